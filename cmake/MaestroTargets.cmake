@@ -1,0 +1,59 @@
+# One way to declare each kind of target, so that flags and folders live in one place.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin")
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+
+find_program(MAESTRO_CCACHE ccache)
+if(MAESTRO_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${MAESTRO_CCACHE}")
+  set(CMAKE_C_COMPILER_LAUNCHER "${MAESTRO_CCACHE}")
+endif()
+
+find_package(Threads REQUIRED)
+find_package(fmt REQUIRED)
+
+if(MAESTRO_SANITIZE)
+  add_compile_options(-fsanitize=address,undefined -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=address,undefined)
+endif()
+
+# maestro_add_library(maestro_plan SOURCES verifier.cpp … DEPS maestro_base …)
+# A static library of one folder. DEPS are public: who includes a header also gets what it needs.
+function(maestro_add_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
+  add_library(${name} STATIC ${ARG_SOURCES})
+  target_include_directories(${name} PUBLIC "${PROJECT_SOURCE_DIR}" "${PROJECT_BINARY_DIR}")
+  target_compile_options(${name} PRIVATE -Wall -Wextra -Wno-unused-parameter)
+  target_link_libraries(${name} PUBLIC ${ARG_DEPS} PRIVATE ${ARG_PRIVATE_DEPS})
+endfunction()
+
+# maestro_add_tool(maestro-run SOURCES maestro_run.cpp DEPS maestro_executor …)
+# A program in build/<preset>/bin.
+function(maestro_add_tool name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_compile_options(${name} PRIVATE -Wall -Wextra -Wno-unused-parameter)
+  target_link_libraries(${name} PRIVATE ${ARG_DEPS})
+endfunction()
+
+# maestro_add_test(status_test SOURCES status_test.cpp DEPS maestro_base)
+# A GoogleTest program, registered with ctest as one test.
+function(maestro_add_test name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;ARGS;LABELS" ${ARGN})
+  find_package(GTest REQUIRED)
+  add_executable(${name} ${ARG_SOURCES})
+  target_compile_options(${name} PRIVATE -Wall -Wextra -Wno-unused-parameter)
+  target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gtest_main GTest::gmock)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/test")
+  add_test(NAME ${name} COMMAND ${name} ${ARG_ARGS})
+  set_tests_properties(${name} PROPERTIES LABELS "unit;${ARG_LABELS}" TIMEOUT 300)
+endfunction()
