@@ -4,7 +4,7 @@
 
 A variant is one way of calling the exporter: opset 18, 20 or 23; `optimize`; `meta` (no weights); `anonymous` dims.
 Files go to MAESTRO_MODELS_DIR, or build/models; index.json there lists them, and `<file>.ops.txt` tells which operators
-each has. A file is exported again when zoo.py, this file, or the versions of torch and transformers change.
+each has (operators.txt, which files need one). A file is exported again when zoo.py, the way of exporting, or the versions of torch and transformers change.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import collections
 import hashlib
+import inspect
 import json
 import os
 import pathlib
@@ -60,9 +61,9 @@ def content_key() -> str:
     import torch
     import transformers
 
-    digest = hashlib.sha256()
-    for source in ("zoo.py", "export.py"):
-        digest.update((HERE / source).read_bytes())
+    digest = hashlib.sha256((HERE / "zoo.py").read_bytes())
+    for function in (build_module, example_inputs, dynamic_shapes, export):
+        digest.update(inspect.getsource(function).encode())
     digest.update(f"{torch.__version__} {transformers.__version__}".encode())
     return digest.hexdigest()[:16]
 
@@ -80,6 +81,13 @@ def build_module(case, meta: bool = False, fresh: bool = False):
     else:
         module = zoo.initialise(case.build(), seed=sum(case.name.encode()), fresh=fresh)
     return module.train(case.train_mode)
+
+
+def zoo_module(case):
+    """The case's network as its constructor leaves it: what a checkpoint is loaded into."""
+    import zoo
+
+    return zoo.forget_padding(case.build())
 
 
 def example_inputs(case):
@@ -174,6 +182,12 @@ def write_index(folder: pathlib.Path) -> None:
             entries.append({"model": path.stem, "opset": options["opset"], "variant": variant,
                             "file": str(path.relative_to(folder))})
     (folder / "index.json").write_text(json.dumps(entries, indent=1) + "\n")
+    users = collections.defaultdict(list)
+    for listing in sorted(folder.glob("*/*.ops.txt")):
+        for line in listing.read_text().splitlines()[1:]:
+            users[line.split()[1]].append(f"{listing.parent.name}/{listing.name.removesuffix('.ops.txt')}")
+    lines = [f"{name:28s} {len(files):3d} files: {', '.join(files[:4])}" for name, files in sorted(users.items())]
+    (folder / "operators.txt").write_text("\n".join(lines) + "\n")
 
 
 def main() -> int:

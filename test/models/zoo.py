@@ -57,9 +57,18 @@ class Case:
     tied: dict = field(default_factory=dict)
 
 
+def forget_padding(module: nn.Module) -> nn.Module:
+    """ONNX's Gather knows no padding_idx, which in PyTorch silences one row's gradient and nothing else."""
+    for part in module.modules():
+        if isinstance(part, nn.Embedding):
+            part.padding_idx = None
+    return module
+
+
 def initialise(module: nn.Module, seed: int, fresh: bool = False) -> nn.Module:
     """Weights from `seed`, large enough that every parameter's gradient stands clear of rounding. `fresh` leaves vectors
     as constructors do: scales one, biases zero."""
+    forget_padding(module)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, parameter in module.named_parameters():
@@ -184,7 +193,7 @@ BART = dict(vocab_size=VOCABULARY, d_model=WIDTH, encoder_layers=LAYERS, decoder
             max_position_embeddings=128, pad_token_id=1, bos_token_id=0, eos_token_id=2, decoder_start_token_id=2,
             forced_eos_token_id=None)
 T5 = dict(vocab_size=VOCABULARY, d_model=WIDTH, d_kv=16, d_ff=128, num_layers=LAYERS, num_decoder_layers=LAYERS,
-          num_heads=HEADS, dropout_rate=0.0, feed_forward_proj="gated-gelu", pad_token_id=0, decoder_start_token_id=0,
+          num_heads=HEADS, dropout_rate=0.0, attn_implementation="eager", feed_forward_proj="gated-gelu", pad_token_id=0, decoder_start_token_id=0,
           relative_attention_num_buckets=8, relative_attention_max_distance=20)
 VIT = dict(image_size=32, patch_size=8, hidden_size=WIDTH, num_hidden_layers=LAYERS, num_attention_heads=HEADS,
            intermediate_size=128, num_labels=10)

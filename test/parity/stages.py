@@ -1,0 +1,266 @@
+"""The stages a case goes through, each a claim of the contract that can fail by itself.
+
+Tolerances are the project's numbers: loss 1e-5 relative at the first step and 1e-3 over 50 AdamW steps; gradients within
+1e-4 of the parameter's largest + 1e-6 of the global norm; bf16 within 2 % of f32 over 200 steps.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+
+import numpy
+import torch
+
+import export
+import shards
+from reference import Reference
+from tools import ToolFailure, different_files, losses, metrics, newest_checkpoint, safetensors
+
+GLOBAL_BATCH = 8
+SAMPLES = 20  # two full batches and one of four: a pass ends with a smaller batch
+STEPS = 50
+
+
+class Judge:
+    """Collects what fails and goes on, so that one run says all that is wrong."""
+
+    def __init__(self, bench, models: pathlib.Path):
+        self.bench = bench
+        self.models = models
+        self.passed = 0
+        self.failures = []
+
+    def check(self, what: str, good: bool, detail: str = "") -> bool:
+        print(f"{'ok  ' if good else 'FAIL'} {what}{'' if good and not detail else ': ' + detail}", flush=True)
+        if good:
+            self.passed += 1
+        else:
+            self.failures.append(what)
+        return good
+
+    def stage(self, what: str, function, *arguments, **keywords):
+        """Runs one stage; a tool that fails, or a file that is missing, fails the stage alone."""
+        try:
+            return function(self, what, *arguments, **keywords)
+        except (ToolFailure, OSError, KeyError, ValueError, RuntimeError) as error:
+            self.check(what, False, f"{type(error).__name__}: {error}")
+            return None
+
+
+def relative(value: float, expected: float) -> float:
+    return abs(value - expected) / max(abs(expected), 1e-30)
+
+
+def make_data(judge, case, count=SAMPLES, seed=7):
+    samples = shards.make_samples(case.fields, case.max_lengths, count, seed)
+    return samples, shards.write_shards(samples, judge.bench.scratch / f"{case.name}-data-{count}-{seed}")
+
+
+def make_source(judge, case, variant="opset20") -> pathlib.Path:
+    """What maestro-plan is given: the graph, or a workload file where the case has one."""
+    graph = export.export_variant(case, variant, judge.models)
+    if not case.workload:
+        return graph
+    path = judge.bench.scratch / f"{case.name}-{variant}.yaml"
+    path.write_text(case.workload.replace("{model}", str(graph)))
+    return path
+
+
+def plan_case(judge, case, name, *arguments, variant="opset20"):
+    return judge.bench.plan(make_source(judge, case, variant), name, "--set", f"train.global_batch={GLOBAL_BATCH}",
+                            *arguments)
+
+
+# ---- gradients ----------------------------------------------------------------------------------------------------
+
+
+def compare_gradients(judge, what, found: dict, expected: dict, aliases: dict) -> None:
+    """By the tolerance above, naming the worst parameter. `aliases` maps a tied name to the one PyTorch lists."""
+    found = {aliases.get(name, name): value for name, value in found.items()}
+    missing = sorted(set(expected) - set(found))
+    extra = sorted(name for name in set(found) - set(expected) if numpy.abs(found[name]).max() > 0)
+    judge.check(f"{what} gradient names", not missing and not extra, f"missing {missing[:5]}, extra {extra[:5]}")
+    norm = float(numpy.sqrt(sum(float((value.astype(numpy.float64) ** 2).sum()) for value in expected.values())))
+    worst, worst_name, bad = 0.0, "", []
+    for name in sorted(set(expected) & set(found)):
+        if found[name].shape != expected[name].shape:
+            bad.append(f"{name} has shape {found[name].shape}, not {expected[name].shape}")
+            continue
+        largest = float(numpy.abs(expected[name]).max())
+        allowed = 1e-4 * largest + 1e-6 * norm
+        excess = float(numpy.abs(found[name] - expected[name]).max()) / allowed
+        if not excess <= 1:
+            bad.append(f"{name} is off by {excess:.3g} × what is allowed (largest {largest:.3g})")
+        if excess > worst:
+            worst, worst_name = excess, name
+    summary = f"worst {worst:.3g} of what is allowed, {worst_name}; {len(expected)} parameters"
+    judge.check(f"{what} gradients", not bad, "; ".join(bad[:6]) + (f"; {len(bad)} in all" if bad else summary))
+
+
+def read_gradients(folder: pathlib.Path, component: str) -> dict:
+    tensors, _ = safetensors(folder / "gradients.safetensors")
+    foreign = [name for name in tensors if not name.startswith(component + ".")]
+    if foreign:
+        raise ToolFailure(f"gradients.safetensors names {foreign[:3]}, expected {component}.<parameter>")
+    return {name[len(component) + 1 :]: value for name, value in tensors.items()}
+
+
+def first_step(judge, what, case, micro_batch, variant="opset20", fresh=False, weights=None):
+    """Step 1: loss and gradients of the global batch, whatever the micro-batches."""
+    samples, data = make_data(judge, case)
+    plan = plan_case(judge, case, f"{case.name}-{variant}-{micro_batch}", "--pin", f"*.micro_batch={micro_batch}",
+                     variant=variant)
+    extra = ["--weights", f"{case.name}={weights}"] if weights else []
+    out = judge.bench.run(plan, data, f"{plan.stem}-first", "--steps", 1, "--save-gradients", *extra)
+    reference = Reference(case, samples, GLOBAL_BATCH, fresh=fresh)
+    loss, gradients = reference.gradients(reference.batch(0))
+    line = metrics(out)[0]
+    judge.check(f"{what} loss", relative(line["loss"], loss) <= 1e-5,
+                f"{line['loss']:.8g} against PyTorch's {loss:.8g}, {relative(line['loss'], loss):.2g} relative")
+    compare_gradients(judge, what, read_gradients(out, case.name), gradients, case.tied)
+    norm = float(numpy.sqrt(sum(float((g.astype(numpy.float64) ** 2).sum()) for g in gradients.values())))
+    judge.check(f"{what} grad_norm", relative(line["grad_norm"], norm) <= 1e-4, f"{line['grad_norm']:.8g}, {norm:.8g}")
+    return loss
+
+
+# ---- training, checkpoints ----------------------------------------------------------------------------------------
+
+
+def training(judge, what, case, micro_batch=3, steps=STEPS):
+    """AdamW as PyTorch's; returns the run's folder and the trained reference."""
+    samples, data = make_data(judge, case)
+    plan = plan_case(judge, case, f"{case.name}-train", "--pin", f"*.micro_batch={micro_batch}")
+    out = judge.bench.run(plan, data, f"{case.name}-train", "--steps", steps)
+    reference = Reference(case, samples, GLOBAL_BATCH)
+    expected = numpy.array(reference.train(steps))
+    found = losses(out)
+    if not judge.check(f"{what} steps logged", len(found) == steps, f"{len(found)} lines, {steps} steps"):
+        return None
+    error = numpy.abs(found - expected) / numpy.abs(expected)
+    judge.check(f"{what} {steps} AdamW steps", bool(error.max() <= 1e-3) and expected[-1] < expected[0],
+                f"{expected[0]:.4f} → {found[-1]:.6f} against {expected[-1]:.6f}; largest {error.max():.2g} relative "
+                f"at step {int(error.argmax()) + 1}, last {error[-1]:.2g}")
+    sizes = [line["samples"] for line in metrics(out)[:3]]
+    judge.check(f"{what} batches of a pass", sizes == [8, 8, 4], f"{sizes}")
+    return plan, data, out, reference
+
+
+def checkpoint(judge, what, case, plan, data, out, reference):
+    """The last checkpoint loads where its users load it, with the loss that the run had reached."""
+    from safetensors.torch import load_model
+
+    folder = newest_checkpoint(out)
+    path = folder / f"{case.name}.safetensors"
+    trained = reference.mean_loss()
+    loaded = Reference(case, reference.samples, GLOBAL_BATCH)
+    loaded.module = export.zoo_module(case)
+    missing, unexpected = load_model(loaded.module, path, strict=True)
+    loaded.module.train(case.train_mode)
+    judge.check(f"{what} load_model(strict=True)", not missing and not unexpected, f"{missing} {unexpected}")
+    value = loaded.mean_loss()
+    judge.check(f"{what} loss of the loaded weights", relative(value, trained) <= 1e-3, f"{value:.7g}, {trained:.7g}")
+    evaluated = judge.bench.run(plan, data, f"{case.name}-evaluate", "--evaluate", "--weights", f"{case.name}={path}")
+    found = losses(evaluated)[-1]
+    judge.check(f"{what} --evaluate", relative(found, value) <= 1e-5, f"{found:.8g} against PyTorch's {value:.8g}")
+    tied = set(case.tied) & set(safetensors(path)[0]) and set(case.tied.values()) & set(safetensors(path)[0])
+    judge.check(f"{what} tied weights once", not tied, f"both names of {tied} are in the file")
+    if case.family not in ("plain", "refused"):
+        from_pretrained(judge, what, case, path, loaded.module, value, reference)
+
+
+def from_pretrained(judge, what, case, path, module, value, reference):
+    """A folder with config.json and this file is what transformers calls a pretrained model."""
+    folder = judge.bench.scratch / f"{case.name}-pretrained"
+    folder.mkdir(exist_ok=True)
+    module.config.save_pretrained(folder)
+    (folder / "model.safetensors").write_bytes(path.read_bytes())
+    model, information = type(module).__bases__[0].from_pretrained(folder, output_loading_info=True)
+    troubles = {key: sorted(names) for key, names in information.items() if names and key != "error_msgs"}
+    judge.check(f"{what} from_pretrained", not troubles, json.dumps(troubles, default=str)[:400])
+    state = module.state_dict()
+    wrong = [name for name, tensor in model.state_dict().items() if not torch.equal(tensor, state[name])]
+    judge.check(f"{what} from_pretrained values", not wrong, f"{wrong[:5]}")
+
+
+# ---- determinism, precision ---------------------------------------------------------------------------------------
+
+
+def determinism(judge, what, case, *arguments, steps=12):
+    """Twice the same bytes; stopped and resumed the same bytes."""
+    _, data = make_data(judge, case)
+    plan = plan_case(judge, case, f"{case.name}-same", "--pin", "*.micro_batch=3", *arguments)
+    again = plan_case(judge, case, f"{case.name}-same-again", "--pin", "*.micro_batch=3", *arguments)
+    judge.check(f"{what} plan twice", plan.read_bytes() == again.read_bytes(), "")
+    suffix = "-".join([case.name, *map(str, arguments)]).replace("=", "").replace(".", "")
+    runs = [judge.bench.run(plan, data, f"{suffix}-{label}", "--steps", steps) for label in ("one", "two")]
+    stopped = judge.bench.run(plan, data, f"{suffix}-stopped", "--steps", steps // 2 - 1)
+    judge.bench.run(plan, data, f"{suffix}-stopped", "--steps", steps, "--resume")
+    whole = newest_checkpoint(runs[0])
+    for label, other in (("twice", runs[1]), ("resumed", stopped)):
+        different = different_files(whole, newest_checkpoint(other))
+        judge.check(f"{what} {label}", newest_checkpoint(other).name == whole.name and not different,
+                    f"{newest_checkpoint(other).name} differs in {different}")
+    resumed = [line["step"] for line in metrics(stopped)]
+    judge.check(f"{what} resumed steps", resumed == list(range(1, steps + 1)), f"{resumed}")
+
+
+def bf16_curve(judge, what, case, steps=200):
+    _, data = make_data(judge, case, count=32, seed=11)
+    curves = {}
+    for precision in ("f32", "bf16"):
+        plan = plan_case(judge, case, f"{case.name}-{precision}", "--set", f"train.precision={precision}")
+        curves[precision] = losses(judge.bench.run(plan, data, f"{case.name}-{precision}", "--steps", steps))
+    error = numpy.abs(curves["bf16"] - curves["f32"]) / curves["f32"]
+    judge.check(f"{what} bf16 within 2 % of f32 over {steps} steps", bool(error.max() <= 0.02),
+                f"largest {100 * error.max():.2f} % at step {int(error.argmax()) + 1}; "
+                f"f32 {curves['f32'][0]:.3f} → {curves['f32'][-1]:.3f}")
+    judge.check(f"{what} bf16 is not f32", bool(error.max() > 0), "the two curves are the same bits")
+
+
+def self_check(judge, what, case, expect_stop: bool):
+    _, data = make_data(judge, case)
+    plan = plan_case(judge, case, f"{case.name}-selfcheck", "--pin", "*.micro_batch=3")
+    done = judge.bench.command("maestro-run", plan, "--data", data, "--steps", 1, "--self-check",
+                               "--out", judge.bench.scratch / f"{case.name}-selfcheck")
+    said = (done.stderr.strip() or done.stdout.strip())[-300:]
+    judge.check(f"{what} --self-check {'stops' if expect_stop else 'agrees'}",
+                done.returncode == (1 if expect_stop else 0), f"status {done.returncode}: {said}")
+
+
+def refused(judge, what, case, *words, variant="opset20"):
+    """maestro-plan says no, with each of `words`, and leaves no plan behind."""
+    source = make_source(judge, case, variant)
+    path = judge.bench.scratch / f"{case.name}-refused.mpl"
+    done = judge.bench.command("maestro-plan", source, "-o", path)
+    absent = [word for word in words if word.lower() not in done.stderr.lower()]
+    judge.check(f"{what} refused", done.returncode == 1 and not absent and not path.exists(),
+                f"status {done.returncode}, lacks {absent}: {done.stderr.strip()[-400:]}")
+
+
+# ---- dropout ------------------------------------------------------------------------------------------------------
+
+
+def dropout(judge, what, case):
+    """It drops; keyed by sample, so not by micro-batch; its mean over seeds is PyTorch's."""
+    samples, data = make_data(judge, case, count=64, seed=3)
+    found = {}
+    for micro_batch in (5, 64):
+        plan = judge.bench.plan(make_source(judge, case), f"{case.name}-{micro_batch}", "--set",
+                                "train.global_batch=64", "--pin", f"*.micro_batch={micro_batch}")
+        for seed in range(6):
+            out = judge.bench.run(plan, data, f"{case.name}-{micro_batch}-{seed}", "--steps", 1, "--seed", seed)
+            found[micro_batch, seed] = losses(out)[0]
+    same = max(relative(found[5, seed], found[64, seed]) for seed in range(6))
+    judge.check(f"{what} the same whatever the micro-batch", same <= 1e-5, f"{same:.2g} relative")
+    values = [found[64, seed] for seed in range(6)]
+    judge.check(f"{what} seeds differ", len(set(values)) == 6, f"{values}")
+    reference = Reference(case, samples, 64)
+    batch = reference.batch(0)
+    with torch.no_grad():
+        draws = numpy.array([reference.loss(batch).item() for _ in range(200)])
+        reference.module.eval()
+        undropped = reference.loss(batch).item()
+    away = abs(numpy.mean(values) - draws.mean()) / (draws.std() / numpy.sqrt(6))
+    judge.check(f"{what} mean over seeds is PyTorch's", bool(away < 4), f"{away:.2f} standard errors away")
+    judge.check(f"{what} drops", min(abs(value - undropped) for value in values) > 1e-6, f"{undropped} in eval()")
