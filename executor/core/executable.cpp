@@ -1,0 +1,231 @@
+#include "executor/core/executable.h"
+
+#include "plan/dims.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace maestro::executor {
+namespace {
+
+namespace fb = plan::fb;
+
+/// Shapes kept per executable. Data with more distinct shapes than this should use multiple_of.
+constexpr size_t kMostShapes = 128;
+
+int64_t elements(const fb::Buffer &buffer, std::span<const int64_t> dims) {
+  int64_t count = 1;
+  for (uint32_t expr : *buffer.shape())
+    count *= dims[expr];
+  return count;
+}
+
+kernels::TensorType tensorType(const fb::Buffer &buffer, std::span<const int64_t> dims) {
+  std::array<int64_t, kernels::TensorType::kMaxRank> shape{};
+  size_t rank = 0;
+  for (uint32_t expr : *buffer.shape())
+    shape[rank++] = dims[expr];
+  return kernels::TensorType(static_cast<DType>(buffer.dtype()), {shape.data(), rank});
+}
+
+kernels::Attribute attribute(const fb::Attribute &source, std::span<const int64_t> dims) {
+  kernels::Attribute result;
+  result.name = source.name()->str();
+  if (source.floats()) {
+    result.kind = kernels::Attribute::Kind::Floats;
+    result.floats.assign(source.floats()->begin(), source.floats()->end());
+  } else if (source.text()) {
+    result.kind = kernels::Attribute::Kind::Text;
+    result.text = source.text()->str();
+  } else if (source.exprs()) {
+    for (uint32_t expr : *source.exprs())
+      result.ints.push_back(dims[expr]);
+  } else if (source.ints()) {
+    result.ints.assign(source.ints()->begin(), source.ints()->end());
+  }
+  return result;
+}
+
+} // namespace
+
+Result<std::unique_ptr<ExecutableInstance>>
+ExecutableInstance::create(const plan::Plan &plan, uint32_t index, Device &device, uint64_t growth) {
+  std::unique_ptr<ExecutableInstance> instance(
+      new ExecutableInstance(plan, *plan->executables()->Get(index), device, growth));
+  MAESTRO_TRY(instance->allocateRegions());
+  MAESTRO_TRY(instance->writeConstants());
+  return instance;
+}
+
+bool ExecutableInstance::grows(uint32_t region) const {
+  fb::RegionKind kind = executable->regions()->Get(region)->kind();
+  return kind == fb::RegionKind::Slot || kind == fb::RegionKind::Workspace;
+}
+
+Status ExecutableInstance::allocateRegions() {
+  uint32_t regionCount = executable->regions()->size();
+  for (uint32_t r = 0; r < regionCount; ++r) {
+    const fb::Region &region = *executable->regions()->Get(r);
+    uint64_t stride = region.bytes() * (grows(r) ? growth : 1);
+    uint32_t copies = std::max(region.copies(), 1u);
+    Address block;
+    if (stride > 0) {
+      MAESTRO_ASSIGN(block, device.allocate(stride * copies,
+                                            fmt::format("{} of {}", fb::EnumNameRegionKind(region.kind()),
+                                                        executable->name()->string_view())));
+    }
+    regionBlocks.push_back(block);
+    regionStride.push_back(stride);
+    if (region.kind() == fb::RegionKind::Slot)
+      slotCount = copies;
+  }
+  basesBySlot.resize(slotCount);
+  for (uint32_t slot = 0; slot < slotCount; ++slot)
+    for (uint32_t r = 0; r < regionCount; ++r) {
+      bool perSlot = executable->regions()->Get(r)->kind() == fb::RegionKind::Slot;
+      basesBySlot[slot].push_back(regionBlocks[r] + (perSlot ? slot * regionStride[r] : 0));
+    }
+  return Status();
+}
+
+Status ExecutableInstance::writeConstants() {
+  for (uint32_t b = 0; b < executable->buffers()->size(); ++b) {
+    const fb::Buffer &buffer = *executable->buffers()->Get(b);
+    if (buffer.constant())
+      device.write(address(b, 0), buffer.constant()->data(), buffer.constant()->size());
+  }
+  return device.wait(device.record());
+}
+
+const fb::Program *ExecutableInstance::program(fb::ProgramKind kind) const {
+  for (const fb::Program *candidate : *executable->programs())
+    if (candidate->kind() == kind)
+      return candidate;
+  return nullptr;
+}
+
+bool ExecutableInstance::hasProgram(fb::ProgramKind kind) const { return program(kind) != nullptr; }
+
+uint32_t ExecutableInstance::boundBuffer(fb::BindingKind kind, uint32_t index) const {
+  for (const fb::Binding *binding : *executable->bindings())
+    if (binding->kind() == kind && binding->index() == index)
+      return binding->buffer();
+  return kNone;
+}
+
+Address ExecutableInstance::address(uint32_t buffer, uint32_t slot) const {
+  const fb::Buffer &table = *executable->buffers()->Get(buffer);
+  return basesBySlot[slot][table.region()] + table.offset() * (grows(table.region()) ? growth : 1);
+}
+
+uint64_t ExecutableInstance::bytes(uint32_t buffer, const BoundShapes &shapes) const {
+  const fb::Buffer &table = *executable->buffers()->Get(buffer);
+  return static_cast<uint64_t>(elements(table, shapes.dims)) *
+         byteSize(static_cast<DType>(table.dtype()));
+}
+
+Result<BoundShapes *> ExecutableInstance::bind(std::span<const int64_t> symbols) {
+  for (auto &seen : shapesSeen)
+    if (std::equal(seen->symbols.begin(), seen->symbols.end(), symbols.begin(), symbols.end())) {
+      seen->lastUse = ++useCounter;
+      return seen.get();
+    }
+
+  auto fresh = std::make_unique<BoundShapes>();
+  fresh->symbols.assign(symbols.begin(), symbols.end());
+  fresh->dims.resize(plan->exprs()->size());
+  MAESTRO_TRY(plan::evaluateDims(*plan, symbols, fresh->dims));
+  for (uint32_t b = 0; b < executable->buffers()->size(); ++b) {
+    const fb::Buffer &buffer = *executable->buffers()->Get(b);
+    uint64_t planned = buffer.bytes() * (grows(buffer.region()) ? growth : 1);
+    if (bytes(b, *fresh) > planned)
+      return Status::invalidInput(fmt::format(
+          "{}: a buffer{} needs {} bytes for this micro-batch, the plan allows {}; raise the dims' "
+          "max in the workload and plan again",
+          executable->name()->string_view(),
+          buffer.name() ? " (" + buffer.name()->str() + ")" : std::string(), bytes(b, *fresh), planned));
+  }
+  if (shapesSeen.size() >= kMostShapes) {
+    // The device may still be running the oldest shapes' programs.
+    MAESTRO_TRY(device.wait(device.record()));
+    auto oldest = std::min_element(shapesSeen.begin(), shapesSeen.end(), [](auto &a, auto &b) {
+      return a->lastUse < b->lastUse;
+    });
+    shapesSeen.erase(oldest);
+  }
+  fresh->lastUse = ++useCounter;
+  shapesSeen.push_back(std::move(fresh));
+  return shapesSeen.back().get();
+}
+
+Result<BoundShapes *> ExecutableInstance::bindBounds() {
+  std::vector<int64_t> symbols(plan->symbols()->size(), 1);
+  for (const fb::Bound *bound : *executable->bounds())
+    symbols[bound->symbol()] = bound->value();
+  return bind(symbols);
+}
+
+Result<uint64_t> ExecutableInstance::growthFor(std::span<const int64_t> symbols) const {
+  std::vector<int64_t> dims(plan->exprs()->size());
+  MAESTRO_TRY(plan::evaluateDims(*plan, symbols, dims));
+  uint64_t least = 1;
+  for (const fb::Buffer *buffer : *executable->buffers()) {
+    if (!grows(buffer->region()) || buffer->bytes() == 0)
+      continue;
+    uint64_t needed = static_cast<uint64_t>(elements(*buffer, dims)) *
+                      byteSize(static_cast<DType>(buffer->dtype()));
+    least = std::max(least, (needed + buffer->bytes() - 1) / buffer->bytes());
+  }
+  return least;
+}
+
+CallDescription ExecutableInstance::describeCall(const fb::Call &call, const BoundShapes &shapes) const {
+  CallDescription result;
+  result.kernel = plan->kernels()->Get(call.kernel())->string_view();
+  if (call.scope() != kNone)
+    result.scope = plan->scopes()->Get(call.scope())->string_view();
+  if (call.attributes() != kNone)
+    for (const fb::Attribute *item : *plan->attribute_lists()->Get(call.attributes())->items())
+      result.attributes.push_back(attribute(*item, shapes.dims));
+
+  auto addOperand = [&](uint32_t buffer, auto &types, auto &operands) {
+    if (buffer == kNone) {
+      types.emplace_back();
+      operands.emplace_back();
+      return;
+    }
+    const fb::Buffer &table = *executable->buffers()->Get(buffer);
+    types.push_back(tensorType(table, shapes.dims));
+    operands.push_back({table.region(), table.offset() * (grows(table.region()) ? growth : 1)});
+  };
+  for (uint32_t buffer : *call.inputs())
+    addOperand(buffer, result.inputTypes, result.inputs);
+  for (uint32_t buffer : *call.outputs())
+    addOperand(buffer, result.outputTypes, result.outputs);
+  return result;
+}
+
+Result<std::unique_ptr<PreparedProgram>>
+ExecutableInstance::prepare(const fb::Program &program, const BoundShapes &shapes) const {
+  std::vector<CallDescription> calls;
+  calls.reserve(program.calls()->size());
+  for (const fb::Call *call : *program.calls())
+    calls.push_back(describeCall(*call, shapes));
+  return device.prepare(calls);
+}
+
+Status ExecutableInstance::launch(fb::ProgramKind kind, BoundShapes &shapes, uint32_t slot, int32_t task) {
+  auto &prepared = shapes.programs[static_cast<size_t>(kind)];
+  if (!prepared) {
+    const fb::Program *table = program(kind);
+    if (!table)
+      return Status::internal(fmt::format("{} has no {} program", executable->name()->string_view(),
+                                          fb::EnumNameProgramKind(kind)));
+    MAESTRO_ASSIGN(prepared, prepare(*table, shapes));
+  }
+  device.launch(*prepared, basesBySlot[slot], task);
+  return Status();
+}
+
+} // namespace maestro::executor

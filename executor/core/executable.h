@@ -1,0 +1,90 @@
+// An executable of the plan on a device: its regions in device memory, its buffers' addresses, and
+// its programs prepared for the shapes that have been seen.
+//
+// Cost: create() and the first bind() of a shape may allocate and take milliseconds; bind() of a seen
+// shape and launch() allocate nothing.
+#pragma once
+
+#include "base/status.h"
+#include "executor/device/device.h"
+#include "plan/plan.h"
+#include "plan/plan_generated.h"
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace maestro::executor {
+
+inline constexpr size_t kProgramKinds = 7;
+
+/// A micro-batch's shapes: all expressions of the plan evaluated, and the programs prepared for them.
+struct BoundShapes {
+  std::vector<int64_t> symbols; ///< By Plan.symbols.
+  std::vector<int64_t> dims;    ///< By Plan.exprs.
+  std::array<std::unique_ptr<PreparedProgram>, kProgramKinds> programs;
+  uint64_t lastUse = 0;
+};
+
+class ExecutableInstance {
+public:
+  /// Allocates the regions. `growth` ≥ 1 multiplies slot and workspace memory, offsets included, so
+  /// that micro-batches up to `growth` times the planned size fit (the one-piece evaluation of
+  /// --self-check). The plan and the device must outlive the instance.
+  static Result<std::unique_ptr<ExecutableInstance>>
+  create(const plan::Plan &plan, uint32_t executable, Device &device, uint64_t growth = 1);
+
+  const plan::fb::Executable &table() const { return *executable; }
+  bool hasProgram(plan::fb::ProgramKind kind) const;
+  const plan::fb::Program *program(plan::fb::ProgramKind kind) const;
+
+  /// The buffer bound to (kind, index), or kNone.
+  uint32_t boundBuffer(plan::fb::BindingKind kind, uint32_t index) const;
+  /// Where a buffer starts; `slot` matters for Slot buffers only.
+  Address address(uint32_t buffer, uint32_t slot) const;
+  /// Bytes of a buffer under `shapes`.
+  uint64_t bytes(uint32_t buffer, const BoundShapes &shapes) const;
+
+  /// Shapes for these symbol values (by Plan.symbols). InvalidInput when a buffer would outgrow
+  /// what was planned. The reference stays valid until the next bind() of other values.
+  Result<BoundShapes *> bind(std::span<const int64_t> symbols);
+  /// Shapes at the executable's bounds, for programs that run once per step.
+  Result<BoundShapes *> bindBounds();
+
+  /// Queues a program; prepares it for these shapes when it is the first time.
+  Status launch(plan::fb::ProgramKind kind, BoundShapes &shapes, uint32_t slot, int32_t task);
+
+  /// The least growth under which `symbols` fit.
+  Result<uint64_t> growthFor(std::span<const int64_t> symbols) const;
+
+  uint32_t slots() const { return slotCount; }
+
+private:
+  ExecutableInstance(const plan::Plan &plan, const plan::fb::Executable &table, Device &device,
+                     uint64_t growth)
+      : plan(plan), executable(&table), device(device), growth(growth) {}
+
+  Status allocateRegions();
+  Status writeConstants();
+  bool grows(uint32_t region) const;
+  Result<std::unique_ptr<PreparedProgram>> prepare(const plan::fb::Program &program,
+                                                   const BoundShapes &shapes) const;
+  CallDescription describeCall(const plan::fb::Call &call, const BoundShapes &shapes) const;
+
+  const plan::Plan &plan;
+  const plan::fb::Executable *executable;
+  Device &device;
+  uint64_t growth;
+  uint32_t slotCount = 1;
+  std::vector<Address> regionBlocks;
+  std::vector<uint64_t> regionStride; ///< Bytes between copies.
+  std::vector<std::vector<Address>> basesBySlot;
+  std::vector<std::unique_ptr<BoundShapes>> shapesSeen;
+  uint64_t useCounter = 0;
+};
+
+inline constexpr uint32_t kNone = 0xffffffffu;
+
+} // namespace maestro::executor

@@ -1,0 +1,342 @@
+// The CPU device: one thread, a bounded ring of commands, pointers computed at launch time from the
+// bases of the regions. Running a command allocates nothing.
+#include "executor/device/device.h"
+
+#include "base/philox.h"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <new>
+#include <sys/mman.h>
+#include <thread>
+
+namespace maestro::executor {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+int64_t nowNs() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch()).count();
+}
+
+/// Anonymous memory: zeroed, page-aligned, returned to the system at the end.
+class MappedBlock {
+public:
+  static Result<MappedBlock> map(uint64_t bytes, std::string_view purpose) {
+    void *data = ::mmap(nullptr, std::max<uint64_t>(bytes, 1), PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (data == MAP_FAILED)
+      return Status::unavailable("cannot allocate " + std::to_string(bytes) + " bytes for " +
+                                 std::string(purpose) + ": " + std::strerror(errno) +
+                                 "; free memory or plan with a smaller micro-batch");
+    // Large pages keep address translation out of the way of streaming kernels.
+    ::madvise(data, bytes, MADV_HUGEPAGE);
+    return MappedBlock(data, bytes);
+  }
+  MappedBlock(MappedBlock &&other) noexcept : data(std::exchange(other.data, nullptr)), bytes(other.bytes) {}
+  MappedBlock &operator=(MappedBlock &&) = delete;
+  ~MappedBlock() {
+    if (data)
+      ::munmap(data, std::max<uint64_t>(bytes, 1));
+  }
+  std::byte *get() const { return static_cast<std::byte *>(data); }
+  uint64_t size() const { return bytes; }
+
+private:
+  MappedBlock(void *data, uint64_t bytes) : data(data), bytes(bytes) {}
+  void *data;
+  uint64_t bytes;
+};
+
+struct PreparedCall {
+  std::unique_ptr<kernels::Kernel> kernel;
+  std::vector<OperandRef> inputs, outputs;
+  std::string name;
+  std::string scope;
+};
+
+struct CpuProgram : PreparedProgram {
+  std::vector<PreparedCall> calls;
+  size_t mostOperands = 0;
+  std::byte *scratch = nullptr; ///< The device's; large enough for every call.
+};
+
+enum class CommandKind : uint8_t { Write, Read, Fill, Launch, Mark };
+
+constexpr size_t kMaxRegions = 16;
+
+struct Command {
+  CommandKind kind = CommandKind::Mark;
+  int32_t task = -1;
+  const CpuProgram *program = nullptr;
+  std::byte *device = nullptr;
+  void *host = nullptr;
+  uint64_t bytes = 0;
+  std::array<std::byte *, kMaxRegions> bases{};
+};
+
+class CpuDevice : public Device {
+public:
+  CpuDevice(std::shared_ptr<const kernels::Library> library, const CpuDeviceOptions &options)
+      : library(std::move(library)), options(options), ring(kRingSize) {
+    blocks.reserve(64);
+  }
+
+  ~CpuDevice() override { stop(); }
+
+  Result<Address> allocate(uint64_t bytes, std::string_view purpose) override {
+    MAESTRO_ASSIGN(MappedBlock block, MappedBlock::map(bytes, purpose));
+    blocks.push_back(std::move(block));
+    totalBytes += bytes;
+    return Address{static_cast<uint32_t>(blocks.size()), 0};
+  }
+
+  uint64_t allocatedBytes() const override { return totalBytes; }
+
+  Result<std::unique_ptr<PreparedProgram>> prepare(std::span<const CallDescription> calls) override {
+    auto program = std::make_unique<CpuProgram>();
+    program->calls.reserve(calls.size());
+    size_t scratchBytes = 0;
+    for (const CallDescription &call : calls) {
+      kernels::CallSpec spec{call.kernel, kernels::Attributes(call.attributes), call.inputTypes,
+                             call.outputTypes, options.threads};
+      auto prepared = library->prepare(spec);
+      if (!prepared)
+        return std::move(prepared).takeStatus().withContext(describe(call.kernel, call.scope));
+      if (!*prepared)
+        return Status::internal(describe(call.kernel, call.scope) +
+                                ": the device has no kernel for these operands");
+      scratchBytes = std::max(scratchBytes, (*prepared)->scratchBytes());
+      program->mostOperands =
+          std::max({program->mostOperands, call.inputs.size(), call.outputs.size()});
+      program->calls.push_back({std::move(*prepared), call.inputs, call.outputs,
+                                std::string(call.kernel), std::string(call.scope)});
+    }
+    MAESTRO_TRY(reserveScratch(scratchBytes));
+    program->scratch = scratch;
+    MAESTRO_TRY(reserveOperands(program->mostOperands));
+    return std::unique_ptr<PreparedProgram>(std::move(program));
+  }
+
+  void write(Address destination, const void *source, uint64_t bytes) override {
+    push({CommandKind::Write, -1, nullptr, pointer(destination), const_cast<void *>(source), bytes, {}});
+  }
+  void read(void *destination, Address source, uint64_t bytes) override {
+    push({CommandKind::Read, -1, nullptr, pointer(source), destination, bytes, {}});
+  }
+  void fillZero(Address destination, uint64_t bytes) override {
+    push({CommandKind::Fill, -1, nullptr, pointer(destination), nullptr, bytes, {}});
+  }
+  void launch(const PreparedProgram &program, std::span<const Address> bases, int32_t task) override {
+    Command command;
+    command.kind = CommandKind::Launch;
+    command.task = task;
+    command.program = static_cast<const CpuProgram *>(&program);
+    for (size_t i = 0; i < bases.size() && i < kMaxRegions; ++i)
+      command.bases[i] = bases[i].isNull() ? nullptr : pointer(bases[i]);
+    push(command);
+  }
+
+  Event record() override { return pushed; }
+
+  Status wait(Event event) override {
+    std::unique_lock lock(mutex);
+    progressed.wait(lock, [&] { return completed >= event; });
+    if (failure.isOk())
+      return Status();
+    return Status(failure.code(), std::string(failure.message()));
+  }
+
+  void enableTrace(size_t capacity) override {
+    spans.reserve(capacity);
+    tracing = true;
+  }
+  std::span<const TraceSpan> trace() const override { return spans; }
+
+protected:
+  /// Called on the device's thread before a command's completion becomes visible.
+  virtual void beforeCompletion(uint64_t) {}
+
+  void start() {
+    if (!thread.joinable())
+      thread = std::thread([this] { serve(); });
+  }
+  void stop() {
+    if (!thread.joinable())
+      return;
+    {
+      std::lock_guard lock(mutex);
+      stopping = true;
+    }
+    arrived.notify_one();
+    thread.join();
+  }
+
+private:
+  static constexpr size_t kRingSize = 256;
+
+  static std::string describe(std::string_view kernel, std::string_view scope) {
+    std::string text(kernel);
+    if (!scope.empty())
+      text.append(" (").append(scope).append(")");
+    return text;
+  }
+
+  std::byte *pointer(Address address) const {
+    return blocks[address.block - 1].get() + address.offset;
+  }
+
+  /// Programs keep the pointer they were prepared with, so an outgrown scratch block stays alive.
+  Status reserveScratch(size_t bytes) {
+    if (bytes <= scratchSize)
+      return Status();
+    size_t rounded = (bytes + (1u << 16) - 1) & ~size_t{(1u << 16) - 1};
+    MAESTRO_ASSIGN(Address address, allocate(rounded, "kernels' scratch memory"));
+    scratch = pointer(address);
+    scratchSize = rounded;
+    return Status();
+  }
+
+  Status reserveOperands(size_t count) {
+    if (count <= operandCapacity)
+      return Status();
+    MAESTRO_TRY(wait(pushed)); // The device's thread uses the arrays that are about to be replaced.
+    inputPointers.resize(count);
+    outputPointers.resize(count);
+    operandCapacity = count;
+    return Status();
+  }
+
+  void push(const Command &command) {
+    start();
+    std::unique_lock lock(mutex);
+    progressed.wait(lock, [&] { return pushed - completed < kRingSize; });
+    ring[pushed % kRingSize] = command;
+    ++pushed;
+    lock.unlock();
+    arrived.notify_one();
+  }
+
+  void serve() {
+    for (uint64_t next = 0;; ++next) {
+      Command command;
+      {
+        std::unique_lock lock(mutex);
+        arrived.wait(lock, [&] { return pushed > next || stopping; });
+        if (pushed <= next)
+          return;
+        command = ring[next % kRingSize];
+      }
+      Status status = failed ? Status() : execute(command);
+      beforeCompletion(next);
+      {
+        std::lock_guard lock(mutex);
+        if (!status.isOk()) {
+          failure = std::move(status);
+          failed = true;
+        }
+        completed = next + 1;
+      }
+      progressed.notify_all();
+    }
+  }
+
+  Status execute(const Command &command) {
+    switch (command.kind) {
+    case CommandKind::Write:
+      std::memcpy(command.device, command.host, command.bytes);
+      return Status();
+    case CommandKind::Read:
+      std::memcpy(command.host, command.device, command.bytes);
+      return Status();
+    case CommandKind::Fill:
+      std::memset(command.device, 0, command.bytes);
+      return Status();
+    case CommandKind::Launch:
+      return run(*command.program, command);
+    case CommandKind::Mark:
+      return Status();
+    }
+    return Status();
+  }
+
+  Status run(const CpuProgram &program, const Command &command) {
+    for (const PreparedCall &call : program.calls) {
+      for (size_t i = 0; i < call.inputs.size(); ++i)
+        inputPointers[i] = resolve(call.inputs[i], command);
+      for (size_t i = 0; i < call.outputs.size(); ++i)
+        outputPointers[i] = resolve(call.outputs[i], command);
+      int64_t startNs = tracing ? nowNs() : 0;
+      Status status =
+          call.kernel->run({inputPointers.data(), call.inputs.size()},
+                           {outputPointers.data(), call.outputs.size()}, program.scratch);
+      if (!status.isOk())
+        return std::move(status).withContext(describe(call.name, call.scope));
+      if (tracing && spans.size() < spans.capacity())
+        spans.push_back({call.name, call.scope, startNs, nowNs(), command.task});
+    }
+    return Status();
+  }
+
+  static std::byte *resolve(const OperandRef &operand, const Command &command) {
+    if (operand.region == OperandRef::kAbsent)
+      return nullptr;
+    return command.bases[operand.region] + operand.offset;
+  }
+
+  std::shared_ptr<const kernels::Library> library;
+  CpuDeviceOptions options;
+  std::vector<MappedBlock> blocks;
+  uint64_t totalBytes = 0;
+  std::byte *scratch = nullptr;
+  size_t scratchSize = 0;
+  size_t operandCapacity = 0;
+  std::vector<const void *> inputPointers;
+  std::vector<void *> outputPointers;
+
+  std::vector<Command> ring;
+  std::mutex mutex;
+  std::condition_variable arrived, progressed;
+  uint64_t pushed = 0;    ///< Written by the host thread under the mutex.
+  uint64_t completed = 0; ///< Written by the device's thread under the mutex.
+  bool stopping = false;
+  bool failed = false; ///< The device's thread only.
+  Status failure;
+  bool tracing = false;
+  std::vector<TraceSpan> spans;
+  std::thread thread;
+};
+
+/// Every completion waits for a time that varies by command, up to about a millisecond.
+class LateCpuDevice : public CpuDevice {
+public:
+  LateCpuDevice(std::shared_ptr<const kernels::Library> library, const CpuDeviceOptions &options,
+                uint64_t seed)
+      : CpuDevice(std::move(library), options), seed(seed) {}
+  ~LateCpuDevice() override { stop(); }
+
+private:
+  void beforeCompletion(uint64_t command) override {
+    PhiloxCounter bits = philox4x32({static_cast<uint32_t>(command), 0, 0, 0},
+                                    {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
+    std::this_thread::sleep_for(std::chrono::microseconds(bits[0] % 1000));
+  }
+  uint64_t seed;
+};
+
+} // namespace
+
+std::unique_ptr<Device> createCpuDevice(std::shared_ptr<const kernels::Library> library,
+                                        const CpuDeviceOptions &options) {
+  return std::make_unique<CpuDevice>(std::move(library), options);
+}
+
+std::unique_ptr<Device> createLateCpuDevice(std::shared_ptr<const kernels::Library> library,
+                                            const CpuDeviceOptions &options, uint64_t seed) {
+  return std::make_unique<LateCpuDevice>(std::move(library), options, seed);
+}
+
+} // namespace maestro::executor
