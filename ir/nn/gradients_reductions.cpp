@@ -1,0 +1,83 @@
+// Gradients of reductions: the result's gradient, spread over what was reduced.
+#include "ir/nn/gradients.h"
+
+using namespace mlir;
+
+namespace maestro::nn {
+namespace {
+
+/// reduce_max and reduce_min: elements that equal the result share its gradient equally.
+template <typename OpTy>
+LogicalResult extremum(OpTy op, OpBuilder &builder, ValueRange dys, ArrayRef<bool> needed,
+                       SmallVectorImpl<Value> &gradients) {
+  gradients.assign(1, Value());
+  if (!needed[0] || !dys[0] || !isFloatTensor(op.getX()))
+    return success();
+  GradientBuilder b(op, builder);
+  Value x = op.getX();
+  Value y = b.restoreAxes(op.getY(), shapeOf(x), op.getAxes());
+  Value dy = b.restoreAxes(dys[0], shapeOf(x), op.getAxes());
+  Value chosen = b.emit<EqualOp>(x, y);
+  Value ties = b.emit<ReduceSumOp>(b.cast(chosen, typeOf(x).getElementType()), op.getAxes(),
+                                   /*keepdims=*/true);
+  gradients[0] = b.emit<WhereOp>(chosen, b.emit<DivOp>(dy, ties), b.scalar(dy, 0.0));
+  return success();
+}
+
+/// The number of elements that `axes` (empty: all) reduce, as a scalar of `like`'s type.
+Value reducedElements(GradientBuilder &b, Value x, ArrayRef<int64_t> axes, Value like) {
+  DimExpr count(1);
+  if (axes.empty())
+    for (const DimExpr &dim : shapeOf(x))
+      count = count * dim;
+  for (int64_t axis : axes)
+    count = count * shapeOf(x)[axis];
+  if (std::optional<int64_t> constant = count.asConstant())
+    return b.scalar(like, double(*constant));
+  Value number = b.emit<DimValuesOp>(TensorType::get(b.getContext(), {}, b.getI64Type()),
+                                     DimsAttr::get(b.getContext(), {count}));
+  return b.cast(number, typeOf(like).getElementType());
+}
+
+} // namespace
+
+LogicalResult ReduceSumOp::buildGradient(OpBuilder &builder, ValueRange resultGradients,
+                                         ArrayRef<bool> needed,
+                                         SmallVectorImpl<Value> &operandGradients) {
+  operandGradients.assign(1, Value());
+  if (!needed[0] || !resultGradients[0] || !isFloatTensor(getX()))
+    return success();
+  GradientBuilder b(*this, builder);
+  Value dy = b.restoreAxes(resultGradients[0], shapeOf(getX()), getAxes());
+  operandGradients[0] = b.emit<BroadcastToOp>(getX().getType(), dy);
+  return success();
+}
+
+LogicalResult ReduceMeanOp::buildGradient(OpBuilder &builder, ValueRange resultGradients,
+                                          ArrayRef<bool> needed,
+                                          SmallVectorImpl<Value> &operandGradients) {
+  operandGradients.assign(1, Value());
+  if (!needed[0] || !resultGradients[0] || !isFloatTensor(getX()))
+    return success();
+  GradientBuilder b(*this, builder);
+  Value dy = b.restoreAxes(resultGradients[0], shapeOf(getX()), getAxes());
+  Value wide = b.widened(dy);
+  Value share = b.emit<DivOp>(wide, reducedElements(b, getX(), getAxes(), wide));
+  share = b.cast(share, typeOf(getX()).getElementType());
+  operandGradients[0] = b.emit<BroadcastToOp>(getX().getType(), share);
+  return success();
+}
+
+LogicalResult ReduceMaxOp::buildGradient(OpBuilder &builder, ValueRange resultGradients,
+                                         ArrayRef<bool> needed,
+                                         SmallVectorImpl<Value> &operandGradients) {
+  return extremum(*this, builder, resultGradients, needed, operandGradients);
+}
+
+LogicalResult ReduceMinOp::buildGradient(OpBuilder &builder, ValueRange resultGradients,
+                                         ArrayRef<bool> needed,
+                                         SmallVectorImpl<Value> &operandGradients) {
+  return extremum(*this, builder, resultGradients, needed, operandGradients);
+}
+
+} // namespace maestro::nn
