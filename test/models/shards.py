@@ -51,8 +51,8 @@ def collate(fields: dict, samples: list) -> dict:
         arrays = [sample[name] for sample in samples]
         shape = [max(sizes) for sizes in zip(*(array.shape for array in arrays))]
         padded = numpy.full([len(arrays), *shape], field.pad, arrays[0].dtype)
-        for row, array in zip(padded, arrays):
-            row[tuple(slice(size) for size in array.shape)] = array
+        for row, array in enumerate(arrays):
+            padded[(row, *(slice(size) for size in array.shape))] = array
         batch[name] = padded
     return batch
 

@@ -168,7 +168,13 @@ def classifier(config_class: str, model_class: str, argument: str, mask: bool = 
                 def forward(self, input_ids, attention_mask):
                     return super().forward(input_ids=input_ids, attention_mask=attention_mask).logits
 
-        elif argument == "pixel_values":
+        elif argument == "input_ids":
+
+            class Network(base):
+                def forward(self, input_ids):
+                    return super().forward(input_ids=input_ids).logits
+
+        else:
 
             class Network(base):
                 def forward(self, pixel_values):
@@ -315,6 +321,8 @@ def all_cases() -> dict:
     cases.append(Case("bert_mask", "bert", classifier("BertConfig", "BertForMaskedLM", "input_ids", True, **BERT),
                       {"input_ids": IDS, "attention_mask": MASK, "labels": LABELS}, ("input_ids", "attention_mask"),
                       ("logits",), cross_entropy))
+    cases.append(Case("bert_nomask", "refused", classifier("BertConfig", "BertForMaskedLM", "input_ids", **BERT),
+                      {"input_ids": IDS, "labels": LABELS}, ("input_ids",), ("logits",), cross_entropy))
     features = {"features": Field(("batch", 12), "normal"), "labels": CLASS}
     cases.append(Case("mlp_logits", "plain", Mlp, features, ("features",), ("logits",), cross_entropy))
     cases.append(Case("mlp_dropout", "plain", lambda: Mlp(0.25), features, ("features",), ("logits",), cross_entropy,

@@ -1,0 +1,132 @@
+"""Judges Maestro by PyTorch, one family of models per process (importing PyTorch costs more than most of the work).
+
+    python test/parity/judge.py FAMILY --binaries build/release/bin [--scratch DIR] [--only WORD]
+
+Prints a line per claim. Status 0: all hold; 1: some do not; 77: this interpreter has no PyTorch, so nothing was judged.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import pathlib
+import shutil
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "models")]
+SKIPPED = 77
+
+# What each family shows besides step 1 at two micro-batch sizes: cases that train 50 steps and are saved and loaded,
+# and further exports of the same network. `fresh` exports carry norms of ones, as optimize=True merges them.
+TRAINED = {"gpt2_logits", "gpt2_loss", "llama_logits", "llama_loss", "llama_tied_logits", "qwen3_logits", "gemma2_logits",
+           "bart_logits", "t5_logits", "vit_logits", "bert_mask", "mlp_logits", "convnet_logits", "masked_mean"}
+VARIANTS = {
+    "gpt2_logits": ["opset18", "opset23", "optimized", "optimized23", "anonymous"],
+    "gpt2_loss": ["opset23"],
+    "llama_logits": ["opset18", "opset23", "optimized", "optimized23", "anonymous"],
+    "llama_mask": ["opset23"],
+    "llama_tied_logits": ["optimized"],
+    "qwen3_logits": ["opset18", "opset23"],
+    "gemma2_mask": ["opset23"],
+    "bart_logits": ["opset18", "opset23"],
+    "t5_logits": ["opset23"],
+    "vit_logits": ["opset18", "opset23"],
+    "bert_mask": ["opset23"],
+    "mlp_logits": ["optimized"],
+    "convnet_logits": ["opset18"],
+}
+
+
+def weightless(judge, what, case):
+    """A graph exported under torch.device("meta"), planned without weights and run with a checkpoint of them."""
+    import export
+    import stages
+    from safetensors.torch import save_file
+
+    module = export.build_module(case)
+    state = {name: tensor.detach().contiguous() for name, tensor in module.named_parameters()}
+    state |= {name: tensor.detach().contiguous() for name, tensor in module.named_buffers()}
+    path = judge.bench.scratch / f"{case.name}-weights.safetensors"
+    save_file(state, path)
+    stages.first_step(judge, what, case, 3, variant="meta", weights=path)
+
+
+def judge_case(judge, case):
+    import stages
+
+    for micro_batch in (3, 8):
+        judge.stage(f"{case.name} micro-batch {micro_batch}", stages.first_step, case, micro_batch)
+    for variant in VARIANTS.get(case.name, []):
+        judge.stage(f"{case.name} {variant}", stages.first_step, case, 3, variant=variant,
+                    fresh=variant.startswith("optimized"))
+    if case.name in TRAINED:
+        trained = judge.stage(f"{case.name}", stages.training, case)
+        if trained:
+            judge.stage(f"{case.name} checkpoint", stages.checkpoint, case, *trained)
+
+
+def judge_family(judge, family, only):
+    import stages
+    import workloads
+    import zoo
+
+    cases = zoo.all_cases()
+    if family == "workload":
+        workloads.all_workloads(judge)
+        return
+    for name, case in cases.items():
+        if case.family != family or only not in name or name == "mlp_dropout":
+            continue
+        judge_case(judge, case)
+    if family in ("gpt2", "llama"):
+        first = cases[f"{family}_logits"]
+        judge.stage(f"{family} meta", weightless, first)
+        judge.stage(f"{family} determinism", stages.determinism, first)
+        judge.stage(f"{family}", stages.bf16_curve, first)
+        judge.stage(f"{family}", stages.self_check, first, expect_stop=False)
+    if family == "llama":
+        judge.stage("llama bf16 determinism", stages.determinism, cases["llama_logits"], "--set", "train.precision=bf16")
+    if family == "plain":
+        judge.stage("dropout", stages.dropout, cases["mlp_dropout"])
+        judge.stage("dropout determinism", stages.determinism, cases["mlp_dropout"])
+        judge.stage("batchnorm in training", stages.refused, cases["convnet_batchnorm_train"], "BatchNorm", "stem_norm")
+    if family == "bert":
+        judge.stage("bert without a mask", stages.self_check, cases["bert_nomask"], expect_stop=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("family")
+    parser.add_argument("--binaries", type=pathlib.Path, required=True, help="folder of maestro-plan and maestro-run")
+    parser.add_argument("--scratch", type=pathlib.Path, help="kept; default: a temporary folder, removed")
+    parser.add_argument("--only", default="", help="only the cases whose name contains this")
+    arguments = parser.parse_args()
+    absent = [name for name in ("torch", "transformers", "onnx", "onnxscript", "safetensors")
+              if not importlib.util.find_spec(name)]
+    if absent:
+        print(f"skipped: {sys.executable} has no {', '.join(absent)}; MAESTRO_PYTHON names another interpreter")
+        return SKIPPED
+    import torch
+
+    import export
+    import stages
+    import tools
+
+    torch.set_num_threads(2)
+    scratch = arguments.scratch or pathlib.Path(tempfile.mkdtemp(prefix="maestro-parity-"))
+    scratch = scratch / arguments.family
+    shutil.rmtree(scratch, ignore_errors=True)
+    judge = stages.Judge(tools.Bench(arguments.binaries, scratch), export.models_folder())
+    judge_family(judge, arguments.family, arguments.only)
+    print(f"{judge.passed} claims hold, {len(judge.failures)} do not")
+    for failure in judge.failures:
+        print(f"  FAIL {failure}")
+    if not arguments.scratch:
+        shutil.rmtree(scratch.parent, ignore_errors=True)
+    return 1 if judge.failures or not judge.passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

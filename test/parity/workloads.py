@@ -1,0 +1,199 @@
+"""Workload files against PyTorch: named losses, optimizers and schedules, frozen parts, a teacher and a student.
+
+Each entry is a case of the zoo with a workload.yaml and what the same words mean in PyTorch.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import fnmatch
+import math
+
+import numpy
+import torch
+from torch.nn import functional
+
+import export
+import shards
+import stages
+import zoo
+from reference import Reference
+from tools import losses, metrics, safetensors
+
+STEPS = 50
+
+
+def warmup_then_decay(lr, warmup, total, min_lr, shape):
+    """interface.md's learning rate of step s = 1, 2, …"""
+
+    def at(step):
+        if step <= warmup:
+            return lr * step / warmup
+        done = min(1.0, (step - warmup) / (total - warmup))
+        if shape == "cosine":
+            return min_lr + (lr - min_lr) * 0.5 * (1 + math.cos(math.pi * done))
+        return lr + (min_lr - lr) * done if shape == "linear" else lr
+
+    return at
+
+
+def split_decay(named, patterns, decay):
+    """no_decay as AdamW's parameter groups."""
+    named = list(named)
+    free = [p for name, p in named if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)]
+    kept = [p for name, p in named if not any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)]
+    return [{"params": kept, "weight_decay": decay}, {"params": free, "weight_decay": 0.0}]
+
+
+def values(named):
+    return [parameter for _, parameter in named]
+
+
+def frozen(named, pattern):
+    named = list(named)
+    for name, parameter in named:
+        parameter.requires_grad_(not fnmatch.fnmatchcase(name, pattern))
+    return [parameter for _, parameter in named if parameter.requires_grad]
+
+
+COMPONENT = "components: {{{name}: {{model: {{model}}{extra}}}}}\ntrain: {{global_batch: 8{train}}}\n"
+
+# name: (words after the model's path, words of train, optimizer in PyTorch, clip, schedule)
+OPTIMIZERS = {
+    "sgd": ("", ", optimizer: {sgd: {lr: 0.05, momentum: 0.9, nesterov: true, weight_decay: 0.01}}",
+            lambda named: torch.optim.SGD(values(named), lr=0.05, momentum=0.9, nesterov=True, weight_decay=0.01),
+            0.0, None),
+    "adam": ("", ", optimizer: {adam: {lr: 2e-3, betas: [0.8, 0.95], eps: 1e-6, weight_decay: 0.02}}",
+             lambda named: torch.optim.Adam(values(named), lr=2e-3, betas=(0.8, 0.95), eps=1e-6, weight_decay=0.02),
+             0.0, None),
+    "adamw_cosine": ("", ", optimizer: {adamw: {lr: 3e-3, betas: [0.9, 0.95], weight_decay: 0.1, "
+                     "no_decay: [\"*.bias\", \"*norm*\"]}}, schedule: {warmup_steps: 10, decay: cosine, "
+                     "total_steps: 40, min_lr: 3e-4}, clip_grad_norm: 0.5",
+                     lambda named: torch.optim.AdamW(split_decay(named, ["*.bias", "*norm*"], 0.1), lr=3e-3,
+                                                     betas=(0.9, 0.95)),
+                     0.5, warmup_then_decay(3e-3, 10, 40, 3e-4, "cosine")),
+    "linear_frozen": (", frozen: [\"first.*\"]", ", optimizer: {adamw: {lr: 2e-3}}, schedule: {warmup_steps: 5, "
+                      "decay: linear, total_steps: 50, min_lr: 1e-4}",
+                      lambda named: torch.optim.AdamW(frozen(named, "first.*"), lr=2e-3),
+                      0.0, warmup_then_decay(2e-3, 5, 50, 1e-4, "linear")),
+}
+
+
+def optimizer(judge, what, case, key):
+    """50 steps under one optimizer and schedule; loss, lr and the last parameters."""
+    extra, train, make, clip, schedule = OPTIMIZERS[key]
+    case = dataclasses.replace(case, workload=COMPONENT.format(name=case.name, extra=extra, train=train))
+    samples, data = stages.make_data(judge, case)
+    source = stages.make_source(judge, case).rename(judge.bench.scratch / f"{key}.yaml")
+    plan = judge.bench.plan(source, key, "--pin", "*.micro_batch=3")
+    out = judge.bench.run(plan, data, key, "--steps", STEPS, "--save-gradients")
+    reference = Reference(case, samples, 8, optimizer=make, clip=clip, schedule=schedule)
+    expected = numpy.array(reference.train(STEPS))
+    error = numpy.abs(losses(out) - expected) / expected
+    judge.check(f"{what} losses", bool(error.max() <= 1e-3), f"largest {error.max():.2g} at step {error.argmax() + 1}")
+    if schedule:
+        rates = [line["lr"] for line in metrics(out)]
+        wrong = [step + 1 for step, rate in enumerate(rates) if stages.relative(rate, schedule(step + 1)) > 1e-6]
+        judge.check(f"{what} learning rates", not wrong, f"steps {wrong[:5]}: {rates[:3]}")
+    found, _ = safetensors(stages.newest_checkpoint(out) / f"{case.name}.safetensors")
+    trained = {name: value.detach().numpy() for name, value in reference.module.state_dict().items()}
+    worst = {name: float(numpy.abs(found[name] - value).max()) for name, value in trained.items() if name in found}
+    judge.check(f"{what} parameters", set(worst) == set(trained) and max(worst.values()) < 2e-3, f"{worst}")
+
+
+# ---- losses -------------------------------------------------------------------------------------------------------
+
+
+def named_loss(judge, what, case, words, loss):
+    """Step 1 with a loss that workload.yaml names."""
+    workload = COMPONENT.format(name=case.name, extra="", train="") + f"loss:\n{words.format(name=case.name)}"
+    case = dataclasses.replace(case, workload=workload, loss=loss)
+    for micro_batch in (1, 3):
+        stages.first_step(judge, f"{what} micro-batch {micro_batch}", case, micro_batch)
+
+
+def weighted_cross_entropy(outputs, batch):
+    return 0.25 * zoo.cross_entropy(outputs, batch)
+
+
+def kl(student, teacher, labels, temperature):
+    """interface.md's kl_divergence over the counted positions."""
+    p = functional.log_softmax(teacher / temperature, -1)
+    q = functional.log_softmax(student / temperature, -1)
+    counted = (labels != zoo.IGNORE).float()
+    return temperature**2 * ((p.exp() * (p - q)).sum(-1) * counted).sum() / counted.sum()
+
+
+DISTIL = """
+components:
+  teacher: {{model: {teacher}, frozen: true}}
+  student: {{model: {student}}}
+loss:
+  - cross_entropy: {{logits: student.logits, labels: labels, weight: 0.5}}
+  - kl_divergence: {{student: student.logits, teacher: teacher.logits, temperature: 2.0, labels: labels, weight: 0.5}}
+train: {{global_batch: 8}}
+"""
+
+
+def distillation(judge, what, teacher_case, student_case):
+    """A frozen teacher's logits against the student's, both of the same input_ids."""
+    samples, data = stages.make_data(judge, student_case)
+    path = judge.bench.scratch / "distil.yaml"
+    path.write_text(DISTIL.format(teacher=export.export_variant(teacher_case, "opset20", judge.models),
+                                  student=export.export_variant(student_case, "opset20", judge.models)))
+    teacher = Reference(teacher_case, samples, 8)
+    student = Reference(student_case, samples, 8)
+    batch = student.batch(0)
+    with torch.no_grad():
+        teacher_logits = teacher.module(batch["input_ids"])
+    logits = student.module(batch["input_ids"])
+    parts = [zoo.cross_entropy({"logits": logits}, batch), kl(logits, teacher_logits, batch["labels"], 2.0)]
+    (0.5 * parts[0] + 0.5 * parts[1]).backward()
+    expected = {name: p.grad.numpy() for name, p in student.module.named_parameters()}
+    for micro_batch in (3, 8):
+        plan = judge.bench.plan(path, f"distil-{micro_batch}", "--pin", f"*.micro_batch={micro_batch}")
+        out = judge.bench.run(plan, data, f"distil-{micro_batch}", "--steps", 1, "--save-gradients")
+        label = f"{what} micro-batch {micro_batch}"
+        line = metrics(out)[0]
+        total = 0.5 * parts[0].item() + 0.5 * parts[1].item()
+        judge.check(f"{label} loss", stages.relative(line["loss"], total) <= 1e-5, f"{line['loss']}, {total}")
+        for name, part in zip(("cross_entropy", "kl_divergence"), parts):
+            found = line["losses"].get(name, math.nan)
+            judge.check(f"{label} {name}", stages.relative(found, part.item()) <= 1e-5, f"{found}, {part.item()}")
+        stages.compare_gradients(judge, label, stages.read_gradients(out, "student"), expected, {})
+        saved = sorted(p.name for p in stages.newest_checkpoint(out).iterdir())
+        judge.check(f"{label} teacher not saved", "teacher.safetensors" not in saved, f"{saved}")
+
+
+class TokenErrors(torch.nn.Module):
+    """An output per position, whose masked mean is the loss."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed = torch.nn.Embedding(zoo.VOCABULARY, 32)
+        self.head = torch.nn.Linear(32, 1)
+
+    def forward(self, input_ids, target):
+        return (self.head(torch.tanh(self.embed(input_ids))).squeeze(-1) - target) ** 2
+
+
+def token_errors_case():
+    fields = {"input_ids": zoo.IDS, "target": zoo.Field(("batch", "seq"), "normal"),
+              "loss_mask": zoo.Field(("batch", "seq"), "mask01")}
+    return zoo.Case("token_errors", "workload", TokenErrors, fields, ("input_ids", "target"), ("errors",), masked_mean)
+
+
+def masked_mean(outputs, batch):
+    return (outputs["errors"] * batch["loss_mask"]).sum() / batch["loss_mask"].sum()
+
+
+def all_workloads(judge):
+    cases = zoo.all_cases()
+    for key in OPTIMIZERS:
+        judge.stage(f"workload {key}", optimizer, cases["mlp_logits"], key)
+    cross_entropy = "  - cross_entropy: {{logits: {name}.logits, labels: labels, ignore_index: -100, weight: 0.25}}\n"
+    judge.stage("workload cross_entropy", named_loss, cases["llama_logits"], cross_entropy, weighted_cross_entropy)
+    judge.stage("workload output", named_loss, cases["gpt2_loss"], "  - output: {name}.loss\n", zoo.own_loss)
+    judge.stage("workload mean", named_loss, token_errors_case(),
+                "  - mean: {{value: {name}.errors, mask: loss_mask, weight: 1.0}}\n", masked_mean)
+    judge.stage("workload distillation", distillation, cases["llama_logits"], cases["qwen3_logits"])
