@@ -135,7 +135,7 @@ Result<BoundShapes *> ExecutableInstance::bind(std::span<const int64_t> symbols)
   auto fresh = std::make_unique<BoundShapes>();
   fresh->symbols.assign(symbols.begin(), symbols.end());
   fresh->dims.resize(plan->exprs()->size());
-  MAESTRO_TRY(plan::evaluateDims(*plan, symbols, fresh->dims));
+  plan::DimTable(*plan).evaluateDefined(symbols, fresh->dims);
   for (uint32_t b = 0; b < executable->buffers()->size(); ++b) {
     const fb::Buffer &buffer = *executable->buffers()->Get(b);
     uint64_t planned = buffer.bytes() * (grows(buffer.region()) ? growth : 1);
@@ -168,7 +168,7 @@ Result<BoundShapes *> ExecutableInstance::bindBounds() {
 
 Result<uint64_t> ExecutableInstance::growthFor(std::span<const int64_t> symbols) const {
   std::vector<int64_t> dims(plan->exprs()->size());
-  MAESTRO_TRY(plan::evaluateDims(*plan, symbols, dims));
+  plan::DimTable(*plan).evaluateDefined(symbols, dims);
   uint64_t least = 1;
   for (const fb::Buffer *buffer : *executable->buffers()) {
     if (!grows(buffer->region()) || buffer->bytes() == 0)
