@@ -1,0 +1,50 @@
+// Evaluation of a plan's symbolic integers (Plan.exprs).
+//
+// Evaluating is one pass over the table and allocates nothing unless it fails.
+#pragma once
+
+#include "base/status.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+
+namespace maestro::plan {
+
+namespace fb {
+struct Plan;
+}
+
+class DimTable {
+public:
+  /// "No value": given for a symbol that has none, yielded for nodes that depend on one.
+  static constexpr int64_t kUndefined = std::numeric_limits<int64_t>::min();
+
+  /// `plan` must outlive the table and have passed the verifier (operands are earlier nodes).
+  explicit DimTable(const fb::Plan &plan) : plan(plan) {}
+
+  size_t nodes() const;   ///< Size of Plan.exprs.
+  size_t symbols() const; ///< Size of Plan.symbols.
+
+  /// Evaluates every node. `symbolValues` has symbols() elements, `values` nodes(). Fails at the first
+  /// node that overflows, has a divisor that is not positive, or reads a symbol without value, and names it.
+  Status evaluate(std::span<const int64_t> symbolValues, std::span<int64_t> values) const;
+
+  /// Likewise, but nodes that cannot be evaluated become kUndefined: of use where only some of a
+  /// plan's symbols have values.
+  void evaluateDefined(std::span<const int64_t> symbolValues, std::span<int64_t> values) const;
+
+  /// Why `node` is undefined: "divisor 0 of exprs[7] (seq floordiv heads)". Requires that
+  /// evaluateDefined() yielded `values` and values[node] == kUndefined.
+  std::string explain(uint32_t node, std::span<const int64_t> values) const;
+
+  /// The node as people write it, `4*batch*seq`; cut off with … where it is very long.
+  std::string text(uint32_t node) const;
+
+private:
+  const fb::Plan &plan;
+};
+
+} // namespace maestro::plan
