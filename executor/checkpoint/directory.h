@@ -1,0 +1,72 @@
+// Checkpoint folders that are whole or not there.
+//
+//   out/.checkpoint-000100.partial/   written and forced to disk, then renamed to
+//   out/checkpoint-000100/            <component>.safetensors, optimizer.safetensors, state.json
+//
+// state.json lists the files and their sizes, so that a folder which was copied in part is recognised.
+#pragma once
+
+#include "base/status.h"
+#include "executor/data/sample.h"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+namespace maestro::checkpoint {
+
+/// What state.json says beside the files.
+struct TrainingState {
+  uint64_t step = 0; ///< Steps that were finished.
+  data::DataPosition position;
+  uint64_t seed = 0;
+  uint64_t planHash = 0;     ///< Of the plan file's bytes: equal means that resuming is bitwise.
+  uint64_t workloadHash = 0; ///< Of the workload: different means that the checkpoint does not fit.
+  /// Components frozen as a whole, which no file holds, and where their values came from.
+  std::map<std::string, std::string> frozen;
+};
+
+std::string formatState(const TrainingState &state, const std::map<std::string, uint64_t> &files);
+/// Fails on text that is not a state.json, naming the key.
+Result<TrainingState> parseState(const std::string &text, std::map<std::string, uint64_t> &files);
+
+/// A checkpoint being written. Destroyed without commit() it leaves nothing behind.
+class PendingCheckpoint {
+public:
+  /// Makes an empty folder beside the final one; folders that earlier runs did not finish are removed.
+  static Result<PendingCheckpoint> begin(const std::string &outFolder, uint64_t step);
+  PendingCheckpoint(PendingCheckpoint &&other) noexcept;
+  PendingCheckpoint &operator=(PendingCheckpoint &&) = delete;
+  ~PendingCheckpoint();
+
+  /// Where a file of this checkpoint is to be written (see SafetensorsWriter, which forces it to disk).
+  std::string file(const std::string &name) const { return partial + "/" + name; }
+  /// Writes state.json (state.step is the step given to begin()) and renames. An older checkpoint of
+  /// this step is replaced. Afterwards path() is the whole checkpoint.
+  Status commit(TrainingState state);
+  const std::string &path() const { return final; }
+
+private:
+  PendingCheckpoint(std::string outFolder, uint64_t step);
+  std::string outFolder, partial, final;
+  uint64_t step;
+  bool committed = false;
+};
+
+struct FoundCheckpoint {
+  std::string path;
+  TrainingState state;
+  std::map<std::string, uint64_t> files; ///< Names and bytes.
+};
+
+/// Reads one checkpoint's state and compares its files' sizes.
+Result<FoundCheckpoint> openCheckpoint(const std::string &path);
+
+/// The newest whole checkpoint of a run, or nothing. Damaged ones are passed over with a warning.
+Result<std::optional<FoundCheckpoint>> findNewestCheckpoint(const std::string &outFolder);
+
+/// "checkpoint-000100".
+std::string checkpointName(uint64_t step);
+
+} // namespace maestro::checkpoint

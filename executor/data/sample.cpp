@@ -1,0 +1,30 @@
+#include "executor/data/sample.h"
+
+#include <fmt/format.h>
+
+#include <new>
+
+namespace maestro::data {
+
+void ByteBuffer::Free::operator()(std::byte *start) const {
+  ::operator delete[](start, std::align_val_t{64});
+}
+
+std::span<std::byte> ByteBuffer::resize(size_t size) {
+  if (size > capacity) {
+    // A little more than asked for, so that slowly growing samples settle soon.
+    size_t grown = (size + size / 8 + 63) / 64 * 64;
+    start.reset(static_cast<std::byte *>(::operator new[](grown, std::align_val_t{64})));
+    capacity = grown;
+  }
+  used = size;
+  return {start.get(), used};
+}
+
+std::string Sample::describe() const {
+  if (shard.empty())
+    return fmt::format("sample '{}'", key);
+  return fmt::format("sample '{}' of shard '{}'", key, shard);
+}
+
+} // namespace maestro::data

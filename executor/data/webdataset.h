@@ -1,0 +1,39 @@
+// WebDataset: samples from tar shards, in file order or shuffled.
+//
+// In file order a shard is indexed when it is reached, and one shard is open at a time. Shuffled, all
+// shards are indexed first (headers only) and every pass has its own permutation of the whole data set,
+// a function of seed and pass alone.
+#pragma once
+
+#include "base/status.h"
+#include "executor/data/shard.h"
+#include "executor/data/source.h"
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace maestro::data {
+
+struct WebDatasetOptions {
+  std::vector<std::string> shards; ///< Files, as expandShardPatterns() gives them.
+  std::vector<WantedField> fields; ///< Order of Sample::fields.
+  bool shuffle = false;
+  uint64_t seed = 0; ///< Of the permutations.
+};
+
+Result<std::unique_ptr<SampleReader>> openWebDataset(WebDatasetOptions options);
+
+/// Sizes of every sample of a data set, without its values.
+struct DatasetIndex {
+  std::vector<std::string> shards;
+  std::vector<ShardIndex> indices; ///< One per shard.
+
+  uint64_t sampleCount() const;
+};
+Result<DatasetIndex> indexDataset(std::span<const std::string> shards,
+                                  std::span<const WantedField> fields);
+
+} // namespace maestro::data

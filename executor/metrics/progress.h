@@ -1,0 +1,46 @@
+// Progress for people: one line that renews itself on a terminal, plain lines where output is piped.
+#pragma once
+
+#include "executor/metrics/step_record.h"
+
+#include <cstdio>
+#include <string>
+
+namespace maestro::metrics {
+
+class Progress {
+public:
+  enum class Style {
+    Terminal, ///< One line, renewed at most ten times a second.
+    Plain,    ///< A line for the first steps, then at most one every few seconds, and the last.
+    Json      ///< Like Plain, each an object: --log-format json.
+  };
+  /// Terminal when `stream` is one and TERM is not "dumb".
+  static Style detect(std::FILE *stream);
+
+  /// `totalSteps` 0: not known. The stream stays the caller's.
+  Progress(std::FILE *stream, Style style, uint64_t totalSteps);
+  ~Progress(); ///< finish()
+
+  /// Call after every step; most calls print nothing and allocate nothing.
+  void update(const StepRecord &record, double nowSeconds);
+  /// Prints the last record if it was not, and leaves the cursor on a new line. Also before messages.
+  void finish();
+
+private:
+  bool isDue(double nowSeconds) const;
+  void print();
+
+  std::FILE *stream;
+  Style style;
+  uint64_t totalSteps;
+  StepRecord last;
+  uint64_t updates = 0;
+  double lastPrint = 0, secondsPerStep = 0;
+  bool pending = false, onLine = false;
+};
+
+/// "step 12/100  loss 3.2145  lr 3.0e-04  grad 1.2  4.2k tok/s  0.21 s/step  18 s left"
+std::string formatProgress(const StepRecord &record, uint64_t totalSteps, double secondsPerStep);
+
+} // namespace maestro::metrics

@@ -1,0 +1,37 @@
+// What is known about one finished step; metrics.jsonl and the progress line are made of it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace maestro::metrics {
+
+struct LossValue {
+  std::string name; ///< Unique within a run: cross_entropy, kl_divergence, kl_divergence_2 …
+  double value = 0; ///< Unweighted.
+};
+
+struct SectionTimes {
+  std::string name;
+  double busySeconds = 0;
+  double idleSeconds = 0;
+  uint64_t microbatches = 0;
+};
+
+/// Reused from step to step, so that names are allocated once.
+struct StepRecord {
+  uint64_t step = 0; ///< From 1.
+  double loss = 0;   ///< Weighted sum.
+  std::vector<LossValue> losses;
+  double gradNorm = 0;
+  double lr = 0;
+  uint64_t samples = 0;
+  uint64_t tokens = 0;
+  double stepSeconds = 0;
+  uint64_t peakBytes = 0;
+  double predictedStepSeconds = 0;
+  std::vector<SectionTimes> sections;
+};
+
+} // namespace maestro::metrics
