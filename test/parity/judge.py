@@ -1,6 +1,6 @@
 """Judges Maestro by PyTorch, one family of models per process (importing PyTorch costs more than most of the work).
 
-    python test/parity/judge.py FAMILY --binaries build/release/bin [--scratch DIR] [--only WORD]
+    python test/parity/judge.py FAMILY [--binaries build/release/bin] [--scratch DIR] [--only WORD]
 
 Prints a line per claim. Status 0: all hold; 1: some do not; 77: this interpreter has no PyTorch, so nothing was judged.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import os
 import pathlib
 import shutil
 import sys
@@ -99,7 +100,8 @@ def judge_family(judge, family, only):
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("family")
-    parser.add_argument("--binaries", type=pathlib.Path, required=True, help="folder of maestro-plan and maestro-run")
+    parser.add_argument("--binaries", default=os.environ.get("MAESTRO_BIN", "build/release/bin"),
+                        help="folder of maestro-plan and maestro-run; default: MAESTRO_BIN, or build/release/bin")
     parser.add_argument("--scratch", type=pathlib.Path, help="kept; default: a temporary folder, removed")
     parser.add_argument("--only", default="", help="only the cases whose name contains this")
     arguments = parser.parse_args()

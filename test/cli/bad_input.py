@@ -1,0 +1,279 @@
+"""What the tools say to bad input: status 1, words that name the thing, no signal, nothing half-written, within a minute.
+
+    python test/cli/bad_input.py [GROUP…] [--binaries DIR] [--only WORD] [--flips 60] [--list]
+
+Groups: models, workloads, plans, data, weights, checkpoints, damage. Without any: all. Status 1 if a case failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pathlib
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+import good
+import wrong_data
+import wrong_models
+import wrong_plans
+import wrong_workloads
+
+LIMIT_SECONDS = 60
+CRASHES = ("terminate called", "Assertion", "AddressSanitizer", "runtime error:", "LLVM ERROR", "Stack dump", "PLEASE submit")
+MOST_LINES = 12
+
+
+class Judge:
+    """One scratch folder per case, holding a copy of all valid files; counts what failed and goes on."""
+
+    def __init__(self, binaries, scratch: pathlib.Path, only: str, listing: bool):
+        self.binaries, self.scratch, self.only, self.listing = pathlib.Path(binaries).resolve(), scratch, only, listing
+        self.good = scratch / "good"
+        self.passed, self.failures, self.number = 0, [], 0
+        good.write_all(self.good)
+
+    def wanted(self, name: str) -> bool:
+        if self.listing and self.only in name:
+            print(name)
+        return not self.listing and self.only in name
+
+    def folder(self) -> pathlib.Path:
+        self.number += 1
+        folder = self.scratch / f"case{self.number}"
+        shutil.copytree(self.good, folder, ignore=shutil.ignore_patterns("run"))
+        return folder
+
+    def command(self, folder, tool, *arguments):
+        line = [str(self.binaries / tool), *map(str, arguments)]
+        environment = dict(os.environ, OMP_NUM_THREADS="1")
+        try:
+            return subprocess.run(line, cwd=folder, capture_output=True, text=True, errors="replace",
+                                  timeout=LIMIT_SECONDS, env=environment)
+        except subprocess.TimeoutExpired:
+            return subprocess.CompletedProcess(line, "timeout", "", f"took longer than {LIMIT_SECONDS} s")
+
+    def verdict(self, name, done, complaints) -> None:
+        if not complaints:
+            self.passed += 1
+            return
+        self.failures.append(name)
+        said = (done.stderr.strip() or done.stdout.strip())[-500:]
+        print(f"FAIL {name}: {'; '.join(complaints)}\n     {shlex.join(done.args)}\n     said: {said}", flush=True)
+
+    def refused(self, name, folder, words, tool, *arguments, statuses=(1,), leaves=()):
+        """One case: everything that bad input must get. `leaves` may not exist afterwards."""
+        done = self.command(folder, tool, *arguments)
+        complaints = crash_complaints(done)
+        if done.returncode not in statuses:
+            complaints.append(f"status {done.returncode}, expected {' or '.join(map(str, statuses))}")
+        absent = [word for word in words if not has_word(done.stderr, word)]
+        if absent:
+            complaints.append(f"the message lacks {absent}")
+        if len(done.stderr.strip().splitlines()) > MOST_LINES:
+            complaints.append(f"{len(done.stderr.splitlines())} lines instead of one message")
+        complaints += [f"left {path} behind" for path in leaves if (folder / path).exists()]
+        complaints += [f"left {path.name} behind" for path in folder.glob("*.tmp*")]
+        self.verdict(name, done, complaints)
+        shutil.rmtree(folder)
+
+    def survived(self, name, folder, tool, *arguments):
+        """Random damage: any ordered end will do."""
+        done = self.command(folder, tool, *arguments)
+        complaints = crash_complaints(done)
+        if done.returncode not in (0, 1):
+            complaints.append(f"status {done.returncode}")
+        elif done.returncode == 1 and not done.stderr.strip():
+            complaints.append("said nothing")
+        kept = self.scratch / "kept" / name.replace(" ", "-").replace("/", "-")
+        if complaints:
+            shutil.copytree(folder, kept, dirs_exist_ok=True)
+        self.verdict(name, done, complaints)
+        shutil.rmtree(folder)
+
+
+def crash_complaints(done) -> list:
+    if isinstance(done.returncode, int) and (done.returncode < 0 or done.returncode >= 126):
+        return [f"signal or exec trouble, status {done.returncode}"]
+    return [f"says {word!r}" for word in CRASHES if word in done.stderr]
+
+
+def has_word(text: str, word) -> bool:
+    words = word if isinstance(word, tuple) else (word,)
+    return any(each.lower() in text.lower() for each in words)
+
+
+# ---- groups -------------------------------------------------------------------------------------------------------
+
+
+def models(judge):
+    for name, (write, words) in wrong_models.MODELS.items():
+        if judge.wanted(name):
+            folder = judge.folder()
+            judge.refused(name, folder, words, "maestro-plan", write(folder), "-o", "plan.mpl", leaves=["plan.mpl"])
+
+
+def workloads(judge):
+    edits = list(wrong_workloads.misspelt_edits())
+    edits += [(name, text, words) for name, (text, words) in wrong_workloads.FILES.items()]
+    for name, text, words in edits:
+        if judge.wanted(name):
+            folder = judge.folder()
+            (folder / "workload.yaml").write_text(text)
+            judge.refused(name, folder, words, "maestro-plan", "workload.yaml", "-o", "plan.mpl", leaves=["plan.mpl"])
+    flags = dict(wrong_workloads.PLAN_FLAGS)
+    for setting, values in wrong_workloads.SETTINGS.items():
+        for value in values:
+            flags[f"setting {setting}={value}"] = (["--set", f"{setting}={value}"], [setting.split(".")[-1]])
+    for name, (arguments, words) in flags.items():
+        if judge.wanted(name):
+            judge.refused(name, judge.folder(), words, "maestro-plan", "workload.yaml", "-o", "plan.mpl", *arguments,
+                          leaves=["plan.mpl"])
+    name = "output in no folder"
+    if judge.wanted(name):
+        judge.refused(name, judge.folder(), ["nowhere"], "maestro-plan", "workload.yaml", "-o", "nowhere/plan.mpl")
+
+
+def plans(judge):
+    content = (judge.good / "plan.mpl").read_bytes()
+    for name, (change, words) in wrong_plans.PLANS.items():
+        if not judge.wanted(name):
+            continue
+        folder = judge.folder()
+        (folder / "wrong.mpl").write_bytes(change(content))
+        judge.refused(name, folder, words, "maestro-run", "wrong.mpl", "--data", "shard.tar", "--steps", 1, "--out", "out",
+                      leaves=["out/metrics.jsonl"])
+    if judge.wanted("plan missing"):
+        judge.refused("plan missing", judge.folder(), ["gone.mpl"], "maestro-run", "gone.mpl", "--data", "shard.tar")
+    if judge.wanted("plan model changed"):
+        folder = judge.folder()
+        (folder / "tokens.onnx").write_bytes((folder / "tokens.onnx").read_bytes() + b"\0" * 8)
+        judge.refused("plan model changed", folder, ["tokens.onnx"], "maestro-run", "plan.mpl", "--data", "shard.tar")
+    if judge.wanted("plan model gone"):
+        folder = judge.folder()
+        (folder / "tokens.onnx").unlink()
+        judge.refused("plan model gone", folder, ["tokens.onnx"], "maestro-run", "plan.mpl", "--data", "shard.tar")
+
+
+def data(judge):
+    for name, (write, words) in wrong_data.DATA.items():
+        if judge.wanted(name):
+            folder = judge.folder()
+            judge.refused(name, folder, words, "maestro-run", "plan.mpl", "--data", write(folder), "--steps", 4)
+    for name, (arguments, words) in wrong_data.RUN_FLAGS.items():
+        if judge.wanted(name):
+            judge.refused(name, judge.folder(), words, "maestro-run", "plan.mpl", "--data", "shard.tar", *arguments,
+                          statuses=(1, 2) if "writable" in name else (1,))
+    name = "disk full"
+    if judge.wanted(name):
+        disk_full(judge, name)
+
+
+def disk_full(judge, name):
+    """A file system of 24 KiB: the checkpoint of the first step does not fit. Needs the right to mount; else left out."""
+    folder = judge.folder()
+    (folder / "small").mkdir()
+    script = ('mount -t tmpfs -o size=24k none small || exit 77; "$@"; status=$?; ls small | grep -c "^checkpoint" ; '
+              "exit $status")
+    line = ["unshare", "--mount", "sh", "-c", script, "sh", str(judge.binaries / "maestro-run"), "plan.mpl", "--data",
+            "shard.tar", "--steps", "2", "--save-every", "1", "--out", "small"]
+    done = subprocess.run(line, cwd=folder, capture_output=True, text=True, timeout=LIMIT_SECONDS)
+    if done.returncode == 77 or shutil.which("unshare") is None or "Operation not permitted" in done.stderr:
+        print(f"left out: {name} (no right to mount)")
+        return
+    complaints = crash_complaints(done)
+    if done.returncode not in (1, 2) or "small" not in done.stderr:
+        complaints.append(f"status {done.returncode}")
+    judge.verdict(name, done, complaints)
+
+
+def weights(judge):
+    for name, (write, words) in wrong_data.WEIGHTS.items():
+        if judge.wanted(name):
+            folder = judge.folder()
+            judge.refused(name, folder, words, "maestro-run", "plan.mpl", "--data", "shard.tar", "--steps", 1,
+                          "--weights", write(folder))
+
+
+def checkpoints(judge):
+    whole = judge.good / "run"
+    done = judge.command(judge.good, "maestro-run", "plan.mpl", "--data", "shard.tar", "--steps", 2, "--out", "run")
+    if done.returncode != 0:
+        judge.verdict("checkpoint to damage", done, [f"status {done.returncode}"])
+        return
+    for name, (change, words) in wrong_data.CHECKPOINTS.items():
+        if judge.wanted(name):
+            folder = judge.folder()
+            change(wrong_data.copy_run(whole, folder / "run"))
+            judge.refused(name, folder, words, "maestro-run", "plan.mpl", "--data", "shard.tar", "--steps", 3, "--out",
+                          "run", "--resume")
+
+
+def damage(judge, count):
+    """Random damage to a graph, a workload, a plan, a shard."""
+    targets = [
+        ("mlp.onnx", "maestro-plan", ["mlp.onnx", "-o", "plan.mpl"]),
+        ("workload.yaml", "maestro-plan", ["workload.yaml", "-o", "plan.mpl"]),
+        ("plan.mpl", "maestro-run", ["plan.mpl", "--data", "shard.tar", "--steps", 1]),
+        ("shard.tar", "maestro-run", ["plan.mpl", "--data", "shard.tar", "--steps", 1]),
+    ]
+    for file, tool, arguments in targets:
+        content = (judge.good / file).read_bytes()
+        damaged = [*wrong_plans.cuts(content, 12), *wrong_plans.flips(content, count, seed=len(content))]
+        for index, bytes_ in enumerate(damaged):
+            name = f"damage {file} {index}"
+            if judge.wanted(name):
+                folder = judge.folder()
+                (folder / file).write_bytes(bytes_)
+                judge.survived(name, folder, tool, *arguments)
+
+
+def valid_first(judge) -> bool:
+    """The unchanged files plan and run; without that no complaint means anything."""
+    steps = [("maestro-plan", ["workload.yaml", "-o", "plan.mpl"]), ("maestro-plan", ["mlp.onnx", "-o", "mlp.mpl"]),
+             ("maestro-run", ["plan.mpl", "--data", "shard.tar", "--steps", 3])]
+    for tool, arguments in steps:
+        done = judge.command(judge.good, tool, *arguments)
+        if done.returncode != 0:
+            judge.verdict("valid input", done, [f"status {done.returncode}"])
+            return False
+    return True
+
+
+def main() -> int:
+    groups = {"models": models, "workloads": workloads, "plans": plans, "data": data, "weights": weights,
+              "checkpoints": checkpoints}
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("groups", nargs="*", metavar="GROUP")
+    parser.add_argument("--binaries", default=os.environ.get("MAESTRO_BIN", "build/release/bin"))
+    parser.add_argument("--only", default="", help="only cases whose name contains this")
+    parser.add_argument("--flips", type=int, default=40, help="randomly damaged copies of each kind of file")
+    parser.add_argument("--list", action="store_true", help="names of the cases")
+    arguments = parser.parse_args()
+    unknown = set(arguments.groups) - {*groups, "damage"}
+    if unknown:
+        parser.error(f"no group {', '.join(unknown)}; there are {', '.join(groups)}, damage")
+    with tempfile.TemporaryDirectory(prefix="maestro-bad-input-") as scratch:
+        judge = Judge(arguments.binaries, pathlib.Path(scratch), arguments.only, arguments.list)
+        if not arguments.list and not valid_first(judge):
+            return 1
+        for name in arguments.groups or [*groups, "damage"]:
+            damage(judge, arguments.flips) if name == "damage" else groups[name](judge)
+        if arguments.list:
+            return 0
+        print(f"{judge.passed} cases got what bad input must get, {len(judge.failures)} did not")
+        if (judge.scratch / "kept").exists():
+            kept = pathlib.Path(tempfile.mkdtemp(prefix="maestro-bad-input-kept-"))
+            shutil.copytree(judge.scratch / "kept", kept, dirs_exist_ok=True)
+            print(f"files of failed damage: {kept}")
+    return 1 if judge.failures or not judge.passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

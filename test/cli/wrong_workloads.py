@@ -1,0 +1,121 @@
+"""Workload and cluster files with one thing wrong, and flags that name what is not there.
+
+Each edit of the valid workload: name, (text, its replacement), words that the message must hold.
+"""
+
+from __future__ import annotations
+
+import good
+
+# Misspelt keys and names: (text, its replacement, the word that is wrong, the right one nearest to it).
+MISSPELT = [
+    ("components:", "componentz:", "componentz", "components"),
+    ("{model:", "{modle:", "modle", "model"),
+    ("inputs:", "input:", "input", "inputs"),
+    ("dtype:", "dtpye:", "dtpye", "dtype"),
+    ("shape:", "shpae:", "shpae", "shape"),
+    ("pad:", "padd:", "padd", "pad"),
+    ("dims:", "dim:", "dim", "dims"),
+    ("combine: sum", "combin: sum", "combin", "combine"),
+    ("combine: max", "combine: maxx", "maxx", "max"),
+    ("multiple_of:", "multiple_off:", "multiple_off", "multiple_of"),
+    ("loss:", "losss:", "losss", "loss"),
+    ("cross_entropy:", "crossentropy:", "crossentropy", "cross_entropy"),
+    ("{logits:", "{logit:", "logit", "logits"),
+    ("ignore_index:", "ignore_indx:", "ignore_indx", "ignore_index"),
+    ("weight: 1.0", "wieght: 1.0", "wieght", "weight"),
+    ("train:", "trian:", "trian", "train"),
+    ("global_batch:", "global_bach:", "global_bach", "global_batch"),
+    ("optimizer:", "optimiser:", "optimiser", "optimizer"),
+    ("adamw:", "adamv:", "adamv", "adamw"),
+    ("betas:", "beta:", "beta", "betas"),
+    ("weight_decay:", "wieght_decay:", "wieght_decay", "weight_decay"),
+    ("no_decay:", "nodecay:", "nodecay", "no_decay"),
+    ("schedule:", "shedule:", "shedule", "schedule"),
+    ("warmup_steps:", "warmup_step:", "warmup_step", "warmup_steps"),
+    ("total_steps:", "total_step:", "total_step", "total_steps"),
+    ("min_lr:", "minlr:", "minlr", "min_lr"),
+    ("cosine", "cosin", "cosin", "cosine"),
+    ("clip_grad_norm:", "clip_grad_nrom:", "clip_grad_nrom", "clip_grad_norm"),
+    ("precision:", "precison:", "precison", "precision"),
+    ("precision: f32", "precision: bf61", "bf61", "bf16"),
+    ("seed:", "sed:", "sed", "seed"),
+    ("logits: tokens.", "logits: token.", "token", "tokens"),
+    ("tokens.logits,", "tokens.logit,", "logit", "logits"),
+    ("labels: labels", "labels: lables", "lables", "labels"),
+    ("int64", "int46", "int46", "int64"),
+    ("[batch, seq]", "[batch, sqe]", "sqe", "seq"),
+]
+
+# Settings that cannot be meant: the message names the setting.
+SETTINGS = {
+    "train.global_batch": ["0", "-4", "nan", "many", "1e30", "2.5"],
+    "train.optimizer.adamw.lr": ["nan", "-1e-3", "inf", "fast"],
+    "train.optimizer.adamw.betas": ["[1.0, 0.9]", "[0.9]", "[nan, 0.9]", "[-0.1, 0.9]"],
+    "train.optimizer.adamw.eps": ["-1e-8", "nan"],
+    "train.optimizer.adamw.weight_decay": ["nan", "-0.1"],
+    "train.schedule.warmup_steps": ["-1", "nan", "20"],  # 20 exceeds total_steps
+    "train.schedule.total_steps": ["-1", "0"],
+    "train.schedule.min_lr": ["nan", "-1"],
+    "train.clip_grad_norm": ["-1", "nan"],
+    "train.seed": ["-1", "half"],
+    "train.precision": ["f8"],
+    "dims.seq.max": ["0", "-1", "nan", "99999999999999999999"],
+    "dims.seq.multiple_of": ["0", "-2"],
+}
+
+# The whole file: name, content, words.
+FILES = {
+    "workload empty": ("", ["workload.yaml"]),
+    "workload text": ("once upon a time\n", ["workload.yaml"]),
+    "workload binary": ("\x00\x01\x02\x7f" * 100, ["workload.yaml"]),
+    "workload list": ("- components\n- train\n", ["workload.yaml"]),
+    "workload unclosed": ("components: {tokens: {model: tokens.onnx}\n", ["workload.yaml"]),
+    "workload without components": ("train: {global_batch: 4}\n", ["components"]),
+    "workload nested": ("components: " + "{a: " * 5000 + "}" * 5000, ["workload.yaml"]),
+    "workload missing model": ("components: {tokens: {model: gone.onnx}}\n", ["gone.onnx"]),
+    "workload foreign model": ("components: {tokens: {model: shard.tar}}\n", ["shard.tar"]),
+    "workload missing weights": ("components: {tokens: {model: tokens.onnx, weights: gone.safetensors}}\n",
+                                 ["gone.safetensors"]),
+    "workload duplicate component": ("components:\n  tokens: {model: tokens.onnx}\n  tokens: {model: mlp.onnx}\n",
+                                     ["tokens"]),
+    "workload everything frozen": (
+        good.WORKLOAD.replace("{model: tokens.onnx}", "{model: tokens.onnx, frozen: true}"), [("frozen", "train")]),
+    "workload frozen matches nothing": (
+        good.WORKLOAD.replace("{model: tokens.onnx}", '{model: tokens.onnx, frozen: ["embde.*"]}'), ["embde.*"]),
+    "workload loss of an input": (good.WORKLOAD.replace("logits: tokens.logits", "logits: tokens.input_ids"),
+                                  ["input_ids"]),
+    "workload two optimizers": (good.WORKLOAD.replace("{adamw: {", "{sgd: {lr: 1}, adamw: {"), ["optimizer"]),
+    "workload edge to nowhere": (good.WORKLOAD + "edges:\n  - tokens.logits -> tokenz.input_ids\n",
+                                 ["tokenz", "tokens"]),
+    "workload edge malformed": (good.WORKLOAD + "edges:\n  - tokens.logits\n", ["tokens.logits"]),
+    "workload input to nowhere": (good.WORKLOAD.replace("pad: -100}", "pad: -100}\n  words: {to: [tokens.input_idz]}"),
+                                  ["input_idz", "input_ids"]),
+    "workload key twice": (good.WORKLOAD + "  seed: 1\n", ["seed"]),
+    "workload rank contradiction": (good.WORKLOAD.replace("shape: [batch, seq], pad", "shape: [batch], pad"),
+                                    ["labels"]),
+}
+
+# Arguments after `maestro-plan workload.yaml -o plan.mpl`: name, arguments, words.
+PLAN_FLAGS = {
+    "flag unknown": (["--dead-line", "10s"], ["--dead-line"]),
+    "flag deadline": (["--deadline", "soon"], ["deadline"]),
+    "flag set misspelt": (["--set", "train.globl_batch=4"], ["globl_batch", "global_batch"]),
+    "flag set without value": (["--set", "train.global_batch"], ["train.global_batch"]),
+    "flag pin misspelt decision": (["--pin", "*.microbatch=3"], ["microbatch", "micro_batch"]),
+    "flag pin misspelt section": (["--pin", "token.micro_batch=3"], ["token", "tokens"]),
+    "flag pin zero": (["--pin", "*.micro_batch=0"], ["micro_batch"]),
+    "flag pin negative": (["--pin", "*.micro_batch=-3"], ["micro_batch"]),
+    "flag pin words": (["--pin", "*.micro_batch=many"], ["micro_batch"]),
+    "flag stop-after": (["--stop-after", "diferentiate"], ["diferentiate"]),
+    "flag cluster missing": (["--cluster", "gone.yaml"], ["gone.yaml"]),
+    "flag cluster devices": (["--set", "cluster.devices_per_node=0"], ["devices_per_node"]),
+}
+
+
+def misspelt_edits():
+    """(name, workload text, words): the misspelt word is named, and the right one."""
+    for text, replacement, wrong, right in MISSPELT:
+        edited = good.WORKLOAD.replace(text, replacement, 1)
+        assert edited != good.WORKLOAD, text
+        yield f"misspelt {replacement.rstrip(':')}", edited, [wrong, right]
