@@ -1,0 +1,38 @@
+// A whole run of maestro-run: from options to exit status.
+#pragma once
+
+#include "base/status.h"
+#include "executor/core/parameters.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace maestro::executor {
+
+struct RunOptions {
+  std::string planPath;
+  std::vector<std::string> data; ///< Shard patterns; empty: synthetic.
+  std::optional<uint64_t> steps; ///< Otherwise one pass over the data.
+  std::string out;               ///< Empty: nothing is kept.
+  bool resume = false;
+  WeightFiles weights;
+  uint64_t saveEvery = 0; ///< Steps between checkpoints; 0: the last step only.
+  bool saveGradients = false;
+  bool selfCheck = false;
+  bool evaluate = false;
+  bool shuffle = false;
+  std::string trace; ///< Empty: none.
+  std::optional<uint64_t> seed;
+  int lateDeviceSeed = -1; ///< ≥ 0: the device of tests that completes late.
+};
+
+/// Runs until the steps or the data end, or requestStop(). Interrupted after a finished step that was
+/// saved is StatusCode::Interrupted.
+Status run(const RunOptions &options);
+
+/// Async-signal-safe: the run ends after the step in progress.
+void requestStop();
+
+} // namespace maestro::executor

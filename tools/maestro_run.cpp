@@ -1,0 +1,81 @@
+// maestro-run: trains what a plan says. A thin main: options in, exit status out.
+#include "base/log.h"
+#include "executor/core/run.h"
+
+#include <CLI/CLI.hpp>
+
+#include <csignal>
+
+using namespace maestro;
+
+namespace {
+
+void onSignal(int signal) {
+  executor::requestStop();
+  std::signal(signal, SIG_DFL); // The second one ends the process at once.
+}
+
+Status parseWeights(const std::vector<std::string> &texts, executor::WeightFiles &weights) {
+  for (const std::string &text : texts) {
+    size_t equals = text.find('=');
+    if (equals == std::string::npos || equals == 0 || equals + 1 == text.size())
+      return Status::invalidInput("--weights " + text + ": write component=FILE.safetensors");
+    weights[text.substr(0, equals)] = text.substr(equals + 1);
+  }
+  return Status();
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  CLI::App app{"Trains a plan that maestro-plan wrote.", "maestro-run"};
+  app.footer("Example:\n  maestro-run plan.mpl --data 'shards/*.tar' --steps 100 --out run1");
+  app.set_version_flag("--version", "maestro-run " MAESTRO_VERSION);
+
+  executor::RunOptions options;
+  std::vector<std::string> weights;
+  std::string logFormat = "text", ranks = "threads";
+  uint64_t steps = 0, seed = 0;
+  bool quiet = false, adapt = false;
+  app.add_option("plan", options.planPath, "The plan to run")->required();
+  app.add_option("--data", options.data, "WebDataset tar shards: paths, globs, {000..012}; without it synthetic samples");
+  auto *stepsOption =
+      app.add_option("--steps", steps, "Stop after this step; without it one pass over the data")->check(CLI::PositiveNumber);
+  app.add_option("--out", options.out, "Folder for metrics, checkpoints and the plan");
+  app.add_flag("--resume", options.resume, "Continue from the newest whole checkpoint in --out");
+  app.add_option("--weights", weights, "component=FILE.safetensors: initial values");
+  app.add_option("--save-every", options.saveEvery, "Steps between checkpoints (the last step is always saved)");
+  app.add_flag("--save-gradients", options.saveGradients, "Write the first step's gradients to --out");
+  app.add_flag("--self-check", options.selfCheck, "Also evaluate the first step in one piece and compare");
+  app.add_flag("--evaluate", options.evaluate, "No update: print the mean losses over the data");
+  app.add_flag("--shuffle", options.shuffle, "A seeded permutation of the samples in every pass");
+  app.add_option("--trace", options.trace, "Write a Chrome trace of every kernel call");
+  auto *seedOption = app.add_option("--seed", seed, "Overrides the plan's seed");
+  app.add_option("--ranks", ranks, "Ranks as threads or processes; results do not depend on it")
+      ->check(CLI::IsMember({"threads", "processes"}));
+  app.add_flag("--adapt", adapt, "Let measured times steer the grouping of samples (gives bitwise repetition up)");
+  app.add_option("--log-format", logFormat, "text or json")->check(CLI::IsMember({"text", "json"}));
+  app.add_flag("--quiet", quiet, "Warnings and errors only");
+  app.add_option("--late-device", options.lateDeviceSeed, "For tests: a device that completes late, seeded")->group("");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError &error) {
+    return app.exit(error) == 0 ? 0 : 1;
+  }
+  if (stepsOption->count())
+    options.steps = steps;
+  if (seedOption->count())
+    options.seed = seed;
+  setLogFormat(logFormat == "json" ? LogFormat::Json : LogFormat::Text);
+  setLogQuiet(quiet);
+
+  std::signal(SIGINT, onSignal);
+  std::signal(SIGTERM, onSignal);
+  std::signal(SIGPIPE, SIG_IGN);
+  Status status = parseWeights(weights, options.weights);
+  if (status.isOk())
+    status = executor::run(options);
+  if (!status.isOk())
+    logError(status.message());
+  return status.exitStatus();
+}
