@@ -1,6 +1,6 @@
 """What the tools say to bad input: status 1, words that name the thing, no signal, nothing half-written, within a minute.
 
-    python test/cli/bad_input.py [GROUP…] [--binaries DIR] [--only WORD] [--flips 60] [--list]
+    python test/cli/bad_input.py [GROUP…] [--binaries DIR] [--only WORD] [--flips 40]
 
 Groups: models, workloads, plans, data, weights, checkpoints, damage. Without any: all. Status 1 if a case failed.
 """
@@ -33,16 +33,14 @@ MOST_LINES = 12
 class Judge:
     """One scratch folder per case, holding a copy of all valid files; counts what failed and goes on."""
 
-    def __init__(self, binaries, scratch: pathlib.Path, only: str, listing: bool):
-        self.binaries, self.scratch, self.only, self.listing = pathlib.Path(binaries).resolve(), scratch, only, listing
+    def __init__(self, binaries, scratch: pathlib.Path, only: str):
+        self.binaries, self.scratch, self.only = pathlib.Path(binaries).resolve(), scratch, only
         self.good = scratch / "good"
         self.passed, self.failures, self.number = 0, [], 0
         good.write_all(self.good)
 
     def wanted(self, name: str) -> bool:
-        if self.listing and self.only in name:
-            print(name)
-        return not self.listing and self.only in name
+        return self.only in name
 
     def folder(self) -> pathlib.Path:
         self.number += 1
@@ -254,19 +252,16 @@ def main() -> int:
     parser.add_argument("--binaries", default=os.environ.get("MAESTRO_BIN", "build/release/bin"))
     parser.add_argument("--only", default="", help="only cases whose name contains this")
     parser.add_argument("--flips", type=int, default=40, help="randomly damaged copies of each kind of file")
-    parser.add_argument("--list", action="store_true", help="names of the cases")
     arguments = parser.parse_args()
     unknown = set(arguments.groups) - {*groups, "damage"}
     if unknown:
         parser.error(f"no group {', '.join(unknown)}; there are {', '.join(groups)}, damage")
     with tempfile.TemporaryDirectory(prefix="maestro-bad-input-") as scratch:
-        judge = Judge(arguments.binaries, pathlib.Path(scratch), arguments.only, arguments.list)
-        if not arguments.list and not valid_first(judge):
+        judge = Judge(arguments.binaries, pathlib.Path(scratch), arguments.only)
+        if not valid_first(judge):
             return 1
         for name in arguments.groups or [*groups, "damage"]:
             damage(judge, arguments.flips) if name == "damage" else groups[name](judge)
-        if arguments.list:
-            return 0
         print(f"{judge.passed} cases got what bad input must get, {len(judge.failures)} did not")
         if (judge.scratch / "kept").exists():
             kept = pathlib.Path(tempfile.mkdtemp(prefix="maestro-bad-input-kept-"))
