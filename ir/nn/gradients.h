@@ -1,9 +1,9 @@
-// What the gradients of `nn` operators are built from. Private to gradients_*.cpp.
+// What the gradients of `nn` operators are built from: for gradients_*.cpp and passes/differentiation.cpp.
 //
 // Rules that every gradient keeps
 // - An operand's gradient has exactly the operand's type. A sum over many positions of 16-bit values is
 //   formed in f32 and rounded once, by a final cast; whoever adds gradients up looks through that
-//   cast (passes/differentiate.cpp), so that a bf16 model's parameter gradients stay f32.
+//   cast (passes/differentiation.cpp), so that a bf16 model's parameter gradients stay f32.
 // - Integer and boolean operands get none.
 // - The fewer and the smaller the values of the forward pass that a gradient uses, the better: they
 //   are what a micro-batch in flight keeps.
@@ -19,7 +19,9 @@ namespace maestro::nn {
 class GradientBuilder : public mlir::ImplicitLocOpBuilder {
 public:
   GradientBuilder(mlir::Operation *op, mlir::OpBuilder &builder)
-      : mlir::ImplicitLocOpBuilder(op->getLoc(), builder) {}
+      : GradientBuilder(op->getLoc(), builder) {}
+  GradientBuilder(mlir::Location location, mlir::OpBuilder &builder)
+      : mlir::ImplicitLocOpBuilder(location, builder) {}
 
   /// The first result of a new operator.
   template <typename OpTy, typename... Args> mlir::Value emit(Args &&...args) {
@@ -47,16 +49,12 @@ public:
                           llvm::ArrayRef<int64_t> axes);
 };
 
-inline TensorType typeOf(mlir::Value value) { return llvm::cast<TensorType>(value.getType()); }
 inline llvm::ArrayRef<DimExpr> shapeOf(mlir::Value value) { return typeOf(value).getShape(); }
 inline int64_t rankOf(mlir::Value value) { return shapeOf(value).size(); }
 bool isFloatTensor(mlir::Value value);
 
 /// What a gradient was before it was rounded to fewer bits: the operand of a narrowing cast, else itself.
 mlir::Value beforeRounding(mlir::Value gradient);
-
-/// The value of a constant of one repeated value.
-std::optional<double> constantValue(mlir::Value value);
 
 /// The first axes of a shape of that rank: 0 … count−1.
 llvm::SmallVector<int64_t> leadingAxes(int64_t count);

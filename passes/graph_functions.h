@@ -1,0 +1,83 @@
+// Reading and building the functions that passes/attributes.h describes.
+#pragma once
+
+#include "passes/attributes.h"
+
+#include "ir/nn/nn.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+
+#include <map>
+#include <optional>
+#include <string>
+
+namespace maestro {
+
+/// The function of that name, or null.
+mlir::func::FuncOp findFunction(mlir::ModuleOp module, llvm::StringRef name);
+
+/// The text of an argument's or a result's attribute; empty when absent.
+llvm::StringRef argumentText(mlir::func::FuncOp function, unsigned index, llvm::StringRef attribute);
+llvm::StringRef resultText(mlir::func::FuncOp function, unsigned index, llvm::StringRef attribute);
+
+/// A result that carries nn.loss.
+struct LossResult {
+  unsigned index = 0; ///< of the result
+  std::string name;
+  std::string role; ///< "mean", "sum" or "count"
+  int64_t term = 0;
+  double weight = 1.0;
+};
+llvm::SmallVector<LossResult> lossResults(mlir::func::FuncOp function);
+/// nn.loss, and nn.term and nn.weight where they differ from their defaults.
+mlir::DictionaryAttr lossAttributes(mlir::MLIRContext *context, const LossResult &loss);
+
+/// One result of a function under construction.
+struct FunctionResult {
+  mlir::Value value;
+  mlir::DictionaryAttr attributes;
+};
+
+/// Replaces the function's return values, type and result attributes.
+void setResults(mlir::func::FuncOp function, llvm::ArrayRef<FunctionResult> results);
+/// The operands of the function's return.
+mlir::OperandRange returnedValues(mlir::func::FuncOp function);
+/// Operations that no result needs.
+void eraseDeadOperations(mlir::func::FuncOp function);
+
+/// How symbols combine over samples, from the module's nn.dims.
+class DimTable {
+public:
+  /// Fails, saying so, on an nn.dims of another form. Without nn.dims: the leading symbol of a data
+  /// field sums, the others are padded.
+  static mlir::FailureOr<DimTable> of(mlir::ModuleOp module);
+
+  bool sums(llvm::StringRef symbol) const;
+  /// The largest value for one sample; nothing when undeclared.
+  std::optional<int64_t> bound(llvm::StringRef symbol) const;
+  /// Whether the expression contains a symbol that sums, and which.
+  std::optional<std::string> summedSymbol(const DimExpr &expr) const;
+  /// Whether the expression's value for a batch is the sum of its values for the samples: every term
+  /// contains exactly one summed symbol, once, and no padded one.
+  bool isAdditive(const DimExpr &expr) const;
+
+private:
+  struct Entry {
+    bool sums = false;
+    std::optional<int64_t> bound;
+  };
+  std::map<std::string, Entry, std::less<>> entries;
+};
+
+/// The trainable or frozen parameter, if any, that `value` is computed from.
+struct ParameterUse {
+  mlir::BlockArgument argument;
+  std::string name;
+};
+std::optional<ParameterUse> dependsOnParameter(mlir::Value value, bool trainableOnly);
+
+/// For messages: `nn.matmul (node_MatMul_12 in model.layers.0.mlp)`.
+std::string describe(mlir::Operation *op);
+
+} // namespace maestro

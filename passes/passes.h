@@ -1,0 +1,54 @@
+// The passes of level 1 (`nn`), from an imported graph to the programs of a training task. passes/README.md has
+// the picture; passes/attributes.h the names by which functions say what their arguments and results are.
+#pragma once
+
+#include "mlir/Pass/Pass.h"
+#include "mlir/Pass/PassManager.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace maestro {
+
+/// The places where the pipeline can be stopped, in order; each ends with its verify pass.
+enum class Phase { Import, Raise, Loss, Differentiate, Split };
+/// "import", "raise", "loss", "differentiate", "split".
+llvm::StringRef nameOf(Phase phase);
+/// The inverse of nameOf(); nothing for other text.
+std::optional<Phase> phaseFromName(llvm::StringRef text);
+/// "import, raise, …" for messages.
+std::string phaseNames();
+
+/// What a backward task may compute again rather than keep for each micro-batch in flight.
+enum class Recompute {
+  Cheap,       ///< Views, casts, broadcasts, masks, and what follows from parameters alone.
+  Elementwise, ///< Also elementwise operators, norms and softmaxes.
+};
+
+/// A weighted sum of means becomes one sum and one count per mean.
+std::unique_ptr<mlir::Pass> createDecomposeLossPass();
+/// Refuses a graph whose losses do not decompose over samples.
+std::unique_ptr<mlir::Pass> createCheckSamplesPass();
+/// @graph becomes @step: loss sums and the gradients of trainable parameters.
+std::unique_ptr<mlir::Pass> createDifferentiatePass();
+/// @step becomes @count, @forward and @backward.
+std::unique_ptr<mlir::Pass> createSplitProgramsPass(Recompute recompute = Recompute::Cheap);
+/// What the IR promises after `phase`; later passes trust it.
+std::unique_ptr<mlir::Pass> createVerifyPhasePass(Phase phase);
+
+/// Coarse operators out of decomposed ones (passes/raise_*.cpp).
+void addRaisePasses(mlir::OpPassManager &manager);
+
+struct PipelineOptions {
+  Phase stopAfter = Phase::Split;
+  Recompute recompute = Recompute::Cheap;
+};
+
+/// From an imported module to programs.
+void buildPipeline(mlir::OpPassManager &manager, const PipelineOptions &options = {});
+
+/// All passes and the pipeline `maestro-pipeline`, for maestro-opt.
+void registerPasses();
+
+} // namespace maestro

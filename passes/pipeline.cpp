@@ -1,0 +1,106 @@
+// The way of a graph from import to programs, top to bottom, and the names of its phases.
+#include "passes/passes.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Pass/PassRegistry.h"
+#include "mlir/Transforms/Passes.h"
+
+#include <array>
+
+using namespace mlir;
+
+namespace maestro {
+namespace {
+
+constexpr std::array<std::pair<Phase, llvm::StringLiteral>, 5> kPhases{{
+    {Phase::Import, "import"},
+    {Phase::Raise, "raise"},
+    {Phase::Loss, "loss"},
+    {Phase::Differentiate, "differentiate"},
+    {Phase::Split, "split"},
+}};
+
+/// Dead and repeated operators go; the verifier of the phase has the last word.
+void endPhase(OpPassManager &manager, Phase phase) {
+  manager.addPass(createCanonicalizerPass());
+  manager.addPass(createCSEPass());
+  manager.addPass(createVerifyPhasePass(phase));
+}
+
+struct PipelineFlags : PassPipelineOptions<PipelineFlags> {
+  Option<std::string> stopAfter{*this, "stop-after", llvm::cl::desc("The last phase"), llvm::cl::init("split")};
+  Option<bool> recompute{*this, "recompute", llvm::cl::desc("Recompute elementwise operators and norms"),
+                         llvm::cl::init(false)};
+};
+
+} // namespace
+
+llvm::StringRef nameOf(Phase phase) {
+  for (const auto &[value, name] : kPhases)
+    if (value == phase)
+      return name;
+  return "";
+}
+
+std::optional<Phase> phaseFromName(llvm::StringRef text) {
+  for (const auto &[value, name] : kPhases)
+    if (name == text)
+      return value;
+  return std::nullopt;
+}
+
+std::string phaseNames() {
+  std::string text;
+  for (const auto &[value, name] : kPhases)
+    text += (text.empty() ? "" : ", ") + name.str();
+  return text;
+}
+
+void buildPipeline(OpPassManager &manager, const PipelineOptions &options) {
+  // What the importer wrote, without what nothing reads.
+  endPhase(manager, Phase::Import);
+  if (options.stopAfter == Phase::Import)
+    return;
+
+  // Coarse operators: their gradients, costs and kernels are better than those of their parts.
+  addRaisePasses(manager);
+  endPhase(manager, Phase::Raise);
+  if (options.stopAfter == Phase::Raise)
+    return;
+
+  // Means of a batch are not means of micro-batches' means: sums and counts from here on. Checked on the
+  // forward graph, before gradients blur whose fault a refusal is.
+  manager.addPass(createDecomposeLossPass());
+  manager.addPass(createCheckSamplesPass());
+  endPhase(manager, Phase::Loss);
+  if (options.stopAfter == Phase::Loss)
+    return;
+
+  // CSE at the end merges what several gradients compute alike.
+  manager.addPass(createDifferentiatePass());
+  endPhase(manager, Phase::Differentiate);
+  if (options.stopAfter == Phase::Differentiate)
+    return;
+
+  // Last: what crosses from forward to backward is final after this.
+  manager.addPass(createSplitProgramsPass(options.recompute));
+  endPhase(manager, Phase::Split);
+}
+
+void registerPasses() {
+  registerPass([] { return createDecomposeLossPass(); });
+  registerPass([] { return createCheckSamplesPass(); });
+  registerPass([] { return createDifferentiatePass(); });
+  registerPass([] { return createSplitProgramsPass(); });
+  registerPass([] { return createVerifyPhasePass(Phase::Import); });
+  PassPipelineRegistration<PipelineFlags>(
+      "maestro-pipeline", "From an imported graph to programs",
+      [](OpPassManager &manager, const PipelineFlags &flags) {
+        PipelineOptions options;
+        options.stopAfter = phaseFromName(flags.stopAfter).value_or(Phase::Split);
+        options.recompute = flags.recompute ? Recompute::Elementwise : Recompute::Cheap;
+        buildPipeline(manager, options);
+      });
+}
+
+} // namespace maestro

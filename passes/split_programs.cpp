@@ -1,0 +1,279 @@
+// --maestro-split-programs: @graph and @step become the programs of a training task.
+//
+//   @count     data fields -> counts: what the losses divide by, from data alone
+//   @forward   -> loss sums, and what @backward needs of this micro-batch: {nn.saved = 0 : i64} …
+//   @backward  saved values, loss scales, parameters, fields -> gradients
+//
+//   func.func @step(%x: …, %w: …, %scale: …) -> (… {nn.loss = "loss", nn.role = "sum"}, … {nn.gradient = "m/w"}) {
+//     %h = nn.matmul %x, %w : …
+//     %y = nn.relu %h : …
+//     …
+//     %dh = nn.relu_grad %y, %dy : …
+//
+// becomes
+//
+//   func.func @forward(%x: …, %w: …) -> (… {nn.loss = "loss", nn.role = "sum"}, … {nn.saved = 0 : i64}) {
+//     …
+//     return %sum, %y
+//   func.func @backward(%y: … {nn.saved = 0 : i64}, %scale: …, %x: …) -> (… {nn.gradient = "m/w"}) {
+//     …
+//     %dh = nn.relu_grad %y, %dy : …
+//
+// What crosses is the fewest bytes at the dims' bounds (save_choice.h); cheap values are computed again where they
+// are first read. @step stays: a plan with one micro-batch in flight may run it whole.
+#include "passes/graph_functions.h"
+#include "passes/passes.h"
+#include "passes/save_choice.h"
+
+#include "mlir/IR/IRMapping.h"
+
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+
+namespace maestro {
+namespace {
+
+/// An undeclared symbol's value when sizes are compared.
+constexpr int64_t kAssumedBound = 256;
+
+/// Copies parts of one function into another; values are copied when they are first asked for.
+class ProgramBuilder {
+public:
+  ProgramBuilder(func::FuncOp source, StringRef name)
+      : source(source), builder(source.getContext()),
+        program(func::FuncOp::create(source.getLoc(), name, builder.getFunctionType({}, {}))) {
+    program.addEntryBlock();
+    builder.setInsertionPointToEnd(&program.getBody().front());
+    func::ReturnOp::create(builder, source.getLoc());
+    builder.setInsertionPoint(program.getBody().front().getTerminator());
+  }
+
+  /// An argument that stands for `value`.
+  void addArgument(Value value, DictionaryAttr attributes) {
+    unsigned index = program.getNumArguments();
+    (void)program.insertArgument(index, value.getType(), attributes, value.getLoc());
+    copies.map(value, program.getArgument(index));
+  }
+
+  /// The copy of `value`, with everything it is computed from. Arguments of the source are taken over on demand.
+  Value copy(Value value) {
+    llvm::SmallVector<Value> pending{value};
+    while (!pending.empty()) {
+      Value current = pending.back();
+      if (copies.contains(current)) {
+        pending.pop_back();
+        continue;
+      }
+      Operation *op = current.getDefiningOp();
+      if (!op) {
+        takeArgument(cast<BlockArgument>(current));
+        continue;
+      }
+      size_t before = pending.size();
+      for (Value operand : llvm::reverse(op->getOperands()))
+        if (!copies.contains(operand))
+          pending.push_back(operand);
+      if (pending.size() == before)
+        clone(op);
+    }
+    return copies.lookup(value);
+  }
+
+  void clone(Operation *op) {
+    for (Value operand : op->getOperands())
+      copy(operand);
+    Operation *copied = builder.clone(*op, copies);
+    // A kept result keeps its argument, though a sibling had to be computed again.
+    for (auto [from, to] : llvm::zip_equal(op->getResults(), copied->getResults()))
+      if (Value argument = kept.lookup(from))
+        copies.map(from, argument);
+      else
+        copies.map(from, to);
+  }
+
+  void addKept(Value value, DictionaryAttr attributes) {
+    addArgument(value, attributes);
+    kept[value] = copies.lookup(value);
+  }
+
+  func::FuncOp finish(llvm::ArrayRef<FunctionResult> results, Operation *after) {
+    setResults(program, results);
+    after->getBlock()->getOperations().insertAfter(Block::iterator(after), program);
+    return program;
+  }
+
+private:
+  void takeArgument(BlockArgument argument) {
+    addArgument(argument, source.getArgAttrDict(argument.getArgNumber()));
+  }
+
+  func::FuncOp source;
+  OpBuilder builder;
+  func::FuncOp program;
+  IRMapping copies;
+  llvm::DenseMap<Value, Value> kept;
+};
+
+class ProgramSplitter {
+public:
+  ProgramSplitter(func::FuncOp graph, func::FuncOp step, const DimTable &dims, Recompute policy)
+      : graph(graph), step(step), dims(dims), policy(policy), builder(graph.getContext()) {}
+
+  LogicalResult split() {
+    markForward();
+    chooseCrossing();
+    func::FuncOp forward = buildForward();
+    buildBackward(forward);
+    describeStash();
+    return buildCount();
+  }
+
+private:
+  /// What the loss sums are computed by is forward work, all else backward: also the part of a gradient that
+  /// does not depend on what arrives (a cosine, a comparison).
+  void markForward() {
+    llvm::SmallVector<Value> sums;
+    for (const LossResult &loss : lossResults(step))
+      sums.push_back(returnedValues(step)[loss.index]);
+    forwardWork = slice(sums);
+  }
+
+  void chooseCrossing() {
+    SaveProblem problem;
+    llvm::SetVector<Value> needed;
+    for (Operation &op : step.getBody().front().without_terminator()) {
+      if (forwardWork.contains(&op)) {
+        problem.operations.push_back(&op);
+        continue;
+      }
+      for (Value operand : op.getOperands())
+        if (Operation *producer = operand.getDefiningOp(); producer && forwardWork.contains(producer))
+          needed.insert(operand);
+    }
+    problem.needed.append(needed.begin(), needed.end());
+    saved = chooseSaved(problem, policy, [&](Value value) { return bytesAtBounds(value); });
+  }
+
+  DimExpr bytesOf(Value value) {
+    nn::TensorType type = nn::typeOf(value);
+    int64_t bits = type.getElementType().getIntOrFloatBitWidth();
+    return nn::productOf(type.getShape()) * DimExpr(std::max<int64_t>(bits / 8, 1));
+  }
+
+  int64_t bytesAtBounds(Value value) {
+    auto bytes = bytesOf(value).evaluate(
+        [&](std::string_view symbol) { return dims.bound(symbol).value_or(kAssumedBound); });
+    return bytes.value_or(std::numeric_limits<int32_t>::max());
+  }
+
+  DictionaryAttr savedAttributes(size_t number) {
+    return builder.getDictionaryAttr(
+        builder.getNamedAttr(attributes::kSaved, builder.getI64IntegerAttr(number)));
+  }
+
+  func::FuncOp buildForward() {
+    ProgramBuilder program(step, attributes::kForwardFunction);
+    // Operations in their order, so that forward work is done as the graph has it.
+    for (Operation &op : step.getBody().front().without_terminator())
+      if (forwardWork.contains(&op))
+        program.clone(&op);
+    llvm::SmallVector<FunctionResult> results;
+    for (const LossResult &loss : lossResults(step))
+      results.push_back({program.copy(returnedValues(step)[loss.index]), step.getResultAttrDict(loss.index)});
+    for (auto [number, value] : llvm::enumerate(saved))
+      results.push_back({program.copy(value), savedAttributes(number)});
+    return program.finish(results, step);
+  }
+
+  /// The operations that `pending` are computed by.
+  static llvm::DenseSet<Operation *> slice(llvm::SmallVector<Value> pending) {
+    llvm::DenseSet<Operation *> wanted;
+    while (!pending.empty())
+      if (Operation *op = pending.pop_back_val().getDefiningOp(); op && wanted.insert(op).second)
+        pending.append(op->operand_begin(), op->operand_end());
+    return wanted;
+  }
+
+  void buildBackward(func::FuncOp forward) {
+    ProgramBuilder program(step, attributes::kBackwardFunction);
+    for (auto [number, value] : llvm::enumerate(saved))
+      program.addKept(value, savedAttributes(number));
+    for (unsigned i = 0; i < step.getNumArguments(); ++i)
+      if (!argumentText(step, i, attributes::kLossScale).empty())
+        program.addArgument(step.getArgument(i), step.getArgAttrDict(i));
+    for (Operation &op : step.getBody().front().without_terminator())
+      if (!forwardWork.contains(&op))
+        program.clone(&op);
+    llvm::SmallVector<FunctionResult> results;
+    for (unsigned i = 0; i < step.getNumResults(); ++i)
+      if (!resultText(step, i, attributes::kGradient).empty())
+        results.push_back({program.copy(returnedValues(step)[i]), step.getResultAttrDict(i)});
+    program.finish(results, forward);
+  }
+
+  void describeStash() {
+    DimExpr total(0);
+    for (Value value : saved)
+      total = total + bytesOf(value);
+    std::string text = std::to_string(saved.size()) + " values, " + total.str() + " bytes";
+    step->getParentOfType<ModuleOp>()->setAttr(attributes::kStash, builder.getStringAttr(text));
+  }
+
+  LogicalResult buildCount() {
+    ProgramBuilder program(graph, attributes::kCountFunction);
+    llvm::SmallVector<FunctionResult> results;
+    for (const LossResult &loss : lossResults(graph)) {
+      if (loss.role != "count")
+        continue;
+      Value count = returnedValues(graph)[loss.index];
+      if (std::optional<ParameterUse> use = dependsOnParameter(count, /*trainableOnly=*/true))
+        return graph.emitError() << "the count of the loss '" << loss.name << "' depends on the parameter '"
+                                 << use->name << "'; a count comes from data alone";
+      results.push_back({program.copy(count), graph.getResultAttrDict(loss.index)});
+    }
+    program.finish(results, graph);
+    return success();
+  }
+
+  func::FuncOp graph, step;
+  const DimTable &dims;
+  Recompute policy;
+  Builder builder;
+  llvm::DenseSet<Operation *> forwardWork;
+  llvm::SmallVector<Value> saved;
+};
+
+struct SplitProgramsPass : PassWrapper<SplitProgramsPass, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(SplitProgramsPass)
+  SplitProgramsPass() = default;
+  SplitProgramsPass(const SplitProgramsPass &other) : PassWrapper(other) { recompute = other.recompute; }
+  SplitProgramsPass(Recompute policy) { recompute = policy; }
+  StringRef getArgument() const override { return "maestro-split-programs"; }
+  StringRef getDescription() const override { return "@step becomes @count, @forward and @backward"; }
+
+  void runOnOperation() override {
+    func::FuncOp graph = findFunction(getOperation(), attributes::kGraphFunction);
+    func::FuncOp step = findFunction(getOperation(), attributes::kStepFunction);
+    FailureOr<DimTable> dims = DimTable::of(getOperation());
+    if (!graph || !step || failed(dims) ||
+        failed(ProgramSplitter(graph, step, *dims, recompute).split()))
+      signalPassFailure();
+  }
+
+  Option<Recompute> recompute{*this, "recompute",
+                              llvm::cl::desc("What @backward may compute again"),
+                              llvm::cl::init(Recompute::Cheap),
+                              llvm::cl::values(clEnumValN(Recompute::Cheap, "cheap", "views, casts, masks"),
+                                               clEnumValN(Recompute::Elementwise, "elementwise",
+                                                          "elementwise operators and norms too"))};
+};
+
+} // namespace
+
+std::unique_ptr<Pass> createSplitProgramsPass(Recompute recompute) {
+  return std::make_unique<SplitProgramsPass>(recompute);
+}
+
+} // namespace maestro
