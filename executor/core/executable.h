@@ -18,6 +18,8 @@
 
 namespace maestro::executor {
 
+using plan::kNone;
+
 inline constexpr size_t kProgramKinds = 7;
 
 /// A micro-batch's shapes: all expressions of the plan evaluated, and the programs prepared for them.
@@ -85,6 +87,6 @@ private:
   uint64_t useCounter = 0;
 };
 
-inline constexpr uint32_t kNone = 0xffffffffu;
+
 
 } // namespace maestro::executor

@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "executor/checkpoint/directory.h"
+#include "executor/checkpoint/file_writer.h"
 #include "executor/core/hyper_parameters.h"
 #include "executor/core/saving.h"
 #include "executor/core/self_check.h"

@@ -3,6 +3,7 @@
 #include "ir/nn/nn.h"
 #include "passes/attributes.h"
 #include "planner/emit/arena.h"
+#include "planner/emit/dim_table.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -16,6 +17,7 @@ namespace maestro::planner {
 namespace {
 
 namespace fb = plan::fb;
+using plan::kNone;
 using mlir::Operation;
 using mlir::Value;
 
@@ -44,7 +46,7 @@ struct View {
 struct PendingCall {
   std::string kernel;
   std::vector<std::optional<View>> inputs, outputs;
-  std::vector<AttributeValue> attributes;
+  std::vector<fb::AttributeT> attributes;
   std::string scope;
 };
 
@@ -87,7 +89,7 @@ llvm::SmallVector<Value> kernelOperands(Operation *op) {
 
 class Lowering {
 public:
-  Lowering(const LoweringInput &input, PlanTables &tables, fb::ExecutableT &executable)
+  Lowering(const LoweringInput &input, plan::PlanBuilder &tables, fb::ExecutableT &executable)
       : input(input), tables(tables), executable(executable) {}
 
   Result<LoweringReport> run();
@@ -121,7 +123,7 @@ private:
   Value root(Value value) const;
   View view(Value value);
   std::vector<uint32_t> shapeExprs(nn::TensorType type);
-  std::vector<AttributeValue> attributesOf(Operation &op);
+  std::vector<fb::AttributeT> attributesOf(Operation &op);
   Result<uint32_t> constantStorage(nn::ConstantOp op);
 
   // Optimizer and finishing.
@@ -134,7 +136,7 @@ private:
                      std::vector<uint32_t> fields, mlir::func::FuncOp function);
 
   const LoweringInput &input;
-  PlanTables &tables;
+  plan::PlanBuilder &tables;
   fb::ExecutableT &executable;
   LoweringReport report;
 
@@ -211,7 +213,7 @@ void Lowering::layOutParameters() {
     std::vector<uint32_t> shape;
     for (int64_t dim : parameter.shape) {
       elements *= dim;
-      shape.push_back(tables.expr(dim));
+      shape.push_back(toPlan(tables, dim));
     }
     auto add = [&](std::vector<uint32_t> &list, fb::BindingKind kind, fb::RegionKind region,
                    DType dtype, bool wanted) {
@@ -230,7 +232,7 @@ void Lowering::layOutParameters() {
 std::vector<uint32_t> Lowering::shapeExprs(nn::TensorType type) {
   std::vector<uint32_t> shape;
   for (const DimExpr &dim : type.getShape())
-    shape.push_back(tables.expr(dim));
+    shape.push_back(toPlan(tables, dim));
   return shape;
 }
 
@@ -401,41 +403,28 @@ Result<uint32_t> Lowering::constantStorage(nn::ConstantOp op) {
   return position->second;
 }
 
-std::vector<AttributeValue> Lowering::attributesOf(Operation &op) {
-  std::vector<AttributeValue> list;
+/// Attributes as kernels know them, sorted by name; types are told by the operands.
+std::vector<fb::AttributeT> Lowering::attributesOf(Operation &op) {
+  std::vector<fb::AttributeT> list;
   for (mlir::NamedAttribute named : op.getAttrDictionary()) {
-    AttributeValue value;
-    value.name = named.getName().str();
-    if (value.name == "operandSegmentSizes")
+    llvm::StringRef name = named.getName().strref();
+    if (name == "operandSegmentSizes")
       continue;
-    bool known =
-        llvm::TypeSwitch<mlir::Attribute, bool>(named.getValue())
-            .Case<mlir::BoolAttr>([&](auto a) { return value.ints = {a.getValue() ? 1 : 0}, true; })
-            .Case<mlir::IntegerAttr>([&](auto a) { return value.ints = {a.getInt()}, true; })
-            .Case<mlir::UnitAttr>([&](auto) { return value.ints = {1}, true; })
-            .Case<mlir::DenseI64ArrayAttr>([&](auto a) {
-              value.ints.assign(a.asArrayRef().begin(), a.asArrayRef().end());
-              return true;
-            })
-            .Case<mlir::FloatAttr>([&](auto a) {
-              value.kind = AttributeValue::Kind::Floats;
-              value.floats = {a.getValueAsDouble()};
-              return true;
-            })
-            .Case<mlir::StringAttr>([&](auto a) {
-              value.kind = AttributeValue::Kind::Text;
-              value.text = a.getValue().str();
-              return true;
-            })
-            .Case<nn::DimsAttr>([&](nn::DimsAttr a) {
-              value.kind = AttributeValue::Kind::Exprs;
-              for (const DimExpr &expr : a.getValues())
-                value.exprs.push_back(tables.expr(expr));
-              return true;
-            })
-            .Default([](auto) { return false; });
-    if (known)
-      list.push_back(std::move(value));
+    llvm::TypeSwitch<mlir::Attribute>(named.getValue())
+        .Case<mlir::BoolAttr>([&](auto a) { list.push_back(plan::intsAttribute(name, {a.getValue()})); })
+        .Case<mlir::IntegerAttr>([&](auto a) { list.push_back(plan::intsAttribute(name, {a.getInt()})); })
+        .Case<mlir::UnitAttr>([&](auto) { list.push_back(plan::intsAttribute(name, {1})); })
+        .Case<mlir::DenseI64ArrayAttr>(
+            [&](auto a) { list.push_back(plan::intsAttribute(name, a.asArrayRef().vec())); })
+        .Case<mlir::FloatAttr>(
+            [&](auto a) { list.push_back(plan::floatsAttribute(name, {a.getValueAsDouble()})); })
+        .Case<mlir::StringAttr>([&](auto a) { list.push_back(plan::textAttribute(name, a.getValue())); })
+        .Case<nn::DimsAttr>([&](nn::DimsAttr a) {
+          std::vector<uint32_t> exprs;
+          for (const DimExpr &expr : a.getValues())
+            exprs.push_back(toPlan(tables, expr));
+          list.push_back(plan::exprsAttribute(name, std::move(exprs)));
+        });
   }
   return list;
 }
@@ -564,10 +553,7 @@ Status Lowering::lowerOperation(Operation &op, uint32_t timeline, uint32_t time,
     call.outputs.push_back(view(op.getResult(r)));
   }
   if (accumulate) {
-    AttributeValue mask;
-    mask.name = "accumulate";
-    mask.ints = {accumulate};
-    call.attributes.push_back(std::move(mask));
+    call.attributes.push_back(plan::intsAttribute("accumulate", {accumulate}));
   }
   for (Value operand : kernelOperands(&op))
     call.inputs.push_back(operand ? std::optional(view(operand)) : std::nullopt);
@@ -590,7 +576,7 @@ Status Lowering::lowerFunction(mlir::func::FuncOp function, uint32_t timeline, u
 
 void Lowering::addNorm(std::vector<PendingCall> &calls) {
   normStorage = addRegionStorage(fb::RegionKind::Step, 8);
-  View squares{normStorage, {tables.expr(1)}, DType::F64};
+  View squares{normStorage, {tables.constant(1)}, DType::F64};
   pendingBindings.emplace_back(fb::BindingKind::NormSquares, 0, squares);
   // The whole region as one vector: the padding between gradients is zero and adds nothing.
   Storage whole;
@@ -601,29 +587,23 @@ void Lowering::addNorm(std::vector<PendingCall> &calls) {
   PendingCall call;
   call.kernel = "sum_squares";
   call.inputs.push_back(View{static_cast<uint32_t>(storages.size() - 1),
-                             {tables.expr(static_cast<int64_t>(whole.bytes / 4))}, DType::F32});
+                             {tables.constant(static_cast<int64_t>(whole.bytes / 4))}, DType::F32});
   call.outputs.push_back(squares);
   calls.push_back(std::move(call));
 }
 
 void Lowering::addUpdate(std::vector<PendingCall> &calls) {
   hyperStorage = addRegionStorage(fb::RegionKind::Step, 8 * 4);
-  View hyper{hyperStorage, {tables.expr(8)}, DType::F32};
+  View hyper{hyperStorage, {tables.constant(8)}, DType::F32};
   pendingBindings.emplace_back(fb::BindingKind::HyperParameters, 0, hyper);
   const fb::TrainingT &training = *input.training;
-  auto number = [](std::string name, double value) {
-    AttributeValue attribute;
-    attribute.name = std::move(name);
-    attribute.kind = AttributeValue::Kind::Floats;
-    attribute.floats = {value};
-    return attribute;
-  };
+  auto number = [](std::string_view name, double value) { return plan::floatsAttribute(name, {value}); };
   for (uint32_t p = 0; p < input.parameters.size(); ++p) {
     if (gradientStorage[p] == kNone)
       continue;
     std::vector<uint32_t> shape;
     for (int64_t dim : input.parameters[p].shape)
-      shape.push_back(tables.expr(dim));
+      shape.push_back(toPlan(tables, dim));
     View value{valueStorage[p], shape, DType::F32}, gradient{gradientStorage[p], shape, DType::F32};
     PendingCall call;
     call.scope = input.parameters[p].name;
@@ -631,10 +611,7 @@ void Lowering::addUpdate(std::vector<PendingCall> &calls) {
     if (training.optimizer == fb::Optimizer::Sgd) {
       call.kernel = "sgd";
       call.attributes.push_back(number("momentum", training.momentum));
-      AttributeValue nesterov;
-      nesterov.name = "nesterov";
-      nesterov.ints = {training.nesterov ? 1 : 0};
-      call.attributes.push_back(std::move(nesterov));
+      call.attributes.push_back(plan::intsAttribute("nesterov", {training.nesterov}));
       std::optional<View> momentum;
       if (moment1[p] != kNone)
         momentum = View{moment1[p], shape, DType::F32};
@@ -718,8 +695,8 @@ void Lowering::finishProgram(fb::ProgramKind kind, const std::vector<PendingCall
         flops = flops + cost.getFlops();
         bytes = bytes + cost.getBytes();
       }
-  program->flops = tables.expr(flops);
-  program->memory_bytes = tables.expr(bytes);
+  program->flops = toPlan(tables, flops);
+  program->memory_bytes = toPlan(tables, bytes);
   executable.programs.push_back(std::move(program));
 }
 
@@ -805,7 +782,7 @@ void Lowering::bind(fb::BindingKind kind, uint32_t index, uint32_t buffer) {
 
 } // namespace
 
-Result<LoweringReport> lowerExecutable(const LoweringInput &input, PlanTables &tables,
+Result<LoweringReport> lowerExecutable(const LoweringInput &input, plan::PlanBuilder &tables,
                                        fb::ExecutableT &executable) {
   return Lowering(input, tables, executable).run();
 }

@@ -9,7 +9,7 @@
 #pragma once
 
 #include "base/status.h"
-#include "planner/emit/plan_tables.h"
+#include "plan/builder.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -47,9 +47,9 @@ struct LoweringReport {
   uint64_t liveBytesBound = 0; ///< … and what no packing can beat.
 };
 
-/// Fills regions, buffers, programs, bindings of `executable`. The interning tables gain kernels,
-/// expressions, attributes and scopes.
-Result<LoweringReport> lowerExecutable(const LoweringInput &input, PlanTables &tables,
+/// Fills regions, buffers, programs, bindings of `executable`. `tables` gains kernels, expressions,
+/// attributes and scopes; the symbols must be there already.
+Result<LoweringReport> lowerExecutable(const LoweringInput &input, plan::PlanBuilder &tables,
                                        plan::fb::ExecutableT &executable);
 
 } // namespace maestro::planner
