@@ -1,6 +1,7 @@
-# LLVM/MLIR 22 as Debian packages it: one shared libMLIR, so that tools stay small and link fast.
-find_package(MLIR 22 REQUIRED CONFIG HINTS /usr/lib/llvm-22/lib/cmake/mlir)
-list(APPEND CMAKE_MODULE_PATH "${MLIR_CMAKE_DIR}" "${LLVM_CMAKE_DIR}")
-include(TableGen)
-include(AddLLVM)
-include(AddMLIR)
+# LLVM/MLIR 22 as Debian packages it: one shared libMLIR, so that tools stay small and link fast. Its version file
+# accepts only an exact major.minor, hence the check by hand.
+find_package(MLIR REQUIRED CONFIG HINTS /usr/lib/llvm-22/lib/cmake/mlir)
+if(NOT LLVM_VERSION_MAJOR EQUAL 22)
+  message(FATAL_ERROR "LLVM/MLIR 22 is needed, found ${LLVM_PACKAGE_VERSION} in ${MLIR_DIR}: install libmlir-22-dev "
+                      "and mlir-22-tools, or set MLIR_DIR")
+endif()

@@ -1,8 +1,15 @@
 // Symbolic integers: the dims of tensors before a micro-batch is known, such as `4*images + 1`.
 //
 // A DimExpr is immutable and canonical: a polynomial with integer coefficients over atoms, sorted.
-// An atom is a symbol, or floordiv, ceildiv, mod, min or max of two expressions. Equal expressions have equal
-// representations, so that == decides equality up to the ring axioms. No MLIR here.
+// An atom is a symbol, or floordiv, mod, min or max of two expressions (ceildiv becomes floordiv). Equal
+// expressions have equal representations, so that == decides equality up to the ring axioms.
+//
+// Expressions are interned in one table of the process that is never emptied: a DimExpr is one pointer, ==
+// compares pointers, and types of the IR may hold them. Safe to use from several threads. No MLIR here.
+//
+// Symbols are sizes: simplifications assume 0 ≤ symbol ≤ kMaxSymbol. Coefficients are 64-bit integers; where
+// they overflow, or an expression grows past kMaxTerms terms, the result is overflow(), which every operation
+// passes on and evaluate() answers with nothing.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +25,16 @@ namespace maestro {
 
 class DimExpr {
 public:
-  enum class AtomKind : uint8_t { Symbol, FloorDiv, CeilDiv, Mod, Min, Max };
+  enum class AtomKind : uint8_t { Symbol, FloorDiv, Mod, Min, Max };
+  static constexpr int64_t kMaxSymbol = 2147483647;
+  static constexpr size_t kMaxTerms = 4096;
 
   DimExpr();                  ///< 0
   DimExpr(int64_t constant);  // NOLINT: implicit on purpose, dims mix with integers.
   static DimExpr symbol(std::string_view name);
+  /// What arithmetic beyond 64 bits yields; prints as `overflow!`, which does not parse.
+  static DimExpr overflow();
+  bool isOverflow() const;
 
   /// Text as printed by str(): + - * with parentheses, `floordiv`, `ceildiv`, `mod` (infix words),
   /// min(a, b), max(a, b), names [A-Za-z_][A-Za-z0-9_.]*. Also accepts `//` and `%` as exporters
@@ -68,8 +80,11 @@ public:
   static DimExpr min(const DimExpr &a, const DimExpr &b);
   static DimExpr max(const DimExpr &a, const DimExpr &b);
 
-  bool operator==(const DimExpr &other) const;
+  bool operator==(const DimExpr &other) const { return value == other.value; }
+  /// The same in every process.
   size_t hash() const;
+  /// A total order by structure (degree, then names), the same in every process: < 0, 0 or > 0.
+  static int compare(const DimExpr &a, const DimExpr &b);
 
   /// One multiplication of atoms with a coefficient; the sum of all terms is the value. For
   /// conversion to the plan's expression table.
@@ -77,10 +92,12 @@ public:
   struct Term;
   const std::vector<Term> &terms() const;
 
+  struct Builder; ///< How ir/dim_expr*.cpp make expressions.
+
 private:
   struct Polynomial;
-  std::shared_ptr<const Polynomial> value;
-  explicit DimExpr(std::shared_ptr<const Polynomial> value);
+  const Polynomial *value;
+  explicit DimExpr(const Polynomial &value) : value(&value) {}
 };
 
 /// A symbol (`name`), or `kind` of `lhs` and `rhs`.

@@ -55,7 +55,9 @@ def ShardableOpInterface : OpInterface<"ShardableOpInterface"> {
   }];
   let methods = [
     InterfaceMethod<"The rule for this operation's shapes; see FactorRule.",
-      "::maestro::nn::FactorRule", "getFactorRule", (ins)>,
+      "::maestro::nn::FactorRule", "getFactorRule", (ins), "", [{
+        return ::maestro::nn::elementwiseFactorRule($_op);
+      }]>,
   ];
 }
 
@@ -88,7 +90,7 @@ def KernelOpInterface : OpInterface<"KernelOpInterface"> {
       }]>,
     InterfaceMethod<"Whether result `result` may be written over operand `operand`.",
       "bool", "canReuse", (ins "unsigned":$operand, "unsigned":$result), "", [{
-        return false;
+        return ::maestro::nn::defaultCanReuse($_op, operand, result);
       }]>,
     InterfaceMethod<"Whether the kernel can add to result `result` instead of overwriting it.",
       "bool", "canAccumulate", (ins "unsigned":$result), "", [{

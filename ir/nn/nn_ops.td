@@ -17,36 +17,50 @@ include "ir/nn/nn_interfaces.td"
 include "mlir/Interfaces/InferTypeOpInterface.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 
-class NN_Op<string mnemonic, list<Trait> traits = []> : Op<NN_Dialect, mnemonic, !listconcat([
+/// `own` names the interface methods that the operator answers itself (their defaults: free functions
+/// in ir/nn/nn.h). Every operator that is not elementwise states its factor rule.
+class NN_Op<string mnemonic, list<Trait> traits = [], list<string> own = ["getFactorRule"]>
+    : Op<NN_Dialect, mnemonic, !listconcat([
     Pure,
-    DeclareOpInterfaceMethods<CostOpInterface>,
-    DeclareOpInterfaceMethods<KernelOpInterface>,
-    DeclareOpInterfaceMethods<ShardableOpInterface>], traits)>;
+    DeclareOpInterfaceMethods<CostOpInterface, own>,
+    DeclareOpInterfaceMethods<KernelOpInterface, own>,
+    DeclareOpInterfaceMethods<ShardableOpInterface, own>], traits)>;
 
 /// The result types follow from operands and attributes.
-class NN_InferredOp<string mnemonic, list<Trait> traits = []> : NN_Op<mnemonic,
-    !listconcat([DeclareOpInterfaceMethods<InferTypeOpInterface>], traits)> {
+class NN_InferredOp<string mnemonic, list<Trait> traits = [], list<string> own = ["getFactorRule"]>
+    : NN_Op<mnemonic, !listconcat([InferTypeOpAdaptor], traits), own> {
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
 }
 
 /// The result type is given by the builder and verified against operands and attributes.
-class NN_TypedOp<string mnemonic, list<Trait> traits = []> : NN_Op<mnemonic, traits> {
+class NN_TypedOp<string mnemonic, list<Trait> traits = [], list<string> own = ["getFactorRule"]>
+    : NN_Op<mnemonic, traits, own> {
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
 }
+
+/// Element i of the result depends on the (broadcast) elements i of the operands alone. Such an
+/// operator has the broadcast factor rule, costs 1 operation per element, and may overwrite an
+/// operand of the result's type. Passes that fuse ask for this trait.
+def NN_Elementwise : NativeOpTrait<"Elementwise"> { let cppNamespace = "::maestro::nn"; }
+
+def NN_Differentiable : DeclareOpInterfaceMethods<DifferentiableOpInterface>;
+
+class NN_ElementwiseOp<string mnemonic, list<Trait> traits = []>
+    : NN_InferredOp<mnemonic, !listconcat([NN_Elementwise], traits), []>;
 
 //===----------------------------------------------------------------------===//
 // Elementwise
 //===----------------------------------------------------------------------===//
 
 class NN_UnaryOp<string mnemonic, string what, list<Trait> traits = []>
-    : NN_InferredOp<mnemonic, traits> {
+    : NN_ElementwiseOp<mnemonic, traits> {
   let summary = what;
   let arguments = (ins NN_TensorType:$x);
   let results = (outs NN_TensorType:$y);
 }
 class NN_DifferentiableUnaryOp<string mnemonic, string what>
-    : NN_UnaryOp<mnemonic, what, [DeclareOpInterfaceMethods<DifferentiableOpInterface>]>;
+    : NN_UnaryOp<mnemonic, what, [NN_Differentiable]>;
 
 def NN_NegOp : NN_DifferentiableUnaryOp<"neg", "−x">;
 def NN_AbsOp : NN_DifferentiableUnaryOp<"abs", "|x|; gradient dy·sign(x)">;
@@ -67,9 +81,9 @@ def NN_FloorOp : NN_UnaryOp<"floor", "Largest integer not above x">;
 def NN_CeilOp : NN_UnaryOp<"ceil", "Smallest integer not below x">;
 def NN_RoundOp : NN_UnaryOp<"round", "Nearest integer, halves to even">;
 def NN_SignOp : NN_UnaryOp<"sign", "−1, 0 or 1">;
-def NN_NotOp : NN_UnaryOp<"not", "Logical negation of i1">;
+def NN_NotOp : NN_UnaryOp<"not", "Logical negation of i1"> { let hasFolder = 1; }
 
-class NN_PredicateOp<string mnemonic, string what> : NN_InferredOp<mnemonic> {
+class NN_PredicateOp<string mnemonic, string what> : NN_ElementwiseOp<mnemonic> {
   let summary = what;
   let arguments = (ins NN_TensorType:$x);
   let results = (outs NN_TensorType:$y); // i1, the operand's shape.
@@ -77,14 +91,14 @@ class NN_PredicateOp<string mnemonic, string what> : NN_InferredOp<mnemonic> {
 def NN_IsNaNOp : NN_PredicateOp<"isnan", "Whether x is not a number (i1)">;
 def NN_IsInfOp : NN_PredicateOp<"isinf", "Whether x is ±infinity (i1)">;
 
-def NN_GeluOp : NN_InferredOp<"gelu", [DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
+def NN_GeluOp : NN_ElementwiseOp<"gelu", [NN_Differentiable]> {
   let summary = "x·Φ(x); approximate=\"tanh\": ½x(1+tanh(√(2/π)(x+0.044715x³)))";
   let arguments = (ins NN_TensorType:$x, DefaultValuedAttr<StrAttr, "\"none\"">:$approximate);
   let results = (outs NN_TensorType:$y);
 }
 
 /// Fused derivatives of unary operators: result dx = dy · f′, from the operand x or the result y.
-class NN_UnaryGradOp<string mnemonic, string what> : NN_InferredOp<mnemonic> {
+class NN_UnaryGradOp<string mnemonic, string what> : NN_ElementwiseOp<mnemonic> {
   let summary = what;
   let arguments = (ins NN_TensorType:$saved, NN_TensorType:$dy);
   let results = (outs NN_TensorType:$dx);
@@ -99,18 +113,18 @@ def NN_GeluGradOp : NN_UnaryGradOp<"gelu_grad", "dy·gelu′(x), saved = x; appr
 }
 
 class NN_BinaryOp<string mnemonic, string what, list<Trait> traits = []>
-    : NN_InferredOp<mnemonic, traits> {
+    : NN_ElementwiseOp<mnemonic, traits> {
   let summary = what;
   let arguments = (ins NN_TensorType:$lhs, NN_TensorType:$rhs);
   let results = (outs NN_TensorType:$result); // The broadcast shape.
 }
 class NN_DifferentiableBinaryOp<string mnemonic, string what>
-    : NN_BinaryOp<mnemonic, what, [DeclareOpInterfaceMethods<DifferentiableOpInterface>]>;
+    : NN_BinaryOp<mnemonic, what, [NN_Differentiable]>;
 
-def NN_AddOp : NN_DifferentiableBinaryOp<"add", "lhs + rhs">;
-def NN_SubOp : NN_DifferentiableBinaryOp<"sub", "lhs − rhs">;
-def NN_MulOp : NN_DifferentiableBinaryOp<"mul", "lhs · rhs">;
-def NN_DivOp : NN_DifferentiableBinaryOp<"div", "lhs ÷ rhs; integers truncate, division by 0 gives 0">;
+def NN_AddOp : NN_DifferentiableBinaryOp<"add", "lhs + rhs"> { let hasFolder = 1; }
+def NN_SubOp : NN_DifferentiableBinaryOp<"sub", "lhs − rhs"> { let hasFolder = 1; }
+def NN_MulOp : NN_DifferentiableBinaryOp<"mul", "lhs · rhs"> { let hasFolder = 1; }
+def NN_DivOp : NN_DifferentiableBinaryOp<"div", "lhs ÷ rhs; integers truncate, division by 0 gives 0"> { let hasFolder = 1; }
 def NN_PowOp : NN_DifferentiableBinaryOp<"pow", "lhs to the power rhs; the result has lhs's element type">;
 def NN_MaximumOp : NN_DifferentiableBinaryOp<"maximum", "Larger; ties share the gradient equally">;
 def NN_MinimumOp : NN_DifferentiableBinaryOp<"minimum", "Smaller; ties share the gradient equally">;
@@ -130,23 +144,25 @@ def NN_LessEqualOp : NN_CompareOp<"less_equal", "lhs ≤ rhs">;
 def NN_GreaterOp : NN_CompareOp<"greater", "lhs > rhs">;
 def NN_GreaterEqualOp : NN_CompareOp<"greater_equal", "lhs ≥ rhs">;
 
-def NN_WhereOp : NN_InferredOp<"where", [DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
+def NN_WhereOp : NN_ElementwiseOp<"where", [NN_Differentiable]> {
   let summary = "onTrue where condition (i1), else onFalse; all three broadcast";
   let arguments = (ins NN_TensorType:$condition, NN_TensorType:$onTrue, NN_TensorType:$onFalse);
   let results = (outs NN_TensorType:$result);
 }
 
-def NN_CastOp : NN_TypedOp<"cast", [DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
+def NN_CastOp : NN_TypedOp<"cast", [NN_Elementwise, NN_Differentiable], []> {
   let summary = "Element type conversion; float to integer truncates, anything to i1 is ≠ 0";
   let arguments = (ins NN_TensorType:$x);
   let results = (outs NN_TensorType:$y);
+  let hasFolder = 1;
 }
 
 //===----------------------------------------------------------------------===//
 // Constants
 //===----------------------------------------------------------------------===//
 
-def NN_ConstantOp : NN_TypedOp<"constant"> {
+def NN_ConstantOp : NN_TypedOp<"constant", [],
+    ["getFactorRule", "getKernelName"]> {
   let summary = "A small constant of fixed shape, values row-major in `value` (a DenseElementsAttr)";
   let description = "No kernel: its bytes lie in the plan. Large initializers are function arguments.";
   let arguments = (ins ElementsAttr:$value);
@@ -176,31 +192,36 @@ def NN_DimValuesOp : NN_TypedOp<"dim_values"> {
 // Moving data
 //===----------------------------------------------------------------------===//
 
-def NN_ReshapeOp : NN_TypedOp<"reshape", [DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
+def NN_ReshapeOp : NN_TypedOp<"reshape", [NN_Differentiable],
+    ["getFactorRule", "getKernelName"]> {
   let summary = "The same elements in another shape; a view, no kernel";
   let arguments = (ins NN_TensorType:$x);
   let results = (outs NN_TensorType:$y);
+  let hasFolder = 1;
 }
 
-def NN_TransposeOp : NN_InferredOp<"transpose", [DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
+def NN_TransposeOp : NN_InferredOp<"transpose", [NN_Differentiable]> {
   let summary = "Dim i of the result is dim permutation[i] of the operand";
   let arguments = (ins NN_TensorType:$x, DenseI64ArrayAttr:$permutation);
   let results = (outs NN_TensorType:$y);
+  let hasFolder = 1;
 }
 
-def NN_BroadcastToOp : NN_TypedOp<"broadcast_to", [DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
+def NN_BroadcastToOp : NN_TypedOp<"broadcast_to", [NN_Differentiable]> {
   let summary = "Broadcasts to the result's shape as numpy does";
   let arguments = (ins NN_TensorType:$x);
   let results = (outs NN_TensorType:$y);
+  let hasFolder = 1;
 }
 
-def NN_ConcatOp : NN_InferredOp<"concat", [DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
+def NN_ConcatOp : NN_InferredOp<"concat", [NN_Differentiable]> {
   let summary = "Joins operands along `axis`";
   let arguments = (ins Variadic<NN_TensorType>:$inputs, I64Attr:$axis);
   let results = (outs NN_TensorType:$result);
 }
 
-def NN_SliceOp : NN_TypedOp<"slice", [DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
+def NN_SliceOp : NN_TypedOp<"slice", [NN_Differentiable],
+    ["getFactorRule", "getBytes"]> {
   let summary = "y[i…] = x[offsets + i·steps …]; sizes come from the result type; steps may be negative";
   let arguments = (ins NN_TensorType:$x, NN_DimsAttr:$offsets, DenseI64ArrayAttr:$steps);
   let results = (outs NN_TensorType:$y);
@@ -212,7 +233,7 @@ def NN_SliceGradOp : NN_TypedOp<"slice_grad"> {
   let results = (outs NN_TensorType:$dx);
 }
 
-def NN_PadOp : NN_TypedOp<"pad", [DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
+def NN_PadOp : NN_TypedOp<"pad", [NN_Differentiable]> {
   let summary = "Adds low[i] elements before and high[i] after along dim i";
   let description = "mode: constant (`value`), reflect, edge, wrap; `low`, `high` ≥ 0. Only constant has a gradient.";
   let arguments = (ins NN_TensorType:$x, NN_DimsAttr:$low, NN_DimsAttr:$high,
@@ -221,25 +242,28 @@ def NN_PadOp : NN_TypedOp<"pad", [DeclareOpInterfaceMethods<DifferentiableOpInte
   let results = (outs NN_TensorType:$y);
 }
 
-def NN_GatherOp : NN_InferredOp<"gather", [DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
+def NN_GatherOp : NN_InferredOp<"gather", [NN_Differentiable],
+    ["getFactorRule", "getBytes"]> {
   let summary = "data[…, indices, …] along `axis`; an embedding is axis 0; negative indices count from the end";
   let arguments = (ins NN_TensorType:$data, NN_TensorType:$indices, I64Attr:$axis);
   let results = (outs NN_TensorType:$result); // data[:axis] + indices' shape + data[axis+1:]
 }
 
-def NN_GatherGradOp : NN_TypedOp<"gather_grad"> {
+def NN_GatherGradOp : NN_TypedOp<"gather_grad", [],
+    ["getFactorRule", "canAccumulate"]> {
   let summary = "Adds dy's slices into zeros of the result's shape, in index order (deterministic)";
   let arguments = (ins NN_TensorType:$indices, NN_TensorType:$dy, I64Attr:$axis);
   let results = (outs NN_TensorType:$ddata);
 }
 
-def NN_GatherElementsOp : NN_InferredOp<"gather_elements", [DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
+def NN_GatherElementsOp : NN_InferredOp<"gather_elements", [NN_Differentiable],
+    ["getFactorRule", "getBytes"]> {
   let summary = "y[i][j] = data[indices[i][j]][j] for axis 0 (ONNX GatherElements)";
   let arguments = (ins NN_TensorType:$data, NN_TensorType:$indices, I64Attr:$axis);
   let results = (outs NN_TensorType:$result);
 }
 
-def NN_ScatterElementsOp : NN_InferredOp<"scatter_elements", [DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
+def NN_ScatterElementsOp : NN_InferredOp<"scatter_elements", [NN_Differentiable]> {
   let summary = "A copy of data with updates at indices along axis (ONNX ScatterElements)";
   let description = "reduction: none, add, mul, min, max. Only none and add have gradients.";
   let arguments = (ins NN_TensorType:$data, NN_TensorType:$indices, NN_TensorType:$updates, I64Attr:$axis,
@@ -247,7 +271,8 @@ def NN_ScatterElementsOp : NN_InferredOp<"scatter_elements", [DeclareOpInterface
   let results = (outs NN_TensorType:$result);
 }
 
-def NN_GatherNDOp : NN_InferredOp<"gather_nd", [DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
+def NN_GatherNDOp : NN_InferredOp<"gather_nd", [NN_Differentiable],
+    ["getFactorRule", "getBytes"]> {
   let summary = "ONNX GatherND: the last dim of indices addresses data after batch_dims leading dims";
   let arguments = (ins NN_TensorType:$data, NN_TensorType:$indices,
                        DefaultValuedAttr<I64Attr, "0">:$batch_dims);
@@ -261,14 +286,14 @@ def NN_GatherNDGradOp : NN_TypedOp<"gather_nd_grad"> {
   let results = (outs NN_TensorType:$ddata);
 }
 
-def NN_ScatterNDOp : NN_InferredOp<"scatter_nd", [DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
+def NN_ScatterNDOp : NN_InferredOp<"scatter_nd", [NN_Differentiable]> {
   let summary = "ONNX ScatterND: a copy of data with updates at indices; reduction none, add, mul, min, max";
   let arguments = (ins NN_TensorType:$data, NN_TensorType:$indices, NN_TensorType:$updates,
                        DefaultValuedAttr<StrAttr, "\"none\"">:$reduction);
   let results = (outs NN_TensorType:$result);
 }
 
-def NN_MaskedScatterOp : NN_InferredOp<"masked_scatter", [DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
+def NN_MaskedScatterOp : NN_InferredOp<"masked_scatter", [NN_Differentiable]> {
   let summary = "x with its elements where mask (i1, x's shape) replaced by source's elements in order";
   let description = "As torch.masked_scatter: source's surplus elements are ignored; too few are an error.";
   let arguments = (ins NN_TensorType:$x, NN_TensorType:$mask, NN_TensorType:$source);
@@ -281,14 +306,14 @@ def NN_MaskedScatterGradOp : NN_TypedOp<"masked_scatter_grad"> {
   let results = (outs NN_TensorType:$dsource);
 }
 
-def NN_CumsumOp : NN_InferredOp<"cumsum", [DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
+def NN_CumsumOp : NN_InferredOp<"cumsum", [NN_Differentiable]> {
   let summary = "Running sum along axis";
   let arguments = (ins NN_TensorType:$x, I64Attr:$axis, DefaultValuedAttr<BoolAttr, "false">:$exclusive,
                        DefaultValuedAttr<BoolAttr, "false">:$reverse);
   let results = (outs NN_TensorType:$y);
 }
 
-def NN_TopKOp : NN_TypedOp<"top_k", [DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
+def NN_TopKOp : NN_TypedOp<"top_k", [NN_Differentiable]> {
   let summary = "The k largest (or smallest) along axis, sorted, ties by lower index; k from the result type";
   let arguments = (ins NN_TensorType:$x, I64Attr:$axis, DefaultValuedAttr<BoolAttr, "true">:$largest);
   let results = (outs NN_TensorType:$values, NN_TensorType:$indices);
@@ -310,24 +335,25 @@ def NN_ArgMinOp : NN_InferredOp<"arg_min"> {
 // Reductions
 //===----------------------------------------------------------------------===//
 
-class NN_ReduceOp<string mnemonic, string what, list<Trait> traits = []>
-    : NN_InferredOp<mnemonic, traits> {
+class NN_ReduceOp<string mnemonic, string what, list<Trait> traits = [], list<string> own = []>
+    : NN_InferredOp<mnemonic, traits, !listconcat(["getFactorRule", "getFlops"], own)> {
   let summary = what;
   let arguments = (ins NN_TensorType:$x, DenseI64ArrayAttr:$axes,
                        DefaultValuedAttr<BoolAttr, "false">:$keepdims);
   let results = (outs NN_TensorType:$y);
 }
-def NN_ReduceSumOp : NN_ReduceOp<"reduce_sum", "Sum over axes", [DeclareOpInterfaceMethods<DifferentiableOpInterface>]>;
-def NN_ReduceMeanOp : NN_ReduceOp<"reduce_mean", "Mean over axes", [DeclareOpInterfaceMethods<DifferentiableOpInterface>]>;
-def NN_ReduceMaxOp : NN_ReduceOp<"reduce_max", "Largest over axes; ties share the gradient", [DeclareOpInterfaceMethods<DifferentiableOpInterface>]>;
-def NN_ReduceMinOp : NN_ReduceOp<"reduce_min", "Smallest over axes; ties share the gradient", [DeclareOpInterfaceMethods<DifferentiableOpInterface>]>;
+def NN_ReduceSumOp : NN_ReduceOp<"reduce_sum", "Sum over axes", [NN_Differentiable], ["canAccumulate"]>;
+def NN_ReduceMeanOp : NN_ReduceOp<"reduce_mean", "Mean over axes", [NN_Differentiable]>;
+def NN_ReduceMaxOp : NN_ReduceOp<"reduce_max", "Largest over axes; ties share the gradient", [NN_Differentiable]>;
+def NN_ReduceMinOp : NN_ReduceOp<"reduce_min", "Smallest over axes; ties share the gradient", [NN_Differentiable]>;
 def NN_ReduceProdOp : NN_ReduceOp<"reduce_prod", "Product over axes">;
 
 //===----------------------------------------------------------------------===//
 // Linear algebra and convolution
 //===----------------------------------------------------------------------===//
 
-def NN_MatmulOp : NN_InferredOp<"matmul", [DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
+def NN_MatmulOp : NN_InferredOp<"matmul", [NN_Differentiable],
+    ["getFactorRule", "getFlops", "canAccumulate"]> {
   let summary = "a[…, m, k] · b[…, k, n] (+ bias[n]), leading dims broadcast";
   let description = [{
     Ranks are at least 2. transpose_a / transpose_b: that operand's last two dims are swapped in
@@ -341,7 +367,8 @@ def NN_MatmulOp : NN_InferredOp<"matmul", [DeclareOpInterfaceMethods<Differentia
   let results = (outs NN_TensorType:$result);
 }
 
-def NN_ConvOp : NN_InferredOp<"conv", [DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
+def NN_ConvOp : NN_InferredOp<"conv", [NN_Differentiable],
+    ["getFactorRule", "getFlops"]> {
   let summary = "x[N, C, spatial…] with w[M, C/group, kernel…] (+ bias[M]) -> [N, M, spatial…]";
   let description = "1 to 3 spatial dims; strides, dilations one each; pads: all low ends, then all high ends.";
   let arguments = (ins NN_TensorType:$x, NN_TensorType:$w, Optional<NN_TensorType>:$bias,
@@ -350,7 +377,8 @@ def NN_ConvOp : NN_InferredOp<"conv", [DeclareOpInterfaceMethods<DifferentiableO
   let results = (outs NN_TensorType:$y);
 }
 
-def NN_ConvGradInputOp : NN_TypedOp<"conv_grad_input", [DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
+def NN_ConvGradInputOp : NN_TypedOp<"conv_grad_input", [NN_Differentiable],
+    ["getFactorRule", "getFlops"]> {
   let summary = "Gradient of conv for x (also the transposed convolution of ONNX)";
   let arguments = (ins NN_TensorType:$dy, NN_TensorType:$w, DenseI64ArrayAttr:$strides,
                        DenseI64ArrayAttr:$pads, DenseI64ArrayAttr:$dilations,
@@ -358,7 +386,8 @@ def NN_ConvGradInputOp : NN_TypedOp<"conv_grad_input", [DeclareOpInterfaceMethod
   let results = (outs NN_TensorType:$dx);
 }
 
-def NN_ConvGradWeightOp : NN_TypedOp<"conv_grad_weight"> {
+def NN_ConvGradWeightOp : NN_TypedOp<"conv_grad_weight", [],
+    ["getFactorRule", "getFlops", "canAccumulate"]> {
   let summary = "Gradient of conv for w";
   let arguments = (ins NN_TensorType:$x, NN_TensorType:$dy, DenseI64ArrayAttr:$strides,
                        DenseI64ArrayAttr:$pads, DenseI64ArrayAttr:$dilations,
@@ -366,7 +395,8 @@ def NN_ConvGradWeightOp : NN_TypedOp<"conv_grad_weight"> {
   let results = (outs NN_TensorType:$dw);
 }
 
-class NN_PoolOp<string mnemonic, string what, list<Trait> traits> : NN_InferredOp<mnemonic, traits> {
+class NN_PoolOp<string mnemonic, string what, list<Trait> traits>
+    : NN_InferredOp<mnemonic, traits, ["getFactorRule", "getFlops"]> {
   let summary = what;
   let arguments = (ins NN_TensorType:$x, DenseI64ArrayAttr:$kernel, DenseI64ArrayAttr:$strides,
                        DenseI64ArrayAttr:$pads, DenseI64ArrayAttr:$dilations,
@@ -375,9 +405,9 @@ class NN_PoolOp<string mnemonic, string what, list<Trait> traits> : NN_InferredO
   let results = (outs NN_TensorType:$y);
 }
 def NN_MaxPoolOp : NN_PoolOp<"max_pool", "Largest in each window of x[N, C, spatial…]",
-    [DeclareOpInterfaceMethods<DifferentiableOpInterface>]>;
+    [NN_Differentiable]>;
 def NN_AvgPoolOp : NN_PoolOp<"avg_pool", "Mean of each window; padding counts with count_include_pad",
-    [DeclareOpInterfaceMethods<DifferentiableOpInterface>]>;
+    [NN_Differentiable]>;
 
 class NN_PoolGradOp<string mnemonic, string what, dag operands> : NN_TypedOp<mnemonic> {
   let summary = what;
@@ -396,8 +426,8 @@ def NN_AvgPoolGradOp : NN_PoolGradOp<"avg_pool_grad", "dy spread evenly over eac
 // Softmax, normalisation, attention
 //===----------------------------------------------------------------------===//
 
-class NN_SoftmaxLikeOp<string mnemonic, string what> : NN_InferredOp<mnemonic,
-    [DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
+class NN_SoftmaxLikeOp<string mnemonic, string what> : NN_InferredOp<mnemonic, [NN_Differentiable],
+    ["getFactorRule", "getFlops", "canReuse"]> {
   let summary = what;
   let arguments = (ins NN_TensorType:$x, I64Attr:$axis);
   let results = (outs NN_TensorType:$y);
@@ -405,7 +435,8 @@ class NN_SoftmaxLikeOp<string mnemonic, string what> : NN_InferredOp<mnemonic,
 def NN_SoftmaxOp : NN_SoftmaxLikeOp<"softmax", "eˣ ÷ Σ eˣ along axis; gradient from the result">;
 def NN_LogSoftmaxOp : NN_SoftmaxLikeOp<"log_softmax", "x − ln Σ eˣ along axis; gradient from the result">;
 
-class NN_SoftmaxLikeGradOp<string mnemonic, string what> : NN_InferredOp<mnemonic> {
+class NN_SoftmaxLikeGradOp<string mnemonic, string what> : NN_InferredOp<mnemonic, [],
+    ["getFactorRule", "getFlops", "canReuse"]> {
   let summary = what;
   let arguments = (ins NN_TensorType:$y, NN_TensorType:$dy, I64Attr:$axis);
   let results = (outs NN_TensorType:$dx);
@@ -413,8 +444,8 @@ class NN_SoftmaxLikeGradOp<string mnemonic, string what> : NN_InferredOp<mnemoni
 def NN_SoftmaxGradOp : NN_SoftmaxLikeGradOp<"softmax_grad", "y·(dy − Σ dy·y)">;
 def NN_LogSoftmaxGradOp : NN_SoftmaxLikeGradOp<"log_softmax_grad", "dy − eʸ·Σ dy">;
 
-def NN_LayerNormOp : NN_InferredOp<"layer_norm", [AttrSizedOperandSegments,
-    DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
+def NN_LayerNormOp : NN_InferredOp<"layer_norm", [AttrSizedOperandSegments, NN_Differentiable],
+    ["getFactorRule", "getFlops"]> {
   let summary = "(x − mean)·rstd·scale + bias over the dims from `axis` on";
   let description = [{
     scale, bias: the shape of the normalised dims. mean, rstd: f32 (f64 for f64), the shape of the
@@ -425,27 +456,30 @@ def NN_LayerNormOp : NN_InferredOp<"layer_norm", [AttrSizedOperandSegments,
   let results = (outs NN_TensorType:$y, NN_TensorType:$mean, NN_TensorType:$rstd);
 }
 
-def NN_LayerNormGradOp : NN_InferredOp<"layer_norm_grad"> {
+def NN_LayerNormGradOp : NN_InferredOp<"layer_norm_grad", [],
+    ["getFactorRule", "getFlops", "canAccumulate"]> {
   let summary = "dx, and dscale and dbias (f32, f64 for f64; dbias = Σ dy) of layer_norm";
   let arguments = (ins NN_TensorType:$dy, NN_TensorType:$x, NN_TensorType:$mean, NN_TensorType:$rstd,
                        Optional<NN_TensorType>:$scale, I64Attr:$axis);
   let results = (outs NN_TensorType:$dx, NN_TensorType:$dscale, NN_TensorType:$dbias);
 }
 
-def NN_RmsNormOp : NN_InferredOp<"rms_norm", [DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
+def NN_RmsNormOp : NN_InferredOp<"rms_norm", [NN_Differentiable],
+    ["getFactorRule", "getFlops"]> {
   let summary = "x·rstd·scale over the dims from `axis` on, rstd = 1/√(mean(x²) + epsilon)";
   let arguments = (ins NN_TensorType:$x, Optional<NN_TensorType>:$scale, I64Attr:$axis, F64Attr:$epsilon);
   let results = (outs NN_TensorType:$y, NN_TensorType:$rstd);
 }
 
-def NN_RmsNormGradOp : NN_InferredOp<"rms_norm_grad"> {
+def NN_RmsNormGradOp : NN_InferredOp<"rms_norm_grad", [],
+    ["getFactorRule", "getFlops", "canAccumulate"]> {
   let summary = "dx and dscale (f32, f64 for f64) of rms_norm";
   let arguments = (ins NN_TensorType:$dy, NN_TensorType:$x, NN_TensorType:$rstd,
                        Optional<NN_TensorType>:$scale, I64Attr:$axis);
   let results = (outs NN_TensorType:$dx, NN_TensorType:$dscale);
 }
 
-def NN_RopeOp : NN_InferredOp<"rope", [DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
+def NN_RopeOp : NN_InferredOp<"rope", [NN_Differentiable]> {
   let summary = "Rotary embedding: x·cos + rotate(x)·sin, cos and sin broadcast to x";
   let description = [{
     x […, D], D even; rotate(x) = [−x₂, x₁] of the halves x₁, x₂ of the last dim, or of neighbouring
@@ -458,7 +492,8 @@ def NN_RopeOp : NN_InferredOp<"rope", [DeclareOpInterfaceMethods<DifferentiableO
   let results = (outs NN_TensorType:$y);
 }
 
-def NN_AttentionOp : NN_InferredOp<"attention", [DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
+def NN_AttentionOp : NN_InferredOp<"attention", [NN_Differentiable],
+    ["getFactorRule", "getFlops"]> {
   let summary = "softmax(cap(q·kᵀ·scale) + mask)·v, without keeping the scores";
   let description = [{
     q [B, H, S, D], k [B, Hk, T, D], v [B, Hk, T, Dv] -> o [B, H, S, Dv]; H is a multiple of Hk
@@ -476,7 +511,8 @@ def NN_AttentionOp : NN_InferredOp<"attention", [DeclareOpInterfaceMethods<Diffe
   let results = (outs NN_TensorType:$o, NN_TensorType:$lse);
 }
 
-def NN_AttentionGradOp : NN_InferredOp<"attention_grad", [AttrSizedOperandSegments]> {
+def NN_AttentionGradOp : NN_InferredOp<"attention_grad", [],
+    ["getFactorRule", "getFlops"]> {
   let summary = "dq, dk, dv of attention; scores are recomputed from lse; the mask gets no gradient";
   let arguments = (ins NN_TensorType:$grad, NN_TensorType:$q, NN_TensorType:$k, NN_TensorType:$v,
                        NN_TensorType:$o, NN_TensorType:$lse, Optional<NN_TensorType>:$mask,
@@ -487,7 +523,8 @@ def NN_AttentionGradOp : NN_InferredOp<"attention_grad", [AttrSizedOperandSegmen
   let results = (outs NN_TensorType:$dq, NN_TensorType:$dk, NN_TensorType:$dv);
 }
 
-def NN_DropoutOp : NN_InferredOp<"dropout", [DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
+def NN_DropoutOp : NN_InferredOp<"dropout", [NN_Differentiable],
+    ["getFactorRule", "getFlops"]> {
   let summary = "x·keep ÷ (1 − ratio), keep by counter-based random numbers";
   let description = [{
     x [rows, …]; state [2] i64: seed, step; sample_ids [samples] i64 with rows a multiple of samples
@@ -505,7 +542,8 @@ def NN_DropoutOp : NN_InferredOp<"dropout", [DeclareOpInterfaceMethods<Different
 // Losses: per position; sums and counts are reduce_sum
 //===----------------------------------------------------------------------===//
 
-def NN_CrossEntropyOp : NN_InferredOp<"cross_entropy", [DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
+def NN_CrossEntropyOp : NN_InferredOp<"cross_entropy", [NN_Differentiable],
+    ["getFactorRule", "getFlops"]> {
   let summary = "−log softmax(logits)[label] per position, 0 where label = ignore_index";
   let description = [{
     logits […, V], labels […] integers in [0, V) or ignore_index. loss, lse […]: f32 (f64 for f64).
@@ -515,21 +553,24 @@ def NN_CrossEntropyOp : NN_InferredOp<"cross_entropy", [DeclareOpInterfaceMethod
   let results = (outs NN_TensorType:$loss, NN_TensorType:$lse);
 }
 
-def NN_CrossEntropyGradOp : NN_InferredOp<"cross_entropy_grad"> {
+def NN_CrossEntropyGradOp : NN_InferredOp<"cross_entropy_grad", [],
+    ["getFactorRule", "getFlops", "canReuse"]> {
   let summary = "dlogits = (softmax − onehot)·dloss; dloss broadcasts to the labels' shape; may overwrite logits";
   let arguments = (ins NN_TensorType:$logits, NN_TensorType:$labels, NN_TensorType:$lse,
                        NN_TensorType:$dloss, DefaultValuedAttr<I64Attr, "-100">:$ignore_index);
   let results = (outs NN_TensorType:$dlogits);
 }
 
-def NN_KlDivergenceOp : NN_InferredOp<"kl_divergence", [DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
+def NN_KlDivergenceOp : NN_InferredOp<"kl_divergence", [NN_Differentiable],
+    ["getFactorRule", "getFlops"]> {
   let summary = "Σ_v p_t (log p_t − log p_s) per position, both softmaxed at `temperature` (no T² factor)";
   let description = "student, teacher […, V]; loss, lse_student, lse_teacher […]: f32 (f64 for f64).";
   let arguments = (ins NN_TensorType:$student, NN_TensorType:$teacher, F64Attr:$temperature);
   let results = (outs NN_TensorType:$loss, NN_TensorType:$lse_student, NN_TensorType:$lse_teacher);
 }
 
-def NN_KlDivergenceGradOp : NN_InferredOp<"kl_divergence_grad"> {
+def NN_KlDivergenceGradOp : NN_InferredOp<"kl_divergence_grad", [],
+    ["getFactorRule", "getFlops", "canReuse"]> {
   let summary = "dstudent = (p_s − p_t)/T·dloss; dloss broadcasts to the positions' shape; may overwrite student";
   let description = "The teacher's gradient (rare: a trained teacher) is decomposed before differentiation.";
   let arguments = (ins NN_TensorType:$student, NN_TensorType:$teacher, NN_TensorType:$lse_student,
