@@ -6,6 +6,7 @@
 #include "plan/plan_generated.h"
 #include "plan/verify/place.h"
 
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -14,31 +15,57 @@ namespace maestro::plan {
 /// File identifier, structure of the bytes, version. Afterwards the tables may be read.
 Status verifyBytes(std::span<const uint8_t> bytes);
 
-/// Names, texts, symbols, expressions, kernels, attribute lists, machine, training, prediction.
-Status verifyCommon(const fb::Plan &plan);
+/// Counts what the verifier looks at. Tables may share vectors, so that a small file could name as
+/// much work as it likes; real plans stay far below the limit.
+class Work {
+public:
+  explicit Work(size_t fileBytes) : left((size_t{1} << 28) + 32 * fileBytes) {}
+  Status spend(const Place &place, size_t amount) {
+    if (amount > left)
+      return wrong(place, "the plan shares so many vectors that checking it would not end");
+    left -= amount;
+    return {};
+  }
 
-/// Fields, files, components, parameters, losses.
+private:
+  size_t left;
+};
+
+/// Names, symbols, expressions, kernels, scopes, attribute lists, machine, prediction, decisions.
+Status verifyCommon(const fb::Plan &plan, Work &work);
+/// Optimizer, schedule, losses.
+Status verifyTraining(const fb::Plan &plan);
+/// Fields, files, components, parameters.
 Status verifyData(const fb::Plan &plan);
-
 /// Sections, edges, executables' places in them, stations, ranks.
-Status verifySections(const fb::Plan &plan);
+Status verifySections(const fb::Plan &plan, Work &work);
 
 /// One executable at the bounds of its symbols; made once per executable and shared by its checks.
 struct BoundedExecutable {
   const fb::Plan &plan;
   const fb::Executable &table;
   const Place &place;
-  std::vector<int64_t> dims;        ///< By Plan.exprs; DimTable::kUndefined where a symbol has no bound.
+  Work &work;
+  std::vector<int64_t> dims;         ///< By Plan.exprs; DimTable::kUndefined where a symbol has no bound.
   std::vector<uint64_t> neededBytes; ///< By buffer: what its shape needs at the bounds.
+
+  const fb::Buffer &buffer(uint32_t index) const { return *table.buffers()->Get(index); }
+  const fb::Region &regionOf(uint32_t buffer) const {
+    return *table.regions()->Get(this->buffer(buffer).region());
+  }
+  /// nullptr when there is none of this kind.
+  const fb::Program *program(fb::ProgramKind kind) const;
 };
 
-/// Bounds, regions, buffers, calls' indices; fills dims and neededBytes.
+/// Bounds, regions, buffers; fills dims and neededBytes.
 Status verifyBuffers(BoundedExecutable &executable);
-/// Types, shapes, regions and completeness of bindings.
+/// Kinds, indices of calls, expressions that they use.
+Status verifyPrograms(const BoundedExecutable &executable);
+/// Types, shapes, regions of bindings, and what each executable needs of them.
 Status verifyBindings(const BoundedExecutable &executable);
 /// Programs read only what was written and write only what they may.
 Status verifyDataflow(const BoundedExecutable &executable);
-/// Bindings that only all executables together can have: losses, trainable parameters.
-Status verifyTraining(const fb::Plan &plan);
+/// Bindings that all executables together must have: losses, trainable parameters.
+Status verifyCompleteness(const fb::Plan &plan);
 
 } // namespace maestro::plan

@@ -1,0 +1,303 @@
+// Bindings: what the executor writes into and reads from buffers.
+#include "plan/verify/checks.h"
+#include "plan/verify/parts.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace maestro::plan {
+namespace {
+
+using Kind = fb::BindingKind;
+using BoundBuffers = std::map<std::pair<Kind, uint32_t>, uint32_t>;
+
+constexpr unsigned bit(fb::RegionKind kind) { return 1u << static_cast<unsigned>(kind); }
+constexpr unsigned kSlot = bit(fb::RegionKind::Slot), kStep = bit(fb::RegionKind::Step);
+
+/// Where a bound buffer may lie.
+unsigned allowedRegions(Kind kind) {
+  switch (kind) {
+  case Kind::Field:
+    return kSlot;
+  case Kind::LossScale:
+  case Kind::HyperParameters:
+  case Kind::NormSquares:
+    return kStep;
+  case Kind::Value:
+    return bit(fb::RegionKind::Parameters);
+  case Kind::Gradient:
+    return bit(fb::RegionKind::Gradients);
+  case Kind::Moment1:
+  case Kind::Moment2:
+    return bit(fb::RegionKind::OptimizerState);
+  default:
+    return kSlot | kStep;
+  }
+}
+
+struct IndexedTable {
+  const char *name;
+  size_t size;
+};
+
+/// What a binding's index refers to.
+IndexedTable indexedTable(const fb::Plan &plan, Kind kind) {
+  switch (kind) {
+  case Kind::Field:
+    return {"fields", plan.fields()->size()};
+  case Kind::LossSum:
+  case Kind::LossCount:
+  case Kind::LossScale:
+    return {"losses", plan.losses()->size()};
+  case Kind::Value:
+  case Kind::Gradient:
+  case Kind::Moment1:
+  case Kind::Moment2:
+    return {"parameters", plan.parameters()->size()};
+  default:
+    return {"bindings of this kind", 1};
+  }
+}
+
+DType expectedDType(const fb::Plan &plan, const fb::Binding &binding) {
+  switch (binding.kind()) {
+  case Kind::Field:
+    return static_cast<DType>(plan.fields()->Get(binding.index())->dtype());
+  case Kind::NormSquares:
+    return DType::F64;
+  case Kind::RandomState:
+  case Kind::SampleIds:
+    return DType::I64;
+  case Kind::Value: {
+    auto dtype = static_cast<DType>(plan.parameters()->Get(binding.index())->dtype());
+    return isFloat(dtype) ? DType::F32 : dtype;
+  }
+  default:
+    return DType::F32;
+  }
+}
+
+class BindingCheck {
+public:
+  explicit BindingCheck(const BoundedExecutable &executable) : executable(executable) {}
+
+  Status checkAll() {
+    for (uint32_t i = 0; i < executable.table.bindings()->size(); ++i)
+      MAESTRO_TRY(check(*executable.table.bindings()->Get(i), executable.place.item("bindings", i)));
+    MAESTRO_TRY(checkFields());
+    MAESTRO_TRY(checkParameters());
+    MAESTRO_TRY(checkDisjoint());
+    return checkPrograms();
+  }
+
+private:
+  Status check(const fb::Binding &binding, const Place &place) {
+    MAESTRO_TRY(checkEnum(place / "kind", binding.kind()));
+    IndexedTable table = indexedTable(executable.plan, binding.kind());
+    MAESTRO_TRY(checkIndex(place / "index", binding.index(), table.name, table.size));
+    MAESTRO_TRY(checkIndex(place / "buffer", binding.buffer(), "buffers", executable.table.buffers()->size()));
+    if (!bound.insert({{binding.kind(), binding.index()}, binding.buffer()}).second)
+      return wrong(place, "an earlier binding is of kind {} and index {}, too", fb::EnumNameBindingKind(binding.kind()),
+                   binding.index());
+    fb::RegionKind region = executable.regionOf(binding.buffer()).kind();
+    if (!(allowedRegions(binding.kind()) & bit(region)))
+      return wrong(place / "buffer", "buffers[{}] lies in a region of kind {}, where no {} may be", binding.buffer(),
+                   fb::EnumNameRegionKind(region), fb::EnumNameBindingKind(binding.kind()));
+    auto actual = static_cast<DType>(executable.buffer(binding.buffer()).dtype());
+    DType expected = expectedDType(executable.plan, binding);
+    if (actual != expected)
+      return wrong(place / "buffer", "buffers[{}] has elements of type {}, and a {} needs {}", binding.buffer(),
+                   name(actual), fb::EnumNameBindingKind(binding.kind()), name(expected));
+    return checkShape(binding, place);
+  }
+
+  uint64_t elementsOf(uint32_t buffer) const {
+    return executable.neededBytes[buffer] / byteSize(static_cast<DType>(executable.buffer(buffer).dtype()));
+  }
+
+  Status checkElements(const fb::Binding &binding, const Place &place, uint64_t least, uint64_t most) const {
+    uint64_t elements = elementsOf(binding.buffer());
+    if (elements >= least && elements <= most)
+      return {};
+    return wrong(place / "buffer", "buffers[{}] has {} elements at the bounds, and {} needs {}", binding.buffer(),
+                 elements, fb::EnumNameBindingKind(binding.kind()), least);
+  }
+
+  Status checkShape(const fb::Binding &binding, const Place &place) const {
+    switch (binding.kind()) {
+    case Kind::Field:
+      return checkFieldShape(binding, place);
+    case Kind::HyperParameters:
+      return checkElements(binding, place, 8, 8);
+    case Kind::RandomState:
+      return checkElements(binding, place, 2, 2);
+    case Kind::SampleIds:
+      return checkElements(binding, place, static_cast<uint64_t>(executable.table.samples()), ~uint64_t{0});
+    case Kind::Value:
+    case Kind::Gradient:
+    case Kind::Moment1:
+    case Kind::Moment2: {
+      uint64_t elements;
+      MAESTRO_TRY(countElements(place, *executable.plan.parameters()->Get(binding.index())->shape(), elements));
+      return checkElements(binding, place, elements, elements);
+    }
+    default:
+      return checkElements(binding, place, 1, 1);
+    }
+  }
+
+  Status checkFieldShape(const fb::Binding &binding, const Place &place) const {
+    const auto &field = *executable.plan.fields()->Get(binding.index())->shape();
+    const auto &buffer = *executable.buffer(binding.buffer()).shape();
+    bool same = field.size() == buffer.size();
+    for (uint32_t i = 0; same && i < field.size(); ++i)
+      same = executable.dims[field.Get(i)] == executable.dims[buffer.Get(i)];
+    return same ? Status()
+                : wrong(place / "buffer", "buffers[{}] has not the shape of fields[{}]", binding.buffer(),
+                        binding.index());
+  }
+
+  bool has(Kind kind, uint32_t index) const { return bound.count({kind, index}) != 0; }
+
+  Status checkFields() const {
+    for (uint32_t p = 0; p < executable.table.programs()->size(); ++p) {
+      const fb::Program &program = *executable.table.programs()->Get(p);
+      Place place = executable.place.item("programs", p);
+      for (uint32_t i = 0; i < program.fields()->size(); ++i)
+        if (!has(Kind::Field, program.fields()->Get(i)))
+          return wrong(place.item("fields", i), "no binding says where fields[{}] goes", program.fields()->Get(i));
+    }
+    return {};
+  }
+
+  Status checkParameters() const {
+    for (auto [key, buffer] : bound) {
+      auto [kind, index] = key;
+      if (kind == Kind::Value)
+        MAESTRO_TRY(checkValue(index));
+      else if (kind >= Kind::Gradient && !has(Kind::Value, index))
+        return wrong(executable.place / "bindings", "parameters[{}] has a {} and no Value", index,
+                     fb::EnumNameBindingKind(kind));
+      else if (kind >= Kind::Gradient && !executable.plan.parameters()->Get(index)->trainable())
+        return wrong(executable.place / "bindings", "parameters[{}] has a {} and is not trainable", index,
+                     fb::EnumNameBindingKind(kind));
+    }
+    return {};
+  }
+
+  /// A trainable value that is here needs here what its optimizer works on.
+  Status checkValue(uint32_t parameter) const {
+    if (!executable.plan.parameters()->Get(parameter)->trainable())
+      return {};
+    const fb::Training &training = *executable.plan.training();
+    bool adam = training.optimizer() != fb::Optimizer::Sgd;
+    auto needs = [&](Kind kind, bool needed) -> Status {
+      if (!needed || has(kind, parameter))
+        return {};
+      return wrong(executable.place / "bindings", "the trainable parameters[{}] ('{}') has no {}", parameter,
+                   executable.plan.parameters()->Get(parameter)->name()->string_view(), fb::EnumNameBindingKind(kind));
+    };
+    MAESTRO_TRY(needs(Kind::Gradient, executable.program(fb::ProgramKind::Backward) != nullptr));
+    bool updates = executable.program(fb::ProgramKind::Update) != nullptr;
+    MAESTRO_TRY(needs(Kind::Moment1, updates && (adam || training.momentum() > 0)));
+    return needs(Kind::Moment2, updates && adam);
+  }
+
+  /// Two bindings on the same bytes would overwrite each other.
+  Status checkDisjoint() const {
+    struct Range {
+      uint32_t region;
+      uint64_t begin, end;
+    };
+    std::vector<Range> ranges;
+    for (auto [key, index] : bound)
+      if (executable.neededBytes[index] > 0)
+        ranges.push_back({executable.buffer(index).region(), executable.buffer(index).offset(),
+                          executable.buffer(index).offset() + executable.neededBytes[index]});
+    std::sort(ranges.begin(), ranges.end(), [](const Range &a, const Range &b) {
+      return std::pair(a.region, a.begin) < std::pair(b.region, b.begin);
+    });
+    for (size_t i = 1; i < ranges.size(); ++i)
+      if (ranges[i].region == ranges[i - 1].region && ranges[i].begin < ranges[i - 1].end)
+        return wrong(executable.place / "bindings", "two of them overlap at byte {} of region {}", ranges[i].begin,
+                     ranges[i].region);
+    return {};
+  }
+
+  /// What the executor cannot run a program without.
+  Status checkPrograms() const {
+    auto needs = [&](fb::ProgramKind program, Kind kind) -> Status {
+      if (!executable.program(program) || has(kind, 0))
+        return {};
+      return wrong(executable.place / "bindings", "there is a {} program and no {}", fb::EnumNameProgramKind(program),
+                   fb::EnumNameBindingKind(kind));
+    };
+    MAESTRO_TRY(needs(fb::ProgramKind::Norm, Kind::NormSquares));
+    MAESTRO_TRY(needs(fb::ProgramKind::Update, Kind::HyperParameters));
+    bool clips = executable.plan.training()->clip_grad_norm() > 0;
+    if (clips && executable.program(fb::ProgramKind::Update) && !executable.program(fb::ProgramKind::Norm))
+      return wrong(executable.place / "programs", "training.clip_grad_norm is {}, and there is no Norm program",
+                   executable.plan.training()->clip_grad_norm());
+    return {};
+  }
+
+  const BoundedExecutable &executable;
+  BoundBuffers bound;
+};
+
+/// Which indices of a kind of binding occur in any executable.
+std::vector<bool> indicesBound(const fb::Plan &plan, Kind kind, size_t count) {
+  std::vector<bool> seen(count, false);
+  for (const fb::Executable *executable : *plan.executables())
+    for (const fb::Binding *binding : *executable->bindings())
+      if (binding->kind() == kind)
+        seen[binding->index()] = true;
+  return seen;
+}
+
+Status checkLosses(const fb::Plan &plan, const Place &root, bool trains) {
+  if (trains && plan.losses()->size() == 0)
+    return wrong(root / "losses", "there is none, and a section trains");
+  for (Kind kind : {Kind::LossSum, Kind::LossCount}) {
+    std::vector<bool> seen = indicesBound(plan, kind, plan.losses()->size());
+    auto missing = std::find(seen.begin(), seen.end(), false);
+    if (missing != seen.end())
+      return wrong(root.item("losses", static_cast<size_t>(missing - seen.begin())), "no executable binds its {}",
+                   fb::EnumNameBindingKind(kind));
+  }
+  return {};
+}
+
+Status checkTrainables(const fb::Plan &plan, const Place &root, bool trains) {
+  std::vector<bool> values = indicesBound(plan, Kind::Value, plan.parameters()->size());
+  std::vector<bool> gradients = indicesBound(plan, Kind::Gradient, plan.parameters()->size());
+  bool any = false;
+  for (uint32_t i = 0; i < plan.parameters()->size(); ++i) {
+    if (!plan.parameters()->Get(i)->trainable())
+      continue;
+    any = true;
+    if (!values[i] || !gradients[i])
+      return wrong(root.item("parameters", i), "it is trainable, and no executable binds its {}",
+                   values[i] ? "Gradient" : "Value");
+  }
+  return any == trains ? Status()
+                       : wrong(root / "sections", "{}", any ? "no section trains, and a parameter is trainable"
+                                                            : "a section trains, and no parameter is trainable");
+}
+
+} // namespace
+
+Status verifyBindings(const BoundedExecutable &executable) { return BindingCheck(executable).checkAll(); }
+
+Status verifyCompleteness(const fb::Plan &plan) {
+  Place root = Place::root();
+  bool trains = std::any_of(plan.sections()->begin(), plan.sections()->end(),
+                            [](const fb::Section *section) { return section->trains(); });
+  MAESTRO_TRY(checkLosses(plan, root, trains));
+  return checkTrainables(plan, root, trains);
+}
+
+} // namespace maestro::plan

@@ -1,0 +1,165 @@
+// Data fields, and parameters with the places where their values lie.
+#include "plan/verify/checks.h"
+#include "plan/verify/parts.h"
+
+#include <string_view>
+#include <unordered_set>
+#include <vector>
+
+namespace maestro::plan {
+namespace {
+
+Status verifyFieldShape(const fb::Field &field, const fb::Plan &plan, const Place &place) {
+  const auto &shape = *field.shape();
+  if (shape.size() == 0 || shape.size() > kMaxRank)
+    return wrong(place / "shape", "{} dims are not in [1, {}]", shape.size(), kMaxRank);
+  bool combinesRows = false;
+  for (uint32_t i = 0; i < shape.size(); ++i) {
+    Place dim = place.item("shape", i);
+    MAESTRO_TRY(checkIndex(dim, shape.Get(i), "expressions", plan.exprs()->size()));
+    const fb::DimExpr &expr = *plan.exprs()->Get(shape.Get(i));
+    if (expr.op() == fb::DimOp::Constant)
+      MAESTRO_TRY(checkRange(dim, expr.a(), 0, int64_t{1} << 31));
+    else if (expr.op() != fb::DimOp::Symbol)
+      return wrong(dim, "exprs[{}] is neither a constant nor a symbol", shape.Get(i));
+    else
+      combinesRows |= plan.symbols()->Get(static_cast<uint32_t>(expr.a()))->combine() == fb::Combine::Sum;
+  }
+  return combinesRows ? Status() : wrong(place / "shape", "no dim sums over the samples of a micro-batch");
+}
+
+Status verifyFields(const fb::Plan &plan, const Place &root) {
+  UniqueNames names;
+  for (uint32_t i = 0; i < plan.fields()->size(); ++i) {
+    const fb::Field &field = *plan.fields()->Get(i);
+    Place place = root.item("fields", i);
+    MAESTRO_TRY(checkName(place / "name", field.name()));
+    MAESTRO_TRY(names.add(place / "name", field.name()));
+    MAESTRO_TRY(checkDType(place / "dtype", field.dtype()));
+    MAESTRO_TRY(verifyFieldShape(field, plan, place));
+    MAESTRO_TRY(checkNumber(place / "pad", field.pad(), -HUGE_VAL));
+    bool holdsIndices = isInteger(static_cast<DType>(field.dtype()));
+    if (field.index_limit() < 0 || (field.index_limit() > 0 && !holdsIndices))
+      return wrong(place / "index_limit", "{} needs to be at least 0, and 0 for elements that are not integers",
+                   field.index_limit());
+    MAESTRO_TRY(checkText(place / "synthetic", field.synthetic()));
+  }
+  return {};
+}
+
+Status verifyFiles(const fb::Plan &plan, const Place &root) {
+  for (uint32_t i = 0; i < plan.files()->size(); ++i) {
+    const fb::SourceFile &file = *plan.files()->Get(i);
+    Place place = root.item("files", i);
+    MAESTRO_TRY(checkName(place / "path", file.path()));
+    if (file.path()->Get(0) == '/')
+      return wrong(place / "path", "'{}' is absolute, and must be relative to the plan", file.path()->string_view());
+  }
+  return {};
+}
+
+Status verifyComponents(const fb::Plan &plan, const Place &root) {
+  UniqueNames names;
+  for (uint32_t i = 0; i < plan.components()->size(); ++i) {
+    const fb::Component &component = *plan.components()->Get(i);
+    Place place = root.item("components", i);
+    MAESTRO_TRY(checkFileName(place / "name", component.name()));
+    MAESTRO_TRY(names.add(place / "name", component.name()));
+    MAESTRO_TRY(checkText(place / "model_path", component.model_path()));
+    auto precision = static_cast<DType>(component.precision());
+    if (precision != DType::F32 && precision != DType::BF16)
+      return wrong(place / "precision", "{} is neither {} (f32) nor {} (bf16)", component.precision(),
+                   static_cast<int>(DType::F32), static_cast<int>(DType::BF16));
+  }
+  return {};
+}
+
+/// The bytes of a parameter's value in the file or in the plan.
+Status verifySource(const fb::Parameter &parameter, const fb::Plan &plan, const Place &place, uint64_t elements) {
+  MAESTRO_TRY(checkDType(place / "source_dtype", parameter.source_dtype()));
+  uint64_t valueBytes = elements * byteSize(static_cast<DType>(parameter.source_dtype()));
+  if (parameter.source_transposed() && parameter.shape()->size() != 2)
+    return wrong(place / "source_transposed", "the parameter has {} dims, and only 2 can be transposed",
+                 parameter.shape()->size());
+  MAESTRO_TRY(checkAligned(place / "inline_value", parameter.inline_value(), kAlignment));
+  if (parameter.inline_value() && parameter.inline_value()->size() != valueBytes)
+    return wrong(place / "inline_value", "{} bytes are not the {} of the shape", parameter.inline_value()->size(),
+                 valueBytes);
+  if (parameter.source_file() == kNone)
+    return {};
+  if (parameter.inline_value())
+    return wrong(place / "inline_value", "the value lies in source_file, too");
+  MAESTRO_TRY(checkIndex(place / "source_file", parameter.source_file(), "files", plan.files()->size()));
+  uint64_t size = plan.files()->Get(parameter.source_file())->size();
+  if (parameter.source_bytes() != valueBytes)
+    return wrong(place / "source_bytes", "{} are not the {} of the shape", parameter.source_bytes(), valueBytes);
+  if (parameter.source_offset() > size || parameter.source_bytes() > size - parameter.source_offset())
+    return wrong(place / "source_offset", "{} + {} bytes exceed the {} of files[{}]", parameter.source_offset(),
+                 parameter.source_bytes(), size, parameter.source_file());
+  return {};
+}
+
+Status verifyTrainable(const fb::Parameter &parameter, const fb::Plan &plan, const Place &place) {
+  if (!parameter.trainable())
+    return {};
+  if (!isFloat(static_cast<DType>(parameter.dtype())))
+    return wrong(place / "trainable", "elements of type {} cannot be trained",
+                 name(static_cast<DType>(parameter.dtype())));
+  if (parameter.kind() != fb::ParameterKind::Parameter)
+    return wrong(place / "trainable", "a buffer cannot be trained");
+  if (plan.components()->Get(parameter.component())->frozen())
+    return wrong(place / "trainable", "components[{}] is frozen", parameter.component());
+  return {};
+}
+
+class ParameterNames {
+public:
+  explicit ParameterNames(size_t components) : byComponent(components) {}
+
+  Status add(const fb::Parameter &parameter, const Place &place) {
+    UniqueNames &names = byComponent[parameter.component()];
+    MAESTRO_TRY(checkName(place / "name", parameter.name()));
+    MAESTRO_TRY(names.add(place / "name", parameter.name()));
+    uint32_t aliases = parameter.aliases() ? parameter.aliases()->size() : 0;
+    for (uint32_t i = 0; i < aliases; ++i) {
+      MAESTRO_TRY(checkName(place.item("aliases", i), parameter.aliases()->Get(i)));
+      MAESTRO_TRY(names.add(place.item("aliases", i), parameter.aliases()->Get(i)));
+    }
+    return {};
+  }
+
+private:
+  std::vector<UniqueNames> byComponent;
+};
+
+Status verifyParameters(const fb::Plan &plan, const Place &root) {
+  ParameterNames names(plan.components()->size());
+  for (uint32_t i = 0; i < plan.parameters()->size(); ++i) {
+    const fb::Parameter &parameter = *plan.parameters()->Get(i);
+    Place place = root.item("parameters", i);
+    uint64_t elements;
+    MAESTRO_TRY(checkIndex(place / "component", parameter.component(), "components", plan.components()->size()));
+    MAESTRO_TRY(names.add(parameter, place));
+    MAESTRO_TRY(checkEnum(place / "kind", parameter.kind()));
+    MAESTRO_TRY(countElements(place / "shape", *parameter.shape(), elements));
+    MAESTRO_TRY(checkDType(place / "dtype", parameter.dtype()));
+    MAESTRO_TRY(verifyTrainable(parameter, plan, place));
+    MAESTRO_TRY(verifySource(parameter, plan, place, elements));
+    MAESTRO_TRY(checkEnum(place / "initializer", parameter.initializer()));
+    MAESTRO_TRY(checkNumber(place / "initializer_scale", parameter.initializer_scale(), 0));
+    MAESTRO_TRY(checkNumber(place / "weight_decay", parameter.weight_decay(), 0));
+  }
+  return {};
+}
+
+} // namespace
+
+Status verifyData(const fb::Plan &plan) {
+  Place root = Place::root();
+  MAESTRO_TRY(verifyFields(plan, root));
+  MAESTRO_TRY(verifyFiles(plan, root));
+  MAESTRO_TRY(verifyComponents(plan, root));
+  return verifyParameters(plan, root);
+}
+
+} // namespace maestro::plan

@@ -1,0 +1,105 @@
+// Programs of one executable: kinds, indices, expressions.
+#include "plan/verify/checks.h"
+#include "plan/verify/parts.h"
+
+#include <array>
+#include <vector>
+
+namespace maestro::plan {
+namespace {
+
+Status checkDefined(const BoundedExecutable &executable, uint32_t expr, const Place &place) {
+  MAESTRO_TRY(checkIndex(place, expr, "expressions", executable.dims.size()));
+  if (executable.dims[expr] != DimTable::kUndefined)
+    return {};
+  return wrong(place, "has no value at the executable's bounds: {}",
+               DimTable(executable.plan).explain(expr, executable.dims));
+}
+
+class ProgramCheck {
+public:
+  explicit ProgramCheck(const BoundedExecutable &executable)
+      : executable(executable), listsSeen(executable.plan.attribute_lists()->size(), false) {}
+
+  Status check(const fb::Program &program, const Place &place) {
+    for (uint32_t i = 0; i < program.fields()->size(); ++i)
+      MAESTRO_TRY(checkIndex(place.item("fields", i), program.fields()->Get(i), "fields",
+                             executable.plan.fields()->size()));
+    MAESTRO_TRY(checkDefined(executable, program.flops(), place / "flops"));
+    MAESTRO_TRY(checkDefined(executable, program.memory_bytes(), place / "memory_bytes"));
+    for (uint32_t i = 0; i < program.calls()->size(); ++i)
+      MAESTRO_TRY(checkCall(*program.calls()->Get(i), place.item("calls", i)));
+    return {};
+  }
+
+private:
+  Status checkCall(const fb::Call &call, const Place &place) {
+    const fb::Plan &plan = executable.plan;
+    MAESTRO_TRY(checkIndex(place / "kernel", call.kernel(), "kernels", plan.kernels()->size()));
+    MAESTRO_TRY(checkOperands(*call.inputs(), place, "inputs"));
+    MAESTRO_TRY(checkOperands(*call.outputs(), place, "outputs"));
+    if (call.scope() != kNone)
+      MAESTRO_TRY(checkIndex(place / "scope", call.scope(), "scopes", plan.scopes()->size()));
+    if (call.attributes() == kNone)
+      return {};
+    MAESTRO_TRY(checkIndex(place / "attributes", call.attributes(), "attribute lists", plan.attribute_lists()->size()));
+    return checkAttributes(call.attributes(), place);
+  }
+
+  Status checkOperands(const flatbuffers::Vector<uint32_t> &operands, const Place &call, const char *field) {
+    MAESTRO_TRY(executable.work.spend(call / field, operands.size()));
+    for (uint32_t i = 0; i < operands.size(); ++i)
+      if (operands.Get(i) != kNone)
+        MAESTRO_TRY(checkIndex(call.item(field, i), operands.Get(i), "buffers", executable.table.buffers()->size()));
+    return {};
+  }
+
+  /// Each list once per executable: its expressions must have values at the bounds.
+  Status checkAttributes(uint32_t list, const Place &call) {
+    if (listsSeen[list])
+      return {};
+    listsSeen[list] = true;
+    const auto &items = *executable.plan.attribute_lists()->Get(list)->items();
+    MAESTRO_TRY(executable.work.spend(call / "attributes", items.size()));
+    for (const fb::Attribute *item : items) {
+      if (!item->exprs())
+        continue;
+      MAESTRO_TRY(executable.work.spend(call / "attributes", item->exprs()->size()));
+      for (uint32_t expr : *item->exprs())
+        MAESTRO_TRY(checkDefined(executable, expr, call / "attributes"));
+    }
+    return {};
+  }
+
+  const BoundedExecutable &executable;
+  std::vector<bool> listsSeen;
+};
+
+} // namespace
+
+Status verifyPrograms(const BoundedExecutable &executable) {
+  std::array<bool, static_cast<size_t>(fb::ProgramKind::MAX) + 1> seen{};
+  MAESTRO_TRY(executable.work.spend(executable.place, executable.plan.attribute_lists()->size()));
+  ProgramCheck check(executable);
+  for (uint32_t i = 0; i < executable.table.programs()->size(); ++i) {
+    const fb::Program &program = *executable.table.programs()->Get(i);
+    Place place = executable.place.item("programs", i);
+    MAESTRO_TRY(checkEnum(place / "kind", program.kind()));
+    bool &kindSeen = seen[static_cast<size_t>(program.kind())];
+    if (kindSeen)
+      return wrong(place / "kind", "an earlier program is of kind {}, too", fb::EnumNameProgramKind(program.kind()));
+    kindSeen = true;
+    MAESTRO_TRY(executable.work.spend(place / "fields", program.fields()->size()));
+    MAESTRO_TRY(check.check(program, place));
+  }
+  bool hasBackward = seen[static_cast<size_t>(fb::ProgramKind::Backward)];
+  bool trains = executable.plan.sections()->Get(executable.table.section())->trains();
+  if (hasBackward != trains)
+    return wrong(executable.place / "programs", "there is {}Backward program, and sections[{}] {}",
+                 hasBackward ? "a " : "no ", executable.table.section(), trains ? "trains" : "does not train");
+  if (hasBackward && !seen[static_cast<size_t>(fb::ProgramKind::Forward)])
+    return wrong(executable.place / "programs", "there is a Backward program without a Forward program");
+  return {};
+}
+
+} // namespace maestro::plan

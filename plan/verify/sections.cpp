@@ -1,0 +1,178 @@
+// Sections, the edges between them, and who runs what.
+#include "plan/verify/checks.h"
+#include "plan/verify/parts.h"
+
+#include <set>
+#include <unordered_set>
+#include <vector>
+
+namespace maestro::plan {
+namespace {
+
+constexpr uint32_t kMostDegree = 1 << 20;
+
+Status verifyLayout(const fb::Layout &layout, const Place &place) {
+  MAESTRO_TRY(checkRange(place / "data_parallel", layout.data_parallel(), 1, kMostDegree));
+  MAESTRO_TRY(checkRange(place / "stages", layout.stages(), 1, kMostDegree));
+  MAESTRO_TRY(checkRange(place / "tensor_parallel", layout.tensor_parallel(), 1, kMostDegree));
+  MAESTRO_TRY(checkRange(place / "context_parallel", layout.context_parallel(), 1, kMostDegree));
+  MAESTRO_TRY(checkRange(place / "expert_parallel", layout.expert_parallel(), 1, kMostDegree));
+  return checkRange(place / "zero_stage", layout.zero_stage(), 0, 3);
+}
+
+Status verifySectionTables(const fb::Plan &plan, const Place &root, Work &work) {
+  UniqueNames names;
+  if (plan.sections()->size() == 0)
+    return wrong(root / "sections", "there is none");
+  for (uint32_t i = 0; i < plan.sections()->size(); ++i) {
+    const fb::Section &section = *plan.sections()->Get(i);
+    Place place = root.item("sections", i);
+    MAESTRO_TRY(checkName(place / "name", section.name()));
+    MAESTRO_TRY(names.add(place / "name", section.name()));
+    MAESTRO_TRY(work.spend(place / "components", section.components()->size()));
+    for (uint32_t c = 0; c < section.components()->size(); ++c)
+      MAESTRO_TRY(checkIndex(place.item("components", c), section.components()->Get(c), "components",
+                             plan.components()->size()));
+    MAESTRO_TRY(verifyLayout(*section.layout(), place / "layout"));
+    MAESTRO_TRY(checkRange(place / "micro_batch_samples", section.micro_batch_samples(), 1, int64_t{1} << 31));
+    uint32_t scopes = section.scopes() ? section.scopes()->size() : 0;
+    for (uint32_t s = 0; s < scopes; ++s)
+      MAESTRO_TRY(checkText(place.item("scopes", s), section.scopes()->Get(s)));
+  }
+  return {};
+}
+
+Status verifyEdge(const fb::Edge &edge, const fb::Plan &plan, const Place &place) {
+  MAESTRO_TRY(checkName(place / "name", edge.name()));
+  MAESTRO_TRY(checkIndex(place / "producer", edge.producer(), "sections", plan.sections()->size()));
+  MAESTRO_TRY(checkIndex(place / "consumer", edge.consumer(), "sections", plan.sections()->size()));
+  MAESTRO_TRY(checkDType(place / "dtype", edge.dtype()));
+  if (edge.shape()->size() > kMaxRank)
+    return wrong(place / "shape", "{} dims are more than {}", edge.shape()->size(), kMaxRank);
+  for (uint32_t i = 0; i < edge.shape()->size(); ++i)
+    MAESTRO_TRY(checkIndex(place.item("shape", i), edge.shape()->Get(i), "expressions", plan.exprs()->size()));
+  bool bothTrain = plan.sections()->Get(edge.producer())->trains() && plan.sections()->Get(edge.consumer())->trains();
+  if (edge.carries_gradient() && !bothTrain)
+    return wrong(place / "carries_gradient", "sections[{}] or sections[{}] does not train", edge.producer(),
+                 edge.consumer());
+  return {};
+}
+
+/// Removes sections whose producers are all removed; what stays lies on or behind a cycle.
+Status verifyAcyclic(const fb::Plan &plan, const Place &root) {
+  size_t count = plan.sections()->size();
+  std::vector<std::vector<uint32_t>> consumers(count);
+  std::vector<uint32_t> producersLeft(count, 0), ready;
+  for (const fb::Edge *edge : *plan.edges()) {
+    consumers[edge->producer()].push_back(edge->consumer());
+    ++producersLeft[edge->consumer()];
+  }
+  for (uint32_t section = 0; section < count; ++section)
+    if (producersLeft[section] == 0)
+      ready.push_back(section);
+  size_t removed = 0;
+  for (; !ready.empty(); ++removed) {
+    uint32_t section = ready.back();
+    ready.pop_back();
+    for (uint32_t consumer : consumers[section])
+      if (--producersLeft[consumer] == 0)
+        ready.push_back(consumer);
+  }
+  return removed == count ? Status() : wrong(root / "edges", "the sections form a cycle");
+}
+
+Status verifyEdges(const fb::Plan &plan, const Place &root) {
+  for (uint32_t i = 0; i < plan.edges()->size(); ++i)
+    MAESTRO_TRY(verifyEdge(*plan.edges()->Get(i), plan, root.item("edges", i)));
+  return verifyAcyclic(plan, root);
+}
+
+/// Each section has executables for all its stages, and each executable fits the machine.
+Status verifyExecutablePlaces(const fb::Plan &plan, const Place &root) {
+  std::set<std::pair<uint32_t, uint32_t>> stages;
+  for (uint32_t i = 0; i < plan.executables()->size(); ++i) {
+    const fb::Executable &executable = *plan.executables()->Get(i);
+    Place place = root.item("executables", i);
+    MAESTRO_TRY(checkName(place / "name", executable.name()));
+    MAESTRO_TRY(checkIndex(place / "section", executable.section(), "sections", plan.sections()->size()));
+    uint32_t stageCount = plan.sections()->Get(executable.section())->layout()->stages();
+    MAESTRO_TRY(checkIndex(place / "stage", executable.stage(), "the section's stages", stageCount));
+    MAESTRO_TRY(checkRange(place / "samples", executable.samples(), 1, int64_t{1} << 31));
+    if (executable.peak_bytes() > plan.machine()->memory_bytes())
+      return wrong(place / "peak_bytes", "{} exceeds the machine's memory_bytes, {}", executable.peak_bytes(),
+                   plan.machine()->memory_bytes());
+    stages.insert({executable.section(), executable.stage()});
+  }
+  size_t expected = 0;
+  for (const fb::Section *section : *plan.sections())
+    expected += section->layout()->stages();
+  if (stages.size() != expected)
+    return wrong(root / "executables", "they serve {} of the sections' {} stages", stages.size(), expected);
+  return {};
+}
+
+Status verifyStation(const fb::Station &station, const fb::Plan &plan, const Place &place, Work &work) {
+  MAESTRO_TRY(checkIndex(place / "executable", station.executable(), "executables", plan.executables()->size()));
+  const fb::Section &section = *plan.sections()->Get(plan.executables()->Get(station.executable())->section());
+  MAESTRO_TRY(checkIndex(place / "replica", station.replica(), "the section's replicas",
+                         section.layout()->data_parallel()));
+  MAESTRO_TRY(work.spend(place / "ranks", station.ranks()->size()));
+  if (station.ranks()->size() == 0)
+    return wrong(place / "ranks", "there is none");
+  std::unordered_set<uint32_t> seen;
+  for (uint32_t i = 0; i < station.ranks()->size(); ++i) {
+    uint32_t rank = station.ranks()->Get(i);
+    MAESTRO_TRY(checkIndex(place.item("ranks", i), rank, "ranks", plan.ranks()->size()));
+    if (!seen.insert(rank).second)
+      return wrong(place.item("ranks", i), "rank {} is there twice", rank);
+  }
+  return {};
+}
+
+/// Every (section, stage, replica) runs at exactly one station, and every executable somewhere.
+Status verifyStations(const fb::Plan &plan, const Place &root, Work &work) {
+  std::set<std::tuple<uint32_t, uint32_t, uint32_t>> places;
+  std::unordered_set<uint32_t> used;
+  for (uint32_t i = 0; i < plan.stations()->size(); ++i) {
+    const fb::Station &station = *plan.stations()->Get(i);
+    Place place = root.item("stations", i);
+    MAESTRO_TRY(verifyStation(station, plan, place, work));
+    const fb::Executable &executable = *plan.executables()->Get(station.executable());
+    if (!places.insert({executable.section(), executable.stage(), station.replica()}).second)
+      return wrong(place, "an earlier station runs replica {} of stage {} of sections[{}], too", station.replica(),
+                   executable.stage(), executable.section());
+    used.insert(station.executable());
+  }
+  uint64_t expected = 0;
+  for (const fb::Section *section : *plan.sections())
+    expected += uint64_t{section->layout()->stages()} * section->layout()->data_parallel();
+  if (places.size() != expected)
+    return wrong(root / "stations", "{} stations do not run the sections' {} stages and replicas", places.size(),
+                 expected);
+  if (used.size() != plan.executables()->size())
+    return wrong(root / "stations", "they run {} of {} executables", used.size(), plan.executables()->size());
+  return {};
+}
+
+Status verifyRanks(const fb::Plan &plan, const Place &root) {
+  for (uint32_t i = 0; i < plan.ranks()->size(); ++i) {
+    const fb::Rank &rank = *plan.ranks()->Get(i);
+    Place place = root.item("ranks", i);
+    MAESTRO_TRY(checkIndex(place / "device", rank.device(), "the machine's devices", plan.machine()->devices()));
+    MAESTRO_TRY(checkRange(place / "threads", rank.threads(), 0, 4096));
+  }
+  return {};
+}
+
+} // namespace
+
+Status verifySections(const fb::Plan &plan, Work &work) {
+  Place root = Place::root();
+  MAESTRO_TRY(verifySectionTables(plan, root, work));
+  MAESTRO_TRY(verifyEdges(plan, root));
+  MAESTRO_TRY(verifyExecutablePlaces(plan, root));
+  MAESTRO_TRY(verifyRanks(plan, root));
+  return verifyStations(plan, root, work);
+}
+
+} // namespace maestro::plan
