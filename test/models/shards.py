@@ -44,6 +44,20 @@ def make_samples(fields: dict, max_lengths: dict, count: int, seed: int) -> list
     return samples
 
 
+def make_chains(fields: dict, longest: int, count: int, seed: int) -> list:
+    """Samples of input_ids and labels, the next id, from a noisy chain: a loss that falls without being learned by heart."""
+    random = numpy.random.default_rng(seed)
+    span = fields["input_ids"].high - LOWEST_ID
+    samples = []
+    for _ in range(count):
+        chain = [int(random.integers(0, span))]
+        for noise in random.integers(0, 8, int(random.integers(4, longest + 1))):
+            chain.append((3 * chain[-1] + int(noise)) % span)
+        ids = numpy.array(chain, numpy.int64) + LOWEST_ID
+        samples.append({"input_ids": ids[:-1], "labels": ids[1:]})
+    return samples
+
+
 def collate(fields: dict, samples: list) -> dict:
     """One batch, padded on the right to the longest sample: labels with their `pad`, all else with 0."""
     batch = {}

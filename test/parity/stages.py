@@ -206,7 +206,8 @@ def determinism(judge, what, case, *arguments, steps=12):
 
 
 def bf16_curve(judge, what, case, steps=200):
-    _, data = make_data(judge, case, count=32, seed=11)
+    samples = shards.make_chains(case.fields, longest=24, count=480, seed=11)
+    data = shards.write_shards(samples, judge.bench.scratch / f"{case.name}-chains", per_shard=120)
     curves = {}
     for precision in ("f32", "bf16"):
         plan = plan_case(judge, case, f"{case.name}-{precision}", "--set", f"train.precision={precision}")
