@@ -1,0 +1,90 @@
+// Evaluation of symbolic integers.
+#include "plan/dims.h"
+#include "test/plan/example.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+namespace maestro::plan {
+namespace {
+
+constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+
+/// Serialises expressions without the verifier: DimTable needs tables, not a meaningful plan.
+class Table {
+public:
+  explicit Table(PlanBuilder &builder) {
+    flatbuffers.Finish(fb::Plan::Pack(flatbuffers, &builder.plan()));
+  }
+  const fb::Plan &plan() const { return *flatbuffers::GetRoot<fb::Plan>(flatbuffers.GetBufferPointer()); }
+
+private:
+  flatbuffers::FlatBufferBuilder flatbuffers;
+};
+
+struct Case {
+  fb::DimOp op;
+  int64_t a, b, result; ///< kUndefined: an error.
+};
+
+TEST(Dims, everyOperationAndItsErrors) {
+  constexpr int64_t kError = DimTable::kUndefined;
+  const Case cases[] = {
+      {fb::DimOp::Add, 3, 4, 7},           {fb::DimOp::Add, kMost, 1, kError},
+      {fb::DimOp::Mul, -3, 4, -12},        {fb::DimOp::Mul, kMost, 2, kError},
+      {fb::DimOp::FloorDiv, 7, 2, 3},      {fb::DimOp::FloorDiv, -7, 2, -4},
+      {fb::DimOp::FloorDiv, 7, 0, kError}, {fb::DimOp::FloorDiv, 7, -2, kError},
+      {fb::DimOp::CeilDiv, 7, 2, 4},       {fb::DimOp::CeilDiv, -7, 2, -3},
+      {fb::DimOp::CeilDiv, 8, 2, 4},       {fb::DimOp::CeilDiv, 1, 0, kError},
+      {fb::DimOp::Mod, 7, 4, 3},           {fb::DimOp::Mod, -7, 4, 1},
+      {fb::DimOp::Mod, -1, kMost, kMost - 1}, {fb::DimOp::Mod, 7, 0, kError},
+      {fb::DimOp::Min, -2, 5, -2},         {fb::DimOp::Max, -2, 5, 5},
+  };
+  for (const Case &test : cases) {
+    PlanBuilder builder;
+    uint32_t a = builder.symbol("a", fb::Combine::Sum, 1), b = builder.symbol("b", fb::Combine::Sum, 1);
+    builder.plan().exprs.emplace_back(test.op, a, b); // Not dim(), which sorts operands.
+    Table table(builder);
+    DimTable dims(table.plan());
+    int64_t symbols[] = {test.a, test.b}, values[3];
+    Status status = dims.evaluate(symbols, values);
+    EXPECT_EQ(status.isOk(), test.result != kError) << status.message();
+    EXPECT_EQ(values[2], test.result) << dims.text(2) << " of " << test.a << " and " << test.b;
+  }
+}
+
+TEST(Dims, undefinedSymbolsSpreadAndAreExplained) {
+  PlanBuilder builder = test::exampleBuilder();
+  Table table(builder);
+  DimTable dims(table.plan());
+  std::vector<int64_t> symbols = {4, DimTable::kUndefined, 2}, values(dims.nodes());
+  dims.evaluateDefined(symbols, values);
+  uint32_t batch = builder.symbolNamed("batch"), seq = builder.symbolNamed("seq");
+  uint32_t rows = builder.dim(fb::DimOp::Mul, batch, seq);
+  EXPECT_EQ(values[batch], 4);
+  EXPECT_EQ(values[rows], DimTable::kUndefined);
+  EXPECT_EQ(dims.explain(rows, values), "exprs[1]: the symbol 'seq' has no value here");
+  EXPECT_FALSE(dims.evaluate(symbols, values).isOk());
+}
+
+TEST(Dims, textIsWhatPeopleWrite) {
+  PlanBuilder builder;
+  uint32_t a = builder.symbol("a", fb::Combine::Sum, 1), b = builder.symbol("b", fb::Combine::Sum, 1);
+  uint32_t sum = builder.dim(fb::DimOp::Add, a, b), product = builder.dim(fb::DimOp::Mul, sum, b);
+  uint32_t quotient = builder.dim(fb::DimOp::FloorDiv, product, product);
+  uint32_t least = builder.dim(fb::DimOp::Min, quotient, a);
+  uint32_t longest = a;
+  for (int i = 0; i < 1000; ++i)
+    longest = builder.dim(i % 2 ? fb::DimOp::Mod : fb::DimOp::FloorDiv, longest, longest);
+  Table table(builder);
+  DimTable dims(table.plan());
+  EXPECT_EQ(dims.text(product), "b*(a + b)");
+  EXPECT_EQ(dims.text(quotient), "(b*(a + b)) floordiv (b*(a + b))");
+  EXPECT_EQ(dims.text(least), "min(a, (b*(a + b)) floordiv (b*(a + b)))");
+  EXPECT_LT(dims.text(longest).size(), 2000u);
+  EXPECT_NE(dims.text(longest).find("…"), std::string::npos);
+}
+
+} // namespace
+} // namespace maestro::plan

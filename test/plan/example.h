@@ -1,0 +1,17 @@
+// A small plan that uses every table of the format: a frozen teacher and a student that trains.
+#pragma once
+
+#include "plan/builder.h"
+
+namespace maestro::plan::test {
+
+/// Built anew at each call, always the same.
+PlanBuilder exampleBuilder();
+
+/// finish() of exampleBuilder(); ends the test program when that fails.
+std::vector<uint8_t> exampleBytes();
+
+/// Indices into the example, for tests that change it.
+inline constexpr uint32_t kStudent = 1; ///< Section and executable.
+
+} // namespace maestro::plan::test
