@@ -71,10 +71,12 @@ OperandRange returnedValues(func::FuncOp function) {
 }
 
 void eraseDeadOperations(func::FuncOp function) {
-  Block &body = function.getBody().front();
-  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(body.without_terminator())))
-    if (op.use_empty())
-      op.erase();
+  llvm::SmallVector<Operation *> operations;
+  for (Operation &op : function.getBody().front().without_terminator())
+    operations.push_back(&op);
+  for (Operation *op : llvm::reverse(operations))
+    if (op->use_empty())
+      op->erase();
 }
 
 FailureOr<DimTable> DimTable::of(ModuleOp module) {

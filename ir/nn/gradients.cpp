@@ -90,8 +90,6 @@ Value GradientBuilder::sumTo(Value value, TensorType type) {
 Value GradientBuilder::restoreAxes(Value value, llvm::ArrayRef<DimExpr> full,
                                    llvm::ArrayRef<int64_t> axes) {
   llvm::SmallVector<DimExpr> shape(full);
-  if (axes.empty()) // By the operators' convention: all axes.
-    std::fill(shape.begin(), shape.end(), DimExpr(1));
   for (int64_t axis : axes)
     shape[axis] = DimExpr(1);
   return reshape(value, shape);

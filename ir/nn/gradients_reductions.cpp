@@ -24,12 +24,9 @@ LogicalResult extremum(OpTy op, OpBuilder &builder, ValueRange dys, ArrayRef<boo
   return success();
 }
 
-/// The number of elements that `axes` (empty: all) reduce, as a scalar of `like`'s type.
+/// The number of elements that `axes` reduce, as a scalar of `like`'s type.
 Value reducedElements(GradientBuilder &b, Value x, ArrayRef<int64_t> axes, Value like) {
   DimExpr count(1);
-  if (axes.empty())
-    for (const DimExpr &dim : shapeOf(x))
-      count = count * dim;
   for (int64_t axis : axes)
     count = count * shapeOf(x)[axis];
   if (std::optional<int64_t> constant = count.asConstant())

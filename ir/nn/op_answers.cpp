@@ -26,12 +26,13 @@ SaveAlternative makeSaveAlternative(Operation *op, llvm::ArrayRef<unsigned> oper
   return alternative;
 }
 
-/// Builds the gradient of `op` into `block`, as if every floating point operand wanted one.
+/// Builds the gradient of `op` into `block`, as if every floating point operand wanted one. Only the first
+/// result passes gradients: the others (statistics, indices) are for the gradient itself.
 static llvm::LogicalResult buildAside(DifferentiableOpInterface op, mlir::Block &block) {
   mlir::OpBuilder builder = mlir::OpBuilder::atBlockEnd(&block);
   llvm::SmallVector<Value> resultGradients, operandGradients;
   for (Value result : op->getResults())
-    resultGradients.push_back(typeOf(result).isFloat()
+    resultGradients.push_back(result == op->getResult(0) && typeOf(result).isFloat()
                                   ? block.addArgument(result.getType(), op.getLoc())
                                   : Value());
   llvm::SmallVector<bool> needed;
