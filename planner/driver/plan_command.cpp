@@ -1,0 +1,276 @@
+#include "planner/driver/plan_command.h"
+
+#include "base/log.h"
+#include "base/nearest.h"
+#include "ir/nn/nn.h"
+#include "passes/attributes.h"
+#include "planner/driver/normalize_parameters.h"
+#include "planner/emit/emit_plan.h"
+#include "planner/import/importer.h"
+#include "planner/import/link.h"
+#include "planner/import/onnx_file.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/Pass/PassManager.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <filesystem>
+#include <set>
+
+namespace maestro::planner {
+namespace {
+
+double nowSeconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/// The first error that MLIR reports becomes the Status of the planner.
+class DiagnosticCollector {
+public:
+  explicit DiagnosticCollector(mlir::MLIRContext &context)
+      : handler(&context, [this](mlir::Diagnostic &diagnostic) {
+          if (diagnostic.getSeverity() != mlir::DiagnosticSeverity::Error) {
+            if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Warning)
+              logWarning(diagnostic.str());
+            return mlir::success();
+          }
+          if (first.empty())
+            first = describe(diagnostic);
+          return mlir::success();
+        }) {}
+
+  Status failure(std::string_view phase) const {
+    return Status::invalidInput(first.empty() ? fmt::format("planning failed in phase '{}'", phase) : first);
+  }
+
+private:
+  static std::string describe(mlir::Diagnostic &diagnostic) {
+    std::string text;
+    if (auto name = mlir::dyn_cast<mlir::NameLoc>(diagnostic.getLocation()))
+      text = name.getName().str() + ": ";
+    text += diagnostic.str();
+    for (mlir::Diagnostic &note : diagnostic.getNotes())
+      text += "; " + note.str();
+    return text;
+  }
+
+  std::string first;
+  mlir::ScopedDiagnosticHandler handler;
+};
+
+class Planner {
+public:
+  explicit Planner(const PlanOptions &options) : options(options) {}
+
+  Status run() {
+    started = nowSeconds();
+    MAESTRO_ASSIGN(workload, readWorkload(options.inputs, options.settings));
+    MAESTRO_ASSIGN(cluster, readCluster(options.cluster, options.settings));
+    MAESTRO_TRY(checkPins());
+    context.disableMultithreading();
+    loadImportDialects(context);
+    DiagnosticCollector diagnostics(context);
+    module = mlir::ModuleOp::create(mlir::UnknownLoc::get(&context));
+    MAESTRO_TRY(importComponents());
+    MAESTRO_ASSIGN(linked, linkComponents(workload, *module));
+    MAESTRO_TRY(normalizeParameters(graph()));
+    MAESTRO_ASSIGN(parameters, collectParameters(graph()));
+    MAESTRO_TRY(runPasses(diagnostics));
+    if (options.stopAfter) {
+      module->print(llvm::outs(), mlir::OpPrintingFlags().enableDebugInfo(false));
+      llvm::outs() << "\n";
+      return Status();
+    }
+    MAESTRO_TRY(noteUnreached());
+    return emit();
+  }
+
+private:
+  mlir::func::FuncOp graph() { return module->lookupSymbol<mlir::func::FuncOp>(attributes::kGraphFunction); }
+
+  Status checkPins() const {
+    static const std::vector<std::string> properties = {"dp",      "stages",    "micro_batch",
+                                                        "devices", "recompute", "precision"};
+    std::vector<std::string> sections = {"*"};
+    for (const ComponentSpec &component : workload.components)
+      sections.push_back(component.name);
+    for (const Pin &pin : options.pins) {
+      if (std::find(properties.begin(), properties.end(), pin.property) == properties.end())
+        return Status::invalidInput(fmt::format("--pin {}.{}={}: unknown property '{}'{}", pin.section,
+                                                pin.property, pin.value, pin.property,
+                                                didYouMean(pin.property, properties)));
+      if (std::find(sections.begin(), sections.end(), pin.section) == sections.end())
+        return Status::invalidInput(fmt::format("--pin {}.{}={}: unknown section '{}'{}", pin.section,
+                                                pin.property, pin.value, pin.section,
+                                                didYouMean(pin.section, sections)));
+      if (pin.property == "dp" || pin.property == "stages" || pin.property == "devices") {
+        MAESTRO_ASSIGN(int64_t value, positive(pin));
+        if (value != 1)
+          return Status::invalidInput(fmt::format("--pin {}.{}={}: this version plans for 1; leave it out", pin.section,
+                                                  pin.property, pin.value));
+      }
+    }
+    return Status();
+  }
+
+  static Result<int64_t> positive(const Pin &pin) {
+    int64_t value = 0;
+    auto [end, error] = std::from_chars(pin.value.data(), pin.value.data() + pin.value.size(), value);
+    if (error != std::errc() || end != pin.value.data() + pin.value.size() || value < 1)
+      return Status::invalidInput(fmt::format("--pin {}.{}={}: must be an integer of at least 1", pin.section,
+                                              pin.property, pin.value));
+    return value;
+  }
+
+  Status importComponents() {
+    auto boundOf = [&](std::string_view symbol) -> std::optional<int64_t> {
+      for (const DimSpec &dim : workload.dims)
+        if (dim.name == symbol)
+          return dim.max;
+      return std::nullopt;
+    };
+    for (const ComponentSpec &component : workload.components) {
+      MAESTRO_ASSIGN(OnnxFile file, readOnnxFile(component.model));
+      ImportOptions importOptions;
+      importOptions.component = component.name;
+      importOptions.boundOf = boundOf;
+      if (workload.components.size() > 1)
+        importOptions.inventedDimPrefix = component.name + ".";
+      MAESTRO_ASSIGN(ImportedModel imported, importModel(file, importOptions, *module));
+      for (const std::string &note : imported.notes)
+        logInfo(fmt::format("{}: {}", component.name, note));
+    }
+    return Status();
+  }
+
+  Status runPasses(const DiagnosticCollector &diagnostics) {
+    mlir::PassManager manager(&context);
+    PipelineOptions pipeline;
+    pipeline.stopAfter = options.stopAfter.value_or(Phase::Split);
+    for (const Pin &pin : options.pins)
+      if (pin.property == "recompute" && pin.value == "full")
+        pipeline.recompute = Recompute::Elementwise;
+    buildPipeline(manager, pipeline);
+    if (mlir::failed(manager.run(*module)))
+      return diagnostics.failure(nameOf(pipeline.stopAfter).str());
+    return Status();
+  }
+
+  /// Trainable parameters that no loss reaches keep their values, as in PyTorch; the user is told.
+  Status noteUnreached() {
+    auto names = module->getOperation()->getAttrOfType<mlir::ArrayAttr>(attributes::kWithoutGradient);
+    std::set<std::string> unreached;
+    if (names)
+      for (mlir::Attribute name : names)
+        unreached.insert(mlir::cast<mlir::StringAttr>(name).getValue().str());
+    size_t reached = 0;
+    for (GraphParameter &parameter : parameters) {
+      if (unreached.count(parameter.fullName)) {
+        parameter.trainable = false;
+        logWarning(fmt::format("parameter '{}' gets no gradient: no loss depends on it; it keeps its value",
+                               parameter.fullName));
+      }
+      reached += parameter.trainable;
+    }
+    if (reached == 0)
+      return Status::invalidInput("no loss reaches any trainable parameter; check which components are frozen "
+                                  "and what the loss reads");
+    return Status();
+  }
+
+  /// Large enough that products run at full speed, small enough that the activations stay few: the
+  /// fewest samples whose padded tokens reach kEnoughTokens at the bounds.
+  Result<MicroBatchChoice> chooseMicroBatch() const {
+    constexpr int64_t kEnoughTokens = 1024;
+    for (const Pin &pin : options.pins)
+      if (pin.property == "micro_batch") {
+        MAESTRO_ASSIGN(int64_t samples, positive(pin));
+        return MicroBatchChoice{std::min(samples, workload.train.globalBatch), "pinned", true};
+      }
+    int64_t tokens = 1;
+    for (const DimSpec &dim : linked.dims)
+      if (!dim.sum)
+        tokens = std::max(tokens, dim.max);
+    int64_t samples = std::clamp<int64_t>((kEnoughTokens + tokens - 1) / tokens, 1, workload.train.globalBatch);
+    samples = std::min(std::max<int64_t>(samples, 4), workload.train.globalBatch);
+    return MicroBatchChoice{samples,
+                            fmt::format("the fewest samples, but 4, whose padded positions reach {} at the bounds",
+                                        kEnoughTokens),
+                            false};
+  }
+
+  Status emit() {
+    MAESTRO_ASSIGN(MicroBatchChoice choice, chooseMicroBatch());
+    EmitInput input;
+    input.workload = &workload;
+    input.cluster = &cluster;
+    input.linked = &linked;
+    input.parameters = &parameters;
+    input.programs = *module;
+    input.microBatch = choice;
+    input.planFolder = std::filesystem::absolute(options.output).parent_path().string();
+    MAESTRO_ASSIGN(EmittedPlan emitted, emitPlan(input));
+    while (cluster.memoryBytes > 0 && emitted.peakBytes > cluster.memoryBytes) {
+      if (choice.isPinned || choice.samples == 1)
+        return Status::invalidInput(fmt::format(
+            "the plan needs {} bytes on a device of {} bytes with micro-batches of {} samples: {} bytes too many; "
+            "lower the dims' max, or use a device of more memory",
+            emitted.peakBytes, cluster.memoryBytes, choice.samples, emitted.peakBytes - cluster.memoryBytes));
+      choice.samples /= 2;
+      choice.reason = "halved until the plan fits the device's memory";
+      input.microBatch = choice;
+      MAESTRO_ASSIGN(emitted, emitPlan(input));
+    }
+    MAESTRO_TRY(plan::writePlan(emitted.bytes, options.output));
+    report(emitted, choice);
+    return Status();
+  }
+
+  void report(const EmittedPlan &emitted, const MicroBatchChoice &choice) const {
+    auto sayDefault = [](const DefaultTaken &taken) {
+      logInfo(fmt::format("default: {} = {} ({})", taken.subject, taken.choice, taken.reason));
+    };
+    std::for_each(workload.defaults.begin(), workload.defaults.end(), sayDefault);
+    std::for_each(linked.defaults.begin(), linked.defaults.end(), sayDefault);
+    logInfo(fmt::format("micro-batch: {} samples ({})", choice.samples, choice.reason));
+    logInfo(fmt::format("predicted peak memory: {:.1f} MiB (activations {:.1f} MiB, packed at {:.3f} of the lower "
+                        "bound)", static_cast<double>(emitted.peakBytes) / 1048576.0,
+                        static_cast<double>(emitted.report.arenaBytes) / 1048576.0,
+                        emitted.report.liveBytesBound
+                            ? static_cast<double>(emitted.report.arenaBytes) /
+                                  static_cast<double>(emitted.report.liveBytesBound)
+                            : 1.0));
+    logInfo(fmt::format("wrote {} ({} bytes) in {:.2f} s", options.output, emitted.bytes.size(),
+                        nowSeconds() - started));
+  }
+
+  const PlanOptions &options;
+  double started = 0;
+  Workload workload;
+  ClusterSpec cluster;
+  LinkedGraph linked;
+  std::vector<GraphParameter> parameters;
+  mlir::MLIRContext context;
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+};
+
+} // namespace
+
+Result<Pin> parsePin(const std::string &text) {
+  size_t equals = text.find('='), dot = text.rfind('.', equals);
+  if (equals == std::string::npos || dot == std::string::npos || dot == 0 || dot + 1 == equals ||
+      equals + 1 == text.size())
+    return Status::invalidInput(fmt::format("--pin {}: write SECTION.PROPERTY=VALUE, for example student.micro_batch=4",
+                                            text));
+  return Pin{text.substr(0, dot), text.substr(dot + 1, equals - dot - 1), text.substr(equals + 1)};
+}
+
+Status runPlan(const PlanOptions &options) { return Planner(options).run(); }
+
+} // namespace maestro::planner

@@ -1,0 +1,80 @@
+// maestro-plan: models and a workload in, a plan file out. A thin main.
+#include "base/log.h"
+#include "planner/driver/plan_command.h"
+
+#include <CLI/CLI.hpp>
+
+#include <csignal>
+
+using namespace maestro;
+
+namespace {
+
+struct Arguments {
+  planner::PlanOptions options;
+  std::vector<std::string> settings, pins;
+  std::string stopAfter, deadline, logFormat = "text";
+  int topK = 1;
+  bool quiet = false;
+};
+
+void declare(CLI::App &app, Arguments &arguments) {
+  app.footer("Examples:\n  maestro-plan model.onnx -o plan.mpl\n"
+             "  maestro-plan workload.yaml -o plan.mpl --set train.global_batch=64 --pin '*.micro_batch=4'");
+  app.set_version_flag("--version", "maestro-plan " MAESTRO_VERSION);
+  app.add_option("inputs", arguments.options.inputs, "MODEL.onnx… or WORKLOAD.yaml");
+  app.add_option("--workload", arguments.options.inputs, "The workload file (the same as giving it alone)");
+  app.add_option("-o,--output", arguments.options.output, "The plan file to write");
+  app.add_option("--cluster", arguments.options.cluster, "Cluster description; without it this machine");
+  app.add_option("--set", arguments.settings, "A value of the workload or cluster file: train.global_batch=64");
+  app.add_option("--pin", arguments.pins, "Fix a decision: SECTION.{dp,stages,micro_batch,devices,recompute,precision}=VALUE");
+  app.add_option("--deadline", arguments.deadline, "Time for the search, for example 10s");
+  app.add_option("--top-k", arguments.topK, "Keep the K best plans")->check(CLI::PositiveNumber);
+  app.add_option("--stop-after", arguments.stopAfter, "Print the IR after a phase: " + phaseNames());
+  app.add_option("--log-format", arguments.logFormat, "text or json")->check(CLI::IsMember({"text", "json"}));
+  app.add_flag("--quiet", arguments.quiet, "Warnings and errors only");
+}
+
+Status interpret(Arguments &arguments) {
+  planner::PlanOptions &options = arguments.options;
+  if (options.inputs.empty())
+    return Status::invalidInput("no model or workload given; for example: maestro-plan model.onnx -o plan.mpl");
+  for (const std::string &text : arguments.settings) {
+    MAESTRO_ASSIGN(planner::Setting setting, planner::parseSetting(text));
+    options.settings.push_back(std::move(setting));
+  }
+  for (const std::string &text : arguments.pins) {
+    MAESTRO_ASSIGN(planner::Pin pin, planner::parsePin(text));
+    options.pins.push_back(std::move(pin));
+  }
+  if (!arguments.stopAfter.empty()) {
+    options.stopAfter = phaseFromName(arguments.stopAfter);
+    if (!options.stopAfter)
+      return Status::invalidInput("--stop-after " + arguments.stopAfter + ": no such phase; one of " + phaseNames());
+  } else if (options.output.empty()) {
+    return Status::invalidInput("no output given; add -o plan.mpl");
+  }
+  return Status();
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  CLI::App app{"Plans the training of a model or a compound workload.", "maestro-plan"};
+  Arguments arguments;
+  declare(app, arguments);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError &error) {
+    return app.exit(error) == 0 ? 0 : 1;
+  }
+  setLogFormat(arguments.logFormat == "json" ? LogFormat::Json : LogFormat::Text);
+  setLogQuiet(arguments.quiet);
+  std::signal(SIGPIPE, SIG_IGN);
+  Status status = interpret(arguments);
+  if (status.isOk())
+    status = planner::runPlan(arguments.options);
+  if (!status.isOk())
+    logError(status.message());
+  return status.exitStatus();
+}
