@@ -14,6 +14,7 @@ import collections
 import hashlib
 import inspect
 import json
+import logging
 import os
 import pathlib
 import sys
@@ -124,6 +125,7 @@ def dynamic_shapes(case, anonymous: bool):
 def export(case, path: pathlib.Path, opset: int, optimize=False, meta=False, anonymous=False):
     import torch
 
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it tells of each absent torchvision operator
     module = build_module(case, meta, fresh=optimize)
     inputs = example_inputs(case)
     if meta:

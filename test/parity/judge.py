@@ -111,11 +111,13 @@ def main() -> int:
         print(f"skipped: {sys.executable} has no {', '.join(absent)}; MAESTRO_PYTHON names another interpreter")
         return SKIPPED
     import torch
+    import transformers
 
     import export
     import stages
     import tools
 
+    transformers.utils.logging.disable_progress_bar()
     torch.set_num_threads(2)
     scratch = arguments.scratch or pathlib.Path(tempfile.mkdtemp(prefix="maestro-parity-"))
     scratch = scratch / arguments.family
