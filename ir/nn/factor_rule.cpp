@@ -103,7 +103,8 @@ public:
   explicit Parser(llvm::StringRef text) : rest(text) {}
 
   std::optional<FactorRule> parse() {
-    if (!parseTensors(rule.operandDims) || !take("->") || !parseTensors(rule.resultDims))
+    if (!parseTensors(rule.operandDims) || !take("->") || !parseTensors(rule.resultDims) ||
+        rule.resultDims.empty())
       return std::nullopt;
     for (rest = rest.ltrim(); !rest.empty(); rest = rest.ltrim())
       if (!parseKind())

@@ -167,7 +167,7 @@ def NN_ConstantOp : NN_TypedOp<"constant", [],
   let description = "No kernel: its bytes lie in the plan. Large initializers are function arguments.";
   let arguments = (ins ElementsAttr:$value);
   let results = (outs NN_TensorType:$result);
-  let assemblyFormat = "$value attr-dict `:` type($result)";
+  let assemblyFormat = "$value attr-dict `:` qualified(type($result))";
 }
 
 def NN_FillOp : NN_TypedOp<"fill"> {
