@@ -1,0 +1,341 @@
+// JSON: every field of every table, in the order of plan.fbs. Element types are given by name, 64-bit hashes as
+// hexadecimal text, bytes in base64, "none" indices and absent optional values as null.
+#include "base/dtype.h"
+#include "plan/print/formats.h"
+#include "plan/print/json_writer.h"
+
+namespace maestro::plan {
+namespace {
+
+std::string base64(const flatbuffers::Vector<uint8_t> &bytes) {
+  constexpr const char *kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  for (uint32_t i = 0; i < bytes.size(); i += 3) {
+    uint32_t count = std::min<uint32_t>(3, bytes.size() - i), group = 0;
+    for (uint32_t byte = 0; byte < 3; ++byte)
+      group = group << 8 | (byte < count ? bytes.Get(i + byte) : 0);
+    for (uint32_t digit = 0; digit < 4; ++digit)
+      text += digit <= count ? kDigits[group >> (18 - 6 * digit) & 63] : '=';
+  }
+  return text;
+}
+
+class Json {
+public:
+  explicit Json(const fb::Plan &plan) : plan(plan) {}
+
+  std::string take() {
+    json.object([&] { writePlan(); });
+    return json.take();
+  }
+
+private:
+  // Members of one kind of value.
+  template <typename T> void number(const char *name, T value) { json.key(name).number(value); }
+  void flag(const char *name, bool value) { json.key(name).boolean(value); }
+  void name(const char *name, const char *value) { json.key(name).string(value); }
+  void dtype(const char *name, uint8_t value) { json.key(name).string(maestro::name(static_cast<DType>(value))); }
+  void hash(const char *name, uint64_t value) { json.key(name).string(fmt::format("{:016x}", value)); }
+
+  void index(const char *name, uint32_t value) {
+    json.key(name);
+    writeIndex(value);
+  }
+  void writeIndex(uint32_t value) { value == kNone ? json.null() : json.number(value); }
+
+  void text(const char *name, const flatbuffers::String *value) {
+    json.key(name);
+    value ? json.string(value->string_view()) : json.null();
+  }
+
+  void bytes(const char *name, const flatbuffers::Vector<uint8_t> *value) {
+    json.key(name);
+    value ? json.string(base64(*value)) : json.null();
+  }
+
+  template <typename T> void numbers(const char *name, const flatbuffers::Vector<T> *values) {
+    json.key(name);
+    if (!values)
+      return json.null();
+    json.array(
+        [&] {
+          for (T value : *values)
+            json.number(value);
+        },
+        true);
+  }
+
+  void indices(const char *name, const flatbuffers::Vector<uint32_t> &values) {
+    json.key(name).array(
+        [&] {
+          for (uint32_t value : values)
+            writeIndex(value);
+        },
+        true);
+  }
+
+  void texts(const char *name, const flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>> *values) {
+    json.key(name);
+    if (!values)
+      return json.null();
+    json.array([&] {
+      for (const flatbuffers::String *value : *values)
+        json.string(value->string_view());
+    });
+  }
+
+  /// A vector of tables or structs, each through write().
+  template <typename Vector> void list(const char *name, const Vector *values, bool flat = true) {
+    json.key(name).array([&] {
+      for (const auto *value : *values)
+        json.object([&] { write(*value); }, flat);
+    });
+  }
+
+  template <typename Table> void table(const char *name, const Table *value) {
+    json.key(name);
+    value ? json.object([&] { write(*value); }, true) : json.null();
+  }
+
+  void write(const fb::Symbol &symbol) {
+    text("name", symbol.name());
+    name("combine", fb::EnumNameCombine(symbol.combine()));
+    number("sample_max", symbol.sample_max());
+    number("multiple_of", symbol.multiple_of());
+  }
+
+  void write(const fb::DimExpr &expr) {
+    name("op", fb::EnumNameDimOp(expr.op()));
+    number("a", expr.a());
+    number("b", expr.b());
+  }
+
+  void write(const fb::Field &field) {
+    text("name", field.name());
+    dtype("dtype", field.dtype());
+    indices("shape", *field.shape());
+    number("pad", field.pad());
+    number("index_limit", field.index_limit());
+    number("ignore_index", field.ignore_index());
+    flag("has_ignore_index", field.has_ignore_index());
+    flag("optional", field.optional());
+    text("synthetic", field.synthetic());
+  }
+
+  void write(const fb::SourceFile &file) {
+    text("path", file.path());
+    number("size", file.size());
+    number("modified_ns", file.modified_ns());
+  }
+
+  void write(const fb::Parameter &parameter) {
+    number("component", parameter.component());
+    text("name", parameter.name());
+    texts("aliases", parameter.aliases());
+    name("kind", fb::EnumNameParameterKind(parameter.kind()));
+    numbers("shape", parameter.shape());
+    dtype("dtype", parameter.dtype());
+    flag("trainable", parameter.trainable());
+    index("source_file", parameter.source_file());
+    number("source_offset", parameter.source_offset());
+    number("source_bytes", parameter.source_bytes());
+    dtype("source_dtype", parameter.source_dtype());
+    flag("source_transposed", parameter.source_transposed());
+    bytes("inline_value", parameter.inline_value());
+    name("initializer", fb::EnumNameInitializer(parameter.initializer()));
+    number("initializer_scale", parameter.initializer_scale());
+    number("weight_decay", parameter.weight_decay());
+  }
+
+  void write(const fb::Component &component) {
+    text("name", component.name());
+    flag("frozen", component.frozen());
+    text("model_path", component.model_path());
+    dtype("precision", component.precision());
+  }
+
+  void write(const fb::Region &region) {
+    name("kind", fb::EnumNameRegionKind(region.kind()));
+    number("bytes", region.bytes());
+    number("copies", region.copies());
+  }
+
+  void write(const fb::Buffer &buffer) {
+    text("name", buffer.name());
+    dtype("dtype", buffer.dtype());
+    indices("shape", *buffer.shape());
+    number("region", buffer.region());
+    number("offset", buffer.offset());
+    number("bytes", buffer.bytes());
+    bytes("constant", buffer.constant());
+  }
+
+  void write(const fb::Attribute &attribute) {
+    text("name", attribute.name());
+    numbers("ints", attribute.ints());
+    numbers("floats", attribute.floats());
+    text("text", attribute.text());
+    numbers("exprs", attribute.exprs());
+  }
+
+  void write(const fb::AttributeList &attributes) { list("items", attributes.items()); }
+
+  void write(const fb::Call &call) {
+    number("kernel", call.kernel());
+    indices("inputs", *call.inputs());
+    indices("outputs", *call.outputs());
+    index("attributes", call.attributes());
+    index("scope", call.scope());
+  }
+
+  void write(const fb::Program &program) {
+    name("kind", fb::EnumNameProgramKind(program.kind()));
+    list("calls", program.calls());
+    indices("fields", *program.fields());
+    number("flops", program.flops());
+    number("memory_bytes", program.memory_bytes());
+  }
+
+  void write(const fb::Binding &binding) {
+    name("kind", fb::EnumNameBindingKind(binding.kind()));
+    number("index", binding.index());
+    number("buffer", binding.buffer());
+  }
+
+  void write(const fb::Bound &bound) {
+    number("symbol", bound.symbol());
+    number("value", bound.value());
+  }
+
+  void write(const fb::Executable &executable) {
+    text("name", executable.name());
+    number("section", executable.section());
+    number("stage", executable.stage());
+    list("regions", executable.regions());
+    list("buffers", executable.buffers());
+    list("programs", executable.programs(), false);
+    list("bindings", executable.bindings());
+    list("bounds", executable.bounds());
+    number("samples", executable.samples());
+    number("peak_bytes", executable.peak_bytes());
+  }
+
+  void write(const fb::Layout &layout) {
+    number("data_parallel", layout.data_parallel());
+    number("stages", layout.stages());
+    number("tensor_parallel", layout.tensor_parallel());
+    number("context_parallel", layout.context_parallel());
+    number("expert_parallel", layout.expert_parallel());
+    number("zero_stage", layout.zero_stage());
+    flag("recompute", layout.recompute());
+  }
+
+  void write(const fb::Section &section) {
+    text("name", section.name());
+    indices("components", *section.components());
+    flag("trains", section.trains());
+    table("layout", section.layout());
+    number("micro_batch_samples", section.micro_batch_samples());
+    texts("scopes", section.scopes());
+  }
+
+  void write(const fb::Edge &edge) {
+    text("name", edge.name());
+    number("producer", edge.producer());
+    number("consumer", edge.consumer());
+    dtype("dtype", edge.dtype());
+    indices("shape", *edge.shape());
+    flag("carries_gradient", edge.carries_gradient());
+  }
+
+  void write(const fb::Station &station) {
+    number("executable", station.executable());
+    number("replica", station.replica());
+    indices("ranks", *station.ranks());
+  }
+
+  void write(const fb::Rank &rank) {
+    number("device", rank.device());
+    number("threads", rank.threads());
+  }
+
+  void write(const fb::Machine &machine) {
+    text("name", machine.name());
+    text("device_kind", machine.device_kind());
+    number("devices", machine.devices());
+    number("memory_bytes", machine.memory_bytes());
+  }
+
+  void write(const fb::Loss &loss) {
+    text("name", loss.name());
+    number("weight", loss.weight());
+    flag("from_graph", loss.from_graph());
+    number("term_weight", loss.term_weight());
+  }
+
+  void write(const fb::Training &training) {
+    number("global_batch", training.global_batch());
+    name("optimizer", fb::EnumNameOptimizer(training.optimizer()));
+    number("lr", training.lr());
+    number("beta1", training.beta1());
+    number("beta2", training.beta2());
+    number("eps", training.eps());
+    number("momentum", training.momentum());
+    flag("nesterov", training.nesterov());
+    number("clip_grad_norm", training.clip_grad_norm());
+    name("decay", fb::EnumNameDecay(training.decay()));
+    number("warmup_steps", training.warmup_steps());
+    number("total_steps", training.total_steps());
+    number("min_lr", training.min_lr());
+    number("seed", training.seed());
+  }
+
+  void write(const fb::Decision &decision) {
+    text("subject", decision.subject());
+    text("choice", decision.choice());
+    text("reason", decision.reason());
+    flag("is_default", decision.is_default());
+  }
+
+  void write(const fb::Prediction &prediction) {
+    number("step_seconds", prediction.step_seconds());
+    number("step_flops", prediction.step_flops());
+    number("tokens_per_second", prediction.tokens_per_second());
+  }
+
+  void writePlan() {
+    number("version_major", plan.version_major());
+    number("version_minor", plan.version_minor());
+    text("producer", plan.producer());
+    text("name", plan.name());
+    hash("workload_hash", plan.workload_hash());
+    list("symbols", plan.symbols());
+    list("exprs", plan.exprs());
+    list("fields", plan.fields());
+    list("files", plan.files());
+    list("components", plan.components());
+    list("parameters", plan.parameters());
+    texts("kernels", plan.kernels());
+    texts("scopes", plan.scopes());
+    list("attribute_lists", plan.attribute_lists());
+    list("sections", plan.sections());
+    list("edges", plan.edges());
+    list("executables", plan.executables(), false);
+    list("stations", plan.stations());
+    list("ranks", plan.ranks());
+    table("machine", plan.machine());
+    list("losses", plan.losses());
+    table("training", plan.training());
+    table("prediction", plan.prediction());
+    list("decisions", plan.decisions());
+  }
+
+  const fb::Plan &plan;
+  JsonWriter json;
+};
+
+} // namespace
+
+std::string printJson(const Plan &plan) { return Json(*plan).take(); }
+
+} // namespace maestro::plan

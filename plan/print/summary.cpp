@@ -1,0 +1,240 @@
+// The summary: what people want to know first.
+#include "plan/dims.h"
+#include "plan/print/formats.h"
+#include "plan/print/text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace maestro::plan {
+namespace {
+
+class Summary {
+public:
+  Summary(const Plan &plan, const Selection &selection) : plan(plan), selection(selection) {}
+
+  std::string take() {
+    header();
+    if (selection.all()) {
+      training();
+      data();
+    }
+    sections();
+    parameters();
+    for (uint32_t i = 0; i < plan->executables()->size(); ++i)
+      if (selection.hasExecutable(i))
+        executable(*plan->executables()->Get(i));
+    decisions();
+    return std::move(text);
+  }
+
+private:
+  template <typename... Args> void line(fmt::format_string<Args...> format, Args &&...args) {
+    fmt::format_to(std::back_inserter(text), format, std::forward<Args>(args)...);
+    text += '\n';
+  }
+
+  void heading(std::string_view name) { line("\n{}", name); }
+
+  void header() {
+    line("Plan '{}' by {}", plan->name()->string_view(), plan->producer()->string_view());
+    line("  format {}.{}, {}, hash {:016x}, workload {:016x}", plan->version_major(), plan->version_minor(),
+         humanBytes(plan.bytes().size()), plan.hash(), plan->workload_hash());
+    const fb::Machine &machine = *plan->machine();
+    line("  for {}: {} x {} with {} each", machine.name()->string_view(), machine.devices(),
+         machine.device_kind()->string_view(), humanBytes(machine.memory_bytes()));
+    if (const fb::Prediction *prediction = plan->prediction())
+      line("  predicted: {} a step, {} a step, {} tokens/s", humanSeconds(prediction->step_seconds()),
+           humanFlops(prediction->step_flops()), humanCount(prediction->tokens_per_second()));
+  }
+
+  void training() {
+    heading("Training");
+    const fb::Training &training = *plan->training();
+    line("  global batch {}, seed {}", grouped(training.global_batch()), training.seed());
+    line("  {}", optimizerPhrase(training));
+    line("  {}", schedulePhrase(training));
+    for (const fb::Loss *loss : *plan->losses())
+      line("  loss: {}", lossPhrase(*loss));
+  }
+
+  void data() {
+    heading("Data");
+    TextTable fields;
+    for (const fb::Field *field : *plan->fields())
+      fields.add({field->name()->str(), tensorPhrase(plan, field->dtype(), *field->shape()), fieldNotes(*field)});
+    text += fields.str();
+    TextTable symbols;
+    for (const fb::Symbol *symbol : *plan->symbols())
+      symbols.add({symbol->name()->str(), symbolPhrase(*symbol)});
+    text += symbols.str();
+  }
+
+  static std::string fieldNotes(const fb::Field &field) {
+    std::vector<std::string> notes;
+    if (field.index_limit() > 0)
+      notes.push_back(fmt::format("ids below {}", field.index_limit()));
+    if (field.has_ignore_index())
+      notes.push_back(fmt::format("{} is ignored", field.ignore_index()));
+    if (field.pad() != 0)
+      notes.push_back(fmt::format("padded with {}", field.pad()));
+    if (field.optional())
+      notes.push_back("optional");
+    if (field.synthetic())
+      notes.push_back("synthetic: " + field.synthetic()->str());
+    return fmt::format("{}", fmt::join(notes, ", "));
+  }
+
+  static std::string symbolPhrase(const fb::Symbol &symbol) {
+    if (symbol.combine() == fb::Combine::Sum)
+      return fmt::format("sum over samples, at most {} of one sample", symbol.sample_max());
+    return fmt::format("padded to the longest sample, at most {}, a multiple of {}", symbol.sample_max(),
+                       symbol.multiple_of());
+  }
+
+  void sections() {
+    heading("Sections");
+    TextTable table;
+    for (uint32_t i = 0; i < plan->sections()->size(); ++i) {
+      const fb::Section &section = *plan->sections()->Get(i);
+      if (selection.hasSection(i))
+        table.add({section.name()->str(), section.trains() ? "trains" : "forward only", layoutPhrase(*section.layout()),
+                   fmt::format("micro-batches of at most {} samples", section.micro_batch_samples()),
+                   "components " + componentNames(section)});
+    }
+    text += table.str();
+    for (const fb::Edge *edge : *plan->edges())
+      if (selection.hasSection(edge->producer()) || selection.hasSection(edge->consumer()))
+        line("  edge {}: {} -> {}, {}{}", edge->name()->string_view(), sectionName(edge->producer()),
+             sectionName(edge->consumer()), tensorPhrase(plan, edge->dtype(), *edge->shape()),
+             edge->carries_gradient() ? ", gradients back" : "");
+    line("  {} on {}", plural(plan->stations()->size(), "station"), plural(plan->ranks()->size(), "rank"));
+  }
+
+  std::string_view sectionName(uint32_t section) const { return plan->sections()->Get(section)->name()->string_view(); }
+
+  std::string componentNames(const fb::Section &section) const {
+    std::vector<std::string> names;
+    for (uint32_t component : *section.components())
+      names.push_back(plan->components()->Get(component)->name()->str());
+    return fmt::format("{}", fmt::join(names, ", "));
+  }
+
+  static std::string plural(size_t count, std::string_view noun) {
+    return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+  }
+
+  void parameters() {
+    heading("Parameters");
+    TextTable table(0b1110);
+    for (uint32_t i = 0; i < plan->components()->size(); ++i) {
+      if (!selection.hasComponent(i))
+        continue;
+      ParameterTotals totals = parameterTotals(plan, i);
+      const fb::Component &component = *plan->components()->Get(i);
+      table.add({component.name()->str(), plural(totals.tensors, "tensor"),
+                 humanCount(static_cast<double>(totals.elements)) + " elements",
+                 humanCount(static_cast<double>(totals.trainable)) + " trainable", originPhrase(totals),
+                 component.frozen() ? "frozen" : "", component.precision() != 0 ? "bf16" : ""});
+    }
+    text += table.str();
+  }
+
+  static std::string originPhrase(const ParameterTotals &totals) {
+    std::vector<std::string> parts;
+    auto part = [&](size_t count, const char *what) {
+      if (count > 0)
+        parts.push_back(fmt::format("{} {}", count, what));
+    };
+    part(totals.fromFiles, "from files");
+    part(totals.inPlan, "in the plan");
+    part(totals.seeded, "seeded");
+    part(totals.withoutValue, "only from --weights");
+    return fmt::format("{}", fmt::join(parts, ", "));
+  }
+
+  void executable(const fb::Executable &executable) {
+    heading(fmt::format("Memory of '{}' (section {}, stage {}), predicted peak {}", executable.name()->string_view(),
+                        sectionName(executable.section()), executable.stage(), humanBytes(executable.peak_bytes())));
+    line("  micro-batches: at most {}; {}", plural(static_cast<size_t>(executable.samples()), "sample"),
+         boundsPhrase(plan, executable));
+    memory(executable);
+    heading(fmt::format("Programs of '{}'", executable.name()->string_view()));
+    programs(executable);
+  }
+
+  void memory(const fb::Executable &executable) {
+    uint64_t most = 1;
+    for (const fb::Region *region : *executable.regions())
+      most = std::max(most, region->bytes() * region->copies());
+    TextTable table(0b10);
+    for (const fb::Region *region : *executable.regions()) {
+      uint64_t bytes = region->bytes() * region->copies();
+      std::string bar(static_cast<size_t>(40.0 * static_cast<double>(bytes) / static_cast<double>(most)), '#');
+      std::string copies = region->copies() > 1 ? fmt::format("{} x {}", region->copies(), humanBytes(region->bytes())) : "";
+      table.add({fb::EnumNameRegionKind(region->kind()), humanBytes(bytes), copies, bar});
+    }
+    text += table.str();
+  }
+
+  void programs(const fb::Executable &executable) {
+    TextTable table(0b1110);
+    for (const fb::Program *program : *executable.programs())
+      table.add({fb::EnumNameProgramKind(program->kind()), plural(program->calls()->size(), "call"),
+                 humanFlops(static_cast<double>(valueAtBounds(plan, executable, program->flops()))),
+                 humanBytes(static_cast<uint64_t>(
+                     std::max<int64_t>(0, valueAtBounds(plan, executable, program->memory_bytes())))) + " moved",
+                 kernelsPhrase(*program)});
+    text += table.str();
+  }
+
+  /// The most frequent kernels first.
+  std::string kernelsPhrase(const fb::Program &program) const {
+    std::vector<std::pair<size_t, std::string>> counts;
+    for (auto &[name, count] : kernelCounts(plan, program))
+      counts.emplace_back(count, name);
+    std::stable_sort(counts.begin(), counts.end(), [](auto &a, auto &b) { return a.first > b.first; });
+    std::vector<std::string> parts;
+    for (auto &[count, name] : counts)
+      parts.push_back(count == 1 ? name : fmt::format("{} {}", count, name));
+    return fmt::format("{}", fmt::join(parts, ", "));
+  }
+
+  void decisions() {
+    if (plan->decisions()->size() == 0)
+      return;
+    heading("Decisions (* by default)");
+    TextTable table;
+    for (const fb::Decision *decision : *plan->decisions())
+      table.add({decision->is_default() ? "*" : " ", decision->subject()->str(), decision->choice()->str(),
+                 decision->reason()->str()});
+    text += table.str();
+  }
+
+  const Plan &plan;
+  const Selection &selection;
+  std::string text;
+};
+
+bool startsWith(std::string_view text, std::string_view prefix) { return text.substr(0, prefix.size()) == prefix; }
+
+} // namespace
+
+std::string printSummary(const Plan &plan, const Selection &selection) { return Summary(plan, selection).take(); }
+
+std::string explain(const Plan &plan, const Selection &selection) {
+  std::string text;
+  for (const fb::Decision *decision : *plan->decisions()) {
+    bool shown = selection.all();
+    for (uint32_t i = 0; i < plan->sections()->size(); ++i)
+      shown |= selection.hasSection(i) &&
+               startsWith(decision->subject()->string_view(), plan->sections()->Get(i)->name()->string_view());
+    if (shown)
+      text += fmt::format("{} = {}{}\n    {}\n", decision->subject()->string_view(), decision->choice()->string_view(),
+                          decision->is_default() ? " (default)" : "", decision->reason()->string_view());
+  }
+  return text.empty() ? "The plan records no decisions here.\n" : text;
+}
+
+} // namespace maestro::plan
