@@ -62,7 +62,7 @@ def content_key() -> str:
     import torch
     import transformers
 
-    digest = hashlib.sha256((HERE / "zoo.py").read_bytes())
+    digest = hashlib.sha256((HERE / "zoo.py").read_bytes() + (HERE / "wild.py").read_bytes())
     for function in (build_module, example_inputs, dynamic_shapes, export):
         digest.update(inspect.getsource(function).encode())
     digest.update(f"{torch.__version__} {transformers.__version__}".encode())

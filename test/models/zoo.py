@@ -337,4 +337,7 @@ def all_cases() -> dict:
                       {"input_ids": IDS, "target": Field(("batch", "seq"), "normal"),
                        "loss_mask": Field(("batch", "seq"), "mask01")},
                       ("input_ids", "target", "loss_mask"), ("loss",), own_loss))
+    import wild
+
+    cases += wild.wild_cases()
     return {case.name: case for case in cases}

@@ -22,7 +22,8 @@ SKIPPED = 77
 # What each family shows besides step 1 at two micro-batch sizes: cases that train 50 steps and are saved and loaded,
 # and further exports of the same network. `fresh` exports carry norms of ones, as optimize=True merges them.
 TRAINED = {"gpt2_logits", "gpt2_loss", "llama_logits", "llama_loss", "llama_tied_logits", "qwen3_logits", "gemma2_logits",
-           "bart_logits", "t5_logits", "vit_logits", "bert_mask", "mlp_logits", "convnet_logits", "masked_mean"}
+           "bart_logits", "t5_logits", "vit_logits", "bert_mask", "mlp_logits", "convnet_logits", "masked_mean",
+           "nanogpt", "stock", "mobile"}
 VARIANTS = {
     "gpt2_logits": ["opset18", "opset23", "optimized", "optimized23", "anonymous"],
     "gpt2_loss": ["opset23"],
@@ -93,6 +94,8 @@ def judge_family(judge, family, only):
         judge.stage("dropout", stages.dropout, cases["mlp_dropout"])
         judge.stage("dropout determinism", stages.determinism, cases["mlp_dropout"])
         judge.stage("batchnorm in training", stages.refused, cases["convnet_batchnorm_train"], "BatchNorm", "stem_norm")
+    if family == "wild":
+        judge.stage("contrastive loss", stages.refused, cases["contrastive"], "batch", ("MatMul", "Gemm", "loss"))
     if family == "bert":
         judge.stage("bert without a mask", stages.self_check, cases["bert_nomask"], expect_stop=True)
 
