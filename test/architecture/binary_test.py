@@ -63,6 +63,8 @@ def check_size():
 
 
 def main():
+    if not (BIN / "maestro-run").exists():
+        sys.exit(f"{BIN}/maestro-run is not built")
     fault = {"links": check_links, "size": check_size}[sys.argv[1]]()
     return print(fault) or 1 if fault else 0
 
