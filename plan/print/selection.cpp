@@ -37,8 +37,8 @@ Result<Selection> Selection::section(const Plan &plan, std::string_view name) {
     found |= names.back() == name;
   }
   if (!found)
-    return Status::invalidInput(fmt::format("--section: the plan has no section '{}'{}; it has {}", name,
-                                            didYouMean(name, names), fmt::join(names, ", ")));
+    return Status::invalidInput(fmt::format("--section: the plan has no section '{}'; it has {}{}", name,
+                                            fmt::join(names, ", "), didYouMean(name, names)));
   selection.follow(plan);
   return selection;
 }
