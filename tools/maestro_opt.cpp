@@ -1,6 +1,7 @@
 // maestro-opt: runs passes on IR in text, each by itself, for developers and lit tests.
 //
 //   maestro-opt model.mlir --maestro-differentiate --canonicalize
+#include "ir/annotate_answers.h"
 #include "ir/nn/nn.h"
 #include "passes/passes.h"
 
@@ -14,6 +15,7 @@ int main(int argc, char **argv) {
   mlir::registerCanonicalizerPass();
   mlir::registerCSEPass();
   mlir::registerSymbolDCEPass();
+  maestro::registerAnnotateAnswersPass();
   maestro::registerPasses();
   return mlir::asMainReturnCode(
       mlir::MlirOptMain(argc, argv, "Maestro's passes, one by one\n", registry));

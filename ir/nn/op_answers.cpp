@@ -29,7 +29,8 @@ SaveAlternative makeSaveAlternative(Operation *op, llvm::ArrayRef<unsigned> oper
 /// Builds the gradient of `op` into `block`, as if every floating point operand wanted one. Only the first
 /// result passes gradients: the others (statistics, indices) are for the gradient itself.
 static llvm::LogicalResult buildAside(DifferentiableOpInterface op, mlir::Block &block) {
-  mlir::OpBuilder builder = mlir::OpBuilder::atBlockEnd(&block);
+  mlir::OpBuilder builder(op.getContext()); // The block has no parent to ask.
+  builder.setInsertionPointToEnd(&block);
   llvm::SmallVector<Value> resultGradients, operandGradients;
   for (Value result : op->getResults())
     resultGradients.push_back(result == op->getResult(0) && typeOf(result).isFloat()
