@@ -16,6 +16,7 @@ find_program(MAESTRO_CCACHE ccache)
 if(MAESTRO_CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER "${MAESTRO_CCACHE}")
   set(CMAKE_C_COMPILER_LAUNCHER "${MAESTRO_CCACHE}")
+  set(CMAKE_DISABLE_PRECOMPILE_HEADERS ON) # A precompiled header makes its users uncacheable.
 endif()
 
 find_package(Threads REQUIRED)
