@@ -3,7 +3,8 @@
 //   out/.checkpoint-000100.partial/   written and forced to disk, then renamed to
 //   out/checkpoint-000100/            <component>.safetensors, optimizer.safetensors, state.json
 //
-// state.json lists the files and their sizes, so that a folder which was copied in part is recognised.
+// state.json lists the files and their sizes, so that a folder which was copied in part is
+// recognised.
 #pragma once
 
 #include "base/status.h"
@@ -34,16 +35,18 @@ Result<TrainingState> parseState(const std::string &text, std::map<std::string, 
 /// A checkpoint being written. Destroyed without commit() it leaves nothing behind.
 class PendingCheckpoint {
 public:
-  /// Makes an empty folder beside the final one; folders that earlier runs did not finish are removed.
+  /// Makes an empty folder beside the final one; folders that earlier runs did not finish are
+  /// removed.
   static Result<PendingCheckpoint> begin(const std::string &outFolder, uint64_t step);
   PendingCheckpoint(PendingCheckpoint &&other) noexcept;
   PendingCheckpoint &operator=(PendingCheckpoint &&) = delete;
   ~PendingCheckpoint();
 
-  /// Where a file of this checkpoint is to be written (see SafetensorsWriter, which forces it to disk).
+  /// Where a file of this checkpoint is to be written (see SafetensorsWriter, which forces it to
+  /// disk).
   std::string file(const std::string &name) const { return partial + "/" + name; }
-  /// Writes state.json (state.step is the step given to begin()) and renames. An older checkpoint of
-  /// this step is replaced. Afterwards path() is the whole checkpoint.
+  /// Writes state.json (state.step is the step given to begin()) and renames. An older checkpoint
+  /// of this step is replaced. Afterwards path() is the whole checkpoint.
   Status commit(TrainingState state);
   const std::string &path() const { return final; }
 

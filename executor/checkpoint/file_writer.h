@@ -11,8 +11,8 @@
 
 namespace maestro::checkpoint {
 
-/// Buffers small writes. A full disk, a quota and a file size limit are Unavailable and name the file;
-/// SIGXFSZ, whose default is to end the process, is ignored from the first file on.
+/// Buffers small writes. A full disk, a quota and a file size limit are Unavailable and name the
+/// file; SIGXFSZ, whose default is to end the process, is ignored from the first file on.
 class FileWriter {
 public:
   static Result<FileWriter> create(const std::string &path); ///< Replaces what is there.

@@ -1,10 +1,13 @@
-// The safetensors format: 8 bytes of header length (little endian), a JSON header, the tensors' bytes.
+// The safetensors format: 8 bytes of header length (little endian), a JSON header, the tensors'
+// bytes.
 //
-//   {"__metadata__": {"a": "b"}, "weight": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}}
+//   {"__metadata__": {"a": "b"}, "weight": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0,
+//   24]}}
 //
-// Reading trusts nothing: the header's length, every name, shape and offset are checked before use, and
-// the tensors must fill the file without overlap, gap or remainder, as the reference implementation
-// demands. Values are read by position, not mapped: mapped pages would count as memory of the process.
+// Reading trusts nothing: the header's length, every name, shape and offset are checked before use,
+// and the tensors must fill the file without overlap, gap or remainder, as the reference
+// implementation demands. Values are read by position, not mapped: mapped pages would count as
+// memory of the process.
 #pragma once
 
 #include "base/dtype.h"
@@ -24,9 +27,10 @@ namespace maestro::checkpoint {
 struct TensorInfo {
   std::string name;
   DType dtype = DType::F32;
-  std::vector<int64_t> shape;
-  uint64_t offset = 0; ///< From the first byte after the header. Set by reading; ignored by writing.
-  uint64_t bytes = 0;  ///< Likewise.
+  std::vector<int64_t> shape = {};
+  uint64_t offset =
+      0;              ///< From the first byte after the header. Set by reading; ignored by writing.
+  uint64_t bytes = 0; ///< Likewise.
 
   int64_t elements() const;
 };
@@ -61,8 +65,8 @@ public:
 
   /// Fills `target` (tensor.bytes long) with the tensor's bytes.
   Status read(const TensorInfo &tensor, std::span<std::byte> target) const;
-  /// Fills `target` (elements × byteSize(dtype) long), converting on the way; see base/convert.h for
-  /// what is refused. Needs no memory but a small buffer.
+  /// Fills `target` (elements × byteSize(dtype) long), converting on the way; see base/convert.h
+  /// for what is refused. Needs no memory but a small buffer.
   Status readAs(const TensorInfo &tensor, DType dtype, std::span<std::byte> target) const;
 
 private:
@@ -80,11 +84,12 @@ private:
 /// Writes a file tensor by tensor, so that memory for one is enough.
 ///
 ///   MAESTRO_ASSIGN(auto writer, SafetensorsWriter::create(path, tensors, metadata));
-///   for (…) MAESTRO_TRY(writer.append(bytes));   // in the order of `tensors`, in pieces of any size
-///   MAESTRO_TRY(writer.finish());
+///   for (…) MAESTRO_TRY(writer.append(bytes));   // in the order of `tensors`, in pieces of any
+///   size MAESTRO_TRY(writer.finish());
 ///
-/// "format": "pt" is added to the metadata, which transformers asks for. Tied weights are stored once; for
-/// each further name the metadata says under which name: {"lm_head.weight": "embed.weight"}.
+/// "format": "pt" is added to the metadata, which transformers asks for. Tied weights are stored
+/// once; for each further name the metadata says under which name: {"lm_head.weight":
+/// "embed.weight"}.
 class SafetensorsWriter {
 public:
   static Result<SafetensorsWriter> create(const std::string &path,
@@ -94,7 +99,8 @@ public:
   Status finish();
 
 private:
-  SafetensorsWriter(FileWriter file, uint64_t expected) : file(std::move(file)), expected(expected) {}
+  SafetensorsWriter(FileWriter file, uint64_t expected)
+      : file(std::move(file)), expected(expected) {}
   FileWriter file;
   uint64_t expected; ///< Bytes of the whole file.
 };

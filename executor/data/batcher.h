@@ -1,12 +1,12 @@
-// Assembles the samples of a micro-batch into the arrays that a model reads. Plain data in and out: no
-// device, no file, no memory of its own after construction.
+// Assembles the samples of a micro-batch into the arrays that a model reads. Plain data in and out:
+// no device, no file, no memory of its own after construction.
 //
 //   sample sizes ──combine──▶ symbol values of the micro-batch ──▶ shape of each field
 //   sample arrays ──write───▶ rows of the field, padded on the right
 //
-// Symbols: every field that uses one has its say. A Max symbol's value in a sample is the largest of its
-// fields' dims, so that all of them are padded alike; a Sum symbol's must be equal in all of them, and a
-// field that the sample lacks has 0.
+// Symbols: every field that uses one has its say. A Max symbol's value in a sample is the largest
+// of its fields' dims, so that all of them are padded alike; a Sum symbol's must be equal in all of
+// them, and a field that the sample lacks has 0.
 #pragma once
 
 #include "base/status.h"
@@ -23,17 +23,19 @@ namespace maestro::data {
 
 class Batcher {
 public:
-  /// Fails on specs that cannot be assembled: a field without exactly one Sum dim, an unknown symbol,
-  /// a negative size, a pad that the element type cannot hold.
+  /// Fails on specs that cannot be assembled: a field without exactly one Sum dim, an unknown
+  /// symbol, a negative size, a pad that the element type cannot hold.
   static Result<std::unique_ptr<Batcher>> create(std::vector<SymbolSpec> symbols,
                                                  std::vector<FieldSpec> fields);
 
-  /// Writes each symbol's value in one sample (0 where nothing uses it): the step's manifest. Checks the
-  /// sample's ranks, dims, bounds and element types, not its values. `sample.fields` are in the order of
-  /// the fields given to create(). An array may come without its Sum dim; it is then one row.
+  /// Writes each symbol's value in one sample (0 where nothing uses it): the step's manifest.
+  /// Checks the sample's ranks, dims, bounds and element types, not its values. `sample.fields` are
+  /// in the order of the fields given to create(). An array may come without its Sum dim; it is
+  /// then one row.
   Status measure(const Sample &sample, std::span<int64_t> values) const;
 
-  /// Symbol values of a micro-batch from those of its samples, which lie one after the other in `values`.
+  /// Symbol values of a micro-batch from those of its samples, which lie one after the other in
+  /// `values`.
   void combine(std::span<const int64_t> values, std::span<int64_t> combined) const;
   /// The same over chosen samples: `values` is a manifest of all, `members` the samples' indices.
   void combine(std::span<const int64_t> values, std::span<const uint32_t> members,
@@ -43,8 +45,8 @@ public:
   Dims shape(size_t field, std::span<const int64_t> combined) const;
   size_t bytes(size_t field, std::span<const int64_t> combined) const;
 
-  /// Writes a field of measured samples into `target`, bytes() long; every byte is written. Fails on
-  /// values: an index out of range, or a number that the field's element type cannot hold.
+  /// Writes a field of measured samples into `target`, bytes() long; every byte is written. Fails
+  /// on values: an index out of range, or a number that the field's element type cannot hold.
   Status write(size_t field, std::span<const Sample *const> samples,
                std::span<const int64_t> combined, std::span<std::byte> target) const;
 
@@ -61,8 +63,8 @@ private:
 
   std::vector<SymbolSpec> symbolSpecs;
   std::vector<FieldSpec> fieldSpecs;
-  std::vector<int> sumDims;                                 ///< Of each field: its one Sum dim.
-  std::vector<std::array<std::byte, 8>> pads;               ///< Of each field, in its element type.
+  std::vector<int> sumDims;                   ///< Of each field: its one Sum dim.
+  std::vector<std::array<std::byte, 8>> pads; ///< Of each field, in its element type.
   mutable std::unique_ptr<std::atomic<bool>[]> roundingSaid; ///< Of each field: the note was given.
 };
 

@@ -12,6 +12,8 @@ int64_t Dims::elements() const {
   return product;
 }
 
-std::string toString(const Dims &dims) { return fmt::format("[{}]", fmt::join(dims.shape(), ", ")); }
+std::string toString(const Dims &dims) {
+  return fmt::format("[{}]", fmt::join(dims.shape(), ", "));
+}
 
 } // namespace maestro::data

@@ -34,15 +34,15 @@ struct DimSpec {
   bool isFixed() const { return symbol < 0; }
 };
 
-/// One array that each sample carries, as the model wants it for a micro-batch. Exactly one dim is a
-/// Sum symbol: its rows tell the samples of a micro-batch apart.
+/// One array that each sample carries, as the model wants it for a micro-batch. Exactly one dim is
+/// a Sum symbol: its rows tell the samples of a micro-batch apart.
 struct FieldSpec {
   std::string name;
   DType dtype = DType::F32;
   std::vector<DimSpec> dims;
   double pad = 0;
   int64_t indexLimit = 0; ///< > 0: values must lie in [0, indexLimit) or equal ignoreIndex.
-  std::optional<int64_t> ignoreIndex;
+  std::optional<int64_t> ignoreIndex = {};
   bool optional = false; ///< A sample may lack it: it then adds 0 rows.
 };
 

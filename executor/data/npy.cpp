@@ -30,7 +30,8 @@ constexpr ElementInfo kElements[] = {
 
 const ElementInfo &info(NpyElement element) { return kElements[static_cast<size_t>(element)]; }
 
-/// Reads the Python literal that a header is: {'descr': '<f4', 'fortran_order': False, 'shape': (3,)}.
+/// Reads the Python literal that a header is: {'descr': '<f4', 'fortran_order': False, 'shape':
+/// (3,)}.
 class HeaderParser {
 public:
   explicit HeaderParser(std::string_view text) : rest(text) {}
@@ -50,7 +51,8 @@ public:
       else if (key == "shape" && !sawShape)
         MAESTRO_TRY(parseShape(header.dims));
       else
-        return Status::invalidInput(fmt::format("npy header: key '{}' is unknown or repeated", key));
+        return Status::invalidInput(
+            fmt::format("npy header: key '{}' is unknown or repeated", key));
       (key == "descr" ? sawType : key == "shape" ? sawShape : sawOrder) = true;
       if (!take(',') && peek() != '}')
         return malformed("',' or '}'");
@@ -97,7 +99,8 @@ private:
   Status parseType(NpyHeader &header) {
     std::string_view type;
     if (!takeText(type))
-      return Status::invalidInput("npy header: the element type is a record or an object; save plain numbers");
+      return Status::invalidInput(
+          "npy header: the element type is a record or an object; save plain numbers");
     std::string_view code = type.size() > 1 ? type.substr(1) : std::string_view();
     for (const ElementInfo &known : kElements) {
       if (known.code != code)
@@ -135,8 +138,8 @@ private:
         return malformed("a size from 0 to 2^63 - 1 in the shape");
       takeWord("L"); // Python 2 wrote long integers so.
       if (dims.rank == Dims::kMaxRank)
-        return Status::invalidInput(
-            fmt::format("npy array has more than {} dims, the most that is supported", Dims::kMaxRank));
+        return Status::invalidInput(fmt::format(
+            "npy array has more than {} dims, the most that is supported", Dims::kMaxRank));
       dims.append(size);
       if (!take(',') && peek() != ')')
         return malformed("',' or ')'");
@@ -171,7 +174,8 @@ private:
   std::string_view rest;
 };
 
-/// Bytes of `dims` elements; nothing when that overflows (dims after a 0 count, too: none may be absurd).
+/// Bytes of `dims` elements; nothing when that overflows (dims after a 0 count, too: none may be
+/// absurd).
 std::optional<uint64_t> checkedBytes(const Dims &dims, uint64_t elementBytes) {
   int64_t product = static_cast<int64_t>(elementBytes);
   bool isEmpty = false;
@@ -239,10 +243,12 @@ uint64_t NpyHeader::decodedBytes() const {
 Result<uint64_t> npyHeaderBytes(std::span<const std::byte> prefix) {
   static constexpr unsigned char kMagic[] = {0x93, 'N', 'U', 'M', 'P', 'Y'};
   if (prefix.size() < 10 || std::memcmp(prefix.data(), kMagic, sizeof kMagic) != 0)
-    return Status::invalidInput("not an npy file (numpy.save writes one): it does not begin with \\x93NUMPY");
+    return Status::invalidInput(
+        "not an npy file (numpy.save writes one): it does not begin with \\x93NUMPY");
   auto version = std::to_integer<int>(prefix[6]);
   if (version < 1 || version > 3)
-    return Status::invalidInput(fmt::format("npy format version {} is not supported (1 to 3 are)", version));
+    return Status::invalidInput(
+        fmt::format("npy format version {} is not supported (1 to 3 are)", version));
   size_t lengthBytes = version == 1 ? 2 : 4;
   if (prefix.size() < 8 + lengthBytes)
     return Status::invalidInput("npy file is cut off inside its header");
@@ -269,11 +275,12 @@ Result<NpyHeader> parseNpyHeader(std::span<const std::byte> prefix, uint64_t fil
   std::optional<uint64_t> stored = checkedBytes(header.dims, storedByteSize(header.element));
   uint64_t there = fileBytes - headerBytes;
   if (!decoded || !stored || *stored != there)
-    return Status::invalidInput(fmt::format(
-        "npy array of shape {} and type {} needs {} bytes, but {} follow its header: the file is {}",
-        toString(header.dims), info(header.element).code,
-        stored ? fmt::to_string(*stored) : std::string("more than 2^63"), there,
-        stored && *stored < there ? "too long" : "cut off"));
+    return Status::invalidInput(
+        fmt::format("npy array of shape {} and type {} needs {} bytes, but {} follow its header: "
+                    "the file is {}",
+                    toString(header.dims), info(header.element).code,
+                    stored ? fmt::to_string(*stored) : std::string("more than 2^63"), there,
+                    stored && *stored < there ? "too long" : "cut off"));
   return header;
 }
 

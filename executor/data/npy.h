@@ -6,7 +6,8 @@
 //   decodeNpy(header, bytes.data() + header.dataOffset, values.data());
 //
 // Element types: little-endian f2 f4 f8 i1 i2 i4 i8 u1 b1, kept; u2 and u4, widened to i32 and i64.
-// Everything else (big endian, complex, text, objects, records, u8 as in uint64) is refused by name.
+// Everything else (big endian, complex, text, objects, records, u8 as in uint64) is refused by
+// name.
 #pragma once
 
 #include "base/status.h"

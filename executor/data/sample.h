@@ -1,5 +1,5 @@
-// One sample in memory. Samples are reused: reading into one keeps its memory, so that a run allocates
-// only until it has seen its largest samples.
+// One sample in memory. Samples are reused: reading into one keeps its memory, so that a run
+// allocates only until it has seen its largest samples.
 #pragma once
 
 #include "base/dtype.h"
@@ -45,14 +45,14 @@ private:
 struct SampleField {
   bool present = false;
   DType dtype = DType::F32;
-  Dims dims;
-  std::span<const std::byte> bytes;
+  Dims dims = {};
+  std::span<const std::byte> bytes = {};
 };
 
 struct Sample {
   std::string key;
-  std::string_view shard;          ///< Its shard's path, owned by the reader; empty for synthetic data.
-  uint64_t ordinal = 0;            ///< Index within its pass: what random numbers are keyed by.
+  std::string_view shard; ///< Its shard's path, owned by the reader; empty for synthetic data.
+  uint64_t ordinal = 0;   ///< Index within its pass: what random numbers are keyed by.
   std::vector<SampleField> fields; ///< In the order that the reader was asked for.
   DataPosition next;               ///< Where reading continues after this sample.
   bool endsPass = false;           ///< The last one of its pass.

@@ -1,8 +1,9 @@
 // One tar shard: its file, and an index of the arrays in it that reads headers only.
 //
-// Members are `<sample key>.<field>.npy`, or `.cls` and `.json` with one number in them. As in WebDataset
-// the key is the path up to the first dot of the base name, and the members of a sample lie side by side.
-// Everything in a shard is untrusted; errors name the shard, the member, the value and the limit.
+// Members are `<sample key>.<field>.npy`, or `.cls` and `.json` with one number in them. As in
+// WebDataset the key is the path up to the first dot of the base name, and the members of a sample
+// lie side by side. Everything in a shard is untrusted; errors name the shard, the member, the
+// value and the limit.
 #pragma once
 
 #include "base/status.h"
@@ -52,10 +53,10 @@ enum class ValueFormat : uint8_t { Npy, IntegerText, FloatText, BoolText };
 
 /// One array of one sample, in 40 bytes and its dims.
 struct IndexedArray {
-  uint64_t offset = 0;   ///< Of the values in the tar.
-  uint64_t firstDim = 0; ///< ShardIndex::dims
-  uint32_t field = 0;    ///< Index into the wanted fields.
-  uint16_t textBytes = 0;///< Length of a text format.
+  uint64_t offset = 0;    ///< Of the values in the tar.
+  uint64_t firstDim = 0;  ///< ShardIndex::dims
+  uint32_t field = 0;     ///< Index into the wanted fields.
+  uint16_t textBytes = 0; ///< Length of a text format.
   ValueFormat format = ValueFormat::Npy;
   NpyElement element = NpyElement::I8;
   uint8_t rank = 0;
@@ -80,8 +81,8 @@ struct ShardIndex {
   DType dtypeOf(const IndexedArray &array) const;
 };
 
-/// Reads the headers of a shard. Members of other fields are left alone; a sample that has none of the
-/// wanted fields still counts, and one that lacks a field which is not optional is an error.
+/// Reads the headers of a shard. Members of other fields are left alone; a sample that has none of
+/// the wanted fields still counts, and one that lacks a field which is not optional is an error.
 Result<ShardIndex> indexShard(const ShardFile &shard, std::span<const WantedField> fields);
 
 } // namespace maestro::data

@@ -26,8 +26,8 @@ bool expandRange(std::string_view text, std::vector<std::string> &items, Status 
   if (!parse(first, from) || !parse(last, to))
     return false;
   if (from > to || to - from >= kMaxShards) {
-    status = Status::invalidInput(fmt::format(
-        "range '{{{}}}' counts down or has more than {} shards", text, kMaxShards));
+    status = Status::invalidInput(
+        fmt::format("range '{{{}}}' counts down or has more than {} shards", text, kMaxShards));
     return true;
   }
   size_t width = first.size() > 1 && first[0] == '0' ? first.size() : 1;
@@ -37,7 +37,8 @@ bool expandRange(std::string_view text, std::vector<std::string> &items, Status 
 }
 
 void splitCommas(std::string_view text, std::vector<std::string> &items) {
-  for (size_t comma; (comma = text.find(',')) != std::string_view::npos; text.remove_prefix(comma + 1))
+  for (size_t comma; (comma = text.find(',')) != std::string_view::npos;
+       text.remove_prefix(comma + 1))
     items.emplace_back(text.substr(0, comma));
   items.emplace_back(text);
 }

@@ -1,11 +1,11 @@
-// Where samples come from: readers (WebDataset, synthetic) and the thread that runs ahead of the step
-// loop with them.
+// Where samples come from: readers (WebDataset, synthetic) and the thread that runs ahead of the
+// step loop with them.
 //
 //   reader ──read()──▶ ring of Samples (bounded, reused) ──next(count)──▶ step loop
 //
-// A reader is sequential and single-threaded. A SampleSource owns one and calls it from its own thread;
-// whole Samples are swapped through the ring, so that neither side copies or, once the ring has seen the
-// largest samples, allocates.
+// A reader is sequential and single-threaded. A SampleSource owns one and calls it from its own
+// thread; whole Samples are swapped through the ring, so that neither side copies or, once the ring
+// has seen the largest samples, allocates.
 #pragma once
 
 #include "base/status.h"
@@ -44,9 +44,8 @@ struct SampleBatch {
 class SampleSource {
 public:
   /// Starts reading at `start`, at most `queueSamples` (≥ 1) samples ahead. Takes the reader.
-  static Result<std::unique_ptr<SampleSource>> create(std::unique_ptr<SampleReader> reader,
-                                                      size_t queueSamples,
-                                                      const DataPosition &start = {});
+  static Result<std::unique_ptr<SampleSource>>
+  create(std::unique_ptr<SampleReader> reader, size_t queueSamples, const DataPosition &start = {});
   ~SampleSource(); ///< Ends the thread.
 
   /// The next `count` samples, or fewer where a pass ends: no batch mixes passes. Waits for them. A

@@ -52,7 +52,8 @@ public:
       : key{static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)}, ordinal(ordinal),
         stream(stream) {}
   PhiloxCounter block(uint32_t index) const {
-    return philox4x32({index, static_cast<uint32_t>(ordinal), static_cast<uint32_t>(ordinal >> 32), stream}, key);
+    return philox4x32(
+        {index, static_cast<uint32_t>(ordinal), static_cast<uint32_t>(ordinal >> 32), stream}, key);
   }
 
 private:
@@ -66,8 +67,8 @@ double drawSize(const Distribution &distribution, const PhiloxCounter &bits) {
   case Distribution::Kind::Constant:
     return distribution.a;
   case Distribution::Kind::Uniform:
-    return distribution.a +
-           std::floor((distribution.b - distribution.a + 1) * (static_cast<double>(bits[0]) * 0x1p-32));
+    return distribution.a + std::floor((distribution.b - distribution.a + 1) *
+                                       (static_cast<double>(bits[0]) * 0x1p-32));
   case Distribution::Kind::LogNormal:
     return distribution.a *
            std::exp(distribution.b * static_cast<double>(normalPair(bits[0], bits[1])[0]));
@@ -99,12 +100,14 @@ void fillIntegers(const Draws &draws, int64_t limit, std::span<int64_t> values) 
 class SyntheticReader final : public SampleReader {
 public:
   SyntheticReader(SyntheticOptions options, std::vector<Distribution> sizes)
-      : options(std::move(options)), sizes(std::move(sizes)), values(this->options.symbols.size()) {}
+      : options(std::move(options)), sizes(std::move(sizes)), values(this->options.symbols.size()) {
+  }
 
   Status seek(const DataPosition &position) override {
     if (position.ordinal >= options.samples)
-      return Status::invalidInput(fmt::format(
-          "the data position is sample {}, but the synthetic data has {}", position.ordinal, options.samples));
+      return Status::invalidInput(
+          fmt::format("the data position is sample {}, but the synthetic data has {}",
+                      position.ordinal, options.samples));
     current = position;
     return {};
   }
@@ -147,7 +150,9 @@ private:
       field.dims = {};
       for (const DimSpec &dim : spec.dims)
         field.dims.append(dim.isFixed() ? dim.size : values[static_cast<size_t>(dim.symbol)]);
-      field.dtype = isFloat(spec.dtype) ? DType::F32 : spec.dtype == DType::Bool ? DType::Bool : DType::I64;
+      field.dtype = isFloat(spec.dtype)         ? DType::F32
+                    : spec.dtype == DType::Bool ? DType::Bool
+                                                : DType::I64;
       field.present = true;
       total += padded(static_cast<size_t>(field.dims.elements()) * byteSize(field.dtype));
     }
@@ -193,7 +198,8 @@ Result<Distribution> parseDistribution(std::string_view text) {
   std::string_view inside = text.substr(open + 1, text.size() - open - 2);
   size_t comma = inside.find(',');
   bool two = comma != std::string_view::npos;
-  if (!parseNumber(inside.substr(0, comma), result.a) || (two && !parseNumber(inside.substr(comma + 1), result.b)))
+  if (!parseNumber(inside.substr(0, comma), result.a) ||
+      (two && !parseNumber(inside.substr(comma + 1), result.b)))
     return badDistribution(text);
   bool good = false;
   if (kind == "constant")

@@ -1,8 +1,8 @@
-// A seeded synthetic data set with the sizes that a workload declares: any sample can be made by itself,
-// from seed, ordinal and field name, so that no order of reading changes it.
+// A seeded synthetic data set with the sizes that a workload declares: any sample can be made by
+// itself, from seed, ordinal and field name, so that no order of reading changes it.
 //
-// Floats are standard normal; integers uniform in [0, indexLimit), or 1 where there is no limit (a mask
-// that keeps everything); bools are true.
+// Floats are standard normal; integers uniform in [0, indexLimit), or 1 where there is no limit (a
+// mask that keeps everything); bools are true.
 #pragma once
 
 #include "base/status.h"
@@ -31,7 +31,8 @@ struct NamedDistribution {
   std::string symbol;
   Distribution distribution;
 };
-/// Parses "seq=lognormal(512, 0.6); images=uniform(0, 2)", as the plan's fields carry it. Empty: none.
+/// Parses "seq=lognormal(512, 0.6); images=uniform(0, 2)", as the plan's fields carry it. Empty:
+/// none.
 Result<std::vector<NamedDistribution>> parseSyntheticSizes(std::string_view text);
 
 struct SyntheticOptions {

@@ -1,8 +1,8 @@
 // WebDataset: samples from tar shards, in file order or shuffled.
 //
-// In file order a shard is indexed when it is reached, and one shard is open at a time. Shuffled, all
-// shards are indexed first (headers only) and every pass has its own permutation of the whole data set,
-// a function of seed and pass alone.
+// In file order a shard is indexed when it is reached, and one shard is open at a time. Shuffled,
+// all shards are indexed first (headers only) and every pass has its own permutation of the whole
+// data set, a function of seed and pass alone.
 #pragma once
 
 #include "base/status.h"

@@ -9,12 +9,12 @@
 
 namespace maestro::metrics {
 
-/// Appends lines; each is written whole and at once, so that a reader never sees half of one. A number
-/// that is not finite becomes null. Allocates only while lines grow.
+/// Appends lines; each is written whole and at once, so that a reader never sees half of one. A
+/// number that is not finite becomes null. Allocates only while lines grow.
 class MetricsFile {
 public:
-  /// Keeps the lines of steps up to `lastStep` (0: none) that an earlier run left and drops what follows
-  /// them: steps that a resumed run does again, and a torn last line.
+  /// Keeps the lines of steps up to `lastStep` (0: none) that an earlier run left and drops what
+  /// follows them: steps that a resumed run does again, and a torn last line.
   static Result<std::unique_ptr<MetricsFile>> open(const std::string &path, uint64_t lastStep);
   ~MetricsFile();
 

@@ -1,4 +1,5 @@
-// Progress for people: one line that renews itself on a terminal, plain lines where output is piped.
+// Progress for people: one line that renews itself on a terminal, plain lines where output is
+// piped.
 #pragma once
 
 #include "executor/metrics/step_record.h"
@@ -24,7 +25,8 @@ public:
 
   /// Call after every step; most calls print nothing and allocate nothing.
   void update(const StepRecord &record, double nowSeconds);
-  /// Prints the last record if it was not, and leaves the cursor on a new line. Also before messages.
+  /// Prints the last record if it was not, and leaves the cursor on a new line. Also before
+  /// messages.
   void finish();
 
 private:

@@ -1,0 +1,117 @@
+// state.json: what a checkpoint says beside its tensors. Hashes are hexadecimal text, since JSON
+// readers keep only 53 bits of a number.
+#include "base/log.h"
+#include "executor/checkpoint/directory.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace maestro::checkpoint {
+namespace {
+
+using Json = nlohmann::json;
+
+/// Reads members of one object; the first failure stays.
+class Members {
+public:
+  Members(const Json &object, std::string_view where) : object(object), where(where) {}
+
+  uint64_t number(const char *key) {
+    const Json *value = member(key);
+    if (value && value->is_number_unsigned())
+      return value->get<uint64_t>();
+    fail(key, "a number from 0 on");
+    return 0;
+  }
+  uint64_t hash(const char *key) {
+    const Json *value = member(key);
+    const std::string *text = value ? value->get_ptr<const std::string *>() : nullptr;
+    uint64_t parsed = 0;
+    if (text && text->size() == 16 &&
+        text->find_first_not_of("0123456789abcdef") == std::string::npos)
+      parsed = std::stoull(*text, nullptr, 16);
+    else
+      fail(key, "16 hexadecimal digits");
+    return parsed;
+  }
+  const Json *child(const char *key) {
+    const Json *value = member(key);
+    if (value && value->is_object())
+      return value;
+    fail(key, "an object");
+    return nullptr;
+  }
+
+  Status status;
+
+private:
+  const Json *member(const char *key) {
+    auto found = object.find(key);
+    return found == object.end() ? nullptr : &*found;
+  }
+  void fail(const char *key, std::string_view expected) {
+    if (status.isOk())
+      status =
+          Status::invalidInput(fmt::format("{}: '{}' is missing or not {}", where, key, expected));
+  }
+
+  const Json &object;
+  std::string_view where;
+};
+
+template <typename Value, typename Format>
+std::string formatMap(const std::map<std::string, Value> &map, Format format) {
+  std::string text = "{";
+  for (std::string_view separator = ""; const auto &[key, value] : map) {
+    text += fmt::format("{}\n    \"{}\": {}", separator, escapeJson(key), format(value));
+    separator = ",";
+  }
+  return text + (map.empty() ? "}" : "\n  }");
+}
+} // namespace
+
+std::string formatState(const TrainingState &state, const std::map<std::string, uint64_t> &files) {
+  std::string frozen = formatMap(state.frozen, [](const std::string &path) {
+    return fmt::format("\"{}\"", escapeJson(path));
+  });
+  return fmt::format(
+      "{{\n  \"version\": 1,\n  \"step\": {},\n"
+      "  \"position\": {{\"pass\": {}, \"shard\": {}, \"sample\": {}, \"ordinal\": {}}},\n"
+      "  \"seed\": {},\n  \"plan_hash\": \"{:016x}\",\n  \"workload_hash\": \"{:016x}\",\n"
+      "  \"frozen\": {},\n  \"files\": {}\n}}\n",
+      state.step, state.position.pass, state.position.shard, state.position.sample,
+      state.position.ordinal, state.seed, state.planHash, state.workloadHash, frozen,
+      formatMap(files, [](uint64_t bytes) { return fmt::to_string(bytes); }));
+}
+
+Result<TrainingState> parseState(const std::string &text, std::map<std::string, uint64_t> &files) {
+  Json root = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!root.is_object())
+    return Status::invalidInput("state.json is no JSON object");
+  Members members(root, "state.json");
+  TrainingState state;
+  if (members.number("version") != 1 && members.status.isOk())
+    return Status::invalidInput("state.json: 'version' is not 1, the one that this program reads");
+  state.step = members.number("step");
+  state.seed = members.number("seed");
+  state.planHash = members.hash("plan_hash");
+  state.workloadHash = members.hash("workload_hash");
+  const Json *position = members.child("position"), *frozen = members.child("frozen"),
+             *listed = members.child("files");
+  MAESTRO_TRY(std::move(members.status));
+  Members at(*position, "state.json, position");
+  state.position = {at.number("pass"), at.number("shard"), at.number("sample"),
+                    at.number("ordinal")};
+  MAESTRO_TRY(std::move(at.status));
+  for (const auto &[component, path] : frozen->items())
+    if (path.is_string())
+      state.frozen.emplace(component, path.get<std::string>());
+  for (const auto &[file, bytes] : listed->items()) {
+    if (!bytes.is_number_unsigned() || file.find('/') != std::string::npos)
+      return Status::invalidInput("state.json: 'files' is not names and bytes");
+    files.emplace(file, bytes.get<uint64_t>());
+  }
+  return state;
+}
+
+} // namespace maestro::checkpoint

@@ -1,0 +1,147 @@
+// ShardFile: an uncompressed tar that can be read by position, whatever the shard was.
+#include "executor/data/shard.h"
+
+#include <archive.h>
+#include <archive_entry.h>
+#include <fmt/format.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utility>
+
+namespace maestro::data {
+namespace {
+
+Status cannot(std::string_view action, std::string_view path, int error) {
+  auto code = error == ENOENT || error == EACCES || error == EISDIR ? StatusCode::InvalidInput
+                                                                    : StatusCode::Unavailable;
+  return {code, fmt::format("cannot {} '{}': {}", action, path, std::strerror(error))};
+}
+
+std::string temporaryFolder() {
+  const char *folder = std::getenv("TMPDIR");
+  return folder && *folder ? folder : "/tmp";
+}
+
+/// A file without a name, which vanishes when it is closed.
+Result<int> openUnnamed() {
+  std::string folder = temporaryFolder();
+  int fd = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  if (fd >= 0)
+    return fd;
+  std::string name = folder + "/maestro-shard-XXXXXX"; // For file systems without O_TMPFILE.
+  fd = ::mkostemp(name.data(), O_CLOEXEC);
+  if (fd < 0)
+    return cannot("write a temporary file in", folder, errno);
+  ::unlink(name.c_str());
+  return fd;
+}
+
+bool isGzip(int fd) {
+  std::array<unsigned char, 2> magic{};
+  return ::pread(fd, magic.data(), 2, 0) == 2 && magic[0] == 0x1f && magic[1] == 0x8b;
+}
+
+Status writeAll(int fd, const char *bytes, size_t count) {
+  while (count > 0) {
+    ssize_t written = ::write(fd, bytes, count);
+    if (written < 0 && errno == EINTR)
+      continue;
+    if (written < 0)
+      return cannot("write a temporary file in", temporaryFolder(), errno);
+    bytes += written;
+    count -= static_cast<size_t>(written);
+  }
+  return {};
+}
+
+/// Unpacks `from` into `to` with libarchive's gzip filter; "raw" hands out the bytes as they are.
+Status unpack(int from, int to, const std::string &path) {
+  std::unique_ptr<archive, int (*)(archive *)> reader(archive_read_new(), archive_read_free);
+  archive_read_support_filter_gzip(reader.get());
+  archive_read_support_format_raw(reader.get());
+  archive_entry *entry = nullptr;
+  std::vector<char> block(256 * 1024);
+  la_ssize_t count = -1;
+  if (archive_read_open_fd(reader.get(), from, block.size()) == ARCHIVE_OK &&
+      archive_read_next_header(reader.get(), &entry) == ARCHIVE_OK)
+    while ((count = archive_read_data(reader.get(), block.data(), block.size())) > 0)
+      MAESTRO_TRY(writeAll(to, block.data(), static_cast<size_t>(count)));
+  if (count == 0)
+    return {};
+  const char *why = archive_error_string(reader.get());
+  return Status::invalidInput(
+      fmt::format("shard '{}' cannot be unpacked: {}", path, why ? why : "damaged gzip data"));
+}
+} // namespace
+
+ShardFile::ShardFile(ShardFile &&other) noexcept
+    : path(std::move(other.path)), fd(std::exchange(other.fd, -1)), size(other.size) {}
+
+ShardFile &ShardFile::operator=(ShardFile &&other) noexcept {
+  std::swap(path, other.path);
+  std::swap(fd, other.fd);
+  std::swap(size, other.size);
+  return *this;
+}
+
+ShardFile::~ShardFile() {
+  if (fd >= 0)
+    ::close(fd);
+}
+
+Status ShardFile::measure() {
+  struct stat status {};
+  if (::fstat(fd, &status) != 0)
+    return cannot("read shard", path, errno);
+  if (!S_ISREG(status.st_mode))
+    return Status::invalidInput(fmt::format("shard '{}' is not a regular file", path));
+  size = static_cast<uint64_t>(status.st_size);
+  if (size == 0)
+    return Status::invalidInput(fmt::format("shard '{}' is empty (0 bytes): no tar file", path));
+  return {};
+}
+
+Result<ShardFile> ShardFile::fromDescriptor(int descriptor, std::string name) {
+  ShardFile shard(std::move(name), descriptor);
+  MAESTRO_TRY(shard.measure());
+  return shard;
+}
+
+Result<ShardFile> ShardFile::open(const std::string &path) {
+  // O_NONBLOCK: opening a pipe must not wait for its writer; measure() refuses it.
+  int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0)
+    return cannot("open shard", path, errno);
+  MAESTRO_ASSIGN(ShardFile shard, fromDescriptor(fd, path));
+  if (!isGzip(fd))
+    return shard;
+  MAESTRO_ASSIGN(int unpackedFd, openUnnamed());
+  ShardFile unpacked(path, unpackedFd);
+  MAESTRO_TRY(unpack(fd, unpackedFd, path));
+  MAESTRO_TRY(unpacked.measure());
+  return unpacked;
+}
+
+Status ShardFile::read(uint64_t offset, std::span<std::byte> target) const {
+  while (!target.empty()) {
+    ssize_t count = ::pread(fd, target.data(), target.size(), static_cast<off_t>(offset));
+    if (count < 0 && errno == EINTR)
+      continue;
+    if (count < 0)
+      return cannot("read shard", path, errno);
+    if (count == 0)
+      return Status::invalidInput(
+          fmt::format("shard '{}' ends at byte {}, inside a member", path, offset));
+    offset += static_cast<uint64_t>(count);
+    target = target.subspan(static_cast<size_t>(count));
+  }
+  return {};
+}
+
+} // namespace maestro::data

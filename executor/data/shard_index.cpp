@@ -1,0 +1,306 @@
+// indexShard: what lies where in a tar, from its headers.
+#include "executor/data/shard.h"
+
+#include "base/nearest.h"
+#include "executor/data/scalar_text.h"
+
+#include <archive.h>
+#include <archive_entry.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <set>
+#include <unistd.h>
+#include <unordered_set>
+
+namespace maestro::data {
+namespace {
+
+/// A member's name in its parts; `field` is empty when it belongs to no sample.
+struct MemberName {
+  std::string_view key;
+  std::string_view field;
+  std::string_view extension; ///< "npy", "cls", "json"; empty: something that is not read.
+};
+
+MemberName splitName(std::string_view path) {
+  size_t base = path.rfind('/');
+  base = base == std::string_view::npos ? 0 : base + 1;
+  size_t dot = path.find('.', base);
+  // Hidden files, which some systems add to every archive, are no samples.
+  if (dot == std::string_view::npos || dot == base || dot + 1 == path.size())
+    return {};
+  MemberName name{path.substr(0, dot), path.substr(dot + 1), {}};
+  size_t last = name.field.rfind('.');
+  std::string_view extension =
+      last == std::string_view::npos ? name.field : name.field.substr(last + 1);
+  if (extension == "npy" || extension == "cls" || extension == "json") {
+    name.extension = extension;
+    // `0001.cls` is a field by itself, named "cls".
+    if (last != std::string_view::npos)
+      name.field = name.field.substr(0, last);
+  }
+  return name;
+}
+
+/// A member as libarchive found it.
+struct Member {
+  std::string path;
+  uint64_t offset = 0; ///< Of its bytes.
+  uint64_t bytes = 0;
+};
+
+/// Steps through the headers of a tar.
+class TarHeaders {
+public:
+  explicit TarHeaders(const ShardFile &shard)
+      : shard(shard), reader(archive_read_new(), archive_read_free) {}
+
+  Status open() {
+    // libarchive moves the descriptor's offset; every other reader here reads by position.
+    ::lseek(shard.descriptor(), 0, SEEK_SET);
+    archive_read_support_format_tar(reader.get());
+    // Few bytes at a time: what follows a header is mostly skipped.
+    if (archive_read_open_fd(reader.get(), shard.descriptor(), 10240) != ARCHIVE_OK)
+      return damaged();
+    return {};
+  }
+
+  /// The next regular file; false at the end.
+  Result<bool> next(Member &member) {
+    for (;;) {
+      archive_entry *entry = nullptr;
+      int outcome = archive_read_next_header(reader.get(), &entry);
+      if (outcome == ARCHIVE_EOF) {
+        MAESTRO_TRY(checkEnd());
+        return false;
+      }
+      if (outcome != ARCHIVE_OK && outcome != ARCHIVE_WARN)
+        return damaged();
+      auto dataStart = static_cast<uint64_t>(archive_filter_bytes(reader.get(), 0));
+      MAESTRO_ASSIGN(bool isFile, take(entry, dataStart, member));
+      if (isFile)
+        return true;
+    }
+  }
+
+private:
+  Result<bool> take(archive_entry *entry, uint64_t dataStart, Member &member) {
+    const char *path = archive_entry_pathname(entry);
+    if (!path)
+      path = archive_entry_pathname_utf8(entry);
+    member.path = path ? path : "";
+    bool isFile = archive_entry_filetype(entry) == AE_IFREG && !archive_entry_hardlink(entry);
+    la_int64_t bytes = isFile ? archive_entry_size(entry) : 0;
+    member.offset = dataStart;
+    member.bytes = static_cast<uint64_t>(bytes);
+    if (bytes < 0 || dataStart > shard.bytes() || member.bytes > shard.bytes() - dataStart)
+      return Status::invalidInput(fmt::format(
+          "shard '{}' is cut off: member '{}' has {} bytes from byte {} on, the shard {}",
+          shard.name(), member.path, bytes, dataStart, shard.bytes()));
+    if (archive_entry_sparse_count(entry) > 0)
+      return Status::invalidInput(fmt::format(
+          "member '{}' of shard '{}' is stored as a sparse file; pack it without --sparse",
+          member.path, shard.name()));
+    lastEnd = std::max(lastEnd, (dataStart + member.bytes + 511) / 512 * 512);
+    return isFile;
+  }
+
+  /// A tar ends with blocks of zeros. Without one it was cut off where a member ended.
+  Status checkEnd() const {
+    std::array<std::byte, 512> block;
+    if (lastEnd + block.size() <= shard.bytes()) {
+      MAESTRO_TRY(shard.read(lastEnd, block));
+      if (std::all_of(block.begin(), block.end(), [](std::byte b) { return b == std::byte{0}; }))
+        return {};
+    }
+    return Status::invalidInput(
+        fmt::format("shard '{}' is cut off: no end-of-archive block follows its last member, which "
+                    "ends at byte {}; write it again and close it",
+                    shard.name(), lastEnd));
+  }
+
+  Status damaged() const {
+    const char *why = archive_error_string(reader.get());
+    return Status::invalidInput(fmt::format("shard '{}' is not a whole tar file: {}", shard.name(),
+                                            why ? why : "damaged header"));
+  }
+
+  const ShardFile &shard;
+  std::unique_ptr<archive, int (*)(archive *)> reader;
+  uint64_t lastEnd = 0;
+};
+
+/// Builds the index member by member.
+class Indexer {
+public:
+  Indexer(const ShardFile &shard, std::span<const WantedField> wanted)
+      : shard(shard), wanted(wanted), seen(wanted.size()) {}
+
+  Result<ShardIndex> run() {
+    TarHeaders headers(shard);
+    MAESTRO_TRY(headers.open());
+    Member member;
+    for (;;) {
+      MAESTRO_ASSIGN(bool found, headers.next(member));
+      if (!found)
+        break;
+      MemberName name = splitName(member.path);
+      if (name.field.empty())
+        continue;
+      if (!inSample || name.key != currentKey)
+        MAESTRO_TRY(beginSample(name.key));
+      if (Status status = add(member, name); !status.isOk())
+        return std::move(status).withContext(
+            fmt::format("member '{}' of shard '{}'", member.path, shard.name()));
+    }
+    MAESTRO_TRY(endSample());
+    index.samples.push_back({index.arrays.size(), index.keys.size()});
+    return std::move(index);
+  }
+
+private:
+  Status add(const Member &member, const MemberName &name) {
+    auto field = std::find_if(wanted.begin(), wanted.end(),
+                              [&](const WantedField &w) { return w.name == name.field; });
+    if (field == wanted.end() || name.extension.empty()) {
+      others.emplace(name.field);
+      return {};
+    }
+    auto number = static_cast<size_t>(field - wanted.begin());
+    if (seen[number])
+      return Status::invalidInput(
+          fmt::format("field '{}' of this sample appears twice", name.field));
+    seen[number] = true;
+    IndexedArray array{.firstDim = index.dims.size(), .field = static_cast<uint32_t>(number)};
+    MAESTRO_TRY(name.extension == "npy" ? addNpy(member, array) : addScalar(member, array));
+    index.arrays.push_back(array);
+    return {};
+  }
+
+  Status addNpy(const Member &member, IndexedArray &array) {
+    std::array<std::byte, 12 + kMaxNpyHeaderBytes> prefix;
+    // Headers are 128 bytes but for the largest; the rest is read when it is needed.
+    std::span<std::byte> head(prefix.data(), std::min<uint64_t>(member.bytes, 128));
+    MAESTRO_TRY(shard.read(member.offset, head));
+    MAESTRO_ASSIGN(uint64_t headerBytes, npyHeaderBytes(head));
+    if (headerBytes > head.size()) {
+      head = {prefix.data(), std::min(member.bytes, headerBytes)};
+      MAESTRO_TRY(shard.read(member.offset, head));
+    }
+    MAESTRO_ASSIGN(NpyHeader header, parseNpyHeader(head, member.bytes));
+    array.offset = member.offset + header.dataOffset;
+    array.element = header.element;
+    array.rank = static_cast<uint8_t>(header.dims.rank);
+    array.fortranOrder = header.fortranOrder;
+    for (int64_t size : header.dims.shape())
+      index.dims.push_back(size);
+    return {};
+  }
+
+  Status addScalar(const Member &member, IndexedArray &array) {
+    std::array<char, kMaxScalarTextBytes> text;
+    if (member.bytes > text.size())
+      return Status::invalidInput(
+          fmt::format("{} bytes are more than one number has (limit {}); store arrays as .npy",
+                      member.bytes, text.size()));
+    std::span<char> used(text.data(), member.bytes);
+    MAESTRO_TRY(shard.read(member.offset, std::as_writable_bytes(used)));
+    MAESTRO_ASSIGN(ScalarText scalar, parseScalarText({used.data(), used.size()}));
+    array.offset = member.offset;
+    array.textBytes = static_cast<uint16_t>(member.bytes);
+    array.format = scalar.format;
+    return {};
+  }
+
+  Status beginSample(std::string_view key) {
+    MAESTRO_TRY(endSample());
+    if (!knownKeys.emplace(key).second)
+      return Status::invalidInput(
+          fmt::format("the members of sample '{}' of shard '{}' do not lie side by side; pack the "
+                      "shard with tar --sort=name",
+                      key, shard.name()));
+    inSample = true;
+    currentKey = key;
+    std::fill(seen.begin(), seen.end(), false);
+    others.clear();
+    index.samples.push_back({index.arrays.size(), index.keys.size()});
+    index.keys += key;
+    return {};
+  }
+
+  /// Checks that the sample which ends here has what it must.
+  Status endSample() {
+    for (size_t i = 0; inSample && i < wanted.size(); ++i)
+      if (!seen[i] && !wanted[i].optional)
+        return Status::invalidInput(fmt::format("sample '{}' of shard '{}' lacks field '{}'{}{}",
+                                                currentKey, shard.name(), wanted[i].name, present(),
+                                                hint(wanted[i].name)));
+    return {};
+  }
+
+  std::string present() const {
+    std::string names;
+    for (size_t i = 0; i < wanted.size(); ++i)
+      if (seen[i])
+        names += (names.empty() ? "" : ", ") + wanted[i].name;
+    for (const std::string &other : others)
+      names += (names.empty() ? "" : ", ") + other;
+    return names.empty() ? "" : "; it has: " + names.substr(0, 300);
+  }
+
+  std::string hint(const std::string &name) const {
+    for (const std::string &other : others)
+      if (other.starts_with(name + "."))
+        return fmt::format("; '{}' is not read: store it as {}.npy", other, name);
+    return didYouMean(name, std::vector<std::string>(others.begin(), others.end()));
+  }
+
+  const ShardFile &shard;
+  std::span<const WantedField> wanted;
+  ShardIndex index;
+  bool inSample = false;
+  std::string currentKey;
+  std::vector<bool> seen;                    ///< Wanted fields of the current sample …
+  std::set<std::string, std::less<>> others; ///< … and what else it has.
+  std::unordered_set<std::string> knownKeys;
+};
+} // namespace
+
+std::string_view ShardIndex::key(size_t sample) const {
+  uint64_t first = samples[sample].firstKeyByte, end = samples[sample + 1].firstKeyByte;
+  return std::string_view(keys).substr(first, end - first);
+}
+
+std::span<const IndexedArray> ShardIndex::arraysOf(size_t sample) const {
+  uint64_t first = samples[sample].firstArray, end = samples[sample + 1].firstArray;
+  return {arrays.data() + first, end - first};
+}
+
+Dims ShardIndex::dimsOf(const IndexedArray &array) const {
+  Dims result;
+  for (uint8_t d = 0; d < array.rank; ++d)
+    result.append(dims[array.firstDim + d]);
+  return result;
+}
+
+DType ShardIndex::dtypeOf(const IndexedArray &array) const {
+  switch (array.format) {
+  case ValueFormat::Npy:
+    return decodedType(array.element);
+  case ValueFormat::IntegerText:
+    return DType::I64;
+  case ValueFormat::FloatText:
+    return DType::F64;
+  case ValueFormat::BoolText:
+    return DType::Bool;
+  }
+  return DType::I64;
+}
+
+Result<ShardIndex> indexShard(const ShardFile &shard, std::span<const WantedField> fields) {
+  return Indexer(shard, fields).run();
+}
+
+} // namespace maestro::data

@@ -1,0 +1,279 @@
+#include "executor/data/webdataset.h"
+
+#include "base/philox.h"
+#include "executor/data/scalar_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <sys/resource.h>
+
+namespace maestro::data {
+namespace {
+
+/// A shard with its index.
+struct OpenShard {
+  ShardFile file;
+  ShardIndex index;
+
+  static Result<OpenShard> open(const std::string &path, std::span<const WantedField> fields) {
+    MAESTRO_ASSIGN(ShardFile file, ShardFile::open(path));
+    MAESTRO_ASSIGN(ShardIndex index, indexShard(file, fields));
+    return OpenShard{std::move(file), std::move(index)};
+  }
+};
+
+/// Reads the values of one sample into `sample`, which keeps its memory.
+class SampleDecoder {
+public:
+  explicit SampleDecoder(size_t fieldCount) : fieldCount(fieldCount) {}
+
+  Status decode(const OpenShard &shard, size_t number, Sample &sample) {
+    sample.key = shard.index.key(number);
+    sample.fields.resize(fieldCount);
+    for (SampleField &field : sample.fields)
+      field = {};
+    layOut(shard.index, number, sample);
+    for (const IndexedArray &array : shard.index.arraysOf(number))
+      MAESTRO_TRY(readArray(shard, array, sample.fields[array.field]));
+    return {};
+  }
+
+private:
+  static size_t padded(size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+  void layOut(const ShardIndex &index, size_t number, Sample &sample) {
+    size_t total = 0;
+    for (const IndexedArray &array : index.arraysOf(number)) {
+      SampleField &field = sample.fields[array.field];
+      field.present = true;
+      field.dtype = index.dtypeOf(array);
+      field.dims = index.dimsOf(array);
+      total += padded(static_cast<size_t>(field.dims.elements()) * byteSize(field.dtype));
+    }
+    std::span<std::byte> storage = sample.storage.resize(total);
+    for (SampleField &field : sample.fields) {
+      if (!field.present)
+        continue;
+      size_t bytes = static_cast<size_t>(field.dims.elements()) * byteSize(field.dtype);
+      field.bytes = storage.first(bytes);
+      storage = storage.subspan(padded(bytes));
+    }
+  }
+
+  Status readArray(const OpenShard &shard, const IndexedArray &array, const SampleField &field) {
+    // The field's bytes lie in storage that this sample owns.
+    std::span<std::byte> values(const_cast<std::byte *>(field.bytes.data()), field.bytes.size());
+    if (array.format != ValueFormat::Npy)
+      return readScalar(shard, array, values);
+    NpyHeader header{array.element, array.fortranOrder, field.dims, 0};
+    bool isPlain = !array.fortranOrder && header.storedBytes() == values.size();
+    std::span<std::byte> stored = isPlain ? values : scratch.resize(header.storedBytes());
+    MAESTRO_TRY(shard.file.read(array.offset, stored));
+    if (!isPlain)
+      decodeNpy(header, stored.data(), values.data());
+    else if (field.dtype == DType::Bool)
+      for (std::byte &value : values)
+        value = std::byte{value != std::byte{0}};
+    return {};
+  }
+
+  Status readScalar(const OpenShard &shard, const IndexedArray &array,
+                    std::span<std::byte> values) {
+    std::array<char, kMaxScalarTextBytes> text;
+    std::span<char> used(text.data(), array.textBytes);
+    MAESTRO_TRY(shard.file.read(array.offset, std::as_writable_bytes(used)));
+    MAESTRO_ASSIGN(ScalarText scalar, parseScalarText({used.data(), used.size()}));
+    if (scalar.format != array.format)
+      return Status::invalidInput(
+          fmt::format("shard '{}' changed while it was read", shard.file.name()));
+    if (scalar.format == ValueFormat::FloatText)
+      std::memcpy(values.data(), &scalar.real, 8);
+    else // Little endian: a bool is the first byte.
+      std::memcpy(values.data(), &scalar.integer, values.size());
+    return {};
+  }
+
+  size_t fieldCount;
+  ByteBuffer scratch;
+};
+
+Status noSamples(const std::vector<std::string> &shards) {
+  return Status::invalidInput(fmt::format("no sample in {} shard(s), the first of which is '{}': "
+                                          "members are named <sample key>.<field>.npy",
+                                          shards.size(), shards.front()));
+}
+
+Status noSuchPosition(uint64_t sample, uint64_t count, std::string_view where) {
+  return Status::invalidInput(fmt::format("the data position is sample {}, but {} has {}: this is "
+                                          "not the data that the checkpoint was made with",
+                                          sample, where, count));
+}
+
+/// Shuffled shards stay open, and the usual limit of 1024 files is soon reached.
+void allowOpenFiles() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max)
+    return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/// File order: one shard at a time.
+class SequentialReader final : public SampleReader {
+public:
+  explicit SequentialReader(WebDatasetOptions options)
+      : options(std::move(options)), decoder(this->options.fields.size()) {}
+
+  Status seek(const DataPosition &position) override {
+    if (position.shard >= options.shards.size())
+      return Status::invalidInput(
+          fmt::format("the data position is shard {}, but there are {} (--data)", position.shard,
+                      options.shards.size()));
+    MAESTRO_TRY(openShard(position.shard));
+    current = position;
+    if (current.sample > 0 && current.sample >= shard->index.sampleCount())
+      return noSuchPosition(current.sample, shard->index.sampleCount(), shard->file.name());
+    return current.sample < shard->index.sampleCount() ? Status() : openNext();
+  }
+
+  Status read(Sample &sample) override {
+    uint64_t pass = current.pass;
+    MAESTRO_TRY(decoder.decode(*shard, current.sample, sample));
+    sample.shard = options.shards[current.shard]; // Outlives the open shard.
+    sample.ordinal = current.ordinal++;
+    if (++current.sample == shard->index.sampleCount())
+      MAESTRO_TRY(openNext());
+    sample.endsPass = current.pass != pass;
+    sample.next = current;
+    return {};
+  }
+
+private:
+  /// Moves on to the first sample of the next shard that has any, perhaps in the next pass.
+  Status openNext() {
+    for (size_t tried = 0; tried < options.shards.size(); ++tried) {
+      current.sample = 0;
+      if (++current.shard == options.shards.size())
+        current = {.pass = current.pass + 1};
+      MAESTRO_TRY(openShard(current.shard));
+      if (shard->index.sampleCount() > 0)
+        return {};
+    }
+    return noSamples(options.shards);
+  }
+
+  Status openShard(uint64_t number) {
+    if (shard && opened == number)
+      return {};
+    shard.reset();
+    MAESTRO_ASSIGN(OpenShard next, OpenShard::open(options.shards[number], options.fields));
+    shard.emplace(std::move(next));
+    opened = number;
+    return {};
+  }
+
+  WebDatasetOptions options;
+  SampleDecoder decoder;
+  std::optional<OpenShard> shard;
+  uint64_t opened = 0; ///< Its number.
+  DataPosition current;
+};
+
+/// Shuffled: every shard is indexed and open.
+class ShuffledReader final : public SampleReader {
+public:
+  ShuffledReader(WebDatasetOptions options, std::vector<OpenShard> shards)
+      : options(std::move(options)), shards(std::move(shards)),
+        decoder(this->options.fields.size()) {
+    for (const OpenShard &shard : this->shards)
+      firstSample.push_back(order.size()), order.resize(order.size() + shard.index.sampleCount());
+  }
+
+  Status seek(const DataPosition &position) override {
+    if (order.empty())
+      return noSamples(options.shards);
+    if (position.ordinal >= order.size())
+      return noSuchPosition(position.ordinal, order.size(), "the data");
+    current = {.pass = position.pass, .ordinal = position.ordinal};
+    shuffle();
+    return {};
+  }
+
+  Status read(Sample &sample) override {
+    uint64_t number = order[current.ordinal];
+    auto after = std::upper_bound(firstSample.begin(), firstSample.end(), number);
+    auto shard = static_cast<size_t>(after - firstSample.begin()) - 1;
+    MAESTRO_TRY(decoder.decode(shards[shard], number - firstSample[shard], sample));
+    sample.shard = options.shards[shard];
+    sample.ordinal = current.ordinal;
+    sample.endsPass = ++current.ordinal == order.size();
+    if (sample.endsPass) {
+      current = {.pass = current.pass + 1};
+      shuffle();
+    }
+    sample.next = current;
+    return {};
+  }
+
+private:
+  /// The permutation of this pass (Fisher–Yates, from the identity).
+  void shuffle() {
+    std::iota(order.begin(), order.end(), uint64_t{0});
+    PhiloxKey key{static_cast<uint32_t>(options.seed), static_cast<uint32_t>(options.seed >> 32)};
+    auto passLow = static_cast<uint32_t>(current.pass),
+         passHigh = static_cast<uint32_t>(current.pass >> 32);
+    for (uint64_t i = order.size(); i-- > 1;) {
+      PhiloxCounter bits = philox4x32(
+          {static_cast<uint32_t>(i), static_cast<uint32_t>(i >> 32), passLow, passHigh}, key);
+      uint64_t wide = uint64_t{bits[0]} << 32 | bits[1];
+      auto j = static_cast<uint64_t>((static_cast<unsigned __int128>(wide) * (i + 1)) >> 64);
+      std::swap(order[i], order[j]);
+    }
+  }
+
+  WebDatasetOptions options;
+  std::vector<OpenShard> shards;
+  SampleDecoder decoder;
+  std::vector<uint64_t> firstSample; ///< Of each shard, in file order of the whole data set.
+  std::vector<uint64_t> order;
+  DataPosition current;
+};
+} // namespace
+
+Result<std::unique_ptr<SampleReader>> openWebDataset(WebDatasetOptions options) {
+  if (options.shards.empty())
+    return Status::invalidInput("no shards were named (--data)");
+  if (!options.shuffle)
+    return std::unique_ptr<SampleReader>(std::make_unique<SequentialReader>(std::move(options)));
+  allowOpenFiles();
+  std::vector<OpenShard> shards;
+  for (const std::string &path : options.shards) {
+    MAESTRO_ASSIGN(OpenShard shard, OpenShard::open(path, options.fields));
+    shards.push_back(std::move(shard));
+  }
+  return std::unique_ptr<SampleReader>(
+      std::make_unique<ShuffledReader>(std::move(options), std::move(shards)));
+}
+
+Result<DatasetIndex> indexDataset(std::span<const std::string> shards,
+                                  std::span<const WantedField> fields) {
+  DatasetIndex index;
+  for (const std::string &path : shards) {
+    MAESTRO_ASSIGN(OpenShard shard, OpenShard::open(path, fields));
+    index.shards.push_back(path);
+    index.indices.push_back(std::move(shard.index));
+  }
+  return index;
+}
+
+uint64_t DatasetIndex::sampleCount() const {
+  uint64_t count = 0;
+  for (const ShardIndex &shard : indices)
+    count += shard.sampleCount();
+  return count;
+}
+
+} // namespace maestro::data

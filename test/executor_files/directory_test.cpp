@@ -1,0 +1,182 @@
+#include "executor/checkpoint/directory.h"
+
+#include "executor/checkpoint/safetensors.h"
+#include "scratch_folder.h"
+
+#include <gmock/gmock.h>
+
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace maestro::checkpoint {
+namespace {
+namespace fs = std::filesystem;
+using test::ScratchFolder;
+using ::testing::HasSubstr;
+
+TrainingState state(uint64_t seed = 3) {
+  return {.position = {.pass = 1, .shard = 2, .sample = 3, .ordinal = 4},
+          .seed = seed,
+          .planHash = 0xfedcba9876543210,
+          .workloadHash = 7,
+          .frozen = {{"teacher", "teacher \"large\".onnx"}}};
+}
+
+/// Writes a checkpoint with one tensor of `count` floats.
+Status save(const std::string &out, uint64_t step, size_t count, uint64_t seed = 3) {
+  MAESTRO_ASSIGN(PendingCheckpoint pending, PendingCheckpoint::begin(out, step));
+  TensorInfo tensor{.name = "w",
+                    .dtype = DType::F32,
+                    .shape = {static_cast<int64_t>(count)},
+                    .offset = 0,
+                    .bytes = 0};
+  MAESTRO_ASSIGN(auto writer, SafetensorsWriter::create(pending.file("model.safetensors"),
+                                                        std::span(&tensor, 1), {}));
+  std::vector<float> values(count, 1.0f);
+  MAESTRO_TRY(writer.append(std::as_bytes(std::span(values))));
+  MAESTRO_TRY(writer.finish());
+  return pending.commit(state(seed));
+}
+
+std::vector<std::string> entries(const std::string &folder) {
+  std::vector<std::string> names;
+  for (const auto &entry : fs::directory_iterator(folder))
+    names.push_back(entry.path().filename());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+TEST(CheckpointTest, savesAndFindsTheNewest) {
+  ScratchFolder folder;
+  std::string out = folder.file("a/run");
+  ASSERT_TRUE(save(out, 50, 10).isOk());
+  ASSERT_TRUE(save(out, 1000000, 10).isOk());
+  EXPECT_THAT(entries(out), ::testing::ElementsAre("checkpoint-000050", "checkpoint-1000000"));
+  auto found = findNewestCheckpoint(out);
+  ASSERT_TRUE(found.isOk() && found->has_value());
+  const FoundCheckpoint &newest = **found;
+  EXPECT_EQ(newest.path, out + "/checkpoint-1000000");
+  EXPECT_EQ(newest.state.step, 1000000u);
+  EXPECT_EQ(newest.state.position, state().position);
+  EXPECT_EQ(newest.state.planHash, 0xfedcba9876543210u);
+  EXPECT_EQ(newest.state.frozen, state().frozen);
+  EXPECT_TRUE(newest.files.contains("model.safetensors"));
+}
+
+TEST(CheckpointTest, aRunWithoutCheckpointsHasNone) {
+  ScratchFolder folder;
+  fs::create_directory(folder.file("checkpoint-x"));
+  auto found = findNewestCheckpoint(folder.path);
+  ASSERT_TRUE(found.isOk());
+  EXPECT_FALSE(found->has_value());
+  EXPECT_FALSE(findNewestCheckpoint(folder.file("nowhere")).isOk());
+}
+
+TEST(CheckpointTest, passesOverDamagedOnes) {
+  ScratchFolder folder;
+  for (uint64_t step : {1, 2, 3, 4, 5})
+    ASSERT_TRUE(save(folder.path, step, 10).isOk());
+  fs::resize_file(folder.file("checkpoint-000005/model.safetensors"), 20);
+  fs::remove(folder.file("checkpoint-000004/model.safetensors"));
+  fs::remove(folder.file("checkpoint-000003/state.json"));
+  folder.write("checkpoint-000002/state.json", "{\"step\": 2");
+  testing::internal::CaptureStderr();
+  auto found = findNewestCheckpoint(folder.path);
+  std::string warnings = testing::internal::GetCapturedStderr();
+  ASSERT_TRUE(found.isOk() && found->has_value());
+  EXPECT_EQ((*found)->state.step, 1u);
+  EXPECT_THAT(warnings,
+              HasSubstr("checkpoint-000005' is not whole: 'model.safetensors' has 20 bytes"));
+}
+
+TEST(CheckpointTest, replacesAnOlderOneOfTheSameStep) {
+  ScratchFolder folder;
+  ASSERT_TRUE(save(folder.path, 7, 10, 1).isOk());
+  ASSERT_TRUE(save(folder.path, 7, 20, 2).isOk());
+  EXPECT_EQ(openCheckpoint(folder.file("checkpoint-000007"))->state.seed, 2u);
+  EXPECT_THAT(entries(folder.path), ::testing::ElementsAre("checkpoint-000007"));
+}
+
+TEST(CheckpointTest, whatIsNotCommittedLeavesNothing) {
+  ScratchFolder folder;
+  {
+    auto pending = PendingCheckpoint::begin(folder.path, 3);
+    ASSERT_TRUE(pending.isOk());
+    folder.write(".checkpoint-000003.partial/model.safetensors", "half");
+  }
+  EXPECT_TRUE(entries(folder.path).empty());
+  // A killed run cannot clean up; the next save does.
+  fs::create_directory(folder.file(".checkpoint-000009.partial"));
+  ASSERT_TRUE(save(folder.path, 10, 5).isOk());
+  EXPECT_THAT(entries(folder.path), ::testing::ElementsAre("checkpoint-000010"));
+}
+
+/// Runs `body` in a child whose files may have at most `bytes` bytes; its exit status is returned.
+template <typename Body> int withFileLimit(rlim_t bytes, Body body) {
+  pid_t child = ::fork();
+  if (child == 0) {
+    rlimit limit{bytes, bytes};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    ::_exit(body());
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST(CheckpointTest, aFullDiskKeepsThePreviousOne) {
+  ScratchFolder folder;
+  ASSERT_TRUE(save(folder.path, 1, 10).isOk());
+  for (size_t count : {100'000u, 1'000'000u}) { // Less and more than what is buffered.
+    std::string report = folder.file("report");
+    int exit = withFileLimit(64 * 1024, [&] {
+      Status status = save(folder.path, 2, count);
+      std::ofstream(report) << status.message();
+      return status.exitStatus();
+    });
+    EXPECT_EQ(exit, 2);
+    EXPECT_THAT(test::readFile(report),
+                ::testing::AllOf(HasSubstr("cannot write '"), HasSubstr("File too large"),
+                                 HasSubstr("ulimit -f")));
+    fs::remove(report);
+  }
+  EXPECT_THAT(entries(folder.path), ::testing::ElementsAre("checkpoint-000001"));
+  EXPECT_TRUE(openCheckpoint(folder.file("checkpoint-000001")).isOk());
+}
+
+TEST(CheckpointTest, aFullDeviceIsReported) {
+  TensorInfo tensor{.name = "w", .dtype = DType::F32, .shape = {100000}, .offset = 0, .bytes = 0};
+  auto writer = SafetensorsWriter::create("/dev/full", std::span(&tensor, 1), {});
+  ASSERT_TRUE(writer.isOk());
+  std::vector<float> values(100000);
+  Status status = writer->append(std::as_bytes(std::span(values)));
+  EXPECT_EQ(status.code(), StatusCode::Unavailable);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("No space left on device; free space there"));
+}
+
+TEST(CheckpointTest, stateNamesWhatIsWrong) {
+  std::map<std::string, uint64_t> files;
+  std::string good = formatState(state(), {{"a", 1}});
+  ASSERT_TRUE(parseState(good, files).isOk());
+  auto refusal = [&](std::string from, std::string to) {
+    std::string text = good;
+    text.replace(text.find(from), from.size(), to);
+    auto parsed = parseState(text, files);
+    EXPECT_FALSE(parsed.isOk());
+    return std::string(parsed.status().message());
+  };
+  EXPECT_THAT(refusal("\"step\": 0", "\"step\": -1"),
+              HasSubstr("'step' is missing or not a number"));
+  EXPECT_THAT(refusal("\"plan_hash\"", "\"hash\""), HasSubstr("'plan_hash' is missing"));
+  EXPECT_THAT(refusal("fedc", "FEDC"),
+              HasSubstr("'plan_hash' is missing or not 16 hexadecimal digits"));
+  EXPECT_THAT(refusal("\"version\": 1", "\"version\": 2"), HasSubstr("'version' is not 1"));
+  EXPECT_THAT(refusal("\"ordinal\"", "\"other\""), HasSubstr("position: 'ordinal'"));
+  EXPECT_THAT(refusal("\"a\": 1", "\"../a\": 1"), HasSubstr("'files'"));
+  EXPECT_THAT(refusal("{", "["), HasSubstr("no JSON object"));
+}
+
+} // namespace
+} // namespace maestro::checkpoint

@@ -1,0 +1,157 @@
+#include "executor/metrics/metrics_file.h"
+#include "executor/metrics/progress.h"
+
+#include "scratch_folder.h"
+
+#include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+
+namespace maestro::metrics {
+namespace {
+using nlohmann::json;
+using test::ScratchFolder;
+using ::testing::HasSubstr;
+
+StepRecord record(uint64_t step) {
+  return {.step = step,
+          .loss = 2.5,
+          .losses = {{"cross_entropy", 3.0}, {"kl \"2\"", 2.0}},
+          .gradNorm = 0.125,
+          .lr = 3e-4,
+          .samples = 64,
+          .tokens = 4096,
+          .stepSeconds = 0.25,
+          .peakBytes = 1'000'000,
+          .predictedStepSeconds = 0.2,
+          .sections = {{"student", 0.2, 0.05, 8}}};
+}
+
+TEST(MetricsTest, aLineHasEveryField) {
+  json line = json::parse(formatMetrics(record(3)));
+  EXPECT_EQ(line, json::parse(
+                      R"({"step": 3, "loss": 2.5, "losses": {"cross_entropy": 3.0, "kl \"2\"": 2.0},
+    "grad_norm": 0.125, "lr": 3e-4, "samples": 64, "tokens": 4096, "step_seconds": 0.25, "peak_bytes": 1000000,
+    "predicted_step_seconds": 0.2, "sections": {"student": {"busy": 0.2, "idle": 0.05, "microbatches": 8}}})"));
+}
+
+TEST(MetricsTest, numbersKeepEveryDigitOrBecomeNull) {
+  StepRecord odd = record(1);
+  odd.loss = 0.1 + 0.2;
+  odd.gradNorm = NAN;
+  odd.lr = INFINITY;
+  json line = json::parse(formatMetrics(odd));
+  EXPECT_EQ(line["loss"].get<double>(), 0.1 + 0.2);
+  EXPECT_TRUE(line["grad_norm"].is_null());
+  EXPECT_TRUE(line["lr"].is_null());
+}
+
+std::vector<uint64_t> steps(const std::string &path) {
+  std::vector<uint64_t> found;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);)
+    found.push_back(json::parse(line)["step"]);
+  return found;
+}
+
+TEST(MetricsTest, aResumedRunContinuesTheFile) {
+  ScratchFolder folder;
+  std::string path = folder.file("metrics.jsonl");
+  {
+    auto file = MetricsFile::open(path, 0);
+    ASSERT_TRUE(file.isOk());
+    for (uint64_t step = 1; step <= 500; ++step)
+      ASSERT_TRUE((*file)->append(record(step)).isOk());
+  }
+  std::ofstream(path, std::ios::app) << "{\"step\": 501, \"lo"; // Killed while it wrote.
+  {
+    auto file = MetricsFile::open(path, 499);
+    ASSERT_TRUE(file.isOk());
+    ASSERT_TRUE((*file)->append(record(500)).isOk());
+  }
+  std::vector<uint64_t> all = steps(path);
+  ASSERT_EQ(all.size(), 500u);
+  EXPECT_EQ(all.back(), 500u);
+  { auto file = MetricsFile::open(path, 1000); }
+  EXPECT_EQ(steps(path).size(), 500u);
+  { auto file = MetricsFile::open(path, 0); }
+  EXPECT_TRUE(steps(path).empty());
+}
+
+TEST(MetricsTest, afterForeignTextNothingIsKept) {
+  ScratchFolder folder;
+  std::string path = folder.write("metrics.jsonl", formatMetrics(record(1)) + "\nnot ours\n" +
+                                                       formatMetrics(record(2)) + "\n");
+  { auto file = MetricsFile::open(path, 10); }
+  EXPECT_THAT(steps(path), ::testing::ElementsAre(1));
+  EXPECT_EQ(MetricsFile::open(folder.file("no/where"), 0).status().code(), StatusCode::Unavailable);
+}
+
+/// What `body` prints.
+template <typename Body> std::string printed(Body body) {
+  ScratchFolder folder;
+  std::FILE *stream = std::fopen(folder.file("out").c_str(), "w");
+  body(stream);
+  std::fclose(stream);
+  return test::readFile(folder.file("out"));
+}
+
+size_t count(const std::string &text, char c) {
+  return static_cast<size_t>(std::count(text.begin(), text.end(), c));
+}
+
+TEST(ProgressTest, saysWhatPeopleWantToKnow) {
+  EXPECT_EQ(
+      formatProgress(record(12), 100, 0.25),
+      "step 12/100  loss 2.5000  lr 3.00e-04  grad 0.125  16.4k tokens/s  0.25 s/step  22 s left");
+  StepRecord images = record(100);
+  images.tokens = 0;
+  EXPECT_EQ(formatProgress(images, 0, 0.25),
+            "step 100  loss 2.5000  lr 3.00e-04  grad 0.125  256 samples/s  0.25 s/step");
+  EXPECT_THAT(formatProgress(record(1), 100'000, 0.25), HasSubstr("6 h 56 min left"));
+  EXPECT_THAT(formatProgress(record(1), 1000, 1), HasSubstr("17 min left"));
+}
+
+TEST(ProgressTest, renewsOneLineOnATerminal) {
+  std::string text = printed([](std::FILE *stream) {
+    Progress progress(stream, Progress::Style::Terminal, 1000);
+    for (int i = 1; i <= 1000; ++i)
+      progress.update(record(static_cast<uint64_t>(i)), i * 0.001);
+  });
+  EXPECT_EQ(count(text, '\n'), 1u);
+  EXPECT_GE(count(text, '\r'), 10u);
+  EXPECT_LE(count(text, '\r'), 13u);
+  EXPECT_THAT(text, HasSubstr("step 1000/1000"));
+}
+
+TEST(ProgressTest, isSparseWhenPiped) {
+  std::string text = printed([](std::FILE *stream) {
+    Progress progress(stream, Progress::Style::Plain, 0);
+    for (int i = 1; i <= 1000; ++i)
+      progress.update(record(static_cast<uint64_t>(i)), i * 0.01);
+  });
+  EXPECT_EQ(count(text, '\r') + count(text, '\x1b'), 0u);
+  EXPECT_THAT(text, HasSubstr("step 1000 "));
+  EXPECT_GE(count(text, '\n'), 4u);
+  EXPECT_LE(count(text, '\n'), 6u);
+}
+
+TEST(ProgressTest, speaksJsonToMachines) {
+  std::string text = printed([](std::FILE *stream) {
+    Progress progress(stream, Progress::Style::Json, 2);
+    StepRecord diverged = record(1);
+    diverged.loss = NAN;
+    progress.update(diverged, 0);
+    progress.update(record(2), 0.001);
+  });
+  std::istringstream lines(text);
+  std::string line;
+  std::getline(lines, line);
+  EXPECT_TRUE(json::parse(line)["loss"].is_null());
+  std::getline(lines, line);
+  EXPECT_EQ(json::parse(line)["step"], 2);
+}
+
+} // namespace
+} // namespace maestro::metrics

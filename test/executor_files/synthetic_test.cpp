@@ -1,0 +1,126 @@
+#include "executor/data/synthetic.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <cstring>
+#include <set>
+
+namespace maestro::data {
+namespace {
+using ::testing::HasSubstr;
+
+SyntheticOptions languageModel() {
+  return {
+      .symbols = {{"batch", Combine::Sum, 1, 1}, {"seq", Combine::Max, 2048, 1}},
+      .fields = {{.name = "ids",
+                  .dtype = DType::I64,
+                  .dims = {DimSpec::of(0), DimSpec::of(1)},
+                  .indexLimit = 1000},
+                 {.name = "mask", .dtype = DType::I64, .dims = {DimSpec::of(0), DimSpec::of(1)}},
+                 {.name = "pixels",
+                  .dtype = DType::F32,
+                  .dims = {DimSpec::of(0), DimSpec::fixed(3), DimSpec::fixed(5)}}},
+      .sizes = *parseSyntheticSizes("seq=lognormal(512, 0.6)"),
+      .samples = 500,
+      .seed = 3};
+}
+
+std::unique_ptr<SampleReader> open(SyntheticOptions options, DataPosition start = {}) {
+  auto reader = openSynthetic(std::move(options));
+  EXPECT_TRUE(reader.isOk()) << reader.status().message();
+  EXPECT_TRUE((*reader)->seek(start).isOk());
+  return *std::move(reader);
+}
+
+template <typename T> std::vector<T> values(const SampleField &field) {
+  std::vector<T> values(field.bytes.size() / sizeof(T));
+  std::memcpy(values.data(), field.bytes.data(), field.bytes.size());
+  return values;
+}
+
+TEST(SyntheticTest, drawsSizesAndValues) {
+  auto reader = open(languageModel());
+  Sample sample;
+  std::vector<int64_t> lengths;
+  std::set<int64_t> ids;
+  double sum = 0, squares = 0, count = 0;
+  for (int i = 0; i < 500; ++i) {
+    ASSERT_TRUE(reader->read(sample).isOk());
+    ASSERT_EQ(sample.fields[0].dims, sample.fields[1].dims);
+    EXPECT_EQ(sample.fields[0].dims[0], 1);
+    lengths.push_back(sample.fields[0].dims[1]);
+    for (int64_t id : values<int64_t>(sample.fields[0]))
+      ids.insert(id);
+    EXPECT_THAT(values<int64_t>(sample.fields[1]), ::testing::Each(1));
+    for (float value : values<float>(sample.fields[2]))
+      sum += value, squares += value * value, ++count;
+  }
+  EXPECT_TRUE(sample.endsPass);
+  std::sort(lengths.begin(), lengths.end());
+  EXPECT_NEAR(static_cast<double>(lengths[250]), 512, 60);
+  EXPECT_GE(lengths.front(), 1);
+  EXPECT_LE(lengths.back(), 2048);
+  EXPECT_GT(lengths.back(), 1200);
+  EXPECT_EQ(ids.size(), 1000u);
+  EXPECT_EQ(*ids.begin(), 0);
+  EXPECT_NEAR(sum / count, 0, 0.05);
+  EXPECT_NEAR(squares / count, 1, 0.05);
+}
+
+TEST(SyntheticTest, anySampleCanBeMadeByItself) {
+  auto reader = open(languageModel());
+  Sample sample, alone;
+  for (uint64_t i = 0; i < 20; ++i) {
+    ASSERT_TRUE(reader->read(sample).isOk());
+    ASSERT_TRUE(open(languageModel(), {.ordinal = i})->read(alone).isOk());
+    EXPECT_EQ(alone.key, sample.key);
+    EXPECT_EQ(values<int64_t>(alone.fields[0]), values<int64_t>(sample.fields[0]));
+    EXPECT_EQ(values<float>(alone.fields[2]), values<float>(sample.fields[2]));
+  }
+  SyntheticOptions other = languageModel();
+  other.seed = 4;
+  ASSERT_TRUE(open(other, {.ordinal = 19})->read(alone).isOk());
+  EXPECT_NE(values<float>(alone.fields[2]), values<float>(sample.fields[2]));
+}
+
+TEST(SyntheticTest, symbolsWithoutASizeAreAtTheirBound) {
+  SyntheticOptions options = languageModel();
+  options.sizes.clear();
+  Sample sample;
+  ASSERT_TRUE(open(options)->read(sample).isOk());
+  EXPECT_EQ(toString(sample.fields[0].dims), "[1, 2048]");
+}
+
+TEST(SyntheticTest, parsesDistributions) {
+  EXPECT_EQ(parseDistribution("512")->a, 512);
+  EXPECT_EQ(parseDistribution(" constant( 7 )")->a, 7);
+  EXPECT_EQ(parseDistribution("uniform(16, 512)")->b, 512);
+  EXPECT_EQ(parseDistribution("lognormal(512, 0.6)")->kind, Distribution::Kind::LogNormal);
+  for (const char *bad : {"", "-1", "uniform(3)", "uniform(5, 2)", "normal(1, 2)",
+                          "lognormal(0, 1)", "lognormal(5, -1)", "lognormal(5, x)", "uniform(1, 2",
+                          "constant(1, 2)", "nan", "uniform(1, inf)"})
+    EXPECT_FALSE(parseDistribution(bad).isOk()) << bad;
+  EXPECT_EQ(parseSyntheticSizes("seq=lognormal(512, 0.6); images=uniform(0, 2);")->size(), 2u);
+  EXPECT_TRUE(parseSyntheticSizes("")->empty());
+  EXPECT_THAT(std::string(parseSyntheticSizes("lognormal(2, 1)").status().message()),
+              HasSubstr("no 'dim='"));
+}
+
+TEST(SyntheticTest, uniformSizesReachBothEnds) {
+  SyntheticOptions options{.symbols = {{"images", Combine::Sum, 16, 1}},
+                           .fields = {{.name = "x", .dims = {DimSpec::of(0)}}},
+                           .sizes = {{"images", *parseDistribution("uniform(0, 3)")}},
+                           .samples = 200};
+  auto reader = open(options);
+  std::set<int64_t> seen;
+  Sample sample;
+  for (int i = 0; i < 200; ++i) {
+    ASSERT_TRUE(reader->read(sample).isOk());
+    seen.insert(sample.fields[0].dims[0]);
+  }
+  EXPECT_THAT(seen, ::testing::ElementsAre(0, 1, 2, 3));
+}
+
+} // namespace
+} // namespace maestro::data

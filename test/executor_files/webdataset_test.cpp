@@ -1,0 +1,172 @@
+#include "executor/data/webdataset.h"
+
+#include "scratch_folder.h"
+#include "tar_builder.h"
+
+#include <gmock/gmock.h>
+
+#include <set>
+
+namespace maestro::data {
+namespace {
+using test::ScratchFolder;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::string golden(const std::string &name) {
+  return std::string(MAESTRO_GOLDEN_FILES) + "/" + name;
+}
+
+WebDatasetOptions goldenOptions() {
+  return {.shards = {golden("gnu.tar"), golden("pax.tar"), golden("ustar.tar.gz")},
+          .fields = {{"label", false}, {"ids", false}, {"weight", true}}};
+}
+
+std::unique_ptr<SampleReader> openAt(WebDatasetOptions options, DataPosition start = {}) {
+  auto reader = openWebDataset(std::move(options));
+  EXPECT_TRUE(reader.isOk()) << reader.status().message();
+  Status status = (*reader)->seek(start);
+  EXPECT_TRUE(status.isOk()) << status.message();
+  return *std::move(reader);
+}
+
+std::vector<int64_t> integers(const SampleField &field) {
+  std::vector<int64_t> values(field.bytes.size() / 8);
+  std::memcpy(values.data(), field.bytes.data(), field.bytes.size());
+  return values;
+}
+
+std::vector<std::string> keys(SampleReader &reader, size_t count) {
+  std::vector<std::string> keys;
+  Sample sample;
+  for (size_t i = 0; i < count; ++i) {
+    Status status = reader.read(sample);
+    EXPECT_TRUE(status.isOk()) << status.message();
+    keys.push_back(sample.key);
+  }
+  return keys;
+}
+
+TEST(WebDatasetTest, readsValuesInFileOrderAcrossShards) {
+  auto reader = openAt(goldenOptions());
+  Sample sample;
+  for (int k = 0; k < 9; ++k) {
+    ASSERT_TRUE(reader->read(sample).isOk());
+    EXPECT_EQ(sample.ordinal, static_cast<uint64_t>(k));
+    EXPECT_EQ(sample.endsPass, k == 8);
+    if (k == 5) { // The one with the long name, which follows s004.
+      EXPECT_EQ(sample.key, "train/" + std::string(120, 'l'));
+      continue;
+    }
+    int number = k < 5 ? k : k - 1;
+    EXPECT_EQ(sample.key, "train/s00" + std::to_string(number));
+    EXPECT_THAT(integers(sample.fields[0]), ElementsAre(number % 5));
+    EXPECT_EQ(sample.fields[1].dims[0], number + 1);
+    EXPECT_EQ(integers(sample.fields[1]).back(), 11 * number);
+    EXPECT_EQ(sample.fields[2].present, number % 2 == 1);
+  }
+  EXPECT_EQ(sample.shard, golden("ustar.tar.gz"));
+  EXPECT_EQ(sample.next, (DataPosition{.pass = 1}));
+  EXPECT_THAT(keys(*reader, 1), ElementsAre("train/s000"));
+}
+
+TEST(WebDatasetTest, continuesFromEveryPosition) {
+  for (bool shuffle : {false, true}) {
+    WebDatasetOptions options = goldenOptions();
+    options.shuffle = shuffle;
+    options.seed = 5;
+    auto reader = openAt(options);
+    std::vector<DataPosition> positions = {{}};
+    std::vector<std::string> all;
+    Sample sample;
+    for (int i = 0; i < 25; ++i) {
+      ASSERT_TRUE(reader->read(sample).isOk());
+      positions.push_back(sample.next);
+      all.push_back(sample.key);
+    }
+    for (size_t start = 0; start < 25; ++start) {
+      auto resumed = openAt(options, positions[start]);
+      EXPECT_EQ(keys(*resumed, 25 - start),
+                std::vector<std::string>(all.begin() + static_cast<long>(start), all.end()));
+    }
+  }
+}
+
+TEST(WebDatasetTest, shufflesEachPassBySeed) {
+  WebDatasetOptions options = goldenOptions();
+  options.shuffle = true;
+  std::vector<std::string> two = keys(*openAt(options), 18);
+  std::vector<std::string> first(two.begin(), two.begin() + 9), second(two.begin() + 9, two.end());
+  EXPECT_EQ(std::set<std::string>(first.begin(), first.end()).size(), 9u);
+  EXPECT_EQ(std::set<std::string>(second.begin(), second.end()).size(), 9u);
+  EXPECT_NE(first, second);
+  EXPECT_EQ(keys(*openAt(options), 18), two);
+  options.seed = 1;
+  EXPECT_NE(keys(*openAt(options), 9), first);
+}
+
+TEST(WebDatasetTest, aPositionOutsideTheDataIsRefused) {
+  auto reader = openWebDataset(goldenOptions());
+  ASSERT_TRUE(reader.isOk());
+  Status status = (*reader)->seek({.shard = 3});
+  EXPECT_THAT(std::string(status.message()), HasSubstr("position is shard 3, but there are 3"));
+  status = (*reader)->seek({.shard = 1, .sample = 3});
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("not the data that the checkpoint was made with"));
+  WebDatasetOptions options = goldenOptions();
+  options.shuffle = true;
+  status = (*openWebDataset(options))->seek({.ordinal = 9});
+  EXPECT_FALSE(status.isOk());
+}
+
+TEST(WebDatasetTest, passesOverShardsWithoutSamples) {
+  ScratchFolder folder;
+  std::string none = folder.write("none.tar", test::tarEnd());
+  WebDatasetOptions options{.shards = {none, golden("gnu.tar"), none}, .fields = {{"ids", false}}};
+  auto reader = openAt(options);
+  Sample sample;
+  for (int i = 0; i < 3; ++i)
+    ASSERT_TRUE(reader->read(sample).isOk());
+  EXPECT_TRUE(sample.endsPass);
+  auto empty = openWebDataset({.shards = {none, none}, .fields = {{"ids", false}}});
+  Status status = (*empty)->seek({});
+  EXPECT_THAT(std::string(status.message()), HasSubstr("no sample in 2 shard(s)"));
+}
+
+TEST(WebDatasetTest, decodesWhatCannotBeReadInPlace) {
+  ScratchFolder folder;
+  std::string tar =
+      test::tarMember("a.m.npy",
+                      test::npy("<i4", "(2, 2)", test::bytesOf<int32_t>({1, 2, 3, 4}), "True")) +
+      test::tarMember("a.u.npy", test::npy("<u2", "(2,)", test::bytesOf<uint16_t>({65535, 1}))) +
+      test::tarMember("a.b.npy", test::npy("|b1", "(3,)", std::string("\0\1\xff", 3))) +
+      test::tarMember("a.t.json", "true") + test::tarMember("a.f.json", "2.5") + test::tarEnd();
+  auto reader =
+      openAt({.shards = {folder.write("a.tar", tar)},
+              .fields = {{"m", false}, {"u", false}, {"b", false}, {"t", false}, {"f", false}}});
+  Sample sample;
+  ASSERT_TRUE(reader->read(sample).isOk());
+  auto raw = [&](size_t field) {
+    return std::string(reinterpret_cast<const char *>(sample.fields[field].bytes.data()),
+                       sample.fields[field].bytes.size());
+  };
+  EXPECT_EQ(raw(0), test::bytesOf<int32_t>({1, 3, 2, 4}));
+  EXPECT_EQ(raw(1), test::bytesOf<int32_t>({65535, 1}));
+  EXPECT_EQ(raw(2), std::string("\0\1\1", 3));
+  EXPECT_EQ(raw(3), std::string("\1"));
+  EXPECT_EQ(raw(4), test::bytesOf<double>({2.5}));
+  EXPECT_EQ(sample.fields[3].dtype, DType::Bool);
+  for (const SampleField &field : sample.fields)
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(field.bytes.data()) % 64, 0u);
+}
+
+TEST(WebDatasetTest, indexesAWholeDataSet) {
+  WebDatasetOptions options = goldenOptions();
+  auto index = indexDataset(options.shards, options.fields);
+  ASSERT_TRUE(index.isOk()) << index.status().message();
+  EXPECT_EQ(index->sampleCount(), 9u);
+  EXPECT_EQ(toString(index->indices[2].dimsOf(index->indices[2].arraysOf(0)[0])), "[6]");
+}
+
+} // namespace
+} // namespace maestro::data
