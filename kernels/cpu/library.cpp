@@ -1,23 +1,98 @@
-// The CPU library: kernel names and the functions that prepare them. A name or element type that has
-// no entry here is the reference library's.
-#include "kernels/accumulate.h"
-#include "kernels/kernel.h"
+// The CPU library: kernel names and the functions that prepare them. What these do not cover is the
+// reference library's.
+#include "kernels/cpu/prepare.h"
 
 #include <algorithm>
 
 namespace maestro::kernels {
 namespace {
 
+using namespace cpu;
+
+struct Entry {
+  std::string_view name;
+  Prepare prepare;
+  bool adds = false; ///< The kernel itself adds to results named by `accumulate`.
+};
+
+constexpr Entry kEntries[] = {
+    {"where", prepareWhere},
+    {"copy", prepareCopy},
+    {"fill", prepareFill},
+    {"transpose", prepareTranspose},
+    {"broadcast_to", prepareBroadcastTo},
+    {"concat", prepareConcat},
+    {"slice", prepareSlice},
+    {"slice_grad", prepareSliceGrad},
+    {"pad", preparePad},
+    {"gather", prepareGather},
+    {"gather_grad", prepareGatherGrad, true},
+    {"reduce_sum", prepareReduce, true},
+    {"reduce_mean", prepareReduce, true},
+    {"reduce_max", prepareReduce, true},
+    {"reduce_min", prepareReduce, true},
+    {"sum_squares", prepareSumSquares, true},
+    {"matmul", prepareMatmul, true},
+    {"conv", prepareConv},
+    {"conv_grad_input", prepareConvGradInput},
+    {"conv_grad_weight", prepareConvGradWeight},
+    {"softmax", prepareSoftmax},
+    {"log_softmax", prepareSoftmax},
+    {"softmax_grad", prepareSoftmaxGrad},
+    {"log_softmax_grad", prepareSoftmaxGrad},
+    {"rope", prepareRope},
+    {"layer_norm", prepareNorm},
+    {"rms_norm", prepareNorm},
+    {"layer_norm_grad", prepareNormGrad, true},
+    {"rms_norm_grad", prepareNormGrad, true},
+    {"cross_entropy", prepareCrossEntropy},
+    {"cross_entropy_grad", prepareCrossEntropyGrad},
+    {"kl_divergence", prepareKlDivergence},
+    {"kl_divergence_grad", prepareKlDivergenceGrad},
+    {"attention", prepareAttention},
+    {"attention_grad", prepareAttentionGrad},
+    {"dropout", prepareDropout},
+    {"adam", prepareAdam},
+    {"adamw", prepareAdam},
+    {"sgd", prepareSgd},
+    {"add_into", prepareAddInto},
+};
+
+/// What is not in the table may be elementwise: those names are in the tables of loops.
+PreparedKernel prepareElementwise(const CallSpec &spec, const Loops &loops) {
+  if (spec.outputs.size() != 1)
+    return unsupported();
+  if (spec.inputs.size() == 1)
+    return prepareUnary(spec, loops);
+  return spec.inputs.size() == 2 ? prepareBinary(spec, loops) : unsupported();
+}
+
 class CpuLibrary : public Library {
 public:
   std::string_view name() const override { return "cpu"; }
 
   Result<std::unique_ptr<Kernel>> prepare(const CallSpec &spec) const override {
-    return fallback->prepare(spec);
+    if (!loops)
+      return fallback->prepare(spec);
+    auto entry = std::ranges::find(kEntries, spec.kernel, &Entry::name);
+    bool known = entry != std::end(kEntries);
+    MAESTRO_ASSIGN(std::unique_ptr<Kernel> kernel,
+                   known ? entry->prepare(spec, *loops) : prepareElementwise(spec, *loops));
+    if (!kernel)
+      return fallback->prepare(spec);
+    if (accumulateMask(spec) != 0 && !(known && entry->adds))
+      kernel = makeAccumulating(spec, std::move(kernel));
+    return PreparedKernel(std::move(kernel));
   }
 
 private:
+  static const Loops *bestLoops() {
+    const Loops *best = avx512Loops();
+    return best ? best : avx2Loops();
+  }
+
   std::unique_ptr<Library> fallback = createReferenceLibrary();
+  const Loops *loops = bestLoops();
 };
 
 } // namespace

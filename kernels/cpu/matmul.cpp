@@ -1,0 +1,129 @@
+// Matrix products by oneDNN: transposition is a matter of strides, leading dims that b lacks fold into
+// m, and adding to the result is the product's own last step.
+#include "kernels/cpu/onednn.h"
+#include "kernels/cpu/prepare.h"
+
+namespace maestro::kernels::cpu {
+namespace {
+
+using Desc = dnnl::memory::desc;
+using Shape = dnnl::memory::dims;
+
+std::span<const int64_t> leading(const TensorType &type) { return type.shape().first(static_cast<size_t>(type.rank - 2)); }
+
+/// The product as oneDNN sees it: batch dims (possibly none), then matrices.
+struct Problem {
+  Shape batchA, batchB, batchC;
+  int64_t m, n, k;
+  bool transposeA, transposeB;
+
+  explicit Problem(const CallSpec &spec)
+      : transposeA(spec.attributes.getFlag("transpose_a")), transposeB(spec.attributes.getFlag("transpose_b")) {
+    const TensorType &a = spec.inputs[0], &b = spec.inputs[1], &c = spec.outputs[0];
+    m = c.dims[c.rank - 2];
+    n = c.dims[c.rank - 1];
+    k = a.dims[a.rank - (transposeA ? 2 : 1)];
+    if (product(leading(b)) == 1 && !transposeA) {
+      m *= product(leading(c));
+      return;
+    }
+    for (int i = 0; i < c.rank - 2; ++i)
+      appendBatch(dimOf(a, c, i), dimOf(b, c, i), c.dims[i]);
+  }
+
+  bool empty() const { return m == 0 || n == 0 || k == 0 || product(batchC) == 0; }
+
+  Desc descA(DType dtype) const { return matrices(batchA, dtype, m, k, transposeA); }
+  Desc descB(DType dtype) const { return matrices(batchB, dtype, k, n, transposeB); }
+  Desc descC(DType dtype) const { return matrices(batchC, dtype, m, n, false); }
+  Desc descBias(DType dtype) const {
+    Shape dims(batchC.size() + 2, 1), strides(batchC.size() + 2, n);
+    dims.back() = n;
+    strides.back() = 1;
+    return Desc(dims, onednnType(dtype), strides);
+  }
+
+private:
+  /// Dim i (counted in the result) of an operand of possibly lower rank.
+  static int64_t dimOf(const TensorType &operand, const TensorType &result, int i) {
+    int at = i - (result.rank - operand.rank);
+    return at < 0 ? 1 : operand.dims[at];
+  }
+
+  /// Neighbouring batch dims that broadcast alike become one.
+  void appendBatch(int64_t a, int64_t b, int64_t c) {
+    if (c == 1)
+      return;
+    bool alike = !batchC.empty() && (a == 1) == (batchA.back() == 1) && (b == 1) == (batchB.back() == 1);
+    if (!alike) {
+      batchA.push_back(a);
+      batchB.push_back(b);
+      batchC.push_back(c);
+      return;
+    }
+    batchA.back() *= a;
+    batchB.back() *= b;
+    batchC.back() *= c;
+  }
+
+  static Desc matrices(Shape batch, DType dtype, int64_t rows, int64_t columns, bool transposed) {
+    batch.push_back(rows);
+    batch.push_back(columns);
+    Shape strides(batch.size());
+    size_t last = batch.size() - 1;
+    strides[last] = transposed ? rows : 1;
+    strides[last - 1] = transposed ? 1 : columns;
+    int64_t stride = rows * columns;
+    for (size_t i = last - 1; i-- > 0; stride *= batch[i])
+      strides[i] = stride;
+    return Desc(batch, onednnType(dtype), strides);
+  }
+};
+
+std::unique_ptr<Kernel> build(const CallSpec &spec, const Problem &problem, bool add) {
+  ThreadScope scope(spec.threads);
+  bool biased = spec.inputs.size() > 2 && spec.inputs[2].present;
+  DType in = spec.inputs[0].dtype, out = spec.outputs[0].dtype;
+  Desc a = problem.descA(in), b = problem.descB(in), c = problem.descC(out);
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  if (add) {
+    dnnl::post_ops sum;
+    sum.append_sum(1.0f);
+    attributes.set_post_ops(sum);
+  }
+  auto kernel = std::make_unique<OnednnKernel>(spec.threads);
+  auto slotA = kernel->input(0, a), slotB = kernel->input(1, b), slotC = kernel->output(0, c);
+  if (!biased) {
+    dnnl::matmul::primitive_desc pd(dnnl::matmul::desc(a, b, c), attributes, onednnEngine());
+    kernel->add(dnnl::matmul(pd), pd.scratchpad_desc(),
+                {{DNNL_ARG_SRC, slotA}, {DNNL_ARG_WEIGHTS, slotB}, {DNNL_ARG_DST, slotC}});
+    return kernel;
+  }
+  Desc bias = problem.descBias(spec.inputs[2].dtype);
+  auto slotBias = kernel->input(2, bias);
+  dnnl::matmul::primitive_desc pd(dnnl::matmul::desc(a, b, bias, c), attributes, onednnEngine());
+  kernel->add(dnnl::matmul(pd), pd.scratchpad_desc(),
+              {{DNNL_ARG_SRC, slotA}, {DNNL_ARG_WEIGHTS, slotB}, {DNNL_ARG_BIAS, slotBias}, {DNNL_ARG_DST, slotC}});
+  return kernel;
+}
+
+} // namespace
+
+PreparedKernel prepareMatmul(const CallSpec &spec, const Loops &) {
+  DType in = spec.inputs[0].dtype, out = spec.outputs[0].dtype;
+  bool typed = onednnCovers(in) && spec.inputs[1].dtype == in && (out == in || out == DType::F32);
+  bool biased = spec.inputs.size() > 2 && spec.inputs[2].present;
+  if (biased && floatIndex(spec.inputs[2].dtype) < 0)
+    return unsupported();
+  Problem problem(spec);
+  if (!typed || problem.empty())
+    return unsupported();
+  try {
+    return PreparedKernel(build(spec, problem, accumulateMask(spec) & 1));
+  } catch (const dnnl::error &) {
+    return unsupported(); // A combination that this build or processor lacks.
+  }
+}
+
+} // namespace maestro::kernels::cpu
