@@ -1,0 +1,125 @@
+// One suite for every device: order, events, errors, regions by launch. The late device runs it too.
+#include "executor/device/device.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <numeric>
+
+using namespace maestro;
+using namespace maestro::executor;
+
+namespace {
+
+using Create = std::unique_ptr<Device> (*)();
+
+std::unique_ptr<Device> prompt() { return createCpuDevice(kernels::createCpuLibrary(), {}); }
+std::unique_ptr<Device> late() { return createLateCpuDevice(kernels::createCpuLibrary(), {}, 3); }
+
+class DeviceSuite : public testing::TestWithParam<Create> {
+protected:
+  void SetUp() override { device = GetParam()(); }
+
+  Address allocate(uint64_t bytes) {
+    auto address = device->allocate(bytes, "test");
+    EXPECT_TRUE(address.isOk());
+    return *address;
+  }
+
+  /// out = a + b over `count` floats in regions 0, 1, 2.
+  CallDescription addition(int64_t count) {
+    CallDescription call;
+    call.kernel = "add";
+    call.scope = "layer.0";
+    std::array<int64_t, 1> shape = {count};
+    call.inputTypes.assign(2, kernels::TensorType(DType::F32, shape));
+    call.outputTypes.assign(1, kernels::TensorType(DType::F32, shape));
+    call.inputs = {{0, 0}, {1, 0}};
+    call.outputs = {{2, 0}};
+    return call;
+  }
+
+  std::unique_ptr<Device> device;
+};
+
+TEST_P(DeviceSuite, MemoryStartsZeroed) {
+  Address block = allocate(256);
+  std::array<float, 64> host;
+  host.fill(1);
+  device->read(host.data(), block, sizeof host);
+  ASSERT_TRUE(device->wait(device->record()).isOk());
+  for (float value : host)
+    EXPECT_EQ(value, 0.0f);
+}
+
+TEST_P(DeviceSuite, WorkRunsInOrder) {
+  Address a = allocate(256), b = allocate(256), c = allocate(256);
+  std::array<CallDescription, 1> calls = {addition(64)};
+  auto program = device->prepare(calls);
+  ASSERT_TRUE(program.isOk()) << program.status().message();
+  std::array<float, 64> first, second, result{};
+  std::iota(first.begin(), first.end(), 0.0f);
+  std::iota(second.begin(), second.end(), 100.0f);
+  device->write(a, first.data(), sizeof first);
+  device->write(b, second.data(), sizeof second);
+  std::array<Address, 3> bases = {a, b, c}, again = {c, b, a};
+  device->launch(**program, bases, 0); // c = first + second
+  device->launch(**program, again, 1); // a = c + second
+  device->read(result.data(), a, sizeof result);
+  ASSERT_TRUE(device->wait(device->record()).isOk());
+  for (size_t i = 0; i < result.size(); ++i)
+    EXPECT_EQ(result[i], first[i] + 2 * second[i]);
+}
+
+TEST_P(DeviceSuite, EventsAreOrderedAndWaitingForAnOldOneReturns) {
+  Address block = allocate(64);
+  Event before = device->record();
+  device->fillZero(block, 64);
+  Event after = device->record();
+  EXPECT_LT(before, after);
+  EXPECT_TRUE(device->wait(after).isOk());
+  EXPECT_TRUE(device->wait(before).isOk());
+}
+
+TEST_P(DeviceSuite, AFailureNamesItsScopeAndStopsWhatFollows) {
+  Address data = allocate(256), indices = allocate(64), out = allocate(64);
+  std::array<int64_t, 2> table = {8, 4};
+  std::array<int64_t, 1> one = {1};
+  std::array<int64_t, 2> row = {1, 4};
+  CallDescription gather;
+  gather.kernel = "gather";
+  gather.scope = "wte";
+  kernels::Attribute axis;
+  axis.name = "axis";
+  axis.ints = {0};
+  gather.attributes = {axis};
+  gather.inputTypes = {kernels::TensorType(DType::F32, table), kernels::TensorType(DType::I64, one)};
+  gather.outputTypes = {kernels::TensorType(DType::F32, row)};
+  gather.inputs = {{0, 0}, {1, 0}};
+  gather.outputs = {{2, 0}};
+  std::array<CallDescription, 1> calls = {gather};
+  auto program = device->prepare(calls);
+  ASSERT_TRUE(program.isOk()) << program.status().message();
+  int64_t outside = 99;
+  device->write(indices, &outside, sizeof outside);
+  std::array<Address, 3> bases = {data, indices, out};
+  device->launch(**program, bases, 0);
+  Status status = device->wait(device->record());
+  ASSERT_FALSE(status.isOk());
+  EXPECT_EQ(status.code(), StatusCode::InvalidInput);
+  EXPECT_NE(status.message().find("wte"), std::string::npos) << status.message();
+  EXPECT_NE(status.message().find("99"), std::string::npos) << status.message();
+}
+
+TEST_P(DeviceSuite, AnUnknownKernelIsRefusedByName) {
+  CallDescription call = addition(4);
+  call.kernel = "no_such_kernel";
+  std::array<CallDescription, 1> calls = {call};
+  auto program = device->prepare(calls);
+  ASSERT_FALSE(program.isOk());
+  EXPECT_NE(program.status().message().find("no_such_kernel"), std::string::npos);
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, DeviceSuite, testing::Values(&prompt, &late));
+
+} // namespace
