@@ -49,6 +49,43 @@ Status verifyVersion(std::span<const uint8_t> bytes) {
   return {};
 }
 
+using Tables = flatbuffers::Vector<flatbuffers::Offset<flatbuffers::Table>>;
+using Strings = flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>;
+
+/// Adds the strings in the field `strings` of every table in the field `tables` of the root. False: damaged.
+bool countStrings(flatbuffers::Verifier &verifier, const flatbuffers::Table &root, flatbuffers::voffset_t tables,
+                  flatbuffers::voffset_t strings, uint64_t &count) {
+  if (!root.VerifyOffset(verifier, tables))
+    return false;
+  auto *list = root.GetPointer<const Tables *>(tables);
+  if (!verifier.VerifyVector(list))
+    return false;
+  for (uint32_t i = 0; list && i < list->size(); ++i) {
+    const flatbuffers::Table *table = list->Get(i);
+    if (!table->VerifyTableStart(verifier) || !table->VerifyOffset(verifier, strings) ||
+        !verifier.VerifyVector(table->GetPointer<const Strings *>(strings)))
+      return false;
+    verifier.EndTable();
+    if (auto *names = table->GetPointer<const Strings *>(strings))
+      count += names->size();
+  }
+  return true;
+}
+
+/// FlatBuffers looks at every string of a list as often as tables name the list; a small file could make
+/// that take hours. Lists that are not shared take 4 bytes a string.
+Status verifySharing(std::span<const uint8_t> bytes) {
+  flatbuffers::Verifier verifier(bytes.data(), bytes.size(), options(bytes.size()));
+  auto &root = *reinterpret_cast<const flatbuffers::Table *>(bytes.data() + verifier.VerifyOffset(0));
+  uint64_t count = 0;
+  if (!countStrings(verifier, root, fb::Plan::VT_PARAMETERS, fb::Parameter::VT_ALIASES, count) ||
+      !countStrings(verifier, root, fb::Plan::VT_SECTIONS, fb::Section::VT_SCOPES, count))
+    return Status::invalidInput(fmt::format("damaged: a table or list is not in the file's {} bytes; {}", bytes.size(), kRemade));
+  if (count > bytes.size() / 4)
+    return Status::invalidInput(fmt::format("damaged: {} names do not fit {} bytes; {}", count, bytes.size(), kRemade));
+  return {};
+}
+
 } // namespace
 
 Status verifyBytes(std::span<const uint8_t> bytes) {
@@ -59,6 +96,7 @@ Status verifyBytes(std::span<const uint8_t> bytes) {
                                             bytes.size(), kMaxPlanBytes, kRemade));
   MAESTRO_TRY(verifyIdentity(bytes));
   MAESTRO_TRY(verifyVersion(bytes));
+  MAESTRO_TRY(verifySharing(bytes));
   flatbuffers::Verifier verifier(bytes.data(), bytes.size(), options(bytes.size()));
   if (!fb::VerifyPlanBuffer(verifier))
     return Status::invalidInput(fmt::format(

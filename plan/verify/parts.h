@@ -19,7 +19,7 @@ Status verifyBytes(std::span<const uint8_t> bytes);
 /// much work as it likes; real plans stay far below the limit.
 class Work {
 public:
-  explicit Work(size_t fileBytes) : left((size_t{1} << 28) + 32 * fileBytes) {}
+  explicit Work(size_t fileBytes) : left((size_t{1} << 26) + 32 * fileBytes) {}
   Status spend(const Place &place, size_t amount) {
     if (amount > left)
       return wrong(place, "the plan shares so many vectors that checking it would not end");

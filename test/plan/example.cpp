@@ -369,6 +369,12 @@ PlanBuilder exampleBuilder() {
   return builder;
 }
 
+std::vector<uint8_t> packUnverified(const fb::PlanT &plan) {
+  flatbuffers::FlatBufferBuilder buffer;
+  fb::FinishPlanBuffer(buffer, fb::Plan::Pack(buffer, &plan));
+  return {buffer.GetBufferPointer(), buffer.GetBufferPointer() + buffer.GetSize()};
+}
+
 std::vector<uint8_t> exampleBytes() {
   auto bytes = exampleBuilder().finish();
   if (!bytes) {

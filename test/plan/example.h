@@ -11,6 +11,9 @@ PlanBuilder exampleBuilder();
 /// finish() of exampleBuilder(); ends the test program when that fails.
 std::vector<uint8_t> exampleBytes();
 
+/// Serialised without the verifier, for tests of the verifier.
+std::vector<uint8_t> packUnverified(const fb::PlanT &plan);
+
 /// Indices into the example, for tests that change it.
 inline constexpr uint32_t kStudent = 1; ///< Section and executable.
 
