@@ -37,8 +37,8 @@ public:
   bool isOverflow() const;
 
   /// Text as printed by str(): + - * with parentheses, `floordiv`, `ceildiv`, `mod` (infix words),
-  /// min(a, b), max(a, b), names [A-Za-z_][A-Za-z0-9_.]*. Also accepts `//` and `%` as exporters
-  /// write them. Nothing for malformed text.
+  /// min(a, b), max(a, b), names [A-Za-z_][A-Za-z0-9_.]*. Also accepts what exporters write: `//`,
+  /// `%`, `**` with a constant exponent, Min, Max, Mod, FloorDiv. Nothing for malformed text.
   static std::optional<DimExpr> parse(std::string_view text);
   std::string str() const;
 

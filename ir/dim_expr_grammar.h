@@ -2,7 +2,8 @@
 // (types and attributes of `nn`). Precedence as in C; `floordiv`, `ceildiv` and `mod` bind like `*`.
 //
 // A Lexer has
-//   bool consume(char c)                    takes the punctuation `c` when it is next
+//   bool consume(char c)                    takes the punctuation `c` when it is next; '/' stands for `//`,
+//                                           '^' for `**`
 //   bool consumeWord(std::string_view)      takes exactly this word when it is next
 //   std::optional<uint64_t> integer()       takes an unsigned literal when one is next
 //   std::optional<std::string> name()       takes a name when one is next
@@ -34,6 +35,7 @@ public:
 
 private:
   static constexpr int kMaxDepth = 200;
+  static constexpr uint64_t kMaxPower = 64;
   using Combine = DimExpr (*)(const DimExpr &, const DimExpr &);
 
   Combine takeOperator() {
@@ -66,8 +68,21 @@ private:
       negative = !negative;
     if (std::optional<uint64_t> literal = lexer.integer())
       return signedLiteral(*literal, negative);
-    std::optional<DimExpr> primary = parsePrimary();
-    return primary && negative ? -*primary : primary;
+    std::optional<DimExpr> power = parsePower();
+    return power && negative ? -*power : power;
+  }
+
+  std::optional<DimExpr> parsePower() {
+    std::optional<DimExpr> base = parsePrimary();
+    if (!base || !lexer.consume('^'))
+      return base;
+    std::optional<uint64_t> exponent = lexer.integer();
+    if (!exponent || *exponent > kMaxPower)
+      return std::nullopt;
+    DimExpr power = 1;
+    for (uint64_t i = 0; i < *exponent; ++i)
+      power = power * *base;
+    return power;
   }
 
   static std::optional<DimExpr> signedLiteral(uint64_t literal, bool negative) {
@@ -82,14 +97,23 @@ private:
     std::optional<std::string> name = lexer.name();
     if (!name)
       return std::nullopt;
-    bool isMin = *name == "min";
-    if ((!isMin && *name != "max") || !lexer.consume('('))
+    Combine function = functionNamed(*name);
+    if (!function || !lexer.consume('('))
       return DimExpr::symbol(*name);
     std::optional<DimExpr> lhs = parseRest(',');
     std::optional<DimExpr> rhs = lhs ? parseRest(')') : lhs;
-    if (!rhs)
-      return std::nullopt;
-    return isMin ? DimExpr::min(*lhs, *rhs) : DimExpr::max(*lhs, *rhs);
+    return rhs ? function(*lhs, *rhs) : rhs;
+  }
+
+  /// min and max, and what sympy calls its functions in files that PyTorch exports.
+  static Combine functionNamed(std::string_view name) {
+    if (name == "min" || name == "Min")
+      return &DimExpr::min;
+    if (name == "max" || name == "Max")
+      return &DimExpr::max;
+    if (name == "Mod" || name == "PythonMod")
+      return &DimExpr::mod;
+    return name == "FloorDiv" ? &DimExpr::floorDiv : nullptr;
   }
 
   std::optional<DimExpr> parseRest(char closing) {

@@ -79,9 +79,9 @@ public:
 
   bool consume(char c) {
     skipSpace();
-    // Division is written `//`; a single slash is no operator.
-    std::string_view spelling = c == '/' ? std::string_view("//") : std::string_view(&c, 1);
-    if (!rest.starts_with(spelling))
+    // Division is written `//`, power `**`; a single slash is no operator.
+    std::string_view spelling = c == '/' ? "//" : c == '^' ? "**" : std::string_view(&c, 1);
+    if (!rest.starts_with(spelling) || (c == '*' && rest.starts_with("**")))
       return false;
     rest.remove_prefix(spelling.size());
     return true;

@@ -55,10 +55,18 @@ TEST(DimExpr, NamesMayLookLikeWords) {
   EXPECT_EQ(canonical("modulus mod 4"), "modulus mod 4");
 }
 
+TEST(DimExpr, ReadsWhatExportersWrite) {
+  EXPECT_EQ(parse("((s77 - 1)//2) + 1"), parse("(s77 + 1) floordiv 2"));
+  EXPECT_EQ(parse("Max(1, Mod(s0, 8))"), parse("max(s0 mod 8, 1)"));
+  EXPECT_EQ(parse("s0**2*Min(a, b)"), parse("s0*s0*min(a, b)"));
+  EXPECT_EQ(parse("(a + 1)**2 - FloorDiv(4*a, 2)"), parse("a*a + 1"));
+  EXPECT_EQ(parse("-s0**2"), parse("0 - s0*s0"));
+}
+
 TEST(DimExpr, MalformedTextIsRefused) {
   for (const char *text : {"", " ", "a +", "a b", "(a", "a)", "min(a)", "min(a, b, c)", "*a", "a / 2", "2a", "1.5",
                            "a $ b", "9223372036854775808", "-9223372036854775809", "99999999999999999999",
-                           "overflow!", "a,b", "max(,)", "floordiv 2 3"})
+                           "overflow!", "a,b", "max(,)", "floordiv 2 3", "a**b", "a**-1", "a**65", "a***2", "a**"})
     EXPECT_FALSE(DimExpr::parse(text)) << text;
   EXPECT_FALSE(DimExpr::parse(std::string(100000, '(')));
   EXPECT_FALSE(DimExpr::parse(std::string(1000, '(') + "a" + std::string(1000, ')')));
