@@ -15,7 +15,7 @@ import torch
 import export
 import shards
 from reference import Reference
-from tools import ToolFailure, different_files, losses, metrics, newest_checkpoint, safetensors
+from tools import ToolFailure, different_files, evaluated, losses, metrics, newest_checkpoint, safetensors
 
 GLOBAL_BATCH = 8
 SAMPLES = 20  # two full batches and one of four: a pass ends with a smaller batch
@@ -160,9 +160,10 @@ def checkpoint(judge, what, case, plan, data, out, reference):
     judge.check(f"{what} load_model(strict=True)", not missing and not unexpected, f"{missing} {unexpected}")
     value = loaded.mean_loss()
     judge.check(f"{what} loss of the loaded weights", relative(value, trained) <= 1e-3, f"{value:.7g}, {trained:.7g}")
-    evaluated = judge.bench.run(plan, data, f"{case.name}-evaluate", "--evaluate", "--weights", f"{case.name}={path}")
-    found = losses(evaluated)[-1]
-    judge.check(f"{what} --evaluate", relative(found, value) <= 1e-5, f"{found:.8g} against PyTorch's {value:.8g}")
+    said = evaluated(judge.bench.succeed("maestro-run", plan, "--data", data, "--evaluate", "--weights",
+                                         f"{case.name}={path}"))
+    judge.check(f"{what} --evaluate", relative(said["loss"], value) <= 1e-5 and said["samples"] == len(reference.samples),
+                f"{said} against PyTorch's {value:.8g}")
     tied = set(case.tied) & set(safetensors(path)[0]) and set(case.tied.values()) & set(safetensors(path)[0])
     judge.check(f"{what} tied weights once", not tied, f"both names of {tied} are in the file")
     if hasattr(loaded.module, "config"):

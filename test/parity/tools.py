@@ -57,6 +57,14 @@ class Bench:
         return folder
 
 
+def evaluated(done: subprocess.CompletedProcess) -> dict:
+    """What --evaluate printed: one JSON line of samples, loss, losses."""
+    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+    if not lines:
+        raise ToolFailure(f"--evaluate printed no JSON line: {done.stdout[-300:]!r}")
+    return json.loads(lines[-1])
+
+
 def metrics(folder: pathlib.Path) -> list:
     with open(folder / "metrics.jsonl") as lines:
         return [json.loads(line) for line in lines if line.strip()]
