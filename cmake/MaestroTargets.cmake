@@ -27,6 +27,11 @@ if(MAESTRO_SANITIZE)
   add_link_options(-fsanitize=address,undefined)
 endif()
 
+if(MAESTRO_FUZZ)
+  # Every library tells libFuzzer which of its branches were taken; only the targets link its main().
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
+
 # maestro_add_library(maestro_plan SOURCES verifier.cpp … DEPS maestro_base …)
 # A static library of one folder. DEPS are public: who includes a header also gets what it needs.
 function(maestro_add_library name)
@@ -57,4 +62,27 @@ function(maestro_add_test name)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/test")
   add_test(NAME ${name} COMMAND ${name} ${ARG_ARGS})
   set_tests_properties(${name} PROPERTIES LABELS "unit;${ARG_LABELS}" TIMEOUT 300)
+endfunction()
+
+# maestro_add_fuzzer(npy SOURCES npy.cpp DEPS maestro_executor_data)
+# A target of test/fuzz with the seeds test/fuzz/seeds/npy. With MAESTRO_FUZZ a libFuzzer program in build/fuzz/fuzz that
+# ctest runs for a minute; otherwise a program that replays the seeds and mutations of them.
+function(maestro_add_fuzzer name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  set(seeds "${CMAKE_CURRENT_SOURCE_DIR}/seeds/${name}")
+  if(MAESTRO_FUZZ)
+    add_executable(fuzz_${name} ${ARG_SOURCES})
+    target_compile_definitions(fuzz_${name} PRIVATE MAESTRO_FUZZ)
+    target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
+    set_target_properties(fuzz_${name} PROPERTIES OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/fuzz")
+    file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/corpus/${name}")
+    add_test(NAME fuzz_${name}
+      COMMAND fuzz_${name} -max_total_time=60 -print_final_stats=1 "${CMAKE_BINARY_DIR}/corpus/${name}" "${seeds}")
+  else()
+    add_executable(fuzz_${name} ${ARG_SOURCES} "${CMAKE_CURRENT_SOURCE_DIR}/replay.cpp")
+    set_target_properties(fuzz_${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/test")
+    add_test(NAME fuzz_${name} COMMAND fuzz_${name} "${seeds}")
+  endif()
+  target_link_libraries(fuzz_${name} PRIVATE ${ARG_DEPS})
+  set_tests_properties(fuzz_${name} PROPERTIES LABELS fuzz TIMEOUT 300)
 endfunction()
