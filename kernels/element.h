@@ -30,38 +30,24 @@ template <typename To, typename From> To convert(From value) {
   }
 }
 
+/// Element i as f64 or as i64 (bool as 0 or 1), and back.
+double readDouble(const void *data, DType dtype, int64_t i);
+int64_t readInteger(const void *data, DType dtype, int64_t i);
+void writeDouble(void *data, DType dtype, int64_t i, double value);
+void writeInteger(void *data, DType dtype, int64_t i, int64_t value);
+
 /// Elements of any type, read as C (double or int64_t).
 template <typename C> class Source {
 public:
   Source(const void *data, DType dtype) : data(data), dtype(dtype) {}
-
   C operator[](int64_t i) const {
-    switch (dtype) {
-    case DType::F32:
-      return convert<C>(at<float>(i));
-    case DType::F64:
-      return convert<C>(at<double>(i));
-    case DType::BF16:
-      return convert<C>(static_cast<float>(at<BFloat16>(i)));
-    case DType::F16:
-      return convert<C>(halfToFloat(at<uint16_t>(i)));
-    case DType::I64:
-      return convert<C>(at<int64_t>(i));
-    case DType::I32:
-      return convert<C>(at<int32_t>(i));
-    case DType::I16:
-      return convert<C>(at<int16_t>(i));
-    case DType::I8:
-      return convert<C>(at<int8_t>(i));
-    case DType::U8:
-    case DType::Bool:
-      return convert<C>(at<uint8_t>(i));
-    }
-    return C(0);
+    if constexpr (std::same_as<C, double>)
+      return readDouble(data, dtype, i);
+    else
+      return readInteger(data, dtype, i);
   }
 
 private:
-  template <typename T> T at(int64_t i) const { return static_cast<const T *>(data)[i]; }
   const void *data;
   DType dtype;
 };
@@ -70,34 +56,14 @@ private:
 template <typename C> class Sink {
 public:
   Sink(void *data, DType dtype) : data(data), dtype(dtype) {}
-
   void set(int64_t i, C value) const {
-    switch (dtype) {
-    case DType::F32:
-      return put(i, static_cast<float>(value));
-    case DType::F64:
-      return put(i, static_cast<double>(value));
-    case DType::BF16:
-      return put(i, BFloat16(static_cast<float>(value)));
-    case DType::F16:
-      return put(i, floatToHalf(static_cast<float>(value)));
-    case DType::I64:
-      return put(i, convert<int64_t>(value));
-    case DType::I32:
-      return put(i, static_cast<int32_t>(convert<int64_t>(value)));
-    case DType::I16:
-      return put(i, static_cast<int16_t>(convert<int64_t>(value)));
-    case DType::I8:
-      return put(i, static_cast<int8_t>(convert<int64_t>(value)));
-    case DType::U8:
-      return put(i, static_cast<uint8_t>(convert<int64_t>(value)));
-    case DType::Bool:
-      return put(i, static_cast<uint8_t>(value != C(0)));
-    }
+    if constexpr (std::same_as<C, double>)
+      writeDouble(data, dtype, i, value);
+    else
+      writeInteger(data, dtype, i, value);
   }
 
 private:
-  template <typename T> void put(int64_t i, T value) const { static_cast<T *>(data)[i] = value; }
   void *data;
   DType dtype;
 };

@@ -1,7 +1,7 @@
 // Products of blocks that lie in the caches: C[m, n] (+)= A[m, k] · B[k, n].
 //
 // A's elements are broadcast, so A may have any strides (a transposed A costs nothing); B's rows are
-// read as vectors, so they are contiguous, and n is a multiple of 16. Nothing is packed.
+// read as vectors, so they are contiguous, and n is a multiple of a vector. Nothing is packed.
 #pragma once
 
 #include "kernels/cpu/loops/simd.h"
@@ -17,7 +17,7 @@ struct BlockOperands {
   int64_t cRow;
 };
 
-/// A tile of C with `rows` × `vectors`·16 elements, held in registers over the whole of k.
+/// A tile of C with `rows` × `vectors`·kLanes elements, held in registers over the whole of k.
 template <int rows, int vectors, bool accumulate>
 MAESTRO_INLINE void tileProduct(const BlockOperands &p, int64_t m, int64_t n, int64_t depth) {
   Floats sums[rows][vectors];
@@ -43,7 +43,7 @@ MAESTRO_INLINE void tileProduct(const BlockOperands &p, int64_t m, int64_t n, in
 #ifdef __AVX512F__
 inline constexpr int kTileRows = 6, kTileVectors = 4;
 #else
-inline constexpr int kTileRows = 3, kTileVectors = 2;
+inline constexpr int kTileRows = 4, kTileVectors = 2;
 #endif
 
 template <int vectors, bool accumulate>
@@ -69,8 +69,9 @@ MAESTRO_INLINE void blockProduct(const BlockOperands &p, int64_t rows, int64_t c
   int64_t n = 0;
   for (; n + kTileVectors * kLanes <= columns; n += kTileVectors * kLanes)
     columnProduct<kTileVectors, accumulate>(p, rows, n, depth);
-  for (; n + 2 * kLanes <= columns; n += 2 * kLanes)
-    columnProduct<2, accumulate>(p, rows, n, depth);
+  if (kTileVectors > 2)
+    for (; n + 2 * kLanes <= columns; n += 2 * kLanes)
+      columnProduct<2, accumulate>(p, rows, n, depth);
   if (n < columns)
     columnProduct<1, accumulate>(p, rows, n, depth);
 }

@@ -5,7 +5,7 @@
 namespace maestro::kernels::cpu::MAESTRO_ISA {
 namespace {
 
-//===--- Floating types, sixteen at a time --------------------------------===//
+//===--- Floating types, a vector at a time --------------------------------===//
 
 template <typename F, typename To, typename From> void mapFloats(void *yp, const void *xp, int64_t n) {
   To *y = static_cast<To *>(yp);

@@ -1,11 +1,11 @@
-// Walking a row in groups of sixteen, the last one partial.
+// Walking a row in groups of one vector, the last one partial.
 #pragma once
 
 #include "kernels/cpu/loops/math.h"
 
 namespace maestro::kernels::cpu::MAESTRO_ISA {
 
-/// Calls visit(first, lanes) for each group of 16 elements; the last group may have fewer lanes.
+/// Calls visit(first, lanes) for each group of kLanes elements; the last group may have fewer lanes.
 /// Lanes beyond the end are 0, so sums need no correction.
 template <typename Visit> MAESTRO_INLINE void forEachGroup(int64_t n, Visit visit) {
   int64_t i = 0;
@@ -25,7 +25,9 @@ template <typename T> MAESTRO_INLINE void storeGroup(T *p, Floats v, int64_t lan
 }
 /// v with `rest` behind the first `lanes` lanes.
 MAESTRO_INLINE Floats keep(Floats v, int64_t lanes, float rest = 0) {
-  Ints index = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  Ints index;
+  for (int32_t i = 0; i < static_cast<int32_t>(kLanes); ++i)
+    index[i] = i;
   return lanes == kLanes ? v : index < static_cast<int32_t>(lanes) ? v : splat(rest);
 }
 

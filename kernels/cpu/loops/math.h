@@ -1,4 +1,4 @@
-// Elementary functions on sixteen floats, within 2 units in the last place unless stated.
+// Elementary functions on a vector of floats, within 2 units in the last place unless stated.
 // The polynomials are minimax fits (weighted least squares, refined by Lawson's iteration).
 #pragma once
 

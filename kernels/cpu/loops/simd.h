@@ -1,5 +1,5 @@
-// Sixteen floats at a time, for the loops that are compiled once per instruction set (MAESTRO_ISA is
-// avx2 or avx512). GCC's vector types make one source serve both.
+// A vector of floats (16 with AVX-512, 8 with AVX2), for the loops that are compiled once per
+// instruction set (MAESTRO_ISA). GCC's vector types make one source serve both.
 //
 // Everything here and in the loops lives in the instruction set's namespace and is inlined, so that
 // the linker can never pick AVX-512 code for a function that an AVX2 machine runs. For the same
@@ -19,11 +19,18 @@
 
 namespace maestro::kernels::cpu::MAESTRO_ISA {
 
-inline constexpr int64_t kLanes = 16;
-typedef float Floats __attribute__((vector_size(64)));
-typedef int32_t Ints __attribute__((vector_size(64)));
-typedef uint32_t Words __attribute__((vector_size(64)));
-typedef uint16_t Halves __attribute__((vector_size(32)));
+#ifdef __AVX512F__
+#define MAESTRO_VECTOR_BYTES 64
+#else
+#define MAESTRO_VECTOR_BYTES 32
+#endif
+inline constexpr int64_t kLanes = MAESTRO_VECTOR_BYTES / 4;
+typedef float Floats __attribute__((vector_size(MAESTRO_VECTOR_BYTES)));
+typedef int32_t Ints __attribute__((vector_size(MAESTRO_VECTOR_BYTES)));
+typedef uint32_t Words __attribute__((vector_size(MAESTRO_VECTOR_BYTES)));
+typedef uint16_t Halves __attribute__((vector_size(MAESTRO_VECTOR_BYTES / 2)));
+typedef double Doubles __attribute__((vector_size(MAESTRO_VECTOR_BYTES)));
+typedef float HalfFloats __attribute__((vector_size(MAESTRO_VECTOR_BYTES / 2)));
 
 MAESTRO_INLINE Floats splat(float x) { return Floats{} + x; }
 
@@ -56,7 +63,7 @@ MAESTRO_INLINE void store(BFloat16 *p, Floats v) {
   __builtin_memcpy(static_cast<void *>(p), &h, sizeof h);
 }
 
-/// The first `count` (below 16) elements; the other lanes are 0.
+/// The first `count` (fewer than kLanes) elements; the other lanes are 0.
 template <typename T> MAESTRO_INLINE Floats loadPart(const T *p, int64_t count) {
   T buffer[kLanes];
   __builtin_memset(static_cast<void *>(buffer), 0, sizeof buffer);
@@ -85,8 +92,8 @@ MAESTRO_INLINE float toFloat(BFloat16 x) {
 MAESTRO_INLINE float sum(Floats v) {
   float lanes[kLanes];
   store(lanes, v);
-  for (int width = 8; width > 0; width /= 2)
-    for (int i = 0; i < width; ++i)
+  for (int64_t width = kLanes / 2; width > 0; width /= 2)
+    for (int64_t i = 0; i < width; ++i)
       lanes[i] += lanes[i + width];
   return lanes[0];
 }
@@ -95,8 +102,8 @@ MAESTRO_INLINE Floats smaller(Floats a, Floats b) { return a < b ? a : b; }
 MAESTRO_INLINE float largest(Floats v) {
   float lanes[kLanes];
   store(lanes, v);
-  for (int width = 8; width > 0; width /= 2)
-    for (int i = 0; i < width; ++i)
+  for (int64_t width = kLanes / 2; width > 0; width /= 2)
+    for (int64_t i = 0; i < width; ++i)
       lanes[i] = lanes[i] > lanes[i + width] ? lanes[i] : lanes[i + width];
   return lanes[0];
 }
@@ -105,12 +112,7 @@ MAESTRO_INLINE Floats squareRoot(Floats v) {
 #ifdef __AVX512F__
   return (Floats)_mm512_sqrt_ps((__m512)v);
 #else
-  __m256 half[2];
-  __builtin_memcpy(half, &v, sizeof v);
-  half[0] = _mm256_sqrt_ps(half[0]);
-  half[1] = _mm256_sqrt_ps(half[1]);
-  __builtin_memcpy(&v, half, sizeof v);
-  return v;
+  return (Floats)_mm256_sqrt_ps((__m256)v);
 #endif
 }
 

@@ -6,29 +6,27 @@
 namespace maestro::kernels::cpu::MAESTRO_ISA {
 namespace {
 
-typedef double Doubles __attribute__((vector_size(64)));
-
 double sumSquares(const float *x, int64_t n) {
-  typedef float Eight __attribute__((vector_size(32)));
+  constexpr int64_t kStep = kLanes / 2;
   Doubles parts[4] = {};
   int64_t i = 0;
-  for (; i + 32 <= n; i += 32)
+  for (; i + 4 * kStep <= n; i += 4 * kStep)
     for (int k = 0; k < 4; ++k) {
-      Eight v;
-      __builtin_memcpy(&v, x + i + 8 * k, sizeof v);
+      HalfFloats v;
+      __builtin_memcpy(&v, x + i + kStep * k, sizeof v);
       Doubles d = __builtin_convertvector(v, Doubles);
       parts[k] += d * d;
     }
   Doubles all = (parts[0] + parts[1]) + (parts[2] + parts[3]);
   double total = 0;
-  for (int k = 0; k < 8; ++k)
+  for (int64_t k = 0; k < kStep; ++k)
     total += all[k];
   for (; i < n; ++i)
     total += static_cast<double>(x[i]) * x[i];
   return total;
 }
 
-/// The arithmetic of AdamStep::apply on sixteen elements, everything touched once.
+/// The arithmetic of AdamStep::apply on a vector, everything touched once.
 void adam(const AdamCall &call, const void *stepp, int64_t begin, int64_t end) {
   const AdamStep &step = *static_cast<const AdamStep *>(stepp);
   forEachGroup(end - begin, [&](int64_t offset, int64_t lanes) MAESTRO_LAMBDA {
