@@ -14,7 +14,8 @@ struct Truth {
   uint8_t value;
 };
 
-template <typename T> constexpr bool isNarrowFloat = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
+template <typename T>
+constexpr bool isNarrowFloat = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
 template <typename T> constexpr bool isFloating = std::is_floating_point_v<T> || isNarrowFloat<T>;
 
 template <typename T> T loadAs(const std::byte *at) {
@@ -185,8 +186,8 @@ size_t convertElements(DType from, const void *source, DType to, void *target, s
     return count;
   }
   return withType(from, [&](auto f) {
-    return withType(
-        to, [&](auto t) { return convertAll<decltype(f), decltype(t)>(in, out, count); });
+    return withType(to,
+                    [&](auto t) { return convertAll<decltype(f), decltype(t)>(in, out, count); });
   });
 }
 

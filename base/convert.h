@@ -12,7 +12,8 @@ enum class Conversion {
   Same,     ///< Equal types: a copy (bools become 0 or 1).
   Exact,    ///< Every value is kept.
   Checked,  ///< Values are kept or refused, one by one (i64 to i32, i64 to f32, i64 to bool).
-  Rounding, ///< A float to a narrower one: rounded to nearest; finite values that overflow are refused.
+  Rounding, ///< A float to a narrower one: rounded to nearest; finite values that overflow are
+            ///< refused.
   Refused   ///< Never done: floats to integers or bool.
 };
 Conversion conversionKind(DType from, DType to);
