@@ -223,11 +223,10 @@ private:
   LogicalResult propagate(Operation *op, const nn::FactorRule &rule, unsigned rows,
                           llvm::ArrayRef<RowState> operands) {
     nn::FactorKind kind = rule.factors[rows].kind;
-    if (kind == nn::FactorKind::Whole)
-      return refuse(op) << "works along the rows of the batch";
-    if (kind == nn::FactorKind::ReduceMax || kind == nn::FactorKind::ReduceMin || isa<nn::ReduceMeanOp>(op) &&
-                                                                      kind != nn::FactorKind::Parallel)
+    if (isa<nn::ReduceMeanOp, nn::ReduceMaxOp, nn::ReduceMinOp>(op) && kind != nn::FactorKind::Parallel)
       return refuse(op) << "is a statistic of the whole batch";
+    if (kind != nn::FactorKind::Parallel && kind != nn::FactorKind::ReduceSum)
+      return refuse(op) << "works along the rows of the batch";
     RowState::Kind resultKind = kindOf(op, operands);
     for (auto [i, result] : llvm::enumerate(op->getResults())) {
       RowState state{RowState::Sum, 0};

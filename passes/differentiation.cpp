@@ -83,23 +83,13 @@ public:
   }
 
 private:
-  /// A parameter, perhaps in another layout or element type.
-  static bool isParameter(Value value) {
-    while (Operation *op = value.getDefiningOp()) {
-      if (!isa<nn::CastOp, nn::ReshapeOp, nn::TransposeOp>(op))
-        return false;
-      value = op->getOperand(0);
-    }
-    return true;
-  }
-
   /// In f32 when one part of a parameter's gradient is: a tied weight's are not rounded before they meet.
   Value sum(Value value, llvm::ArrayRef<Value> parts) {
     nn::GradientBuilder b(value.getLoc(), builder);
     llvm::SmallVector<Value> exact;
     bool wide = false;
     for (Value part : parts) {
-      exact.push_back(isParameter(value) ? nn::beforeRounding(part) : part);
+      exact.push_back(nn::isArgument(value) ? nn::beforeRounding(part) : part);
       wide |= exact.back() != part;
     }
     Value result = wide ? b.widened(exact.front()) : parts.front();

@@ -39,6 +39,7 @@ std::unique_ptr<mlir::Pass> createVerifyPhasePass(Phase phase);
 
 /// Coarse operators out of decomposed ones (passes/raise_*.cpp).
 void addRaisePasses(mlir::OpPassManager &manager);
+void registerRaisePasses();
 
 struct PipelineOptions {
   Phase stopAfter = Phase::Split;

@@ -88,6 +88,7 @@ void buildPipeline(OpPassManager &manager, const PipelineOptions &options) {
 }
 
 void registerPasses() {
+  registerRaisePasses();
   registerPass([] { return createDecomposeLossPass(); });
   registerPass([] { return createCheckSamplesPass(); });
   registerPass([] { return createDifferentiatePass(); });

@@ -7,6 +7,15 @@ namespace maestro::nn {
 
 bool isFloatTensor(Value value) { return llvm::isa<FloatType>(typeOf(value).getElementType()); }
 
+bool isArgument(Value value) {
+  while (Operation *op = value.getDefiningOp()) {
+    if (!llvm::isa<CastOp, ReshapeOp, TransposeOp>(op))
+      return false;
+    value = op->getOperand(0);
+  }
+  return true;
+}
+
 Value beforeRounding(Value gradient) {
   auto cast = gradient.getDefiningOp<CastOp>();
   if (!cast || !isFloatTensor(cast.getX()) || !isFloatTensor(gradient))

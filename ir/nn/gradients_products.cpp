@@ -42,7 +42,7 @@ Value rightGradient(GradientBuilder &b, MatmulOp op, Value dy) {
   if (shared && !op.getTransposeA() && rankOf(op.getA()) == rankOf(dy))
     return product(b, {flattened(b, op.getA()), true}, {flattened(b, dy), false},
                    op.getTransposeB(), /*wide=*/true);
-  return product(b, a, {dy, false}, op.getTransposeB(), /*wide=*/shared);
+  return product(b, a, {dy, false}, op.getTransposeB(), shared || isArgument(op.getB()));
 }
 
 Value biasGradient(GradientBuilder &b, Value dy, Value bias, int64_t channelAxis) {
@@ -67,8 +67,8 @@ LogicalResult MatmulOp::buildGradient(OpBuilder &builder, ValueRange resultGradi
   GradientBuilder b(*this, builder);
   Value dy = b.cast(resultGradients[0], typeOf(getA()).getElementType());
   if (needed[0]) {
-    bool shared = rankOf(getA()) < rankOf(dy);
-    Value da = product(b, {dy, false}, {getB(), !getTransposeB()}, getTransposeA(), shared);
+    bool wide = rankOf(getA()) < rankOf(dy) || isArgument(getA());
+    Value da = product(b, {dy, false}, {getB(), !getTransposeB()}, getTransposeA(), wide);
     operandGradients[0] = b.sumTo(da, typeOf(getA()));
   }
   if (needed[1])

@@ -1,0 +1,145 @@
+// Attention out of its products and softmax.
+//
+//   scores = q·kᵀ (· scale, as a factor on q, k or the product) (softcap·tanh(·/softcap)) (+ mask)
+//   probabilities = softmax(scores, last dim) (rows without anything attended set to 0: isnan/where)
+//   o = probabilities · v                                            ─▶  nn.attention %q, %k, %v, %mask
+//
+// Keys and values that were repeated for grouped queries (unsqueeze, broadcast, reshape) are taken before
+// they were repeated. The probabilities are never kept: the gradient recomputes them.
+#include "passes/raise_matchers.h"
+#include "passes/raise_patterns.h"
+
+#include <cmath>
+#include <limits>
+
+using namespace mlir;
+
+namespace maestro {
+namespace {
+
+/// The probabilities under where(isnan(p), 0, p), or `value` itself.
+Value underNanGuard(Value value) {
+  auto where = value.getDefiningOp<nn::WhereOp>();
+  if (!where || !raise::isUniform(where.getOnTrue(), 0.0))
+    return value;
+  auto isNaN = where.getCondition().getDefiningOp<nn::IsNaNOp>();
+  return isNaN && isNaN.getX() == where.getOnFalse() ? where.getOnFalse() : value;
+}
+
+struct Scores {
+  Value q, k; ///< k [B, H, T, D]
+  Value mask; ///< null: none
+  double scale = 1, softcap = 0;
+};
+
+/// Undoes `permute`d last two dims: [B, H, D, T] -> [B, H, T, D].
+Value swapLastTwo(Value value, PatternRewriter &rewriter) {
+  return nn::TransposeOp::create(rewriter, value.getLoc(), value, llvm::ArrayRef<int64_t>{0, 1, 3, 2});
+}
+
+/// `a` is the mask when it broadcasts to the scores and the scores have the sum's type already.
+std::optional<std::pair<Value, Value>> splitMask(Value value) {
+  auto sum = value.getDefiningOp<nn::AddOp>();
+  if (!sum)
+    return std::nullopt;
+  return raise::inEitherOrder(sum, [&](Value scores, Value mask) {
+    raise::WithConstant inner = raise::scaledValue(scores);
+    bool isProduct = inner.other.getDefiningOp<nn::MatmulOp>() != nullptr ||
+                     inner.other.getDefiningOp<nn::TanhOp>() != nullptr;
+    return isProduct && scores.getType() == sum.getType() && raise::rankOf(mask) <= 4;
+  });
+}
+
+std::optional<Scores> matchScores(Value value, PatternRewriter &rewriter) {
+  Scores scores;
+  if (auto split = splitMask(value)) {
+    value = split->first;
+    scores.mask = split->second;
+  }
+  raise::WithConstant outer = raise::scaledValue(value);
+  if (auto tanh = outer.other.getDefiningOp<nn::TanhOp>()) {
+    raise::WithConstant inner = raise::scaledValue(tanh.getX());
+    if (std::abs(inner.constant * outer.constant - 1) > 1e-6)
+      return std::nullopt;
+    scores.softcap = outer.constant;
+    outer = raise::scaledValue(inner.other);
+  }
+  auto product = outer.other.getDefiningOp<nn::MatmulOp>();
+  if (!product || product.getBias() || product.getTransposeA() || raise::rankOf(product) != 4 ||
+      raise::rankOf(product.getA()) != 4 || raise::rankOf(product.getB()) != 4)
+    return std::nullopt;
+  raise::WithConstant q = raise::scaledValue(product.getA()), k = raise::scaledValue(product.getB());
+  // A factor of a single element could broadcast a smaller tensor: the shapes must stay.
+  if (q.other.getType() != product.getA().getType() || k.other.getType() != product.getB().getType())
+    return std::nullopt;
+  scores.scale = outer.constant * q.constant * k.constant;
+  scores.q = q.other;
+  scores.k = product.getTransposeB() ? k.other : swapLastTwo(k.other, rewriter);
+  return scores;
+}
+
+/// [B, Hk, T, D] under reshape(broadcast_to(reshape([B, Hk, T, D] -> [B, Hk, 1, T, D]) -> [B, Hk, n, T, D])).
+Value underRepeatedHeads(Value value) {
+  auto merge = value.getDefiningOp<nn::ReshapeOp>();
+  auto repeat = merge ? merge.getX().getDefiningOp<nn::BroadcastToOp>() : nullptr;
+  auto insert = repeat ? repeat.getX().getDefiningOp<nn::ReshapeOp>() : nullptr;
+  if (!insert || raise::rankOf(value) != 4 || raise::rankOf(repeat) != 5 || raise::rankOf(insert.getX()) != 4)
+    return value;
+  llvm::ArrayRef<DimExpr> from = raise::shapeOf(insert.getX()), one = raise::shapeOf(insert),
+                          many = raise::shapeOf(repeat), to = raise::shapeOf(value);
+  bool inserts = one[0] == from[0] && one[1] == from[1] && one[2].isConstant(1) && one[3] == from[2] && one[4] == from[3];
+  bool repeats = many[0] == one[0] && many[1] == one[1] && many[3] == one[3] && many[4] == one[4];
+  bool merges = to[0] == many[0] && to[1] == many[1] * many[2] && to[2] == many[3] && to[3] == many[4];
+  return inserts && repeats && merges ? insert.getX() : value;
+}
+
+/// A mask of rank below 4 gains leading ones.
+Value withRankFour(Value mask, PatternRewriter &rewriter) {
+  llvm::SmallVector<DimExpr> shape(4 - raise::rankOf(mask), DimExpr(1));
+  llvm::append_range(shape, raise::shapeOf(mask));
+  if (raise::rankOf(mask) == 4)
+    return mask;
+  auto type = nn::TensorType::get(mask.getContext(), shape, raise::elementOf(mask));
+  return nn::ReshapeOp::create(rewriter, mask.getLoc(), type, mask);
+}
+
+struct RaiseAttention : OpRewritePattern<nn::MatmulOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(nn::MatmulOp op, PatternRewriter &rewriter) const override {
+    if (op.getBias() || op.getTransposeA() || op.getTransposeB() || raise::rankOf(op) != 4 ||
+        raise::rankOf(op.getB()) != 4)
+      return failure();
+    Value probabilities = raise::throughWidening(underNanGuard(op.getA()));
+    auto softmax = underNanGuard(probabilities).getDefiningOp<nn::SoftmaxOp>();
+    if (!softmax || softmax.getAxis() != 3)
+      return failure();
+    std::optional<Scores> scores = matchScores(raise::throughWidening(softmax.getX()), rewriter);
+    if (!scores || raise::elementOf(scores->q) != raise::elementOf(op.getB()))
+      return failure();
+    Value k = underRepeatedHeads(scores->k), v = underRepeatedHeads(op.getB());
+    if (!(raise::shapeOf(k)[1] == raise::shapeOf(v)[1])) {
+      k = scores->k;
+      v = op.getB();
+    }
+    if (!(raise::shapeOf(scores->q)[0] == raise::shapeOf(k)[0]) || !(raise::shapeOf(k)[0] == raise::shapeOf(v)[0]))
+      return failure();
+    Value mask = scores->mask ? withRankFour(scores->mask, rewriter) : Value();
+    auto attention = nn::AttentionOp::create(
+        rewriter, op.getLoc(), scores->q, k, v, mask, llvm::APFloat(scores->scale), llvm::APFloat(scores->softcap),
+        rewriter.getBoolAttr(false), rewriter.getI64IntegerAttr(0), rewriter.getBoolAttr(false));
+    if (attention.getO().getType() != op.getType()) {
+      rewriter.eraseOp(attention);
+      return failure();
+    }
+    rewriter.replaceOp(op, attention.getO());
+    return success();
+  }
+};
+
+} // namespace
+
+void addRaiseAttentionPatterns(RewritePatternSet &patterns) {
+  patterns.add<RaiseAttention>(patterns.getContext());
+}
+
+} // namespace maestro

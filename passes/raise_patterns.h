@@ -1,0 +1,14 @@
+// The pattern sets of the raising passes, one per file passes/raise_*.cpp.
+#pragma once
+
+#include "mlir/IR/PatternMatch.h"
+
+namespace maestro {
+
+void addRaiseProductPatterns(mlir::RewritePatternSet &patterns);
+void addRaiseNormPatterns(mlir::RewritePatternSet &patterns);
+void addRaiseActivationPatterns(mlir::RewritePatternSet &patterns);
+void addRaiseRopePatterns(mlir::RewritePatternSet &patterns);
+void addRaiseAttentionPatterns(mlir::RewritePatternSet &patterns);
+
+} // namespace maestro

@@ -1,0 +1,76 @@
+// RUN: maestro-opt %s --split-input-file --maestro-differentiate | FileCheck %s
+
+// The example of passes/differentiate.cpp, with a frozen matrix below it that gets no gradient work.
+// CHECK: module attributes {nn.without_gradient = ["m/unused"]}
+module {
+  // CHECK-LABEL: func.func @step
+  // CHECK-SAME: %arg4: !nn.tensor<[], f32> {nn.loss_scale = "loss"}
+  // CHECK-SAME: -> (!nn.tensor<[], f32> {nn.loss = "loss", nn.role = "sum"}, !nn.tensor<[4, 2], f32> {nn.gradient = "m/w"})
+  func.func @graph(%x: !nn.tensor<[batch, 3], f32> {nn.field = "x"},
+                   %frozen: !nn.tensor<[3, 4], f32> {nn.parameter = "m/frozen"},
+                   %w: !nn.tensor<[4, 2], f32> {nn.parameter = "m/w", nn.trainable},
+                   %unused: !nn.tensor<[4], f32> {nn.parameter = "m/unused", nn.trainable})
+      -> (!nn.tensor<[], f32> {nn.loss = "loss", nn.role = "sum"}, !nn.tensor<[], f32> {nn.loss = "loss", nn.role = "count"}) {
+    // CHECK: %[[H:.*]] = nn.matmul %arg0, %arg1
+    // CHECK: %[[Y:.*]] = nn.matmul %[[H]], %arg2
+    // CHECK: %[[S:.*]] = nn.reduce_sum
+    // CHECK: nn.reshape %arg4
+    // CHECK: %[[DY:.*]] = nn.broadcast_to
+    // CHECK-NEXT: %[[DW:.*]] = nn.matmul %[[H]], %[[DY]] {transpose_a = true}
+    // CHECK-NEXT: return %[[S]], %[[DW]]
+    %h = nn.matmul %x, %frozen : (!nn.tensor<[batch, 3], f32>, !nn.tensor<[3, 4], f32>) -> !nn.tensor<[batch, 4], f32>
+    %y = nn.matmul %h, %w : (!nn.tensor<[batch, 4], f32>, !nn.tensor<[4, 2], f32>) -> !nn.tensor<[batch, 2], f32>
+    %s = nn.reduce_sum %y {axes = array<i64: 0, 1>} : (!nn.tensor<[batch, 2], f32>) -> !nn.tensor<[], f32>
+    %n = nn.dim_values {values = #nn.dims<[batch]>} : () -> !nn.tensor<[], i64>
+    %c = nn.cast %n : (!nn.tensor<[], i64>) -> !nn.tensor<[], f32>
+    return %s, %c : !nn.tensor<[], f32>, !nn.tensor<[], f32>
+  }
+}
+
+// -----
+
+// A tied weight in bf16: both products' gradients are f32, meet in f32, and reach the f32 parameter unrounded.
+// CHECK: module
+module {
+  // CHECK-LABEL: func.func @step
+  func.func @graph(%x: !nn.tensor<[batch, 4], bf16> {nn.field = "x"},
+                   %w: !nn.tensor<[4, 4], f32> {nn.parameter = "m/w", nn.trainable})
+      -> (!nn.tensor<[], f32> {nn.loss = "loss", nn.role = "sum"}, !nn.tensor<[], f32> {nn.loss = "loss", nn.role = "count"}) {
+    // CHECK: %[[A:.*]] = nn.matmul %{{.*}}, %{{.*}} {f32_result = true, transpose_a = true}
+    // CHECK: %[[B:.*]] = nn.matmul %{{.*}}, %{{.*}} {f32_result = true, transpose_a = true}
+    // CHECK: %[[DW:.*]] = nn.add %[[A]], %[[B]] : (!nn.tensor<[4, 4], f32>
+    // CHECK: return %{{.*}}, %[[DW]]
+    %b = nn.cast %w : (!nn.tensor<[4, 4], f32>) -> !nn.tensor<[4, 4], bf16>
+    %h = nn.matmul %x, %b : (!nn.tensor<[batch, 4], bf16>, !nn.tensor<[4, 4], bf16>) -> !nn.tensor<[batch, 4], bf16>
+    %y = nn.matmul %h, %b : (!nn.tensor<[batch, 4], bf16>, !nn.tensor<[4, 4], bf16>) -> !nn.tensor<[batch, 4], bf16>
+    %f = nn.cast %y : (!nn.tensor<[batch, 4], bf16>) -> !nn.tensor<[batch, 4], f32>
+    %s = nn.reduce_sum %f {axes = array<i64: 0, 1>} : (!nn.tensor<[batch, 4], f32>) -> !nn.tensor<[], f32>
+    %n = nn.dim_values {values = #nn.dims<[batch]>} : () -> !nn.tensor<[], i64>
+    %c = nn.cast %n : (!nn.tensor<[], i64>) -> !nn.tensor<[], f32>
+    return %s, %c : !nn.tensor<[], f32>, !nn.tensor<[], f32>
+  }
+}
+
+// -----
+
+// The three gradients of a qkv split are one concatenation.
+// CHECK: module
+module {
+  // CHECK-LABEL: func.func @step
+  func.func @graph(%x: !nn.tensor<[batch, 6], f32> {nn.field = "x"},
+                   %w: !nn.tensor<[6, 6], f32> {nn.parameter = "m/w", nn.trainable})
+      -> (!nn.tensor<[], f32> {nn.loss = "loss", nn.role = "sum"}, !nn.tensor<[], f32> {nn.loss = "loss", nn.role = "count"}) {
+    // CHECK-NOT: nn.add
+    // CHECK: nn.concat %{{.*}}, %{{.*}}, %{{.*}} {axis = 1 : i64}
+    %h = nn.matmul %x, %w : (!nn.tensor<[batch, 6], f32>, !nn.tensor<[6, 6], f32>) -> !nn.tensor<[batch, 6], f32>
+    %q = nn.slice %h {offsets = #nn.dims<[0, 0]>, steps = array<i64: 1, 1>} : (!nn.tensor<[batch, 6], f32>) -> !nn.tensor<[batch, 2], f32>
+    %k = nn.slice %h {offsets = #nn.dims<[0, 2]>, steps = array<i64: 1, 1>} : (!nn.tensor<[batch, 6], f32>) -> !nn.tensor<[batch, 2], f32>
+    %v = nn.slice %h {offsets = #nn.dims<[0, 4]>, steps = array<i64: 1, 1>} : (!nn.tensor<[batch, 6], f32>) -> !nn.tensor<[batch, 2], f32>
+    %p = nn.mul %q, %k : (!nn.tensor<[batch, 2], f32>, !nn.tensor<[batch, 2], f32>) -> !nn.tensor<[batch, 2], f32>
+    %y = nn.mul %p, %v : (!nn.tensor<[batch, 2], f32>, !nn.tensor<[batch, 2], f32>) -> !nn.tensor<[batch, 2], f32>
+    %s = nn.reduce_sum %y {axes = array<i64: 0, 1>} : (!nn.tensor<[batch, 2], f32>) -> !nn.tensor<[], f32>
+    %n = nn.dim_values {values = #nn.dims<[batch]>} : () -> !nn.tensor<[], i64>
+    %c = nn.cast %n : (!nn.tensor<[], i64>) -> !nn.tensor<[], f32>
+    return %s, %c : !nn.tensor<[], f32>, !nn.tensor<[], f32>
+  }
+}
