@@ -28,9 +28,17 @@ void endPhase(OpPassManager &manager, Phase phase) {
 }
 
 struct PipelineFlags : PassPipelineOptions<PipelineFlags> {
-  Option<std::string> stopAfter{*this, "stop-after", llvm::cl::desc("The last phase"), llvm::cl::init("split")};
-  Option<bool> recompute{*this, "recompute", llvm::cl::desc("Recompute elementwise operators and norms"),
-                         llvm::cl::init(false)};
+  Option<Phase> stopAfter{*this, "stop-after", llvm::cl::desc("The last phase"), llvm::cl::init(Phase::Split),
+                          llvm::cl::values(clEnumValN(Phase::Import, "import", "as imported"),
+                                           clEnumValN(Phase::Raise, "raise", "coarse operators"),
+                                           clEnumValN(Phase::Loss, "loss", "losses as sums and counts"),
+                                           clEnumValN(Phase::Differentiate, "differentiate", "@step"),
+                                           clEnumValN(Phase::Split, "split", "programs"))};
+  Option<Recompute> recompute{*this, "recompute", llvm::cl::desc("What @backward may compute again"),
+                              llvm::cl::init(Recompute::Cheap),
+                              llvm::cl::values(clEnumValN(Recompute::Cheap, "cheap", "views, casts, masks"),
+                                               clEnumValN(Recompute::Elementwise, "elementwise",
+                                                          "elementwise operators and norms too"))};
 };
 
 } // namespace
@@ -97,10 +105,7 @@ void registerPasses() {
   PassPipelineRegistration<PipelineFlags>(
       "maestro-pipeline", "From an imported graph to programs",
       [](OpPassManager &manager, const PipelineFlags &flags) {
-        PipelineOptions options;
-        options.stopAfter = phaseFromName(flags.stopAfter).value_or(Phase::Split);
-        options.recompute = flags.recompute ? Recompute::Elementwise : Recompute::Cheap;
-        buildPipeline(manager, options);
+        buildPipeline(manager, {flags.stopAfter, flags.recompute});
       });
 }
 

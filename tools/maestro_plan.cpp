@@ -12,7 +12,7 @@ namespace {
 
 struct Arguments {
   planner::PlanOptions options;
-  std::vector<std::string> settings, pins;
+  std::vector<std::string> pins;
   std::string stopAfter, deadline, logFormat = "text";
   int topK = 1;
   bool quiet = false;
@@ -26,7 +26,7 @@ void declare(CLI::App &app, Arguments &arguments) {
   app.add_option("--workload", arguments.options.inputs, "The workload file (the same as giving it alone)");
   app.add_option("-o,--output", arguments.options.output, "The plan file to write");
   app.add_option("--cluster", arguments.options.cluster, "Cluster description; without it this machine");
-  app.add_option("--set", arguments.settings, "A value of the workload or cluster file: train.global_batch=64");
+  app.add_option("--set", arguments.options.settings, "A value of the workload or cluster file: train.global_batch=64");
   app.add_option("--pin", arguments.pins, "Fix a decision: SECTION.{dp,stages,micro_batch,devices,recompute,precision}=VALUE");
   app.add_option("--deadline", arguments.deadline, "Time for the search, for example 10s");
   app.add_option("--top-k", arguments.topK, "Keep the K best plans")->check(CLI::PositiveNumber);
@@ -39,10 +39,6 @@ Status interpret(Arguments &arguments) {
   planner::PlanOptions &options = arguments.options;
   if (options.inputs.empty())
     return Status::invalidInput("no model or workload given; for example: maestro-plan model.onnx -o plan.mpl");
-  for (const std::string &text : arguments.settings) {
-    MAESTRO_ASSIGN(planner::Setting setting, planner::parseSetting(text));
-    options.settings.push_back(std::move(setting));
-  }
   for (const std::string &text : arguments.pins) {
     MAESTRO_ASSIGN(planner::Pin pin, planner::parsePin(text));
     options.pins.push_back(std::move(pin));

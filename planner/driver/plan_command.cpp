@@ -6,9 +6,9 @@
 #include "passes/attributes.h"
 #include "planner/driver/normalize_parameters.h"
 #include "planner/emit/emit_plan.h"
-#include "planner/import/importer.h"
 #include "planner/import/link.h"
-#include "planner/import/onnx_file.h"
+#include "planner/workload/cluster.h"
+#include "planner/workload/workload.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/MLIRContext.h"
@@ -22,6 +22,7 @@
 #include <chrono>
 #include <filesystem>
 #include <set>
+#include <unistd.h>
 
 namespace maestro::planner {
 namespace {
@@ -70,17 +71,14 @@ public:
 
   Status run() {
     started = nowSeconds();
-    MAESTRO_ASSIGN(workload, readWorkload(options.inputs, options.settings));
-    MAESTRO_ASSIGN(cluster, readCluster(options.cluster, options.settings));
+    MAESTRO_TRY(readInputs());
     MAESTRO_TRY(checkPins());
     context.disableMultithreading();
-    loadImportDialects(context);
     DiagnosticCollector diagnostics(context);
-    module = mlir::ModuleOp::create(mlir::UnknownLoc::get(&context));
-    MAESTRO_TRY(importComponents());
-    MAESTRO_ASSIGN(linked, linkComponents(workload, *module));
+    MAESTRO_ASSIGN(linked, importWorkload(workload, context));
+    module = std::move(linked.module);
     MAESTRO_TRY(normalizeParameters(graph()));
-    MAESTRO_ASSIGN(parameters, collectParameters(graph()));
+    MAESTRO_ASSIGN(summary, summarizeGraph(graph(), workload));
     MAESTRO_TRY(runPasses(diagnostics));
     if (options.stopAfter) {
       module->print(llvm::outs(), mlir::OpPrintingFlags().enableDebugInfo(false));
@@ -128,24 +126,20 @@ private:
     return value;
   }
 
-  Status importComponents() {
-    auto boundOf = [&](std::string_view symbol) -> std::optional<int64_t> {
-      for (const DimSpec &dim : workload.dims)
-        if (dim.name == symbol)
-          return dim.max;
-      return std::nullopt;
-    };
-    for (const ComponentSpec &component : workload.components) {
-      MAESTRO_ASSIGN(OnnxFile file, readOnnxFile(component.model));
-      ImportOptions importOptions;
-      importOptions.component = component.name;
-      importOptions.boundOf = boundOf;
-      if (workload.components.size() > 1)
-        importOptions.inventedDimPrefix = component.name + ".";
-      MAESTRO_ASSIGN(ImportedModel imported, importModel(file, importOptions, *module));
-      for (const std::string &note : imported.notes)
-        logInfo(fmt::format("{}: {}", component.name, note));
-    }
+  static bool isYaml(const std::string &path) { return path.ends_with(".yaml") || path.ends_with(".yml"); }
+
+  Status readInputs() {
+    bool anyYaml = std::any_of(options.inputs.begin(), options.inputs.end(), isYaml);
+    if (anyYaml && options.inputs.size() > 1)
+      return Status::invalidInput("give one workload file, or models; a workload file names its models itself");
+    MAESTRO_ASSIGN(workload, anyYaml ? readWorkload(options.inputs.front(), options.settings)
+                                     : workloadOfModels(options.inputs, options.settings));
+    MAESTRO_ASSIGN(cluster, options.cluster.empty() ? thisMachine(options.settings)
+                                                    : readCluster(options.cluster, options.settings));
+    if (!cluster.isThisMachine && (cluster.devices.size() != 1 || cluster.devices.front() != "cpu"))
+      return Status::invalidInput(fmt::format("{}: this version plans for 'cpu' devices, not '{}'", options.cluster,
+                                              fmt::join(cluster.devices, ", ")));
+    deviceBytes = static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
     return Status();
   }
 
@@ -170,7 +164,7 @@ private:
       for (mlir::Attribute name : names)
         unreached.insert(mlir::cast<mlir::StringAttr>(name).getValue().str());
     size_t reached = 0;
-    for (GraphParameter &parameter : parameters) {
+    for (GraphParameter &parameter : summary.parameters) {
       if (unreached.count(parameter.fullName)) {
         parameter.trainable = false;
         logWarning(fmt::format("parameter '{}' gets no gradient: no loss depends on it; it keeps its value",
@@ -194,7 +188,7 @@ private:
         return MicroBatchChoice{std::min(samples, workload.train.globalBatch), "pinned", true};
       }
     int64_t tokens = 1;
-    for (const DimSpec &dim : linked.dims)
+    for (const GraphDim &dim : summary.dims)
       if (!dim.sum)
         tokens = std::max(tokens, dim.max);
     int64_t samples = std::clamp<int64_t>((kEnoughTokens + tokens - 1) / tokens, 1, workload.train.globalBatch);
@@ -209,22 +203,22 @@ private:
     MAESTRO_ASSIGN(MicroBatchChoice choice, chooseMicroBatch());
     EmitInput input;
     input.workload = &workload;
-    input.cluster = &cluster;
-    input.linked = &linked;
-    input.parameters = &parameters;
+    input.graph = &summary;
     input.programs = *module;
     input.microBatch = choice;
     input.planFolder = std::filesystem::absolute(options.output).parent_path().string();
+    input.decisions = decisions(choice);
     MAESTRO_ASSIGN(EmittedPlan emitted, emitPlan(input));
-    while (cluster.memoryBytes > 0 && emitted.peakBytes > cluster.memoryBytes) {
+    while (emitted.peakBytes > deviceBytes) {
       if (choice.isPinned || choice.samples == 1)
         return Status::invalidInput(fmt::format(
             "the plan needs {} bytes on a device of {} bytes with micro-batches of {} samples: {} bytes too many; "
             "lower the dims' max, or use a device of more memory",
-            emitted.peakBytes, cluster.memoryBytes, choice.samples, emitted.peakBytes - cluster.memoryBytes));
+            emitted.peakBytes, deviceBytes, choice.samples, emitted.peakBytes - deviceBytes));
       choice.samples /= 2;
       choice.reason = "halved until the plan fits the device's memory";
       input.microBatch = choice;
+      input.decisions = decisions(choice);
       MAESTRO_ASSIGN(emitted, emitPlan(input));
     }
     MAESTRO_TRY(plan::writePlan(emitted.bytes, options.output));
@@ -232,12 +226,26 @@ private:
     return Status();
   }
 
+  /// "train.global_batch = 32" and its like, and what the planner chose itself.
+  std::vector<Decision> decisions(const MicroBatchChoice &choice) const {
+    std::vector<Decision> list;
+    for (const std::string &taken : workload.defaults) {
+      size_t equals = taken.find(" = ");
+      bool hasValue = equals != std::string::npos;
+      list.push_back({hasValue ? taken.substr(0, equals) : taken, hasValue ? taken.substr(equals + 3) : "taken",
+                      "default", true});
+    }
+    for (const std::string &note : linked.notes)
+      list.push_back({"models", note, "inferred", true});
+    list.push_back({"*.micro_batch", fmt::format("{} samples", choice.samples), choice.reason, !choice.isPinned});
+    return list;
+  }
+
   void report(const EmittedPlan &emitted, const MicroBatchChoice &choice) const {
-    auto sayDefault = [](const DefaultTaken &taken) {
-      logInfo(fmt::format("default: {} = {} ({})", taken.subject, taken.choice, taken.reason));
-    };
-    std::for_each(workload.defaults.begin(), workload.defaults.end(), sayDefault);
-    std::for_each(linked.defaults.begin(), linked.defaults.end(), sayDefault);
+    for (const std::string &note : linked.notes)
+      logInfo(note);
+    for (const std::string &taken : workload.defaults)
+      logInfo("default: " + taken);
     logInfo(fmt::format("micro-batch: {} samples ({})", choice.samples, choice.reason));
     logInfo(fmt::format("predicted peak memory: {:.1f} MiB (activations {:.1f} MiB, packed at {:.3f} of the lower "
                         "bound)", static_cast<double>(emitted.peakBytes) / 1048576.0,
@@ -254,9 +262,10 @@ private:
   double started = 0;
   Workload workload;
   ClusterSpec cluster;
-  LinkedGraph linked;
-  std::vector<GraphParameter> parameters;
+  GraphSummary summary;
+  uint64_t deviceBytes = 0;
   mlir::MLIRContext context;
+  LinkedGraph linked;
   mlir::OwningOpRef<mlir::ModuleOp> module;
 };
 

@@ -5,7 +5,6 @@
 
 #include "base/status.h"
 #include "passes/passes.h"
-#include "planner/workload/workload.h"
 
 #include <optional>
 #include <string>
@@ -23,7 +22,7 @@ struct PlanOptions {
   std::vector<std::string> inputs; ///< One workload file, or models.
   std::string output;              ///< Path of the plan; unused with stopAfter.
   std::string cluster;             ///< Path; empty: this machine.
-  std::vector<Setting> settings;
+  std::vector<std::string> settings; ///< `--set` as given: "train.global_batch=64".
   std::vector<Pin> pins;
   std::optional<Phase> stopAfter; ///< Print the IR after this phase instead of writing a plan.
 };

@@ -4,7 +4,6 @@
 #include "ir/nn/nn.h"
 #include "passes/attributes.h"
 #include "planner/emit/dim_table.h"
-#include "planner/emit/name_patterns.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -47,39 +46,57 @@ public:
 
 private:
   void declareSymbols() {
-    for (const DimSpec &dim : input.linked->dims)
+    for (const GraphDim &dim : input.graph->dims)
       builder.symbol(dim.name, dim.sum ? fb::Combine::Sum : fb::Combine::Max, dim.max, dim.multipleOf);
   }
 
   void addComponents() {
+    const TrainSpec &train = input.workload->train;
     for (const ComponentSpec &spec : input.workload->components) {
       auto component = std::make_unique<fb::ComponentT>();
       component->name = spec.name;
       component->frozen = spec.frozen;
       component->model_path = relativePath(spec.model);
-      component->precision = static_cast<uint8_t>(spec.precision);
+      auto precision = train.precisionOf.find(spec.name);
+      component->precision =
+          static_cast<uint8_t>(precision == train.precisionOf.end() ? train.precision : precision->second);
       plan.components.push_back(std::move(component));
     }
   }
 
   void addFields() {
-    for (const LinkedField &linked : input.linked->fields) {
+    for (const GraphField &source : input.graph->fields) {
       auto field = std::make_unique<fb::FieldT>();
-      field->name = linked.name;
-      field->dtype = static_cast<uint8_t>(linked.dtype);
-      for (const std::string &dim : linked.shape)
-        field->shape.push_back(toPlan(builder, *DimExpr::parse(dim)));
-      field->pad = linked.pad;
-      field->index_limit = linked.indexLimit;
-      field->has_ignore_index = linked.ignoreIndex.has_value();
-      field->ignore_index = linked.ignoreIndex.value_or(0);
-      field->optional = linked.optional;
-      for (const auto &[symbol, distribution] : input.workload->synthetic)
-        if (std::find(linked.shape.begin(), linked.shape.end(), symbol) != linked.shape.end())
-          field->synthetic += (field->synthetic.empty() ? "" : "; ") + symbol + "=" + distribution;
-      fieldIndex[linked.name] = plan.fields.size();
+      field->name = source.name;
+      field->dtype = static_cast<uint8_t>(source.dtype);
+      for (const DimExpr &dim : source.shape) {
+        field->shape.push_back(toPlan(builder, dim));
+        auto size = input.workload->synthetic.find(dim.asSymbol().value_or(""));
+        if (size != input.workload->synthetic.end())
+          field->synthetic += (field->synthetic.empty() ? "" : "; ") + size->first + "=" + text(size->second);
+      }
+      field->pad = source.pad;
+      field->index_limit = source.indexLimit;
+      field->has_ignore_index = source.ignoreIndex.has_value();
+      field->ignore_index = source.ignoreIndex.value_or(0);
+      field->optional = source.optional;
+      fieldIndex[source.name] = plan.fields.size();
       plan.fields.push_back(std::move(field));
     }
+  }
+
+  static std::string text(const SizeDistribution &size) {
+    switch (size.kind) {
+    case SizeDistribution::Kind::Constant:
+      return fmt::format("constant({})", size.a);
+    case SizeDistribution::Kind::Uniform:
+      return fmt::format("uniform({}, {})", size.a, size.b);
+    case SizeDistribution::Kind::Normal:
+      return fmt::format("normal({}, {})", size.a, size.b);
+    case SizeDistribution::Kind::LogNormal:
+      return fmt::format("lognormal({}, {})", size.a, size.b);
+    }
+    return "";
   }
 
   std::string relativePath(const std::string &path) const {
@@ -118,7 +135,7 @@ private:
   }
 
   Status addParameters() {
-    for (const GraphParameter &source : *input.parameters) {
+    for (const GraphParameter &source : input.graph->parameters) {
       auto parameter = std::make_unique<fb::ParameterT>();
       auto component = std::find_if(plan.components.begin(), plan.components.end(),
                                     [&](const auto &c) { return c->name == source.component; });
@@ -141,9 +158,11 @@ private:
       } else {
         chooseInitializer(source, *parameter);
       }
-      const TrainSpec &train = input.workload->train;
-      bool decays = source.trainable && !matchesAny(source.info.name, train.noDecay);
-      parameter->weight_decay = decays ? train.weightDecay : 0;
+      const OptimizerSpec &optimizer = input.workload->train.optimizer;
+      bool decays = source.trainable && llvm::none_of(optimizer.noDecay, [&](const std::string &pattern) {
+                      return matchesGlob(pattern, source.info.name);
+                    });
+      parameter->weight_decay = decays ? optimizer.weightDecay : 0;
       plan.parameters.push_back(std::move(parameter));
     }
     return Status();
@@ -170,10 +189,10 @@ private:
           continue;
         auto term = function.getResultAttrOfType<mlir::IntegerAttr>(r, attributes::kTerm);
         auto weight = function.getResultAttrOfType<mlir::FloatAttr>(r, attributes::kWeight);
-        auto loss = std::find_if(input.linked->losses.begin(), input.linked->losses.end(),
-                                 [&](const LossSpec &spec) { return spec.name == name.getValue(); });
-        size_t index = loss - input.linked->losses.begin();
-        if (index == input.linked->losses.size() || !seen.insert({index, term ? term.getInt() : 0}).second)
+        auto loss = std::find_if(input.graph->losses.begin(), input.graph->losses.end(),
+                                 [&](const GraphLoss &spec) { return spec.name == name.getValue(); });
+        size_t index = loss - input.graph->losses.begin();
+        if (index == input.graph->losses.size() || !seen.insert({index, term ? term.getInt() : 0}).second)
           continue;
         terms.push_back({index, term ? term.getInt() : 0, weight ? weight.getValueAsDouble() : 1.0});
       }
@@ -182,11 +201,11 @@ private:
       return std::tie(a.loss, a.term) < std::tie(b.loss, b.term);
     });
     for (const Term &term : terms) {
-      const LossSpec &spec = input.linked->losses[term.loss];
+      const GraphLoss &spec = input.graph->losses[term.loss];
       auto loss = std::make_unique<fb::LossT>();
       loss->name = spec.name;
       loss->weight = spec.weight;
-      loss->from_graph = spec.kind == LossKind::Output;
+      loss->from_graph = spec.fromGraph;
       loss->term_weight = term.weight;
       lossIndex[{spec.name, term.term}] = plan.losses.size();
       plan.losses.push_back(std::move(loss));
@@ -197,24 +216,30 @@ private:
     const TrainSpec &train = input.workload->train;
     fb::TrainingT &training = *plan.training;
     training.global_batch = train.globalBatch;
-    training.optimizer = static_cast<fb::Optimizer>(train.optimizer);
-    training.lr = train.lr;
-    training.beta1 = train.beta1;
-    training.beta2 = train.beta2;
-    training.eps = train.eps;
-    training.momentum = train.momentum;
-    training.nesterov = train.nesterov;
-    training.clip_grad_norm = train.clipGradNorm;
-    training.decay = static_cast<fb::Decay>(train.decay);
-    training.warmup_steps = train.warmupSteps;
-    training.total_steps = train.totalSteps;
-    training.min_lr = train.minLr;
+    const OptimizerSpec &optimizer = train.optimizer;
+    training.optimizer = optimizer.kind == OptimizerSpec::Kind::AdamW  ? fb::Optimizer::AdamW
+                         : optimizer.kind == OptimizerSpec::Kind::Adam ? fb::Optimizer::Adam
+                                                                       : fb::Optimizer::Sgd;
+    training.lr = optimizer.lr;
+    training.beta1 = optimizer.beta1;
+    training.beta2 = optimizer.beta2;
+    training.eps = optimizer.eps;
+    training.momentum = optimizer.momentum;
+    training.nesterov = optimizer.nesterov;
+    training.clip_grad_norm = train.clipGradNorm.value_or(0);
+    ScheduleSpec schedule = train.schedule.value_or(ScheduleSpec());
+    training.decay = schedule.decay == ScheduleSpec::Decay::Constant ? fb::Decay::Constant
+                     : schedule.decay == ScheduleSpec::Decay::Linear ? fb::Decay::Linear
+                                                                     : fb::Decay::Cosine;
+    training.warmup_steps = static_cast<uint64_t>(schedule.warmupSteps);
+    training.total_steps = static_cast<uint64_t>(schedule.totalSteps);
+    training.min_lr = schedule.minLr;
     training.seed = train.seed;
   }
 
   void addMachine() {
-    plan.machine->name = input.cluster->name;
-    plan.machine->device_kind = input.cluster->deviceKind;
+    plan.machine->name = "this machine";
+    plan.machine->device_kind = "cpu";
     plan.machine->devices = 1;
     plan.machine->memory_bytes = 0;
   }
@@ -222,7 +247,7 @@ private:
   /// Capacity of a micro-batch in each symbol: rows of its samples, one sample's largest at least.
   std::map<std::string, int64_t> bounds() const {
     std::map<std::string, int64_t> result;
-    for (const DimSpec &dim : input.linked->dims)
+    for (const GraphDim &dim : input.graph->dims)
       result[dim.name] = dim.sum ? std::max(dim.max, input.microBatch.samples)
                                  : (dim.max + dim.multipleOf - 1) / dim.multipleOf * dim.multipleOf;
     return result;
@@ -234,8 +259,8 @@ private:
     lowering.count = module.lookupSymbol<mlir::func::FuncOp>(attributes::kCountFunction);
     lowering.forward = module.lookupSymbol<mlir::func::FuncOp>(attributes::kForwardFunction);
     lowering.backward = module.lookupSymbol<mlir::func::FuncOp>(attributes::kBackwardFunction);
-    for (uint32_t p = 0; p < input.parameters->size(); ++p) {
-      const GraphParameter &source = (*input.parameters)[p];
+    for (uint32_t p = 0; p < input.graph->parameters.size(); ++p) {
+      const GraphParameter &source = (input.graph->parameters)[p];
       lowering.parameters.push_back({source.fullName, source.dtype, source.shape, source.trainable,
                                      plan.parameters[p]->weight_decay});
     }
@@ -324,27 +349,19 @@ private:
     auto station = std::make_unique<fb::StationT>();
     station->ranks = {0};
     plan.stations.push_back(std::move(station));
-    plan.name = input.workload->name;
+    plan.name = std::filesystem::path(input.workload->path).stem().string();
     plan.producer = "maestro-plan " MAESTRO_VERSION;
   }
 
   void addDecisions() {
-    auto add = [&](const DefaultTaken &taken, bool isDefault) {
+    for (const Decision &source : input.decisions) {
       auto decision = std::make_unique<fb::DecisionT>();
-      decision->subject = taken.subject;
-      decision->choice = taken.choice;
-      decision->reason = taken.reason;
-      decision->is_default = isDefault;
+      decision->subject = source.subject;
+      decision->choice = source.choice;
+      decision->reason = source.reason;
+      decision->is_default = source.isDefault;
       plan.decisions.push_back(std::move(decision));
-    };
-    for (const DefaultTaken &taken : input.workload->defaults)
-      add(taken, true);
-    for (const DefaultTaken &taken : input.linked->defaults)
-      add(taken, true);
-    add({"*.micro_batch", fmt::format("{} samples", input.microBatch.samples), input.microBatch.reason},
-        !input.microBatch.isPinned);
-    for (const DefaultTaken &taken : input.decisions)
-      add(taken, true);
+    }
   }
 
   /// Equal for plans of the same workload, however they are laid out.
@@ -368,31 +385,6 @@ private:
 };
 
 } // namespace
-
-Result<std::vector<GraphParameter>> collectParameters(mlir::func::FuncOp graph) {
-  std::vector<GraphParameter> parameters;
-  for (unsigned i = 0; i < graph.getNumArguments(); ++i) {
-    auto name = graph.getArgAttrOfType<mlir::StringAttr>(i, attributes::kParameter);
-    std::optional<ParameterInfo> info = parameterInfo(graph, i);
-    if (!name || !info)
-      continue;
-    GraphParameter parameter;
-    parameter.fullName = name.getValue().str();
-    parameter.component = parameter.fullName.substr(0, parameter.fullName.find('/'));
-    parameter.info = *info;
-    parameter.trainable = static_cast<bool>(graph.getArgAttr(i, attributes::kTrainable));
-    nn::TensorType type = nn::typeOf(graph.getArgument(i));
-    parameter.dtype = *nn::dtypeOf(type.getElementType());
-    for (const DimExpr &dim : type.getShape()) {
-      if (!dim.isConstant())
-        return Status::invalidInput(fmt::format("parameter '{}' has the symbolic dim '{}'; parameters have fixed "
-                                                "shapes", parameter.fullName, dim.str()));
-      parameter.shape.push_back(*dim.asConstant());
-    }
-    parameters.push_back(std::move(parameter));
-  }
-  return parameters;
-}
 
 Result<EmittedPlan> emitPlan(const EmitInput &input) { return Emitter(input).run(); }
 

@@ -3,7 +3,6 @@
 
 #include "base/status.h"
 #include "planner/emit/executable_lowering.h"
-#include "planner/import/link.h"
 #include "planner/import/parameter_info.h"
 #include "planner/workload/workload.h"
 
@@ -25,8 +24,47 @@ struct GraphParameter {
   bool trainable = false;
 };
 
-/// The parameters of @graph in argument order. A shape with symbols is InvalidInput.
-Result<std::vector<GraphParameter>> collectParameters(mlir::func::FuncOp graph);
+/// A data field of @graph.
+struct GraphField {
+  std::string name;
+  DType dtype = DType::F32;
+  std::vector<DimExpr> shape;
+  double pad = 0;
+  int64_t indexLimit = 0; ///< > 0: the field indexes an embedding, or a loss's classes, of this size.
+  std::optional<int64_t> ignoreIndex;
+  bool optional = false; ///< Its sum dim belongs to this modality alone.
+};
+
+/// A named dim with its defaults filled in.
+struct GraphDim {
+  std::string name;
+  bool sum = false;
+  int64_t max = 1, multipleOf = 1;
+};
+
+/// A loss of @graph, before decompose-loss splits it into terms.
+struct GraphLoss {
+  std::string name;
+  double weight = 1;
+  bool fromGraph = false;
+};
+
+/// What @graph says about itself, collected before differentiation takes it apart.
+struct GraphSummary {
+  std::vector<GraphParameter> parameters; ///< In argument order.
+  std::vector<GraphField> fields;
+  std::vector<GraphDim> dims;
+  std::vector<GraphLoss> losses;
+};
+
+/// A parameter with symbolic dims is InvalidInput. Reads the module's nn.dims.
+Result<GraphSummary> summarizeGraph(mlir::func::FuncOp graph, const Workload &workload);
+
+/// A choice of the planner, kept in the plan for people.
+struct Decision {
+  std::string subject, choice, reason;
+  bool isDefault = true;
+};
 
 /// What one section's micro-batches are bounded by, and why.
 struct MicroBatchChoice {
@@ -37,13 +75,11 @@ struct MicroBatchChoice {
 
 struct EmitInput {
   const Workload *workload = nullptr;
-  const ClusterSpec *cluster = nullptr;
-  const LinkedGraph *linked = nullptr;
-  const std::vector<GraphParameter> *parameters = nullptr;
+  const GraphSummary *graph = nullptr;
   mlir::ModuleOp programs; ///< @count, @forward, @backward
   MicroBatchChoice microBatch;
   std::string planFolder; ///< Sources' paths are written relative to it.
-  std::vector<DefaultTaken> decisions;
+  std::vector<Decision> decisions;
 };
 
 struct EmittedPlan {

@@ -616,7 +616,7 @@ void Lowering::addUpdate(std::vector<PendingCall> &calls) {
       if (moment1[p] != kNone)
         momentum = View{moment1[p], shape, DType::F32};
       call.inputs = {value, gradient, momentum, hyper};
-      call.outputs = {value, gradient, momentum};
+      call.outputs = {value, momentum, gradient};
     } else {
       call.kernel = training.optimizer == fb::Optimizer::AdamW ? "adamw" : "adam";
       call.attributes.push_back(number("beta1", training.beta1));
@@ -624,7 +624,7 @@ void Lowering::addUpdate(std::vector<PendingCall> &calls) {
       call.attributes.push_back(number("eps", training.eps));
       View first{moment1[p], shape, DType::F32}, second{moment2[p], shape, DType::F32};
       call.inputs = {value, gradient, first, second, hyper};
-      call.outputs = {value, gradient, first, second};
+      call.outputs = {value, first, second, gradient};
     }
     calls.push_back(std::move(call));
   }

@@ -1,6 +1,5 @@
 // Packing: always valid, close to the bound on lifetimes shaped like a training step's.
 #include "planner/emit/arena.h"
-#include "planner/emit/name_patterns.h"
 
 #include <gtest/gtest.h>
 
@@ -51,14 +50,6 @@ TEST(Arena, VerifyFindsAnOverlap) {
   EXPECT_FALSE(verify(lifetimes, {{0, 0}, 192}).isOk());
   EXPECT_FALSE(verify(lifetimes, {{0, 64}, 128}).isOk()) << "outside the arena";
   EXPECT_TRUE(verify(lifetimes, {{0, 64}, 192}).isOk());
-}
-
-TEST(NamePatterns, StarsCrossDots) {
-  EXPECT_TRUE(matchesPattern("model.layers.0.mlp.bias", "*.bias"));
-  EXPECT_TRUE(matchesPattern("ln_f.weight", "*ln*"));
-  EXPECT_TRUE(matchesPattern("a.b", "a?b"));
-  EXPECT_FALSE(matchesPattern("weight", "*.weight"));
-  EXPECT_FALSE(matchesPattern("bias2", "*bias"));
 }
 
 } // namespace
