@@ -10,7 +10,7 @@ import sys
 import tempfile
 
 MACHINE = re.compile(rb"(?<![\w.$}])/(?:work|root|home|Users|mnt|tmp/venv)/[\w.]")
-INDEX = re.compile(rb"--(?:extra-)?index-url|--trusted[-]host|PIP_[I]NDEX|index\.crates|python[h]osted|\bregistry\.[a-z]|sources\.list")
+INDEX = re.compile(rb"--(?:extra-)?index-url|--trusted[-]host|PIP_[I]NDEX|index\.crates|python[h]osted|sources\.list")
 URL = re.compile(rb"https?://([A-Za-z0-9.-]+)")
 HOSTS = {b"github.com", b"pytorch.org", b"docs.pytorch.org", b"onnx.ai", b"arxiv.org", b"llvm.org", b"mlir.llvm.org",
          b"ui.perfetto.dev", b"www.apache.org", b"huggingface.co", b"flatbuffers.dev", b"www.w3.org", b"git-lfs"}
