@@ -1,38 +1,35 @@
-// Components, edges and losses -> one `@graph`.
+// Links the components of a workload along their edges, adds the losses, and yields one function:
+//
+//   func.func @graph(fields, random state, parameters) -> (sum and count, or mean, of each loss)
+//
+// Arguments and results say what they are by the attributes of passes/attributes.h and parameter_info.h; a
+// field also carries nn.pad. The module gets nn.dims. The components' own functions disappear.
 #pragma once
 
-#include "base/status.h"
+#include "planner/import/importer.h"
 #include "planner/workload/workload.h"
 
-#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
 
 #include <string>
 #include <vector>
 
 namespace maestro::planner {
 
-/// A data field of the linked graph.
-struct LinkedField {
-  std::string name;
-  DType dtype = DType::F32;
-  std::vector<std::string> shape; ///< Dims as text: a symbol or an integer.
-  double pad = 0;
-  int64_t indexLimit = 0; ///< > 0: the field indexes an embedding (or a loss's classes) of this size.
-  std::optional<int64_t> ignoreIndex;
-  bool optional = false; ///< Its sum dim belongs to this modality alone.
-};
+/// The value with which a data field is padded (nn.pad, f64).
+inline constexpr llvm::StringLiteral kPadAttribute = "nn.pad";
 
 struct LinkedGraph {
-  std::vector<LinkedField> fields; ///< In the order of @graph's field arguments.
-  std::vector<DimSpec> dims;       ///< Every symbol that occurs, given or defaulted.
-  std::vector<LossSpec> losses;    ///< Every loss, given or found; names unique.
-  std::vector<DefaultTaken> defaults;
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  /// What was inferred, joined, recovered or taken by default, for people.
   std::vector<std::string> notes;
 };
 
-/// Inlines the functions of the components (one func.func each, as importModel() made them) into
-/// `@graph`, which follows passes/attributes.h, and erases them. Frozen parameters lose nn.trainable,
-/// all other floating point parameters of kind "parameter" have it. Sets the module's nn.dims.
-Result<LinkedGraph> linkComponents(const Workload &workload, mlir::ModuleOp module);
+/// Reads and imports every model of `workload`, then links them. The dialects are loaded into `context`.
+Result<LinkedGraph> importWorkload(const Workload &workload, mlir::MLIRContext &context);
+
+/// Links functions that importModel() made in `module`, in the order of workload.components.
+Result<std::vector<std::string>> linkComponents(const Workload &workload, mlir::ModuleOp module,
+                                                const std::vector<mlir::func::FuncOp> &components);
 
 } // namespace maestro::planner

@@ -1,11 +1,11 @@
-// What the user asked for: the workload file, the command line's --set, and the defaults, as plain data.
-//
-// Reading it checks keys (with the nearest right one), types and values (zero, negative, NaN), each with
-// file and line; whether names fit the models is checked when the graphs are linked.
+// workload.yaml as plain data: which models make up the training job, how they are wired, what is minimised and how.
+// The meaning of every key stands in docs/ (workload file); this is its reader's result, checked value by value, with
+// defaults filled in. Names are not yet resolved against the models: import/link.h does that.
 #pragma once
 
 #include "base/dtype.h"
 #include "base/status.h"
+#include "planner/workload/yaml_tree.h"
 
 #include <cstdint>
 #include <map>
@@ -15,106 +15,124 @@
 
 namespace maestro::planner {
 
+/// `component.port`, or a bare data field (component empty).
+struct PortRef {
+  std::string component;
+  std::string port;
+  std::string place; ///< Where it is written, for messages.
+  std::string str() const { return component.empty() ? port : component + "." + port; }
+};
+
 struct ComponentSpec {
   std::string name;
-  std::string model;                ///< Path of the .onnx file, resolved against the workload's folder.
-  std::string weights;              ///< Path of a safetensors file; empty: the model's own values.
+  std::string model;                ///< Path, relative to the working directory.
+  std::string weights;              ///< Path of a safetensors file, or "".
   bool frozen = false;              ///< As a whole.
   std::vector<std::string> frozenPatterns; ///< Globs over state_dict names.
-  DType precision = DType::F32;
+  std::string place;
 };
 
-/// `vision.features -> language.image_features`
 struct EdgeSpec {
-  std::string producer, output, consumer, input;
+  PortRef from, to;
 };
 
-/// A data field: which graph inputs it feeds, and what cannot be inferred.
-struct InputSpec {
-  std::string field;
-  std::vector<std::pair<std::string, std::string>> to; ///< (component, input)
-  std::optional<DType> dtype;
-  std::optional<std::vector<std::string>> shape; ///< Dims as text: symbols or integers.
-  std::optional<double> pad;
-};
-
-struct DimSpec {
+/// A data field: which inputs it feeds, and what cannot be inferred from them.
+struct FieldSpec {
   std::string name;
-  bool sum = false;
-  int64_t max = 0;
-  int64_t multipleOf = 1;
-  bool isDefault = false; ///< Taken, not given.
+  std::vector<PortRef> to; ///< Empty: inputs of its own name.
+  std::optional<DType> dtype;
+  std::optional<std::vector<std::string>> shape; ///< Dims as text: names, numbers, expressions.
+  std::optional<double> pad;
+  std::string place;
 };
+
+enum class Combine { Sum, Max };
+
+/// How a named dim combines over the samples of a micro-batch, and its bound for one sample.
+struct DimSpec {
+  std::optional<Combine> combine; ///< Nothing: sum where it leads a graph's input, else max.
+  std::optional<int64_t> max;     ///< Nothing: kDefaultRows or kDefaultLength.
+  int64_t multipleOf = 1;
+  std::string place;
+};
+inline constexpr int64_t kDefaultRows = 16;
+inline constexpr int64_t kDefaultLength = 1024;
 
 enum class LossKind { CrossEntropy, KlDivergence, Mean, Output };
 
 struct LossSpec {
-  LossKind kind = LossKind::Output;
-  std::string name; ///< For metrics: the kind, kind_2 …, or the output's name; unique.
+  LossKind kind = LossKind::CrossEntropy;
+  std::string name;   ///< As metrics call it: its `name`, or the kind with _2, _3 … where it repeats.
   double weight = 1;
-  std::string logits, labels, student, teacher, value, mask, output; ///< "component.output" or a field
+  PortRef scores;     ///< cross_entropy: logits. kl_divergence: student. mean: value. output: the scalar.
+  PortRef teacher;    ///< kl_divergence.
+  std::optional<PortRef> labels, mask;
   int64_t ignoreIndex = -100;
   double temperature = 1;
+  std::string place;
 };
 
-enum class OptimizerKind { AdamW, Adam, Sgd };
-enum class DecayKind { Constant, Linear, Cosine };
+struct OptimizerSpec {
+  enum class Kind { Sgd, Adam, AdamW } kind = Kind::AdamW;
+  double lr = 1e-3;
+  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
+  double momentum = 0;
+  bool nesterov = false;
+  double weightDecay = 0.01;
+  std::vector<std::string> noDecay; ///< Globs over state_dict names.
+};
+
+struct ScheduleSpec {
+  enum class Decay { Constant, Linear, Cosine } decay = Decay::Constant;
+  int64_t warmupSteps = 0;
+  int64_t totalSteps = 0; ///< Needed by linear and cosine.
+  double minLr = 0;
+};
 
 struct TrainSpec {
   int64_t globalBatch = 32;
-  OptimizerKind optimizer = OptimizerKind::AdamW;
-  double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weightDecay = 1e-2, momentum = 0;
-  bool nesterov = false;
-  std::vector<std::string> noDecay; ///< Globs over state_dict names.
-  uint64_t warmupSteps = 0, totalSteps = 0;
-  DecayKind decay = DecayKind::Constant;
-  double minLr = 0;
-  double clipGradNorm = 0; ///< 0: none.
+  OptimizerSpec optimizer;
+  std::optional<ScheduleSpec> schedule;
+  std::optional<double> clipGradNorm;
+  DType precision = DType::F32;               ///< F32 or BF16.
+  std::map<std::string, DType> precisionOf;   ///< By component, where it differs.
   uint64_t seed = 0;
 };
 
-/// A default that was taken, to be said aloud and kept in the plan.
-struct DefaultTaken {
-  std::string subject, choice, reason;
+/// The distribution of a dim's size per sample, for synthetic data and for the simulator.
+struct SizeDistribution {
+  enum class Kind { Constant, Uniform, Normal, LogNormal } kind = Kind::Constant;
+  double a = 0; ///< The constant; the least; the mean; the median.
+  double b = 0; ///< Unused; the largest; the standard deviation; sigma of the logarithm.
 };
 
 struct Workload {
-  std::string name;   ///< Stem of the workload file or of the single model.
-  std::string folder; ///< Where relative paths start.
-  std::vector<ComponentSpec> components;
+  std::vector<ComponentSpec> components; ///< In the file's order.
   std::vector<EdgeSpec> edges;
-  std::vector<InputSpec> inputs;
-  std::vector<DimSpec> dims; ///< As given; the linker adds defaults for the rest.
-  std::vector<LossSpec> losses; ///< Empty: to be found by the linker (single model).
+  bool edgesGiven = false; ///< Without `edges`, outputs and inputs of one name are joined.
+  std::vector<FieldSpec> inputs;
+  std::map<std::string, DimSpec> dims;
+  std::vector<LossSpec> losses; ///< Empty only for a single bare model, where it is inferred.
   TrainSpec train;
-  std::map<std::string, std::string> synthetic; ///< Symbol to distribution, "lognormal(512, 0.6)".
-  std::vector<DefaultTaken> defaults;
+  std::map<std::string, SizeDistribution> synthetic;
+
+  /// "train.global_batch = 32": every default that was taken, to be said aloud.
+  std::vector<std::string> defaults;
+  std::string path; ///< The workload file, or the bare model.
+
+  const ComponentSpec *component(std::string_view name) const;
 };
 
-struct ClusterSpec {
-  std::string name;
-  std::string deviceKind = "cpu";
-  int64_t nodes = 1, devicesPerNode = 1;
-  uint64_t memoryBytes = 0; ///< Of one device.
-  struct Link {
-    std::string name;
-    int64_t spans = 1;
-    double bytesPerSecond = 0, latencySeconds = 0;
-  };
-  std::vector<Link> links;
-  bool isThisMachine = false;
-};
+/// Reads a workload file and applies `--set` assignments to it (those of `cluster.` are ignored here).
+Result<Workload> readWorkload(const std::string &path, const std::vector<std::string> &assignments = {});
+/// The same for text; `path` names it in messages and anchors relative paths.
+Result<Workload> parseWorkload(std::string_view text, const std::string &path,
+                               const std::vector<std::string> &assignments = {});
+/// One component per bare ONNX file, named after its stem; losses are left to be inferred.
+Result<Workload> workloadOfModels(const std::vector<std::string> &models,
+                                  const std::vector<std::string> &assignments = {});
 
-/// `--set train.global_batch=64`, `--set cluster.devices_per_node=4`
-struct Setting {
-  std::string path, value;
-};
-Result<Setting> parseSetting(const std::string &text);
-
-/// A workload file (`.yaml`, `.yml`) or one or several models (`.onnx`), with settings applied.
-Result<Workload> readWorkload(const std::vector<std::string> &paths, const std::vector<Setting> &settings);
-
-/// A cluster file, or this machine when `path` is empty.
-Result<ClusterSpec> readCluster(const std::string &path, const std::vector<Setting> &settings);
+/// Whether `pattern` with * and ? matches the whole of `text`.
+bool matchesGlob(std::string_view pattern, std::string_view text);
 
 } // namespace maestro::planner

@@ -1,0 +1,181 @@
+#include "planner/import/graph_parameters.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+namespace maestro::planner {
+namespace {
+
+/// "transformer.wte.weight" -> "transformer.wte"
+std::string_view moduleOf(std::string_view parameter) {
+  size_t dot = parameter.rfind('.');
+  return dot == std::string_view::npos ? std::string_view() : parameter.substr(0, dot);
+}
+
+} // namespace
+
+bool isParameterKind(std::string_view kind) { return kind == "PARAMETER" || kind == "BUFFER"; }
+
+GraphParameters::GraphParameters(ImportState &state, Emitter &emitter, const GraphSignature &signature)
+    : state(state), emitter(emitter), signature(signature), graphNodes(&state.file.graph().node()),
+      recovery(state.file.graph(), signature) {
+  for (const auto &info : state.file.graph().value_info())
+    infos[info.name()] = &info;
+  for (const auto &info : state.file.graph().input())
+    infos[info.name()] = &info;
+  for (const auto &[name, info] : infos)
+    described |= !describeInput(*info, signature).kind.empty();
+}
+
+SignatureEntry GraphParameters::describe(const std::string &name) const {
+  auto found = infos.find(name);
+  return found == infos.end() ? SignatureEntry() : describeInput(*found->second, signature);
+}
+
+/// Of tied parameters the graph keeps one. Another one is in the signature alone; it belongs to the module
+/// whose node reads the one that was kept.
+void GraphParameters::collectAliases() {
+  std::set<std::string> present;
+  for (const auto &tensor : state.file.graph().initializer())
+    present.insert(tensor.name());
+  for (const auto &input : state.file.graph().input())
+    present.insert(input.name());
+  for (const auto &[name, info] : infos)
+    if (present.count(name))
+      present.insert(describeInput(*info, signature).target);
+  for (const RecoveredParameter &parameter : recovery.parameters())
+    present.insert(parameter.entry.target);
+  std::vector<const SignatureEntry *> absent;
+  for (const SignatureEntry &entry : signature.inputs)
+    if (isParameterKind(entry.kind) && !present.count(entry.target))
+      absent.push_back(&entry);
+  if (absent.empty())
+    return;
+  std::unordered_map<std::string, std::vector<const onnx::NodeProto *>> byScope;
+  for (const onnx::NodeProto &node : *graphNodes)
+    byScope[moduleScope(node)].push_back(&node);
+  for (const SignatureEntry *entry : absent)
+    for (const onnx::NodeProto *node : byScope[std::string(moduleOf(entry->target))]) {
+      auto kept = std::find_if(node->input().begin(), node->input().end(), [&](const std::string &input) {
+        return isParameterKind(describe(input).kind) && moduleOf(describe(input).target) != moduleOf(entry->target);
+      });
+      if (kept == node->input().end())
+        continue;
+      aliases[*kept].push_back(entry->target);
+      break;
+    }
+}
+
+void GraphParameters::collectStatistics() {
+  for (const onnx::NodeProto &node : *graphNodes)
+    if (node.op_type() == "BatchNormalization")
+      for (int i = 3; i < std::min(5, node.input_size()); ++i)
+        statistics.insert(node.input(i));
+}
+
+void GraphParameters::collectReads() {
+  for (const onnx::NodeProto &node : *graphNodes)
+    reads.insert(node.input().begin(), node.input().end());
+  for (const auto &output : state.file.graph().output())
+    reads.insert(output.name());
+}
+
+Status GraphParameters::add(Scope &scope) {
+  if (recovery.isNeeded()) {
+    MAESTRO_TRY(recovery.run());
+    graphNodes = &recovery.nodes();
+  }
+  for (const RecoveredParameter &parameter : recovery.parameters())
+    MAESTRO_TRY(addRecovered(parameter, scope).withContext(fmt::format("parameter '{}'", parameter.entry.target)));
+  if (!recovery.parameters().empty())
+    state.notes.push_back(fmt::format("recovered {} parameters that the exporter's optimizer had folded, merged or "
+                                      "removed; export with optimize=False to avoid this",
+                                      recovery.parameters().size()));
+  collectAliases();
+  collectReads();
+  collectStatistics();
+  std::set<std::string_view> valued;
+  for (const auto &tensor : state.file.graph().initializer()) {
+    valued.insert(tensor.name());
+    MAESTRO_TRY(addInitializer(tensor, scope).withContext(fmt::format("initializer '{}'", tensor.name())));
+  }
+  for (const auto &input : state.file.graph().input())
+    if (!valued.count(input.name()) && isParameterKind(describe(input.name()).kind))
+      MAESTRO_TRY(addWeightless(input, scope).withContext(fmt::format("graph input '{}'", input.name())));
+  return {};
+}
+
+Status GraphParameters::addParameter(const std::string &name, nn::TensorType type, ParameterInfo info, Scope &scope) {
+  if (auto found = aliases.find(name); found != aliases.end())
+    info.aliases = found->second;
+  scope[name] = ImportedValue::of(state.addParameter(type, info));
+  return {};
+}
+
+Status GraphParameters::addInitializer(const onnx::TensorProto &tensor, Scope &scope) {
+  SignatureEntry entry = describe(tensor.name());
+  auto dtype = dtypeFromOnnx(tensor.data_type());
+  if (!dtype)
+    return Status::invalidInput(fmt::format("element type {} is not supported", onnxTypeName(tensor.data_type())));
+  bool isStatistic = statistics.count(tensor.name()) != 0;
+  bool isGuessed = !described && isFloat(*dtype) && (tensor.dims_size() > 0 || isStatistic);
+  if (!isParameterKind(entry.kind) && !reads.count(tensor.name()))
+    return {};
+  if (!isParameterKind(entry.kind) && !isGuessed) {
+    MAESTRO_ASSIGN(scope[tensor.name()], state.constant(tensor, tensor.name(), emitter));
+    return {};
+  }
+  ParameterInfo info;
+  info.name = entry.target.empty() ? tensor.name() : entry.target;
+  info.kind = entry.kind == "BUFFER" || (isGuessed && isStatistic) ? ParameterKind::Buffer : ParameterKind::Parameter;
+  info.persistent = entry.persistent;
+  MAESTRO_ASSIGN(info.source, state.file.locate(tensor));
+  if (!info.source) {
+    // Values in typed fields have no place in the file that a plan could name.
+    MAESTRO_ASSIGN(scope[tensor.name()], state.constant(tensor, tensor.name(), emitter));
+    if (info.kind == ParameterKind::Parameter)
+      return Status::invalidInput("a parameter's values stand in typed fields (not raw_data); save the model again with "
+                                  "external data");
+    return {};
+  }
+  Shape shape(tensor.dims().begin(), tensor.dims().end());
+  return addParameter(tensor.name(), emitter.type(shape, *dtype), std::move(info), scope);
+}
+
+Status GraphParameters::addRecovered(const RecoveredParameter &parameter, Scope &scope) {
+  ParameterInfo info;
+  info.name = parameter.entry.target;
+  info.kind = parameter.entry.kind == "BUFFER" ? ParameterKind::Buffer : ParameterKind::Parameter;
+  info.persistent = parameter.entry.persistent;
+  info.transposed = parameter.transposed;
+  info.zeros = parameter.source == nullptr;
+  if (parameter.source) {
+    MAESTRO_ASSIGN(info.source, state.file.locate(*parameter.source));
+  }
+  Shape shape(parameter.shape.begin(), parameter.shape.end());
+  return addParameter(parameter.value, emitter.type(shape, *dtypeFromOnnx(parameter.elementType)), std::move(info),
+                      scope);
+}
+
+Status GraphParameters::addWeightless(const onnx::ValueInfoProto &input, Scope &scope) {
+  SignatureEntry entry = describe(input.name());
+  const auto &declared = input.type().tensor_type();
+  auto dtype = dtypeFromOnnx(declared.elem_type());
+  if (!dtype || !input.type().has_tensor_type())
+    return Status::invalidInput(fmt::format("element type {} is not supported", onnxTypeName(declared.elem_type())));
+  Shape shape;
+  for (const auto &dim : declared.shape().dim()) {
+    if (!dim.has_dim_value() || dim.dim_value() < 0)
+      return Status::invalidInput("a parameter must have constant dims");
+    shape.push_back(DimExpr(dim.dim_value()));
+  }
+  ParameterInfo info;
+  info.name = entry.target.empty() ? input.name() : entry.target;
+  info.kind = entry.kind == "BUFFER" ? ParameterKind::Buffer : ParameterKind::Parameter;
+  info.persistent = entry.persistent;
+  return addParameter(input.name(), emitter.type(shape, *dtype), std::move(info), scope);
+}
+
+} // namespace maestro::planner

@@ -1,0 +1,61 @@
+#include "planner/import/import_state.h"
+
+#include "passes/attributes.h"
+#include "planner/import/tensor_values.h"
+
+#include <fmt/format.h>
+
+namespace maestro::planner {
+
+mlir::Value ImportState::addParameter(nn::TensorType type, const ParameterInfo &info) {
+  unsigned index = function.getNumArguments();
+  (void)function.insertArgument(index, type, {}, function.getLoc());
+  setParameterInfo(function, index, options.component, info);
+  return function.getArgument(index);
+}
+
+mlir::Value ImportState::addArgument(nn::TensorType type, llvm::StringRef attribute, llvm::StringRef value) {
+  unsigned index = function.getNumArguments();
+  (void)function.insertArgument(index, type, {}, function.getLoc());
+  function.setArgAttr(index, attribute, mlir::StringAttr::get(function.getContext(), value));
+  return function.getArgument(index);
+}
+
+mlir::Value ImportState::randomState(Emitter &emitter) {
+  if (!random)
+    random = addArgument(emitter.type({DimExpr(2)}, DType::I64), attributes::kSpecial, "rng_state");
+  return random;
+}
+
+mlir::Value ImportState::sampleIds(Emitter &emitter) {
+  if (!samples)
+    samples = addArgument(emitter.type({DimExpr::symbol(kSamplesDim)}, DType::I64), attributes::kSpecial, "sample_ids");
+  return samples;
+}
+
+DimExpr ImportState::inventDim(std::string_view what) {
+  return DimExpr::symbol(fmt::format("{}.{}{}", options.component, what, invented++));
+}
+
+Result<ImportedValue> ImportState::constant(const onnx::TensorProto &tensor, const std::string &name,
+                                            Emitter &emitter) {
+  MAESTRO_ASSIGN(std::optional<TensorSource> source, file.locate(tensor));
+  MAESTRO_ASSIGN(uint64_t elements, elementCount(tensor));
+  DType dtype = *dtypeFromOnnx(tensor.data_type());
+  Shape shape(tensor.dims().begin(), tensor.dims().end());
+  if (hasValues(tensor) || elements == 0) {
+    if (elements <= kMaxFoldedElements) {
+      MAESTRO_ASSIGN(FoldedTensor folded, readFolded(tensor));
+      return ImportedValue::of(std::move(folded));
+    }
+    MAESTRO_ASSIGN(mlir::DenseElementsAttr value, readElements(tensor, *emitter.builder.getContext()));
+    return ImportedValue::of(emitter.typed<nn::ConstantOp>(emitter.type(shape, dtype), value));
+  }
+  ParameterInfo info;
+  info.name = name;
+  info.kind = ParameterKind::Constant;
+  info.source = source;
+  return ImportedValue::of(addParameter(emitter.type(shape, dtype), info));
+}
+
+} // namespace maestro::planner

@@ -1,0 +1,81 @@
+// How each named dim combines over the samples of a micro-batch, and its bound for one sample.
+#include "planner/import/import_state.h"
+#include "planner/import/linker.h"
+
+#include "base/nearest.h"
+#include "passes/attributes.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <set>
+
+namespace maestro::planner {
+namespace {
+
+struct Dim {
+  bool leads = false, follows = false;
+};
+
+/// Where the symbols of the data fields stand, in order of appearance.
+std::vector<std::pair<std::string, Dim>> collectDims(mlir::func::FuncOp graph, const DimConstraints &constraints) {
+  std::vector<std::pair<std::string, Dim>> dims;
+  auto find = [&](const std::string &name) -> Dim & {
+    for (auto &[known, dim] : dims)
+      if (known == name)
+        return dim;
+    return dims.emplace_back(name, Dim()).second;
+  };
+  for (unsigned i = 0; i < graph.getNumArguments(); ++i) {
+    if (!graph.getArgAttr(i, attributes::kField))
+      continue;
+    auto shape = mlir::cast<nn::TensorType>(graph.getArgumentTypes()[i]).getShape();
+    for (size_t axis = 0; axis < shape.size(); ++axis)
+      for (const std::string &symbol : constraints.apply(shape[axis]).symbols())
+        (axis == 0 ? find(symbol).leads : find(symbol).follows) = true;
+  }
+  return dims;
+}
+
+} // namespace
+
+/// A symbol that only leads fields counts rows; others are padded lengths.
+Status Linker::describeDims() {
+  auto dims = collectDims(graph, constraints);
+  std::vector<std::string> names;
+  for (const auto &[name, dim] : dims)
+    names.push_back(name);
+  for (const auto &[name, spec] : workload.dims) {
+    bool replaced = constraints.substitutions().count(name) != 0;
+    if (!replaced && std::find(names.begin(), names.end(), name) == names.end())
+      return Status::invalidInput(fmt::format("{}: dims.{}: no input has a dim of that name{}; the inputs' dims: {}",
+                                              spec.place, name, didYouMean(name, names),
+                                              fmt::join(names, ", ")));
+  }
+  mlir::NamedAttrList described;
+  for (const auto &[name, dim] : dims) {
+    auto found = workload.dims.find(name);
+    DimSpec spec = found == workload.dims.end() ? DimSpec() : found->second;
+    Combine combine = spec.combine.value_or(dim.leads && !dim.follows ? Combine::Sum : Combine::Max);
+    int64_t most = spec.max.value_or(combine == Combine::Sum ? kDefaultRows : kDefaultLength);
+    const char *how = combine == Combine::Sum ? "sum" : "max";
+    if (!spec.combine || !spec.max)
+      notes.push_back(fmt::format("dims.{}: combine {}, max {}{}", name, how, most, spec.max ? "" : " (default)"));
+    mlir::NamedAttrList entry;
+    entry.set("combine", builder.getStringAttr(how));
+    entry.set("max", builder.getI64IntegerAttr(most));
+    if (spec.multipleOf != 1)
+      entry.set("multiple_of", builder.getI64IntegerAttr(spec.multipleOf));
+    described.set(name, entry.getDictionary(builder.getContext()));
+  }
+  if (specials.count("sample_ids")) {
+    mlir::NamedAttrList entry;
+    entry.set("combine", builder.getStringAttr("sum"));
+    entry.set("max", builder.getI64IntegerAttr(1));
+    described.set(kSamplesDim, entry.getDictionary(builder.getContext()));
+  }
+  module->setAttr(attributes::kDims, described.getDictionary(builder.getContext()));
+  return {};
+}
+
+} // namespace maestro::planner

@@ -1,0 +1,99 @@
+// The state of linking; private to link*.cpp.
+#pragma once
+
+#include "planner/import/emitter.h"
+#include "planner/import/link.h"
+#include "planner/import/parameter_info.h"
+
+#include "mlir/IR/IRMapping.h"
+
+#include <map>
+#include <unordered_map>
+
+namespace maestro::planner {
+
+class Linker {
+public:
+  Linker(const Workload &workload, mlir::ModuleOp module, const std::vector<mlir::func::FuncOp> &components);
+
+  Status run();
+  std::vector<std::string> notes;
+
+private:
+  struct Input {
+    size_t component = 0;
+    unsigned argument = 0;
+    std::string name;
+    /// Fed by this output …
+    const EdgeSpec *edge = nullptr;
+    /// … or by this data field.
+    std::string field;
+  };
+  struct Output {
+    size_t component = 0;
+    unsigned result = 0;
+    std::string name;
+  };
+
+  // link.cpp: what feeds what.
+  void collectPorts();
+  Status joinByName();
+  Status resolveEdges();
+  Status resolveFields();
+  Status orderComponents();
+  Status unifyShapes();
+  Status checkTypes(nn::TensorType a, nn::TensorType b, const std::string &what);
+  Result<Output> findOutput(const PortRef &ref) const;
+  Result<Input *> findInput(const PortRef &ref);
+  size_t indexOf(std::string_view component) const;
+  std::string label(const Input &input) const;
+
+  // link_body.cpp: the function.
+  Status buildBody();
+  Result<mlir::Value> fieldArgument(const std::string &name, nn::TensorType fallback, const std::string &place);
+  mlir::Value addArgument(nn::TensorType type, llvm::ArrayRef<mlir::NamedAttribute> attributes);
+  void markTrainable(unsigned argument, size_t component);
+  Status inlineComponent(size_t component);
+  nn::TensorType substituted(mlir::Type type) const;
+  void applyConstraints();
+  Status finish();
+
+  // link_losses.cpp: the losses.
+  Status inferLosses();
+  Status buildLosses();
+  Status buildLoss(const LossSpec &loss);
+  Status crossEntropy(const LossSpec &loss);
+  Status klDivergence(const LossSpec &loss);
+  Status mean(const LossSpec &loss);
+  Result<mlir::Value> resolve(const PortRef &ref, nn::TensorType fallback);
+  Result<mlir::Value> positionWeights(const LossSpec &loss, llvm::ArrayRef<DimExpr> positions);
+  Result<mlir::Value> sumAll(mlir::Value value);
+  Result<mlir::Value> labelWeights(mlir::Value labels, int64_t ignoreIndex);
+  Status checkShape(mlir::Value value, llvm::ArrayRef<DimExpr> shape, const std::string &what, const LossSpec &loss);
+  void addLossResult(const LossSpec &loss, mlir::Value value, llvm::StringRef role);
+
+  // link_dims.cpp: how dims combine.
+  Status describeDims();
+
+  const Workload &workload;
+  mlir::ModuleOp module;
+  std::vector<mlir::func::FuncOp> components;
+  std::vector<Input> inputs;
+  std::vector<Output> outputs;
+  std::vector<EdgeSpec> edges;
+  std::vector<LossSpec> losses;
+  std::vector<size_t> order;
+  DimConstraints constraints;
+  size_t applied = 0; ///< Equalities that the graph already has.
+  mlir::OpBuilder builder;
+  Emitter e;
+  mlir::func::FuncOp graph;
+  std::vector<mlir::IRMapping> mappings;
+  std::map<std::string, mlir::Value> fields;
+  std::map<std::string, double> pads;
+  std::map<std::string, mlir::Value> specials;
+  std::vector<mlir::Value> results;
+  std::vector<mlir::NamedAttrList> resultAttributes;
+};
+
+} // namespace maestro::planner

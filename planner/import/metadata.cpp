@@ -1,0 +1,118 @@
+#include "planner/import/metadata.h"
+
+#include <algorithm>
+#include <cctype>
+
+namespace maestro::planner {
+namespace {
+
+constexpr std::string_view kSignatureKey = "pkg.torch.export.ExportedProgram.graph_signature";
+constexpr std::string_view kKindKey = "pkg.torch.export.graph_signature.InputSpec.kind";
+constexpr std::string_view kPersistentKey = "pkg.torch.export.graph_signature.InputSpec.persistent";
+constexpr std::string_view kOriginalNameKey = "pkg.torch.onnx.original_node_name";
+constexpr std::string_view kScopesKey = "pkg.torch.onnx.name_scopes";
+constexpr std::string_view kFxNodeKey = "pkg.torch.onnx.fx_node";
+
+/// The text between quotes after `key='`.
+std::string quoted(std::string_view line, std::string_view key) {
+  size_t at = line.find(key);
+  if (at == std::string_view::npos)
+    return "";
+  at += key.size();
+  size_t end = line.find(line[at - 1], at);
+  return end == std::string_view::npos ? "" : std::string(line.substr(at, end - at));
+}
+
+SignatureEntry parseEntry(std::string_view line) {
+  SignatureEntry entry;
+  size_t colon = line.find(": ");
+  if (colon == std::string_view::npos)
+    return entry;
+  entry.node = line.substr(0, colon);
+  std::string_view rest = line.substr(colon + 2);
+  entry.kind = rest.substr(0, rest.find(' '));
+  entry.target = quoted(rest, "target='");
+  entry.persistent = rest.find("persistent=False") == std::string_view::npos;
+  return entry;
+}
+
+} // namespace
+
+std::string_view metadataValue(const google::protobuf::RepeatedPtrField<onnx::StringStringEntryProto> &entries,
+                               std::string_view key) {
+  for (const auto &entry : entries)
+    if (entry.key() == key)
+      return entry.value();
+  return {};
+}
+
+const SignatureEntry *GraphSignature::input(std::string_view node) const {
+  for (const SignatureEntry &entry : inputs)
+    if (entry.node == node)
+      return &entry;
+  return nullptr;
+}
+
+GraphSignature readSignature(const onnx::GraphProto &graph) {
+  GraphSignature signature;
+  std::string_view text = metadataValue(graph.metadata_props(), kSignatureKey);
+  std::vector<SignatureEntry> *section = nullptr;
+  while (!text.empty()) {
+    size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (line == "# inputs")
+      section = &signature.inputs;
+    else if (line == "# outputs")
+      section = &signature.outputs;
+    else if (section && !line.empty())
+      section->push_back(parseEntry(line));
+  }
+  return signature;
+}
+
+SignatureEntry describeInput(const onnx::ValueInfoProto &info, const GraphSignature &signature) {
+  SignatureEntry entry;
+  entry.node = metadataValue(info.metadata_props(), kOriginalNameKey);
+  entry.kind = metadataValue(info.metadata_props(), kKindKey);
+  entry.persistent = metadataValue(info.metadata_props(), kPersistentKey) != "False";
+  if (const SignatureEntry *known = entry.node.empty() ? nullptr : signature.input(entry.node))
+    entry.target = known->target;
+  return entry;
+}
+
+std::string moduleScope(const onnx::NodeProto &node) {
+  std::vector<std::string> scopes = parseNameList(metadataValue(node.metadata_props(), kScopesKey));
+  // The last element is the fx node, the one before it the innermost module.
+  return scopes.size() < 2 || scopes[scopes.size() - 2].rfind("_empty_nn_module", 0) == 0 ? ""
+                                                                                          : scopes[scopes.size() - 2];
+}
+
+std::string_view fxNode(const onnx::NodeProto &node) { return metadataValue(node.metadata_props(), kFxNodeKey); }
+
+std::vector<std::string> fxOperands(std::string_view text) {
+  std::vector<std::string> names;
+  size_t at = text.find("args = ");
+  while (at != std::string_view::npos && (at = text.find('%', at)) != std::string_view::npos) {
+    size_t begin = ++at;
+    while (at < text.size() && (std::isalnum(static_cast<unsigned char>(text[at])) || text[at] == '_'))
+      ++at;
+    names.emplace_back(text.substr(begin, at - begin));
+  }
+  return names;
+}
+
+std::vector<std::string> parseNameList(std::string_view text) {
+  std::vector<std::string> names;
+  size_t at = 0;
+  while ((at = text.find_first_of("'\"", at)) != std::string_view::npos) {
+    size_t end = text.find(text[at], at + 1);
+    if (end == std::string_view::npos)
+      break;
+    names.emplace_back(text.substr(at + 1, end - at - 1));
+    at = end + 1;
+  }
+  return names;
+}
+
+} // namespace maestro::planner

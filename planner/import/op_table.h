@@ -1,0 +1,29 @@
+// Which function imports which ONNX operator.
+#pragma once
+
+#include "planner/import/node_context.h"
+
+#include <span>
+#include <string_view>
+
+namespace maestro::planner {
+
+struct OpEntry {
+  std::string_view name;
+  /// Oldest operator set version of the operator's definition whose meaning `import` implements.
+  int64_t since;
+  ImportFunction import;
+};
+
+/// One table per file of import functions, all of ONNX's default domain.
+std::span<const OpEntry> elementwiseOps(); // ops_elementwise.cpp
+std::span<const OpEntry> shapeOps();       // ops_shape.cpp
+std::span<const OpEntry> indexingOps();    // ops_indexing.cpp
+std::span<const OpEntry> reductionOps();   // ops_reduction.cpp
+std::span<const OpEntry> productOps();     // ops_product.cpp
+std::span<const OpEntry> networkOps();     // ops_network.cpp: normalisation, attention, dropout, losses
+
+/// Null when no own import exists for that version.
+const OpEntry *findOp(std::string_view domain, std::string_view name, int64_t version);
+
+} // namespace maestro::planner

@@ -1,0 +1,425 @@
+// Elementwise operators, casts and comparisons.
+#include "planner/import/onnx_file.h"
+#include "planner/import/op_table.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+
+namespace maestro::planner {
+namespace {
+
+template <typename OpTy> Status importUnary(NodeContext &n) {
+  MAESTRO_ASSIGN(mlir::Value x, n.tensor(0));
+  return n.set(0, n.e.emit<OpTy>(x));
+}
+
+/// Floating point only in `nn`; integers are unchanged by them.
+template <typename OpTy, FoldedUnary op> Status importFoldedUnary(NodeContext &n) {
+  if (const FoldedTensor *x = n.folded(0))
+    if (auto result = fold(op, *x))
+      return n.set(0, std::move(*result));
+  return importUnary<OpTy>(n);
+}
+
+/// x + 0, x − 0, x · 1, x ÷ 1 where the result has x's shape.
+bool isNeutral(FoldedBinary op, const FoldedTensor &constant, const FoldedTensor *) {
+  bool additive = op == FoldedBinary::Add || op == FoldedBinary::Sub;
+  bool multiplicative = op == FoldedBinary::Mul || op == FoldedBinary::Div;
+  // −0 + 0 is 0: only integers are left alone under addition.
+  return (additive && !isFloat(constant.dtype) && constant.isUniform(0)) || (multiplicative && constant.isUniform(1));
+}
+
+bool broadcastsInto(const Shape &small, const Shape &large) {
+  if (small.size() > large.size())
+    return false;
+  for (size_t i = 0; i < small.size(); ++i)
+    if (!small[small.size() - 1 - i].isConstant(1) &&
+        !(small[small.size() - 1 - i] == large[large.size() - 1 - i]))
+      return false;
+  return true;
+}
+
+/// The input that passes through unchanged, or −1.
+Result<int> neutralInput(NodeContext &n, FoldedBinary op) {
+  bool commutes = op == FoldedBinary::Add || op == FoldedBinary::Mul;
+  for (int constant : {1, 0}) {
+    const FoldedTensor *known = n.folded(constant);
+    if (!known || !isNeutral(op, *known, nullptr) || (constant == 0 && !commutes))
+      continue;
+    MAESTRO_ASSIGN(Shape small, n.shape(constant));
+    MAESTRO_ASSIGN(Shape large, n.shape(1 - constant));
+    if (broadcastsInto(small, large))
+      return 1 - constant;
+  }
+  return -1;
+}
+
+Status foldBinary(NodeContext &n, FoldedBinary op, bool &done) {
+  const FoldedTensor *a = n.folded(0), *b = n.folded(1);
+  if (a && b)
+    if (auto result = fold(op, *a, *b)) {
+      done = true;
+      return n.set(0, std::move(*result));
+    }
+  MAESTRO_ASSIGN(int through, neutralInput(n, op));
+  if (through < 0)
+    return {};
+  MAESTRO_ASSIGN(ImportedValue * value, n.value(through));
+  done = true;
+  return n.set(0, ImportedValue(*value));
+}
+
+Status checkSameType(NodeContext &n, int a, int b) {
+  MAESTRO_ASSIGN(DType x, n.dtype(a));
+  MAESTRO_ASSIGN(DType y, n.dtype(b));
+  if (x == y)
+    return {};
+  return Status::invalidInput(fmt::format("inputs '{}' and '{}' have element types {} and {}, which must be equal",
+                                          n.node.input(a), n.node.input(b), name(x), name(y)));
+}
+
+template <typename OpTy, FoldedBinary op> Status importBinary(NodeContext &n) {
+  if (op != FoldedBinary::Pow)
+    MAESTRO_TRY(checkSameType(n, 0, 1));
+  bool done = false;
+  MAESTRO_TRY(foldBinary(n, op, done));
+  if (done)
+    return {};
+  MAESTRO_ASSIGN(mlir::Value a, n.tensor(0));
+  MAESTRO_ASSIGN(mlir::Value b, n.tensor(1));
+  return n.set(0, n.e.binary<OpTy>(a, b));
+}
+
+Status importPow(NodeContext &n) {
+  const FoldedTensor *a = n.folded(0), *b = n.folded(1);
+  if (a && b && a->dtype == b->dtype)
+    if (auto result = fold(FoldedBinary::Pow, *a, *b))
+      return n.set(0, std::move(*result));
+  MAESTRO_ASSIGN(mlir::Value x, n.tensor(0));
+  MAESTRO_ASSIGN(mlir::Value y, n.tensor(1));
+  // The exponent in the base's type, unless that would lose its fraction.
+  DType base = Emitter::dtypeOf(x), exponent = Emitter::dtypeOf(y);
+  if (isFloat(base) || !isFloat(exponent))
+    return n.set(0, n.e.binary<nn::PowOp>(x, n.e.cast(y, base)));
+  MAESTRO_ASSIGN(mlir::Value power, n.e.binary<nn::PowOp>(n.e.cast(x, exponent), y));
+  return n.set(0, n.e.cast(power, base));
+}
+
+Status importMod(NodeContext &n) {
+  MAESTRO_TRY(checkSameType(n, 0, 1));
+  bool fmod = n.intAttribute("fmod", 0) != 0;
+  const FoldedTensor *a = n.folded(0), *b = n.folded(1);
+  if (a && b)
+    if (auto result = fold(fmod ? FoldedBinary::FMod : FoldedBinary::Mod, *a, *b))
+      return n.set(0, std::move(*result));
+  MAESTRO_ASSIGN(mlir::Value x, n.tensor(0));
+  MAESTRO_ASSIGN(mlir::Value y, n.tensor(1));
+  return n.set(0, n.e.binary<nn::ModOp>(x, y, fmod));
+}
+
+/// Max, Min, Sum, Mean over any number of inputs.
+template <typename OpTy, FoldedBinary op> Status importVariadic(NodeContext &n) {
+  MAESTRO_ASSIGN(ImportedValue * first, n.value(0));
+  ImportedValue result = *first;
+  for (int i = 1; i < n.inputCount(); ++i) {
+    MAESTRO_TRY(checkSameType(n, 0, i));
+    const FoldedTensor *next = n.folded(i);
+    std::optional<FoldedTensor> known;
+    if (result.folded && next)
+      known = fold(op, *result.folded, *next);
+    if (known) {
+      result = ImportedValue::of(std::move(*known));
+      continue;
+    }
+    if (i == 1) {
+      MAESTRO_ASSIGN(result.tensor, n.tensor(0));
+    } else if (!result.tensor) {
+      result.tensor = n.e.materialize(*result.folded);
+    }
+    MAESTRO_ASSIGN(mlir::Value y, n.tensor(i));
+    MAESTRO_ASSIGN(mlir::Value both, n.e.binary<OpTy>(result.tensor, y));
+    result = ImportedValue::of(both);
+  }
+  return n.set(0, std::move(result));
+}
+
+Status importMean(NodeContext &n) {
+  MAESTRO_ASSIGN(mlir::Value sum, n.tensor(0));
+  for (int i = 1; i < n.inputCount(); ++i) {
+    MAESTRO_ASSIGN(mlir::Value x, n.tensor(i));
+    MAESTRO_ASSIGN(sum, n.e.binary<nn::AddOp>(sum, x));
+  }
+  mlir::Value count = n.e.scalar(n.inputCount(), Emitter::dtypeOf(sum));
+  return n.set(0, n.e.binary<nn::DivOp>(sum, count));
+}
+
+Status importWhere(NodeContext &n) {
+  MAESTRO_TRY(checkSameType(n, 1, 2));
+  const FoldedTensor *condition = n.folded(0), *onTrue = n.folded(1), *onFalse = n.folded(2);
+  if (condition && onTrue && onFalse)
+    if (auto result = foldWhere(*condition, *onTrue, *onFalse))
+      return n.set(0, std::move(*result));
+  MAESTRO_ASSIGN(mlir::Value c, n.tensor(0));
+  MAESTRO_ASSIGN(mlir::Value x, n.tensor(1));
+  MAESTRO_ASSIGN(mlir::Value y, n.tensor(2));
+  MAESTRO_ASSIGN(Shape shape, n.e.broadcast(Emitter::shapeOf(x), Emitter::shapeOf(y)));
+  MAESTRO_ASSIGN(shape, n.e.broadcast(Emitter::shapeOf(c), shape));
+  return n.set(0, n.e.emit<nn::WhereOp>(c, x, y));
+}
+
+Status castTo(NodeContext &n, DType dtype) {
+  if (const FoldedTensor *x = n.folded(0))
+    if (auto result = foldCast(*x, dtype))
+      return n.set(0, std::move(*result));
+  MAESTRO_ASSIGN(mlir::Value x, n.tensor(0));
+  return n.set(0, n.e.cast(x, dtype));
+}
+
+Status importCast(NodeContext &n) {
+  auto to = static_cast<int32_t>(n.intAttribute("to", 0));
+  auto dtype = dtypeFromOnnx(to);
+  if (!dtype)
+    return Status::invalidInput(fmt::format("casts to {}, which is not supported", onnxTypeName(to)));
+  return castTo(n, *dtype);
+}
+
+Status importCastLike(NodeContext &n) {
+  MAESTRO_ASSIGN(DType dtype, n.dtype(1));
+  return castTo(n, dtype);
+}
+
+Status importIdentity(NodeContext &n) {
+  MAESTRO_ASSIGN(ImportedValue * value, n.value(0));
+  return n.set(0, ImportedValue(*value));
+}
+
+Status importGelu(NodeContext &n) {
+  MAESTRO_ASSIGN(mlir::Value x, n.tensor(0));
+  std::string approximate = n.textAttribute("approximate", "none");
+  if (approximate != "none" && approximate != "tanh")
+    return Status::invalidInput(fmt::format("approximate '{}' is neither none nor tanh", approximate));
+  return n.set(0, n.e.emit<nn::GeluOp>(x, llvm::StringRef(approximate)));
+}
+
+Status importIsInf(NodeContext &n) {
+  MAESTRO_ASSIGN(mlir::Value x, n.tensor(0));
+  MAESTRO_ASSIGN(mlir::Value infinite, n.e.emit<nn::IsInfOp>(x));
+  bool positive = n.intAttribute("detect_positive", 1) != 0, negative = n.intAttribute("detect_negative", 1) != 0;
+  if (positive && negative)
+    return n.set(0, infinite);
+  mlir::Value zero = n.e.scalar(0, Emitter::dtypeOf(x));
+  if (!positive && !negative)
+    return n.set(0, n.e.fill(0, Emitter::shapeOf(x), DType::Bool));
+  MAESTRO_ASSIGN(mlir::Value side, positive ? n.e.emit<nn::GreaterOp>(x, zero) : n.e.emit<nn::LessOp>(x, zero));
+  return n.set(0, n.e.emit<nn::AndOp>(infinite, side));
+}
+
+//===-- Activations made of others -----------------------------------------===//
+
+/// where(x > 0, positive, negative)
+Result<mlir::Value> selectPositive(NodeContext &n, mlir::Value x, mlir::Value positive, mlir::Value negative) {
+  MAESTRO_ASSIGN(mlir::Value above, n.e.emit<nn::GreaterOp>(x, n.e.scalar(0, Emitter::dtypeOf(x))));
+  return n.e.emit<nn::WhereOp>(above, positive, negative);
+}
+
+Result<mlir::Value> scaled(NodeContext &n, mlir::Value x, double factor) {
+  if (factor == 1)
+    return x;
+  return n.e.emit<nn::MulOp>(x, n.e.scalar(factor, Emitter::dtypeOf(x)));
+}
+
+Status importLeakyRelu(NodeContext &n) {
+  MAESTRO_ASSIGN(mlir::Value x, n.tensor(0));
+  MAESTRO_ASSIGN(mlir::Value below, scaled(n, x, n.floatAttribute("alpha", 0.01)));
+  return n.set(0, selectPositive(n, x, x, below));
+}
+
+Status importPRelu(NodeContext &n) {
+  MAESTRO_ASSIGN(mlir::Value x, n.tensor(0));
+  MAESTRO_ASSIGN(mlir::Value slope, n.tensor(1));
+  MAESTRO_ASSIGN(mlir::Value below, n.e.binary<nn::MulOp>(x, slope));
+  return n.set(0, selectPositive(n, x, x, below));
+}
+
+/// gamma · (x > 0 ? x : alpha·(eˣ⁄ᵈ − 1)); the exponent is kept at most 0 so that no gradient overflows.
+Result<mlir::Value> exponentialUnit(NodeContext &n, double alpha, double gamma, double divisor) {
+  MAESTRO_ASSIGN(mlir::Value x, n.tensor(0));
+  DType dtype = Emitter::dtypeOf(x);
+  MAESTRO_ASSIGN(mlir::Value low, n.e.emit<nn::MinimumOp>(x, n.e.scalar(0, dtype)));
+  MAESTRO_ASSIGN(low, scaled(n, low, 1 / divisor));
+  MAESTRO_ASSIGN(mlir::Value power, n.e.emit<nn::ExpOp>(low));
+  MAESTRO_ASSIGN(mlir::Value below, n.e.emit<nn::SubOp>(power, n.e.scalar(1, dtype)));
+  MAESTRO_ASSIGN(below, scaled(n, below, alpha));
+  MAESTRO_ASSIGN(mlir::Value y, selectPositive(n, x, x, below));
+  return scaled(n, y, gamma);
+}
+
+Status importElu(NodeContext &n) { return n.set(0, exponentialUnit(n, n.floatAttribute("alpha", 1), 1, 1)); }
+
+Status importSelu(NodeContext &n) {
+  return n.set(0, exponentialUnit(n, n.floatAttribute("alpha", 1.67326319217681884765625f),
+                                  n.floatAttribute("gamma", 1.05070102214813232421875f), 1));
+}
+
+Status importCelu(NodeContext &n) {
+  double alpha = n.floatAttribute("alpha", 1);
+  return n.set(0, exponentialUnit(n, alpha, 1, alpha));
+}
+
+Result<mlir::Value> clipped(NodeContext &n, mlir::Value x, double low, double high) {
+  DType dtype = Emitter::dtypeOf(x);
+  MAESTRO_ASSIGN(mlir::Value y, n.e.emit<nn::MaximumOp>(x, n.e.scalar(low, dtype)));
+  return n.e.emit<nn::MinimumOp>(y, n.e.scalar(high, dtype));
+}
+
+Result<mlir::Value> hardSigmoid(NodeContext &n, mlir::Value x, double alpha, double beta) {
+  MAESTRO_ASSIGN(mlir::Value y, scaled(n, x, alpha));
+  MAESTRO_ASSIGN(y, n.e.emit<nn::AddOp>(y, n.e.scalar(beta, Emitter::dtypeOf(x))));
+  return clipped(n, y, 0, 1);
+}
+
+Status importHardSigmoid(NodeContext &n) {
+  MAESTRO_ASSIGN(mlir::Value x, n.tensor(0));
+  return n.set(0, hardSigmoid(n, x, n.floatAttribute("alpha", 0.2f), n.floatAttribute("beta", 0.5)));
+}
+
+Status importHardSwish(NodeContext &n) {
+  MAESTRO_ASSIGN(mlir::Value x, n.tensor(0));
+  MAESTRO_ASSIGN(mlir::Value gate, hardSigmoid(n, x, 1.0 / 6, 0.5));
+  return n.set(0, n.e.emit<nn::MulOp>(x, gate));
+}
+
+/// x · sigmoid(alpha·x)
+Status importSwish(NodeContext &n) {
+  MAESTRO_ASSIGN(mlir::Value x, n.tensor(0));
+  double alpha = n.floatAttribute("alpha", 1);
+  if (alpha == 1)
+    return n.set(0, n.e.emit<nn::SiluOp>(x));
+  MAESTRO_ASSIGN(mlir::Value gate, scaled(n, x, alpha));
+  MAESTRO_ASSIGN(gate, n.e.emit<nn::SigmoidOp>(gate));
+  return n.set(0, n.e.emit<nn::MulOp>(x, gate));
+}
+
+Status importMish(NodeContext &n) {
+  MAESTRO_ASSIGN(mlir::Value x, n.tensor(0));
+  MAESTRO_ASSIGN(mlir::Value gate, n.e.emit<nn::SoftplusOp>(x));
+  MAESTRO_ASSIGN(gate, n.e.emit<nn::TanhOp>(gate));
+  return n.set(0, n.e.emit<nn::MulOp>(x, gate));
+}
+
+Status importSoftsign(NodeContext &n) {
+  MAESTRO_ASSIGN(mlir::Value x, n.tensor(0));
+  MAESTRO_ASSIGN(mlir::Value size, n.e.emit<nn::AbsOp>(x));
+  MAESTRO_ASSIGN(size, n.e.emit<nn::AddOp>(size, n.e.scalar(1, Emitter::dtypeOf(x))));
+  return n.set(0, n.e.emit<nn::DivOp>(x, size));
+}
+
+Status importThresholdedRelu(NodeContext &n) {
+  MAESTRO_ASSIGN(mlir::Value x, n.tensor(0));
+  DType dtype = Emitter::dtypeOf(x);
+  MAESTRO_ASSIGN(mlir::Value above, n.e.emit<nn::GreaterOp>(x, n.e.scalar(n.floatAttribute("alpha", 1), dtype)));
+  return n.set(0, n.e.emit<nn::WhereOp>(above, x, n.e.scalar(0, dtype)));
+}
+
+/// Bounds are attributes before version 11, inputs since.
+Status importClip(NodeContext &n) {
+  MAESTRO_ASSIGN(mlir::Value y, n.tensor(0));
+  if (n.has(1)) {
+    MAESTRO_ASSIGN(mlir::Value low, n.tensor(1));
+    MAESTRO_ASSIGN(y, n.e.binary<nn::MaximumOp>(y, low));
+  }
+  if (n.has(2)) {
+    MAESTRO_ASSIGN(mlir::Value high, n.tensor(2));
+    MAESTRO_ASSIGN(y, n.e.binary<nn::MinimumOp>(y, high));
+  }
+  return n.set(0, y);
+}
+
+/// tan, sinh, cosh by their definitions.
+Status importTan(NodeContext &n) {
+  MAESTRO_ASSIGN(mlir::Value x, n.tensor(0));
+  MAESTRO_ASSIGN(mlir::Value sine, n.e.emit<nn::SinOp>(x));
+  MAESTRO_ASSIGN(mlir::Value cosine, n.e.emit<nn::CosOp>(x));
+  return n.set(0, n.e.emit<nn::DivOp>(sine, cosine));
+}
+
+template <typename Join> Status importHyperbolic(NodeContext &n) {
+  MAESTRO_ASSIGN(mlir::Value x, n.tensor(0));
+  MAESTRO_ASSIGN(mlir::Value up, n.e.emit<nn::ExpOp>(x));
+  MAESTRO_ASSIGN(mlir::Value negative, n.e.emit<nn::NegOp>(x));
+  MAESTRO_ASSIGN(mlir::Value down, n.e.emit<nn::ExpOp>(negative));
+  MAESTRO_ASSIGN(mlir::Value both, n.e.emit<Join>(up, down));
+  return n.set(0, scaled(n, both, 0.5));
+}
+
+} // namespace
+
+std::span<const OpEntry> elementwiseOps() {
+  using B = FoldedBinary;
+  using U = FoldedUnary;
+  static constexpr OpEntry kOps[] = {
+      {"Abs", 6, importFoldedUnary<nn::AbsOp, U::Abs>},
+      {"Add", 7, importBinary<nn::AddOp, B::Add>},
+      {"And", 7, importBinary<nn::AndOp, B::And>},
+      {"Cast", 6, importCast},
+      {"CastLike", 15, importCastLike},
+      {"Ceil", 6, importFoldedUnary<nn::CeilOp, U::Ceil>},
+      {"Celu", 12, importCelu},
+      {"Clip", 11, importClip},
+      {"Cos", 7, importUnary<nn::CosOp>},
+      {"Cosh", 9, importHyperbolic<nn::AddOp>},
+      {"Div", 7, importBinary<nn::DivOp, B::Div>},
+      {"Elu", 6, importElu},
+      {"Equal", 7, importBinary<nn::EqualOp, B::Equal>},
+      {"Erf", 9, importUnary<nn::ErfOp>},
+      {"Exp", 6, importFoldedUnary<nn::ExpOp, U::Exp>},
+      {"Floor", 6, importFoldedUnary<nn::FloorOp, U::Floor>},
+      {"Gelu", 20, importGelu},
+      {"Greater", 7, importBinary<nn::GreaterOp, B::Greater>},
+      {"GreaterOrEqual", 12, importBinary<nn::GreaterEqualOp, B::GreaterEqual>},
+      {"HardSigmoid", 6, importHardSigmoid},
+      {"HardSwish", 14, importHardSwish},
+      {"Identity", 1, importIdentity},
+      {"IsInf", 10, importIsInf},
+      {"IsNaN", 9, importUnary<nn::IsNaNOp>},
+      {"LeakyRelu", 6, importLeakyRelu},
+      {"Less", 7, importBinary<nn::LessOp, B::Less>},
+      {"LessOrEqual", 12, importBinary<nn::LessEqualOp, B::LessEqual>},
+      {"Log", 6, importFoldedUnary<nn::LogOp, U::Log>},
+      {"Max", 8, importVariadic<nn::MaximumOp, B::Max>},
+      {"Mean", 8, importMean},
+      {"Min", 8, importVariadic<nn::MinimumOp, B::Min>},
+      {"Mish", 18, importMish},
+      {"Mod", 10, importMod},
+      {"Mul", 7, importBinary<nn::MulOp, B::Mul>},
+      {"Neg", 6, importFoldedUnary<nn::NegOp, U::Neg>},
+      {"Not", 1, importFoldedUnary<nn::NotOp, U::Not>},
+      {"Or", 7, importBinary<nn::OrOp, B::Or>},
+      {"PRelu", 9, importPRelu},
+      {"Pow", 7, importPow},
+      {"Reciprocal", 6, importFoldedUnary<nn::ReciprocalOp, U::Reciprocal>},
+      {"Relu", 6, importUnary<nn::ReluOp>},
+      {"Round", 11, importFoldedUnary<nn::RoundOp, U::Round>},
+      {"Selu", 6, importSelu},
+      {"Sigmoid", 6, importUnary<nn::SigmoidOp>},
+      {"Sign", 9, importFoldedUnary<nn::SignOp, U::Sign>},
+      {"Sin", 7, importUnary<nn::SinOp>},
+      {"Sinh", 9, importHyperbolic<nn::SubOp>},
+      {"Softplus", 1, importUnary<nn::SoftplusOp>},
+      {"Softsign", 1, importSoftsign},
+      {"Sqrt", 6, importFoldedUnary<nn::SqrtOp, U::Sqrt>},
+      {"Sub", 7, importBinary<nn::SubOp, B::Sub>},
+      {"Sum", 8, importVariadic<nn::AddOp, B::Add>},
+      {"Swish", 24, importSwish},
+      {"Tan", 7, importTan},
+      {"Tanh", 6, importUnary<nn::TanhOp>},
+      {"ThresholdedRelu", 10, importThresholdedRelu},
+      {"Where", 9, importWhere},
+      {"Xor", 7, importBinary<nn::XorOp, B::Xor>},
+  };
+  return kOps;
+}
+
+} // namespace maestro::planner

@@ -1,0 +1,122 @@
+// Losses over class scores. A plain mean becomes exactly Σ loss ÷ Σ [label ≠ ignore_index], which is what the
+// loss decomposition looks for.
+#include "planner/import/node_context.h"
+
+#include <fmt/format.h>
+
+namespace maestro::planner {
+
+Status importSoftmaxCrossEntropyLoss(NodeContext &n);
+Status importNegativeLogLikelihoodLoss(NodeContext &n);
+
+namespace {
+
+struct Loss {
+  mlir::Value scores; ///< […, classes]: the class axis (1 in ONNX) moved last.
+  mlir::Value labels; ///< […]
+  mlir::Value weight; ///< [classes], or null.
+  int64_t ignoreIndex = -100;
+  std::string reduction;
+};
+
+Result<mlir::Value> classesLast(NodeContext &n, mlir::Value x) {
+  Ints order{0};
+  for (int64_t i = 2; i < Emitter::rankOf(x); ++i)
+    order.push_back(i);
+  order.push_back(1);
+  return n.e.transpose(x, order);
+}
+
+Result<Loss> readLoss(NodeContext &n) {
+  Loss loss;
+  MAESTRO_ASSIGN(loss.scores, n.tensor(0));
+  MAESTRO_ASSIGN(loss.labels, n.tensor(1));
+  if (n.has(2)) {
+    MAESTRO_ASSIGN(loss.weight, n.tensor(2));
+  }
+  if (Emitter::rankOf(loss.scores) < 2 || Emitter::rankOf(loss.labels) != Emitter::rankOf(loss.scores) - 1)
+    return Status::invalidInput(fmt::format("scores {} with labels {}", nn::shapeText(Emitter::shapeOf(loss.scores)),
+                                            nn::shapeText(Emitter::shapeOf(loss.labels))));
+  MAESTRO_ASSIGN(loss.scores, classesLast(n, loss.scores));
+  auto positions = Emitter::shapeOf(loss.scores).drop_back(1);
+  for (size_t i = 0; i < positions.size(); ++i)
+    MAESTRO_TRY(n.e.requireEqual(Emitter::shapeOf(loss.labels)[i], positions[i], "labels and scores"));
+  loss.ignoreIndex = n.intAttribute("ignore_index", -100);
+  loss.reduction = n.textAttribute("reduction", "mean");
+  if (loss.reduction != "mean" && loss.reduction != "sum" && loss.reduction != "none")
+    return Status::invalidInput(fmt::format("reduction '{}' is none of mean, sum, none", loss.reduction));
+  return loss;
+}
+
+Result<mlir::Value> counted(NodeContext &n, const Loss &loss) {
+  mlir::Value ignored = n.e.scalar(static_cast<double>(loss.ignoreIndex), Emitter::dtypeOf(loss.labels));
+  MAESTRO_ASSIGN(mlir::Value equal, n.e.emit<nn::EqualOp>(loss.labels, ignored));
+  return n.e.emit<nn::NotOp>(equal);
+}
+
+Result<mlir::Value> sumAll(NodeContext &n, mlir::Value x) {
+  Ints axes;
+  for (int64_t i = 0; i < Emitter::rankOf(x); ++i)
+    axes.push_back(i);
+  return n.e.emit<nn::ReduceSumOp>(x, llvm::ArrayRef<int64_t>(axes), false);
+}
+
+/// `weights`: what each position counts in a mean.
+Status setReduced(NodeContext &n, const Loss &loss, mlir::Value values, mlir::Value weights) {
+  DType dtype = Emitter::dtypeOf(loss.scores);
+  if (loss.reduction == "none")
+    return n.set(0, n.e.cast(values, dtype));
+  MAESTRO_ASSIGN(mlir::Value sum, sumAll(n, values));
+  if (loss.reduction == "sum")
+    return n.set(0, n.e.cast(sum, dtype));
+  MAESTRO_ASSIGN(mlir::Value count, sumAll(n, weights));
+  MAESTRO_ASSIGN(mlir::Value mean, n.e.emit<nn::DivOp>(sum, count));
+  return n.set(0, n.e.cast(mean, dtype));
+}
+
+/// −log p[label]·weight[label], 0 where ignored.
+Status gatherLoss(NodeContext &n, const Loss &loss, mlir::Value logProbabilities) {
+  DType dtype = Emitter::dtypeOf(logProbabilities);
+  MAESTRO_ASSIGN(mlir::Value keep, counted(n, loss));
+  mlir::Value zero = n.e.scalar(0, Emitter::dtypeOf(loss.labels));
+  MAESTRO_ASSIGN(mlir::Value safe, n.e.emit<nn::WhereOp>(keep, loss.labels, zero));
+  Shape column(Emitter::shapeOf(safe)), positions(column);
+  column.push_back(DimExpr(1));
+  int64_t axis = static_cast<int64_t>(positions.size());
+  MAESTRO_ASSIGN(mlir::Value picked, n.e.emit<nn::GatherElementsOp>(logProbabilities, n.e.reshape(safe, column), axis));
+  MAESTRO_ASSIGN(mlir::Value values, n.e.emit<nn::NegOp>(n.e.reshape(picked, positions)));
+  mlir::Value weights = n.e.cast(keep, dtype);
+  if (loss.weight) {
+    MAESTRO_ASSIGN(mlir::Value each, n.e.emit<nn::GatherOp>(n.e.cast(loss.weight, dtype), safe, 0));
+    MAESTRO_ASSIGN(weights, n.e.emit<nn::MulOp>(weights, each));
+  }
+  MAESTRO_ASSIGN(values, n.e.emit<nn::MulOp>(values, weights));
+  return setReduced(n, loss, values, weights);
+}
+
+} // namespace
+
+Status importSoftmaxCrossEntropyLoss(NodeContext &n) {
+  MAESTRO_ASSIGN(Loss loss, readLoss(n));
+  if (n.wants(1)) {
+    MAESTRO_ASSIGN(mlir::Value scores, n.tensor(0));
+    MAESTRO_TRY(n.set(1, n.e.emit<nn::LogSoftmaxOp>(scores, 1)));
+  }
+  if (loss.weight) {
+    int64_t axis = Emitter::rankOf(loss.scores) - 1;
+    MAESTRO_ASSIGN(mlir::Value logProbabilities, n.e.emit<nn::LogSoftmaxOp>(loss.scores, axis));
+    return gatherLoss(n, loss, logProbabilities);
+  }
+  MAESTRO_ASSIGN(mlir::Value values, n.e.emit<nn::CrossEntropyOp>(loss.scores, loss.labels, loss.ignoreIndex));
+  if (loss.reduction != "mean")
+    return setReduced(n, loss, values, {});
+  MAESTRO_ASSIGN(mlir::Value keep, counted(n, loss));
+  return setReduced(n, loss, values, n.e.cast(keep, Emitter::dtypeOf(values)));
+}
+
+Status importNegativeLogLikelihoodLoss(NodeContext &n) {
+  MAESTRO_ASSIGN(Loss loss, readLoss(n));
+  return gatherLoss(n, loss, loss.scores);
+}
+
+} // namespace maestro::planner

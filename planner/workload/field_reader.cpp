@@ -1,0 +1,160 @@
+#include "planner/workload/field_reader.h"
+
+#include "base/nearest.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+namespace maestro::planner {
+namespace {
+
+const char *kindName(YamlNode::Kind kind) {
+  switch (kind) {
+  case YamlNode::Kind::Null: return "nothing";
+  case YamlNode::Kind::Scalar: return "a plain value";
+  case YamlNode::Kind::List: return "a list";
+  case YamlNode::Kind::Map: return "a map";
+  }
+  return "";
+}
+
+Status expect(const YamlNode &node, const std::string &path, const char *what) {
+  if (node.kind == YamlNode::Kind::Scalar)
+    return wrong(node, path, fmt::format("is '{}', not {}", node.scalar, what));
+  return wrong(node, path, fmt::format("is {}, not {}", kindName(node.kind), what));
+}
+
+} // namespace
+
+Status wrong(const YamlNode &node, const std::string &path, const std::string &what) {
+  return Status::invalidInput(fmt::format("{}: {} {}", node.place, path, what));
+}
+
+Result<std::string> readText(const YamlNode &node, const std::string &path) {
+  if (node.kind != YamlNode::Kind::Scalar || node.scalar.empty())
+    return expect(node, path, "text");
+  return node.scalar;
+}
+
+Result<bool> readFlag(const YamlNode &node, const std::string &path) {
+  if (node.kind == YamlNode::Kind::Scalar && (node.scalar == "true" || node.scalar == "false"))
+    return node.scalar == "true";
+  return expect(node, path, "true or false");
+}
+
+Result<int64_t> readInteger(const YamlNode &node, const std::string &path, int64_t least, int64_t most) {
+  int64_t value = 0;
+  const std::string &text = node.scalar;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (node.kind != YamlNode::Kind::Scalar || error != std::errc() || end != text.data() + text.size())
+    return expect(node, path, "a whole number");
+  if (value < least || value > most)
+    return wrong(node, path, fmt::format("is {}; it must be between {} and {}", value, least, most));
+  return value;
+}
+
+Result<double> readNumber(const YamlNode &node, const std::string &path, NumberRange range) {
+  double value = 0;
+  const std::string &text = node.scalar;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (node.kind != YamlNode::Kind::Scalar || error != std::errc() || end != text.data() + text.size())
+    return expect(node, path, "a number");
+  if (!std::isfinite(value))
+    return wrong(node, path, fmt::format("is {}; it must be a finite number", text));
+  if (value < range.least || value > range.most || (range.above && value == range.least))
+    return wrong(node, path,
+                 std::isfinite(range.most)
+                     ? fmt::format("is {}; it must be {} {} and at most {}", text, range.above ? "above" : "at least",
+                                   range.least, range.most)
+                     : fmt::format("is {}; it must be {} {}", text, range.above ? "above" : "at least", range.least));
+  return value;
+}
+
+Result<std::vector<std::string>> readTexts(const YamlNode &node, const std::string &path) {
+  std::vector<std::string> result;
+  if (node.kind == YamlNode::Kind::List) {
+    for (size_t i = 0; i < node.items.size(); ++i) {
+      MAESTRO_ASSIGN(std::string item, readText(node.items[i], fmt::format("{}[{}]", path, i)));
+      result.push_back(std::move(item));
+    }
+    return result;
+  }
+  MAESTRO_ASSIGN(std::string single, readText(node, path));
+  result.push_back(std::move(single));
+  return result;
+}
+
+Result<size_t> readChoice(const YamlNode &node, const std::string &path, const std::vector<std::string> &choices) {
+  MAESTRO_ASSIGN(std::string text, readText(node, path));
+  auto found = std::find(choices.begin(), choices.end(), text);
+  if (found != choices.end())
+    return static_cast<size_t>(found - choices.begin());
+  return wrong(node, path, fmt::format("is '{}', none of {}{}", text, fmt::join(choices, ", "), didYouMean(text, choices)));
+}
+
+Status FieldReader::checkIsMap() const {
+  if (map.kind == YamlNode::Kind::Map || map.kind == YamlNode::Kind::Null)
+    return {};
+  return expect(map, path.empty() ? "the file" : path, "a map of keys and values");
+}
+
+const YamlNode *FieldReader::find(const std::string &key) {
+  known.push_back(key);
+  const YamlNode *node = map.find(key);
+  return node && node->kind != YamlNode::Kind::Null ? node : nullptr;
+}
+
+Status FieldReader::text(const std::string &key, std::string &value) {
+  if (const YamlNode *node = find(key)) {
+    MAESTRO_ASSIGN(value, readText(*node, pathOf(key)));
+  }
+  return {};
+}
+
+Status FieldReader::flag(const std::string &key, bool &value) {
+  if (const YamlNode *node = find(key)) {
+    MAESTRO_ASSIGN(value, readFlag(*node, pathOf(key)));
+  }
+  return {};
+}
+
+Status FieldReader::integer(const std::string &key, int64_t &value, int64_t least, int64_t most) {
+  if (const YamlNode *node = find(key)) {
+    MAESTRO_ASSIGN(value, readInteger(*node, pathOf(key), least, most));
+  }
+  return {};
+}
+
+Status FieldReader::number(const std::string &key, double &value, NumberRange range) {
+  if (const YamlNode *node = find(key)) {
+    MAESTRO_ASSIGN(value, readNumber(*node, pathOf(key), range));
+  }
+  return {};
+}
+
+Status FieldReader::texts(const std::string &key, std::vector<std::string> &value) {
+  if (const YamlNode *node = find(key)) {
+    MAESTRO_ASSIGN(value, readTexts(*node, pathOf(key)));
+  }
+  return {};
+}
+
+Status FieldReader::require(const std::string &key, const char *example) {
+  if (find(key))
+    return {};
+  return wrong(map, pathOf(key), fmt::format("is missing; write {}", example));
+}
+
+Status FieldReader::finish() const {
+  for (const auto &[key, value] : map.entries)
+    if (std::find(known.begin(), known.end(), key) == known.end())
+      return Status::invalidInput(fmt::format("{}: unknown key '{}'{}; known here: {}", value.place, pathOf(key),
+                                              didYouMean(key, known), fmt::join(known, ", ")));
+  return {};
+}
+
+} // namespace maestro::planner

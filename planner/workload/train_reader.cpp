@@ -1,0 +1,151 @@
+#include "planner/workload/train_reader.h"
+
+#include "planner/workload/field_reader.h"
+
+#include "base/nearest.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace maestro::planner {
+namespace {
+
+using Optimizer = OptimizerSpec;
+
+Status readBetas(FieldReader &fields, Optimizer &optimizer) {
+  const YamlNode *node = fields.find("betas");
+  if (!node)
+    return {};
+  std::string path = fields.pathOf("betas");
+  if (node->kind != YamlNode::Kind::List || node->items.size() != 2)
+    return wrong(*node, path, "must be two numbers, such as [0.9, 0.999]");
+  MAESTRO_ASSIGN(optimizer.beta1, readNumber(node->items[0], path + "[0]", {0, std::nextafter(1.0, 0.0)}));
+  MAESTRO_ASSIGN(optimizer.beta2, readNumber(node->items[1], path + "[1]", {0, std::nextafter(1.0, 0.0)}));
+  return {};
+}
+
+/// PyTorch's defaults, which differ between optimizers.
+Optimizer defaultsOf(Optimizer::Kind kind) {
+  Optimizer optimizer;
+  optimizer.kind = kind;
+  optimizer.weightDecay = kind == Optimizer::Kind::AdamW ? 0.01 : 0;
+  return optimizer;
+}
+
+Status readOptimizer(const YamlNode &given, TrainSpec &train) {
+  // `optimizer: sgd` is short for `optimizer: {sgd: {}}`.
+  YamlNode node = given;
+  if (given.kind == YamlNode::Kind::Scalar) {
+    node = YamlNode{YamlNode::Kind::Map, "", {}, {}, given.place};
+    node.entries.emplace_back(given.scalar, YamlNode{YamlNode::Kind::Null, "", {}, {}, given.place});
+  }
+  if (node.kind != YamlNode::Kind::Map || node.entries.size() != 1)
+    return wrong(node, "train.optimizer", "must be one of sgd, adam, adamw with its settings, such as {adamw: {lr: 3e-4}}");
+  const auto &[kind, body] = node.entries[0];
+  YamlNode key{YamlNode::Kind::Scalar, kind, {}, {}, node.place};
+  MAESTRO_ASSIGN(size_t choice, readChoice(key, "train.optimizer", {"sgd", "adam", "adamw"}));
+  Optimizer optimizer = defaultsOf(static_cast<Optimizer::Kind>(choice));
+  FieldReader fields(body, "train.optimizer." + kind);
+  MAESTRO_TRY(fields.checkIsMap());
+  MAESTRO_TRY(fields.number("lr", optimizer.lr, {0, 1e6, true}));
+  MAESTRO_TRY(fields.number("weight_decay", optimizer.weightDecay, {0, 1e6}));
+  MAESTRO_TRY(fields.texts("no_decay", optimizer.noDecay));
+  if (optimizer.kind == Optimizer::Kind::Sgd) {
+    MAESTRO_TRY(fields.number("momentum", optimizer.momentum, {0, std::nextafter(1.0, 0.0)}));
+    MAESTRO_TRY(fields.flag("nesterov", optimizer.nesterov));
+  } else {
+    MAESTRO_TRY(readBetas(fields, optimizer));
+    MAESTRO_TRY(fields.number("eps", optimizer.eps, {0, 1, true}));
+  }
+  MAESTRO_TRY(fields.finish());
+  if (optimizer.nesterov && optimizer.momentum == 0)
+    return wrong(body, "train.optimizer.sgd.nesterov", "needs a momentum above 0");
+  train.optimizer = std::move(optimizer);
+  return {};
+}
+
+Status readSchedule(const YamlNode &node, TrainSpec &train) {
+  ScheduleSpec schedule;
+  FieldReader fields(node, "train.schedule");
+  MAESTRO_TRY(fields.checkIsMap());
+  MAESTRO_TRY(fields.integer("warmup_steps", schedule.warmupSteps, 0));
+  MAESTRO_TRY(fields.integer("total_steps", schedule.totalSteps, 1));
+  MAESTRO_TRY(fields.number("min_lr", schedule.minLr, {0, 1e6}));
+  if (const YamlNode *decay = fields.find("decay")) {
+    MAESTRO_ASSIGN(size_t choice, readChoice(*decay, "train.schedule.decay", {"constant", "linear", "cosine"}));
+    schedule.decay = static_cast<ScheduleSpec::Decay>(choice);
+  }
+  MAESTRO_TRY(fields.finish());
+  if (schedule.decay != ScheduleSpec::Decay::Constant && schedule.totalSteps == 0)
+    return wrong(node, "train.schedule.total_steps", "is missing; a decay needs it");
+  if (schedule.totalSteps > 0 && schedule.totalSteps <= schedule.warmupSteps)
+    return wrong(node, "train.schedule.total_steps",
+                 fmt::format("is {}, not above warmup_steps {}", schedule.totalSteps, schedule.warmupSteps));
+  train.schedule = schedule;
+  return {};
+}
+
+Status readPrecision(const YamlNode &node, Workload &workload) {
+  static const std::vector<std::string> kNames = {"f32", "bf16"};
+  auto read = [](const YamlNode &value, const std::string &path) -> Result<DType> {
+    MAESTRO_ASSIGN(size_t choice, readChoice(value, path, kNames));
+    return choice == 0 ? DType::F32 : DType::BF16;
+  };
+  if (node.kind != YamlNode::Kind::Map) {
+    MAESTRO_ASSIGN(workload.train.precision, read(node, "train.precision"));
+    return {};
+  }
+  std::vector<std::string> names;
+  for (const ComponentSpec &component : workload.components)
+    names.push_back(component.name);
+  for (const auto &[name, value] : node.entries) {
+    std::string path = "train.precision." + name;
+    if (!workload.component(name))
+      return wrong(value, path, fmt::format("names a component that does not exist{}", didYouMean(name, names)));
+    MAESTRO_ASSIGN(workload.train.precisionOf[name], read(value, path));
+  }
+  return {};
+}
+
+void listDefaults(FieldReader &fields, Workload &workload) {
+  auto taken = [&](const char *key, const std::string &text) {
+    if (!fields.find(key))
+      workload.defaults.push_back(fmt::format("train.{} = {}", key, text));
+  };
+  taken("global_batch", std::to_string(workload.train.globalBatch));
+  taken("optimizer", fmt::format("adamw, lr {}", workload.train.optimizer.lr));
+  taken("schedule", "none (constant learning rate)");
+  taken("clip_grad_norm", "none");
+  taken("precision", "f32");
+  taken("seed", "0");
+}
+
+} // namespace
+
+Status readTrain(const YamlNode *node, Workload &workload) {
+  YamlNode nothing;
+  nothing.place = workload.path;
+  TrainSpec &train = workload.train;
+  FieldReader fields(node ? *node : nothing, "train");
+  MAESTRO_TRY(fields.checkIsMap());
+  MAESTRO_TRY(fields.integer("global_batch", train.globalBatch, 1, int64_t(1) << 31));
+  if (const YamlNode *optimizer = fields.find("optimizer"))
+    MAESTRO_TRY(readOptimizer(*optimizer, train));
+  if (const YamlNode *schedule = fields.find("schedule"))
+    MAESTRO_TRY(readSchedule(*schedule, train));
+  if (fields.find("clip_grad_norm")) {
+    double clip = 0;
+    MAESTRO_TRY(fields.number("clip_grad_norm", clip, {0, 1e12, true}));
+    train.clipGradNorm = clip;
+  }
+  if (const YamlNode *precision = fields.find("precision"))
+    MAESTRO_TRY(readPrecision(*precision, workload));
+  int64_t seed = 0;
+  MAESTRO_TRY(fields.integer("seed", seed, 0));
+  train.seed = static_cast<uint64_t>(seed);
+  listDefaults(fields, workload);
+  return fields.finish();
+}
+
+} // namespace maestro::planner

@@ -1,0 +1,141 @@
+// Components linked into one graph with its losses.
+#include "onnx_text.h"
+#include "planner/import/link.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <unistd.h>
+
+namespace maestro::planner {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+namespace fs = std::filesystem;
+
+const char *kTeacher = R"(<ir_version: 10, opset_import: ["" : 20]>
+g (int64[batch, seq] input_ids) => (float[batch, seq, 8] logits)
+<float[16, 8] table = {)";
+const char *kStudent = R"(<ir_version: 10, opset_import: ["" : 20]>
+g (int64[b, s] input_ids, float[b, s, 8] hint) => (float[b, s, 8] logits, float loss)
+<float[16, 8] table = {)";
+
+std::string table() {
+  std::string values;
+  for (int i = 0; i < 128; ++i)
+    values += (i ? ", " : "") + std::to_string(i % 7);
+  return values + "}>\n";
+}
+
+class Link : public ::testing::Test {
+protected:
+  void SetUp() override {
+    folder = fs::temp_directory_path() / ("maestro_link_" + std::to_string(::getpid()));
+    fs::create_directories(folder);
+    write("teacher.onnx", std::string(kTeacher) + table() + "{ logits = Gather(table, input_ids) }");
+    write("student.onnx", std::string(kStudent) + table() +
+                              "{ e = Gather(table, input_ids) logits = Add(e, hint) loss = ReduceMean<keepdims = 0>(logits) }");
+  }
+  void TearDown() override { fs::remove_all(folder); }
+  void write(const std::string &name, const std::string &text) {
+    std::ofstream(folder / name, std::ios::binary) << modelBytes(text);
+  }
+  std::string link(const std::string &yaml) {
+    auto workload = parseWorkload(yaml, (folder / "w.yaml").string());
+    if (!workload)
+      return "error: " + std::string(workload.status().message());
+    return print(*workload);
+  }
+  std::string print(const Workload &workload) {
+    mlir::MLIRContext context;
+    auto linked = importWorkload(workload, context);
+    if (!linked)
+      return "error: " + std::string(linked.status().message());
+    std::string text;
+    llvm::raw_string_ostream stream(text);
+    linked->module->print(stream);
+    for (const std::string &note : linked->notes)
+      text += "\nnote: " + note;
+    return text;
+  }
+  fs::path folder;
+};
+
+TEST_F(Link, JoinsEdgesFieldsAndLosses) {
+  std::string text = link(R"(
+components:
+  teacher: {model: teacher.onnx, frozen: true}
+  student: {model: student.onnx}
+edges: [teacher.logits -> student.hint]
+dims: {seq: {combine: max, max: 64}}
+loss:
+  - cross_entropy: {logits: student.logits, labels: labels}
+  - kl_divergence: {student: student.logits, teacher: teacher.logits, temperature: 2, labels: labels, weight: 0.5}
+  - output: student.loss
+)");
+  EXPECT_THAT(text, AllOf(HasSubstr("func.func @graph"), HasSubstr("nn.cross_entropy"), HasSubstr("nn.kl_divergence"),
+                          HasSubstr("nn.role = \"sum\""), HasSubstr("nn.role = \"count\""),
+                          HasSubstr("nn.role = \"mean\""), HasSubstr("nn.field = \"labels\"")));
+  EXPECT_THAT(text, AllOf(HasSubstr("nn.parameter = \"teacher/table\""), HasSubstr("nn.parameter = \"student/table\"")));
+  EXPECT_THAT(text, Not(HasSubstr("@teacher")));
+  // One name for equal dims, one argument for the shared field.
+  EXPECT_EQ(text.find("nn.field = \"input_ids\""), text.rfind("nn.field = \"input_ids\""));
+  // Only the student trains.
+  size_t trainable = text.find("nn.trainable");
+  EXPECT_NE(trainable, std::string::npos);
+  EXPECT_EQ(trainable, text.rfind("nn.trainable"));
+  EXPECT_THAT(text, HasSubstr("nn.pad = -1.0"));
+}
+
+TEST_F(Link, BareModelMinimisesItsScalar) {
+  auto workload = workloadOfModels({(folder / "student.onnx").string()});
+  ASSERT_TRUE(workload);
+  EXPECT_THAT(print(*workload), AllOf(HasSubstr("nn.role = \"mean\""), HasSubstr("note: loss: the scalar output")));
+}
+
+TEST_F(Link, BareModelGetsCrossEntropy) {
+  auto workload = workloadOfModels({(folder / "teacher.onnx").string()});
+  ASSERT_TRUE(workload);
+  EXPECT_THAT(print(*workload), AllOf(HasSubstr("nn.cross_entropy"), HasSubstr("nn.field = \"labels\""),
+                                      HasSubstr("combine = \"sum\", max = 16"), HasSubstr("combine = \"max\", max = 1024")));
+}
+
+TEST_F(Link, MisspeltPortsNameTheNearest) {
+  const char *head = "components: {student: {model: student.onnx}, teacher: {model: teacher.onnx}}\n";
+  EXPECT_THAT(link(std::string(head) + "loss: [{output: student.los}]\n"),
+              AllOf(StartsWith("error"), HasSubstr("did you mean 'loss'")));
+  EXPECT_THAT(link(std::string(head) + "edges: [teacher.logit -> student.hint]\nloss: [{output: student.loss}]\n"),
+              AllOf(StartsWith("error"), HasSubstr("did you mean 'logits'")));
+  EXPECT_THAT(link(std::string(head) + "edges: [teacher.logits -> student.hnt]\nloss: [{output: student.loss}]\n"),
+              AllOf(StartsWith("error"), HasSubstr("did you mean 'hint'")));
+  EXPECT_THAT(link(std::string(head) + "dims: {sequ: {max: 4}}\nloss: [{output: student.loss}]\n"),
+              AllOf(StartsWith("error"), HasSubstr("dims.sequ")));
+}
+
+TEST_F(Link, RefusesCyclesAndContradictions) {
+  EXPECT_THAT(link(R"(
+components: {student: {model: student.onnx}}
+edges: [student.logits -> student.hint]
+loss: [{output: student.loss}]
+)"),
+              AllOf(StartsWith("error"), HasSubstr("cycle")));
+  EXPECT_THAT(link(R"(
+components: {student: {model: student.onnx}}
+loss: [{output: student.logits}]
+)"),
+              AllOf(StartsWith("error"), HasSubstr("needs a floating point scalar")));
+  EXPECT_THAT(link(R"(
+components: {student: {model: student.onnx}}
+inputs: {input_ids: {dtype: float32}}
+loss: [{output: student.loss}]
+)"),
+              AllOf(StartsWith("error"), HasSubstr("dtype")));
+}
+
+} // namespace
+} // namespace maestro::planner
