@@ -126,7 +126,7 @@ struct RaiseAttention : OpRewritePattern<nn::MatmulOp> {
     Value mask = scores->mask ? withRankFour(scores->mask, rewriter) : Value();
     auto attention = nn::AttentionOp::create(
         rewriter, op.getLoc(), scores->q, k, v, mask, llvm::APFloat(scores->scale), llvm::APFloat(scores->softcap),
-        rewriter.getBoolAttr(false), rewriter.getI64IntegerAttr(0), rewriter.getBoolAttr(false));
+        /*causal=*/false, /*causal_offset=*/0, /*sequence_major=*/false);
     if (attention.getO().getType() != op.getType()) {
       rewriter.eraseOp(attention);
       return failure();

@@ -11,8 +11,6 @@ fb::DimOp opOf(DimExpr::AtomKind kind) {
   switch (kind) {
   case DimExpr::AtomKind::FloorDiv:
     return fb::DimOp::FloorDiv;
-  case DimExpr::AtomKind::CeilDiv:
-    return fb::DimOp::CeilDiv;
   case DimExpr::AtomKind::Mod:
     return fb::DimOp::Mod;
   case DimExpr::AtomKind::Min:

@@ -1,7 +1,9 @@
 // The last step of planning: programs in `nn`, the linked workload and the layout -> the plan's bytes.
 #pragma once
 
+#include "base/dtype.h"
 #include "base/status.h"
+#include "ir/dim_expr.h"
 #include "planner/emit/executable_lowering.h"
 #include "planner/import/parameter_info.h"
 #include "planner/workload/workload.h"

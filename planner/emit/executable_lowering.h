@@ -8,6 +8,7 @@
 // are accumulated in place by the kernels that produce them wherever those can add.
 #pragma once
 
+#include "base/dtype.h"
 #include "base/status.h"
 #include "plan/builder.h"
 
