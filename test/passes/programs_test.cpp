@@ -166,7 +166,8 @@ TEST_P(ProgramsTest, MicroBatchesAddUpToTheWholeBatch) {
   graph.makeData();
   programs.makeData();
   double expected = graph.run(attributes::kGraphFunction, 0, kBatch).at(0).at(0);
-  for (llvm::ArrayRef<int64_t> ends : {llvm::ArrayRef<int64_t>{4}, {1, 4}, {1, 2, 3, 4}}) {
+  const std::vector<std::vector<int64_t>> groupings{{4}, {1, 4}, {1, 2, 3, 4}};
+  for (const std::vector<int64_t> &ends : groupings) {
     Outcome outcome = trainStep(programs, ends);
     EXPECT_NEAR(outcome.loss, expected, 1e-5 * std::abs(expected));
     EXPECT_EQ(outcome.gradients.size(), graph.parameters.size() - 1); // All but the frozen frequencies.
