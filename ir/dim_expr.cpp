@@ -304,12 +304,32 @@ static std::pair<DimExpr, DimExpr> cancelCommonFactor(const DimExpr &a, int64_t 
   return {DimExpr::Builder::fromTerms(std::move(terms)), DimExpr(divisor / common)};
 }
 
+/// `term` as one atom of that kind; null where it is anything else.
+static const Atom *asAtom(const Term &term, DimExpr::AtomKind kind) {
+  bool isAtom = term.coefficient == 1 && term.atoms.size() == 1 && term.atoms[0].kind == kind;
+  return isAtom ? &term.atoms[0] : nullptr;
+}
+
 static const Atom *asAtom(const DimExpr &expr, DimExpr::AtomKind kind) {
-  const std::vector<Term> &terms = expr.terms();
-  if (terms.size() != 1 || terms[0].coefficient != 1 || terms[0].atoms.size() != 1 ||
-      terms[0].atoms[0].kind != kind)
-    return nullptr;
-  return &terms[0].atoms[0];
+  return expr.terms().size() == 1 ? asAtom(expr.terms()[0], kind) : nullptr;
+}
+
+/// (x floordiv c + rest) floordiv b = (x + c·rest) floordiv (c·b), as strided convolutions after each other
+/// have it; nothing for other shapes of `a`.
+static std::optional<DimExpr> joinFloorDivs(const DimExpr &a, const DimExpr &b) {
+  const Atom *inner = nullptr;
+  for (const Term &term : a.terms()) {
+    const Atom *atom = asAtom(term, DimExpr::AtomKind::FloorDiv);
+    if (!atom || atom->rhs->asConstant().value_or(0) <= 0)
+      continue;
+    if (inner)
+      return std::nullopt;
+    inner = atom;
+  }
+  if (!inner)
+    return std::nullopt;
+  DimExpr rest = a - DimExpr::Builder::intern({Term{1, {*inner}}});
+  return DimExpr::floorDiv(*inner->lhs + *inner->rhs * rest, *inner->rhs * b);
 }
 
 /// floordiv of what is left after splitByDivisor.
@@ -322,9 +342,8 @@ static DimExpr floorDivRemainder(DimExpr a, DimExpr b) {
   std::tie(a, b) = cancelCommonFactor(a, *divisor);
   if (b.isConstant(1))
     return a;
-  const Atom *inner = asAtom(a, DimExpr::AtomKind::FloorDiv);
-  if (inner && inner->rhs->isConstant() && sizeInterval(*inner->rhs).lo > 0)
-    return DimExpr::floorDiv(*inner->lhs, *inner->rhs * b);
+  if (std::optional<DimExpr> joined = joinFloorDivs(a, b))
+    return *joined;
   return DimExpr::Builder::fromAtom(DimExpr::AtomKind::FloorDiv, a, b);
 }
 

@@ -454,6 +454,9 @@ def NN_LayerNormOp : NN_InferredOp<"layer_norm", [AttrSizedOperandSegments, NN_D
   let arguments = (ins NN_TensorType:$x, Optional<NN_TensorType>:$scale, Optional<NN_TensorType>:$bias,
                        I64Attr:$axis, F64Attr:$epsilon);
   let results = (outs NN_TensorType:$y, NN_TensorType:$mean, NN_TensorType:$rstd);
+  let assemblyFormat = [{
+    $x (`scale` $scale^)? (`bias` $bias^)? attr-dict `:` functional-type(operands, results)
+  }];
 }
 
 def NN_LayerNormGradOp : NN_InferredOp<"layer_norm_grad", [],

@@ -17,23 +17,23 @@ module attributes {test.symbols = {b = 2, s = 3}} {
     return %0 : !nn.tensor<[b, s, 4], f64>
   }
   func.func @layer_norm(%x: !nn.tensor<[b, s, 4], f64>, %w: !nn.tensor<[4], f64>, %c: !nn.tensor<[4], f64>) -> !nn.tensor<[b, s, 4], f64> {
-    %0:3 = nn.layer_norm %x, %w, %c {axis = 2 : i64, epsilon = 1.0e-02 : f64, operandSegmentSizes = array<i32: 1, 1, 1>} : (!nn.tensor<[b, s, 4], f64>, !nn.tensor<[4], f64>, !nn.tensor<[4], f64>) -> (!nn.tensor<[b, s, 4], f64>, !nn.tensor<[b, s], f64>, !nn.tensor<[b, s], f64>)
+    %0:3 = nn.layer_norm %x scale %w bias %c {axis = 2 : i64, epsilon = 1.0e-02 : f64} : (!nn.tensor<[b, s, 4], f64>, !nn.tensor<[4], f64>, !nn.tensor<[4], f64>) -> (!nn.tensor<[b, s, 4], f64>, !nn.tensor<[b, s], f64>, !nn.tensor<[b, s], f64>)
     return %0#0 : !nn.tensor<[b, s, 4], f64>
   }
   func.func @layer_norm_scale(%x: !nn.tensor<[b, s, 4], f64>, %w: !nn.tensor<[4], f64>) -> !nn.tensor<[b, s, 4], f64> {
-    %0:3 = nn.layer_norm %x, %w {axis = 2 : i64, epsilon = 1.0e-02 : f64, operandSegmentSizes = array<i32: 1, 1, 0>} : (!nn.tensor<[b, s, 4], f64>, !nn.tensor<[4], f64>) -> (!nn.tensor<[b, s, 4], f64>, !nn.tensor<[b, s], f64>, !nn.tensor<[b, s], f64>)
+    %0:3 = nn.layer_norm %x scale %w {axis = 2 : i64, epsilon = 1.0e-02 : f64} : (!nn.tensor<[b, s, 4], f64>, !nn.tensor<[4], f64>) -> (!nn.tensor<[b, s, 4], f64>, !nn.tensor<[b, s], f64>, !nn.tensor<[b, s], f64>)
     return %0#0 : !nn.tensor<[b, s, 4], f64>
   }
   func.func @layer_norm_plain(%x: !nn.tensor<[b, s, 4], f64>) -> !nn.tensor<[b, s, 4], f64> {
-    %0:3 = nn.layer_norm %x {axis = 2 : i64, epsilon = 1.0e-02 : f64, operandSegmentSizes = array<i32: 1, 0, 0>} : (!nn.tensor<[b, s, 4], f64>) -> (!nn.tensor<[b, s, 4], f64>, !nn.tensor<[b, s], f64>, !nn.tensor<[b, s], f64>)
+    %0:3 = nn.layer_norm %x {axis = 2 : i64, epsilon = 1.0e-02 : f64} : (!nn.tensor<[b, s, 4], f64>) -> (!nn.tensor<[b, s, 4], f64>, !nn.tensor<[b, s], f64>, !nn.tensor<[b, s], f64>)
     return %0#0 : !nn.tensor<[b, s, 4], f64>
   }
   func.func @layer_norm_bias(%x: !nn.tensor<[b, s, 4], f64>, %c: !nn.tensor<[4], f64>) -> !nn.tensor<[b, s, 4], f64> {
-    %0:3 = nn.layer_norm %x, %c {axis = 2 : i64, epsilon = 1.0e-02 : f64, operandSegmentSizes = array<i32: 1, 0, 1>} : (!nn.tensor<[b, s, 4], f64>, !nn.tensor<[4], f64>) -> (!nn.tensor<[b, s, 4], f64>, !nn.tensor<[b, s], f64>, !nn.tensor<[b, s], f64>)
+    %0:3 = nn.layer_norm %x bias %c {axis = 2 : i64, epsilon = 1.0e-02 : f64} : (!nn.tensor<[b, s, 4], f64>, !nn.tensor<[4], f64>) -> (!nn.tensor<[b, s, 4], f64>, !nn.tensor<[b, s], f64>, !nn.tensor<[b, s], f64>)
     return %0#0 : !nn.tensor<[b, s, 4], f64>
   }
   func.func @layer_norm_two_dims(%x: !nn.tensor<[b, s, 4], f64>, %w: !nn.tensor<[s, 4], f64>, %c: !nn.tensor<[s, 4], f64>) -> !nn.tensor<[b, s, 4], f64> {
-    %0:3 = nn.layer_norm %x, %w, %c {axis = 1 : i64, epsilon = 1.0e-02 : f64, operandSegmentSizes = array<i32: 1, 1, 1>} : (!nn.tensor<[b, s, 4], f64>, !nn.tensor<[s, 4], f64>, !nn.tensor<[s, 4], f64>) -> (!nn.tensor<[b, s, 4], f64>, !nn.tensor<[b], f64>, !nn.tensor<[b], f64>)
+    %0:3 = nn.layer_norm %x scale %w bias %c {axis = 1 : i64, epsilon = 1.0e-02 : f64} : (!nn.tensor<[b, s, 4], f64>, !nn.tensor<[s, 4], f64>, !nn.tensor<[s, 4], f64>) -> (!nn.tensor<[b, s, 4], f64>, !nn.tensor<[b], f64>, !nn.tensor<[b], f64>)
     return %0#0 : !nn.tensor<[b, s, 4], f64>
   }
   func.func @rms_norm(%x: !nn.tensor<[b, s, 4], f64>, %w: !nn.tensor<[4], f64>) -> !nn.tensor<[b, s, 4], f64> {

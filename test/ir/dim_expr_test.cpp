@@ -89,6 +89,7 @@ TEST(DimExpr, FloorDivSimplifies) {
   EXPECT_EQ(parse("(4*n + 7) floordiv 4"), parse("n + 1"));
   EXPECT_EQ(parse("(2*n + 1) floordiv 4"), parse("n floordiv 2"));
   EXPECT_EQ(parse("(n floordiv 3) floordiv 5"), parse("n floordiv 15"));
+  EXPECT_EQ(parse("((n + 1) floordiv 2 + 1) floordiv 2"), parse("(n + 3) floordiv 4"));
   EXPECT_EQ(parse("(batch*seq) floordiv seq"), parse("batch"));
   EXPECT_EQ(parse("(batch*seq + 2*seq) floordiv seq"), parse("batch + 2"));
   EXPECT_EQ(parse("(n - 1) floordiv 1"), parse("n - 1"));

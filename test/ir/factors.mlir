@@ -110,7 +110,7 @@ func.func @normalisation(%x: !nn.tensor<[b, s, 64], f32>, %scale: !nn.tensor<[64
   // CHECK: nn.softmax {{.*}}nn.factors = "(i,j,k)->(i,j,k) whole k"
   %0 = nn.softmax %x {axis = 2 : i64} : (!nn.tensor<[b, s, 64], f32>) -> !nn.tensor<[b, s, 64], f32>
   // CHECK: nn.layer_norm {{.*}}nn.factors = "(i,j,k),(k)->(i,j,k),(i,j),(i,j) whole k"
-  %1:3 = nn.layer_norm %x, %scale {axis = 2 : i64, epsilon = 1.0e-5 : f64, operandSegmentSizes = array<i32: 1, 1, 0>} : (!nn.tensor<[b, s, 64], f32>, !nn.tensor<[64], f32>) -> (!nn.tensor<[b, s, 64], f32>, !nn.tensor<[b, s], f32>, !nn.tensor<[b, s], f32>)
+  %1:3 = nn.layer_norm %x scale %scale {axis = 2 : i64, epsilon = 1.0e-5 : f64} : (!nn.tensor<[b, s, 64], f32>, !nn.tensor<[64], f32>) -> (!nn.tensor<[b, s, 64], f32>, !nn.tensor<[b, s], f32>, !nn.tensor<[b, s], f32>)
   // CHECK: nn.layer_norm_grad {{.*}}nn.factors = "(i,j,k),(i,j,k),(i,j),(i,j),(k)->(i,j,k),(k),(k) reduce i,j whole k"
   %2:3 = nn.layer_norm_grad %x, %x, %1#1, %1#2, %scale {axis = 2 : i64} : (!nn.tensor<[b, s, 64], f32>, !nn.tensor<[b, s, 64], f32>, !nn.tensor<[b, s], f32>, !nn.tensor<[b, s], f32>, !nn.tensor<[64], f32>) -> (!nn.tensor<[b, s, 64], f32>, !nn.tensor<[64], f32>, !nn.tensor<[64], f32>)
   // CHECK: nn.rms_norm {{.*}}nn.factors = "(i,j,k)->(i,j,k),(i,j) whole k"

@@ -217,7 +217,7 @@ func.func @normalisation(%x: !nn.tensor<[b, s, 64], bf16>, %scale: !nn.tensor<[6
   %3 = nn.log_softmax_grad %1, %x {axis = 2 : i64} : (!nn.tensor<[b, s, 64], bf16>, !nn.tensor<[b, s, 64], bf16>) -> !nn.tensor<[b, s, 64], bf16>
   // CHECK: nn.layer_norm
   // CHECK-SAME: -> (!nn.tensor<[b, s, 64], bf16>, !nn.tensor<[b, s], f32>, !nn.tensor<[b, s], f32>)
-  %4:3 = nn.layer_norm %x, %scale {axis = 2 : i64, epsilon = 1.0e-5 : f64, operandSegmentSizes = array<i32: 1, 1, 0>} : (!nn.tensor<[b, s, 64], bf16>, !nn.tensor<[64], f32>) -> (!nn.tensor<[b, s, 64], bf16>, !nn.tensor<[b, s], f32>, !nn.tensor<[b, s], f32>)
+  %4:3 = nn.layer_norm %x scale %scale {axis = 2 : i64, epsilon = 1.0e-5 : f64} : (!nn.tensor<[b, s, 64], bf16>, !nn.tensor<[64], f32>) -> (!nn.tensor<[b, s, 64], bf16>, !nn.tensor<[b, s], f32>, !nn.tensor<[b, s], f32>)
   // CHECK: nn.layer_norm_grad
   %5:3 = nn.layer_norm_grad %x, %x, %4#1, %4#2, %scale {axis = 2 : i64} : (!nn.tensor<[b, s, 64], bf16>, !nn.tensor<[b, s, 64], bf16>, !nn.tensor<[b, s], f32>, !nn.tensor<[b, s], f32>, !nn.tensor<[64], f32>) -> (!nn.tensor<[b, s, 64], bf16>, !nn.tensor<[64], f32>, !nn.tensor<[64], f32>)
   // CHECK: nn.rms_norm

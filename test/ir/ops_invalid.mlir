@@ -393,7 +393,7 @@ func.func @f(%x: !nn.tensor<[n, 8], f32>) {
 func.func @f(%x: !nn.tensor<[n, 8], f32>, %s: !nn.tensor<[n], f32>) {
   // expected-error@+2 {{nn.layer_norm: scale must have shape [8], is !nn.tensor<[n], f32>}}
   // expected-error@+1 {{failed to infer returned types}}
-  %0:3 = nn.layer_norm %x, %s {axis = 1 : i64, epsilon = 1.0e-5 : f64, operandSegmentSizes = array<i32: 1, 1, 0>} : (!nn.tensor<[n, 8], f32>, !nn.tensor<[n], f32>) -> (!nn.tensor<[n, 8], f32>, !nn.tensor<[n], f32>, !nn.tensor<[n], f32>)
+  %0:3 = nn.layer_norm %x scale %s {axis = 1 : i64, epsilon = 1.0e-5 : f64} : (!nn.tensor<[n, 8], f32>, !nn.tensor<[n], f32>) -> (!nn.tensor<[n, 8], f32>, !nn.tensor<[n], f32>, !nn.tensor<[n], f32>)
   return
 }
 
