@@ -10,6 +10,7 @@
 #include "executor/data/npy.h"
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -35,7 +36,8 @@ public:
 
   const std::string &name() const { return path; }
   int descriptor() const { return fd; }
-  uint64_t bytes() const { return size; } ///< Of the uncompressed tar.
+  uint64_t bytes() const { return size; }      ///< Of the uncompressed tar.
+  bool isUnpacked() const { return unpacked; } ///< It takes room in a temporary file.
   /// Fills `target` from `offset` on; fails when the file ends before.
   Status read(uint64_t offset, std::span<std::byte> target) const;
 
@@ -46,6 +48,7 @@ private:
   std::string path;
   int fd = -1;
   uint64_t size = 0;
+  bool unpacked = false;
 };
 
 /// How an array's values are stored.
@@ -69,7 +72,7 @@ struct ShardIndex {
     uint64_t firstArray = 0; ///< Index into arrays; the next entry's firstArray ends it.
     uint64_t firstKeyByte = 0;
   };
-  std::vector<SampleEntry> samples; ///< One more than there are: the end.
+  std::vector<SampleEntry> samples; ///< One more than there are: where the last one ends.
   std::vector<IndexedArray> arrays;
   std::vector<int64_t> dims;
   std::string keys;
@@ -81,8 +84,28 @@ struct ShardIndex {
   DType dtypeOf(const IndexedArray &array) const;
 };
 
-/// Reads the headers of a shard. Members of other fields are left alone; a sample that has none of
-/// the wanted fields still counts, and one that lacks a field which is not optional is an error.
+/// Reads the headers of a shard piece by piece, so that its first samples need not wait for its
+/// last. Members of other fields are left alone; a sample that has none of the wanted fields still
+/// counts, and one that lacks a field which is not optional is an error. The file and the fields
+/// must outlive it.
+class ShardIndexer {
+public:
+  ShardIndexer(const ShardFile &shard, std::span<const WantedField> fields);
+  ShardIndexer(ShardIndexer &&) noexcept;
+  ~ShardIndexer();
+
+  /// Adds at least one sample, unless the shard ends before, and no more than a piece.
+  Status advance();
+  bool isComplete() const;
+  const ShardIndex &index() const; ///< Of the samples so far.
+  ShardIndex takeIndex() &&;
+
+private:
+  struct State;
+  std::unique_ptr<State> state;
+};
+
+/// The index of a whole shard.
 Result<ShardIndex> indexShard(const ShardFile &shard, std::span<const WantedField> fields);
 
 } // namespace maestro::data

@@ -81,12 +81,14 @@ Status unpack(int from, int to, const std::string &path) {
 } // namespace
 
 ShardFile::ShardFile(ShardFile &&other) noexcept
-    : path(std::move(other.path)), fd(std::exchange(other.fd, -1)), size(other.size) {}
+    : path(std::move(other.path)), fd(std::exchange(other.fd, -1)), size(other.size),
+      unpacked(other.unpacked) {}
 
 ShardFile &ShardFile::operator=(ShardFile &&other) noexcept {
   std::swap(path, other.path);
   std::swap(fd, other.fd);
   std::swap(size, other.size);
+  std::swap(unpacked, other.unpacked);
   return *this;
 }
 
@@ -124,6 +126,7 @@ Result<ShardFile> ShardFile::open(const std::string &path) {
   MAESTRO_ASSIGN(int unpackedFd, openUnnamed());
   ShardFile unpacked(path, unpackedFd);
   MAESTRO_TRY(unpack(fd, unpackedFd, path));
+  unpacked.unpacked = true;
   MAESTRO_TRY(unpacked.measure());
   return unpacked;
 }

@@ -1,4 +1,4 @@
-// indexShard: what lies where in a tar, from its headers.
+// ShardIndexer: what lies where in a tar, from its headers.
 #include "executor/data/shard.h"
 
 #include "base/nearest.h"
@@ -16,6 +16,10 @@
 
 namespace maestro::data {
 namespace {
+
+/// A piece of an index: so many samples, or as many as begin in so many bytes.
+constexpr size_t kPieceSamples = 1024;
+constexpr uint64_t kPieceBytes = 8 << 20;
 
 /// A member's name in its parts; `field` is empty when it belongs to no sample.
 struct MemberName {
@@ -85,6 +89,9 @@ public:
     }
   }
 
+  /// Where the members that were found end.
+  uint64_t position() const { return lastEnd; }
+
 private:
   Result<bool> take(archive_entry *entry, uint64_t dataStart, Member &member) {
     const char *path = archive_entry_pathname(entry);
@@ -132,36 +139,50 @@ private:
   uint64_t lastEnd = 0;
 };
 
-/// Builds the index member by member.
-class Indexer {
-public:
-  Indexer(const ShardFile &shard, std::span<const WantedField> wanted)
-      : shard(shard), wanted(wanted), seen(wanted.size()) {}
+} // namespace
 
-  Result<ShardIndex> run() {
-    TarHeaders headers(shard);
-    MAESTRO_TRY(headers.open());
-    Member member;
-    for (;;) {
-      MAESTRO_ASSIGN(bool found, headers.next(member));
-      if (!found)
+/// Builds the index member by member. The last entry of index.samples is the sample being read: it
+/// ends the one before, and becomes the end of all when the shard ends.
+struct ShardIndexer::State {
+  State(const ShardFile &shard, std::span<const WantedField> wanted)
+      : shard(shard), wanted(wanted), headers(shard), seen(wanted.size()) {}
+
+  Status advance() {
+    if (!isOpen)
+      MAESTRO_TRY(headers.open());
+    isOpen = true;
+    size_t before = index.sampleCount();
+    uint64_t start = headers.position();
+    while (!isComplete) {
+      size_t added = index.sampleCount() - before;
+      if (added >= kPieceSamples || (added > 0 && headers.position() - start >= kPieceBytes))
         break;
-      MemberName name = splitName(member.path);
-      if (name.field.empty())
-        continue;
-      if (!inSample || name.key != currentKey)
-        MAESTRO_TRY(beginSample(name.key));
-      if (Status status = add(member, name); !status.isOk())
-        return std::move(status).withContext(
-            fmt::format("member '{}' of shard '{}'", member.path, shard.name()));
+      MAESTRO_TRY(step());
     }
-    MAESTRO_TRY(endSample());
-    index.samples.push_back({index.arrays.size(), index.keys.size()});
-    return std::move(index);
+    return {};
   }
 
-private:
-  Status add(const Member &member, const MemberName &name) {
+  /// Takes in one member, or the end.
+  Status step() {
+    MAESTRO_ASSIGN(bool found, headers.next(member));
+    if (!found) {
+      MAESTRO_TRY(endSample());
+      index.samples.push_back({index.arrays.size(), index.keys.size()});
+      isComplete = true;
+      return {};
+    }
+    MemberName name = splitName(member.path);
+    if (name.field.empty())
+      return {};
+    if (!inSample || name.key != currentKey)
+      MAESTRO_TRY(beginSample(name.key));
+    if (Status status = add(name); !status.isOk())
+      return std::move(status).withContext(
+          fmt::format("member '{}' of shard '{}'", member.path, shard.name()));
+    return {};
+  }
+
+  Status add(const MemberName &name) {
     auto field = std::find_if(wanted.begin(), wanted.end(),
                               [&](const WantedField &w) { return w.name == name.field; });
     if (field == wanted.end() || name.extension.empty()) {
@@ -174,12 +195,12 @@ private:
           fmt::format("field '{}' of this sample appears twice", name.field));
     seen[number] = true;
     IndexedArray array{.firstDim = index.dims.size(), .field = static_cast<uint32_t>(number)};
-    MAESTRO_TRY(name.extension == "npy" ? addNpy(member, array) : addScalar(member, array));
+    MAESTRO_TRY(name.extension == "npy" ? addNpy(array) : addScalar(array));
     index.arrays.push_back(array);
     return {};
   }
 
-  Status addNpy(const Member &member, IndexedArray &array) {
+  Status addNpy(IndexedArray &array) {
     std::array<std::byte, 12 + kMaxNpyHeaderBytes> prefix;
     // Headers are 128 bytes but for the largest; the rest is read when it is needed.
     std::span<std::byte> head(prefix.data(), std::min<uint64_t>(member.bytes, 128));
@@ -199,7 +220,7 @@ private:
     return {};
   }
 
-  Status addScalar(const Member &member, IndexedArray &array) {
+  Status addScalar(IndexedArray &array) {
     std::array<char, kMaxScalarTextBytes> text;
     if (member.bytes > text.size())
       return Status::invalidInput(
@@ -259,14 +280,17 @@ private:
 
   const ShardFile &shard;
   std::span<const WantedField> wanted;
+  TarHeaders headers;
   ShardIndex index;
+  Member member;
+  bool isOpen = false;
+  bool isComplete = false;
   bool inSample = false;
   std::string currentKey;
   std::vector<bool> seen;                    ///< Wanted fields of the current sample …
   std::set<std::string, std::less<>> others; ///< … and what else it has.
   std::unordered_set<std::string> knownKeys;
 };
-} // namespace
 
 std::string_view ShardIndex::key(size_t sample) const {
   uint64_t first = samples[sample].firstKeyByte, end = samples[sample + 1].firstKeyByte;
@@ -299,8 +323,21 @@ DType ShardIndex::dtypeOf(const IndexedArray &array) const {
   return DType::I64;
 }
 
+ShardIndexer::ShardIndexer(const ShardFile &shard, std::span<const WantedField> fields)
+    : state(std::make_unique<State>(shard, fields)) {}
+ShardIndexer::ShardIndexer(ShardIndexer &&) noexcept = default;
+ShardIndexer::~ShardIndexer() = default;
+
+Status ShardIndexer::advance() { return state->advance(); }
+bool ShardIndexer::isComplete() const { return state->isComplete; }
+const ShardIndex &ShardIndexer::index() const { return state->index; }
+ShardIndex ShardIndexer::takeIndex() && { return std::move(state->index); }
+
 Result<ShardIndex> indexShard(const ShardFile &shard, std::span<const WantedField> fields) {
-  return Indexer(shard, fields).run();
+  ShardIndexer indexer(shard, fields);
+  while (!indexer.isComplete())
+    MAESTRO_TRY(indexer.advance());
+  return std::move(indexer).takeIndex();
 }
 
 } // namespace maestro::data

@@ -13,6 +13,10 @@
 namespace maestro::data {
 namespace {
 
+/// Shards that stay open, with their indices, once they were read in file order: data of fewer
+/// shards is opened and indexed once, however often it is repeated.
+constexpr size_t kKeptShards = 64;
+
 /// A shard with its index.
 struct OpenShard {
   ShardFile file;
@@ -25,19 +29,35 @@ struct OpenShard {
   }
 };
 
+/// A shard that is indexed as far as reading has come, and a piece ahead.
+struct GrowingShard {
+  ShardFile file;
+  ShardIndexer indexer;
+
+  GrowingShard(ShardFile opened, std::span<const WantedField> fields)
+      : file(std::move(opened)), indexer(file, fields) {}
+
+  /// Whether it has a sample of this number.
+  Result<bool> has(uint64_t sample) {
+    while (sample >= indexer.index().sampleCount() && !indexer.isComplete())
+      MAESTRO_TRY(indexer.advance());
+    return sample < indexer.index().sampleCount();
+  }
+};
+
 /// Reads the values of one sample into `sample`, which keeps its memory.
 class SampleDecoder {
 public:
   explicit SampleDecoder(size_t fieldCount) : fieldCount(fieldCount) {}
 
-  Status decode(const OpenShard &shard, size_t number, Sample &sample) {
-    sample.key = shard.index.key(number);
+  Status decode(const ShardFile &file, const ShardIndex &index, size_t number, Sample &sample) {
+    sample.key = index.key(number);
     sample.fields.resize(fieldCount);
     for (SampleField &field : sample.fields)
       field = {};
-    layOut(shard.index, number, sample);
-    for (const IndexedArray &array : shard.index.arraysOf(number))
-      MAESTRO_TRY(readArray(shard, array, sample.fields[array.field]));
+    layOut(index, number, sample);
+    for (const IndexedArray &array : index.arraysOf(number))
+      MAESTRO_TRY(readArray(file, array, sample.fields[array.field]));
     return {};
   }
 
@@ -63,15 +83,15 @@ private:
     }
   }
 
-  Status readArray(const OpenShard &shard, const IndexedArray &array, const SampleField &field) {
+  Status readArray(const ShardFile &file, const IndexedArray &array, const SampleField &field) {
     // The field's bytes lie in storage that this sample owns.
     std::span<std::byte> values(const_cast<std::byte *>(field.bytes.data()), field.bytes.size());
     if (array.format != ValueFormat::Npy)
-      return readScalar(shard, array, values);
+      return readScalar(file, array, values);
     NpyHeader header{array.element, array.fortranOrder, field.dims, 0};
     bool isPlain = !array.fortranOrder && header.storedBytes() == values.size();
     std::span<std::byte> stored = isPlain ? values : scratch.resize(header.storedBytes());
-    MAESTRO_TRY(shard.file.read(array.offset, stored));
+    MAESTRO_TRY(file.read(array.offset, stored));
     if (!isPlain)
       decodeNpy(header, stored.data(), values.data());
     else if (field.dtype == DType::Bool)
@@ -80,15 +100,13 @@ private:
     return {};
   }
 
-  Status readScalar(const OpenShard &shard, const IndexedArray &array,
-                    std::span<std::byte> values) {
+  Status readScalar(const ShardFile &file, const IndexedArray &array, std::span<std::byte> values) {
     std::array<char, kMaxScalarTextBytes> text;
     std::span<char> used(text.data(), array.textBytes);
-    MAESTRO_TRY(shard.file.read(array.offset, std::as_writable_bytes(used)));
+    MAESTRO_TRY(file.read(array.offset, std::as_writable_bytes(used)));
     MAESTRO_ASSIGN(ScalarText scalar, parseScalarText({used.data(), used.size()}));
     if (scalar.format != array.format)
-      return Status::invalidInput(
-          fmt::format("shard '{}' changed while it was read", shard.file.name()));
+      return Status::invalidInput(fmt::format("shard '{}' changed while it was read", file.name()));
     if (scalar.format == ValueFormat::FloatText)
       std::memcpy(values.data(), &scalar.real, 8);
     else // Little endian: a bool is the first byte.
@@ -121,31 +139,36 @@ void allowOpenFiles() {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/// File order: one shard at a time.
+/// File order.
 class SequentialReader final : public SampleReader {
 public:
   explicit SequentialReader(WebDatasetOptions options)
-      : options(std::move(options)), decoder(this->options.fields.size()) {}
+      : options(std::move(options)), decoder(this->options.fields.size()),
+        shards(this->options.shards.size()) {}
 
   Status seek(const DataPosition &position) override {
-    if (position.shard >= options.shards.size())
+    if (position.shard >= shards.size())
       return Status::invalidInput(
           fmt::format("the data position is shard {}, but there are {} (--data)", position.shard,
-                      options.shards.size()));
-    MAESTRO_TRY(openShard(position.shard));
+                      shards.size()));
     current = position;
-    if (current.sample > 0 && current.sample >= shard->index.sampleCount())
-      return noSuchPosition(current.sample, shard->index.sampleCount(), shard->file.name());
-    return current.sample < shard->index.sampleCount() ? Status() : openNext();
+    MAESTRO_ASSIGN(bool isThere, hasCurrent());
+    if (!isThere && current.sample > 0)
+      return noSuchPosition(current.sample, shards[current.shard]->indexer.index().sampleCount(),
+                            options.shards[current.shard]);
+    return isThere ? Status() : moveOn();
   }
 
   Status read(Sample &sample) override {
     uint64_t pass = current.pass;
-    MAESTRO_TRY(decoder.decode(*shard, current.sample, sample));
-    sample.shard = options.shards[current.shard]; // Outlives the open shard.
+    const GrowingShard &shard = *shards[current.shard];
+    MAESTRO_TRY(decoder.decode(shard.file, shard.indexer.index(), current.sample, sample));
+    sample.shard = options.shards[current.shard];
     sample.ordinal = current.ordinal++;
-    if (++current.sample == shard->index.sampleCount())
-      MAESTRO_TRY(openNext());
+    ++current.sample;
+    MAESTRO_ASSIGN(bool isThere, hasCurrent());
+    if (!isThere)
+      MAESTRO_TRY(moveOn());
     sample.endsPass = current.pass != pass;
     sample.next = current;
     return {};
@@ -153,32 +176,39 @@ public:
 
 private:
   /// Moves on to the first sample of the next shard that has any, perhaps in the next pass.
-  Status openNext() {
-    for (size_t tried = 0; tried < options.shards.size(); ++tried) {
+  Status moveOn() {
+    for (size_t tried = 0; tried < shards.size(); ++tried) {
       current.sample = 0;
-      if (++current.shard == options.shards.size())
+      if (++current.shard == shards.size())
         current = {.pass = current.pass + 1};
-      MAESTRO_TRY(openShard(current.shard));
-      if (shard->index.sampleCount() > 0)
+      MAESTRO_ASSIGN(bool isThere, hasCurrent());
+      if (isThere)
         return {};
     }
     return noSamples(options.shards);
   }
 
-  Status openShard(uint64_t number) {
-    if (shard && opened == number)
-      return {};
-    shard.reset();
-    MAESTRO_ASSIGN(OpenShard next, OpenShard::open(options.shards[number], options.fields));
-    shard.emplace(std::move(next));
-    opened = number;
+  Result<bool> hasCurrent() {
+    if (!shards[current.shard])
+      MAESTRO_TRY(open(current.shard));
+    return shards[current.shard]->has(current.sample);
+  }
+
+  Status open(uint64_t number) {
+    MAESTRO_ASSIGN(ShardFile file, ShardFile::open(options.shards[number]));
+    // What is unpacked takes disk space, and only the shard that is read is worth it.
+    for (std::unique_ptr<GrowingShard> &other : shards)
+      if (other && (other->file.isUnpacked() || kept >= kKeptShards))
+        other.reset(), --kept;
+    shards[number] = std::make_unique<GrowingShard>(std::move(file), options.fields);
+    ++kept;
     return {};
   }
 
   WebDatasetOptions options;
   SampleDecoder decoder;
-  std::optional<OpenShard> shard;
-  uint64_t opened = 0; ///< Its number.
+  std::vector<std::unique_ptr<GrowingShard>> shards; ///< Empty: not open.
+  size_t kept = 0;                                   ///< How many are open.
   DataPosition current;
 };
 
@@ -206,7 +236,8 @@ public:
     uint64_t number = order[current.ordinal];
     auto after = std::upper_bound(firstSample.begin(), firstSample.end(), number);
     auto shard = static_cast<size_t>(after - firstSample.begin()) - 1;
-    MAESTRO_TRY(decoder.decode(shards[shard], number - firstSample[shard], sample));
+    MAESTRO_TRY(decoder.decode(shards[shard].file, shards[shard].index, number - firstSample[shard],
+                               sample));
     sample.shard = options.shards[shard];
     sample.ordinal = current.ordinal;
     sample.endsPass = ++current.ordinal == order.size();

@@ -133,6 +133,64 @@ TEST(WebDatasetTest, passesOverShardsWithoutSamples) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("no sample in 2 shard(s)"));
 }
 
+/// `count` samples whose one value is their number.
+std::string numberedShard(int64_t count) {
+  std::string tar;
+  for (int64_t i = 0; i < count; ++i)
+    tar += test::tarMember(std::to_string(i) + ".n.npy",
+                           test::npy("<i8", "()", test::bytesOf<int64_t>({i})));
+  return tar;
+}
+
+TEST(WebDatasetTest, indexesALongShardPieceByPiece) {
+  ScratchFolder folder;
+  WebDatasetOptions options{
+      .shards = {folder.write("long.tar", numberedShard(3000) + test::tarEnd())},
+      .fields = {{"n", false}}};
+  auto reader = openAt(options);
+  Sample sample;
+  for (int64_t i = 0; i < 6000; ++i) {
+    ASSERT_TRUE(reader->read(sample).isOk());
+    ASSERT_EQ(integers(sample.fields[0])[0], i % 3000);
+    ASSERT_EQ(sample.endsPass, i % 3000 == 2999);
+  }
+  ASSERT_TRUE(reader->seek({.sample = 2500, .ordinal = 2500}).isOk());
+  ASSERT_TRUE(reader->read(sample).isOk());
+  EXPECT_EQ(integers(sample.fields[0])[0], 2500);
+}
+
+TEST(WebDatasetTest, damageIsReportedWhereReadingMeetsIt) {
+  ScratchFolder folder;
+  auto reader =
+      openAt({.shards = {folder.write("cut.tar", numberedShard(3000))}, .fields = {{"n", false}}});
+  Sample sample;
+  for (int i = 0; i < 1000; ++i)
+    ASSERT_TRUE(reader->read(sample).isOk());
+  Status status;
+  for (int i = 1000; i < 3000 && status.isOk(); ++i)
+    status = reader->read(sample);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("no end-of-archive block"));
+}
+
+TEST(WebDatasetTest, keepsOnlySoManyShardsOpen) {
+  ScratchFolder folder;
+  WebDatasetOptions options{.shards = {}, .fields = {{"n", false}}};
+  for (int i = 0; i < 200; ++i)
+    options.shards.push_back(
+        folder.write(std::to_string(i) + ".tar", numberedShard(2) + test::tarEnd()));
+  auto openFiles = [] {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
+                         std::filesystem::directory_iterator());
+  };
+  auto before = openFiles();
+  auto reader = openAt(options);
+  Sample sample;
+  for (int i = 0; i < 800; ++i)
+    ASSERT_TRUE(reader->read(sample).isOk());
+  EXPECT_EQ(sample.next, (DataPosition{.pass = 2}));
+  EXPECT_LE(openFiles() - before, 70);
+}
+
 TEST(WebDatasetTest, decodesWhatCannotBeReadInPlace) {
   ScratchFolder folder;
   std::string tar =
