@@ -52,9 +52,10 @@ inline Status checkRange(const Place &place, int64_t value, int64_t least, int64
   return value >= least && value <= most ? Status() : wrong(place, "{} is not in [{}, {}]", value, least, most);
 }
 
-/// FlatBuffers' own verifier checks offsets and sizes of vectors, but not the alignment of their elements.
+/// FlatBuffers' own verifier checks offsets and sizes of vectors, but not the alignment of their elements. It aligns
+/// no vector without elements.
 template <typename T> Status checkAligned(const Place &place, const T *vector, size_t alignment) {
-  if (!vector || reinterpret_cast<uintptr_t>(vector->Data()) % alignment == 0)
+  if (!vector || vector->size() == 0 || reinterpret_cast<uintptr_t>(vector->Data()) % alignment == 0)
     return {};
   return wrong(place, "the elements are not aligned to {} bytes", alignment);
 }

@@ -1,0 +1,217 @@
+// What maestro-dump shows: golden texts of the example, completeness of JSON, well-formed MLIR, diff, lint.
+#include "plan/print/print.h"
+#include "plan/print/text.h"
+#include "test/plan/example.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <fstream>
+#include <regex>
+#include <set>
+#include <sstream>
+
+namespace maestro::plan {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::Not;
+
+Plan loaded(const std::vector<uint8_t> &bytes) {
+  auto plan = Plan::fromBytes(bytes);
+  if (!plan)
+    throw std::runtime_error(std::string(plan.status().message()));
+  return *std::move(plan);
+}
+
+Plan example() { return loaded(test::exampleBytes()); }
+
+std::string readFile(const std::string &path) {
+  std::ifstream file(path);
+  EXPECT_TRUE(file.is_open()) << path;
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+std::string source(const std::string &name) { return std::string(MAESTRO_SOURCE) + "/" + name; }
+
+std::string printed(const Plan &plan, Format format) { return print(plan, format, Selection(plan)); }
+
+/// With MAESTRO_WRITE_GOLDEN set, writes the files instead; look at what changed before committing that.
+class Golden : public testing::TestWithParam<std::pair<const char *, Format>> {};
+
+TEST_P(Golden, exampleLooksAsBefore) {
+  auto [name, format] = GetParam();
+  std::string path = source(std::string("test/plan/golden/") + name), text = printed(example(), format);
+  if (std::getenv("MAESTRO_WRITE_GOLDEN"))
+    std::ofstream(path) << text;
+  EXPECT_EQ(text, readFile(path)) << "written anew by: MAESTRO_WRITE_GOLDEN=1 plan_test";
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Golden,
+                         testing::Values(std::pair("summary.txt", Format::Summary), std::pair("mlir.mlir", Format::Mlir),
+                                         std::pair("dot.dot", Format::Dot)));
+
+/// Everything in `frozen` is in `current` with the same value; objects may have gained members since.
+void expectContains(const json &current, const json &frozen, const std::string &place) {
+  ASSERT_EQ(current.type(), frozen.type()) << place;
+  if (frozen.is_object()) {
+    for (auto &[key, value] : frozen.items()) {
+      ASSERT_TRUE(current.contains(key)) << place << "." << key;
+      expectContains(current[key], value, place + "." + key);
+    }
+  } else if (frozen.is_array()) {
+    ASSERT_EQ(current.size(), frozen.size()) << place;
+    for (size_t i = 0; i < frozen.size(); ++i)
+      expectContains(current[i], frozen[i], place + "[" + std::to_string(i) + "]");
+  } else {
+    EXPECT_EQ(current, frozen) << place;
+  }
+}
+
+/// The bytes of version 1.0 must be read by every later version, with the same values.
+TEST(Frozen, version1KeepsItsMeaning) {
+  auto plan = Plan::load(source("test/plan/frozen/v1.mpl"));
+  ASSERT_TRUE(plan.isOk()) << plan.status().message();
+  expectContains(json::parse(printed(*plan, Format::Json)), json::parse(readFile(source("test/plan/frozen/v1.json"))), "plan");
+}
+
+/// Field names of every table, as written in the schema.
+std::map<std::string, std::set<std::string>> schemaFields() {
+  std::map<std::string, std::set<std::string>> fields;
+  std::istringstream schema(readFile(source("plan/plan.fbs")));
+  std::regex table("^(?:table|struct) (\\w+) \\{"), field("^  (\\w+): ");
+  std::string line, current;
+  for (std::smatch match; std::getline(schema, line);) {
+    if (std::regex_search(line, match, table))
+      current = match[1];
+    else if (line == "}")
+      current.clear();
+    else if (!current.empty() && std::regex_search(line, match, field))
+      fields[current].insert(match[1]);
+  }
+  return fields;
+}
+
+/// The sets of keys of all objects in a document.
+void collectKeys(const json &value, std::set<std::set<std::string>> &keys) {
+  if (value.is_object()) {
+    std::set<std::string> own;
+    for (auto &[key, member] : value.items()) {
+      own.insert(key);
+      collectKeys(member, keys);
+    }
+    keys.insert(own);
+  } else if (value.is_array()) {
+    for (const json &item : value)
+      collectKeys(item, keys);
+  }
+}
+
+TEST(Json, hasEveryFieldOfEveryTable) {
+  std::set<std::set<std::string>> keys;
+  collectKeys(json::parse(printed(example(), Format::Json)), keys);
+  auto fields = schemaFields();
+  ASSERT_GE(fields.size(), 25u);
+  for (auto &[table, names] : fields)
+    EXPECT_TRUE(keys.count(names)) << "table " << table << " of plan.fbs: json.cpp does not write exactly its fields";
+}
+
+TEST(Json, oddNumbersAndTextsStayJson) {
+  PlanBuilder builder = test::exampleBuilder();
+  builder.plan().name = "quotes \" and \\ and ünïcode";
+  builder.plan().attribute_lists[1]->items[0]->floats = {-INFINITY, 1e300, 0.1};
+  Plan plan = loaded(test::packUnverified(builder.plan()));
+  json document = json::parse(printed(plan, Format::Json));
+  EXPECT_EQ(document["name"], "quotes \" and \\ and ünïcode");
+  EXPECT_EQ(document["attribute_lists"][1]["items"][0]["floats"], json({"-inf", 1e300, 0.1}));
+  EXPECT_EQ(document["executables"][1]["buffers"][11]["constant"], "AACAPwAAAEA=");
+  EXPECT_EQ(document["workload_hash"], "0123456789abcdef");
+}
+
+TEST(Print, oneSectionAlone) {
+  Plan plan = example();
+  auto student = Selection::section(plan, "student");
+  ASSERT_TRUE(student.isOk());
+  for (Format format : {Format::Summary, Format::Mlir, Format::Html}) {
+    std::string text = print(plan, format, *student);
+    EXPECT_THAT(text, HasSubstr("adamw"));
+    EXPECT_THAT(text, Not(HasSubstr("Memory of 'teacher'")));
+    EXPECT_THAT(text, Not(HasSubstr("teacher.embed.weight")));
+  }
+  EXPECT_THAT(explain(plan, *student), HasSubstr("student.micro_batch = 4 samples\n    pinned with --pin"));
+  EXPECT_THAT(explain(plan, *student), Not(HasSubstr("optimizer")));
+  EXPECT_THAT(explain(plan, Selection(plan)), HasSubstr("train.optimizer = adamw (default)\n    the workload names none"));
+  EXPECT_THAT(std::string(Selection::section(plan, "studnt").status().message()),
+              HasSubstr("no section 'studnt'; it has teacher, student; did you mean 'student'?"));
+}
+
+TEST(Print, htmlEscapesNames) {
+  PlanBuilder builder = test::exampleBuilder();
+  builder.plan().name = "<script>&";
+  std::string html = printed(loaded(test::packUnverified(builder.plan())), Format::Html);
+  EXPECT_THAT(html, Not(HasSubstr("<script>")));
+  EXPECT_THAT(html, HasSubstr("&lt;script&gt;&amp;"));
+}
+
+TEST(Print, formatNamesAreThoseOfTheFormats) {
+  EXPECT_EQ(formatFromName("html"), Format::Html);
+  EXPECT_EQ(formatFromName("summary"), Format::Summary);
+  EXPECT_EQ(formatFromName("HTML"), std::nullopt);
+}
+
+TEST(Diff, namesWhatChanged) {
+  Plan before = example();
+  EXPECT_EQ(diff(before, before), "the plans are the same\n");
+  PlanBuilder builder = test::exampleBuilder();
+  fb::PlanT &plan = builder.plan();
+  plan.training->global_batch = 16;
+  plan.decisions[1]->choice = "adam";
+  plan.parameters[1]->name = "lm_head.new_bias";
+  plan.executables[1]->programs[6]->calls.pop_back();
+  plan.executables[1]->regions[6]->bytes += 64;
+  std::string text = diff(before, loaded(test::packUnverified(plan)));
+  EXPECT_THAT(text, HasSubstr("~ train.global_batch: 8 -> 16\n"));
+  EXPECT_THAT(text, HasSubstr("~ decision train.optimizer: adamw (default) -> adam (default)\n"));
+  EXPECT_THAT(text, HasSubstr("- parameter student.lm_head.bias: [16], trainable, inline value "));
+  EXPECT_THAT(text, HasSubstr("+ parameter student.lm_head.new_bias: "));
+  EXPECT_THAT(text, HasSubstr("- student Update cast: 1 calls\n"));
+  EXPECT_THAT(text, HasSubstr("~ student memory Workspace: 1 x 6,144 bytes -> 1 x 6,208 bytes\n"));
+  EXPECT_THAT(text, Not(HasSubstr("train.seed")));
+}
+
+TEST(Lint, findsWhatLooksWrong) {
+  EXPECT_TRUE(lint(example()).empty());
+  PlanBuilder builder = test::exampleBuilder();
+  fb::PlanT &plan = builder.plan();
+  plan.parameters[3]->initializer = fb::Initializer::None;
+  plan.executables[0]->programs.pop_back();
+  plan.executables[1]->buffers.push_back(std::make_unique<fb::BufferT>(*plan.executables[1]->buffers[0]));
+  plan.executables[1]->regions[6]->bytes += 8192;
+  EXPECT_THAT(lint(loaded(test::packUnverified(plan))),
+              testing::ElementsAre(HasSubstr("component 'teacher': 1 parameters have no value and no initializer"),
+                                   HasSubstr("executable 'teacher': there is no Evaluate program"),
+                                   HasSubstr("executable 'student': 1 buffers are used by no call"),
+                                   HasSubstr("no buffer lies in the last 8.00 KiB of region 6 (Workspace)")));
+}
+
+TEST(Text, numbersAsPeopleReadThem) {
+  EXPECT_EQ(humanBytes(0), "0 B");
+  EXPECT_EQ(humanBytes(1023), "1023 B");
+  EXPECT_EQ(humanBytes(1536), "1.50 KiB");
+  EXPECT_EQ(humanBytes(uint64_t{3} << 40), "3.00 TiB");
+  EXPECT_EQ(humanCount(999999), "999,999");
+  EXPECT_EQ(humanCount(7.6e9), "7.60 billion");
+  EXPECT_EQ(humanFlops(2.5e12), "2.50 TFLOP");
+  EXPECT_EQ(humanSeconds(0.0125), "12 ms");
+  EXPECT_EQ(humanSeconds(90), "90.00 s");
+  EXPECT_EQ(humanSeconds(3.2e-5), "32 us");
+  EXPECT_EQ(grouped(0), "0");
+  EXPECT_EQ(grouped(1234567), "1,234,567");
+}
+
+} // namespace
+} // namespace maestro::plan
