@@ -310,7 +310,7 @@ Status Lowering::bindArguments(mlir::func::FuncOp function, std::vector<uint32_t
 
 void Lowering::computeLastUses(mlir::func::FuncOp function, bool keepsSaved, uint32_t time) {
   for (Operation &op : function.getBody().front()) {
-    if (op.hasTrait<mlir::OpTrait::IsTerminator>()) {
+    if (mlir::isa<mlir::func::ReturnOp>(op)) {
       for (mlir::OpOperand &operand : op.getOpOperands())
         if (keepsSaved || !function.getResultAttr(operand.getOperandNumber(), attributes::kSaved))
           lastUse[root(operand.get())] = time;
@@ -565,7 +565,7 @@ Status Lowering::lowerOperation(Operation &op, uint32_t timeline, uint32_t time,
 Status Lowering::lowerFunction(mlir::func::FuncOp function, uint32_t timeline, uint32_t time,
                                std::vector<PendingCall> &calls) {
   for (Operation &op : function.getBody().front()) {
-    if (op.hasTrait<mlir::OpTrait::IsTerminator>())
+    if (mlir::isa<mlir::func::ReturnOp>(op))
       break;
     MAESTRO_TRY(lowerOperation(op, timeline, time, calls));
     ++time;

@@ -221,7 +221,7 @@ Status Attempt::returnOutputs() {
 /// Shape arithmetic leaves operators that only its folded values replaced.
 void Attempt::eraseDead() {
   for (mlir::Operation &op : llvm::make_early_inc_range(llvm::reverse(state.function.front())))
-    if (op.use_empty() && mlir::isMemoryEffectFree(&op) && !op.hasTrait<mlir::OpTrait::IsTerminator>())
+    if (op.use_empty() && mlir::isMemoryEffectFree(&op) && !mlir::isa<mlir::func::ReturnOp>(op))
       op.erase();
 }
 
@@ -240,6 +240,7 @@ Status Attempt::checkSymbols() {
 }
 
 Status Attempt::verify() {
+  state.function->dump();
   if (mlir::succeeded(mlir::verify(state.function)))
     return {};
   return Status::invalidInput(emitter.diagnostic);

@@ -179,7 +179,7 @@ Status Linker::finish() {
   for (mlir::func::FuncOp component : components)
     component.erase();
   for (mlir::Operation &op : llvm::make_early_inc_range(llvm::reverse(graph.front())))
-    if (op.use_empty() && mlir::isMemoryEffectFree(&op) && !op.hasTrait<mlir::OpTrait::IsTerminator>())
+    if (op.use_empty() && mlir::isMemoryEffectFree(&op) && !mlir::isa<mlir::func::ReturnOp>(op))
       op.erase();
   for (const auto &[symbol, value] : constraints.substitutions())
     notes.push_back(fmt::format("dim {} is {}, as the links require", symbol, value.str()));
