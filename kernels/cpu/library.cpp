@@ -1,6 +1,7 @@
 // The CPU library: kernel names and the functions that prepare them. What these do not cover is the
 // reference library's.
 #include "kernels/cpu/prepare.h"
+#include "kernels/signature.h"
 
 #include <algorithm>
 
@@ -74,6 +75,7 @@ public:
   Result<std::unique_ptr<Kernel>> prepare(const CallSpec &spec) const override {
     if (!loops)
       return fallback->prepare(spec);
+    MAESTRO_TRY(checkSignature(spec));
     auto entry = std::ranges::find(kEntries, spec.kernel, &Entry::name);
     bool known = entry != std::end(kEntries);
     MAESTRO_ASSIGN(std::unique_ptr<Kernel> kernel,

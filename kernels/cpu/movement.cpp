@@ -73,13 +73,7 @@ void StridedCopy::chooseInner() {
     outer *= dims[i];
 }
 
-template <typename T> void StridedCopy::copyBlock(void *toBase, const void *fromBase, int64_t index) const {
-  T *target = static_cast<T *>(toBase);
-  const T *source = static_cast<const T *>(fromBase);
-  for (int i = rank - innerDims - 1; i >= 0; index /= dims[i--]) {
-    target += index % dims[i] * to[i];
-    source += index % dims[i] * from[i];
-  }
+template <typename T> void StridedCopy::copyBlock(T *target, const T *source) const {
   int last = rank - 1;
   if (innerDims == 2)
     transposeTiles(target, source, dims[last - 1], dims[last], to[last - 1], from[last]);
@@ -87,6 +81,32 @@ template <typename T> void StridedCopy::copyBlock(void *toBase, const void *from
     std::memcpy(target, source, static_cast<size_t>(dims[last]) * sizeof(T));
   else
     copyLine(target, source, dims[last], to[last], from[last]);
+}
+
+/// Blocks [begin, end), stepping through the outer dims like an odometer.
+template <typename T> void StridedCopy::copyBlocks(void *toBase, const void *fromBase, int64_t begin, int64_t end) const {
+  T *target = static_cast<T *>(toBase);
+  const T *source = static_cast<const T *>(fromBase);
+  int outerDims = rank - innerDims;
+  Dims index{};
+  int64_t rest = begin;
+  for (int i = outerDims - 1; i >= 0; rest /= dims[i--]) {
+    index[i] = rest % dims[i];
+    target += index[i] * to[i];
+    source += index[i] * from[i];
+  }
+  for (int64_t block = begin; block < end; ++block) {
+    copyBlock(target, source);
+    for (int i = outerDims - 1; i >= 0; --i) {
+      target += to[i];
+      source += from[i];
+      if (++index[i] < dims[i])
+        break;
+      target -= dims[i] * to[i];
+      source -= dims[i] * from[i];
+      index[i] = 0;
+    }
+  }
 }
 
 void StridedCopy::run(void *toBase, const void *fromBase, int threads) const {
@@ -100,20 +120,16 @@ void StridedCopy::run(void *toBase, const void *fromBase, int threads) const {
   }
   int64_t perBlock = std::max<int64_t>(1, count / outer);
   parallelFor(threads, outer, std::max<int64_t>(1, kElementGrain / perBlock), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i)
-      switch (bytes) {
-      case 1:
-        copyBlock<uint8_t>(toBase, fromBase, i);
-        break;
-      case 2:
-        copyBlock<uint16_t>(toBase, fromBase, i);
-        break;
-      case 4:
-        copyBlock<uint32_t>(toBase, fromBase, i);
-        break;
-      default:
-        copyBlock<uint64_t>(toBase, fromBase, i);
-      }
+    switch (bytes) {
+    case 1:
+      return copyBlocks<uint8_t>(toBase, fromBase, begin, end);
+    case 2:
+      return copyBlocks<uint16_t>(toBase, fromBase, begin, end);
+    case 4:
+      return copyBlocks<uint32_t>(toBase, fromBase, begin, end);
+    default:
+      return copyBlocks<uint64_t>(toBase, fromBase, begin, end);
+    }
   });
 }
 

@@ -15,7 +15,8 @@ public:
 
 private:
   void chooseInner();
-  template <typename T> void copyBlock(void *toBase, const void *fromBase, int64_t index) const;
+  template <typename T> void copyBlock(T *target, const T *source) const;
+  template <typename T> void copyBlocks(void *toBase, const void *fromBase, int64_t begin, int64_t end) const;
 
   int64_t bytes, count;
   int64_t outer = 1;

@@ -1,6 +1,7 @@
 // The reference library: kernel names and the functions that prepare them.
 #include "kernels/accumulate.h"
 #include "kernels/reference/prepare.h"
+#include "kernels/signature.h"
 
 #include <algorithm>
 
@@ -128,6 +129,7 @@ public:
     auto entry = std::ranges::find(kEntries, spec.kernel, &Entry::name);
     if (entry == std::end(kEntries))
       return PreparedKernel(nullptr);
+    MAESTRO_TRY(checkSignature(spec));
     MAESTRO_ASSIGN(std::unique_ptr<Kernel> kernel, entry->prepare(spec));
     if (kernel && accumulateMask(spec) != 0)
       kernel = makeAccumulating(spec, std::move(kernel));

@@ -85,9 +85,11 @@ TEST(Elementwise, Unary) {
         Tensor x = random.floats(dtype, {n}, 2);
         for (int64_t i = 0; positive && i < n; ++i)
           x.set(i, 0.1 + std::abs(x.at(i)));
-        check({k, {}, {x}, {Tensor(k == "isnan" ? DType::Bool : dtype, {n})}, toleranceOf(dtype)});
+        // 1 + erf(x) cancels for negative x: the error is relative to x, not to the result.
+        double tolerance = toleranceOf(dtype) * (k == "gelu" ? 30 : 1);
+        check({k, {}, {x}, {Tensor(k == "isnan" ? DType::Bool : dtype, {n})}, tolerance});
         if (k == "gelu")
-          check({k, {text("approximate", "tanh")}, {x}, {Tensor(dtype, {n})}, toleranceOf(dtype)});
+          check({k, {text("approximate", "tanh")}, {x}, {Tensor(dtype, {n})}, tolerance});
       }
 }
 

@@ -12,10 +12,20 @@ MAESTRO_INLINE Floats withSign(Floats size, Floats sign) {
 }
 inline constexpr float kInfinity = __builtin_inff();
 
+/// p·2ⁿ for |n| ≤ 150, `shifted` = n + 1.5·2²³.
+MAESTRO_INLINE Floats timesPowerOfTwo(Floats p, Floats n, Floats shifted) {
+#ifdef __AVX512F__
+  return (Floats)_mm512_scalef_ps((__m512)p, (__m512)n);
+#else
+  Ints bits = (Ints)shifted - 0x4b400000, low = bits >> 1, high = bits - low; // In two halves: n reaches 128.
+  return p * (Floats)((low + 127) << 23) * (Floats)((high + 127) << 23);
+#endif
+}
+
 /// eˣ = 2ⁿ·eʳ, |r| ≤ ½ln 2. Results below the smallest normal number become 0.
 MAESTRO_INLINE Floats exponential(Floats x) {
   constexpr float kRound = 12582912.0f; // 1.5·2²³: adding it rounds to an integer.
-  Floats clamped = smaller(larger(x, splat(-87.5f)), splat(89.0f));
+  Floats clamped = smaller(splat(89.0f), larger(splat(-88.0f), x)); // In this order NaN stays NaN.
   Floats shifted = clamped * 1.44269504f + kRound;
   Floats n = shifted - kRound;
   Floats r = clamped - n * 0.693359375f + n * 2.12194440e-4f;
@@ -25,12 +35,7 @@ MAESTRO_INLINE Floats exponential(Floats x) {
   q = q * r + 0.166665189f;
   q = q * r + 0.50000001f;
   Floats p = r * r * q + r + 1.0f;
-  // 2ⁿ in two halves, since n reaches 128.
-  Ints bits = (Ints)shifted - (Ints)splat(kRound), low = bits >> 1, high = bits - low;
-  Floats scaled = p * (Floats)((low + 127) << 23) * (Floats)((high + 127) << 23);
-  Floats result = x < -87.33654f ? Floats{} : scaled;
-  result = x > 88.722839f ? splat(kInfinity) : result;
-  return x == x ? result : x;
+  return x < -87.33654f ? Floats{} : timesPowerOfTwo(p, n, shifted);
 }
 
 /// ln x; −∞ at 0, NaN below, denormals as 0.
@@ -101,10 +106,30 @@ inline constexpr float kSqrtHalf = 0.707106781f;
 inline constexpr float kGeluScale = 0.797884561f; ///< √(2/π)
 inline constexpr float kGeluCubic = 0.044715f;
 
-MAESTRO_INLINE Floats gelu(Floats x) { return 0.5f * x * (1.0f + errorFunction(x * kSqrtHalf)); }
+/// erf as a rational function, within 6 units in the last place (3e-7), twice as fast.
+MAESTRO_INLINE Floats quickErrorFunction(Floats x) {
+  Floats t = smaller(splat(3.95f), larger(splat(-3.95f), x)), s = t * t;
+  Floats p = splat(2.02591954e-06f);
+  p = p * s + 0.000284688173f;
+  p = p * s + 0.00380814974f;
+  p = p * s + 0.0528754124f;
+  p = p * s + 0.191549921f;
+  p = p * s + 1.12837914f;
+  Floats q = splat(3.78319462e-05f);
+  q = q * s + 0.00117072424f;
+  q = q * s + 0.0150550656f;
+  q = q * s + 0.114559478f;
+  q = q * s + 0.503089373f;
+  q = q * s + 1.0f;
+  return smaller(splat(1.0f), larger(splat(-1.0f), t * p / q));
+}
+
+MAESTRO_INLINE Floats gelu(Floats x) {
+  return 0.5f * x * (1.0f + quickErrorFunction(x * kSqrtHalf));
+}
 MAESTRO_INLINE Floats geluSlope(Floats x) {
   Floats density = exponential(-0.5f * x * x) * (0.5f * kGeluScale);
-  return 0.5f * (1.0f + errorFunction(x * kSqrtHalf)) + x * density;
+  return 0.5f * (1.0f + quickErrorFunction(x * kSqrtHalf)) + x * density;
 }
 /// ½x(1 + tanh u) is x·logistic(2u).
 MAESTRO_INLINE Floats geluTanh(Floats x) {

@@ -37,23 +37,25 @@ template <typename T, bool isLargest> float rowExtreme(const void *xp, int64_t n
 
 //===--- Softmax ----------------------------------------------------------===//
 
+/// Powers are kept in f32 between the two passes: in the result itself, or in a buffer on the stack.
+/// Longer rows of bf16 compute them twice.
 template <typename T> void softmax(void *yp, const void *xp, int64_t n) {
+  constexpr int64_t kBuffered = 4096;
   T *y = static_cast<T *>(yp);
   const T *x = static_cast<const T *>(xp);
+  float buffer[__is_same(T, float) ? 1 : kBuffered];
+  float *powers = __is_same(T, float) ? static_cast<float *>(yp) : n <= kBuffered ? buffer : nullptr;
   Floats top = splat(rowExtreme<T, true>(xp, n));
-  // In f32 the powers are kept in the result; in bf16 they are computed twice instead of rounded.
   float total = sumOf(n, [&](int64_t i, int64_t lanes) MAESTRO_LAMBDA {
     Floats e = exponential(loadGroup(x + i, lanes) - top);
-    if constexpr (__is_same(T, float))
-      storeGroup(y + i, e, lanes);
+    if (powers)
+      storeGroup(powers + i, e, lanes);
     return keep(e, lanes);
   });
   float scale = 1.0f / total;
   forEachGroup(n, [&](int64_t i, int64_t lanes) MAESTRO_LAMBDA {
-    if constexpr (__is_same(T, float))
-      storeGroup(y + i, loadGroup(y + i, lanes) * scale, lanes);
-    else
-      storeGroup(y + i, exponential(loadGroup(x + i, lanes) - top) * scale, lanes);
+    Floats e = powers ? loadGroup(powers + i, lanes) : exponential(loadGroup(x + i, lanes) - top);
+    storeGroup(y + i, e * scale, lanes);
   });
 }
 
