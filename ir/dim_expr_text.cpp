@@ -19,7 +19,7 @@ using AtomKind = DimExpr::AtomKind;
 static std::string operandText(const DimExpr &expr) {
   std::optional<int64_t> constant = expr.asConstant();
   bool simple = constant ? *constant >= 0 : expr.asSymbol().has_value();
-  return simple ? expr.str() : "(" + expr.str() + ")";
+  return simple ? expr.str() : std::string("(").append(expr.str()).append(")");
 }
 
 static std::string atomText(const Atom &atom, bool alone) {
@@ -28,13 +28,16 @@ static std::string atomText(const Atom &atom, bool alone) {
     return atom.name;
   case AtomKind::Min:
   case AtomKind::Max:
-    return (atom.kind == AtomKind::Min ? "min(" : "max(") + atom.lhs->str() + ", " +
-           atom.rhs->str() + ")";
+    return std::string(atom.kind == AtomKind::Min ? "min(" : "max(")
+        .append(atom.lhs->str())
+        .append(", ")
+        .append(atom.rhs->str())
+        .append(")");
   default:
     std::string text = operandText(*atom.lhs) +
                        (atom.kind == AtomKind::Mod ? " mod " : " floordiv ") +
                        operandText(*atom.rhs);
-    return alone ? text : "(" + text + ")";
+    return alone ? text : std::string("(").append(text).append(")");
   }
 }
 
