@@ -26,6 +26,8 @@ enum class Recompute {
   Elementwise, ///< Also elementwise operators, norms and softmaxes.
 };
 
+/// Elementwise operators broadcast by themselves.
+std::unique_ptr<mlir::Pass> createFoldBroadcastsPass();
 /// A weighted sum of means becomes one sum and one count per mean.
 std::unique_ptr<mlir::Pass> createDecomposeLossPass();
 /// Refuses a graph whose losses do not decompose over samples.

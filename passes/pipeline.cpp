@@ -78,14 +78,16 @@ void buildPipeline(OpPassManager &manager, const PipelineOptions &options) {
 
   // Means of a batch are not means of micro-batches' means: sums and counts from here on. Checked on the
   // forward graph, before gradients blur whose fault a refusal is.
+  manager.addNestedPass<func::FuncOp>(createFoldBroadcastsPass());
   manager.addPass(createDecomposeLossPass());
   manager.addPass(createCheckSamplesPass());
   endPhase(manager, Phase::Loss);
   if (options.stopAfter == Phase::Loss)
     return;
 
-  // CSE at the end merges what several gradients compute alike.
+  // CSE at the end merges what several gradients compute alike; gradients of sums are broadcasts.
   manager.addPass(createDifferentiatePass());
+  manager.addNestedPass<func::FuncOp>(createFoldBroadcastsPass());
   endPhase(manager, Phase::Differentiate);
   if (options.stopAfter == Phase::Differentiate)
     return;
@@ -97,6 +99,7 @@ void buildPipeline(OpPassManager &manager, const PipelineOptions &options) {
 
 void registerPasses() {
   registerRaisePasses();
+  registerPass([] { return createFoldBroadcastsPass(); });
   registerPass([] { return createDecomposeLossPass(); });
   registerPass([] { return createCheckSamplesPass(); });
   registerPass([] { return createDifferentiatePass(); });

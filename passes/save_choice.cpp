@@ -1,6 +1,7 @@
 // See save_choice.h.
 #include "passes/save_choice.h"
 
+#include "ir/nn/gradients.h"
 #include "passes/graph_functions.h"
 
 #include <limits>
@@ -155,6 +156,8 @@ public:
     bool light = op->hasTrait<nn::Elementwise>() || movesDataOnly(op);
     if (!isFloatResult(op)) // Masks: cheap to compute, often large to keep.
       return light || isa<nn::CumsumOp, nn::GatherOp, nn::GatherNDOp, nn::GatherElementsOp>(op);
+    if (auto embedding = dyn_cast<nn::GatherOp>(op)) // As fast as reading its saved result.
+      return nn::isArgument(embedding.getData());
     if (policy == Recompute::Elementwise)
       return light || isa<nn::LayerNormOp, nn::RmsNormOp, nn::SoftmaxOp, nn::LogSoftmaxOp, nn::DropoutOp>(op);
     return light && !sources.parameter; // Float masks out of data fields.
