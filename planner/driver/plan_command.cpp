@@ -204,6 +204,7 @@ private:
     EmitInput input;
     input.workload = &workload;
     input.graph = &summary;
+    input.deviceBytes = deviceBytes;
     input.programs = *module;
     input.microBatch = choice;
     input.planFolder = std::filesystem::absolute(options.output).parent_path().string();

@@ -241,7 +241,7 @@ private:
     plan.machine->name = "this machine";
     plan.machine->device_kind = "cpu";
     plan.machine->devices = 1;
-    plan.machine->memory_bytes = 0;
+    plan.machine->memory_bytes = input.deviceBytes;
   }
 
   /// Capacity of a micro-batch in each symbol: rows of its samples, one sample's largest at least.
@@ -343,13 +343,15 @@ private:
     section->trains = true;
     section->layout = std::make_unique<fb::LayoutT>();
     section->micro_batch_samples = input.microBatch.samples;
-    plan.sections.push_back(std::move(section));
     auto rank = std::make_unique<fb::RankT>();
     plan.ranks.push_back(std::move(rank));
     auto station = std::make_unique<fb::StationT>();
     station->ranks = {0};
     plan.stations.push_back(std::move(station));
     plan.name = std::filesystem::path(input.workload->path).stem().string();
+    if (plan.name.empty())
+      plan.name = section->name;
+    plan.sections.push_back(std::move(section));
     plan.producer = "maestro-plan " MAESTRO_VERSION;
   }
 

@@ -80,6 +80,7 @@ struct EmitInput {
   const GraphSummary *graph = nullptr;
   mlir::ModuleOp programs; ///< @count, @forward, @backward
   MicroBatchChoice microBatch;
+  uint64_t deviceBytes = 0; ///< Memory of each device of the machine.
   std::string planFolder; ///< Sources' paths are written relative to it.
   std::vector<Decision> decisions;
 };

@@ -59,7 +59,6 @@ private:
   DimExpr inputDim(const onnx::ValueInfoProto &input, int index);
   Status returnOutputs();
   Status checkOutput(const onnx::ValueInfoProto &output, mlir::Value value);
-  void eraseDead();
   Status checkSymbols();
   Status verify();
 
@@ -86,7 +85,8 @@ Status Attempt::run() {
   GraphImporter importer(state, emitter);
   MAESTRO_TRY(importer.importNodes(parameters.nodes(), state.file.opset(), scope));
   MAESTRO_TRY(returnOutputs());
-  eraseDead();
+  // Shape arithmetic leaves operators that only its folded values replaced.
+  eraseUnused(state.function);
   MAESTRO_TRY(checkSymbols());
   MAESTRO_TRY(verify());
   finished = true;
@@ -240,13 +240,18 @@ Status Attempt::checkSymbols() {
 }
 
 Status Attempt::verify() {
-  state.function->dump();
   if (mlir::succeeded(mlir::verify(state.function)))
     return {};
   return Status::invalidInput(emitter.diagnostic);
 }
 
 } // namespace
+
+void eraseUnused(mlir::func::FuncOp function) {
+  for (mlir::Operation &op : llvm::make_early_inc_range(llvm::reverse(function.front().without_terminator())))
+    if (op.use_empty() && mlir::isMemoryEffectFree(&op))
+      op.erase();
+}
 
 void loadImportDialects(mlir::MLIRContext &context) {
   context.loadDialect<nn::NNDialect, mlir::func::FuncDialect>();

@@ -39,6 +39,9 @@ struct ImportedModel {
 /// failure the module is as it was.
 Result<ImportedModel> importModel(const OnnxFile &file, const ImportOptions &options, mlir::ModuleOp module);
 
+/// Erases the operators whose results nothing reads.
+void eraseUnused(mlir::func::FuncOp function);
+
 /// Loads the dialects that importModel() builds.
 void loadImportDialects(mlir::MLIRContext &context);
 
