@@ -1,7 +1,6 @@
 #include "executor/data/dims.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <string_view>
 
 namespace maestro::data {
 
@@ -13,7 +12,12 @@ int64_t Dims::elements() const {
 }
 
 std::string toString(const Dims &dims) {
-  return fmt::format("[{}]", fmt::join(dims.shape(), ", "));
+  std::string text = "[";
+  for (std::string_view separator = ""; int64_t size : dims.shape()) {
+    text.append(separator).append(std::to_string(size));
+    separator = ", ";
+  }
+  return text + "]";
 }
 
 } // namespace maestro::data

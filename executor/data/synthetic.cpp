@@ -113,8 +113,7 @@ public:
   }
 
   Status read(Sample &sample) override {
-    sample.key.clear();
-    fmt::format_to(std::back_inserter(sample.key), "synthetic/{:08}", current.ordinal);
+    nameSample(sample.key);
     sample.shard = {};
     sample.ordinal = current.ordinal;
     drawSizes();
@@ -129,6 +128,15 @@ public:
   }
 
 private:
+  /// "synthetic/00000012", in the memory that the key has.
+  void nameSample(std::string &key) const {
+    char digits[20];
+    char *end = std::to_chars(digits, digits + sizeof digits, current.ordinal).ptr;
+    auto length = static_cast<size_t>(end - digits);
+    key.assign("synthetic/");
+    key.append(length < 8 ? 8 - length : 0, '0').append(digits, length);
+  }
+
   void drawSizes() {
     for (size_t s = 0; s < values.size(); ++s) {
       const SymbolSpec &symbol = options.symbols[s];

@@ -1,12 +1,11 @@
 #include "executor/metrics/metrics_file.h"
 
-#include "base/log.h"
+#include "executor/metrics/line.h"
 
 #include <fmt/format.h>
 
 #include <cerrno>
 #include <charconv>
-#include <cmath>
 #include <cstring>
 #include <fcntl.h>
 #include <string_view>
@@ -15,61 +14,27 @@
 namespace maestro::metrics {
 namespace {
 
-using Buffer = fmt::memory_buffer;
-using Out = fmt::appender;
-
-/// JSON knows no infinity and no NaN.
-void appendNumber(Buffer &buffer, double value) {
-  if (std::isfinite(value))
-    fmt::format_to(Out(buffer), "{}", value);
-  else
-    buffer.append(std::string_view("null"));
-}
-
-void appendMember(Buffer &buffer, std::string_view key, double value) {
-  fmt::format_to(Out(buffer), ", \"{}\": ", key);
-  appendNumber(buffer, value);
-}
-
-/// Names are nearly always plain; only others cost an allocation.
-void appendText(Buffer &buffer, std::string_view text) {
-  bool isPlain = true;
-  for (char c : text)
-    isPlain &= static_cast<unsigned char>(c) >= 0x20 && c != '"' && c != '\\';
-  buffer.push_back('"');
-  isPlain ? buffer.append(text) : buffer.append(escapeJson(text));
-  buffer.push_back('"');
-}
-
-void formatLine(const StepRecord &record, Buffer &buffer) {
-  fmt::format_to(Out(buffer), "{{\"step\": {}", record.step);
-  appendMember(buffer, "loss", record.loss);
-  buffer.append(std::string_view(", \"losses\": {"));
+void formatLine(const StepRecord &record, Line &line) {
+  line << "{\"step\": " << record.step;
+  (line << ", \"loss\": ").json(record.loss) << ", \"losses\": {";
   for (std::string_view separator = ""; const LossValue &loss : record.losses) {
-    buffer.append(separator);
-    appendText(buffer, loss.name);
-    buffer.append(std::string_view(": "));
-    appendNumber(buffer, loss.value);
+    ((line << separator).quoted(loss.name) << ": ").json(loss.value);
     separator = ", ";
   }
-  buffer.push_back('}');
-  appendMember(buffer, "grad_norm", record.gradNorm);
-  appendMember(buffer, "lr", record.lr);
-  fmt::format_to(Out(buffer), ", \"samples\": {}, \"tokens\": {}", record.samples, record.tokens);
-  appendMember(buffer, "step_seconds", record.stepSeconds);
-  fmt::format_to(Out(buffer), ", \"peak_bytes\": {}", record.peakBytes);
-  appendMember(buffer, "predicted_step_seconds", record.predictedStepSeconds);
-  buffer.append(std::string_view(", \"sections\": {"));
+  (line << "}, \"grad_norm\": ").json(record.gradNorm);
+  (line << ", \"lr\": ").json(record.lr);
+  line << ", \"samples\": " << record.samples << ", \"tokens\": " << record.tokens;
+  (line << ", \"step_seconds\": ").json(record.stepSeconds);
+  line << ", \"peak_bytes\": " << record.peakBytes;
+  (line << ", \"predicted_step_seconds\": ").json(record.predictedStepSeconds)
+      << ", \"sections\": {";
   for (std::string_view separator = ""; const SectionTimes &section : record.sections) {
-    buffer.append(separator);
-    appendText(buffer, section.name);
-    buffer.append(std::string_view(": {\"busy\": "));
-    appendNumber(buffer, section.busySeconds);
-    appendMember(buffer, "idle", section.idleSeconds);
-    fmt::format_to(Out(buffer), ", \"microbatches\": {}}}", section.microbatches);
+    ((line << separator).quoted(section.name) << ": {\"busy\": ").json(section.busySeconds);
+    (line << ", \"idle\": ").json(section.idleSeconds)
+        << ", \"microbatches\": " << section.microbatches << "}";
     separator = ", ";
   }
-  buffer.append(std::string_view("}}"));
+  line << "}}";
 }
 
 Status failure(std::string_view action, std::string_view path, int error) {
@@ -106,14 +71,8 @@ Result<uint64_t> keptBytes(int fd, const std::string &path, uint64_t lastStep) {
 }
 } // namespace
 
-struct MetricsFile::Line {
-  Buffer buffer;
-};
-
 MetricsFile::MetricsFile(std::string path, int fd)
-    : path(std::move(path)), fd(fd), line(std::make_unique<Line>()) {
-  line->buffer.reserve(4096);
-}
+    : path(std::move(path)), fd(fd), line(std::make_unique<Line>(4096)) {}
 
 MetricsFile::~MetricsFile() { ::close(fd); }
 
@@ -129,11 +88,9 @@ Result<std::unique_ptr<MetricsFile>> MetricsFile::open(const std::string &path, 
 }
 
 Status MetricsFile::append(const StepRecord &record) {
-  Buffer &buffer = line->buffer;
-  buffer.clear();
-  formatLine(record, buffer);
-  buffer.push_back('\n');
-  std::string_view rest(buffer.data(), buffer.size());
+  line->clear();
+  formatLine(record, *line);
+  std::string_view rest = (*line << "\n").text();
   while (!rest.empty()) {
     ssize_t written = ::write(fd, rest.data(), rest.size());
     if (written < 0 && errno == EINTR)
@@ -146,9 +103,9 @@ Status MetricsFile::append(const StepRecord &record) {
 }
 
 std::string formatMetrics(const StepRecord &record) {
-  Buffer buffer;
-  formatLine(record, buffer);
-  return fmt::to_string(buffer);
+  Line line;
+  formatLine(record, line);
+  return line.text();
 }
 
 } // namespace maestro::metrics

@@ -9,6 +9,8 @@
 
 namespace maestro::metrics {
 
+class Line;
+
 /// Appends lines; each is written whole and at once, so that a reader never sees half of one. A
 /// number that is not finite becomes null. Allocates only while lines grow.
 class MetricsFile {
@@ -21,7 +23,6 @@ public:
   Status append(const StepRecord &record);
 
 private:
-  struct Line;
   MetricsFile(std::string path, int fd);
   std::string path;
   int fd;

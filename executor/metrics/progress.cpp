@@ -1,6 +1,6 @@
 #include "executor/metrics/progress.h"
 
-#include <fmt/format.h>
+#include "executor/metrics/line.h"
 
 #include <array>
 #include <cmath>
@@ -15,78 +15,68 @@ constexpr double kTerminalInterval = 0.1; // seconds
 constexpr double kPlainInterval = 5;
 constexpr uint64_t kPlainFirstSteps = 3;
 
-/// Holds a line without heap memory: printing is part of the step loop.
-using Buffer = fmt::memory_buffer;
-
-template <typename... Values>
-void append(Buffer &buffer, fmt::format_string<Values...> format, Values &&...values) {
-  fmt::format_to(fmt::appender(buffer), format, std::forward<Values>(values)...);
-}
+constexpr auto kFixed = std::chars_format::fixed;
+constexpr auto kScientific = std::chars_format::scientific;
+constexpr auto kGeneral = std::chars_format::general;
 
 /// "950", "4.2k", "1.3M"
-void appendCount(Buffer &buffer, double value) {
+void appendCount(Line &line, double value) {
   static constexpr std::array<std::string_view, 5> kUnits = {"", "k", "M", "G", "T"};
   size_t unit = 0;
   for (; value >= 999.5 && unit + 1 < kUnits.size(); ++unit)
     value /= 1000;
-  int digits = unit == 0 || value >= 99.95 ? 0 : 1;
-  append(buffer, "{:.{}f}{}", value, digits, kUnits[unit]);
+  line.rounded(value, kFixed, unit == 0 || value >= 99.95 ? 0 : 1) << kUnits[unit];
 }
 
-void appendTime(Buffer &buffer, double seconds) {
+void appendTime(Line &line, double seconds) {
   auto whole = static_cast<uint64_t>(std::ceil(seconds));
+  uint64_t minutes = whole % 3600 / 60;
   if (whole < 100)
-    append(buffer, "{} s", whole);
+    line << whole << " s";
   else if (whole < 6000)
-    append(buffer, "{} min", (whole + 30) / 60);
+    line << (whole + 30) / 60 << " min";
   else
-    append(buffer, "{} h {:02} min", whole / 3600, whole % 3600 / 60);
+    line << whole / 3600 << (minutes < 10 ? " h 0" : " h ") << minutes << " min";
 }
 
-void formatText(const StepRecord &record, uint64_t totalSteps, double secondsPerStep,
-                Buffer &buffer) {
-  append(buffer, "step {}", record.step);
+void formatText(const StepRecord &record, uint64_t totalSteps, double secondsPerStep, Line &line) {
+  line << "step " << record.step;
   if (totalSteps)
-    append(buffer, "/{}", totalSteps);
-  append(buffer, "  loss {:.4f}  lr {:.2e}  grad {:.3g}", record.loss, record.lr, record.gradNorm);
+    line << "/" << totalSteps;
+  (line << "  loss ").rounded(record.loss, kFixed, 4);
+  (line << "  lr ").rounded(record.lr, kScientific, 2);
+  (line << "  grad ").rounded(record.gradNorm, kGeneral, 3);
   if (record.stepSeconds > 0) {
     bool hasTokens = record.tokens > 0; // A model without tokens counts samples.
-    append(buffer, "  ");
-    appendCount(buffer, static_cast<double>(hasTokens ? record.tokens : record.samples) /
-                            record.stepSeconds);
-    append(buffer, " {}/s  {:.3g} s/step", hasTokens ? "tokens" : "samples", record.stepSeconds);
+    line << "  ";
+    appendCount(line, static_cast<double>(hasTokens ? record.tokens : record.samples) /
+                          record.stepSeconds);
+    (line << (hasTokens ? " tokens/s  " : " samples/s  ")).rounded(record.stepSeconds, kGeneral, 3)
+        << " s/step";
   }
   if (totalSteps > record.step && secondsPerStep > 0) {
-    append(buffer, "  ");
-    appendTime(buffer, static_cast<double>(totalSteps - record.step) * secondsPerStep);
-    append(buffer, " left");
+    line << "  ";
+    appendTime(line, static_cast<double>(totalSteps - record.step) * secondsPerStep);
+    line << " left";
   }
 }
 
-void appendMember(Buffer &buffer, std::string_view key, double value) {
-  if (std::isfinite(value))
-    append(buffer, ", \"{}\": {}", key, value);
-  else
-    append(buffer, ", \"{}\": null", key);
-}
-
-void formatJson(const StepRecord &record, uint64_t totalSteps, Buffer &buffer) {
-  append(buffer, "{{\"level\": \"info\", \"event\": \"step\", \"step\": {}", record.step);
+void formatJson(const StepRecord &record, uint64_t totalSteps, Line &line) {
+  line << "{\"level\": \"info\", \"event\": \"step\", \"step\": " << record.step;
   if (totalSteps)
-    append(buffer, ", \"steps\": {}", totalSteps);
-  appendMember(buffer, "loss", record.loss);
-  appendMember(buffer, "lr", record.lr);
-  appendMember(buffer, "grad_norm", record.gradNorm);
-  append(buffer, ", \"tokens\": {}", record.tokens);
-  appendMember(buffer, "step_seconds", record.stepSeconds);
-  append(buffer, "}}");
+    line << ", \"steps\": " << totalSteps;
+  (line << ", \"loss\": ").json(record.loss);
+  (line << ", \"lr\": ").json(record.lr);
+  (line << ", \"grad_norm\": ").json(record.gradNorm);
+  (line << ", \"tokens\": " << record.tokens << ", \"step_seconds\": ").json(record.stepSeconds)
+      << "}";
 }
 } // namespace
 
 std::string formatProgress(const StepRecord &record, uint64_t totalSteps, double secondsPerStep) {
-  Buffer buffer;
-  formatText(record, totalSteps, secondsPerStep, buffer);
-  return fmt::to_string(buffer);
+  Line line;
+  formatText(record, totalSteps, secondsPerStep, line);
+  return line.text();
 }
 
 Progress::Style Progress::detect(std::FILE *stream) {
@@ -96,7 +86,7 @@ Progress::Style Progress::detect(std::FILE *stream) {
 }
 
 Progress::Progress(std::FILE *stream, Style style, uint64_t totalSteps)
-    : stream(stream), style(style), totalSteps(totalSteps) {}
+    : stream(stream), style(style), totalSteps(totalSteps), line(std::make_unique<Line>()) {}
 
 Progress::~Progress() { finish(); }
 
@@ -127,15 +117,14 @@ void Progress::update(const StepRecord &record, double nowSeconds) {
 
 void Progress::print() {
   pending = false;
-  Buffer line;
+  line->clear();
   // Carriage return and "erase to the end of the line": the next line takes this one's place.
   onLine = style == Style::Terminal;
-  if (onLine)
-    append(line, "\r");
-  style == Style::Json ? formatJson(last, totalSteps, line)
-                       : formatText(last, totalSteps, secondsPerStep, line);
-  append(line, "{}", onLine ? "\x1b[K" : "\n");
-  std::fwrite(line.data(), 1, line.size(), stream);
+  *line << (onLine ? "\r" : "");
+  style == Style::Json ? formatJson(last, totalSteps, *line)
+                       : formatText(last, totalSteps, secondsPerStep, *line);
+  *line << (onLine ? "\x1b[K" : "\n");
+  std::fwrite(line->text().data(), 1, line->text().size(), stream);
   std::fflush(stream);
 }
 

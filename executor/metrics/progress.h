@@ -5,9 +5,12 @@
 #include "executor/metrics/step_record.h"
 
 #include <cstdio>
+#include <memory>
 #include <string>
 
 namespace maestro::metrics {
+
+class Line;
 
 class Progress {
 public:
@@ -40,6 +43,7 @@ private:
   uint64_t updates = 0;
   double lastPrint = 0, secondsPerStep = 0;
   bool pending = false, onLine = false;
+  std::unique_ptr<Line> line;
 };
 
 /// "step 12/100  loss 3.2145  lr 3.0e-04  grad 1.2  4.2k tok/s  0.21 s/step  18 s left"

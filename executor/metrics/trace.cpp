@@ -1,6 +1,6 @@
 #include "executor/metrics/trace.h"
 
-#include "base/log.h"
+#include "executor/metrics/line.h"
 
 #include <fmt/format.h>
 
@@ -19,18 +19,17 @@ constexpr std::string_view kClosing = "\n]}\n";
 /// Long names are cut, so that an event always fits a block.
 constexpr size_t kMaxTextBytes = 1000;
 
-void appendText(fmt::memory_buffer &buffer, std::string_view text) {
-  buffer.push_back('"');
-  for (char c : text.substr(0, kMaxTextBytes)) {
-    auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20)
-      fmt::format_to(fmt::appender(buffer), "\\u{:04x}", byte);
-    else if (c == '"' || c == '\\')
-      buffer.push_back('\\'), buffer.push_back(c);
-    else
-      buffer.push_back(c);
-  }
-  buffer.push_back('"');
+void appendText(Line &line, std::string_view text) { line.quoted(text.substr(0, kMaxTextBytes)); }
+
+/// Microseconds, exact to the nanosecond.
+void appendMicros(Line &line, int64_t ns) {
+  uint64_t size = ns < 0 ? 0 - static_cast<uint64_t>(ns) : static_cast<uint64_t>(ns);
+  uint64_t fraction = size % 1000;
+  line << (ns < 0 ? "-" : "") << size / 1000
+       << (fraction < 10    ? ".00"
+           : fraction < 100 ? ".0"
+                            : ".")
+       << fraction;
 }
 
 int writeAt(int fd, uint64_t offset, std::string_view text) {
@@ -47,14 +46,10 @@ int writeAt(int fd, uint64_t offset, std::string_view text) {
 }
 } // namespace
 
-struct TraceFile::Block {
-  fmt::memory_buffer text;
-};
-
 TraceFile::TraceFile(std::string path, int fd)
-    : path(std::move(path)), fd(fd), block(std::make_unique<Block>()) {
-  block->text.reserve(kBlockBytes + 16 * kMaxTextBytes);
-  block->text.append(kOpening);
+    : path(std::move(path)), fd(fd),
+      block(std::make_unique<Line>(kBlockBytes + 20 * kMaxTextBytes)) {
+  *block << kOpening;
   writeBlock();
 }
 
@@ -74,75 +69,67 @@ Result<std::unique_ptr<TraceFile>> TraceFile::create(const std::string &path) {
 }
 
 void TraceFile::writeBlock() {
-  fmt::memory_buffer &text = block->text;
-  size_t size = text.size();
+  size_t size = block->text().size();
   if (size == 0)
     return;
-  text.append(kClosing);
-  int failure = writeAt(fd, offset, {text.data(), text.size()});
+  *block << kClosing;
+  int failure = writeAt(fd, offset, block->text());
   error = error ? error : failure;
   offset += size; // The next block overwrites the closing.
-  text.clear();
+  block->clear();
 }
 
-void TraceFile::beginEvent() {
-  if (block->text.size() >= kBlockBytes)
+Line &TraceFile::beginEvent() {
+  if (block->text().size() >= kBlockBytes)
     writeBlock();
-  block->text.append(std::string_view(isFirst ? "\n" : ",\n"));
+  *block << (isFirst ? "\n" : ",\n");
   isFirst = false;
+  return *block;
 }
 
 void TraceFile::nameRank(uint32_t rank, std::string_view name) {
   std::lock_guard lock(mutex);
-  beginEvent();
-  fmt::format_to(fmt::appender(block->text),
-                 "{{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":{},\"args\":{{\"name\":", rank);
-  appendText(block->text, name);
-  block->text.append(std::string_view("}}"));
+  Line &line = beginEvent();
+  line << "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":" << rank << ",\"args\":{\"name\":";
+  appendText(line, name);
+  line << "}}";
 }
 
 void TraceFile::nameStation(uint32_t rank, uint32_t station, std::string_view name) {
   std::lock_guard lock(mutex);
-  beginEvent();
-  fmt::format_to(
-      fmt::appender(block->text),
-      "{{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":{},\"tid\":{},\"args\":{{\"name\":", rank,
-      station);
-  appendText(block->text, name);
-  block->text.append(std::string_view("}}"));
+  Line &line = beginEvent();
+  line << "{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":" << rank << ",\"tid\":" << station
+       << ",\"args\":{\"name\":";
+  appendText(line, name);
+  line << "}}";
 }
 
 void TraceFile::add(const TraceEvent &event) {
   std::lock_guard lock(mutex);
-  beginEvent();
-  fmt::memory_buffer &text = block->text;
-  text.append(std::string_view("{\"ph\":\"X\",\"name\":"));
-  appendText(text, event.name);
-  text.append(std::string_view(",\"cat\":"));
-  appendText(text, event.category);
-  // Microseconds, exact to the nanosecond.
-  auto micros = [&](std::string_view key, int64_t ns) {
-    fmt::format_to(fmt::appender(text), ",\"{}\":{}{}.{:03}", key, ns < 0 ? "-" : "",
-                   std::abs(ns) / 1000, std::abs(ns) % 1000);
-  };
-  micros("ts", event.startNs);
-  micros("dur", event.durationNs);
-  fmt::format_to(fmt::appender(text), ",\"pid\":{},\"tid\":{},\"args\":{{", event.rank,
-                 event.station);
+  Line &line = beginEvent();
+  line << "{\"ph\":\"X\",\"name\":";
+  appendText(line, event.name);
+  line << ",\"cat\":";
+  appendText(line, event.category);
+  line << ",\"ts\":";
+  appendMicros(line, event.startNs);
+  line << ",\"dur\":";
+  appendMicros(line, event.durationNs);
+  line << ",\"pid\":" << event.rank << ",\"tid\":" << event.station << ",\"args\":{";
   std::string_view separator = "";
   auto number = [&](std::string_view key, int64_t value) {
     if (value < 0)
       return;
-    fmt::format_to(fmt::appender(text), "{}\"{}\":{}", separator, key, value);
+    line << separator << "\"" << key << "\":" << value;
     separator = ",";
   };
   number("step", event.step);
   number("microbatch", event.microbatch);
   if (!event.detail.empty()) {
-    fmt::format_to(fmt::appender(text), "{}\"scope\":", separator);
-    appendText(text, event.detail);
+    line << separator << "\"scope\":";
+    appendText(line, event.detail);
   }
-  text.append(std::string_view("}}"));
+  line << "}}";
 }
 
 Status TraceFile::flush() {

@@ -14,6 +14,8 @@
 
 namespace maestro::metrics {
 
+class Line;
+
 /// Something that took time. Nanoseconds since any common origin.
 struct TraceEvent {
   std::string_view name;     ///< Task or kernel: "forward", "matmul".
@@ -41,9 +43,8 @@ public:
   Status flush();
 
 private:
-  struct Block;
   TraceFile(std::string path, int fd);
-  void beginEvent();
+  Line &beginEvent();
   void writeBlock();
 
   std::mutex mutex;
@@ -52,7 +53,7 @@ private:
   uint64_t offset = 0; ///< Where the next block goes.
   bool isFirst = true;
   int error = 0; ///< Of the first write that failed.
-  std::unique_ptr<Block> block;
+  std::unique_ptr<Line> block;
 };
 
 } // namespace maestro::metrics
