@@ -1,5 +1,7 @@
 // The CPU library: kernel names and the functions that prepare them. What these do not cover is the
 // reference library's.
+#include "kernels/cpu/library.h"
+
 #include "kernels/cpu/prepare.h"
 #include "kernels/signature.h"
 
@@ -70,6 +72,7 @@ PreparedKernel prepareElementwise(const CallSpec &spec, const Loops &loops) {
 
 class CpuLibrary : public Library {
 public:
+  explicit CpuLibrary(const Loops *loops) : loops(loops) {}
   std::string_view name() const override { return "cpu"; }
 
   Result<std::unique_ptr<Kernel>> prepare(const CallSpec &spec) const override {
@@ -88,17 +91,17 @@ public:
   }
 
 private:
-  static const Loops *bestLoops() {
-    const Loops *best = avx512Loops();
-    return best ? best : avx2Loops();
-  }
-
   std::unique_ptr<Library> fallback = createReferenceLibrary();
-  const Loops *loops = bestLoops();
+  const Loops *loops;
 };
 
 } // namespace
 
-std::unique_ptr<Library> createCpuLibrary() { return std::make_unique<CpuLibrary>(); }
+std::unique_ptr<Library> cpu::createLibrary(const Loops *loops) { return std::make_unique<CpuLibrary>(loops); }
+
+std::unique_ptr<Library> createCpuLibrary() {
+  const Loops *best = avx512Loops();
+  return createLibrary(best ? best : avx2Loops());
+}
 
 } // namespace maestro::kernels

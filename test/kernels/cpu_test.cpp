@@ -5,11 +5,17 @@
 // threads, which must agree bitwise, and with `accumulate` where the catalogue allows it.
 #include "test/kernels/harness.h"
 
+#include "kernels/cpu/library.h"
+
+#include <cstdlib>
+
 namespace maestro::kernels::test {
 namespace {
 
+/// MAESTRO_TEST_LOOPS=avx2 asks for the loops of older processors.
 const Library &cpu() {
-  static auto library = createCpuLibrary();
+  const char *wanted = std::getenv("MAESTRO_TEST_LOOPS");
+  static auto library = wanted && std::string(wanted) == "avx2" ? cpu::createLibrary(cpu::avx2Loops()) : createCpuLibrary();
   return *library;
 }
 const Library &reference() {
