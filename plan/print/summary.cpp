@@ -42,8 +42,8 @@ private:
     line("  format {}.{}, {}, hash {:016x}, workload {:016x}", plan->version_major(), plan->version_minor(),
          humanBytes(plan.bytes().size()), plan.hash(), plan->workload_hash());
     const fb::Machine &machine = *plan->machine();
-    line("  for {}: {} x {} with {} each", machine.name()->string_view(), machine.devices(),
-         machine.device_kind()->string_view(), humanBytes(machine.memory_bytes()));
+    line("  for {}: {} x {}{}", machine.name()->string_view(), machine.devices(), machine.device_kind()->string_view(),
+         machine.memory_bytes() ? " with " + humanBytes(machine.memory_bytes()) + " each" : "");
     if (const fb::Prediction *prediction = plan->prediction())
       line("  predicted: {} a step, {} a step, {} tokens/s", humanSeconds(prediction->step_seconds()),
            humanFlops(prediction->step_flops()), humanCount(prediction->tokens_per_second()));

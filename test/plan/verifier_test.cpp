@@ -357,6 +357,7 @@ const Variant kVariants[] = {
        m.builder.dim(fb::DimOp::Mul, m.builder.symbolNamed("images"), m.builder.constant(3));
        bounds.erase(bounds.begin() + 2);
      }},
+    {"memoryNotStated", [](Mutable &m) { m.plan.machine->memory_bytes = 0; }},
     {"emptyAttribute", [](Mutable &m) { m.plan.attribute_lists[0]->items[0]->ints.clear(); }},
     {"namesInUtf8", [](Mutable &m) { m.plan.name = "modèle 模型 🎼"; }},
     {"parameterWithoutElements", [](Mutable &m) { m.plan.parameters[3]->shape = {0, 8}, m.plan.executables[0]->bindings.erase(m.plan.executables[0]->bindings.begin());
