@@ -10,7 +10,7 @@
 //
 // A tensor is *uniform* (the same for every sample), has *rows* in one dim, or is a *sum* over samples. Positions
 // in the batch (an iota over rows) may only be used to address one's own row, as exported masks do:
-//   gather_nd(data[batch, …], concat(iota(batch), …)).
+//   gather_nd(data[batch, …], concat(iota(batch), …)),  scatter_nd(data[batch, …], iota(batch), …).
 // The pass changes nothing.
 #include "passes/graph_functions.h"
 #include "passes/passes.h"
@@ -121,8 +121,9 @@ private:
       return setAll(op, operands[0]);
     if (isa<nn::MaskedScatterOp>(op) && inOrder(operands))
       return setAll(op, {RowState::Rows, 0});
-    if (auto gather = dyn_cast<nn::GatherNDOp>(op); gather && operands[1].kind == RowState::Address)
-      return visitAddressed(gather, operands);
+    if (operands.size() > 1 && isRowAddress(op->getOperand(1), operands[1]))
+      if (isa<nn::GatherNDOp, nn::ScatterNDOp>(op))
+        return visitAddressed(op, operands);
     if (llvm::any_of(operands, [](RowState state) { return state.kind == RowState::Sum; }))
       return visitLinear(op, operands);
     return visitByRule(op, operands);
@@ -158,12 +159,23 @@ private:
     });
   }
 
-  LogicalResult visitAddressed(nn::GatherNDOp op, llvm::ArrayRef<RowState> operands) {
-    bool ownRow = operands[0].kind == RowState::Uniform ||
-                  (operands[0].kind == RowState::Rows && operands[0].dim == 0);
-    if (op.getBatchDims() != 0 || !ownRow)
-      return refuse(op) << "reads rows of other samples";
-    return setAll(op, {RowState::Rows, operands[1].dim});
+  /// Indices that begin with their own row's number.
+  static bool isRowAddress(Value indices, RowState state) {
+    return state.kind == RowState::Address ||
+           (state.kind == RowState::RowIndex && nn::typeOf(indices).getShape().back().isConstant(1));
+  }
+
+  /// gather_nd reads, and scatter_nd writes, elements of the rows that the indices themselves stand in.
+  LogicalResult visitAddressed(Operation *op, llvm::ArrayRef<RowState> operands) {
+    auto inFirstDim = [](RowState state) {
+      return state.kind == RowState::Uniform || (state.kind == RowState::Rows && state.dim == 0);
+    };
+    auto gather = dyn_cast<nn::GatherNDOp>(op);
+    if (gather && gather.getBatchDims() == 0 && inFirstDim(operands[0]))
+      return setAll(op, {RowState::Rows, operands[1].dim});
+    if (!gather && operands[1].dim == 0 && inFirstDim(operands[0]) && inFirstDim(operands[2]))
+      return setAll(op, {RowState::Rows, 0});
+    return refuse(op) << "reads or writes rows of other samples";
   }
 
   /// A sum over samples passes through what commutes with adding micro-batches up.

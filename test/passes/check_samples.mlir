@@ -42,6 +42,20 @@ module attributes {nn.dims = {batch = {combine = "sum"}, seq = {combine = "max"}
 
 // -----
 
+// Every row written to its own place, as exporters write x[:, 0] = 2.
+module attributes {nn.dims = {batch = {combine = "sum"}, seq = {combine = "max"}}} {
+  func.func @graph(%x: !nn.tensor<[batch, seq], f32> {nn.field = "x"}, %y: !nn.tensor<[batch, seq], f32> {nn.field = "y"})
+      -> (!nn.tensor<[], f32> {nn.loss = "loss", nn.role = "sum"}) {
+    %b = nn.iota {start = #nn.dims<[0]>, step = #nn.dims<[1]>} : () -> !nn.tensor<[batch], i64>
+    %b1 = nn.reshape %b : (!nn.tensor<[batch], i64>) -> !nn.tensor<[batch, 1], i64>
+    %g = nn.scatter_nd %x, %b1, %y : (!nn.tensor<[batch, seq], f32>, !nn.tensor<[batch, 1], i64>, !nn.tensor<[batch, seq], f32>) -> !nn.tensor<[batch, seq], f32>
+    %s = nn.reduce_sum %g {axes = array<i64: 0, 1>} : (!nn.tensor<[batch, seq], f32>) -> !nn.tensor<[], f32>
+    return %s : !nn.tensor<[], f32>
+  }
+}
+
+// -----
+
 // The same with the row's number in the second place reads other samples' rows.
 module attributes {nn.dims = {batch = {combine = "sum"}}} {
   func.func @graph(%x: !nn.tensor<[batch, 4], f32> {nn.field = "x"}, %p: !nn.tensor<[batch, 1], i64> {nn.field = "p"})
