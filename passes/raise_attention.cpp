@@ -6,8 +6,12 @@
 //
 // Keys and values that were repeated for grouped queries (unsqueeze, broadcast, reshape) are taken before
 // they were repeated. The probabilities are never kept: the gradient recomputes them.
+#include "passes/attributes.h"
 #include "passes/raise_matchers.h"
 #include "passes/raise_patterns.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/SmallPtrSet.h"
 
 #include <cmath>
 #include <limits>
@@ -103,6 +107,25 @@ Value withRankFour(Value mask, PatternRewriter &rewriter) {
   return nn::ReshapeOp::create(rewriter, mask.getLoc(), type, mask);
 }
 
+/// Whether a gradient would have to flow into `value`: a learned position bias, for example.
+bool dependsOnTrainable(Value value) {
+  llvm::SmallVector<Value> pending = {value};
+  llvm::SmallPtrSet<Operation *, 32> seen;
+  while (!pending.empty()) {
+    Value next = pending.pop_back_val();
+    if (auto argument = dyn_cast<BlockArgument>(next)) {
+      auto function = dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp());
+      if (!function || function.getArgAttr(argument.getArgNumber(), attributes::kTrainable))
+        return true;
+      continue;
+    }
+    Operation *op = next.getDefiningOp();
+    if (seen.insert(op).second)
+      llvm::append_range(pending, op->getOperands());
+  }
+  return false;
+}
+
 struct RaiseAttention : OpRewritePattern<nn::MatmulOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(nn::MatmulOp op, PatternRewriter &rewriter) const override {
@@ -115,6 +138,9 @@ struct RaiseAttention : OpRewritePattern<nn::MatmulOp> {
       return failure();
     std::optional<Scores> scores = matchScores(raise::throughWidening(softmax.getX()), rewriter);
     if (!scores || raise::elementOf(scores->q) != raise::elementOf(op.getB()))
+      return failure();
+    // nn.attention gives its mask no gradient.
+    if (scores->mask && dependsOnTrainable(scores->mask))
       return failure();
     Value k = underRepeatedHeads(scores->k), v = underRepeatedHeads(op.getB());
     if (!(raise::shapeOf(k)[1] == raise::shapeOf(v)[1])) {
