@@ -43,7 +43,7 @@ void findIndexLimit(mlir::Value value, GraphField &field) {
   for (mlir::OpOperand &use : value.getUses()) {
     mlir::Operation *op = use.getOwner();
     std::optional<int64_t> limit;
-    if (mlir::isa<nn::ReshapeOp, nn::CastOp>(op)) {
+    if (mlir::isa<nn::ReshapeOp, nn::CastOp, nn::SliceOp, nn::PadOp, nn::TransposeOp, nn::ConcatOp>(op)) {
       bool keepsIntegers = isInteger(*nn::dtypeOf(nn::typeOf(op->getResult(0)).getElementType()));
       if (keepsIntegers)
         findIndexLimit(op->getResult(0), field);
@@ -58,7 +58,16 @@ void findIndexLimit(mlir::Value value, GraphField &field) {
   }
 }
 
-std::vector<GraphField> collectFields(mlir::func::FuncOp graph) {
+/// A loss's labels are padded with what the loss ignores, unless the workload says otherwise.
+void choosePad(GraphField &field, const Workload &workload) {
+  for (const FieldSpec &spec : workload.inputs)
+    if (spec.name == field.name && spec.pad)
+      return;
+  if (field.ignoreIndex)
+    field.pad = static_cast<double>(*field.ignoreIndex);
+}
+
+std::vector<GraphField> collectFields(mlir::func::FuncOp graph, const Workload &workload) {
   std::vector<GraphField> fields;
   for (unsigned i = 0; i < graph.getNumArguments(); ++i) {
     auto name = graph.getArgAttrOfType<mlir::StringAttr>(i, attributes::kField);
@@ -72,6 +81,7 @@ std::vector<GraphField> collectFields(mlir::func::FuncOp graph) {
     if (auto pad = graph.getArgAttrOfType<mlir::FloatAttr>(i, kPadAttribute))
       field.pad = pad.getValueAsDouble();
     findIndexLimit(graph.getArgument(i), field);
+    choosePad(field, workload);
     fields.push_back(std::move(field));
   }
   return fields;
@@ -140,7 +150,7 @@ std::vector<GraphLoss> collectLosses(mlir::func::FuncOp graph, const Workload &w
 Result<GraphSummary> summarizeGraph(mlir::func::FuncOp graph, const Workload &workload) {
   GraphSummary summary;
   MAESTRO_ASSIGN(summary.parameters, collectParameters(graph));
-  summary.fields = collectFields(graph);
+  summary.fields = collectFields(graph, workload);
   summary.dims = collectDims(graph);
   summary.losses = collectLosses(graph, workload);
   markOptional(summary.fields, summary.dims);
