@@ -32,7 +32,7 @@ public:
   /// Infinities and NaN, which JSON lacks, become strings.
   void number(double value) { raw(std::isfinite(value) ? fmt::format("{}", value) : fmt::format("\"{}\"", value)); }
   void boolean(bool value) { raw(value ? "true" : "false"); }
-  void string(std::string_view value) { raw("\"" + escapeJson(value) + "\""); }
+  void string(std::string_view value) { raw(fmt::format("\"{}\"", escapeJson(value))); }
   void null() { raw("null"); }
 
   std::string take() { return std::move(text) + "\n"; }
@@ -71,7 +71,10 @@ private:
     isFirst = false;
   }
 
-  void newLine() { text += "\n" + std::string(depth, ' '); }
+  void newLine() {
+    text += '\n';
+    text.append(depth, ' ');
+  }
 
   std::string text;
   size_t depth = 0;

@@ -51,12 +51,13 @@ std::string humanSeconds(double seconds) {
 }
 
 std::string grouped(uint64_t number) {
-  std::string digits = std::to_string(number);
-  for (size_t position = digits.size(); position > 3;) {
-    position -= 3;
-    digits.insert(position, ",");
+  std::string digits = std::to_string(number), text;
+  for (size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0)
+      text += ',';
+    text += digits[i];
   }
-  return digits;
+  return text;
 }
 
 std::string TextTable::str() const {
