@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <span>
 
 namespace maestro::plan {
 namespace {
@@ -45,8 +47,9 @@ private:
     line("  for {}: {} x {}{}", machine.name()->string_view(), machine.devices(), machine.device_kind()->string_view(),
          machine.memory_bytes() ? " with " + humanBytes(machine.memory_bytes()) + " each" : "");
     if (const fb::Prediction *prediction = plan->prediction())
-      line("  predicted: {} a step, {} a step, {} tokens/s", humanSeconds(prediction->step_seconds()),
-           humanFlops(prediction->step_flops()), humanCount(prediction->tokens_per_second()));
+      line("  predicted: {} and {} a step{}", humanSeconds(prediction->step_seconds()),
+           humanFlops(prediction->step_flops()),
+           prediction->tokens_per_second() > 0 ? ", " + humanCount(prediction->tokens_per_second()) + " tokens/s" : "");
   }
 
   void training() {
@@ -89,8 +92,8 @@ private:
   static std::string symbolPhrase(const fb::Symbol &symbol) {
     if (symbol.combine() == fb::Combine::Sum)
       return fmt::format("sum over samples, at most {} of one sample", symbol.sample_max());
-    return fmt::format("padded to the longest sample, at most {}, a multiple of {}", symbol.sample_max(),
-                       symbol.multiple_of());
+    std::string multiple = symbol.multiple_of() > 1 ? fmt::format(", a multiple of {}", symbol.multiple_of()) : "";
+    return fmt::format("padded to the longest sample, at most {}{}", symbol.sample_max(), multiple);
   }
 
   void sections() {
@@ -171,7 +174,7 @@ private:
     TextTable table(0b10);
     for (const fb::Region *region : *executable.regions()) {
       uint64_t bytes = region->bytes() * region->copies();
-      std::string bar(static_cast<size_t>(40.0 * static_cast<double>(bytes) / static_cast<double>(most)), '#');
+      std::string bar(static_cast<size_t>(std::ceil(40.0 * static_cast<double>(bytes) / static_cast<double>(most))), '#');
       std::string copies = region->copies() > 1 ? fmt::format("{} x {}", region->copies(), humanBytes(region->bytes())) : "";
       table.add({fb::EnumNameRegionKind(region->kind()), humanBytes(bytes), copies, bar});
     }
@@ -189,15 +192,19 @@ private:
     text += table.str();
   }
 
-  /// The most frequent kernels first.
+  /// The most frequent kernels first; the rare ones of many are left out.
   std::string kernelsPhrase(const fb::Program &program) const {
     std::vector<std::pair<size_t, std::string>> counts;
     for (auto &[name, count] : kernelCounts(plan, program))
       counts.emplace_back(count, name);
     std::stable_sort(counts.begin(), counts.end(), [](auto &a, auto &b) { return a.first > b.first; });
     std::vector<std::string> parts;
-    for (auto &[count, name] : counts)
+    constexpr size_t kMost = 12;
+    size_t shown = counts.size() > kMost + 1 ? kMost : counts.size();
+    for (auto &[count, name] : std::span(counts).first(shown))
       parts.push_back(count == 1 ? name : fmt::format("{} {}", count, name));
+    if (shown < counts.size())
+      parts.push_back(fmt::format("{} other kernels", counts.size() - shown));
     return fmt::format("{}", fmt::join(parts, ", "));
   }
 
