@@ -138,6 +138,12 @@ Result<BoundShapes *> ExecutableInstance::bind(std::span<const int64_t> symbols)
   plan::DimTable(*plan).evaluateDefined(symbols, fresh->dims);
   for (uint32_t b = 0; b < executable->buffers()->size(); ++b) {
     const fb::Buffer &buffer = *executable->buffers()->Get(b);
+    for (uint32_t expr : *buffer.shape())
+      if (fresh->dims[expr] < 0)
+        return Status::invalidInput(fmt::format(
+            "{}: the dim {} is {} for this micro-batch; the model cannot take samples of this size",
+            executable->name()->string_view(), plan::DimTable(*plan).text(expr),
+            fresh->dims[expr] == plan::DimTable::kUndefined ? "undefined" : std::to_string(fresh->dims[expr])));
     uint64_t planned = buffer.bytes() * (grows(buffer.region()) ? growth : 1);
     if (bytes(b, *fresh) > planned)
       return Status::invalidInput(fmt::format(

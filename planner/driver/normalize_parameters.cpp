@@ -27,13 +27,6 @@ Status normalizeParameters(mlir::func::FuncOp graph) {
     if (!info)
       continue;
     auto type = nn::typeOf(graph.getArgument(i));
-    if (info->transposed && type.getShape().size() == 2) {
-      llvm::SmallVector<DimExpr> shape = {type.getShape()[1], type.getShape()[0]};
-      type = nn::TensorType::get(graph.getContext(), shape, type.getElementType());
-      retype(graph, i, type, [&](mlir::OpBuilder &builder, mlir::Value value) {
-        return nn::TransposeOp::create(builder, graph.getLoc(), value, llvm::ArrayRef<int64_t>{1, 0}).getResult();
-      });
-    }
     mlir::Type element = type.getElementType();
     if (graph.getArgAttr(i, attributes::kTrainable) && (element.isBF16() || element.isF16())) {
       auto wide = nn::TensorType::get(graph.getContext(), type.getShape(), mlir::Float32Type::get(graph.getContext()));

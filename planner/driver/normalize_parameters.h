@@ -1,4 +1,4 @@
-// Parameters as the optimizer wants them: the state_dict's shape, f32 master values.
+// Parameters as the optimizer wants them: f32 master values.
 #pragma once
 
 #include "base/status.h"
@@ -7,9 +7,8 @@
 
 namespace maestro::planner {
 
-/// Gives arguments whose bytes are stored transposed the state_dict's shape (followed by a transpose), and
-/// trainable ones of 16 bits the type f32 (followed by a cast), so that every later step, the executor and
-/// the checkpoint see one form.
+/// Gives trainable arguments of 16 bits the type f32 (followed by a cast), so that every later step, the
+/// executor and the checkpoint see one form.
 Status normalizeParameters(mlir::func::FuncOp graph);
 
 } // namespace maestro::planner

@@ -150,6 +150,9 @@ private:
     for (const Pin &pin : options.pins)
       if (pin.property == "recompute" && pin.value == "full")
         pipeline.recompute = Recompute::Elementwise;
+    for (const ComponentSpec &component : workload.components)
+      if (workload.train.precisionFor(component.name) == DType::BF16)
+        pipeline.bf16Components.push_back(component.name);
     buildPipeline(manager, pipeline);
     if (mlir::failed(manager.run(*module)))
       return diagnostics.failure(nameOf(pipeline.stopAfter).str());

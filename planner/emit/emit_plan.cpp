@@ -57,9 +57,7 @@ private:
       component->name = spec.name;
       component->frozen = spec.frozen;
       component->model_path = relativePath(spec.model);
-      auto precision = train.precisionOf.find(spec.name);
-      component->precision =
-          static_cast<uint8_t>(precision == train.precisionOf.end() ? train.precision : precision->second);
+      component->precision = static_cast<uint8_t>(train.precisionFor(spec.name));
       plan.components.push_back(std::move(component));
     }
   }
@@ -124,6 +122,10 @@ private:
   /// Initial values where no file holds any: norms' scales are one, biases zero, the rest normal with
   /// the deviation 0.02 that GPT-2 and its successors use.
   static void chooseInitializer(const GraphParameter &source, fb::ParameterT &parameter) {
+    if (source.info.zeros) {
+      parameter.initializer = fb::Initializer::Zeros;
+      return;
+    }
     if (source.info.kind != ParameterKind::Parameter || !isFloat(source.dtype))
       return;
     bool isVector = source.shape.size() <= 1;

@@ -123,10 +123,13 @@ private:
   Value root(Value value) const;
   View view(Value value);
   std::vector<uint32_t> shapeExprs(nn::TensorType type);
+  std::vector<uint32_t> parameterShape(uint32_t parameter);
   std::vector<fb::AttributeT> attributesOf(Operation &op);
   Result<uint32_t> constantStorage(nn::ConstantOp op);
+  std::optional<uint32_t> lowPrecisionCopy(nn::CastOp op);
 
   // Optimizer and finishing.
+  void addPrepare(std::vector<PendingCall> &calls);
   void addUpdate(std::vector<PendingCall> &calls);
   void addNorm(std::vector<PendingCall> &calls);
   void bind(fb::BindingKind kind, uint32_t index, uint32_t buffer);
@@ -143,6 +146,7 @@ private:
   std::vector<Storage> storages;
   std::map<fb::RegionKind, uint64_t> regionBytes;
   std::vector<uint32_t> valueStorage, gradientStorage, moment1, moment2; ///< By parameter.
+  std::map<uint32_t, uint32_t> lowPrecisionStorage; ///< Parameter to its bf16 copy, for those that are read so.
   std::map<uint32_t, uint32_t> fieldStorage;                             ///< Plan.fields to storage.
   std::map<std::string, uint32_t> specialStorage;
   std::map<uint32_t, uint32_t> scaleStorage; ///< Plan.losses to storage.
@@ -204,17 +208,22 @@ Result<uint64_t> Lowering::bytesAtBounds(nn::TensorType type) const {
   return bytes;
 }
 
+std::vector<uint32_t> Lowering::parameterShape(uint32_t parameter) {
+  std::vector<uint32_t> shape;
+  for (int64_t dim : input.parameters[parameter].shape)
+    shape.push_back(toPlan(tables, dim));
+  return shape;
+}
+
 void Lowering::layOutParameters() {
   bool adam = input.training->optimizer != fb::Optimizer::Sgd;
   bool momentum = adam || input.training->momentum != 0;
   for (uint32_t p = 0; p < input.parameters.size(); ++p) {
     const ParameterSlot &parameter = input.parameters[p];
+    std::vector<uint32_t> shape = parameterShape(p);
     uint64_t elements = 1;
-    std::vector<uint32_t> shape;
-    for (int64_t dim : parameter.shape) {
+    for (int64_t dim : parameter.shape)
       elements *= dim;
-      shape.push_back(toPlan(tables, dim));
-    }
     auto add = [&](std::vector<uint32_t> &list, fb::BindingKind kind, fb::RegionKind region,
                    DType dtype, bool wanted) {
       list.push_back(wanted ? addRegionStorage(region, elements * byteSize(dtype)) : kNone);
@@ -403,6 +412,23 @@ Result<uint32_t> Lowering::constantStorage(nn::ConstantOp op) {
   return position->second;
 }
 
+/// A parameter that is read in bf16 has a lasting copy, made when it was loaded and whenever it
+/// changes: no micro-batch converts it. Its storage, when `op` is such a conversion.
+std::optional<uint32_t> Lowering::lowPrecisionCopy(nn::CastOp op) {
+  auto argument = mlir::dyn_cast<mlir::BlockArgument>(op.getX());
+  nn::TensorType from = nn::typeOf(op.getX()), to = nn::typeOf(op.getY());
+  if (!argument || !from.getElementType().isF32() || !to.getElementType().isBF16())
+    return std::nullopt;
+  auto value = std::find(valueStorage.begin(), valueStorage.end(), placed.lookup(argument));
+  auto function = mlir::cast<mlir::func::FuncOp>(argument.getOwner()->getParentOp());
+  if (!function.getArgAttr(argument.getArgNumber(), attributes::kParameter) || value == valueStorage.end())
+    return std::nullopt;
+  auto [position, isNew] = lowPrecisionStorage.try_emplace(value - valueStorage.begin(), kNone);
+  if (isNew)
+    position->second = addRegionStorage(fb::RegionKind::Parameters, storages[*value].bytes / 2);
+  return position->second;
+}
+
 /// Attributes as kernels know them, sorted by name; types are told by the operands.
 std::vector<fb::AttributeT> Lowering::attributesOf(Operation &op) {
   std::vector<fb::AttributeT> list;
@@ -525,6 +551,11 @@ Status Lowering::lowerOperation(Operation &op, uint32_t timeline, uint32_t time,
     MAESTRO_ASSIGN(placed[constant.getResult()], constantStorage(constant));
     return Status();
   }
+  if (auto cast = mlir::dyn_cast<nn::CastOp>(op))
+    if (std::optional<uint32_t> copy = lowPrecisionCopy(cast)) {
+      placed[cast.getResult()] = *copy;
+      return Status();
+    }
   auto kernel = mlir::dyn_cast<nn::KernelOpInterface>(op);
   if (!kernel)
     return Status::internal(fmt::format("operator {} cannot be emitted", op.getName().getStringRef().str()));
@@ -592,6 +623,17 @@ void Lowering::addNorm(std::vector<PendingCall> &calls) {
   calls.push_back(std::move(call));
 }
 
+void Lowering::addPrepare(std::vector<PendingCall> &calls) {
+  for (auto [p, copy] : lowPrecisionStorage) {
+    PendingCall call;
+    call.kernel = "copy";
+    call.scope = input.parameters[p].name;
+    call.inputs.push_back(View{valueStorage[p], parameterShape(p), DType::F32});
+    call.outputs.push_back(View{copy, parameterShape(p), DType::BF16});
+    calls.push_back(std::move(call));
+  }
+}
+
 void Lowering::addUpdate(std::vector<PendingCall> &calls) {
   hyperStorage = addRegionStorage(fb::RegionKind::Step, 8 * 4);
   View hyper{hyperStorage, {tables.constant(8)}, DType::F32};
@@ -601,9 +643,7 @@ void Lowering::addUpdate(std::vector<PendingCall> &calls) {
   for (uint32_t p = 0; p < input.parameters.size(); ++p) {
     if (gradientStorage[p] == kNone)
       continue;
-    std::vector<uint32_t> shape;
-    for (int64_t dim : input.parameters[p].shape)
-      shape.push_back(toPlan(tables, dim));
+    std::vector<uint32_t> shape = parameterShape(p);
     View value{valueStorage[p], shape, DType::F32}, gradient{gradientStorage[p], shape, DType::F32};
     PendingCall call;
     call.scope = input.parameters[p].name;
@@ -626,6 +666,8 @@ void Lowering::addUpdate(std::vector<PendingCall> &calls) {
       call.inputs = {value, gradient, first, second, hyper};
       call.outputs = {value, first, second, gradient};
     }
+    if (auto copy = lowPrecisionStorage.find(p); copy != lowPrecisionStorage.end())
+      call.outputs.push_back(View{copy->second, shape, DType::BF16});
     calls.push_back(std::move(call));
   }
 }
@@ -756,6 +798,9 @@ Result<LoweringReport> Lowering::run() {
     addNorm(start(fb::ProgramKind::Norm, nullptr).calls);
     addUpdate(start(fb::ProgramKind::Update, nullptr).calls);
   }
+
+  if (!lowPrecisionStorage.empty())
+    addPrepare(start(fb::ProgramKind::Prepare, nullptr).calls);
 
   packArenas();
   for (Pending &pending : programs)

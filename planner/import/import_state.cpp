@@ -33,6 +33,17 @@ mlir::Value ImportState::sampleIds(Emitter &emitter) {
   return samples;
 }
 
+void ImportState::boundDim(const DimExpr &value, int64_t most) {
+  auto symbols = value.symbols();
+  if (symbols.size() != 1)
+    return;
+  auto offset = (value - DimExpr::symbol(symbols[0])).asConstant();
+  if (!offset)
+    return;
+  auto [bound, fresh] = dimBounds.try_emplace(symbols[0], most - *offset);
+  bound->second = std::min(bound->second, most - *offset);
+}
+
 DimExpr ImportState::inventDim(std::string_view what) {
   return DimExpr::symbol(fmt::format("{}.{}{}", options.component, what, invented++));
 }

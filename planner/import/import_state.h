@@ -6,6 +6,8 @@
 #include "planner/import/node_context.h"
 #include "planner/import/parameter_info.h"
 
+#include <map>
+
 namespace maestro::planner {
 
 class ImportState {
@@ -16,6 +18,10 @@ public:
   const ImportOptions &options;
   mlir::func::FuncOp function;
   std::vector<std::string> notes;
+  /// Largest values of symbols, where the graph slices a constant length by them.
+  std::map<std::string, int64_t> dimBounds;
+  /// Records value <= most where that bounds a single symbol.
+  void boundDim(const DimExpr &value, int64_t most);
 
   /// A further parameter, buffer or constant.
   mlir::Value addParameter(nn::TensorType type, const ParameterInfo &info);

@@ -215,14 +215,12 @@ Status Attempt::returnOutputs() {
   state.function.setType(builder.getFunctionType(state.function.getArgumentTypes(), types));
   for (int i = 0; i < outputs.input_size(); ++i)
     state.function.setResultAttr(i, attributes::kOutput, builder.getStringAttr(outputs.input(i)));
+  mlir::NamedAttrList bounds;
+  for (const auto &[symbol, bound] : state.dimBounds)
+    bounds.set(symbol, builder.getI64IntegerAttr(bound));
+  if (!bounds.empty())
+    state.function->setAttr(kDimBoundsAttribute, bounds.getDictionary(builder.getContext()));
   return {};
-}
-
-/// Shape arithmetic leaves operators that only its folded values replaced.
-void Attempt::eraseDead() {
-  for (mlir::Operation &op : llvm::make_early_inc_range(llvm::reverse(state.function.front())))
-    if (op.use_empty() && mlir::isMemoryEffectFree(&op) && !mlir::isa<mlir::func::ReturnOp>(op))
-      op.erase();
 }
 
 /// Sizes that depend on data must have disappeared with the operators that had them.

@@ -29,6 +29,10 @@ struct ImportOptions {
   std::string inventedDimPrefix;
 };
 
+/// On the function: {seq = 512}, symbols that a constant tensor of that length bounds (a table of positions that
+/// the graph slices).
+inline constexpr llvm::StringLiteral kDimBoundsAttribute = "nn.dim_bounds";
+
 struct ImportedModel {
   mlir::func::FuncOp function;
   /// What was recovered or assumed, for people.

@@ -39,6 +39,25 @@ std::vector<std::pair<std::string, Dim>> collectDims(mlir::func::FuncOp graph, c
 
 } // namespace
 
+/// A table of positions in a graph may bound a dim.
+Status Linker::applyBound(const std::string &name, const DimSpec &spec, int64_t &most) {
+  for (size_t c = 0; c < components.size(); ++c) {
+    auto bounds = components[c]->getAttrOfType<mlir::DictionaryAttr>(kDimBoundsAttribute);
+    if (!bounds)
+      continue;
+    for (const mlir::NamedAttribute &entry : bounds) {
+      if (constraints.apply(DimExpr::symbol(entry.getName().str())).asSymbol() != std::optional(name))
+        continue;
+      int64_t bound = mlir::cast<mlir::IntegerAttr>(entry.getValue()).getInt();
+      if (spec.max && *spec.max > bound)
+        return Status::invalidInput(fmt::format("{}: dims.{}.max is {}, but component '{}' holds tables of length {}",
+                                                spec.place, name, *spec.max, workload.components[c].name, bound));
+      most = std::min(most, bound);
+    }
+  }
+  return {};
+}
+
 /// A symbol that only leads fields counts rows; others are padded lengths.
 Status Linker::describeDims() {
   auto dims = collectDims(graph, constraints);
@@ -58,6 +77,7 @@ Status Linker::describeDims() {
     DimSpec spec = found == workload.dims.end() ? DimSpec() : found->second;
     Combine combine = spec.combine.value_or(dim.leads && !dim.follows ? Combine::Sum : Combine::Max);
     int64_t most = spec.max.value_or(combine == Combine::Sum ? kDefaultRows : kDefaultLength);
+    MAESTRO_TRY(applyBound(name, spec, most));
     const char *how = combine == Combine::Sum ? "sum" : "max";
     if (!spec.combine || !spec.max)
       notes.push_back(fmt::format("dims.{}: combine {}, max {}{}", name, how, most, spec.max ? "" : " (default)"));

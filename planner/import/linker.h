@@ -74,6 +74,7 @@ private:
 
   // link_dims.cpp: how dims combine.
   Status describeDims();
+  Status applyBound(const std::string &name, const DimSpec &spec, int64_t &most);
 
   const Workload &workload;
   mlir::ModuleOp module;

@@ -300,7 +300,17 @@ struct AxisSlice {
   DimExpr offset, size;
 };
 
-Result<AxisSlice> sliceAxis(const DimExpr &dim, DimExpr start, DimExpr end, int64_t step) {
+/// A tensor of constant length, such as a table of positions, sliced up to a named dim: that dim is at most the
+/// length (the exporter's guard said so), or nothing would fit what the slice is added to.
+bool boundedByLength(NodeContext &n, const DimExpr &dim, const DimExpr &end) {
+  auto length = dim.asConstant();
+  if (!length || end.isConstant())
+    return false;
+  n.state.boundDim(end, *length);
+  return true;
+}
+
+Result<AxisSlice> sliceAxis(NodeContext &n, const DimExpr &dim, DimExpr start, DimExpr end, int64_t step) {
   start = tamed(start);
   end = tamed(end);
   MAESTRO_ASSIGN(bool startFromEnd, isNegative(start));
@@ -308,8 +318,9 @@ Result<AxisSlice> sliceAxis(const DimExpr &dim, DimExpr start, DimExpr end, int6
   start = startFromEnd ? start + dim : start;
   end = endFromEnd ? end + dim : end;
   if (step > 0) {
-    start = clampDim(start, DimExpr(0), dim);
-    end = clampDim(end, DimExpr(0), dim);
+    bool bounded = boundedByLength(n, dim, end);
+    start = bounded ? larger(start, DimExpr(0)) : clampDim(start, DimExpr(0), dim);
+    end = bounded ? end : clampDim(end, DimExpr(0), dim);
     return AxisSlice{start, larger(DimExpr(0), DimExpr::ceilDiv(end - start, DimExpr(step)))};
   }
   start = clampDim(start, DimExpr(0), dim - 1);
@@ -356,7 +367,7 @@ Status importSlice(NodeContext &n) {
     if (steps[i] == 0)
       return Status::invalidInput("a step is 0");
     int64_t step = std::clamp<int64_t>(steps[i], -(int64_t(1) << 48), int64_t(1) << 48);
-    MAESTRO_ASSIGN(AxisSlice part, sliceAxis(from[axis], starts[i], ends[i], step));
+    MAESTRO_ASSIGN(AxisSlice part, sliceAxis(n, from[axis], starts[i], ends[i], step));
     slice.offsets[axis] = part.offset;
     slice.sizes[axis] = part.size;
     slice.steps[axis] = step;

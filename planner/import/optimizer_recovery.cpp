@@ -135,6 +135,10 @@ Status OptimizerRecovery::rewriteNode(onnx::NodeProto &node) {
       if (isParameterKind(entry->kind) && !present.count(operand) &&
           std::find(missing.begin(), missing.end(), operand) == missing.end())
         missing.push_back(operand);
+  // linear(x, weight, bias) became MatMul and Add, and the Add reads the bias alone.
+  bool addsBias = node.op_type() == "Add" && fxNode(node).find("aten.linear.") != std::string_view::npos;
+  if (addsBias && operands.size() > 1)
+    std::erase(missing, operands[1]);
   for (int i = 0; i < node.input_size(); ++i) {
     const Tensor *tensor = find(node.input(i));
     if (!tensor || !isFloatTensor(*tensor->proto))

@@ -96,6 +96,10 @@ struct TrainSpec {
   std::optional<double> clipGradNorm;
   DType precision = DType::F32;               ///< F32 or BF16.
   std::map<std::string, DType> precisionOf;   ///< By component, where it differs.
+  DType precisionFor(const std::string &component) const {
+    auto own = precisionOf.find(component);
+    return own == precisionOf.end() ? precision : own->second;
+  }
   uint64_t seed = 0;
 };
 
