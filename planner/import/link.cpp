@@ -193,6 +193,7 @@ Status Linker::run() {
   MAESTRO_TRY(buildBody());
   MAESTRO_TRY(buildLosses());
   MAESTRO_TRY(describeDims());
+  inferPads();
   return finish();
 }
 

@@ -58,7 +58,6 @@ Result<mlir::Value> Linker::fieldArgument(const std::string &name, nn::TensorTyp
   if (!fresh)
     return found->second;
   nn::TensorType type = substituted(fallback);
-  double pad = 0;
   if (const FieldSpec *spec = findField(workload, name)) {
     if (spec->dtype && *spec->dtype != *nn::dtypeOf(type.getElementType()))
       return Status::invalidInput(fmt::format("{}: inputs.{}.dtype is {}, but {} reads {}", spec->place, name,
@@ -69,8 +68,8 @@ Result<mlir::Value> Linker::fieldArgument(const std::string &name, nn::TensorTyp
       nn::TensorType given = e.type(declared, *nn::dtypeOf(type.getElementType()));
       MAESTRO_TRY(checkTypes(given, type, fmt::format("{}: inputs.{}.shape", spec->place, name)));
     }
-    pad = spec->pad.value_or(0);
-    pads[name] = pad;
+    if (spec->pad)
+      pads[name] = *spec->pad;
   }
   found->second = addArgument(type, {builder.getNamedAttr(attributes::kField, builder.getStringAttr(name))});
   return found->second;

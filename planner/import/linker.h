@@ -72,6 +72,9 @@ private:
   Status checkShape(mlir::Value value, llvm::ArrayRef<DimExpr> shape, const std::string &what, const LossSpec &loss);
   void addLossResult(const LossSpec &loss, mlir::Value value, llvm::StringRef role);
 
+  // link_pads.cpp: what fields of labels are padded with.
+  void inferPads();
+
   // link_dims.cpp: how dims combine.
   Status describeDims();
   Status applyBound(const std::string &name, const DimSpec &spec, int64_t &most);
