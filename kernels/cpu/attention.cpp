@@ -53,6 +53,13 @@ bool covered(const CallSpec &spec, size_t q, size_t mask) {
          (!masked || maskKind(spec.inputs[mask].dtype) != MaskKind::None);
 }
 
+/// Products of pairs read two neighbours along the depth at once.
+AttentionLoops bestLoops(const Loops &loops, DType dtype, const AttentionShape &shape) {
+  bool even = shape.depth % 2 == 0 && shape.valueDepth % 2 == 0;
+  bool paired = dtype == DType::BF16 && even && loops.pairedAttention.forward;
+  return paired ? loops.pairedAttention : loops.floats[floatIndex(dtype)].attention;
+}
+
 AttentionShape shapeOf(const CallSpec &spec, size_t q, size_t mask) {
   bool masked = spec.inputs.size() > mask && spec.inputs[mask].present;
   return AttentionShape(spec.attributes, spec.inputs[q], spec.inputs[q + 1], spec.inputs[q + 2],
@@ -66,7 +73,7 @@ PreparedKernel prepareAttention(const CallSpec &spec, const Loops &loops) {
     return unsupported();
   AttentionShape shape = shapeOf(spec, 0, 3);
   AttentionCall prepared = describe(spec, shape, 3);
-  auto loop = loops.floats[floatIndex(spec.inputs[0].dtype)].attention.forward;
+  auto loop = bestLoops(loops, spec.inputs[0].dtype, shape).forward;
   int64_t blocks = (shape.queries + AttentionCall::kQueryBlock - 1) / AttentionCall::kQueryBlock;
   int64_t perWorker = paddedWidth(forwardScratch(prepared));
   auto body = [=, threads = spec.threads](const Operands &operands) {
@@ -97,7 +104,7 @@ PreparedKernel prepareAttentionGrad(const CallSpec &spec, const Loops &loops) {
       return unsupported();
   AttentionShape shape = shapeOf(spec, 1, 6);
   AttentionCall prepared = describe(spec, shape, 6);
-  auto loop = loops.floats[floatIndex(dtype)].attention.backward;
+  auto loop = bestLoops(loops, dtype, shape).backward;
   int64_t perWorker = paddedWidth(backwardScratch(prepared));
   auto body = [=, threads = spec.threads](const Operands &operands) {
     AttentionCall call = prepared;

@@ -1,27 +1,14 @@
-// Attention by blocks of 64 queries and 64 keys; scores never leave the caches.
+// Attention in f32 by blocks of 64 queries and 64 keys; scores never leave the caches. bf16 operands are
+// converted block by block here; where the processor multiplies bf16, attention_pairs.cpp replaces this.
 //
 // Scores are kept transposed, Sᵀ[key, query]: then K and V are read as they lie in memory, only a
 // block of queries is transposed (once), and the maximum and sum over keys need no work across lanes.
-#include "kernels/cpu/loops/attention_call.h"
+#include "kernels/cpu/loops/attention_parts.h"
 #include "kernels/cpu/loops/block_product.h"
-#include "kernels/cpu/loops/math.h"
 #include "kernels/cpu/loops/tables.h"
 
 namespace maestro::kernels::cpu::MAESTRO_ISA {
 namespace {
-
-constexpr int64_t kQ = AttentionCall::kQueryBlock, kK = AttentionCall::kKeyBlock;
-constexpr int64_t kGroups = kQ / kLanes;
-
-MAESTRO_INLINE int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-MAESTRO_INLINE int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
-
-template <typename T> const T *rowOf(const void *base, const RowStrides &s, int64_t b, int64_t h, int64_t i) {
-  return static_cast<const T *>(base) + b * s.batch + h * s.head + i * s.row;
-}
-template <typename T> T *rowOf(void *base, const RowStrides &s, int64_t b, int64_t h, int64_t i) {
-  return static_cast<T *>(base) + b * s.batch + h * s.head + i * s.row;
-}
 
 /// Rows of f32, padded with zeros to whole vectors.
 struct Rows {
@@ -66,66 +53,6 @@ void transposeQueries(float *to, const T *from, int64_t fromStride, int64_t rows
         to[d * kQ + i] = toFloat(from[i * fromStride + d]) * scale;
 }
 
-/// Turns q·k·scale into scores: soft cap, mask, causality. −∞: not attended.
-void finishScores(const AttentionCall &call, float *scores, int64_t b, int64_t h, int64_t i0, int64_t rows,
-                  int64_t j0, int64_t keys) {
-  if (call.softcap > 0) {
-    float inverse = 1.0f / call.softcap;
-    for (int64_t n = 0; n < keys * kQ; n += kLanes)
-      store(scores + n, hyperbolicTangent(load(scores + n) * inverse) * call.softcap);
-  }
-  if (call.maskKind != MaskKind::None) {
-    int64_t base = b * call.maskBatch + h * call.maskHead + i0 * call.maskQuery + j0 * call.maskKey;
-    const uint8_t *flags = static_cast<const uint8_t *>(call.mask) + base;
-    const float *added = static_cast<const float *>(call.mask) + base;
-    const BFloat16 *addedHalf = static_cast<const BFloat16 *>(call.mask) + base;
-    for (int64_t j = 0; j < keys; ++j)
-      for (int64_t i = 0; i < rows; ++i) {
-        int64_t at = i * call.maskQuery + j * call.maskKey;
-        float &score = scores[j * kQ + i];
-        if (call.maskKind == MaskKind::Boolean)
-          score = flags[at] ? score : -kInfinity;
-        else
-          score += call.maskKind == MaskKind::Float ? added[at] : toFloat(addedHalf[at]);
-      }
-  }
-  if (call.causal && j0 + keys - 1 > i0 + call.causalOffset)
-    for (int64_t j = 0; j < keys; ++j)
-      for (int64_t i = 0, end = least(most(j0 + j - call.causalOffset - i0, 0), kQ); i < end; ++i)
-        scores[j * kQ + i] = -kInfinity;
-}
-
-/// The end of the keys that some query below `queryEnd` attends.
-MAESTRO_INLINE int64_t keyLimit(const AttentionCall &call, int64_t queryEnd) {
-  return call.causal ? least(call.keys, most(queryEnd + call.causalOffset, 0)) : call.keys;
-}
-
-//===--- Forward ----------------------------------------------------------===//
-
-struct Running {
-  float *top, *total, *correction; ///< Per query: maximum, sum, and what earlier results shrink by.
-};
-
-/// Scores to weights e^(s − max); updates the running maximum and sum.
-void softmaxBlock(float *scores, int64_t keys, const Running &running) {
-  for (int64_t g = 0; g < kGroups; ++g) {
-    float *column = scores + g * kLanes;
-    Floats old = load(running.top + g * kLanes), top = old, sums{};
-    for (int64_t j = 0; j < keys; ++j)
-      top = larger(load(column + j * kQ), top);
-    Floats shift = top == -kInfinity ? Floats{} : top; // Nothing attended yet: e^(−∞ − 0) = 0.
-    for (int64_t j = 0; j < keys; ++j) {
-      Floats weight = exponential(load(column + j * kQ) - shift);
-      store(column + j * kQ, weight);
-      sums += weight;
-    }
-    Floats correction = exponential(old - shift);
-    store(running.total + g * kLanes, load(running.total + g * kLanes) * correction + sums);
-    store(running.correction + g * kLanes, correction);
-    store(running.top + g * kLanes, top);
-  }
-}
-
 template <typename T>
 void forward(const AttentionCall &call, int64_t b, int64_t h, int64_t queryBlock, void *scratch) {
   int64_t d = paddedWidth(call.depth), dv = paddedWidth(call.valueDepth), kh = h / call.group();
@@ -136,10 +63,7 @@ void forward(const AttentionCall &call, int64_t b, int64_t h, int64_t queryBlock
 
   transposeQueries(queries, rowOf<T>(call.q, call.qStrides, b, h, i0), call.qStrides.row, rows, call.depth,
                    call.scale);
-  for (int64_t i = 0; i < kQ; ++i) {
-    running.top[i] = -kInfinity;
-    running.total[i] = 0;
-  }
+  startRunning(running);
   __builtin_memset(sums, 0, static_cast<size_t>(kQ * dv) * sizeof(float));
 
   int64_t limit = keyLimit(call, i0 + rows);
@@ -153,86 +77,11 @@ void forward(const AttentionCall &call, int64_t b, int64_t h, int64_t queryBlock
     finishScores(call, scores, b, h, i0, rows, j0, keys);
     softmaxBlock(scores, keys, running);
     if (j0 > 0)
-      for (int64_t i = 0; i < rows; ++i)
-        if (running.correction[i] != 1.0f)
-          for (int64_t n = 0; n < dv; n += kLanes)
-            store(sums + i * dv + n, load(sums + i * dv + n) * running.correction[i]);
+      shrinkRows(sums, dv, rows, running);
     blockProduct<true>({scores, 1, kQ, v.data, v.stride, sums, dv}, rows, dv, keys);
   }
 
-  for (int64_t i = 0; i < rows; ++i) {
-    float total = running.total[i], inverse = total > 0 ? 1.0f / total : total == 0 ? 0.0f : total;
-    T *o = rowOf<T>(call.o, call.oStrides, b, h, i0 + i);
-    int64_t n = 0;
-    for (; n + kLanes <= call.valueDepth; n += kLanes)
-      store(o + n, load(sums + i * dv + n) * inverse);
-    if (n < call.valueDepth)
-      storePart(o + n, load(sums + i * dv + n) * inverse, call.valueDepth - n);
-    call.lse[(b * call.heads + h) * call.queries + i0 + i] =
-        total == 0 ? -kInfinity : running.top[i] + __builtin_logf(total);
-  }
-}
-
-//===--- Backward ---------------------------------------------------------===//
-
-/// Per query: lse, and Σ grad·o.
-struct QueryTerms {
-  float *lse, *dot;
-};
-
-template <typename T>
-void readQueryTerms(const AttentionCall &call, int64_t b, int64_t h, int64_t i0, int64_t rows,
-                    const QueryTerms &terms) {
-  for (int64_t i = 0; i < kQ; ++i) {
-    // A query that attends nothing, or lies behind the end, gets weight e^(s − ∞) = 0.
-    terms.lse[i] = kInfinity;
-    terms.dot[i] = 0;
-  }
-  for (int64_t i = 0; i < rows; ++i) {
-    float lse = call.lse[(b * call.heads + h) * call.queries + i0 + i];
-    terms.lse[i] = lse == -kInfinity ? kInfinity : lse;
-    const T *grad = rowOf<T>(call.grad, call.oStrides, b, h, i0 + i);
-    const T *o = rowOf<T>(call.result, call.oStrides, b, h, i0 + i);
-    Floats dot{};
-    int64_t n = 0;
-    for (; n + kLanes <= call.valueDepth; n += kLanes)
-      dot += load(grad + n) * load(o + n);
-    if (n < call.valueDepth)
-      dot += loadPart(grad + n, call.valueDepth - n) * loadPart(o + n, call.valueDepth - n);
-    terms.dot[i] = sum(dot);
-  }
-}
-
-/// Scores become weights, and slopes (of the weights) become slopes of the products.
-void backwardBlock(float *scores, float *slopes, const float *factors, int64_t keys,
-                   const QueryTerms &terms) {
-  for (int64_t g = 0; g < kGroups; ++g) {
-    Floats lse = load(terms.lse + g * kLanes), dot = load(terms.dot + g * kLanes);
-    for (int64_t j = 0; j < keys; ++j) {
-      int64_t at = j * kQ + g * kLanes;
-      Floats weight = exponential(load(scores + at) - lse);
-      Floats slope = weight * (load(slopes + at) - dot);
-      store(scores + at, weight);
-      store(slopes + at, factors ? slope * load(factors + at) : slope);
-    }
-  }
-}
-
-/// factors = 1 − tanh², the slope of the soft cap at the products q·k·scale.
-void capSlopes(const AttentionCall &call, const float *products, float *factors, int64_t keys) {
-  float inverse = 1.0f / call.softcap;
-  for (int64_t n = 0; n < keys * kQ; n += kLanes) {
-    Floats t = hyperbolicTangent(load(products + n) * inverse);
-    store(factors + n, 1.0f - t * t);
-  }
-}
-
-template <typename T> void storeRow(T *to, const float *from, int64_t width, float scale) {
-  int64_t n = 0;
-  for (; n + kLanes <= width; n += kLanes)
-    store(to + n, load(from + n) * scale);
-  if (n < width)
-    storePart(to + n, load(from + n) * scale, width - n);
+  storeResults<T>(call, b, h, i0, rows, sums, dv, running);
 }
 
 template <typename T>

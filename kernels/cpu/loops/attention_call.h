@@ -35,7 +35,7 @@ struct AttentionCall {
 /// Rows of scratch blocks are padded to whole vectors.
 inline int64_t paddedWidth(int64_t width) { return (width + 15) / 16 * 16; }
 
-/// Floats of scratch memory for one work item.
+/// Floats of scratch memory for one work item, in whichever form.
 inline int64_t forwardScratch(const AttentionCall &call) {
   int64_t d = paddedWidth(call.depth), dv = paddedWidth(call.valueDepth);
   int64_t q = AttentionCall::kQueryBlock, k = AttentionCall::kKeyBlock;
@@ -45,7 +45,7 @@ inline int64_t backwardScratch(const AttentionCall &call) {
   int64_t d = paddedWidth(call.depth), dv = paddedWidth(call.valueDepth);
   int64_t q = AttentionCall::kQueryBlock, k = AttentionCall::kKeyBlock;
   int64_t keys = (call.keys + k - 1) / k * k;
-  return keys * 2 * (d + dv) + q * (3 * d + 2 * dv) + 3 * k * q + 2 * q;
+  return keys * 2 * (d + dv) + q * (3 * d + 2 * dv) + 9 * k * q / 2 + 2 * q;
 }
 
 } // namespace maestro::kernels::cpu

@@ -94,6 +94,8 @@ struct Loops {
   int64_t binaryCount;
   SelectLoop select[9]; ///< By element size: 1, 2, 4, 8.
   FloatLoops floats[2];
+  /// bf16 attention by products of pairs, for even depths; null where the processor has none.
+  AttentionLoops pairedAttention;
   double (*sumSquares)(const float *x, int64_t count);
   void (*adam)(const struct AdamCall &call, const void *step, int64_t begin, int64_t end);
 };

@@ -13,7 +13,7 @@ MAESTRO_INLINE Floats withSign(Floats size, Floats sign) {
 inline constexpr float kInfinity = __builtin_inff();
 
 /// p·2ⁿ for |n| ≤ 150, `shifted` = n + 1.5·2²³.
-MAESTRO_INLINE Floats timesPowerOfTwo(Floats p, Floats n, Floats shifted) {
+MAESTRO_INLINE Floats timesPowerOfTwo(Floats p, [[maybe_unused]] Floats n, [[maybe_unused]] Floats shifted) {
 #ifdef __AVX512F__
   return (Floats)_mm512_scalef_ps((__m512)p, (__m512)n);
 #else

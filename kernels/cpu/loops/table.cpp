@@ -10,6 +10,7 @@ static Loops makeTable() {
   addRows(loops);
   addLosses(loops);
   addAttention(loops);
+  addPairedAttention(loops);
   addUpdates(loops);
   return loops;
 }

@@ -9,6 +9,7 @@ void addElementwise(Loops &loops);
 void addRows(Loops &loops);
 void addLosses(Loops &loops);
 void addAttention(Loops &loops);
+void addPairedAttention(Loops &loops); ///< Nothing where there is no product of bf16.
 void addUpdates(Loops &loops);
 
 } // namespace maestro::kernels::cpu::MAESTRO_ISA
