@@ -246,9 +246,12 @@ Status Attempt::verify() {
 } // namespace
 
 void eraseUnused(mlir::func::FuncOp function) {
-  for (mlir::Operation &op : llvm::make_early_inc_range(llvm::reverse(function.front().without_terminator())))
-    if (op.use_empty() && mlir::isMemoryEffectFree(&op))
-      op.erase();
+  mlir::Operation *next = nullptr;
+  for (mlir::Operation *op = function.front().getTerminator()->getPrevNode(); op; op = next) {
+    next = op->getPrevNode();
+    if (op->use_empty() && mlir::isMemoryEffectFree(op))
+      op->erase();
+  }
 }
 
 void loadImportDialects(mlir::MLIRContext &context) {
