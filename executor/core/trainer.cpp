@@ -47,6 +47,25 @@ std::vector<data::FieldSpec> fieldSpecs(const plan::Plan &plan) {
   return specs;
 }
 
+namespace {
+
+/// The symbol of the sample ids' length, where no field has it.
+uint32_t findSampleSymbol(const plan::Plan &plan, const ExecutableInstance &instance) {
+  uint32_t buffer = instance.boundBuffer(fb::BindingKind::SampleIds, 0);
+  if (buffer == kNone)
+    return kNone;
+  uint32_t length = instance.table().buffers()->Get(buffer)->shape()->Get(0);
+  if (plan->exprs()->Get(length)->op() != fb::DimOp::Symbol)
+    return kNone;
+  for (const fb::Field *field : *plan->fields())
+    for (uint32_t dim : *field->shape())
+      if (dim == length)
+        return kNone;
+  return static_cast<uint32_t>(plan->exprs()->Get(length)->a());
+}
+
+} // namespace
+
 Trainer::Trainer(const plan::Plan &plan, Device &device, ExecutableInstance &instance, uint64_t seed)
     : plan(plan), device(device), instance(instance), seed(seed) {}
 
@@ -64,10 +83,28 @@ Result<std::unique_ptr<Trainer>> Trainer::create(const plan::Plan &plan, Device 
   }
   for (const fb::Bound *bound : *instance.table().bounds())
     trainer->rules[bound->symbol()].capacity = bound->value();
+  trainer->sampleSymbol = findSampleSymbol(plan, instance);
   for (Staging &set : trainer->staging)
     set.fields.resize(plan->fields()->size());
   trainer->scales.resize(plan->losses()->size());
+  MAESTRO_TRY(trainer->prepareParameters());
   return trainer;
+}
+
+/// Copies of parameters in other element types, made from the values that were loaded.
+Status Trainer::prepareParameters() {
+  if (!instance.hasProgram(fb::ProgramKind::Prepare))
+    return Status();
+  MAESTRO_ASSIGN(BoundShapes * shapes, instance.bindBounds());
+  MAESTRO_TRY(instance.launch(fb::ProgramKind::Prepare, *shapes, 0, -1));
+  return device.wait(device.record());
+}
+
+Status Trainer::measure(const data::Sample &sample, std::span<int64_t> sizes) const {
+  MAESTRO_TRY(batcher->measure(sample, sizes));
+  if (sampleSymbol != kNone)
+    sizes[sampleSymbol] = 1;
+  return Status();
 }
 
 /// Measures the samples and forms the micro-batches.
@@ -78,7 +115,7 @@ Status Trainer::planBatch(const data::SampleBatch &batch) {
   tokenCount = 0;
   for (size_t s = 0; s < batch.count; ++s) {
     std::span<int64_t> sizes(manifest.data() + s * symbolCount, symbolCount);
-    MAESTRO_TRY(batcher->measure(batch.samples[s], sizes));
+    MAESTRO_TRY(measure(batch.samples[s], sizes));
     samples.push_back(&batch.samples[s]);
     int64_t longest = 1;
     for (size_t r = 0; r < symbolCount; ++r)
@@ -108,7 +145,7 @@ Status Trainer::planBatch(const data::SampleBatch &batch) {
 Result<std::vector<int64_t>> Trainer::combinedSymbols(const data::SampleBatch &batch) {
   std::vector<int64_t> sizes(batch.count * rules.size()), combined(rules.size());
   for (size_t s = 0; s < batch.count; ++s)
-    MAESTRO_TRY(batcher->measure(batch.samples[s], {sizes.data() + s * rules.size(), rules.size()}));
+    MAESTRO_TRY(measure(batch.samples[s], {sizes.data() + s * rules.size(), rules.size()}));
   batcher->combine(sizes, combined);
   return combined;
 }

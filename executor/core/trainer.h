@@ -33,7 +33,8 @@ std::vector<data::FieldSpec> fieldSpecs(const plan::Plan &plan);
 
 class Trainer {
 public:
-  /// The plan, device and instance must outlive the trainer. The instance's parameters are loaded.
+  /// The plan, device and instance must outlive the trainer. The instance's parameters are loaded
+  /// before: the Prepare program makes its copies of them here.
   static Result<std::unique_ptr<Trainer>> create(const plan::Plan &plan, Device &device,
                                                  ExecutableInstance &instance, uint64_t seed);
 
@@ -61,6 +62,8 @@ public:
 
 private:
   Trainer(const plan::Plan &plan, Device &device, ExecutableInstance &instance, uint64_t seed);
+  Status prepareParameters();
+  Status measure(const data::Sample &sample, std::span<int64_t> sizes) const;
   Status planBatch(const data::SampleBatch &batch);
   Status countLosses(uint64_t step, LossTotals &totals);
   Status writeScales(const LossTotals &totals);
@@ -78,6 +81,7 @@ private:
 
   std::unique_ptr<data::Batcher> batcher;
   std::vector<wavefront::DimRule> rules; ///< By Plan.symbols.
+  uint32_t sampleSymbol = kNone;         ///< Counts samples rather than a field's rows (dropout's sample ids).
   std::vector<wavefront::MicroBatch> groups;
   size_t groupCount = 0;
   uint64_t tokenCount = 0;
