@@ -160,16 +160,13 @@ class Contrastive(nn.Module):
 def wild_cases():
     features = Field(("batch", 12), "normal")
     text = {"input_ids": IDS, "labels": LABELS}
-    tied = {"head.weight": "tokens.weight"}
     for name, network in (("nanogpt", NanoGpt), ("smoothed", Smoothed)):
-        yield Case(name, "wild", network, text, ("input_ids", "labels"), ("loss",), own_loss, tied=tied)
+        yield Case(name, "wild", network, text, ("input_ids", "labels"), ("loss",), own_loss)
     # What -100 means is in this graph's comparison alone, so the user says what labels are padded with.
     padded = ("components: {handwritten: {model: {model}}}\ninputs: {labels: {pad: -100}}\n"
               "loss: [{output: handwritten.loss}]\n")
-    yield Case("handwritten", "wild", HandWritten, text, ("input_ids", "labels"), ("loss",), own_loss, workload=padded,
-               tied=tied)
-    yield Case("logits_and_loss", "wild", LogitsAndLoss, text, ("input_ids", "labels"), ("logits", "loss"), own_loss,
-               tied=tied)
+    yield Case("handwritten", "wild", HandWritten, text, ("input_ids", "labels"), ("loss",), own_loss, workload=padded)
+    yield Case("logits_and_loss", "wild", LogitsAndLoss, text, ("input_ids", "labels"), ("logits", "loss"), own_loss)
     yield Case("class_weights", "wild", Weighted, {"features": features, "labels": CLASS}, ("features", "labels"),
                ("loss",), own_loss)
     for name, network, width in (("binary", Binary, 10), ("regression", Regression, 6)):
@@ -194,12 +191,10 @@ def wild_cases():
         "OPTConfig", "OPTForCausalLM", False, True, vocab_size=VOCABULARY, hidden_size=WIDTH, num_hidden_layers=2,
         num_attention_heads=4, ffn_dim=128, max_position_embeddings=128, word_embed_proj_dim=WIDTH, pad_token_id=1,
         bos_token_id=0, eos_token_id=0),
-        {**text, "attention_mask": MASK}, ("input_ids", "attention_mask"), ("logits",), cross_entropy,
-        tied={"lm_head.weight": "model.decoder.embed_tokens.weight"})
+        {**text, "attention_mask": MASK}, ("input_ids", "attention_mask"), ("logits",), cross_entropy)
     yield Case("distilbert", "wild", classifier(
         "DistilBertConfig", "DistilBertForMaskedLM", "input_ids", True, vocab_size=VOCABULARY, dim=WIDTH, n_layers=2,
         n_heads=4, hidden_dim=128, max_position_embeddings=128, pad_token_id=0),
-        {**text, "attention_mask": MASK}, ("input_ids", "attention_mask"), ("logits",), cross_entropy,
-        tied={"vocab_projector.weight": "distilbert.embeddings.word_embeddings.weight"})
+        {**text, "attention_mask": MASK}, ("input_ids", "attention_mask"), ("logits",), cross_entropy)
     yield Case("contrastive", "refused", Contrastive, {"features": features, "others": features}, ("features", "others"),
                ("loss",), own_loss)

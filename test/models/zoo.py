@@ -54,7 +54,6 @@ class Case:
     workload: str = ""  # text of workload.yaml, `{model}` in place of the graph's file; "" plans the graph alone
     train_mode: bool = False
     max_lengths: dict = field(default_factory=lambda: {"seq": 24})
-    tied: dict = field(default_factory=dict)
 
 
 def forget_padding(module: nn.Module) -> nn.Module:
@@ -279,16 +278,15 @@ CLASS = Field(("batch",), "class", 10)
 PIXELS = Field(("batch", 3, 32, 32), "normal")
 
 
-def decoder_cases(family, config, model, settings, tied=None):
+def decoder_cases(family, config, model, settings):
     """logits (loss named outside by default), logits with an attention mask, and the model's own shifted loss."""
-    tied = tied or {}
     yield Case(f"{family}_logits", family, causal_lm(config, model, False, False, **settings),
-               {"input_ids": IDS, "labels": LABELS}, ("input_ids",), ("logits",), cross_entropy, tied=tied)
+               {"input_ids": IDS, "labels": LABELS}, ("input_ids",), ("logits",), cross_entropy)
     yield Case(f"{family}_mask", family, causal_lm(config, model, False, True, **settings),
                {"input_ids": IDS, "attention_mask": MASK, "labels": LABELS}, ("input_ids", "attention_mask"),
-               ("logits",), cross_entropy, tied=tied)
+               ("logits",), cross_entropy)
     yield Case(f"{family}_loss", family, causal_lm(config, model, True, False, **settings),
-               {"input_ids": IDS, "labels": LABELS}, ("input_ids", "labels"), ("loss",), own_loss, tied=tied)
+               {"input_ids": IDS, "labels": LABELS}, ("input_ids", "labels"), ("loss",), own_loss)
 
 
 def seq2seq_cases(family, config, model, settings):
@@ -307,13 +305,12 @@ def seq2seq_cases(family, config, model, settings):
 
 def all_cases() -> dict:
     cases = []
-    tied_head = {"lm_head.weight": "model.embed_tokens.weight"}
-    cases += decoder_cases("gpt2", "GPT2Config", "GPT2LMHeadModel", GPT2, {"lm_head.weight": "transformer.wte.weight"})
+    cases += decoder_cases("gpt2", "GPT2Config", "GPT2LMHeadModel", GPT2)
     cases += decoder_cases("llama", "LlamaConfig", "LlamaForCausalLM", LLAMA)
     cases += list(decoder_cases("llama_tied", "LlamaConfig", "LlamaForCausalLM",
-                                dict(LLAMA, tie_word_embeddings=True), tied_head))[:1]
-    cases += decoder_cases("qwen3", "Qwen3Config", "Qwen3ForCausalLM", QWEN3, tied_head)
-    cases += list(decoder_cases("gemma2", "Gemma2Config", "Gemma2ForCausalLM", GEMMA2, tied_head))[:2]
+                                dict(LLAMA, tie_word_embeddings=True)))[:1]
+    cases += decoder_cases("qwen3", "Qwen3Config", "Qwen3ForCausalLM", QWEN3)
+    cases += list(decoder_cases("gemma2", "Gemma2Config", "Gemma2ForCausalLM", GEMMA2))[:2]
     cases += seq2seq_cases("bart", "BartConfig", "BartForConditionalGeneration", BART)
     cases += seq2seq_cases("t5", "T5Config", "T5ForConditionalGeneration", T5)
     cases.append(Case("vit_logits", "vit", classifier("ViTConfig", "ViTForImageClassification", "pixel_values", **VIT),

@@ -21,6 +21,12 @@ class Reference:
         make = optimizer or (lambda parameters: torch.optim.AdamW(parameters, lr=1e-3))
         self.optimizer = make(self.module.named_parameters()) if optimizer else make(self.module.parameters())
 
+    def aliases(self) -> dict:
+        """Every further name of a tied parameter, and the name under which PyTorch lists it."""
+        listed = {id(parameter): name for name, parameter in self.module.named_parameters()}
+        every = self.module.named_parameters(remove_duplicate=False)
+        return {name: listed[id(parameter)] for name, parameter in every if listed[id(parameter)] != name}
+
     def batches_per_pass(self) -> int:
         return -(-len(self.samples) // self.global_batch)
 
