@@ -1,15 +1,17 @@
 // --maestro-check-samples: refuses losses that do not decompose over samples.
 //
-// The gradient of a global batch is the sum of its micro-batches' gradients only when no sample's loss depends on
-// another sample. Each operator's factor rule (ir/nn/factor_rule.h) says what happens to the dim that carries the
-// rows, that is, the symbols that combine by sum:
+// The gradient of a global batch is the sum of its micro-batches' gradients only when no sample's
+// loss depends on another sample. Each operator's factor rule (ir/nn/factor_rule.h) says what
+// happens to the dim that carries the rows, that is, the symbols that combine by sum:
 //
 //   %h = nn.matmul %x, %w        : [batch, 8] · [8, 4]      rows stay dim 0
-//   %m = nn.reduce_mean %h {0}   : [batch, 4] -> [4]        refused: a mean over the batch inside the graph
-//   %s = nn.reduce_sum %l {0, 1} : [batch, seq] -> []       a sum over samples: what a loss must be
+//   %m = nn.reduce_mean %h {0}   : [batch, 4] -> [4]        refused: a mean over the batch inside
+//   the graph %s = nn.reduce_sum %l {0, 1} : [batch, seq] -> []       a sum over samples: what a
+//   loss must be
 //
-// A tensor is *uniform* (the same for every sample), has *rows* in one dim, or is a *sum* over samples. Positions
-// in the batch (an iota over rows) may only be used to address one's own row, as exported masks do:
+// A tensor is *uniform* (the same for every sample), has *rows* in one dim, or is a *sum* over
+// samples. Positions in the batch (an iota over rows) may only be used to address one's own row, as
+// exported masks do:
 //   gather_nd(data[batch, …], concat(iota(batch), …)),  scatter_nd(data[batch, …], iota(batch), …).
 // The pass changes nothing.
 #include "passes/graph_functions.h"
@@ -27,8 +29,8 @@ struct RowState {
     Uniform,  ///< The same for every sample; a dim of rows, if any, is a broadcast.
     Rows,     ///< Dim `dim` holds the samples' rows, one after the other.
     RowIndex, ///< As Rows, and every element is its row's number.
-    Address,  ///< As Rows; along the last dim first the row's number, then addresses inside the row.
-    Sum,      ///< A sum over samples.
+    Address, ///< As Rows; along the last dim first the row's number, then addresses inside the row.
+    Sum,     ///< A sum over samples.
   };
   Kind kind = Uniform;
   unsigned dim = 0;
@@ -87,16 +89,16 @@ private:
       if (!dims.summedSymbol(dim))
         continue;
       if (state.kind == RowState::Rows)
-        return graph.emitError() << "argument " << argument.getArgNumber() << " of type " << value.getType()
-                                 << " has rows in two dims";
+        return graph.emitError() << "argument " << argument.getArgNumber() << " of type "
+                                 << value.getType() << " has rows in two dims";
       state = {RowState::Rows, unsigned(i)};
     }
     return state;
   }
 
   InFlightDiagnostic refuse(Operation *op) {
-    return op->emitError() << "the loss '" << lossName << "' does not decompose over samples: " << describe(op)
-                           << " ";
+    return op->emitError() << "the loss '" << lossName
+                           << "' does not decompose over samples: " << describe(op) << " ";
   }
 
   LogicalResult setAll(Operation *op, RowState state) {
@@ -133,23 +135,32 @@ private:
     const DimExpr &size = nn::typeOf(op.getResult()).getShape()[0];
     if (!dims.summedSymbol(size))
       return setAll(op, {});
-    if (size.asSymbol() && op.getStart().getValues()[0].isConstant(0) && op.getStep().getValues()[0].isConstant(1))
+    if (size.asSymbol() && op.getStart().getValues()[0].isConstant(0) &&
+        op.getStep().getValues()[0].isConstant(1))
       return setAll(op, {RowState::RowIndex, 0});
     return refuse(op) << "numbers the rows of the batch";
   }
 
   LogicalResult visitDimValues(nn::DimValuesOp op) {
-    bool summed = false, additive = true;
-    for (const DimExpr &value : op.getValues().getValues())
-      if (dims.summedSymbol(value)) {
-        summed = true;
-        additive &= dims.isAdditive(value);
-      }
-    if (!summed)
-      return setAll(op, {});
-    if (additive && op.getValues().getValues().size() == 1)
-      return setAll(op, {RowState::Sum, 0});
-    return refuse(op) << "computes with the number of rows in the batch";
+    bool summed = false;
+    for (const DimExpr &value : op.getValues().getValues()) {
+      if (!dims.summedSymbol(value))
+        continue;
+      summed = true;
+      if (!dims.isAdditive(value) || op.getValues().getValues().size() != 1)
+        return refuseSize(op, value);
+    }
+    return setAll(op, summed ? RowState{RowState::Sum, 0} : RowState{});
+  }
+
+  LogicalResult refuseSize(Operation *op, const DimExpr &value) {
+    for (const std::string &symbol : value.symbols())
+      if (!dims.sums(symbol))
+        return refuse(op) << "counts " << value.str() << " positions, and '" << symbol
+                          << "' is padded to the longest sample of a micro-batch: count the "
+                             "positions that matter (a mask's sum), or export with a fixed '"
+                          << symbol << "'";
+    return refuse(op) << "computes with " << value.str() << ", which is not a sum over samples";
   }
 
   /// masked_scatter takes source's elements in the order of the rows that ask for them.
@@ -161,11 +172,12 @@ private:
 
   /// Indices that begin with their own row's number.
   static bool isRowAddress(Value indices, RowState state) {
-    return state.kind == RowState::Address ||
-           (state.kind == RowState::RowIndex && nn::typeOf(indices).getShape().back().isConstant(1));
+    return state.kind == RowState::Address || (state.kind == RowState::RowIndex &&
+                                               nn::typeOf(indices).getShape().back().isConstant(1));
   }
 
-  /// gather_nd reads, and scatter_nd writes, elements of the rows that the indices themselves stand in.
+  /// gather_nd reads, and scatter_nd writes, elements of the rows that the indices themselves stand
+  /// in.
   LogicalResult visitAddressed(Operation *op, llvm::ArrayRef<RowState> operands) {
     auto inFirstDim = [](RowState state) {
       return state.kind == RowState::Uniform || (state.kind == RowState::Rows && state.dim == 0);
@@ -183,8 +195,8 @@ private:
     auto is = [&](unsigned i, RowState::Kind kind) { return operands[i].kind == kind; };
     bool all = llvm::all_of(operands, [](RowState state) { return state.kind == RowState::Sum; });
     bool linear = false;
-    if (isa<nn::NegOp, nn::ReshapeOp, nn::CastOp, nn::TransposeOp, nn::BroadcastToOp, nn::ReduceSumOp,
-            nn::SliceOp, nn::ConcatOp, nn::AddOp, nn::SubOp>(op))
+    if (isa<nn::NegOp, nn::ReshapeOp, nn::CastOp, nn::TransposeOp, nn::BroadcastToOp,
+            nn::ReduceSumOp, nn::SliceOp, nn::ConcatOp, nn::AddOp, nn::SubOp>(op))
       linear = all;
     else if (isa<nn::MulOp>(op))
       linear = !all && (is(0, RowState::Uniform) || is(1, RowState::Uniform));
@@ -223,8 +235,8 @@ private:
     return rule.factors[factor].kind == nn::FactorKind::ReduceSum;
   }
 
-  /// Operands that are the same for all samples, perhaps repeated per row: only a running computation along the
-  /// rows could tell them apart.
+  /// Operands that are the same for all samples, perhaps repeated per row: only a running
+  /// computation along the rows could tell them apart.
   LogicalResult checkUniform(Operation *op, const nn::FactorRule &rule) {
     for (const nn::Factor &factor : rule.factors)
       if (factor.kind == nn::FactorKind::Whole && dims.summedSymbol(factor.size))
@@ -235,7 +247,8 @@ private:
   LogicalResult propagate(Operation *op, const nn::FactorRule &rule, unsigned rows,
                           llvm::ArrayRef<RowState> operands) {
     nn::FactorKind kind = rule.factors[rows].kind;
-    if (isa<nn::ReduceMeanOp, nn::ReduceMaxOp, nn::ReduceMinOp>(op) && kind != nn::FactorKind::Parallel)
+    if (isa<nn::ReduceMeanOp, nn::ReduceMaxOp, nn::ReduceMinOp>(op) &&
+        kind != nn::FactorKind::Parallel)
       return refuse(op) << "is a statistic of the whole batch";
     if (kind != nn::FactorKind::Parallel && kind != nn::FactorKind::ReduceSum)
       return refuse(op) << "works along the rows of the batch";
@@ -260,7 +273,8 @@ private:
     return success();
   }
 
-  /// Row numbers stay what they are while they are only moved, and become addresses when joined with others.
+  /// Row numbers stay what they are while they are only moved, and become addresses when joined
+  /// with others.
   static RowState::Kind kindOf(Operation *op, llvm::ArrayRef<RowState> operands) {
     bool moved = isa<nn::ReshapeOp, nn::BroadcastToOp, nn::CastOp, nn::TransposeOp>(op);
     if (moved)
@@ -270,8 +284,8 @@ private:
       return RowState::Rows;
     llvm::ArrayRef<DimExpr> first = nn::typeOf(concat.getInputs()[0]).getShape();
     bool lastAxis = concat.getAxis() + 1 == int64_t(first.size()) && first.back().isConstant(1);
-    bool othersInside = llvm::none_of(operands.drop_front(),
-                                      [](RowState state) { return state.kind == RowState::RowIndex; });
+    bool othersInside = llvm::none_of(
+        operands.drop_front(), [](RowState state) { return state.kind == RowState::RowIndex; });
     return lastAxis && othersInside ? RowState::Address : RowState::Rows;
   }
 
@@ -284,7 +298,9 @@ private:
 struct CheckSamplesPass : PassWrapper<CheckSamplesPass, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(CheckSamplesPass)
   StringRef getArgument() const override { return "maestro-check-samples"; }
-  StringRef getDescription() const override { return "Refuses losses that do not decompose over samples"; }
+  StringRef getDescription() const override {
+    return "Refuses losses that do not decompose over samples";
+  }
 
   void runOnOperation() override {
     func::FuncOp graph = findFunction(getOperation(), attributes::kGraphFunction);

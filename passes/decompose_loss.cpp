@@ -1,8 +1,8 @@
 // --maestro-decompose-loss: a scalar loss that is a mean becomes a sum and a count.
 //
-// The global batch's mean is Σ sum_k ÷ Σ count_k over micro-batches, which no average of their means is. So a
-// result {nn.loss = "loss", nn.role = "mean"} is traced back through weights, additions and reshapes to the
-// means it consists of, and each mean is split where it divides:
+// The global batch's mean is Σ sum_k ÷ Σ count_k over micro-batches, which no average of their
+// means is. So a result {nn.loss = "loss", nn.role = "mean"} is traced back through weights,
+// additions and reshapes to the means it consists of, and each mean is split where it divides:
 //
 //   func.func @graph(…) -> (!nn.tensor<[], f32> {nn.loss = "loss", nn.role = "mean"}) {
 //     %s = nn.reduce_sum %losses {axes = array<i64: 0, 1>} : …
@@ -18,9 +18,10 @@
 //     %c = …
 //     return %s, %c
 //
-// A weighted sum of several means gives one pair per mean, with nn.term and nn.weight. A reduce_mean over rows
-// counts them by nn.dim_values; over a padded dim it is refused, since the number of padded positions is a
-// matter of grouping, not of the batch. A count that depends on a trainable parameter is refused.
+// A weighted sum of several means gives one pair per mean, with nn.term and nn.weight. A
+// reduce_mean over rows counts them by nn.dim_values; over a padded dim it is refused, since the
+// number of padded positions is a matter of grouping, not of the batch. A count that depends on a
+// trainable parameter is refused.
 #include "passes/graph_functions.h"
 #include "passes/passes.h"
 
@@ -29,8 +30,8 @@ using namespace mlir;
 namespace maestro {
 namespace {
 
-/// weight · numerator ÷ count; without a count while none has been met. The numerator has the shape of the
-/// value that was traced.
+/// weight · numerator ÷ count; without a count while none has been met. The numerator has the shape
+/// of the value that was traced.
 struct Term {
   Value numerator;
   Value count;
@@ -72,8 +73,8 @@ public:
 
 private:
   LogicalResult refuse(Operation *op) {
-    return op->emitError() << "the loss '" << loss << "' does not decompose over samples: "
-                           << describe(op)
+    return op->emitError() << "the loss '" << loss
+                           << "' does not decompose over samples: " << describe(op)
                            << " stands between it and a mean over the batch. Return a mean over "
                               "positions (a sum divided by a count), or name the loss in the "
                               "workload's `loss:` instead";
@@ -124,14 +125,16 @@ private:
     if (!nn::productOf(nn::typeOf(count).getShape()).isConstant(1))
       return refuse(op);
     if (std::optional<ParameterUse> use = dependsOnParameter(count, /*trainableOnly=*/true))
-      return op->emitError() << "the loss '" << loss << "' divides by a count that depends on the parameter '"
-                             << use->name << "' (" << describe(op)
-                             << "): counts are summed over the batch before the first gradient, from "
-                                "data alone. Compute the count from inputs of the graph";
+      return op->emitError()
+             << "the loss '" << loss << "' divides by a count that depends on the parameter '"
+             << use->name << "' (" << describe(op)
+             << "): counts are summed over the batch before the first gradient, from "
+                "data alone. Compute the count from inputs of the graph";
     return Terms{Term{numerator, withoutFloor(count), 1.0}};
   }
 
-  /// max(count, ε) with ε ≤ 1 only guards against an empty batch, which the global count does itself.
+  /// max(count, ε) with ε ≤ 1 only guards against an empty batch, which the global count does
+  /// itself.
   static Value withoutFloor(Value count) {
     auto floor = count.getDefiningOp<nn::MaximumOp>();
     if (!floor)
@@ -140,7 +143,9 @@ private:
       std::optional<double> limit = constantScalar(value);
       return limit && *limit <= 1.0;
     };
-    return guards(floor.getRhs()) ? floor.getLhs() : guards(floor.getLhs()) ? floor.getRhs() : count;
+    return guards(floor.getRhs())   ? floor.getLhs()
+           : guards(floor.getLhs()) ? floor.getRhs()
+                                    : count;
   }
 
   FailureOr<Terms> averaged(nn::ReduceMeanOp op) {
@@ -163,14 +168,15 @@ private:
   LogicalResult refuseCount(nn::ReduceMeanOp op, const DimExpr &count) {
     for (const std::string &symbol : count.symbols())
       if (!dims.sums(symbol))
-        return op.emitError() << "the loss '" << loss << "' is a mean over " << count.str() << " positions ("
-                              << describe(op) << "), and '" << symbol
-                              << "' is padded to the longest sample of a micro-batch: the mean would depend "
-                                 "on the grouping. Divide by the number of positions that count (a mask's "
-                                 "sum), export with a fixed '"
-                              << symbol << "', or name the loss in the workload's `loss:`";
-    return op.emitError() << "the loss '" << loss << "' is a mean over " << count.str() << " positions ("
-                          << describe(op) << "), which is not a sum over samples";
+        return op.emitError()
+               << "the loss '" << loss << "' is a mean over " << count.str() << " positions ("
+               << describe(op) << "), and '" << symbol
+               << "' is padded to the longest sample of a micro-batch: the mean would depend "
+                  "on the grouping. Divide by the number of positions that count (a mask's "
+                  "sum), export with a fixed '"
+               << symbol << "', or name the loss in the workload's `loss:`";
+    return op.emitError() << "the loss '" << loss << "' is a mean over " << count.str()
+                          << " positions (" << describe(op) << "), which is not a sum over samples";
   }
 
   /// An operator that commutes with sums over samples: applied to each numerator.
@@ -226,8 +232,8 @@ struct DecomposeLossPass : PassWrapper<DecomposeLossPass, OperationPass<ModuleOp
     return success();
   }
 
-  LogicalResult appendTerms(func::FuncOp graph, const DimTable &dims, const LossResult &loss, Value value,
-                            llvm::SmallVectorImpl<FunctionResult> &results) {
+  LogicalResult appendTerms(func::FuncOp graph, const DimTable &dims, const LossResult &loss,
+                            Value value, llvm::SmallVectorImpl<FunctionResult> &results) {
     FailureOr<Terms> terms = LossTracer(graph, dims, loss.name).trace(value);
     if (failed(terms))
       return failure();

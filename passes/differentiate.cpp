@@ -8,8 +8,8 @@
 //   func.func @step(%x: …, %w: …, %scale: !nn.tensor<[], f32> {nn.loss_scale = "loss"})
 //       -> (… {nn.loss = "loss", nn.role = "sum"}, … {nn.gradient = "m/w"})
 //
-// where scale is weight ÷ global count, so that gradients of micro-batches simply add up. Trainable parameters
-// that no loss reaches have no such result; the module's nn.without_gradient names them.
+// where scale is weight ÷ global count, so that gradients of micro-batches simply add up. Trainable
+// parameters that no loss reaches have no such result; the module's nn.without_gradient names them.
 #include "passes/differentiation.h"
 #include "passes/graph_functions.h"
 #include "passes/passes.h"
@@ -24,7 +24,9 @@ namespace {
 struct DifferentiatePass : PassWrapper<DifferentiatePass, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(DifferentiatePass)
   StringRef getArgument() const override { return "maestro-differentiate"; }
-  StringRef getDescription() const override { return "Adds @step: loss sums and parameter gradients"; }
+  StringRef getDescription() const override {
+    return "Adds @step: loss sums and parameter gradients";
+  }
 
   void runOnOperation() override {
     func::FuncOp graph = findFunction(getOperation(), attributes::kGraphFunction);
@@ -72,7 +74,8 @@ struct DifferentiatePass : PassWrapper<DifferentiatePass, OperationPass<ModuleOp
         attributes.set(attributes::kTerm, builder.getI64IntegerAttr(loss.term));
       Value sum = returnedValues(step)[loss.index];
       unsigned index = step.getNumArguments();
-      (void)step.insertArgument(index, scalar, attributes.getDictionary(&getContext()), sum.getLoc());
+      (void)step.insertArgument(index, scalar, attributes.getDictionary(&getContext()),
+                                sum.getLoc());
       incoming.push_back({sum, step.getArgument(index)});
       results.push_back({sum, lossAttributes(&getContext(), loss)});
     }
@@ -98,8 +101,8 @@ struct DifferentiatePass : PassWrapper<DifferentiatePass, OperationPass<ModuleOp
       getOperation()->setAttr(attributes::kWithoutGradient, builder.getArrayAttr(without));
     if (results.size() > sums)
       return success();
-    return step.emitError() << "no trainable parameter reaches a loss (of "
-                            << trainable.size() << "): nothing would be learned. Check the loss, and which "
+    return step.emitError() << "no trainable parameter reaches a loss (of " << trainable.size()
+                            << "): nothing would be learned. Check the loss, and which "
                             << "components and parameters are frozen";
   }
 };

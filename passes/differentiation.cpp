@@ -30,9 +30,8 @@ public:
     for (Value value : wanted)
       active.insert(value);
     for (Operation &op : block) {
-      if (isPiecewiseConstant(&op) || llvm::none_of(op.getOperands(), [&](Value operand) {
-            return active.contains(operand);
-          }))
+      if (isPiecewiseConstant(&op) ||
+          llvm::none_of(op.getOperands(), [&](Value operand) { return active.contains(operand); }))
         continue;
       for (Value result : op.getResults())
         if (isFloat(result))
@@ -47,7 +46,8 @@ public:
 
   /// Passes the gradients of an operation's results on to its operands.
   LogicalResult visit(Operation *op) {
-    bool reached = llvm::any_of(op->getResults(), [&](Value result) { return contributions.count(result); });
+    bool reached =
+        llvm::any_of(op->getResults(), [&](Value result) { return contributions.count(result); });
     if (!reached)
       return success();
     llvm::SmallVector<bool> needed;
@@ -57,8 +57,9 @@ public:
       return success();
     auto differentiable = dyn_cast<nn::DifferentiableOpInterface>(op);
     if (!differentiable)
-      return op->emitError() << describe(op) << " has no gradient, and a trainable parameter's gradient would "
-                             << "have to pass through it. Freeze what comes before, or express it otherwise";
+      return op->emitError()
+             << describe(op) << " has no gradient, and a trainable parameter's gradient would "
+             << "have to pass through it. Freeze what comes before, or express it otherwise";
     llvm::SmallVector<Value> resultGradients, operandGradients;
     for (Value result : op->getResults())
       resultGradients.push_back(total(result));
@@ -83,7 +84,8 @@ public:
   }
 
 private:
-  /// In f32 when one part of a parameter's gradient is: a tied weight's are not rounded before they meet.
+  /// In f32 when one part of a parameter's gradient is: a tied weight's are not rounded before they
+  /// meet.
   Value sum(Value value, llvm::ArrayRef<Value> parts) {
     nn::GradientBuilder b(value.getLoc(), builder);
     llvm::SmallVector<Value> exact;
@@ -98,8 +100,9 @@ private:
     return b.cast(result, nn::typeOf(value).getElementType());
   }
 
-  /// Gradients of adjacent slices that together cover `value` (the three parts of a qkv projection) are
-  /// concatenated, which is cheaper than to add tensors that are mostly zero. Null when they do not.
+  /// Gradients of adjacent slices that together cover `value` (the three parts of a qkv projection)
+  /// are concatenated, which is cheaper than to add tensors that are mostly zero. Null when they do
+  /// not.
   Value joinSlices(Value value, llvm::ArrayRef<Value> parts) {
     llvm::SmallVector<nn::SliceGradOp> slices;
     for (Value part : parts) {
@@ -117,8 +120,8 @@ private:
     return Value();
   }
 
-  /// The slices' operands in order along `axis`, when each begins where the one before ends, the last ends
-  /// with the tensor, and all other dims are whole.
+  /// The slices' operands in order along `axis`, when each begins where the one before ends, the
+  /// last ends with the tensor, and all other dims are whole.
   static llvm::SmallVector<Value> chain(llvm::ArrayRef<nn::SliceGradOp> slices,
                                         llvm::ArrayRef<DimExpr> whole, size_t axis) {
     llvm::SmallVector<Value> ordered;
@@ -151,7 +154,8 @@ private:
 
 } // namespace
 
-FailureOr<llvm::SmallVector<Value>> differentiate(OpBuilder &builder, Block &block, ValueRange wanted,
+FailureOr<llvm::SmallVector<Value>> differentiate(OpBuilder &builder, Block &block,
+                                                  ValueRange wanted,
                                                   llvm::ArrayRef<IncomingGradient> incoming) {
   Differentiator differentiator(builder, block);
   differentiator.markActive(wanted);

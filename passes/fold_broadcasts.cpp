@@ -1,14 +1,16 @@
 // --maestro-fold-broadcasts: elementwise operators broadcast by themselves.
 //
 //   %b = nn.broadcast_to %mask : (!nn.tensor<[seq], f32>) -> !nn.tensor<[batch, seq], f32>
-//   %y = nn.mul %x, %b : (!nn.tensor<[batch, seq], f32>, !nn.tensor<[batch, seq], f32>) -> !nn.tensor<[batch, seq], f32>
+//   %y = nn.mul %x, %b : (!nn.tensor<[batch, seq], f32>, !nn.tensor<[batch, seq], f32>) ->
+//   !nn.tensor<[batch, seq], f32>
 //
 // becomes
 //
-//   %y = nn.mul %x, %mask : (!nn.tensor<[batch, seq], f32>, !nn.tensor<[seq], f32>) -> !nn.tensor<[batch, seq], f32>
+//   %y = nn.mul %x, %mask : (!nn.tensor<[batch, seq], f32>, !nn.tensor<[seq], f32>) ->
+//   !nn.tensor<[batch, seq], f32>
 //
-// wherever the other operands alone give the result its shape. Exporters write the left form, and so do the gradients of
-// sums; the right one neither writes nor reads the large tensor.
+// wherever the other operands alone give the result its shape. Exporters write the left form, and
+// so do the gradients of sums; the right one neither writes nor reads the large tensor.
 #include "ir/nn/nn.h"
 #include "passes/passes.h"
 
@@ -20,11 +22,13 @@ namespace maestro {
 namespace {
 
 /// The shape that the operands broadcast to when operand `index` is `replacement`.
-std::optional<llvm::SmallVector<DimExpr>> shapeWith(Operation *op, unsigned index, Value replacement) {
+std::optional<llvm::SmallVector<DimExpr>> shapeWith(Operation *op, unsigned index,
+                                                    Value replacement) {
   std::optional<llvm::SmallVector<DimExpr>> shape = llvm::SmallVector<DimExpr>();
   for (auto [i, operand] : llvm::enumerate(op->getOperands()))
     if (shape)
-      shape = nn::broadcastShapes(*shape, nn::typeOf(i == index ? replacement : operand).getShape());
+      shape =
+          nn::broadcastShapes(*shape, nn::typeOf(i == index ? replacement : operand).getShape());
   return shape;
 }
 
@@ -42,7 +46,9 @@ void foldOperand(Operation *op, unsigned index) {
 struct FoldBroadcastsPass : PassWrapper<FoldBroadcastsPass, OperationPass<func::FuncOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(FoldBroadcastsPass)
   StringRef getArgument() const override { return "maestro-fold-broadcasts"; }
-  StringRef getDescription() const override { return "Elementwise operators broadcast by themselves"; }
+  StringRef getDescription() const override {
+    return "Elementwise operators broadcast by themselves";
+  }
 
   void runOnOperation() override {
     getOperation().walk([](Operation *op) {

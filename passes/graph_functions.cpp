@@ -1,8 +1,8 @@
 // See graph_functions.h.
 #include "passes/graph_functions.h"
 
-#include "llvm/ADT/SetVector.h"
 #include "mlir/IR/Builders.h"
+#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 

@@ -18,7 +18,8 @@ namespace maestro {
 mlir::func::FuncOp findFunction(mlir::ModuleOp module, llvm::StringRef name);
 
 /// The text of an argument's or a result's attribute; empty when absent.
-llvm::StringRef argumentText(mlir::func::FuncOp function, unsigned index, llvm::StringRef attribute);
+llvm::StringRef argumentText(mlir::func::FuncOp function, unsigned index,
+                             llvm::StringRef attribute);
 llvm::StringRef resultText(mlir::func::FuncOp function, unsigned index, llvm::StringRef attribute);
 
 /// A result that carries nn.loss.
@@ -58,8 +59,8 @@ public:
   std::optional<int64_t> bound(llvm::StringRef symbol) const;
   /// Whether the expression contains a symbol that sums, and which.
   std::optional<std::string> summedSymbol(const DimExpr &expr) const;
-  /// Whether the expression's value for a batch is the sum of its values for the samples: every term
-  /// contains exactly one summed symbol, once, and no padded one.
+  /// Whether the expression's value for a batch is the sum of its values for the samples: every
+  /// term contains exactly one summed symbol, once, and no padded one.
   bool isAdditive(const DimExpr &expr) const;
 
 private:

@@ -119,7 +119,8 @@ bool isFloatResult(Operation *op) {
 }
 
 bool movesDataOnly(Operation *op) {
-  return isa<nn::ReshapeOp, nn::TransposeOp, nn::BroadcastToOp, nn::ConcatOp, nn::SliceOp, nn::PadOp>(op);
+  return isa<nn::ReshapeOp, nn::TransposeOp, nn::BroadcastToOp, nn::ConcatOp, nn::SliceOp,
+             nn::PadOp>(op);
 }
 
 /// What a value is computed from.
@@ -159,7 +160,9 @@ public:
     if (auto embedding = dyn_cast<nn::GatherOp>(op)) // As fast as reading its saved result.
       return nn::isArgument(embedding.getData());
     if (policy == Recompute::Elementwise)
-      return light || isa<nn::LayerNormOp, nn::RmsNormOp, nn::SoftmaxOp, nn::LogSoftmaxOp, nn::DropoutOp>(op);
+      return light ||
+             isa<nn::LayerNormOp, nn::RmsNormOp, nn::SoftmaxOp, nn::LogSoftmaxOp, nn::DropoutOp>(
+                 op);
     return light && !sources.parameter; // Float masks out of data fields.
   }
 

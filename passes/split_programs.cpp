@@ -4,7 +4,8 @@
 //   @forward   -> loss sums, and what @backward needs of this micro-batch: {nn.saved = 0 : i64} …
 //   @backward  saved values, loss scales, parameters, fields -> gradients
 //
-//   func.func @step(%x: …, %w: …, %scale: …) -> (… {nn.loss = "loss", nn.role = "sum"}, … {nn.gradient = "m/w"}) {
+//   func.func @step(%x: …, %w: …, %scale: …) -> (… {nn.loss = "loss", nn.role = "sum"}, …
+//   {nn.gradient = "m/w"}) {
 //     %h = nn.matmul %x, %w : …
 //     %y = nn.relu %h : …
 //     …
@@ -12,15 +13,18 @@
 //
 // becomes
 //
-//   func.func @forward(%x: …, %w: …) -> (… {nn.loss = "loss", nn.role = "sum"}, … {nn.saved = 0 : i64}) {
+//   func.func @forward(%x: …, %w: …) -> (… {nn.loss = "loss", nn.role = "sum"}, … {nn.saved = 0 :
+//   i64}) {
 //     …
 //     return %sum, %y
-//   func.func @backward(%y: … {nn.saved = 0 : i64}, %scale: …, %x: …) -> (… {nn.gradient = "m/w"}) {
+//   func.func @backward(%y: … {nn.saved = 0 : i64}, %scale: …, %x: …) -> (… {nn.gradient = "m/w"})
+//   {
 //     …
 //     %dh = nn.relu_grad %y, %dy : …
 //
-// What crosses is the fewest bytes at the dims' bounds (save_choice.h); cheap values are computed again where they
-// are first read. @step stays: a plan with one micro-batch in flight may run it whole.
+// What crosses is the fewest bytes at the dims' bounds (save_choice.h); cheap values are computed
+// again where they are first read. @step stays: a plan with one micro-batch in flight may run it
+// whole.
 #include "passes/graph_functions.h"
 #include "passes/passes.h"
 #include "passes/save_choice.h"
@@ -57,7 +61,8 @@ public:
     copies.map(value, program.getArgument(index));
   }
 
-  /// The copy of `value`, with everything it is computed from. Arguments of the source are taken over on demand.
+  /// The copy of `value`, with everything it is computed from. Arguments of the source are taken
+  /// over on demand.
   Value copy(Value value) {
     llvm::SmallVector<Value> pending{value};
     while (!pending.empty()) {
@@ -131,8 +136,8 @@ public:
   }
 
 private:
-  /// What the loss sums are computed by is forward work, all else backward: also the part of a gradient that
-  /// does not depend on what arrives (a cosine, a comparison).
+  /// What the loss sums are computed by is forward work, all else backward: also the part of a
+  /// gradient that does not depend on what arrives (a cosine, a comparison).
   void markForward() {
     llvm::SmallVector<Value> sums;
     for (const LossResult &loss : lossResults(step))
@@ -149,7 +154,8 @@ private:
         continue;
       }
       for (Value operand : op.getOperands())
-        if (Operation *producer = operand.getDefiningOp(); producer && forwardWork.contains(producer))
+        if (Operation *producer = operand.getDefiningOp();
+            producer && forwardWork.contains(producer))
           needed.insert(operand);
     }
     problem.needed.append(needed.begin(), needed.end());
@@ -181,7 +187,8 @@ private:
         program.clone(&op);
     llvm::SmallVector<FunctionResult> results;
     for (const LossResult &loss : lossResults(step))
-      results.push_back({program.copy(returnedValues(step)[loss.index]), step.getResultAttrDict(loss.index)});
+      results.push_back(
+          {program.copy(returnedValues(step)[loss.index]), step.getResultAttrDict(loss.index)});
     for (auto [number, value] : llvm::enumerate(saved))
       results.push_back({program.copy(value), savedAttributes(number)});
     return program.finish(results, step);
@@ -229,8 +236,9 @@ private:
         continue;
       Value count = returnedValues(graph)[loss.index];
       if (std::optional<ParameterUse> use = dependsOnParameter(count, /*trainableOnly=*/true))
-        return graph.emitError() << "the count of the loss '" << loss.name << "' depends on the parameter '"
-                                 << use->name << "'; a count comes from data alone";
+        return graph.emitError() << "the count of the loss '" << loss.name
+                                 << "' depends on the parameter '" << use->name
+                                 << "'; a count comes from data alone";
       results.push_back({program.copy(count), graph.getResultAttrDict(loss.index)});
     }
     program.finish(results, graph);
@@ -248,10 +256,14 @@ private:
 struct SplitProgramsPass : PassWrapper<SplitProgramsPass, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(SplitProgramsPass)
   SplitProgramsPass() = default;
-  SplitProgramsPass(const SplitProgramsPass &other) : PassWrapper(other) { recompute = other.recompute; }
+  SplitProgramsPass(const SplitProgramsPass &other) : PassWrapper(other) {
+    recompute = other.recompute;
+  }
   SplitProgramsPass(Recompute policy) { recompute = policy; }
   StringRef getArgument() const override { return "maestro-split-programs"; }
-  StringRef getDescription() const override { return "@step becomes @count, @forward and @backward"; }
+  StringRef getDescription() const override {
+    return "@step becomes @count, @forward and @backward";
+  }
 
   void runOnOperation() override {
     func::FuncOp graph = findFunction(getOperation(), attributes::kGraphFunction);
@@ -262,12 +274,12 @@ struct SplitProgramsPass : PassWrapper<SplitProgramsPass, OperationPass<ModuleOp
       signalPassFailure();
   }
 
-  Option<Recompute> recompute{*this, "recompute",
-                              llvm::cl::desc("What @backward may compute again"),
-                              llvm::cl::init(Recompute::Cheap),
-                              llvm::cl::values(clEnumValN(Recompute::Cheap, "cheap", "views, casts, masks"),
-                                               clEnumValN(Recompute::Elementwise, "elementwise",
-                                                          "elementwise operators and norms too"))};
+  Option<Recompute> recompute{
+      *this, "recompute", llvm::cl::desc("What @backward may compute again"),
+      llvm::cl::init(Recompute::Cheap),
+      llvm::cl::values(clEnumValN(Recompute::Cheap, "cheap", "views, casts, masks"),
+                       clEnumValN(Recompute::Elementwise, "elementwise",
+                                  "elementwise operators and norms too"))};
 };
 
 } // namespace

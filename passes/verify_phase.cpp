@@ -1,8 +1,11 @@
-// --maestro-verify-phase: what the IR promises after each phase, checked at its end, so that what follows may
-// trust it. A failure after "import" is a graph's fault or the importer's; later ones are defects.
+// --maestro-verify-phase: what the IR promises after each phase, checked at its end, so that what
+// follows may trust it. A failure after "import" is a graph's fault or the importer's; later ones
+// are defects.
 //
-//   import         one @graph of nn operators; each argument is a parameter, a field or special; names are
-//                  unique; trainable parameters are floats; each loss is a mean, or a sum with a count
+//   import         one @graph of nn operators; each argument is a parameter, a field or special;
+//   names are
+//                  unique; trainable parameters are floats; each loss is a mean, or a sum with a
+//                  count
 //   raise          the same
 //   loss           no means
 //   differentiate  @step: one scale per loss sum, each gradient of its parameter's type
@@ -32,17 +35,19 @@ LogicalResult verifyArguments(func::FuncOp function) {
       if (StringRef name = argumentText(function, i, kind); !name.empty()) {
         ++kinds;
         if (!seen.insert((kind + "=" + name).str()).second)
-          return function.emitError() << "two arguments of @" << function.getName() << " are " << kind << " '"
-                                      << name << "'";
+          return function.emitError() << "two arguments of @" << function.getName() << " are "
+                                      << kind << " '" << name << "'";
       }
     if (kinds != 1)
-      return function.emitError() << "argument " << i << " of @" << function.getName() << " is " << kinds
-                                  << " of parameter, field and special; it must be one";
+      return function.emitError() << "argument " << i << " of @" << function.getName() << " is "
+                                  << kinds << " of parameter, field and special; it must be one";
     auto type = dyn_cast<nn::TensorType>(function.getArgument(i).getType());
     if (!type)
-      return function.emitError() << "argument " << i << " of @" << function.getName() << " is no nn tensor";
+      return function.emitError() << "argument " << i << " of @" << function.getName()
+                                  << " is no nn tensor";
     if (function.getArgAttr(i, attributes::kTrainable) && !isa<FloatType>(type.getElementType()))
-      return function.emitError() << "the parameter '" << argumentText(function, i, attributes::kParameter)
+      return function.emitError() << "the parameter '"
+                                  << argumentText(function, i, attributes::kParameter)
                                   << "' cannot train: its type is " << type;
   }
   return success();
@@ -51,12 +56,15 @@ LogicalResult verifyArguments(func::FuncOp function) {
 LogicalResult verifyLosses(func::FuncOp function, bool meansAllowed) {
   std::map<std::pair<std::string, int64_t>, std::set<std::string>> roles;
   for (const LossResult &loss : lossResults(function)) {
-    bool known = loss.role == "sum" || loss.role == "count" || (meansAllowed && loss.role == "mean");
+    bool known =
+        loss.role == "sum" || loss.role == "count" || (meansAllowed && loss.role == "mean");
     if (!known || !roles[{loss.name, loss.term}].insert(loss.role).second)
-      return function.emitError() << "result " << loss.index << " of @" << function.getName() << ": the loss '"
-                                  << loss.name << "' cannot have the role '" << loss.role << "' here";
+      return function.emitError() << "result " << loss.index << " of @" << function.getName()
+                                  << ": the loss '" << loss.name << "' cannot have the role '"
+                                  << loss.role << "' here";
     auto type = dyn_cast<nn::TensorType>(returnedValues(function)[loss.index].getType());
-    if (loss.role != "mean" && (!type || !type.getShape().empty() || !type.getElementType().isF32()))
+    if (loss.role != "mean" &&
+        (!type || !type.getShape().empty() || !type.getElementType().isF32()))
       return function.emitError() << "the " << loss.role << " of the loss '" << loss.name
                                   << "' must be a scalar of f32, not " << type;
   }
@@ -80,7 +88,8 @@ std::map<std::string, Type> parameterTypes(func::FuncOp function) {
   std::map<std::string, Type> types;
   for (unsigned i = 0; i < function.getNumArguments(); ++i)
     if (function.getArgAttr(i, attributes::kTrainable))
-      types[argumentText(function, i, attributes::kParameter).str()] = function.getArgument(i).getType();
+      types[argumentText(function, i, attributes::kParameter).str()] =
+          function.getArgument(i).getType();
   return types;
 }
 
@@ -102,8 +111,9 @@ LogicalResult verifyStep(ModuleOp module) {
   func::FuncOp step = findFunction(module, attributes::kStepFunction);
   if (!step)
     return module.emitError() << "there is no function @step";
-  return success(succeeded(verifyOperators(step)) &&
-                 succeeded(verifyGradients(step, findFunction(module, attributes::kGraphFunction))));
+  return success(
+      succeeded(verifyOperators(step)) &&
+      succeeded(verifyGradients(step, findFunction(module, attributes::kGraphFunction))));
 }
 
 LogicalResult verifyPrograms(ModuleOp module) {
@@ -159,6 +169,8 @@ struct VerifyPhasePass : PassWrapper<VerifyPhasePass, OperationPass<ModuleOp>> {
 
 } // namespace
 
-std::unique_ptr<Pass> createVerifyPhasePass(Phase phase) { return std::make_unique<VerifyPhasePass>(phase); }
+std::unique_ptr<Pass> createVerifyPhasePass(Phase phase) {
+  return std::make_unique<VerifyPhasePass>(phase);
+}
 
 } // namespace maestro

@@ -1,7 +1,9 @@
-// What the gradients of `nn` operators are built from: for gradients_*.cpp and passes/differentiation.cpp.
+// What the gradients of `nn` operators are built from: for gradients_*.cpp and
+// passes/differentiation.cpp.
 //
 // Rules that every gradient keeps
-// - An operand's gradient has exactly the operand's type. A sum over many positions of 16-bit values is
+// - An operand's gradient has exactly the operand's type. A sum over many positions of 16-bit
+// values is
 //   formed in f32 and rounded once, by a final cast; whoever adds gradients up looks through that
 //   cast (passes/differentiation.cpp), so that a bf16 model's parameter gradients stay f32.
 // - Integer and boolean operands get none.
@@ -53,10 +55,12 @@ inline llvm::ArrayRef<DimExpr> shapeOf(mlir::Value value) { return typeOf(value)
 inline int64_t rankOf(mlir::Value value) { return shapeOf(value).size(); }
 bool isFloatTensor(mlir::Value value);
 
-/// Whether `value` is a function's argument, perhaps in another layout or element type: a parameter, mostly.
+/// Whether `value` is a function's argument, perhaps in another layout or element type: a
+/// parameter, mostly.
 bool isArgument(mlir::Value value);
 
-/// What a gradient was before it was rounded to fewer bits: the operand of a narrowing cast, else itself.
+/// What a gradient was before it was rounded to fewer bits: the operand of a narrowing cast, else
+/// itself.
 mlir::Value beforeRounding(mlir::Value gradient);
 
 /// The first axes of a shape of that rank: 0 … count−1.

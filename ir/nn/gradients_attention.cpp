@@ -1,6 +1,6 @@
-// Gradient of attention. q, k and v get theirs from one fused operator that recomputes the scores. A trained
-// additive mask (T5's relative positions) is rare, and its gradient is as large as the scores: it is
-// written out of plain operators here.
+// Gradient of attention. q, k and v get theirs from one fused operator that recomputes the scores.
+// A trained additive mask (T5's relative positions) is rare, and its gradient is as large as the
+// scores: it is written out of plain operators here.
 #include "ir/nn/gradients.h"
 
 #include <limits>
@@ -61,8 +61,7 @@ private:
     Value lse = b.reshape(op.getLse(), column);
     Value p = b.emit<ExpOp>(b.emit<SubOp>(s, lse));
     Value zero = b.scalar(p, 0.0);
-    Value nothing =
-        b.emit<EqualOp>(lse, b.scalar(lse, -std::numeric_limits<double>::infinity()));
+    Value nothing = b.emit<EqualOp>(lse, b.scalar(lse, -std::numeric_limits<double>::infinity()));
     p = b.emit<WhereOp>(nothing, zero, p);
     return op.getCausal() ? b.emit<WhereOp>(attended(shapeOf(s)), p, zero) : p;
   }

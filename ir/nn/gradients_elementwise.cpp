@@ -1,5 +1,5 @@
-// Gradients of elementwise operators. Where a derivative can be told from the result, it is: the result
-// is often kept anyway, by the operator that reads it.
+// Gradients of elementwise operators. Where a derivative can be told from the result, it is: the
+// result is often kept anyway, by the operator that reads it.
 #include "ir/nn/gradients.h"
 
 #include <numbers>
@@ -68,11 +68,11 @@ MAESTRO_UNARY_GRADIENT(AbsOp, b.emit<MulOp>(dy, b.emit<SignOp>(op.getX())))
 MAESTRO_UNARY_GRADIENT(ExpOp, b.emit<MulOp>(dy, op.getY()))
 MAESTRO_UNARY_GRADIENT(LogOp, b.emit<DivOp>(dy, op.getX()))
 MAESTRO_UNARY_GRADIENT(SqrtOp, b.emit<DivOp>(b.scaled(dy, 0.5), op.getY()))
-MAESTRO_UNARY_GRADIENT(RsqrtOp, b.emit<MulOp>(b.scaled(dy, -0.5),
-                                              b.emit<MulOp>(op.getY(),
-                                                            b.emit<MulOp>(op.getY(), op.getY()))))
-MAESTRO_UNARY_GRADIENT(ReciprocalOp, b.emit<NegOp>(b.emit<MulOp>(
-                                         dy, b.emit<MulOp>(op.getY(), op.getY()))))
+MAESTRO_UNARY_GRADIENT(RsqrtOp,
+                       b.emit<MulOp>(b.scaled(dy, -0.5),
+                                     b.emit<MulOp>(op.getY(), b.emit<MulOp>(op.getY(), op.getY()))))
+MAESTRO_UNARY_GRADIENT(ReciprocalOp,
+                       b.emit<NegOp>(b.emit<MulOp>(dy, b.emit<MulOp>(op.getY(), op.getY()))))
 MAESTRO_UNARY_GRADIENT(SinOp, b.emit<MulOp>(dy, b.emit<CosOp>(op.getX())))
 MAESTRO_UNARY_GRADIENT(CosOp, b.emit<NegOp>(b.emit<MulOp>(dy, b.emit<SinOp>(op.getX()))))
 MAESTRO_UNARY_GRADIENT(TanhOp, b.emit<TanhGradOp>(op.getY(), dy))
@@ -81,9 +81,9 @@ MAESTRO_UNARY_GRADIENT(ReluOp, b.emit<ReluGradOp>(op.getY(), dy))
 MAESTRO_UNARY_GRADIENT(SiluOp, b.emit<SiluGradOp>(op.getX(), dy))
 MAESTRO_UNARY_GRADIENT(GeluOp, b.emit<GeluGradOp>(op.getX(), dy, op.getApproximateAttr()))
 MAESTRO_UNARY_GRADIENT(SoftplusOp, b.emit<MulOp>(dy, b.emit<SigmoidOp>(op.getX())))
-MAESTRO_UNARY_GRADIENT(
-    ErfOp, b.emit<MulOp>(b.scaled(dy, 2.0 * std::numbers::inv_sqrtpi),
-                         b.emit<ExpOp>(b.emit<NegOp>(b.emit<MulOp>(op.getX(), op.getX())))))
+MAESTRO_UNARY_GRADIENT(ErfOp, b.emit<MulOp>(b.scaled(dy, 2.0 * std::numbers::inv_sqrtpi),
+                                            b.emit<ExpOp>(b.emit<NegOp>(b.emit<MulOp>(op.getX(),
+                                                                                      op.getX())))))
 MAESTRO_UNARY_GRADIENT(CastOp, isFloatTensor(op.getY())
                                    ? b.cast(beforeRounding(dy), typeOf(op.getX()).getElementType())
                                    : Value())

@@ -1,5 +1,5 @@
-// Gradients of the per-position losses. The gradient that arrives is nearly always one scalar, broadcast
-// (scale_k of the step): it is passed on as the scalar.
+// Gradients of the per-position losses. The gradient that arrives is nearly always one scalar,
+// broadcast (scale_k of the step): it is passed on as the scalar.
 #include "ir/nn/gradients.h"
 
 using namespace mlir;
@@ -24,11 +24,10 @@ Value teacherGradient(GradientBuilder &b, KlDivergenceOp op, Value dloss) {
   };
   Value logTeacher = logProbability(op.getTeacher(), op.getLseTeacher());
   Value logStudent = logProbability(op.getStudent(), op.getLseStudent());
-  Value centred = b.emit<SubOp>(b.emit<SubOp>(logTeacher, logStudent),
-                                b.reshape(op.getLoss(), column));
+  Value centred =
+      b.emit<SubOp>(b.emit<SubOp>(logTeacher, logStudent), b.reshape(op.getLoss(), column));
   Value scaledLoss = b.reshape(b.scaled(dloss, inverse), column);
-  Value gradient =
-      b.emit<MulOp>(b.emit<MulOp>(b.emit<ExpOp>(logTeacher), centred), scaledLoss);
+  Value gradient = b.emit<MulOp>(b.emit<MulOp>(b.emit<ExpOp>(logTeacher), centred), scaledLoss);
   return b.cast(gradient, typeOf(op.getTeacher()).getElementType());
 }
 
@@ -58,9 +57,9 @@ LogicalResult KlDivergenceOp::buildGradient(OpBuilder &builder, ValueRange resul
     return success();
   GradientBuilder b(*this, builder);
   if (needed[0])
-    operandGradients[0] = b.emit<KlDivergenceGradOp>(
-        getStudent(), getTeacher(), getLseStudent(), getLseTeacher(),
-        beforeBroadcast(resultGradients[0]), getTemperatureAttr());
+    operandGradients[0] =
+        b.emit<KlDivergenceGradOp>(getStudent(), getTeacher(), getLseStudent(), getLseTeacher(),
+                                   beforeBroadcast(resultGradients[0]), getTemperatureAttr());
   if (needed[1])
     operandGradients[1] = teacherGradient(b, *this, resultGradients[0]);
   return success();

@@ -1,5 +1,5 @@
-// Gradients of operators that move data: each is the transposed movement, adding where one element was
-// read several times.
+// Gradients of operators that move data: each is the transposed movement, adding where one element
+// was read several times.
 #include "ir/nn/gradients.h"
 
 using namespace mlir;
@@ -116,9 +116,8 @@ LogicalResult GatherElementsOp::buildGradient(OpBuilder &builder, ValueRange res
   operandGradients.assign(2, Value());
   GradientBuilder b(*this, builder);
   if (Value dy = arriving(resultGradients, needed, getData()))
-    operandGradients[0] =
-        b.emit<ScatterElementsOp>(b.zeros(typeOf(getData())), getIndices(), dy, getAxisAttr(),
-                                  b.getStringAttr("add"));
+    operandGradients[0] = b.emit<ScatterElementsOp>(b.zeros(typeOf(getData())), getIndices(), dy,
+                                                    getAxisAttr(), b.getStringAttr("add"));
   return success();
 }
 

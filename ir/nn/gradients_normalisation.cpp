@@ -55,8 +55,7 @@ LogicalResult LayerNormOp::buildGradient(OpBuilder &builder, ValueRange resultGr
   if (needed[operand++])
     operandGradients[0] = grad.getDx();
   if (getScale() && needed[operand++])
-    operandGradients[operand - 1] =
-        b.cast(grad.getDscale(), typeOf(getScale()).getElementType());
+    operandGradients[operand - 1] = b.cast(grad.getDscale(), typeOf(getScale()).getElementType());
   if (getBias() && needed[operand++])
     operandGradients[operand - 1] = b.cast(grad.getDbias(), typeOf(getBias()).getElementType());
   return success();
@@ -71,8 +70,8 @@ LogicalResult RmsNormOp::buildGradient(OpBuilder &builder, ValueRange resultGrad
   if (!resultGradients[0])
     return success();
   GradientBuilder b(*this, builder);
-  auto grad = RmsNormGradOp::create(b, resultGradients[0], getX(), getRstd(), getScale(),
-                                    getAxisAttr());
+  auto grad =
+      RmsNormGradOp::create(b, resultGradients[0], getX(), getRstd(), getScale(), getAxisAttr());
   if (needed[0])
     operandGradients[0] = grad.getDx();
   if (getScale() && needed[1])
@@ -90,8 +89,8 @@ LogicalResult RopeOp::buildGradient(OpBuilder &builder, ValueRange resultGradien
     return success();
   GradientBuilder b(*this, builder);
   if (needed[0])
-    operandGradients[0] = b.emit<RopeOp>(dy, getCos(), getSin(), getInterleavedAttr(),
-                                         b.getBoolAttr(!getAdjoint()));
+    operandGradients[0] =
+        b.emit<RopeOp>(dy, getCos(), getSin(), getInterleavedAttr(), b.getBoolAttr(!getAdjoint()));
   if (needed[1])
     operandGradients[1] = b.sumTo(b.emit<MulOp>(dy, getX()), typeOf(getCos()));
   if (!needed[2])

@@ -1,6 +1,6 @@
-// Gradients of products and convolutions. Weight gradients are sums over all positions: they come out of
-// the product in f32, whatever the operands' type, and a 2-D weight's is one product over flattened
-// positions rather than a batch of small ones.
+// Gradients of products and convolutions. Weight gradients are sums over all positions: they come
+// out of the product in f32, whatever the operands' type, and a 2-D weight's is one product over
+// flattened positions rather than a batch of small ones.
 #include "ir/nn/gradients.h"
 
 using namespace mlir;
@@ -35,7 +35,8 @@ Value flattened(GradientBuilder &b, Value value) {
   return b.reshape(value, {rows, shape.back()});
 }
 
-/// dB = Aᵀ·dC. When B is shared by a batch of A and no A is transposed, positions are flattened first.
+/// dB = Aᵀ·dC. When B is shared by a batch of A and no A is transposed, positions are flattened
+/// first.
 Value rightGradient(GradientBuilder &b, MatmulOp op, Value dy) {
   Factor a{op.getA(), !op.getTransposeA()};
   bool shared = rankOf(op.getB()) == 2 && rankOf(dy) > 2;
@@ -51,9 +52,9 @@ Value biasGradient(GradientBuilder &b, Value dy, Value bias, int64_t channelAxis
     if (i != channelAxis)
       axes.push_back(i);
   Value sum = b.wideSum(dy, axes);
-  return b.cast(b.sumTo(sum, TensorType::get(b.getContext(), shapeOf(bias),
-                                             typeOf(sum).getElementType())),
-                typeOf(bias).getElementType());
+  return b.cast(
+      b.sumTo(sum, TensorType::get(b.getContext(), shapeOf(bias), typeOf(sum).getElementType())),
+      typeOf(bias).getElementType());
 }
 
 } // namespace
@@ -128,11 +129,11 @@ LogicalResult MaxPoolOp::buildGradient(OpBuilder &builder, ValueRange resultGrad
                                        SmallVectorImpl<Value> &operandGradients) {
   operandGradients.assign(1, Value());
   if (needed[0] && resultGradients[0])
-    operandGradients[0] = GradientBuilder(*this, builder)
-                              .emit<MaxPoolGradOp>(getX().getType(), getX(), resultGradients[0],
-                                                   getKernelAttr(), getStridesAttr(),
-                                                   getPadsAttr(), getDilationsAttr(),
-                                                   getCeilModeAttr(), getCountIncludePadAttr());
+    operandGradients[0] =
+        GradientBuilder(*this, builder)
+            .emit<MaxPoolGradOp>(getX().getType(), getX(), resultGradients[0], getKernelAttr(),
+                                 getStridesAttr(), getPadsAttr(), getDilationsAttr(),
+                                 getCeilModeAttr(), getCountIncludePadAttr());
   return success();
 }
 
@@ -141,11 +142,11 @@ LogicalResult AvgPoolOp::buildGradient(OpBuilder &builder, ValueRange resultGrad
                                        SmallVectorImpl<Value> &operandGradients) {
   operandGradients.assign(1, Value());
   if (needed[0] && resultGradients[0])
-    operandGradients[0] = GradientBuilder(*this, builder)
-                              .emit<AvgPoolGradOp>(getX().getType(), resultGradients[0],
-                                                   getKernelAttr(), getStridesAttr(),
-                                                   getPadsAttr(), getDilationsAttr(),
-                                                   getCeilModeAttr(), getCountIncludePadAttr());
+    operandGradients[0] =
+        GradientBuilder(*this, builder)
+            .emit<AvgPoolGradOp>(getX().getType(), resultGradients[0], getKernelAttr(),
+                                 getStridesAttr(), getPadsAttr(), getDilationsAttr(),
+                                 getCeilModeAttr(), getCountIncludePadAttr());
   return success();
 }
 

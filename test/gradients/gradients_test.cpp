@@ -1,8 +1,10 @@
-// Every differentiable operator's gradient against central differences, in f64 on the reference kernels.
+// Every differentiable operator's gradient against central differences, in f64 on the reference
+// kernels.
 //
-// Each function of the .mlir files beside is a case. Its float arguments are wanted unless they carry
-// test.constant; values are uniform in test.range (default [-1, 1]), integers included, and multiples of
-// test.step where given. The scalar that is differentiated is Σ results · random numbers.
+// Each function of the .mlir files beside is a case. Its float arguments are wanted unless they
+// carry test.constant; values are uniform in test.range (default [-1, 1]), integers included, and
+// multiples of test.step where given. The scalar that is differentiated is Σ results · random
+// numbers.
 #include "ir/nn/nn.h"
 #include "passes/differentiation.h"
 #include "passes/graph_functions.h"
@@ -59,7 +61,8 @@ const std::vector<func::FuncOp> &cases() {
 
 Symbols symbolsOf(func::FuncOp function) {
   Symbols symbols;
-  if (auto declared = function->getParentOfType<ModuleOp>()->getAttrOfType<DictionaryAttr>("test.symbols"))
+  if (auto declared =
+          function->getParentOfType<ModuleOp>()->getAttrOfType<DictionaryAttr>("test.symbols"))
     for (NamedAttribute symbol : declared)
       symbols[symbol.getName().str()] = cast<IntegerAttr>(symbol.getValue()).getInt();
   return symbols;
@@ -92,7 +95,8 @@ public:
 
 private:
   bool isWanted(unsigned i) {
-    return nn::typeOf(function.getArgument(i)).isFloat() && !function.getArgAttr(i, "test.constant");
+    return nn::typeOf(function.getArgument(i)).isFloat() &&
+           !function.getArgAttr(i, "test.constant");
   }
 
   Tensor makeArgument(unsigned i) {
@@ -227,7 +231,8 @@ TEST(GradientCoverage, EveryDifferentiableOperatorHasACase) {
     if (!name.hasInterface<nn::DifferentiableOpInterface>())
       continue;
     ++differentiable;
-    EXPECT_TRUE(covered.count(name.getStringRef().str())) << name.getStringRef().str() << " has no case";
+    EXPECT_TRUE(covered.count(name.getStringRef().str()))
+        << name.getStringRef().str() << " has no case";
   }
   EXPECT_GT(differentiable, 50u);
 }

@@ -148,3 +148,15 @@ module attributes {nn.dims = {batch = {combine = "sum"}, images = {combine = "su
     return %s : !nn.tensor<[], f32>
   }
 }
+
+// -----
+
+// As kl_div(reduction="batchmean") of flattened logits divides.
+module attributes {nn.dims = {batch = {combine = "sum"}, seq = {combine = "max"}}} {
+  func.func @graph() -> (!nn.tensor<[], f32> {nn.loss = "loss", nn.role = "count"}) {
+    // expected-error @below {{nn.dim_values counts batch*seq positions, and 'seq' is padded}}
+    %n = nn.dim_values {values = #nn.dims<[batch*seq]>} : () -> !nn.tensor<[], i64>
+    %c = nn.cast %n : (!nn.tensor<[], i64>) -> !nn.tensor<[], f32>
+    return %c : !nn.tensor<[], f32>
+  }
+}

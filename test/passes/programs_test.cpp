@@ -1,6 +1,6 @@
-// The programs of a training task compute the global batch's loss and gradients (S1): counts first, then @forward
-// and @backward per micro-batch, in whatever grouping, under every recompute policy, against the imported graph
-// evaluated on the whole batch and central differences of it.
+// The programs of a training task compute the global batch's loss and gradients (S1): counts first,
+// then @forward and @backward per micro-batch, in whatever grouping, under every recompute policy,
+// against the imported graph evaluated on the whole batch and central differences of it.
 #include "ir/nn/nn.h"
 #include "passes/graph_functions.h"
 #include "passes/passes.h"
@@ -28,7 +28,9 @@ MLIRContext &context() {
   return *context;
 }
 
-OwningOpRef<ModuleOp> parseNetwork() { return parseSourceFile<ModuleOp>(MAESTRO_NETWORK, &context()); }
+OwningOpRef<ModuleOp> parseNetwork() {
+  return parseSourceFile<ModuleOp>(MAESTRO_NETWORK, &context());
+}
 
 using Named = std::map<std::string, Tensor>;
 
@@ -117,7 +119,8 @@ Outcome trainStep(Network &network, llvm::ArrayRef<int64_t> ends) {
   std::vector<double> counts(losses.size());
   int64_t begin = 0;
   for (int64_t end : ends) {
-    std::vector<Tensor> parts = network.run(attributes::kCountFunction, std::exchange(begin, end), end);
+    std::vector<Tensor> parts =
+        network.run(attributes::kCountFunction, std::exchange(begin, end), end);
     for (size_t k = 0; k < counts.size(); ++k)
       counts[k] += parts.at(k).at(0);
   }
@@ -134,7 +137,8 @@ Outcome trainStep(Network &network, llvm::ArrayRef<int64_t> ends) {
   for (int64_t end : ends) {
     std::vector<Tensor> results = network.run(attributes::kForwardFunction, begin, end);
     for (const LossResult &loss : lossResults(forward))
-      outcome.loss += results.at(loss.index).at(0) * extra.at("scale" + std::to_string(loss.term)).at(0);
+      outcome.loss +=
+          results.at(loss.index).at(0) * extra.at("scale" + std::to_string(loss.term)).at(0);
     for (unsigned i = 0; i < forward.getNumResults(); ++i)
       if (auto saved = forward.getResultAttrOfType<IntegerAttr>(i, attributes::kSaved))
         extra["saved" + std::to_string(saved.getInt())] = results.at(i);
@@ -170,7 +174,8 @@ TEST_P(ProgramsTest, MicroBatchesAddUpToTheWholeBatch) {
   for (const std::vector<int64_t> &ends : groupings) {
     Outcome outcome = trainStep(programs, ends);
     EXPECT_NEAR(outcome.loss, expected, 1e-5 * std::abs(expected));
-    EXPECT_EQ(outcome.gradients.size(), graph.parameters.size() - 1); // All but the frozen frequencies.
+    EXPECT_EQ(outcome.gradients.size(),
+              graph.parameters.size() - 1); // All but the frozen frequencies.
     for (auto &[name, gradient] : outcome.gradients) {
       Tensor &parameter = graph.parameters.at(name);
       for (int64_t e = 0; e < gradient.size(); e += 7) {
@@ -188,7 +193,8 @@ TEST_P(ProgramsTest, MicroBatchesAddUpToTheWholeBatch) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Policies, ProgramsTest, testing::Values(Recompute::Cheap, Recompute::Elementwise),
+INSTANTIATE_TEST_SUITE_P(Policies, ProgramsTest,
+                         testing::Values(Recompute::Cheap, Recompute::Elementwise),
                          [](const testing::TestParamInfo<Recompute> &info) {
                            return info.param == Recompute::Cheap ? "Cheap" : "Elementwise";
                          });

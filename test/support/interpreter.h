@@ -1,6 +1,7 @@
-// Runs functions in the `nn` dialect, operator by operator, on a kernel library: the oracle of tests that compare
-// what two functions compute (a gradient and a difference quotient, a graph before and after a pass, an ONNX
-// node and its expected output). Slow and obvious; it knows operators only through their interfaces.
+// Runs functions in the `nn` dialect, operator by operator, on a kernel library: the oracle of
+// tests that compare what two functions compute (a gradient and a difference quotient, a graph
+// before and after a pass, an ONNX node and its expected output). Slow and obvious; it knows
+// operators only through their interfaces.
 #pragma once
 
 #include "base/status.h"
@@ -16,7 +17,8 @@
 
 namespace maestro::test {
 
-/// A tensor that owns its elements (shared between copies: treat a tensor that was passed on as immutable).
+/// A tensor that owns its elements (shared between copies: treat a tensor that was passed on as
+/// immutable).
 class Tensor {
 public:
   Tensor() = default;
@@ -48,16 +50,18 @@ public:
   Interpreter(const kernels::Library &library, Symbols symbols)
       : library(library), symbols(std::move(symbols)) {}
 
-  /// The function's results. Fails, naming the operation, where an argument's shape is not what its type says, a
-  /// dim has no value, or the library lacks or refuses a kernel.
-  Result<std::vector<Tensor>> run(mlir::func::FuncOp function, std::span<const Tensor> arguments) const;
+  /// The function's results. Fails, naming the operation, where an argument's shape is not what its
+  /// type says, a dim has no value, or the library lacks or refuses a kernel.
+  Result<std::vector<Tensor>> run(mlir::func::FuncOp function,
+                                  std::span<const Tensor> arguments) const;
 
   /// The type of tensors of an `nn.tensor` type under the symbols.
   Result<kernels::TensorType> typeOf(mlir::Type type) const;
 
 private:
   Status runOperation(mlir::Operation &op, std::map<void *, Tensor> &values) const;
-  Status runKernel(mlir::Operation &op, std::string_view kernel, std::map<void *, Tensor> &values) const;
+  Status runKernel(mlir::Operation &op, std::string_view kernel,
+                   std::map<void *, Tensor> &values) const;
   Result<std::vector<kernels::Attribute>> attributesOf(mlir::Operation &op) const;
 
   const kernels::Library &library;
