@@ -1,30 +1,29 @@
 // The names of the attributes by which a module says what its functions' arguments and results are.
 // The importer writes those of @graph; the passes write the others; the planner reads them all.
 //
+// clang-format off
 // Arguments
-//   nn.parameter  = "student/lm_head.weight"   a parameter or buffer; with nn.trainable when it
-//   learns nn.field      = "input_ids"                a data field nn.special    = "rng_state" |
-//   "sample_ids" what dropout needs nn.loss_scale = "loss"                     f32 []: weight ÷
-//   global count of that loss (+ nn.term) nn.saved      = 3                          a value that
-//   @forward returned with the same number
+//   nn.parameter  = "student/lm_head.weight"   a parameter or buffer; with nn.trainable if it learns
+//   nn.field      = "input_ids"                a data field
+//   nn.special    = "rng_state" | "sample_ids" what dropout needs
+//   nn.loss_scale = "loss"                     f32 []: weight ÷ global count of it (+ nn.term)
+//   nn.saved      = 3                          what @forward returned with the same number
 // Results
-//   nn.loss = "loss", nn.role = "sum"|"count"  f32 []: Σ over counted positions of this
-//   micro-batch, and
-//                                              their number. `decompose-loss` turns "mean" into
-//                                              these.
-//   nn.term = 1, nn.weight = 0.5               a loss that is a weighted sum of several means has
-//   one
+//   nn.loss = "loss", nn.role = "sum"|"count"  f32 []: Σ over counted positions of this micro-batch,
+//                                              and their number; decompose-loss turns the role
+//                                              "mean" into these
+//   nn.term = 1, nn.weight = 0.5               a loss that is a weighted sum of several means has one
 //                                              sum and one count per term; absent: term 0, weight 1
 //   nn.gradient   = "student/lm_head.weight"   the gradient of Σ_k scale_k · sum_k
 //   nn.saved      = 3                          see above
 //   nn.output     = "logits"                   any other output of the model
 // Module
-//   nn.dims = {batch = {combine = "sum", max = 16 : i64}, seq = {combine = "max", max = 1024 :
-//   i64}}
+//   nn.dims = {batch = {combine = "sum", max = 16 : i64}, …}
 //                                              how each symbol combines over samples; its bound
 //   nn.without_gradient = ["student/pooler.weight"]
 //                                              trainable parameters that no loss reaches
 //   nn.stash = "…"                             what crosses from @forward to @backward, in words
+// clang-format on
 #pragma once
 
 #include "llvm/ADT/StringRef.h"

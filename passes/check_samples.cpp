@@ -6,8 +6,7 @@
 //
 //   %h = nn.matmul %x, %w        : [batch, 8] · [8, 4]      rows stay dim 0
 //   %m = nn.reduce_mean %h {0}   : [batch, 4] -> [4]        refused: a mean over the batch inside
-//   the graph %s = nn.reduce_sum %l {0, 1} : [batch, seq] -> []       a sum over samples: what a
-//   loss must be
+//   %s = nn.reduce_sum %l {0, 1} : [batch, seq] -> []       a sum over samples: what a loss must be
 //
 // A tensor is *uniform* (the same for every sample), has *rows* in one dim, or is a *sum* over
 // samples. Positions in the batch (an iota over rows) may only be used to address one's own row, as

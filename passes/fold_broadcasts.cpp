@@ -1,13 +1,11 @@
 // --maestro-fold-broadcasts: elementwise operators broadcast by themselves.
 //
 //   %b = nn.broadcast_to %mask : (!nn.tensor<[seq], f32>) -> !nn.tensor<[batch, seq], f32>
-//   %y = nn.mul %x, %b : (!nn.tensor<[batch, seq], f32>, !nn.tensor<[batch, seq], f32>) ->
-//   !nn.tensor<[batch, seq], f32>
+//   %y = nn.mul %x, %b : (!nn.tensor<[batch, seq], f32>, !nn.tensor<[batch, seq], f32>) -> …
 //
 // becomes
 //
-//   %y = nn.mul %x, %mask : (!nn.tensor<[batch, seq], f32>, !nn.tensor<[seq], f32>) ->
-//   !nn.tensor<[batch, seq], f32>
+//   %y = nn.mul %x, %mask : (!nn.tensor<[batch, seq], f32>, !nn.tensor<[seq], f32>) -> …
 //
 // wherever the other operands alone give the result its shape. Exporters write the left form, and
 // so do the gradients of sums; the right one neither writes nor reads the large tensor.

@@ -4,8 +4,8 @@
 //   @forward   -> loss sums, and what @backward needs of this micro-batch: {nn.saved = 0 : i64} …
 //   @backward  saved values, loss scales, parameters, fields -> gradients
 //
-//   func.func @step(%x: …, %w: …, %scale: …) -> (… {nn.loss = "loss", nn.role = "sum"}, …
-//   {nn.gradient = "m/w"}) {
+//   func.func @step(%x: …, %w: …, %scale: …)
+//       -> (… {nn.loss = "loss", nn.role = "sum"}, … {nn.gradient = "m/w"}) {
 //     %h = nn.matmul %x, %w : …
 //     %y = nn.relu %h : …
 //     …
@@ -13,12 +13,12 @@
 //
 // becomes
 //
-//   func.func @forward(%x: …, %w: …) -> (… {nn.loss = "loss", nn.role = "sum"}, … {nn.saved = 0 :
-//   i64}) {
+//   func.func @forward(%x: …, %w: …)
+//       -> (… {nn.loss = "loss", nn.role = "sum"}, … {nn.saved = 0 : i64}) {
 //     …
 //     return %sum, %y
-//   func.func @backward(%y: … {nn.saved = 0 : i64}, %scale: …, %x: …) -> (… {nn.gradient = "m/w"})
-//   {
+//   func.func @backward(%y: … {nn.saved = 0 : i64}, %scale: …, %x: …)
+//       -> (… {nn.gradient = "m/w"}) {
 //     …
 //     %dh = nn.relu_grad %y, %dy : …
 //

@@ -3,9 +3,8 @@
 // are defects.
 //
 //   import         one @graph of nn operators; each argument is a parameter, a field or special;
-//   names are
-//                  unique; trainable parameters are floats; each loss is a mean, or a sum with a
-//                  count
+//                  names are unique; trainable parameters are floats; each loss is a mean, or a
+//                  sum with a count
 //   raise          the same
 //   loss           no means
 //   differentiate  @step: one scale per loss sum, each gradient of its parameter's type
