@@ -23,12 +23,16 @@ template <typename OpTy, FoldedUnary op> Status importFoldedUnary(NodeContext &n
   return importUnary<OpTy>(n);
 }
 
-/// x + 0, x − 0, x · 1, x ÷ 1 where the result has x's shape.
-bool isNeutral(FoldedBinary op, const FoldedTensor &constant, const FoldedTensor *) {
+/// x + 0, x − 0, x · 1, x ÷ 1, x and true, x or false: x where the result has x's shape.
+bool isNeutral(FoldedBinary op, const FoldedTensor &constant) {
   bool additive = op == FoldedBinary::Add || op == FoldedBinary::Sub;
   bool multiplicative = op == FoldedBinary::Mul || op == FoldedBinary::Div;
   // −0 + 0 is 0: only integers are left alone under addition.
-  return (additive && !isFloat(constant.dtype) && constant.isUniform(0)) || (multiplicative && constant.isUniform(1));
+  if (additive)
+    return !isFloat(constant.dtype) && constant.isUniform(0);
+  if (multiplicative || op == FoldedBinary::And)
+    return constant.isUniform(1);
+  return op == FoldedBinary::Or && constant.isUniform(0);
 }
 
 bool broadcastsInto(const Shape &small, const Shape &large) {
@@ -43,10 +47,10 @@ bool broadcastsInto(const Shape &small, const Shape &large) {
 
 /// The input that passes through unchanged, or −1.
 Result<int> neutralInput(NodeContext &n, FoldedBinary op) {
-  bool commutes = op == FoldedBinary::Add || op == FoldedBinary::Mul;
+  bool commutes = op != FoldedBinary::Sub && op != FoldedBinary::Div;
   for (int constant : {1, 0}) {
     const FoldedTensor *known = n.folded(constant);
-    if (!known || !isNeutral(op, *known, nullptr) || (constant == 0 && !commutes))
+    if (!known || !isNeutral(op, *known) || (constant == 0 && !commutes))
       continue;
     MAESTRO_ASSIGN(Shape small, n.shape(constant));
     MAESTRO_ASSIGN(Shape large, n.shape(1 - constant));

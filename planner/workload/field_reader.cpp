@@ -103,7 +103,8 @@ Status FieldReader::checkIsMap() const {
 }
 
 const YamlNode *FieldReader::find(const std::string &key) {
-  known.push_back(key);
+  if (std::find(known.begin(), known.end(), key) == known.end())
+    known.push_back(key);
   const YamlNode *node = map.find(key);
   return node && node->kind != YamlNode::Kind::Null ? node : nullptr;
 }

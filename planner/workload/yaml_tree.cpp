@@ -131,6 +131,7 @@ Result<YamlNode *> child(YamlNode &node, const std::string &part, const std::str
   if (YamlNode *found = node.find(part))
     return found;
   node.entries.emplace_back(part, YamlNode());
+  node.entries.back().second.place = "--set " + assignment;
   return &node.entries.back().second;
 }
 

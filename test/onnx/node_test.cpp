@@ -6,6 +6,7 @@
 // by reason; fails when a test that imports gives another result, or when fewer than N tests pass.
 #include "node_case.h"
 
+#include "ir/nn/nn.h"
 #include "kernels/kernel.h"
 #include "passes/attributes.h"
 #include "planner/import/importer.h"
@@ -113,7 +114,7 @@ private:
     std::vector<Tensor> arguments;
     for (unsigned i = 0; i < function.getNumArguments(); ++i) {
       if (auto info = planner::parameterInfo(function, i)) {
-        auto type = mlir::cast<nn::TensorType>(function.getArgumentTypes()[i]);
+        auto type = mlir::cast<maestro::nn::TensorType>(function.getArgumentTypes()[i]);
         std::vector<int64_t> shape;
         for (const DimExpr &dim : type.getShape())
           shape.push_back(*dim.asConstant());
@@ -125,7 +126,7 @@ private:
       if (!field)
         return Status::invalidInput("random numbers, which differ from the test's");
       MAESTRO_ASSIGN(Tensor input, inputNamed(test, field.str()));
-      auto shape = mlir::cast<nn::TensorType>(function.getArgumentTypes()[i]).getShape();
+      auto shape = mlir::cast<maestro::nn::TensorType>(function.getArgumentTypes()[i]).getShape();
       for (size_t axis = 0; axis < shape.size(); ++axis)
         if (auto symbol = shape[axis].asSymbol())
           symbols[*symbol] = input.type().dims[axis];

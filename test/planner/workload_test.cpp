@@ -15,7 +15,7 @@ std::string errorOf(const std::string &text, const std::vector<std::string> &set
   return workload ? "" : std::string(workload.status().message());
 }
 
-const char *kKd = R"(
+const char *kKd = R"yaml(
 components:
   teacher: {model: teacher.onnx, frozen: true}
   student: {model: student.onnx, weights: student.safetensors, frozen: ["*.embed_tokens.*"]}
@@ -40,7 +40,7 @@ train:
   precision: {teacher: bf16}
   seed: 7
 synthetic: {seq: "lognormal(512, 0.6)", images: 2}
-)";
+)yaml";
 
 TEST(Workload, ReadsEveryKey) {
   auto result = parseWorkload(kKd, "jobs/kd.yaml");
@@ -106,7 +106,7 @@ TEST(Workload, RefusesUnknownKeysWithLineAndNearestName) {
   EXPECT_THAT(errorOf("components: {student: m.onnx}\nloss: [{output: studnet.loss}]\n"),
               HasSubstr("did you mean 'student'"));
   EXPECT_THAT(errorOf("components: {m: m.onnx}\nloss: [{output: m.loss}]\ntrain: {optimizer: adamW}\n"),
-              HasSubstr("did you mean 'adamw'"));
+              HasSubstr("did you mean 'adam'"));
 }
 
 TEST(Workload, RefusesBadValues) {
