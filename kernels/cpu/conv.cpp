@@ -40,11 +40,12 @@ struct Problem {
     high = orElse(pads.empty() ? pads : pads.subspan(dims), dims, 0);
   }
 
-  dnnl::convolution_forward::primitive_desc forward(bool biased, const dnnl::primitive_attr &attributes) const {
+  dnnl::convolution_forward::primitive_desc forward(bool biased, DType biasType,
+                                                    const dnnl::primitive_attr &attributes) const {
     using Forward = dnnl::convolution_forward;
     constexpr auto kind = dnnl::prop_kind::forward_training;
     constexpr auto algorithm = dnnl::algorithm::convolution_direct;
-    Desc bias = free({y[1]}, dtype);
+    Desc bias = free({y[1]}, biasType);
     Forward::desc d = biased ? Forward::desc(kind, algorithm, free(x, dtype), free(w, dtype), bias, free(y, dtype),
                                              strides, dilations, low, high)
                              : Forward::desc(kind, algorithm, free(x, dtype), free(w, dtype), free(y, dtype), strides,
@@ -86,7 +87,9 @@ template <typename Build> PreparedKernel guarded(const CallSpec &spec, Build bui
 
 bool sameType(const CallSpec &spec) {
   DType dtype = spec.outputs[0].dtype;
-  return std::ranges::all_of(spec.inputs, [&](const TensorType &t) { return !t.present || t.dtype == dtype; });
+  bool biased = spec.inputs.size() > 2 && spec.inputs[2].present;
+  return spec.inputs[0].dtype == dtype && spec.inputs[1].dtype == dtype &&
+         (!biased || spec.inputs[2].dtype == dtype || spec.inputs[2].dtype == DType::F32);
 }
 
 } // namespace
@@ -97,14 +100,15 @@ PreparedKernel prepareConv(const CallSpec &spec, const Loops &) {
     return unsupported();
   bool biased = spec.inputs.size() > 2 && spec.inputs[2].present;
   return guarded(spec, [&](OnednnKernel &kernel) {
-    auto pd = problem.forward(biased, userScratchpad());
+    DType biasType = biased ? spec.inputs[2].dtype : DType::F32;
+    auto pd = problem.forward(biased, biasType, userScratchpad());
     auto x = kernel.converted(kernel.input(0, plain(problem.x, problem.dtype)), pd.src_desc());
     auto w = kernel.converted(kernel.input(1, plain(problem.w, problem.dtype)), pd.weights_desc());
     auto result = kernel.output(0, plain(problem.y, problem.dtype));
     auto y = resultSlot(kernel, result, pd.dst_desc());
     dnnl::convolution_forward convolution(pd);
     if (biased) {
-      auto bias = kernel.converted(kernel.input(2, plain({problem.y[1]}, problem.dtype)), pd.bias_desc());
+      auto bias = kernel.converted(kernel.input(2, plain({problem.y[1]}, biasType)), pd.bias_desc());
       kernel.add(convolution, pd.scratchpad_desc(),
                  {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_BIAS, bias}, {DNNL_ARG_DST, y}});
     } else {
@@ -124,7 +128,7 @@ PreparedKernel prepareConvGradInput(const CallSpec &spec, const Loops &) {
     Backward::desc d(dnnl::algorithm::convolution_direct, free(problem.x, problem.dtype),
                      free(problem.w, problem.dtype), free(problem.y, problem.dtype), problem.strides,
                      problem.dilations, problem.low, problem.high);
-    Backward::primitive_desc pd(d, userScratchpad(), onednnEngine(), problem.forward(false, {}));
+    Backward::primitive_desc pd(d, userScratchpad(), onednnEngine(), problem.forward(false, DType::F32, {}));
     auto dy = kernel.converted(kernel.input(0, plain(problem.y, problem.dtype)), pd.diff_dst_desc());
     auto w = kernel.converted(kernel.input(1, plain(problem.w, problem.dtype)), pd.weights_desc());
     auto result = kernel.output(0, plain(problem.x, problem.dtype));
@@ -147,7 +151,7 @@ PreparedKernel prepareConvGradWeight(const CallSpec &spec, const Loops &) {
     DType out = spec.outputs[0].dtype;
     Backward::desc d(dnnl::algorithm::convolution_direct, free(problem.x, problem.dtype), free(problem.w, out),
                      free(problem.y, problem.dtype), problem.strides, problem.dilations, problem.low, problem.high);
-    Backward::primitive_desc pd(d, userScratchpad(), onednnEngine(), problem.forward(false, {}));
+    Backward::primitive_desc pd(d, userScratchpad(), onednnEngine(), problem.forward(false, DType::F32, {}));
     auto x = kernel.converted(kernel.input(0, plain(problem.x, problem.dtype)), pd.src_desc());
     auto dy = kernel.converted(kernel.input(1, plain(problem.y, problem.dtype)), pd.diff_dst_desc());
     auto result = kernel.output(0, plain(problem.w, out));

@@ -482,6 +482,28 @@ TEST(Attention, ForwardAndGradient) {
       checkAttention(c, dtype, random);
 }
 
+TEST(Attention, MaskThatSpellsOutCausality) {
+  Random random(21);
+  for (DType dtype : kFloats) {
+    std::vector<int64_t> shape{1, 200, 2, 32};
+    Tensor q = random.floats(dtype, shape), k = random.floats(dtype, shape), v = random.floats(dtype, shape);
+    Tensor mask(DType::Bool, {1, 1, 200, 200}), lse(DType::F32, {1, 2, 200});
+    for (int64_t i = 0; i < 200; ++i)
+      for (int64_t j = 0; j <= i; ++j)
+        mask.set(i * 200 + j, 1);
+    std::vector<Attribute> attributes{number("scale", 0.2), flag("sequence_major")}, causal = attributes;
+    causal.push_back(flag("causal"));
+    std::vector<Tensor> spelt{q, lse}, named{q, lse}, dSpelt{q, q, q}, dNamed{q, q, q};
+    ASSERT_TRUE(call(cpu(), "attention", attributes, {q, k, v, mask}, spelt).status.isOk());
+    ASSERT_TRUE(call(cpu(), "attention", causal, {q, k, v, Tensor()}, named).status.isOk());
+    EXPECT_TRUE(close(spelt[0], named[0], 0, 0) && close(spelt[1], named[1], 0, 0));
+    ASSERT_TRUE(call(cpu(), "attention_grad", attributes, {v, q, k, v, spelt[0], spelt[1], mask}, dSpelt).status.isOk());
+    ASSERT_TRUE(call(cpu(), "attention_grad", causal, {v, q, k, v, named[0], named[1], Tensor()}, dNamed).status.isOk());
+    for (size_t i = 0; i < 3; ++i)
+      EXPECT_TRUE(close(dSpelt[i], dNamed[i], 0, 0)) << i;
+  }
+}
+
 TEST(Attention, NothingAttendedGivesZero) {
   Random random(17);
   Tensor q = random.floats(DType::F32, {1, 1, 3, 16}), mask(DType::Bool, {1, 1, 3, 3});

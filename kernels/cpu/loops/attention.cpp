@@ -69,12 +69,15 @@ void forward(const AttentionCall &call, int64_t b, int64_t h, int64_t queryBlock
   int64_t limit = keyLimit(call, i0 + rows);
   for (int64_t j0 = 0; j0 < limit; j0 += kK) {
     int64_t keys = least(kK, limit - j0);
+    Visibility visibility = visibilityOf(call, b, h, i0, rows, j0, keys);
+    if (visibility == Visibility::Hidden)
+      continue;
     Rows k = asFloatRows(keyRows, rowOf<T>(call.k, call.kStrides, b, kh, j0), call.kStrides.row, keys,
                          call.depth);
     Rows v = asFloatRows(valueRows, rowOf<T>(call.v, call.vStrides, b, kh, j0), call.vStrides.row, keys,
                          call.valueDepth);
     blockProduct<false>({k.data, k.stride, 1, queries, kQ, scores, kQ}, keys, kQ, call.depth);
-    finishScores(call, scores, b, h, i0, rows, j0, keys);
+    finishScores(call, visibility, scores, b, h, i0, rows, j0, keys);
     softmaxBlock(scores, keys, running);
     if (j0 > 0)
       shrinkRows(sums, dv, rows, running);
@@ -117,10 +120,13 @@ void backward(const AttentionCall &call, int64_t b, int64_t kh, void *scratch) {
 
       for (int64_t j0 = 0; j0 < limit; j0 += kK) {
         int64_t keys = least(kK, limit - j0);
+        Visibility visibility = visibilityOf(call, b, h, i0, rows, j0, keys);
+        if (visibility == Visibility::Hidden)
+          continue;
         blockProduct<false>({k.row(j0), k.stride, 1, queriesT, kQ, scores, kQ}, keys, kQ, call.depth);
         if (call.softcap > 0)
           capSlopes(call, scores, factors, keys);
-        finishScores(call, scores, b, h, i0, rows, j0, keys);
+        finishScores(call, visibility, scores, b, h, i0, rows, j0, keys);
         blockProduct<false>({v.row(j0), v.stride, 1, gradsT, kQ, slopes, kQ}, keys, kQ, call.valueDepth);
         backwardBlock(scores, slopes, call.softcap > 0 ? factors : nullptr, keys, terms);
         blockProduct<true>({scores, kQ, 1, grads.data, grads.stride, dvalue + j0 * dv, dv}, keys, dv, rows);

@@ -58,11 +58,14 @@ void forward(const AttentionCall &call, int64_t b, int64_t h, int64_t queryBlock
   int64_t limit = keyLimit(call, i0 + rows);
   for (int64_t j0 = 0; j0 < limit; j0 += kK) {
     int64_t keys = least(kK, limit - j0), pairs = (keys + 1) / 2;
+    Visibility visibility = visibilityOf(call, b, h, i0, rows, j0, keys);
+    if (visibility == Visibility::Hidden)
+      continue;
     const T *k = rowOf<T>(call.k, call.kStrides, b, kh, j0);
     packRows(values, dv, rowOf<T>(call.v, call.vStrides, b, kh, j0), call.vStrides.row, keys, call.valueDepth);
     pairProduct<false>({asWords(k), call.kStrides.row / 2, 1, queries, kQ, scores, kQ}, keys, kQ, call.depth / 2);
     scaleScores(scores, keys, call.scale);
-    finishScores(call, scores, b, h, i0, rows, j0, keys);
+    finishScores(call, visibility, scores, b, h, i0, rows, j0, keys);
     softmaxBlock(scores, keys, running);
     if (j0 > 0)
       shrinkRows(sums, dv, rows, running);
@@ -102,12 +105,15 @@ void backward(const AttentionCall &call, int64_t b, int64_t kh, void *scratch) {
 
       for (int64_t j0 = 0; j0 < limit; j0 += kK) {
         int64_t keys = least(kK, limit - j0);
+        Visibility visibility = visibilityOf(call, b, h, i0, rows, j0, keys);
+        if (visibility == Visibility::Hidden)
+          continue;
         pairProduct<false>({asWords(k + j0 * call.kStrides.row), call.kStrides.row / 2, 1, queriesByDepth, kQ, scores, kQ},
                            keys, kQ, call.depth / 2);
         scaleScores(scores, keys, call.scale);
         if (call.softcap > 0)
           capSlopes(call, scores, factors, keys);
-        finishScores(call, scores, b, h, i0, rows, j0, keys);
+        finishScores(call, visibility, scores, b, h, i0, rows, j0, keys);
         pairProduct<false>({asWords(v + j0 * call.vStrides.row), call.vStrides.row / 2, 1, gradsByDepth, kQ, slopes, kQ},
                            keys, kQ, call.valueDepth / 2);
         backwardBlock(scores, slopes, call.softcap > 0 ? factors : nullptr, keys, terms);

@@ -21,29 +21,70 @@ template <typename T> T *rowOf(void *base, const RowStrides &s, int64_t b, int64
   return static_cast<T *>(base) + b * s.batch + h * s.head + i * s.row;
 }
 
+/// What a boolean mask does to a block of scores. Masks that spell causality out hide whole blocks.
+enum class Visibility : uint8_t { Hidden, Mixed, Open };
+
+inline Visibility visibilityOf(const AttentionCall &call, int64_t b, int64_t h, int64_t i0, int64_t rows, int64_t j0,
+                               int64_t keys) {
+  if (call.maskKind != MaskKind::Boolean)
+    return call.maskKind == MaskKind::None ? Visibility::Open : Visibility::Mixed;
+  const uint8_t *flags = static_cast<const uint8_t *>(call.mask) + b * call.maskBatch + h * call.maskHead +
+                         i0 * call.maskQuery + j0 * call.maskKey;
+  uint8_t any = 0, all = 1;
+  for (int64_t i = 0, distinct = call.maskQuery ? rows : 1; i < distinct; ++i) {
+    const uint8_t *row = flags + i * call.maskQuery;
+    if (call.maskKey == 1)
+      for (int64_t j = 0; j < keys; ++j) {
+        any |= row[j];
+        all &= row[j];
+      }
+    else
+      for (int64_t j = 0; j < keys; ++j) {
+        any |= row[j * call.maskKey];
+        all &= row[j * call.maskKey];
+      }
+    if (any && !all)
+      return Visibility::Mixed;
+  }
+  return any ? Visibility::Open : Visibility::Hidden;
+}
+
+/// Calls change(score, offset in the mask) for a block; the mask is read along its rows.
+template <typename Change>
+MAESTRO_INLINE void changeScores(const AttentionCall &call, float *scores, int64_t rows, int64_t keys, Change change) {
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < keys; ++j)
+      change(scores[j * kQ + i], i * call.maskQuery + j * call.maskKey);
+}
+
+inline void applyMask(const AttentionCall &call, float *scores, int64_t b, int64_t h, int64_t i0, int64_t rows,
+                      int64_t j0, int64_t keys) {
+  int64_t base = b * call.maskBatch + h * call.maskHead + i0 * call.maskQuery + j0 * call.maskKey;
+  if (call.maskKind == MaskKind::Boolean) {
+    const uint8_t *flags = static_cast<const uint8_t *>(call.mask) + base;
+    changeScores(call, scores, rows, keys, [&](float &score, int64_t at) MAESTRO_LAMBDA {
+      score = flags[at] ? score : -kInfinity;
+    });
+  } else if (call.maskKind == MaskKind::Float) {
+    const float *added = static_cast<const float *>(call.mask) + base;
+    changeScores(call, scores, rows, keys, [&](float &score, int64_t at) MAESTRO_LAMBDA { score += added[at]; });
+  } else {
+    const BFloat16 *added = static_cast<const BFloat16 *>(call.mask) + base;
+    changeScores(call, scores, rows, keys,
+                 [&](float &score, int64_t at) MAESTRO_LAMBDA { score += toFloat(added[at]); });
+  }
+}
+
 /// Turns q·k·scale into scores: soft cap, mask, causality. −∞: not attended.
-inline void finishScores(const AttentionCall &call, float *scores, int64_t b, int64_t h, int64_t i0, int64_t rows,
-                  int64_t j0, int64_t keys) {
+inline void finishScores(const AttentionCall &call, Visibility visibility, float *scores, int64_t b, int64_t h,
+                         int64_t i0, int64_t rows, int64_t j0, int64_t keys) {
   if (call.softcap > 0) {
     float inverse = 1.0f / call.softcap;
     for (int64_t n = 0; n < keys * kQ; n += kLanes)
       store(scores + n, hyperbolicTangent(load(scores + n) * inverse) * call.softcap);
   }
-  if (call.maskKind != MaskKind::None) {
-    int64_t base = b * call.maskBatch + h * call.maskHead + i0 * call.maskQuery + j0 * call.maskKey;
-    const uint8_t *flags = static_cast<const uint8_t *>(call.mask) + base;
-    const float *added = static_cast<const float *>(call.mask) + base;
-    const BFloat16 *addedHalf = static_cast<const BFloat16 *>(call.mask) + base;
-    for (int64_t j = 0; j < keys; ++j)
-      for (int64_t i = 0; i < rows; ++i) {
-        int64_t at = i * call.maskQuery + j * call.maskKey;
-        float &score = scores[j * kQ + i];
-        if (call.maskKind == MaskKind::Boolean)
-          score = flags[at] ? score : -kInfinity;
-        else
-          score += call.maskKind == MaskKind::Float ? added[at] : toFloat(addedHalf[at]);
-      }
-  }
+  if (visibility == Visibility::Mixed)
+    applyMask(call, scores, b, h, i0, rows, j0, keys);
   if (call.causal && j0 + keys - 1 > i0 + call.causalOffset)
     for (int64_t j = 0; j < keys; ++j)
       for (int64_t i = 0, end = least(most(j0 + j - call.causalOffset - i0, 0), kQ); i < end; ++i)
