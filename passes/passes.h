@@ -1,5 +1,6 @@
-// The passes of level 1 (`nn`), from an imported graph to the programs of a training task. passes/README.md has
-// the picture; passes/attributes.h the names by which functions say what their arguments and results are.
+// The passes of level 1 (`nn`), from an imported graph to the programs of a training task.
+// passes/README.md has the picture; passes/attributes.h the names by which functions say what their
+// arguments and results are.
 #pragma once
 
 #include "mlir/Pass/Pass.h"
@@ -8,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace maestro {
 
@@ -32,6 +34,8 @@ std::unique_ptr<mlir::Pass> createFoldBroadcastsPass();
 std::unique_ptr<mlir::Pass> createDecomposeLossPass();
 /// Refuses a graph whose losses do not decompose over samples.
 std::unique_ptr<mlir::Pass> createCheckSamplesPass();
+/// Products of the named components, and what follows them, in bf16.
+std::unique_ptr<mlir::Pass> createLowerPrecisionPass(llvm::ArrayRef<std::string> components = {});
 /// @graph becomes @step: loss sums and the gradients of trainable parameters.
 std::unique_ptr<mlir::Pass> createDifferentiatePass();
 /// @step becomes @count, @forward and @backward.
@@ -46,6 +50,7 @@ void registerRaisePasses();
 struct PipelineOptions {
   Phase stopAfter = Phase::Split;
   Recompute recompute = Recompute::Cheap;
+  std::vector<std::string> bf16Components; ///< Whose products are computed in bf16.
 };
 
 /// From an imported module to programs.

@@ -28,17 +28,21 @@ void endPhase(OpPassManager &manager, Phase phase) {
 }
 
 struct PipelineFlags : PassPipelineOptions<PipelineFlags> {
-  Option<Phase> stopAfter{*this, "stop-after", llvm::cl::desc("The last phase"), llvm::cl::init(Phase::Split),
-                          llvm::cl::values(clEnumValN(Phase::Import, "import", "as imported"),
-                                           clEnumValN(Phase::Raise, "raise", "coarse operators"),
-                                           clEnumValN(Phase::Loss, "loss", "losses as sums and counts"),
-                                           clEnumValN(Phase::Differentiate, "differentiate", "@step"),
-                                           clEnumValN(Phase::Split, "split", "programs"))};
-  Option<Recompute> recompute{*this, "recompute", llvm::cl::desc("What @backward may compute again"),
-                              llvm::cl::init(Recompute::Cheap),
-                              llvm::cl::values(clEnumValN(Recompute::Cheap, "cheap", "views, casts, masks"),
-                                               clEnumValN(Recompute::Elementwise, "elementwise",
-                                                          "elementwise operators and norms too"))};
+  Option<Phase> stopAfter{
+      *this, "stop-after", llvm::cl::desc("The last phase"), llvm::cl::init(Phase::Split),
+      llvm::cl::values(clEnumValN(Phase::Import, "import", "as imported"),
+                       clEnumValN(Phase::Raise, "raise", "coarse operators"),
+                       clEnumValN(Phase::Loss, "loss", "losses as sums and counts"),
+                       clEnumValN(Phase::Differentiate, "differentiate", "@step"),
+                       clEnumValN(Phase::Split, "split", "programs"))};
+  Option<Recompute> recompute{
+      *this, "recompute", llvm::cl::desc("What @backward may compute again"),
+      llvm::cl::init(Recompute::Cheap),
+      llvm::cl::values(clEnumValN(Recompute::Cheap, "cheap", "views, casts, masks"),
+                       clEnumValN(Recompute::Elementwise, "elementwise",
+                                  "elementwise operators and norms too"))};
+  ListOption<std::string> bf16Components{
+      *this, "bf16-components", llvm::cl::desc("Components whose products are computed in bf16")};
 };
 
 } // namespace
@@ -76,11 +80,14 @@ void buildPipeline(OpPassManager &manager, const PipelineOptions &options) {
   if (options.stopAfter == Phase::Raise)
     return;
 
-  // Means of a batch are not means of micro-batches' means: sums and counts from here on. Checked on the
-  // forward graph, before gradients blur whose fault a refusal is.
+  // Means of a batch are not means of micro-batches' means: sums and counts from here on. Checked
+  // on the forward graph, before gradients blur whose fault a refusal is.
   manager.addNestedPass<func::FuncOp>(createFoldBroadcastsPass());
   manager.addPass(createDecomposeLossPass());
   manager.addPass(createCheckSamplesPass());
+  // Before gradients, so that theirs are products in bf16, too.
+  if (!options.bf16Components.empty())
+    manager.addPass(createLowerPrecisionPass(options.bf16Components));
   endPhase(manager, Phase::Loss);
   if (options.stopAfter == Phase::Loss)
     return;
@@ -102,13 +109,15 @@ void registerPasses() {
   registerPass([] { return createFoldBroadcastsPass(); });
   registerPass([] { return createDecomposeLossPass(); });
   registerPass([] { return createCheckSamplesPass(); });
+  registerPass([] { return createLowerPrecisionPass(); });
   registerPass([] { return createDifferentiatePass(); });
   registerPass([] { return createSplitProgramsPass(); });
   registerPass([] { return createVerifyPhasePass(Phase::Import); });
   PassPipelineRegistration<PipelineFlags>(
       "maestro-pipeline", "From an imported graph to programs",
       [](OpPassManager &manager, const PipelineFlags &flags) {
-        buildPipeline(manager, {flags.stopAfter, flags.recompute});
+        buildPipeline(manager, {flags.stopAfter, flags.recompute,
+                                {flags.bf16Components.begin(), flags.bf16Components.end()}});
       });
 }
 
