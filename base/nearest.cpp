@@ -5,7 +5,10 @@
 
 namespace maestro {
 namespace {
-/// Levenshtein distance; swapped neighbours count once (optimal string alignment).
+/// Names that differ in case alone are the nearest of all.
+char lowered(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+/// Levenshtein distance without regard to case; swapped neighbours count once (optimal string alignment).
 size_t editDistance(std::string_view a, std::string_view b) {
   std::vector<std::vector<size_t>> d(a.size() + 1, std::vector<size_t>(b.size() + 1));
   for (size_t i = 0; i <= a.size(); ++i)
@@ -14,7 +17,7 @@ size_t editDistance(std::string_view a, std::string_view b) {
     d[0][j] = j;
   for (size_t i = 1; i <= a.size(); ++i)
     for (size_t j = 1; j <= b.size(); ++j) {
-      size_t cost = a[i - 1] == b[j - 1] ? 0 : 1;
+      size_t cost = lowered(a[i - 1]) == lowered(b[j - 1]) ? 0 : 1;
       d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + cost});
       if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
         d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);

@@ -30,6 +30,11 @@ CRASHES = ("terminate called", "Assertion", "AddressSanitizer", "runtime error:"
 MOST_LINES = 12
 
 
+def file_state(path):
+    """What changes when a file is written; None where there is none."""
+    return (path.stat().st_mtime_ns, path.stat().st_size) if path.exists() else None
+
+
 class Judge:
     """One scratch folder per case, holding a copy of all valid files; counts what failed and goes on."""
 
@@ -66,7 +71,10 @@ class Judge:
         print(f"FAIL {name}: {'; '.join(complaints)}\n     {shlex.join(done.args)}\n     said: {said}", flush=True)
 
     def refused(self, name, folder, words, tool, *arguments, statuses=(1,), leaves=()):
-        """One case: everything that bad input must get. `leaves` may not exist afterwards."""
+        """One case: everything that bad input must get. `leaves` may not be written."""
+        for path in leaves:
+            (folder / path).unlink(missing_ok=True)
+        before = {path: file_state(folder / path) for path in leaves}
         done = self.command(folder, tool, *arguments)
         complaints = crash_complaints(done)
         if done.returncode not in statuses:
@@ -76,7 +84,7 @@ class Judge:
             complaints.append(f"the message lacks {absent}")
         if len(done.stderr.strip().splitlines()) > MOST_LINES:
             complaints.append(f"{len(done.stderr.splitlines())} lines instead of one message")
-        complaints += [f"left {path} behind" for path in leaves if (folder / path).exists()]
+        complaints += [f"left {path} behind" for path in leaves if file_state(folder / path) not in (None, before[path])]
         complaints += [f"left {path.name} behind" for path in folder.glob("*.tmp*")]
         self.verdict(name, done, complaints)
         shutil.rmtree(folder)

@@ -74,8 +74,8 @@ TEST_F(Schedule, AdamsBiasCorrectionsAreThoseOfTheStep) {
   tables.beta1 = 0.9;
   tables.beta2 = 0.99;
   auto values = hyperParameters(table(tables), 2, 0.5);
-  EXPECT_FLOAT_EQ(values[1], 1 - 0.81f);
-  EXPECT_FLOAT_EQ(values[2], 1 - 0.9801f);
+  EXPECT_FLOAT_EQ(values[1], static_cast<float>(1 - 0.81));
+  EXPECT_FLOAT_EQ(values[2], static_cast<float>(1 - 0.9801));
   EXPECT_FLOAT_EQ(values[3], 0.5f);
   EXPECT_FLOAT_EQ(values[4], 2.0f);
 }
