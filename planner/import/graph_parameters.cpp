@@ -56,16 +56,43 @@ void GraphParameters::collectAliases() {
   std::unordered_map<std::string, std::vector<const onnx::NodeProto *>> byScope;
   for (const onnx::NodeProto &node : *graphNodes)
     byScope[moduleScope(node)].push_back(&node);
-  for (const SignatureEntry *entry : absent)
-    for (const onnx::NodeProto *node : byScope[std::string(moduleOf(entry->target))]) {
-      auto kept = std::find_if(node->input().begin(), node->input().end(), [&](const std::string &input) {
-        return isParameterKind(describe(input).kind) && moduleOf(describe(input).target) != moduleOf(entry->target);
-      });
-      if (kept == node->input().end())
-        continue;
+  std::vector<const SignatureEntry *> unread;
+  for (const SignatureEntry *entry : absent) {
+    const std::string *kept = nullptr;
+    for (const onnx::NodeProto *node : byScope[std::string(moduleOf(entry->target))])
+      for (const std::string &input : node->input())
+        if (!kept && isParameterKind(describe(input).kind) &&
+            moduleOf(describe(input).target) != moduleOf(entry->target))
+          kept = &input;
+    if (kept)
       aliases[*kept].push_back(entry->target);
-      break;
-    }
+    else
+      unread.push_back(entry);
+  }
+  for (const SignatureEntry *entry : unread)
+    aliasOfUnread(*entry);
+}
+
+/// A tied parameter whose own module computes nothing (T5's `shared`, BERT's `cls.predictions.bias`): tied to the
+/// parameter of its name in a module inside its own, or to the only parameter that is tied at all.
+void GraphParameters::aliasOfUnread(const SignatureEntry &entry) {
+  std::string_view module = moduleOf(entry.target);
+  std::string_view leaf = std::string_view(entry.target).substr(module.empty() ? 0 : module.size() + 1);
+  std::vector<std::string> candidates;
+  for (const auto &[name, info] : infos) {
+    SignatureEntry other = describe(name);
+    std::string_view target = other.target;
+    if (isParameterKind(other.kind) && !module.empty() && target.size() > module.size() + leaf.size() + 1 &&
+        target.substr(0, module.size() + 1) == std::string(module) + "." &&
+        target.substr(target.size() - leaf.size() - 1) == "." + std::string(leaf))
+      candidates.push_back(name);
+  }
+  if (candidates.empty() && aliases.size() == 1)
+    candidates.push_back(aliases.begin()->first);
+  if (candidates.size() == 1)
+    aliases[candidates[0]].push_back(entry.target);
+  else
+    state.notes.push_back(fmt::format("parameter '{}' is read by nothing in the graph", entry.target));
 }
 
 void GraphParameters::collectStatistics() {

@@ -29,6 +29,7 @@ private:
   Status addParameter(const std::string &name, nn::TensorType type, ParameterInfo info, Scope &scope);
   SignatureEntry describe(const std::string &name) const;
   void collectAliases();
+  void aliasOfUnread(const SignatureEntry &entry);
   void collectStatistics();
   void collectReads();
   Status addRecovered(const RecoveredParameter &parameter, Scope &scope);

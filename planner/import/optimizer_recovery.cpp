@@ -39,6 +39,8 @@ OptimizerRecovery::OptimizerRecovery(const onnx::GraphProto &graph, const GraphS
     else if (!signature.inputs.empty())
       needed = true;
   }
+  for (const SignatureEntry &entry : signature.inputs)
+    needed |= !byTarget.empty() && entry.kind == "PARAMETER" && !byTarget.count(entry.target);
 }
 
 const OptimizerRecovery::Tensor *OptimizerRecovery::find(const std::string &name) const {
