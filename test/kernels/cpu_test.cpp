@@ -38,10 +38,10 @@ double toleranceOf(DType dtype) { return dtype == DType::BF16 ? 1.2e-2 : 2e-6; }
 void check(const Case &c) {
   std::string shapes = c.kernel;
   for (const Tensor &t : c.inputs) {
-    shapes += " " + std::string(name(t.type().dtype)) + "[";
+    shapes.append(" ").append(name(t.type().dtype)).append("[");
     for (int64_t d : t.type().shape())
-      shapes += std::to_string(d) + ",";
-    shapes += "]";
+      shapes.append(std::to_string(d)).append(",");
+    shapes.append("]");
   }
   SCOPED_TRACE(shapes);
   std::vector<Tensor> expected = c.outputs, one = c.outputs, two = c.outputs;
@@ -482,25 +482,53 @@ TEST(Attention, ForwardAndGradient) {
       checkAttention(c, dtype, random);
 }
 
+/// The result and gradients under an explicit causal mask are bitwise those of the attribute, whether the mask
+/// is boolean or adds `hidden`.
+void expectCausal(DType dtype, const Tensor &mask, Random &random) {
+  std::vector<int64_t> shape{1, 200, 2, 32};
+  Tensor q = random.floats(dtype, shape), k = random.floats(dtype, shape), v = random.floats(dtype, shape);
+  Tensor lse(DType::F32, {1, 2, 200});
+  std::vector<Attribute> attributes{number("scale", 0.2), flag("sequence_major")}, causal = attributes;
+  causal.push_back(flag("causal"));
+  std::vector<Tensor> spelt{q, lse}, named{q, lse}, dSpelt{q, q, q}, dNamed{q, q, q};
+  ASSERT_TRUE(call(cpu(), "attention", attributes, {q, k, v, mask}, spelt).status.isOk());
+  ASSERT_TRUE(call(cpu(), "attention", causal, {q, k, v, Tensor()}, named).status.isOk());
+  EXPECT_TRUE(close(spelt[0], named[0], 0, 0) && close(spelt[1], named[1], 0, 0));
+  ASSERT_TRUE(call(cpu(), "attention_grad", attributes, {v, q, k, v, spelt[0], spelt[1], mask}, dSpelt).status.isOk());
+  ASSERT_TRUE(call(cpu(), "attention_grad", causal, {v, q, k, v, named[0], named[1], Tensor()}, dNamed).status.isOk());
+  for (size_t i = 0; i < 3; ++i)
+    EXPECT_TRUE(close(dSpelt[i], dNamed[i], 0, 0)) << i;
+}
+
 TEST(Attention, MaskThatSpellsOutCausality) {
   Random random(21);
+  Tensor flags(DType::Bool, {1, 1, 200, 200}), added(DType::F32, {1, 1, 200, 200});
+  for (int64_t i = 0; i < 200; ++i)
+    for (int64_t j = 0; j < 200; ++j) {
+      flags.set(i * 200 + j, j <= i);
+      added.set(i * 200 + j, j <= i ? 0 : -3.4028235e38);
+    }
   for (DType dtype : kFloats) {
-    std::vector<int64_t> shape{1, 200, 2, 32};
-    Tensor q = random.floats(dtype, shape), k = random.floats(dtype, shape), v = random.floats(dtype, shape);
-    Tensor mask(DType::Bool, {1, 1, 200, 200}), lse(DType::F32, {1, 2, 200});
-    for (int64_t i = 0; i < 200; ++i)
-      for (int64_t j = 0; j <= i; ++j)
-        mask.set(i * 200 + j, 1);
-    std::vector<Attribute> attributes{number("scale", 0.2), flag("sequence_major")}, causal = attributes;
-    causal.push_back(flag("causal"));
-    std::vector<Tensor> spelt{q, lse}, named{q, lse}, dSpelt{q, q, q}, dNamed{q, q, q};
-    ASSERT_TRUE(call(cpu(), "attention", attributes, {q, k, v, mask}, spelt).status.isOk());
-    ASSERT_TRUE(call(cpu(), "attention", causal, {q, k, v, Tensor()}, named).status.isOk());
-    EXPECT_TRUE(close(spelt[0], named[0], 0, 0) && close(spelt[1], named[1], 0, 0));
-    ASSERT_TRUE(call(cpu(), "attention_grad", attributes, {v, q, k, v, spelt[0], spelt[1], mask}, dSpelt).status.isOk());
-    ASSERT_TRUE(call(cpu(), "attention_grad", causal, {v, q, k, v, named[0], named[1], Tensor()}, dNamed).status.isOk());
-    for (size_t i = 0; i < 3; ++i)
-      EXPECT_TRUE(close(dSpelt[i], dNamed[i], 0, 0)) << i;
+    expectCausal(dtype, flags, random);
+    expectCausal(dtype, added, random);
+  }
+}
+
+TEST(Attention, RowHiddenByLargeNumbersIsUniform) {
+  Random random(22);
+  for (DType dtype : kFloats) {
+    Tensor q = random.floats(dtype, {1, 1, 100, 16}), lse(DType::F32, {1, 1, 100}), mask(DType::F32, {100, 100});
+    for (int64_t i = 0; i < 100; ++i)
+      for (int64_t j = 0; j < 100; ++j)
+        mask.set(i * 100 + j, i == 7 || j > i ? -3.4028235e38 : 0);
+    double tolerance = dtype == DType::BF16 ? 1.5e-2 : 5e-6;
+    check({"attention", {number("scale", 0.25)}, {q, q, q, mask}, {q, lse}, tolerance});
+    std::vector<Tensor> out{q, lse};
+    ASSERT_TRUE(call(reference(), "attention", {number("scale", 0.25)}, {q, q, q, mask}, out).status.isOk());
+    double mean = 0;
+    for (int64_t j = 0; j < 100; ++j)
+      mean += q.at(j * 16) / 100;
+    EXPECT_NEAR(out[0].at(7 * 16), mean, 1e-2);
   }
 }
 

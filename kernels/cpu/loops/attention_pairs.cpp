@@ -56,9 +56,10 @@ void forward(const AttentionCall &call, int64_t b, int64_t h, int64_t queryBlock
   __builtin_memset(sums, 0, static_cast<size_t>(kQ * dv) * sizeof(float));
 
   int64_t limit = keyLimit(call, i0 + rows);
+  bool maySkip = everyQuerySees(call, b, h, i0, rows);
   for (int64_t j0 = 0; j0 < limit; j0 += kK) {
     int64_t keys = least(kK, limit - j0), pairs = (keys + 1) / 2;
-    Visibility visibility = visibilityOf(call, b, h, i0, rows, j0, keys);
+    Visibility visibility = visibilityOf(call, maySkip, b, h, i0, rows, j0, keys);
     if (visibility == Visibility::Hidden)
       continue;
     const T *k = rowOf<T>(call.k, call.kStrides, b, kh, j0);
@@ -101,11 +102,12 @@ void backward(const AttentionCall &call, int64_t b, int64_t kh, void *scratch) {
       packRows(queriesByRow, d, q, call.qStrides.row, rows, call.depth);
       packRows(gradsByRow, dv, grad, call.oStrides.row, rows, call.valueDepth);
       readQueryTerms<T>(call, b, h, i0, rows, terms);
+      bool maySkip = everyQuerySees(call, b, h, i0, rows);
       __builtin_memset(dq, 0, static_cast<size_t>(kQ * d) * sizeof(float));
 
       for (int64_t j0 = 0; j0 < limit; j0 += kK) {
         int64_t keys = least(kK, limit - j0);
-        Visibility visibility = visibilityOf(call, b, h, i0, rows, j0, keys);
+        Visibility visibility = visibilityOf(call, maySkip, b, h, i0, rows, j0, keys);
         if (visibility == Visibility::Hidden)
           continue;
         pairProduct<false>({asWords(k + j0 * call.kStrides.row), call.kStrides.row / 2, 1, queriesByDepth, kQ, scores, kQ},

@@ -21,32 +21,92 @@ template <typename T> T *rowOf(void *base, const RowStrides &s, int64_t b, int64
   return static_cast<T *>(base) + b * s.batch + h * s.head + i * s.row;
 }
 
-/// What a boolean mask does to a block of scores. Masks that spell causality out hide whole blocks.
+/// What a mask does to a block of scores. Masks that spell causality out hide whole blocks.
 enum class Visibility : uint8_t { Hidden, Mixed, Open };
 
-inline Visibility visibilityOf(const AttentionCall &call, int64_t b, int64_t h, int64_t i0, int64_t rows, int64_t j0,
-                               int64_t keys) {
-  if (call.maskKind != MaskKind::Boolean)
-    return call.maskKind == MaskKind::None ? Visibility::Open : Visibility::Mixed;
-  const uint8_t *flags = static_cast<const uint8_t *>(call.mask) + b * call.maskBatch + h * call.maskHead +
-                         i0 * call.maskQuery + j0 * call.maskKey;
+/// Added to a score, anything lower leaves e^score = 0 beside a key without it. Exporters write −3.4e38.
+inline constexpr float kHidden = -1e30f;
+
+MAESTRO_INLINE int64_t maskOffset(const AttentionCall &call, int64_t b, int64_t h, int64_t i, int64_t j) {
+  return b * call.maskBatch + h * call.maskHead + i * call.maskQuery + j * call.maskKey;
+}
+
+/// Whether every flag is set, or none.
+struct Extremes {
+  bool all = true, any = false;
+  MAESTRO_LAMBDA inline Visibility visibility() const {
+    return all ? Visibility::Open : any ? Visibility::Mixed : Visibility::Hidden;
+  }
+};
+
+inline void scanFlags(const uint8_t *flags, int64_t stride, int64_t keys, Extremes &seen) {
   uint8_t any = 0, all = 1;
-  for (int64_t i = 0, distinct = call.maskQuery ? rows : 1; i < distinct; ++i) {
-    const uint8_t *row = flags + i * call.maskQuery;
-    if (call.maskKey == 1)
-      for (int64_t j = 0; j < keys; ++j) {
-        any |= row[j];
-        all &= row[j];
-      }
+  if (stride == 1)
+    for (int64_t j = 0; j < keys; ++j) {
+      any |= flags[j];
+      all &= flags[j];
+    }
+  else
+    for (int64_t j = 0; j < keys; ++j) {
+      any |= flags[j * stride];
+      all &= flags[j * stride];
+    }
+  seen.any |= any != 0;
+  seen.all &= all != 0;
+}
+
+/// Of an added mask: set where nothing is added, and not set where the score is hidden.
+inline void scanAdded(const float *added, int64_t stride, int64_t keys, Extremes &seen) {
+  int32_t nonZero = 0, visible = 0; // NaN counts as both.
+  if (stride == 1)
+    for (int64_t j = 0; j < keys; ++j) {
+      nonZero |= !(added[j] == 0.0f);
+      visible |= !(added[j] <= kHidden);
+    }
+  else
+    for (int64_t j = 0; j < keys; ++j) {
+      nonZero |= !(added[j * stride] == 0.0f);
+      visible |= !(added[j * stride] <= kHidden);
+    }
+  seen.any |= visible != 0;
+  seen.all &= nonZero == 0;
+}
+
+/// Whether each query of a block has a key that the mask does not hide. Otherwise a row may consist of hidden
+/// scores alone, which then count: they differ by nothing but the mask, and no block may be skipped.
+inline bool everyQuerySees(const AttentionCall &call, int64_t b, int64_t h, int64_t i0, int64_t rows) {
+  if (call.maskKind == MaskKind::BFloat16)
+    return false;
+  if (call.maskKind != MaskKind::Float)
+    return true; // False hides altogether: nothing attended is 0.
+  const float *added = static_cast<const float *>(call.mask) + maskOffset(call, b, h, i0, 0);
+  for (int64_t i = 0, distinct = call.maskQuery ? rows : 1; i < distinct; ++i, added += call.maskQuery) {
+    int64_t j = 0;
+    while (j < call.keys && added[j * call.maskKey] <= kHidden)
+      ++j;
+    if (j == call.keys)
+      return false;
+  }
+  return true;
+}
+
+inline Visibility visibilityOf(const AttentionCall &call, bool maySkip, int64_t b, int64_t h, int64_t i0, int64_t rows,
+                               int64_t j0, int64_t keys) {
+  if (call.maskKind == MaskKind::None)
+    return Visibility::Open;
+  if (!maySkip)
+    return Visibility::Mixed;
+  int64_t offset = maskOffset(call, b, h, i0, j0);
+  Extremes seen;
+  for (int64_t i = 0, distinct = call.maskQuery ? rows : 1; i < distinct; ++i, offset += call.maskQuery) {
+    if (call.maskKind == MaskKind::Boolean)
+      scanFlags(static_cast<const uint8_t *>(call.mask) + offset, call.maskKey, keys, seen);
     else
-      for (int64_t j = 0; j < keys; ++j) {
-        any |= row[j * call.maskKey];
-        all &= row[j * call.maskKey];
-      }
-    if (any && !all)
+      scanAdded(static_cast<const float *>(call.mask) + offset, call.maskKey, keys, seen);
+    if (seen.any && !seen.all)
       return Visibility::Mixed;
   }
-  return any ? Visibility::Open : Visibility::Hidden;
+  return seen.visibility();
 }
 
 /// Calls change(score, offset in the mask) for a block; the mask is read along its rows.
@@ -59,7 +119,7 @@ MAESTRO_INLINE void changeScores(const AttentionCall &call, float *scores, int64
 
 inline void applyMask(const AttentionCall &call, float *scores, int64_t b, int64_t h, int64_t i0, int64_t rows,
                       int64_t j0, int64_t keys) {
-  int64_t base = b * call.maskBatch + h * call.maskHead + i0 * call.maskQuery + j0 * call.maskKey;
+  int64_t base = maskOffset(call, b, h, i0, j0);
   if (call.maskKind == MaskKind::Boolean) {
     const uint8_t *flags = static_cast<const uint8_t *>(call.mask) + base;
     changeScores(call, scores, rows, keys, [&](float &score, int64_t at) MAESTRO_LAMBDA {
