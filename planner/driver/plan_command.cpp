@@ -6,6 +6,7 @@
 #include "passes/attributes.h"
 #include "planner/driver/normalize_parameters.h"
 #include "planner/emit/emit_plan.h"
+#include "planner/emit/weights_file.h"
 #include "planner/import/link.h"
 #include "planner/workload/cluster.h"
 #include "planner/workload/workload.h"
@@ -65,20 +66,25 @@ private:
   mlir::ScopedDiagnosticHandler handler;
 };
 
+double gib(uint64_t bytes) { return static_cast<double>(bytes) / 1073741824.0; }
+
 class Planner {
 public:
   explicit Planner(const PlanOptions &options) : options(options) {}
 
   Status run() {
     started = nowSeconds();
+    MAESTRO_TRY(checkOutput());
     MAESTRO_TRY(readInputs());
     MAESTRO_TRY(checkPins());
     context.disableMultithreading();
+    context.printOpOnDiagnostic(false); // Messages are for people, who never saw the operator's text.
     DiagnosticCollector diagnostics(context);
     MAESTRO_ASSIGN(linked, importWorkload(workload, context));
     module = std::move(linked.module);
     MAESTRO_TRY(normalizeParameters(graph()));
     MAESTRO_ASSIGN(summary, summarizeGraph(graph(), workload));
+    MAESTRO_TRY(applyWeightFiles(workload, summary));
     MAESTRO_TRY(runPasses(diagnostics));
     if (options.stopAfter) {
       module->print(llvm::outs(), mlir::OpPrintingFlags().enableDebugInfo(false));
@@ -91,6 +97,21 @@ public:
 
 private:
   mlir::func::FuncOp graph() { return module->lookupSymbol<mlir::func::FuncOp>(attributes::kGraphFunction); }
+
+  /// Before the work, not after it.
+  Status checkOutput() const {
+    if (options.stopAfter)
+      return Status();
+    std::error_code error;
+    std::filesystem::path output = std::filesystem::absolute(options.output, error);
+    if (!std::filesystem::is_directory(output.parent_path(), error))
+      return Status::invalidInput(fmt::format("{}: there is no folder '{}'; make it first", options.output,
+                                              output.parent_path().string()));
+    if (std::filesystem::is_directory(output, error))
+      return Status::invalidInput(fmt::format("{}: is a folder; name the file, for example {}", options.output,
+                                              (std::filesystem::path(options.output) / "plan.mpl").string()));
+    return Status();
+  }
 
   Status checkPins() const {
     static const std::vector<std::string> properties = {"dp",      "stages",    "micro_batch",
@@ -213,18 +234,27 @@ private:
     input.planFolder = std::filesystem::absolute(options.output).parent_path().string();
     input.decisions = decisions(choice);
     MAESTRO_ASSIGN(EmittedPlan emitted, emitPlan(input));
-    while (emitted.peakBytes > deviceBytes) {
-      if (choice.isPinned || choice.samples == 1)
-        return Status::invalidInput(fmt::format(
-            "the plan needs {} bytes on a device of {} bytes with micro-batches of {} samples: {} bytes too many; "
-            "lower the dims' max, or use a device of more memory",
-            emitted.peakBytes, deviceBytes, choice.samples, emitted.peakBytes - deviceBytes));
+    while (emitted.bytes.empty() && !choice.isPinned && choice.samples > 1) {
       choice.samples /= 2;
       choice.reason = "halved until the plan fits the device's memory";
       input.microBatch = choice;
       input.decisions = decisions(choice);
       MAESTRO_ASSIGN(emitted, emitPlan(input));
     }
+    // A model that no micro-batch makes small enough for the machine it is planned on is meant for another one.
+    if (emitted.bytes.empty() && cluster.isThisMachine && emitted.residentBytes > deviceBytes) {
+      logWarning(fmt::format("parameters, gradients and optimizer state need {:.1f} GiB, this machine has {:.1f}: the "
+                             "plan is for a device of {:.1f} GiB",
+                             gib(emitted.residentBytes), gib(deviceBytes), gib(emitted.peakBytes)));
+      input.deviceBytes = emitted.peakBytes;
+      MAESTRO_ASSIGN(emitted, emitPlan(input));
+    }
+    if (emitted.bytes.empty())
+      return Status::invalidInput(fmt::format(
+          "the plan needs {:.2f} GiB on a device of {:.2f} GiB with micro-batches of {} samples ({:.2f} GiB too much, "
+          "{:.2f} GiB of it for activations); lower --pin micro_batch or the dims' max, or use a device of more memory",
+          gib(emitted.peakBytes), gib(deviceBytes), choice.samples, gib(emitted.peakBytes - deviceBytes),
+          gib(emitted.report.arenaBytes)));
     MAESTRO_TRY(plan::writePlan(emitted.bytes, options.output));
     report(emitted, choice);
     return Status();

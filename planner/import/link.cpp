@@ -192,6 +192,7 @@ Status Linker::run() {
   MAESTRO_TRY(unifyShapes());
   MAESTRO_TRY(buildBody());
   MAESTRO_TRY(buildLosses());
+  MAESTRO_TRY(refuseUnused());
   MAESTRO_TRY(describeDims());
   inferPads();
   return finish();

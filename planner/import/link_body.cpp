@@ -80,9 +80,12 @@ void Linker::markTrainable(unsigned argument, size_t component) {
   const ComponentSpec &spec = workload.components[component];
   bool frozen = spec.frozen;
   for (const std::string &pattern : spec.frozenPatterns) {
-    frozen |= matchesGlob(pattern, info->name);
+    bool matches = matchesGlob(pattern, info->name);
     for (const std::string &alias : info->aliases)
-      frozen |= matchesGlob(pattern, alias);
+      matches |= matchesGlob(pattern, alias);
+    if (matches)
+      usedPatterns.insert({component, pattern});
+    frozen |= matches;
   }
   if (info->kind == ParameterKind::Parameter && isFloat(info->dtype) && !frozen)
     graph.setArgAttr(argument, attributes::kTrainable, builder.getUnitAttr());
@@ -139,11 +142,26 @@ Status Linker::buildBody() {
   mappings.resize(components.size());
   for (size_t component : order)
     MAESTRO_TRY(inlineComponent(component));
-  for (const FieldSpec &field : workload.inputs)
-    if (!fields.count(field.name) && !field.to.empty())
-      return Status::invalidInput(fmt::format("{}: the field '{}' feeds nothing", field.place, field.name));
   renumberStreams(graph);
   applyConstraints();
+  return {};
+}
+
+/// What the workload names and nothing uses is misspelt, or was meant otherwise.
+Status Linker::refuseUnused() const {
+  std::vector<std::string> known;
+  for (const auto &[name, value] : fields)
+    known.push_back(name);
+  for (const FieldSpec &field : workload.inputs)
+    if (!fields.count(field.name))
+      return Status::invalidInput(fmt::format("{}: the field '{}' feeds no input and no loss{}", field.place, field.name,
+                                              didYouMean(field.name, known)));
+  for (size_t component = 0; component < components.size(); ++component)
+    for (const std::string &pattern : workload.components[component].frozenPatterns)
+      if (!usedPatterns.count({component, pattern}))
+        return Status::invalidInput(fmt::format("{}: components.{}.frozen: '{}' matches no parameter",
+                                                workload.components[component].place,
+                                                workload.components[component].name, pattern));
   return {};
 }
 

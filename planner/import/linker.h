@@ -8,6 +8,7 @@
 #include "mlir/IR/IRMapping.h"
 
 #include <map>
+#include <set>
 #include <unordered_map>
 
 namespace maestro::planner {
@@ -55,6 +56,7 @@ private:
   void markTrainable(unsigned argument, size_t component);
   Status inlineComponent(size_t component);
   nn::TensorType substituted(mlir::Type type) const;
+  Status refuseUnused() const;
   void applyConstraints();
   Status finish();
 
@@ -95,6 +97,7 @@ private:
   std::vector<mlir::IRMapping> mappings;
   std::map<std::string, mlir::Value> fields;
   std::map<std::string, double> pads;
+  std::set<std::pair<size_t, std::string>> usedPatterns; ///< Component, pattern of `frozen`.
   std::map<std::string, mlir::Value> specials;
   std::vector<mlir::Value> results;
   std::vector<mlir::NamedAttrList> resultAttributes;

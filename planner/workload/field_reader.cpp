@@ -147,6 +147,12 @@ Status FieldReader::texts(const std::string &key, std::vector<std::string> &valu
 Status FieldReader::require(const std::string &key, const char *example) {
   if (find(key))
     return {};
+  std::vector<std::string> given;
+  for (const auto &[name, value] : map.entries)
+    given.push_back(name);
+  std::string misspelt = nearestName(key, given);
+  if (!misspelt.empty())
+    return wrong(map, pathOf(misspelt), fmt::format("is unknown; did you mean '{}'?", key));
   return wrong(map, pathOf(key), fmt::format("is missing; write {}", example));
 }
 

@@ -233,8 +233,9 @@ Status readRoot(const YamlNode &root, Workload &workload) {
   MAESTRO_TRY(readEntries(fields, "inputs", workload, readField));
   MAESTRO_TRY(readEntries(fields, "dims", workload, readDim));
   MAESTRO_TRY(readEntries(fields, "synthetic", workload, readDistribution));
-  MAESTRO_TRY(fields.require("loss", "loss: [{output: model.loss}]"));
-  MAESTRO_TRY(readLosses(*fields.find("loss"), workload));
+  // Without `loss` the graphs' outputs must tell, as with bare models; the linker says what to write where they do not.
+  if (const YamlNode *loss = fields.find("loss"))
+    MAESTRO_TRY(readLosses(*loss, workload));
   MAESTRO_TRY(readTrain(fields.find("train"), workload));
   return fields.finish();
 }
