@@ -10,14 +10,15 @@ namespace {
 std::atomic<int64_t> allocations{0};
 }
 
-void *operator new(size_t bytes) {
+// Not inlined, so that the compiler does not pair the free() inside one with the other.
+[[gnu::noinline]] void *operator new(size_t bytes) {
   ++allocations;
   if (void *memory = std::malloc(bytes ? bytes : 1))
     return memory;
   throw std::bad_alloc();
 }
-void operator delete(void *memory) noexcept { std::free(memory); }
-void operator delete(void *memory, size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void *memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void *memory, size_t) noexcept { std::free(memory); }
 
 namespace maestro::kernels::test {
 namespace {

@@ -73,8 +73,9 @@ void expectSteps(const Library &library, const std::string &kernel, const Hyper 
     for (int64_t i = 0; i < count; ++i) {
       ASSERT_NEAR(param.at(i), exact[i].param, 2e-6) << "step " << t << ", element " << i;
       ASSERT_EQ(grad.at(i), 0) << "the gradient is not cleared";
-      if (copy)
+      if (copy) {
         ASSERT_EQ(half.at(i), static_cast<float>(BFloat16(static_cast<float>(param.at(i)))));
+      }
     }
   }
   EXPECT_TRUE(param.guardsIntact() && m.guardsIntact() && v.guardsIntact() && half.guardsIntact());
