@@ -1,12 +1,16 @@
 #include "planner/import/graph_check.h"
 
 #include "base/nearest.h"
+#include "planner/import/metadata.h"
 #include "planner/import/onnx_file.h"
+
+#include "llvm/Support/JSON.h"
 
 #include <fmt/format.h>
 #include <onnx/defs/schema.h>
 #include <onnx/onnx_pb.h>
 
+#include <algorithm>
 #include <set>
 #include <string_view>
 #include <unordered_map>
@@ -17,7 +21,8 @@ namespace maestro::planner {
 namespace {
 
 constexpr int64_t kOldestIr = 3;
-constexpr int64_t kOldestOpset = 7;
+/// Each operator's import says from which version on it knows the meaning.
+constexpr int64_t kOldestOpset = 1;
 
 std::string nodeLabel(const onnx::NodeProto &node) {
   return fmt::format("node '{}' ({})", node.name().empty() ? "?" : node.name(), node.op_type());
@@ -59,12 +64,28 @@ Status checkTypedData(const onnx::TensorProto &tensor, uint64_t elements) {
   return {};
 }
 
+/// Names go to the terminal, into the plan and into checkpoints.
+Status checkName(std::string_view name, std::string_view what) {
+  constexpr size_t kMostBytes = 4096; // As the plan allows.
+  auto isControl = [](unsigned char c) { return c < 0x20 || c == 0x7f; };
+  bool fine = name.size() <= kMostBytes && std::none_of(name.begin(), name.end(), isControl) &&
+              llvm::json::isUTF8(llvm::StringRef(name.data(), name.size()));
+  if (fine)
+    return {};
+  std::string shown(name.substr(0, 60));
+  std::replace_if(shown.begin(), shown.end(), [](unsigned char c) { return c < 0x20 || c > 0x7e; }, '?');
+  return Status::invalidInput(fmt::format("the name '{}' of {} is longer than {} bytes, or holds control characters "
+                                          "or bytes that are not UTF-8: the file is damaged",
+                                          shown, what, kMostBytes));
+}
+
 /// Each name defined in the graph, and by whom.
 class Definitions {
 public:
   Status add(const std::string &name, const std::string &what) {
     if (name.empty())
       return Status::invalidInput(fmt::format("{} has no name", what));
+    MAESTRO_TRY(checkName(name, what));
     auto [place, fresh] = definedBy.try_emplace(name, what);
     if (fresh)
       return {};
@@ -108,6 +129,8 @@ Status collectProducers(const onnx::GraphProto &graph, Definitions &definitions,
                         std::unordered_map<std::string_view, int> &producer) {
   for (int index = 0; index < graph.node_size(); ++index) {
     const onnx::NodeProto &node = graph.node(index);
+    MAESTRO_TRY(checkName(node.name(), "a node"));
+    MAESTRO_TRY(checkName(moduleScope(node), "a node's module"));
     for (const std::string &output : node.output()) {
       if (output.empty())
         continue;

@@ -96,6 +96,13 @@ std::vector<onnx::TypeProto> inputTypes(NodeContext &context) {
   return types;
 }
 
+/// Attention whose scores are read, or whose lengths are data: its definition serves, at the price of keeping the
+/// scores in memory.
+bool needsDefinition(const onnx::NodeProto &node) {
+  auto reads = [](const auto &names, int index) { return names.size() > index && !names.Get(index).empty(); };
+  return node.op_type() == "Attention" && (reads(node.output(), 3) || reads(node.input(), 6));
+}
+
 } // namespace
 
 Status GraphImporter::importNode(const onnx::NodeProto &node, int64_t opset, Scope &scope) {
@@ -116,7 +123,8 @@ Status GraphImporter::dispatch(const onnx::NodeProto &node, int64_t opset, Scope
   const onnx::OpSchema *schema = onnx::OpSchemaRegistry::Schema(node.op_type(), static_cast<int>(opset), domain);
   if (!schema || schema->deprecated())
     return unsupported(node, opset);
-  if (const OpEntry *entry = findOp(domain, node.op_type(), schema->since_version())) {
+  if (const OpEntry *entry = findOp(domain, node.op_type(), schema->since_version());
+      entry && !needsDefinition(node)) {
     NodeContext context(node, schema->since_version(), scope, emitter, state);
     return entry->import(context);
   }

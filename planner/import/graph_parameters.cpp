@@ -74,17 +74,17 @@ void GraphParameters::collectAliases() {
 }
 
 /// A tied parameter whose own module computes nothing (T5's `shared`, BERT's `cls.predictions.bias`): tied to the
-/// parameter of its name in a module inside its own, or to the only parameter that is tied at all.
+/// parameter of its name in a module right inside its own, or to the only parameter that is tied at all.
 void GraphParameters::aliasOfUnread(const SignatureEntry &entry) {
   std::string_view module = moduleOf(entry.target);
   std::string_view leaf = std::string_view(entry.target).substr(module.empty() ? 0 : module.size() + 1);
   std::vector<std::string> candidates;
   for (const auto &[name, info] : infos) {
     SignatureEntry other = describe(name);
-    std::string_view target = other.target;
-    if (isParameterKind(other.kind) && !module.empty() && target.size() > module.size() + leaf.size() + 1 &&
-        target.substr(0, module.size() + 1) == std::string(module) + "." &&
-        target.substr(target.size() - leaf.size() - 1) == "." + std::string(leaf))
+    // "cls.predictions.bias" -> "cls.predictions.decoder.bias"
+    std::string_view inner = moduleOf(other.target);
+    if (isParameterKind(other.kind) && !module.empty() && moduleOf(inner) == module &&
+        other.target == std::string(inner) + "." + std::string(leaf))
       candidates.push_back(name);
   }
   if (candidates.empty() && aliases.size() == 1)

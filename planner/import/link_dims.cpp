@@ -37,6 +37,37 @@ std::vector<std::pair<std::string, Dim>> collectDims(mlir::func::FuncOp graph, c
   return dims;
 }
 
+/// The dims that the models or `dims` name.
+std::set<std::string> knownDims(const Workload &workload, const std::vector<mlir::func::FuncOp> &components) {
+  std::set<std::string> known;
+  for (const auto &[name, spec] : workload.dims)
+    known.insert(name);
+  for (mlir::func::FuncOp component : components)
+    for (mlir::Type type : component.getArgumentTypes())
+      for (const DimExpr &dim : mlir::cast<nn::TensorType>(type).getShape())
+        for (const std::string &symbol : dim.symbols())
+          known.insert(symbol);
+  return known;
+}
+
+/// A dim that only a data field's shape names, and that turned out to be one with nearly the same name, is misspelt.
+Status refuseMisspelt(const FieldSpec &field, const std::set<std::string> &known, const DimConstraints &constraints) {
+  for (const std::string &text : *field.shape) {
+    auto dim = DimExpr::parse(text);
+    std::optional<std::string> name = dim ? dim->asSymbol() : std::nullopt;
+    if (!name || known.count(*name))
+      continue;
+    std::vector<std::string> equal;
+    for (const std::string &other : known)
+      if (constraints.apply(DimExpr::symbol(other)) == constraints.apply(*dim))
+        equal.push_back(other);
+    if (std::string nearest = nearestName(*name, equal); !nearest.empty())
+      return Status::invalidInput(fmt::format("{}: inputs.{}.shape: the dim '{}' is '{}' under another name; write '{}'",
+                                              field.place, field.name, *name, nearest, nearest));
+  }
+  return {};
+}
+
 } // namespace
 
 /// A table of positions in a graph may bound a dim.
@@ -60,6 +91,10 @@ Status Linker::applyBound(const std::string &name, const DimSpec &spec, int64_t 
 
 /// A symbol that only leads fields counts rows; others are padded lengths.
 Status Linker::describeDims() {
+  std::set<std::string> known = knownDims(workload, components);
+  for (const FieldSpec &field : workload.inputs)
+    if (field.shape)
+      MAESTRO_TRY(refuseMisspelt(field, known, constraints));
   auto dims = collectDims(graph, constraints);
   std::vector<std::string> names;
   for (const auto &[name, dim] : dims)

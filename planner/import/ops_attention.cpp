@@ -132,10 +132,6 @@ Status setPresent(NodeContext &n, int output, const Heads &h, mlir::Value x) {
 } // namespace
 
 Status importAttention(NodeContext &n) {
-  MAESTRO_TRY(n.set(3, ImportedValue::refused("reads attention scores (qk_matmul_output), which would keep them in "
-                                              "memory; export without output_attentions")));
-  if (n.has(6))
-    return Status::invalidInput("nonpad_kv_seqlen is not supported; give a mask");
   MAESTRO_ASSIGN(Heads h, readHeads(n));
   bool rank3 = h.sequenceMajor;
   MAESTRO_ASSIGN(int64_t past, joinPast(n, h));

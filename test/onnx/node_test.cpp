@@ -42,13 +42,13 @@ struct Outcome {
 Outcome leftOut(std::string why) { return {Outcome::Kind::LeftOut, std::move(why)}; }
 Outcome failed(std::string why) { return {Outcome::Kind::Failed, std::move(why)}; }
 
-/// A message without what differs from test to test: up to the last colon's context, names in quotes dropped.
+/// A message without what differs from test to test: its last part, names in quotes dropped.
 std::string reasonOf(std::string_view message) {
   std::string text(message);
   if (size_t at = text.find("operator '"); at != std::string::npos)
     return text.substr(at, text.find('\'', at + 10) + 1 - at) + " is not supported";
-  if (size_t at = text.rfind("): "); at != std::string::npos)
-    text = text.substr(at + 3);
+  if (size_t at = text.rfind(": "); at != std::string::npos)
+    text = text.substr(at + 2);
   std::string reason;
   bool quoted = false;
   for (char c : text) {
