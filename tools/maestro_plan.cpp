@@ -4,6 +4,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include <charconv>
+#include <cmath>
 #include <csignal>
 
 using namespace maestro;
@@ -35,6 +37,17 @@ void declare(CLI::App &app, Arguments &arguments) {
   app.add_flag("--quiet", arguments.quiet, "Warnings and errors only");
 }
 
+/// "10s", "500ms", "2m": a number above zero and its unit.
+Status checkDeadline(const std::string &text) {
+  double value = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  std::string_view unit(end, static_cast<size_t>(text.data() + text.size() - end));
+  bool known = unit == "ms" || unit == "s" || unit == "m" || unit == "h";
+  if (error == std::errc() && std::isfinite(value) && value > 0 && known)
+    return Status();
+  return Status::invalidInput("--deadline " + text + ": write a time above zero and its unit: 500ms, 10s, 2m or 1h");
+}
+
 Status interpret(Arguments &arguments) {
   planner::PlanOptions &options = arguments.options;
   if (options.inputs.empty())
@@ -43,6 +56,8 @@ Status interpret(Arguments &arguments) {
     MAESTRO_ASSIGN(planner::Pin pin, planner::parsePin(text));
     options.pins.push_back(std::move(pin));
   }
+  if (!arguments.deadline.empty())
+    MAESTRO_TRY(checkDeadline(arguments.deadline));
   if (!arguments.stopAfter.empty()) {
     options.stopAfter = phaseFromName(arguments.stopAfter);
     if (!options.stopAfter)

@@ -44,7 +44,8 @@ int main(int argc, char **argv) {
   app.add_option("--out", options.out, "Folder for metrics, checkpoints and the plan");
   app.add_flag("--resume", options.resume, "Continue from the newest whole checkpoint in --out");
   app.add_option("--weights", weights, "component=FILE.safetensors: initial values");
-  app.add_option("--save-every", options.saveEvery, "Steps between checkpoints (the last step is always saved)");
+  app.add_option("--save-every", options.saveEvery, "Steps between checkpoints (the last step is always saved)")
+      ->check(CLI::PositiveNumber);
   app.add_flag("--save-gradients", options.saveGradients, "Write the first step's gradients to --out");
   app.add_flag("--self-check", options.selfCheck, "Also evaluate the first step in one piece and compare");
   app.add_flag("--evaluate", options.evaluate, "No update: print the mean losses over the data");

@@ -190,6 +190,11 @@ private:
       return Status::invalidInput(fmt::format("{} has shape [{}], but {} holds [{}]",
                                               describe(plan, parameter), fmt::join(*parameter.shape(), ", "),
                                               file.name(), fmt::join(tensor.shape, ", ")));
+    // Integers convert, but no weights are stored so: the file is another model's, or quantised.
+    if (parameter.kind() == fb::ParameterKind::Parameter && isFloat(dtype) && !isFloat(tensor.dtype))
+      return Status::invalidInput(fmt::format("{} is {}, but {} holds {}; give a state_dict of this model",
+                                              describe(plan, parameter), name(dtype), file.name(),
+                                              name(tensor.dtype)));
     Bytes bytes(elementCount(parameter) * byteSize(dtype));
     MAESTRO_TRY(file.readAs(tensor, dtype, bytes));
     return bytes;
