@@ -143,7 +143,8 @@ def workloads(judge):
                           leaves=["plan.mpl"])
     name = "output in no folder"
     if judge.wanted(name):
-        judge.refused(name, judge.folder(), ["nowhere"], "maestro-plan", "workload.yaml", "-o", "nowhere/plan.mpl")
+        judge.refused(name, judge.folder(), ["nowhere"], "maestro-plan", "workload.yaml", "-o", "nowhere/plan.mpl",
+                      statuses=(1, 2))
 
 
 def plans(judge):

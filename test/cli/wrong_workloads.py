@@ -44,7 +44,6 @@ MISSPELT = [
     ("tokens.logits,", "tokens.logit,", "logit", "logits"),
     ("labels: labels", "labels: lables", "lables", "labels"),
     ("int64", "int46", "int46", "int64"),
-    ("[batch, seq]", "[batch, sqe]", "sqe", "seq"),
 ]
 
 # Settings that cannot be meant: the message names the setting.
