@@ -40,7 +40,9 @@ public:
     addSection();
     addDecisions();
     plan.workload_hash = workloadHash();
-    MAESTRO_ASSIGN(emitted.bytes, builder.finish());
+    if (emitted.peakBytes <= input.deviceBytes) {
+      MAESTRO_ASSIGN(emitted.bytes, builder.finish());
+    }
     return std::move(emitted);
   }
 
@@ -151,7 +153,7 @@ private:
       parameter->shape = source.shape;
       parameter->dtype = static_cast<uint8_t>(source.info.dtype);
       parameter->trainable = source.trainable;
-      parameter->source_dtype = static_cast<uint8_t>(source.info.dtype);
+      parameter->source_dtype = static_cast<uint8_t>(source.sourceDtype.value_or(source.info.dtype));
       parameter->source_transposed = source.info.transposed;
       if (source.info.source) {
         MAESTRO_ASSIGN(parameter->source_file, sourceFile(source.info.source->file));
@@ -282,8 +284,12 @@ private:
       executable->bounds.push_back(std::move(bound));
     }
     emitted.peakBytes = kRuntimeBytes;
-    for (const auto &region : executable->regions)
-      emitted.peakBytes += region->bytes * region->copies;
+    for (const auto &region : executable->regions) {
+      uint64_t bytes = region->bytes * region->copies;
+      emitted.peakBytes += bytes;
+      if (region->kind != fb::RegionKind::Slot && region->kind != fb::RegionKind::Workspace)
+        emitted.residentBytes += bytes;
+    }
     executable->peak_bytes = emitted.peakBytes;
     addPrediction(*executable, lowering.bounds);
     plan.executables.push_back(std::move(executable));

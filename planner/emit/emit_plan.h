@@ -24,6 +24,7 @@ struct GraphParameter {
   DType dtype = DType::F32; ///< Of the function's argument: what the device holds.
   std::vector<int64_t> shape;
   bool trainable = false;
+  std::optional<DType> sourceDtype; ///< Of the bytes at info.source, where it is not info.dtype.
 };
 
 /// A data field of @graph.
@@ -86,8 +87,9 @@ struct EmitInput {
 };
 
 struct EmittedPlan {
-  std::vector<uint8_t> bytes;
+  std::vector<uint8_t> bytes;  ///< Empty when the plan does not fit the device: such plans are not made.
   uint64_t peakBytes = 0;
+  uint64_t residentBytes = 0;  ///< Of it: parameters, gradients, optimizer state, whatever the micro-batch.
   LoweringReport report;
 };
 
