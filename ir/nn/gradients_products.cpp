@@ -91,10 +91,13 @@ LogicalResult ConvOp::buildGradient(OpBuilder &builder, ValueRange resultGradien
     operandGradients[0] =
         b.emit<ConvGradInputOp>(getX().getType(), dy, getW(), getStridesAttr(), getPadsAttr(),
                                 getDilationsAttr(), getGroupAttr());
-  if (needed[1])
-    operandGradients[1] =
-        b.emit<ConvGradWeightOp>(getW().getType(), getX(), dy, getStridesAttr(), getPadsAttr(),
-                                 getDilationsAttr(), getGroupAttr());
+  if (needed[1]) {
+    TensorType type = typeOf(getW());
+    auto wide = TensorType::get(b.getContext(), type.getShape(), type.getAccumulatorType());
+    Value sum = b.emit<ConvGradWeightOp>(wide, getX(), dy, getStridesAttr(), getPadsAttr(),
+                                         getDilationsAttr(), getGroupAttr());
+    operandGradients[1] = b.cast(sum, type.getElementType());
+  }
   if (getBias() && needed[2])
     operandGradients[2] = biasGradient(b, dy, getBias(), 1);
   return success();
