@@ -23,6 +23,7 @@
 #include <cstring>
 #include <filesystem>
 #include <thread>
+#include <unistd.h>
 
 namespace maestro::executor {
 namespace {
@@ -73,6 +74,12 @@ private:
     if (p->stations()->size() != 1)
       return Status::invalidInput(fmt::format("{}: the plan has {} stations; this executor runs plans of one",
                                               options.planPath, p->stations()->size()));
+    uint64_t memory = static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+    uint64_t needed = p->executables()->Get(p->stations()->Get(0)->executable())->peak_bytes();
+    if (needed > memory)
+      return Status::invalidInput(fmt::format("{}: the plan needs {} bytes of memory, this machine has {}; plan again "
+                                              "with a smaller micro-batch, or run it on the machine it was made for",
+                                              options.planPath, needed, memory));
     seed = options.seed.value_or(p->training()->seed());
     return Status();
   }
