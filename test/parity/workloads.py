@@ -160,7 +160,7 @@ def distillation(judge, what, teacher_case, student_case):
         for name, part in zip(("cross_entropy", "kl_divergence"), parts):
             found = line["losses"].get(name, math.nan)
             judge.check(f"{label} {name}", stages.relative(found, part.item()) <= 1e-5, f"{found}, {part.item()}")
-        stages.compare_gradients(judge, label, stages.read_gradients(out, "student"), expected, {})
+        stages.compare_gradients(judge, label, stages.read_gradients(out, "student"), expected, student.aliases())
         saved = sorted(p.name for p in stages.newest_checkpoint(out).iterdir())
         judge.check(f"{label} teacher not saved", "teacher.safetensors" not in saved, f"{saved}")
 
