@@ -5,6 +5,7 @@
 //   %z = nn.add %y, %b
 //
 // A weight's gradient then comes out in the weight's own layout, and no transposed copy exists.
+#include "passes/attributes.h"
 #include "passes/raise_matchers.h"
 #include "passes/raise_patterns.h"
 
@@ -62,10 +63,45 @@ struct AbsorbBias : OpRewritePattern<nn::AddOp> {
   }
 };
 
+/// Whether some symbol of `dim` counts rows of the batch (nn.dims says which do).
+bool countsRows(const DimExpr &dim, Operation *op) {
+  auto dims = op->getParentOfType<ModuleOp>()->getAttrOfType<DictionaryAttr>(attributes::kDims);
+  return dims && llvm::any_of(dim.symbols(), [&](const std::string &symbol) {
+           auto entry = dims.getAs<DictionaryAttr>(symbol);
+           auto combine = entry ? entry.getAs<StringAttr>("combine") : StringAttr();
+           return combine && combine.getValue() == "sum";
+         });
+}
+
+/// Sequence-major models flatten [seq, batch, …] to [seq*batch, k] around a product with a weight, which interleaves
+/// the rows of different samples. The product is the same before flattening:
+///   matmul(reshape(x -> [seq*batch, k]), w) = reshape(matmul(reshape(x -> [seq, batch, k]), w) -> [seq*batch, n])
+struct KeepRowsApart : OpRewritePattern<nn::MatmulOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(nn::MatmulOp op, PatternRewriter &rewriter) const override {
+    auto flatten = op.getA().getDefiningOp<nn::ReshapeOp>();
+    if (!flatten || op.getTransposeA() || raise::rankOf(op.getA()) != 2 || raise::rankOf(op.getB()) != 2 ||
+        raise::rankOf(flatten.getX()) < 3)
+      return failure();
+    llvm::ArrayRef<DimExpr> from = raise::shapeOf(flatten.getX()), to = raise::shapeOf(flatten);
+    if (!(from[0] * from[1] == to[0]) || countsRows(from[0], op) || !countsRows(from[1], op))
+      return failure();
+    MLIRContext *context = op.getContext();
+    auto apart = [&](Value like, const DimExpr &last) {
+      return nn::TensorType::get(context, {from[0], from[1], last}, raise::elementOf(like));
+    };
+    Value rows = nn::ReshapeOp::create(rewriter, op.getLoc(), apart(op.getA(), to[1]), flatten.getX());
+    Value product = nn::MatmulOp::create(rewriter, op.getLoc(), apart(op, raise::shapeOf(op)[1]), rows, op.getB(),
+                                         op.getBias(), false, op.getTransposeB(), op.getF32Result());
+    rewriter.replaceOpWithNewOp<nn::ReshapeOp>(op, op.getType(), product);
+    return success();
+  }
+};
+
 } // namespace
 
 void addRaiseProductPatterns(RewritePatternSet &patterns) {
-  patterns.add<AbsorbTransposes, AbsorbBias>(patterns.getContext());
+  patterns.add<AbsorbTransposes, AbsorbBias, KeepRowsApart>(patterns.getContext());
 }
 
 } // namespace maestro

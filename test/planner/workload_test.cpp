@@ -106,7 +106,7 @@ TEST(Workload, RefusesUnknownKeysWithLineAndNearestName) {
   EXPECT_THAT(errorOf("components: {student: m.onnx}\nloss: [{output: studnet.loss}]\n"),
               HasSubstr("did you mean 'student'"));
   EXPECT_THAT(errorOf("components: {m: m.onnx}\nloss: [{output: m.loss}]\ntrain: {optimizer: adamW}\n"),
-              HasSubstr("did you mean 'adam'"));
+              HasSubstr("did you mean 'adamw'"));
 }
 
 TEST(Workload, RefusesBadValues) {
