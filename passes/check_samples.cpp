@@ -219,7 +219,7 @@ private:
         continue;
       const nn::DimFactors &factors = rule.operandDims[i][state.dim];
       if (factors.empty() || (rows && *rows != factors.front()))
-        return refuse(op) << "combines rows of different samples";
+        return refuse(op) << "combines rows of different samples of the batch";
       rows = factors.front();
     }
     for (auto [i, factor] : llvm::enumerate(rule.factors))
@@ -259,11 +259,11 @@ private:
         if (found == factors.end())
           continue;
         if (found != factors.begin() && !rule.factors[factors.front()].size.isConstant(1))
-          return refuse(op) << "interleaves the rows of different samples";
+          return refuse(op) << "interleaves the rows of different samples of the batch";
         state = {resultKind, unsigned(dim)};
       }
       if (state.kind == RowState::Sum && kind != nn::FactorKind::ReduceSum)
-        return refuse(op) << "combines rows of different samples";
+        return refuse(op) << "combines rows of different samples of the batch";
       if (llvm::any_of(operands, [](RowState s) { return s.kind == RowState::RowIndex; }) &&
           state.kind == RowState::Rows)
         return refuse(op) << "computes with the position of a sample in the batch";

@@ -104,7 +104,7 @@ module attributes {nn.dims = {batch = {combine = "sum"}}} {
 module attributes {nn.dims = {batch = {combine = "sum"}}} {
   func.func @graph(%x: !nn.tensor<[batch, 8], f32> {nn.field = "x"}, %y: !nn.tensor<[batch, 8], f32> {nn.field = "y"})
       -> (!nn.tensor<[], f32> {nn.loss = "loss", nn.role = "sum"}) {
-    // expected-error @below {{nn.matmul combines rows of different samples}}
+    // expected-error @below {{nn.matmul combines rows of different samples of the batch}}
     %p = nn.matmul %x, %y {transpose_b = true} : (!nn.tensor<[batch, 8], f32>, !nn.tensor<[batch, 8], f32>) -> !nn.tensor<[batch, batch], f32>
     %s = nn.reduce_sum %p {axes = array<i64: 0, 1>} : (!nn.tensor<[batch, batch], f32>) -> !nn.tensor<[], f32>
     return %s : !nn.tensor<[], f32>
