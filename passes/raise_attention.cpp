@@ -36,9 +36,35 @@ struct Scores {
   double scale = 1, softcap = 0;
 };
 
-/// Undoes `permute`d last two dims: [B, H, D, T] -> [B, H, T, D].
+/// [B, H, T, D] when `value` [B, H, D, T] came from it by way of [B*H, T, D] and [B*H, D, T].
+Value underFlatTranspose(Value value, PatternRewriter &rewriter) {
+  auto split = value.getDefiningOp<nn::ReshapeOp>();
+  auto transpose = split ? split.getX().getDefiningOp<nn::TransposeOp>() : nullptr;
+  if (!transpose || raise::rankOf(value) != 4 || transpose.getPermutation() != llvm::ArrayRef<int64_t>{0, 2, 1})
+    return nullptr;
+  llvm::ArrayRef<DimExpr> shape = raise::shapeOf(value), flat = raise::shapeOf(transpose);
+  if (!(shape[0] * shape[1] == flat[0]) || !(shape[2] == flat[1]) || !(shape[3] == flat[2]))
+    return nullptr;
+  Value source = transpose.getX();
+  if (auto flatten = source.getDefiningOp<nn::ReshapeOp>())
+    source = flatten.getX();
+  auto type = nn::TensorType::get(value.getContext(), {shape[0], shape[1], shape[3], shape[2]}, raise::elementOf(value));
+  return source.getType() == type ? source : nn::ReshapeOp::create(rewriter, value.getLoc(), type, source).getResult();
+}
+
+/// [B, H, D, T] -> [B, H, T, D]; looks through the transpose that made it, so that what lies below is seen.
 Value swapLastTwo(Value value, PatternRewriter &rewriter) {
-  return nn::TransposeOp::create(rewriter, value.getLoc(), value, llvm::ArrayRef<int64_t>{0, 1, 3, 2});
+  if (Value source = underFlatTranspose(value, rewriter))
+    return source;
+  llvm::SmallVector<int64_t> permutation = {0, 1, 3, 2};
+  if (auto transpose = value.getDefiningOp<nn::TransposeOp>()) {
+    llvm::ArrayRef<int64_t> below = transpose.getPermutation();
+    permutation = {below[0], below[1], below[3], below[2]};
+    value = transpose.getX();
+  }
+  if (llvm::is_sorted(permutation))
+    return value;
+  return nn::TransposeOp::create(rewriter, value.getLoc(), value, permutation);
 }
 
 /// `a` is the mask when it broadcasts to the scores and the scores have the sum's type already.
