@@ -5,6 +5,8 @@
 #include <CLI/CLI.hpp>
 
 #include <csignal>
+#include <cstdlib>
+#include <unistd.h>
 
 using namespace maestro;
 
@@ -13,6 +15,15 @@ namespace {
 void onSignal(int signal) {
   executor::requestStop();
   std::signal(signal, SIG_DFL); // The second one ends the process at once.
+}
+
+/// OpenMP's threads spin while they wait for each other, by default for so long that a machine with other work
+/// slows down tenfold. libgomp reads the limit when it is loaded, so the process starts itself once more.
+void boundSpinning(char **argv) {
+  if (std::getenv("OMP_WAIT_POLICY") || std::getenv("GOMP_SPINCOUNT"))
+    return;
+  ::setenv("GOMP_SPINCOUNT", "10000", 1);
+  ::execv("/proc/self/exe", argv); // Where this fails the run is merely less polite.
 }
 
 Status parseWeights(const std::vector<std::string> &texts, executor::WeightFiles &weights) {
@@ -28,6 +39,7 @@ Status parseWeights(const std::vector<std::string> &texts, executor::WeightFiles
 } // namespace
 
 int main(int argc, char **argv) {
+  boundSpinning(argv);
   CLI::App app{"Trains a plan that maestro-plan wrote.", "maestro-run"};
   app.footer("Example:\n  maestro-run plan.mpl --data 'shards/*.tar' --steps 100 --out run1");
   app.set_version_flag("--version", "maestro-run " MAESTRO_VERSION);

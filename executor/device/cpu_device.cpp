@@ -32,8 +32,7 @@ public:
       return Status::unavailable("cannot allocate " + std::to_string(bytes) + " bytes for " +
                                  std::string(purpose) + ": " + std::strerror(errno) +
                                  "; free memory or plan with a smaller micro-batch");
-    // Large pages keep address translation out of the way of streaming kernels.
-    ::madvise(data, bytes, MADV_HUGEPAGE);
+    // No large pages: arenas are sized for the bounds and touched in part, and no step became faster with them.
     return MappedBlock(data, bytes);
   }
   MappedBlock(MappedBlock &&other) noexcept : data(std::exchange(other.data, nullptr)), bytes(other.bytes) {}
