@@ -10,7 +10,7 @@ struct DeviceRates {
 };
 
 /// Built-in rates of a CPU device per thread: 100 GFLOP/s in f32 (measured for oneDNN's products on servers with
-/// AVX-512: 99 to 116 per core) and 8 GB/s (a core's share of a server socket's memory bandwidth).
+/// AVX-512: 99 to 116 per core) and 8 GB/s (assumed: a core's share of a server socket's memory bandwidth).
 DeviceRates cpuRates(int threads);
 
 /// Seconds of an operation that does `flops` and moves `bytes`.

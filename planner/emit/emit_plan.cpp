@@ -21,7 +21,7 @@ namespace {
 namespace fb = plan::fb;
 
 /// What the process itself needs beside the plan's regions: code and libraries' data, kernels' scratch
-/// memory, prepared programs, data queues. Measured as the resident size of runs of small models.
+/// memory, prepared programs, data queues. An assumption, not yet calibrated by a measurement.
 constexpr uint64_t kRuntimeBytes = uint64_t{72} << 20;
 
 class Emitter {
