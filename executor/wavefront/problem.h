@@ -1,0 +1,82 @@
+// The scheduling problem of one step, as plain data. README.md has the rules of a valid schedule.
+//
+// Times are integer nanoseconds. Sizes are the values of symbolic dims: per sample in `sizes`, combined
+// (summed, or the largest rounded up) for a micro-batch.
+#pragma once
+
+#include "base/status.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace maestro::wavefront {
+
+/// How one symbolic dim combines over the samples of a micro-batch.
+struct Dim {
+  std::string name;
+  bool sum = false;       ///< Sum of the samples' values; otherwise their maximum,
+  int64_t multipleOf = 1; ///< rounded up to this.
+};
+
+/// picoseconds · Π of the dims listed (repeated for powers; none: a constant).
+struct CostTerm {
+  int64_t picoseconds = 0;
+  std::vector<uint32_t> dims; ///< Problem.dims
+};
+
+/// The time of a task or a transfer, as a polynomial over combined dims.
+struct Cost {
+  std::vector<CostTerm> terms;
+};
+
+/// Rounded up to a nanosecond; INT64_MAX / 4 when it would be more.
+int64_t evaluate(const Cost &cost, const int64_t *dims);
+
+/// One pipeline stage of a section.
+struct Stage {
+  Cost forward;
+  Cost backward;       ///< All of it, or only the inputs' gradients when the section splits it.
+  Cost weightGradient; ///< Only when the section splits its backward.
+  uint32_t slots = 1;  ///< Micro-batches in flight on one station.
+};
+
+struct Section {
+  std::string name;
+  bool trains = false;         ///< Has backward tasks.
+  bool splitsBackward = false; ///< Backward in two tasks; nothing waits for the second but the step's end.
+  /// A sample takes part iff all these dims of it are above 0 (Problem.dims; empty: always).
+  std::vector<uint32_t> activeDims;
+  int64_t maxSamples = 1;        ///< Capacity of a micro-batch in samples, and
+  std::vector<int64_t> capacity; ///< in each of Problem.dims.
+  std::vector<Stage> stages;
+  /// replica × stage: the device that runs the station. Stations may share a device.
+  std::vector<std::vector<uint32_t>> devices;
+};
+
+/// One tensor that passes from a stage to another: of the same section (then of the same micro-batch), or of
+/// another section (then sample by sample, whatever the micro-batches).
+struct Edge {
+  uint32_t producer = 0, producerStage = 0; ///< Problem.sections
+  uint32_t consumer = 0, consumerStage = 0;
+  bool gradient = false;           ///< The consumer's backward sends the producer's backward something.
+  bool heldUntilBackward = false;  ///< The consumer's backward reads the slot too.
+  uint32_t depth = 1;              ///< Slots of the consumer's ring, in its micro-batches.
+  uint32_t gradientDepth = 1;      ///< Slots of the producer's ring for gradients, in its micro-batches.
+  Cost transfer, gradientTransfer; ///< From the end of the sender's task to arrival; over the sender's dims.
+};
+
+struct Problem {
+  std::vector<Dim> dims;
+  std::vector<Section> sections; ///< Producers before consumers.
+  std::vector<Edge> edges;
+  uint32_t devices = 1;
+  std::vector<int64_t> sizes; ///< samples × dims
+
+  size_t sampleCount() const { return dims.empty() ? 0 : sizes.size() / dims.size(); }
+};
+
+/// Indices in range, capacities that hold every sample, producers before consumers, positive depths and slots.
+Status check(const Problem &problem);
+
+} // namespace maestro::wavefront
