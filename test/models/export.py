@@ -4,7 +4,7 @@
 
 A variant is one way of calling the exporter: opset 18, 20 or 23; `optimize`; `meta` (no weights); `anonymous` dims.
 Files go to MAESTRO_MODELS_DIR, or build/models; index.json there lists them, and `<file>.ops.txt` tells which operators
-each has (operators.txt, which files need one). A file is exported again when zoo.py, the way of exporting, or the versions of torch and transformers change.
+each has (operators.txt, which files need one). A file is exported again when its source here, the way of exporting, or the versions of torch and transformers change.
 """
 
 from __future__ import annotations
@@ -50,6 +50,8 @@ EXTRA = {
     "t5_logits": ["opset18", "opset23"],
     "mlp_logits": ["optimized", "meta"],
     "convnet_logits": ["opset18", "opset23"],
+    "llava_logits": ["opset18", "opset23", "optimized"],
+    "speech_logits": ["opset23"],
 }
 
 
@@ -57,12 +59,12 @@ def models_folder() -> pathlib.Path:
     return pathlib.Path(os.environ.get("MAESTRO_MODELS_DIR", ROOT / "build" / "models"))
 
 
-def content_key() -> str:
+def content_key(case) -> str:
     """What the exported bytes depend on."""
     import torch
     import transformers
 
-    digest = hashlib.sha256((HERE / "zoo.py").read_bytes() + (HERE / "wild.py").read_bytes())
+    digest = hashlib.sha256(b"".join((HERE / source).read_bytes() for source in sorted({"zoo.py", case.source})))
     for function in (build_module, example_inputs, dynamic_shapes, export):
         digest.update(inspect.getsource(function).encode())
     digest.update(f"{torch.__version__} {transformers.__version__}".encode())
@@ -94,7 +96,7 @@ def zoo_module(case):
 def example_inputs(case):
     import torch
 
-    sizes = {"batch": 3, "seq": 7, "source": 9, "target": 6}
+    sizes = {"batch": 3, "seq": 7, "source": 9, "target": 6, "images": 2, "clips": 2}
     inputs = {}
     for name in case.inputs:
         field = case.fields[name]
@@ -168,7 +170,7 @@ def export_variant(case, variant: str, folder: pathlib.Path) -> pathlib.Path:
     """The file of one variant, exported now if what is there is of another key. Its stem names the component."""
     path = folder / variant / f"{case.name}.onnx"
     stamp = path.with_suffix(".key")
-    key = content_key()
+    key = content_key(case)
     if path.exists() and stamp.exists() and stamp.read_text() == key:
         return path
     export(case, path, **VARIANTS[variant])

@@ -30,9 +30,12 @@ def draw(kind: str, high: int, shape: tuple, random: numpy.random.Generator, cou
     return ids.astype(numpy.int64)
 
 
-def make_samples(fields: dict, max_lengths: dict, count: int, seed: int) -> list:
+def make_samples(case, count: int, seed: int) -> list:
     """`count` samples of lengths from 3 to the maximum; every seventh has no counted label, where labels are per position."""
     random = numpy.random.default_rng(seed)
+    if case.sample:
+        return [case.sample(case.fields, random, index, draw) for index in range(count)]
+    fields, max_lengths = case.fields, case.max_lengths
     samples = []
     for index in range(count):
         lengths = {dim: int(random.integers(3, longest + 1)) for dim, longest in max_lengths.items()}
@@ -59,9 +62,14 @@ def make_chains(fields: dict, longest: int, count: int, seed: int) -> list:
 
 
 def collate(fields: dict, samples: list) -> dict:
-    """One batch, padded on the right to the longest sample: labels with their `pad`, all else with 0."""
+    """One batch, padded on the right to the longest sample: labels with their `pad`, all else with 0. Rows of other dims
+    than `batch` are joined; a sample without the field has none."""
     batch = {}
     for name, field in fields.items():
+        if field.dims[0] != "batch":
+            none = numpy.zeros((0, *field.dims[1:]), numpy.float32)
+            batch[name] = numpy.concatenate([none, *(sample[name] for sample in samples if name in sample)])
+            continue
         arrays = [sample[name] for sample in samples]
         shape = [max(sizes) for sizes in zip(*(array.shape for array in arrays))]
         padded = numpy.full([len(arrays), *shape], field.pad, arrays[0].dtype)

@@ -10,7 +10,7 @@ rather than wrapped, for a wrapper would prefix every name.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Callable
 
 import torch
@@ -26,7 +26,8 @@ IGNORE = -100
 
 @dataclass(frozen=True)
 class Field:
-    """One data field: dims are names (variable) or sizes; the first is the sum dim `batch`.
+    """One data field: dims are names (variable) or sizes; the first is a sum dim: `batch`, one row a sample, or another
+    name (`images`), of which a sample has any number of rows.
 
     kind: `ids` uniform in [0, high); `labels` like ids with some IGNORE; `ones` an attention mask; `normal` floats;
     `mask01` float zeros and ones; `class` one id a sample. `pad` fills on the right where samples of one batch differ in length.
@@ -54,6 +55,8 @@ class Case:
     workload: str = ""  # text of workload.yaml, `{model}` in place of the graph's file; "" plans the graph alone
     train_mode: bool = False
     max_lengths: dict = field(default_factory=lambda: {"seq": 24})
+    sample: Callable | None = None  # draws one sample where fields depend on each other: (fields, random, index, draw)
+    source: str = "zoo.py"  # the file that says what the network is: what its exports are keyed by
 
 
 def forget_padding(module: nn.Module) -> nn.Module:
@@ -334,7 +337,9 @@ def all_cases() -> dict:
                       {"input_ids": IDS, "target": Field(("batch", "seq"), "normal"),
                        "loss_mask": Field(("batch", "seq"), "mask01")},
                       ("input_ids", "target", "loss_mask"), ("loss",), own_loss))
+    import compound
     import wild
 
-    cases += wild.wild_cases()
+    cases += [replace(case, source="wild.py") for case in wild.wild_cases()]
+    cases += [replace(case, source="compound.py") for case in compound.compound_cases()]
     return {case.name: case for case in cases}

@@ -23,7 +23,7 @@ SKIPPED = 77
 # and further exports of the same network. `fresh` exports carry norms of ones, as optimize=True merges them.
 TRAINED = {"gpt2_logits", "gpt2_loss", "llama_logits", "llama_loss", "llama_tied_logits", "qwen3_logits", "gemma2_logits",
            "bart_logits", "t5_logits", "vit_logits", "bert_mask", "mlp_logits", "convnet_logits", "masked_mean",
-           "nanogpt", "stock", "mobile"}
+           "nanogpt", "stock", "mobile", "speech_logits"}
 VARIANTS = {
     "gpt2_logits": ["opset18", "opset23", "optimized", "optimized23", "anonymous"],
     "gpt2_loss": ["opset23"],
@@ -38,6 +38,8 @@ VARIANTS = {
     "bert_mask": ["opset23"],
     "mlp_logits": ["optimized"],
     "convnet_logits": ["opset18"],
+    "llava_logits": ["opset18", "opset23"],
+    "speech_logits": ["opset23"],
 }
 
 
@@ -58,7 +60,8 @@ def weightless(judge, what, case):
 def judge_case(judge, case):
     import stages
 
-    for micro_batch in (3, 8):
+    # One sample at a time shows micro-batches without a row of images or clips.
+    for micro_batch in (1, 3, 8) if case.family == "compound" else (3, 8):
         judge.stage(f"{case.name} micro-batch {micro_batch}", stages.first_step, case, micro_batch)
     for variant in VARIANTS.get(case.name, []):
         judge.stage(f"{case.name} {variant}", stages.first_step, case, 3, variant=variant,
@@ -70,6 +73,7 @@ def judge_case(judge, case):
 
 
 def judge_family(judge, family, only):
+    import compound_parts
     import stages
     import workloads
     import zoo
@@ -94,6 +98,8 @@ def judge_family(judge, family, only):
         judge.stage("dropout", stages.dropout, cases["mlp_dropout"])
         judge.stage("dropout determinism", stages.determinism, cases["mlp_dropout"])
         judge.stage("batchnorm in training", stages.refused, cases["convnet_batchnorm_train"], "BatchNorm", "stem_norm")
+    if family == "compound":
+        compound_parts.all_joined(judge, only)
     if family == "wild":
         judge.stage("contrastive loss", stages.refused, cases["contrastive"], "batch", ("MatMul", "Gemm", "loss"))
     if family == "bert":

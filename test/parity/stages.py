@@ -53,7 +53,7 @@ def relative(value: float, expected: float) -> float:
 
 
 def make_data(judge, case, count=SAMPLES, seed=7):
-    samples = shards.make_samples(case.fields, case.max_lengths, count, seed)
+    samples = shards.make_samples(case, count, seed)
     return samples, shards.write_shards(samples, judge.bench.scratch / f"{case.name}-data-{count}-{seed}")
 
 
@@ -98,8 +98,11 @@ def compare_gradients(judge, what, found: dict, expected: dict, aliases: dict) -
     judge.check(f"{what} gradients", not bad, "; ".join(bad[:6]) + (f"; {len(bad)} in all" if bad else summary))
 
 
-def read_gradients(folder: pathlib.Path, component: str) -> dict:
+def read_gradients(folder: pathlib.Path, component: str | None) -> dict:
+    """By parameter of one component; without one by <component>.<parameter>."""
     tensors, _ = safetensors(folder / "gradients.safetensors")
+    if component is None:
+        return tensors
     foreign = [name for name in tensors if not name.startswith(component + ".")]
     if foreign:
         raise ToolFailure(f"gradients.safetensors names {foreign[:3]}, expected {component}.<parameter>")
