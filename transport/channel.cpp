@@ -1,0 +1,127 @@
+#include "transport/channel.h"
+
+#include <cstring>
+
+namespace maestro::transport {
+namespace {
+
+/// A box whose contiguous dims have become one run of bytes.
+struct Runs {
+  uint64_t bytes;
+  uint32_t rank = 0;
+  std::array<uint64_t, Box::kMaxRank> extents{};
+  std::array<int64_t, Box::kMaxRank> sourceStrides{}, destinationStrides{};
+};
+
+Runs mergeDims(const Box &box) {
+  Runs runs{box.elementBytes};
+  uint32_t outer = box.rank;
+  while (outer > 0) {
+    uint32_t dim = outer - 1;
+    auto run = static_cast<int64_t>(runs.bytes);
+    if (box.extents[dim] != 1 && (box.sourceStrides[dim] != run || box.destinationStrides[dim] != run))
+      break;
+    runs.bytes *= box.extents[dim];
+    --outer;
+  }
+  for (uint32_t dim = 0; dim < outer; ++dim) {
+    if (box.extents[dim] == 1)
+      continue;
+    runs.extents[runs.rank] = box.extents[dim];
+    runs.sourceStrides[runs.rank] = box.sourceStrides[dim];
+    runs.destinationStrides[runs.rank++] = box.destinationStrides[dim];
+  }
+  return runs;
+}
+
+/// The innermost loop; short runs of a size known to the compiler need no call.
+template <size_t bytes>
+void copyFixed(char *to, const char *from, uint64_t count, int64_t toStride, int64_t fromStride) {
+  for (uint64_t i = 0; i < count; ++i, to += toStride, from += fromStride)
+    std::memcpy(to, from, bytes);
+}
+
+void copyRow(char *to, const char *from, uint64_t count, int64_t toStride, int64_t fromStride, uint64_t bytes) {
+  switch (bytes) {
+  case 1:
+    return copyFixed<1>(to, from, count, toStride, fromStride);
+  case 2:
+    return copyFixed<2>(to, from, count, toStride, fromStride);
+  case 4:
+    return copyFixed<4>(to, from, count, toStride, fromStride);
+  case 8:
+    return copyFixed<8>(to, from, count, toStride, fromStride);
+  case 16:
+    return copyFixed<16>(to, from, count, toStride, fromStride);
+  default:
+    for (uint64_t i = 0; i < count; ++i, to += toStride, from += fromStride)
+      std::memcpy(to, from, bytes);
+  }
+}
+
+void copyDims(const Runs &runs, uint32_t dim, char *to, const char *from) {
+  if (dim + 1 == runs.rank)
+    return copyRow(to, from, runs.extents[dim], runs.destinationStrides[dim], runs.sourceStrides[dim], runs.bytes);
+  for (uint64_t i = 0; i < runs.extents[dim]; ++i)
+    copyDims(runs, dim + 1, to + static_cast<int64_t>(i) * runs.destinationStrides[dim],
+             from + static_cast<int64_t>(i) * runs.sourceStrides[dim]);
+}
+
+} // namespace
+
+uint64_t checksumOf(const Header &header) {
+  uint64_t words[7], sum = 0x9e3779b97f4a7c15;
+  std::memcpy(words, &header, sizeof words);
+  for (uint64_t word : words) {
+    sum = (sum ^ word) * 0xff51afd7ed558ccd;
+    sum ^= sum >> 32;
+  }
+  return sum;
+}
+
+Status check(const ChannelDescription &description) {
+  auto fail = [&](const std::string &text) { return Status::internal("channel '" + description.name + "': " + text); };
+  if (description.slots == 0 || description.slotBytes == 0 || description.producerRanks.empty() ||
+      description.postsPerProducer == 0)
+    return fail("slots (" + std::to_string(description.slots) + "), slot bytes (" + std::to_string(description.slotBytes) +
+                "), producers (" + std::to_string(description.producerRanks.size()) + ") and posts per producer (" +
+                std::to_string(description.postsPerProducer) + ") must be positive");
+  if (description.slotBytes > (uint64_t{1} << 46) / description.slots)
+    return fail(std::to_string(description.slots) + " slots of " + std::to_string(description.slotBytes) +
+                " bytes exceed 64 TiB");
+  return {};
+}
+
+Status checkBox(const Box &box, uint64_t slotBytes) {
+  if (box.rank > Box::kMaxRank)
+    return Status::internal("a box has " + std::to_string(box.rank) + " dims; at most " + std::to_string(Box::kMaxRank));
+  // In 128 bits nothing wraps: strides and extents have 64.
+  __int128 lowest = box.destination, highest = lowest + box.elementBytes;
+  for (uint32_t dim = 0; dim < box.rank; ++dim) {
+    if (box.extents[dim] == 0)
+      return {};
+    if (box.extents[dim] > UINT64_MAX >> 8)
+      return Status::internal("dim " + std::to_string(dim) + " of a box has " + std::to_string(box.extents[dim]) + " elements");
+    __int128 reach = static_cast<__int128>(box.extents[dim] - 1) * box.destinationStrides[dim];
+    (reach < 0 ? lowest : highest) += reach;
+  }
+  if (lowest < 0 || highest > static_cast<__int128>(slotBytes))
+    return Status::internal("a box at byte " + std::to_string(box.destination) + " writes bytes " +
+                            std::to_string(static_cast<int64_t>(lowest)) + " to " +
+                            std::to_string(static_cast<int64_t>(highest)) + " of a slot of " + std::to_string(slotBytes));
+  return {};
+}
+
+void copyBox(const Box &box, void *slot) {
+  for (uint32_t dim = 0; dim < box.rank; ++dim)
+    if (box.extents[dim] == 0)
+      return;
+  Runs runs = mergeDims(box);
+  char *to = static_cast<char *>(slot) + box.destination;
+  if (runs.rank == 0)
+    std::memcpy(to, box.source, runs.bytes);
+  else
+    copyDims(runs, 0, to, static_cast<const char *>(box.source));
+}
+
+} // namespace maestro::transport

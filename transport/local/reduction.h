@@ -1,0 +1,88 @@
+// The sum of f32 vectors over the members of a group, in member order: ((m0 + m1) + m2) + …, so the bits depend on
+// nothing but the values, not on timing, nor on how the vector is cut.
+//
+// Every member has a gradient memory that all ranks share and a list of segments in it. Lists have the same counts, in
+// the same order; offsets may differ (replicas, tied parameters). The concatenated segments are cut into turns, and
+// each turn into one piece per member, its owner. In a turn
+//
+//   scatter   writes each piece into its owner's staging (one-sided)              device thread
+//             ... the owner waits for all members' writes                         host thread: awaitScattered
+//   gather    sums the staged pieces in member order and writes the result to     device thread
+//             its final place in every member
+//             ... everybody waits for all owners                                  host thread: awaitGathered
+//
+// Staging has two halves, so one turn is scattered while the one before is summed; awaitStaging keeps a third out.
+// Turns are counted from the start of the run: call c has turns [c · turns(), (c + 1) · turns()). From scatter of its
+// first turn until awaitGathered of its last one, a member leaves its segments alone. One member has no turns.
+//
+//   for turn in call:   awaitStaging(turn), scatter(turn), awaitScattered(turn), gather(turn)
+//   awaitGathered(last turn)
+//
+// Nothing allocates after creation.
+#pragma once
+
+#include "transport/shared_memory.h"
+#include "transport/wait.h"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace maestro::transport::local {
+
+struct ReductionSegment {
+  uint64_t offset = 0; ///< In bytes from the member's base.
+  uint64_t count = 0;  ///< Of floats.
+};
+
+struct ReductionMember {
+  uint32_t rank = 0;
+  void *base = nullptr; ///< In the shared memory.
+  std::vector<ReductionSegment> segments;
+};
+
+struct ReductionDescription {
+  std::string name; ///< For errors.
+  std::vector<ReductionMember> members;
+  uint64_t stagingBytes = 8 << 20; ///< At most, per member.
+};
+
+class Reduction {
+public:
+  static Result<Reduction> create(SharedMemory &memory, const Abort &abort, const ReductionDescription &description);
+  /// What create() takes of the shared memory; and the part of it that is one member's staging.
+  static uint64_t bytesNeeded(const ReductionDescription &description);
+  static uint64_t stagingBytesPerMember(const ReductionDescription &description);
+
+  class Member {
+  public:
+    uint64_t turns() const;
+
+    Status awaitStaging(uint64_t turn, const Abort &abort);
+    Status scatter(uint64_t turn);
+    Status awaitScattered(uint64_t turn, const Abort &abort);
+    Status gather(uint64_t turn);
+    Status awaitGathered(uint64_t turn, const Abort &abort);
+
+    /// All of a call on this thread.
+    Status reduce(uint64_t call, const Abort &abort);
+
+  private:
+    friend class Reduction;
+    Member(std::shared_ptr<const struct ReductionState> state, uint32_t self) : state(std::move(state)), self(self) {}
+    template <class Reached> Status awaitAll(Reached reached, uint64_t turn, const Abort &abort);
+    Status requireTurn(bool ready, uint64_t turn, const char *text) const;
+
+    std::shared_ptr<const ReductionState> state;
+    uint32_t self;
+    Spin spin;
+  };
+
+  Member member(uint32_t index) const { return Member(state, index); }
+
+private:
+  std::shared_ptr<const ReductionState> state;
+};
+
+} // namespace maestro::transport::local

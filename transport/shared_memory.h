@@ -1,0 +1,76 @@
+// Memory that every local rank sees at the same address, whether ranks are threads or processes.
+//
+// One anonymous shared mapping, made before the ranks start: threads share it anyway, and fork() keeps it where it is,
+// so plain pointers into it mean the same everywhere. What several ranks touch at a time is lock-free atomics only,
+// which work across processes because they need no address of their own.
+//
+// allocate() is for the time before ranks start, by one thread. Blocks are zero, 64-byte aligned, and live as long as
+// the mapping.
+#pragma once
+
+#include "base/status.h"
+
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+namespace maestro::transport {
+
+inline constexpr uint64_t kBlockAlignment = 64;
+
+constexpr uint64_t alignBlock(uint64_t bytes) { return (bytes + kBlockAlignment - 1) & ~(kBlockAlignment - 1); }
+
+class SharedMemory {
+public:
+  /// Reserves `bytes`; pages come when first touched, or now with `prefaulted`.
+  static Result<std::unique_ptr<SharedMemory>> create(uint64_t bytes, bool prefaulted = false);
+  ~SharedMemory();
+  SharedMemory(const SharedMemory &) = delete;
+
+  /// A block of zeros; `purpose` names it in the error when memory runs out.
+  Result<void *> allocate(uint64_t bytes, std::string_view purpose);
+
+  /// `count` value-initialised objects, which are never destroyed.
+  template <typename T> Result<T *> make(uint64_t count, std::string_view purpose) {
+    static_assert(std::is_trivially_destructible_v<T> && alignof(T) <= kBlockAlignment);
+    MAESTRO_ASSIGN(void *block, allocate(count * sizeof(T), purpose));
+    T *objects = static_cast<T *>(block);
+    for (uint64_t i = 0; i < count; ++i)
+      new (objects + i) T();
+    return objects;
+  }
+
+  /// A copy of `text` with a terminating zero: a name that every rank can print.
+  Result<const char *> name(std::string_view text);
+
+  /// Brings the blocks into memory and into this process's page table: pages that fork() has shared still fault once
+  /// in each child.
+  Status prefault();
+
+  bool contains(const void *pointer) const {
+    auto address = reinterpret_cast<uintptr_t>(pointer), start = reinterpret_cast<uintptr_t>(base);
+    return address >= start && address < start + size;
+  }
+  uint64_t bytes() const { return size; }
+  uint64_t usedBytes() const { return used; }
+
+  struct Block {
+    std::string purpose;
+    uint64_t bytes;
+  };
+  /// What was allocated, in order; for accounting.
+  const std::vector<Block> &blocks() const { return allocated; }
+
+private:
+  SharedMemory(char *base, uint64_t size) : base(base), size(size) {}
+
+  char *base;
+  uint64_t size, used = 0;
+  std::vector<Block> allocated;
+};
+
+} // namespace maestro::transport
