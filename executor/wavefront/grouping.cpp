@@ -3,6 +3,7 @@
 #include <algorithm>
 
 namespace maestro::wavefront {
+inline namespace in_order {
 namespace {
 
 int64_t roundUp(int64_t value, int64_t multiple) {
@@ -87,4 +88,5 @@ Status verify(const GroupingProblem &problem, std::span<const MicroBatch> groups
   return Status();
 }
 
+} // namespace in_order
 } // namespace maestro::wavefront

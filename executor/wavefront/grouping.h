@@ -12,6 +12,8 @@
 #include <vector>
 
 namespace maestro::wavefront {
+/// Apart from schedule.h's types of the same names; callers move there.
+inline namespace in_order {
 
 /// How one symbolic dim combines over the samples of a micro-batch, and its capacity.
 struct DimRule {
@@ -46,4 +48,5 @@ void groupInOrder(const GroupingProblem &problem, std::vector<MicroBatch> &group
 /// Every sample in exactly one group, combined dims right and within capacity.
 Status verify(const GroupingProblem &problem, std::span<const MicroBatch> groups);
 
+} // namespace in_order
 } // namespace maestro::wavefront

@@ -39,6 +39,7 @@ struct Stage {
   Cost backward;       ///< All of it, or only the inputs' gradients when the section splits it.
   Cost weightGradient; ///< Only when the section splits its backward.
   uint32_t slots = 1;  ///< Micro-batches in flight on one station.
+  Cost update;         ///< At the step's end, once all gradients are known; constant terms only.
 };
 
 struct Section {
@@ -75,6 +76,13 @@ struct Problem {
 
   size_t sampleCount() const { return dims.empty() ? 0 : sizes.size() / dims.size(); }
 };
+
+/// `value` of one sample as a micro-batch holds it, and what the combination becomes when a sample joins.
+int64_t alone(const Dim &dim, int64_t value);
+int64_t combine(const Dim &dim, int64_t combined, int64_t value);
+
+/// Whether a sample (a row of `sizes`) takes part in a section.
+bool takesPart(const Section &section, const int64_t *sizes);
 
 /// Indices in range, capacities that hold every sample, producers before consumers, positive depths and slots.
 Status check(const Problem &problem);

@@ -1,0 +1,119 @@
+#include "executor/wavefront/groups.h"
+
+namespace maestro::wavefront {
+
+void Groups::begin(const Problem &problem) {
+  samples.clear();
+  dims.clear();
+  list.clear();
+  firstOfSection.clear();
+  groupOf.assign(problem.sections.size() * problem.sampleCount(), none);
+  section = none;
+}
+
+void Groups::beginSection(const Problem &) {
+  firstOfSection.push_back(static_cast<uint32_t>(list.size()));
+  ++section;
+}
+
+void Groups::open(const Problem &problem) {
+  list.push_back({section, 0, static_cast<uint32_t>(samples.size()), 0, static_cast<uint32_t>(dims.size())});
+  dims.resize(dims.size() + problem.dims.size(), 0);
+}
+
+bool Groups::fits(const Problem &problem, uint32_t sample) const {
+  const Section &rules = problem.sections[section];
+  const MicroBatch &group = list.back();
+  if (static_cast<int64_t>(group.samples) >= rules.maxSamples)
+    return false;
+  const int64_t *sizes = problem.sizes.data() + sample * problem.dims.size();
+  for (size_t d = 0; d < problem.dims.size(); ++d)
+    if (combine(problem.dims[d], dims[group.firstDim + d], sizes[d]) > rules.capacity[d])
+      return false;
+  return true;
+}
+
+void Groups::add(const Problem &problem, uint32_t sample) {
+  MicroBatch &group = list.back();
+  const int64_t *sizes = problem.sizes.data() + sample * problem.dims.size();
+  for (size_t d = 0; d < problem.dims.size(); ++d)
+    dims[group.firstDim + d] = combine(problem.dims[d], dims[group.firstDim + d], sizes[d]);
+  ++group.samples;
+  samples.push_back(sample);
+  groupOf[section * problem.sampleCount() + sample] = static_cast<uint32_t>(list.size() - 1);
+}
+
+void Groups::finish(const Problem &problem, const ProblemIndex &index) {
+  firstOfSection.push_back(static_cast<uint32_t>(list.size()));
+  relate(problem, index);
+  evaluateCosts(problem);
+}
+
+/// Walks each consumer group's samples; `stamp` keeps a producer group from being listed twice.
+void Groups::relate(const Problem &problem, const ProblemIndex &index) {
+  size_t sampleCount = problem.sampleCount();
+  if (consumers.size() < index.pairs.size()) {
+    consumers.resize(index.pairs.size());
+    producers.resize(index.pairs.size());
+  }
+  stamp.assign(list.size(), none);
+  for (size_t p = 0; p < index.pairs.size(); ++p) {
+    auto [from, to] = index.pairs[p];
+    Lists &up = producers[p], &down = consumers[p];
+    uint32_t first = firstOfSection[from];
+    up.clear();
+    down.offsets.assign(count(from) + 2, 0);
+    for (uint32_t group = firstOfSection[to]; group < firstOfSection[to + 1]; ++group) {
+      for (uint32_t sample : samplesOf(group)) {
+        uint32_t producer = groupOf[from * sampleCount + sample];
+        if (producer == none || stamp[producer] == group)
+          continue;
+        stamp[producer] = group;
+        up.items.push_back(producer);
+        ++down.offsets[producer - first + 2];
+      }
+      up.close();
+    }
+    for (size_t i = 2; i < down.offsets.size(); ++i)
+      down.offsets[i] += down.offsets[i - 1];
+    down.items.resize(up.items.size());
+    for (uint32_t group = firstOfSection[to]; group < firstOfSection[to + 1]; ++group)
+      for (uint32_t producer : up[group - firstOfSection[to]])
+        down.items[down.offsets[producer - first + 1]++] = group;
+    down.offsets.pop_back();
+  }
+}
+
+void Groups::evaluateCosts(const Problem &problem) {
+  firstTask.clear();
+  taskNs.clear();
+  workNs.clear();
+  for (const MicroBatch &group : list) {
+    const Section &rules = problem.sections[group.section];
+    const int64_t *sizes = dims.data() + group.firstDim;
+    firstTask.push_back(static_cast<uint32_t>(taskNs.size()));
+    int64_t work = 0;
+    for (const Stage &stage : rules.stages) {
+      taskNs.push_back(evaluate(stage.forward, sizes));
+      taskNs.push_back(rules.trains ? evaluate(stage.backward, sizes) : 0);
+      taskNs.push_back(rules.splitsBackward ? evaluate(stage.weightGradient, sizes) : 0);
+      work += taskNs[taskNs.size() - 1] + taskNs[taskNs.size() - 2] + taskNs[taskNs.size() - 3];
+    }
+    workNs.push_back(work);
+  }
+  firstTask.push_back(static_cast<uint32_t>(taskNs.size()));
+  firstTransfer.clear();
+  firstGradientTransfer.clear();
+  transferNs.clear();
+  for (const Edge &edge : problem.edges) {
+    firstTransfer.push_back(transferNs.size());
+    for (uint32_t g = firstOfSection[edge.producer]; g < firstOfSection[edge.producer + 1]; ++g)
+      transferNs.push_back(evaluate(edge.transfer, dims.data() + list[g].firstDim));
+    firstGradientTransfer.push_back(transferNs.size());
+    if (edge.gradient)
+      for (uint32_t g = firstOfSection[edge.consumer]; g < firstOfSection[edge.consumer + 1]; ++g)
+        transferNs.push_back(evaluate(edge.gradientTransfer, dims.data() + list[g].firstDim));
+  }
+}
+
+} // namespace maestro::wavefront

@@ -1,0 +1,335 @@
+#include "executor/wavefront/list_schedule.h"
+
+#include <algorithm>
+
+namespace maestro::wavefront {
+
+void Sequences::sortOne(const ProblemIndex &index, const Groups &groups, const std::vector<int64_t> &key, Lists &lists,
+                        std::vector<uint32_t> &position) {
+  lists.fill(index.firstReplica.back(), groups.list.size(),
+             [&](size_t g) { return index.replica(groups.list[g].section, groups.list[g].replica); });
+  position.resize(groups.list.size());
+  for (size_t r = 0; r < lists.size(); ++r) {
+    auto first = lists.items.begin() + lists.offsets[r], last = lists.items.begin() + lists.offsets[r + 1];
+    std::sort(first, last, [&](uint32_t a, uint32_t b) { return key[a] != key[b] ? key[a] < key[b] : a < b; });
+    for (auto it = first; it != last; ++it)
+      position[*it] = static_cast<uint32_t>(it - first);
+  }
+}
+
+void Sequences::sort(const ProblemIndex &index, const Groups &groups, const std::vector<int64_t> &forwardKey,
+                     const std::vector<int64_t> &backwardKey) {
+  sortOne(index, groups, forwardKey, forward, forwardPosition);
+  sortOne(index, groups, backwardKey, backward, backwardPosition);
+}
+
+void computeTails(const Problem &problem, const ProblemIndex &index, const Groups &groups, std::vector<int64_t> &tails) {
+  tails.assign(groups.taskNs.size(), 0);
+  auto sectionGroups = [&](uint32_t section, auto visit) {
+    for (uint32_t g = groups.firstOfSection[section]; g < groups.firstOfSection[section + 1]; ++g)
+      visit(g, g - groups.firstOfSection[section]);
+  };
+  for (uint32_t s = 0; s < problem.sections.size(); ++s) {
+    const Section &section = problem.sections[s];
+    for (uint32_t stage = 0; section.trains && stage < section.stages.size(); ++stage)
+      sectionGroups(s, [&](uint32_t g, uint32_t i) {
+        int64_t tail = groups.taskNs[groups.task(g, stage, TaskKind::WeightGradient)];
+        tails[groups.task(g, stage, TaskKind::WeightGradient)] = tail;
+        for (uint32_t e : index.edgesIn[index.place(s, stage)]) {
+          const EdgeFacts &edge = index.edges[e];
+          if (!edge.gradient)
+            continue;
+          int64_t transfer = groups.gradientTransfer(e, i);
+          auto reach = [&](uint32_t producer) {
+            tail = std::max(tail, transfer + tails[groups.task(producer, edge.producerStage, TaskKind::Backward)]);
+          };
+          if (edge.pair == none)
+            reach(g);
+          else
+            for (uint32_t producer : groups.producers[edge.pair][i])
+              reach(producer);
+        }
+        uint32_t task = groups.task(g, stage, TaskKind::Backward);
+        tails[task] = tail + groups.taskNs[task];
+      });
+  }
+  for (uint32_t s = static_cast<uint32_t>(problem.sections.size()); s-- > 0;)
+    for (uint32_t stage = static_cast<uint32_t>(problem.sections[s].stages.size()); stage-- > 0;)
+      sectionGroups(s, [&](uint32_t g, uint32_t i) {
+        int64_t tail = tails[groups.task(g, stage, TaskKind::Backward)];
+        for (uint32_t e : index.edgesOut[index.place(s, stage)]) {
+          const EdgeFacts &edge = index.edges[e];
+          int64_t transfer = groups.transfer(e, i);
+          auto reach = [&](uint32_t consumer) {
+            tail = std::max(tail, transfer + tails[groups.task(consumer, edge.consumerStage, TaskKind::Forward)]);
+          };
+          if (edge.pair == none)
+            reach(g);
+          else
+            for (uint32_t consumer : groups.consumers[edge.pair][i])
+              reach(consumer);
+        }
+        uint32_t task = groups.task(g, stage, TaskKind::Forward);
+        tails[task] = tail + groups.taskNs[task];
+      });
+}
+
+size_t ListScheduler::tasks(const Problem &problem, const Groups &groups) const {
+  size_t total = 0;
+  for (const MicroBatch &group : groups.list) {
+    const Section &section = problem.sections[group.section];
+    total += section.stages.size() * (section.splitsBackward ? 3 : section.trains ? 2 : 1);
+  }
+  return total;
+}
+
+void ListScheduler::reset() {
+  const std::vector<uint32_t> &forward = sequences->forward.offsets;
+  stations.clear();
+  for (size_t i = 0; i < index->stationDevice.size(); ++i) {
+    uint32_t place = index->stationPlace[i], replica = index->stationReplica[i], section = index->sectionOfPlace[place];
+    uint32_t stage = place - index->firstPlace[section];
+    stations.push_back({section, stage, replica, problem->sections[section].stages[stage].slots, forward[replica],
+                        forward[replica], forward[replica], forward[replica + 1], forward[replica + 1], 0});
+  }
+  pending.assign(groups->taskNs.size(), 0);
+  readyNs.assign(groups->taskNs.size(), 0);
+  running.assign(problem->devices, {0, 0, TaskKind::Forward, false});
+  freeNs.assign(problem->devices, 0);
+  isDirty.assign(problem->devices, 1);
+  dirty.resize(problem->devices);
+  for (uint32_t d = 0; d < problem->devices; ++d)
+    dirty[d] = d;
+  events.clear();
+  log.clear();
+}
+
+/// Mirrors what end() releases.
+void ListScheduler::countPending() {
+  for (uint32_t g = 0; g < groups->list.size(); ++g) {
+    uint32_t s = groups->list[g].section;
+    const Section &section = problem->sections[s];
+    if (!section.trains)
+      continue;
+    for (uint32_t stage = 0; stage < section.stages.size(); ++stage) {
+      pending[groups->task(g, stage, TaskKind::Backward)] = 1;
+      if (section.splitsBackward)
+        pending[groups->task(g, stage, TaskKind::WeightGradient)] = 1;
+    }
+  }
+  for (const EdgeFacts &edge : index->edges) {
+    auto join = [&](uint32_t producer, uint32_t consumer) {
+      ++pending[groups->task(consumer, edge.consumerStage, TaskKind::Forward)];
+      if (sequences->forwardPosition[consumer] >= edge.depth)
+        ++pending[groups->task(producer, edge.producerStage, TaskKind::Forward)];
+      if (!edge.gradient)
+        return;
+      ++pending[groups->task(producer, edge.producerStage, TaskKind::Backward)];
+      if (sequences->backwardPosition[producer] >= edge.gradientDepth)
+        ++pending[groups->task(consumer, edge.consumerStage, TaskKind::Backward)];
+    };
+    uint32_t first = groups->firstOfSection[edge.consumer], last = groups->firstOfSection[edge.consumer + 1];
+    for (uint32_t consumer = first; consumer < last; ++consumer)
+      if (edge.pair == none)
+        join(consumer, consumer);
+      else
+        for (uint32_t producer : groups->producers[edge.pair][consumer - first])
+          join(producer, consumer);
+  }
+}
+
+void ListScheduler::wake(uint32_t device, int64_t ns) {
+  if (ns > nowNs) {
+    if (running[device].busy && freeNs[device] >= ns)
+      return; // Its end looks at the device anyway.
+    events.push_back({ns, problem->devices + device});
+    std::push_heap(events.begin(), events.end());
+  } else if (!isDirty[device]) {
+    isDirty[device] = 1;
+    dirty.push_back(device);
+  }
+}
+
+void ListScheduler::arrive(uint32_t group, uint32_t section, uint32_t stage, TaskKind kind, int64_t ns) {
+  uint32_t task = groups->task(group, stage, kind);
+  readyNs[task] = std::max(readyNs[task], ns);
+  if (--pending[task] == 0)
+    wake(index->stationDevice[index->station(*problem, section, groups->list[group].replica, stage)], readyNs[task]);
+}
+
+/// `group` has left its slot of an edge into it: the one `depth` places later may be written.
+void ListScheduler::release(uint32_t e, uint32_t group, int64_t ns) {
+  const EdgeFacts &edge = index->edges[e];
+  std::span<const uint32_t> order = sequences->forward[index->replica(edge.consumer, groups->list[group].replica)];
+  size_t position = size_t{sequences->forwardPosition[group]} + edge.depth;
+  if (position >= order.size())
+    return;
+  uint32_t next = order[position];
+  if (edge.pair == none)
+    return arrive(next, edge.producer, edge.producerStage, TaskKind::Forward, ns);
+  for (uint32_t producer : groups->producers[edge.pair][next - groups->firstOfSection[edge.consumer]])
+    arrive(producer, edge.producer, edge.producerStage, TaskKind::Forward, ns);
+}
+
+void ListScheduler::releaseGradient(uint32_t e, uint32_t group, int64_t ns) {
+  const EdgeFacts &edge = index->edges[e];
+  std::span<const uint32_t> order = sequences->backward[index->replica(edge.producer, groups->list[group].replica)];
+  size_t position = size_t{sequences->backwardPosition[group]} + edge.gradientDepth;
+  if (position >= order.size())
+    return;
+  uint32_t next = order[position];
+  if (edge.pair == none)
+    return arrive(next, edge.consumer, edge.consumerStage, TaskKind::Backward, ns);
+  for (uint32_t consumer : groups->consumers[edge.pair][next - groups->firstOfSection[edge.producer]])
+    arrive(consumer, edge.consumer, edge.consumerStage, TaskKind::Backward, ns);
+}
+
+void ListScheduler::endForward(const Station &station, uint32_t group) {
+  uint32_t place = index->place(station.section, station.stage), i = group - groups->firstOfSection[station.section];
+  if (problem->sections[station.section].trains)
+    arrive(group, station.section, station.stage, TaskKind::Backward, nowNs);
+  for (uint32_t e : index->edgesOut[place]) {
+    const EdgeFacts &edge = index->edges[e];
+    int64_t ns = nowNs + groups->transfer(e, i);
+    if (edge.pair == none)
+      arrive(group, edge.consumer, edge.consumerStage, TaskKind::Forward, ns);
+    else
+      for (uint32_t consumer : groups->consumers[edge.pair][i])
+        arrive(consumer, edge.consumer, edge.consumerStage, TaskKind::Forward, ns);
+  }
+  for (uint32_t e : index->edgesIn[place])
+    if (!index->edges[e].held)
+      release(e, group, nowNs);
+}
+
+void ListScheduler::endBackward(const Station &station, uint32_t group) {
+  uint32_t place = index->place(station.section, station.stage), i = group - groups->firstOfSection[station.section];
+  for (uint32_t e : index->edgesIn[place]) {
+    const EdgeFacts &edge = index->edges[e];
+    if (!edge.gradient)
+      continue;
+    int64_t ns = nowNs + groups->gradientTransfer(e, i);
+    if (edge.pair == none)
+      arrive(group, edge.producer, edge.producerStage, TaskKind::Backward, ns);
+    else
+      for (uint32_t producer : groups->producers[edge.pair][i])
+        arrive(producer, edge.producer, edge.producerStage, TaskKind::Backward, ns);
+  }
+}
+
+/// The group's last task on the station has ended: it leaves the station and what it still held.
+void ListScheduler::endLast(Station &station, uint32_t group) {
+  uint32_t place = index->place(station.section, station.stage);
+  --station.inFlight;
+  for (uint32_t e : index->edgesIn[place])
+    if (index->edges[e].held)
+      release(e, group, nowNs);
+  for (uint32_t e : index->edgesOut[place])
+    if (index->edges[e].gradient)
+      releaseGradient(e, group, nowNs);
+}
+
+void ListScheduler::end(uint32_t device) {
+  Running &task = running[device];
+  task.busy = false;
+  Station &station = stations[task.station];
+  const Section &section = problem->sections[station.section];
+  wake(device, nowNs);
+  if (task.kind == TaskKind::Forward) {
+    endForward(station, task.group);
+    if (!section.trains)
+      --station.inFlight;
+  } else if (task.kind == TaskKind::Backward) {
+    endBackward(station, task.group);
+    if (section.splitsBackward)
+      arrive(task.group, station.section, station.stage, TaskKind::WeightGradient, nowNs);
+    else
+      endLast(station, task.group);
+  } else {
+    endLast(station, task.group);
+  }
+}
+
+/// Starts the best of the tasks that are next at one of the device's stations and ready.
+void ListScheduler::start(uint32_t device) {
+  uint32_t best = none, bestGroup = none;
+  TaskKind bestKind = TaskKind::Forward;
+  int64_t bestTail = 0;
+  int bestClass = -1;
+  for (uint32_t s : index->deviceStations[device]) {
+    Station &station = stations[s];
+    const Section &section = problem->sections[station.section];
+    auto consider = [&](const Lists &order, uint32_t next, TaskKind kind) {
+      if (next >= station.end)
+        return;
+      uint32_t group = order.items[next], task = groups->task(group, station.stage, kind);
+      if (pending[task] != 0 || readyNs[task] > nowNs)
+        return;
+      int rank = kind == TaskKind::WeightGradient ? 0 : kind == TaskKind::Backward && rule.backwardFirst ? 2 : 1;
+      if (rank > bestClass || (rank == bestClass && (*tails)[task] > bestTail)) {
+        best = s, bestGroup = group, bestKind = kind, bestTail = (*tails)[task], bestClass = rank;
+      }
+    };
+    if (section.trains)
+      consider(sequences->backward, station.nextBackward, TaskKind::Backward);
+    if (section.splitsBackward)
+      consider(sequences->backward, station.nextWeight, TaskKind::WeightGradient);
+    if (station.inFlight < station.slots)
+      consider(sequences->forward, station.nextForward, TaskKind::Forward);
+  }
+  if (best == none)
+    return;
+  Station &station = stations[best];
+  if (bestKind == TaskKind::Forward) {
+    ++station.nextForward;
+    ++station.inFlight;
+  } else {
+    ++(bestKind == TaskKind::Backward ? station.nextBackward : station.nextWeight);
+  }
+  freeNs[device] = nowNs + groups->taskNs[groups->task(bestGroup, station.stage, bestKind)];
+  running[device] = {best, bestGroup, bestKind, true};
+  log.push_back({bestGroup, static_cast<uint16_t>(station.stage), bestKind, device, nowNs});
+  events.push_back({freeNs[device], device});
+  std::push_heap(events.begin(), events.end());
+}
+
+int64_t ListScheduler::run(const Problem &theProblem, const ProblemIndex &theIndex, const Groups &theGroups,
+                           const Sequences &theSequences, const std::vector<int64_t> &theTails, Rule theRule,
+                           int64_t limit) {
+  problem = &theProblem, index = &theIndex, groups = &theGroups, sequences = &theSequences, tails = &theTails;
+  rule = theRule;
+  nowNs = 0;
+  int64_t makespan = 0;
+  size_t total = tasks(theProblem, theGroups);
+  reset();
+  countPending();
+  while (true) {
+    // Everything that ends now has ended before anybody chooses.
+    std::sort(dirty.begin(), dirty.end());
+    for (size_t i = 0; i < dirty.size(); ++i) {
+      isDirty[dirty[i]] = 0;
+      if (!running[dirty[i]].busy)
+        start(dirty[i]);
+    }
+    dirty.clear();
+    if (events.empty())
+      break;
+    nowNs = events.front().ns;
+    if (nowNs >= limit)
+      return tooLong;
+    while (!events.empty() && events.front().ns == nowNs) {
+      uint32_t what = events.front().what;
+      std::pop_heap(events.begin(), events.end());
+      events.pop_back();
+      if (what < problem->devices) {
+        end(what);
+        makespan = nowNs;
+      } else {
+        wake(what - problem->devices, nowNs);
+      }
+    }
+  }
+  return log.size() == total ? makespan : stuck;
+}
+
+} // namespace maestro::wavefront

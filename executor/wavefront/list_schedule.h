@@ -1,0 +1,99 @@
+// Event-driven list scheduling: from micro-batches and each station's forward and backward order to times.
+#pragma once
+
+#include "executor/wavefront/groups.h"
+
+namespace maestro::wavefront {
+
+/// In which order each replica's stations take its micro-batches; the same at all stages.
+struct Sequences {
+  Lists forward, backward; ///< By replica (ProblemIndex.replica): groups.
+  std::vector<uint32_t> forwardPosition, backwardPosition; ///< By group.
+
+  /// By the groups' replicas, then by rising key (by group), then by number.
+  void sort(const ProblemIndex &index, const Groups &groups, const std::vector<int64_t> &forwardKey,
+            const std::vector<int64_t> &backwardKey);
+
+private:
+  void sortOne(const ProblemIndex &index, const Groups &groups, const std::vector<int64_t> &key, Lists &lists,
+               std::vector<uint32_t> &position);
+};
+
+/// Whose turn it is when several tasks of a device could start.
+struct Rule {
+  bool backwardFirst = true; ///< Otherwise by the longest path to the step's end alone; weight gradients always last.
+};
+
+/// Once every station's forward and backward orders are fixed, rules 3 to 5 of README.md are precedences between tasks:
+/// position k takes the slot that position k - depth leaves, and the k-th forward task waits for the (k - slots)-th
+/// end of a last backward task. A device that works always finishes, so the schedule is stuck only if these
+/// precedences have a cycle, and then no schedule with these orders exists at all: run() says so.
+class ListScheduler {
+public:
+  static constexpr int64_t stuck = -1, tooLong = -2;
+
+  /// The makespan; `stuck`; or `tooLong` as soon as it cannot be below `limit`.
+  int64_t run(const Problem &problem, const ProblemIndex &index, const Groups &groups, const Sequences &sequences,
+              const std::vector<int64_t> &tails, Rule rule, int64_t limit);
+
+  struct Started {
+    uint32_t group;
+    uint16_t stage;
+    TaskKind kind;
+    uint32_t device;
+    int64_t startNs;
+  };
+  std::vector<Started> log; ///< Of the last run, by start.
+  size_t tasks(const Problem &problem, const Groups &groups) const;
+
+private:
+  struct Station {
+    uint32_t section, stage, replica;
+    uint32_t slots;
+    uint32_t nextForward, nextBackward, nextWeight, endForward, end; ///< Into the orders' items.
+    uint32_t inFlight;
+  };
+  struct Event {
+    int64_t ns;
+    uint32_t what; ///< Ends by device, then wake-ups by device.
+    bool operator<(const Event &other) const { return ns != other.ns ? ns > other.ns : what > other.what; }
+  };
+  struct Running {
+    uint32_t station, group;
+    TaskKind kind;
+    bool busy;
+  };
+
+  void reset();
+  void countPending();
+  void wake(uint32_t device, int64_t ns);
+  void arrive(uint32_t group, uint32_t section, uint32_t stage, TaskKind kind, int64_t ns);
+  void release(uint32_t edge, uint32_t group, int64_t ns);
+  void releaseGradient(uint32_t edge, uint32_t group, int64_t ns);
+  void end(uint32_t device);
+  void endForward(const Station &station, uint32_t group);
+  void endBackward(const Station &station, uint32_t group);
+  void endLast(Station &station, uint32_t group);
+  void start(uint32_t device);
+
+  const Problem *problem = nullptr;
+  const ProblemIndex *index = nullptr;
+  const Groups *groups = nullptr;
+  const Sequences *sequences = nullptr;
+  const std::vector<int64_t> *tails = nullptr;
+  Rule rule;
+  int64_t nowNs = 0;
+  std::vector<uint32_t> pending; ///< By task: predecessors that have not ended.
+  std::vector<int64_t> readyNs;  ///< By task.
+  std::vector<Station> stations;
+  std::vector<Running> running; ///< By device.
+  std::vector<int64_t> freeNs;  ///< By device.
+  std::vector<Event> events;    ///< A heap, the earliest on top.
+  std::vector<uint32_t> dirty;  ///< Devices to look at, and
+  std::vector<uint8_t> isDirty; ///< whether a device is among them.
+};
+
+/// By task: the longest path from its start to the step's end, devices and rings apart.
+void computeTails(const Problem &problem, const ProblemIndex &index, const Groups &groups, std::vector<int64_t> &tails);
+
+} // namespace maestro::wavefront

@@ -1,0 +1,252 @@
+#include "executor/wavefront/problem.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace maestro::wavefront {
+namespace {
+
+constexpr int64_t largestNs = std::numeric_limits<int64_t>::max() / 4;
+constexpr int64_t largestSize = int64_t{1} << 40;
+constexpr size_t mostSamples = size_t{1} << 20, mostStages = 4096, mostReplicas = size_t{1} << 16;
+constexpr size_t mostSections = 4096, mostDevices = size_t{1} << 20;
+constexpr uint64_t mostTasks = uint64_t{1} << 31;
+
+using Wide = unsigned __int128;
+
+/// Exact while it is at most `largestNs`, and never past it.
+int64_t evaluateWide(const Cost &cost, const int64_t *dims) {
+  const Wide limit = static_cast<Wide>(largestNs) * 1000;
+  Wide total = 0;
+  for (const CostTerm &term : cost.terms) {
+    bool zero = term.picoseconds == 0 ||
+                std::any_of(term.dims.begin(), term.dims.end(), [&](uint32_t dim) { return dims[dim] == 0; });
+    if (zero)
+      continue;
+    Wide value = static_cast<Wide>(term.picoseconds);
+    for (uint32_t dim : term.dims) {
+      if (value > limit / static_cast<Wide>(dims[dim]))
+        return largestNs;
+      value *= static_cast<Wide>(dims[dim]);
+    }
+    total += value;
+    if (total > limit)
+      return largestNs;
+  }
+  return static_cast<int64_t>((total + 999) / 1000);
+}
+
+std::string number(int64_t value) { return std::to_string(value); }
+std::string number(size_t value) { return std::to_string(value); }
+
+Status fault(const std::string &where, const std::string &what) { return Status::invalidInput(where + ": " + what); }
+
+Status checkCost(const Problem &problem, const Cost &cost, const std::string &where) {
+  for (const CostTerm &term : cost.terms) {
+    if (term.picoseconds < 0)
+      return fault(where, "a cost of " + number(term.picoseconds) + " ps; costs are 0 or more");
+    for (uint32_t dim : term.dims)
+      if (dim >= problem.dims.size())
+        return fault(where, "a cost over dim " + number(size_t{dim}) + " of " + number(problem.dims.size()));
+  }
+  return Status();
+}
+
+Status checkDims(const Problem &problem) {
+  if (problem.dims.empty())
+    return problem.sizes.empty() ? Status() : fault("sizes", "given without dims");
+  for (const Dim &dim : problem.dims)
+    if (dim.multipleOf < 1 || dim.multipleOf > largestSize)
+      return fault("dim " + dim.name, "a multiple of " + number(dim.multipleOf) + "; allowed are 1 to " + number(largestSize));
+  if (problem.sizes.size() % problem.dims.size() != 0)
+    return fault("sizes", number(problem.sizes.size()) + " values are no multiple of " + number(problem.dims.size()) + " dims");
+  if (problem.sampleCount() > mostSamples)
+    return fault("sizes", number(problem.sampleCount()) + " samples; at most " + number(mostSamples) +
+                              ": lower train.global_batch");
+  for (size_t i = 0; i < problem.sizes.size(); ++i)
+    if (problem.sizes[i] < 0 || problem.sizes[i] > largestSize)
+      return fault("sample " + number(i / problem.dims.size()), problem.dims[i % problem.dims.size()].name + " = " +
+                                                                    number(problem.sizes[i]) + " is not in 0 to " +
+                                                                    number(largestSize));
+  return Status();
+}
+
+Status checkStages(const Problem &problem, const Section &section, const std::string &where) {
+  if (section.stages.empty() || section.stages.size() > mostStages)
+    return fault(where, number(section.stages.size()) + " stages; allowed are 1 to " + number(mostStages));
+  for (size_t s = 0; s < section.stages.size(); ++s) {
+    const Stage &stage = section.stages[s];
+    std::string here = where + ", stage " + number(s);
+    if (stage.slots < 1)
+      return fault(here, "no slot for a micro-batch in flight; at least 1 is needed");
+    for (const Cost *cost : {&stage.forward, &stage.backward, &stage.weightGradient, &stage.update})
+      MAESTRO_TRY(checkCost(problem, *cost, here));
+    for (const CostTerm &term : stage.update.terms)
+      if (!term.dims.empty())
+        return fault(here, "the update's cost depends on " + problem.dims[term.dims[0]].name + "; it may only be constant");
+  }
+  return Status();
+}
+
+Status checkDevices(const Problem &problem, const Section &section, const std::string &where) {
+  if (section.devices.empty() || section.devices.size() > mostReplicas)
+    return fault(where, number(section.devices.size()) + " replicas; allowed are 1 to " + number(mostReplicas));
+  for (size_t r = 0; r < section.devices.size(); ++r) {
+    if (section.devices[r].size() != section.stages.size())
+      return fault(where + ", replica " + number(r), number(section.devices[r].size()) + " devices for " +
+                                                         number(section.stages.size()) + " stages");
+    for (uint32_t device : section.devices[r])
+      if (device >= problem.devices)
+        return fault(where + ", replica " + number(r), "device " + number(size_t{device}) + " of " +
+                                                           number(size_t{problem.devices}));
+  }
+  return Status();
+}
+
+/// Each active sample must fit a micro-batch of its own.
+Status checkSamples(const Problem &problem, const Section &section, const std::string &where) {
+  size_t dims = problem.dims.size();
+  for (size_t sample = 0; sample < problem.sampleCount(); ++sample) {
+    const int64_t *sizes = problem.sizes.data() + sample * dims;
+    if (!takesPart(section, sizes))
+      continue;
+    for (size_t d = 0; d < dims; ++d)
+      if (alone(problem.dims[d], sizes[d]) > section.capacity[d])
+        return fault("sample " + number(sample) + " of the batch",
+                     problem.dims[d].name + " = " + number(alone(problem.dims[d], sizes[d])) + " exceeds the capacity " +
+                         number(section.capacity[d]) + " of a micro-batch of " + where + "; raise dims." +
+                         problem.dims[d].name + ".max and plan again");
+  }
+  return Status();
+}
+
+Status checkSection(const Problem &problem, const Section &section) {
+  std::string where = "section " + section.name;
+  if (section.maxSamples < 1)
+    return fault(where, "a micro-batch must hold at least 1 sample, not " + number(section.maxSamples));
+  if (section.splitsBackward && !section.trains)
+    return fault(where, "splits a backward that it does not have");
+  if (section.capacity.size() != problem.dims.size())
+    return fault(where, number(section.capacity.size()) + " capacities for " + number(problem.dims.size()) + " dims");
+  for (uint32_t dim : section.activeDims)
+    if (dim >= problem.dims.size())
+      return fault(where, "depends on dim " + number(size_t{dim}) + " of " + number(problem.dims.size()));
+  MAESTRO_TRY(checkStages(problem, section, where));
+  MAESTRO_TRY(checkDevices(problem, section, where));
+  return checkSamples(problem, section, where);
+}
+
+Status checkEdge(const Problem &problem, const Edge &edge, size_t index) {
+  std::string where = "edge " + number(index);
+  if (edge.producer >= problem.sections.size() || edge.consumer >= problem.sections.size())
+    return fault(where, "joins sections " + number(size_t{edge.producer}) + " and " + number(size_t{edge.consumer}) + " of " +
+                            number(problem.sections.size()));
+  const Section &producer = problem.sections[edge.producer], &consumer = problem.sections[edge.consumer];
+  where += " from " + producer.name + " to " + consumer.name;
+  if (edge.producerStage >= producer.stages.size() || edge.consumerStage >= consumer.stages.size())
+    return fault(where, "joins stages " + number(size_t{edge.producerStage}) + " and " + number(size_t{edge.consumerStage}) +
+                            " of " + number(producer.stages.size()) + " and " + number(consumer.stages.size()));
+  if (edge.producer > edge.consumer || (edge.producer == edge.consumer && edge.producerStage >= edge.consumerStage))
+    return fault(where, "leads backwards; producers stand before consumers");
+  if (edge.depth < 1 || edge.gradientDepth < 1)
+    return fault(where, "a ring without slots; at least 1 is needed");
+  if (edge.gradient && !(producer.trains && consumer.trains))
+    return fault(where, "carries gradients, and " + (producer.trains ? consumer : producer).name + " has no backward");
+  MAESTRO_TRY(checkCost(problem, edge.transfer, where));
+  return checkCost(problem, edge.gradientTransfer, where);
+}
+
+int64_t product(int64_t left, int64_t right) {
+  return right != 0 && left > largestNs / right ? largestNs : left * right;
+}
+
+/// All tasks and transfers one after the other, each as long as the largest micro-batch makes it, must stay within an
+/// int64_t, so that no sum of times anywhere can overflow.
+Status checkMagnitude(const Problem &problem) {
+  int64_t samples = static_cast<int64_t>(problem.sampleCount());
+  uint64_t tasks = 0;
+  int64_t total = 0;
+  std::vector<int64_t> all(problem.dims.size(), 0);
+  for (int64_t sample = 0; sample < samples; ++sample)
+    for (size_t d = 0; d < all.size(); ++d)
+      all[d] = combine(problem.dims[d], all[d], problem.sizes[static_cast<size_t>(sample) * all.size() + d]);
+  auto add = [&](const Cost &cost) { total = std::min(largestNs, total + product(evaluate(cost, all.data()), samples)); };
+  auto holdDims = [&](const Section &section) {
+    for (size_t d = 0; d < all.size(); ++d)
+      all[d] = std::min(all[d], section.capacity[d]);
+  };
+  std::vector<int64_t> whole = all;
+  for (const Section &section : problem.sections) {
+    all = whole;
+    holdDims(section);
+    for (const Stage &stage : section.stages) {
+      for (const Cost *cost : {&stage.forward, &stage.backward, &stage.weightGradient, &stage.update})
+        add(*cost);
+      tasks += static_cast<uint64_t>(samples) * 3;
+    }
+    if (total >= largestNs)
+      return fault("section " + section.name, "a step's tasks could take more than " + number(largestNs) +
+                                                  " ns; the costs or sizes are wrong");
+  }
+  for (size_t e = 0; e < problem.edges.size(); ++e) {
+    const Edge &edge = problem.edges[e];
+    all = whole;
+    holdDims(problem.sections[edge.producer]);
+    add(edge.transfer);
+    all = whole;
+    holdDims(problem.sections[edge.consumer]);
+    add(edge.gradientTransfer);
+    if (total >= largestNs)
+      return fault("edge " + number(e), "a step's transfers could take more than " + number(largestNs) +
+                                            " ns; the costs or sizes are wrong");
+  }
+  if (tasks > mostTasks)
+    return fault("problem", number(static_cast<size_t>(tasks)) + " tasks; at most " + number(static_cast<size_t>(mostTasks)));
+  return Status();
+}
+
+} // namespace
+
+int64_t evaluate(const Cost &cost, const int64_t *dims) {
+  int64_t total = 0;
+  for (const CostTerm &term : cost.terms) {
+    int64_t value = term.picoseconds;
+    for (uint32_t dim : term.dims)
+      if (__builtin_mul_overflow(value, dims[dim], &value))
+        return evaluateWide(cost, dims);
+    if (__builtin_add_overflow(total, value, &total))
+      return evaluateWide(cost, dims);
+  }
+  return total / 1000 + (total % 1000 != 0);
+}
+
+int64_t alone(const Dim &dim, int64_t value) { return combine(dim, 0, value); }
+
+int64_t combine(const Dim &dim, int64_t combined, int64_t value) {
+  if (dim.sum)
+    return combined + value;
+  if (dim.multipleOf > 1)
+    value = (value + dim.multipleOf - 1) / dim.multipleOf * dim.multipleOf;
+  return std::max(combined, value);
+}
+
+bool takesPart(const Section &section, const int64_t *sizes) {
+  for (uint32_t dim : section.activeDims)
+    if (sizes[dim] <= 0)
+      return false;
+  return true;
+}
+
+Status check(const Problem &problem) {
+  if (problem.sections.size() > mostSections || problem.devices > mostDevices)
+    return fault("problem", number(problem.sections.size()) + " sections on " + number(size_t{problem.devices}) +
+                                " devices; at most " + number(mostSections) + " and " + number(mostDevices));
+  MAESTRO_TRY(checkDims(problem));
+  for (const Section &section : problem.sections)
+    MAESTRO_TRY(checkSection(problem, section));
+  for (size_t e = 0; e < problem.edges.size(); ++e)
+    MAESTRO_TRY(checkEdge(problem, problem.edges[e], e));
+  return checkMagnitude(problem);
+}
+
+} // namespace maestro::wavefront

@@ -1,0 +1,90 @@
+#include "test/wavefront/random_problems.h"
+
+namespace maestro::wavefront {
+namespace {
+
+Cost randomCost(Random &random, size_t dims) {
+  Cost cost;
+  for (int64_t terms = random.in(0, 3); terms > 0; --terms) {
+    CostTerm term{random.in(0, 5) * random.in(0, 2000), {}};
+    for (int64_t factors = random.in(0, 2); factors > 0; --factors)
+      term.dims.push_back(static_cast<uint32_t>(random.in(0, static_cast<int64_t>(dims) - 1)));
+    cost.terms.push_back(std::move(term));
+  }
+  return cost;
+}
+
+int64_t smallOr(Random &random, int64_t small, int64_t large) { return random.chance(50) ? small : random.in(small, large); }
+
+Section randomSection(Random &random, const Problem &problem, size_t index) {
+  Section section;
+  section.name = "s" + std::to_string(index);
+  section.trains = random.chance(60);
+  section.splitsBackward = section.trains && random.chance(30);
+  if (random.chance(50))
+    section.activeDims = {static_cast<uint32_t>(random.in(0, static_cast<int64_t>(problem.dims.size()) - 1))};
+  section.maxSamples = random.in(1, 6);
+  for (size_t d = 0; d < problem.dims.size(); ++d) {
+    int64_t largest = 0;
+    for (size_t sample = 0; sample < problem.sampleCount(); ++sample)
+      largest = std::max(largest, alone(problem.dims[d], problem.sizes[sample * problem.dims.size() + d]));
+    section.capacity.push_back(largest + random.in(0, 12));
+  }
+  for (int64_t stages = random.in(1, 3); stages > 0; --stages) {
+    Stage stage;
+    stage.forward = randomCost(random, problem.dims.size());
+    stage.backward = randomCost(random, problem.dims.size());
+    stage.weightGradient = randomCost(random, problem.dims.size());
+    stage.slots = static_cast<uint32_t>(smallOr(random, 1, 4));
+    section.stages.push_back(std::move(stage));
+  }
+  for (int64_t replicas = random.in(1, 3); replicas > 0; --replicas) {
+    std::vector<uint32_t> devices;
+    for (size_t stage = 0; stage < section.stages.size(); ++stage)
+      devices.push_back(static_cast<uint32_t>(random.in(0, problem.devices - 1)));
+    section.devices.push_back(std::move(devices));
+  }
+  return section;
+}
+
+Edge randomEdge(Random &random, const Problem &problem, uint32_t producer, uint32_t from, uint32_t consumer, uint32_t to) {
+  Edge edge;
+  edge.producer = producer, edge.producerStage = from;
+  edge.consumer = consumer, edge.consumerStage = to;
+  edge.gradient = problem.sections[producer].trains && problem.sections[consumer].trains && random.chance(80);
+  edge.heldUntilBackward = random.chance(50);
+  edge.depth = static_cast<uint32_t>(smallOr(random, 1, 4));
+  edge.gradientDepth = static_cast<uint32_t>(smallOr(random, 1, 4));
+  edge.transfer = randomCost(random, problem.dims.size());
+  edge.gradientTransfer = randomCost(random, problem.dims.size());
+  return edge;
+}
+
+} // namespace
+
+Problem arbitraryProblem(uint64_t seed) {
+  Random random(seed);
+  Problem problem;
+  for (int64_t d = 0, dims = random.in(1, 3); d < dims; ++d)
+    problem.dims.push_back({"d" + std::to_string(d), random.chance(50), random.chance(50) ? 1 : random.in(2, 4)});
+  int64_t samples = random.chance(5) ? 0 : random.in(1, 24);
+  for (int64_t i = 0; i < samples * static_cast<int64_t>(problem.dims.size()); ++i)
+    problem.sizes.push_back(random.chance(30) ? 0 : random.in(0, 7));
+  problem.devices = static_cast<uint32_t>(random.in(1, 6));
+  for (int64_t s = 0, sections = random.in(1, 5); s < sections; ++s)
+    problem.sections.push_back(randomSection(random, problem, static_cast<size_t>(s)));
+  for (uint32_t s = 0; s < problem.sections.size(); ++s) {
+    uint32_t stages = static_cast<uint32_t>(problem.sections[s].stages.size());
+    for (uint32_t from = 0; from < stages; ++from)
+      for (uint32_t to = from + 1; to < stages; ++to)
+        if (random.chance(to == from + 1 ? 90 : 20))
+          problem.edges.push_back(randomEdge(random, problem, s, from, s, to));
+    for (uint32_t consumer = s + 1; consumer < problem.sections.size(); ++consumer)
+      for (int64_t count = random.in(0, 2); count > 0; --count)
+        problem.edges.push_back(randomEdge(random, problem, s, static_cast<uint32_t>(random.in(0, stages - 1)), consumer,
+                                           static_cast<uint32_t>(random.in(0, static_cast<int64_t>(problem.sections[consumer].stages.size()) - 1))));
+  }
+  return problem;
+}
+
+} // namespace maestro::wavefront

@@ -1,0 +1,33 @@
+// Seeded scheduling problems: arbitrary ones that look for faults, and training mixes that measure quality.
+#pragma once
+
+#include "executor/wavefront/problem.h"
+
+namespace maestro::wavefront {
+
+/// A small generator of its own, so that a seed means the same problem on every platform.
+class Random {
+public:
+  explicit Random(uint64_t seed) : state(seed * 2 + 1) { next(); }
+  uint64_t next() {
+    state += 0x9e3779b97f4a7c15u;
+    uint64_t z = state;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+  }
+  /// Uniform, both ends included.
+  int64_t in(int64_t low, int64_t high) {
+    return low + static_cast<int64_t>(next() % static_cast<uint64_t>(high - low + 1));
+  }
+  bool chance(int percent) { return in(1, 100) <= percent; }
+
+private:
+  uint64_t state;
+};
+
+/// Anything that check() accepts: random graphs, ratios of replicas, shared devices, skipped sections, slots and
+/// depths down to 1, costs of 0. Small.
+Problem arbitraryProblem(uint64_t seed);
+
+} // namespace maestro::wavefront
