@@ -1,5 +1,7 @@
 #include "transport/abort.h"
 
+#include "transport/protocol.h"
+
 #include <algorithm>
 #include <cstring>
 
@@ -30,10 +32,9 @@ void Abort::raise(uint32_t rank, std::string_view text) const noexcept {
   std::memcpy(cause.text, text.data(), cause.bytes);
   uint32_t none = 0;
   block->first.compare_exchange_strong(none, claimed + 1);
-  for (WaitPoint *point = block->waitPoints; point; point = point->next) {
-    point->bumpEpoch();
-    point->wake();
-  }
+  for (WaitPoint *point = block->waitPoints; point; point = point->next)
+    for (protocol::Notify machine{protocol::Notify::At::Bump}; !machine.done();)
+      machine.step(*point);
 }
 
 Status Abort::status() const {

@@ -49,15 +49,21 @@ struct Notify {
 /// What a condition found out so far.
 enum class Verdict : uint8_t { Open, No, Yes };
 
-/// Sleeps until a condition holds. Condition: reset(), and Verdict step(ring), Open while it has more to read.
+/// Sleeps until a condition holds or the job is aborted. Condition: reset(), and Verdict step(ring), Open while it has
+/// more to read. Flag: isRaised(); who raises it bumps and wakes every wait point afterwards, waiters or not.
 struct Await {
-  enum class At : uint8_t { Check, Register, ReadEpoch, Recheck, Sleep, Leave, Done } at = At::Check;
+  enum class At : uint8_t { Check, CheckAbort, Register, ReadEpoch, Recheck, RecheckAbort, Sleep, Leave, Done };
+  At at = At::Check;
   uint32_t epoch = 0;
 
-  template <class WaitPort, class Ring, class Condition> void step(WaitPort &port, Ring &ring, Condition &condition) {
+  template <class WaitPort, class Ring, class Condition, class Flag>
+  void step(WaitPort &port, Ring &ring, Condition &condition, const Flag &flag) {
     switch (at) {
     case At::Check:
-      return decide(condition.step(ring), condition, At::Done, At::Register);
+      return decide(condition.step(ring), condition, At::Done, At::CheckAbort);
+    case At::CheckAbort:
+      at = flag.isRaised() ? At::Done : At::Register;
+      return;
     case At::Register:
       port.addWaiter();
       at = At::ReadEpoch;
@@ -67,7 +73,10 @@ struct Await {
       at = At::Recheck;
       return;
     case At::Recheck:
-      return decide(condition.step(ring), condition, At::Leave, At::Sleep);
+      return decide(condition.step(ring), condition, At::Leave, At::RecheckAbort);
+    case At::RecheckAbort:
+      at = flag.isRaised() ? At::Leave : At::Sleep;
+      return;
     case At::Sleep: // Returns at once when the epoch has moved on.
       port.sleep(epoch);
       at = At::ReadEpoch;

@@ -54,29 +54,20 @@ private:
 /// Returns when `condition` (of protocol::Await) holds for `ring`, or with the cause when the job is aborted first.
 template <class Ring, class Condition>
 Status await(WaitPoint &point, Ring &ring, Condition condition, const Abort &abort, Spin &spin, const WaitNote &note) {
-  struct OrAborted {
-    Condition &condition;
-    const Abort &abort;
-    void reset() { condition.reset(); }
-    protocol::Verdict step(Ring &ring) {
-      protocol::Verdict verdict;
-      while ((verdict = condition.step(ring)) == protocol::Verdict::Open)
-        ;
-      return abort.isRaised() ? protocol::Verdict::Yes : verdict;
-    }
-  } orAborted{condition, abort};
-
   for (uint32_t round = 0; round <= spin.rounds(); ++round) {
-    if (orAborted.step(ring) == protocol::Verdict::Yes) {
+    protocol::Verdict verdict;
+    while ((verdict = condition.step(ring)) == protocol::Verdict::Open)
+      ;
+    condition.reset();
+    if (verdict == protocol::Verdict::Yes || abort.isRaised()) {
       spin.ended(round);
       return abort.status();
     }
-    orAborted.reset();
     Spin::pause();
   }
   Sleeper sleeper(point, abort, note);
   for (protocol::Await machine; !machine.done();)
-    machine.step(sleeper, ring, orAborted);
+    machine.step(sleeper, ring, condition, abort);
   spin.slept(sleeper.elapsedNs());
   return abort.status();
 }
