@@ -1,0 +1,194 @@
+// Shared memory, the one cause of an abort, and what a watcher can say about ranks that do not get on.
+#include "test/transport/ranks.h"
+#include "transport/wait.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+namespace maestro::transport::test {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr int64_t kSecond = 1'000'000'000;
+
+TEST(SharedMemory, GivesAlignedZerosAndNamesWhatDoesNotFit) {
+  auto memory = std::move(*SharedMemory::create(10'000, true));
+  EXPECT_EQ(memory->bytes() % 4096, 0u);
+  auto first = memory->allocate(100, "first");
+  auto second = memory->allocate(1, "second");
+  ASSERT_TRUE(first.isOk() && second.isOk());
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(*second) - reinterpret_cast<uintptr_t>(*first), 128u);
+  for (int i = 0; i < 100; ++i)
+    EXPECT_EQ(static_cast<char *>(*first)[i], 0);
+  EXPECT_TRUE(memory->contains(*second));
+  EXPECT_FALSE(memory->contains(&first));
+  auto third = memory->allocate(1 << 20, "channel 'h': payload");
+  EXPECT_EQ(third.status().message(), "shared memory: 'channel 'h': payload' needs 1048576 bytes and 12096 of 12288 are left after "
+                                      "2 blocks; reserve more at creation");
+  EXPECT_FALSE(memory->allocate(~uint64_t{0}, "all").isOk());
+  EXPECT_EQ(memory->usedBytes(), 192u);
+  EXPECT_TRUE(memory->prefault().isOk());
+}
+
+TEST(SharedMemory, SaysWhatTheMachineLacks) {
+  auto memory = SharedMemory::create(uint64_t{1} << 62);
+  EXPECT_EQ(memory.status().code(), StatusCode::Unavailable);
+  EXPECT_THAT(std::string(memory.status().message()), HasSubstr("4611686018427387904 bytes"));
+}
+
+class AbortTest : public testing::TestWithParam<RankKind> {};
+
+TEST_P(AbortTest, TheFirstCauseIsEverybodys) {
+  constexpr uint32_t kRanks = 8;
+  World world(kRanks);
+  auto *causes = world.make<char>(kRanks * 64);
+  Status status = world.run(GetParam(), [&](uint32_t rank) -> Status {
+    world.abort().raise(rank, "cause of " + std::to_string(rank));
+    std::string text(world.abort().status().message());
+    text.copy(causes + rank * 64, 63);
+    return {};
+  });
+  EXPECT_EQ(status.code(), StatusCode::Unavailable);
+  EXPECT_EQ(status.message(), "rank " + std::to_string(world.abort().rank()) + ": cause of " + std::to_string(world.abort().rank()));
+  for (uint32_t rank = 0; rank < kRanks; ++rank)
+    EXPECT_EQ(causes + rank * 64, status.message());
+}
+
+TEST_P(AbortTest, EverySleeperWakesAtOnce) {
+  constexpr uint32_t kRanks = 6;
+  World world(kRanks);
+  std::vector<WaitPoint *> points;
+  for (uint32_t i = 0; i < kRanks; ++i)
+    points.push_back(*world.abort().makeWaitPoint(world.memory(), "test"));
+  auto *woken = world.make<std::atomic<int64_t>>(kRanks);
+  auto *raised = world.make<std::atomic<int64_t>>(1);
+  Status status = world.run(GetParam(), [&](uint32_t rank) -> Status {
+    if (rank == 0) {
+      usleep(30'000);
+      *raised = nowNs();
+      world.abort().raise(0, "stop");
+      return {};
+    }
+    Spin spin;
+    Status waited = awaitUntil(*points[rank], [] { return false; }, world.abort(), spin, {rank, Activity::AwaitingBoard, "never", 1});
+    woken[rank] = nowNs();
+    return waited;
+  });
+  EXPECT_EQ(status.message(), "rank 0: stop");
+  int late = 0; // A sleeper looks around by itself every quarter of a second; without a wake-up most would be that late.
+  for (uint32_t rank = 1; rank < kRanks; ++rank)
+    late += woken[rank] - *raised > kSecond / 10;
+  EXPECT_LE(late, 1);
+}
+
+TEST(Abort, CutsLongTextsAndNamesTheSupervisorByNoRank) {
+  World world(1);
+  world.abort().raise(Abort::kSupervisor, std::string(2000, 'x'));
+  world.abort().raise(0, "later");
+  EXPECT_EQ(world.abort().status().message(), std::string(512, 'x'));
+  for (int i = 0; i < 1000; ++i) // More raisers than there is room for.
+    world.abort().raise(0, "much later");
+  EXPECT_EQ(world.abort().status().message(), std::string(512, 'x'));
+}
+
+TEST(Abort, ARankThatIsKilledWhileItWaitsHarmsNobody) {
+  World world(3);
+  WaitPoint *point = *world.abort().makeWaitPoint(world.memory(), "test");
+  auto wait = [&](uint32_t rank) {
+    Spin spin;
+    return awaitUntil(*point, [] { return false; }, world.abort(), spin, {rank, Activity::AwaitingArrivals, "h", 3});
+  };
+  pid_t victim = fork();
+  if (victim == 0)
+    _exit(wait(0).isOk());
+  while (world.abort().progress().state(0, LaneKind::Host).activity != Activity::AwaitingArrivals)
+    usleep(100);
+  std::thread other([&] { EXPECT_EQ(wait(1).message(), "rank 0: killed"); });
+  kill(victim, SIGKILL);
+  ASSERT_EQ(waitpid(victim, nullptr, 0), victim); // The supervisor's part.
+  world.abort().raise(0, "killed");
+  other.join();
+}
+
+TEST(Progress, SaysWhatEveryRankDoes) {
+  World world(2);
+  const Progress &progress = world.abort().progress();
+  EXPECT_THAT(progress.describe(0), HasSubstr("rank 0: starting for 0."));
+  progress.report(1, LaneKind::Host, Activity::AwaitingDevice, "student.backward", 4);
+  progress.report(1, LaneKind::Device, Activity::Running, "matmul", 17);
+  EXPECT_EQ(progress.counter(1, LaneKind::Device), 1u);
+  EXPECT_THAT(progress.describe(1, nowNs() + 3 * kSecond),
+              HasSubstr("rank 1: awaits its device 'student.backward' 4 for 3.0 s; device: running 'matmul' 17 for 3.0 s"));
+}
+
+TEST(Progress, BlamesTheOneWhoHoldsTheOthersUp) {
+  World world(3);
+  const Progress &progress = world.abort().progress();
+  progress.report(0, LaneKind::Host, Activity::AwaitingArrivals, "h", 3);
+  progress.report(1, LaneKind::Host, Activity::AwaitingDevice, "forward", 3);
+  progress.report(2, LaneKind::Host, Activity::AwaitingCredit, "h", 9);
+  EXPECT_FALSE(progress.findStall(5 * kSecond, nowNs() + 3 * kSecond));
+  // Rank 1 computes for too long; the others wait for it, and show that they live.
+  constexpr int64_t kLimit = kSecond / 20;
+  auto stallWhile = [&](std::initializer_list<uint32_t> living) {
+    usleep(60'000);
+    for (uint32_t rank : living)
+      progress.beat(rank, LaneKind::Host);
+    return progress.findStall(kLimit);
+  };
+  auto stall = stallWhile({0, 2});
+  ASSERT_TRUE(stall);
+  EXPECT_EQ(stall->rank, 1u);
+  EXPECT_THAT(stall->text, AllOf(HasSubstr("rank 1: awaits its device 'forward' 3"), HasSubstr("rank 0: awaits arrivals 'h' 3"),
+                                 HasSubstr("rank 2: awaits credit 'h' 9")));
+  // While its device gets on, nobody is stalled, however long the others wait.
+  progress.report(1, LaneKind::Device, Activity::Running, "matmul", 1);
+  for (uint32_t rank : {0, 2})
+    progress.beat(rank, LaneKind::Host);
+  EXPECT_FALSE(progress.findStall(kLimit));
+  // A rank that has finished is no longer asked for; who is left waits in vain.
+  progress.report(1, LaneKind::Host, Activity::Finished);
+  stall = stallWhile({0, 2});
+  ASSERT_TRUE(stall);
+  EXPECT_EQ(stall->rank, 0u);
+  EXPECT_THAT(stall->text, HasSubstr("a message is missing or all wait in a circle"));
+  // A waiter without a sign of life is stopped or dead.
+  stall = stallWhile({0});
+  ASSERT_TRUE(stall);
+  EXPECT_EQ(stall->rank, 2u);
+  EXPECT_THAT(stall->text, HasSubstr("no sign of life"));
+}
+
+TEST(Progress, SleepersBeatAndReturnToWhatTheyDid) {
+  World world(1);
+  const Progress &progress = world.abort().progress();
+  WaitPoint *point = *world.abort().makeWaitPoint(world.memory(), "test");
+  progress.report(0, LaneKind::Host, Activity::Running, "step", 5);
+  std::atomic<bool> ready = false;
+  std::thread waiter([&] {
+    Spin spin;
+    EXPECT_TRUE(awaitUntil(*point, [&] { return ready.load(); }, world.abort(), spin, {0, Activity::AwaitingBoard, "norms", 2}).isOk());
+  });
+  usleep(600'000); // More than the limit below: only its sign of life keeps the sleeper from being called dead.
+  EXPECT_EQ(progress.state(0, LaneKind::Host).activity, Activity::AwaitingBoard);
+  auto stall = progress.findStall(500'000'000);
+  ASSERT_TRUE(stall);
+  EXPECT_THAT(stall->text, Not(HasSubstr("no sign of life")));
+  ready = true;
+  notify(*point);
+  waiter.join();
+  EXPECT_EQ(progress.state(0, LaneKind::Host).activity, Activity::Running);
+  EXPECT_STREQ(progress.state(0, LaneKind::Host).what, "step");
+}
+
+INSTANTIATE_TEST_SUITE_P(All, AbortTest, testing::Values(RankKind::Threads, RankKind::Processes),
+                         [](const auto &info) { return info.param == RankKind::Threads ? "Threads" : "Processes"; });
+
+} // namespace
+} // namespace maestro::transport::test

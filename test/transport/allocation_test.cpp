@@ -1,0 +1,113 @@
+// After creation, messages, records and reductions allocate nothing: every way to the heap is counted while they pass.
+#include "transport/local/board.h"
+#include "transport/local/local.h"
+#include "transport/local/reduction.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+#include <thread>
+#include <unistd.h>
+
+namespace {
+std::atomic<int64_t> allocations{0};
+}
+
+// Not inlined, so that the compiler does not pair the free() inside one with the other.
+[[gnu::noinline]] void *operator new(size_t bytes) {
+  ++allocations;
+  if (void *memory = std::malloc(bytes ? bytes : 1))
+    return memory;
+  throw std::bad_alloc();
+}
+[[gnu::noinline]] void operator delete(void *memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void *memory, size_t) noexcept { std::free(memory); }
+
+namespace maestro::transport {
+namespace {
+
+constexpr uint64_t kRounds = 200;
+
+/// Runs `body` for two ranks, the first on this thread, and returns the allocations from the moment both were ready.
+template <class Body> int64_t allocationsOf(const Body &body) {
+  std::atomic<int> ready = 0, failures = 0;
+  auto run = [&](uint32_t rank) {
+    for (++ready; ready < 2;)
+      usleep(10);
+    failures += !body(rank).isOk();
+  };
+  std::thread other(run, 1);
+  while (ready < 1)
+    usleep(10);
+  int64_t before = allocations;
+  run(0);
+  other.join();
+  EXPECT_EQ(failures, 0);
+  return allocations - before;
+}
+
+TEST(Allocation, NothingAllocatesAfterCreation) {
+  auto memory = std::move(*SharedMemory::create(32 << 20));
+  Abort abort = *Abort::create(*memory, 2);
+  auto backend = local::create(*memory, abort);
+  ChannelDescription description;
+  description.name = "h";
+  description.consumerRank = 1;
+  description.producerRanks = {0};
+  description.slots = 3;
+  description.slotBytes = 1 << 16;
+  Channel channel = std::move(*backend->createChannel(description));
+  local::Board board = *local::Board::create(*memory, abort, {"norms", {0, 1}, 1, 64, 3});
+  std::vector<local::Board::Member> boardMembers{board.member(0), board.member(1)};
+  float *gradients = *memory->make<float>(200'000, "gradients");
+  local::Reduction reduction = *local::Reduction::create(
+      *memory, abort, {"gradients", {{0, gradients, {{0, 100'000}}}, {1, gradients + 100'000, {{0, 100'000}}}}, 64 << 10});
+  std::vector<local::Reduction::Member> reductionMembers{reduction.member(0), reduction.member(1)};
+  std::vector<char> source(1 << 16);
+
+  EXPECT_EQ(allocationsOf([&](uint32_t rank) -> Status {
+              for (uint64_t k = 0; k < kRounds; ++k) {
+                if (k % 50 == rank) // Let both sides fall asleep now and then.
+                  usleep(1000);
+                if (rank == 0) {
+                  MAESTRO_TRY(channel.senders[0]->awaitCredit(k, abort));
+                  Box box = Box::contiguous(source.data(), 0, source.size());
+                  MAESTRO_TRY(channel.senders[0]->write(k, {&box, 1}));
+                  MAESTRO_TRY(channel.senders[0]->post(k, {1, static_cast<uint32_t>(k), 1, source.size()}));
+                } else {
+                  MAESTRO_TRY(channel.receiver->awaitArrivals(k, {1, 1, static_cast<uint32_t>(k)}, abort));
+                  MAESTRO_TRY(channel.receiver->release(k));
+                }
+              }
+              return {};
+            }),
+            0);
+  EXPECT_EQ(allocationsOf([&](uint32_t rank) -> Status {
+              double mine[2] = {1, 2}, all[4];
+              for (uint64_t step = 0; step < kRounds; ++step) {
+                MAESTRO_TRY(boardMembers[rank].publish<double>(step, 0, mine, abort));
+                MAESTRO_TRY(boardMembers[rank].awaitAll<double>(step, 0, all, abort));
+              }
+              return {};
+            }),
+            0);
+  EXPECT_EQ(allocationsOf([&](uint32_t rank) -> Status {
+              for (uint64_t call = 0; call < 5; ++call)
+                MAESTRO_TRY(reductionMembers[rank].reduce(call, abort));
+              return {};
+            }),
+            0);
+}
+
+TEST(Allocation, TheCounterCounts) {
+  EXPECT_GT(allocationsOf([&](uint32_t rank) -> Status {
+              auto text = std::make_unique<std::string>(100, 'x');
+              return text->size() == 100 ? Status() : Status::internal(*text);
+            }),
+            0);
+}
+
+} // namespace
+} // namespace maestro::transport

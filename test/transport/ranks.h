@@ -1,0 +1,52 @@
+// Runs ranks as threads or as forked processes, on memory that they share, with a backend under test.
+#pragma once
+
+#include "transport/abort.h"
+#include "transport/backend.h"
+#include "transport/shared_memory.h"
+
+#include <functional>
+#include <memory>
+#include <ostream>
+#include <string>
+
+namespace maestro::transport::test {
+
+enum class RankKind { Threads, Processes };
+
+/// What the ranks of one test share. Make everything in it before run().
+class World {
+public:
+  explicit World(uint32_t ranks, uint64_t bytes = 64 << 20);
+
+  /// Runs `body(rank)` for every rank; returns the cause of the first failure, which has stopped the others too. No rank
+  /// ends before all have: a backend may still have work for their memory. A process that dies is a failure.
+  Status run(RankKind kind, const std::function<Status(uint32_t)> &body);
+
+  SharedMemory &memory() { return *shared; }
+  const Abort &abort() const { return stop; }
+  uint32_t ranks() const { return count; }
+  /// Zeros that all ranks see.
+  template <typename T> T *make(uint64_t elements) { return *shared->make<T>(elements, "test"); }
+
+private:
+  Status runThreads(const std::function<Status(uint32_t)> &body);
+  Status runProcesses(const std::function<Status(uint32_t)> &body);
+  void runOne(uint32_t rank, const std::function<Status(uint32_t)> &body);
+
+  uint32_t count;
+  std::unique_ptr<SharedMemory> shared;
+  Abort stop;
+  std::atomic<uint32_t> *ended;
+};
+
+/// A backend under the conformance suite.
+struct BackendUnderTest {
+  std::string name;
+  std::function<std::unique_ptr<Backend>(SharedMemory &, const Abort &)> create;
+};
+
+std::ostream &operator<<(std::ostream &stream, RankKind kind);
+std::ostream &operator<<(std::ostream &stream, const BackendUnderTest &backend);
+
+} // namespace maestro::transport::test
