@@ -1,10 +1,7 @@
 #include "executor/checkpoint/file_writer.h"
 
-#include <fmt/format.h>
-
 #include <cerrno>
 #include <csignal>
-#include <cstring>
 #include <fcntl.h>
 #include <mutex>
 #include <unistd.h>
@@ -27,18 +24,6 @@ void ignoreFileSizeSignal() {
 }
 } // namespace
 
-Status systemFailure(std::string_view action, std::string_view path, int error) {
-  std::string_view remedy;
-  if (error == ENOSPC || error == EDQUOT)
-    remedy = "; free space there, or choose another folder with --out";
-  else if (error == EFBIG)
-    remedy = "; raise the file size limit (ulimit -f)";
-  else if (error == EACCES || error == EPERM || error == EROFS)
-    remedy = "; choose a folder that can be written with --out";
-  return Status::unavailable(
-      fmt::format("cannot {} '{}': {}{}", action, path, std::strerror(error), remedy));
-}
-
 FileWriter::FileWriter(std::string path, int fd) : path(std::move(path)), fd(fd) {
   buffer.reserve(kBufferBytes);
 }
@@ -48,8 +33,10 @@ FileWriter::FileWriter(FileWriter &&other) noexcept
       buffer(std::move(other.buffer)) {}
 
 FileWriter::~FileWriter() {
-  if (fd >= 0)
-    ::close(fd);
+  if (fd < 0)
+    return;
+  ::close(fd);
+  ::unlink(path.c_str());
 }
 
 Result<FileWriter> FileWriter::create(const std::string &path) {

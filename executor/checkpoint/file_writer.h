@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/status.h"
+#include "base/system_failure.h"
 
 #include <cstddef>
 #include <span>
@@ -18,7 +19,7 @@ public:
   static Result<FileWriter> create(const std::string &path); ///< Replaces what is there.
   FileWriter(FileWriter &&other) noexcept;
   FileWriter &operator=(FileWriter &&) = delete;
-  ~FileWriter(); ///< Closes; without finish() the content may be incomplete.
+  ~FileWriter(); ///< A file that was not finished is removed.
 
   Status append(std::span<const std::byte> bytes);
   Status append(std::string_view text);
@@ -38,8 +39,5 @@ private:
 
 /// Forces a folder's entries to disk.
 Status syncFolder(const std::string &path);
-
-/// "No space left on device" as a Status that names the file and what was being done to it.
-Status systemFailure(std::string_view action, std::string_view path, int error);
 
 } // namespace maestro::checkpoint

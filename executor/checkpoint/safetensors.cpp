@@ -120,29 +120,29 @@ Status SafetensorsFile::read(const TensorInfo &tensor, std::span<std::byte> targ
   return readAt(dataStart + tensor.offset, target);
 }
 
-Status SafetensorsFile::readAs(const TensorInfo &tensor, DType dtype,
-                               std::span<std::byte> target) const {
-  if (dtype == tensor.dtype && dtype != DType::Bool)
-    return read(tensor, target);
+Status SafetensorsFile::readAs(const TensorInfo &tensor, DType dtype, std::span<std::byte> target,
+                               uint64_t first) const {
   if (conversionKind(tensor.dtype, dtype) == Conversion::Refused)
     return Status::invalidInput(fmt::format("tensor '{}' of '{}' holds {}, which cannot become {}",
                                             tensor.name, path, maestro::name(tensor.dtype),
                                             maestro::name(dtype)));
-  uint64_t count = isEmpty(tensor) ? 0 : tensor.bytes / byteSize(tensor.dtype);
-  if (target.size() != count * byteSize(dtype))
-    return Status::internal(fmt::format("tensor '{}' has {} elements, its buffer {} bytes",
-                                        tensor.name, count, target.size()));
+  uint64_t all = isEmpty(tensor) ? 0 : tensor.bytes / byteSize(tensor.dtype);
+  uint64_t count = target.size() / byteSize(dtype);
+  if (target.size() % byteSize(dtype) != 0 || first > all || count > all - first)
+    return Status::internal(fmt::format("tensor '{}' has {} elements; {} bytes of {} from element {} on are not in it",
+                                        tensor.name, all, target.size(), maestro::name(dtype), first));
+  uint64_t start = dataStart + tensor.offset + first * byteSize(tensor.dtype);
+  if (dtype == tensor.dtype && dtype != DType::Bool)
+    return readAt(start, target);
   std::array<std::byte, 32768> block;
   size_t perBlock = block.size() / byteSize(tensor.dtype);
   for (uint64_t done = 0; done < count;) {
     size_t now = std::min<uint64_t>(perBlock, count - done);
-    MAESTRO_TRY(readAt(dataStart + tensor.offset + done * byteSize(tensor.dtype),
-                       std::span(block).first(now * byteSize(tensor.dtype))));
-    size_t good = convertElements(tensor.dtype, block.data(), dtype,
-                                  target.data() + done * byteSize(dtype), now);
+    MAESTRO_TRY(readAt(start + done * byteSize(tensor.dtype), std::span(block).first(now * byteSize(tensor.dtype))));
+    size_t good = convertElements(tensor.dtype, block.data(), dtype, target.data() + done * byteSize(dtype), now);
     if (good != now)
       return Status::invalidInput(fmt::format("tensor '{}' of '{}': element {} does not fit {}",
-                                              tensor.name, path, done + good,
+                                              tensor.name, path, first + done + good,
                                               maestro::name(dtype)));
     done += now;
   }

@@ -65,9 +65,9 @@ public:
 
   /// Fills `target` (tensor.bytes long) with the tensor's bytes.
   Status read(const TensorInfo &tensor, std::span<std::byte> target) const;
-  /// Fills `target` (elements × byteSize(dtype) long), converting on the way; see base/convert.h
-  /// for what is refused. Needs no memory but a small buffer.
-  Status readAs(const TensorInfo &tensor, DType dtype, std::span<std::byte> target) const;
+  /// Fills `target` with as many elements as it holds, from element `first` on, converting on the way; see
+  /// base/convert.h for what is refused. Needs no memory but a small buffer.
+  Status readAs(const TensorInfo &tensor, DType dtype, std::span<std::byte> target, uint64_t first = 0) const;
 
 private:
   SafetensorsFile(std::string path, int fd) : path(std::move(path)), fd(fd) {}

@@ -53,6 +53,9 @@ Result<std::unique_ptr<ExecutableInstance>>
 ExecutableInstance::create(const plan::Plan &plan, uint32_t index, Device &device, uint64_t growth) {
   std::unique_ptr<ExecutableInstance> instance(
       new ExecutableInstance(plan, *plan->executables()->Get(index), device, growth));
+  instance->boundSymbols.assign(plan->symbols()->size(), 1);
+  for (const fb::Bound *bound : *instance->executable->bounds())
+    instance->boundSymbols[bound->symbol()] = bound->value();
   MAESTRO_TRY(instance->allocateRegions());
   MAESTRO_TRY(instance->writeConstants());
   return instance;
@@ -165,12 +168,7 @@ Result<BoundShapes *> ExecutableInstance::bind(std::span<const int64_t> symbols)
   return shapesSeen.back().get();
 }
 
-Result<BoundShapes *> ExecutableInstance::bindBounds() {
-  std::vector<int64_t> symbols(plan->symbols()->size(), 1);
-  for (const fb::Bound *bound : *executable->bounds())
-    symbols[bound->symbol()] = bound->value();
-  return bind(symbols);
-}
+Result<BoundShapes *> ExecutableInstance::bindBounds() { return bind(boundSymbols); }
 
 Result<uint64_t> ExecutableInstance::growthFor(std::span<const int64_t> symbols) const {
   std::vector<int64_t> dims(plan->exprs()->size());

@@ -83,10 +83,9 @@ private:
   std::vector<Address> regionBlocks;
   std::vector<uint64_t> regionStride; ///< Bytes between copies.
   std::vector<std::vector<Address>> basesBySlot;
+  std::vector<int64_t> boundSymbols; ///< Symbol values at the bounds.
   std::vector<std::unique_ptr<BoundShapes>> shapesSeen;
   uint64_t useCounter = 0;
 };
-
-
 
 } // namespace maestro::executor

@@ -4,9 +4,12 @@
 #include "base/nearest.h"
 #include "base/philox.h"
 #include "executor/checkpoint/safetensors.h"
+#include "executor/core/transfer.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -19,6 +22,9 @@ namespace {
 
 namespace fb = plan::fb;
 using Bytes = std::vector<std::byte>;
+
+/// Elements that are converted at a time.
+constexpr size_t kBlockElements = 4096;
 
 uint64_t elementCount(const fb::Parameter &parameter) {
   uint64_t count = 1;
@@ -85,48 +91,77 @@ private:
   std::vector<int> descriptors;
 };
 
-/// Converts `count` elements in place of a fresh vector of the target type.
-Result<Bytes> converted(DType from, const Bytes &source, DType to, uint64_t count, std::string_view what) {
-  Bytes target(count * byteSize(to));
-  if (conversionKind(from, to) == Conversion::Refused && count > 0)
-    return Status::invalidInput(fmt::format("{} is stored as {} and needed as {}", what, name(from), name(to)));
-  uint64_t done = convertElements(from, source.data(), to, target.data(), count);
-  if (done < count)
-    return Status::invalidInput(
-        fmt::format("{}: element {} ({}) cannot be represented as {}", what, done, name(from), name(to)));
-  return target;
+/// What fills a parameter's buffer, piece by piece.
+struct Source {
+  FillPiece fill;
+  uint64_t multiple = 1; ///< Elements of which every piece is a multiple.
+};
+
+/// Converts `target.size()` bytes' worth of elements from `first` on; read(element, bytes) gives them as stored.
+template <typename Read>
+Status convertFrom(DType stored, DType dtype, uint64_t first, std::span<std::byte> target, std::string_view what,
+                   Read read) {
+  if (stored == dtype)
+    return read(first, target);
+  std::array<std::byte, kBlockElements * 8> block;
+  size_t count = target.size() / byteSize(dtype);
+  for (size_t done = 0; done < count;) {
+    size_t now = std::min(kBlockElements, count - done);
+    MAESTRO_TRY(read(first + done, std::span(block).first(now * byteSize(stored))));
+    size_t good = convertElements(stored, block.data(), dtype, target.data() + done * byteSize(dtype), now);
+    if (good < now)
+      return Status::invalidInput(fmt::format("{}: element {} ({}) cannot be represented as {}", what,
+                                              first + done + good, name(stored), name(dtype)));
+    done += now;
+  }
+  return Status();
 }
 
-Bytes transposed(const Bytes &source, uint64_t rows, uint64_t columns, size_t size) {
-  Bytes target(source.size()); // `source` holds [columns, rows].
-  for (uint64_t r = 0; r < rows; ++r)
-    for (uint64_t c = 0; c < columns; ++c)
-      std::memcpy(&target[(r * columns + c) * size], &source[(c * rows + r) * size], size);
-  return target;
+Status checkConversion(DType stored, DType dtype, uint64_t count, std::string_view what) {
+  if (conversionKind(stored, dtype) == Conversion::Refused && count > 0)
+    return Status::invalidInput(fmt::format("{} is stored as {} and needed as {}", what, name(stored), name(dtype)));
+  return Status();
 }
 
 /// The initializer's values: a function of seed, component, name and element index alone.
-Result<Bytes> seeded(const plan::Plan &plan, const fb::Parameter &parameter, DType dtype, uint64_t seed) {
-  std::string fullName = plan->components()->Get(parameter.component())->name()->str() + "/" +
-                         parameter.name()->str();
-  uint64_t nameHash = plan::hashBytes({reinterpret_cast<const uint8_t *>(fullName.data()), fullName.size()});
-  PhiloxKey key = {static_cast<uint32_t>(seed) ^ static_cast<uint32_t>(nameHash),
-                   static_cast<uint32_t>(seed >> 32) ^ static_cast<uint32_t>(nameHash >> 32)};
-  uint64_t count = elementCount(parameter);
-  Bytes bytes(count * 4);
-  auto *values = reinterpret_cast<float *>(bytes.data());
-  float scale = static_cast<float>(parameter.initializer_scale());
-  for (uint64_t i = 0; i < count; ++i) {
-    if (parameter.initializer() == fb::Initializer::Ones || parameter.initializer() == fb::Initializer::Zeros) {
-      values[i] = parameter.initializer() == fb::Initializer::Ones ? 1.0f : 0.0f;
-      continue;
-    }
-    PhiloxCounter bits = philox4x32({static_cast<uint32_t>(i), static_cast<uint32_t>(i >> 32), 0, 0}, key);
-    values[i] = parameter.initializer() == fb::Initializer::Normal
-                    ? scale * normalPair(bits[0], bits[1])[0]
-                    : scale * (2.0f * uniformFloat(bits[0]) - 1.0f);
+class SeededValues {
+public:
+  SeededValues(const plan::Plan &plan, const fb::Parameter &parameter, uint64_t seed)
+      : initializer(parameter.initializer()), scale(static_cast<float>(parameter.initializer_scale())) {
+    std::string fullName = plan->components()->Get(parameter.component())->name()->str() + "/" +
+                           parameter.name()->str();
+    uint64_t nameHash = plan::hashBytes({reinterpret_cast<const uint8_t *>(fullName.data()), fullName.size()});
+    key = {static_cast<uint32_t>(seed) ^ static_cast<uint32_t>(nameHash),
+           static_cast<uint32_t>(seed >> 32) ^ static_cast<uint32_t>(nameHash >> 32)};
   }
-  return converted(DType::F32, bytes, dtype, count, describe(plan, parameter));
+
+  float at(uint64_t i) const {
+    if (initializer == fb::Initializer::Ones || initializer == fb::Initializer::Zeros)
+      return initializer == fb::Initializer::Ones ? 1.0f : 0.0f;
+    PhiloxCounter bits = philox4x32({static_cast<uint32_t>(i), static_cast<uint32_t>(i >> 32), 0, 0}, key);
+    return initializer == fb::Initializer::Normal ? scale * normalPair(bits[0], bits[1])[0]
+                                                  : scale * (2.0f * uniformFloat(bits[0]) - 1.0f);
+  }
+
+private:
+  fb::Initializer initializer;
+  float scale;
+  PhiloxKey key;
+};
+
+Result<Source> seeded(const plan::Plan &plan, const fb::Parameter &parameter, DType dtype, uint64_t seed) {
+  std::string what = describe(plan, parameter);
+  MAESTRO_TRY(checkConversion(DType::F32, dtype, elementCount(parameter), what));
+  SeededValues values(plan, parameter, seed);
+  return Source{[=](uint64_t first, std::span<std::byte> piece) {
+    return convertFrom(DType::F32, dtype, first, piece, what, [&](uint64_t at, std::span<std::byte> bytes) {
+      for (size_t i = 0; i < bytes.size() / 4; ++i) {
+        float value = values.at(at + i);
+        std::memcpy(bytes.data() + 4 * i, &value, 4);
+      }
+      return Status();
+    });
+  }};
 }
 
 class Loader {
@@ -148,7 +183,7 @@ public:
     return Status();
   }
 
-  Result<Bytes> load(const fb::Parameter &parameter, DType dtype, LoadSummary &summary) {
+  Result<Source> open(const fb::Parameter &parameter, DType dtype, LoadSummary &summary) {
     std::string component = plan->components()->Get(parameter.component())->name()->str();
     if (auto file = weightFiles.find(component); file != weightFiles.end()) {
       if (const checkpoint::TensorInfo *tensor = find(file->second, parameter)) {
@@ -183,7 +218,7 @@ private:
     return nullptr;
   }
 
-  Result<Bytes> fromWeights(const checkpoint::SafetensorsFile &file, const checkpoint::TensorInfo &tensor,
+  Result<Source> fromWeights(const checkpoint::SafetensorsFile &file, const checkpoint::TensorInfo &tensor,
                             const fb::Parameter &parameter, DType dtype) {
     if (!std::equal(tensor.shape.begin(), tensor.shape.end(), parameter.shape()->begin(),
                     parameter.shape()->end()))
@@ -195,25 +230,51 @@ private:
       return Status::invalidInput(fmt::format("{} is {}, but {} holds {}; give a state_dict of this model",
                                               describe(plan, parameter), name(dtype), file.name(),
                                               name(tensor.dtype)));
-    Bytes bytes(elementCount(parameter) * byteSize(dtype));
-    MAESTRO_TRY(file.readAs(tensor, dtype, bytes));
-    return bytes;
+    return Source{[&file, &tensor, dtype](uint64_t first, std::span<std::byte> piece) {
+      return file.readAs(tensor, dtype, piece, first);
+    }};
   }
 
-  Result<Bytes> fromPlan(const fb::Parameter &parameter, DType dtype) {
+  Result<Source> fromPlan(const fb::Parameter &parameter, DType dtype) {
     DType stored = static_cast<DType>(parameter.source_dtype());
-    uint64_t count = elementCount(parameter);
-    Bytes bytes(count * byteSize(stored));
-    if (parameter.inline_value())
-      std::memcpy(bytes.data(), parameter.inline_value()->data(), bytes.size());
-    else
-      MAESTRO_TRY(files.read(parameter.source_file(), parameter.source_offset(), bytes)
-                      .withContext(describe(plan, parameter)));
+    std::string what = describe(plan, parameter);
+    MAESTRO_TRY(checkConversion(stored, dtype, elementCount(parameter), what));
     if (parameter.source_transposed())
-      bytes = transposed(bytes, static_cast<uint64_t>(parameter.shape()->Get(0)),
-                         static_cast<uint64_t>(parameter.shape()->Get(1)), byteSize(stored));
-    return stored == dtype ? Result<Bytes>(std::move(bytes))
-                           : converted(stored, bytes, dtype, count, describe(plan, parameter));
+      return fromTransposed(parameter, stored, dtype, what);
+    return Source{[=, this, &parameter](uint64_t first, std::span<std::byte> piece) {
+      return convertFrom(stored, dtype, first, piece, what, [&](uint64_t at, std::span<std::byte> bytes) {
+        return readStored(parameter, at * byteSize(stored), bytes);
+      });
+    }};
+  }
+
+  /// The source holds [columns, rows]: a piece of whole rows is a strip of every column.
+  Source fromTransposed(const fb::Parameter &parameter, DType stored, DType dtype, const std::string &what) {
+    auto rows = static_cast<uint64_t>(parameter.shape()->Get(0));
+    auto columns = static_cast<uint64_t>(parameter.shape()->Get(1));
+    size_t size = byteSize(stored);
+    auto fill = [=, this, &parameter](uint64_t first, std::span<std::byte> piece) -> Status {
+      uint64_t firstRow = first / columns, count = piece.size() / byteSize(dtype) / columns;
+      Bytes strip(count * size), turned(count * columns * size);
+      for (uint64_t c = 0; c < columns; ++c) {
+        MAESTRO_TRY(readStored(parameter, (c * rows + firstRow) * size, strip));
+        for (uint64_t r = 0; r < count; ++r)
+          std::memcpy(&turned[(r * columns + c) * size], &strip[r * size], size);
+      }
+      return convertFrom(stored, dtype, 0, piece, what, [&](uint64_t at, std::span<std::byte> bytes) {
+        std::memcpy(bytes.data(), &turned[at * size], bytes.size());
+        return Status();
+      });
+    };
+    return Source{fill, columns};
+  }
+
+  Status readStored(const fb::Parameter &parameter, uint64_t offset, std::span<std::byte> bytes) {
+    if (!parameter.inline_value())
+      return files.read(parameter.source_file(), parameter.source_offset() + offset, bytes)
+          .withContext(describe(plan, parameter));
+    std::memcpy(bytes.data(), parameter.inline_value()->data() + offset, bytes.size());
+    return Status();
   }
 
   const plan::Plan &plan;
@@ -234,9 +295,9 @@ Result<LoadSummary> loadParameters(const plan::Plan &plan, const WeightFiles &we
     if (buffer == kNone)
       continue;
     DType dtype = static_cast<DType>(instance.table().buffers()->Get(buffer)->dtype());
-    MAESTRO_ASSIGN(Bytes bytes, loader.load(*plan->parameters()->Get(p), dtype, summary));
-    MAESTRO_TRY(writeBound(instance, device, fb::BindingKind::Value, p, bytes));
-    summary.bytes += bytes.size();
+    MAESTRO_ASSIGN(Source source, loader.open(*plan->parameters()->Get(p), dtype, summary));
+    MAESTRO_TRY(writeInPieces(instance, device, fb::BindingKind::Value, p, source.multiple, source.fill));
+    summary.bytes += instance.table().buffers()->Get(buffer)->bytes();
   }
   return summary;
 }
@@ -248,19 +309,6 @@ Status readBound(ExecutableInstance &instance, Device &device, fb::BindingKind k
     return Status::internal(fmt::format("parameter {} has no {}", parameter, fb::EnumNameBindingKind(kind)));
   bytes.resize(instance.table().buffers()->Get(buffer)->bytes());
   device.read(bytes.data(), instance.address(buffer, 0), bytes.size());
-  return device.wait(device.record());
-}
-
-Status writeBound(ExecutableInstance &instance, Device &device, fb::BindingKind kind, uint32_t parameter,
-                  std::span<const std::byte> bytes) {
-  uint32_t buffer = instance.boundBuffer(kind, parameter);
-  if (buffer == kNone)
-    return Status::internal(fmt::format("parameter {} has no {}", parameter, fb::EnumNameBindingKind(kind)));
-  uint64_t expected = instance.table().buffers()->Get(buffer)->bytes();
-  if (bytes.size() != expected)
-    return Status::internal(fmt::format("parameter {}: {} bytes for a buffer of {}", parameter, bytes.size(),
-                                        expected));
-  device.write(instance.address(buffer, 0), bytes.data(), bytes.size());
   return device.wait(device.record());
 }
 

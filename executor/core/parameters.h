@@ -28,13 +28,9 @@ struct LoadSummary {
 Result<LoadSummary> loadParameters(const plan::Plan &plan, const WeightFiles &weights, uint64_t seed,
                                    ExecutableInstance &instance, Device &device);
 
-/// Reads a bound f32 buffer (Value, Gradient, Moment1, Moment2) of a parameter to the host, in the
-/// buffer's own element type. Waits for the device.
+/// Reads a bound buffer (Value, Gradient, Moment1, Moment2) of a parameter to the host as a whole, in the buffer's own
+/// element type. Waits for the device.
 Status readBound(ExecutableInstance &instance, Device &device, plan::fb::BindingKind kind,
                  uint32_t parameter, std::vector<std::byte> &bytes);
-
-/// The inverse, for resume.
-Status writeBound(ExecutableInstance &instance, Device &device, plan::fb::BindingKind kind,
-                  uint32_t parameter, std::span<const std::byte> bytes);
 
 } // namespace maestro::executor

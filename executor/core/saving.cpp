@@ -1,7 +1,7 @@
 #include "executor/core/saving.h"
 
 #include "executor/checkpoint/safetensors.h"
-#include "executor/core/parameters.h"
+#include "executor/core/transfer.h"
 
 #include <fmt/format.h>
 
@@ -40,11 +40,9 @@ Status writeEntries(const plan::Plan &plan, ExecutableInstance &instance, Device
   for (const Entry &entry : entries)
     tensors.push_back(tensorInfo(plan, instance, entry));
   MAESTRO_ASSIGN(auto writer, checkpoint::SafetensorsWriter::create(path, tensors, std::move(metadata)));
-  std::vector<std::byte> bytes;
-  for (const Entry &entry : entries) {
-    MAESTRO_TRY(readBound(instance, device, entry.kind, entry.parameter, bytes));
-    MAESTRO_TRY(writer.append(bytes));
-  }
+  for (const Entry &entry : entries)
+    MAESTRO_TRY(readInPieces(instance, device, entry.kind, entry.parameter,
+                             [&](std::span<const std::byte> piece) { return writer.append(piece); }));
   return writer.finish();
 }
 
@@ -90,7 +88,6 @@ std::vector<Entry> valueEntries(const plan::Plan &plan, const ExecutableInstance
 Status readEntries(const plan::Plan &plan, ExecutableInstance &instance, Device &device,
                    const std::string &path, std::span<const Entry> entries) {
   MAESTRO_ASSIGN(auto file, checkpoint::SafetensorsFile::open(path));
-  std::vector<std::byte> bytes;
   for (const Entry &entry : entries) {
     const checkpoint::TensorInfo *tensor = file.findTied(entry.name);
     checkpoint::TensorInfo expected = tensorInfo(plan, instance, entry);
@@ -101,9 +98,10 @@ Status readEntries(const plan::Plan &plan, ExecutableInstance &instance, Device 
       return Status::invalidInput(fmt::format("{}: tensor '{}' has shape [{}], the plan wants [{}]", path,
                                               entry.name, fmt::join(tensor->shape, ", "),
                                               fmt::join(expected.shape, ", ")));
-    bytes.resize(static_cast<size_t>(expected.elements()) * byteSize(expected.dtype));
-    MAESTRO_TRY(file.readAs(*tensor, expected.dtype, bytes));
-    MAESTRO_TRY(writeBound(instance, device, entry.kind, entry.parameter, bytes));
+    MAESTRO_TRY(writeInPieces(instance, device, entry.kind, entry.parameter, 1,
+                              [&](uint64_t first, std::span<std::byte> piece) {
+                                return file.readAs(*tensor, expected.dtype, piece, first);
+                              }));
   }
   return Status();
 }

@@ -1,12 +1,10 @@
 #include "executor/metrics/metrics_file.h"
 
+#include "base/system_failure.h"
 #include "executor/metrics/line.h"
-
-#include <fmt/format.h>
 
 #include <cerrno>
 #include <charconv>
-#include <cstring>
 #include <fcntl.h>
 #include <string_view>
 #include <unistd.h>
@@ -37,10 +35,6 @@ void formatLine(const StepRecord &record, Line &line) {
   line << "}}";
 }
 
-Status failure(std::string_view action, std::string_view path, int error) {
-  return Status::unavailable(fmt::format("cannot {} '{}': {}", action, path, std::strerror(error)));
-}
-
 /// The step of a line as formatLine() writes it; 0 for anything else.
 uint64_t stepOfLine(std::string_view line) {
   static constexpr std::string_view kStart = "{\"step\": ";
@@ -56,7 +50,7 @@ Result<uint64_t> keptBytes(int fd, const std::string &path, uint64_t lastStep) {
   uint64_t kept = 0;
   for (ssize_t count; (count = ::read(fd, block.data(), block.size())) != 0;) {
     if (count < 0)
-      return failure("read", path, errno);
+      return systemFailure("read", path, errno);
     text.append(block, 0, static_cast<size_t>(count));
     size_t start = 0;
     for (size_t end; (end = text.find('\n', start)) != std::string::npos; start = end + 1) {
@@ -79,11 +73,11 @@ MetricsFile::~MetricsFile() { ::close(fd); }
 Result<std::unique_ptr<MetricsFile>> MetricsFile::open(const std::string &path, uint64_t lastStep) {
   int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (fd < 0)
-    return failure("write", path, errno);
+    return systemFailure("write", path, errno);
   std::unique_ptr<MetricsFile> file(new MetricsFile(path, fd));
   MAESTRO_ASSIGN(uint64_t kept, keptBytes(fd, path, lastStep));
   if (::ftruncate(fd, static_cast<off_t>(kept)) != 0 || ::lseek(fd, 0, SEEK_END) < 0)
-    return failure("write", path, errno);
+    return systemFailure("write", path, errno);
   return file;
 }
 
@@ -96,7 +90,7 @@ Status MetricsFile::append(const StepRecord &record) {
     if (written < 0 && errno == EINTR)
       continue;
     if (written < 0)
-      return failure("write", path, errno);
+      return systemFailure("write", path, errno);
     rest.remove_prefix(static_cast<size_t>(written));
   }
   return {};

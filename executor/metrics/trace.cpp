@@ -1,11 +1,9 @@
 #include "executor/metrics/trace.h"
 
+#include "base/system_failure.h"
 #include "executor/metrics/line.h"
 
-#include <fmt/format.h>
-
 #include <cerrno>
-#include <cstring>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -61,8 +59,7 @@ TraceFile::~TraceFile() {
 Result<std::unique_ptr<TraceFile>> TraceFile::create(const std::string &path) {
   int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (fd < 0)
-    return Status::unavailable(
-        fmt::format("cannot write trace '{}': {}", path, std::strerror(errno)));
+    return systemFailure("write trace", path, errno);
   std::unique_ptr<TraceFile> file(new TraceFile(path, fd));
   MAESTRO_TRY(file->flush());
   return file;
@@ -136,8 +133,7 @@ Status TraceFile::flush() {
   std::lock_guard lock(mutex);
   writeBlock();
   if (error != 0)
-    return Status::unavailable(
-        fmt::format("cannot write trace '{}': {}", path, std::strerror(error)));
+    return systemFailure("write trace", path, error);
   return {};
 }
 

@@ -64,6 +64,25 @@ TEST(CheckpointTest, savesAndFindsTheNewest) {
   EXPECT_TRUE(newest.files.contains("model.safetensors"));
 }
 
+TEST(FileWriterTest, aFileThatIsNotFinishedIsNotThere) {
+  ScratchFolder folder;
+  std::string path = folder.file("half");
+  {
+    auto writer = FileWriter::create(path);
+    ASSERT_TRUE(writer.isOk());
+    ASSERT_TRUE(writer->append("half").isOk());
+    EXPECT_TRUE(fs::exists(path));
+  }
+  EXPECT_FALSE(fs::exists(path));
+  {
+    auto writer = FileWriter::create(path);
+    ASSERT_TRUE(writer.isOk());
+    ASSERT_TRUE(writer->append("whole").isOk());
+    ASSERT_TRUE(writer->finish().isOk());
+  }
+  EXPECT_EQ(fs::file_size(path), 5u);
+}
+
 TEST(CheckpointTest, aRunWithoutCheckpointsHasNone) {
   ScratchFolder folder;
   fs::create_directory(folder.file("checkpoint-x"));

@@ -55,6 +55,18 @@ TEST(SafetensorsTest, readsWhatTorchWrites) {
               HasSubstr("holds f32, which cannot become i32"));
 }
 
+TEST(SafetensorsTest, readsPartsOfATensor) {
+  SafetensorsFile file = open(std::string(MAESTRO_GOLDEN_FILES) + "/types.safetensors");
+  std::vector<float> part(2);
+  ASSERT_TRUE(file.readAs(*file.find("a"), DType::F32, std::as_writable_bytes(std::span(part)), 3).isOk());
+  EXPECT_THAT(part, ElementsAre(3, 4));
+  std::vector<double> wide(1);
+  ASSERT_TRUE(file.readAs(*file.find("b"), DType::F64, std::as_writable_bytes(std::span(wide)), 1).isOk());
+  EXPECT_THAT(wide, ElementsAre(-2.0));
+  EXPECT_FALSE(file.readAs(*file.find("a"), DType::F32, std::as_writable_bytes(std::span(part)), 5).isOk());
+  EXPECT_FALSE(file.readAs(*file.find("a"), DType::F32, std::as_writable_bytes(std::span(part)), 7).isOk());
+}
+
 TEST(SafetensorsTest, followsTiedNames) {
   SafetensorsFile file = open(std::string(MAESTRO_GOLDEN_FILES) + "/tied.safetensors");
   EXPECT_EQ(file.find("head.weight"), nullptr);
