@@ -4,6 +4,7 @@
 #include <csignal>
 #include <fcntl.h>
 #include <mutex>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
 
@@ -35,8 +36,10 @@ FileWriter::FileWriter(FileWriter &&other) noexcept
 FileWriter::~FileWriter() {
   if (fd < 0)
     return;
+  struct stat info {};
+  if (::fstat(fd, &info) == 0 && S_ISREG(info.st_mode)) // A device stays where it is.
+    ::unlink(path.c_str());
   ::close(fd);
-  ::unlink(path.c_str());
 }
 
 Result<FileWriter> FileWriter::create(const std::string &path) {

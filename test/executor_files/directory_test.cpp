@@ -81,6 +81,8 @@ TEST(FileWriterTest, aFileThatIsNotFinishedIsNotThere) {
     ASSERT_TRUE(writer->finish().isOk());
   }
   EXPECT_EQ(fs::file_size(path), 5u);
+  ASSERT_TRUE(FileWriter::create("/dev/null").isOk());
+  EXPECT_TRUE(fs::exists("/dev/null")); // A device is never removed.
 }
 
 TEST(CheckpointTest, aRunWithoutCheckpointsHasNone) {
