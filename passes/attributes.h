@@ -8,6 +8,9 @@
 //   nn.special    = "rng_state" | "sample_ids" what dropout needs
 //   nn.loss_scale = "loss"                     f32 []: weight ÷ global count of it (+ nn.term)
 //   nn.saved      = 3                          what @forward returned with the same number
+//   nn.edge       = "vision_to_language"       in a section: what arrives over this edge;
+//                                              with nn.carries_gradient where its gradient is sent back
+//   nn.edge_gradient = "vision_to_language"    in @step, @backward: the gradient that arrives for it
 // Results
 //   nn.loss = "loss", nn.role = "sum"|"count"  f32 []: Σ over counted positions of this micro-batch,
 //                                              and their number; decompose-loss turns the role
@@ -16,8 +19,9 @@
 //                                              sum and one count per term; absent: term 0, weight 1
 //   nn.gradient   = "student/lm_head.weight"   the gradient of Σ_k scale_k · sum_k
 //   nn.saved      = 3                          see above
+//   nn.edge, nn.edge_gradient                  what leaves over an edge, forward and backward
 //   nn.output     = "logits"                   any other output of the model
-// Module
+// Module, or section
 //   nn.dims = {batch = {combine = "sum", max = 16 : i64}, …}
 //                                              how each symbol combines over samples; its bound
 //   nn.without_gradient = ["student/pooler.weight"]
@@ -43,6 +47,9 @@ inline constexpr llvm::StringLiteral kWeight = "nn.weight";
 inline constexpr llvm::StringLiteral kGradient = "nn.gradient";
 inline constexpr llvm::StringLiteral kOutput = "nn.output";
 inline constexpr llvm::StringLiteral kDims = "nn.dims";
+inline constexpr llvm::StringLiteral kEdge = "nn.edge";
+inline constexpr llvm::StringLiteral kCarriesGradient = "nn.carries_gradient";
+inline constexpr llvm::StringLiteral kEdgeGradient = "nn.edge_gradient";
 inline constexpr llvm::StringLiteral kWithoutGradient = "nn.without_gradient";
 inline constexpr llvm::StringLiteral kStash = "nn.stash";
 

@@ -9,7 +9,11 @@
 //       -> (… {nn.loss = "loss", nn.role = "sum"}, … {nn.gradient = "m/w"})
 //
 // where scale is weight ÷ global count, so that gradients of micro-batches simply add up. Trainable
-// parameters that no loss reaches have no such result; the module's nn.without_gradient names them.
+// parameters that no loss reaches have no such result; nn.without_gradient names them.
+//
+// In a section, the gradient of a result that leaves over an edge arrives as an argument
+// (nn.edge_gradient), and the gradient of what came over an edge is a result, where the edge carries
+// gradients. A section where nothing trains gets a @step that is its @graph without counts.
 #include "passes/differentiation.h"
 #include "passes/graph_functions.h"
 #include "passes/passes.h"
@@ -37,26 +41,46 @@ struct DifferentiatePass : PassWrapper<DifferentiatePass, OperationPass<ModuleOp
   LogicalResult buildStep(func::FuncOp graph) {
     func::FuncOp step = graph.clone();
     step.setName(attributes::kStepFunction);
-    OpBuilder(getOperation().getBodyRegion()).setInsertionPointAfter(graph);
     graph->getBlock()->getOperations().insertAfter(Block::iterator(graph), step);
     llvm::SmallVector<FunctionResult> results;
     llvm::SmallVector<IncomingGradient> incoming = addScales(step, results);
-    llvm::SmallVector<unsigned> trainable;
+    addEdgeGradients(step, incoming, results);
+    llvm::SmallVector<unsigned> wantedArguments;
     llvm::SmallVector<Value> wanted;
     for (unsigned i = 0; i < step.getNumArguments(); ++i)
-      if (step.getArgAttr(i, attributes::kTrainable)) {
-        trainable.push_back(i);
+      if (step.getArgAttr(i, attributes::kTrainable) ||
+          (step.getArgAttr(i, attributes::kCarriesGradient) && step.getArgAttr(i, attributes::kEdge))) {
+        wantedArguments.push_back(i);
         wanted.push_back(step.getArgument(i));
       }
     OpBuilder builder(step.getBody().front().getTerminator());
     auto gradients = differentiate(builder, step.getBody().front(), wanted, incoming);
     if (failed(gradients))
       return failure();
-    if (failed(nameGradients(step, trainable, *gradients, results)))
+    if (failed(nameGradients(step, wantedArguments, *gradients, results)))
       return failure();
     setResults(step, results);
     eraseDeadOperations(step);
     return success();
+  }
+
+  /// What leaves over an edge stays a result; its gradient arrives as an argument where the edge carries one.
+  void addEdgeGradients(func::FuncOp step, llvm::SmallVectorImpl<IncomingGradient> &incoming,
+                        llvm::SmallVectorImpl<FunctionResult> &results) {
+    Builder builder(&getContext());
+    for (unsigned i = 0; i < step.getNumResults(); ++i) {
+      StringRef edge = resultText(step, i, attributes::kEdge);
+      if (edge.empty())
+        continue;
+      Value value = returnedValues(step)[i];
+      results.push_back({value, step.getResultAttrDict(i)});
+      if (!step.getResultAttr(i, attributes::kCarriesGradient))
+        continue;
+      auto attribute = builder.getNamedAttr(attributes::kEdgeGradient, builder.getStringAttr(edge));
+      unsigned index = step.getNumArguments();
+      (void)step.insertArgument(index, value.getType(), builder.getDictionaryAttr(attribute), value.getLoc());
+      incoming.push_back({value, step.getArgument(index)});
+    }
   }
 
   /// One scale argument per loss sum, which becomes that sum's gradient and a result of @step.
@@ -82,26 +106,31 @@ struct DifferentiatePass : PassWrapper<DifferentiatePass, OperationPass<ModuleOp
     return incoming;
   }
 
-  LogicalResult nameGradients(func::FuncOp step, llvm::ArrayRef<unsigned> trainable,
+  LogicalResult nameGradients(func::FuncOp step, llvm::ArrayRef<unsigned> wanted,
                               llvm::ArrayRef<Value> gradients,
                               llvm::SmallVectorImpl<FunctionResult> &results) {
     Builder builder(&getContext());
     llvm::SmallVector<Attribute> without;
-    size_t sums = results.size();
-    for (auto [index, gradient] : llvm::zip_equal(trainable, gradients)) {
-      StringAttr name = step.getArgAttrOfType<StringAttr>(index, attributes::kParameter);
+    bool anyEdge = llvm::any_of(results, [](const FunctionResult &result) { return result.attributes.get(attributes::kEdge); });
+    size_t before = results.size();
+    for (auto [index, gradient] : llvm::zip_equal(wanted, gradients)) {
+      bool isEdge = step.getArgAttr(index, attributes::kEdge) != nullptr;
+      StringRef kind = isEdge ? attributes::kEdge : attributes::kParameter;
+      StringAttr name = step.getArgAttrOfType<StringAttr>(index, kind);
+      if (!gradient && isEdge)
+        return step.emitError() << "no gradient reaches what arrives over the edge '" << name.getValue() << "'";
       if (!gradient) {
         without.push_back(name);
         continue;
       }
-      auto attribute = builder.getNamedAttr(attributes::kGradient, name);
+      auto attribute = builder.getNamedAttr(isEdge ? attributes::kEdgeGradient : attributes::kGradient, name);
       results.push_back({gradient, builder.getDictionaryAttr(attribute)});
     }
     if (!without.empty())
       getOperation()->setAttr(attributes::kWithoutGradient, builder.getArrayAttr(without));
-    if (results.size() > sums)
+    if (results.size() > before || anyEdge || getOperation()->getParentOp() /* a section */)
       return success();
-    return step.emitError() << "no trainable parameter reaches a loss (of " << trainable.size()
+    return step.emitError() << "no trainable parameter reaches a loss (of " << wanted.size()
                             << "): nothing would be learned. Check the loss, and which "
                             << "components and parameters are frozen";
   }

@@ -81,7 +81,10 @@ void eraseDeadOperations(func::FuncOp function) {
 
 FailureOr<DimTable> DimTable::of(ModuleOp module) {
   DimTable table;
-  if (Attribute declared = module->getAttr(attributes::kDims)) {
+  Attribute declared = module->getAttr(attributes::kDims);
+  if (auto outer = module->getParentOfType<ModuleOp>(); outer && !declared)
+    declared = outer->getAttr(attributes::kDims);
+  if (declared) {
     auto dictionary = llvm::dyn_cast<DictionaryAttr>(declared);
     if (!dictionary)
       return module.emitError("nn.dims must be a dictionary of symbols");

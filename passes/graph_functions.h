@@ -4,6 +4,7 @@
 #include "passes/attributes.h"
 
 #include "ir/nn/nn.h"
+#include "ir/section/section.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -50,8 +51,8 @@ void eraseDeadOperations(mlir::func::FuncOp function);
 /// How symbols combine over samples, from the module's nn.dims.
 class DimTable {
 public:
-  /// Fails, saying so, on an nn.dims of another form. Without nn.dims: the leading symbol of a data
-  /// field sums, the others are padded.
+  /// From the module, or the one that it is in. Fails, saying so, on an nn.dims of another form.
+  /// Without nn.dims: the leading symbol of a data field sums, the others are padded.
   static mlir::FailureOr<DimTable> of(mlir::ModuleOp module);
 
   bool sums(llvm::StringRef symbol) const;

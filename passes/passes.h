@@ -1,4 +1,4 @@
-// The passes of level 1 (`nn`), from an imported graph to the programs of a training task.
+// The passes of levels 1 and 2 (`nn`, `section`), from an imported graph to the programs of each section's tasks.
 // passes/README.md has the picture; passes/attributes.h the names by which functions say what their
 // arguments and results are.
 #pragma once
@@ -6,6 +6,7 @@
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassManager.h"
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,8 +15,8 @@
 namespace maestro {
 
 /// The places where the pipeline can be stopped, in order; each ends with its verify pass.
-enum class Phase { Import, Raise, Loss, Differentiate, Split };
-/// "import", "raise", "loss", "differentiate", "split".
+enum class Phase { Import, Raise, Loss, Partition, Differentiate, Split };
+/// "import", "raise", "loss", "partition", "differentiate", "split".
 llvm::StringRef nameOf(Phase phase);
 /// The inverse of nameOf(); nothing for other text.
 std::optional<Phase> phaseFromName(llvm::StringRef text);
@@ -36,6 +37,16 @@ std::unique_ptr<mlir::Pass> createDecomposeLossPass();
 std::unique_ptr<mlir::Pass> createCheckSamplesPass();
 /// Products of the named components, and what follows them, in bf16.
 std::unique_ptr<mlir::Pass> createLowerPrecisionPass(llvm::ArrayRef<std::string> components = {});
+struct PartitionOptions {
+  /// Module scopes at which a section is cut in two ("student.model.layers.4": before what this module computes).
+  std::vector<std::string> cuts;
+  /// Pipeline stages of a section by its name; absent: one.
+  std::map<std::string, int64_t> stages;
+  /// Whether a frozen producer's last operators may move to the consumer so that fewer bytes cross.
+  bool moveTails = true;
+};
+/// @graph becomes sections and the edges between them.
+std::unique_ptr<mlir::Pass> createPartitionSectionsPass(const PartitionOptions &options = {});
 /// @graph becomes @step: loss sums and the gradients of trainable parameters.
 std::unique_ptr<mlir::Pass> createDifferentiatePass();
 /// @step becomes @count, @forward and @backward.
@@ -50,6 +61,8 @@ void registerRaisePasses();
 struct PipelineOptions {
   Phase stopAfter = Phase::Split;
   Recompute recompute = Recompute::Cheap;
+  PartitionOptions partition;
+  bool sections = false; ///< Until emission reads sections.
   std::vector<std::string> bf16Components; ///< Whose products are computed in bf16.
 };
 

@@ -2,6 +2,7 @@
 #include "passes/passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Transforms/Passes.h"
 
@@ -12,10 +13,11 @@ using namespace mlir;
 namespace maestro {
 namespace {
 
-constexpr std::array<std::pair<Phase, llvm::StringLiteral>, 5> kPhases{{
+constexpr std::array<std::pair<Phase, llvm::StringLiteral>, 6> kPhases{{
     {Phase::Import, "import"},
     {Phase::Raise, "raise"},
     {Phase::Loss, "loss"},
+    {Phase::Partition, "partition"},
     {Phase::Differentiate, "differentiate"},
     {Phase::Split, "split"},
 }};
@@ -33,6 +35,7 @@ struct PipelineFlags : PassPipelineOptions<PipelineFlags> {
       llvm::cl::values(clEnumValN(Phase::Import, "import", "as imported"),
                        clEnumValN(Phase::Raise, "raise", "coarse operators"),
                        clEnumValN(Phase::Loss, "loss", "losses as sums and counts"),
+                       clEnumValN(Phase::Partition, "partition", "sections and edges"),
                        clEnumValN(Phase::Differentiate, "differentiate", "@step"),
                        clEnumValN(Phase::Split, "split", "programs"))};
   Option<Recompute> recompute{
@@ -92,15 +95,32 @@ void buildPipeline(OpPassManager &manager, const PipelineOptions &options) {
   if (options.stopAfter == Phase::Loss)
     return;
 
+  if (!options.sections) { // Until emission reads sections.
+    manager.addPass(createDifferentiatePass());
+    manager.addNestedPass<func::FuncOp>(createFoldBroadcastsPass());
+    endPhase(manager, Phase::Differentiate);
+    if (options.stopAfter == Phase::Differentiate)
+      return;
+    manager.addPass(createSplitProgramsPass(options.recompute));
+    endPhase(manager, Phase::Split);
+    return;
+  }
+  // From here on every section is a world of its own, with edges as its arguments and results.
+  manager.addPass(createPartitionSectionsPass(options.partition));
+  endPhase(manager, Phase::Partition);
+  if (options.stopAfter == Phase::Partition)
+    return;
+
   // CSE at the end merges what several gradients compute alike; gradients of sums are broadcasts.
-  manager.addPass(createDifferentiatePass());
-  manager.addNestedPass<func::FuncOp>(createFoldBroadcastsPass());
+  OpPassManager &differentiation = manager.nest<ModuleOp>();
+  differentiation.addPass(createDifferentiatePass());
+  differentiation.addNestedPass<func::FuncOp>(createFoldBroadcastsPass());
   endPhase(manager, Phase::Differentiate);
   if (options.stopAfter == Phase::Differentiate)
     return;
 
   // Last: what crosses from forward to backward is final after this.
-  manager.addPass(createSplitProgramsPass(options.recompute));
+  manager.addNestedPass<ModuleOp>(createSplitProgramsPass(options.recompute));
   endPhase(manager, Phase::Split);
 }
 
@@ -110,14 +130,18 @@ void registerPasses() {
   registerPass([] { return createDecomposeLossPass(); });
   registerPass([] { return createCheckSamplesPass(); });
   registerPass([] { return createLowerPrecisionPass(); });
+  registerPass([] { return createPartitionSectionsPass(); });
   registerPass([] { return createDifferentiatePass(); });
   registerPass([] { return createSplitProgramsPass(); });
   registerPass([] { return createVerifyPhasePass(Phase::Import); });
   PassPipelineRegistration<PipelineFlags>(
       "maestro-pipeline", "From an imported graph to programs",
       [](OpPassManager &manager, const PipelineFlags &flags) {
-        buildPipeline(manager, {flags.stopAfter, flags.recompute,
-                                {flags.bf16Components.begin(), flags.bf16Components.end()}});
+        PipelineOptions options;
+        options.stopAfter = flags.stopAfter;
+        options.recompute = flags.recompute;
+        options.bf16Components.assign(flags.bf16Components.begin(), flags.bf16Components.end());
+        buildPipeline(manager, options);
       });
 }
 

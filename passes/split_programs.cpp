@@ -4,6 +4,9 @@
 //   @forward   -> loss sums, and what @backward needs of this micro-batch: {nn.saved = 0 : i64} …
 //   @backward  saved values, loss scales, parameters, fields -> gradients
 //
+// A section without losses has no @count, and one in which nothing trains no @backward; what arrives
+// over edges and leaves over them are arguments and results like others.
+//
 //   func.func @step(%x: …, %w: …, %scale: …)
 //       -> (… {nn.loss = "loss", nn.role = "sum"}, … {nn.gradient = "m/w"}) {
 //     %h = nn.matmul %x, %w : …
@@ -32,6 +35,7 @@
 #include "mlir/IR/IRMapping.h"
 
 #include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/Sequence.h"
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
@@ -130,7 +134,8 @@ public:
     markForward();
     chooseCrossing();
     func::FuncOp forward = buildForward();
-    buildBackward(forward);
+    if (llvm::any_of(llvm::seq(step.getNumResults()), [&](unsigned i) { return isGradient(i); }))
+      buildBackward(forward);
     describeStash();
     return buildCount();
   }
@@ -139,11 +144,19 @@ private:
   /// What the loss sums are computed by is forward work, all else backward: also the part of a
   /// gradient that does not depend on what arrives (a cosine, a comparison).
   void markForward() {
-    llvm::SmallVector<Value> sums;
-    for (const LossResult &loss : lossResults(step))
-      sums.push_back(returnedValues(step)[loss.index]);
-    forwardWork = slice(sums);
+    llvm::SmallVector<Value> wanted;
+    for (unsigned i = 0; i < step.getNumResults(); ++i)
+      if (isForwardResult(i))
+        wanted.push_back(returnedValues(step)[i]);
+    forwardWork = slice(wanted);
   }
+
+  /// Losses, and what leaves over an edge.
+  bool isForwardResult(unsigned result) {
+    return step.getResultAttr(result, attributes::kLoss) || step.getResultAttr(result, attributes::kEdge);
+  }
+
+  bool isGradient(unsigned result) { return !isForwardResult(result); }
 
   void chooseCrossing() {
     SaveProblem problem;
@@ -186,9 +199,9 @@ private:
       if (forwardWork.contains(&op))
         program.clone(&op);
     llvm::SmallVector<FunctionResult> results;
-    for (const LossResult &loss : lossResults(step))
-      results.push_back(
-          {program.copy(returnedValues(step)[loss.index]), step.getResultAttrDict(loss.index)});
+    for (unsigned i = 0; i < step.getNumResults(); ++i)
+      if (isForwardResult(i))
+        results.push_back({program.copy(returnedValues(step)[i]), step.getResultAttrDict(i)});
     for (auto [number, value] : llvm::enumerate(saved))
       results.push_back({program.copy(value), savedAttributes(number)});
     return program.finish(results, step);
@@ -208,14 +221,14 @@ private:
     for (auto [number, value] : llvm::enumerate(saved))
       program.addKept(value, savedAttributes(number));
     for (unsigned i = 0; i < step.getNumArguments(); ++i)
-      if (!argumentText(step, i, attributes::kLossScale).empty())
+      if (step.getArgAttr(i, attributes::kLossScale) || step.getArgAttr(i, attributes::kEdgeGradient))
         program.addArgument(step.getArgument(i), step.getArgAttrDict(i));
     for (Operation &op : step.getBody().front().without_terminator())
       if (!forwardWork.contains(&op))
         program.clone(&op);
     llvm::SmallVector<FunctionResult> results;
     for (unsigned i = 0; i < step.getNumResults(); ++i)
-      if (!resultText(step, i, attributes::kGradient).empty())
+      if (isGradient(i))
         results.push_back({program.copy(returnedValues(step)[i]), step.getResultAttrDict(i)});
     program.finish(results, forward);
   }
@@ -225,10 +238,12 @@ private:
     for (Value value : saved)
       total = total + bytesOf(value);
     std::string text = std::to_string(saved.size()) + " values, " + total.str() + " bytes";
-    step->getParentOfType<ModuleOp>()->setAttr(attributes::kStash, builder.getStringAttr(text));
+    step->getParentOp()->setAttr(attributes::kStash, builder.getStringAttr(text));
   }
 
   LogicalResult buildCount() {
+    if (lossResults(graph).empty()) // A section without a loss.
+      return success();
     ProgramBuilder program(graph, attributes::kCountFunction);
     llvm::SmallVector<FunctionResult> results;
     for (const LossResult &loss : lossResults(graph)) {

@@ -7,8 +7,13 @@
 //                  sum with a count
 //   raise          the same
 //   loss           no means
-//   differentiate  @step: one scale per loss sum, each gradient of its parameter's type
-//   split          @count, @forward and @backward: what one returns as saved the other takes
+//   partition      sections with a @graph each, and edges: producers before consumers, one result and
+//                  one argument carry each edge, of its type
+//   differentiate  each section's @step: one scale per loss sum, each gradient of its parameter's type
+//   split          each section's @forward, and @count and @backward where there is a loss, or
+//                  something to differentiate: what one returns as saved the other takes
+//
+// Passes by themselves may also run on a module with one @graph, as if it were a section.
 #include "passes/graph_functions.h"
 #include "passes/passes.h"
 
@@ -30,7 +35,7 @@ LogicalResult verifyArguments(func::FuncOp function) {
   std::set<std::string> seen;
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {
     unsigned kinds = 0;
-    for (StringRef kind : {attributes::kParameter, attributes::kField, attributes::kSpecial})
+    for (StringRef kind : {attributes::kParameter, attributes::kField, attributes::kSpecial, attributes::kEdge})
       if (StringRef name = argumentText(function, i, kind); !name.empty()) {
         ++kinds;
         if (!seen.insert((kind + "=" + name).str()).second)
@@ -39,7 +44,7 @@ LogicalResult verifyArguments(func::FuncOp function) {
       }
     if (kinds != 1)
       return function.emitError() << "argument " << i << " of @" << function.getName() << " is "
-                                  << kinds << " of parameter, field and special; it must be one";
+                                  << kinds << " of parameter, field, special and edge; it must be one";
     auto type = dyn_cast<nn::TensorType>(function.getArgument(i).getType());
     if (!type)
       return function.emitError() << "argument " << i << " of @" << function.getName()
@@ -70,15 +75,15 @@ LogicalResult verifyLosses(func::FuncOp function, bool meansAllowed) {
   for (const auto &[key, has] : roles)
     if (has.count("sum") != has.count("count"))
       return function.emitError() << "the loss '" << key.first << "' needs both a sum and a count";
-  if (roles.empty())
-    return function.emitError() << "@" << function.getName() << " returns no loss";
   return success();
 }
 
-LogicalResult verifyGraph(ModuleOp module, bool meansAllowed) {
-  func::FuncOp graph = findFunction(module, attributes::kGraphFunction);
+LogicalResult verifyGraph(ModuleOp table, bool meansAllowed) {
+  func::FuncOp graph = findFunction(table, attributes::kGraphFunction);
   if (!graph)
-    return module.emitError() << "there is no function @graph";
+    return table->emitError() << "there is no function @graph";
+  if (!table->getParentOp() && lossResults(graph).empty())
+    return graph.emitError() << "@graph returns no loss";
   return success(succeeded(verifyOperators(graph)) && succeeded(verifyArguments(graph)) &&
                  succeeded(verifyLosses(graph, meansAllowed)));
 }
@@ -106,41 +111,83 @@ LogicalResult verifyGradients(func::FuncOp function, func::FuncOp graph) {
   return success();
 }
 
-LogicalResult verifyStep(ModuleOp module) {
-  func::FuncOp step = findFunction(module, attributes::kStepFunction);
+LogicalResult verifyStep(ModuleOp table) {
+  func::FuncOp step = findFunction(table, attributes::kStepFunction);
   if (!step)
-    return module.emitError() << "there is no function @step";
-  return success(
-      succeeded(verifyOperators(step)) &&
-      succeeded(verifyGradients(step, findFunction(module, attributes::kGraphFunction))));
+    return table->emitError() << "there is no function @step";
+  return success(succeeded(verifyOperators(step)) &&
+                 succeeded(verifyGradients(step, findFunction(table, attributes::kGraphFunction))));
 }
 
-LogicalResult verifyPrograms(ModuleOp module) {
-  func::FuncOp forward = findFunction(module, attributes::kForwardFunction);
-  func::FuncOp backward = findFunction(module, attributes::kBackwardFunction);
-  func::FuncOp graph = findFunction(module, attributes::kGraphFunction);
-  if (!forward || !backward || !findFunction(module, attributes::kCountFunction))
-    return module.emitError() << "@count, @forward and @backward must all exist";
+LogicalResult verifyPrograms(ModuleOp table) {
+  func::FuncOp forward = findFunction(table, attributes::kForwardFunction);
+  func::FuncOp backward = findFunction(table, attributes::kBackwardFunction);
+  func::FuncOp graph = findFunction(table, attributes::kGraphFunction);
+  if (!forward || (!lossResults(graph).empty() && !findFunction(table, attributes::kCountFunction)))
+    return table->emitError() << "@forward must exist, and @count where there is a loss";
   std::map<int64_t, Type> returned, taken;
   for (unsigned i = 0; i < forward.getNumResults(); ++i)
     if (auto number = forward.getResultAttrOfType<IntegerAttr>(i, attributes::kSaved))
       returned[number.getInt()] = forward.getResultTypes()[i];
-  for (unsigned i = 0; i < backward.getNumArguments(); ++i)
+  for (unsigned i = 0; backward && i < backward.getNumArguments(); ++i)
     if (auto number = backward.getArgAttrOfType<IntegerAttr>(i, attributes::kSaved))
       taken[number.getInt()] = backward.getArgument(i).getType();
   if (returned != taken)
-    return module.emitError() << "@forward saves " << returned.size() << " values, @backward takes "
+    return table->emitError() << "@forward saves " << returned.size() << " values, @backward takes "
                               << taken.size() << ", and they must be the same";
-  return success(succeeded(verifyOperators(forward)) && succeeded(verifyOperators(backward)) &&
-                 succeeded(verifyGradients(backward, graph)));
+  return success(succeeded(verifyOperators(forward)) &&
+                 (!backward || (succeeded(verifyOperators(backward)) && succeeded(verifyGradients(backward, graph)))));
+}
+
+LogicalResult verifyTable(ModuleOp table, Phase phase) {
+  if (failed(verifyGraph(table, /*meansAllowed=*/phase < Phase::Loss)))
+    return failure();
+  if (phase >= Phase::Differentiate && failed(verifyStep(table)))
+    return failure();
+  return phase >= Phase::Split ? verifyPrograms(table) : success();
+}
+
+/// How often @graph of the section carries the edge: as an argument, or as a result.
+unsigned countCarriers(section::SectionOp section, StringRef edge, bool results, Type type) {
+  func::FuncOp graph = findFunction(section.getBody(), attributes::kGraphFunction);
+  unsigned count = 0;
+  for (unsigned i = 0, end = results ? graph.getNumResults() : graph.getNumArguments(); i < end; ++i) {
+    StringRef name = results ? resultText(graph, i, attributes::kEdge) : argumentText(graph, i, attributes::kEdge);
+    Type given = results ? graph.getResultTypes()[i] : graph.getArgumentTypes()[i];
+    count += name == edge && given == type;
+  }
+  return count;
+}
+
+LogicalResult verifyEdge(section::EdgeOp edge, ModuleOp module) {
+  auto producer = section::findSection(module, edge.getProducer());
+  auto consumer = section::findSection(module, edge.getConsumer());
+  if (!producer || !consumer)
+    return edge.emitOpError() << "there is no section @" << (producer ? edge.getConsumer() : edge.getProducer());
+  if (!producer->isBeforeInBlock(consumer))
+    return edge.emitOpError() << "@" << edge.getProducer() << " does not come before @" << edge.getConsumer();
+  for (bool results : {true, false})
+    if (countCarriers(results ? producer : consumer, edge.getName(), results, edge.getType()) != 1)
+      return edge.emitOpError() << "one " << (results ? "result" : "argument") << " of @"
+                                << (results ? producer : consumer)
+                                       .getName() << " of type " << edge.getType()
+                                << " must carry it";
+  return success();
 }
 
 LogicalResult verify(ModuleOp module, Phase phase) {
-  if (failed(verifyGraph(module, /*meansAllowed=*/phase < Phase::Loss)))
-    return failure();
-  if (phase >= Phase::Differentiate && failed(verifyStep(module)))
-    return failure();
-  return phase >= Phase::Split ? verifyPrograms(module) : success();
+  auto sections = module.getOps<section::SectionOp>();
+  if (sections.empty())
+    return verifyTable(module, phase);
+  for (section::SectionOp section : sections)
+    if (!section.getBody())
+      return section.emitOpError() << "has no module of its functions";
+    else if (failed(verifyTable(section.getBody(), phase)))
+      return failure();
+  for (section::EdgeOp edge : module.getOps<section::EdgeOp>())
+    if (failed(verifyEdge(edge, module)))
+      return failure();
+  return success();
 }
 
 struct VerifyPhasePass : PassWrapper<VerifyPhasePass, OperationPass<ModuleOp>> {

@@ -28,7 +28,7 @@ inline constexpr size_t kMaxRank = 8;
 inline constexpr size_t kMaxPlanBytes = (size_t{1} << 31) - 1;
 /// The versions of the format that this code writes; it reads every minor version of this major one.
 inline constexpr uint32_t kVersionMajor = 1;
-inline constexpr uint32_t kVersionMinor = 0;
+inline constexpr uint32_t kVersionMinor = 1;
 
 /// Stable 64-bit hash of bytes: the same on every machine and in every version of Maestro, since
 /// checkpoints store it. Little-endian 64-bit words, each mixed in by xor and multiplication (FNV-1a over

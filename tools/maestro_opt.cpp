@@ -3,6 +3,7 @@
 //   maestro-opt model.mlir --maestro-differentiate --canonicalize
 #include "ir/annotate_answers.h"
 #include "ir/nn/nn.h"
+#include "ir/section/section.h"
 #include "passes/passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -11,7 +12,7 @@
 
 int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
-  registry.insert<mlir::func::FuncDialect, maestro::nn::NNDialect>();
+  registry.insert<mlir::func::FuncDialect, maestro::nn::NNDialect, maestro::section::SectionDialect>();
   mlir::registerCanonicalizerPass();
   mlir::registerCSEPass();
   mlir::registerSymbolDCEPass();

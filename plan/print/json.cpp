@@ -158,6 +158,10 @@ private:
     name("kind", fb::EnumNameRegionKind(region.kind()));
     number("bytes", region.bytes());
     number("copies", region.copies());
+    if (region.kind() == fb::RegionKind::Channel) {
+      index("edge", region.edge());
+      flag("gradient", region.gradient());
+    }
   }
 
   void write(const fb::Buffer &buffer) {
@@ -194,6 +198,13 @@ private:
     indices("fields", *program.fields());
     number("flops", program.flops());
     number("memory_bytes", program.memory_bytes());
+    if (program.cost())
+      list("cost", program.cost());
+  }
+
+  void write(const fb::CostTerm &term) {
+    number("picoseconds", term.picoseconds());
+    indices("symbols", *term.symbols());
   }
 
   void write(const fb::Binding &binding) {
@@ -237,6 +248,8 @@ private:
     table("layout", section.layout());
     number("micro_batch_samples", section.micro_batch_samples());
     texts("scopes", section.scopes());
+    if (section.active())
+      indices("active", *section.active());
   }
 
   void write(const fb::Edge &edge) {
@@ -246,6 +259,12 @@ private:
     dtype("dtype", edge.dtype());
     indices("shape", *edge.shape());
     flag("carries_gradient", edge.carries_gradient());
+    if (edge.producer_stage() || edge.consumer_stage()) {
+      number("producer_stage", edge.producer_stage());
+      number("consumer_stage", edge.consumer_stage());
+    }
+    if (edge.held_until_backward())
+      flag("held_until_backward", true);
   }
 
   void write(const fb::Station &station) {

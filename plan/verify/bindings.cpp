@@ -33,10 +33,20 @@ unsigned allowedRegions(Kind kind) {
   case Kind::Moment1:
   case Kind::Moment2:
     return bit(fb::RegionKind::OptimizerState);
+  case Kind::EdgeInput:
+  case Kind::EdgeGradientInput:
+    return bit(fb::RegionKind::Channel);
+  case Kind::EdgeOutput:
+  case Kind::EdgeGradientOutput:
+    return kSlot | bit(fb::RegionKind::Workspace);
   default:
     return kSlot | kStep;
   }
 }
+
+bool isEdge(Kind kind) { return kind >= Kind::EdgeInput; }
+/// The executor only reads these; several may be the same bytes.
+bool isSent(Kind kind) { return kind == Kind::EdgeOutput || kind == Kind::EdgeGradientOutput; }
 
 struct IndexedTable {
   const char *name;
@@ -57,23 +67,35 @@ IndexedTable indexedTable(const fb::Plan &plan, Kind kind) {
   case Kind::Moment1:
   case Kind::Moment2:
     return {"parameters", plan.parameters()->size()};
+  case Kind::EdgeInput:
+  case Kind::EdgeOutput:
+  case Kind::EdgeGradientInput:
+  case Kind::EdgeGradientOutput:
+    return {"edges", plan.edges()->size()};
   default:
     return {"bindings of this kind", 1};
   }
 }
 
-DType expectedDType(const fb::Plan &plan, const fb::Binding &binding) {
+DType expectedDType(const fb::Plan &plan, const fb::Binding &binding, DType actual) {
   switch (binding.kind()) {
   case Kind::Field:
     return static_cast<DType>(plan.fields()->Get(binding.index())->dtype());
   case Kind::NormSquares:
     return DType::F64;
+  case Kind::EdgeInput:
+  case Kind::EdgeOutput:
+  case Kind::EdgeGradientInput:
+  case Kind::EdgeGradientOutput:
+    return static_cast<DType>(plan.edges()->Get(binding.index())->dtype());
   case Kind::RandomState:
   case Kind::SampleIds:
     return DType::I64;
   case Kind::Value: {
-    auto dtype = static_cast<DType>(plan.parameters()->Get(binding.index())->dtype());
-    return isFloat(dtype) ? DType::F32 : dtype;
+    const fb::Parameter &parameter = *plan.parameters()->Get(binding.index());
+    auto dtype = static_cast<DType>(parameter.dtype());
+    bool isWidened = isFloat(dtype) && !(actual == dtype && plan.components()->Get(parameter.component())->frozen());
+    return isWidened ? DType::F32 : dtype;
   }
   default:
     return DType::F32;
@@ -89,6 +111,7 @@ public:
       MAESTRO_TRY(check(*executable.table.bindings()->Get(i), executable.place.item("bindings", i)));
     MAESTRO_TRY(checkFields());
     MAESTRO_TRY(checkParameters());
+    MAESTRO_TRY(checkEdges());
     MAESTRO_TRY(checkDisjoint());
     return checkPrograms();
   }
@@ -107,7 +130,7 @@ private:
       return wrong(place / "buffer", "buffers[{}] lies in a region of kind {}, where no {} may be", binding.buffer(),
                    fb::EnumNameRegionKind(region), fb::EnumNameBindingKind(binding.kind()));
     auto actual = static_cast<DType>(executable.buffer(binding.buffer()).dtype());
-    DType expected = expectedDType(executable.plan, binding);
+    DType expected = expectedDType(executable.plan, binding, actual);
     if (actual != expected)
       return wrong(place / "buffer", "buffers[{}] has elements of type {}, and a {} needs {}", binding.buffer(),
                    name(actual), fb::EnumNameBindingKind(binding.kind()), name(expected));
@@ -129,7 +152,12 @@ private:
   Status checkShape(const fb::Binding &binding, const Place &place) const {
     switch (binding.kind()) {
     case Kind::Field:
-      return checkFieldShape(binding, place);
+      return checkSameShape(binding, place, "fields", *executable.plan.fields()->Get(binding.index())->shape());
+    case Kind::EdgeInput:
+    case Kind::EdgeOutput:
+    case Kind::EdgeGradientInput:
+    case Kind::EdgeGradientOutput:
+      return checkSameShape(binding, place, "edges", *executable.plan.edges()->Get(binding.index())->shape());
     case Kind::HyperParameters:
       return checkElements(binding, place, 8, 8);
     case Kind::RandomState:
@@ -149,14 +177,14 @@ private:
     }
   }
 
-  Status checkFieldShape(const fb::Binding &binding, const Place &place) const {
-    const auto &field = *executable.plan.fields()->Get(binding.index())->shape();
+  Status checkSameShape(const fb::Binding &binding, const Place &place, const char *table,
+                        const flatbuffers::Vector<uint32_t> &expected) const {
     const auto &buffer = *executable.buffer(binding.buffer()).shape();
-    bool same = field.size() == buffer.size();
-    for (uint32_t i = 0; same && i < field.size(); ++i)
-      same = executable.dims[field.Get(i)] == executable.dims[buffer.Get(i)];
+    bool same = expected.size() == buffer.size();
+    for (uint32_t i = 0; same && i < expected.size(); ++i)
+      same = executable.dims[expected.Get(i)] == executable.dims[buffer.Get(i)];
     return same ? Status()
-                : wrong(place / "buffer", "buffers[{}] has not the shape of fields[{}]", binding.buffer(),
+                : wrong(place / "buffer", "buffers[{}] has not the shape of {}[{}]", binding.buffer(), table,
                         binding.index());
   }
 
@@ -178,10 +206,10 @@ private:
       auto [kind, index] = key;
       if (kind == Kind::Value)
         MAESTRO_TRY(checkValue(index));
-      else if (kind >= Kind::Gradient && !has(Kind::Value, index))
+      else if (kind >= Kind::Gradient && !isEdge(kind) && !has(Kind::Value, index))
         return wrong(executable.place / "bindings", "parameters[{}] has a {} and no Value", index,
                      fb::EnumNameBindingKind(kind));
-      else if (kind >= Kind::Gradient && !executable.plan.parameters()->Get(index)->trainable())
+      else if (kind >= Kind::Gradient && !isEdge(kind) && !executable.plan.parameters()->Get(index)->trainable())
         return wrong(executable.place / "bindings", "parameters[{}] has a {} and is not trainable", index,
                      fb::EnumNameBindingKind(kind));
     }
@@ -206,6 +234,40 @@ private:
     return needs(Kind::Moment2, updates && adam);
   }
 
+  /// An executable binds the ends of edges that are its own, all of them, the rings in regions of theirs.
+  Status checkEdges() const {
+    if (executable.plan.version_minor() == 0) // Format 1.0 named edges and bound nothing to them.
+      return {};
+    for (uint32_t i = 0; i < executable.plan.edges()->size(); ++i) {
+      const fb::Edge &edge = *executable.plan.edges()->Get(i);
+      bool produces = isAt(edge.producer(), edge.producer_stage()), consumes = isAt(edge.consumer(), edge.consumer_stage());
+      MAESTRO_TRY(checkEnd(i, Kind::EdgeInput, consumes));
+      MAESTRO_TRY(checkEnd(i, Kind::EdgeOutput, produces));
+      MAESTRO_TRY(checkEnd(i, Kind::EdgeGradientInput, produces && edge.carries_gradient()));
+      MAESTRO_TRY(checkEnd(i, Kind::EdgeGradientOutput, consumes && edge.carries_gradient()));
+    }
+    return {};
+  }
+
+  bool isAt(uint32_t section, uint32_t stage) const {
+    return executable.table.section() == section && executable.table.stage() == stage;
+  }
+
+  Status checkEnd(uint32_t edge, Kind kind, bool expected) const {
+    auto found = bound.find({kind, edge});
+    if ((found != bound.end()) != expected)
+      return wrong(executable.place / "bindings", "{} {} for edges[{}]", expected ? "there is no" : "there is a",
+                   fb::EnumNameBindingKind(kind), edge);
+    if (!expected || isSent(kind))
+      return {};
+    const fb::Region &region = executable.regionOf(found->second);
+    bool gradient = kind == Kind::EdgeGradientInput;
+    if (region.edge() != edge || region.gradient() != gradient)
+      return wrong(executable.place / "bindings", "the {} of edges[{}] lies in the ring of another end",
+                   fb::EnumNameBindingKind(kind), edge);
+    return {};
+  }
+
   /// Two bindings on the same bytes would overwrite each other.
   Status checkDisjoint() const {
     struct Range {
@@ -214,7 +276,7 @@ private:
     };
     std::vector<Range> ranges;
     for (auto [key, index] : bound)
-      if (executable.neededBytes[index] > 0)
+      if (executable.neededBytes[index] > 0 && !isSent(key.first))
         ranges.push_back({executable.buffer(index).region(), executable.buffer(index).offset(),
                           executable.buffer(index).offset() + executable.neededBytes[index]});
     std::sort(ranges.begin(), ranges.end(), [](const Range &a, const Range &b) {

@@ -29,6 +29,21 @@ Status boundsOf(const BoundedExecutable &executable, std::vector<int64_t> &value
   return {};
 }
 
+/// A ring belongs to one end of one edge: the consumer's for the tensor, the producer's for its gradient.
+Status checkChannel(const BoundedExecutable &executable, const fb::Region &region, const Place &place) {
+  if (region.kind() != fb::RegionKind::Channel)
+    return region.edge() == kNone ? Status() : wrong(place / "edge", "the region is no Channel");
+  MAESTRO_TRY(checkIndex(place / "edge", region.edge(), "edges", executable.plan.edges()->size()));
+  const fb::Edge &edge = *executable.plan.edges()->Get(region.edge());
+  if (region.gradient() && !edge.carries_gradient())
+    return wrong(place / "gradient", "edges[{}] carries no gradient", region.edge());
+  uint32_t section = region.gradient() ? edge.producer() : edge.consumer();
+  uint32_t stage = region.gradient() ? edge.producer_stage() : edge.consumer_stage();
+  if (executable.table.section() != section || executable.table.stage() != stage)
+    return wrong(place / "edge", "edges[{}] ends at stage {} of sections[{}], not here", region.edge(), stage, section);
+  return {};
+}
+
 Status verifyRegions(const BoundedExecutable &executable) {
   uint32_t slots = 0; // Of the first Slot region.
   unsigned __int128 total = 0;
@@ -37,8 +52,11 @@ Status verifyRegions(const BoundedExecutable &executable) {
     Place place = executable.place.item("regions", i);
     MAESTRO_TRY(checkEnum(place / "kind", region.kind()));
     bool isSlot = region.kind() == fb::RegionKind::Slot;
-    if (region.copies() == 0 || (region.copies() > 1 && !isSlot))
-      return wrong(place / "copies", "{} is not 1{}", region.copies(), isSlot ? " or more" : "; only slots have copies");
+    bool isChannel = region.kind() == fb::RegionKind::Channel;
+    if (region.copies() == 0 || (region.copies() > 1 && !isSlot && !isChannel))
+      return wrong(place / "copies", "{} is not 1{}", region.copies(),
+                   isSlot || isChannel ? " or more" : "; only slots have copies");
+    MAESTRO_TRY(checkChannel(executable, region, place));
     if (isSlot && slots != 0 && slots != region.copies())
       return wrong(place / "copies", "{} are not the {} of the other slot region", region.copies(), slots);
     slots = isSlot ? region.copies() : slots;

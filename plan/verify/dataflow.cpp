@@ -60,6 +60,7 @@ bool mayWrite(Kind program, Region region) {
   case Region::OptimizerState:
     return program == Kind::Update;
   case Region::Constants:
+  case Region::Channel: // Others write what arrives.
     return false;
   case Region::Slot:
     return !perStep; // Slots belong to micro-batches.
@@ -78,6 +79,10 @@ bool boundBefore(Kind program, fb::BindingKind binding) {
   case fb::BindingKind::RandomState:
   case fb::BindingKind::SampleIds:
     return true;
+  case fb::BindingKind::EdgeInput: // Before Backward where it is held: see checkProgram().
+    return program == Kind::Forward || program == Kind::Evaluate;
+  case fb::BindingKind::EdgeGradientInput:
+    return program == Kind::Backward;
   default:
     return false; // Values, gradients, moments: see initial(). Fields: by program. The rest is read.
   }
@@ -150,17 +155,22 @@ private:
         written[r] = forwardSlot[r];
     addFields(written, program);
     for (const fb::Binding *binding : *executable.table.bindings())
-      if (boundBefore(kind, binding->kind()))
+      if (boundBefore(kind, binding->kind()) || (kind == Kind::Backward && isHeld(*binding)))
         markWritten(written, binding->buffer());
 
     MAESTRO_TRY(checkCalls(program, written));
     MAESTRO_TRY(checkResults(kind, written));
     for (uint32_t r = 0; r < written.size(); ++r)
-      if (kindOf(r) != Region::Slot && kindOf(r) != Region::Workspace)
+      if (kindOf(r) != Region::Slot && kindOf(r) != Region::Workspace && kindOf(r) != Region::Channel)
         lasting[r] = written[r];
     if (kind == Kind::Forward)
       forwardSlot = std::move(written);
     return {};
+  }
+
+  bool isHeld(const fb::Binding &binding) const {
+    return binding.kind() == fb::BindingKind::EdgeInput &&
+           executable.plan.edges()->Get(binding.index())->held_until_backward();
   }
 
   Status checkCalls(const fb::Program &program, Written &written) {
@@ -255,7 +265,10 @@ private:
   Status checkResults(Kind kind, const Written &written) const {
     for (uint32_t i = 0; i < executable.table.bindings()->size(); ++i) {
       const fb::Binding &binding = *executable.table.bindings()->Get(i);
-      bool isRead = (binding.kind() == fb::BindingKind::LossSum && (kind == Kind::Forward || kind == Kind::Evaluate)) ||
+      bool forward = kind == Kind::Forward || kind == Kind::Evaluate;
+      bool isRead = (binding.kind() == fb::BindingKind::LossSum && forward) ||
+                    (binding.kind() == fb::BindingKind::EdgeOutput && forward) ||
+                    (binding.kind() == fb::BindingKind::EdgeGradientOutput && kind == Kind::Backward) ||
                     (binding.kind() == fb::BindingKind::LossCount && kind == Kind::Count) ||
                     (binding.kind() == fb::BindingKind::NormSquares && kind == Kind::Norm);
       uint32_t buffer = binding.buffer();

@@ -27,12 +27,26 @@ public:
                              executable.plan.fields()->size()));
     MAESTRO_TRY(checkDefined(executable, program.flops(), place / "flops"));
     MAESTRO_TRY(checkDefined(executable, program.memory_bytes(), place / "memory_bytes"));
+    for (uint32_t i = 0; program.cost() && i < program.cost()->size(); ++i)
+      MAESTRO_TRY(checkCost(*program.cost()->Get(i), place.item("cost", i)));
     for (uint32_t i = 0; i < program.calls()->size(); ++i)
       MAESTRO_TRY(checkCall(*program.calls()->Get(i), place.item("calls", i)));
     return {};
   }
 
 private:
+  Status checkCost(const fb::CostTerm &term, const Place &place) {
+    constexpr uint32_t kMostFactors = 16;
+    MAESTRO_TRY(checkRange(place / "picoseconds", term.picoseconds(), 0, INT64_MAX / 4));
+    MAESTRO_TRY(executable.work.spend(place, 1 + size_t{term.symbols()->size()}));
+    if (term.symbols()->size() > kMostFactors)
+      return wrong(place / "symbols", "{} factors are more than {}", term.symbols()->size(), kMostFactors);
+    for (uint32_t i = 0; i < term.symbols()->size(); ++i)
+      MAESTRO_TRY(checkIndex(place.item("symbols", i), term.symbols()->Get(i), "symbols",
+                             executable.plan.symbols()->size()));
+    return {};
+  }
+
   Status checkCall(const fb::Call &call, const Place &place) {
     const fb::Plan &plan = executable.plan;
     MAESTRO_TRY(checkIndex(place / "kernel", call.kernel(), "kernels", plan.kernels()->size()));
@@ -94,9 +108,12 @@ Status verifyPrograms(const BoundedExecutable &executable) {
   }
   bool hasBackward = seen[static_cast<size_t>(fb::ProgramKind::Backward)];
   bool trains = executable.plan.sections()->Get(executable.table.section())->trains();
-  if (hasBackward != trains)
+  bool whole = executable.plan.sections()->Get(executable.table.section())->layout()->stages() == 1;
+  if ((hasBackward && !trains) || (trains && whole && !hasBackward)) // A first stage may be all frozen.
     return wrong(executable.place / "programs", "there is {}Backward program, and sections[{}] {}",
                  hasBackward ? "a " : "no ", executable.table.section(), trains ? "trains" : "does not train");
+  if (executable.plan.version_minor() > 0 && !seen[static_cast<size_t>(fb::ProgramKind::Evaluate)])
+    return wrong(executable.place / "programs", "there is no Evaluate program");
   if (hasBackward && !seen[static_cast<size_t>(fb::ProgramKind::Forward)])
     return wrong(executable.place / "programs", "there is a Backward program without a Forward program");
   return {};

@@ -38,21 +38,70 @@ Status verifySectionTables(const fb::Plan &plan, const Place &root, Work &work) 
     uint32_t scopes = section.scopes() ? section.scopes()->size() : 0;
     for (uint32_t s = 0; s < scopes; ++s)
       MAESTRO_TRY(checkText(place.item("scopes", s), section.scopes()->Get(s)));
+    uint32_t active = section.active() ? section.active()->size() : 0;
+    for (uint32_t s = 0; s < active; ++s) {
+      MAESTRO_TRY(checkIndex(place.item("active", s), section.active()->Get(s), "symbols", plan.symbols()->size()));
+      if (plan.symbols()->Get(section.active()->Get(s))->combine() != fb::Combine::Sum)
+        return wrong(place.item("active", s), "symbols[{}] does not sum over samples", section.active()->Get(s));
+    }
   }
   return {};
 }
 
-Status verifyEdge(const fb::Edge &edge, const fb::Plan &plan, const Place &place) {
+/// Whether an expression contains a symbol that combines so. Expressions refer to earlier ones only.
+bool isIn(const fb::Plan &plan, uint32_t expr, fb::Combine combine) {
+  std::vector<uint32_t> pending{expr};
+  std::unordered_set<uint32_t> seen;
+  while (!pending.empty()) {
+    uint32_t next = pending.back();
+    pending.pop_back();
+    if (!seen.insert(next).second)
+      continue;
+    const fb::DimExpr &node = *plan.exprs()->Get(next);
+    if (node.op() == fb::DimOp::Constant)
+      continue;
+    if (node.op() == fb::DimOp::Symbol) {
+      if (plan.symbols()->Get(static_cast<uint32_t>(node.a()))->combine() == combine)
+        return true;
+      continue;
+    }
+    pending.push_back(static_cast<uint32_t>(node.a()));
+    pending.push_back(static_cast<uint32_t>(node.b()));
+  }
+  return false;
+}
+
+/// One dim holds the rows; no dim mixes rows with padding.
+Status verifyEdgeShape(const fb::Edge &edge, const fb::Plan &plan, const Place &place, Work &work) {
+  if (edge.shape()->size() > kMaxRank)
+    return wrong(place / "shape", "{} dims are more than {}", edge.shape()->size(), kMaxRank);
+  unsigned rows = 0;
+  for (uint32_t i = 0; i < edge.shape()->size(); ++i) {
+    MAESTRO_TRY(checkIndex(place.item("shape", i), edge.shape()->Get(i), "expressions", plan.exprs()->size()));
+    MAESTRO_TRY(work.spend(place / "shape", plan.exprs()->size()));
+    bool sums = isIn(plan, edge.shape()->Get(i), fb::Combine::Sum);
+    if (sums && isIn(plan, edge.shape()->Get(i), fb::Combine::Max))
+      return wrong(place.item("shape", i), "it mixes a sum over samples with a padded dim");
+    rows += sums;
+  }
+  return rows == 1 ? Status() : wrong(place / "shape", "{} dims are sums over samples, and it must be one", rows);
+}
+
+Status verifyEdge(const fb::Edge &edge, const fb::Plan &plan, const Place &place, Work &work) {
   MAESTRO_TRY(checkName(place / "name", edge.name()));
   MAESTRO_TRY(checkIndex(place / "producer", edge.producer(), "sections", plan.sections()->size()));
   MAESTRO_TRY(checkIndex(place / "consumer", edge.consumer(), "sections", plan.sections()->size()));
+  const fb::Section &producer = *plan.sections()->Get(edge.producer()), &consumer = *plan.sections()->Get(edge.consumer());
+  MAESTRO_TRY(checkIndex(place / "producer_stage", edge.producer_stage(), "the producer's stages",
+                         producer.layout()->stages()));
+  MAESTRO_TRY(checkIndex(place / "consumer_stage", edge.consumer_stage(), "the consumer's stages",
+                         consumer.layout()->stages()));
+  if (edge.producer() == edge.consumer() && edge.producer_stage() >= edge.consumer_stage())
+    return wrong(place / "consumer_stage", "{} is not behind producer_stage {}", edge.consumer_stage(),
+                 edge.producer_stage());
   MAESTRO_TRY(checkDType(place / "dtype", edge.dtype()));
-  if (edge.shape()->size() > kMaxRank)
-    return wrong(place / "shape", "{} dims are more than {}", edge.shape()->size(), kMaxRank);
-  for (uint32_t i = 0; i < edge.shape()->size(); ++i)
-    MAESTRO_TRY(checkIndex(place.item("shape", i), edge.shape()->Get(i), "expressions", plan.exprs()->size()));
-  bool bothTrain = plan.sections()->Get(edge.producer())->trains() && plan.sections()->Get(edge.consumer())->trains();
-  if (edge.carries_gradient() && !bothTrain)
+  MAESTRO_TRY(verifyEdgeShape(edge, plan, place, work));
+  if (edge.carries_gradient() && !(producer.trains() && consumer.trains()))
     return wrong(place / "carries_gradient", "sections[{}] or sections[{}] does not train", edge.producer(),
                  edge.consumer());
   return {};
@@ -64,6 +113,8 @@ Status verifyAcyclic(const fb::Plan &plan, const Place &root) {
   std::vector<std::vector<uint32_t>> consumers(count);
   std::vector<uint32_t> producersLeft(count, 0), ready;
   for (const fb::Edge *edge : *plan.edges()) {
+    if (edge->producer() == edge->consumer()) // From a stage to a later one.
+      continue;
     consumers[edge->producer()].push_back(edge->consumer());
     ++producersLeft[edge->consumer()];
   }
@@ -81,9 +132,12 @@ Status verifyAcyclic(const fb::Plan &plan, const Place &root) {
   return removed == count ? Status() : wrong(root / "edges", "the sections form a cycle");
 }
 
-Status verifyEdges(const fb::Plan &plan, const Place &root) {
-  for (uint32_t i = 0; i < plan.edges()->size(); ++i)
-    MAESTRO_TRY(verifyEdge(*plan.edges()->Get(i), plan, root.item("edges", i)));
+Status verifyEdges(const fb::Plan &plan, const Place &root, Work &work) {
+  UniqueNames names;
+  for (uint32_t i = 0; i < plan.edges()->size(); ++i) {
+    MAESTRO_TRY(verifyEdge(*plan.edges()->Get(i), plan, root.item("edges", i), work));
+    MAESTRO_TRY(names.add(root.item("edges", i) / "name", plan.edges()->Get(i)->name()));
+  }
   return verifyAcyclic(plan, root);
 }
 
@@ -169,7 +223,7 @@ Status verifyRanks(const fb::Plan &plan, const Place &root) {
 Status verifySections(const fb::Plan &plan, Work &work) {
   Place root = Place::root();
   MAESTRO_TRY(verifySectionTables(plan, root, work));
-  MAESTRO_TRY(verifyEdges(plan, root));
+  MAESTRO_TRY(verifyEdges(plan, root, work));
   MAESTRO_TRY(verifyExecutablePlaces(plan, root));
   MAESTRO_TRY(verifyRanks(plan, root));
   return verifyStations(plan, root, work);

@@ -88,6 +88,9 @@ fb::ProgramT &addProgram(fb::ExecutableT &executable, fb::ProgramKind kind, cons
   program.fields = std::move(fields);
   program.flops = dims.flops;
   program.memory_bytes = dims.rows;
+  fb::CostTermT &term = add(program.cost);
+  term.picoseconds = 1500;
+  term.symbols = {0, 1};
   return program;
 }
 
@@ -184,6 +187,7 @@ void addTeacher(PlanBuilder &builder, const Dims &dims) {
   uint32_t hidden = arena.buffer(R::Slot, "hidden", DType::F32, {dims.batch, dims.seq, dims.width}, 3072);
   bind(executable, fb::BindingKind::Value, 3, weight);
   bind(executable, fb::BindingKind::Field, 0, tokens);
+  bind(executable, fb::BindingKind::EdgeOutput, 0, hidden);
   for (fb::ProgramKind kind : {fb::ProgramKind::Forward, fb::ProgramKind::Evaluate})
     addCall(builder, addProgram(executable, kind, dims, {0}), "embedding", {weight, tokens}, {hidden}, "teacher.embed");
   executable.peak_bytes = 65536;
@@ -220,6 +224,7 @@ void addStudentPrograms(PlanBuilder &builder, const Dims &dims, fb::ExecutableT 
   uint32_t flat = arena.view(hidden, DType::F32, {dims.rows, dims.width});
   uint32_t logits = arena.buffer(R::Slot, "logits", DType::F32, {dims.rows, dims.classes}, 6144);
   uint32_t scratch = arena.buffer(R::Workspace, "", DType::F32, {dims.rows, dims.classes}, 6144);
+  uint32_t arriving = arena.buffer(R::Channel, "teacher.hidden", DType::F32, {dims.batch, dims.seq, dims.width}, 3072);
   uint32_t flatLabels = arena.view(labels, DType::I64, {dims.rows});
 
   bind(executable, B::Field, 0, tokens);
@@ -240,6 +245,7 @@ void addStudentPrograms(PlanBuilder &builder, const Dims &dims, fb::ExecutableT 
   bind(executable, B::Moment2, 0, moments[1]);
   bind(executable, B::Moment1, 1, moments[2]);
   bind(executable, B::Moment2, 1, moments[3]);
+  bind(executable, B::EdgeInput, 0, arriving);
 
   fb::AttributeT ignore = intsAttribute("ignore_index", {-100});
   addCall(builder, addProgram(executable, P::Prepare, dims, {}), "cast", {weight}, {narrow});
@@ -249,6 +255,7 @@ void addStudentPrograms(PlanBuilder &builder, const Dims &dims, fb::ExecutableT 
     addCall(builder, program, "embedding", {narrow, tokens}, {hidden}, "student.embed");
     addCall(builder, program, "dropout", {hidden, random, ids, scale}, {hidden}, "student.drop",
             {floatsAttribute("p", {0.1}), textAttribute("mode", "train"), exprsAttribute("shape", {dims.batch, dims.half})});
+    addCall(builder, program, "add", {hidden, arriving}, {hidden}, "student.join");
     addCall(builder, program, "matmul", {flat, weight, bias}, {logits}, "student.lm_head", {intsAttribute("transpose_b", {1})});
     addCall(builder, program, "softmax_cross_entropy", {logits, flatLabels, kNone}, {lossSum, kNone}, "loss", {ignore});
   }
@@ -272,9 +279,10 @@ void addStudent(PlanBuilder &builder, const Dims &dims) {
   executable.name = "student";
   executable.section = kStudent;
   setBounds(builder, executable);
-  Arena arena(executable, {R::Parameters, R::Gradients, R::OptimizerState, R::Constants, R::Step, R::Slot, R::Workspace});
+  Arena arena(executable, {R::Parameters, R::Gradients, R::OptimizerState, R::Constants, R::Step, R::Slot, R::Workspace, R::Channel});
+  executable.regions[7]->edge = 0;
   addStudentPrograms(builder, dims, executable, arena);
-  executable.regions[5]->copies = 2;
+  executable.regions[5]->copies = executable.regions[7]->copies = 2;
   executable.peak_bytes = 131072;
 }
 
@@ -289,6 +297,7 @@ void addSections(PlanBuilder &builder, const Dims &dims) {
     section.layout = std::make_unique<fb::LayoutT>();
     section.micro_batch_samples = 4;
     section.scopes = {name};
+    section.active = {builder.symbolIndex("batch")};
   }
   builder.plan().components[0]->frozen = true;
   builder.plan().components[0]->precision = code(DType::BF16);

@@ -1,0 +1,655 @@
+// --maestro-partition-sections: @graph becomes sections, each to get a layout of its own, and the edges between
+// them.
+//
+//   func.func @graph(%x {nn.field}, %t {nn.parameter = "teacher/w"}, %s {nn.parameter = "student/w", nn.trainable}) {
+//     %a = nn.matmul %x, %t
+//     %b = nn.matmul %x, %s
+//     %l = nn.kl_divergence %b, %a
+//     …
+//
+// becomes
+//
+//   section.section @teacher {
+//     func.func @graph(%x {nn.field}, %t …) -> (… {nn.edge = "teacher_to_student"})
+//   section.section @student attributes {trains} {
+//     func.func @graph(%x {nn.field}, %s …, %a {nn.edge = "teacher_to_student"}) -> (… {nn.loss …})
+//   section.edge @teacher_to_student from @teacher to @student : …
+//
+// An operator's *class* is the component whose parameters it reads, whether a trainable parameter reaches it, and
+// the rows that it works on (text, images, audio). Classes are ordered as data flows; an operator belongs to the
+// latest class among its own and its operands'. A class of little work joins the one that reads it.
+//
+// What crosses is then chosen per value: of the values on the way back from it that mean the same, the one of
+// fewest bytes, when the operators behind it can run on the consumer's side: views always, and a frozen
+// producer's own (a teacher's head) when nothing else of the producer needs their results.
+#include "passes/outline_sections.h"
+#include "passes/passes.h"
+
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringSet.h"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+using namespace mlir;
+
+namespace maestro {
+namespace {
+
+/// A class with less than this share of its component's work joins its reader.
+constexpr double kTrivialShare = 0.02;
+/// An undeclared symbol's value when sizes are compared.
+constexpr int64_t kAssumedBound = 256;
+
+/// What an operator is computed from.
+struct Origin {
+  bool parameter = false, data = false, trains = false;
+  bool isModel() const { return parameter && data; }
+};
+
+struct ClassKey {
+  unsigned component = 0;
+  unsigned cut = 0;     ///< How many of the user's cuts lie behind it.
+  bool trains = false;
+  std::string rows;     ///< The summed symbol.
+  auto operator<=>(const ClassKey &) const = default;
+};
+
+struct Class {
+  ClassKey key;
+  double flops = 0;
+  unsigned lastPosition = 0;
+  unsigned merged = 0; ///< Index of the class that it joined; itself otherwise.
+  std::string scope;   ///< Common prefix of its parameters' module scopes.
+  bool hasScope = false;
+};
+
+class Partitioner {
+public:
+  Partitioner(ModuleOp module, const DimTable &dims, const PartitionOptions &options)
+      : module(module), graph(findFunction(module, attributes::kGraphFunction)), dims(dims), options(options) {}
+
+  LogicalResult run() {
+    nameComponents();
+    traceOrigins();
+    classify();
+    mergeTrivial();
+    orderClasses();
+    assignParts();
+    if (failed(cutStages()))
+      return failure();
+    chooseCrossings();
+    return outlineSections(module, labels, dims);
+  }
+
+private:
+  auto operations() { return graph.getBody().front().without_terminator(); }
+
+  // ---- what is what -------------------------------------------------------------------------------------------
+
+  static std::string componentOf(StringRef parameter) { return parameter.split('/').first.str(); }
+
+  /// In the order in which the linker inlined them: producers first.
+  void nameComponents() {
+    for (unsigned i = 0; i < graph.getNumArguments(); ++i)
+      if (StringRef name = argumentText(graph, i, attributes::kParameter); !name.empty())
+        if (std::string component = componentOf(name); !llvm::is_contained(components, component))
+          components.push_back(component);
+    if (components.empty())
+      components.push_back("graph");
+  }
+
+  Origin originOf(Value value) {
+    if (Operation *op = value.getDefiningOp())
+      return origins.lookup(op);
+    unsigned number = cast<BlockArgument>(value).getArgNumber();
+    bool parameter = !argumentText(graph, number, attributes::kParameter).empty();
+    return {parameter, !parameter, graph.getArgAttr(number, attributes::kTrainable) != nullptr};
+  }
+
+  void traceOrigins() {
+    for (Operation &op : operations()) {
+      Origin origin;
+      for (Value operand : op.getOperands()) {
+        Origin of = originOf(operand);
+        origin.parameter |= of.parameter;
+        origin.data |= of.data;
+        origin.trains |= of.trains;
+      }
+      origins[&op] = origin;
+      if (origin.trains)
+        labels.trains.insert(&op);
+    }
+  }
+
+  /// The parameters that an operator reads, also through what is computed from parameters alone.
+  void parametersOf(Operation *op, llvm::SmallVectorImpl<std::string> &names) {
+    llvm::SmallVector<Value> pending(op->getOperands());
+    while (!pending.empty()) {
+      Value value = pending.pop_back_val();
+      if (Operation *producer = value.getDefiningOp()) {
+        if (Origin origin = origins.lookup(producer); origin.parameter && !origin.data)
+          pending.append(producer->operand_begin(), producer->operand_end());
+      } else if (StringRef name = argumentText(graph, cast<BlockArgument>(value).getArgNumber(), attributes::kParameter);
+                 !name.empty()) {
+        names.push_back(name.str());
+      }
+    }
+  }
+
+  /// The summed symbol of the results, or of the operands where results have none (a sum over samples).
+  std::string rowsOf(Operation *op) const {
+    for (bool results : {true, false})
+      for (Value value : results ? ValueRange(op->getResults()) : ValueRange(op->getOperands()))
+        for (const DimExpr &dim : nn::typeOf(value).getShape())
+          if (auto symbol = dims.summedSymbol(dim))
+            return *symbol;
+    return "";
+  }
+
+  double atBounds(const DimExpr &expr) const {
+    auto value = expr.evaluate([&](std::string_view symbol) { return dims.bound(symbol).value_or(kAssumedBound); });
+    return value ? static_cast<double>(*value) : 0.0;
+  }
+
+  double flopsOf(Operation *op) const {
+    auto cost = dyn_cast<nn::CostOpInterface>(op);
+    return cost ? atBounds(cost.getFlops()) + atBounds(cost.getBytes()) : 0.0;
+  }
+
+  double bytesOf(Value value) const { return atBounds(nn::typeOf(value).getByteSize()); }
+
+  // ---- classes ------------------------------------------------------------------------------------------------
+
+  unsigned classIndex(const ClassKey &key) {
+    auto [found, isNew] = classOf.try_emplace(key, classes.size());
+    if (isNew)
+      classes.push_back({key, 0, 0, static_cast<unsigned>(classes.size()), "", false});
+    return found->second;
+  }
+
+  static std::string scopeOf(Location location) {
+    if (auto named = dyn_cast<NameLoc>(location)) {
+      if (auto child = dyn_cast<NameLoc>(named.getChildLoc()))
+        return child.getName().str();
+      return "";
+    }
+    if (auto fused = dyn_cast<FusedLoc>(location))
+      for (Location inner : fused.getLocations())
+        if (std::string scope = scopeOf(inner); !scope.empty())
+          return scope;
+    return "";
+  }
+
+  static bool isInside(StringRef name, StringRef scope) {
+    return name == scope || (name.starts_with(scope) && name[scope.size()] == '.');
+  }
+
+  /// Behind how many of the user's cuts the operator lies: an operator of a cut's scope, and what follows from it.
+  unsigned cutsBefore(Operation *op, ArrayRef<std::string> parameters) {
+    unsigned cut = 0;
+    for (auto [number, scope] : llvm::enumerate(options.cuts))
+      for (StringRef name : parameters) {
+        auto [component, rest] = name.split('/');
+        if (isInside((component + "." + rest).str(), scope))
+          cut = std::max<unsigned>(cut, number + 1);
+      }
+    for (Value operand : op->getOperands())
+      if (Operation *producer = operand.getDefiningOp())
+        cut = std::max(cut, cutOf.lookup(producer));
+    return cut;
+  }
+
+  /// An operator that reads parameters is of their component; others follow their operands.
+  void classify() {
+    unsigned position = 0;
+    for (Operation &op : operations()) {
+      ++position;
+      if (!origins.lookup(&op).isModel())
+        continue;
+      llvm::SmallVector<std::string> parameters;
+      parametersOf(&op, parameters);
+      unsigned component = 0;
+      for (const std::string &name : parameters)
+        component = std::max<unsigned>(component, llvm::find(components, componentOf(name)) - components.begin());
+      for (Value operand : op.getOperands())
+        if (Operation *producer = operand.getDefiningOp(); producer && origins.lookup(producer).isModel())
+          component = std::max(component, classes[labels.part[producer]].key.component);
+      cutOf[&op] = cutsBefore(&op, parameters);
+      unsigned index = classIndex({component, cutOf[&op], origins.lookup(&op).trains, rowsOf(&op)});
+      labels.part[&op] = index;
+      Class &own = classes[index];
+      own.flops += flopsOf(&op);
+      own.lastPosition = position;
+      for (const std::string &name : parameters)
+        noteScope(own, StringRef(name).split('/').second);
+    }
+  }
+
+  static void noteScope(Class &own, StringRef parameter) {
+    std::string scope = parameter.rsplit('.').first.str();
+    if (!own.hasScope) {
+      own.scope = scope;
+      own.hasScope = true;
+      return;
+    }
+    while (!own.scope.empty() && !isInside(scope, own.scope))
+      own.scope = own.scope.find('.') == std::string::npos ? "" : StringRef(own.scope).rsplit('.').first.str();
+  }
+
+  unsigned merged(unsigned index) const {
+    while (classes[index].merged != index)
+      index = classes[index].merged;
+    return index;
+  }
+
+  /// The class that reads most of what `index` computes.
+  std::optional<unsigned> readerOf(unsigned index) {
+    std::map<unsigned, double> read;
+    for (Operation &op : operations()) {
+      auto label = labels.part.find(&op);
+      if (label == labels.part.end() || merged(label->second) != index)
+        continue;
+      for (Operation *user : op.getUsers())
+        if (auto other = labels.part.find(user); other != labels.part.end() && merged(other->second) != index)
+          read[merged(other->second)] += bytesOf(op.getResult(0));
+    }
+    if (read.empty())
+      return std::nullopt;
+    return std::max_element(read.begin(), read.end(), [](auto &a, auto &b) { return a.second < b.second; })->first;
+  }
+
+  std::optional<unsigned> writerOf(unsigned index) {
+    for (Operation &op : operations()) {
+      auto label = labels.part.find(&op);
+      if (label == labels.part.end() || merged(label->second) != index)
+        continue;
+      for (Value operand : op.getOperands())
+        if (Operation *producer = operand.getDefiningOp())
+          if (auto other = labels.part.find(producer); other != labels.part.end() && merged(other->second) != index)
+            return merged(other->second);
+    }
+    return std::nullopt;
+  }
+
+  bool isPinned(const ClassKey &key) const {
+    return key.cut > 0 || options.stages.count(components[key.component]);
+  }
+
+  /// Least work first, so that small classes join large ones and not each other.
+  void mergeTrivial() {
+    double total = 0;
+    for (const Class &own : classes)
+      total += own.flops;
+    std::vector<unsigned> order(classes.size());
+    std::iota(order.begin(), order.end(), 0u);
+    std::stable_sort(order.begin(), order.end(), [&](unsigned a, unsigned b) { return classes[a].flops < classes[b].flops; });
+    for (unsigned index : order) {
+      if (merged(index) != index || classes[index].flops >= kTrivialShare * total || isPinned(classes[index].key))
+        continue;
+      std::optional<unsigned> into = readerOf(index);
+      if (!into)
+        into = writerOf(index);
+      if (!into)
+        continue;
+      classes[index].merged = *into;
+      classes[*into].flops += classes[index].flops;
+      classes[*into].lastPosition = std::max(classes[*into].lastPosition, classes[index].lastPosition);
+    }
+  }
+
+  // ---- parts --------------------------------------------------------------------------------------------------
+
+  /// Components in order, within one the order in which their work ends, and cuts before all.
+  void orderClasses() {
+    for (unsigned index = 0; index < classes.size(); ++index)
+      if (merged(index) == index)
+        ordered.push_back(index);
+    auto rank = [&](unsigned index) {
+      const Class &own = classes[index];
+      return std::tuple(own.key.component, own.key.cut, own.lastPosition);
+    };
+    std::stable_sort(ordered.begin(), ordered.end(), [&](unsigned a, unsigned b) { return rank(a) < rank(b); });
+  }
+
+  /// Operands never belong to a later part: an operator is of the latest part among its own class and its operands.
+  void assignParts() {
+    std::map<unsigned, unsigned> partOfClass;
+    for (auto [part, index] : llvm::enumerate(ordered))
+      partOfClass[index] = part;
+    std::vector<std::set<std::string>> componentsOf(ordered.size()), rows(ordered.size());
+    for (Operation &op : operations()) {
+      auto label = labels.part.find(&op);
+      if (label == labels.part.end())
+        continue;
+      const ClassKey &key = classes[label->second].key;
+      unsigned part = partOfClass[merged(label->second)];
+      for (Value operand : op.getOperands())
+        if (Operation *producer = operand.getDefiningOp())
+          if (auto found = labels.part.find(producer); found != labels.part.end())
+            part = std::max(part, found->second);
+      label->second = part;
+      componentsOf[part].insert(components[key.component]);
+      rows[part].insert(key.rows);
+    }
+    for (unsigned part = 0; part < ordered.size(); ++part) {
+      SectionPart spec;
+      spec.components.assign(componentsOf[part].begin(), componentsOf[part].end());
+      if (rows[part].size() == 1 && !rows[part].begin()->empty())
+        spec.activeDims.push_back(*rows[part].begin());
+      labels.parts.push_back(std::move(spec));
+    }
+    namePart();
+    dropEmptyParts();
+  }
+
+  /// After the component; where a component has several parts, the largest keeps its name and the others are called
+  /// after their scopes.
+  void namePart() {
+    std::map<unsigned, unsigned> largest; // component to part
+    for (auto [part, index] : llvm::enumerate(ordered)) {
+      auto [found, isNew] = largest.try_emplace(classes[index].key.component, part);
+      if (!isNew && classes[ordered[found->second]].flops < classes[index].flops)
+        found->second = part;
+    }
+    std::set<std::string> taken;
+    for (auto [part, index] : llvm::enumerate(ordered)) {
+      const Class &own = classes[index];
+      std::string name = components[own.key.component];
+      if (largest[own.key.component] != part)
+        name += own.scope.empty() ? "." + (own.key.rows.empty() ? std::string("part") : own.key.rows) : "." + own.scope;
+      std::string unique = name;
+      for (unsigned number = 2; !taken.insert(unique).second; ++number)
+        unique = name + "_" + std::to_string(number);
+      labels.parts[part].name = labels.parts[part].section = unique;
+    }
+  }
+
+  void dropEmptyParts() {
+    std::vector<unsigned> index(labels.parts.size(), 0);
+    std::vector<bool> used(labels.parts.size(), false);
+    for (auto &entry : labels.part)
+      used[entry.second] = true;
+    std::vector<SectionPart> kept;
+    for (unsigned part = 0; part < labels.parts.size(); ++part) {
+      index[part] = kept.size();
+      if (used[part])
+        kept.push_back(std::move(labels.parts[part]));
+    }
+    labels.parts = std::move(kept);
+    for (auto &entry : labels.part)
+      entry.second = index[entry.second];
+    if (labels.parts.empty()) { // Nothing but data: one section computes it.
+      labels.parts.push_back({components[0], components[0], 0, 1, {components[0]}, {}});
+      for (Operation &op : operations())
+        labels.part[&op] = 0;
+    }
+  }
+
+  // ---- pipeline stages ----------------------------------------------------------------------------------------
+
+  /// Cuts a section along its depth where the stages' work is most even, and of nearly even cuts where the fewest
+  /// bytes cross.
+  LogicalResult cutStages() {
+    for (const auto &[name, stages] : options.stages) {
+      auto found = llvm::find_if(labels.parts, [&](const SectionPart &part) { return part.section == name; });
+      if (found == labels.parts.end())
+        return graph.emitError() << "there is no section '" << name << "' to cut into " << stages << " stages; sections: "
+                                 << sectionNames();
+      if (stages > 1 && failed(cutPart(found - labels.parts.begin(), stages)))
+        return failure();
+    }
+    return success();
+  }
+
+  std::string sectionNames() const {
+    std::string text;
+    for (const SectionPart &part : labels.parts)
+      text += (text.empty() ? "" : ", ") + part.section;
+    return text;
+  }
+
+  LogicalResult cutPart(unsigned part, int64_t stages) {
+    llvm::SmallVector<Operation *> members;
+    for (Operation &op : operations())
+      if (auto label = labels.part.find(&op); label != labels.part.end() && label->second == part)
+        members.push_back(&op);
+    std::vector<unsigned> ends = chooseCuts(members, stages);
+    if (ends.size() != static_cast<size_t>(stages))
+      return graph.emitError() << "section '" << labels.parts[part].section << "' cannot be cut into " << stages
+                               << " stages: it has only " << ends.size() << " places where a sample's rows can cross";
+    for (auto &entry : labels.part)
+      if (entry.second > part)
+        entry.second += stages - 1;
+    SectionPart whole = labels.parts[part];
+    labels.parts.erase(labels.parts.begin() + part);
+    for (int64_t stage = 0; stage < stages; ++stage) {
+      SectionPart cut = whole;
+      cut.name = whole.section + ".stage" + std::to_string(stage);
+      cut.stage = stage;
+      cut.stages = stages;
+      labels.parts.insert(labels.parts.begin() + part + stage, cut);
+    }
+    unsigned stage = 0;
+    for (auto [position, op] : llvm::enumerate(members)) {
+      while (position >= ends[stage])
+        ++stage;
+      labels.part[op] = part + stage;
+    }
+    return success();
+  }
+
+  /// Positions in `members` at which each stage ends; fewer than `stages` where there are not enough places.
+  std::vector<unsigned> chooseCuts(ArrayRef<Operation *> members, int64_t stages) {
+    llvm::DenseMap<Operation *, unsigned> position;
+    for (auto [index, op] : llvm::enumerate(members))
+      position[op] = index;
+    std::vector<double> work(members.size() + 1, 0), crossing(members.size() + 1, 0);
+    std::vector<bool> possible(members.size() + 1, true);
+    for (auto [index, op] : llvm::enumerate(members)) {
+      work[index + 1] = work[index] + flopsOf(op);
+      for (Value result : op->getResults()) {
+        unsigned last = index;
+        for (Operation *user : result.getUsers())
+          if (auto found = position.find(user); found != position.end())
+            last = std::max(last, found->second);
+        for (unsigned cut = index + 1; cut <= last; ++cut) {
+          crossing[cut] += bytesOf(result);
+          possible[cut] = possible[cut] && canCross(result, dims);
+        }
+      }
+    }
+    return bestCuts(work, crossing, possible, stages);
+  }
+
+  /// Exact dynamic program: the least (largest stage's work, then bytes that cross).
+  static std::vector<unsigned> bestCuts(const std::vector<double> &work, const std::vector<double> &crossing,
+                                        const std::vector<bool> &possible, int64_t stages) {
+    std::vector<unsigned> places;
+    double fewest = std::numeric_limits<double>::infinity();
+    for (unsigned cut = 1; cut + 1 < work.size(); ++cut)
+      if (possible[cut])
+        fewest = std::min(fewest, crossing[cut]);
+    for (unsigned cut = 1; cut + 1 < work.size(); ++cut)
+      if (possible[cut] && crossing[cut] <= 2 * fewest)
+        places.push_back(cut);
+    places.push_back(work.size() - 1);
+    using Value = std::pair<double, double>;
+    const Value never{std::numeric_limits<double>::infinity(), 0};
+    std::vector<std::vector<Value>> best(stages, std::vector<Value>(places.size(), never));
+    std::vector<std::vector<unsigned>> previous(stages, std::vector<unsigned>(places.size(), 0));
+    for (unsigned end = 0; end < places.size(); ++end)
+      best[0][end] = {work[places[end]], 0};
+    for (int64_t stage = 1; stage < stages; ++stage)
+      for (unsigned end = 1; end < places.size(); ++end)
+        for (unsigned begin = 0; begin < end; ++begin) {
+          const Value &before = best[stage - 1][begin];
+          Value value{std::max(before.first, work[places[end]] - work[places[begin]]),
+                      before.second + crossing[places[begin]]};
+          if (value < best[stage][end]) {
+            best[stage][end] = value;
+            previous[stage][end] = begin;
+          }
+        }
+    std::vector<unsigned> ends;
+    unsigned end = places.size() - 1;
+    if (best[stages - 1][end] == never)
+      return std::vector<unsigned>(std::min<size_t>(places.size(), stages - 1));
+    for (int64_t stage = stages - 1; stage >= 0; --stage) {
+      ends.insert(ends.begin(), places[end]);
+      end = previous[stage][end];
+    }
+    return ends;
+  }
+
+  // ---- what crosses -------------------------------------------------------------------------------------------
+
+  static bool isView(Operation *op) {
+    return isa<nn::ReshapeOp, nn::BroadcastToOp>(op);
+  }
+  static bool movesData(Operation *op) {
+    return isView(op) || isa<nn::TransposeOp, nn::CastOp, nn::SliceOp>(op);
+  }
+
+  /// Stages of one section keep to their cut: only views may move.
+  void chooseCrossings() {
+    for (Operation &op : operations()) {
+      auto label = labels.part.find(&op);
+      if (label == labels.part.end())
+        continue;
+      for (Value operand : op.getOperands())
+        chooseCrossing(operand, label->second);
+    }
+  }
+
+  void chooseCrossing(Value value, unsigned consumer) {
+    Operation *op = value.getDefiningOp();
+    auto label = op ? labels.part.find(op) : labels.part.end();
+    if (label == labels.part.end() || label->second == consumer)
+      return;
+    unsigned producer = label->second;
+    bool sameSection = labels.parts[producer].section == labels.parts[consumer].section;
+    llvm::SmallVector<Operation *> way, best;
+    double fewest = std::numeric_limits<double>::infinity();
+    bool found = false;
+    for (Value at = value;;) {
+      if (canCross(at, dims) && bytesOf(at) < fewest) {
+        fewest = bytesOf(at);
+        best = way;
+        found = true;
+      }
+      Operation *behind = at.getDefiningOp();
+      std::optional<Value> next = behind ? stepBack(behind, producer, consumer, sameSection, found) : std::nullopt;
+      if (!next)
+        break;
+      way.push_back(behind);
+      at = *next;
+    }
+    if (found)
+      for (Operation *moved : best)
+        labels.repeated.insert({moved, consumer});
+  }
+
+  /// The one operand of the producer's own that `op` is computed from, where the consumer may run `op` itself.
+  std::optional<Value> stepBack(Operation *op, unsigned producer, unsigned consumer, bool sameSection, bool found) {
+    auto label = labels.part.find(op);
+    if (label == labels.part.end() || label->second != producer)
+      return std::nullopt;
+    if (!movesData(op)) {
+      bool readsTrainable = labels.trains.contains(op);
+      if (sameSection || readsTrainable || !options.moveTails || !onlyFor(op, consumer))
+        return std::nullopt;
+    } else if (found && !onlyFor(op, consumer)) {
+      return std::nullopt;
+    }
+    std::optional<Value> only;
+    for (Value operand : op->getOperands())
+      if (Operation *before = operand.getDefiningOp(); before && labels.part.count(before)) {
+        if (only && *only != operand)
+          return std::nullopt;
+        only = operand;
+      }
+    return only;
+  }
+
+  /// Whether every user of the operator's results is the consumer's, or will be computed there.
+  bool onlyFor(Operation *op, unsigned consumer) {
+    for (Operation *user : op->getUsers()) {
+      if (isa<func::ReturnOp>(user))
+        return false;
+      auto label = labels.part.find(user);
+      if (label == labels.part.end() || label->second == consumer)
+        continue;
+      // Or moves there, too: the user's own users are all the consumer's.
+      if (!(movesData(user) || !labels.trains.contains(user)) || !onlyFor(user, consumer))
+        return false;
+    }
+    return true;
+  }
+
+  ModuleOp module;
+  func::FuncOp graph;
+  const DimTable &dims;
+  const PartitionOptions &options;
+  std::vector<std::string> components;
+  llvm::DenseMap<Operation *, Origin> origins;
+  llvm::DenseMap<Operation *, unsigned> cutOf;
+  std::map<ClassKey, unsigned> classOf;
+  std::vector<Class> classes;
+  std::vector<unsigned> ordered;
+  SectionLabels labels; ///< `part` holds classes until assignParts().
+};
+
+struct PartitionSectionsPass : PassWrapper<PartitionSectionsPass, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(PartitionSectionsPass)
+  PartitionSectionsPass() = default;
+  PartitionSectionsPass(const PartitionSectionsPass &other) : PassWrapper(other) {
+    cuts = llvm::ArrayRef<std::string>(other.cuts);
+    stages = llvm::ArrayRef<std::string>(other.stages);
+    moveTails = other.moveTails;
+  }
+  PartitionSectionsPass(const PartitionOptions &options) {
+    cuts = llvm::ArrayRef<std::string>(options.cuts);
+    std::vector<std::string> list;
+    for (const auto &[section, count] : options.stages)
+      list.push_back(section + ":" + std::to_string(count));
+    stages = llvm::ArrayRef<std::string>(list);
+    moveTails = options.moveTails;
+  }
+  StringRef getArgument() const override { return "maestro-partition-sections"; }
+  StringRef getDescription() const override { return "@graph becomes sections and the edges between them"; }
+  void getDependentDialects(DialectRegistry &registry) const override { registry.insert<section::SectionDialect>(); }
+
+  void runOnOperation() override {
+    PartitionOptions options;
+    options.cuts.assign(cuts.begin(), cuts.end());
+    options.moveTails = moveTails;
+    for (const std::string &text : stages) {
+      auto [section, count] = StringRef(text).rsplit(':');
+      int64_t number = 0;
+      if (count.getAsInteger(10, number) || number < 1) {
+        getOperation().emitError() << "stages: '" << text << "' is not SECTION:COUNT";
+        return signalPassFailure();
+      }
+      options.stages[section.str()] = number;
+    }
+    FailureOr<DimTable> dims = DimTable::of(getOperation());
+    if (!findFunction(getOperation(), attributes::kGraphFunction) || failed(dims) ||
+        failed(Partitioner(getOperation(), *dims, options).run()))
+      signalPassFailure();
+  }
+
+  ListOption<std::string> cuts{*this, "cuts", llvm::cl::desc("Module scopes before which a section is cut")};
+  ListOption<std::string> stages{*this, "stages", llvm::cl::desc("SECTION:COUNT, pipeline stages")};
+  Option<bool> moveTails{*this, "move-tails", llvm::cl::init(true),
+                         llvm::cl::desc("A frozen producer's last operators may move to the consumer")};
+};
+
+} // namespace
+
+std::unique_ptr<Pass> createPartitionSectionsPass(const PartitionOptions &options) {
+  return std::make_unique<PartitionSectionsPass>(options);
+}
+
+} // namespace maestro
