@@ -6,25 +6,20 @@
 namespace maestro::transport {
 namespace {
 
-constexpr uint32_t kMostRounds = 1000; // Some 20 to 50 µs: about what sleeping and waking costs.
-constexpr uint32_t kFewestRounds = 8;
-constexpr int64_t kWorthSpinningNs = 50'000;
+// More than two wake-ups cost (some 45 µs each in a virtual machine): where both sides of an exchange sleep, each sees
+// the other answer after as long, and must be able to find back to spinning.
+constexpr int64_t kMostNs = 200'000;
+constexpr int64_t kLeastNs = 1'000;
 constexpr int64_t kLookAroundNs = 250'000'000;
 
 } // namespace
 
 // On one core, who spins keeps the answer from being computed.
-Spin::Spin() : most(std::thread::hardware_concurrency() > 1 ? kMostRounds : kFewestRounds), limit(most / 4) {}
+Spin::Spin() : most(std::thread::hardware_concurrency() > 1 ? kMostNs : 0), limit(most / 4) {}
 
-void Spin::ended(uint32_t round) {
-  if (round == 0) // It was there already: nothing was learnt.
-    return;
-  int64_t wanted = std::clamp<int64_t>(int64_t{round} * 4, kFewestRounds, most);
-  limit = static_cast<uint32_t>(limit + (wanted - limit) / 8);
-}
-
-void Spin::slept(int64_t elapsedNs) {
-  limit = elapsedNs < kWorthSpinningNs ? std::min(limit * 2 + kFewestRounds, most) : std::max(limit / 2, kFewestRounds);
+void Spin::waited(int64_t elapsedNs) {
+  int64_t wanted = elapsedNs <= kMostNs ? elapsedNs * 2 : kLeastNs;
+  limit = std::clamp(limit + (wanted - limit) / 4, std::min(kLeastNs, most), most);
 }
 
 void Spin::pause() {
@@ -36,7 +31,7 @@ void Spin::pause() {
 }
 
 Sleeper::Sleeper(WaitPoint &point, const Abort &abort, const WaitNote &note)
-    : point(point), abort(abort), note(note), before(abort.progress().state(note.rank, LaneKind::Host)), startNs(nowNs()) {
+    : point(point), abort(abort), note(note), before(abort.progress().state(note.rank, LaneKind::Host)) {
   abort.progress().report(note.rank, LaneKind::Host, note.activity, note.what, note.index);
 }
 

@@ -16,18 +16,44 @@ struct WaitNote {
   uint64_t index;
 };
 
-/// How long one waiter spins before it sleeps. Spinning pays when the answer comes sooner than a wake-up takes, and
-/// only takes a core from whoever computes the answer otherwise: the limit follows what was seen.
+/// How long one waiter spins before it sleeps. Spinning pays where the answer comes sooner than a wake-up takes, and
+/// takes a core from whoever computes the answer where it comes later: the limit follows what was seen.
 class Spin {
 public:
+  static constexpr uint32_t kRoundsPerLook = 16; ///< At the clock.
   Spin();
-  uint32_t rounds() const { return limit; }
-  void ended(uint32_t round);
-  void slept(int64_t elapsedNs);
+  int64_t limitNs() const { return limit; }
+  /// After a wait that did not end in the first look around.
+  void waited(int64_t elapsedNs);
   static void pause();
 
 private:
-  uint32_t most, limit;
+  int64_t most, limit;
+};
+
+/// The spinning part of await(): true while there is time to look once more.
+class Spinning {
+public:
+  explicit Spinning(Spin &spin) : spin(spin) {}
+  bool again() {
+    Spin::pause();
+    if (++round % Spin::kRoundsPerLook != 0)
+      return true;
+    if (startNs == 0)
+      startNs = nowNs();
+    return elapsedNs() < spin.limitNs();
+  }
+  /// The wait is over, after spinning alone or after sleeping too.
+  void ended() {
+    if (startNs != 0)
+      spin.waited(elapsedNs());
+  }
+  int64_t elapsedNs() const { return nowNs() - startNs; }
+
+private:
+  Spin &spin;
+  uint32_t round = 0;
+  int64_t startNs = 0; ///< 0: not worth a look at the clock yet.
 };
 
 /// The sleeping part of await(): reports, sleeps, looks around four times a second.
@@ -35,7 +61,6 @@ class Sleeper {
 public:
   Sleeper(WaitPoint &point, const Abort &abort, const WaitNote &note);
   ~Sleeper();
-  int64_t elapsedNs() const { return nowNs() - startNs; }
 
   // The port of protocol::Await.
   void addWaiter() { point.addWaiter(); }
@@ -48,27 +73,26 @@ private:
   const Abort &abort;
   const WaitNote &note;
   Progress::State before;
-  int64_t startNs;
 };
 
 /// Returns when `condition` (of protocol::Await) holds for `ring`, or with the cause when the job is aborted first.
 template <class Ring, class Condition>
 Status await(WaitPoint &point, Ring &ring, Condition condition, const Abort &abort, Spin &spin, const WaitNote &note) {
-  for (uint32_t round = 0; round <= spin.rounds(); ++round) {
+  Spinning spinning(spin);
+  do {
     protocol::Verdict verdict;
     while ((verdict = condition.step(ring)) == protocol::Verdict::Open)
       ;
     condition.reset();
     if (verdict == protocol::Verdict::Yes || abort.isRaised()) {
-      spin.ended(round);
+      spinning.ended();
       return abort.status();
     }
-    Spin::pause();
-  }
+  } while (spinning.again());
   Sleeper sleeper(point, abort, note);
   for (protocol::Await machine; !machine.done();)
     machine.step(sleeper, ring, condition, abort);
-  spin.slept(sleeper.elapsedNs());
+  spinning.ended();
   return abort.status();
 }
 

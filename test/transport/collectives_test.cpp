@@ -1,6 +1,7 @@
 // Boards and reductions between ranks that are threads or processes.
 #include "test/transport/ranks.h"
 #include "transport/local/board.h"
+#include "transport/local/local.h"
 #include "transport/local/reduction.h"
 
 #include <gmock/gmock.h>
@@ -9,6 +10,7 @@
 #include <cstring>
 #include <numeric>
 #include <random>
+#include <utility>
 
 namespace maestro::transport::test {
 namespace {
@@ -231,6 +233,31 @@ TEST_P(CollectivesTest, ReductionsEndWithTheJob) {
   });
   EXPECT_EQ(status.message(), "rank 1: lost its mind");
   EXPECT_LT(nowNs() - start, 2'000'000'000);
+}
+
+TEST(Accounting, WhatIsAnnouncedIsWhatIsTaken) {
+  World world(3);
+  uint64_t before = world.memory().usedBytes();
+  auto taken = [&] { return world.memory().usedBytes() - std::exchange(before, world.memory().usedBytes()); };
+  BoardDescription board{"a board of some name", {0, 1, 2}, 2, 100, 3};
+  ASSERT_TRUE(Board::create(world.memory(), world.abort(), board).isOk());
+  EXPECT_EQ(taken(), Board::bytesNeeded(board));
+  float *memory = world.make<float>(30'000);
+  taken();
+  ReductionDescription reduction{"gradients", {}, 8 << 10};
+  for (uint32_t m = 0; m < 3; ++m)
+    reduction.members.push_back({m, memory + m * 10'000, {{0, 9'999}}});
+  ASSERT_TRUE(Reduction::create(world.memory(), world.abort(), reduction).isOk());
+  EXPECT_EQ(taken(), Reduction::bytesNeeded(reduction));
+  ChannelDescription channel;
+  channel.name = "an edge";
+  channel.producerRanks = {0, 1};
+  channel.slots = 3;
+  channel.slotBytes = 1001;
+  channel.postsPerProducer = 5;
+  auto backend = local::create(world.memory(), world.abort());
+  ASSERT_TRUE(backend->createChannel(channel).isOk());
+  EXPECT_EQ(taken(), local::channelBytes(channel));
 }
 
 TEST_P(CollectivesTest, ReductionPhasesOutOfOrderAreRefused) {

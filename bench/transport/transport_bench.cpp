@@ -1,0 +1,260 @@
+// What the local transport costs: a small message between two ranks, large payloads beside memcpy, a reduction beside
+// the memcpy of the same bytes; medians over repetitions that alternate with their reference, and allocations counted.
+#include "transport/local/local.h"
+#include "transport/local/reduction.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <new>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+namespace {
+std::atomic<int64_t> allocations{0};
+}
+
+[[gnu::noinline]] void *operator new(size_t bytes) {
+  ++allocations;
+  if (void *memory = std::malloc(bytes ? bytes : 1))
+    return memory;
+  throw std::bad_alloc();
+}
+[[gnu::noinline]] void operator delete(void *memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void *memory, size_t) noexcept { std::free(memory); }
+
+namespace maestro::transport {
+namespace {
+
+void require(const Status &status) {
+  if (status.isOk())
+    return;
+  std::fprintf(stderr, "%s\n", std::string(status.message()).c_str());
+  std::exit(1);
+}
+
+double quantile(std::vector<double> values, double q) {
+  std::sort(values.begin(), values.end());
+  return values[static_cast<size_t>(q * static_cast<double>(values.size() - 1))];
+}
+
+/// Memory aligned as devices align theirs.
+class Block {
+public:
+  explicit Block(uint64_t bytes) : memory(static_cast<char *>(std::aligned_alloc(64, alignBlock(bytes)))) {
+    std::memset(memory, 1, bytes);
+  }
+  ~Block() { std::free(memory); }
+  Block(const Block &) = delete;
+  char *data() const { return memory; }
+  char &operator[](uint64_t i) const { return memory[i]; }
+
+private:
+  char *memory;
+};
+
+/// Two ranks, with a channel each way or one of them unused.
+struct Pair {
+  explicit Pair(uint32_t slots, uint64_t slotBytes, uint64_t more = 0)
+      : memory(std::move(*SharedMemory::create(4 * slots * (slotBytes + 4096) + (1 << 20) + more, true))),
+        abort(*Abort::create(*memory, 2)), backend(local::create(*memory, abort)) {
+    for (uint32_t from : {0, 1}) {
+      ChannelDescription description;
+      description.name = from ? "back" : "forth";
+      description.edge = from;
+      description.consumerRank = 1 - from;
+      description.producerRanks = {from};
+      description.slots = slots;
+      description.slotBytes = slotBytes;
+      channels[from] = std::move(*backend->createChannel(description));
+    }
+  }
+  Sender &sender(uint32_t from) { return *channels[from].senders[0]; }
+  Receiver &receiver(uint32_t from) { return *channels[from].receiver; }
+
+  void send(uint32_t from, uint64_t k, const Box &box) {
+    require(sender(from).awaitCredit(k, abort));
+    require(sender(from).write(k, {&box, 1}));
+    require(sender(from).post(k, {1, 0, 1, box.elementBytes}));
+  }
+  void receive(uint32_t from, uint64_t k) {
+    require(receiver(from).awaitArrivals(k, {1, 1, 0}, abort));
+    require(receiver(from).release(k));
+  }
+
+  std::unique_ptr<SharedMemory> memory;
+  Abort abort;
+  std::unique_ptr<Backend> backend;
+  Channel channels[2];
+};
+
+/// Rank 1 beside this one, as a thread or as a process.
+class Peer {
+public:
+  Peer(bool process, std::function<void()> body) {
+    if (!process)
+      thread = std::thread(std::move(body));
+    else if (child = fork(); child == 0) {
+      body();
+      _exit(0);
+    }
+  }
+  ~Peer() {
+    if (thread.joinable())
+      thread.join();
+    else
+      waitpid(child, nullptr, 0);
+  }
+
+private:
+  std::thread thread;
+  pid_t child = 0;
+};
+
+void benchLatency(bool processes) {
+  constexpr uint64_t kBatch = 1000, kBatches = 200;
+  Pair pair(4, 64);
+  char payload[64] = {};
+  Box box = Box::contiguous(payload, 0, 64);
+  std::vector<double> ns(kBatches);
+  int64_t before = 0;
+  {
+    Peer peer(processes, [&] {
+      for (uint64_t k = 0; k < kBatch * kBatches; ++k) {
+        pair.receive(0, k);
+        pair.send(1, k, box);
+      }
+    });
+    before = allocations;
+    for (uint64_t batch = 0, k = 0; batch < kBatches; ++batch) {
+      int64_t start = nowNs();
+      for (uint64_t i = 0; i < kBatch; ++i, ++k) {
+        pair.send(0, k, box);
+        pair.receive(1, k);
+      }
+      ns[batch] = static_cast<double>(nowNs() - start) / (2.0 * kBatch);
+    }
+  }
+  std::printf("64-byte message between %-9s  %7.0f ns median, %7.0f ns fastest tenth, %7.0f ns slowest tenth; %ld allocations\n",
+              processes ? "processes" : "threads", quantile(ns, 0.5), quantile(ns, 0.1), quantile(ns, 0.9),
+              static_cast<long>(allocations - before));
+}
+
+/// One rank, both ends: what the protocol adds to the copy itself.
+void benchCopy(uint64_t bytes, uint64_t rowBytes) {
+  constexpr uint32_t kSlots = 4;
+  Pair pair(kSlots, bytes);
+  uint64_t rows = bytes / rowBytes, stride = rowBytes == bytes ? bytes : 2 * rowBytes;
+  Block source(rows * stride), target(kSlots * bytes);
+  Box box = Box::contiguous(source.data(), 0, rowBytes);
+  box.rank = 1;
+  box.extents[0] = rows;
+  box.sourceStrides[0] = static_cast<int64_t>(stride);
+  box.destinationStrides[0] = static_cast<int64_t>(rowBytes);
+
+  auto copies = std::max<uint64_t>(8, (64 << 20) / bytes);
+  std::vector<double> channel, plain, ratios;
+  int64_t counted = 0;
+  for (uint64_t repetition = 0, k = 0; repetition < 41; ++repetition) {
+    int64_t before = allocations, start = nowNs();
+    for (uint64_t i = 0; i < copies; ++i, ++k) {
+      pair.send(0, k, box);
+      pair.receive(0, k);
+    }
+    int64_t middle = nowNs();
+    counted += allocations - before;
+    for (uint64_t i = 0; i < copies; ++i)
+      for (uint64_t row = 0; row < rows; ++row)
+        std::memcpy(&target[i % kSlots * bytes + row * rowBytes], &source[row * stride], rowBytes);
+    int64_t end = nowNs();
+    double total = static_cast<double>(copies * bytes);
+    channel.push_back(total / static_cast<double>(middle - start));
+    plain.push_back(total / static_cast<double>(end - middle));
+    ratios.push_back(channel.back() / plain.back());
+  }
+  std::printf("%5.2f MiB in rows of %8lu bytes   %6.2f GB/s, memcpy %6.2f GB/s, ratio %.3f (%.3f to %.3f); %ld allocations\n",
+              static_cast<double>(bytes) / (1 << 20), static_cast<unsigned long>(rowBytes), quantile(channel, 0.5),
+              quantile(plain, 0.5), quantile(ratios, 0.5), quantile(ratios, 0.1), quantile(ratios, 0.9), static_cast<long>(counted));
+}
+
+/// A producer that writes as fast as credit allows, beside the same copies with nobody to wait for.
+void benchStream(uint64_t bytes, bool processes) {
+  constexpr uint32_t kSlots = 4;
+  constexpr uint64_t kRepetitions = 21;
+  Pair pair(kSlots, bytes);
+  Block source(bytes), target(kSlots * bytes);
+  Box box = Box::contiguous(source.data(), 0, bytes);
+  uint64_t copies = std::max<uint64_t>(8, (128 << 20) / bytes);
+  std::vector<double> channel, ratios;
+  Peer peer(processes, [&] {
+    for (uint64_t k = 0; k < copies * kRepetitions; ++k)
+      pair.receive(0, k);
+  });
+  for (uint64_t repetition = 0, k = 0; repetition < kRepetitions; ++repetition) {
+    int64_t start = nowNs();
+    for (uint64_t i = 0; i < copies; ++i, ++k)
+      pair.send(0, k, box);
+    int64_t middle = nowNs();
+    for (uint64_t i = 0; i < copies; ++i)
+      std::memcpy(&target[i % kSlots * bytes], source.data(), bytes);
+    int64_t end = nowNs();
+    channel.push_back(static_cast<double>(copies * bytes) / static_cast<double>(middle - start));
+    ratios.push_back(static_cast<double>(end - middle) / static_cast<double>(middle - start));
+  }
+  std::printf("%5.2f MiB streamed between %-9s   %6.2f GB/s, memcpy ratio %.3f (%.3f to %.3f)\n",
+              static_cast<double>(bytes) / (1 << 20), processes ? "processes" : "threads", quantile(channel, 0.5),
+              quantile(ratios, 0.5), quantile(ratios, 0.1), quantile(ratios, 0.9));
+}
+
+void benchReduction(uint64_t floats) {
+  Pair pair(1, 64, 2 * floats * 4 + (32 << 20));
+  local::ReductionDescription description{"gradients", {}};
+  for (uint32_t m : {0, 1})
+    description.members.push_back({m, *pair.memory->make<float>(floats, "gradients"), {{0, floats}}});
+  auto reduction = local::Reduction::create(*pair.memory, pair.abort, description);
+  require(reduction.status());
+  std::vector<float> from(floats, 1), to(floats, 2);
+  constexpr uint64_t kCalls = 15;
+  std::vector<double> ms, ratios;
+  Peer peer(false, [&] {
+    auto member = reduction->member(1);
+    for (uint64_t call = 0; call < kCalls; ++call)
+      require(member.reduce(call, pair.abort));
+  });
+  auto member = reduction->member(0);
+  for (uint64_t call = 0; call < kCalls; ++call) {
+    int64_t middle = nowNs();
+    require(member.reduce(call, pair.abort));
+    int64_t end = nowNs();
+    ms.push_back(static_cast<double>(end - middle) * 1e-6);
+  }
+  for (uint64_t call = 0; call < kCalls; ++call) {
+    int64_t start = nowNs();
+    std::memcpy(to.data(), from.data(), floats * 4);
+    ratios.push_back(static_cast<double>(nowNs() - start) * 1e-6);
+  }
+  std::printf("sum of %4.0f MB over 2 threads           %6.2f ms; one memcpy of a vector %6.2f ms; staging %.1f MB a member\n",
+              static_cast<double>(floats) * 4e-6, quantile(ms, 0.5), quantile(ratios, 0.5),
+              static_cast<double>(local::Reduction::stagingBytesPerMember(description)) * 1e-6);
+}
+
+} // namespace
+} // namespace maestro::transport
+
+int main() {
+  using namespace maestro::transport;
+  benchLatency(false);
+  benchLatency(true);
+  for (uint64_t mib : {1, 4, 16})
+    benchCopy(mib << 20, mib << 20);
+  benchCopy(4 << 20, 4096);
+  benchCopy(4 << 20, 512);
+  for (bool processes : {false, true})
+    benchStream(4 << 20, processes);
+  benchReduction(10'000'000);
+}
