@@ -3,6 +3,7 @@
 #include "passes/attributes.h"
 #include "planner/import/graph_importer.h"
 #include "planner/import/graph_parameters.h"
+#include "planner/import/half_precision.h"
 #include "planner/import/metadata.h"
 
 #include "mlir/IR/Diagnostics.h"
@@ -87,6 +88,9 @@ Status Attempt::run() {
   MAESTRO_TRY(returnOutputs());
   // Shape arithmetic leaves operators that only its folded values replaced.
   eraseUnused(state.function);
+  if (std::optional<DType> exported = widenHalfPrecision(state.function))
+    state.notes.push_back(fmt::format("exported in {}; computes in the precision that the workload says, weights widened",
+                                      name(*exported)));
   MAESTRO_TRY(checkSymbols());
   MAESTRO_TRY(verify());
   finished = true;

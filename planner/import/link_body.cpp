@@ -3,6 +3,7 @@
 
 #include "base/nearest.h"
 #include "passes/attributes.h"
+#include "planner/import/half_precision.h"
 
 #include "mlir/IR/AttrTypeSubElements.h"
 #include "mlir/IR/Verifier.h"
@@ -120,7 +121,9 @@ Status Linker::inlineComponent(size_t component) {
       mapping.map(function.getArgument(i), shared);
       continue;
     }
-    mapping.map(function.getArgument(i), addArgument(type, given.getValue()));
+    // Values that change or are saved are f32; a component frozen as a whole keeps those of its file.
+    bool keepsFileType = workload.components[component].frozen;
+    mapping.map(function.getArgument(i), addArgument(keepsFileType ? type : widened(type), given.getValue()));
     markTrainable(graph.getNumArguments() - 1, component);
   }
   for (mlir::Operation &op : function.front().without_terminator())

@@ -14,6 +14,7 @@ constexpr llvm::StringLiteral kNotPersistent = "nn.not_persistent";
 constexpr llvm::StringLiteral kSource = "nn.source";
 constexpr llvm::StringLiteral kTransposed = "nn.transposed";
 constexpr llvm::StringLiteral kZeros = "nn.zeros";
+constexpr llvm::StringLiteral kElements = "nn.elements";
 
 llvm::StringRef kindName(ParameterKind kind) {
   return kind == ParameterKind::Parameter ? "parameter" : kind == ParameterKind::Buffer ? "buffer" : "constant";
@@ -33,6 +34,10 @@ void setParameterInfo(mlir::func::FuncOp function, unsigned argument, const std:
   auto set = [&](llvm::StringRef name, mlir::Attribute value) { function.setArgAttr(argument, name, value); };
   set(attributes::kParameter, builder.getStringAttr(component + "/" + info.name));
   set(kKind, builder.getStringAttr(kindName(info.kind)));
+  // What is computed with may be wider than what the file holds (half_precision.h).
+  mlir::Type element = nn::typeOf(function.getArgument(argument)).getElementType();
+  if (element.isBF16() || element.isF16())
+    set(kElements, mlir::TypeAttr::get(element));
   if (!info.persistent)
     set(kNotPersistent, builder.getUnitAttr());
   if (!info.aliases.empty()) {
@@ -68,7 +73,8 @@ std::optional<ParameterInfo> parameterInfo(mlir::func::FuncOp function, unsigned
                                static_cast<uint64_t>(source.getAs<mlir::IntegerAttr>("offset").getInt()),
                                static_cast<uint64_t>(source.getAs<mlir::IntegerAttr>("length").getInt())};
   auto type = mlir::cast<nn::TensorType>(function.getArgumentTypes()[argument]);
-  info.dtype = nn::dtypeOf(type.getElementType()).value_or(DType::F32);
+  auto stored = function.getArgAttrOfType<mlir::TypeAttr>(argument, kElements);
+  info.dtype = nn::dtypeOf(stored ? stored.getValue() : type.getElementType()).value_or(DType::F32);
   return info;
 }
 

@@ -20,7 +20,7 @@ enum class ParameterKind {
 
 /// As attributes of the argument: nn.parameter = "component/name", nn.kind = "parameter" | "buffer" |
 /// "constant", nn.aliases = ["lm_head.weight"], nn.not_persistent, nn.source = {file, offset, length},
-/// nn.transposed, nn.zeros.
+/// nn.transposed, nn.zeros, nn.elements = bf16 | f16 (where the argument's own type may be wider).
 struct ParameterInfo {
   std::string name; ///< state_dict name, without the component.
   ParameterKind kind = ParameterKind::Parameter;
@@ -31,7 +31,7 @@ struct ParameterInfo {
   bool transposed = false;
   /// No source, because every value is zero at first.
   bool zeros = false;
-  DType dtype = DType::F32;
+  DType dtype = DType::F32; ///< The state_dict's, which is also that of the bytes at `source`.
 };
 
 void setParameterInfo(mlir::func::FuncOp function, unsigned argument, const std::string &component,

@@ -2,7 +2,8 @@
 
     python test/models/export.py [--case NAME]… [--folder DIR]     # default: every case and variant
 
-A variant is one way of calling the exporter: opset 18, 20 or 23; `optimize`; `meta` (no weights); `anonymous` dims.
+A variant is one way of calling the exporter: opset 18, 20 or 23; `optimize`; `meta` (no weights); `anonymous` dims; weights in
+bf16 or f16.
 Files go to MAESTRO_MODELS_DIR, or build/models; index.json there lists them, and `<file>.ops.txt` tells which operators
 each has (operators.txt, which files need one). A file is exported again when its source here, the way of exporting, or the versions of torch and transformers change.
 """
@@ -32,6 +33,9 @@ VARIANTS = {
     "optimized23": dict(opset=23, optimize=True),
     "meta": dict(opset=20, meta=True),
     "anonymous": dict(opset=20, anonymous=True),
+    "bf16": dict(opset=20, dtype="bfloat16"),
+    "f16": dict(opset=20, dtype="float16"),
+    "meta_bf16": dict(opset=20, meta=True, dtype="bfloat16"),
 }
 # Beyond opset 20 for everything: the variants that have something to say for a case.
 EXTRA = {
@@ -71,9 +75,10 @@ def content_key(case) -> str:
     return digest.hexdigest()[:16]
 
 
-def build_module(case, meta: bool = False, fresh: bool = False):
+def build_module(case, meta: bool = False, fresh: bool = False, dtype: str = "float32"):
     """The case's network with its seeded weights, in the mode in which it is exported. `fresh`: norms are all ones and
-    biases all zero, as in a model never trained, which is what exporters' optimisers merge and delete."""
+    biases all zero, as in a model never trained, which is what exporters' optimisers merge and delete. `dtype`: of the
+    weights, rounded from the same f32."""
     import torch
     import zoo
 
@@ -83,7 +88,7 @@ def build_module(case, meta: bool = False, fresh: bool = False):
             module = case.build()
     else:
         module = zoo.initialise(case.build(), seed=sum(case.name.encode()), fresh=fresh)
-    return module.train(case.train_mode)
+    return module.to(getattr(torch, dtype)).train(case.train_mode)
 
 
 def zoo_module(case):
@@ -93,7 +98,7 @@ def zoo_module(case):
     return zoo.forget_padding(case.build())
 
 
-def example_inputs(case):
+def example_inputs(case, dtype: str = "float32"):
     import torch
 
     sizes = {"batch": 3, "seq": 7, "source": 9, "target": 6, "images": 2, "clips": 2}
@@ -102,7 +107,7 @@ def example_inputs(case):
         field = case.fields[name]
         shape = [sizes.get(dim, dim) for dim in field.dims]
         if field.kind == "normal":
-            inputs[name] = torch.randn(shape)
+            inputs[name] = torch.randn(shape).to(getattr(torch, dtype))
         elif field.kind in ("mask01", "ones"):
             inputs[name] = torch.ones(shape, dtype=field.dtype)
         else:
@@ -124,12 +129,12 @@ def dynamic_shapes(case, anonymous: bool):
     }
 
 
-def export(case, path: pathlib.Path, opset: int, optimize=False, meta=False, anonymous=False):
+def export(case, path: pathlib.Path, opset: int, optimize=False, meta=False, anonymous=False, dtype="float32"):
     import torch
 
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it tells of each absent torchvision operator
-    module = build_module(case, meta, fresh=optimize)
-    inputs = example_inputs(case)
+    module = build_module(case, meta, fresh=optimize, dtype=dtype)
+    inputs = example_inputs(case, dtype)
     if meta:
         inputs = {name: value.to("meta") for name, value in inputs.items()}
     mode = torch.onnx.TrainingMode.TRAINING if case.train_mode else torch.onnx.TrainingMode.EVAL

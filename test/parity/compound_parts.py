@@ -9,24 +9,25 @@ import torch
 import zoo
 from tools import metrics
 
-# name: producers with the port that each feeds, the language model, rows of their own, frozen components
+VISION, SPEECH = ("llava_vision", "image_features"), ("speech_encoder", "audio_features")
+# name: producers with the port that each feeds, the language model, rows of their own, frozen components, and how the
+# producers are exported
 JOINED = {
-    "llava": ([("llava_vision", "image_features")], "llava_language", "images: {max: 3}", ()),
-    "llava with a frozen encoder": ([("llava_vision", "image_features")], "llava_language", "images: {max: 3}",
-                                    ("llava_vision",)),
-    "speech": ([("speech_encoder", "audio_features")], "speech_language", "clips: {max: 2}", ()),
-    "omni": ([("llava_vision", "image_features"), ("speech_encoder", "audio_features")], "omni_language",
-             "images: {max: 3}, clips: {max: 2}", ()),
+    "llava": ([VISION], "llava_language", "images: {max: 3}", (), "opset20"),
+    "llava with a frozen encoder in bf16": ([VISION], "llava_language", "images: {max: 3}", ("llava_vision",), "bf16"),
+    "speech": ([SPEECH], "speech_language", "clips: {max: 2}", (), "opset20"),
+    "omni": ([VISION, SPEECH], "omni_language", "images: {max: 3}, clips: {max: 2}", (), "opset20"),
 }
 SILENT = "embed_positions.weight"  # a parameter that Whisper's constructor freezes, which an ONNX file does not say
 
 
-def workload(judge, producers, language, rows, frozen) -> str:
+def workload(judge, producers, language, rows, frozen, variant) -> str:
     cases = zoo.all_cases()
     lines = ["components:"]
     for name in [*(producer for producer, _ in producers), language]:
+        file = export.export_variant(cases[name], "opset20" if name == language else variant, judge.models)
         extra = ", frozen: true" if name in frozen else f", frozen: ['*.{SILENT}']" if name == "speech_encoder" else ""
-        lines.append(f"  {name}: {{model: {export.export_variant(cases[name], 'opset20', judge.models)}{extra}}}")
+        lines.append(f"  {name}: {{model: {file}{extra}}}")
     lines += ["edges:", *(f"  - {name}.{port} -> {language}.{port}" for name, port in producers)]
     lines.append(f"dims: {{batch: {{max: 1}}, seq: {{max: 64}}, {rows}}}")
     lines.append(f"loss: [{{cross_entropy: {{logits: {language}.logits, labels: labels}}}}]")
@@ -45,7 +46,7 @@ def evaluate(modules, producers, language, batch) -> float:
 
 def joined(judge, what, key, micro_batch):
     """Step 1 of the components against the same modules called one after the other."""
-    producers, language, rows, frozen = JOINED[key]
+    producers, language, rows, frozen, variant = JOINED[key]
     cases = zoo.all_cases()
     names = [*(name for name, _ in producers), language]
     fields = {}
@@ -55,10 +56,11 @@ def joined(judge, what, key, micro_batch):
     whole = zoo.replace(cases[language], fields=fields, name=key.replace(" ", "-"))
     samples, data = stages.make_data(judge, whole)
     path = judge.bench.scratch / f"{whole.name}.yaml"
-    path.write_text(workload(judge, producers, language, rows, frozen))
+    path.write_text(workload(judge, producers, language, rows, frozen, variant))
     plan = judge.bench.plan(path, f"{whole.name}-{micro_batch}", "--pin", f"*.micro_batch={micro_batch}")
     out = judge.bench.run(plan, data, f"{whole.name}-{micro_batch}", "--steps", 1, "--save-gradients")
-    modules = {name: export.build_module(cases[name]) for name in names}
+    stored = {name: "float32" if name == language else stages.stored_dtype(variant) for name in names}
+    modules = {name: export.build_module(cases[name], dtype=stored[name]).float() for name in names}
     for name, module in modules.items():
         for parameter_name, parameter in module.named_parameters():
             parameter.requires_grad_(name not in frozen and not parameter_name.endswith(SILENT))

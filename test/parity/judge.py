@@ -43,18 +43,33 @@ VARIANTS = {
 }
 
 
-def weightless(judge, what, case):
-    """A graph exported under torch.device("meta"), planned without weights and run with a checkpoint of them."""
+def weightless(judge, what, case, variant="meta", stored="float32"):
+    """A graph exported under torch.device("meta"), planned without weights and run with a checkpoint of them, whose element
+    type is the graph's or another."""
     import export
     import stages
     from safetensors.torch import save_file
 
-    module = export.build_module(case)
+    module = export.build_module(case, dtype=stored)
     state = {name: tensor.detach().contiguous() for name, tensor in module.named_parameters()}
     state |= {name: tensor.detach().contiguous() for name, tensor in module.named_buffers()}
-    path = judge.bench.scratch / f"{case.name}-weights.safetensors"
+    path = judge.bench.scratch / f"{case.name}-{variant}-{stored}.safetensors"
     save_file(state, path)
-    stages.first_step(judge, what, case, 3, variant="meta", weights=path)
+    stages.first_step(judge, what, case, 3, variant=variant, weights=path, stored=stored)
+
+
+def half_precision(judge, case):
+    """Weights of 16 bits: in the graph's file, and in a checkpoint beside a graph without any."""
+    import stages
+
+    for variant in ("bf16", "f16"):
+        judge.stage(f"{case.name} {variant}", stages.first_step, case, 3, variant=variant)
+        judge.stage(f"{case.name} {variant}", stages.stored_types, case, variant)
+    trained = judge.stage(f"{case.name} bf16", stages.training, case, variant="bf16")
+    if trained:
+        judge.stage(f"{case.name} bf16 checkpoint", stages.checkpoint, case, *trained)
+    judge.stage(f"{case.name} meta, bf16 weights", weightless, case, stored="bfloat16")
+    judge.stage(f"{case.name} meta in bf16, bf16 weights", weightless, case, variant="meta_bf16", stored="bfloat16")
 
 
 def judge_case(judge, case):
@@ -86,6 +101,8 @@ def judge_family(judge, family, only):
         if case.family != family or only not in name or name == "mlp_dropout":
             continue
         judge_case(judge, case)
+    if family in ("llama", "vit", "plain") and only in "half precision":
+        half_precision(judge, cases[{"llama": "llama_logits", "vit": "vit_logits", "plain": "convnet_logits"}[family]])
     if family in ("gpt2", "llama"):
         first = cases[f"{family}_logits"]
         judge.stage(f"{family} meta", weightless, first)

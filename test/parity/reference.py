@@ -9,13 +9,15 @@ import shards
 
 
 class Reference:
-    """A case's module with the weights that its export carries, the batches of a run, and PyTorch's optimizer."""
+    """A case's module with the weights that its export carries, the batches of a run, and PyTorch's optimizer. `stored`:
+    the element type of the weights in the file; they are widened to f32."""
 
-    def __init__(self, case, samples, global_batch, fresh=False, optimizer=None, clip=0.0, schedule=None):
+    def __init__(self, case, samples, global_batch, fresh=False, optimizer=None, clip=0.0, schedule=None,
+                 stored="float32"):
         self.case = case
         self.samples = samples
         self.global_batch = global_batch
-        self.module = export.build_module(case, fresh=fresh)
+        self.module = export.build_module(case, fresh=fresh, dtype=stored).float()
         self.clip = clip
         self.schedule = schedule
         make = optimizer or (lambda parameters: torch.optim.AdamW(parameters, lr=1e-3))

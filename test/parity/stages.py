@@ -109,14 +109,18 @@ def read_gradients(folder: pathlib.Path, component: str | None) -> dict:
     return {name[len(component) + 1 :]: value for name, value in tensors.items()}
 
 
-def first_step(judge, what, case, micro_batch, variant="opset20", fresh=False, weights=None):
+def stored_dtype(variant: str) -> str:
+    return export.VARIANTS[variant].get("dtype", "float32")
+
+
+def first_step(judge, what, case, micro_batch, variant="opset20", fresh=False, weights=None, stored=None):
     """Step 1: loss and gradients of the global batch, whatever the micro-batches."""
     samples, data = make_data(judge, case)
     plan = plan_case(judge, case, f"{case.name}-{variant}-{micro_batch}", "--pin", f"*.micro_batch={micro_batch}",
                      variant=variant)
     extra = ["--weights", f"{case.name}={weights}"] if weights else []
     out = judge.bench.run(plan, data, f"{plan.stem}-first", "--steps", 1, "--save-gradients", *extra)
-    reference = Reference(case, samples, GLOBAL_BATCH, fresh=fresh)
+    reference = Reference(case, samples, GLOBAL_BATCH, fresh=fresh, stored=stored or stored_dtype(variant))
     loss, gradients = reference.gradients(reference.batch(0))
     line = metrics(out)[0]
     judge.check(f"{what} loss", relative(line["loss"], loss) <= 1e-5,
@@ -130,12 +134,12 @@ def first_step(judge, what, case, micro_batch, variant="opset20", fresh=False, w
 # ---- training, checkpoints ----------------------------------------------------------------------------------------
 
 
-def training(judge, what, case, micro_batch=3, steps=STEPS):
+def training(judge, what, case, micro_batch=3, steps=STEPS, variant="opset20"):
     """AdamW as PyTorch's; returns the run's folder and the trained reference."""
     samples, data = make_data(judge, case)
-    plan = plan_case(judge, case, f"{case.name}-train", "--pin", f"*.micro_batch={micro_batch}")
-    out = judge.bench.run(plan, data, f"{case.name}-train", "--steps", steps)
-    reference = Reference(case, samples, GLOBAL_BATCH)
+    plan = plan_case(judge, case, f"{case.name}-{variant}-train", "--pin", f"*.micro_batch={micro_batch}", variant=variant)
+    out = judge.bench.run(plan, data, f"{case.name}-{variant}-train", "--steps", steps)
+    reference = Reference(case, samples, GLOBAL_BATCH, stored=stored_dtype(variant))
     expected = numpy.array(reference.train(steps))
     found = losses(out)
     if not judge.check(f"{what} steps logged", len(found) == steps, f"{len(found)} lines, {steps} steps"):
@@ -185,6 +189,17 @@ def from_pretrained(judge, what, case, path, module, value, reference):
     state = module.state_dict()
     wrong = [name for name, tensor in model.state_dict().items() if not torch.equal(tensor, state[name])]
     judge.check(f"{what} from_pretrained values", not wrong, f"{wrong[:5]}")
+
+
+def stored_types(judge, what, case, variant):
+    """A plan says what its files hold; what it trains and saves is f32."""
+    plan = plan_case(judge, case, f"{case.name}-{variant}-types", variant=variant)
+    said = json.loads(judge.bench.succeed("maestro-dump", plan, "--format", "json").stdout)
+    wanted = {"bfloat16": "bf16", "float16": "f16"}[stored_dtype(variant)]
+    weights = [entry for entry in said["parameters"] if entry["dtype"] not in ("i64", "bool")]
+    wrong = [entry["name"] for entry in weights if entry["dtype"] != wanted or
+             ("source_file" in entry and entry["source_dtype"] != wanted)]
+    judge.check(f"{what} element types of the file", bool(weights) and not wrong, f"{wrong[:5]} are not {wanted}")
 
 
 # ---- determinism, precision ---------------------------------------------------------------------------------------

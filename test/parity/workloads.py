@@ -135,13 +135,13 @@ train: {{global_batch: 8}}
 """
 
 
-def distillation(judge, what, teacher_case, student_case):
+def distillation(judge, what, teacher_case, student_case, variant="opset20"):
     """A frozen teacher's logits against the student's, both of the same input_ids."""
     samples, data = stages.make_data(judge, student_case)
-    path = judge.bench.scratch / "distil.yaml"
-    path.write_text(DISTIL.format(teacher=export.export_variant(teacher_case, "opset20", judge.models),
+    path = judge.bench.scratch / f"distil-{variant}.yaml"
+    path.write_text(DISTIL.format(teacher=export.export_variant(teacher_case, variant, judge.models),
                                   student=export.export_variant(student_case, "opset20", judge.models)))
-    teacher = Reference(teacher_case, samples, 8)
+    teacher = Reference(teacher_case, samples, 8, stored=stages.stored_dtype(variant))
     student = Reference(student_case, samples, 8)
     batch = student.batch(0)
     with torch.no_grad():
@@ -151,8 +151,9 @@ def distillation(judge, what, teacher_case, student_case):
     (0.5 * parts[0] + 0.5 * parts[1]).backward()
     expected = {name: p.grad.numpy() for name, p in student.module.named_parameters()}
     for micro_batch in (3, 8):
-        plan = judge.bench.plan(path, f"distil-{micro_batch}", "--pin", f"*.micro_batch={micro_batch}")
-        out = judge.bench.run(plan, data, f"distil-{micro_batch}", "--steps", 1, "--save-gradients")
+        name = f"distil-{variant}-{micro_batch}"
+        plan = judge.bench.plan(path, name, "--pin", f"*.micro_batch={micro_batch}")
+        out = judge.bench.run(plan, data, name, "--steps", 1, "--save-gradients")
         label = f"{what} micro-batch {micro_batch}"
         line = metrics(out)[0]
         total = 0.5 * parts[0].item() + 0.5 * parts[1].item()
@@ -196,4 +197,6 @@ def all_workloads(judge):
     judge.stage("workload output", named_loss, cases["gpt2_loss"], "  - output: {name}.loss\n", zoo.own_loss)
     judge.stage("workload mean", named_loss, token_errors_case(),
                 "  - mean: {{value: {name}.errors, mask: loss_mask, weight: 1.0}}\n", masked_mean)
-    judge.stage("workload distillation", distillation, cases["llama_logits"], cases["qwen3_logits"])
+    for variant in ("opset20", "bf16"):
+        judge.stage(f"workload distillation, teacher {variant}", distillation, cases["llama_logits"], cases["qwen3_logits"],
+                    variant)

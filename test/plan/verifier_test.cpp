@@ -263,6 +263,10 @@ const Rule kRules[] = {
     {"bindingTwice", [](Mutable &m) { Mutable::repeat(m.student.bindings, 0); }, "plan.executables[1].bindings[18]: an earlier binding is of kind Field and index 0"},
     {"bindingRegion", [](Mutable &m) { m.binding(Kind::Value).buffer = WeightGradient; }, "plan.executables[1].bindings[9].buffer: buffers[4] lies in a region of kind Gradients, where no Value may be"},
     {"bindingDType", [](Mutable &m) { m.binding(Kind::Value).buffer = Narrow; }, "plan.executables[1].bindings[9].buffer: buffers[3] has elements of type bf16, and a Value needs f32"},
+    {"bindingStoredDType", [](Mutable &m) {
+       m.plan.parameters[3]->dtype = m.plan.executables[0]->buffers[0]->dtype = static_cast<uint8_t>(DType::BF16);
+       m.plan.executables[0]->buffers[0]->bytes /= 2, m.plan.components[0]->frozen = false;
+     }, "plan.executables[0].bindings[0].buffer: buffers[0] has elements of type bf16, and a Value needs f32"},
     {"bindingInteger", [](Mutable &m) { m.buffer(Positions).dtype = static_cast<uint8_t>(DType::I32); }, "buffers[2] has elements of type i32, and a Value needs i64"},
     {"bindingSize", [](Mutable &m) { m.plan.parameters[1]->shape = {8}, m.plan.parameters[1]->inline_value.resize(16); }, "plan.executables[1].bindings[10].buffer: buffers[1] has 16 elements at the bounds, and Value needs 8"},
     {"bindingFieldShape", [](Mutable &m) { m.binding(Kind::Field).buffer = FlatLabels; }, "plan.executables[1].bindings[0].buffer: buffers[25] has not the shape of fields[0]"},
@@ -356,6 +360,10 @@ const Variant kVariants[] = {
        auto &bounds = m.plan.executables[0]->bounds;
        m.builder.dim(fb::DimOp::Mul, m.builder.symbolNamed("images"), m.builder.constant(3));
        bounds.erase(bounds.begin() + 2);
+     }},
+    {"frozenValueAsStored", [](Mutable &m) {
+       m.plan.parameters[3]->dtype = m.plan.executables[0]->buffers[0]->dtype = static_cast<uint8_t>(DType::BF16);
+       m.plan.executables[0]->buffers[0]->bytes /= 2;
      }},
     {"memoryNotStated", [](Mutable &m) { m.plan.machine->memory_bytes = 0; }},
     {"emptyAttribute", [](Mutable &m) { m.plan.attribute_lists[0]->items[0]->ints.clear(); }},

@@ -195,6 +195,36 @@ TEST(Import, AttentionDropsExpandedHeads) {
   EXPECT_THAT(text, AllOf(HasSubstr("nn.attention"), Not(HasSubstr("nn.broadcast_to"))));
 }
 
+/// What is computed is the workload's to say, so only the parameter is as narrow as in the file; a constant that f16 rounds
+/// stays what it was rounded to.
+TEST(Import, HalfPrecisionIsWidened) {
+  std::string weight = "<float[4, 2] w = {1, 2, 3, 4, 5, 6, 7, 8}>";
+  std::string text = importedBytes(withHalfWeights(graph("(float16[n, 4] x) => (float16[n, 2] y) " + weight, R"(
+    p = MatMul(x, w)
+    c = Constant<value = float16 {11878}>()
+    z = Mul(p, c)
+    f = Cast<to = 1>(z)
+    e = Exp(f)
+    y = Cast<to = 10>(e)
+  )")));
+  EXPECT_THAT(text, AllOf(HasSubstr("!nn.tensor<[4, 2], f16> {nn.elements = f16"), HasSubstr("%arg0: !nn.tensor<[n, 4], f32>"),
+                          HasSubstr("nn.cast %arg1 : (!nn.tensor<[4, 2], f16>) -> !nn.tensor<[4, 2], f32>"),
+                          HasSubstr("-> (!nn.tensor<[n, 2], f32>"), HasSubstr("0.0999755859")));
+  EXPECT_THAT(text.substr(text.find("nn.cast") + 7), Not(HasSubstr("nn.cast"))) << text;
+}
+
+/// Casts in a graph of f32 weights are its author's.
+TEST(Import, CastsStayWhereWeightsAreWide) {
+  std::string weight = "<float[4, 2] w = {1, 2, 3, 4, 5, 6, 7, 8}>";
+  std::string text = imported(graph("(float[n, 4] x) => (float[n, 2] y) " + weight, R"(
+    a = Cast<to = 16>(x)
+    b = Cast<to = 16>(w)
+    p = MatMul(a, b)
+    y = Cast<to = 1>(p)
+  )"));
+  EXPECT_THAT(text, HasSubstr("nn.matmul %0, %1 : (!nn.tensor<[n, 4], bf16>, !nn.tensor<[4, 2], bf16>)"));
+}
+
 TEST(Import, ParametersOfOtherExporters) {
   std::string text = imported(R"(<ir_version: 10, opset_import: ["" : 20]>
 g (float[batch, 4] x) => (float[batch, 4] y)

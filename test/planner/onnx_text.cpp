@@ -18,6 +18,18 @@ std::string modelBytes(const std::string &text) {
   return model.SerializeAsString();
 }
 
+std::string withHalfWeights(const std::string &text) {
+  onnx::ModelProto model;
+  model.ParseFromString(modelBytes(text));
+  for (onnx::TensorProto &tensor : *model.mutable_graph()->mutable_initializer()) {
+    size_t count = static_cast<size_t>(tensor.float_data_size());
+    tensor.clear_float_data();
+    tensor.set_data_type(onnx::TensorProto::FLOAT16);
+    tensor.set_raw_data(std::string(2 * count, '\0'));
+  }
+  return model.SerializeAsString();
+}
+
 std::string importedBytes(const std::string &bytes, const std::string &path) {
   auto file = parseOnnx({reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size()}, path);
   if (!file)
