@@ -195,6 +195,7 @@ Status Linker::run() {
   MAESTRO_TRY(refuseUnused());
   MAESTRO_TRY(describeDims());
   inferPads();
+  MAESTRO_TRY(refusePaddedMeans());
   return finish();
 }
 

@@ -1,5 +1,8 @@
-// What a field of labels is padded with where the loss lies inside the graph: the value that the graph itself ignores.
+// Padding counts in no loss. A field of labels is padded with what its loss ignores, also where the loss lies inside the
+// graph; a loss that nothing keeps from counting padding is refused.
 #include "planner/import/linker.h"
+
+#include "passes/attributes.h"
 
 #include "mlir/IR/Matchers.h"
 
@@ -59,6 +62,43 @@ void Linker::inferPads() {
     pads[name] = static_cast<double>(*ignored);
     notes.push_back(fmt::format("the field '{}' is padded with {}, which the graph ignores", name, *ignored));
   }
+}
+
+/// A dim of the value that is padded to the longest sample of a micro-batch, or "".
+std::string Linker::paddedDim(mlir::Value value) const {
+  auto dims = module->getAttrOfType<mlir::DictionaryAttr>(attributes::kDims);
+  for (const DimExpr &dim : Emitter::shapeOf(value))
+    for (const std::string &symbol : dim.symbols())
+      if (auto entry = dims.getAs<mlir::DictionaryAttr>(symbol))
+        if (entry.getAs<mlir::StringAttr>("combine") == "max")
+          return symbol;
+  return "";
+}
+
+/// How much padding there is depends on which samples share a micro-batch, and so would such a loss.
+Status Linker::refusePaddedMeans() const {
+  for (const auto &[loss, value] : everyPosition)
+    if (std::string dim = paddedDim(value); !dim.empty())
+      return Status::invalidInput(
+          fmt::format("{}: loss '{}': without {} every position of {} counts, also where '{}' is padded to the longest "
+                      "sample of a micro-batch; give {}, or export with a fixed '{}'",
+                      loss.place, loss.name, loss.kind == LossKind::Mean ? "a mask" : "labels or a mask", loss.scores.str(),
+                      dim, loss.kind == LossKind::Mean ? "mask: a data field of 1 at a sample's own positions"
+                                                       : "labels, or mask: a data field of 1 at a sample's own positions",
+                      dim));
+  for (const LossSpec &loss : losses) {
+    if (!loss.labels || !loss.labels->component.empty())
+      continue;
+    auto field = fields.find(loss.labels->port);
+    auto pad = pads.find(loss.labels->port);
+    if (field == fields.end() || pad == pads.end() || pad->second == static_cast<double>(loss.ignoreIndex))
+      continue;
+    if (std::string dim = paddedDim(field->second); !dim.empty())
+      return Status::invalidInput(fmt::format("{}: loss '{}': the field '{}' is padded with {} along '{}', which would count "
+                                              "as a label; the loss ignores {}: pad with that, or change its ignore_index",
+                                              loss.place, loss.name, loss.labels->port, pad->second, dim, loss.ignoreIndex));
+  }
+  return {};
 }
 
 } // namespace maestro::planner

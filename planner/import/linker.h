@@ -68,14 +68,16 @@ private:
   Status klDivergence(const LossSpec &loss);
   Status mean(const LossSpec &loss);
   Result<mlir::Value> resolve(const PortRef &ref, nn::TensorType fallback);
-  Result<mlir::Value> positionWeights(const LossSpec &loss, llvm::ArrayRef<DimExpr> positions);
+  Result<mlir::Value> positionWeights(const LossSpec &loss, mlir::Value value, llvm::ArrayRef<DimExpr> positions);
   Result<mlir::Value> sumAll(mlir::Value value);
   Result<mlir::Value> labelWeights(mlir::Value labels, int64_t ignoreIndex);
   Status checkShape(mlir::Value value, llvm::ArrayRef<DimExpr> shape, const std::string &what, const LossSpec &loss);
   void addLossResult(const LossSpec &loss, mlir::Value value, llvm::StringRef role);
 
-  // link_pads.cpp: what fields of labels are padded with.
+  // link_pads.cpp: padding counts in no loss.
   void inferPads();
+  Status refusePaddedMeans() const;
+  std::string paddedDim(mlir::Value value) const;
 
   // link_dims.cpp: how dims combine.
   Status describeDims();
@@ -99,6 +101,7 @@ private:
   std::map<std::string, double> pads;
   std::set<std::pair<size_t, std::string>> usedPatterns; ///< Component, pattern of `frozen`.
   std::map<std::string, mlir::Value> specials;
+  std::vector<std::pair<LossSpec, mlir::Value>> everyPosition; ///< Losses over all positions of a value.
   std::vector<mlir::Value> results;
   std::vector<mlir::NamedAttrList> resultAttributes;
 };

@@ -137,5 +137,32 @@ loss: [{output: student.loss}]
               AllOf(StartsWith("error"), HasSubstr("dtype")));
 }
 
+TEST_F(Link, RefusesLossesThatWouldCountPadding) {
+  const char *head = R"(
+components: {teacher: {model: teacher.onnx, frozen: true}, student: {model: student.onnx}}
+edges: [teacher.logits -> student.hint]
+)";
+  std::string kl = "loss: [{kl_divergence: {student: student.logits, teacher: teacher.logits";
+  EXPECT_THAT(link(head + kl + "}}]\n"),
+              AllOf(StartsWith("error"), HasSubstr("loss 'kl_divergence': without labels or a mask every position of "
+                                                   "student.logits counts, also where 's' is padded"),
+                    HasSubstr("give labels, or mask")));
+  EXPECT_THAT(link(std::string(head) + "loss: [{mean: {value: student.logits}}]\n"),
+              AllOf(StartsWith("error"), HasSubstr("loss 'mean'"), HasSubstr("without a mask")));
+  EXPECT_THAT(link(head + kl + ", labels: labels}}]\ninputs: {labels: {pad: 3}}\n"),
+              AllOf(StartsWith("error"), HasSubstr("the field 'labels' is padded with 3 along 's'"), HasSubstr("ignores -100")));
+  for (const char *counted : {", labels: labels}}]\n", ", mask: loss_mask}}]\n"})
+    EXPECT_THAT(link(head + kl + counted), HasSubstr("nn.kl_divergence"));
+}
+
+/// Where nothing is padded, every position counts.
+TEST_F(Link, MeansOverFixedSizesNeedNoMask) {
+  write("pair.onnx", R"(<ir_version: 10, opset_import: ["" : 20]>
+g (float[batch, 8] x, float[batch, 8] y) => (float[batch, 8] left, float[batch, 8] right) { left = Neg(x) right = Neg(y) })");
+  EXPECT_THAT(link("components: {pair: {model: pair.onnx}}\n"
+                   "loss: [{kl_divergence: {student: pair.left, teacher: pair.right}}, {mean: {value: pair.left}}]\n"),
+              HasSubstr("nn.kl_divergence"));
+}
+
 } // namespace
 } // namespace maestro::planner
