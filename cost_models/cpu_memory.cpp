@@ -1,0 +1,100 @@
+#include "cost_models/cpu_memory.h"
+
+#include <algorithm>
+
+namespace maestro::cost_models {
+namespace {
+
+constexpr uint64_t kKiB = 1024, kMiB = kKiB * 1024;
+
+uint64_t roundUp(uint64_t value, uint64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
+
+uint64_t dim(const KernelOperand &operand, size_t fromEnd) {
+  return operand.shape.size() < fromEnd ? 1 : static_cast<uint64_t>(operand.shape[operand.shape.size() - fromEnd]);
+}
+
+/// Blocks of 64 queries by 64 keys in f32 per thread; backward also dK and dV of one pair of (batch, key head). `q` is the
+/// index of the query operand. Which of the middle dims is the sequence depends on the layout: the longer one is taken.
+uint64_t attentionBytes(const KernelCall &call, size_t q, int threads, bool backward) {
+  uint64_t depth = roundUp(dim(call.inputs[q], 1), 16), valueDepth = roundUp(dim(call.inputs[q + 2], 1), 16);
+  uint64_t keys = roundUp(std::max(dim(call.inputs[q + 1], 2), dim(call.inputs[q + 1], 3)), 64);
+  uint64_t blocks = 64 * (3 * depth + 2 * valueDepth) + 64 * 64 * 9 / 2 + 8 * 64;
+  return static_cast<uint64_t>(threads) * 4 * (blocks + (backward ? keys * 2 * (depth + valueDepth) : 0));
+}
+
+/// Operands and results in oneDNN's blocked layouts, channels padded, and a copy of the weights' gradient per thread.
+uint64_t convolutionBytes(const KernelCall &call, int threads) {
+  uint64_t padded = 0, smallest = ~uint64_t{0};
+  for (auto operands : {call.inputs, call.outputs})
+    for (const KernelOperand &operand : operands) {
+      if (!operand.present || operand.shape.size() < 3)
+        continue;
+      uint64_t elements = roundUp(static_cast<uint64_t>(operand.shape[0]), 16) *
+                          roundUp(static_cast<uint64_t>(operand.shape[1]), 16);
+      for (size_t d = 2; d < operand.shape.size(); ++d)
+        elements *= static_cast<uint64_t>(operand.shape[d]);
+      padded += 4 * elements;
+      smallest = std::min(smallest, 4 * elements);
+    }
+  return padded + (call.kernel == "conv_grad_weight" ? static_cast<uint64_t>(threads) * smallest : 0) + kMiB;
+}
+
+/// Partial sums of at most 16 chunks per result, or of one long row.
+uint64_t reductionBytes(const KernelCall &call) {
+  return 16 * 4 * call.outputs[0].elements() + 8 * (call.inputs[0].elements() / 1024 + call.outputs[0].elements());
+}
+
+bool addsItself(std::string_view kernel) {
+  return kernel == "matmul" || kernel == "gather_grad" || kernel == "sum_squares" || kernel.starts_with("reduce_") ||
+         kernel.ends_with("_norm_grad");
+}
+
+uint64_t ownScratchBytes(const KernelCall &call, int threads) {
+  if (call.kernel == "attention")
+    return attentionBytes(call, 0, threads, false);
+  if (call.kernel == "attention_grad")
+    return attentionBytes(call, 1, threads, true);
+  if (call.kernel == "matmul") { // Packed blocks of the operands per thread: measured up to 2.3 MiB for large ones.
+    uint64_t operands = call.inputs[0].bytes() + call.inputs[1].bytes() + call.outputs[0].bytes();
+    return (1 + static_cast<uint64_t>(threads)) * std::min(2 * operands + 64 * kKiB, 5 * kMiB / 2);
+  }
+  if (call.kernel.starts_with("conv"))
+    return convolutionBytes(call, threads);
+  if (call.kernel.starts_with("reduce_") || call.kernel == "sum_squares")
+    return reductionBytes(call);
+  if (call.kernel.ends_with("_norm") || call.kernel.ends_with("_norm_grad")) // A row in f32, and sums of 16 chunks.
+    return 4 * 33 * dim(call.inputs[1], 1) + 4 * 33 * dim(call.inputs[0], 1);
+  bool sums = call.kernel.find("pool") != call.kernel.npos || call.kernel.find("scatter") != call.kernel.npos ||
+              call.kernel.starts_with("gather");
+  return sums ? 8 * call.outputs[0].elements() : 0; // In f64, where only the reference library has the kernel.
+}
+
+} // namespace
+
+uint64_t KernelOperand::elements() const {
+  uint64_t count = 1;
+  for (int64_t size : shape)
+    count *= static_cast<uint64_t>(std::max<int64_t>(size, 0));
+  return count;
+}
+
+uint64_t cpuScratchBytes(const KernelCall &call, int threads) {
+  uint64_t bytes = ownScratchBytes(call, threads);
+  // Kernels that cannot add write aside, to be added in one pass.
+  for (size_t i = 0; i < call.outputs.size() && !addsItself(call.kernel); ++i)
+    bytes += call.accumulateMask >> i & 1 ? roundUp(call.outputs[i].bytes(), 64) : 0;
+  return bytes;
+}
+
+uint64_t cpuProcessBytes(int threads, uint64_t calls) {
+  // Measured with 2 threads: 12.3 MiB for a model of 20 calls, 20 for one of 720 calls.
+  constexpr uint64_t kProgram = 24 * kMiB, kPerThread = kMiB, kPerCall = 12 * kKiB;
+  return kProgram + static_cast<uint64_t>(threads) * kPerThread + calls * kPerCall;
+}
+
+uint64_t dataBytes(uint64_t globalBatch, uint64_t microBatchBytes, uint64_t microBatchSamples) {
+  uint64_t samples = globalBatch + std::max<uint64_t>(2 * globalBatch, 8);
+  return 2 * microBatchBytes + samples * (microBatchBytes / std::max<uint64_t>(microBatchSamples, 1));
+}
+
+} // namespace maestro::cost_models

@@ -1,0 +1,44 @@
+// Memory that a process which drives a CPU device needs beside the regions of its executables.
+//
+//   peak = regions × copies + process + kernels' scratch + data on its way
+//
+// Predictions must not lie under what a step uses, and at most 3 % + 64 MiB above it (test/runs/memory_test.py runs
+// models at their bounds). What is estimated here is small; it errs upwards.
+#pragma once
+
+#include "base/dtype.h"
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace maestro::cost_models {
+
+/// An operand of a kernel call with its shape at the dims' bounds; absent ones have no bytes.
+struct KernelOperand {
+  bool present = false;
+  DType dtype = DType::F32;
+  std::vector<int64_t> shape;
+
+  uint64_t elements() const;
+  uint64_t bytes() const { return present ? elements() * byteSize(dtype) : 0; }
+};
+
+struct KernelCall {
+  std::string_view kernel;
+  std::span<const KernelOperand> inputs, outputs;
+  uint64_t accumulateMask = 0; ///< Results that the kernel adds to.
+};
+
+/// Not under what the CPU library's kernel asks for as scratch memory (held against the library by a test).
+uint64_t cpuScratchBytes(const KernelCall &call, int threads);
+
+/// Code and data of the program and its libraries, a stack and oneDNN's buffers per thread, and prepared calls.
+uint64_t cpuProcessBytes(int threads, uint64_t calls);
+
+/// Samples in memory: the batch of a step and those read ahead; and what micro-batches are put together in.
+/// `microBatchBytes` are the fields' bytes of a full micro-batch of `microBatchSamples`.
+uint64_t dataBytes(uint64_t globalBatch, uint64_t microBatchBytes, uint64_t microBatchSamples);
+
+} // namespace maestro::cost_models

@@ -1,0 +1,89 @@
+#include "planner/emit/host_memory.h"
+
+#include "cost_models/cpu_memory.h"
+#include "plan/plan.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace maestro::planner {
+namespace {
+
+namespace fb = plan::fb;
+using cost_models::KernelOperand;
+
+class HostMemory {
+public:
+  HostMemory(const fb::PlanT &plan, const fb::ExecutableT &executable, std::span<const double> values, int threads)
+      : plan(plan), executable(executable), values(values), threads(threads) {}
+
+  uint64_t bytes() const {
+    uint64_t calls = 0, scratch = 0;
+    for (const auto &program : executable.programs) {
+      calls += program->calls.size();
+      scratch = std::max(scratch, scratchBytes(*program)); // One block serves all programs.
+    }
+    return cost_models::cpuProcessBytes(threads, calls) + scratch +
+           cost_models::dataBytes(plan.training->global_batch, fieldBytes(), static_cast<uint64_t>(executable.samples));
+  }
+
+private:
+  uint64_t scratchBytes(const fb::ProgramT &program) const {
+    uint64_t most = 0;
+    for (const auto &call : program.calls) {
+      std::vector<KernelOperand> inputs = operands(call->inputs), outputs = operands(call->outputs);
+      most = std::max(most, cost_models::cpuScratchBytes(
+                                {plan.kernels[call->kernel], inputs, outputs, accumulateMask(*call)}, threads));
+    }
+    return most;
+  }
+
+  std::vector<KernelOperand> operands(const std::vector<uint32_t> &buffers) const {
+    std::vector<KernelOperand> result;
+    for (uint32_t buffer : buffers) {
+      KernelOperand &operand = result.emplace_back();
+      if (buffer == plan::kNone)
+        continue;
+      const fb::BufferT &table = *executable.buffers[buffer];
+      operand.present = true;
+      operand.dtype = static_cast<DType>(table.dtype);
+      for (uint32_t expr : table.shape)
+        operand.shape.push_back(static_cast<int64_t>(values[expr]));
+    }
+    return result;
+  }
+
+  uint64_t accumulateMask(const fb::CallT &call) const {
+    if (call.attributes != plan::kNone)
+      for (const auto &item : plan.attribute_lists[call.attributes]->items)
+        if (item->name == "accumulate" && !item->ints.empty())
+          return static_cast<uint64_t>(item->ints.front());
+    return 0;
+  }
+
+  /// Of a full micro-batch.
+  uint64_t fieldBytes() const {
+    uint64_t bytes = 0;
+    for (const auto &field : plan.fields) {
+      double elements = 1;
+      for (uint32_t expr : field->shape)
+        elements *= std::max(values[expr], 0.0);
+      bytes += static_cast<uint64_t>(elements) * byteSize(static_cast<DType>(field->dtype));
+    }
+    return bytes;
+  }
+
+  const fb::PlanT &plan;
+  const fb::ExecutableT &executable;
+  std::span<const double> values;
+  int threads;
+};
+
+} // namespace
+
+uint64_t hostBytes(const fb::PlanT &plan, const fb::ExecutableT &executable, std::span<const double> values,
+                   int threads) {
+  return HostMemory(plan, executable, values, threads).bytes();
+}
+
+} // namespace maestro::planner

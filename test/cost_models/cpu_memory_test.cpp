@@ -1,0 +1,136 @@
+// The predicted scratch memory of a call is never less than what the CPU library's kernel asks for, and not absurdly more.
+#include "cost_models/cpu_memory.h"
+
+#include "kernels/kernel.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace maestro::cost_models {
+namespace {
+
+using Shape = std::vector<int64_t>;
+
+struct Call {
+  std::string kernel;
+  std::vector<kernels::Attribute> attributes;
+  std::vector<KernelOperand> inputs, outputs;
+  uint64_t accumulate = 0;
+};
+
+KernelOperand of(DType dtype, Shape shape) { return {true, dtype, std::move(shape)}; }
+KernelOperand f32(Shape shape) { return of(DType::F32, std::move(shape)); }
+KernelOperand bf16(Shape shape) { return of(DType::BF16, std::move(shape)); }
+KernelOperand i64(Shape shape) { return of(DType::I64, std::move(shape)); }
+
+kernels::Attribute ints(std::string name, std::vector<int64_t> values) {
+  kernels::Attribute attribute;
+  attribute.name = std::move(name);
+  attribute.ints = std::move(values);
+  return attribute;
+}
+
+kernels::Attribute number(std::string name, double value) {
+  kernels::Attribute attribute;
+  attribute.name = std::move(name);
+  attribute.kind = kernels::Attribute::Kind::Floats;
+  attribute.floats = {value};
+  return attribute;
+}
+
+std::vector<kernels::TensorType> types(const std::vector<KernelOperand> &operands) {
+  std::vector<kernels::TensorType> result;
+  for (const KernelOperand &operand : operands)
+    result.push_back(operand.present ? kernels::TensorType(operand.dtype, operand.shape) : kernels::TensorType());
+  return result;
+}
+
+/// Bytes that the library asks for; fails the test where it has no such kernel.
+uint64_t asked(const Call &call, int threads) {
+  static auto library = kernels::createCpuLibrary();
+  std::vector<kernels::Attribute> attributes = call.attributes;
+  attributes.push_back(ints("accumulate", {static_cast<int64_t>(call.accumulate)}));
+  auto in = types(call.inputs), out = types(call.outputs);
+  auto kernel = library->prepare({call.kernel, kernels::Attributes(attributes), in, out, threads});
+  EXPECT_TRUE(kernel.isOk() && *kernel) << call.kernel << ": " << kernel.status().message();
+  return kernel.isOk() && *kernel ? (*kernel)->scratchBytes() : 0;
+}
+
+void hold(const Call &call) {
+  for (int threads : {1, 2, 8, 32}) {
+    uint64_t predicted = cpuScratchBytes({call.kernel, call.inputs, call.outputs, call.accumulate}, threads);
+    uint64_t needed = asked(call, threads);
+    EXPECT_LE(needed, predicted) << call.kernel << " on " << threads << " threads";
+    uint64_t operands = 0;
+    for (const auto &list : {call.inputs, call.outputs})
+      for (const KernelOperand &operand : list)
+        operands += operand.bytes();
+    EXPECT_LE(predicted, 4 * (needed + operands) + (uint64_t{4} << 20) + static_cast<uint64_t>(threads) * (uint64_t{5} << 19)) << call.kernel;
+  }
+}
+
+TEST(CpuMemoryTest, products) {
+  for (auto make : {f32, bf16})
+    for (auto [m, n, k] : {std::array<int64_t, 3>{1024, 50257, 512}, {512, 50257, 1024}, {1024, 512, 50257},
+                           {4096, 4096, 4096}, {7, 3, 5}, {1, 2048, 300}})
+      for (int64_t transposed : {0, 1, 2}) {
+        std::vector<kernels::Attribute> attributes = {ints("transpose_a", {transposed == 1}),
+                                                      ints("transpose_b", {transposed == 2})};
+        KernelOperand a = make(transposed == 1 ? Shape{k, m} : Shape{m, k});
+        KernelOperand b = make(transposed == 2 ? Shape{n, k} : Shape{k, n});
+        hold({"matmul", attributes, {a, b, {}}, {f32({m, n})}, 1});
+        hold({"matmul", attributes, {a, b, {}}, {make({m, n})}, 0});
+      }
+}
+
+TEST(CpuMemoryTest, attention) {
+  for (auto make : {f32, bf16})
+    for (auto [sequence, depth] : {std::array<int64_t, 2>{256, 64}, {2048, 128}, {33, 20}}) {
+      KernelOperand q = make({2, sequence, 8, depth}), k = make({2, sequence, 2, depth}), lse = f32({2, 8, sequence});
+      std::vector<kernels::Attribute> attributes = {number("scale", 0.1), ints("causal", {1}), ints("sequence_major", {1})};
+      hold({"attention", attributes, {q, k, k, {}}, {q, lse}});
+      hold({"attention_grad", attributes, {q, q, k, k, q, lse, {}}, {q, k, k}});
+    }
+}
+
+TEST(CpuMemoryTest, convolutions) {
+  for (auto [batch, from, to, size] : {std::array<int64_t, 4>{8, 3, 64, 64}, {4, 64, 128, 32}, {1, 1, 1, 5}}) {
+    std::vector<kernels::Attribute> attributes = {ints("pads", {1, 1, 1, 1})};
+    KernelOperand x = f32({batch, from, size, size}), w = f32({to, from, 3, 3}), y = f32({batch, to, size, size});
+    hold({"conv", attributes, {x, w, {}}, {y}});
+    hold({"conv_grad_input", attributes, {y, w}, {x}});
+    hold({"conv_grad_weight", attributes, {x, y}, {w}, 1});
+  }
+}
+
+TEST(CpuMemoryTest, reductionsNormsAndWhatAddsAside) {
+  KernelOperand x = f32({4, 300, 200}), rows = f32({4, 300}), row = f32({200});
+  for (Shape axes : {Shape{0}, Shape{0, 1}, Shape{2}, Shape{0, 1, 2}}) {
+    Shape kept;
+    for (int64_t d = 0; d < 3; ++d)
+      if (std::find(axes.begin(), axes.end(), d) == axes.end())
+        kept.push_back(x.shape[static_cast<size_t>(d)]);
+    hold({"reduce_sum", {ints("axes", axes)}, {x}, {f32(kept)}, 1});
+    hold({"reduce_mean", {ints("axes", axes)}, {x}, {f32(kept)}});
+  }
+  hold({"sum_squares", {}, {f32({55000000})}, {of(DType::F64, {})}});
+  hold({"layer_norm", {ints("axis", {2})}, {x, row, row}, {x, rows, rows}});
+  hold({"layer_norm_grad", {ints("axis", {2})}, {x, x, rows, rows, row}, {x, row, row}, 6});
+  hold({"rms_norm", {ints("axis", {2})}, {x, row}, {x, rows}});
+  hold({"rms_norm_grad", {ints("axis", {2})}, {x, x, rows, row}, {x, row}, 2});
+  hold({"exp", {}, {x}, {x}, 1});
+  hold({"gather_grad", {ints("axis", {0})}, {i64({1024}), f32({1024, 64})}, {f32({50257, 64})}, 1});
+  hold({"softmax_grad", {ints("axis", {2})}, {x, x}, {x}});
+  hold({"cross_entropy", {}, {f32({300, 200}), i64({300})}, {f32({300}), f32({300})}});
+}
+
+TEST(CpuMemoryTest, theRestGrowsWithWhatCausesIt) {
+  EXPECT_GT(cpuProcessBytes(8, 100), cpuProcessBytes(2, 100));
+  EXPECT_GT(cpuProcessBytes(2, 1000), cpuProcessBytes(2, 100));
+  EXPECT_EQ(dataBytes(32, 1000, 4), 2 * 1000 + (32 + 64) * 250u);
+  EXPECT_EQ(dataBytes(1, 1000, 1), 2 * 1000 + (1 + 8) * 1000u);
+}
+
+} // namespace
+} // namespace maestro::cost_models
