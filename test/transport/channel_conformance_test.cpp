@@ -308,6 +308,25 @@ TEST_P(ChannelConformance, WhatTheScheduleDoesNotExpectIsNamed) {
   consume({1, 1, 0}, "counted 2 instead of 1 (rank 0 posted 1, rank 1 posted 1)");
 }
 
+TEST_P(ChannelConformance, APostAfterTheLastExpectedOneIsNoticedAtRelease) {
+  make(describe(1, 2, 64, 2));
+  auto *awaited = world->make<std::atomic<bool>>(1);
+  Status status = world->run(kind(), [&](uint32_t rank) -> Status {
+    if (rank == 0) {
+      MAESTRO_TRY(send(0, 0));
+      while (!*awaited && !abort().isRaised())
+        usleep(50);
+      return sender(0).post(0, message(0));
+    }
+    MAESTRO_TRY(receiver().awaitArrivals(0, expected(0, 1), abort()));
+    *awaited = true;
+    while (!receiver().arrived(0, expected(0, 2)))
+      usleep(50);
+    return receiver().release(0);
+  });
+  EXPECT_THAT(std::string(status.message()), HasSubstr("a post came after the last one that was expected: counted 2 instead of 1"));
+}
+
 TEST_P(ChannelConformance, MisuseIsRefused) {
   make(describe(1, 2, 64));
   run([&](uint32_t rank) -> Status {

@@ -1,6 +1,7 @@
 // What a network may do at its worst, and what becomes of it:
 //   delayed, reordered     tolerated: bits are the same (the conformance suite runs on such a backend too)
-//   duplicated             noticed at the sequence itself or at the next one in its slot, before that is used
+//   duplicated             noticed at the sequence itself, at its release, or at the next one in its slot: the job ends, as
+//                          payload may have changed under a reader
 //   damaged, stale epoch   noticed by the header's checksum, by its epoch
 //   lost                   nothing arrives: the watcher finds who waits, for what, and ends the job
 #include "test/transport/faulty_backend.h"
@@ -9,6 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <thread>
 
 namespace maestro::transport::test {
@@ -50,11 +52,10 @@ struct Stream {
   }
   Status consume(uint64_t k) {
     MAESTRO_TRY(channel.receiver->awaitArrivals(k, {2, 1, static_cast<uint32_t>(k)}, world.abort()));
-    auto *words = static_cast<const volatile uint64_t *>(channel.receiver->slot(k));
-    seen[k * 2] = words[0], seen[k * 2 + 1] = words[1];
+    std::memcpy(seen + k * 2, channel.receiver->slot(k), 16);
     return channel.receiver->release(k);
   }
-  /// Everything that was read is what was sent, as far as sequences were given back without complaint.
+  /// Everything that was read is what was sent.
   void expectOnlyTruth() {
     for (uint64_t k = 0; k < kSequences; ++k)
       for (uint64_t rank = 0; rank < 2; ++rank)
@@ -72,7 +73,8 @@ protected:
   std::string messageUnder(const Faults &faults) {
     Stream stream(faults);
     Status status = stream.world.run(GetParam(), [&](uint32_t rank) { return stream.run(rank); });
-    stream.expectOnlyTruth();
+    if (faults.duplicates == 0)
+      stream.expectOnlyTruth();
     return std::string(status.message());
   }
 };
