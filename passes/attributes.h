@@ -26,6 +26,7 @@
 //                                              how each symbol combines over samples; its bound
 //   nn.without_gradient = ["student/pooler.weight"]
 //                                              trainable parameters that no loss reaches
+//   nn.recompute                               of a section: its backward computes elementwise results again
 //   nn.stash = "…"                             what crosses from @forward to @backward, in words
 // clang-format on
 #pragma once
@@ -51,6 +52,7 @@ inline constexpr llvm::StringLiteral kEdge = "nn.edge";
 inline constexpr llvm::StringLiteral kCarriesGradient = "nn.carries_gradient";
 inline constexpr llvm::StringLiteral kEdgeGradient = "nn.edge_gradient";
 inline constexpr llvm::StringLiteral kWithoutGradient = "nn.without_gradient";
+inline constexpr llvm::StringLiteral kRecompute = "nn.recompute";
 inline constexpr llvm::StringLiteral kStash = "nn.stash";
 
 /// Functions of a module, by phase.

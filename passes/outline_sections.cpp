@@ -74,6 +74,8 @@ private:
       draft.op.setActiveDimsAttr(builder.getStrArrayAttr(active));
     builder.setInsertionPoint(graph);
     auto body = ModuleOp::create(builder, graph.getLoc(), StringRef(spec.name));
+    if (spec.recompute)
+      body->setAttr(attributes::kRecompute, builder.getUnitAttr());
     builder.setInsertionPointToStart(body.getBody());
     draft.graph = func::FuncOp::create(builder, graph.getLoc(), attributes::kGraphFunction, builder.getFunctionType({}, {}));
     builder.setInsertionPointToStart(draft.graph.addEntryBlock());

@@ -19,6 +19,7 @@ struct SectionPart {
   std::string name;    ///< Unique; of the stage, where there are several.
   std::string section; ///< Of the section.
   int64_t stage = 0, stages = 1;
+  bool recompute = false;
   std::vector<std::string> components;
   std::vector<std::string> activeDims; ///< A sample takes part iff all of these are above 0.
 };

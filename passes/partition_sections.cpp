@@ -381,7 +381,10 @@ private:
     for (auto &entry : labels.part)
       entry.second = index[entry.second];
     if (labels.parts.empty()) { // Nothing but data: one section computes it.
-      labels.parts.push_back({components[0], components[0], 0, 1, {components[0]}, {}});
+      SectionPart only;
+      only.name = only.section = components[0];
+      only.components = {components[0]};
+      labels.parts.push_back(only);
       for (Operation &op : operations())
         labels.part[&op] = 0;
     }
@@ -392,12 +395,20 @@ private:
   /// Cuts a section along its depth where the stages' work is most even, and of nearly even cuts where the fewest
   /// bytes cross.
   LogicalResult cutStages() {
-    for (const auto &[name, stages] : options.stages) {
-      auto found = llvm::find_if(labels.parts, [&](const SectionPart &part) { return part.section == name; });
-      if (found == labels.parts.end())
+    std::vector<std::string> names;
+    for (SectionPart &part : labels.parts) {
+      names.push_back(part.section);
+      part.recompute = llvm::is_contained(options.recompute, "*") || llvm::is_contained(options.recompute, part.section);
+    }
+    for (const auto &[name, stages] : options.stages)
+      if (name != "*" && !llvm::is_contained(names, name))
         return graph.emitError() << "there is no section '" << name << "' to cut into " << stages << " stages; sections: "
                                  << sectionNames();
-      if (stages > 1 && failed(cutPart(found - labels.parts.begin(), stages)))
+    for (const std::string &name : names) {
+      auto own = options.stages.find(name), all = options.stages.find("*");
+      int64_t stages = own != options.stages.end() ? own->second : all != options.stages.end() ? all->second : 1;
+      auto part = llvm::find_if(labels.parts, [&](const SectionPart &spec) { return spec.section == name; });
+      if (stages > 1 && failed(cutPart(part - labels.parts.begin(), stages)))
         return failure();
     }
     return success();
@@ -607,6 +618,7 @@ struct PartitionSectionsPass : PassWrapper<PartitionSectionsPass, OperationPass<
   PartitionSectionsPass(const PartitionSectionsPass &other) : PassWrapper(other) {
     cuts = llvm::ArrayRef<std::string>(other.cuts);
     stages = llvm::ArrayRef<std::string>(other.stages);
+    recompute = llvm::ArrayRef<std::string>(other.recompute);
     moveTails = other.moveTails;
   }
   PartitionSectionsPass(const PartitionOptions &options) {
@@ -615,6 +627,7 @@ struct PartitionSectionsPass : PassWrapper<PartitionSectionsPass, OperationPass<
     for (const auto &[section, count] : options.stages)
       list.push_back(section + ":" + std::to_string(count));
     stages = llvm::ArrayRef<std::string>(list);
+    recompute = llvm::ArrayRef<std::string>(options.recompute);
     moveTails = options.moveTails;
   }
   StringRef getArgument() const override { return "maestro-partition-sections"; }
@@ -624,6 +637,7 @@ struct PartitionSectionsPass : PassWrapper<PartitionSectionsPass, OperationPass<
   void runOnOperation() override {
     PartitionOptions options;
     options.cuts.assign(cuts.begin(), cuts.end());
+    options.recompute.assign(recompute.begin(), recompute.end());
     options.moveTails = moveTails;
     for (const std::string &text : stages) {
       auto [section, count] = StringRef(text).rsplit(':');
@@ -642,6 +656,7 @@ struct PartitionSectionsPass : PassWrapper<PartitionSectionsPass, OperationPass<
 
   ListOption<std::string> cuts{*this, "cuts", llvm::cl::desc("Module scopes before which a section is cut")};
   ListOption<std::string> stages{*this, "stages", llvm::cl::desc("SECTION:COUNT, pipeline stages")};
+  ListOption<std::string> recompute{*this, "recompute", llvm::cl::desc("Sections whose backward computes again")};
   Option<bool> moveTails{*this, "move-tails", llvm::cl::init(true),
                          llvm::cl::desc("A frozen producer's last operators may move to the consumer")};
 };

@@ -40,8 +40,10 @@ std::unique_ptr<mlir::Pass> createLowerPrecisionPass(llvm::ArrayRef<std::string>
 struct PartitionOptions {
   /// Module scopes at which a section is cut in two ("student.model.layers.4": before what this module computes).
   std::vector<std::string> cuts;
-  /// Pipeline stages of a section by its name; absent: one.
+  /// Pipeline stages of a section by its name, "*" for all others; absent: one.
   std::map<std::string, int64_t> stages;
+  /// Sections whose backward tasks compute elementwise results again ("*": all).
+  std::vector<std::string> recompute;
   /// Whether a frozen producer's last operators may move to the consumer so that fewer bytes cross.
   bool moveTails = true;
 };
@@ -60,9 +62,8 @@ void registerRaisePasses();
 
 struct PipelineOptions {
   Phase stopAfter = Phase::Split;
-  Recompute recompute = Recompute::Cheap;
+  Recompute recompute = Recompute::Cheap; ///< Where partition.recompute says nothing.
   PartitionOptions partition;
-  bool sections = false; ///< Until emission reads sections.
   std::vector<std::string> bf16Components; ///< Whose products are computed in bf16.
 };
 

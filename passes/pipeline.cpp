@@ -95,16 +95,6 @@ void buildPipeline(OpPassManager &manager, const PipelineOptions &options) {
   if (options.stopAfter == Phase::Loss)
     return;
 
-  if (!options.sections) { // Until emission reads sections.
-    manager.addPass(createDifferentiatePass());
-    manager.addNestedPass<func::FuncOp>(createFoldBroadcastsPass());
-    endPhase(manager, Phase::Differentiate);
-    if (options.stopAfter == Phase::Differentiate)
-      return;
-    manager.addPass(createSplitProgramsPass(options.recompute));
-    endPhase(manager, Phase::Split);
-    return;
-  }
   // From here on every section is a world of its own, with edges as its arguments and results.
   manager.addPass(createPartitionSectionsPass(options.partition));
   endPhase(manager, Phase::Partition);

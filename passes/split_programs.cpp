@@ -285,8 +285,12 @@ struct SplitProgramsPass : PassWrapper<SplitProgramsPass, OperationPass<ModuleOp
     func::FuncOp step = findFunction(getOperation(), attributes::kStepFunction);
     FailureOr<DimTable> dims = DimTable::of(getOperation());
     if (!graph || !step || failed(dims) ||
-        failed(ProgramSplitter(graph, step, *dims, recompute).split()))
+        failed(ProgramSplitter(graph, step, *dims, policy()).split()))
       signalPassFailure();
+  }
+
+  Recompute policy() {
+    return getOperation()->hasAttr(attributes::kRecompute) ? Recompute::Elementwise : recompute.getValue();
   }
 
   Option<Recompute> recompute{

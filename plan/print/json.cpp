@@ -265,6 +265,8 @@ private:
     }
     if (edge.held_until_backward())
       flag("held_until_backward", true);
+    if (edge.cost())
+      list("cost", edge.cost());
   }
 
   void write(const fb::Station &station) {

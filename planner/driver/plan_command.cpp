@@ -3,7 +3,9 @@
 #include "base/log.h"
 #include "base/nearest.h"
 #include "ir/nn/nn.h"
+#include "ir/section/section.h"
 #include "passes/attributes.h"
+#include "planner/driver/layouts.h"
 #include "planner/driver/normalize_parameters.h"
 #include "planner/emit/emit_plan.h"
 #include "planner/emit/weights_file.h"
@@ -17,12 +19,13 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <filesystem>
 #include <set>
+#include <thread>
 #include <unistd.h>
 
 namespace maestro::planner {
@@ -76,7 +79,7 @@ public:
     started = nowSeconds();
     MAESTRO_TRY(checkOutput());
     MAESTRO_TRY(readInputs());
-    MAESTRO_TRY(checkPins());
+    MAESTRO_ASSIGN(pins, Pins::parse(options.pins));
     context.disableMultithreading();
     context.printOpOnDiagnostic(false); // Messages are for people, who never saw the operator's text.
     DiagnosticCollector diagnostics(context);
@@ -113,40 +116,6 @@ private:
     return Status();
   }
 
-  Status checkPins() const {
-    static const std::vector<std::string> properties = {"dp",      "stages",    "micro_batch",
-                                                        "devices", "recompute", "precision"};
-    std::vector<std::string> sections = {"*"};
-    for (const ComponentSpec &component : workload.components)
-      sections.push_back(component.name);
-    for (const Pin &pin : options.pins) {
-      if (std::find(properties.begin(), properties.end(), pin.property) == properties.end())
-        return Status::invalidInput(fmt::format("--pin {}.{}={}: unknown property '{}'{}", pin.section,
-                                                pin.property, pin.value, pin.property,
-                                                didYouMean(pin.property, properties)));
-      if (std::find(sections.begin(), sections.end(), pin.section) == sections.end())
-        return Status::invalidInput(fmt::format("--pin {}.{}={}: unknown section '{}'{}", pin.section,
-                                                pin.property, pin.value, pin.section,
-                                                didYouMean(pin.section, sections)));
-      if (pin.property == "dp" || pin.property == "stages" || pin.property == "devices") {
-        MAESTRO_ASSIGN(int64_t value, positive(pin));
-        if (value != 1)
-          return Status::invalidInput(fmt::format("--pin {}.{}={}: this version plans for 1; leave it out", pin.section,
-                                                  pin.property, pin.value));
-      }
-    }
-    return Status();
-  }
-
-  static Result<int64_t> positive(const Pin &pin) {
-    int64_t value = 0;
-    auto [end, error] = std::from_chars(pin.value.data(), pin.value.data() + pin.value.size(), value);
-    if (error != std::errc() || end != pin.value.data() + pin.value.size() || value < 1)
-      return Status::invalidInput(fmt::format("--pin {}.{}={}: must be an integer of at least 1", pin.section,
-                                              pin.property, pin.value));
-    return value;
-  }
-
   static bool isYaml(const std::string &path) { return path.ends_with(".yaml") || path.ends_with(".yml"); }
 
   Status readInputs() {
@@ -160,19 +129,28 @@ private:
     if (!cluster.isThisMachine && (cluster.devices.size() != 1 || cluster.devices.front() != "cpu"))
       return Status::invalidInput(fmt::format("{}: this version plans for 'cpu' devices, not '{}'", options.cluster,
                                               fmt::join(cluster.devices, ", ")));
-    deviceBytes = static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+    auto cores = std::max<int64_t>(1, std::thread::hardware_concurrency());
+    devices = static_cast<uint32_t>(cluster.nodes * cluster.devicesPerNode.value_or(std::max<int64_t>(1, cores / 2)));
+    deviceThreads = devices == 1 ? 0 : static_cast<uint32_t>(std::max<int64_t>(1, cores / devices));
+    machineBytes = static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+    deviceBytes = machineBytes / devices;
     return Status();
+  }
+
+  /// A section is named after its component, so that a pin of either means the component's products.
+  DType precisionOf(const std::string &component) {
+    DType precision = pins.of(component, &SectionPins::precision).value_or(workload.train.precisionFor(component));
+    workload.train.precisionOf[component] = precision;
+    return precision;
   }
 
   Status runPasses(const DiagnosticCollector &diagnostics) {
     mlir::PassManager manager(&context);
     PipelineOptions pipeline;
     pipeline.stopAfter = options.stopAfter.value_or(Phase::Split);
-    for (const Pin &pin : options.pins)
-      if (pin.property == "recompute" && pin.value == "full")
-        pipeline.recompute = Recompute::Elementwise;
+    pipeline.partition = pins.partition();
     for (const ComponentSpec &component : workload.components)
-      if (workload.train.precisionFor(component.name) == DType::BF16)
+      if (precisionOf(component.name) == DType::BF16)
         pipeline.bf16Components.push_back(component.name);
     buildPipeline(manager, pipeline);
     if (mlir::failed(manager.run(*module)))
@@ -182,14 +160,15 @@ private:
 
   /// Trainable parameters that no loss reaches keep their values, as in PyTorch; the user is told.
   Status noteUnreached() {
-    auto names = module->getOperation()->getAttrOfType<mlir::ArrayAttr>(attributes::kWithoutGradient);
-    std::set<std::string> unreached;
-    if (names)
-      for (mlir::Attribute name : names)
-        unreached.insert(mlir::cast<mlir::StringAttr>(name).getValue().str());
+    std::set<std::string> withGradient;
+    module->walk([&](mlir::func::FuncOp function) {
+      for (unsigned i = 0; i < function.getNumResults(); ++i)
+        if (auto name = function.getResultAttrOfType<mlir::StringAttr>(i, attributes::kGradient))
+          withGradient.insert(name.getValue().str());
+    });
     size_t reached = 0;
     for (GraphParameter &parameter : summary.parameters) {
-      if (unreached.count(parameter.fullName)) {
+      if (parameter.trainable && !withGradient.count(parameter.fullName)) {
         parameter.trainable = false;
         logWarning(fmt::format("parameter '{}' gets no gradient: no loss depends on it; it keeps its value",
                                parameter.fullName));
@@ -202,66 +181,85 @@ private:
     return Status();
   }
 
-  /// Large enough that products run at full speed, small enough that the activations stay few: the
-  /// fewest samples whose padded tokens reach kEnoughTokens at the bounds.
-  Result<MicroBatchChoice> chooseMicroBatch() const {
-    constexpr int64_t kEnoughTokens = 1024;
-    for (const Pin &pin : options.pins)
-      if (pin.property == "micro_batch") {
-        MAESTRO_ASSIGN(int64_t samples, positive(pin));
-        return MicroBatchChoice{std::min(samples, workload.train.globalBatch), "pinned", true};
-      }
-    int64_t tokens = 1;
-    for (const GraphDim &dim : summary.dims)
-      if (!dim.sum)
-        tokens = std::max(tokens, dim.max);
-    int64_t samples = std::clamp<int64_t>((kEnoughTokens + tokens - 1) / tokens, 1, workload.train.globalBatch);
-    samples = std::min(std::max<int64_t>(samples, 4), workload.train.globalBatch);
-    return MicroBatchChoice{samples,
-                            fmt::format("the fewest samples, but 4, whose padded positions reach {} at the bounds",
-                                        kEnoughTokens),
-                            false};
-  }
-
-  Status emit() {
-    MAESTRO_ASSIGN(MicroBatchChoice choice, chooseMicroBatch());
-    EmitInput input;
-    input.workload = &workload;
-    input.graph = &summary;
-    input.deviceBytes = deviceBytes;
-    input.programs = *module;
-    input.microBatch = choice;
-    input.planFolder = std::filesystem::absolute(options.output).parent_path().string();
-    input.decisions = decisions(choice);
-    MAESTRO_ASSIGN(EmittedPlan emitted, emitPlan(input));
-    while (emitted.bytes.empty() && !choice.isPinned && choice.samples > 1) {
-      choice.samples /= 2;
-      choice.reason = "halved until the plan fits the device's memory";
-      input.microBatch = choice;
-      input.decisions = decisions(choice);
-      MAESTRO_ASSIGN(emitted, emitPlan(input));
+  Status chooseLayouts() {
+    std::vector<SectionFacts> sections;
+    std::vector<std::string> names;
+    for (auto op : module->getOps<section::SectionOp>()) {
+      std::string name = op.getSectionName().str();
+      if (!names.empty() && names.back() == name)
+        ++sections.back().stages;
+      else
+        sections.push_back({name, 1}), names.push_back(name);
     }
-    // A model that no micro-batch makes small enough for the machine it is planned on is meant for another one.
-    if (emitted.bytes.empty() && cluster.isThisMachine && emitted.residentBytes > deviceBytes) {
-      logWarning(fmt::format("parameters, gradients and optimizer state need {:.1f} GiB, this machine has {:.1f}: the "
-                             "plan is for a device of {:.1f} GiB",
-                             gib(emitted.residentBytes), gib(deviceBytes), gib(emitted.peakBytes)));
-      input.deviceBytes = emitted.peakBytes;
-      MAESTRO_ASSIGN(emitted, emitPlan(input));
-    }
-    if (emitted.bytes.empty())
-      return Status::invalidInput(fmt::format(
-          "the plan needs {:.2f} GiB on a device of {:.2f} GiB with micro-batches of {} samples ({:.2f} GiB too much, "
-          "{:.2f} GiB of it for activations); lower --pin micro_batch or the dims' max, or use a device of more memory",
-          gib(emitted.peakBytes), gib(deviceBytes), choice.samples, gib(emitted.peakBytes - deviceBytes),
-          gib(emitted.report.arenaBytes)));
-    MAESTRO_TRY(plan::writePlan(emitted.bytes, options.output));
-    report(emitted, choice);
+    MAESTRO_TRY(pins.check(names));
+    MAESTRO_ASSIGN(layouts, planner::chooseLayouts(sections, pins, summary, workload.train.globalBatch, devices));
     return Status();
   }
 
+  /// Halves the largest micro-batch that is not pinned; false when there is none.
+  bool halveMicroBatches() {
+    SectionLayout *largest = nullptr;
+    for (auto &[name, layout] : layouts)
+      if (!layout.microBatchIsPinned && layout.microBatch > 1 && (!largest || layout.microBatch > largest->microBatch))
+        largest = &layout;
+    if (!largest)
+      return false;
+    largest->microBatch /= 2;
+    largest->microBatchReason = "halved until the plan fits the device's memory";
+    return true;
+  }
+
+  Status emit() {
+    MAESTRO_TRY(chooseLayouts());
+    EmitInput input;
+    input.workload = &workload;
+    input.graph = &summary;
+    input.devices = devices;
+    input.deviceBytes = deviceBytes;
+    input.deviceThreads = deviceThreads;
+    input.sections = *module;
+    input.planFolder = std::filesystem::absolute(options.output).parent_path().string();
+    EmittedPlan emitted;
+    auto tryLayouts = [&]() -> Status {
+      input.layouts = layouts;
+      input.decisions = decisions();
+      MAESTRO_ASSIGN(emitted, emitPlan(input));
+      return Status();
+    };
+    MAESTRO_TRY(tryLayouts());
+    while (emitted.bytes.empty() && halveMicroBatches())
+      MAESTRO_TRY(tryLayouts());
+    // A model that no micro-batch makes small enough for the machine it is planned on is meant for another one.
+    const DeviceMemory *fullest = &emitted.fullest();
+    if (emitted.bytes.empty() && cluster.isThisMachine && fullest->residentBytes > deviceBytes) {
+      logWarning(fmt::format("parameters, gradients and optimizer state need {:.1f} GiB, a device of this machine has "
+                             "{:.1f}: the plan is for devices of {:.1f} GiB",
+                             gib(fullest->residentBytes), gib(deviceBytes), gib(fullest->peakBytes)));
+      input.deviceBytes = fullest->peakBytes;
+      MAESTRO_TRY(tryLayouts());
+    }
+    fullest = &emitted.fullest();
+    if (emitted.bytes.empty())
+      return Status::invalidInput(fmt::format(
+          "device {} needs {:.2f} GiB and has {:.2f} ({:.2f} GiB too much; it runs {}; parameters, gradients and optimizer "
+          "state take {:.2f}); lower --pin micro_batch or the dims' max, or use devices of more memory",
+          fullest - emitted.devices.data(), gib(fullest->peakBytes), gib(deviceBytes), gib(fullest->peakBytes - deviceBytes),
+          fmt::join(fullest->stations, ", "), gib(fullest->residentBytes)));
+    MAESTRO_TRY(plan::writePlan(emitted.bytes, options.output));
+    report(emitted);
+    return Status();
+  }
+
+  static std::string placement(const SectionLayout &layout) {
+    std::set<uint32_t> used;
+    for (const auto &replica : layout.devices)
+      used.insert(replica.begin(), replica.end());
+    return fmt::format("{} x {} {} on device{} {}", layout.replicas(), layout.stages, layout.stages == 1 ? "stage" : "stages",
+                       used.size() == 1 ? "" : "s", fmt::join(used, ","));
+  }
+
   /// "train.global_batch = 32" and its like, and what the planner chose itself.
-  std::vector<Decision> decisions(const MicroBatchChoice &choice) const {
+  std::vector<Decision> decisions() const {
     std::vector<Decision> list;
     for (const std::string &taken : workload.defaults) {
       size_t equals = taken.find(" = ");
@@ -271,23 +269,33 @@ private:
     }
     for (const std::string &note : linked.notes)
       list.push_back({"models", note, "inferred", true});
-    list.push_back({"*.micro_batch", fmt::format("{} samples", choice.samples), choice.reason, !choice.isPinned});
+    for (const auto &[name, layout] : layouts) {
+      list.push_back({name + ".micro_batch", fmt::format("{} samples", layout.microBatch), layout.microBatchReason,
+                      !layout.microBatchIsPinned});
+      bool pinned = pins.of(name, &SectionPins::devices) || pins.of(name, &SectionPins::dataParallel);
+      list.push_back({name + ".devices", placement(layout), pinned ? "pinned" : "replicated over all devices", !pinned});
+    }
     return list;
   }
 
-  void report(const EmittedPlan &emitted, const MicroBatchChoice &choice) const {
+  void report(const EmittedPlan &emitted) const {
     for (const std::string &note : linked.notes)
       logInfo(note);
     for (const std::string &taken : workload.defaults)
       logInfo("default: " + taken);
-    logInfo(fmt::format("micro-batch: {} samples ({})", choice.samples, choice.reason));
-    logInfo(fmt::format("predicted peak memory: {:.1f} MiB (activations {:.1f} MiB, packed at {:.3f} of the lower "
-                        "bound)", static_cast<double>(emitted.peakBytes) / 1048576.0,
-                        static_cast<double>(emitted.report.arenaBytes) / 1048576.0,
-                        emitted.report.liveBytesBound
-                            ? static_cast<double>(emitted.report.arenaBytes) /
-                                  static_cast<double>(emitted.report.liveBytesBound)
-                            : 1.0));
+    for (const auto &[name, layout] : layouts)
+      logInfo(fmt::format("{}: micro-batches of {} samples ({}); {}", name, layout.microBatch, layout.microBatchReason,
+                          placement(layout)));
+    uint64_t arena = 0;
+    double worst = 1;
+    for (const LoweringReport &lowered : emitted.reports) {
+      arena = std::max(arena, lowered.arenaBytes);
+      if (lowered.liveBytesBound)
+        worst = std::max(worst, static_cast<double>(lowered.arenaBytes) / static_cast<double>(lowered.liveBytesBound));
+    }
+    logInfo(fmt::format("predicted peak memory: {:.1f} MiB a device (activations {:.1f} MiB, packed at {:.3f} of the lower "
+                        "bound)", static_cast<double>(emitted.fullest().peakBytes) / 1048576.0,
+                        static_cast<double>(arena) / 1048576.0, worst));
     logInfo(fmt::format("wrote {} ({} bytes) in {:.2f} s", options.output, emitted.bytes.size(),
                         nowSeconds() - started));
   }
@@ -297,7 +305,10 @@ private:
   Workload workload;
   ClusterSpec cluster;
   GraphSummary summary;
-  uint64_t deviceBytes = 0;
+  Pins pins;
+  std::map<std::string, SectionLayout> layouts;
+  uint64_t machineBytes = 0, deviceBytes = 0;
+  uint32_t devices = 1, deviceThreads = 0;
   mlir::MLIRContext context;
   LinkedGraph linked;
   mlir::OwningOpRef<mlir::ModuleOp> module;

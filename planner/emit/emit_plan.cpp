@@ -2,8 +2,10 @@
 
 #include "cost_models/roofline.h"
 #include "ir/nn/nn.h"
+#include "ir/section/section.h"
 #include "passes/attributes.h"
 #include "planner/emit/dim_table.h"
+#include "planner/emit/host_memory.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -20,9 +22,13 @@ namespace {
 
 namespace fb = plan::fb;
 
-/// What the process itself needs beside the plan's regions: code and libraries' data, kernels' scratch
-/// memory, prepared programs, data queues. An assumption, not yet calibrated by a measurement.
-constexpr uint64_t kRuntimeBytes = uint64_t{72} << 20;
+int assumedThreads() { return static_cast<int>(std::max(1u, std::thread::hardware_concurrency())); }
+
+/// Between devices of one machine: copies by one core, and waking who waits. Assumed, not yet measured here.
+constexpr double kChannelBytesPerSecond = 5e9, kChannelLatencySeconds = 10e-6;
+
+/// More micro-batches in flight than this gain little and cost a slot each.
+constexpr uint32_t kMostSlots = 16;
 
 class Emitter {
 public:
@@ -36,11 +42,19 @@ public:
     addLosses();
     addTraining();
     addMachine();
-    MAESTRO_TRY(addExecutable());
-    addSection();
+    addSections();
+    addEdges();
+    findHolders();
+    emitted.devices.resize(input.devices);
+    for (size_t s = 0; s < stages.size(); ++s)
+      MAESTRO_TRY(addExecutable(s));
+    addStations();
+    addPrediction();
     addDecisions();
     plan.workload_hash = workloadHash();
-    if (emitted.peakBytes <= input.deviceBytes) {
+    bool fits = std::all_of(emitted.devices.begin(), emitted.devices.end(),
+                            [&](const DeviceMemory &device) { return device.peakBytes <= input.deviceBytes; });
+    if (fits) {
       MAESTRO_ASSIGN(emitted.bytes, builder.finish());
     }
     return std::move(emitted);
@@ -175,16 +189,18 @@ private:
   /// One entry per term: decompose-loss may have split a loss into several means.
   void addLosses() {
     std::set<std::tuple<size_t, int64_t>> seen;
-    mlir::ModuleOp module = input.programs;
-    auto count = module.lookupSymbol<mlir::func::FuncOp>(attributes::kCountFunction);
-    auto forward = module.lookupSymbol<mlir::func::FuncOp>(attributes::kForwardFunction);
+    mlir::ModuleOp module = input.sections;
+    std::vector<mlir::func::FuncOp> functions;
+    for (auto body : module.getOps<mlir::ModuleOp>())
+      for (llvm::StringRef name : {attributes::kForwardFunction, attributes::kCountFunction})
+        functions.push_back(body.lookupSymbol<mlir::func::FuncOp>(name));
     struct Term {
       size_t loss;
       int64_t term;
       double weight;
     };
     std::vector<Term> terms;
-    for (mlir::func::FuncOp function : {forward, count}) {
+    for (mlir::func::FuncOp function : functions) {
       if (!function)
         continue;
       for (unsigned r = 0; r < function.getNumResults(); ++r) {
@@ -244,76 +260,276 @@ private:
   void addMachine() {
     plan.machine->name = "this machine";
     plan.machine->device_kind = "cpu";
-    plan.machine->devices = 1;
+    plan.machine->devices = input.devices;
     plan.machine->memory_bytes = input.deviceBytes;
   }
 
+  // ---- sections -----------------------------------------------------------------------------------------------
+
+  struct Stage {
+    section::SectionOp op;
+    uint32_t section = 0;
+    const SectionLayout *layout = nullptr;
+    uint32_t slots = 1;
+  };
+
+  void addSections() {
+    mlir::ModuleOp module = input.sections;
+    for (auto op : module.getOps<section::SectionOp>()) {
+      std::string name = op.getSectionName().str();
+      auto found = std::find_if(plan.sections.begin(), plan.sections.end(), [&](const auto &s) { return s->name == name; });
+      Stage stage{op, static_cast<uint32_t>(found - plan.sections.begin()), &input.layouts.at(name), 1};
+      if (found == plan.sections.end())
+        addSection(op, name, *stage.layout);
+      if (op.getTrains())
+        plan.sections[stage.section]->trains = true;
+      stages.push_back(stage);
+    }
+    plan.name = std::filesystem::path(input.workload->path).stem().string();
+    if (plan.name.empty())
+      plan.name = input.workload->components.front().name;
+    plan.producer = "maestro-plan " MAESTRO_VERSION;
+  }
+
+  void addSection(section::SectionOp op, const std::string &name, const SectionLayout &layout) {
+    auto section = std::make_unique<fb::SectionT>();
+    section->name = name;
+    for (mlir::Attribute component : op.getComponents())
+      for (uint32_t c = 0; c < plan.components.size(); ++c)
+        if (plan.components[c]->name == mlir::cast<mlir::StringAttr>(component).getValue())
+          section->components.push_back(c);
+    section->layout = std::make_unique<fb::LayoutT>();
+    section->layout->data_parallel = layout.replicas();
+    section->layout->stages = layout.stages;
+    section->micro_batch_samples = layout.microBatch;
+    if (auto active = op.getActiveDims())
+      for (mlir::Attribute symbol : *active)
+        section->active.push_back(builder.symbolIndex(mlir::cast<mlir::StringAttr>(symbol).getValue()));
+    plan.sections.push_back(std::move(section));
+  }
+
+  size_t stageNamed(llvm::StringRef name) const {
+    for (size_t s = 0; s < stages.size(); ++s) {
+      section::SectionOp op = stages[s].op;
+      if (op.getName() == name)
+        return s;
+    }
+    return stages.size();
+  }
+
+  /// Micro-batches of `from` that one of `to` may need.
+  int64_t ratio(const Stage &from, const Stage &to) const {
+    return (to.layout->microBatch + from.layout->microBatch - 1) / from.layout->microBatch;
+  }
+
+  /// Edges, and from them how many micro-batches each stage has in flight: one at the end of the gradients' way, one
+  /// more for each stage before it, and as many as the consumer's micro-batch is larger.
+  void addEdges() {
+    mlir::ModuleOp module = input.sections;
+    std::vector<section::EdgeOp> ops(module.getOps<section::EdgeOp>().begin(), module.getOps<section::EdgeOp>().end());
+    for (size_t s = stages.size(); s-- > 0;)
+      for (section::EdgeOp op : ops)
+        if (op.getGradient() && op.getProducer() == stages[s].op.getName()) {
+          const Stage &consumer = stages[stageNamed(op.getConsumer())];
+          bool same = consumer.section == stages[s].section;
+          uint32_t wanted = same ? consumer.slots + 1 : ratio(stages[s], consumer) * consumer.slots + 1;
+          stages[s].slots = std::max(stages[s].slots, std::min(wanted, kMostSlots));
+        }
+    for (section::EdgeOp op : ops) {
+      const Stage &producer = stages[stageNamed(op.getProducer())], &consumer = stages[stageNamed(op.getConsumer())];
+      auto edge = std::make_unique<fb::EdgeT>();
+      edge->name = op.getName().str();
+      edge->producer = producer.section;
+      edge->consumer = consumer.section;
+      edge->producer_stage = stageNumber(producer);
+      edge->consumer_stage = stageNumber(consumer);
+      edge->carries_gradient = op.getGradient();
+      auto type = mlir::cast<nn::TensorType>(op.getType());
+      edge->dtype = static_cast<uint8_t>(*nn::dtypeOf(type.getElementType()));
+      for (const DimExpr &dim : type.getShape())
+        edge->shape.push_back(toPlan(builder, dim));
+      CostPolynomial cost;
+      cost[{}] = kChannelLatencySeconds * 1e12;
+      addWork(cost, type.getByteSize(), kChannelBytesPerSecond, bounds(*producer.layout), builder);
+      edge->cost = toTerms(cost);
+      edgeIndex[edge->name] = plan.edges.size();
+      // A producer's task fills several of a consumer's micro-batches where those are smaller, and one more while
+      // the last is read.
+      bool same = producer.section == consumer.section;
+      uint32_t reached = same ? 1 : ratio(consumer, producer);
+      depths[edge->name] = std::max(reached + 1, consumer.slots + 1);
+      depths[edge->name + "'"] = (same ? 1 : ratio(producer, consumer)) + 1;
+      plan.edges.push_back(std::move(edge));
+    }
+  }
+
+  static uint32_t stageNumber(const Stage &stage) {
+    section::SectionOp op = stage.op;
+    return static_cast<uint32_t>(op.getStage());
+  }
+
+  /// Which stages hold each parameter; one that none reads stays with a section of its component, to be saved.
+  void findHolders() {
+    holders.resize(input.graph->parameters.size());
+    for (size_t s = 0; s < stages.size(); ++s)
+      for (const std::string &name : parametersOf(stages[s].op.getBody()))
+        for (size_t p = 0; p < holders.size(); ++p)
+          if (input.graph->parameters[p].fullName == name)
+            holders[p].push_back(s);
+    for (size_t p = 0; p < holders.size(); ++p)
+      if (holders[p].empty())
+        holders[p].push_back(homeOf(input.graph->parameters[p].component));
+  }
+
+  size_t homeOf(const std::string &component) {
+    for (size_t s = 0; s < stages.size(); ++s)
+      for (mlir::Attribute name : stages[s].op.getComponents())
+        if (mlir::cast<mlir::StringAttr>(name).getValue() == component)
+          return s;
+    return 0;
+  }
+
   /// Capacity of a micro-batch in each symbol: rows of its samples, one sample's largest at least.
-  std::map<std::string, int64_t> bounds() const {
+  std::map<std::string, int64_t> bounds(const SectionLayout &layout) const {
     std::map<std::string, int64_t> result;
     for (const GraphDim &dim : input.graph->dims)
-      result[dim.name] = dim.sum ? std::max(dim.max, input.microBatch.samples)
+      result[dim.name] = dim.sum ? std::max(dim.max, layout.microBatch)
                                  : (dim.max + dim.multipleOf - 1) / dim.multipleOf * dim.multipleOf;
     return result;
   }
 
-  Status addExecutable() {
-    mlir::ModuleOp module = input.programs;
+  Status addExecutable(size_t index) {
+    const Stage &stage = stages[index];
+    mlir::ModuleOp body = stages[index].op.getBody();
     LoweringInput lowering;
-    lowering.count = module.lookupSymbol<mlir::func::FuncOp>(attributes::kCountFunction);
-    lowering.forward = module.lookupSymbol<mlir::func::FuncOp>(attributes::kForwardFunction);
-    lowering.backward = module.lookupSymbol<mlir::func::FuncOp>(attributes::kBackwardFunction);
+    lowering.count = body.lookupSymbol<mlir::func::FuncOp>(attributes::kCountFunction);
+    lowering.forward = body.lookupSymbol<mlir::func::FuncOp>(attributes::kForwardFunction);
+    lowering.backward = body.lookupSymbol<mlir::func::FuncOp>(attributes::kBackwardFunction);
     for (uint32_t p = 0; p < input.graph->parameters.size(); ++p) {
-      const GraphParameter &source = (input.graph->parameters)[p];
-      lowering.parameters.push_back({source.fullName, source.dtype, source.shape, source.trainable,
+      const GraphParameter &source = input.graph->parameters[p];
+      bool present = llvm::is_contained(holders[p], index), owned = holders[p].front() == index;
+      lowering.parameters.push_back({present, owned, source.fullName, source.dtype, source.shape, source.trainable,
                                      plan.parameters[p]->weight_decay});
     }
     lowering.fields = fieldIndex;
     lowering.losses = lossIndex;
-    lowering.bounds = bounds();
+    lowering.bounds = bounds(*stage.layout);
     lowering.training = plan.training.get();
+    lowering.edges = edgeIndex;
+    lowering.slots = stage.slots;
+    lowering.depths = depths;
+    cost_models::DeviceRates rates = deviceRates();
+    lowering.flopsPerSecond = rates.flopsPerSecond;
+    lowering.bytesPerSecond = rates.bytesPerSecond;
 
     auto executable = std::make_unique<fb::ExecutableT>();
-    executable->name = input.workload->components.front().name;
-    executable->samples = input.microBatch.samples;
-    MAESTRO_ASSIGN(emitted.report, lowerExecutable(lowering, builder, *executable));
+    executable->name = stages[index].op.getName().str();
+    executable->section = stage.section;
+    executable->stage = stageNumber(stage);
+    executable->samples = stage.layout->microBatch;
+    MAESTRO_ASSIGN(LoweringReport report, lowerExecutable(lowering, builder, *executable));
+    for (const std::string &edge : report.heldEdges)
+      plan.edges[edgeIndex.at(edge)]->held_until_backward = true;
+    emitted.reports.push_back(std::move(report));
     for (const auto &[name, value] : lowering.bounds) {
       auto bound = std::make_unique<fb::BoundT>();
       bound->symbol = builder.symbolIndex(name);
       bound->value = value;
       executable->bounds.push_back(std::move(bound));
     }
-    emitted.peakBytes = kRuntimeBytes;
-    for (const auto &region : executable->regions) {
-      uint64_t bytes = region->bytes * region->copies;
-      emitted.peakBytes += bytes;
-      if (region->kind != fb::RegionKind::Slot && region->kind != fb::RegionKind::Workspace)
-        emitted.residentBytes += bytes;
-    }
-    executable->peak_bytes = emitted.peakBytes;
-    addPrediction(*executable, lowering.bounds);
+    accountMemory(stage, *executable);
     plan.executables.push_back(std::move(executable));
     return Status();
   }
 
-  /// Roofline time of a step whose micro-batches are all at the bounds.
-  void addPrediction(const fb::ExecutableT &executable, const std::map<std::string, int64_t> &bounds) {
+  void accountMemory(const Stage &stage, fb::ExecutableT &executable) {
+    uint64_t bytes = 0, resident = 0;
+    for (const auto &region : executable.regions) {
+      uint64_t size = region->bytes * region->copies;
+      bytes += size;
+      bool perMicroBatch = region->kind == fb::RegionKind::Slot || region->kind == fb::RegionKind::Workspace ||
+                           region->kind == fb::RegionKind::Channel;
+      resident += perMicroBatch ? 0 : size;
+    }
+    uint64_t host = hostBytes(plan, executable, allAtBounds(bounds(*stage.layout)), hostThreads());
+    executable.peak_bytes = host + bytes;
+    for (const std::vector<uint32_t> &replica : stage.layout->devices) {
+      DeviceMemory &device = emitted.devices[replica[executable.stage]];
+      device.peakBytes += host + bytes;
+      device.residentBytes += resident;
+      device.stations.push_back(executable.name);
+    }
+  }
+
+  cost_models::DeviceRates deviceRates() const {
+    return cost_models::cpuRates(hostThreads());
+  }
+
+  int hostThreads() const { return input.deviceThreads ? static_cast<int>(input.deviceThreads) : assumedThreads(); }
+
+  /// Plan.exprs.
+  std::vector<double> allAtBounds(const std::map<std::string, int64_t> &atBounds) const {
     std::vector<double> values;
     for (const fb::DimExpr &node : plan.exprs)
-      values.push_back(valueAtBounds(node, values, bounds));
-    cost_models::DeviceRates rates =
-        cost_models::cpuRates(static_cast<int>(std::max(1u, std::thread::hardware_concurrency())));
-    double perMicroBatch = 0, flops = 0;
-    for (const auto &program : executable.programs)
-      if (program->kind == fb::ProgramKind::Forward || program->kind == fb::ProgramKind::Backward) {
-        flops += values[program->flops];
-        perMicroBatch += cost_models::rooflineSeconds(values[program->flops], values[program->memory_bytes], rates);
+      values.push_back(valueAtBounds(node, values, atBounds));
+    return values;
+  }
+
+  void addStations() {
+    for (uint32_t device = 0; device < input.devices; ++device) {
+      auto rank = std::make_unique<fb::RankT>();
+      rank->device = device;
+      rank->threads = input.deviceThreads;
+      plan.ranks.push_back(std::move(rank));
+    }
+    for (uint32_t e = 0; e < plan.executables.size(); ++e) {
+      const SectionLayout &layout = *stages[e].layout;
+      for (uint32_t replica = 0; replica < layout.replicas(); ++replica) {
+        auto station = std::make_unique<fb::StationT>();
+        station->executable = e;
+        station->replica = replica;
+        station->ranks = {layout.devices[replica][plan.executables[e]->stage]};
+        plan.stations.push_back(std::move(station));
       }
-    double microBatches = std::ceil(static_cast<double>(input.workload->train.globalBatch) /
-                                    static_cast<double>(input.microBatch.samples));
+    }
+  }
+
+  /// A step's time if devices never wait: the busiest device's work, with all micro-batches at the bounds.
+  void addPrediction() {
+    std::vector<double> busy(input.devices, 0);
+    double flops = 0;
+    for (uint32_t e = 0; e < plan.executables.size(); ++e) {
+      const fb::ExecutableT &executable = *plan.executables[e];
+      const SectionLayout &layout = *stages[e].layout;
+      double microBatches = std::ceil(static_cast<double>(input.workload->train.globalBatch) /
+                                      static_cast<double>(layout.microBatch));
+      std::map<std::string, int64_t> atBounds = bounds(layout);
+      double seconds = 0;
+      bool hasForward = std::any_of(executable.programs.begin(), executable.programs.end(),
+                                    [](const auto &program) { return program->kind == fb::ProgramKind::Forward; });
+      for (const auto &program : executable.programs) {
+        bool runs = program->kind == fb::ProgramKind::Forward || program->kind == fb::ProgramKind::Backward ||
+                    (program->kind == fb::ProgramKind::Evaluate && !hasForward);
+        if (!runs)
+          continue;
+        for (const auto &term : program->cost) {
+          double value = static_cast<double>(term->picoseconds) * 1e-12;
+          for (uint32_t symbol : term->symbols)
+            value *= static_cast<double>(atBounds.at(plan.symbols[symbol]->name));
+          seconds += value;
+        }
+        flops += microBatches * flopsAtBounds(*program, atBounds);
+      }
+      for (const std::vector<uint32_t> &replica : layout.devices)
+        busy[replica[executable.stage]] += seconds * microBatches / static_cast<double>(layout.replicas());
+    }
     plan.prediction = std::make_unique<fb::PredictionT>();
-    plan.prediction->step_seconds = perMicroBatch * microBatches;
-    plan.prediction->step_flops = flops * microBatches;
+    plan.prediction->step_seconds = *std::max_element(busy.begin(), busy.end());
+    plan.prediction->step_flops = flops;
+  }
+
+  double flopsAtBounds(const fb::ProgramT &program, const std::map<std::string, int64_t> &atBounds) const {
+    return allAtBounds(atBounds)[program.flops];
   }
 
   double valueAtBounds(const fb::DimExpr &node, const std::vector<double> &values,
@@ -341,26 +557,6 @@ private:
       return std::max(lhs(), rhs());
     }
     return 0;
-  }
-
-  void addSection() {
-    auto section = std::make_unique<fb::SectionT>();
-    section->name = input.workload->components.front().name;
-    for (uint32_t c = 0; c < plan.components.size(); ++c)
-      section->components.push_back(c);
-    section->trains = true;
-    section->layout = std::make_unique<fb::LayoutT>();
-    section->micro_batch_samples = input.microBatch.samples;
-    auto rank = std::make_unique<fb::RankT>();
-    plan.ranks.push_back(std::move(rank));
-    auto station = std::make_unique<fb::StationT>();
-    station->ranks = {0};
-    plan.stations.push_back(std::move(station));
-    plan.name = std::filesystem::path(input.workload->path).stem().string();
-    if (plan.name.empty())
-      plan.name = section->name;
-    plan.sections.push_back(std::move(section));
-    plan.producer = "maestro-plan " MAESTRO_VERSION;
   }
 
   void addDecisions() {
@@ -392,9 +588,17 @@ private:
   EmittedPlan emitted;
   std::map<std::string, uint32_t> fieldIndex;
   std::map<std::pair<std::string, int64_t>, uint32_t> lossIndex;
+  std::vector<Stage> stages;                 ///< By Plan.executables.
+  std::vector<std::vector<size_t>> holders;  ///< By Plan.parameters: the stages that hold it.
+  std::map<std::string, uint32_t> edgeIndex, depths;
 };
 
 } // namespace
+
+const DeviceMemory &EmittedPlan::fullest() const {
+  return *std::max_element(devices.begin(), devices.end(),
+                           [](const DeviceMemory &a, const DeviceMemory &b) { return a.peakBytes < b.peakBytes; });
+}
 
 Result<EmittedPlan> emitPlan(const EmitInput &input) { return Emitter(input).run(); }
 

@@ -11,6 +11,7 @@
 #include "mlir/IR/BuiltinOps.h"
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -69,28 +70,43 @@ struct Decision {
   bool isDefault = true;
 };
 
-/// What one section's micro-batches are bounded by, and why.
-struct MicroBatchChoice {
-  int64_t samples = 1;
-  std::string reason;
-  bool isPinned = false;
+/// Where and how one section runs: what the search decides.
+struct SectionLayout {
+  int64_t microBatch = 1;      ///< Most samples of a micro-batch.
+  std::string microBatchReason;
+  bool microBatchIsPinned = false;
+  int64_t stages = 1;          ///< As the partition pass cut it.
+  /// replica × stage: the device.
+  std::vector<std::vector<uint32_t>> devices = {{0}};
+  size_t replicas() const { return devices.size(); }
 };
 
 struct EmitInput {
   const Workload *workload = nullptr;
   const GraphSummary *graph = nullptr;
-  mlir::ModuleOp programs; ///< @count, @forward, @backward
-  MicroBatchChoice microBatch;
-  uint64_t deviceBytes = 0; ///< Memory of each device of the machine.
+  mlir::ModuleOp sections; ///< section.section, section.edge, and a module of programs for each stage.
+  std::map<std::string, SectionLayout> layouts; ///< By section.
+  uint32_t devices = 1;     ///< Of the machine,
+  uint64_t deviceBytes = 0; ///< memory of each,
+  uint32_t deviceThreads = 0; ///< and CPU threads of each; 0: all of the machine's.
   std::string planFolder; ///< Sources' paths are written relative to it.
   std::vector<Decision> decisions;
 };
 
-struct EmittedPlan {
-  std::vector<uint8_t> bytes;  ///< Empty when the plan does not fit the device: such plans are not made.
+/// What a device holds.
+struct DeviceMemory {
   uint64_t peakBytes = 0;
-  uint64_t residentBytes = 0;  ///< Of it: parameters, gradients, optimizer state, whatever the micro-batch.
-  LoweringReport report;
+  uint64_t residentBytes = 0; ///< Of it: parameters, gradients, optimizer state, whatever the micro-batch.
+  std::vector<std::string> stations;
+};
+
+struct EmittedPlan {
+  std::vector<uint8_t> bytes;  ///< Empty when the plan does not fit the devices: such plans are not made.
+  std::vector<DeviceMemory> devices;
+  std::vector<LoweringReport> reports; ///< By executable.
+
+  /// The device that holds most.
+  const DeviceMemory &fullest() const;
 };
 
 Result<EmittedPlan> emitPlan(const EmitInput &input);

@@ -26,13 +26,23 @@ struct Storage {
   enum class Place : uint8_t {
     Arena, ///< Packed by lifetime into the slot region.
     Slot,  ///< In the slot region for as long as the micro-batch is in flight (fields, loss sums).
+    Channel, ///< In the ring of an edge's end.
     Region ///< At a fixed offset of another region.
   };
   Place place = Place::Arena;
   fb::RegionKind region = fb::RegionKind::Slot;
+  uint32_t channel = 0; ///< Which ring.
   uint64_t offset = 0;
   uint64_t bytes = 0;
   uint32_t timeline = 0, first = 0, last = 0;
+};
+
+/// The ring of an edge's end.
+struct Ring {
+  uint32_t edge = 0;
+  bool gradient = false;
+  uint64_t bytes = 0;
+  uint32_t copies = 1;
 };
 
 /// A typed view of a storage.
@@ -50,9 +60,9 @@ struct PendingCall {
   std::string scope;
 };
 
-constexpr std::array<fb::RegionKind, 6> kRegionOrder = {
-    fb::RegionKind::Parameters, fb::RegionKind::Gradients, fb::RegionKind::OptimizerState,
-    fb::RegionKind::Constants,  fb::RegionKind::Step,      fb::RegionKind::Slot};
+constexpr std::array<fb::RegionKind, 7> kRegionOrder = {
+    fb::RegionKind::Parameters, fb::RegionKind::Gradients, fb::RegionKind::OptimizerState, fb::RegionKind::Constants,
+    fb::RegionKind::Step,       fb::RegionKind::Slot,      fb::RegionKind::Workspace};
 
 uint32_t regionIndex(fb::RegionKind kind) {
   return std::find(kRegionOrder.begin(), kRegionOrder.end(), kind) - kRegionOrder.begin();
@@ -113,8 +123,10 @@ private:
     uint32_t loss;
   };
   std::vector<LossResult> lossResults(mlir::func::FuncOp function) const;
-  void pinLosses(mlir::func::FuncOp function);
-  void copyLosses(mlir::func::FuncOp function, std::vector<PendingCall> &calls);
+  Status pinResults(mlir::func::FuncOp function);
+  Status pinEdges(mlir::func::FuncOp function);
+  void copyResults(mlir::func::FuncOp function, std::vector<PendingCall> &calls);
+  uint32_t ringStorage(const std::string &edge, bool gradient, const View &view, uint64_t bytes);
   Status lowerOperation(Operation &op, uint32_t timeline, uint32_t time, std::vector<PendingCall> &calls);
   Status placeResult(Operation &op, unsigned result, uint32_t timeline, uint32_t time);
   void sinkGradient(Value value, uint32_t parameter, std::vector<uint32_t> shape);
@@ -135,6 +147,8 @@ private:
   void bind(fb::BindingKind kind, uint32_t index, uint32_t buffer);
   uint32_t buffer(const View &view);
   void packArenas();
+  uint64_t packInto(fb::RegionKind region, const std::vector<uint32_t> &members, uint64_t base);
+  std::vector<std::unique_ptr<fb::CostTermT>> costTerms(const DimExpr &flops, const DimExpr &bytes, size_t calls);
   void finishProgram(fb::ProgramKind kind, const std::vector<PendingCall> &calls,
                      std::vector<uint32_t> fields, mlir::func::FuncOp function);
 
@@ -158,6 +172,11 @@ private:
   llvm::DenseMap<Value, uint32_t> lastUse;
   llvm::DenseMap<Value, uint32_t> pinned; ///< Roots whose kernel writes straight into a loss's storage.
   std::map<std::pair<fb::BindingKind, uint32_t>, uint32_t> lossStorage; ///< (sum or count, loss)
+  std::map<std::pair<uint32_t, bool>, uint32_t> ringStorages;           ///< (edge, gradient), what arrives.
+  std::map<std::pair<uint32_t, bool>, uint32_t> sentStorage;            ///< (edge, gradient), what leaves.
+  std::vector<Ring> rings;
+  uint32_t forwardEnd = 0; ///< Where @backward begins on its timeline.
+  uint64_t ownedGradientBytes = 0;
   std::map<int64_t, Value> saved;     ///< nn.saved number to @forward's value.
   llvm::DenseMap<Value, Value> savedArgument; ///< @backward's argument to @forward's root value.
   /// Gradients: the value's kernel adds into the gradient (accumulate), or an add_into follows.
@@ -170,6 +189,24 @@ private:
   std::map<View, uint32_t> bufferIndex;
   std::vector<std::tuple<fb::BindingKind, uint32_t, View>> pendingBindings;
 };
+
+/// The value of floordiv, mod, min or max at the bounds.
+int64_t atomAtBounds(const DimExpr::Atom &atom, const std::function<std::optional<int64_t>(std::string_view)> &boundOf) {
+  int64_t left = atom.lhs->evaluate(boundOf).value_or(1), right = atom.rhs->evaluate(boundOf).value_or(1);
+  switch (atom.kind) {
+  case DimExpr::AtomKind::FloorDiv:
+    return left / std::max<int64_t>(right, 1);
+  case DimExpr::AtomKind::Mod:
+    return left % std::max<int64_t>(right, 1);
+  case DimExpr::AtomKind::Min:
+    return std::min(left, right);
+  case DimExpr::AtomKind::Max:
+    return std::max(left, right);
+  case DimExpr::AtomKind::Symbol:
+    break;
+  }
+  return boundOf(atom.name).value_or(1);
+}
 
 uint64_t aligned(uint64_t bytes) { return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment; }
 
@@ -218,23 +255,33 @@ std::vector<uint32_t> Lowering::parameterShape(uint32_t parameter) {
 void Lowering::layOutParameters() {
   bool adam = input.training->optimizer != fb::Optimizer::Sgd;
   bool momentum = adam || input.training->momentum != 0;
-  for (uint32_t p = 0; p < input.parameters.size(); ++p) {
-    const ParameterSlot &parameter = input.parameters[p];
-    std::vector<uint32_t> shape = parameterShape(p);
+  size_t count = input.parameters.size();
+  for (std::vector<uint32_t> *list : {&valueStorage, &gradientStorage, &moment1, &moment2})
+    list->assign(count, kNone);
+  auto add = [&](std::vector<uint32_t> &list, uint32_t p, fb::BindingKind kind, fb::RegionKind region, DType dtype) {
     uint64_t elements = 1;
-    for (int64_t dim : parameter.shape)
+    for (int64_t dim : input.parameters[p].shape)
       elements *= dim;
-    auto add = [&](std::vector<uint32_t> &list, fb::BindingKind kind, fb::RegionKind region,
-                   DType dtype, bool wanted) {
-      list.push_back(wanted ? addRegionStorage(region, elements * byteSize(dtype)) : kNone);
-      if (wanted)
-        pendingBindings.emplace_back(kind, p, View{list.back(), shape, dtype});
-    };
-    bool trains = parameter.trainable && input.backward;
-    add(valueStorage, fb::BindingKind::Value, fb::RegionKind::Parameters, parameter.dtype, true);
-    add(gradientStorage, fb::BindingKind::Gradient, fb::RegionKind::Gradients, DType::F32, trains);
-    add(moment1, fb::BindingKind::Moment1, fb::RegionKind::OptimizerState, DType::F32, trains && momentum);
-    add(moment2, fb::BindingKind::Moment2, fb::RegionKind::OptimizerState, DType::F32, trains && adam);
+    list[p] = addRegionStorage(region, elements * byteSize(dtype));
+    pendingBindings.emplace_back(kind, p, View{list[p], parameterShape(p), dtype});
+  };
+  for (uint32_t p = 0; p < count; ++p)
+    if (input.parameters[p].present)
+      add(valueStorage, p, fb::BindingKind::Value, fb::RegionKind::Parameters, input.parameters[p].dtype);
+  // Gradients that this executable counts in the norm come first: the norm is that of a prefix.
+  for (bool owned : {true, false}) {
+    for (uint32_t p = 0; p < count; ++p) {
+      const ParameterSlot &parameter = input.parameters[p];
+      if (!parameter.present || !parameter.trainable || parameter.owned != owned)
+        continue;
+      add(gradientStorage, p, fb::BindingKind::Gradient, fb::RegionKind::Gradients, DType::F32);
+      if (momentum)
+        add(moment1, p, fb::BindingKind::Moment1, fb::RegionKind::OptimizerState, DType::F32);
+      if (adam)
+        add(moment2, p, fb::BindingKind::Moment2, fb::RegionKind::OptimizerState, DType::F32);
+    }
+    if (owned)
+      ownedGradientBytes = regionBytes[fb::RegionKind::Gradients];
   }
 }
 
@@ -307,6 +354,13 @@ Status Lowering::bindArguments(mlir::func::FuncOp function, std::vector<uint32_t
         pendingBindings.emplace_back(fb::BindingKind::LossScale, loss, bound);
       }
       placed[argument] = position->second;
+    } else if (function.getArgAttr(number, attributes::kEdge) || function.getArgAttr(number, attributes::kEdgeGradient)) {
+      bool gradient = !function.getArgAttr(number, attributes::kEdge);
+      std::string edge = text(gradient ? attributes::kEdgeGradient : attributes::kEdge);
+      placed[argument] = ringStorage(edge, gradient, bound, bytes);
+      bool held = function.getName() == attributes::kBackwardFunction && !gradient && !argument.use_empty();
+      if (held && std::find(report.heldEdges.begin(), report.heldEdges.end(), edge) == report.heldEdges.end())
+        report.heldEdges.push_back(edge);
     } else if (auto number64 = function.getArgAttrOfType<mlir::IntegerAttr>(number, attributes::kSaved)) {
       savedArgument[argument] = root(saved.at(number64.getInt()));
     } else {
@@ -315,6 +369,26 @@ Status Lowering::bindArguments(mlir::func::FuncOp function, std::vector<uint32_t
     }
   }
   return Status();
+}
+
+/// What arrives over an edge lies in a ring of its own.
+uint32_t Lowering::ringStorage(const std::string &name, bool gradient, const View &view, uint64_t bytes) {
+  uint32_t edge = input.edges.at(name);
+  auto [position, isNew] = ringStorages.try_emplace({edge, gradient}, kNone);
+  if (!isNew)
+    return position->second;
+  Storage storage;
+  storage.place = Storage::Place::Channel;
+  storage.region = fb::RegionKind::Channel;
+  storage.channel = rings.size();
+  storage.bytes = bytes;
+  rings.push_back({edge, gradient, aligned(bytes), input.depths.at(gradient ? name + "'" : name)});
+  storages.push_back(storage);
+  position->second = storages.size() - 1;
+  View bound = view;
+  bound.storage = position->second;
+  pendingBindings.emplace_back(gradient ? fb::BindingKind::EdgeGradientInput : fb::BindingKind::EdgeInput, edge, bound);
+  return position->second;
 }
 
 void Lowering::computeLastUses(mlir::func::FuncOp function, bool keepsSaved, uint32_t time) {
@@ -356,9 +430,10 @@ std::vector<Lowering::LossResult> Lowering::lossResults(mlir::func::FuncOp funct
   return results;
 }
 
-/// Losses stay in the slot until the executor has read them. Where one kernel's result is one loss,
-/// the kernel writes there; copyLosses() serves the rest (arguments, constants, shared values).
-void Lowering::pinLosses(mlir::func::FuncOp function) {
+/// Losses stay in the slot until the executor has read them, what leaves over an edge at its place until it is sent.
+/// Where one kernel's result is one of these, the kernel writes there; copyResults() serves the rest (arguments,
+/// constants, shared values).
+Status Lowering::pinResults(mlir::func::FuncOp function) {
   for (const LossResult &result : lossResults(function)) {
     auto [position, isNew] = lossStorage.try_emplace({result.kind, result.loss}, kNone);
     if (isNew) {
@@ -369,20 +444,60 @@ void Lowering::pinLosses(mlir::func::FuncOp function) {
     if (source.getDefiningOp() && !source.getDefiningOp<nn::ConstantOp>())
       pinned.try_emplace(source, position->second);
   }
+  return pinEdges(function);
 }
 
-void Lowering::copyLosses(mlir::func::FuncOp function, std::vector<PendingCall> &calls) {
-  for (const LossResult &result : lossResults(function)) {
-    uint32_t storage = lossStorage.at({result.kind, result.loss});
-    View source = view(result.value);
-    if (source.storage == storage)
+/// The edge, and whether it is its gradient, that a result leaves over; nothing for other results.
+static std::optional<std::pair<std::string, bool>> sentOver(mlir::func::FuncOp function, unsigned result) {
+  for (bool gradient : {false, true})
+    if (auto edge = function.getResultAttrOfType<mlir::StringAttr>(
+            result, gradient ? attributes::kEdgeGradient : attributes::kEdge))
+      return std::pair(edge.getValue().str(), gradient);
+  return std::nullopt;
+}
+
+Status Lowering::pinEdges(mlir::func::FuncOp function) {
+  for (mlir::OpOperand &operand : function.getBody().front().getTerminator()->getOpOperands()) {
+    auto sent = sentOver(function, operand.getOperandNumber());
+    if (!sent)
       continue;
+    uint32_t edge = input.edges.at(sent->first);
+    nn::TensorType type = nn::typeOf(operand.get());
+    auto [position, isNew] = sentStorage.try_emplace({edge, sent->second}, kNone);
+    Value source = root(operand.get());
+    bool computed = source.getDefiningOp() && !source.getDefiningOp<nn::ConstantOp>();
+    auto other = pinned.find(source);
+    if (isNew && computed && other != pinned.end() && storages[other->second].region == fb::RegionKind::Workspace) {
+      position->second = other->second; // One value over two edges.
+    } else if (isNew) {
+      MAESTRO_ASSIGN(uint64_t bytes, bytesAtBounds(type));
+      position->second = addRegionStorage(fb::RegionKind::Workspace, bytes);
+    }
+    if (isNew)
+      pendingBindings.emplace_back(sent->second ? fb::BindingKind::EdgeGradientOutput : fb::BindingKind::EdgeOutput, edge,
+                                   View{position->second, shapeExprs(type), *nn::dtypeOf(type.getElementType())});
+    if (computed)
+      pinned.try_emplace(source, position->second);
+  }
+  return Status();
+}
+
+void Lowering::copyResults(mlir::func::FuncOp function, std::vector<PendingCall> &calls) {
+  auto copy = [&](Value value, uint32_t storage) {
+    View source = view(value);
+    if (source.storage == storage)
+      return;
     PendingCall call;
     call.kernel = "copy";
     call.inputs.push_back(source);
-    call.outputs.push_back(View{storage, source.shape, DType::F32});
+    call.outputs.push_back(View{storage, source.shape, source.dtype});
     calls.push_back(std::move(call));
-  }
+  };
+  for (const LossResult &result : lossResults(function))
+    copy(result.value, lossStorage.at({result.kind, result.loss}));
+  for (mlir::OpOperand &operand : function.getBody().front().getTerminator()->getOpOperands())
+    if (auto sent = sentOver(function, operand.getOperandNumber()))
+      copy(operand.get(), sentStorage.at({input.edges.at(sent->first), sent->second}));
 }
 
 Result<uint32_t> Lowering::constantStorage(nn::ConstantOp op) {
@@ -601,7 +716,7 @@ Status Lowering::lowerFunction(mlir::func::FuncOp function, uint32_t timeline, u
     MAESTRO_TRY(lowerOperation(op, timeline, time, calls));
     ++time;
   }
-  copyLosses(function, calls);
+  copyResults(function, calls);
   return Status();
 }
 
@@ -609,11 +724,11 @@ void Lowering::addNorm(std::vector<PendingCall> &calls) {
   normStorage = addRegionStorage(fb::RegionKind::Step, 8);
   View squares{normStorage, {tables.constant(1)}, DType::F64};
   pendingBindings.emplace_back(fb::BindingKind::NormSquares, 0, squares);
-  // The whole region as one vector: the padding between gradients is zero and adds nothing.
+  // What is owned as one vector: the padding between gradients is zero and adds nothing.
   Storage whole;
   whole.place = Storage::Place::Region;
   whole.region = fb::RegionKind::Gradients;
-  whole.bytes = regionBytes[fb::RegionKind::Gradients];
+  whole.bytes = ownedGradientBytes;
   storages.push_back(whole);
   PendingCall call;
   call.kernel = "sum_squares";
@@ -672,26 +787,51 @@ void Lowering::addUpdate(std::vector<PendingCall> &calls) {
   }
 }
 
-void Lowering::packArenas() {
-  std::map<uint32_t, std::vector<uint32_t>> byTimeline;
-  for (uint32_t s = 0; s < storages.size(); ++s)
-    if (storages[s].place == Storage::Place::Arena)
-      byTimeline[storages[s].timeline].push_back(s);
-  uint64_t base = regionBytes[fb::RegionKind::Slot];
-  uint64_t largest = 0;
-  for (auto &[timeline, members] : byTimeline) {
-    std::vector<Lifetime> lifetimes;
-    for (uint32_t s : members)
-      lifetimes.push_back({storages[s].first, storages[s].last, storages[s].bytes});
-    ArenaLayout layout = packArena(lifetimes);
-    for (size_t i = 0; i < members.size(); ++i)
-      storages[members[i]].offset = base + layout.offsets[i];
-    if (layout.bytes > largest) {
-      largest = layout.bytes;
-      report = {layout.bytes, liveBytesBound(lifetimes)};
-    }
+/// Packs the storages into a region from `base` on; returns where they end.
+uint64_t Lowering::packInto(fb::RegionKind region, const std::vector<uint32_t> &members, uint64_t base) {
+  std::vector<Lifetime> lifetimes;
+  for (uint32_t s : members)
+    lifetimes.push_back({storages[s].first, storages[s].last, storages[s].bytes});
+  ArenaLayout layout = packArena(lifetimes);
+  for (size_t i = 0; i < members.size(); ++i) {
+    storages[members[i]].region = region;
+    storages[members[i]].offset = base + layout.offsets[i];
   }
-  regionBytes[fb::RegionKind::Slot] = base + largest;
+  if (layout.bytes > report.arenaBytes)
+    report.arenaBytes = layout.bytes, report.liveBytesBound = liveBytesBound(lifetimes);
+  return base + layout.bytes;
+}
+
+/// Programs run one after the other and share memory. With one slot, forward and backward are one timeline in it;
+/// with several, what crosses from forward to backward is the slot's, the rest of either program is scratch.
+void Lowering::packArenas() {
+  std::map<std::pair<uint32_t, bool>, std::vector<uint32_t>> scratch; // (timeline, behind forward)
+  std::vector<uint32_t> kept;
+  constexpr uint32_t kTraining = 1;
+  bool several = input.slots > 1;
+  for (uint32_t s = 0; s < storages.size(); ++s) {
+    const Storage &storage = storages[s];
+    if (storage.place != Storage::Place::Arena)
+      continue;
+    bool crosses = storage.timeline == kTraining && (!several || (storage.first < forwardEnd && storage.last >= forwardEnd));
+    if (crosses)
+      kept.push_back(s);
+    else
+      scratch[{storage.timeline, storage.first >= forwardEnd}].push_back(s);
+  }
+  uint64_t slotBase = regionBytes[fb::RegionKind::Slot], scratchBase = regionBytes[fb::RegionKind::Workspace];
+  uint64_t slotEnd = packInto(fb::RegionKind::Slot, kept, slotBase), scratchEnd = scratchBase;
+  // Counting and evaluation may use what training keeps for itself: one slot is free then.
+  bool inSlot = !several;
+  uint64_t otherEnd = slotBase;
+  for (auto &[key, members] : scratch) {
+    if (inSlot)
+      otherEnd = std::max(otherEnd, packInto(fb::RegionKind::Slot, members, slotBase));
+    else
+      scratchEnd = std::max(scratchEnd, packInto(fb::RegionKind::Workspace, members, scratchBase));
+  }
+  regionBytes[fb::RegionKind::Slot] = aligned(std::max(slotEnd, otherEnd));
+  regionBytes[fb::RegionKind::Workspace] = aligned(scratchEnd);
 }
 
 uint32_t Lowering::buffer(const View &view) {
@@ -701,7 +841,8 @@ uint32_t Lowering::buffer(const View &view) {
     auto table = std::make_unique<fb::BufferT>();
     table->dtype = static_cast<uint8_t>(view.dtype);
     table->shape = view.shape;
-    table->region = regionIndex(storage.region);
+    table->region = storage.place == Storage::Place::Channel ? kRegionOrder.size() + storage.channel
+                                                             : regionIndex(storage.region);
     table->offset = storage.offset;
     table->bytes = storage.bytes;
     for (auto &[owner, bytes] : constantBytes)
@@ -710,6 +851,15 @@ uint32_t Lowering::buffer(const View &view) {
     executable.buffers.push_back(std::move(table));
   }
   return position->second;
+}
+
+/// Predicted time: floating point operations, traffic, and a microsecond a call.
+std::vector<std::unique_ptr<fb::CostTermT>> Lowering::costTerms(const DimExpr &flops, const DimExpr &bytes, size_t calls) {
+  CostPolynomial cost;
+  addWork(cost, flops, input.flopsPerSecond, input.bounds, tables);
+  addWork(cost, bytes, input.bytesPerSecond, input.bounds, tables);
+  cost[{}] += 1e6 * static_cast<double>(calls);
+  return toTerms(cost);
 }
 
 void Lowering::finishProgram(fb::ProgramKind kind, const std::vector<PendingCall> &calls,
@@ -739,6 +889,7 @@ void Lowering::finishProgram(fb::ProgramKind kind, const std::vector<PendingCall
       }
   program->flops = toPlan(tables, flops);
   program->memory_bytes = toPlan(tables, bytes);
+  program->cost = costTerms(flops, bytes, calls.size());
   executable.programs.push_back(std::move(program));
 }
 
@@ -755,13 +906,13 @@ Result<LoweringReport> Lowering::run() {
     programs.push_back({kind, function, {}, {}});
     return programs.back();
   };
-  programs.reserve(8);
+  programs.reserve(8); // References stay.
 
   // Timelines: 0 count, 1 forward then backward, 2 evaluation (forward without anything saved).
   auto lowerAlone = [&](fb::ProgramKind kind, mlir::func::FuncOp function, uint32_t timeline) -> Status {
     Pending &pending = start(kind, function);
     MAESTRO_TRY(bindArguments(function, pending.fields));
-    pinLosses(function);
+    MAESTRO_TRY(pinResults(function));
     computeLastUses(function, false, 0);
     return lowerFunction(function, timeline, 0, pending.calls);
   };
@@ -777,16 +928,19 @@ Result<LoweringReport> Lowering::run() {
     Pending &backward = start(fb::ProgramKind::Backward, input.backward);
     mlir::func::FuncOp forwardFunction = input.forward, backwardFunction = input.backward;
     MAESTRO_TRY(bindArguments(forwardFunction, forward.fields));
-    pinLosses(forwardFunction);
+    MAESTRO_TRY(pinResults(forwardFunction));
+    MAESTRO_TRY(pinEdges(backwardFunction));
     noteSaved(forwardFunction);
     MAESTRO_TRY(bindArguments(backwardFunction, backward.fields));
-    uint32_t forwardOps = forwardFunction.getBody().front().getOperations().size();
+    uint32_t forwardOps = forwardEnd = forwardFunction.getBody().front().getOperations().size();
     computeLastUses(forwardFunction, true, 0);
     computeLastUses(backwardFunction, true, forwardOps);
     Operation *terminator = backwardFunction.getBody().front().getTerminator();
     for (mlir::OpOperand &operand : terminator->getOpOperands()) {
       auto name = backwardFunction.getResultAttrOfType<mlir::StringAttr>(operand.getOperandNumber(),
                                                                          attributes::kGradient);
+      if (sentOver(backwardFunction, operand.getOperandNumber()))
+        continue;
       auto found = std::find_if(input.parameters.begin(), input.parameters.end(),
                                 [&](const ParameterSlot &slot) { return name && slot.name == name.getValue(); });
       if (found == input.parameters.end())
@@ -795,6 +949,8 @@ Result<LoweringReport> Lowering::run() {
     }
     MAESTRO_TRY(lowerFunction(forwardFunction, 1, 0, forward.calls));
     MAESTRO_TRY(lowerFunction(backwardFunction, 1, forwardOps, backward.calls));
+  }
+  if (std::any_of(gradientStorage.begin(), gradientStorage.end(), [](uint32_t storage) { return storage != kNone; })) {
     addNorm(start(fb::ProgramKind::Norm, nullptr).calls);
     addUpdate(start(fb::ProgramKind::Update, nullptr).calls);
   }
@@ -811,7 +967,16 @@ Result<LoweringReport> Lowering::run() {
     auto region = std::make_unique<fb::RegionT>();
     region->kind = kind;
     region->bytes = regionBytes[kind];
-    region->copies = 1;
+    region->copies = kind == fb::RegionKind::Slot ? input.slots : 1;
+    executable.regions.push_back(std::move(region));
+  }
+  for (const Ring &ring : rings) {
+    auto region = std::make_unique<fb::RegionT>();
+    region->kind = fb::RegionKind::Channel;
+    region->bytes = ring.bytes;
+    region->copies = ring.copies;
+    region->edge = ring.edge;
+    region->gradient = ring.gradient;
     executable.regions.push_back(std::move(region));
   }
   return report;
@@ -830,6 +995,50 @@ void Lowering::bind(fb::BindingKind kind, uint32_t index, uint32_t buffer) {
 Result<LoweringReport> lowerExecutable(const LoweringInput &input, plan::PlanBuilder &tables,
                                        fb::ExecutableT &executable) {
   return Lowering(input, tables, executable).run();
+}
+
+void addWork(CostPolynomial &cost, const DimExpr &work, double perSecond, const std::map<std::string, int64_t> &bounds,
+             plan::PlanBuilder &tables) {
+  auto boundOf = [&](std::string_view name) -> std::optional<int64_t> {
+    auto found = bounds.find(std::string(name));
+    return found == bounds.end() ? std::nullopt : std::optional(found->second);
+  };
+  for (const DimExpr::Term &term : work.terms()) {
+    double coefficient = static_cast<double>(term.coefficient) * 1e12 / perSecond;
+    std::vector<uint32_t> symbols;
+    for (const DimExpr::Atom &atom : term.atoms) {
+      if (atom.kind == DimExpr::AtomKind::Symbol)
+        symbols.push_back(tables.symbolIndex(atom.name));
+      else
+        coefficient *= static_cast<double>(atomAtBounds(atom, boundOf));
+    }
+    std::sort(symbols.begin(), symbols.end());
+    cost[symbols] += coefficient;
+  }
+}
+
+std::vector<std::unique_ptr<fb::CostTermT>> toTerms(const CostPolynomial &cost) {
+  constexpr double kMostPicoseconds = 1e17;
+  std::vector<std::unique_ptr<fb::CostTermT>> terms;
+  for (const auto &[symbols, value] : cost) {
+    if (value < 1)
+      continue;
+    auto term = std::make_unique<fb::CostTermT>();
+    term->picoseconds = static_cast<int64_t>(std::min(value, kMostPicoseconds));
+    term->symbols = symbols;
+    terms.push_back(std::move(term));
+  }
+  return terms;
+}
+
+std::vector<std::string> parametersOf(mlir::ModuleOp section) {
+  std::vector<std::string> names;
+  for (auto function : section.getOps<mlir::func::FuncOp>())
+    for (unsigned i = 0; i < function.getNumArguments(); ++i)
+      if (auto name = function.getArgAttrOfType<mlir::StringAttr>(i, attributes::kParameter))
+        if (std::find(names.begin(), names.end(), name.getValue()) == names.end())
+          names.push_back(name.getValue().str());
+  return names;
 }
 
 } // namespace maestro::planner

@@ -4,12 +4,17 @@
 //   @forward, @backward ─▶ calls on storages ─▶ lifetimes ─▶ packArena() ─▶ buffers, regions, programs
 //
 // With one micro-batch in flight, forward and backward form one timeline and share one arena: a
-// saved activation's memory is free again the moment its gradient is computed. Parameters' gradients
-// are accumulated in place by the kernels that produce them wherever those can add.
+// saved activation's memory is free again the moment its gradient is computed. With several, each has
+// a slot for what outlives its forward task, and all share a workspace. Parameters' gradients are
+// accumulated in place by the kernels that produce them wherever those can add.
+//
+// What arrives over an edge lies in the ring of that edge's end; what leaves lies at a fixed place of
+// the workspace, from where it is sent before the station's next task.
 #pragma once
 
 #include "base/dtype.h"
 #include "base/status.h"
+#include "ir/dim_expr.h"
 #include "plan/builder.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -27,6 +32,8 @@ namespace maestro::planner {
 
 /// The optimizer's per-parameter needs, in plan order.
 struct ParameterSlot {
+  bool present = true; ///< This executable holds it.
+  bool owned = true;   ///< Of several executables that hold it, the one that counts it in the norm.
   std::string name; ///< "component/state.dict.name"
   DType dtype = DType::F32;
   std::vector<int64_t> shape;
@@ -41,11 +48,26 @@ struct LoweringInput {
   std::map<std::pair<std::string, int64_t>, uint32_t> losses; ///< (name, term) to Plan.losses.
   std::map<std::string, int64_t> bounds;       ///< Largest value of each symbol in a micro-batch.
   const plan::fb::TrainingT *training = nullptr;
+  std::map<std::string, uint32_t> edges;       ///< Name to Plan.edges.
+  uint32_t slots = 1;                          ///< Micro-batches in flight.
+  std::map<std::string, uint32_t> depths;      ///< Slots of each edge's ring here: "name", or "name'" for its gradient.
+  double flopsPerSecond = 1, bytesPerSecond = 1; ///< For the programs' predicted times.
 };
+
+/// picoseconds by product of symbols (Plan.symbols): the time of work, as a polynomial.
+using CostPolynomial = std::map<std::vector<uint32_t>, double>;
+/// Adds work ÷ perSecond. What is no symbol (a rounded-up size) counts as at the bounds.
+void addWork(CostPolynomial &cost, const DimExpr &work, double perSecond, const std::map<std::string, int64_t> &bounds,
+             plan::PlanBuilder &tables);
+std::vector<std::unique_ptr<plan::fb::CostTermT>> toTerms(const CostPolynomial &cost);
+
+/// The parameters that the functions of a section take, each once.
+std::vector<std::string> parametersOf(mlir::ModuleOp section);
 
 struct LoweringReport {
   uint64_t arenaBytes = 0;     ///< What packing achieved …
   uint64_t liveBytesBound = 0; ///< … and what no packing can beat.
+  std::vector<std::string> heldEdges; ///< Whose ring the backward task reads, too.
 };
 
 /// Fills regions, buffers, programs, bindings of `executable`. `tables` gains kernels, expressions,

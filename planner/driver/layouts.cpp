@@ -1,0 +1,181 @@
+#include "planner/driver/layouts.h"
+
+#include "base/nearest.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+namespace maestro::planner {
+namespace {
+
+std::string text(const Pin &pin) { return fmt::format("--pin {}.{}={}", pin.section, pin.property, pin.value); }
+
+bool parseNumber(std::string_view text, int64_t &value) {
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+Result<int64_t> positive(const Pin &pin) {
+  constexpr int64_t kMost = int64_t{1} << 20;
+  int64_t value = 0;
+  if (!parseNumber(pin.value, value) || value < 1 || value > kMost)
+    return Status::invalidInput(fmt::format("{}: must be an integer from 1 to {}", text(pin), kMost));
+  return value;
+}
+
+/// "0-3,6": device numbers and ranges of them.
+Result<std::vector<uint32_t>> deviceList(const Pin &pin) {
+  constexpr int64_t kMost = 1 << 20;
+  std::vector<uint32_t> list;
+  std::string_view rest = pin.value;
+  Status wrong = Status::invalidInput(
+      fmt::format("{}: write device numbers and ranges, for example 0-3 or 0,2", text(pin)));
+  while (!rest.empty()) {
+    size_t comma = std::min(rest.find(','), rest.size());
+    std::string_view item = rest.substr(0, comma);
+    rest = comma < rest.size() ? rest.substr(comma + 1) : std::string_view();
+    size_t dash = item.find('-');
+    int64_t first = 0, last = 0;
+    bool isRange = dash != std::string_view::npos;
+    if (!parseNumber(item.substr(0, dash), first) || (isRange && !parseNumber(item.substr(dash + 1), last)))
+      return wrong;
+    last = isRange ? last : first;
+    if (first < 0 || last < first || last >= kMost)
+      return wrong;
+    for (int64_t device = first; device <= last; ++device)
+      list.push_back(static_cast<uint32_t>(device));
+  }
+  if (list.empty())
+    return wrong;
+  return list;
+}
+
+Result<bool> recomputeChoice(const Pin &pin) {
+  if (pin.value == "full" || pin.value == "true")
+    return true;
+  if (pin.value == "none" || pin.value == "false")
+    return false;
+  return Status::invalidInput(fmt::format("{}: must be full or none", text(pin)));
+}
+
+Result<DType> precisionChoice(const Pin &pin) {
+  if (pin.value == "f32")
+    return DType::F32;
+  if (pin.value == "bf16")
+    return DType::BF16;
+  return Status::invalidInput(fmt::format("{}: must be f32 or bf16", text(pin)));
+}
+
+} // namespace
+
+Result<Pins> Pins::parse(const std::vector<Pin> &list) {
+  static const std::vector<std::string> properties = {"dp", "stages", "micro_batch", "devices", "recompute", "precision"};
+  Pins pins;
+  pins.given = list;
+  std::map<std::pair<std::string, std::string>, std::string> seen;
+  for (const Pin &pin : list) {
+    auto [earlier, isNew] = seen.try_emplace({pin.section, pin.property}, pin.value);
+    if (!isNew && earlier->second != pin.value)
+      return Status::invalidInput(fmt::format("{} contradicts --pin {}.{}={}; give one of them", text(pin), pin.section,
+                                              pin.property, earlier->second));
+    SectionPins &own = pins.bySection[pin.section];
+    if (pin.property == "dp") {
+      MAESTRO_ASSIGN(own.dataParallel, positive(pin));
+    } else if (pin.property == "stages") {
+      MAESTRO_ASSIGN(own.stages, positive(pin));
+    } else if (pin.property == "micro_batch") {
+      MAESTRO_ASSIGN(own.microBatch, positive(pin));
+    } else if (pin.property == "devices") {
+      MAESTRO_ASSIGN(own.devices, deviceList(pin));
+    } else if (pin.property == "recompute") {
+      MAESTRO_ASSIGN(own.recompute, recomputeChoice(pin));
+    } else if (pin.property == "precision") {
+      MAESTRO_ASSIGN(own.precision, precisionChoice(pin));
+    } else {
+      return Status::invalidInput(fmt::format("{}: unknown property '{}'{}", text(pin), pin.property,
+                                              didYouMean(pin.property, properties)));
+    }
+  }
+  return pins;
+}
+
+Status Pins::check(const std::vector<std::string> &sections) const {
+  for (const Pin &pin : given)
+    if (pin.section != "*" && std::find(sections.begin(), sections.end(), pin.section) == sections.end())
+      return Status::invalidInput(fmt::format("{}: unknown section '{}'{}", text(pin), pin.section,
+                                              didYouMean(pin.section, sections)));
+  return Status();
+}
+
+PartitionOptions Pins::partition() const {
+  PartitionOptions options;
+  for (const auto &[section, pins] : bySection) {
+    if (pins.stages)
+      options.stages[section] = *pins.stages;
+    if (pins.recompute.value_or(false))
+      options.recompute.push_back(section);
+  }
+  return options;
+}
+
+namespace {
+
+/// Large enough that products run at full speed, small enough that the activations stay few: the fewest samples whose
+/// padded tokens reach kEnoughTokens at the bounds.
+int64_t defaultMicroBatch(const GraphSummary &graph, int64_t globalBatch, std::string &reason) {
+  constexpr int64_t kEnoughTokens = 1024;
+  int64_t tokens = 1;
+  for (const GraphDim &dim : graph.dims)
+    if (!dim.sum)
+      tokens = std::max(tokens, dim.max);
+  int64_t samples = std::clamp<int64_t>((kEnoughTokens + tokens - 1) / tokens, 1, globalBatch);
+  reason = fmt::format("the fewest samples, but 4, whose padded positions reach {} at the bounds", kEnoughTokens);
+  return std::min(std::max<int64_t>(samples, 4), globalBatch);
+}
+
+Status placeDevices(SectionLayout &layout, const SectionFacts &section, const Pins &pins, uint32_t devices) {
+  std::vector<uint32_t> list;
+  if (auto pinned = pins.of(section.name, &SectionPins::devices)) {
+    list = *pinned;
+    for (uint32_t device : list)
+      if (device >= devices)
+        return Status::invalidInput(fmt::format(
+            "--pin {}.devices names device {}, and there are {} (0 to {}); pin others, or set cluster.devices_per_node",
+            section.name, device, devices, devices - 1));
+  } else {
+    for (uint32_t device = 0; device < devices; ++device)
+      list.push_back(device);
+  }
+  auto stages = static_cast<size_t>(section.stages);
+  size_t replicas = static_cast<size_t>(
+      pins.of(section.name, &SectionPins::dataParallel).value_or(static_cast<int64_t>(std::max<size_t>(list.size() / stages, 1))));
+  layout.stages = section.stages;
+  layout.devices.assign(replicas, std::vector<uint32_t>(stages));
+  for (size_t replica = 0; replica < replicas; ++replica)
+    for (size_t stage = 0; stage < stages; ++stage)
+      layout.devices[replica][stage] = list[(replica * stages + stage) % list.size()];
+  return Status();
+}
+
+} // namespace
+
+Result<std::map<std::string, SectionLayout>> chooseLayouts(const std::vector<SectionFacts> &sections, const Pins &pins,
+                                                           const GraphSummary &graph, int64_t globalBatch,
+                                                           uint32_t devices) {
+  std::map<std::string, SectionLayout> layouts;
+  for (const SectionFacts &section : sections) {
+    SectionLayout &layout = layouts[section.name];
+    layout.microBatch = defaultMicroBatch(graph, globalBatch, layout.microBatchReason);
+    if (auto pinned = pins.of(section.name, &SectionPins::microBatch)) {
+      layout.microBatch = std::min(*pinned, globalBatch);
+      layout.microBatchReason = "pinned";
+      layout.microBatchIsPinned = true;
+    }
+    MAESTRO_TRY(placeDevices(layout, section, pins, devices));
+  }
+  return layouts;
+}
+
+} // namespace maestro::planner

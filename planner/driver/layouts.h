@@ -1,0 +1,57 @@
+// What --pin fixes, and the layouts of sections that follow.
+#pragma once
+
+#include "planner/driver/plan_command.h"
+#include "planner/emit/emit_plan.h"
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace maestro::planner {
+
+/// Values of one section's pins; nothing where none was given.
+struct SectionPins {
+  std::optional<int64_t> dataParallel, stages, microBatch;
+  std::optional<std::vector<uint32_t>> devices;
+  std::optional<bool> recompute;
+  std::optional<DType> precision;
+};
+
+/// By section name, "*" for all that say nothing themselves.
+class Pins {
+public:
+  /// Checks properties and values. Section names are checked by check(), once sections exist.
+  static Result<Pins> parse(const std::vector<Pin> &pins);
+  /// InvalidInput naming the nearest section for a pin of one that is not there.
+  Status check(const std::vector<std::string> &sections) const;
+  /// The pin of the section, or of all.
+  template <typename T>
+  std::optional<T> of(const std::string &section, std::optional<T> SectionPins::*member) const {
+    for (const std::string &name : {section, std::string("*")})
+      if (auto found = bySection.find(name); found != bySection.end() && found->second.*member)
+        return found->second.*member;
+    return std::nullopt;
+  }
+  /// For the partition pass.
+  PartitionOptions partition() const;
+  const std::map<std::string, SectionPins> &all() const { return bySection; }
+
+private:
+  std::map<std::string, SectionPins> bySection;
+  std::vector<Pin> given;
+};
+
+/// A section as the search sees it.
+struct SectionFacts {
+  std::string name;
+  int64_t stages = 1;
+};
+
+/// Layouts on `devices` devices: as pinned; else replicated over all of them. InvalidInput where pins contradict each
+/// other or name devices that are not there.
+Result<std::map<std::string, SectionLayout>> chooseLayouts(const std::vector<SectionFacts> &sections, const Pins &pins,
+                                                           const GraphSummary &graph, int64_t globalBatch,
+                                                           uint32_t devices);
+
+} // namespace maestro::planner
