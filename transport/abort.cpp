@@ -15,7 +15,7 @@ Result<Abort> Abort::create(SharedMemory &memory, uint32_t ranks) {
 }
 
 Result<WaitPoint *> Abort::makeWaitPoint(SharedMemory &memory, std::string_view purpose) const {
-  MAESTRO_ASSIGN(WaitPoint *point, memory.make<WaitPoint>(1, purpose));
+  MAESTRO_ASSIGN(WaitPoint * point, memory.make<WaitPoint>(1, purpose));
   point->next = block->waitPoints.load();
   block->waitPoints = point;
   return point;

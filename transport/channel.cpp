@@ -83,8 +83,9 @@ Status check(const ChannelDescription &description) {
   auto fail = [&](const std::string &text) { return Status::internal("channel '" + description.name + "': " + text); };
   if (description.slots == 0 || description.slotBytes == 0 || description.producerRanks.empty() ||
       description.postsPerProducer == 0)
-    return fail("slots (" + std::to_string(description.slots) + "), slot bytes (" + std::to_string(description.slotBytes) +
-                "), producers (" + std::to_string(description.producerRanks.size()) + ") and posts per producer (" +
+    return fail("slots (" + std::to_string(description.slots) + "), slot bytes (" +
+                std::to_string(description.slotBytes) + "), producers (" +
+                std::to_string(description.producerRanks.size()) + ") and posts per producer (" +
                 std::to_string(description.postsPerProducer) + ") must be positive");
   if (description.slotBytes > (uint64_t{1} << 46) / description.slots)
     return fail(std::to_string(description.slots) + " slots of " + std::to_string(description.slotBytes) +
@@ -94,21 +95,24 @@ Status check(const ChannelDescription &description) {
 
 Status checkBox(const Box &box, uint64_t slotBytes) {
   if (box.rank > Box::kMaxRank)
-    return Status::internal("a box has " + std::to_string(box.rank) + " dims; at most " + std::to_string(Box::kMaxRank));
+    return Status::internal("a box has " + std::to_string(box.rank) + " dims; at most " +
+                            std::to_string(Box::kMaxRank));
   // In 128 bits nothing wraps: strides and extents have 64.
   __int128 lowest = box.destination, highest = lowest + box.elementBytes;
   for (uint32_t dim = 0; dim < box.rank; ++dim) {
     if (box.extents[dim] == 0)
       return {};
     if (box.extents[dim] > UINT64_MAX >> 8)
-      return Status::internal("dim " + std::to_string(dim) + " of a box has " + std::to_string(box.extents[dim]) + " elements");
+      return Status::internal("dim " + std::to_string(dim) + " of a box has " + std::to_string(box.extents[dim]) +
+                              " elements");
     __int128 reach = static_cast<__int128>(box.extents[dim] - 1) * box.destinationStrides[dim];
     (reach < 0 ? lowest : highest) += reach;
   }
   if (lowest < 0 || highest > static_cast<__int128>(slotBytes))
     return Status::internal("a box at byte " + std::to_string(box.destination) + " writes bytes " +
                             std::to_string(static_cast<int64_t>(lowest)) + " to " +
-                            std::to_string(static_cast<int64_t>(highest)) + " of a slot of " + std::to_string(slotBytes));
+                            std::to_string(static_cast<int64_t>(highest)) + " of a slot of " +
+                            std::to_string(slotBytes));
   return {};
 }
 

@@ -118,7 +118,9 @@ std::optional<Progress::Stall> Progress::findStall(int64_t limitNs, int64_t now)
   if (!culprit)
     return std::nullopt;
   std::string text = "no progress for " + seconds(now - lastProgress(*culprit)) + " (limit " + seconds(limitNs) + ")";
-  text += dead ? ", and no sign of life" : stuck ? "" : ", nor by any other rank: a message is missing or all wait in a circle";
+  text += dead    ? ", and no sign of life"
+          : stuck ? ""
+                  : ", nor by any other rank: a message is missing or all wait in a circle";
   for (uint32_t i = 0; i < count; ++i) {
     uint32_t rank = (*culprit + i) % count;
     if (lane(rank, LaneKind::Host).activity.load(std::memory_order_relaxed) != Activity::Finished)

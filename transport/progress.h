@@ -16,9 +16,9 @@ namespace maestro::transport {
 
 enum class Activity : uint32_t {
   Starting,
-  Running,           ///< Computes, reads data, saves.
-  AwaitingDevice,    ///< Waits for its own device.
-  AwaitingCredit,    ///< Waits for others, from here on:
+  Running,        ///< Computes, reads data, saves.
+  AwaitingDevice, ///< Waits for its own device.
+  AwaitingCredit, ///< Waits for others, from here on:
   AwaitingArrivals,
   AwaitingBoard,
   AwaitingReduction,
@@ -33,9 +33,9 @@ enum class LaneKind : uint32_t { Host, Device };
 class Progress {
 public:
   struct alignas(64) Lane {
-    std::atomic<uint64_t> count{0};            ///< Reports so far.
-    std::atomic<int64_t> sinceNs{0};           ///< The last report.
-    std::atomic<int64_t> aliveNs{0};           ///< The last report, or the last time a sleeper looked around.
+    std::atomic<uint64_t> count{0};  ///< Reports so far.
+    std::atomic<int64_t> sinceNs{0}; ///< The last report.
+    std::atomic<int64_t> aliveNs{0}; ///< The last report, or the last time a sleeper looked around.
     std::atomic<const char *> what{nullptr};
     std::atomic<uint64_t> index{0};
     std::atomic<Activity> activity{Activity::Starting};

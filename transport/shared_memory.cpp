@@ -14,8 +14,9 @@ namespace maestro::transport {
 namespace {
 
 Status outOfMemory(std::string_view what, uint64_t bytes, int error) {
-  return Status::unavailable(std::string(what) + " of " + std::to_string(bytes) + " bytes shared between ranks failed: " +
-                             std::strerror(error) + "; free memory, or plan for less (fewer ranks, smaller micro-batches)");
+  return Status::unavailable(std::string(what) + " of " + std::to_string(bytes) +
+                             " bytes shared between ranks failed: " + std::strerror(error) +
+                             "; free memory, or plan for less (fewer ranks, smaller micro-batches)");
 }
 
 } // namespace
@@ -41,8 +42,8 @@ SharedMemory::~SharedMemory() { munmap(base, size); }
 Result<void *> SharedMemory::allocate(uint64_t bytes, std::string_view purpose) {
   uint64_t left = size - used;
   if (bytes > left || alignBlock(bytes) > left)
-    return Status::internal("shared memory: '" + std::string(purpose) + "' needs " + std::to_string(bytes) + " bytes and " +
-                            std::to_string(left) + " of " + std::to_string(size) + " are left after " +
+    return Status::internal("shared memory: '" + std::string(purpose) + "' needs " + std::to_string(bytes) +
+                            " bytes and " + std::to_string(left) + " of " + std::to_string(size) + " are left after " +
                             std::to_string(allocated.size()) + " blocks; reserve more at creation");
   void *block = base + used;
   used += alignBlock(bytes);

@@ -140,7 +140,8 @@ void benchLatency(bool processes) {
       ns[batch] = static_cast<double>(nowNs() - start) / (2.0 * kBatch);
     }
   }
-  std::printf("64-byte message between %-9s  %7.0f ns median, %7.0f ns fastest tenth, %7.0f ns slowest tenth; %ld allocations\n",
+  std::printf("64-byte message between %-9s  %7.0f ns median, %7.0f ns fastest tenth, %7.0f ns slowest tenth; %ld "
+              "allocations\n",
               processes ? "processes" : "threads", quantile(ns, 0.5), quantile(ns, 0.1), quantile(ns, 0.9),
               static_cast<long>(allocations - before));
 }
@@ -177,9 +178,11 @@ void benchCopy(uint64_t bytes, uint64_t rowBytes) {
     plain.push_back(total / static_cast<double>(end - middle));
     ratios.push_back(channel.back() / plain.back());
   }
-  std::printf("%5.2f MiB in rows of %8lu bytes   %6.2f GB/s, memcpy %6.2f GB/s, ratio %.3f (%.3f to %.3f); %ld allocations\n",
-              static_cast<double>(bytes) / (1 << 20), static_cast<unsigned long>(rowBytes), quantile(channel, 0.5),
-              quantile(plain, 0.5), quantile(ratios, 0.5), quantile(ratios, 0.1), quantile(ratios, 0.9), static_cast<long>(counted));
+  std::printf(
+      "%5.2f MiB in rows of %8lu bytes   %6.2f GB/s, memcpy %6.2f GB/s, ratio %.3f (%.3f to %.3f); %ld allocations\n",
+      static_cast<double>(bytes) / (1 << 20), static_cast<unsigned long>(rowBytes), quantile(channel, 0.5),
+      quantile(plain, 0.5), quantile(ratios, 0.5), quantile(ratios, 0.1), quantile(ratios, 0.9),
+      static_cast<long>(counted));
 }
 
 /// A producer that writes as fast as credit allows, beside the same copies with nobody to wait for.
@@ -238,9 +241,10 @@ void benchReduction(uint64_t floats) {
     std::memcpy(to.data(), from.data(), floats * 4);
     ratios.push_back(static_cast<double>(nowNs() - start) * 1e-6);
   }
-  std::printf("sum of %4.0f MB over 2 threads           %6.2f ms; one memcpy of a vector %6.2f ms; staging %.1f MB a member\n",
-              static_cast<double>(floats) * 4e-6, quantile(ms, 0.5), quantile(ratios, 0.5),
-              static_cast<double>(local::Reduction::stagingBytesPerMember(description)) * 1e-6);
+  std::printf(
+      "sum of %4.0f MB over 2 threads           %6.2f ms; one memcpy of a vector %6.2f ms; staging %.1f MB a member\n",
+      static_cast<double>(floats) * 4e-6, quantile(ms, 0.5), quantile(ratios, 0.5),
+      static_cast<double>(local::Reduction::stagingBytesPerMember(description)) * 1e-6);
 }
 
 } // namespace

@@ -29,8 +29,9 @@ TEST(SharedMemory, GivesAlignedZerosAndNamesWhatDoesNotFit) {
   EXPECT_TRUE(memory->contains(*second));
   EXPECT_FALSE(memory->contains(&first));
   auto third = memory->allocate(1 << 20, "channel 'h': payload");
-  EXPECT_EQ(third.status().message(), "shared memory: 'channel 'h': payload' needs 1048576 bytes and 12096 of 12288 are left after "
-                                      "2 blocks; reserve more at creation");
+  EXPECT_EQ(third.status().message(),
+            "shared memory: 'channel 'h': payload' needs 1048576 bytes and 12096 of 12288 are left after "
+            "2 blocks; reserve more at creation");
   EXPECT_FALSE(memory->allocate(~uint64_t{0}, "all").isOk());
   EXPECT_EQ(memory->usedBytes(), 192u);
   EXPECT_TRUE(memory->prefault().isOk());
@@ -55,7 +56,8 @@ TEST_P(AbortTest, TheFirstCauseIsEverybodys) {
     return {};
   });
   EXPECT_EQ(status.code(), StatusCode::Unavailable);
-  EXPECT_EQ(status.message(), "rank " + std::to_string(world.abort().rank()) + ": cause of " + std::to_string(world.abort().rank()));
+  EXPECT_EQ(status.message(),
+            "rank " + std::to_string(world.abort().rank()) + ": cause of " + std::to_string(world.abort().rank()));
   for (uint32_t rank = 0; rank < kRanks; ++rank)
     EXPECT_EQ(causes + rank * 64, status.message());
 }
@@ -76,12 +78,14 @@ TEST_P(AbortTest, EverySleeperWakesAtOnce) {
       return {};
     }
     Spin spin;
-    Status waited = awaitUntil(*points[rank], [] { return false; }, world.abort(), spin, {rank, Activity::AwaitingBoard, "never", 1});
+    Status waited = awaitUntil(*points[rank], [] { return false; }, world.abort(), spin,
+                               {rank, Activity::AwaitingBoard, "never", 1});
     woken[rank] = nowNs();
     return waited;
   });
   EXPECT_EQ(status.message(), "rank 0: stop");
-  int late = 0; // A sleeper looks around by itself every quarter of a second; without a wake-up most would be that late.
+  int late =
+      0; // A sleeper looks around by itself every quarter of a second; without a wake-up most would be that late.
   for (uint32_t rank = 1; rank < kRanks; ++rank)
     late += woken[rank] - *raised > kSecond / 10;
   EXPECT_LE(late, 1);
@@ -123,8 +127,9 @@ TEST(Progress, SaysWhatEveryRankDoes) {
   progress.report(1, LaneKind::Host, Activity::AwaitingDevice, "student.backward", 4);
   progress.report(1, LaneKind::Device, Activity::Running, "matmul", 17);
   EXPECT_EQ(progress.counter(1, LaneKind::Device), 1u);
-  EXPECT_THAT(progress.describe(1, nowNs() + 3 * kSecond),
-              HasSubstr("rank 1: awaits its device 'student.backward' 4 for 3.0 s; device: running 'matmul' 17 for 3.0 s"));
+  EXPECT_THAT(
+      progress.describe(1, nowNs() + 3 * kSecond),
+      HasSubstr("rank 1: awaits its device 'student.backward' 4 for 3.0 s; device: running 'matmul' 17 for 3.0 s"));
 }
 
 TEST(Progress, BlamesTheOneWhoHoldsTheOthersUp) {
@@ -145,8 +150,8 @@ TEST(Progress, BlamesTheOneWhoHoldsTheOthersUp) {
   auto stall = stallWhile({0, 2});
   ASSERT_TRUE(stall);
   EXPECT_EQ(stall->rank, 1u);
-  EXPECT_THAT(stall->text, AllOf(HasSubstr("rank 1: awaits its device 'forward' 3"), HasSubstr("rank 0: awaits arrivals 'h' 3"),
-                                 HasSubstr("rank 2: awaits credit 'h' 9")));
+  EXPECT_THAT(stall->text, AllOf(HasSubstr("rank 1: awaits its device 'forward' 3"),
+                                 HasSubstr("rank 0: awaits arrivals 'h' 3"), HasSubstr("rank 2: awaits credit 'h' 9")));
   // While its device gets on, nobody is stalled, however long the others wait.
   progress.report(1, LaneKind::Device, Activity::Running, "matmul", 1);
   for (uint32_t rank : {0, 2})
@@ -173,7 +178,9 @@ TEST(Progress, SleepersBeatAndReturnToWhatTheyDid) {
   std::atomic<bool> ready = false;
   std::thread waiter([&] {
     Spin spin;
-    EXPECT_TRUE(awaitUntil(*point, [&] { return ready.load(); }, world.abort(), spin, {0, Activity::AwaitingBoard, "norms", 2}).isOk());
+    EXPECT_TRUE(
+        awaitUntil(*point, [&] { return ready.load(); }, world.abort(), spin, {0, Activity::AwaitingBoard, "norms", 2})
+            .isOk());
   });
   usleep(600'000); // More than the limit below: only its sign of life keeps the sleeper from being called dead.
   EXPECT_EQ(progress.state(0, LaneKind::Host).activity, Activity::AwaitingBoard);

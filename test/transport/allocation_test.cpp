@@ -63,7 +63,8 @@ TEST(Allocation, NothingAllocatesAfterCreation) {
   std::vector<local::Board::Member> boardMembers{board.member(0), board.member(1)};
   float *gradients = *memory->make<float>(200'000, "gradients");
   local::Reduction reduction = *local::Reduction::create(
-      *memory, abort, {"gradients", {{0, gradients, {{0, 100'000}}}, {1, gradients + 100'000, {{0, 100'000}}}}, 64 << 10});
+      *memory, abort,
+      {"gradients", {{0, gradients, {{0, 100'000}}}, {1, gradients + 100'000, {{0, 100'000}}}}, 64 << 10});
   std::vector<local::Reduction::Member> reductionMembers{reduction.member(0), reduction.member(1)};
   std::vector<char> source(1 << 16);
 

@@ -49,7 +49,9 @@ ChannelDescription describe(uint32_t producers, uint32_t slots, uint64_t slotByt
 Message message(uint64_t sequence, uint64_t bytes = 8) {
   return {1 + sequence / 10, static_cast<uint32_t>(sequence % 10), 1, bytes};
 }
-Expected expected(uint64_t sequence, uint32_t posts) { return {posts, 1 + sequence / 10, static_cast<uint32_t>(sequence % 10)}; }
+Expected expected(uint64_t sequence, uint32_t posts) {
+  return {posts, 1 + sequence / 10, static_cast<uint32_t>(sequence % 10)};
+}
 
 Status fail(const std::string &text) { return Status::internal(text); }
 
@@ -279,7 +281,8 @@ TEST_P(ChannelConformance, AnAbortEndsEveryWaitWithOneCause) {
     if (rank < 2) {
       MAESTRO_TRY(send(rank, 0));
     }
-    Status waited = rank < 2 ? sender(rank).awaitCredit(1, abort()) : receiver().awaitArrivals(0, expected(0, 3), abort());
+    Status waited =
+        rank < 2 ? sender(rank).awaitCredit(1, abort()) : receiver().awaitArrivals(0, expected(0, 3), abort());
     std::strncpy(cause + rank * 64, std::string(waited.message()).c_str(), 63);
     return waited.code() == StatusCode::Unavailable ? Status() : fail("not unavailable");
   });
@@ -300,7 +303,8 @@ TEST_P(ChannelConformance, WhatTheScheduleDoesNotExpectIsNamed) {
         usleep(50);
       return receiver().awaitArrivals(0, expected, abort());
     });
-    EXPECT_THAT(std::string(status.message()), HasSubstr("channel 'encoder.features' (edge 5), consumer rank 2, sequence 0"));
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("channel 'encoder.features' (edge 5), consumer rank 2, sequence 0"));
     EXPECT_THAT(std::string(status.message()), HasSubstr(named));
   };
   consume({2, 9, 0}, "producer rank 0 is not the expected one: step 1 instead of 9");
@@ -324,7 +328,8 @@ TEST_P(ChannelConformance, APostAfterTheLastExpectedOneIsNoticedAtRelease) {
       usleep(50);
     return receiver().release(0);
   });
-  EXPECT_THAT(std::string(status.message()), HasSubstr("a post came after the last one that was expected: counted 2 instead of 1"));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("a post came after the last one that was expected: counted 2 instead of 1"));
 }
 
 TEST_P(ChannelConformance, MisuseIsRefused) {
@@ -395,7 +400,8 @@ std::string caseName(const testing::TestParamInfo<std::tuple<BackendUnderTest, R
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ChannelConformance,
-                         testing::Combine(testing::ValuesIn(kBackends), testing::Values(RankKind::Threads, RankKind::Processes)),
+                         testing::Combine(testing::ValuesIn(kBackends),
+                                          testing::Values(RankKind::Threads, RankKind::Processes)),
                          caseName);
 
 } // namespace

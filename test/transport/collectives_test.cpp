@@ -98,11 +98,12 @@ TEST_P(CollectivesTest, BoardsRefuseMisuse) {
     Board::Member member = board->member(rank);
     uint64_t record[3] = {1, 2, 3};
     auto named = [](Status status, const char *text) {
-      return status.message().find(text) == std::string_view::npos ? fail("expected '" + std::string(text) + "', got " +
-                                                                          std::string(status.message()))
-                                                                   : Status();
+      return status.message().find(text) == std::string_view::npos
+                 ? fail("expected '" + std::string(text) + "', got " + std::string(status.message()))
+                 : Status();
     };
-    MAESTRO_TRY(named(member.publish<uint64_t>(0, 0, record, world.abort()), "24 bytes; the board has 1 kinds of at most 16"));
+    MAESTRO_TRY(
+        named(member.publish<uint64_t>(0, 0, record, world.abort()), "24 bytes; the board has 1 kinds of at most 16"));
     MAESTRO_TRY(named(member.publish<uint64_t>(0, 1, {record, 1}, world.abort()), "kind 1"));
     MAESTRO_TRY(member.publish<uint64_t>(1, 0, {record, 2}, world.abort()));
     MAESTRO_TRY(named(member.publish<uint64_t>(1, 0, {record, 2}, world.abort()), "published after step 1"));
@@ -184,7 +185,8 @@ TEST_P(CollectivesTest, ReductionsSumInMemberOrder) {
     Group group(each.members, each.counts, each.stagingBytes);
     auto made = Reduction::create(group.world.memory(), group.world.abort(), group.description);
     ASSERT_TRUE(made.isOk()) << made.status().message();
-    EXPECT_LE(Reduction::stagingBytesPerMember(group.description), std::max<uint64_t>(each.stagingBytes, each.members * 128));
+    EXPECT_LE(Reduction::stagingBytesPerMember(group.description),
+              std::max<uint64_t>(each.stagingBytes, each.members * 128));
     std::vector<Reduction::Member> handles;
     for (uint32_t m = 0; m < each.members; ++m)
       handles.push_back(made->member(m));
@@ -278,8 +280,10 @@ TEST_P(CollectivesTest, ReductionsCheckTheirSegments) {
   auto message = [&](local::ReductionMember a, local::ReductionMember b) {
     return std::string(Reduction::create(world.memory(), world.abort(), {"g", {a, b}}).status().message());
   };
-  EXPECT_THAT(message({0, memory, {{0, 5}}}, {1, memory, {{0, 5}, {20, 5}}}), HasSubstr("member 1 has 2 segments, member 0 1"));
-  EXPECT_THAT(message({0, memory, {{0, 5}}}, {1, memory, {{20, 6}}}), HasSubstr("member 1, segment 0 has 6 floats, member 0 5"));
+  EXPECT_THAT(message({0, memory, {{0, 5}}}, {1, memory, {{0, 5}, {20, 5}}}),
+              HasSubstr("member 1 has 2 segments, member 0 1"));
+  EXPECT_THAT(message({0, memory, {{0, 5}}}, {1, memory, {{20, 6}}}),
+              HasSubstr("member 1, segment 0 has 6 floats, member 0 5"));
   EXPECT_THAT(message({0, memory, {{0, 5}}}, {1, memory, {{21, 5}}}), HasSubstr("not aligned"));
   EXPECT_THAT(message({0, memory, {{0, 5}}}, {1, outside, {{0, 5}}}), HasSubstr("not in the shared memory"));
 }

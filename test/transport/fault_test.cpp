@@ -1,6 +1,7 @@
 // What a network may do at its worst, and what becomes of it:
 //   delayed, reordered     tolerated: bits are the same (the conformance suite runs on such a backend too)
-//   duplicated             noticed at the sequence itself, at its release, or at the next one in its slot: the job ends, as
+//   duplicated             noticed at the sequence itself, at its release, or at the next one in its slot: the job
+//   ends, as
 //                          payload may have changed under a reader
 //   damaged, stale epoch   noticed by the header's checksum, by its epoch
 //   lost                   nothing arrives: the watcher finds who waits, for what, and ends the job
@@ -96,9 +97,10 @@ TEST_P(FaultTest, DuplicatesAreNoticed) {
     Faults faults;
     faults.seed = seed;
     faults.duplicates = 20;
-    EXPECT_THAT(messageUnder(faults), AllOf(HasSubstr("channel 'h'"), AnyOf(HasSubstr("more posts than the schedule has"),
-                                                                            HasSubstr("a post was counted twice"),
-                                                                            HasSubstr("a post came after the last one"))));
+    EXPECT_THAT(messageUnder(faults),
+                AllOf(HasSubstr("channel 'h'"),
+                      AnyOf(HasSubstr("more posts than the schedule has"), HasSubstr("a post was counted twice"),
+                            HasSubstr("a post came after the last one"))));
   }
 }
 

@@ -136,8 +136,8 @@ public:
     Open &mine = openFor(sequence);
     if (mine.posts == postsPerProducer)
       return Status::internal("posts more than " + std::to_string(postsPerProducer) + " times");
-    Header header{kHeaderVersion, edge, sequence, message.step, epoch, producer, message.microBatch, mine.posts++, message.rows,
-                  message.bytes, 0};
+    Header header{kHeaderVersion,     edge,         sequence,     message.step,  epoch, producer,
+                  message.microBatch, mine.posts++, message.rows, message.bytes, 0};
     header.checksum = checksumOf(header);
     mine.packet.sequence = sequence;
     mine.packet.header = header;
@@ -169,7 +169,8 @@ private:
 
 class FaultyBackend : public Backend {
 public:
-  FaultyBackend(SharedMemory &memory, const Abort &abort, const Faults &faults) : memory(memory), abort(abort), faults(faults) {}
+  FaultyBackend(SharedMemory &memory, const Abort &abort, const Faults &faults)
+      : memory(memory), abort(abort), faults(faults) {}
 
   std::string_view name() const override { return "faulty"; }
   Status available() const override { return {}; }

@@ -1,6 +1,6 @@
 // A backend that behaves as networks do at their worst: messages wait, overtake each other, come twice, vanish, or
-// arrive damaged. A message is what lies between two posts of a sequence; its payload lands before its header and count,
-// as on one queue pair, and nothing else is in order.
+// arrive damaged. A message is what lies between two posts of a sequence; its payload lands before its header and
+// count, as on one queue pair, and nothing else is in order.
 //
 // Its receiver is the local one: what is under test is whether the protocol tolerates or notices.
 #pragma once

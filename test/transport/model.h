@@ -26,8 +26,8 @@ struct Correct {
 
 struct Setup {
   using Order = std::vector<uint32_t>;
-  Setup(uint32_t producers, uint32_t slots, uint32_t sequences, std::vector<Order> writeOrders = {}, Order awaitOrder = {},
-        uint32_t silent = 0, bool aborts = false)
+  Setup(uint32_t producers, uint32_t slots, uint32_t sequences, std::vector<Order> writeOrders = {},
+        Order awaitOrder = {}, uint32_t silent = 0, bool aborts = false)
       : producers(producers), slots(slots), sequences(sequences), writeOrders(std::move(writeOrders)),
         awaitOrder(std::move(awaitOrder)), silent(silent), aborts(aborts) {}
 
@@ -40,7 +40,7 @@ struct Setup {
 
 struct Outcome {
   uint64_t states = 0, ends = 0;
-  std::string fault; ///< Empty: none.
+  std::string fault;          ///< Empty: none.
   std::vector<uint8_t> trace; ///< The agents' steps up to the fault.
 };
 
@@ -248,8 +248,8 @@ private:
   void write(State &state, uint32_t p, uint32_t sequence) {
     uint32_t slot = sequence % setup.slots;
     if (sequence >= setup.slots && !(state.givenBack >> (sequence - setup.slots) & 1))
-      fault = "producer " + std::to_string(p) + " overwrites sequence " + std::to_string(sequence - setup.slots) + " with " +
-              std::to_string(sequence) + " while the slot is in use";
+      fault = "producer " + std::to_string(p) + " overwrites sequence " + std::to_string(sequence - setup.slots) +
+              " with " + std::to_string(sequence) + " while the slot is in use";
     state.written[slot][p] = static_cast<uint8_t>(sequence + 1);
   }
 
@@ -275,7 +275,8 @@ private:
       fault = "sequence " + std::to_string(sequence) + " is delivered while its slot is in use";
     for (uint32_t p = 0; p < setup.producers && !isSilent(sequence); ++p)
       if (state.written[slot][p] != sequence + 1)
-        fault = "sequence " + std::to_string(sequence) + " is delivered without the payload of producer " + std::to_string(p);
+        fault = "sequence " + std::to_string(sequence) + " is delivered without the payload of producer " +
+                std::to_string(p);
     state.delivered |= 1u << sequence;
   }
 
@@ -334,7 +335,8 @@ private:
     };
     put(state.released), put(state.raised), put(state.abortStep);
     put(state.delivered), put(state.delivered >> 8), put(state.givenBack), put(state.givenBack >> 8);
-    put(state.creditWait.waiters), put(state.creditWait.sleepers), put(state.arrivalWait.waiters), put(state.arrivalWait.sleepers);
+    put(state.creditWait.waiters), put(state.creditWait.sleepers), put(state.arrivalWait.waiters),
+        put(state.arrivalWait.sleepers);
     for (uint32_t slot = 0; slot < setup.slots; ++slot) {
       put(state.occupant[slot]), put(state.arrivals[slot]);
       for (uint32_t p = 0; p < setup.producers; ++p)

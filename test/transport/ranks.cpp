@@ -49,7 +49,8 @@ Status World::runProcesses(const std::function<Status(uint32_t)> &body) {
     pid_t child = waitpid(-1, &status, 0);
     for (uint32_t rank = 0; rank < count; ++rank)
       if (children[rank] == child && (!WIFEXITED(status) || WEXITSTATUS(status) != 0))
-        stop.raise(rank, WIFSIGNALED(status) ? "killed by signal " + std::to_string(WTERMSIG(status)) : "its process failed");
+        stop.raise(rank,
+                   WIFSIGNALED(status) ? "killed by signal " + std::to_string(WTERMSIG(status)) : "its process failed");
   }
   return stop.status();
 }

@@ -24,7 +24,9 @@ struct BoardState {
     return (uint64_t{member} * description.kinds + kind) * description.depth + step % description.depth;
   }
   BoardCell &cell(uint32_t member, uint32_t kind, uint64_t step) const { return cells[index(member, kind, step)]; }
-  char *record(uint32_t member, uint32_t kind, uint64_t step) const { return records + index(member, kind, step) * stride(); }
+  char *record(uint32_t member, uint32_t kind, uint64_t step) const {
+    return records + index(member, kind, step) * stride();
+  }
 };
 
 namespace {
@@ -42,7 +44,8 @@ uint64_t Board::bytesNeeded(const BoardDescription &description) {
 
 Result<Board> Board::create(SharedMemory &memory, const Abort &abort, const BoardDescription &description) {
   if (description.ranks.empty() || description.kinds == 0 || description.recordBytes == 0 || description.depth == 0)
-    return Status::internal("board '" + description.name + "': members, kinds, record bytes and depth must be positive");
+    return Status::internal("board '" + description.name +
+                            "': members, kinds, record bytes and depth must be positive");
   auto state = std::make_shared<BoardState>();
   state->description = description;
   std::string purpose = "board '" + description.name + "'";
@@ -67,15 +70,17 @@ Board::Member::Member(const Board &board, uint32_t self)
     : state(board.state), self(self), read(uint64_t{board.members()} * board.state->description.kinds) {}
 
 Status Board::Member::failure(uint64_t step, uint32_t kind, const std::string &text) const {
-  return Status::internal("board '" + state->description.name + "', rank " + std::to_string(state->description.ranks[self]) +
-                          ", kind " + std::to_string(kind) + ", step " + std::to_string(step) + ": " + text);
+  return Status::internal("board '" + state->description.name + "', rank " +
+                          std::to_string(state->description.ranks[self]) + ", kind " + std::to_string(kind) +
+                          ", step " + std::to_string(step) + ": " + text);
 }
 
 Status Board::Member::publish(uint64_t step, uint32_t kind, std::span<const std::byte> record, const Abort &abort) {
   if (kind >= state->description.kinds || record.size() > state->description.recordBytes)
-    return failure(step, kind, "a record of " + std::to_string(record.size()) + " bytes; the board has " +
-                                   std::to_string(state->description.kinds) + " kinds of at most " +
-                                   std::to_string(state->description.recordBytes) + " bytes");
+    return failure(step, kind,
+                   "a record of " + std::to_string(record.size()) + " bytes; the board has " +
+                       std::to_string(state->description.kinds) + " kinds of at most " +
+                       std::to_string(state->description.recordBytes) + " bytes");
   BoardCell &cell = state->cell(self, kind, step);
   if (cell.tag > step)
     return failure(step, kind, "published after step " + std::to_string(cell.tag - 1));
@@ -91,10 +96,12 @@ Status Board::Member::publish(uint64_t step, uint32_t kind, std::span<const std:
   return {};
 }
 
-Status Board::Member::await(uint64_t step, uint32_t kind, uint32_t member, std::span<std::byte> into, const Abort &abort) {
+Status Board::Member::await(uint64_t step, uint32_t kind, uint32_t member, std::span<std::byte> into,
+                            const Abort &abort) {
   if (kind >= state->description.kinds || member >= state->members())
-    return failure(step, kind, "asks for member " + std::to_string(member) + " of " + std::to_string(state->members()) +
-                                   " and a kind of " + std::to_string(state->description.kinds));
+    return failure(step, kind,
+                   "asks for member " + std::to_string(member) + " of " + std::to_string(state->members()) +
+                       " and a kind of " + std::to_string(state->description.kinds));
   uint64_t &lastRead = read[uint64_t{member} * state->description.kinds + kind];
   if (lastRead > step)
     return failure(step, kind, "read after step " + std::to_string(lastRead - 1));
@@ -103,11 +110,13 @@ Status Board::Member::await(uint64_t step, uint32_t kind, uint32_t member, std::
   MAESTRO_TRY(awaitUntil(*state->published[member], there, abort, spin,
                          {state->description.ranks[self], Activity::AwaitingBoard, state->name, step}));
   if (cell.tag != step + 1)
-    return failure(step, kind, "rank " + std::to_string(state->description.ranks[member]) + " has published step " +
-                                   std::to_string(cell.tag - 1) + " in its place");
+    return failure(step, kind,
+                   "rank " + std::to_string(state->description.ranks[member]) + " has published step " +
+                       std::to_string(cell.tag - 1) + " in its place");
   if (cell.bytes != into.size())
-    return failure(step, kind, "rank " + std::to_string(state->description.ranks[member]) + " published " +
-                                   std::to_string(cell.bytes) + " bytes instead of " + std::to_string(into.size()));
+    return failure(step, kind,
+                   "rank " + std::to_string(state->description.ranks[member]) + " published " +
+                       std::to_string(cell.bytes) + " bytes instead of " + std::to_string(into.size()));
   std::memcpy(into.data(), state->record(member, kind, step), into.size());
   lastRead = step + 1;
   if (member != self) {
@@ -120,8 +129,9 @@ Status Board::Member::await(uint64_t step, uint32_t kind, uint32_t member, std::
 Status Board::Member::awaitAll(uint64_t step, uint32_t kind, std::span<std::byte> into, const Abort &abort) {
   size_t each = into.size() / state->members();
   if (each * state->members() != into.size())
-    return failure(step, kind, std::to_string(into.size()) + " bytes do not hold equal records of " +
-                                   std::to_string(state->members()) + " members");
+    return failure(step, kind,
+                   std::to_string(into.size()) + " bytes do not hold equal records of " +
+                       std::to_string(state->members()) + " members");
   for (uint32_t member = 0; member < state->members(); ++member)
     MAESTRO_TRY(await(step, kind, member, into.subspan(member * each, each), abort));
   return {};

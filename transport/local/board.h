@@ -20,7 +20,7 @@
 namespace maestro::transport::local {
 
 struct BoardDescription {
-  std::string name; ///< For errors.
+  std::string name;            ///< For errors.
   std::vector<uint32_t> ranks; ///< The members' ranks, in member order.
   uint32_t kinds = 1;
   uint32_t recordBytes = 512; ///< At most, each.

@@ -16,8 +16,9 @@ LocalReceiver::LocalReceiver(const Ring &ring, const ChannelDescription &descrip
       cells(description.slots * cellsPerSlot) {}
 
 Status LocalReceiver::failure(uint64_t sequence, const std::string &text) const {
-  return Status::internal("channel '" + std::string(ring.name()) + "' (edge " + std::to_string(edge) + "), consumer rank " +
-                          std::to_string(rank) + ", sequence " + std::to_string(sequence) + ": " + text);
+  return Status::internal("channel '" + std::string(ring.name()) + "' (edge " + std::to_string(edge) +
+                          "), consumer rank " + std::to_string(rank) + ", sequence " + std::to_string(sequence) + ": " +
+                          text);
 }
 
 bool LocalReceiver::arrived(uint64_t sequence, const Expected &expected) {
@@ -60,7 +61,8 @@ Status LocalReceiver::checkHeaders(uint64_t sequence, const Expected &expected) 
   return {};
 }
 
-Status LocalReceiver::checkHeader(const Header &header, uint32_t producer, uint64_t sequence, const Expected &expected) const {
+Status LocalReceiver::checkHeader(const Header &header, uint32_t producer, uint64_t sequence,
+                                  const Expected &expected) const {
   std::string fault;
   if (header.checksum != checksumOf(header))
     fault = "its checksum is wrong";
@@ -80,8 +82,8 @@ Status LocalReceiver::checkHeader(const Header &header, uint32_t producer, uint6
     fault = differs("micro-batch", header.microBatch, expected.microBatch);
   if (fault.empty())
     return {};
-  return failure(sequence, "the header of producer rank " + std::to_string(producerRanks[producer]) + " is not the expected one: " +
-                               fault);
+  return failure(sequence, "the header of producer rank " + std::to_string(producerRanks[producer]) +
+                               " is not the expected one: " + fault);
 }
 
 std::string LocalReceiver::postsByProducer(uint64_t sequence) const {
@@ -91,7 +93,8 @@ std::string LocalReceiver::postsByProducer(uint64_t sequence) const {
     while (posts < postsPerProducer && ring.cell(slotOf(sequence), producer, posts).version != 0 &&
            ring.cell(slotOf(sequence), producer, posts).sequence == sequence)
       ++posts;
-    text += (producer ? ", rank " : "rank ") + std::to_string(producerRanks[producer]) + " posted " + std::to_string(posts);
+    text +=
+        (producer ? ", rank " : "rank ") + std::to_string(producerRanks[producer]) + " posted " + std::to_string(posts);
   }
   return text;
 }
@@ -99,12 +102,14 @@ std::string LocalReceiver::postsByProducer(uint64_t sequence) const {
 Status LocalReceiver::release(uint64_t sequence) {
   uint64_t slot = slotOf(sequence), occupant = ring.occupant(slot);
   if (occupant != sequence)
-    return failure(sequence, occupant > sequence ? "released twice"
-                                                 : "released before its slot was: that still holds " + std::to_string(occupant));
+    return failure(sequence, occupant > sequence
+                                 ? "released twice"
+                                 : "released before its slot was: that still holds " + std::to_string(occupant));
   if (found[slot].sequence != sequence)
     return failure(sequence, "released before its arrivals were awaited");
   if (uint32_t counted = ring.arrivals(slot); counted != found[slot].count)
-    return failure(sequence, "a post came after the last one that was expected: " + differs("counted", counted, found[slot].count));
+    return failure(sequence, "a post came after the last one that was expected: " +
+                                 differs("counted", counted, found[slot].count));
   for (protocol::Release machine; !machine.done();)
     machine.step(ring, sequence);
   return {};

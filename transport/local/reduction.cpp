@@ -87,20 +87,23 @@ struct ReductionState {
 namespace {
 
 Status check(const ReductionDescription &description, const SharedMemory &memory) {
-  auto fail = [&](const std::string &text) { return Status::internal("reduction '" + description.name + "': " + text); };
+  auto fail = [&](const std::string &text) {
+    return Status::internal("reduction '" + description.name + "': " + text);
+  };
   if (description.members.empty())
     return fail("no members");
   const auto &first = description.members[0].segments;
   for (size_t m = 0; m < description.members.size(); ++m) {
     const ReductionMember &member = description.members[m];
     if (member.segments.size() != first.size())
-      return fail("member " + std::to_string(m) + " has " + std::to_string(member.segments.size()) + " segments, member 0 " +
-                  std::to_string(first.size()));
+      return fail("member " + std::to_string(m) + " has " + std::to_string(member.segments.size()) +
+                  " segments, member 0 " + std::to_string(first.size()));
     for (size_t s = 0; s < first.size(); ++s) {
       const ReductionSegment &segment = member.segments[s];
       std::string where = "member " + std::to_string(m) + ", segment " + std::to_string(s);
       if (segment.count != first[s].count)
-        return fail(where + " has " + std::to_string(segment.count) + " floats, member 0 " + std::to_string(first[s].count));
+        return fail(where + " has " + std::to_string(segment.count) + " floats, member 0 " +
+                    std::to_string(first[s].count));
       const char *begin = static_cast<const char *>(member.base) + segment.offset;
       if (segment.offset % sizeof(float) != 0 || segment.count > memory.bytes() ||
           (segment.count && (!memory.contains(begin) || !memory.contains(begin + segment.count * sizeof(float) - 1))))
@@ -174,7 +177,8 @@ Status Reduction::Member::requireTurn(bool ready, uint64_t turn, const char *tex
   if (ready)
     return {};
   return Status::internal("reduction '" + state->description.name + "', rank " +
-                          std::to_string(state->description.members[self].rank) + ", turn " + std::to_string(turn) + ": " + text);
+                          std::to_string(state->description.members[self].rank) + ", turn " + std::to_string(turn) +
+                          ": " + text);
 }
 
 Status Reduction::Member::scatter(uint64_t turn) {
@@ -183,7 +187,8 @@ Status Reduction::Member::scatter(uint64_t turn) {
   MAESTRO_TRY(requireTurn(mine.scattered == turn, turn, "scattered out of order"));
   for (uint32_t i = 1; i < all.members(); ++i) { // Each starts at another owner.
     uint32_t owner = (self + i) % all.members();
-    MAESTRO_TRY(requireTurn(all.words[owner].gathered + all.cut.halves > turn, turn, "scattered before staging was awaited"));
+    MAESTRO_TRY(
+        requireTurn(all.words[owner].gathered + all.cut.halves > turn, turn, "scattered before staging was awaited"));
     float *row = all.row(owner, self, turn);
     all.forRuns(all.piece(owner, turn), [&](size_t segment, uint64_t element, uint64_t position, uint64_t count) {
       std::memcpy(row + position, all.place(self, segment, element), count * sizeof(float));
@@ -199,7 +204,8 @@ Status Reduction::Member::gather(uint64_t turn) {
   MemberWords &mine = all.words[self];
   MAESTRO_TRY(requireTurn(mine.gathered == turn, turn, "gathered out of order"));
   for (uint32_t member = 0; member < all.members(); ++member)
-    MAESTRO_TRY(requireTurn(all.words[member].scattered > turn, turn, "gathered before the members' writes were awaited"));
+    MAESTRO_TRY(
+        requireTurn(all.words[member].scattered > turn, turn, "gathered before the members' writes were awaited"));
   auto sumBlock = [&](size_t segment, uint64_t element, uint64_t position, uint64_t count) {
     alignas(64) float sum[kBlockFloats];
     for (uint32_t member = 0; member < all.members(); ++member) {

@@ -11,7 +11,8 @@ uint64_t cellCount(const ChannelDescription &description) {
 
 uint64_t Ring::bytesNeeded(const ChannelDescription &description) {
   return sizeof(Credit) + 2 * sizeof(WaitPoint) + alignBlock(description.name.size() + 1) +
-         description.slots * (sizeof(SlotWords) + alignBlock(description.slotBytes)) + cellCount(description) * sizeof(Header);
+         description.slots * (sizeof(SlotWords) + alignBlock(description.slotBytes)) +
+         cellCount(description) * sizeof(Header);
 }
 
 Result<Ring> Ring::create(SharedMemory &memory, const Abort &abort, const ChannelDescription &description) {

@@ -3,18 +3,21 @@
 namespace maestro::transport::local {
 
 LocalSender::LocalSender(const Ring &ring, const ChannelDescription &description, uint32_t producer)
-    : ring(ring), slotBytes(description.slotBytes), edge(description.edge), epoch(description.epoch), producer(producer),
-      rank(description.producerRanks[producer]), postsPerProducer(description.postsPerProducer), open(description.slots) {}
+    : ring(ring), slotBytes(description.slotBytes), edge(description.edge), epoch(description.epoch),
+      producer(producer), rank(description.producerRanks[producer]), postsPerProducer(description.postsPerProducer),
+      open(description.slots) {}
 
 Status LocalSender::failure(uint64_t sequence, const std::string &text) const {
-  return Status::internal("channel '" + std::string(ring.name()) + "' (edge " + std::to_string(edge) + "), producer rank " +
-                          std::to_string(rank) + ", sequence " + std::to_string(sequence) + ": " + text);
+  return Status::internal("channel '" + std::string(ring.name()) + "' (edge " + std::to_string(edge) +
+                          "), producer rank " + std::to_string(rank) + ", sequence " + std::to_string(sequence) + ": " +
+                          text);
 }
 
 Status LocalSender::requireCredit(uint64_t sequence, const char *what) const {
   uint64_t released = ring.released();
   if (sequence < released)
-    return failure(sequence, std::string(what) + " after the consumer has released " + std::to_string(released) + " sequences");
+    return failure(sequence,
+                   std::string(what) + " after the consumer has released " + std::to_string(released) + " sequences");
   if (!protocol::mayWrite(sequence, released, ring.slots()))
     return failure(sequence, std::string(what) + " without credit: " + std::to_string(released) + " released, " +
                                  std::to_string(ring.slots()) + " slots; await credit first");
