@@ -2,6 +2,7 @@
 #include "ir/nn/nn.h"
 #include "passes/attributes.h"
 #include "planner/emit/emit_plan.h"
+#include "planner/import/index_bound.h"
 #include "planner/import/link.h"
 
 #include <fmt/format.h>
@@ -37,37 +38,7 @@ Result<std::vector<GraphParameter>> collectParameters(mlir::func::FuncOp graph) 
   return parameters;
 }
 
-/// What the field's integers may be, where that is told by what reads them: an embedding's rows, a loss's
-/// classes.
-void findIndexLimit(mlir::Value value, GraphField &field) {
-  for (mlir::OpOperand &use : value.getUses()) {
-    mlir::Operation *op = use.getOwner();
-    std::optional<int64_t> limit;
-    if (mlir::isa<nn::ReshapeOp, nn::CastOp, nn::SliceOp, nn::PadOp, nn::TransposeOp, nn::ConcatOp>(op)) {
-      bool keepsIntegers = isInteger(*nn::dtypeOf(nn::typeOf(op->getResult(0)).getElementType()));
-      if (keepsIntegers)
-        findIndexLimit(op->getResult(0), field);
-    } else if (auto gather = mlir::dyn_cast<nn::GatherOp>(op); gather && use.getOperandNumber() == 1) {
-      limit = nn::typeOf(gather.getData()).getShape()[gather.getAxis()].asConstant();
-    } else if (auto loss = mlir::dyn_cast<nn::CrossEntropyOp>(op); loss && use.getOperandNumber() == 1) {
-      limit = nn::typeOf(loss.getLogits()).getShape().back().asConstant();
-      field.ignoreIndex = loss.getIgnoreIndex();
-    }
-    if (limit)
-      field.indexLimit = field.indexLimit ? std::min(field.indexLimit, *limit) : *limit;
-  }
-}
-
-/// A loss's labels are padded with what the loss ignores, unless the workload says otherwise.
-void choosePad(GraphField &field, const Workload &workload) {
-  for (const FieldSpec &spec : workload.inputs)
-    if (spec.name == field.name && spec.pad)
-      return;
-  if (field.ignoreIndex)
-    field.pad = static_cast<double>(*field.ignoreIndex);
-}
-
-std::vector<GraphField> collectFields(mlir::func::FuncOp graph, const Workload &workload) {
+std::vector<GraphField> collectFields(mlir::func::FuncOp graph) {
   std::vector<GraphField> fields;
   for (unsigned i = 0; i < graph.getNumArguments(); ++i) {
     auto name = graph.getArgAttrOfType<mlir::StringAttr>(i, attributes::kField);
@@ -80,8 +51,11 @@ std::vector<GraphField> collectFields(mlir::func::FuncOp graph, const Workload &
     field.shape.assign(type.getShape().begin(), type.getShape().end());
     if (auto pad = graph.getArgAttrOfType<mlir::FloatAttr>(i, kPadAttribute))
       field.pad = pad.getValueAsDouble();
-    findIndexLimit(graph.getArgument(i), field);
-    choosePad(field, workload);
+    if (isInteger(field.dtype)) {
+      IndexRange range = indexRange(graph.getArgument(i));
+      field.indexLimit = range.limit.value_or(0);
+      field.ignoreIndex = range.ignored;
+    }
     fields.push_back(std::move(field));
   }
   return fields;
@@ -150,7 +124,7 @@ std::vector<GraphLoss> collectLosses(mlir::func::FuncOp graph, const Workload &w
 Result<GraphSummary> summarizeGraph(mlir::func::FuncOp graph, const Workload &workload) {
   GraphSummary summary;
   MAESTRO_ASSIGN(summary.parameters, collectParameters(graph));
-  summary.fields = collectFields(graph, workload);
+  summary.fields = collectFields(graph);
   summary.dims = collectDims(graph);
   summary.losses = collectLosses(graph, workload);
   markOptional(summary.fields, summary.dims);

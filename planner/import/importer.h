@@ -30,7 +30,7 @@ struct ImportOptions {
 };
 
 /// On the function: {seq = 512}, symbols that a constant tensor of that length bounds (a table of positions that
-/// the graph slices).
+/// the graph slices, or looks positions up in).
 inline constexpr llvm::StringLiteral kDimBoundsAttribute = "nn.dim_bounds";
 
 struct ImportedModel {

@@ -70,8 +70,8 @@ Status refuseMisspelt(const FieldSpec &field, const std::set<std::string> &known
 
 } // namespace
 
-/// A table of positions in a graph may bound a dim.
-Status Linker::applyBound(const std::string &name, const DimSpec &spec, int64_t &most) {
+/// A table of positions in a graph may bound a dim: `most` becomes smaller then, and `why` says so.
+Status Linker::applyBound(const std::string &name, const DimSpec &spec, int64_t &most, std::string &why) {
   for (size_t c = 0; c < components.size(); ++c) {
     auto bounds = components[c]->getAttrOfType<mlir::DictionaryAttr>(kDimBoundsAttribute);
     if (!bounds)
@@ -81,9 +81,12 @@ Status Linker::applyBound(const std::string &name, const DimSpec &spec, int64_t 
         continue;
       int64_t bound = mlir::cast<mlir::IntegerAttr>(entry.getValue()).getInt();
       if (spec.max && *spec.max > bound)
-        return Status::invalidInput(fmt::format("{}: dims.{}.max is {}, but component '{}' holds tables of length {}",
+        return Status::invalidInput(fmt::format("{}: dims.{}.max is {}, but component '{}' holds a table for {}; lower it",
                                                 spec.place, name, *spec.max, workload.components[c].name, bound));
-      most = std::min(most, bound);
+      if (bound < most) {
+        most = bound;
+        why = fmt::format(" (component '{}' holds a table of that length)", workload.components[c].name);
+      }
     }
   }
   return {};
@@ -112,10 +115,11 @@ Status Linker::describeDims() {
     DimSpec spec = found == workload.dims.end() ? DimSpec() : found->second;
     Combine combine = spec.combine.value_or(dim.leads && !dim.follows ? Combine::Sum : Combine::Max);
     int64_t most = spec.max.value_or(combine == Combine::Sum ? kDefaultRows : kDefaultLength);
-    MAESTRO_TRY(applyBound(name, spec, most));
+    std::string why = " (default)";
+    MAESTRO_TRY(applyBound(name, spec, most, why));
     const char *how = combine == Combine::Sum ? "sum" : "max";
     if (!spec.combine || !spec.max)
-      notes.push_back(fmt::format("dims.{}: combine {}, max {}{}", name, how, most, spec.max ? "" : " (default)"));
+      notes.push_back(fmt::format("dims.{}: combine {}, max {}{}", name, how, most, spec.max ? "" : why));
     mlir::NamedAttrList entry;
     entry.set("combine", builder.getStringAttr(how));
     entry.set("max", builder.getI64IntegerAttr(most));

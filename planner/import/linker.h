@@ -81,7 +81,7 @@ private:
 
   // link_dims.cpp: how dims combine.
   Status describeDims();
-  Status applyBound(const std::string &name, const DimSpec &spec, int64_t &most);
+  Status applyBound(const std::string &name, const DimSpec &spec, int64_t &most, std::string &why);
 
   const Workload &workload;
   mlir::ModuleOp module;

@@ -1,5 +1,6 @@
 // Gathering, scattering, sorting, masks made from positions.
 #include "planner/import/import_state.h"
+#include "planner/import/index_bound.h"
 #include "planner/import/op_table.h"
 
 #include <fmt/format.h>
@@ -40,6 +41,9 @@ Status importGather(NodeContext &n) {
     if (auto constant = index->asInteger(0))
       return gatherOne(n, data, axis, *constant);
   MAESTRO_ASSIGN(mlir::Value indices, n.tensor(1));
+  auto length = shape[axis].asConstant();
+  if (auto most = length ? largestValue(indices) : std::nullopt)
+    n.state.boundDim(*most + 1, *length);
   return n.set(0, n.e.emit<nn::GatherOp>(data, indices, axis));
 }
 

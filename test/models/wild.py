@@ -138,6 +138,31 @@ class Mobile(nn.Module):
         return self.head(functional.adaptive_avg_pool2d(hidden, 1).flatten(1))
 
 
+MARK = -200
+
+
+class Marked(nn.Module):
+    """Ids of which one is a mark that no table holds, as 32-bit integers; learned positions that start at 2."""
+
+    def __init__(self):
+        super().__init__()
+        self.tokens = nn.Embedding(VOCABULARY, WIDTH)
+        self.positions = nn.Embedding(34, WIDTH)
+        self.head = nn.Sequential(nn.LayerNorm(WIDTH), nn.Linear(WIDTH, VOCABULARY))
+
+    def forward(self, input_ids):
+        ids = torch.where(input_ids == MARK, 0, input_ids).to(torch.int32)
+        positions = torch.arange(input_ids.shape[1], device=input_ids.device) + 2
+        return self.head(self.tokens(ids) + self.positions(positions))
+
+
+def marked_sample(fields, random, index, draw):
+    length = int(random.integers(3, 25))
+    ids = draw("ids", VOCABULARY, (length,), random, True)
+    ids[random.integers(0, length)] = MARK
+    return {"input_ids": ids, "labels": draw("labels", VOCABULARY, (length,), random, index % 7 != 5)}
+
+
 class Contrastive(nn.Module):
     """CLIP's loss: every sample is scored against the company it keeps. Must be refused."""
 
@@ -162,6 +187,7 @@ def wild_cases():
               "loss: [{output: handwritten.loss}]\n")
     yield Case("handwritten", "wild", HandWritten, text, ("input_ids", "labels"), ("loss",), own_loss, workload=padded)
     yield Case("logits_and_loss", "wild", LogitsAndLoss, text, ("input_ids", "labels"), ("logits", "loss"), own_loss)
+    yield Case("marked", "wild", Marked, text, ("input_ids",), ("logits",), cross_entropy, sample=marked_sample)
     yield Case("class_weights", "wild", Weighted, {"features": features, "labels": CLASS}, ("features", "labels"),
                ("loss",), own_loss)
     for name, network, width in (("binary", Binary, 10), ("regression", Regression, 6)):

@@ -117,7 +117,13 @@ def judge_family(judge, family, only):
         judge.stage("batchnorm in training", stages.refused, cases["convnet_batchnorm_train"], "BatchNorm", "stem_norm")
     if family == "compound":
         compound_parts.all_joined(judge, only)
+    if family == "gpt2":
+        judge.stage("gpt2 positions", stages.position_bound, cases["gpt2_logits"], zoo.GPT2["n_positions"])
     if family == "wild":
+        judge.stage("marked positions", stages.position_bound, cases["marked"], 32)
+        judge.stage("opt positions", stages.position_bound, cases["opt"], 128)
+        judge.stage("marked", stages.outside_vocabulary, cases["marked"], "input_ids", (zoo.VOCABULARY, -1, 1 << 40))
+        judge.stage("llama", stages.outside_vocabulary, cases["llama_logits"], "labels", (zoo.VOCABULARY, -1))
         judge.stage("contrastive loss", stages.refused, cases["contrastive"], "batch", ("MatMul", "Gemm", "loss"))
     if family == "bert":
         judge.stage("bert without a mask", stages.self_check, cases["bert_nomask"], expect_stop=True)

@@ -14,6 +14,7 @@ import torch
 
 import export
 import shards
+import zoo
 from reference import Reference
 from tools import ToolFailure, different_files, evaluated, losses, metrics, newest_checkpoint, safetensors
 
@@ -257,6 +258,35 @@ def refused(judge, what, case, *words, variant="opset20"):
               if not any(one.lower() in done.stderr.lower() for one in ([word] if isinstance(word, str) else word))]
     judge.check(f"{what} refused", done.returncode == 1 and not absent and not path.exists(),
                 f"status {done.returncode}, lacks {absent}: {done.stderr.strip()[-400:]}")
+
+
+def position_bound(judge, what, case, longest):
+    """A table of positions bounds the dim that is looked up in it, and synthetic data keeps to it."""
+    plan = plan_case(judge, case, f"{case.name}-bound")
+    said = json.loads(judge.bench.succeed("maestro-dump", plan, "--format", "json").stdout)
+    found = {symbol["name"]: symbol["sample_max"] for symbol in said["symbols"]}
+    judge.check(f"{what} bound", found.get("seq") == longest, f"{found}")
+    done = judge.bench.command("maestro-run", plan, "--steps", 1, "--out", judge.bench.scratch / f"{case.name}-synthetic")
+    judge.check(f"{what} synthetic data", done.returncode == 0, f"status {done.returncode}: {done.stderr[-300:]}")
+    longer = judge.bench.scratch / f"{case.name}-longer.yaml"
+    longer.write_text(f"components: {{m: {{model: {make_source(judge, case)}}}}}\ndims: {{seq: {{max: {longest + 1}}}}}\n")
+    done = judge.bench.command("maestro-plan", longer, "-o", judge.bench.scratch / "longer.mpl")
+    judge.check(f"{what} a longer one refused", done.returncode == 1 and f"a table for {longest}" in done.stderr, done.stderr)
+
+
+def outside_vocabulary(judge, what, case, field, values):
+    """Ids that no row stands for are refused by field, sample, value and limit, also where they reach the table on detours."""
+    plan = plan_case(judge, case, f"{case.name}-ids")
+    for value in values:
+        samples = shards.make_samples(case, 8, seed=7)
+        samples[5][field][1] = value
+        data = shards.write_shards(samples, judge.bench.scratch / f"{case.name}-ids{value}")
+        done = judge.bench.command("maestro-run", plan, "--data", data, "--steps", 1, "--out",
+                                   judge.bench.scratch / f"{case.name}-ids-out{value}")
+        words = [f"field '{field}'", "sample000005", f" {value} ", f"[0, {zoo.VOCABULARY})"]
+        absent = [word for word in words if word not in done.stderr]
+        judge.check(f"{what} id {value} refused", done.returncode == 1 and not absent,
+                    f"status {done.returncode}, lacks {absent}: {done.stderr[-300:]}")
 
 
 # ---- dropout ------------------------------------------------------------------------------------------------------
