@@ -24,6 +24,9 @@ SKIPPED = 77
 TRAINED = {"gpt2_logits", "gpt2_loss", "llama_logits", "llama_loss", "llama_tied_logits", "qwen3_logits", "gemma2_logits",
            "bart_logits", "t5_logits", "vit_logits", "bert_mask", "mlp_logits", "convnet_logits", "masked_mean",
            "nanogpt", "stock", "mobile", "speech_logits"}
+# Cases that are also judged in bf16, by PyTorch's autocast.
+LOWERED = {"gpt2_logits", "llama_mask", "qwen3_logits", "gemma2_logits", "bart_logits", "t5_logits", "vit_logits", "bert_mask",
+           "convnet_logits", "mobile", "llava_logits", "speech_logits"}
 VARIANTS = {
     "gpt2_logits": ["opset18", "opset23", "optimized", "optimized23", "anonymous"],
     "gpt2_loss": ["opset23"],
@@ -81,6 +84,8 @@ def judge_case(judge, case):
     for variant in VARIANTS.get(case.name, []):
         judge.stage(f"{case.name} {variant}", stages.first_step, case, 3, variant=variant,
                     fresh=variant.startswith("optimized"))
+    if case.name in LOWERED:
+        judge.stage(case.name, stages.bf16_gradients, case)
     if case.name in TRAINED:
         trained = judge.stage(f"{case.name}", stages.training, case)
         if trained:

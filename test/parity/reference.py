@@ -46,9 +46,11 @@ class Reference:
         outputs = outputs if isinstance(outputs, tuple) else (outputs,)
         return self.case.loss(dict(zip(self.case.outputs, outputs)), batch)
 
-    def gradients(self, batch) -> tuple:
+    def gradients(self, batch, bf16=False) -> tuple:
+        """Loss and gradients by name; under PyTorch's autocast with `bf16`."""
         self.optimizer.zero_grad(set_to_none=True)
-        loss = self.loss(batch)
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=bf16):
+            loss = self.loss(batch)
         loss.backward()
         return loss.item(), {
             name: parameter.grad.detach().clone().numpy()

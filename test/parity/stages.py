@@ -239,6 +239,39 @@ def bf16_curve(judge, what, case, steps=200):
     judge.check(f"{what} bf16 is not f32", bool(error.max() > 0), "the two curves are the same bits")
 
 
+def cosine(left, right) -> float:
+    left, right = left.astype(numpy.float64).ravel(), right.astype(numpy.float64).ravel()
+    return float(left @ right / max(numpy.linalg.norm(left) * numpy.linalg.norm(right), 1e-300))
+
+
+def bf16_gradients(judge, what, case):
+    """Step 1 in bf16 errs no more than PyTorch's autocast does: loss, and the gradients' directions, against f32. Twice
+    autocast's own error is allowed, since rounding falls differently, and some more where that is very small."""
+    samples, data = make_data(judge, case)
+    plan = plan_case(judge, case, f"{case.name}-bf16-first", "--pin", "*.micro_batch=3", "--set", "train.precision=bf16")
+    out = judge.bench.run(plan, data, plan.stem, "--steps", 1, "--save-gradients")
+    reference = Reference(case, samples, GLOBAL_BATCH)
+    aliases = reference.aliases()
+    found = {aliases.get(name, name): value for name, value in read_gradients(out, case.name).items()}
+    exact, expected = reference.gradients(reference.batch(0))
+    rounded, autocast = reference.gradients(reference.batch(0), bf16=True)
+    loss = metrics(out)[0]["loss"]
+    allowed = 2 * relative(rounded, exact) + 3e-4
+    judge.check(f"{what} bf16 loss", relative(loss, exact) <= allowed,
+                f"{relative(loss, exact):.2g} off, autocast {relative(rounded, exact):.2g}")
+    # What is nothing but rounding has no direction (the bias of keys, which softmax does not see).
+    norm = float(numpy.sqrt(sum((value.astype(numpy.float64) ** 2).sum() for value in expected.values())))
+    names = [name for name, value in expected.items() if numpy.linalg.norm(value) > 1e-5 * norm]
+    errors = {name: (1 - cosine(found[name], expected[name]), 1 - cosine(autocast[name], expected[name])) for name in names}
+    bad = [f"{name}: {ours:.2g}, autocast {theirs:.2g}" for name, (ours, theirs) in errors.items()
+           if not ours <= 2 * theirs + 1e-4]
+    worst = max(names, key=lambda name: errors[name][0])
+    judge.check(f"{what} bf16 gradients' directions", bool(names) and not bad,
+                "; ".join(bad[:4]) or f"1 - cosine at most {errors[worst][0]:.2g} ({worst}), autocast {errors[worst][1]:.2g} "
+                f"there; {len(names)} parameters")
+    judge.check(f"{what} bf16 is not f32", max(ours for ours, _ in errors.values()) > 1e-7, f"{errors[worst]}")
+
+
 def self_check(judge, what, case, expect_stop: bool):
     _, data = make_data(judge, case)
     plan = plan_case(judge, case, f"{case.name}-selfcheck", "--pin", "*.micro_batch=3")
