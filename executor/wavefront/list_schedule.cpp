@@ -250,6 +250,23 @@ void ListScheduler::end(uint32_t device) {
   }
 }
 
+/// A class, and within it a value; the highest goes first.
+std::pair<int, int64_t> ListScheduler::priority(TaskKind kind, int64_t tailNs, uint32_t station) const {
+  if (kind == TaskKind::WeightGradient)
+    return {0, tailNs};
+  bool forward = kind == TaskKind::Forward;
+  switch (rule) {
+  case Rule::BackwardFirst:
+    return forward ? std::pair(1, -tailNs) : std::pair(2, tailNs);
+  case Rule::ForwardFirst:
+    return forward ? std::pair(2, tailNs) : std::pair(1, -tailNs);
+  case Rule::UpstreamFirst:
+    return forward ? std::pair(1, -int64_t{station}) : std::pair(2, tailNs);
+  default:
+    return {1, tailNs};
+  }
+}
+
 /// Starts the best of the tasks that are next at one of the device's stations and ready.
 void ListScheduler::start(uint32_t device) {
   uint32_t best = none, bestGroup = none;
@@ -265,9 +282,9 @@ void ListScheduler::start(uint32_t device) {
       uint32_t group = order.items[next], task = groups->task(group, station.stage, kind);
       if (pending[task] != 0 || readyNs[task] > nowNs)
         return;
-      int rank = kind == TaskKind::WeightGradient ? 0 : kind == TaskKind::Backward && rule.backwardFirst ? 2 : 1;
-      if (rank > bestClass || (rank == bestClass && (*tails)[task] > bestTail)) {
-        best = s, bestGroup = group, bestKind = kind, bestTail = (*tails)[task], bestClass = rank;
+      auto [rank, value] = priority(kind, (*tails)[task], s);
+      if (rank > bestClass || (rank == bestClass && value > bestTail)) {
+        best = s, bestGroup = group, bestKind = kind, bestTail = value, bestClass = rank;
       }
     };
     if (section.trains)

@@ -3,6 +3,8 @@
 
 #include "executor/wavefront/groups.h"
 
+#include <utility>
+
 namespace maestro::wavefront {
 
 /// In which order each replica's stations take its micro-batches; the same at all stages.
@@ -19,9 +21,12 @@ private:
                std::vector<uint32_t> &position);
 };
 
-/// Whose turn it is when several tasks of a device could start.
-struct Rule {
-  bool backwardFirst = true; ///< Otherwise by the longest path to the step's end alone; weight gradients always last.
+/// Whose turn it is when several tasks of a device could start. Weight gradients always come last.
+enum class Rule : uint8_t {
+  LongestTail,   ///< The longest way to the step's end.
+  BackwardFirst, ///< And of forward tasks the one nearest to the loss: keeps work upstream for later.
+  ForwardFirst,  ///< As far as places in flight go: whatever lies below is fed early.
+  UpstreamFirst, ///< Backward first, and of forward tasks the one furthest from the loss.
 };
 
 /// Once every station's forward and backward orders are fixed, rules 3 to 5 of README.md are precedences between tasks:
@@ -74,6 +79,7 @@ private:
   void endForward(const Station &station, uint32_t group);
   void endBackward(const Station &station, uint32_t group);
   void endLast(Station &station, uint32_t group);
+  std::pair<int, int64_t> priority(TaskKind kind, int64_t tailNs, uint32_t station) const;
   void start(uint32_t device);
 
   const Problem *problem = nullptr;
@@ -81,7 +87,7 @@ private:
   const Groups *groups = nullptr;
   const Sequences *sequences = nullptr;
   const std::vector<int64_t> *tails = nullptr;
-  Rule rule;
+  Rule rule = Rule::LongestTail;
   int64_t nowNs = 0;
   std::vector<uint32_t> pending; ///< By task: predecessors that have not ended.
   std::vector<int64_t> readyNs;  ///< By task.

@@ -3,6 +3,7 @@
 #include "executor/wavefront/formation.h"
 #include "executor/wavefront/list_schedule.h"
 #include "executor/wavefront/lower_bound.h"
+#include "executor/wavefront/regroup.h"
 
 #include <algorithm>
 #include <limits>
@@ -10,32 +11,64 @@
 
 namespace maestro::wavefront {
 
+namespace {
+
+/// What a schedule may cost, in units of about a nanosecond: small ones so much, others so much a task.
+constexpr int64_t smallBudget = 300'000, budgetPerTask = 500;
+
+} // namespace
+
 struct Scheduler::State {
   ProblemIndex index;
+  LowerBound bound;
   Groups groups;
+  Regrouper regrouper;
   Sequences sequences;
   ListScheduler list;
   std::vector<int64_t> tails, key;
   std::vector<uint32_t> order;
   int64_t bestNs = 0;
 
+  int64_t boundNs = 0;
+  int64_t budget = 0; ///< What may still be spent, in units of about a nanosecond on a fast machine; counted, not clocked.
+
+  struct Choice {
+    Recipe recipe;
+    Rule rule = Rule::LongestTail;
+  };
+
   void fileOrder(const Problem &problem, Schedule &schedule);
-  bool attempt(const Problem &problem, Schedule &schedule);
+  void blocks(const Problem &problem, Schedule &schedule);
+  void wavefront(const Problem &problem, Schedule &schedule);
+  void arrange(const Problem &problem, const std::vector<int64_t> &forwardKey, const std::vector<int64_t> &backwardKey);
+  int64_t attempt(const Problem &problem, Rule rule, Schedule &schedule);
+  int64_t attemptInOrder(const Problem &problem, Schedule &schedule);
+  bool tryChoice(const Problem &problem, const Choice &choice, bool regroup, Schedule &schedule);
   void write(const Problem &problem, int64_t makespan, Schedule &schedule);
 };
 
-/// Schedules the groups as they stand, in their order, and keeps the result if it is the best so far. False: stuck.
-bool Scheduler::State::attempt(const Problem &problem, Schedule &schedule) {
-  key.resize(groups.list.size());
-  std::iota(key.begin(), key.end(), int64_t{0});
-  sequences.sort(index, groups, key, key);
+/// Orders for the groups as they stand.
+void Scheduler::State::arrange(const Problem &problem, const std::vector<int64_t> &forwardKey,
+                               const std::vector<int64_t> &backwardKey) {
+  sequences.sort(index, groups, forwardKey, backwardKey);
   computeTails(problem, index, groups, tails);
-  int64_t makespan = list.run(problem, index, groups, sequences, tails, Rule(), bestNs);
+}
+
+/// Schedules what is arranged and keeps the result if it is the best so far.
+int64_t Scheduler::State::attempt(const Problem &problem, Rule rule, Schedule &schedule) {
+  int64_t makespan = list.run(problem, index, groups, sequences, tails, rule, bestNs);
   if (makespan >= 0 && makespan < bestNs) {
     bestNs = makespan;
     write(problem, makespan, schedule);
   }
-  return makespan != ListScheduler::stuck;
+  return makespan;
+}
+
+int64_t Scheduler::State::attemptInOrder(const Problem &problem, Schedule &schedule) {
+  key.resize(groups.list.size());
+  std::iota(key.begin(), key.end(), int64_t{0});
+  arrange(problem, key, key);
+  return attempt(problem, Rule::BackwardFirst, schedule);
 }
 
 void Scheduler::State::write(const Problem &problem, int64_t makespan, Schedule &schedule) {
@@ -59,11 +92,78 @@ void Scheduler::State::write(const Problem &problem, int64_t makespan, Schedule 
 void Scheduler::State::fileOrder(const Problem &problem, Schedule &schedule) {
   groupInOrder(problem, index, order, std::numeric_limits<int64_t>::max(), groups);
   dealInTurn(problem, groups);
-  if (attempt(problem, schedule))
-    return;
+  if (attemptInOrder(problem, schedule) == ListScheduler::stuck)
+    blocks(problem, schedule);
+}
+
+/// Never stuck (formation.h).
+void Scheduler::State::blocks(const Problem &problem, Schedule &schedule) {
   groupInBlocks(problem, index, order, groups);
   dealInTurn(problem, groups);
-  attempt(problem, schedule);
+  attemptInOrder(problem, schedule);
+}
+
+/// Whether the choice is the best so far.
+bool Scheduler::State::tryChoice(const Problem &problem, const Choice &choice, bool regroup, Schedule &schedule) {
+  if (regroup) {
+    regrouper.form(problem, index, choice.recipe, groups);
+    arrange(problem, regrouper.forwardKey, regrouper.backwardKey);
+    budget -= static_cast<int64_t>(problem.sampleCount() * problem.sections.size()) * 30;
+  }
+  int64_t before = bestNs;
+  attempt(problem, choice.rule, schedule);
+  budget -= static_cast<int64_t>(list.log.size()) * 100;
+  return bestNs < before;
+}
+
+/// A start from theory, then one change of the best choice at a time, kept if it helps, in turn until none does or the
+/// budget is spent.
+void Scheduler::State::wavefront(const Problem &problem, Schedule &schedule) {
+  regrouper.prepare(problem, index);
+  bool colocated = false;
+  for (size_t device = 0; device < index.deviceStations.size(); ++device)
+    colocated |= index.deviceStations[device].size() > 1;
+  Choice best;
+  best.recipe.pace = regrouper.goodPace(problem, index);
+  budget = smallBudget;
+  tryChoice(problem, best, true, schedule);
+  budget = std::max(smallBudget, static_cast<int64_t>(list.log.size()) * budgetPerTask);
+  constexpr uint32_t moves = 11;
+  uint32_t failures = 0;
+  bool formed = true; // Whether the groups are those of `best`.
+  for (uint32_t move = 0; failures < moves && budget > 0 && bestNs > boundNs; move = (move + 1) % moves) {
+    Choice choice = best;
+    Recipe &recipe = choice.recipe;
+    switch (move) {
+    case 0: choice.rule = Rule::ForwardFirst; break;
+    case 1: choice.rule = Rule::BackwardFirst; break;
+    case 2: choice.rule = colocated ? Rule::UpstreamFirst : Rule::LongestTail; break;
+    case 3: recipe.slack = recipe.slack == 2 ? 4 : 2; break;
+    case 4: recipe.shape = recipe.shape == Recipe::Shape::Even ? Recipe::Shape::Mountain : Recipe::Shape::Even; break;
+    case 5: recipe.pace = std::max<int64_t>(1, recipe.pace * 2 / 3); break;
+    case 6: recipe.pace = std::min(regrouper.mostPace, recipe.pace * 3 / 2 + 1); break;
+    case 7: recipe.alike = !recipe.alike; break;
+    case 8: recipe.slack = recipe.slack == 1 ? 3 : 1; break;
+    case 9: recipe.ends = !recipe.ends; break;
+    case 10: recipe.shape = Recipe::Shape::Falling; break;
+    }
+    bool regroup = !(choice.recipe == best.recipe);
+    if (!regroup && choice.rule == best.rule) {
+      ++failures;
+      continue;
+    }
+    if (!regroup && !formed) {
+      regrouper.form(problem, index, best.recipe, groups);
+      arrange(problem, regrouper.forwardKey, regrouper.backwardKey);
+    }
+    bool better = tryChoice(problem, choice, regroup, schedule);
+    formed = !regroup || better;
+    failures = better ? 0 : failures + 1;
+    if (better)
+      best = choice;
+  }
+  if (bestNs == std::numeric_limits<int64_t>::max())
+    blocks(problem, schedule);
 }
 
 Scheduler::Scheduler() : state(std::make_unique<State>()) {}
@@ -74,8 +174,9 @@ void Scheduler::run(const Problem &problem, Order order, Schedule &schedule) {
   state->order.resize(problem.sampleCount());
   std::iota(state->order.begin(), state->order.end(), 0u);
   state->bestNs = std::numeric_limits<int64_t>::max();
-  state->fileOrder(problem, schedule);
-  schedule.lowerBoundNs = lowerBound(problem);
+  state->boundNs = state->bound.compute(problem, state->index);
+  order == Order::FileOrder ? state->fileOrder(problem, schedule) : state->wavefront(problem, schedule);
+  schedule.lowerBoundNs = state->boundNs;
 }
 
 } // namespace maestro::wavefront

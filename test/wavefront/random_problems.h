@@ -30,4 +30,16 @@ private:
 /// depths down to 1, costs of 0. Small.
 Problem arbitraryProblem(uint64_t seed);
 
+enum class Family : uint8_t { Language, Distillation, Vision, Multimodal, Generation, Ensemble };
+inline constexpr Family families[] = {Family::Language,   Family::Distillation, Family::Vision,
+                                      Family::Multimodal, Family::Generation,   Family::Ensemble};
+const char *name(Family family);
+
+/// One training step as a planner would lay it out: up to 8 sections, 64 stations and 1,024 samples. Devices go to
+/// sections by their work, more or less well; images, lengths and modalities are skewed; about a quarter of the
+/// problems colocate sections.
+Problem trainingProblem(Family family, uint64_t seed);
+/// All families in turn.
+Problem trainingProblem(uint64_t seed);
+
 } // namespace maestro::wavefront

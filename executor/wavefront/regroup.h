@@ -1,0 +1,113 @@
+// Micro-batches regrouped across the whole batch, and the order in which they should flow.
+//
+// The trunk is the section that sees most samples; of those, the one with most neighbours, then with most work a station.
+// Its samples are grouped by which sections they need and then by length, so that nothing is padded much; its
+// micro-batches flow so that all sections' work progresses alike, those that need the least before and after the trunk at
+// the step's two ends. Every other section forms its micro-batches along the trunk's: whole trunk micro-batches together,
+// or pieces of one, so that nothing waits in a circle. How large they become is the recipe's choice: large ones cost fewer
+// constants and need fewer places in flight, small ones fill and drain pipelines sooner.
+#pragma once
+
+#include "executor/wavefront/groups.h"
+
+namespace maestro::wavefront {
+
+struct Recipe {
+  enum class Shape : uint8_t {
+    Even,     ///< Each next micro-batch so that all sections' work has progressed alike.
+    Mountain, ///< The longest in the middle: pipelines fill and drain with short ones, and neighbours are alike.
+    Falling,  ///< The longest first.
+  };
+  int64_t pace = 8;  ///< Micro-batches a replica at which each section aims, and
+  int64_t slack = 2; ///< how many times over places in flight and rings must suffice for them.
+  Shape shape = Shape::Even;
+  bool ends = true;   ///< Light micro-batches at the step's ends.
+  bool alike = false; ///< Micro-batches no shorter than a section's longest sample, so that all take about the same time.
+
+  bool operator==(const Recipe &) const = default;
+};
+
+class Regrouper {
+public:
+  void prepare(const Problem &problem, const ProblemIndex &index);
+  /// Forms groups, deals them to replicas, and gives each its place in the forward and in the backward flow.
+  void form(const Problem &problem, const ProblemIndex &index, Recipe recipe, Groups &groups);
+  /// The pace that balances constants against filling and draining, were that all.
+  int64_t goodPace(const Problem &problem, const ProblemIndex &index);
+
+  std::vector<int64_t> forwardKey, backwardKey; ///< By group.
+  int64_t mostPace = 1;                         ///< Larger paces change nothing.
+
+private:
+  struct TrunkGroup {
+    uint32_t first, count;      ///< Into order.
+    uint32_t replica, position; ///< Whose, and which of its.
+    uint64_t signature;
+    int64_t workNs, beforeNs, aroundNs;
+    int64_t place; ///< In the flow.
+  };
+  struct Bucket {
+    uint32_t first, next, end; ///< Into trunkGroups.
+  };
+  struct Ranked {
+    int64_t first, second;
+    uint32_t group;
+    bool operator<(const Ranked &other) const {
+      if (first != other.first)
+        return first < other.first;
+      return second != other.second ? second < other.second : group < other.group;
+    }
+  };
+
+  void prepareSection(const Problem &problem, uint32_t section);
+  void chooseTrunk(const Problem &problem, const ProblemIndex &index);
+  void prepareLimits(const Problem &problem, const ProblemIndex &index);
+  void chooseCounts(const Problem &problem, const ProblemIndex &index, Recipe recipe);
+  void chooseTimes(const Problem &problem, Recipe recipe);
+  void cutTrunk(const Problem &problem);
+  void interleave(Recipe recipe);
+  void evenOut(const Problem &problem);
+  void pullEnds(const Problem &problem);
+  void flowTrunk(const Problem &problem, Recipe recipe);
+  void dealTrunk(const Problem &problem);
+  void formTrunk(const Problem &problem, Groups &groups);
+  void formAlong(const Problem &problem, uint32_t section, Groups &groups);
+  void addUnit(const Problem &problem, uint32_t section, const TrunkGroup *trunkGroup, Groups &groups);
+  bool joins(const Problem &problem, uint32_t section, std::span<const uint32_t> unit, int64_t limitNs, const Groups &groups);
+  int64_t pieceLimit(const Problem &problem, uint32_t section) const;
+  void deal(const Problem &problem, uint32_t section, Groups &groups);
+  uint32_t leastLoaded(size_t replicas) const;
+
+  std::vector<Cost> total;          ///< By section: all stages and kinds.
+  std::vector<int64_t> constantNs;  ///< By section: of `total`.
+  std::vector<int64_t> aloneDims;   ///< sample × dims
+  std::vector<int64_t> aloneNs;     ///< section × sample: of `total`; -1 where it takes no part.
+  std::vector<int64_t> sectionNs, largestNs, activeCount; ///< By section: the sum, the largest, the number.
+  std::vector<int64_t> lengthKey;   ///< section × sample: what padding depends on.
+  std::vector<uint8_t> pads;        ///< By section.
+  std::vector<uint64_t> signature;  ///< By sample: the sections that it needs.
+  std::vector<int64_t> beforeNs, aroundNs; ///< By sample: work upstream of the trunk, and outside of it.
+
+  uint32_t trunk = 0;
+  std::vector<uint32_t> order, others; ///< Samples of the trunk, alike ones side by side; and those that it does not see.
+  std::vector<int64_t> spread;    ///< By section: how far apart trunk micro-batches of one of its may lie on a replica.
+  std::vector<int64_t> pieces;    ///< By section: into how many of its micro-batches a replica one of the trunk may fall.
+  std::vector<int64_t> trunkMost; ///< By dim: what a trunk micro-batch may hold, for the others' sake.
+  int64_t trunkMostSamples = 0;
+
+  std::vector<int64_t> counts;   ///< By section: micro-batches aimed at, times 256.
+  std::vector<int64_t> inFlight; ///< By section: micro-batches on their way below a replica's first stage, times 256.
+  std::vector<int64_t> groupNs;  ///< By section: how long a micro-batch may take, all stages and kinds together.
+  std::vector<TrunkGroup> trunkGroups;
+  std::vector<uint32_t> flow;    ///< trunkGroups in order.
+  std::vector<Ranked> ranked;
+  std::vector<Bucket> buckets;
+  std::vector<int64_t> needs;    ///< trunk group × section: its samples' work there.
+  std::vector<int64_t> progress, weights; ///< By section: work so far; its load as a part of the fullest's, of 256.
+  std::vector<int64_t> loads, reach, held, chain;
+  std::vector<uint32_t> unit;    ///< Samples of one trunk micro-batch.
+  bool closed = true;            ///< Whether the section's last micro-batch takes no further trunk micro-batch.
+  int64_t unitTime = 0;
+};
+
+} // namespace maestro::wavefront

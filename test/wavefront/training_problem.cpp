@@ -1,0 +1,325 @@
+// Training steps like those of real compound workloads. Sizes per sample come first; then sections, each with the dims
+// that its costs depend on; then the stations are dealt by the sections' work.
+#include "test/wavefront/random_problems.h"
+
+#include <algorithm>
+
+namespace maestro::wavefront {
+namespace {
+
+enum DimIndex : uint32_t { batch, seq, images, clips, frames, outputs, dimCount };
+
+class Builder {
+public:
+  Builder(Family family, uint64_t seed) : family(family), random(seed * 8 + static_cast<uint64_t>(family)) {}
+  Problem build();
+
+private:
+  void makeSizes();
+  uint32_t addSection(std::string name, std::vector<uint32_t> active, bool trains, bool fullBackward);
+  void cost(uint32_t section, uint32_t rows, uint32_t length, int64_t psPerToken, int64_t tokensPerRow);
+  void connect(uint32_t producer, uint32_t consumer);
+  void layOut();
+  void finishStages();
+  uint32_t addEncoder(const char *name, bool vision, bool trains);
+  uint32_t addLanguage(const char *name, bool trains, bool fullBackward, int64_t psPerToken);
+  int64_t workOf(const Section &section) const;
+  int64_t lengthOf(int64_t median, int64_t most);
+
+  Family family;
+  Random random;
+  Problem problem;
+  std::vector<Edge> joints; ///< Between sections, stages still to be set.
+  std::vector<uint32_t> stagesWanted;
+  std::vector<bool> fullBackward;
+};
+
+/// Skewed: the product of a few uniform factors is close to log-normal.
+int64_t Builder::lengthOf(int64_t median, int64_t most) {
+  int64_t value = median * 64;
+  for (int i = 0; i < 3; ++i)
+    value = value * random.in(55, 165) / 100;
+  return std::clamp<int64_t>(value / 64, 8, most);
+}
+
+void Builder::makeSizes() {
+  problem.dims = {{"batch", true, 1}, {"seq", false, random.chance(50) ? 8 : 64}, {"images", true, 1}, {"clips", true, 1},
+                  {"frames", false, 8}, {"outputs", true, 1}};
+  int64_t samples = random.in(2, 16) * 64;
+  int64_t withImages = random.in(30, 90), withAudio = random.in(10, 70), withOutputs = random.in(20, 60);
+  int64_t median = random.in(2, 12) * 64;
+  bool imagesInText = random.chance(50);
+  for (int64_t i = 0; i < samples; ++i) {
+    std::vector<int64_t> sizes(dimCount, 0);
+    sizes[batch] = 1;
+    sizes[seq] = lengthOf(median, 4096);
+    if (random.chance(static_cast<int>(withImages)))
+      for (sizes[images] = 1; sizes[images] < 12 && random.chance(45);)
+        ++sizes[images];
+    if (random.chance(static_cast<int>(withAudio))) {
+      sizes[clips] = 1;
+      sizes[frames] = lengthOf(300, 3000);
+    }
+    sizes[outputs] = random.chance(static_cast<int>(withOutputs)) ? random.in(1, 3) : 0;
+    if (imagesInText)
+      sizes[seq] = std::min<int64_t>(4096, sizes[seq] + sizes[images] * 64 + sizes[frames] / 8);
+    problem.sizes.insert(problem.sizes.end(), sizes.begin(), sizes.end());
+  }
+}
+
+uint32_t Builder::addSection(std::string name, std::vector<uint32_t> active, bool trains, bool full) {
+  Section section;
+  section.name = std::move(name);
+  section.trains = trains;
+  section.splitsBackward = trains && full && random.chance(20);
+  section.activeDims = std::move(active);
+  section.maxSamples = random.in(2, 16);
+  section.stages.resize(1);
+  problem.sections.push_back(std::move(section));
+  fullBackward.push_back(full);
+  return static_cast<uint32_t>(problem.sections.size() - 1);
+}
+
+/// A constant for launching, a part linear in tokens and one quadratic in the length; backward as usual twice that, once
+/// where only inputs need gradients.
+void Builder::cost(uint32_t index, uint32_t rows, uint32_t length, int64_t psPerToken, int64_t tokensPerRow) {
+  Section &section = problem.sections[index];
+  Stage &stage = section.stages[0];
+  auto scaled = [&](int64_t factor) {
+    Cost cost;
+    cost.terms.push_back({random.in(5, 40) * 1'000'000, {}});
+    if (length == dimCount) {
+      cost.terms.push_back({factor * psPerToken * tokensPerRow, {rows}});
+    } else {
+      cost.terms.push_back({factor * psPerToken, {rows, length}});
+      cost.terms.push_back({factor * psPerToken / 4096, {rows, length, length}});
+    }
+    return cost;
+  };
+  stage.forward = scaled(1);
+  if (section.splitsBackward) {
+    stage.backward = scaled(1);
+    stage.weightGradient = scaled(1);
+  } else if (section.trains) {
+    stage.backward = scaled(fullBackward[index] ? 2 : 1);
+  }
+  if (section.trains && random.chance(30)) // Recompute.
+    for (CostTerm &term : stage.backward.terms)
+      term.picoseconds += term.picoseconds / (section.splitsBackward ? 1 : 2);
+}
+
+void Builder::connect(uint32_t producer, uint32_t consumer) {
+  Edge edge;
+  edge.producer = producer, edge.consumer = consumer;
+  edge.gradient = problem.sections[producer].trains && problem.sections[consumer].trains;
+  edge.heldUntilBackward = random.chance(50);
+  edge.depth = static_cast<uint32_t>(random.in(4, 8));
+  edge.gradientDepth = static_cast<uint32_t>(random.in(4, 8));
+  edge.transfer.terms = {{5'000'000, {}}, {random.in(1, 20) * 10'000, {batch}}};
+  edge.gradientTransfer = edge.transfer;
+  joints.push_back(std::move(edge));
+}
+
+uint32_t Builder::addEncoder(const char *name, bool vision, bool trains) {
+  uint32_t index = addSection(name, {vision ? images : clips}, trains, true);
+  vision ? cost(index, images, dimCount, random.in(1, 8) * 200'000, 576)
+         : cost(index, clips, frames, random.in(1, 8) * 200'000, 0);
+  return index;
+}
+
+uint32_t Builder::addLanguage(const char *name, bool trains, bool full, int64_t psPerToken) {
+  uint32_t index = addSection(name, {}, trains, full);
+  cost(index, batch, seq, psPerToken, 0);
+  return index;
+}
+
+/// All tasks of all samples, each alone.
+int64_t Builder::workOf(const Section &section) const {
+  int64_t work = 0;
+  for (size_t sample = 0; sample < problem.sampleCount(); ++sample) {
+    const int64_t *sizes = problem.sizes.data() + sample * dimCount;
+    if (takesPart(section, sizes))
+      for (const Cost *cost : {&section.stages[0].forward, &section.stages[0].backward, &section.stages[0].weightGradient})
+        work += section.trains || cost == &section.stages[0].forward ? evaluate(*cost, sizes) : 0;
+  }
+  return work;
+}
+
+/// Stations by work: every section gets one, then whoever has most work a station gets the next. Each section's
+/// stations are then split in replicas and stages.
+void Builder::layOut() {
+  size_t sections = problem.sections.size();
+  std::vector<int64_t> work, stations(sections, 1);
+  for (const Section &section : problem.sections)
+    work.push_back(workOf(section) * random.in(85, 118) / 100);
+  int64_t total = std::clamp<int64_t>(static_cast<int64_t>(problem.sampleCount()) / 16, static_cast<int64_t>(sections), 64);
+  total = random.in(static_cast<int64_t>(sections), total);
+  for (int64_t dealt = static_cast<int64_t>(sections); dealt < total; ++dealt) {
+    size_t most = 0;
+    for (size_t s = 1; s < sections; ++s)
+      if (work[s] * stations[most] > work[most] * stations[s])
+        most = s;
+    ++stations[most];
+  }
+  bool colocated = random.chance(25) && sections > 1;
+  static constexpr int64_t pools[] = {1, 2, 4, 8};
+  int64_t pool = 1; // Colocated sections all use the same devices, mostly a replica a device.
+  for (int64_t candidate : pools)
+    if (candidate * static_cast<int64_t>(sections) <= total)
+      pool = candidate;
+  uint32_t next = 0;
+  for (size_t s = 0; s < sections; ++s) {
+    Section &section = problem.sections[s];
+    int64_t stages = 1, count = colocated ? pool : stations[s];
+    for (int64_t candidate : {2, 3, 4, 8})
+      if (count % candidate == 0 && random.chance(colocated ? 25 : 40))
+        stages = candidate;
+    next = colocated ? 0 : next;
+    for (int64_t replica = 0; replica < count / stages; ++replica) {
+      std::vector<uint32_t> devices;
+      for (int64_t stage = 0; stage < stages; ++stage)
+        devices.push_back(next++);
+      section.devices.push_back(std::move(devices));
+    }
+    stagesWanted.push_back(static_cast<uint32_t>(stages));
+  }
+  problem.devices = next;
+}
+
+/// Splits each section's cost over its stages, sets slots, and joins the stages.
+void Builder::finishStages() {
+  // As 1F1B has it, a station needs as many micro-batches in flight as stages lie below it, and a few to spare. Between
+  // sections the samples in flight count too: a small section that feeds many replicas holds more micro-batches.
+  std::vector<int64_t> below(problem.sections.size(), 0), stagesBelow(problem.sections.size(), 0);
+  for (uint32_t s = static_cast<uint32_t>(problem.sections.size()); s-- > 0;)
+    for (const Edge &edge : joints) {
+      if (edge.producer != s)
+        continue;
+      const Section &consumer = problem.sections[edge.consumer];
+      int64_t stages = stagesWanted[edge.consumer];
+      stagesBelow[s] = std::max(stagesBelow[s], stagesBelow[edge.consumer] + stages);
+      below[s] = std::max(below[s], below[edge.consumer] +
+                                        static_cast<int64_t>(consumer.devices.size()) * (stages + 1) * consumer.maxSamples);
+    }
+  for (uint32_t s = 0; s < problem.sections.size(); ++s) {
+    Section &section = problem.sections[s];
+    uint32_t stages = stagesWanted[s];
+    Stage whole = section.stages[0];
+    for (Cost *cost : {&whole.forward, &whole.backward, &whole.weightGradient})
+      for (CostTerm &term : cost->terms)
+        if (!term.dims.empty())
+          term.picoseconds = term.picoseconds / stages + 1;
+    uint32_t spare = static_cast<uint32_t>(random.in(2, 8));
+    section.stages.clear();
+    for (uint32_t stage = 0; stage < stages; ++stage) {
+      section.stages.push_back(whole);
+      section.stages.back().slots =
+          stages - stage + spare + static_cast<uint32_t>(stagesBelow[s]) +
+          static_cast<uint32_t>(below[s] / (static_cast<int64_t>(section.devices.size()) * section.maxSamples));
+    }
+    for (uint32_t stage = 0; stage + 1 < stages; ++stage) {
+      Edge edge;
+      edge.producer = edge.consumer = s;
+      edge.producerStage = stage, edge.consumerStage = stage + 1;
+      edge.gradient = section.trains;
+      edge.depth = edge.gradientDepth = static_cast<uint32_t>(random.in(2, 4));
+      edge.transfer.terms = {{5'000'000, {}}};
+      edge.gradientTransfer = edge.transfer;
+      problem.edges.push_back(std::move(edge));
+    }
+    for (size_t d = 0; d < problem.dims.size(); ++d) {
+      int64_t largest = 0;
+      for (size_t sample = 0; sample < problem.sampleCount(); ++sample)
+        largest = std::max(largest, alone(problem.dims[d], problem.sizes[sample * dimCount + d]));
+      section.capacity.push_back(problem.dims[d].sum && d != batch ? std::max(largest, random.in(8, 24)) : largest);
+    }
+    section.capacity[batch] = section.maxSamples;
+  }
+  for (Edge &edge : joints) {
+    edge.producerStage = stagesWanted[edge.producer] - 1;
+    size_t producers = problem.sections[edge.producer].devices.size(), consumers = problem.sections[edge.consumer].devices.size();
+    edge.depth += static_cast<uint32_t>(2 * producers / consumers);
+    edge.gradientDepth += static_cast<uint32_t>(2 * consumers / producers);
+    if (edge.heldUntilBackward)
+      edge.depth += problem.sections[edge.consumer].stages[0].slots;
+    problem.edges.push_back(edge);
+  }
+}
+
+Problem Builder::build() {
+  makeSizes();
+  int64_t large = random.in(4, 10) * 500'000, small = random.in(1, 4) * 250'000;
+  switch (family) {
+  case Family::Language:
+    addLanguage("language", true, true, large);
+    break;
+  case Family::Distillation: {
+    int64_t teachers = random.in(1, 2);
+    for (int64_t t = 0; t < teachers; ++t)
+      addLanguage(t ? "second_teacher" : "teacher", false, false, large);
+    uint32_t student = addLanguage("student", true, true, small);
+    for (uint32_t t = 0; t < student; ++t)
+      connect(t, student);
+    break;
+  }
+  case Family::Vision: {
+    bool trains = random.chance(60);
+    uint32_t vision = addEncoder("vision", true, trains);
+    uint32_t language = addLanguage("language", true, random.chance(60), large);
+    connect(vision, language);
+    break;
+  }
+  case Family::Multimodal: {
+    uint32_t vision = addEncoder("vision", true, random.chance(60)), audio = addEncoder("audio", false, random.chance(60));
+    uint32_t projector = addEncoder("projector", true, true);
+    uint32_t language = addLanguage("language", true, random.chance(60), large);
+    connect(vision, projector);
+    connect(projector, language);
+    connect(audio, language);
+    break;
+  }
+  case Family::Generation: {
+    uint32_t vision = addEncoder("vision", true, random.chance(60));
+    uint32_t language = addLanguage("language", true, true, large);
+    uint32_t speech = addSection("speech", {clips}, true, true), painter = addSection("painter", {outputs}, true, true);
+    cost(speech, clips, frames, random.in(1, 4) * 200'000, 0);
+    cost(painter, outputs, dimCount, random.in(1, 8) * 200'000, 576);
+    connect(vision, language);
+    connect(language, speech);
+    connect(language, painter);
+    break;
+  }
+  case Family::Ensemble: {
+    uint32_t vision = addEncoder("vision", true, true), audio = addEncoder("audio", false, true);
+    int64_t teachers = random.in(1, 3);
+    uint32_t first = static_cast<uint32_t>(problem.sections.size());
+    for (int64_t t = 0; t < teachers; ++t)
+      addLanguage("teacher", false, false, large);
+    uint32_t language = addLanguage("student", true, true, small);
+    uint32_t painter = addSection("painter", {outputs}, true, true);
+    cost(painter, outputs, dimCount, random.in(1, 8) * 200'000, 576);
+    for (uint32_t t = first; t < language; ++t)
+      connect(t, language);
+    connect(vision, language);
+    connect(audio, language);
+    connect(language, painter);
+    break;
+  }
+  }
+  layOut();
+  finishStages();
+  return std::move(problem);
+}
+
+} // namespace
+
+const char *name(Family family) {
+  static const char *names[] = {"language", "distillation", "vision", "multimodal", "generation", "ensemble"};
+  return names[static_cast<int>(family)];
+}
+
+Problem trainingProblem(Family family, uint64_t seed) { return Builder(family, seed).build(); }
+
+Problem trainingProblem(uint64_t seed) { return trainingProblem(families[seed % std::size(families)], seed / std::size(families)); }
+
+} // namespace maestro::wavefront
