@@ -34,7 +34,8 @@ struct KernelCall {
 /// Not under what the CPU library's kernel asks for as scratch memory (held against the library by a test).
 uint64_t cpuScratchBytes(const KernelCall &call, int threads);
 
-/// Code and data of the program and its libraries, a stack and oneDNN's buffers per thread, and prepared calls.
+/// Code and data of the program and its libraries, per thread a stack and oneDNN's buffers, and prepared calls: `calls`
+/// are those of one set of shapes; programs for other shapes are kept up to a number of calls.
 uint64_t cpuProcessBytes(int threads, uint64_t calls);
 
 /// Samples in memory: the batch of a step and those read ahead; and what micro-batches are put together in.

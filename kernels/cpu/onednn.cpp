@@ -6,7 +6,11 @@
 namespace maestro::kernels::cpu {
 
 const dnnl::engine &onednnEngine() {
-  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  static const dnnl::engine engine = [] {
+    // Its cache only needs to span the shapes of a few micro-batches; by default it keeps 1,024 primitives, some 20 KiB each.
+    dnnl::set_primitive_cache_capacity(256);
+    return dnnl::engine(dnnl::engine::kind::cpu, 0);
+  }();
   return engine;
 }
 
