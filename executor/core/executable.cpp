@@ -5,14 +5,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace maestro::executor {
 namespace {
 
 namespace fb = plan::fb;
 
-/// Shapes kept per executable. Data with more distinct shapes than this should use multiple_of.
-constexpr size_t kMostShapes = 128;
+/// Prepared calls kept per executable, whatever the shapes: preparing one again costs some 20 µs, keeping it some 7 KiB,
+/// which predicted peaks count (cost_models/cpu_memory.h). Large programs are kept for a few shapes at least.
+constexpr size_t kMostCalls = 4096, kFewestShapes = 4;
 
 int64_t elements(const fb::Buffer &buffer, std::span<const int64_t> dims) {
   int64_t count = 1;
@@ -155,17 +157,25 @@ Result<BoundShapes *> ExecutableInstance::bind(std::span<const int64_t> symbols)
           executable->name()->string_view(),
           buffer.name() ? " (" + buffer.name()->str() + ")" : std::string(), bytes(b, *fresh), planned));
   }
-  if (shapesSeen.size() >= kMostShapes) {
-    // The device may still be running the oldest shapes' programs.
-    MAESTRO_TRY(device.wait(device.record()));
-    auto oldest = std::min_element(shapesSeen.begin(), shapesSeen.end(), [](auto &a, auto &b) {
-      return a->lastUse < b->lastUse;
-    });
-    shapesSeen.erase(oldest);
-  }
+  MAESTRO_TRY(dropOldShapes());
   fresh->lastUse = ++useCounter;
   shapesSeen.push_back(std::move(fresh));
   return shapesSeen.back().get();
+}
+
+/// Makes room for the programs of one more set of shapes.
+Status ExecutableInstance::dropOldShapes() {
+  bool isFirst = true;
+  while (preparedCalls > kMostCalls && shapesSeen.size() >= kFewestShapes) {
+    if (std::exchange(isFirst, false))
+      MAESTRO_TRY(device.wait(device.record())); // The device may still be running the oldest shapes' programs.
+    auto oldest = std::min_element(shapesSeen.begin(), shapesSeen.end(), [](auto &a, auto &b) {
+      return a->lastUse < b->lastUse;
+    });
+    preparedCalls -= (*oldest)->calls;
+    shapesSeen.erase(oldest);
+  }
+  return Status();
 }
 
 Result<BoundShapes *> ExecutableInstance::bindBounds() { return bind(boundSymbols); }
@@ -227,6 +237,8 @@ Status ExecutableInstance::launch(fb::ProgramKind kind, BoundShapes &shapes, uin
       return Status::internal(fmt::format("{} has no {} program", executable->name()->string_view(),
                                           fb::EnumNameProgramKind(kind)));
     MAESTRO_ASSIGN(prepared, prepare(*table, shapes));
+    shapes.calls += table->calls()->size();
+    preparedCalls += table->calls()->size();
   }
   device.launch(*prepared, basesBySlot[slot], task);
   return Status();

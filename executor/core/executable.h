@@ -27,6 +27,7 @@ struct BoundShapes {
   std::vector<int64_t> symbols; ///< By Plan.symbols.
   std::vector<int64_t> dims;    ///< By Plan.exprs.
   std::array<std::unique_ptr<PreparedProgram>, kProgramKinds> programs;
+  size_t calls = 0; ///< Of the prepared programs.
   uint64_t lastUse = 0;
 };
 
@@ -70,6 +71,7 @@ private:
 
   Status allocateRegions();
   Status writeConstants();
+  Status dropOldShapes();
   bool grows(uint32_t region) const;
   Result<std::unique_ptr<PreparedProgram>> prepare(const plan::fb::Program &program,
                                                    const BoundShapes &shapes) const;
@@ -85,6 +87,7 @@ private:
   std::vector<std::vector<Address>> basesBySlot;
   std::vector<int64_t> boundSymbols; ///< Symbol values at the bounds.
   std::vector<std::unique_ptr<BoundShapes>> shapesSeen;
+  size_t preparedCalls = 0; ///< Of all shapes.
   uint64_t useCounter = 0;
 };
 
