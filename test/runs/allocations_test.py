@@ -1,0 +1,64 @@
+"""Once a run has seen its shapes, its steps allocate nothing: data loading, grouping, kernels, metrics and progress.
+
+Heap allocations are counted per step by libcount_allocations.so (LD_PRELOAD), whoever makes them and on whichever thread;
+what oneDNN and OpenMP do inside their own calls is counted apart and only printed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import runs
+import shards
+
+# name: (case, arguments of maestro-plan, arguments of maestro-run, samples in shards or None for synthetic ones, the
+# step from which on nothing may be allocated, steps). In shards, three batches make a pass, and passes repeat them.
+CASES = {
+    "synthetic": ("llama_logits", ["--set", "train.precision=bf16"], [], None, 4, 10),
+    "lengths": ("gpt2_logits", [], [], 20, 13, 24),
+    "images": ("vit_logits", [], ["--shuffle"], 20, 13, 24),
+    "masks": ("t5_logits", [], ["--save-every", "100"], 20, 13, 24),
+    "dropout": ("mlp_dropout", [], ["--log-format", "json"], 20, 13, 24),
+    "convolutions": ("convnet_logits", [], [], 20, 13, 24),
+}
+
+
+def count(scratch, library, name):
+    case_name, plan_arguments, run_arguments, size, first, steps = CASES[name]
+    case = runs.zoo_case(case_name)
+    bench = scratch.bench()
+    plan = bench.plan(runs.exported(case), name, "--set", "train.global_batch=8", "--pin", "*.micro_batch=3",
+                      *plan_arguments)
+    if size:
+        samples = shards.make_samples(case, size, seed=5)
+        run_arguments = ["--data", shards.write_shards(samples, scratch.path / f"{name}-data"), *run_arguments]
+    report = scratch.path / f"{name}.jsonl"
+    environment = dict(os.environ, OMP_NUM_THREADS="2", LD_PRELOAD=str(library), MAESTRO_ALLOCATIONS=str(report))
+    line = [runs.BINARIES / "maestro-run", plan, "--out", scratch.path / name, "--steps", str(steps), *run_arguments]
+    done = subprocess.run(list(map(str, line)), capture_output=True, text=True, env=environment, timeout=200)
+    if not scratch.check(f"{name} runs", done.returncode == 0, done.stderr.strip()[-300:] if done.returncode else ""):
+        return
+    lines = [json.loads(text) for text in report.read_text().splitlines()]
+    counted = {entry["step"]: entry for entry in lines}
+    # The counter itself: oneDNN allocates at every step, and new lengths need programs prepared.
+    alive = counted.get(2, {}).get("onednn", 0) > 0 and (name != "lengths" or counted[2]["program"] > 100)
+    scratch.check(f"{name} counts", sorted(counted) == list(range(2, steps + 1)) and alive, "" if alive else f"{counted}")
+    allocating = [entry for step, entry in counted.items() if step >= first and entry["program"] + entry["archive"]
+                  + entry["other"] > 0]
+    last = counted[steps]
+    scratch.check(f"{name} allocates nothing from step {first}", not allocating, f"{allocating[:4]}" if allocating else
+                  f"inside oneDNN {last['onednn']} and OpenMP {last['openmp']} a step")
+
+
+def main() -> int:
+    scratch = runs.Scratch("allocations")
+    for name in sys.argv[2:] or CASES:
+        count(scratch, sys.argv[1], name)
+    return scratch.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,40 @@
+"""A device whose work completes late leaves the same bytes: nothing in the executor takes "returned" for "done"."""
+
+import sys
+
+import runs
+import shards
+from tools import different_files, metrics, newest_checkpoint
+
+STEPS = 5
+# Several micro-batches a step, of different lengths; bf16 has copies of its parameters; dropout reads sample ids.
+CASES = {"gpt2_logits": [], "llama_logits": ["--set", "train.precision=bf16"], "mlp_dropout": []}
+
+
+def judge(scratch, name, arguments):
+    case = runs.zoo_case(name)
+    bench = scratch.bench()
+    samples = shards.make_samples(case, 20, seed=5)
+    data = shards.write_shards(samples, scratch.path / f"{name}-data")
+    plan = bench.plan(runs.exported(case), name, "--set", "train.global_batch=8", "--pin", "*.micro_batch=3", *arguments)
+    prompt = bench.run(plan, data, f"{name}-prompt", "--steps", STEPS, "--save-gradients")
+    for seed in (1, 2):
+        late = bench.run(plan, data, f"{name}-late{seed}", "--steps", STEPS, "--save-gradients", "--late-device", seed)
+        different = different_files(newest_checkpoint(prompt), newest_checkpoint(late))
+        same_gradients = (prompt / "gradients.safetensors").read_bytes() == (late / "gradients.safetensors").read_bytes()
+        same_losses = [line["loss"] for line in metrics(prompt)] == [line["loss"] for line in metrics(late)]
+        scratch.check(f"{name} late {seed}", not different and same_gradients and same_losses,
+                      f"differs: {different}, gradients {not same_gradients}, losses {not same_losses}")
+        slower = sum(line["step_seconds"] for line in metrics(late)) > sum(line["step_seconds"] for line in metrics(prompt))
+        scratch.check(f"{name} late {seed} is late", slower, "the device did not delay anything")
+
+
+def main() -> int:
+    scratch = runs.Scratch("late-device")
+    for name, arguments in CASES.items():
+        judge(scratch, name, arguments)
+    return scratch.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
