@@ -52,30 +52,34 @@ kernels::Attribute attribute(const fb::Attribute &source, std::span<const int64_
 } // namespace
 
 Result<std::unique_ptr<ExecutableInstance>>
-ExecutableInstance::create(const plan::Plan &plan, uint32_t index, Device &device, uint64_t growth) {
+ExecutableInstance::create(const plan::Plan &plan, uint32_t index, Device &device, uint64_t growth,
+                           const SharedRegions &shared) {
   std::unique_ptr<ExecutableInstance> instance(
       new ExecutableInstance(plan, *plan->executables()->Get(index), device, growth));
   instance->boundSymbols.assign(plan->symbols()->size(), 1);
   for (const fb::Bound *bound : *instance->executable->bounds())
     instance->boundSymbols[bound->symbol()] = bound->value();
-  MAESTRO_TRY(instance->allocateRegions());
+  MAESTRO_TRY(instance->allocateRegions(shared));
   MAESTRO_TRY(instance->writeConstants());
   return instance;
 }
 
 bool ExecutableInstance::grows(uint32_t region) const {
   fb::RegionKind kind = executable->regions()->Get(region)->kind();
-  return kind == fb::RegionKind::Slot || kind == fb::RegionKind::Workspace;
+  return kind == fb::RegionKind::Slot || kind == fb::RegionKind::Workspace || kind == fb::RegionKind::Channel;
 }
 
-Status ExecutableInstance::allocateRegions() {
+Status ExecutableInstance::allocateRegions(const SharedRegions &shared) {
   uint32_t regionCount = executable->regions()->size();
   for (uint32_t r = 0; r < regionCount; ++r) {
     const fb::Region &region = *executable->regions()->Get(r);
     uint64_t stride = region.bytes() * (grows(r) ? growth : 1);
     uint32_t copies = std::max(region.copies(), 1u);
     Address block;
-    if (stride > 0) {
+    if (auto given = shared.find(r); given != shared.end()) {
+      block = given->second.base;
+      stride = given->second.stride;
+    } else if (stride > 0) {
       MAESTRO_ASSIGN(block, device.allocate(stride * copies,
                                             fmt::format("{} of {}", fb::EnumNameRegionKind(region.kind()),
                                                         executable->name()->string_view())));
@@ -85,13 +89,14 @@ Status ExecutableInstance::allocateRegions() {
     if (region.kind() == fb::RegionKind::Slot)
       slotCount = copies;
   }
-  basesBySlot.resize(slotCount);
-  for (uint32_t slot = 0; slot < slotCount; ++slot)
-    for (uint32_t r = 0; r < regionCount; ++r) {
-      bool perSlot = executable->regions()->Get(r)->kind() == fb::RegionKind::Slot;
-      basesBySlot[slot].push_back(regionBlocks[r] + (perSlot ? slot * regionStride[r] : 0));
-    }
+  selected.assign(regionCount, 0);
+  bases.resize(regionCount);
   return Status();
+}
+
+Address ExecutableInstance::base(uint32_t region, uint32_t slot) const {
+  bool isSlot = executable->regions()->Get(region)->kind() == fb::RegionKind::Slot;
+  return regionBlocks[region] + (isSlot ? slot : selected[region]) * regionStride[region];
 }
 
 Status ExecutableInstance::writeConstants() {
@@ -121,7 +126,7 @@ uint32_t ExecutableInstance::boundBuffer(fb::BindingKind kind, uint32_t index) c
 
 Address ExecutableInstance::address(uint32_t buffer, uint32_t slot) const {
   const fb::Buffer &table = *executable->buffers()->Get(buffer);
-  return basesBySlot[slot][table.region()] + table.offset() * (grows(table.region()) ? growth : 1);
+  return base(table.region(), slot) + table.offset() * (grows(table.region()) ? growth : 1);
 }
 
 uint64_t ExecutableInstance::bytes(uint32_t buffer, const BoundShapes &shapes) const {
@@ -240,7 +245,9 @@ Status ExecutableInstance::launch(fb::ProgramKind kind, BoundShapes &shapes, uin
     shapes.calls += table->calls()->size();
     preparedCalls += table->calls()->size();
   }
-  device.launch(*prepared, basesBySlot[slot], task);
+  for (uint32_t r = 0; r < bases.size(); ++r)
+    bases[r] = base(r, slot);
+  device.launch(*prepared, bases, task);
   return Status();
 }
 

@@ -12,6 +12,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <vector>
@@ -31,13 +32,21 @@ struct BoundShapes {
   uint64_t lastUse = 0;
 };
 
+/// A region in memory that several ranks share.
+struct SharedRegion {
+  Address base;
+  uint64_t stride = 0; ///< Bytes between copies.
+};
+using SharedRegions = std::map<uint32_t, SharedRegion>; ///< By region.
+
 class ExecutableInstance {
 public:
-  /// Allocates the regions. `growth` ≥ 1 multiplies slot and workspace memory, offsets included, so
+  /// Allocates the regions that are not in `shared`. `growth` ≥ 1 multiplies slot and workspace memory, offsets included, so
   /// that micro-batches up to `growth` times the planned size fit (the one-piece evaluation of
   /// --self-check). The plan and the device must outlive the instance.
   static Result<std::unique_ptr<ExecutableInstance>>
-  create(const plan::Plan &plan, uint32_t executable, Device &device, uint64_t growth = 1);
+  create(const plan::Plan &plan, uint32_t executable, Device &device, uint64_t growth = 1,
+         const SharedRegions &shared = {});
 
   const plan::fb::Executable &table() const { return *executable; }
   bool hasProgram(plan::fb::ProgramKind kind) const;
@@ -45,8 +54,10 @@ public:
 
   /// The buffer bound to (kind, index), or kNone.
   uint32_t boundBuffer(plan::fb::BindingKind kind, uint32_t index) const;
-  /// Where a buffer starts; `slot` matters for Slot buffers only.
+  /// Where a buffer starts; `slot` matters for Slot buffers only. Of a channel: in the copy that is selected.
   Address address(uint32_t buffer, uint32_t slot) const;
+  /// Which slot of an edge's ring the next launches read.
+  void selectCopy(uint32_t region, uint32_t copy) { selected[region] = copy; }
   /// Bytes of a buffer under `shapes`.
   uint64_t bytes(uint32_t buffer, const BoundShapes &shapes) const;
 
@@ -69,7 +80,8 @@ private:
                      uint64_t growth)
       : plan(plan), executable(&table), device(device), growth(growth) {}
 
-  Status allocateRegions();
+  Status allocateRegions(const SharedRegions &shared);
+  Address base(uint32_t region, uint32_t slot) const;
   Status writeConstants();
   Status dropOldShapes();
   bool grows(uint32_t region) const;
@@ -84,7 +96,8 @@ private:
   uint32_t slotCount = 1;
   std::vector<Address> regionBlocks;
   std::vector<uint64_t> regionStride; ///< Bytes between copies.
-  std::vector<std::vector<Address>> basesBySlot;
+  std::vector<uint32_t> selected;   ///< By region: the copy that is used.
+  mutable std::vector<Address> bases; ///< Of the launch under way.
   std::vector<int64_t> boundSymbols; ///< Symbol values at the bounds.
   std::vector<std::unique_ptr<BoundShapes>> shapesSeen;
   size_t preparedCalls = 0; ///< Of all shapes.

@@ -4,9 +4,9 @@
 #include "executor/checkpoint/directory.h"
 #include "executor/checkpoint/file_writer.h"
 #include "executor/core/hyper_parameters.h"
+#include "executor/core/job.h"
 #include "executor/core/saving.h"
 #include "executor/core/self_check.h"
-#include "executor/core/trainer.h"
 #include "executor/data/shard_pattern.h"
 #include "executor/data/synthetic.h"
 #include "executor/data/webdataset.h"
@@ -16,6 +16,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cmath>
@@ -56,7 +58,7 @@ public:
   Status execute() {
     MAESTRO_TRY(loadPlan());
     MAESTRO_TRY(openOutput());
-    MAESTRO_TRY(createDevice());
+    MAESTRO_TRY(createJob());
     MAESTRO_TRY(loadValues());
     MAESTRO_TRY(openData());
     return options.evaluate ? evaluateAll() : train();
@@ -71,16 +73,25 @@ private:
       return Status::invalidInput(fmt::format(
           "{}: the plan is for {} devices of kind '{}', this machine has kind 'cpu'; plan again for this machine",
           options.planPath, p->machine()->devices(), p->machine()->device_kind()->string_view()));
-    if (p->stations()->size() != 1)
-      return Status::invalidInput(fmt::format("{}: the plan has {} stations; this executor runs plans of one",
-                                              options.planPath, p->stations()->size()));
+    MAESTRO_TRY(checkMachine());
+    seed = options.seed.value_or(p->training()->seed());
+    return Status();
+  }
+
+  /// The plan's devices are shares of this machine.
+  Status checkMachine() const {
+    const plan::Plan &p = *plan;
     uint64_t memory = static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
-    uint64_t needed = p->executables()->Get(p->stations()->Get(0)->executable())->peak_bytes();
+    uint64_t needed = 0;
+    for (const fb::Station *station : *p->stations())
+      needed += p->executables()->Get(station->executable())->peak_bytes();
     if (needed > memory)
       return Status::invalidInput(fmt::format("{}: the plan needs {} bytes of memory, this machine has {}; plan again "
                                               "with a smaller micro-batch, or run it on the machine it was made for",
                                               options.planPath, needed, memory));
-    seed = options.seed.value_or(p->training()->seed());
+    unsigned cores = std::max(1u, std::thread::hardware_concurrency());
+    if (p->ranks()->size() > cores)
+      logWarning(fmt::format("{} devices share {} cores; times say little about the plan", p->ranks()->size(), cores));
     return Status();
   }
 
@@ -140,33 +151,28 @@ private:
     return Status();
   }
 
-  Status createDevice() {
-    std::shared_ptr<const kernels::Library> library = kernels::createCpuLibrary();
-    CpuDeviceOptions deviceOptions;
-    uint32_t threads = (*plan)->ranks()->Get(0)->threads();
-    deviceOptions.threads =
-        static_cast<int>(threads ? threads : std::max(1u, std::thread::hardware_concurrency()));
-    device = options.lateDeviceSeed >= 0
-                 ? createLateCpuDevice(library, deviceOptions, static_cast<uint64_t>(options.lateDeviceSeed))
-                 : createCpuDevice(library, deviceOptions);
-    if (!options.trace.empty())
-      device->enableTrace(size_t{1} << 20);
-    uint32_t index = (*plan)->stations()->Get(0)->executable();
-    MAESTRO_ASSIGN(instance, ExecutableInstance::create(*plan, index, *device));
-    if (!options.evaluate && !instance->hasProgram(fb::ProgramKind::Backward))
+  Status createJob() {
+    JobOptions jobOptions;
+    jobOptions.seed = seed;
+    jobOptions.evaluates = options.evaluate;
+    jobOptions.lateDeviceSeed = options.lateDeviceSeed;
+    jobOptions.traceCapacity = options.trace.empty() ? 0 : size_t{1} << 20;
+    MAESTRO_ASSIGN(job, Job::create(*plan, jobOptions));
+    bool anyTrains = std::any_of((*plan)->sections()->begin(), (*plan)->sections()->end(),
+                                 [](const fb::Section *section) { return section->trains(); });
+    if (!options.evaluate && !anyTrains)
       return Status::invalidInput(fmt::format("{}: nothing in this plan trains; use --evaluate", options.planPath));
     return Status();
   }
 
   Status loadValues() {
-    MAESTRO_ASSIGN(LoadSummary summary, loadParameters(*plan, options.weights, seed, *instance, *device));
+    MAESTRO_ASSIGN(LoadSummary summary, loadJob(*plan, options.weights, seed, *job));
     if (found)
-      MAESTRO_TRY(loadCheckpoint(*plan, *found, *instance, *device));
+      MAESTRO_TRY(loadCheckpoint(*plan, *found, *job));
     else if (summary.seeded > 0)
       logInfo(fmt::format("{} of {} parameters start from seeded initial values (seed {})", summary.seeded,
                           summary.seeded + summary.fromPlan + summary.fromWeights, seed));
-    MAESTRO_ASSIGN(trainer, Trainer::create(*plan, *device, *instance, seed));
-    return Status();
+    return job->start();
   }
 
   Status openData() {
@@ -201,6 +207,16 @@ private:
     return data::openSynthetic(std::move(synthetic));
   }
 
+  /// A batch under way, and its step.
+  struct Pending {
+    data::SampleBatch batch;
+    uint64_t step = 0;
+  };
+
+  bool isLast(const Pending &pending) const {
+    return options.steps ? pending.step >= *options.steps : pending.batch.endsPass;
+  }
+
   Status train() {
     uint64_t lastStep = options.steps.value_or(0);
     metrics::Progress progress(stderr, logFormat() == LogFormat::Json ? metrics::Progress::Style::Json
@@ -211,12 +227,16 @@ private:
       double started = nowSeconds();
       MAESTRO_TRY(trainStep(started));
       progress.update(record, nowSeconds());
-      finished = lastStep > 0 ? step >= lastStep : batch.endsPass;
+      finished = isLast(*current);
       bool due = options.saveEvery > 0 && step % options.saveEvery == 0;
-      if (!options.out.empty() && (due || finished || stopRequested))
+      if (!options.out.empty() && (due || finished || stopRequested)) {
+        MAESTRO_TRY(finishAhead());
+        MAESTRO_TRY(job->drain());
         MAESTRO_TRY(save());
+      }
     }
     progress.finish();
+    MAESTRO_TRY(job->drain());
     MAESTRO_TRY(writeTrace());
     if (!finished && stopRequested)
       return Status::interrupted(options.out.empty()
@@ -225,59 +245,94 @@ private:
     return Status();
   }
 
-  Status trainStep(double started) {
-    MAESTRO_TRY(source->next((*plan)->training()->global_batch(), batch));
-    if (batch.count == 0)
+  /// Reads a batch and hands it to the ranks as the step after `after`.
+  Status submitNext(uint64_t after) {
+    Pending &slot = pendings[(after + 1) % pendings.size()];
+    MAESTRO_TRY(source->next((*plan)->training()->global_batch(), slot.batch));
+    if (slot.batch.count == 0)
       return Status::invalidInput("the data holds no samples");
-    ++step;
-    MAESTRO_TRY(trainer->computeGradients(batch, step, totals));
-    if (!firstStepDone) {
-      firstStepDone = true;
-      MAESTRO_TRY(afterFirstGradients());
+    slot.step = after + 1;
+    bool isFirst = !firstStepDone && after == step;
+    job->submit(slot.batch, slot.step, !isFirst);
+    submitted = slot.step;
+    return Status();
+  }
+
+  /// Ranks that run ahead need the next step before this one ends.
+  bool mayRunAhead() const {
+    return job->runsAhead() && firstStepDone && !stopRequested && !isLast(pendings[submitted % pendings.size()]) &&
+           (options.out.empty() || options.saveEvery == 0 || submitted % options.saveEvery != 0);
+  }
+
+  /// A step that was submitted ahead is finished before the run stops or is saved.
+  Status finishAhead() {
+    while (submitted > step) {
+      double started = nowSeconds();
+      MAESTRO_TRY(trainStep(started));
     }
-    MAESTRO_ASSIGN(double norm, trainer->gradientNorm());
-    MAESTRO_TRY(trainer->update(step, norm));
-    position = batch.next;
-    fillRecord(norm, nowSeconds() - started);
+    return Status();
+  }
+
+  Status trainStep(double started) {
+    if (submitted <= step)
+      MAESTRO_TRY(submitNext(step));
+    if (submitted == step + 1 && mayRunAhead())
+      MAESTRO_TRY(submitNext(submitted));
+    MAESTRO_ASSIGN(result, job->await(step + 1));
+    ++step;
+    current = &pendings[step % pendings.size()];
+    if (!firstStepDone) {
+      MAESTRO_TRY(job->drain());
+      MAESTRO_TRY(afterFirstGradients());
+      MAESTRO_TRY(job->update(step, result->gradientNorm));
+      firstStepDone = true;
+    }
+    position = current->batch.next;
+    fillRecord(result->gradientNorm, nowSeconds() - started);
     if (metricsFile)
       MAESTRO_TRY(metricsFile->append(record));
-    if (!std::isfinite(record.loss) || !std::isfinite(norm))
+    if (!std::isfinite(record.loss) || !std::isfinite(record.gradNorm))
       logWarning(fmt::format("step {}: loss {} and gradient norm {} are not finite; lower train.optimizer's lr or "
-                             "set train.clip_grad_norm", step, record.loss, norm));
+                             "set train.clip_grad_norm", step, record.loss, record.gradNorm));
     return Status();
   }
 
   Status afterFirstGradients() {
     if (options.saveGradients)
-      MAESTRO_TRY(saveGradients(*plan, *instance, *device, options.out + "/gradients.safetensors"));
+      MAESTRO_TRY(saveGradients(*plan, *job, options.out + "/gradients.safetensors"));
     if (options.selfCheck) {
       if (found)
         return Status::invalidInput("--self-check compares initial values; it cannot follow --resume");
-      MAESTRO_TRY(selfCheck(*plan, *device, *instance, *trainer, batch, totals, options.weights, seed, step));
+      MAESTRO_TRY(selfCheck(*plan, *job, *result, current->batch, options.weights, seed, step));
     }
     return Status();
   }
 
   void fillRecord(double norm, double seconds) {
     record.step = step;
-    record.loss = trainer->weightedLoss(totals);
-    trainer->namedLosses(totals, record.losses);
+    record.loss = weightedLoss(*plan, result->totals);
+    namedLosses(*plan, result->totals, record.losses);
     record.gradNorm = norm;
     record.lr = learningRate(*(*plan)->training(), step);
-    record.samples = batch.count;
-    record.tokens = trainer->tokens();
+    record.samples = current->batch.count;
+    record.tokens = result->tokens;
     record.stepSeconds = seconds;
     record.peakBytes = peakResidentBytes();
-    if ((*plan)->prediction())
-      record.predictedStepSeconds = (*plan)->prediction()->step_seconds();
-    int64_t busyNs = device->busyNs();
-    double busy = static_cast<double>(busyNs - busyBefore) * 1e-9;
-    busyBefore = busyNs;
-    if (record.sections.empty())
-      record.sections.push_back({(*plan)->sections()->Get(0)->name()->str(), 0, 0, 0});
-    record.sections[0].busySeconds = busy;
-    record.sections[0].idleSeconds = std::max(0.0, seconds - busy);
-    record.sections[0].microbatches = trainer->microBatches();
+    record.predictedStepSeconds = static_cast<double>(result->predictedNs) * 1e-9;
+    uint32_t sections = (*plan)->sections()->size();
+    busyBefore.resize(sections, 0);
+    for (uint32_t s = 0; s < sections; ++s) {
+      if (record.sections.size() == s)
+        record.sections.push_back({(*plan)->sections()->Get(s)->name()->str(), 0, 0, 0});
+      int64_t busyNs = job->busyNs(s);
+      record.sections[s].busySeconds = static_cast<double>(busyNs - busyBefore[s]) * 1e-9;
+      busyBefore[s] = busyNs;
+      auto stations = static_cast<double>(std::count_if(
+          job->topology().stations.begin(), job->topology().stations.end(),
+          [&](const StationFacts &station) { return station.section == s; }));
+      record.sections[s].idleSeconds = std::max(0.0, seconds * stations - record.sections[s].busySeconds);
+      record.sections[s].microbatches = result->microBatches[s];
+    }
   }
 
   Status save() {
@@ -287,45 +342,85 @@ private:
     state.seed = seed;
     state.planHash = plan->hash();
     state.workloadHash = (*plan)->workload_hash();
-    return saveCheckpoint(*plan, *instance, *device, options.out, std::move(state));
+    return saveCheckpoint(*plan, *job, options.out, std::move(state));
   }
 
   Status evaluateAll() {
     LossTotals sums;
+    size_t losses = (*plan)->losses()->size();
+    sums.sums.assign(losses, 0);
+    sums.counts.assign(losses, 0);
     uint64_t samples = 0;
     for (uint64_t done = 0; !stopRequested;) {
+      data::SampleBatch &batch = pendings[0].batch;
       MAESTRO_TRY(source->next((*plan)->training()->global_batch(), batch));
-      MAESTRO_TRY(trainer->evaluate(batch, 0, sums));
+      job->submit(batch, ++done);
+      MAESTRO_ASSIGN(result, job->await(done));
+      MAESTRO_TRY(job->drain());
+      for (size_t k = 0; k < losses; ++k) {
+        sums.sums[k] += result->totals.sums[k];
+        sums.counts[k] += result->totals.counts[k];
+      }
       samples += batch.count;
-      ++done;
       if (batch.endsPass || (options.steps && done >= *options.steps))
         break;
     }
-    std::vector<metrics::LossValue> losses;
-    trainer->namedLosses(sums, losses);
+    std::vector<metrics::LossValue> values;
+    namedLosses(*plan, sums, values);
     std::string text = fmt::format("{{\"samples\": {}, \"loss\": {:.9g}, \"losses\": {{", samples,
-                                   trainer->weightedLoss(sums));
-    for (size_t i = 0; i < losses.size(); ++i)
-      text += fmt::format("{}\"{}\": {:.9g}", i ? ", " : "", escapeJson(losses[i].name), losses[i].value);
+                                   weightedLoss(*plan, sums));
+    for (size_t i = 0; i < values.size(); ++i)
+      text += fmt::format("{}\"{}\": {:.9g}", i ? ", " : "", escapeJson(values[i].name), values[i].value);
     std::printf("%s}}\n", text.c_str());
     return stopRequested ? Status::interrupted("interrupted") : Status();
+  }
+
+  std::string stationName(uint32_t station) const {
+    const StationFacts &facts = job->topology().stations[station];
+    const fb::Section &section = *(*plan)->sections()->Get(facts.section);
+    std::string name = section.name()->str();
+    if (section.layout()->stages() > 1)
+      name += fmt::format(" stage {}", facts.stage);
+    if (section.layout()->data_parallel() > 1)
+      name += fmt::format(" replica {}", facts.replica);
+    return name;
+  }
+
+  void addTasks(metrics::TraceFile &file, uint32_t rank) {
+    for (const TaskSpan &span : job->worker(rank).taskSpans()) {
+      metrics::TraceEvent event;
+      event.name = span.kind == wavefront::TaskKind::Forward ? "forward" : "backward";
+      event.category = "task";
+      event.rank = rank;
+      event.station = 1 + span.station;
+      event.startNs = span.startNs;
+      event.durationNs = span.endNs - span.startNs;
+      event.microbatch = static_cast<int32_t>(span.microBatch);
+      file.add(event);
+    }
   }
 
   Status writeTrace() {
     if (options.trace.empty())
       return Status();
     MAESTRO_ASSIGN(auto file, metrics::TraceFile::create(options.trace));
-    file->nameRank(0, "rank 0");
-    file->nameStation(0, 0, (*plan)->sections()->Get(0)->name()->string_view());
-    for (const TraceSpan &span : device->trace()) {
-      metrics::TraceEvent event;
-      event.name = span.name;
-      event.category = "kernel";
-      event.detail = span.scope;
-      event.startNs = span.startNs;
-      event.durationNs = span.endNs - span.startNs;
-      event.microbatch = span.task;
-      file->add(event);
+    for (uint32_t rank = 0; rank < job->ranks(); ++rank) {
+      file->nameRank(rank, fmt::format("rank {}", rank));
+      for (uint32_t s = 0; s < job->topology().stations.size(); ++s)
+        if (job->topology().stations[s].rank == rank)
+          file->nameStation(rank, 1 + s, stationName(s));
+      addTasks(*file, rank);
+      for (const TraceSpan &span : job->worker(rank).device().trace()) {
+        metrics::TraceEvent event;
+        event.name = span.name;
+        event.category = "kernel";
+        event.detail = span.scope;
+        event.rank = rank;
+        event.startNs = span.startNs;
+        event.durationNs = span.endNs - span.startNs;
+        event.microbatch = span.task;
+        file->add(event);
+      }
     }
     return file->flush();
   }
@@ -333,17 +428,16 @@ private:
   const RunOptions &options;
   std::optional<plan::Plan> plan;
   std::optional<checkpoint::FoundCheckpoint> found;
-  std::unique_ptr<Device> device;
-  std::unique_ptr<ExecutableInstance> instance;
-  std::unique_ptr<Trainer> trainer;
   std::unique_ptr<data::SampleSource> source;
+  std::array<Pending, 4> pendings; ///< By step; ranks read their batches.
+  std::unique_ptr<Job> job;
   std::unique_ptr<metrics::MetricsFile> metricsFile;
-  data::SampleBatch batch;
   data::DataPosition position;
-  LossTotals totals;
+  const StepResult *result = nullptr; ///< Of the last step.
+  Pending *current = nullptr;
   metrics::StepRecord record;
-  uint64_t step = 0, seed = 0;
-  int64_t busyBefore = 0;
+  uint64_t step = 0, seed = 0, submitted = 0;
+  std::vector<int64_t> busyBefore; ///< By section.
   bool firstStepDone = false;
 };
 

@@ -24,25 +24,28 @@ std::string componentName(const plan::Plan &plan, const fb::Parameter &parameter
   return plan->components()->Get(parameter.component())->name()->str();
 }
 
-checkpoint::TensorInfo tensorInfo(const plan::Plan &plan, const ExecutableInstance &instance, const Entry &entry) {
+checkpoint::TensorInfo tensorInfo(const plan::Plan &plan, const fb::Executable &executable, const Entry &entry) {
   checkpoint::TensorInfo info;
   info.name = entry.name;
-  uint32_t buffer = instance.boundBuffer(entry.kind, entry.parameter);
-  info.dtype = static_cast<DType>(instance.table().buffers()->Get(buffer)->dtype());
+  for (const fb::Binding *binding : *executable.bindings())
+    if (binding->kind() == entry.kind && binding->index() == entry.parameter)
+      info.dtype = static_cast<DType>(executable.buffers()->Get(binding->buffer())->dtype());
   const auto *shape = plan->parameters()->Get(entry.parameter)->shape();
   info.shape.assign(shape->begin(), shape->end());
   return info;
 }
 
-Status writeEntries(const plan::Plan &plan, ExecutableInstance &instance, Device &device,
-                    const std::string &path, std::span<const Entry> entries, checkpoint::Metadata metadata) {
+Status writeEntries(const plan::Plan &plan, Job &job, const std::string &path,
+                    std::span<const Entry> entries, checkpoint::Metadata metadata) {
   std::vector<checkpoint::TensorInfo> tensors;
   for (const Entry &entry : entries)
-    tensors.push_back(tensorInfo(plan, instance, entry));
+    tensors.push_back(tensorInfo(plan, job.topology().executable(job.holder(entry.kind, entry.parameter)), entry));
   MAESTRO_ASSIGN(auto writer, checkpoint::SafetensorsWriter::create(path, tensors, std::move(metadata)));
-  for (const Entry &entry : entries)
-    MAESTRO_TRY(readInPieces(instance, device, entry.kind, entry.parameter,
+  for (const Entry &entry : entries) {
+    uint32_t station = job.holder(entry.kind, entry.parameter);
+    MAESTRO_TRY(readInPieces(job.station(station).instance(), job.device(station), entry.kind, entry.parameter,
                              [&](std::span<const std::byte> piece) { return writer.append(piece); }));
+  }
   return writer.finish();
 }
 
@@ -55,11 +58,14 @@ std::string_view momentName(const plan::Plan &plan, fb::BindingKind kind) {
   return kind == fb::BindingKind::Moment1 ? "exp_avg" : "exp_avg_sq";
 }
 
-std::vector<Entry> optimizerEntries(const plan::Plan &plan, const ExecutableInstance &instance) {
+/// Of what `isBound` says: a station's, or the whole job's.
+using IsBound = std::function<bool(fb::BindingKind, uint32_t)>;
+
+std::vector<Entry> optimizerEntries(const plan::Plan &plan, const IsBound &isBound) {
   std::vector<Entry> entries;
   for (uint32_t p = 0; p < plan->parameters()->size(); ++p)
     for (fb::BindingKind kind : kMoments)
-      if (instance.boundBuffer(kind, p) != kNone) {
+      if (isBound(kind, p)) {
         const fb::Parameter &parameter = *plan->parameters()->Get(p);
         entries.push_back({fmt::format("{}.{}.{}", componentName(plan, parameter),
                                        parameter.name()->string_view(), momentName(plan, kind)),
@@ -69,13 +75,13 @@ std::vector<Entry> optimizerEntries(const plan::Plan &plan, const ExecutableInst
 }
 
 /// Parameters and persistent buffers of a component; names of tied weights go into `metadata`.
-std::vector<Entry> valueEntries(const plan::Plan &plan, const ExecutableInstance &instance,
-                                uint32_t component, checkpoint::Metadata &metadata) {
+std::vector<Entry> valueEntries(const plan::Plan &plan, const IsBound &isBound, uint32_t component,
+                                checkpoint::Metadata &metadata) {
   std::vector<Entry> entries;
   for (uint32_t p = 0; p < plan->parameters()->size(); ++p) {
     const fb::Parameter &parameter = *plan->parameters()->Get(p);
     if (parameter.component() != component || parameter.kind() == fb::ParameterKind::NonPersistentBuffer ||
-        instance.boundBuffer(fb::BindingKind::Value, p) == kNone)
+        !isBound(fb::BindingKind::Value, p))
       continue;
     entries.push_back({parameter.name()->str(), fb::BindingKind::Value, p});
     if (parameter.aliases())
@@ -85,12 +91,12 @@ std::vector<Entry> valueEntries(const plan::Plan &plan, const ExecutableInstance
   return entries;
 }
 
-Status readEntries(const plan::Plan &plan, ExecutableInstance &instance, Device &device,
-                   const std::string &path, std::span<const Entry> entries) {
+Status readEntries(const plan::Plan &plan, ExecutableInstance &instance, Device &device, const std::string &path,
+                   std::span<const Entry> entries) {
   MAESTRO_ASSIGN(auto file, checkpoint::SafetensorsFile::open(path));
   for (const Entry &entry : entries) {
     const checkpoint::TensorInfo *tensor = file.findTied(entry.name);
-    checkpoint::TensorInfo expected = tensorInfo(plan, instance, entry);
+    checkpoint::TensorInfo expected = tensorInfo(plan, instance.table(), entry);
     if (!tensor)
       return Status::invalidInput(fmt::format("{} has no tensor '{}'; the checkpoint is of another workload",
                                               path, entry.name));
@@ -108,8 +114,8 @@ Status readEntries(const plan::Plan &plan, ExecutableInstance &instance, Device 
 
 } // namespace
 
-Status saveCheckpoint(const plan::Plan &plan, ExecutableInstance &instance, Device &device,
-                      const std::string &outFolder, checkpoint::TrainingState state) {
+Status saveCheckpoint(const plan::Plan &plan, Job &job, const std::string &outFolder, checkpoint::TrainingState state) {
+  IsBound isBound = [&](fb::BindingKind kind, uint32_t p) { return job.holder(kind, p) != kNone; };
   MAESTRO_ASSIGN(auto pending, checkpoint::PendingCheckpoint::begin(outFolder, state.step));
   for (uint32_t c = 0; c < plan->components()->size(); ++c) {
     const fb::Component &component = *plan->components()->Get(c);
@@ -118,41 +124,43 @@ Status saveCheckpoint(const plan::Plan &plan, ExecutableInstance &instance, Devi
       continue;
     }
     checkpoint::Metadata metadata;
-    std::vector<Entry> entries = valueEntries(plan, instance, c, metadata);
-    MAESTRO_TRY(writeEntries(plan, instance, device, pending.file(component.name()->str() + ".safetensors"),
+    std::vector<Entry> entries = valueEntries(plan, isBound, c, metadata);
+    MAESTRO_TRY(writeEntries(plan, job, pending.file(component.name()->str() + ".safetensors"),
                              entries, std::move(metadata)));
   }
-  MAESTRO_TRY(writeEntries(plan, instance, device, pending.file("optimizer.safetensors"),
-                           optimizerEntries(plan, instance), {}));
+  MAESTRO_TRY(writeEntries(plan, job, pending.file("optimizer.safetensors"), optimizerEntries(plan, isBound), {}));
   return pending.commit(std::move(state));
 }
 
-Status loadCheckpoint(const plan::Plan &plan, const checkpoint::FoundCheckpoint &found,
-                      ExecutableInstance &instance, Device &device) {
-  for (uint32_t c = 0; c < plan->components()->size(); ++c) {
-    const fb::Component &component = *plan->components()->Get(c);
-    if (component.frozen())
-      continue;
-    checkpoint::Metadata metadata;
-    MAESTRO_TRY(readEntries(plan, instance, device,
-                            found.path + "/" + component.name()->str() + ".safetensors",
-                            valueEntries(plan, instance, c, metadata)));
+Status loadCheckpoint(const plan::Plan &plan, const checkpoint::FoundCheckpoint &found, Job &job) {
+  for (uint32_t s = 0; s < job.topology().stations.size(); ++s) {
+    ExecutableInstance &instance = job.station(s).instance();
+    IsBound isBound = [&](fb::BindingKind kind, uint32_t p) { return instance.boundBuffer(kind, p) != kNone; };
+    for (uint32_t c = 0; c < plan->components()->size(); ++c) {
+      const fb::Component &component = *plan->components()->Get(c);
+      checkpoint::Metadata metadata;
+      std::vector<Entry> entries = valueEntries(plan, isBound, c, metadata);
+      if (component.frozen() || entries.empty())
+        continue;
+      MAESTRO_TRY(readEntries(plan, instance, job.device(s), found.path + "/" + component.name()->str() + ".safetensors",
+                              entries));
+    }
+    MAESTRO_TRY(readEntries(plan, instance, job.device(s), found.path + "/optimizer.safetensors",
+                            optimizerEntries(plan, isBound)));
   }
-  return readEntries(plan, instance, device, found.path + "/optimizer.safetensors",
-                     optimizerEntries(plan, instance));
+  return Status();
 }
 
-Status saveGradients(const plan::Plan &plan, ExecutableInstance &instance, Device &device,
-                     const std::string &path) {
+Status saveGradients(const plan::Plan &plan, Job &job, const std::string &path) {
   std::vector<Entry> entries;
   for (uint32_t p = 0; p < plan->parameters()->size(); ++p)
-    if (instance.boundBuffer(fb::BindingKind::Gradient, p) != kNone) {
+    if (job.holder(fb::BindingKind::Gradient, p) != kNone) {
       const fb::Parameter &parameter = *plan->parameters()->Get(p);
       entries.push_back({fmt::format("{}.{}", componentName(plan, parameter), parameter.name()->string_view()),
                          fb::BindingKind::Gradient, p});
     }
   std::string partial = path + ".partial";
-  Status status = writeEntries(plan, instance, device, partial, entries, {});
+  Status status = writeEntries(plan, job, partial, entries, {});
   if (status.isOk() && std::rename(partial.c_str(), path.c_str()) != 0)
     status = Status::unavailable("cannot rename " + partial + " to " + path);
   if (!status.isOk())

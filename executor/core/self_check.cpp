@@ -3,6 +3,7 @@
 #include "base/log.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -27,9 +28,10 @@ Tolerance toleranceOf(const plan::Plan &plan) {
   return kF32;
 }
 
-Result<std::vector<float>> gradient(ExecutableInstance &instance, Device &device, uint32_t parameter) {
+Result<std::vector<float>> gradient(Job &job, uint32_t parameter) {
+  uint32_t station = job.holder(fb::BindingKind::Gradient, parameter);
   std::vector<std::byte> bytes;
-  MAESTRO_TRY(readBound(instance, device, fb::BindingKind::Gradient, parameter, bytes));
+  MAESTRO_TRY(readBound(job.station(station).instance(), job.device(station), fb::BindingKind::Gradient, parameter, bytes));
   std::vector<float> values(bytes.size() / 4);
   std::memcpy(values.data(), bytes.data(), bytes.size());
   return values;
@@ -37,36 +39,54 @@ Result<std::vector<float>> gradient(ExecutableInstance &instance, Device &device
 
 } // namespace
 
-Status selfCheck(const plan::Plan &plan, Device &device, ExecutableInstance &instance, Trainer &trainer,
-                 const data::SampleBatch &batch, const LossTotals &totals, const WeightFiles &weights,
-                 uint64_t seed, uint64_t step) {
-  MAESTRO_ASSIGN(std::vector<int64_t> symbols, trainer.combinedSymbols(batch));
-  MAESTRO_ASSIGN(uint64_t growth, instance.growthFor(symbols));
-  uint32_t index = plan->stations()->Get(0)->executable();
-  MAESTRO_ASSIGN(auto whole, ExecutableInstance::create(plan, index, device, growth));
-  MAESTRO_ASSIGN(LoadSummary loaded, loadParameters(plan, weights, seed, *whole, device));
-  (void)loaded;
-  MAESTRO_ASSIGN(auto wholeTrainer, Trainer::create(plan, device, *whole, seed));
-  wholeTrainer->useOnePiece();
-  LossTotals wholeTotals;
-  MAESTRO_TRY(wholeTrainer->computeGradients(batch, step, wholeTotals));
-  MAESTRO_ASSIGN(double norm, wholeTrainer->gradientNorm());
+Result<LoadSummary> loadJob(const plan::Plan &plan, const WeightFiles &weights, uint64_t seed, Job &job) {
+  LoadSummary total;
+  for (uint32_t s = 0; s < job.topology().stations.size(); ++s) {
+    MAESTRO_ASSIGN(LoadSummary own, loadParameters(plan, weights, seed, job.station(s).instance(), job.device(s)));
+    if (job.topology().stations[s].replica > 0)
+      continue;
+    total.bytes += own.bytes;
+    total.fromWeights += own.fromWeights;
+    total.fromPlan += own.fromPlan;
+    total.seeded += own.seeded;
+  }
+  return total;
+}
 
-  double loss = trainer.weightedLoss(totals), wholeLoss = trainer.weightedLoss(wholeTotals);
+Status selfCheck(const plan::Plan &plan, Job &job, const StepResult &result, const data::SampleBatch &batch,
+                 const WeightFiles &weights, uint64_t seed, uint64_t step) {
+  MAESTRO_ASSIGN(std::vector<int64_t> symbols, job.worker(0).combinedSymbols(batch));
+  JobOptions options;
+  options.seed = seed;
+  options.onePiece = true;
+  for (uint32_t s = 0; s < job.topology().stations.size(); ++s) {
+    MAESTRO_ASSIGN(uint64_t growth, job.station(s).instance().growthFor(symbols));
+    options.growth = std::max(options.growth, growth);
+  }
+  MAESTRO_ASSIGN(auto whole, Job::create(plan, options));
+  MAESTRO_ASSIGN(LoadSummary loaded, loadJob(plan, weights, seed, *whole));
+  (void)loaded;
+  MAESTRO_TRY(whole->start());
+  whole->submit(batch, step, false);
+  MAESTRO_ASSIGN(const StepResult *piece, whole->await(step));
+  MAESTRO_TRY(whole->drain());
+
+  double norm = piece->gradientNorm;
+  double loss = weightedLoss(plan, result.totals), wholeLoss = weightedLoss(plan, piece->totals);
   Tolerance tolerance = toleranceOf(plan);
   logInfo(fmt::format("self-check: loss {:.9g} in {} micro-batches, {:.9g} in one piece", loss,
-                      trainer.microBatches(), wholeLoss));
+                      fmt::join(result.microBatches, "+"), wholeLoss));
   std::string worst;
   double worstExcess = 1;
   for (uint32_t p = 0; p < plan->parameters()->size(); ++p) {
-    if (instance.boundBuffer(fb::BindingKind::Gradient, p) == kNone)
+    if (job.holder(fb::BindingKind::Gradient, p) == kNone)
       continue;
-    MAESTRO_ASSIGN(auto parts, gradient(instance, device, p));
-    MAESTRO_ASSIGN(auto piece, gradient(*whole, device, p));
+    MAESTRO_ASSIGN(auto parts, gradient(job, p));
+    MAESTRO_ASSIGN(auto inOnePiece, gradient(*whole, p));
     double largest = 0, difference = 0;
     for (size_t i = 0; i < parts.size(); ++i) {
-      largest = std::max(largest, std::abs(static_cast<double>(piece[i])));
-      double d = std::abs(static_cast<double>(parts[i]) - piece[i]);
+      largest = std::max(largest, std::abs(static_cast<double>(inOnePiece[i])));
+      double d = std::abs(static_cast<double>(parts[i]) - inOnePiece[i]);
       difference = std::isnan(d) ? INFINITY : std::max(difference, d);
     }
     std::string name = plan->parameters()->Get(p)->name()->str();

@@ -3,16 +3,18 @@
 
 #include "base/status.h"
 #include "executor/core/parameters.h"
-#include "executor/core/trainer.h"
+#include "executor/core/job.h"
 
 namespace maestro::executor {
 
-/// Compares the gradients that `instance` holds for `batch` with those of evaluating the whole batch
-/// as one micro-batch, prints the largest relative difference per parameter, and fails (InvalidInput) when
-/// one is more than rounding: the graph's loss then depends on padding, or on the company a sample keeps.
-/// Needs the memory of the one-piece evaluation.
-Status selfCheck(const plan::Plan &plan, Device &device, ExecutableInstance &instance, Trainer &trainer,
-                 const data::SampleBatch &batch, const LossTotals &totals, const WeightFiles &weights,
-                 uint64_t seed, uint64_t step);
+/// Compares the gradients that `job` holds for `batch` with those of evaluating the whole batch as one micro-batch of
+/// every section, prints the largest relative difference per parameter, and fails (InvalidInput) when one is more than
+/// rounding: the graph's loss then depends on padding, or on the company a sample keeps. Needs the memory of the
+/// one-piece evaluation.
+Status selfCheck(const plan::Plan &plan, Job &job, const StepResult &result, const data::SampleBatch &batch,
+                 const WeightFiles &weights, uint64_t seed, uint64_t step);
+
+/// Writes every parameter's initial value into all stations that hold it.
+Result<LoadSummary> loadJob(const plan::Plan &plan, const WeightFiles &weights, uint64_t seed, Job &job);
 
 } // namespace maestro::executor

@@ -35,10 +35,17 @@ public:
     // No large pages: arenas are sized for the bounds and touched in part, and no step became faster with them.
     return MappedBlock(data, bytes);
   }
-  MappedBlock(MappedBlock &&other) noexcept : data(std::exchange(other.data, nullptr)), bytes(other.bytes) {}
+  /// Somebody else's memory.
+  static MappedBlock borrow(void *data, uint64_t bytes) {
+    MappedBlock block(data, bytes);
+    block.owned = false;
+    return block;
+  }
+  MappedBlock(MappedBlock &&other) noexcept
+      : data(std::exchange(other.data, nullptr)), bytes(other.bytes), owned(other.owned) {}
   MappedBlock &operator=(MappedBlock &&) = delete;
   ~MappedBlock() {
-    if (data)
+    if (data && owned)
       ::munmap(data, std::max<uint64_t>(bytes, 1));
   }
   std::byte *get() const { return static_cast<std::byte *>(data); }
@@ -48,6 +55,7 @@ private:
   MappedBlock(void *data, uint64_t bytes) : data(data), bytes(bytes) {}
   void *data;
   uint64_t bytes;
+  bool owned = true;
 };
 
 struct PreparedCall {
@@ -63,9 +71,9 @@ struct CpuProgram : PreparedProgram {
   std::byte *scratch = nullptr; ///< The device's; large enough for every call.
 };
 
-enum class CommandKind : uint8_t { Write, Read, Fill, Launch, Mark };
+enum class CommandKind : uint8_t { Write, Read, Fill, Launch, Call, Mark };
 
-constexpr size_t kMaxRegions = 16;
+constexpr size_t kMaxRegions = 32;
 
 struct Command {
   CommandKind kind = CommandKind::Mark;
@@ -73,8 +81,9 @@ struct Command {
   const CpuProgram *program = nullptr;
   std::byte *device = nullptr;
   void *host = nullptr;
-  uint64_t bytes = 0;
-  std::array<std::byte *, kMaxRegions> bases{};
+  uint64_t bytes = 0; ///< Call: how many pointers.
+  HostFunction function = nullptr;
+  std::array<std::byte *, kMaxRegions> bases{}; ///< Call: its pointers.
 };
 
 class CpuDevice : public Device {
@@ -90,6 +99,11 @@ public:
     MAESTRO_ASSIGN(MappedBlock block, MappedBlock::map(bytes, purpose));
     blocks.push_back(std::move(block));
     totalBytes += bytes;
+    return Address{static_cast<uint32_t>(blocks.size()), 0};
+  }
+
+  Result<Address> adopt(void *memory, uint64_t bytes) override {
+    blocks.push_back(MappedBlock::borrow(memory, bytes));
     return Address{static_cast<uint32_t>(blocks.size()), 0};
   }
 
@@ -121,13 +135,13 @@ public:
   }
 
   void write(Address destination, const void *source, uint64_t bytes) override {
-    push({CommandKind::Write, -1, nullptr, pointer(destination), const_cast<void *>(source), bytes, {}});
+    push({CommandKind::Write, -1, nullptr, pointer(destination), const_cast<void *>(source), bytes, nullptr, {}});
   }
   void read(void *destination, Address source, uint64_t bytes) override {
-    push({CommandKind::Read, -1, nullptr, pointer(source), destination, bytes, {}});
+    push({CommandKind::Read, -1, nullptr, pointer(source), destination, bytes, nullptr, {}});
   }
   void fillZero(Address destination, uint64_t bytes) override {
-    push({CommandKind::Fill, -1, nullptr, pointer(destination), nullptr, bytes, {}});
+    push({CommandKind::Fill, -1, nullptr, pointer(destination), nullptr, bytes, nullptr, {}});
   }
   void launch(const PreparedProgram &program, std::span<const Address> bases, int32_t task) override {
     Command command;
@@ -136,6 +150,16 @@ public:
     command.program = static_cast<const CpuProgram *>(&program);
     for (size_t i = 0; i < bases.size() && i < kMaxRegions; ++i)
       command.bases[i] = bases[i].isNull() ? nullptr : pointer(bases[i]);
+    push(command);
+  }
+
+  void call(HostFunction function, void *context, std::span<const Address> addresses) override {
+    Command command;
+    command.kind = CommandKind::Call;
+    command.function = function;
+    command.host = context;
+    for (const Address &address : addresses.first(std::min(addresses.size(), kMostCallAddresses)))
+      command.bases[command.bytes++] = address.isNull() ? nullptr : pointer(address);
     push(command);
   }
 
@@ -232,6 +256,8 @@ private:
         command = ring[next % kRingSize];
       }
       Status status = failed ? Status() : execute(command);
+      if (!status.isOk() && options.onFailure)
+        options.onFailure(status);
       beforeCompletion(next);
       {
         std::lock_guard lock(mutex);
@@ -258,6 +284,8 @@ private:
       return Status();
     case CommandKind::Launch:
       return run(*command.program, command);
+    case CommandKind::Call:
+      return command.function(command.host, {command.bases.data(), static_cast<size_t>(command.bytes)});
     case CommandKind::Mark:
       return Status();
     }

@@ -15,6 +15,7 @@
 #include "kernels/kernel.h"
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -65,13 +66,19 @@ struct TraceSpan {
   int32_t task = -1; ///< The tag given to launch().
 };
 
+/// What call() runs; a failure is the queue's.
+using HostFunction = Status (*)(void *context, std::span<std::byte *const> pointers);
+inline constexpr size_t kMostCallAddresses = 8;
+
 class Device {
 public:
   virtual ~Device() = default;
 
   /// A zeroed block, 64-byte aligned. Freed with the device.
   virtual Result<Address> allocate(uint64_t bytes, std::string_view purpose) = 0;
-  /// Bytes allocated so far, kernels' scratch included.
+  /// Memory that others made and that outlives the device, as a block: a ring that several ranks share.
+  virtual Result<Address> adopt(void *memory, uint64_t bytes) = 0;
+  /// Bytes allocated so far, kernels' scratch included; adopted ones are not.
   virtual uint64_t allocatedBytes() const = 0;
 
   virtual Result<std::unique_ptr<PreparedProgram>> prepare(std::span<const CallDescription> calls) = 0;
@@ -83,6 +90,11 @@ public:
   virtual void fillZero(Address destination, uint64_t bytes) = 0;
   /// `bases[r]` is region r's start for this launch. `task` tags trace spans.
   virtual void launch(const PreparedProgram &program, std::span<const Address> bases, int32_t task) = 0;
+
+  /// Queues a function; it runs when all work before it is done, and what comes after waits for it. It gets the
+  /// addresses as pointers that mean something only there. `context` must live until an event recorded afterwards has
+  /// completed. At most kMostCallAddresses.
+  virtual void call(HostFunction function, void *context, std::span<const Address> addresses) = 0;
 
   /// The point behind all work queued so far.
   virtual Event record() = 0;
@@ -101,6 +113,9 @@ public:
 struct CpuDeviceOptions {
   int threads = 1; ///< Threads of each kernel.
   std::string name = "cpu0";
+  /// Called once, on the device's thread, when queued work fails for the first time: whoever waits for what this device
+  /// will now never do must learn of it.
+  std::function<void(const Status &)> onFailure;
 };
 
 /// A thread with an in-order queue that runs the library's kernels.

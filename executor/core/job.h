@@ -1,0 +1,123 @@
+// All ranks of a job on this machine: makes them from the plan, and drives their steps.
+//
+//   driver (the run's thread)          rank 0 … rank n, a thread each
+//   submit(batch, step) ──────────────▶ Worker: schedule, tasks, reduction, norm, update
+//   await(step)         ◀── results ──  those that train have ended the step; frozen ones may be ahead or behind
+//
+// A rank that has nothing to train meets the others only through its channels, so it runs ahead into the next step as
+// soon as that is submitted and slots are free.
+#pragma once
+
+#include "base/status.h"
+#include "executor/core/parameters.h"
+#include "executor/core/worker.h"
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+namespace maestro::executor {
+
+struct JobOptions {
+  uint64_t seed = 0;
+  bool evaluates = false;
+  bool onePiece = false;   ///< Every batch is one micro-batch (--self-check),
+  uint64_t growth = 1;     ///< on memory grown by this factor.
+  size_t traceCapacity = 0; ///< Spans that each device and rank collects.
+  int lateDeviceSeed = -1; ///< ≥ 0: devices that complete late.
+};
+
+/// What a step came to.
+struct StepResult {
+  LossTotals totals;
+  double gradientNorm = 0;
+  uint64_t tokens = 0;
+  std::vector<uint64_t> microBatches; ///< By section.
+  int64_t predictedNs = 0;
+};
+
+class Job {
+public:
+  /// The plan must outlive the job. Allocates all memory; parameters are zero.
+  static Result<std::unique_ptr<Job>> create(const plan::Plan &plan, const JobOptions &options);
+  ~Job(); ///< Ends the ranks.
+
+  const Topology &topology() const { return facts; }
+  /// For loading and saving, while no step is under way: the station's memory and the device that it is on.
+  Station &station(uint32_t station) { return *workers[facts.stations[station].rank]->station(station); }
+  Device &device(uint32_t station) { return workers[facts.stations[station].rank]->device(); }
+  /// The first station that binds it; kNone when none does. Others hold the same.
+  uint32_t holder(plan::fb::BindingKind kind, uint32_t parameter) const;
+
+  /// After parameters were loaded: makes copies of them and starts the ranks.
+  Status start();
+
+  /// Queues a step, or an evaluation. The batch must stay until await() of it has returned for all ranks (isDone).
+  void submit(const data::SampleBatch &batch, uint64_t step, bool updates = true);
+  /// Waits for the ranks that train to end the step; for all ranks when nothing trains. The job's one cause of failure.
+  Result<const StepResult *> await(uint64_t step);
+  /// Waits for all ranks to have nothing left to do.
+  Status drain();
+  /// Whether all ranks have ended the step: its batch may be reused.
+  bool isDone(uint64_t step);
+
+  /// Clips and steps the optimizer on all ranks after submit(…, updates = false).
+  Status update(uint64_t step, double gradientNorm);
+
+  size_t ranks() const { return workers.size(); }
+  Worker &worker(size_t rank) { return *workers[rank]; }
+  /// Nanoseconds that a section's tasks have run so far, over all its stations; approximate while steps are under way.
+  int64_t busyNs(uint32_t section) const;
+  bool runsAhead() const { return anyFrozenRank; }
+
+private:
+  struct Command {
+    enum class Kind : uint8_t { Step, Gradients, Update, Evaluate } kind;
+    const data::SampleBatch *batch;
+    uint64_t step;
+    double norm;
+  };
+  struct Mailbox {
+    std::deque<Command> commands;
+    uint64_t submitted = 0, finished = 0; ///< Commands.
+    uint64_t lastStep = 0;                ///< Ended.
+    std::vector<std::pair<uint64_t, StepResult>> results; ///< A ring, by step.
+  };
+
+  Job(const plan::Plan &plan, const JobOptions &options);
+  Status createWorkers();
+  void post(uint32_t rank, const Command &command);
+  void serve(uint32_t rank);
+  Status execute(uint32_t rank, const Command &command, StepResult &result);
+  bool trains(uint32_t rank) const;
+  Status failureStatus();
+  void noteFailure(uint32_t rank, const Status &status);
+  void combine(uint64_t step);
+
+  const plan::Plan &plan;
+  JobOptions options;
+  Topology facts;
+  std::unique_ptr<Wiring> wiring;
+  std::unique_ptr<data::Batcher> batcher;
+  std::vector<std::unique_ptr<Worker>> workers; ///< By rank.
+  bool anyFrozenRank = false;
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::vector<Mailbox> mailboxes;
+  bool stopping = false;
+  Status failure;
+  StepResult combined;
+  std::vector<std::thread> threads;
+};
+
+/// Data symbols and fields of a plan, as the data library wants them.
+std::vector<data::SymbolSpec> symbolSpecs(const plan::Plan &plan);
+std::vector<data::FieldSpec> fieldSpecs(const plan::Plan &plan);
+
+} // namespace maestro::executor

@@ -1,0 +1,257 @@
+#include "executor/core/step_order.h"
+
+#include "base/dtype.h"
+
+#include <algorithm>
+
+namespace maestro::executor {
+
+namespace fb = plan::fb;
+using plan::kNone;
+using wavefront::TaskKind;
+
+namespace {
+
+/// The dim that grows with the symbols that sum over samples; the verifier promises one.
+uint32_t rowsOf(const plan::Plan &plan, const fb::Edge &edge) {
+  std::vector<int64_t> ones(plan->symbols()->size(), 1), twos = ones;
+  for (uint32_t s = 0; s < twos.size(); ++s)
+    if (plan->symbols()->Get(s)->combine() == fb::Combine::Sum)
+      twos[s] = 2;
+  for (uint32_t expr : *edge.shape())
+    if (evaluate(plan, expr, ones.data()) != evaluate(plan, expr, twos.data()))
+      return expr;
+  return edge.shape()->Get(0);
+}
+
+} // namespace
+
+StepOrder::StepOrder(const plan::Plan &plan, const Topology &topology, uint32_t rank)
+    : plan(plan), topology(topology), rank(rank), forwardCount(topology.stations.size(), 0),
+      backwardCount(topology.stations.size(), 0) {
+  for (const fb::Section *section : *plan->sections())
+    mostStages = std::max(mostStages, section->layout()->stages());
+  for (const fb::Edge *edge : *plan->edges())
+    rowExpr.push_back(rowsOf(plan, *edge));
+}
+
+const int64_t *StepOrder::sizesOf(uint32_t sample) const { return problem->sizes.data() + sample * problem->dims.size(); }
+
+const int64_t *StepOrder::dimsOf(uint32_t microBatch) const {
+  return schedule->dims.data() + schedule->microBatches[microBatch].firstDim;
+}
+
+uint32_t StepOrder::stationOf(const wavefront::MicroBatch &group, uint32_t stage) const {
+  return topology.stationAt(group.section, stage, group.replica);
+}
+
+uint64_t &StepOrder::sequenceOf(bool gradient, uint32_t microBatch, uint32_t stage) {
+  return (gradient ? backwardSequence : forwardSequence)[microBatch * mostStages + stage];
+}
+
+void StepOrder::build(const wavefront::Problem &stepProblem, const wavefront::Schedule &stepSchedule, bool stepEvaluates) {
+  problem = &stepProblem;
+  schedule = &stepSchedule;
+  evaluates = stepEvaluates;
+  taskList.clear();
+  receiveList.clear();
+  sendList.clear();
+  boxList.clear();
+  numberSequences();
+  findGroups();
+  producerRow.resize(plan->edges()->size() * problem->sampleCount());
+  consumerRow.resize(producerRow.size());
+  for (uint32_t edge = 0; edge < plan->edges()->size(); ++edge)
+    placeRows(edge);
+  for (const wavefront::Task &task : schedule->tasksOf(rank))
+    addTask(task);
+}
+
+/// Micro-batches take slots in the order of their forward tasks at the ring's station; gradients in that of backward
+/// tasks.
+void StepOrder::numberSequences() {
+  forwardSequence.assign(schedule->microBatches.size() * mostStages, 0);
+  backwardSequence.assign(forwardSequence.size(), 0);
+  for (const wavefront::Task &task : schedule->tasks) {
+    const wavefront::MicroBatch &group = schedule->microBatches[task.microBatch];
+    uint32_t station = stationOf(group, task.stage);
+    if (task.kind == TaskKind::Forward)
+      sequenceOf(false, task.microBatch, task.stage) = forwardCount[station]++;
+    else if (task.kind == TaskKind::Backward)
+      sequenceOf(true, task.microBatch, task.stage) = backwardCount[station]++;
+  }
+}
+
+void StepOrder::findGroups() {
+  size_t samples = problem->sampleCount();
+  groupOf.assign(problem->sections.size() * samples, kNone);
+  for (uint32_t m = 0; m < schedule->microBatches.size(); ++m)
+    for (uint32_t sample : schedule->samplesOf(schedule->microBatches[m]))
+      groupOf[schedule->microBatches[m].section * samples + sample] = m;
+  stamp.assign(schedule->microBatches.size(), 0);
+  stampValue = 0;
+}
+
+/// Rows of a micro-batch's samples lie one after the other.
+void StepOrder::placeRows(uint32_t edgeIndex) {
+  const fb::Edge &edge = *plan->edges()->Get(edgeIndex);
+  size_t samples = problem->sampleCount();
+  for (uint32_t m = 0; m < schedule->microBatches.size(); ++m) {
+    const wavefront::MicroBatch &group = schedule->microBatches[m];
+    for (bool producer : {true, false}) {
+      if (group.section != (producer ? edge.producer() : edge.consumer()))
+        continue;
+      int64_t at = 0;
+      for (uint32_t sample : schedule->samplesOf(group)) {
+        (producer ? producerRow : consumerRow)[edgeIndex * samples + sample] = at;
+        at += evaluate(plan, rowExpr[edgeIndex], sizesOf(sample));
+      }
+    }
+  }
+}
+
+void StepOrder::addTask(const wavefront::Task &source) {
+  const wavefront::MicroBatch &group = schedule->microBatches[source.microBatch];
+  RankTask task;
+  task.station = stationOf(group, source.stage);
+  task.microBatch = source.microBatch;
+  task.kind = source.kind;
+  task.firstReceive = static_cast<uint32_t>(receiveList.size());
+  addReceives(task);
+  task.receives = static_cast<uint32_t>(receiveList.size()) - task.firstReceive;
+  task.firstSend = static_cast<uint32_t>(sendList.size());
+  bool forward = source.kind == TaskKind::Forward;
+  for (uint32_t e = 0; e < plan->edges()->size() && source.kind != TaskKind::WeightGradient; ++e) {
+    const fb::Edge &edge = *plan->edges()->Get(e);
+    bool produces = edge.producer() == group.section && edge.producer_stage() == source.stage;
+    bool consumes = edge.consumer() == group.section && edge.consumer_stage() == source.stage;
+    if (forward && produces)
+      addSends(task, e, false);
+    if (!forward && consumes && edge.carries_gradient())
+      addSends(task, e, true);
+  }
+  task.sends = static_cast<uint32_t>(sendList.size()) - task.firstSend;
+  taskList.push_back(task);
+}
+
+/// How many micro-batches of another section share a sample with this one: as many messages pass.
+uint32_t StepOrder::countPartners(uint32_t microBatch, uint32_t otherSection) {
+  partners.clear();
+  ++stampValue;
+  size_t samples = problem->sampleCount();
+  for (uint32_t sample : schedule->samplesOf(schedule->microBatches[microBatch])) {
+    uint32_t other = groupOf[otherSection * samples + sample];
+    if (other == kNone || stamp[other] == stampValue)
+      continue;
+    stamp[other] = stampValue;
+    partners.push_back(other);
+  }
+  return static_cast<uint32_t>(partners.size());
+}
+
+void StepOrder::addReceives(const RankTask &task) {
+  const StationFacts &station = topology.stations[task.station];
+  bool forward = task.kind == TaskKind::Forward;
+  for (uint32_t r = 0; r < topology.rings.size(); ++r) {
+    const RingFacts &ring = topology.rings[r];
+    if (ring.receiver != task.station || task.kind == TaskKind::WeightGradient)
+      continue;
+    const fb::Edge &edge = *plan->edges()->Get(ring.edge);
+    bool held = edge.held_until_backward() && !evaluates;
+    bool reads = ring.gradient ? !forward : forward || held;
+    if (!reads)
+      continue;
+    Receive receive;
+    receive.ring = r;
+    receive.sequence = sequenceOf(ring.gradient, task.microBatch, station.stage);
+    receive.posts = edge.producer() == edge.consumer()
+                        ? 1
+                        : countPartners(task.microBatch, ring.gradient ? edge.consumer() : edge.producer());
+    receive.last = ring.gradient || !forward || !held;
+    receiveList.push_back(receive);
+  }
+}
+
+void StepOrder::addSends(const RankTask &task, uint32_t edgeIndex, bool gradient) {
+  const fb::Edge &edge = *plan->edges()->Get(edgeIndex);
+  const wavefront::MicroBatch &group = schedule->microBatches[task.microBatch];
+  size_t samples = problem->sampleCount();
+  uint32_t otherSection = gradient ? edge.producer() : edge.consumer();
+  uint32_t otherStage = gradient ? edge.producer_stage() : edge.consumer_stage();
+  countPartners(task.microBatch, otherSection);
+  for (uint32_t other : partners) {
+    Send send;
+    uint32_t receiver = stationOf(schedule->microBatches[other], otherStage);
+    send.ring = topology.ringAt(edgeIndex, gradient, receiver);
+    const std::vector<uint32_t> &senders = topology.rings[send.ring].senders;
+    send.sender = static_cast<uint32_t>(std::find(senders.begin(), senders.end(), task.station) - senders.begin());
+    send.sequence = sequenceOf(gradient, other, otherStage);
+    send.microBatch = other;
+    send.firstBox = static_cast<uint32_t>(boxList.size());
+    for (uint32_t sample : schedule->samplesOf(group)) {
+      if (groupOf[otherSection * samples + sample] != other)
+        continue;
+      transport::Box box = boxOf(edgeIndex, sample, task.microBatch, other, gradient);
+      uint64_t bytes = box.elementBytes;
+      for (uint32_t d = 0; d < box.rank; ++d)
+        bytes *= box.extents[d];
+      if (bytes == 0)
+        continue;
+      boxList.push_back(box);
+      send.rows += static_cast<uint64_t>(evaluate(plan, rowExpr[edgeIndex], sizesOf(sample)));
+      send.bytes += bytes;
+    }
+    send.boxes = static_cast<uint32_t>(boxList.size()) - send.firstBox;
+    sendList.push_back(send);
+  }
+}
+
+/// One sample's rows, from their place in the sender's micro-batch to their place in the receiver's. Inner dims that
+/// are whole on both sides are one run of bytes.
+transport::Box StepOrder::boxOf(uint32_t edgeIndex, uint32_t sample, uint32_t from, uint32_t to, bool gradient) const {
+  const fb::Edge &edge = *plan->edges()->Get(edgeIndex);
+  size_t samples = problem->sampleCount();
+  const int64_t *fromDims = dimsOf(from), *toDims = dimsOf(to);
+  int64_t producerAt = producerRow[edgeIndex * samples + sample], consumerAt = consumerRow[edgeIndex * samples + sample];
+  int64_t fromRow = gradient ? consumerAt : producerAt, toRow = gradient ? producerAt : consumerAt;
+  transport::Box box;
+  auto element = static_cast<int64_t>(byteSize(static_cast<DType>(edge.dtype())));
+  int64_t fromStride = element, toStride = element;
+  bool merging = true;
+  uint64_t source = 0;
+  std::array<uint64_t, transport::Box::kMaxRank> extents{};
+  std::array<int64_t, transport::Box::kMaxRank> fromStrides{}, toStrides{};
+  uint32_t rank = 0;
+  box.elementBytes = static_cast<uint64_t>(element);
+  for (uint32_t d = edge.shape()->size(); d-- > 0;) {
+    uint32_t expr = edge.shape()->Get(d);
+    int64_t extent = evaluate(plan, expr, sizesOf(sample));
+    int64_t fromSize = evaluate(plan, expr, fromDims), toSize = evaluate(plan, expr, toDims);
+    bool isRows = expr == rowExpr[edgeIndex];
+    if (isRows) {
+      source += static_cast<uint64_t>(fromRow * fromStride);
+      box.destination += static_cast<uint64_t>(toRow * toStride);
+    }
+    if (merging) {
+      box.elementBytes *= static_cast<uint64_t>(extent); // The outermost merged dim may be partial.
+      merging = extent == fromSize && extent == toSize;
+    } else if (rank < transport::Box::kMaxRank) {
+      extents[rank] = static_cast<uint64_t>(extent);
+      fromStrides[rank] = fromStride;
+      toStrides[rank] = toStride;
+      ++rank;
+    }
+    fromStride *= fromSize;
+    toStride *= toSize;
+  }
+  box.rank = rank;
+  for (uint32_t d = 0; d < rank; ++d) { // From the outermost.
+    box.extents[d] = extents[rank - 1 - d];
+    box.sourceStrides[d] = fromStrides[rank - 1 - d];
+    box.destinationStrides[d] = toStrides[rank - 1 - d];
+  }
+  box.source = reinterpret_cast<const void *>(source); // NOLINT: an offset until the device adds the buffer's place.
+  return box;
+}
+
+} // namespace maestro::executor

@@ -1,0 +1,191 @@
+#include "executor/core/topology.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace maestro::executor {
+
+namespace fb = plan::fb;
+using plan::kNone;
+
+Topology::Topology(const plan::Plan &plan) : plan(plan) {
+  ranks = plan->ranks()->size();
+  for (const fb::Station *table : *plan->stations()) {
+    const fb::Executable &executable = *plan->executables()->Get(table->executable());
+    stations.push_back({executable.section(), executable.stage(), table->replica(), table->executable(),
+                        table->ranks()->Get(0)});
+  }
+  for (uint32_t e = 0; e < plan->edges()->size(); ++e) {
+    const fb::Edge &edge = *plan->edges()->Get(e);
+    for (uint32_t s = 0; s < stations.size(); ++s) {
+      if (stations[s].section == edge.consumer() && stations[s].stage == edge.consumer_stage())
+        addRing(e, false, s);
+      if (edge.carries_gradient() && stations[s].section == edge.producer() && stations[s].stage == edge.producer_stage())
+        addRing(e, true, s);
+    }
+  }
+}
+
+void Topology::addRing(uint32_t edgeIndex, bool gradient, uint32_t receiver) {
+  const fb::Edge &edge = *plan->edges()->Get(edgeIndex);
+  RingFacts ring;
+  ring.edge = edgeIndex;
+  ring.gradient = gradient;
+  ring.receiver = receiver;
+  uint32_t section = gradient ? edge.consumer() : edge.producer();
+  uint32_t stage = gradient ? edge.consumer_stage() : edge.producer_stage();
+  bool sameSection = edge.producer() == edge.consumer();
+  for (uint32_t s = 0; s < stations.size(); ++s)
+    if (stations[s].section == section && stations[s].stage == stage &&
+        (!sameSection || stations[s].replica == stations[receiver].replica))
+      ring.senders.push_back(s);
+  const fb::Executable &own = executable(receiver);
+  for (uint32_t r = 0; r < own.regions()->size(); ++r) {
+    const fb::Region &region = *own.regions()->Get(r);
+    if (region.kind() != fb::RegionKind::Channel || region.edge() != edgeIndex || region.gradient() != gradient)
+      continue;
+    ring.region = r;
+    ring.slots = region.copies();
+    ring.slotBytes = region.bytes();
+  }
+  ring.mostPosts = sameSection ? 1 : static_cast<uint32_t>(std::min<int64_t>(own.samples(), 4096));
+  rings.push_back(std::move(ring));
+}
+
+uint32_t Topology::stationAt(uint32_t section, uint32_t stage, uint32_t replica) const {
+  for (uint32_t s = 0; s < stations.size(); ++s)
+    if (stations[s].section == section && stations[s].stage == stage && stations[s].replica == replica)
+      return s;
+  return kNone;
+}
+
+uint32_t Topology::ringAt(uint32_t edge, bool gradient, uint32_t receiver) const {
+  for (uint32_t r = 0; r < rings.size(); ++r)
+    if (rings[r].edge == edge && rings[r].gradient == gradient && rings[r].receiver == receiver)
+      return r;
+  return kNone;
+}
+
+const fb::Executable &Topology::executable(uint32_t station) const {
+  return *plan->executables()->Get(stations[station].executable);
+}
+
+const fb::Program *Topology::program(uint32_t station, fb::ProgramKind kind) const {
+  for (const fb::Program *candidate : *executable(station).programs())
+    if (candidate->kind() == kind)
+      return candidate;
+  return nullptr;
+}
+
+const fb::Program *Topology::forward(uint32_t station, bool evaluates) const {
+  const fb::Program *training = evaluates ? nullptr : program(station, fb::ProgramKind::Forward);
+  return training ? training : program(station, fb::ProgramKind::Evaluate);
+}
+
+namespace {
+
+wavefront::Cost costOf(const flatbuffers::Vector<flatbuffers::Offset<fb::CostTerm>> *terms) {
+  wavefront::Cost cost;
+  for (uint32_t i = 0; terms && i < terms->size(); ++i)
+    cost.terms.push_back({terms->Get(i)->picoseconds(), {terms->Get(i)->symbols()->begin(), terms->Get(i)->symbols()->end()}});
+  return cost;
+}
+
+wavefront::Cost costOf(const fb::Program *program) { return program ? costOf(program->cost()) : wavefront::Cost(); }
+
+wavefront::Stage makeStage(const Topology &topology, uint32_t station, const ProblemOptions &options) {
+  wavefront::Stage stage;
+  stage.forward = costOf(topology.forward(station, options.evaluates));
+  if (!options.evaluates) {
+    stage.backward = costOf(topology.program(station, fb::ProgramKind::Backward));
+    stage.update = costOf(topology.program(station, fb::ProgramKind::Update));
+    std::erase_if(stage.update.terms, [](const wavefront::CostTerm &term) { return !term.dims.empty(); });
+  }
+  for (const fb::Region *region : *topology.executable(station).regions())
+    if (region->kind() == fb::RegionKind::Slot)
+      stage.slots = std::max(region->copies(), 1u);
+  return stage;
+}
+
+} // namespace
+
+wavefront::Problem makeProblem(const plan::Plan &plan, const Topology &topology, const ProblemOptions &options) {
+  constexpr int64_t kUnbounded = int64_t{1} << 40;
+  wavefront::Problem problem;
+  problem.devices = topology.ranks;
+  for (const fb::Symbol *symbol : *plan->symbols())
+    problem.dims.push_back({symbol->name()->str(), symbol->combine() == fb::Combine::Sum, symbol->multiple_of()});
+  for (uint32_t s = 0; s < plan->sections()->size(); ++s) {
+    const fb::Section &table = *plan->sections()->Get(s);
+    wavefront::Section section;
+    section.name = table.name()->str();
+    section.trains = table.trains() && !options.evaluates;
+    if (table.active())
+      section.activeDims.assign(table.active()->begin(), table.active()->end());
+    section.capacity.assign(problem.dims.size(), kUnbounded);
+    uint32_t first = topology.stationAt(s, 0, 0);
+    section.maxSamples = options.onePiece ? kUnbounded : topology.executable(first).samples();
+    if (!options.onePiece)
+      for (const fb::Bound *bound : *topology.executable(first).bounds())
+        section.capacity[bound->symbol()] = bound->value();
+    for (uint32_t stage = 0; stage < table.layout()->stages(); ++stage)
+      section.stages.push_back(makeStage(topology, topology.stationAt(s, stage, 0), options));
+    for (uint32_t replica = 0; replica < table.layout()->data_parallel(); ++replica) {
+      section.devices.emplace_back();
+      for (uint32_t stage = 0; stage < table.layout()->stages(); ++stage)
+        section.devices.back().push_back(topology.stations[topology.stationAt(s, stage, replica)].rank);
+    }
+    problem.sections.push_back(std::move(section));
+  }
+  for (uint32_t e = 0; e < plan->edges()->size(); ++e) {
+    const fb::Edge &table = *plan->edges()->Get(e);
+    wavefront::Edge edge;
+    edge.producer = table.producer();
+    edge.producerStage = table.producer_stage();
+    edge.consumer = table.consumer();
+    edge.consumerStage = table.consumer_stage();
+    edge.gradient = table.carries_gradient() && !options.evaluates;
+    edge.heldUntilBackward = table.held_until_backward() && !options.evaluates;
+    edge.transfer = costOf(table.cost());
+    edge.gradientTransfer = edge.transfer;
+    uint32_t consumer = topology.stationAt(table.consumer(), table.consumer_stage(), 0);
+    uint32_t producer = topology.stationAt(table.producer(), table.producer_stage(), 0);
+    edge.depth = topology.rings[topology.ringAt(e, false, consumer)].slots;
+    if (table.carries_gradient())
+      edge.gradientDepth = topology.rings[topology.ringAt(e, true, producer)].slots;
+    problem.edges.push_back(std::move(edge));
+  }
+  return problem;
+}
+
+int64_t evaluate(const plan::Plan &plan, uint32_t expr, const int64_t *symbols) {
+  const fb::DimExpr &node = *plan->exprs()->Get(expr);
+  auto lhs = [&] { return evaluate(plan, static_cast<uint32_t>(node.a()), symbols); };
+  auto rhs = [&] { return evaluate(plan, static_cast<uint32_t>(node.b()), symbols); };
+  auto floorDiv = [](int64_t a, int64_t b) { return b > 0 ? a / b - (a % b < 0) : 0; };
+  switch (node.op()) {
+  case fb::DimOp::Constant:
+    return node.a();
+  case fb::DimOp::Symbol:
+    return symbols[node.a()];
+  case fb::DimOp::Add:
+    return lhs() + rhs();
+  case fb::DimOp::Mul:
+    return lhs() * rhs();
+  case fb::DimOp::FloorDiv:
+    return floorDiv(lhs(), rhs());
+  case fb::DimOp::CeilDiv:
+    return -floorDiv(-lhs(), rhs());
+  case fb::DimOp::Mod: {
+    int64_t a = lhs(), b = rhs();
+    return a - floorDiv(a, b) * b;
+  }
+  case fb::DimOp::Min:
+    return std::min(lhs(), rhs());
+  case fb::DimOp::Max:
+    return std::max(lhs(), rhs());
+  }
+  return 0;
+}
+
+} // namespace maestro::executor

@@ -1,0 +1,64 @@
+// Who is there: a plan's stations and the rings between them, and the scheduling problem that they pose.
+#pragma once
+
+#include "executor/wavefront/problem.h"
+#include "plan/plan.h"
+#include "plan/plan_generated.h"
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace maestro::executor {
+
+struct StationFacts {
+  uint32_t section = 0, stage = 0, replica = 0;
+  uint32_t executable = 0; ///< Plan.executables
+  uint32_t rank = 0;       ///< Plan.ranks
+};
+
+/// One end of an edge: the ring into which all its senders write.
+struct RingFacts {
+  uint32_t edge = 0; ///< Plan.edges
+  bool gradient = false;
+  uint32_t receiver = 0;         ///< Topology.stations
+  std::vector<uint32_t> senders; ///< Likewise; between stages of a section the one of the same replica.
+  uint32_t region = 0;           ///< Of the receiver's executable.
+  uint32_t slots = 1;
+  uint64_t slotBytes = 0;
+  uint32_t mostPosts = 1; ///< Of one sender for one sequence.
+};
+
+class Topology {
+public:
+  explicit Topology(const plan::Plan &plan);
+
+  std::vector<StationFacts> stations; ///< By Plan.stations.
+  std::vector<RingFacts> rings;
+  uint32_t ranks = 0;
+
+  uint32_t stationAt(uint32_t section, uint32_t stage, uint32_t replica) const;
+  /// The ring of an edge's end at a station; kNone when there is none.
+  uint32_t ringAt(uint32_t edge, bool gradient, uint32_t receiver) const;
+  const plan::fb::Executable &executable(uint32_t station) const;
+  const plan::fb::Program *program(uint32_t station, plan::fb::ProgramKind kind) const;
+  /// What a forward task runs: Forward, or Evaluate where nothing trains.
+  const plan::fb::Program *forward(uint32_t station, bool evaluates) const;
+
+private:
+  void addRing(uint32_t edge, bool gradient, uint32_t receiver);
+  const plan::Plan &plan;
+};
+
+struct ProblemOptions {
+  bool evaluates = false; ///< Forward tasks only.
+  bool onePiece = false;  ///< Micro-batches without limits (--self-check).
+};
+
+/// The problem of any step, without its samples.
+wavefront::Problem makeProblem(const plan::Plan &plan, const Topology &topology, const ProblemOptions &options);
+
+/// The value of a dim's expression (Plan.exprs) under these values of Plan.symbols.
+int64_t evaluate(const plan::Plan &plan, uint32_t expr, const int64_t *symbols);
+
+} // namespace maestro::executor

@@ -1,0 +1,172 @@
+#include "executor/core/wiring.h"
+
+#include "transport/local/local.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+namespace maestro::executor {
+namespace {
+
+namespace fb = plan::fb;
+using plan::kNone;
+namespace local = transport::local;
+
+uint32_t boundBuffer(const fb::Executable &executable, fb::BindingKind kind, uint32_t index) {
+  for (const fb::Binding *binding : *executable.bindings())
+    if (binding->kind() == kind && binding->index() == index)
+      return binding->buffer();
+  return kNone;
+}
+
+uint64_t gradientBytes(const fb::Executable &executable) {
+  for (const fb::Region *region : *executable.regions())
+    if (region->kind() == fb::RegionKind::Gradients)
+      return region->bytes();
+  return 0;
+}
+
+class Wirer {
+public:
+  Wirer(const plan::Plan &plan, const Topology &topology, const WiringOptions &options)
+      : plan(plan), topology(topology), options(options), wiring(std::make_unique<Wiring>()) {}
+
+  Result<std::unique_ptr<Wiring>> make() {
+    findGroups();
+    findTrainingRanks();
+    MAESTRO_ASSIGN(wiring->memory, transport::SharedMemory::create(bytesNeeded()));
+    MAESTRO_ASSIGN(wiring->abort, transport::Abort::create(*wiring->memory, topology.ranks));
+    wiring->backend = local::create(*wiring->memory, *wiring->abort);
+    for (const RingFacts &ring : topology.rings) {
+      wiring->channels.emplace_back();
+      if (options.evaluates && ring.gradient)
+        continue;
+      MAESTRO_ASSIGN(wiring->channels.back(), wiring->backend->createChannel(describe(ring)));
+    }
+    MAESTRO_TRY(placeGradients());
+    MAESTRO_TRY(makeReductions());
+    if (wiring->trainingRanks.size() > 1) {
+      MAESTRO_ASSIGN(wiring->board, local::Board::create(*wiring->memory, *wiring->abort, boardDescription()));
+    }
+    return std::move(wiring);
+  }
+
+private:
+  transport::ChannelDescription describe(const RingFacts &ring) const {
+    transport::ChannelDescription description;
+    description.name = plan->edges()->Get(ring.edge)->name()->str() + (ring.gradient ? " (gradient)" : "");
+    description.edge = ring.edge;
+    description.epoch = options.epoch;
+    description.consumerRank = topology.stations[ring.receiver].rank;
+    for (uint32_t sender : ring.senders)
+      description.producerRanks.push_back(topology.stations[sender].rank);
+    description.slots = ring.slots;
+    description.slotBytes = std::max<uint64_t>(ring.slotBytes * options.growth, 64);
+    description.postsPerProducer = ring.mostPosts;
+    return description;
+  }
+
+  /// Parameters by the stations that hold their gradients, in Plan.stations' order.
+  void findGroups() {
+    wiring->gradients.assign(topology.stations.size(), nullptr);
+    if (options.evaluates)
+      return;
+    std::map<std::vector<uint32_t>, size_t> byStations;
+    for (uint32_t p = 0; p < plan->parameters()->size(); ++p) {
+      std::vector<uint32_t> holders;
+      for (uint32_t s = 0; s < topology.stations.size(); ++s)
+        if (boundBuffer(topology.executable(s), fb::BindingKind::Gradient, p) != kNone)
+          holders.push_back(s);
+      if (holders.size() < 2)
+        continue;
+      auto [found, isNew] = byStations.try_emplace(holders, wiring->groups.size());
+      if (isNew)
+        wiring->groups.push_back({holders, {}, std::nullopt});
+      wiring->groups[found->second].parameters.push_back(p);
+    }
+  }
+
+  void findTrainingRanks() {
+    for (uint32_t s = 0; s < topology.stations.size(); ++s)
+      if (topology.program(s, fb::ProgramKind::Count) || topology.program(s, fb::ProgramKind::Backward) ||
+          topology.program(s, fb::ProgramKind::Update))
+        if (uint32_t rank = topology.stations[s].rank;
+            std::find(wiring->trainingRanks.begin(), wiring->trainingRanks.end(), rank) == wiring->trainingRanks.end())
+          wiring->trainingRanks.push_back(rank);
+    std::sort(wiring->trainingRanks.begin(), wiring->trainingRanks.end());
+  }
+
+  local::BoardDescription boardDescription() const {
+    local::BoardDescription description;
+    description.name = "losses and norms";
+    description.ranks = wiring->trainingRanks;
+    description.kinds = kBoardKinds;
+    description.recordBytes = static_cast<uint32_t>(8 + 8 * plan->losses()->size());
+    return description;
+  }
+
+  bool isShared(uint32_t station) const {
+    return std::any_of(wiring->groups.begin(), wiring->groups.end(), [&](const ReductionGroup &group) {
+      return std::find(group.stations.begin(), group.stations.end(), station) != group.stations.end();
+    });
+  }
+
+  local::ReductionDescription describe(const ReductionGroup &group) const {
+    local::ReductionDescription description;
+    description.name = fmt::format("gradients of {} parameters", group.parameters.size());
+    for (uint32_t station : group.stations) {
+      local::ReductionMember member;
+      member.rank = topology.stations[station].rank;
+      member.base = wiring->gradients[station];
+      const fb::Executable &executable = topology.executable(station);
+      for (uint32_t p : group.parameters) {
+        const fb::Buffer &buffer = *executable.buffers()->Get(boundBuffer(executable, fb::BindingKind::Gradient, p));
+        member.segments.push_back({buffer.offset(), buffer.bytes() / 4});
+      }
+      description.members.push_back(std::move(member));
+    }
+    return description;
+  }
+
+  uint64_t bytesNeeded() const {
+    uint64_t bytes = uint64_t{1} << 20; // Abort, progress, names.
+    for (const RingFacts &ring : topology.rings)
+      bytes += local::channelBytes(describe(ring));
+    for (uint32_t s = 0; s < topology.stations.size(); ++s)
+      if (isShared(s))
+        bytes += transport::alignBlock(gradientBytes(topology.executable(s)));
+    for (const ReductionGroup &group : wiring->groups)
+      bytes += local::Reduction::bytesNeeded(describe(group));
+    return bytes + local::Board::bytesNeeded(boardDescription());
+  }
+
+  Status placeGradients() {
+    for (uint32_t s = 0; s < topology.stations.size(); ++s)
+      if (isShared(s)) {
+        MAESTRO_ASSIGN(wiring->gradients[s], wiring->memory->allocate(gradientBytes(topology.executable(s)), "gradients"));
+      }
+    return Status();
+  }
+
+  Status makeReductions() {
+    for (ReductionGroup &group : wiring->groups) {
+      MAESTRO_ASSIGN(group.reduction, local::Reduction::create(*wiring->memory, *wiring->abort, describe(group)));
+    }
+    return Status();
+  }
+
+  const plan::Plan &plan;
+  const Topology &topology;
+  const WiringOptions &options;
+  std::unique_ptr<Wiring> wiring;
+};
+
+} // namespace
+
+Result<std::unique_ptr<Wiring>> makeWiring(const plan::Plan &plan, const Topology &topology, const WiringOptions &options) {
+  return Wirer(plan, topology, options).make();
+}
+
+} // namespace maestro::executor

@@ -1,0 +1,149 @@
+// A rank: one device, the stations on it, and their part of every step.
+//
+//   batch ─▶ manifest ─▶ schedule (the same on every rank) ─▶ Count ─▶ tasks in order ─▶ gradients added up ─▶ norm ─▶ update
+//
+// Meets other ranks only through transport/. Everything that decides anything is a pure function of the plan and the
+// samples' sizes; the device does the rest. A step over shapes seen before allocates nothing here.
+#pragma once
+
+#include "base/status.h"
+#include "executor/core/losses.h"
+#include "executor/core/station.h"
+#include "executor/core/step_order.h"
+#include "executor/core/wiring.h"
+#include "executor/data/source.h"
+#include "executor/wavefront/scheduler.h"
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace maestro::executor {
+
+struct WorkerOptions {
+  uint64_t seed = 0;
+  bool evaluates = false;
+  bool onePiece = false;
+  uint64_t growth = 1;
+  wavefront::Order order = wavefront::Order::Wavefront;
+};
+
+/// A task as it ran, in steady-clock nanoseconds.
+struct TaskSpan {
+  uint32_t station = 0, microBatch = 0;
+  wavefront::TaskKind kind = wavefront::TaskKind::Forward;
+  uint64_t step = 0;
+  int64_t startNs = 0, endNs = 0;
+};
+
+class Worker {
+public:
+  /// All of these must outlive the worker.
+  struct Context {
+    const plan::Plan &plan;
+    const Topology &topology;
+    Wiring &wiring;
+    const data::Batcher &batcher;
+  };
+  static Result<std::unique_ptr<Worker>> create(const Context &context, uint32_t rank, std::unique_ptr<Device> device,
+                                                const WorkerOptions &options);
+  ~Worker();
+
+  Device &device() { return *ownDevice; }
+  /// The station's memory; null where it is another rank's.
+  Station *station(uint32_t station) { return stations[station].get(); }
+  /// Once, after parameters were loaded.
+  Status prepareParameters();
+
+  /// Gradients of a global batch, added up over all that hold a parameter and left in place. `step` from 1. Totals: sums of
+  /// this rank's losses, counts of all ranks'.
+  Status computeGradients(const data::SampleBatch &batch, uint64_t step, LossTotals &totals);
+  /// The 2-norm of all gradients of the job.
+  Result<double> gradientNorm(uint64_t step);
+  /// Clips, steps the optimizer, and leaves the gradients zero.
+  Status update(uint64_t step, double gradientNorm);
+  /// This rank's losses and counts without gradients: adds to `totals`.
+  Status evaluate(const data::SampleBatch &batch, uint64_t step, LossTotals &totals);
+
+  uint64_t tokens() const { return tokenCount; } ///< Of the last batch, padding not counted.
+  size_t microBatches(uint32_t section) const;   ///< Of the last batch.
+  /// Nanoseconds that the station's tasks have run so far; when idle.
+  int64_t busyNs(uint32_t station) const { return busy[station]; }
+  int64_t predictedNs() const { return schedule.makespanNs; }
+  /// Tasks that ran, when their collection was asked for; when idle.
+  void collectSpans(size_t capacity) { spans.reserve(capacity); }
+  std::span<const TaskSpan> taskSpans() const { return spans; }
+  /// Symbol values of all samples of a batch taken as one micro-batch (for --self-check).
+  Result<std::vector<int64_t>> combinedSymbols(const data::SampleBatch &batch);
+
+private:
+  Worker(const Context &context, uint32_t rank, const WorkerOptions &options);
+  Status createStations();
+  Result<SharedRegions> sharedRegions(uint32_t station);
+
+  Status planBatch(const data::SampleBatch &batch, uint64_t step);
+  Status measure(const data::Sample &sample, std::span<int64_t> sizes) const;
+  MicroBatchData dataOf(uint32_t microBatch) const;
+  Status countLosses(LossTotals &totals);
+  Status awaitCounts(LossTotals &totals);
+  Status runTasks(LossTotals &totals);
+  Status runTask(const RankTask &task, LossTotals &totals);
+  Status receive(const RankTask &task, std::span<const Receive> receives);
+  Status launch(const RankTask &task);
+  void queueSends(const RankTask &task);
+  void queueReleases(const RankTask &task);
+  uint32_t takeSlot(uint32_t station, uint32_t microBatch);
+  uint32_t slotOf(uint32_t station, uint32_t microBatch) const;
+  Status reduceGradients();
+  bool hasBackward(uint32_t station) const;
+  bool isTraining() const; ///< Meets the others at the board.
+  Status fail(const Status &status);
+
+  // What runs on the device's queue; contexts stay until the step's end.
+  struct SendWork;
+  struct ReleaseWork;
+  struct StampWork;
+  struct ReduceWork;
+  static Status runSend(void *context, std::span<std::byte *const> pointers);
+  static Status runRelease(void *context, std::span<std::byte *const> pointers);
+  static Status runStamp(void *context, std::span<std::byte *const> pointers);
+  static Status runReduce(void *context, std::span<std::byte *const> pointers);
+
+  const plan::Plan &plan;
+  const Topology &topology;
+  Wiring &wiring;
+  const data::Batcher &batcher;
+  uint32_t rank;
+  WorkerOptions options;
+  std::unique_ptr<Device> ownDevice;
+  std::vector<std::unique_ptr<Station>> stations; ///< By Topology.stations; null for other ranks'.
+  std::vector<std::vector<uint32_t>> slots;       ///< station × slot: the micro-batch in it, or kNone.
+  uint32_t sampleSymbol;
+  std::optional<transport::local::Board::Member> board;
+  uint32_t lossCount = 0;
+
+  wavefront::Problem problem;
+  wavefront::Scheduler scheduler;
+  wavefront::Schedule schedule;
+  StepOrder order;
+  uint64_t step = 0, tokenCount = 0;
+  std::vector<const data::Sample *> samples; ///< By Schedule.samples.
+  bool countsPublished = false, countsKnown = false;
+  std::vector<float> sums, counts; ///< micro-batch × Plan.losses
+  std::vector<float> scales;
+  std::vector<double> record, records;
+  std::array<float, 8> hyper{};
+  std::vector<double> norms; ///< By station.
+  std::vector<SendWork> sendWork;
+  std::vector<ReleaseWork> releaseWork;
+  std::vector<StampWork> stampWork;
+  std::vector<ReduceWork> reduceWork;
+  size_t releasesUsed = 0, stampsUsed = 0, sendsUsed = 0;
+  uint64_t reductions = 0; ///< Calls so far.
+  std::vector<int64_t> busy; ///< By station; the device's thread writes.
+  std::vector<TaskSpan> spans;
+};
+
+} // namespace maestro::executor
