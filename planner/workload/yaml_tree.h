@@ -11,16 +11,25 @@
 
 namespace maestro::planner {
 
+struct YamlEntry;
+
 struct YamlNode {
   enum class Kind { Null, Scalar, List, Map };
   Kind kind = Kind::Null;
   std::string scalar; ///< Without quotes.
   std::vector<YamlNode> items;
-  std::vector<std::pair<std::string, YamlNode>> entries; ///< In the file's order; keys are unique.
+  std::vector<YamlEntry> entries; ///< In the file's order; keys are unique.
   std::string place; ///< "kd.yaml:12", or "--set …".
 
   const YamlNode *find(std::string_view key) const;
   YamlNode *find(std::string_view key);
+};
+
+/// No std::pair: clang looks into its second half before the vector of such pairs is known.
+struct YamlEntry {
+  YamlEntry(std::string key, YamlNode value) : first(std::move(key)), second(std::move(value)) {}
+  std::string first;
+  YamlNode second;
 };
 
 /// Parses one document. `path` only names it in messages. An empty text is Null.
