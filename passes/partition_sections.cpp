@@ -217,7 +217,11 @@ private:
         if (Operation *producer = operand.getDefiningOp(); producer && origins.lookup(producer).isModel())
           component = std::max(component, classes[labels.part[producer]].key.component);
       cutOf[&op] = cutsBefore(&op, parameters);
-      unsigned index = classIndex({component, cutOf[&op], origins.lookup(&op).trains, rowsOf(&op)});
+      std::string rows = rowsOf(&op);
+      for (Value operand : op.getOperands()) // What works on sums belongs to what was summed.
+        if (Operation *producer = operand.getDefiningOp(); rows.empty() && producer && labels.part.count(producer))
+          rows = classes[labels.part[producer]].key.rows;
+      unsigned index = classIndex({component, cutOf[&op], origins.lookup(&op).trains, rows});
       labels.part[&op] = index;
       Class &own = classes[index];
       own.flops += flopsOf(&op);
@@ -273,8 +277,15 @@ private:
     return std::nullopt;
   }
 
-  bool isPinned(const ClassKey &key) const {
-    return key.cut > 0 || options.stages.count(components[key.component]);
+  /// What the user names must stay: what lies behind a cut, and a component that is cut into stages.
+  bool isPinned(unsigned index) const {
+    const ClassKey &key = classes[index].key;
+    if (key.cut > 0)
+      return true;
+    return options.stages.count(components[key.component]) &&
+           llvm::none_of(classes, [&](const Class &other) {
+             return other.key.component == key.component && other.flops > classes[index].flops;
+           });
   }
 
   /// Least work first, so that small classes join large ones and not each other.
@@ -286,7 +297,7 @@ private:
     std::iota(order.begin(), order.end(), 0u);
     std::stable_sort(order.begin(), order.end(), [&](unsigned a, unsigned b) { return classes[a].flops < classes[b].flops; });
     for (unsigned index : order) {
-      if (merged(index) != index || classes[index].flops >= kTrivialShare * total || isPinned(classes[index].key))
+      if (merged(index) != index || classes[index].flops >= kTrivialShare * total || isPinned(index))
         continue;
       std::optional<unsigned> into = readerOf(index);
       if (!into)
