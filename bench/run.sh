@@ -1,14 +1,18 @@
 #!/usr/bin/env bash
-# Every number of the project, measured here: the machine first, then each benchmark program, then PyTorch side by side.
+# Every number of the project, measured here in about a quarter of an hour: the machine, the project's figures, PyTorch side
+# by side, then each benchmark program. Arguments go to compare_pytorch.py: models, --dtype, --pairs, --steps.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 processor=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
 printf '%s, %s threads, %s, %s\n' "$processor" "$(nproc)" "$(g++ --version | head -n 1)" "$(uname -sr)"
+printf '\n== figures\n'
+.venv/bin/python -B bench/figures.py
+printf '\n== a training step against PyTorch eager: speed (above 1 Maestro is faster) and memory (below 1 it is leaner)\n'
+[ $# -gt 0 ] || set -- --pairs 3 --steps 3
+.venv/bin/python -B bench/compare_pytorch.py "$@"
 for program in build/release/bench/*; do
   [ -f "$program" ] && [ -x "$program" ] || continue
   printf '\n== %s\n' "$(basename "$program")"
-  "$program"
+  "$program" --benchmark_min_time=0.05 --benchmark_color=false
 done
-printf '\n== against PyTorch\n'
-.venv/bin/python bench/compare_pytorch.py "$@"

@@ -26,7 +26,8 @@ CASES = {
 }
 
 
-def count(scratch, library, name):
+def counts(scratch, library, name):
+    """Allocations by step and owner; the step from which on there should be none; the number of steps."""
     case_name, plan_arguments, run_arguments, size, first, steps = CASES[name]
     case = runs.zoo_case(case_name)
     bench = scratch.bench()
@@ -39,10 +40,14 @@ def count(scratch, library, name):
     environment = dict(os.environ, OMP_NUM_THREADS="2", LD_PRELOAD=str(library), MAESTRO_ALLOCATIONS=str(report))
     line = [runs.BINARIES / "maestro-run", plan, "--out", scratch.path / name, "--steps", str(steps), *run_arguments]
     done = subprocess.run(list(map(str, line)), capture_output=True, text=True, env=environment, timeout=200)
-    if not scratch.check(f"{name} runs", done.returncode == 0, done.stderr.strip()[-300:] if done.returncode else ""):
-        return
+    if done.returncode != 0:
+        raise RuntimeError(f"maestro-run ended with {done.returncode}: {done.stderr.strip()[-300:]}")
     lines = [json.loads(text) for text in report.read_text().splitlines()]
-    counted = {entry["step"]: entry for entry in lines}
+    return {entry["step"]: entry for entry in lines}, first, steps
+
+
+def judge(scratch, library, name):
+    counted, first, steps = counts(scratch, library, name)
     # The counter itself: oneDNN allocates at every step, and new lengths need programs prepared.
     alive = counted.get(2, {}).get("onednn", 0) > 0 and (name != "lengths" or counted[2]["program"] > 100)
     scratch.check(f"{name} counts", sorted(counted) == list(range(2, steps + 1)) and alive, "" if alive else f"{counted}")
@@ -56,7 +61,7 @@ def count(scratch, library, name):
 def main() -> int:
     scratch = runs.Scratch("allocations")
     for name in sys.argv[2:] or CASES:
-        count(scratch, sys.argv[1], name)
+        judge(scratch, sys.argv[1], name)
     return scratch.finish()
 
 

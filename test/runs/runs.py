@@ -19,10 +19,10 @@ BINARIES = pathlib.Path(os.environ.get("MAESTRO_BIN", HERE.parent.parent / "buil
 
 
 class Scratch:
-    """A folder for one judge, removed at the end unless something failed or --keep was given."""
+    """A folder for one judge, removed by finish() unless something failed."""
 
-    def __init__(self, name: str):
-        self.path = pathlib.Path(tempfile.mkdtemp(prefix=f"maestro-{name}-"))
+    def __init__(self, name: str, path: pathlib.Path | None = None):
+        self.path = path or pathlib.Path(tempfile.mkdtemp(prefix=f"maestro-{name}-"))
         self.failures = []
 
     def bench(self, timeout: float = 280) -> Bench:
