@@ -1,11 +1,12 @@
-# The lit suites below test/: IR in text, run through maestro-opt and checked with FileCheck.
+# The lit suites below test/: IR in text, run through maestro-opt and checked with FileCheck; graphs in ONNX's
+# text syntax, run through import-text.
 import os
 
 import lit.formats
 
 config.name = "maestro"
 config.test_format = lit.formats.ShTest(execute_external=False)
-config.suffixes = [".mlir"]
+config.suffixes = [".mlir", ".onnxtxt"]
 config.excludes = ["models", "support"]
 config.test_source_root = os.path.dirname(__file__)
 

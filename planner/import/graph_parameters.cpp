@@ -1,6 +1,7 @@
 #include "planner/import/graph_parameters.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <set>
@@ -20,7 +21,7 @@ bool isParameterKind(std::string_view kind) { return kind == "PARAMETER" || kind
 
 GraphParameters::GraphParameters(ImportState &state, Emitter &emitter, const GraphSignature &signature)
     : state(state), emitter(emitter), signature(signature), graphNodes(&state.file.graph().node()),
-      recovery(state.file.graph(), signature) {
+      recovery(state.file.graph(), signature, !state.options.frozen) {
   for (const auto &info : state.file.graph().value_info())
     infos[info.name()] = &info;
   for (const auto &info : state.file.graph().input())
@@ -71,6 +72,7 @@ void GraphParameters::collectAliases() {
   }
   for (const SignatureEntry *entry : unread)
     aliasOfUnread(*entry);
+  noteAbsentees();
 }
 
 /// A tied parameter whose own module computes nothing (T5's `shared`, BERT's `cls.predictions.bias`): tied to the
@@ -91,8 +93,20 @@ void GraphParameters::aliasOfUnread(const SignatureEntry &entry) {
     candidates.push_back(aliases.begin()->first);
   if (candidates.size() == 1)
     aliases[candidates[0]].push_back(entry.target);
-  else
-    state.notes.push_back(fmt::format("parameter '{}' is read by nothing in the graph", entry.target));
+  else if (entry.kind == "PARAMETER" || entry.persistent)
+    absentees.push_back(entry.target);
+}
+
+/// LLaVA reads its vision tower's last layer but one: the last is not in the file, and so in no checkpoint of ours.
+void GraphParameters::noteAbsentees() const {
+  if (absentees.empty())
+    return;
+  size_t shown = std::min<size_t>(absentees.size(), 2);
+  std::string names = fmt::format("'{}'", fmt::join(absentees.begin(), absentees.begin() + static_cast<ptrdiff_t>(shown), "', '"));
+  if (absentees.size() > shown)
+    names += fmt::format(" and {} more", absentees.size() - shown);
+  state.notes.push_back(fmt::format("the graph does not have the parameters {}, which its output does not depend on; "
+                                    "checkpoints will lack them, too", names));
 }
 
 void GraphParameters::collectStatistics() {

@@ -30,6 +30,7 @@ private:
   SignatureEntry describe(const std::string &name) const;
   void collectAliases();
   void aliasOfUnread(const SignatureEntry &entry);
+  void noteAbsentees() const;
   void collectStatistics();
   void collectReads();
   Status addRecovered(const RecoveredParameter &parameter, Scope &scope);
@@ -43,6 +44,7 @@ private:
   bool described = false;
   /// Parameter's name in the graph -> further state_dict names.
   std::unordered_map<std::string, std::vector<std::string>> aliases;
+  std::vector<std::string> absentees; ///< State_dict names that the graph does not have.
   /// Running means and variances of BatchNormalization nodes.
   std::set<std::string> statistics;
   /// What nodes and outputs read.

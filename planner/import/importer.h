@@ -27,6 +27,8 @@ struct ImportOptions {
   /// Put before the names of dims that the exporter invented ("s17"), which mean nothing outside their
   /// own graph; set it when several components are linked.
   std::string inventedDimPrefix;
+  /// Nothing of it trains.
+  bool frozen = false;
 };
 
 /// On the function: {seq = 512}, symbols that a constant tensor of that length bounds (a table of positions that

@@ -215,6 +215,7 @@ Result<LinkedGraph> importWorkload(const Workload &workload, mlir::MLIRContext &
     MAESTRO_ASSIGN(OnnxFile file, readOnnxFile(component.model));
     ImportOptions options;
     options.component = component.name;
+    options.frozen = component.frozen;
     options.boundOf = [&](std::string_view symbol) -> std::optional<int64_t> {
       auto found = workload.dims.find(std::string(symbol));
       return found == workload.dims.end() ? std::nullopt : found->second.max;

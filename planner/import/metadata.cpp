@@ -11,6 +11,7 @@ constexpr std::string_view kKindKey = "pkg.torch.export.graph_signature.InputSpe
 constexpr std::string_view kPersistentKey = "pkg.torch.export.graph_signature.InputSpec.persistent";
 constexpr std::string_view kOriginalNameKey = "pkg.torch.onnx.original_node_name";
 constexpr std::string_view kScopesKey = "pkg.torch.onnx.name_scopes";
+constexpr std::string_view kFoldedKey = "pkg.onnxscript.optimizer.folded_from";
 constexpr std::string_view kFxNodeKey = "pkg.torch.onnx.fx_node";
 
 /// The text between quotes after `key='`.
@@ -79,6 +80,10 @@ SignatureEntry describeInput(const onnx::ValueInfoProto &info, const GraphSignat
   if (const SignatureEntry *known = entry.node.empty() ? nullptr : signature.input(entry.node))
     entry.target = known->target;
   return entry;
+}
+
+std::vector<std::string> foldedFrom(const onnx::ValueInfoProto &info) {
+  return parseNameList(metadataValue(info.metadata_props(), kFoldedKey));
 }
 
 std::string moduleScope(const onnx::NodeProto &node) {

@@ -37,6 +37,9 @@ GraphSignature readSignature(const onnx::GraphProto &graph);
 /// Kind, name and persistence of an initializer or input, as its value_info says; kind "" when unknown.
 SignatureEntry describeInput(const onnx::ValueInfoProto &info, const GraphSignature &signature);
 
+/// The names of what the exporter's optimizer computed a constant from.
+std::vector<std::string> foldedFrom(const onnx::ValueInfoProto &info);
+
 /// The module path of a node: "model.layers.0.self_attn", or "".
 std::string moduleScope(const onnx::NodeProto &node);
 /// The call that the node came from: "%linear : [...] = call_function[target=torch.ops.aten.linear.default](args = (…".

@@ -23,16 +23,18 @@ int64_t attributeOf(const onnx::NodeProto &node, const char *name, int64_t fallb
 
 } // namespace
 
-OptimizerRecovery::OptimizerRecovery(const onnx::GraphProto &graph, const GraphSignature &signature)
-    : graph(graph), signature(signature) {
+OptimizerRecovery::OptimizerRecovery(const onnx::GraphProto &graph, const GraphSignature &signature, bool trains)
+    : graph(graph), signature(signature), trains(trains) {
   std::map<std::string, const onnx::ValueInfoProto *> infos;
   for (const auto &info : graph.value_info())
     infos[info.name()] = &info;
   for (const onnx::TensorProto &tensor : graph.initializer()) {
     Tensor &entry = tensors[tensor.name()];
     entry.proto = &tensor;
-    if (auto info = infos.find(tensor.name()); info != infos.end())
+    if (auto info = infos.find(tensor.name()); info != infos.end()) {
       entry.entry = describeInput(*info->second, signature);
+      entry.madeFrom = parameterIn(foldedFrom(*info->second));
+    }
     if (isParameterKind(entry.entry.kind))
       byTarget[entry.entry.target] = tensor.name();
     // A plain export keeps every constant in a node; initializers without a kind are the optimizer's.
@@ -41,6 +43,15 @@ OptimizerRecovery::OptimizerRecovery(const onnx::GraphProto &graph, const GraphS
   }
   for (const SignatureEntry &entry : signature.inputs)
     needed |= !byTarget.empty() && entry.kind == "PARAMETER" && !byTarget.count(entry.target);
+}
+
+/// The first of these names that is a parameter's.
+std::string OptimizerRecovery::parameterIn(const std::vector<std::string> &names) const {
+  for (const std::string &name : names)
+    for (const SignatureEntry &entry : signature.inputs)
+      if (entry.kind == "PARAMETER" && entry.target == name)
+        return name;
+  return "";
 }
 
 const OptimizerRecovery::Tensor *OptimizerRecovery::find(const std::string &name) const {
@@ -150,6 +161,11 @@ Status OptimizerRecovery::rewriteNode(onnx::NodeProto &node) {
       folded.push_back(i);
     else if (isParameterKind(tensor->entry.kind) && !named && !missing.empty())
       merged.push_back(i);
+    else if (trains && tensor->entry.kind.empty() && !tensor->madeFrom.empty())
+      return Status::invalidInput(fmt::format(
+          "node '{}' reads '{}', which the exporter's optimizer computed from the parameter '{}', which could not train; "
+          "export with torch.onnx.export(..., optimize=False), or freeze the component",
+          node.name(), tensor->proto->name(), tensor->madeFrom));
   }
   if (!folded.empty()) {
     if (folded.size() > 1 || missing.empty())

@@ -27,7 +27,8 @@ struct RecoveredParameter {
 
 class OptimizerRecovery {
 public:
-  OptimizerRecovery(const onnx::GraphProto &graph, const GraphSignature &signature);
+  /// `trains`: constants that were computed from parameters are refused.
+  OptimizerRecovery(const onnx::GraphProto &graph, const GraphSignature &signature, bool trains);
 
   /// Whether the file shows the optimizer's traces.
   bool isNeeded() const { return needed; }
@@ -39,8 +40,10 @@ public:
 private:
   struct Tensor {
     const onnx::TensorProto *proto = nullptr;
-    SignatureEntry entry; ///< kind "" for what the optimizer made.
+    SignatureEntry entry; ///< kind "" for what the optimizer made …
+    std::string madeFrom; ///< … of this parameter, or "".
   };
+  std::string parameterIn(const std::vector<std::string> &names) const;
   Status rewriteNode(onnx::NodeProto &node);
   Status splitMerged(onnx::NodeProto &node, const std::vector<int> &inputs, const std::vector<std::string> &names);
   Status restoreTransposed(onnx::NodeProto &node, int input, const std::string &name);
@@ -52,6 +55,7 @@ private:
 
   const onnx::GraphProto &graph;
   const GraphSignature &signature;
+  const bool trains;
   std::map<std::string, Tensor> tensors;
   std::map<std::string, std::string> byTarget; ///< state_dict name -> initializer.
   std::vector<RecoveredParameter> recovered;

@@ -38,7 +38,7 @@ SPEECH = dict(d_model=WIDTH, encoder_layers=LAYERS, encoder_attention_heads=HEAD
 
 def merged(embeddings, ids, token, features):
     """The embeddings with `features`, in order, where ids are `token`."""
-    return embeddings.masked_scatter((ids == token).unsqueeze(-1), features)
+    return embeddings.masked_scatter((ids == token).unsqueeze(-1), features.to(embeddings.dtype))
 
 
 # ---- LLaVA --------------------------------------------------------------------------------------------------------

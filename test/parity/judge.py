@@ -122,6 +122,8 @@ def judge_family(judge, family, only):
         judge.stage("batchnorm in training", stages.refused, cases["convnet_batchnorm_train"], "BatchNorm", "stem_norm")
     if family == "compound":
         compound_parts.all_joined(judge, only)
+        judge.stage("a table that optimize=True folded", stages.refused, cases["llava_logits"],
+                    "position_embedding.weight", "optimize=False", variant="optimized")
     if family == "gpt2":
         judge.stage("gpt2 positions", stages.position_bound, cases["gpt2_logits"], zoo.GPT2["n_positions"])
     if family == "wild":
