@@ -89,8 +89,19 @@ void ListScheduler::reset() {
   for (size_t i = 0; i < index->stationDevice.size(); ++i) {
     uint32_t place = index->stationPlace[i], replica = index->stationReplica[i], section = index->sectionOfPlace[place];
     uint32_t stage = place - index->firstPlace[section];
+    uint32_t mostDue = none;
+    for (uint32_t e : index->edgesOut[place])
+      if (index->edges[e].gradient)
+        mostDue = std::min(mostDue, index->edges[e].gradientDepth);
+    // Only the last trained section knows how far its loss is.
+    bool feeds = std::any_of(index->edges.begin(), index->edges.end(), [&](const EdgeFacts &edge) {
+      return edge.producer == section && edge.pair != none && edge.gradient;
+    });
+    uint32_t ahead = feeds || !problem->sections[section].trains
+                         ? none
+                         : static_cast<uint32_t>(problem->sections[section].stages.size()) - stage;
     stations.push_back({section, stage, replica, problem->sections[section].stages[stage].slots, forward[replica],
-                        forward[replica], forward[replica], forward[replica + 1], forward[replica + 1], 0});
+                        forward[replica], forward[replica], forward[replica + 1], forward[replica + 1], 0, ahead, TaskKind::Backward, mostDue});
   }
   pending.assign(groups->taskNs.size(), 0);
   readyNs.assign(groups->taskNs.size(), 0);
@@ -253,13 +264,16 @@ void ListScheduler::end(uint32_t device) {
 /// A class, and within it a value; the highest goes first.
 std::pair<int, int64_t> ListScheduler::priority(TaskKind kind, int64_t tailNs, uint32_t station) const {
   if (kind == TaskKind::WeightGradient)
-    return {0, tailNs};
+    return {stations[station].nextBackward - stations[station].nextWeight >= stations[station].mostDue ? 3 : 0, tailNs};
   bool forward = kind == TaskKind::Forward;
   switch (rule) {
   case Rule::BackwardFirst:
     return forward ? std::pair(1, -tailNs) : std::pair(2, tailNs);
   case Rule::ForwardFirst:
     return forward ? std::pair(2, tailNs) : std::pair(1, -tailNs);
+  case Rule::Alternate:
+  case Rule::Thrifty:
+    return {stations[station].last == kind ? 1 : 2, tailNs};
   case Rule::UpstreamFirst:
     return forward ? std::pair(1, -int64_t{station}) : std::pair(2, tailNs);
   default:
@@ -291,7 +305,10 @@ void ListScheduler::start(uint32_t device) {
       consider(sequences->backward, station.nextBackward, TaskKind::Backward);
     if (section.splitsBackward)
       consider(sequences->backward, station.nextWeight, TaskKind::WeightGradient);
-    if (station.inFlight < station.slots)
+    bool mayStart = station.inFlight < station.slots;
+    if (rule == Rule::Thrifty)
+      mayStart &= station.nextForward - station.nextBackward < station.ahead;
+    if (mayStart)
       consider(sequences->forward, station.nextForward, TaskKind::Forward);
   }
   if (best == none)
@@ -303,6 +320,8 @@ void ListScheduler::start(uint32_t device) {
   } else {
     ++(bestKind == TaskKind::Backward ? station.nextBackward : station.nextWeight);
   }
+  if (bestKind != TaskKind::WeightGradient)
+    station.last = bestKind;
   freeNs[device] = nowNs + groups->taskNs[groups->task(bestGroup, station.stage, bestKind)];
   running[device] = {best, bestGroup, bestKind, true};
   log.push_back({bestGroup, static_cast<uint16_t>(station.stage), bestKind, device, nowNs});

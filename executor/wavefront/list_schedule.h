@@ -21,11 +21,14 @@ private:
                std::vector<uint32_t> &position);
 };
 
-/// Whose turn it is when several tasks of a device could start. Weight gradients always come last.
+/// Whose turn it is when several tasks of a device could start. Weight gradients come last, but first
+/// where they hold up gradients.
 enum class Rule : uint8_t {
   LongestTail,   ///< The longest way to the step's end.
   BackwardFirst, ///< And of forward tasks the one nearest to the loss: keeps work upstream for later.
   ForwardFirst,  ///< As far as places in flight go: whatever lies below is fed early.
+  Alternate,     ///< After a station's forward task its backward, and the other way round.
+  Thrifty,       ///< The same, with no more forward tasks ahead of their backward than 1F1B has, whatever the places.
   UpstreamFirst, ///< Backward first, and of forward tasks the one furthest from the loss.
 };
 
@@ -57,6 +60,9 @@ private:
     uint32_t slots;
     uint32_t nextForward, nextBackward, nextWeight, endForward, end; ///< Into the orders' items.
     uint32_t inFlight;
+    uint32_t ahead;   ///< Forward tasks ahead of their backward that 1F1B would have.
+    TaskKind last;    ///< Forward or backward.
+    uint32_t mostDue; ///< Weight gradients that may wait; with more, rings for gradients are full.
   };
   struct Event {
     int64_t ns;

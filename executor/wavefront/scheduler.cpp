@@ -123,12 +123,13 @@ void Scheduler::State::wavefront(const Problem &problem, Schedule &schedule) {
   bool colocated = false;
   for (size_t device = 0; device < index.deviceStations.size(); ++device)
     colocated |= index.deviceStations[device].size() > 1;
+  bool splits = std::any_of(problem.sections.begin(), problem.sections.end(), [](const Section &s) { return s.splitsBackward; });
   Choice best;
   best.recipe.pace = regrouper.goodPace(problem, index);
   budget = smallBudget;
   tryChoice(problem, best, true, schedule);
   budget = std::max(smallBudget, static_cast<int64_t>(list.log.size()) * budgetPerTask);
-  constexpr uint32_t moves = 11;
+  constexpr uint32_t moves = 13;
   uint32_t failures = 0;
   bool formed = true; // Whether the groups are those of `best`.
   for (uint32_t move = 0; failures < moves && budget > 0 && bestNs > boundNs; move = (move + 1) % moves) {
@@ -137,7 +138,9 @@ void Scheduler::State::wavefront(const Problem &problem, Schedule &schedule) {
     switch (move) {
     case 0: choice.rule = Rule::ForwardFirst; break;
     case 1: choice.rule = Rule::BackwardFirst; break;
-    case 2: choice.rule = colocated ? Rule::UpstreamFirst : Rule::LongestTail; break;
+    case 2: choice.rule = splits ? Rule::Thrifty : Rule::Alternate; break;
+    case 12: choice.rule = splits ? Rule::Alternate : Rule::Thrifty; break;
+    case 11: choice.rule = colocated ? Rule::UpstreamFirst : Rule::LongestTail; break;
     case 3: recipe.slack = recipe.slack == 2 ? 4 : 2; break;
     case 4: recipe.shape = recipe.shape == Recipe::Shape::Even ? Recipe::Shape::Mountain : Recipe::Shape::Even; break;
     case 5: recipe.pace = std::max<int64_t>(1, recipe.pace * 2 / 3); break;
