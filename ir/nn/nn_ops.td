@@ -295,7 +295,7 @@ def NN_ScatterNDOp : NN_InferredOp<"scatter_nd", [NN_Differentiable]> {
 
 def NN_MaskedScatterOp : NN_InferredOp<"masked_scatter", [NN_Differentiable]> {
   let summary = "x with its elements where mask (i1, x's shape) replaced by source's elements in order";
-  let description = "As torch.masked_scatter: source's surplus elements are ignored; too few are an error.";
+  let description = "As torch.masked_scatter, but surplus elements of source are an error as too few are: the next sample would take them.";
   let arguments = (ins NN_TensorType:$x, NN_TensorType:$mask, NN_TensorType:$source);
   let results = (outs NN_TensorType:$y);
 }

@@ -77,8 +77,13 @@ module attributes {test.symbols = {b = 2, s = 3}} {
     %0 = nn.gather_nd %x, %i {batch_dims = 1 : i64} : (!nn.tensor<[b, 5, 4], f64>, !nn.tensor<[b, 3, 1], i64>) -> !nn.tensor<[b, 3, 4], f64>
     return %0 : !nn.tensor<[b, 3, 4], f64>
   }
-  func.func @masked_scatter(%x: !nn.tensor<[b, s, 4], f64>, %m: !nn.tensor<[b, s, 4], i1> {test.range = [0, 1]}, %y: !nn.tensor<[10*b, 4], f64>) -> !nn.tensor<[b, s, 4], f64> {
-    %0 = nn.masked_scatter %x, %m, %y : (!nn.tensor<[b, s, 4], f64>, !nn.tensor<[b, s, 4], i1>, !nn.tensor<[10*b, 4], f64>) -> !nn.tensor<[b, s, 4], f64>
+  func.func @masked_scatter(%x: !nn.tensor<[b, s, 4], f64>, %y: !nn.tensor<[b, 4], f64>) -> !nn.tensor<[b, s, 4], f64> {
+    %i = nn.iota {start = #nn.dims<[0]>, step = #nn.dims<[1]>} : () -> !nn.tensor<[s], i64>
+    %r = nn.reshape %i : (!nn.tensor<[s], i64>) -> !nn.tensor<[1, s, 1], i64>
+    %w = nn.broadcast_to %r : (!nn.tensor<[1, s, 1], i64>) -> !nn.tensor<[b, s, 4], i64>
+    %one = nn.constant dense<1> : tensor<i64> : !nn.tensor<[], i64>
+    %m = nn.equal %w, %one : (!nn.tensor<[b, s, 4], i64>, !nn.tensor<[], i64>) -> !nn.tensor<[b, s, 4], i1>
+    %0 = nn.masked_scatter %x, %m, %y : (!nn.tensor<[b, s, 4], f64>, !nn.tensor<[b, s, 4], i1>, !nn.tensor<[b, 4], f64>) -> !nn.tensor<[b, s, 4], f64>
     return %0 : !nn.tensor<[b, s, 4], f64>
   }
   func.func @cumsum(%x: !nn.tensor<[b, s, 4], f64>) -> !nn.tensor<[b, s, 4], f64> {

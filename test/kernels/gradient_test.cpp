@@ -175,7 +175,7 @@ TEST(Gradient, Indexing) {
   std::vector<Attribute> part{ints("offsets", {2, 0, 1}), ints("steps", {-2, 2, 1})};
   Tensor slice(d, {2, 3, 1}), dslice = random.floats(d, {2, 3, 1});
   expectGradient({"slice", part, {data}, {slice}}, 0, dslice, run({"slice_grad", part, {dslice}, {data}})[0]);
-  Tensor mask = Tensor::of(DType::Bool, {3, 2}, {1, 0, 1, 1, 0, 0}), x = random.floats(d, {3, 2}), source = random.floats(d, {5});
+  Tensor mask = Tensor::of(DType::Bool, {3, 2}, {1, 0, 1, 1, 0, 0}), x = random.floats(d, {3, 2}), source = random.floats(d, {3});
   Tensor dx = random.floats(d, {3, 2});
   expectGradient({"masked_scatter", {}, {x, mask, source}, {x}}, 2, dx, run({"masked_scatter_grad", {}, {mask, dx}, {source}})[0]);
 }

@@ -88,10 +88,13 @@ TEST(Reference, GatherAndScatter) {
   EXPECT_EQ(valuesOf("scatter_elements", {ints("axis", {0})}, {x, indices, updates}, x), (Values{1, 2, 30, 20, 5, 40}));
   EXPECT_EQ(valuesOf("scatter_elements", {ints("axis", {0}), text("reduction", "add")}, {x, indices, updates}, x), (Values{1, 2, 43, 24, 5, 46}));
   EXPECT_EQ(valuesOf("scatter_nd", {text("reduction", "max")}, {x, longs({2, 1}, {0, 2}), floats({2, 2}, {0, 9, 9, 0})}, x), (Values{1, 9, 3, 4, 9, 6}));
-  EXPECT_EQ(valuesOf("masked_scatter", {}, {x, bools({3, 2}, {1, 0, 0, 1, 0, 0}), floats({3}, {7, 8, 9})}, x), (Values{7, 2, 3, 8, 5, 6}));
+  EXPECT_EQ(valuesOf("masked_scatter", {}, {x, bools({3, 2}, {1, 0, 0, 1, 0, 0}), floats({2}, {7, 8})}, x), (Values{7, 2, 3, 8, 5, 6}));
   std::vector<Tensor> out{x};
-  CallResult few = call(reference(), "masked_scatter", {}, {x, bools({3, 2}, {1, 1, 0, 0, 0, 0}), floats({1}, {7})}, out);
-  EXPECT_EQ(few.status.code(), StatusCode::InvalidInput);
+  Tensor two = bools({3, 2}, {1, 1, 0, 0, 0, 0});
+  for (const Tensor &source : {floats({1}, {7}), floats({3}, {7, 8, 9})})
+    EXPECT_EQ(call(reference(), "masked_scatter", {}, {x, two, source}, out).status.code(), StatusCode::InvalidInput);
+  Tensor none = bools({3, 2}, {0, 0, 0, 0, 0, 0});
+  EXPECT_EQ(valuesOf("masked_scatter", {}, {x, none, floats({0}, {})}, x), (Values{1, 2, 3, 4, 5, 6}));
 }
 
 TEST(Reference, Selection) {

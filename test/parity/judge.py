@@ -122,6 +122,7 @@ def judge_family(judge, family, only):
         judge.stage("batchnorm in training", stages.refused, cases["convnet_batchnorm_train"], "BatchNorm", "stem_norm")
     if family == "compound":
         compound_parts.all_joined(judge, only)
+        judge.stage("llava", stages.miscounted_features, cases["llava_language"], "image_features")
         judge.stage("a table that optimize=True folded", stages.refused, cases["llava_logits"],
                     "position_embedding.weight", "optimize=False", variant="optimized")
     if family == "gpt2":

@@ -322,6 +322,20 @@ def outside_vocabulary(judge, what, case, field, values):
                     f"status {done.returncode}, lacks {absent}: {done.stderr[-300:]}")
 
 
+def miscounted_features(judge, what, case, field, micro_batch=3):
+    """As many features as marked places: with fewer or more, later samples would take each other's."""
+    plan = plan_case(judge, case, f"{case.name}-miscounted", "--pin", f"*.micro_batch={micro_batch}")
+    for change, how in ((-1, "fewer"), (1, "more")):
+        samples = shards.make_samples(case, 8, seed=7)
+        victim = next(sample for sample in samples if len(sample.get(field, [])) in (1, 2))
+        victim[field] = numpy.resize(victim[field], (len(victim[field]) + change, *victim[field].shape[1:]))
+        data = shards.write_shards(samples, judge.bench.scratch / f"{case.name}-{how}")
+        done = judge.bench.command("maestro-run", plan, "--data", data, "--steps", 1, "--out",
+                                   judge.bench.scratch / f"{case.name}-{how}-out")
+        judge.check(f"{what} with {how} features refused", done.returncode == 1 and "as many features" in done.stderr,
+                    f"status {done.returncode}: {done.stderr[-300:]}")
+
+
 # ---- dropout ------------------------------------------------------------------------------------------------------
 
 
