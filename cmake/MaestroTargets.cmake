@@ -66,9 +66,10 @@ endfunction()
 
 # maestro_add_fuzzer(npy SOURCES npy.cpp DEPS maestro_executor_data)
 # A target of test/fuzz with the seeds test/fuzz/seeds/npy. With MAESTRO_FUZZ a libFuzzer program in build/fuzz/fuzz that
-# ctest runs for a minute; otherwise a program that replays the seeds and mutations of them.
+# ctest runs for a minute; otherwise a program that replays the seeds and mutations of them. READER: the libFuzzer program
+# is quick to build, and the other presets' tests run it too, for 15 seconds.
 function(maestro_add_fuzzer name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "READER" "" "SOURCES;DEPS" ${ARGN})
   set(seeds "${CMAKE_CURRENT_SOURCE_DIR}/seeds/${name}")
   if(MAESTRO_FUZZ)
     add_executable(fuzz_${name} ${ARG_SOURCES})
@@ -82,6 +83,9 @@ function(maestro_add_fuzzer name)
     add_executable(fuzz_${name} ${ARG_SOURCES} "${CMAKE_CURRENT_SOURCE_DIR}/replay.cpp")
     set_target_properties(fuzz_${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/test")
     add_test(NAME fuzz_${name} COMMAND fuzz_${name} "${seeds}")
+    if(ARG_READER AND MAESTRO_PLANNER)
+      maestro_add_python_test(libfuzzer_${name} SCRIPT libfuzzer.py ARGS ${name} 15 LABELS fuzz)
+    endif()
   endif()
   target_link_libraries(fuzz_${name} PRIVATE ${ARG_DEPS})
   set_tests_properties(fuzz_${name} PROPERTIES LABELS fuzz TIMEOUT 300)
