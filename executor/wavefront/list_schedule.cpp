@@ -128,6 +128,8 @@ void ListScheduler::countPending() {
         pending[groups->task(g, stage, TaskKind::WeightGradient)] = 1;
     }
   }
+  for (const Forced &order : forced)
+    ++pending[groups->task(order.after, order.afterStage, order.afterKind)];
   for (const EdgeFacts &edge : index->edges) {
     auto join = [&](uint32_t producer, uint32_t consumer) {
       ++pending[groups->task(consumer, edge.consumerStage, TaskKind::Forward)];
@@ -246,6 +248,9 @@ void ListScheduler::end(uint32_t device) {
   Station &station = stations[task.station];
   const Section &section = problem->sections[station.section];
   wake(device, nowNs);
+  for (const Forced &order : forced)
+    if (order.before == task.group && order.beforeStage == station.stage && order.beforeKind == task.kind)
+      arrive(order.after, groups->list[order.after].section, order.afterStage, order.afterKind, nowNs);
   if (task.kind == TaskKind::Forward) {
     endForward(station, task.group);
     if (!section.trains)

@@ -40,6 +40,14 @@ class ListScheduler {
 public:
   static constexpr int64_t stuck = -1, tooLong = -2;
 
+  /// One task more that another one waits for.
+  struct Forced {
+    uint32_t before, after; ///< Groups, with
+    uint16_t beforeStage, afterStage;
+    TaskKind beforeKind, afterKind;
+  };
+  std::vector<Forced> forced; ///< Of the next runs; for orders that no rule finds, such as a device that waits on purpose.
+
   /// The makespan; `stuck`; or `tooLong` as soon as it cannot be below `limit`.
   int64_t run(const Problem &problem, const ProblemIndex &index, const Groups &groups, const Sequences &sequences,
               const std::vector<int64_t> &tails, Rule rule, int64_t limit);

@@ -8,13 +8,21 @@ namespace {
 
 constexpr int64_t whole = int64_t{1} << 32; ///< The flow's end.
 
-void addTerms(Cost &to, const Cost &from) {
+/// Adds to the first `count` terms of `to`; later ones are 0, kept for their memory.
+void addTerms(Cost &to, size_t &count, const Cost &from) {
   for (const CostTerm &term : from.terms) {
-    auto same = std::find_if(to.terms.begin(), to.terms.end(), [&](const CostTerm &t) { return t.dims == term.dims; });
-    if (same == to.terms.end())
-      to.terms.push_back(term);
-    else if (__builtin_add_overflow(same->picoseconds, term.picoseconds, &same->picoseconds))
-      same->picoseconds = INT64_MAX;
+    auto end = to.terms.begin() + static_cast<int64_t>(count);
+    auto same = std::find_if(to.terms.begin(), end, [&](const CostTerm &t) { return t.dims == term.dims; });
+    if (same != end) {
+      if (__builtin_add_overflow(same->picoseconds, term.picoseconds, &same->picoseconds))
+        same->picoseconds = INT64_MAX;
+      continue;
+    }
+    if (count == to.terms.size())
+      to.terms.emplace_back();
+    to.terms[count].picoseconds = term.picoseconds;
+    to.terms[count].dims.assign(term.dims.begin(), term.dims.end());
+    ++count;
   }
 }
 
@@ -37,13 +45,17 @@ void Regrouper::prepareSection(const Problem &problem, uint32_t s) {
   const Section &section = problem.sections[s];
   size_t samples = problem.sampleCount(), dims = problem.dims.size();
   Cost &cost = total[s];
-  cost.terms.clear();
+  for (CostTerm &term : cost.terms) {
+    term.picoseconds = 0;
+    term.dims.clear();
+  }
+  size_t terms = 0;
   for (const Stage &stage : section.stages) {
-    addTerms(cost, stage.forward);
+    addTerms(cost, terms, stage.forward);
     if (section.trains)
-      addTerms(cost, stage.backward);
+      addTerms(cost, terms, stage.backward);
     if (section.splitsBackward)
-      addTerms(cost, stage.weightGradient);
+      addTerms(cost, terms, stage.weightGradient);
   }
   held.assign(dims, 0);
   constantNs[s] = evaluate(cost, held.data());

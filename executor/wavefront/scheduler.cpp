@@ -3,6 +3,7 @@
 #include "executor/wavefront/formation.h"
 #include "executor/wavefront/list_schedule.h"
 #include "executor/wavefront/lower_bound.h"
+#include "executor/wavefront/polish.h"
 #include "executor/wavefront/regroup.h"
 
 #include <algorithm>
@@ -13,8 +14,19 @@ namespace maestro::wavefront {
 
 namespace {
 
-/// What a schedule may cost, in units of about a nanosecond: small ones so much, others so much a task.
-constexpr int64_t smallBudget = 300'000, budgetPerTask = 500;
+/// What a schedule may cost, in units of about a nanosecond, counted and not clocked: so much a task, and for small problems
+/// half a percent of the step that they predict, up to a limit. (Steps below a millisecond are not real ones.)
+constexpr int64_t budgetPerTask = 500, mostForSmall = 4'000'000, realStepNs = 1'000'000;
+constexpr size_t fewTasks = 200;
+constexpr int64_t simulatedTask = 100, changeCost = 500;
+constexpr uint32_t roundsPerStart = 64;
+
+int64_t budgetFor(size_t tasks, int64_t makespanNs) {
+  if (tasks > fewTasks)
+    return static_cast<int64_t>(tasks) * budgetPerTask;
+  int64_t small = makespanNs < realStepNs ? mostForSmall : std::min(mostForSmall, makespanNs / 200);
+  return std::max(static_cast<int64_t>(tasks) * budgetPerTask, small);
+}
 
 } // namespace
 
@@ -23,6 +35,7 @@ struct Scheduler::State {
   LowerBound bound;
   Groups groups;
   Regrouper regrouper;
+  Polisher polisher;
   Sequences sequences;
   ListScheduler list;
   std::vector<int64_t> tails, key;
@@ -44,6 +57,7 @@ struct Scheduler::State {
   int64_t attempt(const Problem &problem, Rule rule, Schedule &schedule);
   int64_t attemptInOrder(const Problem &problem, Schedule &schedule);
   bool tryChoice(const Problem &problem, const Choice &choice, bool regroup, Schedule &schedule);
+  void polish(const Problem &problem, Rule rule, Schedule &schedule);
   void write(const Problem &problem, int64_t makespan, Schedule &schedule);
 };
 
@@ -112,7 +126,7 @@ bool Scheduler::State::tryChoice(const Problem &problem, const Choice &choice, b
   }
   int64_t before = bestNs;
   attempt(problem, choice.rule, schedule);
-  budget -= static_cast<int64_t>(list.log.size()) * 100;
+  budget -= static_cast<int64_t>(list.log.size()) * simulatedTask;
   return bestNs < before;
 }
 
@@ -126,9 +140,8 @@ void Scheduler::State::wavefront(const Problem &problem, Schedule &schedule) {
   bool splits = std::any_of(problem.sections.begin(), problem.sections.end(), [](const Section &s) { return s.splitsBackward; });
   Choice best;
   best.recipe.pace = regrouper.goodPace(problem, index);
-  budget = smallBudget;
   tryChoice(problem, best, true, schedule);
-  budget = std::max(smallBudget, static_cast<int64_t>(list.log.size()) * budgetPerTask);
+  budget = budgetFor(list.log.size(), bestNs);
   constexpr uint32_t moves = 13;
   uint32_t failures = 0;
   bool formed = true; // Whether the groups are those of `best`.
@@ -167,6 +180,39 @@ void Scheduler::State::wavefront(const Problem &problem, Schedule &schedule) {
   }
   if (bestNs == std::numeric_limits<int64_t>::max())
     blocks(problem, schedule);
+  polish(problem, best.rule, schedule);
+}
+
+/// What is left of the budget: much for small problems, nothing for large ones.
+void Scheduler::State::polish(const Problem &problem, Rule rule, Schedule &schedule) {
+  polisher.restart(rule);
+  int64_t currentNs = bestNs;
+  for (uint32_t round = 0; budget > 0 && bestNs > boundNs; ++round) {
+    uint32_t since = round % roundsPerStart;
+    if (since == 0) { // Back to the best, from where it may get worse for a while, ever less.
+      polisher.load(problem, schedule);
+      currentNs = bestNs;
+    }
+    budget -= changeCost + static_cast<int64_t>(schedule.tasks.size()) * simulatedTask;
+    if (!polisher.change(problem, index, groups))
+      continue;
+    arrange(problem, polisher.forwardKey, polisher.backwardKey);
+    int64_t worse = bestNs / 4 * (roundsPerStart - since) / roundsPerStart;
+    bool kick = round / roundsPerStart % 2 == 1 && since < 5;
+    list.forced = polisher.forced;
+    int64_t makespan = list.run(problem, index, groups, sequences, tails, polisher.rule, kick ? INT64_MAX : currentNs + worse + 1);
+    list.forced.clear();
+    if (makespan < 0) {
+      polisher.undo();
+      continue;
+    }
+    currentNs = makespan;
+    if (makespan < bestNs) {
+      bestNs = makespan;
+      polisher.keep();
+      write(problem, makespan, schedule);
+    }
+  }
 }
 
 Scheduler::Scheduler() : state(std::make_unique<State>()) {}

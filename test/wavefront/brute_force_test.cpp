@@ -1,0 +1,39 @@
+// The algorithm that schedules large problems, against the optimum of small ones.
+#include "test/wavefront/brute_force.h"
+
+#include "executor/wavefront/scheduler.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+namespace maestro::wavefront {
+namespace {
+
+TEST(BruteForce, SmallProblemsAreNearlyAlwaysOptimal) {
+  Scheduler scheduler;
+  Schedule schedule;
+  const char *text = std::getenv("WAVEFRONT_SEED");
+  uint64_t seed = text ? std::strtoull(text, nullptr, 10) : 0, problems = 200, equal = 0;
+  double worst = 1;
+  for (uint64_t i = seed; i < seed + problems; ++i) {
+    Problem problem = tinyProblem(i);
+    ASSERT_TRUE(check(problem).isOk()) << i << ": " << check(problem).message();
+    scheduler.run(problem, Order::Wavefront, schedule);
+    ASSERT_TRUE(verify(problem, schedule).isOk()) << i;
+    int64_t optimum = bruteForce(problem, schedule.makespanNs);
+    ASSERT_LE(schedule.lowerBoundNs, optimum) << i;
+    equal += optimum == schedule.makespanNs;
+    double ratio = static_cast<double>(schedule.makespanNs) / static_cast<double>(optimum);
+    worst = std::max(worst, ratio);
+    if (std::getenv("WAVEFRONT_EACH") && ratio > 1)
+      std::printf("seed %lu: %.3f\n", static_cast<unsigned long>(i), ratio);
+  }
+  std::printf("equal to the optimum: %lu of %lu, worst %.3f\n", static_cast<unsigned long>(equal),
+              static_cast<unsigned long>(problems), worst);
+  EXPECT_GE(equal * 10, problems * 9);
+  EXPECT_LE(worst, 1.05);
+}
+
+} // namespace
+} // namespace maestro::wavefront
