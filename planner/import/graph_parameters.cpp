@@ -110,10 +110,14 @@ void GraphParameters::noteAbsentees() const {
 }
 
 void GraphParameters::collectStatistics() {
-  for (const onnx::NodeProto &node : *graphNodes)
+  for (const onnx::NodeProto &node : *graphNodes) {
     if (node.op_type() == "BatchNormalization")
       for (int i = 3; i < std::min(5, node.input_size()); ++i)
         statistics.insert(node.input(i));
+    if (node.op_type() == "Resize") // Its scales and region.
+      for (int i = 1; i < node.input_size(); ++i)
+        settings.insert(node.input(i));
+  }
 }
 
 void GraphParameters::collectReads() {
@@ -161,7 +165,8 @@ Status GraphParameters::addInitializer(const onnx::TensorProto &tensor, Scope &s
   if (!dtype)
     return Status::invalidInput(fmt::format("element type {} is not supported", onnxTypeName(tensor.data_type())));
   bool isStatistic = statistics.count(tensor.name()) != 0;
-  bool isGuessed = !described && isFloat(*dtype) && (tensor.dims_size() > 0 || isStatistic);
+  bool isGuessed = !described && isFloat(*dtype) && (tensor.dims_size() > 0 || isStatistic) &&
+                   !settings.count(tensor.name());
   if (!isParameterKind(entry.kind) && !reads.count(tensor.name()))
     return {};
   if (!isParameterKind(entry.kind) && !isGuessed) {

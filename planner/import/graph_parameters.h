@@ -47,6 +47,8 @@ private:
   std::vector<std::string> absentees; ///< State_dict names that the graph does not have.
   /// Running means and variances of BatchNormalization nodes.
   std::set<std::string> statistics;
+  /// Numbers that say how an operator works.
+  std::set<std::string> settings;
   /// What nodes and outputs read.
   std::set<std::string> reads;
   OptimizerRecovery recovery;

@@ -582,6 +582,35 @@ Result<mlir::Value> cut(NodeContext &n, mlir::Value x, Padding &padding) {
   return x;
 }
 
+/// Which element of a dim of `size` lies at `place` before its beginning or after its end.
+int64_t mirrored(int64_t place, int64_t size, const std::string &mode) {
+  if (mode == "edge" || size == 1)
+    return std::clamp<int64_t>(place, 0, size - 1);
+  int64_t period = mode == "wrap" ? size : 2 * (size - 1);
+  int64_t phase = (place % period + period) % period;
+  return phase < size ? phase : period - phase;
+}
+
+/// Padding with the tensor's own elements along an axis of known size is a choice of elements, which has a gradient.
+Result<mlir::Value> padByChoice(NodeContext &n, mlir::Value x, int64_t axis, int64_t low, int64_t high, const std::string &mode) {
+  int64_t size = *Emitter::shapeOf(x)[axis].asConstant();
+  std::vector<DimExpr> places;
+  for (int64_t place = -low; place < size + high; ++place)
+    places.emplace_back(mirrored(place, size, mode));
+  return n.e.emit<nn::GatherOp>(x, n.e.materialize(FoldedTensor::vector(std::move(places))), axis);
+}
+
+/// A pad along axes whose sizes are all known, within reason.
+bool isChoice(mlir::Value x, const Padding &padding) {
+  for (size_t i = 0; i < padding.low.size(); ++i) {
+    auto size = Emitter::shapeOf(x)[i].asConstant(), low = padding.low[i].asConstant(), high = padding.high[i].asConstant();
+    bool changes = !padding.low[i].isConstant(0) || !padding.high[i].isConstant(0);
+    if (changes && (!size || !low || !high || *size < 1 || *low > 1 << 16 || *high > 1 << 16 || *size > 1 << 16))
+      return false;
+  }
+  return true;
+}
+
 Status importPad(NodeContext &n) {
   MAESTRO_ASSIGN(mlir::Value x, n.tensor(0));
   MAESTRO_ASSIGN(Padding padding, readPadding(n, Emitter::rankOf(x)));
@@ -598,6 +627,14 @@ Status importPad(NodeContext &n) {
     shape[i] = shape[i] + padding.low[i] + padding.high[i];
   if (llvm::ArrayRef<DimExpr>(shape) == Emitter::shapeOf(x))
     return n.set(0, x);
+  if (mode != "constant" && isChoice(x, padding)) {
+    for (size_t i = 0; i < shape.size(); ++i)
+      if (shape[i] != Emitter::shapeOf(x)[i]) {
+        MAESTRO_ASSIGN(x, padByChoice(n, x, static_cast<int64_t>(i), *padding.low[i].asConstant(),
+                                      *padding.high[i].asConstant(), mode));
+      }
+    return n.set(0, x);
+  }
   return n.set(0, n.e.typed<nn::PadOp>(n.e.like(x, shape), x, n.e.dims(padding.low), n.e.dims(padding.high),
                                        n.e.builder.getF64FloatAttr(value), n.e.builder.getStringAttr(mode)));
 }

@@ -138,6 +138,24 @@ class Mobile(nn.Module):
         return self.head(functional.adaptive_avg_pool2d(hidden, 1).flatten(1))
 
 
+class Resampled(nn.Module):
+    """Feature maps that grow and shrink, borders that mirror, einsum attention over them."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Conv2d(3, 8, 3, stride=4, padding=1, padding_mode="reflect")
+        self.mix = nn.Conv2d(8, 8, 3, padding=1, padding_mode="replicate")
+        self.head = nn.Linear(8, 10)
+
+    def forward(self, pixel_values):
+        hidden = functional.gelu(self.stem(pixel_values))
+        hidden = self.mix(functional.interpolate(hidden, scale_factor=2, mode="nearest"))
+        hidden = functional.interpolate(hidden, size=(6, 7), mode="bilinear", align_corners=False)
+        hidden = functional.interpolate(hidden, size=(5, 5), mode="bicubic", align_corners=True).flatten(2)
+        weights = torch.einsum("bcq,bck->bqk", hidden, hidden).softmax(-1)
+        return self.head(torch.einsum("bqk,bck->bc", weights, hidden))
+
+
 MARK = -200
 
 
@@ -194,6 +212,8 @@ def wild_cases():
         fields = {"features": features, "targets": Field(("batch", width), "normal" if width == 6 else "mask01")}
         yield Case(name, "wild", network, fields, ("features", "targets"), ("loss",), own_loss)
     yield Case("stock", "wild", Stock, {**text, "attention_mask": MASK}, ("input_ids", "attention_mask"), ("logits",),
+               cross_entropy)
+    yield Case("resampled", "wild", Resampled, {"pixel_values": PIXELS, "labels": CLASS}, ("pixel_values",), ("logits",),
                cross_entropy)
     yield Case("mobile", "wild", Mobile, {"pixel_values": PIXELS, "labels": CLASS}, ("pixel_values",), ("logits",),
                cross_entropy)
