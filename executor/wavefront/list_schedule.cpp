@@ -101,12 +101,20 @@ void ListScheduler::reset() {
                          ? none
                          : static_cast<uint32_t>(problem->sections[section].stages.size()) - stage;
     stations.push_back({section, stage, replica, problem->sections[section].stages[stage].slots, forward[replica],
-                        forward[replica], forward[replica], forward[replica + 1], forward[replica + 1], 0, ahead, TaskKind::Backward, mostDue});
+                        forward[replica], forward[replica], forward[replica + 1], forward[replica + 1], 0, ahead, problem->sections[section].trains,
+                        problem->sections[section].splitsBackward, TaskKind::Backward, mostDue});
   }
   pending.assign(groups->taskNs.size(), 0);
   readyNs.assign(groups->taskNs.size(), 0);
   running.assign(problem->devices, {0, 0, TaskKind::Forward, false});
   freeNs.assign(problem->devices, 0);
+  leftNs.assign(problem->devices, 0);
+  for (uint32_t g = 0; g < groups->list.size(); ++g) {
+    const std::vector<uint32_t> &devices = problem->sections[groups->list[g].section].devices[groups->list[g].replica];
+    const int64_t *ns = groups->taskNs.data() + groups->firstTask[g];
+    for (size_t stage = 0; stage < devices.size(); ++stage)
+      leftNs[devices[stage]] += ns[3 * stage] + ns[3 * stage + 1] + ns[3 * stage + 2];
+  }
   isDirty.assign(problem->devices, 1);
   dirty.resize(problem->devices);
   for (uint32_t d = 0; d < problem->devices; ++d)
@@ -293,8 +301,7 @@ void ListScheduler::start(uint32_t device) {
   int64_t bestTail = 0;
   int bestClass = -1;
   for (uint32_t s : index->deviceStations[device]) {
-    Station &station = stations[s];
-    const Section &section = problem->sections[station.section];
+    const Station &station = stations[s];
     auto consider = [&](const Lists &order, uint32_t next, TaskKind kind) {
       if (next >= station.end)
         return;
@@ -306,9 +313,9 @@ void ListScheduler::start(uint32_t device) {
         best = s, bestGroup = group, bestKind = kind, bestTail = value, bestClass = rank;
       }
     };
-    if (section.trains)
+    if (station.trains)
       consider(sequences->backward, station.nextBackward, TaskKind::Backward);
-    if (section.splitsBackward)
+    if (station.splits)
       consider(sequences->backward, station.nextWeight, TaskKind::WeightGradient);
     bool mayStart = station.inFlight < station.slots;
     if (rule == Rule::Thrifty)
@@ -327,7 +334,10 @@ void ListScheduler::start(uint32_t device) {
   }
   if (bestKind != TaskKind::WeightGradient)
     station.last = bestKind;
-  freeNs[device] = nowNs + groups->taskNs[groups->task(bestGroup, station.stage, bestKind)];
+  uint32_t task = groups->task(bestGroup, station.stage, bestKind);
+  hopeless |= nowNs + leftNs[device] >= limitNs || nowNs + (*tails)[task] >= limitNs;
+  leftNs[device] -= groups->taskNs[task];
+  freeNs[device] = nowNs + groups->taskNs[task];
   running[device] = {best, bestGroup, bestKind, true};
   log.push_back({bestGroup, static_cast<uint16_t>(station.stage), bestKind, device, nowNs});
   events.push_back({freeNs[device], device});
@@ -340,6 +350,8 @@ int64_t ListScheduler::run(const Problem &theProblem, const ProblemIndex &theInd
   problem = &theProblem, index = &theIndex, groups = &theGroups, sequences = &theSequences, tails = &theTails;
   rule = theRule;
   nowNs = 0;
+  limitNs = limit;
+  hopeless = false;
   int64_t makespan = 0;
   size_t total = tasks(theProblem, theGroups);
   reset();
@@ -356,7 +368,7 @@ int64_t ListScheduler::run(const Problem &theProblem, const ProblemIndex &theInd
     if (events.empty())
       break;
     nowNs = events.front().ns;
-    if (nowNs >= limit)
+    if (hopeless || nowNs >= limit)
       return tooLong;
     while (!events.empty() && events.front().ns == nowNs) {
       uint32_t what = events.front().what;

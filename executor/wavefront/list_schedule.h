@@ -69,6 +69,7 @@ private:
     uint32_t nextForward, nextBackward, nextWeight, endForward, end; ///< Into the orders' items.
     uint32_t inFlight;
     uint32_t ahead;   ///< Forward tasks ahead of their backward that 1F1B would have.
+    bool trains, splits;
     TaskKind last;    ///< Forward or backward.
     uint32_t mostDue; ///< Weight gradients that may wait; with more, rings for gradients are full.
   };
@@ -107,7 +108,9 @@ private:
   std::vector<int64_t> readyNs;  ///< By task.
   std::vector<Station> stations;
   std::vector<Running> running; ///< By device.
-  std::vector<int64_t> freeNs;  ///< By device.
+  std::vector<int64_t> freeNs, leftNs; ///< By device: when it is free, and the work that it has not started.
+  int64_t limitNs = 0;
+  bool hopeless = false; ///< Some device, or some path, cannot end below the limit.
   std::vector<Event> events;    ///< A heap, the earliest on top.
   std::vector<uint32_t> dirty;  ///< Devices to look at, and
   std::vector<uint8_t> isDirty; ///< whether a device is among them.

@@ -436,7 +436,16 @@ bool Regrouper::joins(const Problem &problem, uint32_t s, std::span<const uint32
       if (held[d] > section.capacity[d])
         return false;
     }
-  return evaluate(total[s], held.data()) <= limit;
+  int64_t work = evaluate(total[s], held.data());
+  if (work > limit)
+    return false;
+  if (!pads[s] || limit != groupNs[s])
+    return true;
+  // Together they save constants and cost padding.
+  int64_t apart = evaluate(total[s], groups.dims.data() + last.firstDim);
+  for (uint32_t sample : more)
+    apart += aloneNs[s * problem.sampleCount() + sample];
+  return work <= apart + apart / 16;
 }
 
 /// So that a trunk micro-batch falls into no more pieces than can be on the way at a time.

@@ -141,7 +141,7 @@ void Scheduler::State::wavefront(const Problem &problem, Schedule &schedule) {
   Choice best;
   best.recipe.pace = regrouper.goodPace(problem, index);
   tryChoice(problem, best, true, schedule);
-  budget = budgetFor(list.log.size(), bestNs);
+  budget = budgetFor(list.tasks(problem, groups), bestNs);
   constexpr uint32_t moves = 13;
   uint32_t failures = 0;
   bool formed = true; // Whether the groups are those of `best`.
@@ -151,17 +151,17 @@ void Scheduler::State::wavefront(const Problem &problem, Schedule &schedule) {
     switch (move) {
     case 0: choice.rule = Rule::ForwardFirst; break;
     case 1: choice.rule = Rule::BackwardFirst; break;
-    case 2: choice.rule = splits ? Rule::Thrifty : Rule::Alternate; break;
-    case 12: choice.rule = splits ? Rule::Alternate : Rule::Thrifty; break;
-    case 11: choice.rule = colocated ? Rule::UpstreamFirst : Rule::LongestTail; break;
+    case 2: recipe.ends = !recipe.ends; break;
     case 3: recipe.slack = recipe.slack == 2 ? 4 : 2; break;
-    case 4: recipe.shape = recipe.shape == Recipe::Shape::Even ? Recipe::Shape::Mountain : Recipe::Shape::Even; break;
-    case 5: recipe.pace = std::max<int64_t>(1, recipe.pace * 2 / 3); break;
-    case 6: recipe.pace = std::min(regrouper.mostPace, recipe.pace * 3 / 2 + 1); break;
-    case 7: recipe.alike = !recipe.alike; break;
-    case 8: recipe.slack = recipe.slack == 1 ? 3 : 1; break;
-    case 9: recipe.ends = !recipe.ends; break;
+    case 4: recipe.pace = std::min(regrouper.mostPace, recipe.pace * 3 / 2 + 1); break;
+    case 5: choice.rule = splits ? Rule::Thrifty : Rule::Alternate; break;
+    case 6: recipe.shape = recipe.shape == Recipe::Shape::Even ? Recipe::Shape::Mountain : Recipe::Shape::Even; break;
+    case 7: recipe.pace = std::max<int64_t>(1, recipe.pace * 2 / 3); break;
+    case 8: recipe.alike = !recipe.alike; break;
+    case 9: recipe.slack = recipe.slack == 1 ? 3 : 1; break;
     case 10: recipe.shape = Recipe::Shape::Falling; break;
+    case 11: choice.rule = splits ? Rule::Alternate : Rule::Thrifty; break;
+    case 12: choice.rule = colocated ? Rule::UpstreamFirst : Rule::LongestTail; break;
     }
     bool regroup = !(choice.recipe == best.recipe);
     if (!regroup && choice.rule == best.rule) {
