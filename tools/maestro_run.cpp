@@ -79,6 +79,7 @@ int main(int argc, char **argv) {
     options.steps = steps;
   if (seedOption->count())
     options.seed = seed;
+  options.processes = ranks == "processes";
   setLogFormat(logFormat == "json" ? LogFormat::Json : LogFormat::Text);
   setLogQuiet(quiet);
 

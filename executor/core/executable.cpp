@@ -16,6 +16,11 @@ namespace fb = plan::fb;
 /// which predicted peaks count (cost_models/cpu_memory.h). Large programs are kept for a few shapes at least.
 constexpr size_t kMostCalls = 4096, kFewestShapes = 4;
 
+/// Regions whose size follows from the micro-batch.
+bool growsWithSamples(fb::RegionKind kind) {
+  return kind == fb::RegionKind::Slot || kind == fb::RegionKind::Workspace || kind == fb::RegionKind::Channel;
+}
+
 int64_t elements(const fb::Buffer &buffer, std::span<const int64_t> dims) {
   int64_t count = 1;
   for (uint32_t expr : *buffer.shape())
@@ -65,8 +70,7 @@ ExecutableInstance::create(const plan::Plan &plan, uint32_t index, Device &devic
 }
 
 bool ExecutableInstance::grows(uint32_t region) const {
-  fb::RegionKind kind = executable->regions()->Get(region)->kind();
-  return kind == fb::RegionKind::Slot || kind == fb::RegionKind::Workspace || kind == fb::RegionKind::Channel;
+  return growsWithSamples(executable->regions()->Get(region)->kind());
 }
 
 Status ExecutableInstance::allocateRegions(const SharedRegions &shared) {
@@ -185,15 +189,14 @@ Status ExecutableInstance::dropOldShapes() {
 
 Result<BoundShapes *> ExecutableInstance::bindBounds() { return bind(boundSymbols); }
 
-Result<uint64_t> ExecutableInstance::growthFor(std::span<const int64_t> symbols) const {
+uint64_t growthFor(const plan::Plan &plan, const fb::Executable &executable, std::span<const int64_t> symbols) {
   std::vector<int64_t> dims(plan->exprs()->size());
   plan::DimTable(*plan).evaluateDefined(symbols, dims);
   uint64_t least = 1;
-  for (const fb::Buffer *buffer : *executable->buffers()) {
-    if (!grows(buffer->region()) || buffer->bytes() == 0)
+  for (const fb::Buffer *buffer : *executable.buffers()) {
+    if (!growsWithSamples(executable.regions()->Get(buffer->region())->kind()) || buffer->bytes() == 0)
       continue;
-    uint64_t needed = static_cast<uint64_t>(elements(*buffer, dims)) *
-                      byteSize(static_cast<DType>(buffer->dtype()));
+    uint64_t needed = static_cast<uint64_t>(elements(*buffer, dims)) * byteSize(static_cast<DType>(buffer->dtype()));
     least = std::max(least, (needed + buffer->bytes() - 1) / buffer->bytes());
   }
   return least;

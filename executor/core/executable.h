@@ -39,6 +39,9 @@ struct SharedRegion {
 };
 using SharedRegions = std::map<uint32_t, SharedRegion>; ///< By region.
 
+/// The least growth (see ExecutableInstance) under which micro-batches of these symbol values fit.
+uint64_t growthFor(const plan::Plan &plan, const plan::fb::Executable &executable, std::span<const int64_t> symbols);
+
 class ExecutableInstance {
 public:
   /// Allocates the regions that are not in `shared`. `growth` ≥ 1 multiplies slot and workspace memory, offsets included, so
@@ -69,9 +72,6 @@ public:
 
   /// Queues a program; prepares it for these shapes when it is the first time.
   Status launch(plan::fb::ProgramKind kind, BoundShapes &shapes, uint32_t slot, int32_t task);
-
-  /// The least growth under which `symbols` fit.
-  Result<uint64_t> growthFor(std::span<const int64_t> symbols) const;
 
   uint32_t slots() const { return slotCount; }
 

@@ -53,7 +53,11 @@ Job::Job(const plan::Plan &plan, const JobOptions &options) : plan(plan), option
 Result<std::unique_ptr<Job>> Job::create(const plan::Plan &plan, const JobOptions &options) {
   std::unique_ptr<Job> job(new Job(plan, options));
   MAESTRO_ASSIGN(job->batcher, data::Batcher::create(symbolSpecs(plan), fieldSpecs(plan)));
-  MAESTRO_ASSIGN(job->wiring, makeWiring(plan, job->facts, {options.evaluates, options.growth, 1}));
+  job->wiring = options.wiring;
+  if (!job->wiring) {
+    MAESTRO_ASSIGN(job->ownWiring, makeWiring(plan, job->facts, {options.evaluates, options.growth, 1, false}));
+    job->wiring = job->ownWiring.get();
+  }
   MAESTRO_TRY(job->createWorkers());
   return job;
 }
@@ -62,11 +66,18 @@ Status Job::createWorkers() {
   std::shared_ptr<const kernels::Library> library = kernels::createCpuLibrary();
   mailboxes.resize(facts.ranks);
   for (uint32_t rank = 0; rank < facts.ranks; ++rank) {
+    workers.emplace_back();
+    if (options.rank && *options.rank != rank)
+      continue;
     CpuDeviceOptions deviceOptions;
     uint32_t threadCount = plan->ranks()->Get(rank)->threads();
     deviceOptions.threads = static_cast<int>(threadCount ? threadCount : std::max(1u, std::thread::hardware_concurrency()));
     deviceOptions.name = fmt::format("cpu{}", plan->ranks()->Get(rank)->device());
     deviceOptions.onFailure = [this, rank](const Status &status) { noteFailure(rank, status); };
+    if (facts.ranks > 1)
+      deviceOptions.onKernel = [this, rank] {
+        wiring->abort->progress().report(rank, transport::LaneKind::Device, transport::Activity::Running, "kernel");
+      };
     auto device = options.lateDeviceSeed >= 0
                       ? createLateCpuDevice(library, deviceOptions, static_cast<uint64_t>(options.lateDeviceSeed) + rank)
                       : createCpuDevice(library, deviceOptions);
@@ -77,11 +88,10 @@ Status Job::createWorkers() {
     own.evaluates = options.evaluates;
     own.onePiece = options.onePiece;
     own.growth = options.growth;
-    workers.emplace_back();
     MAESTRO_ASSIGN(workers.back(), Worker::create({plan, facts, *wiring, *batcher}, rank, std::move(device), own));
     workers.back()->collectSpans(options.traceCapacity);
     mailboxes[rank].results.resize(kResultRing);
-    anyFrozenRank |= !trains(rank);
+    (trains(rank) ? anyTrainingRank : anyFrozenRank) = true;
   }
   return Status();
 }
@@ -92,10 +102,13 @@ Job::~Job() {
     stopping = true;
   }
   changed.notify_all();
-  if (!threads.empty() && wiring->abort) // A rank that ran ahead may wait for somebody who has ended.
+  // A rank that ran ahead may wait for somebody who has ended; where ranks are processes, the root ends them all.
+  if (!threads.empty() && wiring->abort && isRoot())
     wiring->abort->raise(transport::Abort::kSupervisor, "the run has ended");
   for (std::thread &thread : threads)
     thread.join();
+  if (watcher.joinable())
+    watcher.join();
 }
 
 bool Job::trains(uint32_t rank) const {
@@ -111,12 +124,97 @@ uint32_t Job::holder(fb::BindingKind kind, uint32_t parameter) const {
   return kNone;
 }
 
+Status Job::gather(fb::BindingKind kind, uint32_t parameter, const TakePiece &take) {
+  uint32_t source = holder(kind, parameter);
+  bool rootHolds = facts.stations[source].rank == wiring->root();
+  if (!options.rank || (isRoot() && rootHolds))
+    return readInPieces(station(source).instance(), device(source), kind, parameter, take);
+  if (rootHolds)
+    return Status();
+  uint64_t bytes = 0;
+  const fb::Executable &table = facts.executable(source);
+  for (const fb::Binding *binding : *table.bindings())
+    if (binding->kind() == kind && binding->index() == parameter)
+      bytes = table.buffers()->Get(binding->buffer())->bytes();
+  uint64_t first = gathered;
+  gathered += (bytes + kPieceBytes - 1) / kPieceBytes;
+  if (isHere(source))
+    return sendPieces(first, kind, parameter, source);
+  return isRoot() ? receivePieces(first, bytes, parameter, take) : Status();
+}
+
+Status Job::sendPieces(uint64_t first, fb::BindingKind kind, uint32_t parameter, uint32_t source) {
+  const auto &members = wiring->trainingRanks;
+  auto member = static_cast<size_t>(std::find(members.begin(), members.end(), *options.rank) - members.begin());
+  transport::Sender &sender = *wiring->gather.senders[member];
+  uint64_t sequence = first;
+  return readInPieces(station(source).instance(), device(source), kind, parameter,
+                      [&](std::span<const std::byte> piece) -> Status {
+                        MAESTRO_TRY(sender.awaitCredit(sequence, *wiring->abort));
+                        transport::Box box = transport::Box::contiguous(piece.data(), 0, piece.size());
+                        MAESTRO_TRY(sender.write(sequence, {&box, 1}));
+                        return sender.post(sequence++, {0, parameter, 0, piece.size()});
+                      });
+}
+
+Status Job::receivePieces(uint64_t first, uint64_t bytes, uint32_t parameter, const TakePiece &take) {
+  transport::Receiver &receiver = *wiring->gather.receiver;
+  for (uint64_t done = 0, sequence = first; done < bytes; ++sequence) {
+    MAESTRO_TRY(receiver.awaitArrivals(sequence, {1, 0, parameter}, *wiring->abort));
+    uint64_t size = receiver.header(sequence, 0).bytes;
+    MAESTRO_TRY(take({static_cast<const std::byte *>(receiver.slot(sequence)), size}));
+    MAESTRO_TRY(receiver.release(sequence));
+    done += size;
+  }
+  return Status();
+}
+
+Worker &Job::anyWorker() {
+  return **std::find_if(workers.begin(), workers.end(), [](const auto &worker) { return worker != nullptr; });
+}
+
 Status Job::start() {
   for (auto &worker : workers)
-    MAESTRO_TRY(worker->prepareParameters());
+    if (worker)
+      MAESTRO_TRY(worker->prepareParameters());
   for (uint32_t rank = 0; rank < workers.size(); ++rank)
-    threads.emplace_back([this, rank] { serve(rank); });
+    if (workers[rank])
+      threads.emplace_back([this, rank] { serve(rank); });
+  if (facts.ranks > 1 && isRoot())
+    watcher = std::thread([this] { watch(); });
   return Status();
+}
+
+/// Ends a job in which a rank no longer gets on. A kernel may take long, so the limit grows with the longest silence that
+/// ended by itself; in the first step kernels are prepared, too.
+void Job::watch() {
+  constexpr int64_t kLimitNs = 3'000'000'000, kFirstStepNs = 60'000'000'000, kPatience = 10;
+  constexpr auto kEvery = std::chrono::milliseconds(250);
+  const transport::Progress &ranks = wiring->abort->progress();
+  std::vector<uint64_t> seen(facts.ranks, 0);
+  std::vector<int64_t> since(facts.ranks, transport::nowNs());
+  int64_t longest = 0;
+  std::unique_lock lock(mutex);
+  while (!stopping && !wiring->abort->isRaised()) {
+    changed.wait_for(lock, kEvery, [&] { return stopping; });
+    for (uint32_t rank = 0; rank < facts.ranks; ++rank) {
+      uint64_t count = ranks.counter(rank, transport::LaneKind::Host) + ranks.counter(rank, transport::LaneKind::Device);
+      int64_t now = transport::nowNs();
+      bool working = ranks.state(rank, transport::LaneKind::Host).activity == transport::Activity::Running;
+      if (count != seen[rank]) {
+        longest = working ? std::max(longest, now - since[rank]) : longest;
+        seen[rank] = count;
+        since[rank] = now;
+      }
+    }
+    bool firstStep = std::all_of(mailboxes.begin(), mailboxes.end(), [](const Mailbox &box) { return box.finished == 0; });
+    int64_t limit = firstStep ? kFirstStepNs : std::max(kLimitNs, kPatience * longest);
+    if (auto stall = ranks.findStall(limit); stall && !stopping) {
+      lock.unlock();
+      noteFailure(stall->rank, Status::unavailable(stall->text));
+      lock.lock();
+    }
+  }
 }
 
 void Job::post(uint32_t rank, const Command &command) {
@@ -126,21 +224,25 @@ void Job::post(uint32_t rank, const Command &command) {
   changed.notify_all();
 }
 
-void Job::submit(const data::SampleBatch &batch, uint64_t step, bool updates) {
+void Job::submit(const data::SampleBatch &batch, uint64_t step, To to, bool updates) {
   Command::Kind kind = options.evaluates ? Command::Kind::Evaluate : updates ? Command::Kind::Step : Command::Kind::Gradients;
   for (uint32_t rank = 0; rank < workers.size(); ++rank)
-    post(rank, {kind, &batch, step, 0});
+    if (workers[rank] && (to == To::All || (to == To::Training) == trains(rank)))
+      post(rank, {kind, &batch, step, 0});
 }
 
 Status Job::update(uint64_t step, double gradientNorm) {
   for (uint32_t rank = 0; rank < workers.size(); ++rank)
-    if (trains(rank))
+    if (workers[rank] && trains(rank))
       post(rank, {Command::Kind::Update, nullptr, step, gradientNorm});
   return drain();
 }
 
 /// The first failure is the job's; everybody else stops because of it.
 void Job::noteFailure(uint32_t rank, const Status &status) {
+  int none = 0;
+  if (!wiring->abort->isRaised())
+    wiring->outcome->code.compare_exchange_strong(none, static_cast<int>(status.code()));
   {
     std::lock_guard lock(mutex);
     if (failure.isOk() && !stopping && !wiring->abort->isRaised())
@@ -153,13 +255,16 @@ void Job::noteFailure(uint32_t rank, const Status &status) {
 Status Job::failureStatus() {
   if (!failure.isOk())
     return Status(failure.code(), std::string(failure.message()));
-  return wiring->abort->status();
+  Status cause = wiring->abort->status();
+  int code = wiring->outcome->code.load();
+  return code ? Status(static_cast<StatusCode>(code), std::string(cause.message())) : std::move(cause);
 }
 
 void Job::serve(uint32_t rank) {
   Mailbox &box = mailboxes[rank];
   while (true) {
     Command command;
+    progress(rank, transport::Activity::Finished); // Nobody waits for what was not asked of it.
     {
       std::unique_lock lock(mutex);
       changed.wait(lock, [&] { return !box.commands.empty() || stopping; });
@@ -189,13 +294,14 @@ Status Job::execute(uint32_t rank, const Command &command, StepResult &result) {
   if (command.kind == Command::Kind::Update)
     return worker.update(command.step, command.norm);
   if (command.kind == Command::Kind::Evaluate) {
-    result.totals.sums.assign(plan->losses()->size(), 0);
-    result.totals.counts.assign(plan->losses()->size(), 0);
     MAESTRO_TRY(worker.evaluate(*command.batch, command.step, result.totals));
   } else {
     MAESTRO_TRY(worker.computeGradients(*command.batch, command.step, result.totals));
     if (trains(rank)) {
-      MAESTRO_ASSIGN(result.gradientNorm, worker.gradientNorm(command.step));
+      bool wantsToStop = rank == wiring->root() && options.wantsToStop && options.wantsToStop();
+      MAESTRO_ASSIGN(Worker::Agreement end, worker.agree(command.step, wantsToStop, result.totals));
+      result.gradientNorm = end.gradientNorm;
+      result.stops = end.stops;
       if (command.kind == Command::Kind::Step)
         MAESTRO_TRY(worker.update(command.step, result.gradientNorm));
     }
@@ -208,63 +314,57 @@ Status Job::execute(uint32_t rank, const Command &command, StepResult &result) {
   return Status();
 }
 
-/// Sums of all ranks' losses, in rank order; the rest is the same on all that train.
-void Job::combine(uint64_t step) {
-  size_t losses = plan->losses()->size();
-  combined.totals.sums.assign(losses, 0);
-  combined.totals.counts.assign(losses, 0);
-  for (uint32_t rank = 0; rank < workers.size(); ++rank) {
-    if (!trains(rank))
-      continue;
-    const StepResult &own = mailboxes[rank].results[step % kResultRing].second;
-    for (size_t k = 0; k < losses; ++k) {
-      combined.totals.sums[k] += own.totals.sums[k];
-      if (options.evaluates)
-        combined.totals.counts[k] += own.totals.counts[k];
-      else
-        combined.totals.counts[k] = own.totals.counts[k];
-    }
-    combined.gradientNorm = own.gradientNorm;
-    combined.tokens = own.tokens;
-    combined.predictedNs = own.predictedNs;
-    combined.microBatches = own.microBatches;
-  }
-}
-
 Result<const StepResult *> Job::await(uint64_t step) {
   std::unique_lock lock(mutex);
+  // Where none that trains is here, those that are.
+  auto counts = [&](uint32_t rank) { return workers[rank] && (trains(rank) || !anyTrainingRank); };
   auto ended = [&] {
     for (uint32_t rank = 0; rank < workers.size(); ++rank)
-      if (trains(rank) && mailboxes[rank].lastStep < step)
+      if (counts(rank) && mailboxes[rank].lastStep < step)
         return false;
     return true;
   };
   changed.wait(lock, [&] { return ended() || wiring->abort->isRaised(); });
   if (!ended() || !failure.isOk())
     return failureStatus();
-  combine(step);
-  return &combined;
+  for (uint32_t rank = 0; rank < workers.size(); ++rank)
+    if (counts(rank)) // All that train agree.
+      return &mailboxes[rank].results[step % kResultRing].second;
+  return Status::internal("no rank is here");
 }
 
 Status Job::drain() {
   std::unique_lock lock(mutex);
-  changed.wait(lock, [&] {
-    return wiring->abort->isRaised() || std::all_of(mailboxes.begin(), mailboxes.end(), [](const Mailbox &box) {
-             return box.finished == box.submitted;
-           });
-  });
+  auto idle = [&] {
+    for (uint32_t rank = 0; rank < workers.size(); ++rank)
+      if (workers[rank] && (trains(rank) || !anyTrainingRank) && !isIdle(mailboxes[rank]))
+        return false;
+    return true;
+  };
+  changed.wait(lock, [&] { return idle() || wiring->abort->isRaised(); });
   return wiring->abort->isRaised() ? failureStatus() : Status();
 }
 
-bool Job::isDone(uint64_t step) {
-  std::lock_guard lock(mutex);
-  return std::all_of(mailboxes.begin(), mailboxes.end(), [&](const Mailbox &box) { return box.lastStep >= step; });
+Status Job::awaitReleased(uint64_t step) {
+  std::unique_lock lock(mutex);
+  auto released = [&] {
+    for (uint32_t rank = 0; rank < workers.size(); ++rank)
+      if (workers[rank] && mailboxes[rank].lastStep < step && !isIdle(mailboxes[rank]))
+        return false;
+    return true;
+  };
+  changed.wait(lock, [&] { return released() || wiring->abort->isRaised(); });
+  return wiring->abort->isRaised() ? failureStatus() : Status();
+}
+
+void Job::progress(uint32_t rank, transport::Activity activity) const {
+  wiring->abort->progress().report(rank, transport::LaneKind::Host, activity);
 }
 
 int64_t Job::busyNs(uint32_t section) const {
   int64_t total = 0;
   for (uint32_t s = 0; s < facts.stations.size(); ++s)
-    if (facts.stations[s].section == section)
+    if (facts.stations[s].section == section && isHere(s))
       total += workers[facts.stations[s].rank]->busyNs(s);
   return total;
 }

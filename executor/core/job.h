@@ -10,6 +10,7 @@
 
 #include "base/status.h"
 #include "executor/core/parameters.h"
+#include "executor/core/transfer.h"
 #include "executor/core/worker.h"
 
 #include <condition_variable>
@@ -30,12 +31,18 @@ struct JobOptions {
   uint64_t growth = 1;     ///< on memory grown by this factor.
   size_t traceCapacity = 0; ///< Spans that each device and rank collects.
   int lateDeviceSeed = -1; ///< ≥ 0: devices that complete late.
+  /// Asked by the root rank at each step's end; all that train then stop after it.
+  std::function<bool()> wantsToStop;
+  /// Where ranks are processes: this one's, and what all of them share. Otherwise all ranks are threads of this job.
+  std::optional<uint32_t> rank;
+  Wiring *wiring = nullptr;
 };
 
 /// What a step came to.
 struct StepResult {
   LossTotals totals;
   double gradientNorm = 0;
+  bool stops = false; ///< Somebody asked to stop after this step.
   uint64_t tokens = 0;
   std::vector<uint64_t> microBatches; ///< By section.
   int64_t predictedNs = 0;
@@ -48,32 +55,44 @@ public:
   ~Job(); ///< Ends the ranks.
 
   const Topology &topology() const { return facts; }
-  /// For loading and saving, while no step is under way: the station's memory and the device that it is on.
+  bool isRoot() const { return !options.rank || *options.rank == wiring->root(); }
+  /// Whether the station is in this process.
+  bool isHere(uint32_t station) const { return workers[facts.stations[station].rank] != nullptr; }
+  /// For loading, while no step is under way: the station's memory and the device that it is on.
   Station &station(uint32_t station) { return *workers[facts.stations[station].rank]->station(station); }
   Device &device(uint32_t station) { return workers[facts.stations[station].rank]->device(); }
   /// The first station that binds it; kNone when none does. Others hold the same.
   uint32_t holder(plan::fb::BindingKind kind, uint32_t parameter) const;
+  /// A bound buffer of a parameter, piece by piece, to the root's `take`, while no step is under way. Where ranks are
+  /// processes, all that train call it alike; `take` is the root's alone.
+  Status gather(plan::fb::BindingKind kind, uint32_t parameter, const TakePiece &take);
 
   /// After parameters were loaded: makes copies of them and starts the ranks.
   Status start();
 
-  /// Queues a step, or an evaluation. The batch must stay until await() of it has returned for all ranks (isDone).
-  void submit(const data::SampleBatch &batch, uint64_t step, bool updates = true);
+  enum class To : uint8_t { All, Frozen, Training };
+  /// Queues a step, or an evaluation, to ranks that are here. The batch must stay until they have ended it.
+  void submit(const data::SampleBatch &batch, uint64_t step, To to, bool updates = true);
   /// Waits for the ranks that train to end the step; for all ranks when nothing trains. The job's one cause of failure.
   Result<const StepResult *> await(uint64_t step);
-  /// Waits for all ranks to have nothing left to do.
+  /// Waits for the ranks that train, where any is here, to have nothing left to do.
   Status drain();
-  /// Whether all ranks have ended the step: its batch may be reused.
-  bool isDone(uint64_t step);
+  /// Waits until no rank here works on the step or an earlier one: its batch may be reused.
+  Status awaitReleased(uint64_t step);
 
   /// Clips and steps the optimizer on all ranks after submit(…, updates = false).
   Status update(uint64_t step, double gradientNorm);
 
   size_t ranks() const { return workers.size(); }
-  Worker &worker(size_t rank) { return *workers[rank]; }
+  /// Null where the rank is another process.
+  Worker *worker(size_t rank) { return workers[rank].get(); }
+  /// Any of those that are here.
+  Worker &anyWorker();
   /// Nanoseconds that a section's tasks have run so far, over all its stations; approximate while steps are under way.
-  int64_t busyNs(uint32_t section) const;
+  int64_t busyNs(uint32_t section) const; // Of stations that are here.
   bool runsAhead() const { return anyFrozenRank; }
+  /// Whether a rank that trains is here: its steps are agreed with the others.
+  bool trainsHere() const { return anyTrainingRank; }
 
 private:
   struct Command {
@@ -97,23 +116,29 @@ private:
   bool trains(uint32_t rank) const;
   Status failureStatus();
   void noteFailure(uint32_t rank, const Status &status);
-  void combine(uint64_t step);
+  Status sendPieces(uint64_t first, plan::fb::BindingKind kind, uint32_t parameter, uint32_t source);
+  Status receivePieces(uint64_t first, uint64_t bytes, uint32_t parameter, const TakePiece &take);
+  void progress(uint32_t rank, transport::Activity activity) const;
+  void watch();
+  bool isIdle(const Mailbox &box) const { return box.finished == box.submitted; }
 
   const plan::Plan &plan;
   JobOptions options;
   Topology facts;
-  std::unique_ptr<Wiring> wiring;
+  std::unique_ptr<Wiring> ownWiring;
+  Wiring *wiring = nullptr;
   std::unique_ptr<data::Batcher> batcher;
-  std::vector<std::unique_ptr<Worker>> workers; ///< By rank.
-  bool anyFrozenRank = false;
+  std::vector<std::unique_ptr<Worker>> workers; ///< By rank; null where it is another process.
+  bool anyFrozenRank = false, anyTrainingRank = false;
+  uint64_t gathered = 0; ///< Pieces so far.
 
   std::mutex mutex;
   std::condition_variable changed;
   std::vector<Mailbox> mailboxes;
   bool stopping = false;
   Status failure;
-  StepResult combined;
   std::vector<std::thread> threads;
+  std::thread watcher;
 };
 
 /// Data symbols and fields of a plan, as the data library wants them.

@@ -5,6 +5,7 @@
 #include "executor/checkpoint/file_writer.h"
 #include "executor/core/hyper_parameters.h"
 #include "executor/core/job.h"
+#include "executor/core/process_group.h"
 #include "executor/core/saving.h"
 #include "executor/core/self_check.h"
 #include "executor/data/shard_pattern.h"
@@ -58,13 +59,47 @@ public:
   Status execute() {
     MAESTRO_TRY(loadPlan());
     MAESTRO_TRY(openOutput());
+    MAESTRO_TRY(startProcesses());
+    Status status = executeRank();
+    if (!processes)
+      return status;
+    if (!status.isOk() && !wiring->abort->isRaised()) { // The others end, too, and for this reason.
+      int none = 0;
+      wiring->outcome->code.compare_exchange_strong(none, static_cast<int>(status.code()));
+      wiring->abort->raise(processes->rank(), status);
+    }
+    job.reset(); // The root's ends the job; then its group waits for the others.
+    if (!processes->isRoot())
+      ProcessGroup::leave(hasEnded ? Status() : std::move(status));
+    return status;
+  }
+
+private:
+  /// Every rank but the root becomes a process of its own, before there are threads.
+  Status startProcesses() {
+    if (!options.processes || (*plan)->ranks()->size() < 2)
+      return Status();
+    Topology topology(*plan);
+    MAESTRO_ASSIGN(wiring, makeWiring(*plan, topology, {options.evaluate, 1, 1, true}));
+    MAESTRO_ASSIGN(processes, ProcessGroup::fork(*wiring, topology.ranks));
+    if (processes->isRoot()) {
+      processes->supervise();
+    } else {
+      setLogQuiet(true);
+      metricsFile.reset();
+    }
+    return Status();
+  }
+
+  bool isRoot() const { return !processes || processes->isRoot(); }
+
+  Status executeRank() {
     MAESTRO_TRY(createJob());
     MAESTRO_TRY(loadValues());
     MAESTRO_TRY(openData());
     return options.evaluate ? evaluateAll() : train();
   }
 
-private:
   Status loadPlan() {
     MAESTRO_ASSIGN(auto loaded, plan::Plan::load(options.planPath));
     plan.emplace(std::move(loaded));
@@ -156,6 +191,11 @@ private:
     jobOptions.seed = seed;
     jobOptions.evaluates = options.evaluate;
     jobOptions.lateDeviceSeed = options.lateDeviceSeed;
+    jobOptions.wantsToStop = [] { return stopRequested.load(); };
+    if (processes) {
+      jobOptions.rank = processes->rank();
+      jobOptions.wiring = wiring.get();
+    }
     jobOptions.traceCapacity = options.trace.empty() ? 0 : size_t{1} << 20;
     MAESTRO_ASSIGN(job, Job::create(*plan, jobOptions));
     bool anyTrains = std::any_of((*plan)->sections()->begin(), (*plan)->sections()->end(),
@@ -219,76 +259,79 @@ private:
 
   Status train() {
     uint64_t lastStep = options.steps.value_or(0);
-    metrics::Progress progress(stderr, logFormat() == LogFormat::Json ? metrics::Progress::Style::Json
-                                                                      : metrics::Progress::detect(stderr),
-                               lastStep);
+    auto style = logFormat() == LogFormat::Json ? metrics::Progress::Style::Json : metrics::Progress::detect(stderr);
+    std::optional<metrics::Progress> progress;
+    if (isRoot())
+      progress.emplace(stderr, style, lastStep);
     bool finished = lastStep > 0 && step >= lastStep;
-    while (!finished && !stopRequested) {
+    while (!finished && !(result && result->stops)) {
       double started = nowSeconds();
-      MAESTRO_TRY(trainStep(started));
-      progress.update(record, nowSeconds());
+      MAESTRO_TRY(trainStep());
+      if (isRoot()) {
+        MAESTRO_TRY(recordStep(nowSeconds() - started));
+        progress->update(record, nowSeconds());
+      }
       finished = isLast(*current);
       bool due = options.saveEvery > 0 && step % options.saveEvery == 0;
-      if (!options.out.empty() && (due || finished || stopRequested)) {
-        MAESTRO_TRY(finishAhead());
-        MAESTRO_TRY(job->drain());
+      if (!options.out.empty() && job->trainsHere() && (due || finished || result->stops))
         MAESTRO_TRY(save());
-      }
     }
-    progress.finish();
+    if (progress)
+      progress->finish();
+    hasEnded = true;
     MAESTRO_TRY(job->drain());
     MAESTRO_TRY(writeTrace());
-    if (!finished && stopRequested)
+    if (!finished && result && result->stops && isRoot())
       return Status::interrupted(options.out.empty()
                                      ? fmt::format("interrupted after step {}; nothing was saved without --out", step)
                                      : fmt::format("interrupted; step {} is saved in {}", step, options.out));
     return Status();
   }
 
-  /// Reads a batch and hands it to the ranks as the step after `after`.
-  Status submitNext(uint64_t after) {
+  /// Reads the batch of the step after `after`.
+  Status readNext(uint64_t after) {
     Pending &slot = pendings[(after + 1) % pendings.size()];
+    if (slot.step > 0)
+      MAESTRO_TRY(job->awaitReleased(slot.step));
     MAESTRO_TRY(source->next((*plan)->training()->global_batch(), slot.batch));
     if (slot.batch.count == 0)
       return Status::invalidInput("the data holds no samples");
     slot.step = after + 1;
-    bool isFirst = !firstStepDone && after == step;
-    job->submit(slot.batch, slot.step, !isFirst);
-    submitted = slot.step;
     return Status();
   }
 
-  /// Ranks that run ahead need the next step before this one ends.
-  bool mayRunAhead() const {
-    return job->runsAhead() && firstStepDone && !stopRequested && !isLast(pendings[submitted % pendings.size()]) &&
-           (options.out.empty() || options.saveEvery == 0 || submitted % options.saveEvery != 0);
-  }
-
-  /// A step that was submitted ahead is finished before the run stops or is saved.
-  Status finishAhead() {
-    while (submitted > step) {
-      double started = nowSeconds();
-      MAESTRO_TRY(trainStep(started));
+  /// One step of the ranks that are here. Those that have nothing to train get the step after it, too, so that they can
+  /// run ahead.
+  Status trainStep() {
+    bool updates = firstStepDone || !job->trainsHere();
+    Pending &now = pendings[(step + 1) % pendings.size()];
+    if (now.step != step + 1)
+      MAESTRO_TRY(readNext(step));
+    if (given <= step)
+      job->submit(now.batch, now.step, Job::To::Frozen);
+    given = std::max(given, step + 1);
+    job->submit(now.batch, now.step, Job::To::Training, updates);
+    if (job->runsAhead() && job->trainsHere() && !isLast(now)) {
+      MAESTRO_TRY(readNext(step + 1));
+      Pending &ahead = pendings[(step + 2) % pendings.size()];
+      job->submit(ahead.batch, ahead.step, Job::To::Frozen);
+      given = ahead.step;
     }
-    return Status();
-  }
-
-  Status trainStep(double started) {
-    if (submitted <= step)
-      MAESTRO_TRY(submitNext(step));
-    if (submitted == step + 1 && mayRunAhead())
-      MAESTRO_TRY(submitNext(submitted));
     MAESTRO_ASSIGN(result, job->await(step + 1));
     ++step;
-    current = &pendings[step % pendings.size()];
-    if (!firstStepDone) {
+    current = &now;
+    position = current->batch.next;
+    if (!updates) {
       MAESTRO_TRY(job->drain());
       MAESTRO_TRY(afterFirstGradients());
       MAESTRO_TRY(job->update(step, result->gradientNorm));
       firstStepDone = true;
     }
-    position = current->batch.next;
-    fillRecord(result->gradientNorm, nowSeconds() - started);
+    return Status();
+  }
+
+  Status recordStep(double seconds) {
+    fillRecord(result->gradientNorm, seconds);
     if (metricsFile)
       MAESTRO_TRY(metricsFile->append(record));
     if (!std::isfinite(record.loss) || !std::isfinite(record.gradNorm))
@@ -354,9 +397,9 @@ private:
     for (uint64_t done = 0; !stopRequested;) {
       data::SampleBatch &batch = pendings[0].batch;
       MAESTRO_TRY(source->next((*plan)->training()->global_batch(), batch));
-      job->submit(batch, ++done);
+      job->submit(batch, ++done, Job::To::All);
       MAESTRO_ASSIGN(result, job->await(done));
-      MAESTRO_TRY(job->drain());
+      MAESTRO_TRY(job->awaitReleased(done));
       for (size_t k = 0; k < losses; ++k) {
         sums.sums[k] += result->totals.sums[k];
         sums.counts[k] += result->totals.counts[k];
@@ -365,6 +408,9 @@ private:
       if (batch.endsPass || (options.steps && done >= *options.steps))
         break;
     }
+    hasEnded = true;
+    if (!isRoot())
+      return Status();
     std::vector<metrics::LossValue> values;
     namedLosses(*plan, sums, values);
     std::string text = fmt::format("{{\"samples\": {}, \"loss\": {:.9g}, \"losses\": {{", samples,
@@ -387,7 +433,7 @@ private:
   }
 
   void addTasks(metrics::TraceFile &file, uint32_t rank) {
-    for (const TaskSpan &span : job->worker(rank).taskSpans()) {
+    for (const TaskSpan &span : job->worker(rank)->taskSpans()) {
       metrics::TraceEvent event;
       event.name = span.kind == wavefront::TaskKind::Forward ? "forward" : "backward";
       event.category = "task";
@@ -401,16 +447,18 @@ private:
   }
 
   Status writeTrace() {
-    if (options.trace.empty())
+    if (options.trace.empty() || !isRoot())
       return Status();
     MAESTRO_ASSIGN(auto file, metrics::TraceFile::create(options.trace));
     for (uint32_t rank = 0; rank < job->ranks(); ++rank) {
+      if (!job->worker(rank)) // Another process.
+        continue;
       file->nameRank(rank, fmt::format("rank {}", rank));
       for (uint32_t s = 0; s < job->topology().stations.size(); ++s)
         if (job->topology().stations[s].rank == rank)
           file->nameStation(rank, 1 + s, stationName(s));
       addTasks(*file, rank);
-      for (const TraceSpan &span : job->worker(rank).device().trace()) {
+      for (const TraceSpan &span : job->worker(rank)->device().trace()) {
         metrics::TraceEvent event;
         event.name = span.name;
         event.category = "kernel";
@@ -430,13 +478,17 @@ private:
   std::optional<checkpoint::FoundCheckpoint> found;
   std::unique_ptr<data::SampleSource> source;
   std::array<Pending, 4> pendings; ///< By step; ranks read their batches.
+  std::unique_ptr<Wiring> wiring; ///< Where ranks are processes.
+  std::unique_ptr<ProcessGroup> processes;
   std::unique_ptr<Job> job;
   std::unique_ptr<metrics::MetricsFile> metricsFile;
   data::DataPosition position;
   const StepResult *result = nullptr; ///< Of the last step.
   Pending *current = nullptr;
   metrics::StepRecord record;
-  uint64_t step = 0, seed = 0, submitted = 0;
+  uint64_t step = 0, seed = 0;
+  uint64_t given = 0; ///< The latest step that ranks without anything to train have got.
+  bool hasEnded = false; ///< All steps are done.
   std::vector<int64_t> busyBefore; ///< By section.
   bool firstStepDone = false;
 };

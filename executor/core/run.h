@@ -23,6 +23,7 @@ struct RunOptions {
   bool selfCheck = false;
   bool evaluate = false;
   bool shuffle = false;
+  bool processes = false;        ///< Ranks as processes; results do not depend on it.
   std::string trace; ///< Empty: none.
   std::optional<uint64_t> seed;
   int lateDeviceSeed = -1; ///< ≥ 0: the device of tests that completes late.

@@ -7,6 +7,7 @@
 
 #include <cstdio>
 #include <functional>
+#include <optional>
 
 namespace maestro::executor {
 namespace {
@@ -37,15 +38,18 @@ checkpoint::TensorInfo tensorInfo(const plan::Plan &plan, const fb::Executable &
 
 Status writeEntries(const plan::Plan &plan, Job &job, const std::string &path,
                     std::span<const Entry> entries, checkpoint::Metadata metadata) {
+  if (!job.isRoot()) { // Hands over what it holds.
+    for (const Entry &entry : entries)
+      MAESTRO_TRY(job.gather(entry.kind, entry.parameter, {}));
+    return Status();
+  }
   std::vector<checkpoint::TensorInfo> tensors;
   for (const Entry &entry : entries)
     tensors.push_back(tensorInfo(plan, job.topology().executable(job.holder(entry.kind, entry.parameter)), entry));
   MAESTRO_ASSIGN(auto writer, checkpoint::SafetensorsWriter::create(path, tensors, std::move(metadata)));
-  for (const Entry &entry : entries) {
-    uint32_t station = job.holder(entry.kind, entry.parameter);
-    MAESTRO_TRY(readInPieces(job.station(station).instance(), job.device(station), entry.kind, entry.parameter,
-                             [&](std::span<const std::byte> piece) { return writer.append(piece); }));
-  }
+  for (const Entry &entry : entries)
+    MAESTRO_TRY(job.gather(entry.kind, entry.parameter,
+                           [&](std::span<const std::byte> piece) { return writer.append(piece); }));
   return writer.finish();
 }
 
@@ -116,7 +120,12 @@ Status readEntries(const plan::Plan &plan, ExecutableInstance &instance, Device 
 
 Status saveCheckpoint(const plan::Plan &plan, Job &job, const std::string &outFolder, checkpoint::TrainingState state) {
   IsBound isBound = [&](fb::BindingKind kind, uint32_t p) { return job.holder(kind, p) != kNone; };
-  MAESTRO_ASSIGN(auto pending, checkpoint::PendingCheckpoint::begin(outFolder, state.step));
+  std::optional<checkpoint::PendingCheckpoint> pending;
+  if (job.isRoot()) {
+    MAESTRO_ASSIGN(auto begun, checkpoint::PendingCheckpoint::begin(outFolder, state.step));
+    pending.emplace(std::move(begun));
+  }
+  auto file = [&](const std::string &name) { return pending ? pending->file(name) : name; };
   for (uint32_t c = 0; c < plan->components()->size(); ++c) {
     const fb::Component &component = *plan->components()->Get(c);
     if (component.frozen()) {
@@ -125,15 +134,17 @@ Status saveCheckpoint(const plan::Plan &plan, Job &job, const std::string &outFo
     }
     checkpoint::Metadata metadata;
     std::vector<Entry> entries = valueEntries(plan, isBound, c, metadata);
-    MAESTRO_TRY(writeEntries(plan, job, pending.file(component.name()->str() + ".safetensors"),
+    MAESTRO_TRY(writeEntries(plan, job, file(component.name()->str() + ".safetensors"),
                              entries, std::move(metadata)));
   }
-  MAESTRO_TRY(writeEntries(plan, job, pending.file("optimizer.safetensors"), optimizerEntries(plan, isBound), {}));
-  return pending.commit(std::move(state));
+  MAESTRO_TRY(writeEntries(plan, job, file("optimizer.safetensors"), optimizerEntries(plan, isBound), {}));
+  return pending ? pending->commit(std::move(state)) : Status();
 }
 
 Status loadCheckpoint(const plan::Plan &plan, const checkpoint::FoundCheckpoint &found, Job &job) {
   for (uint32_t s = 0; s < job.topology().stations.size(); ++s) {
+    if (!job.isHere(s))
+      continue;
     ExecutableInstance &instance = job.station(s).instance();
     IsBound isBound = [&](fb::BindingKind kind, uint32_t p) { return instance.boundBuffer(kind, p) != kNone; };
     for (uint32_t c = 0; c < plan->components()->size(); ++c) {
@@ -161,6 +172,8 @@ Status saveGradients(const plan::Plan &plan, Job &job, const std::string &path) 
     }
   std::string partial = path + ".partial";
   Status status = writeEntries(plan, job, partial, entries, {});
+  if (!job.isRoot())
+    return status;
   if (status.isOk() && std::rename(partial.c_str(), path.c_str()) != 0)
     status = Status::unavailable("cannot rename " + partial + " to " + path);
   if (!status.isOk())

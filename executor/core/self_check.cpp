@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <span>
 
 namespace maestro::executor {
 namespace {
@@ -29,9 +30,11 @@ Tolerance toleranceOf(const plan::Plan &plan) {
 }
 
 Result<std::vector<float>> gradient(Job &job, uint32_t parameter) {
-  uint32_t station = job.holder(fb::BindingKind::Gradient, parameter);
   std::vector<std::byte> bytes;
-  MAESTRO_TRY(readBound(job.station(station).instance(), job.device(station), fb::BindingKind::Gradient, parameter, bytes));
+  MAESTRO_TRY(job.gather(fb::BindingKind::Gradient, parameter, [&](std::span<const std::byte> piece) {
+    bytes.insert(bytes.end(), piece.begin(), piece.end());
+    return Status();
+  }));
   std::vector<float> values(bytes.size() / 4);
   std::memcpy(values.data(), bytes.data(), bytes.size());
   return values;
@@ -42,6 +45,8 @@ Result<std::vector<float>> gradient(Job &job, uint32_t parameter) {
 Result<LoadSummary> loadJob(const plan::Plan &plan, const WeightFiles &weights, uint64_t seed, Job &job) {
   LoadSummary total;
   for (uint32_t s = 0; s < job.topology().stations.size(); ++s) {
+    if (!job.isHere(s))
+      continue;
     MAESTRO_ASSIGN(LoadSummary own, loadParameters(plan, weights, seed, job.station(s).instance(), job.device(s)));
     if (job.topology().stations[s].replica > 0)
       continue;
@@ -55,19 +60,24 @@ Result<LoadSummary> loadJob(const plan::Plan &plan, const WeightFiles &weights, 
 
 Status selfCheck(const plan::Plan &plan, Job &job, const StepResult &result, const data::SampleBatch &batch,
                  const WeightFiles &weights, uint64_t seed, uint64_t step) {
-  MAESTRO_ASSIGN(std::vector<int64_t> symbols, job.worker(0).combinedSymbols(batch));
+  if (!job.isRoot()) { // Hands over what it holds.
+    for (uint32_t p = 0; p < plan->parameters()->size(); ++p)
+      if (job.holder(fb::BindingKind::Gradient, p) != kNone)
+        MAESTRO_TRY(job.gather(fb::BindingKind::Gradient, p, {}));
+    return Status();
+  }
+  MAESTRO_ASSIGN(std::vector<int64_t> symbols, job.anyWorker().combinedSymbols(batch));
   JobOptions options;
   options.seed = seed;
   options.onePiece = true;
   for (uint32_t s = 0; s < job.topology().stations.size(); ++s) {
-    MAESTRO_ASSIGN(uint64_t growth, job.station(s).instance().growthFor(symbols));
-    options.growth = std::max(options.growth, growth);
+    options.growth = std::max(options.growth, growthFor(plan, job.topology().executable(s), symbols));
   }
   MAESTRO_ASSIGN(auto whole, Job::create(plan, options));
   MAESTRO_ASSIGN(LoadSummary loaded, loadJob(plan, weights, seed, *whole));
   (void)loaded;
   MAESTRO_TRY(whole->start());
-  whole->submit(batch, step, false);
+  whole->submit(batch, step, Job::To::All, false);
   MAESTRO_ASSIGN(const StepResult *piece, whole->await(step));
   MAESTRO_TRY(whole->drain());
 

@@ -1,5 +1,7 @@
 #include "executor/core/wiring.h"
 
+#include "executor/core/transfer.h"
+
 #include "transport/local/local.h"
 
 #include <fmt/format.h>
@@ -50,10 +52,26 @@ public:
     if (wiring->trainingRanks.size() > 1) {
       MAESTRO_ASSIGN(wiring->board, local::Board::create(*wiring->memory, *wiring->abort, boardDescription()));
     }
+    MAESTRO_ASSIGN(wiring->outcome, wiring->memory->make<SharedOutcome>(1, "outcome"));
+    if (options.processes) {
+      MAESTRO_ASSIGN(wiring->gather, wiring->backend->createChannel(gatherDescription()));
+    }
     return std::move(wiring);
   }
 
 private:
+  transport::ChannelDescription gatherDescription() const {
+    transport::ChannelDescription description;
+    description.name = "parameters to save";
+    description.edge = kNone;
+    description.epoch = options.epoch;
+    description.consumerRank = wiring->root();
+    description.producerRanks = wiring->trainingRanks;
+    description.slots = kGatherSlots;
+    description.slotBytes = kPieceBytes;
+    return description;
+  }
+
   transport::ChannelDescription describe(const RingFacts &ring) const {
     transport::ChannelDescription description;
     description.name = plan->edges()->Get(ring.edge)->name()->str() + (ring.gradient ? " (gradient)" : "");
@@ -88,10 +106,19 @@ private:
     }
   }
 
+  /// Whether a checkpoint holds values of this station: of a component that is not frozen as a whole.
+  bool savesValues(uint32_t station) const {
+    for (const fb::Binding *binding : *topology.executable(station).bindings())
+      if (binding->kind() == fb::BindingKind::Value &&
+          !plan->components()->Get(plan->parameters()->Get(binding->index())->component())->frozen())
+        return true;
+    return false;
+  }
+
   void findTrainingRanks() {
     for (uint32_t s = 0; s < topology.stations.size(); ++s)
       if (topology.program(s, fb::ProgramKind::Count) || topology.program(s, fb::ProgramKind::Backward) ||
-          topology.program(s, fb::ProgramKind::Update))
+          topology.program(s, fb::ProgramKind::Update) || (options.processes && savesValues(s)))
         if (uint32_t rank = topology.stations[s].rank;
             std::find(wiring->trainingRanks.begin(), wiring->trainingRanks.end(), rank) == wiring->trainingRanks.end())
           wiring->trainingRanks.push_back(rank);
@@ -103,7 +130,7 @@ private:
     description.name = "losses and norms";
     description.ranks = wiring->trainingRanks;
     description.kinds = kBoardKinds;
-    description.recordBytes = static_cast<uint32_t>(8 + 8 * plan->losses()->size());
+    description.recordBytes = static_cast<uint32_t>(16 + 16 * plan->losses()->size());
     return description;
   }
 
@@ -139,6 +166,7 @@ private:
         bytes += transport::alignBlock(gradientBytes(topology.executable(s)));
     for (const ReductionGroup &group : wiring->groups)
       bytes += local::Reduction::bytesNeeded(describe(group));
+    bytes += options.processes ? local::channelBytes(gatherDescription()) : 0;
     return bytes + local::Board::bytesNeeded(boardDescription());
   }
 

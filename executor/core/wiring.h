@@ -10,6 +10,7 @@
 #include "transport/local/reduction.h"
 #include "transport/shared_memory.h"
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -23,6 +24,17 @@ struct ReductionGroup {
   std::optional<transport::local::Reduction> reduction;
 };
 
+/// How a job that failed ends; beside the abort's cause, which carries text only.
+struct SharedOutcome {
+  std::atomic<int> code{0}; ///< StatusCode of the first failure.
+};
+
+/// Pieces of parameters on their way to the rank that saves.
+inline constexpr uint32_t kGatherSlots = 2;
+
+/// What boards carry.
+enum BoardKind : uint32_t { kCountsRecord, kEndRecord, kBoardKinds };
+
 struct Wiring {
   std::unique_ptr<transport::SharedMemory> memory;
   std::optional<transport::Abort> abort;
@@ -32,15 +44,18 @@ struct Wiring {
   std::vector<ReductionGroup> groups;
   std::vector<uint32_t> trainingRanks;      ///< Those with losses or something to train, which meet in every step.
   std::optional<transport::local::Board> board;
-};
+  SharedOutcome *outcome = nullptr;
+  transport::Channel gather; ///< From all training ranks to the root; without ends where ranks are threads.
 
-/// What boards carry.
-enum BoardKind : uint32_t { kCountsRecord, kNormRecord, kBoardKinds };
+  /// The rank that saves and tells: the first that trains.
+  uint32_t root() const { return trainingRanks.empty() ? 0 : trainingRanks.front(); }
+};
 
 struct WiringOptions {
   bool evaluates = false;
   uint64_t growth = 1; ///< Of ring slots (--self-check).
   uint32_t epoch = 1;  ///< Of the run.
+  bool processes = false; ///< Ranks will not see each other's devices.
 };
 
 Result<std::unique_ptr<Wiring>> makeWiring(const plan::Plan &plan, const Topology &topology, const WiringOptions &options);

@@ -124,6 +124,7 @@ Status Worker::measure(const data::Sample &sample, std::span<int64_t> sizes) con
 
 Status Worker::planBatch(const data::SampleBatch &batch, uint64_t batchStep) {
   step = batchStep;
+  report("schedule of step", step);
   size_t symbols = problem.dims.size();
   if (symbols == 0)
     return Status::internal("the plan declares no symbolic dims");
@@ -274,6 +275,7 @@ Status Worker::runTask(const RankTask &task, LossTotals &totals) {
   if (task.kind != TaskKind::Forward && !hasBackward(task.station))
     return Status(); // A stage whose parameters are all frozen.
   MAESTRO_TRY(receive(task, order.receivesOf(task)));
+  report(task.kind == TaskKind::Forward ? "forward" : "backward", task.microBatch);
   if (task.kind == TaskKind::Backward && !countsPublished) {
     MAESTRO_TRY(awaitCounts(totals));
     countsPublished = true;
@@ -281,14 +283,15 @@ Status Worker::runTask(const RankTask &task, LossTotals &totals) {
   StampWork &stamp = stampWork[stampsUsed++];
   stamp = {this, {task.station, task.microBatch, task.kind, step, 0, 0}, false};
   ownDevice->call(runStamp, &stamp, {});
-  MAESTRO_TRY(launch(task));
+  MAESTRO_ASSIGN(uint32_t slot, launch(task));
   ownDevice->call(runStamp, &stamp, {});
-  queueSends(task);
+  queueSends(task, slot);
   queueReleases(task);
   return Status();
 }
 
-Status Worker::launch(const RankTask &task) {
+/// Returns the slot that the task ran on, which it may have given back.
+Result<uint32_t> Worker::launch(const RankTask &task) {
   Station &station = *stations[task.station];
   MicroBatchData data = dataOf(task.microBatch);
   if (task.kind == TaskKind::Forward) {
@@ -300,7 +303,7 @@ Status Worker::launch(const RankTask &task) {
     station.readLosses(fb::BindingKind::LossSum, slot, {sums.data() + task.microBatch * lossCount, lossCount});
     if (!hasBackward(task.station)) // What follows on the queue finds the slot free.
       slots[task.station][slot] = kNone;
-    return Status();
+    return slot;
   }
   uint32_t slot = slotOf(task.station, task.microBatch);
   if (slot == kNone)
@@ -308,7 +311,7 @@ Status Worker::launch(const RankTask &task) {
                                         task.microBatch, task.station));
   MAESTRO_TRY(station.launchBackward(data, slot));
   slots[task.station][slot] = kNone;
-  return Status();
+  return slot;
 }
 
 Status Worker::fail(const Status &status) {
@@ -331,7 +334,7 @@ Status Worker::runSend(void *context, std::span<std::byte *const> pointers) {
   return Status();
 }
 
-void Worker::queueSends(const RankTask &task) {
+void Worker::queueSends(const RankTask &task, uint32_t slot) {
   ExecutableInstance &instance = stations[task.station]->instance();
   for (const Send &send : order.sendsOf(task)) {
     const RingFacts &ring = topology.rings[send.ring];
@@ -339,7 +342,7 @@ void Worker::queueSends(const RankTask &task) {
         ring.gradient ? fb::BindingKind::EdgeGradientOutput : fb::BindingKind::EdgeOutput, ring.edge);
     SendWork &work = sendWork[sendsUsed++];
     work = {this, &send};
-    Address address = instance.address(buffer, 0); // In the workspace: it is sent before the next task.
+    Address address = instance.address(buffer, slot); // Sent before the next task of the queue.
     ownDevice->call(runSend, &work, {&address, 1});
   }
 }
@@ -400,6 +403,11 @@ Status Worker::runTasks(LossTotals &totals) {
 
 // ---- steps ------------------------------------------------------------------------------------------------------------
 
+/// A sign of life for whoever watches; what waits for others reports itself.
+void Worker::report(const char *what, uint64_t index) const {
+  wiring.abort->progress().report(rank, transport::LaneKind::Host, transport::Activity::Running, what, index);
+}
+
 Status Worker::computeGradients(const data::SampleBatch &batch, uint64_t batchStep, LossTotals &totals) {
   totals.sums.assign(lossCount, 0);
   totals.counts.assign(lossCount, 0);
@@ -411,12 +419,25 @@ Status Worker::computeGradients(const data::SampleBatch &batch, uint64_t batchSt
 }
 
 Status Worker::evaluate(const data::SampleBatch &batch, uint64_t batchStep, LossTotals &totals) {
-  totals.sums.resize(lossCount);
-  totals.counts.resize(lossCount);
+  totals.sums.assign(lossCount, 0);
+  totals.counts.assign(lossCount, 0);
   countsPublished = true;
   MAESTRO_TRY(planBatch(batch, batchStep));
   MAESTRO_TRY(countLosses(totals));
-  return runTasks(totals);
+  MAESTRO_TRY(runTasks(totals));
+  if (!board)
+    return Status();
+  record = totals.sums;
+  record.insert(record.end(), totals.counts.begin(), totals.counts.end());
+  MAESTRO_TRY(exchangeEnd(batchStep, record));
+  for (uint32_t k = 0; k < lossCount; ++k) {
+    totals.sums[k] = totals.counts[k] = 0;
+    for (size_t member = 0; member < wiring.trainingRanks.size(); ++member) {
+      totals.sums[k] += records[member * record.size() + k];
+      totals.counts[k] += records[member * record.size() + lossCount + k];
+    }
+  }
+  return Status();
 }
 
 Status Worker::runReduce(void *context, std::span<std::byte *const>) {
@@ -462,8 +483,15 @@ Status Worker::reduceGradients() {
   return Status();
 }
 
+/// Everybody's record of the step's end, into `records`, member by member.
+Status Worker::exchangeEnd(uint64_t endStep, std::span<const double> own) {
+  records.resize(wiring.trainingRanks.size() * own.size());
+  MAESTRO_TRY(board->publish<double>(endStep, kEndRecord, own, *wiring.abort));
+  return board->awaitAll<double>(endStep, kEndRecord, records, *wiring.abort);
+}
+
 /// Each parameter counts once: stations count what their executable owns, and replicas hold the same.
-Result<double> Worker::gradientNorm(uint64_t normStep) {
+Result<Worker::Agreement> Worker::agree(uint64_t endStep, bool wantsToStop, LossTotals &totals) {
   std::fill(norms.begin(), norms.end(), 0);
   for (uint32_t s = 0; s < stations.size(); ++s)
     if (stations[s] && topology.stations[s].replica == 0 && stations[s]->program(fb::ProgramKind::Norm)) {
@@ -471,18 +499,19 @@ Result<double> Worker::gradientNorm(uint64_t normStep) {
       stations[s]->readNormSquares(norms[s]);
     }
   MAESTRO_TRY(ownDevice->wait(ownDevice->record()));
-  double squares = 0;
+  record.assign(2 + lossCount, 0);
   for (double value : norms)
-    squares += value;
-  if (board) {
-    MAESTRO_TRY(board->publish<double>(normStep, kNormRecord, {&squares, 1}, *wiring.abort));
-    records.resize(wiring.trainingRanks.size());
-    MAESTRO_TRY(board->awaitAll<double>(normStep, kNormRecord, records, *wiring.abort));
-    squares = 0;
-    for (double value : records)
-      squares += value;
-  }
-  return std::sqrt(squares);
+    record[0] += value;
+  record[1] = wantsToStop;
+  std::copy(totals.sums.begin(), totals.sums.end(), record.begin() + 2);
+  if (!board)
+    return Agreement{std::sqrt(record[0]), wantsToStop};
+  MAESTRO_TRY(exchangeEnd(endStep, record));
+  std::fill(record.begin(), record.end(), 0);
+  for (size_t i = 0; i < records.size(); ++i)
+    record[i % record.size()] += records[i];
+  std::copy(record.begin() + 2, record.end(), totals.sums.begin());
+  return Agreement{std::sqrt(record[0]), record[1] > 0};
 }
 
 Status Worker::update(uint64_t updateStep, double gradientNorm) {

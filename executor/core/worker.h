@@ -60,11 +60,16 @@ public:
   /// Gradients of a global batch, added up over all that hold a parameter and left in place. `step` from 1. Totals: sums of
   /// this rank's losses, counts of all ranks'.
   Status computeGradients(const data::SampleBatch &batch, uint64_t step, LossTotals &totals);
-  /// The 2-norm of all gradients of the job.
-  Result<double> gradientNorm(uint64_t step);
+  /// What all ranks that train agree on at a step's end: the 2-norm of all gradients, the sums of all losses, and whether
+  /// somebody asked to stop.
+  struct Agreement {
+    double gradientNorm = 0;
+    bool stops = false;
+  };
+  Result<Agreement> agree(uint64_t step, bool wantsToStop, LossTotals &totals);
   /// Clips, steps the optimizer, and leaves the gradients zero.
   Status update(uint64_t step, double gradientNorm);
-  /// This rank's losses and counts without gradients: adds to `totals`.
+  /// Losses and counts of all ranks without gradients.
   Status evaluate(const data::SampleBatch &batch, uint64_t step, LossTotals &totals);
 
   uint64_t tokens() const { return tokenCount; } ///< Of the last batch, padding not counted.
@@ -91,12 +96,14 @@ private:
   Status runTasks(LossTotals &totals);
   Status runTask(const RankTask &task, LossTotals &totals);
   Status receive(const RankTask &task, std::span<const Receive> receives);
-  Status launch(const RankTask &task);
-  void queueSends(const RankTask &task);
+  Result<uint32_t> launch(const RankTask &task);
+  void queueSends(const RankTask &task, uint32_t slot);
   void queueReleases(const RankTask &task);
   uint32_t takeSlot(uint32_t station, uint32_t microBatch);
   uint32_t slotOf(uint32_t station, uint32_t microBatch) const;
   Status reduceGradients();
+  Status exchangeEnd(uint64_t step, std::span<const double> own);
+  void report(const char *what, uint64_t index) const;
   bool hasBackward(uint32_t station) const;
   bool isTraining() const; ///< Meets the others at the board.
   Status fail(const Status &status);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <new>
 
 namespace maestro::data {
@@ -10,10 +11,11 @@ void ByteBuffer::Free::operator()(std::byte *start) const {
   ::operator delete[](start, std::align_val_t{64});
 }
 
-std::span<std::byte> ByteBuffer::resize(size_t size) {
-  if (size > capacity) {
+std::span<std::byte> ByteBuffer::resize(size_t size, size_t expected) {
+  size_t wanted = std::max(size, expected);
+  if (wanted > capacity) {
     // A little more than asked for, so that slowly growing samples settle soon.
-    size_t grown = (size + size / 8 + 63) / 64 * 64;
+    size_t grown = (wanted + wanted / 8 + 63) / 64 * 64;
     start.reset(static_cast<std::byte *>(::operator new[](grown, std::align_val_t{64})));
     capacity = grown;
   }

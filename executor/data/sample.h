@@ -28,8 +28,9 @@ struct DataPosition {
 /// Uninitialised bytes that grow and never shrink.
 class ByteBuffer {
 public:
-  /// The first `size` bytes, 64-byte aligned; contents are lost when they had to grow.
-  std::span<std::byte> resize(size_t size);
+  /// The first `size` bytes, 64-byte aligned; contents are lost when they had to grow. Room for `expected` bytes is made
+  /// at once: buffers that take turns then settle in one round.
+  std::span<std::byte> resize(size_t size, size_t expected = 0);
   std::span<const std::byte> bytes() const { return {start.get(), used}; }
 
 private:

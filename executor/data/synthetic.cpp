@@ -164,7 +164,8 @@ private:
       field.present = true;
       total += padded(static_cast<size_t>(field.dims.elements()) * byteSize(field.dtype));
     }
-    std::span<std::byte> storage = sample.storage.resize(total);
+    largest = std::max(largest, total);
+    std::span<std::byte> storage = sample.storage.resize(total, largest);
     for (SampleField &field : sample.fields) {
       size_t bytes = static_cast<size_t>(field.dims.elements()) * byteSize(field.dtype);
       field.bytes = storage.first(bytes);
@@ -189,6 +190,7 @@ private:
   SyntheticOptions options;
   std::vector<Distribution> sizes; ///< One per symbol.
   std::vector<int64_t> values;     ///< Of the current sample, one per symbol.
+  size_t largest = 0;              ///< Bytes of the largest sample so far.
   DataPosition current;
 };
 } // namespace

@@ -73,7 +73,8 @@ private:
       field.dims = index.dimsOf(array);
       total += padded(static_cast<size_t>(field.dims.elements()) * byteSize(field.dtype));
     }
-    std::span<std::byte> storage = sample.storage.resize(total);
+    largest = std::max(largest, total);
+    std::span<std::byte> storage = sample.storage.resize(total, largest);
     for (SampleField &field : sample.fields) {
       if (!field.present)
         continue;
@@ -116,6 +117,7 @@ private:
 
   size_t fieldCount;
   ByteBuffer scratch;
+  size_t largest = 0; ///< Bytes of the largest sample so far.
 };
 
 Status noSamples(const std::vector<std::string> &shards) {

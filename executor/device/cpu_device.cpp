@@ -163,7 +163,10 @@ public:
     push(command);
   }
 
-  Event record() override { return pushed; }
+  Event record() override {
+    std::lock_guard lock(mutex);
+    return pushed;
+  }
 
   Status wait(Event event) override {
     std::unique_lock lock(mutex);
@@ -305,6 +308,8 @@ private:
         inputPointers[i] = resolve(call.inputs[i], command);
       for (size_t i = 0; i < call.outputs.size(); ++i)
         outputPointers[i] = resolve(call.outputs[i], command);
+      if (options.onKernel)
+        options.onKernel();
       int64_t startNs = tracing ? nowNs() : 0;
       Status status =
           call.kernel->run({inputPointers.data(), call.inputs.size()},

@@ -116,6 +116,8 @@ struct CpuDeviceOptions {
   /// Called once, on the device's thread, when queued work fails for the first time: whoever waits for what this device
   /// will now never do must learn of it.
   std::function<void(const Status &)> onFailure;
+  /// Called on the device's thread before each kernel: a sign of life for whoever watches.
+  std::function<void()> onKernel;
 };
 
 /// A thread with an in-order queue that runs the library's kernels.

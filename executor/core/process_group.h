@@ -1,0 +1,47 @@
+// Ranks as processes: forks them before any thread exists, and notices when one dies.
+#pragma once
+
+#include "base/status.h"
+#include "executor/core/wiring.h"
+
+#include <atomic>
+#include <memory>
+#include <sys/types.h>
+#include <thread>
+#include <vector>
+
+namespace maestro::executor {
+
+class ProcessGroup {
+public:
+  /// One process for every rank but the root, which stays in this one. Returns in all of them. The wiring must outlive
+  /// the group.
+  static Result<std::unique_ptr<ProcessGroup>> fork(Wiring &wiring, uint32_t ranks);
+  /// In the root: waits for the others, which end when they are done or the job's abort is raised, and kills what has
+  /// not ended after a few seconds.
+  ~ProcessGroup();
+
+  uint32_t rank() const { return ownRank; }
+  bool isRoot() const { return ownRank == wiring.root(); }
+  /// Root only, once threads may exist: a rank that dies ends the job with its cause.
+  void supervise();
+  /// Not the root: ends this process at once.
+  [[noreturn]] static void leave(const Status &status);
+
+private:
+  explicit ProcessGroup(Wiring &wiring) : wiring(wiring) {}
+  void watch();
+  bool reap(bool isEnding);
+
+  struct Child {
+    pid_t pid = 0;
+    uint32_t rank = 0;
+  };
+  Wiring &wiring;
+  uint32_t ownRank = 0;
+  std::vector<Child> children;
+  std::atomic<bool> ending{false};
+  std::thread supervisor;
+};
+
+} // namespace maestro::executor
