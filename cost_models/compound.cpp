@@ -1,0 +1,183 @@
+#include "cost_models/compound.h"
+
+#include "cost_models/in_flight.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace maestro::cost_models {
+namespace {
+
+Status wrong(std::string what) { return Status::invalidInput("compound model: " + what); }
+
+/// Index of each section's first stage.
+std::vector<uint32_t> firstStages(const CompoundModel &model) {
+  std::vector<uint32_t> first;
+  uint32_t next = 0;
+  for (const SectionModel &section : model.sections) {
+    first.push_back(next);
+    next += static_cast<uint32_t>(section.stages.size());
+  }
+  return first;
+}
+
+InFlight inFlight(const CompoundModel &model, const CompoundLayout &layout) {
+  std::vector<uint32_t> first = firstStages(model);
+  std::vector<StageFlow> stages;
+  for (uint32_t s = 0; s < model.sections.size(); ++s)
+    stages.insert(stages.end(), model.sections[s].stages.size(), {s, model.microBatches[layout[s].microBatch]});
+  std::vector<EdgeFlow> edges;
+  for (const EdgeModel &edge : model.edges)
+    edges.push_back({first[edge.producer] + edge.producerStage, first[edge.consumer] + edge.consumerStage, edge.gradient});
+  return microBatchesInFlight(stages, edges);
+}
+
+wavefront::Cost constantCost(double seconds) {
+  wavefront::Cost cost;
+  if (seconds > 0)
+    cost.terms.push_back({static_cast<int64_t>(std::min(seconds * 1e12, 1e18)), {}});
+  return cost;
+}
+
+Status checkEdge(const CompoundModel &model, const EdgeModel &edge, size_t index) {
+  size_t sections = model.sections.size(), sizes = model.microBatches.size();
+  if (edge.producer >= sections || edge.consumer >= sections || edge.producer > edge.consumer)
+    return wrong(fmt::format("edge {} leads from section {} to {}, of {}", index, edge.producer, edge.consumer, sections));
+  if (edge.producerStage >= model.sections[edge.producer].stages.size() ||
+      edge.consumerStage >= model.sections[edge.consumer].stages.size())
+    return wrong(fmt::format("edge {} joins stages {} and {}, which are not there", index, edge.producerStage, edge.consumerStage));
+  if (edge.slotBytes.size() != sizes || (edge.gradient && edge.gradientSlotBytes.size() != sizes))
+    return wrong(fmt::format("edge {} has {} slot sizes for {} sizes of micro-batches", index, edge.slotBytes.size(), sizes));
+  return Status();
+}
+
+} // namespace
+
+Status check(const CompoundModel &model) {
+  size_t sizes = model.microBatches.size();
+  if (model.dims.empty() || model.sections.empty() || sizes == 0)
+    return wrong("has no dims, no sections or no sizes of micro-batches");
+  if (model.capacities.size() != sizes || !std::is_sorted(model.microBatches.begin(), model.microBatches.end()) ||
+      model.microBatches.front() < 1)
+    return wrong("micro-batches must ascend from 1, with a capacity each");
+  for (const std::vector<int64_t> &capacity : model.capacities)
+    if (capacity.size() != model.dims.size())
+      return wrong(fmt::format("a capacity has {} values for {} dims", capacity.size(), model.dims.size()));
+  for (const SectionModel &section : model.sections) {
+    if (section.stages.empty())
+      return wrong("section '" + section.name + "' has no stages");
+    for (const StageModel &stage : section.stages)
+      if (stage.at.size() != sizes)
+        return wrong(fmt::format("section '{}' has costs for {} of {} sizes of micro-batches", section.name, stage.at.size(), sizes));
+    for (uint32_t dim : section.activeDims)
+      if (dim >= model.dims.size())
+        return wrong(fmt::format("section '{}' is active by dim {} of {}", section.name, dim, model.dims.size()));
+  }
+  for (size_t e = 0; e < model.edges.size(); ++e)
+    MAESTRO_TRY(checkEdge(model, model.edges[e], e));
+  return Status();
+}
+
+Status check(const CompoundModel &model, const Machine &machine, const CompoundLayout &layout) {
+  if (layout.size() != model.sections.size())
+    return wrong(fmt::format("a layout has {} choices for {} sections", layout.size(), model.sections.size()));
+  for (size_t s = 0; s < layout.size(); ++s) {
+    if (layout[s].microBatch >= model.microBatches.size() || layout[s].devices.empty())
+      return wrong("the layout of section '" + model.sections[s].name + "' has no micro-batch or no devices");
+    for (const std::vector<uint32_t> &replica : layout[s].devices) {
+      if (replica.size() != model.sections[s].stages.size())
+        return wrong(fmt::format("section '{}' has {} stages, a replica of it {} devices", model.sections[s].name,
+                                 model.sections[s].stages.size(), replica.size()));
+      for (uint32_t device : replica)
+        if (device >= machine.devices)
+          return wrong(fmt::format("section '{}' runs on device {} of {}", model.sections[s].name, device, machine.devices));
+    }
+  }
+  return Status();
+}
+
+double reductionSeconds(uint64_t gradientBytes, size_t replicas, const Machine &machine) {
+  if (replicas < 2)
+    return 0;
+  double moved = 2 + 1 + 1.0 / static_cast<double>(replicas) + 2;
+  return moved * static_cast<double>(gradientBytes) / machine.memoryBytesPerSecond;
+}
+
+double updateSeconds(const StageModel &stage, const Machine &machine) {
+  return static_cast<double>(stage.updateBytes) / machine.memoryBytesPerSecond;
+}
+
+wavefront::Problem makeProblem(const CompoundModel &model, const Machine &machine, const CompoundLayout &layout) {
+  std::vector<uint32_t> first = firstStages(model);
+  InFlight limits = inFlight(model, layout);
+  wavefront::Problem problem;
+  problem.dims = model.dims;
+  problem.devices = machine.devices;
+  for (uint32_t s = 0; s < model.sections.size(); ++s) {
+    const SectionModel &source = model.sections[s];
+    const SectionChoice &choice = layout[s];
+    wavefront::Section section;
+    section.name = source.name;
+    section.trains = source.trains;
+    section.activeDims = source.activeDims;
+    section.maxSamples = model.microBatches[choice.microBatch];
+    section.capacity = model.capacities[choice.microBatch];
+    section.devices = choice.devices;
+    for (uint32_t i = 0; i < source.stages.size(); ++i) {
+      const StageModel &stage = source.stages[i];
+      wavefront::Stage &task = section.stages.emplace_back();
+      task.forward = stage.at[choice.microBatch].forward;
+      task.slots = limits.slots[first[s] + i];
+      if (!source.trains)
+        continue;
+      task.backward = stage.at[choice.microBatch].backward;
+      task.update = constantCost(updateSeconds(stage, machine) +
+                                 reductionSeconds(stage.gradientBytes, choice.devices.size(), machine));
+    }
+    problem.sections.push_back(std::move(section));
+  }
+  for (size_t e = 0; e < model.edges.size(); ++e) {
+    const EdgeModel &source = model.edges[e];
+    wavefront::Edge edge;
+    edge.producer = source.producer;
+    edge.producerStage = source.producerStage;
+    edge.consumer = source.consumer;
+    edge.consumerStage = source.consumerStage;
+    edge.gradient = source.gradient;
+    edge.heldUntilBackward = source.heldUntilBackward;
+    edge.depth = limits.depth[e];
+    edge.gradientDepth = source.gradient ? limits.gradientDepth[e] : 1;
+    edge.transfer = edge.gradientTransfer = source.transfer;
+    problem.edges.push_back(std::move(edge));
+  }
+  return problem;
+}
+
+std::vector<uint64_t> deviceBytes(const CompoundModel &model, const Machine &machine, const CompoundLayout &layout) {
+  std::vector<uint32_t> first = firstStages(model);
+  InFlight limits = inFlight(model, layout);
+  std::vector<uint64_t> stageBytes;
+  for (uint32_t s = 0; s < model.sections.size(); ++s)
+    for (const StageModel &stage : model.sections[s].stages) {
+      const StageCosts &costs = stage.at[layout[s].microBatch];
+      stageBytes.push_back(stage.residentBytes + costs.slotBytes * limits.slots[stageBytes.size()] + costs.workspaceBytes +
+                           costs.hostBytes);
+    }
+  for (size_t e = 0; e < model.edges.size(); ++e) {
+    const EdgeModel &edge = model.edges[e];
+    stageBytes[first[edge.consumer] + edge.consumerStage] += limits.depth[e] * edge.slotBytes[layout[edge.consumer].microBatch];
+    if (edge.gradient)
+      stageBytes[first[edge.producer] + edge.producerStage] +=
+          limits.gradientDepth[e] * edge.gradientSlotBytes[layout[edge.producer].microBatch];
+  }
+  std::vector<uint64_t> bytes(machine.devices, 0);
+  for (uint32_t s = 0; s < model.sections.size(); ++s)
+    for (const std::vector<uint32_t> &replica : layout[s].devices)
+      for (uint32_t stage = 0; stage < replica.size(); ++stage)
+        bytes[replica[stage]] += stageBytes[first[s] + stage];
+  return bytes;
+}
+
+} // namespace maestro::cost_models

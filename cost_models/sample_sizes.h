@@ -1,0 +1,24 @@
+// Sizes of samples for the simulator, drawn from what a workload declares; seeded.
+#pragma once
+
+#include "cost_models/simulator.h"
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace maestro::cost_models {
+
+/// The size of one dim in a sample, before it is rounded and clipped to [least, most].
+struct SizeDistribution {
+  enum class Kind : uint8_t { Constant, Uniform, Normal, LogNormal } kind = Kind::Constant;
+  double a = 0; ///< The constant; the least; the mean; the median.
+  double b = 0; ///< Unused; the largest; the standard deviation; sigma of the logarithm.
+  int64_t least = 0, most = 1;
+};
+
+/// `steps` steps of `samples` samples each, a distribution a dim. A sample's numbers depend on seed, its position and
+/// the dim's index alone.
+std::vector<SampleSizes> drawSizes(std::span<const SizeDistribution> dims, uint64_t steps, uint64_t samples, uint64_t seed);
+
+} // namespace maestro::cost_models

@@ -1,0 +1,128 @@
+#include "cost_models/in_flight.h"
+#include "cost_models/sample_sizes.h"
+#include "cost_models/simulator.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace maestro::cost_models {
+namespace {
+
+/// A frozen section before a trained one; 1 µs a sample for each task, 2 µs for a backward.
+CompoundModel pair() {
+  CompoundModel model;
+  model.dims = {{"batch", true, 1}};
+  model.microBatches = {1, 2};
+  model.capacities = {{1}, {2}};
+  wavefront::Cost one{{{1'000'000, {0}}}}, two{{{2'000'000, {0}}}};
+  StageModel frozen{1000, 0, 0, {{one, {}, 10, 5, 1}, {one, {}, 20, 6, 1}}};
+  StageModel trained{4000, 1000, 9000, {{one, two, 100, 7, 1}, {one, two, 200, 8, 1}}};
+  model.sections = {{"teacher", false, {}, {frozen}}, {"student", true, {}, {trained}}};
+  model.edges = {{0, 0, 1, 0, false, false, {}, {30, 60}, {}}};
+  return model;
+}
+
+CompoundLayout on(std::vector<std::vector<uint32_t>> teacher, std::vector<std::vector<uint32_t>> student) {
+  return {{0, std::move(teacher)}, {0, std::move(student)}};
+}
+
+TEST(Simulator, OneDeviceDoesAllTheWork) {
+  std::vector<SampleSizes> steps{{1, 1, 1, 1}};
+  Machine machine{1, UINT64_MAX, 1e9};
+  auto result = Simulator(steps).run(pair(), machine, on({{0}}, {{0}}), wavefront::Order::Wavefront);
+  ASSERT_TRUE(result.isOk()) << result.status().message();
+  EXPECT_NEAR(result->makespanSeconds, 16e-6, 1e-12); // 4 samples · (1 + 1 + 2) µs
+  EXPECT_NEAR(result->stepSeconds, 16e-6 + 9e-6, 1e-12); // and 9,000 bytes at 1 GB/s
+  EXPECT_NEAR(result->lowerBoundSeconds, 16e-6, 1e-12);
+  EXPECT_NEAR(result->sections[0].busySeconds, 4e-6, 1e-12);
+  EXPECT_NEAR(result->sections[1].busySeconds, 12e-6, 1e-12);
+  EXPECT_NEAR(result->sections[1].idleSeconds, 0, 1e-12);
+  EXPECT_EQ(result->sections[0].microBatches, 4);
+}
+
+TEST(Simulator, ApartTheyOverlap) {
+  std::vector<SampleSizes> steps{{1, 1, 1, 1}};
+  Machine machine{2, UINT64_MAX, 1e18};
+  auto result = Simulator(steps).run(pair(), machine, on({{0}}, {{1}}), wavefront::Order::Wavefront);
+  ASSERT_TRUE(result.isOk()) << result.status().message();
+  EXPECT_NEAR(result->makespanSeconds, 13e-6, 1e-12); // The student waits for the first sample and then works without a pause.
+  EXPECT_NEAR(result->deviceBusySeconds[0], 4e-6, 1e-12);
+  EXPECT_NEAR(result->sections[0].idleSeconds, 9e-6, 1e-12);
+}
+
+TEST(Simulator, ReplicasReduceTheirGradients) {
+  std::vector<SampleSizes> steps{{1, 1, 1, 1}};
+  Machine machine{2, UINT64_MAX, 1e9};
+  auto result = Simulator(steps).run(pair(), machine, on({{0}, {1}}, {{0}, {1}}), wavefront::Order::Wavefront);
+  ASSERT_TRUE(result.isOk()) << result.status().message();
+  EXPECT_NEAR(result->makespanSeconds, 8e-6, 1e-12);
+  EXPECT_NEAR(reductionSeconds(1000, 2, machine), 5.5e-6, 1e-12);
+  EXPECT_EQ(reductionSeconds(1000, 1, machine), 0);
+  EXPECT_NEAR(result->stepSeconds, 8e-6 + 9e-6 + 5.5e-6, 1e-12);
+}
+
+TEST(Simulator, BytesOfEachDevice) {
+  CompoundModel model = pair();
+  Machine machine{2, UINT64_MAX, 1e9};
+  CompoundLayout layout = on({{0}}, {{1}});
+  layout[0].microBatch = 1; // Larger than the student's: one of the teacher's tasks fills two slots, and one more.
+  std::vector<uint64_t> bytes = deviceBytes(model, machine, layout);
+  EXPECT_EQ(bytes[0], 1000u + 20 + 6 + 1);
+  EXPECT_EQ(bytes[1], 4000u + 100 + 7 + 1 + 3 * 30);
+}
+
+TEST(Simulator, RefusesWhatDoesNotFitTogether) {
+  std::vector<SampleSizes> steps{{1, 1}};
+  Machine machine{1, UINT64_MAX, 1e9};
+  auto message = [&](const CompoundModel &model, const CompoundLayout &layout) {
+    return Simulator(steps).run(model, machine, layout, wavefront::Order::Wavefront).status().message();
+  };
+  EXPECT_NE(message(pair(), on({{0}}, {{1}})).find("device 1 of 1"), std::string::npos);
+  EXPECT_NE(message(pair(), on({{0, 0}}, {{0}})).find("1 stages"), std::string::npos);
+  CompoundModel model = pair();
+  model.edges[0].slotBytes.pop_back();
+  EXPECT_NE(message(model, on({{0}}, {{0}})).find("slot sizes"), std::string::npos);
+}
+
+TEST(InFlight, AChainHasOneMorePerStageBefore) {
+  std::vector<StageFlow> stages{{0, 4}, {0, 4}, {0, 4}};
+  std::vector<EdgeFlow> edges{{0, 1, true}, {1, 2, true}};
+  InFlight limits = microBatchesInFlight(stages, edges);
+  EXPECT_EQ(limits.slots, (std::vector<uint32_t>{3, 2, 1}));
+  EXPECT_EQ(limits.depth, (std::vector<uint32_t>{3, 2}));
+  EXPECT_EQ(limits.gradientDepth, (std::vector<uint32_t>{2, 2}));
+}
+
+TEST(InFlight, SmallMicroBatchesGatherForALargeOne) {
+  std::vector<StageFlow> stages{{0, 2}, {1, 8}};
+  std::vector<EdgeFlow> edges{{0, 1, true}};
+  InFlight limits = microBatchesInFlight(stages, edges);
+  EXPECT_EQ(limits.slots, (std::vector<uint32_t>{5, 1}));
+  EXPECT_EQ(limits.gradientDepth, (std::vector<uint32_t>{5})); // Its backward task sends to four, and one more.
+}
+
+TEST(SampleSizes, FollowTheirDistributionsWithinBounds) {
+  using Kind = SizeDistribution::Kind;
+  std::vector<SizeDistribution> dims{{Kind::Constant, 1, 0, 1, 16}, {Kind::Uniform, 0, 3, 0, 3}, {Kind::LogNormal, 512, 0.6, 1, 2048}};
+  std::vector<SampleSizes> steps = drawSizes(dims, 4, 1000, 7);
+  ASSERT_EQ(steps.size(), 4u);
+  double none = 0, above = 0;
+  for (const SampleSizes &step : steps) {
+    ASSERT_EQ(step.size(), 3000u);
+    for (size_t i = 0; i < step.size(); i += 3) {
+      EXPECT_EQ(step[i], 1);
+      EXPECT_TRUE(step[i + 1] >= 0 && step[i + 1] <= 3);
+      EXPECT_TRUE(step[i + 2] >= 1 && step[i + 2] <= 2048);
+      none += step[i + 1] == 0;
+      above += step[i + 2] > 512;
+    }
+  }
+  EXPECT_NEAR(none / 4000, 0.25, 0.04);
+  EXPECT_NEAR(above / 4000, 0.5, 0.04);
+  EXPECT_EQ(steps, drawSizes(dims, 4, 1000, 7));
+  EXPECT_NE(steps, drawSizes(dims, 4, 1000, 8));
+}
+
+} // namespace
+} // namespace maestro::cost_models

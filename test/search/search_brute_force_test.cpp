@@ -1,0 +1,121 @@
+// The search against plain enumeration of its space, under the same simulator.
+#include "planner/search/search.h"
+#include "small_problems.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace maestro::planner {
+namespace {
+
+/// Counts through all digits below their limits; false when it wraps around.
+bool next(std::vector<uint32_t> &digits, const std::vector<uint32_t> &limits) {
+  for (size_t i = 0; i < digits.size(); ++i) {
+    if (++digits[i] < limits[i])
+      return true;
+    digits[i] = 0;
+  }
+  return false;
+}
+
+struct Enumeration {
+  const SearchProblem &problem;
+  cost_models::Simulator simulator{problem.steps};
+  double best = std::numeric_limits<double>::infinity();
+  size_t layouts = 0;
+
+  void run() {
+    size_t sections = problem.pins.size();
+    std::vector<uint32_t> group(sections, 0);
+    do { // Groups are numbered in the order of their first sections.
+      uint32_t groups = 0;
+      bool ordered = true;
+      for (uint32_t own : group) {
+        ordered &= own <= groups;
+        groups = std::max(groups, own + 1);
+      }
+      std::vector<uint32_t> sizes(groups, 0);
+      if (ordered)
+        do {
+          uint32_t total = 0;
+          for (uint32_t size : sizes)
+            total += size + 1;
+          if (total <= problem.machine.devices)
+            place(group, sizes);
+        } while (next(sizes, std::vector<uint32_t>(groups, problem.machine.devices)));
+    } while (next(group, std::vector<uint32_t>(sections, static_cast<uint32_t>(sections))));
+  }
+
+  void place(const std::vector<uint32_t> &group, const std::vector<uint32_t> &sizes) {
+    for (uint32_t m = 0; m < problem.models.size(); ++m) {
+      const CompoundModel &model = problem.models[m];
+      size_t sections = model.sections.size();
+      std::vector<uint32_t> limits(2 * sections, problem.machine.devices), digits(2 * sections, 0);
+      std::fill(limits.begin() + static_cast<ptrdiff_t>(sections), limits.end(), static_cast<uint32_t>(model.microBatches.size()));
+      do {
+        CompoundLayout layout(sections);
+        bool possible = true;
+        for (size_t s = 0; s < sections; ++s) {
+          uint32_t first = 0, size = sizes[group[s]] + 1, replicas = digits[s] + 1;
+          for (uint32_t g = 0; g < group[s]; ++g)
+            first += sizes[g] + 1;
+          auto stages = static_cast<uint32_t>(model.sections[s].stages.size());
+          const SearchPins &pins = problem.pins[s];
+          layout[s].microBatch = digits[sections + s];
+          possible &= stages <= size && (pins.dataParallel ? replicas == *pins.dataParallel : replicas * stages <= size) &&
+                      (!pins.microBatch || *pins.microBatch == layout[s].microBatch);
+          for (uint32_t r = 0; r < replicas; ++r) {
+            layout[s].devices.emplace_back();
+            for (uint32_t stage = 0; stage < stages; ++stage)
+              layout[s].devices.back().push_back(first + (r * stages + stage) % size);
+          }
+        }
+        if (possible)
+          measure(m, layout);
+      } while (next(digits, limits));
+    }
+  }
+
+  void measure(uint32_t m, const CompoundLayout &layout) {
+    std::vector<uint64_t> bytes = cost_models::deviceBytes(problem.models[m], problem.machine, layout);
+    if (*std::max_element(bytes.begin(), bytes.end()) > problem.machine.deviceBytes)
+      return;
+    ++layouts;
+    auto simulation = simulator.run(problem.models[m], problem.machine, layout, wavefront::Order::Wavefront);
+    ASSERT_TRUE(simulation.isOk()) << simulation.status().message();
+    best = std::min(best, simulation->stepSeconds);
+  }
+};
+
+TEST(SearchBruteForce, EqualsEnumerationOnSeededSmallProblems) {
+  constexpr uint64_t kProblems = 120;
+  size_t layouts = 0, solved = 0, simulations = 0;
+  for (uint64_t seed = 0; seed < kProblems; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    SearchProblem problem = smallProblem(seed);
+    Enumeration all{problem};
+    all.run();
+    auto found = searchLayouts(problem);
+    if (all.layouts == 0) {
+      EXPECT_FALSE(found.isOk());
+      EXPECT_NE(found.status().message().find("no layout fits"), std::string::npos) << found.status().message();
+      continue;
+    }
+    ASSERT_TRUE(found.isOk()) << found.status().message();
+    EXPECT_TRUE(found->isProven);
+    EXPECT_EQ(found->simulation.stepSeconds, all.best) << describe(problem.models[found->model], found->layout);
+    Status verified = verify(problem, *found);
+    EXPECT_TRUE(verified.isOk()) << verified.message();
+    layouts += all.layouts;
+    simulations += found->simulations;
+    ++solved;
+  }
+  EXPECT_GE(solved, 100u);
+  EXPECT_LT(simulations, layouts); // Bounds save work.
+  RecordProperty("layouts", static_cast<int>(layouts));
+  std::printf("%zu problems, %zu layouts enumerated, %zu simulated by the search\n", solved, layouts, simulations);
+}
+
+} // namespace
+} // namespace maestro::planner

@@ -1,0 +1,128 @@
+#include "planner/search/search.h"
+#include "planner/search/search_space.h"
+#include "small_problems.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace maestro::planner {
+namespace {
+
+SearchResult solve(const SearchProblem &problem) {
+  auto result = searchLayouts(problem);
+  EXPECT_TRUE(result.isOk()) << result.status().message();
+  if (!result.isOk())
+    return {};
+  Status verified = verify(problem, *result);
+  EXPECT_TRUE(verified.isOk()) << verified.message();
+  return std::move(*result);
+}
+
+const ComparedLayout &row(const SearchResult &result, const std::string &name) {
+  return *std::find_if(result.compared.begin(), result.compared.end(), [&](const ComparedLayout &r) { return r.name == name; });
+}
+
+TEST(Search, PlacementsAreGroupsOnDisjointRanges) {
+  SearchProblem problem = distillation(3, 1000, 1000);
+  // Together on 3, 2 or 1 devices; apart on 2+1, 1+2 and 1+1.
+  EXPECT_EQ(enumeratePlacements(problem).size(), 6u);
+  problem.pins[0].devices = std::vector<uint32_t>{2};
+  for (const Placement &placement : enumeratePlacements(problem))
+    EXPECT_EQ(placement[0], std::vector<uint32_t>{2});
+}
+
+TEST(Search, BaselinesAreAlwaysCompared) {
+  SearchResult result = solve(distillation(2, 40'000, 30'000));
+  ASSERT_EQ(result.compared.size(), 4u);
+  for (const char *name : {"search", "all data parallel", "one layout for all", "static split"})
+    EXPECT_TRUE(row(result, name).possible) << name << ": " << row(result, name).what;
+  EXPECT_TRUE(row(result, "static split").inFileOrder);
+  for (const ComparedLayout &other : result.compared)
+    EXPECT_LE(result.simulation.stepSeconds, other.simulation.stepSeconds) << other.name;
+}
+
+TEST(Search, ASimpleLayoutThatNothingBeatsIsTheAnswer) {
+  SearchProblem problem = distillation(2, 40'000, 40'000);
+  problem.machine.memoryBytesPerSecond = 1e15; // Replicas cost nothing, so sharing both devices is best.
+  SearchResult result = solve(problem);
+  EXPECT_EQ(result.winner, "all data parallel");
+  EXPECT_EQ(result.layout[0].devices.size(), 2u);
+  EXPECT_EQ(result.layout[1].devices.size(), 2u);
+}
+
+TEST(Search, ExpensiveReductionSeparatesSections) {
+  SearchProblem problem = distillation(2, 90'000, 30'000); // Equal work a device when apart.
+  problem.machine.memoryBytesPerSecond = 2e9;              // The student's gradients take long to add up.
+  SearchResult result = solve(problem);
+  EXPECT_NE(result.winner, "all data parallel");
+  EXPECT_EQ(result.layout[1].devices.size(), 1u);
+  EXPECT_LT(result.simulation.stepSeconds, row(result, "all data parallel").simulation.stepSeconds);
+}
+
+TEST(Search, WhatDoesNotFitIsNoCandidate) {
+  SearchProblem problem = distillation(2, 40'000, 40'000);
+  problem.machine.memoryBytesPerSecond = 1e15;
+  problem.machine.deviceBytes = 4800; // The student alone, or the teacher; not both on one device.
+  SearchResult result = solve(problem);
+  EXPECT_NE(result.layout[0].devices, result.layout[1].devices);
+  EXPECT_FALSE(row(result, "all data parallel").possible);
+  EXPECT_NE(row(result, "all data parallel").what.find("memory"), std::string::npos);
+  problem.machine.deviceBytes = 900;
+  auto none = searchLayouts(problem);
+  ASSERT_FALSE(none.isOk());
+  EXPECT_NE(none.status().message().find("which has 900"), std::string::npos) << none.status().message();
+}
+
+TEST(Search, PinsRestrict) {
+  SearchProblem problem = distillation(4, 40'000, 40'000);
+  problem.pins[0].devices = std::vector<uint32_t>{3};
+  problem.pins[1].dataParallel = 3;
+  problem.pins[1].microBatch = 0;
+  SearchResult result = solve(problem);
+  EXPECT_EQ(result.layout[0].devices, (std::vector<std::vector<uint32_t>>{{3}}));
+  EXPECT_EQ(result.layout[1].devices.size(), 3u);
+  EXPECT_EQ(result.layout[1].microBatch, 0u);
+}
+
+TEST(Search, TheSameProblemHasTheSameAnswer) {
+  SearchProblem problem = distillation(4, 70'000, 20'000);
+  problem.budget = {6, 500}; // Cut short, which is where an order could leak in.
+  SearchResult first = solve(problem), second = solve(problem);
+  EXPECT_EQ(first.layout, second.layout);
+  EXPECT_EQ(first.nodes, second.nodes);
+  EXPECT_EQ(first.simulations, second.simulations);
+  EXPECT_FALSE(first.isProven);
+  EXPECT_LE(first.lowerBoundSeconds, first.simulation.stepSeconds);
+}
+
+TEST(Search, ProblemsAreChecked) {
+  SearchProblem problem = distillation(2, 1000, 1000);
+  problem.pins[0].devices = std::vector<uint32_t>{2};
+  EXPECT_NE(check(problem).message().find("device 2 of 2"), std::string::npos);
+  problem = distillation(2, 1000, 1000);
+  problem.pins[1].stages = 3;
+  EXPECT_NE(check(problem).message().find("3 stages"), std::string::npos);
+  problem = distillation(2, 1000, 1000);
+  problem.steps.front().pop_back();
+  EXPECT_NE(check(problem).message().find("31 sizes for 2 dims"), std::string::npos);
+  problem = distillation(2, 1000, 1000);
+  problem.models.front().sections[0].stages[0].at.pop_back();
+  EXPECT_FALSE(check(problem).isOk());
+}
+
+TEST(Search, VerifyFindsWhatIsWrong) {
+  SearchProblem problem = distillation(2, 40'000, 30'000);
+  SearchResult result = solve(problem);
+  SearchResult wrong = result;
+  wrong.simulation.stepSeconds *= 0.5;
+  EXPECT_FALSE(verify(problem, wrong).isOk());
+  wrong = result;
+  wrong.layout[0].devices = {{7}};
+  EXPECT_FALSE(verify(problem, wrong).isOk());
+  problem.pins[0].microBatch = result.layout[0].microBatch == 0 ? 1 : 0;
+  EXPECT_FALSE(verify(problem, result).isOk());
+}
+
+} // namespace
+} // namespace maestro::planner
