@@ -275,7 +275,7 @@ void ListScheduler::end(uint32_t device) {
 }
 
 /// A class, and within it a value; the highest goes first.
-std::pair<int, int64_t> ListScheduler::priority(TaskKind kind, int64_t tailNs, uint32_t station) const {
+std::pair<int, int64_t> ListScheduler::priority(TaskKind kind, int64_t tailNs, int64_t ns, uint32_t station) const {
   if (kind == TaskKind::WeightGradient)
     return {stations[station].nextBackward - stations[station].nextWeight >= stations[station].mostDue ? 3 : 0, tailNs};
   bool forward = kind == TaskKind::Forward;
@@ -287,6 +287,8 @@ std::pair<int, int64_t> ListScheduler::priority(TaskKind kind, int64_t tailNs, u
   case Rule::Alternate:
   case Rule::Thrifty:
     return {stations[station].last == kind ? 1 : 2, tailNs};
+  case Rule::ShortestFirst:
+    return {1, -ns};
   case Rule::UpstreamFirst:
     return forward ? std::pair(1, -int64_t{station}) : std::pair(2, tailNs);
   default:
@@ -308,7 +310,7 @@ void ListScheduler::start(uint32_t device) {
       uint32_t group = order.items[next], task = groups->task(group, station.stage, kind);
       if (pending[task] != 0 || readyNs[task] > nowNs)
         return;
-      auto [rank, value] = priority(kind, (*tails)[task], s);
+      auto [rank, value] = priority(kind, (*tails)[task], groups->taskNs[task], s);
       if (rank > bestClass || (rank == bestClass && value > bestTail)) {
         best = s, bestGroup = group, bestKind = kind, bestTail = value, bestClass = rank;
       }

@@ -29,6 +29,7 @@ enum class Rule : uint8_t {
   ForwardFirst,  ///< As far as places in flight go: whatever lies below is fed early.
   Alternate,     ///< After a station's forward task its backward, and the other way round.
   Thrifty,       ///< The same, with no more forward tasks ahead of their backward than 1F1B has, whatever the places.
+  ShortestFirst, ///< For small sections beside large ones on the same devices: their micro-batches travel, the large ones' wait.
   UpstreamFirst, ///< Backward first, and of forward tasks the one furthest from the loss.
 };
 
@@ -94,7 +95,7 @@ private:
   void endForward(const Station &station, uint32_t group);
   void endBackward(const Station &station, uint32_t group);
   void endLast(Station &station, uint32_t group);
-  std::pair<int, int64_t> priority(TaskKind kind, int64_t tailNs, uint32_t station) const;
+  std::pair<int, int64_t> priority(TaskKind kind, int64_t tailNs, int64_t ns, uint32_t station) const;
   void start(uint32_t device);
 
   const Problem *problem = nullptr;

@@ -1,6 +1,7 @@
 #include "executor/wavefront/problem.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 
 namespace maestro::wavefront {
@@ -9,7 +10,7 @@ namespace {
 constexpr int64_t largestNs = std::numeric_limits<int64_t>::max() / 4;
 constexpr int64_t largestSize = int64_t{1} << 40;
 constexpr size_t mostSamples = size_t{1} << 20, mostStages = 4096, mostReplicas = size_t{1} << 16;
-constexpr size_t mostSections = 4096, mostDevices = size_t{1} << 20;
+constexpr size_t mostDims = 256, mostSections = 4096, mostDevices = size_t{1} << 20;
 constexpr uint64_t mostTasks = uint64_t{1} << 31;
 
 using Wide = unsigned __int128;
@@ -41,13 +42,14 @@ std::string number(size_t value) { return std::to_string(value); }
 
 Status fault(const std::string &where, const std::string &what) { return Status::invalidInput(where + ": " + what); }
 
-Status checkCost(const Problem &problem, const Cost &cost, const std::string &where) {
+// Where a fault is, is a function here, spelt only when there is one: the check runs in every step and allocates nothing.
+template <typename Where> Status checkCost(const Problem &problem, const Cost &cost, const Where &where) {
   for (const CostTerm &term : cost.terms) {
     if (term.picoseconds < 0)
-      return fault(where, "a cost of " + number(term.picoseconds) + " ps; costs are 0 or more");
+      return fault(where(), "a cost of " + number(term.picoseconds) + " ps; costs are 0 or more");
     for (uint32_t dim : term.dims)
       if (dim >= problem.dims.size())
-        return fault(where, "a cost over dim " + number(size_t{dim}) + " of " + number(problem.dims.size()));
+        return fault(where(), "a cost over dim " + number(size_t{dim}) + " of " + number(problem.dims.size()));
   }
   return Status();
 }
@@ -55,6 +57,8 @@ Status checkCost(const Problem &problem, const Cost &cost, const std::string &wh
 Status checkDims(const Problem &problem) {
   if (problem.dims.empty())
     return problem.sizes.empty() ? Status() : fault("sizes", "given without dims");
+  if (problem.dims.size() > mostDims)
+    return fault("problem", number(problem.dims.size()) + " dims; at most " + number(mostDims));
   for (const Dim &dim : problem.dims)
     if (dim.multipleOf < 1 || dim.multipleOf > largestSize)
       return fault("dim " + dim.name, "a multiple of " + number(dim.multipleOf) + "; allowed are 1 to " + number(largestSize));
@@ -71,40 +75,43 @@ Status checkDims(const Problem &problem) {
   return Status();
 }
 
-Status checkStages(const Problem &problem, const Section &section, const std::string &where) {
+template <typename Where>
+Status checkStages(const Problem &problem, const Section &section, const Where &where) {
   if (section.stages.empty() || section.stages.size() > mostStages)
-    return fault(where, number(section.stages.size()) + " stages; allowed are 1 to " + number(mostStages));
+    return fault(where(), number(section.stages.size()) + " stages; allowed are 1 to " + number(mostStages));
   for (size_t s = 0; s < section.stages.size(); ++s) {
     const Stage &stage = section.stages[s];
-    std::string here = where + ", stage " + number(s);
+    auto here = [&] { return where() + ", stage " + number(s); };
     if (stage.slots < 1)
-      return fault(here, "no slot for a micro-batch in flight; at least 1 is needed");
+      return fault(here(), "no slot for a micro-batch in flight; at least 1 is needed");
     for (const Cost *cost : {&stage.forward, &stage.backward, &stage.weightGradient, &stage.update})
       MAESTRO_TRY(checkCost(problem, *cost, here));
     for (const CostTerm &term : stage.update.terms)
       if (!term.dims.empty())
-        return fault(here, "the update's cost depends on " + problem.dims[term.dims[0]].name + "; it may only be constant");
+        return fault(here(), "the update's cost depends on " + problem.dims[term.dims[0]].name + "; it may only be constant");
   }
   return Status();
 }
 
-Status checkDevices(const Problem &problem, const Section &section, const std::string &where) {
+template <typename Where>
+Status checkDevices(const Problem &problem, const Section &section, const Where &where) {
   if (section.devices.empty() || section.devices.size() > mostReplicas)
-    return fault(where, number(section.devices.size()) + " replicas; allowed are 1 to " + number(mostReplicas));
+    return fault(where(), number(section.devices.size()) + " replicas; allowed are 1 to " + number(mostReplicas));
   for (size_t r = 0; r < section.devices.size(); ++r) {
     if (section.devices[r].size() != section.stages.size())
-      return fault(where + ", replica " + number(r), number(section.devices[r].size()) + " devices for " +
+      return fault(where() + ", replica " + number(r), number(section.devices[r].size()) + " devices for " +
                                                          number(section.stages.size()) + " stages");
     for (uint32_t device : section.devices[r])
       if (device >= problem.devices)
-        return fault(where + ", replica " + number(r), "device " + number(size_t{device}) + " of " +
+        return fault(where() + ", replica " + number(r), "device " + number(size_t{device}) + " of " +
                                                            number(size_t{problem.devices}));
   }
   return Status();
 }
 
 /// Each active sample must fit a micro-batch of its own.
-Status checkSamples(const Problem &problem, const Section &section, const std::string &where) {
+template <typename Where>
+Status checkSamples(const Problem &problem, const Section &section, const Where &where) {
   size_t dims = problem.dims.size();
   for (size_t sample = 0; sample < problem.sampleCount(); ++sample) {
     const int64_t *sizes = problem.sizes.data() + sample * dims;
@@ -114,44 +121,44 @@ Status checkSamples(const Problem &problem, const Section &section, const std::s
       if (alone(problem.dims[d], sizes[d]) > section.capacity[d])
         return fault("sample " + number(sample) + " of the batch",
                      problem.dims[d].name + " = " + number(alone(problem.dims[d], sizes[d])) + " exceeds the capacity " +
-                         number(section.capacity[d]) + " of a micro-batch of " + where + "; raise dims." +
+                         number(section.capacity[d]) + " of a micro-batch of " + where() + "; raise dims." +
                          problem.dims[d].name + ".max and plan again");
   }
   return Status();
 }
 
 Status checkSection(const Problem &problem, const Section &section) {
-  std::string where = "section " + section.name;
+  auto where = [&] { return "section " + section.name; };
   if (section.maxSamples < 1)
-    return fault(where, "a micro-batch must hold at least 1 sample, not " + number(section.maxSamples));
+    return fault(where(), "a micro-batch must hold at least 1 sample, not " + number(section.maxSamples));
   if (section.splitsBackward && !section.trains)
-    return fault(where, "splits a backward that it does not have");
+    return fault(where(), "splits a backward that it does not have");
   if (section.capacity.size() != problem.dims.size())
-    return fault(where, number(section.capacity.size()) + " capacities for " + number(problem.dims.size()) + " dims");
+    return fault(where(), number(section.capacity.size()) + " capacities for " + number(problem.dims.size()) + " dims");
   for (uint32_t dim : section.activeDims)
     if (dim >= problem.dims.size())
-      return fault(where, "depends on dim " + number(size_t{dim}) + " of " + number(problem.dims.size()));
+      return fault(where(), "depends on dim " + number(size_t{dim}) + " of " + number(problem.dims.size()));
   MAESTRO_TRY(checkStages(problem, section, where));
   MAESTRO_TRY(checkDevices(problem, section, where));
   return checkSamples(problem, section, where);
 }
 
 Status checkEdge(const Problem &problem, const Edge &edge, size_t index) {
-  std::string where = "edge " + number(index);
+  auto nameless = [&] { return "edge " + number(index); };
   if (edge.producer >= problem.sections.size() || edge.consumer >= problem.sections.size())
-    return fault(where, "joins sections " + number(size_t{edge.producer}) + " and " + number(size_t{edge.consumer}) + " of " +
+    return fault(nameless(), "joins sections " + number(size_t{edge.producer}) + " and " + number(size_t{edge.consumer}) + " of " +
                             number(problem.sections.size()));
   const Section &producer = problem.sections[edge.producer], &consumer = problem.sections[edge.consumer];
-  where += " from " + producer.name + " to " + consumer.name;
+  auto where = [&] { return nameless() + " from " + producer.name + " to " + consumer.name; };
   if (edge.producerStage >= producer.stages.size() || edge.consumerStage >= consumer.stages.size())
-    return fault(where, "joins stages " + number(size_t{edge.producerStage}) + " and " + number(size_t{edge.consumerStage}) +
+    return fault(where(), "joins stages " + number(size_t{edge.producerStage}) + " and " + number(size_t{edge.consumerStage}) +
                             " of " + number(producer.stages.size()) + " and " + number(consumer.stages.size()));
   if (edge.producer > edge.consumer || (edge.producer == edge.consumer && edge.producerStage >= edge.consumerStage))
-    return fault(where, "leads backwards; producers stand before consumers");
+    return fault(where(), "leads backwards; producers stand before consumers");
   if (edge.depth < 1 || edge.gradientDepth < 1)
-    return fault(where, "a ring without slots; at least 1 is needed");
+    return fault(where(), "a ring without slots; at least 1 is needed");
   if (edge.gradient && !(producer.trains && consumer.trains))
-    return fault(where, "carries gradients, and " + (producer.trains ? consumer : producer).name + " has no backward");
+    return fault(where(), "carries gradients, and " + (producer.trains ? consumer : producer).name + " has no backward");
   MAESTRO_TRY(checkCost(problem, edge.transfer, where));
   return checkCost(problem, edge.gradientTransfer, where);
 }
@@ -166,16 +173,17 @@ Status checkMagnitude(const Problem &problem) {
   int64_t samples = static_cast<int64_t>(problem.sampleCount());
   uint64_t tasks = 0;
   int64_t total = 0;
-  std::vector<int64_t> all(problem.dims.size(), 0);
+  std::array<int64_t, mostDims> all{};
+  size_t dims = problem.dims.size();
   for (int64_t sample = 0; sample < samples; ++sample)
-    for (size_t d = 0; d < all.size(); ++d)
-      all[d] = combine(problem.dims[d], all[d], problem.sizes[static_cast<size_t>(sample) * all.size() + d]);
+    for (size_t d = 0; d < dims; ++d)
+      all[d] = combine(problem.dims[d], all[d], problem.sizes[static_cast<size_t>(sample) * dims + d]);
   auto add = [&](const Cost &cost) { total = std::min(largestNs, total + product(evaluate(cost, all.data()), samples)); };
   auto holdDims = [&](const Section &section) {
-    for (size_t d = 0; d < all.size(); ++d)
+    for (size_t d = 0; d < dims; ++d)
       all[d] = std::min(all[d], section.capacity[d]);
   };
-  std::vector<int64_t> whole = all;
+  std::array<int64_t, mostDims> whole = all;
   for (const Section &section : problem.sections) {
     all = whole;
     holdDims(section);

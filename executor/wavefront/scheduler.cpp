@@ -149,19 +149,19 @@ void Scheduler::State::wavefront(const Problem &problem, Schedule &schedule) {
     Choice choice = best;
     Recipe &recipe = choice.recipe;
     switch (move) {
-    case 0: choice.rule = Rule::ForwardFirst; break;
+    case 0: choice.rule = colocated ? Rule::ShortestFirst : Rule::ForwardFirst; break;
     case 1: choice.rule = Rule::BackwardFirst; break;
     case 2: recipe.ends = !recipe.ends; break;
     case 3: recipe.slack = recipe.slack == 2 ? 4 : 2; break;
     case 4: recipe.pace = std::min(regrouper.mostPace, recipe.pace * 3 / 2 + 1); break;
-    case 5: choice.rule = splits ? Rule::Thrifty : Rule::Alternate; break;
+    case 5: choice.rule = colocated ? Rule::UpstreamFirst : splits ? Rule::Thrifty : Rule::Alternate; break;
     case 6: recipe.shape = recipe.shape == Recipe::Shape::Even ? Recipe::Shape::Mountain : Recipe::Shape::Even; break;
     case 7: recipe.pace = std::max<int64_t>(1, recipe.pace * 2 / 3); break;
     case 8: recipe.alike = !recipe.alike; break;
     case 9: recipe.slack = recipe.slack == 1 ? 3 : 1; break;
-    case 10: recipe.shape = Recipe::Shape::Falling; break;
-    case 11: choice.rule = splits ? Rule::Alternate : Rule::Thrifty; break;
-    case 12: choice.rule = colocated ? Rule::UpstreamFirst : Rule::LongestTail; break;
+    case 10: choice.rule = colocated ? Rule::ForwardFirst : splits ? Rule::Alternate : Rule::Thrifty; break;
+    case 11: recipe.shape = Recipe::Shape::Falling; break;
+    case 12: choice.rule = colocated && splits ? Rule::Thrifty : Rule::LongestTail; break;
     }
     bool regroup = !(choice.recipe == best.recipe);
     if (!regroup && choice.rule == best.rule) {

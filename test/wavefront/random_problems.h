@@ -39,6 +39,8 @@ const char *name(Family family);
 /// sections by their work, more or less well; images, lengths and modalities are skewed; about a quarter of the
 /// problems colocate sections.
 Problem trainingProblem(Family family, uint64_t seed);
+/// The skewed multimodal mix on so many devices, each section on its share; on fewer devices than sections all share.
+Problem multimodalMix(uint32_t devices, uint64_t seed);
 /// All families in turn.
 Problem trainingProblem(uint64_t seed);
 

@@ -11,7 +11,8 @@ enum DimIndex : uint32_t { batch, seq, images, clips, frames, outputs, dimCount 
 
 class Builder {
 public:
-  Builder(Family family, uint64_t seed) : family(family), random(seed * 8 + static_cast<uint64_t>(family)) {}
+  Builder(Family family, uint64_t seed, int64_t wantedDevices = 0)
+      : family(family), wantedDevices(wantedDevices), random(seed * 8 + static_cast<uint64_t>(family)) {}
   Problem build();
 
 private:
@@ -27,6 +28,7 @@ private:
   int64_t lengthOf(int64_t median, int64_t most);
 
   Family family;
+  int64_t wantedDevices; ///< 0: as it comes.
   Random random;
   Problem problem;
   std::vector<Edge> joints; ///< Between sections, stages still to be set.
@@ -46,6 +48,8 @@ void Builder::makeSizes() {
   problem.dims = {{"batch", true, 1}, {"seq", false, random.chance(50) ? 8 : 64}, {"images", true, 1}, {"clips", true, 1},
                   {"frames", false, 8}, {"outputs", true, 1}};
   int64_t samples = random.in(2, 16) * 64;
+  if (wantedDevices)
+    samples = std::clamp<int64_t>(wantedDevices * 16, 128, 1024);
   int64_t withImages = random.in(30, 90), withAudio = random.in(10, 70), withOutputs = random.in(20, 60);
   int64_t median = random.in(2, 12) * 64;
   bool imagesInText = random.chance(50);
@@ -154,6 +158,8 @@ void Builder::layOut() {
     work.push_back(workOf(section) * random.in(85, 118) / 100);
   int64_t total = std::clamp<int64_t>(static_cast<int64_t>(problem.sampleCount()) / 16, static_cast<int64_t>(sections), 64);
   total = random.in(static_cast<int64_t>(sections), total);
+  if (wantedDevices)
+    total = std::max(wantedDevices, static_cast<int64_t>(sections));
   for (int64_t dealt = static_cast<int64_t>(sections); dealt < total; ++dealt) {
     size_t most = 0;
     for (size_t s = 1; s < sections; ++s)
@@ -162,11 +168,14 @@ void Builder::layOut() {
     ++stations[most];
   }
   bool colocated = random.chance(25) && sections > 1;
+  if (wantedDevices)
+    colocated = wantedDevices < static_cast<int64_t>(sections);
   static constexpr int64_t pools[] = {1, 2, 4, 8};
   int64_t pool = 1; // Colocated sections all use the same devices, mostly a replica a device.
   for (int64_t candidate : pools)
     if (candidate * static_cast<int64_t>(sections) <= total)
       pool = candidate;
+  pool = wantedDevices ? wantedDevices : pool;
   uint32_t next = 0;
   for (size_t s = 0; s < sections; ++s) {
     Section &section = problem.sections[s];
@@ -319,6 +328,8 @@ const char *name(Family family) {
 }
 
 Problem trainingProblem(Family family, uint64_t seed) { return Builder(family, seed).build(); }
+
+Problem multimodalMix(uint32_t devices, uint64_t seed) { return Builder(Family::Multimodal, seed, devices).build(); }
 
 Problem trainingProblem(uint64_t seed) { return trainingProblem(families[seed % std::size(families)], seed / std::size(families)); }
 

@@ -1,0 +1,66 @@
+// How good schedules of training mixes are: against the lower bound, and against static layouts in file order.
+// bench/wavefront prints the same by family; WAVEFRONT_SEED starts elsewhere.
+#include "executor/wavefront/scheduler.h"
+#include "test/wavefront/random_problems.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace maestro::wavefront {
+namespace {
+
+uint64_t firstSeed() {
+  const char *text = std::getenv("WAVEFRONT_SEED");
+  return text ? std::strtoull(text, nullptr, 10) : 0;
+}
+
+double ratio(int64_t a, int64_t b) { return static_cast<double>(a) / static_cast<double>(b); }
+
+TEST(Quality, TrainingMixesComeCloseToTheLowerBound) {
+  Scheduler scheduler;
+  Schedule schedule;
+  std::vector<double> ratios;
+  for (uint64_t seed = firstSeed(); seed < firstSeed() + 240; ++seed) {
+    Problem problem = trainingProblem(seed);
+    ASSERT_TRUE(check(problem).isOk()) << seed << ": " << check(problem).message();
+    scheduler.run(problem, Order::Wavefront, schedule);
+    Status verified = verify(problem, schedule);
+    ASSERT_TRUE(verified.isOk()) << seed << ": " << verified.message();
+    ratios.push_back(ratio(schedule.makespanNs, schedule.lowerBoundNs));
+  }
+  std::sort(ratios.begin(), ratios.end());
+  double median = ratios[ratios.size() / 2], ninetieth = ratios[ratios.size() * 9 / 10];
+  std::printf("makespan / bound over %zu problems: median %.3f, 90 %% %.3f, worst %.3f\n", ratios.size(), median, ninetieth,
+              ratios.back());
+  EXPECT_LE(median, 1.05);
+  EXPECT_LE(ninetieth, 1.16);
+  EXPECT_LE(ratios.back(), 1.35);
+}
+
+TEST(Quality, BeatsStaticLayoutsInFileOrder) {
+  Scheduler scheduler;
+  Schedule wave, file;
+  for (uint32_t devices : {2, 4, 8, 16, 32, 64}) {
+    std::vector<double> gains;
+    for (uint64_t seed = firstSeed(); seed < firstSeed() + 9; ++seed) {
+      Problem problem = multimodalMix(devices, seed);
+      ASSERT_TRUE(check(problem).isOk()) << check(problem).message();
+      ASSERT_EQ(problem.devices, devices);
+      scheduler.run(problem, Order::Wavefront, wave);
+      scheduler.run(problem, Order::FileOrder, file);
+      ASSERT_TRUE(verify(problem, file).isOk());
+      gains.push_back(ratio(file.makespanNs, wave.makespanNs));
+      EXPECT_GE(gains.back(), 1) << "devices " << devices << ", seed " << seed;
+    }
+    std::sort(gains.begin(), gains.end());
+    std::printf("%u devices: file order takes %.2f x as long (%.2f to %.2f)\n", devices, gains[gains.size() / 2], gains.front(),
+                gains.back());
+    if (devices >= 16)
+      EXPECT_GE(gains[gains.size() / 2], 1.3) << devices << " devices";
+  }
+}
+
+} // namespace
+} // namespace maestro::wavefront
