@@ -485,17 +485,31 @@ private:
     return bestCuts(work, crossing, possible, stages);
   }
 
+  /// Where little crosses: between layers, not within one. What crosses least is asked of places in the section's midst,
+  /// since at its ends next to nothing does (ids before the embedding, losses behind the head). Looser where there are
+  /// fewer places than stages.
+  static std::vector<unsigned> cheapPlaces(const std::vector<double> &work, const std::vector<double> &crossing,
+                                           const std::vector<bool> &possible, int64_t stages) {
+    std::vector<unsigned> all;
+    for (unsigned cut = 1; cut + 1 < work.size(); ++cut)
+      if (possible[cut])
+        all.push_back(cut);
+    double share = work.back() / static_cast<double>(2 * stages), fewest = std::numeric_limits<double>::infinity();
+    for (unsigned cut : all)
+      if (work[cut] >= share && work.back() - work[cut] >= share)
+        fewest = std::min(fewest, crossing[cut]);
+    std::vector<unsigned> places;
+    for (double allowed = 2 * fewest; places.size() + 1 < static_cast<size_t>(stages) && places.size() < all.size(); allowed *= 2) {
+      places.clear();
+      std::copy_if(all.begin(), all.end(), std::back_inserter(places), [&](unsigned cut) { return crossing[cut] <= allowed; });
+    }
+    return places;
+  }
+
   /// Exact dynamic program: the least (largest stage's work, then bytes that cross).
   static std::vector<unsigned> bestCuts(const std::vector<double> &work, const std::vector<double> &crossing,
                                         const std::vector<bool> &possible, int64_t stages) {
-    std::vector<unsigned> places;
-    double fewest = std::numeric_limits<double>::infinity();
-    for (unsigned cut = 1; cut + 1 < work.size(); ++cut)
-      if (possible[cut])
-        fewest = std::min(fewest, crossing[cut]);
-    for (unsigned cut = 1; cut + 1 < work.size(); ++cut)
-      if (possible[cut] && crossing[cut] <= 2 * fewest)
-        places.push_back(cut);
+    std::vector<unsigned> places = cheapPlaces(work, crossing, possible, stages);
     places.push_back(work.size() - 1);
     using Value = std::pair<double, double>;
     const Value never{std::numeric_limits<double>::infinity(), 0};

@@ -124,6 +124,7 @@ private:
   };
   std::vector<LossResult> lossResults(mlir::func::FuncOp function) const;
   Status pinResults(mlir::func::FuncOp function);
+  bool isSaved(mlir::func::FuncOp function, Value source) const;
   Status pinEdges(mlir::func::FuncOp function);
   void copyResults(mlir::func::FuncOp function, std::vector<PendingCall> &calls);
   uint32_t ringStorage(const std::string &edge, bool gradient, const View &view, uint64_t bytes);
@@ -456,6 +457,13 @@ static std::optional<std::pair<std::string, bool>> sentOver(mlir::func::FuncOp f
   return std::nullopt;
 }
 
+/// Whether the function's backward task reads the value, which then outlives its own task.
+bool Lowering::isSaved(mlir::func::FuncOp function, Value source) const {
+  return llvm::any_of(function.getBody().front().getTerminator()->getOpOperands(), [&](mlir::OpOperand &operand) {
+    return function.getResultAttr(operand.getOperandNumber(), attributes::kSaved) && root(operand.get()) == source;
+  });
+}
+
 Status Lowering::pinEdges(mlir::func::FuncOp function) {
   for (mlir::OpOperand &operand : function.getBody().front().getTerminator()->getOpOperands()) {
     auto sent = sentOver(function, operand.getOperandNumber());
@@ -467,11 +475,15 @@ Status Lowering::pinEdges(mlir::func::FuncOp function) {
     Value source = root(operand.get());
     bool computed = source.getDefiningOp() && !source.getDefiningOp<nn::ConstantOp>();
     auto other = pinned.find(source);
-    if (isNew && computed && other != pinned.end() && storages[other->second].region == fb::RegionKind::Workspace) {
+    bool sentBefore = other != pinned.end() && std::any_of(sentStorage.begin(), sentStorage.end(), [&](const auto &entry) {
+                        return entry.second == other->second;
+                      });
+    if (isNew && computed && sentBefore) {
       position->second = other->second; // One value over two edges.
     } else if (isNew) {
       MAESTRO_ASSIGN(uint64_t bytes, bytesAtBounds(type));
-      position->second = addRegionStorage(fb::RegionKind::Workspace, bytes);
+      position->second = isSaved(function, source) ? addSlotStorage(bytes)
+                                                   : addRegionStorage(fb::RegionKind::Workspace, bytes);
     }
     if (isNew)
       pendingBindings.emplace_back(sent->second ? fb::BindingKind::EdgeGradientOutput : fb::BindingKind::EdgeOutput, edge,
@@ -817,7 +829,7 @@ void Lowering::packArenas() {
     if (crosses)
       kept.push_back(s);
     else
-      scratch[{storage.timeline, storage.first >= forwardEnd}].push_back(s);
+      scratch[{storage.timeline, storage.timeline == kTraining && storage.first >= forwardEnd}].push_back(s);
   }
   uint64_t slotBase = regionBytes[fb::RegionKind::Slot], scratchBase = regionBytes[fb::RegionKind::Workspace];
   uint64_t slotEnd = packInto(fb::RegionKind::Slot, kept, slotBase), scratchEnd = scratchBase;
