@@ -1,5 +1,7 @@
 #include "planner/emit/emit_plan.h"
 
+#include "cost_models/in_flight.h"
+#include "cost_models/cpu_memory.h"
 #include "cost_models/roofline.h"
 #include "ir/nn/nn.h"
 #include "ir/section/section.h"
@@ -27,8 +29,8 @@ int assumedThreads() { return static_cast<int>(std::max(1u, std::thread::hardwar
 /// Between devices of one machine: copies by one core, and waking who waits. Assumed, not yet measured here.
 constexpr double kChannelBytesPerSecond = 5e9, kChannelLatencySeconds = 10e-6;
 
-/// More micro-batches in flight than this gain little and cost a slot each.
-constexpr uint32_t kMostSlots = 16;
+/// At most, per set of stations that add up gradients: the default of transport/local/reduction.h.
+constexpr uint64_t kStagingBytes = uint64_t{8} << 20;
 
 class Emitter {
 public:
@@ -317,24 +319,20 @@ private:
     return stages.size();
   }
 
-  /// Micro-batches of `from` that one of `to` may need.
-  int64_t ratio(const Stage &from, const Stage &to) const {
-    return (to.layout->microBatch + from.layout->microBatch - 1) / from.layout->microBatch;
-  }
-
-  /// Edges, and from them how many micro-batches each stage has in flight: one at the end of the gradients' way, one
-  /// more for each stage before it, and as many as the consumer's micro-batch is larger.
+  /// Edges, and from them how many micro-batches each stage has in flight.
   void addEdges() {
     mlir::ModuleOp module = input.sections;
     std::vector<section::EdgeOp> ops(module.getOps<section::EdgeOp>().begin(), module.getOps<section::EdgeOp>().end());
-    for (size_t s = stages.size(); s-- > 0;)
-      for (section::EdgeOp op : ops)
-        if (op.getGradient() && op.getProducer() == stages[s].op.getName()) {
-          const Stage &consumer = stages[stageNamed(op.getConsumer())];
-          bool same = consumer.section == stages[s].section;
-          uint32_t wanted = same ? consumer.slots + 1 : ratio(stages[s], consumer) * consumer.slots + 1;
-          stages[s].slots = std::max(stages[s].slots, std::min(wanted, kMostSlots));
-        }
+    std::vector<cost_models::StageFlow> stageFlows;
+    for (const Stage &stage : stages)
+      stageFlows.push_back({stage.section, stage.layout->microBatch});
+    std::vector<cost_models::EdgeFlow> edgeFlows;
+    for (section::EdgeOp op : ops)
+      edgeFlows.push_back({static_cast<uint32_t>(stageNamed(op.getProducer())),
+                           static_cast<uint32_t>(stageNamed(op.getConsumer())), op.getGradient()});
+    cost_models::InFlight limits = cost_models::microBatchesInFlight(stageFlows, edgeFlows);
+    for (size_t s = 0; s < stages.size(); ++s)
+      stages[s].slots = limits.slots[s];
     for (section::EdgeOp op : ops) {
       const Stage &producer = stages[stageNamed(op.getProducer())], &consumer = stages[stageNamed(op.getConsumer())];
       auto edge = std::make_unique<fb::EdgeT>();
@@ -353,12 +351,8 @@ private:
       addWork(cost, type.getByteSize(), kChannelBytesPerSecond, bounds(*producer.layout), builder);
       edge->cost = toTerms(cost);
       edgeIndex[edge->name] = plan.edges.size();
-      // A producer's task fills several of a consumer's micro-batches where those are smaller, and one more while
-      // the last is read.
-      bool same = producer.section == consumer.section;
-      uint32_t reached = same ? 1 : ratio(consumer, producer);
-      depths[edge->name] = std::max(reached + 1, consumer.slots + 1);
-      depths[edge->name + "'"] = (same ? 1 : ratio(producer, consumer)) + 1;
+      depths[edge->name] = limits.depth[plan.edges.size()];
+      depths[edge->name + "'"] = limits.gradientDepth[plan.edges.size()];
       plan.edges.push_back(std::move(edge));
     }
   }
@@ -453,12 +447,25 @@ private:
     }
     uint64_t host = hostBytes(plan, executable, allAtBounds(bounds(*stage.layout)), hostThreads());
     executable.peak_bytes = host + bytes;
+    uint64_t process = cost_models::cpuProcessBytes(hostThreads(), 0), staging = reductionBytes(stage);
     for (const std::vector<uint32_t> &replica : stage.layout->devices) {
       DeviceMemory &device = emitted.devices[replica[executable.stage]];
-      device.peakBytes += host + bytes;
+      bool first = device.stations.empty(); // Stations of one device share its process.
+      device.peakBytes += host + bytes + staging - (first ? 0 : std::min(process, host));
       device.residentBytes += resident;
       device.stations.push_back(executable.name);
     }
+  }
+
+  /// Staging of the sums of gradients that others hold, too: a block per set of holders (transport/local/reduction.h).
+  uint64_t reductionBytes(const Stage &stage) const {
+    size_t self = static_cast<size_t>(&stage - stages.data());
+    std::set<std::vector<size_t>> sets;
+    for (size_t p = 0; p < holders.size(); ++p)
+      if (input.graph->parameters[p].trainable && llvm::is_contained(holders[p], self) &&
+          (holders[p].size() > 1 || stage.layout->replicas() > 1))
+        sets.insert(holders[p]);
+    return sets.size() * kStagingBytes;
   }
 
   cost_models::DeviceRates deviceRates() const {
