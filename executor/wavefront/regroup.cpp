@@ -193,6 +193,7 @@ void Regrouper::chooseCounts(const Problem &problem, const ProblemIndex &index, 
   counts.resize(sections);
   for (uint32_t s = 0; s < sections; ++s)
     counts[s] = std::max<int64_t>(1, std::min(activeCount[s], recipe.pace * replicas(problem, s))) * 256;
+  freeCounts = counts;
   auto limit = [&](uint32_t s, int64_t count) { counts[s] = std::min(counts[s], std::max<int64_t>(count, 256)); };
   // One sweep each way: the two kinds of limit can contradict each other, and then neither should win by repetition.
   auto placesBelow = [&](uint32_t s) { return static_cast<int64_t>(problem.sections[s].stages.size()) * 256; };
@@ -439,9 +440,9 @@ bool Regrouper::joins(const Problem &problem, uint32_t s, std::span<const uint32
   int64_t work = evaluate(total[s], held.data());
   if (work > limit)
     return false;
-  if (!pads[s] || limit != groupNs[s])
+  if (!pads[s] || limit != groupNs[s] || counts[s] < freeCounts[s])
     return true;
-  // Together they save constants and cost padding.
+  // Together they save constants and cost padding; where places in flight are few, that is their price.
   int64_t apart = evaluate(total[s], groups.dims.data() + last.firstDim);
   for (uint32_t sample : more)
     apart += aloneNs[s * problem.sampleCount() + sample];

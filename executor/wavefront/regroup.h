@@ -95,7 +95,7 @@ private:
   std::vector<int64_t> trunkMost; ///< By dim: what a trunk micro-batch may hold, for the others' sake.
   int64_t trunkMostSamples = 0;
 
-  std::vector<int64_t> counts;   ///< By section: micro-batches aimed at, times 256.
+  std::vector<int64_t> counts, freeCounts; ///< By section: micro-batches aimed at, times 256; and were nothing scarce.
   std::vector<int64_t> inFlight; ///< By section: micro-batches on their way below a replica's first stage, times 256.
   std::vector<int64_t> groupNs;  ///< By section: how long a micro-batch may take, all stages and kinds together.
   std::vector<TrunkGroup> trunkGroups;

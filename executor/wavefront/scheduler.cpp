@@ -16,7 +16,7 @@ namespace {
 
 /// What a schedule may cost, in units of about a nanosecond, counted and not clocked: so much a task, and for small problems
 /// half a percent of the step that they predict, up to a limit. (Steps below a millisecond are not real ones.)
-constexpr int64_t budgetPerTask = 500, mostForSmall = 4'000'000, realStepNs = 1'000'000;
+constexpr int64_t budgetPerTask = 400, mostForSmall = 4'000'000, realStepNs = 1'000'000;
 constexpr size_t fewTasks = 200;
 constexpr int64_t simulatedTask = 100, changeCost = 500;
 constexpr uint32_t roundsPerStart = 64;
