@@ -117,7 +117,7 @@ private:
         continue;
       Shape shape(Emitter::shapeOf(term.value));
       auto size = shape[i].asConstant();
-      if (!size || shape[i] != shape[j])
+      if (!size || *size > 1 << 20 || shape[i] != shape[j])
         return wrong(fmt::format("takes a diagonal of dims {} and {}, which must be equal numbers", shape[i].str(), shape[j].str()));
       Ints order;
       Labels labels;

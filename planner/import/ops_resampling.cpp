@@ -9,6 +9,12 @@
 namespace maestro::planner {
 namespace {
 
+/// Images have thousands of pixels a side; files may claim more.
+constexpr int64_t kLargestSize = 1 << 16;
+constexpr int64_t kLargestMatrix = 1 << 22;
+
+bool isSize(std::optional<int64_t> size) { return size && *size >= 1 && *size <= kLargestSize; }
+
 /// One axis that changes its size.
 struct ResizedAxis {
   int64_t axis = 0, from = 0, to = 0;
@@ -22,7 +28,7 @@ struct Sampling {
 };
 
 /// Where output element `index` lies among the input's elements.
-double sourceOf(const Sampling &sampling, const ResizedAxis &a, int64_t index) {
+double unboundedSource(const Sampling &sampling, const ResizedAxis &a, int64_t index) {
   auto i = static_cast<double>(index), from = static_cast<double>(a.from), to = static_cast<double>(a.to);
   double unrounded = a.scale * from; // What ONNX aligns corners by.
   if (sampling.coordinates == "align_corners")
@@ -35,6 +41,10 @@ double sourceOf(const Sampling &sampling, const ResizedAxis &a, int64_t index) {
   if (sampling.coordinates != "half_pixel_symmetric")
     return half;
   return from / 2 * (1 - to / unrounded) + half;
+}
+
+double sourceOf(const Sampling &sampling, const ResizedAxis &a, int64_t index) {
+  return std::clamp<double>(unboundedSource(sampling, a, index), -2 * kLargestSize, 2 * kLargestSize);
 }
 
 int64_t nearestTo(const Sampling &sampling, double at) {
@@ -120,9 +130,9 @@ Result<std::vector<ResizedAxis>> bySizes(NodeContext &n, const Shape &shape, con
     if (sizes[i] == shape[axes[i]])
       continue;
     auto from = shape[axes[i]].asConstant(), to = sizes[i].asConstant();
-    if (!from || !to || *from < 1 || *to < 1)
-      return Status::invalidInput(fmt::format("resizes a dim of {} to {}; only fixed sizes of at least 1 are supported",
-                                              shape[axes[i]].str(), sizes[i].str()));
+    if (!isSize(from) || !isSize(to))
+      return Status::invalidInput(fmt::format("resizes a dim of {} to {}; only fixed sizes from 1 to {} are supported",
+                                              shape[axes[i]].str(), sizes[i].str(), kLargestSize));
     all.push_back({axes[i], *from, *to, static_cast<double>(*to) / static_cast<double>(*from)});
   }
   std::string policy = n.textAttribute("keep_aspect_ratio_policy", "stretch");
@@ -148,10 +158,11 @@ Result<std::vector<ResizedAxis>> byScales(NodeContext &n, const Shape &shape, co
     if (scale == 1)
       continue;
     auto from = shape[axes[i]].asConstant();
-    auto to = static_cast<int64_t>(std::floor(static_cast<double>(from.value_or(0)) * std::clamp(scale, 0.0, 1e6)));
-    if (!from || to < 1)
-      return Status::invalidInput(fmt::format("scales a dim of {} by {}; only fixed sizes of at least 1 are supported",
-                                              shape[axes[i]].str(), scale));
+    bool isScale = scale > 0 && scale <= kLargestSize && isSize(from);
+    int64_t to = isScale ? static_cast<int64_t>(std::floor(static_cast<double>(*from) * scale)) : 0;
+    if (!isSize(to))
+      return Status::invalidInput(fmt::format("scales a dim of {} by {}; only fixed sizes from 1 to {} are supported",
+                                              shape[axes[i]].str(), scale, kLargestSize));
     all.push_back({axes[i], *from, to, scale});
   }
   return all;
@@ -176,8 +187,9 @@ Status importResize(NodeContext &n) {
   if (old)
     sampling.coordinates = "asymmetric", sampling.nearest = "floor";
   for (const ResizedAxis &each : resized) {
-    if (each.from * each.to > 1 << 22)
-      return Status::invalidInput(fmt::format("a dim of {} becomes {}, beyond what is supported", each.from, each.to));
+    if (!isSize(each.to) || (!isNearest && each.from * each.to > kLargestMatrix))
+      return Status::invalidInput(fmt::format("a dim of {} becomes {}; the product of both may be {}", each.from, each.to,
+                                              kLargestMatrix));
     MAESTRO_ASSIGN(x, isNearest ? resizeNearest(n, x, sampling, each) : interpolate(n, x, sampling, each));
   }
   return n.set(0, x);
