@@ -94,6 +94,7 @@ def judge_case(judge, case):
 
 def judge_family(judge, family, only):
     import compound_parts
+    import layouts
     import stages
     import workloads
     import zoo
@@ -101,6 +102,9 @@ def judge_family(judge, family, only):
     cases = zoo.all_cases()
     if family == "workload":
         workloads.all_workloads(judge)
+        return
+    if family == "layouts":
+        layouts.every_layout(judge, only)
         return
     for name, case in cases.items():
         if case.family != family or only not in name or name == "mlp_dropout":

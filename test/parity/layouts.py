@@ -1,0 +1,360 @@
+"""Compound workloads under many layouts: the sections' replicas, stages, micro-batches and devices change, the step does not.
+
+A `Workload` names components of the zoo, what is frozen, and what its loss means in PyTorch; `Joined` is PyTorch's side, one
+process and one piece. Each layout takes two steps of the data, whose second batch has no image and no clip: loss, gradients
+and norm of the first, loss and norm of the second.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+from dataclasses import dataclass, field
+
+import numpy
+import torch
+
+import export
+import shards
+import stages
+import zoo
+from compound_parts import SILENT, SPEECH, VISION
+from tools import different_files, evaluated, losses, metrics, newest_checkpoint, safetensors
+
+GLOBAL_BATCH = stages.GLOBAL_BATCH
+TRAINED_STEPS = 50
+
+
+@dataclass(frozen=True)
+class Workload:
+    """`producers`: (component, output port) feeding the component `model`; `teachers`: frozen components with the weight of
+    their KL at temperature 2, beside the cross-entropy. `frozen` patterns are of <component>.<parameter>."""
+
+    name: str
+    model: str
+    producers: tuple = ()
+    teachers: dict = field(default_factory=dict)
+    frozen: tuple = ()
+    rows: str = ""
+    train: str = ""
+    clip: float = 0.0
+    layouts: dict = field(default_factory=dict)  # name: number of devices, pins
+    trained: tuple = ()  # layouts that take 50 steps
+
+    @property
+    def components(self):
+        return [*(name for name, _ in self.producers), *self.teachers, self.model]
+
+    def is_frozen(self, name):
+        return any(fnmatch.fnmatchcase(name, pattern) for pattern in (*self.frozen, f"*.{SILENT}"))
+
+    def fields(self):
+        cases = zoo.all_cases()
+        ports = {port for _, port in self.producers}
+        every = {}
+        for name in self.components:
+            every |= {key: spec for key, spec in cases[name].fields.items() if key not in ports}
+        return every
+
+    def text(self, models):
+        lines = ["components:"]
+        for name in self.components:
+            whole = f"{name}.*" in self.frozen or name in self.teachers
+            parts = [pattern.split(".", 1)[1] for pattern in self.frozen if pattern.startswith(f"{name}.")]
+            parts += [f"*.{SILENT}"] if name == "speech_encoder" else []
+            extra = ", frozen: true" if whole else f", frozen: {json.dumps(parts)}" if parts else ""
+            file = export.export_variant(zoo.all_cases()[name], "opset20", models)
+            lines.append(f"  {name}: {{model: {file}{extra}}}")
+        if self.producers:
+            lines += ["edges:", *(f"  - {name}.{port} -> {self.model}.{port}" for name, port in self.producers)]
+        if self.rows:
+            lines.append(f"dims: {{batch: {{max: 1}}, seq: {{max: 64}}, {self.rows}}}")
+        lines += ["loss:", f"  - cross_entropy: {{logits: {self.model}.logits, labels: labels, weight: {self.label_weight}}}"]
+        lines += [f"  - kl_divergence: {{student: {self.model}.logits, teacher: {name}.logits, temperature: 2.0, "
+                  f"labels: labels, weight: {weight}}}" for name, weight in self.teachers.items()]
+        lines.append(f"train: {{global_batch: {GLOBAL_BATCH}{self.train}}}")
+        return "\n".join(lines) + "\n"
+
+    @property
+    def label_weight(self):
+        return 1.0 - sum(self.teachers.values())
+
+
+class Joined:
+    """The modules in one process; a section without rows in a step has gradient 0 there, and its optimizer steps."""
+
+    def __init__(self, workload, samples):
+        self.workload, self.samples = workload, samples
+        cases = zoo.all_cases()
+        self.modules = {name: export.build_module(cases[name]).float() for name in workload.components}
+        for name, module in self.modules.items():
+            for key, parameter in module.named_parameters():
+                parameter.requires_grad_(name not in workload.teachers and not workload.is_frozen(f"{name}.{key}"))
+        self.trainable = {f"{name}.{key}": parameter for name, module in self.modules.items()
+                          for key, parameter in module.named_parameters() if parameter.requires_grad}
+        # What the exported graph does not depend on is no parameter of it (the last layer of LLaVA's tower).
+        self.loss(self.batch(0)).backward()
+        self.trainable = {name: parameter for name, parameter in self.trainable.items() if parameter.grad is not None}
+        self.optimizer = torch.optim.AdamW(self.trainable.values(), lr=1e-3)
+
+    def aliases(self):
+        """Every further name of a tied parameter, and the one under which PyTorch lists it."""
+        names = {}
+        for component, module in self.modules.items():
+            listed = {id(parameter): name for name, parameter in module.named_parameters()}
+            for name, parameter in module.named_parameters(remove_duplicate=False):
+                if listed[id(parameter)] != name:
+                    names[f"{component}.{name}"] = f"{component}.{listed[id(parameter)]}"
+        return names
+
+    def batch(self, step):
+        count = -(-len(self.samples) // GLOBAL_BATCH)
+        start = step % count * GLOBAL_BATCH
+        return self.collate(self.samples[start : start + GLOBAL_BATCH])
+
+    def collate(self, samples):
+        return {name: torch.from_numpy(array) for name, array in shards.collate(self.workload.fields(), samples).items()}
+
+    def call(self, name, batch, **features):
+        """PyTorch's encoders know no empty batch: they are given one row then, whose features no marked token takes."""
+        inputs = {key: batch[key] for key in zoo.all_cases()[name].inputs if key in batch and key not in features}
+        inputs = {key: value if len(value) else value.new_zeros((1, *value.shape[1:])) for key, value in inputs.items()}
+        return self.modules[name](**inputs, **features)
+
+    def loss(self, batch):
+        features = {port: self.call(name, batch) for name, port in self.workload.producers}
+        logits = self.call(self.workload.model, batch, **features)
+        total = self.workload.label_weight * zoo.cross_entropy({"logits": logits}, batch)
+        for name, weight in self.workload.teachers.items():
+            with torch.no_grad():
+                teacher = self.call(name, batch)
+            total = total + weight * divergence(logits, teacher, batch["labels"], 2.0)
+        return total
+
+    def step(self, number):
+        """Loss, gradients before clipping by name, and their norm of step 1, 2, …; then the update."""
+        for parameter in self.trainable.values():
+            parameter.grad = torch.zeros_like(parameter)
+        loss = self.loss(self.batch(number - 1))
+        if loss.requires_grad: # Not where only an encoder trains and nobody has an image.
+            loss.backward()
+        gradients = {name: parameter.grad.clone().numpy() for name, parameter in self.trainable.items()}
+        norm = float(torch.nn.utils.clip_grad_norm_(self.trainable.values(), self.workload.clip or float("inf")))
+        self.optimizer.step()
+        return loss.item(), gradients, norm
+
+
+def divergence(student, teacher, labels, temperature):
+    from workloads import kl
+
+    return kl(student, teacher, labels, temperature)
+
+
+# ---- workloads ----------------------------------------------------------------------------------------------------
+
+S, T = "qwen3_logits", "llama_logits"
+KD = Workload("kd", S, teachers={T: 0.5}, layouts={
+    "one device": (1, "*.micro_batch=8"),
+    "one device, unequal micro-batches": (1, f"{S}.micro_batch=2 {T}.micro_batch=3"),
+    "replicas 2 and 1, colocated": (2, f"{S}.dp=2 {S}.micro_batch=3 {T}.dp=1 {T}.devices=0 {T}.micro_batch=8"),
+    "replicas 3 and 2": (3, f"{S}.dp=3 {S}.micro_batch=1 {T}.dp=2 {T}.devices=1,2 {T}.micro_batch=3"),
+    "replicas 2 and 3, disjoint": (5, f"{S}.dp=2 {S}.devices=3,4 {S}.micro_batch=2 {T}.dp=3 {T}.devices=0-2 {T}.micro_batch=1"),
+    "disjoint": (2, f"{T}.devices=0 {T}.micro_batch=8 {S}.devices=1 {S}.micro_batch=3"),
+    "two stages": (2, f"{S}.stages=2 {S}.micro_batch=2 {T}.devices=0 {T}.micro_batch=3"),
+    "four stages": (4, f"{S}.stages=4 {S}.micro_batch=1 {T}.devices=3 {T}.micro_batch=2"),
+    "two stages twice, teacher in two": (4, f"{S}.stages=2 {S}.dp=2 {S}.micro_batch=1 {T}.stages=2 {T}.dp=1 {T}.devices=2,0"),
+    "teacher in four, replicas 3": (4, f"{T}.stages=4 {T}.dp=1 {T}.micro_batch=5 {S}.dp=3 {S}.micro_batch=2"),
+    "stages on one device": (1, f"{S}.stages=2 {S}.micro_batch=3 {T}.stages=2 {T}.micro_batch=2"),
+    "recomputed": (2, f"{S}.recompute=full {S}.stages=2 {S}.micro_batch=3 {T}.dp=2 {T}.micro_batch=2"),
+}, trained=("replicas 3 and 2", "two stages twice, teacher in two"))
+
+TIED = "llama_tied_logits"
+TIES = Workload("tied", TIED, teachers={S: 0.5}, train=", clip_grad_norm: 0.1", clip=0.1, layouts={
+    "one device": (1, "*.micro_batch=8"),
+    "embeddings in two stages": (2, f"{TIED}.stages=2 {TIED}.micro_batch=3 {S}.devices=1"),
+    "embeddings in two stages twice": (4, f"{TIED}.stages=2 {TIED}.dp=2 {TIED}.micro_batch=2 {S}.devices=1 {S}.micro_batch=5"),
+    "embeddings in stages 1 and 4": (4, f"{TIED}.stages=4 {TIED}.micro_batch=2 {S}.devices=0"),
+}, trained=("embeddings in two stages twice",))
+
+T2 = "gpt2_logits"
+TEACHERS = Workload("teachers", S, teachers={T: 0.3, T2: 0.2}, layouts={
+    "colocated": (2, "*.micro_batch=3"),
+    "each on its own": (3, f"{T}.devices=0 {T2}.devices=1 {S}.devices=2 {T}.micro_batch=8 {T2}.micro_batch=3 {S}.micro_batch=2"),
+    "replicas 1, 2 and 3": (3, f"{T}.dp=1 {T2}.dp=2 {S}.dp=3 *.micro_batch=1"),
+})
+
+V, L = "llava_vision", "llava_language"
+IMAGES, CLIPS = "images: {max: 3}", "clips: {max: 2}"
+LLAVA_LAYOUTS = {
+    "one device": (1, "*.micro_batch=8"),
+    "one device, unequal micro-batches": (1, f"{V}.micro_batch=1 {L}.micro_batch=3"),
+    "disjoint": (2, f"{V}.devices=0 {V}.micro_batch=3 {L}.devices=1 {L}.micro_batch=2"),
+    "replicas 3 and 2": (3, f"{V}.dp=3 {V}.micro_batch=1 {L}.dp=2 {L}.micro_batch=3"),
+    "replicas 1 and 3, disjoint": (4, f"{V}.dp=1 {V}.devices=3 {V}.micro_batch=8 {L}.dp=3 {L}.devices=0-2 {L}.micro_batch=1"),
+    "language in two stages": (2, f"{L}.stages=2 {L}.micro_batch=2 {V}.dp=2 {V}.micro_batch=3"),
+    "language in four stages": (4, f"{L}.stages=4 {L}.micro_batch=1 {V}.dp=3 {V}.devices=1-3 {V}.micro_batch=2"),
+    "both in two stages": (4, f"{V}.stages=2 {V}.dp=1 {V}.micro_batch=5 {L}.stages=2 {L}.dp=2 {L}.micro_batch=2"),
+}
+LLAVA = Workload("llava", L, ((V, "image_features"),), rows=IMAGES, layouts=LLAVA_LAYOUTS,
+                 trained=("replicas 3 and 2", "both in two stages"))
+FROZEN_LANGUAGE = Workload("llava-frozen-language", L, ((V, "image_features"),), frozen=(f"{L}.*",), rows=IMAGES, layouts={
+    name: LLAVA_LAYOUTS[name] for name in ("replicas 3 and 2", "disjoint", "language in two stages", "both in two stages")},
+    trained=("both in two stages",))
+
+W, TOWER = "llava_logits", "llava_logits.model.vision_tower"
+PARTLY = Workload("llava-frozen-tower", W, frozen=(f"{W}.model.vision_tower.*",), rows=IMAGES, layouts={
+    "one device": (1, "*.micro_batch=3"),
+    "disjoint": (2, f"{TOWER}.devices=0 {TOWER}.micro_batch=8 {W}.devices=1 {W}.micro_batch=3"),
+    "replicas 2 and 3": (3, f"{TOWER}.dp=2 {TOWER}.micro_batch=1 {W}.dp=3 {W}.micro_batch=2"),
+    "two stages": (2, f"{W}.stages=2 {W}.micro_batch=2 {TOWER}.devices=0"),
+})
+
+A, O = "speech_encoder", "omni_language"
+OMNI = Workload("omni", O, (VISION, SPEECH), rows=f"{IMAGES}, {CLIPS}", layouts={
+    "one device": (1, f"{V}.micro_batch=3 {A}.micro_batch=2 {O}.micro_batch=1"),
+    "each on its own": (3, f"{V}.devices=0 {A}.devices=1 {O}.devices=2 {V}.micro_batch=8 {A}.micro_batch=3 {O}.micro_batch=2"),
+    "replicas 1, 2 and 3": (3, f"{V}.dp=1 {A}.dp=2 {O}.dp=3 {V}.micro_batch=8 {A}.micro_batch=3 {O}.micro_batch=1"),
+    "language in two stages twice": (4, f"{O}.stages=2 {O}.dp=2 {O}.micro_batch=2 {V}.dp=2 {V}.micro_batch=3 {A}.dp=1 {A}.devices=3"),
+}, trained=("replicas 1, 2 and 3",))
+
+WORKLOADS = (KD, TIES, TEACHERS, LLAVA, FROZEN_LANGUAGE, PARTLY, OMNI)
+
+
+# ---- claims -------------------------------------------------------------------------------------------------------
+
+
+def make_data(judge, workload):
+    """Three batches; nobody in the second has a field of another modality. Some of them lack the field, some hold it empty."""
+    cases = zoo.all_cases()
+    case = zoo.replace(cases[workload.model], fields=workload.fields(), name=f"layouts-{workload.name}")
+    samples = shards.make_samples(case, 3 * GLOBAL_BATCH - 3, seed=7)
+    for index, sample in enumerate(samples[GLOBAL_BATCH : 2 * GLOBAL_BATCH]):
+        for name in [name for name, spec in case.fields.items() if spec.dims[0] != "batch" and name in sample]:
+            sample[name] = sample[name][:0]
+            if index % 2:
+                del sample[name]
+        text = sample["input_ids"] >= shards.LOWEST_ID
+        sample["input_ids"], sample["labels"] = sample["input_ids"][text], sample["labels"][text]
+    return samples, shards.write_shards(samples, judge.bench.scratch / case.name)
+
+
+def plan_layout(judge, workload, layout, *arguments, name=None):
+    devices, pins = workload.layouts[layout]
+    path = judge.bench.scratch / f"{workload.name}.yaml"
+    if not path.exists():
+        path.write_text(workload.text(judge.models))
+    pinned = [word for pin in pins.split() for word in ("--pin", pin)]
+    return judge.bench.plan(path, name or f"{workload.name}, {layout}".replace(" ", "-"), "--set",
+                            f"cluster.devices_per_node={devices}", *pinned, *arguments)
+
+
+def one_layout(judge, what, workload, layout, data, expected, whole, aliases):
+    """Steps 1 and 2, and the gradients of step 1; for some layouts more steps, and other ways to run."""
+    plan = plan_layout(judge, workload, layout)
+    steps = TRAINED_STEPS if layout in workload.trained else 2
+    out = judge.bench.run(plan, data, plan.stem, "--steps", steps, "--save-gradients")
+    lines = metrics(out)
+    first, gradients, norm = expected[0]
+    off = stages.relative(lines[0]["loss"], first)
+    judge.check(f"{what} loss", off <= 1e-5, f"{lines[0]['loss']:.8g} against PyTorch's {first:.8g}, {off:.2g} relative")
+    stages.compare_gradients(judge, what, stages.read_gradients(out, None), gradients, aliases)
+    off = stages.relative(lines[0]["grad_norm"], norm)
+    judge.check(f"{what} grad_norm", off <= 1e-4, f"{lines[0]['grad_norm']:.8g} against {norm:.8g}")
+    second = lines[1]
+    off = (stages.relative(second["loss"], expected[1][0]), stages.relative(second["grad_norm"], expected[1][2]))
+    judge.check(f"{what} step 2", off[0] <= 1e-4 and off[1] <= 2e-3,
+                f"loss {second['loss']:.8g} against {expected[1][0]:.8g}, grad_norm {second['grad_norm']:.7g} against "
+                f"{expected[1][2]:.7g}")
+    if steps > 2:
+        curve = numpy.array([step[0] for step in expected[:steps]])
+        error = numpy.abs(losses(out) - curve) / numpy.abs(curve)
+        judge.check(f"{what} {steps} AdamW steps", bool(error.max() <= 1e-3),
+                    f"largest {error.max():.2g} relative at step {int(error.argmax()) + 1}")
+        evaluation(judge, what, plan, data, whole)
+    return out
+
+
+def evaluation(judge, what, plan, data, expected):
+    """The initial weights' mean loss over the data, and step 1 against itself in one piece."""
+    said = evaluated(judge.bench.succeed("maestro-run", plan, "--data", data, "--evaluate"))
+    off = stages.relative(said["loss"], expected)
+    judge.check(f"{what} --evaluate", off <= 1e-5, f"{said['loss']:.8g} against {expected:.8g}")
+    judge.bench.succeed("maestro-run", plan, "--data", data, "--self-check", "--steps", 1)
+    judge.check(f"{what} --self-check", True)
+
+
+def saved_once(judge, what, out, aliases):
+    """A checkpoint holds a tied weight once, and the other name in its metadata."""
+    tensors, _ = safetensors(newest_checkpoint(out) / f"{TIED}.safetensors")
+    names = [aliases.get(f"{TIED}.{name}", f"{TIED}.{name}") for name in tensors]
+    judge.check(f"{what} tied weights once", len(names) == len(set(names)) and len(names) > 1, f"{sorted(names)}")
+
+
+def all_layouts(judge, what, workload):
+    samples, data = make_data(judge, workload)
+    reference = Joined(workload, samples)
+    with torch.no_grad():
+        whole = reference.loss(reference.collate(samples)).item()
+    steps = TRAINED_STEPS if workload.trained else 2
+    expected = [reference.step(number) for number in range(1, steps + 1)]
+    for layout in workload.layouts:
+        out = judge.stage(f"{what}, {layout}", one_layout, workload, layout, data, expected, whole, reference.aliases())
+        if out and workload is TIES and layout != "one device":
+            judge.stage(f"{what}, {layout}", saved_once, out, reference.aliases())
+
+
+def lower_teacher(judge, what):
+    """A teacher in bf16 under any layout: the one-device plan's numbers, and not f32's."""
+    _, data = make_data(judge, KD)
+    found = {}
+    for layout in ("one device", "replicas 3 and 2", "two stages", "teacher in four, replicas 3"):
+        plan = plan_layout(judge, KD, layout, "--pin", f"{T}.precision=bf16", name=f"bf16 teacher, {layout}".replace(" ", "-"))
+        out = judge.bench.run(plan, data, plan.stem, "--steps", 1, "--save-gradients")
+        found[layout] = metrics(out)[0]["loss"], stages.read_gradients(out, None)
+    first, gradients = found["one device"]
+    exact = metrics(judge.bench.scratch / "kd,-one-device")[0]["loss"]
+    judge.check(f"{what} is rounded", 0 < stages.relative(first, exact) <= 5e-3, f"{first:.8g} and {exact:.8g} in f32")
+    for layout, (loss, own) in found.items():
+        judge.check(f"{what}, {layout} loss", stages.relative(loss, first) <= 1e-5, f"{loss:.8g}, {first:.8g}")
+        stages.compare_gradients(judge, f"{what}, {layout}", own, gradients, {})
+
+
+def same_bits(judge, what, workload, layout, other):
+    """One plan twice, with late devices, stopped and resumed: the same checkpoint. Resumed under another layout: the same
+    training, said not to be the same bits."""
+    _, data = make_data(judge, workload)
+    stem = f"bits-{workload.name}"
+    plan = plan_layout(judge, workload, layout, name=stem)
+    again = plan_layout(judge, workload, layout, name=f"{stem}-again")
+    judge.check(f"{what} plan twice", plan.read_bytes() == again.read_bytes())
+    whole = judge.bench.run(plan, data, f"{stem}-whole", "--steps", 6, "--save-every", 3)
+    twice = judge.bench.run(plan, data, f"{stem}-twice", "--steps", 6)
+    late = judge.bench.run(plan, data, f"{stem}-late", "--steps", 6, "--late-device", 1)
+    processes = judge.bench.run(plan, data, f"{stem}-processes", "--steps", 6, "--ranks", "processes")
+    stopped = judge.bench.run(plan, data, f"{stem}-stopped", "--steps", 3)
+    judge.bench.run(plan, data, f"{stem}-stopped", "--steps", 6, "--resume")
+    for label, folder in (("twice", twice), ("on late devices", late), ("as processes", processes), ("resumed", stopped)):
+        different = different_files(newest_checkpoint(whole), newest_checkpoint(folder))
+        judge.check(f"{what} {label}", not different and newest_checkpoint(folder).name == newest_checkpoint(whole).name,
+                    f"{different}")
+    moved = plan_layout(judge, workload, other, name=f"{stem}-moved")
+    judge.bench.run(plan, data, f"{stem}-changed", "--steps", 3)
+    done = judge.bench.succeed("maestro-run", moved, "--data", data, "--out", judge.bench.scratch / f"{stem}-changed", "--steps", 6,
+                               "--resume")
+    said = [line for line in done.stderr.splitlines() if "bitwise" in line]
+    judge.check(f"{what} says that another layout is not bitwise", len(said) == 1, " ".join(said) or done.stderr[-300:])
+    curves = losses(whole), losses(judge.bench.scratch / f"{stem}-changed")
+    error = float((numpy.abs(curves[0] - curves[1]) / curves[0]).max()) if len(curves[1]) == 6 else 1.0
+    judge.check(f"{what} continues under another layout", error <= 1e-4, f"{error:.2g} relative, {len(curves[1])} steps")
+
+
+def every_layout(judge, only):
+    for workload in WORKLOADS:
+        if only in workload.name:
+            judge.stage(workload.name, all_layouts, workload)
+    if only in "kd":
+        judge.stage("teacher in bf16", lower_teacher)
+    if only in "bits":
+        judge.stage("kd bits", same_bits, KD, "two stages twice, teacher in two", "replicas 3 and 2")
+        judge.stage("omni bits", same_bits, OMNI, "replicas 1, 2 and 3", "language in two stages twice")
+        judge.stage("tied bits", same_bits, TIES, "embeddings in two stages twice", "one device")
