@@ -80,6 +80,7 @@ int main(int argc, char **argv) {
   if (seedOption->count())
     options.seed = seed;
   options.processes = ranks == "processes";
+  options.adapts = adapt;
   setLogFormat(logFormat == "json" ? LogFormat::Json : LogFormat::Text);
   setLogQuiet(quiet);
 

@@ -55,7 +55,7 @@ Result<std::unique_ptr<Job>> Job::create(const plan::Plan &plan, const JobOption
   MAESTRO_ASSIGN(job->batcher, data::Batcher::create(symbolSpecs(plan), fieldSpecs(plan)));
   job->wiring = options.wiring;
   if (!job->wiring) {
-    MAESTRO_ASSIGN(job->ownWiring, makeWiring(plan, job->facts, {options.evaluates, options.growth, 1, false}));
+    MAESTRO_ASSIGN(job->ownWiring, makeWiring(plan, job->facts, {options.evaluates, options.growth, 1, false, options.adapts}));
     job->wiring = job->ownWiring.get();
   }
   MAESTRO_TRY(job->createWorkers());
@@ -87,6 +87,7 @@ Status Job::createWorkers() {
     own.seed = options.seed;
     own.evaluates = options.evaluates;
     own.onePiece = options.onePiece;
+    own.adapts = options.adapts;
     own.growth = options.growth;
     MAESTRO_ASSIGN(workers.back(), Worker::create({plan, facts, *wiring, *batcher}, rank, std::move(device), own));
     workers.back()->collectSpans(options.traceCapacity);

@@ -27,6 +27,7 @@ namespace maestro::executor {
 struct JobOptions {
   uint64_t seed = 0;
   bool evaluates = false;
+  bool adapts = false;     ///< Measured times steer the grouping of samples.
   bool onePiece = false;   ///< Every batch is one micro-batch (--self-check),
   uint64_t growth = 1;     ///< on memory grown by this factor.
   size_t traceCapacity = 0; ///< Spans that each device and rank collects.

@@ -80,7 +80,7 @@ private:
     if (!options.processes || (*plan)->ranks()->size() < 2)
       return Status();
     Topology topology(*plan);
-    MAESTRO_ASSIGN(wiring, makeWiring(*plan, topology, {options.evaluate, 1, 1, true}));
+    MAESTRO_ASSIGN(wiring, makeWiring(*plan, topology, {options.evaluate, 1, 1, true, options.adapts && !options.evaluate}));
     MAESTRO_ASSIGN(processes, ProcessGroup::fork(*wiring, topology.ranks));
     if (processes->isRoot()) {
       processes->supervise();
@@ -191,6 +191,7 @@ private:
     jobOptions.seed = seed;
     jobOptions.evaluates = options.evaluate;
     jobOptions.lateDeviceSeed = options.lateDeviceSeed;
+    jobOptions.adapts = options.adapts && !options.evaluate;
     jobOptions.wantsToStop = [] { return stopRequested.load(); };
     if (processes) {
       jobOptions.rank = processes->rank();

@@ -118,7 +118,7 @@ private:
   void findTrainingRanks() {
     for (uint32_t s = 0; s < topology.stations.size(); ++s)
       if (topology.program(s, fb::ProgramKind::Count) || topology.program(s, fb::ProgramKind::Backward) ||
-          topology.program(s, fb::ProgramKind::Update) || (options.processes && savesValues(s)))
+          topology.program(s, fb::ProgramKind::Update) || (options.processes && savesValues(s)) || options.adapts)
         if (uint32_t rank = topology.stations[s].rank;
             std::find(wiring->trainingRanks.begin(), wiring->trainingRanks.end(), rank) == wiring->trainingRanks.end())
           wiring->trainingRanks.push_back(rank);
@@ -130,7 +130,8 @@ private:
     description.name = "losses and norms";
     description.ranks = wiring->trainingRanks;
     description.kinds = kBoardKinds;
-    description.recordBytes = static_cast<uint32_t>(16 + 16 * plan->losses()->size());
+    // Counts, sums and a few words; times by executable and kind of task.
+    description.recordBytes = static_cast<uint32_t>(16 + 16 * plan->losses()->size() + 32 * plan->executables()->size());
     return description;
   }
 

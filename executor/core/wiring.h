@@ -56,6 +56,7 @@ struct WiringOptions {
   uint64_t growth = 1; ///< Of ring slots (--self-check).
   uint32_t epoch = 1;  ///< Of the run.
   bool processes = false; ///< Ranks will not see each other's devices.
+  bool adapts = false;    ///< All ranks agree on measured times in every step.
 };
 
 Result<std::unique_ptr<Wiring>> makeWiring(const plan::Plan &plan, const Topology &topology, const WiringOptions &options);

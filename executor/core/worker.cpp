@@ -51,6 +51,12 @@ Worker::Worker(const Context &context, uint32_t rank, const WorkerOptions &optio
   busy.assign(topology.stations.size(), 0);
   norms.assign(topology.stations.size(), 0);
   auto &members = wiring.trainingRanks;
+  if (options.adapts) {
+    planned = problem;
+    factors.assign(2 * plan->executables()->size(), 1.0);
+  }
+  measuredNs.assign(2 * plan->executables()->size(), 0);
+  expectedNs.assign(measuredNs.size(), 0);
   if (auto self = std::find(members.begin(), members.end(), rank); wiring.board && self != members.end())
     board = wiring.board->member(static_cast<uint32_t>(self - members.begin()));
 }
@@ -283,6 +289,8 @@ Status Worker::runTask(const RankTask &task, LossTotals &totals) {
   StampWork &stamp = stampWork[stampsUsed++];
   stamp = {this, {task.station, task.microBatch, task.kind, step, 0, 0}, false};
   ownDevice->call(runStamp, &stamp, {});
+  if (options.adapts)
+    expectTime(task);
   MAESTRO_ASSIGN(uint32_t slot, launch(task));
   ownDevice->call(runStamp, &stamp, {});
   queueSends(task, slot);
@@ -382,6 +390,9 @@ Status Worker::runStamp(void *context, std::span<std::byte *const>) {
   work.span.endNs = nowNs();
   Worker &worker = *work.worker;
   worker.busy[work.span.station] += work.span.endNs - work.span.startNs;
+  size_t kind = work.span.kind == TaskKind::Forward ? 0 : 1;
+  worker.measuredNs[2 * worker.topology.stations[work.span.station].executable + kind] +=
+      static_cast<double>(work.span.endNs - work.span.startNs);
   if (worker.spans.size() < worker.spans.capacity())
     worker.spans.push_back(work.span);
   return Status();
@@ -504,14 +515,56 @@ Result<Worker::Agreement> Worker::agree(uint64_t endStep, bool wantsToStop, Loss
     record[0] += value;
   record[1] = wantsToStop;
   std::copy(totals.sums.begin(), totals.sums.end(), record.begin() + 2);
-  if (!board)
+  if (options.adapts) {
+    record.insert(record.end(), measuredNs.begin(), measuredNs.end());
+    record.insert(record.end(), expectedNs.begin(), expectedNs.end());
+  }
+  if (!board) {
+    adaptCosts();
     return Agreement{std::sqrt(record[0]), wantsToStop};
+  }
   MAESTRO_TRY(exchangeEnd(endStep, record));
   std::fill(record.begin(), record.end(), 0);
   for (size_t i = 0; i < records.size(); ++i)
     record[i % record.size()] += records[i];
-  std::copy(record.begin() + 2, record.end(), totals.sums.begin());
+  std::copy(record.begin() + 2, record.begin() + 2 + lossCount, totals.sums.begin());
+  adaptCosts();
   return Agreement{std::sqrt(record[0]), record[1] > 0};
+}
+
+/// The plan's prediction for a task that is about to run.
+void Worker::expectTime(const RankTask &task) {
+  const StationFacts &facts = topology.stations[task.station];
+  const wavefront::Stage &stage = planned.sections[facts.section].stages[facts.stage];
+  bool forward = task.kind == TaskKind::Forward;
+  expectedNs[2 * facts.executable + (forward ? 0 : 1)] += static_cast<double>(
+      wavefront::evaluate(forward ? stage.forward : stage.backward, dataOf(task.microBatch).dims.data()));
+}
+
+/// Costs follow what all ranks measured in this step, half the way each time: from `record`, which all have alike.
+void Worker::adaptCosts() {
+  if (!options.adapts)
+    return;
+  constexpr double kLeast = 1e-3, kMost = 1e3;
+  const double *measured = record.data() + 2 + lossCount, *expected = measured + measuredNs.size();
+  auto scale = [](wavefront::Cost &cost, const wavefront::Cost &from, double factor) {
+    for (size_t i = 0; i < cost.terms.size(); ++i)
+      cost.terms[i].picoseconds = static_cast<int64_t>(static_cast<double>(from.terms[i].picoseconds) * factor);
+  };
+  for (uint32_t e = 0; e < plan->executables()->size(); ++e) {
+    const fb::Executable &executable = *plan->executables()->Get(e);
+    for (size_t kind = 0; kind < 2; ++kind)
+      if (double own = expected[2 * e + kind]; own > 0) {
+        double &factor = factors[2 * e + kind];
+        factor = std::clamp(std::sqrt(factor * measured[2 * e + kind] / own), kLeast, kMost);
+      }
+    const wavefront::Stage &from = planned.sections[executable.section()].stages[executable.stage()];
+    wavefront::Stage &to = problem.sections[executable.section()].stages[executable.stage()];
+    scale(to.forward, from.forward, factors[2 * e]);
+    scale(to.backward, from.backward, factors[2 * e + 1]);
+  }
+  std::fill(measuredNs.begin(), measuredNs.end(), 0);
+  std::fill(expectedNs.begin(), expectedNs.end(), 0);
 }
 
 Status Worker::update(uint64_t updateStep, double gradientNorm) {

@@ -28,6 +28,7 @@ struct WorkerOptions {
   bool onePiece = false;
   uint64_t growth = 1;
   wavefront::Order order = wavefront::Order::Wavefront;
+  bool adapts = false; ///< Measured times steer the schedule.
 };
 
 /// A task as it ran, in steady-clock nanoseconds.
@@ -104,6 +105,8 @@ private:
   Status reduceGradients();
   Status exchangeEnd(uint64_t step, std::span<const double> own);
   void report(const char *what, uint64_t index) const;
+  void expectTime(const RankTask &task);
+  void adaptCosts();
   bool hasBackward(uint32_t station) const;
   bool isTraining() const; ///< Meets the others at the board.
   Status fail(const Status &status);
@@ -151,6 +154,11 @@ private:
   uint64_t reductions = 0; ///< Calls so far.
   std::vector<int64_t> busy; ///< By station; the device's thread writes.
   std::vector<TaskSpan> spans;
+
+  /// What --adapt compares: nanoseconds of this step's tasks, by executable, forward then backward.
+  std::vector<double> measuredNs, expectedNs;
+  std::vector<double> factors; ///< Of the plan's costs, likewise; 1 at first.
+  wavefront::Problem planned;  ///< With the plan's own costs.
 };
 
 } // namespace maestro::executor
