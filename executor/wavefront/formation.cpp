@@ -1,5 +1,7 @@
 #include "executor/wavefront/formation.h"
 
+#include <algorithm>
+
 namespace maestro::wavefront {
 namespace {
 
@@ -74,6 +76,18 @@ void dealInTurn(const Problem &problem, Groups &groups) {
   for (uint32_t s = 0; s < problem.sections.size(); ++s)
     for (uint32_t i = 0; i < groups.count(s); ++i)
       groups.list[groups.firstOfSection[s] + i].replica = i % static_cast<uint32_t>(problem.sections[s].devices.size());
+}
+
+void dealByWork(const Problem &problem, Groups &groups) {
+  std::vector<int64_t> &loads = groups.blockDims;
+  for (uint32_t s = 0; s < problem.sections.size(); ++s) {
+    loads.assign(problem.sections[s].devices.size(), 0);
+    for (uint32_t g = groups.firstOfSection[s]; g < groups.firstOfSection[s + 1]; ++g) {
+      auto least = std::min_element(loads.begin(), loads.end());
+      groups.list[g].replica = static_cast<uint32_t>(least - loads.begin());
+      *least += std::max<int64_t>(1, groups.workNs[g]);
+    }
+  }
 }
 
 } // namespace maestro::wavefront

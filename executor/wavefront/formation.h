@@ -20,4 +20,7 @@ void groupInBlocks(const Problem &problem, const ProblemIndex &index, std::span<
 /// Each section's micro-batches to its replicas in turn.
 void dealInTurn(const Problem &problem, Groups &groups);
 
+/// Each section's micro-batches, in order, to whichever of its replicas has least work so far.
+void dealByWork(const Problem &problem, Groups &groups);
+
 } // namespace maestro::wavefront

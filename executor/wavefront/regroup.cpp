@@ -532,6 +532,17 @@ void Regrouper::deal(const Problem &problem, uint32_t s, Groups &groups) {
   }
 }
 
+void Regrouper::listSamples(bool flowing, std::vector<uint32_t> &samples) const {
+  samples.clear();
+  if (!flowing)
+    samples.assign(order.begin(), order.end());
+  for (size_t i = 0; flowing && i < flow.size(); ++i) {
+    auto first = order.begin() + trunkGroups[flow[i]].first;
+    samples.insert(samples.end(), first, first + trunkGroups[flow[i]].count);
+  }
+  samples.insert(samples.end(), others.begin(), others.end());
+}
+
 void Regrouper::form(const Problem &problem, const ProblemIndex &index, Recipe recipe, Groups &groups) {
   forwardKey.clear();
   backwardKey.clear();

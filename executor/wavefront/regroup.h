@@ -35,6 +35,9 @@ public:
   /// The pace that balances constants against filling and draining, were that all.
   int64_t goodPace(const Problem &problem, const ProblemIndex &index);
 
+  /// All samples as the last form() has them: alike ones side by side, or as they flow.
+  void listSamples(bool flowing, std::vector<uint32_t> &samples) const;
+
   std::vector<int64_t> forwardKey, backwardKey; ///< By group.
   int64_t mostPace = 1;                         ///< Larger paces change nothing.
 

@@ -51,7 +51,7 @@ struct Scheduler::State {
   };
 
   void fileOrder(const Problem &problem, Schedule &schedule);
-  void blocks(const Problem &problem, Schedule &schedule);
+  void blocks(const Problem &problem, bool inTurn, Schedule &schedule);
   void wavefront(const Problem &problem, Schedule &schedule);
   void arrange(const Problem &problem, const std::vector<int64_t> &forwardKey, const std::vector<int64_t> &backwardKey);
   int64_t attempt(const Problem &problem, Rule rule, Schedule &schedule);
@@ -107,13 +107,13 @@ void Scheduler::State::fileOrder(const Problem &problem, Schedule &schedule) {
   groupInOrder(problem, index, order, std::numeric_limits<int64_t>::max(), groups);
   dealInTurn(problem, groups);
   if (attemptInOrder(problem, schedule) == ListScheduler::stuck)
-    blocks(problem, schedule);
+    blocks(problem, true, schedule);
 }
 
 /// Never stuck (formation.h).
-void Scheduler::State::blocks(const Problem &problem, Schedule &schedule) {
+void Scheduler::State::blocks(const Problem &problem, bool inTurn, Schedule &schedule) {
   groupInBlocks(problem, index, order, groups);
-  dealInTurn(problem, groups);
+  inTurn ? dealInTurn(problem, groups) : dealByWork(problem, groups);
   attemptInOrder(problem, schedule);
 }
 
@@ -150,11 +150,11 @@ void Scheduler::State::wavefront(const Problem &problem, Schedule &schedule) {
     Recipe &recipe = choice.recipe;
     switch (move) {
     case 0: choice.rule = colocated ? Rule::ShortestFirst : Rule::ForwardFirst; break;
-    case 1: choice.rule = Rule::BackwardFirst; break;
+    case 1: choice.rule = splits && !colocated ? Rule::Thrifty : Rule::BackwardFirst; break;
     case 2: recipe.ends = !recipe.ends; break;
     case 3: recipe.slack = recipe.slack == 2 ? 4 : 2; break;
     case 4: recipe.pace = std::min(regrouper.mostPace, recipe.pace * 3 / 2 + 1); break;
-    case 5: choice.rule = colocated ? Rule::UpstreamFirst : splits ? Rule::Thrifty : Rule::Alternate; break;
+    case 5: choice.rule = colocated ? Rule::UpstreamFirst : splits ? Rule::BackwardFirst : Rule::Alternate; break;
     case 6: recipe.shape = recipe.shape == Recipe::Shape::Even ? Recipe::Shape::Mountain : Recipe::Shape::Even; break;
     case 7: recipe.pace = std::max<int64_t>(1, recipe.pace * 2 / 3); break;
     case 8: recipe.alike = !recipe.alike; break;
@@ -178,8 +178,13 @@ void Scheduler::State::wavefront(const Problem &problem, Schedule &schedule) {
     if (better)
       best = choice;
   }
-  if (bestNs == std::numeric_limits<int64_t>::max())
-    blocks(problem, schedule);
+  if (bestNs == std::numeric_limits<int64_t>::max()) {
+    blocks(problem, false, schedule);
+    for (bool flowing : {false, true}) {
+      regrouper.listSamples(flowing, order);
+      blocks(problem, false, schedule);
+    }
+  }
   polish(problem, best.rule, schedule);
 }
 
