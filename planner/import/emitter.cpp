@@ -1,5 +1,7 @@
 #include "planner/import/emitter.h"
 
+#include "base/saturate.h"
+
 #include <fmt/format.h>
 
 #include <cstring>
@@ -104,7 +106,7 @@ void appendElement(std::vector<char> &bytes, DType dtype, const FoldedElement &e
     bytes.insert(bytes.end(), begin, begin + sizeof(value));
   };
   const DimExpr *dim = std::get_if<DimExpr>(&element);
-  int64_t integer = dim ? dim->asConstant().value_or(0) : static_cast<int64_t>(std::get<double>(element));
+  int64_t integer = dim ? dim->asConstant().value_or(0) : saturatedInt64(std::get<double>(element));
   double real = dim ? static_cast<double>(integer) : std::get<double>(element);
   switch (dtype) {
   case DType::F32: return append(static_cast<float>(real));
@@ -156,7 +158,7 @@ mlir::Value Emitter::symbolicTensor(const FoldedTensor &folded) {
 mlir::Value Emitter::scalar(double value, DType dtype) {
   FoldedElement element = value;
   if (!isFloat(dtype))
-    element = DimExpr(static_cast<int64_t>(value));
+    element = DimExpr(saturatedInt64(value));
   return materialize(FoldedTensor::scalar(dtype, element));
 }
 

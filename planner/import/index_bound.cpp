@@ -1,5 +1,7 @@
 #include "planner/import/index_bound.h"
 
+#include "base/saturate.h"
+
 #include "llvm/ADT/TypeSwitch.h"
 
 namespace maestro::planner {
@@ -79,7 +81,7 @@ Bound largestValue(mlir::Value value, int depth) {
     return largestValue(op->getOperand(0), depth - 1);
   return llvm::TypeSwitch<mlir::Operation *, Bound>(op)
       .Case<nn::ConstantOp, nn::IotaOp, nn::MulOp, nn::SubOp, nn::CumsumOp>([&](auto each) { return largest(each, depth - 1); })
-      .Case([](nn::FillOp fill) { return Bound(DimExpr(static_cast<int64_t>(fill.getValue().convertToDouble()))); })
+      .Case([](nn::FillOp fill) { return Bound(DimExpr(saturatedInt64(fill.getValue().convertToDouble()))); })
       .Case([&](nn::AddOp add) {
         Bound a = largestValue(add.getLhs(), depth - 1), b = largestValue(add.getRhs(), depth - 1);
         return a && b ? Bound(*a + *b) : std::nullopt;

@@ -1,6 +1,8 @@
 // Resize: along each axis a choice of elements (nearest), or a product with a small constant matrix (linear, cubic).
 #include "planner/import/op_table.h"
 
+#include "base/saturate.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -49,11 +51,11 @@ double sourceOf(const Sampling &sampling, const ResizedAxis &a, int64_t index) {
 
 int64_t nearestTo(const Sampling &sampling, double at) {
   if (sampling.nearest == "floor")
-    return static_cast<int64_t>(std::floor(at));
+    return saturatedInt64(std::floor(at));
   if (sampling.nearest == "ceil")
-    return static_cast<int64_t>(std::ceil(at));
+    return saturatedInt64(std::ceil(at));
   bool prefersCeil = sampling.nearest == "round_prefer_ceil";
-  return static_cast<int64_t>(prefersCeil ? std::floor(at + 0.5) : std::ceil(at - 0.5));
+  return saturatedInt64(prefersCeil ? std::floor(at + 0.5) : std::ceil(at - 0.5));
 }
 
 /// Weights of the elements from floor(at) − 1 on, for linear and cubic.
@@ -71,7 +73,7 @@ FoldedTensor interpolation(const Sampling &sampling, const ResizedAxis &a, DType
   for (int64_t i = 0; i < a.to; ++i) {
     std::vector<double> row(static_cast<size_t>(a.from), 0.0);
     double at = sourceOf(sampling, a, i), total = 0;
-    auto first = static_cast<int64_t>(std::floor(at)) - 1;
+    auto first = saturatedInt64(std::floor(at)) - 1;
     std::vector<double> weights = weightsAt(sampling, at - std::floor(at));
     for (size_t k = 0; k < weights.size(); ++k) {
       int64_t place = first + static_cast<int64_t>(k);
@@ -143,7 +145,7 @@ Result<std::vector<ResizedAxis>> bySizes(NodeContext &n, const Shape &shape, con
                                         : std::max_element(all.begin(), all.end(), byScale)->scale;
   for (ResizedAxis &each : all) {
     each.scale = scale;
-    each.to = static_cast<int64_t>(std::floor(scale * static_cast<double>(each.from) + 0.5));
+    each.to = saturatedInt64(std::floor(scale * static_cast<double>(each.from) + 0.5));
   }
   return all;
 }
@@ -159,7 +161,7 @@ Result<std::vector<ResizedAxis>> byScales(NodeContext &n, const Shape &shape, co
       continue;
     auto from = shape[axes[i]].asConstant();
     bool isScale = scale > 0 && scale <= kLargestSize && isSize(from);
-    int64_t to = isScale ? static_cast<int64_t>(std::floor(static_cast<double>(*from) * scale)) : 0;
+    int64_t to = isScale ? saturatedInt64(std::floor(static_cast<double>(*from) * scale)) : 0;
     if (!isSize(to))
       return Status::invalidInput(fmt::format("scales a dim of {} by {}; only fixed sizes from 1 to {} are supported",
                                               shape[axes[i]].str(), scale, kLargestSize));

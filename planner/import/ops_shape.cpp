@@ -1,4 +1,5 @@
 // Constants, shapes, and operators that only move or repeat data.
+#include "base/saturate.h"
 #include "planner/import/import_state.h"
 #include "planner/import/op_table.h"
 
@@ -257,7 +258,7 @@ Status importRange(NodeContext &n) {
     auto a = start->asDouble(0), b = limit->asDouble(0), d = delta->asDouble(0);
     if (!a || !b || !d || *d == 0)
       return Status::invalidInput("start, limit and delta must be constants where they are fractions");
-    auto count = static_cast<int64_t>(std::max(0.0, std::ceil((*b - *a) / *d)));
+    auto count = saturatedInt64(std::max(0.0, std::ceil((*b - *a) / *d)));
     mlir::Value i = n.e.cast(n.e.iota(DimExpr(count)), start->dtype);
     MAESTRO_ASSIGN(i, n.e.emit<nn::MulOp>(i, n.e.scalar(*d, start->dtype)));
     return n.set(0, n.e.emit<nn::AddOp>(i, n.e.scalar(*a, start->dtype)));
