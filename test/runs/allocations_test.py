@@ -17,7 +17,7 @@ import shards
 # name: (case, arguments of maestro-plan, arguments of maestro-run, samples in shards or None for synthetic ones, the
 # step from which on nothing may be allocated, steps). In shards, three batches make a pass, and passes repeat them.
 CASES = {
-    "synthetic": ("llama_logits", ["--set", "train.precision=bf16"], [], None, 4, 10),
+    "synthetic": ("llama_logits", ["--set", "train.precision=bf16"], [], None, 13, 20),
     "lengths": ("gpt2_logits", [], [], 20, 13, 24),
     "images": ("vit_logits", [], ["--shuffle"], 20, 13, 24),
     "masks": ("t5_logits", [], ["--save-every", "100"], 20, 13, 24),
