@@ -1,5 +1,6 @@
 // RUN: maestro-opt %s --maestro-pipeline=stop-after=import | FileCheck %s --check-prefix=IMPORT
 // RUN: maestro-opt %s --maestro-pipeline=stop-after=loss | FileCheck %s --check-prefix=LOSS
+// RUN: maestro-opt %s --maestro-pipeline=stop-after=partition | FileCheck %s --check-prefix=SECTION
 // RUN: maestro-opt %s --maestro-pipeline=stop-after=differentiate | FileCheck %s --check-prefix=STEP
 // RUN: maestro-opt %s --maestro-pipeline | FileCheck %s --check-prefix=SPLIT
 // RUN: maestro-opt %s --maestro-pipeline | maestro-opt --maestro-verify-phase=phase=split
@@ -12,13 +13,18 @@
 // LOSS-NOT: nn.role = "mean"
 // LOSS: nn.role = "sum"
 // LOSS-NOT: func.func @step
+// SECTION: section.section "m" {{.*}}trains
+// SECTION-NOT: section.edge
+// SECTION: module @m {
+// SECTION-NOT: func.func @step
+// STEP: module @m
 // STEP: func.func @step
 // STEP-NOT: func.func @forward
 // SPLIT: func.func @count
 // SPLIT: func.func @forward
 // SPLIT: func.func @backward
 // EARLY: the loss 'loss' cannot have the role 'mean' here
-// UNKNOWN: 'lunch' is no phase; there are import, raise, loss, differentiate, split
+// UNKNOWN: 'lunch' is no phase; there are import, raise, loss, partition, differentiate, split
 module attributes {nn.dims = {batch = {combine = "sum", max = 16 : i64}, seq = {combine = "max", max = 128 : i64}}} {
   func.func @graph(%ids: !nn.tensor<[batch, seq], i64> {nn.field = "ids"},
                    %labels: !nn.tensor<[batch, seq], i64> {nn.field = "labels"},

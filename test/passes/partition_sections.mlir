@@ -1,0 +1,94 @@
+// RUN: maestro-opt %s --split-input-file --maestro-partition-sections | FileCheck %s
+// RUN: maestro-opt %s --split-input-file --maestro-partition-sections=move-tails=false | FileCheck %s --check-prefix=LOGITS
+// RUN: maestro-opt %s --split-input-file --maestro-partition-sections --maestro-verify-phase=phase=partition
+
+// The example of passes/partition_sections.cpp: a frozen teacher of two products, a student, and their divergence. The
+// teacher's hidden state has a fifth of its logits' bytes, so it crosses, and the frozen head runs on the student's side.
+// Nothing of the teacher trains, so no gradient goes back.
+// CHECK-LABEL: section.section "teacher" {active_dims = ["batch"], components = ["teacher"]}
+// CHECK: section.section "student" {active_dims = ["batch"], components = ["student"], trains}
+// CHECK: section.edge "teacher_to_student" from "teacher" to "student" : !nn.tensor<[batch, 8], f32>
+// CHECK: module @teacher {
+// CHECK: func.func @graph({{.*}}nn.field = "x"{{.*}}nn.parameter = "teacher/w"{{.*}}) -> (!nn.tensor<[batch, 8], f32> {nn.edge = "teacher_to_student"})
+// CHECK-NOT: teacher/head
+// CHECK: module @student {
+// CHECK: func.func @graph(
+// CHECK-SAME: {nn.parameter = "student/w", nn.trainable}
+// CHECK-SAME: {nn.edge = "teacher_to_student"}
+// CHECK-SAME: {nn.parameter = "teacher/head"}
+// CHECK-SAME: -> (!nn.tensor<[], f32> {nn.loss = "kl", nn.role = "sum"}, !nn.tensor<[], f32> {nn.loss = "kl", nn.role = "count"})
+// LOGITS: section.edge "teacher_to_student" from "teacher" to "student" : !nn.tensor<[batch, 40], f32>
+module attributes {nn.dims = {batch = {combine = "sum", max = 16 : i64}}} {
+  func.func @graph(%x: !nn.tensor<[batch, 8], f32> {nn.field = "x"},
+                   %t: !nn.tensor<[8, 8], f32> {nn.parameter = "teacher/w"},
+                   %head: !nn.tensor<[8, 40], f32> {nn.parameter = "teacher/head"},
+                   %s: !nn.tensor<[8, 40], f32> {nn.parameter = "student/w", nn.trainable})
+      -> (!nn.tensor<[], f32> {nn.loss = "kl", nn.role = "sum"}, !nn.tensor<[], f32> {nn.loss = "kl", nn.role = "count"}) {
+    %h = nn.matmul %x, %t : (!nn.tensor<[batch, 8], f32>, !nn.tensor<[8, 8], f32>) -> !nn.tensor<[batch, 8], f32>
+    %a = nn.matmul %h, %head : (!nn.tensor<[batch, 8], f32>, !nn.tensor<[8, 40], f32>) -> !nn.tensor<[batch, 40], f32>
+    %b = nn.matmul %x, %s : (!nn.tensor<[batch, 8], f32>, !nn.tensor<[8, 40], f32>) -> !nn.tensor<[batch, 40], f32>
+    %d = nn.sub %b, %a : (!nn.tensor<[batch, 40], f32>, !nn.tensor<[batch, 40], f32>) -> !nn.tensor<[batch, 40], f32>
+    %q = nn.mul %d, %d : (!nn.tensor<[batch, 40], f32>, !nn.tensor<[batch, 40], f32>) -> !nn.tensor<[batch, 40], f32>
+    %sum = nn.reduce_sum %q {axes = array<i64: 0, 1>} : (!nn.tensor<[batch, 40], f32>) -> !nn.tensor<[], f32>
+    %one = nn.fill {value = 1.0 : f64} : () -> !nn.tensor<[batch], f32>
+    %count = nn.reduce_sum %one {axes = array<i64: 0>} : (!nn.tensor<[batch], f32>) -> !nn.tensor<[], f32>
+    return %sum, %count : !nn.tensor<[], f32>, !nn.tensor<[], f32>
+  }
+}
+
+// -----
+
+// Rows of their own make a section of their own: an encoder of images before a language model. Both train, so the edge
+// carries gradients.
+// CHECK-LABEL: section.section "vision" {active_dims = ["images"], components = ["vision"], trains}
+// CHECK: section.section "language" {active_dims = ["batch"]
+// CHECK: section.edge "vision_to_language" from "vision" to "language" gradient : !nn.tensor<[32*images], f32>
+// CHECK: module @vision {
+// CHECK-NOT: masked_scatter
+// CHECK: module @language {
+// CHECK: masked_scatter
+module attributes {nn.dims = {batch = {combine = "sum", max = 16 : i64}, seq = {combine = "max", max = 32 : i64},
+                              images = {combine = "sum", max = 4 : i64}}} {
+  func.func @graph(%pixels: !nn.tensor<[images, 4, 64], f32> {nn.field = "pixels"},
+                   %ids: !nn.tensor<[batch, seq], i64> {nn.field = "ids"},
+                   %v: !nn.tensor<[64, 8], f32> {nn.parameter = "vision/w", nn.trainable},
+                   %e: !nn.tensor<[50, 8], f32> {nn.parameter = "language/e", nn.trainable},
+                   %w: !nn.tensor<[8, 50], f32> {nn.parameter = "language/w", nn.trainable})
+      -> (!nn.tensor<[], f32> {nn.loss = "loss", nn.role = "sum"}, !nn.tensor<[], f32> {nn.loss = "loss", nn.role = "count"}) {
+    %f = nn.matmul %pixels, %v : (!nn.tensor<[images, 4, 64], f32>, !nn.tensor<[64, 8], f32>) -> !nn.tensor<[images, 4, 8], f32>
+    %flat = nn.reshape %f : (!nn.tensor<[images, 4, 8], f32>) -> !nn.tensor<[4*images, 8], f32>
+    %source = nn.reshape %flat : (!nn.tensor<[4*images, 8], f32>) -> !nn.tensor<[32*images], f32>
+    %one = nn.constant dense<1> : tensor<i64> : !nn.tensor<[], i64>
+    %marked = nn.equal %ids, %one : (!nn.tensor<[batch, seq], i64>, !nn.tensor<[], i64>) -> !nn.tensor<[batch, seq], i1>
+    %column = nn.reshape %marked : (!nn.tensor<[batch, seq], i1>) -> !nn.tensor<[batch, seq, 1], i1>
+    %mask = nn.broadcast_to %column : (!nn.tensor<[batch, seq, 1], i1>) -> !nn.tensor<[batch, seq, 8], i1>
+    %h = nn.gather %e, %ids {axis = 0 : i64} : (!nn.tensor<[50, 8], f32>, !nn.tensor<[batch, seq], i64>) -> !nn.tensor<[batch, seq, 8], f32>
+    %m = nn.masked_scatter %h, %mask, %source : (!nn.tensor<[batch, seq, 8], f32>, !nn.tensor<[batch, seq, 8], i1>, !nn.tensor<[32*images], f32>) -> !nn.tensor<[batch, seq, 8], f32>
+    %y = nn.matmul %m, %w : (!nn.tensor<[batch, seq, 8], f32>, !nn.tensor<[8, 50], f32>) -> !nn.tensor<[batch, seq, 50], f32>
+    %sum = nn.reduce_sum %y {axes = array<i64: 0, 1, 2>} : (!nn.tensor<[batch, seq, 50], f32>) -> !nn.tensor<[], f32>
+    %ones = nn.fill {value = 1.0 : f64} : () -> !nn.tensor<[batch], f32>
+    %count = nn.reduce_sum %ones {axes = array<i64: 0>} : (!nn.tensor<[batch], f32>) -> !nn.tensor<[], f32>
+    return %sum, %count : !nn.tensor<[], f32>, !nn.tensor<[], f32>
+  }
+}
+
+// -----
+
+// A class of little work joins the one that reads it: a frozen scale before a trained product is no section.
+// CHECK-LABEL: section.section "m" {active_dims = ["batch"], components = ["m"]
+// CHECK-NOT: section.section
+// CHECK-NOT: section.edge
+// CHECK: module @m {
+module attributes {nn.dims = {batch = {combine = "sum", max = 16 : i64}}} {
+  func.func @graph(%x: !nn.tensor<[batch, 8], f32> {nn.field = "x"},
+                   %t: !nn.tensor<[8], f32> {nn.parameter = "m/scale"},
+                   %s: !nn.tensor<[8, 400], f32> {nn.parameter = "m/w", nn.trainable})
+      -> (!nn.tensor<[], f32> {nn.loss = "loss", nn.role = "sum"}, !nn.tensor<[], f32> {nn.loss = "loss", nn.role = "count"}) {
+    %h = nn.mul %x, %t : (!nn.tensor<[batch, 8], f32>, !nn.tensor<[8], f32>) -> !nn.tensor<[batch, 8], f32>
+    %b = nn.matmul %h, %s : (!nn.tensor<[batch, 8], f32>, !nn.tensor<[8, 400], f32>) -> !nn.tensor<[batch, 400], f32>
+    %sum = nn.reduce_sum %b {axes = array<i64: 0, 1>} : (!nn.tensor<[batch, 400], f32>) -> !nn.tensor<[], f32>
+    %one = nn.fill {value = 1.0 : f64} : () -> !nn.tensor<[batch], f32>
+    %count = nn.reduce_sum %one {axes = array<i64: 0>} : (!nn.tensor<[batch], f32>) -> !nn.tensor<[], f32>
+    return %sum, %count : !nn.tensor<[], f32>, !nn.tensor<[], f32>
+  }
+}
