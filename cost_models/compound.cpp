@@ -175,8 +175,15 @@ std::vector<uint64_t> deviceBytes(const CompoundModel &model, const Machine &mac
   std::vector<uint64_t> bytes(machine.devices, 0);
   for (uint32_t s = 0; s < model.sections.size(); ++s)
     for (const std::vector<uint32_t> &replica : layout[s].devices)
-      for (uint32_t stage = 0; stage < replica.size(); ++stage)
-        bytes[replica[stage]] += stageBytes[first[s] + stage];
+      for (uint32_t stage = 0; stage < replica.size(); ++stage) {
+        uint64_t &device = bytes[replica[stage]];
+        const StageModel &facts = model.sections[s].stages[stage];
+        if (device > 0)
+          device -= std::min(machine.processBytes, facts.at[layout[s].microBatch].hostBytes);
+        device += stageBytes[first[s] + stage];
+        if (facts.gradientBytes > 0 && layout[s].devices.size() > 1)
+          device += machine.stagingBytes;
+      }
   return bytes;
 }
 

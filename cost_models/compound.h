@@ -65,6 +65,8 @@ struct Machine {
   uint32_t devices = 1;
   uint64_t deviceBytes = UINT64_MAX;
   double memoryBytesPerSecond = 8e9; ///< Of a device: updates and the reduction of gradients run at it.
+  uint64_t processBytes = 0;         ///< Of every stage's hostBytes: the stations of a device share it.
+  uint64_t stagingBytes = 0;         ///< On each device of a stage whose gradients are added up over replicas.
 };
 
 /// Sizes that fit each other, indices in range.

@@ -5,6 +5,7 @@
 #include "ir/nn/nn.h"
 #include "ir/section/section.h"
 #include "passes/attributes.h"
+#include "planner/driver/layout_search.h"
 #include "planner/driver/layouts.h"
 #include "planner/driver/normalize_parameters.h"
 #include "planner/emit/emit_plan.h"
@@ -24,6 +25,7 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <memory>
 #include <set>
 #include <thread>
 #include <unistd.h>
@@ -88,7 +90,9 @@ public:
     MAESTRO_TRY(normalizeParameters(graph()));
     MAESTRO_ASSIGN(summary, summarizeGraph(graph(), workload));
     MAESTRO_TRY(applyWeightFiles(workload, summary));
-    MAESTRO_TRY(runPasses(diagnostics));
+    if (devices > 1 && !options.stopAfter) // The search may cut it anew.
+      uncut = module->clone();
+    MAESTRO_TRY(runPasses(*module, pins.partition(), diagnostics));
     if (options.stopAfter) {
       module->print(llvm::outs(), mlir::OpPrintingFlags().enableDebugInfo(false));
       llvm::outs() << "\n";
@@ -144,18 +148,32 @@ private:
     return precision;
   }
 
-  Status runPasses(const DiagnosticCollector &diagnostics) {
+  Status runPasses(mlir::ModuleOp target, const PartitionOptions &partition, const DiagnosticCollector &diagnostics) {
     mlir::PassManager manager(&context);
     PipelineOptions pipeline;
     pipeline.stopAfter = options.stopAfter.value_or(Phase::Split);
-    pipeline.partition = pins.partition();
+    pipeline.partition = partition;
     for (const ComponentSpec &component : workload.components)
       if (precisionOf(component.name) == DType::BF16)
         pipeline.bf16Components.push_back(component.name);
     buildPipeline(manager, pipeline);
-    if (mlir::failed(manager.run(*module)))
+    if (mlir::failed(manager.run(target)))
       return diagnostics.failure(nameOf(pipeline.stopAfter).str());
     return Status();
+  }
+
+  /// The workload with sections cut into other numbers of stages; null where one cannot be cut so.
+  mlir::OwningOpRef<mlir::ModuleOp> cutStages(const std::map<std::string, int64_t> &stages) {
+    if (!uncut)
+      return {};
+    PartitionOptions partition = pins.partition();
+    for (const auto &[section, count] : stages)
+      partition.stages[section] = count;
+    mlir::OwningOpRef<mlir::ModuleOp> cut = uncut->clone();
+    DiagnosticCollector quiet(context); // A section that cannot be cut is no error here.
+    if (!runPasses(*cut, partition, quiet).isOk())
+      return {};
+    return cut;
   }
 
   /// Trainable parameters that no loss reaches keep their values, as in PyTorch; the user is told.
@@ -209,6 +227,31 @@ private:
     return true;
   }
 
+  /// Several layouts are possible where there are several devices or sections.
+  Status searchLayouts(const EmitInput &input) {
+    if (devices == 1 && layouts.size() == 1)
+      return Status();
+    EmitInput base = input;
+    base.layouts = layouts;
+    if (base.rates.flopsPerSecond == 0)
+      base.rates = cost_models::cpuRates(static_cast<int>(deviceThreads ? deviceThreads : std::max(1u, std::thread::hardware_concurrency())));
+    search = std::make_unique<LayoutSearch>(base, pins, [this](const auto &stages) { return cutStages(stages); });
+    return useSearch(deviceBytes);
+  }
+
+  /// Where nothing fits, layouts stay as they were, and emission says what is missing.
+  Status useSearch(uint64_t bytes) {
+    Status status = search->run(bytes);
+    if (status.code() == StatusCode::InvalidInput) {
+      logInfo(fmt::format("search: {}", status.message()));
+      search.reset();
+      return Status();
+    }
+    MAESTRO_TRY(std::move(status));
+    layouts = search->layouts();
+    return Status();
+  }
+
   Status emit() {
     MAESTRO_TRY(chooseLayouts());
     EmitInput input;
@@ -219,14 +262,30 @@ private:
     input.deviceThreads = deviceThreads;
     input.sections = *module;
     input.planFolder = std::filesystem::absolute(options.output).parent_path().string();
+    MAESTRO_TRY(searchLayouts(input));
     EmittedPlan emitted;
     auto tryLayouts = [&]() -> Status {
+      input.sections = search ? search->sections() : *module;
+      input.predictedStepSeconds = search ? search->stepSeconds() : 0;
       input.layouts = layouts;
       input.decisions = decisions();
       MAESTRO_ASSIGN(emitted, emitPlan(input));
       return Status();
     };
     MAESTRO_TRY(tryLayouts());
+    // The search adds up what it was told of each section; what emission finds beyond that is taken from its budget.
+    uint64_t searched = deviceBytes;
+    for (int attempt = 0; emitted.bytes.empty() && search && attempt < 3; ++attempt) {
+      uint64_t excess = emitted.fullest().peakBytes - deviceBytes;
+      searched -= std::min(searched, excess + (excess >> 3));
+      MAESTRO_TRY(useSearch(searched));
+      MAESTRO_TRY(tryLayouts());
+    }
+    if (emitted.bytes.empty() && search) {
+      search.reset();
+      MAESTRO_TRY(chooseLayouts());
+      MAESTRO_TRY(tryLayouts());
+    }
     while (emitted.bytes.empty() && halveMicroBatches())
       MAESTRO_TRY(tryLayouts());
     // A model that no micro-batch makes small enough for the machine it is planned on is meant for another one.
@@ -273,8 +332,12 @@ private:
       list.push_back({name + ".micro_batch", fmt::format("{} samples", layout.microBatch), layout.microBatchReason,
                       !layout.microBatchIsPinned});
       bool pinned = pins.of(name, &SectionPins::devices) || pins.of(name, &SectionPins::dataParallel);
-      list.push_back({name + ".devices", placement(layout), pinned ? "pinned" : "replicated over all devices", !pinned});
+      list.push_back({name + ".devices", placement(layout),
+                      pinned ? "pinned" : search ? "by search" : "replicated over all devices", !pinned});
     }
+    if (search)
+      for (Decision &decision : search->decisions())
+        list.push_back(std::move(decision));
     return list;
   }
 
@@ -286,6 +349,9 @@ private:
     for (const auto &[name, layout] : layouts)
       logInfo(fmt::format("{}: micro-batches of {} samples ({}); {}", name, layout.microBatch, layout.microBatchReason,
                           placement(layout)));
+    if (search)
+      for (const Decision &decision : search->decisions())
+        logInfo(fmt::format("{}: {} ({})", decision.subject, decision.choice, decision.reason));
     uint64_t arena = 0;
     double worst = 1;
     for (const LoweringReport &lowered : emitted.reports) {
@@ -307,11 +373,12 @@ private:
   GraphSummary summary;
   Pins pins;
   std::map<std::string, SectionLayout> layouts;
+  std::unique_ptr<LayoutSearch> search; ///< Where there was a choice.
   uint64_t machineBytes = 0, deviceBytes = 0;
   uint32_t devices = 1, deviceThreads = 0;
   mlir::MLIRContext context;
   LinkedGraph linked;
-  mlir::OwningOpRef<mlir::ModuleOp> module;
+  mlir::OwningOpRef<mlir::ModuleOp> module, uncut;
 };
 
 } // namespace

@@ -469,7 +469,7 @@ private:
   }
 
   cost_models::DeviceRates deviceRates() const {
-    return cost_models::cpuRates(hostThreads());
+    return input.rates.flopsPerSecond > 0 ? input.rates : cost_models::cpuRates(hostThreads());
   }
 
   int hostThreads() const { return input.deviceThreads ? static_cast<int>(input.deviceThreads) : assumedThreads(); }
@@ -501,7 +501,8 @@ private:
     }
   }
 
-  /// A step's time if devices never wait: the busiest device's work, with all micro-batches at the bounds.
+  /// A step's time as the search found it, or if devices never wait: the busiest device's work, with all micro-batches
+  /// at the bounds.
   void addPrediction() {
     std::vector<double> busy(input.devices, 0);
     double flops = 0;
@@ -531,7 +532,8 @@ private:
         busy[replica[executable.stage]] += seconds * microBatches / static_cast<double>(layout.replicas());
     }
     plan.prediction = std::make_unique<fb::PredictionT>();
-    plan.prediction->step_seconds = *std::max_element(busy.begin(), busy.end());
+    plan.prediction->step_seconds =
+        input.predictedStepSeconds > 0 ? input.predictedStepSeconds : *std::max_element(busy.begin(), busy.end());
     plan.prediction->step_flops = flops;
   }
 

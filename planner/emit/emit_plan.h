@@ -3,6 +3,7 @@
 
 #include "base/dtype.h"
 #include "base/status.h"
+#include "cost_models/roofline.h"
 #include "ir/dim_expr.h"
 #include "planner/emit/executable_lowering.h"
 #include "planner/import/parameter_info.h"
@@ -91,6 +92,8 @@ struct EmitInput {
   uint32_t deviceThreads = 0; ///< and CPU threads of each; 0: all of the machine's.
   std::string planFolder; ///< Sources' paths are written relative to it.
   std::vector<Decision> decisions;
+  cost_models::DeviceRates rates;  ///< Of each device; zero: the built-in ones.
+  double predictedStepSeconds = 0; ///< By the search; 0: the busiest device's work.
 };
 
 /// What a device holds.

@@ -36,11 +36,15 @@ bool allowsStages(const SearchProblem &problem, const CompoundModel &model) {
   return true;
 }
 
-/// Whether cutting a section into so many stages makes sense on so many devices.
+/// Whether stages, and replicas where they are pinned, have a device each as far as there are devices.
 bool hasRoom(const SearchProblem &problem, const CompoundModel &model, const Placement &placement) {
-  for (size_t s = 0; s < placement.size(); ++s)
-    if (model.sections[s].stages.size() > placement[s].size() && !problem.pins[s].stages)
+  for (size_t s = 0; s < placement.size(); ++s) {
+    const SearchPins &pins = problem.pins[s];
+    size_t stages = model.sections[s].stages.size(), wanted = stages * pins.dataParallel.value_or(1);
+    size_t most = pins.devices ? placement[s].size() : problem.machine.devices;
+    if (placement[s].size() < std::min(wanted, most) || (stages > placement[s].size() && !pins.stages))
       return false;
+  }
   return true;
 }
 

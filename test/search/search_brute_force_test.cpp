@@ -63,7 +63,10 @@ struct Enumeration {
           auto stages = static_cast<uint32_t>(model.sections[s].stages.size());
           const SearchPins &pins = problem.pins[s];
           layout[s].microBatch = digits[sections + s];
-          possible &= stages <= size && (pins.dataParallel ? replicas == *pins.dataParallel : replicas * stages <= size) &&
+          possible &= stages <= size &&
+                      (pins.dataParallel ? replicas == *pins.dataParallel &&
+                                               size >= std::min(replicas * stages, problem.machine.devices)
+                                         : replicas * stages <= size) &&
                       (!pins.microBatch || *pins.microBatch == layout[s].microBatch);
           for (uint32_t r = 0; r < replicas; ++r) {
             layout[s].devices.emplace_back();

@@ -1,0 +1,156 @@
+#include "planner/driver/trial_models.h"
+
+#include "cost_models/sample_sizes.h"
+#include "plan/plan_generated.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace maestro::planner {
+namespace {
+
+namespace fb = plan::fb;
+using cost_models::CompoundModel;
+using cost_models::EdgeModel;
+using cost_models::StageCosts;
+using cost_models::StageModel;
+
+/// A step of more samples is simulated by its first ones; several steps have about so many together.
+constexpr int64_t kMostSamples = 1024, kEnoughSamples = 128, kMostSteps = 4;
+
+template <typename Program> wavefront::Cost costOf(const Program *holder) {
+  wavefront::Cost cost;
+  if (holder && holder->cost())
+    for (const fb::CostTerm *term : *holder->cost())
+      cost.terms.push_back({term->picoseconds(), {term->symbols()->begin(), term->symbols()->end()}});
+  return cost;
+}
+
+const fb::Program *programOf(const fb::Executable &executable, fb::ProgramKind kind) {
+  for (const fb::Program *program : *executable.programs())
+    if (program->kind() == kind)
+      return program;
+  return nullptr;
+}
+
+class Collector {
+public:
+  Collector(CompoundModel &model, const fb::Plan &plan) : model(model), plan(plan) {}
+
+  /// What does not depend on the size of micro-batches.
+  void addTables() {
+    for (const fb::Symbol *symbol : *plan.symbols())
+      model.dims.push_back({symbol->name()->str(), symbol->combine() == fb::Combine::Sum, symbol->multiple_of()});
+    for (const fb::Section *table : *plan.sections()) {
+      cost_models::SectionModel &section = model.sections.emplace_back();
+      section.name = table->name()->str();
+      section.trains = table->trains();
+      if (table->active())
+        section.activeDims.assign(table->active()->begin(), table->active()->end());
+      section.stages.resize(table->layout()->stages());
+    }
+    for (const fb::Edge *table : *plan.edges())
+      model.edges.push_back({table->producer(), table->producer_stage(), table->consumer(), table->consumer_stage(),
+                             table->carries_gradient(), table->held_until_backward(), costOf(table), {}, {}});
+  }
+
+  void addSize(size_t number, size_t sizes) {
+    constexpr int64_t kUnbounded = int64_t{1} << 40;
+    model.capacities.emplace_back(model.dims.size(), kUnbounded);
+    for (EdgeModel &edge : model.edges) {
+      edge.slotBytes.resize(sizes, 0);
+      edge.gradientSlotBytes.resize(sizes, 0);
+    }
+    for (const fb::Executable *executable : *plan.executables()) {
+      for (const fb::Bound *bound : *executable->bounds())
+        model.capacities.back()[bound->symbol()] = bound->value();
+      addStage(*executable, model.sections[executable->section()].stages[executable->stage()], number);
+    }
+  }
+
+private:
+  void addStage(const fb::Executable &executable, StageModel &stage, size_t number) {
+    StageCosts &costs = stage.at.emplace_back();
+    const fb::Program *forward = programOf(executable, fb::ProgramKind::Forward);
+    costs.forward = costOf(forward ? forward : programOf(executable, fb::ProgramKind::Evaluate));
+    costs.backward = costOf(programOf(executable, fb::ProgramKind::Backward));
+    uint64_t regions = 0, optimizerState = 0;
+    stage.residentBytes = 0;
+    for (const fb::Region *region : *executable.regions()) {
+      regions += region->bytes() * region->copies();
+      switch (region->kind()) {
+      case fb::RegionKind::Slot:
+        costs.slotBytes = region->bytes();
+        break;
+      case fb::RegionKind::Workspace:
+        costs.workspaceBytes = region->bytes() * region->copies();
+        break;
+      case fb::RegionKind::Channel: {
+        EdgeModel &edge = model.edges[region->edge()];
+        (region->gradient() ? edge.gradientSlotBytes : edge.slotBytes)[number] = region->bytes();
+        break;
+      }
+      case fb::RegionKind::Gradients:
+        stage.gradientBytes = region->bytes();
+        stage.residentBytes += region->bytes();
+        break;
+      case fb::RegionKind::OptimizerState:
+        optimizerState = region->bytes();
+        stage.residentBytes += region->bytes();
+        break;
+      default:
+        stage.residentBytes += region->bytes() * region->copies();
+      }
+    }
+    costs.hostBytes = executable.peak_bytes() - std::min(executable.peak_bytes(), regions);
+    // The norm reads gradients; the optimizer reads and writes values, gradients and its state.
+    stage.updateBytes = stage.gradientBytes * 5 + optimizerState * 2;
+  }
+
+  CompoundModel &model;
+  const fb::Plan &plan;
+};
+
+cost_models::SizeDistribution distributionOf(const GraphDim &dim, const Workload &workload) {
+  using Kind = cost_models::SizeDistribution::Kind;
+  auto declared = workload.synthetic.find(dim.name);
+  if (declared == workload.synthetic.end())
+    return {Kind::Constant, dim.sum ? 1.0 : static_cast<double>(dim.max), 0, dim.sum ? 0 : 1, dim.max};
+  return {static_cast<Kind>(declared->second.kind), declared->second.a, declared->second.b, dim.sum ? 0 : 1, dim.max};
+}
+
+} // namespace
+
+Result<CompoundModel> collectModel(EmitInput input, const std::vector<int64_t> &microBatches) {
+  CompoundModel model;
+  model.microBatches = microBatches;
+  input.devices = 1;
+  input.deviceBytes = std::numeric_limits<uint64_t>::max();
+  for (size_t number = 0; number < microBatches.size(); ++number) {
+    for (auto &[name, layout] : input.layouts) {
+      layout.microBatch = microBatches[number];
+      layout.devices = {std::vector<uint32_t>(static_cast<size_t>(layout.stages), 0)};
+    }
+    MAESTRO_ASSIGN(EmittedPlan emitted, emitPlan(input));
+    Collector collector(model, *fb::GetPlan(emitted.bytes.data())); // Verified when it was made.
+    if (number == 0)
+      collector.addTables();
+    collector.addSize(number, microBatches.size());
+  }
+  MAESTRO_TRY(cost_models::check(model));
+  return model;
+}
+
+std::vector<cost_models::SampleSizes> stepsToSimulate(const Workload &workload, const GraphSummary &graph) {
+  std::vector<cost_models::SizeDistribution> dims;
+  bool varies = false;
+  for (const GraphDim &dim : graph.dims) {
+    dims.push_back(distributionOf(dim, workload));
+    varies |= dims.back().kind != cost_models::SizeDistribution::Kind::Constant;
+  }
+  int64_t samples = std::min(workload.train.globalBatch, kMostSamples);
+  int64_t steps = varies ? std::clamp<int64_t>(kEnoughSamples / samples, 1, kMostSteps) : 1;
+  return cost_models::drawSizes(dims, static_cast<uint64_t>(steps), static_cast<uint64_t>(samples), workload.train.seed);
+}
+
+} // namespace maestro::planner

@@ -1,0 +1,21 @@
+// From trial emissions to what the search works on: the costs and bytes of each section, read out of plans that are emitted
+// for one device and thrown away, so that searching and emitting never disagree about a number.
+#pragma once
+
+#include "cost_models/compound.h"
+#include "cost_models/simulator.h"
+#include "planner/emit/emit_plan.h"
+
+#include <vector>
+
+namespace maestro::planner {
+
+/// The sections of `input.sections`, one trial for each size of micro-batches. Layouts, devices and memory of `input` do
+/// not matter.
+Result<cost_models::CompoundModel> collectModel(EmitInput input, const std::vector<int64_t> &microBatches);
+
+/// Steps of samples as the workload declares its synthetic data: by GraphSummary.dims, which are the models' dims. Dims that
+/// are not declared are at their bound, or one row; several steps where sizes vary.
+std::vector<cost_models::SampleSizes> stepsToSimulate(const Workload &workload, const GraphSummary &graph);
+
+} // namespace maestro::planner
