@@ -220,8 +220,8 @@ void Job::watch() {
 
 void Job::post(uint32_t rank, const Command &command) {
   std::lock_guard lock(mutex);
-  mailboxes[rank].commands.push_back(command);
-  ++mailboxes[rank].submitted;
+  Mailbox &box = mailboxes[rank];
+  box.commands[box.submitted++ % box.commands.size()] = command;
   changed.notify_all();
 }
 
@@ -268,11 +268,10 @@ void Job::serve(uint32_t rank) {
     progress(rank, transport::Activity::Finished); // Nobody waits for what was not asked of it.
     {
       std::unique_lock lock(mutex);
-      changed.wait(lock, [&] { return !box.commands.empty() || stopping; });
+      changed.wait(lock, [&] { return box.taken < box.submitted || stopping; });
       if (stopping)
         return;
-      command = box.commands.front();
-      box.commands.pop_front();
+      command = box.commands[box.taken++ % box.commands.size()];
     }
     auto &[resultStep, result] = box.results[command.step % kResultRing];
     Status status = execute(rank, command, result);

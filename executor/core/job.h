@@ -13,8 +13,8 @@
 #include "executor/core/transfer.h"
 #include "executor/core/worker.h"
 
+#include <array>
 #include <condition_variable>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -97,14 +97,14 @@ public:
 
 private:
   struct Command {
-    enum class Kind : uint8_t { Step, Gradients, Update, Evaluate } kind;
-    const data::SampleBatch *batch;
-    uint64_t step;
-    double norm;
+    enum class Kind : uint8_t { Step, Gradients, Update, Evaluate } kind = Kind::Step;
+    const data::SampleBatch *batch = nullptr;
+    uint64_t step = 0;
+    double norm = 0;
   };
   struct Mailbox {
-    std::deque<Command> commands;
-    uint64_t submitted = 0, finished = 0; ///< Commands.
+    std::array<Command, 16> commands; ///< A ring: at most a few steps are under way.
+    uint64_t submitted = 0, taken = 0, finished = 0; ///< Commands.
     uint64_t lastStep = 0;                ///< Ended.
     std::vector<std::pair<uint64_t, StepResult>> results; ///< A ring, by step.
   };

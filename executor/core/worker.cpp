@@ -61,7 +61,11 @@ Worker::Worker(const Context &context, uint32_t rank, const WorkerOptions &optio
     board = wiring.board->member(static_cast<uint32_t>(self - members.begin()));
 }
 
-Worker::~Worker() = default;
+/// What is queued still uses the stations' programs and this worker's contexts.
+Worker::~Worker() {
+  if (ownDevice)
+    (void)ownDevice->wait(ownDevice->record());
+}
 
 Result<std::unique_ptr<Worker>> Worker::create(const Context &context, uint32_t rank, std::unique_ptr<Device> device,
                                                const WorkerOptions &options) {
@@ -104,6 +108,12 @@ Status Worker::createStations() {
     MAESTRO_ASSIGN(SharedRegions shared, sharedRegions(s));
     MAESTRO_ASSIGN(stations[s], Station::create(plan, topology, s, *ownDevice, batcher, options.growth, shared));
     slots[s].assign(stations[s]->instance().slots(), kNone);
+  }
+  for (const ReductionGroup &group : wiring.groups) {
+    reductionMembers.emplace_back();
+    for (uint32_t i = 0; i < group.stations.size(); ++i)
+      if (stations[group.stations[i]])
+        reductionMembers.back().push_back(group.reduction->member(i));
   }
   return Status();
 }
@@ -461,11 +471,7 @@ Status Worker::runReduce(void *context, std::span<std::byte *const>) {
 Status Worker::reduceGradients() {
   using Member = transport::local::Reduction::Member;
   uint64_t call = reductions++;
-  for (ReductionGroup &group : wiring.groups) {
-    std::vector<Member> members;
-    for (uint32_t i = 0; i < group.stations.size(); ++i)
-      if (stations[group.stations[i]])
-        members.push_back(group.reduction->member(i));
+  for (std::vector<Member> &members : reductionMembers) {
     if (members.empty())
       continue;
     uint64_t turns = members.front().turns(), first = call * turns;

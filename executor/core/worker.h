@@ -152,6 +152,8 @@ private:
   std::vector<ReduceWork> reduceWork;
   size_t releasesUsed = 0, stampsUsed = 0, sendsUsed = 0;
   uint64_t reductions = 0; ///< Calls so far.
+  /// By Wiring.groups: this rank's members.
+  std::vector<std::vector<transport::local::Reduction::Member>> reductionMembers;
   std::vector<int64_t> busy; ///< By station; the device's thread writes.
   std::vector<TaskSpan> spans;
 
