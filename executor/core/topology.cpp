@@ -123,13 +123,17 @@ wavefront::Problem makeProblem(const plan::Plan &plan, const Topology &topology,
     if (table.active())
       section.activeDims.assign(table.active()->begin(), table.active()->end());
     section.capacity.assign(problem.dims.size(), kUnbounded);
-    uint32_t first = topology.stationAt(s, 0, 0);
-    section.maxSamples = options.onePiece ? kUnbounded : topology.executable(first).samples();
-    if (!options.onePiece)
-      for (const fb::Bound *bound : *topology.executable(first).bounds())
-        section.capacity[bound->symbol()] = bound->value();
-    for (uint32_t stage = 0; stage < table.layout()->stages(); ++stage)
-      section.stages.push_back(makeStage(topology, topology.stationAt(s, stage, 0), options));
+    section.maxSamples = kUnbounded;
+    for (uint32_t stage = 0; stage < table.layout()->stages(); ++stage) {
+      uint32_t station = topology.stationAt(s, stage, 0);
+      section.stages.push_back(makeStage(topology, station, options));
+      if (options.onePiece)
+        continue;
+      const fb::Executable &executable = topology.executable(station); // What fits all stages.
+      section.maxSamples = std::min<int64_t>(section.maxSamples, executable.samples());
+      for (const fb::Bound *bound : *executable.bounds())
+        section.capacity[bound->symbol()] = std::min(section.capacity[bound->symbol()], bound->value());
+    }
     for (uint32_t replica = 0; replica < table.layout()->data_parallel(); ++replica) {
       section.devices.emplace_back();
       for (uint32_t stage = 0; stage < table.layout()->stages(); ++stage)

@@ -9,7 +9,7 @@
 namespace maestro::plan {
 namespace {
 
-constexpr const char *kColors[] = {"#4e79a7", "#f28e2b", "#59a14f", "#bab0ac", "#edc948", "#76b7b2", "#b07aa1"};
+constexpr const char *kColors[] = {"#4e79a7", "#f28e2b", "#59a14f", "#bab0ac", "#edc948", "#76b7b2", "#b07aa1", "#e15759"};
 
 std::string escaped(std::string_view text) {
   std::string result;

@@ -259,12 +259,9 @@ private:
     dtype("dtype", edge.dtype());
     indices("shape", *edge.shape());
     flag("carries_gradient", edge.carries_gradient());
-    if (edge.producer_stage() || edge.consumer_stage()) {
-      number("producer_stage", edge.producer_stage());
-      number("consumer_stage", edge.consumer_stage());
-    }
-    if (edge.held_until_backward())
-      flag("held_until_backward", true);
+    number("producer_stage", edge.producer_stage());
+    number("consumer_stage", edge.consumer_stage());
+    flag("held_until_backward", edge.held_until_backward());
     if (edge.cost())
       list("cost", edge.cost());
   }

@@ -121,6 +121,11 @@ private:
       const fb::Parameter &parameter = *plan->parameters()->Get(binding.index());
       return plan->components()->Get(parameter.component())->name()->str() + "." + parameter.name()->str();
     }
+    case fb::BindingKind::EdgeInput:
+    case fb::BindingKind::EdgeOutput:
+    case fb::BindingKind::EdgeGradientInput:
+    case fb::BindingKind::EdgeGradientOutput:
+      return plan->edges()->Get(binding.index())->name()->str();
     default:
       return "";
     }

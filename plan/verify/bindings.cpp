@@ -245,6 +245,8 @@ private:
       MAESTRO_TRY(checkEnd(i, Kind::EdgeOutput, produces));
       MAESTRO_TRY(checkEnd(i, Kind::EdgeGradientInput, produces && edge.carries_gradient()));
       MAESTRO_TRY(checkEnd(i, Kind::EdgeGradientOutput, consumes && edge.carries_gradient()));
+      if ((produces || consumes) && edge.carries_gradient() && !executable.program(fb::ProgramKind::Backward))
+        return wrong(executable.place / "programs", "there is no Backward program, and edges[{}] carries a gradient", i);
     }
     return {};
   }
@@ -261,6 +263,9 @@ private:
     if (!expected || isSent(kind))
       return {};
     const fb::Region &region = executable.regionOf(found->second);
+    if (uint64_t offset = executable.buffer(found->second).offset(); offset != 0)
+      return wrong(executable.place / "bindings", "the {} of edges[{}] begins at byte {} of its ring, and messages at 0",
+                   fb::EnumNameBindingKind(kind), edge, offset);
     bool gradient = kind == Kind::EdgeGradientInput;
     if (region.edge() != edge || region.gradient() != gradient)
       return wrong(executable.place / "bindings", "the {} of edges[{}] lies in the ring of another end",

@@ -81,4 +81,14 @@ Status countElements(const Place &place, const flatbuffers::Vector<int64_t> &sha
   return {};
 }
 
+Status checkCostTerm(const Place &place, const fb::CostTerm &term, size_t symbols) {
+  constexpr uint32_t kMostFactors = 16;
+  MAESTRO_TRY(checkRange(place / "picoseconds", term.picoseconds(), 0, INT64_MAX / 4));
+  if (term.symbols()->size() > kMostFactors)
+    return wrong(place / "symbols", "{} factors are more than {}", term.symbols()->size(), kMostFactors);
+  for (uint32_t i = 0; i < term.symbols()->size(); ++i)
+    MAESTRO_TRY(checkIndex(place.item("symbols", i), term.symbols()->Get(i), "symbols", symbols));
+  return {};
+}
+
 } // namespace maestro::plan

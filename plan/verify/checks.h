@@ -73,6 +73,9 @@ private:
   std::unordered_set<std::string_view> seen;
 };
 
+/// A predicted time: no negative terms, few factors, symbols that are there. Work is counted by the caller.
+Status checkCostTerm(const Place &place, const fb::CostTerm &term, size_t symbols);
+
 /// The elements of a tensor of constant dims in `elements`; dims must be ≥ 0 and the number below 2^48.
 Status countElements(const Place &place, const flatbuffers::Vector<int64_t> &shape, uint64_t &elements);
 

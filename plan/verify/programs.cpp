@@ -36,15 +36,8 @@ public:
 
 private:
   Status checkCost(const fb::CostTerm &term, const Place &place) {
-    constexpr uint32_t kMostFactors = 16;
-    MAESTRO_TRY(checkRange(place / "picoseconds", term.picoseconds(), 0, INT64_MAX / 4));
     MAESTRO_TRY(executable.work.spend(place, 1 + size_t{term.symbols()->size()}));
-    if (term.symbols()->size() > kMostFactors)
-      return wrong(place / "symbols", "{} factors are more than {}", term.symbols()->size(), kMostFactors);
-    for (uint32_t i = 0; i < term.symbols()->size(); ++i)
-      MAESTRO_TRY(checkIndex(place.item("symbols", i), term.symbols()->Get(i), "symbols",
-                             executable.plan.symbols()->size()));
-    return {};
+    return checkCostTerm(place, term, executable.plan.symbols()->size());
   }
 
   Status checkCall(const fb::Call &call, const Place &place) {

@@ -260,6 +260,7 @@ void addStudentPrograms(PlanBuilder &builder, const Dims &dims, fb::ExecutableT 
     addCall(builder, program, "softmax_cross_entropy", {logits, flatLabels, kNone}, {lossSum, kNone}, "loss", {ignore});
   }
   fb::ProgramT &backward = addProgram(executable, P::Backward, dims, {1});
+  addCall(builder, backward, "add", {hidden, arriving}, {hidden}, "student.join"); // Recomputed: the edge is held.
   addCall(builder, backward, "softmax_cross_entropy_grad", {logits, flatLabels, lossScale}, {scratch}, "loss", {ignore});
   addCall(builder, backward, "matmul_grad_weight", {scratch, flat}, {weightGradient}, "student.lm_head",
           {intsAttribute("accumulate", {1})});
@@ -309,6 +310,10 @@ void addSections(PlanBuilder &builder, const Dims &dims) {
   edge.consumer = kStudent;
   edge.dtype = code(DType::F32);
   edge.shape = {dims.batch, dims.seq, dims.width};
+  edge.held_until_backward = true;
+  fb::CostTermT &transfer = add(edge.cost);
+  transfer.picoseconds = 2000;
+  transfer.symbols = {0};
 }
 
 void addPlaces(PlanBuilder &builder) {

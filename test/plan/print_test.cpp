@@ -188,6 +188,7 @@ TEST(Lint, findsWhatLooksWrong) {
   PlanBuilder builder = test::exampleBuilder();
   fb::PlanT &plan = builder.plan();
   plan.parameters[3]->initializer = fb::Initializer::None;
+  plan.version_minor = 0; // Later versions must have one.
   plan.executables[0]->programs.pop_back();
   plan.executables[1]->buffers.push_back(std::make_unique<fb::BufferT>(*plan.executables[1]->buffers[0]));
   plan.executables[1]->regions[6]->bytes += 8192;

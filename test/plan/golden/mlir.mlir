@@ -14,6 +14,7 @@
     %b2 = "plan.buffer"() {name = "hidden", region = "Slot", offset = 768 : ui64, bytes = 3072 : ui64, shape = ["batch", "seq", "8"]} : () -> tensor<?x?x8xf32>
     "plan.binding"(%b0) {kind = "Value", to = "teacher.embed.weight"} : (tensor<16x8xf32>) -> ()
     "plan.binding"(%b1) {kind = "Field", to = "input_ids"} : (tensor<?x?xi64>) -> ()
+    "plan.binding"(%b2) {kind = "EdgeOutput", to = "teacher.hidden"} : (tensor<?x?x8xf32>) -> ()
     "plan.program"() ({
       "plan.call"(%b0, %b1, %b2) {kernel = "embedding", inputs = 2 : i64, scope = "teacher.embed"} : (tensor<16x8xf32>, tensor<?x?xi64>, tensor<?x?x8xf32>) -> ()
     }) {kind = "Forward", fields = ["input_ids"], flops = "max(min(seq ceildiv 2 + seq floordiv 2, seq mod 8), batch*seq*256)", memory_bytes = "batch*seq"} : () -> ()
@@ -29,6 +30,7 @@
     "plan.region"() {kind = "Step", bytes = 192 : ui64, copies = 1 : i64} : () -> ()
     "plan.region"() {kind = "Slot", bytes = 11008 : ui64, copies = 2 : i64} : () -> ()
     "plan.region"() {kind = "Workspace", bytes = 6144 : ui64, copies = 1 : i64} : () -> ()
+    "plan.region"() {kind = "Channel", bytes = 3072 : ui64, copies = 2 : i64} : () -> ()
     "plan.bound"() {symbol = "batch", value = 4 : i64} : () -> ()
     "plan.bound"() {symbol = "seq", value = 24 : i64} : () -> ()
     "plan.bound"() {symbol = "images", value = 8 : i64} : () -> ()
@@ -57,7 +59,8 @@
     %b22 = "plan.buffer"() {region = "Slot", offset = 1792 : ui64, bytes = 3072 : ui64, shape = ["batch*seq", "8"]} : () -> tensor<?x8xf32>
     %b23 = "plan.buffer"() {name = "logits", region = "Slot", offset = 4864 : ui64, bytes = 6144 : ui64, shape = ["batch*seq", "16"]} : () -> tensor<?x16xf32>
     %b24 = "plan.buffer"() {region = "Workspace", offset = 0 : ui64, bytes = 6144 : ui64, shape = ["batch*seq", "16"]} : () -> tensor<?x16xf32>
-    %b25 = "plan.buffer"() {region = "Slot", offset = 768 : ui64, bytes = 768 : ui64, shape = ["batch*seq"]} : () -> tensor<?xi64>
+    %b25 = "plan.buffer"() {name = "teacher.hidden", region = "Channel", offset = 0 : ui64, bytes = 3072 : ui64, shape = ["batch", "seq", "8"]} : () -> tensor<?x?x8xf32>
+    %b26 = "plan.buffer"() {region = "Slot", offset = 768 : ui64, bytes = 768 : ui64, shape = ["batch*seq"]} : () -> tensor<?xi64>
     "plan.binding"(%b15) {kind = "Field", to = "input_ids"} : (tensor<?x?xi64>) -> ()
     "plan.binding"(%b16) {kind = "Field", to = "labels"} : (tensor<?x?xi64>) -> ()
     "plan.binding"(%b19) {kind = "LossSum", to = "cross_entropy"} : (tensor<f32>) -> ()
@@ -76,26 +79,30 @@
     "plan.binding"(%b8) {kind = "Moment2", to = "student.embed.weight"} : (tensor<16x8xf32>) -> ()
     "plan.binding"(%b9) {kind = "Moment1", to = "student.lm_head.bias"} : (tensor<16xf32>) -> ()
     "plan.binding"(%b10) {kind = "Moment2", to = "student.lm_head.bias"} : (tensor<16xf32>) -> ()
+    "plan.binding"(%b25) {kind = "EdgeInput", to = "teacher.hidden"} : (tensor<?x?x8xf32>) -> ()
     "plan.program"() ({
       "plan.call"(%b0, %b3) {kernel = "cast", inputs = 1 : i64} : (tensor<16x8xf32>, tensor<16x8xbf16>) -> ()
     }) {kind = "Prepare", fields = [], flops = "max(min(seq ceildiv 2 + seq floordiv 2, seq mod 8), batch*seq*256)", memory_bytes = "batch*seq"} : () -> ()
     "plan.program"() ({
-      "plan.call"(%b25, %b20) {kernel = "count_not_equal", inputs = 1 : i64, attributes = {"ignore_index" = [-100 : i64]}, scope = "loss"} : (tensor<?xi64>, tensor<f32>) -> ()
+      "plan.call"(%b26, %b20) {kernel = "count_not_equal", inputs = 1 : i64, attributes = {"ignore_index" = [-100 : i64]}, scope = "loss"} : (tensor<?xi64>, tensor<f32>) -> ()
     }) {kind = "Count", fields = ["labels"], flops = "max(min(seq ceildiv 2 + seq floordiv 2, seq mod 8), batch*seq*256)", memory_bytes = "batch*seq"} : () -> ()
     "plan.program"() ({
       "plan.call"(%b3, %b15, %b21) {kernel = "embedding", inputs = 2 : i64, scope = "student.embed"} : (tensor<16x8xbf16>, tensor<?x?xi64>, tensor<?x?x8xf32>) -> ()
       "plan.call"(%b21, %b17, %b18, %b11, %b21) {kernel = "dropout", inputs = 4 : i64, attributes = {"p" = [1.000000e-01 : f64], "mode" = "train", "shape" = ["batch", "seq ceildiv 2"]}, scope = "student.drop"} : (tensor<?x?x8xf32>, tensor<2xi64>, tensor<?xi64>, tensor<2xf32>, tensor<?x?x8xf32>) -> ()
+      "plan.call"(%b21, %b25, %b21) {kernel = "add", inputs = 2 : i64, scope = "student.join"} : (tensor<?x?x8xf32>, tensor<?x?x8xf32>, tensor<?x?x8xf32>) -> ()
       "plan.call"(%b22, %b0, %b1, %b23) {kernel = "matmul", inputs = 3 : i64, attributes = {"transpose_b" = [1 : i64]}, scope = "student.lm_head"} : (tensor<?x8xf32>, tensor<16x8xf32>, tensor<16xf32>, tensor<?x16xf32>) -> ()
-      "plan.call"(%b23, %b25, %none, %b19, %none) {kernel = "softmax_cross_entropy", inputs = 3 : i64, attributes = {"ignore_index" = [-100 : i64]}, scope = "loss"} : (tensor<?x16xf32>, tensor<?xi64>, none, tensor<f32>, none) -> ()
+      "plan.call"(%b23, %b26, %none, %b19, %none) {kernel = "softmax_cross_entropy", inputs = 3 : i64, attributes = {"ignore_index" = [-100 : i64]}, scope = "loss"} : (tensor<?x16xf32>, tensor<?xi64>, none, tensor<f32>, none) -> ()
     }) {kind = "Forward", fields = ["input_ids", "labels"], flops = "max(min(seq ceildiv 2 + seq floordiv 2, seq mod 8), batch*seq*256)", memory_bytes = "batch*seq"} : () -> ()
     "plan.program"() ({
       "plan.call"(%b3, %b15, %b21) {kernel = "embedding", inputs = 2 : i64, scope = "student.embed"} : (tensor<16x8xbf16>, tensor<?x?xi64>, tensor<?x?x8xf32>) -> ()
       "plan.call"(%b21, %b17, %b18, %b11, %b21) {kernel = "dropout", inputs = 4 : i64, attributes = {"p" = [1.000000e-01 : f64], "mode" = "train", "shape" = ["batch", "seq ceildiv 2"]}, scope = "student.drop"} : (tensor<?x?x8xf32>, tensor<2xi64>, tensor<?xi64>, tensor<2xf32>, tensor<?x?x8xf32>) -> ()
+      "plan.call"(%b21, %b25, %b21) {kernel = "add", inputs = 2 : i64, scope = "student.join"} : (tensor<?x?x8xf32>, tensor<?x?x8xf32>, tensor<?x?x8xf32>) -> ()
       "plan.call"(%b22, %b0, %b1, %b23) {kernel = "matmul", inputs = 3 : i64, attributes = {"transpose_b" = [1 : i64]}, scope = "student.lm_head"} : (tensor<?x8xf32>, tensor<16x8xf32>, tensor<16xf32>, tensor<?x16xf32>) -> ()
-      "plan.call"(%b23, %b25, %none, %b19, %none) {kernel = "softmax_cross_entropy", inputs = 3 : i64, attributes = {"ignore_index" = [-100 : i64]}, scope = "loss"} : (tensor<?x16xf32>, tensor<?xi64>, none, tensor<f32>, none) -> ()
+      "plan.call"(%b23, %b26, %none, %b19, %none) {kernel = "softmax_cross_entropy", inputs = 3 : i64, attributes = {"ignore_index" = [-100 : i64]}, scope = "loss"} : (tensor<?x16xf32>, tensor<?xi64>, none, tensor<f32>, none) -> ()
     }) {kind = "Evaluate", fields = ["input_ids", "labels"], flops = "max(min(seq ceildiv 2 + seq floordiv 2, seq mod 8), batch*seq*256)", memory_bytes = "batch*seq"} : () -> ()
     "plan.program"() ({
-      "plan.call"(%b23, %b25, %b12, %b24) {kernel = "softmax_cross_entropy_grad", inputs = 3 : i64, attributes = {"ignore_index" = [-100 : i64]}, scope = "loss"} : (tensor<?x16xf32>, tensor<?xi64>, tensor<f32>, tensor<?x16xf32>) -> ()
+      "plan.call"(%b21, %b25, %b21) {kernel = "add", inputs = 2 : i64, scope = "student.join"} : (tensor<?x?x8xf32>, tensor<?x?x8xf32>, tensor<?x?x8xf32>) -> ()
+      "plan.call"(%b23, %b26, %b12, %b24) {kernel = "softmax_cross_entropy_grad", inputs = 3 : i64, attributes = {"ignore_index" = [-100 : i64]}, scope = "loss"} : (tensor<?x16xf32>, tensor<?xi64>, tensor<f32>, tensor<?x16xf32>) -> ()
       "plan.call"(%b24, %b22, %b4) {kernel = "matmul_grad_weight", inputs = 2 : i64, attributes = {"accumulate" = [1 : i64]}, scope = "student.lm_head"} : (tensor<?x16xf32>, tensor<?x8xf32>, tensor<16x8xf32>) -> ()
       "plan.call"(%b1, %b5) {kernel = "add_into", inputs = 1 : i64, scope = "student.lm_head"} : (tensor<16xf32>, tensor<16xf32>) -> ()
     }) {kind = "Backward", fields = ["labels"], flops = "max(min(seq ceildiv 2 + seq floordiv 2, seq mod 8), batch*seq*256)", memory_bytes = "batch*seq"} : () -> ()
