@@ -373,12 +373,12 @@ private:
   GraphSummary summary;
   Pins pins;
   std::map<std::string, SectionLayout> layouts;
-  std::unique_ptr<LayoutSearch> search; ///< Where there was a choice.
   uint64_t machineBytes = 0, deviceBytes = 0;
   uint32_t devices = 1, deviceThreads = 0;
   mlir::MLIRContext context;
   LinkedGraph linked;
   mlir::OwningOpRef<mlir::ModuleOp> module, uncut;
+  std::unique_ptr<LayoutSearch> search; ///< Where there was a choice; its trial modules are of this context.
 };
 
 } // namespace

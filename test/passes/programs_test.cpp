@@ -166,9 +166,12 @@ TEST_P(ProgramsTest, MicroBatchesAddUpToTheWholeBatch) {
   buildPipeline(manager, options);
   ASSERT_TRUE(succeeded(manager.run(*module)));
 
-  Network graph(*imported), programs(*module);
+  auto sections = module->getOps<ModuleOp>();
+  ASSERT_EQ(std::distance(sections.begin(), sections.end()), 1);
+  Network graph(*imported), programs(*sections.begin());
   graph.makeData();
-  programs.makeData();
+  programs.parameters = graph.parameters;
+  programs.fields = graph.fields;
   double expected = graph.run(attributes::kGraphFunction, 0, kBatch).at(0).at(0);
   const std::vector<std::vector<int64_t>> groupings{{4}, {1, 4}, {1, 2, 3, 4}};
   for (const std::vector<int64_t> &ends : groupings) {
