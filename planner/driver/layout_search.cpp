@@ -130,7 +130,7 @@ Status LayoutSearch::collect() {
   addPins();
   problem.steps = stepsToSimulate(*base.workload, *base.graph);
   problem.machine.devices = base.devices;
-  problem.machine.memoryBytesPerSecond = base.rates.bytesPerSecond;
+  problem.machine.memoryBytesPerSecond = base.rates.streamBytesPerSecond;
   problem.machine.processBytes = cost_models::cpuProcessBytes(static_cast<int>(std::max(1u, base.deviceThreads)), 0);
   problem.machine.stagingBytes = kStagingBytes;
   problem.budget = {24, 20'000};

@@ -12,6 +12,7 @@
 #include "planner/emit/weights_file.h"
 #include "planner/import/link.h"
 #include "planner/workload/cluster.h"
+#include "planner/workload/device_file.h"
 #include "planner/workload/workload.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -130,14 +131,32 @@ private:
                                      : workloadOfModels(options.inputs, options.settings));
     MAESTRO_ASSIGN(cluster, options.cluster.empty() ? thisMachine(options.settings)
                                                     : readCluster(options.cluster, options.settings));
-    if (!cluster.isThisMachine && (cluster.devices.size() != 1 || cluster.devices.front() != "cpu"))
-      return Status::invalidInput(fmt::format("{}: this version plans for 'cpu' devices, not '{}'", options.cluster,
-                                              fmt::join(cluster.devices, ", ")));
     auto cores = std::max<int64_t>(1, std::thread::hardware_concurrency());
     devices = static_cast<uint32_t>(cluster.nodes * cluster.devicesPerNode.value_or(std::max<int64_t>(1, cores / 2)));
     deviceThreads = devices == 1 ? 0 : static_cast<uint32_t>(std::max<int64_t>(1, cores / devices));
     machineBytes = static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
     deviceBytes = machineBytes / devices;
+    return readDevice();
+  }
+
+  /// "cpu", or a file that maestro-profile wrote; its path is relative to the cluster file.
+  Status readDevice() {
+    int threads = static_cast<int>(deviceThreads ? deviceThreads : std::max(1u, std::thread::hardware_concurrency()));
+    rates = cost_models::cpuRates(threads);
+    if (cluster.devices.empty() && cluster.isThisMachine)
+      return Status();
+    if (cluster.devices.size() != 1)
+      return Status::invalidInput(fmt::format("{}: this version plans for devices of one kind, not {} ('{}')", options.cluster,
+                                              cluster.devices.size(), fmt::join(cluster.devices, "', '")));
+    const std::string &device = cluster.devices.front();
+    if (device == "cpu")
+      return Status();
+    if (!isYaml(device))
+      return Status::invalidInput(fmt::format("{}: this version plans for 'cpu' devices or a file that maestro-profile wrote, not '{}'",
+                                              options.cluster.empty() ? "cluster.device" : options.cluster, device));
+    std::filesystem::path folder = std::filesystem::path(options.cluster).parent_path();
+    MAESTRO_ASSIGN(cost_models::DeviceProfile profile, readDeviceProfile((folder / device).string()));
+    rates = cost_models::ratesFor(profile, threads);
     return Status();
   }
 
@@ -233,8 +252,6 @@ private:
       return Status();
     EmitInput base = input;
     base.layouts = layouts;
-    if (base.rates.flopsPerSecond == 0)
-      base.rates = cost_models::cpuRates(static_cast<int>(deviceThreads ? deviceThreads : std::max(1u, std::thread::hardware_concurrency())));
     search = std::make_unique<LayoutSearch>(base, pins, [this](const auto &stages) { return cutStages(stages); });
     return useSearch(deviceBytes);
   }
@@ -260,6 +277,7 @@ private:
     input.devices = devices;
     input.deviceBytes = deviceBytes;
     input.deviceThreads = deviceThreads;
+    input.rates = rates;
     input.sections = *module;
     input.planFolder = std::filesystem::absolute(options.output).parent_path().string();
     MAESTRO_TRY(searchLayouts(input));
@@ -375,6 +393,7 @@ private:
   std::map<std::string, SectionLayout> layouts;
   uint64_t machineBytes = 0, deviceBytes = 0;
   uint32_t devices = 1, deviceThreads = 0;
+  cost_models::DeviceRates rates;
   mlir::MLIRContext context;
   LinkedGraph linked;
   mlir::OwningOpRef<mlir::ModuleOp> module, uncut;

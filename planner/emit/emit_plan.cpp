@@ -26,9 +26,6 @@ namespace fb = plan::fb;
 
 int assumedThreads() { return static_cast<int>(std::max(1u, std::thread::hardware_concurrency())); }
 
-/// Between devices of one machine: copies by one core, and waking who waits. Assumed, not yet measured here.
-constexpr double kChannelBytesPerSecond = 5e9, kChannelLatencySeconds = 10e-6;
-
 /// At most, per set of stations that add up gradients: the default of transport/local/reduction.h.
 constexpr uint64_t kStagingBytes = uint64_t{8} << 20;
 
@@ -347,8 +344,8 @@ private:
       for (const DimExpr &dim : type.getShape())
         edge->shape.push_back(toPlan(builder, dim));
       CostPolynomial cost;
-      cost[{}] = kChannelLatencySeconds * 1e12;
-      addWork(cost, type.getByteSize(), kChannelBytesPerSecond, bounds(*producer.layout), builder);
+      cost[{}] = deviceRates().channelLatencySeconds * 1e12;
+      addWork(cost, type.getByteSize(), deviceRates().channelBytesPerSecond, bounds(*producer.layout), builder);
       edge->cost = toTerms(cost);
       edgeIndex[edge->name] = plan.edges.size();
       depths[edge->name] = limits.depth[plan.edges.size()];
@@ -412,9 +409,7 @@ private:
     lowering.edges = edgeIndex;
     lowering.slots = stage.slots;
     lowering.depths = depths;
-    cost_models::DeviceRates rates = deviceRates();
-    lowering.flopsPerSecond = rates.flopsPerSecond;
-    lowering.bytesPerSecond = rates.bytesPerSecond;
+    lowering.rates = deviceRates();
 
     auto executable = std::make_unique<fb::ExecutableT>();
     executable->name = stages[index].op.getName().str();

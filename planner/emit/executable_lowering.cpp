@@ -865,12 +865,12 @@ uint32_t Lowering::buffer(const View &view) {
   return position->second;
 }
 
-/// Predicted time: floating point operations, traffic, and a microsecond a call.
+/// Predicted time: floating point operations, traffic, and each call's own.
 std::vector<std::unique_ptr<fb::CostTermT>> Lowering::costTerms(const DimExpr &flops, const DimExpr &bytes, size_t calls) {
   CostPolynomial cost;
-  addWork(cost, flops, input.flopsPerSecond, input.bounds, tables);
-  addWork(cost, bytes, input.bytesPerSecond, input.bounds, tables);
-  cost[{}] += 1e6 * static_cast<double>(calls);
+  addWork(cost, flops, input.rates.flopsPerSecond, input.bounds, tables);
+  addWork(cost, bytes, input.rates.bytesPerSecond, input.bounds, tables);
+  cost[{}] += input.rates.callSeconds * 1e12 * static_cast<double>(calls);
   return toTerms(cost);
 }
 

@@ -14,6 +14,7 @@
 
 #include "base/dtype.h"
 #include "base/status.h"
+#include "cost_models/roofline.h"
 #include "ir/dim_expr.h"
 #include "plan/builder.h"
 
@@ -51,7 +52,7 @@ struct LoweringInput {
   std::map<std::string, uint32_t> edges;       ///< Name to Plan.edges.
   uint32_t slots = 1;                          ///< Micro-batches in flight.
   std::map<std::string, uint32_t> depths;      ///< Slots of each edge's ring here: "name", or "name'" for its gradient.
-  double flopsPerSecond = 1, bytesPerSecond = 1; ///< For the programs' predicted times.
+  cost_models::DeviceRates rates; ///< For the programs' predicted times.
 };
 
 /// picoseconds by product of symbols (Plan.symbols): the time of work, as a polynomial.

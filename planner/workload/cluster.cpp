@@ -1,6 +1,7 @@
 #include "planner/workload/cluster.h"
 
 #include "planner/workload/field_reader.h"
+#include "planner/workload/quantity.h"
 
 #include <fmt/format.h>
 
@@ -9,29 +10,6 @@
 namespace maestro::planner {
 namespace {
 
-struct Unit {
-  const char *name;
-  double factor;
-};
-
-/// "450 GB/s" with the factors of `units`; decimal prefixes, as vendors write them.
-Result<double> readQuantity(const YamlNode &node, const std::string &path, std::initializer_list<Unit> units,
-                            const char *example) {
-  MAESTRO_ASSIGN(std::string text, readText(node, path));
-  size_t end = text.find_first_not_of("0123456789.eE+-");
-  // "450e9 B/s" ends its number before the space; "2 us" likewise.
-  YamlNode number = node;
-  number.scalar = text.substr(0, end);
-  size_t begin = end == std::string::npos ? text.size() : text.find_first_not_of(' ', end);
-  std::string unit = begin == std::string::npos ? "" : text.substr(begin);
-  for (const Unit &known : units)
-    if (unit == known.name) {
-      MAESTRO_ASSIGN(double value, readNumber(number, path, {0, 1e18}));
-      return value * known.factor;
-    }
-  return wrong(node, path, fmt::format("is '{}'; write a number with its unit, such as {}", text, example));
-}
-
 Status readLink(const YamlNode &node, const std::string &path, LinkSpec &link) {
   FieldReader fields(node, path);
   MAESTRO_TRY(fields.checkIsMap());
@@ -39,17 +17,9 @@ Status readLink(const YamlNode &node, const std::string &path, LinkSpec &link) {
   MAESTRO_TRY(fields.require("spans", "the number of devices that it joins"));
   MAESTRO_TRY(fields.integer("spans", link.spans, 1, int64_t(1) << 31));
   MAESTRO_TRY(fields.require("bandwidth", "such as 450 GB/s"));
-  MAESTRO_ASSIGN(link.bytesPerSecond,
-                 readQuantity(*fields.find("bandwidth"), path + ".bandwidth",
-                              {{"B/s", 1}, {"KB/s", 1e3}, {"MB/s", 1e6}, {"GB/s", 1e9}, {"TB/s", 1e12},
-                               {"Mbit/s", 1e6 / 8}, {"Gbit/s", 1e9 / 8}},
-                              "450 GB/s"));
-  if (link.bytesPerSecond <= 0)
-    return wrong(*fields.find("bandwidth"), path + ".bandwidth", "must be above 0");
+  MAESTRO_ASSIGN(link.bytesPerSecond, readBandwidth(*fields.find("bandwidth"), path + ".bandwidth"));
   if (const YamlNode *latency = fields.find("latency")) {
-    MAESTRO_ASSIGN(link.latencySeconds, readQuantity(*latency, path + ".latency",
-                                                     {{"ns", 1e-9}, {"us", 1e-6}, {"µs", 1e-6}, {"ms", 1e-3}, {"s", 1}},
-                                                     "2 us"));
+    MAESTRO_ASSIGN(link.latencySeconds, readDuration(*latency, path + ".latency"));
   }
   return fields.finish();
 }

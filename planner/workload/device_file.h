@@ -1,0 +1,16 @@
+// device.yaml, as maestro-profile writes it.
+#pragma once
+
+#include "base/status.h"
+#include "cost_models/device_profile.h"
+
+#include <string>
+#include <string_view>
+
+namespace maestro::planner {
+
+/// Kind, name and rates; the measurements behind them are for people.
+Result<cost_models::DeviceProfile> readDeviceProfile(const std::string &path);
+Result<cost_models::DeviceProfile> parseDeviceProfile(std::string_view text, const std::string &path);
+
+} // namespace maestro::planner

@@ -1,0 +1,38 @@
+#include "planner/workload/quantity.h"
+
+#include <fmt/format.h>
+
+namespace maestro::planner {
+
+Result<double> readQuantity(const YamlNode &node, const std::string &path, std::initializer_list<Unit> units,
+                            const char *example) {
+  MAESTRO_ASSIGN(std::string text, readText(node, path));
+  size_t end = text.find_first_not_of("0123456789.eE+-");
+  // "450e9 B/s" ends its number before the space; "2 us" likewise.
+  YamlNode number = node;
+  number.scalar = text.substr(0, end);
+  size_t begin = end == std::string::npos ? text.size() : text.find_first_not_of(' ', end);
+  std::string unit = begin == std::string::npos ? "" : text.substr(begin);
+  for (const Unit &known : units)
+    if (unit == known.name) {
+      MAESTRO_ASSIGN(double value, readNumber(number, path, {0, 1e18}));
+      return value * known.factor;
+    }
+  return wrong(node, path, fmt::format("is '{}'; write a number with its unit, such as {}", text, example));
+}
+
+Result<double> readBandwidth(const YamlNode &node, const std::string &path) {
+  MAESTRO_ASSIGN(double bytesPerSecond,
+                 readQuantity(node, path, {{"B/s", 1}, {"KB/s", 1e3}, {"MB/s", 1e6}, {"GB/s", 1e9}, {"TB/s", 1e12},
+                                           {"Mbit/s", 1e6 / 8}, {"Gbit/s", 1e9 / 8}},
+                              "450 GB/s"));
+  if (bytesPerSecond <= 0)
+    return wrong(node, path, "must be above 0");
+  return bytesPerSecond;
+}
+
+Result<double> readDuration(const YamlNode &node, const std::string &path) {
+  return readQuantity(node, path, {{"ns", 1e-9}, {"us", 1e-6}, {"µs", 1e-6}, {"ms", 1e-3}, {"s", 1}}, "2 us");
+}
+
+} // namespace maestro::planner
