@@ -8,6 +8,8 @@ processor=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
 printf '%s, %s threads, %s, %s\n' "$processor" "$(nproc)" "$(g++ --version | head -n 1)" "$(uname -sr)"
 printf '\n== figures\n'
 .venv/bin/python -B bench/figures.py
+printf '\n== predicted against measured step times\n'
+.venv/bin/python -B bench/predictions.py
 printf '\n== a training step against PyTorch eager: speed (above 1 Maestro is faster) and memory (below 1 it is leaner)\n'
 [ $# -gt 0 ] || set -- --pairs 3 --steps 3
 .venv/bin/python -B bench/compare_pytorch.py "$@"

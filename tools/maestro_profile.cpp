@@ -81,17 +81,25 @@ Subject attention(int64_t batch, int64_t length, int64_t heads, int64_t depth, b
 std::vector<Subject> subjects() {
   std::vector<Subject> list;
   for (auto [m, n, k] : {std::array<int64_t, 3>{1024, 512, 512}, {1024, 1408, 512}, {1024, 512, 1408}, {4096, 64, 64},
-                         {4096, 256, 64}, {2048, 128, 128}, {256, 4096, 1024}})
+                         {4096, 256, 64}, {2048, 128, 128}, {256, 4096, 1024}, {1024, 64, 64}, {1024, 160, 64}})
     list.push_back(product(m, n, k));
   list.push_back(attention(4, 256, 8, 64, false));
   list.push_back(attention(4, 256, 8, 64, true));
   list.push_back(attention(1, 1024, 4, 16, false));
+  list.push_back(attention(4, 256, 4, 16, true));
   TensorType x = tensor({1024, 1408}), y = tensor({1024, 512});
   auto elements = static_cast<double>(x.elements()), rows = static_cast<double>(y.elements());
   list.push_back({"add f32 1024x1408", "add", {}, {x, x}, {x}, elements});
   list.push_back({"gelu f32 1024x1408", "gelu", {}, {x}, {x}, 8 * elements});
   list.push_back({"rms_norm f32 1024x512", "rms_norm", {ints("axis", {1}), number("epsilon", 1e-6)}, {y, tensor({512})},
                   {y, tensor({1024})}, 4 * rows});
+  TensorType narrow = tensor({1024, 64}), hidden = tensor({1024, 160}), scores = tensor({1024, 128}), row = tensor({1024});
+  list.push_back({"rms_norm_grad f32 1024x64", "rms_norm_grad", {ints("axis", {1})}, {narrow, narrow, row, tensor({64})},
+                  {narrow, tensor({64})}, 10.0 * 1024 * 64});
+  list.push_back({"silu f32 1024x160", "silu", {}, {hidden}, {hidden}, 8.0 * 1024 * 160});
+  list.push_back({"add f32 1024x64", "add", {}, {narrow, narrow}, {narrow}, 1024.0 * 64});
+  list.push_back({"cross_entropy f32 1024x128", "cross_entropy", {}, {scores, tensor({1024}, DType::I64)}, {row, row},
+                  11.0 * 1024 * 128});
   list.push_back({"transpose f32 4x256x8x64", "transpose", {ints("permutation", {0, 2, 1, 3})}, {tensor({4, 256, 8, 64})},
                   {tensor({4, 8, 256, 64})}, 0});
   return list;

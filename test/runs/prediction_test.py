@@ -1,0 +1,26 @@
+"""With this machine's profile, the predicted step of a small distillation is within a factor 2 of the processor time that
+it takes: on one device of one thread, where other programs on the machine change that time least.
+"""
+
+import sys
+
+import runs  # First: it says where the others are.
+
+import predictions
+
+FACTOR = 2
+
+
+def main() -> int:
+    scratch = runs.Scratch("prediction")
+    source, device = predictions.workload(scratch), predictions.profile(scratch)
+    for name in ("one device", "one device, micro-batches of 1"):
+        found = predictions.measure(scratch, source, device, name)
+        ratio = found["predicted"] / found["processor"]
+        scratch.check(name, 1 / FACTOR <= ratio <= FACTOR,
+                      f"predicted {found['predicted'] * 1e3:.2f} ms, {found['processor'] * 1e3:.2f} ms of processor time, ratio {ratio:.2f}")
+    return scratch.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
