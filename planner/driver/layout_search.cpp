@@ -133,7 +133,7 @@ Status LayoutSearch::collect() {
   problem.machine.memoryBytesPerSecond = base.rates.streamBytesPerSecond;
   problem.machine.processBytes = cost_models::cpuProcessBytes(static_cast<int>(std::max(1u, base.deviceThreads)), 0);
   problem.machine.stagingBytes = kStagingBytes;
-  problem.budget = {24, 20'000};
+  problem.budget = {64, 50'000};
   return Status();
 }
 

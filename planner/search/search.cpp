@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <limits>
 #include <map>
-#include <queue>
 #include <tuple>
 
 namespace maestro::planner {
@@ -20,6 +19,8 @@ using cost_models::Simulator;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 /// Bounds are sums of doubles in another order than the simulator's: they may be too high by this share.
 constexpr double kRounding = 1e-9;
+/// Nodes beyond the budget in search of any layout at all.
+constexpr uint64_t kMostDives = 10'000;
 
 /// A layout, or the first choices of one.
 struct Node {
@@ -28,17 +29,54 @@ struct Node {
   bool isRefined = false; ///< Whole, and bounded by the scheduler's own bound.
   uint64_t number = 0;    ///< In order of creation.
   CompoundLayout chosen;
+};
 
-  /// std::priority_queue takes the largest: least bound, then the furthest decided, then the oldest.
-  bool operator<(const Node &other) const {
-    return std::tuple(bound, other.chosen.size(), other.isRefined, number) >
-           std::tuple(other.bound, chosen.size(), isRefined, other.number);
+/// Nodes that wait: least bound first, then the furthest decided, then the oldest; or the furthest decided first.
+class OpenNodes {
+public:
+  void push(Node node) {
+    node.number = number++;
+    node.bound *= 1 - kRounding;
+    nodes.push_back(std::move(node));
+    std::push_heap(nodes.begin(), nodes.end(), Later{deepestFirst});
   }
+  Node pop(bool deepest) {
+    if (deepest != deepestFirst) {
+      deepestFirst = deepest;
+      std::make_heap(nodes.begin(), nodes.end(), Later{deepestFirst});
+    }
+    std::pop_heap(nodes.begin(), nodes.end(), Later{deepestFirst});
+    Node node = std::move(nodes.back());
+    nodes.pop_back();
+    return node;
+  }
+  bool isEmpty() const { return nodes.empty(); }
+  double leastBound() const {
+    double least = kNever;
+    for (const Node &node : nodes)
+      least = std::min(least, node.bound);
+    return least;
+  }
+
+private:
+  struct Later { // Heaps have the largest on top.
+    bool deepestFirst;
+    bool operator()(const Node &a, const Node &b) const {
+      size_t decidedA = a.chosen.size() + a.isRefined, decidedB = b.chosen.size() + b.isRefined;
+      if (deepestFirst && decidedA != decidedB)
+        return decidedA < decidedB;
+      return std::tuple(a.bound, decidedB, a.number) > std::tuple(b.bound, decidedA, b.number);
+    }
+  };
+
+  std::vector<Node> nodes;
+  uint64_t number = 0;
+  bool deepestFirst = false;
 };
 
 struct Best {
   double seconds = kNever;
-  uint32_t model = 0;
+  Family family;
   CompoundLayout layout;
   Simulation simulation;
   double leastLeft = kNever; ///< The least bound of what was not looked at.
@@ -50,19 +88,10 @@ public:
   explicit Search(const SearchProblem &problem) : problem(problem), bounds(problem), simulator(problem.steps) {}
 
   Result<SearchResult> run() {
-    MAESTRO_TRY(addBaseline("all data parallel", dataParallelFamilies(problem), wavefront::Order::Wavefront));
-    MAESTRO_TRY(addBaseline("one layout for all", oneLayoutFamilies(problem), wavefront::Order::Wavefront));
-    MAESTRO_TRY(addBaseline("static split", staticSplitFamilies(problem), wavefront::Order::FileOrder));
     Best best;
-    for (const ComparedLayout &row : result.compared)
-      if (row.possible) {
-        // What runs is reordered; a baseline's layout is a candidate as it would run.
-        MAESTRO_ASSIGN(Simulation simulation, simulate(row.model, row.layout, wavefront::Order::Wavefront));
-        if (simulation.stepSeconds < best.seconds) {
-          best = {simulation.stepSeconds, row.model, row.layout, simulation, kNever, 0};
-          result.winner = row.name;
-        }
-      }
+    MAESTRO_TRY(addBaseline("all data parallel", dataParallelFamilies(problem), wavefront::Order::Wavefront, best));
+    MAESTRO_TRY(addBaseline("one layout for all", oneLayoutFamilies(problem), wavefront::Order::Wavefront, best));
+    MAESTRO_TRY(addBaseline("static split", staticSplitFamilies(problem), wavefront::Order::FileOrder, best));
     double simplest = best.seconds;
     MAESTRO_TRY(explore(allFamilies(problem), wavefront::Order::Wavefront, problem.budget.simulations, best));
     if (best.layout.empty())
@@ -71,10 +100,10 @@ public:
           problem.machine.deviceBytes));
     if (best.seconds < simplest)
       result.winner = "search";
-    result.model = best.model;
+    result.model = best.family.model;
     result.layout = best.layout;
     result.simulation = best.simulation;
-    result.isProven = best.leastLeft == kNever;
+    result.isProven = best.leastLeft >= best.seconds;
     result.lowerBoundSeconds = std::min(best.seconds, best.leastLeft);
     ComparedLayout row = compared("search", best, wavefront::Order::Wavefront);
     result.compared.insert(result.compared.begin(), std::move(row));
@@ -87,18 +116,26 @@ private:
     row.name = std::move(name);
     row.possible = !best.layout.empty();
     row.inFileOrder = order == wavefront::Order::FileOrder;
-    row.model = best.model;
+    row.model = best.family.model;
     row.layout = best.layout;
     row.simulation = best.simulation;
-    row.what = row.possible         ? describe(problem.models[best.model], best.layout)
+    row.what = row.possible           ? describe(problem.models[row.model], best.layout)
                : best.largestNeed > 0 ? "does not fit the devices' memory"
                                       : "not possible under the pins";
     return row;
   }
 
-  Status addBaseline(std::string name, const std::vector<Family> &families, wavefront::Order order) {
+  /// What runs is reordered, so a baseline's layout is a candidate as it would run.
+  Status addBaseline(std::string name, const std::vector<Family> &families, wavefront::Order order, Best &overall) {
     Best best;
-    MAESTRO_TRY(explore(families, order, std::max(1u, problem.budget.simulations / 4), best));
+    MAESTRO_TRY(explore(families, order, std::max(2u, problem.budget.simulations / 4), best));
+    if (!best.layout.empty()) {
+      MAESTRO_ASSIGN(Simulation simulation, simulate(best.family.model, best.layout, wavefront::Order::Wavefront));
+      if (simulation.stepSeconds < overall.seconds) {
+        overall = {simulation.stepSeconds, {best.family.model, best.family.placement, {}}, best.layout, simulation, kNever, 0};
+        result.winner = name;
+      }
+    }
     result.compared.push_back(compared(std::move(name), best, order));
     return Status();
   }
@@ -124,47 +161,87 @@ private:
     return total / static_cast<double>(problem.steps.size());
   }
 
-  /// Improves `best` with layouts of the families, in order of their bounds.
+  /// Improves `best` with layouts of the families: best first, and where that does not come to an end, with the other half
+  /// of the simulations in the neighbourhood of what was found.
   Status explore(const std::vector<Family> &families, wavefront::Order order, uint32_t simulations, Best &best) {
-    std::priority_queue<Node> open;
-    uint64_t number = 0, nodes = 0;
-    auto push = [&](Node node) {
-      node.number = number++;
-      node.bound *= 1 - kRounding;
-      if (node.bound < best.seconds)
-        open.push(std::move(node));
-    };
+    MAESTRO_TRY(bestFirst(families, order, simulations - simulations / 2, best));
+    if (best.leastLeft < best.seconds && !best.layout.empty())
+      MAESTRO_TRY(improve(order, simulations / 2, best));
+    return Status();
+  }
+
+  /// One section's choice at a time, each change kept if it helps, until none does.
+  Status improve(wavefront::Order order, uint32_t simulations, Best &best) {
+    for (bool improved = true; improved;) {
+      improved = false;
+      for (uint32_t s = 0; s < best.layout.size(); ++s)
+        for (const SectionChoice &option : optionsOf(problem, best.family, s)) {
+          CompoundLayout layout = best.layout;
+          layout[s] = option;
+          if (option == best.layout[s] || bounds.bound(best.family, layout) >= best.seconds ||
+              !noteFit(best.family.model, layout, best))
+            continue;
+          uint32_t before = result.simulations;
+          MAESTRO_ASSIGN(Simulation simulation, simulate(best.family.model, layout, order));
+          if (simulation.stepSeconds < best.seconds) {
+            best.seconds = simulation.stepSeconds;
+            best.layout = std::move(layout);
+            best.simulation = std::move(simulation);
+            improved = true;
+          }
+          if (result.simulations - before >= simulations)
+            return Status();
+          simulations -= result.simulations - before;
+        }
+    }
+    return Status();
+  }
+
+  Status bestFirst(const std::vector<Family> &families, wavefront::Order order, uint32_t simulations, Best &best) {
+    OpenNodes open;
     for (uint32_t f = 0; f < families.size(); ++f)
-      push({bounds.bound(families[f], {}), f, false, 0, {}});
-    while (!open.empty() && open.top().bound < best.seconds) {
-      if (simulations == 0 || nodes >= problem.budget.nodes) {
-        best.leastLeft = std::min(best.leastLeft, open.top().bound);
+      open.push({bounds.bound(families[f], {}), f, false, 0, {}});
+    uint64_t nodes = 0;
+    for (; !open.isEmpty() && simulations > 0; ++nodes) {
+      // Where the budget ends before any layout is whole, the furthest decided ones come first until one is.
+      bool spent = nodes >= problem.budget.nodes;
+      if (spent && (!best.layout.empty() || nodes >= problem.budget.nodes + kMostDives))
         break;
-      }
-      Node node = open.top();
-      open.pop();
-      ++nodes;
-      const Family &family = families[node.family];
+      Node node = open.pop(spent);
+      if (node.bound >= best.seconds)
+        continue;
       if (node.isRefined) {
         --simulations;
+        const Family &family = families[node.family];
         MAESTRO_ASSIGN(Simulation simulation, simulate(family.model, node.chosen, order));
         if (simulation.stepSeconds < best.seconds)
-          best = {simulation.stepSeconds, family.model, node.chosen, simulation, best.leastLeft, best.largestNeed};
-      } else if (node.chosen.size() == family.placement.size()) {
-        if (!noteFit(family.model, node.chosen, best))
-          continue;
-        MAESTRO_ASSIGN(double tasks, tasksBound(family.model, node.chosen));
-        push({std::max(node.bound, bounds.bound(family, node.chosen, tasks)), node.family, true, 0, std::move(node.chosen)});
+          best = {simulation.stepSeconds, family, node.chosen, simulation, best.leastLeft, best.largestNeed};
       } else {
-        for (SectionChoice &option : optionsOf(problem, family, static_cast<uint32_t>(node.chosen.size()))) {
-          Node next{0, node.family, false, 0, node.chosen};
-          next.chosen.push_back(std::move(option));
-          next.bound = std::max(node.bound, bounds.bound(family, next.chosen));
-          push(std::move(next));
-        }
+        MAESTRO_TRY(expand(families[node.family], std::move(node), open, best));
       }
     }
+    best.leastLeft = std::min(best.leastLeft, open.leastBound());
     result.nodes += nodes;
+    return Status();
+  }
+
+  /// A whole layout that fits comes back with the scheduler's bound; others with one more section's choice.
+  Status expand(const Family &family, Node node, OpenNodes &open, Best &best) {
+    if (node.chosen.size() == family.placement.size()) {
+      if (!noteFit(family.model, node.chosen, best))
+        return Status();
+      MAESTRO_ASSIGN(double tasks, tasksBound(family.model, node.chosen));
+      double bound = std::max(node.bound, bounds.bound(family, node.chosen, tasks));
+      open.push({bound, node.family, true, 0, std::move(node.chosen)});
+      return Status();
+    }
+    for (SectionChoice &option : optionsOf(problem, family, static_cast<uint32_t>(node.chosen.size()))) {
+      Node next{0, node.family, false, 0, node.chosen};
+      next.chosen.push_back(std::move(option));
+      next.bound = std::max(node.bound, bounds.bound(family, next.chosen));
+      if (next.bound < best.seconds)
+        open.push(std::move(next));
+    }
     return Status();
   }
 

@@ -96,6 +96,18 @@ TEST(Search, TheSameProblemHasTheSameAnswer) {
   EXPECT_LE(first.lowerBoundSeconds, first.simulation.stepSeconds);
 }
 
+TEST(Search, NeverWorseThanABaselineHoweverShortTheBudget) {
+  for (uint64_t seed = 0; seed < 24; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    auto work = [&](uint64_t part) { return static_cast<int64_t>(10'000 + seed * 7919 * part % 90'000); };
+    SearchProblem problem = distillation(2 + seed % 7, work(1), work(3));
+    problem.budget = {static_cast<uint32_t>(1 + seed % 5), static_cast<uint32_t>(20 + seed)};
+    SearchResult result = solve(problem); // verify() compares it with every row.
+    for (const ComparedLayout &other : result.compared)
+      EXPECT_TRUE(other.possible) << other.name;
+  }
+}
+
 TEST(Search, ProblemsAreChecked) {
   SearchProblem problem = distillation(2, 1000, 1000);
   problem.pins[0].devices = std::vector<uint32_t>{2};
