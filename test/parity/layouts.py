@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import numpy
 import torch
 
+import chains
 import export
 import shards
 import stages
@@ -25,14 +26,20 @@ GLOBAL_BATCH = stages.GLOBAL_BATCH
 TRAINED_STEPS = 50
 
 
+def every_case():
+    return zoo.all_cases() | chains.cases()
+
+
 @dataclass(frozen=True)
 class Workload:
-    """`producers`: (component, output port) feeding the component `model`; `teachers`: frozen components with the weight of
+    """`producers`: (component, output port) feeding the component `model`; `links`: (component, component) where the first one's
+    output is the second one's `features`; `teachers`: frozen components with the weight of
     their KL at temperature 2, beside the cross-entropy. `frozen` patterns are of <component>.<parameter>."""
 
     name: str
     model: str
     producers: tuple = ()
+    links: tuple = ()
     teachers: dict = field(default_factory=dict)
     frozen: tuple = ()
     rows: str = ""
@@ -43,14 +50,20 @@ class Workload:
 
     @property
     def components(self):
-        return [*(name for name, _ in self.producers), *self.teachers, self.model]
+        names = [name for name, _ in self.producers] + [name for link in self.links for name in link]
+        return list(dict.fromkeys(name for name in (*names, *self.teachers, self.model) if name != self.model)) + [self.model]
+
+    def feeds(self):
+        """(component, input of the next, the next component)."""
+        return [(name, port, self.model) for name, port in self.producers] + [
+            (first, "features", second) for first, second in self.links]
 
     def is_frozen(self, name):
         return any(fnmatch.fnmatchcase(name, pattern) for pattern in (*self.frozen, f"*.{SILENT}"))
 
     def fields(self):
-        cases = zoo.all_cases()
-        ports = {port for _, port in self.producers}
+        cases = every_case()
+        ports = {port for _, port, _ in self.feeds()}
         every = {}
         for name in self.components:
             every |= {key: spec for key, spec in cases[name].fields.items() if key not in ports}
@@ -63,10 +76,11 @@ class Workload:
             parts = [pattern.split(".", 1)[1] for pattern in self.frozen if pattern.startswith(f"{name}.")]
             parts += [f"*.{SILENT}"] if name == "speech_encoder" else []
             extra = ", frozen: true" if whole else f", frozen: {json.dumps(parts)}" if parts else ""
-            file = export.export_variant(zoo.all_cases()[name], "opset20", models)
+            file = export.export_variant(every_case()[name], "opset20", models)
             lines.append(f"  {name}: {{model: {file}{extra}}}")
-        if self.producers:
-            lines += ["edges:", *(f"  - {name}.{port} -> {self.model}.{port}" for name, port in self.producers)]
+        if self.feeds():
+            lines += ["edges:", *(f"  - {name}.{every_case()[name].outputs[0]} -> {consumer}.{port}"
+                                    for name, port, consumer in self.feeds())]
         if self.rows:
             lines.append(f"dims: {{batch: {{max: 1}}, seq: {{max: 64}}, {self.rows}}}")
         lines += ["loss:", f"  - cross_entropy: {{logits: {self.model}.logits, labels: labels, weight: {self.label_weight}}}"]
@@ -85,7 +99,7 @@ class Joined:
 
     def __init__(self, workload, samples):
         self.workload, self.samples = workload, samples
-        cases = zoo.all_cases()
+        cases = every_case()
         self.modules = {name: export.build_module(cases[name]).float() for name in workload.components}
         for name, module in self.modules.items():
             for key, parameter in module.named_parameters():
@@ -117,18 +131,19 @@ class Joined:
 
     def call(self, name, batch, **features):
         """PyTorch's encoders know no empty batch: they are given one row then, whose features no marked token takes."""
-        inputs = {key: batch[key] for key in zoo.all_cases()[name].inputs if key in batch and key not in features}
+        inputs = {key: batch[key] for key in every_case()[name].inputs if key in batch and key not in features}
         inputs = {key: value if len(value) else value.new_zeros((1, *value.shape[1:])) for key, value in inputs.items()}
         return self.modules[name](**inputs, **features)
 
     def loss(self, batch):
-        features = {port: self.call(name, batch) for name, port in self.workload.producers}
-        logits = self.call(self.workload.model, batch, **features)
+        results = {}
+        for name in self.workload.components:
+            fed = {port: results[producer] for producer, port, consumer in self.workload.feeds() if consumer == name}
+            results[name] = self.call(name, batch, **fed)
+        logits = results[self.workload.model]
         total = self.workload.label_weight * zoo.cross_entropy({"logits": logits}, batch)
         for name, weight in self.workload.teachers.items():
-            with torch.no_grad():
-                teacher = self.call(name, batch)
-            total = total + weight * divergence(logits, teacher, batch["labels"], 2.0)
+            total = total + weight * divergence(logits, results[name], batch["labels"], 2.0)
         return total
 
     def step(self, number):
@@ -165,6 +180,8 @@ KD = Workload("kd", S, teachers={T: 0.5}, layouts={
     "two stages twice, teacher in two": (4, f"{S}.stages=2 {S}.dp=2 {S}.micro_batch=1 {T}.stages=2 {T}.dp=1 {T}.devices=2,0"),
     "teacher in four, replicas 3": (4, f"{T}.stages=4 {T}.dp=1 {T}.micro_batch=5 {S}.dp=3 {S}.micro_batch=2"),
     "stages on one device": (1, f"{S}.stages=2 {S}.micro_batch=3 {T}.stages=2 {T}.micro_batch=2"),
+    "more replicas than samples": (10, f"{S}.dp=10 *.micro_batch=1"),
+    "chosen by the search": (3, ""),
     "recomputed": (2, f"{S}.recompute=full {S}.stages=2 {S}.micro_batch=3 {T}.dp=2 {T}.micro_batch=2"),
 }, trained=("replicas 3 and 2", "two stages twice, teacher in two"))
 
@@ -214,10 +231,22 @@ OMNI = Workload("omni", O, (VISION, SPEECH), rows=f"{IMAGES}, {CLIPS}", layouts=
     "one device": (1, f"{V}.micro_batch=3 {A}.micro_batch=2 {O}.micro_batch=1"),
     "each on its own": (3, f"{V}.devices=0 {A}.devices=1 {O}.devices=2 {V}.micro_batch=8 {A}.micro_batch=3 {O}.micro_batch=2"),
     "replicas 1, 2 and 3": (3, f"{V}.dp=1 {A}.dp=2 {O}.dp=3 {V}.micro_batch=8 {A}.micro_batch=3 {O}.micro_batch=1"),
+    "chosen by the search": (3, ""),
     "language in two stages twice": (4, f"{O}.stages=2 {O}.dp=2 {O}.micro_batch=2 {V}.dp=2 {V}.micro_batch=3 {A}.dp=1 {A}.devices=3"),
 }, trained=("replicas 1, 2 and 3",))
 
-WORKLOADS = (KD, TIES, TEACHERS, LLAVA, FROZEN_LANGUAGE, PARTLY, OMNI)
+E, M, R, S2 = "chain_encoder", "chain_middle", "chain_teacher", "chain_student"
+SHARED = Workload("shared", S2, links=((E, R), (E, S2)), teachers={R: 0.5}, layouts={
+    "colocated": (2, "*.micro_batch=3"),
+    "replicas 1, 2 and 3": (3, f"{E}.dp=1 {R}.dp=2 {S2}.dp=3 {E}.micro_batch=3 {R}.micro_batch=2 {S2}.micro_batch=1"),
+    "chosen by the search": (4, ""),
+})
+CHAIN = Workload("chain", S2, links=((E, M), (M, S2)), layouts={
+    "replicas 1, 3 and 2": (3, f"{E}.dp=1 {M}.dp=3 {S2}.dp=2 {E}.micro_batch=3 {M}.micro_batch=1 {S2}.micro_batch=2"),
+    "all in two stages": (2, "*.stages=2 *.micro_batch=2"),
+})
+
+WORKLOADS = (SHARED, CHAIN, KD, TIES, TEACHERS, LLAVA, FROZEN_LANGUAGE, PARTLY, OMNI)
 
 
 # ---- claims -------------------------------------------------------------------------------------------------------
@@ -225,7 +254,7 @@ WORKLOADS = (KD, TIES, TEACHERS, LLAVA, FROZEN_LANGUAGE, PARTLY, OMNI)
 
 def make_data(judge, workload):
     """Three batches; nobody in the second has a field of another modality. Some of them lack the field, some hold it empty."""
-    cases = zoo.all_cases()
+    cases = every_case()
     case = zoo.replace(cases[workload.model], fields=workload.fields(), name=f"layouts-{workload.name}")
     samples = shards.make_samples(case, 3 * GLOBAL_BATCH - 3, seed=7)
     for index, sample in enumerate(samples[GLOBAL_BATCH : 2 * GLOBAL_BATCH]):
