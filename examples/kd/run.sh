@@ -25,12 +25,13 @@ run "$bin/maestro-run" "$out/kd.mpl" --data "$out/data/train-*.tar" --steps "$st
   --weights "teacher=$teacher" --trace "$out/trace.json"
 checkpoint=$(ls -d "$out"/run/checkpoint-* | tail -n 1)
 
+"$bin/maestro-dump" "$out/kd.mpl" --format html >"$out/kd.html"
 printf '\n\033[1m$ %s\033[0m\n' "$bin/maestro-dump $out/kd.mpl    # its sections"
 "$bin/maestro-dump" "$out/kd.mpl" | sed -n '/^Sections/,/^$/p'
 run python3 examples/sections.py "$out/run/metrics.jsonl" --below 5.3 # ln 256 is 5.5
 cat <<TEXT
 
-  plan        $out/kd.mpl
+  plan        $out/kd.mpl, and as a page $out/kd.html
   checkpoint  $checkpoint        (student.safetensors; the teacher is frozen and not saved again)
   metrics     $out/run/metrics.jsonl
   trace       $out/trace.json        (open it in a Chrome trace viewer, such as ui.perfetto.dev)

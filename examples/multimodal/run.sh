@@ -21,6 +21,7 @@ run "$bin/maestro-run" "$out/multimodal.mpl" --data "$out/data/train-*.tar" --st
   --trace "$out/trace.json"
 checkpoint=$(ls -d "$out"/run/checkpoint-* | tail -n 1)
 
+"$bin/maestro-dump" "$out/multimodal.mpl" --format html >"$out/multimodal.html"
 printf '\n\033[1m$ %s\033[0m\n' "$bin/maestro-dump $out/multimodal.mpl    # its sections"
 "$bin/maestro-dump" "$out/multimodal.mpl" | sed -n '/^Sections/,/^$/p'
 # Long enough, it says what it sees; a short run knows at least which letters are frequent (2.9 nats).
@@ -29,7 +30,7 @@ below=2.9
 run python3 examples/sections.py "$out/run/metrics.jsonl" --below "$below"
 cat <<TEXT
 
-  plan        $out/multimodal.mpl
+  plan        $out/multimodal.mpl, and as a page $out/multimodal.html
   checkpoint  $checkpoint        (vision, audio and language, a file each)
   metrics     $out/run/metrics.jsonl
   trace       $out/trace.json        (open it in a Chrome trace viewer, such as ui.perfetto.dev)
