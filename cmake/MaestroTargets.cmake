@@ -48,7 +48,7 @@ endfunction()
 # For what runs once, or waits for others most of the time: maestro-run is to stay within 2 MB.
 function(maestro_prefer_size)
   foreach(name IN LISTS ARGN)
-    target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-Os>)
+    target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-Os> -ffunction-sections -fdata-sections)
   endforeach()
 endfunction()
 

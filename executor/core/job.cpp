@@ -92,6 +92,11 @@ Status Job::createWorkers() {
     MAESTRO_ASSIGN(workers.back(), Worker::create({plan, facts, *wiring, *batcher}, rank, std::move(device), own));
     workers.back()->collectSpans(options.traceCapacity);
     mailboxes[rank].results.resize(kResultRing);
+    for (auto &[resultStep, result] : mailboxes[rank].results) { // Steps allocate nothing.
+      result.totals.sums.resize(plan->losses()->size());
+      result.totals.counts.resize(plan->losses()->size());
+      result.microBatches.resize(plan->sections()->size());
+    }
     (trains(rank) ? anyTrainingRank : anyFrozenRank) = true;
   }
   return Status();

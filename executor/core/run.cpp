@@ -1,6 +1,7 @@
 #include "executor/core/run.h"
 
 #include "base/log.h"
+#include "base/process_memory.h"
 #include "executor/checkpoint/directory.h"
 #include "executor/checkpoint/file_writer.h"
 #include "executor/core/hyper_parameters.h"
@@ -23,9 +24,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <fcntl.h>
 #include <filesystem>
 #include <thread>
 #include <unistd.h>
@@ -38,21 +37,6 @@ std::atomic<bool> stopRequested{false};
 
 double nowSeconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-/// Largest resident size so far, from the kernel's own account. 0 where it is not told.
-uint64_t peakResidentBytes() {
-  int file = ::open("/proc/self/status", O_RDONLY | O_CLOEXEC); // A FILE would allocate in every step.
-  if (file < 0)
-    return 0;
-  char text[4096];
-  ssize_t size = ::read(file, text, sizeof text - 1);
-  ::close(file);
-  if (size <= 0)
-    return 0;
-  text[size] = 0;
-  const char *line = std::strstr(text, "VmHWM:");
-  return line ? std::strtoull(line + 6, nullptr, 10) * 1024 : 0;
 }
 
 class Run {

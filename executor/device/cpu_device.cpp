@@ -10,6 +10,7 @@
 #include <cstring>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <sys/mman.h>
 #include <thread>
 
@@ -68,7 +69,6 @@ struct PreparedCall {
 struct CpuProgram : PreparedProgram {
   std::vector<PreparedCall> calls;
   size_t mostOperands = 0;
-  std::byte *scratch = nullptr; ///< The device's; large enough for every call.
 };
 
 enum class CommandKind : uint8_t { Write, Read, Fill, Launch, Call, Mark };
@@ -129,7 +129,6 @@ public:
                                 std::string(call.kernel), std::string(call.scope)});
     }
     MAESTRO_TRY(reserveScratch(scratchBytes));
-    program->scratch = scratch;
     MAESTRO_TRY(reserveOperands(program->mostOperands));
     return std::unique_ptr<PreparedProgram>(std::move(program));
   }
@@ -217,13 +216,15 @@ private:
     return blocks[address.block - 1].get() + address.offset;
   }
 
-  /// Programs keep the pointer they were prepared with, so an outgrown scratch block stays alive.
+  /// One block for all programs: an outgrown one goes once nothing queued uses it.
   Status reserveScratch(size_t bytes) {
     if (bytes <= scratchSize)
       return Status();
     size_t rounded = (bytes + (1u << 16) - 1) & ~size_t{(1u << 16) - 1};
-    MAESTRO_ASSIGN(Address address, allocate(rounded, "kernels' scratch memory"));
-    scratch = pointer(address);
+    MAESTRO_ASSIGN(MappedBlock block, MappedBlock::map(rounded, "kernels' scratch memory"));
+    MAESTRO_TRY(wait(record()));
+    scratch.emplace(std::move(block));
+    totalBytes += rounded - scratchSize;
     scratchSize = rounded;
     return Status();
   }
@@ -231,7 +232,7 @@ private:
   Status reserveOperands(size_t count) {
     if (count <= operandCapacity)
       return Status();
-    MAESTRO_TRY(wait(pushed)); // The device's thread uses the arrays that are about to be replaced.
+    MAESTRO_TRY(wait(record())); // The device's thread uses the arrays that are about to be replaced.
     inputPointers.resize(count);
     outputPointers.resize(count);
     operandCapacity = count;
@@ -313,7 +314,7 @@ private:
       int64_t startNs = tracing ? nowNs() : 0;
       Status status =
           call.kernel->run({inputPointers.data(), call.inputs.size()},
-                           {outputPointers.data(), call.outputs.size()}, program.scratch);
+                           {outputPointers.data(), call.outputs.size()}, scratch ? scratch->get() : nullptr);
       if (!status.isOk())
         return std::move(status).withContext(describe(call.name, call.scope));
       if (tracing && spans.size() < spans.capacity())
@@ -332,7 +333,7 @@ private:
   CpuDeviceOptions options;
   std::vector<MappedBlock> blocks;
   uint64_t totalBytes = 0;
-  std::byte *scratch = nullptr;
+  std::optional<MappedBlock> scratch; ///< Replaced by the host's thread while the queue is empty.
   size_t scratchSize = 0;
   size_t operandCapacity = 0;
   std::vector<const void *> inputPointers;

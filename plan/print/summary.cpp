@@ -4,9 +4,11 @@
 #include "plan/print/text.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <span>
 
 namespace maestro::plan {
@@ -103,16 +105,41 @@ private:
       const fb::Section &section = *plan->sections()->Get(i);
       if (selection.hasSection(i))
         table.add({section.name()->str(), section.trains() ? "trains" : "forward only", layoutPhrase(*section.layout()),
+                   devicesOf(i),
                    fmt::format("micro-batches of at most {} samples", section.micro_batch_samples()),
                    "components " + componentNames(section)});
     }
     text += table.str();
     for (const fb::Edge *edge : *plan->edges())
       if (selection.hasSection(edge->producer()) || selection.hasSection(edge->consumer()))
-        line("  edge {}: {} -> {}, {}{}", edge->name()->string_view(), sectionName(edge->producer()),
-             sectionName(edge->consumer()), tensorPhrase(plan, edge->dtype(), *edge->shape()),
-             edge->carries_gradient() ? ", gradients back" : "");
+        line("  edge {}: {} -> {}, {}{}{}", edge->name()->string_view(), endName(edge->producer(), edge->producer_stage()),
+             endName(edge->consumer(), edge->consumer_stage()), tensorPhrase(plan, edge->dtype(), *edge->shape()),
+             edge->carries_gradient() ? ", gradients back" : "", ringPhrase(*edge));
     line("  {} on {}", plural(plan->stations()->size(), "station"), plural(plan->ranks()->size(), "rank"));
+  }
+
+  /// "device 0", "devices 0, 2": where the section's stations run.
+  std::string devicesOf(uint32_t section) const {
+    std::set<uint32_t> devices;
+    for (const fb::Station *station : *plan->stations())
+      if (plan->executables()->Get(station->executable())->section() == section)
+        for (uint32_t rank : *station->ranks())
+          devices.insert(plan->ranks()->Get(rank)->device());
+    return fmt::format("device{} {}", devices.size() == 1 ? "" : "s", fmt::join(devices, ", "));
+  }
+
+  std::string endName(uint32_t section, uint32_t stage) const {
+    bool cut = plan->sections()->Get(section)->layout()->stages() > 1;
+    return std::string(sectionName(section)) + (cut ? fmt::format(" stage {}", stage) : "");
+  }
+
+  /// The consumer's ring: how many micro-batches may have arrived, and what they take.
+  std::string ringPhrase(const fb::Edge &edge) const {
+    for (const fb::Executable *executable : *plan->executables())
+      for (const fb::Region *region : *executable->regions())
+        if (region->kind() == fb::RegionKind::Channel && !region->gradient() && plan->edges()->Get(region->edge()) == &edge)
+          return fmt::format(", {} of {}", plural(region->copies(), "slot"), humanBytes(region->bytes()));
+    return "";
   }
 
   std::string_view sectionName(uint32_t section) const { return plan->sections()->Get(section)->name()->string_view(); }
