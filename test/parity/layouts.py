@@ -210,6 +210,7 @@ LLAVA_LAYOUTS = {
     "replicas 1 and 3, disjoint": (4, f"{V}.dp=1 {V}.devices=3 {V}.micro_batch=8 {L}.dp=3 {L}.devices=0-2 {L}.micro_batch=1"),
     "language in two stages": (2, f"{L}.stages=2 {L}.micro_batch=2 {V}.dp=2 {V}.micro_batch=3"),
     "language in four stages": (4, f"{L}.stages=4 {L}.micro_batch=1 {V}.dp=3 {V}.devices=1-3 {V}.micro_batch=2"),
+    "language in six stages": (4, f"{L}.stages=6 {L}.micro_batch=2"),  # The last only adds up losses.
     "both in two stages": (4, f"{V}.stages=2 {V}.dp=1 {V}.micro_batch=5 {L}.stages=2 {L}.dp=2 {L}.micro_batch=2"),
 }
 LLAVA = Workload("llava", L, ((V, "image_features"),), rows=IMAGES, layouts=LLAVA_LAYOUTS,
