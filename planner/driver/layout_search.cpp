@@ -162,33 +162,33 @@ mlir::ModuleOp LayoutSearch::sections() const { return result.model == 0 ? base.
 
 std::vector<Decision> LayoutSearch::decisions() const {
   std::vector<Decision> list;
+  const CompoundModel &model = problem.models[result.model];
   double best = result.simulation.stepSeconds;
-  std::string reach = result.isProven ? "nothing in the space is faster"
-                                      : fmt::format("{} simulated, none in the space takes less than {}", result.simulations,
+  std::string how = result.winner == "search" ? "by search" : result.winner + ", which nothing beats";
+  std::string reach = result.isProven ? "no layout is faster"
+                                      : fmt::format("{} simulated, no layout takes less than {}", result.simulations,
                                                     milliseconds(result.lowerBoundSeconds));
-  list.push_back({"layout", describe(problem.models[result.model], result.layout),
-                  fmt::format("{}: {} a step; {}", result.winner == "search" ? "the search's" : result.winner + ", which nothing beats",
-                              milliseconds(best), reach),
-                  true});
+  list.push_back({"layout", milliseconds(best) + " a step", fmt::format("{}: {}; {}", how, describe(model, result.layout), reach), true});
   for (const ComparedLayout &row : result.compared) {
     if (row.name == result.winner || row.name == "search")
       continue;
-    std::string reason = !row.possible ? row.what
-                                       : fmt::format("{} a step{}, {:.2f} x the chosen layout's",
-                                                     milliseconds(row.simulation.stepSeconds),
-                                                     row.inFileOrder ? " in file order" : "", row.simulation.stepSeconds / best);
-    list.push_back({"layout, compared: " + row.name, row.possible ? row.what : "none", reason, true});
+    std::string choice = "none", reason = row.what;
+    if (row.possible) {
+      choice = fmt::format("{}, {:.2f} x", milliseconds(row.simulation.stepSeconds), row.simulation.stepSeconds / best);
+      reason += row.inFileOrder ? ", in file order" : "";
+    }
+    list.push_back({"layout, compared: " + row.name, choice, reason, true});
   }
-  const CompoundModel &model = problem.models[result.model];
   for (size_t s = 0; s < model.sections.size(); ++s) {
     const cost_models::Simulation::Section &own = result.simulation.sections[s];
-    list.push_back({model.sections[s].name + ".time",
-                    fmt::format("{} busy, {} idle", milliseconds(own.busySeconds), milliseconds(own.idleSeconds)),
-                    fmt::format("simulated, a device's mean a step; {:.3g} micro-batches", own.microBatches), true});
+    list.push_back({model.sections[s].name + ".time", fmt::format("{} busy", milliseconds(own.busySeconds)),
+                    fmt::format("simulated, a device's mean a step; {} idle, {:.3g} micro-batches", milliseconds(own.idleSeconds),
+                                own.microBatches),
+                    true});
   }
-  list.push_back({"step", milliseconds(best),
-                  fmt::format("simulated: tasks {}, {:.3g} x their lower bound", milliseconds(result.simulation.makespanSeconds),
-                              result.simulation.makespanSeconds / std::max(result.simulation.lowerBoundSeconds, 1e-12)),
+  double overBound = result.simulation.makespanSeconds / std::max(result.simulation.lowerBoundSeconds, 1e-12);
+  list.push_back({"schedule", fmt::format("{:.3f} x its bound", overBound),
+                  fmt::format("simulated: tasks {}, then gradients' reduction and updates", milliseconds(result.simulation.makespanSeconds)),
                   true});
   return list;
 }

@@ -96,8 +96,8 @@ public:
     MAESTRO_TRY(explore(allFamilies(problem), wavefront::Order::Wavefront, problem.budget.simulations, best));
     if (best.layout.empty())
       return Status::invalidInput(fmt::format(
-          "no layout fits: the smallest one needs {} bytes on its fullest device, which has {}", best.largestNeed,
-          problem.machine.deviceBytes));
+          "no layout fits: the smallest one needs {:.3f} GiB on its fullest device, which has {:.3f}",
+          static_cast<double>(best.largestNeed) / 0x1p30, static_cast<double>(problem.machine.deviceBytes) / 0x1p30));
     if (best.seconds < simplest)
       result.winner = "search";
     result.model = best.family.model;

@@ -1,5 +1,6 @@
 """With this machine's profile, the predicted step of a small distillation is within a factor 2 of the processor time that
-it takes: on one device of one thread, where other programs on the machine change that time least.
+it takes: on one device of one thread, where other programs on the machine change that time least. The plan says what the
+search compared.
 """
 
 import sys
@@ -19,6 +20,11 @@ def main() -> int:
         ratio = found["predicted"] / found["processor"]
         scratch.check(name, 1 / FACTOR <= ratio <= FACTOR,
                       f"predicted {found['predicted'] * 1e3:.2f} ms, {found['processor'] * 1e3:.2f} ms of processor time, ratio {ratio:.2f}")
+    plan = predictions.planned(scratch, source, device, "as searched")
+    decisions = {decision["subject"]: decision for decision in runs.summary(scratch.bench(), plan)["decisions"]}
+    baselines = {"all data parallel", "one layout for all", "static split"}
+    compared = {name for name in baselines if f"layout, compared: {name}" in decisions or name in decisions["layout"]["reason"]}
+    scratch.check("the plan keeps the comparison with every baseline", compared == baselines, ", ".join(sorted(compared)))
     return scratch.finish()
 
 
