@@ -19,7 +19,9 @@ constexpr uint32_t kMostStages = 4;
 /// As the executor's reduction stages gradients.
 constexpr uint64_t kStagingBytes = uint64_t{8} << 20;
 
-std::string milliseconds(double seconds) { return fmt::format("{:.3g} ms", seconds * 1e3); }
+std::string duration(double seconds) {
+  return seconds >= 1 ? fmt::format("{:.3g} s", seconds) : fmt::format("{:.3g} ms", seconds * 1e3);
+}
 
 size_t countOperators(mlir::ModuleOp module) {
   size_t count = 0;
@@ -167,28 +169,28 @@ std::vector<Decision> LayoutSearch::decisions() const {
   std::string how = result.winner == "search" ? "by search" : result.winner + ", which nothing beats";
   std::string reach = result.isProven ? "no layout is faster"
                                       : fmt::format("{} simulated, no layout takes less than {}", result.simulations,
-                                                    milliseconds(result.lowerBoundSeconds));
-  list.push_back({"layout", milliseconds(best) + " a step", fmt::format("{}: {}; {}", how, describe(model, result.layout), reach), true});
+                                                    duration(result.lowerBoundSeconds));
+  list.push_back({"layout", duration(best) + " a step", fmt::format("{}: {}; {}", how, describe(model, result.layout), reach), true});
   for (const ComparedLayout &row : result.compared) {
     if (row.name == result.winner || row.name == "search")
       continue;
     std::string choice = "none", reason = row.what;
     if (row.possible) {
-      choice = fmt::format("{}, {:.2f} x", milliseconds(row.simulation.stepSeconds), row.simulation.stepSeconds / best);
+      choice = fmt::format("{}, {:.2f} x", duration(row.simulation.stepSeconds), row.simulation.stepSeconds / best);
       reason += row.inFileOrder ? ", in file order" : "";
     }
     list.push_back({"layout, compared: " + row.name, choice, reason, true});
   }
   for (size_t s = 0; s < model.sections.size(); ++s) {
     const cost_models::Simulation::Section &own = result.simulation.sections[s];
-    list.push_back({model.sections[s].name + ".time", fmt::format("{} busy", milliseconds(own.busySeconds)),
-                    fmt::format("simulated, a device's mean a step; {} idle, {:.3g} micro-batches", milliseconds(own.idleSeconds),
+    list.push_back({model.sections[s].name + ".time", fmt::format("{} busy", duration(own.busySeconds)),
+                    fmt::format("simulated, a device's mean a step; {} idle, {:.3g} micro-batches", duration(own.idleSeconds),
                                 own.microBatches),
                     true});
   }
   double overBound = result.simulation.makespanSeconds / std::max(result.simulation.lowerBoundSeconds, 1e-12);
   list.push_back({"schedule", fmt::format("{:.3f} x its bound", overBound),
-                  fmt::format("simulated: tasks {}, then gradients' reduction and updates", milliseconds(result.simulation.makespanSeconds)),
+                  fmt::format("simulated: tasks {}, then gradients' reduction and updates", duration(result.simulation.makespanSeconds)),
                   true});
   return list;
 }

@@ -328,11 +328,13 @@ private:
   }
 
   static std::string placement(const SectionLayout &layout) {
-    std::set<uint32_t> used;
+    std::vector<uint32_t> used;
     for (const auto &replica : layout.devices)
-      used.insert(replica.begin(), replica.end());
+      used.insert(used.end(), replica.begin(), replica.end());
+    std::string devices = ranges(std::move(used));
+    bool one = devices.find_first_of(",-") == std::string::npos;
     return fmt::format("{} x {} {} on device{} {}", layout.replicas(), layout.stages, layout.stages == 1 ? "stage" : "stages",
-                       used.size() == 1 ? "" : "s", fmt::join(used, ","));
+                       one ? "" : "s", devices);
   }
 
   /// "train.global_batch = 32" and its like, and what the planner chose itself.

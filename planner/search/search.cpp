@@ -80,7 +80,7 @@ struct Best {
   CompoundLayout layout;
   Simulation simulation;
   double leastLeft = kNever; ///< The least bound of what was not looked at.
-  uint64_t largestNeed = 0;  ///< Bytes of the fullest device of the smallest layout that did not fit; 0: all fitted.
+  uint64_t largestNeed = 0;  ///< The least bytes that were found too many for a device; 0: all fitted.
 };
 
 class Search {
@@ -96,7 +96,7 @@ public:
     MAESTRO_TRY(explore(allFamilies(problem), wavefront::Order::Wavefront, problem.budget.simulations, best));
     if (best.layout.empty())
       return Status::invalidInput(fmt::format(
-          "no layout fits: the smallest one needs {:.3f} GiB on its fullest device, which has {:.3f}",
+          "no layout fits: a device needs {:.3f} GiB at least and has {:.3f}",
           static_cast<double>(best.largestNeed) / 0x1p30, static_cast<double>(problem.machine.deviceBytes) / 0x1p30));
     if (best.seconds < simplest)
       result.winner = "search";
@@ -236,6 +236,8 @@ private:
       return Status();
     }
     for (SectionChoice &option : optionsOf(problem, family, static_cast<uint32_t>(node.chosen.size()))) {
+      if (!noteFitsAlone(family.model, node.chosen.size(), option, best))
+        continue;
       Node next{0, node.family, false, 0, node.chosen};
       next.chosen.push_back(std::move(option));
       next.bound = std::max(node.bound, bounds.bound(family, next.chosen));
@@ -245,9 +247,22 @@ private:
     return Status();
   }
 
+  /// Whether a section's stages fit with one micro-batch in flight and nothing else on their devices.
+  bool noteFitsAlone(uint32_t model, size_t section, const SectionChoice &choice, Best &best) const {
+    uint64_t most = 0;
+    for (const cost_models::StageModel &stage : problem.models[model].sections[section].stages) {
+      const cost_models::StageCosts &costs = stage.at[choice.microBatch];
+      most = std::max(most, stage.residentBytes + costs.slotBytes + costs.workspaceBytes + costs.hostBytes);
+    }
+    return noteBytes(most, best);
+  }
+
   bool noteFit(uint32_t model, const CompoundLayout &layout, Best &best) const {
     std::vector<uint64_t> bytes = cost_models::deviceBytes(problem.models[model], problem.machine, layout);
-    uint64_t fullest = *std::max_element(bytes.begin(), bytes.end());
+    return noteBytes(*std::max_element(bytes.begin(), bytes.end()), best);
+  }
+
+  bool noteBytes(uint64_t fullest, Best &best) const {
     if (fullest <= problem.machine.deviceBytes)
       return true;
     best.largestNeed = best.largestNeed == 0 ? fullest : std::min(best.largestNeed, fullest);

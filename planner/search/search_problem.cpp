@@ -3,7 +3,6 @@
 #include "planner/search/search_space.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -106,17 +105,28 @@ Status verify(const SearchProblem &problem, const SearchResult &result) {
   return Status();
 }
 
+std::string ranges(std::vector<uint32_t> numbers) {
+  std::sort(numbers.begin(), numbers.end());
+  numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+  std::string text;
+  for (size_t begin = 0, end; begin < numbers.size(); begin = end) {
+    for (end = begin + 1; end < numbers.size() && numbers[end] == numbers[end - 1] + 1;)
+      ++end;
+    text += text.empty() ? "" : ",";
+    text += end - begin < 2 ? fmt::format("{}", numbers[begin]) : fmt::format("{}-{}", numbers[begin], numbers[end - 1]);
+  }
+  return text;
+}
+
 std::string describe(const CompoundModel &model, const CompoundLayout &layout) {
   std::string text;
   for (size_t s = 0; s < layout.size(); ++s) {
     std::vector<uint32_t> devices;
     for (const std::vector<uint32_t> &replica : layout[s].devices)
       devices.insert(devices.end(), replica.begin(), replica.end());
-    std::sort(devices.begin(), devices.end());
-    devices.erase(std::unique(devices.begin(), devices.end()), devices.end());
     size_t stages = model.sections[s].stages.size();
     text += fmt::format("{}{} {}{} on {} in {}s", s == 0 ? "" : "; ", model.sections[s].name, layout[s].devices.size(),
-                        stages == 1 ? "" : fmt::format(" x {} stages", stages), fmt::join(devices, ","),
+                        stages == 1 ? "" : fmt::format(" x {} stages", stages), ranges(devices),
                         model.microBatches[layout[s].microBatch]);
   }
   return text;

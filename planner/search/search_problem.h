@@ -66,7 +66,9 @@ Status check(const SearchProblem &problem);
 /// The layout obeys pins and memory, its step time is what a simulation of it says, and no row is better.
 Status verify(const SearchProblem &problem, const SearchResult &result);
 
-/// "2 x 1 stage, 4 samples, devices 0,1; …", a section each.
+/// "0-2,5": numbers in order, each once.
+std::string ranges(std::vector<uint32_t> numbers);
+/// "teacher 2 on 0-1 in 4s; student 1 x 2 stages on 2-3 in 1s": replicas, devices, most samples of a micro-batch.
 std::string describe(const CompoundModel &model, const CompoundLayout &layout);
 
 } // namespace maestro::planner

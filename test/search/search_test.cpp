@@ -32,6 +32,12 @@ TEST(Search, PlacementsAreGroupsOnDisjointRanges) {
     EXPECT_EQ(placement[0], std::vector<uint32_t>{2});
 }
 
+TEST(Search, DevicesReadAsRanges) {
+  EXPECT_EQ(ranges({3, 0, 1, 2, 2, 7, 5, 6}), "0-3,5-7");
+  EXPECT_EQ(ranges({4}), "4");
+  EXPECT_EQ(ranges({}), "");
+}
+
 TEST(Search, BaselinesAreAlwaysCompared) {
   SearchResult result = solve(distillation(2, 40'000, 30'000));
   ASSERT_EQ(result.compared.size(), 4u);
@@ -71,7 +77,7 @@ TEST(Search, WhatDoesNotFitIsNoCandidate) {
   problem.machine.deviceBytes = 900;
   auto none = searchLayouts(problem);
   ASSERT_FALSE(none.isOk());
-  EXPECT_NE(none.status().message().find("which has 0.000"), std::string::npos) << none.status().message();
+  EXPECT_NE(none.status().message().find("and has 0.000"), std::string::npos) << none.status().message();
 }
 
 TEST(Search, PinsRestrict) {
