@@ -81,6 +81,7 @@ int main(int argc, char **argv) {
     options.seed = seed;
   options.processes = ranks == "processes";
   options.adapts = adapt;
+  options.quiet = quiet;
   setLogFormat(logFormat == "json" ? LogFormat::Json : LogFormat::Text);
   setLogQuiet(quiet);
 

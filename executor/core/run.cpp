@@ -249,7 +249,7 @@ private:
     uint64_t lastStep = options.steps.value_or(0);
     auto style = logFormat() == LogFormat::Json ? metrics::Progress::Style::Json : metrics::Progress::detect(stderr);
     std::optional<metrics::Progress> progress;
-    if (isRoot())
+    if (isRoot() && !options.quiet)
       progress.emplace(stderr, style, lastStep);
     bool finished = lastStep > 0 && step >= lastStep;
     while (!finished && !(result && result->stops)) {
@@ -257,7 +257,8 @@ private:
       MAESTRO_TRY(trainStep());
       if (isRoot()) {
         MAESTRO_TRY(recordStep(nowSeconds() - started));
-        progress->update(record, nowSeconds());
+        if (progress)
+          progress->update(record, nowSeconds());
       }
       finished = isLast(*current);
       bool due = options.saveEvery > 0 && step % options.saveEvery == 0;

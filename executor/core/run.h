@@ -23,6 +23,7 @@ struct RunOptions {
   bool selfCheck = false;
   bool evaluate = false;
   bool shuffle = false;
+  bool quiet = false;            ///< No progress line.
   bool adapts = false;           ///< Measured times steer the grouping of samples.
   bool processes = false;        ///< Ranks as processes; results do not depend on it.
   std::string trace; ///< Empty: none.
