@@ -7,7 +7,6 @@
 #include "passes/attributes.h"
 #include "planner/driver/layout_search.h"
 #include "planner/driver/layouts.h"
-#include "planner/driver/normalize_parameters.h"
 #include "planner/emit/emit_plan.h"
 #include "planner/emit/weights_file.h"
 #include "planner/import/link.h"
@@ -88,7 +87,6 @@ public:
     DiagnosticCollector diagnostics(context);
     MAESTRO_ASSIGN(linked, importWorkload(workload, context));
     module = std::move(linked.module);
-    MAESTRO_TRY(normalizeParameters(graph()));
     MAESTRO_ASSIGN(summary, summarizeGraph(graph(), workload));
     MAESTRO_TRY(applyWeightFiles(workload, summary));
     if (devices > 1 && !options.stopAfter) // The search may cut it anew.
