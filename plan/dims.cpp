@@ -142,6 +142,12 @@ void DimTable::evaluateDefined(std::span<const int64_t> symbolValues,
     values[index] = evaluateNode(*plan.exprs()->Get(index), symbolValues, values);
 }
 
+void evaluateDefined(std::span<const fb::DimExpr> exprs, std::span<const int64_t> symbolValues,
+                     std::span<int64_t> values) {
+  for (size_t index = 0; index < exprs.size(); ++index)
+    values[index] = evaluateNode(exprs[index], symbolValues, values);
+}
+
 Status DimTable::evaluate(std::span<const int64_t> symbolValues, std::span<int64_t> values) const {
   for (uint32_t index = 0; index < plan.exprs()->size(); ++index) {
     values[index] = evaluateNode(*plan.exprs()->Get(index), symbolValues, values);

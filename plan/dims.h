@@ -14,8 +14,9 @@
 namespace maestro::plan {
 
 namespace fb {
+struct DimExpr;
 struct Plan;
-}
+} // namespace fb
 
 class DimTable {
 public:
@@ -46,5 +47,9 @@ public:
 private:
   const fb::Plan &plan;
 };
+
+/// DimTable::evaluateDefined() for tables that are still being made (fb::PlanT).
+void evaluateDefined(std::span<const fb::DimExpr> exprs, std::span<const int64_t> symbolValues,
+                     std::span<int64_t> values);
 
 } // namespace maestro::plan

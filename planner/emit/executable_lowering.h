@@ -12,35 +12,20 @@
 // the workspace, from where it is sent before the station's next task.
 #pragma once
 
-#include "base/dtype.h"
 #include "base/status.h"
 #include "cost_models/roofline.h"
-#include "ir/dim_expr.h"
 #include "plan/builder.h"
+#include "planner/emit/parameter_storages.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 #include <cstdint>
-#include <functional>
 #include <map>
-#include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace maestro::planner {
-
-/// The optimizer's per-parameter needs, in plan order.
-struct ParameterSlot {
-  bool present = true; ///< This executable holds it.
-  bool owned = true;   ///< Of several executables that hold it, the one that counts it in the norm.
-  std::string name; ///< "component/state.dict.name"
-  DType dtype = DType::F32;
-  std::vector<int64_t> shape;
-  bool trainable = false;
-  double weightDecay = 0;
-};
 
 struct LoweringInput {
   mlir::func::FuncOp count, forward, backward; ///< count and backward may be null.
@@ -54,13 +39,6 @@ struct LoweringInput {
   std::map<std::string, uint32_t> depths;      ///< Slots of each edge's ring here: "name", or "name'" for its gradient.
   cost_models::DeviceRates rates; ///< For the programs' predicted times.
 };
-
-/// picoseconds by product of symbols (Plan.symbols): the time of work, as a polynomial.
-using CostPolynomial = std::map<std::vector<uint32_t>, double>;
-/// Adds work ÷ perSecond. What is no symbol (a rounded-up size) counts as at the bounds.
-void addWork(CostPolynomial &cost, const DimExpr &work, double perSecond, const std::map<std::string, int64_t> &bounds,
-             plan::PlanBuilder &tables);
-std::vector<std::unique_ptr<plan::fb::CostTermT>> toTerms(const CostPolynomial &cost);
 
 /// The parameters that the functions of a section take, each once.
 std::vector<std::string> parametersOf(mlir::ModuleOp section);

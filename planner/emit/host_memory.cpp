@@ -14,7 +14,7 @@ using cost_models::KernelOperand;
 
 class HostMemory {
 public:
-  HostMemory(const fb::PlanT &plan, const fb::ExecutableT &executable, std::span<const double> values, int threads)
+  HostMemory(const fb::PlanT &plan, const fb::ExecutableT &executable, std::span<const int64_t> values, int threads)
       : plan(plan), executable(executable), values(values), threads(threads) {}
 
   uint64_t bytes() const {
@@ -48,7 +48,7 @@ private:
       operand.present = true;
       operand.dtype = static_cast<DType>(table.dtype);
       for (uint32_t expr : table.shape)
-        operand.shape.push_back(static_cast<int64_t>(values[expr]));
+        operand.shape.push_back(values[expr]);
     }
     return result;
   }
@@ -67,7 +67,7 @@ private:
     for (const auto &field : plan.fields) {
       double elements = 1;
       for (uint32_t expr : field->shape)
-        elements *= std::max(values[expr], 0.0);
+        elements *= static_cast<double>(std::max<int64_t>(values[expr], 0));
       bytes += static_cast<uint64_t>(elements) * byteSize(static_cast<DType>(field->dtype));
     }
     return bytes;
@@ -75,13 +75,13 @@ private:
 
   const fb::PlanT &plan;
   const fb::ExecutableT &executable;
-  std::span<const double> values;
+  std::span<const int64_t> values;
   int threads;
 };
 
 } // namespace
 
-uint64_t hostBytes(const fb::PlanT &plan, const fb::ExecutableT &executable, std::span<const double> values,
+uint64_t hostBytes(const fb::PlanT &plan, const fb::ExecutableT &executable, std::span<const int64_t> values,
                    int threads) {
   return HostMemory(plan, executable, values, threads).bytes();
 }

@@ -9,7 +9,7 @@
 namespace maestro::planner {
 
 /// `values` are Plan.exprs at the bounds.
-uint64_t hostBytes(const plan::fb::PlanT &plan, const plan::fb::ExecutableT &executable, std::span<const double> values,
+uint64_t hostBytes(const plan::fb::PlanT &plan, const plan::fb::ExecutableT &executable, std::span<const int64_t> values,
                    int threads);
 
 } // namespace maestro::planner

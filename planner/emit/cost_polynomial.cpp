@@ -1,0 +1,67 @@
+#include "planner/emit/cost_polynomial.h"
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+#include <string_view>
+
+namespace maestro::planner {
+namespace {
+
+namespace fb = plan::fb;
+
+/// The value of floordiv, mod, min or max at the bounds.
+int64_t atomAtBounds(const DimExpr::Atom &atom, const std::function<std::optional<int64_t>(std::string_view)> &boundOf) {
+  int64_t left = atom.lhs->evaluate(boundOf).value_or(1), right = atom.rhs->evaluate(boundOf).value_or(1);
+  switch (atom.kind) {
+  case DimExpr::AtomKind::FloorDiv:
+    return left / std::max<int64_t>(right, 1);
+  case DimExpr::AtomKind::Mod:
+    return left % std::max<int64_t>(right, 1);
+  case DimExpr::AtomKind::Min:
+    return std::min(left, right);
+  case DimExpr::AtomKind::Max:
+    return std::max(left, right);
+  case DimExpr::AtomKind::Symbol:
+    break;
+  }
+  return boundOf(atom.name).value_or(1);
+}
+
+} // namespace
+
+void addWork(CostPolynomial &cost, const DimExpr &work, double perSecond, const std::map<std::string, int64_t> &bounds,
+             plan::PlanBuilder &tables) {
+  auto boundOf = [&](std::string_view name) -> std::optional<int64_t> {
+    auto found = bounds.find(std::string(name));
+    return found == bounds.end() ? std::nullopt : std::optional(found->second);
+  };
+  for (const DimExpr::Term &term : work.terms()) {
+    double coefficient = static_cast<double>(term.coefficient) * 1e12 / perSecond;
+    std::vector<uint32_t> symbols;
+    for (const DimExpr::Atom &atom : term.atoms) {
+      if (atom.kind == DimExpr::AtomKind::Symbol)
+        symbols.push_back(tables.symbolIndex(atom.name));
+      else
+        coefficient *= static_cast<double>(atomAtBounds(atom, boundOf));
+    }
+    std::sort(symbols.begin(), symbols.end());
+    cost[symbols] += coefficient;
+  }
+}
+
+std::vector<std::unique_ptr<fb::CostTermT>> toTerms(const CostPolynomial &cost) {
+  constexpr double kMostPicoseconds = 1e17;
+  std::vector<std::unique_ptr<fb::CostTermT>> terms;
+  for (const auto &[symbols, value] : cost) {
+    if (value < 1)
+      continue;
+    auto term = std::make_unique<fb::CostTermT>();
+    term->picoseconds = static_cast<int64_t>(std::min(value, kMostPicoseconds));
+    term->symbols = symbols;
+    terms.push_back(std::move(term));
+  }
+  return terms;
+}
+
+} // namespace maestro::planner

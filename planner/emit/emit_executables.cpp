@@ -1,0 +1,129 @@
+// One executable for each stage, and the memory that it takes.
+#include "planner/emit/emitter.h"
+
+#include "cost_models/cpu_memory.h"
+#include "passes/attributes.h"
+#include "plan/dims.h"
+#include "planner/emit/host_memory.h"
+
+#include <algorithm>
+#include <set>
+#include <thread>
+
+namespace maestro::planner {
+
+namespace fb = plan::fb;
+
+/// At most, per set of stations that add up gradients: the default of transport/local/reduction.h.
+static constexpr uint64_t kStagingBytes = uint64_t{8} << 20;
+
+/// Capacity of a micro-batch in each symbol: rows of its samples, one sample's largest at least.
+std::map<std::string, int64_t> Emitter::bounds(const SectionLayout &layout) const {
+  std::map<std::string, int64_t> result;
+  for (const GraphDim &dim : input.graph->dims)
+    result[dim.name] = dim.sum ? std::max(dim.max, layout.microBatch)
+                               : (dim.max + dim.multipleOf - 1) / dim.multipleOf * dim.multipleOf;
+  return result;
+}
+
+LoweringInput Emitter::loweringInput(size_t index) const {
+  const Stage &stage = stages[index];
+  section::SectionOp op = stage.op;
+  mlir::ModuleOp body = op.getBody();
+  LoweringInput lowering;
+  lowering.count = body.lookupSymbol<mlir::func::FuncOp>(attributes::kCountFunction);
+  lowering.forward = body.lookupSymbol<mlir::func::FuncOp>(attributes::kForwardFunction);
+  lowering.backward = body.lookupSymbol<mlir::func::FuncOp>(attributes::kBackwardFunction);
+  for (uint32_t p = 0; p < input.graph->parameters.size(); ++p) {
+    const GraphParameter &source = input.graph->parameters[p];
+    bool present = llvm::is_contained(holders[p], index), owned = holders[p].front() == index;
+    lowering.parameters.push_back({present, owned, source.fullName, source.dtype, source.shape, source.trainable,
+                                   plan.parameters[p]->weight_decay});
+  }
+  lowering.fields = fieldIndex;
+  lowering.losses = lossIndex;
+  lowering.bounds = bounds(*stage.layout);
+  lowering.training = plan.training.get();
+  lowering.edges = edgeIndex;
+  lowering.slots = stage.slots;
+  lowering.depths = depths;
+  lowering.rates = deviceRates();
+  return lowering;
+}
+
+Status Emitter::addExecutable(size_t index) {
+  const Stage &stage = stages[index];
+  LoweringInput lowering = loweringInput(index);
+  auto executable = std::make_unique<fb::ExecutableT>();
+  executable->name = stages[index].op.getName().str();
+  executable->section = stage.section;
+  executable->stage = stageNumber(stage);
+  executable->samples = stage.layout->microBatch;
+  MAESTRO_ASSIGN(LoweringReport report, lowerExecutable(lowering, builder, *executable));
+  for (const std::string &edge : report.heldEdges)
+    plan.edges[edgeIndex.at(edge)]->held_until_backward = true;
+  emitted.reports.push_back(std::move(report));
+  for (const auto &[name, value] : lowering.bounds) {
+    auto bound = std::make_unique<fb::BoundT>();
+    bound->symbol = builder.symbolIndex(name);
+    bound->value = value;
+    executable->bounds.push_back(std::move(bound));
+  }
+  accountMemory(stage, *executable);
+  plan.executables.push_back(std::move(executable));
+  return Status();
+}
+
+void Emitter::accountMemory(const Stage &stage, fb::ExecutableT &executable) {
+  uint64_t bytes = 0, resident = 0;
+  for (const auto &region : executable.regions) {
+    uint64_t size = region->bytes * region->copies;
+    bytes += size;
+    bool perMicroBatch = region->kind == fb::RegionKind::Slot || region->kind == fb::RegionKind::Workspace ||
+                         region->kind == fb::RegionKind::Channel;
+    resident += perMicroBatch ? 0 : size;
+  }
+  uint64_t host = hostBytes(plan, executable, exprsAtBounds(*stage.layout), hostThreads());
+  executable.peak_bytes = host + bytes;
+  uint64_t process = cost_models::cpuProcessBytes(hostThreads(), 0), staging = reductionBytes(stage);
+  for (const std::vector<uint32_t> &replica : stage.layout->devices) {
+    DeviceMemory &device = emitted.devices[replica[executable.stage]];
+    bool first = device.stations.empty(); // Stations of one device share its process.
+    device.peakBytes += host + bytes + staging - (first ? 0 : std::min(process, host));
+    device.residentBytes += resident;
+    device.stations.push_back(executable.name);
+  }
+}
+
+/// Staging of the sums of gradients that others hold, too: a block per set of holders (transport/local/reduction.h).
+uint64_t Emitter::reductionBytes(const Stage &stage) const {
+  size_t self = static_cast<size_t>(&stage - stages.data());
+  std::set<std::vector<size_t>> sets;
+  for (size_t p = 0; p < holders.size(); ++p)
+    if (input.graph->parameters[p].trainable && llvm::is_contained(holders[p], self) &&
+        (holders[p].size() > 1 || stage.layout->replicas() > 1))
+      sets.insert(holders[p]);
+  return sets.size() * kStagingBytes;
+}
+
+cost_models::DeviceRates Emitter::deviceRates() const {
+  return input.rates.flopsPerSecond > 0 ? input.rates : cost_models::cpuRates(hostThreads());
+}
+
+int Emitter::hostThreads() const {
+  if (input.deviceThreads)
+    return static_cast<int>(input.deviceThreads);
+  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+}
+
+/// Plan.exprs.
+std::vector<int64_t> Emitter::exprsAtBounds(const SectionLayout &layout) const {
+  std::map<std::string, int64_t> atBounds = bounds(layout);
+  std::vector<int64_t> symbols, values(plan.exprs.size());
+  for (const auto &symbol : plan.symbols)
+    symbols.push_back(atBounds.at(symbol->name));
+  plan::evaluateDefined(plan.exprs, symbols, values);
+  return values;
+}
+
+} // namespace maestro::planner

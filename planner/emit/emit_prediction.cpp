@@ -1,0 +1,48 @@
+// What a step will take.
+#include "planner/emit/emitter.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace maestro::planner {
+
+namespace fb = plan::fb;
+
+/// A step's time as the search found it, or if devices never wait: the busiest device's work, with all micro-batches
+/// at the bounds.
+void Emitter::addPrediction() {
+  std::vector<double> busy(input.devices, 0);
+  double flops = 0;
+  for (uint32_t e = 0; e < plan.executables.size(); ++e) {
+    const fb::ExecutableT &executable = *plan.executables[e];
+    const SectionLayout &layout = *stages[e].layout;
+    double microBatches = std::ceil(static_cast<double>(input.workload->train.globalBatch) /
+                                    static_cast<double>(layout.microBatch));
+    std::map<std::string, int64_t> atBounds = bounds(layout);
+    std::vector<int64_t> values = exprsAtBounds(layout);
+    double seconds = 0;
+    bool hasForward = std::any_of(executable.programs.begin(), executable.programs.end(),
+                                  [](const auto &program) { return program->kind == fb::ProgramKind::Forward; });
+    for (const auto &program : executable.programs) {
+      bool runs = program->kind == fb::ProgramKind::Forward || program->kind == fb::ProgramKind::Backward ||
+                  (program->kind == fb::ProgramKind::Evaluate && !hasForward);
+      if (!runs)
+        continue;
+      for (const auto &term : program->cost) {
+        double value = static_cast<double>(term->picoseconds) * 1e-12;
+        for (uint32_t symbol : term->symbols)
+          value *= static_cast<double>(atBounds.at(plan.symbols[symbol]->name));
+        seconds += value;
+      }
+      flops += microBatches * static_cast<double>(values[program->flops]);
+    }
+    for (const std::vector<uint32_t> &replica : layout.devices)
+      busy[replica[executable.stage]] += seconds * microBatches / static_cast<double>(layout.replicas());
+  }
+  plan.prediction = std::make_unique<fb::PredictionT>();
+  plan.prediction->step_seconds =
+      input.predictedStepSeconds > 0 ? input.predictedStepSeconds : *std::max_element(busy.begin(), busy.end());
+  plan.prediction->step_flops = flops;
+}
+
+} // namespace maestro::planner

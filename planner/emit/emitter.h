@@ -1,0 +1,86 @@
+// The plan's tables, filled one kind after the other. Internal to planner/emit; emit_plan.h is what others include.
+//
+//   emit_plan.cpp         the order of things; training, machine, decisions
+//   emit_graph.cpp        dims, components, fields, parameters, losses
+//   emit_sections.cpp     sections, stages, edges, stations
+//   emit_executables.cpp  programs and memory of each stage
+//   emit_prediction.cpp   what a step will take
+#pragma once
+
+#include "ir/section/section.h"
+#include "plan/builder.h"
+#include "planner/emit/emit_plan.h"
+#include "planner/emit/executable_lowering.h"
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace maestro::planner {
+
+class Emitter {
+public:
+  explicit Emitter(const EmitInput &input) : input(input), plan(builder.plan()) {}
+
+  Result<EmittedPlan> run();
+
+private:
+  struct Stage {
+    section::SectionOp op;
+    uint32_t section = 0;
+    const SectionLayout *layout = nullptr;
+    uint32_t slots = 1;
+  };
+
+  // The graph.
+  void declareSymbols();
+  void addComponents();
+  void addFields();
+  Status addParameters();
+  Result<uint32_t> sourceFile(const std::string &path);
+  std::string relativePath(const std::string &path) const;
+  void addLosses();
+
+  // Training and machine.
+  void addTraining();
+  void addMachine();
+  void addDecisions();
+  uint64_t workloadHash() const;
+
+  // Sections.
+  void addSections();
+  void addSection(section::SectionOp op, const std::string &name, const SectionLayout &layout);
+  void addEdges();
+  void addStations();
+  void findHolders();
+  size_t homeOf(const std::string &component);
+  size_t stageNamed(llvm::StringRef name) const;
+  static uint32_t stageNumber(const Stage &stage);
+
+  // Executables.
+  Status addExecutable(size_t index);
+  LoweringInput loweringInput(size_t index) const;
+  void accountMemory(const Stage &stage, plan::fb::ExecutableT &executable);
+  uint64_t reductionBytes(const Stage &stage) const;
+  std::map<std::string, int64_t> bounds(const SectionLayout &layout) const;
+  std::vector<int64_t> exprsAtBounds(const SectionLayout &layout) const;
+  cost_models::DeviceRates deviceRates() const;
+  int hostThreads() const;
+
+  // Prediction.
+  void addPrediction();
+
+  const EmitInput &input;
+  plan::PlanBuilder builder;
+  plan::fb::PlanT &plan;
+  EmittedPlan emitted;
+  std::map<std::string, uint32_t> fieldIndex;
+  std::map<std::pair<std::string, int64_t>, uint32_t> lossIndex;
+  std::vector<Stage> stages;                 ///< By Plan.executables.
+  std::vector<std::vector<size_t>> holders;  ///< By Plan.parameters: the stages that hold it.
+  std::map<std::string, uint32_t> edgeIndex, depths;
+};
+
+} // namespace maestro::planner

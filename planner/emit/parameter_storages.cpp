@@ -1,0 +1,129 @@
+#include "planner/emit/parameter_storages.h"
+
+#include <algorithm>
+
+namespace maestro::planner {
+
+namespace fb = plan::fb;
+using plan::kNone;
+
+std::vector<uint32_t> ParameterStorages::shapeOf(uint32_t parameter) { return tables.constants(parameters[parameter].shape); }
+
+void ParameterStorages::add(std::vector<uint32_t> &list, uint32_t parameter, fb::BindingKind kind, fb::RegionKind region,
+                            DType dtype) {
+  uint64_t elements = 1;
+  for (int64_t dim : parameters[parameter].shape)
+    elements *= dim;
+  list[parameter] = storages.addFixed(region, elements * byteSize(dtype));
+  bindings.push_back({kind, parameter, View{list[parameter], shapeOf(parameter), dtype}});
+}
+
+void ParameterStorages::layOut() {
+  for (std::vector<uint32_t> *list : {&values, &gradients, &moment1, &moment2})
+    list->assign(parameters.size(), kNone);
+  for (uint32_t p = 0; p < parameters.size(); ++p)
+    if (parameters[p].present)
+      add(values, p, fb::BindingKind::Value, fb::RegionKind::Parameters, parameters[p].dtype);
+  // Gradients that this executable counts in the norm come first: the norm is that of a prefix.
+  for (bool owned : {true, false}) {
+    for (uint32_t p = 0; p < parameters.size(); ++p)
+      if (parameters[p].present && parameters[p].trainable && parameters[p].owned == owned)
+        layOutTrained(p);
+    if (owned)
+      ownedGradientBytes = storages.regionBytes(fb::RegionKind::Gradients);
+  }
+}
+
+void ParameterStorages::layOutTrained(uint32_t parameter) {
+  bool adam = training.optimizer != fb::Optimizer::Sgd;
+  bool momentum = adam || training.momentum != 0;
+  add(gradients, parameter, fb::BindingKind::Gradient, fb::RegionKind::Gradients, DType::F32);
+  if (momentum)
+    add(moment1, parameter, fb::BindingKind::Moment1, fb::RegionKind::OptimizerState, DType::F32);
+  if (adam)
+    add(moment2, parameter, fb::BindingKind::Moment2, fb::RegionKind::OptimizerState, DType::F32);
+}
+
+bool ParameterStorages::anyGradient() const {
+  return std::any_of(gradients.begin(), gradients.end(), [](uint32_t storage) { return storage != kNone; });
+}
+
+uint32_t ParameterStorages::lowPrecisionCopy(uint32_t valueStorage) {
+  auto value = std::find(values.begin(), values.end(), valueStorage);
+  if (value == values.end())
+    return kNone;
+  auto [position, isNew] = lowPrecision.try_emplace(value - values.begin(), kNone);
+  if (isNew)
+    position->second = storages.addFixed(fb::RegionKind::Parameters, storages[valueStorage].bytes / 2);
+  return position->second;
+}
+
+std::vector<PendingCall> ParameterStorages::normCalls() {
+  uint32_t norm = storages.addFixed(fb::RegionKind::Step, 8);
+  View squares{norm, {tables.constant(1)}, DType::F64};
+  bindings.push_back({fb::BindingKind::NormSquares, 0, squares});
+  // What is owned as one vector: the padding between gradients is zero and adds nothing.
+  uint32_t whole = storages.addPrefix(fb::RegionKind::Gradients, ownedGradientBytes);
+  PendingCall call;
+  call.kernel = "sum_squares";
+  call.inputs.push_back(View{whole, {tables.constant(static_cast<int64_t>(ownedGradientBytes / 4))}, DType::F32});
+  call.outputs.push_back(squares);
+  std::vector<PendingCall> calls;
+  calls.push_back(std::move(call));
+  return calls;
+}
+
+std::vector<PendingCall> ParameterStorages::prepareCalls() {
+  std::vector<PendingCall> calls;
+  for (auto [p, copy] : lowPrecision) {
+    PendingCall call;
+    call.kernel = "copy";
+    call.scope = parameters[p].name;
+    call.inputs.push_back(View{values[p], shapeOf(p), DType::F32});
+    call.outputs.push_back(View{copy, shapeOf(p), DType::BF16});
+    calls.push_back(std::move(call));
+  }
+  return calls;
+}
+
+std::vector<PendingCall> ParameterStorages::updateCalls() {
+  View hyper{storages.addFixed(fb::RegionKind::Step, 8 * 4), {tables.constant(8)}, DType::F32};
+  bindings.push_back({fb::BindingKind::HyperParameters, 0, hyper});
+  std::vector<PendingCall> calls;
+  for (uint32_t p = 0; p < parameters.size(); ++p)
+    if (gradients[p] != kNone)
+      calls.push_back(updateCall(p, hyper));
+  return calls;
+}
+
+PendingCall ParameterStorages::updateCall(uint32_t p, const View &hyper) {
+  auto number = [](std::string_view name, double value) { return plan::floatsAttribute(name, {value}); };
+  std::vector<uint32_t> shape = shapeOf(p);
+  View value{values[p], shape, DType::F32}, gradient{gradients[p], shape, DType::F32};
+  PendingCall call;
+  call.scope = parameters[p].name;
+  call.attributes.push_back(number("weight_decay", parameters[p].weightDecay));
+  if (training.optimizer == fb::Optimizer::Sgd) {
+    call.kernel = "sgd";
+    call.attributes.push_back(number("momentum", training.momentum));
+    call.attributes.push_back(plan::intsAttribute("nesterov", {training.nesterov}));
+    std::optional<View> momentum;
+    if (moment1[p] != kNone)
+      momentum = View{moment1[p], shape, DType::F32};
+    call.inputs = {value, gradient, momentum, hyper};
+    call.outputs = {value, momentum, gradient};
+  } else {
+    call.kernel = training.optimizer == fb::Optimizer::AdamW ? "adamw" : "adam";
+    call.attributes.push_back(number("beta1", training.beta1));
+    call.attributes.push_back(number("beta2", training.beta2));
+    call.attributes.push_back(number("eps", training.eps));
+    View first{moment1[p], shape, DType::F32}, second{moment2[p], shape, DType::F32};
+    call.inputs = {value, gradient, first, second, hyper};
+    call.outputs = {value, first, second, gradient};
+  }
+  if (auto copy = lowPrecision.find(p); copy != lowPrecision.end())
+    call.outputs.push_back(View{copy->second, shape, DType::BF16});
+  return call;
+}
+
+} // namespace maestro::planner

@@ -1,0 +1,70 @@
+// What an executable keeps of its parameters from step to step (values, gradients, optimizer state), and the programs
+// that work on these alone: Norm, Update, Prepare.
+//
+// No MLIR.
+#pragma once
+
+#include "planner/emit/executable_writer.h"
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace maestro::planner {
+
+/// The optimizer's per-parameter needs, in plan order.
+struct ParameterSlot {
+  bool present = true; ///< This executable holds it.
+  bool owned = true;   ///< Of several executables that hold it, the one that counts it in the norm.
+  std::string name; ///< "component/state.dict.name"
+  DType dtype = DType::F32;
+  std::vector<int64_t> shape;
+  bool trainable = false;
+  double weightDecay = 0;
+};
+
+class ParameterStorages {
+public:
+  /// All but `bindings` must outlive it; bindings are appended as storages are made.
+  ParameterStorages(std::span<const ParameterSlot> parameters, const plan::fb::TrainingT &training,
+                    plan::PlanBuilder &tables, StorageTable &storages, std::vector<PendingBinding> &bindings)
+      : parameters(parameters), training(training), tables(tables), storages(storages), bindings(bindings) {}
+
+  /// Gives every parameter that is present its places.
+  void layOut();
+
+  /// Storages; kNone for what is not held.
+  uint32_t value(uint32_t parameter) const { return values[parameter]; }
+  uint32_t gradient(uint32_t parameter) const { return gradients[parameter]; }
+  bool anyGradient() const;
+
+  /// The lasting bf16 copy of the parameter whose value is that storage: made by Prepare when the value was loaded and
+  /// by the optimizer whenever it changes, so that no micro-batch converts it. kNone when no parameter lies there.
+  uint32_t lowPrecisionCopy(uint32_t valueStorage);
+  bool anyLowPrecision() const { return !lowPrecision.empty(); }
+
+  std::vector<PendingCall> normCalls();
+  std::vector<PendingCall> updateCalls();
+  std::vector<PendingCall> prepareCalls();
+
+private:
+  void layOutTrained(uint32_t parameter);
+  void add(std::vector<uint32_t> &list, uint32_t parameter, plan::fb::BindingKind kind, plan::fb::RegionKind region,
+           DType dtype);
+  std::vector<uint32_t> shapeOf(uint32_t parameter);
+  PendingCall updateCall(uint32_t parameter, const View &hyper);
+
+  std::span<const ParameterSlot> parameters;
+  const plan::fb::TrainingT &training;
+  plan::PlanBuilder &tables;
+  StorageTable &storages;
+  std::vector<PendingBinding> &bindings;
+
+  std::vector<uint32_t> values, gradients, moment1, moment2; ///< By parameter.
+  std::map<uint32_t, uint32_t> lowPrecision; ///< Parameter to its bf16 copy, for those that are read so.
+  uint64_t ownedGradientBytes = 0;
+};
+
+} // namespace maestro::planner
