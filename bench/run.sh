@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Every number of the project, measured here in about a quarter of an hour: the machine, the project's figures, PyTorch side
+# Every number of the project, measured here in about twenty minutes: the machine, the project's figures, PyTorch side
 # by side, then each benchmark program. Arguments go to compare_pytorch.py: models, --dtype, --pairs, --steps.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -10,6 +10,8 @@ printf '\n== figures\n'
 .venv/bin/python -B bench/figures.py
 printf '\n== predicted against measured step times\n'
 .venv/bin/python -B bench/predictions.py
+printf '\n== overlap: the planned layout and order against a static split in file order\n'
+.venv/bin/python -B bench/overlap.py
 printf '\n== a training step against PyTorch eager: speed (above 1 Maestro is faster) and memory (below 1 it is leaner)\n'
 [ $# -gt 0 ] || set -- --pairs 3 --steps 3
 .venv/bin/python -B bench/compare_pytorch.py "$@"

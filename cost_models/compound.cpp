@@ -105,6 +105,10 @@ double reductionSeconds(uint64_t gradientBytes, size_t replicas, const Machine &
   return moved * static_cast<double>(gradientBytes) / machine.memoryBytesPerSecond;
 }
 
+uint64_t updateBytes(uint64_t gradientBytes, uint64_t optimizerStateBytes) {
+  return gradientBytes * 5 + optimizerStateBytes * 2;
+}
+
 double updateSeconds(const StageModel &stage, const Machine &machine) {
   return static_cast<double>(stage.updateBytes) / machine.memoryBytesPerSecond;
 }

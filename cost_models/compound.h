@@ -77,6 +77,8 @@ Status check(const CompoundModel &model, const Machine &machine, const CompoundL
 /// Seconds in which a stage's gradients are added up over replicas: each stages its own (read, written), adds its share of
 /// all (read, a share written), and fetches the sum (read, written).
 double reductionSeconds(uint64_t gradientBytes, size_t replicas, const Machine &machine);
+/// What the norm (gradients read) and the optimizer (values, gradients and its state read and written) move in a step.
+uint64_t updateBytes(uint64_t gradientBytes, uint64_t optimizerStateBytes);
 /// Norm and optimizer, bound by memory.
 double updateSeconds(const StageModel &stage, const Machine &machine);
 

@@ -4,6 +4,7 @@
 #include "plan/plan.h"
 #include "plan/plan_generated.h"
 #include "plan/print/print.h"
+#include "tools/timeline/timeline.h"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -13,6 +14,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <numeric>
 
 using namespace maestro;
 
@@ -20,11 +22,18 @@ namespace {
 
 struct Arguments {
   std::vector<std::string> words; ///< [command] plan…
-  std::string format = "summary", section;
-  bool explain = false;
+  std::string format = "summary", section, measured;
+  bool explain = false, fileOrder = false;
 };
 
 const std::vector<std::string> kCommands = {"show", "verify", "diff", "lint"};
+constexpr const char *kTrace = "trace"; ///< A timeline; the other formats are plan/print's.
+
+std::vector<std::string> formatNames() {
+  std::vector<std::string> names = plan::formatNames();
+  names.push_back(kTrace);
+  return names;
+}
 
 void declare(CLI::App &app, Arguments &arguments) {
   app.footer("Commands:\n  maestro-dump plan.mpl           shows it\n"
@@ -32,10 +41,13 @@ void declare(CLI::App &app, Arguments &arguments) {
              "  maestro-dump diff A.mpl B.mpl   says what differs\n"
              "  maestro-dump lint plan.mpl      says what looks wrong\n\n"
              "Examples:\n  maestro-dump plan.mpl\n  maestro-dump plan.mpl --format json | jq .training\n"
+             "  maestro-dump plan.mpl --format html --measured trace.json > plan.html\n"
              "  maestro-dump plan.mpl --explain --section student");
   app.set_version_flag("--version", "maestro-dump " MAESTRO_VERSION);
   app.add_option("words", arguments.words, "A plan; or verify, diff, lint and their plans");
-  app.add_option("--format", arguments.format, fmt::format("{}", fmt::join(plan::formatNames(), ", ")));
+  app.add_option("--format", arguments.format, fmt::format("{}", fmt::join(formatNames(), ", ")));
+  app.add_option("--measured", arguments.measured, "What maestro-run --trace wrote: show it beside its prediction");
+  app.add_flag("--file-order", arguments.fileOrder, "Predict the baseline's order, in which samples come as they are");
   app.add_option("--section", arguments.section, "Show this section alone");
   app.add_flag("--explain", arguments.explain, "Show the decisions and their reasons");
   app.allow_extras();
@@ -47,7 +59,7 @@ Status refuseExtras(const CLI::App &app) {
     return Status();
   const std::string extra = app.remaining().front();
   return Status::invalidInput(fmt::format("unknown option '{}' (see maestro-dump --help){}", extra,
-                                          didYouMean(extra, std::vector<std::string>{"--format", "--section", "--explain",
+                                          didYouMean(extra, std::vector<std::string>{"--format", "--section", "--explain", "--measured", "--file-order",
                                                                                      "--help", "--version"})));
 }
 
@@ -66,16 +78,64 @@ Result<plan::Selection> select(const plan::Plan &plan, const std::string &sectio
   return plan::Selection::section(plan, section);
 }
 
+/// What is predicted, and what was measured where that is given: then of the same samples.
+struct Timelines {
+  metrics::TraceRun run;
+  timeline::Timeline predicted;
+  std::optional<timeline::Measured> measured;
+};
+
+Result<Timelines> timelines(const plan::Plan &plan, const executor::Topology &topology, const Arguments &arguments) {
+  constexpr size_t kMostSteps = 200;
+  Timelines result;
+  std::vector<uint64_t> steps;
+  std::vector<std::vector<int64_t>> sizes;
+  if (arguments.measured.empty()) {
+    MAESTRO_ASSIGN(sizes, timeline::typicalSizes(plan));
+    steps.resize(sizes.size());
+    std::iota(steps.begin(), steps.end(), 1);
+    result.run.planHash = plan.hash();
+    result.run.fileOrder = arguments.fileOrder;
+  } else {
+    MAESTRO_ASSIGN(result.measured, timeline::readTrace(arguments.measured, plan, topology));
+    result.run = result.measured->run;
+    size_t first = result.measured->steps.size() - std::min(kMostSteps, result.measured->steps.size());
+    steps.assign(result.measured->steps.begin() + static_cast<ptrdiff_t>(first), result.measured->steps.end());
+    sizes.assign(result.measured->sizes.begin() + static_cast<ptrdiff_t>(first), result.measured->sizes.end());
+  }
+  MAESTRO_ASSIGN(result.predicted, timeline::predict(plan, topology, result.run, steps, sizes));
+  return result;
+}
+
+Status showTimelines(const Arguments &arguments, const plan::Plan &plan, const plan::Selection &selection) {
+  executor::Topology topology(plan);
+  MAESTRO_ASSIGN(Timelines found, timelines(plan, topology, arguments));
+  const timeline::Timeline *measured = found.measured ? &found.measured->timeline : nullptr;
+  if (arguments.format == kTrace)
+    return writeOut(timeline::traceText(found.predicted, plan, topology, found.run));
+  if (arguments.format == "html")
+    return writeOut(plan::print(plan, plan::Format::Html, selection,
+                                timeline::timelinesHtml(plan, topology, found.predicted, measured)));
+  timeline::Usage predicted = timeline::usage(found.predicted, topology, plan), actual;
+  if (measured)
+    actual = timeline::usage(*measured, topology, plan);
+  return writeOut(timeline::usageTable(plan, predicted, measured ? &actual : nullptr));
+}
+
 Status show(const Arguments &arguments, const std::string &path) {
   auto format = plan::formatFromName(arguments.format);
-  if (!format)
-    return Status::invalidInput(fmt::format("--format {}: not one of {}{}", arguments.format,
-                                            fmt::join(plan::formatNames(), ", "),
-                                            didYouMean(arguments.format, plan::formatNames())));
+  if (!format && arguments.format != kTrace)
+    return Status::invalidInput(fmt::format("--format {}: not one of {}{}", arguments.format, fmt::join(formatNames(), ", "),
+                                            didYouMean(arguments.format, formatNames())));
+  bool drawsTime = !format || format == plan::Format::Html;
+  if (!arguments.measured.empty() && !drawsTime && format != plan::Format::Summary)
+    return Status::invalidInput(fmt::format("--measured goes with --format summary, trace or html, not {}", arguments.format));
   MAESTRO_ASSIGN(plan::Plan plan, plan::Plan::load(path));
   MAESTRO_ASSIGN(plan::Selection selection, select(plan, arguments.section));
   if (arguments.explain)
     return writeOut(plan::explain(plan, selection));
+  if (drawsTime || !arguments.measured.empty())
+    return showTimelines(arguments, plan, selection);
   return writeOut(plan::print(plan, *format, selection));
 }
 

@@ -70,6 +70,10 @@ int main(int argc, char **argv) {
   app.add_option("--log-format", logFormat, "text or json")->check(CLI::IsMember({"text", "json"}));
   app.add_flag("--quiet", quiet, "Warnings and errors only");
   app.add_option("--late-device", options.lateDeviceSeed, "For tests: a device that completes late, seeded")->group("");
+  app.add_option("--sleep-kernels", options.sleepScale, "For tests: tasks sleep for this many times their planned time")
+      ->check(CLI::PositiveNumber)->group("");
+  app.add_flag("--file-order", options.fileOrder, "For comparison: samples and tasks in file order")->group("");
+  app.add_flag("--wait-for-steps", options.waitsForSteps, "For comparison: nothing runs ahead into the next step")->group("");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A teacher learns text; then a student learns from it, each with a device of its own. Each command is printed before it runs.
+# A teacher learns text; then a student learns from it, on two devices. Each command is printed before it runs.
 # run.sh [STEPS]        MAESTRO_BIN: the folder of the tools (build/release/bin)   OUT: where all of it goes (out/kd)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -25,14 +25,18 @@ run "$bin/maestro-run" "$out/kd.mpl" --data "$out/data/train-*.tar" --steps "$st
   --weights "teacher=$teacher" --trace "$out/trace.json"
 checkpoint=$(ls -d "$out"/run/checkpoint-* | tail -n 1)
 
-"$bin/maestro-dump" "$out/kd.mpl" --format html >"$out/kd.html"
 printf '\n\033[1m$ %s\033[0m\n' "$bin/maestro-dump $out/kd.mpl    # its sections"
 "$bin/maestro-dump" "$out/kd.mpl" | sed -n '/^Sections/,/^$/p'
-run python3 examples/sections.py "$out/run/metrics.jsonl" --below 5.3 # ln 256 is 5.5
+run python3 examples/losses.py "$out/run/metrics.jsonl" --below 5.3 # ln 256 is 5.5
+run "$bin/maestro-dump" "$out/kd.mpl" --measured "$out/trace.json" # idle time per section and device
+"$bin/maestro-dump" "$out/kd.mpl" --format trace --measured "$out/trace.json" >"$out/predicted.json"
+"$bin/maestro-dump" "$out/kd.mpl" --format html --measured "$out/trace.json" >"$out/kd.html"
 cat <<TEXT
 
-  plan        $out/kd.mpl, and as a page $out/kd.html
+  plan        $out/kd.mpl
+  page        $out/kd.html        (the plan, and a measured step above the predicted one; needs no server)
   checkpoint  $checkpoint        (student.safetensors; the teacher is frozen and not saved again)
   metrics     $out/run/metrics.jsonl
-  trace       $out/trace.json        (open it in a Chrome trace viewer, such as ui.perfetto.dev)
+  timelines   $out/trace.json measured, $out/predicted.json predicted, of the same samples
+              (open both in a Chrome trace viewer, such as ui.perfetto.dev)
 TEXT

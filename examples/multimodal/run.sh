@@ -21,17 +21,21 @@ run "$bin/maestro-run" "$out/multimodal.mpl" --data "$out/data/train-*.tar" --st
   --trace "$out/trace.json"
 checkpoint=$(ls -d "$out"/run/checkpoint-* | tail -n 1)
 
-"$bin/maestro-dump" "$out/multimodal.mpl" --format html >"$out/multimodal.html"
 printf '\n\033[1m$ %s\033[0m\n' "$bin/maestro-dump $out/multimodal.mpl    # its sections"
 "$bin/maestro-dump" "$out/multimodal.mpl" | sed -n '/^Sections/,/^$/p'
 # Long enough, it says what it sees; a short run knows at least which letters are frequent (2.9 nats).
 below=2.9
 [ "$steps" -lt 100 ] || below=$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["nats"])' "$out/data/blind.json")
-run python3 examples/sections.py "$out/run/metrics.jsonl" --below "$below"
+run python3 examples/losses.py "$out/run/metrics.jsonl" --below "$below"
+run "$bin/maestro-dump" "$out/multimodal.mpl" --measured "$out/trace.json" # idle time per section and device
+"$bin/maestro-dump" "$out/multimodal.mpl" --format trace --measured "$out/trace.json" >"$out/predicted.json"
+"$bin/maestro-dump" "$out/multimodal.mpl" --format html --measured "$out/trace.json" >"$out/multimodal.html"
 cat <<TEXT
 
-  plan        $out/multimodal.mpl, and as a page $out/multimodal.html
+  plan        $out/multimodal.mpl
+  page        $out/multimodal.html        (the plan, and a measured step above the predicted one; needs no server)
   checkpoint  $checkpoint        (vision, audio and language, a file each)
   metrics     $out/run/metrics.jsonl
-  trace       $out/trace.json        (open it in a Chrome trace viewer, such as ui.perfetto.dev)
+  timelines   $out/trace.json measured, $out/predicted.json predicted, of the same samples
+              (open both in a Chrome trace viewer, such as ui.perfetto.dev)
 TEXT

@@ -63,7 +63,7 @@ Result<std::unique_ptr<Job>> Job::create(const plan::Plan &plan, const JobOption
 }
 
 Status Job::createWorkers() {
-  std::shared_ptr<const kernels::Library> library = kernels::createCpuLibrary();
+  std::shared_ptr<const kernels::Library> library = options.sleepScale > 0 ? nullptr : kernels::createCpuLibrary();
   mailboxes.resize(facts.ranks);
   for (uint32_t rank = 0; rank < facts.ranks; ++rank) {
     workers.emplace_back();
@@ -89,6 +89,8 @@ Status Job::createWorkers() {
     own.onePiece = options.onePiece;
     own.adapts = options.adapts;
     own.growth = options.growth;
+    own.sleepScale = options.sleepScale;
+    own.order = options.fileOrder ? wavefront::Order::FileOrder : wavefront::Order::Wavefront;
     MAESTRO_ASSIGN(workers.back(), Worker::create({plan, facts, *wiring, *batcher}, rank, std::move(device), own));
     workers.back()->collectSpans(options.traceCapacity);
     mailboxes[rank].results.resize(kResultRing);
@@ -313,6 +315,7 @@ Status Job::execute(uint32_t rank, const Command &command, StepResult &result) {
   }
   result.tokens = worker.tokens();
   result.predictedNs = worker.predictedNs();
+  result.scheduleNs = worker.scheduleNs();
   result.microBatches.resize(plan->sections()->size());
   for (uint32_t s = 0; s < result.microBatches.size(); ++s)
     result.microBatches[s] = worker.microBatches(s);
@@ -364,14 +367,6 @@ Status Job::awaitReleased(uint64_t step) {
 
 void Job::progress(uint32_t rank, transport::Activity activity) const {
   wiring->abort->progress().report(rank, transport::LaneKind::Host, activity);
-}
-
-int64_t Job::busyNs(uint32_t section) const {
-  int64_t total = 0;
-  for (uint32_t s = 0; s < facts.stations.size(); ++s)
-    if (facts.stations[s].section == section && isHere(s))
-      total += workers[facts.stations[s].rank]->busyNs(s);
-  return total;
 }
 
 } // namespace maestro::executor

@@ -32,6 +32,8 @@ struct JobOptions {
   uint64_t growth = 1;     ///< on memory grown by this factor.
   size_t traceCapacity = 0; ///< Spans that each device and rank collects.
   int lateDeviceSeed = -1; ///< ≥ 0: devices that complete late.
+  double sleepScale = 0;   ///< > 0: devices without kernels; tasks sleep for so many times their planned time.
+  bool fileOrder = false;  ///< Micro-batches and tasks as they come, for comparison.
   /// Asked by the root rank at each step's end; all that train then stop after it.
   std::function<bool()> wantsToStop;
   /// Where ranks are processes: this one's, and what all of them share. Otherwise all ranks are threads of this job.
@@ -46,7 +48,7 @@ struct StepResult {
   bool stops = false; ///< Somebody asked to stop after this step.
   uint64_t tokens = 0;
   std::vector<uint64_t> microBatches; ///< By section.
-  int64_t predictedNs = 0;
+  int64_t predictedNs = 0, scheduleNs = 0;
 };
 
 class Job {
@@ -89,8 +91,8 @@ public:
   Worker *worker(size_t rank) { return workers[rank].get(); }
   /// Any of those that are here.
   Worker &anyWorker();
-  /// Nanoseconds that a section's tasks have run so far, over all its stations; approximate while steps are under way.
-  int64_t busyNs(uint32_t section) const; // Of stations that are here.
+  /// What devices have done so far, in all processes.
+  const SharedTimes &busyNs() const { return wiring->busyNs; }
   bool runsAhead() const { return anyFrozenRank; }
   /// Whether a rank that trains is here: its steps are agreed with the others.
   bool trainsHere() const { return anyTrainingRank; }

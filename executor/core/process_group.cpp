@@ -76,6 +76,11 @@ void ProcessGroup::watch() {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
 }
 
+void ProcessGroup::awaitOthers() {
+  if (supervisor.joinable())
+    supervisor.join();
+}
+
 ProcessGroup::~ProcessGroup() {
   if (!isRoot())
     return;

@@ -25,6 +25,8 @@ public:
   bool isRoot() const { return ownRank == wiring.root(); }
   /// Root only, once threads may exist: a rank that dies ends the job with its cause.
   void supervise();
+  /// Root only, when all ranks have nothing left to do but to end by themselves: returns when they have.
+  void awaitOthers();
   /// Not the root: ends this process at once.
   [[noreturn]] static void leave(const Status &status);
 

@@ -45,11 +45,16 @@ public:
 
   Status execute() {
     MAESTRO_TRY(loadPlan());
+    MAESTRO_TRY(checkOptions());
     MAESTRO_TRY(openOutput());
+    if (!options.trace.empty())
+      MAESTRO_TRY(createTrace());
     MAESTRO_TRY(startProcesses());
     Status status = executeRank();
     if (!processes)
       return status;
+    if (status.isOk() && isRoot() && !options.trace.empty())
+      processes->awaitOthers(); // They write their parts.
     if (!status.isOk() && !wiring->abort->isRaised()) { // The others end, too, and for this reason.
       int none = 0;
       wiring->outcome->code.compare_exchange_strong(none, static_cast<int>(status.code()));
@@ -117,6 +122,24 @@ private:
     return Status();
   }
 
+  /// What sleeps computes nothing that could be kept.
+  Status checkOptions() const {
+    if (options.sleepScale > 0 && (options.resume || options.saveGradients || options.selfCheck || options.evaluate))
+      return Status::invalidInput("--sleep-kernels computes nothing; run it without --resume, --save-gradients, --self-check "
+                                  "and --evaluate");
+    if (options.waitsForSteps && options.processes)
+      return Status::invalidInput("--wait-for-steps works with --ranks threads only");
+    if (options.sleepScale > 0)
+      logWarning("--sleep-kernels: nothing is computed; losses are 0, and no checkpoint is written");
+    return Status();
+  }
+
+  Status createTrace() const {
+    MAESTRO_ASSIGN(auto file, metrics::TraceFile::create(options.trace));
+    file->describe({plan->hash(), options.fileOrder, options.waitsForSteps, options.sleepScale});
+    return file->flush();
+  }
+
   Status openOutput() {
     if (options.out.empty()) {
       if (options.resume)
@@ -178,6 +201,8 @@ private:
     jobOptions.seed = seed;
     jobOptions.evaluates = options.evaluate;
     jobOptions.lateDeviceSeed = options.lateDeviceSeed;
+    jobOptions.sleepScale = options.sleepScale;
+    jobOptions.fileOrder = options.fileOrder;
     jobOptions.adapts = options.adapts && !options.evaluate;
     jobOptions.wantsToStop = [] { return stopRequested.load(); };
     if (processes) {
@@ -262,7 +287,7 @@ private:
       }
       finished = isLast(*current);
       bool due = options.saveEvery > 0 && step % options.saveEvery == 0;
-      if (!options.out.empty() && job->trainsHere() && (due || finished || result->stops))
+      if (!options.out.empty() && options.sleepScale == 0 && job->trainsHere() && (due || finished || result->stops))
         MAESTRO_TRY(save());
     }
     if (progress)
@@ -300,7 +325,7 @@ private:
       job->submit(now.batch, now.step, Job::To::Frozen);
     given = std::max(given, step + 1);
     job->submit(now.batch, now.step, Job::To::Training, updates);
-    if (job->runsAhead() && job->trainsHere() && !isLast(now)) {
+    if (job->runsAhead() && !options.waitsForSteps && job->trainsHere() && !isLast(now)) {
       MAESTRO_TRY(readNext(step + 1));
       Pending &ahead = pendings[(step + 2) % pendings.size()];
       job->submit(ahead.batch, ahead.step, Job::To::Frozen);
@@ -351,19 +376,42 @@ private:
     record.stepSeconds = seconds;
     record.peakBytes = peakResidentBytes();
     record.predictedStepSeconds = static_cast<double>(result->predictedNs) * 1e-9;
+    record.scheduleSeconds = static_cast<double>(result->scheduleNs) * 1e-9;
+    fillTimes(seconds);
+  }
+
+  /// Seconds that were added to a device's or a station's time since the last call.
+  double newSeconds(const std::atomic<int64_t> &busyNs, size_t index) {
+    int64_t now = busyNs.load(std::memory_order_relaxed), before = std::exchange(busyBefore[index], now);
+    return static_cast<double>(now - before) * 1e-9;
+  }
+
+  void fillTimes(double seconds) {
+    const Topology &topology = job->topology();
+    const SharedTimes &busyNs = job->busyNs();
     uint32_t sections = (*plan)->sections()->size();
-    busyBefore.resize(sections, 0);
+    busyBefore.resize(topology.ranks + topology.stations.size(), 0);
+    record.devices.resize(topology.ranks);
+    for (uint32_t rank = 0; rank < topology.ranks; ++rank) {
+      double busy = newSeconds(busyNs.devices[rank], rank);
+      record.devices[rank] = {busy, std::max(0.0, seconds - busy)};
+    }
+    for (uint32_t s = record.sections.size(); s < sections; ++s)
+      record.sections.push_back({(*plan)->sections()->Get(s)->name()->str(), 0, 0, 0});
     for (uint32_t s = 0; s < sections; ++s) {
-      if (record.sections.size() == s)
-        record.sections.push_back({(*plan)->sections()->Get(s)->name()->str(), 0, 0, 0});
-      int64_t busyNs = job->busyNs(s);
-      record.sections[s].busySeconds = static_cast<double>(busyNs - busyBefore[s]) * 1e-9;
-      busyBefore[s] = busyNs;
-      auto stations = static_cast<double>(std::count_if(
-          job->topology().stations.begin(), job->topology().stations.end(),
-          [&](const StationFacts &station) { return station.section == s; }));
-      record.sections[s].idleSeconds = std::max(0.0, seconds * stations - record.sections[s].busySeconds);
-      record.sections[s].microbatches = result->microBatches[s];
+      metrics::SectionTimes &times = record.sections[s];
+      times.busySeconds = times.idleSeconds = 0;
+      times.microbatches = result->microBatches[s];
+      seen.assign(topology.ranks, false);
+      for (uint32_t i = 0; i < topology.stations.size(); ++i) {
+        const StationFacts &station = topology.stations[i];
+        if (station.section != s)
+          continue;
+        times.busySeconds += newSeconds(busyNs.stations[i], topology.ranks + i);
+        if (!seen[station.rank])
+          times.idleSeconds += record.devices[station.rank].idleSeconds;
+        seen[station.rank] = true;
+      }
     }
   }
 
@@ -398,6 +446,7 @@ private:
         break;
     }
     hasEnded = true;
+    MAESTRO_TRY(writeTrace());
     if (!isRoot())
       return Status();
     std::vector<metrics::LossValue> values;
@@ -410,22 +459,12 @@ private:
     return stopRequested ? Status::interrupted("interrupted") : Status();
   }
 
-  std::string stationName(uint32_t station) const {
-    const StationFacts &facts = job->topology().stations[station];
-    const fb::Section &section = *(*plan)->sections()->Get(facts.section);
-    std::string name = section.name()->str();
-    if (section.layout()->stages() > 1)
-      name += fmt::format(" stage {}", facts.stage);
-    if (section.layout()->data_parallel() > 1)
-      name += fmt::format(" replica {}", facts.replica);
-    return name;
-  }
-
   void addTasks(metrics::TraceFile &file, uint32_t rank) {
     for (const TaskSpan &span : job->worker(rank)->taskSpans()) {
       metrics::TraceEvent event;
-      event.name = span.kind == wavefront::TaskKind::Forward ? "forward" : "backward";
+      event.name = metrics::kTaskNames[static_cast<size_t>(span.kind)];
       event.category = "task";
+      event.step = static_cast<int64_t>(span.step);
       event.rank = rank;
       event.station = 1 + span.station;
       event.startNs = span.startNs;
@@ -436,16 +475,19 @@ private:
   }
 
   Status writeTrace() {
-    if (options.trace.empty() || !isRoot())
+    if (options.trace.empty())
       return Status();
-    MAESTRO_ASSIGN(auto file, metrics::TraceFile::create(options.trace));
+    MAESTRO_ASSIGN(auto file, metrics::TraceFile::append(options.trace));
+    if (isRoot())
+      for (const StepSizes &sizes : job->anyWorker().stepSizes())
+        file->addSizes(sizes.step, sizes.sizes);
     for (uint32_t rank = 0; rank < job->ranks(); ++rank) {
       if (!job->worker(rank)) // Another process.
         continue;
       file->nameRank(rank, fmt::format("rank {}", rank));
       for (uint32_t s = 0; s < job->topology().stations.size(); ++s)
         if (job->topology().stations[s].rank == rank)
-          file->nameStation(rank, 1 + s, stationName(s));
+          file->nameStation(rank, 1 + s, stationName(*plan, job->topology().stations[s]));
       addTasks(*file, rank);
       for (const TraceSpan &span : job->worker(rank)->device().trace()) {
         metrics::TraceEvent event;
@@ -478,7 +520,8 @@ private:
   uint64_t step = 0, seed = 0;
   uint64_t given = 0; ///< The latest step that ranks without anything to train have got.
   bool hasEnded = false; ///< All steps are done.
-  std::vector<int64_t> busyBefore; ///< By section.
+  std::vector<int64_t> busyBefore; ///< By rank, then by station.
+  std::vector<char> seen;          ///< Scratch of fillTimes(), by rank.
   bool firstStepDone = false;
 };
 

@@ -29,6 +29,9 @@ struct RunOptions {
   std::string trace; ///< Empty: none.
   std::optional<uint64_t> seed;
   int lateDeviceSeed = -1; ///< ≥ 0: the device of tests that completes late.
+  double sleepScale = 0;   ///< > 0: nothing is computed; tasks sleep for so many times their planned time.
+  bool fileOrder = false;  ///< The baseline's order, for comparison.
+  bool waitsForSteps = false; ///< Nothing runs ahead into the next step, for comparison.
 };
 
 /// Runs until the steps or the data end, or requestStop(). Interrupted after a finished step that was

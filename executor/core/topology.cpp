@@ -1,5 +1,7 @@
 #include "executor/core/topology.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 
@@ -160,6 +162,37 @@ wavefront::Problem makeProblem(const plan::Plan &plan, const Topology &topology,
     problem.edges.push_back(std::move(edge));
   }
   return problem;
+}
+
+void scale(wavefront::Cost &cost, const wavefront::Cost &from, double factor) {
+  for (size_t i = 0; i < cost.terms.size(); ++i)
+    cost.terms[i].picoseconds = static_cast<int64_t>(static_cast<double>(from.terms[i].picoseconds) * factor);
+}
+
+void scaleTasks(wavefront::Problem &problem, double factor) {
+  for (wavefront::Section &section : problem.sections)
+    for (wavefront::Stage &stage : section.stages)
+      for (wavefront::Cost *cost : {&stage.forward, &stage.backward, &stage.update})
+        scale(*cost, *cost, factor);
+}
+
+int64_t longestUpdateNs(const wavefront::Problem &problem) {
+  std::vector<int64_t> updates(problem.devices, 0);
+  for (const wavefront::Section &section : problem.sections)
+    for (const std::vector<uint32_t> &replica : section.devices)
+      for (size_t stage = 0; section.trains && stage < replica.size(); ++stage)
+        updates[replica[stage]] += wavefront::evaluate(section.stages[stage].update, nullptr);
+  return *std::max_element(updates.begin(), updates.end());
+}
+
+std::string stationName(const plan::Plan &plan, const StationFacts &station) {
+  const fb::Section &section = *plan->sections()->Get(station.section);
+  std::string name = section.name()->str();
+  if (section.layout()->stages() > 1)
+    name += fmt::format(" stage {}", station.stage);
+  if (section.layout()->data_parallel() > 1)
+    name += fmt::format(" replica {}", station.replica);
+  return name;
 }
 
 int64_t evaluate(const plan::Plan &plan, uint32_t expr, const int64_t *symbols) {

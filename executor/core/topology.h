@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace maestro::executor {
@@ -57,6 +58,17 @@ struct ProblemOptions {
 
 /// The problem of any step, without its samples.
 wavefront::Problem makeProblem(const plan::Plan &plan, const Topology &topology, const ProblemOptions &options);
+
+/// Costs times a factor.
+void scale(wavefront::Cost &cost, const wavefront::Cost &from, double factor);
+/// The same for all tasks and updates of a problem: what runs where devices sleep.
+void scaleTasks(wavefront::Problem &problem, double factor);
+
+/// Reduction and update at a step's end, of the device that takes longest.
+int64_t longestUpdateNs(const wavefront::Problem &problem);
+
+/// "student", "student stage 1 replica 0": for people.
+std::string stationName(const plan::Plan &plan, const StationFacts &station);
 
 /// The value of a dim's expression (Plan.exprs) under these values of Plan.symbols.
 int64_t evaluate(const plan::Plan &plan, uint32_t expr, const int64_t *symbols);

@@ -53,6 +53,8 @@ public:
       MAESTRO_ASSIGN(wiring->board, local::Board::create(*wiring->memory, *wiring->abort, boardDescription()));
     }
     MAESTRO_ASSIGN(wiring->outcome, wiring->memory->make<SharedOutcome>(1, "outcome"));
+    MAESTRO_ASSIGN(wiring->busyNs.stations, wiring->memory->make<std::atomic<int64_t>>(topology.stations.size(), "times"));
+    MAESTRO_ASSIGN(wiring->busyNs.devices, wiring->memory->make<std::atomic<int64_t>>(topology.ranks, "times"));
     if (options.processes) {
       MAESTRO_ASSIGN(wiring->gather, wiring->backend->createChannel(gatherDescription()));
     }
@@ -160,6 +162,7 @@ private:
 
   uint64_t bytesNeeded() const {
     uint64_t bytes = uint64_t{1} << 20; // Abort, progress, names.
+    bytes += transport::alignBlock(8 * topology.stations.size()) + transport::alignBlock(8 * topology.ranks);
     for (const RingFacts &ring : topology.rings)
       bytes += local::channelBytes(describe(ring));
     for (uint32_t s = 0; s < topology.stations.size(); ++s)

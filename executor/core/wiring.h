@@ -29,6 +29,12 @@ struct SharedOutcome {
   std::atomic<int> code{0}; ///< StatusCode of the first failure.
 };
 
+/// What devices have done since the run began, in nanoseconds: their threads add, the root reads.
+struct SharedTimes {
+  std::atomic<int64_t> *stations = nullptr; ///< By Topology.stations: in tasks.
+  std::atomic<int64_t> *devices = nullptr;  ///< By rank: in tasks, reductions and updates.
+};
+
 /// Pieces of parameters on their way to the rank that saves.
 inline constexpr uint32_t kGatherSlots = 2;
 
@@ -45,6 +51,7 @@ struct Wiring {
   std::vector<uint32_t> trainingRanks;      ///< Those with losses or something to train, which meet in every step.
   std::optional<transport::local::Board> board;
   SharedOutcome *outcome = nullptr;
+  SharedTimes busyNs;
   transport::Channel gather; ///< From all training ranks to the root; without ends where ranks are threads.
 
   /// The rank that saves and tells: the first that trains.

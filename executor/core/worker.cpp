@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <thread>
 
 namespace maestro::executor {
 
@@ -33,6 +34,7 @@ struct Worker::ReleaseWork {
 struct Worker::StampWork {
   Worker *worker = nullptr;
   TaskSpan span;
+  int64_t leastNs = 0; ///< It sleeps until it has taken so long.
   bool started = false;
 };
 struct Worker::ReduceWork {
@@ -40,6 +42,7 @@ struct Worker::ReduceWork {
   Worker *worker = nullptr;
   uint64_t turn = 0;
   bool gathers = false;
+  uint32_t station = 0;
 };
 
 Worker::Worker(const Context &context, uint32_t rank, const WorkerOptions &options)
@@ -48,7 +51,9 @@ Worker::Worker(const Context &context, uint32_t rank, const WorkerOptions &optio
       problem(makeProblem(context.plan, context.topology, {options.evaluates, options.onePiece})),
       order(context.plan, context.topology, rank) {
   scales.resize(lossCount);
-  busy.assign(topology.stations.size(), 0);
+  if (options.sleepScale > 0)
+    scaleTasks(problem, options.sleepScale);
+  updateNs = longestUpdateNs(problem);
   norms.assign(topology.stations.size(), 0);
   auto &members = wiring.trainingRanks;
   if (options.adapts) {
@@ -111,9 +116,12 @@ Status Worker::createStations() {
   }
   for (const ReductionGroup &group : wiring.groups) {
     reductionMembers.emplace_back();
+    reductionStations.emplace_back();
     for (uint32_t i = 0; i < group.stations.size(); ++i)
-      if (stations[group.stations[i]])
+      if (stations[group.stations[i]]) {
         reductionMembers.back().push_back(group.reduction->member(i));
+        reductionStations.back().push_back(group.stations[i]);
+      }
   }
   return Status();
 }
@@ -156,7 +164,11 @@ Status Worker::planBatch(const data::SampleBatch &batch, uint64_t batchStep) {
     tokenCount += static_cast<uint64_t>(longest);
   }
   MAESTRO_TRY(wavefront::check(problem));
+  if (spans.size() < spans.capacity())
+    batches.push_back({step, problem.sizes});
+  int64_t startNs = nowNs();
   scheduler.run(problem, options.onePiece ? wavefront::Order::FileOrder : options.order, schedule);
+  ownScheduleNs = nowNs() - startNs;
   order.build(problem, schedule, options.evaluates);
   samples.clear();
   for (uint32_t sample : schedule.samples)
@@ -168,7 +180,7 @@ Status Worker::planBatch(const data::SampleBatch &batch, uint64_t batchStep) {
   }
   sendWork.resize(sends);
   releaseWork.resize(receives);
-  stampWork.resize(tasks);
+  stampWork.resize(tasks + 2 * stations.size()); // Norm and update.
   sendsUsed = releasesUsed = stampsUsed = 0;
   sums.assign(schedule.microBatches.size() * lossCount, 0);
   counts.assign(sums.size(), 0);
@@ -296,13 +308,12 @@ Status Worker::runTask(const RankTask &task, LossTotals &totals) {
     MAESTRO_TRY(awaitCounts(totals));
     countsPublished = true;
   }
-  StampWork &stamp = stampWork[stampsUsed++];
-  stamp = {this, {task.station, task.microBatch, task.kind, step, 0, 0}, false};
-  ownDevice->call(runStamp, &stamp, {});
+  auto kind = task.kind == TaskKind::Forward ? TaskSpan::Kind::Forward : TaskSpan::Kind::Backward;
+  StampWork &stamp = startSpan(task.station, task.microBatch, kind, options.sleepScale > 0 ? plannedNs(task) : 0);
   if (options.adapts)
     expectTime(task);
   MAESTRO_ASSIGN(uint32_t slot, launch(task));
-  ownDevice->call(runStamp, &stamp, {});
+  endSpan(stamp);
   queueSends(task, slot);
   queueReleases(task);
   return Status();
@@ -390,6 +401,15 @@ void Worker::queueReleases(const RankTask &task) {
   }
 }
 
+Worker::StampWork &Worker::startSpan(uint32_t station, uint32_t microBatch, TaskSpan::Kind kind, int64_t leastNs) {
+  StampWork &stamp = stampWork[stampsUsed++];
+  stamp = {this, {station, microBatch, kind, step, 0, 0}, leastNs, false};
+  ownDevice->call(runStamp, &stamp, {});
+  return stamp;
+}
+
+void Worker::endSpan(StampWork &stamp) { ownDevice->call(runStamp, &stamp, {}); }
+
 Status Worker::runStamp(void *context, std::span<std::byte *const>) {
   auto &work = *static_cast<StampWork *>(context);
   if (!work.started) {
@@ -397,15 +417,24 @@ Status Worker::runStamp(void *context, std::span<std::byte *const>) {
     work.span.startNs = nowNs();
     return Status();
   }
+  if (int64_t left = work.span.startNs + work.leastNs - nowNs(); left > 0)
+    std::this_thread::sleep_for(std::chrono::nanoseconds(left));
   work.span.endNs = nowNs();
-  Worker &worker = *work.worker;
-  worker.busy[work.span.station] += work.span.endNs - work.span.startNs;
-  size_t kind = work.span.kind == TaskKind::Forward ? 0 : 1;
-  worker.measuredNs[2 * worker.topology.stations[work.span.station].executable + kind] +=
-      static_cast<double>(work.span.endNs - work.span.startNs);
-  if (worker.spans.size() < worker.spans.capacity())
-    worker.spans.push_back(work.span);
+  work.worker->account(work.span);
   return Status();
+}
+
+/// On the device's thread.
+void Worker::account(const TaskSpan &span) {
+  int64_t ns = span.endNs - span.startNs;
+  wiring.busyNs.devices[rank].fetch_add(ns, std::memory_order_relaxed);
+  if (span.kind <= TaskSpan::Kind::Backward) {
+    wiring.busyNs.stations[span.station].fetch_add(ns, std::memory_order_relaxed);
+    size_t kind = span.kind == TaskSpan::Kind::Forward ? 0 : 1;
+    measuredNs[2 * topology.stations[span.station].executable + kind] += static_cast<double>(ns);
+  }
+  if (spans.size() < spans.capacity())
+    spans.push_back(span);
 }
 
 Status Worker::runTasks(LossTotals &totals) {
@@ -463,7 +492,9 @@ Status Worker::evaluate(const data::SampleBatch &batch, uint64_t batchStep, Loss
 
 Status Worker::runReduce(void *context, std::span<std::byte *const>) {
   auto &work = *static_cast<ReduceWork *>(context);
+  int64_t startNs = nowNs();
   Status status = work.gathers ? work.member->gather(work.turn) : work.member->scatter(work.turn);
+  work.worker->account({work.station, kNone, TaskSpan::Kind::Reduce, work.worker->step, startNs, nowNs()});
   return status.isOk() ? Status() : work.worker->fail(status);
 }
 
@@ -471,7 +502,8 @@ Status Worker::runReduce(void *context, std::span<std::byte *const>) {
 Status Worker::reduceGradients() {
   using Member = transport::local::Reduction::Member;
   uint64_t call = reductions++;
-  for (std::vector<Member> &members : reductionMembers) {
+  for (size_t group = 0; group < reductionMembers.size(); ++group) {
+    std::vector<Member> &members = reductionMembers[group];
     if (members.empty())
       continue;
     uint64_t turns = members.front().turns(), first = call * turns;
@@ -479,7 +511,7 @@ Status Worker::reduceGradients() {
     size_t used = 0;
     auto queue = [&](Member &member, uint64_t turn, bool gathers) {
       ReduceWork &work = reduceWork[used++];
-      work = {&member, this, turn, gathers};
+      work = {&member, this, turn, gathers, reductionStations[group][static_cast<size_t>(&member - members.data())]};
       ownDevice->call(runReduce, &work, {});
     };
     for (uint64_t turn = first; turn < first + turns; ++turn) {
@@ -512,7 +544,7 @@ Result<Worker::Agreement> Worker::agree(uint64_t endStep, bool wantsToStop, Loss
   std::fill(norms.begin(), norms.end(), 0);
   for (uint32_t s = 0; s < stations.size(); ++s)
     if (stations[s] && topology.stations[s].replica == 0 && stations[s]->program(fb::ProgramKind::Norm)) {
-      MAESTRO_TRY(stations[s]->launchOnce(fb::ProgramKind::Norm));
+      MAESTRO_TRY(launchOnce(s, fb::ProgramKind::Norm, TaskSpan::Kind::Norm));
       stations[s]->readNormSquares(norms[s]);
     }
   MAESTRO_TRY(ownDevice->wait(ownDevice->record()));
@@ -538,13 +570,34 @@ Result<Worker::Agreement> Worker::agree(uint64_t endStep, bool wantsToStop, Loss
   return Agreement{std::sqrt(record[0]), record[1] > 0};
 }
 
+/// A program that runs once a step; the planned time of the reduction and the norm is part of the update's.
+Status Worker::launchOnce(uint32_t station, fb::ProgramKind kind, TaskSpan::Kind span) {
+  const StationFacts &facts = topology.stations[station];
+  bool sleeps = options.sleepScale > 0 && kind == fb::ProgramKind::Update;
+  StampWork &stamp = startSpan(
+      station, kNone, span,
+      sleeps ? wavefront::evaluate(problem.sections[facts.section].stages[facts.stage].update, nullptr) : 0);
+  MAESTRO_TRY(stations[station]->launchOnce(kind));
+  endSpan(stamp);
+  return Status();
+}
+
+namespace {
+int64_t taskNs(const wavefront::Problem &problem, const StationFacts &facts, TaskKind kind, const int64_t *dims) {
+  const wavefront::Stage &stage = problem.sections[facts.section].stages[facts.stage];
+  return wavefront::evaluate(kind == TaskKind::Forward ? stage.forward : stage.backward, dims);
+}
+} // namespace
+
+int64_t Worker::plannedNs(const RankTask &task) const {
+  return taskNs(problem, topology.stations[task.station], task.kind, dataOf(task.microBatch).dims.data());
+}
+
 /// The plan's prediction for a task that is about to run.
 void Worker::expectTime(const RankTask &task) {
   const StationFacts &facts = topology.stations[task.station];
-  const wavefront::Stage &stage = planned.sections[facts.section].stages[facts.stage];
-  bool forward = task.kind == TaskKind::Forward;
-  expectedNs[2 * facts.executable + (forward ? 0 : 1)] += static_cast<double>(
-      wavefront::evaluate(forward ? stage.forward : stage.backward, dataOf(task.microBatch).dims.data()));
+  expectedNs[2 * facts.executable + (task.kind == TaskKind::Forward ? 0 : 1)] +=
+      static_cast<double>(taskNs(planned, facts, task.kind, dataOf(task.microBatch).dims.data()));
 }
 
 /// Costs follow what all ranks measured in this step, half the way each time: from `record`, which all have alike.
@@ -553,10 +606,6 @@ void Worker::adaptCosts() {
     return;
   constexpr double kLeast = 1e-3, kMost = 1e3;
   const double *measured = record.data() + 2 + lossCount, *expected = measured + measuredNs.size();
-  auto scale = [](wavefront::Cost &cost, const wavefront::Cost &from, double factor) {
-    for (size_t i = 0; i < cost.terms.size(); ++i)
-      cost.terms[i].picoseconds = static_cast<int64_t>(static_cast<double>(from.terms[i].picoseconds) * factor);
-  };
   for (uint32_t e = 0; e < plan->executables()->size(); ++e) {
     const fb::Executable &executable = *plan->executables()->Get(e);
     for (size_t kind = 0; kind < 2; ++kind)
@@ -576,10 +625,10 @@ void Worker::adaptCosts() {
 Status Worker::update(uint64_t updateStep, double gradientNorm) {
   const fb::Training &training = *plan->training();
   hyper = hyperParameters(training, updateStep, clipFactor(training, gradientNorm));
-  for (auto &station : stations)
-    if (station && station->program(fb::ProgramKind::Update)) {
-      station->writeHyperParameters(hyper);
-      MAESTRO_TRY(station->launchOnce(fb::ProgramKind::Update));
+  for (uint32_t s = 0; s < stations.size(); ++s)
+    if (stations[s] && stations[s]->program(fb::ProgramKind::Update)) {
+      stations[s]->writeHyperParameters(hyper);
+      MAESTRO_TRY(launchOnce(s, fb::ProgramKind::Update, TaskSpan::Kind::Update));
     }
   return ownDevice->wait(ownDevice->record());
 }

@@ -29,14 +29,22 @@ struct WorkerOptions {
   uint64_t growth = 1;
   wavefront::Order order = wavefront::Order::Wavefront;
   bool adapts = false; ///< Measured times steer the schedule.
+  double sleepScale = 0; ///< > 0: tasks and updates sleep for so many times their planned time; the device has no kernels.
 };
 
-/// A task as it ran, in steady-clock nanoseconds.
+/// What a device was busy with, in steady-clock nanoseconds.
 struct TaskSpan {
-  uint32_t station = 0, microBatch = 0;
-  wavefront::TaskKind kind = wavefront::TaskKind::Forward;
+  enum class Kind : uint8_t { Forward, Backward, Reduce, Norm, Update }; ///< Names: metrics::kTaskNames
+  uint32_t station = 0, microBatch = kNone; ///< kNone: of the step.
+  Kind kind = Kind::Forward;
   uint64_t step = 0;
   int64_t startNs = 0, endNs = 0;
+};
+
+/// The samples of a step: samples × Plan.symbols.
+struct StepSizes {
+  uint64_t step = 0;
+  std::vector<int64_t> sizes;
 };
 
 class Worker {
@@ -75,12 +83,13 @@ public:
 
   uint64_t tokens() const { return tokenCount; } ///< Of the last batch, padding not counted.
   size_t microBatches(uint32_t section) const;   ///< Of the last batch.
-  /// Nanoseconds that the station's tasks have run so far; when idle.
-  int64_t busyNs(uint32_t station) const { return busy[station]; }
-  int64_t predictedNs() const { return schedule.makespanNs; }
-  /// Tasks that ran, when their collection was asked for; when idle.
+  /// Of the last batch by itself: its tasks, then the reduction of gradients and the update.
+  int64_t predictedNs() const { return schedule.makespanNs + updateNs; }
+  int64_t scheduleNs() const { return ownScheduleNs; } ///< What making the last schedule took.
+  /// What ran, and the samples of the steps, when their collection was asked for; when idle.
   void collectSpans(size_t capacity) { spans.reserve(capacity); }
   std::span<const TaskSpan> taskSpans() const { return spans; }
+  std::span<const StepSizes> stepSizes() const { return batches; }
   /// Symbol values of all samples of a batch taken as one micro-batch (for --self-check).
   Result<std::vector<int64_t>> combinedSymbols(const data::SampleBatch &batch);
 
@@ -116,6 +125,11 @@ private:
   struct ReleaseWork;
   struct StampWork;
   struct ReduceWork;
+  StampWork &startSpan(uint32_t station, uint32_t microBatch, TaskSpan::Kind kind, int64_t leastNs);
+  void endSpan(StampWork &stamp);
+  void account(const TaskSpan &span);
+  Status launchOnce(uint32_t station, plan::fb::ProgramKind kind, TaskSpan::Kind span);
+  int64_t plannedNs(const RankTask &task) const;
   static Status runSend(void *context, std::span<std::byte *const> pointers);
   static Status runRelease(void *context, std::span<std::byte *const> pointers);
   static Status runStamp(void *context, std::span<std::byte *const> pointers);
@@ -154,8 +168,11 @@ private:
   uint64_t reductions = 0; ///< Calls so far.
   /// By Wiring.groups: this rank's members.
   std::vector<std::vector<transport::local::Reduction::Member>> reductionMembers;
-  std::vector<int64_t> busy; ///< By station; the device's thread writes.
-  std::vector<TaskSpan> spans;
+  std::vector<std::vector<uint32_t>> reductionStations; ///< Theirs.
+  int64_t ownScheduleNs = 0;
+  int64_t updateNs = 0; ///< Planned: of the device that updates longest.
+  std::vector<TaskSpan> spans; ///< The device's thread writes.
+  std::vector<StepSizes> batches;
 
   /// What --adapt compares: nanoseconds of this step's tasks, by executable, forward then backward.
   std::vector<double> measuredNs, expectedNs;

@@ -111,6 +111,8 @@ public:
 
   Result<std::unique_ptr<PreparedProgram>> prepare(std::span<const CallDescription> calls) override {
     auto program = std::make_unique<CpuProgram>();
+    if (!library)
+      return std::unique_ptr<PreparedProgram>(std::move(program));
     program->calls.reserve(calls.size());
     size_t scratchBytes = 0;
     for (const CallDescription &call : calls) {

@@ -120,7 +120,8 @@ struct CpuDeviceOptions {
   std::function<void()> onKernel;
 };
 
-/// A thread with an in-order queue that runs the library's kernels.
+/// A thread with an in-order queue that runs the library's kernels. Without a library (tests) programs hold no calls and
+/// do nothing: whoever queues them says how long they take.
 std::unique_ptr<Device> createCpuDevice(std::shared_ptr<const kernels::Library> library,
                                         const CpuDeviceOptions &options);
 

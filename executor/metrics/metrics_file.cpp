@@ -24,15 +24,21 @@ void formatLine(const StepRecord &record, Line &line) {
   line << ", \"samples\": " << record.samples << ", \"tokens\": " << record.tokens;
   (line << ", \"step_seconds\": ").json(record.stepSeconds);
   line << ", \"peak_bytes\": " << record.peakBytes;
-  (line << ", \"predicted_step_seconds\": ").json(record.predictedStepSeconds)
-      << ", \"sections\": {";
+  (line << ", \"predicted_step_seconds\": ").json(record.predictedStepSeconds);
+  (line << ", \"schedule_seconds\": ").json(record.scheduleSeconds) << ", \"sections\": {";
   for (std::string_view separator = ""; const SectionTimes &section : record.sections) {
     ((line << separator).quoted(section.name) << ": {\"busy\": ").json(section.busySeconds);
     (line << ", \"idle\": ").json(section.idleSeconds)
         << ", \"microbatches\": " << section.microbatches << "}";
     separator = ", ";
   }
-  line << "}}";
+  line << "}, \"devices\": [";
+  for (std::string_view separator = ""; const DeviceTimes &device : record.devices) {
+    ((line << separator) << "{\"busy\": ").json(device.busySeconds);
+    (line << ", \"idle\": ").json(device.idleSeconds) << "}";
+    separator = ", ";
+  }
+  line << "]}";
 }
 
 /// The step of a line as formatLine() writes it; 0 for anything else.

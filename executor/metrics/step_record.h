@@ -12,10 +12,16 @@ struct LossValue {
   double value = 0; ///< Unweighted.
 };
 
-struct SectionTimes {
-  std::string name;
+/// A device works in tasks, in the reduction of gradients, and in norm and update; otherwise it is idle.
+struct DeviceTimes {
   double busySeconds = 0;
   double idleSeconds = 0;
+};
+
+struct SectionTimes {
+  std::string name;
+  double busySeconds = 0; ///< In its own tasks, over all its stations.
+  double idleSeconds = 0; ///< Of its devices, each once: idle, whatever section they might have worked for.
   uint64_t microbatches = 0;
 };
 
@@ -30,8 +36,10 @@ struct StepRecord {
   uint64_t tokens = 0;
   double stepSeconds = 0;
   uint64_t peakBytes = 0;
-  double predictedStepSeconds = 0;
+  double predictedStepSeconds = 0; ///< Of this step's samples, by itself: tasks, reduction of gradients, update.
+  double scheduleSeconds = 0;      ///< In which micro-batches were formed and tasks ordered.
   std::vector<SectionTimes> sections;
+  std::vector<DeviceTimes> devices; ///< By rank.
 };
 
 } // namespace maestro::metrics

@@ -172,8 +172,8 @@ void Evaluator::addDeviceArcs(uint32_t s) {
     };
     for (uint32_t i = schedule(s).deviceTasks[d]; i < schedule(s).deviceTasks[d + 1]; ++i) {
       const Task &task = schedule(s).tasks[i];
-      bool waits = boundary == Boundary::Wait || trains(schedule(s).microBatches[task.microBatch].section);
-      if (waits && !updated) { // Only weights are waited for: a frozen section's task may come before.
+      bool waits = boundary != Boundary::RunAhead || trains(schedule(s).microBatches[task.microBatch].section);
+      if (waits && !updated) { // Where only weights are waited for, a frozen section's task may come before.
         join(update(s - 1, d));
         updated = true;
       }
@@ -304,6 +304,9 @@ void Evaluator::report() {
     step.tasksNs = count ? *std::max_element(step.endNs.begin(), step.endNs.end()) : 0;
     step.gradientsNs = endNs[barrier(s)];
     step.updatedNs = step.gradientsNs;
+    size_t firstUpdate = update(s, 0);
+    step.updateStartNs.assign(startNs.begin() + static_cast<int64_t>(firstUpdate), startNs.begin() + static_cast<int64_t>(firstUpdate + devices()));
+    step.updateEndNs.assign(endNs.begin() + static_cast<int64_t>(firstUpdate), endNs.begin() + static_cast<int64_t>(firstUpdate + devices()));
     for (uint32_t d = 0; d < devices(); ++d) {
       if (durationNs[update(s, d)] > 0)
         step.updatedNs = std::max(step.updatedNs, endNs[update(s, d)]);

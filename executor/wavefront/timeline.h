@@ -14,8 +14,9 @@ struct TimelineStep {
 };
 
 enum class Boundary : uint8_t {
-  Wait,     ///< A step starts when the one before it has ended, updates included.
-  RunAhead, ///< Only sections that train wait, for their weights; the others start as soon as inputs, places and slots are there.
+  Wait,            ///< A step starts when the one before it has ended, updates included.
+  FrozenRunsAhead, ///< As the executor has it: devices that train wait for their update, the others for nothing but inputs and places.
+  RunAhead,        ///< Only sections that train wait, for their weights; the others start as soon as inputs, places and slots are there.
 };
 
 struct Timeline {
@@ -24,6 +25,7 @@ struct Timeline {
     int64_t gradientsNs = 0;             ///< The end of the last backward task; updates start here.
     int64_t tasksNs = 0;                 ///< The end of the last task.
     int64_t updatedNs = 0;               ///< The end of the last update (gradientsNs if there is none).
+    std::vector<int64_t> updateStartNs, updateEndNs; ///< By device; equal where it has nothing to update.
   };
   std::vector<Step> steps;
   std::vector<int64_t> busyNs; ///< step × device: tasks and update.

@@ -14,7 +14,7 @@ std::string printSummary(const Plan &plan, const Selection &selection);
 std::string printJson(const Plan &plan);
 std::string printMlir(const Plan &plan, const Selection &selection);
 std::string printDot(const Plan &plan, const Selection &selection);
-std::string printHtml(const Plan &plan, const Selection &selection);
+std::string printHtml(const Plan &plan, const Selection &selection, std::string_view timelines);
 
 /// "AdamW, lr 0.0003 …": optimizer and schedule.
 std::string optimizerPhrase(const fb::Training &training);

@@ -11,23 +11,6 @@ namespace {
 
 constexpr const char *kColors[] = {"#4e79a7", "#f28e2b", "#59a14f", "#bab0ac", "#edc948", "#76b7b2", "#b07aa1", "#e15759"};
 
-std::string escaped(std::string_view text) {
-  std::string result;
-  for (char character : text) {
-    if (character == '<')
-      result += "&lt;";
-    else if (character == '>')
-      result += "&gt;";
-    else if (character == '&')
-      result += "&amp;";
-    else if (character == '"')
-      result += "&quot;";
-    else
-      result += character;
-  }
-  return result;
-}
-
 /// Sections as columns by their distance from the sources.
 std::vector<uint32_t> columns(const Plan &plan) {
   std::vector<uint32_t> column(plan->sections()->size(), 0);
@@ -58,7 +41,7 @@ std::string sectionGraph(const Plan &plan, const Selection &selection) {
     Box from = boxes[edge->producer()], to = boxes[edge->consumer()];
     svg += fmt::format("<line x1=\"{}\" y1=\"{}\" x2=\"{}\" y2=\"{}\" stroke=\"#888\" stroke-width=\"2\"><title>{}</title></line>\n",
                        from.x + 200, from.y + 30, to.x, to.y + 30,
-                       escaped(fmt::format("{}: {}", edge->name()->string_view(), tensorPhrase(plan, edge->dtype(), *edge->shape()))));
+                       escapeHtml(fmt::format("{}: {}", edge->name()->string_view(), tensorPhrase(plan, edge->dtype(), *edge->shape()))));
   }
   for (uint32_t i = 0; i < boxes.size(); ++i) {
     if (!selection.hasSection(i))
@@ -67,7 +50,7 @@ std::string sectionGraph(const Plan &plan, const Selection &selection) {
     svg += fmt::format("<rect x=\"{0}\" y=\"{1}\" width=\"200\" height=\"60\" rx=\"6\" fill=\"{2}\" stroke=\"#888\"/>\n"
                        "<text x=\"{3}\" y=\"{4}\" font-weight=\"bold\">{5}</text><text x=\"{3}\" y=\"{6}\">{7}</text>\n",
                        boxes[i].x, boxes[i].y, section.trains() ? "#e8f1fa" : "#f4f4f4", boxes[i].x + 10, boxes[i].y + 25,
-                       escaped(section.name()->string_view()), boxes[i].y + 47,
+                       escapeHtml(section.name()->string_view()), boxes[i].y + 47,
                        section.trains() ? "trains" : "forward only");
   }
   return svg + "</svg>\n";
@@ -78,7 +61,7 @@ std::string memoryBar(const fb::Executable &executable) {
   for (const fb::Region *region : *executable.regions())
     total += region->bytes() * region->copies();
   std::string html = fmt::format("<h3>{} <small>predicted peak {}</small></h3>\n<div class=\"bar\">",
-                                 escaped(executable.name()->string_view()), humanBytes(executable.peak_bytes()));
+                                 escapeHtml(executable.name()->string_view()), humanBytes(executable.peak_bytes()));
   std::string legend;
   for (const fb::Region *region : *executable.regions()) {
     uint64_t bytes = region->bytes() * region->copies();
@@ -94,19 +77,21 @@ std::string memoryBar(const fb::Executable &executable) {
 
 } // namespace
 
-std::string printHtml(const Plan &plan, const Selection &selection) {
+std::string printHtml(const Plan &plan, const Selection &selection, std::string_view timelines) {
   std::string html = fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{0}</title><style>\n"
       "body{{font:15px sans-serif;margin:2em auto;max-width:70em;color:#222}} svg text{{font:14px sans-serif}}\n"
       ".bar{{display:flex;height:26px;border:1px solid #888}} .legend i{{display:inline-block;width:.8em;height:.8em;"
       "margin:0 .3em 0 .8em}}\npre{{background:#f6f6f6;padding:1em;overflow-x:auto}}\n</style></head><body>\n<h1>{0}</h1>\n"
       "<h2>Sections</h2>\n",
-      escaped(plan->name()->string_view()));
-  html += sectionGraph(plan, selection) + "<h2>Memory</h2>\n";
+      escapeHtml(plan->name()->string_view()));
+  html += sectionGraph(plan, selection);
+  html += timelines;
+  html += "<h2>Memory</h2>\n";
   for (uint32_t i = 0; i < plan->executables()->size(); ++i)
     if (selection.hasExecutable(i))
       html += memoryBar(*plan->executables()->Get(i));
-  return html + "<h2>Everything</h2>\n<pre>" + escaped(printSummary(plan, selection)) + "</pre>\n</body></html>\n";
+  return html + "<h2>Everything</h2>\n<pre>" + escapeHtml(printSummary(plan, selection)) + "</pre>\n</body></html>\n";
 }
 
 } // namespace maestro::plan

@@ -16,7 +16,7 @@ enum class Format {
   Json,    ///< Every field of every table under its name in plan.fbs, defaults included, in that order.
   Mlir,    ///< Executables as generic MLIR, one call a line; mlir-opt --allow-unregistered-dialect reads it.
   Dot,     ///< Sections, edges and stations for Graphviz.
-  Html,    ///< The summary as one page that needs nothing else: section graph and memory bars.
+  Html,    ///< The summary as one page that needs nothing else: section graph, timelines, memory bars.
 };
 
 /// "summary", "json", "mlir", "dot", "html"; nothing for other text.
@@ -41,8 +41,8 @@ private:
 };
 
 /// The whole text, ending with a new line. Json always has everything, so that it can be read back by schema;
-/// the other formats show the selection.
-std::string print(const Plan &plan, Format format, const Selection &selection);
+/// the other formats show the selection. `timelines`: what a page shows of them, as HTML.
+std::string print(const Plan &plan, Format format, const Selection &selection, std::string_view timelines = {});
 
 /// Every decision with its reason, in the order they were made. Of one section where the selection
 /// has one: those whose subject starts with its name.

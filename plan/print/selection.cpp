@@ -55,7 +55,7 @@ void Selection::follow(const Plan &plan) {
 
 bool Selection::all() const { return std::find(sections.begin(), sections.end(), false) == sections.end(); }
 
-std::string print(const Plan &plan, Format format, const Selection &selection) {
+std::string print(const Plan &plan, Format format, const Selection &selection, std::string_view timelines) {
   switch (format) {
   case Format::Json:
     return printJson(plan);
@@ -64,7 +64,7 @@ std::string print(const Plan &plan, Format format, const Selection &selection) {
   case Format::Dot:
     return printDot(plan, selection);
   case Format::Html:
-    return printHtml(plan, selection);
+    return printHtml(plan, selection, timelines);
   default:
     return printSummary(plan, selection);
   }

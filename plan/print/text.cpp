@@ -60,6 +60,23 @@ std::string grouped(uint64_t number) {
   return text;
 }
 
+std::string escapeHtml(std::string_view text) {
+  std::string result;
+  for (char character : text) {
+    if (character == '<')
+      result += "&lt;";
+    else if (character == '>')
+      result += "&gt;";
+    else if (character == '&')
+      result += "&amp;";
+    else if (character == '"')
+      result += "&quot;";
+    else
+      result += character;
+  }
+  return result;
+}
+
 std::string TextTable::str() const {
   std::vector<size_t> widths;
   for (const auto &row : rows)

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace maestro::plan {
@@ -12,6 +13,7 @@ std::string humanCount(double count);     ///< "1.2 billion", "35,136"
 std::string humanFlops(double flops);     ///< "12.3 GFLOP"
 std::string humanSeconds(double seconds); ///< "250 ms"
 std::string grouped(uint64_t number);     ///< "1,234,567"
+std::string escapeHtml(std::string_view text);
 
 /// Rows of cells in columns as wide as their widest cell; the last column is not padded. Columns in
 /// `rightAligned` (a bit each) hold numbers.

@@ -103,8 +103,7 @@ private:
       }
     }
     costs.hostBytes = executable.peak_bytes() - std::min(executable.peak_bytes(), regions);
-    // The norm reads gradients; the optimizer reads and writes values, gradients and its state.
-    stage.updateBytes = stage.gradientBytes * 5 + optimizerState * 2;
+    stage.updateBytes = cost_models::updateBytes(stage.gradientBytes, optimizerState);
   }
 
   CompoundModel &model;

@@ -70,6 +70,7 @@ Status Emitter::addExecutable(size_t index) {
     executable->bounds.push_back(std::move(bound));
   }
   accountMemory(stage, *executable);
+  predictUpdate(stage, *executable);
   plan.executables.push_back(std::move(executable));
   return Status();
 }

@@ -1,12 +1,33 @@
 // What a step will take.
 #include "planner/emit/emitter.h"
 
+#include "cost_models/compound.h"
+#include "planner/emit/cost_polynomial.h"
+
 #include <algorithm>
 #include <cmath>
 
 namespace maestro::planner {
 
 namespace fb = plan::fb;
+
+/// What follows a step's last gradient, by the simulator's own formulas.
+void Emitter::predictUpdate(const Stage &stage, fb::ExecutableT &executable) const {
+  uint64_t gradients = 0, state = 0;
+  for (const auto &region : executable.regions) {
+    gradients += region->kind == fb::RegionKind::Gradients ? region->bytes : 0;
+    state += region->kind == fb::RegionKind::OptimizerState ? region->bytes : 0;
+  }
+  cost_models::Machine machine;
+  machine.memoryBytesPerSecond = deviceRates().streamBytesPerSecond;
+  cost_models::StageModel moved;
+  moved.updateBytes = cost_models::updateBytes(gradients, state);
+  double seconds = cost_models::updateSeconds(moved, machine) +
+                   cost_models::reductionSeconds(gradients, static_cast<size_t>(stage.layout->replicas()), machine);
+  for (const auto &program : executable.programs)
+    if (program->kind == fb::ProgramKind::Update)
+      program->cost = toTerms({{{}, seconds * 1e12}});
+}
 
 /// A step's time as the search found it, or if devices never wait: the busiest device's work, with all micro-batches
 /// at the bounds.

@@ -70,6 +70,7 @@ private:
   int hostThreads() const;
 
   // Prediction.
+  void predictUpdate(const Stage &stage, plan::fb::ExecutableT &executable) const;
   void addPrediction();
 
   const EmitInput &input;

@@ -25,7 +25,9 @@ StepRecord record(uint64_t step) {
           .stepSeconds = 0.25,
           .peakBytes = 1'000'000,
           .predictedStepSeconds = 0.2,
-          .sections = {{"student", 0.2, 0.05, 8}}};
+          .scheduleSeconds = 0.001,
+          .sections = {{"student", 0.2, 0.05, 8}},
+          .devices = {{0.21, 0.04}}};
 }
 
 TEST(MetricsTest, aLineHasEveryField) {
@@ -33,7 +35,8 @@ TEST(MetricsTest, aLineHasEveryField) {
   EXPECT_EQ(line, json::parse(
                       R"({"step": 3, "loss": 2.5, "losses": {"cross_entropy": 3.0, "kl \"2\"": 2.0},
     "grad_norm": 0.125, "lr": 3e-4, "samples": 64, "tokens": 4096, "step_seconds": 0.25, "peak_bytes": 1000000,
-    "predicted_step_seconds": 0.2, "sections": {"student": {"busy": 0.2, "idle": 0.05, "microbatches": 8}}})"));
+    "predicted_step_seconds": 0.2, "schedule_seconds": 0.001, "sections": {"student": {"busy": 0.2, "idle": 0.05, "microbatches": 8}},
+    "devices": [{"busy": 0.21, "idle": 0.04}]})"));
 }
 
 TEST(MetricsTest, numbersKeepEveryDigitOrBecomeNull) {

@@ -97,7 +97,8 @@ TEST(SyntheticTest, parsesDistributions) {
   EXPECT_EQ(parseDistribution(" constant( 7 )")->a, 7);
   EXPECT_EQ(parseDistribution("uniform(16, 512)")->b, 512);
   EXPECT_EQ(parseDistribution("lognormal(512, 0.6)")->kind, Distribution::Kind::LogNormal);
-  for (const char *bad : {"", "-1", "uniform(3)", "uniform(5, 2)", "normal(1, 2)",
+  EXPECT_EQ(parseDistribution("normal(36, 20)")->kind, Distribution::Kind::Normal);
+  for (const char *bad : {"", "-1", "uniform(3)", "uniform(5, 2)", "gamma(1, 2)", "normal(1, -2)",
                           "lognormal(0, 1)", "lognormal(5, -1)", "lognormal(5, x)", "uniform(1, 2",
                           "constant(1, 2)", "nan", "uniform(1, inf)"})
     EXPECT_FALSE(parseDistribution(bad).isOk()) << bad;

@@ -25,6 +25,9 @@ expect 0 "Plan 'example'" show "$plan"
 expect 0 '"version_major": 1' "$plan" --format json
 expect 0 "digraph" "$plan" --format=dot
 expect 0 "<!DOCTYPE html>" "$plan" --format html
+expect 0 "Timeline of a steady step" "$plan" --format html
+expect 0 '"thread_name"' "$plan" --format trace
+expect 0 '"file_order":true' "$plan" --format trace --file-order
 expect 0 "train.optimizer = adamw (default)" "$plan" --explain
 expect 0 "Memory of 'student'" "$plan" --section student
 expect 0 ": valid, format 1." verify "$plan"
@@ -36,6 +39,9 @@ expect 1 "no plan given; for example: maestro-dump plan.mpl"
 expect 1 "did you mean 'verify'?" verfy "$plan"
 expect 1 "did you mean '--format'?" "$plan" --formt json
 expect 1 "did you mean 'json'?" "$plan" --format jsn
+expect 1 "cannot be opened" "$plan" --measured "$folder/missing.json"
+expect 1 "is not JSON" "$plan" --format html --measured "$plan"
+expect 1 "--measured goes with --format summary, trace or html, not dot" "$plan" --format dot --measured "$plan"
 expect 1 "did you mean 'student'?" "$plan" --section studnt
 expect 1 "takes 2 plans, and 1 were given" diff "$plan"
 expect 1 "cannot be opened" "$folder/missing.mpl"

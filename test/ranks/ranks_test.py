@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import filecmp
 import importlib.util
+import json
 import os
 import pathlib
 import re
@@ -79,6 +80,21 @@ class Ranks(unittest.TestCase):
         processes = self.run_to_end("processes", "--steps", "6", "--save-gradients", "--ranks", "processes")
         self.same(threads, processes, 6)
         self.assertTrue(filecmp.cmp(threads / "gradients.safetensors", processes / "gradients.safetensors", shallow=False))
+
+    def test_processes_leave_one_trace(self):
+        """All ranks' tasks and kernels, and sections' times that know what other processes did."""
+        def tasks(ranks):
+            out = self.run_to_end(f"traced-{ranks}", "--steps", "3", "--ranks", ranks, "--trace", f"{ranks}.json")
+            events = json.loads((self.bench.scratch / f"{ranks}.json").read_text())["traceEvents"]
+            kernels = {event["pid"] for event in events if event.get("cat") == "kernel"}
+            lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+            self.assertEqual(kernels, {0, 1, 2, 3})
+            self.assertTrue(all(section["busy"] > 0 for section in lines[-1]["sections"].values()), lines[-1])
+            self.assertTrue(all(device["busy"] > 0 for device in lines[-1]["devices"]), lines[-1])
+            return sorted((event["pid"], event["tid"], event["name"], event["args"]["step"], event["args"].get("microbatch", -1))
+                          for event in events if event.get("cat") == "task")
+
+        self.assertEqual(tasks("threads"), tasks("processes"))
 
     def test_resumed_processes_change_no_bit(self):
         whole = self.run_to_end("whole", "--steps", "5")

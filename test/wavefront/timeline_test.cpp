@@ -124,6 +124,25 @@ TEST(Timeline, FrozenTeacherRunsAheadOfTheStudent) {
   EXPECT_GT(waiting, ahead);
 }
 
+/// As the executor has it: apart, the teacher runs ahead all the same; on the student's device nothing passes the update.
+TEST(Timeline, OnlyDevicesWithNothingToTrainRunAhead) {
+  Steps apart;
+  plan(apart, distillation(64, 2, 4, 1400, 8), 8);
+  EXPECT_EQ(studentIdle(apart, Boundary::FrozenRunsAhead), studentIdle(apart, Boundary::RunAhead));
+  Problem problem = distillation(16, 1, 1, 1000, 4);
+  problem.sections[0].devices[0][0] = problem.sections[1].devices[0][0];
+  Steps together;
+  plan(together, problem, 4);
+  Timeline ahead, frozen;
+  ASSERT_TRUE(computeTimeline(together.steps, Boundary::RunAhead, ahead).isOk());
+  ASSERT_TRUE(computeTimeline(together.steps, Boundary::FrozenRunsAhead, frozen).isOk());
+  auto first = [](const Timeline::Step &step) { return *std::min_element(step.startNs.begin(), step.startNs.end()); };
+  for (size_t s = 1; s < 4; ++s) {
+    EXPECT_LT(first(ahead.steps[s]), ahead.steps[s - 1].updatedNs);
+    EXPECT_GE(first(frozen.steps[s]), frozen.steps[s - 1].updatedNs);
+  }
+}
+
 /// Without staleness: no task that trains starts before its step's weights are there, and nothing but that waits.
 TEST(Timeline, TrainedSectionsWaitForTheirWeights) {
   Steps run;

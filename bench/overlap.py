@@ -1,0 +1,224 @@
+"""What regrouping, reordering and running ahead gain: simulated, executed with kernels that sleep, and in earnest.
+
+    .venv/bin/python bench/overlap.py [simulated] [asleep] [ahead] [earnest]        default: all
+
+The multimodal example's networks on a skewed mix: most samples have no image or sound, some have many. The baseline gives each
+section devices of its own and takes samples and tasks in file order, the best of such layouts. Asleep, ranks, channels, schedules and
+workers are the real ones, and a task sleeps for a multiple of its planned time instead of computing, so that many devices fit a
+small machine. In earnest: the example's own data on two devices, file order and wavefront in turn.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import re
+import statistics
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent
+sys.path[:0] = [str(ROOT / "test" / "runs"), str(HERE)]
+
+import runs  # noqa: E402: first, it says where the others are
+from tools import metrics  # noqa: E402
+
+MULTIMODAL = ROOT / "examples" / "multimodal"
+KD = ROOT / "examples" / "kd"
+MIX = """\
+components:
+  vision: {{model: {folder}/vision.onnx}}
+  audio: {{model: {folder}/audio.onnx}}
+  language: {{model: {folder}/language.onnx}}
+edges:
+  - vision.image_features -> language.image_features
+  - audio.sound_features -> language.sound_features
+dims:
+  batch: {{combine: sum, max: 1}}
+  seq: {{combine: max, max: 128}}
+  images: {{combine: sum, max: 12}}
+  sounds: {{combine: sum, max: 12}}
+loss: [{{cross_entropy: {{logits: language.logits, labels: labels}}}}]
+synthetic:
+  seq: lognormal(40, 0.6)
+  images: lognormal(0.8, 1.3)
+  sounds: lognormal(0.5, 1.3)
+train: {{global_batch: {batch}}}
+"""
+SLEPT_STEP_SECONDS = 2.5  # Long against a machine's jitter, and against what ranks do besides sleeping.
+STEPS = 5
+ROW = re.compile(r"(?P<section>\S+) (?P<dp>\d+)(?: x (?P<stages>\d+) stages)? on (?P<devices>\S+) in (?P<micro_batch>\d+)s")
+
+
+def mixed(scratch, devices: int, name: str = "planned", pins=()) -> pathlib.Path:
+    """A plan of the mix for so many devices."""
+    source = scratch.path / f"mix-{devices}.yaml"
+    source.write_text(MIX.format(folder=MULTIMODAL, batch=16 * devices))
+    return scratch.bench().plan(source, f"{name}-{devices}", "--set", f"cluster.devices_per_node={devices}", "--quiet",
+                                *(word for pin in pins for word in ("--pin", pin)))
+
+
+def static_split(scratch, plan, devices: int) -> pathlib.Path:
+    """The static layout that the planner compared with: devices of its own for each section, the best of them in file order."""
+    decisions = json.loads(scratch.bench().succeed("maestro-dump", plan, "--format", "json").stdout)["decisions"]
+    (row,) = (decision["reason"] for decision in decisions if decision["subject"].endswith("static split"))
+    pins = []
+    for match in ROW.finditer(row):
+        choice = match.groupdict()
+        pins += [f"{choice['section']}.{what}={choice[what] or 1}" for what in ("dp", "stages", "devices", "micro_batch")]
+    return mixed(scratch, devices, "static", pins)
+
+
+def spans(events) -> list[dict]:
+    return [event for event in events if event["ph"] == "X" and event["cat"] == "task"]
+
+
+def step_ends(events) -> dict[int, float]:
+    """Microseconds at which each step's last update ended."""
+    ends: dict[int, float] = {}
+    for event in spans(events):
+        if event["name"] == "update":
+            step = event["args"]["step"]
+            ends[step] = max(ends.get(step, 0.0), event["ts"] + event["dur"])
+    return ends
+
+
+def steady(events) -> tuple[float, float, int]:
+    """Start and end of the steady steps, and how many: without the first third and the last."""
+    ends = step_ends(events)
+    numbers = sorted(ends)[len(ends) // 3 : -1]
+    return ends[numbers[0]], ends[numbers[-1]], len(numbers) - 1
+
+
+def idle_shares(events) -> dict[int, float]:
+    """By device: the share of steady steps in which it is in no task, reduction or update."""
+    start, end, _ = steady(events)
+    busy: dict[int, float] = {}
+    for event in spans(events):
+        inside = max(0.0, min(end, event["ts"] + event["dur"]) - max(start, event["ts"]))
+        busy[event["pid"]] = busy.get(event["pid"], 0.0) + inside
+    return {device: 1 - value / (end - start) for device, value in sorted(busy.items())}
+
+
+def step_seconds(events) -> float:
+    """The median steady step."""
+    ends = step_ends(events)
+    numbers = sorted(ends)[len(ends) // 3 : -1]
+    return statistics.median(1e-6 * (ends[b] - ends[a]) for a, b in zip(numbers, numbers[1:]))
+
+
+def predicted(scratch, plan, *arguments) -> list[dict]:
+    return json.loads(scratch.bench().succeed("maestro-dump", plan, "--format", "trace", *arguments).stdout)["traceEvents"]
+
+
+def executed(scratch, plan, name: str, *arguments, steps: int = STEPS):
+    """(metrics' lines, the trace's events, the prediction of the same samples) of a run."""
+    out, trace = scratch.path / name, scratch.path / f"{name}.json"
+    scratch.bench(600).succeed("maestro-run", plan, "--out", out, "--trace", trace, "--steps", steps, "--quiet", *arguments)
+    return metrics(out), json.loads(trace.read_text())["traceEvents"], predicted(scratch, plan, "--measured", trace)
+
+
+def sleep_factor(plan, events) -> float:
+    return SLEPT_STEP_SECONDS / step_seconds(events)
+
+
+def asleep(scratch, plan, name: str, factor: float, *arguments, steps: int = STEPS) -> dict:
+    """Median seconds of a steady step, executed and simulated, and the share of it that scheduling takes."""
+    lines, measured, simulated = executed(scratch, plan, name, "--sleep-kernels", factor, *arguments, steps=steps)
+    return {"executed": step_seconds(measured), "simulated": step_seconds(simulated), "idle": idle_shares(measured),
+            "simulated idle": idle_shares(simulated),
+            "scheduling": statistics.median(line["schedule_seconds"] / line["step_seconds"] for line in lines[1:])}
+
+
+def planned_and_static(scratch, devices: int) -> tuple[dict, dict]:
+    """The planner's layout asleep, and the static split in file order, at the same factor."""
+    plan = mixed(scratch, devices)
+    factor = sleep_factor(plan, predicted(scratch, plan))
+    return (asleep(scratch, plan, f"planned-{devices}", factor),
+            asleep(scratch, static_split(scratch, plan, devices), f"static-{devices}", factor, "--file-order"))
+
+
+def show_simulated(scratch) -> None:
+    print("simulated: a static split in file order, the same split scheduled, and the planner's layout; steps, and against the last")
+    for devices in (2, 4, 8, 16, 32, 64):
+        plan = mixed(scratch, devices)
+        static = static_split(scratch, plan, devices)
+        file, order, wave = (step_seconds(predicted(scratch, *what)) for what in ((static, "--file-order"), (static,), (plan,)))
+        print(f"  {devices:3d} devices   {1e3 * file:7.1f} ms ({file / wave:.2f} x)   {1e3 * order:7.1f} ms ({order / wave:.2f} x)   "
+              f"{1e3 * wave:7.1f} ms", flush=True)
+
+
+def show_asleep(scratch) -> None:
+    print("\nasleep: a steady step executed (against its simulation), and the ratio")
+    for devices in (2, 4, 8, 16):
+        wave, file = planned_and_static(scratch, devices)
+        print(f"  {devices:3d} devices   planned {wave['executed']:.3f} s ({wave['executed'] / wave['simulated'] - 1:+.1%})   "
+              f"static split in file order {file['executed']:.3f} s ({file['executed'] / file['simulated'] - 1:+.1%})   "
+              f"ratio {file['executed'] / wave['executed']:.2f}, simulated {file['simulated'] / wave['simulated']:.2f}", flush=True)
+
+
+def distillation(scratch) -> pathlib.Path:
+    """A teacher on device 0 and a student on device 1 that has as much to do: its micro-batches keep it busy."""
+    source = scratch.path / "kd.yaml"
+    text = (KD / "workload.yaml").read_text()
+    for name in ("teacher", "student"):
+        text = text.replace(f"model: {name}.onnx", f"model: {KD}/{name}.onnx")
+    source.write_text(text)
+    return scratch.bench().plan(source, "kd", "--set", "cluster.devices_per_node=3", "--pin", "teacher.devices=0,1", "--pin",
+                                "teacher.dp=2", "--pin", "student.devices=2", "--pin", "teacher.micro_batch=4", "--pin",
+                                "student.micro_batch=4", "--quiet")
+
+
+def ahead_and_waiting(scratch) -> tuple[dict, dict]:
+    """The distillation asleep: the teacher running ahead, and waiting at each step's end."""
+    plan = distillation(scratch)
+    factor = sleep_factor(plan, predicted(scratch, plan))
+    return (asleep(scratch, plan, "ahead", factor, steps=8), asleep(scratch, plan, "waiting", factor, "--wait-for-steps", steps=8))
+
+
+def show_ahead(scratch) -> None:
+    print("\nrun-ahead asleep: a student on a device of its own, a frozen teacher on others")
+    for name, found in zip(("running ahead", "waiting at the step's end"), ahead_and_waiting(scratch)):
+        student = max(found["idle"])
+        print(f"  {name:26s} step {found['executed']:.3f} s (simulated {found['simulated']:.3f} s)   student idle "
+              f"{found['idle'][student]:.1%} (simulated {found['simulated idle'][student]:.1%})   "
+              f"scheduling {found['scheduling']:.2%} of the step", flush=True)
+
+
+def show_earnest(scratch, pairs: int = 5, steps: int = 12) -> None:
+    """The example's data and workload, on two devices: pairs of runs in turn, so that both meet the same machine."""
+    data = scratch.path / "data"
+    subprocess.run([sys.executable, MULTIMODAL / "make_data.py", data], check=True, capture_output=True)
+    plan = scratch.bench().plan(MULTIMODAL / "workload.yaml", "earnest", "--set", "cluster.devices_per_node=2", "--quiet")
+    found = {"wavefront": [], "file order": []}
+    foreseen = {}
+    for pair in range(pairs):
+        for name, flags in (("wavefront", []), ("file order", ["--file-order"])):
+            _, measured, simulated = executed(scratch, plan, f"earnest-{pair}-{name[:4]}", "--data", str(data / "train-*.tar"), *flags,
+                                              steps=steps)
+            found[name].append(step_seconds(measured))
+            foreseen[name] = step_seconds(simulated)
+    ratios = [file / wave for wave, file in zip(found["wavefront"], found["file order"])]
+    print(f"\nin earnest on 2 devices: {pairs} pairs of {steps} steps, medians")
+    for name in found:
+        print(f"  {name:12s} {1e3 * statistics.median(found[name]):7.1f} ms a step, predicted {1e3 * foreseen[name]:7.1f} ms")
+    print(f"  file order / wavefront {statistics.median(ratios):.2f} (pairs {min(ratios):.2f} to {max(ratios):.2f}), predicted "
+          f"{foreseen['file order'] / foreseen['wavefront']:.2f}", flush=True)
+
+
+PARTS = {"simulated": show_simulated, "asleep": show_asleep, "ahead": show_ahead, "earnest": show_earnest}
+
+
+def main() -> int:
+    chosen = sys.argv[1:] or list(PARTS)
+    if unknown := [name for name in chosen if name not in PARTS]:
+        sys.exit(f"overlap.py: no part {', '.join(unknown)}; there are {', '.join(PARTS)}")
+    scratch = runs.Scratch("overlap")
+    for name in chosen:
+        PARTS[name](scratch)
+    return scratch.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,118 @@
+// Prediction: the executor's scheduler on given samples, and when its tasks run.
+#include "tools/timeline/timeline.h"
+
+#include "cost_models/sample_sizes.h"
+#include "executor/data/synthetic_sizes.h"
+#include "executor/wavefront/scheduler.h"
+#include "executor/wavefront/timeline.h"
+#include "plan/plan_generated.h"
+
+#include <algorithm>
+
+namespace maestro::timeline {
+namespace {
+
+namespace fb = plan::fb;
+using cost_models::SizeDistribution;
+
+/// Enough for what runs ahead to settle.
+constexpr uint64_t kTypicalSteps = 6;
+
+/// Where nothing is declared: one row, the longest length; as synthetic data has it.
+std::vector<SizeDistribution> undeclared(const plan::Plan &plan) {
+  std::vector<SizeDistribution> sizes;
+  for (const fb::Symbol *symbol : *plan->symbols()) {
+    bool sums = symbol->combine() == fb::Combine::Sum;
+    sizes.push_back({SizeDistribution::Kind::Constant, sums ? 1.0 : static_cast<double>(symbol->sample_max()), 0, sums ? 0 : 1,
+                     symbol->sample_max()});
+  }
+  return sizes;
+}
+
+SizeDistribution::Kind kindOf(data::Distribution::Kind kind) {
+  switch (kind) {
+  case data::Distribution::Kind::Constant:
+    return SizeDistribution::Kind::Constant;
+  case data::Distribution::Kind::Uniform:
+    return SizeDistribution::Kind::Uniform;
+  case data::Distribution::Kind::Normal:
+    return SizeDistribution::Kind::Normal;
+  case data::Distribution::Kind::LogNormal:
+    return SizeDistribution::Kind::LogNormal;
+  }
+  return SizeDistribution::Kind::Constant;
+}
+
+void addUpdates(const wavefront::Problem &problem, const executor::Topology &topology, const wavefront::Timeline::Step &times,
+                uint64_t step, std::vector<Span> &spans) {
+  std::vector<int64_t> next = times.updateStartNs;
+  for (uint32_t s = 0; s < topology.stations.size(); ++s) {
+    const executor::StationFacts &facts = topology.stations[s];
+    const wavefront::Section &section = problem.sections[facts.section];
+    int64_t ns = section.trains ? wavefront::evaluate(section.stages[facts.stage].update, nullptr) : 0;
+    if (ns == 0)
+      continue;
+    constexpr uint32_t kUpdate = 4;
+    static_assert(metrics::kTaskNames[kUpdate] == "update");
+    spans.push_back({s, kUpdate, step, -1, next[facts.rank], next[facts.rank] + ns});
+    next[facts.rank] += ns;
+  }
+}
+
+} // namespace
+
+Result<std::vector<std::vector<int64_t>>> typicalSizes(const plan::Plan &plan) {
+  std::vector<SizeDistribution> dims = undeclared(plan);
+  for (const fb::Field *field : *plan->fields()) {
+    if (!field->synthetic())
+      continue;
+    MAESTRO_ASSIGN(auto named, data::parseSyntheticSizes(field->synthetic()->string_view()));
+    for (const data::NamedDistribution &size : named)
+      for (uint32_t d = 0; d < dims.size(); ++d)
+        if (plan->symbols()->Get(d)->name()->string_view() == size.symbol) {
+          dims[d].kind = kindOf(size.distribution.kind);
+          dims[d].a = size.distribution.a;
+          dims[d].b = size.distribution.b;
+        }
+  }
+  return cost_models::drawSizes(dims, kTypicalSteps, plan->training()->global_batch(), plan->training()->seed());
+}
+
+Result<Timeline> predict(const plan::Plan &plan, const executor::Topology &topology, const metrics::TraceRun &run,
+                         const std::vector<uint64_t> &steps, const std::vector<std::vector<int64_t>> &sizes) {
+  std::vector<wavefront::Problem> problems;
+  std::vector<wavefront::Schedule> schedules(sizes.size());
+  std::vector<wavefront::TimelineStep> inputs;
+  wavefront::Scheduler scheduler;
+  problems.reserve(sizes.size());
+  for (size_t s = 0; s < sizes.size(); ++s) {
+    wavefront::Problem &problem = problems.emplace_back(executor::makeProblem(plan, topology, {}));
+    if (run.sleepScale > 0)
+      executor::scaleTasks(problem, run.sleepScale);
+    problem.sizes = sizes[s];
+    MAESTRO_TRY(wavefront::check(problem));
+    scheduler.run(problem, run.fileOrder ? wavefront::Order::FileOrder : wavefront::Order::Wavefront, schedules[s]);
+    inputs.push_back({&problem, &schedules[s], {}});
+  }
+  wavefront::Timeline times;
+  MAESTRO_TRY(wavefront::computeTimeline(
+      inputs, run.waitsForSteps ? wavefront::Boundary::Wait : wavefront::Boundary::FrozenRunsAhead, times));
+  Timeline result;
+  for (size_t s = 0; s < sizes.size(); ++s) {
+    for (size_t t = 0; t < schedules[s].tasks.size(); ++t) {
+      const wavefront::Task &task = schedules[s].tasks[t];
+      const wavefront::MicroBatch &group = schedules[s].microBatches[task.microBatch];
+      uint32_t station = topology.stationAt(group.section, task.stage, group.replica);
+      bool isForward = task.kind == wavefront::TaskKind::Forward;
+      if (isForward || topology.program(station, fb::ProgramKind::Backward)) // A stage that is frozen as a whole has none.
+        result.spans.push_back({station, isForward ? 0u : 1u, steps[s], task.microBatch, times.steps[s].startNs[t],
+                                times.steps[s].endNs[t]});
+    }
+    addUpdates(problems[s], topology, times.steps[s], steps[s], result.spans);
+  }
+  std::stable_sort(result.spans.begin(), result.spans.end(), [](const Span &a, const Span &b) { return a.startNs < b.startNs; });
+  result.steps = windows(result.spans);
+  return result;
+}
+
+} // namespace maestro::timeline
