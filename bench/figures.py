@@ -66,7 +66,7 @@ def dispatch(scratch) -> None:
         plan = bench.plan(memory_test.source(case, scratch.path), f"dispatch-{name}", *memory_test.settings(case, "f32"))
         out, trace = scratch.path / f"dispatch-{name}", scratch.path / "dispatch.json"
         bench.succeed("maestro-run", plan, "--out", out, "--steps", 20, "--trace", trace)
-        spans = [event for event in json.loads(trace.read_text())["traceEvents"] if event["ph"] == "X"]
+        spans = [event for event in json.loads(trace.read_text())["traceEvents"] if event.get("cat") == "kernel"]
         kernels = sum(event["dur"] for event in spans) * 1e-6
         lines = metrics(out)
         busy = sum(section["busy"] for line in lines for section in line["sections"].values())
