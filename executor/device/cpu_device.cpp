@@ -62,8 +62,8 @@ private:
 struct PreparedCall {
   std::unique_ptr<kernels::Kernel> kernel;
   std::vector<OperandRef> inputs, outputs;
-  std::string name;
-  std::string scope;
+  std::string_view name;
+  std::string_view scope;
 };
 
 struct CpuProgram : PreparedProgram {
@@ -128,7 +128,7 @@ public:
       program->mostOperands =
           std::max({program->mostOperands, call.inputs.size(), call.outputs.size()});
       program->calls.push_back({std::move(*prepared), call.inputs, call.outputs,
-                                std::string(call.kernel), std::string(call.scope)});
+                                call.kernel, call.scope});
     }
     MAESTRO_TRY(reserveScratch(scratchBytes));
     MAESTRO_TRY(reserveOperands(program->mostOperands));

@@ -45,11 +45,11 @@ struct OperandRef {
 
 /// One kernel call with shapes resolved, to be prepared.
 struct CallDescription {
-  std::string_view kernel;
+  std::string_view kernel; ///< Outlives the device, like `scope`: traces show it after the program is gone.
   std::vector<kernels::Attribute> attributes;
   std::vector<kernels::TensorType> inputTypes, outputTypes;
   std::vector<OperandRef> inputs, outputs;
-  std::string_view scope; ///< Outlives the prepared program; shown in errors and traces.
+  std::string_view scope; ///< Outlives the device; shown in errors and traces.
 };
 
 /// A list of calls prepared for one device and fixed shapes. Owned by the caller; it must outlive

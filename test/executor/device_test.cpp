@@ -52,6 +52,22 @@ TEST_P(DeviceSuite, MemoryStartsZeroed) {
     EXPECT_EQ(value, 0.0f);
 }
 
+TEST_P(DeviceSuite, TracesOutliveTheirPrograms) {
+  device->enableTrace(8);
+  std::array<Address, 3> bases = {allocate(256), allocate(256), allocate(256)};
+  {
+    std::array<CallDescription, 1> calls = {addition(64)};
+    auto program = device->prepare(calls);
+    ASSERT_TRUE(program.isOk()) << program.status().message();
+    device->launch(**program, bases, 3);
+    ASSERT_TRUE(device->wait(device->record()).isOk());
+  }
+  ASSERT_EQ(device->trace().size(), 1u);
+  EXPECT_EQ(device->trace()[0].name, "add");
+  EXPECT_EQ(device->trace()[0].scope, "layer.0");
+  EXPECT_EQ(device->trace()[0].task, 3);
+}
+
 TEST_P(DeviceSuite, WorkRunsInOrder) {
   Address a = allocate(256), b = allocate(256), c = allocate(256);
   std::array<CallDescription, 1> calls = {addition(64)};
