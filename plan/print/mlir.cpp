@@ -1,189 +1,284 @@
-// Generic MLIR: regions and buffers as operations, one kernel call a line.
+// The plan as the `plan` dialect writes it (ir/plan/plan_ops.td), without MLIR:
 //
-//   mlir-opt --allow-unregistered-dialect plan.mlir
+//   maestro-dump plan.mpl --format mlir | maestro-opt
 //
-// Operands of a call are its inputs, then its outputs (buffers are memory, not values); absent ones are
-// %none, and `inputs` says how many there are.
-#include "base/dtype.h"
-#include "plan/dims.h"
+// reads it, verifies it, and prints the same text. One operation a line, in the order of plan.fbs; executables and programs
+// are nested modules. Of executables that are not selected only the head is shown.
 #include "plan/print/formats.h"
+#include "plan/print/mlir_text.h"
 
 #include <fmt/format.h>
-
-#include <cmath>
-#include <cstring>
 
 namespace maestro::plan {
 namespace {
 
-/// A string literal.
-std::string quoted(std::string_view text) {
-  std::string result = "\"";
-  for (char character : text) {
-    auto byte = static_cast<uint8_t>(character);
-    if (byte == '"' || byte == '\\' || byte < 0x20 || byte == 0x7f)
-      result += fmt::format("\\{:02X}", byte);
-    else
-      result += character;
-  }
-  return result + "\"";
-}
+using Strings = flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>;
 
-std::string floatLiteral(double value) {
-  if (!std::isfinite(value)) {
-    uint64_t bits;
-    std::memcpy(&bits, &value, sizeof bits);
-    return fmt::format("0x{:016X} : f64", bits);
-  }
-  std::string text = fmt::format("{:e}", value);
-  if (text.find('.') == text.npos)
-    text.insert(text.find('e'), ".0");
-  return text + " : f64";
-}
-
-const char *elementType(uint8_t dtype) {
-  constexpr const char *kNames[] = {"f32", "f64", "bf16", "f16", "i64", "i32", "i16", "i8", "ui8", "i1"};
-  static_assert(std::size(kNames) == kDTypeCount);
-  return kNames[dtype];
-}
-
-template <typename T, typename Text> std::string join(const flatbuffers::Vector<T> &values, Text text) {
+template <typename T, typename Text> std::string bracketed(const flatbuffers::Vector<T> &values, Text text) {
   std::string result;
   for (T value : values)
     result += (result.empty() ? "" : ", ") + text(value);
-  return result;
+  return fmt::format("[{}]", result);
 }
+
+std::string integers(const flatbuffers::Vector<int64_t> &values) {
+  return bracketed(values, [](int64_t value) { return std::to_string(value); });
+}
+
+std::string quoted(const flatbuffers::String &text) { return mlirString(text.string_view()); }
+
+/// `keyword "text"` where there is a text.
+std::string optional(const char *keyword, const flatbuffers::String *text) {
+  return text && text->size() > 0 ? fmt::format(" {} {}", keyword, quoted(*text)) : "";
+}
+
+std::string optional(const char *keyword, const Strings *texts) {
+  if (!texts || texts->size() == 0)
+    return "";
+  std::string list;
+  for (const flatbuffers::String *text : *texts)
+    list += (list.empty() ? "" : ", ") + quoted(*text);
+  return fmt::format(" {} [{}]", keyword, list);
+}
+
+const char *flag(bool value, const char *keyword) { return value ? keyword : ""; }
 
 class Mlir {
 public:
-  Mlir(const Plan &plan, const Selection &selection) : plan(plan), selection(selection), dims(*plan) {}
+  Mlir(const Plan &plan, const Selection &selection) : plan(plan), selection(selection), exprs(*plan) {}
 
   std::string take() {
-    line(R"("builtin.module"() ({{)");
-    ++depth;
-    line(R"(%none = "plan.none"() : () -> none)");
-    for (const fb::Symbol *symbol : *plan->symbols())
-      line(R"("plan.symbol"() {{name = {}, combine = "{}", sample_max = {} : i64, multiple_of = {} : i64}} : () -> ())",
-           quoted(symbol->name()->string_view()), fb::EnumNameCombine(symbol->combine()), symbol->sample_max(),
-           symbol->multiple_of());
+    open();
+    head();
+    data();
+    training();
+    sections();
     for (uint32_t i = 0; i < plan->executables()->size(); ++i)
-      if (selection.hasExecutable(i))
-        executable(*plan->executables()->Get(i));
-    --depth;
-    line(R"(}}) {{plan.name = {}, plan.producer = {}}} : () -> ())", quoted(plan->name()->string_view()),
-         quoted(plan->producer()->string_view()));
-    return std::move(text);
+      executable(i, *plan->executables()->Get(i));
+    stations();
+    people();
+    close();
+    return std::move(text) + "\n"; // As maestro-opt ends.
   }
 
 private:
-  template <typename... Args> void line(fmt::format_string<Args...> format, Args &&...args) {
-    text.append(2 * depth, ' ');
-    fmt::format_to(std::back_inserter(text), format, std::forward<Args>(args)...);
-    text += '\n';
+  // ---- The plan as a whole -----------------------------------------------------------------------------------------
+
+  void head() {
+    line("plan.plan {} version({}, {}) producer {} workload_hash {}", quoted(*plan->name()), plan->version_major(),
+         plan->version_minor(), quoted(*plan->producer()), plan->workload_hash());
+    const fb::Machine &machine = *plan->machine();
+    line("plan.machine {} kind {} devices {} memory_bytes {}", quoted(*machine.name()), quoted(*machine.device_kind()),
+         machine.devices(), machine.memory_bytes());
+    for (const fb::Symbol *symbol : *plan->symbols())
+      line("plan.symbol {} {} sample_max {} multiple_of {}", quoted(*symbol->name()), fb::EnumNameCombine(symbol->combine()),
+           symbol->sample_max(), symbol->multiple_of());
+    for (uint32_t i = 0; i < plan->exprs()->size(); ++i)
+      line("plan.dim {} = {}", i, exprs.definition(i));
   }
 
-  void executable(const fb::Executable &executable) {
-    line(R"("plan.executable"() ({{)");
-    ++depth;
-    for (const fb::Region *region : *executable.regions())
-      line(R"("plan.region"() {{kind = "{}", bytes = {} : ui64, copies = {} : i64}} : () -> ())",
-           fb::EnumNameRegionKind(region->kind()), region->bytes(), region->copies());
+  void data() {
+    for (const fb::Field *field : *plan->fields())
+      line("plan.field {} {} {} pad {} index_limit {}{}{}{}", quoted(*field->name()), mlirElementType(field->dtype()),
+           exprs.list(*field->shape()), mlirNumber(field->pad()), field->index_limit(),
+           field->has_ignore_index() ? fmt::format(" ignore_index {}", field->ignore_index()) : "",
+           flag(field->optional(), " optional"), optional("synthetic", field->synthetic()));
+    for (uint32_t i = 0; i < plan->files()->size(); ++i) {
+      const fb::SourceFile &file = *plan->files()->Get(i);
+      line("plan.file {} = {} size {} modified_ns {}", i, quoted(*file.path()), file.size(), file.modified_ns());
+    }
+    for (const fb::Component *component : *plan->components())
+      line("plan.component {} precision {}{}{}", quoted(*component->name()), mlirElementType(component->precision()),
+           flag(component->frozen(), " frozen"), optional("model", component->model_path()));
+    for (uint32_t i = 0; i < plan->parameters()->size(); ++i)
+      parameter(i, *plan->parameters()->Get(i));
+  }
+
+  void parameter(uint32_t number, const fb::Parameter &parameter) {
+    std::string source = mlirElementType(parameter.source_dtype());
+    if (parameter.source_file() != kNone)
+      source += fmt::format(" file {}", parameter.source_file());
+    source += fmt::format(" offset {} bytes {}{}", parameter.source_offset(), parameter.source_bytes(),
+                          flag(parameter.source_transposed(), " transposed"));
+    if (parameter.inline_value() && parameter.inline_value()->size() > 0)
+      source += " value \"" + hexDigits(*parameter.inline_value()) + "\"";
+    line("plan.parameter {} = {} {} {} {} {}{}{} weight_decay {} source {} initializer {} {}", number,
+         quoted(*plan->components()->Get(parameter.component())->name()), quoted(*parameter.name()),
+         fb::EnumNameParameterKind(parameter.kind()), mlirElementType(parameter.dtype()), integers(*parameter.shape()),
+         flag(parameter.trainable(), " trainable"), optional("aliases", parameter.aliases()),
+         mlirNumber(parameter.weight_decay()), source, fb::EnumNameInitializer(parameter.initializer()),
+         mlirNumber(parameter.initializer_scale()));
+  }
+
+  void training() {
+    for (uint32_t i = 0; i < plan->losses()->size(); ++i) {
+      const fb::Loss &loss = *plan->losses()->Get(i);
+      line("plan.loss {} = {} weight {} term_weight {}{}", i, quoted(*loss.name()), mlirNumber(loss.weight()),
+           mlirNumber(loss.term_weight()), flag(loss.from_graph(), " from_graph"));
+    }
+    const fb::Training &training = *plan->training();
+    line("plan.training {} global_batch {} lr {} betas({}, {}) eps {} momentum {}{} clip_grad_norm {} decay {} "
+         "warmup_steps {} total_steps {} min_lr {} seed {}",
+         fb::EnumNameOptimizer(training.optimizer()), training.global_batch(), mlirNumber(training.lr()),
+         mlirNumber(training.beta1()), mlirNumber(training.beta2()), mlirNumber(training.eps()),
+         mlirNumber(training.momentum()), flag(training.nesterov(), " nesterov"), mlirNumber(training.clip_grad_norm()),
+         fb::EnumNameDecay(training.decay()), training.warmup_steps(), training.total_steps(),
+         mlirNumber(training.min_lr()), training.seed());
+  }
+
+  // ---- Sections ----------------------------------------------------------------------------------------------------
+
+  std::string symbolNames(const flatbuffers::Vector<uint32_t> &symbols) const {
+    return bracketed(symbols, [&](uint32_t symbol) { return quoted(*plan->symbols()->Get(symbol)->name()); });
+  }
+
+  std::string sectionName(uint32_t section) const { return quoted(*plan->sections()->Get(section)->name()); }
+
+  void sections() {
+    for (const fb::Section *section : *plan->sections()) {
+      const fb::Layout &layout = *section->layout();
+      bool hasActive = section->active() && section->active()->size() > 0;
+      line("plan.section {} components {}{} micro_batch_samples {} data_parallel {} stages {} tensor_parallel {} "
+           "context_parallel {} expert_parallel {} zero_stage {}{}{}{}",
+           quoted(*section->name()),
+           bracketed(*section->components(), [&](uint32_t c) { return quoted(*plan->components()->Get(c)->name()); }),
+           flag(section->trains(), " trains"), section->micro_batch_samples(), layout.data_parallel(), layout.stages(),
+           layout.tensor_parallel(), layout.context_parallel(), layout.expert_parallel(), layout.zero_stage(),
+           flag(layout.recompute(), " recompute"), optional("scopes", section->scopes()),
+           hasActive ? " active " + symbolNames(*section->active()) : "");
+    }
+    for (const fb::Edge *edge : *plan->edges())
+      line("plan.edge {} from {} stage {} to {} stage {} : {} {}{}{}{}", quoted(*edge->name()), sectionName(edge->producer()),
+           edge->producer_stage(), sectionName(edge->consumer()), edge->consumer_stage(), mlirElementType(edge->dtype()),
+           exprs.list(*edge->shape()), flag(edge->carries_gradient(), " gradient"),
+           flag(edge->held_until_backward(), " held_until_backward"), cost(edge->cost()));
+  }
+
+  /// ` cost [1500, 12*batch*seq]`: picoseconds times symbols.
+  std::string cost(const flatbuffers::Vector<flatbuffers::Offset<fb::CostTerm>> *terms) const {
+    if (!terms || terms->size() == 0)
+      return "";
+    std::string list;
+    for (const fb::CostTerm *term : *terms) {
+      list += (list.empty() ? "" : ", ") + std::to_string(term->picoseconds());
+      for (uint32_t symbol : *term->symbols())
+        list.append("*").append(mlirSymbol(plan->symbols()->Get(symbol)->name()->string_view()));
+    }
+    return fmt::format(" cost [{}]", list);
+  }
+
+  void stations() {
+    for (uint32_t i = 0; i < plan->ranks()->size(); ++i)
+      line("plan.rank {} = device {} threads {}", i, plan->ranks()->Get(i)->device(), plan->ranks()->Get(i)->threads());
+    for (const fb::Station *station : *plan->stations())
+      line("plan.station executable {} replica {} ranks {}", station->executable(), station->replica(),
+           bracketed(*station->ranks(), [](uint32_t rank) { return std::to_string(rank); }));
+  }
+
+  void people() {
+    if (const fb::Prediction *prediction = plan->prediction())
+      line("plan.prediction step_seconds {} step_flops {} tokens_per_second {}", mlirNumber(prediction->step_seconds()),
+           mlirNumber(prediction->step_flops()), mlirNumber(prediction->tokens_per_second()));
+    for (const fb::Decision *decision : *plan->decisions())
+      line("plan.decision {} = {} because {}{}", quoted(*decision->subject()), quoted(*decision->choice()),
+           quoted(*decision->reason()), flag(decision->is_default(), " default"));
+  }
+
+  // ---- Executables -------------------------------------------------------------------------------------------------
+
+  void executable(uint32_t number, const fb::Executable &executable) {
+    open();
+    line("plan.executable {} = {} section {} stage {} samples {} peak_bytes {}", number, quoted(*executable.name()),
+         sectionName(executable.section()), executable.stage(), executable.samples(), executable.peak_bytes());
+    if (selection.hasExecutable(number))
+      body(executable);
+    close();
+  }
+
+  void body(const fb::Executable &executable) {
     for (const fb::Bound *bound : *executable.bounds())
-      line(R"("plan.bound"() {{symbol = {}, value = {} : i64}} : () -> ())",
-           quoted(plan->symbols()->Get(bound->symbol())->name()->string_view()), bound->value());
+      line("plan.bound {} = {}", quoted(*plan->symbols()->Get(bound->symbol())->name()), bound->value());
+    for (uint32_t i = 0; i < executable.regions()->size(); ++i) {
+      const fb::Region &region = *executable.regions()->Get(i);
+      std::string edge = region.edge() == kNone ? "" : " edge " + quoted(*plan->edges()->Get(region.edge())->name());
+      line("plan.region r{} = {} bytes {} copies {}{}{}", i, fb::EnumNameRegionKind(region.kind()), region.bytes(),
+           region.copies(), edge, flag(region.gradient(), " gradient"));
+    }
     for (uint32_t i = 0; i < executable.buffers()->size(); ++i)
-      buffer(executable, i);
-    for (const fb::Binding *binding : *executable.bindings())
-      line(R"("plan.binding"({}) {{kind = "{}", to = {}}} : ({}) -> ())", bufferName(binding->buffer()),
-           fb::EnumNameBindingKind(binding->kind()), quoted(bindingTarget(*binding)),
-           bufferType(executable, binding->buffer()));
+      buffer(i, *executable.buffers()->Get(i));
+    for (const fb::Binding *binding : *executable.bindings()) {
+      const flatbuffers::String *target = bindingTarget(*binding);
+      line("plan.binding b{} = {} {}{}", binding->buffer(), fb::EnumNameBindingKind(binding->kind()), binding->index(),
+           target ? fmt::format(" {}", quoted(*target)) : "");
+    }
     for (const fb::Program *program : *executable.programs())
       this->program(executable, *program);
-    --depth;
-    line(R"(}}) {{name = {}, section = {}, stage = {} : i64, samples = {} : i64, peak_bytes = {} : ui64}} : () -> ())",
-         quoted(executable.name()->string_view()),
-         quoted(plan->sections()->Get(executable.section())->name()->string_view()), executable.stage(),
-         executable.samples(), executable.peak_bytes());
   }
 
-  std::string bindingTarget(const fb::Binding &binding) const {
+  void buffer(uint32_t number, const fb::Buffer &buffer) {
+    bool hasConstant = buffer.constant() && buffer.constant()->size() > 0;
+    line("plan.buffer b{} = {} {} in r{} at {} bytes {}{}{}", number, mlirElementType(buffer.dtype()),
+         exprs.list(*buffer.shape()), buffer.region(), buffer.offset(), buffer.bytes(), optional("name", buffer.name()),
+         hasConstant ? " constant \"" + hexDigits(*buffer.constant()) + "\"" : "");
+  }
+
+  const flatbuffers::String *bindingTarget(const fb::Binding &binding) const {
     switch (binding.kind()) {
     case fb::BindingKind::Field:
-      return plan->fields()->Get(binding.index())->name()->str();
+      return plan->fields()->Get(binding.index())->name();
     case fb::BindingKind::LossSum:
     case fb::BindingKind::LossCount:
     case fb::BindingKind::LossScale:
-      return plan->losses()->Get(binding.index())->name()->str();
+      return plan->losses()->Get(binding.index())->name();
     case fb::BindingKind::Value:
     case fb::BindingKind::Gradient:
     case fb::BindingKind::Moment1:
-    case fb::BindingKind::Moment2: {
-      const fb::Parameter &parameter = *plan->parameters()->Get(binding.index());
-      return plan->components()->Get(parameter.component())->name()->str() + "." + parameter.name()->str();
-    }
+    case fb::BindingKind::Moment2:
+      return plan->parameters()->Get(binding.index())->name();
     case fb::BindingKind::EdgeInput:
     case fb::BindingKind::EdgeOutput:
     case fb::BindingKind::EdgeGradientInput:
     case fb::BindingKind::EdgeGradientOutput:
-      return plan->edges()->Get(binding.index())->name()->str();
+      return plan->edges()->Get(binding.index())->name();
     default:
-      return "";
+      return nullptr;
     }
   }
 
-  static std::string bufferName(uint32_t buffer) { return buffer == kNone ? "%none" : fmt::format("%b{}", buffer); }
-
-  std::string bufferType(const fb::Executable &executable, uint32_t index) const {
-    if (index == kNone)
-      return "none";
-    const fb::Buffer &buffer = *executable.buffers()->Get(index);
-    std::string type = "tensor<";
-    for (uint32_t expr : *buffer.shape()) {
-      const fb::DimExpr &dim = *plan->exprs()->Get(expr);
-      type += dim.op() == fb::DimOp::Constant ? fmt::format("{}x", dim.a()) : "?x";
-    }
-    return type + elementType(buffer.dtype()) + ">";
-  }
-
-  void buffer(const fb::Executable &executable, uint32_t index) {
-    const fb::Buffer &buffer = *executable.buffers()->Get(index);
-    std::string shape = join(*buffer.shape(), [&](uint32_t expr) { return quoted(dims.text(expr)); });
-    line(R"({} = "plan.buffer"() {{{}region = "{}", offset = {} : ui64, bytes = {} : ui64, shape = [{}]{}}} : () -> {})",
-         bufferName(index), buffer.name() ? "name = " + quoted(buffer.name()->string_view()) + ", " : "",
-         fb::EnumNameRegionKind(executable.regions()->Get(buffer.region())->kind()), buffer.offset(), buffer.bytes(),
-         shape, buffer.constant() ? ", constant = \"0x" + hex(*buffer.constant()) + "\"" : "",
-         bufferType(executable, index));
-  }
-
-  static std::string hex(const flatbuffers::Vector<uint8_t> &bytes) {
-    std::string digits;
-    for (uint8_t byte : bytes)
-      fmt::format_to(std::back_inserter(digits), "{:02x}", byte);
-    return digits;
-  }
+  // ---- Programs ----------------------------------------------------------------------------------------------------
 
   void program(const fb::Executable &executable, const fb::Program &program) {
-    line(R"("plan.program"() ({{)");
-    ++depth;
+    open();
+    line("plan.program {} fields {} flops {} memory_bytes {}{}", fb::EnumNameProgramKind(program.kind()),
+         bracketed(*program.fields(), [&](uint32_t field) { return quoted(*plan->fields()->Get(field)->name()); }),
+         exprs.reference(program.flops()), exprs.reference(program.memory_bytes()), cost(program.cost()));
     for (const fb::Call *call : *program.calls())
       this->call(executable, *call);
-    --depth;
-    line(R"(}}) {{kind = "{}", fields = [{}], flops = {}, memory_bytes = {}}} : () -> ())",
-         fb::EnumNameProgramKind(program.kind()),
-         join(*program.fields(), [&](uint32_t field) { return quoted(plan->fields()->Get(field)->name()->string_view()); }),
-         quoted(dims.text(program.flops())), quoted(dims.text(program.memory_bytes())));
+    close();
   }
 
   void call(const fb::Executable &executable, const fb::Call &call) {
-    std::string operands, types;
-    for (const auto *vector : {call.inputs(), call.outputs()})
-      for (uint32_t buffer : *vector) {
-        operands += (operands.empty() ? "" : ", ") + bufferName(buffer);
-        types += (types.empty() ? "" : ", ") + bufferType(executable, buffer);
-      }
-    std::string scope = call.scope() == kNone ? "" : ", scope = " + quoted(plan->scopes()->Get(call.scope())->string_view());
-    line(R"("plan.call"({}) {{kernel = {}, inputs = {} : i64{}{}}} : ({}) -> ())", operands,
-         quoted(plan->kernels()->Get(call.kernel())->string_view()), call.inputs()->size(), attributes(call), scope, types);
+    std::string results = types(executable, *call.outputs());
+    if (call.outputs()->size() != 1) // MLIR leaves the parentheses of one result out.
+      results = fmt::format("({})", results);
+    line("plan.call {}({}) -> ({}){}{} : ({}) -> {}", quoted(*plan->kernels()->Get(call.kernel())), buffers(*call.inputs()),
+         buffers(*call.outputs()), attributes(call), call.scope() == kNone ? "" : " scope " + quoted(*plan->scopes()->Get(call.scope())),
+         types(executable, *call.inputs()), results);
+  }
+
+  static std::string buffers(const flatbuffers::Vector<uint32_t> &list) {
+    std::string result;
+    for (uint32_t buffer : list)
+      result += (result.empty() ? "" : ", ") + (buffer == kNone ? "none" : fmt::format("b{}", buffer));
+    return result;
+  }
+
+  static std::string types(const fb::Executable &executable, const flatbuffers::Vector<uint32_t> &list) {
+    std::string result;
+    for (uint32_t buffer : list)
+      result += std::string(result.empty() ? "" : ", ") +
+                (buffer == kNone ? "none" : mlirElementType(executable.buffers()->Get(buffer)->dtype()));
+    return result;
   }
 
   std::string attributes(const fb::Call &call) const {
@@ -191,25 +286,41 @@ private:
       return "";
     std::string result;
     for (const fb::Attribute *item : *plan->attribute_lists()->Get(call.attributes())->items())
-      result += (result.empty() ? "" : ", ") + quoted(item->name()->string_view()) + " = " + value(*item);
-    return ", attributes = {" + result + "}";
+      result += (result.empty() ? "" : ", ") + mlirKeyword(item->name()->string_view()) + " = " + value(*item);
+    return " attributes {" + result + "}";
   }
 
   std::string value(const fb::Attribute &attribute) const {
     if (attribute.floats())
-      return "[" + join(*attribute.floats(), floatLiteral) + "]";
+      return "f64" + bracketed(*attribute.floats(), mlirNumber);
     if (attribute.text())
-      return quoted(attribute.text()->string_view());
+      return quoted(*attribute.text());
     if (attribute.exprs())
-      return "[" + join(*attribute.exprs(), [&](uint32_t expr) { return quoted(dims.text(expr)); }) + "]";
-    if (attribute.ints())
-      return "[" + join(*attribute.ints(), [](int64_t number) { return fmt::format("{} : i64", number); }) + "]";
-    return "[]";
+      return "dims" + exprs.list(*attribute.exprs());
+    return attribute.ints() ? integers(*attribute.ints()) : "[]";
+  }
+
+  // ---- Lines -------------------------------------------------------------------------------------------------------
+
+  template <typename... Args> void line(fmt::format_string<Args...> format, Args &&...args) {
+    text.append(2 * depth, ' ');
+    fmt::format_to(std::back_inserter(text), format, std::forward<Args>(args)...);
+    text += '\n';
+  }
+
+  void open() {
+    line("module {{");
+    ++depth;
+  }
+
+  void close() {
+    --depth;
+    line("}}");
   }
 
   const Plan &plan;
   const Selection &selection;
-  DimTable dims;
+  MlirExprs exprs;
   std::string text;
   size_t depth = 0;
 };

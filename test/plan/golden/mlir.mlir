@@ -1,118 +1,171 @@
-"builtin.module"() ({
-  %none = "plan.none"() : () -> none
-  "plan.symbol"() {name = "batch", combine = "Sum", sample_max = 4 : i64, multiple_of = 1 : i64} : () -> ()
-  "plan.symbol"() {name = "seq", combine = "Max", sample_max = 20 : i64, multiple_of = 8 : i64} : () -> ()
-  "plan.symbol"() {name = "images", combine = "Sum", sample_max = 2 : i64, multiple_of = 1 : i64} : () -> ()
-  "plan.executable"() ({
-    "plan.region"() {kind = "Parameters", bytes = 512 : ui64, copies = 1 : i64} : () -> ()
-    "plan.region"() {kind = "Slot", bytes = 3840 : ui64, copies = 1 : i64} : () -> ()
-    "plan.bound"() {symbol = "batch", value = 4 : i64} : () -> ()
-    "plan.bound"() {symbol = "seq", value = 24 : i64} : () -> ()
-    "plan.bound"() {symbol = "images", value = 8 : i64} : () -> ()
-    %b0 = "plan.buffer"() {name = "embed.weight", region = "Parameters", offset = 0 : ui64, bytes = 512 : ui64, shape = ["16", "8"]} : () -> tensor<16x8xf32>
-    %b1 = "plan.buffer"() {name = "input_ids", region = "Slot", offset = 0 : ui64, bytes = 768 : ui64, shape = ["batch", "seq"]} : () -> tensor<?x?xi64>
-    %b2 = "plan.buffer"() {name = "hidden", region = "Slot", offset = 768 : ui64, bytes = 3072 : ui64, shape = ["batch", "seq", "8"]} : () -> tensor<?x?x8xf32>
-    "plan.binding"(%b0) {kind = "Value", to = "teacher.embed.weight"} : (tensor<16x8xf32>) -> ()
-    "plan.binding"(%b1) {kind = "Field", to = "input_ids"} : (tensor<?x?xi64>) -> ()
-    "plan.binding"(%b2) {kind = "EdgeOutput", to = "teacher.hidden"} : (tensor<?x?x8xf32>) -> ()
-    "plan.program"() ({
-      "plan.call"(%b0, %b1, %b2) {kernel = "embedding", inputs = 2 : i64, scope = "teacher.embed"} : (tensor<16x8xf32>, tensor<?x?xi64>, tensor<?x?x8xf32>) -> ()
-    }) {kind = "Forward", fields = ["input_ids"], flops = "max(min(seq ceildiv 2 + seq floordiv 2, seq mod 8), batch*seq*256)", memory_bytes = "batch*seq"} : () -> ()
-    "plan.program"() ({
-      "plan.call"(%b0, %b1, %b2) {kernel = "embedding", inputs = 2 : i64, scope = "teacher.embed"} : (tensor<16x8xf32>, tensor<?x?xi64>, tensor<?x?x8xf32>) -> ()
-    }) {kind = "Evaluate", fields = ["input_ids"], flops = "max(min(seq ceildiv 2 + seq floordiv 2, seq mod 8), batch*seq*256)", memory_bytes = "batch*seq"} : () -> ()
-  }) {name = "teacher", section = "teacher", stage = 0 : i64, samples = 4 : i64, peak_bytes = 65536 : ui64} : () -> ()
-  "plan.executable"() ({
-    "plan.region"() {kind = "Parameters", bytes = 896 : ui64, copies = 1 : i64} : () -> ()
-    "plan.region"() {kind = "Gradients", bytes = 576 : ui64, copies = 1 : i64} : () -> ()
-    "plan.region"() {kind = "OptimizerState", bytes = 1152 : ui64, copies = 1 : i64} : () -> ()
-    "plan.region"() {kind = "Constants", bytes = 64 : ui64, copies = 1 : i64} : () -> ()
-    "plan.region"() {kind = "Step", bytes = 192 : ui64, copies = 1 : i64} : () -> ()
-    "plan.region"() {kind = "Slot", bytes = 11008 : ui64, copies = 2 : i64} : () -> ()
-    "plan.region"() {kind = "Workspace", bytes = 6144 : ui64, copies = 1 : i64} : () -> ()
-    "plan.region"() {kind = "Channel", bytes = 3072 : ui64, copies = 2 : i64} : () -> ()
-    "plan.bound"() {symbol = "batch", value = 4 : i64} : () -> ()
-    "plan.bound"() {symbol = "seq", value = 24 : i64} : () -> ()
-    "plan.bound"() {symbol = "images", value = 8 : i64} : () -> ()
-    %b0 = "plan.buffer"() {name = "embed.weight", region = "Parameters", offset = 0 : ui64, bytes = 512 : ui64, shape = ["16", "8"]} : () -> tensor<16x8xf32>
-    %b1 = "plan.buffer"() {name = "lm_head.bias", region = "Parameters", offset = 512 : ui64, bytes = 64 : ui64, shape = ["16"]} : () -> tensor<16xf32>
-    %b2 = "plan.buffer"() {name = "positions", region = "Parameters", offset = 576 : ui64, bytes = 8 : ui64, shape = []} : () -> tensor<i64>
-    %b3 = "plan.buffer"() {name = "embed.weight (bf16)", region = "Parameters", offset = 640 : ui64, bytes = 256 : ui64, shape = ["16", "8"]} : () -> tensor<16x8xbf16>
-    %b4 = "plan.buffer"() {name = "embed.weight", region = "Gradients", offset = 0 : ui64, bytes = 512 : ui64, shape = ["16", "8"]} : () -> tensor<16x8xf32>
-    %b5 = "plan.buffer"() {name = "lm_head.bias", region = "Gradients", offset = 512 : ui64, bytes = 64 : ui64, shape = ["16"]} : () -> tensor<16xf32>
-    %b6 = "plan.buffer"() {region = "Gradients", offset = 0 : ui64, bytes = 576 : ui64, shape = ["144"]} : () -> tensor<144xf32>
-    %b7 = "plan.buffer"() {region = "OptimizerState", offset = 0 : ui64, bytes = 512 : ui64, shape = ["16", "8"]} : () -> tensor<16x8xf32>
-    %b8 = "plan.buffer"() {region = "OptimizerState", offset = 512 : ui64, bytes = 512 : ui64, shape = ["16", "8"]} : () -> tensor<16x8xf32>
-    %b9 = "plan.buffer"() {region = "OptimizerState", offset = 1024 : ui64, bytes = 64 : ui64, shape = ["16"]} : () -> tensor<16xf32>
-    %b10 = "plan.buffer"() {region = "OptimizerState", offset = 1088 : ui64, bytes = 64 : ui64, shape = ["16"]} : () -> tensor<16xf32>
-    %b11 = "plan.buffer"() {name = "scale", region = "Constants", offset = 0 : ui64, bytes = 8 : ui64, shape = ["2"], constant = "0x0000803f00000040"} : () -> tensor<2xf32>
-    %b12 = "plan.buffer"() {region = "Step", offset = 0 : ui64, bytes = 4 : ui64, shape = []} : () -> tensor<f32>
-    %b13 = "plan.buffer"() {region = "Step", offset = 64 : ui64, bytes = 32 : ui64, shape = ["8"]} : () -> tensor<8xf32>
-    %b14 = "plan.buffer"() {region = "Step", offset = 128 : ui64, bytes = 8 : ui64, shape = ["1"]} : () -> tensor<1xf64>
-    %b15 = "plan.buffer"() {name = "input_ids", region = "Slot", offset = 0 : ui64, bytes = 768 : ui64, shape = ["batch", "seq"]} : () -> tensor<?x?xi64>
-    %b16 = "plan.buffer"() {name = "labels", region = "Slot", offset = 768 : ui64, bytes = 768 : ui64, shape = ["batch", "seq"]} : () -> tensor<?x?xi64>
-    %b17 = "plan.buffer"() {region = "Slot", offset = 1536 : ui64, bytes = 16 : ui64, shape = ["2"]} : () -> tensor<2xi64>
-    %b18 = "plan.buffer"() {region = "Slot", offset = 1600 : ui64, bytes = 32 : ui64, shape = ["batch"]} : () -> tensor<?xi64>
-    %b19 = "plan.buffer"() {region = "Slot", offset = 1664 : ui64, bytes = 4 : ui64, shape = []} : () -> tensor<f32>
-    %b20 = "plan.buffer"() {region = "Slot", offset = 1728 : ui64, bytes = 4 : ui64, shape = []} : () -> tensor<f32>
-    %b21 = "plan.buffer"() {name = "hidden", region = "Slot", offset = 1792 : ui64, bytes = 3072 : ui64, shape = ["batch", "seq", "8"]} : () -> tensor<?x?x8xf32>
-    %b22 = "plan.buffer"() {region = "Slot", offset = 1792 : ui64, bytes = 3072 : ui64, shape = ["batch*seq", "8"]} : () -> tensor<?x8xf32>
-    %b23 = "plan.buffer"() {name = "logits", region = "Slot", offset = 4864 : ui64, bytes = 6144 : ui64, shape = ["batch*seq", "16"]} : () -> tensor<?x16xf32>
-    %b24 = "plan.buffer"() {region = "Workspace", offset = 0 : ui64, bytes = 6144 : ui64, shape = ["batch*seq", "16"]} : () -> tensor<?x16xf32>
-    %b25 = "plan.buffer"() {name = "teacher.hidden", region = "Channel", offset = 0 : ui64, bytes = 3072 : ui64, shape = ["batch", "seq", "8"]} : () -> tensor<?x?x8xf32>
-    %b26 = "plan.buffer"() {region = "Slot", offset = 768 : ui64, bytes = 768 : ui64, shape = ["batch*seq"]} : () -> tensor<?xi64>
-    "plan.binding"(%b15) {kind = "Field", to = "input_ids"} : (tensor<?x?xi64>) -> ()
-    "plan.binding"(%b16) {kind = "Field", to = "labels"} : (tensor<?x?xi64>) -> ()
-    "plan.binding"(%b19) {kind = "LossSum", to = "cross_entropy"} : (tensor<f32>) -> ()
-    "plan.binding"(%b20) {kind = "LossCount", to = "cross_entropy"} : (tensor<f32>) -> ()
-    "plan.binding"(%b12) {kind = "LossScale", to = "cross_entropy"} : (tensor<f32>) -> ()
-    "plan.binding"(%b13) {kind = "HyperParameters", to = ""} : (tensor<8xf32>) -> ()
-    "plan.binding"(%b14) {kind = "NormSquares", to = ""} : (tensor<1xf64>) -> ()
-    "plan.binding"(%b17) {kind = "RandomState", to = ""} : (tensor<2xi64>) -> ()
-    "plan.binding"(%b18) {kind = "SampleIds", to = ""} : (tensor<?xi64>) -> ()
-    "plan.binding"(%b0) {kind = "Value", to = "student.embed.weight"} : (tensor<16x8xf32>) -> ()
-    "plan.binding"(%b1) {kind = "Value", to = "student.lm_head.bias"} : (tensor<16xf32>) -> ()
-    "plan.binding"(%b2) {kind = "Value", to = "student.positions"} : (tensor<i64>) -> ()
-    "plan.binding"(%b4) {kind = "Gradient", to = "student.embed.weight"} : (tensor<16x8xf32>) -> ()
-    "plan.binding"(%b5) {kind = "Gradient", to = "student.lm_head.bias"} : (tensor<16xf32>) -> ()
-    "plan.binding"(%b7) {kind = "Moment1", to = "student.embed.weight"} : (tensor<16x8xf32>) -> ()
-    "plan.binding"(%b8) {kind = "Moment2", to = "student.embed.weight"} : (tensor<16x8xf32>) -> ()
-    "plan.binding"(%b9) {kind = "Moment1", to = "student.lm_head.bias"} : (tensor<16xf32>) -> ()
-    "plan.binding"(%b10) {kind = "Moment2", to = "student.lm_head.bias"} : (tensor<16xf32>) -> ()
-    "plan.binding"(%b25) {kind = "EdgeInput", to = "teacher.hidden"} : (tensor<?x?x8xf32>) -> ()
-    "plan.program"() ({
-      "plan.call"(%b0, %b3) {kernel = "cast", inputs = 1 : i64} : (tensor<16x8xf32>, tensor<16x8xbf16>) -> ()
-    }) {kind = "Prepare", fields = [], flops = "max(min(seq ceildiv 2 + seq floordiv 2, seq mod 8), batch*seq*256)", memory_bytes = "batch*seq"} : () -> ()
-    "plan.program"() ({
-      "plan.call"(%b26, %b20) {kernel = "count_not_equal", inputs = 1 : i64, attributes = {"ignore_index" = [-100 : i64]}, scope = "loss"} : (tensor<?xi64>, tensor<f32>) -> ()
-    }) {kind = "Count", fields = ["labels"], flops = "max(min(seq ceildiv 2 + seq floordiv 2, seq mod 8), batch*seq*256)", memory_bytes = "batch*seq"} : () -> ()
-    "plan.program"() ({
-      "plan.call"(%b3, %b15, %b21) {kernel = "embedding", inputs = 2 : i64, scope = "student.embed"} : (tensor<16x8xbf16>, tensor<?x?xi64>, tensor<?x?x8xf32>) -> ()
-      "plan.call"(%b21, %b17, %b18, %b11, %b21) {kernel = "dropout", inputs = 4 : i64, attributes = {"p" = [1.000000e-01 : f64], "mode" = "train", "shape" = ["batch", "seq ceildiv 2"]}, scope = "student.drop"} : (tensor<?x?x8xf32>, tensor<2xi64>, tensor<?xi64>, tensor<2xf32>, tensor<?x?x8xf32>) -> ()
-      "plan.call"(%b21, %b25, %b21) {kernel = "add", inputs = 2 : i64, scope = "student.join"} : (tensor<?x?x8xf32>, tensor<?x?x8xf32>, tensor<?x?x8xf32>) -> ()
-      "plan.call"(%b22, %b0, %b1, %b23) {kernel = "matmul", inputs = 3 : i64, attributes = {"transpose_b" = [1 : i64]}, scope = "student.lm_head"} : (tensor<?x8xf32>, tensor<16x8xf32>, tensor<16xf32>, tensor<?x16xf32>) -> ()
-      "plan.call"(%b23, %b26, %none, %b19, %none) {kernel = "softmax_cross_entropy", inputs = 3 : i64, attributes = {"ignore_index" = [-100 : i64]}, scope = "loss"} : (tensor<?x16xf32>, tensor<?xi64>, none, tensor<f32>, none) -> ()
-    }) {kind = "Forward", fields = ["input_ids", "labels"], flops = "max(min(seq ceildiv 2 + seq floordiv 2, seq mod 8), batch*seq*256)", memory_bytes = "batch*seq"} : () -> ()
-    "plan.program"() ({
-      "plan.call"(%b3, %b15, %b21) {kernel = "embedding", inputs = 2 : i64, scope = "student.embed"} : (tensor<16x8xbf16>, tensor<?x?xi64>, tensor<?x?x8xf32>) -> ()
-      "plan.call"(%b21, %b17, %b18, %b11, %b21) {kernel = "dropout", inputs = 4 : i64, attributes = {"p" = [1.000000e-01 : f64], "mode" = "train", "shape" = ["batch", "seq ceildiv 2"]}, scope = "student.drop"} : (tensor<?x?x8xf32>, tensor<2xi64>, tensor<?xi64>, tensor<2xf32>, tensor<?x?x8xf32>) -> ()
-      "plan.call"(%b21, %b25, %b21) {kernel = "add", inputs = 2 : i64, scope = "student.join"} : (tensor<?x?x8xf32>, tensor<?x?x8xf32>, tensor<?x?x8xf32>) -> ()
-      "plan.call"(%b22, %b0, %b1, %b23) {kernel = "matmul", inputs = 3 : i64, attributes = {"transpose_b" = [1 : i64]}, scope = "student.lm_head"} : (tensor<?x8xf32>, tensor<16x8xf32>, tensor<16xf32>, tensor<?x16xf32>) -> ()
-      "plan.call"(%b23, %b26, %none, %b19, %none) {kernel = "softmax_cross_entropy", inputs = 3 : i64, attributes = {"ignore_index" = [-100 : i64]}, scope = "loss"} : (tensor<?x16xf32>, tensor<?xi64>, none, tensor<f32>, none) -> ()
-    }) {kind = "Evaluate", fields = ["input_ids", "labels"], flops = "max(min(seq ceildiv 2 + seq floordiv 2, seq mod 8), batch*seq*256)", memory_bytes = "batch*seq"} : () -> ()
-    "plan.program"() ({
-      "plan.call"(%b21, %b25, %b21) {kernel = "add", inputs = 2 : i64, scope = "student.join"} : (tensor<?x?x8xf32>, tensor<?x?x8xf32>, tensor<?x?x8xf32>) -> ()
-      "plan.call"(%b23, %b26, %b12, %b24) {kernel = "softmax_cross_entropy_grad", inputs = 3 : i64, attributes = {"ignore_index" = [-100 : i64]}, scope = "loss"} : (tensor<?x16xf32>, tensor<?xi64>, tensor<f32>, tensor<?x16xf32>) -> ()
-      "plan.call"(%b24, %b22, %b4) {kernel = "matmul_grad_weight", inputs = 2 : i64, attributes = {"accumulate" = [1 : i64]}, scope = "student.lm_head"} : (tensor<?x16xf32>, tensor<?x8xf32>, tensor<16x8xf32>) -> ()
-      "plan.call"(%b1, %b5) {kernel = "add_into", inputs = 1 : i64, scope = "student.lm_head"} : (tensor<16xf32>, tensor<16xf32>) -> ()
-    }) {kind = "Backward", fields = ["labels"], flops = "max(min(seq ceildiv 2 + seq floordiv 2, seq mod 8), batch*seq*256)", memory_bytes = "batch*seq"} : () -> ()
-    "plan.program"() ({
-      "plan.call"(%b6, %b14) {kernel = "sum_squares", inputs = 1 : i64} : (tensor<144xf32>, tensor<1xf64>) -> ()
-    }) {kind = "Norm", fields = [], flops = "max(min(seq ceildiv 2 + seq floordiv 2, seq mod 8), batch*seq*256)", memory_bytes = "batch*seq"} : () -> ()
-    "plan.program"() ({
-      "plan.call"(%b0, %b4, %b7, %b8, %b13, %b0, %b4, %b7, %b8) {kernel = "adamw", inputs = 5 : i64, attributes = {"weight_decay" = [1.000000e-01 : f64]}, scope = "embed.weight"} : (tensor<16x8xf32>, tensor<16x8xf32>, tensor<16x8xf32>, tensor<16x8xf32>, tensor<8xf32>, tensor<16x8xf32>, tensor<16x8xf32>, tensor<16x8xf32>, tensor<16x8xf32>) -> ()
-      "plan.call"(%b1, %b5, %b9, %b10, %b13, %b1, %b5, %b9, %b10) {kernel = "adamw", inputs = 5 : i64, attributes = {"weight_decay" = [0.000000e+00 : f64]}, scope = "lm_head.bias"} : (tensor<16xf32>, tensor<16xf32>, tensor<16xf32>, tensor<16xf32>, tensor<8xf32>, tensor<16xf32>, tensor<16xf32>, tensor<16xf32>, tensor<16xf32>) -> ()
-      "plan.call"(%b0, %b3) {kernel = "cast", inputs = 1 : i64} : (tensor<16x8xf32>, tensor<16x8xbf16>) -> ()
-    }) {kind = "Update", fields = [], flops = "max(min(seq ceildiv 2 + seq floordiv 2, seq mod 8), batch*seq*256)", memory_bytes = "batch*seq"} : () -> ()
-  }) {name = "student", section = "student", stage = 0 : i64, samples = 4 : i64, peak_bytes = 131072 : ui64} : () -> ()
-}) {plan.name = "example", plan.producer = "maestro-plan 0.1.0"} : () -> ()
+module {
+  plan.plan "example" version(1, 1) producer "maestro-plan 0.1.0" workload_hash 81985529216486895
+  plan.machine "two cores" kind "cpu" devices 2 memory_bytes 1073741824
+  plan.symbol "batch" Sum sample_max 4 multiple_of 1
+  plan.symbol "seq" Max sample_max 20 multiple_of 8
+  plan.symbol "images" Sum sample_max 2 multiple_of 1
+  plan.dim 0 = batch
+  plan.dim 1 = seq
+  plan.dim 2 = images
+  plan.dim 3 = batch*seq
+  plan.dim 4 = 2
+  plan.dim 5 = 8
+  plan.dim 6 = 16
+  plan.dim 7 = seq ceildiv 2
+  plan.dim 8 = seq floordiv 2
+  plan.dim 9 = seq ceildiv 2 + seq floordiv 2
+  plan.dim 10 = seq mod 8
+  plan.dim 11 = min(seq ceildiv 2 + seq floordiv 2, seq mod 8)
+  plan.dim 12 = 256
+  plan.dim 13 = batch*seq*256
+  plan.dim 14 = max(min(seq ceildiv 2 + seq floordiv 2, seq mod 8), batch*seq*256)
+  plan.dim 15 = 3
+  plan.dim 16 = 144
+  plan.dim 17 = 1
+  plan.field "input_ids" i64 [batch, seq] pad 0.0e+00 index_limit 16 synthetic "seq=lognormal(12, 0.6)"
+  plan.field "labels" i64 [batch, seq] pad -1.0e+02 index_limit 16 ignore_index -100
+  plan.field "pixel_values" f32 [images, 3] pad 0.0e+00 index_limit 0 optional
+  plan.file 0 = "../models/student.onnx.data" size 8192 modified_ns 1700000000000000000
+  plan.component "teacher" precision bf16 frozen model "teacher.onnx"
+  plan.component "student" precision f32 model "student.onnx"
+  plan.parameter 0 = "student" "embed.weight" Parameter f32 [16, 8] trainable aliases ["lm_head.weight"] weight_decay 1.0e-01 source f32 file 0 offset 4096 bytes 512 transposed initializer None 0.0e+00
+  plan.parameter 1 = "student" "lm_head.bias" Parameter f32 [16] trainable weight_decay 0.0e+00 source bf16 offset 0 bytes 0 value "003f000000000000000000000000000000000000000000000000000000000000" initializer None 0.0e+00
+  plan.parameter 2 = "student" "positions" NonPersistentBuffer i64 [] weight_decay 0.0e+00 source i64 offset 0 bytes 0 initializer Zeros 0.0e+00
+  plan.parameter 3 = "teacher" "embed.weight" Parameter f32 [16, 8] weight_decay 0.0e+00 source f32 offset 0 bytes 0 initializer Normal 2.0e-02
+  plan.loss 0 = "cross_entropy" weight 5.0e-01 term_weight 1.0e+00
+  plan.training AdamW global_batch 8 lr 3.0e-04 betas(9.0e-01, 9.5e-01) eps 1.0e-08 momentum 0.0e+00 clip_grad_norm 1.0e+00 decay Cosine warmup_steps 10 total_steps 100 min_lr 3.0e-05 seed 7
+  plan.section "teacher" components ["teacher"] micro_batch_samples 4 data_parallel 1 stages 1 tensor_parallel 1 context_parallel 1 expert_parallel 1 zero_stage 0 scopes ["teacher"] active ["batch"]
+  plan.section "student" components ["student"] trains micro_batch_samples 4 data_parallel 1 stages 1 tensor_parallel 1 context_parallel 1 expert_parallel 1 zero_stage 0 recompute scopes ["student"] active ["batch"]
+  plan.edge "teacher.hidden" from "teacher" stage 0 to "student" stage 0 : f32 [batch, seq, 8] held_until_backward cost [2000*batch]
+  module {
+    plan.executable 0 = "teacher" section "teacher" stage 0 samples 4 peak_bytes 65536
+    plan.bound "batch" = 4
+    plan.bound "seq" = 24
+    plan.bound "images" = 8
+    plan.region r0 = Parameters bytes 512 copies 1
+    plan.region r1 = Slot bytes 3840 copies 1
+    plan.buffer b0 = f32 [16, 8] in r0 at 0 bytes 512 name "embed.weight"
+    plan.buffer b1 = i64 [batch, seq] in r1 at 0 bytes 768 name "input_ids"
+    plan.buffer b2 = f32 [batch, seq, 8] in r1 at 768 bytes 3072 name "hidden"
+    plan.binding b0 = Value 3 "embed.weight"
+    plan.binding b1 = Field 0 "input_ids"
+    plan.binding b2 = EdgeOutput 0 "teacher.hidden"
+    module {
+      plan.program Forward fields ["input_ids"] flops max(min(seq ceildiv 2 + seq floordiv 2, seq mod 8), batch*seq*256) memory_bytes batch*seq cost [1500*batch*seq]
+      plan.call "embedding"(b0, b1) -> (b2) scope "teacher.embed" : (f32, i64) -> f32
+    }
+    module {
+      plan.program Evaluate fields ["input_ids"] flops max(min(seq ceildiv 2 + seq floordiv 2, seq mod 8), batch*seq*256) memory_bytes batch*seq cost [1500*batch*seq]
+      plan.call "embedding"(b0, b1) -> (b2) scope "teacher.embed" : (f32, i64) -> f32
+    }
+  }
+  module {
+    plan.executable 1 = "student" section "student" stage 0 samples 4 peak_bytes 131072
+    plan.bound "batch" = 4
+    plan.bound "seq" = 24
+    plan.bound "images" = 8
+    plan.region r0 = Parameters bytes 896 copies 1
+    plan.region r1 = Gradients bytes 576 copies 1
+    plan.region r2 = OptimizerState bytes 1152 copies 1
+    plan.region r3 = Constants bytes 64 copies 1
+    plan.region r4 = Step bytes 192 copies 1
+    plan.region r5 = Slot bytes 11008 copies 2
+    plan.region r6 = Workspace bytes 6144 copies 1
+    plan.region r7 = Channel bytes 3072 copies 2 edge "teacher.hidden"
+    plan.buffer b0 = f32 [16, 8] in r0 at 0 bytes 512 name "embed.weight"
+    plan.buffer b1 = f32 [16] in r0 at 512 bytes 64 name "lm_head.bias"
+    plan.buffer b2 = i64 [] in r0 at 576 bytes 8 name "positions"
+    plan.buffer b3 = bf16 [16, 8] in r0 at 640 bytes 256 name "embed.weight (bf16)"
+    plan.buffer b4 = f32 [16, 8] in r1 at 0 bytes 512 name "embed.weight"
+    plan.buffer b5 = f32 [16] in r1 at 512 bytes 64 name "lm_head.bias"
+    plan.buffer b6 = f32 [144] in r1 at 0 bytes 576
+    plan.buffer b7 = f32 [16, 8] in r2 at 0 bytes 512
+    plan.buffer b8 = f32 [16, 8] in r2 at 512 bytes 512
+    plan.buffer b9 = f32 [16] in r2 at 1024 bytes 64
+    plan.buffer b10 = f32 [16] in r2 at 1088 bytes 64
+    plan.buffer b11 = f32 [2] in r3 at 0 bytes 8 name "scale" constant "0000803f00000040"
+    plan.buffer b12 = f32 [] in r4 at 0 bytes 4
+    plan.buffer b13 = f32 [8] in r4 at 64 bytes 32
+    plan.buffer b14 = f64 [1] in r4 at 128 bytes 8
+    plan.buffer b15 = i64 [batch, seq] in r5 at 0 bytes 768 name "input_ids"
+    plan.buffer b16 = i64 [batch, seq] in r5 at 768 bytes 768 name "labels"
+    plan.buffer b17 = i64 [2] in r5 at 1536 bytes 16
+    plan.buffer b18 = i64 [batch] in r5 at 1600 bytes 32
+    plan.buffer b19 = f32 [] in r5 at 1664 bytes 4
+    plan.buffer b20 = f32 [] in r5 at 1728 bytes 4
+    plan.buffer b21 = f32 [batch, seq, 8] in r5 at 1792 bytes 3072 name "hidden"
+    plan.buffer b22 = f32 [batch*seq, 8] in r5 at 1792 bytes 3072
+    plan.buffer b23 = f32 [batch*seq, 16] in r5 at 4864 bytes 6144 name "logits"
+    plan.buffer b24 = f32 [batch*seq, 16] in r6 at 0 bytes 6144
+    plan.buffer b25 = f32 [batch, seq, 8] in r7 at 0 bytes 3072 name "teacher.hidden"
+    plan.buffer b26 = i64 [batch*seq] in r5 at 768 bytes 768
+    plan.binding b15 = Field 0 "input_ids"
+    plan.binding b16 = Field 1 "labels"
+    plan.binding b19 = LossSum 0 "cross_entropy"
+    plan.binding b20 = LossCount 0 "cross_entropy"
+    plan.binding b12 = LossScale 0 "cross_entropy"
+    plan.binding b13 = HyperParameters 0
+    plan.binding b14 = NormSquares 0
+    plan.binding b17 = RandomState 0
+    plan.binding b18 = SampleIds 0
+    plan.binding b0 = Value 0 "embed.weight"
+    plan.binding b1 = Value 1 "lm_head.bias"
+    plan.binding b2 = Value 2 "positions"
+    plan.binding b4 = Gradient 0 "embed.weight"
+    plan.binding b5 = Gradient 1 "lm_head.bias"
+    plan.binding b7 = Moment1 0 "embed.weight"
+    plan.binding b8 = Moment2 0 "embed.weight"
+    plan.binding b9 = Moment1 1 "lm_head.bias"
+    plan.binding b10 = Moment2 1 "lm_head.bias"
+    plan.binding b25 = EdgeInput 0 "teacher.hidden"
+    module {
+      plan.program Prepare fields [] flops max(min(seq ceildiv 2 + seq floordiv 2, seq mod 8), batch*seq*256) memory_bytes batch*seq cost [1500*batch*seq]
+      plan.call "cast"(b0) -> (b3) : (f32) -> bf16
+    }
+    module {
+      plan.program Count fields ["labels"] flops max(min(seq ceildiv 2 + seq floordiv 2, seq mod 8), batch*seq*256) memory_bytes batch*seq cost [1500*batch*seq]
+      plan.call "count_not_equal"(b26) -> (b20) attributes {ignore_index = [-100]} scope "loss" : (i64) -> f32
+    }
+    module {
+      plan.program Forward fields ["input_ids", "labels"] flops max(min(seq ceildiv 2 + seq floordiv 2, seq mod 8), batch*seq*256) memory_bytes batch*seq cost [1500*batch*seq]
+      plan.call "embedding"(b3, b15) -> (b21) scope "student.embed" : (bf16, i64) -> f32
+      plan.call "dropout"(b21, b17, b18, b11) -> (b21) attributes {p = f64[1.0e-01], mode = "train", shape = dims[batch, seq ceildiv 2]} scope "student.drop" : (f32, i64, i64, f32) -> f32
+      plan.call "add"(b21, b25) -> (b21) scope "student.join" : (f32, f32) -> f32
+      plan.call "matmul"(b22, b0, b1) -> (b23) attributes {transpose_b = [1]} scope "student.lm_head" : (f32, f32, f32) -> f32
+      plan.call "softmax_cross_entropy"(b23, b26, none) -> (b19, none) attributes {ignore_index = [-100]} scope "loss" : (f32, i64, none) -> (f32, none)
+    }
+    module {
+      plan.program Evaluate fields ["input_ids", "labels"] flops max(min(seq ceildiv 2 + seq floordiv 2, seq mod 8), batch*seq*256) memory_bytes batch*seq cost [1500*batch*seq]
+      plan.call "embedding"(b3, b15) -> (b21) scope "student.embed" : (bf16, i64) -> f32
+      plan.call "dropout"(b21, b17, b18, b11) -> (b21) attributes {p = f64[1.0e-01], mode = "train", shape = dims[batch, seq ceildiv 2]} scope "student.drop" : (f32, i64, i64, f32) -> f32
+      plan.call "add"(b21, b25) -> (b21) scope "student.join" : (f32, f32) -> f32
+      plan.call "matmul"(b22, b0, b1) -> (b23) attributes {transpose_b = [1]} scope "student.lm_head" : (f32, f32, f32) -> f32
+      plan.call "softmax_cross_entropy"(b23, b26, none) -> (b19, none) attributes {ignore_index = [-100]} scope "loss" : (f32, i64, none) -> (f32, none)
+    }
+    module {
+      plan.program Backward fields ["labels"] flops max(min(seq ceildiv 2 + seq floordiv 2, seq mod 8), batch*seq*256) memory_bytes batch*seq cost [1500*batch*seq]
+      plan.call "add"(b21, b25) -> (b21) scope "student.join" : (f32, f32) -> f32
+      plan.call "softmax_cross_entropy_grad"(b23, b26, b12) -> (b24) attributes {ignore_index = [-100]} scope "loss" : (f32, i64, f32) -> f32
+      plan.call "matmul_grad_weight"(b24, b22) -> (b4) attributes {accumulate = [1]} scope "student.lm_head" : (f32, f32) -> f32
+      plan.call "add_into"(b1) -> (b5) scope "student.lm_head" : (f32) -> f32
+    }
+    module {
+      plan.program Norm fields [] flops max(min(seq ceildiv 2 + seq floordiv 2, seq mod 8), batch*seq*256) memory_bytes batch*seq cost [1500*batch*seq]
+      plan.call "sum_squares"(b6) -> (b14) : (f32) -> f64
+    }
+    module {
+      plan.program Update fields [] flops max(min(seq ceildiv 2 + seq floordiv 2, seq mod 8), batch*seq*256) memory_bytes batch*seq cost [1500*batch*seq]
+      plan.call "adamw"(b0, b4, b7, b8, b13) -> (b0, b4, b7, b8) attributes {weight_decay = f64[1.0e-01]} scope "embed.weight" : (f32, f32, f32, f32, f32) -> (f32, f32, f32, f32)
+      plan.call "adamw"(b1, b5, b9, b10, b13) -> (b1, b5, b9, b10) attributes {weight_decay = f64[0.0e+00]} scope "lm_head.bias" : (f32, f32, f32, f32, f32) -> (f32, f32, f32, f32)
+      plan.call "cast"(b0) -> (b3) : (f32) -> bf16
+    }
+  }
+  plan.rank 0 = device 0 threads 1
+  plan.rank 1 = device 1 threads 1
+  plan.station executable 0 replica 0 ranks [0]
+  plan.station executable 1 replica 0 ranks [1]
+  plan.prediction step_seconds 2.5e-01 step_flops 1.0e+09 tokens_per_second 4.0e+03
+  plan.decision "student.micro_batch" = "4 samples" because "pinned with --pin student.micro_batch=4"
+  plan.decision "train.optimizer" = "adamw" because "the workload names none" default
+}
+
