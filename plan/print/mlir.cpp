@@ -261,9 +261,9 @@ private:
     std::string results = types(executable, *call.outputs());
     if (call.outputs()->size() != 1) // MLIR leaves the parentheses of one result out.
       results = fmt::format("({})", results);
+    const flatbuffers::String *scope = call.scope() == kNone ? nullptr : plan->scopes()->Get(call.scope());
     line("plan.call {}({}) -> ({}){}{} : ({}) -> {}", quoted(*plan->kernels()->Get(call.kernel())), buffers(*call.inputs()),
-         buffers(*call.outputs()), attributes(call), call.scope() == kNone ? "" : " scope " + quoted(*plan->scopes()->Get(call.scope())),
-         types(executable, *call.inputs()), results);
+         buffers(*call.outputs()), attributes(call), optional("scope", scope), types(executable, *call.inputs()), results);
   }
 
   static std::string buffers(const flatbuffers::Vector<uint32_t> &list) {
