@@ -38,6 +38,8 @@ namespace maestro::attributes {
 inline constexpr llvm::StringLiteral kParameter = "nn.parameter";
 inline constexpr llvm::StringLiteral kTrainable = "nn.trainable";
 inline constexpr llvm::StringLiteral kField = "nn.field";
+/// On a field's argument: it is not in the data, but 1 at the positions that a sample has and 0 where it is padded.
+inline constexpr llvm::StringLiteral kOwnPositions = "nn.own_positions";
 inline constexpr llvm::StringLiteral kSpecial = "nn.special";
 inline constexpr llvm::StringLiteral kLossScale = "nn.loss_scale";
 inline constexpr llvm::StringLiteral kSaved = "nn.saved";

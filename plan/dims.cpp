@@ -41,14 +41,21 @@ bool isDivision(fb::DimOp op) {
   return op == fb::DimOp::FloorDiv || op == fb::DimOp::CeilDiv || op == fb::DimOp::Mod;
 }
 
-int64_t evaluateNode(const fb::DimExpr &node, std::span<const int64_t> symbolValues,
+bool isLeaf(fb::DimOp op) { return op == fb::DimOp::Constant || op == fb::DimOp::Symbol; }
+
+/// `a` and `b` as in fb::DimExpr; operands are places in `values`.
+int64_t evaluateNode(fb::DimOp op, int64_t a, int64_t b, std::span<const int64_t> symbolValues,
                      std::span<const int64_t> values) {
-  if (node.op() == fb::DimOp::Constant)
-    return node.a();
-  if (node.op() == fb::DimOp::Symbol)
-    return symbolValues[static_cast<size_t>(node.a())];
-  int64_t a = values[static_cast<size_t>(node.a())], b = values[static_cast<size_t>(node.b())];
-  return a == kUndefined || b == kUndefined ? kUndefined : apply(node.op(), a, b);
+  if (op == fb::DimOp::Constant)
+    return a;
+  if (op == fb::DimOp::Symbol)
+    return symbolValues[static_cast<size_t>(a)];
+  int64_t lhs = values[static_cast<size_t>(a)], rhs = values[static_cast<size_t>(b)];
+  return lhs == kUndefined || rhs == kUndefined ? kUndefined : apply(op, lhs, rhs);
+}
+
+int64_t evaluateNode(const fb::DimExpr &node, std::span<const int64_t> symbolValues, std::span<const int64_t> values) {
+  return evaluateNode(node.op(), node.a(), node.b(), symbolValues, values);
 }
 
 /// Writes infix text up to a length and a depth: shared subexpressions cannot make it explode, nor long chains
@@ -175,6 +182,38 @@ std::string DimTable::explain(uint32_t node, std::span<const int64_t> values) co
     }
     node = values[a] == kUndefined ? a : b;
   }
+}
+
+DimSubset::DimSubset(const fb::Plan &plan, std::span<const uint32_t> exprs) {
+  std::vector<uint8_t> needed(plan.exprs()->size(), 0);
+  for (uint32_t expr : exprs)
+    needed[expr] = 1;
+  for (size_t index = needed.size(); index-- > 0;) { // Operands are earlier nodes.
+    const fb::DimExpr &node = *plan.exprs()->Get(static_cast<uint32_t>(index));
+    if (needed[index] && !isLeaf(node.op()))
+      needed[static_cast<size_t>(node.a())] = needed[static_cast<size_t>(node.b())] = 1;
+  }
+  std::vector<uint32_t> place(needed.size(), 0);
+  for (uint32_t index = 0; index < needed.size(); ++index) {
+    if (!needed[index])
+      continue;
+    const fb::DimExpr &node = *plan.exprs()->Get(index);
+    auto operand = [&](int64_t from) -> int64_t { return isLeaf(node.op()) ? from : place[static_cast<size_t>(from)]; };
+    place[index] = static_cast<uint32_t>(nodes.size());
+    nodes.push_back({static_cast<uint8_t>(node.op()), operand(node.a()), operand(node.b())});
+  }
+  for (uint32_t expr : exprs)
+    wanted.push_back(place[expr]);
+  values.resize(nodes.size());
+  results.resize(wanted.size());
+}
+
+std::span<const int64_t> DimSubset::evaluate(std::span<const int64_t> symbolValues) {
+  for (size_t i = 0; i < nodes.size(); ++i)
+    values[i] = evaluateNode(static_cast<fb::DimOp>(nodes[i].op), nodes[i].a, nodes[i].b, symbolValues, values);
+  for (size_t i = 0; i < wanted.size(); ++i)
+    results[i] = values[wanted[i]];
+  return results;
 }
 
 std::string DimTable::text(uint32_t node) const {

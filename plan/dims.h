@@ -10,6 +10,7 @@
 #include <limits>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace maestro::plan {
 
@@ -51,5 +52,25 @@ private:
 /// DimTable::evaluateDefined() for tables that are still being made (fb::PlanT).
 void evaluateDefined(std::span<const fb::DimExpr> exprs, std::span<const int64_t> symbolValues,
                      std::span<int64_t> values);
+
+/// A few nodes and what they are made of: for what is evaluated per sample, where the whole table would cost too much.
+class DimSubset {
+public:
+  /// As DimTable; `exprs` are nodes. The plan is not read after construction.
+  DimSubset(const fb::Plan &plan, std::span<const uint32_t> exprs);
+
+  /// The nodes' values in the order in which they were given, DimTable::kUndefined where one has none; valid until the
+  /// next call. `symbolValues` has DimTable::symbols() elements. Allocates nothing.
+  std::span<const int64_t> evaluate(std::span<const int64_t> symbolValues);
+
+private:
+  struct Node {
+    uint8_t op; ///< fb::DimOp
+    int64_t a, b; ///< Operands as places in `nodes`.
+  };
+  std::vector<Node> nodes; ///< Operands first.
+  std::vector<uint32_t> wanted;
+  std::vector<int64_t> values, results;
+};
 
 } // namespace maestro::plan

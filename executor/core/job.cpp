@@ -43,6 +43,7 @@ std::vector<data::FieldSpec> fieldSpecs(const plan::Plan &plan) {
     if (field->has_ignore_index())
       spec.ignoreIndex = field->ignore_index();
     spec.optional = field->optional();
+    spec.ownPositions = field->own_positions();
     specs.push_back(std::move(spec));
   }
   return specs;

@@ -237,7 +237,7 @@ private:
       data::WebDatasetOptions dataset;
       MAESTRO_ASSIGN(dataset.shards, data::expandShardPatterns(options.data));
       for (const fb::Field *field : *(*plan)->fields())
-        dataset.fields.push_back({field->name()->str(), field->optional()});
+        dataset.fields.push_back({field->name()->str(), field->optional() || field->own_positions()});
       dataset.shuffle = options.shuffle;
       dataset.seed = seed;
       MAESTRO_ASSIGN(reader, data::openWebDataset(std::move(dataset)));

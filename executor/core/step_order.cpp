@@ -2,6 +2,8 @@
 
 #include "base/dtype.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace maestro::executor {
@@ -13,15 +15,18 @@ using wavefront::TaskKind;
 namespace {
 
 /// The dim that grows with the symbols that sum over samples; the verifier promises one.
-uint32_t rowsOf(const plan::Plan &plan, const fb::Edge &edge) {
+uint32_t rowsDim(const plan::Plan &plan, plan::DimSubset &dims) {
   std::vector<int64_t> ones(plan->symbols()->size(), 1), twos = ones;
   for (uint32_t s = 0; s < twos.size(); ++s)
     if (plan->symbols()->Get(s)->combine() == fb::Combine::Sum)
       twos[s] = 2;
-  for (uint32_t expr : *edge.shape())
-    if (evaluate(plan, expr, ones.data()) != evaluate(plan, expr, twos.data()))
-      return expr;
-  return edge.shape()->Get(0);
+  auto first = dims.evaluate(ones);
+  std::vector<int64_t> small(first.begin(), first.end());
+  auto large = dims.evaluate(twos);
+  for (uint32_t d = 0; d < small.size(); ++d)
+    if (small[d] != large[d])
+      return d;
+  return 0;
 }
 
 } // namespace
@@ -31,14 +36,23 @@ StepOrder::StepOrder(const plan::Plan &plan, const Topology &topology, uint32_t 
       backwardCount(topology.stations.size(), 0) {
   for (const fb::Section *section : *plan->sections())
     mostStages = std::max(mostStages, section->layout()->stages());
-  for (const fb::Edge *edge : *plan->edges())
-    rowExpr.push_back(rowsOf(plan, *edge));
+  for (const fb::Edge *edge : *plan->edges()) {
+    plan::DimSubset dims(*plan, {edge->shape()->data(), edge->shape()->size()});
+    uint32_t rows = rowsDim(plan, dims);
+    edgeShapes.push_back({std::move(dims), rows});
+  }
 }
 
-const int64_t *StepOrder::sizesOf(uint32_t sample) const { return problem->sizes.data() + sample * problem->dims.size(); }
+std::span<const int64_t> StepOrder::sizesOf(uint32_t sample) const {
+  return {problem->sizes.data() + sample * problem->dims.size(), problem->dims.size()};
+}
 
-const int64_t *StepOrder::dimsOf(uint32_t microBatch) const {
-  return schedule->dims.data() + schedule->microBatches[microBatch].firstDim;
+std::span<const int64_t> StepOrder::dimsOf(uint32_t microBatch) const {
+  return {schedule->dims.data() + schedule->microBatches[microBatch].firstDim, problem->dims.size()};
+}
+
+std::span<const int64_t> StepOrder::shapeOf(uint32_t edge, uint32_t sample) {
+  return edgeShapes[edge].dims.evaluate(sizesOf(sample));
 }
 
 uint32_t StepOrder::stationOf(const wavefront::MicroBatch &group, uint32_t stage) const {
@@ -49,7 +63,7 @@ uint64_t &StepOrder::sequenceOf(bool gradient, uint32_t microBatch, uint32_t sta
   return (gradient ? backwardSequence : forwardSequence)[microBatch * mostStages + stage];
 }
 
-void StepOrder::build(const wavefront::Problem &stepProblem, const wavefront::Schedule &stepSchedule, bool stepEvaluates) {
+Status StepOrder::build(const wavefront::Problem &stepProblem, const wavefront::Schedule &stepSchedule, bool stepEvaluates) {
   problem = &stepProblem;
   schedule = &stepSchedule;
   evaluates = stepEvaluates;
@@ -64,7 +78,8 @@ void StepOrder::build(const wavefront::Problem &stepProblem, const wavefront::Sc
   for (uint32_t edge = 0; edge < plan->edges()->size(); ++edge)
     placeRows(edge);
   for (const wavefront::Task &task : schedule->tasksOf(rank))
-    addTask(task);
+    MAESTRO_TRY(addTask(task));
+  return Status();
 }
 
 /// Micro-batches take slots in the order of their forward tasks at the ring's station; gradients in that of backward
@@ -104,13 +119,14 @@ void StepOrder::placeRows(uint32_t edgeIndex) {
       int64_t at = 0;
       for (uint32_t sample : schedule->samplesOf(group)) {
         (producer ? producerRow : consumerRow)[edgeIndex * samples + sample] = at;
-        at += evaluate(plan, rowExpr[edgeIndex], sizesOf(sample));
+        int64_t rows = shapeOf(edgeIndex, sample)[edgeShapes[edgeIndex].rowsDim];
+        (void)__builtin_add_overflow(at, rows, &at); // boxOf() refuses what does not fit.
       }
     }
   }
 }
 
-void StepOrder::addTask(const wavefront::Task &source) {
+Status StepOrder::addTask(const wavefront::Task &source) {
   const wavefront::MicroBatch &group = schedule->microBatches[source.microBatch];
   RankTask task;
   task.station = stationOf(group, source.stage);
@@ -126,12 +142,13 @@ void StepOrder::addTask(const wavefront::Task &source) {
     bool produces = edge.producer() == group.section && edge.producer_stage() == source.stage;
     bool consumes = edge.consumer() == group.section && edge.consumer_stage() == source.stage;
     if (forward && produces)
-      addSends(task, e, false);
+      MAESTRO_TRY(addSends(task, e, false));
     if (!forward && consumes && edge.carries_gradient())
-      addSends(task, e, true);
+      MAESTRO_TRY(addSends(task, e, true));
   }
   task.sends = static_cast<uint32_t>(sendList.size()) - task.firstSend;
   taskList.push_back(task);
+  return Status();
 }
 
 /// How many micro-batches of another section share a sample with this one: as many messages pass.
@@ -172,14 +189,18 @@ void StepOrder::addReceives(const RankTask &task) {
   }
 }
 
-void StepOrder::addSends(const RankTask &task, uint32_t edgeIndex, bool gradient) {
+Status StepOrder::addSends(const RankTask &task, uint32_t edgeIndex, bool gradient) {
   const fb::Edge &edge = *plan->edges()->Get(edgeIndex);
   const wavefront::MicroBatch &group = schedule->microBatches[task.microBatch];
   size_t samples = problem->sampleCount();
   uint32_t otherSection = gradient ? edge.producer() : edge.consumer();
   uint32_t otherStage = gradient ? edge.producer_stage() : edge.consumer_stage();
+  plan::DimSubset &dims = edgeShapes[edgeIndex].dims;
+  auto keep = [](std::vector<int64_t> &sizes, std::span<const int64_t> values) { sizes.assign(values.begin(), values.end()); };
+  keep(fromSizes, dims.evaluate(dimsOf(task.microBatch)));
   countPartners(task.microBatch, otherSection);
   for (uint32_t other : partners) {
+    keep(toSizes, dims.evaluate(dimsOf(other)));
     Send send;
     uint32_t receiver = stationOf(schedule->microBatches[other], otherStage);
     send.ring = topology.ringAt(edgeIndex, gradient, receiver);
@@ -191,58 +212,61 @@ void StepOrder::addSends(const RankTask &task, uint32_t edgeIndex, bool gradient
     for (uint32_t sample : schedule->samplesOf(group)) {
       if (groupOf[otherSection * samples + sample] != other)
         continue;
-      transport::Box box = boxOf(edgeIndex, sample, task.microBatch, other, gradient);
+      MAESTRO_ASSIGN(transport::Box box, boxOf(edgeIndex, sample, gradient));
       uint64_t bytes = box.elementBytes;
       for (uint32_t d = 0; d < box.rank; ++d)
         bytes *= box.extents[d];
       if (bytes == 0)
         continue;
       boxList.push_back(box);
-      send.rows += static_cast<uint64_t>(evaluate(plan, rowExpr[edgeIndex], sizesOf(sample)));
+      send.rows += static_cast<uint64_t>(shapeOf(edgeIndex, sample)[edgeShapes[edgeIndex].rowsDim]);
       send.bytes += bytes;
     }
     send.boxes = static_cast<uint32_t>(boxList.size()) - send.firstBox;
     sendList.push_back(send);
   }
+  return Status();
 }
 
 /// One sample's rows, from their place in the sender's micro-batch to their place in the receiver's. Inner dims that
 /// are whole on both sides are one run of bytes.
-transport::Box StepOrder::boxOf(uint32_t edgeIndex, uint32_t sample, uint32_t from, uint32_t to, bool gradient) const {
+Result<transport::Box> StepOrder::boxOf(uint32_t edgeIndex, uint32_t sample, bool gradient) {
   const fb::Edge &edge = *plan->edges()->Get(edgeIndex);
   size_t samples = problem->sampleCount();
-  const int64_t *fromDims = dimsOf(from), *toDims = dimsOf(to);
+  std::span<const int64_t> shape = shapeOf(edgeIndex, sample);
   int64_t producerAt = producerRow[edgeIndex * samples + sample], consumerAt = consumerRow[edgeIndex * samples + sample];
   int64_t fromRow = gradient ? consumerAt : producerAt, toRow = gradient ? producerAt : consumerAt;
   transport::Box box;
   auto element = static_cast<int64_t>(byteSize(static_cast<DType>(edge.dtype())));
-  int64_t fromStride = element, toStride = element;
+  auto fromStride = static_cast<uint64_t>(element), toStride = fromStride; // May wrap: bind() refuses such sizes.
   bool merging = true;
   uint64_t source = 0;
   std::array<uint64_t, transport::Box::kMaxRank> extents{};
   std::array<int64_t, transport::Box::kMaxRank> fromStrides{}, toStrides{};
   uint32_t rank = 0;
   box.elementBytes = static_cast<uint64_t>(element);
-  for (uint32_t d = edge.shape()->size(); d-- > 0;) {
-    uint32_t expr = edge.shape()->Get(d);
-    int64_t extent = evaluate(plan, expr, sizesOf(sample));
-    int64_t fromSize = evaluate(plan, expr, fromDims), toSize = evaluate(plan, expr, toDims);
-    bool isRows = expr == rowExpr[edgeIndex];
-    if (isRows) {
-      source += static_cast<uint64_t>(fromRow * fromStride);
-      box.destination += static_cast<uint64_t>(toRow * toStride);
-    }
+  for (auto d = static_cast<uint32_t>(shape.size()); d-- > 0;) {
+    int64_t extent = shape[d], fromAt = 0, toAt = 0;
+    if (d == edgeShapes[edgeIndex].rowsDim)
+      fromAt = fromRow, toAt = toRow;
+    auto holds = [extent](int64_t size, int64_t at) { return extent >= 0 && at >= 0 && size >= at && extent <= size - at; };
+    if (!holds(fromSizes[d], fromAt) || !holds(toSizes[d], toAt))
+      return Status::invalidInput(fmt::format("edges[{}].shape[{}]: a sample's {} rows from row {} and {} do not lie within its "
+                                              "micro-batches' {} and {}; the plan is damaged",
+                                              edgeIndex, d, extent, fromAt, toAt, fromSizes[d], toSizes[d]));
+    source += static_cast<uint64_t>(fromAt) * fromStride;
+    box.destination += static_cast<uint64_t>(toAt) * toStride;
     if (merging) {
       box.elementBytes *= static_cast<uint64_t>(extent); // The outermost merged dim may be partial.
-      merging = extent == fromSize && extent == toSize;
+      merging = extent == fromSizes[d] && extent == toSizes[d];
     } else if (rank < transport::Box::kMaxRank) {
       extents[rank] = static_cast<uint64_t>(extent);
-      fromStrides[rank] = fromStride;
-      toStrides[rank] = toStride;
+      fromStrides[rank] = static_cast<int64_t>(fromStride);
+      toStrides[rank] = static_cast<int64_t>(toStride);
       ++rank;
     }
-    fromStride *= fromSize;
-    toStride *= toSize;
+    fromStride *= static_cast<uint64_t>(fromSizes[d]);
+    toStride *= static_cast<uint64_t>(toSizes[d]);
   }
   box.rank = rank;
   for (uint32_t d = 0; d < rank; ++d) { // From the outermost.

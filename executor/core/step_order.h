@@ -10,6 +10,7 @@
 
 #include "executor/core/topology.h"
 #include "executor/wavefront/schedule.h"
+#include "plan/dims.h"
 #include "transport/channel.h"
 
 #include <cstdint>
@@ -47,8 +48,9 @@ class StepOrder {
 public:
   StepOrder(const plan::Plan &plan, const Topology &topology, uint32_t rank);
 
-  /// For the step's schedule; continues every ring's count of sequences.
-  void build(const wavefront::Problem &problem, const wavefront::Schedule &schedule, bool evaluates);
+  /// For the step's schedule; continues every ring's count of sequences. InvalidInput names the edge whose shape does
+  /// not hold its samples' rows, which only a plan that was made to mislead has.
+  Status build(const wavefront::Problem &problem, const wavefront::Schedule &schedule, bool evaluates);
 
   std::span<const RankTask> tasks() const { return taskList; }
   std::span<const Receive> receivesOf(const RankTask &task) const {
@@ -58,16 +60,23 @@ public:
   std::span<const transport::Box> boxesOf(const Send &send) const { return {boxList.data() + send.firstBox, send.boxes}; }
 
 private:
+  /// The shape of what crosses an edge, evaluated for one sample or for a micro-batch.
+  struct EdgeShape {
+    plan::DimSubset dims;
+    uint32_t rowsDim; ///< The one that sums over samples.
+  };
+
   void numberSequences();
   void findGroups();
   void placeRows(uint32_t edge);
-  void addTask(const wavefront::Task &task);
+  Status addTask(const wavefront::Task &task);
   void addReceives(const RankTask &task);
-  void addSends(const RankTask &task, uint32_t edge, bool gradient);
+  Status addSends(const RankTask &task, uint32_t edge, bool gradient);
   uint32_t countPartners(uint32_t microBatch, uint32_t otherSection);
-  transport::Box boxOf(uint32_t edge, uint32_t sample, uint32_t from, uint32_t to, bool gradient) const;
-  const int64_t *sizesOf(uint32_t sample) const;
-  const int64_t *dimsOf(uint32_t microBatch) const;
+  Result<transport::Box> boxOf(uint32_t edge, uint32_t sample, bool gradient);
+  std::span<const int64_t> shapeOf(uint32_t edge, uint32_t sample);
+  std::span<const int64_t> sizesOf(uint32_t sample) const;
+  std::span<const int64_t> dimsOf(uint32_t microBatch) const;
   uint32_t stationOf(const wavefront::MicroBatch &group, uint32_t stage) const;
   uint64_t &sequenceOf(bool gradient, uint32_t microBatch, uint32_t stage);
 
@@ -88,7 +97,8 @@ private:
   std::vector<uint64_t> forwardSequence, backwardSequence; ///< micro-batch × stage
   std::vector<uint32_t> groupOf;                           ///< section × sample
   std::vector<int64_t> producerRow, consumerRow;           ///< edge × sample: where its rows begin.
-  std::vector<uint32_t> rowExpr; ///< By edge: the dim (Plan.exprs) that holds the rows.
+  std::vector<EdgeShape> edgeShapes;   ///< By Plan.edges.
+  std::vector<int64_t> fromSizes, toSizes; ///< Of the sender's and the receiver's micro-batch.
   std::vector<uint32_t> partners, stamp;
   uint32_t stampValue = 0;
 };

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 
 namespace maestro::executor {
 
@@ -193,36 +192,6 @@ std::string stationName(const plan::Plan &plan, const StationFacts &station) {
   if (section.layout()->data_parallel() > 1)
     name += fmt::format(" replica {}", station.replica);
   return name;
-}
-
-int64_t evaluate(const plan::Plan &plan, uint32_t expr, const int64_t *symbols) {
-  const fb::DimExpr &node = *plan->exprs()->Get(expr);
-  auto lhs = [&] { return evaluate(plan, static_cast<uint32_t>(node.a()), symbols); };
-  auto rhs = [&] { return evaluate(plan, static_cast<uint32_t>(node.b()), symbols); };
-  auto floorDiv = [](int64_t a, int64_t b) { return b > 0 ? a / b - (a % b < 0) : 0; };
-  switch (node.op()) {
-  case fb::DimOp::Constant:
-    return node.a();
-  case fb::DimOp::Symbol:
-    return symbols[node.a()];
-  case fb::DimOp::Add:
-    return lhs() + rhs();
-  case fb::DimOp::Mul:
-    return lhs() * rhs();
-  case fb::DimOp::FloorDiv:
-    return floorDiv(lhs(), rhs());
-  case fb::DimOp::CeilDiv:
-    return -floorDiv(-lhs(), rhs());
-  case fb::DimOp::Mod: {
-    int64_t a = lhs(), b = rhs();
-    return a - floorDiv(a, b) * b;
-  }
-  case fb::DimOp::Min:
-    return std::min(lhs(), rhs());
-  case fb::DimOp::Max:
-    return std::max(lhs(), rhs());
-  }
-  return 0;
 }
 
 } // namespace maestro::executor

@@ -6,7 +6,6 @@
 #include "plan/plan_generated.h"
 
 #include <cstdint>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -69,8 +68,5 @@ int64_t longestUpdateNs(const wavefront::Problem &problem);
 
 /// "student", "student stage 1 replica 0": for people.
 std::string stationName(const plan::Plan &plan, const StationFacts &station);
-
-/// The value of a dim's expression (Plan.exprs) under these values of Plan.symbols.
-int64_t evaluate(const plan::Plan &plan, uint32_t expr, const int64_t *symbols);
 
 } // namespace maestro::executor

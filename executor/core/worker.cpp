@@ -169,7 +169,7 @@ Status Worker::planBatch(const data::SampleBatch &batch, uint64_t batchStep) {
   int64_t startNs = nowNs();
   scheduler.run(problem, options.onePiece ? wavefront::Order::FileOrder : options.order, schedule);
   ownScheduleNs = nowNs() - startNs;
-  order.build(problem, schedule, options.evaluates);
+  MAESTRO_TRY(order.build(problem, schedule, options.evaluates));
   samples.clear();
   for (uint32_t sample : schedule.samples)
     samples.push_back(&batch.samples[sample]);

@@ -195,7 +195,8 @@ Status Batcher::checkSpecs() {
 Status Batcher::measure(const Sample &sample, std::span<int64_t> values) const {
   std::fill(values.begin(), values.end(), int64_t{-1});
   for (size_t f = 0; f < fieldSpecs.size(); ++f)
-    MAESTRO_TRY(measureField(sample, f, values));
+    if (!fieldSpecs[f].ownPositions)
+      MAESTRO_TRY(measureField(sample, f, values));
   std::replace(values.begin(), values.end(), int64_t{-1}, int64_t{0});
   return {};
 }
@@ -305,6 +306,8 @@ Status Batcher::write(size_t field, std::span<const Sample *const> samples,
     return Status::internal(fmt::format("field '{}' of shape {} is {} bytes, its buffer {}",
                                         fieldSpecs[field].name, toString(dims), needed,
                                         target.size()));
+  if (fieldSpecs[field].ownPositions)
+    return writeOwnPositions(field, samples, dims, target);
   int64_t written = 0;
   for (const Sample *sample : samples)
     written += sample->fields[field].dims.elements() * sample->fields[field].present;
@@ -317,6 +320,46 @@ Status Batcher::write(size_t field, std::span<const Sample *const> samples,
       continue;
     MAESTRO_TRY(writeArray(*sample, field, dims, row, target));
     row += withRows(array.dims, static_cast<size_t>(dims.rank), sumDims[field])[sumDims[field]];
+  }
+  return {};
+}
+
+/// A dim of one measured sample, as measure() says, from the fields that the sample has.
+int64_t Batcher::sizeIn(const Sample &sample, const DimSpec &dim) const {
+  if (dim.isFixed())
+    return dim.size;
+  int64_t size = 0;
+  for (size_t f = 0; f < fieldSpecs.size(); ++f) {
+    const SampleField &field = sample.fields[f];
+    if (!field.present || fieldSpecs[f].ownPositions)
+      continue;
+    Dims dims = withRows(field.dims, fieldSpecs[f].dims.size(), sumDims[f]);
+    for (size_t d = 0; d < fieldSpecs[f].dims.size(); ++d)
+      if (fieldSpecs[f].dims[d].symbol == dim.symbol)
+        size = std::max(size, dims[static_cast<int>(d)]);
+  }
+  return size;
+}
+
+Status Batcher::writeOwnPositions(size_t f, std::span<const Sample *const> samples, const Dims &shape,
+                                  std::span<std::byte> target) const {
+  const FieldSpec &spec = fieldSpecs[f];
+  size_t bytes = byteSize(spec.dtype);
+  std::array<std::byte, 8> one{};
+  const int64_t value = 1;
+  convertElements(DType::I64, &value, spec.dtype, one.data(), 1);
+  std::memset(target.data(), 0, target.size());
+  int64_t row = 0;
+  for (const Sample *sample : samples) {
+    Dims box, start{.rank = shape.rank};
+    for (const DimSpec &dim : spec.dims)
+      box.append(sizeIn(*sample, dim));
+    start.sizes[static_cast<size_t>(sumDims[f])] = row;
+    row += box[sumDims[f]];
+    copyBox(box, shape, start, [&](int64_t to, int64_t, int64_t run) {
+      fillPattern(target.subspan(static_cast<size_t>(to) * bytes, static_cast<size_t>(run) * bytes), {one.data(), bytes});
+      return true;
+    });
   }
   return {};
 }

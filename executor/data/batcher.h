@@ -57,6 +57,9 @@ private:
   Batcher(std::vector<SymbolSpec> symbols, std::vector<FieldSpec> fields);
   Status checkSpecs();
   Status measureField(const Sample &sample, size_t field, std::span<int64_t> values) const;
+  int64_t sizeIn(const Sample &sample, const DimSpec &dim) const;
+  Status writeOwnPositions(size_t field, std::span<const Sample *const> samples, const Dims &shape,
+                           std::span<std::byte> target) const;
   Status checkElementType(const Sample &sample, size_t field) const;
   Status writeArray(const Sample &sample, size_t field, const Dims &shape, int64_t row,
                     std::span<std::byte> target) const;

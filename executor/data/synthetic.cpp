@@ -100,7 +100,8 @@ public:
     drawSizes();
     layOut(sample);
     for (size_t i = 0; i < sample.fields.size(); ++i)
-      fillField(options.fields[i], sample.fields[i]);
+      if (sample.fields[i].present)
+        fillField(options.fields[i], sample.fields[i]);
     sample.endsPass = ++current.ordinal == options.samples;
     if (sample.endsPass)
       current = {.pass = current.pass + 1};
@@ -142,7 +143,9 @@ private:
       field.dtype = isFloat(spec.dtype)         ? DType::F32
                     : spec.dtype == DType::Bool ? DType::Bool
                                                 : DType::I64;
-      field.present = true;
+      field.present = !spec.ownPositions;
+      if (!field.present)
+        field.dims = {};
       total += padded(static_cast<size_t>(field.dims.elements()) * byteSize(field.dtype));
     }
     largest = std::max(largest, total);

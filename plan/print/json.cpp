@@ -120,6 +120,7 @@ private:
     flag("has_ignore_index", field.has_ignore_index());
     flag("optional", field.optional());
     text("synthetic", field.synthetic());
+    flag("own_positions", field.own_positions());
   }
 
   void write(const fb::SourceFile &file) {

@@ -86,6 +86,8 @@ private:
       notes.push_back(fmt::format("padded with {}", field.pad()));
     if (field.optional())
       notes.push_back("optional");
+    if (field.own_positions())
+      notes.push_back("made from the sizes: 1 at a sample's own positions");
     if (field.synthetic())
       notes.push_back("synthetic: " + field.synthetic()->str());
     return fmt::format("{}", fmt::join(notes, ", "));

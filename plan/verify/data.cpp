@@ -28,6 +28,25 @@ Status verifyFieldShape(const fb::Field &field, const fb::Plan &plan, const Plac
   return combinesRows ? Status() : wrong(place / "shape", "no dim sums over the samples of a micro-batch");
 }
 
+/// What is made from the sizes of other fields needs some in the data.
+Status verifyOwnPositions(const fb::Field &own, const fb::Plan &plan, const Place &place) {
+  if (own.index_limit() > 0 || own.pad() != 0 || own.optional())
+    return wrong(place / "own_positions", "such a field holds 1 and 0: index_limit {}, pad {} and optional {} must be 0",
+                 own.index_limit(), own.pad(), own.optional());
+  auto inData = [&](uint32_t expr) {
+    for (const fb::Field *field : *plan.fields())
+      for (uint32_t other : *field->shape())
+        if (!field->own_positions() && plan.exprs()->Get(other)->op() == fb::DimOp::Symbol &&
+            plan.exprs()->Get(other)->a() == plan.exprs()->Get(expr)->a())
+          return true;
+    return false;
+  };
+  for (uint32_t i = 0; i < own.shape()->size(); ++i)
+    if (plan.exprs()->Get(own.shape()->Get(i))->op() == fb::DimOp::Symbol && !inData(own.shape()->Get(i)))
+      return wrong(place.item("shape", i), "no field of the data has this symbol");
+  return {};
+}
+
 Status verifyFields(const fb::Plan &plan, const Place &root) {
   UniqueNames names;
   for (uint32_t i = 0; i < plan.fields()->size(); ++i) {
@@ -44,6 +63,9 @@ Status verifyFields(const fb::Plan &plan, const Place &root) {
                    field.index_limit());
     MAESTRO_TRY(checkText(place / "synthetic", field.synthetic()));
   }
+  for (uint32_t i = 0; i < plan.fields()->size(); ++i)
+    if (plan.fields()->Get(i)->own_positions())
+      MAESTRO_TRY(verifyOwnPositions(*plan.fields()->Get(i), plan, root.item("fields", i)));
   return {};
 }
 

@@ -84,6 +84,7 @@ void Emitter::addFields() {
     field->has_ignore_index = source.ignoreIndex.has_value();
     field->ignore_index = source.ignoreIndex.value_or(0);
     field->optional = source.optional;
+    field->own_positions = source.ownPositions;
     fieldIndex[source.name] = plan.fields.size();
     plan.fields.push_back(std::move(field));
   }

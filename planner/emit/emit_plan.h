@@ -38,6 +38,7 @@ struct GraphField {
   int64_t indexLimit = 0; ///< > 0: the field indexes an embedding, or a loss's classes, of this size.
   std::optional<int64_t> ignoreIndex;
   bool optional = false; ///< Its sum dim belongs to this modality alone.
+  bool ownPositions = false; ///< Made from the samples' sizes.
 };
 
 /// A named dim with its defaults filled in.

@@ -49,6 +49,7 @@ std::vector<GraphField> collectFields(mlir::func::FuncOp graph) {
     field.name = name.getValue().str();
     field.dtype = *nn::dtypeOf(type.getElementType());
     field.shape.assign(type.getShape().begin(), type.getShape().end());
+    field.ownPositions = graph.getArgAttr(i, attributes::kOwnPositions) != nullptr;
     if (auto pad = graph.getArgAttrOfType<mlir::FloatAttr>(i, kPadAttribute))
       field.pad = pad.getValueAsDouble();
     if (isInteger(field.dtype)) {
@@ -92,13 +93,13 @@ void markOptional(std::vector<GraphField> &fields, const std::vector<GraphDim> &
     return "";
   };
   for (const GraphField &field : fields)
-    ++uses[rowsOf(field)];
+    uses[rowsOf(field)] += !field.ownPositions;
   uses.erase("");
   if (uses.size() < 2)
     return;
   auto main = std::max_element(uses.begin(), uses.end(), [](auto &a, auto &b) { return a.second < b.second; });
   for (GraphField &field : fields)
-    field.optional = !rowsOf(field).empty() && rowsOf(field) != main->first;
+    field.optional = !field.ownPositions && !rowsOf(field).empty() && rowsOf(field) != main->first;
 }
 
 std::vector<GraphLoss> collectLosses(mlir::func::FuncOp graph, const Workload &workload) {

@@ -195,7 +195,8 @@ Status Linker::run() {
   MAESTRO_TRY(refuseUnused());
   MAESTRO_TRY(describeDims());
   inferPads();
-  MAESTRO_TRY(refusePaddedMeans());
+  MAESTRO_TRY(countOwnPositions());
+  MAESTRO_TRY(refusePaddedLabels());
   return finish();
 }
 

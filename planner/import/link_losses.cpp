@@ -93,8 +93,8 @@ Result<mlir::Value> Linker::labelWeights(mlir::Value labels, int64_t ignoreIndex
   return e.cast(counted, DType::F32);
 }
 
-/// What each position counts: by labels, by mask, or 1. `value` has the positions and perhaps further dims.
-Result<mlir::Value> Linker::positionWeights(const LossSpec &loss, mlir::Value value, llvm::ArrayRef<DimExpr> positions) {
+/// What each position counts: by labels, by mask, or 1 (see countOwnPositions())
+Result<mlir::Value> Linker::positionWeights(const LossSpec &loss, llvm::ArrayRef<DimExpr> positions) {
   if (loss.labels) {
     MAESTRO_ASSIGN(mlir::Value labels, resolve(*loss.labels, e.type(positions, DType::I64)));
     MAESTRO_TRY(checkShape(labels, positions, "labels", loss));
@@ -103,8 +103,9 @@ Result<mlir::Value> Linker::positionWeights(const LossSpec &loss, mlir::Value va
     return labelWeights(labels, loss.ignoreIndex);
   }
   if (!loss.mask) {
-    everyPosition.emplace_back(loss, value);
-    return e.fill(1, positions, DType::F32);
+    mlir::Value ones = e.fill(1, positions, DType::F32);
+    everyPosition.emplace_back(loss, ones);
+    return ones;
   }
   MAESTRO_ASSIGN(mlir::Value mask, resolve(*loss.mask, e.type(positions, DType::F32)));
   MAESTRO_TRY(checkShape(mask, positions, "mask", loss));
@@ -160,7 +161,7 @@ Status Linker::klDivergence(const LossSpec &loss) {
   MAESTRO_TRY(checkShape(teacher, Emitter::shapeOf(student), "teacher", loss));
   DType dtype = Emitter::dtypeOf(student);
   Shape positions(Emitter::shapeOf(student).drop_back(1));
-  MAESTRO_ASSIGN(mlir::Value weights, positionWeights(loss, student, positions));
+  MAESTRO_ASSIGN(mlir::Value weights, positionWeights(loss, positions));
   MAESTRO_ASSIGN(mlir::Value each, e.emit<nn::KlDivergenceOp>(student, e.cast(teacher, dtype),
                                                              llvm::APFloat(loss.temperature)));
   each = e.cast(each, DType::F32);
@@ -178,7 +179,7 @@ Status Linker::mean(const LossSpec &loss) {
   if (!isFloat(Emitter::dtypeOf(value)))
     return Status::invalidInput(fmt::format("{}: loss '{}': value must be floating point", loss.place, loss.name));
   Shape positions(Emitter::shapeOf(value));
-  MAESTRO_ASSIGN(mlir::Value weights, positionWeights(loss, value, positions));
+  MAESTRO_ASSIGN(mlir::Value weights, positionWeights(loss, positions));
   MAESTRO_ASSIGN(mlir::Value counted, e.emit<nn::MulOp>(e.cast(value, DType::F32), weights));
   MAESTRO_ASSIGN(mlir::Value sum, sumAll(counted));
   MAESTRO_ASSIGN(mlir::Value count, sumAll(weights));

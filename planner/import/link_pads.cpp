@@ -75,17 +75,32 @@ std::string Linker::paddedDim(mlir::Value value) const {
   return "";
 }
 
-/// How much padding there is depends on which samples share a micro-batch, and so would such a loss.
-Status Linker::refusePaddedMeans() const {
-  for (const auto &[loss, value] : everyPosition)
-    if (std::string dim = paddedDim(value); !dim.empty())
-      return Status::invalidInput(
-          fmt::format("{}: loss '{}': without {} every position of {} counts, also where '{}' is padded to the longest "
-                      "sample of a micro-batch; give {}, or export with a fixed '{}'",
-                      loss.place, loss.name, loss.kind == LossKind::Mean ? "a mask" : "labels or a mask", loss.scores.str(),
-                      dim, loss.kind == LossKind::Mean ? "mask: a data field of 1 at a sample's own positions"
-                                                       : "labels, or mask: a data field of 1 at a sample's own positions",
-                      dim));
+/// A loss over all positions of a padded value counts those that samples have: a field that no data holds says which, made
+/// by the executor from the samples' sizes. How much padding there is depends on which samples share a micro-batch.
+Status Linker::countOwnPositions() {
+  for (const auto &[loss, ones] : everyPosition) {
+    std::string padded = paddedDim(ones);
+    if (padded.empty())
+      continue;
+    nn::TensorType type = nn::typeOf(ones);
+    for (const DimExpr &dim : type.getShape())
+      if (!dim.isConstant() && !dim.asSymbol())
+        return Status::invalidInput(fmt::format("{}: loss '{}': which of {} positions are a sample's own cannot be told where '{}' "
+                                                "is padded; give {}mask: a data field of 1 at them",
+                                                loss.place, loss.name, nn::shapeText(type.getShape()), padded,
+                                                loss.kind == LossKind::Mean ? "" : "labels, or "));
+    std::string name = "own positions " + nn::shapeText(type.getShape());
+    MAESTRO_ASSIGN(mlir::Value own, fieldArgument(name, type, "a loss"));
+    graph.setArgAttr(mlir::cast<mlir::BlockArgument>(own).getArgNumber(), attributes::kOwnPositions, builder.getUnitAttr());
+    ones.replaceAllUsesWith(own);
+    notes.push_back(fmt::format("loss '{}' counts every position that a sample has in {}, no padding", loss.name,
+                                nn::shapeText(type.getShape())));
+  }
+  return {};
+}
+
+/// Labels padded with what their loss counts.
+Status Linker::refusePaddedLabels() const {
   for (const LossSpec &loss : losses) {
     if (!loss.labels || !loss.labels->component.empty())
       continue;

@@ -68,7 +68,7 @@ private:
   Status klDivergence(const LossSpec &loss);
   Status mean(const LossSpec &loss);
   Result<mlir::Value> resolve(const PortRef &ref, nn::TensorType fallback);
-  Result<mlir::Value> positionWeights(const LossSpec &loss, mlir::Value value, llvm::ArrayRef<DimExpr> positions);
+  Result<mlir::Value> positionWeights(const LossSpec &loss, llvm::ArrayRef<DimExpr> positions);
   Result<mlir::Value> sumAll(mlir::Value value);
   Result<mlir::Value> labelWeights(mlir::Value labels, int64_t ignoreIndex);
   Status checkShape(mlir::Value value, llvm::ArrayRef<DimExpr> shape, const std::string &what, const LossSpec &loss);
@@ -76,7 +76,8 @@ private:
 
   // link_pads.cpp: padding counts in no loss.
   void inferPads();
-  Status refusePaddedMeans() const;
+  Status countOwnPositions();
+  Status refusePaddedLabels() const;
   std::string paddedDim(mlir::Value value) const;
 
   // link_dims.cpp: how dims combine.
@@ -101,7 +102,7 @@ private:
   std::map<std::string, double> pads;
   std::set<std::pair<size_t, std::string>> usedPatterns; ///< Component, pattern of `frozen`.
   std::map<std::string, mlir::Value> specials;
-  std::vector<std::pair<LossSpec, mlir::Value>> everyPosition; ///< Losses over all positions of a value.
+  std::vector<std::pair<LossSpec, mlir::Value>> everyPosition; ///< Losses over all positions, and the ones they count.
   std::vector<mlir::Value> results;
   std::vector<mlir::NamedAttrList> resultAttributes;
 };

@@ -75,7 +75,7 @@ uint64_t offset(const transport::Box &box) { return reinterpret_cast<uintptr_t>(
 TEST(StepOrder, OneMessagePerMicroBatchThatSharesASample) {
   Regrouped bench;
   StepOrder order(bench.plan, bench.topology, 0);
-  order.build(bench.problem, bench.schedule, false);
+  ASSERT_TRUE(order.build(bench.problem, bench.schedule, false).isOk());
   ASSERT_EQ(order.tasks().size(), 2u);
   auto sends = order.sendsOf(order.tasks()[0]);
   ASSERT_EQ(sends.size(), 2u);
@@ -91,7 +91,7 @@ TEST(StepOrder, OneMessagePerMicroBatchThatSharesASample) {
 TEST(StepOrder, PaddedRowsGoToTheirFinalPlace) {
   Regrouped bench;
   StepOrder order(bench.plan, bench.topology, 0);
-  order.build(bench.problem, bench.schedule, false);
+  ASSERT_TRUE(order.build(bench.problem, bench.schedule, false).isOk());
   const Send &toPair = order.sendsOf(order.tasks()[0])[1];
   ASSERT_EQ(toPair.boxes, 1u);
   const transport::Box &box = order.boxesOf(toPair)[0]; // Sample 1: row 1 there, row 0 here.
@@ -112,7 +112,7 @@ TEST(StepOrder, PaddedRowsGoToTheirFinalPlace) {
 TEST(StepOrder, AHeldSlotIsGivenBackByTheBackwardTask) {
   Regrouped bench;
   StepOrder order(bench.plan, bench.topology, 1);
-  order.build(bench.problem, bench.schedule, false);
+  ASSERT_TRUE(order.build(bench.problem, bench.schedule, false).isOk());
   ASSERT_EQ(order.tasks().size(), 4u);
   const uint32_t posts[] = {2, 1, 1, 2};
   const uint64_t sequences[] = {0, 1, 1, 0};
@@ -130,7 +130,7 @@ TEST(StepOrder, EvaluationGivesSlotsBackAtOnce) {
   bench.schedule.tasks.resize(4);
   bench.schedule.deviceTasks = {0, 2, 4};
   StepOrder order(bench.plan, bench.topology, 1);
-  order.build(bench.problem, bench.schedule, true);
+  ASSERT_TRUE(order.build(bench.problem, bench.schedule, true).isOk());
   for (const RankTask &task : order.tasks())
     EXPECT_TRUE(order.receivesOf(task)[0].last);
 }
@@ -139,8 +139,8 @@ TEST(StepOrder, SequencesContinueOverSteps) {
   Regrouped bench;
   StepOrder sender(bench.plan, bench.topology, 0), receiver(bench.plan, bench.topology, 1);
   for (uint64_t step = 0; step < 3; ++step) {
-    sender.build(bench.problem, bench.schedule, false);
-    receiver.build(bench.problem, bench.schedule, false);
+    ASSERT_TRUE(sender.build(bench.problem, bench.schedule, false).isOk());
+    ASSERT_TRUE(receiver.build(bench.problem, bench.schedule, false).isOk());
     EXPECT_EQ(sender.sendsOf(sender.tasks()[0])[1].sequence, 2 * step);
     EXPECT_EQ(receiver.receivesOf(receiver.tasks()[1])[0].sequence, 2 * step + 1);
   }
@@ -164,8 +164,8 @@ TEST(StepOrder, RowsOfAModalityLieOneAfterTheOther) {
   uint32_t encoded = bench.group(0, {0, 2}), text = bench.group(1, {1}), rest = bench.group(1, {2, 0});
   bench.order({{{encoded, kForward}}, {{text, kForward}, {rest, kForward}, {rest, kBackward}, {text, kBackward}}});
   StepOrder sender(bench.plan, bench.topology, 0), receiver(bench.plan, bench.topology, 1);
-  sender.build(bench.problem, bench.schedule, false);
-  receiver.build(bench.problem, bench.schedule, false);
+  ASSERT_TRUE(sender.build(bench.problem, bench.schedule, false).isOk());
+  ASSERT_TRUE(receiver.build(bench.problem, bench.schedule, false).isOk());
   auto sends = sender.sendsOf(sender.tasks()[0]);
   ASSERT_EQ(sends.size(), 1u);
   EXPECT_EQ(sends[0].rows, 12u);
@@ -188,8 +188,8 @@ TEST(StepOrder, AMessageWithoutRowsIsPosted) {
   uint32_t all = bench.group(0, {0, 1, 2}), text = bench.group(1, {1}), rest = bench.group(1, {2, 0});
   bench.order({{{all, kForward}}, {{text, kForward}, {rest, kForward}, {rest, kBackward}, {text, kBackward}}});
   StepOrder sender(bench.plan, bench.topology, 0), receiver(bench.plan, bench.topology, 1);
-  sender.build(bench.problem, bench.schedule, false);
-  receiver.build(bench.problem, bench.schedule, false);
+  ASSERT_TRUE(sender.build(bench.problem, bench.schedule, false).isOk());
+  ASSERT_TRUE(receiver.build(bench.problem, bench.schedule, false).isOk());
   auto sends = sender.sendsOf(sender.tasks()[0]);
   ASSERT_EQ(sends.size(), 2u);
   EXPECT_EQ(sends[1].microBatch, text);
@@ -197,6 +197,23 @@ TEST(StepOrder, AMessageWithoutRowsIsPosted) {
   EXPECT_EQ(sends[1].bytes, 0u);
   EXPECT_EQ(sends[0].boxes, 2u);
   EXPECT_EQ(receiver.receivesOf(receiver.tasks()[0])[0].posts, 1u);
+}
+
+/// Rows that do not add up: one sample has more than the micro-batch in which it lies.
+TEST(StepOrder, RefusesShapesThatDoNotHoldTheirSamples) {
+  plan::PlanBuilder builder = overImages(false);
+  uint32_t fewer = builder.dim(plan::fb::DimOp::Mul, builder.symbolNamed("images"), builder.constant(-1));
+  std::vector<uint32_t> shape = {builder.dim(plan::fb::DimOp::Add, fewer, builder.constant(5)), builder.constant(8)};
+  auto &plan = builder.plan();
+  plan.edges[0]->shape = plan.executables[0]->buffers[2]->shape = plan.executables[1]->buffers[25]->shape = shape;
+  Bench bench(std::move(builder));
+  bench.group(0, {0, 1, 2});
+  bench.group(1, {0, 1, 2});
+  bench.order({{{0, kForward}}, {{1, kForward}, {1, kBackward}}});
+  StepOrder order(bench.plan, bench.topology, 0);
+  Status status = order.build(bench.problem, bench.schedule, false);
+  ASSERT_FALSE(status.isOk());
+  EXPECT_NE(status.message().find("edges[0].shape[0]: a sample's"), std::string::npos) << status.message();
 }
 
 } // namespace

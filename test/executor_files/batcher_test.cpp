@@ -34,8 +34,8 @@ std::vector<FieldSpec> fields() {
            .optional = true}};
 }
 
-std::unique_ptr<Batcher> makeBatcher() {
-  auto batcher = Batcher::create(symbols(), fields());
+std::unique_ptr<Batcher> makeBatcher(std::vector<FieldSpec> fields = maestro::data::fields()) {
+  auto batcher = Batcher::create(symbols(), std::move(fields));
   EXPECT_TRUE(batcher.isOk()) << batcher.status().message();
   return *std::move(batcher);
 }
@@ -101,6 +101,24 @@ TEST(BatcherTest, padsAllFieldsOfADimAlike) {
   std::vector<float> pixels;
   ASSERT_TRUE(write(*batcher, 2, samples, pixels).isOk());
   EXPECT_THAT(pixels, ElementsAre(1, 2, 3, 4));
+}
+
+/// The third field's name is not in the data: 1 where one of the sample's fields has a position.
+TEST(BatcherTest, ownPositionsComeFromTheSizes) {
+  Samples s;
+  std::vector<Sample> samples;
+  SampleField rows = s.array<int64_t>(DType::I64, {2, 3}, {1, 2, 3, 4, 5, 6});
+  samples.push_back(s.sample("a", {s.ids({1, 2}), s.ids({3}), {}}));
+  samples.push_back(s.sample("b", {rows, rows, {}}));
+  samples.push_back(s.sample("c", {s.ids({5}), s.ids({6, -100, 8, 9, 10}), {}}));
+  std::vector<FieldSpec> specs = fields();
+  specs[2] = {.name = "own", .dtype = DType::F32, .dims = {DimSpec::of(kBatch), DimSpec::of(kSeq)}, .ownPositions = true};
+  std::vector<float> own;
+  ASSERT_TRUE(write(*makeBatcher(specs), 2, samples, own).isOk());
+  EXPECT_THAT(own, ElementsAre(1, 1, 0, 0, 0, 0, 0, 0, // "a": 2 of 8
+                               1, 1, 1, 0, 0, 0, 0, 0, // "b": two rows of 3
+                               1, 1, 1, 0, 0, 0, 0, 0, //
+                               1, 1, 1, 1, 1, 0, 0, 0));
 }
 
 TEST(BatcherTest, measuresAndCombines) {

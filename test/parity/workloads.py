@@ -116,11 +116,11 @@ def weighted_cross_entropy(outputs, batch):
     return 0.25 * zoo.cross_entropy(outputs, batch)
 
 
-def kl(student, teacher, labels, temperature):
+def kl(student, teacher, counted, temperature):
     """interface.md's kl_divergence over the counted positions."""
     p = functional.log_softmax(teacher / temperature, -1)
     q = functional.log_softmax(student / temperature, -1)
-    counted = (labels != zoo.IGNORE).float()
+    counted = counted.float()
     return temperature**2 * ((p.exp() * (p - q)).sum(-1) * counted).sum() / counted.sum()
 
 
@@ -130,28 +130,33 @@ components:
   student: {{model: {student}}}
 loss:
   - cross_entropy: {{logits: student.logits, labels: labels, weight: 0.5}}
-  - kl_divergence: {{student: student.logits, teacher: teacher.logits, temperature: 2.0, labels: labels, weight: 0.5}}
+  - kl_divergence: {{student: student.logits, teacher: teacher.logits, temperature: 2.0, {counted}weight: 0.5}}
 train: {{global_batch: 8}}
 """
 
 
-def distillation(judge, what, teacher_case, student_case, variant="opset20"):
-    """A frozen teacher's logits against the student's, both of the same input_ids."""
+def distillation(judge, what, teacher_case, student_case, variant="opset20", labels=True):
+    """A frozen teacher's logits against the student's, both of the same input_ids; over the positions with a label, or over
+    all that a sample has (the mask of ones, padded with 0, is the reference's alone)."""
+    student_case = dataclasses.replace(student_case, fields={**student_case.fields, "own": zoo.MASK})
     samples, data = stages.make_data(judge, student_case)
-    path = judge.bench.scratch / f"distil-{variant}.yaml"
+    variant_name = variant if labels else f"{variant}-all"
+    path = judge.bench.scratch / f"distil-{variant_name}.yaml"
     path.write_text(DISTIL.format(teacher=export.export_variant(teacher_case, variant, judge.models),
-                                  student=export.export_variant(student_case, "opset20", judge.models)))
+                                  student=export.export_variant(student_case, "opset20", judge.models),
+                                  counted="labels: labels, " if labels else ""))
     teacher = Reference(teacher_case, samples, 8, stored=stages.stored_dtype(variant))
     student = Reference(student_case, samples, 8)
     batch = student.batch(0)
     with torch.no_grad():
         teacher_logits = teacher.module(batch["input_ids"])
     logits = student.module(batch["input_ids"])
-    parts = [zoo.cross_entropy({"logits": logits}, batch), kl(logits, teacher_logits, batch["labels"], 2.0)]
+    counted = batch["labels"] != zoo.IGNORE if labels else batch["own"]
+    parts = [zoo.cross_entropy({"logits": logits}, batch), kl(logits, teacher_logits, counted, 2.0)]
     (0.5 * parts[0] + 0.5 * parts[1]).backward()
     expected = {name: p.grad.numpy() for name, p in student.module.named_parameters()}
     for micro_batch in (3, 8):
-        name = f"distil-{variant}-{micro_batch}"
+        name = f"distil-{variant_name}-{micro_batch}"
         plan = judge.bench.plan(path, name, "--pin", f"*.micro_batch={micro_batch}")
         out = judge.bench.run(plan, data, name, "--steps", 1, "--save-gradients")
         label = f"{what} micro-batch {micro_batch}"
@@ -180,12 +185,17 @@ class TokenErrors(torch.nn.Module):
 
 def token_errors_case():
     fields = {"input_ids": zoo.IDS, "target": zoo.Field(("batch", "seq"), "normal"),
-              "loss_mask": zoo.Field(("batch", "seq"), "mask01")}
+              "loss_mask": zoo.Field(("batch", "seq"), "mask01"), "own": zoo.MASK}
     return zoo.Case("token_errors", "workload", TokenErrors, fields, ("input_ids", "target"), ("errors",), masked_mean)
 
 
 def masked_mean(outputs, batch):
     return (outputs["errors"] * batch["loss_mask"]).sum() / batch["loss_mask"].sum()
+
+
+def mean_of_own(outputs, batch):
+    """Over every position that a sample has."""
+    return (outputs["errors"] * batch["own"]).sum() / batch["own"].sum()
 
 
 def all_workloads(judge):
@@ -197,6 +207,9 @@ def all_workloads(judge):
     judge.stage("workload output", named_loss, cases["gpt2_loss"], "  - output: {name}.loss\n", zoo.own_loss)
     judge.stage("workload mean", named_loss, token_errors_case(),
                 "  - mean: {{value: {name}.errors, mask: loss_mask, weight: 1.0}}\n", masked_mean)
+    judge.stage("workload mean of all", named_loss, dataclasses.replace(token_errors_case(), name="token_errors_all"),
+                "  - mean: {{value: {name}.errors}}\n", mean_of_own)
+    judge.stage("workload distillation over all", distillation, cases["llama_logits"], cases["qwen3_logits"], labels=False)
     for variant in ("opset20", "bf16"):
         judge.stage(f"workload distillation, teacher {variant}", distillation, cases["llama_logits"], cases["qwen3_logits"],
                     variant)

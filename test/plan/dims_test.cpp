@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <random>
 
 namespace maestro::plan {
 namespace {
@@ -84,6 +85,41 @@ TEST(Dims, textIsWhatPeopleWrite) {
   EXPECT_EQ(dims.text(least), "min(a, (b*(a + b)) floordiv (b*(a + b)))");
   EXPECT_LT(dims.text(longest).size(), 2000u);
   EXPECT_NE(dims.text(longest).find("…"), std::string::npos);
+}
+
+TEST(Dims, aSubsetHasTheTablesValues) {
+  PlanBuilder builder;
+  std::vector<uint32_t> nodes = {builder.symbol("a", fb::Combine::Sum, 1), builder.symbol("b", fb::Combine::Max, 1)};
+  std::mt19937 random(7);
+  auto any = [&](size_t count) { return random() % count; };
+  for (int i = 0; i < 200; ++i)
+    nodes.push_back(any(4) == 0 ? builder.constant(static_cast<int64_t>(any(9)) - 3)
+                                : builder.dim(static_cast<fb::DimOp>(2 + any(7)), nodes[any(nodes.size())], nodes[any(nodes.size())]));
+  Table table(builder);
+  DimTable dims(table.plan());
+  std::vector<int64_t> values(dims.nodes());
+  for (int trial = 0; trial < 50; ++trial) {
+    std::vector<int64_t> symbols = {static_cast<int64_t>(any(1000)), trial % 5 ? static_cast<int64_t>(any(50)) : DimTable::kUndefined};
+    dims.evaluateDefined(symbols, values);
+    std::vector<uint32_t> wanted = {nodes[any(nodes.size())], nodes[any(nodes.size())], nodes[0]};
+    DimSubset subset(table.plan(), wanted);
+    std::span<const int64_t> got = subset.evaluate(symbols);
+    ASSERT_EQ(got.size(), wanted.size());
+    for (size_t i = 0; i < wanted.size(); ++i)
+      EXPECT_EQ(got[i], values[wanted[i]]) << dims.text(wanted[i]);
+  }
+}
+
+/// 2^64 paths lead from the last node to the first: only one visit a node ends.
+TEST(Dims, aSubsetVisitsSharedOperandsOnce) {
+  PlanBuilder builder;
+  uint32_t node = builder.symbol("a", fb::Combine::Sum, 1);
+  for (int i = 0; i < 64; ++i)
+    node = builder.dim(i % 2 ? fb::DimOp::Max : fb::DimOp::Add, node, node);
+  Table table(builder);
+  std::vector<uint32_t> wanted = {node};
+  std::vector<int64_t> symbols = {3};
+  EXPECT_EQ(DimSubset(table.plan(), wanted).evaluate(symbols)[0], int64_t{3} << 32);
 }
 
 } // namespace

@@ -118,6 +118,8 @@ const Rule kRules[] = {
     {"fieldRows", [](Mutable &m) { m.plan.fields[0]->shape[0] = 1; }, "plan.fields[0].shape: no dim sums over the samples"},
     {"fieldPad", [](Mutable &m) { m.plan.fields[0]->pad = NAN; }, "plan.fields[0].pad: nan is not"},
     {"fieldIndexLimit", [](Mutable &m) { m.plan.fields[2]->index_limit = 5; }, "plan.fields[2].index_limit: 5 needs to be"},
+    {"fieldOwnPositionsLimit", [](Mutable &m) { m.plan.fields[0]->own_positions = true; }, "plan.fields[0].own_positions: such a field holds 1 and 0"},
+    {"fieldOwnPositionsSymbol", [](Mutable &m) { m.plan.fields[2]->own_positions = true; m.plan.fields[2]->optional = false; }, "plan.fields[2].shape[0]: no field of the data has this symbol"},
     {"fieldSynthetic", [](Mutable &m) { m.plan.fields[0]->synthetic = "\x7f"; }, "plan.fields[0].synthetic: the byte at 0"},
 
     // Files, components, parameters.

@@ -137,22 +137,27 @@ loss: [{output: student.loss}]
               AllOf(StartsWith("error"), HasSubstr("dtype")));
 }
 
-TEST_F(Link, RefusesLossesThatWouldCountPadding) {
-  const char *head = R"(
+const char *const kPair = R"(
 components: {teacher: {model: teacher.onnx, frozen: true}, student: {model: student.onnx}}
 edges: [teacher.logits -> student.hint]
 )";
-  std::string kl = "loss: [{kl_divergence: {student: student.logits, teacher: teacher.logits";
-  EXPECT_THAT(link(head + kl + "}}]\n"),
-              AllOf(StartsWith("error"), HasSubstr("loss 'kl_divergence': without labels or a mask every position of "
-                                                   "student.logits counts, also where 's' is padded"),
-                    HasSubstr("give labels, or mask")));
-  EXPECT_THAT(link(std::string(head) + "loss: [{mean: {value: student.logits}}]\n"),
-              AllOf(StartsWith("error"), HasSubstr("loss 'mean'"), HasSubstr("without a mask")));
-  EXPECT_THAT(link(head + kl + ", labels: labels}}]\ninputs: {labels: {pad: 3}}\n"),
-              AllOf(StartsWith("error"), HasSubstr("the field 'labels' is padded with 3 along 's'"), HasSubstr("ignores -100")));
+
+/// Without labels or a mask what counts is where samples have positions: a field made from their sizes says so.
+TEST_F(Link, LossesOverEveryPositionCountNoPadding) {
+  std::string kl = link(std::string(kPair) + "loss: [{kl_divergence: {student: student.logits, teacher: teacher.logits}}]\n");
+  EXPECT_THAT(kl, AllOf(HasSubstr("nn.kl_divergence"), HasSubstr("nn.field = \"own positions [b, s]\", nn.own_positions"),
+                        HasSubstr("loss 'kl_divergence' counts every position that a sample has in [b, s], no padding")));
+  EXPECT_THAT(link(std::string(kPair) + "loss: [{mean: {value: student.logits}}]\n"),
+              AllOf(HasSubstr("nn.own_positions"), HasSubstr("loss 'mean' counts every position")));
   for (const char *counted : {", labels: labels}}]\n", ", mask: loss_mask}}]\n"})
-    EXPECT_THAT(link(head + kl + counted), HasSubstr("nn.kl_divergence"));
+    EXPECT_THAT(link(std::string(kPair) + "loss: [{kl_divergence: {student: student.logits, teacher: teacher.logits" + counted),
+                AllOf(HasSubstr("nn.kl_divergence"), Not(HasSubstr("own_positions"))));
+}
+
+TEST_F(Link, RefusesLabelsWhosePaddingCounts) {
+  EXPECT_THAT(link(std::string(kPair) + "loss: [{kl_divergence: {student: student.logits, teacher: teacher.logits, labels: labels}}]\n"
+                                        "inputs: {labels: {pad: 3}}\n"),
+              AllOf(StartsWith("error"), HasSubstr("the field 'labels' is padded with 3 along 's'"), HasSubstr("ignores -100")));
 }
 
 /// Where nothing is padded, every position counts.
