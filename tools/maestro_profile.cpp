@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "cost_models/device_profile.h"
 #include "kernels/kernel.h"
+#include "tools/bound_spinning.h"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -18,7 +19,6 @@
 #include <fstream>
 #include <functional>
 #include <thread>
-#include <unistd.h>
 
 using namespace maestro;
 using cost_models::Measurement;
@@ -34,14 +34,6 @@ double secondsOf(clockid_t clock) {
 }
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-
-/// As in maestro-run: OpenMP's threads are not to spin for long where cores are shared.
-void boundSpinning(char **argv) {
-  if (std::getenv("OMP_WAIT_POLICY") || std::getenv("GOMP_SPINCOUNT"))
-    return;
-  ::setenv("GOMP_SPINCOUNT", "10000", 1);
-  ::execv("/proc/self/exe", argv);
-}
 
 struct Free {
   void operator()(void *memory) const { std::free(memory); }

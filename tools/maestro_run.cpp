@@ -1,12 +1,11 @@
 // maestro-run: trains what a plan says. A thin main: options in, exit status out.
 #include "base/log.h"
 #include "executor/core/run.h"
+#include "tools/bound_spinning.h"
 
 #include <CLI/CLI.hpp>
 
 #include <csignal>
-#include <cstdlib>
-#include <unistd.h>
 
 using namespace maestro;
 
@@ -15,15 +14,6 @@ namespace {
 void onSignal(int signal) {
   executor::requestStop();
   std::signal(signal, SIG_DFL); // The second one ends the process at once.
-}
-
-/// OpenMP's threads spin while they wait for each other, by default for so long that a machine with other work
-/// slows down tenfold. libgomp reads the limit when it is loaded, so the process starts itself once more.
-void boundSpinning(char **argv) {
-  if (std::getenv("OMP_WAIT_POLICY") || std::getenv("GOMP_SPINCOUNT"))
-    return;
-  ::setenv("GOMP_SPINCOUNT", "10000", 1);
-  ::execv("/proc/self/exe", argv); // Where this fails the run is merely less polite.
 }
 
 Status parseWeights(const std::vector<std::string> &texts, executor::WeightFiles &weights) {

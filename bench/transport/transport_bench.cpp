@@ -1,5 +1,6 @@
 // What the local transport costs: a small message between two ranks, large payloads beside memcpy, a reduction beside
 // the memcpy of the same bytes; medians over repetitions that alternate with their reference, and allocations counted.
+#include "test/allocations/allocations.h"
 #include "transport/local/local.h"
 #include "transport/local/reduction.h"
 
@@ -9,24 +10,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
-#include <new>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
 #include <vector>
-
-namespace {
-std::atomic<int64_t> allocations{0};
-}
-
-[[gnu::noinline]] void *operator new(size_t bytes) {
-  ++allocations;
-  if (void *memory = std::malloc(bytes ? bytes : 1))
-    return memory;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void *memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void *memory, size_t) noexcept { std::free(memory); }
 
 namespace maestro::transport {
 namespace {
@@ -130,7 +117,7 @@ void benchLatency(bool processes) {
         pair.send(1, k, box);
       }
     });
-    before = allocations;
+    before = test::allocations();
     for (uint64_t batch = 0, k = 0; batch < kBatches; ++batch) {
       int64_t start = nowNs();
       for (uint64_t i = 0; i < kBatch; ++i, ++k) {
@@ -143,7 +130,7 @@ void benchLatency(bool processes) {
   std::printf("64-byte message between %-9s  %7.0f ns median, %7.0f ns fastest tenth, %7.0f ns slowest tenth; %ld "
               "allocations\n",
               processes ? "processes" : "threads", quantile(ns, 0.5), quantile(ns, 0.1), quantile(ns, 0.9),
-              static_cast<long>(allocations - before));
+              static_cast<long>(test::allocations() - before));
 }
 
 /// One rank, both ends: what the protocol adds to the copy itself.
@@ -162,13 +149,13 @@ void benchCopy(uint64_t bytes, uint64_t rowBytes) {
   std::vector<double> channel, plain, ratios;
   int64_t counted = 0;
   for (uint64_t repetition = 0, k = 0; repetition < 41; ++repetition) {
-    int64_t before = allocations, start = nowNs();
+    int64_t before = test::allocations(), start = nowNs();
     for (uint64_t i = 0; i < copies; ++i, ++k) {
       pair.send(0, k, box);
       pair.receive(0, k);
     }
     int64_t middle = nowNs();
-    counted += allocations - before;
+    counted += test::allocations() - before;
     for (uint64_t i = 0; i < copies; ++i)
       for (uint64_t row = 0; row < rows; ++row)
         std::memcpy(&target[i % kSlots * bytes + row * rowBytes], &source[row * stride], rowBytes);

@@ -2,33 +2,13 @@
 
 #include "executor/data/synthetic.h"
 #include "executor/data/webdataset.h"
+#include "test/allocations/allocations.h"
 
 #include <gmock/gmock.h>
 
 #include <atomic>
 #include <chrono>
-#include <cstdlib>
-#include <new>
 #include <thread>
-
-// Counts every allocation of the program, so that reading can be shown to make none.
-static std::atomic<uint64_t> allocations{0};
-
-[[gnu::noinline]] static void *allocate(size_t size, size_t alignment) {
-  ++allocations;
-  if (void *memory = std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment))
-    return memory;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] static void release(void *memory) { std::free(memory); }
-void *operator new(size_t size) { return allocate(size ? size : 1, 16); }
-void *operator new(size_t size, std::align_val_t alignment) {
-  return allocate(size ? size : 1, static_cast<size_t>(alignment));
-}
-void operator delete(void *memory) noexcept { release(memory); }
-void operator delete(void *memory, size_t) noexcept { release(memory); }
-void operator delete(void *memory, std::align_val_t) noexcept { release(memory); }
-void operator delete(void *memory, size_t, std::align_val_t) noexcept { release(memory); }
 
 namespace maestro::data {
 namespace {
@@ -132,10 +112,10 @@ TEST(SampleSourceTest, allocatesNothingForSizesSeenBefore) {
     SampleBatch batch;
     for (int warm = 0; warm < 600; ++warm)
       ASSERT_TRUE(samples->next(5, batch).isOk());
-    uint64_t before = allocations;
+    int64_t before = test::allocations();
     for (int step = 0; step < 300; ++step)
       ASSERT_TRUE(samples->next(5, batch).isOk());
-    EXPECT_EQ(allocations - before, 0u) << (isSynthetic ? "synthetic" : "webdataset");
+    EXPECT_EQ(test::allocations() - before, 0) << (isSynthetic ? "synthetic" : "webdataset");
   }
 }
 

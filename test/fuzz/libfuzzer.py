@@ -1,29 +1,29 @@
 """Runs one libFuzzer target for some seconds, from its seeds and what it learnt before.
 
-    libfuzzer.py TARGET SECONDS
+    libfuzzer.py PROGRAM SECONDS
 
-The programs are of the `fuzz` preset (clang): `./dev test` builds those of the readers, `./dev build fuzz` all.
+The programs are of the `fuzz` preset (clang): `./dev test` builds those of the readers, `./dev build fuzz` all. The
+importer's is of the release preset.
 """
 
-import os
 import pathlib
 import re
 import subprocess
 import sys
 
-ROOT = pathlib.Path(os.environ.get("MAESTRO_SOURCE", pathlib.Path(__file__).resolve().parents[2]))
+SEEDS = pathlib.Path(__file__).resolve().parent / "seeds"
 
 
 def main() -> int:
-    name, seconds = sys.argv[1], sys.argv[2]
-    program = ROOT / "build" / "fuzz" / "fuzz" / name
+    program, seconds = pathlib.Path(sys.argv[1]), sys.argv[2]
+    name = program.name
     if not program.exists():
         print(f"{program} is not there: ./dev build fuzz makes it")
         return 1
-    learnt = ROOT / "build" / "fuzz" / "corpus" / name
+    learnt = program.parents[1] / "corpus" / name
     learnt.mkdir(parents=True, exist_ok=True)
     line = [program, f"-max_total_time={seconds}", "-timeout=20", "-rss_limit_mb=3000", "-print_final_stats=1",
-            f"-artifact_prefix={learnt}-", learnt, ROOT / "test" / "fuzz" / "seeds" / name]
+            f"-artifact_prefix={learnt}-", learnt, SEEDS / name]
     done = subprocess.run(list(map(str, line)), capture_output=True, text=True, errors="replace")
     runs = re.search(r"stat::number_of_executed_units:\s*(\d+)", done.stderr)
     if done.returncode != 0 or not runs or int(runs.group(1)) < 100:

@@ -1,24 +1,7 @@
 // Running a prepared kernel allocates nothing: every way to the heap is counted while kernels run.
 // oneDNN allocates inside its own execute(); its kernels are held to a fixed small number instead.
+#include "test/allocations/allocations.h"
 #include "test/kernels/harness.h"
-
-#include <atomic>
-#include <cstdlib>
-#include <new>
-
-namespace {
-std::atomic<int64_t> allocations{0};
-}
-
-// Not inlined, so that the compiler does not pair the free() inside one with the other.
-[[gnu::noinline]] void *operator new(size_t bytes) {
-  ++allocations;
-  if (void *memory = std::malloc(bytes ? bytes : 1))
-    return memory;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void *memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void *memory, size_t) noexcept { std::free(memory); }
 
 namespace maestro::kernels::test {
 namespace {
@@ -43,10 +26,10 @@ int64_t allocationsPerRuns(std::string_view kernel, const std::vector<Attribute>
   std::vector<uint8_t> scratch((*prepared)->scratchBytes() + 64);
   void *aligned = reinterpret_cast<void *>((reinterpret_cast<uintptr_t>(scratch.data()) + 63) & ~uintptr_t{63});
   EXPECT_TRUE((*prepared)->run(sources, targets, aligned).isOk());
-  int64_t before = allocations;
+  int64_t before = maestro::test::allocations();
   for (int i = 0; i < runs; ++i)
     EXPECT_TRUE((*prepared)->run(sources, targets, aligned).isOk());
-  return allocations - before;
+  return maestro::test::allocations() - before;
 }
 
 TEST(Allocation, OwnKernelsAllocateNothing) {

@@ -1,4 +1,5 @@
 // After creation, messages, records and reductions allocate nothing: every way to the heap is counted while they pass.
+#include "test/allocations/allocations.h"
 #include "transport/local/board.h"
 #include "transport/local/local.h"
 #include "transport/local/reduction.h"
@@ -6,24 +7,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <cstdlib>
-#include <new>
 #include <thread>
 #include <unistd.h>
-
-namespace {
-std::atomic<int64_t> allocations{0};
-}
-
-// Not inlined, so that the compiler does not pair the free() inside one with the other.
-[[gnu::noinline]] void *operator new(size_t bytes) {
-  ++allocations;
-  if (void *memory = std::malloc(bytes ? bytes : 1))
-    return memory;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void *memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void *memory, size_t) noexcept { std::free(memory); }
 
 namespace maestro::transport {
 namespace {
@@ -41,11 +26,11 @@ template <class Body> int64_t allocationsOf(const Body &body) {
   std::thread other(run, 1);
   while (ready < 1)
     usleep(10);
-  int64_t before = allocations;
+  int64_t before = test::allocations();
   run(0);
   other.join();
   EXPECT_EQ(failures, 0);
-  return allocations - before;
+  return test::allocations() - before;
 }
 
 TEST(Allocation, NothingAllocatesAfterCreation) {

@@ -1,0 +1,12 @@
+// Counts every way to the heap. A program that calls allocations() gets this file's operator new, oneDNN's and other shared
+// libraries' calls included.
+#pragma once
+
+#include <cstdint>
+
+namespace maestro::test {
+
+/// Calls of operator new so far, of all threads.
+int64_t allocations();
+
+} // namespace maestro::test
