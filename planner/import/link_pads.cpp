@@ -78,7 +78,7 @@ std::string Linker::paddedDim(mlir::Value value) const {
 /// A loss over all positions of a padded value counts those that samples have: a field that no data holds says which, made
 /// by the executor from the samples' sizes. How much padding there is depends on which samples share a micro-batch.
 Status Linker::countOwnPositions() {
-  for (const auto &[loss, ones] : everyPosition) {
+  for (auto &[loss, ones] : everyPosition) {
     std::string padded = paddedDim(ones);
     if (padded.empty())
       continue;

@@ -18,6 +18,8 @@ struct OpEntry {
 /// One table per file of import functions, all of ONNX's default domain.
 std::span<const OpEntry> elementwiseOps(); // ops_elementwise.cpp
 std::span<const OpEntry> shapeOps();       // ops_shape.cpp
+std::span<const OpEntry> partsOps();       // ops_parts.cpp
+std::span<const OpEntry> paddingOps();     // ops_padding.cpp
 std::span<const OpEntry> indexingOps();    // ops_indexing.cpp
 std::span<const OpEntry> reductionOps();   // ops_reduction.cpp
 std::span<const OpEntry> productOps();     // ops_product.cpp

@@ -1,6 +1,7 @@
 #include "test/allocations/allocations.h"
 
 #include <atomic>
+#include <cstddef>
 #include <cstdlib>
 #include <new>
 

@@ -199,11 +199,11 @@ TEST(StepOrder, AMessageWithoutRowsIsPosted) {
   EXPECT_EQ(receiver.receivesOf(receiver.tasks()[0])[0].posts, 1u);
 }
 
-/// Rows that do not add up: one sample has more than the micro-batch in which it lies.
+/// Rows that do not add up: two samples of one row each in a micro-batch of one.
 TEST(StepOrder, RefusesShapesThatDoNotHoldTheirSamples) {
   plan::PlanBuilder builder = overImages(false);
-  uint32_t fewer = builder.dim(plan::fb::DimOp::Mul, builder.symbolNamed("images"), builder.constant(-1));
-  std::vector<uint32_t> shape = {builder.dim(plan::fb::DimOp::Add, fewer, builder.constant(5)), builder.constant(8)};
+  uint32_t rounded = builder.dim(plan::fb::DimOp::CeilDiv, builder.symbolNamed("images"), builder.constant(4));
+  std::vector<uint32_t> shape = {rounded, builder.constant(8)};
   auto &plan = builder.plan();
   plan.edges[0]->shape = plan.executables[0]->buffers[2]->shape = plan.executables[1]->buffers[25]->shape = shape;
   Bench bench(std::move(builder));

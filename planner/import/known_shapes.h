@@ -1,0 +1,19 @@
+// What is known of shapes and indices while they are still symbolic: for the import functions that move data.
+#pragma once
+
+#include "planner/import/emitter.h"
+
+#include <string_view>
+#include <vector>
+
+namespace maestro::planner {
+
+bool isConstantShape(const Shape &shape);
+/// Requires isConstantShape().
+std::vector<int64_t> constantShape(const Shape &shape);
+/// InvalidInput naming `what` where a dim is known to be negative.
+Status checkSizes(const Shape &shape, std::string_view what);
+/// Whether an index counts from the end; InvalidInput where that cannot be told.
+Result<bool> isNegative(const DimExpr &index);
+
+} // namespace maestro::planner
