@@ -3,13 +3,14 @@
     .venv/bin/python bench/overlap.py [simulated] [asleep] [ahead] [earnest]        default: all
 
 The multimodal example's networks on a skewed mix: most samples have no image or sound, some have many. The baseline gives each
-section devices of its own and takes samples and tasks in file order, the best of such layouts. Asleep, ranks, channels, schedules and
+section devices of its own and takes samples and tasks in file order. Asleep, ranks, channels, schedules and
 workers are the real ones, and a task sleeps for a multiple of its planned time instead of computing, so that many devices fit a
 small machine. In earnest: the example's own data on two devices, file order and wavefront in turn.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import pathlib
 import re
@@ -22,7 +23,7 @@ ROOT = HERE.parent
 sys.path[:0] = [str(ROOT / "test" / "runs"), str(HERE)]
 
 import runs  # noqa: E402: first, it says where the others are
-from tools import metrics  # noqa: E402
+from tools import ToolFailure, metrics  # noqa: E402
 
 MULTIMODAL = ROOT / "examples" / "multimodal"
 KD = ROOT / "examples" / "kd"
@@ -51,23 +52,45 @@ STEPS = 5
 ROW = re.compile(r"(?P<section>\S+) (?P<dp>\d+)(?: x (?P<stages>\d+) stages)? on (?P<devices>\S+) in (?P<micro_batch>\d+)s")
 
 
-def mixed(scratch, devices: int, name: str = "planned", pins=()) -> pathlib.Path:
-    """A plan of the mix for so many devices."""
-    source = scratch.path / f"mix-{devices}.yaml"
+@dataclasses.dataclass
+class Job:
+    """A workload on so many devices."""
+    scratch: runs.Scratch
+    source: pathlib.Path
+    devices: int
+
+    def plan(self, name: str = "planned", pins=()) -> pathlib.Path:
+        return self.scratch.bench().plan(self.source, f"{self.source.stem}-{name}", "--quiet", "--set",
+                                         f"cluster.devices_per_node={self.devices}", *(word for pin in pins for word in ("--pin", pin)))
+
+
+def mix(scratch, devices: int) -> Job:
+    source = scratch.path / f"mix{devices}.yaml"
     source.write_text(MIX.format(folder=MULTIMODAL, batch=16 * devices))
-    return scratch.bench().plan(source, f"{name}-{devices}", "--set", f"cluster.devices_per_node={devices}", "--quiet",
-                                *(word for pin in pins for word in ("--pin", pin)))
+    return Job(scratch, source, devices)
 
 
-def static_split(scratch, plan, devices: int) -> pathlib.Path:
-    """The static layout that the planner compared with: devices of its own for each section, the best of them in file order."""
-    decisions = json.loads(scratch.bench().succeed("maestro-dump", plan, "--format", "json").stdout)["decisions"]
+def static_split(job: Job, plan) -> pathlib.Path:
+    """The static layout that the planner compared with, devices of its own for each section, or, if that is faster in file order, the
+    same split with other micro-batches or without stages: a baseline at its best."""
+    decisions = runs.summary(job.scratch.bench(), plan)["decisions"]
     (row,) = (decision["reason"] for decision in decisions if decision["subject"].endswith("static split"))
-    pins = []
-    for match in ROW.finditer(row):
-        choice = match.groupdict()
-        pins += [f"{choice['section']}.{what}={choice[what] or 1}" for what in ("dp", "stages", "devices", "micro_batch")]
-    return mixed(scratch, devices, "static", pins)
+    found = [match.groupdict() for match in ROW.finditer(row)]
+    plans = []
+    for samples in (None, 1, 2, 4, 8):
+        for flat in {False, any(choice["stages"] for choice in found)}:
+            pins = []
+            for choice in found:
+                stages = int(choice["stages"] or 1)
+                layout = {"dp": int(choice["dp"]) * stages, "stages": 1} if flat else {"dp": choice["dp"], "stages": stages}
+                layout |= {"devices": choice["devices"], "micro_batch": samples or choice["micro_batch"]}
+                pins += [f"{choice['section']}.{what}={value}" for what, value in layout.items()]
+            try:
+                plans.append(job.plan(f"static-{samples}-{flat}", pins))
+            except ToolFailure as failure:  # Many small micro-batches take many slots.
+                if "needs" not in str(failure):
+                    raise
+    return min(plans, key=lambda candidate: step_seconds(predicted(job.scratch, candidate, "--file-order")))
 
 
 def spans(events) -> list[dict]:
@@ -119,7 +142,7 @@ def executed(scratch, plan, name: str, *arguments, steps: int = STEPS):
     return metrics(out), json.loads(trace.read_text())["traceEvents"], predicted(scratch, plan, "--measured", trace)
 
 
-def sleep_factor(plan, events) -> float:
+def sleep_factor(events) -> float:
     return SLEPT_STEP_SECONDS / step_seconds(events)
 
 
@@ -131,19 +154,22 @@ def asleep(scratch, plan, name: str, factor: float, *arguments, steps: int = STE
             "scheduling": statistics.median(line["schedule_seconds"] / line["step_seconds"] for line in lines[1:])}
 
 
-def planned_and_static(scratch, devices: int) -> tuple[dict, dict]:
+def planned_and_static(job: Job) -> tuple[pathlib.Path, pathlib.Path]:
+    """The planner's layout, and the baseline."""
+    plan = job.plan()
+    return plan, static_split(job, plan)
+
+
+def both_asleep(scratch, plans) -> tuple[dict, dict]:
     """The planner's layout asleep, and the static split in file order, at the same factor."""
-    plan = mixed(scratch, devices)
-    factor = sleep_factor(plan, predicted(scratch, plan))
-    return (asleep(scratch, plan, f"planned-{devices}", factor),
-            asleep(scratch, static_split(scratch, plan, devices), f"static-{devices}", factor, "--file-order"))
+    factor = sleep_factor(predicted(scratch, plans[0]))
+    return tuple(asleep(scratch, plan, plan.stem, factor, *flags) for plan, flags in zip(plans, ([], ["--file-order"])))
 
 
 def show_simulated(scratch) -> None:
     print("simulated: a static split in file order, the same split scheduled, and the planner's layout; steps, and against the last")
     for devices in (2, 4, 8, 16, 32, 64):
-        plan = mixed(scratch, devices)
-        static = static_split(scratch, plan, devices)
+        plan, static = planned_and_static(mix(scratch, devices))
         file, order, wave = (step_seconds(predicted(scratch, *what)) for what in ((static, "--file-order"), (static,), (plan,)))
         print(f"  {devices:3d} devices   {1e3 * file:7.1f} ms ({file / wave:.2f} x)   {1e3 * order:7.1f} ms ({order / wave:.2f} x)   "
               f"{1e3 * wave:7.1f} ms", flush=True)
@@ -152,7 +178,7 @@ def show_simulated(scratch) -> None:
 def show_asleep(scratch) -> None:
     print("\nasleep: a steady step executed (against its simulation), and the ratio")
     for devices in (2, 4, 8, 16):
-        wave, file = planned_and_static(scratch, devices)
+        wave, file = both_asleep(scratch, planned_and_static(mix(scratch, devices)))
         print(f"  {devices:3d} devices   planned {wave['executed']:.3f} s ({wave['executed'] / wave['simulated'] - 1:+.1%})   "
               f"static split in file order {file['executed']:.3f} s ({file['executed'] / file['simulated'] - 1:+.1%})   "
               f"ratio {file['executed'] / wave['executed']:.2f}, simulated {file['simulated'] / wave['simulated']:.2f}", flush=True)
@@ -173,7 +199,7 @@ def distillation(scratch) -> pathlib.Path:
 def ahead_and_waiting(scratch) -> tuple[dict, dict]:
     """The distillation asleep: the teacher running ahead, and waiting at each step's end."""
     plan = distillation(scratch)
-    factor = sleep_factor(plan, predicted(scratch, plan))
+    factor = sleep_factor(predicted(scratch, plan))
     return (asleep(scratch, plan, "ahead", factor, steps=8), asleep(scratch, plan, "waiting", factor, "--wait-for-steps", steps=8))
 
 
@@ -186,25 +212,26 @@ def show_ahead(scratch) -> None:
               f"scheduling {found['scheduling']:.2%} of the step", flush=True)
 
 
-def show_earnest(scratch, pairs: int = 5, steps: int = 12) -> None:
+def show_earnest(scratch, pairs: int = 7, steps: int = 16) -> None:
     """The example's data and workload, on two devices: pairs of runs in turn, so that both meet the same machine."""
     data = scratch.path / "data"
     subprocess.run([sys.executable, MULTIMODAL / "make_data.py", data], check=True, capture_output=True)
-    plan = scratch.bench().plan(MULTIMODAL / "workload.yaml", "earnest", "--set", "cluster.devices_per_node=2", "--quiet")
-    found = {"wavefront": [], "file order": []}
-    foreseen = {}
+    plan, static = planned_and_static(Job(scratch, MULTIMODAL / "workload.yaml", 2))
+    layouts = {"planned": (plan, []), "static split in file order": (static, ["--file-order"])}
+    found, foreseen = {name: [] for name in layouts}, {}
     for pair in range(pairs):
-        for name, flags in (("wavefront", []), ("file order", ["--file-order"])):
-            _, measured, simulated = executed(scratch, plan, f"earnest-{pair}-{name[:4]}", "--data", str(data / "train-*.tar"), *flags,
-                                              steps=steps)
+        for name, (which, flags) in layouts.items():
+            _, measured, simulated = executed(scratch, which, f"earnest-{pair}-{name[:4]}", "--data", data / "train-*.tar", *flags, steps=steps)
             found[name].append(step_seconds(measured))
             foreseen[name] = step_seconds(simulated)
-    ratios = [file / wave for wave, file in zip(found["wavefront"], found["file order"])]
-    print(f"\nin earnest on 2 devices: {pairs} pairs of {steps} steps, medians")
-    for name in found:
-        print(f"  {name:12s} {1e3 * statistics.median(found[name]):7.1f} ms a step, predicted {1e3 * foreseen[name]:7.1f} ms")
-    print(f"  file order / wavefront {statistics.median(ratios):.2f} (pairs {min(ratios):.2f} to {max(ratios):.2f}), predicted "
-          f"{foreseen['file order'] / foreseen['wavefront']:.2f}", flush=True)
+    print(f"\nin earnest on 2 devices: {pairs} pairs of {steps} steps; median of the runs' median steady steps")
+    for name in layouts:
+        print(f"  {name:26s} {1e3 * statistics.median(found[name]):7.1f} ms a step, predicted {1e3 * foreseen[name]:7.1f} ms")
+    planned, static = found.values()
+    ratios = sorted(slow / fast for fast, slow in zip(planned, static))
+    fast, slow = foreseen.values()
+    print(f"  static / planned, by pairs: median {statistics.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f}), "
+          f"predicted {slow / fast:.2f}", flush=True)
 
 
 PARTS = {"simulated": show_simulated, "asleep": show_asleep, "ahead": show_ahead, "earnest": show_earnest}

@@ -23,12 +23,15 @@ run "$bin/maestro-run" "$out/gpt.mpl" --data "$out/data/train-*.tar" --steps "$s
 checkpoint=$(ls -d "$out"/run/checkpoint-* | tail -n 1)
 run "$bin/maestro-run" "$out/gpt.mpl" --data "$out/data/held-out.tar" --evaluate --weights "gpt=$checkpoint/gpt.safetensors"
 run "$bin/maestro-dump" "$out/gpt.mpl"
+run "$bin/maestro-dump" "$out/gpt.mpl" --measured "$out/trace.json" # predicted beside measured
+"$bin/maestro-dump" "$out/gpt.mpl" --format html --measured "$out/trace.json" >"$out/gpt.html"
 printf '\n'
 python3 $example/report.py "$out/run/metrics.jsonl" "$out/data/byte_frequencies.json"
 
 cat <<TEXT
 
   plan        $out/gpt.mpl
+  page        $out/gpt.html        (the plan, and a measured step above the predicted one; needs no server)
   checkpoint  $checkpoint        (PyTorch and transformers load gpt.safetensors)
   metrics     $out/run/metrics.jsonl
   trace       $out/trace.json        (open it in a Chrome trace viewer, such as ui.perfetto.dev)

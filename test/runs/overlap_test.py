@@ -25,8 +25,8 @@ def phrase(found):
 
 def until(good, attempt):
     """The first result that is good, else the last."""
-    for number in range(ATTEMPTS):
-        found = attempt(number)
+    for _ in range(ATTEMPTS):
+        found = attempt()
         if good(found):
             break
     return found
@@ -37,7 +37,8 @@ def judge_orders(scratch, devices, least_gain):
         wave, file = found
         return close(wave) and close(file) and file["executed"] >= least_gain * wave["executed"]
 
-    wave, file = until(good, lambda _: overlap.planned_and_static(scratch, devices))
+    plans = overlap.planned_and_static(overlap.mix(scratch, devices))
+    wave, file = until(good, lambda: overlap.both_asleep(scratch, plans))
     scratch.check(f"{devices} devices: the planner's layout takes its simulated time", close(wave), phrase(wave))
     scratch.check(f"{devices} devices: a static split takes its simulated time", close(file), phrase(file))
     gain, simulated = file["executed"] / wave["executed"], file["simulated"] / wave["simulated"]
@@ -51,7 +52,7 @@ def judge_ahead(scratch):
         return found["idle"][max(found["idle"])]
 
     ahead, waiting = until(lambda found: close(found[0]) and close(found[1]) and idle(found[0]) <= MOST_IDLE,
-                           lambda _: overlap.ahead_and_waiting(scratch))
+                           lambda: overlap.ahead_and_waiting(scratch))
     scratch.check("running ahead takes its simulated time", close(ahead), phrase(ahead))
     scratch.check("waiting takes its simulated time", close(waiting), phrase(waiting))
     scratch.check("a student whose teacher runs ahead is hardly idle", idle(ahead) <= MOST_IDLE, f"{idle(ahead):.1%} of a steady step")
