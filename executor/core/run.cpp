@@ -136,7 +136,7 @@ private:
 
   Status createTrace() const {
     MAESTRO_ASSIGN(auto file, metrics::TraceFile::create(options.trace));
-    file->describe({plan->hash(), options.fileOrder, options.waitsForSteps, options.sleepScale});
+    file->describe({plan->hash(), options.evaluate, options.fileOrder, options.waitsForSteps, options.sleepScale});
     return file->flush();
   }
 

@@ -58,7 +58,8 @@ void formatStationName(Line &line, uint32_t rank, uint32_t station, std::string_
 }
 
 void formatRun(Line &line, const TraceRun &run) {
-  line << "{\"ph\":\"M\",\"name\":\"run\",\"pid\":0,\"args\":{\"plan\":" << run.planHash << ",\"file_order\":" << (run.fileOrder ? "true" : "false")
+  line << "{\"ph\":\"M\",\"name\":\"run\",\"pid\":0,\"args\":{\"plan\":" << run.planHash << ",\"evaluate\":" << (run.evaluates ? "true" : "false")
+       << ",\"file_order\":" << (run.fileOrder ? "true" : "false")
        << ",\"wait_for_steps\":" << (run.waitsForSteps ? "true" : "false") << ",\"sleep_kernels\":";
   line.json(run.sleepScale) << "}}";
 }

@@ -38,6 +38,7 @@ inline constexpr std::array<std::string_view, 5> kTaskNames = {"forward", "backw
 /// How a run was made, so that its prediction can be computed from the trace and the plan alone.
 struct TraceRun {
   uint64_t planHash = 0;
+  bool evaluates = false; ///< Forward tasks alone.
   bool fileOrder = false;
   bool waitsForSteps = false;
   double sleepScale = 0; ///< > 0: tasks slept for so many times their planned time.

@@ -93,6 +93,16 @@ TEST(Timeline, AFrozenTeacherRunsAheadUnlessItWaits) {
   EXPECT_FALSE(runsAhead(bench.predicted(waiting)));
 }
 
+TEST(Timeline, AnEvaluationHasForwardTasksAlone) {
+  Bench bench;
+  metrics::TraceRun evaluation;
+  evaluation.evaluates = true;
+  Timeline timeline = bench.predicted(evaluation);
+  ASSERT_FALSE(timeline.steps.empty());
+  for (const Span &span : timeline.spans)
+    EXPECT_EQ(span.kind, kForward);
+}
+
 TEST(Timeline, SleepingMultipliesTasksAndUpdates) {
   Bench bench;
   metrics::TraceRun asleep;

@@ -86,7 +86,7 @@ Result<Timeline> predict(const plan::Plan &plan, const executor::Topology &topol
   wavefront::Scheduler scheduler;
   problems.reserve(sizes.size());
   for (size_t s = 0; s < sizes.size(); ++s) {
-    wavefront::Problem &problem = problems.emplace_back(executor::makeProblem(plan, topology, {}));
+    wavefront::Problem &problem = problems.emplace_back(executor::makeProblem(plan, topology, {.evaluates = run.evaluates}));
     if (run.sleepScale > 0)
       executor::scaleTasks(problem, run.sleepScale);
     problem.sizes = sizes[s];
@@ -96,7 +96,7 @@ Result<Timeline> predict(const plan::Plan &plan, const executor::Topology &topol
   }
   wavefront::Timeline times;
   MAESTRO_TRY(wavefront::computeTimeline(
-      inputs, run.waitsForSteps ? wavefront::Boundary::Wait : wavefront::Boundary::FrozenRunsAhead, times));
+      inputs, run.waitsForSteps || run.evaluates ? wavefront::Boundary::Wait : wavefront::Boundary::FrozenRunsAhead, times));
   Timeline result;
   for (size_t s = 0; s < sizes.size(); ++s) {
     for (size_t t = 0; t < schedules[s].tasks.size(); ++t) {

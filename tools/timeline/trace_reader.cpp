@@ -78,8 +78,8 @@ private:
   }
 
   Status takeRun(const json &arguments) {
-    measured.run = {arguments.at("plan"), arguments.at("file_order"), arguments.at("wait_for_steps"),
-                    arguments.at("sleep_kernels")};
+    measured.run = {arguments.at("plan"), arguments.at("evaluate"), arguments.at("file_order"),
+                    arguments.at("wait_for_steps"), arguments.at("sleep_kernels")};
     knowsRun = true;
     if (measured.run.planHash != plan.hash())
       return wrong(fmt::format("is of a run of another plan (hash {:016x}, this plan's is {:016x})", measured.run.planHash,
