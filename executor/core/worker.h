@@ -85,7 +85,7 @@ public:
   size_t microBatches(uint32_t section) const;   ///< Of the last batch.
   /// Of the last batch by itself: its tasks, then the reduction of gradients and the update.
   int64_t predictedNs() const { return schedule.makespanNs + updateNs; }
-  int64_t scheduleNs() const { return ownScheduleNs; } ///< What making the last schedule took.
+  int64_t scheduleNs() const { return ownScheduleNs; } ///< Processor time of making the last schedule.
   /// What ran, and the samples of the steps, when their collection was asked for; when idle.
   void collectSpans(size_t capacity) { spans.reserve(capacity); }
   std::span<const TaskSpan> taskSpans() const { return spans; }

@@ -37,7 +37,7 @@ struct StepRecord {
   double stepSeconds = 0;
   uint64_t peakBytes = 0;
   double predictedStepSeconds = 0; ///< Of this step's samples, by itself: tasks, reduction of gradients, update.
-  double scheduleSeconds = 0;      ///< In which micro-batches were formed and tasks ordered.
+  double scheduleSeconds = 0;      ///< Processor time in which micro-batches were formed and tasks ordered.
   std::vector<SectionTimes> sections;
   std::vector<DeviceTimes> devices; ///< By rank.
 };
