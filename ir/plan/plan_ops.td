@@ -78,10 +78,12 @@ def Plan_DimOp : Plan_Op<"dim"> {
 def Plan_FieldOp : Plan_Op<"field"> {
   let summary = "One array that each sample carries";
   let arguments = (ins StrAttr:$name, TypeAttr:$dtype, Plan_Exprs:$shape, F64Attr:$pad, I64Attr:$index_limit,
-                       OptionalAttr<I64Attr>:$ignore_index, UnitAttr:$optional, OptionalAttr<StrAttr>:$synthetic);
+                       OptionalAttr<I64Attr>:$ignore_index, UnitAttr:$optional, OptionalAttr<StrAttr>:$synthetic,
+                       UnitAttr:$own_positions);
   let assemblyFormat = [{
     $name $dtype custom<Exprs>($shape) `pad` custom<Number>($pad) `index_limit` $index_limit
-    (`ignore_index` $ignore_index^)? (`optional` $optional^)? (`synthetic` $synthetic^)? attr-dict
+    (`ignore_index` $ignore_index^)? (`optional` $optional^)? (`synthetic` $synthetic^)?
+    (`own_positions` $own_positions^)? attr-dict
   }];
 }
 

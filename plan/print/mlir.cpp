@@ -79,10 +79,11 @@ private:
 
   void data() {
     for (const fb::Field *field : *plan->fields())
-      line("plan.field {} {} {} pad {} index_limit {}{}{}{}", quoted(*field->name()), mlirElementType(field->dtype()),
+      line("plan.field {} {} {} pad {} index_limit {}{}{}{}{}", quoted(*field->name()), mlirElementType(field->dtype()),
            exprs.list(*field->shape()), mlirNumber(field->pad()), field->index_limit(),
            field->has_ignore_index() ? fmt::format(" ignore_index {}", field->ignore_index()) : "",
-           flag(field->optional(), " optional"), optional("synthetic", field->synthetic()));
+           flag(field->optional(), " optional"), optional("synthetic", field->synthetic()),
+           flag(field->own_positions(), " own_positions"));
     for (uint32_t i = 0; i < plan->files()->size(); ++i) {
       const fb::SourceFile &file = *plan->files()->Get(i);
       line("plan.file {} = {} size {} modified_ns {}", i, quoted(*file.path()), file.size(), file.modified_ns());

@@ -146,6 +146,7 @@ private:
       field.ignore_index = static_cast<int64_t>(op.getIgnoreIndex().value_or(0));
       field.optional = op.getOptional();
       field.synthetic = text(op.getSynthetic());
+      field.own_positions = op.getOwnPositions();
     }
     for (FileOp op : ir.files) {
       fb::SourceFileT &file = add(plan.files);

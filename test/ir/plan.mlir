@@ -87,5 +87,7 @@ module {
   plan.edge "hidden" from "a" stage 0 to "a" stage 1 : bf16 [batch, 8] gradient held_until_backward cost [1500, 12*batch*"a b"]
 // CHECK-NEXT:  plan.field "labels" i64 [batch] pad -1.0e+02 index_limit 16 ignore_index -100 optional synthetic "seq=uniform(1, 2)"
   plan.field "labels" i64 [batch] pad -1.0e+02 index_limit 16 ignore_index -100 optional synthetic "seq=uniform(1, 2)"
+// CHECK-NEXT:  plan.field "own positions [batch]" f32 [batch] pad 0.0e+00 index_limit 0 own_positions
+  plan.field "own positions [batch]" f32 [batch] pad 0.0e+00 index_limit 0 own_positions
 // CHECK-NEXT:}
 }
