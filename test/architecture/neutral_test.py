@@ -22,7 +22,7 @@ def kept_files(root):
         here = pathlib.Path(folder)
         folders[:] = [name for name in folders if name not in {".git", "__pycache__"} and
                       str((here / name).relative_to(root)) not in ignored]
-        yield from (here / name for name in files if not name.endswith(".pyc"))
+        yield from (here / name for name in files if name != ".git" and not name.endswith(".pyc")) # A worktree has a file.
 
 
 def faults(root):
