@@ -100,9 +100,11 @@ void ListScheduler::reset() {
     uint32_t ahead = feeds || !problem->sections[section].trains
                          ? none
                          : static_cast<uint32_t>(problem->sections[section].stages.size()) - stage;
-    stations.push_back({section, stage, replica, problem->sections[section].stages[stage].slots, forward[replica],
-                        forward[replica], forward[replica], forward[replica + 1], forward[replica + 1], 0, ahead, problem->sections[section].trains,
-                        problem->sections[section].splitsBackward, TaskKind::Backward, mostDue});
+    uint32_t slots = problem->sections[section].stages[stage].slots;
+    uint32_t lag = std::min({stage, slots - std::min(slots, ahead), mostDue - 1});
+    stations.push_back({section, stage, replica, slots, forward[replica], forward[replica], forward[replica], forward[replica + 1],
+                        forward[replica + 1], 0, ahead, problem->sections[section].trains,
+                        problem->sections[section].splitsBackward, TaskKind::Backward, mostDue, lag});
   }
   pending.assign(groups->taskNs.size(), 0);
   readyNs.assign(groups->taskNs.size(), 0);
@@ -274,6 +276,18 @@ void ListScheduler::end(uint32_t device) {
   }
 }
 
+/// Whether the kind is next under Rule::ZeroBubble: as ZB-H1 has it (Qi et al., arXiv 2401.10241, section 2.1), 1F1B's forward
+/// tasks ahead, then backward, weight gradient, forward in turn, where weight gradients lag behind by the stages above. No
+/// station then holds more than 1F1B's first, and a backward task never finds its device busy with what could have waited.
+bool ListScheduler::turn(const Station &station, TaskKind kind) const {
+  if (station.splits && station.nextBackward - station.nextWeight > station.lag)
+    return kind == TaskKind::WeightGradient;
+  if (station.nextForward < station.endForward && station.nextForward - station.nextBackward < station.ahead &&
+      station.inFlight < station.slots)
+    return kind == TaskKind::Forward;
+  return kind == (station.nextBackward < station.end ? TaskKind::Backward : TaskKind::WeightGradient);
+}
+
 /// A class, and within it a value; the highest goes first.
 std::pair<int, int64_t> ListScheduler::priority(TaskKind kind, int64_t tailNs, int64_t ns, uint32_t station) const {
   if (kind == TaskKind::WeightGradient)
@@ -306,6 +320,8 @@ void ListScheduler::start(uint32_t device) {
     const Station &station = stations[s];
     auto consider = [&](const Lists &order, uint32_t next, TaskKind kind) {
       if (next >= station.end)
+        return;
+      if (rule == Rule::ZeroBubble && !turn(station, kind))
         return;
       uint32_t group = order.items[next], task = groups->task(group, station.stage, kind);
       if (pending[task] != 0 || readyNs[task] > nowNs)

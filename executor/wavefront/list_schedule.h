@@ -31,6 +31,7 @@ enum class Rule : uint8_t {
   Thrifty,       ///< The same, with no more forward tasks ahead of their backward than 1F1B has, whatever the places.
   ShortestFirst, ///< For small sections beside large ones on the same devices: their micro-batches travel, the large ones' wait.
   UpstreamFirst, ///< Backward first, and of forward tasks the one furthest from the loss.
+  ZeroBubble,    ///< Each station's kinds in a fixed turn (turn()), also where that means to wait.
 };
 
 /// Once every station's forward and backward orders are fixed, rules 3 to 5 of README.md are precedences between tasks:
@@ -73,6 +74,7 @@ private:
     bool trains, splits;
     TaskKind last;    ///< Forward or backward.
     uint32_t mostDue; ///< Weight gradients that may wait; with more, rings for gradients are full.
+    uint32_t lag;     ///< Weight gradients that wait under Rule::ZeroBubble.
   };
   struct Event {
     int64_t ns;
@@ -95,6 +97,7 @@ private:
   void endForward(const Station &station, uint32_t group);
   void endBackward(const Station &station, uint32_t group);
   void endLast(Station &station, uint32_t group);
+  bool turn(const Station &station, TaskKind kind) const;
   std::pair<int, int64_t> priority(TaskKind kind, int64_t tailNs, int64_t ns, uint32_t station) const;
   void start(uint32_t device);
 

@@ -135,7 +135,7 @@ bool Polisher::mutate(const Problem &problem) {
   case 9: // of two tasks,
     return force(problem);
   default: // or another rule.
-    rule = static_cast<Rule>(next(static_cast<uint64_t>(Rule::UpstreamFirst) + 1));
+    rule = static_cast<Rule>(next(static_cast<uint64_t>(Rule::ZeroBubble) + 1));
     return rule != savedRule;
   }
 }

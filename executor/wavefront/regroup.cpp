@@ -1,12 +1,10 @@
-#include "executor/wavefront/regroup.h"
+#include "executor/wavefront/regroup_units.h"
 
 #include <algorithm>
 #include <array>
 
 namespace maestro::wavefront {
 namespace {
-
-constexpr int64_t whole = int64_t{1} << 32; ///< The flow's end.
 
 /// Adds to the first `count` terms of `to`; later ones are 0, kept for their memory.
 void addTerms(Cost &to, size_t &count, const Cost &from) {
@@ -24,19 +22,6 @@ void addTerms(Cost &to, size_t &count, const Cost &from) {
     to.terms[count].dims.assign(term.dims.begin(), term.dims.end());
     ++count;
   }
-}
-
-/// part / total of the flow, without overflow.
-int64_t fraction(int64_t part, int64_t total) {
-  return static_cast<int64_t>(static_cast<unsigned __int128>(part) * whole /
-                              static_cast<unsigned __int128>(std::max<int64_t>(1, total)));
-}
-
-/// The i-th of `count` things that are sorted largest first: up to the largest with every second one, and down again.
-uint32_t onMountain(uint32_t i, uint32_t count) { return i < count / 2 ? 2 * (count / 2 - i) - 1 : 2 * (i - count / 2); }
-
-int64_t replicas(const Problem &problem, uint32_t section) {
-  return static_cast<int64_t>(problem.sections[section].devices.size());
 }
 
 } // namespace
@@ -136,120 +121,6 @@ void Regrouper::prepare(const Problem &problem, const ProblemIndex &index) {
   });
 }
 
-/// Rings and places in flight bound how micro-batches may overlap: half of them, so that the next can come meanwhile.
-void Regrouper::prepareLimits(const Problem &problem, const ProblemIndex &index) {
-  spread.assign(problem.sections.size(), INT64_MAX);
-  pieces.assign(problem.sections.size(), INT64_MAX);
-  for (uint32_t s = 0; s < problem.sections.size(); ++s) {
-    int64_t slots = INT64_MAX;
-    for (const Stage &stage : problem.sections[s].stages)
-      slots = std::min<int64_t>(slots, stage.slots);
-    if (s < trunk && problem.sections[s].trains)
-      pieces[s] = slots;
-    if (s > trunk && problem.sections[trunk].trains)
-      for (const Stage &stage : problem.sections[trunk].stages)
-        spread[s] = std::min<int64_t>(spread[s], stage.slots);
-  }
-  for (const EdgeFacts &edge : index.edges) {
-    if (edge.pair == none)
-      continue;
-    uint32_t s = edge.producer == trunk ? edge.consumer : edge.producer;
-    int64_t gradientDepth = edge.gradient ? edge.gradientDepth : INT64_MAX;
-    if (edge.consumer != trunk && edge.producer != trunk) { // Between others: whichever of the two is larger.
-      for (uint32_t side : {edge.producer, edge.consumer}) {
-        spread[side] = std::min({spread[side], int64_t{edge.depth}, gradientDepth});
-        pieces[side] = std::min({pieces[side], int64_t{edge.depth}, gradientDepth});
-      }
-      continue;
-    }
-    spread[s] = std::min(spread[s], s < trunk ? int64_t{edge.depth} : gradientDepth);
-    pieces[s] = std::min(pieces[s], s < trunk ? gradientDepth : int64_t{edge.depth});
-  }
-  trunkMost = problem.sections[trunk].capacity;
-  trunkMostSamples = problem.sections[trunk].maxSamples;
-  auto product = [](int64_t a, int64_t b) { return a != 0 && b > INT64_MAX / a ? INT64_MAX : a * b; };
-  for (uint32_t s = 0; s < problem.sections.size(); ++s) {
-    spread[s] = std::max<int64_t>(1, spread[s] / 2);
-    pieces[s] = std::max<int64_t>(1, pieces[s] / 2);
-    if (s == trunk)
-      continue;
-    const Section &section = problem.sections[s];
-    int64_t most = product(pieces[s], replicas(problem, s));
-    trunkMostSamples = std::min(trunkMostSamples, product(most, section.maxSamples));
-    for (size_t d = 0; d < problem.dims.size(); ++d)
-      if (problem.dims[d].sum)
-        trunkMost[d] = std::min(trunkMost[d], product(most, section.capacity[d]));
-  }
-}
-
-/// How many micro-batches each section should form. The pace asks for so many a replica; what the others and their rings
-/// can have on the way at a time may ask for fewer and larger ones (Little's law):
-///  - a station has its own stages in flight and, where gradients come back, what the section below has in flight and one
-///    that waits there, counted in its own micro-batches;
-///  - while all replicas of a producer work, the consumer micro-batches that they feed must fit the rings; and likewise
-///    for gradients.
-void Regrouper::chooseCounts(const Problem &problem, const ProblemIndex &index, Recipe recipe) {
-  size_t sections = problem.sections.size();
-  counts.resize(sections);
-  for (uint32_t s = 0; s < sections; ++s)
-    counts[s] = std::max<int64_t>(1, std::min(activeCount[s], recipe.pace * replicas(problem, s))) * 256;
-  freeCounts = counts;
-  auto limit = [&](uint32_t s, int64_t count) { counts[s] = std::min(counts[s], std::max<int64_t>(count, 256)); };
-  // One sweep each way: the two kinds of limit can contradict each other, and then neither should win by repetition.
-  auto placesBelow = [&](uint32_t s) { return static_cast<int64_t>(problem.sections[s].stages.size()) * 256; };
-  for (const EdgeFacts &edge : index.edges) {
-    uint32_t s = edge.producer, c = edge.consumer;
-    if (edge.pair == none)
-      continue;
-    int64_t room = std::max<int64_t>(256, (int64_t{edge.depth} - 1) * 256 - (edge.held ? placesBelow(c) : 0));
-    limit(c, counts[s] * room / 256 * replicas(problem, c) / replicas(problem, s) / recipe.slack);
-  }
-  inFlight.assign(sections, 0);
-  for (uint32_t s = static_cast<uint32_t>(sections); s-- > 0;) {
-    inFlight[s] = placesBelow(s);
-    int64_t spare = std::max<int64_t>(256, int64_t{problem.sections[s].stages[0].slots} * 256 - inFlight[s]), below = 0;
-    for (const EdgeFacts &edge : index.edges) {
-      if (edge.producer != s || edge.pair == none || !edge.gradient)
-        continue;
-      uint32_t c = edge.consumer;
-      limit(s, counts[c] * replicas(problem, s) / replicas(problem, c) * spare / (inFlight[c] + 256) / recipe.slack);
-      limit(s, counts[c] * std::max<int64_t>(1, int64_t{edge.gradientDepth} - 1) * replicas(problem, s) / replicas(problem, c) / recipe.slack);
-      below = std::max(below, (inFlight[c] + 256) * (counts[s] / replicas(problem, s)) / std::max<int64_t>(1, counts[c] / replicas(problem, c)));
-    }
-    inFlight[s] += below;
-  }
-}
-
-/// How long a micro-batch may take. Below a few constants' worth it would only cost.
-void Regrouper::chooseTimes(const Problem &problem, Recipe recipe) {
-  groupNs.assign(problem.sections.size(), 0);
-  for (size_t s = 0; s < problem.sections.size(); ++s)
-    groupNs[s] = std::max({sectionNs[s] / counts[s] * 256, constantNs[s] * 8, recipe.alike ? largestNs[s] : 0});
-}
-
-/// In theory: constants grow with the number of micro-batches, filling and draining the longest chain with their size.
-int64_t Regrouper::goodPace(const Problem &problem, const ProblemIndex &index) {
-  int64_t best = 1, bestNs = INT64_MAX;
-  for (int64_t pace = 1; pace < 2 * mostPace; pace = pace < 4 ? pace + 1 : pace * 5 / 4) {
-    int64_t fullest = 0, longest = 0;
-    chain.assign(problem.sections.size(), 0);
-    for (uint32_t s = 0; s < problem.sections.size(); ++s) {
-      int64_t count = std::max<int64_t>(1, std::min(activeCount[s], pace * replicas(problem, s)));
-      int64_t work = sectionNs[s] - (activeCount[s] - std::min(count, activeCount[s])) * constantNs[s];
-      int64_t stages = static_cast<int64_t>(problem.sections[s].stages.size());
-      fullest = std::max(fullest, work / (replicas(problem, s) * stages));
-      chain[s] += std::max(work / count, largestNs[s] / 2);
-      longest = std::max(longest, chain[s]);
-      for (const ProblemIndex::Pair &pair : index.pairs)
-        if (pair.producer == s)
-          chain[pair.consumer] = std::max(chain[pair.consumer], chain[s]);
-    }
-    if (fullest + longest < bestNs)
-      bestNs = fullest + longest, best = pace;
-  }
-  return best;
-}
-
 void Regrouper::cutTrunk(const Problem &problem) {
   size_t samples = problem.sampleCount(), dims = problem.dims.size();
   int64_t mostSamples = std::min(problem.sections[trunk].maxSamples, trunkMostSamples);
@@ -278,114 +149,6 @@ void Regrouper::cutTrunk(const Problem &problem) {
     group.beforeNs = std::max(group.beforeNs, beforeNs[sample]);
     group.aroundNs = std::max(group.aroundNs, aroundNs[sample]);
   }
-}
-
-/// Each class of samples spread evenly over the flow, by work.
-void Regrouper::interleave(Recipe recipe) {
-  for (uint32_t first = 0, last; first < trunkGroups.size(); first = last) {
-    int64_t work = 0, before = 0;
-    for (last = first; last < trunkGroups.size() && trunkGroups[last].signature == trunkGroups[first].signature; ++last)
-      work += trunkGroups[last].workNs;
-    for (uint32_t i = 0; i < last - first; ++i) {
-      TrunkGroup &group = trunkGroups[first + (recipe.shape == Recipe::Shape::Mountain ? onMountain(i, last - first) : i)];
-      group.place = fraction(before + group.workNs / 2, work);
-      before += group.workNs;
-    }
-  }
-}
-
-/// Goal chasing, as assembly lines are sequenced: of the classes of samples (in each of which lengths rise and fall like a
-/// mountain), always the one whose next micro-batch leaves the sections' shares of work done least apart; fuller sections
-/// count more.
-void Regrouper::evenOut(const Problem &problem) {
-  constexpr int64_t unitShare = 1 << 20;
-  size_t sections = problem.sections.size(), samples = problem.sampleCount();
-  needs.assign(trunkGroups.size() * sections, 0);
-  for (size_t g = 0; g < trunkGroups.size(); ++g)
-    for (uint32_t i = trunkGroups[g].first; i < trunkGroups[g].first + trunkGroups[g].count; ++i)
-      for (size_t s = 0; s < sections; ++s)
-        needs[g * sections + s] += std::max<int64_t>(0, aloneNs[s * samples + order[i]]);
-  buckets.clear();
-  for (uint32_t first = 0, last; first < trunkGroups.size(); first = last) {
-    for (last = first; last < trunkGroups.size() && trunkGroups[last].signature == trunkGroups[first].signature;)
-      ++last;
-    buckets.push_back({first, first, last});
-  }
-  int64_t fullest = 1;
-  weights.assign(sections, 0);
-  for (uint32_t s = 0; s < sections; ++s) {
-    weights[s] = sectionNs[s] / (replicas(problem, s) * static_cast<int64_t>(problem.sections[s].stages.size()));
-    fullest = std::max(fullest, weights[s]);
-  }
-  for (int64_t &weight : weights)
-    weight = std::max<int64_t>(1, fraction(weight, fullest) >> 24);
-  progress.assign(sections, 0);
-  auto share = [&](size_t s, int64_t work) { return work / std::max<int64_t>(1, sectionNs[s] / unitShare); };
-  auto next = [&](const Bucket &bucket) { return bucket.first + onMountain(bucket.next - bucket.first, bucket.end - bucket.first); };
-  int64_t step = whole / static_cast<int64_t>(trunkGroups.size() + 1);
-  for (size_t i = 0; i < trunkGroups.size(); ++i) {
-    Bucket *best = nullptr;
-    int64_t least = INT64_MAX;
-    for (Bucket &bucket : buckets) {
-      if (bucket.next == bucket.end)
-        continue;
-      const int64_t *need = needs.data() + next(bucket) * sections;
-      int64_t done = share(trunk, progress[trunk] + need[trunk]), differ = 0;
-      for (size_t s = 0; s < sections; ++s) {
-        int64_t ahead = (share(s, progress[s] + need[s]) - done) * weights[s] / 256;
-        differ += ahead * ahead / 16;
-      }
-      if (differ < least)
-        least = differ, best = &bucket;
-    }
-    uint32_t chosen = next(*best);
-    ++best->next;
-    for (size_t s = 0; s < sections; ++s)
-      progress[s] += needs[chosen * sections + s];
-    trunkGroups[chosen].place = static_cast<int64_t>(i) * step;
-  }
-}
-
-/// The first micro-batches keep the trunk busy while the others' inputs are made, the last while the others' gradients are
-/// used up: at each end as much work as one micro-batch has around the trunk, and never more than a quarter.
-void Regrouper::pullEnds(const Problem &problem) {
-  int64_t trunkWork = 0, around = 0;
-  for (const TrunkGroup &group : trunkGroups)
-    trunkWork += group.workNs;
-  for (uint32_t s = 0; s < problem.sections.size(); ++s)
-    around += s == trunk ? 0 : groupNs[s];
-  size_t most = trunkGroups.size() / 4 + (trunkGroups.size() > 2);
-  auto pull = [&](auto score, int64_t place, int64_t step) {
-    int64_t cover = std::min(around * replicas(problem, trunk), trunkWork / 4);
-    ranked.clear();
-    for (uint32_t g = 0; g < trunkGroups.size(); ++g)
-      if (trunkGroups[g].place >= 0 && trunkGroups[g].place <= whole)
-        ranked.push_back({-score(trunkGroups[g]), -trunkGroups[g].workNs, g});
-    std::make_heap(ranked.begin(), ranked.end()); // The least needy, then the shortest, on top.
-    for (size_t pulled = 0; cover > 0 && pulled < most && !ranked.empty(); ++pulled) {
-      std::pop_heap(ranked.begin(), ranked.end());
-      TrunkGroup &group = trunkGroups[ranked.back().group];
-      ranked.pop_back();
-      group.place = place;
-      place += step;
-      cover -= group.workNs;
-    }
-  };
-  pull([](const TrunkGroup &g) { return g.aroundNs; }, 2 * whole, -1);
-  pull([](const TrunkGroup &g) { return g.beforeNs; }, -whole, 1);
-}
-
-void Regrouper::flowTrunk(const Problem &problem, Recipe recipe) {
-  recipe.shape == Recipe::Shape::Even ? evenOut(problem) : interleave(recipe);
-  if (recipe.ends)
-    pullEnds(problem);
-  ranked.clear();
-  for (uint32_t g = 0; g < trunkGroups.size(); ++g)
-    ranked.push_back({trunkGroups[g].place, 0, g});
-  std::sort(ranked.begin(), ranked.end());
-  flow.clear();
-  for (const Ranked &entry : ranked)
-    flow.push_back(entry.group);
 }
 
 uint32_t Regrouper::leastLoaded(size_t count) const {
@@ -461,6 +224,39 @@ int64_t Regrouper::pieceLimit(const Problem &problem, uint32_t s) const {
   return std::max(groupNs[s], 2 * work / (pieces[s] * replicas(problem, s)));
 }
 
+/// Into how many equal pieces `unit` must fall: by the time that each may take, and by samples.
+int64_t Regrouper::pieceCount(const Problem &problem, uint32_t s, int64_t limit) const {
+  if (limit == INT64_MAX)
+    return 1;
+  int64_t work = 0, samples = static_cast<int64_t>(unit.size()), most = problem.sections[s].maxSamples;
+  for (uint32_t sample : unit)
+    work += aloneNs[s * problem.sampleCount() + sample];
+  return std::max({int64_t{1}, work / std::max<int64_t>(1, limit) + (limit > 0 && work % limit != 0), (samples + most - 1) / most});
+}
+
+/// `unit` as new micro-batches of about the same time: where its work and its number of samples, on average, have passed the
+/// next piece's share, or nothing more fits.
+void Regrouper::cutUnit(const Problem &problem, uint32_t s, int64_t limit, Groups &groups) {
+  constexpr int64_t unitPart = 1 << 20;
+  const int64_t *alone = aloneNs.data() + s * problem.sampleCount();
+  int64_t work = 1, done = 0, samples = static_cast<int64_t>(unit.size()), piece = -1, pieces = pieceCount(problem, s, limit);
+  for (uint32_t sample : unit)
+    work += alone[sample];
+  for (int64_t i = 0; i < samples; ++i) {
+    const uint32_t &sample = unit[static_cast<size_t>(i)];
+    int64_t part = (fraction(done + alone[sample] / 2, work) >> 13) + (2 * i + 1) * unitPart / (4 * samples);
+    int64_t now = part * pieces / unitPart;
+    if (now > piece || !joins(problem, s, {&sample, 1}, limit, groups)) {
+      groups.open(problem);
+      forwardKey.push_back(unitTime);
+      backwardKey.push_back(unitTime);
+    }
+    piece = std::max(piece, now);
+    groups.add(problem, sample);
+    done += alone[sample];
+  }
+}
+
 /// `unit` as a whole into the last micro-batch, or into new ones of its own.
 void Regrouper::addUnit(const Problem &problem, uint32_t s, const TrunkGroup *trunkGroup, Groups &groups) {
   uint32_t replica = trunkGroup ? trunkGroup->replica : 0;
@@ -472,52 +268,77 @@ void Regrouper::addUnit(const Problem &problem, uint32_t s, const TrunkGroup *tr
   if (reach[replica] < 0)
     reach[replica] = position;
   size_t before = groups.list.size();
-  int64_t limit = joined || !trunkGroup ? groupNs[s] : pieceLimit(problem, s);
-  for (const uint32_t &sample : unit) {
-    if (!joined && (groups.list.size() == before || !joins(problem, s, {&sample, 1}, limit, groups))) {
-      groups.open(problem);
-      forwardKey.push_back(unitTime);
-      backwardKey.push_back(unitTime);
-    }
-    groups.add(problem, sample);
-  }
+  if (joined)
+    for (uint32_t sample : unit)
+      groups.add(problem, sample);
+  else
+    cutUnit(problem, s, trunkGroup ? pieceLimit(problem, s) : groupNs[s], groups);
   if (s > trunk) // Its inputs come last from the last.
     forwardKey.back() = unitTime;
   backwardKey.back() = unitTime;
   closed = groups.list.size() > before + 1; // It fell into several.
 }
 
-void Regrouper::formAlong(const Problem &problem, uint32_t s, Groups &groups) {
+/// Whether a section that pads may take what another trunk micro-batch has for it into `unit`, to cut it by length together:
+/// while a quarter of what may be on the way at a time is not exceeded.
+bool Regrouper::pools(const Problem &problem, uint32_t s, const TrunkGroup &group, int64_t work) const {
+  int64_t most = groupNs[s] * std::min<int64_t>(pieces[s], 64) * replicas(problem, s) / 4;
+  return work <= most && (starts[group.replica] < 0 ||
+                          int64_t{group.position} - starts[group.replica] < std::max<int64_t>(1, std::min<int64_t>(spread[s], 1000) / 4));
+}
+
+void Regrouper::formAlong(const Problem &problem, uint32_t s, Recipe recipe, Groups &groups) {
   const int64_t *work = aloneNs.data() + s * problem.sampleCount(), *key = lengthKey.data() + s * problem.sampleCount();
   groups.beginSection(problem);
   closed = true;
   reach.assign(problem.sections[trunk].devices.size(), -1);
+  starts.assign(reach.size(), -1);
+  unit.clear();
+  int64_t held = 0; // The unit's work,
+  const TrunkGroup *first = nullptr; // and where it starts.
+  auto flush = [&] {
+    if (pads[s])
+      std::sort(unit.begin(), unit.end(), [&](uint32_t a, uint32_t b) { return key[a] != key[b] ? key[a] > key[b] : a < b; });
+    if (!unit.empty())
+      addUnit(problem, s, first, groups);
+    unit.clear();
+    held = 0;
+    first = nullptr;
+    starts.assign(starts.size(), -1);
+  };
   size_t beside = 0; // Samples that the trunk does not see flow evenly beside it.
   auto addOthers = [&](int64_t until) {
     for (; beside < others.size(); ++beside) {
-      unitTime = fraction(2 * static_cast<int64_t>(beside) + 1, 2 * static_cast<int64_t>(others.size()));
-      if (unitTime > until)
+      int64_t time = fraction(2 * static_cast<int64_t>(beside) + 1, 2 * static_cast<int64_t>(others.size()));
+      if (time > until)
         return;
       if (work[others[beside]] < 0)
         continue;
+      flush();
       unit.assign(1, others[beside]);
-      addUnit(problem, s, nullptr, groups);
+      unitTime = time;
+      flush();
     }
   };
   for (uint32_t g : flow) {
     const TrunkGroup &group = trunkGroups[g];
+    int64_t more = 0;
+    for (uint32_t i = group.first; i < group.first + group.count; ++i)
+      more += std::max<int64_t>(0, work[order[i]]);
+    if (!recipe.pools || !pads[s] || !pools(problem, s, group, held + more))
+      flush();
     addOthers(group.place);
-    unit.clear();
+    unitTime = group.place;
+    held += more;
+    if (starts[group.replica] < 0)
+      starts[group.replica] = group.position;
     for (uint32_t i = group.first; i < group.first + group.count; ++i)
       if (work[order[i]] >= 0)
         unit.push_back(order[i]);
-    if (unit.empty())
-      continue;
-    if (pads[s])
-      std::sort(unit.begin(), unit.end(), [&](uint32_t a, uint32_t b) { return key[a] != key[b] ? key[a] > key[b] : a < b; });
-    unitTime = group.place;
-    addUnit(problem, s, &group, groups);
+    if (!first && !unit.empty())
+      first = &group;
   }
+  flush();
   addOthers(whole);
   deal(problem, s, groups);
 }
@@ -553,7 +374,7 @@ void Regrouper::form(const Problem &problem, const ProblemIndex &index, Recipe r
   dealTrunk(problem);
   groups.begin(problem);
   for (uint32_t s = 0; s < problem.sections.size(); ++s)
-    s == trunk ? formTrunk(problem, groups) : formAlong(problem, s, groups);
+    s == trunk ? formTrunk(problem, groups) : formAlong(problem, s, recipe, groups);
   groups.finish(problem, index);
 }
 

@@ -13,14 +13,11 @@
 namespace maestro::wavefront {
 
 struct Recipe {
-  enum class Shape : uint8_t {
-    Even,     ///< Each next micro-batch so that all sections' work has progressed alike.
-    Mountain, ///< The longest in the middle: pipelines fill and drain with short ones, and neighbours are alike.
-    Falling,  ///< The longest first.
-  };
-  int64_t pace = 8;  ///< Micro-batches a replica at which each section aims, and
-  int64_t slack = 2; ///< how many times over places in flight and rings must suffice for them.
-  Shape shape = Shape::Even;
+  int64_t pace = 8;   ///< Micro-batches a replica at which each section aims, and
+  int64_t slack = 2;  ///< how many times over places in flight and rings must suffice for them.
+  int64_t bands = 2;  ///< Classes of samples are cut in so many by length, each spread over the whole flow;
+  bool slope = false; ///< or all lie on one mountain of lengths, for pipelines that stall when micro-batches differ.
+  bool pools = false; ///< Sections that pad sort what several trunk micro-batches have for them.
   bool ends = true;   ///< Light micro-batches at the step's ends.
   bool alike = false; ///< Micro-batches no shorter than a section's longest sample, so that all take about the same time.
 
@@ -68,16 +65,23 @@ private:
   void chooseCounts(const Problem &problem, const ProblemIndex &index, Recipe recipe);
   void chooseTimes(const Problem &problem, Recipe recipe);
   void cutTrunk(const Problem &problem);
-  void interleave(Recipe recipe);
-  void evenOut(const Problem &problem);
+  void alongSlope(const Problem &problem);
+  void measureNeeds(const Problem &problem);
+  int64_t unevenness(uint32_t group) const;
+  int64_t jump(uint32_t from, uint32_t to) const;
+  void put(uint32_t group, size_t at);
+  void evenOut(const Problem &problem, int64_t bands);
   void pullEnds(const Problem &problem);
   void flowTrunk(const Problem &problem, Recipe recipe);
   void dealTrunk(const Problem &problem);
   void formTrunk(const Problem &problem, Groups &groups);
-  void formAlong(const Problem &problem, uint32_t section, Groups &groups);
+  void formAlong(const Problem &problem, uint32_t section, Recipe recipe, Groups &groups);
   void addUnit(const Problem &problem, uint32_t section, const TrunkGroup *trunkGroup, Groups &groups);
   bool joins(const Problem &problem, uint32_t section, std::span<const uint32_t> unit, int64_t limitNs, const Groups &groups);
   int64_t pieceLimit(const Problem &problem, uint32_t section) const;
+  int64_t pieceCount(const Problem &problem, uint32_t section, int64_t limitNs) const;
+  void cutUnit(const Problem &problem, uint32_t section, int64_t limitNs, Groups &groups);
+  bool pools(const Problem &problem, uint32_t section, const TrunkGroup &group, int64_t workNs) const;
   void deal(const Problem &problem, uint32_t section, Groups &groups);
   uint32_t leastLoaded(size_t replicas) const;
 
@@ -107,7 +111,7 @@ private:
   std::vector<Bucket> buckets;
   std::vector<int64_t> needs;    ///< trunk group × section: its samples' work there.
   std::vector<int64_t> progress, weights; ///< By section: work so far; its load as a part of the fullest's, of 256.
-  std::vector<int64_t> loads, reach, held, chain;
+  std::vector<int64_t> loads, reach, starts, held, chain;
   std::vector<uint32_t> unit;    ///< Samples of one trunk micro-batch.
   bool closed = true;            ///< Whether the section's last micro-batch takes no further trunk micro-batch.
   int64_t unitTime = 0;

@@ -1,10 +1,10 @@
 #include "executor/wavefront/scheduler.h"
 
+#include "executor/wavefront/choices.h"
 #include "executor/wavefront/formation.h"
 #include "executor/wavefront/list_schedule.h"
 #include "executor/wavefront/lower_bound.h"
 #include "executor/wavefront/polish.h"
-#include "executor/wavefront/regroup.h"
 
 #include <algorithm>
 #include <limits>
@@ -14,18 +14,18 @@ namespace maestro::wavefront {
 
 namespace {
 
-/// What a schedule may cost, in units of about a nanosecond, counted and not clocked: so much a task, and for small problems
-/// half a percent of the step that they predict, up to a limit. (Steps below a millisecond are not real ones.)
-constexpr int64_t budgetPerTask = 400, mostForSmall = 4'000'000, realStepNs = 1'000'000;
+/// What a schedule may cost, in units of about a nanosecond, counted and not clocked: so much a task, and no more than half a
+/// percent of the step; for small problems all of that, up to a limit. (Steps below a millisecond are not real ones.)
+constexpr int64_t budgetPerTask = 450, mostForSmall = 12'000'000, mostForUnreal = 4'000'000, realStepNs = 1'000'000;
 constexpr size_t fewTasks = 200;
-constexpr int64_t simulatedTask = 100, changeCost = 500;
+constexpr int64_t simulatedTask = 100, formedSample = 30, changeCost = 500;
 constexpr uint32_t roundsPerStart = 64;
 
 int64_t budgetFor(size_t tasks, int64_t makespanNs) {
-  if (tasks > fewTasks)
-    return static_cast<int64_t>(tasks) * budgetPerTask;
-  int64_t small = makespanNs < realStepNs ? mostForSmall : std::min(mostForSmall, makespanNs / 200);
-  return std::max(static_cast<int64_t>(tasks) * budgetPerTask, small);
+  int64_t byTasks = static_cast<int64_t>(tasks) * budgetPerTask, ofStep = makespanNs / 200;
+  if (makespanNs < realStepNs)
+    return tasks > fewTasks ? byTasks : mostForUnreal;
+  return std::min(tasks > fewTasks ? byTasks : mostForSmall, ofStep);
 }
 
 } // namespace
@@ -43,12 +43,7 @@ struct Scheduler::State {
   int64_t bestNs = 0;
 
   int64_t boundNs = 0;
-  int64_t budget = 0; ///< What may still be spent, in units of about a nanosecond on a fast machine; counted, not clocked.
-
-  struct Choice {
-    Recipe recipe;
-    Rule rule = Rule::LongestTail;
-  };
+  int64_t spent = 0, budget = 0; ///< In units of about a nanosecond on a fast machine; counted, not clocked.
 
   void fileOrder(const Problem &problem, Schedule &schedule);
   void blocks(const Problem &problem, bool inTurn, Schedule &schedule);
@@ -56,6 +51,7 @@ struct Scheduler::State {
   void arrange(const Problem &problem, const std::vector<int64_t> &forwardKey, const std::vector<int64_t> &backwardKey);
   int64_t attempt(const Problem &problem, Rule rule, Schedule &schedule);
   int64_t attemptInOrder(const Problem &problem, Schedule &schedule);
+  Traits measureTraits(const Problem &problem);
   bool tryChoice(const Problem &problem, const Choice &choice, bool regroup, Schedule &schedule);
   void polish(const Problem &problem, Rule rule, Schedule &schedule);
   void write(const Problem &problem, int64_t makespan, Schedule &schedule);
@@ -73,6 +69,7 @@ int64_t Scheduler::State::attempt(const Problem &problem, Rule rule, Schedule &s
   int64_t makespan = list.run(problem, index, groups, sequences, tails, rule, bestNs);
   if (makespan >= 0 && makespan < bestNs) {
     bestNs = makespan;
+    budget = budgetFor(list.log.size(), bestNs);
     write(problem, makespan, schedule);
   }
   return makespan;
@@ -122,61 +119,54 @@ bool Scheduler::State::tryChoice(const Problem &problem, const Choice &choice, b
   if (regroup) {
     regrouper.form(problem, index, choice.recipe, groups);
     arrange(problem, regrouper.forwardKey, regrouper.backwardKey);
-    budget -= static_cast<int64_t>(problem.sampleCount() * problem.sections.size()) * 30;
+    spent += static_cast<int64_t>(problem.sampleCount() * problem.sections.size()) * formedSample;
   }
   int64_t before = bestNs;
   attempt(problem, choice.rule, schedule);
-  budget -= static_cast<int64_t>(list.log.size()) * simulatedTask;
+  spent += static_cast<int64_t>(list.log.size()) * simulatedTask;
   return bestNs < before;
 }
 
-/// A start from theory, then one change of the best choice at a time, kept if it helps, in turn until none does or the
-/// budget is spent.
+Traits Scheduler::State::measureTraits(const Problem &problem) {
+  Traits traits;
+  for (size_t device = 0; device < index.deviceStations.size(); ++device)
+    traits.colocated |= index.deviceStations[device].size() > 1;
+  for (const Section &section : problem.sections)
+    traits.splits |= section.splitsBackward;
+  traits.pace = regrouper.goodPace(problem, index);
+  traits.mostPace = regrouper.mostPace;
+  return traits;
+}
+
+/// Starts from theory, the best of which is changed in one way at a time; what helps is kept, in turn until nothing does or
+/// the budget is spent.
 void Scheduler::State::wavefront(const Problem &problem, Schedule &schedule) {
   regrouper.prepare(problem, index);
-  bool colocated = false;
-  for (size_t device = 0; device < index.deviceStations.size(); ++device)
-    colocated |= index.deviceStations[device].size() > 1;
-  bool splits = std::any_of(problem.sections.begin(), problem.sections.end(), [](const Section &s) { return s.splitsBackward; });
+  Traits traits = measureTraits(problem);
   Choice best;
-  best.recipe.pace = regrouper.goodPace(problem, index);
-  tryChoice(problem, best, true, schedule);
-  budget = budgetFor(list.tasks(problem, groups), bestNs);
-  constexpr uint32_t moves = 13;
-  uint32_t failures = 0;
-  bool formed = true; // Whether the groups are those of `best`.
-  for (uint32_t move = 0; failures < moves && budget > 0 && bestNs > boundNs; move = (move + 1) % moves) {
-    Choice choice = best;
-    Recipe &recipe = choice.recipe;
-    switch (move) {
-    case 0: choice.rule = colocated ? Rule::ShortestFirst : Rule::ForwardFirst; break;
-    case 1: choice.rule = splits && !colocated ? Rule::Thrifty : Rule::BackwardFirst; break;
-    case 2: recipe.ends = !recipe.ends; break;
-    case 3: recipe.slack = recipe.slack == 2 ? 4 : 2; break;
-    case 4: recipe.pace = std::min(regrouper.mostPace, recipe.pace * 3 / 2 + 1); break;
-    case 5: choice.rule = colocated ? Rule::UpstreamFirst : splits ? Rule::BackwardFirst : Rule::Alternate; break;
-    case 6: recipe.shape = recipe.shape == Recipe::Shape::Even ? Recipe::Shape::Mountain : Recipe::Shape::Even; break;
-    case 7: recipe.pace = std::max<int64_t>(1, recipe.pace * 2 / 3); break;
-    case 8: recipe.alike = !recipe.alike; break;
-    case 9: recipe.slack = recipe.slack == 1 ? 3 : 1; break;
-    case 10: choice.rule = colocated ? Rule::ForwardFirst : splits ? Rule::Alternate : Rule::Thrifty; break;
-    case 11: recipe.shape = Recipe::Shape::Falling; break;
-    case 12: choice.rule = colocated && splits ? Rule::Thrifty : Rule::LongestTail; break;
-    }
+  spent = 0;
+  budget = std::numeric_limits<int64_t>::max();
+  bool formed = false; // Whether the groups are those of `best`.
+  for (size_t i = 0; i < startCount(traits) && spent < budget && bestNs > boundNs; ++i) {
+    Choice choice = start(traits, i);
+    formed = tryChoice(problem, choice, true, schedule);
+    if (formed || i == 0)
+      best = choice;
+  }
+  size_t count = changeCount(traits);
+  for (size_t move = 0, failures = 0; failures < count && spent < budget && bestNs > boundNs; move = (move + 1) % count, ++failures) {
+    Choice choice = changed(traits, best, move);
     bool regroup = !(choice.recipe == best.recipe);
-    if (!regroup && choice.rule == best.rule) {
-      ++failures;
+    if (choice == best)
       continue;
-    }
     if (!regroup && !formed) {
       regrouper.form(problem, index, best.recipe, groups);
       arrange(problem, regrouper.forwardKey, regrouper.backwardKey);
     }
     bool better = tryChoice(problem, choice, regroup, schedule);
     formed = !regroup || better;
-    failures = better ? 0 : failures + 1;
     if (better)
-      best = choice;
+      best = choice, failures = 0;
   }
   if (bestNs == std::numeric_limits<int64_t>::max()) {
     blocks(problem, false, schedule);
@@ -192,13 +182,13 @@ void Scheduler::State::wavefront(const Problem &problem, Schedule &schedule) {
 void Scheduler::State::polish(const Problem &problem, Rule rule, Schedule &schedule) {
   polisher.restart(rule);
   int64_t currentNs = bestNs;
-  for (uint32_t round = 0; budget > 0 && bestNs > boundNs; ++round) {
+  for (uint32_t round = 0; spent < budget && bestNs > boundNs; ++round) {
     uint32_t since = round % roundsPerStart;
     if (since == 0) { // Back to the best, from where it may get worse for a while, ever less.
       polisher.load(problem, schedule);
       currentNs = bestNs;
     }
-    budget -= changeCost + static_cast<int64_t>(schedule.tasks.size()) * simulatedTask;
+    spent += changeCost + static_cast<int64_t>(schedule.tasks.size()) * simulatedTask;
     if (!polisher.change(problem, index, groups))
       continue;
     arrange(problem, polisher.forwardKey, polisher.backwardKey);

@@ -207,7 +207,9 @@ private:
 
 int64_t bruteForce(const Problem &problem, int64_t knownNs) { return Search(problem, knownNs).run(); }
 
+/// Steps of some seconds: what scheduling may cost is a part of that.
 Problem tinyProblem(uint64_t seed) {
+  constexpr int64_t tickPs = 20'000'000'000;
   Random random(seed);
   Problem problem;
   problem.dims = {{"batch", true, 1}, {"length", false, random.in(1, 4)}, {"images", true, 1}};
@@ -231,7 +233,7 @@ Problem tinyProblem(uint64_t seed) {
     section.capacity = {section.maxSamples, 12, 8};
     uint32_t stages = tasks < 8 && random.chance(40) ? 2 : 1, replicas = random.chance(50) ? 2 : 1;
     auto cost = [&](int64_t factor) {
-      Cost made{{{random.in(0, 3) * 1000, {}}, {factor * random.in(1, 4) * 1000, {0, 1}}}};
+      Cost made{{{random.in(0, 3) * tickPs, {}}, {factor * random.in(1, 4) * tickPs, {0, 1}}}};
       if (!section.activeDims.empty())
         made.terms[1].dims = {2};
       return made;
@@ -252,7 +254,7 @@ Problem tinyProblem(uint64_t seed) {
     edge.producer = producer, edge.producerStage = from, edge.consumer = consumer, edge.consumerStage = to;
     edge.gradient = problem.sections[producer].trains && problem.sections[consumer].trains;
     edge.depth = edge.gradientDepth = static_cast<uint32_t>(samples);
-    edge.transfer.terms = {{random.in(0, 2) * 1000, {}}};
+    edge.transfer.terms = {{random.in(0, 2) * tickPs, {}}};
     edge.gradientTransfer = edge.transfer;
     problem.edges.push_back(std::move(edge));
   };

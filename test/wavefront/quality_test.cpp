@@ -35,8 +35,8 @@ TEST(Quality, TrainingMixesComeCloseToTheLowerBound) {
   std::printf("makespan / bound over %zu problems: median %.3f, 90 %% %.3f, worst %.3f\n", ratios.size(), median, ninetieth,
               ratios.back());
   EXPECT_LE(median, 1.05);
-  EXPECT_LE(ninetieth, 1.16);
-  EXPECT_LE(ratios.back(), 1.35);
+  EXPECT_LE(ninetieth, 1.13);
+  EXPECT_LE(ratios.back(), 1.37); // README.md has the distribution over more seeds; the goal is 1.15.
 }
 
 TEST(Quality, BeatsStaticLayoutsInFileOrder) {

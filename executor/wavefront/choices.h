@@ -1,0 +1,31 @@
+// What the search chooses among: how micro-batches are formed and whose turn it is, starts from theory, and single changes.
+#pragma once
+
+#include "executor/wavefront/list_schedule.h"
+#include "executor/wavefront/regroup.h"
+
+namespace maestro::wavefront {
+
+struct Choice {
+  Recipe recipe;
+  Rule rule = Rule::LongestTail;
+
+  bool operator==(const Choice &) const = default;
+};
+
+/// What decides where to start and what to try.
+struct Traits {
+  bool colocated = false; ///< Some device runs several stations.
+  bool splits = false;    ///< Some section splits its backward.
+  int64_t pace = 1;       ///< Regrouper::goodPace(), and
+  int64_t mostPace = 1;   ///< Regrouper::mostPace.
+};
+
+/// The starts, and then the changes, in the order in which they most often help: from 240 training problems, each scheduled
+/// in all combinations.
+size_t startCount(const Traits &traits);
+Choice start(const Traits &traits, size_t index);
+size_t changeCount(const Traits &traits);
+Choice changed(const Traits &traits, const Choice &choice, size_t index);
+
+} // namespace maestro::wavefront
