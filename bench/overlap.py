@@ -185,7 +185,7 @@ def show_asleep(scratch) -> None:
 
 
 def distillation(scratch) -> pathlib.Path:
-    """A teacher on device 0 and a student on device 1 that has as much to do: its micro-batches keep it busy."""
+    """The example's teacher on two devices, fast enough for its student on a third."""
     source = scratch.path / "kd.yaml"
     text = (KD / "workload.yaml").read_text()
     for name in ("teacher", "student"):

@@ -177,8 +177,6 @@ public:
     return Status(failure.code(), std::string(failure.message()));
   }
 
-  int64_t busyNs() const override { return busy; }
-
   void enableTrace(size_t capacity) override {
     spans.reserve(capacity);
     tracing = true;
@@ -299,13 +297,6 @@ private:
   }
 
   Status run(const CpuProgram &program, const Command &command) {
-    int64_t startedNs = nowNs();
-    Status status = runCalls(program, command);
-    busy += nowNs() - startedNs;
-    return status;
-  }
-
-  Status runCalls(const CpuProgram &program, const Command &command) {
     for (const PreparedCall &call : program.calls) {
       for (size_t i = 0; i < call.inputs.size(); ++i)
         inputPointers[i] = resolve(call.inputs[i], command);
@@ -350,7 +341,6 @@ private:
   bool failed = false; ///< The device's thread only.
   Status failure;
   bool tracing = false;
-  int64_t busy = 0; ///< Nanoseconds; the device's thread only, read when idle.
   std::vector<TraceSpan> spans;
   std::thread thread;
 };

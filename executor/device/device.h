@@ -101,9 +101,6 @@ public:
   /// Returns when the queue has passed `event`; the first failure so far.
   virtual Status wait(Event event) = 0;
 
-  /// Time spent running launched programs so far. Call when idle.
-  virtual int64_t busyNs() const = 0;
-
   /// Collects a span per executed call from now on; at most `capacity` (later ones are dropped).
   virtual void enableTrace(size_t capacity) = 0;
   /// The spans collected; call when idle.

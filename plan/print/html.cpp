@@ -16,7 +16,8 @@ std::vector<uint32_t> columns(const Plan &plan) {
   std::vector<uint32_t> column(plan->sections()->size(), 0);
   for (size_t round = 0; round < column.size(); ++round)
     for (const fb::Edge *edge : *plan->edges())
-      column[edge->consumer()] = std::max(column[edge->consumer()], column[edge->producer()] + 1);
+      if (edge->producer() != edge->consumer()) // Not between stages.
+        column[edge->consumer()] = std::max(column[edge->consumer()], column[edge->producer()] + 1);
   return column;
 }
 
@@ -36,7 +37,8 @@ std::string sectionGraph(const Plan &plan, const Selection &selection) {
   }
   std::string svg = fmt::format("<svg width=\"{}\" height=\"{}\" role=\"img\">\n", width, height);
   for (const fb::Edge *edge : *plan->edges()) {
-    if (!selection.hasSection(edge->producer()) || !selection.hasSection(edge->consumer()))
+    if (edge->producer() == edge->consumer() || !selection.hasSection(edge->producer()) ||
+        !selection.hasSection(edge->consumer()))
       continue;
     Box from = boxes[edge->producer()], to = boxes[edge->consumer()];
     svg += fmt::format("<line x1=\"{}\" y1=\"{}\" x2=\"{}\" y2=\"{}\" stroke=\"#888\" stroke-width=\"2\"><title>{}</title></line>\n",

@@ -95,6 +95,9 @@ class Ranks(unittest.TestCase):
                           for event in events if event.get("cat") == "task")
 
         self.assertEqual(tasks("threads"), tasks("processes"))
+        for trace in ("threads.json", "processes.json"):  # Of a plan with stages.
+            page = self.bench.succeed("maestro-dump", self.plan, "--format", "html", "--measured", trace).stdout
+            self.assertEqual(page.count('class="timeline"'), 2)
 
     def test_resumed_processes_change_no_bit(self):
         whole = self.run_to_end("whole", "--steps", "5")
