@@ -7,6 +7,7 @@
 #include "passes/attributes.h"
 #include "planner/driver/layout_search.h"
 #include "planner/driver/layouts.h"
+#include "planner/driver/trial_models.h"
 #include "planner/emit/emit_plan.h"
 #include "planner/emit/weights_file.h"
 #include "planner/import/link.h"
@@ -88,6 +89,7 @@ public:
     MAESTRO_ASSIGN(linked, importWorkload(workload, context));
     module = std::move(linked.module);
     MAESTRO_ASSIGN(summary, summarizeGraph(graph(), workload));
+    noteTypicalRows(workload, summary);
     MAESTRO_TRY(applyWeightFiles(workload, summary));
     if (devices > 1 && !options.stopAfter) // The search may cut it anew.
       uncut = module->clone();

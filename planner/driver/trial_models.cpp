@@ -152,4 +152,20 @@ std::vector<cost_models::SampleSizes> stepsToSimulate(const Workload &workload, 
   return cost_models::drawSizes(dims, static_cast<uint64_t>(steps), static_cast<uint64_t>(samples), workload.train.seed);
 }
 
+void noteTypicalRows(const Workload &workload, GraphSummary &graph) {
+  constexpr uint64_t kDraws = 1024;
+  for (GraphDim &dim : graph.dims) {
+    if (!dim.sum || !workload.synthetic.count(dim.name))
+      continue;
+    cost_models::SizeDistribution sizes[] = {distributionOf(dim, workload)};
+    int64_t rows = 0, samples = 0;
+    for (int64_t size : cost_models::drawSizes(sizes, 1, kDraws, workload.train.seed).front()) {
+      rows += size;
+      samples += size > 0;
+    }
+    dim.typicalRows = static_cast<double>(rows) / static_cast<double>(std::max<int64_t>(samples, 1));
+    dim.typicalRows = std::max(dim.typicalRows, 1.0);
+  }
+}
+
 } // namespace maestro::planner

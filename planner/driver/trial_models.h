@@ -18,4 +18,7 @@ Result<cost_models::CompoundModel> collectModel(EmitInput input, const std::vect
 /// are not declared are at their bound, or one row; several steps where sizes vary.
 std::vector<cost_models::SampleSizes> stepsToSimulate(const Workload &workload, const GraphSummary &graph);
 
+/// Fills in the dims' typical rows: the mean of what the workload declares, over samples that have any; else 1.
+void noteTypicalRows(const Workload &workload, GraphSummary &graph);
+
 } // namespace maestro::planner

@@ -7,6 +7,7 @@
 #include "planner/emit/host_memory.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <thread>
 
@@ -17,11 +18,17 @@ namespace fb = plan::fb;
 /// At most, per set of stations that add up gradients: the default of transport/local/reduction.h.
 static constexpr uint64_t kStagingBytes = uint64_t{8} << 20;
 
-/// Capacity of a micro-batch in each symbol: rows of its samples, one sample's largest at least.
+/// Rows that so many samples have typically.
+static int64_t typicalRows(const GraphDim &dim, int64_t samples) {
+  return static_cast<int64_t>(std::ceil(static_cast<double>(samples) * dim.typicalRows));
+}
+
+/// Capacity of a micro-batch in each symbol: the rows that its samples have typically, one sample's most at least. A
+/// micro-batch whose samples have more rows than that takes fewer of them.
 std::map<std::string, int64_t> Emitter::bounds(const SectionLayout &layout) const {
   std::map<std::string, int64_t> result;
   for (const GraphDim &dim : input.graph->dims)
-    result[dim.name] = dim.sum ? std::max(dim.max, layout.microBatch)
+    result[dim.name] = dim.sum ? std::max(dim.max, typicalRows(dim, layout.microBatch))
                                : (dim.max + dim.multipleOf - 1) / dim.multipleOf * dim.multipleOf;
   return result;
 }

@@ -46,6 +46,7 @@ struct GraphDim {
   std::string name;
   bool sum = false;
   int64_t max = 1, multipleOf = 1;
+  double typicalRows = 1; ///< Of a sample that has any (sum).
 };
 
 /// A loss of @graph, before decompose-loss splits it into terms.

@@ -81,8 +81,7 @@ std::vector<GraphDim> collectDims(mlir::func::FuncOp graph) {
   return dims;
 }
 
-/// A sample may lack a field whose rows no other kind of field shares: the rows that most fields carry
-/// are the samples' own.
+/// A sample may lack a field whose rows are not the samples' own.
 void markOptional(std::vector<GraphField> &fields, const std::vector<GraphDim> &dims) {
   std::map<std::string, size_t> uses;
   auto rowsOf = [&](const GraphField &field) -> std::string {
@@ -97,9 +96,9 @@ void markOptional(std::vector<GraphField> &fields, const std::vector<GraphDim> &
   uses.erase("");
   if (uses.size() < 2)
     return;
-  auto main = std::max_element(uses.begin(), uses.end(), [](auto &a, auto &b) { return a.second < b.second; });
+  std::string own = samplesOwnDim(uses);
   for (GraphField &field : fields)
-    field.optional = !field.ownPositions && !rowsOf(field).empty() && rowsOf(field) != main->first;
+    field.optional = !field.ownPositions && !rowsOf(field).empty() && rowsOf(field) != own;
 }
 
 std::vector<GraphLoss> collectLosses(mlir::func::FuncOp graph, const Workload &workload) {

@@ -8,18 +8,21 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <set>
 
 namespace maestro::planner {
 namespace {
 
 struct Dim {
-  bool leads = false, follows = false;
+  size_t leads = 0; ///< So many fields.
+  bool follows = false;
 };
+using NamedDims = std::vector<std::pair<std::string, Dim>>;
 
 /// Where the symbols of the data fields stand, in order of appearance.
-std::vector<std::pair<std::string, Dim>> collectDims(mlir::func::FuncOp graph, const DimConstraints &constraints) {
-  std::vector<std::pair<std::string, Dim>> dims;
+NamedDims collectDims(mlir::func::FuncOp graph, const DimConstraints &constraints) {
+  NamedDims dims;
   auto find = [&](const std::string &name) -> Dim & {
     for (auto &[known, dim] : dims)
       if (known == name)
@@ -32,7 +35,10 @@ std::vector<std::pair<std::string, Dim>> collectDims(mlir::func::FuncOp graph, c
     auto shape = mlir::cast<nn::TensorType>(graph.getArgumentTypes()[i]).getShape();
     for (size_t axis = 0; axis < shape.size(); ++axis)
       for (const std::string &symbol : constraints.apply(shape[axis]).symbols())
-        (axis == 0 ? find(symbol).leads : find(symbol).follows) = true;
+        if (axis == 0)
+          ++find(symbol).leads;
+        else
+          find(symbol).follows = true;
   }
   return dims;
 }
@@ -92,6 +98,12 @@ Status Linker::applyBound(const std::string &name, const DimSpec &spec, int64_t 
   return {};
 }
 
+std::string samplesOwnDim(const std::map<std::string, size_t> &fieldsByRows) {
+  auto own = std::max_element(fieldsByRows.begin(), fieldsByRows.end(),
+                              [](const auto &a, const auto &b) { return a.second < b.second; });
+  return own == fieldsByRows.end() ? "" : own->first;
+}
+
 /// A symbol that only leads fields counts rows; others are padded lengths.
 Status Linker::describeDims() {
   std::set<std::string> known = knownDims(workload, components);
@@ -109,12 +121,23 @@ Status Linker::describeDims() {
                                               spec.place, name, didYouMean(name, names),
                                               fmt::join(names, ", ")));
   }
+  auto specOf = [&](const std::string &name) {
+    auto found = workload.dims.find(name);
+    return found == workload.dims.end() ? DimSpec() : found->second;
+  };
+  auto combineOf = [&](const std::string &name, const Dim &dim) {
+    return specOf(name).combine.value_or(dim.leads && !dim.follows ? Combine::Sum : Combine::Max);
+  };
+  std::map<std::string, size_t> fieldsByRows;
+  for (const auto &[name, dim] : dims)
+    if (combineOf(name, dim) == Combine::Sum)
+      fieldsByRows[name] = dim.leads;
+  std::string own = samplesOwnDim(fieldsByRows);
   mlir::NamedAttrList described;
   for (const auto &[name, dim] : dims) {
-    auto found = workload.dims.find(name);
-    DimSpec spec = found == workload.dims.end() ? DimSpec() : found->second;
-    Combine combine = spec.combine.value_or(dim.leads && !dim.follows ? Combine::Sum : Combine::Max);
-    int64_t most = spec.max.value_or(combine == Combine::Sum ? kDefaultRows : kDefaultLength);
+    DimSpec spec = specOf(name);
+    Combine combine = combineOf(name, dim);
+    int64_t most = spec.max.value_or(combine == Combine::Max ? kDefaultLength : name == own ? 1 : kDefaultRows);
     std::string why = " (default)";
     MAESTRO_TRY(applyBound(name, spec, most, why));
     const char *how = combine == Combine::Sum ? "sum" : "max";

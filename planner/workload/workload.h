@@ -51,7 +51,7 @@ enum class Combine { Sum, Max };
 /// How a named dim combines over the samples of a micro-batch, and its bound for one sample.
 struct DimSpec {
   std::optional<Combine> combine; ///< Nothing: sum where it leads a graph's input, else max.
-  std::optional<int64_t> max;     ///< Nothing: kDefaultRows or kDefaultLength.
+  std::optional<int64_t> max;     ///< Nothing: 1 for the samples' own rows, kDefaultRows for others, kDefaultLength.
   int64_t multipleOf = 1;
   std::string place;
 };

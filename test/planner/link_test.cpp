@@ -102,7 +102,18 @@ TEST_F(Link, BareModelGetsCrossEntropy) {
   auto workload = workloadOfModels({(folder / "teacher.onnx").string()});
   ASSERT_TRUE(workload);
   EXPECT_THAT(print(*workload), AllOf(HasSubstr("nn.cross_entropy"), HasSubstr("nn.field = \"labels\""),
-                                      HasSubstr("combine = \"sum\", max = 16"), HasSubstr("combine = \"max\", max = 1024")));
+                                      HasSubstr("combine = \"sum\", max = 1}"), HasSubstr("combine = \"max\", max = 1024")));
+}
+
+TEST_F(Link, ASampleIsOneRowOfItsOwnDimAndSeveralOfOthers) {
+  write("vision.onnx", std::string(R"(<ir_version: 10, opset_import: ["" : 20]>
+g (float[images, 8] pixels, int64[batch] ids, int64[batch] classes) => (float loss)
+<float[16, 8] table = {)") + table() + R"({ e = Gather(table, ids) f = Gather(table, classes) s = Add(e, f)
+        a = ReduceMean<keepdims = 0>(s) b = ReduceMean<keepdims = 0>(pixels) loss = Add(a, b) })");
+  auto workload = workloadOfModels({(folder / "vision.onnx").string()});
+  ASSERT_TRUE(workload);
+  EXPECT_THAT(print(*workload), AllOf(HasSubstr("note: dims.batch: combine sum, max 1 (default)"),
+                                      HasSubstr("note: dims.images: combine sum, max 16 (default)")));
 }
 
 TEST_F(Link, MisspeltPortsNameTheNearest) {

@@ -73,6 +73,22 @@ def lengths(scratch):
                   f"predicted {predicted / MIB:.1f} MiB, used {used[0] / MIB:.1f} at first, {used[-1] / MIB:.1f} in the end")
 
 
+def capacities(scratch):
+    """A micro-batch has room for the rows that its samples have typically, and for one sample's most: memory shrinks with it."""
+    bench, case, peaks = scratch.bench(), runs.zoo_case("llava_logits"), []
+    path = scratch.path / "capacity.yaml"
+    path.write_text(case.workload.format(model=runs.exported(case)) + 'synthetic: {images: "uniform(0, 3)"}\n')
+    for samples, images in ((1, 3), (2, 4), (8, 16)):
+        plan = runs.summary(bench, bench.plan(path, f"capacity-{samples}", "--pin", f"*.micro_batch={samples}"))
+        names = [symbol["name"] for symbol in plan["symbols"]]
+        for executable in plan["executables"]:
+            rows = {names[bound["symbol"]]: bound["value"] for bound in executable["bounds"]}
+            scratch.check(f"capacity of {executable['name']} with {samples} samples",
+                          rows["batch"] == samples and images <= rows["images"] <= images + 1, f"{rows}")
+        peaks.append(max(executable["peak_bytes"] for executable in plan["executables"]))
+    scratch.check("memory shrinks with the micro-batch", peaks == sorted(set(peaks)), f"{[peak >> 20 for peak in peaks]} MiB")
+
+
 def judge(scratch, what, predicted, used):
     most = 1.03 * used + 64 * MIB
     scratch.check(what, used <= predicted <= most, f"predicted {predicted / MIB:.1f} MiB, used {used / MIB:.1f}, "
@@ -84,6 +100,7 @@ def main() -> int:
     for case in sys.argv[1:] or SMALL + LARGE:
         judge(scratch, case, *measure(scratch, *case.split()))
     lengths(scratch)
+    capacities(scratch)
     return scratch.finish()
 
 
