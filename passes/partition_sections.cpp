@@ -50,7 +50,7 @@ struct Origin {
 
 struct ClassKey {
   unsigned component = 0;
-  unsigned cut = 0;     ///< How many of the user's cuts lie behind it.
+  unsigned cut = 0;     ///< How many of the user's cuts of the component lie before it.
   bool trains = false;
   std::string rows;     ///< The summed symbol.
   auto operator<=>(const ClassKey &) const = default;
@@ -73,7 +73,11 @@ public:
   LogicalResult run() {
     nameComponents();
     traceOrigins();
+    if (failed(orderCuts()))
+      return failure();
     classify();
+    if (failed(checkCuts()))
+      return failure();
     mergeTrivial();
     orderClasses();
     assignParts();
@@ -186,19 +190,52 @@ private:
     return name == scope || (name.starts_with(scope) && name[scope.size()] == '.');
   }
 
-  /// Behind how many of the user's cuts the operator lies: an operator of a cut's scope, and what follows from it.
-  unsigned cutsBefore(Operation *op, ArrayRef<std::string> parameters) {
+  /// The user's cuts by component, in the order in which their modules begin to compute.
+  LogicalResult orderCuts() {
+    std::set<std::string> open(options.cuts.begin(), options.cuts.end());
+    for (Operation &op : operations()) {
+      if (open.empty() || !origins.lookup(&op).isModel())
+        continue;
+      llvm::SmallVector<std::string> parameters;
+      parametersOf(&op, parameters);
+      for (const std::string &name : parameters) {
+        auto [component, rest] = StringRef(name).split('/');
+        std::string path = (component + "." + rest).str();
+        for (const std::string &scope : options.cuts)
+          if (isInside(path, scope) && open.erase(scope))
+            cutScopes[llvm::find(components, component.str()) - components.begin()].push_back(scope);
+      }
+    }
+    if (open.empty())
+      return success();
+    return graph.emitError() << "there is nothing to cut at '" << *open.begin() << "': no operator reads a parameter of it";
+  }
+
+  /// Behind how many of its component's cuts the operator lies: an operator of a cut's scope, and what follows from it.
+  unsigned cutsBefore(Operation *op, unsigned component, ArrayRef<std::string> parameters) {
     unsigned cut = 0;
-    for (auto [number, scope] : llvm::enumerate(options.cuts))
+    for (auto [number, scope] : llvm::enumerate(cutScopes[component]))
       for (StringRef name : parameters) {
-        auto [component, rest] = name.split('/');
-        if (isInside((component + "." + rest).str(), scope))
+        auto [own, rest] = name.split('/');
+        if (isInside((own + "." + rest).str(), scope))
           cut = std::max<unsigned>(cut, number + 1);
       }
     for (Value operand : op->getOperands())
-      if (Operation *producer = operand.getDefiningOp())
-        cut = std::max(cut, cutOf.lookup(producer));
+      if (Operation *producer = operand.getDefiningOp(); producer && labels.part.count(producer))
+        if (const ClassKey &key = classes[labels.part[producer]].key; key.component == component)
+          cut = std::max(cut, key.cut);
     return cut;
+  }
+
+  /// Something lies before each cut.
+  LogicalResult checkCuts() {
+    for (const auto &[component, scopes] : cutScopes)
+      for (auto [number, scope] : llvm::enumerate(scopes))
+        if (llvm::none_of(classes, [&, number = number](const Class &own) {
+              return own.key.component == component && own.key.cut == number;
+            }))
+          return graph.emitError() << "the cut at '" << scope << "' leaves nothing before it; cut at a later module";
+    return success();
   }
 
   /// An operator that reads parameters is of their component; others follow their operands.
@@ -216,12 +253,12 @@ private:
       for (Value operand : op.getOperands())
         if (Operation *producer = operand.getDefiningOp(); producer && origins.lookup(producer).isModel())
           component = std::max(component, classes[labels.part[producer]].key.component);
-      cutOf[&op] = cutsBefore(&op, parameters);
       std::string rows = rowsOf(&op);
       for (Value operand : op.getOperands()) // What works on sums belongs to what was summed.
         if (Operation *producer = operand.getDefiningOp(); rows.empty() && producer && labels.part.count(producer))
           rows = classes[labels.part[producer]].key.rows;
-      unsigned index = classIndex({component, cutOf[&op], origins.lookup(&op).trains, rows});
+      unsigned cut = cutsBefore(&op, component, parameters);
+      unsigned index = classIndex({component, cut, origins.lookup(&op).trains, rows});
       labels.part[&op] = index;
       Class &own = classes[index];
       own.flops += flopsOf(&op);
@@ -277,15 +314,14 @@ private:
     return std::nullopt;
   }
 
-  /// What the user names must stay: what lies behind a cut, and a component that is cut into stages.
+  /// What the user names must stay: the largest class on each side of a cut, and of a component that is cut into stages.
   bool isPinned(unsigned index) const {
     const ClassKey &key = classes[index].key;
-    if (key.cut > 0)
-      return true;
-    return options.stages.count(components[key.component]) &&
-           llvm::none_of(classes, [&](const Class &other) {
-             return other.key.component == key.component && other.flops > classes[index].flops;
-           });
+    if (!cutScopes.count(key.component) && !options.stages.count(components[key.component]))
+      return false;
+    return llvm::none_of(classes, [&](const Class &other) {
+      return other.key.component == key.component && other.key.cut == key.cut && other.flops > classes[index].flops;
+    });
   }
 
   /// Least work first, so that small classes join large ones and not each other.
@@ -355,21 +391,23 @@ private:
     dropEmptyParts();
   }
 
-  /// After the component; where a component has several parts, the largest keeps its name and the others are called
-  /// after their scopes.
+  /// After the component, or after the module at which the user cut it; of several parts the largest has this name, and
+  /// the others are called after their scopes.
   void namePart() {
-    std::map<unsigned, unsigned> largest; // component to part
+    std::map<std::pair<unsigned, unsigned>, unsigned> largest; // component, cut: part
     for (auto [part, index] : llvm::enumerate(ordered)) {
-      auto [found, isNew] = largest.try_emplace(classes[index].key.component, part);
+      const ClassKey &key = classes[index].key;
+      auto [found, isNew] = largest.try_emplace({key.component, key.cut}, part);
       if (!isNew && classes[ordered[found->second]].flops < classes[index].flops)
         found->second = part;
     }
     std::set<std::string> taken;
     for (auto [part, index] : llvm::enumerate(ordered)) {
       const Class &own = classes[index];
-      std::string name = components[own.key.component];
-      if (largest[own.key.component] != part)
-        name += own.scope.empty() ? "." + (own.key.rows.empty() ? std::string("part") : own.key.rows) : "." + own.scope;
+      std::string name = own.key.cut > 0 ? cutScopes[own.key.component][own.key.cut - 1] : components[own.key.component];
+      if (largest[{own.key.component, own.key.cut}] != part)
+        name = components[own.key.component] + "." +
+               (!own.scope.empty() ? own.scope : own.key.rows.empty() ? std::string("part") : own.key.rows);
       std::string unique = name;
       for (unsigned number = 2; !taken.insert(unique).second; ++number)
         unique = name + "_" + std::to_string(number);
@@ -630,7 +668,7 @@ private:
   const PartitionOptions &options;
   std::vector<std::string> components;
   llvm::DenseMap<Operation *, Origin> origins;
-  llvm::DenseMap<Operation *, unsigned> cutOf;
+  std::map<unsigned, std::vector<std::string>> cutScopes; ///< By component.
   std::map<ClassKey, unsigned> classOf;
   std::vector<Class> classes;
   std::vector<unsigned> ordered;

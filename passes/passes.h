@@ -38,7 +38,8 @@ std::unique_ptr<mlir::Pass> createCheckSamplesPass();
 /// Products of the named components, and what follows them, in bf16.
 std::unique_ptr<mlir::Pass> createLowerPrecisionPass(llvm::ArrayRef<std::string> components = {});
 struct PartitionOptions {
-  /// Module scopes at which a section is cut in two ("student.model.layers.4": before what this module computes).
+  /// Module scopes at which a section of its own begins ("student.model.layers.4": what this module computes and what
+  /// follows from it); it is named after the scope. In any order.
   std::vector<std::string> cuts;
   /// Pipeline stages of a section by its name, "*" for all others; absent: one.
   std::map<std::string, int64_t> stages;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <set>
 
 namespace maestro::planner {
 namespace {
@@ -109,8 +110,11 @@ Status Pins::check(const std::vector<std::string> &sections) const {
   return Status();
 }
 
-PartitionOptions Pins::partition() const {
+PartitionOptions Pins::partition(const Workload &workload) const {
   PartitionOptions options;
+  for (const ComponentSpec &component : workload.components)
+    for (const std::string &scope : component.cuts)
+      options.cuts.push_back(component.name + "." + scope);
   for (const auto &[section, pins] : bySection) {
     if (pins.stages)
       options.stages[section] = *pins.stages;
@@ -118,6 +122,22 @@ PartitionOptions Pins::partition() const {
       options.recompute.push_back(section);
   }
   return options;
+}
+
+Status checkCuts(const Workload &workload, const GraphSummary &graph) {
+  for (const ComponentSpec &component : workload.components) {
+    std::set<std::string> modules;
+    for (const GraphParameter &parameter : graph.parameters)
+      for (size_t dot = parameter.info.name.find('.'); parameter.component == component.name && dot != std::string::npos;
+           dot = parameter.info.name.find('.', dot + 1))
+        modules.insert(parameter.info.name.substr(0, dot));
+    for (const std::string &scope : component.cuts)
+      if (!modules.count(scope))
+        return Status::invalidInput(fmt::format("{}: components.{}.cuts: '{}' is no module with parameters{}", component.place,
+                                                component.name, scope,
+                                                didYouMean(scope, std::vector<std::string>(modules.begin(), modules.end()))));
+  }
+  return Status();
 }
 
 namespace {

@@ -33,8 +33,8 @@ public:
         return found->second.*member;
     return std::nullopt;
   }
-  /// For the partition pass.
-  PartitionOptions partition() const;
+  /// For the partition pass; with the workload's cuts.
+  PartitionOptions partition(const Workload &workload) const;
   const std::map<std::string, SectionPins> &all() const { return bySection; }
 
 private:
@@ -47,6 +47,9 @@ struct SectionFacts {
   std::string name;
   int64_t stages = 1;
 };
+
+/// A component's `cuts` must name modules that hold parameters; InvalidInput with the nearest that does.
+Status checkCuts(const Workload &workload, const GraphSummary &graph);
 
 /// Layouts on `devices` devices: as pinned; else replicated over all of them. InvalidInput where pins contradict each
 /// other or name devices that are not there.

@@ -90,10 +90,11 @@ public:
     module = std::move(linked.module);
     MAESTRO_ASSIGN(summary, summarizeGraph(graph(), workload));
     noteTypicalRows(workload, summary);
+    MAESTRO_TRY(checkCuts(workload, summary));
     MAESTRO_TRY(applyWeightFiles(workload, summary));
     if (devices > 1 && !options.stopAfter) // The search may cut it anew.
       uncut = module->clone();
-    MAESTRO_TRY(runPasses(*module, pins.partition(), diagnostics));
+    MAESTRO_TRY(runPasses(*module, pins.partition(workload), diagnostics));
     if (options.stopAfter) {
       module->print(llvm::outs(), mlir::OpPrintingFlags().enableDebugInfo(false));
       llvm::outs() << "\n";
@@ -185,7 +186,7 @@ private:
   mlir::OwningOpRef<mlir::ModuleOp> cutStages(const std::map<std::string, int64_t> &stages) {
     if (!uncut)
       return {};
-    PartitionOptions partition = pins.partition();
+    PartitionOptions partition = pins.partition(workload);
     for (const auto &[section, count] : stages)
       partition.stages[section] = count;
     mlir::OwningOpRef<mlir::ModuleOp> cut = uncut->clone();

@@ -59,6 +59,7 @@ Status readComponent(const YamlNode &node, const std::string &name, const std::s
     MAESTRO_TRY(fields.text("weights", component.weights));
     if (const YamlNode *frozen = fields.find("frozen"))
       MAESTRO_TRY(readFrozen(*frozen, path + ".frozen", component));
+    MAESTRO_TRY(fields.texts("cuts", component.cuts));
     MAESTRO_TRY(fields.finish());
     component.model = besideFile(file, component.model);
     if (!component.weights.empty())

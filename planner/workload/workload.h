@@ -29,6 +29,7 @@ struct ComponentSpec {
   std::string weights;              ///< Path of a safetensors file, or "".
   bool frozen = false;              ///< As a whole.
   std::vector<std::string> frozenPatterns; ///< Globs over state_dict names.
+  std::vector<std::string> cuts;    ///< Module scopes at which a section of its own begins.
   std::string place;
 };
 

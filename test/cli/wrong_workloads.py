@@ -103,6 +103,8 @@ PLAN_FLAGS = {
     "flag set without value": (["--set", "train.global_batch"], ["train.global_batch"]),
     "flag pin misspelt decision": (["--pin", "*.microbatch=3"], ["microbatch", "micro_batch"]),
     "flag pin misspelt section": (["--pin", "token.micro_batch=3"], ["token", "tokens"]),
+    "flag cut misspelt": (["--set", "components.tokens.cuts=[embde]"], ["components.tokens.cuts", "embde", "embed"]),
+    "flag cut at the start": (["--set", "components.tokens.cuts=[embed]"], ["tokens.embed", "later"]),
     "flag pin zero": (["--pin", "*.micro_batch=0"], ["micro_batch"]),
     "flag pin negative": (["--pin", "*.micro_batch=-3"], ["micro_batch"]),
     "flag pin words": (["--pin", "*.micro_batch=many"], ["micro_batch"]),

@@ -34,7 +34,8 @@ def every_case():
 class Workload:
     """`producers`: (component, output port) feeding the component `model`; `links`: (component, component) where the first one's
     output is the second one's `features`; `teachers`: frozen components with the weight of
-    their KL at temperature 2, beside the cross-entropy. `frozen` patterns are of <component>.<parameter>."""
+    their KL at temperature 2, beside the cross-entropy. `frozen` patterns are of <component>.<parameter>; `cuts`: modules of a
+    component at which a section of its own begins."""
 
     name: str
     model: str
@@ -42,6 +43,7 @@ class Workload:
     links: tuple = ()
     teachers: dict = field(default_factory=dict)
     frozen: tuple = ()
+    cuts: dict = field(default_factory=dict)
     rows: str = ""
     train: str = ""
     clip: float = 0.0
@@ -76,6 +78,7 @@ class Workload:
             parts = [pattern.split(".", 1)[1] for pattern in self.frozen if pattern.startswith(f"{name}.")]
             parts += [f"*.{SILENT}"] if name == "speech_encoder" else []
             extra = ", frozen: true" if whole else f", frozen: {json.dumps(parts)}" if parts else ""
+            extra += f", cuts: {json.dumps(self.cuts[name])}" if name in self.cuts else ""
             file = export.export_variant(every_case()[name], "opset20", models)
             lines.append(f"  {name}: {{model: {file}{extra}}}")
         if self.feeds():
@@ -247,7 +250,16 @@ CHAIN = Workload("chain", S2, links=((E, M), (M, S2)), layouts={
     "all in two stages": (2, "*.stages=2 *.micro_batch=2"),
 })
 
-WORKLOADS = (SHARED, CHAIN, KD, TIES, TEACHERS, LLAVA, FROZEN_LANGUAGE, PARTLY, OMNI)
+S_BACK, T_BACK = f"{S}.model.layers.1", f"{T}.model.layers.1"
+CUT = Workload("cut", S, teachers={T: 0.5}, cuts={S: ["model.layers.1"], T: ["model.layers.1"]}, layouts={
+    "one device": (1, "*.micro_batch=8"),
+    "each on its own": (4, f"{T}.devices=0 {T_BACK}.devices=1 {S}.devices=2 {S_BACK}.devices=3 *.micro_batch=3"),
+    "replicas 1, 2, 3 and 2": (3, f"{T}.dp=1 {T_BACK}.dp=2 {S}.dp=3 {S_BACK}.dp=2 {S}.micro_batch=1 {S_BACK}.micro_batch=3"),
+    "the back in two stages": (3, f"{S_BACK}.stages=2 {S_BACK}.micro_batch=2 {S}.dp=3 {S}.micro_batch=3 {T}.devices=0"),
+    "chosen by the search": (2, ""),
+}, trained=("replicas 1, 2, 3 and 2",))
+
+WORKLOADS = (CUT, SHARED, CHAIN, KD, TIES, TEACHERS, LLAVA, FROZEN_LANGUAGE, PARTLY, OMNI)
 
 
 # ---- claims -------------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ module attributes {nn.dims = {batch = {combine = "sum", max = 16 : i64}, seq = {
                    %a: !nn.tensor<[8, 8], f32> {nn.parameter = "m/a.w", nn.trainable},
                    %b: !nn.tensor<[8, 8], f32> {nn.parameter = "m/b.w", nn.trainable})
       -> (!nn.tensor<[], f32> {nn.loss = "loss", nn.role = "sum"}, !nn.tensor<[], f32> {nn.loss = "loss", nn.role = "count"}) {
-    // expected-error@+1 {{would pass from section 'm.a' to 'm', but its rows are not one dim of the samples' own; cut elsewhere}}
+    // expected-error@+1 {{would pass from section 'm' to 'm.b', but its rows are not one dim of the samples' own; cut elsewhere}}
     %h = nn.matmul %x, %a : (!nn.tensor<[batch*seq, 8], f32>, !nn.tensor<[8, 8], f32>) -> !nn.tensor<[batch*seq, 8], f32>
     %y = nn.matmul %h, %b : (!nn.tensor<[batch*seq, 8], f32>, !nn.tensor<[8, 8], f32>) -> !nn.tensor<[batch*seq, 8], f32>
     %sum = nn.reduce_sum %y {axes = array<i64: 0, 1>} : (!nn.tensor<[batch*seq, 8], f32>) -> !nn.tensor<[], f32>

@@ -2,6 +2,9 @@
 // RUN: maestro-opt %s --maestro-partition-sections=stages=m:3 | FileCheck %s --check-prefix=THREE
 // RUN: maestro-opt %s "--maestro-partition-sections=stages=m:2 recompute=m" | FileCheck %s --check-prefix=AGAIN
 // RUN: maestro-opt %s --maestro-partition-sections=cuts=m.b | FileCheck %s --check-prefix=CUT
+// RUN: maestro-opt %s "--maestro-partition-sections=cuts=m.b,m.a" | FileCheck %s --check-prefix=CUTS
+// RUN: not maestro-opt %s --maestro-partition-sections=cuts=m.e 2>&1 | FileCheck %s --check-prefix=FIRST
+// RUN: not maestro-opt %s --maestro-partition-sections=cuts=m.z 2>&1 | FileCheck %s --check-prefix=NOWHERE
 // RUN: maestro-opt %s --maestro-partition-sections=stages=m:2 | maestro-opt --maestro-verify-phase=phase=partition
 // RUN: not maestro-opt %s --maestro-partition-sections=stages=m:30 2>&1 | FileCheck %s --check-prefix=MANY
 // RUN: not maestro-opt %s --maestro-partition-sections=stages=n:2 2>&1 | FileCheck %s --check-prefix=NAME
@@ -21,11 +24,21 @@
 // THREE: section.edge "m.stage1_to_m.stage2" from "m.stage1" to "m.stage2" gradient
 // AGAIN: module @m.stage0 attributes {nn.recompute}
 // AGAIN: module @m.stage1 attributes {nn.recompute}
-// CUT: section.edge "{{.*}}" from "{{.*}}" to "m" gradient : !nn.tensor<[batch, 16], f32>
+// CUT: section.edge "m_to_m.b" from "m" to "m.b" gradient : !nn.tensor<[batch, 16], f32>
 // CUT-NOT: section.edge
-// CUT: nn.parameter = "m/a.down", nn.trainable
 // CUT: module @m {
+// CUT: nn.parameter = "m/a.down", nn.trainable
+// CUT: module @m.b {
 // CUT: nn.parameter = "m/b.up", nn.trainable
+// Cuts take the order of the data, however they are given, and what they leave stays, however little it is.
+// CUTS: section.section "m" {
+// CUTS: section.section "m.a" {
+// CUTS: section.section "m.b" {
+// CUTS: section.edge "m_to_m.a" from "m" to "m.a" gradient : !nn.tensor<[batch, 16], f32>
+// CUTS: section.edge "m.a_to_m.b" from "m.a" to "m.b" gradient : !nn.tensor<[batch, 16], f32>
+// CUTS-NOT: section.edge
+// FIRST: the cut at 'm.e' leaves nothing before it; cut at a later module
+// NOWHERE: there is nothing to cut at 'm.z': no operator reads a parameter of it
 // MANY: section 'm' cannot be cut into 30 stages: it has only {{[0-9]+}} places where a sample's rows can cross
 // NAME: there is no section 'n' to cut into 2 stages; sections: m
 // COUNT: stages: 'm:x' is not SECTION:COUNT

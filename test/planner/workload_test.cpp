@@ -18,7 +18,7 @@ std::string errorOf(const std::string &text, const std::vector<std::string> &set
 const char *kKd = R"yaml(
 components:
   teacher: {model: teacher.onnx, frozen: true}
-  student: {model: student.onnx, weights: student.safetensors, frozen: ["*.embed_tokens.*"]}
+  student: {model: student.onnx, weights: student.safetensors, frozen: ["*.embed_tokens.*"], cuts: [model.layers.2]}
 edges:
   - teacher.features -> student.image_features
 inputs:
@@ -51,6 +51,7 @@ TEST(Workload, ReadsEveryKey) {
   EXPECT_TRUE(w.components[0].frozen);
   EXPECT_EQ(w.components[1].weights, "jobs/student.safetensors");
   EXPECT_EQ(w.components[1].frozenPatterns, std::vector<std::string>{"*.embed_tokens.*"});
+  EXPECT_EQ(w.components[1].cuts, std::vector<std::string>{"model.layers.2"});
   ASSERT_EQ(w.edges.size(), 1u);
   EXPECT_EQ(w.edges[0].from.str(), "teacher.features");
   EXPECT_EQ(w.edges[0].to.str(), "student.image_features");
