@@ -73,8 +73,7 @@ uint64_t ownScratchBytes(const KernelCall &call, int threads) {
     return reductionBytes(call);
   if (call.kernel.ends_with("_norm") || call.kernel.ends_with("_norm_grad")) // A row in f32, and sums of 16 chunks.
     return 4 * 33 * dim(call.inputs[1], 1) + 4 * 33 * dim(call.inputs[0], 1);
-  bool sums = call.kernel.find("pool") != call.kernel.npos || call.kernel.find("scatter") != call.kernel.npos ||
-              (call.kernel.starts_with("gather_") && call.kernel != "gather_grad");
+  bool sums = call.kernel.find("pool") != call.kernel.npos || call.kernel == "gather_nd_grad";
   return sums ? 8 * call.outputs[0].elements() : 0; // In f64, where only the reference library has the kernel.
 }
 

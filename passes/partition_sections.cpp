@@ -597,6 +597,19 @@ private:
     }
   }
 
+  /// With the operator's other results that the consumer reads: values and indices cross together, or neither does.
+  double crossingBytes(Value value, unsigned consumer) {
+    double bytes = bytesOf(value);
+    if (Operation *op = value.getDefiningOp())
+      for (Value other : op->getResults())
+        if (other != value && llvm::any_of(other.getUsers(), [&](Operation *user) {
+              auto label = labels.part.find(user);
+              return label != labels.part.end() && label->second == consumer;
+            }))
+          bytes += bytesOf(other);
+    return bytes;
+  }
+
   void chooseCrossing(Value value, unsigned consumer) {
     Operation *op = value.getDefiningOp();
     auto label = op ? labels.part.find(op) : labels.part.end();
@@ -608,8 +621,8 @@ private:
     double fewest = std::numeric_limits<double>::infinity();
     bool found = false;
     for (Value at = value;;) {
-      if (canCross(at, dims) && bytesOf(at) < fewest) {
-        fewest = bytesOf(at);
+      if (double bytes = crossingBytes(at, consumer); canCross(at, dims) && bytes < fewest) {
+        fewest = bytes;
         best = way;
         found = true;
       }

@@ -31,6 +31,11 @@ PreparedKernel preparePad(const CallSpec &spec, const Loops &loops);
 PreparedKernel prepareGather(const CallSpec &spec, const Loops &loops);
 PreparedKernel prepareGatherGrad(const CallSpec &spec, const Loops &loops); ///< adds natively
 
+// select.cpp
+PreparedKernel prepareTopK(const CallSpec &spec, const Loops &loops);
+PreparedKernel prepareGatherElements(const CallSpec &spec, const Loops &loops);
+PreparedKernel prepareScatterElements(const CallSpec &spec, const Loops &loops);
+
 // reduce.cpp
 PreparedKernel prepareReduce(const CallSpec &spec, const Loops &loops); ///< adds natively
 PreparedKernel prepareSumSquares(const CallSpec &spec, const Loops &loops);

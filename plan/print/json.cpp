@@ -290,6 +290,7 @@ private:
     number("weight", loss.weight());
     flag("from_graph", loss.from_graph());
     number("term_weight", loss.term_weight());
+    text("note", loss.note());
   }
 
   void write(const fb::Training &training) {

@@ -67,9 +67,10 @@ std::string tensorPhrase(const Plan &plan, uint8_t dtype, const flatbuffers::Vec
 }
 
 std::string lossPhrase(const fb::Loss &loss) {
-  return fmt::format("{} · {}{}{}", loss.weight(), loss.name()->string_view(),
+  return fmt::format("{} · {}{}{}{}", loss.weight(), loss.name()->string_view(),
                      loss.term_weight() == 1 ? "" : fmt::format(" (a term of weight {})", loss.term_weight()),
-                     loss.from_graph() ? " (computed by the model)" : "");
+                     loss.from_graph() ? " (computed by the model)" : "",
+                     loss.note() && loss.note()->size() > 0 ? fmt::format(" ({})", loss.note()->string_view()) : "");
 }
 
 std::map<std::string, size_t> kernelCounts(const Plan &plan, const fb::Program &program) {

@@ -12,6 +12,7 @@ Status verifyLosses(const fb::Plan &plan, const Place &root) {
     MAESTRO_TRY(checkName(place / "name", loss.name()));
     MAESTRO_TRY(checkNumber(place / "weight", loss.weight(), -HUGE_VAL));
     MAESTRO_TRY(checkNumber(place / "term_weight", loss.term_weight(), -HUGE_VAL));
+    MAESTRO_TRY(checkText(place / "note", loss.note()));
   }
   return {};
 }

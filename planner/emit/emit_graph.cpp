@@ -187,6 +187,7 @@ void Emitter::addLosses() {
     loss->weight = spec.weight;
     loss->from_graph = spec.fromGraph;
     loss->term_weight = term.weight;
+    loss->note = spec.note;
     lossIndex[{spec.name, term.term}] = plan.losses.size();
     plan.losses.push_back(std::move(loss));
   }

@@ -54,6 +54,7 @@ struct GraphLoss {
   std::string name;
   double weight = 1;
   bool fromGraph = false;
+  std::string note; ///< What of its definition the name does not say.
 };
 
 /// What @graph says about itself, collected before differentiation takes it apart.

@@ -112,8 +112,11 @@ std::vector<GraphLoss> collectLosses(mlir::func::FuncOp graph, const Workload &w
     loss.name = name.getValue().str();
     loss.fromGraph = role.getValue() == "mean";
     for (const LossSpec &spec : workload.losses)
-      if (spec.name == loss.name)
+      if (spec.name == loss.name) {
         loss.weight = spec.weight;
+        if (spec.topK > 0)
+          loss.note = fmt::format("both distributions over the teacher's {} largest logits alone, renormalised", spec.topK);
+      }
     losses.push_back(std::move(loss));
   }
   return losses;

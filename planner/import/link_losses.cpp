@@ -153,6 +153,22 @@ Status Linker::crossEntropy(const LossSpec &loss) {
   return {};
 }
 
+/// The teacher's `top_k` largest logits and the student's of the same classes: both distributions are then over these classes
+/// alone, renormalised. Only the values and their indices leave the teacher.
+Status Linker::keepLargest(const LossSpec &loss, mlir::Value &student, mlir::Value &teacher) {
+  Shape shape(Emitter::shapeOf(teacher));
+  std::optional<int64_t> classes = shape.back().asConstant();
+  if (!classes || loss.topK > *classes)
+    return Status::invalidInput(fmt::format("{}: loss '{}': top_k is {}, and there are {} classes; give at most so many",
+                                            loss.place, loss.name, loss.topK, shape.back().str()));
+  shape.back() = DimExpr(loss.topK);
+  auto axis = static_cast<int64_t>(shape.size()) - 1;
+  auto largest = nn::TopKOp::create(builder, e.location, e.like(teacher, shape), e.type(shape, DType::I64), teacher, axis, true);
+  teacher = largest.getValues();
+  MAESTRO_ASSIGN(student, e.emit<nn::GatherElementsOp>(student, largest.getIndices(), axis));
+  return {};
+}
+
 Status Linker::klDivergence(const LossSpec &loss) {
   MAESTRO_ASSIGN(mlir::Value student, resolve(loss.scores, {}));
   MAESTRO_ASSIGN(mlir::Value teacher, resolve(loss.teacher, {}));
@@ -162,6 +178,8 @@ Status Linker::klDivergence(const LossSpec &loss) {
   DType dtype = Emitter::dtypeOf(student);
   Shape positions(Emitter::shapeOf(student).drop_back(1));
   MAESTRO_ASSIGN(mlir::Value weights, positionWeights(loss, positions));
+  if (loss.topK > 0)
+    MAESTRO_TRY(keepLargest(loss, student, teacher));
   MAESTRO_ASSIGN(mlir::Value each, e.emit<nn::KlDivergenceOp>(student, e.cast(teacher, dtype),
                                                              llvm::APFloat(loss.temperature)));
   each = e.cast(each, DType::F32);

@@ -66,6 +66,7 @@ private:
   Status buildLoss(const LossSpec &loss);
   Status crossEntropy(const LossSpec &loss);
   Status klDivergence(const LossSpec &loss);
+  Status keepLargest(const LossSpec &loss, mlir::Value &student, mlir::Value &teacher);
   Status mean(const LossSpec &loss);
   Result<mlir::Value> resolve(const PortRef &ref, nn::TensorType fallback);
   Result<mlir::Value> positionWeights(const LossSpec &loss, llvm::ArrayRef<DimExpr> positions);

@@ -58,6 +58,7 @@ Status readBody(FieldReader &fields, const Workload &workload, LossSpec &loss) {
     MAESTRO_TRY(readOutput(fields, workload, "student", loss.scores));
     MAESTRO_TRY(readOutput(fields, workload, "teacher", loss.teacher));
     MAESTRO_TRY(fields.number("temperature", loss.temperature, {0, 1e6, true}));
+    MAESTRO_TRY(fields.integer("top_k", loss.topK, 1, int64_t(1) << 31));
     MAESTRO_TRY(readPort(fields, workload, "labels", loss.labels));
     MAESTRO_TRY(readPort(fields, workload, "mask", loss.mask));
     MAESTRO_TRY(fields.integer("ignore_index", loss.ignoreIndex, -kMost));

@@ -70,6 +70,7 @@ struct LossSpec {
   std::optional<PortRef> labels, mask;
   int64_t ignoreIndex = -100;
   double temperature = 1;
+  int64_t topK = 0;   ///< kl_divergence over the teacher's so many largest logits alone; 0: over all.
   std::string place;
 };
 

@@ -286,6 +286,37 @@ TEST(Gather, IndexOutOfRangeIsReported) {
   }
 }
 
+TEST(Select, LargestOfRows) {
+  Random random(31);
+  for (int64_t k : {1, 5, 40})
+    for (bool largest : {true, false}) {
+      Tensor x = random.floats(DType::F32, {7, 3, 40}), ties = random.integers(DType::F32, {5, 40}, -3, 4);
+      ties.set(17, NAN);
+      ties.set(25, NAN);
+      std::vector<Attribute> last = {ints("axis", {2}), flag("largest", largest)}, one = {ints("axis", {1}), flag("largest", largest)};
+      check({"top_k", last, {x}, {Tensor(DType::F32, {7, 3, k}), Tensor(DType::I64, {7, 3, k})}, 0});
+      check({"top_k", one, {ties}, {Tensor(DType::F32, {5, k}), Tensor(DType::I64, {5, k})}, 0});
+    }
+}
+
+TEST(Select, ElementsOfRowsAndBack) {
+  Random random(32);
+  for (DType indexType : {DType::I64, DType::I32}) {
+    Tensor data = random.floats(DType::F32, {6, 7, 50}), indices = random.integers(indexType, {6, 7, 9}, -50, 50);
+    Tensor updates = random.floats(DType::F32, {6, 7, 9});
+    check({"gather_elements", {ints("axis", {2})}, {data, indices}, {Tensor(DType::F32, {6, 7, 9})}, 0});
+    for (const char *reduction : {"none", "add"})
+      checkAccumulating({"scatter_elements", {ints("axis", {2}), text("reduction", reduction)}, {data, indices, updates},
+                         {Tensor(DType::F32, {6, 7, 50})}}, random);
+  }
+  Tensor data(DType::F32, {2, 5}), wrong = Tensor::of(DType::I64, {2, 1}, {1, 5});
+  for (const Library *library : {&cpu(), &reference()}) {
+    std::vector<Tensor> out{Tensor(DType::F32, {2, 1})};
+    EXPECT_EQ(call(*library, "gather_elements", {ints("axis", {1})}, {data, wrong}, out).status.message(),
+              "gather_elements: index 5 at position 1 is outside [-5, 5)");
+  }
+}
+
 TEST(Reduce, SumMeanMaxMin) {
   Random random(10);
   struct Shape {

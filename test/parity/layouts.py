@@ -35,13 +35,14 @@ class Workload:
     """`producers`: (component, output port) feeding the component `model`; `links`: (component, component) where the first one's
     output is the second one's `features`; `teachers`: frozen components with the weight of
     their KL at temperature 2, beside the cross-entropy. `frozen` patterns are of <component>.<parameter>; `cuts`: modules of a
-    component at which a section of its own begins."""
+    component at which a section of its own begins. With `top_k` the teachers' largest logits alone count, and cross."""
 
     name: str
     model: str
     producers: tuple = ()
     links: tuple = ()
     teachers: dict = field(default_factory=dict)
+    top_k: int = 0
     frozen: tuple = ()
     cuts: dict = field(default_factory=dict)
     rows: str = ""
@@ -88,7 +89,8 @@ class Workload:
             lines.append(f"dims: {{batch: {{max: 1}}, seq: {{max: 64}}, {self.rows}}}")
         lines += ["loss:", f"  - cross_entropy: {{logits: {self.model}.logits, labels: labels, weight: {self.label_weight}}}"]
         lines += [f"  - kl_divergence: {{student: {self.model}.logits, teacher: {name}.logits, temperature: 2.0, "
-                  f"labels: labels, weight: {weight}}}" for name, weight in self.teachers.items()]
+                  f"labels: labels, weight: {weight}{f', top_k: {self.top_k}' if self.top_k else ''}}}"
+                  for name, weight in self.teachers.items()]
         lines.append(f"train: {{global_batch: {GLOBAL_BATCH}{self.train}}}")
         return "\n".join(lines) + "\n"
 
@@ -146,7 +148,7 @@ class Joined:
         logits = results[self.workload.model]
         total = self.workload.label_weight * zoo.cross_entropy({"logits": logits}, batch)
         for name, weight in self.workload.teachers.items():
-            total = total + weight * divergence(logits, results[name], batch["labels"], 2.0)
+            total = total + weight * divergence(logits, results[name], batch["labels"], 2.0, self.workload.top_k)
         return total
 
     def step(self, number):
@@ -162,10 +164,10 @@ class Joined:
         return loss.item(), gradients, norm
 
 
-def divergence(student, teacher, labels, temperature):
+def divergence(student, teacher, labels, temperature, top_k):
     from workloads import kl
 
-    return kl(student, teacher, labels, temperature)
+    return kl(student, teacher, labels, temperature, top_k)
 
 
 # ---- workloads ----------------------------------------------------------------------------------------------------
@@ -259,7 +261,13 @@ CUT = Workload("cut", S, teachers={T: 0.5}, cuts={S: ["model.layers.1"], T: ["mo
     "chosen by the search": (2, ""),
 }, trained=("replicas 1, 2, 3 and 2",))
 
-WORKLOADS = (CUT, SHARED, CHAIN, KD, TIES, TEACHERS, LLAVA, FROZEN_LANGUAGE, PARTLY, OMNI)
+TOP = Workload("top-k", S, teachers={T: 0.5}, top_k=5, layouts={
+    name: KD.layouts[name] for name in ("one device, unequal micro-batches", "replicas 3 and 2", "disjoint", "two stages")},
+    trained=("replicas 3 and 2",))
+# Beyond a point the teacher's hidden states are fewer bytes than values and indices of its largest logits.
+MANY = Workload("top-k-of-many", S, teachers={T: 0.5}, top_k=100, layouts={"disjoint": KD.layouts["disjoint"]})
+
+WORKLOADS = (TOP, MANY, CUT, SHARED, CHAIN, KD, TIES, TEACHERS, LLAVA, FROZEN_LANGUAGE, PARTLY, OMNI)
 
 
 # ---- claims -------------------------------------------------------------------------------------------------------
@@ -345,6 +353,17 @@ def all_layouts(judge, what, workload):
             judge.stage(f"{what}, {layout}", saved_once, out, reference.aliases())
 
 
+def what_crosses(judge, what):
+    """Values and indices of the largest logits where they are fewer bytes than hidden states, else these."""
+    for workload, expected in ((TOP, [(TOP.top_k, "f32"), (TOP.top_k, "i64")]), (MANY, [(zoo.WIDTH, "f32")])):
+        plan = plan_layout(judge, workload, "disjoint", name=f"crossing, {workload.name}".replace(" ", "-"))
+        table = json.loads(judge.bench.succeed("maestro-dump", plan, "--format", "json").stdout)
+        widths = [(table["exprs"][edge["shape"][-1]]["a"], edge["dtype"]) for edge in table["edges"]]
+        judge.check(f"{what} of {workload.name}", sorted(widths) == expected, f"{widths}")
+        said = [line for line in judge.bench.succeed("maestro-dump", plan).stdout.splitlines() if "renormalised" in line]
+        judge.check(f"{what} of {workload.name} is said", len(said) == 1 and str(workload.top_k) in said[0], f"{said}")
+
+
 def lower_teacher(judge, what):
     """A teacher in bf16 under any layout: the one-device plan's numbers, and not f32's."""
     _, data = make_data(judge, KD)
@@ -394,6 +413,8 @@ def every_layout(judge, only):
     for workload in WORKLOADS:
         if only in workload.name:
             judge.stage(workload.name, all_layouts, workload)
+    if only in "top-k":
+        judge.stage("what crosses", what_crosses)
     if only in "kd":
         judge.stage("teacher in bf16", lower_teacher)
     if only in "bits":

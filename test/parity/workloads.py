@@ -116,8 +116,11 @@ def weighted_cross_entropy(outputs, batch):
     return 0.25 * zoo.cross_entropy(outputs, batch)
 
 
-def kl(student, teacher, counted, temperature):
-    """interface.md's kl_divergence over the counted positions."""
+def kl(student, teacher, counted, temperature, top_k=0):
+    """interface.md's kl_divergence over the counted positions; over the teacher's `top_k` largest logits, where it is given."""
+    if top_k:
+        teacher, classes = teacher.topk(top_k, -1)
+        student = student.gather(-1, classes)
     p = functional.log_softmax(teacher / temperature, -1)
     q = functional.log_softmax(student / temperature, -1)
     counted = counted.float()

@@ -92,3 +92,56 @@ module attributes {nn.dims = {batch = {combine = "sum", max = 16 : i64}}} {
     return %sum, %count : !nn.tensor<[], f32>, !nn.tensor<[], f32>
   }
 }
+
+// -----
+
+// Values and indices of the teacher's largest logits cross together where that is fewer bytes than its hidden states (24 of 32 here).
+// CHECK-LABEL: section.section "teacher"
+// CHECK: section.edge "teacher_to_student" from "teacher" to "student" : !nn.tensor<[batch, 2],
+// CHECK: section.edge "teacher_to_student_2" from "teacher" to "student" : !nn.tensor<[batch, 2],
+// CHECK-NOT: section.edge
+module attributes {nn.dims = {batch = {combine = "sum", max = 16 : i64}}} {
+  func.func @graph(%x: !nn.tensor<[batch, 8], f32> {nn.field = "x"},
+                   %t: !nn.tensor<[8, 8], f32> {nn.parameter = "teacher/w"},
+                   %head: !nn.tensor<[8, 40], f32> {nn.parameter = "teacher/head"},
+                   %s: !nn.tensor<[8, 40], f32> {nn.parameter = "student/w", nn.trainable})
+      -> (!nn.tensor<[], f32> {nn.loss = "kl", nn.role = "sum"}, !nn.tensor<[], f32> {nn.loss = "kl", nn.role = "count"}) {
+    %h = nn.matmul %x, %t : (!nn.tensor<[batch, 8], f32>, !nn.tensor<[8, 8], f32>) -> !nn.tensor<[batch, 8], f32>
+    %a = nn.matmul %h, %head : (!nn.tensor<[batch, 8], f32>, !nn.tensor<[8, 40], f32>) -> !nn.tensor<[batch, 40], f32>
+    %v, %i = nn.top_k %a {axis = 1 : i64} : (!nn.tensor<[batch, 40], f32>) -> (!nn.tensor<[batch, 2], f32>, !nn.tensor<[batch, 2], i64>)
+    %b = nn.matmul %x, %s : (!nn.tensor<[batch, 8], f32>, !nn.tensor<[8, 40], f32>) -> !nn.tensor<[batch, 40], f32>
+    %p = nn.gather_elements %b, %i {axis = 1 : i64} : (!nn.tensor<[batch, 40], f32>, !nn.tensor<[batch, 2], i64>) -> !nn.tensor<[batch, 2], f32>
+    %d = nn.sub %p, %v : (!nn.tensor<[batch, 2], f32>, !nn.tensor<[batch, 2], f32>) -> !nn.tensor<[batch, 2], f32>
+    %q = nn.mul %d, %d : (!nn.tensor<[batch, 2], f32>, !nn.tensor<[batch, 2], f32>) -> !nn.tensor<[batch, 2], f32>
+    %sum = nn.reduce_sum %q {axes = array<i64: 0, 1>} : (!nn.tensor<[batch, 2], f32>) -> !nn.tensor<[], f32>
+    %one = nn.fill {value = 1.0 : f64} : () -> !nn.tensor<[batch], f32>
+    %count = nn.reduce_sum %one {axes = array<i64: 0>} : (!nn.tensor<[batch], f32>) -> !nn.tensor<[], f32>
+    return %sum, %count : !nn.tensor<[], f32>, !nn.tensor<[], f32>
+  }
+}
+
+// -----
+
+// Three of each are 36 bytes: the hidden states cross, and the head and its largest logits are the student's to compute.
+// CHECK-LABEL: section.section "teacher"
+// CHECK: section.edge "teacher_to_student" from "teacher" to "student" : !nn.tensor<[batch, 8], f32>
+// CHECK-NOT: section.edge
+module attributes {nn.dims = {batch = {combine = "sum", max = 16 : i64}}} {
+  func.func @graph(%x: !nn.tensor<[batch, 8], f32> {nn.field = "x"},
+                   %t: !nn.tensor<[8, 8], f32> {nn.parameter = "teacher/w"},
+                   %head: !nn.tensor<[8, 40], f32> {nn.parameter = "teacher/head"},
+                   %s: !nn.tensor<[8, 40], f32> {nn.parameter = "student/w", nn.trainable})
+      -> (!nn.tensor<[], f32> {nn.loss = "kl", nn.role = "sum"}, !nn.tensor<[], f32> {nn.loss = "kl", nn.role = "count"}) {
+    %h = nn.matmul %x, %t : (!nn.tensor<[batch, 8], f32>, !nn.tensor<[8, 8], f32>) -> !nn.tensor<[batch, 8], f32>
+    %a = nn.matmul %h, %head : (!nn.tensor<[batch, 8], f32>, !nn.tensor<[8, 40], f32>) -> !nn.tensor<[batch, 40], f32>
+    %v, %i = nn.top_k %a {axis = 1 : i64} : (!nn.tensor<[batch, 40], f32>) -> (!nn.tensor<[batch, 3], f32>, !nn.tensor<[batch, 3], i64>)
+    %b = nn.matmul %x, %s : (!nn.tensor<[batch, 8], f32>, !nn.tensor<[8, 40], f32>) -> !nn.tensor<[batch, 40], f32>
+    %p = nn.gather_elements %b, %i {axis = 1 : i64} : (!nn.tensor<[batch, 40], f32>, !nn.tensor<[batch, 3], i64>) -> !nn.tensor<[batch, 3], f32>
+    %d = nn.sub %p, %v : (!nn.tensor<[batch, 3], f32>, !nn.tensor<[batch, 3], f32>) -> !nn.tensor<[batch, 3], f32>
+    %q = nn.mul %d, %d : (!nn.tensor<[batch, 3], f32>, !nn.tensor<[batch, 3], f32>) -> !nn.tensor<[batch, 3], f32>
+    %sum = nn.reduce_sum %q {axes = array<i64: 0, 1>} : (!nn.tensor<[batch, 3], f32>) -> !nn.tensor<[], f32>
+    %one = nn.fill {value = 1.0 : f64} : () -> !nn.tensor<[batch], f32>
+    %count = nn.reduce_sum %one {axes = array<i64: 0>} : (!nn.tensor<[batch], f32>) -> !nn.tensor<[], f32>
+    return %sum, %count : !nn.tensor<[], f32>, !nn.tensor<[], f32>
+  }
+}

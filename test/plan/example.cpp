@@ -337,6 +337,7 @@ void addTraining(PlanBuilder &builder) {
   fb::LossT &loss = add(plan.losses);
   loss.name = "cross_entropy";
   loss.weight = 0.5;
+  loss.note = "over the labels that count";
   fb::TrainingT &training = *plan.training;
   training.global_batch = 8;
   training.optimizer = fb::Optimizer::AdamW;

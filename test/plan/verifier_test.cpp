@@ -158,6 +158,7 @@ const Rule kRules[] = {
     {"lossName", [](Mutable &m) { m.plan.losses[0]->name = ""; }, "plan.losses[0].name: the name has 0"},
     {"lossWeight", [](Mutable &m) { m.plan.losses[0]->weight = NAN; }, "plan.losses[0].weight: nan is not"},
     {"termWeight", [](Mutable &m) { m.plan.losses[0]->term_weight = INFINITY; }, "plan.losses[0].term_weight: inf is not"},
+    {"lossNote", [](Mutable &m) { m.plan.losses[0]->note = "\x7f"; }, "plan.losses[0].note: the byte at 0"},
     {"globalBatch", [](Mutable &m) { m.training.global_batch = 0; }, "plan.training.global_batch: 0 is not in [1,"},
     {"optimizer", [](Mutable &m) { m.training.optimizer = static_cast<fb::Optimizer>(3); }, "plan.training.optimizer: 3 is not"},
     {"lr", [](Mutable &m) { m.training.lr = NAN; }, "plan.training.lr: nan is not a finite positive number"},

@@ -116,6 +116,18 @@ g (float[images, 8] pixels, int64[batch] ids, int64[batch] classes) => (float lo
                                       HasSubstr("note: dims.images: combine sum, max 16 (default)")));
 }
 
+TEST_F(Link, KeepsTheTeachersLargestLogits) {
+  std::string head = R"(
+components:
+  teacher: {model: teacher.onnx, frozen: true}
+  student: {model: teacher.onnx}
+loss: {kl_divergence: {student: student.logits, teacher: teacher.logits, labels: labels, top_k: )";
+  EXPECT_THAT(link(head + "3}}\n"), AllOf(HasSubstr("nn.top_k"), HasSubstr("-> (!nn.tensor<[batch, seq, 3], f32>, !nn.tensor<[batch, seq, 3], i64>)"),
+                                         HasSubstr("nn.gather_elements")));
+  EXPECT_THAT(link(head + "9}}\n"), AllOf(StartsWith("error"), HasSubstr("top_k is 9, and there are 8 classes")));
+  EXPECT_THAT(link(head + "0}}\n"), AllOf(StartsWith("error"), HasSubstr("top_k")));
+}
+
 TEST_F(Link, MisspeltPortsNameTheNearest) {
   const char *head = "components: {student: {model: student.onnx}, teacher: {model: teacher.onnx}}\n";
   EXPECT_THAT(link(std::string(head) + "loss: [{output: student.los}]\n"),
