@@ -44,6 +44,10 @@ std::vector<data::FieldSpec> fieldSpecs(const plan::Plan &plan) {
       spec.ignoreIndex = field->ignore_index();
     spec.optional = field->optional();
     spec.ownPositions = field->own_positions();
+    for (uint32_t i = 0; field->marks() && i < field->marks()->size(); ++i) {
+      const fb::Mark &mark = *field->marks()->Get(i);
+      spec.marks.push_back({mark.value(), static_cast<int>(mark.symbol()), mark.per_row()});
+    }
     specs.push_back(std::move(spec));
   }
   return specs;

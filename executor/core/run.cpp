@@ -248,6 +248,8 @@ private:
   }
 
   Result<std::unique_ptr<data::SampleReader>> openSyntheticData() {
+    if (const auto *reason = (*plan)->no_synthetic(); reason && reason->size() > 0)
+      return Status::invalidInput(fmt::format("{}: {}; give --data", options.planPath, reason->string_view()));
     data::SyntheticOptions synthetic;
     synthetic.symbols = symbolSpecs(*plan);
     synthetic.fields = fieldSpecs(*plan);

@@ -34,6 +34,13 @@ struct DimSpec {
   bool isFixed() const { return symbol < 0; }
 };
 
+/// In synthetic samples: `perRow` elements of this value for each of a sample's rows of `symbol`, and no other.
+struct Mark {
+  int64_t value = 0;
+  int symbol = 0;
+  int64_t perRow = 1;
+};
+
 /// One array that each sample carries, as the model wants it for a micro-batch. Exactly one dim is
 /// a Sum symbol: its rows tell the samples of a micro-batch apart.
 struct FieldSpec {
@@ -45,6 +52,7 @@ struct FieldSpec {
   std::optional<int64_t> ignoreIndex = {};
   bool optional = false; ///< A sample may lack it: it then adds 0 rows.
   bool ownPositions = false; ///< No reader gives it: 1 at the positions that the sample's other fields have, else 0.
+  std::vector<Mark> marks = {};
 };
 
 } // namespace maestro::data

@@ -98,6 +98,8 @@ public:
     sample.shard = {};
     sample.ordinal = current.ordinal;
     drawSizes();
+    for (const FieldSpec &field : options.fields)
+      MAESTRO_TRY(makeRoom(field));
     layOut(sample);
     for (size_t i = 0; i < sample.fields.size(); ++i)
       if (sample.fields[i].present)
@@ -128,6 +130,38 @@ private:
       auto largest = static_cast<double>(symbol.sampleMax);
       values[s] = static_cast<int64_t>(std::min(std::max(size, least), largest));
     }
+  }
+
+  int64_t marksOf(const FieldSpec &field) const {
+    int64_t count = 0;
+    for (const Mark &mark : field.marks)
+      count += mark.perRow * values[static_cast<size_t>(mark.symbol)];
+    return count;
+  }
+
+  /// A sample is as long as its marked elements, at least.
+  Status makeRoom(const FieldSpec &field) {
+    int64_t others = 1, *length = nullptr, most = 0;
+    for (const DimSpec &dim : field.dims) {
+      bool grows = !dim.isFixed() && options.symbols[static_cast<size_t>(dim.symbol)].combine == Combine::Max && !length;
+      if (grows) {
+        length = &values[static_cast<size_t>(dim.symbol)];
+        most = options.symbols[static_cast<size_t>(dim.symbol)].sampleMax;
+      } else {
+        others *= dim.isFixed() ? dim.size : values[static_cast<size_t>(dim.symbol)];
+      }
+    }
+    int64_t marks = marksOf(field), needed = (marks + others - 1) / std::max<int64_t>(others, 1);
+    if (marks <= others * (length ? *length : 1))
+      return {};
+    if (!length || others == 0 || needed > most)
+      return Status::invalidInput(fmt::format(
+          "synthetic/{:08}: field '{}' needs {} marked elements, one for each feature that takes their places, and has room "
+          "for {}; declare fewer rows (synthetic.{}), or raise the dims' max of '{}'",
+          current.ordinal, field.name, marks, others * (length ? most : 1),
+          options.symbols[static_cast<size_t>(field.marks.front().symbol)].name, field.name));
+    *length = needed;
+    return {};
   }
 
   void layOut(Sample &sample) {
@@ -164,11 +198,30 @@ private:
     if (field.dtype == DType::F32)
       fillFloats(draws, {reinterpret_cast<float *>(start), count});
     else if (field.dtype == DType::Bool)
-      std::memset(start, 1, count);
+      std::fill_n(reinterpret_cast<bool *>(start), count, spec.marks.empty());
     else if (spec.indexLimit > 0)
-      fillIntegers(draws, spec.indexLimit, {reinterpret_cast<int64_t *>(start), count});
+      fillIntegers(draws, std::max<int64_t>(spec.indexLimit - marksBelow(spec), 1), {reinterpret_cast<int64_t *>(start), count});
     else
       std::fill_n(reinterpret_cast<int64_t *>(start), count, int64_t{1});
+    if (field.dtype == DType::I64)
+      placeMarks(spec, reinterpret_cast<int64_t *>(start), count);
+    else if (field.dtype == DType::Bool)
+      std::fill_n(reinterpret_cast<bool *>(start), marksOf(spec), true);
+  }
+
+  /// How many of the values that are drawn from are marks.
+  static int64_t marksBelow(const FieldSpec &spec) {
+    return std::count_if(spec.marks.begin(), spec.marks.end(),
+                         [&](const Mark &mark) { return mark.value >= 0 && mark.value < spec.indexLimit; });
+  }
+
+  /// The marked elements come first; the others step over the marks' values, which come in ascending order.
+  void placeMarks(const FieldSpec &spec, int64_t *start, size_t count) {
+    for (size_t i = 0; i < count; ++i)
+      for (const Mark &mark : spec.marks)
+        start[i] += start[i] >= mark.value && mark.value >= 0;
+    for (const Mark &mark : spec.marks)
+      start = std::fill_n(start, mark.perRow * values[static_cast<size_t>(mark.symbol)], mark.value);
   }
 
   SyntheticOptions options;
@@ -190,6 +243,8 @@ Result<std::unique_ptr<SampleReader>> openSynthetic(SyntheticOptions options) {
       if (named.symbol == symbol.name)
         sizes.back() = named.distribution;
   }
+  for (FieldSpec &field : options.fields)
+    std::sort(field.marks.begin(), field.marks.end(), [](const Mark &a, const Mark &b) { return a.value < b.value; });
   for (const FieldSpec &field : options.fields)
     if (field.dims.size() > Dims::kMaxRank)
       return Status::invalidInput(fmt::format("field '{}' has {} dims; at most {} are supported",

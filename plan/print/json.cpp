@@ -121,6 +121,16 @@ private:
     flag("optional", field.optional());
     text("synthetic", field.synthetic());
     flag("own_positions", field.own_positions());
+    if (field.marks())
+      list("marks", field.marks());
+    else
+      json.key("marks").null();
+  }
+
+  void write(const fb::Mark &mark) {
+    number("value", mark.value());
+    number("symbol", mark.symbol());
+    number("per_row", mark.per_row());
   }
 
   void write(const fb::SourceFile &file) {
@@ -348,6 +358,7 @@ private:
     table("training", plan.training());
     table("prediction", plan.prediction());
     list("decisions", plan.decisions());
+    text("no_synthetic", plan.no_synthetic());
   }
 
   const fb::Plan &plan;

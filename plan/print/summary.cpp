@@ -76,7 +76,7 @@ private:
     text += symbols.str();
   }
 
-  static std::string fieldNotes(const fb::Field &field) {
+  std::string fieldNotes(const fb::Field &field) const {
     std::vector<std::string> notes;
     if (field.index_limit() > 0)
       notes.push_back(fmt::format("ids below {}", field.index_limit()));
@@ -90,6 +90,11 @@ private:
       notes.push_back("made from the sizes: 1 at a sample's own positions");
     if (field.synthetic())
       notes.push_back("synthetic: " + field.synthetic()->str());
+    for (uint32_t i = 0; field.marks() && i < field.marks()->size(); ++i) {
+      const fb::Mark &mark = *field.marks()->Get(i);
+      notes.push_back(fmt::format("{} x {} for each of {}", mark.per_row(), mark.value(),
+                                  plan->symbols()->Get(mark.symbol())->name()->string_view()));
+    }
     return fmt::format("{}", fmt::join(notes, ", "));
   }
 

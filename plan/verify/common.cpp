@@ -92,6 +92,7 @@ Status verifyProse(const fb::Plan &plan, const Place &root) {
     MAESTRO_TRY(checkText(place / "choice", decision.choice()));
     MAESTRO_TRY(checkText(place / "reason", decision.reason()));
   }
+  MAESTRO_TRY(checkText(root / "no_synthetic", plan.no_synthetic()));
   if (const fb::Prediction *prediction = plan.prediction()) {
     Place place = root / "prediction";
     MAESTRO_TRY(checkNumber(place / "step_seconds", prediction->step_seconds(), 0));

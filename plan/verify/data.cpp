@@ -47,6 +47,25 @@ Status verifyOwnPositions(const fb::Field &own, const fb::Plan &plan, const Plac
   return {};
 }
 
+Status verifyMarks(const fb::Field &field, const fb::Plan &plan, const Place &place) {
+  constexpr int64_t kMostPerRow = int64_t{1} << 20;
+  constexpr uint32_t kMostMarks = 64;
+  auto dtype = static_cast<DType>(field.dtype());
+  if (field.marks() && field.marks()->size() > kMostMarks)
+    return wrong(place / "marks", "{} are more than {}", field.marks()->size(), kMostMarks);
+  for (uint32_t i = 0; field.marks() && i < field.marks()->size(); ++i) {
+    const fb::Mark &mark = *field.marks()->Get(i);
+    Place own = place.item("marks", i);
+    MAESTRO_TRY(checkIndex(own / "symbol", mark.symbol(), "symbols", plan.symbols()->size()));
+    if (plan.symbols()->Get(mark.symbol())->combine() != fb::Combine::Sum)
+      return wrong(own / "symbol", "symbols[{}] does not sum over samples", mark.symbol());
+    MAESTRO_TRY(checkRange(own / "per_row", mark.per_row(), 1, kMostPerRow));
+    if (!isInteger(dtype) && dtype != DType::Bool)
+      return wrong(own, "elements of {} have no marks", name(dtype));
+  }
+  return {};
+}
+
 Status verifyFields(const fb::Plan &plan, const Place &root) {
   UniqueNames names;
   for (uint32_t i = 0; i < plan.fields()->size(); ++i) {
@@ -62,6 +81,7 @@ Status verifyFields(const fb::Plan &plan, const Place &root) {
       return wrong(place / "index_limit", "{} needs to be at least 0, and 0 for elements that are not integers",
                    field.index_limit());
     MAESTRO_TRY(checkText(place / "synthetic", field.synthetic()));
+    MAESTRO_TRY(verifyMarks(field, plan, place));
   }
   for (uint32_t i = 0; i < plan.fields()->size(); ++i)
     if (plan.fields()->Get(i)->own_positions())

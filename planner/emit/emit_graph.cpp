@@ -85,6 +85,13 @@ void Emitter::addFields() {
     field->ignore_index = source.ignoreIndex.value_or(0);
     field->optional = source.optional;
     field->own_positions = source.ownPositions;
+    for (const GraphMark &mark : source.marks) {
+      auto table = std::make_unique<fb::MarkT>();
+      table->value = mark.value;
+      table->symbol = builder.symbolIndex(mark.rows);
+      table->per_row = mark.perRow;
+      field->marks.push_back(std::move(table));
+    }
     fieldIndex[source.name] = plan.fields.size();
     plan.fields.push_back(std::move(field));
   }

@@ -29,6 +29,14 @@ struct GraphParameter {
   std::optional<DType> sourceDtype; ///< Of the bytes at info.source, where it is not info.dtype.
 };
 
+/// Features take the places of a field's elements of this value: `perRow` for each row of the dim.
+struct GraphMark {
+  int64_t value = 0;
+  std::string rows;
+  int64_t perRow = 1;
+  bool operator==(const GraphMark &) const = default;
+};
+
 /// A data field of @graph.
 struct GraphField {
   std::string name;
@@ -39,6 +47,7 @@ struct GraphField {
   std::optional<int64_t> ignoreIndex;
   bool optional = false; ///< Its sum dim belongs to this modality alone.
   bool ownPositions = false; ///< Made from the samples' sizes.
+  std::vector<GraphMark> marks;
 };
 
 /// A named dim with its defaults filled in.
@@ -63,6 +72,7 @@ struct GraphSummary {
   std::vector<GraphField> fields;
   std::vector<GraphDim> dims;
   std::vector<GraphLoss> losses;
+  std::string noSynthetic; ///< Why samples cannot be made up, or empty.
 };
 
 /// A parameter with symbolic dims is InvalidInput. Reads the module's nn.dims.

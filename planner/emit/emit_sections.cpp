@@ -26,6 +26,7 @@ void Emitter::addSections() {
       plan.sections[stage.section]->trains = true;
     stages.push_back(stage);
   }
+  plan.no_synthetic = input.graph->noSynthetic;
   plan.name = std::filesystem::path(input.workload->path).stem().string();
   if (plan.name.empty())
     plan.name = input.workload->components.front().name;

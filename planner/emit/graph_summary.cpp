@@ -101,6 +101,81 @@ void markOptional(std::vector<GraphField> &fields, const std::vector<GraphDim> &
     field.optional = !field.ownPositions && !rowsOf(field).empty() && rowsOf(field) != own;
 }
 
+/// What marks the places: a comparison of a field with a constant, or a field of truth values. `repeats`: how often each
+/// element of the field appears in the mask.
+struct MarkSource {
+  mlir::Value field;
+  int64_t value = 1;
+  DimExpr repeats = 1;
+};
+
+mlir::Value behindViews(mlir::Value value, DimExpr &repeats) {
+  for (;;) {
+    mlir::Operation *op = value.getDefiningOp();
+    if (!mlir::isa_and_nonnull<nn::ReshapeOp, nn::BroadcastToOp, nn::CastOp>(op))
+      return value;
+    auto from = nn::typeOf(op->getOperand(0)).getShape(), to = nn::typeOf(value).getShape();
+    size_t missing = to.size() - std::min(from.size(), to.size());
+    for (size_t i = 0; mlir::isa<nn::BroadcastToOp>(op) && i < to.size(); ++i)
+      if (i < missing || from[i - missing] != to[i])
+        repeats = repeats * to[i];
+    value = op->getOperand(0);
+  }
+}
+
+std::optional<MarkSource> markSource(mlir::Value mask) {
+  MarkSource source;
+  mlir::Value value = behindViews(mask, source.repeats);
+  if (auto equal = value.getDefiningOp<nn::EqualOp>())
+    for (unsigned side : {0u, 1u})
+      if (auto constant = nn::constantValue(equal->getOperand(1 - side))) {
+        source.value = static_cast<int64_t>(*constant);
+        value = behindViews(equal->getOperand(side), source.repeats);
+        break;
+      }
+  source.field = value;
+  return mlir::isa<mlir::BlockArgument>(value) ? std::optional(source) : std::nullopt;
+}
+
+/// count = perRow · (a dim that counts rows), or nothing.
+std::optional<GraphMark> markOf(int64_t value, const DimExpr &count, const std::vector<GraphDim> &dims) {
+  std::vector<std::string> symbols(count.symbols().begin(), count.symbols().end());
+  auto at = [&](int64_t rows) { return count.evaluate([&](std::string_view) { return std::optional(rows); }); };
+  bool isRows = symbols.size() == 1 && std::any_of(dims.begin(), dims.end(), [&](const GraphDim &dim) {
+                  return dim.sum && dim.name == symbols.front();
+                });
+  if (!isRows || at(0) != 0 || !at(1) || *at(1) < 1 || at(2) != 2 * *at(1))
+    return std::nullopt;
+  return GraphMark{value, symbols.front(), *at(1)};
+}
+
+/// masked_scatter wants as many marked elements as features; synthetic samples are made so where it can be told how many.
+void collectMarks(mlir::func::FuncOp graph, GraphSummary &summary) {
+  graph.walk([&](nn::MaskedScatterOp op) {
+    std::optional<MarkSource> source = markSource(op.getMask());
+    GraphField *field = nullptr;
+    if (source)
+      if (auto name = graph.getArgAttrOfType<mlir::StringAttr>(
+              mlir::cast<mlir::BlockArgument>(source->field).getArgNumber(), attributes::kField))
+        for (GraphField &known : summary.fields)
+          field = known.name == name.getValue() ? &known : field;
+    std::optional<GraphMark> mark;
+    if (field && source->repeats.isConstant())
+      mark = markOf(source->value, DimExpr::floorDiv(nn::productOf(nn::typeOf(op.getSource()).getShape()), source->repeats), summary.dims);
+    auto same = [&](const GraphMark &other) { return mark && other.value == mark->value; };
+    auto known = field ? std::find_if(field->marks.begin(), field->marks.end(), same) : std::vector<GraphMark>::iterator();
+    bool isNew = field && known == field->marks.end();
+    if (!mark || (!isNew && *known != *mark))
+      summary.noSynthetic = fmt::format(
+          "without --data samples are made up, and {}: features of a masked_scatter take places that {}",
+          field ? "field '" + field->name + "' would not have as many marked elements as there are features"
+                : "as many places as features cannot be made sure of",
+          field ? "follow from it in a way that is not known" : "follow from more than a comparison of a data field with a constant");
+    else if (isNew)
+      field->marks.push_back(*mark);
+  });
+}
+
 std::vector<GraphLoss> collectLosses(mlir::func::FuncOp graph, const Workload &workload) {
   std::vector<GraphLoss> losses;
   for (unsigned i = 0; i < graph.getNumResults(); ++i) {
@@ -131,6 +206,7 @@ Result<GraphSummary> summarizeGraph(mlir::func::FuncOp graph, const Workload &wo
   summary.dims = collectDims(graph);
   summary.losses = collectLosses(graph, workload);
   markOptional(summary.fields, summary.dims);
+  collectMarks(graph, summary);
   return summary;
 }
 

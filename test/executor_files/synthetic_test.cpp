@@ -123,5 +123,56 @@ TEST(SyntheticTest, uniformSizesReachBothEnds) {
   EXPECT_THAT(seen, ::testing::ElementsAre(0, 1, 2, 3));
 }
 
+SyntheticOptions markedTokens() {
+  SyntheticOptions options = languageModel();
+  options.symbols.push_back({"images", Combine::Sum, 3, 1});
+  options.symbols.push_back({"clips", Combine::Sum, 2, 1});
+  options.fields[0].indexLimit = 6;
+  options.fields[0].marks = {{4, 3, 3}, {1, 2, 5}}; // 3 for each clip, 5 for each image
+  options.fields[1].dtype = DType::Bool;
+  options.fields[1].marks = {{1, 2, 2}};
+  options.fields[2].dims = {DimSpec::of(2), DimSpec::fixed(3)};
+  options.fields.push_back({.name = "mel", .dtype = DType::F32, .dims = {DimSpec::of(3), DimSpec::fixed(2)}});
+  options.sizes = *parseSyntheticSizes("seq=uniform(1, 40); images=uniform(0, 3); clips=uniform(0, 2)");
+  return options;
+}
+
+TEST(SyntheticTest, holdsAsManyMarksAsFeaturesTakeThem) {
+  auto reader = open(markedTokens());
+  Sample sample;
+  std::set<int64_t> others;
+  bool sawNone = false, sawMost = false;
+  for (int i = 0; i < 500; ++i) {
+    ASSERT_TRUE(reader->read(sample).isOk());
+    int64_t images = sample.fields[2].dims[0], clips = sample.fields[3].dims[0];
+    std::vector<int64_t> ids = values<int64_t>(sample.fields[0]);
+    ASSERT_EQ(std::count(ids.begin(), ids.end(), 1), 5 * images);
+    ASSERT_EQ(std::count(ids.begin(), ids.end(), 4), 3 * clips);
+    ASSERT_EQ(sample.fields[0].dims, sample.fields[1].dims);
+    std::vector<uint8_t> mask = values<uint8_t>(sample.fields[1]);
+    ASSERT_EQ(std::count(mask.begin(), mask.end(), 1), 2 * images);
+    ASSERT_EQ(std::count(mask.begin(), mask.end(), 0), static_cast<int64_t>(mask.size()) - 2 * images);
+    for (int64_t id : ids)
+      others.insert(id);
+    sawNone |= images + clips == 0;
+    sawMost |= images == 3 && clips == 2;
+  }
+  EXPECT_TRUE(sawNone && sawMost);
+  EXPECT_THAT(others, ::testing::ElementsAre(0, 1, 2, 3, 4, 5));
+}
+
+TEST(SyntheticTest, refusesMarksWithoutRoom) {
+  SyntheticOptions options = markedTokens();
+  options.symbols[1].sampleMax = 12;
+  auto reader = open(std::move(options));
+  Sample sample;
+  Status status;
+  for (int i = 0; i < 500 && status.isOk(); ++i)
+    status = reader->read(sample);
+  EXPECT_EQ(status.code(), StatusCode::InvalidInput);
+  EXPECT_THAT(std::string(status.message()), ::testing::AllOf(HasSubstr("field 'ids' needs "), HasSubstr("has room for 12"),
+                                                             HasSubstr("synthetic.images")));
+}
+
 } // namespace
 } // namespace maestro::data

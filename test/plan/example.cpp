@@ -117,6 +117,10 @@ void addData(PlanBuilder &builder, const Dims &dims) {
   tokens.shape = {dims.batch, dims.seq};
   tokens.index_limit = 16;
   tokens.synthetic = "seq=lognormal(12, 0.6)";
+  fb::MarkT &mark = add(tokens.marks);
+  mark.value = 3;
+  mark.symbol = builder.symbolIndex("images");
+  mark.per_row = 2;
   fb::FieldT &labels = add(builder.plan().fields);
   labels.name = "labels";
   labels.dtype = code(DType::I64);

@@ -120,6 +120,12 @@ const Rule kRules[] = {
     {"fieldIndexLimit", [](Mutable &m) { m.plan.fields[2]->index_limit = 5; }, "plan.fields[2].index_limit: 5 needs to be"},
     {"fieldOwnPositionsLimit", [](Mutable &m) { m.plan.fields[0]->own_positions = true; }, "plan.fields[0].own_positions: such a field holds 1 and 0"},
     {"fieldOwnPositionsSymbol", [](Mutable &m) { m.plan.fields[2]->own_positions = true; m.plan.fields[2]->optional = false; }, "plan.fields[2].shape[0]: no field of the data has this symbol"},
+    {"manyMarks", [](Mutable &m) { while (m.plan.fields[0]->marks.size() < 65) m.plan.fields[0]->marks.push_back(std::make_unique<fb::MarkT>(*m.plan.fields[0]->marks[0])); }, "plan.fields[0].marks: 65 are more than 64"},
+    {"markSymbol", [](Mutable &m) { m.plan.fields[0]->marks[0]->symbol = 77; }, "plan.fields[0].marks[0].symbol: 77"},
+    {"markOfLengths", [](Mutable &m) { m.plan.fields[0]->marks[0]->symbol = 1; }, "plan.fields[0].marks[0].symbol: symbols[1] does not sum"},
+    {"markPerRow", [](Mutable &m) { m.plan.fields[0]->marks[0]->per_row = 0; }, "plan.fields[0].marks[0].per_row: 0 is not in [1,"},
+    {"markOfFloats", [](Mutable &m) { m.plan.fields[2]->marks.push_back(std::move(m.plan.fields[0]->marks[0])), m.plan.fields[0]->marks.clear(); }, "plan.fields[2].marks[0]: elements of float32 have no marks"},
+    {"noSynthetic", [](Mutable &m) { m.plan.no_synthetic = "\x7f"; }, "plan.no_synthetic: the byte at 0"},
     {"fieldSynthetic", [](Mutable &m) { m.plan.fields[0]->synthetic = "\x7f"; }, "plan.fields[0].synthetic: the byte at 0"},
 
     // Files, components, parameters.
