@@ -101,9 +101,10 @@ uint64_t cpuProcessBytes(int threads, uint64_t calls) {
   return kProgram + static_cast<uint64_t>(threads) * kPerThread + (calls + kKeptCalls) * kPerCall;
 }
 
-uint64_t dataBytes(uint64_t globalBatch, uint64_t microBatchBytes, uint64_t microBatchSamples) {
-  uint64_t samples = globalBatch + std::max<uint64_t>(2 * globalBatch, 8);
-  return 2 * microBatchBytes + samples * (microBatchBytes / std::max<uint64_t>(microBatchSamples, 1));
+uint64_t dataBytes(uint64_t globalBatch, uint64_t microBatchBytes, uint64_t sampleBytes) {
+  constexpr uint64_t kBatches = 4; // As executor/core/run.cpp keeps them: a step, one ahead, and those not yet released.
+  uint64_t samples = kBatches * globalBatch + std::max<uint64_t>(2 * globalBatch, 8);
+  return 2 * microBatchBytes + samples * sampleBytes;
 }
 
 } // namespace maestro::cost_models

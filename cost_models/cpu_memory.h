@@ -38,8 +38,8 @@ uint64_t cpuScratchBytes(const KernelCall &call, int threads);
 /// are those of one set of shapes; programs for other shapes are kept up to a number of calls.
 uint64_t cpuProcessBytes(int threads, uint64_t calls);
 
-/// Samples in memory: the batch of a step and those read ahead; and what micro-batches are put together in.
-/// `microBatchBytes` are the fields' bytes of a full micro-batch of `microBatchSamples`.
-uint64_t dataBytes(uint64_t globalBatch, uint64_t microBatchBytes, uint64_t microBatchSamples);
+/// Samples in memory: the batches of the steps under way and what is read ahead of them; and what micro-batches are put
+/// together in. Fields' bytes of a full micro-batch, and of a sample at the dims' max.
+uint64_t dataBytes(uint64_t globalBatch, uint64_t microBatchBytes, uint64_t sampleBytes);
 
 } // namespace maestro::cost_models

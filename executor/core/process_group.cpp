@@ -24,6 +24,7 @@ Result<std::unique_ptr<ProcessGroup>> ProcessGroup::fork(Wiring &wiring, uint32_
       return Status::unavailable(fmt::format("cannot start a process for rank {}: {}", rank, std::strerror(errno)));
     }
     if (pid == 0) {
+      ::prctl(PR_SET_NAME, fmt::format("rank {}", rank).c_str()); // For ps and top.
       ::prctl(PR_SET_PDEATHSIG, SIGKILL); // Without the root nobody would end this one.
       if (::getppid() != parent)
         ::_exit(2);

@@ -110,8 +110,12 @@ private:
     const plan::Plan &p = *plan;
     uint64_t memory = static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
     uint64_t needed = 0;
-    for (const fb::Station *station : *p->stations())
-      needed += p->executables()->Get(station->executable())->peak_bytes();
+    for (const fb::Rank *rank : *p->ranks())
+      needed += rank->peak_bytes();
+    for (const fb::Station *station : *p->stations()) // Where ranks say nothing.
+      needed += p->ranks()->Get(station->ranks()->Get(0))->peak_bytes() > 0
+                    ? 0
+                    : p->executables()->Get(station->executable())->peak_bytes();
     if (needed > memory)
       return Status::invalidInput(fmt::format("{}: the plan needs {} bytes of memory, this machine has {}; plan again "
                                               "with a smaller micro-batch, or run it on the machine it was made for",

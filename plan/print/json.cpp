@@ -286,6 +286,7 @@ private:
   void write(const fb::Rank &rank) {
     number("device", rank.device());
     number("threads", rank.threads());
+    number("peak_bytes", rank.peak_bytes());
   }
 
   void write(const fb::Machine &machine) {

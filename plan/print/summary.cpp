@@ -123,6 +123,9 @@ private:
              endName(edge->consumer(), edge->consumer_stage()), tensorPhrase(plan, edge->dtype(), *edge->shape()),
              edge->carries_gradient() ? ", gradients back" : "", ringPhrase(*edge));
     line("  {} on {}", plural(plan->stations()->size(), "station"), plural(plan->ranks()->size(), "rank"));
+    for (const fb::Rank *rank : *plan->ranks())
+      if (plan->ranks()->size() > 1 && rank->peak_bytes() > 0)
+        line("  device {}: predicted peak {}", rank->device(), humanBytes(rank->peak_bytes()));
   }
 
   /// "device 0", "devices 0, 2": where the section's stations run.

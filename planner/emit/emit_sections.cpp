@@ -128,6 +128,7 @@ void Emitter::addStations() {
     auto rank = std::make_unique<fb::RankT>();
     rank->device = device;
     rank->threads = input.deviceThreads;
+    rank->peak_bytes = emitted.devices[device].peakBytes;
     plan.ranks.push_back(std::move(rank));
   }
   for (uint32_t e = 0; e < plan.executables.size(); ++e) {

@@ -24,7 +24,7 @@ public:
       scratch = std::max(scratch, scratchBytes(*program)); // One block serves all programs.
     }
     return cost_models::cpuProcessBytes(threads, calls) + scratch +
-           cost_models::dataBytes(plan.training->global_batch, fieldBytes(), static_cast<uint64_t>(executable.samples));
+           cost_models::dataBytes(plan.training->global_batch, fieldBytes(false), fieldBytes(true));
   }
 
 private:
@@ -61,13 +61,17 @@ private:
     return 0;
   }
 
-  /// Of a full micro-batch.
-  uint64_t fieldBytes() const {
+  /// Of a full micro-batch, or of one sample at the dims' max; fields' dims are constants or symbols.
+  uint64_t fieldBytes(bool ofSample) const {
     uint64_t bytes = 0;
     for (const auto &field : plan.fields) {
       double elements = 1;
-      for (uint32_t expr : field->shape)
-        elements *= static_cast<double>(std::max<int64_t>(values[expr], 0));
+      for (uint32_t expr : field->shape) {
+        const fb::DimExpr &dim = plan.exprs[expr];
+        bool isSymbol = ofSample && dim.op() == fb::DimOp::Symbol;
+        int64_t size = isSymbol ? plan.symbols[static_cast<size_t>(dim.a())]->sample_max : values[expr];
+        elements *= static_cast<double>(std::max<int64_t>(size, 0));
+      }
       bytes += static_cast<uint64_t>(elements) * byteSize(static_cast<DType>(field->dtype));
     }
     return bytes;

@@ -131,8 +131,8 @@ TEST(CpuMemoryTest, reductionsNormsAndWhatAddsAside) {
 TEST(CpuMemoryTest, theRestGrowsWithWhatCausesIt) {
   EXPECT_GT(cpuProcessBytes(8, 100), cpuProcessBytes(2, 100));
   EXPECT_GT(cpuProcessBytes(2, 1000), cpuProcessBytes(2, 100));
-  EXPECT_EQ(dataBytes(32, 1000, 4), 2 * 1000 + (32 + 64) * 250u);
-  EXPECT_EQ(dataBytes(1, 1000, 1), 2 * 1000 + (1 + 8) * 1000u);
+  EXPECT_EQ(dataBytes(32, 1000, 250), 2 * 1000 + (4 * 32 + 64) * 250u);
+  EXPECT_EQ(dataBytes(1, 1000, 1000), 2 * 1000 + (4 + 8) * 1000u);
 }
 
 } // namespace

@@ -330,6 +330,7 @@ void addPlaces(PlanBuilder &builder) {
     fb::RankT &rank = add(plan.ranks);
     rank.device = i;
     rank.threads = 1;
+    rank.peak_bytes = (64 + i) << 20;
     fb::StationT &station = add(plan.stations);
     station.executable = i;
     station.ranks = {i};

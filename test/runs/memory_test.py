@@ -1,17 +1,21 @@
 """Predicted memory is never under what a step uses at the dims' bounds, and at most 3 % + 64 MiB over.
 
 Synthetic samples of the largest size, full micro-batches, a checkpoint saved in between. What is used is the process's
-VmHWM, libraries included.
+VmHWM, libraries included. Where ranks are processes, each has a prediction of its own.
 """
 
 from __future__ import annotations
 
+import os
+import pathlib
+import subprocess
 import sys
+import time
 
 import runs  # First: it says where the others are.
 
 import compare_pytorch
-from tools import metrics
+from tools import ToolFailure, metrics
 
 MIB = 1 << 20
 LENGTH = 64
@@ -89,6 +93,124 @@ def capacities(scratch):
     scratch.check("memory shrinks with the micro-batch", peaks == sorted(set(peaks)), f"{[peak >> 20 for peak in peaks]} MiB")
 
 
+# ---- several devices ----------------------------------------------------------------------------------------------
+
+DISTIL = """\
+components: {{teacher: {{model: {graph}, frozen: true}}, student: {{model: {graph}}}}}
+dims: {{batch: {{max: 1}}, seq: {{max: {sequence}}}}}
+loss:
+  - cross_entropy: {{logits: student.logits, labels: labels, weight: 0.5}}
+  - kl_divergence: {{student: student.logits, teacher: teacher.logits, labels: labels, weight: 0.5}}
+train: {{global_batch: 16}}
+"""
+IMAGES = """\
+components: {{vision: {{model: {vision}}}, language: {{model: {language}}}}}
+edges: [vision.image_features -> language.image_features]
+dims: {{batch: {{max: 1}}, seq: {{max: 256}}, images: {{max: 3}}}}
+loss: [{{cross_entropy: {{logits: language.logits, labels: labels}}}}]
+synthetic: {{images: 3}}
+train: {{global_batch: 16}}
+"""
+DISTIL_LAYOUTS = {
+    "a device each": (2, "teacher.devices=0 student.devices=1 *.micro_batch=4"),
+    "colocated on two": (2, "teacher.dp=2 student.dp=2 teacher.micro_batch=2 student.micro_batch=4"),
+    "stages beside the teacher": (2, "student.stages=2 student.micro_batch=2 teacher.devices=0 teacher.micro_batch=4"),
+}
+IMAGES_LAYOUTS = {
+    "colocated": (1, "*.micro_batch=4"),
+    "language in two stages": (3, "vision.devices=0 vision.micro_batch=8 language.devices=1,2 language.stages=2 language.micro_batch=2"),
+    "both on both": (2, "vision.dp=2 vision.micro_batch=2 language.dp=2 language.stages=1 language.micro_batch=4"),
+}
+
+
+def status(pid):
+    """Name, VmHWM and RssShmem of a process; nothing once it has ended."""
+    try:
+        lines = (line.split(":", 1) for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines())
+    except OSError:
+        return None
+    values = {key: value.split() for key, value in lines}
+    if "VmHWM" not in values or "RssShmem" not in values:
+        return None
+    return " ".join(values["Name"]), int(values["VmHWM"][0]) << 10, int(values["RssShmem"][0]) << 10
+
+
+def mapping(pid):
+    """Bytes that the ranks share: rings, gradients that are added up, their staging."""
+    try:
+        lines = pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines()
+    except OSError:
+        return 0
+    ranges = [line.split()[0].split("-") for line in lines if line.split()[1].endswith("s") and "/dev/zero" in line]
+    return sum(int(end, 16) - int(begin, 16) for begin, end in ranges)
+
+
+def ranks(bench, plan):
+    """What each rank's process holds at its peak for itself, and what they share, while the plan runs."""
+    count = len(runs.summary(bench, plan)["ranks"])
+    command = [bench.binaries / "maestro-run", plan, "--steps", "8", "--ranks", "processes", "--quiet"]
+    private, shared = {}, 0
+    with open(bench.scratch / "run.log", "w") as log:
+        root = subprocess.Popen(command, cwd=bench.scratch, stdout=log, stderr=log, env=dict(os.environ, OMP_NUM_THREADS="2"))
+        while root.poll() is None:
+            tasks = pathlib.Path(f"/proc/{root.pid}/task").glob("*/children")
+            try:
+                children = [pid for task in tasks for pid in task.read_text().split()]
+            except OSError:
+                children = []
+            for pid in [root.pid, *children]:
+                if found := status(pid):
+                    name, peak, common = found
+                    private[name] = max(private.get(name, 0), peak - common)
+            shared = max(shared, mapping(root.pid))
+            time.sleep(0.02)
+    if root.returncode != 0:
+        raise ToolFailure((bench.scratch / "run.log").read_text()[-1500:])
+    own = [private.get(f"rank {rank}") for rank in range(count)]
+    if own.count(None) != 1:
+        raise ToolFailure(f"ranks seen: {sorted(private)}, of {count}")
+    return [private["maestro-run"] if value is None else value for value in own], shared
+
+
+def owned(plan, rank):
+    """Shared bytes that are a rank's own: the rings that end in it, and gradients to which other ranks add."""
+    stations = [station for station in plan["stations"] if station["ranks"] == [rank]]
+    bytes = 0
+    for station in stations:
+        executable = plan["executables"][station["executable"]]
+        others = [other for other in plan["stations"] if other is not station and other["executable"] == station["executable"]]
+        for region in executable["regions"]:
+            isShared = region["kind"] == "Channel" or (region["kind"] == "Gradients" and others)
+            bytes += region["bytes"] * region["copies"] * isShared
+    return bytes
+
+
+def devices(scratch, name, source, layouts):
+    """A rank's memory is its process's own, and what it owns of the shared mapping; what is staged there counts in the sum."""
+    bench = scratch.bench()
+    for layout, (count, pins) in layouts.items():
+        arguments = [word for pin in pins.split() for word in ("--pin", pin)]
+        label = f"{name}, {layout}".replace(" ", "-")
+        plan = bench.plan(source, label, "--set", f"cluster.devices_per_node={count}", *arguments)
+        table = runs.summary(bench, plan)
+        private, shared = ranks(bench, plan)
+        predicted = [rank["peak_bytes"] for rank in table["ranks"]]
+        for rank, own in enumerate(private):
+            judge(scratch, f"{name}, {layout}, device {rank}", predicted[rank], own + owned(table, rank))
+        scratch.check(f"{name}, {layout}, together", sum(private) + shared <= sum(predicted),
+                      f"predicted {sum(predicted) / MIB:.1f} MiB, used {(sum(private) + shared) / MIB:.1f}, of it shared {shared / MIB:.1f}")
+
+
+def compound(scratch):
+    path = scratch.path / "distil.yaml"
+    path.write_text(DISTIL.format(graph=runs.exported(runs.zoo_case("llama_5m")), sequence=compare_pytorch.SEQUENCE))
+    devices(scratch, "distillation", path, DISTIL_LAYOUTS)
+    path = scratch.path / "images.yaml"
+    path.write_text(IMAGES.format(vision=runs.exported(runs.zoo_case("llava_vision")),
+                                  language=runs.exported(runs.zoo_case("llava_language"))))
+    devices(scratch, "images", path, IMAGES_LAYOUTS)
+
+
 def judge(scratch, what, predicted, used):
     most = 1.03 * used + 64 * MIB
     scratch.check(what, used <= predicted <= most, f"predicted {predicted / MIB:.1f} MiB, used {used / MIB:.1f}, "
@@ -101,6 +223,7 @@ def main() -> int:
         judge(scratch, case, *measure(scratch, *case.split()))
     lengths(scratch)
     capacities(scratch)
+    compound(scratch)
     return scratch.finish()
 
 
