@@ -78,7 +78,9 @@ Status Job::createWorkers() {
     uint32_t threadCount = plan->ranks()->Get(rank)->threads();
     deviceOptions.threads = static_cast<int>(threadCount ? threadCount : std::max(1u, std::thread::hardware_concurrency()));
     deviceOptions.name = fmt::format("cpu{}", plan->ranks()->Get(rank)->device());
-    deviceOptions.onFailure = [this, rank](const Status &status) { noteFailure(rank, status); };
+    deviceOptions.onFailure = [this, rank](const Status &status) {
+      noteFailure(rank, workers[rank] ? workers[rank]->withSamples(status) : status);
+    };
     if (facts.ranks > 1)
       deviceOptions.onKernel = [this, rank] {
         wiring->abort->progress().report(rank, transport::LaneKind::Device, transport::Activity::Running, "kernel");

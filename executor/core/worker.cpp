@@ -420,15 +420,18 @@ void Worker::endSpan(StampWork &stamp) { ownDevice->call(runStamp, &stamp, {}); 
 
 Status Worker::runStamp(void *context, std::span<std::byte *const>) {
   auto &work = *static_cast<StampWork *>(context);
+  Worker &worker = *work.worker;
   if (!work.started) {
     work.started = true;
+    worker.running = work.span.kind <= TaskSpan::Kind::Backward ? work.span.microBatch : kNone;
     work.span.startNs = nowNs();
     return Status();
   }
   if (int64_t left = work.span.startNs + work.leastNs - nowNs(); left > 0)
     std::this_thread::sleep_for(std::chrono::nanoseconds(left));
   work.span.endNs = nowNs();
-  work.worker->account(work.span);
+  worker.running = kNone;
+  worker.account(work.span);
   return Status();
 }
 
@@ -443,6 +446,20 @@ void Worker::account(const TaskSpan &span) {
   }
   if (spans.size() < spans.capacity())
     spans.push_back(span);
+}
+
+Status Worker::withSamples(const Status &status) const {
+  std::string text(status.message());
+  if (running != kNone) {
+    constexpr size_t kMost = 3;
+    MicroBatchData data = dataOf(running);
+    text += "; in a micro-batch of ";
+    for (size_t i = 0; i < std::min(data.samples.size(), kMost); ++i)
+      text += (i ? ", " : "") + data.samples[i]->describe();
+    if (data.samples.size() > kMost)
+      text += fmt::format(" and {} more; --pin '*.micro_batch=1' tells which", data.samples.size() - kMost);
+  }
+  return Status(status.code(), std::move(text));
 }
 
 Status Worker::runTasks(LossTotals &totals) {

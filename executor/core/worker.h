@@ -81,6 +81,9 @@ public:
   /// Losses and counts of all ranks without gradients.
   Status evaluate(const data::SampleBatch &batch, uint64_t step, LossTotals &totals);
 
+  /// A failure of the device's work, from its thread: with the samples on which it worked.
+  Status withSamples(const Status &status) const;
+
   uint64_t tokens() const { return tokenCount; } ///< Of the last batch, padding not counted.
   size_t microBatches(uint32_t section) const;   ///< Of the last batch.
   /// Of the last batch by itself: its tasks, then the reduction of gradients and the update.
@@ -168,6 +171,7 @@ private:
   uint64_t reductions = 0; ///< Calls so far.
   /// By Wiring.groups: this rank's members.
   std::vector<std::vector<transport::local::Reduction::Member>> reductionMembers;
+  uint32_t running = plan::kNone; ///< The micro-batch whose task the device runs; the device's thread writes.
   std::vector<std::vector<uint32_t>> reductionStations; ///< Theirs.
   int64_t ownScheduleNs = 0;
   int64_t updateNs = 0; ///< Planned: of the device that updates longest.

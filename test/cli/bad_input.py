@@ -19,6 +19,8 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
+import numpy
+
 import good
 import wrong_data
 import wrong_models
@@ -177,9 +179,24 @@ def data(judge):
         if judge.wanted(name):
             judge.refused(name, judge.folder(), words, "maestro-run", "plan.mpl", "--data", "shard.tar", *arguments,
                           statuses=(1, 2) if "writable" in name else (1,))
-    name = "disk full"
-    if judge.wanted(name):
-        disk_full(judge, name)
+    for name, case in (("data id found late", found_late), ("disk full", disk_full)):
+        if judge.wanted(name):
+            case(judge, name)
+
+
+def found_late(judge, name):
+    """An id whose use is not followed (it is doubled first) is beyond the table: the message names the samples at work."""
+    folder = judge.folder()
+    graph = good.tokens_graph()
+    graph.initializer.append(good.numpy_helper.from_array(numpy.array(2, numpy.int64), "two"))
+    graph.node.insert(0, good.helper.make_node("Mul", ["input_ids", "two"], ["doubled"], name="node_double"))
+    graph.node[1].input[1] = "doubled"
+    good.write_model(graph, folder / "tokens.onnx")
+    members = [[f"{key}.{field}.npy", good.array_bytes(numpy.array([1, value]))]
+               for key, value in (("first", 2), ("second", 9)) for field in ("input_ids", "labels")]
+    good.write_tar(members, folder / "late.tar")
+    judge.command(folder, "maestro-plan", "workload.yaml", "-o", "late.mpl", "--pin", "*.micro_batch=1")
+    judge.refused(name, folder, ["gather", "18", "second", "late.tar"], "maestro-run", "late.mpl", "--data", "late.tar", "--steps", 1)
 
 
 def disk_full(judge, name):
