@@ -79,7 +79,7 @@ Status Job::createWorkers() {
     deviceOptions.threads = static_cast<int>(threadCount ? threadCount : std::max(1u, std::thread::hardware_concurrency()));
     deviceOptions.name = fmt::format("cpu{}", plan->ranks()->Get(rank)->device());
     deviceOptions.onFailure = [this, rank](const Status &status) {
-      noteFailure(rank, workers[rank] ? workers[rank]->withSamples(status) : status);
+      noteFailure(rank, workers[rank] ? workers[rank]->withSamples(status) : Status(status.code(), std::string(status.message())));
     };
     if (facts.ranks > 1)
       deviceOptions.onKernel = [this, rank] {

@@ -158,8 +158,9 @@ void noteTypicalRows(const Workload &workload, GraphSummary &graph) {
     if (!dim.sum || !workload.synthetic.count(dim.name))
       continue;
     cost_models::SizeDistribution sizes[] = {distributionOf(dim, workload)};
+    std::vector<cost_models::SampleSizes> drawn = cost_models::drawSizes(sizes, 1, kDraws, workload.train.seed);
     int64_t rows = 0, samples = 0;
-    for (int64_t size : cost_models::drawSizes(sizes, 1, kDraws, workload.train.seed).front()) {
+    for (int64_t size : drawn.front()) {
       rows += size;
       samples += size > 0;
     }

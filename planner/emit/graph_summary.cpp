@@ -139,7 +139,7 @@ std::optional<MarkSource> markSource(mlir::Value mask) {
 
 /// count = perRow · (a dim that counts rows), or nothing.
 std::optional<GraphMark> markOf(int64_t value, const DimExpr &count, const std::vector<GraphDim> &dims) {
-  std::vector<std::string> symbols(count.symbols().begin(), count.symbols().end());
+  auto symbols = count.symbols();
   auto at = [&](int64_t rows) { return count.evaluate([&](std::string_view) { return std::optional(rows); }); };
   bool isRows = symbols.size() == 1 && std::any_of(dims.begin(), dims.end(), [&](const GraphDim &dim) {
                   return dim.sum && dim.name == symbols.front();

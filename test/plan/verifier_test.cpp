@@ -124,7 +124,7 @@ const Rule kRules[] = {
     {"markSymbol", [](Mutable &m) { m.plan.fields[0]->marks[0]->symbol = 77; }, "plan.fields[0].marks[0].symbol: 77"},
     {"markOfLengths", [](Mutable &m) { m.plan.fields[0]->marks[0]->symbol = 1; }, "plan.fields[0].marks[0].symbol: symbols[1] does not sum"},
     {"markPerRow", [](Mutable &m) { m.plan.fields[0]->marks[0]->per_row = 0; }, "plan.fields[0].marks[0].per_row: 0 is not in [1,"},
-    {"markOfFloats", [](Mutable &m) { m.plan.fields[2]->marks.push_back(std::move(m.plan.fields[0]->marks[0])), m.plan.fields[0]->marks.clear(); }, "plan.fields[2].marks[0]: elements of float32 have no marks"},
+    {"markOfFloats", [](Mutable &m) { m.plan.fields[2]->marks.push_back(std::move(m.plan.fields[0]->marks[0])), m.plan.fields[0]->marks.clear(); }, "plan.fields[2].marks[0]: elements of f32 have no marks"},
     {"noSynthetic", [](Mutable &m) { m.plan.no_synthetic = "\x7f"; }, "plan.no_synthetic: the byte at 0"},
     {"fieldSynthetic", [](Mutable &m) { m.plan.fields[0]->synthetic = "\x7f"; }, "plan.fields[0].synthetic: the byte at 0"},
 
