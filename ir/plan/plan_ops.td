@@ -45,10 +45,10 @@ def Plan_PlanOp : Plan_Op<"plan"> {
     ```
   }];
   let arguments = (ins StrAttr:$name, I64Attr:$version_major, I64Attr:$version_minor, StrAttr:$producer,
-                       UI64Attr:$workload_hash);
+                       UI64Attr:$workload_hash, OptionalAttr<StrAttr>:$no_synthetic);
   let assemblyFormat = [{
     $name `version` `(` $version_major `,` $version_minor `)` `producer` $producer `workload_hash` $workload_hash
-    attr-dict
+    (`no_synthetic` $no_synthetic^)? attr-dict
   }];
   let hasVerifier = 1;
 }
@@ -77,13 +77,15 @@ def Plan_DimOp : Plan_Op<"dim"> {
 
 def Plan_FieldOp : Plan_Op<"field"> {
   let summary = "One array that each sample carries";
+  let description = [{ `marks`: values, for each row of which symbols, and how many times. }];
   let arguments = (ins StrAttr:$name, TypeAttr:$dtype, Plan_Exprs:$shape, F64Attr:$pad, I64Attr:$index_limit,
                        OptionalAttr<I64Attr>:$ignore_index, UnitAttr:$optional, OptionalAttr<StrAttr>:$synthetic,
-                       UnitAttr:$own_positions);
+                       OptionalAttr<DenseI64ArrayAttr>:$marks, OptionalAttr<StrArrayAttr>:$mark_symbols,
+                       OptionalAttr<DenseI64ArrayAttr>:$marks_per_row, UnitAttr:$own_positions);
   let assemblyFormat = [{
     $name $dtype custom<Exprs>($shape) `pad` custom<Number>($pad) `index_limit` $index_limit
     (`ignore_index` $ignore_index^)? (`optional` $optional^)? (`synthetic` $synthetic^)?
-    (`own_positions` $own_positions^)? attr-dict
+    (`own_positions` $own_positions^)? (`marks` $marks^ `each` $mark_symbols `times` $marks_per_row)? attr-dict
   }];
 }
 
@@ -117,10 +119,11 @@ def Plan_ParameterOp : Plan_Op<"parameter"> {
 
 def Plan_LossOp : Plan_Op<"loss"> {
   let summary = "A loss, or one mean of several that make it";
-  let arguments = (ins I64Attr:$number, StrAttr:$name, F64Attr:$weight, F64Attr:$term_weight, UnitAttr:$from_graph);
+  let arguments = (ins I64Attr:$number, StrAttr:$name, F64Attr:$weight, F64Attr:$term_weight, UnitAttr:$from_graph,
+                       OptionalAttr<StrAttr>:$note);
   let assemblyFormat = [{
     $number `=` $name `weight` custom<Number>($weight) `term_weight` custom<Number>($term_weight)
-    (`from_graph` $from_graph^)? attr-dict
+    (`from_graph` $from_graph^)? (`note` $note^)? attr-dict
   }];
 }
 
@@ -169,8 +172,8 @@ def Plan_EdgeOp : Plan_Op<"edge"> {
 
 def Plan_RankOp : Plan_Op<"rank"> {
   let summary = "A device of the job";
-  let arguments = (ins I64Attr:$number, I64Attr:$device, I64Attr:$threads);
-  let assemblyFormat = "$number `=` `device` $device `threads` $threads attr-dict";
+  let arguments = (ins I64Attr:$number, I64Attr:$device, I64Attr:$threads, OptionalAttr<UI64Attr>:$peak_bytes);
+  let assemblyFormat = "$number `=` `device` $device `threads` $threads (`peak_bytes` $peak_bytes^)? attr-dict";
 }
 
 def Plan_StationOp : Plan_Op<"station"> {

@@ -98,7 +98,16 @@ private:
 
   // ---- Tables of the plan --------------------------------------------------------------------------------------
 
-  LogicalResult field(FieldOp op) { return resolve(op, op.getShape()); }
+  LogicalResult field(FieldOp op) {
+    if (failed(resolve(op, op.getShape())))
+      return failure();
+    if (!op.getMarks())
+      return success();
+    if (!op.getMarkSymbols() || !op.getMarksPerRow() || op.getMarkSymbols()->size() != op.getMarks()->size() ||
+        op.getMarksPerRow()->size() != op.getMarks()->size())
+      return op.emitOpError() << "has " << op.getMarks()->size() << " marks and not as many symbols and times";
+    return named(op, "the symbol", *op.getMarkSymbols(), plan.symbolNames);
+  }
 
   LogicalResult parameter(ParameterOp op) {
     if (op.getSourceFile() && !within(*op.getSourceFile(), plan.files.size()))

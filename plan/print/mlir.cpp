@@ -16,7 +16,7 @@ using Strings = flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>;
 
 template <typename T, typename Text> std::string bracketed(const flatbuffers::Vector<T> &values, Text text) {
   std::string result;
-  for (T value : values)
+  for (const auto &value : values)
     result += (result.empty() ? "" : ", ") + text(value);
   return fmt::format("[{}]", result);
 }
@@ -65,8 +65,8 @@ private:
   // ---- The plan as a whole -----------------------------------------------------------------------------------------
 
   void head() {
-    line("plan.plan {} version({}, {}) producer {} workload_hash {}", quoted(*plan->name()), plan->version_major(),
-         plan->version_minor(), quoted(*plan->producer()), plan->workload_hash());
+    line("plan.plan {} version({}, {}) producer {} workload_hash {}{}", quoted(*plan->name()), plan->version_major(),
+         plan->version_minor(), quoted(*plan->producer()), plan->workload_hash(), optional("no_synthetic", plan->no_synthetic()));
     const fb::Machine &machine = *plan->machine();
     line("plan.machine {} kind {} devices {} memory_bytes {}", quoted(*machine.name()), quoted(*machine.device_kind()),
          machine.devices(), machine.memory_bytes());
@@ -79,11 +79,11 @@ private:
 
   void data() {
     for (const fb::Field *field : *plan->fields())
-      line("plan.field {} {} {} pad {} index_limit {}{}{}{}{}", quoted(*field->name()), mlirElementType(field->dtype()),
+      line("plan.field {} {} {} pad {} index_limit {}{}{}{}{}{}", quoted(*field->name()), mlirElementType(field->dtype()),
            exprs.list(*field->shape()), mlirNumber(field->pad()), field->index_limit(),
            field->has_ignore_index() ? fmt::format(" ignore_index {}", field->ignore_index()) : "",
            flag(field->optional(), " optional"), optional("synthetic", field->synthetic()),
-           flag(field->own_positions(), " own_positions"));
+           flag(field->own_positions(), " own_positions"), marks(*field));
     for (uint32_t i = 0; i < plan->files()->size(); ++i) {
       const fb::SourceFile &file = *plan->files()->Get(i);
       line("plan.file {} = {} size {} modified_ns {}", i, quoted(*file.path()), file.size(), file.modified_ns());
@@ -93,6 +93,15 @@ private:
            flag(component->frozen(), " frozen"), optional("model", component->model_path()));
     for (uint32_t i = 0; i < plan->parameters()->size(); ++i)
       parameter(i, *plan->parameters()->Get(i));
+  }
+
+  std::string marks(const fb::Field &field) const {
+    if (!field.marks() || field.marks()->size() == 0)
+      return "";
+    auto each = [&](auto print) { return bracketed(*field.marks(), print); };
+    return " marks " + each([](const fb::Mark *mark) { return fmt::to_string(mark->value()); }) + " each " +
+           each([&](const fb::Mark *mark) { return quoted(*plan->symbols()->Get(mark->symbol())->name()); }) + " times " +
+           each([](const fb::Mark *mark) { return fmt::to_string(mark->per_row()); });
   }
 
   void parameter(uint32_t number, const fb::Parameter &parameter) {
@@ -114,8 +123,8 @@ private:
   void training() {
     for (uint32_t i = 0; i < plan->losses()->size(); ++i) {
       const fb::Loss &loss = *plan->losses()->Get(i);
-      line("plan.loss {} = {} weight {} term_weight {}{}", i, quoted(*loss.name()), mlirNumber(loss.weight()),
-           mlirNumber(loss.term_weight()), flag(loss.from_graph(), " from_graph"));
+      line("plan.loss {} = {} weight {} term_weight {}{}{}", i, quoted(*loss.name()), mlirNumber(loss.weight()),
+           mlirNumber(loss.term_weight()), flag(loss.from_graph(), " from_graph"), optional("note", loss.note()));
     }
     const fb::Training &training = *plan->training();
     line("plan.training {} global_batch {} lr {} betas({}, {}) eps {} momentum {}{} clip_grad_norm {} decay {} "
@@ -170,7 +179,8 @@ private:
 
   void stations() {
     for (uint32_t i = 0; i < plan->ranks()->size(); ++i)
-      line("plan.rank {} = device {} threads {}", i, plan->ranks()->Get(i)->device(), plan->ranks()->Get(i)->threads());
+      line("plan.rank {} = device {} threads {}{}", i, plan->ranks()->Get(i)->device(), plan->ranks()->Get(i)->threads(),
+           plan->ranks()->Get(i)->peak_bytes() > 0 ? fmt::format(" peak_bytes {}", plan->ranks()->Get(i)->peak_bytes()) : "");
     for (const fb::Station *station : *plan->stations())
       line("plan.station executable {} replica {} ranks {}", station->executable(), station->replica(),
            bracketed(*station->ranks(), [](uint32_t rank) { return std::to_string(rank); }));

@@ -118,6 +118,7 @@ private:
     MAESTRO_TRY(narrow(ir.plan.getVersionMinor(), "version_minor", plan.version_minor));
     plan.producer = ir.plan.getProducer();
     plan.workload_hash = ir.plan.getWorkloadHash();
+    plan.no_synthetic = text(ir.plan.getNoSynthetic());
     plan.machine->name = ir.machine.getName();
     plan.machine->device_kind = ir.machine.getDeviceKind();
     MAESTRO_TRY(narrow(ir.machine.getDevices(), "devices", plan.machine->devices));
@@ -147,6 +148,12 @@ private:
       field.optional = op.getOptional();
       field.synthetic = text(op.getSynthetic());
       field.own_positions = op.getOwnPositions();
+      for (size_t i = 0; op.getMarks() && i < op.getMarks()->size(); ++i) {
+        fb::MarkT &mark = add(field.marks);
+        mark.value = (*op.getMarks())[i];
+        mark.symbol = places(*op.getMarkSymbols(), ir.symbolNames)[i];
+        mark.per_row = (*op.getMarksPerRow())[i];
+      }
     }
     for (FileOp op : ir.files) {
       fb::SourceFileT &file = add(plan.files);
@@ -194,6 +201,7 @@ private:
       loss.weight = op.getWeight().convertToDouble();
       loss.from_graph = op.getFromGraph();
       loss.term_weight = op.getTermWeight().convertToDouble();
+      loss.note = text(op.getNote());
     }
     TrainingOp op = ir.training;
     fb::TrainingT &training = *plan.training;
@@ -254,6 +262,7 @@ private:
       fb::RankT &rank = add(plan.ranks);
       MAESTRO_TRY(narrow(op.getDevice(), "device", rank.device));
       MAESTRO_TRY(narrow(op.getThreads(), "threads", rank.threads));
+      rank.peak_bytes = op.getPeakBytes().value_or(0);
     }
     for (StationOp op : ir.stations) {
       fb::StationT &station = add(plan.stations);

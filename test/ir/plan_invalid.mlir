@@ -805,3 +805,29 @@ module {
 
 // expected-error@+1 {{which is no list of numbers or dims, and no text}}
 "plan.call"() <{inputs = array<i64>, kernel = "relu", names = ["a"], outputs = array<i64: 0>, types = () -> f32, values = [unit]}> : () -> ()
+
+// -----
+
+module {
+  plan.plan "p" version(1, 1) producer "t" workload_hash 0
+  plan.machine "m" kind "cpu" devices 1 memory_bytes 0
+  plan.symbol "batch" Sum sample_max 4 multiple_of 1
+  plan.dim 0 = batch
+  // expected-error@+1 {{refers to the symbol 'images', which does not exist}}
+  plan.field "x" i64 [batch] pad 0.0e+00 index_limit 0 marks [1] each ["images"] times [4]
+  plan.component "c" precision f32
+  plan.training Sgd global_batch 4 lr 1.0e-01 betas(0.0e+00, 0.0e+00) eps 0.0e+00 momentum 0.0e+00 clip_grad_norm 0.0e+00 decay Constant warmup_steps 0 total_steps 0 min_lr 0.0e+00 seed 0
+}
+
+// -----
+
+module {
+  plan.plan "p" version(1, 1) producer "t" workload_hash 0
+  plan.machine "m" kind "cpu" devices 1 memory_bytes 0
+  plan.symbol "batch" Sum sample_max 4 multiple_of 1
+  plan.dim 0 = batch
+  // expected-error@+1 {{has 2 marks and not as many symbols and times}}
+  plan.field "x" i64 [batch] pad 0.0e+00 index_limit 0 marks [1, 2] each ["batch"] times [4, 4]
+  plan.component "c" precision f32
+  plan.training Sgd global_batch 4 lr 1.0e-01 betas(0.0e+00, 0.0e+00) eps 0.0e+00 momentum 0.0e+00 clip_grad_norm 0.0e+00 decay Constant warmup_steps 0 total_steps 0 min_lr 0.0e+00 seed 0
+}

@@ -167,7 +167,7 @@ class Joined:
 def divergence(student, teacher, labels, temperature, top_k):
     from workloads import kl
 
-    return kl(student, teacher, labels, temperature, top_k)
+    return kl(student, teacher, labels != zoo.IGNORE, temperature, top_k)
 
 
 # ---- workloads ----------------------------------------------------------------------------------------------------
