@@ -22,7 +22,7 @@ module {
   plan.dim 15 = 3
   plan.dim 16 = 144
   plan.dim 17 = 1
-  plan.field "input_ids" i64 [batch, seq] pad 0.0e+00 index_limit 16 synthetic "seq=lognormal(12, 0.6)"
+  plan.field "input_ids" i64 [batch, seq] pad 0.0e+00 index_limit 16 synthetic "seq=lognormal(12, 0.6)" marks [3] each ["images"] times [2]
   plan.field "labels" i64 [batch, seq] pad -1.0e+02 index_limit 16 ignore_index -100
   plan.field "pixel_values" f32 [images, 3] pad 0.0e+00 index_limit 0 optional
   plan.file 0 = "../models/student.onnx.data" size 8192 modified_ns 1700000000000000000
@@ -32,7 +32,7 @@ module {
   plan.parameter 1 = "student" "lm_head.bias" Parameter f32 [16] trainable weight_decay 0.0e+00 source bf16 offset 0 bytes 0 value "003f000000000000000000000000000000000000000000000000000000000000" initializer None 0.0e+00
   plan.parameter 2 = "student" "positions" NonPersistentBuffer i64 [] weight_decay 0.0e+00 source i64 offset 0 bytes 0 initializer Zeros 0.0e+00
   plan.parameter 3 = "teacher" "embed.weight" Parameter f32 [16, 8] weight_decay 0.0e+00 source f32 offset 0 bytes 0 initializer Normal 2.0e-02
-  plan.loss 0 = "cross_entropy" weight 5.0e-01 term_weight 1.0e+00
+  plan.loss 0 = "cross_entropy" weight 5.0e-01 term_weight 1.0e+00 note "over the labels that count"
   plan.training AdamW global_batch 8 lr 3.0e-04 betas(9.0e-01, 9.5e-01) eps 1.0e-08 momentum 0.0e+00 clip_grad_norm 1.0e+00 decay Cosine warmup_steps 10 total_steps 100 min_lr 3.0e-05 seed 7
   plan.section "teacher" components ["teacher"] micro_batch_samples 4 data_parallel 1 stages 1 tensor_parallel 1 context_parallel 1 expert_parallel 1 zero_stage 0 scopes ["teacher"] active ["batch"]
   plan.section "student" components ["student"] trains micro_batch_samples 4 data_parallel 1 stages 1 tensor_parallel 1 context_parallel 1 expert_parallel 1 zero_stage 0 recompute scopes ["student"] active ["batch"]
@@ -160,8 +160,8 @@ module {
       plan.call "cast"(b0) -> (b3) : (f32) -> bf16
     }
   }
-  plan.rank 0 = device 0 threads 1
-  plan.rank 1 = device 1 threads 1
+  plan.rank 0 = device 0 threads 1 peak_bytes 67108864
+  plan.rank 1 = device 1 threads 1 peak_bytes 68157440
   plan.station executable 0 replica 0 ranks [0]
   plan.station executable 1 replica 0 ranks [1]
   plan.prediction step_seconds 2.5e-01 step_flops 1.0e+09 tokens_per_second 4.0e+03
