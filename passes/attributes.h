@@ -11,6 +11,8 @@
 //   nn.edge       = "vision_to_language"       in a section: what arrives over this edge;
 //                                              with nn.carries_gradient where its gradient is sent back
 //   nn.edge_gradient = "vision_to_language"    in @step, @backward: the gradient that arrives for it
+//   nn.split = 1                               of a parameter: this dim is split over the section's tensor
+//                                              devices, and the type is one device's part
 // Results
 //   nn.loss = "loss", nn.role = "sum"|"count"  f32 []: Σ over counted positions of this micro-batch,
 //                                              and their number; decompose-loss turns the role
@@ -18,6 +20,8 @@
 //   nn.term = 1, nn.weight = 0.5               a loss that is a weighted sum of several means has one
 //                                              sum and one count per term; absent: term 0, weight 1
 //   nn.gradient   = "student/lm_head.weight"   the gradient of Σ_k scale_k · sum_k
+//   nn.over_data = "partial"                   what a gradient is over replicas; otherwise the operator
+//                                              behind which that is unknown, in words
 //   nn.saved      = 3                          see above
 //   nn.edge, nn.edge_gradient                  what leaves over an edge, forward and backward
 //   nn.output     = "logits"                   any other output of the model
@@ -27,6 +31,8 @@
 //   nn.without_gradient = ["student/pooler.weight"]
 //                                              trainable parameters that no loss reaches
 //   nn.recompute                               of a section: its backward computes elementwise results again
+//   nn.tensor = 2                              of a section: devices that share its MLP blocks
+//   nn.indivisible = [5]                       of a section: inner sizes of blocks that they cannot share
 //   nn.stash = "…"                             what crosses from @forward to @backward, in words
 // clang-format on
 #pragma once
@@ -56,6 +62,10 @@ inline constexpr llvm::StringLiteral kEdgeGradient = "nn.edge_gradient";
 inline constexpr llvm::StringLiteral kWithoutGradient = "nn.without_gradient";
 inline constexpr llvm::StringLiteral kRecompute = "nn.recompute";
 inline constexpr llvm::StringLiteral kStash = "nn.stash";
+inline constexpr llvm::StringLiteral kSplit = "nn.split";
+inline constexpr llvm::StringLiteral kOverData = "nn.over_data";
+inline constexpr llvm::StringLiteral kTensor = "nn.tensor";
+inline constexpr llvm::StringLiteral kIndivisible = "nn.indivisible";
 
 /// Functions of a module, by phase.
 inline constexpr llvm::StringLiteral kGraphFunction = "graph";

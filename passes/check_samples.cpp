@@ -191,16 +191,14 @@ private:
 
   /// A sum over samples passes through what commutes with adding micro-batches up.
   LogicalResult visitLinear(Operation *op, llvm::ArrayRef<RowState> operands) {
-    auto is = [&](unsigned i, RowState::Kind kind) { return operands[i].kind == kind; };
-    bool all = llvm::all_of(operands, [](RowState state) { return state.kind == RowState::Sum; });
-    bool linear = false;
-    if (isa<nn::NegOp, nn::ReshapeOp, nn::CastOp, nn::TransposeOp, nn::BroadcastToOp,
-            nn::ReduceSumOp, nn::SliceOp, nn::ConcatOp, nn::AddOp, nn::SubOp>(op))
-      linear = all;
-    else if (isa<nn::MulOp>(op))
-      linear = !all && (is(0, RowState::Uniform) || is(1, RowState::Uniform));
-    else if (isa<nn::DivOp>(op))
-      linear = is(0, RowState::Sum) && is(1, RowState::Uniform);
+    llvm::SmallVector<bool> sums;
+    bool linear = true;
+    for (RowState state : operands) {
+      sums.push_back(state.kind == RowState::Sum);
+      linear &= !state.hasRows();
+    }
+    auto shardable = dyn_cast<nn::ShardableOpInterface>(op);
+    linear &= shardable && shardable.isLinearIn(sums);
     if (!linear)
       return refuse(op) << "reads a sum over the whole batch";
     return setAll(op, {RowState::Sum, 0});

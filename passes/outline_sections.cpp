@@ -65,10 +65,10 @@ private:
                                           builder.getStrArrayAttr(components), UnitAttr(), StringAttr(),
                                           builder.getI64IntegerAttr(spec.stage), ArrayAttr(), section::LayoutAttr(),
                                           DenseI64ArrayAttr());
-    if (spec.stages > 1) {
+    if (spec.stages > 1)
       draft.op.setOf(spec.section);
-      draft.op.setLayoutAttr(section::LayoutAttr::get(builder.getContext(), 1, spec.stages, 1, false));
-    }
+    if (spec.stages > 1 || spec.tensor > 1)
+      draft.op.setLayoutAttr(section::LayoutAttr::get(builder.getContext(), 1, spec.stages, 1, false, spec.tensor));
     llvm::SmallVector<StringRef> active(spec.activeDims.begin(), spec.activeDims.end());
     if (!active.empty())
       draft.op.setActiveDimsAttr(builder.getStrArrayAttr(active));
@@ -76,6 +76,8 @@ private:
     auto body = ModuleOp::create(builder, graph.getLoc(), StringRef(spec.name));
     if (spec.recompute)
       body->setAttr(attributes::kRecompute, builder.getUnitAttr());
+    if (spec.tensor > 1)
+      body->setAttr(attributes::kTensor, builder.getI64IntegerAttr(spec.tensor));
     builder.setInsertionPointToStart(body.getBody());
     draft.graph = func::FuncOp::create(builder, graph.getLoc(), attributes::kGraphFunction, builder.getFunctionType({}, {}));
     builder.setInsertionPointToStart(draft.graph.addEntryBlock());

@@ -20,6 +20,7 @@ struct SectionPart {
   std::string section; ///< Of the section.
   int64_t stage = 0, stages = 1;
   bool recompute = false;
+  int64_t tensor = 1; ///< Devices that share it.
   std::vector<std::string> components;
   std::vector<std::string> activeDims; ///< A sample takes part iff all of these are above 0.
 };

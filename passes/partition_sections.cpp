@@ -448,14 +448,14 @@ private:
     for (SectionPart &part : labels.parts) {
       names.push_back(part.section);
       part.recompute = llvm::is_contained(options.recompute, "*") || llvm::is_contained(options.recompute, part.section);
+      part.tensor = countOf(options.tensor, part.section);
     }
     for (const auto &[name, stages] : options.stages)
       if (name != "*" && !llvm::is_contained(names, name))
         return graph.emitError() << "there is no section '" << name << "' to cut into " << stages << " stages; sections: "
                                  << sectionNames();
     for (const std::string &name : names) {
-      auto own = options.stages.find(name), all = options.stages.find("*");
-      int64_t stages = own != options.stages.end() ? own->second : all != options.stages.end() ? all->second : 1;
+      int64_t stages = countOf(options.stages, name);
       auto part = llvm::find_if(labels.parts, [&](const SectionPart &spec) { return spec.section == name; });
       if (stages > 1 && failed(cutPart(part - labels.parts.begin(), stages)))
         return failure();
@@ -468,6 +468,12 @@ private:
     for (const SectionPart &part : labels.parts)
       text += (text.empty() ? "" : ", ") + part.section;
     return text;
+  }
+
+  /// A section's number, that of all ("*"), or 1.
+  static int64_t countOf(const std::map<std::string, int64_t> &counts, const std::string &section) {
+    auto own = counts.find(section), all = counts.find("*");
+    return own != counts.end() ? own->second : all != counts.end() ? all->second : 1;
   }
 
   LogicalResult cutPart(unsigned part, int64_t stages) {
@@ -694,15 +700,14 @@ struct PartitionSectionsPass : PassWrapper<PartitionSectionsPass, OperationPass<
   PartitionSectionsPass(const PartitionSectionsPass &other) : PassWrapper(other) {
     cuts = llvm::ArrayRef<std::string>(other.cuts);
     stages = llvm::ArrayRef<std::string>(other.stages);
+    tensor = llvm::ArrayRef<std::string>(other.tensor);
     recompute = llvm::ArrayRef<std::string>(other.recompute);
     moveTails = other.moveTails;
   }
   PartitionSectionsPass(const PartitionOptions &options) {
     cuts = llvm::ArrayRef<std::string>(options.cuts);
-    std::vector<std::string> list;
-    for (const auto &[section, count] : options.stages)
-      list.push_back(section + ":" + std::to_string(count));
-    stages = llvm::ArrayRef<std::string>(list);
+    stages = llvm::ArrayRef<std::string>(textOf(options.stages));
+    tensor = llvm::ArrayRef<std::string>(textOf(options.tensor));
     recompute = llvm::ArrayRef<std::string>(options.recompute);
     moveTails = options.moveTails;
   }
@@ -715,23 +720,35 @@ struct PartitionSectionsPass : PassWrapper<PartitionSectionsPass, OperationPass<
     options.cuts.assign(cuts.begin(), cuts.end());
     options.recompute.assign(recompute.begin(), recompute.end());
     options.moveTails = moveTails;
-    for (const std::string &text : stages) {
-      auto [section, count] = StringRef(text).rsplit(':');
-      int64_t number = 0;
-      if (count.getAsInteger(10, number) || number < 1) {
-        getOperation().emitError() << "stages: '" << text << "' is not SECTION:COUNT";
-        return signalPassFailure();
-      }
-      options.stages[section.str()] = number;
-    }
+    if (failed(readCounts("stages", stages, options.stages)) || failed(readCounts("tensor", tensor, options.tensor)))
+      return signalPassFailure();
     FailureOr<DimTable> dims = DimTable::of(getOperation());
     if (!findFunction(getOperation(), attributes::kGraphFunction) || failed(dims) ||
         failed(Partitioner(getOperation(), *dims, options).run()))
       signalPassFailure();
   }
 
+  static std::vector<std::string> textOf(const std::map<std::string, int64_t> &counts) {
+    std::vector<std::string> list;
+    for (const auto &[section, count] : counts)
+      list.push_back(section + ":" + std::to_string(count));
+    return list;
+  }
+
+  LogicalResult readCounts(StringRef option, llvm::ArrayRef<std::string> list, std::map<std::string, int64_t> &counts) {
+    for (const std::string &text : list) {
+      auto [section, count] = StringRef(text).rsplit(':');
+      int64_t number = 0;
+      if (count.getAsInteger(10, number) || number < 1)
+        return getOperation().emitError() << option << ": '" << text << "' is not SECTION:COUNT";
+      counts[section.str()] = number;
+    }
+    return success();
+  }
+
   ListOption<std::string> cuts{*this, "cuts", llvm::cl::desc("Module scopes before which a section is cut")};
   ListOption<std::string> stages{*this, "stages", llvm::cl::desc("SECTION:COUNT, pipeline stages")};
+  ListOption<std::string> tensor{*this, "tensor", llvm::cl::desc("SECTION:COUNT, devices that share its MLP blocks")};
   ListOption<std::string> recompute{*this, "recompute", llvm::cl::desc("Sections whose backward computes again")};
   Option<bool> moveTails{*this, "move-tails", llvm::cl::init(true),
                          llvm::cl::desc("A frozen producer's last operators may move to the consumer")};

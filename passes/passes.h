@@ -45,6 +45,8 @@ struct PartitionOptions {
   std::map<std::string, int64_t> stages;
   /// Sections whose backward tasks compute elementwise results again ("*": all).
   std::vector<std::string> recompute;
+  /// Devices that share the MLP blocks of a section by its name, "*" for all others; absent: one.
+  std::map<std::string, int64_t> tensor;
   /// Whether a frozen producer's last operators may move to the consumer so that fewer bytes cross.
   bool moveTails = true;
 };
@@ -52,6 +54,8 @@ struct PartitionOptions {
 std::unique_ptr<mlir::Pass> createPartitionSectionsPass(const PartitionOptions &options = {});
 /// @graph becomes @step: loss sums and the gradients of trainable parameters.
 std::unique_ptr<mlir::Pass> createDifferentiatePass();
+/// States of tensors over mesh axes; @step becomes what each tensor-parallel device runs.
+std::unique_ptr<mlir::Pass> createShardPass();
 /// @step becomes @count, @forward and @backward.
 std::unique_ptr<mlir::Pass> createSplitProgramsPass(Recompute recompute = Recompute::Cheap);
 /// What the IR promises after `phase`; later passes trust it.

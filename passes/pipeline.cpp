@@ -109,6 +109,8 @@ void buildPipeline(OpPassManager &manager, const PipelineOptions &options) {
   if (options.stopAfter == Phase::Differentiate)
     return;
 
+  // Gradients are there now, and what crosses is not chosen yet: split values are kept split.
+  manager.addNestedPass<ModuleOp>(createShardPass());
   // Last: what crosses from forward to backward is final after this.
   manager.addNestedPass<ModuleOp>(createSplitProgramsPass(options.recompute));
   endPhase(manager, Phase::Split);
@@ -122,6 +124,7 @@ void registerPasses() {
   registerPass([] { return createLowerPrecisionPass(); });
   registerPass([] { return createPartitionSectionsPass(); });
   registerPass([] { return createDifferentiatePass(); });
+  registerPass([] { return createShardPass(); });
   registerPass([] { return createSplitProgramsPass(); });
   registerPass([] { return createVerifyPhasePass(Phase::Import); });
   PassPipelineRegistration<PipelineFlags>(

@@ -97,8 +97,9 @@ std::map<std::string, Type> parameterTypes(func::FuncOp function) {
   return types;
 }
 
-LogicalResult verifyGradients(func::FuncOp function, func::FuncOp graph) {
-  std::map<std::string, Type> types = parameterTypes(graph);
+/// A gradient has its parameter's type in @step, where the parameter may be split.
+LogicalResult verifyGradients(func::FuncOp function, func::FuncOp step) {
+  std::map<std::string, Type> types = parameterTypes(step);
   for (unsigned i = 0; i < function.getNumResults(); ++i) {
     std::string name = resultText(function, i, attributes::kGradient).str();
     if (name.empty())
@@ -116,13 +117,14 @@ LogicalResult verifyStep(ModuleOp table) {
   if (!step)
     return table->emitError() << "there is no function @step";
   return success(succeeded(verifyOperators(step)) &&
-                 succeeded(verifyGradients(step, findFunction(table, attributes::kGraphFunction))));
+                 succeeded(verifyGradients(step, step)));
 }
 
 LogicalResult verifyPrograms(ModuleOp table) {
   func::FuncOp forward = findFunction(table, attributes::kForwardFunction);
   func::FuncOp backward = findFunction(table, attributes::kBackwardFunction);
   func::FuncOp graph = findFunction(table, attributes::kGraphFunction);
+  func::FuncOp step = findFunction(table, attributes::kStepFunction);
   if (!forward || (!lossResults(graph).empty() && !findFunction(table, attributes::kCountFunction)))
     return table->emitError() << "@forward must exist, and @count where there is a loss";
   std::map<int64_t, Type> returned, taken;
@@ -136,7 +138,7 @@ LogicalResult verifyPrograms(ModuleOp table) {
     return table->emitError() << "@forward saves " << returned.size() << " values, @backward takes "
                               << taken.size() << ", and they must be the same";
   return success(succeeded(verifyOperators(forward)) &&
-                 (!backward || (succeeded(verifyOperators(backward)) && succeeded(verifyGradients(backward, graph)))));
+                 (!backward || (succeeded(verifyOperators(backward)) && succeeded(verifyGradients(backward, step)))));
 }
 
 LogicalResult verifyTable(ModuleOp table, Phase phase) {

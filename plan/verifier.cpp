@@ -24,7 +24,8 @@ Status verifyMeaning(const fb::Plan &plan, size_t fileBytes) {
   MAESTRO_TRY(verifySections(plan, work));
   for (uint32_t i = 0; i < plan.executables()->size(); ++i)
     MAESTRO_TRY(verifyExecutable(plan, i, work));
-  return verifyCompleteness(plan);
+  MAESTRO_TRY(verifyCompleteness(plan));
+  return verifyGradientSums(plan, work);
 }
 
 } // namespace

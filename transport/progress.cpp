@@ -99,16 +99,18 @@ std::optional<Progress::Stall> Progress::findStall(int64_t limitNs, int64_t now)
   std::optional<uint32_t> dead, stuck, waits;
   bool allStalled = true;
   for (uint32_t rank = 0; rank < count; ++rank) {
-    const Lane &host = lane(rank, LaneKind::Host);
+    const Lane &host = lane(rank, LaneKind::Host), &device = lane(rank, LaneKind::Device);
     Activity activity = host.activity.load(std::memory_order_relaxed);
     if (activity == Activity::Finished)
       continue;
+    const Lane &waiting = awaitsOthers(activity) ? host : device; // A device waits for others inside a program.
+    activity = waiting.activity.load(std::memory_order_relaxed);
     if (now - lastProgress(rank) < limitNs) {
       allStalled = false;
     } else if (!awaitsOthers(activity)) {
       if (!stuck || lastProgress(rank) < lastProgress(*stuck))
         stuck = rank;
-    } else if (now - host.aliveNs.load(std::memory_order_relaxed) >= limitNs) {
+    } else if (now - waiting.aliveNs.load(std::memory_order_relaxed) >= limitNs) {
       dead = dead ? dead : rank;
     } else if (!waits || lastProgress(rank) < lastProgress(*waits)) {
       waits = rank;

@@ -21,7 +21,7 @@ enum class Activity : uint32_t {
   AwaitingCredit, ///< Waits for others, from here on:
   AwaitingArrivals,
   AwaitingBoard,
-  AwaitingReduction,
+  AwaitingReduction, ///< Or an exchange, on the device's lane.
   Finished,
 };
 

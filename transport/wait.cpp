@@ -31,15 +31,15 @@ void Spin::pause() {
 }
 
 Sleeper::Sleeper(WaitPoint &point, const Abort &abort, const WaitNote &note)
-    : point(point), abort(abort), note(note), before(abort.progress().state(note.rank, LaneKind::Host)) {
-  abort.progress().report(note.rank, LaneKind::Host, note.activity, note.what, note.index);
+    : point(point), abort(abort), note(note), before(abort.progress().state(note.rank, note.lane)) {
+  abort.progress().report(note.rank, note.lane, note.activity, note.what, note.index);
 }
 
-Sleeper::~Sleeper() { abort.progress().report(note.rank, LaneKind::Host, before.activity, before.what, before.index); }
+Sleeper::~Sleeper() { abort.progress().report(note.rank, note.lane, before.activity, before.what, before.index); }
 
 void Sleeper::sleep(uint32_t seen) {
   point.sleep(seen, kLookAroundNs);
-  abort.progress().beat(note.rank, LaneKind::Host);
+  abort.progress().beat(note.rank, note.lane);
 }
 
 } // namespace maestro::transport

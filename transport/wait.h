@@ -14,6 +14,7 @@ struct WaitNote {
   Activity activity;
   const char *what; ///< SharedMemory::name() or a literal.
   uint64_t index;
+  LaneKind lane = LaneKind::Host; ///< Whose thread waits.
 };
 
 /// How long one waiter spins before it sleeps. Spinning pays where the answer comes sooner than a wake-up takes, and

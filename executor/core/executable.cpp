@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
+#include <optional>
 #include <utility>
 
 namespace maestro::executor {
@@ -54,13 +56,22 @@ kernels::Attribute attribute(const fb::Attribute &source, std::span<const int64_
   return result;
 }
 
+/// Whether the device's library knows the call, or the ranks of the station do it together.
+std::optional<PreparedCollective::Kind> collectiveKind(std::string_view kernel) {
+  using Kind = PreparedCollective::Kind;
+  return kernel == "all_reduce"   ? std::optional(Kind::AllReduce)
+         : kernel == "all_gather" ? std::optional(Kind::AllGather)
+         : kernel == "own_part"   ? std::optional(Kind::OwnPart)
+                                  : std::nullopt;
+}
+
 } // namespace
 
 Result<std::unique_ptr<ExecutableInstance>>
 ExecutableInstance::create(const plan::Plan &plan, uint32_t index, Device &device, uint64_t growth,
-                           const SharedRegions &shared) {
+                           const SharedRegions &shared, const TensorGroup &group) {
   std::unique_ptr<ExecutableInstance> instance(
-      new ExecutableInstance(plan, *plan->executables()->Get(index), device, growth));
+      new ExecutableInstance(plan, *plan->executables()->Get(index), device, growth, group));
   instance->boundSymbols.assign(plan->symbols()->size(), 1);
   for (const fb::Bound *bound : *instance->executable->bounds())
     instance->boundSymbols[bound->symbol()] = bound->value();
@@ -228,18 +239,77 @@ CallDescription ExecutableInstance::describeCall(const fb::Call &call, const Bou
   return result;
 }
 
-Result<std::unique_ptr<PreparedProgram>>
-ExecutableInstance::prepare(const fb::Program &program, const BoundShapes &shapes) const {
-  std::vector<CallDescription> calls;
-  calls.reserve(program.calls()->size());
-  for (const fb::Call *call : *program.calls())
-    calls.push_back(describeCall(*call, shapes));
-  return device.prepare(calls);
+Result<std::unique_ptr<PreparedCollective>> ExecutableInstance::prepareCollective(const fb::Call &call,
+                                                                                  const BoundShapes &shapes) const {
+  CallDescription description = describeCall(call, shapes); // The verifier promises an input and an output of one type.
+  auto prepared = std::make_unique<PreparedCollective>();
+  prepared->kind = *collectiveKind(description.kernel);
+  prepared->input = description.inputs[0];
+  prepared->output = description.outputs[0];
+  prepared->group = &group;
+  bool cuts = prepared->kind == PreparedCollective::Kind::OwnPart, sums = prepared->kind == PreparedCollective::Kind::AllReduce;
+  const kernels::TensorType &part = cuts ? description.outputTypes[0] : description.inputTypes[0];
+  const kernels::TensorType &whole = cuts ? description.inputTypes[0] : description.outputTypes[0];
+  kernels::Attributes attributes(description.attributes);
+  auto dim = static_cast<int>(attributes.getInt("dim", 0));
+  uint64_t parts = sums ? 1 : group.count;
+  if (group.count < 2 || dim < 0 || (!sums && dim >= part.rank) || part.bytes() * parts != whole.bytes())
+    return Status::invalidInput(fmt::format("{}: {} of {} bytes into {} between {} ranks", executable->name()->string_view(),
+                                            description.kernel, part.bytes(), whole.bytes(), group.count));
+  for (int d = 0; d < dim; ++d)
+    prepared->runs *= static_cast<uint64_t>(part.dims[static_cast<size_t>(d)]);
+  prepared->runBytes = prepared->runs ? part.bytes() / prepared->runs : 0;
+  return prepared;
 }
 
+Result<ProgramSteps> ExecutableInstance::prepare(const fb::Program &program, const BoundShapes &shapes) const {
+  ProgramSteps steps;
+  std::vector<CallDescription> calls;
+  calls.reserve(program.calls()->size());
+  auto endStep = [&](std::unique_ptr<PreparedCollective> collective) -> Status {
+    steps.emplace_back();
+    MAESTRO_ASSIGN(steps.back().calls, device.prepare(calls));
+    steps.back().collective = std::move(collective);
+    calls.clear();
+    return Status();
+  };
+  for (const fb::Call *call : *program.calls()) {
+    if (!collectiveKind(plan->kernels()->Get(call->kernel())->string_view())) {
+      calls.push_back(describeCall(*call, shapes));
+      continue;
+    }
+    MAESTRO_ASSIGN(auto collective, prepareCollective(*call, shapes));
+    MAESTRO_TRY(endStep(std::move(collective)));
+  }
+  MAESTRO_TRY(endStep(nullptr));
+  return steps;
+}
+
+namespace {
+
+/// In the device's queue: waits there for the other ranks, which come here in the same order.
+Status runCollective(void *context, std::span<std::byte *const> pointers) {
+  const auto &collective = *static_cast<const PreparedCollective *>(context);
+  const TensorGroup &group = *collective.group;
+  switch (collective.kind) {
+  case PreparedCollective::Kind::AllReduce:
+    return group.exchange->sum(reinterpret_cast<const float *>(pointers[0]), reinterpret_cast<float *>(pointers[1]),
+                               collective.runs * collective.runBytes / sizeof(float), *group.abort);
+  case PreparedCollective::Kind::AllGather:
+    return group.exchange->gather(pointers[0], pointers[1], collective.runs, collective.runBytes, *group.abort);
+  case PreparedCollective::Kind::OwnPart:
+    for (uint64_t run = 0; run < collective.runs; ++run)
+      std::memcpy(pointers[1] + run * collective.runBytes,
+                  pointers[0] + (run * group.count + group.index) * collective.runBytes, collective.runBytes);
+  }
+  return Status();
+}
+
+} // namespace
+
 Status ExecutableInstance::launch(fb::ProgramKind kind, BoundShapes &shapes, uint32_t slot, int32_t task) {
-  auto &prepared = shapes.programs[static_cast<size_t>(kind)];
-  if (!prepared) {
+  ProgramSteps &prepared = shapes.programs[static_cast<size_t>(kind)];
+  if (prepared.empty()) {
     const fb::Program *table = program(kind);
     if (!table)
       return Status::internal(fmt::format("{} has no {} program", executable->name()->string_view(),
@@ -250,7 +320,15 @@ Status ExecutableInstance::launch(fb::ProgramKind kind, BoundShapes &shapes, uin
   }
   for (uint32_t r = 0; r < bases.size(); ++r)
     bases[r] = base(r, slot);
-  device.launch(*prepared, bases, task);
+  for (const ProgramStep &step : prepared) {
+    device.launch(*step.calls, bases, task);
+    if (!step.collective)
+      continue;
+    PreparedCollective &collective = *step.collective;
+    Address operands[] = {bases[collective.input.region] + collective.input.offset,
+                          bases[collective.output.region] + collective.output.offset};
+    device.call(runCollective, &collective, operands);
+  }
   return Status();
 }
 

@@ -9,6 +9,7 @@
 #include "executor/device/device.h"
 #include "plan/plan.h"
 #include "plan/plan_generated.h"
+#include "transport/local/exchange.h"
 
 #include <array>
 #include <cstdint>
@@ -23,11 +24,28 @@ using plan::kNone;
 
 inline constexpr size_t kProgramKinds = 7;
 
+struct TensorGroup;
+
+/// A collective between calls of a program, prepared for fixed shapes.
+struct PreparedCollective {
+  enum class Kind : uint8_t { AllReduce, AllGather, OwnPart } kind = Kind::AllReduce;
+  OperandRef input, output;
+  uint64_t runs = 1, runBytes = 0; ///< Of one rank's part.
+  const TensorGroup *group = nullptr;
+};
+
+/// Calls up to a collective, and that; then the next.
+struct ProgramStep {
+  std::unique_ptr<PreparedProgram> calls;
+  std::unique_ptr<PreparedCollective> collective; ///< Null after the last.
+};
+using ProgramSteps = std::vector<ProgramStep>;
+
 /// A micro-batch's shapes: all expressions of the plan evaluated, and the programs prepared for them.
 struct BoundShapes {
   std::vector<int64_t> symbols; ///< By Plan.symbols.
   std::vector<int64_t> dims;    ///< By Plan.exprs.
-  std::array<std::unique_ptr<PreparedProgram>, kProgramKinds> programs;
+  std::array<ProgramSteps, kProgramKinds> programs; ///< Empty: not prepared yet.
   size_t calls = 0; ///< Of the prepared programs.
   uint64_t lastUse = 0;
 };
@@ -39,6 +57,13 @@ struct SharedRegion {
 };
 using SharedRegions = std::map<uint32_t, SharedRegion>; ///< By region.
 
+/// Which of a station's ranks this is, and how it meets the others inside programs.
+struct TensorGroup {
+  uint32_t index = 0, count = 1;
+  transport::local::Exchange::Member *exchange = nullptr; ///< Null where it is alone.
+  const transport::Abort *abort = nullptr;
+};
+
 /// The least growth (see ExecutableInstance) under which micro-batches of these symbol values fit.
 uint64_t growthFor(const plan::Plan &plan, const plan::fb::Executable &executable, std::span<const int64_t> symbols);
 
@@ -49,8 +74,9 @@ public:
   /// --self-check). The plan and the device must outlive the instance.
   static Result<std::unique_ptr<ExecutableInstance>>
   create(const plan::Plan &plan, uint32_t executable, Device &device, uint64_t growth = 1,
-         const SharedRegions &shared = {});
+         const SharedRegions &shared = {}, const TensorGroup &group = {});
 
+  const TensorGroup &tensorGroup() const { return group; }
   const plan::fb::Executable &table() const { return *executable; }
   bool hasProgram(plan::fb::ProgramKind kind) const;
   const plan::fb::Program *program(plan::fb::ProgramKind kind) const;
@@ -77,22 +103,23 @@ public:
 
 private:
   ExecutableInstance(const plan::Plan &plan, const plan::fb::Executable &table, Device &device,
-                     uint64_t growth)
-      : plan(plan), executable(&table), device(device), growth(growth) {}
+                     uint64_t growth, const TensorGroup &group)
+      : plan(plan), executable(&table), device(device), growth(growth), group(group) {}
 
   Status allocateRegions(const SharedRegions &shared);
   Address base(uint32_t region, uint32_t slot) const;
   Status writeConstants();
   Status dropOldShapes();
   bool grows(uint32_t region) const;
-  Result<std::unique_ptr<PreparedProgram>> prepare(const plan::fb::Program &program,
-                                                   const BoundShapes &shapes) const;
+  Result<ProgramSteps> prepare(const plan::fb::Program &program, const BoundShapes &shapes) const;
+  Result<std::unique_ptr<PreparedCollective>> prepareCollective(const plan::fb::Call &call, const BoundShapes &shapes) const;
   CallDescription describeCall(const plan::fb::Call &call, const BoundShapes &shapes) const;
 
   const plan::Plan &plan;
   const plan::fb::Executable *executable;
   Device &device;
   uint64_t growth;
+  TensorGroup group;
   uint32_t slotCount = 1;
   std::vector<Address> regionBlocks;
   std::vector<uint64_t> regionStride; ///< Bytes between copies.

@@ -64,9 +64,9 @@ public:
   /// For loading, while no step is under way: the station's memory and the device that it is on.
   Station &station(uint32_t station) { return *workers[facts.stations[station].rank]->station(station); }
   Device &device(uint32_t station) { return workers[facts.stations[station].rank]->device(); }
-  /// The first station that binds it; kNone when none does. Others hold the same.
+  /// The first station that binds it, a lead; kNone when none does. Others hold the same, but for parts.
   uint32_t holder(plan::fb::BindingKind kind, uint32_t parameter) const;
-  /// A bound buffer of a parameter, piece by piece, to the root's `take`, while no step is under way. Where ranks are
+  /// A bound buffer of a parameter, whole, piece by piece, to the root's `take`, while no step is under way. Where ranks are
   /// processes, all that train call it alike; `take` is the root's alone.
   Status gather(plan::fb::BindingKind kind, uint32_t parameter, const TakePiece &take);
 
@@ -119,8 +119,15 @@ private:
   bool trains(uint32_t rank) const;
   Status failureStatus();
   void noteFailure(uint32_t rank, const Status &status);
-  Status sendPieces(uint64_t first, plan::fb::BindingKind kind, uint32_t parameter, uint32_t source);
-  Status receivePieces(uint64_t first, uint64_t bytes, uint32_t parameter, const TakePiece &take);
+  /// Bytes of one station's buffer.
+  struct Stretch {
+    plan::fb::BindingKind kind;
+    uint32_t parameter, source;
+    uint64_t begin, end;
+  };
+  Status gatherStretch(const Stretch &stretch, const TakePiece &take);
+  Status sendPieces(uint64_t first, const Stretch &stretch);
+  Status receivePieces(uint64_t first, const Stretch &stretch, const TakePiece &take);
   void progress(uint32_t rank, transport::Activity activity) const;
   void watch();
   bool isIdle(const Mailbox &box) const { return box.finished == box.submitted; }

@@ -4,7 +4,7 @@
 #include "base/nearest.h"
 #include "base/philox.h"
 #include "executor/checkpoint/safetensors.h"
-#include "executor/core/transfer.h"
+#include "executor/core/shard.h"
 
 #include <fmt/format.h>
 
@@ -296,7 +296,7 @@ Result<LoadSummary> loadParameters(const plan::Plan &plan, const WeightFiles &we
       continue;
     DType dtype = static_cast<DType>(instance.table().buffers()->Get(buffer)->dtype());
     MAESTRO_ASSIGN(Source source, loader.open(*plan->parameters()->Get(p), dtype, summary));
-    MAESTRO_TRY(writeInPieces(instance, device, fb::BindingKind::Value, p, source.multiple, source.fill));
+    MAESTRO_TRY(writePart(plan, instance, device, fb::BindingKind::Value, p, source.multiple, source.fill));
     summary.bytes += instance.table().buffers()->Get(buffer)->bytes();
   }
   return summary;

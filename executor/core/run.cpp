@@ -115,7 +115,7 @@ private:
     for (const fb::Station *station : *p->stations()) // Where ranks say nothing.
       needed += p->ranks()->Get(station->ranks()->Get(0))->peak_bytes() > 0
                     ? 0
-                    : p->executables()->Get(station->executable())->peak_bytes();
+                    : p->executables()->Get(station->executable())->peak_bytes() * station->ranks()->size();
     if (needed > memory)
       return Status::invalidInput(fmt::format("{}: the plan needs {} bytes of memory, this machine has {}; plan again "
                                               "with a smaller micro-batch, or run it on the machine it was made for",

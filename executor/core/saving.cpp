@@ -1,7 +1,7 @@
 #include "executor/core/saving.h"
 
 #include "executor/checkpoint/safetensors.h"
-#include "executor/core/transfer.h"
+#include "executor/core/shard.h"
 
 #include <fmt/format.h>
 
@@ -108,10 +108,10 @@ Status readEntries(const plan::Plan &plan, ExecutableInstance &instance, Device 
       return Status::invalidInput(fmt::format("{}: tensor '{}' has shape [{}], the plan wants [{}]", path,
                                               entry.name, fmt::join(tensor->shape, ", "),
                                               fmt::join(expected.shape, ", ")));
-    MAESTRO_TRY(writeInPieces(instance, device, entry.kind, entry.parameter, 1,
-                              [&](uint64_t first, std::span<std::byte> piece) {
-                                return file.readAs(*tensor, expected.dtype, piece, first);
-                              }));
+    MAESTRO_TRY(writePart(plan, instance, device, entry.kind, entry.parameter, 1,
+                          [&](uint64_t first, std::span<std::byte> piece) {
+                            return file.readAs(*tensor, expected.dtype, piece, first);
+                          }));
   }
   return Status();
 }

@@ -48,7 +48,7 @@ Result<LoadSummary> loadJob(const plan::Plan &plan, const WeightFiles &weights, 
     if (!job.isHere(s))
       continue;
     MAESTRO_ASSIGN(LoadSummary own, loadParameters(plan, weights, seed, job.station(s).instance(), job.device(s)));
-    if (job.topology().stations[s].replica > 0)
+    if (job.topology().stations[s].replica > 0 || !job.topology().stations[s].isLead())
       continue;
     total.bytes += own.bytes;
     total.fromWeights += own.fromWeights;

@@ -8,10 +8,10 @@ namespace fb = plan::fb;
 
 Result<std::unique_ptr<Station>> Station::create(const plan::Plan &plan, const Topology &topology, uint32_t number,
                                                  Device &device, const data::Batcher &batcher, uint64_t growth,
-                                                 const SharedRegions &shared) {
+                                                 const SharedRegions &shared, const TensorGroup &group) {
   std::unique_ptr<Station> station(new Station(plan, batcher, device));
   MAESTRO_ASSIGN(station->executable, ExecutableInstance::create(plan, topology.stations[number].executable, device, growth,
-                                                                 shared));
+                                                                 shared, group));
   for (Staging &set : station->staging)
     set.fields.resize(plan->fields()->size());
   station->loaded.resize(plan->fields()->size());
@@ -106,9 +106,11 @@ void Station::writeHyperParameters(const std::array<float, 8> &values) {
     device.write(executable->address(buffer, 0), values.data(), sizeof values);
 }
 
-void Station::readNormSquares(double &value) {
-  uint32_t buffer = executable->boundBuffer(fb::BindingKind::NormSquares, 0);
-  device.read(&value, executable->address(buffer, 0), 8);
+bool Station::readNormSquares(uint32_t index, double &value) {
+  uint32_t buffer = executable->boundBuffer(fb::BindingKind::NormSquares, index);
+  if (buffer != kNone)
+    device.read(&value, executable->address(buffer, 0), 8);
+  return buffer != kNone;
 }
 
 uint32_t findSampleSymbol(const plan::Plan &plan) {

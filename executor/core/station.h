@@ -29,7 +29,7 @@ public:
   /// The plan, device and batcher must outlive it. `shared`: regions that other ranks see, too.
   static Result<std::unique_ptr<Station>> create(const plan::Plan &plan, const Topology &topology, uint32_t station,
                                                  Device &device, const data::Batcher &batcher, uint64_t growth,
-                                                 const SharedRegions &shared);
+                                                 const SharedRegions &shared, const TensorGroup &group);
 
   ExecutableInstance &instance() { return *executable; }
   const plan::fb::Program *program(plan::fb::ProgramKind kind) const { return executable->program(kind); }
@@ -49,7 +49,8 @@ public:
   /// Queues writing weight ÷ count of each loss.
   void writeScales(std::span<const float> scales);
   void writeHyperParameters(const std::array<float, 8> &values);
-  void readNormSquares(double &value);
+  /// By BindingKind::NormSquares' index; false where the station has none of it.
+  bool readNormSquares(uint32_t index, double &value);
 
 private:
   Station(const plan::Plan &plan, const data::Batcher &batcher, Device &device)

@@ -77,7 +77,7 @@ Status StepOrder::build(const wavefront::Problem &stepProblem, const wavefront::
   consumerRow.resize(producerRow.size());
   for (uint32_t edge = 0; edge < plan->edges()->size(); ++edge)
     placeRows(edge);
-  for (const wavefront::Task &task : schedule->tasksOf(rank))
+  for (const wavefront::Task &task : schedule->tasksOf(topology.deviceOf[rank]))
     MAESTRO_TRY(addTask(task));
   return Status();
 }
@@ -130,6 +130,8 @@ Status StepOrder::addTask(const wavefront::Task &source) {
   const wavefront::MicroBatch &group = schedule->microBatches[source.microBatch];
   RankTask task;
   task.station = stationOf(group, source.stage);
+  while (topology.stations[task.station].rank != rank) // This rank's part of it.
+    ++task.station;
   task.microBatch = source.microBatch;
   task.kind = source.kind;
   task.firstReceive = static_cast<uint32_t>(receiveList.size());
@@ -137,7 +139,8 @@ Status StepOrder::addTask(const wavefront::Task &source) {
   task.receives = static_cast<uint32_t>(receiveList.size()) - task.firstReceive;
   task.firstSend = static_cast<uint32_t>(sendList.size());
   bool forward = source.kind == TaskKind::Forward;
-  for (uint32_t e = 0; e < plan->edges()->size() && source.kind != TaskKind::WeightGradient; ++e) {
+  bool sends = source.kind != TaskKind::WeightGradient && topology.stations[task.station].isLead();
+  for (uint32_t e = 0; e < plan->edges()->size() && sends; ++e) {
     const fb::Edge &edge = *plan->edges()->Get(e);
     bool produces = edge.producer() == group.section && edge.producer_stage() == source.stage;
     bool consumes = edge.consumer() == group.section && edge.consumer_stage() == source.stage;
@@ -202,10 +205,6 @@ Status StepOrder::addSends(const RankTask &task, uint32_t edgeIndex, bool gradie
   for (uint32_t other : partners) {
     keep(toSizes, dims.evaluate(dimsOf(other)));
     Send send;
-    uint32_t receiver = stationOf(schedule->microBatches[other], otherStage);
-    send.ring = topology.ringAt(edgeIndex, gradient, receiver);
-    const std::vector<uint32_t> &senders = topology.rings[send.ring].senders;
-    send.sender = static_cast<uint32_t>(std::find(senders.begin(), senders.end(), task.station) - senders.begin());
     send.sequence = sequenceOf(gradient, other, otherStage);
     send.microBatch = other;
     send.firstBox = static_cast<uint32_t>(boxList.size());
@@ -223,7 +222,13 @@ Status StepOrder::addSends(const RankTask &task, uint32_t edgeIndex, bool gradie
       send.bytes += bytes;
     }
     send.boxes = static_cast<uint32_t>(boxList.size()) - send.firstBox;
-    sendList.push_back(send);
+    uint32_t lead = stationOf(schedule->microBatches[other], otherStage);
+    for (uint32_t receiver = lead; receiver < lead + topology.stations[lead].members; ++receiver) { // The same to each part.
+      send.ring = topology.ringAt(edgeIndex, gradient, receiver);
+      const std::vector<uint32_t> &senders = topology.rings[send.ring].senders;
+      send.sender = static_cast<uint32_t>(std::find(senders.begin(), senders.end(), task.station) - senders.begin());
+      sendList.push_back(send);
+    }
   }
   return Status();
 }

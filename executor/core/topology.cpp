@@ -11,10 +11,17 @@ using plan::kNone;
 
 Topology::Topology(const plan::Plan &plan) : plan(plan) {
   ranks = plan->ranks()->size();
+  for (uint32_t rank = 0; rank < ranks; ++rank)
+    deviceOf.push_back(rank);
   for (const fb::Station *table : *plan->stations()) {
     const fb::Executable &executable = *plan->executables()->Get(table->executable());
-    stations.push_back({executable.section(), executable.stage(), table->replica(), table->executable(),
-                        table->ranks()->Get(0)});
+    const auto &group = *table->ranks();
+    leads.push_back(static_cast<uint32_t>(stations.size()));
+    for (uint32_t member = 0; member < group.size(); ++member) {
+      stations.push_back({executable.section(), executable.stage(), table->replica(), table->executable(), group.Get(member),
+                          member, group.size()});
+      deviceOf[group.Get(member)] = *std::min_element(group.begin(), group.end());
+    }
   }
   for (uint32_t e = 0; e < plan->edges()->size(); ++e) {
     const fb::Edge &edge = *plan->edges()->Get(e);
@@ -37,7 +44,7 @@ void Topology::addRing(uint32_t edgeIndex, bool gradient, uint32_t receiver) {
   uint32_t stage = gradient ? edge.consumer_stage() : edge.producer_stage();
   bool sameSection = edge.producer() == edge.consumer();
   for (uint32_t s = 0; s < stations.size(); ++s)
-    if (stations[s].section == section && stations[s].stage == stage &&
+    if (stations[s].section == section && stations[s].stage == stage && stations[s].isLead() &&
         (!sameSection || stations[s].replica == stations[receiver].replica))
       ring.senders.push_back(s);
   const fb::Executable &own = executable(receiver);
@@ -138,7 +145,7 @@ wavefront::Problem makeProblem(const plan::Plan &plan, const Topology &topology,
     for (uint32_t replica = 0; replica < table.layout()->data_parallel(); ++replica) {
       section.devices.emplace_back();
       for (uint32_t stage = 0; stage < table.layout()->stages(); ++stage)
-        section.devices.back().push_back(topology.stations[topology.stationAt(s, stage, replica)].rank);
+        section.devices.back().push_back(topology.deviceOf[topology.stations[topology.stationAt(s, stage, replica)].rank]);
     }
     problem.sections.push_back(std::move(section));
   }
@@ -191,6 +198,8 @@ std::string stationName(const plan::Plan &plan, const StationFacts &station) {
     name += fmt::format(" stage {}", station.stage);
   if (section.layout()->data_parallel() > 1)
     name += fmt::format(" replica {}", station.replica);
+  if (station.members > 1)
+    name += fmt::format(" part {}", station.member);
   return name;
 }
 

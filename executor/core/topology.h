@@ -11,10 +11,15 @@
 
 namespace maestro::executor {
 
+/// One rank's part of a station of the plan: a tensor-parallel station of n ranks is n of these, one after the other, which
+/// run the same tasks in the same order.
 struct StationFacts {
   uint32_t section = 0, stage = 0, replica = 0;
   uint32_t executable = 0; ///< Plan.executables
   uint32_t rank = 0;       ///< Plan.ranks
+  uint32_t member = 0, members = 1; ///< Of the plan's station.
+  /// The one that counts what all of them have, and sends what leaves.
+  bool isLead() const { return member == 0; }
 };
 
 /// One end of an edge: the ring into which all its senders write.
@@ -22,7 +27,7 @@ struct RingFacts {
   uint32_t edge = 0; ///< Plan.edges
   bool gradient = false;
   uint32_t receiver = 0;         ///< Topology.stations
-  std::vector<uint32_t> senders; ///< Likewise; between stages of a section the one of the same replica.
+  std::vector<uint32_t> senders; ///< Likewise, leads; between stages of a section that of the same replica.
   uint32_t region = 0;           ///< Of the receiver's executable.
   uint32_t slots = 1;
   uint64_t slotBytes = 0;
@@ -33,10 +38,13 @@ class Topology {
 public:
   explicit Topology(const plan::Plan &plan);
 
-  std::vector<StationFacts> stations; ///< By Plan.stations.
+  std::vector<StationFacts> stations; ///< In the order of Plan.stations.
+  std::vector<uint32_t> leads;        ///< By Plan.stations: the first of its parts.
+  std::vector<uint32_t> deviceOf;     ///< By rank: the scheduler's device; one for all ranks that share stations.
   std::vector<RingFacts> rings;
   uint32_t ranks = 0;
 
+  /// The lead.
   uint32_t stationAt(uint32_t section, uint32_t stage, uint32_t replica) const;
   /// The ring of an edge's end at a station; kNone when there is none.
   uint32_t ringAt(uint32_t edge, bool gradient, uint32_t receiver) const;

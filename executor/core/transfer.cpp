@@ -54,15 +54,16 @@ Result<Bound> find(const ExecutableInstance &instance, fb::BindingKind kind, uin
 } // namespace
 
 Status readInPieces(ExecutableInstance &instance, Device &device, fb::BindingKind kind, uint32_t parameter,
-                    const TakePiece &take) {
+                    const TakePiece &take, uint64_t begin, uint64_t end) {
   MAESTRO_ASSIGN(Bound bound, find(instance, kind, parameter));
+  end = std::min(end, bound.bytes);
   Pieces pieces(device);
   std::span<std::byte> previous;
-  for (uint64_t offset = 0; offset < bound.bytes || !previous.empty();) {
+  for (uint64_t offset = begin; offset < end || !previous.empty();) {
     std::span<std::byte> piece;
     Event before = device.record();
-    if (offset < bound.bytes) {
-      MAESTRO_ASSIGN(piece, pieces.next(std::min<uint64_t>(kPieceBytes, bound.bytes - offset)));
+    if (offset < end) {
+      MAESTRO_ASSIGN(piece, pieces.next(std::min<uint64_t>(kPieceBytes, end - offset)));
       device.read(piece.data(), bound.address + offset, piece.size());
       pieces.queued();
       offset += piece.size();

@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 
 namespace maestro::executor {
 namespace {
@@ -49,6 +48,12 @@ public:
     }
     MAESTRO_TRY(placeGradients());
     MAESTRO_TRY(makeReductions());
+    for (const local::ExchangeDescription &description : exchanges()) {
+      wiring->exchanges.emplace_back();
+      if (!description.ranks.empty()) {
+        MAESTRO_ASSIGN(wiring->exchanges.back(), local::Exchange::create(*wiring->memory, *wiring->abort, description));
+      }
+    }
     if (wiring->trainingRanks.size() > 1) {
       MAESTRO_ASSIGN(wiring->board, local::Board::create(*wiring->memory, *wiring->abort, boardDescription()));
     }
@@ -88,24 +93,31 @@ private:
     return description;
   }
 
-  /// Parameters by the stations that hold their gradients, in Plan.stations' order.
   void findGroups() {
     wiring->gradients.assign(topology.stations.size(), nullptr);
-    if (options.evaluates)
-      return;
-    std::map<std::vector<uint32_t>, size_t> byStations;
-    for (uint32_t p = 0; p < plan->parameters()->size(); ++p) {
-      std::vector<uint32_t> holders;
-      for (uint32_t s = 0; s < topology.stations.size(); ++s)
-        if (boundBuffer(topology.executable(s), fb::BindingKind::Gradient, p) != kNone)
-          holders.push_back(s);
-      if (holders.size() < 2)
-        continue;
-      auto [found, isNew] = byStations.try_emplace(holders, wiring->groups.size());
-      if (isNew)
-        wiring->groups.push_back({holders, {}, std::nullopt});
-      wiring->groups[found->second].parameters.push_back(p);
+    uint32_t count = plan->gradient_sums() && !options.evaluates ? plan->gradient_sums()->size() : 0;
+    for (uint32_t i = 0; i < count; ++i) {
+      const fb::GradientSum &sum = *plan->gradient_sums()->Get(i);
+      uint32_t members = topology.stations[topology.leads[sum.stations()->Get(0)]].members;
+      for (uint32_t member = 0; member < members; ++member) {
+        ReductionGroup &group = wiring->groups.emplace_back();
+        group.parameters.assign(sum.parameters()->begin(), sum.parameters()->end());
+        for (uint32_t station : *sum.stations())
+          group.stations.push_back(topology.leads[station] + member);
+      }
     }
+  }
+
+  /// Between the ranks that are one device to the scheduler; stations of the same ranks share it.
+  std::vector<local::ExchangeDescription> exchanges() const {
+    std::vector<local::ExchangeDescription> list(topology.ranks);
+    for (const fb::Station *station : *plan->stations())
+      if (const auto &ranks = *station->ranks(); ranks.size() > 1) {
+        local::ExchangeDescription &own = list[topology.deviceOf[ranks.Get(0)]];
+        own.name = "shared tensors";
+        own.ranks.assign(ranks.begin(), ranks.end());
+      }
+    return list;
   }
 
   /// Whether a checkpoint holds values of this station: of a component that is not frozen as a whole.
@@ -170,6 +182,8 @@ private:
         bytes += transport::alignBlock(gradientBytes(topology.executable(s)));
     for (const ReductionGroup &group : wiring->groups)
       bytes += local::Reduction::bytesNeeded(describe(group));
+    for (const local::ExchangeDescription &description : exchanges())
+      bytes += description.ranks.empty() ? 0 : local::Exchange::bytesNeeded(description);
     bytes += options.processes ? local::channelBytes(gatherDescription()) : 0;
     return bytes + local::Board::bytesNeeded(boardDescription());
   }

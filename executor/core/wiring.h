@@ -7,6 +7,7 @@
 #include "transport/channel.h"
 #include "transport/backend.h"
 #include "transport/local/board.h"
+#include "transport/local/exchange.h"
 #include "transport/local/reduction.h"
 #include "transport/shared_memory.h"
 
@@ -17,9 +18,9 @@
 
 namespace maestro::executor {
 
-/// Parameters whose gradients the same stations hold: replicas of a section, or stages and sections that share a weight.
+/// A sum of gradients that the plan asks for; between the first ranks of its stations, the second ranks, and so on.
 struct ReductionGroup {
-  std::vector<uint32_t> stations;   ///< Members, in the order in which they are added up.
+  std::vector<uint32_t> stations;   ///< Topology.stations: members, in the order in which they are added up.
   std::vector<uint32_t> parameters; ///< Plan.parameters
   std::optional<transport::local::Reduction> reduction;
 };
@@ -48,6 +49,7 @@ struct Wiring {
   std::vector<transport::Channel> channels; ///< By Topology.rings.
   std::vector<void *> gradients;            ///< By station; null where nobody else needs them.
   std::vector<ReductionGroup> groups;
+  std::vector<transport::local::Exchange> exchanges; ///< By the scheduler's device (Topology.deviceOf): of its ranks, where there are several.
   std::vector<uint32_t> trainingRanks;      ///< Those with losses or something to train, which meet in every step.
   std::optional<transport::local::Board> board;
   SharedOutcome *outcome = nullptr;

@@ -62,7 +62,7 @@ Worker::Worker(const Context &context, uint32_t rank, const WorkerOptions &optio
   if (options.sleepScale > 0)
     scaleTasks(problem, options.sleepScale);
   updateNs = longestUpdateNs(problem);
-  norms.assign(topology.stations.size(), 0);
+  norms.assign(2 * topology.stations.size(), 0);
   auto &members = wiring.trainingRanks;
   if (options.adapts) {
     planned = problem;
@@ -112,6 +112,14 @@ Result<SharedRegions> Worker::sharedRegions(uint32_t station) {
   return shared;
 }
 
+/// How the station's ranks meet inside programs: in one exchange for all stations that they share.
+TensorGroup Worker::tensorGroup(uint32_t station) {
+  const StationFacts &facts = topology.stations[station];
+  if (facts.members > 1 && !exchange)
+    exchange = wiring.exchanges[topology.deviceOf[rank]].member(facts.member);
+  return {facts.member, facts.members, exchange ? &*exchange : nullptr, &*wiring.abort};
+}
+
 Status Worker::createStations() {
   stations.resize(topology.stations.size());
   slots.resize(topology.stations.size());
@@ -119,7 +127,7 @@ Status Worker::createStations() {
     if (topology.stations[s].rank != rank)
       continue;
     MAESTRO_ASSIGN(SharedRegions shared, sharedRegions(s));
-    MAESTRO_ASSIGN(stations[s], Station::create(plan, topology, s, *ownDevice, batcher, options.growth, shared));
+    MAESTRO_ASSIGN(stations[s], Station::create(plan, topology, s, *ownDevice, batcher, options.growth, shared, tensorGroup(s)));
     slots[s].assign(stations[s]->instance().slots(), kNone);
   }
   for (const ReductionGroup &group : wiring.groups) {
@@ -227,7 +235,7 @@ Status Worker::countLosses(LossTotals &totals) {
     const wavefront::MicroBatch &group = schedule.microBatches[m];
     for (uint32_t s = 0; s < stations.size(); ++s) {
       const StationFacts &facts = topology.stations[s];
-      if (!stations[s] || facts.section != group.section || facts.replica != group.replica ||
+      if (!stations[s] || !facts.isLead() || facts.section != group.section || facts.replica != group.replica ||
           !stations[s]->program(fb::ProgramKind::Count))
         continue;
       MAESTRO_TRY(stations[s]->launchCount(dataOf(m), options.seed));
@@ -337,7 +345,8 @@ Result<uint32_t> Worker::launch(const RankTask &task) {
       return Status::internal(fmt::format("step {}: micro-batch {} finds no free slot at station {}; the schedule is wrong",
                                           step, task.microBatch, task.station));
     MAESTRO_TRY(station.launchForward(data, options.seed, slot, options.evaluates));
-    station.readLosses(fb::BindingKind::LossSum, slot, {sums.data() + task.microBatch * lossCount, lossCount});
+    if (topology.stations[task.station].isLead())
+      station.readLosses(fb::BindingKind::LossSum, slot, {sums.data() + task.microBatch * lossCount, lossCount});
     if (!hasBackward(task.station)) // What follows on the queue finds the slot free.
       slots[task.station][slot] = kNone;
     return slot;
@@ -564,13 +573,16 @@ Status Worker::exchangeEnd(uint64_t endStep, std::span<const double> own) {
   return board->awaitAll<double>(endStep, kEndRecord, records, *wiring.abort);
 }
 
-/// Each parameter counts once: stations count what their executable owns, and replicas hold the same.
+/// Each parameter counts once: stations count what their executable owns, replicas hold the same, and so do a station's ranks
+/// but for what is split over them.
 Result<Worker::Agreement> Worker::agree(uint64_t endStep, bool wantsToStop, LossTotals &totals) {
   std::fill(norms.begin(), norms.end(), 0);
   for (uint32_t s = 0; s < stations.size(); ++s)
     if (stations[s] && topology.stations[s].replica == 0 && stations[s]->program(fb::ProgramKind::Norm)) {
       MAESTRO_TRY(launchOnce(s, fb::ProgramKind::Norm, TaskSpan::Kind::Norm));
-      stations[s]->readNormSquares(norms[s]);
+      if (topology.stations[s].isLead())
+        stations[s]->readNormSquares(0, norms[2 * s]);
+      stations[s]->readNormSquares(1, norms[2 * s + 1]);
     }
   MAESTRO_TRY(ownDevice->wait(ownDevice->record()));
   record.assign(2 + lossCount, 0);

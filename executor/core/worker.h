@@ -17,6 +17,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -100,6 +101,7 @@ private:
   Worker(const Context &context, uint32_t rank, const WorkerOptions &options);
   Status createStations();
   Result<SharedRegions> sharedRegions(uint32_t station);
+  TensorGroup tensorGroup(uint32_t station);
 
   Status planBatch(const data::SampleBatch &batch, uint64_t step);
   Status measure(const data::Sample &sample, std::span<int64_t> sizes) const;
@@ -145,6 +147,7 @@ private:
   uint32_t rank;
   WorkerOptions options;
   std::unique_ptr<Device> ownDevice;
+  std::optional<transport::local::Exchange::Member> exchange; ///< With the ranks that share this one's stations.
   std::vector<std::unique_ptr<Station>> stations; ///< By Topology.stations; null for other ranks'.
   std::vector<std::vector<uint32_t>> slots;       ///< station × slot: the micro-batch in it, or kNone.
   uint32_t sampleSymbol;
@@ -162,7 +165,7 @@ private:
   std::vector<float> scales;
   std::vector<double> record, records;
   std::array<float, 8> hyper{};
-  std::vector<double> norms; ///< By station.
+  std::vector<double> norms; ///< By station: of whole gradients, and of its parts of split ones.
   std::vector<SendWork> sendWork;
   std::vector<ReleaseWork> releaseWork;
   std::vector<StampWork> stampWork;

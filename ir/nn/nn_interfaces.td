@@ -58,6 +58,12 @@ def ShardableOpInterface : OpInterface<"ShardableOpInterface"> {
       "::maestro::nn::FactorRule", "getFactorRule", (ins), "", [{
         return ::maestro::nn::elementwiseFactorRule($_op);
       }]>,
+    InterfaceMethod<[{
+      Whether the results are linear in the marked operands together: where these are partial sums over
+      devices (or samples), and the others the same on all, the results are partial sums, too.
+    }], "bool", "isLinearIn", (ins "::llvm::ArrayRef<bool>":$operands), "", [{
+        return ::maestro::nn::defaultIsLinearIn($_op, operands);
+      }]>,
   ];
 }
 

@@ -581,4 +581,27 @@ def NN_KlDivergenceGradOp : NN_InferredOp<"kl_divergence_grad", [],
   let results = (outs NN_TensorType:$dstudent);
 }
 
+//===----------------------------------------------------------------------===//
+// Collectives: between the devices that share a section's work along a mesh axis. No graph contains them;
+// passes/shard.cpp inserts them where states of tensors do not fit, and the executor runs them.
+//===----------------------------------------------------------------------===//
+
+def NN_AllReduceOp : NN_InferredOp<"all_reduce", [], ["getFactorRule", "canReuse"]> {
+  let summary = "The sum of x (f32) over the axis's devices, in their order; every one has the result";
+  let arguments = (ins NN_TensorType:$x, StrAttr:$axis);
+  let results = (outs NN_TensorType:$y);
+}
+
+def NN_AllGatherOp : NN_InferredOp<"all_gather"> {
+  let summary = "The axis's `count` devices' parts along `dim`, one after the other; every one has the result";
+  let arguments = (ins NN_TensorType:$x, StrAttr:$axis, I64Attr:$dim, I64Attr:$count);
+  let results = (outs NN_TensorType:$y);
+}
+
+def NN_OwnPartOp : NN_InferredOp<"own_part"> {
+  let summary = "Of `count` equal parts of x along `dim` that of this device; nothing is sent";
+  let arguments = (ins NN_TensorType:$x, StrAttr:$axis, I64Attr:$dim, I64Attr:$count);
+  let results = (outs NN_TensorType:$y);
+}
+
 #endif // MAESTRO_NN_OPS

@@ -31,5 +31,7 @@ DimExpr defaultBytes(mlir::Operation *op);
 bool defaultCanReuse(mlir::Operation *op, unsigned operand, unsigned result);
 /// The broadcast rule: one parallel factor per dim of the first result.
 FactorRule elementwiseFactorRule(mlir::Operation *op);
+/// Whether the results are linear in the marked operands together (linear.cpp).
+bool defaultIsLinearIn(mlir::Operation *op, llvm::ArrayRef<bool> operands);
 
 } // namespace maestro::nn

@@ -182,6 +182,12 @@ def Plan_StationOp : Plan_Op<"station"> {
   let assemblyFormat = "`executable` $executable `replica` $replica `ranks` $ranks attr-dict";
 }
 
+def Plan_GradientSumOp : Plan_Op<"gradient_sum"> {
+  let summary = "Gradients of which stations compute parts, and which they add up";
+  let arguments = (ins DenseI64ArrayAttr:$parameters, DenseI64ArrayAttr:$stations);
+  let assemblyFormat = "`parameters` $parameters `stations` $stations attr-dict";
+}
+
 //===----------------------------------------------------------------------===//
 // Executables
 //===----------------------------------------------------------------------===//
@@ -224,10 +230,12 @@ def Plan_BufferOp : Plan_Op<"buffer"> {
 def Plan_BindingOp : Plan_Op<"binding"> {
   let summary = "What the executor writes into a buffer, or reads from it";
   let description = [{
-    `index` is a place in the table that the kind names (fields, losses, parameters, edges), `target` the name there.
+    `index` is a place in the table that the kind names (fields, losses, parameters, edges), `target` the name there;
+    `split_dim`: each rank of the station has an equal part of this dim of the parameter.
   }];
-  let arguments = (ins I64Attr:$buffer, Plan_BindingKind:$kind, I64Attr:$index, OptionalAttr<StrAttr>:$target);
-  let assemblyFormat = "custom<BufferRef>($buffer) `=` $kind $index ($target^)? attr-dict";
+  let arguments = (ins I64Attr:$buffer, Plan_BindingKind:$kind, I64Attr:$index, OptionalAttr<StrAttr>:$target,
+                       OptionalAttr<I64Attr>:$split_dim);
+  let assemblyFormat = "custom<BufferRef>($buffer) `=` $kind $index ($target^)? (`split_dim` $split_dim^)? attr-dict";
 }
 
 def Plan_ProgramOp : Plan_Op<"program"> {

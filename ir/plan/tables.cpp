@@ -163,6 +163,7 @@ LogicalResult PlanTables::add(Operation &op) {
       .Case([&](EdgeOp op) { return appendNamed(edges, edgeNames, op); })
       .Case([&](RankOp op) { return append(ranks, op); })
       .Case([&](StationOp op) { return append(stations, op); })
+      .Case([&](GradientSumOp op) { return append(gradientSums, op); })
       .Case([&](DecisionOp op) { return append(decisions, op); })
       .Case([&](ModuleOp op) { return addExecutable(op); })
       .Default([](Operation *other) { return misplaced(other, "a plan"); });

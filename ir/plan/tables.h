@@ -84,6 +84,7 @@ public:
   std::vector<EdgeOp> edges;
   std::vector<RankOp> ranks;
   std::vector<StationOp> stations;
+  std::vector<GradientSumOp> gradientSums;
   std::vector<DecisionOp> decisions;
   std::vector<ExecutableTable> executables;
 

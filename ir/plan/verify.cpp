@@ -40,7 +40,7 @@ public:
   LogicalResult run() {
     if (failed(each(plan.fields, &Verifier::field)) || failed(each(plan.parameters, &Verifier::parameter)) ||
         failed(each(plan.sections, &Verifier::section)) || failed(each(plan.edges, &Verifier::edge)) ||
-        failed(each(plan.stations, &Verifier::station)))
+        failed(each(plan.stations, &Verifier::station)) || failed(each(plan.gradientSums, &Verifier::gradientSum)))
       return failure();
     for (ExecutableTable &table : plan.executables)
       if (failed(executable(table)))
@@ -143,6 +143,16 @@ private:
     for (int64_t rank : op.getRanks())
       if (!within(rank, plan.ranks.size()))
         return missing(op, "rank", Twine(rank));
+    return success();
+  }
+
+  LogicalResult gradientSum(GradientSumOp op) {
+    for (int64_t parameter : op.getParameters())
+      if (!within(parameter, plan.parameters.size()))
+        return missing(op, "parameter", Twine(parameter));
+    for (int64_t station : op.getStations())
+      if (!within(station, plan.stations.size()))
+        return missing(op, "station", Twine(station));
     return success();
   }
 

@@ -29,10 +29,10 @@ void SectionDialect::initialize() {
 }
 
 LogicalResult LayoutAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, int64_t dataParallel,
-                                 int64_t stages, int64_t microBatch, bool) {
-  if (dataParallel < 1 || stages < 1 || microBatch < 1)
-    return emitError() << "data_parallel " << dataParallel << ", stages " << stages << " and micro_batch "
-                       << microBatch << " must be at least 1";
+                                 int64_t stages, int64_t microBatch, bool, int64_t tensor) {
+  if (dataParallel < 1 || stages < 1 || microBatch < 1 || tensor < 1)
+    return emitError() << "data_parallel " << dataParallel << ", stages " << stages << ", micro_batch " << microBatch
+                       << " and tensor " << tensor << " must be at least 1";
   return success();
 }
 

@@ -19,12 +19,13 @@ def Section_LayoutAttr : AttrDef<Section_Dialect, "Layout"> {
   let description = [{
     `#section.layout<data_parallel = 2, stages = 1, micro_batch = 4, recompute = false>`: replicas, pipeline
     stages along the depth, the most samples of a micro-batch, and whether the backward tasks compute
-    elementwise results again. What the search decides is an attribute here; passes apply it.
+    elementwise results again; `, tensor = 2`: the devices of each stage of each replica. What the search decides is an attribute here; passes apply it.
   }];
-  let parameters = (ins "int64_t":$dataParallel, "int64_t":$stages, "int64_t":$microBatch, "bool":$recompute);
+  let parameters = (ins "int64_t":$dataParallel, "int64_t":$stages, "int64_t":$microBatch, "bool":$recompute,
+                       DefaultValuedParameter<"int64_t", "1">:$tensor);
   let assemblyFormat = [{
     `<` `data_parallel` `=` $dataParallel `,` `stages` `=` $stages `,` `micro_batch` `=` $microBatch `,`
-        `recompute` `=` $recompute `>`
+        `recompute` `=` $recompute (`,` `tensor` `=` $tensor^)? `>`
   }];
   let genVerifyDecl = 1;
 }

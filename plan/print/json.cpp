@@ -222,6 +222,7 @@ private:
     name("kind", fb::EnumNameBindingKind(binding.kind()));
     number("index", binding.index());
     number("buffer", binding.buffer());
+    index("split_dim", binding.split_dim());
   }
 
   void write(const fb::Bound &bound) {
@@ -281,6 +282,11 @@ private:
     number("executable", station.executable());
     number("replica", station.replica());
     indices("ranks", *station.ranks());
+  }
+
+  void write(const fb::GradientSum &sum) {
+    indices("parameters", *sum.parameters());
+    indices("stations", *sum.stations());
   }
 
   void write(const fb::Rank &rank) {
@@ -360,6 +366,8 @@ private:
     table("prediction", plan.prediction());
     list("decisions", plan.decisions());
     text("no_synthetic", plan.no_synthetic());
+    if (plan.gradient_sums())
+      list("gradient_sums", plan.gradient_sums());
   }
 
   const fb::Plan &plan;

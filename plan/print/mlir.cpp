@@ -25,6 +25,10 @@ std::string integers(const flatbuffers::Vector<int64_t> &values) {
   return bracketed(values, [](int64_t value) { return std::to_string(value); });
 }
 
+std::string numbers(const flatbuffers::Vector<uint32_t> &values) {
+  return bracketed(values, [](uint32_t value) { return std::to_string(value); });
+}
+
 std::string quoted(const flatbuffers::String &text) { return mlirString(text.string_view()); }
 
 /// `keyword "text"` where there is a text.
@@ -182,8 +186,10 @@ private:
       line("plan.rank {} = device {} threads {}{}", i, plan->ranks()->Get(i)->device(), plan->ranks()->Get(i)->threads(),
            plan->ranks()->Get(i)->peak_bytes() > 0 ? fmt::format(" peak_bytes {}", plan->ranks()->Get(i)->peak_bytes()) : "");
     for (const fb::Station *station : *plan->stations())
-      line("plan.station executable {} replica {} ranks {}", station->executable(), station->replica(),
-           bracketed(*station->ranks(), [](uint32_t rank) { return std::to_string(rank); }));
+      line("plan.station executable {} replica {} ranks {}", station->executable(), station->replica(), numbers(*station->ranks()));
+    for (uint32_t i = 0; plan->gradient_sums() && i < plan->gradient_sums()->size(); ++i)
+      line("plan.gradient_sum parameters {} stations {}", numbers(*plan->gradient_sums()->Get(i)->parameters()),
+           numbers(*plan->gradient_sums()->Get(i)->stations()));
   }
 
   void people() {
@@ -219,8 +225,9 @@ private:
       buffer(i, *executable.buffers()->Get(i));
     for (const fb::Binding *binding : *executable.bindings()) {
       const flatbuffers::String *target = bindingTarget(*binding);
-      line("plan.binding b{} = {} {}{}", binding->buffer(), fb::EnumNameBindingKind(binding->kind()), binding->index(),
-           target ? fmt::format(" {}", quoted(*target)) : "");
+      line("plan.binding b{} = {} {}{}{}", binding->buffer(), fb::EnumNameBindingKind(binding->kind()), binding->index(),
+           target ? fmt::format(" {}", quoted(*target)) : "",
+           binding->split_dim() == kNone ? "" : fmt::format(" split_dim {}", binding->split_dim()));
     }
     for (const fb::Program *program : *executable.programs())
       this->program(executable, *program);

@@ -126,6 +126,11 @@ private:
     for (const fb::Rank *rank : *plan->ranks())
       if (plan->ranks()->size() > 1 && rank->peak_bytes() > 0)
         line("  device {}: predicted peak {}", rank->device(), humanBytes(rank->peak_bytes()));
+    for (uint32_t i = 0; plan->gradient_sums() && i < plan->gradient_sums()->size(); ++i) {
+      const fb::GradientSum &sum = *plan->gradient_sums()->Get(i);
+      line("  gradients of {} added up over {}", plural(sum.parameters()->size(), "parameter"),
+           plural(sum.stations()->size(), "station"));
+    }
   }
 
   /// "device 0", "devices 0, 2": where the section's stations run.

@@ -72,6 +72,8 @@ IndexedTable indexedTable(const fb::Plan &plan, Kind kind) {
   case Kind::EdgeGradientInput:
   case Kind::EdgeGradientOutput:
     return {"edges", plan.edges()->size()};
+  case Kind::NormSquares:
+    return {"kinds of NormSquares", 2};
   default:
     return {"bindings of this kind", 1};
   }
@@ -122,6 +124,7 @@ private:
     IndexedTable table = indexedTable(executable.plan, binding.kind());
     MAESTRO_TRY(checkIndex(place / "index", binding.index(), table.name, table.size));
     MAESTRO_TRY(checkIndex(place / "buffer", binding.buffer(), "buffers", executable.table.buffers()->size()));
+    MAESTRO_TRY(checkSplit(binding, place / "split_dim"));
     if (!bound.insert({{binding.kind(), binding.index()}, binding.buffer()}).second)
       return wrong(place, "an earlier binding is of kind {} and index {}, too", fb::EnumNameBindingKind(binding.kind()),
                    binding.index());
@@ -135,6 +138,28 @@ private:
       return wrong(place / "buffer", "buffers[{}] has elements of type {}, and a {} needs {}", binding.buffer(),
                    name(actual), fb::EnumNameBindingKind(binding.kind()), name(expected));
     return checkShape(binding, place);
+  }
+
+  /// Of each of its stations.
+  uint32_t ranks() const { return executable.plan.sections()->Get(executable.table.section())->layout()->tensor_parallel(); }
+
+  /// Equal parts of a dim that is there, and the same for a parameter's value, gradient and moments.
+  Status checkSplit(const fb::Binding &binding, const Place &place) {
+    bool ofParameter = binding.kind() >= Kind::Value && binding.kind() <= Kind::Moment2;
+    if (ofParameter) {
+      auto [found, isNew] = splitDims.try_emplace(binding.index(), binding.split_dim());
+      if (!isNew && found->second != binding.split_dim())
+        return wrong(place, "is not that of an earlier binding of parameters[{}]", binding.index());
+    }
+    if (binding.split_dim() == kNone)
+      return {};
+    if (!ofParameter)
+      return wrong(place, "a {} is never split", fb::EnumNameBindingKind(binding.kind()));
+    const auto &shape = *executable.plan.parameters()->Get(binding.index())->shape();
+    MAESTRO_TRY(checkIndex(place, binding.split_dim(), "the parameter's dims", shape.size()));
+    if (shape.Get(binding.split_dim()) % ranks() != 0)
+      return wrong(place, "{} elements cannot be split over {} ranks", shape.Get(binding.split_dim()), ranks());
+    return {};
   }
 
   uint64_t elementsOf(uint32_t buffer) const {
@@ -170,6 +195,8 @@ private:
     case Kind::Moment2: {
       uint64_t elements;
       MAESTRO_TRY(countElements(place, *executable.plan.parameters()->Get(binding.index())->shape(), elements));
+      if (binding.split_dim() != kNone)
+        elements /= ranks();
       return checkElements(binding, place, elements, elements);
     }
     default:
@@ -313,6 +340,7 @@ private:
 
   const BoundedExecutable &executable;
   BoundBuffers bound;
+  std::map<uint32_t, uint32_t> splitDims; ///< By parameter.
 };
 
 /// Which indices of a kind of binding occur in any executable.

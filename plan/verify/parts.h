@@ -67,5 +67,7 @@ Status verifyBindings(const BoundedExecutable &executable);
 Status verifyDataflow(const BoundedExecutable &executable);
 /// Bindings that all executables together must have: losses, trainable parameters.
 Status verifyCompleteness(const fb::Plan &plan);
+/// Which stations add up which gradients.
+Status verifyGradientSums(const fb::Plan &plan, Work &work);
 
 } // namespace maestro::plan

@@ -47,10 +47,31 @@ private:
     MAESTRO_TRY(checkOperands(*call.outputs(), place, "outputs"));
     if (call.scope() != kNone)
       MAESTRO_TRY(checkIndex(place / "scope", call.scope(), "scopes", plan.scopes()->size()));
+    if (isCollective(plan.kernels()->Get(call.kernel())->string_view()))
+      MAESTRO_TRY(checkCollective(call, place));
     if (call.attributes() == kNone)
       return {};
     MAESTRO_TRY(checkIndex(place / "attributes", call.attributes(), "attribute lists", plan.attribute_lists()->size()));
     return checkAttributes(call.attributes(), place);
+  }
+
+  static bool isCollective(std::string_view kernel) {
+    return kernel == "all_reduce" || kernel == "all_gather" || kernel == "own_part";
+  }
+
+  /// One tensor in, one out, alike; between ranks that there are. The sizes of a micro-batch's tensors are the executor's to check.
+  Status checkCollective(const fb::Call &call, const Place &place) const {
+    uint32_t ranks = executable.plan.sections()->Get(executable.table.section())->layout()->tensor_parallel();
+    if (ranks < 2)
+      return wrong(place / "kernel", "a collective needs several ranks a station, and tensor_parallel is {}", ranks);
+    auto type = [&](const flatbuffers::Vector<uint32_t> &buffers) { // kDTypeCount where there is not exactly one.
+      return buffers.size() == 1 && buffers.Get(0) != kNone ? executable.buffer(buffers.Get(0)).dtype() : kDTypeCount;
+    };
+    auto from = type(*call.inputs()), to = type(*call.outputs());
+    bool sums = executable.plan.kernels()->Get(call.kernel())->string_view() == "all_reduce";
+    if (from != to || from == kDTypeCount || (sums && from != static_cast<int>(DType::F32)))
+      return wrong(place, "a collective has one input and one output of the same element type, all_reduce of f32");
+    return {};
   }
 
   Status checkOperands(const flatbuffers::Vector<uint32_t> &operands, const Place &call, const char *field) {

@@ -2,8 +2,10 @@
 #include "plan/verify/checks.h"
 #include "plan/verify/parts.h"
 
+#include <algorithm>
 #include <set>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 namespace maestro::plan {
@@ -182,12 +184,29 @@ Status verifyStation(const fb::Station &station, const fb::Plan &plan, const Pla
   MAESTRO_TRY(work.spend(place / "ranks", station.ranks()->size()));
   if (station.ranks()->size() == 0)
     return wrong(place / "ranks", "there is none");
+  if (station.ranks()->size() != section.layout()->tensor_parallel())
+    return wrong(place / "ranks", "there are {}, and the section's tensor_parallel is {}", station.ranks()->size(),
+                 section.layout()->tensor_parallel());
   std::unordered_set<uint32_t> seen;
   for (uint32_t i = 0; i < station.ranks()->size(); ++i) {
     uint32_t rank = station.ranks()->Get(i);
     MAESTRO_TRY(checkIndex(place.item("ranks", i), rank, "ranks", plan.ranks()->size()));
     if (!seen.insert(rank).second)
       return wrong(place.item("ranks", i), "rank {} is there twice", rank);
+  }
+  return {};
+}
+
+/// Ranks that share one station's work share that of all their stations.
+Status verifyGroups(const fb::Plan &plan, const Place &root) {
+  std::vector<const flatbuffers::Vector<uint32_t> *> groupOf(plan.ranks()->size(), nullptr);
+  for (uint32_t i = 0; i < plan.stations()->size(); ++i) {
+    const auto *group = plan.stations()->Get(i)->ranks();
+    for (uint32_t rank : *group) {
+      const auto *earlier = std::exchange(groupOf[rank], group);
+      if (earlier && !std::equal(earlier->begin(), earlier->end(), group->begin(), group->end()))
+        return wrong(root.item("stations", i) / "ranks", "rank {} is in an earlier station with other ranks", rank);
+    }
   }
   return {};
 }
@@ -231,7 +250,8 @@ Status verifySections(const fb::Plan &plan, Work &work) {
   MAESTRO_TRY(verifyEdges(plan, root, work));
   MAESTRO_TRY(verifyExecutablePlaces(plan, root));
   MAESTRO_TRY(verifyRanks(plan, root));
-  return verifyStations(plan, root, work);
+  MAESTRO_TRY(verifyStations(plan, root, work));
+  return verifyGroups(plan, root);
 }
 
 } // namespace maestro::plan

@@ -3,6 +3,7 @@
 #include "base/nearest.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -72,7 +73,7 @@ Result<DType> precisionChoice(const Pin &pin) {
 } // namespace
 
 Result<Pins> Pins::parse(const std::vector<Pin> &list) {
-  static const std::vector<std::string> properties = {"dp", "stages", "micro_batch", "devices", "recompute", "precision"};
+  static const std::vector<std::string> properties = {"dp", "stages", "tensor", "micro_batch", "devices", "recompute", "precision"};
   Pins pins;
   pins.given = list;
   std::map<std::pair<std::string, std::string>, std::string> seen;
@@ -86,6 +87,8 @@ Result<Pins> Pins::parse(const std::vector<Pin> &list) {
       MAESTRO_ASSIGN(own.dataParallel, positive(pin));
     } else if (pin.property == "stages") {
       MAESTRO_ASSIGN(own.stages, positive(pin));
+    } else if (pin.property == "tensor") {
+      MAESTRO_ASSIGN(own.tensor, positive(pin));
     } else if (pin.property == "micro_batch") {
       MAESTRO_ASSIGN(own.microBatch, positive(pin));
     } else if (pin.property == "devices") {
@@ -118,6 +121,8 @@ PartitionOptions Pins::partition(const Workload &workload) const {
   for (const auto &[section, pins] : bySection) {
     if (pins.stages)
       options.stages[section] = *pins.stages;
+    if (pins.tensor)
+      options.tensor[section] = *pins.tensor;
     if (pins.recompute.value_or(false))
       options.recompute.push_back(section);
   }
@@ -138,6 +143,10 @@ Status checkCuts(const Workload &workload, const GraphSummary &graph) {
                                                 didYouMean(scope, std::vector<std::string>(modules.begin(), modules.end()))));
   }
   return Status();
+}
+
+bool Pins::splitsTensors() const {
+  return std::any_of(bySection.begin(), bySection.end(), [](const auto &entry) { return entry.second.tensor.value_or(1) > 1; });
 }
 
 namespace {
@@ -168,14 +177,38 @@ Status placeDevices(SectionLayout &layout, const SectionFacts &section, const Pi
     for (uint32_t device = 0; device < devices; ++device)
       list.push_back(device);
   }
-  auto stages = static_cast<size_t>(section.stages);
+  size_t tensor = static_cast<size_t>(section.tensor), width = static_cast<size_t>(section.stages) * tensor;
+  if (list.size() < tensor || (tensor > 1 && list.size() % tensor != 0))
+    return Status::invalidInput(fmt::format("--pin {0}.tensor={1}: {2} devices cannot be grouped by {1}; pin {0}.devices to a "
+                                            "multiple of {1}, or set cluster.devices_per_node", section.name, tensor, list.size()));
   size_t replicas = static_cast<size_t>(
-      pins.of(section.name, &SectionPins::dataParallel).value_or(static_cast<int64_t>(std::max<size_t>(list.size() / stages, 1))));
+      pins.of(section.name, &SectionPins::dataParallel).value_or(static_cast<int64_t>(std::max<size_t>(list.size() / width, 1))));
   layout.stages = section.stages;
-  layout.devices.assign(replicas, std::vector<uint32_t>(stages));
+  layout.tensor = section.tensor;
+  layout.devices.assign(replicas, std::vector<uint32_t>(width));
   for (size_t replica = 0; replica < replicas; ++replica)
-    for (size_t stage = 0; stage < stages; ++stage)
-      layout.devices[replica][stage] = list[(replica * stages + stage) % list.size()];
+    for (size_t place = 0; place < width; ++place)
+      layout.devices[replica][place] = list[(replica * width + place) % list.size()];
+  return Status();
+}
+
+/// Devices that share one section's tensors run all else together, too: a group takes the place of one device.
+Status checkGroups(const std::map<std::string, SectionLayout> &layouts) {
+  std::map<uint32_t, std::pair<std::string, std::vector<uint32_t>>> groupOf; // By device: a section that uses it, and how.
+  for (const auto &[name, layout] : layouts)
+    for (size_t replica = 0; replica < layout.replicas(); ++replica)
+      for (size_t stage = 0; stage < static_cast<size_t>(layout.stages); ++stage) {
+        std::vector<uint32_t> group = layout.group(replica, stage);
+        for (uint32_t device : group) {
+          auto [found, isNew] = groupOf.try_emplace(device, name, group);
+          const auto &[other, theirs] = found->second;
+          if (theirs != group)
+            return Status::invalidInput(fmt::format(
+                "section '{}' runs on device{} {} and section '{}' on {}: devices that share tensors are shared whole or not at "
+                "all; pin devices of their own to one of them (--pin {}.devices=…)", other, theirs.size() > 1 ? "s" : "",
+                fmt::join(theirs, ","), name, fmt::join(group, ","), theirs.size() > 1 ? name : other));
+        }
+      }
   return Status();
 }
 
@@ -195,6 +228,7 @@ Result<std::map<std::string, SectionLayout>> chooseLayouts(const std::vector<Sec
     }
     MAESTRO_TRY(placeDevices(layout, section, pins, devices));
   }
+  MAESTRO_TRY(checkGroups(layouts));
   return layouts;
 }
 

@@ -12,7 +12,7 @@ namespace maestro::planner {
 
 /// Values of one section's pins; nothing where none was given.
 struct SectionPins {
-  std::optional<int64_t> dataParallel, stages, microBatch;
+  std::optional<int64_t> dataParallel, stages, tensor, microBatch;
   std::optional<std::vector<uint32_t>> devices;
   std::optional<bool> recompute;
   std::optional<DType> precision;
@@ -35,6 +35,8 @@ public:
   }
   /// For the partition pass; with the workload's cuts.
   PartitionOptions partition(const Workload &workload) const;
+  /// Whether any section's tensors are split: such layouts are pinned, not searched.
+  bool splitsTensors() const;
   const std::map<std::string, SectionPins> &all() const { return bySection; }
 
 private:
@@ -45,7 +47,7 @@ private:
 /// A section as the search sees it.
 struct SectionFacts {
   std::string name;
-  int64_t stages = 1;
+  int64_t stages = 1, tensor = 1;
 };
 
 /// A component's `cuts` must name modules that hold parameters; InvalidInput with the nearest that does.

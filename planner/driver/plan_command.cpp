@@ -219,6 +219,26 @@ private:
     return Status();
   }
 
+  /// A tensor degree that splits nothing is a mistake.
+  Status checkSplit(const SectionFacts &section) {
+    std::vector<int64_t> sizes;
+    bool splits = section.tensor == 1;
+    for (auto op : module->getOps<section::SectionOp>()) {
+      if (op.getSectionName() != section.name)
+        continue;
+      mlir::ModuleOp body = op.getBody();
+      splits |= !splitParametersOf(body).empty();
+      if (auto own = body->getAttrOfType<mlir::DenseI64ArrayAttr>(attributes::kIndivisible))
+        sizes.insert(sizes.end(), own.asArrayRef().begin(), own.asArrayRef().end());
+    }
+    if (splits)
+      return Status();
+    return Status::invalidInput(fmt::format(
+        "--pin {}.tensor={}: section '{}' has no MLP block that {} devices can share (a product with a weight by columns, "
+        "elementwise operators, a product by rows){}; leave the pin out", section.name, section.tensor, section.name,
+        section.tensor, sizes.empty() ? "" : fmt::format("; inner sizes there: {}", fmt::join(sizes, ", "))));
+  }
+
   Status chooseLayouts() {
     std::vector<SectionFacts> sections;
     std::vector<std::string> names;
@@ -227,9 +247,11 @@ private:
       if (!names.empty() && names.back() == name)
         ++sections.back().stages;
       else
-        sections.push_back({name, 1}), names.push_back(name);
+        sections.push_back({name, 1, op.getLayout() ? op.getLayout()->getTensor() : 1}), names.push_back(name);
     }
     MAESTRO_TRY(pins.check(names));
+    for (const SectionFacts &section : sections)
+      MAESTRO_TRY(checkSplit(section));
     MAESTRO_ASSIGN(layouts, planner::chooseLayouts(sections, pins, summary, workload.train.globalBatch, devices));
     return Status();
   }
@@ -249,7 +271,7 @@ private:
 
   /// Several layouts are possible where there are several devices or sections.
   Status searchLayouts(const EmitInput &input) {
-    if (devices == 1 && layouts.size() == 1)
+    if ((devices == 1 && layouts.size() == 1) || pins.splitsTensors())
       return Status();
     EmitInput base = input;
     base.layouts = layouts;
@@ -334,8 +356,9 @@ private:
       used.insert(used.end(), replica.begin(), replica.end());
     std::string devices = ranges(std::move(used));
     bool one = devices.find_first_of(",-") == std::string::npos;
-    return fmt::format("{} x {} {} on device{} {}", layout.replicas(), layout.stages, layout.stages == 1 ? "stage" : "stages",
-                       one ? "" : "s", devices);
+    std::string shared = layout.tensor > 1 ? fmt::format(", each by {} devices,", layout.tensor) : "";
+    return fmt::format("{} x {} {}{} on device{} {}", layout.replicas(), layout.stages, layout.stages == 1 ? "stage" : "stages",
+                       shared, one ? "" : "s", devices);
   }
 
   /// "train.global_batch = 32" and its like, and what the planner chose itself.
@@ -352,7 +375,7 @@ private:
     for (const auto &[name, layout] : layouts) {
       list.push_back({name + ".micro_batch", fmt::format("{} samples", layout.microBatch), layout.microBatchReason,
                       !layout.microBatchIsPinned});
-      bool pinned = pins.of(name, &SectionPins::devices) || pins.of(name, &SectionPins::dataParallel);
+      bool pinned = pins.of(name, &SectionPins::devices) || pins.of(name, &SectionPins::dataParallel) || layout.tensor > 1;
       list.push_back({name + ".devices", placement(layout),
                       pinned ? "pinned" : search ? "by search" : "replicated over all devices", !pinned});
     }

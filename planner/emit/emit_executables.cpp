@@ -41,12 +41,18 @@ LoweringInput Emitter::loweringInput(size_t index) const {
   lowering.count = body.lookupSymbol<mlir::func::FuncOp>(attributes::kCountFunction);
   lowering.forward = body.lookupSymbol<mlir::func::FuncOp>(attributes::kForwardFunction);
   lowering.backward = body.lookupSymbol<mlir::func::FuncOp>(attributes::kBackwardFunction);
+  std::map<std::string, SplitParameter> parts = splitParametersOf(body);
   for (uint32_t p = 0; p < input.graph->parameters.size(); ++p) {
     const GraphParameter &source = input.graph->parameters[p];
     bool present = llvm::is_contained(holders[p], index), owned = holders[p].front() == index;
     lowering.parameters.push_back({present, owned, source.fullName, source.dtype, source.shape, source.trainable,
                                    plan.parameters[p]->weight_decay});
+    if (auto part = parts.find(source.fullName); part != parts.end()) {
+      lowering.parameters.back().shape = part->second.shape;
+      lowering.parameters.back().splitDim = part->second.dim;
+    }
   }
+  lowering.tensor = static_cast<uint32_t>(stage.layout->tensor);
   lowering.fields = fieldIndex;
   lowering.losses = lossIndex;
   lowering.bounds = bounds(*stage.layout);
@@ -94,13 +100,16 @@ void Emitter::accountMemory(const Stage &stage, fb::ExecutableT &executable) {
   uint64_t host = hostBytes(plan, executable, exprsAtBounds(*stage.layout), hostThreads());
   executable.peak_bytes = host + bytes;
   uint64_t process = cost_models::cpuProcessBytes(hostThreads(), 0), staging = reductionBytes(stage);
-  for (const std::vector<uint32_t> &replica : stage.layout->devices) {
-    DeviceMemory &device = emitted.devices[replica[executable.stage]];
-    bool first = device.stations.empty(); // Stations of one device share its process.
-    device.peakBytes += host + bytes + staging - (first ? 0 : std::min(process, host));
-    device.residentBytes += resident;
-    device.stations.push_back(executable.name);
-  }
+  if (stage.layout->tensor > 1) // Two turns of what the others send.
+    staging += 2 * kExchangeBytes * static_cast<uint64_t>(stage.layout->tensor - 1);
+  for (size_t replica = 0; replica < stage.layout->replicas(); ++replica)
+    for (uint32_t number : stage.layout->group(replica, executable.stage)) {
+      DeviceMemory &device = emitted.devices[number];
+      bool first = device.stations.empty(); // Stations of one device share its process.
+      device.peakBytes += host + bytes + staging - (first ? 0 : std::min(process, host));
+      device.residentBytes += resident;
+      device.stations.push_back(executable.name);
+    }
 }
 
 /// Staging of the sums of gradients that others hold, too: a block per set of holders (transport/local/reduction.h).

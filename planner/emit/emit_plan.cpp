@@ -26,6 +26,7 @@ Result<EmittedPlan> Emitter::run() {
   for (size_t s = 0; s < stages.size(); ++s)
     MAESTRO_TRY(addExecutable(s));
   addStations();
+  MAESTRO_TRY(addGradientSums());
   addPrediction();
   addDecisions();
   plan.workload_hash = workloadHash();

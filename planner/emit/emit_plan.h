@@ -90,9 +90,15 @@ struct SectionLayout {
   std::string microBatchReason;
   bool microBatchIsPinned = false;
   int64_t stages = 1;          ///< As the partition pass cut it.
-  /// replica × stage: the device.
+  int64_t tensor = 1;          ///< Devices that share each stage of each replica.
+  /// replica × (stage × tensor): the device.
   std::vector<std::vector<uint32_t>> devices = {{0}};
   size_t replicas() const { return devices.size(); }
+  /// The devices of one station, in their order.
+  std::vector<uint32_t> group(size_t replica, size_t stage) const {
+    auto first = devices[replica].begin() + static_cast<ptrdiff_t>(stage) * tensor;
+    return {first, first + tensor};
+  }
 };
 
 struct EmitInput {

@@ -57,8 +57,9 @@ void Emitter::addPrediction() {
       }
       flops += microBatches * static_cast<double>(values[program->flops]);
     }
-    for (const std::vector<uint32_t> &replica : layout.devices)
-      busy[replica[executable.stage]] += seconds * microBatches / static_cast<double>(layout.replicas());
+    for (size_t replica = 0; replica < layout.replicas(); ++replica)
+      for (uint32_t device : layout.group(replica, executable.stage))
+        busy[device] += seconds * microBatches / static_cast<double>(layout.replicas());
   }
   plan.prediction = std::make_unique<fb::PredictionT>();
   plan.prediction->step_seconds =

@@ -43,6 +43,7 @@ void Emitter::addSection(section::SectionOp op, const std::string &name, const S
   section->layout = std::make_unique<fb::LayoutT>();
   section->layout->data_parallel = layout.replicas();
   section->layout->stages = layout.stages;
+  section->layout->tensor_parallel = static_cast<uint32_t>(layout.tensor);
   section->micro_batch_samples = layout.microBatch;
   if (auto active = op.getActiveDims())
     for (mlir::Attribute symbol : *active)
@@ -137,7 +138,7 @@ void Emitter::addStations() {
       auto station = std::make_unique<fb::StationT>();
       station->executable = e;
       station->replica = replica;
-      station->ranks = {layout.devices[replica][plan.executables[e]->stage]};
+      station->ranks = layout.group(replica, plan.executables[e]->stage);
       plan.stations.push_back(std::move(station));
     }
   }

@@ -4,6 +4,7 @@
 //   emit_graph.cpp        dims, components, fields, parameters, losses
 //   emit_sections.cpp     sections, stages, edges, stations
 //   emit_executables.cpp  programs and memory of each stage
+//   emit_gradients.cpp    which gradients are added up
 //   emit_prediction.cpp   what a step will take
 #pragma once
 
@@ -68,6 +69,10 @@ private:
   std::vector<int64_t> exprsAtBounds(const SectionLayout &layout) const;
   cost_models::DeviceRates deviceRates() const;
   int hostThreads() const;
+
+  // Gradients.
+  Status addGradientSums();
+  Status checkSum(uint32_t parameter, size_t stations) const;
 
   // Prediction.
   void predictUpdate(const Stage &stage, plan::fb::ExecutableT &executable) const;

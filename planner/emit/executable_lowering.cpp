@@ -136,7 +136,17 @@ void Lowering::addParameterPrograms() {
     start(fb::ProgramKind::Prepare, nullptr).calls = parameters.prepareCalls();
 }
 
-/// Predicted time: floating point operations, traffic, and each call's own.
+/// Each device writes what it has to every other: a latency, and the bytes at a channel's bandwidth.
+void Lowering::addCollectives(CostPolynomial &cost, mlir::func::FuncOp function) {
+  for (Operation &op : function.getBody().front())
+    if (mlir::isa<nn::AllReduceOp, nn::AllGatherOp>(op)) {
+      cost[{}] += input.rates.channelLatencySeconds * 1e12;
+      addWork(cost, nn::typeOf(op.getOperand(0)).getByteSize() * static_cast<int64_t>(input.tensor - 1),
+              input.rates.channelBytesPerSecond, input.bounds, tables);
+    }
+}
+
+/// Predicted time: floating point operations, traffic, each call's own, and what passes between devices.
 void Lowering::setCost(fb::ProgramT &program, mlir::func::FuncOp function) {
   DimExpr flops, bytes;
   if (function)
@@ -151,6 +161,8 @@ void Lowering::setCost(fb::ProgramT &program, mlir::func::FuncOp function) {
   addWork(cost, flops, input.rates.flopsPerSecond, input.bounds, tables);
   addWork(cost, bytes, input.rates.bytesPerSecond, input.bounds, tables);
   cost[{}] += input.rates.callSeconds * 1e12 * static_cast<double>(program.calls.size());
+  if (function)
+    addCollectives(cost, function);
   program.cost = toTerms(cost);
 }
 
@@ -184,6 +196,19 @@ Result<LoweringReport> Lowering::run() {
 Result<LoweringReport> lowerExecutable(const LoweringInput &input, plan::PlanBuilder &tables,
                                        fb::ExecutableT &executable) {
   return Lowering(input, tables, executable).run();
+}
+
+std::map<std::string, SplitParameter> splitParametersOf(mlir::ModuleOp section) {
+  std::map<std::string, SplitParameter> found;
+  for (auto function : section.getOps<mlir::func::FuncOp>())
+    for (unsigned i = 0; i < function.getNumArguments(); ++i)
+      if (auto dim = function.getArgAttrOfType<mlir::IntegerAttr>(i, attributes::kSplit)) {
+        SplitParameter part{{}, static_cast<uint32_t>(dim.getInt())};
+        for (const DimExpr &size : nn::typeOf(function.getArgument(i)).getShape())
+          part.shape.push_back(size.asConstant().value_or(0)); // Parameters have constant dims (summarizeGraph()).
+        found[function.getArgAttrOfType<mlir::StringAttr>(i, attributes::kParameter).getValue().str()] = std::move(part);
+      }
+  return found;
 }
 
 std::vector<std::string> parametersOf(mlir::ModuleOp section) {

@@ -38,7 +38,18 @@ struct LoweringInput {
   uint32_t slots = 1;                          ///< Micro-batches in flight.
   std::map<std::string, uint32_t> depths;      ///< Slots of each edge's ring here: "name", or "name'" for its gradient.
   cost_models::DeviceRates rates; ///< For the programs' predicted times.
+  uint32_t tensor = 1;            ///< Devices that share the section's tensors.
 };
+
+/// As the executor's exchange between tensor-parallel devices stages what they send (transport/local/exchange.h).
+constexpr uint64_t kExchangeBytes = uint64_t{1} << 20;
+
+/// What a section's functions say of a parameter that is split: its part's shape, and the dim.
+struct SplitParameter {
+  std::vector<int64_t> shape;
+  uint32_t dim = 0;
+};
+std::map<std::string, SplitParameter> splitParametersOf(mlir::ModuleOp section);
 
 /// The parameters that the functions of a section take, each once.
 std::vector<std::string> parametersOf(mlir::ModuleOp section);

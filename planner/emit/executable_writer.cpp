@@ -52,6 +52,7 @@ void ExecutableWriter::bind(const PendingBinding &pending) {
   binding->kind = pending.kind;
   binding->index = pending.index;
   binding->buffer = buffer(pending.view);
+  binding->split_dim = pending.splitDim;
   executable.bindings.push_back(std::move(binding));
 }
 

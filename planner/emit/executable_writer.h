@@ -36,6 +36,7 @@ struct PendingBinding {
   plan::fb::BindingKind kind;
   uint32_t index;
   View view;
+  uint32_t splitDim = plan::kNone; ///< Of a parameter that is split.
 };
 
 class ExecutableWriter {

@@ -32,6 +32,9 @@ Status Lowering::bindArgument(mlir::func::FuncOp function, mlir::BlockArgument a
                               [&](const ParameterSlot &slot) { return slot.name == name; });
     if (found == input.parameters.end())
       return Status::internal("function argument names an unknown parameter: " + name);
+    if (bound.shape != tables.constants(found->shape))
+      return Status::internal(fmt::format("@{} takes '{}' as {}, and a device holds another part of it", function.getName().str(),
+                                          name, nn::shapeText(type.getShape())));
     placed[argument] = parameters.value(found - input.parameters.begin());
   } else if (std::string name = text(attributes::kField); !name.empty()) {
     uint32_t field = input.fields.at(name);

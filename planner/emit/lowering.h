@@ -9,6 +9,7 @@
 #pragma once
 
 #include "ir/nn/nn.h"
+#include "planner/emit/cost_polynomial.h"
 #include "planner/emit/executable_lowering.h"
 #include "planner/emit/executable_writer.h"
 #include "planner/emit/parameter_storages.h"
@@ -50,6 +51,7 @@ private:
   void noteSaved(mlir::func::FuncOp function);
   void addParameterPrograms();
   void write();
+  void addCollectives(CostPolynomial &cost, mlir::func::FuncOp function);
   void setCost(plan::fb::ProgramT &program, mlir::func::FuncOp function);
 
   // What a function is given.

@@ -15,7 +15,7 @@ void ParameterStorages::add(std::vector<uint32_t> &list, uint32_t parameter, fb:
   for (int64_t dim : parameters[parameter].shape)
     elements *= dim;
   list[parameter] = storages.addFixed(region, elements * byteSize(dtype));
-  bindings.push_back({kind, parameter, View{list[parameter], shapeOf(parameter), dtype}});
+  bindings.push_back({kind, parameter, View{list[parameter], shapeOf(parameter), dtype}, parameters[parameter].splitDim});
 }
 
 void ParameterStorages::layOut() {
@@ -24,14 +24,20 @@ void ParameterStorages::layOut() {
   for (uint32_t p = 0; p < parameters.size(); ++p)
     if (parameters[p].present)
       add(values, p, fb::BindingKind::Value, fb::RegionKind::Parameters, parameters[p].dtype);
-  // Gradients that this executable counts in the norm come first: the norm is that of a prefix.
-  for (bool owned : {true, false}) {
+  // Gradients that this executable counts in the norm come first, whole ones and then split ones, a range each.
+  for (Counted group : {Counted::Whole, Counted::InParts, Counted::Elsewhere}) {
     for (uint32_t p = 0; p < parameters.size(); ++p)
-      if (parameters[p].present && parameters[p].trainable && parameters[p].owned == owned)
+      if (parameters[p].present && parameters[p].trainable && counted(p) == group)
         layOutTrained(p);
-    if (owned)
-      ownedGradientBytes = storages.regionBytes(fb::RegionKind::Gradients);
+    if (group != Counted::Elsewhere)
+      (group == Counted::Whole ? wholeEnd : partsEnd) = storages.regionBytes(fb::RegionKind::Gradients);
   }
+}
+
+ParameterStorages::Counted ParameterStorages::counted(uint32_t parameter) const {
+  if (!parameters[parameter].owned)
+    return Counted::Elsewhere;
+  return parameters[parameter].splitDim == kNone ? Counted::Whole : Counted::InParts;
 }
 
 void ParameterStorages::layOutTrained(uint32_t parameter) {
@@ -59,18 +65,24 @@ uint32_t ParameterStorages::lowPrecisionCopy(uint32_t valueStorage) {
 }
 
 std::vector<PendingCall> ParameterStorages::normCalls() {
+  std::vector<PendingCall> calls;
+  calls.push_back(normCall(0, 0, wholeEnd));
+  if (partsEnd > wholeEnd)
+    calls.push_back(normCall(1, wholeEnd, partsEnd));
+  return calls;
+}
+
+/// A range of gradients as one vector: the padding between them is zero and adds nothing.
+PendingCall ParameterStorages::normCall(uint32_t index, uint64_t begin, uint64_t end) {
   uint32_t norm = storages.addFixed(fb::RegionKind::Step, 8);
   View squares{norm, {tables.constant(1)}, DType::F64};
-  bindings.push_back({fb::BindingKind::NormSquares, 0, squares});
-  // What is owned as one vector: the padding between gradients is zero and adds nothing.
-  uint32_t whole = storages.addPrefix(fb::RegionKind::Gradients, ownedGradientBytes);
+  bindings.push_back({fb::BindingKind::NormSquares, index, squares});
+  uint32_t range = storages.addRange(fb::RegionKind::Gradients, begin, end - begin);
   PendingCall call;
   call.kernel = "sum_squares";
-  call.inputs.push_back(View{whole, {tables.constant(static_cast<int64_t>(ownedGradientBytes / 4))}, DType::F32});
+  call.inputs.push_back(View{range, {tables.constant(static_cast<int64_t>((end - begin) / 4))}, DType::F32});
   call.outputs.push_back(squares);
-  std::vector<PendingCall> calls;
-  calls.push_back(std::move(call));
-  return calls;
+  return call;
 }
 
 std::vector<PendingCall> ParameterStorages::prepareCalls() {

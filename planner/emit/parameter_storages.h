@@ -20,9 +20,10 @@ struct ParameterSlot {
   bool owned = true;   ///< Of several executables that hold it, the one that counts it in the norm.
   std::string name; ///< "component/state.dict.name"
   DType dtype = DType::F32;
-  std::vector<int64_t> shape;
+  std::vector<int64_t> shape; ///< Of what a device holds: a part, where it is split.
   bool trainable = false;
   double weightDecay = 0;
+  uint32_t splitDim = plan::kNone; ///< Split over the section's tensor-parallel devices.
 };
 
 class ParameterStorages {
@@ -50,7 +51,11 @@ public:
   std::vector<PendingCall> prepareCalls();
 
 private:
+  /// Who counts a gradient in the norm: the section's first device, each device its part, or another executable.
+  enum class Counted : uint8_t { Whole, InParts, Elsewhere };
+  Counted counted(uint32_t parameter) const;
   void layOutTrained(uint32_t parameter);
+  PendingCall normCall(uint32_t index, uint64_t begin, uint64_t end);
   void add(std::vector<uint32_t> &list, uint32_t parameter, plan::fb::BindingKind kind, plan::fb::RegionKind region,
            DType dtype);
   std::vector<uint32_t> shapeOf(uint32_t parameter);
@@ -64,7 +69,7 @@ private:
 
   std::vector<uint32_t> values, gradients, moment1, moment2; ///< By parameter.
   std::map<uint32_t, uint32_t> lowPrecision; ///< Parameter to its bf16 copy, for those that are read so.
-  uint64_t ownedGradientBytes = 0;
+  uint64_t wholeEnd = 0, partsEnd = 0; ///< In the gradients' region: of what is counted whole, and in parts.
 };
 
 } // namespace maestro::planner

@@ -60,10 +60,11 @@ uint32_t StorageTable::addTransient(uint32_t timeline, uint32_t first, uint32_t 
   return add(storage);
 }
 
-uint32_t StorageTable::addPrefix(fb::RegionKind region, uint64_t bytes) {
+uint32_t StorageTable::addRange(fb::RegionKind region, uint64_t offset, uint64_t bytes) {
   Storage storage;
   storage.place = Storage::Place::Region;
   storage.region = region;
+  storage.offset = offset;
   storage.bytes = bytes;
   return add(storage);
 }

@@ -44,8 +44,8 @@ public:
   uint32_t addRing(uint32_t edge, bool gradient, uint64_t bytes, uint32_t copies);
   /// Lives on its timeline from time `first` to time `last`; packed.
   uint32_t addTransient(uint32_t timeline, uint32_t first, uint32_t last, uint64_t bytes);
-  /// The first `bytes` of a region, over what lies there.
-  uint32_t addPrefix(plan::fb::RegionKind region, uint64_t bytes);
+  /// `bytes` of a region from `offset` on, over what lies there.
+  uint32_t addRange(plan::fb::RegionKind region, uint64_t offset, uint64_t bytes);
 
   Storage &operator[](uint32_t index) { return storages[index]; }
   const Storage &operator[](uint32_t index) const { return storages[index]; }

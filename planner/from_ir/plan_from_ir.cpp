@@ -270,6 +270,11 @@ private:
       MAESTRO_TRY(narrow(op.getReplica(), "replica", station.replica));
       station.ranks.assign(op.getRanks().begin(), op.getRanks().end());
     }
+    for (GradientSumOp op : ir.gradientSums) {
+      fb::GradientSumT &sum = add(plan.gradient_sums);
+      sum.parameters.assign(op.getParameters().begin(), op.getParameters().end());
+      sum.stations.assign(op.getStations().begin(), op.getStations().end());
+    }
     return {};
   }
 
@@ -309,6 +314,8 @@ private:
       binding.kind = enumOf<fb::BindingKind>(op.getKind());
       MAESTRO_TRY(narrow(op.getIndex(), "index", binding.index));
       binding.buffer = static_cast<uint32_t>(op.getBuffer());
+      if (op.getSplitDim())
+        MAESTRO_TRY(narrow(*op.getSplitDim(), "split_dim", binding.split_dim));
     }
     for (ProgramTable &program : table.programs)
       MAESTRO_TRY(this->program(program, add(executable.programs)));

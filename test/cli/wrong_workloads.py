@@ -108,6 +108,8 @@ PLAN_FLAGS = {
     "flag pin zero": (["--pin", "*.micro_batch=0"], ["micro_batch"]),
     "flag pin negative": (["--pin", "*.micro_batch=-3"], ["micro_batch"]),
     "flag pin words": (["--pin", "*.micro_batch=many"], ["micro_batch"]),
+    "flag pin tensor words": (["--pin", "tokens.tensor=many"], ["tensor=many"]),
+    "flag pin tensor without block": (["--pin", "tokens.tensor=2"], ["tokens.tensor=2", "MLP block"]),
     "flag stop-after": (["--stop-after", "diferentiate"], ["diferentiate"]),
     "flag cluster missing": (["--cluster", "gone.yaml"], ["gone.yaml"]),
     "flag cluster devices": (["--set", "cluster.devices_per_node=0"], ["devices_per_node"]),

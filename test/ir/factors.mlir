@@ -137,3 +137,12 @@ func.func @losses(%logits: !nn.tensor<[b, s, 1000], f32>, %labels: !nn.tensor<[b
   %2:3 = nn.kl_divergence %logits, %logits {temperature = 2.0 : f64} : (!nn.tensor<[b, s, 1000], f32>, !nn.tensor<[b, s, 1000], f32>) -> (!nn.tensor<[b, s], f32>, !nn.tensor<[b, s], f32>, !nn.tensor<[b, s], f32>)
   return
 }
+
+// CHECK-LABEL: @collectives
+func.func @collectives(%x: !nn.tensor<[b, 6], f32>) {
+  // CHECK: nn.all_reduce {{.*}}nn.factors = "(i,j)->(i,j)"
+  %0 = nn.all_reduce %x {axis = "tensor"} : (!nn.tensor<[b, 6], f32>) -> !nn.tensor<[b, 6], f32>
+  // CHECK: nn.all_gather {{.*}}nn.factors = "(i,j)->(i,k) whole j,k"
+  %1 = nn.all_gather %x {axis = "tensor", dim = 1 : i64, count = 2 : i64} : (!nn.tensor<[b, 6], f32>) -> !nn.tensor<[b, 12], f32>
+  return
+}

@@ -252,3 +252,14 @@ func.func @losses(%logits: !nn.tensor<[b, s, 1000], bf16>, %labels: !nn.tensor<[
   %3 = nn.kl_divergence_grad %logits, %logits, %2#1, %2#2, %one {temperature = 2.0 : f64} : (!nn.tensor<[b, s, 1000], bf16>, !nn.tensor<[b, s, 1000], bf16>, !nn.tensor<[b, s], f32>, !nn.tensor<[b, s], f32>, !nn.tensor<[], f32>) -> !nn.tensor<[b, s, 1000], bf16>
   return
 }
+
+// CHECK-LABEL: @collectives
+func.func @collectives(%part: !nn.tensor<[b, 6], f32>, %narrow: !nn.tensor<[b, 6], bf16>) {
+  // CHECK: nn.all_reduce %{{.*}} {axis = "tensor"} : (!nn.tensor<[b, 6], f32>) -> !nn.tensor<[b, 6], f32>
+  %0 = nn.all_reduce %part {axis = "tensor"} : (!nn.tensor<[b, 6], f32>) -> !nn.tensor<[b, 6], f32>
+  // CHECK: nn.all_gather
+  %1 = nn.all_gather %narrow {axis = "tensor", dim = 1 : i64, count = 2 : i64} : (!nn.tensor<[b, 6], bf16>) -> !nn.tensor<[b, 12], bf16>
+  // CHECK: nn.own_part
+  %2 = nn.own_part %part {axis = "tensor", dim = 1 : i64, count = 3 : i64} : (!nn.tensor<[b, 6], f32>) -> !nn.tensor<[b, 2], f32>
+  return
+}

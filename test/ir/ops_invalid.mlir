@@ -477,3 +477,21 @@ func.func @f(%x: !nn.tensor<[2, 2, 2, 2, 2], f32>, %i: !nn.tensor<[2, 2, 2, 2, 2
   %0 = nn.gather %x, %i {axis = 0 : i64} : (!nn.tensor<[2, 2, 2, 2, 2], f32>, !nn.tensor<[2, 2, 2, 2, 2], i64>) -> !nn.tensor<[2], f32>
   return
 }
+
+// -----
+
+func.func @f(%x: !nn.tensor<[b, 6], bf16>) {
+  // expected-error@+2 {{nn.all_reduce: x must have element type f32}}
+  // expected-error@+1 {{failed to infer returned types}}
+  %0 = nn.all_reduce %x {axis = "tensor"} : (!nn.tensor<[b, 6], bf16>) -> !nn.tensor<[b, 6], bf16>
+  return
+}
+
+// -----
+
+func.func @f(%x: !nn.tensor<[b, 6], f32>) {
+  // expected-error@+2 {{nn.own_part: dim 1 of [b, 6] cannot be cut in 4}}
+  // expected-error@+1 {{failed to infer returned types}}
+  %0 = nn.own_part %x {axis = "tensor", dim = 1 : i64, count = 4 : i64} : (!nn.tensor<[b, 6], f32>) -> !nn.tensor<[b, 2], f32>
+  return
+}

@@ -265,6 +265,23 @@ module {
   plan.component "c" precision f32
   plan.training Sgd global_batch 4 lr 1.0e-01 betas(0.0e+00, 0.0e+00) eps 0.0e+00 momentum 0.0e+00 clip_grad_norm 0.0e+00 decay Constant warmup_steps 0 total_steps 0 min_lr 0.0e+00 seed 0
   plan.section "s" components ["c"] micro_batch_samples 4 data_parallel 1 stages 2 tensor_parallel 1 context_parallel 1 expert_parallel 1 zero_stage 0
+  // expected-error@+1 {{refers to station 1, which does not exist}}
+  plan.gradient_sum parameters [] stations [1]
+}
+
+// -----
+
+module {
+  plan.plan "p" version(1, 1) producer "t" workload_hash 0
+  plan.machine "m" kind "cpu" devices 1 memory_bytes 0
+  plan.symbol "batch" Sum sample_max 4 multiple_of 1
+  plan.dim 0 = batch
+  plan.dim 1 = 8
+  plan.dim 2 = batch*8
+  plan.field "x" f32 [batch, 8] pad 0.0e+00 index_limit 0
+  plan.component "c" precision f32
+  plan.training Sgd global_batch 4 lr 1.0e-01 betas(0.0e+00, 0.0e+00) eps 0.0e+00 momentum 0.0e+00 clip_grad_norm 0.0e+00 decay Constant warmup_steps 0 total_steps 0 min_lr 0.0e+00 seed 0
+  plan.section "s" components ["c"] micro_batch_samples 4 data_parallel 1 stages 2 tensor_parallel 1 context_parallel 1 expert_parallel 1 zero_stage 0
   // expected-error@+2 {{expected a symbolic integer such as}}
   plan.dim 3 = batch*
 }

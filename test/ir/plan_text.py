@@ -82,7 +82,7 @@ class Examples(PlanText):
         elsewhere = {"DimExpr": "exprs.emplace_back(", "Attribute": "plan::exprsAttribute(",
                      "AttributeList": "builder.attributes(", "Plan.kernels": "builder.kernel(",
                      "Plan.scopes": "builder.scope(", "Plan.attribute_lists": "builder.attributes("}
-        variables = {"SourceFile": "file", "CostTerm": "term"}
+        variables = {"SourceFile": "file", "CostTerm": "term", "GradientSum": "sum"}
         schema = (SOURCE / "plan/plan.fbs").read_text()
         tables = re.findall(r"^(?:table|struct) (\w+) \{\n(.*?)^\}", schema, re.S | re.M)
         fields = [(table, field) for table, body in tables for field in re.findall(r"^  (\w+): ", body, re.M)]
@@ -115,7 +115,7 @@ class Models(PlanText):
 
     def test_replicas_and_stages(self):
         devices = ["--set", "cluster.devices_per_node=4"]
-        for pins in (["*.stages=2"], ["*.dp=2", "*.micro_batch=2"]):
+        for pins in (["*.stages=2"], ["*.dp=2", "*.micro_batch=2"], ["*.tensor=2", "*.dp=2"]):
             with self.subTest(pins):
                 words = [word for pin in pins for word in ("--pin", pin)]
                 self.round_trip(self.plan(self.model("llama_logits"), *devices, *words))

@@ -1,12 +1,12 @@
 // RUN: maestro-opt %s --split-input-file --verify-diagnostics
 // What the section dialect refuses, and how it says so.
 
-// expected-error@+1 {{data_parallel 0, stages 1 and micro_batch 4 must be at least 1}}
+// expected-error@+1 {{data_parallel 0, stages 1, micro_batch 4 and tensor 1 must be at least 1}}
 section.section "a" {components = ["a"], layout = #section.layout<data_parallel = 0, stages = 1, micro_batch = 4, recompute = false>}
 
 // -----
 
-// expected-error@+1 {{data_parallel 1, stages 1 and micro_batch -4 must be at least 1}}
+// expected-error@+1 {{data_parallel 1, stages 1, micro_batch -4 and tensor 1 must be at least 1}}
 section.section "a" {components = ["a"], layout = #section.layout<data_parallel = 1, stages = 1, micro_batch = -4, recompute = false>}
 
 // -----

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy
 import torch
+from safetensors.torch import load_model
 
 import chains
 import export
@@ -267,7 +268,22 @@ TOP = Workload("top-k", S, teachers={T: 0.5}, top_k=5, layouts={
 # Beyond a point the teacher's hidden states are fewer bytes than values and indices of its largest logits.
 MANY = Workload("top-k-of-many", S, teachers={T: 0.5}, top_k=100, layouts={"disjoint": KD.layouts["disjoint"]})
 
-WORKLOADS = (TOP, MANY, CUT, SHARED, CHAIN, KD, TIES, TEACHERS, LLAVA, FROZEN_LANGUAGE, PARTLY, OMNI)
+# Tensors of MLP blocks split over devices that share a station.
+TENSOR = Workload("tensor", T, train=", clip_grad_norm: 0.1", clip=0.1, layouts={
+    "one device": (1, "*.micro_batch=8"),
+    "tensor 2": (2, "*.tensor=2 *.micro_batch=3"),
+    "tensor 2, replicas 2": (4, "*.tensor=2 *.dp=2 *.micro_batch=2"),
+    "tensor 4": (4, "*.tensor=4 *.micro_batch=8"),
+    "tensor 2, two stages": (4, "*.tensor=2 *.stages=2 *.micro_batch=2"),
+}, trained=("tensor 2", "tensor 2, replicas 2"))
+TENSOR_BIASED = Workload("tensor-biased", T2, layouts={"tensor 2": (2, "*.tensor=2 *.micro_batch=3")})
+TENSOR_KD = Workload("tensor-kd", S, teachers={T: 0.5}, layouts={
+    "student split": (3, f"{S}.tensor=2 {S}.devices=0,1 {S}.micro_batch=3 {T}.devices=2 {T}.micro_batch=8"),
+    "teacher split, student twice": (4, f"{T}.tensor=2 {T}.devices=0,1 {T}.micro_batch=2 {S}.devices=2,3 {S}.dp=2 {S}.micro_batch=3"),
+    "both split, colocated": (2, "*.tensor=2 *.micro_batch=3"),
+})
+
+WORKLOADS = (TOP, MANY, CUT, SHARED, CHAIN, TENSOR, TENSOR_BIASED, TENSOR_KD, KD, TIES, TEACHERS, LLAVA, FROZEN_LANGUAGE, PARTLY, OMNI)
 
 
 # ---- claims -------------------------------------------------------------------------------------------------------
@@ -340,6 +356,29 @@ def saved_once(judge, what, out, aliases):
     judge.check(f"{what} tied weights once", len(names) == len(set(names)) and len(names) > 1, f"{sorted(names)}")
 
 
+def whole_checkpoint(judge, what, workload, out, reference):
+    """PyTorch loads it under its own names and shapes, and finds what it trained itself."""
+    module = export.build_module(every_case()[workload.model]).float()
+    load_model(module, newest_checkpoint(out) / f"{workload.model}.safetensors", strict=True)
+    trained = dict(reference.modules[workload.model].named_parameters())
+    worst = max(float((value - trained[name]).detach().abs().max()) for name, value in module.named_parameters())
+    judge.check(f"{what} load_model(strict=True)", worst < 2e-3, f"largest difference {worst:.2g}")
+
+
+def lower_split(judge, what):
+    """bf16 under tensor parallelism: near one device's bf16, which is as near to f32's."""
+    _, data = make_data(judge, TENSOR)
+    found = {}
+    for layout in ("one device", "tensor 2", "tensor 2, replicas 2"):
+        plan = plan_layout(judge, TENSOR, layout, "--pin", f"{T}.precision=bf16", name=f"bf16, {layout}".replace(" ", "-"))
+        found[layout] = losses(judge.bench.run(plan, data, plan.stem, "--steps", 20))
+    exact = losses(judge.bench.run(plan_layout(judge, TENSOR, "one device", name="f32,-one-device"), data, "f32", "--steps", 20))
+    judge.check(f"{what} is rounded", bool(numpy.abs(found["tensor 2"] - exact).max() > 0))
+    for layout, curve in found.items():
+        error = float((numpy.abs(curve - exact) / exact).max())
+        judge.check(f"{what}, {layout}", error <= 2e-2, f"{error:.2g} relative of f32's over 20 steps")
+
+
 def all_layouts(judge, what, workload):
     samples, data = make_data(judge, workload)
     reference = Joined(workload, samples)
@@ -349,6 +388,8 @@ def all_layouts(judge, what, workload):
     expected = [reference.step(number) for number in range(1, steps + 1)]
     for layout in workload.layouts:
         out = judge.stage(f"{what}, {layout}", one_layout, workload, layout, data, expected, whole, reference.aliases())
+        if out and workload is TENSOR and layout in workload.trained:
+            judge.stage(f"{what}, {layout}", whole_checkpoint, workload, out, reference)
         if out and workload is TIES and layout != "one device":
             judge.stage(f"{what}, {layout}", saved_once, out, reference.aliases())
 
@@ -417,7 +458,10 @@ def every_layout(judge, only):
         judge.stage("what crosses", what_crosses)
     if only in "kd":
         judge.stage("teacher in bf16", lower_teacher)
+    if only in "tensor":
+        judge.stage("tensor 2 in bf16", lower_split)
     if only in "bits":
+        judge.stage("tensor bits", same_bits, TENSOR, "tensor 2, replicas 2", "one device")
         judge.stage("kd bits", same_bits, KD, "two stages twice, teacher in two", "replicas 3 and 2")
         judge.stage("omni bits", same_bits, OMNI, "replicas 1, 2 and 3", "language in two stages twice")
         judge.stage("tied bits", same_bits, TIES, "embeddings in two stages twice", "one device")

@@ -389,6 +389,28 @@ PlanBuilder exampleBuilder() {
   return builder;
 }
 
+void addReplica(PlanBuilder &builder) {
+  fb::PlanT &plan = builder.plan();
+  plan.machine->devices = 3;
+  plan.sections[kStudent]->layout->data_parallel = 2;
+  add(plan.ranks).device = 2;
+  fb::StationT &station = add(plan.stations);
+  station.executable = kStudent;
+  station.replica = 1;
+  station.ranks = {2};
+  fb::GradientSumT &sum = add(plan.gradient_sums);
+  sum.parameters = {0, 1};
+  sum.stations = {1, 2};
+}
+
+void shareStudent(PlanBuilder &builder) {
+  fb::PlanT &plan = builder.plan();
+  plan.machine->devices = 3;
+  plan.sections[kStudent]->layout->tensor_parallel = 2;
+  add(plan.ranks).device = 2;
+  plan.stations[kStudent]->ranks = {1, 2};
+}
+
 std::vector<uint8_t> packUnverified(const fb::PlanT &plan) {
   flatbuffers::FlatBufferBuilder buffer;
   fb::FinishPlanBuffer(buffer, fb::Plan::Pack(buffer, &plan));

@@ -7,6 +7,10 @@ namespace maestro::plan::test {
 
 /// Built anew at each call, always the same.
 PlanBuilder exampleBuilder();
+/// A second replica of the student on a third device: gradients are added up.
+void addReplica(PlanBuilder &builder);
+/// A third device that shares the student's station.
+void shareStudent(PlanBuilder &builder);
 
 /// finish() of exampleBuilder(); ends the test program when that fails.
 std::vector<uint8_t> exampleBytes();

@@ -1,6 +1,7 @@
 // After creation, messages, records and reductions allocate nothing: every way to the heap is counted while they pass.
 #include "test/allocations/allocations.h"
 #include "transport/local/board.h"
+#include "transport/local/exchange.h"
 #include "transport/local/local.h"
 #include "transport/local/reduction.h"
 
@@ -51,6 +52,8 @@ TEST(Allocation, NothingAllocatesAfterCreation) {
       *memory, abort,
       {"gradients", {{0, gradients, {{0, 100'000}}}, {1, gradients + 100'000, {{0, 100'000}}}}, 64 << 10});
   std::vector<local::Reduction::Member> reductionMembers{reduction.member(0), reduction.member(1)};
+  local::Exchange exchange = *local::Exchange::create(*memory, abort, {"tensors", {0, 1}, 4096});
+  std::vector<local::Exchange::Member> exchangeMembers{exchange.member(0), exchange.member(1)};
   std::vector<char> source(1 << 16);
 
   EXPECT_EQ(allocationsOf([&](uint32_t rank) -> Status {
@@ -82,6 +85,12 @@ TEST(Allocation, NothingAllocatesAfterCreation) {
   EXPECT_EQ(allocationsOf([&](uint32_t rank) -> Status {
               for (uint64_t call = 0; call < 5; ++call)
                 MAESTRO_TRY(reductionMembers[rank].reduce(call, abort));
+              return {};
+            }),
+            0);
+  EXPECT_EQ(allocationsOf([&](uint32_t rank) -> Status {
+              for (uint64_t call = 0; call < kRounds; ++call)
+                MAESTRO_TRY(exchangeMembers[rank].sum(gradients + rank * 100'000, gradients + rank * 100'000, 3000, abort));
               return {};
             }),
             0);

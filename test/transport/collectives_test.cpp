@@ -1,6 +1,7 @@
-// Boards and reductions between ranks that are threads or processes.
+// Boards, reductions and exchanges between ranks that are threads or processes.
 #include "test/transport/ranks.h"
 #include "transport/local/board.h"
+#include "transport/local/exchange.h"
 #include "transport/local/local.h"
 #include "transport/local/reduction.h"
 
@@ -63,6 +64,78 @@ TEST_P(CollectivesTest, BoardsGiveEveryoneEverybodysRecord) {
       return {};
     });
   }
+}
+
+/// What member `member` brings to call `call`: floats whose sum depends on the order.
+std::vector<float> brought(uint32_t member, uint64_t call, uint64_t count) {
+  std::mt19937 random(static_cast<uint32_t>(member * 1000 + call));
+  std::normal_distribution<float> values(0, 1000);
+  std::vector<float> list(count);
+  for (float &value : list)
+    value = values(random) + static_cast<float>(member) * 1e-3f;
+  return list;
+}
+
+TEST_P(CollectivesTest, ExchangesSumInMemberOrderWhateverTheSizes) {
+  for (uint32_t members : {2u, 3u, 5u}) {
+    World world(members);
+    auto exchange = local::Exchange::create(world.memory(), world.abort(), {"tensors", firstRanks(members), 4096});
+    ASSERT_TRUE(exchange.isOk()) << exchange.status().message();
+    run(world, [&](uint32_t rank) -> Status {
+      local::Exchange::Member member = exchange->member(rank);
+      std::mt19937 random(rank);
+      for (uint64_t call = 0; call < 60; ++call) {
+        uint64_t count = call % 4 == 0 ? 5000 + call : call * 7; // Several turns, one, none.
+        std::vector<float> own = brought(rank, call, count), expected = brought(0, call, count), apart(count);
+        for (uint32_t m = 1; m < members; ++m) {
+          std::vector<float> theirs = brought(m, call, count);
+          for (uint64_t i = 0; i < count; ++i)
+            expected[i] += theirs[i];
+        }
+        if (random() % 8 == 0)
+          usleep(random() % 300);
+        bool inPlace = call % 2 == 0;
+        float *result = inPlace ? own.data() : apart.data();
+        MAESTRO_TRY(member.sum(own.data(), result, count, world.abort()));
+        if (count > 0 && std::memcmp(result, expected.data(), count * sizeof(float)) != 0)
+          return fail("call " + std::to_string(call) + ": another sum");
+      }
+      return {};
+    });
+  }
+}
+
+TEST_P(CollectivesTest, ExchangesJoinPartsRunByRun) {
+  World world(3);
+  auto exchange = local::Exchange::create(world.memory(), world.abort(), {"tensors", firstRanks(3), 64});
+  run(world, [&](uint32_t rank) -> Status {
+    local::Exchange::Member member = exchange->member(rank);
+    for (auto [runs, runBytes] : {std::pair<uint64_t, uint64_t>{1, 300}, {7, 13}, {64, 1}, {3, 64}}) {
+      std::vector<std::byte> own(runs * runBytes), all(3 * own.size());
+      for (uint64_t i = 0; i < own.size(); ++i)
+        own[i] = static_cast<std::byte>(i * 3 + rank);
+      MAESTRO_TRY(member.gather(own.data(), all.data(), runs, runBytes, world.abort()));
+      for (uint64_t run = 0; run < runs; ++run)
+        for (uint32_t m = 0; m < 3; ++m)
+          for (uint64_t i = 0; i < runBytes; ++i)
+            if (all[(run * 3 + m) * runBytes + i] != static_cast<std::byte>((run * runBytes + i) * 3 + m))
+              return fail("another byte in run " + std::to_string(run));
+    }
+    return {};
+  });
+}
+
+TEST_P(CollectivesTest, ExchangesEndWithTheJob) {
+  World world(2);
+  auto exchange = local::Exchange::create(world.memory(), world.abort(), {"tensors", {0, 1}, 64});
+  Status status = world.run(GetParam(), [&](uint32_t rank) -> Status {
+    if (rank == 1)
+      return fail("a device that never comes");
+    local::Exchange::Member member = exchange->member(rank);
+    float value = 1;
+    return member.sum(&value, &value, 1, world.abort());
+  });
+  EXPECT_THAT(std::string(status.message()), HasSubstr("a device that never comes"));
 }
 
 TEST_P(CollectivesTest, BoardsKeepUnreadRecords) {

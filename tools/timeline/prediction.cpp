@@ -45,7 +45,9 @@ SizeDistribution::Kind kindOf(data::Distribution::Kind kind) {
 
 void addUpdates(const wavefront::Problem &problem, const executor::Topology &topology, const wavefront::Timeline::Step &times,
                 uint64_t step, std::vector<Span> &spans) {
-  std::vector<int64_t> next = times.updateStartNs;
+  std::vector<int64_t> next; // By rank; the scheduler's devices are ranks, or groups of them.
+  for (uint32_t device : topology.deviceOf)
+    next.push_back(times.updateStartNs[device]);
   for (uint32_t s = 0; s < topology.stations.size(); ++s) {
     const executor::StationFacts &facts = topology.stations[s];
     const wavefront::Section &section = problem.sections[facts.section];
@@ -105,8 +107,9 @@ Result<Timeline> predict(const plan::Plan &plan, const executor::Topology &topol
       uint32_t station = topology.stationAt(group.section, task.stage, group.replica);
       bool isForward = task.kind == wavefront::TaskKind::Forward;
       if (isForward || topology.program(station, fb::ProgramKind::Backward)) // A stage that is frozen as a whole has none.
-        result.spans.push_back({station, isForward ? 0u : 1u, steps[s], task.microBatch, times.steps[s].startNs[t],
-                                times.steps[s].endNs[t]});
+        for (uint32_t part = 0; part < topology.stations[station].members; ++part)
+          result.spans.push_back({station + part, isForward ? 0u : 1u, steps[s], task.microBatch, times.steps[s].startNs[t],
+                                  times.steps[s].endNs[t]});
     }
     addUpdates(problems[s], topology, times.steps[s], steps[s], result.spans);
   }

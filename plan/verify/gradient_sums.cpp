@@ -1,0 +1,90 @@
+// Which gradients are added up: all holders of a gradient in one sum, lying alike at each.
+#include "plan/verify/checks.h"
+#include "plan/verify/parts.h"
+
+#include <vector>
+
+namespace maestro::plan {
+namespace {
+
+class SumCheck {
+public:
+  SumCheck(const fb::Plan &plan, Work &work)
+      : plan(plan), work(work), parameters(plan.parameters()->size()), sumOf(parameters, kNone) {}
+
+  Status check(const Place &root) {
+    MAESTRO_TRY(work.spend(root / "executables", size_t{plan.executables()->size()} * parameters));
+    gradients.assign(size_t{plan.executables()->size()} * parameters, kAbsent);
+    for (uint32_t e = 0; e < plan.executables()->size(); ++e)
+      for (const fb::Binding *binding : *plan.executables()->Get(e)->bindings())
+        if (binding->kind() == fb::BindingKind::Gradient)
+          gradients[e * parameters + binding->index()] = binding->split_dim();
+    for (uint32_t i = 0; plan.gradient_sums() && i < plan.gradient_sums()->size(); ++i)
+      MAESTRO_TRY(checkSum(i, root.item("gradient_sums", i)));
+    return checkHolders(root);
+  }
+
+private:
+  static constexpr uint32_t kAbsent = kNone - 1;
+
+  const fb::Station &station(uint32_t index) const { return *plan.stations()->Get(index); }
+  /// The split dim of a gradient there; kAbsent where there is none.
+  uint32_t gradientAt(uint32_t stationIndex, uint32_t parameter) const {
+    return gradients[station(stationIndex).executable() * parameters + parameter];
+  }
+
+  Status checkSum(uint32_t index, const Place &place) {
+    const fb::GradientSum &sum = *plan.gradient_sums()->Get(index);
+    const auto &members = *sum.stations();
+    MAESTRO_TRY(work.spend(place, (size_t{members.size()} + 1) * (size_t{sum.parameters()->size()} + 1)));
+    if (members.size() < 2)
+      return wrong(place / "stations", "there are fewer than two");
+    for (uint32_t i = 0; i < members.size(); ++i) {
+      MAESTRO_TRY(checkIndex(place.item("stations", i), members.Get(i), "stations", plan.stations()->size()));
+      if ((i > 0 && members.Get(i) <= members.Get(i - 1)) ||
+          station(members.Get(i)).ranks()->size() != station(members.Get(0)).ranks()->size())
+        return wrong(place.item("stations", i), "{} does not ascend, or has not as many ranks as the first", members.Get(i));
+    }
+    for (uint32_t i = 0; i < sum.parameters()->size(); ++i)
+      MAESTRO_TRY(checkParameter(members, index, sum.parameters()->Get(i), place.item("parameters", i)));
+    return {};
+  }
+
+  Status checkParameter(const flatbuffers::Vector<uint32_t> &members, uint32_t index, uint32_t parameter, const Place &place) {
+    MAESTRO_TRY(checkIndex(place, parameter, "parameters", parameters));
+    if (sumOf[parameter] != kNone)
+      return wrong(place, "it is in an earlier sum, too");
+    sumOf[parameter] = index;
+    for (uint32_t member : members) {
+      uint32_t own = gradientAt(member, parameter);
+      if (own == kAbsent || own != gradientAt(members.Get(0), parameter))
+        return wrong(place, "stations[{}] has no Gradient of it, or another part than the first", member);
+    }
+    return {};
+  }
+
+  /// A gradient that several stations hold and do not add up would differ between them.
+  Status checkHolders(const Place &root) const {
+    MAESTRO_TRY(work.spend(root / "stations", plan.stations()->size() * parameters));
+    for (uint32_t p = 0; p < parameters; ++p) {
+      uint32_t holders = 0, added = sumOf[p] == kNone ? 0 : plan.gradient_sums()->Get(sumOf[p])->stations()->size();
+      for (uint32_t s = 0; s < plan.stations()->size(); ++s)
+        holders += gradientAt(s, p) != kAbsent;
+      if (holders > 1 && holders != added)
+        return wrong(root / "gradient_sums", "{} stations hold the gradient of parameters[{}], and {} add it up", holders, p, added);
+    }
+    return {};
+  }
+
+  const fb::Plan &plan;
+  Work &work;
+  size_t parameters;
+  std::vector<uint32_t> gradients; ///< executable × parameter
+  std::vector<uint32_t> sumOf;     ///< By parameter.
+};
+
+} // namespace
+
+Status verifyGradientSums(const fb::Plan &plan, Work &work) { return SumCheck(plan, work).check(Place::root()); }
+
+} // namespace maestro::plan

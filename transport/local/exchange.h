@@ -1,0 +1,65 @@
+// What the devices that share a section's tensors tell each other inside a program: sums and gathers of tensors whose
+// place and size change from call to call. In a turn every member writes its bytes into every other's staging
+// (one-sided), counts that, waits for the others' counts, and reads what they wrote. The result of a sum is
+// ((m0 + m1) + m2) + …, in member order, whatever the timing.
+//
+// Staging has two halves. A member that begins turn n + 2 has seen everybody's turn n + 1 written, and whoever writes it
+// has read turn n: a half is never overwritten under a reader, and nobody waits twice in a turn. Larger tensors take
+// several turns; all members make the same calls in the same order.
+//
+// One write to each other member is right for few members on one machine; for many, scatter and gather in pieces as
+// reduction.h does. A member is used by one thread, its device's: the wait is in the device's queue, as is what comes
+// after. Nothing allocates after creation.
+#pragma once
+
+#include "transport/shared_memory.h"
+#include "transport/wait.h"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace maestro::transport::local {
+
+struct ExchangeDescription {
+  std::string name; ///< For errors.
+  std::vector<uint32_t> ranks; ///< By member; at least two.
+  uint64_t turnBytes = 1 << 20; ///< Of one member in one turn, at most: a multiple of 64.
+};
+
+class Exchange {
+public:
+  static Result<Exchange> create(SharedMemory &memory, const Abort &abort, const ExchangeDescription &description);
+  /// What create() takes of the shared memory.
+  static uint64_t bytesNeeded(const ExchangeDescription &description);
+
+  class Member {
+  public:
+    /// The sum over members of `count` floats each, to every member's `result`, which may be `own`.
+    Status sum(const float *own, float *result, uint64_t count, const Abort &abort);
+    /// Every member has `runs` runs of `runBytes`; each result run is the members' runs, one after the other.
+    Status gather(const std::byte *own, std::byte *result, uint64_t runs, uint64_t runBytes, const Abort &abort);
+
+    uint32_t index() const { return self; }
+    uint32_t members() const;
+
+  private:
+    friend class Exchange;
+    Member(std::shared_ptr<const struct ExchangeState> state, uint32_t self) : state(std::move(state)), self(self) {}
+    Status turn(const std::byte *own, uint64_t bytes, const Abort &abort);
+    const std::byte *theirs(uint32_t member) const;
+
+    std::shared_ptr<const ExchangeState> state;
+    uint32_t self;
+    uint64_t turns = 0; ///< Done.
+    Spin spin;
+  };
+
+  Member member(uint32_t index) const { return Member(state, index); }
+
+private:
+  std::shared_ptr<const ExchangeState> state;
+};
+
+} // namespace maestro::transport::local
