@@ -126,6 +126,8 @@ class Ranks(unittest.TestCase):
         how(process, ranks)
         said = process.communicate(timeout=60)[1]
         seconds = time.monotonic() - started
+        while any(map(alive, ranks)) and time.monotonic() - started < LIMIT_SECONDS:
+            time.sleep(0.01)  # A process that ends closes its files before it is gone.
         self.assertFalse([pid for pid in ranks if alive(pid)], "ranks outlive the job")
         return process.returncode, said, seconds
 
