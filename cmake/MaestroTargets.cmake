@@ -15,8 +15,9 @@ endif()
 find_program(MAESTRO_CCACHE ccache)
 if(MAESTRO_CCACHE)
   set(CMAKE_C_COMPILER_LAUNCHER "${MAESTRO_CCACHE}")
-  # What includes a precompiled header can be cached where ccache need not know which macros the header looked at.
-  set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_SLOPPINESS=pch_defines,time_macros "${MAESTRO_CCACHE}")
+  # What includes a precompiled header can be cached where ccache need not know which macros the header looked at. With
+  # paths relative to the sources, build folders of one depth, and other checkouts, share what they compiled.
+  set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_SLOPPINESS=pch_defines,time_macros "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" "${MAESTRO_CCACHE}")
 endif()
 
 find_package(Threads REQUIRED)

@@ -1,5 +1,6 @@
-# Builds maestro-run as where LLVM, MLIR, ONNX and protobuf are not installed, and starts it.
-#   cmake -D SOURCE=… -D BUILD=… [-D LAUNCHER=ccache] -P executor_alone.cmake
+# Builds maestro-run as where LLVM, MLIR, ONNX and protobuf are not installed, and starts it. A build folder beside the
+# preset's: ccache then has most of it.
+#   cmake -D SOURCE=… -D BUILD=… -P executor_alone.cmake
 set(hidden "")
 foreach(package IN ITEMS LLVM MLIR Clang ONNX Protobuf)
   list(APPEND hidden "-DCMAKE_DISABLE_FIND_PACKAGE_${package}=ON")
