@@ -1,0 +1,234 @@
+// The tasks of a step, one after the other: what they wait for, run, send and give back.
+#include "executor/core/worker.h"
+
+#include "executor/core/worker_work.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <thread>
+
+namespace maestro::executor {
+
+namespace fb = plan::fb;
+using wavefront::TaskKind;
+
+namespace {
+int64_t taskNs(const wavefront::Problem &problem, const StationFacts &facts, TaskKind kind, const int64_t *dims) {
+  const wavefront::Stage &stage = problem.sections[facts.section].stages[facts.stage];
+  return wavefront::evaluate(kind == TaskKind::Forward ? stage.forward : stage.backward, dims);
+}
+} // namespace
+
+int64_t Worker::plannedNs(const RankTask &task) const {
+  return taskNs(problem, topology.stations[task.station], task.kind, dataOf(task.microBatch).dims.data());
+}
+
+/// The plan's prediction for a task that is about to run.
+void Worker::expectTime(const RankTask &task) {
+  const StationFacts &facts = topology.stations[task.station];
+  expectedNs[2 * facts.executable + (task.kind == TaskKind::Forward ? 0 : 1)] +=
+      static_cast<double>(taskNs(planned, facts, task.kind, dataOf(task.microBatch).dims.data()));
+}
+
+uint32_t Worker::takeSlot(uint32_t station, uint32_t microBatch) {
+  auto &owners = slots[station];
+  auto free = std::find(owners.begin(), owners.end(), kNone);
+  if (free == owners.end())
+    return kNone;
+  *free = microBatch;
+  return static_cast<uint32_t>(free - owners.begin());
+}
+
+uint32_t Worker::slotOf(uint32_t station, uint32_t microBatch) const {
+  const auto &owners = slots[station];
+  auto own = std::find(owners.begin(), owners.end(), microBatch);
+  return own == owners.end() ? kNone : static_cast<uint32_t>(own - owners.begin());
+}
+
+/// Waits for what the task reads, and for places for what it will send.
+Status Worker::receive(const RankTask &task, std::span<const Receive> receives) {
+  for (const Receive &receive : receives) {
+    const RingFacts &ring = topology.rings[receive.ring];
+    transport::Receiver &receiver = *wiring.channels[receive.ring].receiver;
+    bool isNew = ring.gradient || task.kind == TaskKind::Forward;
+    if (isNew)
+      MAESTRO_TRY(receiver.awaitArrivals(receive.sequence, {receive.posts, step, task.microBatch}, *wiring.abort));
+    stations[task.station]->instance().selectCopy(ring.region, static_cast<uint32_t>(receive.sequence % ring.slots));
+  }
+  for (const Send &send : order.sendsOf(task))
+    MAESTRO_TRY(wiring.channels[send.ring].senders[send.sender]->awaitCredit(send.sequence, *wiring.abort));
+  return Status();
+}
+
+Status Worker::runTask(const RankTask &task, LossTotals &totals) {
+  if (task.kind != TaskKind::Forward && !hasBackward(task.station))
+    return Status(); // A stage whose parameters are all frozen.
+  MAESTRO_TRY(receive(task, order.receivesOf(task)));
+  report(task.kind == TaskKind::Forward ? "forward" : "backward", task.microBatch);
+  if (task.kind == TaskKind::Backward && !countsPublished) {
+    MAESTRO_TRY(awaitCounts(totals));
+    countsPublished = true;
+  }
+  auto kind = task.kind == TaskKind::Forward ? TaskSpan::Kind::Forward : TaskSpan::Kind::Backward;
+  StampWork &stamp = startSpan(task.station, task.microBatch, kind, options.sleepScale > 0 ? plannedNs(task) : 0);
+  if (options.adapts)
+    expectTime(task);
+  MAESTRO_ASSIGN(uint32_t slot, launch(task));
+  endSpan(stamp);
+  queueSends(task, slot);
+  queueReleases(task);
+  return Status();
+}
+
+/// Returns the slot that the task ran on, which it may have given back.
+Result<uint32_t> Worker::launch(const RankTask &task) {
+  Station &station = *stations[task.station];
+  MicroBatchData data = dataOf(task.microBatch);
+  if (task.kind == TaskKind::Forward) {
+    uint32_t slot = takeSlot(task.station, task.microBatch);
+    if (slot == kNone)
+      return Status::internal(fmt::format("step {}: micro-batch {} finds no free slot at station {}; the schedule is wrong",
+                                          step, task.microBatch, task.station));
+    MAESTRO_TRY(station.launchForward(data, options.seed, slot, options.evaluates));
+    if (topology.stations[task.station].isLead())
+      station.readLosses(fb::BindingKind::LossSum, slot, {sums.data() + task.microBatch * lossCount, lossCount});
+    if (!hasBackward(task.station)) // What follows on the queue finds the slot free.
+      slots[task.station][slot] = kNone;
+    return slot;
+  }
+  uint32_t slot = slotOf(task.station, task.microBatch);
+  if (slot == kNone)
+    return Status::internal(fmt::format("step {}: micro-batch {} has no slot at station {}; the schedule is wrong", step,
+                                        task.microBatch, task.station));
+  MAESTRO_TRY(station.launchBackward(data, slot));
+  slots[task.station][slot] = kNone;
+  return slot;
+}
+
+Status Worker::fail(const Status &status) {
+  wiring.abort->raise(rank, status);
+  return Status(status.code(), std::string(status.message()));
+}
+
+Status Worker::runSend(void *context, std::span<std::byte *const> pointers) {
+  auto &work = *static_cast<SendWork *>(context);
+  Worker &worker = *work.worker;
+  const Send &send = *work.send;
+  transport::Sender &sender = *worker.wiring.channels[send.ring].senders[send.sender];
+  for (transport::Box box : worker.order.boxesOf(send)) {
+    box.source = pointers[0] + reinterpret_cast<uintptr_t>(box.source);
+    if (Status status = sender.write(send.sequence, {&box, 1}); !status.isOk())
+      return worker.fail(status);
+  }
+  if (Status status = sender.post(send.sequence, {worker.step, send.microBatch, send.rows, send.bytes}); !status.isOk())
+    return worker.fail(status);
+  return Status();
+}
+
+void Worker::queueSends(const RankTask &task, uint32_t slot) {
+  ExecutableInstance &instance = stations[task.station]->instance();
+  for (const Send &send : order.sendsOf(task)) {
+    const RingFacts &ring = topology.rings[send.ring];
+    uint32_t buffer = instance.boundBuffer(
+        ring.gradient ? fb::BindingKind::EdgeGradientOutput : fb::BindingKind::EdgeOutput, ring.edge);
+    SendWork &work = sendWork[sendsUsed++];
+    work = {this, &send};
+    Address address = instance.address(buffer, slot); // Sent before the next task of the queue.
+    ownDevice->call(runSend, &work, {&address, 1});
+  }
+}
+
+Status Worker::runRelease(void *context, std::span<std::byte *const>) {
+  auto &work = *static_cast<ReleaseWork *>(context);
+  Status status = work.worker->wiring.channels[work.ring].receiver->release(work.sequence);
+  return status.isOk() ? Status() : work.worker->fail(status);
+}
+
+/// What was read for the last time is cleared, so that whoever comes next finds zeros where nothing arrives (padding),
+/// and given back.
+void Worker::queueReleases(const RankTask &task) {
+  ExecutableInstance &instance = stations[task.station]->instance();
+  for (const Receive &receive : order.receivesOf(task)) {
+    if (!receive.last)
+      continue;
+    const RingFacts &ring = topology.rings[receive.ring];
+    uint32_t buffer = instance.boundBuffer(
+        ring.gradient ? fb::BindingKind::EdgeGradientInput : fb::BindingKind::EdgeInput, ring.edge);
+    Result<BoundShapes *> shapes = instance.bind(dataOf(task.microBatch).dims); // Seen: it was launched.
+    if (shapes)
+      ownDevice->fillZero(instance.address(buffer, 0), instance.bytes(buffer, **shapes));
+    ReleaseWork &work = releaseWork[releasesUsed++];
+    work = {this, receive.ring, receive.sequence};
+    ownDevice->call(runRelease, &work, {});
+  }
+}
+
+Worker::StampWork &Worker::startSpan(uint32_t station, uint32_t microBatch, TaskSpan::Kind kind, int64_t leastNs) {
+  StampWork &stamp = stampWork[stampsUsed++];
+  stamp = {this, {station, microBatch, kind, step, 0, 0}, leastNs, false};
+  ownDevice->call(runStamp, &stamp, {});
+  return stamp;
+}
+
+void Worker::endSpan(StampWork &stamp) { ownDevice->call(runStamp, &stamp, {}); }
+
+Status Worker::runStamp(void *context, std::span<std::byte *const>) {
+  auto &work = *static_cast<StampWork *>(context);
+  Worker &worker = *work.worker;
+  if (!work.started) {
+    work.started = true;
+    worker.running = work.span.kind <= TaskSpan::Kind::Backward ? work.span.microBatch : kNone;
+    work.span.startNs = nowNs();
+    return Status();
+  }
+  if (int64_t left = work.span.startNs + work.leastNs - nowNs(); left > 0)
+    std::this_thread::sleep_for(std::chrono::nanoseconds(left));
+  work.span.endNs = nowNs();
+  worker.running = kNone;
+  worker.account(work.span);
+  return Status();
+}
+
+/// On the device's thread.
+void Worker::account(const TaskSpan &span) {
+  int64_t ns = span.endNs - span.startNs;
+  wiring.busyNs.devices[rank].fetch_add(ns, std::memory_order_relaxed);
+  if (span.kind <= TaskSpan::Kind::Backward) {
+    wiring.busyNs.stations[span.station].fetch_add(ns, std::memory_order_relaxed);
+    size_t kind = span.kind == TaskSpan::Kind::Forward ? 0 : 1;
+    measuredNs[2 * topology.stations[span.station].executable + kind] += static_cast<double>(ns);
+  }
+  if (spans.size() < spans.capacity())
+    spans.push_back(span);
+}
+
+Status Worker::withSamples(const Status &status) const {
+  std::string text(status.message());
+  if (running != kNone) {
+    constexpr size_t kMost = 3;
+    MicroBatchData data = dataOf(running);
+    text += "; in a micro-batch of ";
+    for (size_t i = 0; i < std::min(data.samples.size(), kMost); ++i)
+      text += (i ? ", " : "") + data.samples[i]->describe();
+    if (data.samples.size() > kMost)
+      text += fmt::format(" and {} more; --pin '*.micro_batch=1' tells which", data.samples.size() - kMost);
+  }
+  return Status(status.code(), std::move(text));
+}
+
+Status Worker::runTasks(LossTotals &totals) {
+  for (const RankTask &task : order.tasks())
+    MAESTRO_TRY(runTask(task, totals));
+  if (!countsPublished && !options.evaluates) { // No backward task here; the others' records must be read all the same.
+    MAESTRO_TRY(awaitCounts(totals));
+    countsPublished = true;
+  }
+  MAESTRO_TRY(ownDevice->wait(ownDevice->record()));
+  for (size_t m = 0; m < schedule.microBatches.size(); ++m)
+    for (uint32_t k = 0; k < lossCount; ++k)
+      totals.sums[k] += sums[m * lossCount + k];
+  return Status();
+}
+
+} // namespace maestro::executor
