@@ -108,6 +108,7 @@ private:
   MicroBatchData dataOf(uint32_t microBatch) const;
   Status countLosses(LossTotals &totals);
   Status awaitCounts(LossTotals &totals);
+  Status runBatch(const data::SampleBatch &batch, uint64_t batchStep, LossTotals &totals);
   Status runTasks(LossTotals &totals);
   Status runTask(const RankTask &task, LossTotals &totals);
   Status receive(const RankTask &task, std::span<const Receive> receives);

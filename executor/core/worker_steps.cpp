@@ -20,23 +20,24 @@ void Worker::report(const char *what, uint64_t index) const {
   wiring.abort->progress().report(rank, transport::LaneKind::Host, transport::Activity::Running, what, index);
 }
 
-Status Worker::computeGradients(const data::SampleBatch &batch, uint64_t batchStep, LossTotals &totals) {
+/// This rank's tasks of a batch; `totals` are its own sums and counts.
+Status Worker::runBatch(const data::SampleBatch &batch, uint64_t batchStep, LossTotals &totals) {
   totals.sums.assign(lossCount, 0);
   totals.counts.assign(lossCount, 0);
-  countsPublished = false;
   MAESTRO_TRY(planBatch(batch, batchStep));
   MAESTRO_TRY(countLosses(totals));
-  MAESTRO_TRY(runTasks(totals));
+  return runTasks(totals);
+}
+
+Status Worker::computeGradients(const data::SampleBatch &batch, uint64_t batchStep, LossTotals &totals) {
+  countsPublished = false;
+  MAESTRO_TRY(runBatch(batch, batchStep, totals));
   return reduceGradients();
 }
 
 Status Worker::evaluate(const data::SampleBatch &batch, uint64_t batchStep, LossTotals &totals) {
-  totals.sums.assign(lossCount, 0);
-  totals.counts.assign(lossCount, 0);
   countsPublished = true;
-  MAESTRO_TRY(planBatch(batch, batchStep));
-  MAESTRO_TRY(countLosses(totals));
-  MAESTRO_TRY(runTasks(totals));
+  MAESTRO_TRY(runBatch(batch, batchStep, totals));
   if (!board)
     return Status();
   record = totals.sums;
