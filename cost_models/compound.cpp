@@ -1,5 +1,6 @@
 #include "cost_models/compound.h"
 
+#include "cost_models/collectives.h"
 #include "cost_models/in_flight.h"
 
 #include <fmt/format.h>
@@ -34,11 +35,31 @@ InFlight inFlight(const CompoundModel &model, const CompoundLayout &layout) {
   return microBatchesInFlight(stages, edges);
 }
 
-wavefront::Cost constantCost(double seconds) {
+wavefront::Cost constantCost(Seconds seconds) {
   wavefront::Cost cost;
-  if (seconds > 0)
-    cost.terms.push_back({static_cast<int64_t>(std::min(seconds * 1e12, 1e18)), {}});
+  if (seconds > Seconds(0))
+    cost.terms.push_back({static_cast<int64_t>(std::min(seconds.value * 1e12, 1e18)), {}});
   return cost;
+}
+
+/// The devices of one stage, a replica each.
+std::vector<uint32_t> column(const SectionChoice &choice, size_t stage) {
+  std::vector<uint32_t> devices;
+  devices.reserve(choice.devices.size());
+  for (const std::vector<uint32_t> &replica : choice.devices)
+    devices.push_back(replica[stage]);
+  return devices;
+}
+
+/// Between the stages of a replica, or any replica of one section and any of another.
+CommunicationCost edgeCost(const EdgeModel &edge, const Machine &machine, const CompoundLayout &layout) {
+  const SectionChoice &from = layout[edge.producer], &to = layout[edge.consumer];
+  if (edge.producer != edge.consumer)
+    return transferCost(machine, column(from, edge.producerStage), column(to, edge.consumerStage));
+  CommunicationCost slowest;
+  for (const std::vector<uint32_t> &replica : from.devices)
+    slowest = wider(slowest, transferCost(machine, replica[edge.producerStage], replica[edge.consumerStage]));
+  return slowest;
 }
 
 Status checkEdge(const CompoundModel &model, const EdgeModel &edge, size_t index) {
@@ -81,6 +102,7 @@ Status check(const CompoundModel &model) {
 }
 
 Status check(const CompoundModel &model, const Machine &machine, const CompoundLayout &layout) {
+  MAESTRO_TRY(check(machine));
   if (layout.size() != model.sections.size())
     return wrong(fmt::format("a layout has {} choices for {} sections", layout.size(), model.sections.size()));
   for (size_t s = 0; s < layout.size(); ++s) {
@@ -98,19 +120,43 @@ Status check(const CompoundModel &model, const Machine &machine, const CompoundL
   return Status();
 }
 
-double reductionSeconds(uint64_t gradientBytes, size_t replicas, const Machine &machine) {
-  if (replicas < 2)
-    return 0;
-  double moved = 2 + 1 + 1.0 / static_cast<double>(replicas) + 2;
-  return moved * static_cast<double>(gradientBytes) / machine.memoryBytesPerSecond;
-}
-
 uint64_t updateBytes(uint64_t gradientBytes, uint64_t optimizerStateBytes) {
   return gradientBytes * 5 + optimizerStateBytes * 2;
 }
 
-double updateSeconds(const StageModel &stage, const Machine &machine) {
-  return static_cast<double>(stage.updateBytes) / machine.memoryBytesPerSecond;
+Seconds updateSeconds(const StageModel &stage, std::span<const uint32_t> devices, const Machine &machine) {
+  return Bytes(static_cast<double>(stage.updateBytes)) / slowestStream(machine, devices);
+}
+
+TaskCosts taskCosts(const CompoundModel &model, const StageCosts &costs, uint32_t microBatch, std::span<const uint32_t> devices,
+                    const Machine &machine) {
+  const std::vector<int64_t> &full = model.capacities[microBatch];
+  TaskCosts slowest{costs.forward, costs.backward};
+  if (costs.otherKinds.empty() || machine.kindOf.empty())
+    return slowest;
+  int64_t most = -1;
+  std::vector<uint8_t> seen(machine.kinds.size(), 0);
+  for (uint32_t device : devices) {
+    uint32_t kind = machine.kindIndex(device);
+    if (seen[kind]++)
+      continue;
+    TaskCosts own = kind == 0 ? TaskCosts{costs.forward, costs.backward} : costs.otherKinds[kind - 1];
+    int64_t time = wavefront::evaluate(own.forward, full.data()) + wavefront::evaluate(own.backward, full.data());
+    if (time > most) {
+      most = time;
+      slowest = std::move(own);
+    }
+  }
+  return slowest;
+}
+
+wavefront::Cost transferTime(const std::vector<BytesTerm> &bytes, const CommunicationCost &cost) {
+  constexpr double kMostPicoseconds = 1e17;
+  wavefront::Cost time = constantCost(cost.latency);
+  for (const BytesTerm &term : bytes)
+    if (double picoseconds = term.bytes * cost.secondsPerByte * 1e12; picoseconds >= 1)
+      time.terms.push_back({static_cast<int64_t>(std::min(picoseconds, kMostPicoseconds)), term.dims});
+  return time;
 }
 
 wavefront::Problem makeProblem(const CompoundModel &model, const Machine &machine, const CompoundLayout &layout) {
@@ -132,13 +178,15 @@ wavefront::Problem makeProblem(const CompoundModel &model, const Machine &machin
     for (uint32_t i = 0; i < source.stages.size(); ++i) {
       const StageModel &stage = source.stages[i];
       wavefront::Stage &task = section.stages.emplace_back();
-      task.forward = stage.at[choice.microBatch].forward;
+      std::vector<uint32_t> devices = column(choice, i);
+      TaskCosts costs = taskCosts(model, stage.at[choice.microBatch], choice.microBatch, devices, machine);
+      task.forward = std::move(costs.forward);
       task.slots = limits.slots[first[s] + i];
       if (!source.trains)
         continue;
-      task.backward = stage.at[choice.microBatch].backward;
-      task.update = constantCost(updateSeconds(stage, machine) +
-                                 reductionSeconds(stage.gradientBytes, choice.devices.size(), machine));
+      task.backward = std::move(costs.backward);
+      task.update = constantCost(updateSeconds(stage, devices, machine) +
+                                 reductionSeconds(stage.gradientBytes, devices, machine));
     }
     problem.sections.push_back(std::move(section));
   }
@@ -153,7 +201,7 @@ wavefront::Problem makeProblem(const CompoundModel &model, const Machine &machin
     edge.heldUntilBackward = source.heldUntilBackward;
     edge.depth = limits.depth[e];
     edge.gradientDepth = source.gradient ? limits.gradientDepth[e] : 1;
-    edge.transfer = edge.gradientTransfer = source.transfer;
+    edge.transfer = edge.gradientTransfer = transferTime(source.bytes, edgeCost(source, machine, layout));
     problem.edges.push_back(std::move(edge));
   }
   return problem;

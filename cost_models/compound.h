@@ -5,6 +5,7 @@
 //                                            └▶ bytes of each device
 #pragma once
 
+#include "cost_models/machine.h"
 #include "executor/wavefront/problem.h"
 
 #include <cstdint>
@@ -13,12 +14,17 @@
 
 namespace maestro::cost_models {
 
+struct TaskCosts {
+  wavefront::Cost forward, backward; ///< Of one micro-batch.
+};
+
 /// What a stage does and holds with micro-batches of one size.
 struct StageCosts {
-  wavefront::Cost forward, backward; ///< Of one micro-batch.
+  wavefront::Cost forward, backward; ///< Of one micro-batch, on Machine.kinds[0].
   uint64_t slotBytes = 0;            ///< Of one micro-batch in flight.
   uint64_t workspaceBytes = 0;
   uint64_t hostBytes = 0;            ///< Beside the device's regions.
+  std::vector<TaskCosts> otherKinds = {}; ///< On Machine.kinds[1] …; empty: as on kinds[0].
 };
 
 struct StageModel {
@@ -35,11 +41,17 @@ struct SectionModel {
   std::vector<StageModel> stages;
 };
 
+/// bytes · Π of the dims listed.
+struct BytesTerm {
+  double bytes = 0;
+  std::vector<uint32_t> dims; ///< CompoundModel.dims
+};
+
 struct EdgeModel {
   uint32_t producer = 0, producerStage = 0;
   uint32_t consumer = 0, consumerStage = 0;
   bool gradient = false, heldUntilBackward = false;
-  wavefront::Cost transfer;
+  std::vector<BytesTerm> bytes;            ///< Of the tensor, a polynomial over the sender's micro-batch.
   std::vector<uint64_t> slotBytes;         ///< Of the consumer's ring, by its micro-batch,
   std::vector<uint64_t> gradientSlotBytes; ///< of the producer's ring for gradients, by its own.
 };
@@ -60,29 +72,23 @@ struct SectionChoice {
 };
 using CompoundLayout = std::vector<SectionChoice>; ///< By CompoundModel.sections.
 
-/// Equal devices of one machine.
-struct Machine {
-  uint32_t devices = 1;
-  uint64_t deviceBytes = UINT64_MAX;
-  double memoryBytesPerSecond = 8e9; ///< Of a device: updates and the reduction of gradients run at it.
-  uint64_t processBytes = 0;         ///< Of every stage's hostBytes: the stations of a device share it.
-  uint64_t stagingBytes = 0;         ///< On each device of a stage whose gradients are added up over replicas.
-};
-
 /// Sizes that fit each other, indices in range.
 Status check(const CompoundModel &model);
 /// Of a checked model: a choice for each section, its micro-batch and devices there, a device a stage.
 Status check(const CompoundModel &model, const Machine &machine, const CompoundLayout &layout);
 
-/// Seconds in which a stage's gradients are added up over replicas: each stages its own (read, written), adds its share of
-/// all (read, a share written), and fetches the sum (read, written).
-double reductionSeconds(uint64_t gradientBytes, size_t replicas, const Machine &machine);
 /// What the norm (gradients read) and the optimizer (values, gradients and its state read and written) move in a step.
 uint64_t updateBytes(uint64_t gradientBytes, uint64_t optimizerStateBytes);
-/// Norm and optimizer, bound by memory.
-double updateSeconds(const StageModel &stage, const Machine &machine);
+/// Norm and optimizer at these devices, bound by the slowest one's memory.
+Seconds updateSeconds(const StageModel &stage, std::span<const uint32_t> devices, const Machine &machine);
+/// A stage's tasks at these devices: those of the slowest kind among them, with full micro-batches.
+TaskCosts taskCosts(const CompoundModel &model, const StageCosts &costs, uint32_t microBatch, std::span<const uint32_t> devices,
+                    const Machine &machine);
+/// The time of an edge's tensor, as the scheduler takes it.
+wavefront::Cost transferTime(const std::vector<BytesTerm> &bytes, const CommunicationCost &cost);
 
-/// The scheduling problem of a step, without its samples. Reduction and update are the stages' updates.
+/// The scheduling problem of a step, without its samples. Reduction and update are the stages' updates. What passes over an
+/// edge takes as long as between the two devices furthest apart that may use it.
 wavefront::Problem makeProblem(const CompoundModel &model, const Machine &machine, const CompoundLayout &layout);
 
 /// Bytes that each device holds.

@@ -11,7 +11,7 @@ namespace maestro::cost_models {
 namespace {
 
 double predict(const Measurement &m, const DeviceRates &rates) {
-  return m.flops / rates.flopsPerSecond + m.bytes / rates.bytesPerSecond + rates.callSeconds;
+  return (Flops(m.flops) / rates.arithmetic + Bytes(m.bytes) / rates.operands + rates.call).value;
 }
 
 double squaredError(const std::vector<Measurement> &measured, int threads, const DeviceRates &rates) {
@@ -36,8 +36,8 @@ void fitRates(const std::vector<Measurement> &measured, int threads, DeviceRates
     for (int i = -kHalf; i <= kHalf; ++i)
       for (int j = -kHalf; j <= kHalf; ++j) {
         DeviceRates tried = rates;
-        tried.flopsPerSecond = flops * std::exp(span * i / kHalf);
-        tried.bytesPerSecond = bytes * std::exp(span * j / kHalf);
+        tried.arithmetic = FlopsPerSecond(flops * std::exp(span * i / kHalf));
+        tried.operands = BytesPerSecond(bytes * std::exp(span * j / kHalf));
         double error = squaredError(measured, threads, tried);
         if (error < least) {
           least = error;
@@ -45,8 +45,8 @@ void fitRates(const std::vector<Measurement> &measured, int threads, DeviceRates
         }
       }
     rates = best;
-    flops = best.flopsPerSecond;
-    bytes = best.bytesPerSecond;
+    flops = best.arithmetic.value;
+    bytes = best.operands.value;
   }
 }
 
@@ -59,9 +59,9 @@ DeviceRates ratesFor(const DeviceProfile &profile, int threads) {
       nearest = &candidate;
   DeviceRates rates = nearest->rates;
   double scale = static_cast<double>(threads) / nearest->threads;
-  rates.flopsPerSecond *= scale;
-  rates.bytesPerSecond *= scale;
-  rates.streamBytesPerSecond *= scale;
+  rates.arithmetic *= scale;
+  rates.operands *= scale;
+  rates.stream *= scale;
   return rates;
 }
 
@@ -73,8 +73,8 @@ std::string toYaml(const DeviceProfile &profile) {
     const DeviceRates &r = entry.rates;
     text += fmt::format("  - {{threads: {}, arithmetic: {:.4g} GFLOP/s, operands: {:.4g} GB/s, call: {:.4g} us, "
                         "stream: {:.4g} GB/s, channel: {:.4g} GB/s, wake: {:.4g} us}}\n",
-                        entry.threads, r.flopsPerSecond * 1e-9, r.bytesPerSecond * 1e-9, r.callSeconds * 1e6,
-                        r.streamBytesPerSecond * 1e-9, r.channelBytesPerSecond * 1e-9, r.channelLatencySeconds * 1e6);
+                        entry.threads, r.arithmetic.value * 1e-9, r.operands.value * 1e-9, r.call.value * 1e6,
+                        r.stream.value * 1e-9, r.channel.value * 1e-9, r.wake.value * 1e6);
   }
   text += "measured:\n";
   for (const Measurement &m : profile.measured) {

@@ -6,13 +6,13 @@ namespace maestro::cost_models {
 
 DeviceRates cpuRates(int threads) {
   DeviceRates rates;
-  rates.flopsPerSecond = 100e9 * threads;
-  rates.bytesPerSecond = rates.streamBytesPerSecond = 8e9 * threads;
+  rates.arithmetic = FlopsPerSecond(100e9 * threads);
+  rates.operands = rates.stream = BytesPerSecond(8e9 * threads);
   return rates;
 }
 
-double rooflineSeconds(double flops, double bytes, const DeviceRates &rates) {
-  return std::max(flops / rates.flopsPerSecond, bytes / rates.bytesPerSecond);
+Seconds rooflineSeconds(Flops flops, Bytes bytes, const DeviceRates &rates) {
+  return std::max(flops / rates.arithmetic, bytes / rates.operands);
 }
 
 } // namespace maestro::cost_models

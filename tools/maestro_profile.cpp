@@ -165,7 +165,7 @@ public:
       cost_models::DeviceRates rates = cost_models::cpuRates(threads);
       TensorType one = tensor({1});
       MAESTRO_ASSIGN(Measurement call, measure({"add f32 1", "add", {}, {one, one}, {one}, 1}, threads, cores / threads));
-      rates.callSeconds = call.seconds;
+      rates.call = cost_models::Seconds(call.seconds);
       for (const Subject &subject : subjects()) {
         MAESTRO_ASSIGN(Measurement m, measure(subject, threads, cores / threads));
         profile.measured.push_back(m);
@@ -174,7 +174,7 @@ public:
       TensorType large = tensor({8, 1 << 20});
       MAESTRO_ASSIGN(Measurement update, measure({"adamw", "adamw", {}, {large, large, large, large, tensor({8})},
                                                   {large, large, large, large, TensorType()}, 0}, threads, cores / threads));
-      rates.streamBytesPerSecond = update.bytes / update.seconds;
+      rates.stream = cost_models::BytesPerSecond(update.bytes / update.seconds);
       measureChannel(rates);
       profile.rates.push_back({threads, rates});
     }
@@ -231,7 +231,7 @@ private:
       std::memcpy(to.data(), from.data(), kBytes);
       copies.push_back(now() - begin);
     }
-    rates.channelBytesPerSecond = static_cast<double>(kBytes) / undisturbed(std::move(copies));
+    rates.channel = cost_models::Bytes(static_cast<double>(kBytes)) / cost_models::Seconds(undisturbed(std::move(copies)));
     std::atomic<int> word{0};
     std::thread echo([&] {
       for (int i = 0; i < 200; ++i) {
@@ -248,7 +248,7 @@ private:
       wakes.push_back((now() - begin) / 2);
     }
     echo.join();
-    rates.channelLatencySeconds = undisturbed(std::move(wakes));
+    rates.wake = cost_models::Seconds(undisturbed(std::move(wakes)));
   }
 
   double secondsEach;
@@ -293,9 +293,9 @@ int main(int argc, char **argv) {
   }
   for (const cost_models::ProfiledRates &entry : profile->rates)
     logInfo(fmt::format("{} threads: {:.3g} GFLOP/s, operands {:.3g} GB/s, stream {:.3g} GB/s, call {:.3g} us, channel {:.3g} GB/s "
-                        "and {:.3g} us", entry.threads, entry.rates.flopsPerSecond * 1e-9, entry.rates.bytesPerSecond * 1e-9,
-                        entry.rates.streamBytesPerSecond * 1e-9, entry.rates.callSeconds * 1e6,
-                        entry.rates.channelBytesPerSecond * 1e-9, entry.rates.channelLatencySeconds * 1e6));
+                        "and {:.3g} us", entry.threads, entry.rates.arithmetic.value * 1e-9, entry.rates.operands.value * 1e-9,
+                        entry.rates.stream.value * 1e-9, entry.rates.call.value * 1e6, entry.rates.channel.value * 1e-9,
+                        entry.rates.wake.value * 1e6));
   logInfo(fmt::format("wrote {} in {:.1f} s", output, now() - started));
   return 0;
 }

@@ -1,6 +1,5 @@
 #include "planner/driver/layout_search.h"
 
-#include "cost_models/cpu_memory.h"
 #include "ir/section/section.h"
 #include "planner/driver/trial_models.h"
 #include "planner/search/search.h"
@@ -16,8 +15,6 @@ namespace {
 constexpr size_t kTrialOperators = 60'000, kMostTrials = 40;
 /// More stages than this are tried only where they are pinned.
 constexpr uint32_t kMostStages = 4;
-/// As the executor's reduction stages gradients.
-constexpr uint64_t kStagingBytes = uint64_t{8} << 20;
 
 std::string duration(double seconds) {
   return seconds >= 1 ? fmt::format("{:.3g} s", seconds) : fmt::format("{:.3g} ms", seconds * 1e3);
@@ -75,7 +72,7 @@ std::vector<std::map<std::string, int64_t>> LayoutSearch::stageCounts() const {
   for (const std::string &name : sectionNames(base.sections))
     if (!pins.of(name, &SectionPins::stages))
       open.push_back(name);
-  for (uint32_t stages = 2; stages <= std::min(base.devices, kMostStages); ++stages) {
+  for (uint32_t stages = 2; stages <= std::min(base.machine.devices, kMostStages); ++stages) {
     if (open.size() > 1) {
       std::map<std::string, int64_t> all;
       for (const std::string &name : open)
@@ -131,10 +128,7 @@ Status LayoutSearch::collect() {
   }
   addPins();
   problem.steps = stepsToSimulate(*base.workload, *base.graph);
-  problem.machine.devices = base.devices;
-  problem.machine.memoryBytesPerSecond = base.rates.streamBytesPerSecond;
-  problem.machine.processBytes = cost_models::cpuProcessBytes(static_cast<int>(std::max(1u, base.deviceThreads)), 0);
-  problem.machine.stagingBytes = kStagingBytes;
+  problem.machine = base.machine;
   problem.budget = {64, 50'000};
   return Status();
 }
@@ -142,7 +136,8 @@ Status LayoutSearch::collect() {
 Status LayoutSearch::run(uint64_t deviceBytes) {
   if (problem.models.empty())
     MAESTRO_TRY(collect());
-  problem.machine.deviceBytes = deviceBytes;
+  for (cost_models::DeviceModel &kind : problem.machine.kinds)
+    kind.memoryBytes = std::min(kind.memoryBytes, deviceBytes);
   MAESTRO_ASSIGN(result, searchLayouts(problem));
   return verify(problem, result);
 }

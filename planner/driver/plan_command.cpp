@@ -11,8 +11,7 @@
 #include "planner/emit/emit_plan.h"
 #include "planner/emit/weights_file.h"
 #include "planner/import/link.h"
-#include "planner/workload/cluster.h"
-#include "planner/workload/device_file.h"
+#include "planner/workload/cluster_machine.h"
 #include "planner/workload/workload.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -28,8 +27,6 @@
 #include <filesystem>
 #include <memory>
 #include <set>
-#include <thread>
-#include <unistd.h>
 
 namespace maestro::planner {
 namespace {
@@ -92,7 +89,7 @@ public:
     noteTypicalRows(workload, summary);
     MAESTRO_TRY(checkCuts(workload, summary));
     MAESTRO_TRY(applyWeightFiles(workload, summary));
-    if (devices > 1 && !options.stopAfter) // The search may cut it anew.
+    if (target.machine.devices > 1 && !options.stopAfter) // The search may cut it anew.
       uncut = module->clone();
     MAESTRO_TRY(runPasses(*module, pins.partition(workload), diagnostics));
     if (options.stopAfter) {
@@ -132,32 +129,7 @@ private:
                                      : workloadOfModels(options.inputs, options.settings));
     MAESTRO_ASSIGN(cluster, options.cluster.empty() ? thisMachine(options.settings)
                                                     : readCluster(options.cluster, options.settings));
-    auto cores = std::max<int64_t>(1, std::thread::hardware_concurrency());
-    devices = static_cast<uint32_t>(cluster.nodes * cluster.devicesPerNode.value_or(std::max<int64_t>(1, cores / 2)));
-    deviceThreads = devices == 1 ? 0 : static_cast<uint32_t>(std::max<int64_t>(1, cores / devices));
-    machineBytes = static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
-    deviceBytes = machineBytes / devices;
-    return readDevice();
-  }
-
-  /// "cpu", or a file that maestro-profile wrote; its path is relative to the cluster file.
-  Status readDevice() {
-    int threads = static_cast<int>(deviceThreads ? deviceThreads : std::max(1u, std::thread::hardware_concurrency()));
-    rates = cost_models::cpuRates(threads);
-    if (cluster.devices.empty() && cluster.isThisMachine)
-      return Status();
-    if (cluster.devices.size() != 1)
-      return Status::invalidInput(fmt::format("{}: this version plans for devices of one kind, not {} ('{}')", options.cluster,
-                                              cluster.devices.size(), fmt::join(cluster.devices, "', '")));
-    const std::string &device = cluster.devices.front();
-    if (device == "cpu")
-      return Status();
-    if (!isYaml(device))
-      return Status::invalidInput(fmt::format("{}: this version plans for 'cpu' devices or a file that maestro-profile wrote, not '{}'",
-                                              options.cluster.empty() ? "cluster.device" : options.cluster, device));
-    std::filesystem::path folder = std::filesystem::path(options.cluster).parent_path();
-    MAESTRO_ASSIGN(cost_models::DeviceProfile profile, readDeviceProfile((folder / device).string()));
-    rates = cost_models::ratesFor(profile, threads);
+    MAESTRO_ASSIGN(target, machineOf(cluster, options.cluster));
     return Status();
   }
 
@@ -252,7 +224,7 @@ private:
     MAESTRO_TRY(pins.check(names));
     for (const SectionFacts &section : sections)
       MAESTRO_TRY(checkSplit(section));
-    MAESTRO_ASSIGN(layouts, planner::chooseLayouts(sections, pins, summary, workload.train.globalBatch, devices));
+    MAESTRO_ASSIGN(layouts, planner::chooseLayouts(sections, pins, summary, workload.train.globalBatch, target.machine.devices));
     return Status();
   }
 
@@ -271,13 +243,15 @@ private:
 
   /// Several layouts are possible where there are several devices or sections.
   Status searchLayouts(const EmitInput &input) {
-    if ((devices == 1 && layouts.size() == 1) || pins.splitsTensors())
+    if ((target.machine.devices == 1 && layouts.size() == 1) || pins.splitsTensors())
       return Status();
     EmitInput base = input;
     base.layouts = layouts;
     search = std::make_unique<LayoutSearch>(base, pins, [this](const auto &stages) { return cutStages(stages); });
-    return useSearch(deviceBytes);
+    return useSearch(deviceBytes());
   }
+
+  uint64_t deviceBytes() const { return target.machine.kinds.front().memoryBytes; }
 
   /// Where nothing fits, layouts stay as they were, and emission says what is missing.
   Status useSearch(uint64_t bytes) {
@@ -297,10 +271,9 @@ private:
     EmitInput input;
     input.workload = &workload;
     input.graph = &summary;
-    input.devices = devices;
-    input.deviceBytes = deviceBytes;
-    input.deviceThreads = deviceThreads;
-    input.rates = rates;
+    input.machine = target.machine;
+    input.machineName = target.name;
+    input.deviceThreads = target.deviceThreads;
     input.sections = *module;
     input.planFolder = std::filesystem::absolute(options.output).parent_path().string();
     MAESTRO_TRY(searchLayouts(input));
@@ -315,9 +288,9 @@ private:
     };
     MAESTRO_TRY(tryLayouts());
     // The search adds up what it was told of each section; what emission finds beyond that is taken from its budget.
-    uint64_t searched = deviceBytes;
+    uint64_t searched = deviceBytes();
     for (int attempt = 0; emitted.bytes.empty() && search && attempt < 3; ++attempt) {
-      uint64_t excess = emitted.fullest().peakBytes - deviceBytes;
+      uint64_t excess = emitted.fullest().peakBytes - deviceBytes();
       searched -= std::min(searched, excess + (excess >> 3));
       MAESTRO_TRY(useSearch(searched));
       MAESTRO_TRY(tryLayouts());
@@ -331,11 +304,11 @@ private:
       MAESTRO_TRY(tryLayouts());
     // A model that no micro-batch makes small enough for the machine it is planned on is meant for another one.
     const DeviceMemory *fullest = &emitted.fullest();
-    if (emitted.bytes.empty() && cluster.isThisMachine && fullest->residentBytes > deviceBytes) {
+    if (emitted.bytes.empty() && cluster.isThisMachine && fullest->residentBytes > deviceBytes()) {
       logWarning(fmt::format("parameters, gradients and optimizer state need {:.1f} GiB, a device of this machine has "
                              "{:.1f}: the plan is for devices of {:.1f} GiB",
-                             gib(fullest->residentBytes), gib(deviceBytes), gib(fullest->peakBytes)));
-      input.deviceBytes = fullest->peakBytes;
+                             gib(fullest->residentBytes), gib(deviceBytes()), gib(fullest->peakBytes)));
+      input.machine.kinds.front().memoryBytes = fullest->peakBytes;
       MAESTRO_TRY(tryLayouts());
     }
     fullest = &emitted.fullest();
@@ -343,7 +316,7 @@ private:
       return Status::invalidInput(fmt::format(
           "device {} needs {:.2f} GiB and has {:.2f} ({:.2f} GiB too much; it runs {}; parameters, gradients and optimizer "
           "state take {:.2f}); lower --pin micro_batch or the dims' max, or use devices of more memory",
-          fullest - emitted.devices.data(), gib(fullest->peakBytes), gib(deviceBytes), gib(fullest->peakBytes - deviceBytes),
+          fullest - emitted.devices.data(), gib(fullest->peakBytes), gib(deviceBytes()), gib(fullest->peakBytes - deviceBytes()),
           fmt::join(fullest->stations, ", "), gib(fullest->residentBytes)));
     MAESTRO_TRY(plan::writePlan(emitted.bytes, options.output));
     report(emitted);
@@ -417,9 +390,7 @@ private:
   GraphSummary summary;
   Pins pins;
   std::map<std::string, SectionLayout> layouts;
-  uint64_t machineBytes = 0, deviceBytes = 0;
-  uint32_t devices = 1, deviceThreads = 0;
-  cost_models::DeviceRates rates;
+  PlannedMachine target;
   mlir::MLIRContext context;
   LinkedGraph linked;
   mlir::OwningOpRef<mlir::ModuleOp> module, uncut;

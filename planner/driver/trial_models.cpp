@@ -35,7 +35,8 @@ const fb::Program *programOf(const fb::Executable &executable, fb::ProgramKind k
 
 class Collector {
 public:
-  Collector(CompoundModel &model, const fb::Plan &plan) : model(model), plan(plan) {}
+  Collector(CompoundModel &model, const EmittedPlan &emitted)
+      : model(model), emitted(emitted), plan(*fb::GetPlan(emitted.bytes.data())) {} // Verified when it was made.
 
   /// What does not depend on the size of micro-batches.
   void addTables() {
@@ -51,7 +52,7 @@ public:
     }
     for (const fb::Edge *table : *plan.edges())
       model.edges.push_back({table->producer(), table->producer_stage(), table->consumer(), table->consumer_stage(),
-                             table->carries_gradient(), table->held_until_backward(), costOf(table), {}, {}});
+                             table->carries_gradient(), table->held_until_backward(), emitted.edgeBytes[model.edges.size()], {}, {}});
   }
 
   void addSize(size_t number, size_t sizes) {
@@ -68,12 +69,24 @@ public:
     }
   }
 
+  /// The times of the size that was added last, on the next kind of device.
+  void addKind() {
+    for (const fb::Executable *executable : *plan.executables())
+      model.sections[executable->section()].stages[executable->stage()].at.back().otherKinds.push_back(tasksOf(*executable));
+  }
+
 private:
+  static cost_models::TaskCosts tasksOf(const fb::Executable &executable) {
+    const fb::Program *forward = programOf(executable, fb::ProgramKind::Forward);
+    return {costOf(forward ? forward : programOf(executable, fb::ProgramKind::Evaluate)),
+            costOf(programOf(executable, fb::ProgramKind::Backward))};
+  }
+
   void addStage(const fb::Executable &executable, StageModel &stage, size_t number) {
     StageCosts &costs = stage.at.emplace_back();
-    const fb::Program *forward = programOf(executable, fb::ProgramKind::Forward);
-    costs.forward = costOf(forward ? forward : programOf(executable, fb::ProgramKind::Evaluate));
-    costs.backward = costOf(programOf(executable, fb::ProgramKind::Backward));
+    cost_models::TaskCosts tasks = tasksOf(executable);
+    costs.forward = std::move(tasks.forward);
+    costs.backward = std::move(tasks.backward);
     uint64_t regions = 0, optimizerState = 0;
     stage.residentBytes = 0;
     for (const fb::Region *region : *executable.regions()) {
@@ -107,8 +120,16 @@ private:
   }
 
   CompoundModel &model;
+  const EmittedPlan &emitted;
   const fb::Plan &plan;
 };
+
+/// One device of the kind, with as much memory as anything needs.
+cost_models::Machine deviceAlone(const cost_models::Machine &machine, uint32_t kind) {
+  cost_models::Machine alone = cost_models::machineOfOne(machine, kind);
+  alone.kinds.front().memoryBytes = std::numeric_limits<uint64_t>::max();
+  return alone;
+}
 
 cost_models::SizeDistribution distributionOf(const GraphDim &dim, const Workload &workload) {
   using Kind = cost_models::SizeDistribution::Kind;
@@ -123,18 +144,23 @@ cost_models::SizeDistribution distributionOf(const GraphDim &dim, const Workload
 Result<CompoundModel> collectModel(EmitInput input, const std::vector<int64_t> &microBatches) {
   CompoundModel model;
   model.microBatches = microBatches;
-  input.devices = 1;
-  input.deviceBytes = std::numeric_limits<uint64_t>::max();
+  cost_models::Machine machine = input.machine;
   for (size_t number = 0; number < microBatches.size(); ++number) {
     for (auto &[name, layout] : input.layouts) {
       layout.microBatch = microBatches[number];
       layout.devices = {std::vector<uint32_t>(static_cast<size_t>(layout.stages), 0)};
     }
+    input.machine = deviceAlone(machine, 0);
     MAESTRO_ASSIGN(EmittedPlan emitted, emitPlan(input));
-    Collector collector(model, *fb::GetPlan(emitted.bytes.data())); // Verified when it was made.
+    Collector collector(model, emitted);
     if (number == 0)
       collector.addTables();
     collector.addSize(number, microBatches.size());
+    for (uint32_t kind = 1; kind < machine.kinds.size(); ++kind) {
+      input.machine = deviceAlone(machine, kind);
+      MAESTRO_ASSIGN(EmittedPlan other, emitPlan(input));
+      Collector(model, other).addKind();
+    }
   }
   MAESTRO_TRY(cost_models::check(model));
   return model;

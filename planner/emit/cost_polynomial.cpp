@@ -10,6 +10,14 @@ namespace {
 
 namespace fb = plan::fb;
 
+struct BoundsOf {
+  const std::map<std::string, int64_t> &bounds;
+  std::optional<int64_t> operator()(std::string_view name) const {
+    auto found = bounds.find(std::string(name));
+    return found == bounds.end() ? std::nullopt : std::optional(found->second);
+  }
+};
+
 /// The value of floordiv, mod, min or max at the bounds.
 int64_t atomAtBounds(const DimExpr::Atom &atom, const std::function<std::optional<int64_t>(std::string_view)> &boundOf) {
   int64_t left = atom.lhs->evaluate(boundOf).value_or(1), right = atom.rhs->evaluate(boundOf).value_or(1);
@@ -30,24 +38,35 @@ int64_t atomAtBounds(const DimExpr::Atom &atom, const std::function<std::optiona
 
 } // namespace
 
-void addWork(CostPolynomial &cost, const DimExpr &work, double perSecond, const std::map<std::string, int64_t> &bounds,
-             plan::PlanBuilder &tables) {
-  auto boundOf = [&](std::string_view name) -> std::optional<int64_t> {
-    auto found = bounds.find(std::string(name));
-    return found == bounds.end() ? std::nullopt : std::optional(found->second);
-  };
+void addTerms(CostPolynomial &sum, const DimExpr &work, double factor, const std::map<std::string, int64_t> &bounds,
+              plan::PlanBuilder &tables) {
   for (const DimExpr::Term &term : work.terms()) {
-    double coefficient = static_cast<double>(term.coefficient) * 1e12 / perSecond;
+    double coefficient = static_cast<double>(term.coefficient) * factor;
     std::vector<uint32_t> symbols;
     for (const DimExpr::Atom &atom : term.atoms) {
       if (atom.kind == DimExpr::AtomKind::Symbol)
         symbols.push_back(tables.symbolIndex(atom.name));
       else
-        coefficient *= static_cast<double>(atomAtBounds(atom, boundOf));
+        coefficient *= static_cast<double>(atomAtBounds(atom, BoundsOf{bounds}));
     }
     std::sort(symbols.begin(), symbols.end());
-    cost[symbols] += coefficient;
+    sum[symbols] += coefficient;
   }
+}
+
+double valueAtBounds(const DimExpr &work, const std::map<std::string, int64_t> &bounds) {
+  return static_cast<double>(work.evaluate(BoundsOf{bounds}).value_or(0));
+}
+
+double valueAtBounds(const CostPolynomial &sum, const std::map<std::string, int64_t> &bounds, const plan::PlanBuilder &tables) {
+  double total = 0;
+  for (const auto &[symbols, value] : sum) {
+    double term = value;
+    for (uint32_t symbol : symbols)
+      term *= static_cast<double>(bounds.at(tables.plan().symbols[symbol]->name));
+    total += term;
+  }
+  return total;
 }
 
 std::vector<std::unique_ptr<fb::CostTermT>> toTerms(const CostPolynomial &cost) {

@@ -12,12 +12,18 @@
 
 namespace maestro::planner {
 
-/// picoseconds by product of symbols (Plan.symbols): the time of work, as a polynomial.
+/// By product of symbols (Plan.symbols): a polynomial, of picoseconds where it is the time of work.
 using CostPolynomial = std::map<std::vector<uint32_t>, double>;
 
-/// Adds work ÷ perSecond. What is no symbol (a rounded-up size) counts as at the bounds.
-void addWork(CostPolynomial &cost, const DimExpr &work, double perSecond, const std::map<std::string, int64_t> &bounds,
-             plan::PlanBuilder &tables);
+constexpr double kPicoseconds = 1e12; ///< In a second.
+
+/// Adds factor · work. What is no symbol (a rounded-up size) counts as at the bounds.
+void addTerms(CostPolynomial &sum, const DimExpr &work, double factor, const std::map<std::string, int64_t> &bounds,
+              plan::PlanBuilder &tables);
+
+/// At the bounds of the symbols.
+double valueAtBounds(const DimExpr &work, const std::map<std::string, int64_t> &bounds);
+double valueAtBounds(const CostPolynomial &sum, const std::map<std::string, int64_t> &bounds, const plan::PlanBuilder &tables);
 
 std::vector<std::unique_ptr<plan::fb::CostTermT>> toTerms(const CostPolynomial &cost);
 

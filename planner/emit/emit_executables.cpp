@@ -60,7 +60,8 @@ LoweringInput Emitter::loweringInput(size_t index) const {
   lowering.edges = edgeIndex;
   lowering.slots = stage.slots;
   lowering.depths = depths;
-  lowering.rates = deviceRates();
+  lowering.devices = devicesOf(stage);
+  lowering.machine = &input.machine;
   return lowering;
 }
 
@@ -123,8 +124,13 @@ uint64_t Emitter::reductionBytes(const Stage &stage) const {
   return sets.size() * kStagingBytes;
 }
 
-cost_models::DeviceRates Emitter::deviceRates() const {
-  return input.rates.flopsPerSecond > 0 ? input.rates : cost_models::cpuRates(hostThreads());
+/// All of its replicas', in their order.
+std::vector<uint32_t> Emitter::devicesOf(const Stage &stage) const {
+  std::vector<uint32_t> devices;
+  for (size_t replica = 0; replica < stage.layout->replicas(); ++replica)
+    for (uint32_t device : stage.layout->group(replica, stageNumber(stage)))
+      devices.push_back(device);
+  return devices;
 }
 
 int Emitter::hostThreads() const {

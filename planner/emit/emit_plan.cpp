@@ -22,7 +22,7 @@ Result<EmittedPlan> Emitter::run() {
   addSections();
   addEdges();
   findHolders();
-  emitted.devices.resize(input.devices);
+  emitted.devices.resize(input.machine.devices);
   for (size_t s = 0; s < stages.size(); ++s)
     MAESTRO_TRY(addExecutable(s));
   addStations();
@@ -30,8 +30,9 @@ Result<EmittedPlan> Emitter::run() {
   addPrediction();
   addDecisions();
   plan.workload_hash = workloadHash();
-  bool fits = std::all_of(emitted.devices.begin(), emitted.devices.end(),
-                          [&](const DeviceMemory &device) { return device.peakBytes <= input.deviceBytes; });
+  bool fits = true;
+  for (uint32_t device = 0; device < input.machine.devices; ++device)
+    fits &= emitted.devices[device].peakBytes <= input.machine.memoryBytes(device);
   if (fits) {
     MAESTRO_ASSIGN(emitted.bytes, builder.finish());
   }
@@ -64,10 +65,13 @@ void Emitter::addTraining() {
 }
 
 void Emitter::addMachine() {
-  plan.machine->name = "this machine";
-  plan.machine->device_kind = "cpu";
-  plan.machine->devices = input.devices;
-  plan.machine->memory_bytes = input.deviceBytes;
+  const cost_models::Machine &machine = input.machine;
+  plan.machine->name = input.machineName;
+  plan.machine->device_kind = machine.kinds.front().kind;
+  plan.machine->devices = machine.devices;
+  plan.machine->memory_bytes = std::min_element(machine.kinds.begin(), machine.kinds.end(), [](const auto &a, const auto &b) {
+                                 return a.memoryBytes < b.memoryBytes;
+                               })->memoryBytes;
 }
 
 void Emitter::addDecisions() {

@@ -3,7 +3,7 @@
 
 #include "base/dtype.h"
 #include "base/status.h"
-#include "cost_models/roofline.h"
+#include "cost_models/compound.h"
 #include "ir/dim_expr.h"
 #include "planner/emit/executable_lowering.h"
 #include "planner/import/parameter_info.h"
@@ -106,12 +106,11 @@ struct EmitInput {
   const GraphSummary *graph = nullptr;
   mlir::ModuleOp sections; ///< section.section, section.edge, and a module of programs for each stage.
   std::map<std::string, SectionLayout> layouts; ///< By section.
-  uint32_t devices = 1;     ///< Of the machine,
-  uint64_t deviceBytes = 0; ///< memory of each,
-  uint32_t deviceThreads = 0; ///< and CPU threads of each; 0: all of the machine's.
+  cost_models::Machine machine;
+  std::string machineName = "this machine";
+  uint32_t deviceThreads = 0; ///< CPU threads of each device; 0: all of the machine's.
   std::string planFolder; ///< Sources' paths are written relative to it.
   std::vector<Decision> decisions;
-  cost_models::DeviceRates rates;  ///< Of each device; zero: the built-in ones.
   double predictedStepSeconds = 0; ///< By the search; 0: the busiest device's work.
 };
 
@@ -126,6 +125,7 @@ struct EmittedPlan {
   std::vector<uint8_t> bytes;  ///< Empty when the plan does not fit the devices: such plans are not made.
   std::vector<DeviceMemory> devices;
   std::vector<LoweringReport> reports; ///< By executable.
+  std::vector<std::vector<cost_models::BytesTerm>> edgeBytes; ///< By Plan.edges, over Plan.symbols.
 
   /// The device that holds most.
   const DeviceMemory &fullest() const;

@@ -1,7 +1,7 @@
 // What a step will take.
 #include "planner/emit/emitter.h"
 
-#include "cost_models/compound.h"
+#include "cost_models/collectives.h"
 #include "planner/emit/cost_polynomial.h"
 
 #include <algorithm>
@@ -18,21 +18,22 @@ void Emitter::predictUpdate(const Stage &stage, fb::ExecutableT &executable) con
     gradients += region->kind == fb::RegionKind::Gradients ? region->bytes : 0;
     state += region->kind == fb::RegionKind::OptimizerState ? region->bytes : 0;
   }
-  cost_models::Machine machine;
-  machine.memoryBytesPerSecond = deviceRates().streamBytesPerSecond;
   cost_models::StageModel moved;
   moved.updateBytes = cost_models::updateBytes(gradients, state);
-  double seconds = cost_models::updateSeconds(moved, machine) +
-                   cost_models::reductionSeconds(gradients, static_cast<size_t>(stage.layout->replicas()), machine);
+  std::vector<uint32_t> first; // Of a replica's devices: what others hold of split tensors is added up at the same time.
+  for (size_t replica = 0; replica < stage.layout->replicas(); ++replica)
+    first.push_back(stage.layout->group(replica, stageNumber(stage)).front());
+  cost_models::Seconds seconds = cost_models::updateSeconds(moved, first, input.machine) +
+                                 cost_models::reductionSeconds(gradients, first, input.machine);
   for (const auto &program : executable.programs)
     if (program->kind == fb::ProgramKind::Update)
-      program->cost = toTerms({{{}, seconds * 1e12}});
+      program->cost = toTerms({{{}, seconds.value * kPicoseconds}});
 }
 
 /// A step's time as the search found it, or if devices never wait: the busiest device's work, with all micro-batches
 /// at the bounds.
 void Emitter::addPrediction() {
-  std::vector<double> busy(input.devices, 0);
+  std::vector<double> busy(input.machine.devices, 0);
   double flops = 0;
   for (uint32_t e = 0; e < plan.executables.size(); ++e) {
     const fb::ExecutableT &executable = *plan.executables[e];

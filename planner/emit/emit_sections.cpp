@@ -87,15 +87,33 @@ void Emitter::addEdges() {
     edge->dtype = static_cast<uint8_t>(*nn::dtypeOf(type.getElementType()));
     for (const DimExpr &dim : type.getShape())
       edge->shape.push_back(toPlan(builder, dim));
-    CostPolynomial cost;
-    cost[{}] = deviceRates().channelLatencySeconds * 1e12;
-    addWork(cost, type.getByteSize(), deviceRates().channelBytesPerSecond, bounds(*producer.layout), builder);
+    cost_models::CommunicationCost time = transferCost(producer, consumer);
+    CostPolynomial bytes, cost;
+    addTerms(bytes, type.getByteSize(), 1, bounds(*producer.layout), builder);
+    for (const auto &[symbols, value] : bytes)
+      cost[symbols] = value * time.secondsPerByte * kPicoseconds;
+    cost[{}] += time.latency.value * kPicoseconds;
     edge->cost = toTerms(cost);
+    emitted.edgeBytes.emplace_back();
+    for (const auto &[symbols, value] : bytes)
+      emitted.edgeBytes.back().push_back({value, symbols});
     edgeIndex[edge->name] = plan.edges.size();
     depths[edge->name] = limits.depth[plan.edges.size()];
     depths[edge->name + "'"] = limits.gradientDepth[plan.edges.size()];
     plan.edges.push_back(std::move(edge));
   }
+}
+
+/// As the simulator prices it: between the stages of a replica, or any replica of one section and any of another.
+cost_models::CommunicationCost Emitter::transferCost(const Stage &producer, const Stage &consumer) const {
+  const SectionLayout &from = *producer.layout, &to = *consumer.layout;
+  if (producer.section != consumer.section)
+    return cost_models::transferCost(input.machine, devicesOf(producer), devicesOf(consumer));
+  cost_models::CommunicationCost widest;
+  for (size_t replica = 0; replica < from.replicas(); ++replica)
+    widest = wider(widest, cost_models::transferCost(input.machine, from.group(replica, stageNumber(producer)),
+                                                     to.group(replica, stageNumber(consumer))));
+  return widest;
 }
 
 uint32_t Emitter::stageNumber(const Stage &stage) {
@@ -125,7 +143,7 @@ size_t Emitter::homeOf(const std::string &component) {
 }
 
 void Emitter::addStations() {
-  for (uint32_t device = 0; device < input.devices; ++device) {
+  for (uint32_t device = 0; device < input.machine.devices; ++device) {
     auto rank = std::make_unique<fb::RankT>();
     rank->device = device;
     rank->threads = input.deviceThreads;

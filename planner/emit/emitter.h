@@ -67,7 +67,8 @@ private:
   uint64_t reductionBytes(const Stage &stage) const;
   std::map<std::string, int64_t> bounds(const SectionLayout &layout) const;
   std::vector<int64_t> exprsAtBounds(const SectionLayout &layout) const;
-  cost_models::DeviceRates deviceRates() const;
+  std::vector<uint32_t> devicesOf(const Stage &stage) const;
+  cost_models::CommunicationCost transferCost(const Stage &producer, const Stage &consumer) const;
   int hostThreads() const;
 
   // Gradients.

@@ -1,5 +1,6 @@
 #include "planner/emit/executable_lowering.h"
 
+#include "cost_models/collectives.h"
 #include "passes/attributes.h"
 #include "planner/emit/cost_polynomial.h"
 #include "planner/emit/dim_table.h"
@@ -136,34 +137,64 @@ void Lowering::addParameterPrograms() {
     start(fb::ProgramKind::Prepare, nullptr).calls = parameters.prepareCalls();
 }
 
-/// Each device writes what it has to every other: a latency, and the bytes at a channel's bandwidth.
+/// Among the devices of one station; of the slowest one's links.
 void Lowering::addCollectives(CostPolynomial &cost, mlir::func::FuncOp function) {
-  for (Operation &op : function.getBody().front())
-    if (mlir::isa<nn::AllReduceOp, nn::AllGatherOp>(op)) {
-      cost[{}] += input.rates.channelLatencySeconds * 1e12;
-      addWork(cost, nn::typeOf(op.getOperand(0)).getByteSize() * static_cast<int64_t>(input.tensor - 1),
-              input.rates.channelBytesPerSecond, input.bounds, tables);
+  using cost_models::Collective;
+  for (Operation &op : function.getBody().front()) {
+    if (!mlir::isa<nn::AllReduceOp, nn::AllGatherOp>(op))
+      continue;
+    DimExpr bytes = nn::typeOf(op.getOperand(0)).getByteSize();
+    cost_models::Bytes atBounds(valueAtBounds(bytes, input.bounds));
+    Collective collective = mlir::isa<nn::AllReduceOp>(op) ? Collective::AllReduce : Collective::AllGather;
+    cost_models::CommunicationCost slowest;
+    for (size_t first = 0; first < input.devices.size(); first += input.tensor) {
+      std::span<const uint32_t> group = std::span(input.devices).subspan(first, input.tensor);
+      cost_models::CommunicationCost own = collectiveCost(collective, atBounds, group, *input.machine);
+      if (own.of(atBounds) > slowest.of(atBounds))
+        slowest = own;
     }
+    cost[{}] += slowest.latency.value * kPicoseconds;
+    addTerms(cost, bytes, slowest.secondsPerByte * kPicoseconds, input.bounds, tables);
+  }
 }
 
-/// Predicted time: floating point operations, traffic, each call's own, and what passes between devices.
-void Lowering::setCost(fb::ProgramT &program, mlir::func::FuncOp function) {
-  DimExpr flops, bytes;
-  if (function)
-    for (Operation &op : function.getBody().front())
-      if (auto cost = mlir::dyn_cast<nn::CostOpInterface>(op)) {
-        flops = flops + cost.getFlops();
-        bytes = bytes + cost.getBytes();
-      }
-  program.flops = toPlan(tables, flops);
-  program.memory_bytes = toPlan(tables, bytes);
+/// Floating point operations, traffic, and each call's own.
+CostPolynomial Lowering::computeCost(const Program &program, const cost_models::DeviceRates &rates) {
   CostPolynomial cost;
-  addWork(cost, flops, input.rates.flopsPerSecond, input.bounds, tables);
-  addWork(cost, bytes, input.rates.bytesPerSecond, input.bounds, tables);
-  cost[{}] += input.rates.callSeconds * 1e12 * static_cast<double>(program.calls.size());
-  if (function)
-    addCollectives(cost, function);
-  program.cost = toTerms(cost);
+  mlir::func::FuncOp function = program.function;
+  for (Operation &op : function.getBody().front())
+    if (auto own = mlir::dyn_cast<nn::CostOpInterface>(op)) {
+      addTerms(cost, own.getFlops(), kPicoseconds / rates.arithmetic.value, input.bounds, tables);
+      addTerms(cost, own.getBytes(), kPicoseconds / rates.operands.value, input.bounds, tables);
+    }
+  cost[{}] += rates.call.value * kPicoseconds * static_cast<double>(program.calls.size());
+  return cost;
+}
+
+/// Predicted time, on the slowest kind of the stations' devices.
+void Lowering::setCost(fb::ProgramT &table, const Program &program) {
+  DimExpr flops, bytes;
+  mlir::func::FuncOp function = program.function;
+  if (!function) {
+    table.flops = table.memory_bytes = toPlan(tables, flops);
+    table.cost = toTerms({{{}, input.machine->device(input.devices.front()).rates.call.value * kPicoseconds *
+                                   static_cast<double>(program.calls.size())}});
+    return;
+  }
+  for (Operation &op : function.getBody().front())
+    if (auto cost = mlir::dyn_cast<nn::CostOpInterface>(op)) {
+      flops = flops + cost.getFlops();
+      bytes = bytes + cost.getBytes();
+    }
+  table.flops = toPlan(tables, flops);
+  table.memory_bytes = toPlan(tables, bytes);
+  CostPolynomial slowest;
+  for (const cost_models::DeviceModel *device : kindsOf(*input.machine, input.devices))
+    if (CostPolynomial cost = computeCost(program, device->rates);
+        slowest.empty() || valueAtBounds(cost, input.bounds, tables) > valueAtBounds(slowest, input.bounds, tables))
+      slowest = std::move(cost);
+  addCollectives(slowest, function);
+  table.cost = toTerms(slowest);
 }
 
 void Lowering::write() {
@@ -171,7 +202,7 @@ void Lowering::write() {
   for (const auto &[bytes, storage] : constants)
     writer.setConstant(storage, bytes);
   for (const Program &program : programs)
-    setCost(writer.addProgram(program.kind, program.calls, program.fields), program.function);
+    setCost(writer.addProgram(program.kind, program.calls, program.fields), program);
   for (const PendingBinding &binding : bindings)
     writer.bind(binding);
   storages.addRegions(executable, input.slots);

@@ -13,7 +13,7 @@
 #pragma once
 
 #include "base/status.h"
-#include "cost_models/roofline.h"
+#include "cost_models/machine.h"
 #include "plan/builder.h"
 #include "planner/emit/parameter_storages.h"
 
@@ -37,8 +37,9 @@ struct LoweringInput {
   std::map<std::string, uint32_t> edges;       ///< Name to Plan.edges.
   uint32_t slots = 1;                          ///< Micro-batches in flight.
   std::map<std::string, uint32_t> depths;      ///< Slots of each edge's ring here: "name", or "name'" for its gradient.
-  cost_models::DeviceRates rates; ///< For the programs' predicted times.
-  uint32_t tensor = 1;            ///< Devices that share the section's tensors.
+  const cost_models::Machine *machine = nullptr; ///< For the programs' predicted times:
+  std::vector<uint32_t> devices;  ///< those of its stations, one after the other,
+  uint32_t tensor = 1;            ///< each of which has so many that share the section's tensors.
 };
 
 /// As the executor's exchange between tensor-parallel devices stages what they send (transport/local/exchange.h).

@@ -51,8 +51,9 @@ private:
   void noteSaved(mlir::func::FuncOp function);
   void addParameterPrograms();
   void write();
+  CostPolynomial computeCost(const Program &program, const cost_models::DeviceRates &rates);
   void addCollectives(CostPolynomial &cost, mlir::func::FuncOp function);
-  void setCost(plan::fb::ProgramT &program, mlir::func::FuncOp function);
+  void setCost(plan::fb::ProgramT &table, const Program &program);
 
   // What a function is given.
   Status bindArguments(mlir::func::FuncOp function, std::vector<uint32_t> &fields);

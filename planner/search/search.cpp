@@ -97,7 +97,7 @@ public:
     if (best.layout.empty())
       return Status::invalidInput(fmt::format(
           "no layout fits: a device needs {:.3f} GiB at least and has {:.3f}",
-          static_cast<double>(best.largestNeed) / 0x1p30, static_cast<double>(problem.machine.deviceBytes) / 0x1p30));
+          static_cast<double>(best.largestNeed) / 0x1p30, static_cast<double>(problem.machine.kinds[0].memoryBytes) / 0x1p30));
     if (best.seconds < simplest)
       result.winner = "search";
     result.model = best.family.model;
@@ -263,7 +263,7 @@ private:
   }
 
   bool noteBytes(uint64_t fullest, Best &best) const {
-    if (fullest <= problem.machine.deviceBytes)
+    if (fullest <= problem.machine.kinds[0].memoryBytes)
       return true;
     best.largestNeed = best.largestNeed == 0 ? fullest : std::min(best.largestNeed, fullest);
     return false;

@@ -67,8 +67,7 @@ bool obeys(const SearchPins &pins, const CompoundModel &model, size_t section, c
 } // namespace
 
 Status check(const SearchProblem &problem) {
-  if (problem.machine.devices < 1)
-    return wrong("has no devices");
+  MAESTRO_TRY(cost_models::check(problem.machine));
   MAESTRO_TRY(checkModels(problem));
   MAESTRO_TRY(checkPins(problem));
   size_t dims = problem.models.front().dims.size();

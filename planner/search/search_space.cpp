@@ -1,5 +1,7 @@
 #include "planner/search/search_space.h"
 
+#include "cost_models/collectives.h"
+
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -263,7 +265,10 @@ std::vector<SectionChoice> optionsOf(const SearchProblem &problem, const Family 
 
 bool fits(const SearchProblem &problem, uint32_t model, const CompoundLayout &layout) {
   std::vector<uint64_t> bytes = cost_models::deviceBytes(problem.models[model], problem.machine, layout);
-  return *std::max_element(bytes.begin(), bytes.end()) <= problem.machine.deviceBytes;
+  for (uint32_t device = 0; device < bytes.size(); ++device)
+    if (bytes[device] > problem.machine.memoryBytes(device))
+      return false;
+  return true;
 }
 
 // ---- bounds ---------------------------------------------------------------------------------------------------------
@@ -365,10 +370,13 @@ double WorkBounds::updateSeconds(uint32_t modelIndex, const CompoundLayout &chos
   for (size_t s = 0; s < chosen.size(); ++s)
     for (size_t i = 0; model.sections[s].trains && i < model.sections[s].stages.size(); ++i) {
       const cost_models::StageModel &stage = model.sections[s].stages[i];
-      double own = cost_models::updateSeconds(stage, problem.machine) +
-                   cost_models::reductionSeconds(stage.gradientBytes, chosen[s].devices.size(), problem.machine);
+      std::vector<uint32_t> devices;
       for (const std::vector<uint32_t> &replica : chosen[s].devices)
-        seconds[replica[i]] += own;
+        devices.push_back(replica[i]);
+      cost_models::Seconds own = cost_models::updateSeconds(stage, devices, problem.machine) +
+                                 cost_models::reductionSeconds(stage.gradientBytes, devices, problem.machine);
+      for (uint32_t device : devices)
+        seconds[device] += own.value;
     }
   return *std::max_element(seconds.begin(), seconds.end());
 }

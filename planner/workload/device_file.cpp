@@ -26,18 +26,18 @@ Status readRates(const YamlNode &node, const std::string &path, cost_models::Pro
   entry.threads = static_cast<int>(threads);
   cost_models::DeviceRates &rates = entry.rates;
   MAESTRO_TRY(fields.require("arithmetic", "such as 100 GFLOP/s"));
-  MAESTRO_ASSIGN(rates.flopsPerSecond, readArithmetic(*fields.find("arithmetic"), fields.pathOf("arithmetic")));
+  MAESTRO_ASSIGN(rates.arithmetic.value, readArithmetic(*fields.find("arithmetic"), fields.pathOf("arithmetic")));
   MAESTRO_TRY(fields.require("operands", "such as 20 GB/s"));
-  MAESTRO_ASSIGN(rates.bytesPerSecond, readBandwidth(*fields.find("operands"), fields.pathOf("operands")));
-  rates.streamBytesPerSecond = rates.bytesPerSecond;
+  MAESTRO_ASSIGN(rates.operands.value, readBandwidth(*fields.find("operands"), fields.pathOf("operands")));
+  rates.stream = rates.operands;
   struct {
     const char *key;
     double *value;
     Result<double> (*read)(const YamlNode &, const std::string &);
-  } optional[] = {{"stream", &rates.streamBytesPerSecond, readBandwidth},
-                  {"channel", &rates.channelBytesPerSecond, readBandwidth},
-                  {"call", &rates.callSeconds, readDuration},
-                  {"wake", &rates.channelLatencySeconds, readDuration}};
+  } optional[] = {{"stream", &rates.stream.value, readBandwidth},
+                  {"channel", &rates.channel.value, readBandwidth},
+                  {"call", &rates.call.value, readDuration},
+                  {"wake", &rates.wake.value, readDuration}};
   for (auto &field : optional)
     if (const YamlNode *value = fields.find(field.key)) {
       MAESTRO_ASSIGN(*field.value, field.read(*value, fields.pathOf(field.key)));

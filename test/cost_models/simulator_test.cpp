@@ -1,3 +1,4 @@
+#include "cost_models/collectives.h"
 #include "cost_models/in_flight.h"
 #include "cost_models/sample_sizes.h"
 #include "cost_models/simulator.h"
@@ -23,13 +24,21 @@ CompoundModel pair() {
   return model;
 }
 
+Machine machineOf(uint32_t devices, double streamBytesPerSecond) {
+  Machine machine;
+  machine.devices = devices;
+  machine.kinds[0].rates.stream = BytesPerSecond(streamBytesPerSecond);
+  machine.kinds[0].rates.wake = Seconds(0);
+  return machine;
+}
+
 CompoundLayout on(std::vector<std::vector<uint32_t>> teacher, std::vector<std::vector<uint32_t>> student) {
   return {{0, std::move(teacher)}, {0, std::move(student)}};
 }
 
 TEST(Simulator, OneDeviceDoesAllTheWork) {
   std::vector<SampleSizes> steps{{1, 1, 1, 1}};
-  Machine machine{1, UINT64_MAX, 1e9};
+  Machine machine = machineOf(1, 1e9);
   auto result = Simulator(steps).run(pair(), machine, on({{0}}, {{0}}), wavefront::Order::Wavefront);
   ASSERT_TRUE(result.isOk()) << result.status().message();
   EXPECT_NEAR(result->makespanSeconds, 16e-6, 1e-12); // 4 samples · (1 + 1 + 2) µs
@@ -43,7 +52,7 @@ TEST(Simulator, OneDeviceDoesAllTheWork) {
 
 TEST(Simulator, ApartTheyOverlap) {
   std::vector<SampleSizes> steps{{1, 1, 1, 1}};
-  Machine machine{2, UINT64_MAX, 1e18};
+  Machine machine = machineOf(2, 1e18);
   auto result = Simulator(steps).run(pair(), machine, on({{0}}, {{1}}), wavefront::Order::Wavefront);
   ASSERT_TRUE(result.isOk()) << result.status().message();
   EXPECT_NEAR(result->makespanSeconds, 13e-6, 1e-12); // The student waits for the first sample and then works without a pause.
@@ -53,18 +62,18 @@ TEST(Simulator, ApartTheyOverlap) {
 
 TEST(Simulator, ReplicasReduceTheirGradients) {
   std::vector<SampleSizes> steps{{1, 1, 1, 1}};
-  Machine machine{2, UINT64_MAX, 1e9};
+  Machine machine = machineOf(2, 1e9);
   auto result = Simulator(steps).run(pair(), machine, on({{0}, {1}}, {{0}, {1}}), wavefront::Order::Wavefront);
   ASSERT_TRUE(result.isOk()) << result.status().message();
   EXPECT_NEAR(result->makespanSeconds, 8e-6, 1e-12);
-  EXPECT_NEAR(reductionSeconds(1000, 2, machine), 5.5e-6, 1e-12);
-  EXPECT_EQ(reductionSeconds(1000, 1, machine), 0);
+  EXPECT_NEAR(reductionSeconds(1000, std::vector<uint32_t>{0, 1}, machine).value, 5.5e-6, 1e-12);
+  EXPECT_EQ(reductionSeconds(1000, std::vector<uint32_t>{1}, machine), Seconds(0));
   EXPECT_NEAR(result->stepSeconds, 8e-6 + 9e-6 + 5.5e-6, 1e-12);
 }
 
 TEST(Simulator, BytesOfEachDevice) {
   CompoundModel model = pair();
-  Machine machine{2, UINT64_MAX, 1e9};
+  Machine machine = machineOf(2, 1e9);
   CompoundLayout layout = on({{0}}, {{1}});
   layout[0].microBatch = 1; // Larger than the student's: one of the teacher's tasks fills two slots, and one more.
   std::vector<uint64_t> bytes = deviceBytes(model, machine, layout);
@@ -74,7 +83,7 @@ TEST(Simulator, BytesOfEachDevice) {
 
 TEST(Simulator, RefusesWhatDoesNotFitTogether) {
   std::vector<SampleSizes> steps{{1, 1}};
-  Machine machine{1, UINT64_MAX, 1e9};
+  Machine machine = machineOf(1, 1e9);
   auto message = [&](const CompoundModel &model, const CompoundLayout &layout) {
     return Simulator(steps).run(model, machine, layout, wavefront::Order::Wavefront).status().message();
   };

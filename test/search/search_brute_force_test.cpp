@@ -82,7 +82,7 @@ struct Enumeration {
 
   void measure(uint32_t m, const CompoundLayout &layout) {
     std::vector<uint64_t> bytes = cost_models::deviceBytes(problem.models[m], problem.machine, layout);
-    if (*std::max_element(bytes.begin(), bytes.end()) > problem.machine.deviceBytes)
+    if (*std::max_element(bytes.begin(), bytes.end()) > problem.machine.kinds[0].memoryBytes)
       return;
     ++layouts;
     auto simulation = simulator.run(problem.models[m], problem.machine, layout, wavefront::Order::Wavefront);

@@ -50,7 +50,7 @@ TEST(Search, BaselinesAreAlwaysCompared) {
 
 TEST(Search, ASimpleLayoutThatNothingBeatsIsTheAnswer) {
   SearchProblem problem = distillation(2, 40'000, 40'000);
-  problem.machine.memoryBytesPerSecond = 1e15; // Replicas cost nothing, so sharing both devices is best.
+  problem.machine.kinds[0].rates.stream = cost_models::BytesPerSecond(1e15); // Replicas cost nothing, so sharing both devices is best.
   SearchResult result = solve(problem);
   EXPECT_EQ(result.winner, "all data parallel");
   EXPECT_EQ(result.layout[0].devices.size(), 2u);
@@ -59,7 +59,7 @@ TEST(Search, ASimpleLayoutThatNothingBeatsIsTheAnswer) {
 
 TEST(Search, ExpensiveReductionSeparatesSections) {
   SearchProblem problem = distillation(2, 90'000, 30'000); // Equal work a device when apart.
-  problem.machine.memoryBytesPerSecond = 2e9;              // The student's gradients take long to add up.
+  problem.machine.kinds[0].rates.stream = cost_models::BytesPerSecond(2e9);              // The student's gradients take long to add up.
   SearchResult result = solve(problem);
   EXPECT_NE(result.winner, "all data parallel");
   EXPECT_EQ(result.layout[1].devices.size(), 1u);
@@ -68,13 +68,13 @@ TEST(Search, ExpensiveReductionSeparatesSections) {
 
 TEST(Search, WhatDoesNotFitIsNoCandidate) {
   SearchProblem problem = distillation(2, 40'000, 40'000);
-  problem.machine.memoryBytesPerSecond = 1e15;
-  problem.machine.deviceBytes = 4800; // The student alone, or the teacher; not both on one device.
+  problem.machine.kinds[0].rates.stream = cost_models::BytesPerSecond(1e15);
+  problem.machine.kinds[0].memoryBytes = 4800; // The student alone, or the teacher; not both on one device.
   SearchResult result = solve(problem);
   EXPECT_NE(result.layout[0].devices, result.layout[1].devices);
   EXPECT_FALSE(row(result, "all data parallel").possible);
   EXPECT_NE(row(result, "all data parallel").what.find("memory"), std::string::npos);
-  problem.machine.deviceBytes = 900;
+  problem.machine.kinds[0].memoryBytes = 900;
   auto none = searchLayouts(problem);
   ASSERT_FALSE(none.isOk());
   EXPECT_NE(none.status().message().find("and has 0.000"), std::string::npos) << none.status().message();

@@ -38,8 +38,19 @@ SectionModel section(std::string name, bool trains, size_t sizes, std::vector<in
 }
 
 EdgeModel edge(uint32_t producer, uint32_t producerStage, uint32_t consumer, uint32_t consumerStage, bool gradient, size_t sizes) {
-  return {producer, producerStage, consumer, consumerStage, gradient, false, {{{500, {}}, {20, {kBatch, kSeq}}}},
+  return {producer, producerStage, consumer, consumerStage, gradient, false, {{1, {kBatch, kSeq}}},
           std::vector<uint64_t>(sizes, 30), std::vector<uint64_t>(sizes, 30)};
+}
+
+/// Devices of one process, 500 ps from each other and 20 ps a byte.
+cost_models::Machine machineOf(uint32_t devices, double streamBytesPerSecond) {
+  cost_models::Machine machine;
+  machine.devices = devices;
+  cost_models::DeviceRates &rates = machine.kinds[0].rates;
+  rates.stream = cost_models::BytesPerSecond(streamBytesPerSecond);
+  rates.channel = cost_models::BytesPerSecond(1e12 / 20);
+  rates.wake = cost_models::Seconds(500e-12);
+  return machine;
 }
 
 } // namespace
@@ -49,8 +60,8 @@ SearchProblem smallProblem(uint64_t seed) {
   auto pick = [&](int64_t least, int64_t most) { return static_cast<int64_t>(random() % static_cast<uint64_t>(most - least + 1)) + least; };
   SearchProblem problem;
   size_t sections = seed % 20 == 0 ? 3 : 2;
-  problem.machine.devices = sections == 3 || pick(0, 3) ? 2 : 3;
-  problem.machine.memoryBytesPerSecond = pick(0, 1) ? 1e12 : 1e9; // Updates that hardly count, and that decide.
+  uint32_t devices = sections == 3 || pick(0, 3) ? 2 : 3;
+  problem.machine = machineOf(devices, pick(0, 1) ? 1e12 : 1e9); // Updates that hardly count, and that decide.
   std::vector<int64_t> sizes = sections == 2 && pick(0, 4) == 0 ? std::vector<int64_t>{1, 2, 4} : std::vector<int64_t>{1, 2};
   CompoundModel model = emptyModel(sizes, 8);
   bool fork = sections == 3 && pick(0, 1);
@@ -80,7 +91,7 @@ SearchProblem smallProblem(uint64_t seed) {
   if (pick(0, 5) == 0)
     problem.pins[sections - 1].dataParallel = 2;
   if (pick(0, 3) == 0)
-    problem.machine.deviceBytes = static_cast<uint64_t>(pick(4500, 7000));
+    problem.machine.kinds[0].memoryBytes = static_cast<uint64_t>(pick(4500, 7000));
   size_t samples = static_cast<size_t>(pick(3, 5));
   cost_models::SampleSizes step;
   for (size_t i = 0; i < samples; ++i)
@@ -92,8 +103,7 @@ SearchProblem smallProblem(uint64_t seed) {
 
 SearchProblem distillation(uint32_t devices, int64_t teacherPs, int64_t studentPs) {
   SearchProblem problem;
-  problem.machine.devices = devices;
-  problem.machine.memoryBytesPerSecond = 1e9;
+  problem.machine = machineOf(devices, 1e9);
   CompoundModel model = emptyModel({1, 2, 4}, 8);
   model.sections = {section("teacher", false, 3, {teacherPs}, 0), section("student", true, 3, {studentPs}, 0)};
   model.edges = {edge(0, 0, 1, 0, false, 3)};

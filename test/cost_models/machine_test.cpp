@@ -1,0 +1,151 @@
+// Machines: who talks over which level, and what transfers and collectives take, by formulas worked out by hand.
+#include "cost_models/collectives.h"
+#include "cost_models/compound.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+
+namespace maestro::cost_models {
+namespace {
+
+/// 2 nodes of 4 devices: 100 GB/s and 1 µs within a node, 10 GB/s and 5 µs between them.
+Machine twoNodes() {
+  Machine machine;
+  machine.devices = 8;
+  machine.links = {{"inner", 4, gigabytesPerSecond(100), microseconds(1)}, {"outer", 8, gigabytesPerSecond(10), microseconds(5)}};
+  return machine;
+}
+
+std::vector<uint32_t> first(uint32_t count) {
+  std::vector<uint32_t> devices(count);
+  std::iota(devices.begin(), devices.end(), 0u);
+  return devices;
+}
+
+Bytes bytes(double value) { return Bytes(value); }
+
+TEST(Machine, TheLevelIsTheInnermostThatBothShare) {
+  Machine machine = twoNodes();
+  ASSERT_TRUE(check(machine).isOk());
+  EXPECT_EQ(levelBetween(machine, 0, 3)->name, "inner");
+  EXPECT_EQ(levelBetween(machine, 3, 4)->name, "outer");
+  EXPECT_EQ(levelBetween(machine, 5, 7)->name, "inner");
+  EXPECT_EQ(levelBetween(machine, 5, 5), nullptr);
+  machine.links.clear();
+  EXPECT_EQ(levelBetween(machine, 0, 3), nullptr);
+}
+
+TEST(Machine, ATransferTakesTheLinkBetween) {
+  Machine machine = twoNodes();
+  EXPECT_NEAR(transferCost(machine, 0, 1).of(bytes(1e6)).value, 1e-6 + 1e6 / 100e9, 1e-15);
+  EXPECT_NEAR(transferCost(machine, 0, 4).of(bytes(1e6)).value, 5e-6 + 1e6 / 10e9, 1e-15);
+  machine.kinds[0].rates.stream = gigabytesPerSecond(1000);
+  machine.kinds[0].rates.call = microseconds(3);
+  EXPECT_NEAR(transferCost(machine, 2, 2).of(bytes(1e6)).value, 3e-6 + 2e6 / 1000e9, 1e-15);
+  std::vector<uint32_t> here{0, 1}, near{2, 3}, far{3, 5};
+  EXPECT_EQ(transferCost(machine, here, near).level->name, "inner");
+  EXPECT_EQ(transferCost(machine, here, far).level->name, "outer");
+  machine.links.clear(); // One process: a wake and a copy, also to itself.
+  const DeviceRates &rates = machine.kinds[0].rates;
+  for (uint32_t to : {0u, 1u})
+    EXPECT_NEAR(transferCost(machine, 0, to).of(bytes(1e6)).value, rates.wake.value + 1e6 / rates.channel.value, 1e-15);
+}
+
+TEST(Machine, LargeSumsAreRingsOrHierarchicalAndSmallOnesTrees) {
+  Machine machine = twoNodes();
+  double large = 1e9, small = 8;
+  // Within a node: 2 (n − 1) α + 2 (n − 1)/n · B/β.
+  CommunicationCost ring = collectiveCost(Collective::AllReduce, bytes(large), first(4), machine);
+  EXPECT_EQ(ring.exchange, Exchange::Ring);
+  EXPECT_NEAR(ring.of(bytes(large)).value, 2 * 3 * 1e-6 + 2 * 0.75 * large / 100e9, 1e-12);
+  CommunicationCost tree = collectiveCost(Collective::AllReduce, bytes(small), first(4), machine);
+  EXPECT_EQ(tree.exchange, Exchange::Tree);
+  EXPECT_NEAR(tree.of(bytes(small)).value, 2 * 2 * 1e-6 + 2 * small / 100e9, 1e-15);
+  // Across nodes: a ring inside each, and a quarter of the bytes between the two.
+  CommunicationCost both = collectiveCost(Collective::AllReduce, bytes(large), first(8), machine);
+  EXPECT_EQ(both.exchange, Exchange::Hierarchical);
+  EXPECT_EQ(both.level->name, "outer");
+  EXPECT_NEAR(both.of(bytes(large)).value,
+              2 * 3 * 1e-6 + 2 * 0.75 * large / 100e9 + 2 * 1 * 5e-6 + 2 * 0.5 * large / 4 / 10e9, 1e-12);
+}
+
+TEST(Machine, UnequalGroupsHaveNoHierarchy) {
+  Machine machine = twoNodes();
+  std::vector<uint32_t> lopsided{0, 1, 2, 4}; // Three in one node, one in the other.
+  CommunicationCost cost = collectiveCost(Collective::AllReduce, bytes(1e9), lopsided, machine);
+  EXPECT_EQ(cost.exchange, Exchange::Ring);
+  EXPECT_NEAR(cost.of(bytes(1e9)).value, 2 * 3 * 5e-6 + 2 * 0.75 * 1e9 / 10e9, 1e-12);
+  std::vector<uint32_t> strided{1, 5}; // One in each node: the outer level alone.
+  EXPECT_EQ(collectiveCost(Collective::AllReduce, bytes(1e9), strided, machine).level->name, "outer");
+  std::vector<uint32_t> same{3, 3};
+  EXPECT_EQ(collectiveCost(Collective::AllReduce, bytes(1e9), same, machine).exchange, Exchange::OnDevice);
+  EXPECT_EQ(collectiveCost(Collective::AllReduce, bytes(1e9), first(1), machine).of(bytes(1e9)), Seconds(0));
+}
+
+TEST(Machine, AGatherIsHalfASumOfAllThatIsGathered) {
+  Machine machine = twoNodes();
+  double own = 1e8;
+  EXPECT_NEAR(collectiveCost(Collective::AllGather, bytes(own), first(4), machine).of(bytes(own)).value,
+              3 * 1e-6 + 3 * own / 100e9, 1e-12);
+  // From the other node first, then what both have to the three others.
+  EXPECT_NEAR(collectiveCost(Collective::AllGather, bytes(own), first(8), machine).of(bytes(own)).value,
+              3 * 1e-6 + 5e-6 + own / 10e9 + 3 * 2 * own / 100e9, 1e-12);
+}
+
+TEST(Machine, MoreOfALevelNeverTakesLonger) {
+  for (uint32_t devices : {2u, 4u, 8u})
+    for (double size : {1e3, 1e6, 1e9}) {
+      Machine machine = twoNodes(), faster = machine;
+      for (LinkLevel &level : faster.links)
+        level.bandwidth *= 2;
+      Seconds slow = reductionSeconds(static_cast<uint64_t>(size), first(devices), machine);
+      EXPECT_LE(reductionSeconds(static_cast<uint64_t>(size), first(devices), faster), slow);
+      EXPECT_LT(reductionSeconds(static_cast<uint64_t>(size / 2), first(devices), machine), slow);
+    }
+}
+
+TEST(Machine, TheSlowestKindOfAStageSetsItsPace) {
+  CompoundModel model;
+  model.dims = {{"batch", true, 1}};
+  model.microBatches = {1};
+  model.capacities = {{4}};
+  wavefront::Cost quick{{{100, {0}}}}, slow{{{300, {0}}}};
+  StageCosts costs{quick, quick, 0, 0, 0, {{slow, slow}}};
+  Machine machine;
+  machine.devices = 4;
+  machine.kinds.resize(2);
+  machine.kindOf = {0, 0, 1, 1};
+  machine.kinds[1].rates.stream = machine.kinds[0].rates.stream * 0.5;
+  std::vector<uint32_t> fast{0, 1}, mixed{1, 2};
+  EXPECT_EQ(taskCosts(model, costs, 0, fast, machine).forward.terms[0].picoseconds, 100);
+  EXPECT_EQ(taskCosts(model, costs, 0, mixed, machine).forward.terms[0].picoseconds, 300);
+  StageModel stage;
+  stage.updateBytes = 1000;
+  EXPECT_EQ(updateSeconds(stage, mixed, machine), updateSeconds(stage, fast, machine) * 2);
+}
+
+TEST(Machine, WhatCannotBeIsNamed) {
+  auto message = [](auto change) {
+    Machine machine = twoNodes();
+    change(machine);
+    return std::string(check(machine).message());
+  };
+  EXPECT_NE(message([](Machine &m) { m.links[1].spans = 6; }).find("no multiple of the 4"), std::string::npos);
+  EXPECT_NE(message([](Machine &m) { m.devices = 16; }).find("spans 8 of 16"), std::string::npos);
+  EXPECT_NE(message([](Machine &m) { m.links[0].bandwidth = BytesPerSecond(0); }).find("'inner'"), std::string::npos);
+  EXPECT_NE(message([](Machine &m) { m.kindOf = {0}; }).find("1 of 8"), std::string::npos);
+  EXPECT_NE(message([](Machine &m) { m.kindOf = {0, 0, 0, 0, 0, 0, 0, 3}; }).find("kind 3, of 1"), std::string::npos);
+}
+
+TEST(Units, QuantitiesCombineByTheirUnits) {
+  EXPECT_EQ(Bytes(1e9) / gigabytesPerSecond(2), Seconds(0.5));
+  EXPECT_EQ(Flops(6e12) / teraflopsPerSecond(3), Seconds(2));
+  EXPECT_EQ(Bytes(10) / Seconds(2), BytesPerSecond(5));
+  EXPECT_LT(microseconds(1), microseconds(2));
+  EXPECT_EQ(ratio(microseconds(3), microseconds(2)), 1.5);
+}
+
+} // namespace
+} // namespace maestro::cost_models
