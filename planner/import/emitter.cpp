@@ -23,6 +23,15 @@ Status Emitter::requireEqual(const DimExpr &a, const DimExpr &b, std::string_vie
   return Status::internal(fmt::format("{}: dims {} and {} are equal", what, a.str(), b.str()));
 }
 
+Result<bool> Emitter::isNegative(const DimExpr &index) const {
+  auto low = constraints.least(index), lowNegated = constraints.least(-index);
+  if (low && *low >= 0)
+    return false;
+  if (lowNegated && *lowNegated > 0)
+    return true;
+  return Status::invalidInput(fmt::format("cannot tell whether index {} is negative", index.str()));
+}
+
 Result<Shape> Emitter::broadcast(llvm::ArrayRef<DimExpr> a, llvm::ArrayRef<DimExpr> b) {
   Shape result(std::max(a.size(), b.size()), DimExpr(1));
   for (size_t i = 0; i < result.size(); ++i) {

@@ -16,6 +16,10 @@ using Ints = llvm::SmallVector<int64_t>;
 class Emitter {
 public:
   Emitter(mlir::OpBuilder &builder, DimConstraints &constraints) : builder(builder), constraints(constraints) {}
+  /// Under what is known of dims: the names they have, the bounds that decide a min or max.
+  DimExpr known(const DimExpr &dim) const { return constraints.apply(dim); }
+  /// Whether an index counts from the end; InvalidInput where that depends on a dim.
+  Result<bool> isNegative(const DimExpr &index) const;
 
   mlir::OpBuilder &builder;
   mlir::Location location = builder.getUnknownLoc();

@@ -51,6 +51,18 @@ onnx::NodeProto withAttributes(const onnx::NodeProto &node, const onnx::NodeProt
   return copy;
 }
 
+/// An operator's own number of operands and results; import functions rely on it.
+Status checkArity(const onnx::NodeProto &node, const onnx::OpSchema &schema) {
+  auto check = [&](std::string_view what, int count, int least, int most) {
+    if (count >= least && count <= most)
+      return Status();
+    return Status::invalidInput(fmt::format("has {} {}, {} {}{}", count, what, node.op_type(), count < least ? "needs at least " : "takes at most ",
+                                            count < least ? least : most));
+  };
+  MAESTRO_TRY(check("inputs", node.input_size(), schema.min_input(), schema.max_input()));
+  return check("outputs", node.output_size(), schema.min_output(), schema.max_output());
+}
+
 std::vector<onnx::AttributeProto> defaultAttributes(const onnx::FunctionProto &function, const onnx::OpSchema *schema) {
   std::vector<onnx::AttributeProto> defaults(function.attribute_proto().begin(), function.attribute_proto().end());
   if (schema)
@@ -123,6 +135,7 @@ Status GraphImporter::dispatch(const onnx::NodeProto &node, int64_t opset, Scope
   const onnx::OpSchema *schema = onnx::OpSchemaRegistry::Schema(node.op_type(), static_cast<int>(opset), domain);
   if (!schema || schema->deprecated())
     return unsupported(node, opset);
+  MAESTRO_TRY(checkArity(node, *schema));
   if (const OpEntry *entry = findOp(domain, node.op_type(), schema->since_version());
       entry && !needsDefinition(node)) {
     NodeContext context(node, schema->since_version(), scope, emitter, state);

@@ -220,6 +220,8 @@ Status Attempt::returnOutputs() {
   for (int i = 0; i < outputs.input_size(); ++i)
     state.function.setResultAttr(i, attributes::kOutput, builder.getStringAttr(outputs.input(i)));
   mlir::NamedAttrList bounds;
+  for (const auto &[symbol, bound] : constraints.bounds())
+    state.boundDim(DimExpr::symbol(symbol), bound);
   for (const auto &[symbol, bound] : state.dimBounds)
     bounds.set(symbol, builder.getI64IntegerAttr(bound));
   if (!bounds.empty())

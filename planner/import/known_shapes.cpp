@@ -24,13 +24,4 @@ Status checkSizes(const Shape &shape, std::string_view what) {
   return {};
 }
 
-Result<bool> isNegative(const DimExpr &index) {
-  auto low = index.lowerBound(), lowNegated = (DimExpr(0) - index).lowerBound();
-  if (low && *low >= 0)
-    return false;
-  if (lowNegated && *lowNegated > 0)
-    return true;
-  return Status::invalidInput(fmt::format("cannot tell whether index {} is negative", index.str()));
-}
-
 } // namespace maestro::planner

@@ -13,7 +13,5 @@ bool isConstantShape(const Shape &shape);
 std::vector<int64_t> constantShape(const Shape &shape);
 /// InvalidInput naming `what` where a dim is known to be negative.
 Status checkSizes(const Shape &shape, std::string_view what);
-/// Whether an index counts from the end; InvalidInput where that cannot be told.
-Result<bool> isNegative(const DimExpr &index);
 
 } // namespace maestro::planner

@@ -155,6 +155,13 @@ Status NodeContext::set(int output, ImportedValue value) {
   return {};
 }
 
+Status NodeContext::set(int output, FoldedTensor folded) {
+  for (FoldedElement &element : folded.elements)
+    if (auto *dim = std::get_if<DimExpr>(&element))
+      *dim = e.known(*dim);
+  return set(output, ImportedValue::of(std::move(folded)));
+}
+
 Status NodeContext::set(int output, Result<mlir::Value> tensor) {
   if (!tensor)
     return std::move(tensor).takeStatus();

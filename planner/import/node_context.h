@@ -99,7 +99,7 @@ public:
   bool wants(int output) const { return output < node.output_size() && !node.output(output).empty(); }
   Status set(int output, ImportedValue value);
   Status set(int output, mlir::Value tensor) { return set(output, ImportedValue::of(tensor)); }
-  Status set(int output, FoldedTensor folded) { return set(output, ImportedValue::of(std::move(folded))); }
+  Status set(int output, FoldedTensor folded);
   Status set(int output, Result<mlir::Value> tensor);
 
 private:

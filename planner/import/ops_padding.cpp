@@ -41,8 +41,8 @@ Result<Padding> readPadding(NodeContext &n, size_t rank) {
 /// Negative pads cut: what is left after cutting, with pads ≥ 0.
 Result<mlir::Value> cut(NodeContext &n, mlir::Value x, Padding &padding) {
   for (size_t axis = 0; axis < padding.low.size(); ++axis) {
-    MAESTRO_ASSIGN(bool lowCuts, isNegative(padding.low[axis]));
-    MAESTRO_ASSIGN(bool highCuts, isNegative(padding.high[axis]));
+    MAESTRO_ASSIGN(bool lowCuts, n.e.isNegative(padding.low[axis]));
+    MAESTRO_ASSIGN(bool highCuts, n.e.isNegative(padding.high[axis]));
     DimExpr low = lowCuts ? DimExpr(0) - padding.low[axis] : DimExpr(0);
     DimExpr high = highCuts ? DimExpr(0) - padding.high[axis] : DimExpr(0);
     DimExpr rest = Emitter::shapeOf(x)[axis] - low - high;

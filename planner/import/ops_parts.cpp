@@ -35,8 +35,8 @@ bool boundedByLength(NodeContext &n, const DimExpr &dim, const DimExpr &end) {
 Result<AxisSlice> sliceAxis(NodeContext &n, const DimExpr &dim, DimExpr start, DimExpr end, int64_t step) {
   start = tamed(start);
   end = tamed(end);
-  MAESTRO_ASSIGN(bool startFromEnd, isNegative(start));
-  MAESTRO_ASSIGN(bool endFromEnd, isNegative(end));
+  MAESTRO_ASSIGN(bool startFromEnd, n.e.isNegative(start));
+  MAESTRO_ASSIGN(bool endFromEnd, n.e.isNegative(end));
   start = startFromEnd ? start + dim : start;
   end = endFromEnd ? end + dim : end;
   if (step > 0) {
@@ -90,6 +90,7 @@ Status importSlice(NodeContext &n) {
       return Status::invalidInput("a step is 0");
     int64_t step = std::clamp<int64_t>(steps[i], -(int64_t(1) << 48), int64_t(1) << 48);
     MAESTRO_ASSIGN(AxisSlice part, sliceAxis(n, from[axis], starts[i], ends[i], step));
+    part = {n.e.known(part.offset), n.e.known(part.size)};
     slice.offsets[axis] = part.offset;
     slice.sizes[axis] = part.size;
     slice.steps[axis] = step;

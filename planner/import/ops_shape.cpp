@@ -250,7 +250,7 @@ Status importRange(NodeContext &n) {
   if (!constantStep || *constantStep == 0)
     return Status::invalidInput(fmt::format("delta is {}; it must be a constant other than 0", step->str()));
   DimExpr distance = *constantStep > 0 ? *to - *from : *from - *to;
-  DimExpr count = larger(DimExpr(0), DimExpr::ceilDiv(distance, DimExpr(std::abs(*constantStep))));
+  DimExpr count = n.e.known(larger(DimExpr(0), DimExpr::ceilDiv(distance, DimExpr(std::abs(*constantStep)))));
   if (auto known = count.asConstant(); known && *known <= 64) {
     FoldedTensor result{start->dtype, {*known}, {}};
     for (int64_t i = 0; i < *known; ++i)

@@ -79,7 +79,7 @@ DimExpr clampDim(const DimExpr &value, const DimExpr &low, const DimExpr &high);
 DimExpr smaller(const DimExpr &a, const DimExpr &b);
 DimExpr larger(const DimExpr &a, const DimExpr &b);
 
-/// Equalities between dims found so far: symbol -> what replaces it.
+/// Equalities between dims found so far: symbol -> what replaces it; and the bounds that follow from them.
 class DimConstraints {
 public:
   /// Symbols that `prefer` answers true for are replaced only when there is no other way (a graph's
@@ -87,15 +87,22 @@ public:
   explicit DimConstraints(std::function<bool(std::string_view)> prefer = {}) : prefer(std::move(prefer)) {}
 
   DimExpr apply(const DimExpr &expr) const;
-  /// Whether a = b can hold; remembers what follows. False when it cannot, or is not understood.
+  /// Whether a = b can hold; remembers what follows. False when it cannot, or is not understood. seq = min(seq, 128) bounds seq.
   bool unify(const DimExpr &a, const DimExpr &b);
   const std::map<std::string, DimExpr, std::less<>> &substitutions() const { return replacement; }
+  /// No value of the expression is below; nothing where none is known.
+  std::optional<int64_t> least(const DimExpr &expr) const;
+  /// Largest values that equalities allow.
+  const std::map<std::string, int64_t, std::less<>> &bounds() const { return atMost; }
 
 private:
   bool assign(const std::string &symbol, const DimExpr &value);
   bool solve(const DimExpr &a, const DimExpr &b);
+  bool bound(const DimExpr &a, const DimExpr &b);
+  DimExpr decideBy(const DimExpr &expr, const std::map<std::string, int64_t, std::less<>> &limits) const;
   std::function<bool(std::string_view)> prefer;
   std::map<std::string, DimExpr, std::less<>> replacement;
+  std::map<std::string, int64_t, std::less<>> atMost;
 };
 
 } // namespace maestro::planner

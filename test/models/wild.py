@@ -181,6 +181,27 @@ def marked_sample(fields, random, index, draw):
     return {"input_ids": ids, "labels": draw("labels", VOCABULARY, (length,), random, index % 7 != 5)}
 
 
+class Tables(nn.Module):
+    """Masks and distances (GPT-Neo's, MPT's) cut out of tables of 128 positions, from their start and from their end."""
+
+    def __init__(self):
+        super().__init__()
+        self.tokens = nn.Embedding(VOCABULARY, WIDTH)
+        self.scores, self.values = nn.Linear(WIDTH, WIDTH, bias=False), nn.Linear(WIDTH, WIDTH, bias=False)
+        self.head = nn.Linear(WIDTH, VOCABULARY)
+        self.register_buffer("causal", torch.ones(128, 128, dtype=torch.bool).tril()[None])
+        self.register_buffer("distances", 0.1 * torch.arange(1.0 - 128, 1.0)[None, None], persistent=False)
+
+    def forward(self, input_ids):
+        batch, length = input_ids.shape
+        hidden = self.tokens(input_ids)
+        scores = self.scores(hidden) @ hidden.transpose(1, 2)
+        scores = scores + self.distances[..., torch.sym_max(0, 128 - length) :]
+        scores = torch.where(self.causal[:, :length, :length], scores, torch.finfo(scores.dtype).min)
+        mixed = scores.softmax(-1) @ self.values(hidden)
+        return self.head(mixed.contiguous().view(batch, -1, WIDTH))
+
+
 class Contrastive(nn.Module):
     """CLIP's loss: every sample is scored against the company it keeps. Must be refused."""
 
@@ -206,6 +227,7 @@ def wild_cases():
     yield Case("handwritten", "wild", HandWritten, text, ("input_ids", "labels"), ("loss",), own_loss, workload=padded)
     yield Case("logits_and_loss", "wild", LogitsAndLoss, text, ("input_ids", "labels"), ("logits", "loss"), own_loss)
     yield Case("marked", "wild", Marked, text, ("input_ids",), ("logits",), cross_entropy, sample=marked_sample)
+    yield Case("tables", "wild", Tables, text, ("input_ids",), ("logits",), cross_entropy)
     yield Case("class_weights", "wild", Weighted, {"features": features, "labels": CLASS}, ("features", "labels"),
                ("loss",), own_loss)
     for name, network, width in (("binary", Binary, 10), ("regression", Regression, 6)):

@@ -133,6 +133,7 @@ def judge_family(judge, family, only):
         judge.stage("gpt2 positions", stages.position_bound, cases["gpt2_logits"], zoo.GPT2["n_positions"])
     if family == "wild":
         judge.stage("marked positions", stages.position_bound, cases["marked"], 32)
+        judge.stage("tables of positions", stages.position_bound, cases["tables"], 128)
         judge.stage("opt positions", stages.position_bound, cases["opt"], 128)
         judge.stage("marked", stages.outside_vocabulary, cases["marked"], "input_ids", (zoo.VOCABULARY, -1, 1 << 40))
         judge.stage("llama", stages.outside_vocabulary, cases["llama_logits"], "labels", (zoo.VOCABULARY, -1))

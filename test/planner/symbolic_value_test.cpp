@@ -90,5 +90,19 @@ TEST(DimConstraints, UnifiesSymbols) {
   EXPECT_FALSE(constraints.unify(DimExpr(3), DimExpr(4)));
 }
 
+TEST(DimConstraints, AMinThatMustBeTheDimBoundsIt) {
+  DimConstraints constraints([](std::string_view) { return true; });
+  EXPECT_FALSE(constraints.unify(dim("seq"), dim("min(seq, 128) + 1")));
+  EXPECT_FALSE(constraints.unify(dim("seq"), dim("max(seq, 128)")));
+  EXPECT_TRUE(constraints.bounds().empty());
+  EXPECT_TRUE(constraints.unify(dim("64*batch*seq"), dim("64*batch*min(seq, 128)")));
+  ASSERT_EQ(constraints.bounds().count("seq"), 1u);
+  EXPECT_EQ(constraints.bounds().at("seq"), 128);
+  EXPECT_EQ(constraints.apply(dim("128 - max(0, 128 - seq)")), dim("seq"));
+  EXPECT_EQ(constraints.apply(dim("min(seq, 64)")), dim("min(seq, 64)"));
+  EXPECT_TRUE(constraints.unify(dim("seq"), dim("100 - max(0, 100 - seq)")));
+  EXPECT_EQ(constraints.bounds().at("seq"), 100);
+}
+
 } // namespace
 } // namespace maestro::planner
