@@ -4,14 +4,14 @@
 #include "base/process_memory.h"
 #include "executor/checkpoint/directory.h"
 #include "executor/checkpoint/file_writer.h"
+#include "executor/core/busy_times.h"
 #include "executor/core/hyper_parameters.h"
 #include "executor/core/job.h"
+#include "executor/core/job_trace.h"
 #include "executor/core/process_group.h"
 #include "executor/core/saving.h"
 #include "executor/core/self_check.h"
-#include "executor/data/shard_pattern.h"
-#include "executor/data/synthetic.h"
-#include "executor/data/webdataset.h"
+#include "executor/core/training_data.h"
 #include "executor/metrics/metrics_file.h"
 #include "executor/metrics/progress.h"
 #include "executor/metrics/trace.h"
@@ -24,7 +24,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <thread>
 #include <unistd.h>
@@ -233,37 +232,10 @@ private:
   }
 
   Status openData() {
-    std::unique_ptr<data::SampleReader> reader;
-    if (options.data.empty()) {
-      logInfo("no --data: training on synthetic samples");
-      MAESTRO_ASSIGN(reader, openSyntheticData());
-    } else {
-      data::WebDatasetOptions dataset;
-      MAESTRO_ASSIGN(dataset.shards, data::expandShardPatterns(options.data));
-      for (const fb::Field *field : *(*plan)->fields())
-        dataset.fields.push_back({field->name()->str(), field->optional() || field->own_positions()});
-      dataset.shuffle = options.shuffle;
-      dataset.seed = seed;
-      MAESTRO_ASSIGN(reader, data::openWebDataset(std::move(dataset)));
-    }
+    MAESTRO_ASSIGN(auto reader, openReader(*plan, options, seed));
     size_t ahead = std::max<size_t>(2 * (*plan)->training()->global_batch(), 8);
     MAESTRO_ASSIGN(source, data::SampleSource::create(std::move(reader), ahead, position));
     return Status();
-  }
-
-  Result<std::unique_ptr<data::SampleReader>> openSyntheticData() {
-    if (const auto *reason = (*plan)->no_synthetic(); reason && reason->size() > 0)
-      return Status::invalidInput(fmt::format("{}: {}; give --data", options.planPath, reason->string_view()));
-    data::SyntheticOptions synthetic;
-    synthetic.symbols = symbolSpecs(*plan);
-    synthetic.fields = fieldSpecs(*plan);
-    synthetic.seed = seed;
-    for (const fb::Field *field : *(*plan)->fields())
-      if (field->synthetic()) {
-        MAESTRO_ASSIGN(auto sizes, data::parseSyntheticSizes(field->synthetic()->string_view()));
-        synthetic.sizes.insert(synthetic.sizes.end(), sizes.begin(), sizes.end());
-      }
-    return data::openSynthetic(std::move(synthetic));
   }
 
   /// A batch under way, and its step.
@@ -300,7 +272,8 @@ private:
       progress->finish();
     hasEnded = true;
     MAESTRO_TRY(job->drain());
-    MAESTRO_TRY(writeTrace());
+    if (!options.trace.empty())
+      MAESTRO_TRY(writeTrace(*plan, *job, isRoot(), options.trace));
     if (!finished && result && result->stops && isRoot())
       return Status::interrupted(options.out.empty()
                                      ? fmt::format("interrupted after step {}; nothing was saved without --out", step)
@@ -383,42 +356,7 @@ private:
     record.peakBytes = peakResidentBytes();
     record.predictedStepSeconds = static_cast<double>(result->predictedNs) * 1e-9;
     record.scheduleSeconds = static_cast<double>(result->scheduleNs) * 1e-9;
-    fillTimes(seconds);
-  }
-
-  /// Seconds that were added to a device's or a station's time since the last call.
-  double newSeconds(const std::atomic<int64_t> &busyNs, size_t index) {
-    int64_t now = busyNs.load(std::memory_order_relaxed), before = std::exchange(busyBefore[index], now);
-    return static_cast<double>(now - before) * 1e-9;
-  }
-
-  void fillTimes(double seconds) {
-    const Topology &topology = job->topology();
-    const SharedTimes &busyNs = job->busyNs();
-    uint32_t sections = (*plan)->sections()->size();
-    busyBefore.resize(topology.ranks + topology.stations.size(), 0);
-    record.devices.resize(topology.ranks);
-    for (uint32_t rank = 0; rank < topology.ranks; ++rank) {
-      double busy = newSeconds(busyNs.devices[rank], rank);
-      record.devices[rank] = {busy, std::max(0.0, seconds - busy)};
-    }
-    for (uint32_t s = record.sections.size(); s < sections; ++s)
-      record.sections.push_back({(*plan)->sections()->Get(s)->name()->str(), 0, 0, 0});
-    for (uint32_t s = 0; s < sections; ++s) {
-      metrics::SectionTimes &times = record.sections[s];
-      times.busySeconds = times.idleSeconds = 0;
-      times.microbatches = result->microBatches[s];
-      seen.assign(topology.ranks, false);
-      for (uint32_t i = 0; i < topology.stations.size(); ++i) {
-        const StationFacts &station = topology.stations[i];
-        if (station.section != s)
-          continue;
-        times.busySeconds += newSeconds(busyNs.stations[i], topology.ranks + i);
-        if (!seen[station.rank])
-          times.idleSeconds += record.devices[station.rank].idleSeconds;
-        seen[station.rank] = true;
-      }
-    }
+    busyTimes.fill(*plan, *job, *result, seconds, record);
   }
 
   Status save() {
@@ -452,7 +390,8 @@ private:
         break;
     }
     hasEnded = true;
-    MAESTRO_TRY(writeTrace());
+    if (!options.trace.empty())
+      MAESTRO_TRY(writeTrace(*plan, *job, isRoot(), options.trace));
     if (!isRoot())
       return Status();
     std::vector<metrics::LossValue> values;
@@ -463,51 +402,6 @@ private:
       text += fmt::format("{}\"{}\": {:.9g}", i ? ", " : "", escapeJson(values[i].name), values[i].value);
     std::printf("%s}}\n", text.c_str());
     return stopRequested ? Status::interrupted("interrupted") : Status();
-  }
-
-  void addTasks(metrics::TraceFile &file, uint32_t rank) {
-    for (const TaskSpan &span : job->worker(rank)->taskSpans()) {
-      metrics::TraceEvent event;
-      event.name = metrics::kTaskNames[static_cast<size_t>(span.kind)];
-      event.category = "task";
-      event.step = static_cast<int64_t>(span.step);
-      event.rank = rank;
-      event.station = 1 + span.station;
-      event.startNs = span.startNs;
-      event.durationNs = span.endNs - span.startNs;
-      event.microbatch = static_cast<int32_t>(span.microBatch);
-      file.add(event);
-    }
-  }
-
-  Status writeTrace() {
-    if (options.trace.empty())
-      return Status();
-    MAESTRO_ASSIGN(auto file, metrics::TraceFile::append(options.trace));
-    if (isRoot())
-      for (const StepSizes &sizes : job->anyWorker().stepSizes())
-        file->addSizes(sizes.step, sizes.sizes);
-    for (uint32_t rank = 0; rank < job->ranks(); ++rank) {
-      if (!job->worker(rank)) // Another process.
-        continue;
-      file->nameRank(rank, fmt::format("rank {}", rank));
-      for (uint32_t s = 0; s < job->topology().stations.size(); ++s)
-        if (job->topology().stations[s].rank == rank)
-          file->nameStation(rank, 1 + s, stationName(*plan, job->topology().stations[s]));
-      addTasks(*file, rank);
-      for (const TraceSpan &span : job->worker(rank)->device().trace()) {
-        metrics::TraceEvent event;
-        event.name = span.name;
-        event.category = "kernel";
-        event.detail = span.scope;
-        event.rank = rank;
-        event.startNs = span.startNs;
-        event.durationNs = span.endNs - span.startNs;
-        event.microbatch = span.task;
-        file->add(event);
-      }
-    }
-    return file->flush();
   }
 
   const RunOptions &options;
@@ -526,8 +420,7 @@ private:
   uint64_t step = 0, seed = 0;
   uint64_t given = 0; ///< The latest step that ranks without anything to train have got.
   bool hasEnded = false; ///< All steps are done.
-  std::vector<int64_t> busyBefore; ///< By rank, then by station.
-  std::vector<char> seen;          ///< Scratch of fillTimes(), by rank.
+  BusyTimes busyTimes;
   bool firstStepDone = false;
 };
 

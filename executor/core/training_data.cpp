@@ -1,0 +1,48 @@
+#include "executor/core/training_data.h"
+
+#include "base/log.h"
+#include "executor/core/job.h"
+#include "executor/data/shard_pattern.h"
+#include "executor/data/synthetic.h"
+#include "executor/data/webdataset.h"
+#include "plan/plan_generated.h"
+
+#include <fmt/format.h>
+
+namespace maestro::executor {
+namespace {
+
+namespace fb = plan::fb;
+
+Result<std::unique_ptr<data::SampleReader>> openSynthetic(const plan::Plan &plan, const RunOptions &options, uint64_t seed) {
+  if (const auto *reason = plan->no_synthetic(); reason && reason->size() > 0)
+    return Status::invalidInput(fmt::format("{}: {}; give --data", options.planPath, reason->string_view()));
+  data::SyntheticOptions synthetic;
+  synthetic.symbols = symbolSpecs(plan);
+  synthetic.fields = fieldSpecs(plan);
+  synthetic.seed = seed;
+  for (const fb::Field *field : *plan->fields())
+    if (field->synthetic()) {
+      MAESTRO_ASSIGN(auto sizes, data::parseSyntheticSizes(field->synthetic()->string_view()));
+      synthetic.sizes.insert(synthetic.sizes.end(), sizes.begin(), sizes.end());
+    }
+  return data::openSynthetic(std::move(synthetic));
+}
+
+} // namespace
+
+Result<std::unique_ptr<data::SampleReader>> openReader(const plan::Plan &plan, const RunOptions &options, uint64_t seed) {
+  if (options.data.empty()) {
+    logInfo("no --data: training on synthetic samples");
+    return openSynthetic(plan, options, seed);
+  }
+  data::WebDatasetOptions dataset;
+  MAESTRO_ASSIGN(dataset.shards, data::expandShardPatterns(options.data));
+  for (const fb::Field *field : *plan->fields())
+    dataset.fields.push_back({field->name()->str(), field->optional() || field->own_positions()});
+  dataset.shuffle = options.shuffle;
+  dataset.seed = seed;
+  return data::openWebDataset(std::move(dataset));
+}
+
+} // namespace maestro::executor

@@ -1,0 +1,16 @@
+// Where a run's samples come from: shards of files, or made up as the workload declares.
+#pragma once
+
+#include "executor/core/run.h"
+#include "executor/data/source.h"
+#include "plan/plan.h"
+
+#include <memory>
+
+namespace maestro::executor {
+
+/// The shards that `options.data` names, or synthetic samples where it names none. InvalidInput for patterns without a file,
+/// and for a plan whose samples cannot be made up.
+Result<std::unique_ptr<data::SampleReader>> openReader(const plan::Plan &plan, const RunOptions &options, uint64_t seed);
+
+} // namespace maestro::executor
