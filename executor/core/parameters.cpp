@@ -76,7 +76,7 @@ private:
     int fd = ::open(path(file).c_str(), O_RDONLY | O_CLOEXEC);
     if (fd < 0)
       return Status::invalidInput(fmt::format(
-          "{}: {}; the plan takes parameters from this file: put it back or plan again", path(file),
+          "{}: {}; the plan takes parameters from this file: put it back, run the plan where it was made, or plan again", path(file),
           std::strerror(errno)));
     descriptors[file] = fd;
     struct stat info {};
