@@ -38,8 +38,8 @@ std::vector<std::string> formatNames() {
 void declare(CLI::App &app, Arguments &arguments) {
   app.footer("Commands:\n  maestro-dump plan.mpl           shows it\n"
              "  maestro-dump verify plan.mpl    says whether it is valid\n"
-             "  maestro-dump diff A.mpl B.mpl   says what differs\n"
-             "  maestro-dump lint plan.mpl      says what looks wrong\n\n"
+             "  maestro-dump diff A.mpl B.mpl   says what differs, and what that is worth\n"
+             "  maestro-dump lint plan.mpl      says what looks wrong or wasteful, and what to do\n\n"
              "Examples:\n  maestro-dump plan.mpl\n  maestro-dump plan.mpl --format json | jq .training\n"
              "  maestro-dump plan.mpl --format html --measured trace.json > plan.html\n"
              "  maestro-dump plan.mpl --explain --section student");
@@ -49,7 +49,7 @@ void declare(CLI::App &app, Arguments &arguments) {
   app.add_option("--measured", arguments.measured, "What maestro-run --trace wrote: show it beside its prediction");
   app.add_flag("--file-order", arguments.fileOrder, "Predict the baseline's order, in which samples come as they are");
   app.add_option("--section", arguments.section, "Show this section alone");
-  app.add_flag("--explain", arguments.explain, "Show the decisions and their reasons");
+  app.add_flag("--explain", arguments.explain, "Show why: each decision and its next best value, what binds, what more would bring, where numbers are from");
   app.allow_extras();
 }
 
@@ -145,18 +145,30 @@ Status verify(const std::string &path) {
                               plan->version_minor(), plan.bytes().size(), plan.hash()));
 }
 
+/// Of samples of the declared sizes.
+Result<plan::StepTimes> stepTimes(const plan::Plan &plan) {
+  executor::Topology topology(plan);
+  MAESTRO_ASSIGN(Timelines found, timelines(plan, topology, {}));
+  return timeline::stepTimes(found.predicted, timeline::usage(found.predicted, topology, plan));
+}
+
 Status diff(const std::string &before, const std::string &after) {
   MAESTRO_ASSIGN(plan::Plan first, plan::Plan::load(before));
   MAESTRO_ASSIGN(plan::Plan second, plan::Plan::load(after));
-  return writeOut(plan::diff(first, second));
+  MAESTRO_ASSIGN(plan::StepTimes firstTimes, stepTimes(first));
+  MAESTRO_ASSIGN(plan::StepTimes secondTimes, stepTimes(second));
+  return writeOut(plan::diff(first, second, &firstTimes, &secondTimes));
 }
 
-Status lint(const std::string &path) {
+Status lint(const std::string &path, const std::string &format) {
+  if (format != "summary" && format != "json")
+    return Status::invalidInput(fmt::format("lint writes --format json, or lines for people, not {}", format));
   MAESTRO_ASSIGN(plan::Plan plan, plan::Plan::load(path));
-  std::string text;
-  for (const std::string &finding : plan::lint(plan))
-    text += finding + "\n";
-  return writeOut(text.empty() ? path + ": nothing looks wrong\n" : text);
+  MAESTRO_ASSIGN(plan::StepTimes times, stepTimes(plan));
+  std::vector<plan::Finding> findings = plan::lint(plan, &times);
+  if (format == "json")
+    return writeOut(plan::lintJson(findings));
+  return writeOut(findings.empty() ? path + ": nothing looks wrong\n" : plan::lintText(findings));
 }
 
 Status run(const Arguments &arguments) {
@@ -179,7 +191,7 @@ Status run(const Arguments &arguments) {
     return verify(paths[0]);
   if (command == "diff")
     return diff(paths[0], paths[1]);
-  return command == "lint" ? lint(paths[0]) : show(arguments, paths[0]);
+  return command == "lint" ? lint(paths[0], arguments.format) : show(arguments, paths[0]);
 }
 
 } // namespace

@@ -52,6 +52,8 @@ def Plan_BindingKind : Plan_Enum<"BindingKind", ["Field", "LossSum", "LossCount"
                                                  "Moment1", "Moment2", "EdgeInput", "EdgeOutput", "EdgeGradientInput",
                                                  "EdgeGradientOutput"]>;
 def Plan_Optimizer : Plan_Enum<"Optimizer", ["AdamW", "Adam", "Sgd"]>;
+def Plan_CandidateKind : Plan_Enum<"CandidateKind", ["Layout", "Alternative", "WhatIf"]>;
+def Plan_LimitKind : Plan_Enum<"LimitKind", ["Time", "Memory"]>;
 def Plan_Decay : Plan_Enum<"Decay", ["Constant", "Linear", "Cosine"]>;
 
 #endif // MAESTRO_PLAN_DIALECT

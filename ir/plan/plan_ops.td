@@ -285,4 +285,28 @@ def Plan_DecisionOp : Plan_Op<"decision"> {
   let assemblyFormat = "$subject `=` $choice `because` $reason (`default` $is_default^)? attr-dict";
 }
 
+def Plan_CandidateOp : Plan_Op<"candidate"> {
+  let summary = "What a step takes under another layout, another choice, or more of a machine";
+  let arguments = (ins Plan_CandidateKind:$kind, StrAttr:$subject, StrAttr:$choice, F64Attr:$step_seconds,
+                       UI64Attr:$missing_bytes, UnitAttr:$in_file_order, StrAttr:$reason);
+  let assemblyFormat = [{
+    $kind $subject `=` $choice `step_seconds` custom<Number>($step_seconds) `missing_bytes` $missing_bytes
+    (`in_file_order` $in_file_order^)? `because` $reason attr-dict
+  }];
+}
+
+def Plan_LimitOp : Plan_Op<"limit"> {
+  let summary = "What keeps the step from being shorter, or the plan from another layout";
+  let arguments = (ins Plan_LimitKind:$kind, StrAttr:$place, F64Attr:$used, F64Attr:$limit, StrAttr:$reason);
+  let assemblyFormat = [{
+    $kind $place `used` custom<Number>($used) `limit` custom<Number>($limit) `because` $reason attr-dict
+  }];
+}
+
+def Plan_QuantityOp : Plan_Op<"quantity"> {
+  let summary = "A number that the planner reckoned with or found, and where it is from";
+  let arguments = (ins StrAttr:$name, F64Attr:$value, StrAttr:$unit, StrAttr:$source);
+  let assemblyFormat = "$name `=` custom<Number>($value) `unit` $unit `source` $source attr-dict";
+}
+
 #endif // MAESTRO_PLAN_OPS

@@ -165,6 +165,9 @@ LogicalResult PlanTables::add(Operation &op) {
       .Case([&](StationOp op) { return append(stations, op); })
       .Case([&](GradientSumOp op) { return append(gradientSums, op); })
       .Case([&](DecisionOp op) { return append(decisions, op); })
+      .Case([&](CandidateOp op) { return append(candidates, op); })
+      .Case([&](LimitOp op) { return append(limits, op); })
+      .Case([&](QuantityOp op) { return append(quantities, op); })
       .Case([&](ModuleOp op) { return addExecutable(op); })
       .Default([](Operation *other) { return misplaced(other, "a plan"); });
 }

@@ -86,6 +86,9 @@ public:
   std::vector<StationOp> stations;
   std::vector<GradientSumOp> gradientSums;
   std::vector<DecisionOp> decisions;
+  std::vector<CandidateOp> candidates;
+  std::vector<LimitOp> limits;
+  std::vector<QuantityOp> quantities;
   std::vector<ExecutableTable> executables;
 
   // Places by name.

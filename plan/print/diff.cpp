@@ -1,6 +1,5 @@
 // What differs between two plans: each is turned into named facts, which are compared by name.
-#include "plan/print/formats.h"
-#include "plan/print/text.h"
+#include "plan/print/diff.h"
 
 #include <fmt/format.h>
 
@@ -128,11 +127,12 @@ private:
 
 } // namespace
 
-std::string diff(const Plan &before, const Plan &after) {
+std::string diff(const Plan &before, const Plan &after, const StepTimes *beforeTimes, const StepTimes *afterTimes) {
   if (std::equal(before.bytes().begin(), before.bytes().end(), after.bytes().begin(), after.bytes().end()))
     return "the plans are the same\n";
   Facts old(before), fresh(after);
-  std::string text;
+  std::string text = diffChoices(before, after, beforeTimes, afterTimes) + "\nfacts\n";
+  size_t head = text.size();
   for (const Facts::Fact &fact : old.all()) {
     const std::string *other = fresh.find(fact.name);
     if (!other)
@@ -143,7 +143,7 @@ std::string diff(const Plan &before, const Plan &after) {
   for (const Facts::Fact &fact : fresh.all())
     if (!old.find(fact.name))
       text += fmt::format("+ {}: {}\n", fact.name, fact.value);
-  return text.empty() ? "the bytes differ, and nothing that is compared here; see --format json\n" : text;
+  return text.size() == head ? "the bytes differ, and nothing that is compared here; see --format json\n" : text;
 }
 
 } // namespace maestro::plan

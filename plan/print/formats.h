@@ -4,9 +4,12 @@
 #include "plan/plan.h"
 #include "plan/plan_generated.h"
 #include "plan/print/print.h"
+#include "plan/print/text.h"
 
 #include <map>
+#include <optional>
 #include <string>
+#include <vector>
 
 namespace maestro::plan {
 
@@ -32,6 +35,27 @@ std::string lossPhrase(const fb::Loss &loss);
 std::map<std::string, size_t> kernelCounts(const Plan &plan, const fb::Program &program);
 /// The value of an expression at the executable's bounds; the verifier made sure there is one.
 int64_t valueAtBounds(const Plan &plan, const fb::Executable &executable, uint32_t expr);
+
+/// The quantity of this name; nothing where the plan does not state it.
+std::optional<double> quantity(const Plan &plan, std::string_view name);
+/// "100 GFLOP/s", "1.50 GiB", "12.3 ms"
+std::string quantityPhrase(double value, std::string_view unit);
+std::vector<const fb::Candidate *> candidatesOf(const Plan &plan, fb::CandidateKind kind);
+/// "280 ms, 1.12 x", against the plan's step; "lacks 3.00 MiB", "not possible".
+std::string candidatePhrase(const Plan &plan, const fb::Candidate &candidate);
+/// The layouts that were compared: name, time, what it is, why.
+TextTable comparisonTable(const Plan &plan);
+/// The section that a name such as "student.micro_batch" or "student stage 1" is about; kNone: none.
+uint32_t sectionNamedIn(const Plan &plan, std::string_view name);
+
+/// Seconds of one execution at the executable's bounds, 0 where no cost is stated.
+double secondsAtBounds(const Plan &plan, const fb::Executable &executable,
+                       const flatbuffers::Vector<flatbuffers::Offset<fb::CostTerm>> *cost);
+
+/// "device 3", "devices 0-2, 5"
+std::string deviceRanges(std::vector<uint32_t> devices);
+/// The devices of a section's stations, each once.
+std::vector<uint32_t> devicesOf(const Plan &plan, uint32_t section);
 
 /// Numbers of one component.
 struct ParameterTotals {

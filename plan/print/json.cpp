@@ -92,6 +92,11 @@ private:
     });
   }
 
+  template <typename Vector> void optionalList(const char *name, const Vector *values) {
+    if (values)
+      list(name, values);
+  }
+
   template <typename Table> void table(const char *name, const Table *value) {
     json.key(name);
     value ? json.object([&] { write(*value); }, true) : json.null();
@@ -209,8 +214,7 @@ private:
     indices("fields", *program.fields());
     number("flops", program.flops());
     number("memory_bytes", program.memory_bytes());
-    if (program.cost())
-      list("cost", program.cost());
+    optionalList("cost", program.cost());
   }
 
   void write(const fb::CostTerm &term) {
@@ -274,8 +278,7 @@ private:
     number("producer_stage", edge.producer_stage());
     number("consumer_stage", edge.consumer_stage());
     flag("held_until_backward", edge.held_until_backward());
-    if (edge.cost())
-      list("cost", edge.cost());
+    optionalList("cost", edge.cost());
   }
 
   void write(const fb::Station &station) {
@@ -340,6 +343,31 @@ private:
     number("tokens_per_second", prediction.tokens_per_second());
   }
 
+  void write(const fb::Candidate &candidate) {
+    name("kind", fb::EnumNameCandidateKind(candidate.kind()));
+    text("subject", candidate.subject());
+    text("choice", candidate.choice());
+    number("step_seconds", candidate.step_seconds());
+    number("missing_bytes", candidate.missing_bytes());
+    flag("in_file_order", candidate.in_file_order());
+    text("reason", candidate.reason());
+  }
+
+  void write(const fb::Limit &limit) {
+    name("kind", fb::EnumNameLimitKind(limit.kind()));
+    text("place", limit.place());
+    number("used", limit.used());
+    number("limit", limit.limit());
+    text("reason", limit.reason());
+  }
+
+  void write(const fb::Quantity &quantity) {
+    text("name", quantity.name());
+    number("value", quantity.value());
+    text("unit", quantity.unit());
+    text("source", quantity.source());
+  }
+
   void writePlan() {
     number("version_major", plan.version_major());
     number("version_minor", plan.version_minor());
@@ -366,8 +394,10 @@ private:
     table("prediction", plan.prediction());
     list("decisions", plan.decisions());
     text("no_synthetic", plan.no_synthetic());
-    if (plan.gradient_sums())
-      list("gradient_sums", plan.gradient_sums());
+    optionalList("gradient_sums", plan.gradient_sums());
+    optionalList("candidates", plan.candidates());
+    optionalList("limits", plan.limits());
+    optionalList("quantities", plan.quantities());
   }
 
   const fb::Plan &plan;

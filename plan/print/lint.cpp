@@ -1,6 +1,6 @@
-// What is allowed and yet looks wrong.
-#include "plan/print/formats.h"
-#include "plan/print/text.h"
+// What is allowed and yet looks wrong: values, buffers, programs; and what the parts find.
+#include "plan/print/json_writer.h"
+#include "plan/print/lint.h"
 
 #include <fmt/format.h>
 
@@ -13,7 +13,7 @@ class Lint {
 public:
   explicit Lint(const Plan &plan) : plan(plan) {}
 
-  std::vector<std::string> take() {
+  std::vector<Finding> take() {
     parameters();
     for (const fb::Executable *executable : *plan->executables()) {
       buffers(*executable);
@@ -24,15 +24,17 @@ public:
   }
 
 private:
-  template <typename... Args> void find(fmt::format_string<Args...> format, Args &&...args) {
-    findings.push_back(fmt::format(format, std::forward<Args>(args)...));
+  void find(const char *check, std::string place, double value, std::string text, const char *remedy) {
+    findings.push_back({check, std::move(place), value, 0, std::move(text), remedy});
   }
+
+  static std::string placeOf(const fb::Executable &executable) { return "executable " + executable.name()->str(); }
 
   void parameters() {
     for (uint32_t i = 0; i < plan->components()->size(); ++i)
       if (size_t missing = parameterTotals(plan, i).withoutValue)
-        find("component '{}': {} parameters have no value and no initializer: --weights {}=FILE must give them",
-             plan->components()->Get(i)->name()->string_view(), missing, plan->components()->Get(i)->name()->string_view());
+        find("no-value", "component " + plan->components()->Get(i)->name()->str(), static_cast<double>(missing),
+             fmt::format("{} parameters have no value and no initializer", missing), "maestro-run --weights COMPONENT=FILE must give them");
   }
 
   void buffers(const fb::Executable &executable) {
@@ -46,7 +48,8 @@ private:
             if (buffer != kNone)
               used[buffer] = true;
     if (auto unused = std::count(used.begin(), used.end(), false))
-      find("executable '{}': {} buffers are used by no call and no binding", executable.name()->string_view(), unused);
+      find("unused-buffers", placeOf(executable), static_cast<double>(unused),
+           fmt::format("{} buffers are used by no call and no binding", unused), kReport);
   }
 
   void regions(const fb::Executable &executable) {
@@ -54,10 +57,11 @@ private:
     for (const fb::Buffer *buffer : *executable.buffers())
       ends[buffer->region()] = std::max(ends[buffer->region()], buffer->offset() + buffer->bytes());
     for (uint32_t i = 0; i < ends.size(); ++i) {
-      uint64_t bytes = executable.regions()->Get(i)->bytes();
-      if (bytes - ends[i] >= 4096)
-        find("executable '{}': no buffer lies in the last {} of region {} ({})", executable.name()->string_view(),
-             humanBytes(bytes - ends[i]), i, fb::EnumNameRegionKind(executable.regions()->Get(i)->kind()));
+      uint64_t left = executable.regions()->Get(i)->bytes() - ends[i];
+      if (left >= 4096)
+        find("unused-memory", placeOf(executable), static_cast<double>(left),
+             fmt::format("no buffer lies in the last {} of region {} ({})", humanBytes(left), i,
+                         fb::EnumNameRegionKind(executable.regions()->Get(i)->kind())), kReport);
     }
   }
 
@@ -66,19 +70,46 @@ private:
     for (const fb::Program *program : *executable.programs()) {
       evaluates |= program->kind() == fb::ProgramKind::Evaluate;
       if (program->calls()->size() == 0)
-        find("executable '{}': the {} program calls nothing", executable.name()->string_view(),
-             fb::EnumNameProgramKind(program->kind()));
+        find("empty-program", placeOf(executable), 0, fmt::format("the {} program calls nothing", fb::EnumNameProgramKind(program->kind())), kReport);
     }
     if (!evaluates)
-      find("executable '{}': there is no Evaluate program, so --evaluate cannot run", executable.name()->string_view());
+      find("no-evaluate", placeOf(executable), 0, "there is no Evaluate program, so --evaluate cannot run", "make the plan again with maestro-plan");
   }
 
+  static constexpr const char *kReport = "maestro-plan does not make such plans; please report it with the workload";
   const Plan &plan;
-  std::vector<std::string> findings;
+  std::vector<Finding> findings;
 };
 
 } // namespace
 
-std::vector<std::string> lint(const Plan &plan) { return Lint(plan).take(); }
+std::vector<Finding> lint(const Plan &plan, const StepTimes *times) {
+  std::vector<Finding> findings = Lint(plan).take();
+  lintCosts(plan, times, findings);
+  return findings;
+}
+
+std::string lintText(const std::vector<Finding> &findings) {
+  std::string text;
+  for (const Finding &finding : findings)
+    text += fmt::format("{}: {}: {}\n    {}\n", finding.check, finding.place, finding.text, finding.remedy);
+  return text;
+}
+
+std::string lintJson(const std::vector<Finding> &findings) {
+  JsonWriter json;
+  json.array([&] {
+    for (const Finding &finding : findings)
+      json.object([&] {
+        json.key("check").string(finding.check);
+        json.key("place").string(finding.place);
+        json.key("value").number(finding.value);
+        json.key("limit").number(finding.limit);
+        json.key("text").string(finding.text);
+        json.key("remedy").string(finding.remedy);
+      }, true);
+  });
+  return json.take();
+}
 
 } // namespace maestro::plan

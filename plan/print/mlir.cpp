@@ -199,6 +199,22 @@ private:
     for (const fb::Decision *decision : *plan->decisions())
       line("plan.decision {} = {} because {}{}", quoted(*decision->subject()), quoted(*decision->choice()),
            quoted(*decision->reason()), flag(decision->is_default(), " default"));
+    for (uint32_t i = 0; plan->candidates() && i < plan->candidates()->size(); ++i) {
+      const fb::Candidate &candidate = *plan->candidates()->Get(i);
+      line("plan.candidate {} {} = {} step_seconds {} missing_bytes {}{} because {}", fb::EnumNameCandidateKind(candidate.kind()),
+           quoted(*candidate.subject()), quoted(*candidate.choice()), mlirNumber(candidate.step_seconds()),
+           candidate.missing_bytes(), flag(candidate.in_file_order(), " in_file_order"), quoted(*candidate.reason()));
+    }
+    for (uint32_t i = 0; plan->limits() && i < plan->limits()->size(); ++i) {
+      const fb::Limit &limit = *plan->limits()->Get(i);
+      line("plan.limit {} {} used {} limit {} because {}", fb::EnumNameLimitKind(limit.kind()), quoted(*limit.place()),
+           mlirNumber(limit.used()), mlirNumber(limit.limit()), quoted(*limit.reason()));
+    }
+    for (uint32_t i = 0; plan->quantities() && i < plan->quantities()->size(); ++i) {
+      const fb::Quantity &quantity = *plan->quantities()->Get(i);
+      line("plan.quantity {} = {} unit {} source {}", quoted(*quantity.name()), mlirNumber(quantity.value()),
+           quoted(*quantity.unit()), quoted(*quantity.source()));
+    }
   }
 
   // ---- Executables -------------------------------------------------------------------------------------------------

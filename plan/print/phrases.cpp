@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <set>
 #include <vector>
 
 namespace maestro::plan {
@@ -87,6 +89,100 @@ int64_t valueAtBounds(const Plan &plan, const fb::Executable &executable, uint32
     symbols[bound->symbol()] = bound->value();
   dims.evaluateDefined(symbols, values);
   return values[expr];
+}
+
+std::optional<double> quantity(const Plan &plan, std::string_view name) {
+  for (uint32_t i = 0; plan->quantities() && i < plan->quantities()->size(); ++i)
+    if (plan->quantities()->Get(i)->name()->string_view() == name)
+      return plan->quantities()->Get(i)->value();
+  return std::nullopt;
+}
+
+std::string quantityPhrase(double value, std::string_view unit) {
+  if (unit == "s")
+    return humanSeconds(value);
+  if (unit == "B")
+    return humanBytes(static_cast<uint64_t>(value));
+  if (unit == "B/s")
+    return humanBytes(static_cast<uint64_t>(value)) + "/s";
+  if (unit == "FLOP/s")
+    return humanFlops(value) + "/s";
+  return fmt::format("{:.6g}{}{}", value, unit.empty() ? "" : " ", unit);
+}
+
+std::vector<const fb::Candidate *> candidatesOf(const Plan &plan, fb::CandidateKind kind) {
+  std::vector<const fb::Candidate *> found;
+  for (uint32_t i = 0; plan->candidates() && i < plan->candidates()->size(); ++i)
+    if (plan->candidates()->Get(i)->kind() == kind)
+      found.push_back(plan->candidates()->Get(i));
+  return found;
+}
+
+std::string candidatePhrase(const Plan &plan, const fb::Candidate &candidate) {
+  if (candidate.step_seconds() == 0)
+    return candidate.missing_bytes() > 0 ? "lacks " + humanBytes(candidate.missing_bytes()) : "not possible";
+  double own = plan->prediction() ? plan->prediction()->step_seconds() : 0;
+  return humanSeconds(candidate.step_seconds()) + (own > 0 ? fmt::format(", {:.2f} x", candidate.step_seconds() / own) : "");
+}
+
+TextTable comparisonTable(const Plan &plan) {
+  TextTable table;
+  for (const fb::Candidate *candidate : candidatesOf(plan, fb::CandidateKind::Layout))
+    table.add({candidate->subject()->str() + (candidate->in_file_order() ? " *" : ""), candidatePhrase(plan, *candidate),
+               candidate->choice()->str(), candidate->reason()->str()});
+  return table;
+}
+
+uint32_t sectionNamedIn(const Plan &plan, std::string_view name) {
+  uint32_t found = kNone;
+  size_t longest = 0;
+  for (uint32_t i = 0; i < plan->sections()->size(); ++i) {
+    std::string_view section = plan->sections()->Get(i)->name()->string_view();
+    bool begins = name.substr(0, section.size()) == section &&
+                  (name.size() == section.size() || name[section.size()] == '.' || name[section.size()] == ' ');
+    if (begins && section.size() >= longest) {
+      found = i;
+      longest = section.size();
+    }
+  }
+  return found;
+}
+
+double secondsAtBounds(const Plan &plan, const fb::Executable &executable,
+                       const flatbuffers::Vector<flatbuffers::Offset<fb::CostTerm>> *cost) {
+  std::map<uint32_t, double> bounds;
+  for (const fb::Bound *bound : *executable.bounds())
+    bounds[bound->symbol()] = static_cast<double>(bound->value());
+  double seconds = 0;
+  for (uint32_t i = 0; cost && i < cost->size(); ++i) {
+    double term = static_cast<double>(cost->Get(i)->picoseconds()) * 1e-12;
+    for (uint32_t symbol : *cost->Get(i)->symbols())
+      term *= bounds[symbol];
+    seconds += term;
+  }
+  return seconds;
+}
+
+std::string deviceRanges(std::vector<uint32_t> devices) {
+  std::sort(devices.begin(), devices.end());
+  devices.erase(std::unique(devices.begin(), devices.end()), devices.end());
+  std::string text;
+  for (size_t begin = 0, end; begin < devices.size(); begin = end) {
+    for (end = begin + 1; end < devices.size() && devices[end] == devices[end - 1] + 1;)
+      ++end;
+    text += text.empty() ? "" : ", ";
+    text += end - begin < 2 ? fmt::format("{}", devices[begin]) : fmt::format("{}-{}", devices[begin], devices[end - 1]);
+  }
+  return fmt::format("device{} {}", devices.size() == 1 ? "" : "s", text);
+}
+
+std::vector<uint32_t> devicesOf(const Plan &plan, uint32_t section) {
+  std::set<uint32_t> devices;
+  for (const fb::Station *station : *plan->stations())
+    if (plan->executables()->Get(station->executable())->section() == section)
+      for (uint32_t rank : *station->ranks())
+        devices.insert(plan->ranks()->Get(rank)->device());
+  return {devices.begin(), devices.end()};
 }
 
 ParameterTotals parameterTotals(const Plan &plan, uint32_t component) {

@@ -48,11 +48,37 @@ std::string print(const Plan &plan, Format format, const Selection &selection, s
 /// has one: those whose subject starts with its name.
 std::string explain(const Plan &plan, const Selection &selection);
 
-/// What differs between two plans: training, decisions, sections, sizes, programs; one fact a line.
-/// "the plans are the same" when their bytes are.
-std::string diff(const Plan &before, const Plan &after);
+/// A steady step as predicted for a plan (tools/timeline): what the plan does not state itself.
+struct StepTimes {
+  double stepSeconds = 0;
+  struct Section {
+    double busySeconds = 0, idleSeconds = 0; ///< Of one of its devices, on average.
+  };
+  std::vector<Section> sections; ///< By Plan.sections.
+  struct Padding {
+    uint32_t section = 0, symbol = 0;
+    double own = 0, padded = 0; ///< A step's sizes along the symbol: those of the samples, and as micro-batches hold them.
+  };
+  std::vector<Padding> padding; ///< For each section and padded symbol that it uses.
+};
 
-/// What is allowed and yet looks wrong, a line each; empty when nothing does.
-std::vector<std::string> lint(const Plan &plan);
+/// What differs between two plans. First what people decide or pay for, with the predicted step, each section's busy and
+/// idle time (where `times` are given: before, after) and peak memory; then every fact that differs: training, decisions,
+/// sections, sizes, programs. "the plans are the same" when their bytes are.
+std::string diff(const Plan &before, const Plan &after, const StepTimes *beforeTimes = nullptr, const StepTimes *afterTimes = nullptr);
+
+/// Something that is allowed and yet looks wrong.
+struct Finding {
+  std::string check;    ///< "idle-devices": the same for the same kind of thing.
+  std::string place;    ///< "section teacher"
+  double value = 0, limit = 0; ///< The figure, and what it would have to be below.
+  std::string text, remedy;
+};
+
+/// Empty when nothing looks wrong. Without `times`: without what takes a step's prediction (idle devices, padding).
+std::vector<Finding> lint(const Plan &plan, const StepTimes *times = nullptr);
+/// Two lines each; and as a JSON array.
+std::string lintText(const std::vector<Finding> &findings);
+std::string lintJson(const std::vector<Finding> &findings);
 
 } // namespace maestro::plan

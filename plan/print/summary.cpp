@@ -29,6 +29,8 @@ public:
     for (uint32_t i = 0; i < plan->executables()->size(); ++i)
       if (selection.hasExecutable(i))
         executable(*plan->executables()->Get(i));
+    comparison();
+    times();
     decisions();
     return std::move(text);
   }
@@ -112,7 +114,7 @@ private:
       const fb::Section &section = *plan->sections()->Get(i);
       if (selection.hasSection(i))
         table.add({section.name()->str(), section.trains() ? "trains" : "forward only", layoutPhrase(*section.layout()),
-                   devicesOf(i),
+                   deviceRanges(devicesOf(plan, i)),
                    fmt::format("micro-batches of at most {} samples", section.micro_batch_samples()),
                    "components " + componentNames(section)});
     }
@@ -131,16 +133,6 @@ private:
       line("  gradients of {} added up over {}", plural(sum.parameters()->size(), "parameter"),
            plural(sum.stations()->size(), "station"));
     }
-  }
-
-  /// "device 0", "devices 0, 2": where the section's stations run.
-  std::string devicesOf(uint32_t section) const {
-    std::set<uint32_t> devices;
-    for (const fb::Station *station : *plan->stations())
-      if (plan->executables()->Get(station->executable())->section() == section)
-        for (uint32_t rank : *station->ranks())
-          devices.insert(plan->ranks()->Get(rank)->device());
-    return fmt::format("device{} {}", devices.size() == 1 ? "" : "s", fmt::join(devices, ", "));
   }
 
   std::string endName(uint32_t section, uint32_t stage) const {
@@ -250,6 +242,29 @@ private:
     return fmt::format("{}", fmt::join(parts, ", "));
   }
 
+  void comparison() {
+    if (!selection.all() || candidatesOf(plan, fb::CandidateKind::Layout).empty())
+      return;
+    heading("Compared, a step as predicted (* in file order)");
+    text += comparisonTable(plan).str();
+  }
+
+  /// Of a step, as the search simulated it.
+  void times() {
+    TextTable table(0b1110);
+    for (uint32_t i = 0; i < plan->sections()->size(); ++i) {
+      std::string name = plan->sections()->Get(i)->name()->str();
+      std::optional<double> busy = quantity(plan, name + ".busy_seconds"), idle = quantity(plan, name + ".idle_seconds"),
+                            count = quantity(plan, name + ".microbatches");
+      if (selection.hasSection(i) && busy && idle && count)
+        table.add({name, humanSeconds(*busy) + " busy,", humanSeconds(*idle) + " idle,", fmt::format("{:.4g} micro-batches", *count)});
+    }
+    if (table.empty())
+      return;
+    heading("Simulated step, a section's mean device");
+    text += table.str();
+  }
+
   void decisions() {
     if (plan->decisions()->size() == 0)
       return;
@@ -266,24 +281,8 @@ private:
   std::string text;
 };
 
-bool startsWith(std::string_view text, std::string_view prefix) { return text.substr(0, prefix.size()) == prefix; }
-
 } // namespace
 
 std::string printSummary(const Plan &plan, const Selection &selection) { return Summary(plan, selection).take(); }
-
-std::string explain(const Plan &plan, const Selection &selection) {
-  std::string text;
-  for (const fb::Decision *decision : *plan->decisions()) {
-    bool shown = selection.all();
-    for (uint32_t i = 0; i < plan->sections()->size(); ++i)
-      shown |= selection.hasSection(i) &&
-               startsWith(decision->subject()->string_view(), plan->sections()->Get(i)->name()->string_view());
-    if (shown)
-      text += fmt::format("{} = {}{}\n    {}\n", decision->subject()->string_view(), decision->choice()->string_view(),
-                          decision->is_default() ? " (default)" : "", decision->reason()->string_view());
-  }
-  return text.empty() ? "The plan records no decisions here.\n" : text;
-}
 
 } // namespace maestro::plan

@@ -47,7 +47,8 @@ std::string humanSeconds(double seconds) {
     return fmt::format("{:.1f} min", seconds / 60);
   if (seconds >= 1)
     return fmt::format("{:.2f} s", seconds);
-  return seconds >= 1e-3 ? fmt::format("{:.0f} ms", seconds * 1e3) : fmt::format("{:.0f} us", seconds * 1e6);
+  constexpr std::array<const char *, 2> units = {"us", "ms"};
+  return scaled(seconds * 1e6, 1000, units);
 }
 
 std::string grouped(uint64_t number) {

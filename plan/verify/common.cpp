@@ -82,23 +82,77 @@ Status verifyMachine(const fb::Machine &machine, const Place &place) {
   return checkRange(place / "devices", machine.devices(), 1, 1 << 24);
 }
 
-Status verifyProse(const fb::Plan &plan, const Place &root) {
+/// What a field of a table for people must be.
+struct Rule {
+  enum Kind : uint8_t { Name, Text, NotNegative, Finite, Choice } kind;
+  uint8_t last = 0; ///< Of a Choice: its largest value.
+  flatbuffers::voffset_t field;
+  const char *name;
+};
+
+Status checkField(const Place &table, const flatbuffers::Table &row, const Rule &rule, Work &work) {
+  Place place = table / rule.name;
+  if (rule.kind == Rule::Choice) {
+    uint8_t value = row.GetField<uint8_t>(rule.field, 0);
+    return value <= rule.last ? Status() : wrong(place, "{} is not a known value; the last is {}", value, rule.last);
+  }
+  if (rule.kind == Rule::NotNegative || rule.kind == Rule::Finite)
+    return checkNumber(place, row.GetField<double>(rule.field, 0), rule.kind == Rule::Finite ? -HUGE_VAL : 0);
+  const auto *text = row.GetPointer<const flatbuffers::String *>(rule.field);
+  MAESTRO_TRY(work.spend(place, text->size())); // Tables may share texts.
+  return rule.kind == Rule::Name ? checkName(place, text) : checkText(place, text);
+}
+
+/// The tables in a field of the plan, each by the same rules; optional, and bounded where `most` says so.
+Status checkTables(const fb::Plan &plan, flatbuffers::voffset_t field, const char *name, std::span<const Rule> rules, Work &work, int64_t most) {
+  using Tables = flatbuffers::Vector<flatbuffers::Offset<flatbuffers::Table>>;
+  Place root = Place::root();
+  const auto *list = reinterpret_cast<const flatbuffers::Table &>(plan).GetPointer<const Tables *>(field);
+  uint32_t count = list ? list->size() : 0;
+  MAESTRO_TRY(checkRange(root / name, count, 0, most));
+  for (uint32_t i = 0; i < count; ++i)
+    for (const Rule &rule : rules)
+      MAESTRO_TRY(checkField(root.item(name, i), *list->Get(i), rule, work));
+  return {};
+}
+
+constexpr int64_t kMostRows = 4096;
+constexpr Rule kDecision[] = {{Rule::Name, 0, fb::Decision::VT_SUBJECT, "subject"},
+                              {Rule::Text, 0, fb::Decision::VT_CHOICE, "choice"},
+                              {Rule::Text, 0, fb::Decision::VT_REASON, "reason"}};
+constexpr Rule kCandidate[] = {{Rule::Choice, static_cast<uint8_t>(fb::CandidateKind::MAX), fb::Candidate::VT_KIND, "kind"},
+                               {Rule::Name, 0, fb::Candidate::VT_SUBJECT, "subject"},
+                               {Rule::Text, 0, fb::Candidate::VT_CHOICE, "choice"},
+                               {Rule::NotNegative, 0, fb::Candidate::VT_STEP_SECONDS, "step_seconds"},
+                               {Rule::Text, 0, fb::Candidate::VT_REASON, "reason"}};
+constexpr Rule kLimit[] = {{Rule::Choice, static_cast<uint8_t>(fb::LimitKind::MAX), fb::Limit::VT_KIND, "kind"},
+                           {Rule::Name, 0, fb::Limit::VT_PLACE, "place"},
+                           {Rule::NotNegative, 0, fb::Limit::VT_USED, "used"},
+                           {Rule::NotNegative, 0, fb::Limit::VT_LIMIT, "limit"},
+                           {Rule::Text, 0, fb::Limit::VT_REASON, "reason"}};
+constexpr Rule kQuantity[] = {{Rule::Name, 0, fb::Quantity::VT_NAME, "name"},
+                              {Rule::Finite, 0, fb::Quantity::VT_VALUE, "value"},
+                              {Rule::Text, 0, fb::Quantity::VT_UNIT, "unit"},
+                              {Rule::Text, 0, fb::Quantity::VT_SOURCE, "source"}};
+constexpr Rule kPrediction[] = {{Rule::NotNegative, 0, fb::Prediction::VT_STEP_SECONDS, "step_seconds"},
+                                {Rule::NotNegative, 0, fb::Prediction::VT_STEP_FLOPS, "step_flops"},
+                                {Rule::NotNegative, 0, fb::Prediction::VT_TOKENS_PER_SECOND, "tokens_per_second"}};
+
+/// What people read.
+Status verifyProse(const fb::Plan &plan, const Place &root, Work &work) {
   MAESTRO_TRY(checkName(root / "producer", plan.producer()));
   MAESTRO_TRY(checkName(root / "name", plan.name()));
-  for (uint32_t i = 0; i < plan.decisions()->size(); ++i) {
-    const fb::Decision &decision = *plan.decisions()->Get(i);
-    Place place = root.item("decisions", i);
-    MAESTRO_TRY(checkName(place / "subject", decision.subject()));
-    MAESTRO_TRY(checkText(place / "choice", decision.choice()));
-    MAESTRO_TRY(checkText(place / "reason", decision.reason()));
-  }
   MAESTRO_TRY(checkText(root / "no_synthetic", plan.no_synthetic()));
-  if (const fb::Prediction *prediction = plan.prediction()) {
-    Place place = root / "prediction";
-    MAESTRO_TRY(checkNumber(place / "step_seconds", prediction->step_seconds(), 0));
-    MAESTRO_TRY(checkNumber(place / "step_flops", prediction->step_flops(), 0));
-    MAESTRO_TRY(checkNumber(place / "tokens_per_second", prediction->tokens_per_second(), 0));
-  }
+  for (const Rule &rule : kPrediction)
+    if (plan.prediction())
+      MAESTRO_TRY(checkField(root / "prediction", reinterpret_cast<const flatbuffers::Table &>(*plan.prediction()), rule, work));
+  MAESTRO_TRY(checkTables(plan, fb::Plan::VT_DECISIONS, "decisions", kDecision, work, INT64_MAX));
+  MAESTRO_TRY(checkTables(plan, fb::Plan::VT_CANDIDATES, "candidates", kCandidate, work, kMostRows));
+  MAESTRO_TRY(checkTables(plan, fb::Plan::VT_LIMITS, "limits", kLimit, work, kMostRows));
+  MAESTRO_TRY(checkTables(plan, fb::Plan::VT_QUANTITIES, "quantities", kQuantity, work, kMostRows));
+  UniqueNames names;
+  for (uint32_t i = 0; plan.quantities() && i < plan.quantities()->size(); ++i)
+    MAESTRO_TRY(names.add(root.item("quantities", i) / "name", plan.quantities()->Get(i)->name()));
   return {};
 }
 
@@ -106,7 +160,7 @@ Status verifyProse(const fb::Plan &plan, const Place &root) {
 
 Status verifyCommon(const fb::Plan &plan, Work &work) {
   Place root = Place::root();
-  MAESTRO_TRY(verifyProse(plan, root));
+  MAESTRO_TRY(verifyProse(plan, root, work));
   MAESTRO_TRY(verifySymbols(plan, root));
   MAESTRO_TRY(verifyExprs(plan, root));
   MAESTRO_TRY(verifyNames(*plan.kernels(), root, "kernels"));

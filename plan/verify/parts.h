@@ -31,7 +31,7 @@ private:
   size_t left;
 };
 
-/// Names, symbols, expressions, kernels, scopes, attribute lists, machine, prediction, decisions.
+/// Names, symbols, expressions, kernels, scopes, attribute lists, machine, prediction, decisions, explanation.
 Status verifyCommon(const fb::Plan &plan, Work &work);
 /// Optimizer, schedule, losses.
 Status verifyTraining(const fb::Plan &plan);

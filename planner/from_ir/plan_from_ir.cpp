@@ -292,6 +292,31 @@ private:
       decision.reason = op.getReason();
       decision.is_default = op.getIsDefault();
     }
+    for (CandidateOp op : ir.candidates) {
+      fb::CandidateT &candidate = add(plan.candidates);
+      candidate.kind = enumOf<fb::CandidateKind>(op.getKind());
+      candidate.subject = op.getSubject();
+      candidate.choice = op.getChoice();
+      candidate.step_seconds = op.getStepSeconds().convertToDouble();
+      candidate.missing_bytes = op.getMissingBytes();
+      candidate.in_file_order = op.getInFileOrder();
+      candidate.reason = op.getReason();
+    }
+    for (LimitOp op : ir.limits) {
+      fb::LimitT &limit = add(plan.limits);
+      limit.kind = enumOf<fb::LimitKind>(op.getKind());
+      limit.place = op.getPlace();
+      limit.used = op.getUsed().convertToDouble();
+      limit.limit = op.getLimit().convertToDouble();
+      limit.reason = op.getReason();
+    }
+    for (QuantityOp op : ir.quantities) {
+      fb::QuantityT &quantity = add(plan.quantities);
+      quantity.name = op.getName();
+      quantity.value = op.getValue().convertToDouble();
+      quantity.unit = op.getUnit();
+      quantity.source = op.getSource();
+    }
   }
 
   // ---- Executables -------------------------------------------------------------------------------------------------

@@ -33,7 +33,9 @@ expect 0 "train.optimizer = adamw (default)" "$plan" --explain
 expect 0 "Memory of 'student'" "$plan" --section student
 expect 0 ": valid, format 1." verify "$plan"
 expect 0 "the plans are the same" diff "$plan" "$plan"
-expect 0 "nothing looks wrong" lint "$plan"
+expect 0 "padding: section student: along seq its micro-batches are padded to" lint "$plan"
+expect 0 '"check": "padding"' lint "$plan" --format json
+expect 1 "lint writes --format json, or lines for people, not dot" lint "$plan" --format dot
 expect 0 "Examples:" --help
 expect 0 "maestro-dump " --version
 expect 1 "no plan given; for example: maestro-dump plan.mpl"

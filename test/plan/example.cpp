@@ -371,6 +371,45 @@ void addTraining(PlanBuilder &builder) {
   taken.is_default = true;
 }
 
+/// Of each kind of candidate, limit and quantity.
+void addExplanation(PlanBuilder &builder) {
+  fb::PlanT &plan = builder.plan();
+  auto candidate = [&](fb::CandidateKind kind, const char *subject, const char *choice, double seconds, const char *reason) -> fb::CandidateT & {
+    fb::CandidateT &row = add(plan.candidates);
+    row.kind = kind;
+    row.subject = subject;
+    row.choice = choice;
+    row.step_seconds = seconds;
+    row.reason = reason;
+    return row;
+  };
+  using K = fb::CandidateKind;
+  candidate(K::Layout, "search", "teacher on 0, student on 1", 0.25, "no layout is faster");
+  candidate(K::Layout, "static split", "teacher on 0, student on 1", 0.3, "device 1 waits 50 ms longer").in_file_order = true;
+  candidate(K::Layout, "all data parallel", "none", 0, "device 0 lacks memory").missing_bytes = 3 << 20;
+  candidate(K::Alternative, "student.micro_batch", "2 samples", 0.28, "device 1 works 30 ms longer");
+  candidate(K::WhatIf, "devices", "one more", 0.2, "for a second replica of student");
+  auto limit = [&](fb::LimitKind kind, const char *place, double used, double most, const char *reason) {
+    fb::LimitT &row = add(plan.limits);
+    row.kind = kind;
+    row.place = place;
+    row.used = used;
+    row.limit = most;
+    row.reason = reason;
+  };
+  limit(fb::LimitKind::Time, "device 1", 0.24, 0.25, "student: 0.24 s");
+  limit(fb::LimitKind::Memory, "device 1", 65 << 20, 1 << 30, "student: 65 MiB");
+  auto quantity = [&](const char *name, double value, const char *unit, const char *source) {
+    fb::QuantityT &row = add(plan.quantities);
+    row.name = name;
+    row.value = value;
+    row.unit = unit;
+    row.source = source;
+  };
+  quantity("device.flops_per_second", 1e11, "FLOP/s", "measured: device.yaml");
+  quantity("student.busy_seconds", 0.24, "s", "simulated");
+}
+
 } // namespace
 
 PlanBuilder exampleBuilder() {
@@ -386,6 +425,7 @@ PlanBuilder exampleBuilder() {
   addStudent(builder, dims);
   addPlaces(builder);
   addTraining(builder);
+  addExplanation(builder);
   return builder;
 }
 

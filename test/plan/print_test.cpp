@@ -145,6 +145,7 @@ TEST(Print, oneSectionAlone) {
     EXPECT_THAT(text, Not(HasSubstr("teacher.embed.weight")));
   }
   EXPECT_THAT(explain(plan, *student), HasSubstr("student.micro_batch = 4 samples\n    pinned with --pin"));
+  EXPECT_THAT(explain(plan, *student), HasSubstr("\n    next best: 2 samples: 280 ms, 1.12 x; device 1 works 30 ms longer\n"));
   EXPECT_THAT(explain(plan, *student), Not(HasSubstr("optimizer")));
   EXPECT_THAT(explain(plan, Selection(plan)), HasSubstr("train.optimizer = adamw (default)\n    the workload names none"));
   EXPECT_THAT(std::string(Selection::section(plan, "studnt").status().message()),
@@ -175,7 +176,27 @@ TEST(Diff, namesWhatChanged) {
   plan.parameters[1]->name = "lm_head.new_bias";
   plan.executables[1]->programs[6]->calls.pop_back();
   plan.executables[1]->regions[6]->bytes += 64;
-  std::string text = diff(before, loaded(test::packUnverified(plan)));
+  plan.sections[test::kStudent]->micro_batch_samples = 2;
+  plan.sections[test::kStudent]->layout->recompute = false;
+  plan.executables[1]->samples = 2;
+  plan.prediction->step_seconds = 0.2;
+  plan.ranks[1]->peak_bytes = 60 << 20;
+  Plan after = loaded(test::packUnverified(plan));
+  StepTimes old, fresh;
+  old.stepSeconds = 0.25, fresh.stepSeconds = 0.2;
+  old.sections = {{0.1, 0.15}, {0.2, 0.05}};
+  fresh.sections = {{0.1, 0.15}, {0.18, 0.02}};
+  std::string text = diff(before, after, &old, &fresh);
+  EXPECT_THAT(text, testing::StartsWith("predicted step: 250 ms -> 200 ms (-20.0 %)\n"
+                                        "devices: 2, as before\n"
+                                        "memory of the fullest device: 65.0 MiB -> 64.0 MiB (-1.5 %)\n"
+                                        "section student:\n"
+                                        "  micro-batch: 4 samples -> 2 samples; this alone, from the first plan: 280 ms, 1.12 x\n"
+                                        "  recompute: full -> none\n"
+                                        "  memory of its fullest device: 65.0 MiB -> 60.0 MiB\n"
+                                        "  busy in a step: 200 ms -> 180 ms (-10.0 %)\n"
+                                        "  idle in a step: 50.0 ms -> 20.0 ms (-60.0 %)\n"
+                                        "\nfacts\n"));
   EXPECT_THAT(text, HasSubstr("~ train.global_batch: 8 -> 16\n"));
   EXPECT_THAT(text, HasSubstr("~ decision train.optimizer: adamw (default) -> adam (default)\n"));
   EXPECT_THAT(text, HasSubstr("- parameter student.lm_head.bias: [16], trainable, inline value "));
@@ -194,11 +215,13 @@ TEST(Lint, findsWhatLooksWrong) {
   plan.executables[0]->programs.pop_back();
   plan.executables[1]->buffers.push_back(std::make_unique<fb::BufferT>(*plan.executables[1]->buffers[0]));
   plan.executables[1]->regions[6]->bytes += 8192;
-  EXPECT_THAT(lint(loaded(test::packUnverified(plan))),
-              testing::ElementsAre(HasSubstr("component 'teacher': 1 parameters have no value and no initializer"),
-                                   HasSubstr("executable 'teacher': there is no Evaluate program"),
-                                   HasSubstr("executable 'student': 1 buffers are used by no call"),
-                                   HasSubstr("no buffer lies in the last 8.00 KiB of region 6 (Workspace)")));
+  std::vector<std::string> lines;
+  for (const Finding &finding : lint(loaded(test::packUnverified(plan))))
+    lines.push_back(finding.place + ": " + finding.text);
+  EXPECT_THAT(lines, testing::ElementsAre(HasSubstr("component teacher: 1 parameters have no value and no initializer"),
+                                          HasSubstr("executable teacher: there is no Evaluate program"),
+                                          HasSubstr("executable student: 1 buffers are used by no call"),
+                                          HasSubstr("no buffer lies in the last 8.00 KiB of region 6 (Workspace)")));
 }
 
 TEST(Text, numbersAsPeopleReadThem) {
@@ -209,7 +232,8 @@ TEST(Text, numbersAsPeopleReadThem) {
   EXPECT_EQ(humanCount(999999), "999,999");
   EXPECT_EQ(humanCount(7.6e9), "7.60 billion");
   EXPECT_EQ(humanFlops(2.5e12), "2.50 TFLOP");
-  EXPECT_EQ(humanSeconds(0.0125), "12 ms");
+  EXPECT_EQ(humanSeconds(0.0125), "12.5 ms");
+  EXPECT_EQ(humanSeconds(0.00342), "3.42 ms");
   EXPECT_EQ(humanSeconds(90), "90.00 s");
   EXPECT_EQ(humanSeconds(3.2e-5), "32 us");
   EXPECT_EQ(grouped(0), "0");

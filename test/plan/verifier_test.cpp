@@ -81,6 +81,37 @@ const Rule kRules[] = {
     {"predictedFlops", [](Mutable &m) { m.plan.prediction->step_flops = -1; }, "plan.prediction.step_flops: -1 is not"},
     {"predictedTokens", [](Mutable &m) { m.plan.prediction->tokens_per_second = INFINITY; },
      "plan.prediction.tokens_per_second: inf is not a finite number of at least 0"},
+    {"candidateKind", [](Mutable &m) { m.plan.candidates[0]->kind = static_cast<fb::CandidateKind>(3); },
+     "plan.candidates[0].kind: 3 is not a known value; the last is 2"},
+    {"candidateSubject", [](Mutable &m) { m.plan.candidates[1]->subject = ""; }, "plan.candidates[1].subject: the name has 0"},
+    {"candidateSeconds", [](Mutable &m) { m.plan.candidates[1]->step_seconds = -1; }, "plan.candidates[1].step_seconds: -1 is not"},
+    {"candidateChoice", [](Mutable &m) { m.plan.candidates[1]->choice = "\r"; }, "plan.candidates[1].choice: the byte at 0 is a control"},
+    {"candidateReason", [](Mutable &m) { m.plan.candidates[2]->reason = std::string(70000, 'x'); },
+     "plan.candidates[2].reason: the text has 70000 bytes, more than 65536"},
+    {"candidatesTooMany", [](Mutable &m) {
+       while (m.plan.candidates.size() <= 4096)
+         Mutable::repeat(m.plan.candidates, 0);
+     }, "plan.candidates: 4097 is not in [0, 4096]"},
+    {"limitKind", [](Mutable &m) { m.plan.limits[0]->kind = static_cast<fb::LimitKind>(2); },
+     "plan.limits[0].kind: 2 is not a known value; the last is 1"},
+    {"limitPlace", [](Mutable &m) { m.plan.limits[0]->place = ""; }, "plan.limits[0].place: the name has 0"},
+    {"limitUsed", [](Mutable &m) { m.plan.limits[0]->used = NAN; }, "plan.limits[0].used: nan is not"},
+    {"limitLimit", [](Mutable &m) { m.plan.limits[1]->limit = -2; }, "plan.limits[1].limit: -2 is not"},
+    {"limitReason", [](Mutable &m) { m.plan.limits[1]->reason = "\x01"; }, "plan.limits[1].reason: the byte at 0 is a control"},
+    {"limitsTooMany", [](Mutable &m) {
+       while (m.plan.limits.size() <= 4096)
+         Mutable::repeat(m.plan.limits, 0);
+     }, "plan.limits: 4097 is not in [0, 4096]"},
+    {"quantityName", [](Mutable &m) { m.plan.quantities[0]->name = ""; }, "plan.quantities[0].name: the name has 0"},
+    {"quantityTwice", [](Mutable &m) { Mutable::repeat(m.plan.quantities, 0); },
+     "plan.quantities[2].name: 'device.flops_per_second' is the name of an earlier one"},
+    {"quantityValue", [](Mutable &m) { m.plan.quantities[0]->value = INFINITY; }, "plan.quantities[0].value: inf is not"},
+    {"quantityUnit", [](Mutable &m) { m.plan.quantities[0]->unit = "\x02"; }, "plan.quantities[0].unit: the byte at 0 is a control"},
+    {"quantitySource", [](Mutable &m) { m.plan.quantities[1]->source = "\xff"; }, "plan.quantities[1].source: the byte at 0 is not UTF-8"},
+    {"quantitiesTooMany", [](Mutable &m) {
+       while (m.plan.quantities.size() <= 4096)
+         Mutable::repeat(m.plan.quantities, 0);
+     }, "plan.quantities: 4097 is not in [0, 4096]"},
     {"machineName", [](Mutable &m) { m.plan.machine->name = ""; }, "plan.machine.name: the name has 0"},
     {"deviceKind", [](Mutable &m) { m.plan.machine->device_kind = ""; }, "plan.machine.device_kind: the name has 0"},
     {"noDevices", [](Mutable &m) { m.plan.machine->devices = 0; }, "plan.machine.devices: 0 is not in [1,"},
@@ -443,6 +474,8 @@ const Variant kVariants[] = {
     {"unchanged", [](Mutable &) {}},
     {"withoutPrediction", [](Mutable &m) { m.plan.prediction.reset(); }},
     {"withoutDecisions", [](Mutable &m) { m.plan.decisions.clear(); }},
+    {"withoutExplanation", [](Mutable &m) { m.plan.candidates.clear(), m.plan.limits.clear(), m.plan.quantities.clear(); }},
+    {"negativeQuantity", [](Mutable &m) { m.plan.quantities[0]->value = -5, m.plan.quantities[0]->unit = ""; }},
     {"plainSgd", [](Mutable &m) {
        m.training.optimizer = fb::Optimizer::Sgd;
        for (uint32_t i : {0u, 1u})

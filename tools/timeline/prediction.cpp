@@ -8,6 +8,7 @@
 #include "plan/plan_generated.h"
 
 #include <algorithm>
+#include <set>
 
 namespace maestro::timeline {
 namespace {
@@ -61,6 +62,30 @@ void addUpdates(const wavefront::Problem &problem, const executor::Topology &top
   }
 }
 
+/// Sections with their padded symbols: those that their executables' buffers use.
+std::vector<Padding> paddedSymbols(const plan::Plan &plan) {
+  std::set<std::pair<uint32_t, uint32_t>> pairs;
+  for (const fb::Executable *executable : *plan->executables())
+    for (const fb::Bound *bound : *executable->bounds())
+      if (plan->symbols()->Get(bound->symbol())->combine() == fb::Combine::Max)
+        pairs.emplace(executable->section(), bound->symbol());
+  std::vector<Padding> list;
+  for (auto [section, symbol] : pairs)
+    list.push_back({section, symbol, 0, 0});
+  return list;
+}
+
+void addPadding(const wavefront::Problem &problem, const wavefront::Schedule &schedule, std::vector<Padding> &list) {
+  size_t width = problem.dims.size();
+  for (const wavefront::MicroBatch &group : schedule.microBatches)
+    for (Padding &padding : list)
+      if (padding.section == group.section) {
+        padding.padded += static_cast<double>(group.samples) * static_cast<double>(schedule.dims[group.firstDim + padding.symbol]);
+        for (uint32_t sample : schedule.samplesOf(group))
+          padding.own += static_cast<double>(problem.sizes[sample * width + padding.symbol]);
+      }
+}
+
 } // namespace
 
 Result<std::vector<std::vector<int64_t>>> typicalSizes(const plan::Plan &plan) {
@@ -100,7 +125,9 @@ Result<Timeline> predict(const plan::Plan &plan, const executor::Topology &topol
   MAESTRO_TRY(wavefront::computeTimeline(
       inputs, run.waitsForSteps || run.evaluates ? wavefront::Boundary::Wait : wavefront::Boundary::FrozenRunsAhead, times));
   Timeline result;
+  result.padding = paddedSymbols(plan);
   for (size_t s = 0; s < sizes.size(); ++s) {
+    addPadding(problems[s], schedules[s], result.padding);
     for (size_t t = 0; t < schedules[s].tasks.size(); ++t) {
       const wavefront::Task &task = schedules[s].tasks[t];
       const wavefront::MicroBatch &group = schedules[s].microBatches[task.microBatch];

@@ -72,6 +72,17 @@ Usage usage(const Timeline &timeline, const executor::Topology &topology, const 
   return result;
 }
 
+plan::StepTimes stepTimes(const Timeline &predicted, const Usage &usage) {
+  constexpr double kNano = 1e-9;
+  plan::StepTimes times;
+  times.stepSeconds = usage.stepNs * kNano;
+  for (const Usage::Section &section : usage.sections)
+    times.sections.push_back({section.busyNs * kNano, section.idleNs * kNano});
+  for (const Padding &padding : predicted.padding)
+    times.padding.push_back({padding.section, padding.symbol, padding.own, padding.padded});
+  return times;
+}
+
 std::string traceText(const Timeline &timeline, const plan::Plan &plan, const executor::Topology &topology,
                       const metrics::TraceRun &run) {
   metrics::Line line;

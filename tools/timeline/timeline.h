@@ -9,6 +9,7 @@
 #include "executor/core/topology.h"
 #include "executor/metrics/trace.h"
 #include "plan/plan.h"
+#include "plan/print/print.h"
 
 #include <cstdint>
 #include <string>
@@ -33,9 +34,16 @@ struct Step {
   int64_t ns() const { return endNs - startNs; }
 };
 
+/// What micro-batches hold along a padded dim beside what their samples have, over all steps of a prediction.
+struct Padding {
+  uint32_t section = 0, symbol = 0; ///< Plan.sections, Plan.symbols
+  double own = 0, padded = 0;
+};
+
 struct Timeline {
   std::vector<Span> spans;
   std::vector<Step> steps; ///< In order.
+  std::vector<Padding> padding; ///< Predicted alone: for each section and padded symbol of it.
 };
 
 /// A trace of maestro-run.
@@ -78,6 +86,9 @@ struct Usage {
   std::vector<Section> sections; ///< By Plan.sections.
 };
 Usage usage(const Timeline &timeline, const executor::Topology &topology, const plan::Plan &plan);
+
+/// A steady step as plan/print shows and judges it.
+plan::StepTimes stepTimes(const Timeline &predicted, const Usage &usage);
 
 /// As `maestro-run --trace` writes it.
 std::string traceText(const Timeline &timeline, const plan::Plan &plan, const executor::Topology &topology,
