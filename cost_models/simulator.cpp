@@ -1,73 +1,195 @@
 #include "cost_models/simulator.h"
 
+#include "cost_models/fold.h"
 #include "executor/wavefront/timeline.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace maestro::cost_models {
 namespace {
 
 constexpr double kNano = 1e-9;
+/// A steady step is one behind another.
+constexpr size_t kLeastSteps = 3;
 
 /// Devices of a section, each once.
-std::vector<uint32_t> devicesOf(const SectionChoice &choice) {
+std::vector<uint32_t> devicesOf(const std::vector<std::vector<uint32_t>> &replicas) {
   std::vector<uint32_t> devices;
-  for (const std::vector<uint32_t> &replica : choice.devices)
+  for (const std::vector<uint32_t> &replica : replicas)
     devices.insert(devices.end(), replica.begin(), replica.end());
   std::sort(devices.begin(), devices.end());
   devices.erase(std::unique(devices.begin(), devices.end()), devices.end());
   return devices;
 }
 
+/// Tasks of a step of so many samples.
+uint64_t taskCount(const wavefront::Problem &problem, size_t samples) {
+  uint64_t tasks = 0;
+  for (const wavefront::Section &section : problem.sections) {
+    auto size = static_cast<uint64_t>(section.maxSamples);
+    tasks += (samples + size - 1) / size * section.stages.size() * (section.trains ? 2 : 1);
+  }
+  return tasks;
+}
+
+/// Idle time of a section's devices in the mean step.
+double idleOf(const std::vector<uint32_t> &devices, const std::vector<double> &busy, double step) {
+  double idle = 0;
+  for (uint32_t device : devices)
+    idle += step - busy[device];
+  return std::max(0.0, idle / static_cast<double>(devices.size()));
+}
+
+/// Between updates, and what devices do, of steps one behind the other.
+struct Flow {
+  std::vector<double> steps;
+  std::vector<double> busy; ///< By device, of the mean step.
+  double makespan = 0, update = 0;
+};
+
+Result<Flow> flowOf(const std::vector<wavefront::Problem> &problems, const std::vector<wavefront::Schedule> &schedules, bool ahead) {
+  std::vector<wavefront::TimelineStep> list;
+  while (list.size() < (ahead ? std::max(kLeastSteps, problems.size()) : problems.size()))
+    list.push_back({&problems[list.size() % problems.size()], &schedules[list.size() % problems.size()], {}});
+  wavefront::Timeline timeline;
+  wavefront::Boundary boundary = ahead ? wavefront::Boundary::FrozenRunsAhead : wavefront::Boundary::Wait;
+  MAESTRO_TRY(wavefront::computeTimeline(list, boundary, timeline));
+  Flow flow;
+  int64_t before = 0;
+  uint32_t devices = problems.front().devices;
+  flow.busy.assign(devices, 0);
+  for (size_t s = 0; s < list.size(); ++s) {
+    const wavefront::Timeline::Step &times = timeline.steps[s];
+    int64_t end = ahead ? times.updatedNs : std::max(times.tasksNs, times.updatedNs);
+    if (s > 0 || !ahead) // The first fills what the others find filled.
+      flow.steps.push_back(static_cast<double>(end - before) * kNano);
+    flow.update += static_cast<double>(times.updatedNs - times.gradientsNs) * kNano;
+    before = end;
+    for (uint32_t device = 0; device < devices; ++device)
+      flow.busy[device] += static_cast<double>(timeline.busyNs[s * devices + device]) * kNano;
+  }
+  double share = 1.0 / static_cast<double>(list.size());
+  flow.update *= share;
+  for (double &busy : flow.busy)
+    busy *= share;
+  return flow;
+}
+
+double mean(const std::vector<double> &values) {
+  double sum = 0;
+  for (double value : values)
+    sum += value;
+  return values.empty() ? 0 : sum / static_cast<double>(values.size());
+}
+
 } // namespace
+
+bool runsAhead(const CompoundModel &model, const CompoundLayout &layout) {
+  std::vector<uint32_t> training;
+  for (size_t s = 0; s < layout.size(); ++s)
+    if (model.sections[s].trains)
+      for (const std::vector<uint32_t> &replica : layout[s].devices)
+        training.insert(training.end(), replica.begin(), replica.end());
+  std::sort(training.begin(), training.end());
+  for (size_t s = 0; s < layout.size(); ++s)
+    if (!model.sections[s].trains)
+      for (const std::vector<uint32_t> &replica : layout[s].devices)
+        for (uint32_t device : replica)
+          if (!std::binary_search(training.begin(), training.end(), device))
+            return true;
+  return false;
+}
+
+uint32_t Simulator::partsOf(const wavefront::Problem &problem) const {
+  size_t width = std::max<size_t>(1, problem.dims.size()), samples = SIZE_MAX, all = 0;
+  for (const SampleSizes &sizes : steps) {
+    samples = std::min(samples, sizes.size() / width);
+    all += sizes.size() / width;
+  }
+  uint64_t tasks = taskCount(problem, all);
+  if (tasks <= mostTasks)
+    return 1;
+  auto wanted = static_cast<uint32_t>(std::min<uint64_t>((tasks + mostTasks - 1) / mostTasks, 1u << 20));
+  // Parts of few samples would say more about themselves than about the whole: the fewest that are cheap enough.
+  uint32_t parts = equalParts(problem, static_cast<uint32_t>(std::min<size_t>(samples, UINT32_MAX)));
+  for (uint32_t fewer = wanted; fewer < parts; ++fewer)
+    if (parts % fewer == 0)
+      return fewer;
+  return parts;
+}
+
+uint64_t Simulator::tasks(const CompoundModel &model, const Machine &machine, const CompoundLayout &layout) const {
+  wavefront::Problem problem = makeProblem(model, machine, layout);
+  uint32_t parts = partsOf(problem);
+  uint64_t tasks = 0;
+  for (const SampleSizes &sizes : steps)
+    tasks += taskCount(problem, sizes.size() / problem.dims.size() / parts);
+  return tasks;
+}
 
 Result<Simulation> Simulator::run(const CompoundModel &model, const Machine &machine, const CompoundLayout &layout,
                                   wavefront::Order order) {
   MAESTRO_TRY(check(model));
   MAESTRO_TRY(check(model, machine, layout));
   Simulation result;
-  result.deviceBusySeconds.assign(machine.devices, 0);
+  result.deviceBytes = deviceBytes(model, machine, layout);
+  result.runsAhead = runsAhead(model, layout);
   result.sections.resize(model.sections.size());
-  wavefront::Problem problem = makeProblem(model, machine, layout);
+  wavefront::Problem whole = makeProblem(model, machine, layout);
+  result.parts = partsOf(whole);
+  std::vector<wavefront::Problem> problems;
+  std::vector<wavefront::Schedule> schedules(steps.size());
   for (const SampleSizes &sizes : steps) {
-    problem.sizes = sizes;
-    MAESTRO_TRY(wavefront::check(problem));
-    scheduler.run(problem, order, schedule);
-    MAESTRO_TRY(addStep(problem, layout, result));
+    whole.sizes = sizes;
+    problems.push_back(firstPart(whole, result.parts));
+    MAESTRO_TRY(wavefront::check(problems.back()));
+    scheduler.run(problems.back(), order, schedules[problems.size() - 1]);
   }
-  double share = steps.empty() ? 0 : 1.0 / static_cast<double>(steps.size());
-  for (double *value : {&result.stepSeconds, &result.makespanSeconds, &result.lowerBoundSeconds})
-    *value *= share;
-  for (double &busy : result.deviceBusySeconds)
-    busy *= share;
-  for (size_t s = 0; s < layout.size(); ++s) {
-    Simulation::Section &section = result.sections[s];
-    std::vector<uint32_t> devices = devicesOf(layout[s]);
-    double idle = 0;
-    for (uint32_t device : devices)
-      idle += result.stepSeconds - result.deviceBusySeconds[device];
-    section.busySeconds *= share / static_cast<double>(devices.size());
-    section.idleSeconds = std::max(0.0, idle / static_cast<double>(devices.size()));
-    section.microBatches *= share;
-  }
+  MAESTRO_TRY(addSteps(problems, schedules, result));
+  // Parts are alike: what the first part's devices do, the others' do.
+  std::vector<double> busyOfPart = std::move(result.deviceBusySeconds);
+  result.deviceBusySeconds.assign(machine.devices, 0);
+  for (size_t s = 0; s < layout.size(); ++s)
+    for (size_t replica = 0; replica < layout[s].devices.size(); ++replica)
+      for (size_t stage = 0; stage < layout[s].devices[replica].size(); ++stage) {
+        const auto &first = problems.front().sections[s].devices;
+        result.deviceBusySeconds[layout[s].devices[replica][stage]] = busyOfPart[first[replica % first.size()][stage]];
+      }
   return result;
 }
 
-Status Simulator::addStep(const wavefront::Problem &problem, const CompoundLayout &layout, Simulation &result) {
-  wavefront::Timeline timeline;
-  wavefront::TimelineStep step{&problem, &schedule, {}};
-  MAESTRO_TRY(wavefront::computeTimeline({&step, 1}, wavefront::Boundary::Wait, timeline));
-  const wavefront::Timeline::Step &times = timeline.steps.front();
-  result.stepSeconds += static_cast<double>(std::max(times.tasksNs, times.updatedNs)) * kNano;
-  result.makespanSeconds += static_cast<double>(times.tasksNs) * kNano;
-  result.lowerBoundSeconds += static_cast<double>(schedule.lowerBoundNs) * kNano;
-  for (uint32_t device = 0; device < problem.devices; ++device)
-    result.deviceBusySeconds[device] += static_cast<double>(timeline.busyNs[device]) * kNano;
-  for (const wavefront::Task &task : schedule.tasks)
-    result.sections[schedule.microBatches[task.microBatch].section].busySeconds +=
-        static_cast<double>(task.endNs - task.startNs) * kNano;
-  for (const wavefront::MicroBatch &group : schedule.microBatches)
-    result.sections[group.section].microBatches += 1;
+Status Simulator::addSteps(std::vector<wavefront::Problem> &problems, const std::vector<wavefront::Schedule> &schedules,
+                           Simulation &result) {
+  MAESTRO_ASSIGN(Flow flow, flowOf(problems, schedules, result.runsAhead));
+  result.stepSeconds = mean(flow.steps);
+  result.updateSeconds = flow.update;
+  result.deviceBusySeconds = flow.busy;
+  std::sort(flow.steps.begin(), flow.steps.end());
+  result.leastSeconds = flow.steps[flow.steps.size() / 10];
+  result.mostSeconds = flow.steps[flow.steps.size() - 1 - flow.steps.size() / 10];
+  double share = 1.0 / static_cast<double>(problems.size());
+  for (const wavefront::Schedule &schedule : schedules) {
+    result.makespanSeconds += static_cast<double>(schedule.makespanNs) * kNano * share;
+    result.lowerBoundSeconds += static_cast<double>(schedule.lowerBoundNs) * kNano * share;
+    for (const wavefront::Task &task : schedule.tasks)
+      result.sections[schedule.microBatches[task.microBatch].section].busySeconds +=
+          static_cast<double>(task.endNs - task.startNs) * kNano * share;
+    for (const wavefront::MicroBatch &group : schedule.microBatches)
+      result.sections[group.section].microBatches += share;
+  }
+  for (wavefront::Problem &problem : problems)
+    for (wavefront::Edge &edge : problem.edges)
+      edge.transfer = edge.gradientTransfer = {};
+  MAESTRO_ASSIGN(Flow direct, flowOf(problems, schedules, result.runsAhead));
+  for (size_t s = 0; s < result.sections.size(); ++s) {
+    Simulation::Section &section = result.sections[s];
+    std::vector<uint32_t> devices = devicesOf(problems.front().sections[s].devices);
+    section.busySeconds /= static_cast<double>(devices.size());
+    section.microBatches *= result.parts;
+    section.idleSeconds = idleOf(devices, flow.busy, result.stepSeconds);
+    section.waitSeconds = std::max(0.0, section.idleSeconds - idleOf(devices, direct.busy, mean(direct.steps)));
+  }
   return Status();
 }
 

@@ -16,34 +16,48 @@ using SampleSizes = std::vector<int64_t>;
 
 /// Means over the steps simulated.
 struct Simulation {
-  double stepSeconds = 0;       ///< Tasks, reduction of gradients and updates.
-  double makespanSeconds = 0;   ///< Of it, until the last task ends.
+  double stepSeconds = 0;       ///< From one step's updates to the next's.
+  double leastSeconds = 0, mostSeconds = 0; ///< Of it: a tenth of the steps takes no longer, a tenth no less.
+  double makespanSeconds = 0;   ///< From a step's start until its last task ends, where steps wait for each other.
   double lowerBoundSeconds = 0; ///< No schedule of these micro-batch sizes and devices ends its tasks earlier.
+  double updateSeconds = 0;     ///< From the last gradient to the last update: reduction over replicas, and updates.
+  bool runsAhead = false;       ///< Frozen sections on devices of their own do not wait for updates.
+  uint32_t parts = 1;           ///< One of so many equal parts was simulated (fold.h).
   std::vector<double> deviceBusySeconds; ///< Tasks and updates, by device.
+  std::vector<uint64_t> deviceBytes;     ///< What each device holds.
   struct Section {
     double busySeconds = 0; ///< Of one of its devices, on average, in this section's tasks.
     double idleSeconds = 0; ///< Of one of its devices, on average, in no task of any section.
+    double waitSeconds = 0; ///< Of the idle time, what would not be there if nothing took time on the way between stages.
     double microBatches = 0;
   };
   std::vector<Section> sections;
 };
 
+/// Whether a frozen section has a device without a section that trains: it runs ahead into the next step then.
+bool runsAhead(const CompoundModel &model, const CompoundLayout &layout);
+
 /// Keeps the scheduler's memory between layouts.
 class Simulator {
 public:
-  /// Steps to simulate, each of one or more samples; must outlive the simulator.
-  explicit Simulator(std::span<const SampleSizes> steps) : steps(steps) {}
+  /// Steps to simulate, each of one or more samples; must outlive the simulator. Problems of more tasks than `mostTasks`
+  /// are simulated by one of their equal parts, where they have such.
+  explicit Simulator(std::span<const SampleSizes> steps, uint64_t mostTasks = UINT64_MAX) : steps(steps), mostTasks(mostTasks) {}
 
-  /// InvalidInput where the layout or the sizes do not fit the model. Every step waits for the one before it.
+  /// InvalidInput where the layout or the sizes do not fit the model. Steps follow each other as the executor has it: what
+  /// trains waits for its update.
   Result<Simulation> run(const CompoundModel &model, const Machine &machine, const CompoundLayout &layout,
                          wavefront::Order order);
+  /// Tasks that run() would schedule.
+  uint64_t tasks(const CompoundModel &model, const Machine &machine, const CompoundLayout &layout) const;
 
 private:
-  Status addStep(const wavefront::Problem &problem, const CompoundLayout &layout, Simulation &result);
+  Status addSteps(std::vector<wavefront::Problem> &problems, const std::vector<wavefront::Schedule> &schedules, Simulation &result);
+  uint32_t partsOf(const wavefront::Problem &problem) const;
 
   std::span<const SampleSizes> steps;
+  uint64_t mostTasks;
   wavefront::Scheduler scheduler;
-  wavefront::Schedule schedule;
 };
 
 } // namespace maestro::cost_models

@@ -24,6 +24,7 @@
 // producer's own (a teacher's head) when nothing else of the producer needs their results.
 #include "passes/outline_sections.h"
 #include "passes/passes.h"
+#include "passes/section_atoms.h"
 
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringSet.h"
@@ -71,6 +72,24 @@ public:
       : module(module), graph(findFunction(module, attributes::kGraphFunction)), dims(dims), options(options) {}
 
   LogicalResult run() {
+    if (failed(findSections()))
+      return failure();
+    bool usesAtoms = options.forTrial || !options.firstAtoms.empty();
+    if (failed(usesAtoms ? cutAtAtoms() : cutStages()))
+      return failure();
+    chooseCrossings();
+    return outlineSections(module, labels, dims);
+  }
+
+  /// Only looks.
+  FailureOr<AtomGraph> atoms() {
+    if (failed(findSections()))
+      return failure();
+    return chains();
+  }
+
+private:
+  LogicalResult findSections() {
     nameComponents();
     traceOrigins();
     if (failed(orderCuts()))
@@ -81,13 +100,9 @@ public:
     mergeTrivial();
     orderClasses();
     assignParts();
-    if (failed(cutStages()))
-      return failure();
-    chooseCrossings();
-    return outlineSections(module, labels, dims);
+    return checkStages();
   }
 
-private:
   auto operations() { return graph.getBody().front().without_terminator(); }
 
   // ---- what is what -------------------------------------------------------------------------------------------
@@ -441,9 +456,7 @@ private:
 
   // ---- pipeline stages ----------------------------------------------------------------------------------------
 
-  /// Cuts a section along its depth where the stages' work is most even, and of nearly even cuts where the fewest
-  /// bytes cross.
-  LogicalResult cutStages() {
+  LogicalResult checkStages() {
     std::vector<std::string> names;
     for (SectionPart &part : labels.parts) {
       names.push_back(part.section);
@@ -454,12 +467,6 @@ private:
       if (name != "*" && !llvm::is_contained(names, name))
         return graph.emitError() << "there is no section '" << name << "' to cut into " << stages << " stages; sections: "
                                  << sectionNames();
-    for (const std::string &name : names) {
-      int64_t stages = countOf(options.stages, name);
-      auto part = llvm::find_if(labels.parts, [&](const SectionPart &spec) { return spec.section == name; });
-      if (stages > 1 && failed(cutPart(part - labels.parts.begin(), stages)))
-        return failure();
-    }
     return success();
   }
 
@@ -476,111 +483,120 @@ private:
     return own != counts.end() ? own->second : all != counts.end() ? all->second : 1;
   }
 
-  LogicalResult cutPart(unsigned part, int64_t stages) {
-    llvm::SmallVector<Operation *> members;
-    for (Operation &op : operations())
-      if (auto label = labels.part.find(&op); label != labels.part.end() && label->second == part)
-        members.push_back(&op);
-    std::vector<unsigned> ends = chooseCuts(members, stages);
-    if (ends.size() != static_cast<size_t>(stages))
-      return graph.emitError() << "section '" << labels.parts[part].section << "' cannot be cut into " << stages
-                               << " stages: it has only " << ends.size() << " places where a sample's rows can cross";
+  /// Sections along their depth where the stages' work is most even, and of nearly even cuts where the fewest bytes cross.
+  LogicalResult cutStages() {
+    for (unsigned part = 0; part < labels.parts.size(); ++part) {
+      int64_t stages = countOf(options.stages, labels.parts[part].section);
+      llvm::SmallVector<Operation *> members;
+      for (Operation &op : operations())
+        if (auto label = labels.part.find(&op); stages > 1 && label != labels.part.end() && label->second == part)
+          members.push_back(&op);
+      if (stages == 1)
+        continue;
+      std::vector<unsigned> ends = bestCuts(cutCosts(members, dims, weights()), stages);
+      if (ends.size() != static_cast<size_t>(stages))
+        return graph.emitError() << "section '" << labels.parts[part].section << "' cannot be cut into " << stages
+                                 << " stages: it has only " << ends.size() << " places where a sample's rows can cross";
+      std::vector<std::vector<Operation *>> operators(stages);
+      unsigned stage = 0;
+      for (auto [position, op] : llvm::enumerate(members)) {
+        while (position >= ends[stage])
+          ++stage;
+        operators[stage].push_back(op);
+      }
+      splitPart(part, operators);
+      part += static_cast<unsigned>(stages) - 1;
+    }
+    return success();
+  }
+
+  /// One part becomes several, a stage each.
+  void splitPart(unsigned part, ArrayRef<std::vector<Operation *>> operators) {
+    auto stages = static_cast<unsigned>(operators.size());
     for (auto &entry : labels.part)
       if (entry.second > part)
         entry.second += stages - 1;
     SectionPart whole = labels.parts[part];
     labels.parts.erase(labels.parts.begin() + part);
-    for (int64_t stage = 0; stage < stages; ++stage) {
+    for (unsigned stage = 0; stage < stages; ++stage) {
       SectionPart cut = whole;
       cut.name = whole.section + ".stage" + std::to_string(stage);
       cut.stage = stage;
       cut.stages = stages;
       labels.parts.insert(labels.parts.begin() + part + stage, cut);
+      for (Operation *op : operators[stage])
+        labels.part[op] = part + stage;
     }
-    unsigned stage = 0;
-    for (auto [position, op] : llvm::enumerate(members)) {
-      while (position >= ends[stage])
-        ++stage;
-      labels.part[op] = part + stage;
+  }
+
+  /// What consumers compute for themselves is asked first, since stages are of what remains.
+  AtomGraph chains() {
+    chooseCrossings();
+    return findAtoms(graph, labels, dims, weights(), [this](const std::string &section) {
+      auto own = options.firstAtoms.find(section);
+      return std::max<size_t>(countOf(options.stages, section), own == options.firstAtoms.end() ? 1 : own->second.size() + 1);
+    });
+  }
+
+  /// Stages of whole atoms: as told, or a trial's.
+  LogicalResult cutAtAtoms() {
+    AtomGraph atoms = chains();
+    labels.repeated.clear();
+    for (unsigned section = static_cast<unsigned>(atoms.sections.size()); section-- > 0;) {
+      SectionChain &chain = atoms.sections[section];
+      std::vector<std::vector<unsigned>> stages = options.forTrial ? chain.trialStages() : toldStages(chain);
+      if (stages.empty())
+        return graph.emitError() << "section '" << chain.name << "' is to be cut at atoms that it does not have (" << chain.atoms.size()
+                                 << ")";
+      std::vector<std::vector<Operation *>> operators;
+      for (const std::vector<unsigned> &stage : stages) {
+        operators.emplace_back();
+        for (unsigned atom : stage)
+          operators.back().insert(operators.back().end(), chain.atoms[atom].begin(), chain.atoms[atom].end());
+      }
+      operators.back().insert(operators.back().end(), chain.moved.begin(), chain.moved.end());
+      if (options.forTrial)
+        shorten(chain, labels);
+      if (operators.size() > 1)
+        splitPart(section, operators);
     }
     return success();
   }
 
-  /// Positions in `members` at which each stage ends; fewer than `stages` where there are not enough places.
-  std::vector<unsigned> chooseCuts(ArrayRef<Operation *> members, int64_t stages) {
-    llvm::DenseMap<Operation *, unsigned> position;
-    for (auto [index, op] : llvm::enumerate(members))
-      position[op] = index;
-    std::vector<double> work(members.size() + 1, 0), crossing(members.size() + 1, 0);
-    std::vector<bool> possible(members.size() + 1, true);
-    for (auto [index, op] : llvm::enumerate(members)) {
-      work[index + 1] = work[index] + flopsOf(op);
-      for (Value result : op->getResults()) {
-        unsigned last = index;
-        for (Operation *user : result.getUsers())
-          if (auto found = position.find(user); found != position.end())
-            last = std::max(last, found->second);
-        for (unsigned cut = index + 1; cut <= last; ++cut) {
-          crossing[cut] += bytesOf(result);
-          possible[cut] = possible[cut] && canCross(result, dims);
-        }
+  /// Nothing where the atoms told do not ascend within the chain.
+  std::vector<std::vector<unsigned>> toldStages(const SectionChain &chain) const {
+    std::vector<unsigned> firsts{0};
+    if (auto told = options.firstAtoms.find(chain.name); told != options.firstAtoms.end())
+      firsts.insert(firsts.end(), told->second.begin(), told->second.end());
+    firsts.push_back(static_cast<unsigned>(chain.atoms.size()));
+    std::vector<std::vector<unsigned>> stages;
+    for (size_t stage = 0; stage + 1 < firsts.size(); ++stage) {
+      if (firsts[stage] >= firsts[stage + 1])
+        return {};
+      stages.emplace_back(firsts[stage + 1] - firsts[stage]);
+      std::iota(stages.back().begin(), stages.back().end(), firsts[stage]);
+    }
+    return stages;
+  }
+
+  OperatorWeights weights() {
+    return {[this](Operation *op) { return flopsOf(op); }, [this](Operation *op) { return parameterBytesOf(op); },
+            [this](Value value) { return bytesOf(value); }};
+  }
+
+  double parameterBytesOf(Operation *op) {
+    double bytes = 0;
+    llvm::SmallVector<Value> pending(op->getOperands());
+    while (!pending.empty()) {
+      Value value = pending.pop_back_val();
+      if (Operation *producer = value.getDefiningOp()) {
+        if (Origin origin = origins.lookup(producer); origin.parameter && !origin.data)
+          pending.append(producer->operand_begin(), producer->operand_end());
+      } else if (originOf(value).parameter) {
+        bytes += bytesOf(value);
       }
     }
-    return bestCuts(work, crossing, possible, stages);
-  }
-
-  /// Where little crosses: between layers, not within one. What crosses least is asked of places in the section's midst,
-  /// since at its ends next to nothing does (ids before the embedding, losses behind the head). Looser where there are
-  /// fewer places than stages.
-  static std::vector<unsigned> cheapPlaces(const std::vector<double> &work, const std::vector<double> &crossing,
-                                           const std::vector<bool> &possible, int64_t stages) {
-    std::vector<unsigned> all;
-    for (unsigned cut = 1; cut + 1 < work.size(); ++cut)
-      if (possible[cut])
-        all.push_back(cut);
-    double share = work.back() / static_cast<double>(2 * stages), fewest = std::numeric_limits<double>::infinity();
-    for (unsigned cut : all)
-      if (work[cut] >= share && work.back() - work[cut] >= share)
-        fewest = std::min(fewest, crossing[cut]);
-    std::vector<unsigned> places;
-    for (double allowed = 2 * fewest; places.size() + 1 < static_cast<size_t>(stages) && places.size() < all.size(); allowed *= 2) {
-      places.clear();
-      std::copy_if(all.begin(), all.end(), std::back_inserter(places), [&](unsigned cut) { return crossing[cut] <= allowed; });
-    }
-    return places;
-  }
-
-  /// Exact dynamic program: the least (largest stage's work, then bytes that cross).
-  static std::vector<unsigned> bestCuts(const std::vector<double> &work, const std::vector<double> &crossing,
-                                        const std::vector<bool> &possible, int64_t stages) {
-    std::vector<unsigned> places = cheapPlaces(work, crossing, possible, stages);
-    places.push_back(work.size() - 1);
-    using Value = std::pair<double, double>;
-    const Value never{std::numeric_limits<double>::infinity(), 0};
-    std::vector<std::vector<Value>> best(stages, std::vector<Value>(places.size(), never));
-    std::vector<std::vector<unsigned>> previous(stages, std::vector<unsigned>(places.size(), 0));
-    for (unsigned end = 0; end < places.size(); ++end)
-      best[0][end] = {work[places[end]], 0};
-    for (int64_t stage = 1; stage < stages; ++stage)
-      for (unsigned end = 1; end < places.size(); ++end)
-        for (unsigned begin = 0; begin < end; ++begin) {
-          const Value &before = best[stage - 1][begin];
-          Value value{std::max(before.first, work[places[end]] - work[places[begin]]),
-                      before.second + crossing[places[begin]]};
-          if (value < best[stage][end]) {
-            best[stage][end] = value;
-            previous[stage][end] = begin;
-          }
-        }
-    std::vector<unsigned> ends;
-    unsigned end = places.size() - 1;
-    if (best[stages - 1][end] == never)
-      return std::vector<unsigned>(std::min<size_t>(places.size(), stages - 1));
-    for (int64_t stage = stages - 1; stage >= 0; --stage) {
-      ends.insert(ends.begin(), places[end]);
-      end = previous[stage][end];
-    }
-    return ends;
+    return bytes;
   }
 
   // ---- what crosses -------------------------------------------------------------------------------------------
@@ -702,6 +718,8 @@ struct PartitionSectionsPass : PassWrapper<PartitionSectionsPass, OperationPass<
     stages = llvm::ArrayRef<std::string>(other.stages);
     tensor = llvm::ArrayRef<std::string>(other.tensor);
     recompute = llvm::ArrayRef<std::string>(other.recompute);
+    firstAtoms = llvm::ArrayRef<std::string>(other.firstAtoms);
+    forTrial = other.forTrial;
     moveTails = other.moveTails;
   }
   PartitionSectionsPass(const PartitionOptions &options) {
@@ -709,6 +727,8 @@ struct PartitionSectionsPass : PassWrapper<PartitionSectionsPass, OperationPass<
     stages = llvm::ArrayRef<std::string>(textOf(options.stages));
     tensor = llvm::ArrayRef<std::string>(textOf(options.tensor));
     recompute = llvm::ArrayRef<std::string>(options.recompute);
+    firstAtoms = llvm::ArrayRef<std::string>(textOf(options.firstAtoms));
+    forTrial = options.forTrial;
     moveTails = options.moveTails;
   }
   StringRef getArgument() const override { return "maestro-partition-sections"; }
@@ -720,7 +740,9 @@ struct PartitionSectionsPass : PassWrapper<PartitionSectionsPass, OperationPass<
     options.cuts.assign(cuts.begin(), cuts.end());
     options.recompute.assign(recompute.begin(), recompute.end());
     options.moveTails = moveTails;
-    if (failed(readCounts("stages", stages, options.stages)) || failed(readCounts("tensor", tensor, options.tensor)))
+    options.forTrial = forTrial;
+    if (failed(readCounts("stages", stages, options.stages)) || failed(readCounts("tensor", tensor, options.tensor)) ||
+        failed(readFirstAtoms(options.firstAtoms)))
       return signalPassFailure();
     FailureOr<DimTable> dims = DimTable::of(getOperation());
     if (!findFunction(getOperation(), attributes::kGraphFunction) || failed(dims) ||
@@ -733,6 +755,30 @@ struct PartitionSectionsPass : PassWrapper<PartitionSectionsPass, OperationPass<
     for (const auto &[section, count] : counts)
       list.push_back(section + ":" + std::to_string(count));
     return list;
+  }
+
+  static std::vector<std::string> textOf(const std::map<std::string, std::vector<unsigned>> &atoms) {
+    std::vector<std::string> list;
+    for (const auto &[section, firsts] : atoms) {
+      std::string text = section + ":";
+      for (unsigned first : firsts)
+        text += (text.back() == ':' ? "" : "+") + std::to_string(first);
+      list.push_back(std::move(text));
+    }
+    return list;
+  }
+
+  LogicalResult readFirstAtoms(std::map<std::string, std::vector<unsigned>> &atoms) {
+    for (const std::string &text : firstAtoms) {
+      auto [section, rest] = StringRef(text).rsplit(':');
+      llvm::SmallVector<StringRef> numbers;
+      rest.split(numbers, '+', -1, false);
+      std::vector<unsigned> &firsts = atoms[section.str()];
+      for (StringRef number : numbers)
+        if (number.getAsInteger(10, firsts.emplace_back()))
+          return getOperation().emitError() << "first-atoms: '" << text << "' is not SECTION:ATOM+ATOM+…";
+    }
+    return success();
   }
 
   LogicalResult readCounts(StringRef option, llvm::ArrayRef<std::string> list, std::map<std::string, int64_t> &counts) {
@@ -750,11 +796,20 @@ struct PartitionSectionsPass : PassWrapper<PartitionSectionsPass, OperationPass<
   ListOption<std::string> stages{*this, "stages", llvm::cl::desc("SECTION:COUNT, pipeline stages")};
   ListOption<std::string> tensor{*this, "tensor", llvm::cl::desc("SECTION:COUNT, devices that share its MLP blocks")};
   ListOption<std::string> recompute{*this, "recompute", llvm::cl::desc("Sections whose backward computes again")};
+  ListOption<std::string> firstAtoms{*this, "first-atoms", llvm::cl::desc("SECTION:ATOM+ATOM, where stages but the first begin")};
+  Option<bool> forTrial{*this, "for-trial", llvm::cl::init(false), llvm::cl::desc("Chains shortened, a stage an atom")};
   Option<bool> moveTails{*this, "move-tails", llvm::cl::init(true),
                          llvm::cl::desc("A frozen producer's last operators may move to the consumer")};
 };
 
 } // namespace
+
+FailureOr<AtomGraph> findAtoms(ModuleOp module, const PartitionOptions &options) {
+  FailureOr<DimTable> dims = DimTable::of(module);
+  if (failed(dims))
+    return failure();
+  return Partitioner(module, *dims, options).atoms();
+}
 
 std::unique_ptr<Pass> createPartitionSectionsPass(const PartitionOptions &options) {
   return std::make_unique<PartitionSectionsPass>(options);

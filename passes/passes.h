@@ -43,6 +43,10 @@ struct PartitionOptions {
   std::vector<std::string> cuts;
   /// Pipeline stages of a section by its name, "*" for all others; absent: one.
   std::map<std::string, int64_t> stages;
+  /// Instead: the atoms (section_atoms.h) at which a section's stages but the first begin; absent: one stage.
+  std::map<std::string, std::vector<unsigned>> firstAtoms;
+  /// Instead: chains of equal atoms are shortened, and each atom left is a stage (SectionChain::trialStages()).
+  bool forTrial = false;
   /// Sections whose backward tasks compute elementwise results again ("*": all).
   std::vector<std::string> recompute;
   /// Devices that share the MLP blocks of a section by its name, "*" for all others; absent: one.
@@ -66,6 +70,7 @@ void addRaisePasses(mlir::OpPassManager &manager);
 void registerRaisePasses();
 
 struct PipelineOptions {
+  std::optional<Phase> startAfter; ///< Phase::Loss: the module has gone so far. Nothing: it comes from the importer.
   Phase stopAfter = Phase::Split;
   Recompute recompute = Recompute::Cheap; ///< Where partition.recompute says nothing.
   PartitionOptions partition;

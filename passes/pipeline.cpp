@@ -71,7 +71,8 @@ std::string phaseNames() {
   return text;
 }
 
-void buildPipeline(OpPassManager &manager, const PipelineOptions &options) {
+/// Up to Phase::Loss: the graph in one piece.
+static void buildGraphPhases(OpPassManager &manager, const PipelineOptions &options) {
   // What the importer wrote, without what nothing reads.
   endPhase(manager, Phase::Import);
   if (options.stopAfter == Phase::Import)
@@ -92,7 +93,12 @@ void buildPipeline(OpPassManager &manager, const PipelineOptions &options) {
   if (!options.bf16Components.empty())
     manager.addPass(createLowerPrecisionPass(options.bf16Components));
   endPhase(manager, Phase::Loss);
-  if (options.stopAfter == Phase::Loss)
+}
+
+void buildPipeline(OpPassManager &manager, const PipelineOptions &options) {
+  if (!options.startAfter || *options.startAfter < Phase::Loss)
+    buildGraphPhases(manager, options);
+  if (options.stopAfter <= Phase::Loss)
     return;
 
   // From here on every section is a world of its own, with edges as its arguments and results.

@@ -1,138 +1,129 @@
 #include "planner/search/search.h"
 
-#include "executor/wavefront/lower_bound.h"
-#include "planner/search/search_space.h"
+#include "planner/search/best_first.h"
+#include "planner/search/shapes.h"
+#include "planner/search/space_bound.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
-#include <map>
-#include <tuple>
+#include <set>
 
 namespace maestro::planner {
 namespace {
 
-using cost_models::Simulation;
-using cost_models::Simulator;
+using wavefront::Order;
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
-/// Bounds are sums of doubles in another order than the simulator's: they may be too high by this share.
-constexpr double kRounding = 1e-9;
-/// Nodes beyond the budget in search of any layout at all.
-constexpr uint64_t kMostDives = 10'000;
-
-/// A layout, or the first choices of one.
-struct Node {
-  double bound = 0;
-  uint32_t family = 0;
-  bool isRefined = false; ///< Whole, and bounded by the scheduler's own bound.
-  uint64_t number = 0;    ///< In order of creation.
-  CompoundLayout chosen;
-};
-
-/// Nodes that wait: least bound first, then the furthest decided, then the oldest; or the furthest decided first.
-class OpenNodes {
-public:
-  void push(Node node) {
-    node.number = number++;
-    node.bound *= 1 - kRounding;
-    nodes.push_back(std::move(node));
-    std::push_heap(nodes.begin(), nodes.end(), Later{deepestFirst});
-  }
-  Node pop(bool deepest) {
-    if (deepest != deepestFirst) {
-      deepestFirst = deepest;
-      std::make_heap(nodes.begin(), nodes.end(), Later{deepestFirst});
-    }
-    std::pop_heap(nodes.begin(), nodes.end(), Later{deepestFirst});
-    Node node = std::move(nodes.back());
-    nodes.pop_back();
-    return node;
-  }
-  bool isEmpty() const { return nodes.empty(); }
-  double leastBound() const {
-    double least = kNever;
-    for (const Node &node : nodes)
-      least = std::min(least, node.bound);
-    return least;
-  }
-
-private:
-  struct Later { // Heaps have the largest on top.
-    bool deepestFirst;
-    bool operator()(const Node &a, const Node &b) const {
-      size_t decidedA = a.chosen.size() + a.isRefined, decidedB = b.chosen.size() + b.isRefined;
-      if (deepestFirst && decidedA != decidedB)
-        return decidedA < decidedB;
-      return std::tuple(a.bound, decidedB, a.number) > std::tuple(b.bound, decidedA, b.number);
-    }
-  };
-
-  std::vector<Node> nodes;
-  uint64_t number = 0;
-  bool deepestFirst = false;
-};
-
-struct Best {
-  double seconds = kNever;
-  Family family;
-  CompoundLayout layout;
-  Simulation simulation;
-  double leastLeft = kNever; ///< The least bound of what was not looked at.
-  uint64_t largestNeed = 0;  ///< The least bytes that were found too many for a device; 0: all fitted.
-};
+/// Spaces of no more placements, on no more devices, are searched as a whole.
+constexpr size_t kMostPlacements = 3000;
+constexpr uint32_t kFewDevices = 8;
+/// Stages of one section: on few devices, and on many.
+constexpr uint32_t kFewStages = 4, kManyStages = 64;
+/// Groupings that are simulated, by estimate.
+constexpr size_t kMostShapes = 24;
+/// A neighbour whose estimate is worse by this factor than the best's is not simulated.
+constexpr double kHopeless = 1.15;
 
 class Search {
 public:
-  explicit Search(const SearchProblem &problem) : problem(problem), bounds(problem), simulator(problem.steps) {}
+  explicit Search(const SearchProblem &problem)
+      : problem(problem), work(problem), cuts(problem, work, mostStages(problem)), bounds(problem, cuts, work), candidates(problem),
+        shapes(problem, cuts, work), isSmall(problem.machine.devices <= kFewDevices) {
+    if (isSmall)
+      placements = enumeratePlacements(problem, kMostPlacements);
+    isSmall = !placements.empty();
+  }
 
   Result<SearchResult> run() {
     Best best;
-    MAESTRO_TRY(addBaseline("all data parallel", dataParallelFamilies(problem), wavefront::Order::Wavefront, best));
-    MAESTRO_TRY(addBaseline("one layout for all", oneLayoutFamilies(problem), wavefront::Order::Wavefront, best));
-    MAESTRO_TRY(addBaseline("static split", staticSplitFamilies(problem), wavefront::Order::FileOrder, best));
+    MAESTRO_TRY(addBaselines(best));
     double simplest = best.seconds;
-    MAESTRO_TRY(explore(allFamilies(problem), wavefront::Order::Wavefront, problem.budget.simulations, best));
+    if (isSmall)
+      MAESTRO_TRY(searchAll(best));
+    else
+      MAESTRO_TRY(searchShapes(best));
     if (best.layout.empty())
-      return Status::invalidInput(fmt::format(
-          "no layout fits: a device needs {:.3f} GiB at least and has {:.3f}",
-          static_cast<double>(best.largestNeed) / 0x1p30, static_cast<double>(problem.machine.kinds[0].memoryBytes) / 0x1p30));
+      return nothingFits();
     if (best.seconds < simplest)
       result.winner = "search";
-    result.model = best.family.model;
     result.layout = best.layout;
     result.simulation = best.simulation;
-    result.isProven = best.leastLeft >= best.seconds;
-    result.lowerBoundSeconds = std::min(best.seconds, best.leastLeft);
-    ComparedLayout row = compared("search", best, wavefront::Order::Wavefront);
+    result.wasCutShort = candidates.wasCutShort();
+    result.isProven = isSmall && best.leastLeft >= best.seconds;
+    double bound = spaceBound(problem, cuts, work);
+    result.lowerBoundSeconds = std::min(best.seconds, isSmall ? std::max(best.leastLeft, bound) : bound);
+    ComparedLayout row = compared("search", best, Order::Wavefront);
     result.compared.insert(result.compared.begin(), std::move(row));
+    result.simulations = candidates.simulations();
+    rank();
     return std::move(result);
   }
 
 private:
-  ComparedLayout compared(std::string name, const Best &best, wavefront::Order order) const {
-    ComparedLayout row;
-    row.name = std::move(name);
-    row.possible = !best.layout.empty();
-    row.inFileOrder = order == wavefront::Order::FileOrder;
-    row.model = best.family.model;
-    row.layout = best.layout;
-    row.simulation = best.simulation;
-    row.what = row.possible           ? describe(problem.models[row.model], best.layout)
-               : best.largestNeed > 0 ? "does not fit the devices' memory"
-                                      : "not possible under the pins";
-    return row;
+  static uint32_t mostStages(const SearchProblem &problem) {
+    return std::min(problem.machine.devices, problem.machine.devices <= kFewDevices ? kFewStages : kManyStages);
+  }
+
+  Allowance allowance(uint32_t share) const {
+    return {std::max(2u, problem.budget.simulations / share), problem.budget.tasks / share};
+  }
+
+  /// Granularity of devices' shares: sixteenths of a large cluster, then sixty-fourths.
+  std::vector<uint32_t> strides() const {
+    uint32_t devices = problem.machine.devices, coarse = std::max(1u, devices / 16), fine = std::max(1u, devices / 64);
+    return devices <= 64 ? std::vector<uint32_t>{1} : std::vector<uint32_t>{coarse, fine};
+  }
+
+  // ---- baselines ----------------------------------------------------------------------------------------------------
+
+  Status addBaselines(Best &best) {
+    if (isSmall) {
+      MAESTRO_TRY(addFamilies("all data parallel", dataParallelFamilies(problem, cuts), Order::Wavefront, best));
+      MAESTRO_TRY(addFamilies("one layout for all", oneLayoutFamilies(problem, cuts), Order::Wavefront, best));
+      return addFamilies("static split", staticSplitFamilies(problem, cuts, work), Order::FileOrder, best);
+    }
+    MAESTRO_TRY(addShapes("all data parallel", shapes.baselineDataParallel(), Order::Wavefront, uncutOnly, best));
+    MAESTRO_TRY(addShapes("one layout for all", shapes.baselineOneLayout(), Order::Wavefront, nothing, best));
+    return addShapes("static split", shapes.baselineStaticSplit(staticSplit(problem, work)), Order::FileOrder, anything, best);
+  }
+
+  Status addFamilies(std::string name, const std::vector<Family> &families, Order order, Best &overall) {
+    Best best;
+    MAESTRO_TRY(searchFamilies(problem, cuts, bounds, candidates, families, order, allowance(4), result.nodes, best));
+    return addRow(std::move(name), best, order, overall);
+  }
+
+  /// What of a shape's neighbourhood a baseline may look at.
+  static bool anything(const Shape &, const CutTable &) { return true; }
+  static bool nothing(const Shape &, const CutTable &) { return false; }
+  static bool uncutOnly(const Shape &shape, const CutTable &cuts) {
+    for (uint32_t s = 0; s < shape.options.size(); ++s)
+      if (cuts.of(s)[shape.options[s].cut].cut.stages() > 1)
+        return false;
+    return true;
+  }
+  using Allows = bool (*)(const Shape &, const CutTable &);
+
+  Status addShapes(std::string name, const std::vector<Shape> &list, Order order, Allows allows, Best &overall) {
+    Best best;
+    Allowance left = allowance(4);
+    std::vector<Found> found;
+    size_t first = left.simulations - left.simulations / 2;
+    MAESTRO_TRY(simulateShapes(list, order, first, left, best, found));
+    if (!found.empty())
+      MAESTRO_TRY(improve(found.front().shape, 1, true, order, allows, left, best));
+    return addRow(std::move(name), best, order, overall);
   }
 
   /// What runs is reordered, so a baseline's layout is a candidate as it would run.
-  Status addBaseline(std::string name, const std::vector<Family> &families, wavefront::Order order, Best &overall) {
-    Best best;
-    MAESTRO_TRY(explore(families, order, std::max(2u, problem.budget.simulations / 4), best));
+  Status addRow(std::string name, const Best &best, Order order, Best &overall) {
     if (!best.layout.empty()) {
-      MAESTRO_ASSIGN(Simulation simulation, simulate(best.family.model, best.layout, wavefront::Order::Wavefront));
-      if (simulation.stepSeconds < overall.seconds) {
-        overall = {simulation.stepSeconds, {best.family.model, best.family.placement, {}}, best.layout, simulation, kNever, 0};
+      Allowance one{1, UINT64_MAX};
+      MAESTRO_ASSIGN(const cost_models::Simulation *simulation, candidates.simulate(best.layout, Order::Wavefront, one));
+      if (simulation->stepSeconds < overall.seconds) {
+        Family family = best.family;
+        family.only.clear();
+        overall = {simulation->stepSeconds, std::move(family), best.layout, *simulation, overall.leastLeft};
         result.winner = name;
       }
     }
@@ -140,140 +131,141 @@ private:
     return Status();
   }
 
-  Result<Simulation> simulate(uint32_t model, const CompoundLayout &layout, wavefront::Order order) {
-    auto [found, isNew] = known.try_emplace(std::tuple(model, order, layout));
-    if (isNew) {
-      ++result.simulations;
-      MAESTRO_ASSIGN(found->second, simulator.run(problem.models[model], problem.machine, layout, order));
-    }
-    return found->second;
+  ComparedLayout compared(std::string name, const Best &best, Order order) const {
+    ComparedLayout row;
+    row.name = std::move(name);
+    row.possible = !best.layout.empty();
+    row.inFileOrder = order == Order::FileOrder;
+    row.layout = best.layout;
+    row.simulation = best.simulation;
+    row.what = row.possible                      ? describe(problem.model, best.layout)
+               : candidates.lack().needs > 0     ? "does not fit the devices' memory"
+               : candidates.wasCutShort()        ? "the deadline came first"
+                                                 : "not possible under the pins or in the devices' memory";
+    return row;
   }
 
-  /// The scheduler's lower bound of the mean step's tasks.
-  Result<double> tasksBound(uint32_t model, const CompoundLayout &layout) {
-    wavefront::Problem schedule = cost_models::makeProblem(problem.models[model], problem.machine, layout);
-    double total = 0;
-    for (const cost_models::SampleSizes &sizes : problem.steps) {
-      schedule.sizes = sizes;
-      MAESTRO_TRY(wavefront::check(schedule));
-      total += static_cast<double>(wavefront::lowerBound(schedule)) * 1e-9;
-    }
-    return total / static_cast<double>(problem.steps.size());
+  // ---- small spaces -------------------------------------------------------------------------------------------------
+
+  Status searchAll(Best &best) {
+    std::vector<Family> families;
+    for (Placement &placement : placements)
+      families.push_back({std::move(placement), {}});
+    return searchFamilies(problem, cuts, bounds, candidates, families, Order::Wavefront, allowance(1), result.nodes, best);
   }
 
-  /// Improves `best` with layouts of the families: best first, and where that does not come to an end, with the other half
-  /// of the simulations in the neighbourhood of what was found.
-  Status explore(const std::vector<Family> &families, wavefront::Order order, uint32_t simulations, Best &best) {
-    MAESTRO_TRY(bestFirst(families, order, simulations - simulations / 2, best));
-    if (best.leastLeft < best.seconds && !best.layout.empty())
-      MAESTRO_TRY(improve(order, simulations / 2, best));
-    return Status();
-  }
+  // ---- at scale -----------------------------------------------------------------------------------------------------
 
-  /// One section's choice at a time, each change kept if it helps, until none does.
-  Status improve(wavefront::Order order, uint32_t simulations, Best &best) {
-    for (bool improved = true; improved;) {
-      improved = false;
-      for (uint32_t s = 0; s < best.layout.size(); ++s)
-        for (const SectionChoice &option : optionsOf(problem, best.family, s)) {
-          CompoundLayout layout = best.layout;
-          layout[s] = option;
-          if (option == best.layout[s] || bounds.bound(best.family, layout) >= best.seconds ||
-              !noteFit(best.family.model, layout, best))
-            continue;
-          uint32_t before = result.simulations;
-          MAESTRO_ASSIGN(Simulation simulation, simulate(best.family.model, layout, order));
-          if (simulation.stepSeconds < best.seconds) {
-            best.seconds = simulation.stepSeconds;
-            best.layout = std::move(layout);
-            best.simulation = std::move(simulation);
-            improved = true;
-          }
-          if (result.simulations - before >= simulations)
-            return Status();
-          simulations -= result.simulations - before;
-        }
-    }
-    return Status();
-  }
+  struct Found {
+    double seconds = 0;
+    Shape shape;
+  };
 
-  Status bestFirst(const std::vector<Family> &families, wavefront::Order order, uint32_t simulations, Best &best) {
-    OpenNodes open;
-    for (uint32_t f = 0; f < families.size(); ++f)
-      open.push({bounds.bound(families[f], {}), f, false, 0, {}});
-    uint64_t nodes = 0;
-    for (; !open.isEmpty() && simulations > 0; ++nodes) {
-      // Where the budget ends before any layout is whole, the furthest decided ones come first until one is.
-      bool spent = nodes >= problem.budget.nodes;
-      if (spent && (!best.layout.empty() || nodes >= problem.budget.nodes + kMostDives))
+  Status searchShapes(Best &best) {
+    Allowance left = allowance(1);
+    std::vector<Found> found;
+    std::vector<uint32_t> steps = strides();
+    for (double share : {1.0, 0.8, 0.6, 0.4}) { // Estimates of memory may be too low.
+      for (uint32_t stride : steps)
+        MAESTRO_TRY(simulateShapes(shapes.best(kMostShapes, stride, share), Order::Wavefront,
+                                   problem.budget.simulations / 3 / steps.size(), left, best, found));
+      if (!found.empty() || candidates.isOver())
         break;
-      Node node = open.pop(spent);
-      if (node.bound >= best.seconds)
+    }
+    for (size_t start = 0; start < std::min<size_t>(2, found.size()); ++start)
+      for (uint32_t stride : steps)
+        MAESTRO_TRY(improve(found[start].shape, stride, false, Order::Wavefront, anything, left, best));
+    return Status();
+  }
+
+  Result<bool> tryShape(const Shape &shape, Order order, Allowance &left, Best &best, double &seconds) {
+    Layout layout = shapes.layoutOf(shape);
+    if (!candidates.fits(layout) || candidates.tasks(layout) > left.tasks)
+      return false;
+    MAESTRO_ASSIGN(const cost_models::Simulation *simulation, candidates.simulate(layout, order, left));
+    seconds = simulation->stepSeconds;
+    if (seconds < best.seconds) {
+      best.seconds = seconds;
+      best.layout = std::move(layout);
+      best.simulation = *simulation;
+    }
+    return true;
+  }
+
+  /// The first `most` that fit; `found` has them best first.
+  Status simulateShapes(const std::vector<Shape> &list, Order order, size_t most, Allowance &left, Best &best, std::vector<Found> &found) {
+    size_t done = 0;
+    for (const Shape &shape : list) {
+      if (done >= most || left.isSpent() || candidates.isOver())
+        break;
+      double seconds = 0;
+      MAESTRO_ASSIGN(bool fitted, tryShape(shape, order, left, best, seconds));
+      if (!fitted)
         continue;
-      if (node.isRefined) {
-        --simulations;
-        const Family &family = families[node.family];
-        MAESTRO_ASSIGN(Simulation simulation, simulate(family.model, node.chosen, order));
-        if (simulation.stepSeconds < best.seconds)
-          best = {simulation.stepSeconds, family, node.chosen, simulation, best.leastLeft, best.largestNeed};
-      } else {
-        MAESTRO_TRY(expand(families[node.family], std::move(node), open, best));
+      ++done;
+      found.push_back({seconds, shape});
+    }
+    std::stable_sort(found.begin(), found.end(), [](const Found &a, const Found &b) { return a.seconds < b.seconds; });
+    return Status();
+  }
+
+  /// Changes of the shape, the most promising first, each kept if it helps, until none does.
+  Status improve(Shape &shape, uint32_t stride, bool keepsGroups, Order order, Allows allows, Allowance &left, Best &best) {
+    double now = 0;
+    MAESTRO_ASSIGN(bool fitted, tryShape(shape, order, left, best, now));
+    for (bool improved = fitted; improved;) {
+      improved = false;
+      double estimate = shapes.evaluate(shape);
+      for (const Shape &next : shapes.neighbours(shape, stride, keepsGroups)) {
+        if (left.isSpent() || candidates.isOver())
+          return Status();
+        if (next.seconds > kHopeless * estimate || !allows(next, cuts))
+          continue;
+        double seconds = 0;
+        MAESTRO_ASSIGN(bool possible, tryShape(next, order, left, best, seconds));
+        if (possible && seconds < now) {
+          now = seconds;
+          shape = next;
+          improved = true;
+          break;
+        }
       }
     }
-    best.leastLeft = std::min(best.leastLeft, open.leastBound());
-    result.nodes += nodes;
     return Status();
   }
 
-  /// A whole layout that fits comes back with the scheduler's bound; others with one more section's choice.
-  Status expand(const Family &family, Node node, OpenNodes &open, Best &best) {
-    if (node.chosen.size() == family.placement.size()) {
-      if (!noteFit(family.model, node.chosen, best))
-        return Status();
-      MAESTRO_ASSIGN(double tasks, tasksBound(family.model, node.chosen));
-      double bound = std::max(node.bound, bounds.bound(family, node.chosen, tasks));
-      open.push({bound, node.family, true, 0, std::move(node.chosen)});
-      return Status();
-    }
-    for (SectionChoice &option : optionsOf(problem, family, static_cast<uint32_t>(node.chosen.size()))) {
-      if (!noteFitsAlone(family.model, node.chosen.size(), option, best))
-        continue;
-      Node next{0, node.family, false, 0, node.chosen};
-      next.chosen.push_back(std::move(option));
-      next.bound = std::max(node.bound, bounds.bound(family, next.chosen));
-      if (next.bound < best.seconds)
-        open.push(std::move(next));
-    }
-    return Status();
+  // ---- the answer ---------------------------------------------------------------------------------------------------
+
+  Status nothingFits() const {
+    const Candidates::Lack &lack = candidates.lack();
+    auto gib = [](uint64_t bytes) { return static_cast<double>(bytes) / 0x1p30; };
+    if (candidates.wasCutShort())
+      return Status::invalidInput("the deadline came before any layout was found that fits; give the search more time");
+    if (lack.needs == 0)
+      return Status::invalidInput("no layout fits: no cut of a section is small enough for a device");
+    return Status::invalidInput(fmt::format("no layout fits: a device needs {:.3f} GiB at least and has {:.3f} (it runs {})",
+                                            gib(lack.needs), gib(lack.has), lack.sections));
   }
 
-  /// Whether a section's stages fit with one micro-batch in flight and nothing else on their devices.
-  bool noteFitsAlone(uint32_t model, size_t section, const SectionChoice &choice, Best &best) const {
-    uint64_t most = 0;
-    for (const cost_models::StageModel &stage : problem.models[model].sections[section].stages) {
-      const cost_models::StageCosts &costs = stage.at[choice.microBatch];
-      most = std::max(most, stage.residentBytes + costs.slotBytes + costs.workspaceBytes + costs.hostBytes);
-    }
-    return noteBytes(most, best);
-  }
-
-  bool noteFit(uint32_t model, const CompoundLayout &layout, Best &best) const {
-    std::vector<uint64_t> bytes = cost_models::deviceBytes(problem.models[model], problem.machine, layout);
-    return noteBytes(*std::max_element(bytes.begin(), bytes.end()), best);
-  }
-
-  bool noteBytes(uint64_t fullest, Best &best) const {
-    if (fullest <= problem.machine.kinds[0].memoryBytes)
-      return true;
-    best.largestNeed = best.largestNeed == 0 ? fullest : std::min(best.largestNeed, fullest);
-    return false;
+  void rank() {
+    result.simulated = candidates.ranked();
+    for (const RankedLayout &own : result.simulated)
+      if (result.ranked.size() < problem.topK && own.layout != result.layout)
+        result.ranked.push_back(own);
+    result.ranked.insert(result.ranked.begin(), {result.layout, result.simulation});
+    if (result.ranked.size() > problem.topK)
+      result.ranked.resize(problem.topK);
   }
 
   const SearchProblem &problem;
+  WorkTable work;
+  CutTable cuts;
   WorkBounds bounds;
-  Simulator simulator;
+  Candidates candidates;
+  Shapes shapes;
+  bool isSmall;
+  std::vector<Placement> placements;
   SearchResult result;
-  std::map<std::tuple<uint32_t, wavefront::Order, CompoundLayout>, Simulation> known;
 };
 
 } // namespace

@@ -1,7 +1,5 @@
 #include "planner/search/search_problem.h"
 
-#include "planner/search/search_space.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,24 +10,8 @@ namespace {
 
 Status wrong(std::string what) { return Status::invalidInput("search problem: " + what); }
 
-Status checkModels(const SearchProblem &problem) {
-  if (problem.models.empty())
-    return wrong("has no models");
-  const CompoundModel &first = problem.models.front();
-  for (const CompoundModel &model : problem.models) {
-    MAESTRO_TRY(cost_models::check(model));
-    bool same = model.sections.size() == first.sections.size() && model.dims.size() == first.dims.size() &&
-                model.microBatches == first.microBatches;
-    for (size_t s = 0; same && s < model.sections.size(); ++s)
-      same = model.sections[s].name == first.sections[s].name && model.sections[s].trains == first.sections[s].trains;
-    if (!same)
-      return wrong("its models differ in more than stages");
-  }
-  return Status();
-}
-
 Status checkPins(const SearchProblem &problem) {
-  const CompoundModel &model = problem.models.front();
+  const AtomicModel &model = problem.model;
   if (problem.pins.size() != model.sections.size())
     return wrong(fmt::format("has pins for {} of {} sections", problem.pins.size(), model.sections.size()));
   for (size_t s = 0; s < problem.pins.size(); ++s) {
@@ -44,33 +26,34 @@ Status checkPins(const SearchProblem &problem) {
     for (uint32_t device : pins.devices.value_or(std::vector<uint32_t>()))
       if (device >= problem.machine.devices)
         return wrong(fmt::format("section '{}' is pinned to device {} of {}", name, device, problem.machine.devices));
-    if (pins.stages && std::none_of(problem.models.begin(), problem.models.end(), [&](const CompoundModel &candidate) {
-          return candidate.sections[s].stages.size() == *pins.stages;
-        }))
-      return wrong(fmt::format("section '{}' is pinned to {} stages, and no model has so many", name, *pins.stages));
+    if (pins.stages && (*pins.stages < 1 || *pins.stages > model.sections[s].classOf.size()))
+      return wrong(fmt::format("section '{}' is pinned to {} stages, and has {} places to hold one", name, *pins.stages,
+                               model.sections[s].classOf.size()));
+    if (pins.recompute.value_or(false) && model.sections[s].classes.size() < 2)
+      return wrong("section '" + name + "' is pinned to recompute, and has no such choice");
   }
   return Status();
 }
 
-bool obeys(const SearchPins &pins, const CompoundModel &model, size_t section, const SectionChoice &choice) {
-  if ((pins.dataParallel && *pins.dataParallel != choice.devices.size()) ||
-      (pins.microBatch && *pins.microBatch != choice.microBatch) ||
-      (pins.stages && *pins.stages != model.sections[section].stages.size()))
+} // namespace
+
+bool obeys(const SearchPins &pins, const LayoutOption &option) {
+  if ((pins.dataParallel && *pins.dataParallel != option.devices.size()) ||
+      (pins.microBatch && *pins.microBatch != option.microBatch) || (pins.stages && *pins.stages != option.cut.stages()) ||
+      (pins.recompute && *pins.recompute != option.cut.recompute))
     return false;
-  for (const std::vector<uint32_t> &replica : choice.devices)
+  for (const std::vector<uint32_t> &replica : option.devices)
     for (uint32_t device : replica)
       if (pins.devices && std::find(pins.devices->begin(), pins.devices->end(), device) == pins.devices->end())
         return false;
   return true;
 }
 
-} // namespace
-
 Status check(const SearchProblem &problem) {
   MAESTRO_TRY(cost_models::check(problem.machine));
-  MAESTRO_TRY(checkModels(problem));
+  MAESTRO_TRY(cost_models::check(problem.model));
   MAESTRO_TRY(checkPins(problem));
-  size_t dims = problem.models.front().dims.size();
+  size_t dims = problem.model.dims.size();
   if (problem.steps.empty())
     return wrong("has no steps to simulate");
   for (const cost_models::SampleSizes &step : problem.steps)
@@ -79,20 +62,44 @@ Status check(const SearchProblem &problem) {
   return Status();
 }
 
+CompoundModel modelOf(const SearchProblem &problem, const Layout &layout) {
+  std::vector<SectionCut> cuts;
+  for (const LayoutOption &option : layout)
+    cuts.push_back(option.cut);
+  return cost_models::compose(problem.model, cuts);
+}
+
+CompoundLayout choicesOf(const Layout &layout) {
+  CompoundLayout choices;
+  for (const LayoutOption &option : layout)
+    choices.push_back({option.microBatch, option.devices});
+  return choices;
+}
+
+bool fits(const SearchProblem &problem, const CompoundModel &model, const CompoundLayout &layout) {
+  std::vector<uint64_t> bytes = cost_models::deviceBytes(model, problem.machine, layout);
+  for (uint32_t device = 0; device < bytes.size(); ++device)
+    if (bytes[device] > problem.machine.memoryBytes(device))
+      return false;
+  return true;
+}
+
 Status verify(const SearchProblem &problem, const SearchResult &result) {
   auto broken = [](std::string what) { return Status::internal("search result: " + what); };
-  if (result.model >= problem.models.size())
-    return broken("its model is not there");
-  const CompoundModel &model = problem.models[result.model];
-  MAESTRO_TRY(cost_models::check(model, problem.machine, result.layout));
+  std::vector<SectionCut> cuts;
+  for (const LayoutOption &option : result.layout)
+    cuts.push_back(option.cut);
+  MAESTRO_TRY(cost_models::check(problem.model, cuts));
+  CompoundModel model = cost_models::compose(problem.model, cuts);
+  CompoundLayout choices = choicesOf(result.layout);
+  MAESTRO_TRY(cost_models::check(model, problem.machine, choices));
   for (size_t s = 0; s < result.layout.size(); ++s)
-    if (!obeys(problem.pins[s], model, s, result.layout[s]))
+    if (!obeys(problem.pins[s], result.layout[s]))
       return broken("section '" + model.sections[s].name + "' is not as pinned");
-  if (!fits(problem, result.model, result.layout))
+  if (!fits(problem, model, choices))
     return broken("the layout does not fit the devices' memory");
-  cost_models::Simulator simulator(problem.steps);
-  MAESTRO_ASSIGN(cost_models::Simulation again,
-                 simulator.run(model, problem.machine, result.layout, wavefront::Order::Wavefront));
+  cost_models::Simulator simulator(problem.steps, problem.budget.mostTasks);
+  MAESTRO_ASSIGN(cost_models::Simulation again, simulator.run(model, problem.machine, choices, wavefront::Order::Wavefront));
   if (again.stepSeconds != result.simulation.stepSeconds)
     return broken(fmt::format("a step takes {} s, not {}", again.stepSeconds, result.simulation.stepSeconds));
   for (const ComparedLayout &row : result.compared)
@@ -117,16 +124,17 @@ std::string ranges(std::vector<uint32_t> numbers) {
   return text;
 }
 
-std::string describe(const CompoundModel &model, const CompoundLayout &layout) {
+std::string describe(const AtomicModel &model, const Layout &layout) {
   std::string text;
   for (size_t s = 0; s < layout.size(); ++s) {
+    const LayoutOption &option = layout[s];
     std::vector<uint32_t> devices;
-    for (const std::vector<uint32_t> &replica : layout[s].devices)
+    for (const std::vector<uint32_t> &replica : option.devices)
       devices.insert(devices.end(), replica.begin(), replica.end());
-    size_t stages = model.sections[s].stages.size();
-    text += fmt::format("{}{} {}{} on {} in {}s", s == 0 ? "" : "; ", model.sections[s].name, layout[s].devices.size(),
+    size_t stages = option.cut.stages();
+    text += fmt::format("{}{} {}{} on {} in {}s{}", s == 0 ? "" : "; ", model.sections[s].name, option.devices.size(),
                         stages == 1 ? "" : fmt::format(" x {} stages", stages), ranges(devices),
-                        model.microBatches[layout[s].microBatch]);
+                        model.microBatches[option.microBatch], option.cut.recompute ? ", recomputed" : "");
   }
   return text;
 }

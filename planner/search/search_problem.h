@@ -2,73 +2,105 @@
 // is searched and what is promised about the result.
 #pragma once
 
-#include "cost_models/compound.h"
+#include "cost_models/atoms.h"
 #include "cost_models/simulator.h"
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace maestro::planner {
 
+using cost_models::AtomicModel;
 using cost_models::CompoundLayout;
 using cost_models::CompoundModel;
 using cost_models::SectionChoice;
+using cost_models::SectionCut;
+
+/// How one section runs. A further dimension of layouts (tensor, context, expert, ZeRO) is a field here, enumerated by
+/// CutTable and optionsOf(), with its costs in the atoms' classes.
+struct LayoutOption {
+  SectionCut cut;                             ///< Pipeline stages, and whether backward computes again.
+  uint32_t microBatch = 0;                    ///< AtomicModel.microBatches
+  std::vector<std::vector<uint32_t>> devices; ///< replica × stage
+  auto operator<=>(const LayoutOption &) const = default;
+};
+using Layout = std::vector<LayoutOption>; ///< By AtomicModel.sections.
 
 /// What the user has fixed of one section's layout.
 struct SearchPins {
   std::optional<uint32_t> dataParallel, stages;
-  std::optional<uint32_t> microBatch; ///< CompoundModel.microBatches
+  std::optional<uint32_t> microBatch; ///< AtomicModel.microBatches
+  std::optional<bool> recompute;
   std::optional<std::vector<uint32_t>> devices;
+  bool any() const { return dataParallel || stages || microBatch || recompute || devices; }
 };
 
 /// What a search may spend. Counted, never clocked, so that the same problem has the same answer everywhere.
 struct SearchBudget {
-  uint32_t simulations = 48; ///< Of the search proper; each baseline has a quarter of it.
-  uint32_t nodes = 100'000;  ///< Partial layouts that are looked at.
+  uint32_t simulations = 48;     ///< Of the search proper; each baseline has a quarter of it.
+  uint64_t tasks = UINT64_MAX;   ///< Simulated by the search proper; likewise.
+  uint64_t mostTasks = UINT64_MAX; ///< Of one simulation; larger ones are folded (cost_models/fold.h).
+  uint32_t nodes = 100'000;      ///< Partial layouts that are looked at.
 };
 
 struct SearchProblem {
-  /// The same sections cut into different numbers of stages; all with the same dims and sizes of micro-batches.
-  std::vector<CompoundModel> models;
+  AtomicModel model;
   cost_models::Machine machine;
   std::vector<SearchPins> pins; ///< By section.
   std::vector<cost_models::SampleSizes> steps; ///< To simulate.
   SearchBudget budget;
+  uint32_t topK = 1;           ///< Distinct layouts to keep.
+  std::function<bool()> isOver; ///< A deadline, asked between candidates; null: there is none.
 };
 
 /// One line of the comparison.
 struct ComparedLayout {
-  std::string name; ///< "search", "all data parallel", "one layout for all", "static split".
+  std::string name; ///< "search", "all data parallel", "one layout for all", "static split", "pinned".
   std::string what; ///< The layout in words, or why there is none.
   bool possible = false;
-  uint32_t model = 0; ///< SearchProblem.models
-  CompoundLayout layout;
+  Layout layout;
   cost_models::Simulation simulation;
   bool inFileOrder = false; ///< Simulated without regrouping and reordering.
 };
 
+/// A layout that was simulated.
+struct RankedLayout {
+  Layout layout;
+  cost_models::Simulation simulation;
+};
+
 struct SearchResult {
-  uint32_t model = 0;
-  CompoundLayout layout;
+  Layout layout;
   cost_models::Simulation simulation;
   std::string winner; ///< The name in `compared` whose layout it is.
   std::vector<ComparedLayout> compared;
+  std::vector<RankedLayout> ranked; ///< Distinct, best first, at most SearchProblem.topK; the first is the answer.
+  std::vector<RankedLayout> simulated; ///< All, best first.
   double lowerBoundSeconds = 0; ///< No layout of the space is faster.
   bool isProven = false;        ///< Nothing was left out: the layout is the best of the space.
+  bool wasCutShort = false;     ///< By SearchProblem.isOver.
   uint64_t nodes = 0;
   uint32_t simulations = 0;
 };
 
-/// Models that fit each other and samples; pins of what is there.
+/// Models, pins and samples that fit each other.
 Status check(const SearchProblem &problem);
 /// The layout obeys pins and memory, its step time is what a simulation of it says, and no row is better.
 Status verify(const SearchProblem &problem, const SearchResult &result);
 
+/// The stages and devices of a layout, for simulation and memory.
+CompoundModel modelOf(const SearchProblem &problem, const Layout &layout);
+CompoundLayout choicesOf(const Layout &layout);
+/// Whether every device holds what the layout puts there.
+bool fits(const SearchProblem &problem, const CompoundModel &model, const CompoundLayout &layout);
+bool obeys(const SearchPins &pins, const LayoutOption &option);
+
 /// "0-2,5": numbers in order, each once.
 std::string ranges(std::vector<uint32_t> numbers);
 /// "teacher 2 on 0-1 in 4s; student 1 x 2 stages on 2-3 in 1s": replicas, devices, most samples of a micro-batch.
-std::string describe(const CompoundModel &model, const CompoundLayout &layout);
+std::string describe(const AtomicModel &model, const Layout &layout);
 
 } // namespace maestro::planner

@@ -3,9 +3,7 @@
 #include "cost_models/collectives.h"
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
-#include <limits>
 #include <numeric>
 #include <set>
 
@@ -21,40 +19,18 @@ std::vector<uint32_t> range(uint32_t first, uint32_t count) {
   return list;
 }
 
-SectionChoice place(const std::vector<uint32_t> &devices, size_t replicas, size_t stages, uint32_t microBatch) {
-  SectionChoice choice;
-  choice.microBatch = microBatch;
-  choice.devices.assign(replicas, std::vector<uint32_t>(stages));
-  for (size_t replica = 0; replica < replicas; ++replica)
-    for (size_t stage = 0; stage < stages; ++stage)
-      choice.devices[replica][stage] = devices[(replica * stages + stage) % devices.size()];
-  return choice;
-}
-
-bool allowsStages(const SearchProblem &problem, const CompoundModel &model) {
-  for (size_t s = 0; s < model.sections.size(); ++s)
-    if (problem.pins[s].stages && *problem.pins[s].stages != model.sections[s].stages.size())
-      return false;
-  return true;
-}
-
 /// Whether stages, and replicas where they are pinned, have a device each as far as there are devices.
-bool hasRoom(const SearchProblem &problem, const CompoundModel &model, const Placement &placement) {
-  for (size_t s = 0; s < placement.size(); ++s) {
-    const SearchPins &pins = problem.pins[s];
-    size_t stages = model.sections[s].stages.size(), wanted = stages * pins.dataParallel.value_or(1);
-    size_t most = pins.devices ? placement[s].size() : problem.machine.devices;
-    if (placement[s].size() < std::min(wanted, most) || (stages > placement[s].size() && !pins.stages))
-      return false;
-  }
-  return true;
+bool hasRoom(const SearchProblem &problem, uint32_t section, size_t stages, size_t devices) {
+  const SearchPins &pins = problem.pins[section];
+  size_t most = pins.devices ? devices : problem.machine.devices;
+  return devices >= std::min(stages * pins.dataParallel.value_or(1), most) && (stages <= devices || pins.stages);
 }
 
 /// Sections set out in groups, each with consecutive devices of `pool`: every way to group, every number of devices.
 class Grouping {
 public:
   Grouping(const std::vector<uint32_t> &sections, const std::vector<uint32_t> &pool, Placement &placement,
-           std::function<void()> visit)
+           std::function<bool()> visit)
       : sections(sections), pool(pool), placement(placement), visit(std::move(visit)) {}
 
   void run() { assign(0); }
@@ -65,7 +41,7 @@ private:
       sizes.assign(groups, 0);
       return size(0, 0);
     }
-    for (uint32_t group = 0; group <= groups && group < pool.size(); ++group) {
+    for (uint32_t group = 0; group <= groups && group < pool.size() && !isDone; ++group) {
       bool isNew = group == groups;
       groupOf.push_back(group);
       groups += isNew;
@@ -82,10 +58,11 @@ private:
         placement[sections[i]].assign(pool.begin() + static_cast<ptrdiff_t>(first),
                                       pool.begin() + static_cast<ptrdiff_t>(first + sizes[groupOf[i]]));
       }
-      return visit();
+      isDone = !visit();
+      return;
     }
     size_t most = pool.size() - used - (groups - group - 1);
-    for (size_t count = most; count >= 1; --count) {
+    for (size_t count = most; count >= 1 && !isDone; --count) {
       sizes[group] = count;
       size(group + 1, used + count);
     }
@@ -93,30 +70,24 @@ private:
 
   const std::vector<uint32_t> &sections, &pool;
   Placement &placement;
-  std::function<void()> visit;
+  std::function<bool()> visit;
   std::vector<uint32_t> groupOf;
   std::vector<size_t> sizes;
   uint32_t groups = 0;
+  bool isDone = false;
 };
 
-std::vector<Family> familiesOf(const SearchProblem &problem, const std::vector<Placement> &placements) {
-  std::vector<Family> families;
-  for (const Placement &placement : placements)
-    for (uint32_t model = 0; model < problem.models.size(); ++model)
-      if (allowsStages(problem, problem.models[model]) && hasRoom(problem, problem.models[model], placement))
-        families.push_back({model, placement, {}});
-  return families;
-}
-
-/// The family with as many replicas of each section as its devices allow.
-Family mostReplicas(const SearchProblem &problem, Family family) {
-  std::vector<std::vector<SectionChoice>> only;
+/// The family with as many replicas of each section as its devices allow, uncut where `uncut`.
+Family mostReplicas(const SearchProblem &problem, const CutTable &cuts, Family family, bool uncut) {
+  std::vector<std::vector<LayoutOption>> only;
   for (uint32_t s = 0; s < family.placement.size(); ++s) {
-    std::vector<SectionChoice> options = optionsOf(problem, family, s);
-    size_t most = 0;
-    for (const SectionChoice &option : options)
-      most = std::max(most, option.devices.size());
-    std::erase_if(options, [&](const SectionChoice &option) { return option.devices.size() != most; });
+    std::vector<LayoutOption> options = optionsOf(problem, cuts, family, s);
+    std::map<size_t, size_t> most; // By stages.
+    for (const LayoutOption &option : options)
+      most[option.cut.stages()] = std::max(most[option.cut.stages()], option.devices.size());
+    std::erase_if(options, [&](const LayoutOption &option) {
+      return option.devices.size() != most[option.cut.stages()] || (uncut && option.cut.stages() > 1 && !problem.pins[s].stages);
+    });
     only.push_back(std::move(options));
   }
   family.only = std::move(only);
@@ -130,9 +101,16 @@ Placement everywhere(const SearchProblem &problem) {
   return placement;
 }
 
+std::vector<uint32_t> column(const LayoutOption &option, size_t stage) {
+  std::vector<uint32_t> devices;
+  for (const std::vector<uint32_t> &replica : option.devices)
+    devices.push_back(replica[stage]);
+  return devices;
+}
+
 } // namespace
 
-std::vector<Placement> enumeratePlacements(const SearchProblem &problem) {
+std::vector<Placement> enumeratePlacements(const SearchProblem &problem, size_t most) {
   Placement placement(problem.pins.size());
   std::vector<uint32_t> open;
   std::set<uint32_t> taken;
@@ -158,48 +136,72 @@ std::vector<Placement> enumeratePlacements(const SearchProblem &problem) {
     Grouping(open, pool, placement, [&] {
       if (seen.insert(placement).second)
         placements.push_back(placement);
+      return placements.size() <= most;
     }).run();
+  if (placements.size() > most)
+    placements.clear();
   return placements;
 }
 
-std::vector<Family> allFamilies(const SearchProblem &problem) { return familiesOf(problem, enumeratePlacements(problem)); }
-
-std::vector<Family> dataParallelFamilies(const SearchProblem &problem) {
-  std::vector<Family> families;
-  for (Family &family : familiesOf(problem, {everywhere(problem)})) {
-    const CompoundModel &model = problem.models[family.model];
-    bool uncut = true;
-    for (size_t s = 0; s < model.sections.size(); ++s)
-      uncut &= model.sections[s].stages.size() == 1 || problem.pins[s].stages.has_value();
-    if (!uncut)
-      continue;
-    families.push_back(mostReplicas(problem, std::move(family)));
-  }
-  return families;
+LayoutOption placed(const SectionCut &cut, uint32_t microBatch, size_t replicas, const std::vector<uint32_t> &devices) {
+  LayoutOption option{cut, microBatch, {}};
+  size_t stages = cut.stages();
+  option.devices.assign(replicas, std::vector<uint32_t>(stages));
+  for (size_t replica = 0; replica < replicas; ++replica)
+    for (size_t stage = 0; stage < stages; ++stage)
+      option.devices[replica][stage] = devices[(replica * stages + stage) % devices.size()];
+  return option;
 }
 
-std::vector<Family> oneLayoutFamilies(const SearchProblem &problem) {
-  std::vector<Family> families;
-  for (const Family &base : familiesOf(problem, {everywhere(problem)})) {
-    const CompoundModel &model = problem.models[base.model];
-    size_t stages = model.sections.front().stages.size();
-    if (std::any_of(model.sections.begin(), model.sections.end(), [&](const auto &s) { return s.stages.size() != stages; }))
+std::vector<LayoutOption> optionsOf(const SearchProblem &problem, const CutTable &cuts, const Family &family, uint32_t section) {
+  if (!family.only.empty())
+    return family.only[section];
+  const SearchPins &pins = problem.pins[section];
+  const std::vector<uint32_t> &devices = family.placement[section];
+  std::vector<LayoutOption> options;
+  for (const CutFacts &facts : cuts.of(section)) {
+    size_t stages = facts.cut.stages();
+    if (!hasRoom(problem, section, stages, devices.size()))
       continue;
-    for (const SectionChoice &first : optionsOf(problem, base, 0)) {
-      std::vector<std::vector<SectionChoice>> only;
-      for (uint32_t s = 0; s < model.sections.size(); ++s)
-        for (const SectionChoice &option : optionsOf(problem, base, s))
-          if (option == first)
-            only.push_back({option});
-      if (only.size() == model.sections.size())
-        families.push_back({base.model, base.placement, std::move(only)});
+    std::vector<size_t> degrees;
+    if (pins.dataParallel) {
+      degrees.push_back(*pins.dataParallel);
+    } else {
+      size_t most = std::max<size_t>(1, devices.size() / stages);
+      for (size_t degree = most; degree >= 1; degree = most > kEveryDegree ? degree / 2 : degree - 1)
+        degrees.push_back(degree);
     }
+    for (size_t degree : degrees)
+      for (auto m = static_cast<uint32_t>(problem.model.microBatches.size()); m-- > 0;)
+        if (!pins.microBatch || *pins.microBatch == m)
+          options.push_back(placed(facts.cut, m, degree, devices));
+  }
+  return options;
+}
+
+std::vector<Family> dataParallelFamilies(const SearchProblem &problem, const CutTable &cuts) {
+  return {mostReplicas(problem, cuts, {everywhere(problem), {}}, true)};
+}
+
+std::vector<Family> oneLayoutFamilies(const SearchProblem &problem, const CutTable &cuts) {
+  Family base{everywhere(problem), {}};
+  std::vector<Family> families;
+  for (const LayoutOption &first : optionsOf(problem, cuts, base, 0)) {
+    std::vector<std::vector<LayoutOption>> only;
+    for (uint32_t s = 0; s < problem.pins.size(); ++s)
+      for (const LayoutOption &option : optionsOf(problem, cuts, base, s))
+        if (option.cut.stages() == first.cut.stages() && option.microBatch == first.microBatch && option.devices == first.devices &&
+            (option.cut.recompute == first.cut.recompute || problem.model.sections[s].classes.size() < 2)) {
+          only.push_back({option});
+          break;
+        }
+    if (only.size() == problem.pins.size())
+      families.push_back({base.placement, std::move(only)});
   }
   return families;
 }
 
-std::vector<Family> staticSplitFamilies(const SearchProblem &problem) {
-  WorkBounds bounds(problem);
+Placement staticSplit(const SearchProblem &problem, const WorkTable &table) {
   uint32_t devices = problem.machine.devices;
   Placement placement(problem.pins.size());
   std::vector<uint32_t> open;
@@ -210,10 +212,10 @@ std::vector<Family> staticSplitFamilies(const SearchProblem &problem) {
       open.push_back(s);
   std::vector<double> work;
   for (uint32_t s : open)
-    work.push_back(bounds.leastWork(0, s));
+    work.push_back(table.least(s));
   std::vector<uint32_t> count(open.size(), 1);
   if (open.size() <= devices) { // Each has one; the next device goes where a device has most to do.
-    for (uint32_t given = static_cast<uint32_t>(open.size()); given < devices && !open.empty(); ++given) {
+    for (auto given = static_cast<uint32_t>(open.size()); given < devices && !open.empty(); ++given) {
       size_t busiest = 0;
       for (size_t i = 1; i < open.size(); ++i)
         if (work[i] / count[i] > work[busiest] / count[busiest])
@@ -234,160 +236,65 @@ std::vector<Family> staticSplitFamilies(const SearchProblem &problem) {
       placement[open[i]] = {static_cast<uint32_t>(least - load.begin())};
     }
   }
-  std::vector<Family> families;
-  for (Family &family : familiesOf(problem, {placement}))
-    families.push_back(mostReplicas(problem, std::move(family)));
-  return families;
+  return placement;
 }
 
-std::vector<SectionChoice> optionsOf(const SearchProblem &problem, const Family &family, uint32_t section) {
-  if (!family.only.empty())
-    return family.only[section];
-  const CompoundModel &model = problem.models[family.model];
-  const SearchPins &pins = problem.pins[section];
-  const std::vector<uint32_t> &devices = family.placement[section];
-  size_t stages = model.sections[section].stages.size();
-  std::vector<size_t> degrees;
-  if (pins.dataParallel) {
-    degrees.push_back(*pins.dataParallel);
-  } else {
-    size_t most = std::max<size_t>(1, devices.size() / stages);
-    for (size_t degree = most; degree >= 1; degree = most > kEveryDegree ? degree / 2 : degree - 1)
-      degrees.push_back(degree);
-  }
-  std::vector<SectionChoice> options;
-  for (size_t degree : degrees)
-    for (uint32_t m = static_cast<uint32_t>(model.microBatches.size()); m-- > 0;)
-      if (!pins.microBatch || *pins.microBatch == m)
-        options.push_back(place(devices, degree, stages, m));
-  return options;
-}
-
-bool fits(const SearchProblem &problem, uint32_t model, const CompoundLayout &layout) {
-  std::vector<uint64_t> bytes = cost_models::deviceBytes(problem.models[model], problem.machine, layout);
-  for (uint32_t device = 0; device < bytes.size(); ++device)
-    if (bytes[device] > problem.machine.memoryBytes(device))
-      return false;
-  return true;
+std::vector<Family> staticSplitFamilies(const SearchProblem &problem, const CutTable &cuts, const WorkTable &work) {
+  return {mostReplicas(problem, cuts, {staticSplit(problem, work), {}}, false)};
 }
 
 // ---- bounds ---------------------------------------------------------------------------------------------------------
 
-WorkBounds::WorkBounds(const SearchProblem &problem) : problem(problem) {
-  for (const CompoundModel &model : problem.models) {
-    auto &own = works.emplace_back();
-    auto &least = leastAt.emplace_back();
-    auto &stageLeast = leastStage.emplace_back();
-    for (uint32_t s = 0; s < model.sections.size(); ++s) {
-      auto &sizes = own.emplace_back();
-      stageLeast.emplace_back(model.sections[s].stages.size(), std::numeric_limits<double>::infinity());
-      double best = std::numeric_limits<double>::infinity();
-      least.push_back(0);
-      for (uint32_t m = 0; m < model.microBatches.size(); ++m) {
-        auto &stages = sizes.emplace_back();
-        bool allowed = !problem.pins[s].microBatch || *problem.pins[s].microBatch == m;
-        for (size_t i = 0; i < model.sections[s].stages.size(); ++i) {
-          stages.push_back(stageWork(model, s, model.sections[s].stages[i].at[m], model.microBatches[m]));
-          if (allowed)
-            stageLeast[s][i] = std::min(stageLeast[s][i], stages.back());
-        }
-        double total = std::accumulate(stages.begin(), stages.end(), 0.0);
-        if (allowed && total < best) {
-          best = total;
-          least[s] = m;
-        }
-      }
-    }
-  }
-  const CompoundModel &model = problem.models.front();
-  beforeGradients.assign(model.sections.size(), 0);
-  for (size_t s = model.sections.size(); s-- > 0;) {
-    const std::vector<uint32_t> &own = model.sections[s].activeDims;
-    beforeGradients[s] = model.sections[s].trains;
-    for (const cost_models::EdgeModel &edge : model.edges) { // A sample that is here must be there, too.
-      if (edge.producer != s || edge.consumer == s || !beforeGradients[edge.consumer])
-        continue;
-      const std::vector<uint32_t> &other = model.sections[edge.consumer].activeDims;
-      beforeGradients[s] |= std::all_of(other.begin(), other.end(), [&](uint32_t dim) {
-        return std::find(own.begin(), own.end(), dim) != own.end();
-      });
-    }
-  }
-}
+WorkBounds::WorkBounds(const SearchProblem &problem, const CutTable &cuts, const WorkTable &work)
+    : problem(problem), cuts(cuts), work(work) {}
 
-const std::vector<double> &WorkBounds::work(uint32_t model, uint32_t section, uint32_t microBatch) const {
-  return works[model][section][microBatch];
-}
-
-double WorkBounds::leastWork(uint32_t model, uint32_t section) const {
-  const std::vector<double> &stages = work(model, section, leastAt[model][section]);
-  return std::accumulate(stages.begin(), stages.end(), 0.0);
-}
-
-/// Costs are polynomials with coefficients of 0 or more: a term with a summed dim costs at least its samples' sum,
-/// another one at least its largest value once and the least in each further micro-batch.
-double WorkBounds::stageWork(const CompoundModel &model, uint32_t section, const cost_models::StageCosts &costs,
-                             int64_t microBatch) const {
-  const cost_models::SectionModel &facts = model.sections[section];
-  wavefront::Section active;
-  active.activeDims = facts.activeDims;
-  size_t width = model.dims.size();
-  double total = 0;
-  for (const cost_models::SampleSizes &step : problem.steps) {
-    std::vector<const int64_t *> samples;
-    for (size_t row = 0; row + width <= step.size(); row += width)
-      if (wavefront::takesPart(active, step.data() + row))
-        samples.push_back(step.data() + row);
-    if (samples.empty())
-      continue;
-    double groups = std::ceil(static_cast<double>(samples.size()) / static_cast<double>(microBatch));
-    for (const wavefront::Cost *cost : {&costs.forward, facts.trains ? &costs.backward : nullptr}) {
-      if (!cost)
-        continue;
-      for (const wavefront::CostTerm &term : cost->terms) {
-        bool sums = false;
-        double sum = 0, largest = 0, least = std::numeric_limits<double>::infinity();
-        for (const int64_t *sample : samples) {
-          double value = static_cast<double>(term.picoseconds);
-          for (uint32_t dim : term.dims) {
-            value *= static_cast<double>(wavefront::alone(model.dims[dim], sample[dim]));
-            sums |= model.dims[dim].sum;
-          }
-          sum += value;
-          largest = std::max(largest, value);
-          least = std::min(least, value);
-        }
-        total += sums ? sum : largest + (groups - 1) * least;
-      }
-    }
-  }
-  return total * 1e-12 / static_cast<double>(std::max<size_t>(1, problem.steps.size()));
-}
-
-double WorkBounds::updateSeconds(uint32_t modelIndex, const CompoundLayout &chosen) const {
-  const CompoundModel &model = problem.models[modelIndex];
+double WorkBounds::updateSeconds(const Layout &chosen) const {
   std::vector<double> seconds(problem.machine.devices, 0);
-  for (size_t s = 0; s < chosen.size(); ++s)
-    for (size_t i = 0; model.sections[s].trains && i < model.sections[s].stages.size(); ++i) {
-      const cost_models::StageModel &stage = model.sections[s].stages[i];
-      std::vector<uint32_t> devices;
-      for (const std::vector<uint32_t> &replica : chosen[s].devices)
-        devices.push_back(replica[i]);
-      cost_models::Seconds own = cost_models::updateSeconds(stage, devices, problem.machine) +
-                                 cost_models::reductionSeconds(stage.gradientBytes, devices, problem.machine);
+  for (uint32_t s = 0; s < chosen.size(); ++s) {
+    if (!problem.model.sections[s].trains)
+      continue;
+    const CutFacts &facts = cuts.find(s, chosen[s].cut);
+    for (size_t i = 0; i < facts.stages.size(); ++i) {
+      std::vector<uint32_t> devices = column(chosen[s], i);
+      cost_models::Seconds own = cost_models::updateSeconds(facts.stages[i], devices, problem.machine) +
+                                 cost_models::reductionSeconds(facts.stages[i].gradientBytes, devices, problem.machine);
       for (uint32_t device : devices)
         seconds[device] += own.value;
     }
+  }
   return *std::max_element(seconds.begin(), seconds.end());
 }
 
-double WorkBounds::bound(const Family &family, const CompoundLayout &layout, double tasksSeconds) const {
-  bool all = std::all_of(beforeGradients.begin(), beforeGradients.end(), [](uint8_t before) { return before; });
-  return std::max(bound(family, layout), all ? tasksSeconds + updateSeconds(family.model, layout) : tasksSeconds);
+/// By section: whether all of its tasks of a step end before updates begin. A frozen one may run ahead on devices that do not train.
+std::vector<uint8_t> WorkBounds::waiting(const Layout &chosen) const {
+  std::set<uint32_t> training;
+  for (uint32_t s = 0; s < chosen.size(); ++s)
+    for (const std::vector<uint32_t> &replica : chosen[s].devices)
+      if (problem.model.sections[s].trains)
+        training.insert(replica.begin(), replica.end());
+  std::vector<uint8_t> waits(problem.pins.size());
+  for (uint32_t s = 0; s < waits.size(); ++s) {
+    waits[s] = work.isBeforeGradients(s) && (problem.model.sections[s].trains || s < chosen.size());
+    for (size_t replica = 0; !problem.model.sections[s].trains && waits[s] && replica < chosen[s].devices.size(); ++replica)
+      for (uint32_t device : chosen[s].devices[replica])
+        waits[s] = waits[s] && training.count(device);
+  }
+  return waits;
 }
 
-double WorkBounds::bound(const Family &family, const CompoundLayout &chosen) const {
-  const CompoundModel &model = problem.models[family.model];
+/// A step that runs ahead may take less than its tasks from the first to the last.
+double WorkBounds::bound(const Family &family, const Layout &layout, double tasksSeconds) const {
+  std::vector<uint8_t> waits = waiting(layout);
+  bool allBefore = true, ahead = false;
+  for (uint32_t s = 0; s < layout.size(); ++s) {
+    allBefore &= work.isBeforeGradients(s);
+    ahead |= !problem.model.sections[s].trains && !waits[s];
+  }
+  double own = bound(family, layout);
+  return ahead ? own : std::max(own, allBefore ? tasksSeconds + updateSeconds(layout) : tasksSeconds);
+}
+
+double WorkBounds::bound(const Family &family, const Layout &chosen) const {
   uint32_t devices = problem.machine.devices;
   std::vector<uint32_t> parent(devices);
   std::iota(parent.begin(), parent.end(), 0u);
@@ -401,26 +308,27 @@ double WorkBounds::bound(const Family &family, const CompoundLayout &chosen) con
       parent[root(device)] = root(list.front());
   std::vector<double> all(devices, 0), before(devices, 0), forced(devices, 0), forcedBefore(devices, 0);
   double pace = 0, paceBefore = 0;
-  for (uint32_t s = 0; s < model.sections.size(); ++s) {
-    bool isChosen = s < chosen.size();
-    const std::vector<uint32_t> &list = family.placement[s];
-    const std::vector<double> &stages = isChosen ? work(family.model, s, chosen[s].microBatch) : leastStage[family.model][s];
-    size_t most = std::max<size_t>(1, list.size() / stages.size());
-    size_t replicas = isChosen ? chosen[s].devices.size() : std::max<size_t>(most, problem.pins[s].dataParallel.value_or(1));
-    double total = isChosen ? std::accumulate(stages.begin(), stages.end(), 0.0) : leastWork(family.model, s);
-    all[root(list.front())] += total;
-    before[root(list.front())] += beforeGradients[s] ? total : 0;
-    for (size_t i = 0; i < stages.size(); ++i) {
-      double share = stages[i] / static_cast<double>(replicas);
-      pace = std::max(pace, share);
-      paceBefore = std::max(paceBefore, beforeGradients[s] ? share : 0);
-      if (!isChosen)
-        continue;
-      if (replicas == 1) {
-        forced[chosen[s].devices[0][i]] += stages[i];
-        forcedBefore[chosen[s].devices[0][i]] += beforeGradients[s] ? stages[i] : 0;
+  std::vector<uint8_t> waits = waiting(chosen);
+  for (uint32_t s = 0; s < problem.pins.size(); ++s) {
+    bool isChosen = s < chosen.size(), waiting = waits[s];
+    double total = work.least(s);
+    if (isChosen) {
+      const std::vector<double> &stages = cuts.find(s, chosen[s].cut).work[chosen[s].microBatch];
+      size_t replicas = chosen[s].devices.size();
+      total = std::accumulate(stages.begin(), stages.end(), 0.0);
+      for (size_t i = 0; i < stages.size(); ++i) {
+        double share = stages[i] / static_cast<double>(replicas);
+        pace = std::max(pace, share);
+        paceBefore = std::max(paceBefore, waiting ? share : 0);
+        if (replicas == 1) {
+          forced[chosen[s].devices[0][i]] += stages[i];
+          forcedBefore[chosen[s].devices[0][i]] += waiting ? stages[i] : 0;
+        }
       }
     }
+    uint32_t group = root(family.placement[s].front());
+    all[group] += total;
+    before[group] += waiting ? total : 0;
   }
   std::vector<double> members(devices, 0);
   std::set<uint32_t> used;
@@ -433,7 +341,7 @@ double WorkBounds::bound(const Family &family, const CompoundLayout &chosen) con
     tasks = std::max({tasks, forced[device], members[device] > 0 ? all[device] / members[device] : 0});
     gradients = std::max({gradients, forcedBefore[device], members[device] > 0 ? before[device] / members[device] : 0});
   }
-  return std::max(tasks, gradients + updateSeconds(family.model, chosen));
+  return std::max(tasks, gradients + updateSeconds(chosen));
 }
 
 } // namespace maestro::planner

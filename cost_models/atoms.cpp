@@ -1,0 +1,206 @@
+#include "cost_models/atoms.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+namespace maestro::cost_models {
+namespace {
+
+Status wrong(std::string what) { return Status::invalidInput("atomic model: " + what); }
+
+/// cost + sign · other, term by term.
+void add(wavefront::Cost &cost, const wavefront::Cost &other, int64_t sign) {
+  for (const wavefront::CostTerm &term : other.terms) {
+    auto same = std::find_if(cost.terms.begin(), cost.terms.end(), [&](const auto &own) { return own.dims == term.dims; });
+    if (same == cost.terms.end())
+      cost.terms.push_back({sign * term.picoseconds, term.dims});
+    else
+      same->picoseconds += sign * term.picoseconds;
+  }
+}
+
+void dropNothing(wavefront::Cost &cost) {
+  std::erase_if(cost.terms, [](const wavefront::CostTerm &term) { return term.picoseconds <= 0; });
+}
+
+/// What is added up; differences of pairs and single atoms may be below zero on the way.
+struct Sums {
+  int64_t resident = 0, gradient = 0, update = 0;
+  struct Size {
+    std::vector<TaskCosts> kinds; ///< Machine.kinds
+    int64_t slot = 0;
+    uint64_t workspace = 0, host = 0;
+  };
+  std::vector<Size> at;
+
+  void add(const StageModel &stage, int64_t sign) {
+    resident += sign * static_cast<int64_t>(stage.residentBytes);
+    gradient += sign * static_cast<int64_t>(stage.gradientBytes);
+    update += sign * static_cast<int64_t>(stage.updateBytes);
+    at.resize(stage.at.size());
+    for (size_t m = 0; m < at.size(); ++m) {
+      at[m].kinds.resize(stage.at[m].otherKinds.size() + 1);
+      cost_models::add(at[m].kinds[0].forward, stage.at[m].forward, sign);
+      cost_models::add(at[m].kinds[0].backward, stage.at[m].backward, sign);
+      for (size_t kind = 1; kind < at[m].kinds.size(); ++kind) {
+        cost_models::add(at[m].kinds[kind].forward, stage.at[m].otherKinds[kind - 1].forward, sign);
+        cost_models::add(at[m].kinds[kind].backward, stage.at[m].otherKinds[kind - 1].backward, sign);
+      }
+      at[m].slot += sign * static_cast<int64_t>(stage.at[m].slotBytes);
+      at[m].workspace = std::max(at[m].workspace, stage.at[m].workspaceBytes);
+      at[m].host = std::max(at[m].host, stage.at[m].hostBytes);
+    }
+  }
+  void addTensor(const AtomTensor &tensor) {
+    for (size_t m = 0; m < at.size(); ++m)
+      at[m].slot += static_cast<int64_t>(tensor.slotBytes[m]);
+  }
+  StageModel finish() {
+    auto positive = [](int64_t value) { return static_cast<uint64_t>(std::max<int64_t>(value, 0)); };
+    StageModel stage{positive(resident), positive(gradient), positive(update), {}};
+    for (Size &size : at) {
+      for (TaskCosts &kind : size.kinds) {
+        dropNothing(kind.forward);
+        dropNothing(kind.backward);
+      }
+      stage.at.push_back({std::move(size.kinds[0].forward), std::move(size.kinds[0].backward), positive(size.slot), size.workspace,
+                          size.host, {size.kinds.begin() + 1, size.kinds.end()}});
+    }
+    return stage;
+  }
+};
+
+/// The stage of an atom.
+uint32_t stageOf(const SectionCut &cut, uint32_t atom) {
+  return static_cast<uint32_t>(std::upper_bound(cut.firstAtoms.begin(), cut.firstAtoms.end(), atom) - cut.firstAtoms.begin());
+}
+
+Status checkSection(const AtomicSection &section, size_t sizes) {
+  if (section.classOf.empty() || section.classes.empty() || section.classes.size() > 2)
+    return wrong("section '" + section.name + "' has no atoms, or no classes of them");
+  for (const std::vector<AtomClass> &classes : section.classes) {
+    for (uint32_t own : section.classOf)
+      if (own >= classes.size())
+        return wrong(fmt::format("section '{}' has an atom of class {} of {}", section.name, own, classes.size()));
+    for (const AtomClass &own : classes)
+      if (own.alone.at.size() != sizes || own.pair.at.size() != sizes)
+        return wrong(fmt::format("section '{}' has atoms without costs for all {} sizes of micro-batches", section.name, sizes));
+  }
+  return Status();
+}
+
+Status checkTensor(const AtomicModel &model, const AtomTensor &tensor) {
+  auto isThere = [&](uint32_t section, uint32_t atom) {
+    return section < model.sections.size() && atom < model.sections[section].classOf.size();
+  };
+  if (!isThere(tensor.section, tensor.atom) || tensor.slotBytes.size() != model.microBatches.size())
+    return wrong("a tensor's producer is not there, or it has not the sizes of micro-batches");
+  for (auto [section, atom] : tensor.consumers)
+    if (!isThere(section, atom) || std::pair(section, atom) <= std::pair(tensor.section, tensor.atom))
+      return wrong(fmt::format("a tensor leads from atom {} of section {} to atom {} of {}", tensor.atom, tensor.section, atom, section));
+  return Status();
+}
+
+} // namespace
+
+Status check(const AtomicModel &model) {
+  size_t sizes = model.microBatches.size();
+  if (model.dims.empty() || model.sections.empty() || sizes == 0 || model.capacities.size() != sizes)
+    return wrong("has no dims, no sections, or not a capacity for each size of micro-batches");
+  for (const AtomicSection &section : model.sections)
+    MAESTRO_TRY(checkSection(section, sizes));
+  for (const AtomTensor &tensor : model.tensors)
+    MAESTRO_TRY(checkTensor(model, tensor));
+  for (const TiedParameter &tied : model.tied)
+    if (tied.section >= model.sections.size() || tied.atoms.empty() || tied.atoms.back() >= model.sections[tied.section].classOf.size())
+      return wrong("a tied parameter's atoms are not there");
+  return Status();
+}
+
+Status check(const AtomicModel &model, const std::vector<SectionCut> &cuts) {
+  if (cuts.size() != model.sections.size())
+    return wrong(fmt::format("{} cuts for {} sections", cuts.size(), model.sections.size()));
+  for (size_t s = 0; s < cuts.size(); ++s) {
+    const AtomicSection &section = model.sections[s];
+    uint32_t before = 0;
+    for (uint32_t first : cuts[s].firstAtoms) {
+      if (first <= before || first >= section.classOf.size())
+        return wrong(fmt::format("section '{}' is cut at atom {} of {}", section.name, first, section.classOf.size()));
+      before = first;
+    }
+    if (cuts[s].recompute && section.classes.size() < 2)
+      return wrong("section '" + section.name + "' has no choice of recompute");
+  }
+  return Status();
+}
+
+StageModel composeStage(const AtomicModel &model, uint32_t section, bool recompute, uint32_t first, uint32_t last) {
+  const AtomicSection &chain = model.sections[section];
+  const std::vector<AtomClass> &classes = chain.classes[recompute];
+  Sums sums;
+  for (uint32_t begin = first, end; begin < last; begin = end) {
+    for (end = begin + 1; end < last && chain.classOf[end] == chain.classOf[begin];)
+      ++end;
+    const AtomClass &own = classes[chain.classOf[begin]];
+    int64_t further = end - begin - 1;
+    sums.add(own.alone, 1 - further);
+    if (further > 0)
+      sums.add(own.pair, further);
+  }
+  for (const TiedParameter &tied : model.tied)
+    if (tied.section == section) {
+      auto inside = std::count_if(tied.atoms.begin(), tied.atoms.end(), [&](uint32_t atom) { return atom >= first && atom < last; });
+      for (; inside > 1; --inside) {
+        sums.resident -= static_cast<int64_t>(tied.residentBytes);
+        sums.gradient -= static_cast<int64_t>(tied.gradientBytes);
+        sums.update -= static_cast<int64_t>(tied.updateBytes);
+      }
+    }
+  // What arrived in a ring is kept by the stage itself where no ring ends.
+  for (const AtomTensor &tensor : model.tensors) {
+    if (tensor.section != section || !tensor.gradient || tensor.atom < first || tensor.atom >= last)
+      continue;
+    bool kept = std::any_of(tensor.consumers.begin(), tensor.consumers.end(), [&](const auto &consumer) {
+      return consumer.first == section && consumer.second < last && chain.classOf[consumer.second] != chain.classOf[tensor.atom];
+    });
+    if (kept)
+      sums.addTensor(tensor);
+  }
+  return sums.finish();
+}
+
+CompoundModel compose(const AtomicModel &model, const std::vector<SectionCut> &cuts) {
+  CompoundModel result;
+  result.dims = model.dims;
+  result.microBatches = model.microBatches;
+  result.capacities = model.capacities;
+  for (uint32_t s = 0; s < model.sections.size(); ++s) {
+    const AtomicSection &chain = model.sections[s];
+    SectionModel &section = result.sections.emplace_back();
+    section.name = chain.name;
+    section.trains = chain.trains;
+    section.activeDims = chain.activeDims;
+    std::vector<uint32_t> firsts{0};
+    firsts.insert(firsts.end(), cuts[s].firstAtoms.begin(), cuts[s].firstAtoms.end());
+    firsts.push_back(static_cast<uint32_t>(chain.classOf.size()));
+    for (size_t stage = 0; stage + 1 < firsts.size(); ++stage)
+      section.stages.push_back(composeStage(model, s, cuts[s].recompute, firsts[stage], firsts[stage + 1]));
+  }
+  for (const AtomTensor &tensor : model.tensors) {
+    std::pair<uint32_t, uint32_t> producer{tensor.section, stageOf(cuts[tensor.section], tensor.atom)};
+    std::set<std::pair<uint32_t, uint32_t>> consumers;
+    for (auto [section, atom] : tensor.consumers)
+      consumers.insert({section, stageOf(cuts[section], atom)});
+    consumers.erase(producer);
+    for (auto [section, stage] : consumers) {
+      bool gradient = tensor.gradient && model.sections[section].trains;
+      result.edges.push_back({producer.first, producer.second, section, stage, gradient, model.sections[section].trains,
+                              tensor.bytes, tensor.slotBytes, tensor.slotBytes});
+    }
+  }
+  return result;
+}
+
+} // namespace maestro::cost_models

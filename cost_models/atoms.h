@@ -1,0 +1,75 @@
+// A compound workload before it is cut into stages: sections as chains of atoms (layers), and what any cut makes of them.
+//
+//   AtomicModel + a cut for each section ─▶ CompoundModel    (what layouts, schedules and memory are made of)
+//
+// What a stage costs and holds is added up from its atoms: of neighbours of one class the first counts alone and each further one
+// what a pair has more than one; a stage's workspace is its largest atom's. Trials measure `alone` and `pair`
+// (planner/driver/atom_trials.h).
+#pragma once
+
+#include "cost_models/compound.h"
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace maestro::cost_models {
+
+/// Atoms with equal operators on equal shapes.
+struct AtomClass {
+  StageModel alone, pair; ///< One atom a stage; two neighbours a stage.
+};
+
+struct AtomicSection {
+  std::string name;
+  bool trains = false;
+  std::vector<uint32_t> activeDims; ///< A sample takes part iff all are above 0 for it.
+  std::vector<uint32_t> classOf;    ///< By atom: an index into classes.
+  /// By recompute (0: what backward needs is kept; 1: elementwise results are computed again), by class. One entry: no choice.
+  std::vector<std::vector<AtomClass>> classes;
+};
+
+/// A tensor that passes from an atom to later ones, of its section or another.
+struct AtomTensor {
+  uint32_t section = 0, atom = 0;
+  std::vector<std::pair<uint32_t, uint32_t>> consumers; ///< (section, atom)
+  bool gradient = false;                                ///< Its gradient comes back.
+  std::vector<BytesTerm> bytes;    ///< Over the sender's micro-batch.
+  std::vector<uint64_t> slotBytes; ///< By micro-batch.
+};
+
+/// A parameter that several atoms of one section read: a stage holds it once.
+struct TiedParameter {
+  uint32_t section = 0;
+  std::vector<uint32_t> atoms; ///< Ascending.
+  uint64_t residentBytes = 0, gradientBytes = 0, updateBytes = 0;
+};
+
+struct AtomicModel {
+  std::vector<wavefront::Dim> dims;
+  std::vector<int64_t> microBatches;            ///< Sizes to choose from, in samples, ascending.
+  std::vector<std::vector<int64_t>> capacities; ///< By microBatches, in each dim.
+  std::vector<AtomicSection> sections;          ///< Producers before consumers.
+  std::vector<AtomTensor> tensors;
+  std::vector<TiedParameter> tied;
+};
+
+/// How one section is cut, and whether its backward computes again.
+struct SectionCut {
+  std::vector<uint32_t> firstAtoms; ///< Of each stage but the first.
+  bool recompute = false;
+  size_t stages() const { return firstAtoms.size() + 1; }
+  auto operator<=>(const SectionCut &) const = default;
+};
+
+/// Sizes that fit each other, indices in range.
+Status check(const AtomicModel &model);
+/// Of a checked model: ascending atoms within the chain, recompute where there is that choice.
+Status check(const AtomicModel &model, const std::vector<SectionCut> &cuts);
+
+/// Atoms [first, last) of a section as one stage.
+StageModel composeStage(const AtomicModel &model, uint32_t section, bool recompute, uint32_t first, uint32_t last);
+CompoundModel compose(const AtomicModel &model, const std::vector<SectionCut> &cuts);
+
+} // namespace maestro::cost_models

@@ -1,0 +1,17 @@
+// A large problem as one of its equal parts: where every section has g times the replicas of a part, on devices that no other
+// part uses, one part with one g-th of the samples stands for all. What the parts could gain by exchanging samples is left out.
+#pragma once
+
+#include "executor/wavefront/problem.h"
+
+namespace maestro::cost_models {
+
+/// The largest number of equal parts, of at most `most`, into which a problem's stations fall; 1 where they do not. Parts
+/// are consecutive replicas of all sections; their devices are disjoint and shared alike. Samples do not matter.
+uint32_t equalParts(const wavefront::Problem &problem, uint32_t most);
+
+/// The first of `parts` equal parts, devices renumbered in order of first use, with the first of as many shares of the samples
+/// (at least one sample). Costs stay as they are.
+wavefront::Problem firstPart(const wavefront::Problem &problem, uint32_t parts);
+
+} // namespace maestro::cost_models

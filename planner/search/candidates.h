@@ -1,0 +1,54 @@
+// Layouts while a search looks at them: whether they fit, and what a step takes, each simulated once.
+#pragma once
+
+#include "planner/search/search_problem.h"
+
+#include <map>
+#include <utility>
+
+namespace maestro::planner {
+
+/// What a search may still spend.
+struct Allowance {
+  uint32_t simulations = 0;
+  uint64_t tasks = 0;
+  bool isSpent() const { return simulations == 0 || tasks == 0; }
+};
+
+class Candidates {
+public:
+  explicit Candidates(const SearchProblem &problem) : problem(problem), simulator(problem.steps, problem.budget.mostTasks) {}
+
+  /// Notes what lacks where it does not.
+  bool fits(const Layout &layout);
+  /// Simulated, or known; takes from the allowance what that costs.
+  Result<const cost_models::Simulation *> simulate(const Layout &layout, wavefront::Order order, Allowance &allowance);
+  /// The scheduler's lower bound of the mean step's tasks, where steps wait for each other.
+  Result<double> tasksBound(const Layout &layout) const;
+  /// What a simulation would take from an allowance.
+  uint64_t tasks(const Layout &layout) const;
+
+  bool isOver() { return over = over || (problem.isOver && problem.isOver()); }
+  bool wasCutShort() const { return over; }
+  uint32_t simulations() const { return count; }
+  /// All that were simulated as they would run, best first; equal ones in the order of layouts.
+  std::vector<RankedLayout> ranked() const;
+
+  /// The least that was found too much for a device: what it needs and has, and for what.
+  struct Lack {
+    uint64_t needs = 0, has = 0;
+    std::string sections;
+  };
+  const Lack &lack() const { return leastLack; }
+  void noteLack(uint64_t needs, uint64_t has, std::string sections);
+
+private:
+  const SearchProblem &problem;
+  cost_models::Simulator simulator;
+  std::map<std::pair<wavefront::Order, Layout>, cost_models::Simulation> known;
+  uint32_t count = 0;
+  bool over = false;
+  Lack leastLack;
+};
+
+} // namespace maestro::planner

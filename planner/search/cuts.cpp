@@ -1,0 +1,240 @@
+#include "planner/search/cuts.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+
+namespace maestro::planner {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+/// Up to so many stages every number is tried; beyond, those of one binary digit or two.
+constexpr uint32_t kEveryCount = 8;
+
+std::vector<uint32_t> stageCounts(const SearchPins &pins, uint32_t atoms, uint32_t mostStages) {
+  if (pins.stages)
+    return {*pins.stages};
+  std::vector<uint32_t> counts;
+  for (uint32_t count = 1; count <= std::min(atoms, mostStages); ++count)
+    if (count <= kEveryCount || (count & (count - 1)) == 0 || (count % 4 == 0 && (count & (count - 1)) == (1u << (31 - __builtin_clz(count & (count - 1))))))
+      counts.push_back(count);
+  return counts;
+}
+
+} // namespace
+
+WorkTable::WorkTable(const SearchProblem &problem) : problem(problem) {
+  const AtomicModel &model = problem.model;
+  for (uint32_t s = 0; s < model.sections.size(); ++s) {
+    const cost_models::AtomicSection &chain = model.sections[s];
+    const SearchPins &pins = problem.pins[s];
+    wavefront::Section section;
+    section.activeDims = chain.activeDims;
+    double samples = 0;
+    for (const cost_models::SampleSizes &step : problem.steps)
+      for (size_t row = 0; row + model.dims.size() <= step.size(); row += model.dims.size())
+        samples += wavefront::takesPart(section, step.data() + row);
+    active.push_back(samples / static_cast<double>(problem.steps.size()));
+    double least = kNever;
+    auto &own = works.emplace_back(chain.classes.size()), &alone = samplesAlone.emplace_back(chain.classes.size());
+    for (uint32_t recompute = 0; recompute < chain.classes.size(); ++recompute)
+      for (uint32_t m = 0; m < model.microBatches.size(); ++m) {
+        own[recompute].push_back(sum(chain, recompute, m, false));
+        alone[recompute].push_back(sum(chain, recompute, m, true));
+        if ((!pins.microBatch || *pins.microBatch == m) && (!pins.recompute || *pins.recompute == (recompute != 0)))
+          least = std::min(least, work(s, recompute, m, 0, static_cast<uint32_t>(chain.classOf.size())));
+      }
+    leastWork.push_back(least);
+  }
+  findBeforeGradients();
+}
+
+double WorkTable::work(uint32_t section, bool recompute, uint32_t microBatch, uint32_t first, uint32_t last) const {
+  return works[section][recompute][microBatch].between(first, last);
+}
+
+double WorkTable::oneSample(uint32_t section, bool recompute, uint32_t microBatch, uint32_t first, uint32_t last) const {
+  return first >= last ? 0 : samplesAlone[section][recompute][microBatch].between(first, last);
+}
+
+WorkTable::Sums WorkTable::sum(const cost_models::AtomicSection &chain, bool recompute, uint32_t microBatch, bool oneSampleOnly) const {
+  std::vector<std::pair<double, double>> ofClass; // Alone, and behind one of its class.
+  int64_t size = problem.model.microBatches[microBatch];
+  for (const cost_models::AtomClass &own : chain.classes[recompute]) {
+    double alone = seconds(chain, own.alone.at[microBatch], size, oneSampleOnly);
+    double pair = seconds(chain, own.pair.at[microBatch], size, oneSampleOnly);
+    ofClass.push_back({alone, std::clamp(pair - alone, 0.0, alone)});
+  }
+  Sums sums{{0}, {}};
+  for (size_t atom = 0; atom < chain.classOf.size(); ++atom) {
+    const auto &[alone, further] = ofClass[chain.classOf[atom]];
+    bool follows = atom > 0 && chain.classOf[atom] == chain.classOf[atom - 1];
+    sums.alone.push_back(alone);
+    sums.chained.push_back(sums.chained.back() + (follows ? further : alone));
+  }
+  return sums;
+}
+
+/// What a product of dims is over the samples of a section: in all steps together, and in each.
+const WorkTable::Product &WorkTable::productOf(const cost_models::AtomicSection &chain, const std::vector<uint32_t> &dims) const {
+  auto [found, isNew] = products.try_emplace({chain.activeDims, dims});
+  if (!isNew)
+    return found->second;
+  const AtomicModel &model = problem.model;
+  wavefront::Section active;
+  active.activeDims = chain.activeDims;
+  Product &product = found->second;
+  for (uint32_t dim : dims)
+    product.sums |= model.dims[dim].sum;
+  for (const cost_models::SampleSizes &step : problem.steps) {
+    Product::Step &own = product.steps.emplace_back();
+    for (size_t row = 0; row + model.dims.size() <= step.size(); row += model.dims.size()) {
+      if (!wavefront::takesPart(active, step.data() + row))
+        continue;
+      double value = 1;
+      for (uint32_t dim : dims)
+        value *= static_cast<double>(wavefront::alone(model.dims[dim], step[row + dim]));
+      ++own.samples;
+      own.sum += value;
+      own.largest = std::max(own.largest, value);
+      own.least = std::min(own.least, value);
+    }
+    if (own.samples > 0)
+      product.least = std::min(product.least, own.least);
+  }
+  return product;
+}
+
+double WorkTable::seconds(const cost_models::AtomicSection &chain, const cost_models::StageCosts &costs, int64_t microBatch,
+                          bool oneSampleOnly) const {
+  auto ofTask = [&](const wavefront::Cost &cost) {
+    double total = 0;
+    for (const wavefront::CostTerm &term : cost.terms) {
+      const Product &product = productOf(chain, term.dims);
+      double factor = static_cast<double>(term.picoseconds) * 1e-12;
+      if (oneSampleOnly) {
+        total += product.least == kNever ? 0 : factor * product.least;
+        continue;
+      }
+      for (const Product::Step &step : product.steps) {
+        if (step.samples == 0)
+          continue;
+        double groups = std::ceil(static_cast<double>(step.samples) / static_cast<double>(microBatch));
+        total += factor * (product.sums ? step.sum : step.largest + (groups - 1) * step.least) / static_cast<double>(product.steps.size());
+      }
+    }
+    return total;
+  };
+  double least = ofTask(costs.forward) + (chain.trains ? ofTask(costs.backward) : 0);
+  for (const cost_models::TaskCosts &kind : costs.otherKinds)
+    least = std::min(least, ofTask(kind.forward) + (chain.trains ? ofTask(kind.backward) : 0));
+  return least;
+}
+
+void WorkTable::findBeforeGradients() {
+  const AtomicModel &model = problem.model;
+  beforeGradients.assign(model.sections.size(), 0);
+  for (size_t s = model.sections.size(); s-- > 0;) {
+    const std::vector<uint32_t> &own = model.sections[s].activeDims;
+    beforeGradients[s] = model.sections[s].trains;
+    for (const cost_models::AtomTensor &tensor : model.tensors)
+      for (auto [consumer, atom] : tensor.consumers) { // A sample that is here must be there, too.
+        if (tensor.section != s || consumer == s || !beforeGradients[consumer])
+          continue;
+        const std::vector<uint32_t> &other = model.sections[consumer].activeDims;
+        beforeGradients[s] |= std::all_of(other.begin(), other.end(), [&](uint32_t dim) {
+          return std::find(own.begin(), own.end(), dim) != own.end();
+        });
+      }
+  }
+}
+
+std::vector<uint32_t> evenCut(const WorkTable &work, uint32_t section, uint32_t atoms, bool recompute, uint32_t microBatch, uint32_t stages) {
+  auto between = [&](uint32_t first, uint32_t last) { return work.work(section, recompute, microBatch, first, last); };
+  // From the last atom on, as much as fits; an atom at least, and an atom left for each stage before.
+  auto cut = [&](double most, std::vector<uint32_t> &firsts) {
+    firsts.clear();
+    uint32_t end = atoms;
+    for (uint32_t left = stages; left > 1; --left) {
+      uint32_t first = end - 1;
+      while (first >= left && between(first - 1, end) <= most)
+        --first;
+      firsts.insert(firsts.begin(), first);
+      end = first;
+    }
+    return between(0, end) <= most;
+  };
+  double low = 0, high = between(0, atoms);
+  std::vector<uint32_t> firsts;
+  for (uint32_t atom = 0; atom < atoms; ++atom)
+    low = std::max(low, between(atom, atom + 1));
+  for (int halving = 0; halving < 40 && !cut(low, firsts); ++halving) {
+    double middle = (low + high) / 2;
+    (cut(middle, firsts) ? high : low) = middle;
+    if (high - low < 1e-6 * high)
+      break;
+  }
+  if (!cut(low, firsts))
+    cut(high, firsts);
+  return firsts;
+}
+
+CutTable::CutTable(const SearchProblem &problem, const WorkTable &work, uint32_t mostStages) {
+  const AtomicModel &model = problem.model;
+  auto middle = static_cast<uint32_t>(model.microBatches.size() / 2);
+  for (uint32_t s = 0; s < model.sections.size(); ++s) {
+    const SearchPins &pins = problem.pins[s];
+    std::vector<CutFacts> &own = cuts.emplace_back();
+    auto atoms = static_cast<uint32_t>(model.sections[s].classOf.size());
+    for (uint32_t count : stageCounts(pins, atoms, mostStages))
+      for (uint32_t recompute = 0; recompute < model.sections[s].classes.size(); ++recompute) {
+        if (pins.recompute && *pins.recompute != (recompute != 0))
+          continue;
+        CutFacts &facts = own.emplace_back();
+        facts.cut = {evenCut(work, s, atoms, recompute, pins.microBatch.value_or(middle), count), recompute != 0};
+        std::vector<uint32_t> firsts{0};
+        firsts.insert(firsts.end(), facts.cut.firstAtoms.begin(), facts.cut.firstAtoms.end());
+        firsts.push_back(atoms);
+        for (uint32_t m = 0; m < model.microBatches.size(); ++m) {
+          std::vector<double> &stages = facts.work.emplace_back();
+          for (size_t i = 0; i + 1 < firsts.size(); ++i)
+            stages.push_back(work.work(s, recompute, m, firsts[i], firsts[i + 1]));
+        }
+        for (size_t i = 0; i + 1 < firsts.size(); ++i)
+          facts.stages.push_back(cost_models::composeStage(model, s, recompute, firsts[i], firsts[i + 1]));
+        addRings(model, s, facts);
+      }
+  }
+}
+
+void CutTable::addRings(const AtomicModel &model, uint32_t section, CutFacts &facts) {
+  size_t sizes = model.microBatches.size();
+  facts.rings.assign(sizes, std::vector<uint64_t>(facts.stages.size(), 0));
+  facts.gradientRings = facts.rings;
+  auto stageOf = [&](uint32_t atom) {
+    return std::upper_bound(facts.cut.firstAtoms.begin(), facts.cut.firstAtoms.end(), atom) - facts.cut.firstAtoms.begin();
+  };
+  for (const cost_models::AtomTensor &tensor : model.tensors) {
+    std::set<size_t> ends;
+    bool leaves = false;
+    for (auto [consumer, atom] : tensor.consumers) {
+      bool arrives = consumer == section && (tensor.section != section || stageOf(tensor.atom) != stageOf(atom));
+      if (arrives)
+        ends.insert(static_cast<size_t>(stageOf(atom)));
+      leaves |= tensor.section == section && (consumer != section || arrives);
+    }
+    for (size_t m = 0; m < sizes; ++m) {
+      for (size_t stage : ends)
+        facts.rings[m][stage] += tensor.slotBytes[m];
+      if (leaves && tensor.gradient)
+        facts.gradientRings[m][static_cast<size_t>(stageOf(tensor.atom))] += tensor.slotBytes[m];
+    }
+  }
+}
+
+const CutFacts &CutTable::find(uint32_t section, const SectionCut &cut) const {
+  return *std::find_if(cuts[section].begin(), cuts[section].end(), [&](const CutFacts &facts) { return facts.cut == cut; });
+}
+
+} // namespace maestro::planner

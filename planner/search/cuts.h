@@ -1,0 +1,82 @@
+// Work of sections, whichever way they are cut, and the cuts that are looked at.
+#pragma once
+
+#include "planner/search/search_problem.h"
+
+#include <limits>
+#include <map>
+#include <utility>
+
+namespace maestro::planner {
+
+/// Work that no schedule avoids, in seconds of one device in the mean step, and what one sample takes at least. Costs are
+/// polynomials with coefficients of 0 or more: a term with a summed dim costs at least its samples' sum, another one at least its
+/// largest value once and the least in each further micro-batch. Of mixed devices the fastest kind counts.
+class WorkTable {
+public:
+  explicit WorkTable(const SearchProblem &problem);
+
+  /// Atoms [first, last) of a section.
+  double work(uint32_t section, bool recompute, uint32_t microBatch, uint32_t first, uint32_t last) const;
+  /// One sample alone, the one that takes least: its forward and backward tasks.
+  double oneSample(uint32_t section, bool recompute, uint32_t microBatch, uint32_t first, uint32_t last) const;
+  /// A whole section with what pins leave and is cheapest.
+  double least(uint32_t section) const { return leastWork[section]; }
+  /// Samples of the mean step that take part in a section.
+  double samples(uint32_t section) const { return active[section]; }
+  /// Whether all tasks of a section end before the step's gradients are known.
+  bool isBeforeGradients(uint32_t section) const { return beforeGradients[section]; }
+
+private:
+  struct Sums { // Of atoms before each position, as they follow each other; and of each by itself.
+    std::vector<double> chained, alone;
+    double between(uint32_t first, uint32_t last) const { return chained[last] - chained[first + 1] + alone[first]; }
+  };
+  Sums sum(const cost_models::AtomicSection &chain, bool recompute, uint32_t microBatch, bool oneSampleOnly) const;
+  double seconds(const cost_models::AtomicSection &chain, const cost_models::StageCosts &costs, int64_t microBatch, bool oneSampleOnly) const;
+  void findBeforeGradients();
+  struct Product {
+    struct Step {
+      size_t samples = 0;
+      double sum = 0, largest = 0, least = std::numeric_limits<double>::infinity();
+    };
+    std::vector<Step> steps;
+    double least = std::numeric_limits<double>::infinity(); ///< Of all samples.
+    bool sums = false;                                      ///< A summed dim is among the factors.
+  };
+  const Product &productOf(const cost_models::AtomicSection &chain, const std::vector<uint32_t> &dims) const;
+
+  const SearchProblem &problem;
+  mutable std::map<std::pair<std::vector<uint32_t>, std::vector<uint32_t>>, Product> products; ///< By active dims and factors.
+  std::vector<std::vector<std::vector<Sums>>> works, samplesAlone; ///< section, recompute, micro-batch
+  std::vector<double> leastWork, active;
+  std::vector<uint8_t> beforeGradients;
+};
+
+/// One way to cut a section, and what its stages are then.
+struct CutFacts {
+  SectionCut cut;
+  std::vector<cost_models::StageModel> stages;
+  std::vector<std::vector<double>> work; ///< By micro-batch and stage: WorkTable.work.
+  /// By micro-batch and stage: a slot of each ring that ends there, for what comes forward and for gradients.
+  std::vector<std::vector<uint64_t>> rings, gradientRings;
+};
+
+/// The cuts that are looked at: for each number of stages the one whose largest stage is least, and of those the one whose first
+/// stages are smallest, since they hold most micro-batches; with and without recompute, where there is the choice.
+class CutTable {
+public:
+  /// Of stages from 1 to `mostStages`: all numbers up to 8, then fewer and fewer.
+  CutTable(const SearchProblem &problem, const WorkTable &work, uint32_t mostStages);
+  const std::vector<CutFacts> &of(uint32_t section) const { return cuts[section]; }
+  const CutFacts &find(uint32_t section, const SectionCut &cut) const;
+
+private:
+  static void addRings(const AtomicModel &model, uint32_t section, CutFacts &facts);
+  std::vector<std::vector<CutFacts>> cuts;
+};
+
+/// First atoms of the stages but the first; `stages` is at most the number of atoms.
+std::vector<uint32_t> evenCut(const WorkTable &work, uint32_t section, uint32_t atoms, bool recompute, uint32_t microBatch, uint32_t stages);
+
+} // namespace maestro::planner

@@ -1,0 +1,559 @@
+#include "planner/search/shapes.h"
+
+#include "cost_models/collectives.h"
+#include "planner/search/search_space.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <set>
+
+namespace maestro::planner {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+/// Options of a section for one number of devices.
+constexpr size_t kMostOptions = 8;
+/// Micro-batches in flight beyond this gain little (cost_models/in_flight.h).
+constexpr uint64_t kMostSlots = 16;
+/// More sections than this are grouped two by two only.
+constexpr size_t kEveryGrouping = 9;
+
+uint64_t lowestMemory(const cost_models::Machine &machine) {
+  uint64_t least = UINT64_MAX;
+  for (const cost_models::DeviceModel &kind : machine.kinds)
+    least = std::min(least, kind.memoryBytes);
+  return least;
+}
+
+/// Ways to part `count` things: for each its part's number, parts in the order of their first things.
+std::vector<std::vector<uint32_t>> partitions(size_t count) {
+  std::vector<std::vector<uint32_t>> all;
+  std::vector<uint32_t> part(count, 0);
+  auto assign = [&](auto &self, size_t index, uint32_t parts) -> void {
+    if (index == count) {
+      all.push_back(part);
+      return;
+    }
+    for (part[index] = 0; part[index] <= parts; ++part[index])
+      self(self, index + 1, std::max(parts, part[index] + 1));
+  };
+  if (count <= kEveryGrouping) {
+    assign(assign, 0, 0);
+    return all;
+  }
+  all.push_back(part); // Together, apart, and two of them together.
+  std::iota(part.begin(), part.end(), 0u);
+  all.push_back(part);
+  for (size_t a = 0; a < count; ++a)
+    for (size_t b = a + 1; b < count; ++b) {
+      std::vector<uint32_t> merged = part;
+      merged[b] = merged[a];
+      for (size_t i = b + 1; i < count; ++i)
+        --merged[i];
+      all.push_back(std::move(merged));
+    }
+  return all;
+}
+
+bool everyCut(const SectionCut &) { return true; }
+bool uncut(const SectionCut &cut) { return cut.stages() == 1; }
+
+} // namespace
+
+Shapes::Shapes(const SearchProblem &problem, const CutTable &cuts, const WorkTable &work)
+    : problem(problem), cuts(cuts), work(work), deviceBytes(lowestMemory(problem.machine)) {
+  sendsGradients.assign(problem.pins.size(), 0);
+  for (const cost_models::AtomTensor &tensor : problem.model.tensors)
+    for (auto [consumer, atom] : tensor.consumers)
+      sendsGradients[tensor.section] |= tensor.gradient && consumer != tensor.section;
+}
+
+// ---- one section ----------------------------------------------------------------------------------------------------
+
+double Shapes::updateSeconds(uint32_t section, uint32_t cut, uint32_t replicas) const {
+  if (!problem.model.sections[section].trains)
+    return 0;
+  auto [found, isNew] = updates.try_emplace({{section, cut}, replicas}, 0);
+  if (!isNew)
+    return found->second;
+  const CutFacts &facts = cuts.of(section)[cut];
+  auto stages = static_cast<uint32_t>(facts.stages.size());
+  std::vector<uint32_t> column(replicas);
+  for (uint32_t replica = 0; replica < replicas; ++replica)
+    column[replica] = std::min(replica * stages, problem.machine.devices - 1);
+  for (const cost_models::StageModel &stage : facts.stages) {
+    cost_models::Seconds own = cost_models::updateSeconds(stage, column, problem.machine) +
+                               cost_models::reductionSeconds(stage.gradientBytes, column, problem.machine);
+    found->second = std::max(found->second, own.value);
+  }
+  return found->second;
+}
+
+uint64_t Shapes::stageBytes(uint32_t section, const CutFacts &facts, uint32_t microBatch, size_t stage) const {
+  const cost_models::StageModel &own = facts.stages[stage];
+  const cost_models::StageCosts &costs = own.at[microBatch];
+  uint64_t slots = 1;
+  if (problem.model.sections[section].trains)
+    slots = std::min(kMostSlots, facts.stages.size() - stage + (sendsGradients[section] ? 2 : 0));
+  return own.residentBytes + costs.slotBytes * slots + costs.workspaceBytes + costs.hostBytes + facts.rings[microBatch][stage] * (slots + 1) +
+         facts.gradientRings[microBatch][stage] * 2 + (own.gradientBytes > 0 ? problem.machine.stagingBytes : 0);
+}
+
+/// Micro-batches go through the busiest stage one after the other, and the first of them through all others.
+Shapes::Estimate Shapes::estimate(uint32_t section, const ShapeOption &option) const {
+  const CutFacts &facts = cuts.of(section)[option.cut];
+  const std::vector<double> &stages = facts.work[option.microBatch];
+  double size = static_cast<double>(problem.model.microBatches[option.microBatch]);
+  double groups = std::max(1.0, std::ceil(work.samples(section) / size));
+  double rounds = std::ceil(groups / option.replicas), longest = *std::max_element(stages.begin(), stages.end());
+  Estimate result{option, longest / groups * rounds, (std::accumulate(stages.begin(), stages.end(), 0.0) - longest) / groups,
+                  updateSeconds(section, option.cut, option.replicas), 0};
+  for (size_t stage = 0; stage < stages.size(); ++stage)
+    result.bytes = std::max(result.bytes, stageBytes(section, facts, option.microBatch, stage));
+  return result;
+}
+
+std::vector<Shapes::Estimate> Shapes::options(uint32_t section, uint32_t devices, Filter filter) const {
+  const SearchPins &pins = problem.pins[section];
+  auto most = static_cast<uint32_t>(std::max(1.0, std::ceil(work.samples(section))));
+  std::vector<Estimate> all;
+  for (uint32_t cut = 0; cut < cuts.of(section).size(); ++cut) {
+    const CutFacts &facts = cuts.of(section)[cut];
+    auto stages = static_cast<uint32_t>(facts.cut.stages());
+    uint32_t replicas = pins.dataParallel.value_or(std::min(devices / stages, most));
+    bool hasRoom = pins.devices ? replicas > 0 || pins.stages : replicas > 0 && replicas * stages <= devices;
+    if (!hasRoom || !(filter(facts.cut) || pins.stages))
+      continue;
+    for (uint32_t m = 0; m < problem.model.microBatches.size(); ++m)
+      if (!pins.microBatch || *pins.microBatch == m)
+        if (Estimate own = estimate(section, {cut, m, std::max(replicas, 1u)}); static_cast<double>(own.bytes) <= share * static_cast<double>(deviceBytes))
+          all.push_back(own);
+  }
+  std::stable_sort(all.begin(), all.end(), [](const Estimate &a, const Estimate &b) { return a.seconds() < b.seconds(); });
+  std::vector<Estimate> kept;
+  for (const Estimate &own : all)
+    if (kept.empty() || own.bytes < kept.back().bytes)
+      kept.push_back(own);
+  if (kept.size() > kMostOptions) { // The fastest, and evenly from the others down to the smallest.
+    std::vector<Estimate> some;
+    for (size_t i = 0; i < kMostOptions; ++i)
+      some.push_back(kept[i * (kept.size() - 1) / (kMostOptions - 1)]);
+    kept = std::move(some);
+  }
+  return kept;
+}
+
+const std::vector<Shapes::Estimate> &Shapes::tabled(uint32_t section, uint32_t devices) {
+  auto [found, isNew] = table.try_emplace({section, devices});
+  if (isNew)
+    found->second = options(section, devices, everyCut);
+  return found->second;
+}
+
+// ---- groups ---------------------------------------------------------------------------------------------------------
+
+/// The fastest options together, and while they do not fit, the change that costs least.
+Shapes::GroupEstimate Shapes::fit(const std::vector<const std::vector<Estimate> *> &lists) const {
+  std::vector<size_t> at(lists.size(), 0);
+  GroupEstimate result{kNever, {}};
+  for (const auto *list : lists)
+    if (list->empty())
+      return result;
+  while (true) {
+    double bytes = 0;
+    for (size_t i = 0; i < lists.size(); ++i)
+      bytes += static_cast<double>((*lists[i])[at[i]].bytes - std::min(problem.machine.processBytes * (i > 0), (*lists[i])[at[i]].bytes));
+    if (bytes <= share * static_cast<double>(deviceBytes))
+      break;
+    size_t best = lists.size();
+    double least = kNever;
+    for (size_t i = 0; i < lists.size(); ++i) {
+      if (at[i] + 1 >= lists[i]->size())
+        continue;
+      const Estimate &now = (*lists[i])[at[i]], &then = (*lists[i])[at[i] + 1];
+      double price = (then.seconds() - now.seconds()) / static_cast<double>(now.bytes - then.bytes);
+      if (price < least) {
+        least = price;
+        best = i;
+      }
+    }
+    if (best == lists.size())
+      return result;
+    ++at[best];
+  }
+  double busy = 0, fill = 0, update = 0;
+  for (size_t i = 0; i < lists.size(); ++i) {
+    const Estimate &own = (*lists[i])[at[i]];
+    result.chosen.push_back(own);
+    busy += own.busy;
+    fill = std::max(fill, own.fill);
+    update += own.update;
+  }
+  result.seconds = busy + fill + update;
+  return result;
+}
+
+Shapes::GroupEstimate Shapes::group(const std::vector<uint32_t> &sections, uint32_t devices, Filter filter) const {
+  std::vector<std::vector<Estimate>> own;
+  std::vector<const std::vector<Estimate> *> lists;
+  for (uint32_t section : sections)
+    own.push_back(options(section, devices, filter));
+  for (const auto &list : own)
+    lists.push_back(&list);
+  return fit(lists);
+}
+
+double Shapes::evaluate(Shape &shape) const {
+  shape.seconds = 0;
+  for (const ShapeGroup &group : shape.groups) {
+    double busy = 0, fill = 0, update = 0;
+    for (uint32_t section : group.sections) {
+      Estimate own = estimate(section, shape.options[section]);
+      busy += own.busy;
+      fill = std::max(fill, own.fill);
+      update += own.update;
+    }
+    shape.seconds = std::max(shape.seconds, busy + fill + update);
+  }
+  return shape.seconds;
+}
+
+// ---- all groupings --------------------------------------------------------------------------------------------------
+
+std::vector<uint32_t> Shapes::menu(uint32_t stride, uint32_t devices) const {
+  std::vector<uint32_t> sizes;
+  for (uint32_t size = stride; size <= devices; size += stride)
+    sizes.push_back(size);
+  if (sizes.empty() || sizes.back() != devices)
+    sizes.push_back(devices);
+  return sizes;
+}
+
+/// Sections pinned to devices have these; the others share what is left, or everything where nothing is.
+std::vector<ShapeGroup> Shapes::pinnedGroups(std::vector<uint32_t> &open, uint32_t &devices) const {
+  std::vector<ShapeGroup> groups;
+  std::set<uint32_t> taken;
+  for (uint32_t s = 0; s < problem.pins.size(); ++s) {
+    if (!problem.pins[s].devices) {
+      open.push_back(s);
+      continue;
+    }
+    const std::vector<uint32_t> &list = *problem.pins[s].devices;
+    auto same = std::find_if(groups.begin(), groups.end(), [&](const ShapeGroup &group) { return group.pinned == list; });
+    if (same == groups.end())
+      same = groups.insert(groups.end(), {{}, static_cast<uint32_t>(list.size()), list});
+    same->sections.push_back(s);
+    taken.insert(list.begin(), list.end());
+  }
+  devices = problem.machine.devices - static_cast<uint32_t>(taken.size());
+  if (devices == 0 && !open.empty()) {
+    groups.front().sections.insert(groups.front().sections.end(), open.begin(), open.end());
+    open.clear();
+  }
+  return groups;
+}
+
+const std::vector<double> &Shapes::timesOf(uint32_t mask, const std::vector<uint32_t> &open, const std::vector<uint32_t> &sizes) {
+  auto [found, isNew] = times.try_emplace(mask);
+  if (!isNew)
+    return found->second;
+  double best = kNever;
+  for (uint32_t size : sizes) {
+    std::vector<const std::vector<Estimate> *> lists;
+    for (size_t i = 0; i < open.size(); ++i)
+      if (mask >> i & 1)
+        lists.push_back(&tabled(open[i], size));
+    best = std::min(best, fit(lists).seconds);
+    found->second.push_back(best);
+  }
+  return found->second;
+}
+
+/// The least time for which the groups' fewest devices are no more than there are, by halving; what is left over goes where
+/// most time is spent.
+bool Shapes::allocate(const std::vector<std::vector<uint32_t>> &groups, const std::vector<uint32_t> &sizes, uint32_t devices, Shape &shape) {
+  std::vector<const std::vector<double> *> lists;
+  std::vector<uint32_t> open;
+  for (uint32_t s = 0; s < problem.pins.size(); ++s)
+    if (!problem.pins[s].devices)
+      open.push_back(s);
+  double low = 0, high = 0;
+  for (const std::vector<uint32_t> &group : groups) {
+    uint32_t mask = 0;
+    for (uint32_t section : group)
+      mask |= 1u << (std::find(open.begin(), open.end(), section) - open.begin());
+    lists.push_back(&timesOf(mask, open, sizes));
+    low = std::max(low, lists.back()->back());
+  }
+  std::vector<size_t> at(groups.size(), 0);
+  auto isEnough = [&](double seconds) {
+    uint64_t sum = 0;
+    for (size_t g = 0; g < groups.size(); ++g) {
+      auto first = std::partition_point(lists[g]->begin(), lists[g]->end(), [&](double time) { return time > seconds; });
+      if (first == lists[g]->end())
+        return false;
+      at[g] = static_cast<size_t>(first - lists[g]->begin());
+      sum += sizes[at[g]];
+    }
+    return sum <= devices;
+  };
+  if (low == kNever)
+    return false;
+  for (high = std::max(low, 1e-9); !isEnough(high); high *= 2)
+    if (high > 1e12)
+      return false;
+  for (int halving = 0; halving < 30; ++halving) {
+    double middle = (low + high) / 2;
+    (isEnough(middle) ? high : low) = middle;
+  }
+  if (!isEnough(high))
+    return false;
+  auto used = [&] {
+    uint64_t sum = 0;
+    for (size_t g = 0; g < groups.size(); ++g)
+      sum += sizes[at[g]];
+    return sum;
+  };
+  for (bool given = true; given;) {
+    given = false;
+    size_t slowest = 0;
+    for (size_t g = 1; g < groups.size(); ++g)
+      if ((*lists[g])[at[g]] > (*lists[slowest])[at[slowest]])
+        slowest = g;
+    if (at[slowest] + 1 < sizes.size() && used() - sizes[at[slowest]] + sizes[at[slowest] + 1] <= devices) {
+      ++at[slowest];
+      given = true;
+    }
+  }
+  for (size_t g = 0; g < groups.size(); ++g) {
+    // The size at which that time was reached first: more devices than it uses would idle.
+    while (at[g] > 0 && (*lists[g])[at[g] - 1] <= (*lists[g])[at[g]])
+      --at[g];
+    std::vector<const std::vector<Estimate> *> own;
+    for (uint32_t section : groups[g])
+      own.push_back(&tabled(section, sizes[at[g]]));
+    GroupEstimate found = fit(own);
+    shape.groups.push_back({groups[g], sizes[at[g]], {}});
+    for (size_t i = 0; i < groups[g].size(); ++i)
+      shape.options[groups[g][i]] = found.chosen[i].option;
+  }
+  return true;
+}
+
+std::vector<Shape> Shapes::best(size_t most, uint32_t stride, double memoryShare) {
+  table.clear();
+  times.clear();
+  share = memoryShare;
+  std::vector<uint32_t> open;
+  uint32_t devices = 0;
+  std::vector<ShapeGroup> pinned = pinnedGroups(open, devices);
+  Shape base{pinned, std::vector<ShapeOption>(problem.pins.size()), 0};
+  for (const ShapeGroup &own : pinned) {
+    GroupEstimate found = group(own.sections, own.devices, everyCut);
+    if (found.chosen.empty())
+      return {};
+    for (size_t i = 0; i < own.sections.size(); ++i)
+      base.options[own.sections[i]] = found.chosen[i].option;
+  }
+  if (open.empty()) {
+    evaluate(base);
+    return {base};
+  }
+  std::vector<uint32_t> sizes = menu(stride, devices);
+  std::vector<Shape> all;
+  for (const std::vector<uint32_t> &parts : partitions(open.size())) {
+    uint32_t count = *std::max_element(parts.begin(), parts.end()) + 1;
+    std::vector<std::vector<uint32_t>> groups(count);
+    for (size_t i = 0; i < open.size(); ++i)
+      groups[parts[i]].push_back(open[i]);
+    Shape shape = base;
+    if (uint64_t{count} * sizes.front() > devices || !allocate(groups, sizes, devices, shape))
+      continue;
+    evaluate(shape);
+    all.push_back(std::move(shape));
+  }
+  std::stable_sort(all.begin(), all.end(), [](const Shape &a, const Shape &b) { return a.seconds < b.seconds; });
+  if (all.size() > most)
+    all.resize(most);
+  return all;
+}
+
+// ---- baselines and neighbours ---------------------------------------------------------------------------------------
+
+std::vector<Shape> Shapes::baselineDataParallel() {
+  share = 1;
+  std::vector<uint32_t> open;
+  uint32_t devices = 0;
+  Shape shape{pinnedGroups(open, devices), std::vector<ShapeOption>(problem.pins.size()), 0};
+  if (!open.empty())
+    shape.groups.push_back({open, devices, {}});
+  for (const ShapeGroup &own : shape.groups) {
+    GroupEstimate found = group(own.sections, own.devices, uncut);
+    if (found.chosen.empty())
+      return {};
+    for (size_t i = 0; i < own.sections.size(); ++i)
+      shape.options[own.sections[i]] = found.chosen[i].option;
+  }
+  evaluate(shape);
+  return {shape};
+}
+
+std::vector<Shape> Shapes::baselineOneLayout() {
+  share = 1;
+  std::vector<uint32_t> open(problem.pins.size());
+  std::iota(open.begin(), open.end(), 0u);
+  for (const SearchPins &pins : problem.pins)
+    if (pins.devices)
+      return {};
+  std::vector<Shape> all;
+  for (const CutFacts &first : cuts.of(0))
+    for (uint32_t m = 0; m < problem.model.microBatches.size(); ++m) {
+      Shape shape{{{open, problem.machine.devices, {}}}, std::vector<ShapeOption>(problem.pins.size()), 0};
+      bool possible = true;
+      double bytes = 0;
+      for (uint32_t s = 0; possible && s < problem.pins.size(); ++s) {
+        const std::vector<CutFacts> &own = cuts.of(s);
+        auto same = std::find_if(own.begin(), own.end(), [&](const CutFacts &facts) {
+          return facts.cut.stages() == first.cut.stages() &&
+                 (facts.cut.recompute == first.cut.recompute || problem.model.sections[s].classes.size() < 2);
+        });
+        auto stages = static_cast<uint32_t>(first.cut.stages());
+        uint32_t replicas = problem.pins[s].dataParallel.value_or(problem.machine.devices / stages);
+        possible = same != own.end() && replicas > 0 && replicas * stages <= problem.machine.devices &&
+                   (!problem.pins[s].microBatch || *problem.pins[s].microBatch == m);
+        if (!possible)
+          break;
+        shape.options[s] = {static_cast<uint32_t>(same - own.begin()), m, replicas};
+        bytes += static_cast<double>(estimate(s, shape.options[s]).bytes);
+      }
+      if (!possible || bytes > static_cast<double>(deviceBytes) * 1.1) // What shares a process counts once; fits() is exact.
+        continue;
+      evaluate(shape);
+      all.push_back(std::move(shape));
+    }
+  std::stable_sort(all.begin(), all.end(), [](const Shape &a, const Shape &b) { return a.seconds < b.seconds; });
+  return all;
+}
+
+std::vector<Shape> Shapes::baselineStaticSplit(const std::vector<std::vector<uint32_t>> &placement) {
+  share = 1;
+  Shape shape{{}, std::vector<ShapeOption>(problem.pins.size()), 0};
+  for (uint32_t s = 0; s < placement.size(); ++s) {
+    auto same = std::find_if(shape.groups.begin(), shape.groups.end(), [&](const ShapeGroup &group) { return group.pinned == placement[s]; });
+    if (same == shape.groups.end())
+      same = shape.groups.insert(shape.groups.end(), {{}, static_cast<uint32_t>(placement[s].size()), placement[s]});
+    same->sections.push_back(s);
+  }
+  for (const ShapeGroup &own : shape.groups) {
+    GroupEstimate found = group(own.sections, own.devices, everyCut);
+    if (found.chosen.empty())
+      return {};
+    for (size_t i = 0; i < own.sections.size(); ++i)
+      shape.options[own.sections[i]] = found.chosen[i].option;
+  }
+  evaluate(shape);
+  return {shape};
+}
+
+std::vector<Shape> Shapes::neighbours(const Shape &shape, uint32_t stride, bool keepsGroups) const {
+  std::vector<Shape> found;
+  auto add = [&](Shape next) {
+    evaluate(next);
+    found.push_back(std::move(next));
+  };
+  auto groupOf = [&](uint32_t section) -> const ShapeGroup & {
+    return *std::find_if(shape.groups.begin(), shape.groups.end(), [&](const ShapeGroup &group) {
+      return std::find(group.sections.begin(), group.sections.end(), section) != group.sections.end();
+    });
+  };
+  auto withReplicas = [&](uint32_t section, ShapeOption option, uint32_t devices) -> std::optional<ShapeOption> {
+    auto stages = static_cast<uint32_t>(cuts.of(section)[option.cut].cut.stages());
+    auto most = static_cast<uint32_t>(std::max(1.0, std::ceil(work.samples(section))));
+    option.replicas = problem.pins[section].dataParallel.value_or(std::min(devices / stages, most));
+    if (option.replicas == 0 || (option.replicas * stages > devices && !problem.pins[section].devices))
+      return std::nullopt;
+    return option;
+  };
+  for (uint32_t s = 0; s < shape.options.size(); ++s) {
+    const ShapeOption &own = shape.options[s];
+    const SectionCut &cut = cuts.of(s)[own.cut].cut;
+    uint32_t devices = groupOf(s).devices;
+    for (int step : {1, -1})
+      if (!problem.pins[s].microBatch && own.microBatch + step < problem.model.microBatches.size()) {
+        Shape next = shape;
+        next.options[s].microBatch += static_cast<uint32_t>(step);
+        add(std::move(next));
+      }
+    for (uint32_t other = 0; other < cuts.of(s).size(); ++other) {
+      const SectionCut &theirs = cuts.of(s)[other].cut;
+      bool nextTo = theirs.recompute == cut.recompute && other != own.cut && (other < own.cut ? own.cut - other : other - own.cut) <= 4;
+      bool flipped = theirs.recompute != cut.recompute && theirs.stages() == cut.stages();
+      if (auto option = withReplicas(s, {other, own.microBatch, 1}, devices); option && (nextTo || flipped)) {
+        Shape next = shape;
+        next.options[s] = *option;
+        add(std::move(next));
+      }
+    }
+    if (own.replicas > 1 && !problem.pins[s].dataParallel) {
+      Shape next = shape;
+      next.options[s].replicas = own.replicas - std::max(1u, own.replicas / 8);
+      add(std::move(next));
+    }
+  }
+  for (size_t from = 0; !keepsGroups && from < shape.groups.size(); ++from)
+    for (size_t to = 0; to < shape.groups.size(); ++to) {
+      uint32_t moved = std::min(stride, shape.groups[from].devices - 1);
+      if (from == to || !shape.groups[from].pinned.empty() || !shape.groups[to].pinned.empty() || moved == 0)
+        continue;
+      Shape next = shape;
+      next.groups[from].devices -= moved;
+      next.groups[to].devices += moved;
+      bool possible = true;
+      for (size_t g : {from, to})
+        for (uint32_t section : next.groups[g].sections) {
+          auto option = withReplicas(section, next.options[section], next.groups[g].devices);
+          possible &= option.has_value();
+          next.options[section] = option.value_or(next.options[section]);
+        }
+      if (possible)
+        add(std::move(next));
+    }
+  std::stable_sort(found.begin(), found.end(), [](const Shape &a, const Shape &b) { return a.seconds < b.seconds; });
+  return found;
+}
+
+/// Groups of whole nodes come first, so that theirs begin where a node does.
+Layout Shapes::layoutOf(const Shape &shape) const {
+  std::set<uint32_t> taken;
+  for (const ShapeGroup &group : shape.groups)
+    taken.insert(group.pinned.begin(), group.pinned.end());
+  std::vector<uint32_t> free;
+  for (uint32_t device = 0; device < problem.machine.devices; ++device)
+    if (!taken.count(device))
+      free.push_back(device);
+  uint32_t node = problem.machine.links.empty() ? 1 : problem.machine.links.front().spans;
+  std::vector<const ShapeGroup *> order;
+  for (const ShapeGroup &group : shape.groups)
+    order.push_back(&group);
+  std::stable_sort(order.begin(), order.end(), [&](const ShapeGroup *a, const ShapeGroup *b) {
+    return (a->devices % node == 0) > (b->devices % node == 0);
+  });
+  Layout layout(shape.options.size());
+  size_t next = 0;
+  for (const ShapeGroup *group : order) {
+    std::vector<uint32_t> devices = group->pinned;
+    if (devices.empty()) {
+      devices.assign(free.begin() + static_cast<ptrdiff_t>(next), free.begin() + static_cast<ptrdiff_t>(next + group->devices));
+      next += group->devices;
+    }
+    for (uint32_t section : group->sections) {
+      const ShapeOption &option = shape.options[section];
+      layout[section] = placed(cuts.of(section)[option.cut].cut, option.microBatch, option.replicas, devices);
+    }
+  }
+  return layout;
+}
+
+} // namespace maestro::planner
