@@ -91,10 +91,11 @@ private:
       Node node = open.pop(spent);
       if (node.bound >= best.seconds)
         continue;
-      if (node.isRefined)
-        MAESTRO_TRY(tryLayout(families[node.family], node.chosen, allowance).status());
-      else
+      if (node.isRefined) {
+        MAESTRO_ASSIGN([[maybe_unused]] bool better, tryLayout(families[node.family], node.chosen, allowance));
+      } else {
         MAESTRO_TRY(expand(std::move(node), open));
+      }
     }
     best.leastLeft = std::min(best.leastLeft, open.leastBound());
     total += nodes;

@@ -55,12 +55,7 @@ Result<const cost_models::Simulation *> Candidates::simulate(const Layout &layou
     CompoundModel model = modelOf(problem, layout);
     CompoundLayout choices = choicesOf(layout);
     allowance.tasks -= std::min(allowance.tasks, simulator.tasks(model, problem.machine, choices));
-    auto simulation = simulator.run(model, problem.machine, choices, order);
-    if (!simulation.isOk()) {
-      known.erase(found);
-      return simulation.status();
-    }
-    found->second = std::move(*simulation);
+    MAESTRO_ASSIGN(found->second, simulator.run(model, problem.machine, choices, order));
   }
   return &found->second;
 }

@@ -1,5 +1,7 @@
 // The search against plain enumeration of its space, under the same simulator.
+#include "planner/search/cuts.h"
 #include "planner/search/search.h"
+#include "planner/search/space_bound.h"
 #include "small_problems.h"
 
 #include <gtest/gtest.h>
@@ -21,6 +23,8 @@ bool next(std::vector<uint32_t> &digits, const std::vector<uint32_t> &limits) {
 
 struct Enumeration {
   const SearchProblem &problem;
+  WorkTable work{problem};
+  CutTable cuts{problem, work, std::min(problem.machine.devices, 4u)};
   cost_models::Simulator simulator{problem.steps};
   double best = std::numeric_limits<double>::infinity();
   size_t layouts = 0;
@@ -48,44 +52,46 @@ struct Enumeration {
   }
 
   void place(const std::vector<uint32_t> &group, const std::vector<uint32_t> &sizes) {
-    for (uint32_t m = 0; m < problem.models.size(); ++m) {
-      const CompoundModel &model = problem.models[m];
-      size_t sections = model.sections.size();
-      std::vector<uint32_t> limits(2 * sections, problem.machine.devices), digits(2 * sections, 0);
-      std::fill(limits.begin() + static_cast<ptrdiff_t>(sections), limits.end(), static_cast<uint32_t>(model.microBatches.size()));
-      do {
-        CompoundLayout layout(sections);
-        bool possible = true;
-        for (size_t s = 0; s < sections; ++s) {
-          uint32_t first = 0, size = sizes[group[s]] + 1, replicas = digits[s] + 1;
-          for (uint32_t g = 0; g < group[s]; ++g)
-            first += sizes[g] + 1;
-          auto stages = static_cast<uint32_t>(model.sections[s].stages.size());
-          const SearchPins &pins = problem.pins[s];
-          layout[s].microBatch = digits[sections + s];
-          possible &= stages <= size &&
-                      (pins.dataParallel ? replicas == *pins.dataParallel &&
-                                               size >= std::min(replicas * stages, problem.machine.devices)
-                                         : replicas * stages <= size) &&
-                      (!pins.microBatch || *pins.microBatch == layout[s].microBatch);
-          for (uint32_t r = 0; r < replicas; ++r) {
-            layout[s].devices.emplace_back();
-            for (uint32_t stage = 0; stage < stages; ++stage)
-              layout[s].devices.back().push_back(first + (r * stages + stage) % size);
-          }
+    size_t sections = problem.pins.size();
+    std::vector<uint32_t> limits, digits(3 * sections, 0); // Replicas, micro-batches, cuts.
+    limits.assign(sections, problem.machine.devices);
+    limits.insert(limits.end(), sections, static_cast<uint32_t>(problem.model.microBatches.size()));
+    for (uint32_t s = 0; s < sections; ++s)
+      limits.push_back(static_cast<uint32_t>(cuts.of(s).size()));
+    do {
+      Layout layout(sections);
+      bool possible = true;
+      for (uint32_t s = 0; s < sections; ++s) {
+        uint32_t first = 0, size = sizes[group[s]] + 1, replicas = digits[s] + 1;
+        for (uint32_t g = 0; g < group[s]; ++g)
+          first += sizes[g] + 1;
+        layout[s].cut = cuts.of(s)[digits[2 * sections + s]].cut;
+        layout[s].microBatch = digits[sections + s];
+        auto stages = static_cast<uint32_t>(layout[s].cut.stages());
+        const SearchPins &pins = problem.pins[s];
+        possible &= stages <= size &&
+                    (pins.dataParallel ? replicas == *pins.dataParallel &&
+                                             size >= std::min(replicas * stages, problem.machine.devices)
+                                       : replicas * stages <= size) &&
+                    (!pins.microBatch || *pins.microBatch == layout[s].microBatch);
+        for (uint32_t r = 0; r < replicas; ++r) {
+          layout[s].devices.emplace_back();
+          for (uint32_t stage = 0; stage < stages; ++stage)
+            layout[s].devices.back().push_back(first + (r * stages + stage) % size);
         }
-        if (possible)
-          measure(m, layout);
-      } while (next(digits, limits));
-    }
+      }
+      if (possible)
+        measure(layout);
+    } while (next(digits, limits));
   }
 
-  void measure(uint32_t m, const CompoundLayout &layout) {
-    std::vector<uint64_t> bytes = cost_models::deviceBytes(problem.models[m], problem.machine, layout);
-    if (*std::max_element(bytes.begin(), bytes.end()) > problem.machine.kinds[0].memoryBytes)
+  void measure(const Layout &layout) {
+    CompoundModel model = modelOf(problem, layout);
+    CompoundLayout choices = choicesOf(layout);
+    if (!fits(problem, model, choices))
       return;
     ++layouts;
-    auto simulation = simulator.run(problem.models[m], problem.machine, layout, wavefront::Order::Wavefront);
+    auto simulation = simulator.run(model, problem.machine, choices, wavefront::Order::Wavefront);
     ASSERT_TRUE(simulation.isOk()) << simulation.status().message();
     best = std::min(best, simulation->stepSeconds);
   }
@@ -107,7 +113,9 @@ TEST(SearchBruteForce, EqualsEnumerationOnSeededSmallProblems) {
     }
     ASSERT_TRUE(found.isOk()) << found.status().message();
     EXPECT_TRUE(found->isProven);
-    EXPECT_EQ(found->simulation.stepSeconds, all.best) << describe(problem.models[found->model], found->layout);
+    EXPECT_LE(found->lowerBoundSeconds, all.best);
+    EXPECT_LE(spaceBound(problem, all.cuts, all.work), all.best);
+    EXPECT_EQ(found->simulation.stepSeconds, all.best) << describe(problem.model, found->layout);
     Status verified = verify(problem, *found);
     EXPECT_TRUE(verified.isOk()) << verified.message();
     layouts += all.layouts;

@@ -50,7 +50,7 @@ TEST(Search, BaselinesAreAlwaysCompared) {
 
 TEST(Search, ASimpleLayoutThatNothingBeatsIsTheAnswer) {
   SearchProblem problem = distillation(2, 40'000, 40'000);
-  problem.machine.kinds[0].rates.stream = cost_models::BytesPerSecond(1e15); // Replicas cost nothing, so sharing both devices is best.
+  problem.machine.kinds.front().rates.stream = cost_models::BytesPerSecond(1e15); // Replicas cost nothing, so sharing both devices is best.
   SearchResult result = solve(problem);
   EXPECT_EQ(result.winner, "all data parallel");
   EXPECT_EQ(result.layout[0].devices.size(), 2u);
@@ -59,7 +59,7 @@ TEST(Search, ASimpleLayoutThatNothingBeatsIsTheAnswer) {
 
 TEST(Search, ExpensiveReductionSeparatesSections) {
   SearchProblem problem = distillation(2, 90'000, 30'000); // Equal work a device when apart.
-  problem.machine.kinds[0].rates.stream = cost_models::BytesPerSecond(2e9);              // The student's gradients take long to add up.
+  problem.machine.kinds.front().rates.stream = cost_models::BytesPerSecond(2e9);              // The student's gradients take long to add up.
   SearchResult result = solve(problem);
   EXPECT_NE(result.winner, "all data parallel");
   EXPECT_EQ(result.layout[1].devices.size(), 1u);
@@ -68,7 +68,7 @@ TEST(Search, ExpensiveReductionSeparatesSections) {
 
 TEST(Search, WhatDoesNotFitIsNoCandidate) {
   SearchProblem problem = distillation(2, 40'000, 40'000);
-  problem.machine.kinds[0].rates.stream = cost_models::BytesPerSecond(1e15);
+  problem.machine.kinds.front().rates.stream = cost_models::BytesPerSecond(1e15);
   problem.machine.kinds[0].memoryBytes = 4800; // The student alone, or the teacher; not both on one device.
   SearchResult result = solve(problem);
   EXPECT_NE(result.layout[0].devices, result.layout[1].devices);
@@ -93,7 +93,8 @@ TEST(Search, PinsRestrict) {
 
 TEST(Search, TheSameProblemHasTheSameAnswer) {
   SearchProblem problem = distillation(4, 70'000, 20'000);
-  problem.budget = {6, 500}; // Cut short, which is where an order could leak in.
+  problem.budget.simulations = 6;
+  problem.budget.nodes = 500; // Cut short, which is where an order could leak in.
   SearchResult first = solve(problem), second = solve(problem);
   EXPECT_EQ(first.layout, second.layout);
   EXPECT_EQ(first.nodes, second.nodes);
@@ -107,10 +108,54 @@ TEST(Search, NeverWorseThanABaselineHoweverShortTheBudget) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     auto work = [&](uint64_t part) { return static_cast<int64_t>(10'000 + seed * 7919 * part % 90'000); };
     SearchProblem problem = distillation(2 + seed % 7, work(1), work(3));
-    problem.budget = {static_cast<uint32_t>(1 + seed % 5), static_cast<uint32_t>(20 + seed)};
+    problem.budget.simulations = static_cast<uint32_t>(1 + seed % 5);
+    problem.budget.nodes = static_cast<uint32_t>(20 + seed);
     SearchResult result = solve(problem); // verify() compares it with every row.
     for (const ComparedLayout &other : result.compared)
       EXPECT_TRUE(other.possible) << other.name;
+  }
+}
+
+TEST(Search, ManyDevices) {
+  for (uint32_t devices : {16u, 64u, 256u})
+    for (uint64_t seed = 0; seed < 3; ++seed) {
+      SCOPED_TRACE(std::to_string(devices) + " devices, seed " + std::to_string(seed));
+      SearchProblem problem = layered(devices, 12, seed);
+      SearchResult result = solve(problem); // verify() compares it with every row.
+      EXPECT_LE(result.lowerBoundSeconds, result.simulation.stepSeconds);
+      std::printf("%u devices: %s: %.3g s, bound %.3g (%.1f %%), %u simulated\n", devices,
+                  describe(problem.model, result.layout).c_str(), result.simulation.stepSeconds, result.lowerBoundSeconds,
+                  100 * (result.simulation.stepSeconds / result.lowerBoundSeconds - 1), result.simulations);
+    }
+}
+
+TEST(Search, TheSameLargeProblemHasTheSameAnswer) {
+  SearchResult first = solve(layered(64, 12, 7)), second = solve(layered(64, 12, 7));
+  EXPECT_EQ(first.layout, second.layout);
+  EXPECT_EQ(first.simulations, second.simulations);
+}
+
+TEST(Search, ADeadlineLeavesABaselineThatFits) {
+  SearchProblem problem = layered(64, 12, 1);
+  int asked = 0;
+  problem.isOver = [&asked] { return ++asked > 6; };
+  SearchResult result = solve(problem);
+  EXPECT_TRUE(result.wasCutShort);
+  EXPECT_NE(result.winner, "search");
+  problem.isOver = [] { return true; };
+  auto none = searchLayouts(problem);
+  ASSERT_FALSE(none.isOk());
+  EXPECT_NE(none.status().message().find("deadline"), std::string::npos) << none.status().message();
+}
+
+TEST(Search, TheNextBestAreDistinct) {
+  SearchProblem problem = layered(16, 6, 2);
+  problem.topK = 4;
+  SearchResult result = solve(problem);
+  ASSERT_EQ(result.ranked.size(), 4u);
+  for (size_t i = 1; i < result.ranked.size(); ++i) {
+    EXPECT_NE(result.ranked[i].layout, result.ranked[i - 1].layout);
+    EXPECT_LE(result.ranked[i - 1].simulation.stepSeconds, result.ranked[i].simulation.stepSeconds);
   }
 }
 
@@ -125,7 +170,7 @@ TEST(Search, ProblemsAreChecked) {
   problem.steps.front().pop_back();
   EXPECT_NE(check(problem).message().find("31 sizes for 2 dims"), std::string::npos);
   problem = distillation(2, 1000, 1000);
-  problem.models.front().sections[0].stages[0].at.pop_back();
+  problem.model.sections[0].classes[0][0].alone.at.pop_back();
   EXPECT_FALSE(check(problem).isOk());
 }
 

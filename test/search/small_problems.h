@@ -6,10 +6,14 @@
 namespace maestro::planner {
 
 /// Two or three sections in a chain or a fork, two or three devices, two or three sizes of micro-batches, a few samples of
-/// uneven sizes; some with sections that are also cut in two, with pins, or with little memory.
+/// uneven sizes; some with sections of two atoms, with recompute, with pins, or with little memory.
 SearchProblem smallProblem(uint64_t seed);
 
 /// Two sections, "teacher" (frozen) before "student": forward of `teacherPs` a sample, and `studentPs` for each direction.
 SearchProblem distillation(uint32_t devices, int64_t teacherPs, int64_t studentPs);
+
+/// A frozen teacher of so many layers before a student of half as many and a head, on devices in nodes of eight with little
+/// memory, with eight samples a device.
+SearchProblem layered(uint32_t devices, uint32_t layers, uint64_t seed);
 
 } // namespace maestro::planner
