@@ -31,20 +31,20 @@ void declare(CLI::App &app, Arguments &arguments) {
   app.add_option("--set", arguments.options.settings, "A value of the workload or cluster file: train.global_batch=64");
   app.add_option("--pin", arguments.pins, "Fix a decision: SECTION.{dp,stages,tensor,micro_batch,devices,recompute,precision}=VALUE");
   app.add_option("--deadline", arguments.deadline, "Time for the search, for example 10s");
-  app.add_option("--top-k", arguments.topK, "Keep the K best plans")->check(CLI::PositiveNumber);
+  app.add_option("--top-k", arguments.topK, "Keep the K best plans: plan.mpl, plan.2.mpl, …")->check(CLI::PositiveNumber);
   app.add_option("--stop-after", arguments.stopAfter, "Print the IR after a phase: " + phaseNames());
   app.add_option("--log-format", arguments.logFormat, "text or json")->check(CLI::IsMember({"text", "json"}));
   app.add_flag("--quiet", arguments.quiet, "Warnings and errors only");
 }
 
-/// "10s", "500ms", "2m": a number above zero and its unit.
-Status checkDeadline(const std::string &text) {
+/// "10s", "500ms", "2m": a number above zero and its unit, in seconds.
+Result<double> readDeadline(const std::string &text) {
   double value = 0;
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   std::string_view unit(end, static_cast<size_t>(text.data() + text.size() - end));
-  bool known = unit == "ms" || unit == "s" || unit == "m" || unit == "h";
-  if (error == std::errc() && std::isfinite(value) && value > 0 && known)
-    return Status();
+  double factor = unit == "ms" ? 1e-3 : unit == "s" ? 1 : unit == "m" ? 60 : unit == "h" ? 3600 : 0;
+  if (error == std::errc() && std::isfinite(value) && value > 0 && factor > 0)
+    return value * factor;
   return Status::invalidInput("--deadline " + text + ": write a time above zero and its unit: 500ms, 10s, 2m or 1h");
 }
 
@@ -56,8 +56,10 @@ Status interpret(Arguments &arguments) {
     MAESTRO_ASSIGN(planner::Pin pin, planner::parsePin(text));
     options.pins.push_back(std::move(pin));
   }
-  if (!arguments.deadline.empty())
-    MAESTRO_TRY(checkDeadline(arguments.deadline));
+  if (!arguments.deadline.empty()) {
+    MAESTRO_ASSIGN(options.deadlineSeconds, readDeadline(arguments.deadline));
+  }
+  options.topK = static_cast<uint32_t>(arguments.topK);
   if (!arguments.stopAfter.empty()) {
     options.stopAfter = phaseFromName(arguments.stopAfter);
     if (!options.stopAfter)

@@ -1,10 +1,9 @@
 // Layouts by search: trial emissions become a search problem, its answer becomes layouts and the reasons for them.
 #pragma once
 
+#include "planner/driver/atom_trials.h"
 #include "planner/driver/layouts.h"
 #include "planner/search/search_problem.h"
-
-#include "mlir/IR/BuiltinOps.h"
 
 #include <functional>
 #include <map>
@@ -13,40 +12,38 @@
 
 namespace maestro::planner {
 
-/// The workload cut into other numbers of stages: programs, or null where a section cannot be cut so.
-using CutStages = std::function<mlir::OwningOpRef<mlir::ModuleOp>(const std::map<std::string, int64_t> &stages)>;
-
 class LayoutSearch {
 public:
-  /// `base` says everything but layouts; its sections are those that pins of stages make.
-  LayoutSearch(const EmitInput &base, const Pins &pins, CutStages cutStages)
-      : base(base), pins(pins), cutStages(std::move(cutStages)) {}
+  /// `base` says everything but programs and layouts; `graph` is of the graph that `makePrograms` cuts.
+  LayoutSearch(const EmitInput &base, const Pins &pins, const AtomGraph &graph, MakePrograms makePrograms)
+      : base(base), pins(pins), graph(graph), makePrograms(std::move(makePrograms)) {}
 
-  /// Searches on devices of `deviceBytes`; models are collected once. InvalidInput where nothing fits.
+  /// Ends the search early once it answers true; at most so many distinct layouts are kept.
+  void limit(std::function<bool()> isOver, uint32_t topK);
+  /// Searches on devices of at most `deviceBytes`; trials are made once. InvalidInput where nothing fits.
   Status run(uint64_t deviceBytes);
 
-  /// Of the answer: what to emit, by section; its module is the base's where that is not cut anew.
-  std::map<std::string, SectionLayout> layouts() const;
-  mlir::ModuleOp sections() const;
-  /// The comparison: the chosen layout, each baseline, each section's time.
-  std::vector<Decision> decisions() const;
-  double stepSeconds() const { return result.simulation.stepSeconds; }
+  /// Of the answer, or of the next best ones (0: the answer): what to emit, by section.
+  std::map<std::string, SectionLayout> layouts(size_t rank = 0) const;
+  mlir::OwningOpRef<mlir::ModuleOp> programs(size_t rank = 0) const;
+  size_t ranks() const { return result.ranked.size(); }
+  /// The step as simulated on the emitted plan's own costs.
+  Result<cost_models::Simulation> simulate(const EmittedPlan &emitted) const;
+  /// The comparison: the chosen layout, each baseline, each section's time; `own` is of the emitted plan.
+  std::vector<Decision> decisions(size_t rank, const cost_models::Simulation &own) const;
   const SearchResult &answer() const { return result; }
 
 private:
   Status collect();
-  Status addModel(mlir::ModuleOp sections);
   std::vector<int64_t> microBatchSizes() const;
-  std::vector<std::map<std::string, int64_t>> stageCounts() const;
-  size_t trialsAllowed() const;
   void addPins();
 
   EmitInput base;
   const Pins &pins;
-  CutStages cutStages;
+  const AtomGraph &graph;
+  MakePrograms makePrograms;
   SearchProblem problem;
   SearchResult result;
-  std::vector<mlir::OwningOpRef<mlir::ModuleOp>> cutModules; ///< By models, after the first.
 };
 
 } // namespace maestro::planner

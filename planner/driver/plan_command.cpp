@@ -5,6 +5,8 @@
 #include "ir/nn/nn.h"
 #include "ir/section/section.h"
 #include "passes/attributes.h"
+#include "passes/section_atoms.h"
+#include "plan/plan_generated.h"
 #include "planner/driver/layout_search.h"
 #include "planner/driver/layouts.h"
 #include "planner/driver/trial_models.h"
@@ -89,16 +91,13 @@ public:
     noteTypicalRows(workload, summary);
     MAESTRO_TRY(checkCuts(workload, summary));
     MAESTRO_TRY(applyWeightFiles(workload, summary));
-    if (target.machine.devices > 1 && !options.stopAfter) // The search may cut it anew.
-      uncut = module->clone();
-    MAESTRO_TRY(runPasses(*module, pins.partition(workload), diagnostics));
+    MAESTRO_TRY(runPasses(*module, {}, options.stopAfter.value_or(Phase::Loss), pins.partition(workload), diagnostics));
     if (options.stopAfter) {
       module->print(llvm::outs(), mlir::OpPrintingFlags().enableDebugInfo(false));
       llvm::outs() << "\n";
       return Status();
     }
-    MAESTRO_TRY(noteUnreached());
-    return emit();
+    return emit(diagnostics);
   }
 
 private:
@@ -140,10 +139,12 @@ private:
     return precision;
   }
 
-  Status runPasses(mlir::ModuleOp target, const PartitionOptions &partition, const DiagnosticCollector &diagnostics) {
+  Status runPasses(mlir::ModuleOp target, std::optional<Phase> startAfter, Phase stopAfter, const PartitionOptions &partition,
+                   const DiagnosticCollector &diagnostics) {
     mlir::PassManager manager(&context);
     PipelineOptions pipeline;
-    pipeline.stopAfter = options.stopAfter.value_or(Phase::Split);
+    pipeline.startAfter = startAfter;
+    pipeline.stopAfter = stopAfter;
     pipeline.partition = partition;
     for (const ComponentSpec &component : workload.components)
       if (precisionOf(component.name) == DType::BF16)
@@ -154,24 +155,20 @@ private:
     return Status();
   }
 
-  /// The workload with sections cut into other numbers of stages; null where one cannot be cut so.
-  mlir::OwningOpRef<mlir::ModuleOp> cutStages(const std::map<std::string, int64_t> &stages) {
-    if (!uncut)
+  /// The programs of the workload with its sections cut like this; null where a pass fails, which is noted.
+  mlir::OwningOpRef<mlir::ModuleOp> makePrograms(const PartitionOptions &partition) {
+    mlir::OwningOpRef<mlir::ModuleOp> programs = module->clone();
+    DiagnosticCollector own(context);
+    programsMade = runPasses(*programs, Phase::Loss, Phase::Split, partition, own);
+    if (!programsMade.isOk())
       return {};
-    PartitionOptions partition = pins.partition(workload);
-    for (const auto &[section, count] : stages)
-      partition.stages[section] = count;
-    mlir::OwningOpRef<mlir::ModuleOp> cut = uncut->clone();
-    DiagnosticCollector quiet(context); // A section that cannot be cut is no error here.
-    if (!runPasses(*cut, partition, quiet).isOk())
-      return {};
-    return cut;
+    return programs;
   }
 
   /// Trainable parameters that no loss reaches keep their values, as in PyTorch; the user is told.
-  Status noteUnreached() {
+  Status noteUnreached(mlir::ModuleOp programs) {
     std::set<std::string> withGradient;
-    module->walk([&](mlir::func::FuncOp function) {
+    programs.walk([&](mlir::func::FuncOp function) {
       for (unsigned i = 0; i < function.getNumResults(); ++i)
         if (auto name = function.getResultAttrOfType<mlir::StringAttr>(i, attributes::kGradient))
           withGradient.insert(name.getValue().str());
@@ -192,10 +189,10 @@ private:
   }
 
   /// A tensor degree that splits nothing is a mistake.
-  Status checkSplit(const SectionFacts &section) {
+  Status checkSplit(mlir::ModuleOp programs, const SectionFacts &section) {
     std::vector<int64_t> sizes;
     bool splits = section.tensor == 1;
-    for (auto op : module->getOps<section::SectionOp>()) {
+    for (auto op : programs.getOps<section::SectionOp>()) {
       if (op.getSectionName() != section.name)
         continue;
       mlir::ModuleOp body = op.getBody();
@@ -211,20 +208,27 @@ private:
         section.tensor, sizes.empty() ? "" : fmt::format("; inner sizes there: {}", fmt::join(sizes, ", "))));
   }
 
+  /// Layouts as pinned, else over all devices.
   Status chooseLayouts() {
     std::vector<SectionFacts> sections;
     std::vector<std::string> names;
-    for (auto op : module->getOps<section::SectionOp>()) {
-      std::string name = op.getSectionName().str();
-      if (!names.empty() && names.back() == name)
-        ++sections.back().stages;
-      else
-        sections.push_back({name, 1, op.getLayout() ? op.getLayout()->getTensor() : 1}), names.push_back(name);
+    for (const SectionChain &chain : atoms.sections) {
+      sections.push_back({chain.name, pins.of(chain.name, &SectionPins::stages).value_or(1),
+                          pins.of(chain.name, &SectionPins::tensor).value_or(1)});
+      names.push_back(chain.name);
     }
     MAESTRO_TRY(pins.check(names));
-    for (const SectionFacts &section : sections)
-      MAESTRO_TRY(checkSplit(section));
     MAESTRO_ASSIGN(layouts, planner::chooseLayouts(sections, pins, summary, workload.train.globalBatch, target.machine.devices));
+    return Status();
+  }
+
+  /// The programs of these layouts.
+  Status useDefaults() {
+    programs = makePrograms(pins.partition(workload));
+    MAESTRO_TRY(std::move(programsMade));
+    MAESTRO_TRY(noteUnreached(*programs));
+    for (const auto &[name, layout] : layouts)
+      MAESTRO_TRY(checkSplit(*programs, {name, layout.stages, layout.tensor}));
     return Status();
   }
 
@@ -244,29 +248,69 @@ private:
   /// Several layouts are possible where there are several devices or sections.
   Status searchLayouts(const EmitInput &input) {
     if ((target.machine.devices == 1 && layouts.size() == 1) || pins.splitsTensors())
-      return Status();
+      return useDefaults();
     EmitInput base = input;
     base.layouts = layouts;
-    search = std::make_unique<LayoutSearch>(base, pins, [this](const auto &stages) { return cutStages(stages); });
+    search = std::make_unique<LayoutSearch>(base, pins, atoms, [this](const PartitionOptions &cut) { return makePrograms(cut); });
+    std::function<bool()> isOver;
+    if (options.deadlineSeconds)
+      isOver = [end = nowSeconds() + *options.deadlineSeconds] { return nowSeconds() > end; };
+    search->limit(std::move(isOver), options.topK);
     return useSearch(deviceBytes());
   }
 
   uint64_t deviceBytes() const { return target.machine.kinds.front().memoryBytes; }
 
-  /// Where nothing fits, layouts stay as they were, and emission says what is missing.
+  /// On this machine, where nothing fits, layouts stay as they were, and emission says what is missing.
   Status useSearch(uint64_t bytes) {
     Status status = search->run(bytes);
-    if (status.code() == StatusCode::InvalidInput) {
+    if (status.code() == StatusCode::InvalidInput && cluster.isThisMachine) {
       logInfo(fmt::format("search: {}", status.message()));
       search.reset();
-      return Status();
+      return useDefaults();
     }
     MAESTRO_TRY(std::move(status));
-    layouts = search->layouts();
+    return useRank(0);
+  }
+
+  /// The search's answer, or one of the next best.
+  Status useRank(size_t rank) {
+    layouts = search->layouts(rank);
+    programs = search->programs(rank);
+    MAESTRO_TRY(std::move(programsMade));
+    return noteUnreached(*programs);
+  }
+
+  Status tryLayouts(EmitInput &input, size_t rank) {
+    input.sections = *programs;
+    input.layouts = layouts;
+    input.predictedStepSeconds = 0;
+    input.decisions = decisions();
+    MAESTRO_ASSIGN(emitted, emitPlan(input));
+    if (emitted.bytes.empty() || !search)
+      return Status();
+    // What is predicted is a simulation of the plan's own programs.
+    MAESTRO_ASSIGN(cost_models::Simulation own, search->simulate(emitted));
+    searched = search->decisions(rank, own);
+    std::unique_ptr<plan::fb::PlanT> tables(plan::fb::GetPlan(emitted.bytes.data())->UnPack());
+    tables->prediction->step_seconds = own.stepSeconds;
+    for (const Decision &source : searched) {
+      auto decision = std::make_unique<plan::fb::DecisionT>();
+      decision->subject = source.subject;
+      decision->choice = source.choice;
+      decision->reason = source.reason;
+      decision->is_default = source.isDefault;
+      tables->decisions.push_back(std::move(decision));
+    }
+    MAESTRO_ASSIGN(emitted.bytes, plan::finish(*tables));
     return Status();
   }
 
-  Status emit() {
+  Status emit(const DiagnosticCollector &diagnostics) {
+    mlir::FailureOr<AtomGraph> found = findAtoms(*module, pins.partition(workload));
+    if (mlir::failed(found))
+      return diagnostics.failure(nameOf(Phase::Partition).str());
+    atoms = std::move(*found);
     MAESTRO_TRY(chooseLayouts());
     EmitInput input;
     input.workload = &workload;
@@ -274,34 +318,25 @@ private:
     input.machine = target.machine;
     input.machineName = target.name;
     input.deviceThreads = target.deviceThreads;
-    input.sections = *module;
     input.planFolder = std::filesystem::absolute(options.output).parent_path().string();
     MAESTRO_TRY(searchLayouts(input));
-    EmittedPlan emitted;
-    auto tryLayouts = [&]() -> Status {
-      input.sections = search ? search->sections() : *module;
-      input.predictedStepSeconds = search ? search->stepSeconds() : 0;
-      input.layouts = layouts;
-      input.decisions = decisions();
-      MAESTRO_ASSIGN(emitted, emitPlan(input));
-      return Status();
-    };
-    MAESTRO_TRY(tryLayouts());
-    // The search adds up what it was told of each section; what emission finds beyond that is taken from its budget.
-    uint64_t searched = deviceBytes();
+    MAESTRO_TRY(tryLayouts(input, 0));
+    // The search adds up what it was told of each atom; what emission finds beyond that is taken from its budget.
+    uint64_t allowed = deviceBytes();
     for (int attempt = 0; emitted.bytes.empty() && search && attempt < 3; ++attempt) {
       uint64_t excess = emitted.fullest().peakBytes - deviceBytes();
-      searched -= std::min(searched, excess + (excess >> 3));
-      MAESTRO_TRY(useSearch(searched));
-      MAESTRO_TRY(tryLayouts());
+      allowed -= std::min(allowed, excess + (excess >> 3));
+      MAESTRO_TRY(useSearch(allowed));
+      MAESTRO_TRY(tryLayouts(input, 0));
     }
     if (emitted.bytes.empty() && search) {
       search.reset();
       MAESTRO_TRY(chooseLayouts());
-      MAESTRO_TRY(tryLayouts());
+      MAESTRO_TRY(useDefaults());
+      MAESTRO_TRY(tryLayouts(input, 0));
     }
     while (emitted.bytes.empty() && halveMicroBatches())
-      MAESTRO_TRY(tryLayouts());
+      MAESTRO_TRY(tryLayouts(input, 0));
     // A model that no micro-batch makes small enough for the machine it is planned on is meant for another one.
     const DeviceMemory *fullest = &emitted.fullest();
     if (emitted.bytes.empty() && cluster.isThisMachine && fullest->residentBytes > deviceBytes()) {
@@ -309,7 +344,7 @@ private:
                              "{:.1f}: the plan is for devices of {:.1f} GiB",
                              gib(fullest->residentBytes), gib(deviceBytes()), gib(fullest->peakBytes)));
       input.machine.kinds.front().memoryBytes = fullest->peakBytes;
-      MAESTRO_TRY(tryLayouts());
+      MAESTRO_TRY(tryLayouts(input, 0));
     }
     fullest = &emitted.fullest();
     if (emitted.bytes.empty())
@@ -319,7 +354,22 @@ private:
           fullest - emitted.devices.data(), gib(fullest->peakBytes), gib(deviceBytes()), gib(fullest->peakBytes - deviceBytes()),
           fmt::join(fullest->stations, ", "), gib(fullest->residentBytes)));
     MAESTRO_TRY(plan::writePlan(emitted.bytes, options.output));
-    report(emitted);
+    report();
+    return writeNextBest(input);
+  }
+
+  /// plan.mpl, plan.2.mpl, …
+  Status writeNextBest(EmitInput &input) {
+    for (size_t rank = 1, number = 2; search && rank < search->ranks(); ++rank) {
+      MAESTRO_TRY(useRank(rank));
+      MAESTRO_TRY(tryLayouts(input, rank));
+      if (emitted.bytes.empty()) // More than the search was told, once it is emitted.
+        continue;
+      std::filesystem::path path = options.output;
+      path.replace_extension(fmt::format(".{}{}", number++, path.extension().string()));
+      MAESTRO_TRY(plan::writePlan(emitted.bytes, path.string()));
+      logInfo(fmt::format("wrote {}: {}", path.string(), searched.front().choice));
+    }
     return Status();
   }
 
@@ -352,13 +402,10 @@ private:
       list.push_back({name + ".devices", placement(layout),
                       pinned ? "pinned" : search ? "by search" : "replicated over all devices", !pinned});
     }
-    if (search)
-      for (Decision &decision : search->decisions())
-        list.push_back(std::move(decision));
     return list;
   }
 
-  void report(const EmittedPlan &emitted) const {
+  void report() const {
     for (const std::string &note : linked.notes)
       logInfo(note);
     for (const std::string &taken : workload.defaults)
@@ -366,9 +413,8 @@ private:
     for (const auto &[name, layout] : layouts)
       logInfo(fmt::format("{}: micro-batches of {} samples ({}); {}", name, layout.microBatch, layout.microBatchReason,
                           placement(layout)));
-    if (search)
-      for (const Decision &decision : search->decisions())
-        logInfo(fmt::format("{}: {} ({})", decision.subject, decision.choice, decision.reason));
+    for (const Decision &decision : searched)
+      logInfo(fmt::format("{}: {} ({})", decision.subject, decision.choice, decision.reason));
     uint64_t arena = 0;
     double worst = 1;
     for (const LoweringReport &lowered : emitted.reports) {
@@ -393,8 +439,13 @@ private:
   PlannedMachine target;
   mlir::MLIRContext context;
   LinkedGraph linked;
-  mlir::OwningOpRef<mlir::ModuleOp> module, uncut;
-  std::unique_ptr<LayoutSearch> search; ///< Where there was a choice; its trial modules are of this context.
+  mlir::OwningOpRef<mlir::ModuleOp> module;   ///< As far as Phase::Loss: the graph in one piece.
+  AtomGraph atoms;                            ///< Of it.
+  mlir::OwningOpRef<mlir::ModuleOp> programs; ///< Of the layouts.
+  Status programsMade;                        ///< What the last makePrograms() came to.
+  std::unique_ptr<LayoutSearch> search;       ///< Where there was a choice.
+  std::vector<Decision> searched;             ///< What it has to say of the emitted plan.
+  EmittedPlan emitted;
 };
 
 } // namespace

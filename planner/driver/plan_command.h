@@ -24,6 +24,8 @@ struct PlanOptions {
   std::string cluster;             ///< Path; empty: this machine.
   std::vector<std::string> settings; ///< `--set` as given: "train.global_batch=64".
   std::vector<Pin> pins;
+  std::optional<double> deadlineSeconds; ///< Ends the search early.
+  uint32_t topK = 1;                     ///< Plans to write: plan.mpl, plan.2.mpl, …
   std::optional<Phase> stopAfter; ///< Print the IR after this phase instead of writing a plan.
 };
 

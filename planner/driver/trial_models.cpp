@@ -16,7 +16,7 @@ using cost_models::StageCosts;
 using cost_models::StageModel;
 
 /// A step of more samples is simulated by its first ones; several steps have about so many together.
-constexpr int64_t kMostSamples = 1024, kEnoughSamples = 128, kMostSteps = 4;
+constexpr int64_t kMostSamples = 16'384, kEnoughSamples = 128, kMostSteps = 4;
 
 template <typename Program> wavefront::Cost costOf(const Program *holder) {
   wavefront::Cost cost;
@@ -56,7 +56,6 @@ public:
   }
 
   void addSize(size_t number, size_t sizes) {
-    constexpr int64_t kUnbounded = int64_t{1} << 40;
     model.capacities.emplace_back(model.dims.size(), kUnbounded);
     for (EdgeModel &edge : model.edges) {
       edge.slotBytes.resize(sizes, 0);
@@ -65,8 +64,53 @@ public:
     for (const fb::Executable *executable : *plan.executables()) {
       for (const fb::Bound *bound : *executable->bounds())
         model.capacities.back()[bound->symbol()] = bound->value();
-      addStage(*executable, model.sections[executable->section()].stages[executable->stage()], number);
+      StageModel &stage = model.sections[executable->section()].stages[executable->stage()];
+      stage.at.emplace_back();
+      addStage(*executable, stage, number);
     }
+  }
+
+  /// A plan with a size of its own for each section.
+  void addAllSizes() {
+    for (const fb::Executable *executable : *plan.executables())
+      model.microBatches.push_back(executable->samples());
+    std::sort(model.microBatches.begin(), model.microBatches.end());
+    model.microBatches.erase(std::unique(model.microBatches.begin(), model.microBatches.end()), model.microBatches.end());
+    size_t sizes = model.microBatches.size();
+    model.capacities.assign(sizes, std::vector<int64_t>(model.dims.size(), kUnbounded));
+    for (EdgeModel &edge : model.edges) {
+      edge.slotBytes.resize(sizes, 0);
+      edge.gradientSlotBytes.resize(sizes, 0);
+    }
+    for (const fb::Executable *executable : *plan.executables()) {
+      size_t number = sizeOf(*executable);
+      for (const fb::Bound *bound : *executable->bounds())
+        model.capacities[number][bound->symbol()] = bound->value();
+      StageModel &stage = model.sections[executable->section()].stages[executable->stage()];
+      stage.at.resize(sizes);
+      addStage(*executable, stage, number);
+    }
+  }
+
+  /// CompoundModel.microBatches
+  uint32_t sizeOf(const fb::Executable &executable) const {
+    return static_cast<uint32_t>(std::lower_bound(model.microBatches.begin(), model.microBatches.end(), executable.samples()) -
+                                 model.microBatches.begin());
+  }
+
+  cost_models::CompoundLayout layout() const {
+    cost_models::CompoundLayout layout(model.sections.size());
+    for (const fb::Executable *executable : *plan.executables())
+      layout[executable->section()].microBatch = sizeOf(*executable);
+    for (const fb::Station *station : *plan.stations()) {
+      const fb::Executable *executable = plan.executables()->Get(station->executable());
+      cost_models::SectionChoice &own = layout[executable->section()];
+      own.devices.resize(std::max<size_t>(own.devices.size(), station->replica() + 1));
+      std::vector<uint32_t> &replica = own.devices[station->replica()];
+      replica.resize(model.sections[executable->section()].stages.size());
+      replica[executable->stage()] = plan.ranks()->Get(station->ranks()->Get(0))->device();
+    }
+    return layout;
   }
 
   /// The times of the size that was added last, on the next kind of device.
@@ -76,6 +120,8 @@ public:
   }
 
 private:
+  static constexpr int64_t kUnbounded = int64_t{1} << 40;
+
   static cost_models::TaskCosts tasksOf(const fb::Executable &executable) {
     const fb::Program *forward = programOf(executable, fb::ProgramKind::Forward);
     return {costOf(forward ? forward : programOf(executable, fb::ProgramKind::Evaluate)),
@@ -83,7 +129,7 @@ private:
   }
 
   void addStage(const fb::Executable &executable, StageModel &stage, size_t number) {
-    StageCosts &costs = stage.at.emplace_back();
+    StageCosts &costs = stage.at[number];
     cost_models::TaskCosts tasks = tasksOf(executable);
     costs.forward = std::move(tasks.forward);
     costs.backward = std::move(tasks.backward);
@@ -164,6 +210,16 @@ Result<CompoundModel> collectModel(EmitInput input, const std::vector<int64_t> &
   }
   MAESTRO_TRY(cost_models::check(model));
   return model;
+}
+
+Result<EmittedModel> readModel(const EmittedPlan &emitted) {
+  EmittedModel read;
+  Collector collector(read.model, emitted);
+  collector.addTables();
+  collector.addAllSizes();
+  read.layout = collector.layout();
+  MAESTRO_TRY(cost_models::check(read.model));
+  return read;
 }
 
 std::vector<cost_models::SampleSizes> stepsToSimulate(const Workload &workload, const GraphSummary &graph) {

@@ -14,6 +14,13 @@ namespace maestro::planner {
 /// not matter.
 Result<cost_models::CompoundModel> collectModel(EmitInput input, const std::vector<int64_t> &microBatches);
 
+/// What a plan that was emitted for its devices costs, by its own programs.
+struct EmittedModel {
+  cost_models::CompoundModel model;
+  cost_models::CompoundLayout layout;
+};
+Result<EmittedModel> readModel(const EmittedPlan &emitted);
+
 /// Steps of samples as the workload declares its synthetic data: by GraphSummary.dims, which are the models' dims. Dims that
 /// are not declared are at their bound, or one row; several steps where sizes vary.
 std::vector<cost_models::SampleSizes> stepsToSimulate(const Workload &workload, const GraphSummary &graph);

@@ -112,6 +112,7 @@ struct EmitInput {
   std::string planFolder; ///< Sources' paths are written relative to it.
   std::vector<Decision> decisions;
   double predictedStepSeconds = 0; ///< By the search; 0: the busiest device's work.
+  uint32_t leastSlots = 1;         ///< Micro-batches in flight on each stage, at least.
 };
 
 /// What a device holds.

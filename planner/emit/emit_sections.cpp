@@ -73,7 +73,7 @@ void Emitter::addEdges() {
                          static_cast<uint32_t>(stageNamed(op.getConsumer())), op.getGradient()});
   cost_models::InFlight limits = cost_models::microBatchesInFlight(stageFlows, edgeFlows);
   for (size_t s = 0; s < stages.size(); ++s)
-    stages[s].slots = limits.slots[s];
+    stages[s].slots = std::max(limits.slots[s], input.leastSlots);
   for (section::EdgeOp op : ops) {
     const Stage &producer = stages[stageNamed(op.getProducer())], &consumer = stages[stageNamed(op.getConsumer())];
     auto edge = std::make_unique<fb::EdgeT>();

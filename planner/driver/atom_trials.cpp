@@ -1,0 +1,227 @@
+#include "planner/driver/atom_trials.h"
+
+#include "ir/section/section.h"
+#include "passes/attributes.h"
+#include "planner/emit/executable_lowering.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include <algorithm>
+#include <set>
+
+namespace maestro::planner {
+namespace {
+
+using cost_models::AtomicModel;
+using cost_models::AtomicSection;
+using cost_models::CompoundModel;
+using cost_models::StageModel;
+
+/// As regions of a plan are.
+constexpr uint64_t kAlignment = 64;
+
+/// Only parameters that the trial's programs read; without those that get no gradient there.
+GraphSummary summaryOf(mlir::ModuleOp programs, const GraphSummary &graph) {
+  std::set<std::string> read, withGradient;
+  for (auto op : programs.getOps<section::SectionOp>())
+    for (std::string &name : parametersOf(op.getBody()))
+      read.insert(std::move(name));
+  programs.walk([&](mlir::func::FuncOp function) {
+    for (unsigned i = 0; i < function.getNumResults(); ++i)
+      if (auto name = function.getResultAttrOfType<mlir::StringAttr>(i, attributes::kGradient))
+        withGradient.insert(name.getValue().str());
+  });
+  GraphSummary summary = graph;
+  std::erase_if(summary.parameters, [&](const GraphParameter &parameter) { return !read.count(parameter.fullName); });
+  for (GraphParameter &parameter : summary.parameters)
+    parameter.trainable = parameter.trainable && withGradient.count(parameter.fullName);
+  return summary;
+}
+
+/// Two neighbours of a class of which there is no pair: what both hold, and what passes between them.
+StageModel doubled(const StageModel &alone, const cost_models::AtomTensor *between) {
+  StageModel pair = alone;
+  pair.residentBytes *= 2;
+  pair.gradientBytes *= 2;
+  pair.updateBytes *= 2;
+  auto twice = [](wavefront::Cost &cost) {
+    for (wavefront::CostTerm &term : cost.terms)
+      term.picoseconds *= 2;
+  };
+  for (size_t m = 0; m < pair.at.size(); ++m) {
+    twice(pair.at[m].forward);
+    twice(pair.at[m].backward);
+    for (cost_models::TaskCosts &kind : pair.at[m].otherKinds) {
+      twice(kind.forward);
+      twice(kind.backward);
+    }
+    pair.at[m].slotBytes = 2 * pair.at[m].slotBytes + (between ? between->slotBytes[m] : 0);
+  }
+  return pair;
+}
+
+class Builder {
+public:
+  Builder(const AtomGraph &graph, const std::vector<int64_t> &microBatches) : graph(graph) { model.microBatches = microBatches; }
+
+  void addTables(const CompoundModel &trial) {
+    model.dims = trial.dims;
+    model.capacities = trial.capacities;
+    for (size_t s = 0; s < graph.sections.size(); ++s) {
+      const cost_models::SectionModel &source = trial.sections[s];
+      model.sections.push_back({source.name, source.trains, source.activeDims, graph.sections[s].classOf, {}});
+    }
+    for (const AtomTensor &tensor : graph.tensors)
+      addTensor(tensor);
+  }
+
+  /// The classes of a section as this trial has them.
+  void addClasses(size_t s, const CompoundModel &trial) {
+    const SectionChain &chain = graph.sections[s];
+    AtomicSection &section = model.sections[s];
+    size_t count = *std::max_element(chain.classOf.begin(), chain.classOf.end()) + 1;
+    std::vector<cost_models::AtomClass> classes(count);
+    std::vector<std::vector<unsigned>> stages = chain.trialStages();
+    for (size_t stage = 0; stage < stages.size(); ++stage) {
+      cost_models::AtomClass &own = classes[chain.classOf[stages[stage].front()]];
+      StageModel &measured = stages[stage].size() == 2 ? own.pair : own.alone;
+      if (measured.at.empty())
+        measured = trial.sections[s].stages[stage];
+    }
+    for (uint32_t c = 0; c < count; ++c)
+      if (classes[c].pair.at.empty())
+        classes[c].pair = doubled(classes[c].alone, section.trains ? betweenNeighbours(static_cast<uint32_t>(s), c) : nullptr);
+    section.classes.push_back(std::move(classes));
+  }
+
+  /// Parameters that stages of one section share.
+  void addTied(mlir::ModuleOp programs, const GraphSummary &summary) {
+    std::map<std::pair<uint32_t, std::string>, std::vector<uint32_t>> readers;
+    uint32_t section = 0;
+    std::string name;
+    for (auto op : programs.getOps<section::SectionOp>()) {
+      std::string own = op.getSectionName().str();
+      section += !name.empty() && own != name;
+      name = std::move(own);
+      std::vector<std::vector<unsigned>> stages = graph.sections[section].trialStages();
+      for (const std::string &parameter : parametersOf(op.getBody()))
+        readers[{section, parameter}].push_back(stages[static_cast<size_t>(op.getStage())].front());
+    }
+    for (const auto &[key, atoms] : readers) {
+      if (atoms.size() < 2)
+        continue;
+      auto parameter = std::find_if(summary.parameters.begin(), summary.parameters.end(),
+                                    [&, &full = key.second](const GraphParameter &own) { return own.fullName == full; });
+      if (parameter == summary.parameters.end())
+        continue;
+      uint64_t bytes = byteSize(parameter->dtype), gradient = 0;
+      for (int64_t dim : parameter->shape)
+        bytes *= static_cast<uint64_t>(dim);
+      gradient = parameter->trainable ? bytes : 0;
+      model.tied.push_back({key.first, atoms, bytes + gradient, gradient, 5 * gradient});
+    }
+  }
+
+  AtomicModel model;
+
+private:
+  std::optional<int64_t> capacity(size_t size, std::string_view name) const {
+    for (size_t d = 0; d < model.dims.size(); ++d)
+      if (model.dims[d].name == name)
+        return model.capacities[size][d];
+    return std::nullopt;
+  }
+
+  void addTensor(const AtomTensor &source) {
+    cost_models::AtomTensor tensor;
+    std::tie(tensor.section, tensor.atom) = source.producer;
+    tensor.consumers.assign(source.consumers.begin(), source.consumers.end());
+    tensor.gradient = source.gradient;
+    DimExpr bytes = nn::TensorType(source.type).getByteSize();
+    for (const DimExpr::Term &term : bytes.terms()) {
+      cost_models::BytesTerm own{static_cast<double>(term.coefficient), {}};
+      for (const DimExpr::Atom &atom : term.atoms)
+        for (uint32_t d = 0; d < model.dims.size(); ++d)
+          if (atom.kind == DimExpr::AtomKind::Symbol && model.dims[d].name == atom.name)
+            own.dims.push_back(d);
+      tensor.bytes.push_back(std::move(own));
+    }
+    for (size_t m = 0; m < model.microBatches.size(); ++m) {
+      int64_t most = bytes.upperBound([&](std::string_view name) { return capacity(m, name); }).value_or(0);
+      tensor.slotBytes.push_back((static_cast<uint64_t>(std::max<int64_t>(most, 0)) + kAlignment - 1) / kAlignment * kAlignment);
+    }
+    model.tensors.push_back(std::move(tensor));
+  }
+
+  const cost_models::AtomTensor *betweenNeighbours(uint32_t section, uint32_t ofClass) const {
+    const std::vector<unsigned> &classOf = graph.sections[section].classOf;
+    for (const cost_models::AtomTensor &tensor : model.tensors)
+      for (auto [consumer, atom] : tensor.consumers)
+        if (tensor.section == section && consumer == section && atom == tensor.atom + 1 && tensor.gradient &&
+            classOf[atom] == ofClass && classOf[tensor.atom] == ofClass)
+          return &tensor;
+    return nullptr;
+  }
+
+  const AtomGraph &graph;
+};
+
+/// One trial's programs, emitted for each size.
+Result<CompoundModel> emitTrial(const AtomGraph &graph, const EmitInput &base, const GraphSummary &summary, mlir::ModuleOp programs,
+                                const std::vector<int64_t> &microBatches) {
+  EmitInput input = base;
+  input.sections = programs;
+  input.graph = &summary;
+  input.leastSlots = 2; // So that what a micro-batch in flight holds is told from what a station needs once.
+  for (const SectionChain &chain : graph.sections)
+    input.layouts.at(chain.name).stages = static_cast<int64_t>(chain.trialStages().size());
+  return collectModel(std::move(input), microBatches);
+}
+
+} // namespace
+
+size_t trialOperators(const AtomGraph &graph) {
+  size_t count = 0;
+  for (const SectionChain &chain : graph.sections)
+    for (const std::vector<unsigned> &stage : chain.trialStages())
+      for (unsigned atom : stage)
+        count += chain.atoms[atom].size();
+  return count;
+}
+
+Result<AtomicModel> collectAtoms(const AtomGraph &graph, const EmitInput &base, const PartitionOptions &partition,
+                                 const RecomputePins &recompute, const std::vector<int64_t> &microBatches,
+                                 const MakePrograms &makePrograms) {
+  auto pinned = [&](const std::string &name) {
+    auto own = recompute.find(name);
+    return own == recompute.end() ? std::optional<bool>() : std::optional<bool>(own->second);
+  };
+  PartitionOptions options = partition;
+  options.stages.clear();
+  options.recompute.clear();
+  options.forTrial = true;
+  Builder builder(graph, microBatches);
+  for (bool again : {false, true}) {
+    for (const SectionChain &chain : graph.sections)
+      if (again && pinned(chain.name).value_or(true))
+        options.recompute.push_back(chain.name);
+    if (again && options.recompute.empty())
+      break;
+    mlir::OwningOpRef<mlir::ModuleOp> programs = makePrograms(options);
+    if (!programs)
+      return Status::internal("the programs of a trial cannot be made");
+    GraphSummary summary = summaryOf(*programs, *base.graph);
+    MAESTRO_ASSIGN(CompoundModel trial, emitTrial(graph, base, summary, *programs, microBatches));
+    if (!again) {
+      builder.addTables(trial);
+      builder.addTied(*programs, summary);
+    }
+    for (size_t s = 0; s < graph.sections.size(); ++s)
+      if (!again || (builder.model.sections[s].trains && pinned(graph.sections[s].name).value_or(true)))
+        builder.addClasses(s, trial);
+  }
+  MAESTRO_TRY(cost_models::check(builder.model));
+  return std::move(builder.model);
+}
+
+} // namespace maestro::planner
