@@ -95,6 +95,7 @@ Status LayoutSearch::run(uint64_t deviceBytes) {
   for (cost_models::DeviceModel &kind : problem.machine.kinds)
     kind.memoryBytes = std::min(kind.memoryBytes, deviceBytes);
   MAESTRO_ASSIGN(result, searchLayouts(problem));
+  whatIfs.clear();
   return verify(problem, result);
 }
 
@@ -130,6 +131,12 @@ Result<cost_models::Simulation> LayoutSearch::simulate(const EmittedPlan &emitte
   MAESTRO_ASSIGN(EmittedModel own, readModel(emitted));
   cost_models::Simulator simulator(problem.steps, problem.budget.mostTasks);
   return simulator.run(own.model, base.machine, own.layout, wavefront::Order::Wavefront);
+}
+
+void LayoutSearch::explain(size_t rank, const cost_models::Simulation &own, plan::fb::PlanT &plan) const {
+  if (whatIfs.empty())
+    whatIfs = whatIf(problem, result);
+  planner::explain(problem, result, whatIfs, rank, own, plan);
 }
 
 std::vector<Decision> LayoutSearch::decisions(size_t rank, const cost_models::Simulation &own) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "planner/driver/atom_trials.h"
+#include "planner/driver/explanations.h"
 #include "planner/driver/layouts.h"
 #include "planner/search/search_problem.h"
 
@@ -31,6 +32,8 @@ public:
   Result<cost_models::Simulation> simulate(const EmittedPlan &emitted) const;
   /// The comparison: the chosen layout, each baseline, each section's time; `own` is of the emitted plan.
   std::vector<Decision> decisions(size_t rank, const cost_models::Simulation &own) const;
+  /// What explains the plan, into its tables.
+  void explain(size_t rank, const cost_models::Simulation &own, plan::fb::PlanT &plan) const;
   const SearchResult &answer() const { return result; }
 
 private:
@@ -44,6 +47,7 @@ private:
   MakePrograms makePrograms;
   SearchProblem problem;
   SearchResult result;
+  mutable std::vector<WhatIf> whatIfs; ///< Of the result, once they were asked for.
 };
 
 } // namespace maestro::planner

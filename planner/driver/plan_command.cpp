@@ -294,6 +294,7 @@ private:
     searched = search->decisions(rank, own);
     std::unique_ptr<plan::fb::PlanT> tables(plan::fb::GetPlan(emitted.bytes.data())->UnPack());
     tables->prediction->step_seconds = own.stepSeconds;
+    search->explain(rank, own, *tables);
     for (const Decision &source : searched) {
       auto decision = std::make_unique<plan::fb::DecisionT>();
       decision->subject = source.subject;

@@ -1,0 +1,110 @@
+"""What planning takes and brings, without a GPU: the large examples on clusters of 8 to 16,384 GPUs: time and memory, the gap to the
+proven bound, and the gain over one layout for all sections and over a static split.
+
+    .venv/bin/python -B bench/planning.py [--scratch DIR] [--size large|tiny] [--devices 8 64 …]
+
+The graphs are exported without weights first, once for a scratch folder (minutes for the large ones).
+"""
+
+import argparse
+import json
+import math
+import pathlib
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BINARIES = ROOT / "build/release/bin"
+LARGE = ROOT / "examples/large"
+CLUSTER = """\
+name: {kind}-{devices}
+nodes: {nodes}
+devices_per_node: 8
+device: {kind}
+links:
+  - {{name: nvlink, spans: 8, bandwidth: 450 GB/s, latency: 2 us}}
+"""
+OUTER = "  - {{name: rail, spans: {devices}, bandwidth: 50 GB/s, latency: 6 us}}\n"
+
+
+def examples(size):
+    tiny = size == "tiny"
+    return {
+        "kd": ["kd.py", *(["--teacher", "tiny", "--student", "tiny"] if tiny else [])],
+        "multimodal": ["multimodal.py", "--size", size],
+        "three": ["multimodal.py", "--size", size, "--sounds"],
+    }
+
+
+def export(name, command, folder):
+    if not (folder / "workload.yaml").exists():
+        script, *rest = command
+        subprocess.run([sys.executable, script, str(folder), *rest], cwd=LARGE, check=True, stdout=subprocess.DEVNULL,
+                       stderr=subprocess.DEVNULL)
+
+
+def plan(folder, devices, kind):
+    cluster = folder / f"{kind}-{devices}.yaml"
+    text = CLUSTER.format(kind=kind, devices=devices, nodes=devices // 8)
+    cluster.write_text(text + (OUTER.format(devices=devices) if devices > 8 else ""))
+    output = folder / f"{devices}.mpl"
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    start = time.monotonic()
+    done = subprocess.run([BINARIES / "maestro-plan", folder / "workload.yaml", "--cluster", cluster, "-o", output, "--quiet"],
+                          capture_output=True, text=True)
+    seconds = time.monotonic() - start
+    peak = max(before, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss) * 1024
+    if done.returncode != 0:
+        return {"seconds": seconds, "peak": peak, "error": done.stderr.strip().removeprefix("error: ")}
+    dumped = json.loads(subprocess.run([BINARIES / "maestro-dump", output, "--format", "json"], capture_output=True, text=True,
+                                       check=True).stdout)
+    quantities = {q["name"]: q["value"] for q in dumped["quantities"]}
+    rows = {c["subject"]: c for c in dumped["candidates"] if c["kind"] in ("Layout", "layout", 0)}
+    step = dumped["prediction"]["step_seconds"]
+    gains = {name: row["step_seconds"] / step if row["step_seconds"] else None for name, row in rows.items()}
+    return {"seconds": seconds, "peak": peak, "step": step, "gap": quantities["search.gap"], "gains": gains,
+            "layout": next(iter(rows.values()))["choice"]}
+
+
+def mean(values):
+    return math.exp(sum(map(math.log, values)) / len(values)) if values else float("nan")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--scratch", type=pathlib.Path)
+    parser.add_argument("--size", default="large", choices=["large", "tiny"])
+    parser.add_argument("--device", default="h100-sxm")
+    parser.add_argument("--devices", type=int, nargs="+", default=[8, 64, 512, 1024, 16384])
+    arguments = parser.parse_args()
+    scratch = arguments.scratch or pathlib.Path(tempfile.mkdtemp(prefix="maestro-planning-"))
+    gains = {"one layout for all": [], "static split": []}
+    failed = False
+    for name, command in examples(arguments.size).items():
+        folder = scratch / f"{name}-{arguments.size}"
+        folder.mkdir(parents=True, exist_ok=True)
+        export(name, command, folder)
+        for devices in arguments.devices:
+            found = plan(folder, devices, arguments.device)
+            head = f"{name:11} {devices:6} GPUs: planned in {found['seconds']:5.1f} s, {found['peak'] / 2**30:.2f} GiB"
+            if "error" in found:
+                print(f"{head}: {found['error']}")
+                failed |= devices >= 64
+                continue
+            against = ", ".join(f"{other} {gain:.2f} x" if gain else f"{other} does not fit" for other, gain in found["gains"].items())
+            print(f"{head}, {found['step']:.3g} s a step, gap {100 * found['gap']:.1f} %; {against}\n{'':13}{found['layout']}")
+            if devices == 64:
+                for other, values in gains.items():
+                    if found["gains"].get(other):
+                        values.append(found["gains"][other])
+    for other, values in gains.items():
+        if values:
+            print(f"at 64 GPUs against {other}: {mean(values):.2f} x, geometric mean of {len(values)} that fit")
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
