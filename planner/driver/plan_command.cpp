@@ -208,17 +208,24 @@ private:
         section.tensor, sizes.empty() ? "" : fmt::format("; inner sizes there: {}", fmt::join(sizes, ", "))));
   }
 
-  /// Layouts as pinned, else over all devices.
-  Status chooseLayouts() {
+  std::vector<SectionFacts> sectionFacts() const {
     std::vector<SectionFacts> sections;
-    std::vector<std::string> names;
-    for (const SectionChain &chain : atoms.sections) {
+    for (const SectionChain &chain : atoms.sections)
       sections.push_back({chain.name, pins.of(chain.name, &SectionPins::stages).value_or(1),
                           pins.of(chain.name, &SectionPins::tensor).value_or(1)});
+    return sections;
+  }
+
+  Status checkPins() const {
+    std::vector<std::string> names;
+    for (const SectionChain &chain : atoms.sections)
       names.push_back(chain.name);
-    }
-    MAESTRO_TRY(pins.check(names));
-    MAESTRO_ASSIGN(layouts, planner::chooseLayouts(sections, pins, summary, workload.train.globalBatch, target.machine.devices));
+    return pins.check(names);
+  }
+
+  /// Layouts as pinned, else over all devices.
+  Status chooseLayouts() {
+    MAESTRO_ASSIGN(layouts, planner::chooseLayouts(sectionFacts(), pins, summary, workload.train.globalBatch, target.machine.devices));
     return Status();
   }
 
@@ -227,8 +234,8 @@ private:
     programs = makePrograms(pins.partition(workload));
     MAESTRO_TRY(std::move(programsMade));
     MAESTRO_TRY(noteUnreached(*programs));
-    for (const auto &[name, layout] : layouts)
-      MAESTRO_TRY(checkSplit(*programs, {name, layout.stages, layout.tensor}));
+    for (const SectionFacts &section : sectionFacts())
+      MAESTRO_TRY(checkSplit(*programs, section));
     return Status();
   }
 
@@ -247,7 +254,9 @@ private:
 
   /// Several layouts are possible where there are several devices or sections.
   Status searchLayouts(const EmitInput &input) {
-    if ((target.machine.devices == 1 && layouts.size() == 1) || pins.splitsTensors())
+    if (pins.splitsTensors())
+      return Status();
+    if (target.machine.devices == 1 && layouts.size() == 1)
       return useDefaults();
     EmitInput base = input;
     base.layouts = layouts;
@@ -312,6 +321,9 @@ private:
     if (mlir::failed(found))
       return diagnostics.failure(nameOf(Phase::Partition).str());
     atoms = std::move(*found);
+    MAESTRO_TRY(checkPins());
+    if (pins.splitsTensors()) // Whether there is anything to split comes before where.
+      MAESTRO_TRY(useDefaults());
     MAESTRO_TRY(chooseLayouts());
     EmitInput input;
     input.workload = &workload;
