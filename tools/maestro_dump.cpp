@@ -119,7 +119,7 @@ Status showTimelines(const Arguments &arguments, const plan::Plan &plan, const p
   timeline::Usage predicted = timeline::usage(found.predicted, topology, plan), actual;
   if (measured)
     actual = timeline::usage(*measured, topology, plan);
-  return writeOut(timeline::usageTable(plan, predicted, measured ? &actual : nullptr));
+  return writeOut(timeline::usageTable(plan, topology, predicted, measured ? &actual : nullptr));
 }
 
 Status show(const Arguments &arguments, const std::string &path) {

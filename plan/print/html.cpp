@@ -1,99 +1,66 @@
-// The summary as one page that needs nothing else: section graph, memory bars, the summary's text.
-#include "plan/print/formats.h"
-#include "plan/print/text.h"
-
-#include <fmt/format.h>
-
-#include <algorithm>
+// A plan as one page that needs nothing else: section graph, devices and memory, timelines, comparison, explanation, summary.
+#include "plan/print/html.h"
 
 namespace maestro::plan {
 namespace {
 
-constexpr const char *kColors[] = {"#4e79a7", "#f28e2b", "#59a14f", "#bab0ac", "#edc948", "#76b7b2", "#b07aa1", "#e15759"};
+constexpr const char *kStyle = R"(
+:root{color-scheme:light dark;--back:#fff;--text:#1d2430;--soft:#5b6472;--line:#c9ced6;--box:#f3f5f8;--learns:#e3eefb;--bar:#3b6fb6;--other:#9aa7b8;--less:#2e8b57;--limit:#c0392b}
+@media(prefers-color-scheme:dark){:root{--back:#14181f;--text:#e6e9ee;--soft:#a3acba;--line:#3b4452;--box:#1f2630;--learns:#1d3350;--bar:#6ea2e6;--other:#5d6b7e;--less:#57b987;--limit:#e57368}}
+body{font:15px/1.5 system-ui,sans-serif;margin:2em auto;padding:0 1em;max-width:76em;background:var(--back);color:var(--text)}
+h1{margin-bottom:.1em} h2{margin-top:1.8em;border-bottom:1px solid var(--line)} p.lead{color:var(--soft);margin-top:0}
+svg{max-width:100%;height:auto} svg text{font:13px system-ui,sans-serif;fill:var(--text)} svg text.soft{fill:var(--soft)} svg text.end{text-anchor:end}
+div.wide{overflow-x:auto} div.wide svg{max-width:none}
+table{border-collapse:collapse;margin:.6em 0} caption{text-align:left;color:var(--soft);padding-bottom:.2em}
+td,th{padding:.2em .8em .2em 0;text-align:left;vertical-align:top;border-bottom:1px solid var(--line)} td.n,th.n{text-align:right;white-space:nowrap}
+.legend span{margin-right:1em;white-space:nowrap} .legend i{display:inline-block;width:.8em;height:.8em;margin-right:.35em}
+pre{background:var(--box);padding:1em;overflow-x:auto;font-size:13px}
+)";
 
-/// Sections as columns by their distance from the sources.
-std::vector<uint32_t> columns(const Plan &plan) {
-  std::vector<uint32_t> column(plan->sections()->size(), 0);
-  for (size_t round = 0; round < column.size(); ++round)
-    for (const fb::Edge *edge : *plan->edges())
-      if (edge->producer() != edge->consumer()) // Not between stages.
-        column[edge->consumer()] = std::max(column[edge->consumer()], column[edge->producer()] + 1);
-  return column;
+std::string lead(const Plan &plan) {
+  const fb::Machine &machine = *plan->machine();
+  std::string text = fmt::format("for {}: {} x {}", machine.name()->string_view(), machine.devices(), machine.device_kind()->string_view());
+  if (machine.memory_bytes() > 0)
+    text += " with " + humanBytes(machine.memory_bytes()) + " each";
+  if (const fb::Prediction *prediction = plan->prediction())
+    text += fmt::format("; a step of {} samples is predicted to take {}", plan->training()->global_batch(), humanSeconds(prediction->step_seconds()));
+  return "<p class=\"lead\">" + escapeHtml(text) + "</p>\n";
 }
 
-std::string sectionGraph(const Plan &plan, const Selection &selection) {
-  struct Box {
-    uint32_t x = 0, y = 0;
-  };
-  std::vector<uint32_t> column = columns(plan), rows(column.size() + 1, 0);
-  std::vector<Box> boxes(column.size());
-  uint32_t width = 0, height = 0;
-  for (uint32_t i = 0; i < column.size(); ++i) {
-    if (!selection.hasSection(i))
-      continue;
-    boxes[i] = {20 + 280 * column[i], 20 + 90 * rows[column[i]]++};
-    width = std::max(width, boxes[i].x + 220);
-    height = std::max(height, boxes[i].y + 80);
-  }
-  std::string svg = fmt::format("<svg width=\"{}\" height=\"{}\" role=\"img\">\n", width, height);
-  for (const fb::Edge *edge : *plan->edges()) {
-    if (edge->producer() == edge->consumer() || !selection.hasSection(edge->producer()) ||
-        !selection.hasSection(edge->consumer()))
-      continue;
-    Box from = boxes[edge->producer()], to = boxes[edge->consumer()];
-    svg += fmt::format("<line x1=\"{}\" y1=\"{}\" x2=\"{}\" y2=\"{}\" stroke=\"#888\" stroke-width=\"2\"><title>{}</title></line>\n",
-                       from.x + 200, from.y + 30, to.x, to.y + 30,
-                       escapeHtml(fmt::format("{}: {}", edge->name()->string_view(), tensorPhrase(plan, edge->dtype(), *edge->shape()))));
-  }
-  for (uint32_t i = 0; i < boxes.size(); ++i) {
-    if (!selection.hasSection(i))
-      continue;
-    const fb::Section &section = *plan->sections()->Get(i);
-    svg += fmt::format("<rect x=\"{0}\" y=\"{1}\" width=\"200\" height=\"60\" rx=\"6\" fill=\"{2}\" stroke=\"#888\"/>\n"
-                       "<text x=\"{3}\" y=\"{4}\" font-weight=\"bold\">{5}</text><text x=\"{3}\" y=\"{6}\">{7}</text>\n",
-                       boxes[i].x, boxes[i].y, section.trains() ? "#e8f1fa" : "#f4f4f4", boxes[i].x + 10, boxes[i].y + 25,
-                       escapeHtml(section.name()->string_view()), boxes[i].y + 47,
-                       section.trains() ? "trains" : "forward only");
-  }
-  return svg + "</svg>\n";
-}
-
-std::string memoryBar(const fb::Executable &executable) {
-  uint64_t total = 0;
-  for (const fb::Region *region : *executable.regions())
-    total += region->bytes() * region->copies();
-  std::string html = fmt::format("<h3>{} <small>predicted peak {}</small></h3>\n<div class=\"bar\">",
-                                 escapeHtml(executable.name()->string_view()), humanBytes(executable.peak_bytes()));
-  std::string legend;
-  for (const fb::Region *region : *executable.regions()) {
-    uint64_t bytes = region->bytes() * region->copies();
-    const char *color = kColors[static_cast<size_t>(region->kind())];
-    html += fmt::format("<div style=\"width:{:.2f}%;background:{}\" title=\"{} {}\"></div>",
-                        total ? 100.0 * static_cast<double>(bytes) / static_cast<double>(total) : 0, color,
-                        fb::EnumNameRegionKind(region->kind()), humanBytes(bytes));
-    legend += fmt::format("<span><i style=\"background:{}\"></i>{} {}</span> ", color,
-                          fb::EnumNameRegionKind(region->kind()), humanBytes(bytes));
-  }
-  return html + "</div>\n<p class=\"legend\">" + legend + "</p>\n";
+void addPart(std::string &html, const char *heading, const std::string &part) {
+  if (!part.empty())
+    html += fmt::format("<section><h2>{}</h2>\n{}</section>\n", heading, part);
 }
 
 } // namespace
 
+std::string htmlTable(std::string_view caption, const std::vector<std::vector<std::string>> &rows, unsigned numbers) {
+  if (rows.size() < 2)
+    return "";
+  std::string html = "<table>" + (caption.empty() ? "" : "<caption>" + escapeHtml(caption) + "</caption>") + "\n";
+  for (size_t r = 0; r < rows.size(); ++r) {
+    html += "<tr>";
+    for (size_t column = 0; column < rows[r].size(); ++column)
+      html += fmt::format("<{0}{1}>{2}</{3}>", r == 0 ? "th scope=\"col\"" : "td", numbers >> column & 1 ? " class=\"n\"" : "",
+                          escapeHtml(rows[r][column]), r == 0 ? "th" : "td");
+    html += "</tr>\n";
+  }
+  return html + "</table>\n";
+}
+
 std::string printHtml(const Plan &plan, const Selection &selection, std::string_view timelines) {
-  std::string html = fmt::format(
-      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{0}</title><style>\n"
-      "body{{font:15px sans-serif;margin:2em auto;max-width:70em;color:#222}} svg text{{font:14px sans-serif}}\n"
-      ".bar{{display:flex;height:26px;border:1px solid #888}} .legend i{{display:inline-block;width:.8em;height:.8em;"
-      "margin:0 .3em 0 .8em}}\npre{{background:#f6f6f6;padding:1em;overflow-x:auto}}\n</style></head><body>\n<h1>{0}</h1>\n"
-      "<h2>Sections</h2>\n",
-      escapeHtml(plan->name()->string_view()));
-  html += sectionGraph(plan, selection);
+  std::string name = escapeHtml(plan->name()->string_view());
+  std::string html = fmt::format("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/><meta name=\"viewport\" "
+                                 "content=\"width=device-width\"/><title>Plan of {0}</title><style>{1}</style></head><body>\n<h1>{0}</h1>\n",
+                                 name, kStyle);
+  html += lead(plan);
+  addPart(html, "Sections", sectionGraph(plan, selection));
+  addPart(html, "Compared", comparisonBars(plan));
+  addPart(html, "Devices and memory", deviceTable(plan, selection));
   html += timelines;
-  html += "<h2>Memory</h2>\n";
-  for (uint32_t i = 0; i < plan->executables()->size(); ++i)
-    if (selection.hasExecutable(i))
-      html += memoryBar(*plan->executables()->Get(i));
-  return html + "<h2>Everything</h2>\n<pre>" + escapeHtml(printSummary(plan, selection)) + "</pre>\n</body></html>\n";
+  addPart(html, "Why", explanationTables(plan, selection));
+  return html + "<section><h2>Everything</h2>\n<details><summary>The summary as text</summary>\n<pre>" +
+         escapeHtml(printSummary(plan, selection)) + "</pre></details></section>\n</body></html>\n";
 }
 
 } // namespace maestro::plan

@@ -121,7 +121,8 @@ std::vector<const fb::Candidate *> candidatesOf(const Plan &plan, fb::CandidateK
 std::string candidatePhrase(const Plan &plan, const fb::Candidate &candidate) {
   if (candidate.step_seconds() == 0)
     return candidate.missing_bytes() > 0 ? "lacks " + humanBytes(candidate.missing_bytes()) : "not possible";
-  double own = plan->prediction() ? plan->prediction()->step_seconds() : 0;
+  std::vector<const fb::Candidate *> layouts = candidatesOf(plan, fb::CandidateKind::Layout); // The plan's own is the first.
+  double own = !layouts.empty() ? layouts.front()->step_seconds() : plan->prediction() ? plan->prediction()->step_seconds() : 0;
   return humanSeconds(candidate.step_seconds()) + (own > 0 ? fmt::format(", {:.2f} x", candidate.step_seconds() / own) : "");
 }
 

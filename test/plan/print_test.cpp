@@ -160,6 +160,58 @@ TEST(Print, htmlEscapesNames) {
   EXPECT_THAT(html, HasSubstr("&lt;script&gt;&amp;"));
 }
 
+/// Every element is closed, in order, as XML has it.
+void expectWellFormed(const std::string &html) {
+  std::vector<std::string> open;
+  std::regex tag("<(/?)([a-zA-Z][a-zA-Z0-9]*)[^<>]*?(/?)>");
+  for (std::sregex_iterator match(html.begin(), html.end(), tag), end; match != end; ++match) {
+    if ((*match)[1] == "/") {
+      ASSERT_FALSE(open.empty()) << match->str();
+      ASSERT_EQ(open.back(), (*match)[2]) << "at " << match->position();
+      open.pop_back();
+    } else if ((*match)[3] != "/") {
+      open.push_back((*match)[2]);
+    }
+  }
+  EXPECT_TRUE(open.empty());
+}
+
+size_t countOf(const std::string &text, const std::string &part) {
+  size_t count = 0;
+  for (size_t at = 0; (at = text.find(part, at)) != text.npos; at += part.size())
+    ++count;
+  return count;
+}
+
+TEST(Html, thePageIsWholeAndNeedsNothingElse) {
+  std::string html = printed(example(), Format::Html);
+  expectWellFormed(html);
+  for (const char *outside : {"http", "<script", "src=", "<link", "url("})
+    EXPECT_THAT(html, Not(HasSubstr(outside)));
+  EXPECT_EQ(countOf(html, "<svg"), countOf(html, "role=\"img\"><title>")) << "each drawing has a title";
+  EXPECT_THAT(html, HasSubstr("prefers-color-scheme:dark"));
+}
+
+/// Lengths in drawings are those of the plan: 0.25 s of 0.3 s; 65 MiB and 64 MiB of a limit of 1 GiB that lies beyond.
+TEST(Html, drawingsHaveThePlansNumbers) {
+  std::string html = printed(example(), Format::Html);
+  EXPECT_THAT(html, HasSubstr("<title>search: 250 ms, 1.00 x</title>"));
+  EXPECT_THAT(html, HasSubstr("width=\"466.67\" height=\"16\" fill=\"var(--bar)\""));
+  EXPECT_THAT(html, HasSubstr("width=\"560.00\" height=\"16\" fill=\"var(--other)\""));
+  EXPECT_THAT(html, HasSubstr("width=\"373.33\" height=\"16\" fill=\"var(--less)\""));
+  EXPECT_THAT(html, HasSubstr("<td>device 1</td><td class=\"n\">1</td><td>student</td><td class=\"n\">65.0 MiB</td>"));
+  EXPECT_THAT(html, HasSubstr("<td>student.micro_batch</td><td class=\"n\">280 ms, 1.12 x</td><td>2 samples</td>"));
+  EXPECT_THAT(html, HasSubstr("<td>device.flops_per_second</td><td class=\"n\">100 GFLOP/s</td><td>measured: device.yaml</td>"));
+}
+
+TEST(Html, devicesThatAreAlikeAreOneRow) {
+  PlanBuilder builder = test::exampleBuilder();
+  test::addReplica(builder);
+  builder.plan().ranks[2]->peak_bytes = builder.plan().ranks[1]->peak_bytes;
+  std::string html = printed(loaded(test::packUnverified(builder.plan())), Format::Html);
+  EXPECT_THAT(html, HasSubstr("<td>devices 1-2</td><td class=\"n\">2</td><td>student</td>"));
+}
+
 TEST(Print, formatNamesAreThoseOfTheFormats) {
   EXPECT_EQ(formatFromName("html"), Format::Html);
   EXPECT_EQ(formatFromName("summary"), Format::Summary);

@@ -201,7 +201,7 @@ TEST(Timeline, AMeasuredRunThatGoesAsPredictedIsItsPrediction) {
   Usage left = usage(measured->timeline, bench.topology, bench.plan), right = usage(*again, bench.topology, bench.plan);
   EXPECT_NEAR(left.stepNs, right.stepNs, 2);
   EXPECT_NEAR(left.sections[1].idleNs, right.sections[1].idleNs, 2);
-  EXPECT_NE(usageTable(bench.plan, right, &left).find("(1.00 x predicted)"), std::string::npos);
+  EXPECT_NE(usageTable(bench.plan, bench.topology, right, &left).find("(1.00 x predicted)"), std::string::npos);
 }
 
 TEST(Timeline, TracesOfPredictionsHaveTheFormatOfRuns) {
@@ -270,6 +270,61 @@ TEST(Timeline, ThePageNeedsNothingElse) {
   EXPECT_EQ(count(one, "<svg"), 1u);
   EXPECT_EQ(count(one, "<rect"), 4u); // Of one step.
   EXPECT_NE(one.find("<td>section student</td><td>0.01 ms</td><td>0.00 ms</td><td>30.0 %</td>"), std::string::npos) << one;
+}
+
+/// As many replicas of each section, on devices of their own.
+plan::Plan replicated(uint32_t replicas) {
+  plan::PlanBuilder builder = plan::test::exampleBuilder();
+  plan::fb::PlanT &plan = builder.plan();
+  plan.training->global_batch = 8 * replicas;
+  plan.machine->devices = 2 * replicas;
+  plan.gradient_sums.push_back(std::make_unique<plan::fb::GradientSumT>());
+  plan.gradient_sums[0]->parameters = {0, 1};
+  for (uint32_t s = 0; s < 2; ++s)
+    plan.sections[s]->layout->data_parallel = replicas;
+  plan.ranks.clear();
+  plan.stations.clear();
+  for (uint32_t s = 0; s < 2; ++s)
+    for (uint32_t replica = 0; replica < replicas; ++replica) {
+      plan.ranks.push_back(std::make_unique<plan::fb::RankT>());
+      plan.ranks.back()->device = s * replicas + replica;
+      plan.ranks.back()->peak_bytes = uint64_t{64} << 20;
+      plan.stations.push_back(std::make_unique<plan::fb::StationT>());
+      plan.stations.back()->executable = s;
+      plan.stations.back()->replica = replica;
+      plan.stations.back()->ranks = {s * replicas + replica};
+      if (s == 1)
+        plan.gradient_sums[0]->stations.push_back(replicas + replica);
+    }
+  auto loaded = plan::Plan::fromBytes(plan::test::packUnverified(plan));
+  EXPECT_TRUE(loaded.isOk()) << loaded.status().message();
+  return *std::move(loaded);
+}
+
+TEST(Timeline, AThousandDevicesAreAPageOfLessThanAMegabyte) {
+  plan::Plan plan = replicated(512);
+  executor::Topology topology(plan);
+  auto sizes = typicalSizes(plan);
+  ASSERT_TRUE(sizes.isOk());
+  auto predicted = predict(plan, topology, {}, {1, 2, 3}, {(*sizes)[0], (*sizes)[1], (*sizes)[2]});
+  ASSERT_TRUE(predicted.isOk()) << predicted.status().message();
+  std::string html = plan::print(plan, plan::Format::Html, plan::Selection(plan), timelinesHtml(plan, topology, *predicted, nullptr));
+  EXPECT_LT(html.size(), 1u << 20);
+  EXPECT_NE(html.find("Of 1024 devices one for each set of stages is drawn."), std::string::npos);
+  EXPECT_NE(html.find("<td>devices 0-511</td>"), std::string::npos);
+}
+
+/// By hand: two samples of 3 and 8 in one micro-batch hold 16 positions of which 11 are theirs.
+TEST(Timeline, PaddingIsCountedAsMicroBatchesHoldIt) {
+  Bench bench;
+  auto timeline = predict(bench.plan, bench.topology, {}, {1}, {{1, 3, 1, 1, 8, 1}});
+  ASSERT_TRUE(timeline.isOk()) << timeline.status().message();
+  ASSERT_EQ(timeline->padding.size(), 2u);
+  for (const Padding &padding : timeline->padding) {
+    EXPECT_EQ(padding.own, 11);
+    EXPECT_EQ(padding.padded, 16);
+    EXPECT_EQ(bench.plan->symbols()->Get(padding.symbol)->name()->str(), "seq");
+  }
 }
 
 } // namespace

@@ -95,7 +95,7 @@ std::string traceText(const Timeline &timeline, const plan::Plan &plan, const ex
                       const metrics::TraceRun &run);
 
 /// A table of predicted beside measured times (`measured` may be null), for terminals.
-std::string usageTable(const plan::Plan &plan, const Usage &predicted, const Usage *measured);
+std::string usageTable(const plan::Plan &plan, const executor::Topology &topology, const Usage &predicted, const Usage *measured);
 /// A steady step of each, drawn beneath each other, and the table: part of an HTML page.
 std::string timelinesHtml(const plan::Plan &plan, const executor::Topology &topology, const Timeline &predicted,
                           const Timeline *measured);
