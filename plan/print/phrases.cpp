@@ -104,7 +104,7 @@ std::string quantityPhrase(double value, std::string_view unit) {
   if (unit == "B")
     return humanBytes(static_cast<uint64_t>(value));
   if (unit == "B/s")
-    return humanBytes(static_cast<uint64_t>(value)) + "/s";
+    return humanBandwidth(value);
   if (unit == "FLOP/s")
     return humanFlops(value) + "/s";
   return fmt::format("{:.6g}{}{}", value, unit.empty() ? "" : " ", unit);

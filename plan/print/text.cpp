@@ -35,6 +35,11 @@ std::string humanFlops(double flops) {
   return scaled(flops, 1000, units);
 }
 
+std::string humanBandwidth(double bytesPerSecond) {
+  constexpr std::array<const char *, 5> units = {"B/s", "kB/s", "MB/s", "GB/s", "TB/s"};
+  return scaled(bytesPerSecond, 1000, units);
+}
+
 std::string humanCount(double count) {
   if (count < 1e6)
     return grouped(static_cast<uint64_t>(count));

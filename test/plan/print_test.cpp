@@ -288,6 +288,7 @@ TEST(Text, numbersAsPeopleReadThem) {
   EXPECT_EQ(humanSeconds(0.00342), "3.42 ms");
   EXPECT_EQ(humanSeconds(90), "90.00 s");
   EXPECT_EQ(humanSeconds(3.2e-5), "32 us");
+  EXPECT_EQ(humanBandwidth(8e9), "8.00 GB/s");
   EXPECT_EQ(grouped(0), "0");
   EXPECT_EQ(grouped(1234567), "1,234,567");
 }
