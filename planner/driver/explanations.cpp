@@ -159,6 +159,24 @@ std::vector<WhatIf> whatIf(const SearchProblem &problem, const SearchResult &res
   return list;
 }
 
+std::optional<uint32_t> smallestCluster(const SearchProblem &problem) {
+  for (const SearchPins &pins : problem.pins)
+    if (pins.devices)
+      return std::nullopt;
+  if (!problem.machine.kindOf.empty())
+    return std::nullopt;
+  SearchProblem larger = problem;
+  larger.budget = {1, kTasks, std::min(problem.budget.mostTasks, kTasks), kNodes};
+  for (uint32_t factor = 2; factor <= 64; factor *= 2) {
+    larger.machine.devices = problem.machine.devices * factor;
+    if (!larger.machine.links.empty())
+      larger.machine.links.back().spans = larger.machine.devices;
+    if (searchLayouts(larger).isOk())
+      return larger.machine.devices;
+  }
+  return std::nullopt;
+}
+
 void explain(const SearchProblem &problem, const SearchResult &result, const std::vector<WhatIf> &whatIfs, size_t rank,
              const cost_models::Simulation &own, fb::PlanT &plan) {
   const RankedLayout &chosen = result.ranked[rank];

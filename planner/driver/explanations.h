@@ -15,6 +15,9 @@ struct WhatIf {
 };
 std::vector<WhatIf> whatIf(const SearchProblem &problem, const SearchResult &result);
 
+/// The fewest devices, of those there are times a power of two up to 64, that hold the workload; nothing where none do.
+std::optional<uint32_t> smallestCluster(const SearchProblem &problem);
+
 /// Fills in Plan.candidates, limits and quantities. `own` is simulated on the plan's own costs; `rank` says which of the ranked
 /// layouts the plan has.
 void explain(const SearchProblem &problem, const SearchResult &result, const std::vector<WhatIf> &whatIfs, size_t rank,

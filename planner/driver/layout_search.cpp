@@ -99,6 +99,12 @@ Status LayoutSearch::run(uint64_t deviceBytes) {
   return verify(problem, result);
 }
 
+std::string LayoutSearch::remedy() const {
+  if (std::optional<uint32_t> devices = smallestCluster(problem))
+    return fmt::format("{} such devices would do", *devices);
+  return "use devices of more memory, or lower the dims' max";
+}
+
 std::map<std::string, SectionLayout> LayoutSearch::layouts(size_t rank) const {
   const Layout &layout = result.ranked[rank].layout;
   std::map<std::string, SectionLayout> layouts;

@@ -24,6 +24,9 @@ public:
   /// Searches on devices of at most `deviceBytes`; trials are made once. InvalidInput where nothing fits.
   Status run(uint64_t deviceBytes);
 
+  /// What would help where nothing fits.
+  std::string remedy() const;
+
   /// Of the answer, or of the next best ones (0: the answer): what to emit, by section.
   std::map<std::string, SectionLayout> layouts(size_t rank = 0) const;
   mlir::OwningOpRef<mlir::ModuleOp> programs(size_t rank = 0) const;

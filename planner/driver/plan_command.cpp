@@ -278,6 +278,8 @@ private:
       search.reset();
       return useDefaults();
     }
+    if (status.code() == StatusCode::InvalidInput && !options.deadlineSeconds)
+      return Status::invalidInput(fmt::format("{}: {}; {}", options.cluster, status.message(), search->remedy()));
     MAESTRO_TRY(std::move(status));
     return useRank(0);
   }

@@ -28,7 +28,8 @@ public:
   /// What a simulation would take from an allowance.
   uint64_t tasks(const Layout &layout) const;
 
-  bool isOver() { return over = over || (problem.isOver && problem.isOver()); }
+  /// Once something was simulated: a deadline too short for more leaves that.
+  bool isOver() { return over = over || (count > 0 && problem.isOver && problem.isOver()); }
   bool wasCutShort() const { return over; }
   uint32_t simulations() const { return count; }
   /// All that were simulated as they would run, best first; equal ones in the order of layouts.

@@ -239,12 +239,25 @@ private:
   Status nothingFits() const {
     const Candidates::Lack &lack = candidates.lack();
     auto gib = [](uint64_t bytes) { return static_cast<double>(bytes) / 0x1p30; };
-    if (candidates.wasCutShort())
-      return Status::invalidInput("the deadline came before any layout was found that fits; give the search more time");
     if (lack.needs == 0)
-      return Status::invalidInput("no layout fits: no cut of a section is small enough for a device");
+      return Status::invalidInput("no layout fits: " + lackOfSections());
     return Status::invalidInput(fmt::format("no layout fits: a device needs {:.3f} GiB at least and has {:.3f} (it runs {})",
                                             gib(lack.needs), gib(lack.has), lack.sections));
+  }
+
+  /// The sections that no cut makes small enough, or that are only together too much.
+  std::string lackOfSections() const {
+    uint64_t has = 0;
+    for (const cost_models::DeviceModel &kind : problem.machine.kinds)
+      has = std::max(has, kind.memoryBytes);
+    auto gib = [](uint64_t bytes) { return static_cast<double>(bytes) / 0x1p30; };
+    std::string text;
+    for (uint32_t s = 0; s < problem.pins.size(); ++s)
+      if (uint64_t needs = shapes.leastBytes(s); needs != UINT64_MAX && needs > has)
+        text += fmt::format("{}section '{}' needs {:.3f} GiB on a device at least, {:.3f} more than one has", text.empty() ? "" : "; ",
+                            problem.model.sections[s].name, gib(needs), gib(needs - has));
+    return text.empty() ? fmt::format("the sections together need more than {} devices of {:.3f} GiB have", problem.machine.devices, gib(has))
+                        : text;
   }
 
   void rank() {

@@ -65,6 +65,7 @@ bool uncut(const SectionCut &cut) { return cut.stages() == 1; }
 Shapes::Shapes(const SearchProblem &problem, const CutTable &cuts, const WorkTable &work)
     : problem(problem), cuts(cuts), work(work), deviceBytes(lowestMemory(problem.machine)) {
   sendsGradients.assign(problem.pins.size(), 0);
+  least.assign(problem.pins.size(), UINT64_MAX);
   for (const cost_models::AtomTensor &tensor : problem.model.tensors)
     for (auto [consumer, atom] : tensor.consumers)
       sendsGradients[tensor.section] |= tensor.gradient && consumer != tensor.section;
@@ -130,6 +131,8 @@ std::vector<Shapes::Estimate> Shapes::options(uint32_t section, uint32_t devices
       if (!pins.microBatch || *pins.microBatch == m)
         if (Estimate own = estimate(section, {cut, m, std::max(replicas, 1u)}); static_cast<double>(own.bytes) <= share * static_cast<double>(deviceBytes))
           all.push_back(own);
+        else
+          least[section] = std::min(least[section], own.bytes);
   }
   std::stable_sort(all.begin(), all.end(), [](const Estimate &a, const Estimate &b) { return a.seconds() < b.seconds(); });
   std::vector<Estimate> kept;

@@ -53,6 +53,8 @@ public:
   std::vector<Shape> neighbours(const Shape &shape, uint32_t stride, bool keepsGroups) const;
 
   Layout layoutOf(const Shape &shape) const;
+  /// The bytes of the fullest device of a section, by its smallest option among those that did not fit; UINT64_MAX: all did.
+  uint64_t leastBytes(uint32_t section) const { return least[section]; }
   /// Sets and returns its estimate.
   double evaluate(Shape &shape) const;
 
@@ -90,6 +92,7 @@ private:
   std::map<std::pair<uint32_t, uint32_t>, std::vector<Estimate>> table; ///< section, devices
   std::map<uint32_t, std::vector<double>> times;                         ///< By set of open sections: by size, the best up to it.
   mutable std::map<std::pair<std::pair<uint32_t, uint32_t>, uint32_t>, double> updates;
+  mutable std::vector<uint64_t> least;
   std::vector<uint8_t> sendsGradients; ///< By section: to another one.
 };
 

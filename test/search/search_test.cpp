@@ -117,8 +117,8 @@ TEST(Search, NeverWorseThanABaselineHoweverShortTheBudget) {
 }
 
 TEST(Search, ManyDevices) {
-  for (uint32_t devices : {16u, 64u, 256u})
-    for (uint64_t seed = 0; seed < 3; ++seed) {
+  for (uint32_t devices : {16u, 64u, 1024u})
+    for (uint64_t seed = 0; seed < (devices > 64 ? 1 : 3); ++seed) {
       SCOPED_TRACE(std::to_string(devices) + " devices, seed " + std::to_string(seed));
       SearchProblem problem = layered(devices, 12, seed);
       SearchResult result = solve(problem); // verify() compares it with every row.
@@ -143,9 +143,9 @@ TEST(Search, ADeadlineLeavesABaselineThatFits) {
   EXPECT_TRUE(result.wasCutShort);
   EXPECT_NE(result.winner, "search");
   problem.isOver = [] { return true; };
-  auto none = searchLayouts(problem);
-  ASSERT_FALSE(none.isOk());
-  EXPECT_NE(none.status().message().find("deadline"), std::string::npos) << none.status().message();
+  SearchResult first = solve(problem); // The first that fits.
+  EXPECT_TRUE(first.wasCutShort);
+  EXPECT_LE(first.simulations, 2u);
 }
 
 TEST(Search, TheNextBestAreDistinct) {

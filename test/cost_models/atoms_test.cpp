@@ -1,0 +1,104 @@
+// What chains of atoms add up to, and problems as one of their equal parts.
+#include "cost_models/atoms.h"
+#include "cost_models/fold.h"
+
+#include <gtest/gtest.h>
+
+namespace maestro::cost_models {
+namespace {
+
+wavefront::Cost cost(int64_t picoseconds) { return {{{picoseconds, {0}}}}; }
+
+StageModel stage(uint64_t bytes, int64_t picoseconds, uint64_t slot, uint64_t workspace) {
+  return {bytes, bytes / 4, 9 * bytes / 4, {{cost(picoseconds), cost(2 * picoseconds), slot, workspace, 10, {}}}};
+}
+
+/// An embedding, four layers, a head; a pair of layers costs 190 where one costs 100, and keeps 230 where one keeps 100.
+AtomicModel chain() {
+  AtomicModel model;
+  model.dims = {{"batch", true, 1}};
+  model.microBatches = {1};
+  model.capacities = {{1}};
+  AtomicSection section{"m", true, {}, {0, 1, 1, 1, 1, 2}, {{}}};
+  section.classes[0] = {{stage(400, 10, 5, 7), stage(800, 20, 10, 7)},
+                        {stage(1000, 100, 100, 50), stage(2000, 190, 230, 60)},
+                        {stage(400, 30, 20, 90), stage(800, 60, 40, 90)}};
+  model.sections.push_back(std::move(section));
+  for (uint32_t atom = 0; atom < 5; ++atom)
+    model.tensors.push_back({0, atom, {{0, atom + 1}}, true, {{4, {0}}}, {64}});
+  return model;
+}
+
+TEST(Atoms, AStageIsTheSumOfItsAtoms) {
+  AtomicModel model = chain();
+  ASSERT_TRUE(check(model).isOk()) << check(model).message();
+  StageModel layers = composeStage(model, 0, false, 1, 5); // One, and three times what another one adds.
+  EXPECT_EQ(layers.residentBytes, 4000u);
+  EXPECT_EQ(layers.at[0].forward.terms.front().picoseconds, 100 + 3 * 90);
+  EXPECT_EQ(layers.at[0].backward.terms.front().picoseconds, 200 + 3 * 180);
+  EXPECT_EQ(layers.at[0].slotBytes, 100u + 3 * 130);
+  EXPECT_EQ(layers.at[0].workspaceBytes, 60u); // The largest, not the sum.
+  EXPECT_EQ(layers.at[0].hostBytes, 10u);
+  StageModel all = composeStage(model, 0, false, 0, 6); // Between unlike atoms what passes is kept.
+  EXPECT_EQ(all.at[0].slotBytes, 5u + 64 + 100 + 3 * 130 + 64 + 20);
+  EXPECT_EQ(all.at[0].workspaceBytes, 90u);
+}
+
+TEST(Atoms, ATiedParameterIsHeldOnceByAStage) {
+  AtomicModel model = chain();
+  model.tied.push_back({0, {0, 5}, 300, 100, 500});
+  EXPECT_EQ(composeStage(model, 0, false, 0, 6).residentBytes, 400u + 4000 + 400 - 300);
+  EXPECT_EQ(composeStage(model, 0, false, 1, 6).residentBytes, 4400u);
+}
+
+TEST(Atoms, CutsMakeStagesAndEdges) {
+  AtomicModel model = chain();
+  std::vector<SectionCut> cuts{{{2, 5}, false}};
+  ASSERT_TRUE(check(model, cuts).isOk());
+  CompoundModel compound = compose(model, cuts);
+  ASSERT_TRUE(check(compound).isOk()) << check(compound).message();
+  ASSERT_EQ(compound.sections[0].stages.size(), 3u);
+  ASSERT_EQ(compound.edges.size(), 2u);
+  EXPECT_EQ(compound.edges[1].producerStage, 1u);
+  EXPECT_EQ(compound.edges[1].consumerStage, 2u);
+  EXPECT_TRUE(compound.edges[1].gradient);
+  EXPECT_FALSE(check(model, {{{5, 2}, false}}).isOk());
+  EXPECT_FALSE(check(model, {{{6}, false}}).isOk());
+  EXPECT_FALSE(check(model, {{{2}, true}}).isOk());
+}
+
+wavefront::Problem replicated(std::vector<std::vector<uint32_t>> first, std::vector<std::vector<uint32_t>> second, uint32_t devices) {
+  wavefront::Problem problem;
+  problem.dims = {{"batch", true, 1}};
+  problem.devices = devices;
+  for (auto *list : {&first, &second}) {
+    wavefront::Section section;
+    section.stages.resize(list->front().size());
+    section.devices = std::move(*list);
+    problem.sections.push_back(std::move(section));
+  }
+  problem.sizes.assign(8, 1);
+  return problem;
+}
+
+TEST(Fold, EqualPartsHaveDevicesOfTheirOwn) {
+  // A pipeline of two stages beside a section that shares its devices, twice.
+  wavefront::Problem problem = replicated({{0, 1}, {2, 3}}, {{0}, {1}, {2}, {3}}, 4);
+  EXPECT_EQ(equalParts(problem, 8), 2u);
+  wavefront::Problem part = firstPart(problem, 2);
+  EXPECT_EQ(part.devices, 2u);
+  EXPECT_EQ(part.sampleCount(), 4u);
+  EXPECT_EQ(part.sections[0].devices.size(), 1u);
+  EXPECT_EQ(part.sections[1].devices, (std::vector<std::vector<uint32_t>>{{0}, {1}}));
+  EXPECT_EQ(equalParts(problem, 1), 1u);
+}
+
+TEST(Fold, WhatIsSharedAcrossPartsStaysWhole) {
+  EXPECT_EQ(equalParts(replicated({{0}, {1}}, {{1}, {0}}, 2), 8), 1u); // Each part would use both devices.
+  EXPECT_EQ(equalParts(replicated({{0}, {1}}, {{2}, {2}}, 3), 8), 1u);
+  EXPECT_EQ(equalParts(replicated({{0}, {1}, {2}}, {{3}, {4}}, 5), 8), 1u);
+  EXPECT_EQ(equalParts(replicated({{0}, {1}}, {{2}, {3}}, 4), 8), 2u);
+}
+
+} // namespace
+} // namespace maestro::cost_models
