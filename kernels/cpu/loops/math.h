@@ -40,7 +40,7 @@ MAESTRO_INLINE Floats exponential(Floats x) {
 
 /// ln x; −∞ at 0, NaN below, denormals as 0.
 MAESTRO_INLINE Floats logarithm(Floats x) {
-  Ints bits = (Ints)x - 0x3f3504f3; // So that the mantissa lies in [√½, √2).
+  Ints bits = (Ints)((Words)x - 0x3f3504f3u); // So that the mantissa lies in [√½, √2). Wraps below 0.
   Ints n = bits >> 23;
   Floats f = (Floats)((bits & 0x007fffff) + 0x3f3504f3) - 1.0f;
   Floats q = splat(0.069149358f);
