@@ -73,8 +73,8 @@ def mix(scratch, devices: int) -> Job:
 def static_split(job: Job, plan) -> pathlib.Path:
     """The static layout that the planner compared with, devices of its own for each section, or, if that is faster in file order, the
     same split with other micro-batches or without stages: a baseline at its best."""
-    decisions = runs.summary(job.scratch.bench(), plan)["decisions"]
-    (row,) = (decision["reason"] for decision in decisions if decision["subject"].endswith("static split"))
+    candidates = runs.summary(job.scratch.bench(), plan)["candidates"]
+    (row,) = (candidate["choice"] for candidate in candidates if candidate["subject"] == "static split")
     found = [match.groupdict() for match in ROW.finditer(row)]
     plans = []
     for samples in (None, 1, 2, 4, 8):

@@ -19,9 +19,27 @@ constexpr int64_t kLargest = 4;
 /// What a search may spend: about two seconds.
 constexpr uint32_t kSimulations = 64, kNodes = 50'000;
 constexpr uint64_t kTasks = 1'000'000, kTasksAtOnce = 30'000;
+/// What explaining its answer may spend.
+constexpr uint64_t kExplainTasks = 200'000;
 
-std::string duration(double seconds) {
-  return seconds >= 1 ? fmt::format("{:.3g} s", seconds) : fmt::format("{:.3g} ms", seconds * 1e3);
+/// The fewest devices, of those there are times a power of two up to 64, that hold the workload; nothing where none do.
+std::optional<uint32_t> smallestCluster(const SearchProblem &problem) {
+  for (const SearchPins &pins : problem.pins)
+    if (pins.devices)
+      return std::nullopt;
+  if (!problem.machine.kindOf.empty())
+    return std::nullopt;
+  constexpr uint64_t kTasksEach = 60'000;
+  SearchProblem larger = problem;
+  larger.budget = {1, kTasksEach, std::min(problem.budget.mostTasks, kTasksEach), 2'000};
+  for (uint32_t factor = 2; factor <= 64; factor *= 2) {
+    larger.machine.devices = problem.machine.devices * factor;
+    if (!larger.machine.links.empty())
+      larger.machine.links.back().spans = larger.machine.devices;
+    if (searchLayouts(larger).isOk())
+      return larger.machine.devices;
+  }
+  return std::nullopt;
 }
 
 } // namespace
@@ -95,7 +113,6 @@ Status LayoutSearch::run(uint64_t deviceBytes) {
   for (cost_models::DeviceModel &kind : problem.machine.kinds)
     kind.memoryBytes = std::min(kind.memoryBytes, deviceBytes);
   MAESTRO_ASSIGN(result, searchLayouts(problem));
-  whatIfs.clear();
   return verify(problem, result);
 }
 
@@ -139,50 +156,28 @@ Result<cost_models::Simulation> LayoutSearch::simulate(const EmittedPlan &emitte
   return simulator.run(own.model, base.machine, own.layout, wavefront::Order::Wavefront);
 }
 
-void LayoutSearch::explain(size_t rank, const cost_models::Simulation &own, plan::fb::PlanT &plan) const {
-  if (whatIfs.empty())
-    whatIfs = whatIf(problem, result);
-  planner::explain(problem, result, whatIfs, rank, own, plan);
-}
-
 std::vector<Decision> LayoutSearch::decisions(size_t rank, const cost_models::Simulation &own) const {
   std::vector<Decision> list;
   const RankedLayout &chosen = result.ranked[rank];
-  double best = chosen.simulation.stepSeconds;
   std::string how = rank > 0                      ? fmt::format("number {} of the layouts that were simulated", rank + 1)
                     : result.winner == "search" ? "by search"
                                                 : result.winner + ", which nothing beats";
-  double gap = 100 * (best / std::max(result.lowerBoundSeconds, 1e-12) - 1);
-  std::string reach = result.isProven ? "no layout is faster"
-                                      : fmt::format("{} simulated, no layout takes less than {}: a gap of {:.1f} %", result.simulations,
-                                                    duration(result.lowerBoundSeconds), gap);
-  list.push_back({"layout", duration(own.stepSeconds) + " a step",
-                  fmt::format("{}: {}; {}", how, describe(problem.model, chosen.layout), reach), true});
+  list.push_back({"layout", duration(own.stepSeconds) + " a step", fmt::format("{}: {}", how, describe(problem.model, chosen.layout)), true});
   if (result.wasCutShort)
     list.push_back({"deadline", fmt::format("cut in after {} simulations", result.simulations),
                     "the search would have gone on; another run may find another layout", true});
-  for (const ComparedLayout &row : result.compared) {
-    if (row.name == result.winner || row.name == "search")
-      continue;
-    std::string choice = "none", reason = row.what;
-    if (row.possible) {
-      choice = fmt::format("{}, {:.2f} x", duration(row.simulation.stepSeconds), row.simulation.stepSeconds / best);
-      reason += row.inFileOrder ? ", in file order" : "";
-    }
-    list.push_back({"layout, compared: " + row.name, choice, reason, true});
-  }
-  for (size_t s = 0; s < own.sections.size(); ++s) {
-    const cost_models::Simulation::Section &section = own.sections[s];
-    list.push_back({problem.model.sections[s].name + ".time", fmt::format("{} busy", duration(section.busySeconds)),
-                    fmt::format("simulated, a device's mean a step; {} idle, {:.3g} micro-batches", duration(section.idleSeconds),
-                                section.microBatches),
-                    true});
-  }
-  double overBound = own.makespanSeconds / std::max(own.lowerBoundSeconds, 1e-12);
-  std::string folded = own.parts > 1 ? fmt::format("; one of {} equal parts was simulated", own.parts) : "";
-  list.push_back({"schedule", fmt::format("{:.3f} x its bound", overBound),
-                  fmt::format("simulated: tasks {}, then gradients' reduction and updates{}", duration(own.makespanSeconds), folded), true});
   return list;
+}
+
+Result<Explanation> LayoutSearch::explanation(size_t rank, const cost_models::Simulation &own) const {
+  if (rank == 0)
+    return explain(problem, result, own, {kExplainTasks});
+  SearchResult nextBest = result;
+  nextBest.layout = result.ranked[rank].layout;
+  nextBest.simulation = result.ranked[rank].simulation;
+  nextBest.winner = fmt::format("number {}", rank + 1);
+  nextBest.isProven = false;
+  return explain(problem, nextBest, own, {kExplainTasks});
 }
 
 } // namespace maestro::planner

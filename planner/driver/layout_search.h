@@ -2,9 +2,8 @@
 #pragma once
 
 #include "planner/driver/atom_trials.h"
-#include "planner/driver/explanations.h"
 #include "planner/driver/layouts.h"
-#include "planner/search/search_problem.h"
+#include "planner/search/explain.h"
 
 #include <functional>
 #include <map>
@@ -33,10 +32,9 @@ public:
   size_t ranks() const { return result.ranked.size(); }
   /// The step as simulated on the emitted plan's own costs.
   Result<cost_models::Simulation> simulate(const EmittedPlan &emitted) const;
-  /// The comparison: the chosen layout, each baseline, each section's time; `own` is of the emitted plan.
+  /// `own` is of the emitted plan.
   std::vector<Decision> decisions(size_t rank, const cost_models::Simulation &own) const;
-  /// What explains the plan, into its tables.
-  void explain(size_t rank, const cost_models::Simulation &own, plan::fb::PlanT &plan) const;
+  Result<Explanation> explanation(size_t rank, const cost_models::Simulation &own) const;
   const SearchResult &answer() const { return result; }
 
 private:
@@ -50,7 +48,6 @@ private:
   MakePrograms makePrograms;
   SearchProblem problem;
   SearchResult result;
-  mutable std::vector<WhatIf> whatIfs; ///< Of the result, once they were asked for.
 };
 
 } // namespace maestro::planner

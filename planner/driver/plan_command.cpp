@@ -7,6 +7,7 @@
 #include "passes/attributes.h"
 #include "passes/section_atoms.h"
 #include "plan/plan_generated.h"
+#include "planner/driver/explanation.h"
 #include "planner/driver/layout_search.h"
 #include "planner/driver/layouts.h"
 #include "planner/driver/trial_models.h"
@@ -177,6 +178,7 @@ private:
     for (GraphParameter &parameter : summary.parameters) {
       if (parameter.trainable && !withGradient.count(parameter.fullName)) {
         parameter.trainable = false;
+        unreached[parameter.component].insert(parameter.info.name);
         logWarning(fmt::format("parameter '{}' gets no gradient: no loss depends on it; it keeps its value",
                                parameter.fullName));
       }
@@ -298,14 +300,19 @@ private:
     input.predictedStepSeconds = 0;
     input.decisions = decisions();
     MAESTRO_ASSIGN(emitted, emitPlan(input));
-    if (emitted.bytes.empty() || !search)
+    if (emitted.bytes.empty())
       return Status();
-    // What is predicted is a simulation of the plan's own programs.
-    MAESTRO_ASSIGN(cost_models::Simulation own, search->simulate(emitted));
-    searched = search->decisions(rank, own);
     std::unique_ptr<plan::fb::PlanT> tables(plan::fb::GetPlan(emitted.bytes.data())->UnPack());
-    tables->prediction->step_seconds = own.stepSeconds;
-    search->explain(rank, own, *tables);
+    explanation = {};
+    searched.clear();
+    if (search) { // What is predicted is a simulation of the plan's own programs.
+      MAESTRO_ASSIGN(cost_models::Simulation own, search->simulate(emitted));
+      tables->prediction->step_seconds = own.stepSeconds;
+      searched = search->decisions(rank, own);
+      MAESTRO_ASSIGN(explanation, search->explanation(rank, own));
+    }
+    addQuantities();
+    addExplanation(explanation, *tables);
     for (const Decision &source : searched) {
       auto decision = std::make_unique<plan::fb::DecisionT>();
       decision->subject = source.subject;
@@ -420,6 +427,22 @@ private:
     return list;
   }
 
+  /// Of a component, the first few of what its `source` lists: bounded in size.
+  void addQuantities() {
+    std::vector<Quantity> quantities = machineQuantities(target.machine, cluster);
+    for (const auto &[component, names] : unreached) {
+      constexpr size_t kShown = 8;
+      std::vector<std::string> shown;
+      for (const std::string &name : names)
+        if (shown.size() < kShown)
+          shown.push_back(name);
+      quantities.push_back({component + ".parameters_without_gradient", static_cast<double>(names.size()), "",
+                            fmt::format("counted: trainable, and no loss depends on {}{}", fmt::join(shown, ", "),
+                                        names.size() > kShown ? " …" : "")});
+    }
+    std::move(quantities.begin(), quantities.end(), std::back_inserter(explanation.quantities));
+  }
+
   void report() const {
     for (const std::string &note : linked.notes)
       logInfo(note);
@@ -430,6 +453,10 @@ private:
                           placement(layout)));
     for (const Decision &decision : searched)
       logInfo(fmt::format("{}: {} ({})", decision.subject, decision.choice, decision.reason));
+    for (const Candidate &candidate : explanation.candidates)
+      if (candidate.kind == Candidate::Kind::Layout)
+        logInfo(fmt::format("compared, {}{}: {}{} ({})", candidate.subject, candidate.inFileOrder ? " in file order" : "",
+                            candidate.stepSeconds > 0 ? duration(candidate.stepSeconds) + " a step, " : "", candidate.choice, candidate.reason));
     uint64_t arena = 0;
     double worst = 1;
     for (const LoweringReport &lowered : emitted.reports) {
@@ -460,6 +487,8 @@ private:
   Status programsMade;                        ///< What the last makePrograms() came to.
   std::unique_ptr<LayoutSearch> search;       ///< Where there was a choice.
   std::vector<Decision> searched;             ///< What it has to say of the emitted plan.
+  Explanation explanation;                    ///< Of it.
+  std::map<std::string, std::set<std::string>> unreached; ///< Trainable parameters without gradient, by component.
   EmittedPlan emitted;
 };
 

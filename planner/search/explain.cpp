@@ -1,0 +1,401 @@
+#include "planner/search/explain.h"
+
+#include "cost_models/collectives.h"
+#include "planner/search/explain_options.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+
+namespace maestro::planner {
+namespace {
+
+using cost_models::Machine;
+using cost_models::Simulation;
+using cost_models::Simulator;
+
+/// More memory, in a what-if.
+constexpr uint64_t kMoreBytes = 10'000'000'000;
+/// Differences below this share of a step are none.
+constexpr double kSame = 0.005;
+
+double gib(uint64_t bytes) { return static_cast<double>(bytes) / 0x1p30; }
+std::string lacking(uint64_t bytes) { return fmt::format("its fullest device lacks {:.3f} GiB of memory", gib(bytes)); }
+double mostOf(const std::vector<double> &values) { return *std::max_element(values.begin(), values.end()); }
+size_t busiestOf(const Simulation &simulation) {
+  const std::vector<double> &busy = simulation.deviceBusySeconds;
+  return static_cast<size_t>(std::max_element(busy.begin(), busy.end()) - busy.begin());
+}
+
+/// What makes the step of one layout longer or shorter than another's: work of the device that has most, or waiting.
+std::string difference(const Simulation &chosen, const Simulation &other) {
+  double step = other.stepSeconds - chosen.stepSeconds;
+  if (std::abs(step) < kSame * chosen.stepSeconds)
+    return "as long";
+  double work = mostOf(other.deviceBusySeconds) - mostOf(chosen.deviceBusySeconds), wait = step - work;
+  const char *longer = step > 0 ? "longer" : "shorter";
+  if (std::abs(work) >= std::abs(wait))
+    return fmt::format("the busiest device, {}, works {} {}", busiestOf(other), duration(std::abs(work)), longer);
+  return fmt::format("the busiest device, {}, waits {} {}", busiestOf(other), duration(std::abs(wait)), longer);
+}
+
+/// The layout where it is simulated or found too large.
+struct Tried {
+  Option option;
+  uint64_t missingBytes = 0; ///< 0: it fits.
+  Simulation simulation;
+};
+
+class Explainer {
+public:
+  Explainer(const SearchProblem &problem, const SearchResult &result, const ExplainBudget &budget)
+      : problem(problem), result(result), work(problem), own(modelOf(problem, result.layout)), choices(choicesOf(result.layout)),
+        simulator(problem.steps, problem.budget.mostTasks), tasksLeft(budget.tasks / 2), tasksLater(budget.tasks - budget.tasks / 2) {}
+
+  Result<Explanation> run(const Simulation &simulation) {
+    addComparison();
+    MAESTRO_TRY(addAlternatives());
+    tasksLeft += tasksLater;
+    MAESTRO_TRY(addTimeLimits());
+    addMemoryLimit();
+    MAESTRO_TRY(addWhatIfs());
+    addQuantities(simulation);
+    return std::move(explanation);
+  }
+
+private:
+  double step() const { return result.simulation.stepSeconds; }
+
+  // ---- The comparison ----------------------------------------------------------------------------------------------
+
+  /// The plan's own layout first, under the name of what found it.
+  void addComparison() {
+    double gap = 100 * (step() / std::max(result.lowerBoundSeconds, 1e-12) - 1);
+    std::string reach = result.isProven ? "no layout is faster"
+                                        : fmt::format("{} simulated, no layout takes less than {}: a gap of {:.1f} %", result.simulations,
+                                                      duration(result.lowerBoundSeconds), gap);
+    explanation.candidates.push_back(
+        {Candidate::Kind::Layout, result.winner, describe(problem.model, result.layout), step(), 0, false, std::move(reach)});
+    for (const ComparedLayout &row : result.compared) {
+      if (row.name == result.winner || (row.name == "search" && row.layout == result.layout))
+        continue;
+      Candidate candidate{Candidate::Kind::Layout, row.name, "none", 0, 0, row.inFileOrder, row.what};
+      if (row.possible) {
+        candidate.choice = row.what;
+        candidate.stepSeconds = row.simulation.stepSeconds;
+        candidate.reason = difference(result.simulation, row.simulation);
+      } else if (uint64_t missing = missingBytes(problem, work, row.name)) {
+        candidate.missingBytes = missing;
+        candidate.reason = lacking(missing);
+      }
+      explanation.candidates.push_back(std::move(candidate));
+    }
+  }
+
+  // ---- Alternatives ------------------------------------------------------------------------------------------------
+
+  /// Whether the budget has room for simulating the layout; then it is taken.
+  bool affords(const CompoundModel &model, const Machine &machine, const CompoundLayout &layout) {
+    uint64_t tasks = simulator.tasks(model, machine, layout);
+    if (tasks > tasksLeft)
+      return false;
+    tasksLeft -= tasks;
+    return true;
+  }
+
+  /// Nothing where the budget is spent.
+  Result<std::optional<Tried>> attempt(const Option &option, const Machine &machine) {
+    CompoundModel model = modelOf(problem, option.layout);
+    CompoundLayout layout = choicesOf(option.layout);
+    Tried tried{option, missingBytes(model, machine, layout), {}};
+    if (tried.missingBytes > 0)
+      return std::optional(std::move(tried));
+    if (!affords(model, machine, layout))
+      return std::optional<Tried>();
+    MAESTRO_ASSIGN(tried.simulation, simulator.run(model, machine, layout, wavefront::Order::Wavefront));
+    return std::optional(std::move(tried));
+  }
+
+  /// What is possible before what is not, then the faster, then what lacks less.
+  static bool isBetter(const Tried &a, const Tried &b) {
+    return std::tuple(a.missingBytes, a.simulation.stepSeconds) < std::tuple(b.missingBytes, b.simulation.stepSeconds);
+  }
+
+  Status addAlternatives() {
+    for (Decided decided : {Decided::MicroBatch, Decided::Replicas, Decided::Stages, Decided::Recompute, Decided::Devices})
+      for (uint32_t s = 0; s < own.sections.size(); ++s) {
+        std::optional<Tried> best;
+        for (const Option &option : optionsOf(problem, work, result.layout, s, decided)) {
+          MAESTRO_ASSIGN(std::optional<Tried> tried, attempt(option, problem.machine));
+          if (!tried)
+            continue;
+          if (tried->missingBytes > 0)
+            refused.push_back(*tried);
+          if (!best || isBetter(*tried, *best))
+            best = std::move(tried);
+        }
+        if (best)
+          addAlternative(*best, s, decided);
+      }
+    return Status();
+  }
+
+  void addAlternative(const Tried &best, uint32_t section, Decided decided) {
+    Candidate candidate{Candidate::Kind::Alternative, own.sections[section].name + "." + nameOf(decided), best.option.choice,
+                        best.simulation.stepSeconds, best.missingBytes, false, ""};
+    candidate.reason = best.missingBytes > 0 ? lacking(best.missingBytes)
+                                             : difference(result.simulation, best.simulation);
+    if (!obeys(problem.pins[section], best.option.layout[section]))
+      candidate.reason += "; the plan's is pinned";
+    else if (best.missingBytes == 0 && best.simulation.stepSeconds < step() * (1 - kSame))
+      candidate.reason += "; the search ended before it came to this";
+    explanation.candidates.push_back(std::move(candidate));
+  }
+
+  // ---- Limits ------------------------------------------------------------------------------------------------------
+
+  Status addTimeLimits() {
+    MAESTRO_TRY(addBusiestDevice());
+    for (size_t e = 0; e < own.edges.size(); ++e) {
+      MAESTRO_ASSIGN(double without, stepWith([&](CompoundModel &changed, Machine &) { changed.edges[e].bytes.clear(); }));
+      exposedSeconds.push_back(std::max(0.0, step() - without));
+      if (exposedSeconds.back() > kSame * step())
+        explanation.limits.push_back({Limit::Kind::Time, "edge " + edgeName(own, e), exposedSeconds.back(), step(),
+                                      "transfers that no work hides"});
+    }
+    for (size_t s = 0; s < own.sections.size(); ++s)
+      if (double seconds = longestReduction(s); seconds > 0)
+        explanation.limits.push_back({Limit::Kind::Time, "gradients of " + own.sections[s].name, seconds, step(),
+                                      fmt::format("added up over {} replicas after the step's last task", result.layout[s].devices.size())});
+    return Status();
+  }
+
+  double longestReduction(size_t section) const {
+    cost_models::Seconds longest;
+    for (size_t i = 0; i < own.sections[section].stages.size(); ++i) {
+      std::vector<uint32_t> devices;
+      for (const std::vector<uint32_t> &replica : result.layout[section].devices)
+        devices.push_back(replica[i]);
+      longest = std::max(longest, cost_models::reductionSeconds(own.sections[section].stages[i].gradientBytes, devices, problem.machine));
+    }
+    return longest.value;
+  }
+
+  /// Which stations take the time of the device that works longest.
+  Status addBusiestDevice() {
+    size_t device = busiestOf(result.simulation);
+    double busy = result.simulation.deviceBusySeconds[device], rest = busy;
+    MAESTRO_ASSIGN(StationSeconds seconds, stationsOf(static_cast<uint32_t>(device)));
+    std::vector<std::pair<double, std::string>> parts;
+    for (const auto &[station, taken] : seconds) {
+      parts.emplace_back(taken, stationName(own, station.first, station.second));
+      rest -= taken;
+    }
+    parts.emplace_back(rest, "sums of gradients, norm and update");
+    explanation.limits.push_back({Limit::Kind::Time, fmt::format("device {}", device), busy, step(), largest(std::move(parts), duration)});
+    return Status();
+  }
+
+  /// By section and stage.
+  using StationSeconds = std::map<std::pair<uint32_t, uint32_t>, double>;
+
+  /// As scheduled; where only a part of the devices was simulated, the sections' means.
+  Result<StationSeconds> stationsOf(uint32_t device) const {
+    StationSeconds seconds;
+    if (result.simulation.parts > 1) {
+      for (uint32_t s = 0; s < result.layout.size(); ++s)
+        for (const std::vector<uint32_t> &replica : result.layout[s].devices)
+          for (uint32_t i = 0; i < replica.size(); ++i)
+            if (replica[i] == device)
+              seconds[{s, i}] = result.simulation.sections[s].busySeconds;
+      return seconds;
+    }
+    wavefront::Problem schedule = cost_models::makeProblem(own, problem.machine, choices);
+    wavefront::Scheduler scheduler;
+    wavefront::Schedule found;
+    for (const cost_models::SampleSizes &sizes : problem.steps) {
+      schedule.sizes = sizes;
+      MAESTRO_TRY(wavefront::check(schedule));
+      scheduler.run(schedule, wavefront::Order::Wavefront, found);
+      for (const wavefront::Task &task : found.tasksOf(device))
+        seconds[{found.microBatches[task.microBatch].section, task.stage}] +=
+            static_cast<double>(task.endNs - task.startNs) * 1e-9 / static_cast<double>(problem.steps.size());
+    }
+    return seconds;
+  }
+
+  /// "student 3.1 ms, teacher 1 ms": the largest first, what is next to nothing left out.
+  template <typename Text> static std::string largest(std::vector<std::pair<double, std::string>> parts, Text text) {
+    constexpr size_t kMost = 4;
+    std::stable_sort(parts.begin(), parts.end(), [](const auto &a, const auto &b) { return a.first > b.first; });
+    std::string list;
+    for (size_t i = 0; i < std::min(kMost, parts.size()); ++i)
+      if (parts[i].first > 0.01 * parts.front().first)
+        list += fmt::format("{}{} {}", list.empty() ? "" : ", ", parts[i].second, text(parts[i].first));
+    return list;
+  }
+
+  void addMemoryLimit() {
+    std::vector<uint64_t> bytes = cost_models::deviceBytes(own, problem.machine, choices);
+    uint32_t fullest = 0;
+    for (uint32_t device = 1; device < bytes.size(); ++device)
+      if (fullness(problem.machine, device, bytes[device]) > fullness(problem.machine, fullest, bytes[fullest]))
+        fullest = device;
+    uint64_t resident = 0;
+    std::vector<std::pair<double, std::string>> parts;
+    for (uint32_t s = 0; s < result.layout.size(); ++s)
+      for (const std::vector<uint32_t> &replica : result.layout[s].devices)
+        for (uint32_t i = 0; i < replica.size(); ++i)
+          if (replica[i] == fullest) {
+            uint64_t held = own.sections[s].stages[i].residentBytes;
+            resident += held;
+            parts.emplace_back(gib(held), stationName(own, s, i) + "'s parameters, gradients and optimizer state");
+          }
+    parts.emplace_back(gib(bytes[fullest] - std::min(bytes[fullest], resident)), "micro-batches in flight, workspace, rings and process");
+    explanation.limits.push_back({Limit::Kind::Memory, fmt::format("device {}", fullest), static_cast<double>(bytes[fullest]),
+                                  memoryLimit(problem.machine, fullest),
+                                  largest(std::move(parts), [](double gib) { return fmt::format("{:.3f} GiB", gib); })});
+  }
+
+  // ---- What-ifs ----------------------------------------------------------------------------------------------------
+
+  /// The plan's layout where model and machine are changed; as long as before where the budget is spent.
+  Result<double> stepWith(const std::function<void(CompoundModel &, Machine &)> &change) {
+    if (!affords(own, problem.machine, choices))
+      return step();
+    CompoundModel changed = own;
+    Machine machine = problem.machine;
+    change(changed, machine);
+    MAESTRO_ASSIGN(Simulation simulation, simulator.run(changed, machine, choices, wavefront::Order::Wavefront));
+    return simulation.stepSeconds;
+  }
+
+  void addWhatIf(std::string subject, std::string choice, double seconds, std::string reason) {
+    explanation.candidates.push_back({Candidate::Kind::WhatIf, std::move(subject), std::move(choice), seconds, 0, false, std::move(reason)});
+  }
+
+  Status addWhatIfs() {
+    MAESTRO_TRY(addMoreDevices());
+    MAESTRO_TRY(addMoreMemory());
+    MAESTRO_TRY(addFasterLinks());
+    MAESTRO_ASSIGN(double seconds, stepWith([](CompoundModel &, Machine &machine) { doubleStreams(machine); }));
+    addWhatIf("devices' memory bandwidth", "twice", seconds, "for sums of gradients, norm and update alone");
+    return Status();
+  }
+
+  Status addMoreDevices() {
+    SearchProblem more = problem;
+    uint32_t added = addDevices(more.machine);
+    std::optional<Tried> best;
+    for (uint32_t s = 0; s < own.sections.size(); ++s)
+      for (const Option &option : optionsOnMore(more, work, result.layout, s, problem.machine.devices)) {
+        MAESTRO_ASSIGN(std::optional<Tried> tried, attempt(option, more.machine));
+        if (tried && tried->missingBytes == 0 && (!best || isBetter(*tried, *best)))
+          best = std::move(tried);
+      }
+    std::string choice = added == 1 ? "one more" : fmt::format("{} more", added);
+    if (best && best->simulation.stepSeconds < step() * (1 - kSame))
+      addWhatIf("devices", choice, best->simulation.stepSeconds, fmt::format("given to {}: {}", sectionOf(best->option), best->option.choice));
+    else if (best)
+      addWhatIf("devices", choice, step(), "no section gains by having it, the others as they are");
+    return Status();
+  }
+
+  const std::string &sectionOf(const Option &option) const { return own.sections[option.section].name; }
+
+  /// Of the alternatives that did not fit.
+  Status addMoreMemory() {
+    std::string choice = "10 GB more each";
+    if (refused.empty()) {
+      addWhatIf("devices' memory", choice, step(), "no alternative was refused for memory");
+      return Status();
+    }
+    Machine machine = problem.machine;
+    addMemory(machine, kMoreBytes);
+    std::optional<Tried> best;
+    for (const Tried &before : refused) {
+      MAESTRO_ASSIGN(std::optional<Tried> tried, attempt(before.option, machine));
+      if (tried && tried->missingBytes == 0 && (!best || isBetter(*tried, *best)))
+        best = std::move(tried);
+    }
+    if (best && best->simulation.stepSeconds < step() * (1 - kSame))
+      addWhatIf("devices' memory", choice, best->simulation.stepSeconds, fmt::format("for {}: {}", sectionOf(best->option), best->option.choice));
+    else
+      addWhatIf("devices' memory", choice, step(), best ? "what then fits is not faster" : "what did not fit still does not");
+    return Status();
+  }
+
+  Status addFasterLinks() {
+    for (size_t level = 0; level < problem.machine.links.size(); ++level) {
+      MAESTRO_ASSIGN(double seconds, stepWith([&](CompoundModel &, Machine &machine) { machine.links[level].bandwidth *= 2; }));
+      addWhatIf("links '" + problem.machine.links[level].name + "'", "twice the bandwidth", seconds, "for transfers and sums of gradients over them");
+    }
+    bool any = false;
+    for (size_t e = 0; e < own.edges.size(); ++e) {
+      if (exposedSeconds[e] <= kSame * step())
+        continue;
+      MAESTRO_ASSIGN(double seconds, stepWith([&](CompoundModel &changed, Machine &) { halve(changed.edges[e].bytes); }));
+      addWhatIf("edge " + edgeName(own, e), "twice the bandwidth", seconds, "its transfers take half as long");
+      any = true;
+    }
+    if (!any && !own.edges.empty())
+      addWhatIf("edges", "twice the bandwidth", step(), "work hides their transfers");
+    return Status();
+  }
+
+  static void halve(std::vector<cost_models::BytesTerm> &bytes) {
+    for (cost_models::BytesTerm &term : bytes)
+      term.bytes /= 2;
+  }
+
+  // ---- Quantities --------------------------------------------------------------------------------------------------
+
+  void addQuantities(const Simulation &simulation) {
+    auto add = [&](std::string name, double value, const char *unit, const char *source) {
+      explanation.quantities.push_back({std::move(name), value, unit, source});
+    };
+    for (size_t s = 0; s < simulation.sections.size(); ++s) {
+      const std::string &name = own.sections[s].name;
+      add(name + ".busy_seconds", simulation.sections[s].busySeconds, "s", "simulated: a step of one of its devices, on average, in its tasks");
+      add(name + ".idle_seconds", simulation.sections[s].idleSeconds, "s", "simulated: a step of one of its devices, on average, in no task");
+      add(name + ".wait_seconds", simulation.sections[s].waitSeconds, "s", "simulated: of idle_seconds, what would not be there if transfers took no time");
+      add(name + ".microbatches", simulation.sections[s].microBatches, "", "simulated: of a step");
+    }
+    add("step.p10_seconds", simulation.leastSeconds, "s", "simulated: a tenth of the steps takes no longer");
+    add("step.p90_seconds", simulation.mostSeconds, "s", "simulated: a tenth of the steps takes no less");
+    add("schedule.seconds", simulation.makespanSeconds, "s", "simulated: until a step's last task");
+    add("schedule.bound_seconds", simulation.lowerBoundSeconds, "s", "no schedule of these micro-batches and devices ends its tasks earlier");
+    add("search.gap", step() / std::max(result.lowerBoundSeconds, 1e-12) - 1, "", "how much longer than its lower bound the step is, as a share");
+    add("search.lower_bound_seconds", result.lowerBoundSeconds, "s",
+        result.isProven ? "proven: no layout of the space is faster" : "no layout of the space is faster; the search's budget ended first");
+    add("search.simulations", result.simulations, "", "counted");
+    if (simulation.parts > 1)
+      add("search.parts", simulation.parts, "", "one of so many equal parts of the layout was simulated");
+    add("search.partial_layouts", static_cast<double>(result.nodes), "", "counted");
+  }
+
+  const SearchProblem &problem;
+  const SearchResult &result;
+  WorkTable work;
+  CompoundModel own; ///< Cut as the answer is.
+  CompoundLayout choices;
+  Simulator simulator;
+  uint64_t tasksLeft, tasksLater;
+  Explanation explanation;
+  std::vector<Tried> refused;         ///< Alternatives that lack memory.
+  std::vector<double> exposedSeconds; ///< By edge: how much shorter a step is without its transfers.
+};
+
+} // namespace
+
+Result<Explanation> explain(const SearchProblem &problem, const SearchResult &result, const Simulation &own, const ExplainBudget &budget) {
+  return Explainer(problem, result, budget).run(own);
+}
+
+std::string duration(double seconds) {
+  return seconds >= 1 ? fmt::format("{:.3g} s", seconds) : fmt::format("{:.3g} ms", seconds * 1e3);
+}
+
+} // namespace maestro::planner
