@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <set>
 
 namespace maestro::planner {
@@ -131,6 +132,24 @@ private:
   std::vector<Option> options;
 };
 
+/// All sections that share the section's devices, on more of them; nothing where it has them to itself.
+std::optional<Option> sharedOnMore(const Layout &layout, uint32_t section, const Devices &devices) {
+  Option option{section, layout, ""};
+  Devices own = devicesOf(layout[section]);
+  size_t sharing = 0;
+  for (uint32_t s = 0; s < layout.size(); ++s) {
+    size_t replicas = devices.size() / layout[s].cut.stages();
+    if (devicesOf(layout[s]) != own || replicas <= layout[s].devices.size())
+      continue;
+    option.layout[s] = placed(layout[s].cut, layout[s].microBatch, replicas, {devices.begin(), devices.end()});
+    ++sharing;
+  }
+  if (sharing < 2)
+    return std::nullopt;
+  option.choice = fmt::format("with all that share its devices: {}", words(option.layout[section]));
+  return option;
+}
+
 /// All sections in so many stages, with each size of micro-batches: what lacks least.
 uint64_t leastMissing(const SearchProblem &problem, const WorkTable &work, const Placement &placement, uint32_t stages) {
   uint64_t least = std::numeric_limits<uint64_t>::max();
@@ -184,7 +203,10 @@ std::vector<Option> optionsOnMore(const SearchProblem &problem, const WorkTable 
   if (devices.size() / collector.stages() > layout[section].devices.size())
     collector.addOn(devices);
   collector.otherStages(devices, collector.stages() + 1);
-  return collector.take();
+  std::vector<Option> options = collector.take();
+  if (std::optional<Option> shared = sharedOnMore(layout, section, devices))
+    options.push_back(std::move(*shared));
+  return options;
 }
 
 // ---- The machine ----------------------------------------------------------------------------------------------------

@@ -22,7 +22,8 @@ struct Option {
 
 /// The layout with other values of one decision, whatever is pinned, each layout once.
 std::vector<Option> optionsOf(const SearchProblem &problem, const WorkTable &work, const Layout &layout, uint32_t section, Decided decided);
-/// The layout with a section on its devices and those from `firstNew` on; where that makes neither a replica nor a stage more: none.
+/// The layout with a section on its devices and those from `firstNew` on; where that makes neither a replica nor a stage more: none. Also with
+/// all sections that share its devices.
 std::vector<Option> optionsOnMore(const SearchProblem &problem, const WorkTable &work, const Layout &layout, uint32_t section, uint32_t firstNew);
 
 /// What the fullest device lacks; 0: all fit.

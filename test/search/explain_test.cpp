@@ -165,6 +165,12 @@ TEST(Explain, OneMoreDeviceIsUsedOrNot) {
   Explained gains(distillation(2, 80'000, 80'000));
   EXPECT_LT(gains.candidate(kWhatIf, "devices")->stepSeconds, gains.result.simulation.stepSeconds);
   EXPECT_THAT(gains.candidate(kWhatIf, "devices")->reason, HasSubstr("given to "));
+  SearchProblem together = distillation(2, 80'000, 80'000);
+  together.machine.kinds[0].rates.stream = cost_models::BytesPerSecond(1e15);
+  Explained shared(together);
+  ASSERT_EQ(shared.result.winner, "all data parallel");
+  EXPECT_THAT(shared.candidate(kWhatIf, "devices")->reason, HasSubstr("with all that share its devices: 3 replicas on 0-2"));
+  EXPECT_LT(shared.candidate(kWhatIf, "devices")->stepSeconds, shared.result.simulation.stepSeconds);
 }
 
 TEST(Explain, PinnedDecisionsSayWhatThePinCosts) {
