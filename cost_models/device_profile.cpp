@@ -2,86 +2,81 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
-#include <limits>
+#include <cstdlib>
 
 namespace maestro::cost_models {
-
 namespace {
 
-double predict(const Measurement &m, const DeviceRates &rates) {
-  return (Flops(m.flops) / rates.arithmetic + Bytes(m.bytes) / rates.operands + rates.call).value;
+std::string ratesText(int threads, const DeviceRates &r) {
+  return fmt::format("  - {{threads: {}, arithmetic: {:.4g} GFLOP/s, arithmetic_bf16: {:.4g} GFLOP/s, operands: {:.4g} GB/s, call: {:.4g} us, "
+                     "stream: {:.4g} GB/s, channel: {:.4g} GB/s, wake: {:.4g} us}}\n",
+                     threads, r.arithmetic.value * 1e-9, r.arithmeticBf16.value * 1e-9, r.operands.value * 1e-9, r.call.value * 1e6,
+                     r.stream.value * 1e-9, r.channel.value * 1e-9, r.wake.value * 1e6);
 }
 
-double squaredError(const std::vector<Measurement> &measured, int threads, const DeviceRates &rates) {
-  double error = 0;
-  for (const Measurement &m : measured)
-    if (m.threads == threads && m.seconds > 0) {
-      double ratio = std::log(predict(m, rates) / m.seconds);
-      error += ratio * ratio;
-    }
-  return error;
+std::string gridPoints(const KernelCurves::Grid &grid) {
+  std::string text;
+  size_t place = 0;
+  for (double m : grid.m)
+    for (double n : grid.n)
+      for (double k : grid.k)
+        text += fmt::format("{}[{:.6g}, {:.6g}, {:.6g}, {:.4g}]", text.empty() ? "" : ", ", m, n, k,
+                            2 * m * n * k / std::exp(grid.logRates[place++]));
+  return text;
+}
+
+std::string curvesText(int threads, const KernelCurves &curves) {
+  std::string text;
+  for (const auto &[name, grid] : curves.grids())
+    text += fmt::format("  - {{kernel: {}, threads: {}, points: [{}]}}\n", name, threads, gridPoints(grid));
+  for (const auto &[name, samples] : curves.workCurves()) {
+    std::string points;
+    for (const WorkSample &sample : samples)
+      points += fmt::format("{}[{:.6g}, {:.4g}]", points.empty() ? "" : ", ", sample.work, sample.time.value);
+    text += fmt::format("  - {{kernel: {}, threads: {}, points: [{}]}}\n", name, threads, points);
+  }
+  return text;
 }
 
 } // namespace
 
-/// Two numbers: tried on a grid, which is then made finer around the best.
-void fitRates(const std::vector<Measurement> &measured, int threads, DeviceRates &rates) {
-  constexpr int kHalf = 24;
-  double flops = std::sqrt(1e8 * 1e15), bytes = std::sqrt(1e8 * 1e14), span = 9; // Decades around the middle are e^±9.
-  for (int round = 0; round < 8; ++round, span *= 0.25) {
-    DeviceRates best = rates;
-    double least = std::numeric_limits<double>::infinity();
-    for (int i = -kHalf; i <= kHalf; ++i)
-      for (int j = -kHalf; j <= kHalf; ++j) {
-        DeviceRates tried = rates;
-        tried.arithmetic = FlopsPerSecond(flops * std::exp(span * i / kHalf));
-        tried.operands = BytesPerSecond(bytes * std::exp(span * j / kHalf));
-        double error = squaredError(measured, threads, tried);
-        if (error < least) {
-          least = error;
-          best = tried;
-        }
-      }
-    rates = best;
-    flops = best.arithmetic.value;
-    bytes = best.operands.value;
-  }
+DeviceModel builtInCpu(int threads) {
+  DeviceModel device;
+  device.name = fmt::format("CPU, {} thread{}", threads, threads == 1 ? "" : "s");
+  device.rates = cpuRates(threads);
+  return device;
 }
 
-DeviceRates ratesFor(const DeviceProfile &profile, int threads) {
-  if (profile.rates.empty())
-    return cpuRates(threads);
-  const ProfiledRates *nearest = &profile.rates.front();
-  for (const ProfiledRates &candidate : profile.rates)
+DeviceModel deviceFor(const DeviceProfile &profile, int threads) {
+  DeviceModel device = builtInCpu(threads);
+  if (profile.devices.empty())
+    return device;
+  const ProfiledDevice *nearest = &profile.devices.front();
+  for (const ProfiledDevice &candidate : profile.devices)
     if (std::abs(candidate.threads - threads) < std::abs(nearest->threads - threads))
       nearest = &candidate;
-  DeviceRates rates = nearest->rates;
   double scale = static_cast<double>(threads) / nearest->threads;
-  rates.arithmetic *= scale;
-  rates.operands *= scale;
-  rates.stream *= scale;
-  return rates;
+  device.rates = nearest->rates;
+  for (FlopsPerSecond *rate : {&device.rates.arithmetic, &device.rates.arithmeticBf16})
+    *rate *= scale;
+  for (BytesPerSecond *rate : {&device.rates.operands, &device.rates.stream})
+    *rate *= scale;
+  device.curves = std::make_shared<const KernelCurves>(nearest->curves);
+  device.curveScale = 1 / scale;
+  device.source = fmt::format("profile of {} with {} thread{}", profile.name, nearest->threads, nearest->threads == 1 ? "" : "s");
+  return device;
 }
 
 std::string toYaml(const DeviceProfile &profile) {
   std::string text = "# Written by maestro-profile: what a device of this machine does, while all cores work.\n"
                      "# Use it in cluster.yaml: `device: path/of/this/file`.\n";
   text += fmt::format("kind: {}\nname: \"{}\"\nrates:\n", profile.kind, profile.name);
-  for (const ProfiledRates &entry : profile.rates) {
-    const DeviceRates &r = entry.rates;
-    text += fmt::format("  - {{threads: {}, arithmetic: {:.4g} GFLOP/s, operands: {:.4g} GB/s, call: {:.4g} us, "
-                        "stream: {:.4g} GB/s, channel: {:.4g} GB/s, wake: {:.4g} us}}\n",
-                        entry.threads, r.arithmetic.value * 1e-9, r.operands.value * 1e-9, r.call.value * 1e6,
-                        r.stream.value * 1e-9, r.channel.value * 1e-9, r.wake.value * 1e6);
-  }
-  text += "measured:\n";
-  for (const Measurement &m : profile.measured) {
-    DeviceRates rates = ratesFor(profile, m.threads);
-    text += fmt::format("  - {{what: \"{}\", threads: {}, seconds: {:.4g}, predicted: {:.4g}}}\n", m.what, m.threads, m.seconds,
-                        predict(m, rates));
-  }
+  for (const ProfiledDevice &device : profile.devices)
+    text += ratesText(device.threads, device.rates);
+  text += "# Products: [m, n, k, seconds]; attention: [floating point operations, seconds]; others: [bytes, seconds].\ncurves:\n";
+  for (const ProfiledDevice &device : profile.devices)
+    text += curvesText(device.threads, device.curves);
   return text;
 }
 

@@ -7,9 +7,11 @@
 #pragma once
 
 #include "base/status.h"
-#include "cost_models/roofline.h"
+#include "cost_models/device_rates.h"
+#include "cost_models/kernel_curves.h"
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,8 +22,13 @@ namespace maestro::cost_models {
 struct DeviceModel {
   std::string kind = "cpu"; ///< As plans and cluster files name it: "h100-sxm".
   std::string name;         ///< For people.
-  uint64_t memoryBytes = UINT64_MAX; ///< What a plan may use of it.
+  std::string source = "100 GFLOP/s f32 and 8 GB/s a thread"; ///< Of its numbers, for people.
+  uint64_t memoryBytes = UINT64_MAX; ///< What a plan may use of it:
+  uint64_t reserveBytes = 0;         ///< so much less than it has.
   DeviceRates rates = cpuRates(1);
+  uint32_t multiprocessors = 0;      ///< Of an accelerator; 0: a CPU.
+  std::shared_ptr<const KernelCurves> curves = {}; ///< As measured; null where nothing was.
+  double curveScale = 1;             ///< Their times are of another number of threads, and multiplied by this.
 };
 
 /// One level of the network, per device and direction.

@@ -35,7 +35,6 @@ public:
 
   /// Everything but the interned tables (symbols, exprs, kernels, scopes, attribute_lists) is filled in here.
   fb::PlanT &plan() { return tables; }
-  const fb::PlanT &plan() const { return tables; }
 
   /// A new symbol; names must be unique. Returns the *expression* that reads it.
   uint32_t symbol(std::string_view name, fb::Combine combine, int64_t sampleMax, int64_t multipleOf = 1);

@@ -97,8 +97,8 @@ private:
     const plan::Plan &p = *plan;
     if (p->machine()->device_kind()->string_view() != "cpu")
       return Status::invalidInput(fmt::format(
-          "{}: the plan is for {} devices of kind '{}', this machine has kind 'cpu'; plan again for this machine",
-          options.planPath, p->machine()->devices(), p->machine()->device_kind()->string_view()));
+          "{}: the plan is for {} devices of kind '{}' with {} bytes each, this machine has kind 'cpu'; plan again for this machine",
+          options.planPath, p->machine()->devices(), p->machine()->device_kind()->string_view(), p->machine()->memory_bytes()));
     MAESTRO_TRY(checkMachine());
     seed = options.seed.value_or(p->training()->seed());
     return Status();

@@ -58,17 +58,6 @@ double valueAtBounds(const DimExpr &work, const std::map<std::string, int64_t> &
   return static_cast<double>(work.evaluate(BoundsOf{bounds}).value_or(0));
 }
 
-double valueAtBounds(const CostPolynomial &sum, const std::map<std::string, int64_t> &bounds, const plan::PlanBuilder &tables) {
-  double total = 0;
-  for (const auto &[symbols, value] : sum) {
-    double term = value;
-    for (uint32_t symbol : symbols)
-      term *= static_cast<double>(bounds.at(tables.plan().symbols[symbol]->name));
-    total += term;
-  }
-  return total;
-}
-
 std::vector<std::unique_ptr<fb::CostTermT>> toTerms(const CostPolynomial &cost) {
   constexpr double kMostPicoseconds = 1e17;
   std::vector<std::unique_ptr<fb::CostTermT>> terms;

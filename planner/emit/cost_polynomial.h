@@ -23,7 +23,6 @@ void addTerms(CostPolynomial &sum, const DimExpr &work, double factor, const std
 
 /// At the bounds of the symbols.
 double valueAtBounds(const DimExpr &work, const std::map<std::string, int64_t> &bounds);
-double valueAtBounds(const CostPolynomial &sum, const std::map<std::string, int64_t> &bounds, const plan::PlanBuilder &tables);
 
 std::vector<std::unique_ptr<plan::fb::CostTermT>> toTerms(const CostPolynomial &cost);
 

@@ -98,10 +98,12 @@ void Emitter::accountMemory(const Stage &stage, fb::ExecutableT &executable) {
                          region->kind == fb::RegionKind::Channel;
     resident += perMicroBatch ? 0 : size;
   }
-  uint64_t host = hostBytes(plan, executable, exprsAtBounds(*stage.layout), hostThreads());
+  // What accelerators need beside is kept off their memory (DeviceModel.reserveBytes).
+  bool onCpu = input.machine.kinds.front().multiprocessors == 0;
+  uint64_t host = onCpu ? hostBytes(plan, executable, exprsAtBounds(*stage.layout), hostThreads()) : 0;
   executable.peak_bytes = host + bytes;
-  uint64_t process = cost_models::cpuProcessBytes(hostThreads(), 0), staging = reductionBytes(stage);
-  if (stage.layout->tensor > 1) // Two turns of what the others send.
+  uint64_t process = cost_models::cpuProcessBytes(hostThreads(), 0), staging = onCpu ? reductionBytes(stage) : 0;
+  if (onCpu && stage.layout->tensor > 1) // Two turns of what the others send.
     staging += 2 * kExchangeBytes * static_cast<uint64_t>(stage.layout->tensor - 1);
   for (size_t replica = 0; replica < stage.layout->replicas(); ++replica)
     for (uint32_t number : stage.layout->group(replica, executable.stage)) {
@@ -122,6 +124,14 @@ uint64_t Emitter::reductionBytes(const Stage &stage) const {
         (holders[p].size() > 1 || stage.layout->replicas() > 1))
       sets.insert(holders[p]);
   return sets.size() * kStagingBytes;
+}
+
+/// The first of each replica: what the others hold of split tensors is added up at the same time.
+std::vector<uint32_t> Emitter::replicaDevices(const Stage &stage) const {
+  std::vector<uint32_t> devices;
+  for (size_t replica = 0; replica < stage.layout->replicas(); ++replica)
+    devices.push_back(stage.layout->group(replica, stageNumber(stage)).front());
+  return devices;
 }
 
 /// All of its replicas', in their order.

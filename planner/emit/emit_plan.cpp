@@ -29,6 +29,7 @@ Result<EmittedPlan> Emitter::run() {
   MAESTRO_TRY(addGradientSums());
   addPrediction();
   addDecisions();
+  addSources();
   plan.workload_hash = workloadHash();
   bool fits = true;
   for (uint32_t device = 0; device < input.machine.devices; ++device)
@@ -67,7 +68,11 @@ void Emitter::addTraining() {
 void Emitter::addMachine() {
   const cost_models::Machine &machine = input.machine;
   plan.machine->name = input.machineName;
-  plan.machine->device_kind = machine.kinds.front().kind;
+  std::vector<std::string> kinds;
+  for (const cost_models::DeviceModel &kind : machine.kinds)
+    if (std::find(kinds.begin(), kinds.end(), kind.kind) == kinds.end())
+      kinds.push_back(kind.kind);
+  plan.machine->device_kind = fmt::format("{}", fmt::join(kinds, "+"));
   plan.machine->devices = machine.devices;
   plan.machine->memory_bytes = std::min_element(machine.kinds.begin(), machine.kinds.end(), [](const auto &a, const auto &b) {
                                  return a.memoryBytes < b.memoryBytes;

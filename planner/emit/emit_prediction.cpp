@@ -20,9 +20,7 @@ void Emitter::predictUpdate(const Stage &stage, fb::ExecutableT &executable) con
   }
   cost_models::StageModel moved;
   moved.updateBytes = cost_models::updateBytes(gradients, state);
-  std::vector<uint32_t> first; // Of a replica's devices: what others hold of split tensors is added up at the same time.
-  for (size_t replica = 0; replica < stage.layout->replicas(); ++replica)
-    first.push_back(stage.layout->group(replica, stageNumber(stage)).front());
+  std::vector<uint32_t> first = replicaDevices(stage);
   cost_models::Seconds seconds = cost_models::updateSeconds(moved, first, input.machine) +
                                  cost_models::reductionSeconds(gradients, first, input.machine);
   for (const auto &program : executable.programs)

@@ -6,6 +6,7 @@
 //   emit_executables.cpp  programs and memory of each stage
 //   emit_gradients.cpp    which gradients are added up
 //   emit_prediction.cpp   what a step will take
+//   emit_sources.cpp      where predicted numbers come from
 #pragma once
 
 #include "ir/section/section.h"
@@ -68,6 +69,7 @@ private:
   std::map<std::string, int64_t> bounds(const SectionLayout &layout) const;
   std::vector<int64_t> exprsAtBounds(const SectionLayout &layout) const;
   std::vector<uint32_t> devicesOf(const Stage &stage) const;
+  std::vector<uint32_t> replicaDevices(const Stage &stage) const;
   cost_models::CommunicationCost transferCost(const Stage &producer, const Stage &consumer) const;
   int hostThreads() const;
 
@@ -78,6 +80,13 @@ private:
   // Prediction.
   void predictUpdate(const Stage &stage, plan::fb::ExecutableT &executable) const;
   void addPrediction();
+
+  // Where predicted numbers come from.
+  void addSources();
+  void addMachineSources();
+  void addStageSources(size_t index);
+  void addEdgeSource(size_t index);
+  void addSource(std::string subject, std::string value, std::string source);
 
   const EmitInput &input;
   plan::PlanBuilder builder;

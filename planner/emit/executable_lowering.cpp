@@ -138,7 +138,7 @@ void Lowering::addParameterPrograms() {
 }
 
 /// Among the devices of one station; of the slowest one's links.
-void Lowering::addCollectives(CostPolynomial &cost, mlir::func::FuncOp function) {
+void Lowering::addCollectives(CostPolynomial &cost, mlir::func::FuncOp function, ProgramCost &report) {
   using cost_models::Collective;
   for (Operation &op : function.getBody().front()) {
     if (!mlir::isa<nn::AllReduceOp, nn::AllGatherOp>(op))
@@ -155,19 +155,33 @@ void Lowering::addCollectives(CostPolynomial &cost, mlir::func::FuncOp function)
     }
     cost[{}] += slowest.latency.value * kPicoseconds;
     addTerms(cost, bytes, slowest.secondsPerByte * kPicoseconds, input.bounds, tables);
+    report.collective = describe(slowest);
+    report.collectiveSeconds += slowest.of(atBounds).value;
   }
 }
 
-/// Floating point operations, traffic, and each call's own.
-CostPolynomial Lowering::computeCost(const Program &program, const cost_models::DeviceRates &rates) {
+/// Operators' own times, and each call's.
+CostPolynomial Lowering::computeCost(const Program &program, OperatorCosts &costs, const cost_models::DeviceModel &device,
+                                     ProgramCost &report) {
   CostPolynomial cost;
   mlir::func::FuncOp function = program.function;
-  for (Operation &op : function.getBody().front())
-    if (auto own = mlir::dyn_cast<nn::CostOpInterface>(op)) {
-      addTerms(cost, own.getFlops(), kPicoseconds / rates.arithmetic.value, input.bounds, tables);
-      addTerms(cost, own.getBytes(), kPicoseconds / rates.operands.value, input.bounds, tables);
-    }
-  cost[{}] += rates.call.value * kPicoseconds * static_cast<double>(program.calls.size());
+  report.kind = program.kind;
+  report.device = &device;
+  report.callSeconds = device.rates.call.value * static_cast<double>(program.calls.size());
+  report.seconds = report.callSeconds;
+  for (Operation &op : function.getBody().front()) {
+    const OperatorCost &own = costs.of(op);
+    if (own.kernel.empty())
+      continue;
+    for (const auto &[symbols, picoseconds] : own.terms)
+      cost[symbols] += picoseconds;
+    report.kernelSeconds[own.kernel] += own.seconds;
+    report.seconds += own.seconds;
+    report.measured |= own.provenance == cost_models::Provenance::Measured;
+    report.scaled |= own.provenance == cost_models::Provenance::Scaled;
+    report.builtIn |= own.provenance == cost_models::Provenance::BuiltIn;
+  }
+  cost[{}] += report.callSeconds * kPicoseconds;
   return cost;
 }
 
@@ -175,10 +189,10 @@ CostPolynomial Lowering::computeCost(const Program &program, const cost_models::
 void Lowering::setCost(fb::ProgramT &table, const Program &program) {
   DimExpr flops, bytes;
   mlir::func::FuncOp function = program.function;
+  std::vector<const cost_models::DeviceModel *> kinds = kindsOf(*input.machine, input.devices);
   if (!function) {
     table.flops = table.memory_bytes = toPlan(tables, flops);
-    table.cost = toTerms({{{}, input.machine->device(input.devices.front()).rates.call.value * kPicoseconds *
-                                   static_cast<double>(program.calls.size())}});
+    table.cost = toTerms({{{}, kinds.front()->rates.call.value * kPicoseconds * static_cast<double>(program.calls.size())}});
     return;
   }
   for (Operation &op : function.getBody().front())
@@ -189,11 +203,20 @@ void Lowering::setCost(fb::ProgramT &table, const Program &program) {
   table.flops = toPlan(tables, flops);
   table.memory_bytes = toPlan(tables, bytes);
   CostPolynomial slowest;
-  for (const cost_models::DeviceModel *device : kindsOf(*input.machine, input.devices))
-    if (CostPolynomial cost = computeCost(program, device->rates);
-        slowest.empty() || valueAtBounds(cost, input.bounds, tables) > valueAtBounds(slowest, input.bounds, tables))
+  ProgramCost slowestReport;
+  for (size_t kind = 0; kind < kinds.size(); ++kind) {
+    if (operatorCosts.size() <= kind)
+      operatorCosts.emplace_back(*kinds[kind], input.bounds, tables);
+    ProgramCost own;
+    CostPolynomial cost = computeCost(program, operatorCosts[kind], *kinds[kind], own);
+    if (kind == 0 || own.seconds > slowestReport.seconds) {
       slowest = std::move(cost);
-  addCollectives(slowest, function);
+      slowestReport = std::move(own);
+    }
+  }
+  addCollectives(slowest, function, slowestReport);
+  slowestReport.seconds += slowestReport.collectiveSeconds;
+  report.costs.push_back(std::move(slowestReport));
   table.cost = toTerms(slowest);
 }
 

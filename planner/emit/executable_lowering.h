@@ -55,10 +55,21 @@ std::map<std::string, SplitParameter> splitParametersOf(mlir::ModuleOp section);
 /// The parameters that the functions of a section take, each once.
 std::vector<std::string> parametersOf(mlir::ModuleOp section);
 
+/// Where a program's predicted time comes from, at the bounds.
+struct ProgramCost {
+  plan::fb::ProgramKind kind = plan::fb::ProgramKind::Forward;
+  const cost_models::DeviceModel *device = nullptr; ///< Of the machine that was planned for.
+  double seconds = 0, callSeconds = 0, collectiveSeconds = 0;
+  std::map<std::string, double> kernelSeconds;
+  std::string collective; ///< "ring over nvlink: …"; empty: none.
+  bool measured = false, builtIn = false, scaled = false; ///< Where kernels' times come from.
+};
+
 struct LoweringReport {
   uint64_t arenaBytes = 0;     ///< What packing achieved …
   uint64_t liveBytesBound = 0; ///< … and what no packing can beat.
   std::vector<std::string> heldEdges; ///< Whose ring the backward task reads, too.
+  std::vector<ProgramCost> costs;     ///< Of programs with operators.
 };
 
 /// Fills regions, buffers, programs, bindings of `executable`. `tables` gains kernels, expressions,

@@ -12,6 +12,7 @@
 #include "planner/emit/cost_polynomial.h"
 #include "planner/emit/executable_lowering.h"
 #include "planner/emit/executable_writer.h"
+#include "planner/emit/operator_costs.h"
 #include "planner/emit/parameter_storages.h"
 #include "planner/emit/storages.h"
 
@@ -51,8 +52,8 @@ private:
   void noteSaved(mlir::func::FuncOp function);
   void addParameterPrograms();
   void write();
-  CostPolynomial computeCost(const Program &program, const cost_models::DeviceRates &rates);
-  void addCollectives(CostPolynomial &cost, mlir::func::FuncOp function);
+  CostPolynomial computeCost(const Program &program, OperatorCosts &costs, const cost_models::DeviceModel &device, ProgramCost &report);
+  void addCollectives(CostPolynomial &cost, mlir::func::FuncOp function, ProgramCost &report);
   void setCost(plan::fb::ProgramT &table, const Program &program);
 
   // What a function is given.
@@ -96,6 +97,7 @@ private:
   plan::fb::ExecutableT &executable;
   LoweringReport report;
   std::vector<Program> programs;
+  std::vector<OperatorCosts> operatorCosts; ///< By kind of device.
 
   StorageTable storages;
   std::vector<PendingBinding> bindings;

@@ -1,6 +1,9 @@
 #include "planner/workload/cluster_machine.h"
 
+#include "base/nearest.h"
 #include "cost_models/cpu_memory.h"
+#include "cost_models/device_profile.h"
+#include "cost_models/devices.h"
 #include "planner/workload/device_file.h"
 
 #include <fmt/format.h>
@@ -14,44 +17,168 @@
 namespace maestro::planner {
 namespace {
 
+using cost_models::DeviceModel;
+using cost_models::LinkLevel;
+using cost_models::Machine;
+
+constexpr int64_t kMostDevices = int64_t{1} << 20;
+
 uint64_t memoryOfThisMachine() {
   return static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
-/// "cpu", or a file that maestro-profile wrote.
-Result<cost_models::DeviceRates> readRates(const ClusterSpec &cluster, const std::string &path, int threads) {
-  if (cluster.devices.empty() && cluster.isThisMachine)
-    return cost_models::cpuRates(threads);
-  if (cluster.devices.size() != 1)
-    return Status::invalidInput(fmt::format("{}: this version plans for devices of one kind, not {} ('{}')", path,
-                                            cluster.devices.size(), fmt::join(cluster.devices, "', '")));
-  const std::string &device = cluster.devices.front();
-  if (device == "cpu")
-    return cost_models::cpuRates(threads);
-  if (!device.ends_with(".yaml") && !device.ends_with(".yml"))
-    return Status::invalidInput(fmt::format("{}: this version plans for 'cpu' devices or a file that maestro-profile wrote, not '{}'",
-                                            path.empty() ? "cluster.device" : path, device));
-  MAESTRO_ASSIGN(cost_models::DeviceProfile profile,
-                 readDeviceProfile((std::filesystem::path(path).parent_path() / device).string()));
-  return cost_models::ratesFor(profile, threads);
-}
+bool isFile(const std::string &device) { return device.ends_with(".yaml") || device.ends_with(".yml"); }
+
+class MachineReader {
+public:
+  MachineReader(const ClusterSpec &cluster, const std::string &path) : cluster(cluster), path(path) {}
+
+  Result<PlannedMachine> read() {
+    planned.name = cluster.name.empty() ? path.empty() ? "this machine" : std::filesystem::path(path).stem().string() : cluster.name;
+    MAESTRO_TRY(countDevices());
+    MAESTRO_TRY(readKinds());
+    MAESTRO_TRY(readLinks());
+    MAESTRO_TRY(check(planned.machine));
+    return std::move(planned);
+  }
+
+private:
+  Status wrong(const std::string &place, std::string what) const {
+    return Status::invalidInput(fmt::format("{}: {}", place.empty() ? "cluster" : place, what));
+  }
+
+  bool hasAccelerators() const {
+    return std::any_of(cluster.devices.begin(), cluster.devices.end(),
+                       [](const std::string &device) { return device != "cpu" && !isFile(device); });
+  }
+
+  Status countDevices() {
+    auto cores = std::max<int64_t>(1, std::thread::hardware_concurrency());
+    if (hasAccelerators() && !cluster.devicesPerNode)
+      return wrong(cluster.place, "devices_per_node is missing; write how many devices a node has, such as 8");
+    perNode = cluster.devicesPerNode.value_or(std::max<int64_t>(1, cores / 2));
+    if (cluster.nodes * perNode > kMostDevices)
+      return wrong(cluster.place, fmt::format("{} nodes of {} devices are {}; at most {} are planned for", cluster.nodes, perNode,
+                                              cluster.nodes * perNode, kMostDevices));
+    planned.machine.devices = static_cast<uint32_t>(cluster.nodes * perNode);
+    return Status();
+  }
+
+  /// One kind for each name that is listed; nodes take them in turn where there are several.
+  Status readKinds() {
+    std::vector<std::string> names = cluster.devices;
+    if (names.empty() && !cluster.isThisMachine)
+      return wrong(cluster.place, fmt::format("device is missing; write cpu, the path of a profile, or one of {}",
+                                              fmt::join(cost_models::builtInDevices(), ", ")));
+    if (names.empty())
+      names.push_back("cpu");
+    if (names.size() > 1 && names.size() != static_cast<size_t>(cluster.nodes))
+      return wrong(cluster.place, fmt::format("device lists {} kinds for {} node{}; give one for all nodes, or one for each", names.size(),
+                                              cluster.nodes, cluster.nodes == 1 ? "" : "s"));
+    Machine &machine = planned.machine;
+    machine.kinds.clear();
+    std::vector<uint32_t> kindOfNode;
+    for (size_t i = 0; i < names.size(); ++i) {
+      MAESTRO_ASSIGN(DeviceModel device, readDevice(names[i]));
+      if (!cluster.memoryBytes.empty())
+        MAESTRO_TRY(setMemory(device, cluster.memoryBytes[cluster.memoryBytes.size() == 1 ? 0 : i]));
+      kindOfNode.push_back(kindNumber(std::move(device)));
+    }
+    if (machine.kinds.size() > 1)
+      for (uint32_t device = 0; device < machine.devices; ++device)
+        machine.kindOf.push_back(kindOfNode[static_cast<size_t>(device / perNode)]);
+    bool accelerated = machine.kinds.front().multiprocessors > 0;
+    for (const DeviceModel &kind : machine.kinds)
+      if ((kind.multiprocessors > 0) != accelerated)
+        return wrong(cluster.place, fmt::format("device mixes '{}' and '{}'; CPUs and accelerators in one cluster are not planned for",
+                                                machine.kinds.front().kind, kind.kind));
+    return Status();
+  }
+
+  uint32_t kindNumber(DeviceModel device) {
+    std::vector<DeviceModel> &kinds = planned.machine.kinds;
+    for (uint32_t k = 0; k < kinds.size(); ++k)
+      if (kinds[k].kind == device.kind && kinds[k].source == device.source && kinds[k].memoryBytes == device.memoryBytes)
+        return k;
+    kinds.push_back(std::move(device));
+    return static_cast<uint32_t>(kinds.size() - 1);
+  }
+
+  Result<DeviceModel> readDevice(const std::string &name) {
+    if (auto device = cost_models::builtInDevice(name))
+      return *device;
+    if (name != "cpu" && !isFile(name)) {
+      std::vector<std::string> known = cost_models::builtInDevices();
+      known.push_back("cpu");
+      return wrong(cluster.place, fmt::format("unknown device '{}'{}; known are {}, and files that maestro-profile wrote (*.yaml)", name,
+                                              didYouMean(name, known), fmt::join(known, ", ")));
+    }
+    return readCpu(name);
+  }
+
+  /// A share of this machine, or of nodes like it.
+  Result<DeviceModel> readCpu(const std::string &name) {
+    auto cores = std::max<int64_t>(1, std::thread::hardware_concurrency());
+    planned.deviceThreads = perNode == 1 ? 0 : static_cast<uint32_t>(std::max<int64_t>(1, cores / perNode));
+    int threads = static_cast<int>(planned.deviceThreads ? planned.deviceThreads : cores);
+    DeviceModel device = cost_models::builtInCpu(threads);
+    if (name != "cpu") {
+      MAESTRO_ASSIGN(cost_models::DeviceProfile profile,
+                     readDeviceProfile((std::filesystem::path(path).parent_path() / name).string()));
+      device = cost_models::deviceFor(profile, threads);
+    }
+    device.memoryBytes = memoryOfThisMachine() / static_cast<uint64_t>(perNode);
+    planned.machine.processBytes = cost_models::cpuProcessBytes(threads, 0);
+    planned.machine.stagingBytes = uint64_t{8} << 20; // As the executor's reduction stages gradients (transport/local/reduction.h).
+    return device;
+  }
+
+  Status setMemory(DeviceModel &device, uint64_t bytes) const {
+    if (bytes <= device.reserveBytes)
+      return wrong(cluster.place, fmt::format("memory is {} bytes a device, and {} of '{}' are kept for its context and libraries", bytes,
+                                              device.reserveBytes, device.kind));
+    device.memoryBytes = bytes - device.reserveBytes;
+    return Status();
+  }
+
+  Status readLinks() {
+    Machine &machine = planned.machine;
+    int64_t inner = 1;
+    for (const LinkSpec &spec : cluster.links) {
+      LinkLevel level{spec.name, static_cast<uint32_t>(std::min<int64_t>(spec.spans, machine.devices)), spec.bandwidth, spec.latency};
+      if (machine.devices % level.spans != 0)
+        return wrong(spec.place, fmt::format("link '{}' spans {} devices, and {} do not divide into such groups", spec.name, spec.spans,
+                                             machine.devices));
+      if (spec.nics)
+        level.bandwidth *= static_cast<double>(*spec.nics) / static_cast<double>(perNode);
+      if (inner < machine.devices)
+        machine.links.push_back(std::move(level));
+      inner = spec.spans;
+    }
+    if (cluster.links.empty() && cluster.nodes == 1 && machine.kinds.front().multiprocessors > 0 && machine.devices > 1)
+      machine.links.push_back(nodeLink());
+    int64_t joined = machine.links.empty() ? perNode : machine.links.back().spans;
+    if (joined < machine.devices)
+      return wrong(cluster.links.empty() ? cluster.place : cluster.links.back().place,
+                   fmt::format("{} of {} devices are joined by links; add the level that joins all, such as "
+                               "{{name: rail, spans: {}, bandwidth: 50 GB/s, latency: 6 us}}", joined, machine.devices, machine.devices));
+    return Status();
+  }
+
+  LinkLevel nodeLink() const {
+    LinkLevel level = cost_models::builtInNodeLink(planned.machine.kinds.front().kind);
+    level.spans = planned.machine.devices;
+    return level;
+  }
+
+  const ClusterSpec &cluster;
+  const std::string &path;
+  PlannedMachine planned;
+  int64_t perNode = 1;
+};
 
 } // namespace
 
-Result<PlannedMachine> machineOf(const ClusterSpec &cluster, const std::string &path) {
-  PlannedMachine planned;
-  planned.name = cluster.name.empty() ? "this machine" : cluster.name;
-  auto cores = std::max<int64_t>(1, std::thread::hardware_concurrency());
-  cost_models::Machine &machine = planned.machine;
-  machine.devices = static_cast<uint32_t>(cluster.nodes * cluster.devicesPerNode.value_or(std::max<int64_t>(1, cores / 2)));
-  planned.deviceThreads = machine.devices == 1 ? 0 : static_cast<uint32_t>(std::max<int64_t>(1, cores / machine.devices));
-  int threads = static_cast<int>(planned.deviceThreads ? planned.deviceThreads : static_cast<uint32_t>(cores));
-  cost_models::DeviceModel &device = machine.kinds.front();
-  device.memoryBytes = memoryOfThisMachine() / machine.devices;
-  MAESTRO_ASSIGN(device.rates, readRates(cluster, path, threads));
-  machine.processBytes = cost_models::cpuProcessBytes(threads, 0);
-  machine.stagingBytes = uint64_t{8} << 20; // As the executor's reduction stages gradients (transport/local/reduction.h).
-  return planned;
-}
+Result<PlannedMachine> machineOf(const ClusterSpec &cluster, const std::string &path) { return MachineReader(cluster, path).read(); }
 
 } // namespace maestro::planner

@@ -17,7 +17,7 @@ struct PlannedMachine {
 };
 
 /// `path`: of the cluster file, to which profiles' paths are relative; empty: this machine. InvalidInput for devices that are
-/// not known.
+/// not known, links that do not join all devices, counts that contradict each other.
 Result<PlannedMachine> machineOf(const ClusterSpec &cluster, const std::string &path);
 
 } // namespace maestro::planner

@@ -1,13 +1,19 @@
 #include "planner/workload/device_file.h"
 
+#include "cost_models/devices.h"
 #include "planner/workload/quantity.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <limits>
 
 namespace maestro::planner {
 namespace {
+
+using cost_models::DeviceProfile;
+using cost_models::ProfiledDevice;
 
 Result<double> readArithmetic(const YamlNode &node, const std::string &path) {
   MAESTRO_ASSIGN(double flopsPerSecond,
@@ -17,7 +23,7 @@ Result<double> readArithmetic(const YamlNode &node, const std::string &path) {
   return flopsPerSecond;
 }
 
-Status readRates(const YamlNode &node, const std::string &path, cost_models::ProfiledRates &entry) {
+Status readRates(const YamlNode &node, const std::string &path, ProfiledDevice &entry) {
   FieldReader fields(node, path);
   MAESTRO_TRY(fields.checkIsMap());
   int64_t threads = 0;
@@ -30,11 +36,13 @@ Status readRates(const YamlNode &node, const std::string &path, cost_models::Pro
   MAESTRO_TRY(fields.require("operands", "such as 20 GB/s"));
   MAESTRO_ASSIGN(rates.operands.value, readBandwidth(*fields.find("operands"), fields.pathOf("operands")));
   rates.stream = rates.operands;
+  rates.arithmeticBf16 = rates.arithmetic;
   struct {
     const char *key;
     double *value;
     Result<double> (*read)(const YamlNode &, const std::string &);
-  } optional[] = {{"stream", &rates.stream.value, readBandwidth},
+  } optional[] = {{"arithmetic_bf16", &rates.arithmeticBf16.value, readArithmetic},
+                  {"stream", &rates.stream.value, readBandwidth},
                   {"channel", &rates.channel.value, readBandwidth},
                   {"call", &rates.call.value, readDuration},
                   {"wake", &rates.wake.value, readDuration}};
@@ -45,35 +53,96 @@ Status readRates(const YamlNode &node, const std::string &path, cost_models::Pro
   return fields.finish();
 }
 
-Result<cost_models::DeviceProfile> profileOf(const YamlNode &root) {
-  cost_models::DeviceProfile profile;
+/// Lists of so many numbers each.
+Result<std::vector<std::vector<double>>> readPoints(const YamlNode &node, const std::string &path, size_t width) {
+  if (node.kind != YamlNode::Kind::List)
+    return wrong(node, path, "must be a list of points, as maestro-profile writes it");
+  std::vector<std::vector<double>> points;
+  for (size_t i = 0; i < node.items.size(); ++i) {
+    std::string place = fmt::format("{}[{}]", path, i);
+    const YamlNode &item = node.items[i];
+    if (item.kind != YamlNode::Kind::List || item.items.size() != width)
+      return wrong(item, place, fmt::format("must be a list of {} numbers", width));
+    std::vector<double> &point = points.emplace_back();
+    for (const YamlNode &number : item.items) {
+      MAESTRO_ASSIGN(double value, readNumber(number, place, {0, std::numeric_limits<double>::max(), true}));
+      point.push_back(value);
+    }
+  }
+  return points;
+}
+
+Status readCurve(const YamlNode &node, const std::string &path, DeviceProfile &profile) {
+  FieldReader fields(node, path);
+  MAESTRO_TRY(fields.checkIsMap());
+  std::string kernel;
+  int64_t threads = 0;
+  MAESTRO_TRY(fields.require("kernel", "such as add"));
+  MAESTRO_TRY(fields.text("kernel", kernel));
+  MAESTRO_TRY(fields.require("threads", "such as 1"));
+  MAESTRO_TRY(fields.integer("threads", threads, 1, 1 << 16));
+  MAESTRO_TRY(fields.require("points", "a list, as maestro-profile writes it"));
+  auto device = std::find_if(profile.devices.begin(), profile.devices.end(), [&](const auto &d) { return d.threads == threads; });
+  if (device == profile.devices.end())
+    return wrong(node, path + ".threads", fmt::format("is {}, and rates say nothing of so many", threads));
+  bool isProduct = kernel.starts_with("matmul");
+  MAESTRO_ASSIGN(auto points, readPoints(*fields.find("points"), path + ".points", isProduct ? 4 : 2));
+  std::vector<cost_models::ProductSample> products;
+  std::vector<cost_models::WorkSample> samples;
+  for (const std::vector<double> &p : points)
+    if (isProduct)
+      products.push_back({p[0], p[1], p[2], cost_models::Seconds(p[3])});
+    else
+      samples.push_back({p[0], cost_models::Seconds(p[1])});
+  Status status = isProduct ? device->curves.addProducts(kernel, std::move(products)) : device->curves.addCurve(kernel, std::move(samples));
+  if (!status.isOk())
+    return wrong(node, path, fmt::format("cannot be used: {}; write the file with maestro-profile", status.message()));
+  return fields.finish();
+}
+
+Status requireList(FieldReader &fields, const char *key) {
+  MAESTRO_TRY(fields.require(key, "a list, as maestro-profile writes it"));
+  const YamlNode &list = *fields.find(key);
+  if (list.kind != YamlNode::Kind::List || list.items.empty())
+    return wrong(list, key, "must be a list of at least one entry; write the file with maestro-profile");
+  return Status();
+}
+
+Result<DeviceProfile> profileOf(const YamlNode &root) {
+  DeviceProfile profile;
   FieldReader fields(root, "");
   MAESTRO_TRY(fields.checkIsMap());
   MAESTRO_TRY(fields.require("kind", "cpu"));
   MAESTRO_TRY(fields.text("kind", profile.kind));
   if (profile.kind != "cpu")
-    return wrong(*fields.find("kind"), "kind", fmt::format("is '{}'; this version plans for 'cpu' devices", profile.kind));
+    return wrong(*fields.find("kind"), "kind",
+                 fmt::format("is '{}'; profiles are of 'cpu' devices. For an accelerator name a built-in description: {}", profile.kind,
+                             fmt::join(cost_models::builtInDevices(), ", ")));
   MAESTRO_TRY(fields.text("name", profile.name));
-  MAESTRO_TRY(fields.require("rates", "a list, as maestro-profile writes it"));
-  const YamlNode &list = *fields.find("rates");
-  if (list.kind != YamlNode::Kind::List || list.items.empty())
-    return wrong(list, "rates", "must be a list of at least one entry; write the file with maestro-profile");
-  for (size_t i = 0; i < list.items.size(); ++i)
-    MAESTRO_TRY(readRates(list.items[i], fmt::format("rates[{}]", i), profile.rates.emplace_back()));
-  std::stable_sort(profile.rates.begin(), profile.rates.end(), [](auto &a, auto &b) { return a.threads < b.threads; });
-  fields.find("measured");
+  MAESTRO_TRY(requireList(fields, "rates"));
+  const YamlNode &rates = *fields.find("rates");
+  for (size_t i = 0; i < rates.items.size(); ++i)
+    MAESTRO_TRY(readRates(rates.items[i], fmt::format("rates[{}]", i), profile.devices.emplace_back()));
+  std::stable_sort(profile.devices.begin(), profile.devices.end(), [](auto &a, auto &b) { return a.threads < b.threads; });
+  if (fields.find("curves")) {
+    MAESTRO_TRY(requireList(fields, "curves"));
+    const YamlNode &curves = *fields.find("curves");
+    for (size_t i = 0; i < curves.items.size(); ++i)
+      MAESTRO_TRY(readCurve(curves.items[i], fmt::format("curves[{}]", i), profile));
+  }
+  fields.find("measured"); // Of earlier versions, for people.
   MAESTRO_TRY(fields.finish());
   return profile;
 }
 
 } // namespace
 
-Result<cost_models::DeviceProfile> readDeviceProfile(const std::string &path) {
+Result<DeviceProfile> readDeviceProfile(const std::string &path) {
   MAESTRO_ASSIGN(YamlNode root, readYaml(path));
   return profileOf(root);
 }
 
-Result<cost_models::DeviceProfile> parseDeviceProfile(std::string_view text, const std::string &path) {
+Result<DeviceProfile> parseDeviceProfile(std::string_view text, const std::string &path) {
   MAESTRO_ASSIGN(YamlNode root, parseYaml(text, path));
   return profileOf(root);
 }

@@ -9,7 +9,7 @@
 
 namespace maestro::planner {
 
-/// Kind, name and rates; the measurements behind them are for people.
+/// Kind, name, rates and curves.
 Result<cost_models::DeviceProfile> readDeviceProfile(const std::string &path);
 Result<cost_models::DeviceProfile> parseDeviceProfile(std::string_view text, const std::string &path);
 

@@ -31,6 +31,15 @@ Result<double> readBandwidth(const YamlNode &node, const std::string &path) {
   return bytesPerSecond;
 }
 
+Result<uint64_t> readMemory(const YamlNode &node, const std::string &path) {
+  MAESTRO_ASSIGN(double bytes, readQuantity(node, path, {{"B", 1}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}, {"MiB", 0x1p20},
+                                                         {"GiB", 0x1p30}, {"TiB", 0x1p40}},
+                                            "80 GB"));
+  if (bytes < 1)
+    return wrong(node, path, "must be above 0");
+  return static_cast<uint64_t>(bytes);
+}
+
 Result<double> readDuration(const YamlNode &node, const std::string &path) {
   return readQuantity(node, path, {{"ns", 1e-9}, {"us", 1e-6}, {"µs", 1e-6}, {"ms", 1e-3}, {"s", 1}}, "2 us");
 }

@@ -18,6 +18,8 @@ Result<double> readQuantity(const YamlNode &node, const std::string &path, std::
                             const char *example);
 /// In bytes per second, above 0.
 Result<double> readBandwidth(const YamlNode &node, const std::string &path);
+/// In bytes, above 0.
+Result<uint64_t> readMemory(const YamlNode &node, const std::string &path);
 /// In seconds.
 Result<double> readDuration(const YamlNode &node, const std::string &path);
 

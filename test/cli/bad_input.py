@@ -143,6 +143,13 @@ def workloads(judge):
         if judge.wanted(name):
             judge.refused(name, judge.folder(), words, "maestro-plan", "workload.yaml", "-o", "plan.mpl", *arguments,
                           leaves=["plan.mpl"])
+    for name, (text, words) in wrong_workloads.CLUSTERS.items():
+        if judge.wanted(name):
+            folder = judge.folder()
+            (folder / "cluster.yaml").write_text(text)
+            (folder / "device.yaml").write_text(wrong_workloads.OTHER_PROFILE)
+            judge.refused(name, folder, words, "maestro-plan", "workload.yaml", "--cluster", "cluster.yaml", "-o", "plan.mpl",
+                          leaves=["plan.mpl"])
     name = "output in no folder"
     if judge.wanted(name):
         judge.refused(name, judge.folder(), ["nowhere"], "maestro-plan", "workload.yaml", "-o", "nowhere/plan.mpl",
@@ -158,6 +165,12 @@ def plans(judge):
         (folder / "wrong.mpl").write_bytes(change(content))
         judge.refused(name, folder, words, "maestro-run", "wrong.mpl", "--data", "shard.tar", "--steps", 1, "--out", "out",
                       leaves=["out/metrics.jsonl"])
+    if judge.wanted("plan for another machine"):
+        folder = judge.folder()
+        (folder / "cluster.yaml").write_text("devices_per_node: 8\ndevice: h100-sxm\n")
+        judge.command(folder, "maestro-plan", "workload.yaml", "--cluster", "cluster.yaml", "-o", "other.mpl")
+        judge.refused("plan for another machine", folder, ["8 devices", "h100-sxm", "78000000000", "cpu"], "maestro-run", "other.mpl",
+                      "--data", "shard.tar", "--steps", 1, "--out", "out", leaves=["out/metrics.jsonl"])
     if judge.wanted("plan missing"):
         judge.refused("plan missing", judge.folder(), ["gone.mpl"], "maestro-run", "gone.mpl", "--data", "shard.tar")
     if judge.wanted("plan model changed"):

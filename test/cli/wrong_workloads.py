@@ -115,6 +115,36 @@ PLAN_FLAGS = {
     "flag cluster devices": (["--set", "cluster.devices_per_node=0"], ["devices_per_node"]),
 }
 
+_CLUSTER = "nodes: 2\ndevices_per_node: 8\ndevice: h100-sxm\n"
+_INNER = "links:\n  - {name: nvlink, spans: 8, bandwidth: 450 GB/s, latency: 2 us}\n"
+_OUTER = "  - {name: rail, spans: 16, bandwidth: 50 GB/s, latency: 6 us}\n"
+
+# Cluster files: (text, words that the message must hold). device.yaml lies beside them.
+CLUSTERS = {
+    "cluster device misspelt": (_CLUSTER.replace("sxm", "sxn") + _INNER + _OUTER, ["h100-sxn", "h100-sxm", "cluster.yaml:3"]),
+    "cluster device unknown": (_CLUSTER.replace("h100-sxm", "abacus") + _INNER + _OUTER, ["abacus", "a100-80gb", "l40s"]),
+    "cluster device missing": ("nodes: 1\ndevices_per_node: 8\n", ["device", "cpu", "h200"]),
+    "cluster devices uncounted": ("device: h200\n", ["devices_per_node"]),
+    "cluster without links": (_CLUSTER, ["8 of 16", "links", "bandwidth"]),
+    "cluster not joined": (_CLUSTER + _INNER, ["8 of 16", "spans: 16"]),
+    "cluster spans do not divide": (_CLUSTER + _INNER + _OUTER.replace("16", "12"), ["spans", "12", "8"]),
+    "cluster spans descend": (_CLUSTER + _INNER + _OUTER.replace("16", "4"), ["spans", "4", "innermost"]),
+    "cluster devices do not divide": ("devices_per_node: 8\ndevice: h200\nlinks: [{name: x, spans: 3, bandwidth: 1 GB/s}, "
+                                      "{name: y, spans: 9, bandwidth: 1 GB/s}]\n", ["'x'", "3", "8"]),
+    "cluster bandwidth zero": (_CLUSTER + _INNER.replace("450", "0") + _OUTER, ["bandwidth", "above 0"]),
+    "cluster bandwidth without unit": (_CLUSTER + _INNER.replace("450 GB/s", "450") + _OUTER, ["bandwidth", "450 GB/s"]),
+    "cluster latency unit": (_CLUSTER + _INNER.replace("2 us", "2 GB") + _OUTER, ["latency", "2 us"]),
+    "cluster kinds and nodes": (_CLUSTER.replace("h100-sxm", "[h100-sxm, h200, b200]") + _INNER + _OUTER, ["3", "2 nodes"]),
+    "cluster mixes processors": (_CLUSTER.replace("h100-sxm", "[h100-sxm, cpu]") + _INNER + _OUTER, ["'cpu'", "h100-sxm"]),
+    "cluster memory below the reserve": ("memory: 1 GB\n" + _CLUSTER + _INNER + _OUTER, ["memory", "1000000000"]),
+    "cluster memory unit": ("memory: 80\n" + _CLUSTER + _INNER + _OUTER, ["memory", "80 GB"]),
+    "cluster key misspelt": (_CLUSTER.replace("nodes:", "node:") + _INNER + _OUTER, ["node", "nodes"]),
+    "cluster profile of another kind": ("devices_per_node: 2\ndevice: device.yaml\n", ["device.yaml", "'gpu'", "h100-sxm"]),
+    "cluster profile gone": ("devices_per_node: 2\ndevice: gone.yaml\n", ["gone.yaml"]),
+    "cluster too large": ("nodes: 1000000\ndevices_per_node: 1024\ndevice: h200\n", ["1000000", "1024"]),
+}
+OTHER_PROFILE = "kind: gpu\nrates: [{threads: 1, arithmetic: 1 GFLOP/s, operands: 1 GB/s}]\n"
+
 
 def misspelt_edits():
     """(name, workload text, words): the misspelt word is named, and the right one."""

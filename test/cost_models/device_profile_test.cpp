@@ -1,34 +1,83 @@
+// Devices made of profiles, curves of kernels, and the times that follow.
 #include "cost_models/device_profile.h"
+#include "cost_models/operator_time.h"
 
 #include <gtest/gtest.h>
+
+#include <cmath>
 
 namespace maestro::cost_models {
 namespace {
 
-TEST(DeviceProfile, TheFitFindsTheRatesBehindTimes) {
-  DeviceRates rates;
-  rates.call = microseconds(2);
-  std::vector<Measurement> measured;
-  for (double flops : {0.0, 1e6, 1e8, 3e9})
-    for (double bytes : {1e4, 1e6, 3e7})
-      measured.push_back({"", 2, flops, bytes, flops / 150e9 + bytes / 20e9 + 2e-6});
-  measured.push_back({"another number of threads", 1, 1e9, 1e6, 1});
-  fitRates(measured, 2, rates);
-  EXPECT_NEAR(ratio(rates.arithmetic, FlopsPerSecond(150e9)), 1, 0.01);
-  EXPECT_NEAR(ratio(rates.operands, gigabytesPerSecond(20)), 1, 0.01);
-  EXPECT_EQ(rates.call, microseconds(2));
+/// 100 GFLOP/s for small products, twice that where k is 1,024; additions at 10 GB/s up to 1 MB and at 5 beyond 100 MB.
+KernelCurves curves() {
+  KernelCurves made;
+  std::vector<ProductSample> products;
+  for (double m : {64.0, 1024.0})
+    for (double n : {64.0, 1024.0})
+      for (double k : {64.0, 1024.0})
+        products.push_back({m, n, k, Seconds(2 * m * n * k / (k == 64 ? 100e9 : 200e9))});
+  EXPECT_TRUE(made.addProducts("matmul f32", products).isOk());
+  EXPECT_TRUE(made.addCurve("add", {{1e8, Seconds(1e8 / 5e9)}, {1e6, Seconds(1e6 / 10e9)}}).isOk());
+  return made;
+}
+
+DeviceProfile profileOf() {
+  DeviceProfile profile;
+  profile.name = "a processor";
+  ProfiledDevice one{1, cpuRates(1), curves()}, four{4, cpuRates(4), {}};
+  one.rates.call = microseconds(1);
+  four.rates.call = microseconds(3);
+  profile.devices = {one, four};
+  return profile;
+}
+
+TEST(KernelCurves, AreExactAtTheirPointsAndBetweenThemInLogarithms) {
+  KernelCurves made = curves();
+  EXPECT_NEAR(made.productTime("matmul f32", 1024, 64, 1024)->value, 2.0 * 1024 * 64 * 1024 / 200e9, 1e-12);
+  EXPECT_NEAR(made.productTime("matmul f32", 300, 300, 256)->value, 2.0 * 300 * 300 * 256 / (100e9 * std::sqrt(2.0)), 1e-9);
+  EXPECT_NEAR(made.productTime("matmul f32", 1e5, 8, 1e5)->value, 2.0 * 1e5 * 8 * 1e5 / 200e9, 1e-6); // The grid's edge.
+  EXPECT_FALSE(made.productTime("matmul bf16", 64, 64, 64));
+  EXPECT_NEAR(made.timeOf("add", 1e7)->value, std::sqrt(1e-4 * 2e-2), 1e-12);
+  EXPECT_NEAR(made.timeOf("add", 1e9)->value, 0.2, 1e-12); // In proportion beyond the largest.
+  EXPECT_FALSE(made.timeOf("gelu", 1e6));
+}
+
+TEST(KernelCurves, RefuseWhatIsNoGrid) {
+  KernelCurves made;
+  EXPECT_NE(made.addProducts("p", {{1, 1, 1, Seconds(1)}, {2, 2, 1, Seconds(1)}}).message().find("no grid of 2 x 2 x 1"), std::string::npos);
+  EXPECT_NE(made.addProducts("p", {{1, 1, 1, Seconds(0)}}).message().find("not above 0"), std::string::npos);
+  EXPECT_NE(made.addProducts("p", {{1, 1, 1, Seconds(1)}, {1, 1, 1, Seconds(1)}}).message().find("no grid"), std::string::npos);
+  EXPECT_NE(made.addCurve("c", {}).message().find("no points"), std::string::npos);
+  EXPECT_NE(made.addCurve("c", {{5, Seconds(1)}, {5, Seconds(2)}}).message().find("twice"), std::string::npos);
 }
 
 TEST(DeviceProfile, OtherNumbersOfThreadsAreInProportion) {
-  DeviceProfile profile;
-  EXPECT_EQ(ratesFor(profile, 3).arithmetic, cpuRates(3).arithmetic); // Nothing measured: built in.
-  profile.rates = {{1, {FlopsPerSecond(100e9), gigabytesPerSecond(10), microseconds(1), gigabytesPerSecond(8)}},
-                   {4, {FlopsPerSecond(300e9), gigabytesPerSecond(20), microseconds(3), gigabytesPerSecond(16)}}};
-  EXPECT_EQ(ratesFor(profile, 1).arithmetic, FlopsPerSecond(100e9));
-  EXPECT_EQ(ratesFor(profile, 2).arithmetic, FlopsPerSecond(200e9));
-  EXPECT_EQ(ratesFor(profile, 8).arithmetic, FlopsPerSecond(600e9));
-  EXPECT_EQ(ratesFor(profile, 8).stream, gigabytesPerSecond(32));
-  EXPECT_EQ(ratesFor(profile, 8).call, microseconds(3)); // No faster with more threads.
+  EXPECT_EQ(deviceFor({}, 3).rates.arithmetic, cpuRates(3).arithmetic); // Nothing measured: built in.
+  DeviceModel one = deviceFor(profileOf(), 1), two = deviceFor(profileOf(), 2), eight = deviceFor(profileOf(), 8);
+  EXPECT_EQ(one.rates.arithmetic, FlopsPerSecond(100e9));
+  EXPECT_EQ(two.rates.arithmetic, FlopsPerSecond(200e9));
+  EXPECT_EQ(eight.rates.stream, cpuRates(4).stream * 2);
+  EXPECT_EQ(eight.rates.call, microseconds(3)); // No faster with more threads.
+  KernelWork add{"add", false, Flops(1e5), Bytes(1e6)};
+  EXPECT_EQ(operatorTime(add, one).provenance, Provenance::Measured);
+  EXPECT_EQ(operatorTime(add, two).provenance, Provenance::Scaled);
+  EXPECT_NEAR(ratio(operatorTime(add, one).time, operatorTime(add, two).time), 2, 1e-9);
+}
+
+TEST(OperatorTime, ACpuWithoutCurvesComputesAndThenMoves) {
+  DeviceModel cpu = builtInCpu(2);
+  OperatorTime time = operatorTime({"matmul", false, Flops(2e9), Bytes(16e6), 1000, 1000, 1000}, cpu);
+  EXPECT_NEAR(time.time.value, 2e9 / 200e9 + 16e6 / 16e9 + 1e-6, 1e-12);
+  EXPECT_NE(sourceOf(cpu, time.provenance).find("built in"), std::string::npos);
+}
+
+TEST(OperatorTime, MeasuredKernelsAreTakenFromTheirCurves) {
+  DeviceModel device = deviceFor(profileOf(), 1);
+  EXPECT_NEAR(operatorTime({"matmul", false, Flops(), Bytes(), 1024, 64, 1024, 3}, device).time.value, 3 * 2.0 * 1024 * 64 * 1024 / 200e9,
+              1e-9);
+  EXPECT_NEAR(operatorTime({"mul", false, Flops(), Bytes(1e6)}, device).time.value, 1e-4, 1e-12); // As additions.
+  EXPECT_EQ(operatorTime({"gelu", false, Flops(8e5), Bytes(1e6)}, device).provenance, Provenance::BuiltIn);
 }
 
 } // namespace

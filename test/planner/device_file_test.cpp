@@ -2,44 +2,58 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 namespace maestro::planner {
 namespace {
+
+using namespace cost_models;
 
 std::string messageOf(std::string_view text) { return std::string(parseDeviceProfile(text, "device.yaml").status().message()); }
 
 TEST(DeviceFile, WhatIsWrittenIsRead) {
-  cost_models::DeviceProfile profile;
-  profile.name = "a processor @ 3 GHz: \"fast\"";
-  profile.name.erase(std::remove(profile.name.begin(), profile.name.end(), '"'), profile.name.end());
-  using namespace cost_models;
-  profile.rates = {{1, {FlopsPerSecond(123.4e9), gigabytesPerSecond(45.6), microseconds(0.5), gigabytesPerSecond(7.89),
-                        gigabytesPerSecond(12), microseconds(3.5)}},
-                   {2, {FlopsPerSecond(240e9), gigabytesPerSecond(80), microseconds(0.7), gigabytesPerSecond(15),
-                        gigabytesPerSecond(12), microseconds(3.5)}}};
-  profile.measured = {{"matmul f32 1x2x3", 1, 12, 44, 1e-3}};
-  auto read = parseDeviceProfile(cost_models::toYaml(profile), "device.yaml");
+  DeviceProfile profile;
+  profile.name = "a processor @ 3 GHz: fast";
+  DeviceRates rates = cpuRates(1);
+  rates.arithmetic = FlopsPerSecond(123.4e9);
+  rates.arithmeticBf16 = FlopsPerSecond(246.8e9);
+  rates.operands = gigabytesPerSecond(45.6);
+  rates.stream = gigabytesPerSecond(7.89);
+  rates.call = microseconds(0.5);
+  rates.channel = gigabytesPerSecond(12);
+  rates.wake = microseconds(3.5);
+  profile.devices = {{1, rates, {}}, {2, cpuRates(2), {}}};
+  ASSERT_TRUE(profile.devices[0].curves.addCurve("add", {{1000, microseconds(2)}, {8e6, microseconds(900)}}).isOk());
+  ASSERT_TRUE(profile.devices[0].curves.addProducts("matmul f32", {{32, 64, 64, microseconds(3)}, {512, 64, 64, microseconds(40)}}).isOk());
+  auto read = parseDeviceProfile(toYaml(profile), "device.yaml");
   ASSERT_TRUE(read.isOk()) << read.status().message();
   EXPECT_EQ(read->name, profile.name);
-  ASSERT_EQ(read->rates.size(), 2u);
-  const cost_models::DeviceRates &rates = read->rates[0].rates;
-  EXPECT_EQ(read->rates[0].threads, 1);
-  EXPECT_NEAR(rates.arithmetic.value, 123.4e9, 1e6);
-  EXPECT_NEAR(rates.operands.value, 45.6e9, 1e6);
-  EXPECT_NEAR(rates.stream.value, 7.89e9, 1e6);
-  EXPECT_NEAR(rates.call.value, 0.5e-6, 1e-12);
-  EXPECT_NEAR(rates.channel.value, 12e9, 1e6);
-  EXPECT_NEAR(rates.wake.value, 3.5e-6, 1e-12);
+  ASSERT_EQ(read->devices.size(), 2u);
+  const DeviceRates &again = read->devices[0].rates;
+  EXPECT_EQ(read->devices[0].threads, 1);
+  EXPECT_NEAR(again.arithmetic.value, 123.4e9, 1e6);
+  EXPECT_NEAR(again.arithmeticBf16.value, 246.8e9, 1e6);
+  EXPECT_NEAR(again.operands.value, 45.6e9, 1e6);
+  EXPECT_NEAR(again.stream.value, 7.89e9, 1e6);
+  EXPECT_NEAR(again.call.value, 0.5e-6, 1e-12);
+  EXPECT_NEAR(again.channel.value, 12e9, 1e6);
+  EXPECT_NEAR(again.wake.value, 3.5e-6, 1e-12);
+  EXPECT_NEAR(read->devices[0].curves.timeOf("add", 1000)->value, 2e-6, 1e-12);
+  EXPECT_NEAR(read->devices[0].curves.productTime("matmul f32", 512, 64, 64)->value, 40e-6, 1e-9);
+  EXPECT_TRUE(read->devices[1].curves.isEmpty());
 }
 
 TEST(DeviceFile, WhatIsWrongIsNamed) {
+  const std::string rates = "kind: cpu\nrates: [{threads: 1, arithmetic: 1 GFLOP/s, operands: 1 GB/s}]\n";
+  auto curve = [&](std::string text) { return messageOf(rates + "curves: [{" + text + "}]"); };
   EXPECT_NE(messageOf("kind: h100\nrates: [{threads: 1, arithmetic: 1 GFLOP/s, operands: 1 GB/s}]").find("'h100'"), std::string::npos);
   EXPECT_NE(messageOf("kind: cpu\nrates: []").find("at least one"), std::string::npos);
   EXPECT_NE(messageOf("kind: cpu\nrates: [{threads: 1, operands: 1 GB/s}]").find("arithmetic"), std::string::npos);
   EXPECT_NE(messageOf("kind: cpu\nrates: [{threads: 1, arithmetic: 0 GFLOP/s, operands: 1 GB/s}]").find("above 0"), std::string::npos);
   EXPECT_NE(messageOf("kind: cpu\nrates: [{threads: 1, arithmetic: 1 GFLOP/s, operands: 1 GB}]").find("write a number with its unit"),
             std::string::npos);
+  EXPECT_NE(curve("kernel: add, threads: 2, points: [[1, 1]]").find("rates say nothing"), std::string::npos);
+  EXPECT_NE(curve("kernel: add, threads: 1, points: [[1, 1, 1]]").find("2 numbers"), std::string::npos);
+  EXPECT_NE(curve("kernel: add, threads: 1, points: [[1, 0]]").find("points[0]"), std::string::npos);
+  EXPECT_NE(curve("kernel: matmul f32, threads: 1, points: [[1, 1, 1, 1], [2, 2, 2, 1]]").find("no grid"), std::string::npos);
 }
 
 } // namespace

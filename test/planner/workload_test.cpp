@@ -181,9 +181,9 @@ TEST(Cluster, ReadsLinksWithUnits) {
                               "c.yaml", {"cluster.nodes=4"});
   ASSERT_TRUE(cluster) << cluster.status().message();
   EXPECT_EQ(cluster->nodes, 4);
-  EXPECT_EQ(cluster->links[0].bytesPerSecond, 450e9);
-  EXPECT_EQ(cluster->links[1].bytesPerSecond, 50e9);
-  EXPECT_DOUBLE_EQ(cluster->links[0].latencySeconds, 2e-6);
+  EXPECT_EQ(cluster->links[0].bandwidth.value, 450e9);
+  EXPECT_EQ(cluster->links[1].bandwidth.value, 50e9);
+  EXPECT_DOUBLE_EQ(cluster->links[0].latency.value, 2e-6);
   EXPECT_FALSE(parseCluster("links: [{spans: 8, bandwidth: 450}]", "c.yaml"));
   EXPECT_FALSE(parseCluster("nodes: 0", "c.yaml"));
   EXPECT_EQ(thisMachine({"cluster.devices_per_node=4"})->devicesPerNode, 4);

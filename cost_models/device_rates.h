@@ -1,5 +1,4 @@
-// The first cost model: a device does arithmetic at one rate and moves memory at another, and the slower of
-// the two decides. Calibrated profiles replace the built-in rates later.
+// What a device does in a second, where nothing says more of a kernel: the rates behind operator_time.h.
 #pragma once
 
 #include "cost_models/units.h"
@@ -7,20 +6,18 @@
 namespace maestro::cost_models {
 
 struct DeviceRates {
-  FlopsPerSecond arithmetic;        ///< In f32.
+  FlopsPerSecond arithmetic;        ///< In f32; also of bf16 kernels that are no products.
   BytesPerSecond operands;          ///< Of operands and results, as operators report them; some of it from caches.
   Seconds call = microseconds(1);   ///< Of every kernel call beside that. Assumed.
   BytesPerSecond stream;            ///< Of tensors larger than caches: updates, reductions.
   /// Between devices that share a process's memory: copies by one core, and waking who waits. Assumed.
   BytesPerSecond channel = gigabytesPerSecond(5);
   Seconds wake = microseconds(10);
+  FlopsPerSecond arithmeticBf16 = {}; ///< Of products of bf16, summed in f32.
 };
 
-/// Built-in rates of a CPU device per thread: 100 GFLOP/s in f32 (measured for oneDNN's products on servers with
-/// AVX-512: 99 to 116 per core) and 8 GB/s (assumed: a core's share of a server socket's memory bandwidth).
+/// Built-in rates of a CPU device per thread: 100 GFLOP/s in f32, 200 in bf16 (measured for oneDNN's products on servers with
+/// AVX-512: 99 to 116 per core, and 192 to 230), and 8 GB/s (assumed: a core's share of a server socket's memory bandwidth).
 DeviceRates cpuRates(int threads);
-
-/// The time of an operation that does `flops` and moves `bytes`.
-Seconds rooflineSeconds(Flops flops, Bytes bytes, const DeviceRates &rates);
 
 } // namespace maestro::cost_models

@@ -1,0 +1,114 @@
+#include "planner/emit/operator_costs.h"
+
+#include "ir/nn/nn.h"
+
+#include <algorithm>
+
+namespace maestro::planner {
+namespace {
+
+using cost_models::KernelWork;
+using cost_models::OperatorTime;
+using cost_models::Seconds;
+using Sizes = std::map<std::string, int64_t>;
+
+double product(llvm::ArrayRef<DimExpr> shape, const Sizes &sizes) {
+  double elements = 1;
+  for (const DimExpr &dim : shape)
+    elements *= valueAtBounds(dim, sizes);
+  return elements;
+}
+
+/// m, n, k of a product; leading dims belong to m where all of them multiply the same matrix. A convolution is the product of its
+/// patches with its filters: as many operations over as many results.
+void setProduct(mlir::Operation &op, const Sizes &sizes, KernelWork &work) {
+  llvm::ArrayRef<DimExpr> result = nn::typeOf(op.getResult(0)).getShape();
+  if (auto matmul = mlir::dyn_cast<nn::MatmulOp>(op)) {
+    llvm::ArrayRef<DimExpr> a = nn::typeOf(matmul.getA()).getShape();
+    double leading = product(result.drop_back(2), sizes);
+    bool shared = nn::typeOf(matmul.getB()).getShape().size() == 2 && !matmul.getTransposeA();
+    work.m = valueAtBounds(result[result.size() - 2], sizes) * (shared ? leading : 1);
+    work.n = valueAtBounds(result.back(), sizes);
+    work.k = valueAtBounds(matmul.getTransposeA() ? a[a.size() - 2] : a.back(), sizes);
+    work.batch = shared ? 1 : leading;
+  } else if (mlir::isa<nn::ConvOp, nn::ConvGradInputOp, nn::ConvGradWeightOp>(op)) {
+    double elements = product(result, sizes), first = valueAtBounds(result[0], sizes), second = valueAtBounds(result[1], sizes);
+    bool filters = mlir::isa<nn::ConvGradWeightOp>(op);
+    work.n = filters ? elements / first : second;
+    work.m = elements / std::max(work.n, 1.0);
+    work.k = work.flops.value / (2 * elements);
+  }
+  for (double *size : {&work.m, &work.n, &work.k})
+    *size = work.m > 0 ? std::max(*size, 1.0) : 0;
+}
+
+bool isBf16(mlir::Operation &op) {
+  for (mlir::Value operand : op.getOperands())
+    if (mlir::Type element = nn::typeOf(operand).getElementType(); element.isF32() || element.isBF16())
+      return element.isBF16();
+  return false;
+}
+
+KernelWork workOf(mlir::Operation &op, llvm::StringRef kernel, const Sizes &sizes) {
+  auto cost = mlir::cast<nn::CostOpInterface>(op);
+  KernelWork work;
+  work.kernel = std::string_view(kernel.data(), kernel.size());
+  work.bf16 = isBf16(op);
+  work.flops = cost_models::Flops(valueAtBounds(cost.getFlops(), sizes));
+  work.bytes = cost_models::Bytes(valueAtBounds(cost.getBytes(), sizes));
+  setProduct(op, sizes, work);
+  return work;
+}
+
+double withoutCall(const OperatorTime &time, const cost_models::DeviceModel &device) {
+  return std::max(time.time - device.rates.call, Seconds(0)).value;
+}
+
+} // namespace
+
+OperatorCosts::OperatorCosts(const cost_models::DeviceModel &device, const Sizes &bounds, plan::PlanBuilder &tables)
+    : device(device), bounds(bounds), tables(tables) {
+  for (const auto &[name, bound] : bounds)
+    halves[name] = std::max<int64_t>(bound / 2, 1);
+}
+
+const OperatorCost &OperatorCosts::of(mlir::Operation &op) {
+  Key key{op.getName().getAsOpaquePointer(), op.getAttrDictionary().getAsOpaquePointer()};
+  for (mlir::Value operand : op.getOperands())
+    key.push_back(operand.getType().getAsOpaquePointer());
+  for (mlir::Value result : op.getResults())
+    key.push_back(result.getType().getAsOpaquePointer());
+  auto [found, isNew] = known.try_emplace(std::move(key));
+  if (isNew)
+    found->second = ask(op);
+  return found->second;
+}
+
+OperatorCost OperatorCosts::ask(mlir::Operation &op) {
+  OperatorCost result;
+  auto cost = mlir::dyn_cast<nn::CostOpInterface>(op);
+  auto kernel = mlir::dyn_cast<nn::KernelOpInterface>(op);
+  if (!cost || !kernel || kernel.getKernelName().empty())
+    return result;
+  result.kernel = kernel.getKernelName().str();
+  KernelWork full = workOf(op, result.kernel, bounds);
+  OperatorTime atBounds = operatorTime(full, device);
+  result.seconds = withoutCall(atBounds, device);
+  result.provenance = atBounds.provenance;
+  if (atBounds.provenance == cost_models::Provenance::BuiltIn && device.multiprocessors == 0) {
+    cost_models::FlopsPerSecond arithmetic = arithmeticRate(full, device);
+    addTerms(result.terms, cost.getFlops(), kPicoseconds / arithmetic.value, bounds, tables);
+    addTerms(result.terms, cost.getBytes(), kPicoseconds / device.rates.operands.value, bounds, tables);
+    return result;
+  }
+  KernelWork half = workOf(op, result.kernel, halves);
+  double most = atBounds.byFlops ? full.flops.value : full.bytes.value, least = atBounds.byFlops ? half.flops.value : half.bytes.value;
+  double slope = 0;
+  if (most > least)
+    slope = std::clamp((result.seconds - withoutCall(operatorTime(half, device), device)) / (most - least), 0.0, result.seconds / most);
+  addTerms(result.terms, atBounds.byFlops ? cost.getFlops() : cost.getBytes(), slope * kPicoseconds, bounds, tables);
+  result.terms[{}] += (result.seconds - slope * most) * kPicoseconds;
+  return result;
+}
+
+} // namespace maestro::planner

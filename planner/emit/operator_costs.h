@@ -1,0 +1,51 @@
+// What operators cost on a kind of device, as polynomials of the dims.
+//
+// The cost model answers for sizes; schedules need an answer for every micro-batch. So each operator is asked at two points, the
+// bounds and half of them, and its time is taken to be linear in its work (the operations, or the bytes, whichever decides at the
+// bounds): exact at both points. A CPU's built-in rates are linear already.
+#pragma once
+
+#include "cost_models/operator_time.h"
+#include "planner/emit/cost_polynomial.h"
+
+#include "mlir/IR/Operation.h"
+
+#include "llvm/ADT/Hashing.h"
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace maestro::planner {
+
+struct OperatorCost {
+  std::string kernel;    ///< Empty: a view, which costs nothing.
+  CostPolynomial terms;  ///< Picoseconds, without the call's own.
+  double seconds = 0;    ///< At the bounds.
+  cost_models::Provenance provenance = cost_models::Provenance::BuiltIn;
+};
+
+/// Of one device and bounds. Operators with equal operands, results and attributes are asked once: layers repeat.
+class OperatorCosts {
+public:
+  OperatorCosts(const cost_models::DeviceModel &device, const std::map<std::string, int64_t> &bounds, plan::PlanBuilder &tables);
+
+  const OperatorCost &of(mlir::Operation &op);
+
+private:
+  using Key = std::vector<const void *>;
+  struct Hash {
+    size_t operator()(const Key &key) const { return llvm::hash_combine_range(key.begin(), key.end()); }
+  };
+  OperatorCost ask(mlir::Operation &op);
+
+  const cost_models::DeviceModel &device;
+  const std::map<std::string, int64_t> &bounds;
+  std::map<std::string, int64_t> halves;
+  plan::PlanBuilder &tables;
+  std::unordered_map<Key, OperatorCost, Hash> known;
+};
+
+} // namespace maestro::planner

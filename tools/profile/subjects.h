@@ -1,0 +1,32 @@
+// What maestro-profile measures: kernels at sizes that cover those of plans.
+#pragma once
+
+#include "kernels/kernel.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace maestro::profile {
+
+/// A kernel at one size.
+struct Subject {
+  std::string curve;          ///< As planning asks for it (cost_models/kernel_curves.h).
+  std::string kernel;
+  std::vector<kernels::Attribute> attributes;
+  std::vector<kernels::TensorType> inputs, outputs;
+  std::vector<double> sizes;  ///< Products: m, n, k. Else the work; none: the bytes of operands and results.
+};
+
+/// A product with the second operand stored transposed, as weights are.
+Subject product(DType dtype, int64_t m, int64_t n, int64_t k);
+
+/// Products over a grid for each type; others from what a cache holds to what it does not.
+std::vector<Subject> subjects();
+
+/// The optimizer on tensors that no cache holds.
+Subject optimizerStep();
+/// A call with almost no work: what is left is its own time.
+Subject smallestCall();
+
+} // namespace maestro::profile
