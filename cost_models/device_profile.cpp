@@ -28,12 +28,12 @@ std::string gridPoints(const KernelCurves::Grid &grid) {
 
 std::string curvesText(int threads, const KernelCurves &curves) {
   std::string text;
-  for (const auto &[name, grid] : curves.grids())
+  for (const auto &[name, grid] : curves.allGrids())
     text += fmt::format("  - {{kernel: {}, threads: {}, points: [{}]}}\n", name, threads, gridPoints(grid));
-  for (const auto &[name, samples] : curves.workCurves()) {
+  for (const auto &[name, samples] : curves.allCurves()) {
     std::string points;
-    for (const WorkSample &sample : samples)
-      points += fmt::format("{}[{:.6g}, {:.4g}]", points.empty() ? "" : ", ", sample.work, sample.time.value);
+    for (const CurveSample &sample : samples)
+      points += fmt::format("{}[{:.6g}, {:.4g}]", points.empty() ? "" : ", ", sample.bytes, sample.time.value);
     text += fmt::format("  - {{kernel: {}, threads: {}, points: [{}]}}\n", name, threads, points);
   }
   return text;
@@ -74,7 +74,8 @@ std::string toYaml(const DeviceProfile &profile) {
   text += fmt::format("kind: {}\nname: \"{}\"\nrates:\n", profile.kind, profile.name);
   for (const ProfiledDevice &device : profile.devices)
     text += ratesText(device.threads, device.rates);
-  text += "# Products: [m, n, k, seconds]; attention: [floating point operations, seconds]; others: [bytes, seconds].\ncurves:\n";
+  text += "# Grids: [m, n, k, seconds], for products m x k by k x n; attention: queries of all heads, keys, depth; rows: rows, width, 1.\n"
+          "# Curves: [bytes, seconds].\ncurves:\n";
   for (const ProfiledDevice &device : profile.devices)
     text += curvesText(device.threads, device.curves);
   return text;

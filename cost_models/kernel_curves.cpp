@@ -11,9 +11,9 @@ namespace {
 
 Status wrong(const std::string &name, std::string_view what) { return Status::invalidInput(fmt::format("curve '{}': {}", name, what)); }
 
-std::vector<double> axis(const std::vector<ProductSample> &samples, double ProductSample::*size) {
+std::vector<double> axis(const std::vector<GridSample> &samples, double GridSample::*size) {
   std::vector<double> values;
-  for (const ProductSample &sample : samples)
+  for (const GridSample &sample : samples)
     values.push_back(sample.*size);
   std::sort(values.begin(), values.end());
   values.erase(std::unique(values.begin(), values.end()), values.end());
@@ -41,41 +41,41 @@ Between between(const std::vector<double> &values, double value) {
 
 } // namespace
 
-Status KernelCurves::addProducts(const std::string &name, std::vector<ProductSample> samples) {
-  Grid grid{axis(samples, &ProductSample::m), axis(samples, &ProductSample::n), axis(samples, &ProductSample::k), {}};
+Status KernelCurves::addGrid(const std::string &name, std::vector<GridSample> samples) {
+  Grid grid{axis(samples, &GridSample::m), axis(samples, &GridSample::n), axis(samples, &GridSample::k), {}};
   if (samples.empty() || samples.size() != grid.m.size() * grid.n.size() * grid.k.size())
-    return wrong(name, fmt::format("{} products are no grid of {} x {} x {} sizes", samples.size(), grid.m.size(), grid.n.size(),
+    return wrong(name, fmt::format("{} points are no grid of {} x {} x {} sizes", samples.size(), grid.m.size(), grid.n.size(),
                                    grid.k.size()));
   grid.logRates.assign(samples.size(), std::nan(""));
-  for (const ProductSample &s : samples) {
+  for (const GridSample &s : samples) {
     if (!(s.m >= 1 && s.n >= 1 && s.k >= 1 && s.time.value > 0) || !std::isfinite(s.time.value))
       return wrong(name, "has a size below 1 or a time that is not above 0");
     size_t place = (placeOf(grid.m, s.m) * grid.n.size() + placeOf(grid.n, s.n)) * grid.k.size() + placeOf(grid.k, s.k);
     if (!std::isnan(grid.logRates[place]))
-      return wrong(name, fmt::format("has the product {} x {} x {} twice", s.m, s.n, s.k));
+      return wrong(name, fmt::format("has {} x {} x {} twice", s.m, s.n, s.k));
     grid.logRates[place] = std::log(2 * s.m * s.n * s.k / s.time.value);
   }
-  products[name] = std::move(grid);
+  grids[name] = std::move(grid);
   return Status();
 }
 
-Status KernelCurves::addCurve(const std::string &name, std::vector<WorkSample> samples) {
-  std::sort(samples.begin(), samples.end(), [](const WorkSample &a, const WorkSample &b) { return a.work < b.work; });
+Status KernelCurves::addCurve(const std::string &name, std::vector<CurveSample> samples) {
+  std::sort(samples.begin(), samples.end(), [](const CurveSample &a, const CurveSample &b) { return a.bytes < b.bytes; });
   if (samples.empty())
     return wrong(name, "has no points");
   for (size_t i = 0; i < samples.size(); ++i) {
-    if (!(samples[i].work > 0 && samples[i].time.value > 0) || !std::isfinite(samples[i].work + samples[i].time.value))
+    if (!(samples[i].bytes > 0 && samples[i].time.value > 0) || !std::isfinite(samples[i].bytes + samples[i].time.value))
       return wrong(name, "has a point that is not above 0");
-    if (i > 0 && samples[i].work == samples[i - 1].work)
-      return wrong(name, fmt::format("has the size {} twice", samples[i].work));
+    if (i > 0 && samples[i].bytes == samples[i - 1].bytes)
+      return wrong(name, fmt::format("has the size {} twice", samples[i].bytes));
   }
   curves[name] = std::move(samples);
   return Status();
 }
 
-std::optional<Seconds> KernelCurves::productTime(std::string_view name, double m, double n, double k) const {
-  auto found = products.find(name);
-  if (found == products.end())
+std::optional<Seconds> KernelCurves::gridTime(std::string_view name, double m, double n, double k) const {
+  auto found = grids.find(name);
+  if (found == grids.end())
     return std::nullopt;
   const Grid &grid = found->second;
   std::array<Between, 3> at{between(grid.m, m), between(grid.n, n), between(grid.k, k)};
@@ -94,38 +94,44 @@ std::optional<Seconds> KernelCurves::productTime(std::string_view name, double m
   return Flops(2 * m * n * k) / FlopsPerSecond(std::exp(logRate));
 }
 
-std::optional<Seconds> KernelCurves::timeOf(std::string_view name, double work) const {
+std::optional<Seconds> KernelCurves::curveTime(std::string_view name, double bytes) const {
   auto found = curves.find(name);
   if (found == curves.end())
     return std::nullopt;
-  const std::vector<WorkSample> &samples = found->second;
-  if (work <= samples.front().work) // Less than the smallest takes its share of what is above a call's own time; that is small.
-    return samples.front().time * std::max(work / samples.front().work, 0.25);
-  if (work >= samples.back().work)
-    return samples.back().time * (work / samples.back().work);
-  auto above = std::lower_bound(samples.begin(), samples.end(), work, [](const WorkSample &s, double w) { return s.work < w; });
-  const WorkSample &high = *above, &low = *(above - 1);
-  double share = std::log(work / low.work) / std::log(high.work / low.work);
+  const std::vector<CurveSample> &samples = found->second;
+  if (bytes <= samples.front().bytes) // Less than the smallest takes its share of what is above a call's own time; that is small.
+    return samples.front().time * std::max(bytes / samples.front().bytes, 0.25);
+  if (bytes >= samples.back().bytes)
+    return samples.back().time * (bytes / samples.back().bytes);
+  auto above = std::lower_bound(samples.begin(), samples.end(), bytes, [](const CurveSample &s, double size) { return s.bytes < size; });
+  const CurveSample &high = *above, &low = *(above - 1);
+  double share = std::log(bytes / low.bytes) / std::log(high.bytes / low.bytes);
   return low.time * std::exp(share * std::log(ratio(high.time, low.time)));
 }
 
-std::string_view curveOf(std::string_view kernel) {
-  static constexpr std::array<std::pair<std::string_view, std::string_view>, 34> like{{
+std::string_view curveOf(std::string_view kernel, bool bf16) {
+  static constexpr std::array<std::pair<std::string_view, std::string_view>, 36> like{{
       {"gelu", "gelu"}, {"gelu_grad", "gelu"}, {"silu", "gelu"}, {"silu_grad", "gelu"}, {"tanh", "gelu"}, {"sigmoid", "gelu"},
       {"erf", "gelu"}, {"exp", "gelu"}, {"log", "gelu"}, {"pow", "gelu"}, {"sin", "gelu"}, {"cos", "gelu"},
       {"dropout", "gelu"}, {"softmax", "softmax"}, {"log_softmax", "softmax"}, {"softmax_grad", "softmax"},
-      {"log_softmax_grad", "softmax"}, {"cross_entropy", "cross_entropy"}, {"cross_entropy_grad", "cross_entropy"},
-      {"kl_divergence", "cross_entropy"}, {"kl_divergence_grad", "cross_entropy"}, {"rms_norm", "rms_norm"},
+      {"log_softmax_grad", "softmax"}, {"cross_entropy", "cross_entropy"}, {"cross_entropy_grad", "softmax"},
+      {"kl_divergence", "kl_divergence"}, {"kl_divergence_grad", "cross_entropy"}, {"rms_norm", "rms_norm"},
       {"layer_norm", "rms_norm"}, {"rms_norm_grad", "rms_norm_grad"}, {"layer_norm_grad", "rms_norm_grad"},
       {"transpose", "transpose"}, {"concat", "transpose"}, {"slice", "transpose"}, {"pad", "transpose"},
-      {"gather", "gather"}, {"gather_grad", "gather_grad"}, {"attention", "attention"}, {"attention_grad", "attention_grad"},
-      {"rope", "rope"}}};
+      {"gather", "gather"}, {"gather_nd", "gather"}, {"gather_grad", "gather_grad"}, {"attention", "attention"},
+      {"attention_grad", "attention_grad"}, {"rope", "rope"}, {"sum_squares", "reduce_sum"}}};
+  if (kernel == "matmul" || kernel.starts_with("conv"))
+    return bf16 ? "matmul bf16" : "matmul f32";
   for (const auto &[name, curve] : like)
     if (name == kernel)
       return curve;
-  return kernel.starts_with("reduce_") || kernel == "sum_squares" ? "reduce_sum" : "add";
+  return kernel.starts_with("reduce_") ? "reduce_sum" : "add";
 }
 
-bool isByFlops(std::string_view curve) { return curve == "attention" || curve == "attention_grad"; }
+bool isGrid(std::string_view curve) {
+  static constexpr std::array<std::string_view, 9> grids{"matmul f32", "matmul bf16", "attention", "attention_grad", "rms_norm",
+                                                         "rms_norm_grad", "softmax", "cross_entropy", "kl_divergence"};
+  return std::find(grids.begin(), grids.end(), curve) != grids.end();
+}
 
 } // namespace maestro::cost_models

@@ -32,7 +32,7 @@ Seconds tiledTime(const KernelWork &work, FlopsPerSecond peak, double multiproce
 
 Seconds arithmeticTime(const KernelWork &work, const DeviceModel &device) {
   FlopsPerSecond rate = arithmeticRate(work, device);
-  return device.multiprocessors > 0 && work.m > 0 ? tiledTime(work, rate, device.multiprocessors) : work.flops / rate;
+  return device.multiprocessors > 0 && work.isProduct() ? tiledTime(work, rate, device.multiprocessors) : work.flops / rate;
 }
 
 OperatorTime builtInTime(const KernelWork &work, const DeviceModel &device) {
@@ -45,27 +45,21 @@ std::optional<OperatorTime> measuredTime(const KernelWork &work, const DeviceMod
   if (!device.curves)
     return std::nullopt;
   Provenance provenance = device.curveScale == 1 ? Provenance::Measured : Provenance::Scaled;
-  if (work.m > 0) {
-    auto time = device.curves->productTime(work.bf16 ? "matmul bf16" : "matmul f32", work.m, work.n, work.k);
-    if (time)
-      return OperatorTime{*time * (work.batch * device.curveScale), true, provenance};
+  std::string_view curve = curveOf(work.kernel, work.bf16);
+  bool grid = isGrid(curve);
+  std::optional<Seconds> time = grid ? device.curves->gridTime(curve, work.m, work.n, work.k) : device.curves->curveTime(curve, work.bytes.value);
+  if (!time)
     return std::nullopt;
-  }
-  std::string_view curve = curveOf(work.kernel);
-  auto time = device.curves->timeOf(curve, isByFlops(curve) ? work.flops.value : work.bytes.value);
-  if (time)
-    return OperatorTime{*time * device.curveScale, isByFlops(curve), provenance};
-  return std::nullopt;
+  return OperatorTime{*time * (work.batch * device.curveScale), work.isProduct() || work.isAttention(), provenance};
 }
 
 } // namespace
 
 FlopsPerSecond arithmeticRate(const KernelWork &work, const DeviceModel &device) {
-  bool attention = work.kernel.starts_with("attention");
-  if (work.m == 0 && !attention)
+  if (!work.isProduct() && !work.isAttention())
     return device.rates.arithmetic;
   FlopsPerSecond products = work.bf16 ? device.rates.arithmeticBf16 : device.rates.arithmetic;
-  if (attention && device.multiprocessors > 0)
+  if (work.isAttention() && device.multiprocessors > 0)
     return products * (work.kernel.ends_with("_grad") ? kAttentionGradShare : kAttentionShare);
   return products;
 }

@@ -1,6 +1,6 @@
 // The time of one kernel call on a device, and where that number comes from.
 //
-//   measured   a curve of the device's profile: products by m × n × k, others by size (kernel_curves.h)
+//   measured   a grid or curve of the device's profile (kernel_curves.h)
 //   built in   accelerators: the slower of arithmetic and memory, products in waves of tiles, and the call's own time
 //              CPUs: arithmetic and memory one after the other, since a core overlaps little of them, and the call's own time
 //
@@ -22,7 +22,12 @@ struct KernelWork {
   bool bf16 = false;       ///< Its (first) floating point operand's type; otherwise f32.
   Flops flops;
   Bytes bytes;             ///< Operands and results, once each.
-  double m = 0, n = 0, k = 0, batch = 1; ///< Of products: batch times m × k by k × n. Convolutions are products; else 0.
+  /// Of products (convolutions, too): batch times m × k by k × n. Of attention: queries of all heads, keys, depth. Of others: rows
+  /// and width of the first operand, and 1.
+  double m = 1, n = 1, k = 1, batch = 1;
+
+  bool isProduct() const { return kernel == "matmul" || kernel.starts_with("conv"); }
+  bool isAttention() const { return kernel.starts_with("attention"); }
 };
 
 enum class Provenance : uint8_t { BuiltIn, Measured, Scaled };

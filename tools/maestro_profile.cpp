@@ -15,10 +15,10 @@
 #include <thread>
 
 using namespace maestro;
-using cost_models::ProductSample;
+using cost_models::GridSample;
 using cost_models::ProfiledDevice;
 using cost_models::Seconds;
-using cost_models::WorkSample;
+using cost_models::CurveSample;
 using profile::Subject;
 using profile::Timing;
 
@@ -55,9 +55,9 @@ public:
     device.threads = threads;
     for (const Subject &subject : profile::subjects())
       MAESTRO_TRY(measure(subject));
-    for (auto &[name, samples] : products)
-      MAESTRO_TRY(device.curves.addProducts(name, std::move(samples)));
-    for (auto &[name, samples] : works)
+    for (auto &[name, samples] : grids)
+      MAESTRO_TRY(device.curves.addGrid(name, std::move(samples)));
+    for (auto &[name, samples] : curves)
       MAESTRO_TRY(device.curves.addCurve(name, std::move(samples)));
     MAESTRO_TRY(setRates());
     return std::move(device);
@@ -68,9 +68,9 @@ private:
     MAESTRO_ASSIGN(Timing timing, stopwatch.time(subject, threads, groups));
     const std::vector<double> &s = subject.sizes;
     if (s.size() == 3)
-      products[subject.curve].push_back({s[0], s[1], s[2], Seconds(timing.seconds)});
+      grids[subject.curve].push_back({s[0], s[1], s[2], Seconds(timing.seconds)});
     else
-      works[subject.curve].push_back({s.empty() ? timing.bytes : s[0], Seconds(timing.seconds)});
+      curves[subject.curve].push_back({s.empty() ? timing.bytes : s[0], Seconds(timing.seconds)});
     return Status();
   }
 
@@ -79,9 +79,9 @@ private:
     constexpr double kLarge = 1024, kOperands = 3 << 20;
     cost_models::DeviceRates &rates = device.rates;
     cost_models::Flops flops(2 * kLarge * kLarge * kLarge);
-    rates.arithmetic = flops / *device.curves.productTime("matmul f32", kLarge, kLarge, kLarge);
-    rates.arithmeticBf16 = flops / *device.curves.productTime("matmul bf16", kLarge, kLarge, kLarge);
-    rates.operands = cost_models::Bytes(kOperands) / *device.curves.timeOf("add", kOperands);
+    rates.arithmetic = flops / *device.curves.gridTime("matmul f32", kLarge, kLarge, kLarge);
+    rates.arithmeticBf16 = flops / *device.curves.gridTime("matmul bf16", kLarge, kLarge, kLarge);
+    rates.operands = cost_models::Bytes(kOperands) / *device.curves.curveTime("add", kOperands);
     MAESTRO_ASSIGN(Timing call, stopwatch.time(profile::smallestCall(), threads, groups));
     rates.call = Seconds(call.seconds);
     MAESTRO_ASSIGN(Timing update, stopwatch.time(profile::optimizerStep(), threads, groups));
@@ -95,8 +95,8 @@ private:
   const profile::Stopwatch &stopwatch;
   int threads, groups;
   ProfiledDevice device;
-  std::map<std::string, std::vector<ProductSample>> products;
-  std::map<std::string, std::vector<WorkSample>> works;
+  std::map<std::string, std::vector<GridSample>> grids;
+  std::map<std::string, std::vector<CurveSample>> curves;
 };
 
 Result<cost_models::DeviceProfile> profileMachine(double secondsEach) {

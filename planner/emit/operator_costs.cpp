@@ -19,9 +19,9 @@ double product(llvm::ArrayRef<DimExpr> shape, const Sizes &sizes) {
   return elements;
 }
 
-/// m, n, k of a product; leading dims belong to m where all of them multiply the same matrix. A convolution is the product of its
+/// KernelWork's m, n, k. Of a product leading dims belong to m where all of them multiply the same matrix. A convolution is the product of its
 /// patches with its filters: as many operations over as many results.
-void setProduct(mlir::Operation &op, const Sizes &sizes, KernelWork &work) {
+void setSizes(mlir::Operation &op, const Sizes &sizes, KernelWork &work) {
   llvm::ArrayRef<DimExpr> result = nn::typeOf(op.getResult(0)).getShape();
   if (auto matmul = mlir::dyn_cast<nn::MatmulOp>(op)) {
     llvm::ArrayRef<DimExpr> a = nn::typeOf(matmul.getA()).getShape();
@@ -37,9 +37,20 @@ void setProduct(mlir::Operation &op, const Sizes &sizes, KernelWork &work) {
     work.n = filters ? elements / first : second;
     work.m = elements / std::max(work.n, 1.0);
     work.k = work.flops.value / (2 * elements);
+  } else if (work.isAttention()) {
+    bool backward = mlir::isa<nn::AttentionGradOp>(op); // dy first.
+    llvm::ArrayRef<DimExpr> q = nn::typeOf(op.getOperand(backward)).getShape(), k = nn::typeOf(op.getOperand(backward + 1)).getShape();
+    bool sequenceMajor = op.hasAttr("sequence_major") && mlir::cast<mlir::BoolAttr>(op.getAttr("sequence_major")).getValue();
+    work.k = valueAtBounds(q.back(), sizes);
+    work.m = product(q.drop_back(1), sizes);
+    work.n = valueAtBounds(k[sequenceMajor ? 1 : 2], sizes);
+  } else if (op.getNumOperands() > 0) {
+    llvm::ArrayRef<DimExpr> rows = nn::typeOf(op.getOperand(0)).getShape();
+    work.n = rows.empty() ? 1 : valueAtBounds(rows.back(), sizes);
+    work.m = product(rows, sizes) / std::max(work.n, 1.0);
   }
   for (double *size : {&work.m, &work.n, &work.k})
-    *size = work.m > 0 ? std::max(*size, 1.0) : 0;
+    *size = std::max(*size, 1.0);
 }
 
 bool isBf16(mlir::Operation &op) {
@@ -56,7 +67,7 @@ KernelWork workOf(mlir::Operation &op, llvm::StringRef kernel, const Sizes &size
   work.bf16 = isBf16(op);
   work.flops = cost_models::Flops(valueAtBounds(cost.getFlops(), sizes));
   work.bytes = cost_models::Bytes(valueAtBounds(cost.getBytes(), sizes));
-  setProduct(op, sizes, work);
+  setSizes(op, sizes, work);
   return work;
 }
 

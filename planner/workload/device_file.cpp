@@ -85,16 +85,16 @@ Status readCurve(const YamlNode &node, const std::string &path, DeviceProfile &p
   auto device = std::find_if(profile.devices.begin(), profile.devices.end(), [&](const auto &d) { return d.threads == threads; });
   if (device == profile.devices.end())
     return wrong(node, path + ".threads", fmt::format("is {}, and rates say nothing of so many", threads));
-  bool isProduct = kernel.starts_with("matmul");
-  MAESTRO_ASSIGN(auto points, readPoints(*fields.find("points"), path + ".points", isProduct ? 4 : 2));
-  std::vector<cost_models::ProductSample> products;
-  std::vector<cost_models::WorkSample> samples;
+  bool isGrid = cost_models::isGrid(kernel);
+  MAESTRO_ASSIGN(auto points, readPoints(*fields.find("points"), path + ".points", isGrid ? 4 : 2));
+  std::vector<cost_models::GridSample> grid;
+  std::vector<cost_models::CurveSample> samples;
   for (const std::vector<double> &p : points)
-    if (isProduct)
-      products.push_back({p[0], p[1], p[2], cost_models::Seconds(p[3])});
+    if (isGrid)
+      grid.push_back({p[0], p[1], p[2], cost_models::Seconds(p[3])});
     else
       samples.push_back({p[0], cost_models::Seconds(p[1])});
-  Status status = isProduct ? device->curves.addProducts(kernel, std::move(products)) : device->curves.addCurve(kernel, std::move(samples));
+  Status status = isGrid ? device->curves.addGrid(kernel, std::move(grid)) : device->curves.addCurve(kernel, std::move(samples));
   if (!status.isOk())
     return wrong(node, path, fmt::format("cannot be used: {}; write the file with maestro-profile", status.message()));
   return fields.finish();

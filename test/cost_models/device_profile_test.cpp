@@ -12,12 +12,12 @@ namespace {
 /// 100 GFLOP/s for small products, twice that where k is 1,024; additions at 10 GB/s up to 1 MB and at 5 beyond 100 MB.
 KernelCurves curves() {
   KernelCurves made;
-  std::vector<ProductSample> products;
+  std::vector<GridSample> products;
   for (double m : {64.0, 1024.0})
     for (double n : {64.0, 1024.0})
       for (double k : {64.0, 1024.0})
         products.push_back({m, n, k, Seconds(2 * m * n * k / (k == 64 ? 100e9 : 200e9))});
-  EXPECT_TRUE(made.addProducts("matmul f32", products).isOk());
+  EXPECT_TRUE(made.addGrid("matmul f32", products).isOk());
   EXPECT_TRUE(made.addCurve("add", {{1e8, Seconds(1e8 / 5e9)}, {1e6, Seconds(1e6 / 10e9)}}).isOk());
   return made;
 }
@@ -34,20 +34,20 @@ DeviceProfile profileOf() {
 
 TEST(KernelCurves, AreExactAtTheirPointsAndBetweenThemInLogarithms) {
   KernelCurves made = curves();
-  EXPECT_NEAR(made.productTime("matmul f32", 1024, 64, 1024)->value, 2.0 * 1024 * 64 * 1024 / 200e9, 1e-12);
-  EXPECT_NEAR(made.productTime("matmul f32", 300, 300, 256)->value, 2.0 * 300 * 300 * 256 / (100e9 * std::sqrt(2.0)), 1e-9);
-  EXPECT_NEAR(made.productTime("matmul f32", 1e5, 8, 1e5)->value, 2.0 * 1e5 * 8 * 1e5 / 200e9, 1e-6); // The grid's edge.
-  EXPECT_FALSE(made.productTime("matmul bf16", 64, 64, 64));
-  EXPECT_NEAR(made.timeOf("add", 1e7)->value, std::sqrt(1e-4 * 2e-2), 1e-12);
-  EXPECT_NEAR(made.timeOf("add", 1e9)->value, 0.2, 1e-12); // In proportion beyond the largest.
-  EXPECT_FALSE(made.timeOf("gelu", 1e6));
+  EXPECT_NEAR(made.gridTime("matmul f32", 1024, 64, 1024)->value, 2.0 * 1024 * 64 * 1024 / 200e9, 1e-12);
+  EXPECT_NEAR(made.gridTime("matmul f32", 300, 300, 256)->value, 2.0 * 300 * 300 * 256 / (100e9 * std::sqrt(2.0)), 1e-9);
+  EXPECT_NEAR(made.gridTime("matmul f32", 1e5, 8, 1e5)->value, 2.0 * 1e5 * 8 * 1e5 / 200e9, 1e-6); // The grid's edge.
+  EXPECT_FALSE(made.gridTime("matmul bf16", 64, 64, 64));
+  EXPECT_NEAR(made.curveTime("add", 1e7)->value, std::sqrt(1e-4 * 2e-2), 1e-12);
+  EXPECT_NEAR(made.curveTime("add", 1e9)->value, 0.2, 1e-12); // In proportion beyond the largest.
+  EXPECT_FALSE(made.curveTime("gelu", 1e6));
 }
 
 TEST(KernelCurves, RefuseWhatIsNoGrid) {
   KernelCurves made;
-  EXPECT_NE(made.addProducts("p", {{1, 1, 1, Seconds(1)}, {2, 2, 1, Seconds(1)}}).message().find("no grid of 2 x 2 x 1"), std::string::npos);
-  EXPECT_NE(made.addProducts("p", {{1, 1, 1, Seconds(0)}}).message().find("not above 0"), std::string::npos);
-  EXPECT_NE(made.addProducts("p", {{1, 1, 1, Seconds(1)}, {1, 1, 1, Seconds(1)}}).message().find("no grid"), std::string::npos);
+  EXPECT_NE(made.addGrid("p", {{1, 1, 1, Seconds(1)}, {2, 2, 1, Seconds(1)}}).message().find("no grid of 2 x 2 x 1"), std::string::npos);
+  EXPECT_NE(made.addGrid("p", {{1, 1, 1, Seconds(0)}}).message().find("not above 0"), std::string::npos);
+  EXPECT_NE(made.addGrid("p", {{1, 1, 1, Seconds(1)}, {1, 1, 1, Seconds(1)}}).message().find("no grid"), std::string::npos);
   EXPECT_NE(made.addCurve("c", {}).message().find("no points"), std::string::npos);
   EXPECT_NE(made.addCurve("c", {{5, Seconds(1)}, {5, Seconds(2)}}).message().find("twice"), std::string::npos);
 }

@@ -80,9 +80,9 @@ private:
   size_t bytes = 0, next = 0;
 };
 
-/// The lower quintile: what other programs on the machine add is none of the kernel's time.
+/// Of the lower tenth the highest: what other programs on the machine add is none of the kernel's time.
 double undisturbed(std::vector<double> values) {
-  auto place = values.begin() + static_cast<ptrdiff_t>(values.size() / 5);
+  auto place = values.begin() + static_cast<ptrdiff_t>(values.size() / 10);
   std::nth_element(values.begin(), place, values.end());
   return *place;
 }

@@ -14,26 +14,33 @@ Attribute ints(std::string name, std::vector<int64_t> values) {
 }
 Attribute number(std::string name, double value) { return {std::move(name), Attribute::Kind::Floats, {}, {value}, {}}; }
 
-/// Attention's work is its operations, as its operator counts them (ir/nn/costs.cpp): of all scores, with a causal mask, too.
-void addAttention(std::vector<Subject> &list, int64_t batch, int64_t length, int64_t heads, int64_t depth) {
-  TensorType q = tensor({batch, length, heads, depth}), lse = tensor({batch, heads, length});
+void addAttention(std::vector<Subject> &list, int64_t queries, int64_t keys, int64_t depth) {
+  constexpr int64_t kHeads = 4;
+  TensorType q = tensor({queries / keys / kHeads, keys, kHeads, depth}), lse = tensor({queries / keys / kHeads, kHeads, keys});
   std::vector<Attribute> attributes{number("scale", 0.125), ints("causal", {1}), ints("sequence_major", {1})};
-  auto scores = static_cast<double>(batch * heads * length * length), width = static_cast<double>(depth);
-  list.push_back({"attention", "attention", attributes, {q, q, q, TensorType()}, {q, lse}, {scores * (4 * width + 12)}});
-  list.push_back({"attention_grad", "attention_grad", attributes, {q, q, q, q, q, lse, TensorType()}, {q, q, q}, {scores * (10 * width + 14)}});
+  std::vector<double> sizes{static_cast<double>(queries), static_cast<double>(keys), static_cast<double>(depth)};
+  list.push_back({"attention", "attention", attributes, {q, q, q, TensorType()}, {q, lse}, sizes});
+  list.push_back({"attention_grad", "attention_grad", attributes, {q, q, q, q, q, lse, TensorType()}, {q, q, q}, sizes});
+}
+
+/// Kernels whose time depends on how wide rows are.
+void addRows(std::vector<Subject> &list, int64_t rows, int64_t width) {
+  TensorType x = tensor({rows, width}), row = tensor({rows}), scale = tensor({width}), ids = tensor({rows}, DType::I64);
+  std::vector<double> sizes{static_cast<double>(rows), static_cast<double>(width), 1};
+  list.push_back({"softmax", "softmax", {ints("axis", {1})}, {x}, {x}, sizes});
+  list.push_back({"rms_norm", "rms_norm", {ints("axis", {1}), number("epsilon", 1e-6)}, {x, scale}, {x, row}, sizes});
+  list.push_back({"rms_norm_grad", "rms_norm_grad", {ints("axis", {1})}, {x, x, row, scale}, {x, scale}, sizes});
+  list.push_back({"cross_entropy", "cross_entropy", {}, {x, ids}, {row, row}, sizes});
+  list.push_back({"kl_divergence", "kl_divergence", {number("temperature", 2)}, {x, x}, {row, row, row}, sizes});
 }
 
 /// Kernels on `rows` rows of `width`.
-void addRowKernels(std::vector<Subject> &list, int64_t rows, int64_t width) {
-  TensorType x = tensor({rows, width}), row = tensor({rows}), scale = tensor({width});
+void addKernels(std::vector<Subject> &list, int64_t rows, int64_t width) {
+  TensorType x = tensor({rows, width}), scale = tensor({width});
   TensorType heads = tensor({1, rows, width / 16, 16}), moved = tensor({1, width / 16, rows, 16}), table = tensor({1, 1, rows, 16});
   TensorType ids = tensor({rows}, DType::I64);
   list.push_back({"add", "add", {}, {x, x}, {x}, {}});
   list.push_back({"gelu", "gelu", {}, {x}, {x}, {}});
-  list.push_back({"softmax", "softmax", {ints("axis", {1})}, {x}, {x}, {}});
-  list.push_back({"rms_norm", "rms_norm", {ints("axis", {1}), number("epsilon", 1e-6)}, {x, scale}, {x, row}, {}});
-  list.push_back({"rms_norm_grad", "rms_norm_grad", {ints("axis", {1})}, {x, x, row, scale}, {x, scale}, {}});
-  list.push_back({"cross_entropy", "cross_entropy", {}, {x, ids}, {row, row}, {}});
   list.push_back({"transpose", "transpose", {ints("permutation", {0, 2, 1, 3})}, {heads}, {moved}, {}});
   list.push_back({"rope", "rope", {ints("interleaved", {0}), ints("adjoint", {0})}, {moved, table, table}, {moved}, {}});
   list.push_back({"reduce_sum", "reduce_sum", {ints("axes", {0})}, {x}, {scale}, {}});
@@ -63,9 +70,14 @@ std::vector<Subject> subjects() {
       for (int64_t k : fewer)
         list.push_back(product(DType::BF16, m, n, k));
   for (auto [rows, width] : {std::array<int64_t, 2>{64, 64}, {512, 64}, {512, 512}, {2048, 1024}, {8192, 1024}})
-    addRowKernels(list, rows, width);
-  for (auto [batch, length, heads, depth] : {std::array<int64_t, 4>{1, 64, 2, 32}, {4, 128, 4, 32}, {4, 256, 8, 64}, {1, 1024, 8, 64}})
-    addAttention(list, batch, length, heads, depth);
+    addKernels(list, rows, width);
+  for (int64_t rows : {64, 1024, 8192})
+    for (int64_t width : {16, 64, 512, 2048})
+      addRows(list, rows, width);
+  for (int64_t queries : {4096, 16384})
+    for (int64_t keys : {64, 256, 1024})
+      for (int64_t depth : {16, 64, 128})
+        addAttention(list, queries, keys, depth);
   return list;
 }
 

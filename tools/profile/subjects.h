@@ -15,7 +15,7 @@ struct Subject {
   std::string kernel;
   std::vector<kernels::Attribute> attributes;
   std::vector<kernels::TensorType> inputs, outputs;
-  std::vector<double> sizes;  ///< Products: m, n, k. Else the work; none: the bytes of operands and results.
+  std::vector<double> sizes;  ///< Of a grid: m, n, k. Of a curve: the bytes; none: those of operands and results.
 };
 
 /// A product with the second operand stored transposed, as weights are.
