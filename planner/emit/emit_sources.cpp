@@ -1,5 +1,5 @@
-// Where predicted numbers come from, as decisions whose subjects begin with "machine." and "cost.": what was planned for, each
-// program's time by kernel, each edge's by link, each update's by algorithm.
+// Where predicted numbers come from, as quantities whose names begin with "machine." and "cost.": what was planned for, each
+// program's time by kernel, each edge's by link, each reduction's by algorithm.
 #include "planner/emit/emitter.h"
 
 #include "cost_models/collectives.h"
@@ -56,13 +56,13 @@ std::string breakdown(const ProgramCost &cost) {
 
 } // namespace
 
-void Emitter::addSource(std::string subject, std::string value, std::string source) {
-  auto decision = std::make_unique<fb::DecisionT>();
-  decision->subject = std::move(subject);
-  decision->choice = std::move(value);
-  decision->reason = std::move(source);
-  decision->is_default = true;
-  plan.decisions.push_back(std::move(decision));
+void Emitter::addSource(std::string name, double value, std::string unit, std::string source) {
+  auto quantity = std::make_unique<fb::QuantityT>();
+  quantity->name = std::move(name);
+  quantity->value = value;
+  quantity->unit = std::move(unit);
+  quantity->source = std::move(source);
+  plan.quantities.push_back(std::move(quantity));
 }
 
 void Emitter::addSources() {
@@ -78,13 +78,19 @@ void Emitter::addMachineSources() {
   for (size_t kind = 0; kind < machine.kinds.size(); ++kind) {
     const cost_models::DeviceModel &device = machine.kinds[kind];
     auto count = machine.kindOf.empty() ? machine.devices : std::count(machine.kindOf.begin(), machine.kindOf.end(), kind);
-    addSource(fmt::format("machine.device.{}", kind), fmt::format("{} x {}", count, device.name),
-              fmt::format("{:.1f} GB for a plan, {:.1f} kept for context and libraries; {}", static_cast<double>(device.memoryBytes) * 1e-9,
+    addSource(fmt::format("machine.memory.{}", kind), static_cast<double>(device.memoryBytes), "B",
+              fmt::format("of each of {} x {}, less {:.1f} GB for context and libraries; {}", count, device.name,
                           static_cast<double>(device.reserveBytes) * 1e-9, device.source));
+    addSource(fmt::format("machine.arithmetic.{}", kind), device.rates.arithmetic.value, "FLOP/s",
+              fmt::format("products in f32, where nothing says more; in bf16 {:.4g}; {}", device.rates.arithmeticBf16.value, device.source));
+    addSource(fmt::format("machine.bandwidth.{}", kind), device.rates.stream.value, "B/s", "of its memory; " + device.source);
   }
-  for (const cost_models::LinkLevel &level : machine.links)
-    addSource("machine.link." + level.name, fmt::format("{:.4g} GB/s, {:.3g} us", level.bandwidth.value * 1e-9, level.latency.value * 1e6),
-              fmt::format("a device and direction, among {} devices; from the cluster's description", level.spans));
+  for (size_t l = 0; l < machine.links.size(); ++l) {
+    const cost_models::LinkLevel &level = machine.links[l];
+    addSource(fmt::format("machine.link.{}", l), level.bandwidth.value, "B/s",
+              fmt::format("{}: a device and direction, after {:.3g} us, among {} devices; from the cluster's description", level.name,
+                          level.latency.value * 1e6, level.spans));
+  }
 }
 
 void Emitter::addStageSources(size_t index) {
@@ -93,7 +99,7 @@ void Emitter::addStageSources(size_t index) {
   bool trains = std::any_of(costs.begin(), costs.end(), [](const ProgramCost &cost) { return cost.kind == fb::ProgramKind::Forward; });
   for (const ProgramCost &cost : costs)
     if (cost.kind != fb::ProgramKind::Count && (cost.kind != fb::ProgramKind::Evaluate || !trains))
-      addSource(fmt::format("cost.{}.{}", name, cost.kind == fb::ProgramKind::Backward ? "backward" : "forward"), duration(cost.seconds),
+      addSource(fmt::format("cost.{}.{}", name, cost.kind == fb::ProgramKind::Backward ? "backward" : "forward"), cost.seconds, "s",
                 breakdown(cost));
   uint64_t gradients = 0;
   for (const auto &region : plan.executables[index]->regions)
@@ -102,7 +108,7 @@ void Emitter::addStageSources(size_t index) {
     return;
   cost_models::Bytes bytes(static_cast<double>(gradients));
   cost_models::CommunicationCost sum = reductionCost(bytes, replicaDevices(stages[index]), input.machine);
-  addSource(fmt::format("cost.{}.reduction", name), duration(sum.of(bytes).value),
+  addSource(fmt::format("cost.{}.reduction", name), sum.of(bytes).value, "s",
             fmt::format("{:.3g} GB of gradients over {} replicas, {}", bytes.value * 1e-9, stages[index].layout->replicas(), describe(sum)));
 }
 
@@ -121,7 +127,7 @@ void Emitter::addEdgeSource(size_t index) {
     bytes += value;
   }
   cost_models::CommunicationCost time = transferCost(producer, consumer);
-  addSource(fmt::format("cost.{}.transfer", edge.name), duration(time.of(cost_models::Bytes(bytes)).value),
+  addSource(fmt::format("cost.{}.transfer", edge.name), time.of(cost_models::Bytes(bytes)).value, "s",
             fmt::format("at the bounds: {:.3g} MB, {}", bytes * 1e-6, describe(time)));
 }
 

@@ -86,7 +86,7 @@ private:
   void addMachineSources();
   void addStageSources(size_t index);
   void addEdgeSource(size_t index);
-  void addSource(std::string subject, std::string value, std::string source);
+  void addSource(std::string name, double value, std::string unit, std::string source);
 
   const EmitInput &input;
   plan::PlanBuilder builder;
