@@ -110,7 +110,7 @@ std::optional<Seconds> KernelCurves::curveTime(std::string_view name, double byt
 }
 
 std::string_view curveOf(std::string_view kernel, bool bf16) {
-  static constexpr std::array<std::pair<std::string_view, std::string_view>, 36> like{{
+  static constexpr std::array<std::pair<std::string_view, std::string_view>, 38> like{{
       {"gelu", "gelu"}, {"gelu_grad", "gelu"}, {"silu", "gelu"}, {"silu_grad", "gelu"}, {"tanh", "gelu"}, {"sigmoid", "gelu"},
       {"erf", "gelu"}, {"exp", "gelu"}, {"log", "gelu"}, {"pow", "gelu"}, {"sin", "gelu"}, {"cos", "gelu"},
       {"dropout", "gelu"}, {"softmax", "softmax"}, {"log_softmax", "softmax"}, {"softmax_grad", "softmax"},
@@ -119,7 +119,8 @@ std::string_view curveOf(std::string_view kernel, bool bf16) {
       {"layer_norm", "rms_norm"}, {"rms_norm_grad", "rms_norm_grad"}, {"layer_norm_grad", "rms_norm_grad"},
       {"transpose", "transpose"}, {"concat", "transpose"}, {"slice", "transpose"}, {"pad", "transpose"},
       {"gather", "gather"}, {"gather_nd", "gather"}, {"gather_grad", "gather_grad"}, {"attention", "attention"},
-      {"attention_grad", "attention_grad"}, {"rope", "rope"}, {"sum_squares", "reduce_sum"}}};
+      {"attention_grad", "attention_grad"}, {"attention causal", "attention causal"},
+      {"attention_grad causal", "attention_grad causal"}, {"rope", "rope"}, {"sum_squares", "reduce_sum"}}};
   if (kernel == "matmul" || kernel.starts_with("conv"))
     return bf16 ? "matmul bf16" : "matmul f32";
   for (const auto &[name, curve] : like)
@@ -129,7 +130,8 @@ std::string_view curveOf(std::string_view kernel, bool bf16) {
 }
 
 bool isGrid(std::string_view curve) {
-  static constexpr std::array<std::string_view, 9> grids{"matmul f32", "matmul bf16", "attention", "attention_grad", "rms_norm",
+  static constexpr std::array<std::string_view, 11> grids{"matmul f32", "matmul bf16", "attention", "attention_grad", "attention causal",
+                                                          "attention_grad causal", "rms_norm",
                                                          "rms_norm_grad", "softmax", "cross_entropy", "kl_divergence"};
   return std::find(grids.begin(), grids.end(), curve) != grids.end();
 }

@@ -60,7 +60,7 @@ FlopsPerSecond arithmeticRate(const KernelWork &work, const DeviceModel &device)
     return device.rates.arithmetic;
   FlopsPerSecond products = work.bf16 ? device.rates.arithmeticBf16 : device.rates.arithmetic;
   if (work.isAttention() && device.multiprocessors > 0)
-    return products * (work.kernel.ends_with("_grad") ? kAttentionGradShare : kAttentionShare);
+    return products * (work.kernel.starts_with("attention_grad") ? kAttentionGradShare : kAttentionShare);
   return products;
 }
 

@@ -68,6 +68,8 @@ KernelWork workOf(mlir::Operation &op, llvm::StringRef kernel, const Sizes &size
   work.flops = cost_models::Flops(valueAtBounds(cost.getFlops(), sizes));
   work.bytes = cost_models::Bytes(valueAtBounds(cost.getBytes(), sizes));
   setSizes(op, sizes, work);
+  if (auto causal = op.getAttrOfType<mlir::BoolAttr>("causal"); causal && causal.getValue() && work.isAttention())
+    work.kernel = work.kernel == "attention" ? "attention causal" : "attention_grad causal"; // Kernels skip what is masked.
   return work;
 }
 

@@ -17,10 +17,13 @@ Attribute number(std::string name, double value) { return {std::move(name), Attr
 void addAttention(std::vector<Subject> &list, int64_t queries, int64_t keys, int64_t depth) {
   constexpr int64_t kHeads = 4;
   TensorType q = tensor({queries / keys / kHeads, keys, kHeads, depth}), lse = tensor({queries / keys / kHeads, kHeads, keys});
-  std::vector<Attribute> attributes{number("scale", 0.125), ints("causal", {1}), ints("sequence_major", {1})};
   std::vector<double> sizes{static_cast<double>(queries), static_cast<double>(keys), static_cast<double>(depth)};
-  list.push_back({"attention", "attention", attributes, {q, q, q, TensorType()}, {q, lse}, sizes});
-  list.push_back({"attention_grad", "attention_grad", attributes, {q, q, q, q, q, lse, TensorType()}, {q, q, q}, sizes});
+  for (bool causal : {false, true}) {
+    std::vector<Attribute> attributes{number("scale", 0.125), ints("causal", {causal}), ints("sequence_major", {1})};
+    std::string kind = causal ? " causal" : "";
+    list.push_back({"attention" + kind, "attention", attributes, {q, q, q, TensorType()}, {q, lse}, sizes});
+    list.push_back({"attention_grad" + kind, "attention_grad", attributes, {q, q, q, q, q, lse, TensorType()}, {q, q, q}, sizes});
+  }
 }
 
 /// Kernels whose time depends on how wide rows are.
