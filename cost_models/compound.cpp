@@ -28,7 +28,8 @@ InFlight inFlight(const CompoundModel &model, const CompoundLayout &layout) {
   std::vector<uint32_t> first = firstStages(model);
   std::vector<StageFlow> stages;
   for (uint32_t s = 0; s < model.sections.size(); ++s)
-    stages.insert(stages.end(), model.sections[s].stages.size(), {s, model.microBatches[layout[s].microBatch]});
+    stages.insert(stages.end(), model.sections[s].stages.size(), 
+                  {s, model.microBatches[layout[s].microBatch], static_cast<uint32_t>(layout[s].devices.size())});
   std::vector<EdgeFlow> edges;
   for (const EdgeModel &edge : model.edges)
     edges.push_back({first[edge.producer] + edge.producerStage, first[edge.consumer] + edge.consumerStage, edge.gradient});

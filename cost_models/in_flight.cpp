@@ -6,11 +6,31 @@ namespace maestro::cost_models {
 namespace {
 
 /// More micro-batches in flight than this gain little and cost a slot each.
-constexpr uint32_t kMostSlots = 16;
+constexpr uint32_t kMostSlots = 32;
+/// More micro-batches than the stage after it: one that a stage works on, one that waits between them.
+constexpr uint32_t kOwn = 2;
+/// What may wait in a ring beside what one task of each sender fills: between stages, and between sections, whose
+/// micro-batches differ and whose replicas run apart.
+constexpr uint32_t kWaitingForStage = 4, kWaitingForSection = 8;
 
-/// Micro-batches of `from` that one of `to` may need.
-uint32_t ratio(const StageFlow &from, const StageFlow &to) {
-  return static_cast<uint32_t>((to.microBatch + from.microBatch - 1) / from.microBatch);
+/// Micro-batches at each replica of `of` that hold the samples of `count` at each replica of `per`.
+uint32_t share(const StageFlow &of, const StageFlow &per, uint32_t count) {
+  int64_t samples = count * per.microBatch * per.replicas, each = of.microBatch * of.replicas;
+  return static_cast<uint32_t>(std::min<int64_t>((samples + each - 1) / each, UINT32_MAX / 2));
+}
+
+uint32_t wantedSlots(const StageFlow &producer, const StageFlow &consumer, uint32_t consumerSlots) {
+  if (producer.section == consumer.section)
+    return consumerSlots + kOwn;
+  return share(producer, consumer, consumerSlots + kWaitingForSection / 2) + kOwn;
+}
+
+/// Slots of a ring at a replica of `receiver` that one task of each sender fills, and those that may wait.
+uint32_t ringSlots(const StageFlow &receiver, StageFlow sender, uint32_t held) {
+  if (receiver.section == sender.section)
+    return std::max(1u, held) + kWaitingForStage;
+  sender.replicas = std::max(sender.replicas, receiver.replicas); // All to one, where there are fewer.
+  return std::max(share(receiver, sender, 1), held) + kWaitingForSection;
 }
 
 } // namespace
@@ -19,21 +39,15 @@ InFlight microBatchesInFlight(std::span<const StageFlow> stages, std::span<const
   InFlight result;
   result.slots.assign(stages.size(), 1);
   for (uint32_t s = static_cast<uint32_t>(stages.size()); s-- > 0;)
-    for (const EdgeFlow &edge : edges) {
-      if (!edge.gradient || edge.producer != s)
-        continue;
-      const StageFlow &consumer = stages[edge.consumer];
-      uint32_t wanted = result.slots[edge.consumer] + 1;
-      if (consumer.section != stages[s].section)
-        wanted = ratio(stages[s], consumer) * result.slots[edge.consumer] + 1;
-      result.slots[s] = std::max(result.slots[s], std::min(wanted, kMostSlots));
-    }
+    for (const EdgeFlow &edge : edges)
+      if (edge.gradient && edge.producer == s) {
+        uint32_t wanted = wantedSlots(stages[s], stages[edge.consumer], result.slots[edge.consumer]);
+        result.slots[s] = std::max(result.slots[s], std::min(wanted, kMostSlots));
+      }
   for (const EdgeFlow &edge : edges) {
     const StageFlow &producer = stages[edge.producer], &consumer = stages[edge.consumer];
-    bool same = producer.section == consumer.section;
-    uint32_t reached = same ? 1 : ratio(consumer, producer);
-    result.depth.push_back(std::max(reached + 1, result.slots[edge.consumer] + 1));
-    result.gradientDepth.push_back((same ? 1 : ratio(producer, consumer)) + 1);
+    result.depth.push_back(ringSlots(consumer, producer, result.slots[edge.consumer]));
+    result.gradientDepth.push_back(ringSlots(producer, consumer, 0));
   }
   return result;
 }

@@ -12,6 +12,7 @@ namespace maestro::cost_models {
 struct StageFlow {
   uint32_t section = 0;
   int64_t microBatch = 1; ///< Most samples of a micro-batch.
+  uint32_t replicas = 1;
 };
 
 /// A tensor from one stage to a later one.
@@ -25,8 +26,14 @@ struct InFlight {
   std::vector<uint32_t> depth, gradientDepth; ///< By edge: of the consumer's ring, and of the producer's for gradients.
 };
 
-/// A stage at the end of the gradients' way has one micro-batch in flight, each stage before it one more, and as many
-/// as its consumer's micro-batch is larger. A ring holds what one task of its sender fills, and one more.
+/// A stage at the end of the gradients' way has one micro-batch in flight: its backward follows its forward. Each stage before
+/// it has two more, one that it works on and one that waits (as ZB-H2 has: Qi et al., arXiv 2401.10241); a section before
+/// another as many as hold the samples that the other's replicas hold or have waiting, and two of its own. A ring holds what one
+/// task of each sender fills, or what the receiver holds, and 4 more between stages, 8 more between sections.
+///
+/// Why not 1F1B's one more and rings of one task and one more: they suffice where all micro-batches take the same time. Those of
+/// real samples do not, and whoever stalls stalls its neighbours. What each part buys, in bench/wavefront's problems, says
+/// executor/wavefront/README.md; a ring's slot is one activation, small beside the dozens of a stage's slot.
 InFlight microBatchesInFlight(std::span<const StageFlow> stages, std::span<const EdgeFlow> edges);
 
 } // namespace maestro::cost_models

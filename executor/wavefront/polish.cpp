@@ -47,6 +47,13 @@ void Polisher::keep() {
   bestForced = forced;
 }
 
+/// Orders are of one device; a replica's change may have moved one of the two.
+bool Polisher::sharesDevice(const Problem &problem, const ListScheduler::Forced &order) const {
+  const Draft &before = drafts[order.before], &after = drafts[order.after];
+  return problem.sections[before.section].devices[before.replica][order.beforeStage] ==
+         problem.sections[after.section].devices[after.replica][order.afterStage];
+}
+
 /// A task before the one that it follows so far, or one such order less.
 bool Polisher::force(const Problem &problem) {
   constexpr size_t most = 6;
@@ -57,9 +64,7 @@ bool Polisher::force(const Problem &problem) {
   if (reversed.empty())
     return false;
   const ListScheduler::Forced &made = reversed[next(reversed.size())];
-  const Draft &before = drafts[made.before], &after = drafts[made.after];
-  if (problem.sections[before.section].devices[before.replica][made.beforeStage] !=
-      problem.sections[after.section].devices[after.replica][made.afterStage])
+  if (!sharesDevice(problem, made))
     return false;
   draftForced.push_back(made);
   return true;
@@ -83,13 +88,23 @@ void Polisher::moveSample(uint32_t section, uint32_t sample, uint32_t draft) {
   holder = draft;
 }
 
+/// Each of two samples in the other's place, wherever both are.
+bool Polisher::exchange(const Problem &problem, uint32_t sample, uint32_t other) {
+  for (size_t s = 0; s < problem.sections.size(); ++s) {
+    uint32_t &here = draftOf[s * sampleCount + sample], &there = draftOf[s * sampleCount + other];
+    if (here != none && there != none)
+      std::swap(here, there);
+  }
+  return sample != other;
+}
+
 bool Polisher::mutate(const Problem &problem) {
   if (places.empty())
     return false;
   uint32_t place = places[next(places.size())], draft = draftOf[place], section = drafts[draft].section;
   uint32_t sample = static_cast<uint32_t>(place - section * sampleCount);
   uint32_t other = otherGroup(draft), replicas = static_cast<uint32_t>(problem.sections[section].devices.size());
-  switch (next(11)) {
+  switch (next(13)) {
   case 0: // Into another micro-batch,
     moveSample(section, sample, other);
     return other != draft;
@@ -134,6 +149,9 @@ bool Polisher::mutate(const Problem &problem) {
   case 8:
   case 9: // of two tasks,
     return force(problem);
+  case 10:
+  case 11: // of two samples, in all sections,
+    return exchange(problem, sample, static_cast<uint32_t>(next(sampleCount)));
   default: // or another rule.
     rule = static_cast<Rule>(next(static_cast<uint64_t>(Rule::ZeroBubble) + 1));
     return rule != savedRule;
@@ -167,6 +185,8 @@ bool Polisher::form(const Problem &problem, const ProblemIndex &index, Groups &g
   groups.finish(problem, index);
   forced.clear();
   for (ListScheduler::Forced order : draftForced) {
+    if (!sharesDevice(problem, order))
+      continue;
     order.before = groupOfDraft[order.before];
     order.after = groupOfDraft[order.after];
     if (order.before != none && order.after != none)

@@ -35,6 +35,8 @@ private:
 
   uint64_t next(uint64_t bound);
   bool mutate(const Problem &problem);
+  bool exchange(const Problem &problem, uint32_t sample, uint32_t other);
+  bool sharesDevice(const Problem &problem, const ListScheduler::Forced &order) const;
   bool force(const Problem &problem);
   uint32_t otherGroup(uint32_t draft);
   void moveSample(uint32_t section, uint32_t sample, uint32_t draft);

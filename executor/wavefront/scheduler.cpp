@@ -14,18 +14,27 @@ namespace maestro::wavefront {
 
 namespace {
 
-/// What a schedule may cost, in units of about a nanosecond, counted and not clocked: so much a task, and no more than half a
-/// percent of the step; for small problems all of that, up to a limit. (Steps below a millisecond are not real ones.)
-constexpr int64_t budgetPerTask = 450, mostForSmall = 12'000'000, mostForUnreal = 4'000'000, realStepNs = 1'000'000;
+/// What a schedule may cost, in units of two to three nanoseconds, counted and not clocked: so much a task, more where the best is
+/// far from the bound, for small problems a fixed number, and never more than a part of the step. (Steps below a millisecond are
+/// not real ones.)
+constexpr int64_t budgetPerTask = 450, budgetPerTaskWhenFar = 16 * budgetPerTask, mostForSmall = 20'000'000, partOfStep = 400;
+constexpr int64_t mostForUnreal = 4'000'000, realStepNs = 1'000'000;
 constexpr size_t fewTasks = 200;
 constexpr int64_t simulatedTask = 100, formedSample = 30, changeCost = 500;
 constexpr uint32_t roundsPerStart = 64;
 
-int64_t budgetFor(size_t tasks, int64_t makespanNs) {
-  int64_t byTasks = static_cast<int64_t>(tasks) * budgetPerTask, ofStep = makespanNs / 200;
+int64_t budgetFor(size_t tasks, int64_t makespanNs, int64_t boundNs) {
+  bool isSmall = tasks <= fewTasks, isFar = makespanNs - boundNs > boundNs / 10;
+  int64_t byTasks = static_cast<int64_t>(tasks) * (isFar ? budgetPerTaskWhenFar : budgetPerTask);
   if (makespanNs < realStepNs)
-    return tasks > fewTasks ? byTasks : mostForUnreal;
-  return std::min(tasks > fewTasks ? byTasks : mostForSmall, ofStep);
+    return isSmall ? mostForUnreal : byTasks;
+  return std::min(isSmall ? mostForSmall : byTasks, makespanNs / partOfStep);
+}
+
+/// Whether polishing takes a change whatever it costs: at the start of every other start, 5, 10 or 20 times.
+bool kicks(uint32_t round) {
+  uint32_t start = round / roundsPerStart;
+  return start % 2 == 1 && round % roundsPerStart < 5u << (start / 2 % 3);
 }
 
 } // namespace
@@ -69,7 +78,7 @@ int64_t Scheduler::State::attempt(const Problem &problem, Rule rule, Schedule &s
   int64_t makespan = list.run(problem, index, groups, sequences, tails, rule, bestNs);
   if (makespan >= 0 && makespan < bestNs) {
     bestNs = makespan;
-    budget = budgetFor(list.log.size(), bestNs);
+    budget = budgetFor(list.log.size(), bestNs, boundNs);
     write(problem, makespan, schedule);
   }
   return makespan;
@@ -192,10 +201,9 @@ void Scheduler::State::polish(const Problem &problem, Rule rule, Schedule &sched
     if (!polisher.change(problem, index, groups))
       continue;
     arrange(problem, polisher.forwardKey, polisher.backwardKey);
-    int64_t worse = bestNs / 4 * (roundsPerStart - since) / roundsPerStart;
-    bool kick = round / roundsPerStart % 2 == 1 && since < 5;
+    int64_t worse = bestNs / 8 * (roundsPerStart - since) / roundsPerStart;
     list.forced = polisher.forced;
-    int64_t makespan = list.run(problem, index, groups, sequences, tails, polisher.rule, kick ? INT64_MAX : currentNs + worse + 1);
+    int64_t makespan = list.run(problem, index, groups, sequences, tails, polisher.rule, kicks(round) ? INT64_MAX : currentNs + worse + 1);
     list.forced.clear();
     if (makespan < 0) {
       polisher.undo();

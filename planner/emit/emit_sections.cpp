@@ -66,7 +66,7 @@ void Emitter::addEdges() {
   std::vector<section::EdgeOp> ops(module.getOps<section::EdgeOp>().begin(), module.getOps<section::EdgeOp>().end());
   std::vector<cost_models::StageFlow> stageFlows;
   for (const Stage &stage : stages)
-    stageFlows.push_back({stage.section, stage.layout->microBatch});
+    stageFlows.push_back({stage.section, stage.layout->microBatch, static_cast<uint32_t>(stage.layout->replicas())});
   std::vector<cost_models::EdgeFlow> edgeFlows;
   for (section::EdgeOp op : ops)
     edgeFlows.push_back({static_cast<uint32_t>(stageNamed(op.getProducer())),

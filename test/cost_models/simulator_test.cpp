@@ -77,10 +77,10 @@ TEST(Simulator, BytesOfEachDevice) {
   CompoundModel model = pair();
   Machine machine = machineOf(2, 1e9);
   CompoundLayout layout = on({{0}}, {{1}});
-  layout[0].microBatch = 1; // Larger than the student's: one of the teacher's tasks fills two slots, and one more.
+  layout[0].microBatch = 1; // Larger than the student's: one of the teacher's tasks fills two slots, and eight may wait.
   std::vector<uint64_t> bytes = deviceBytes(model, machine, layout);
   EXPECT_EQ(bytes[0], 1000u + 20 + 6 + 1);
-  EXPECT_EQ(bytes[1], 4000u + 100 + 7 + 1 + 3 * 30);
+  EXPECT_EQ(bytes[1], 4000u + 100 + 7 + 1 + 10 * 30);
 }
 
 TEST(Simulator, RefusesWhatDoesNotFitTogether) {
@@ -96,21 +96,39 @@ TEST(Simulator, RefusesWhatDoesNotFitTogether) {
   EXPECT_NE(message(model, on({{0}}, {{0}})).find("slot sizes"), std::string::npos);
 }
 
-TEST(InFlight, AChainHasOneMorePerStageBefore) {
+TEST(InFlight, AChainHasTwoMorePerStageBefore) {
   std::vector<StageFlow> stages{{0, 4}, {0, 4}, {0, 4}};
   std::vector<EdgeFlow> edges{{0, 1, true}, {1, 2, true}};
   InFlight limits = microBatchesInFlight(stages, edges);
-  EXPECT_EQ(limits.slots, (std::vector<uint32_t>{3, 2, 1}));
-  EXPECT_EQ(limits.depth, (std::vector<uint32_t>{3, 2}));
-  EXPECT_EQ(limits.gradientDepth, (std::vector<uint32_t>{2, 2}));
+  EXPECT_EQ(limits.slots, (std::vector<uint32_t>{5, 3, 1}));
+  EXPECT_EQ(limits.depth, (std::vector<uint32_t>{7, 5}));
+  EXPECT_EQ(limits.gradientDepth, (std::vector<uint32_t>{5, 5}));
 }
 
 TEST(InFlight, SmallMicroBatchesGatherForALargeOne) {
   std::vector<StageFlow> stages{{0, 2}, {1, 8}};
   std::vector<EdgeFlow> edges{{0, 1, true}};
   InFlight limits = microBatchesInFlight(stages, edges);
-  EXPECT_EQ(limits.slots, (std::vector<uint32_t>{5, 1}));
-  EXPECT_EQ(limits.gradientDepth, (std::vector<uint32_t>{5})); // Its backward task sends to four, and one more.
+  EXPECT_EQ(limits.slots, (std::vector<uint32_t>{4 * (1 + 4) + 2, 1}));
+  EXPECT_EQ(limits.depth, (std::vector<uint32_t>{1 + 8}));
+  EXPECT_EQ(limits.gradientDepth, (std::vector<uint32_t>{4 + 8})); // Its backward task sends to four.
+}
+
+TEST(InFlight, ReplicasCount) {
+  std::vector<EdgeFlow> edges{{0, 1, true}};
+  InFlight oneFeedsThree = microBatchesInFlight(std::vector<StageFlow>{{0, 4, 1}, {1, 4, 3}}, edges);
+  EXPECT_EQ(oneFeedsThree.slots, (std::vector<uint32_t>{3 * (1 + 4) + 2, 1}));
+  EXPECT_EQ(oneFeedsThree.depth, (std::vector<uint32_t>{1 + 8})); // One task may be all for one replica,
+  EXPECT_EQ(oneFeedsThree.gradientDepth, (std::vector<uint32_t>{3 + 8})); // three send to one.
+  InFlight threeFeedOne = microBatchesInFlight(std::vector<StageFlow>{{0, 4, 3}, {1, 4, 1}}, edges);
+  EXPECT_EQ(threeFeedOne.slots, (std::vector<uint32_t>{2 + 2, 1}));
+  EXPECT_EQ(threeFeedOne.depth, (std::vector<uint32_t>{3 + 8}));
+}
+
+TEST(InFlight, WithoutGradientsOneIsEnough) {
+  InFlight limits = microBatchesInFlight(std::vector<StageFlow>{{0, 8, 2}, {1, 4, 2}}, std::vector<EdgeFlow>{{0, 1, false}});
+  EXPECT_EQ(limits.slots, (std::vector<uint32_t>{1, 1}));
+  EXPECT_EQ(limits.depth, (std::vector<uint32_t>{2 + 8}));
 }
 
 TEST(SampleSizes, FollowTheirDistributionsWithinBounds) {

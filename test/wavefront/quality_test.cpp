@@ -13,7 +13,7 @@ namespace {
 
 uint64_t firstSeed() {
   const char *text = std::getenv("WAVEFRONT_SEED");
-  return text ? std::strtoull(text, nullptr, 10) : 0;
+  return text ? std::strtoull(text, nullptr, 10) : 700'000;
 }
 
 double ratio(int64_t a, int64_t b) { return static_cast<double>(a) / static_cast<double>(b); }
@@ -35,7 +35,8 @@ TEST(Quality, TrainingMixesComeCloseToTheLowerBound) {
   std::printf("makespan / bound over %zu problems: median %.3f, 90 %% %.3f, worst %.3f\n", ratios.size(), median, ninetieth,
               ratios.back());
   EXPECT_LE(median, 1.05);
-  EXPECT_LE(ninetieth, 1.13);
+  EXPECT_LE(ninetieth, 1.11);
+  EXPECT_LE(ratios[ratios.size() * 97 / 100], 1.15);
   EXPECT_LE(ratios.back(), 1.30); // README.md has the distribution over more seeds; the goal is 1.15.
 }
 

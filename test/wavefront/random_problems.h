@@ -35,10 +35,12 @@ inline constexpr Family families[] = {Family::Language,   Family::Distillation, 
                                       Family::Multimodal, Family::Generation,   Family::Ensemble};
 const char *name(Family family);
 
-/// One training step as a planner would lay it out: up to 8 sections, 64 stations and 1,024 samples. Devices go to
-/// sections by their work, more or less well; images, lengths and modalities are skewed; about a quarter of the
-/// problems colocate sections.
+/// One training step as our planner would pose it: up to 8 sections, 64 stations and 1,024 samples, on devices of 100 TFLOP/s.
+/// Devices go to sections by their work, more or less well; images, lengths and modalities are skewed; about a quarter of the
+/// problems colocate sections. Micro-batches in flight and rings are cost_models/in_flight.h's, or up to two more.
 Problem trainingProblem(Family family, uint64_t seed);
+/// The same with two free slots in each ring between stages, as tight as pipelines run at all.
+Problem withTightRings(Problem problem);
 /// The skewed multimodal mix on so many devices, each section on its share; on fewer devices than sections all share.
 Problem multimodalMix(uint32_t devices, uint64_t seed);
 /// All families in turn.

@@ -2,10 +2,15 @@
 // that its costs depend on; then the stations are dealt by the sections' work.
 #include "test/wavefront/random_problems.h"
 
+#include "cost_models/in_flight.h"
+
 #include <algorithm>
 
 namespace maestro::wavefront {
 namespace {
+
+/// Of a device that sustains 100 TFLOP/s: two operations for each of a million parameters and each token; and of a kernel call.
+constexpr int64_t psPerMillion = 20'000, callPs = 5'000'000;
 
 enum DimIndex : uint32_t { batch, seq, images, clips, frames, outputs, dimCount };
 
@@ -18,12 +23,13 @@ public:
 private:
   void makeSizes();
   uint32_t addSection(std::string name, std::vector<uint32_t> active, bool trains, bool fullBackward);
-  void cost(uint32_t section, uint32_t rows, uint32_t length, int64_t psPerToken, int64_t tokensPerRow);
+  void cost(uint32_t section, uint32_t rows, uint32_t length, int64_t millions, int64_t tokensPerRow);
   void connect(uint32_t producer, uint32_t consumer);
   void layOut();
   void finishStages();
+  void limitFlight();
   uint32_t addEncoder(const char *name, bool vision, bool trains);
-  uint32_t addLanguage(const char *name, bool trains, bool fullBackward, int64_t psPerToken);
+  uint32_t addLanguage(const char *name, bool trains, bool fullBackward, int64_t millions);
   int64_t workOf(const Section &section) const;
   int64_t lengthOf(int64_t median, int64_t most);
 
@@ -84,14 +90,15 @@ uint32_t Builder::addSection(std::string name, std::vector<uint32_t> active, boo
   return static_cast<uint32_t>(problem.sections.size() - 1);
 }
 
-/// A constant for launching, a part linear in tokens and one quadratic in the length; backward as usual twice that, once
-/// where only inputs need gradients.
-void Builder::cost(uint32_t index, uint32_t rows, uint32_t length, int64_t psPerToken, int64_t tokensPerRow) {
+/// The time of a model of so many million parameters: 8 to 64 kernel calls, a part linear in tokens and one quadratic in the
+/// length; backward as usual twice that, once where only inputs need gradients.
+void Builder::cost(uint32_t index, uint32_t rows, uint32_t length, int64_t millions, int64_t tokensPerRow) {
   Section &section = problem.sections[index];
   Stage &stage = section.stages[0];
+  int64_t psPerToken = millions * psPerMillion;
   auto scaled = [&](int64_t factor) {
     Cost cost;
-    cost.terms.push_back({random.in(5, 40) * 1'000'000, {}});
+    cost.terms.push_back({random.in(8, 64) * callPs, {}});
     if (length == dimCount) {
       cost.terms.push_back({factor * psPerToken * tokensPerRow, {rows}});
     } else {
@@ -117,23 +124,21 @@ void Builder::connect(uint32_t producer, uint32_t consumer) {
   edge.producer = producer, edge.consumer = consumer;
   edge.gradient = problem.sections[producer].trains && problem.sections[consumer].trains;
   edge.heldUntilBackward = random.chance(50);
-  edge.depth = static_cast<uint32_t>(random.in(4, 8));
-  edge.gradientDepth = static_cast<uint32_t>(random.in(4, 8));
-  edge.transfer.terms = {{5'000'000, {}}, {random.in(1, 20) * 10'000, {batch}}};
+  edge.transfer.terms = {{5'000'000, {}}, {random.in(1, 20) * 5'000'000, {batch}}}; // 2 MB a sample at 20 to 400 GB/s.
   edge.gradientTransfer = edge.transfer;
   joints.push_back(std::move(edge));
 }
 
 uint32_t Builder::addEncoder(const char *name, bool vision, bool trains) {
   uint32_t index = addSection(name, {vision ? images : clips}, trains, true);
-  vision ? cost(index, images, dimCount, random.in(1, 8) * 200'000, 576)
-         : cost(index, clips, frames, random.in(1, 8) * 200'000, 0);
+  vision ? cost(index, images, dimCount, random.in(1, 8) * 80, 576)
+         : cost(index, clips, frames, random.in(1, 8) * 80, 0);
   return index;
 }
 
-uint32_t Builder::addLanguage(const char *name, bool trains, bool full, int64_t psPerToken) {
+uint32_t Builder::addLanguage(const char *name, bool trains, bool full, int64_t millions) {
   uint32_t index = addSection(name, {}, trains, full);
-  cost(index, batch, seq, psPerToken, 0);
+  cost(index, batch, seq, millions, 0);
   return index;
 }
 
@@ -195,21 +200,8 @@ void Builder::layOut() {
   problem.devices = next;
 }
 
-/// Splits each section's cost over its stages, sets slots, and joins the stages.
+/// Splits each section's cost over its stages, and joins the stages.
 void Builder::finishStages() {
-  // As 1F1B has it, a station needs as many micro-batches in flight as stages lie below it, and a few to spare. Between
-  // sections the samples in flight count too: a small section that feeds many replicas holds more micro-batches.
-  std::vector<int64_t> below(problem.sections.size(), 0), stagesBelow(problem.sections.size(), 0);
-  for (uint32_t s = static_cast<uint32_t>(problem.sections.size()); s-- > 0;)
-    for (const Edge &edge : joints) {
-      if (edge.producer != s)
-        continue;
-      const Section &consumer = problem.sections[edge.consumer];
-      int64_t stages = stagesWanted[edge.consumer];
-      stagesBelow[s] = std::max(stagesBelow[s], stagesBelow[edge.consumer] + stages);
-      below[s] = std::max(below[s], below[edge.consumer] +
-                                        static_cast<int64_t>(consumer.devices.size()) * (stages + 1) * consumer.maxSamples);
-    }
   for (uint32_t s = 0; s < problem.sections.size(); ++s) {
     Section &section = problem.sections[s];
     uint32_t stages = stagesWanted[s];
@@ -218,20 +210,13 @@ void Builder::finishStages() {
       for (CostTerm &term : cost->terms)
         if (!term.dims.empty())
           term.picoseconds = term.picoseconds / stages + 1;
-    uint32_t spare = static_cast<uint32_t>(random.in(2, 8));
-    section.stages.clear();
-    for (uint32_t stage = 0; stage < stages; ++stage) {
-      section.stages.push_back(whole);
-      section.stages.back().slots =
-          stages - stage + spare + static_cast<uint32_t>(stagesBelow[s]) +
-          static_cast<uint32_t>(below[s] / (static_cast<int64_t>(section.devices.size()) * section.maxSamples));
-    }
+    section.stages.assign(stages, whole);
     for (uint32_t stage = 0; stage + 1 < stages; ++stage) {
       Edge edge;
       edge.producer = edge.consumer = s;
       edge.producerStage = stage, edge.consumerStage = stage + 1;
       edge.gradient = section.trains;
-      edge.depth = edge.gradientDepth = static_cast<uint32_t>(random.in(2, 4));
+      edge.heldUntilBackward = section.trains;
       edge.transfer.terms = {{5'000'000, {}}};
       edge.gradientTransfer = edge.transfer;
       problem.edges.push_back(std::move(edge));
@@ -246,18 +231,39 @@ void Builder::finishStages() {
   }
   for (Edge &edge : joints) {
     edge.producerStage = stagesWanted[edge.producer] - 1;
-    size_t producers = problem.sections[edge.producer].devices.size(), consumers = problem.sections[edge.consumer].devices.size();
-    edge.depth += static_cast<uint32_t>(2 * producers / consumers);
-    edge.gradientDepth += static_cast<uint32_t>(2 * consumers / producers);
-    if (edge.heldUntilBackward)
-      edge.depth += problem.sections[edge.consumer].stages[0].slots;
     problem.edges.push_back(edge);
+  }
+}
+
+/// Micro-batches in flight and rings, by the planner's own rule; a user may ask for a few more, and a section that splits its
+/// backward needs them for micro-batches whose weight gradients wait.
+void Builder::limitFlight() {
+  std::vector<cost_models::StageFlow> flows;
+  std::vector<uint32_t> first;
+  for (uint32_t s = 0; s < problem.sections.size(); ++s) {
+    const Section &section = problem.sections[s];
+    first.push_back(static_cast<uint32_t>(flows.size()));
+    flows.insert(flows.end(), stagesWanted[s], {s, section.maxSamples, static_cast<uint32_t>(section.devices.size())});
+  }
+  std::vector<cost_models::EdgeFlow> edgeFlows;
+  for (const Edge &edge : problem.edges)
+    edgeFlows.push_back({first[edge.producer] + edge.producerStage, first[edge.consumer] + edge.consumerStage, edge.gradient});
+  cost_models::InFlight limits = cost_models::microBatchesInFlight(flows, edgeFlows);
+  for (uint32_t s = 0; s < problem.sections.size(); ++s) {
+    uint32_t more = static_cast<uint32_t>(random.in(0, 2)) + (problem.sections[s].splitsBackward ? 2 : 0);
+    for (uint32_t stage = 0; stage < stagesWanted[s]; ++stage)
+      problem.sections[s].stages[stage].slots = limits.slots[first[s] + stage] + more;
+  }
+  for (size_t e = 0; e < problem.edges.size(); ++e) {
+    uint32_t more = static_cast<uint32_t>(random.in(0, 2));
+    problem.edges[e].depth = limits.depth[e] + more;
+    problem.edges[e].gradientDepth = limits.gradientDepth[e] + more;
   }
 }
 
 Problem Builder::build() {
   makeSizes();
-  int64_t large = random.in(4, 10) * 500'000, small = random.in(1, 4) * 250'000;
+  int64_t large = random.in(4, 10) * 200, small = random.in(1, 4) * 100;
   switch (family) {
   case Family::Language:
     addLanguage("language", true, true, large);
@@ -291,8 +297,8 @@ Problem Builder::build() {
     uint32_t vision = addEncoder("vision", true, random.chance(60));
     uint32_t language = addLanguage("language", true, true, large);
     uint32_t speech = addSection("speech", {clips}, true, true), painter = addSection("painter", {outputs}, true, true);
-    cost(speech, clips, frames, random.in(1, 4) * 200'000, 0);
-    cost(painter, outputs, dimCount, random.in(1, 8) * 200'000, 576);
+    cost(speech, clips, frames, random.in(1, 4) * 80, 0);
+    cost(painter, outputs, dimCount, random.in(1, 8) * 80, 576);
     connect(vision, language);
     connect(language, speech);
     connect(language, painter);
@@ -306,7 +312,7 @@ Problem Builder::build() {
       addLanguage("teacher", false, false, large);
     uint32_t language = addLanguage("student", true, true, small);
     uint32_t painter = addSection("painter", {outputs}, true, true);
-    cost(painter, outputs, dimCount, random.in(1, 8) * 200'000, 576);
+    cost(painter, outputs, dimCount, random.in(1, 8) * 80, 576);
     for (uint32_t t = first; t < language; ++t)
       connect(t, language);
     connect(vision, language);
@@ -317,6 +323,7 @@ Problem Builder::build() {
   }
   layOut();
   finishStages();
+  limitFlight();
   return std::move(problem);
 }
 
@@ -325,6 +332,15 @@ Problem Builder::build() {
 const char *name(Family family) {
   static const char *names[] = {"language", "distillation", "vision", "multimodal", "generation", "ensemble"};
   return names[static_cast<int>(family)];
+}
+
+Problem withTightRings(Problem problem) {
+  for (Edge &edge : problem.edges)
+    if (edge.producer == edge.consumer) {
+      edge.depth = edge.heldUntilBackward ? problem.sections[edge.consumer].stages[edge.consumerStage].slots + 1 : 2;
+      edge.gradientDepth = 2;
+    }
+  return problem;
 }
 
 Problem trainingProblem(Family family, uint64_t seed) { return Builder(family, seed).build(); }
