@@ -5,14 +5,6 @@
 namespace maestro::cost_models {
 namespace {
 
-/// More micro-batches in flight than this gain little and cost a slot each.
-constexpr uint32_t kMostSlots = 32;
-/// More micro-batches than the stage after it: one that a stage works on, one that waits between them.
-constexpr uint32_t kOwn = 2;
-/// What may wait in a ring beside what one task of each sender fills: between stages, and between sections, whose
-/// micro-batches differ and whose replicas run apart.
-constexpr uint32_t kWaitingForStage = 4, kWaitingForSection = 8;
-
 /// Micro-batches at each replica of `of` that hold the samples of `count` at each replica of `per`.
 uint32_t share(const StageFlow &of, const StageFlow &per, uint32_t count) {
   int64_t samples = count * per.microBatch * per.replicas, each = of.microBatch * of.replicas;
@@ -21,8 +13,8 @@ uint32_t share(const StageFlow &of, const StageFlow &per, uint32_t count) {
 
 uint32_t wantedSlots(const StageFlow &producer, const StageFlow &consumer, uint32_t consumerSlots) {
   if (producer.section == consumer.section)
-    return consumerSlots + kOwn;
-  return share(producer, consumer, consumerSlots + kWaitingForSection / 2) + kOwn;
+    return consumerSlots + kOwnSlots;
+  return share(producer, consumer, consumerSlots + kWaitingForSection / 2) + kOwnSlots;
 }
 
 /// Slots of a ring at a replica of `receiver` that one task of each sender fills, and those that may wait.

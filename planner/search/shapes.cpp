@@ -1,6 +1,7 @@
 #include "planner/search/shapes.h"
 
 #include "cost_models/collectives.h"
+#include "cost_models/in_flight.h"
 #include "planner/search/search_space.h"
 
 #include <algorithm>
@@ -15,8 +16,6 @@ namespace {
 constexpr double kNever = std::numeric_limits<double>::infinity();
 /// Options of a section for one number of devices.
 constexpr size_t kMostOptions = 8;
-/// Micro-batches in flight beyond this gain little (cost_models/in_flight.h).
-constexpr uint64_t kMostSlots = 16;
 /// More sections than this are grouped two by two only.
 constexpr size_t kEveryGrouping = 9;
 
@@ -95,11 +94,15 @@ double Shapes::updateSeconds(uint32_t section, uint32_t cut, uint32_t replicas) 
 uint64_t Shapes::stageBytes(uint32_t section, const CutFacts &facts, uint32_t microBatch, size_t stage) const {
   const cost_models::StageModel &own = facts.stages[stage];
   const cost_models::StageCosts &costs = own.at[microBatch];
-  uint64_t slots = 1;
+  // As cost_models/in_flight.h has it, where the section's gradients come from another of the same micro-batches and replicas.
+  uint64_t slots = 1, waiting = cost_models::kWaitingForStage;
   if (problem.model.sections[section].trains)
-    slots = std::min(kMostSlots, facts.stages.size() - stage + (sendsGradients[section] ? 2 : 0));
-  return own.residentBytes + costs.slotBytes * slots + costs.workspaceBytes + costs.hostBytes + facts.rings[microBatch][stage] * (slots + 1) +
-         facts.gradientRings[microBatch][stage] * 2 + (own.gradientBytes > 0 ? problem.machine.stagingBytes : 0);
+    slots += cost_models::kOwnSlots * (facts.stages.size() - 1 - stage);
+  if (sendsGradients[section])
+    slots += cost_models::kWaitingForSection / 2 + cost_models::kOwnSlots;
+  slots = std::min<uint64_t>(cost_models::kMostSlots, slots);
+  return own.residentBytes + costs.slotBytes * slots + costs.workspaceBytes + costs.hostBytes + facts.rings[microBatch][stage] * (slots + waiting) +
+         facts.gradientRings[microBatch][stage] * (1 + waiting) + (own.gradientBytes > 0 ? problem.machine.stagingBytes : 0);
 }
 
 /// Micro-batches go through the busiest stage one after the other, and the first of them through all others.
