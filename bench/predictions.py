@@ -51,9 +51,9 @@ def workload(scratch) -> pathlib.Path:
     return path
 
 
-def profile(scratch) -> pathlib.Path:
+def profile(scratch, *flags) -> pathlib.Path:
     path = scratch.path / "device.yaml"
-    scratch.bench().succeed("maestro-profile", "-o", path)
+    scratch.bench().succeed("maestro-profile", "-o", path, *flags)
     return path
 
 
