@@ -18,7 +18,8 @@ void Polisher::load(const Problem &problem, const Schedule &schedule) {
   places.clear();
   for (uint32_t g = 0; g < schedule.microBatches.size(); ++g) {
     const MicroBatch &group = schedule.microBatches[g];
-    drafts.push_back({group.section, group.replica, INT64_MAX, INT64_MAX, group.samples});
+    constexpr int64_t noTask = INT64_MAX / 2; // Changes add to keys.
+    drafts.push_back({group.section, group.replica, noTask, noTask, group.samples});
     for (uint32_t sample : schedule.samplesOf(group)) {
       draftOf[group.section * sampleCount + sample] = g;
       places.push_back(static_cast<uint32_t>(group.section * sampleCount + sample));
