@@ -10,6 +10,8 @@ printf '\n== figures\n'
 .venv/bin/python -B bench/figures.py
 printf '\n== predicted against measured step times\n'
 .venv/bin/python -B bench/predictions.py
+printf '\n== planning: the large examples for 8 to 16,384 GPUs\n'
+.venv/bin/python -B bench/planning.py || true # It says what did not fit.
 printf '\n== overlap: the planned layout and order against a static split in file order\n'
 .venv/bin/python -B bench/overlap.py
 printf '\n== a training step against PyTorch eager: speed (above 1 Maestro is faster) and memory (below 1 it is leaner)\n'

@@ -55,6 +55,7 @@ struct Scheduler::State {
   int64_t spent = 0, budget = 0; ///< In units of about a nanosecond on a fast machine; counted, not clocked.
 
   void fileOrder(const Problem &problem, Schedule &schedule);
+  int64_t inFileOrder(const Problem &problem, Schedule &schedule);
   void blocks(const Problem &problem, bool inTurn, Schedule &schedule);
   void wavefront(const Problem &problem, Schedule &schedule);
   void arrange(const Problem &problem, const std::vector<int64_t> &forwardKey, const std::vector<int64_t> &backwardKey);
@@ -110,10 +111,15 @@ void Scheduler::State::write(const Problem &problem, int64_t makespan, Schedule 
 }
 
 void Scheduler::State::fileOrder(const Problem &problem, Schedule &schedule) {
+  if (inFileOrder(problem, schedule) == ListScheduler::stuck)
+    blocks(problem, true, schedule);
+}
+
+int64_t Scheduler::State::inFileOrder(const Problem &problem, Schedule &schedule) {
+  std::iota(order.begin(), order.end(), 0u);
   groupInOrder(problem, index, order, std::numeric_limits<int64_t>::max(), groups);
   dealInTurn(problem, groups);
-  if (attemptInOrder(problem, schedule) == ListScheduler::stuck)
-    blocks(problem, true, schedule);
+  return attemptInOrder(problem, schedule);
 }
 
 /// Never stuck (formation.h).
@@ -184,6 +190,8 @@ void Scheduler::State::wavefront(const Problem &problem, Schedule &schedule) {
       blocks(problem, false, schedule);
     }
   }
+  if (bestNs - boundNs > boundNs / 10) // Few micro-batches may be served best as they come.
+    inFileOrder(problem, schedule);
   polish(problem, best.rule, schedule);
 }
 
