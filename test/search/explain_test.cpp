@@ -157,8 +157,10 @@ TEST(Explain, TransfersThatNoWorkHidesAreALimit) {
   Explained e(problem);
   auto edge = std::find_if(e.explanation.limits.begin(), e.explanation.limits.end(), [](const Limit &limit) { return limit.place == "edge teacher -> student"; });
   ASSERT_NE(edge, e.explanation.limits.end());
-  EXPECT_GE(edge->used, 0.9e-3);
-  EXPECT_LE(e.candidate(kWhatIf, "edge teacher -> student")->stepSeconds, e.result.simulation.stepSeconds - 0.4e-3);
+  double step = e.result.simulation.stepSeconds; // As much as messages take, less by as many as are on the way.
+  EXPECT_GE(edge->used, 0.9 * step);
+  EXPECT_LE(edge->used, step);
+  EXPECT_LE(e.candidate(kWhatIf, "edge teacher -> student")->stepSeconds, 0.6 * step);
 }
 
 TEST(Explain, OneMoreDeviceIsUsedOrNot) {
