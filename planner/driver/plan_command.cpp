@@ -429,18 +429,16 @@ private:
 
   /// Of a component, the first few of what its `source` lists: bounded in size.
   void addQuantities() {
-    std::vector<Quantity> quantities = machineQuantities(target.machine, cluster);
     for (const auto &[component, names] : unreached) {
       constexpr size_t kShown = 8;
       std::vector<std::string> shown;
       for (const std::string &name : names)
         if (shown.size() < kShown)
           shown.push_back(name);
-      quantities.push_back({component + ".parameters_without_gradient", static_cast<double>(names.size()), "",
+      explanation.quantities.push_back({component + ".parameters_without_gradient", static_cast<double>(names.size()), "",
                             fmt::format("counted: trainable, and no loss depends on {}{}", fmt::join(shown, ", "),
                                         names.size() > kShown ? " …" : "")});
     }
-    std::move(quantities.begin(), quantities.end(), std::back_inserter(explanation.quantities));
   }
 
   void report() const {

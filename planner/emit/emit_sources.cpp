@@ -84,6 +84,7 @@ void Emitter::addMachineSources() {
     addSource(fmt::format("machine.arithmetic.{}", kind), device.rates.arithmetic.value, "FLOP/s",
               fmt::format("products in f32, where nothing says more; in bf16 {:.4g}; {}", device.rates.arithmeticBf16.value, device.source));
     addSource(fmt::format("machine.bandwidth.{}", kind), device.rates.stream.value, "B/s", "of its memory; " + device.source);
+    addSource(fmt::format("machine.call.{}", kind), device.rates.call.value, "s", "of every kernel call beside its work; assumed where no profile says");
   }
   for (size_t l = 0; l < machine.links.size(); ++l) {
     const cost_models::LinkLevel &level = machine.links[l];
