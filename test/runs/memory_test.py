@@ -148,13 +148,13 @@ def mapping(pid):
     return sum(int(end, 16) - int(begin, 16) for begin, end in ranges)
 
 
-def ranks(bench, plan):
-    """What each rank's process holds at its peak for itself, and what they share, while the plan runs."""
-    count = len(runs.summary(bench, plan)["ranks"])
+def ranks(bench, plan, table):
+    """What the process of each rank that has work holds at its peak for itself, by rank, and what they share, while the plan runs."""
+    working = sorted({rank for station in table["stations"] for rank in station["ranks"]})
     command = [bench.binaries / "maestro-run", plan, "--steps", "8", "--ranks", "processes", "--quiet"]
     peaks, common, shared = {}, {}, 0
     with open(bench.scratch / "run.log", "w") as log:
-        root = subprocess.Popen(command, cwd=bench.scratch, stdout=log, stderr=log, env=dict(os.environ, OMP_NUM_THREADS="2"))
+        root = subprocess.Popen(command, cwd=bench.scratch, stdout=log, stderr=log, env=dict(os.environ, OMP_NUM_THREADS="2", OMP_WAIT_POLICY="passive"))
         while root.poll() is None:
             tasks = pathlib.Path(f"/proc/{root.pid}/task").glob("*/children")
             try:
@@ -170,10 +170,10 @@ def ranks(bench, plan):
     if root.returncode != 0:
         raise ToolFailure((bench.scratch / "run.log").read_text()[-1500:])
     private = {name: peak - common[name] for name, peak in peaks.items()}
-    own = [private.get(f"rank {rank}") for rank in range(count)]
-    if own.count(None) != 1:
-        raise ToolFailure(f"ranks seen: {sorted(private)}, of {count}")
-    return [private["maestro-run"] if value is None else value for value in own], shared
+    roots = [rank for rank in working if f"rank {rank}" not in private]
+    if len(roots) != 1:
+        raise ToolFailure(f"processes seen: {sorted(private)}, of ranks {working}")
+    return {rank: private["maestro-run" if rank in roots else f"rank {rank}"] for rank in working}, shared
 
 
 def owned(plan, rank):
@@ -189,27 +189,31 @@ def owned(plan, rank):
     return bytes
 
 
+def rank_memory(bench, plan):
+    """(predicted, used) of each rank that has work. A rank's memory is its process's own, and its part of the shared mapping: rings that
+    end in it, gradients to which others add, and an equal share of the rest, which is where gradients are staged."""
+    table = runs.summary(bench, plan)
+    private, shared = ranks(bench, plan, table)
+    rings = {rank: owned(table, rank) for rank in private}
+    rest = (shared - sum(rings.values())) // len(private)
+    return [(table["ranks"][rank]["peak_bytes"], own + rings[rank] + rest) for rank, own in private.items()]
+
+
 def devices(scratch, name, source, layouts):
-    """A rank's memory is its process's own, and its part of the shared mapping: rings that end in it, gradients to which others
-    add, and an equal share of the rest, which is where gradients are staged."""
     bench = scratch.bench()
     for layout, (count, pins) in layouts.items():
         arguments = [word for pin in pins.split() for word in ("--pin", pin)]
         label = f"{name}, {layout}".replace(" ", "-")
         plan = bench.plan(source, label, "--set", f"cluster.devices_per_node={count}", *arguments)
-        table = runs.summary(bench, plan)
-        private, shared = ranks(bench, plan)
-        predicted = [rank["peak_bytes"] for rank in table["ranks"]]
-        rings = [owned(table, rank) for rank in range(len(private))]
-        rest = (shared - sum(rings)) // len(private)
-        for rank, own in enumerate(private):
-            what, used = f"{name}, {layout}, device {rank}", own + rings[rank] + rest
+        found = rank_memory(bench, plan)
+        for rank, (predicted, used) in enumerate(found):
+            what = f"{name}, {layout}, device {rank}"
             if "*.micro_batch=1" in pins:
-                judge(scratch, what, predicted[rank], used)
+                judge(scratch, what, predicted, used)
             else:
-                scratch.check(what, used <= predicted[rank], f"predicted {predicted[rank] / MIB:.1f} MiB, used {used / MIB:.1f}")
-        scratch.check(f"{name}, {layout}, together", sum(private) + shared <= sum(predicted),
-                      f"predicted {sum(predicted) / MIB:.1f} MiB, used {(sum(private) + shared) / MIB:.1f}, of it shared {shared / MIB:.1f}")
+                scratch.check(what, used <= predicted, f"predicted {predicted / MIB:.1f} MiB, used {used / MIB:.1f}")
+        predicted, used = map(sum, zip(*found))
+        scratch.check(f"{name}, {layout}, together", used <= predicted, f"predicted {predicted / MIB:.1f} MiB, used {used / MIB:.1f}")
 
 
 def compound(scratch):

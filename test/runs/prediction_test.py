@@ -1,6 +1,5 @@
-"""With this machine's profile, the predicted step of a small distillation is within a factor 2 of what its tasks take when
-nothing disturbs them: on one device of one thread, where other programs on the machine change that time least. The plan says what
-the search compared.
+"""With this machine's profile, the predicted step of an example is within a factor 2 of the processor time that it takes, on one device
+of one thread: other programs on the machine change that least. The plan says what the search compared.
 """
 
 import sys
@@ -10,17 +9,24 @@ import runs  # First: it says where the others are.
 import predictions
 
 FACTOR = 2
+CASES = {"gpt": ("one of two devices", "micro-batches of 1"), "kd": ("one of two devices",)}
+
+
+def judge(scratch, example, layout, device):
+    plan = predictions.planned(scratch, example, layout, device)
+    few, many = (predictions.timed_run(scratch, example, plan, steps).processor for steps in (example.first, example.first + example.steps))
+    predicted, took = predictions.predicted_seconds(scratch, plan), (many - few) / example.steps
+    scratch.check(f"{example.name}, {layout}", 1 / FACTOR <= predicted / took <= FACTOR,
+                  f"predicted {predicted * 1e3:.2f} ms, processor time {took * 1e3:.2f} ms, ratio {predicted / took:.2f}")
 
 
 def main() -> int:
     scratch = runs.Scratch("prediction")
-    source, device = predictions.workload(scratch), predictions.profile(scratch, "--seconds", 0.01)
-    for name in ("one device", "one device, micro-batches of 1"):
-        found = predictions.measure(scratch, source, device, name)
-        ratio = found["predicted"] / found["quiet"]
-        scratch.check(name, 1 / FACTOR <= ratio <= FACTOR,
-                      f"predicted {found['predicted'] * 1e3:.2f} ms, {found['quiet'] * 1e3:.2f} ms undisturbed, ratio {ratio:.2f}")
-    plan = predictions.planned(scratch, source, device, "as searched")
+    device = predictions.profile(scratch, "--seconds", 0.01)
+    for name, layouts in CASES.items():
+        for layout in layouts:
+            judge(scratch, predictions.EXAMPLES[name], layout, device)
+    plan = predictions.planned(scratch, predictions.EXAMPLES["kd"], "as searched", device)
     layouts = {candidate["subject"] for candidate in runs.summary(scratch.bench(), plan)["candidates"] if candidate["kind"] == "Layout"}
     baselines = {"all data parallel", "one layout for all", "static split"}
     compared = baselines & layouts
