@@ -190,12 +190,7 @@ size_t trialOperators(const AtomGraph &graph) {
 }
 
 Result<AtomicModel> collectAtoms(const AtomGraph &graph, const EmitInput &base, const PartitionOptions &partition,
-                                 const RecomputePins &recompute, const std::vector<int64_t> &microBatches,
-                                 const MakePrograms &makePrograms) {
-  auto pinned = [&](const std::string &name) {
-    auto own = recompute.find(name);
-    return own == recompute.end() ? std::optional<bool>() : std::optional<bool>(own->second);
-  };
+                                 const std::vector<int64_t> &microBatches, const MakePrograms &makePrograms) {
   PartitionOptions options = partition;
   options.stages.clear();
   options.recompute.clear();
@@ -203,10 +198,8 @@ Result<AtomicModel> collectAtoms(const AtomGraph &graph, const EmitInput &base, 
   Builder builder(graph, microBatches);
   for (bool again : {false, true}) {
     for (const SectionChain &chain : graph.sections)
-      if (again && pinned(chain.name).value_or(true))
+      if (again)
         options.recompute.push_back(chain.name);
-    if (again && options.recompute.empty())
-      break;
     mlir::OwningOpRef<mlir::ModuleOp> programs = makePrograms(options);
     if (!programs)
       return Status::internal("the programs of a trial cannot be made");
@@ -217,7 +210,7 @@ Result<AtomicModel> collectAtoms(const AtomGraph &graph, const EmitInput &base, 
       builder.addTied(*programs, summary);
     }
     for (size_t s = 0; s < graph.sections.size(); ++s)
-      if (!again || (builder.model.sections[s].trains && pinned(graph.sections[s].name).value_or(true)))
+      if (!again || builder.model.sections[s].trains)
         builder.addClasses(s, trial);
   }
   MAESTRO_TRY(cost_models::check(builder.model));

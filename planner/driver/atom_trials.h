@@ -7,7 +7,6 @@
 #include "planner/driver/trial_models.h"
 
 #include <functional>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -16,14 +15,10 @@ namespace maestro::planner {
 /// Programs of the workload with its sections cut like this; null, and an error, where a pass fails.
 using MakePrograms = std::function<mlir::OwningOpRef<mlir::ModuleOp>(const PartitionOptions &)>;
 
-/// What pins say of recompute: nothing, never, always.
-using RecomputePins = std::map<std::string, bool>;
-
 /// The chains with what their atoms cost and hold with micro-batches of these sizes. `base` says everything but layouts, devices and
 /// programs; `partition` where the user cuts. Internal where the programs of a trial cannot be made.
 Result<cost_models::AtomicModel> collectAtoms(const AtomGraph &graph, const EmitInput &base, const PartitionOptions &partition,
-                                              const RecomputePins &recompute, const std::vector<int64_t> &microBatches,
-                                              const MakePrograms &makePrograms);
+                                              const std::vector<int64_t> &microBatches, const MakePrograms &makePrograms);
 
 /// Operators of the programs that a trial emits.
 size_t trialOperators(const AtomGraph &graph);

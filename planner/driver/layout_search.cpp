@@ -2,6 +2,7 @@
 
 #include "ir/section/section.h"
 #include "planner/driver/trial_models.h"
+#include "planner/search/pinned.h"
 #include "planner/search/search.h"
 
 #include <fmt/format.h>
@@ -49,26 +50,24 @@ void LayoutSearch::limit(std::function<bool()> isOver, uint32_t topK) {
   problem.topK = topK;
 }
 
-/// Powers of two up to some multiple of the size that is taken where nothing is searched, that size, and what is pinned.
+/// Powers of two up to some multiple of the size that is taken where nothing is searched, that size, and beside them what is
+/// pinned: what the pins cost is asked of the other sizes.
 std::vector<int64_t> LayoutSearch::microBatchSizes() const {
-  int64_t globalBatch = base.workload->train.globalBatch, usual = 1;
-  std::vector<int64_t> sizes;
-  bool allPinned = true;
-  for (const auto &[name, layout] : base.layouts) {
-    allPinned &= layout.microBatchIsPinned;
-    sizes.push_back(layout.microBatch);
-    usual = layout.microBatchIsPinned ? usual : layout.microBatch;
-  }
+  int64_t globalBatch = base.workload->train.globalBatch, usual = defaultMicroBatch(*base.graph, globalBatch).samples;
+  std::vector<int64_t> sizes{usual}, pinned;
+  for (const auto &[name, layout] : base.layouts)
+    if (layout.microBatchIsPinned)
+      pinned.push_back(layout.microBatch);
   size_t allowed = std::clamp<size_t>(kTrialOperators / std::max<size_t>(1, trialOperators(graph)), 2, kMostSizes);
   std::vector<int64_t> wanted{usual * 2, usual / 2, usual * 4, usual / 4};
   for (int64_t size = 1; size <= std::max<int64_t>(usual * kLargest, 16); size *= 2)
     wanted.push_back(size);
+  for (int64_t size : wanted)
+    if (size >= 1 && size <= globalBatch && sizes.size() < allowed && std::find(sizes.begin(), sizes.end(), size) == sizes.end())
+      sizes.push_back(size);
+  sizes.insert(sizes.end(), pinned.begin(), pinned.end());
   std::sort(sizes.begin(), sizes.end());
   sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
-  for (int64_t size : wanted)
-    if (!allPinned && size >= 1 && size <= globalBatch && sizes.size() < allowed && std::find(sizes.begin(), sizes.end(), size) == sizes.end())
-      sizes.push_back(size);
-  std::sort(sizes.begin(), sizes.end());
   return sizes;
 }
 
@@ -91,12 +90,7 @@ void LayoutSearch::addPins() {
 }
 
 Status LayoutSearch::collect() {
-  RecomputePins recompute;
-  for (const SectionChain &chain : graph.sections)
-    if (auto pinned = pins.of(chain.name, &SectionPins::recompute))
-      recompute[chain.name] = *pinned;
-  MAESTRO_ASSIGN(problem.model,
-                 collectAtoms(graph, base, pins.partition(*base.workload), recompute, microBatchSizes(), makePrograms));
+  MAESTRO_ASSIGN(problem.model, collectAtoms(graph, base, pins.partition(*base.workload), microBatchSizes(), makePrograms));
   addPins();
   problem.steps = stepsToSimulate(*base.workload, *base.graph);
   problem.budget.simulations = kSimulations;
@@ -112,7 +106,7 @@ Status LayoutSearch::run(uint64_t deviceBytes) {
   problem.machine = base.machine;
   for (cost_models::DeviceModel &kind : problem.machine.kinds)
     kind.memoryBytes = std::min(kind.memoryBytes, deviceBytes);
-  MAESTRO_ASSIGN(result, searchLayouts(problem));
+  MAESTRO_ASSIGN(result, searchBesidePins(problem));
   return verify(problem, result);
 }
 
@@ -161,8 +155,14 @@ std::vector<Decision> LayoutSearch::decisions(size_t rank, const cost_models::Si
   const RankedLayout &chosen = result.ranked[rank];
   std::string how = rank > 0                      ? fmt::format("number {} of the layouts that were simulated", rank + 1)
                     : result.winner == "search" ? "by search"
+                    : result.winner == "pinned" ? "the best as pinned"
                                                 : result.winner + ", which nothing beats";
   list.push_back({"layout", duration(own.stepSeconds) + " a step", fmt::format("{}: {}", how, describe(problem.model, chosen.layout)), true});
+  if (std::optional<double> cost = costOfPins(result); cost && rank == 0)
+    list.push_back({"pins", *cost > 1 ? fmt::format("cost {:.2f} x", *cost) : "cost nothing",
+                    *cost > 1 ? "without them, for comparison: " + describe(problem.model, result.compared[1].layout)
+                              : "nothing faster was found without them",
+                    false});
   if (result.wasCutShort)
     list.push_back({"deadline", fmt::format("cut in after {} simulations", result.simulations),
                     "the search would have gone on; another run may find another layout", true});

@@ -145,23 +145,45 @@ Status checkCuts(const Workload &workload, const GraphSummary &graph) {
   return Status();
 }
 
+std::string Pins::asGiven(const std::string &section, const std::string &property) const {
+  std::string found;
+  for (const Pin &pin : given)
+    if (pin.property == property && (pin.section == section || (pin.section == "*" && found.empty())))
+      found = text(pin);
+  return found;
+}
+
 bool Pins::splitsTensors() const {
   return std::any_of(bySection.begin(), bySection.end(), [](const auto &entry) { return entry.second.tensor.value_or(1) > 1; });
 }
 
-namespace {
-
 /// Large enough that products run at full speed, small enough that the activations stay few: the fewest samples whose
 /// padded tokens reach kEnoughTokens at the bounds.
-int64_t defaultMicroBatch(const GraphSummary &graph, int64_t globalBatch, std::string &reason) {
+MicroBatchChoice defaultMicroBatch(const GraphSummary &graph, int64_t globalBatch) {
   constexpr int64_t kEnoughTokens = 1024;
   int64_t tokens = 1;
   for (const GraphDim &dim : graph.dims)
     if (!dim.sum)
       tokens = std::max(tokens, dim.max);
   int64_t samples = std::clamp<int64_t>((kEnoughTokens + tokens - 1) / tokens, 1, globalBatch);
-  reason = fmt::format("the fewest samples, but 4, whose padded positions reach {} at the bounds", kEnoughTokens);
-  return std::min(std::max<int64_t>(samples, 4), globalBatch);
+  return {std::min(std::max<int64_t>(samples, 4), globalBatch),
+          fmt::format("the fewest samples, but 4, whose padded positions reach {} at the bounds", kEnoughTokens)};
+}
+
+namespace {
+
+/// A device given twice, or given and left idle, is a mistake.
+Status checkPlaces(const SectionFacts &section, const Pins &pins, std::vector<uint32_t> list) {
+  std::sort(list.begin(), list.end());
+  if (auto twice = std::adjacent_find(list.begin(), list.end()); twice != list.end())
+    return Status::invalidInput(fmt::format("{}: names device {} twice; name each once", pins.asGiven(section.name, "devices"), *twice));
+  auto replicas = pins.of(section.name, &SectionPins::dataParallel), stages = pins.of(section.name, &SectionPins::stages);
+  size_t used = static_cast<size_t>(replicas.value_or(0) * stages.value_or(0) * section.tensor);
+  if (replicas && stages && used < list.size())
+    return Status::invalidInput(fmt::format("{} names {} devices, and {} with {} uses {} of them; pin as many as are used, or leave one of the "
+                                            "pins out", pins.asGiven(section.name, "devices"), list.size(), pins.asGiven(section.name, "dp"),
+                                            pins.asGiven(section.name, "stages"), used));
+  return Status();
 }
 
 Status placeDevices(SectionLayout &layout, const SectionFacts &section, const Pins &pins, uint32_t devices) {
@@ -173,6 +195,7 @@ Status placeDevices(SectionLayout &layout, const SectionFacts &section, const Pi
         return Status::invalidInput(fmt::format(
             "--pin {}.devices names device {}, and there are {} (0 to {}); pin others, or set cluster.devices_per_node",
             section.name, device, devices, devices - 1));
+    MAESTRO_TRY(checkPlaces(section, pins, list));
   } else {
     for (uint32_t device = 0; device < devices; ++device)
       list.push_back(device);
@@ -220,7 +243,9 @@ Result<std::map<std::string, SectionLayout>> chooseLayouts(const std::vector<Sec
   std::map<std::string, SectionLayout> layouts;
   for (const SectionFacts &section : sections) {
     SectionLayout &layout = layouts[section.name];
-    layout.microBatch = defaultMicroBatch(graph, globalBatch, layout.microBatchReason);
+    MicroBatchChoice usual = defaultMicroBatch(graph, globalBatch);
+    layout.microBatch = usual.samples;
+    layout.microBatchReason = std::move(usual.reason);
     if (auto pinned = pins.of(section.name, &SectionPins::microBatch)) {
       layout.microBatch = std::min(*pinned, globalBatch);
       layout.microBatchReason = "pinned";

@@ -35,6 +35,8 @@ public:
   }
   /// For the partition pass; with the workload's cuts.
   PartitionOptions partition(const Workload &workload) const;
+  /// The pin as it was given: "--pin student.dp=2", of the section or of all; empty where there is none.
+  std::string asGiven(const std::string &section, const std::string &property) const;
   /// Whether any section's tensors are split: such layouts are pinned, not searched.
   bool splitsTensors() const;
   const std::map<std::string, SectionPins> &all() const { return bySection; }
@@ -52,6 +54,13 @@ struct SectionFacts {
 
 /// A component's `cuts` must name modules that hold parameters; InvalidInput with the nearest that does.
 Status checkCuts(const Workload &workload, const GraphSummary &graph);
+
+/// The size of micro-batches where it is neither pinned nor searched.
+struct MicroBatchChoice {
+  int64_t samples = 0;
+  std::string reason;
+};
+MicroBatchChoice defaultMicroBatch(const GraphSummary &graph, int64_t globalBatch);
 
 /// Layouts on `devices` devices: as pinned; else replicated over all of them. InvalidInput where pins contradict each
 /// other or name devices that are not there.

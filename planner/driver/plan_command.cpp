@@ -222,7 +222,14 @@ private:
     std::vector<std::string> names;
     for (const SectionChain &chain : atoms.sections)
       names.push_back(chain.name);
-    return pins.check(names);
+    MAESTRO_TRY(pins.check(names));
+    for (const SectionChain &chain : atoms.sections) {
+      auto places = static_cast<int64_t>(chain.classOf.size());
+      if (pins.of(chain.name, &SectionPins::stages).value_or(1) > places)
+        return Status::invalidInput(fmt::format("{}: section '{}' can be cut into {} stage{} at most; pin no more",
+                                                pins.asGiven(chain.name, "stages"), chain.name, places, places == 1 ? "" : "s"));
+    }
+    return Status();
   }
 
   /// Layouts as pinned, else over all devices.

@@ -2,6 +2,7 @@
 
 #include "cost_models/collectives.h"
 #include "planner/search/explain_options.h"
+#include "planner/search/pinned.h"
 
 #include <fmt/format.h>
 
@@ -73,20 +74,25 @@ private:
   /// The plan's own layout first, under the name of what found it.
   void addComparison() {
     double gap = 100 * (step() / std::max(result.lowerBoundSeconds, 1e-12) - 1);
-    std::string reach = result.isProven ? "no layout is faster"
+    std::optional<double> cost = costOfPins(result);
+    bool isPinned = cost.has_value();
+    std::string reach = result.isProven ? std::string(isPinned ? "no layout that obeys is faster" : "no layout is faster")
                                         : fmt::format("{} simulated, no layout takes less than {}: a gap of {:.1f} %", result.simulations,
                                                       duration(result.lowerBoundSeconds), gap);
+    if (cost)
+      reach += *cost > 1 + kSame ? fmt::format("; the pins cost {:.2f} x", *cost) : "; the pins cost nothing";
     explanation.candidates.push_back(
         {Candidate::Kind::Layout, result.winner, describe(problem.model, result.layout), step(), 0, false, std::move(reach)});
     for (const ComparedLayout &row : result.compared) {
-      if (row.name == result.winner || (row.name == "search" && row.layout == result.layout))
+      if (row.name == result.winner || (row.name == "search" && row.layout == result.layout && !row.isWithoutPins))
         continue;
-      Candidate candidate{Candidate::Kind::Layout, row.name, "none", 0, 0, row.inFileOrder, row.what};
+      std::string name = row.name + (row.isWithoutPins ? " without pins" : "");
+      Candidate candidate{Candidate::Kind::Layout, std::move(name), "none", 0, 0, row.inFileOrder, row.what};
       if (row.possible) {
         candidate.choice = row.what;
         candidate.stepSeconds = row.simulation.stepSeconds;
         candidate.reason = difference(result.simulation, row.simulation);
-      } else if (uint64_t missing = missingBytes(problem, work, row.name)) {
+      } else if (uint64_t missing = missingBytes(row.isWithoutPins ? withoutPins(problem) : problem, work, row.name)) {
         candidate.missingBytes = missing;
         candidate.reason = lacking(missing);
       }

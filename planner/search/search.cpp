@@ -36,12 +36,15 @@ public:
 
   Result<SearchResult> run() {
     Best best;
-    MAESTRO_TRY(addBaselines(best));
+    if (!problem.baselinesLast)
+      MAESTRO_TRY(addBaselines(best));
     double simplest = best.seconds;
     if (isSmall)
       MAESTRO_TRY(searchAll(best));
     else
       MAESTRO_TRY(searchShapes(best));
+    if (problem.baselinesLast && best.layout.empty())
+      MAESTRO_TRY(addBaselines(best));
     if (best.layout.empty())
       return nothingFits();
     if (best.seconds < simplest)

@@ -53,6 +53,7 @@ struct SearchProblem {
   std::vector<cost_models::SampleSizes> steps; ///< To simulate.
   SearchBudget budget;
   uint32_t topK = 1;           ///< Distinct layouts to keep.
+  bool baselinesLast = false;  ///< Baselines are looked at only where nothing else is found to fit.
   std::function<bool()> isOver; ///< A deadline, asked between candidates; null: there is none.
 };
 
@@ -64,6 +65,7 @@ struct ComparedLayout {
   Layout layout;
   cost_models::Simulation simulation;
   bool inFileOrder = false; ///< Simulated without regrouping and reordering.
+  bool isWithoutPins = false; ///< For comparison only: it need not obey the pins, and may be faster than the answer.
 };
 
 /// A layout that was simulated.
@@ -88,7 +90,7 @@ struct SearchResult {
 
 /// Models, pins and samples that fit each other.
 Status check(const SearchProblem &problem);
-/// The layout obeys pins and memory, its step time is what a simulation of it says, and no row is better.
+/// The layout obeys pins and memory, its step time is what a simulation of it says, and no row that may be the answer is better.
 Status verify(const SearchProblem &problem, const SearchResult &result);
 
 /// The stages and devices of a layout, for simulation and memory.
