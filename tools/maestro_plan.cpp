@@ -1,8 +1,12 @@
 // maestro-plan: models and a workload in, a plan file out. A thin main.
 #include "base/log.h"
+#include "executor/data/dataset_sizes.h"
+#include "executor/data/shard_pattern.h"
 #include "planner/driver/plan_command.h"
 
 #include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <charconv>
 #include <cmath>
@@ -14,7 +18,7 @@ namespace {
 
 struct Arguments {
   planner::PlanOptions options;
-  std::vector<std::string> pins;
+  std::vector<std::string> pins, data;
   std::string stopAfter, deadline, logFormat = "text";
   int topK = 1;
   bool quiet = false;
@@ -22,7 +26,8 @@ struct Arguments {
 
 void declare(CLI::App &app, Arguments &arguments) {
   app.footer("Examples:\n  maestro-plan model.onnx -o plan.mpl\n"
-             "  maestro-plan workload.yaml -o plan.mpl --set train.global_batch=64 --pin '*.micro_batch=4'");
+             "  maestro-plan workload.yaml -o plan.mpl --set train.global_batch=64 --pin '*.micro_batch=4'\n"
+             "  maestro-plan workload.yaml -o plan.mpl --data 'shards/*.tar'");
   app.set_version_flag("--version", "maestro-plan " MAESTRO_VERSION);
   app.add_option("inputs", arguments.options.inputs, "MODEL.onnx… or WORKLOAD.yaml");
   app.add_option("--workload", arguments.options.inputs, "The workload file (the same as giving it alone)");
@@ -30,11 +35,36 @@ void declare(CLI::App &app, Arguments &arguments) {
   app.add_option("--cluster", arguments.options.cluster, "Cluster description; without it this machine");
   app.add_option("--set", arguments.options.settings, "A value of the workload or cluster file: train.global_batch=64");
   app.add_option("--pin", arguments.pins, "Fix a decision: SECTION.{dp,stages,tensor,micro_batch,devices,recompute,precision}=VALUE");
+  app.add_option("--data", arguments.data, "WebDataset tar shards, as maestro-run has them: plan for the sizes of their samples, read from headers");
   app.add_option("--deadline", arguments.deadline, "Time for the search, for example 10s");
   app.add_option("--top-k", arguments.topK, "Keep the K best plans: plan.mpl, plan.2.mpl, …")->check(CLI::PositiveNumber);
   app.add_option("--stop-after", arguments.stopAfter, "Print the IR after a phase: " + phaseNames());
   app.add_option("--log-format", arguments.logFormat, "text or json")->check(CLI::IsMember({"text", "json"}));
   app.add_flag("--quiet", arguments.quiet, "Warnings and errors only");
+}
+
+/// The executor's reader, in the planner's terms: one way of reading for both.
+Result<planner::DataSizes> readSizes(const std::vector<std::string> &patterns, const planner::DataQuestion &question) {
+  std::vector<data::SymbolSpec> symbols;
+  for (const planner::DataQuestion::Dim &dim : question.dims)
+    symbols.push_back({dim.name, dim.sum ? data::Combine::Sum : data::Combine::Max, dim.max, dim.multipleOf});
+  std::vector<data::FieldSpec> fields;
+  for (const planner::DataQuestion::Field &field : question.fields) {
+    data::FieldSpec &spec = fields.emplace_back();
+    spec.name = field.name;
+    spec.dtype = field.dtype;
+    spec.optional = field.optional;
+    spec.ownPositions = field.ownPositions;
+    for (const planner::DataQuestion::Size &size : field.shape)
+      spec.dims.push_back(size.dim < 0 ? data::DimSpec::fixed(size.fixed) : data::DimSpec::of(size.dim));
+  }
+  MAESTRO_ASSIGN(std::vector<std::string> shards, data::expandShardPatterns(patterns));
+  MAESTRO_ASSIGN(data::DatasetSizes sizes, data::readDatasetSizes(shards, symbols, fields));
+  std::string in = sizes.shards < sizes.among ? fmt::format("{} of {} shards", sizes.shards, sizes.among)
+                   : sizes.shards == 1        ? "1 shard"
+                                              : fmt::format("{} shards", sizes.shards);
+  return planner::DataSizes{std::move(sizes.values), fmt::format("{} {} samples of {} ('{}')", sizes.isWhole ? "all" : "the first", sizes.samples, in,
+                                                                 fmt::join(patterns, "', '"))};
 }
 
 /// "10s", "500ms", "2m": a number above zero and its unit, in seconds.
@@ -59,6 +89,8 @@ Status interpret(Arguments &arguments) {
   if (!arguments.deadline.empty()) {
     MAESTRO_ASSIGN(options.deadlineSeconds, readDeadline(arguments.deadline));
   }
+  if (!arguments.data.empty())
+    options.readSizes = [&](const planner::DataQuestion &question) { return readSizes(arguments.data, question); };
   options.topK = static_cast<uint32_t>(arguments.topK);
   if (!arguments.stopAfter.empty()) {
     options.stopAfter = phaseFromName(arguments.stopAfter);

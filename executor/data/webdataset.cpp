@@ -120,12 +120,6 @@ private:
   size_t largest = 0; ///< Bytes of the largest sample so far.
 };
 
-Status noSamples(const std::vector<std::string> &shards) {
-  return Status::invalidInput(fmt::format("no sample in {} shard(s), the first of which is '{}': "
-                                          "members are named <sample key>.<field>.npy",
-                                          shards.size(), shards.front()));
-}
-
 Status noSuchPosition(uint64_t sample, uint64_t count, std::string_view where) {
   return Status::invalidInput(fmt::format("the data position is sample {}, but {} has {}: this is "
                                           "not the data that the checkpoint was made with",
@@ -291,22 +285,10 @@ Result<std::unique_ptr<SampleReader>> openWebDataset(WebDatasetOptions options) 
       std::make_unique<ShuffledReader>(std::move(options), std::move(shards)));
 }
 
-Result<DatasetIndex> indexDataset(std::span<const std::string> shards,
-                                  std::span<const WantedField> fields) {
-  DatasetIndex index;
-  for (const std::string &path : shards) {
-    MAESTRO_ASSIGN(OpenShard shard, OpenShard::open(path, fields));
-    index.shards.push_back(path);
-    index.indices.push_back(std::move(shard.index));
-  }
-  return index;
-}
-
-uint64_t DatasetIndex::sampleCount() const {
-  uint64_t count = 0;
-  for (const ShardIndex &shard : indices)
-    count += shard.sampleCount();
-  return count;
+Status noSamples(std::span<const std::string> shards) {
+  return Status::invalidInput(fmt::format("no sample in {} shard(s), the first of which is '{}': "
+                                          "members are named <sample key>.<field>.npy",
+                                          shards.size(), shards.front()));
 }
 
 } // namespace maestro::data

@@ -26,14 +26,7 @@ struct WebDatasetOptions {
 
 Result<std::unique_ptr<SampleReader>> openWebDataset(WebDatasetOptions options);
 
-/// Sizes of every sample of a data set, without its values.
-struct DatasetIndex {
-  std::vector<std::string> shards;
-  std::vector<ShardIndex> indices; ///< One per shard.
-
-  uint64_t sampleCount() const;
-};
-Result<DatasetIndex> indexDataset(std::span<const std::string> shards,
-                                  std::span<const WantedField> fields);
+/// What is said of data without samples.
+Status noSamples(std::span<const std::string> shards);
 
 } // namespace maestro::data

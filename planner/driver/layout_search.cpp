@@ -92,7 +92,6 @@ void LayoutSearch::addPins() {
 Status LayoutSearch::collect() {
   MAESTRO_ASSIGN(problem.model, collectAtoms(graph, base, pins.partition(*base.workload), microBatchSizes(), makePrograms));
   addPins();
-  problem.steps = stepsToSimulate(*base.workload, *base.graph);
   problem.budget.simulations = kSimulations;
   problem.budget.nodes = kNodes;
   problem.budget.tasks = kTasks;

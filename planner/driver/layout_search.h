@@ -15,8 +15,11 @@ namespace maestro::planner {
 class LayoutSearch {
 public:
   /// `base` says everything but programs and layouts; `graph` is of the graph that `makePrograms` cuts.
-  LayoutSearch(const EmitInput &base, const Pins &pins, const AtomGraph &graph, MakePrograms makePrograms)
-      : base(base), pins(pins), graph(graph), makePrograms(std::move(makePrograms)) {}
+  /// Layouts are simulated with `steps`.
+  LayoutSearch(const EmitInput &base, const Pins &pins, const AtomGraph &graph, std::vector<cost_models::SampleSizes> steps, MakePrograms makePrograms)
+      : base(base), pins(pins), graph(graph), makePrograms(std::move(makePrograms)) {
+    problem.steps = std::move(steps);
+  }
 
   /// Ends the search early once it answers true; at most so many distinct layouts are kept.
   void limit(std::function<bool()> isOver, uint32_t topK);

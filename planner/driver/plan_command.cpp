@@ -10,6 +10,7 @@
 #include "planner/driver/explanation.h"
 #include "planner/driver/layout_search.h"
 #include "planner/driver/layouts.h"
+#include "planner/driver/step_sizes.h"
 #include "planner/driver/trial_models.h"
 #include "planner/emit/emit_plan.h"
 #include "planner/emit/weights_file.h"
@@ -89,7 +90,7 @@ public:
     MAESTRO_ASSIGN(linked, importWorkload(workload, context));
     module = std::move(linked.module);
     MAESTRO_ASSIGN(summary, summarizeGraph(graph(), workload));
-    noteTypicalRows(workload, summary);
+    MAESTRO_ASSIGN(sizes, stepSizes(workload, summary, options.stopAfter ? ReadSizes() : options.readSizes));
     MAESTRO_TRY(checkCuts(workload, summary));
     MAESTRO_TRY(applyWeightFiles(workload, summary));
     MAESTRO_TRY(runPasses(*module, {}, options.stopAfter.value_or(Phase::Loss), pins.partition(workload), diagnostics));
@@ -269,7 +270,7 @@ private:
       return useDefaults();
     EmitInput base = input;
     base.layouts = layouts;
-    search = std::make_unique<LayoutSearch>(base, pins, atoms, [this](const PartitionOptions &cut) { return makePrograms(cut); });
+    search = std::make_unique<LayoutSearch>(base, pins, atoms, sizes.steps, [this](const PartitionOptions &cut) { return makePrograms(cut); });
     std::function<bool()> isOver;
     if (options.deadlineSeconds)
       isOver = [end = nowSeconds() + *options.deadlineSeconds] { return nowSeconds() > end; };
@@ -317,6 +318,11 @@ private:
       tables->prediction->step_seconds = own.stepSeconds;
       searched = search->decisions(rank, own);
       MAESTRO_ASSIGN(explanation, search->explanation(rank, own));
+    } else if (!sizes.data.empty()) {
+      MAESTRO_ASSIGN(EmittedModel own, readModel(emitted));
+      cost_models::Simulator simulator(sizes.steps);
+      MAESTRO_ASSIGN(cost_models::Simulation step, simulator.run(own.model, target.machine, own.layout, wavefront::Order::Wavefront));
+      tables->prediction->step_seconds = step.stepSeconds;
     }
     addQuantities();
     addExplanation(explanation, *tables);
@@ -424,6 +430,8 @@ private:
     }
     for (const std::string &note : linked.notes)
       list.push_back({"models", note, "inferred", true});
+    if (!sizes.data.empty())
+      list.push_back({"data", sizes.data, "a step is predicted for samples of these sizes", false});
     for (const auto &[name, layout] : layouts) {
       list.push_back({name + ".micro_batch", fmt::format("{} samples", layout.microBatch), layout.microBatchReason,
                       !layout.microBatchIsPinned});
@@ -434,8 +442,13 @@ private:
     return list;
   }
 
-  /// Of a component, the first few of what its `source` lists: bounded in size.
   void addQuantities() {
+    explanation.quantities.insert(explanation.quantities.end(), sizes.quantities.begin(), sizes.quantities.end());
+    addUnreached();
+  }
+
+  /// Of a component, the first few of what its `source` lists: bounded in size.
+  void addUnreached() {
     for (const auto &[component, names] : unreached) {
       constexpr size_t kShown = 8;
       std::vector<std::string> shown;
@@ -453,6 +466,8 @@ private:
       logInfo(note);
     for (const std::string &taken : workload.defaults)
       logInfo("default: " + taken);
+    if (!sizes.data.empty())
+      logInfo(fmt::format("sizes are of {}", sizes.data));
     for (const auto &[name, layout] : layouts)
       logInfo(fmt::format("{}: micro-batches of {} samples ({}); {}", name, layout.microBatch, layout.microBatchReason,
                           placement(layout)));
@@ -481,6 +496,7 @@ private:
   Workload workload;
   ClusterSpec cluster;
   GraphSummary summary;
+  StepSizes sizes;
   Pins pins;
   std::map<std::string, SectionLayout> layouts;
   PlannedMachine target;

@@ -5,6 +5,7 @@
 
 #include "base/status.h"
 #include "passes/passes.h"
+#include "planner/driver/data_sizes.h"
 
 #include <optional>
 #include <string>
@@ -24,6 +25,7 @@ struct PlanOptions {
   std::string cluster;             ///< Path; empty: this machine.
   std::vector<std::string> settings; ///< `--set` as given: "train.global_batch=64".
   std::vector<Pin> pins;
+  ReadSizes readSizes;   ///< Null: samples are as the workload declares them.
   std::optional<double> deadlineSeconds; ///< Ends the search early.
   uint32_t topK = 1;                     ///< Plans to write: plan.mpl, plan.2.mpl, …
   std::optional<Phase> stopAfter; ///< Print the IR after this phase instead of writing a plan.

@@ -1,6 +1,5 @@
 #include "planner/driver/trial_models.h"
 
-#include "cost_models/sample_sizes.h"
 #include "plan/plan_generated.h"
 
 #include <algorithm>
@@ -14,9 +13,6 @@ using cost_models::CompoundModel;
 using cost_models::EdgeModel;
 using cost_models::StageCosts;
 using cost_models::StageModel;
-
-/// A step of more samples is simulated by its first ones; several steps have about so many together.
-constexpr int64_t kMostSamples = 16'384, kEnoughSamples = 128, kMostSteps = 4;
 
 template <typename Program> wavefront::Cost costOf(const Program *holder) {
   wavefront::Cost cost;
@@ -177,14 +173,6 @@ cost_models::Machine deviceAlone(const cost_models::Machine &machine, uint32_t k
   return alone;
 }
 
-cost_models::SizeDistribution distributionOf(const GraphDim &dim, const Workload &workload) {
-  using Kind = cost_models::SizeDistribution::Kind;
-  auto declared = workload.synthetic.find(dim.name);
-  if (declared == workload.synthetic.end())
-    return {Kind::Constant, dim.sum ? 1.0 : static_cast<double>(dim.max), 0, dim.sum ? 0 : 1, dim.max};
-  return {static_cast<Kind>(declared->second.kind), declared->second.a, declared->second.b, dim.sum ? 0 : 1, dim.max};
-}
-
 } // namespace
 
 Result<CompoundModel> collectModel(EmitInput input, const std::vector<int64_t> &microBatches) {
@@ -220,35 +208,6 @@ Result<EmittedModel> readModel(const EmittedPlan &emitted) {
   read.layout = collector.layout();
   MAESTRO_TRY(cost_models::check(read.model));
   return read;
-}
-
-std::vector<cost_models::SampleSizes> stepsToSimulate(const Workload &workload, const GraphSummary &graph) {
-  std::vector<cost_models::SizeDistribution> dims;
-  bool varies = false;
-  for (const GraphDim &dim : graph.dims) {
-    dims.push_back(distributionOf(dim, workload));
-    varies |= dims.back().kind != cost_models::SizeDistribution::Kind::Constant;
-  }
-  int64_t samples = std::min(workload.train.globalBatch, kMostSamples);
-  int64_t steps = varies ? std::clamp<int64_t>(kEnoughSamples / samples, 1, kMostSteps) : 1;
-  return cost_models::drawSizes(dims, static_cast<uint64_t>(steps), static_cast<uint64_t>(samples), workload.train.seed);
-}
-
-void noteTypicalRows(const Workload &workload, GraphSummary &graph) {
-  constexpr uint64_t kDraws = 1024;
-  for (GraphDim &dim : graph.dims) {
-    if (!dim.sum || !workload.synthetic.count(dim.name))
-      continue;
-    cost_models::SizeDistribution sizes[] = {distributionOf(dim, workload)};
-    std::vector<cost_models::SampleSizes> drawn = cost_models::drawSizes(sizes, 1, kDraws, workload.train.seed);
-    int64_t rows = 0, samples = 0;
-    for (int64_t size : drawn.front()) {
-      rows += size;
-      samples += size > 0;
-    }
-    dim.typicalRows = static_cast<double>(rows) / static_cast<double>(std::max<int64_t>(samples, 1));
-    dim.typicalRows = std::max(dim.typicalRows, 1.0);
-  }
 }
 
 } // namespace maestro::planner

@@ -21,11 +21,4 @@ struct EmittedModel {
 };
 Result<EmittedModel> readModel(const EmittedPlan &emitted);
 
-/// Steps of samples as the workload declares its synthetic data: by GraphSummary.dims, which are the models' dims. Dims that
-/// are not declared are at their bound, or one row; several steps where sizes vary.
-std::vector<cost_models::SampleSizes> stepsToSimulate(const Workload &workload, const GraphSummary &graph);
-
-/// Fills in the dims' typical rows: the mean of what the workload declares, over samples that have any; else 1.
-void noteTypicalRows(const Workload &workload, GraphSummary &graph);
-
 } // namespace maestro::planner

@@ -188,6 +188,12 @@ def data(judge):
         if judge.wanted(name):
             folder = judge.folder()
             judge.refused(name, folder, words, "maestro-run", "plan.mpl", "--data", write(folder), "--steps", 4)
+            planning = judge.folder()  # Headers alone are read: values are not complained of.
+            arguments = ["maestro-plan", "workload.yaml", "-o", "sized.mpl", "--data", write(planning)]
+            if name.startswith(("id ", "label ")):
+                judge.survived(f"{name}, planning", planning, *arguments)
+            else:
+                judge.refused(f"{name}, planning", planning, words, *arguments, leaves=["sized.mpl"])
     for name, (arguments, words) in wrong_data.RUN_FLAGS.items():
         if judge.wanted(name):
             judge.refused(name, judge.folder(), words, "maestro-run", "plan.mpl", "--data", "shard.tar", *arguments,

@@ -218,13 +218,5 @@ TEST(WebDatasetTest, decodesWhatCannotBeReadInPlace) {
     EXPECT_EQ(reinterpret_cast<uintptr_t>(field.bytes.data()) % 64, 0u);
 }
 
-TEST(WebDatasetTest, indexesAWholeDataSet) {
-  WebDatasetOptions options = goldenOptions();
-  auto index = indexDataset(options.shards, options.fields);
-  ASSERT_TRUE(index.isOk()) << index.status().message();
-  EXPECT_EQ(index->sampleCount(), 9u);
-  EXPECT_EQ(toString(index->indices[2].dimsOf(index->indices[2].arraysOf(0)[0])), "[6]");
-}
-
 } // namespace
 } // namespace maestro::data

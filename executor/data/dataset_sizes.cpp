@@ -1,0 +1,80 @@
+#include "executor/data/dataset_sizes.h"
+
+#include "executor/data/batcher.h"
+#include "executor/data/shard.h"
+#include "executor/data/webdataset.h"
+
+#include <algorithm>
+
+namespace maestro::data {
+namespace {
+
+class SizesReader {
+public:
+  SizesReader(std::span<const std::string> shards, const std::vector<FieldSpec> &fields, const Batcher &batcher, const SizesLimit &limit)
+      : shards(shards), batcher(batcher), limit(limit) {
+    for (const FieldSpec &field : fields)
+      wanted.push_back({field.name, field.optional || field.ownPositions});
+  }
+
+  Result<DatasetSizes> run() {
+    found.among = shards.size();
+    found.isWhole = true;
+    uint64_t visits = std::min<uint64_t>(shards.size(), limit.shards);
+    for (uint64_t visit = 0; visit < visits && found.samples < limit.samples; ++visit) {
+      uint64_t left = limit.samples - found.samples, share = (left + visits - visit - 1) / (visits - visit);
+      MAESTRO_ASSIGN(ShardFile file, ShardFile::open(shards[visit * shards.size() / visits]));
+      MAESTRO_TRY(addShard(file, file.isUnpacked() ? left : share));
+      ++found.shards;
+      if (file.isUnpacked() && found.samples > 0)
+        break;
+    }
+    found.isWhole &= found.shards == shards.size();
+    if (found.samples == 0)
+      return noSamples(shards);
+    return std::move(found);
+  }
+
+private:
+  Status addShard(const ShardFile &file, uint64_t most) {
+    ShardIndexer indexer(file, wanted);
+    while (!indexer.isComplete() && indexer.index().sampleCount() < most)
+      MAESTRO_TRY(indexer.advance());
+    const ShardIndex &index = indexer.index();
+    uint64_t count = std::min<uint64_t>(index.sampleCount(), most);
+    for (uint64_t number = 0; number < count; ++number)
+      MAESTRO_TRY(addSample(file, index, number));
+    found.isWhole &= indexer.isComplete() && count == index.sampleCount();
+    return {};
+  }
+
+  /// As a run would see it, without its values.
+  Status addSample(const ShardFile &file, const ShardIndex &index, uint64_t number) {
+    Sample sample;
+    sample.key = index.key(number);
+    sample.shard = file.name();
+    sample.fields.resize(wanted.size());
+    for (const IndexedArray &array : index.arraysOf(number))
+      sample.fields[array.field] = {true, index.dtypeOf(array), index.dimsOf(array), {}};
+    size_t width = batcher.symbols().size();
+    found.values.resize(found.values.size() + width);
+    ++found.samples;
+    return batcher.measure(sample, std::span(found.values).last(width));
+  }
+
+  std::span<const std::string> shards;
+  const Batcher &batcher;
+  SizesLimit limit;
+  std::vector<WantedField> wanted;
+  DatasetSizes found;
+};
+
+} // namespace
+
+Result<DatasetSizes> readDatasetSizes(std::span<const std::string> shards, const std::vector<SymbolSpec> &symbols,
+                                      const std::vector<FieldSpec> &fields, const SizesLimit &limit) {
+  MAESTRO_ASSIGN(std::unique_ptr<Batcher> batcher, Batcher::create(symbols, fields));
+  return SizesReader(shards, fields, *batcher, limit).run();
+}
+
+} // namespace maestro::data

@@ -1,0 +1,34 @@
+// What the samples of a data set measure, from the headers of a bounded number of them: for planning.
+#pragma once
+
+#include "base/status.h"
+#include "executor/data/field.h"
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace maestro::data {
+
+/// Of how many samples headers are read, in how many shards.
+struct SizesLimit {
+  uint64_t samples = 4096;
+  uint64_t shards = 64;
+};
+
+struct DatasetSizes {
+  std::vector<int64_t> values; ///< samples × symbols, as Batcher::measure() has them; in the order of the data.
+  uint64_t samples = 0;
+  uint64_t shards = 0;  ///< That were read in,
+  uint64_t among = 0;   ///< of so many.
+  bool isWhole = false; ///< All samples that there are.
+};
+
+/// The first samples of each of some shards that are spread evenly over the data set; no value is read but single numbers stored as text. A
+/// compressed shard cannot be read in part, so that it is the last one. The checks, and their messages, are those of a run: of
+/// whatever comes into sight. InvalidInput where there is no sample.
+Result<DatasetSizes> readDatasetSizes(std::span<const std::string> shards, const std::vector<SymbolSpec> &symbols,
+                                      const std::vector<FieldSpec> &fields, const SizesLimit &limit = {});
+
+} // namespace maestro::data

@@ -1,0 +1,130 @@
+// Sizes by headers alone: against what is in the files, and against what a run's reader and batcher say.
+#include "executor/data/batcher.h"
+#include "executor/data/dataset_sizes.h"
+#include "executor/data/webdataset.h"
+#include "scratch_folder.h"
+#include "tar_builder.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+namespace maestro::data {
+namespace {
+
+using testing::HasSubstr;
+
+const std::vector<SymbolSpec> kSymbols = {{"batch", Combine::Sum, 1, 1}, {"seq", Combine::Max, 64, 8}, {"images", Combine::Sum, 4, 1}};
+
+std::vector<FieldSpec> fields() {
+  FieldSpec ids{.name = "ids", .dtype = DType::I64, .dims = {DimSpec::of(0), DimSpec::of(1)}};
+  FieldSpec pixels{.name = "pixels", .dims = {DimSpec::of(2), DimSpec::fixed(3)}, .optional = true};
+  return {ids, pixels};
+}
+
+/// A sample of so many ids, and images where there are any; payloads of `filler`.
+std::string sample(int number, int64_t length, int64_t images, char filler = '\0') {
+  std::string text = test::tarMember(fmt::format("{:04d}.ids.npy", number),
+                                     test::npy("<i8", fmt::format("({},)", length), std::string(static_cast<size_t>(length) * 8, filler)));
+  if (images > 0)
+    text += test::tarMember(fmt::format("{:04d}.pixels.npy", number),
+                            test::npy("<f4", fmt::format("({}, 3)", images), std::string(static_cast<size_t>(images) * 12, filler)));
+  return text;
+}
+
+class DatasetSizesTest : public testing::Test {
+protected:
+  std::string write(const std::string &name, const std::string &bytes) { return folder.write(name, bytes); }
+  /// A shard of `count` samples of lengths first, first + 1, …, an image in every third.
+  std::string shard(int number, int count, int64_t first) {
+    std::string bytes;
+    for (int i = 0; i < count; ++i)
+      bytes += sample(number * 1000 + i, first + i, i % 3 == 0 ? 1 + i % 2 : 0);
+    return write(fmt::format("{}.tar", number), bytes + test::tarEnd());
+  }
+  test::ScratchFolder folder;
+};
+
+TEST_F(DatasetSizesTest, areThoseOfARun) {
+  std::vector<std::string> shards = {shard(0, 20, 5), shard(1, 3, 40)};
+  auto sizes = readDatasetSizes(shards, kSymbols, fields());
+  ASSERT_TRUE(sizes.isOk()) << sizes.status().message();
+  EXPECT_EQ(sizes->samples, 23u);
+  EXPECT_EQ(sizes->shards, 2u);
+  EXPECT_TRUE(sizes->isWhole);
+  auto reader = openWebDataset({.shards = shards, .fields = {{"ids", false}, {"pixels", true}}});
+  auto batcher = Batcher::create(kSymbols, fields());
+  ASSERT_TRUE(reader.isOk() && batcher.isOk());
+  ASSERT_TRUE((*reader)->seek({}).isOk());
+  for (size_t s = 0; s < 23; ++s) {
+    Sample read;
+    ASSERT_TRUE((*reader)->read(read).isOk());
+    std::vector<int64_t> measured(3);
+    ASSERT_TRUE((*batcher)->measure(read, measured).isOk());
+    EXPECT_EQ(std::vector<int64_t>(sizes->values.begin() + static_cast<ptrdiff_t>(3 * s), sizes->values.begin() + static_cast<ptrdiff_t>(3 * s + 3)), measured) << s;
+  }
+}
+
+TEST_F(DatasetSizesTest, areFewAndSpreadOverTheShards) {
+  std::vector<std::string> shards;
+  for (int number = 0; number < 10; ++number)
+    shards.push_back(shard(number, 12, 1 + 5 * number));
+  auto sizes = readDatasetSizes(shards, kSymbols, fields(), {.samples = 10, .shards = 5});
+  ASSERT_TRUE(sizes.isOk()) << sizes.status().message();
+  EXPECT_EQ(sizes->samples, 10u);
+  EXPECT_EQ(sizes->shards, 5u);
+  EXPECT_EQ(sizes->among, 10u);
+  EXPECT_FALSE(sizes->isWhole);
+  std::vector<int64_t> lengths;
+  for (size_t s = 0; s < 10; ++s)
+    lengths.push_back(sizes->values[3 * s + 1]);
+  EXPECT_THAT(lengths, testing::ElementsAre(1, 2, 11, 12, 21, 22, 31, 32, 41, 42)); // Shards 0, 2, 4, 6, 8.
+}
+
+/// What a shard lacks of its share, later ones give.
+TEST_F(DatasetSizesTest, shortShardsLeaveMoreToOthers) {
+  auto sizes = readDatasetSizes(std::vector<std::string>{shard(0, 1, 9), shard(1, 30, 9)}, kSymbols, fields(), {.samples = 20, .shards = 2});
+  ASSERT_TRUE(sizes.isOk()) << sizes.status().message();
+  EXPECT_EQ(sizes->samples, 20u);
+}
+
+/// Ids far beyond any table: nothing looks at them.
+TEST_F(DatasetSizesTest, noValueIsRead) {
+  std::vector<FieldSpec> limited = fields();
+  limited[0].indexLimit = 2;
+  std::vector<std::string> shards = {write("wild.tar", sample(0, 7, 0, '\x7f') + test::tarEnd())};
+  auto sizes = readDatasetSizes(shards, kSymbols, limited);
+  ASSERT_TRUE(sizes.isOk()) << sizes.status().message();
+  EXPECT_THAT(sizes->values, testing::ElementsAre(1, 7, 0));
+}
+
+TEST_F(DatasetSizesTest, aCompressedShardIsTheLast) {
+  std::vector<std::string> shards = {shard(0, 8, 5), shard(1, 8, 5)};
+  for (std::string &path : shards) {
+    ASSERT_EQ(std::system(("gzip -f " + path).c_str()), 0);
+    path += ".gz";
+  }
+  auto sizes = readDatasetSizes(shards, kSymbols, fields());
+  ASSERT_TRUE(sizes.isOk()) << sizes.status().message();
+  EXPECT_EQ(sizes->samples, 8u);
+  EXPECT_EQ(sizes->shards, 1u);
+  EXPECT_FALSE(sizes->isWhole);
+}
+
+TEST_F(DatasetSizesTest, whatIsWrongIsSaidAsByARun) {
+  auto messageOf = [&](const std::string &bytes) {
+    auto sizes = readDatasetSizes(std::vector<std::string>{write("wrong.tar", bytes)}, kSymbols, fields());
+    return sizes.isOk() ? "" : std::string(sizes.status().message());
+  };
+  EXPECT_THAT(messageOf(sample(0, 65, 0) + test::tarEnd()), HasSubstr("above its bound of 64; raise dims.seq.max"));
+  EXPECT_THAT(messageOf(sample(0, 9, 0)), HasSubstr("is cut off"));
+  EXPECT_THAT(messageOf(test::tarEnd()), HasSubstr("no sample in 1 shard(s)"));
+  EXPECT_THAT(messageOf(test::tarMember("a.pixels.npy", test::npy("<f4", "(1, 3)", std::string(12, '\0'))) + test::tarEnd()),
+              HasSubstr("lacks field 'ids'"));
+  EXPECT_THAT(messageOf(test::tarMember("a.ids.npy", test::npy(">i8", "(1,)", std::string(8, '\0'))) + test::tarEnd()), HasSubstr("big-endian"));
+}
+
+} // namespace
+} // namespace maestro::data

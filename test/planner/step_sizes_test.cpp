@@ -1,0 +1,95 @@
+// The samples that plans are simulated with: of data where it tells, else as declared, else at the bounds; each with its source.
+#include "planner/driver/step_sizes.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace maestro::planner {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+struct Case {
+  Case() {
+    workload.train.globalBatch = 2;
+    graph.dims = {{"batch", true, 1, 1, 1}, {"seq", false, 100, 8, 1}, {"images", true, 8, 1, 1}, {"frames", false, 50, 1, 1}};
+    GraphField ids, pixels, mask;
+    ids.name = "ids";
+    ids.shape = {DimExpr::symbol("batch"), DimExpr::symbol("seq")};
+    pixels.name = "pixels";
+    pixels.shape = {DimExpr::symbol("images"), DimExpr(3)};
+    pixels.optional = true;
+    mask.name = "mask";
+    mask.shape = {DimExpr::symbol("batch"), DimExpr::symbol("frames")}; // That no sample carries.
+    mask.ownPositions = true;
+    graph.fields = {ids, pixels, mask};
+  }
+
+  StepSizes take(const ReadSizes &read) {
+    auto sizes = stepSizes(workload, graph, read);
+    EXPECT_TRUE(sizes.isOk()) << sizes.status().message();
+    return sizes.isOk() ? std::move(*sizes) : StepSizes();
+  }
+  static const Quantity &quantity(const StepSizes &sizes, const std::string &name) {
+    return *std::find_if(sizes.quantities.begin(), sizes.quantities.end(), [&](const Quantity &q) { return q.name == name; });
+  }
+
+  Workload workload;
+  GraphSummary graph;
+};
+
+TEST(StepSizes, DataTellsAndIsNamed) {
+  Case c;
+  DataQuestion asked;
+  StepSizes sizes = c.take([&](const DataQuestion &question) -> Result<DataSizes> {
+    asked = question;
+    return DataSizes{{1, 10, 0, 0, 1, 20, 3, 0, 1, 30, 5, 0}, "all 3 samples of 1 shard ('a.tar')"};
+  });
+  ASSERT_EQ(asked.fields.size(), 3u);
+  EXPECT_EQ(asked.fields[1].shape[0].dim, 2);
+  EXPECT_EQ(asked.fields[1].shape[1].fixed, 3);
+  EXPECT_TRUE(asked.fields[1].optional);
+  EXPECT_TRUE(asked.fields[2].ownPositions);
+  // Four steps of two samples, from equally distant places, the data repeated; frames, which it does not tell, at their bound.
+  ASSERT_EQ(sizes.steps.size(), 4u);
+  EXPECT_THAT(sizes.steps[0], ElementsAre(1, 10, 0, 50, 1, 20, 3, 50));
+  EXPECT_THAT(sizes.steps[3], ElementsAre(1, 30, 5, 50, 1, 10, 0, 50));
+  EXPECT_EQ(Case::quantity(sizes, "sizes.seq.mean").value, 20);
+  EXPECT_EQ(Case::quantity(sizes, "sizes.seq.most").value, 30);
+  EXPECT_EQ(Case::quantity(sizes, "sizes.seq.mean").source, "read from headers: all 3 samples of 1 shard ('a.tar')");
+  EXPECT_THAT(Case::quantity(sizes, "sizes.frames.mean").source, HasSubstr("assumed"));
+  EXPECT_EQ(c.graph.dims[2].typicalRows, 4); // Of the samples that have images.
+}
+
+TEST(StepSizes, WithoutDataAsDeclaredElseAtTheBounds) {
+  Case c;
+  c.workload.synthetic["images"] = {SizeDistribution::Kind::Constant, 2, 0};
+  StepSizes sizes = c.take(nullptr);
+  ASSERT_EQ(sizes.steps.size(), 1u); // Nothing varies.
+  EXPECT_THAT(sizes.steps[0], ElementsAre(1, 100, 2, 50, 1, 100, 2, 50));
+  EXPECT_EQ(Case::quantity(sizes, "sizes.images.mean").source, "declared: synthetic.images");
+  EXPECT_THAT(Case::quantity(sizes, "sizes.seq.mean").source, HasSubstr("at the bound"));
+  EXPECT_EQ(c.graph.dims[2].typicalRows, 2);
+  EXPECT_TRUE(sizes.data.empty());
+}
+
+TEST(StepSizes, WhatIsReadComesBeforeWhatIsDeclared) {
+  Case c;
+  c.workload.synthetic["seq"] = {SizeDistribution::Kind::Uniform, 90, 100};
+  StepSizes sizes = c.take([](const DataQuestion &) -> Result<DataSizes> { return DataSizes{{1, 7, 0, 0}, "data"}; });
+  for (const cost_models::SampleSizes &step : sizes.steps)
+    EXPECT_EQ(step[1], 7);
+}
+
+TEST(StepSizes, WhatTheReaderSaysIsPassedOn) {
+  Case c;
+  auto sizes = stepSizes(c.workload, c.graph, [](const DataQuestion &) -> Result<DataSizes> { return Status::invalidInput("shard 'a.tar' is cut off"); });
+  ASSERT_FALSE(sizes.isOk());
+  EXPECT_EQ(std::string(sizes.status().message()), "shard 'a.tar' is cut off");
+}
+
+} // namespace
+} // namespace maestro::planner
