@@ -35,7 +35,7 @@ struct KernelCall {
 uint64_t cpuScratchBytes(const KernelCall &call, int threads);
 
 /// Code and data of the program and its libraries, per thread a stack and oneDNN's buffers, and prepared calls: `calls`
-/// are those of one set of shapes; programs for other shapes are kept up to a number of calls.
+/// are those of one set of shapes; programs for other shapes are kept up to a number of kernels and calls.
 uint64_t cpuProcessBytes(int threads, uint64_t calls);
 
 /// Samples in memory: the batches of the steps under way and what is read ahead of them; and what micro-batches are put

@@ -14,9 +14,9 @@ namespace {
 
 namespace fb = plan::fb;
 
-/// Prepared calls kept per executable, whatever the shapes: preparing one again costs some 20 µs, keeping it some 7 KiB,
-/// which predicted peaks count (cost_models/cpu_memory.h). Large programs are kept for a few shapes at least.
-constexpr size_t kMostCalls = 4096, kFewestShapes = 4;
+/// Prepared programs are kept, whatever the shapes, up to so many calls of an executable and kernels of its device: a call costs some
+/// 0.2 KiB, a kernel 8, which predicted peaks count (cost_models/cpu_memory.h). Large programs are kept for a few shapes at least.
+constexpr size_t kMostCalls = 16384, kMostKernels = 3072, kFewestShapes = 4;
 
 /// Regions whose size follows from the micro-batch.
 bool growsWithSamples(fb::RegionKind kind) {
@@ -186,7 +186,7 @@ Result<BoundShapes *> ExecutableInstance::bind(std::span<const int64_t> symbols)
 /// Makes room for the programs of one more set of shapes.
 Status ExecutableInstance::dropOldShapes() {
   bool isFirst = true;
-  while (preparedCalls > kMostCalls && shapesSeen.size() >= kFewestShapes) {
+  while ((preparedCalls > kMostCalls || device.preparedKernels() > kMostKernels) && shapesSeen.size() >= kFewestShapes) {
     if (std::exchange(isFirst, false))
       MAESTRO_TRY(device.wait(device.record())); // The device may still be running the oldest shapes' programs.
     auto oldest = std::min_element(shapesSeen.begin(), shapesSeen.end(), [](auto &a, auto &b) {

@@ -3,6 +3,7 @@
 #include "executor/device/device.h"
 
 #include "base/philox.h"
+#include "executor/device/kernel_table.h"
 
 #include <algorithm>
 #include <chrono>
@@ -60,13 +61,20 @@ private:
 };
 
 struct PreparedCall {
-  std::unique_ptr<kernels::Kernel> kernel;
+  KernelTable::Use use;
   std::vector<OperandRef> inputs, outputs;
   std::string_view name;
   std::string_view scope;
 };
 
 struct CpuProgram : PreparedProgram {
+  explicit CpuProgram(std::shared_ptr<KernelTable> kernels) : kernels(std::move(kernels)) {}
+  ~CpuProgram() override {
+    for (const PreparedCall &call : calls)
+      kernels->release(call.use);
+  }
+
+  std::shared_ptr<KernelTable> kernels;
   std::vector<PreparedCall> calls;
   size_t mostOperands = 0;
 };
@@ -110,7 +118,7 @@ public:
   uint64_t allocatedBytes() const override { return totalBytes; }
 
   Result<std::unique_ptr<PreparedProgram>> prepare(std::span<const CallDescription> calls) override {
-    auto program = std::make_unique<CpuProgram>();
+    auto program = std::make_unique<CpuProgram>(kernels);
     if (!library)
       return std::unique_ptr<PreparedProgram>(std::move(program));
     program->calls.reserve(calls.size());
@@ -118,22 +126,23 @@ public:
     for (const CallDescription &call : calls) {
       kernels::CallSpec spec{call.kernel, kernels::Attributes(call.attributes), call.inputTypes,
                              call.outputTypes, options.threads};
-      auto prepared = library->prepare(spec);
-      if (!prepared)
-        return std::move(prepared).takeStatus().withContext(describe(call.kernel, call.scope));
-      if (!*prepared)
+      auto use = kernels->acquire(*library, spec, call.attributes);
+      if (!use)
+        return std::move(use).takeStatus().withContext(describe(call.kernel, call.scope));
+      if (*use == kernels->end())
         return Status::internal(describe(call.kernel, call.scope) +
                                 ": the device has no kernel for these operands");
-      scratchBytes = std::max(scratchBytes, (*prepared)->scratchBytes());
+      program->calls.push_back({*use, call.inputs, call.outputs, call.kernel, call.scope});
+      scratchBytes = std::max(scratchBytes, (*use)->second.kernel->scratchBytes());
       program->mostOperands =
           std::max({program->mostOperands, call.inputs.size(), call.outputs.size()});
-      program->calls.push_back({std::move(*prepared), call.inputs, call.outputs,
-                                call.kernel, call.scope});
     }
     MAESTRO_TRY(reserveScratch(scratchBytes));
     MAESTRO_TRY(reserveOperands(program->mostOperands));
     return std::unique_ptr<PreparedProgram>(std::move(program));
   }
+
+  size_t preparedKernels() const override { return kernels->size(); }
 
   void write(Address destination, const void *source, uint64_t bytes) override {
     push({CommandKind::Write, -1, nullptr, pointer(destination), const_cast<void *>(source), bytes, nullptr, {}});
@@ -306,7 +315,7 @@ private:
         options.onKernel();
       int64_t startNs = tracing ? nowNs() : 0;
       Status status =
-          call.kernel->run({inputPointers.data(), call.inputs.size()},
+          call.use->second.kernel->run({inputPointers.data(), call.inputs.size()},
                            {outputPointers.data(), call.outputs.size()}, scratch ? scratch->get() : nullptr);
       if (!status.isOk())
         return std::move(status).withContext(describe(call.name, call.scope));
@@ -323,6 +332,7 @@ private:
   }
 
   std::shared_ptr<const kernels::Library> library;
+  std::shared_ptr<KernelTable> kernels = std::make_shared<KernelTable>();
   CpuDeviceOptions options;
   std::vector<MappedBlock> blocks;
   uint64_t totalBytes = 0;

@@ -87,6 +87,32 @@ TEST_P(DeviceSuite, WorkRunsInOrder) {
     EXPECT_EQ(result[i], first[i] + 2 * second[i]);
 }
 
+TEST_P(DeviceSuite, CallsThatAreAlikeShareAKernelForAsLongAsAProgramUsesIt) {
+  CallDescription other = addition(64), softmax;
+  std::swap(other.inputs[0], other.inputs[1]);
+  softmax.kernel = "softmax";
+  std::array<int64_t, 2> shape = {8, 8};
+  softmax.inputTypes = softmax.outputTypes = {kernels::TensorType(DType::F32, shape)};
+  softmax.inputs = {{0, 0}};
+  softmax.outputs = {{1, 0}};
+  std::array<CallDescription, 2> alongRows = {softmax, softmax};
+  for (size_t axis = 0; axis < 2; ++axis)
+    alongRows[axis].attributes = {{"axis", kernels::Attribute::Kind::Ints, {static_cast<int64_t>(axis)}, {}, {}}};
+  auto first = device->prepare(std::array{addition(64), other});
+  ASSERT_TRUE(first.isOk());
+  EXPECT_EQ(device->preparedKernels(), 1u); // Where operands lie is the call's.
+  auto second = device->prepare(std::array{addition(64), addition(32)});
+  ASSERT_TRUE(second.isOk());
+  EXPECT_EQ(device->preparedKernels(), 2u); // Not other shapes.
+  auto third = device->prepare(alongRows);
+  ASSERT_TRUE(third.isOk());
+  EXPECT_EQ(device->preparedKernels(), 4u); // Nor other attributes.
+  first->reset();
+  EXPECT_EQ(device->preparedKernels(), 4u);
+  second->reset();
+  EXPECT_EQ(device->preparedKernels(), 2u);
+}
+
 TEST_P(DeviceSuite, EventsAreOrderedAndWaitingForAnOldOneReturns) {
   Address block = allocate(64);
   Event before = device->record();
