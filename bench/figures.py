@@ -88,13 +88,6 @@ def memory(scratch) -> None:
 # 32 layers, grouped heads, 8.0e9 parameters: exported on the meta device, so that no weight is ever made.
 LLAMA_8B = dict(vocab_size=128256, hidden_size=4096, intermediate_size=14336, num_hidden_layers=32, num_attention_heads=32,
                 num_key_value_heads=8, max_position_embeddings=8192, bos_token_id=0, eos_token_id=0)
-MEASURED = """
-import json, resource, subprocess, sys, time
-start = time.monotonic()
-done = subprocess.run(sys.argv[1:], capture_output=True, text=True)
-print(json.dumps([done.returncode, time.monotonic() - start, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024,
-                  done.stderr[-400:]]))
-"""
 
 
 def plan_8b(scratch, repeats=3):
@@ -108,9 +101,7 @@ def plan_8b(scratch, repeats=3):
     graph = export.export_variant(case, "meta", export.models_folder())
     found = []
     for _ in range(repeats):
-        line = [runs.BINARIES / "maestro-plan", graph, "-o", scratch.path / "llama_8b.mpl", "--quiet"]
-        done = subprocess.run([sys.executable, "-S", "-c", MEASURED, *map(str, line)], check=True, capture_output=True, text=True)
-        status, seconds, peak, said = json.loads(done.stdout)
+        status, seconds, peak, said = measured([runs.BINARIES / "maestro-plan", graph, "-o", scratch.path / "llama_8b.mpl", "--quiet"])
         if status != 0:
             raise RuntimeError(f"maestro-plan ended with {status}: {said}")
         found.append((seconds, peak))

@@ -9,15 +9,14 @@ The graphs are exported without weights first, once for a scratch folder (minute
 import argparse
 import json
 import math
+import os
 import pathlib
-import resource
 import subprocess
 import sys
 import tempfile
-import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-BINARIES = ROOT / "build/release/bin"
+BINARIES = pathlib.Path(os.environ.get("MAESTRO_BIN", ROOT / "build/release/bin"))
 LARGE = ROOT / "examples/large"
 CLUSTER = """\
 name: {kind}-{devices}
@@ -26,6 +25,14 @@ devices_per_node: 8
 device: {kind}
 links:
   - {{name: nvlink, spans: 8, bandwidth: 450 GB/s, latency: 2 us}}
+"""
+# A process of its own: the largest memory of a child is that of all children so far.
+MEASURED = """
+import json, resource, subprocess, sys, time
+start = time.monotonic()
+done = subprocess.run(sys.argv[1:], capture_output=True, text=True)
+print(json.dumps([done.returncode, time.monotonic() - start, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024,
+                  done.stderr[-400:]]))
 """
 OUTER = "  - {{name: rail, spans: {devices}, bandwidth: 50 GB/s, latency: 6 us}}\n"
 
@@ -42,8 +49,14 @@ def examples(size):
 def export(name, command, folder):
     if not (folder / "workload.yaml").exists():
         script, *rest = command
-        subprocess.run([sys.executable, script, str(folder), *rest], cwd=LARGE, check=True, stdout=subprocess.DEVNULL,
+        subprocess.run([sys.executable, script, str(folder), *map(str, rest)], cwd=LARGE, check=True, stdout=subprocess.DEVNULL,
                        stderr=subprocess.DEVNULL)
+
+
+def measured(line):
+    """(exit status, seconds, most bytes, the end of what it said) of a command."""
+    done = subprocess.run([sys.executable, "-S", "-c", MEASURED, *map(str, line)], check=True, capture_output=True, text=True)
+    return json.loads(done.stdout)
 
 
 def plan(folder, devices, kind):
@@ -51,14 +64,9 @@ def plan(folder, devices, kind):
     text = CLUSTER.format(kind=kind, devices=devices, nodes=devices // 8)
     cluster.write_text(text + (OUTER.format(devices=devices) if devices > 8 else ""))
     output = folder / f"{devices}.mpl"
-    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-    start = time.monotonic()
-    done = subprocess.run([BINARIES / "maestro-plan", folder / "workload.yaml", "--cluster", cluster, "-o", output, "--quiet"],
-                          capture_output=True, text=True)
-    seconds = time.monotonic() - start
-    peak = max(before, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss) * 1024
-    if done.returncode != 0:
-        return {"seconds": seconds, "peak": peak, "error": done.stderr.strip().removeprefix("error: ")}
+    status, seconds, peak, said = measured([BINARIES / "maestro-plan", folder / "workload.yaml", "--cluster", cluster, "-o", output, "--quiet"])
+    if status != 0:
+        return {"seconds": seconds, "peak": peak, "error": said.strip().removeprefix("error: ")}
     dumped = json.loads(subprocess.run([BINARIES / "maestro-dump", output, "--format", "json"], capture_output=True, text=True,
                                        check=True).stdout)
     quantities = {q["name"]: q["value"] for q in dumped["quantities"]}
@@ -66,7 +74,7 @@ def plan(folder, devices, kind):
     step = dumped["prediction"]["step_seconds"]
     gains = {name: row["step_seconds"] / step if row["step_seconds"] else None for name, row in rows.items()}
     return {"seconds": seconds, "peak": peak, "step": step, "gap": quantities["search.gap"], "gains": gains,
-            "layout": next(iter(rows.values()))["choice"]}
+            "layout": next(iter(rows.values()))["choice"], "dumped": dumped}
 
 
 def mean(values):

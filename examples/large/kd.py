@@ -1,6 +1,6 @@
 """Distillation: a frozen Llama teacher and a Llama student, as graphs without weights, and the workload.
 
-    ../../.venv/bin/python kd.py FOLDER [--teacher 70b] [--student 8b]
+    ../../.venv/bin/python kd.py FOLDER [--teacher 70b] [--student 8b] [--layers N]
 """
 
 import argparse
@@ -33,11 +33,12 @@ def main():
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--teacher", default="70b", choices=large.LLAMAS)
     parser.add_argument("--student", default="8b", choices=large.LLAMAS)
+    parser.add_argument("--layers", type=int, help="as wide, but with so many layers each: exported sooner")
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
     for name, size in (("teacher", arguments.teacher), ("student", arguments.student)):
         ids = (torch.zeros(2, 64, dtype=torch.int64, device="meta"), {0: "batch", 1: "seq"})
-        network = large.on_meta(lambda: large.NextToken(large.llama_config(size)))
+        network = large.on_meta(lambda: large.NextToken(large.llama_config(size, arguments.layers)))
         large.export(network, arguments.folder / f"{name}.onnx", {"input_ids": ids}, ["logits"])
     (arguments.folder / "workload.yaml").write_text(WORKLOAD)
 

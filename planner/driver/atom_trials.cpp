@@ -192,7 +192,6 @@ size_t trialOperators(const AtomGraph &graph) {
 Result<AtomicModel> collectAtoms(const AtomGraph &graph, const EmitInput &base, const PartitionOptions &partition,
                                  const std::vector<int64_t> &microBatches, const MakePrograms &makePrograms) {
   PartitionOptions options = partition;
-  options.stages.clear();
   options.recompute.clear();
   options.forTrial = true;
   Builder builder(graph, microBatches);

@@ -131,7 +131,6 @@ std::map<std::string, SectionLayout> LayoutSearch::layouts(size_t rank) const {
 
 mlir::OwningOpRef<mlir::ModuleOp> LayoutSearch::programs(size_t rank) const {
   PartitionOptions options = pins.partition(*base.workload);
-  options.stages.clear();
   options.recompute.clear();
   const Layout &layout = result.ranked[rank].layout;
   for (size_t s = 0; s < layout.size(); ++s) {

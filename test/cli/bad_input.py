@@ -150,6 +150,13 @@ def workloads(judge):
             (folder / "device.yaml").write_text(wrong_workloads.OTHER_PROFILE)
             judge.refused(name, folder, words, "maestro-plan", "workload.yaml", "--cluster", "cluster.yaml", "-o", "plan.mpl",
                           leaves=["plan.mpl"])
+    for stages in (1, 2, 3, 4):
+        name = f"pin {stages} stages, as many as there can be"
+        if judge.wanted(name):
+            folder = judge.folder()
+            done = judge.command(folder, "maestro-plan", "workload.yaml", "-o", "plan.mpl", "--set", "cluster.devices_per_node=4", "--pin",
+                                 f"tokens.stages={stages}")
+            judge.verdict(name, done, [] if done.returncode == 0 else [f"status {done.returncode}"])
     name = "output in no folder"
     if judge.wanted(name):
         judge.refused(name, judge.folder(), ["nowhere"], "maestro-plan", "workload.yaml", "-o", "nowhere/plan.mpl",

@@ -1,0 +1,70 @@
+"""A weightless pair of the width of a 70B teacher and an 8B student is planned for 64 and for 1,024 GPUs in 5 s and 4 GB, with its bound, its
+gap and the baselines in the plan, none of which is better."""
+
+import math
+import sys
+
+import runs  # First: it says where the others are.
+
+import planning
+
+SECONDS, BYTES = 5, 4 << 30
+BUSY = 3  # Times as long, where the machine is shared.
+LAYERS = 16
+BASELINES = {"all data parallel", "one layout for all", "static split"}
+PEAK_FLOPS = 989.4e12  # An H100's in bf16, by its data sheet.
+
+
+def least_seconds(plan, numbers, devices):
+    """All devices at work on nothing but products with weights: two operations a weight and token forward, four backward."""
+    tokens = plan["training"]["global_batch"] * numbers["sizes.seq.mean"]
+    flops = 0
+    for parameter in plan["parameters"]:
+        if len(parameter["shape"]) == 2 and "embed" not in parameter["name"]:
+            flops += (6 if parameter["trainable"] else 2) * math.prod(parameter["shape"]) * tokens
+    return flops / (devices * PEAK_FLOPS)
+
+
+def judge(scratch, folder, devices):
+    def check(what, good, detail=""):
+        scratch.check(f"{devices} GPUs, {what}", good, detail)
+
+    found = planning.plan(folder, devices, "h100-sxm")
+    check("it is planned", "error" not in found, found.get("error", found.get("layout", "")))
+    if "error" in found:
+        return
+    check("time", found["seconds"] <= BUSY * SECONDS, f"{found['seconds']:.2f} s, {SECONDS} on a machine of its own")
+    check("memory", found["peak"] <= BYTES, f"{found['peak'] / (1 << 20):.0f} MiB")
+    plan = found["dumped"]
+    numbers = {quantity["name"]: quantity["value"] for quantity in plan["quantities"]}
+    rows = [row for row in plan["candidates"] if row["kind"] == "Layout"]
+    own, bound = rows[0]["step_seconds"], numbers["search.lower_bound_seconds"]
+    check("its bound is a bound", 0 < bound <= own, f"{bound:.3g} s, the step {own:.3g}")
+    check("the gap is to the bound", abs(own / bound - 1 - numbers["search.gap"]) < 1e-6, f"{100 * numbers['search.gap']:.1f} %")
+    least = least_seconds(plan, numbers, devices)
+    check("no step beats the devices' arithmetic", 0.05 * own < least <= min(found["step"], own), f"{least:.3g} s")
+    named = {row["subject"] for row in rows}
+    check("the baselines are there", BASELINES <= named, ", ".join(sorted(named)))
+    steps = {row["subject"]: row["step_seconds"] for row in rows[1:] if row["step_seconds"] > 0}
+    check("one of them is possible", bool(steps) or rows[0]["subject"] in BASELINES)
+    check("none of them is better", all(own <= seconds for seconds in steps.values()),
+          ", ".join(f"{name} {seconds / own:.2f} x" for name, seconds in steps.items()))
+    used = {rank["device"] for rank in plan["ranks"]}
+    check("devices are the cluster's", max(used) < devices, f"{len(used)} are used")
+    limit = plan["machine"]["memory_bytes"]
+    fullest = max(rank["peak_bytes"] for rank in plan["ranks"])
+    check("it fits", 0 < fullest <= limit, f"{fullest / 2**30:.1f} of {limit / 2**30:.1f} GiB")
+
+
+def main() -> int:
+    scratch = runs.Scratch("cluster-plan")
+    folder = scratch.path / "kd"
+    folder.mkdir()
+    planning.export("kd", ["kd.py", "--layers", LAYERS], folder)
+    for devices in (64, 1024):
+        judge(scratch, folder, devices)
+    return scratch.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
