@@ -59,6 +59,18 @@ def Plan_MachineOp : Plan_Op<"machine"> {
   let assemblyFormat = "$name `kind` $device_kind `devices` $devices `memory_bytes` $memory_bytes attr-dict";
 }
 
+def Plan_LinkOp : Plan_Op<"link"> {
+  let summary = "One level of the machine's network";
+  let arguments = (ins StrAttr:$name, I64Attr:$spans, F64Attr:$bandwidth, F64Attr:$latency);
+  let assemblyFormat = "$name `spans` $spans `bandwidth` custom<Number>($bandwidth) `latency` custom<Number>($latency) attr-dict";
+}
+
+def Plan_DeviceKindOp : Plan_Op<"device_kind"> {
+  let summary = "Neighbouring devices of the machine that are alike";
+  let arguments = (ins StrAttr:$name, I64Attr:$devices, UI64Attr:$memory_bytes);
+  let assemblyFormat = "$name `devices` $devices `memory_bytes` $memory_bytes attr-dict";
+}
+
 def Plan_SymbolOp : Plan_Op<"symbol"> {
   let summary = "A named dim, and how it combines over the samples of a micro-batch";
   let arguments = (ins StrAttr:$name, Plan_Combine:$combine, I64Attr:$sample_max, I64Attr:$multiple_of);

@@ -148,6 +148,8 @@ LogicalResult PlanTables::add(Operation &op) {
       .Case([&](MachineOp op) { return setOnce(machine, op); })
       .Case([&](TrainingOp op) { return setOnce(training, op); })
       .Case([&](PredictionOp op) { return setOnce(prediction, op); })
+      .Case([&](LinkOp op) { return append(links, op); })
+      .Case([&](DeviceKindOp op) { return append(deviceKinds, op); })
       .Case([&](SymbolOp op) { return appendNamed(symbols, symbolNames, op); })
       .Case([&](DimOp op) {
         if (failed(exprs.add(op.getValue())))

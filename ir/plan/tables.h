@@ -73,6 +73,8 @@ public:
   MachineOp machine;
   TrainingOp training;
   PredictionOp prediction; ///< May be null.
+  std::vector<LinkOp> links;
+  std::vector<DeviceKindOp> deviceKinds;
   std::vector<SymbolOp> symbols;
   std::vector<DimOp> dims;
   std::vector<FieldOp> fields;

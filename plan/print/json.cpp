@@ -303,6 +303,21 @@ private:
     text("device_kind", machine.device_kind());
     number("devices", machine.devices());
     number("memory_bytes", machine.memory_bytes());
+    optionalList("links", machine.links());
+    optionalList("device_kinds", machine.device_kinds());
+  }
+
+  void write(const fb::Link &link) {
+    text("name", link.name());
+    number("spans", link.spans());
+    number("bandwidth", link.bandwidth());
+    number("latency", link.latency());
+  }
+
+  void write(const fb::DeviceKind &kind) {
+    text("name", kind.name());
+    number("devices", kind.devices());
+    number("memory_bytes", kind.memory_bytes());
   }
 
   void write(const fb::Loss &loss) {

@@ -74,6 +74,14 @@ private:
     const fb::Machine &machine = *plan->machine();
     line("plan.machine {} kind {} devices {} memory_bytes {}", quoted(*machine.name()), quoted(*machine.device_kind()),
          machine.devices(), machine.memory_bytes());
+    for (uint32_t i = 0; machine.links() && i < machine.links()->size(); ++i) {
+      const fb::Link &link = *machine.links()->Get(i);
+      line("plan.link {} spans {} bandwidth {} latency {}", quoted(*link.name()), link.spans(), mlirNumber(link.bandwidth()), mlirNumber(link.latency()));
+    }
+    for (uint32_t i = 0; machine.device_kinds() && i < machine.device_kinds()->size(); ++i) {
+      const fb::DeviceKind &kind = *machine.device_kinds()->Get(i);
+      line("plan.device_kind {} devices {} memory_bytes {}", quoted(*kind.name()), kind.devices(), kind.memory_bytes());
+    }
     for (const fb::Symbol *symbol : *plan->symbols())
       line("plan.symbol {} {} sample_max {} multiple_of {}", quoted(*symbol->name()), fb::EnumNameCombine(symbol->combine()),
            symbol->sample_max(), symbol->multiple_of());

@@ -50,6 +50,14 @@ private:
     const fb::Machine &machine = *plan->machine();
     line("  for {}: {} x {}{}", machine.name()->string_view(), machine.devices(), machine.device_kind()->string_view(),
          machine.memory_bytes() ? " with " + humanBytes(machine.memory_bytes()) + " each" : "");
+    for (uint32_t i = 0; machine.device_kinds() && machine.device_kinds()->size() > 1 && i < machine.device_kinds()->size(); ++i) {
+      const fb::DeviceKind &kind = *machine.device_kinds()->Get(i);
+      line("    {} x {}, {}", kind.devices(), kind.name()->string_view(), humanBytes(kind.memory_bytes()));
+    }
+    for (uint32_t i = 0; machine.links() && i < machine.links()->size(); ++i) {
+      const fb::Link &link = *machine.links()->Get(i);
+      line("    {} among {}: {} a direction after {}", link.name()->string_view(), link.spans(), humanBandwidth(link.bandwidth()), humanSeconds(link.latency()));
+    }
     if (const fb::Prediction *prediction = plan->prediction())
       line("  predicted: {} and {} a step{}", humanSeconds(prediction->step_seconds()),
            humanFlops(prediction->step_flops()),

@@ -76,12 +76,6 @@ Status verifyAttributeLists(const fb::Plan &plan, const Place &root, Work &work)
   return {};
 }
 
-Status verifyMachine(const fb::Machine &machine, const Place &place) {
-  MAESTRO_TRY(checkName(place / "name", machine.name()));
-  MAESTRO_TRY(checkName(place / "device_kind", machine.device_kind()));
-  return checkRange(place / "devices", machine.devices(), 1, 1 << 24);
-}
-
 /// What a field of a table for people must be.
 struct Rule {
   enum Kind : uint8_t { Name, Text, NotNegative, Finite, Choice } kind;
@@ -103,16 +97,16 @@ Status checkField(const Place &table, const flatbuffers::Table &row, const Rule 
   return rule.kind == Rule::Name ? checkName(place, text) : checkText(place, text);
 }
 
-/// The tables in a field of the plan, each by the same rules; optional, and bounded where `most` says so.
-Status checkTables(const fb::Plan &plan, flatbuffers::voffset_t field, const char *name, std::span<const Rule> rules, Work &work, int64_t most) {
+/// The tables in a field of the owner, each by the same rules; optional, and bounded where `most` says so.
+Status checkTables(const Place &place, const void *owner, flatbuffers::voffset_t field, const char *name, std::span<const Rule> rules, Work &work,
+                   int64_t most) {
   using Tables = flatbuffers::Vector<flatbuffers::Offset<flatbuffers::Table>>;
-  Place root = Place::root();
-  const auto *list = reinterpret_cast<const flatbuffers::Table &>(plan).GetPointer<const Tables *>(field);
+  const auto *list = static_cast<const flatbuffers::Table *>(owner)->GetPointer<const Tables *>(field);
   uint32_t count = list ? list->size() : 0;
-  MAESTRO_TRY(checkRange(root / name, count, 0, most));
+  MAESTRO_TRY(checkRange(place / name, count, 0, most));
   for (uint32_t i = 0; i < count; ++i)
     for (const Rule &rule : rules)
-      MAESTRO_TRY(checkField(root.item(name, i), *list->Get(i), rule, work));
+      MAESTRO_TRY(checkField(place.item(name, i), *list->Get(i), rule, work));
   return {};
 }
 
@@ -134,6 +128,10 @@ constexpr Rule kQuantity[] = {{Rule::Name, 0, fb::Quantity::VT_NAME, "name"},
                               {Rule::Finite, 0, fb::Quantity::VT_VALUE, "value"},
                               {Rule::Text, 0, fb::Quantity::VT_UNIT, "unit"},
                               {Rule::Text, 0, fb::Quantity::VT_SOURCE, "source"}};
+constexpr Rule kLink[] = {{Rule::Name, 0, fb::Link::VT_NAME, "name"},
+                          {Rule::NotNegative, 0, fb::Link::VT_BANDWIDTH, "bandwidth"},
+                          {Rule::NotNegative, 0, fb::Link::VT_LATENCY, "latency"}};
+constexpr Rule kDeviceKind[] = {{Rule::Name, 0, fb::DeviceKind::VT_NAME, "name"}};
 constexpr Rule kPrediction[] = {{Rule::NotNegative, 0, fb::Prediction::VT_STEP_SECONDS, "step_seconds"},
                                 {Rule::NotNegative, 0, fb::Prediction::VT_STEP_FLOPS, "step_flops"},
                                 {Rule::NotNegative, 0, fb::Prediction::VT_TOKENS_PER_SECOND, "tokens_per_second"}};
@@ -146,13 +144,38 @@ Status verifyProse(const fb::Plan &plan, const Place &root, Work &work) {
   for (const Rule &rule : kPrediction)
     if (plan.prediction())
       MAESTRO_TRY(checkField(root / "prediction", reinterpret_cast<const flatbuffers::Table &>(*plan.prediction()), rule, work));
-  MAESTRO_TRY(checkTables(plan, fb::Plan::VT_DECISIONS, "decisions", kDecision, work, INT64_MAX));
-  MAESTRO_TRY(checkTables(plan, fb::Plan::VT_CANDIDATES, "candidates", kCandidate, work, kMostRows));
-  MAESTRO_TRY(checkTables(plan, fb::Plan::VT_LIMITS, "limits", kLimit, work, kMostRows));
-  MAESTRO_TRY(checkTables(plan, fb::Plan::VT_QUANTITIES, "quantities", kQuantity, work, kMostRows));
+  MAESTRO_TRY(checkTables(root, &plan, fb::Plan::VT_DECISIONS, "decisions", kDecision, work, INT64_MAX));
+  MAESTRO_TRY(checkTables(root, &plan, fb::Plan::VT_CANDIDATES, "candidates", kCandidate, work, kMostRows));
+  MAESTRO_TRY(checkTables(root, &plan, fb::Plan::VT_LIMITS, "limits", kLimit, work, kMostRows));
+  MAESTRO_TRY(checkTables(root, &plan, fb::Plan::VT_QUANTITIES, "quantities", kQuantity, work, kMostRows));
   UniqueNames names;
   for (uint32_t i = 0; plan.quantities() && i < plan.quantities()->size(); ++i)
     MAESTRO_TRY(names.add(root.item("quantities", i) / "name", plan.quantities()->Get(i)->name()));
+  return {};
+}
+
+Status verifyMachine(const fb::Machine &machine, const Place &place, Work &work) {
+  MAESTRO_TRY(checkName(place / "name", machine.name()));
+  MAESTRO_TRY(checkName(place / "device_kind", machine.device_kind()));
+  MAESTRO_TRY(checkRange(place / "devices", machine.devices(), 1, 1 << 24));
+  MAESTRO_TRY(checkTables(place, &machine, fb::Machine::VT_LINKS, "links", kLink, work, kMostRows));
+  MAESTRO_TRY(checkTables(place, &machine, fb::Machine::VT_DEVICE_KINDS, "device_kinds", kDeviceKind, work, machine.devices()));
+  uint32_t inner = 1, count = machine.links() ? machine.links()->size() : 0;
+  for (uint32_t i = 0; i < count; ++i) {
+    uint32_t spans = machine.links()->Get(i)->spans();
+    Place link = place.item("links", i);
+    MAESTRO_TRY(checkRange(link / "spans", spans, i + 1 == count ? machine.devices() : inner, machine.devices()));
+    if (spans % inner != 0)
+      return wrong(link / "spans", "{} is no multiple of {}", spans, inner);
+    inner = spans;
+  }
+  uint32_t left = machine.devices();
+  for (uint32_t i = 0; machine.device_kinds() && i < machine.device_kinds()->size(); ++i) {
+    uint32_t devices = machine.device_kinds()->Get(i)->devices();
+    bool isLast = i + 1 == machine.device_kinds()->size();
+    MAESTRO_TRY(checkRange(place.item("device_kinds", i) / "devices", devices, isLast ? left : 1, left));
+    left -= devices;
+  }
   return {};
 }
 
@@ -166,7 +189,7 @@ Status verifyCommon(const fb::Plan &plan, Work &work) {
   MAESTRO_TRY(verifyNames(*plan.kernels(), root, "kernels"));
   MAESTRO_TRY(verifyNames(*plan.scopes(), root, "scopes"));
   MAESTRO_TRY(verifyAttributeLists(plan, root, work));
-  return verifyMachine(*plan.machine(), root / "machine");
+  return verifyMachine(*plan.machine(), root / "machine", work);
 }
 
 } // namespace maestro::plan

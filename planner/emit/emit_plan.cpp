@@ -77,6 +77,21 @@ void Emitter::addMachine() {
   plan.machine->memory_bytes = std::min_element(machine.kinds.begin(), machine.kinds.end(), [](const auto &a, const auto &b) {
                                  return a.memoryBytes < b.memoryBytes;
                                })->memoryBytes;
+  for (const cost_models::LinkLevel &level : machine.links) {
+    fb::LinkT &link = *plan.machine->links.emplace_back(std::make_unique<fb::LinkT>());
+    link.name = level.name;
+    link.spans = level.spans;
+    link.bandwidth = level.bandwidth.value;
+    link.latency = level.latency.value;
+  }
+  for (uint32_t device = 0; device < machine.devices; ++device) {
+    if (device == 0 || machine.kindIndex(device) != machine.kindIndex(device - 1)) {
+      fb::DeviceKindT &kind = *plan.machine->device_kinds.emplace_back(std::make_unique<fb::DeviceKindT>());
+      kind.name = machine.device(device).name;
+      kind.memory_bytes = machine.memoryBytes(device);
+    }
+    ++plan.machine->device_kinds.back()->devices;
+  }
 }
 
 void Emitter::addDecisions() {

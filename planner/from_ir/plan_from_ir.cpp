@@ -123,6 +123,19 @@ private:
     plan.machine->device_kind = ir.machine.getDeviceKind();
     MAESTRO_TRY(narrow(ir.machine.getDevices(), "devices", plan.machine->devices));
     plan.machine->memory_bytes = ir.machine.getMemoryBytes();
+    for (LinkOp op : ir.links) {
+      fb::LinkT &link = add(plan.machine->links);
+      link.name = op.getName();
+      MAESTRO_TRY(narrow(op.getSpans(), "spans", link.spans));
+      link.bandwidth = op.getBandwidth().convertToDouble();
+      link.latency = op.getLatency().convertToDouble();
+    }
+    for (DeviceKindOp op : ir.deviceKinds) {
+      fb::DeviceKindT &kind = add(plan.machine->device_kinds);
+      kind.name = op.getName();
+      MAESTRO_TRY(narrow(op.getDevices(), "devices", kind.devices));
+      kind.memory_bytes = op.getMemoryBytes();
+    }
     for (SymbolOp op : ir.symbols) {
       fb::SymbolT &symbol = add(plan.symbols);
       symbol.name = op.getName();

@@ -326,6 +326,17 @@ void addPlaces(PlanBuilder &builder) {
   plan.machine->device_kind = "cpu";
   plan.machine->devices = 2;
   plan.machine->memory_bytes = uint64_t{1} << 30;
+  fb::LinkT &link = add(plan.machine->links);
+  link.name = "bus";
+  link.spans = 2;
+  link.bandwidth = 1e10;
+  link.latency = 1e-6;
+  for (const char *name : {"fast core", "slow core"}) {
+    fb::DeviceKindT &kind = add(plan.machine->device_kinds);
+    kind.name = name;
+    kind.devices = 1;
+    kind.memory_bytes = uint64_t{1} << 30;
+  }
   for (uint32_t i = 0; i < 2; ++i) {
     fb::RankT &rank = add(plan.ranks);
     rank.device = i;
@@ -410,6 +421,13 @@ void addExplanation(PlanBuilder &builder) {
   quantity("student.busy_seconds", 0.24, "s", "simulated");
 }
 
+/// A third one, like the second.
+void addDevice(fb::PlanT &plan) {
+  plan.machine->devices = 3;
+  plan.machine->links.back()->spans = 3;
+  plan.machine->device_kinds.back()->devices = 2;
+}
+
 } // namespace
 
 PlanBuilder exampleBuilder() {
@@ -431,7 +449,7 @@ PlanBuilder exampleBuilder() {
 
 void addReplica(PlanBuilder &builder) {
   fb::PlanT &plan = builder.plan();
-  plan.machine->devices = 3;
+  addDevice(plan);
   plan.sections[kStudent]->layout->data_parallel = 2;
   add(plan.ranks).device = 2;
   fb::StationT &station = add(plan.stations);
@@ -445,7 +463,7 @@ void addReplica(PlanBuilder &builder) {
 
 void shareStudent(PlanBuilder &builder) {
   fb::PlanT &plan = builder.plan();
-  plan.machine->devices = 3;
+  addDevice(plan);
   plan.sections[kStudent]->layout->tensor_parallel = 2;
   add(plan.ranks).device = 2;
   plan.stations[kStudent]->ranks = {1, 2};

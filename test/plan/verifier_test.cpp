@@ -114,6 +114,17 @@ const Rule kRules[] = {
      }, "plan.quantities: 4097 is not in [0, 4096]"},
     {"machineName", [](Mutable &m) { m.plan.machine->name = ""; }, "plan.machine.name: the name has 0"},
     {"deviceKind", [](Mutable &m) { m.plan.machine->device_kind = ""; }, "plan.machine.device_kind: the name has 0"},
+    {"linkName", [](Mutable &m) { m.plan.machine->links[0]->name = ""; }, "plan.machine.links[0].name: the name has 0"},
+    {"linkSpansFewer", [](Mutable &m) { m.plan.machine->links[0]->spans = 1; }, "plan.machine.links[0].spans: 1 is not in [2, 2]"},
+    {"linkSpansNone", [](Mutable &m) { Mutable::repeat(m.plan.machine->links, 0), m.plan.machine->links[0]->spans = 0; },
+     "plan.machine.links[0].spans: 0 is not in [1, 2]"},
+    {"linkSpansDoNotDivide", [](Mutable &m) { Mutable::repeat(m.plan.machine->links, 0), m.plan.machine->devices = 3, m.plan.machine->links[1]->spans = 3; },
+     "plan.machine.links[1].spans: 3 is no multiple of 2"},
+    {"linkBandwidth", [](Mutable &m) { m.plan.machine->links[0]->bandwidth = -1; }, "plan.machine.links[0].bandwidth: -1 is not"},
+    {"linkLatency", [](Mutable &m) { m.plan.machine->links[0]->latency = NAN; }, "plan.machine.links[0].latency: nan is not"},
+    {"deviceKindName", [](Mutable &m) { m.plan.machine->device_kinds[1]->name = ""; }, "plan.machine.device_kinds[1].name: the name has 0"},
+    {"deviceKindsTooFew", [](Mutable &m) { m.plan.machine->device_kinds.pop_back(); }, "plan.machine.device_kinds[0].devices: 1 is not in [2, 2]"},
+    {"deviceKindEmpty", [](Mutable &m) { m.plan.machine->device_kinds[0]->devices = 0; }, "plan.machine.device_kinds[0].devices: 0 is not in [1, 2]"},
     {"noDevices", [](Mutable &m) { m.plan.machine->devices = 0; }, "plan.machine.devices: 0 is not in [1,"},
 
     // Symbols, expressions, attributes.
@@ -504,6 +515,7 @@ const Variant kVariants[] = {
        m.plan.parameters[3]->dtype = m.plan.executables[0]->buffers[0]->dtype = static_cast<uint8_t>(DType::BF16);
        m.plan.executables[0]->buffers[0]->bytes /= 2;
      }},
+    {"machineWithoutNetwork", [](Mutable &m) { m.plan.machine->links.clear(), m.plan.machine->device_kinds.clear(); }},
     {"memoryNotStated", [](Mutable &m) { m.plan.machine->memory_bytes = 0; }},
     {"emptyAttribute", [](Mutable &m) { m.plan.attribute_lists[0]->items[0]->ints.clear(); }},
     {"namesInUtf8", [](Mutable &m) { m.plan.name = "modèle 模型 🎼"; }},

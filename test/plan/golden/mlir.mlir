@@ -1,6 +1,9 @@
 module {
   plan.plan "example" version(1, 1) producer "maestro-plan 0.1.0" workload_hash 81985529216486895
   plan.machine "two cores" kind "cpu" devices 2 memory_bytes 1073741824
+  plan.link "bus" spans 2 bandwidth 1.0e+10 latency 1.0e-06
+  plan.device_kind "fast core" devices 1 memory_bytes 1073741824
+  plan.device_kind "slow core" devices 1 memory_bytes 1073741824
   plan.symbol "batch" Sum sample_max 4 multiple_of 1
   plan.symbol "seq" Max sample_max 20 multiple_of 8
   plan.symbol "images" Sum sample_max 2 multiple_of 1
