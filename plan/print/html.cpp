@@ -56,6 +56,7 @@ std::string printHtml(const Plan &plan, const Selection &selection, std::string_
   html += lead(plan);
   addPart(html, "Sections", sectionGraph(plan, selection));
   addPart(html, "Compared", comparisonBars(plan));
+  addPart(html, "Placement", placement(plan, selection));
   addPart(html, "Devices and memory", deviceTable(plan, selection));
   html += timelines;
   addPart(html, "Why", explanationTables(plan, selection));

@@ -14,6 +14,8 @@ namespace maestro::plan {
 
 /// Sections as boxes with layout and devices, edges with what crosses.
 std::string sectionGraph(const Plan &plan, const Selection &selection);
+/// Devices by node, and what lies on each; folded where there are thousands.
+std::string placement(const Plan &plan, const Selection &selection);
 /// Devices that run the same and hold as much are one row: what runs there, and memory by kind against the limit.
 std::string deviceTable(const Plan &plan, const Selection &selection);
 /// Bars of a step's time: the layouts compared, and what more of the machine would bring.

@@ -200,6 +200,8 @@ TEST(Html, drawingsHaveThePlansNumbers) {
   EXPECT_THAT(html, HasSubstr("width=\"560.00\" height=\"16\" fill=\"var(--other)\""));
   EXPECT_THAT(html, HasSubstr("width=\"373.33\" height=\"16\" fill=\"var(--less)\""));
   EXPECT_THAT(html, HasSubstr("<td>device 1</td><td class=\"n\">1</td><td>student</td><td class=\"n\">65.0 MiB</td>"));
+  EXPECT_THAT(html, HasSubstr("<title>device 0: teacher replica 0</title>"));
+  EXPECT_THAT(html, HasSubstr("<title>device 1: student replica 0</title>"));
   EXPECT_THAT(html, HasSubstr("<td>student.micro_batch</td><td class=\"n\">280 ms, 1.12 x</td><td>2 samples</td>"));
   EXPECT_THAT(html, HasSubstr("<td>device.flops_per_second</td><td class=\"n\">100 GFLOP/s</td><td>measured: device.yaml</td>"));
 }

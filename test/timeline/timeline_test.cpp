@@ -282,6 +282,11 @@ plan::Plan replicated(uint32_t replicas) {
   plan.gradient_sums[0]->parameters = {0, 1};
   for (uint32_t s = 0; s < 2; ++s)
     plan.sections[s]->layout->data_parallel = replicas;
+  plan.machine->links.push_back(std::make_unique<plan::fb::LinkT>(*plan.machine->links.front()));
+  plan.machine->links.front()->spans = 8;
+  plan.machine->links.back()->spans = 2 * replicas;
+  for (auto &kind : plan.machine->device_kinds)
+    kind->devices = replicas;
   plan.ranks.clear();
   plan.stations.clear();
   for (uint32_t s = 0; s < 2; ++s)
@@ -312,6 +317,17 @@ TEST(Timeline, AThousandDevicesAreAPageOfLessThanAMegabyte) {
   EXPECT_LT(html.size(), 1u << 20);
   EXPECT_NE(html.find("Of 1024 devices one for each set of stages is drawn."), std::string::npos);
   EXPECT_NE(html.find("<td>devices 0-511</td>"), std::string::npos);
+  EXPECT_NE(html.find("128 nodes of 8 devices"), std::string::npos);
+  EXPECT_NE(html.find("<title>device 1023, node 127: student replica 511</title>"), std::string::npos);
+}
+
+TEST(Timeline, OfManyMoreDevicesACellIsSeveral) {
+  plan::Plan plan = replicated(8192);
+  std::string html = plan::print(plan, plan::Format::Html, plan::Selection(plan));
+  EXPECT_LT(html.size(), 1u << 20);
+  EXPECT_NE(html.find("a cell is 16 devices"), std::string::npos);
+  EXPECT_NE(html.find("<title>devices 16368-16383, node 2046: student replica 8176, replica 8177, replica 8178, replica 8179 and 12 more</title>"),
+            std::string::npos);
 }
 
 /// By hand: two samples of 3 and 8 in one micro-batch hold 16 positions of which 11 are theirs.
