@@ -167,6 +167,17 @@ std::vector<Decision> LayoutSearch::decisions(size_t rank, const cost_models::Si
   return list;
 }
 
+std::vector<Candidate> LayoutSearch::beside(std::string layout, const cost_models::Simulation &own) const {
+  double cost = own.stepSeconds / result.simulation.stepSeconds;
+  std::vector<Candidate> rows{{Candidate::Kind::Layout, "pinned", std::move(layout), own.stepSeconds, 0, false,
+                               cost < 1 ? fmt::format("a gain over the search, which does not know such layouts: {:.2f} x", cost) : phraseOfCost(cost)}};
+  for (ComparedLayout row : result.compared) {
+    row.isWithoutPins = true;
+    rows.push_back(candidateOf(problem, row, own));
+  }
+  return rows;
+}
+
 Result<Explanation> LayoutSearch::explanation(size_t rank, const cost_models::Simulation &own) const {
   if (rank == 0)
     return explain(problem, result, own, {kExplainTasks});

@@ -38,6 +38,8 @@ public:
   /// `own` is of the emitted plan.
   std::vector<Decision> decisions(size_t rank, const cost_models::Simulation &own) const;
   Result<Explanation> explanation(size_t rank, const cost_models::Simulation &own) const;
+  /// A layout that the search does not know, and its step, beside the answer and the baselines, which obey no pins.
+  std::vector<Candidate> beside(std::string layout, const cost_models::Simulation &own) const;
   const SearchResult &answer() const { return result; }
 
 private:

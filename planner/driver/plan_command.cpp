@@ -265,17 +265,40 @@ private:
   /// Several layouts are possible where there are several devices or sections.
   Status searchLayouts(const EmitInput &input) {
     if (pins.splitsTensors())
-      return Status();
+      return searchOpen(input);
     if (target.machine.devices == 1 && layouts.size() == 1)
       return useDefaults();
     EmitInput base = input;
     base.layouts = layouts;
     search = std::make_unique<LayoutSearch>(base, pins, atoms, sizes.steps, [this](const PartitionOptions &cut) { return makePrograms(cut); });
-    std::function<bool()> isOver;
-    if (options.deadlineSeconds)
-      isOver = [end = nowSeconds() + *options.deadlineSeconds] { return nowSeconds() > end; };
-    search->limit(std::move(isOver), options.topK);
+    search->limit(deadline(), options.topK);
     return useSearch(deviceBytes());
+  }
+
+  std::function<bool()> deadline() const {
+    if (!options.deadlineSeconds)
+      return nullptr;
+    return [end = nowSeconds() + *options.deadlineSeconds] { return nowSeconds() > end; };
+  }
+
+  /// Tensors are split where that is pinned, not by search: what is found without pins is for comparison.
+  Status searchOpen(const EmitInput &input) {
+    mlir::FailureOr<AtomGraph> found = findAtoms(*module, open.pins.partition(workload));
+    if (mlir::failed(found))
+      return Status::internal("the sections' atoms cannot be found without pins");
+    open.atoms = std::move(*found);
+    EmitInput base = input;
+    std::vector<SectionFacts> facts = sectionFacts();
+    for (SectionFacts &section : facts)
+      section.stages = section.tensor = 1;
+    MAESTRO_ASSIGN(base.layouts, planner::chooseLayouts(facts, open.pins, summary, workload.train.globalBatch, target.machine.devices));
+    open.search = std::make_unique<LayoutSearch>(base, open.pins, open.atoms, sizes.steps,
+                                                 [this](const PartitionOptions &cut) { return makePrograms(cut); });
+    open.search->limit(deadline(), 1);
+    Status status = open.search->run(deviceBytes());
+    if (!status.isOk())
+      open.search.reset();
+    return status.code() == StatusCode::InvalidInput ? Status() : std::move(status); // Nothing else fits.
   }
 
   uint64_t deviceBytes() const { return target.machine.kinds.front().memoryBytes; }
@@ -318,11 +341,13 @@ private:
       tables->prediction->step_seconds = own.stepSeconds;
       searched = search->decisions(rank, own);
       MAESTRO_ASSIGN(explanation, search->explanation(rank, own));
-    } else if (!sizes.data.empty()) {
+    } else if (open.search || !sizes.data.empty()) {
       MAESTRO_ASSIGN(EmittedModel own, readModel(emitted));
       cost_models::Simulator simulator(sizes.steps);
       MAESTRO_ASSIGN(cost_models::Simulation step, simulator.run(own.model, target.machine, own.layout, wavefront::Order::Wavefront));
       tables->prediction->step_seconds = step.stepSeconds;
+      if (open.search)
+        explanation.candidates = open.search->beside(describeLayouts(), step);
     }
     addQuantities();
     addExplanation(explanation, *tables);
@@ -419,6 +444,13 @@ private:
                        shared, one ? "" : "s", devices);
   }
 
+  std::string describeLayouts() const {
+    std::string text;
+    for (const auto &[name, layout] : layouts)
+      text += fmt::format("{}{} {} in {}s", text.empty() ? "" : "; ", name, placement(layout), layout.microBatch);
+    return text;
+  }
+
   /// "train.global_batch = 32" and its like, and what the planner chose itself.
   std::vector<Decision> decisions() const {
     std::vector<Decision> list;
@@ -507,6 +539,11 @@ private:
   mlir::OwningOpRef<mlir::ModuleOp> programs; ///< Of the layouts.
   Status programsMade;                        ///< What the last makePrograms() came to.
   std::unique_ptr<LayoutSearch> search;       ///< Where there was a choice.
+  struct {
+    Pins pins;
+    AtomGraph atoms;
+    std::unique_ptr<LayoutSearch> search;
+  } open;                                     ///< Beside split tensors: without pins, for comparison.
   std::vector<Decision> searched;             ///< What it has to say of the emitted plan.
   Explanation explanation;                    ///< Of it.
   std::map<std::string, std::set<std::string>> unreached; ///< Trainable parameters without gradient, by component.

@@ -80,24 +80,12 @@ private:
                                         : fmt::format("{} simulated, no layout takes less than {}: a gap of {:.1f} %", result.simulations,
                                                       duration(result.lowerBoundSeconds), gap);
     if (cost)
-      reach += *cost > 1 + kSame ? fmt::format("; the pins cost {:.2f} x", *cost) : "; the pins cost nothing";
+      reach += "; " + phraseOfCost(*cost);
     explanation.candidates.push_back(
         {Candidate::Kind::Layout, result.winner, describe(problem.model, result.layout), step(), 0, false, std::move(reach)});
-    for (const ComparedLayout &row : result.compared) {
-      if (row.name == result.winner || (row.name == "search" && row.layout == result.layout && !row.isWithoutPins))
-        continue;
-      std::string name = row.name + (row.isWithoutPins ? " without pins" : "");
-      Candidate candidate{Candidate::Kind::Layout, std::move(name), "none", 0, 0, row.inFileOrder, row.what};
-      if (row.possible) {
-        candidate.choice = row.what;
-        candidate.stepSeconds = row.simulation.stepSeconds;
-        candidate.reason = difference(result.simulation, row.simulation);
-      } else if (uint64_t missing = missingBytes(row.isWithoutPins ? withoutPins(problem) : problem, work, row.name)) {
-        candidate.missingBytes = missing;
-        candidate.reason = lacking(missing);
-      }
-      explanation.candidates.push_back(std::move(candidate));
-    }
+    for (const ComparedLayout &row : result.compared)
+      if (row.name != result.winner && !(row.name == "search" && row.layout == result.layout && !row.isWithoutPins))
+        explanation.candidates.push_back(candidateOf(problem, row, result.simulation));
   }
 
   // ---- Alternatives ------------------------------------------------------------------------------------------------
@@ -395,6 +383,22 @@ private:
 };
 
 } // namespace
+
+Candidate candidateOf(const SearchProblem &problem, const ComparedLayout &row, const Simulation &chosen) {
+  std::string name = row.name + (row.isWithoutPins ? " without pins" : "");
+  Candidate candidate{Candidate::Kind::Layout, std::move(name), "none", 0, 0, row.inFileOrder, row.what};
+  if (row.possible) {
+    candidate.choice = row.what;
+    candidate.stepSeconds = row.simulation.stepSeconds;
+    candidate.reason = difference(chosen, row.simulation);
+  } else if (uint64_t missing = missingBytes(row.isWithoutPins ? withoutPins(problem) : problem, WorkTable(problem), row.name)) {
+    candidate.missingBytes = missing;
+    candidate.reason = lacking(missing);
+  }
+  return candidate;
+}
+
+std::string phraseOfCost(double cost) { return cost > 1 + kSame ? fmt::format("the pins cost {:.2f} x", cost) : "the pins cost nothing"; }
 
 Result<Explanation> explain(const SearchProblem &problem, const SearchResult &result, const Simulation &own, const ExplainBudget &budget) {
   return Explainer(problem, result, budget).run(own);

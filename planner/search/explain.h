@@ -55,6 +55,11 @@ struct ExplainBudget {
 Result<Explanation> explain(const SearchProblem &problem, const SearchResult &result, const cost_models::Simulation &own,
                             const ExplainBudget &budget = {});
 
+/// A row of the comparison beside a layout that takes as long as `chosen`.
+Candidate candidateOf(const SearchProblem &problem, const ComparedLayout &row, const cost_models::Simulation &chosen);
+/// "the pins cost 1.18 x"
+std::string phraseOfCost(double cost);
+
 /// "1.23 s", "45.6 ms": three digits.
 std::string duration(double seconds);
 

@@ -8,6 +8,7 @@ Groups: models, workloads, plans, data, weights, checkpoints, damage. Without an
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import pathlib
 import shlex
@@ -157,10 +158,27 @@ def workloads(judge):
             done = judge.command(folder, "maestro-plan", "workload.yaml", "-o", "plan.mpl", "--set", "cluster.devices_per_node=4", "--pin",
                                  f"tokens.stages={stages}")
             judge.verdict(name, done, [] if done.returncode == 0 else [f"status {done.returncode}"])
+    for source, pin in (("workload.yaml", "tokens.dp=1"), ("mlp.onnx", "mlp.tensor=2")):
+        name = f"pin {pin} is compared with what is found without"
+        if judge.wanted(name):
+            judge.verdict(name, *pinned_beside(judge, source, pin))
     name = "output in no folder"
     if judge.wanted(name):
         judge.refused(name, judge.folder(), ["nowhere"], "maestro-plan", "workload.yaml", "-o", "nowhere/plan.mpl",
                       statuses=(1, 2))
+
+
+def pinned_beside(judge, source, pin):
+    """(what was run, complaints): a pinned layout is the first of the comparison, the rest says that it obeys no pins."""
+    folder = judge.folder()
+    done = judge.command(folder, "maestro-plan", source, "-o", "plan.mpl", "--set", "cluster.devices_per_node=2", "--pin", pin)
+    if done.returncode != 0:
+        return done, [f"status {done.returncode}"]
+    plan = json.loads(judge.command(folder, "maestro-dump", "plan.mpl", "--format", "json").stdout)
+    subjects = [row["subject"] for row in plan["candidates"] if row["kind"] == "Layout"]
+    complaints = [] if subjects[0] == "pinned" and "search without pins" in subjects else [f"compares {subjects}"]
+    complaints += [f"{subject} is said to obey" for subject in subjects[1:] if not subject.endswith(" without pins")]
+    return done, complaints
 
 
 def plans(judge):
