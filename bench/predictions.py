@@ -2,8 +2,8 @@
 
     .venv/bin/python bench/predictions.py [EXAMPLE…] [--profile device.yaml] [--rounds N]
 
-Predicted is what the plan says before anything runs; nothing is fitted to these layouts. Measured: layouts take turns, a short run
-each, on the example's own data. Of each step the median over the rounds counts, and of these the mean; from-to are the shortest
+Predicted is what the plan says before anything runs, for the sizes of the example's own data (`--data`); nothing is fitted to these
+layouts. Measured: layouts take turns, a short run each, on that data. Of each step the median over the rounds counts, and of these the mean; from-to are the shortest
 and the longest step. A round in which other programs took more than a tenth of a core is run again; where three times as many did
 not suffice, the row is marked with `*`.
 
@@ -98,7 +98,7 @@ def planned(scratch, example, layout, device, *arguments, kind="") -> pathlib.Pa
     words = [word for pin in pins.split() for word in ("--pin", pin)]
     name = f"{example.name}-{layout}{kind}".replace(" ", "-").replace(",", "")
     return scratch.bench().plan(example.source(), name, "--quiet", "--set", f"cluster.devices_per_node={devices}",
-                                "--set", f"cluster.device={device}", *words, *arguments)
+                                "--set", f"cluster.device={device}", *words, *(arguments or ("--data", example.data(scratch))))
 
 
 def predicted_seconds(scratch, plan) -> float:

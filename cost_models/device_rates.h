@@ -14,6 +14,9 @@ struct DeviceRates {
   BytesPerSecond channel = gigabytesPerSecond(5);
   Seconds wake = microseconds(10);
   FlopsPerSecond arithmeticBf16 = {}; ///< Of products of bf16, summed in f32.
+  /// Of a product or convolution that was measured by itself: its generated code comes from outer caches, since other kernels ran in
+  /// between. Where nothing was measured it is part of the rates.
+  Seconds productCall = Seconds(0);
 };
 
 /// Built-in rates of a CPU device per thread: 100 GFLOP/s in f32, 200 in bf16 (measured for oneDNN's products on servers with

@@ -50,7 +50,8 @@ std::optional<OperatorTime> measuredTime(const KernelWork &work, const DeviceMod
   std::optional<Seconds> time = grid ? device.curves->gridTime(curve, work.m, work.n, work.k) : device.curves->curveTime(curve, work.bytes.value);
   if (!time)
     return std::nullopt;
-  return OperatorTime{*time * (work.batch * device.curveScale), work.isProduct() || work.isAttention(), provenance};
+  Seconds calls = device.rates.call + (work.isProduct() ? device.rates.productCall : Seconds(0));
+  return OperatorTime{*time * (work.batch * device.curveScale) + calls, work.isProduct() || work.isAttention(), provenance};
 }
 
 } // namespace

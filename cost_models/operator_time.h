@@ -1,6 +1,6 @@
 // The time of one kernel call on a device, and where that number comes from.
 //
-//   measured   a grid or curve of the device's profile (kernel_curves.h)
+//   measured   a grid or curve of the device's profile (kernel_curves.h), and what a call in a program takes besides
 //   built in   accelerators: the slower of arithmetic and memory, products in waves of tiles, and the call's own time
 //              CPUs: arithmetic and memory one after the other, since a core overlaps little of them, and the call's own time
 //

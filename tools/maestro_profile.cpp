@@ -82,8 +82,8 @@ private:
     rates.arithmetic = flops / *device.curves.gridTime("matmul f32", kLarge, kLarge, kLarge);
     rates.arithmeticBf16 = flops / *device.curves.gridTime("matmul bf16", kLarge, kLarge, kLarge);
     rates.operands = cost_models::Bytes(kOperands) / *device.curves.curveTime("add", kOperands);
-    MAESTRO_ASSIGN(Timing call, stopwatch.time(profile::smallestCall(), threads, groups));
-    rates.call = Seconds(call.seconds);
+    MAESTRO_ASSIGN(rates.call.value, stopwatch.callSeconds(threads));
+    MAESTRO_ASSIGN(rates.productCall.value, stopwatch.productCallSeconds(threads, groups));
     MAESTRO_ASSIGN(Timing update, stopwatch.time(profile::optimizerStep(), threads, groups));
     rates.stream = cost_models::Bytes(update.bytes) / Seconds(update.seconds);
     profile::ChannelTiming channel = profile::timeChannel();
@@ -154,9 +154,9 @@ int main(int argc, char **argv) {
   }
   for (const ProfiledDevice &device : profile->devices) {
     const cost_models::DeviceRates &r = device.rates;
-    logInfo(fmt::format("{} threads: {:.3g} GFLOP/s, in bf16 {:.3g}, operands {:.3g} GB/s, stream {:.3g} GB/s, call {:.3g} us, channel "
+    logInfo(fmt::format("{} threads: {:.3g} GFLOP/s, in bf16 {:.3g}, operands {:.3g} GB/s, stream {:.3g} GB/s, call {:.3g} us, of a product {:.3g} us more, channel "
                         "{:.3g} GB/s and {:.3g} us", device.threads, r.arithmetic.value * 1e-9, r.arithmeticBf16.value * 1e-9,
-                        r.operands.value * 1e-9, r.stream.value * 1e-9, r.call.value * 1e6, r.channel.value * 1e-9, r.wake.value * 1e6));
+                        r.operands.value * 1e-9, r.stream.value * 1e-9, r.call.value * 1e6, r.productCall.value * 1e6, r.channel.value * 1e-9, r.wake.value * 1e6));
   }
   logInfo(fmt::format("wrote {} in {:.1f} s", output, now() - started));
   return 0;

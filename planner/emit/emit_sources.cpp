@@ -85,6 +85,9 @@ void Emitter::addMachineSources() {
               fmt::format("products in f32, where nothing says more; in bf16 {:.4g}; {}", device.rates.arithmeticBf16.value, device.source));
     addSource(fmt::format("machine.bandwidth.{}", kind), device.rates.stream.value, "B/s", "of its memory; " + device.source);
     addSource(fmt::format("machine.call.{}", kind), device.rates.call.value, "s", "of every kernel call beside its work; assumed where no profile says");
+    if (device.rates.productCall > cost_models::Seconds(0))
+      addSource(fmt::format("machine.product_call.{}", kind), device.rates.productCall.value, "s",
+                "of every product besides, since other kernels ran in between; " + device.source);
   }
   for (size_t l = 0; l < machine.links.size(); ++l) {
     const cost_models::LinkLevel &level = machine.links[l];

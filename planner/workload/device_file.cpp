@@ -45,6 +45,7 @@ Status readRates(const YamlNode &node, const std::string &path, ProfiledDevice &
                   {"stream", &rates.stream.value, readBandwidth},
                   {"channel", &rates.channel.value, readBandwidth},
                   {"call", &rates.call.value, readDuration},
+                  {"product_call", &rates.productCall.value, readDuration},
                   {"wake", &rates.wake.value, readDuration}};
   for (auto &field : optional)
     if (const YamlNode *value = fields.find(field.key)) {

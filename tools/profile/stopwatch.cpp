@@ -1,6 +1,9 @@
 #include "tools/profile/stopwatch.h"
 
+#include "executor/device/device.h"
+
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -119,6 +122,65 @@ Result<Timing> Stopwatch::time(const Subject &subject, int threads, int groups) 
   for (std::thread &other : others)
     other.join();
   return Timing{undisturbed(std::move(times)), static_cast<double>(calls[0].operandBytes())};
+}
+
+Result<double> Stopwatch::productCallSeconds(int threads, int groups) const {
+  std::vector<std::vector<Call>> calls(static_cast<size_t>(groups));
+  for (std::vector<Call> &list : calls)
+    for (const Subject &subject : productsInTurn()) {
+      MAESTRO_ASSIGN(Call call, Call::prepare(*library, subject, threads));
+      list.push_back(std::move(call));
+    }
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> others;
+  for (size_t group = 1; group < calls.size(); ++group)
+    others.emplace_back([&, group] {
+      for (size_t next = 0; !stop.load(std::memory_order_relaxed); ++next)
+        calls[group][next % calls[group].size()].run();
+    });
+  constexpr size_t kRepeats = 8;
+  clockid_t clock = threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC;
+  size_t runs = kRepeats * calls[0].size();
+  std::vector<double> inTurn, alone;
+  double begin = now();
+  while (now() - begin < 2 * secondsEach || alone.size() < 10)
+    for (bool turns : {true, false}) {
+      double start = secondsOf(clock);
+      for (size_t i = 0; i < runs; ++i)
+        calls[0][turns ? i % calls[0].size() : i / kRepeats].run();
+      (turns ? inTurn : alone).push_back((secondsOf(clock) - start) / static_cast<double>(runs));
+    }
+  stop = true;
+  for (std::thread &other : others)
+    other.join();
+  return std::max(0.0, undisturbed(std::move(inTurn)) - undisturbed(std::move(alone)));
+}
+
+Result<double> Stopwatch::callSeconds(int threads) const {
+  constexpr size_t kCalls = 256;
+  executor::CpuDeviceOptions options;
+  options.threads = threads;
+  std::atomic<uint64_t> signs{0};
+  options.onKernel = [&signs] { signs.fetch_add(1, std::memory_order_relaxed); };
+  auto device = executor::createCpuDevice(library, options);
+  std::vector<executor::Address> bases(1);
+  MAESTRO_ASSIGN(bases[0], device->allocate(256, "a call's operands"));
+  std::array<int64_t, 1> one{1};
+  executor::CallDescription add{"add", {}, std::vector(2, kernels::TensorType(DType::F32, one)),
+                                {kernels::TensorType(DType::F32, one)}, {{0, 0}, {0, 64}}, {{0, 128}}, {}};
+  std::vector<executor::CallDescription> calls(kCalls, add);
+  MAESTRO_ASSIGN(auto program, device->prepare(calls));
+  std::vector<double> times;
+  double begin = now();
+  while (now() - begin < secondsEach || times.size() < 10) {
+    constexpr int kLaunches = 16; // What it takes to begin is little beside them.
+    double start = now();
+    for (int i = 0; i < kLaunches; ++i)
+      device->launch(*program, bases, 0);
+    MAESTRO_TRY(device->wait(device->record()));
+    times.push_back((now() - start) / (kLaunches * static_cast<double>(kCalls)));
+  }
+  return undisturbed(std::move(times));
 }
 
 ChannelTiming timeChannel() {

@@ -21,9 +21,14 @@ public:
   /// The time of a call in the first of `groups` groups of `threads` threads.
   Result<Timing> time(const Subject &subject, int threads, int groups) const;
 
+  /// Beyond the time of each product by itself, in the first of the groups: what it takes where they run in turn.
+  Result<double> productCallSeconds(int threads, int groups) const;
+  /// Of a call in a device's program, with almost no work: its own time.
+  Result<double> callSeconds(int threads) const;
+
 private:
   double secondsEach;
-  std::unique_ptr<kernels::Library> library;
+  std::shared_ptr<kernels::Library> library;
 };
 
 /// A copy between two threads' memories, by one of them; and until a waiting thread sees a word change.

@@ -37,6 +37,16 @@ void addRows(std::vector<Subject> &list, int64_t rows, int64_t width) {
   list.push_back({"kl_divergence", "kl_divergence", {number("temperature", 2)}, {x, x}, {row, row, row}, sizes});
 }
 
+/// Filters beside each other on images of 2 x 2 patches in 3 channels, as vision models cut them.
+void addConvolutions(std::vector<Subject> &list, int64_t patches, int64_t filters, int64_t size) {
+  TensorType x = tensor({patches / 4, 3, 2 * size, 2 * size}), w = tensor({filters, 3, size, size}), y = tensor({patches / 4, filters, 2, 2});
+  std::vector<Attribute> attributes{ints("strides", {size, size})};
+  std::vector<double> sizes{static_cast<double>(patches), static_cast<double>(filters), static_cast<double>(3 * size * size)};
+  list.push_back({"conv", "conv", attributes, {x, w, TensorType()}, {y}, sizes});
+  list.push_back({"conv_grad_weight", "conv_grad_weight", attributes, {x, y}, {w}, sizes});
+  list.push_back({"conv_grad_input", "conv_grad_input", attributes, {y, w}, {x}, sizes});
+}
+
 /// Kernels on `rows` rows of `width`.
 void addKernels(std::vector<Subject> &list, int64_t rows, int64_t width) {
   TensorType x = tensor({rows, width}), scale = tensor({width});
@@ -49,6 +59,8 @@ void addKernels(std::vector<Subject> &list, int64_t rows, int64_t width) {
   list.push_back({"reduce_sum", "reduce_sum", {ints("axes", {0})}, {x}, {scale}, {}});
   auto moves = static_cast<double>(2 * x.bytes() + ids.bytes()); // As the operator counts them: not the whole table.
   list.push_back({"gather", "gather", {ints("axis", {0})}, {x, ids}, {x}, {moves}});
+  TensorType mask = tensor({rows, width}, DType::Bool);
+  list.push_back({"masked_scatter", "masked_scatter", {}, {x, mask, tensor({0})}, {x}, {}});
   list.push_back({"gather_grad", "gather_grad", {ints("axis", {0})}, {ids, x}, {x}, {}});
 }
 
@@ -64,7 +76,7 @@ std::vector<Subject> subjects() {
   std::vector<Subject> list;
   constexpr std::array<int64_t, 4> sizes{32, 128, 512, 2048};
   constexpr std::array<int64_t, 3> fewer{32, 256, 1024};
-  for (int64_t m : sizes)
+  for (int64_t m : {8, 32, 128, 512, 2048})
     for (int64_t n : sizes)
       for (int64_t k : sizes)
         list.push_back(product(DType::F32, m, n, k));
@@ -74,6 +86,10 @@ std::vector<Subject> subjects() {
         list.push_back(product(DType::BF16, m, n, k));
   for (auto [rows, width] : {std::array<int64_t, 2>{64, 64}, {512, 64}, {512, 512}, {2048, 1024}, {8192, 1024}})
     addKernels(list, rows, width);
+  for (int64_t patches : {4, 64, 1024})
+    for (int64_t filters : {64, 512})
+      for (int64_t size : {4, 16})
+        addConvolutions(list, patches, filters, size);
   for (int64_t rows : {64, 1024, 8192})
     for (int64_t width : {16, 64, 512, 2048})
       addRows(list, rows, width);
@@ -84,14 +100,16 @@ std::vector<Subject> subjects() {
   return list;
 }
 
+std::vector<Subject> productsInTurn() {
+  std::vector<Subject> list;
+  for (int64_t m = 32; m < 96; ++m)
+    list.push_back(product(DType::F32, m, 96, 96));
+  return list;
+}
+
 Subject optimizerStep() {
   TensorType large = tensor({8, 1 << 20});
   return {"adamw", "adamw", {}, {large, large, large, large, tensor({8})}, {large, large, large, large, TensorType()}, {}};
-}
-
-Subject smallestCall() {
-  TensorType one = tensor({1});
-  return {"call", "add", {}, {one, one}, {one}, {}};
 }
 
 } // namespace maestro::profile

@@ -26,7 +26,7 @@ std::vector<Subject> subjects();
 
 /// The optimizer on tensors that no cache holds.
 Subject optimizerStep();
-/// A call with almost no work: what is left is its own time.
-Subject smallestCall();
+/// Small products of as many shapes as code of theirs does not fit inner caches.
+std::vector<Subject> productsInTurn();
 
 } // namespace maestro::profile
