@@ -8,23 +8,26 @@ namespace {
 
 enum class Change : uint8_t {
   Ends, Alike, Pools, Finer, Coarser, Slack, SlackLittle, Bands, ManyBands, Slope, // One part of the recipe,
+  EndsLittle, Shelves, ManyShelves, Taper, TaperMore,
   EndsFiner, EndsCoarser, EndsAlike,                                               // two parts,
   LongestTail, BackwardFirst, ForwardFirst, Alternate, Thrifty, ZeroBubble,        // or the rule.
 };
 
 constexpr Change dedicatedChanges[] = {
-    Change::ManyBands, Change::EndsAlike,   Change::Bands,    Change::Alike, Change::Coarser,     Change::Slack,
-    Change::Slope,     Change::Finer,       Change::LongestTail, Change::EndsFiner, Change::Ends, Change::SlackLittle,
-    Change::EndsCoarser, Change::Pools, Change::BackwardFirst, Change::ForwardFirst};
+    Change::TaperMore, Change::ManyBands, Change::EndsLittle, Change::EndsAlike, Change::Taper, Change::ManyShelves,
+    Change::Coarser, Change::Bands, Change::Alike, Change::Slope, Change::Finer, Change::Pools, Change::EndsFiner,
+    Change::Slack, Change::Shelves, Change::Ends, Change::LongestTail, Change::SlackLittle, Change::ForwardFirst,
+    Change::EndsCoarser, Change::BackwardFirst};
 constexpr Change splitChanges[] = {
-    Change::ZeroBubble, Change::Thrifty,
-    Change::ManyBands, Change::EndsAlike,   Change::Bands,    Change::Alike, Change::Coarser,     Change::Slack,
-    Change::Slope,     Change::Finer,       Change::LongestTail, Change::EndsFiner, Change::Ends, Change::SlackLittle,
-    Change::EndsCoarser, Change::Pools, Change::BackwardFirst};
+    Change::ZeroBubble, Change::Thrifty, Change::TaperMore, Change::EndsLittle, Change::ManyShelves, Change::ManyBands,
+    Change::Taper, Change::EndsAlike, Change::Finer, Change::Alike, Change::Shelves, Change::EndsFiner, Change::Slack,
+    Change::Bands, Change::Pools, Change::LongestTail, Change::Coarser, Change::Ends, Change::EndsCoarser, Change::Slope,
+    Change::SlackLittle, Change::BackwardFirst};
 constexpr Change colocatedChanges[] = {
-    Change::Coarser, Change::EndsFiner, Change::EndsAlike, Change::ManyBands, Change::SlackLittle, Change::Alike,
-    Change::Slack,   Change::Ends,      Change::EndsCoarser, Change::Finer,   Change::Slope,       Change::Pools,
-    Change::LongestTail, Change::Alternate, Change::ForwardFirst, Change::Thrifty};
+    Change::TaperMore, Change::EndsAlike, Change::Taper, Change::EndsCoarser, Change::Coarser, Change::EndsLittle,
+    Change::Ends, Change::ManyShelves, Change::Slack, Change::Pools, Change::Slope, Change::ForwardFirst, Change::Alike,
+    Change::LongestTail, Change::ManyBands, Change::Finer, Change::EndsFiner, Change::Shelves, Change::SlackLittle,
+    Change::Alternate, Change::Thrifty};
 
 std::span<const Change> changes(const Traits &traits) {
   if (traits.colocated)
@@ -32,8 +35,10 @@ std::span<const Change> changes(const Traits &traits) {
   return traits.splits ? std::span<const Change>(splitChanges) : std::span<const Change>(dedicatedChanges);
 }
 
-Recipe recipe(int64_t pace, int64_t slack, int64_t bands, bool slope, bool pools, bool ends, bool alike) {
-  return {pace, slack, bands, slope, pools, ends, alike};
+constexpr int64_t fullEnds = 4;
+
+Recipe recipe(int64_t pace, int64_t slack, int64_t bands, bool slope, bool pools, bool ends) {
+  return {.pace = pace, .slack = slack, .bands = bands, .slope = slope, .pools = pools, .ends = ends ? fullEnds : 0};
 }
 
 } // namespace
@@ -41,13 +46,15 @@ Recipe recipe(int64_t pace, int64_t slack, int64_t bands, bool slope, bool pools
 size_t startCount(const Traits &traits) { return traits.colocated ? 2 : 3; }
 
 Choice start(const Traits &traits, size_t index) {
-  int64_t pace = traits.pace, half = std::max<int64_t>(1, pace / 2), twice = std::min(traits.mostPace, pace * 2);
+  // Tapered ends fill and drain sooner than goodPace() reckons with.
+  int64_t pace = std::max<int64_t>(1, traits.pace * 4 / 5);
+  int64_t half = std::max<int64_t>(1, pace / 2), twice = std::min(traits.mostPace, pace * 2);
   if (traits.colocated)
-    return index == 0 ? Choice{recipe(half, 1, 2, false, false, true, false), Rule::ShortestFirst}
-                      : Choice{recipe(pace, 1, 2, true, true, true, false), Rule::ShortestFirst};
-  return {index == 0   ? recipe(pace, 2, 2, false, false, false, false)
-          : index == 1 ? recipe(pace, 4, 1, false, false, true, false)
-                       : recipe(twice, 1, 2, true, false, true, false),
+    return index == 0 ? Choice{recipe(half, 1, 2, false, false, true), Rule::ShortestFirst}
+                      : Choice{recipe(pace, 1, 2, true, true, true), Rule::ShortestFirst};
+  return {index == 0   ? recipe(pace, 2, 2, false, false, false)
+          : index == 1 ? recipe(pace, 4, 1, false, false, true)
+                       : recipe(twice, 1, 2, true, false, true),
           Rule::Alternate};
 }
 
@@ -58,9 +65,14 @@ Choice changed(const Traits &traits, const Choice &choice, size_t index) {
   Recipe &recipe = made.recipe;
   Change change = changes(traits)[index];
   if (change == Change::EndsFiner || change == Change::EndsCoarser || change == Change::EndsAlike || change == Change::Ends)
-    recipe.ends = !recipe.ends;
+    recipe.ends = recipe.ends > 0 ? 0 : fullEnds;
   switch (change) {
   case Change::Ends: break;
+  case Change::EndsLittle: recipe.ends = recipe.ends == 1 ? fullEnds : 1; break;
+  case Change::Shelves: recipe.shelves = recipe.shelves == 4 || !traits.shelves ? 0 : 4; break;
+  case Change::ManyShelves: recipe.shelves = recipe.shelves == 16 || !traits.shelves ? 0 : 16; break;
+  case Change::Taper: recipe.taper = recipe.taper == 2 ? 0 : 2; break;
+  case Change::TaperMore: recipe.taper = recipe.taper == 4 ? 1 : 4; break;
   case Change::Alike:
   case Change::EndsAlike: recipe.alike = !recipe.alike; break;
   case Change::Pools: recipe.pools = !recipe.pools; break;

@@ -17,6 +17,7 @@ struct Choice {
 struct Traits {
   bool colocated = false; ///< Some device runs several stations.
   bool splits = false;    ///< Some section splits its backward.
+  bool shelves = false;   ///< Regrouper::hasShelves.
   int64_t pace = 1;       ///< Regrouper::goodPace(), and
   int64_t mostPace = 1;   ///< Regrouper::mostPace.
 };

@@ -126,8 +126,8 @@ void Regrouper::put(uint32_t group, size_t at) {
 }
 
 /// The first micro-batches keep the trunk busy while the others' inputs are made, the last while the others' gradients are
-/// used up: at each end as much work as one micro-batch has around the trunk, and never more than a quarter.
-void Regrouper::pullEnds(const Problem &problem) {
+/// used up: at each end as much work as one micro-batch has around the trunk, or quarters of it, and never more than a quarter.
+void Regrouper::pullEnds(const Problem &problem, int64_t quarters) {
   int64_t trunkWork = 0, around = 0;
   for (const TrunkGroup &group : trunkGroups)
     trunkWork += group.workNs;
@@ -135,7 +135,7 @@ void Regrouper::pullEnds(const Problem &problem) {
     around += s == trunk ? 0 : groupNs[s];
   size_t most = trunkGroups.size() / 4 + (trunkGroups.size() > 2);
   auto pull = [&](auto score, int64_t place, int64_t step) {
-    int64_t cover = std::min(around * replicas(problem, trunk), trunkWork / 4);
+    int64_t cover = std::min(around / 4 * quarters * replicas(problem, trunk), trunkWork / 4);
     ranked.clear();
     for (uint32_t g = 0; g < trunkGroups.size(); ++g)
       if (trunkGroups[g].place >= 0 && trunkGroups[g].place <= whole)
@@ -156,8 +156,8 @@ void Regrouper::pullEnds(const Problem &problem) {
 
 void Regrouper::flowTrunk(const Problem &problem, Recipe recipe) {
   recipe.slope ? alongSlope(problem) : evenOut(problem, recipe.bands);
-  if (recipe.ends)
-    pullEnds(problem);
+  if (recipe.ends > 0)
+    pullEnds(problem, recipe.ends);
   ranked.clear();
   for (uint32_t g = 0; g < trunkGroups.size(); ++g)
     ranked.push_back({trunkGroups[g].place, 0, g});

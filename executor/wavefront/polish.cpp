@@ -35,7 +35,7 @@ void Polisher::load(const Problem &problem, const Schedule &schedule) {
   for (uint32_t device = 0; device < problem.devices; ++device) {
     std::span<const Task> tasks = schedule.tasksOf(device);
     for (size_t i = 1; i < tasks.size(); ++i)
-      if (tasks[i].startNs == tasks[i - 1].endNs && tasks[i].microBatch != tasks[i - 1].microBatch)
+      if (tasks[i].microBatch != tasks[i - 1].microBatch)
         reversed.push_back({tasks[i].microBatch, tasks[i - 1].microBatch, tasks[i].stage, tasks[i - 1].stage, tasks[i].kind,
                             tasks[i - 1].kind});
   }

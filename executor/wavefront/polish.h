@@ -49,7 +49,7 @@ private:
   Rule savedRule = Rule::LongestTail, bestRule = Rule::LongestTail;
   std::vector<ListScheduler::Forced> draftForced, savedForced, bestForced; ///< By draft; by group of the best.
   std::vector<uint32_t> groupOfDraft;
-  std::vector<ListScheduler::Forced> reversed; ///< Neighbours without a gap on a device, the other way round.
+  std::vector<ListScheduler::Forced> reversed; ///< Neighbours on a device, the other way round: also where it then waits on purpose.
   size_t sampleCount = 0;
   uint64_t state = 1;
 };

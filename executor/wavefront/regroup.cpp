@@ -109,16 +109,17 @@ void Regrouper::prepare(const Problem &problem, const ProblemIndex &index) {
         aroundNs[i] += alone;
         beforeNs[i] += s < trunk ? alone : 0;
       }
-  order.clear();
+  sorted.clear();
   others.clear();
   for (uint32_t i = 0; i < samples; ++i)
-    (aloneNs[trunk * samples + i] >= 0 ? order : others).push_back(i);
+    (aloneNs[trunk * samples + i] >= 0 ? sorted : others).push_back(i);
   const int64_t *key = lengthKey.data() + trunk * samples;
-  std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+  std::sort(sorted.begin(), sorted.end(), [&](uint32_t a, uint32_t b) {
     if (signature[a] != signature[b])
       return signature[a] < signature[b];
     return key[a] != key[b] ? key[a] > key[b] : a < b;
   });
+  findShelves(problem);
 }
 
 void Regrouper::cutTrunk(const Problem &problem) {
@@ -185,6 +186,9 @@ void Regrouper::formTrunk(const Problem &problem, Groups &groups) {
   }
 }
 
+/// How long a micro-batch of the section may take here; below a few constants' worth it would only cost.
+int64_t Regrouper::timeLimit(uint32_t s) const { return std::max(groupNs[s] * unitPart / wholePart, constantNs[s] * 4); }
+
 /// Whether all of `more` can join the section's last micro-batch.
 bool Regrouper::joins(const Problem &problem, uint32_t s, std::span<const uint32_t> more, int64_t limit, const Groups &groups) {
   size_t dims = problem.dims.size();
@@ -203,7 +207,7 @@ bool Regrouper::joins(const Problem &problem, uint32_t s, std::span<const uint32
   int64_t work = evaluate(total[s], held.data());
   if (work > limit)
     return false;
-  if (!pads[s] || limit != groupNs[s] || counts[s] < freeCounts[s])
+  if (!pads[s] || limit != timeLimit(s) || counts[s] < freeCounts[s])
     return true;
   // Together they save constants and cost padding; where places in flight are few, that is their price.
   int64_t apart = evaluate(total[s], groups.dims.data() + last.firstDim);
@@ -216,12 +220,12 @@ bool Regrouper::joins(const Problem &problem, uint32_t s, std::span<const uint32
 int64_t Regrouper::pieceLimit(const Problem &problem, uint32_t s) const {
   int64_t work = 0;
   if (pieces[s] > static_cast<int64_t>(unit.size()))
-    return groupNs[s];
+    return timeLimit(s);
   if (pieces[s] * replicas(problem, s) == 1)
     return INT64_MAX;
   for (uint32_t sample : unit)
     work += aloneNs[s * problem.sampleCount() + sample];
-  return std::max(groupNs[s], 2 * work / (pieces[s] * replicas(problem, s)));
+  return std::max(timeLimit(s), 2 * work / (pieces[s] * replicas(problem, s)));
 }
 
 /// Into how many equal pieces `unit` must fall: by the time that each may take, and by samples.
@@ -262,7 +266,7 @@ void Regrouper::addUnit(const Problem &problem, uint32_t s, const TrunkGroup *tr
   uint32_t replica = trunkGroup ? trunkGroup->replica : 0;
   int64_t position = trunkGroup ? trunkGroup->position : 0;
   bool joined = !closed && (reach[replica] < 0 || position - reach[replica] < spread[s]) &&
-                joins(problem, s, unit, groupNs[s], groups);
+                joins(problem, s, unit, timeLimit(s), groups);
   if (!joined)
     reach.assign(reach.size(), -1);
   if (reach[replica] < 0)
@@ -272,7 +276,7 @@ void Regrouper::addUnit(const Problem &problem, uint32_t s, const TrunkGroup *tr
     for (uint32_t sample : unit)
       groups.add(problem, sample);
   else
-    cutUnit(problem, s, trunkGroup ? pieceLimit(problem, s) : groupNs[s], groups);
+    cutUnit(problem, s, trunkGroup ? pieceLimit(problem, s) : timeLimit(s), groups);
   if (s > trunk) // Its inputs come last from the last.
     forwardKey.back() = unitTime;
   backwardKey.back() = unitTime;
@@ -282,7 +286,7 @@ void Regrouper::addUnit(const Problem &problem, uint32_t s, const TrunkGroup *tr
 /// Whether a section that pads may take what another trunk micro-batch has for it into `unit`, to cut it by length together:
 /// while a quarter of what may be on the way at a time is not exceeded.
 bool Regrouper::pools(const Problem &problem, uint32_t s, const TrunkGroup &group, int64_t work) const {
-  int64_t most = groupNs[s] * std::min<int64_t>(pieces[s], 64) * replicas(problem, s) / 4;
+  int64_t most = timeLimit(s) * std::min<int64_t>(pieces[s], 64) * replicas(problem, s) / 4;
   return work <= most && (starts[group.replica] < 0 ||
                           int64_t{group.position} - starts[group.replica] < std::max<int64_t>(1, std::min<int64_t>(spread[s], 1000) / 4));
 }
@@ -329,6 +333,7 @@ void Regrouper::formAlong(const Problem &problem, uint32_t s, Recipe recipe, Gro
       flush();
     addOthers(group.place);
     unitTime = group.place;
+    unitPart = group.part;
     held += more;
     if (starts[group.replica] < 0)
       starts[group.replica] = group.position;
@@ -369,8 +374,10 @@ void Regrouper::form(const Problem &problem, const ProblemIndex &index, Recipe r
   backwardKey.clear();
   chooseCounts(problem, index, recipe);
   chooseTimes(problem, recipe);
+  sortTrunk(problem, recipe.shelves);
   cutTrunk(problem);
   flowTrunk(problem, recipe);
+  taperTrunk(problem, index, recipe.taper);
   dealTrunk(problem);
   groups.begin(problem);
   for (uint32_t s = 0; s < problem.sections.size(); ++s)

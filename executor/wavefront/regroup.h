@@ -18,8 +18,10 @@ struct Recipe {
   int64_t bands = 2;  ///< Classes of samples are cut in so many by length, each spread over the whole flow;
   bool slope = false; ///< or all lie on one mountain of lengths, for pipelines that stall when micro-batches differ.
   bool pools = false; ///< Sections that pad sort what several trunk micro-batches have for them.
-  bool ends = true;   ///< Light micro-batches at the step's ends.
+  int64_t ends = 4;   ///< Light micro-batches at the step's ends: so many quarters of what fills all other sections.
   bool alike = false; ///< Micro-batches no shorter than a section's longest sample, so that all take about the same time.
+  int64_t shelves = 0; ///< Classes are cut in so many by the length that another section pads by, each sorted by the trunk's.
+  int64_t taper = 2;   ///< How steeply micro-batches shrink towards the step's ends, so that pipelines fill and drain soon; 0: not.
 
   bool operator==(const Recipe &) const = default;
 };
@@ -37,14 +39,17 @@ public:
 
   std::vector<int64_t> forwardKey, backwardKey; ///< By group.
   int64_t mostPace = 1;                         ///< Larger paces change nothing.
+  bool hasShelves = false;                      ///< Some other section pads by a length that is not the trunk's.
 
 private:
+  static constexpr int64_t wholePart = 256;
   struct TrunkGroup {
     uint32_t first, count;      ///< Into order.
     uint32_t replica, position; ///< Whose, and which of its.
     uint64_t signature;
     int64_t workNs, beforeNs, aroundNs;
     int64_t place; ///< In the flow.
+    int64_t part = wholePart; ///< Of the usual times, what its micro-batch and those formed along it may take.
   };
   struct Bucket {
     uint32_t first, next, end; ///< Into trunkGroups.
@@ -60,10 +65,12 @@ private:
   };
 
   void prepareSection(const Problem &problem, uint32_t section);
+  void findShelves(const Problem &problem);
   void chooseTrunk(const Problem &problem, const ProblemIndex &index);
   void prepareLimits(const Problem &problem, const ProblemIndex &index);
   void chooseCounts(const Problem &problem, const ProblemIndex &index, Recipe recipe);
   void chooseTimes(const Problem &problem, Recipe recipe);
+  void sortTrunk(const Problem &problem, int64_t shelves);
   void cutTrunk(const Problem &problem);
   void alongSlope(const Problem &problem);
   void measureNeeds(const Problem &problem);
@@ -71,8 +78,12 @@ private:
   int64_t jump(uint32_t from, uint32_t to) const;
   void put(uint32_t group, size_t at);
   void evenOut(const Problem &problem, int64_t bands);
-  void pullEnds(const Problem &problem);
+  void pullEnds(const Problem &problem, int64_t quarters);
   void flowTrunk(const Problem &problem, Recipe recipe);
+  int64_t longestChain(const ProblemIndex &index);
+  void taperTrunk(const Problem &problem, const ProblemIndex &index, int64_t taper);
+  template <typename PartAt> void cutTapered(const Problem &problem, const TrunkGroup &group, bool backwards, PartAt partAt);
+  int64_t timeLimit(uint32_t section) const;
   void dealTrunk(const Problem &problem);
   void formTrunk(const Problem &problem, Groups &groups);
   void formAlong(const Problem &problem, uint32_t section, Recipe recipe, Groups &groups);
@@ -96,7 +107,9 @@ private:
   std::vector<int64_t> beforeNs, aroundNs; ///< By sample: work upstream of the trunk, and outside of it.
 
   uint32_t trunk = 0;
-  std::vector<uint32_t> order, others; ///< Samples of the trunk, alike ones side by side; and those that it does not see.
+  std::vector<uint32_t> sorted, order; ///< Samples of the trunk, alike ones side by side; the second as the recipe shelves them.
+  std::vector<uint32_t> others;   ///< Samples that the trunk does not see.
+  std::vector<uint8_t> shelved;   ///< By section: pads by a length that is not the trunk's.
   std::vector<int64_t> spread;    ///< By section: how far apart trunk micro-batches of one of its may lie on a replica.
   std::vector<int64_t> pieces;    ///< By section: into how many of its micro-batches a replica one of the trunk may fall.
   std::vector<int64_t> trunkMost; ///< By dim: what a trunk micro-batch may hold, for the others' sake.
@@ -105,7 +118,7 @@ private:
   std::vector<int64_t> counts, freeCounts; ///< By section: micro-batches aimed at, times 256; and were nothing scarce.
   std::vector<int64_t> inFlight; ///< By section: micro-batches on their way below a replica's first stage, times 256.
   std::vector<int64_t> groupNs;  ///< By section: how long a micro-batch may take, all stages and kinds together.
-  std::vector<TrunkGroup> trunkGroups;
+  std::vector<TrunkGroup> trunkGroups, tapered;
   std::vector<uint32_t> flow;    ///< trunkGroups in order.
   std::vector<Ranked> ranked;
   std::vector<Bucket> buckets;
@@ -114,7 +127,7 @@ private:
   std::vector<int64_t> loads, reach, starts, held, chain;
   std::vector<uint32_t> unit;    ///< Samples of one trunk micro-batch.
   bool closed = true;            ///< Whether the section's last micro-batch takes no further trunk micro-batch.
-  int64_t unitTime = 0;
+  int64_t unitTime = 0, unitPart = wholePart; ///< As in TrunkGroup.
 };
 
 } // namespace maestro::wavefront

@@ -96,25 +96,36 @@ void Regrouper::chooseTimes(const Problem &problem, Recipe recipe) {
     groupNs[s] = std::max({sectionNs[s] / counts[s] * 256, constantNs[s] * 16, recipe.alike ? largestNs[s] : 0});
 }
 
+/// Of `chain`, which has a time for each section: the longest sum along edges.
+int64_t Regrouper::longestChain(const ProblemIndex &index) {
+  int64_t longest = 0;
+  reach.assign(chain.size(), 0);
+  for (uint32_t s = 0; s < chain.size(); ++s) {
+    chain[s] += reach[s];
+    longest = std::max(longest, chain[s]);
+    for (const ProblemIndex::Pair &pair : index.pairs)
+      if (pair.producer == s)
+        reach[pair.consumer] = std::max(reach[pair.consumer], chain[s]);
+  }
+  return longest;
+}
+
 /// In theory: constants grow with the number of micro-batches, filling and draining the longest chain with their size.
 int64_t Regrouper::goodPace(const Problem &problem, const ProblemIndex &index) {
   int64_t best = 1, bestNs = INT64_MAX;
   for (int64_t pace = 1; pace < 2 * mostPace; pace = pace < 4 ? pace + 1 : pace * 5 / 4) {
-    int64_t fullest = 0, longest = 0;
-    chain.assign(problem.sections.size(), 0);
+    int64_t fullest = 0;
+    chain.clear();
     for (uint32_t s = 0; s < problem.sections.size(); ++s) {
       int64_t count = std::max<int64_t>(1, std::min(activeCount[s], pace * replicas(problem, s)));
       int64_t work = sectionNs[s] - (activeCount[s] - std::min(count, activeCount[s])) * constantNs[s];
       int64_t stages = static_cast<int64_t>(problem.sections[s].stages.size());
       fullest = std::max(fullest, work / (replicas(problem, s) * stages));
-      chain[s] += std::max(work / count, largestNs[s] / 2);
-      longest = std::max(longest, chain[s]);
-      for (const ProblemIndex::Pair &pair : index.pairs)
-        if (pair.producer == s)
-          chain[pair.consumer] = std::max(chain[pair.consumer], chain[s]);
+      chain.push_back(std::max(work / count, largestNs[s] / 2));
     }
-    if (fullest + longest < bestNs)
-      bestNs = fullest + longest, best = pace;
+    int64_t total = fullest + longestChain(index);
+    if (total < bestNs)
+      bestNs = total, best = pace;
   }
   return best;
 }

@@ -14,13 +14,15 @@ namespace maestro::wavefront {
 
 namespace {
 
-/// What a schedule may cost, in units of two to three nanoseconds, counted and not clocked: so much a task, more where the best is
+/// What a schedule may cost, in nanoseconds of an unhurried core, counted and not clocked: so much a task, more where the best is
 /// far from the bound, for small problems a fixed number, and never more than a part of the step. (Steps below a millisecond are
 /// not real ones.)
-constexpr int64_t budgetPerTask = 450, budgetPerTaskWhenFar = 16 * budgetPerTask, mostForSmall = 20'000'000, partOfStep = 400;
-constexpr int64_t mostForUnreal = 4'000'000, realStepNs = 1'000'000;
+constexpr int64_t budgetPerTask = 900, budgetPerTaskWhenFar = 32 * budgetPerTask, mostForSmall = 150'000'000;
+constexpr int64_t partOfStep = 160;
+constexpr int64_t mostForUnreal = 8'000'000, realStepNs = 1'000'000;
 constexpr size_t fewTasks = 200;
-constexpr int64_t simulatedTask = 100, formedSample = 30, changeCost = 500;
+/// What they are spent on: reading a sample for a section, forming its micro-batches, a task's precedences, and its turn.
+constexpr int64_t readSample = 200, formedSample = 95, linkedTask = 40, simulatedTask = 65, changeCost = 300;
 constexpr uint32_t roundsPerStart = 64;
 
 int64_t budgetFor(size_t tasks, int64_t makespanNs, int64_t boundNs) {
@@ -52,7 +54,7 @@ struct Scheduler::State {
   int64_t bestNs = 0;
 
   int64_t boundNs = 0;
-  int64_t spent = 0, budget = 0; ///< In units of about a nanosecond on a fast machine; counted, not clocked.
+  int64_t spent = 0, budget = 0; ///< As budgetFor() has it.
 
   void fileOrder(const Problem &problem, Schedule &schedule);
   int64_t inFileOrder(const Problem &problem, Schedule &schedule);
@@ -138,7 +140,7 @@ bool Scheduler::State::tryChoice(const Problem &problem, const Choice &choice, b
   }
   int64_t before = bestNs;
   attempt(problem, choice.rule, schedule);
-  spent += static_cast<int64_t>(list.log.size()) * simulatedTask;
+  spent += static_cast<int64_t>(list.log.size()) * simulatedTask + static_cast<int64_t>(groups.taskNs.size()) * linkedTask;
   return bestNs < before;
 }
 
@@ -150,6 +152,7 @@ Traits Scheduler::State::measureTraits(const Problem &problem) {
     traits.splits |= section.splitsBackward;
   traits.pace = regrouper.goodPace(problem, index);
   traits.mostPace = regrouper.mostPace;
+  traits.shelves = regrouper.hasShelves;
   return traits;
 }
 
@@ -159,7 +162,7 @@ void Scheduler::State::wavefront(const Problem &problem, Schedule &schedule) {
   regrouper.prepare(problem, index);
   Traits traits = measureTraits(problem);
   Choice best;
-  spent = 0;
+  spent = static_cast<int64_t>(problem.sampleCount() * problem.sections.size()) * readSample;
   budget = std::numeric_limits<int64_t>::max();
   bool formed = false; // Whether the groups are those of `best`.
   for (size_t i = 0; i < startCount(traits) && spent < budget && bestNs > boundNs; ++i) {
@@ -205,7 +208,7 @@ void Scheduler::State::polish(const Problem &problem, Rule rule, Schedule &sched
       polisher.load(problem, schedule);
       currentNs = bestNs;
     }
-    spent += changeCost + static_cast<int64_t>(schedule.tasks.size()) * simulatedTask;
+    spent += changeCost + static_cast<int64_t>(schedule.tasks.size()) * (linkedTask + simulatedTask);
     if (!polisher.change(problem, index, groups))
       continue;
     arrange(problem, polisher.forwardKey, polisher.backwardKey);
