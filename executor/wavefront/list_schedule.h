@@ -1,25 +1,11 @@
 // Event-driven list scheduling: from micro-batches and each station's forward and backward order to times.
 #pragma once
 
-#include "executor/wavefront/groups.h"
+#include "executor/wavefront/sequences.h"
 
 #include <utility>
 
 namespace maestro::wavefront {
-
-/// In which order each replica's stations take its micro-batches; the same at all stages.
-struct Sequences {
-  Lists forward, backward; ///< By replica (ProblemIndex.replica): groups.
-  std::vector<uint32_t> forwardPosition, backwardPosition; ///< By group.
-
-  /// By the groups' replicas, then by rising key (by group), then by number.
-  void sort(const ProblemIndex &index, const Groups &groups, const std::vector<int64_t> &forwardKey,
-            const std::vector<int64_t> &backwardKey);
-
-private:
-  void sortOne(const ProblemIndex &index, const Groups &groups, const std::vector<int64_t> &key, Lists &lists,
-               std::vector<uint32_t> &position);
-};
 
 /// Whose turn it is when several tasks of a device could start. Weight gradients come last, but first
 /// where they hold up gradients.
@@ -119,8 +105,5 @@ private:
   std::vector<uint32_t> dirty;  ///< Devices to look at, and
   std::vector<uint8_t> isDirty; ///< whether a device is among them.
 };
-
-/// By task: the longest path from its start to the step's end, devices and rings apart.
-void computeTails(const Problem &problem, const ProblemIndex &index, const Groups &groups, std::vector<int64_t> &tails);
 
 } // namespace maestro::wavefront
