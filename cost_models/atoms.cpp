@@ -78,9 +78,11 @@ uint32_t stageOf(const SectionCut &cut, uint32_t atom) {
 }
 
 Status checkSection(const AtomicSection &section, size_t sizes) {
-  if (section.classOf.empty() || section.classes.empty() || section.classes.size() > 2)
+  if (section.classOf.empty() || !section.has(Recompute::None))
     return wrong("section '" + section.name + "' has no atoms, or no classes of them");
   for (const std::vector<AtomClass> &classes : section.classes) {
+    if (classes.empty())
+      continue;
     for (uint32_t own : section.classOf)
       if (own >= classes.size())
         return wrong(fmt::format("section '{}' has an atom of class {} of {}", section.name, own, classes.size()));
@@ -130,15 +132,15 @@ Status check(const AtomicModel &model, const std::vector<SectionCut> &cuts) {
         return wrong(fmt::format("section '{}' is cut at atom {} of {}", section.name, first, section.classOf.size()));
       before = first;
     }
-    if (cuts[s].recompute && section.classes.size() < 2)
-      return wrong("section '" + section.name + "' has no choice of recompute");
+    if (!section.has(cuts[s].recompute))
+      return wrong(fmt::format("section '{}' has not the choice of recompute '{}'", section.name, nameOf(cuts[s].recompute)));
   }
   return Status();
 }
 
-StageModel composeStage(const AtomicModel &model, uint32_t section, bool recompute, uint32_t first, uint32_t last) {
+StageModel composeStage(const AtomicModel &model, uint32_t section, Recompute recompute, uint32_t first, uint32_t last) {
   const AtomicSection &chain = model.sections[section];
-  const std::vector<AtomClass> &classes = chain.classes[recompute];
+  const std::vector<AtomClass> &classes = chain.classes[static_cast<size_t>(recompute)];
   Sums sums;
   for (uint32_t begin = first, end; begin < last; begin = end) {
     for (end = begin + 1; end < last && chain.classOf[end] == chain.classOf[begin];)

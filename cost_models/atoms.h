@@ -7,8 +7,10 @@
 // (planner/driver/atom_trials.h).
 #pragma once
 
+#include "base/recompute.h"
 #include "cost_models/compound.h"
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -26,8 +28,9 @@ struct AtomicSection {
   bool trains = false;
   std::vector<uint32_t> activeDims; ///< A sample takes part iff all are above 0 for it.
   std::vector<uint32_t> classOf;    ///< By atom: an index into classes.
-  /// By recompute (0: what backward needs is kept; 1: elementwise results are computed again), by class. One entry: no choice.
-  std::vector<std::vector<AtomClass>> classes;
+  /// By Recompute, by class; empty where that is not to choose from. Recompute::None alone: no choice.
+  std::array<std::vector<AtomClass>, 3> classes;
+  bool has(Recompute recompute) const { return !classes[static_cast<size_t>(recompute)].empty(); }
 };
 
 /// A tensor that passes from an atom to later ones, of its section or another.
@@ -55,21 +58,21 @@ struct AtomicModel {
   std::vector<TiedParameter> tied;
 };
 
-/// How one section is cut, and whether its backward computes again.
+/// How one section is cut, and what its backward computes again.
 struct SectionCut {
   std::vector<uint32_t> firstAtoms; ///< Of each stage but the first.
-  bool recompute = false;
+  Recompute recompute = Recompute::None;
   size_t stages() const { return firstAtoms.size() + 1; }
   auto operator<=>(const SectionCut &) const = default;
 };
 
 /// Sizes that fit each other, indices in range.
 Status check(const AtomicModel &model);
-/// Of a checked model: ascending atoms within the chain, recompute where there is that choice.
+/// Of a checked model: ascending atoms within the chain, a recompute that is to choose from.
 Status check(const AtomicModel &model, const std::vector<SectionCut> &cuts);
 
 /// Atoms [first, last) of a section as one stage.
-StageModel composeStage(const AtomicModel &model, uint32_t section, bool recompute, uint32_t first, uint32_t last);
+StageModel composeStage(const AtomicModel &model, uint32_t section, Recompute recompute, uint32_t first, uint32_t last);
 CompoundModel compose(const AtomicModel &model, const std::vector<SectionCut> &cuts);
 
 } // namespace maestro::cost_models

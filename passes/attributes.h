@@ -30,10 +30,13 @@
 //                                              how each symbol combines over samples; its bound
 //   nn.without_gradient = ["student/pooler.weight"]
 //                                              trainable parameters that no loss reaches
-//   nn.recompute                               of a section: its backward computes elementwise results again
+//   nn.recompute = "selective"|"full"          of a section: what its backward computes again (base/recompute.h)
 //   nn.tensor = 2                              of a section: devices that share its MLP blocks
 //   nn.indivisible = [5]                       of a section: inner sizes of blocks that they cannot share
 //   nn.stash = "…"                             what crosses from @forward to @backward, in words
+// Operators
+//   nn.atom = 3                                of a section that computes everything again: the layer that it
+//                                              belongs to (section_atoms.h)
 // clang-format on
 #pragma once
 
@@ -61,6 +64,7 @@ inline constexpr llvm::StringLiteral kCarriesGradient = "nn.carries_gradient";
 inline constexpr llvm::StringLiteral kEdgeGradient = "nn.edge_gradient";
 inline constexpr llvm::StringLiteral kWithoutGradient = "nn.without_gradient";
 inline constexpr llvm::StringLiteral kRecompute = "nn.recompute";
+inline constexpr llvm::StringLiteral kAtom = "nn.atom";
 inline constexpr llvm::StringLiteral kStash = "nn.stash";
 inline constexpr llvm::StringLiteral kSplit = "nn.split";
 inline constexpr llvm::StringLiteral kOverData = "nn.over_data";

@@ -74,8 +74,8 @@ private:
       draft.op.setActiveDimsAttr(builder.getStrArrayAttr(active));
     builder.setInsertionPoint(graph);
     auto body = ModuleOp::create(builder, graph.getLoc(), StringRef(spec.name));
-    if (spec.recompute)
-      body->setAttr(attributes::kRecompute, builder.getUnitAttr());
+    if (spec.recompute != Recompute::None)
+      body->setAttr(attributes::kRecompute, builder.getStringAttr(nameOf(spec.recompute)));
     if (spec.tensor > 1)
       body->setAttr(attributes::kTensor, builder.getI64IntegerAttr(spec.tensor));
     builder.setInsertionPointToStart(body.getBody());

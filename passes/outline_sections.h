@@ -6,6 +6,7 @@
 // passes/partition_sections.cpp.
 #pragma once
 
+#include "base/recompute.h"
 #include "passes/graph_functions.h"
 
 #include "llvm/ADT/DenseSet.h"
@@ -19,7 +20,7 @@ struct SectionPart {
   std::string name;    ///< Unique; of the stage, where there are several.
   std::string section; ///< Of the section.
   int64_t stage = 0, stages = 1;
-  bool recompute = false;
+  Recompute recompute = Recompute::None;
   int64_t tensor = 1; ///< Devices that share it.
   std::vector<std::string> components;
   std::vector<std::string> activeDims; ///< A sample takes part iff all of these are above 0.

@@ -460,7 +460,7 @@ private:
     std::vector<std::string> names;
     for (SectionPart &part : labels.parts) {
       names.push_back(part.section);
-      part.recompute = llvm::is_contained(options.recompute, "*") || llvm::is_contained(options.recompute, part.section);
+      part.recompute = valueOf(options.recompute, part.section, Recompute::None);
       part.tensor = countOf(options.tensor, part.section);
     }
     for (const auto &[name, stages] : options.stages)
@@ -479,12 +479,19 @@ private:
 
   /// A section's number, that of all ("*"), or 1.
   static int64_t countOf(const std::map<std::string, int64_t> &counts, const std::string &section) {
-    auto own = counts.find(section), all = counts.find("*");
-    return own != counts.end() ? own->second : all != counts.end() ? all->second : 1;
+    return valueOf<int64_t>(counts, section, 1);
+  }
+  template <typename T> static T valueOf(const std::map<std::string, T> &values, const std::string &section, T otherwise) {
+    auto own = values.find(section), all = values.find("*");
+    return own != values.end() ? own->second : all != values.end() ? all->second : otherwise;
   }
 
   /// Sections along their depth where the stages' work is most even, and of nearly even cuts where the fewest bytes cross.
   LogicalResult cutStages() {
+    if (llvm::any_of(labels.parts, [](const SectionPart &part) { return part.recompute == Recompute::Full; })) {
+      markAtoms(chains());
+      labels.repeated.clear();
+    }
     for (unsigned part = 0; part < labels.parts.size(); ++part) {
       int64_t stages = countOf(options.stages, labels.parts[part].section);
       llvm::SmallVector<Operation *> members;
@@ -538,10 +545,21 @@ private:
     });
   }
 
+  /// Where a section computes everything again, its operators say which layer they are of.
+  void markAtoms(const AtomGraph &atoms) {
+    Builder builder(module.getContext());
+    for (auto [part, chain] : llvm::zip_equal(labels.parts, atoms.sections))
+      for (auto [number, atom] : llvm::enumerate(chain.atoms))
+        for (Operation *op : atom)
+          if (part.recompute == Recompute::Full)
+            op->setAttr(attributes::kAtom, builder.getI64IntegerAttr(static_cast<int64_t>(number)));
+  }
+
   /// Stages of whole atoms: as told, or a trial's.
   LogicalResult cutAtAtoms() {
     AtomGraph atoms = chains();
     labels.repeated.clear();
+    markAtoms(atoms);
     for (unsigned section = static_cast<unsigned>(atoms.sections.size()); section-- > 0;) {
       SectionChain &chain = atoms.sections[section];
       std::vector<std::vector<unsigned>> stages = options.forTrial ? chain.trialStages() : toldStages(chain);
@@ -726,7 +744,7 @@ struct PartitionSectionsPass : PassWrapper<PartitionSectionsPass, OperationPass<
     cuts = llvm::ArrayRef<std::string>(options.cuts);
     stages = llvm::ArrayRef<std::string>(textOf(options.stages));
     tensor = llvm::ArrayRef<std::string>(textOf(options.tensor));
-    recompute = llvm::ArrayRef<std::string>(options.recompute);
+    recompute = llvm::ArrayRef<std::string>(textOf(options.recompute));
     firstAtoms = llvm::ArrayRef<std::string>(textOf(options.firstAtoms));
     forTrial = options.forTrial;
     moveTails = options.moveTails;
@@ -738,11 +756,10 @@ struct PartitionSectionsPass : PassWrapper<PartitionSectionsPass, OperationPass<
   void runOnOperation() override {
     PartitionOptions options;
     options.cuts.assign(cuts.begin(), cuts.end());
-    options.recompute.assign(recompute.begin(), recompute.end());
     options.moveTails = moveTails;
     options.forTrial = forTrial;
     if (failed(readCounts("stages", stages, options.stages)) || failed(readCounts("tensor", tensor, options.tensor)) ||
-        failed(readFirstAtoms(options.firstAtoms)))
+        failed(readRecompute(options.recompute)) || failed(readFirstAtoms(options.firstAtoms)))
       return signalPassFailure();
     FailureOr<DimTable> dims = DimTable::of(getOperation());
     if (!findFunction(getOperation(), attributes::kGraphFunction) || failed(dims) ||
@@ -766,6 +783,24 @@ struct PartitionSectionsPass : PassWrapper<PartitionSectionsPass, OperationPass<
       list.push_back(std::move(text));
     }
     return list;
+  }
+
+  static std::vector<std::string> textOf(const std::map<std::string, Recompute> &choices) {
+    std::vector<std::string> list;
+    for (const auto &[section, choice] : choices)
+      list.push_back(section + ":" + std::string(nameOf(choice)));
+    return list;
+  }
+
+  LogicalResult readRecompute(std::map<std::string, Recompute> &choices) {
+    for (const std::string &text : recompute) {
+      auto [section, name] = StringRef(text).rsplit(':');
+      std::optional<Recompute> choice = recomputeFromName(name);
+      if (!choice)
+        return getOperation().emitError() << "recompute: '" << text << "' is not SECTION:none, SECTION:selective or SECTION:full";
+      choices[section.str()] = *choice;
+    }
+    return success();
   }
 
   LogicalResult readFirstAtoms(std::map<std::string, std::vector<unsigned>> &atoms) {
@@ -795,7 +830,7 @@ struct PartitionSectionsPass : PassWrapper<PartitionSectionsPass, OperationPass<
   ListOption<std::string> cuts{*this, "cuts", llvm::cl::desc("Module scopes before which a section is cut")};
   ListOption<std::string> stages{*this, "stages", llvm::cl::desc("SECTION:COUNT, pipeline stages")};
   ListOption<std::string> tensor{*this, "tensor", llvm::cl::desc("SECTION:COUNT, devices that share its MLP blocks")};
-  ListOption<std::string> recompute{*this, "recompute", llvm::cl::desc("Sections whose backward computes again")};
+  ListOption<std::string> recompute{*this, "recompute", llvm::cl::desc("SECTION:selective|full, what its backward computes again")};
   ListOption<std::string> firstAtoms{*this, "first-atoms", llvm::cl::desc("SECTION:ATOM+ATOM, where stages but the first begin")};
   Option<bool> forTrial{*this, "for-trial", llvm::cl::init(false), llvm::cl::desc("Chains shortened, a stage an atom")};
   Option<bool> moveTails{*this, "move-tails", llvm::cl::init(true),

@@ -3,6 +3,8 @@
 // arguments and results are.
 #pragma once
 
+#include "base/recompute.h"
+
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassManager.h"
 
@@ -23,12 +25,6 @@ std::optional<Phase> phaseFromName(llvm::StringRef text);
 /// "import, raise, …" for messages.
 std::string phaseNames();
 
-/// What a backward task may compute again rather than keep for each micro-batch in flight.
-enum class Recompute {
-  Cheap,       ///< Views, casts, broadcasts, masks, and what follows from parameters alone.
-  Elementwise, ///< Also elementwise operators, norms and softmaxes.
-};
-
 /// Elementwise operators broadcast by themselves.
 std::unique_ptr<mlir::Pass> createFoldBroadcastsPass();
 /// A weighted sum of means becomes one sum and one count per mean.
@@ -47,8 +43,8 @@ struct PartitionOptions {
   std::map<std::string, std::vector<unsigned>> firstAtoms;
   /// Instead: chains of equal atoms are shortened, and each atom left is a stage (SectionChain::trialStages()).
   bool forTrial = false;
-  /// Sections whose backward tasks compute elementwise results again ("*": all).
-  std::vector<std::string> recompute;
+  /// What a section's backward tasks compute again, by its name, "*" for all others; absent: nothing but what is cheap.
+  std::map<std::string, Recompute> recompute;
   /// Devices that share the MLP blocks of a section by its name, "*" for all others; absent: one.
   std::map<std::string, int64_t> tensor;
   /// Whether a frozen producer's last operators may move to the consumer so that fewer bytes cross.
@@ -61,7 +57,7 @@ std::unique_ptr<mlir::Pass> createDifferentiatePass();
 /// States of tensors over mesh axes; @step becomes what each tensor-parallel device runs.
 std::unique_ptr<mlir::Pass> createShardPass();
 /// @step becomes @count, @forward and @backward.
-std::unique_ptr<mlir::Pass> createSplitProgramsPass(Recompute recompute = Recompute::Cheap);
+std::unique_ptr<mlir::Pass> createSplitProgramsPass(Recompute recompute = Recompute::None);
 /// What the IR promises after `phase`; later passes trust it.
 std::unique_ptr<mlir::Pass> createVerifyPhasePass(Phase phase);
 
@@ -72,7 +68,7 @@ void registerRaisePasses();
 struct PipelineOptions {
   std::optional<Phase> startAfter; ///< Phase::Loss: the module has gone so far. Nothing: it comes from the importer.
   Phase stopAfter = Phase::Split;
-  Recompute recompute = Recompute::Cheap; ///< Where partition.recompute says nothing.
+  Recompute recompute = Recompute::None; ///< Where partition.recompute says nothing.
   PartitionOptions partition;
   std::vector<std::string> bf16Components; ///< Whose products are computed in bf16.
 };

@@ -40,10 +40,10 @@ struct PipelineFlags : PassPipelineOptions<PipelineFlags> {
                        clEnumValN(Phase::Split, "split", "programs"))};
   Option<Recompute> recompute{
       *this, "recompute", llvm::cl::desc("What @backward may compute again"),
-      llvm::cl::init(Recompute::Cheap),
-      llvm::cl::values(clEnumValN(Recompute::Cheap, "cheap", "views, casts, masks"),
-                       clEnumValN(Recompute::Elementwise, "elementwise",
-                                  "elementwise operators and norms too"))};
+      llvm::cl::init(Recompute::None),
+      llvm::cl::values(clEnumValN(Recompute::None, "none", "views, casts, masks"),
+                       clEnumValN(Recompute::Selective, "selective", "elementwise operators and norms, too"),
+                       clEnumValN(Recompute::Full, "full", "all but what passes from layer to layer"))};
   ListOption<std::string> bf16Components{
       *this, "bf16-components", llvm::cl::desc("Components whose products are computed in bf16")};
 };

@@ -135,10 +135,31 @@ Sources sourcesOf(BlockArgument argument) {
   return {parameter, !parameter};
 }
 
+/// Operations of which a later layer reads a result. What passes have added since layers were marked is of its operands' layer.
+llvm::DenseSet<Operation *> lastOfLayers(ArrayRef<Operation *> operations) {
+  llvm::DenseMap<Operation *, int64_t> layers;
+  llvm::DenseSet<Operation *> last;
+  for (Operation *op : operations) {
+    auto mark = op->getAttrOfType<IntegerAttr>(attributes::kAtom);
+    int64_t own = mark ? mark.getInt() : 0;
+    for (Value operand : op->getOperands())
+      if (auto of = layers.find(operand.getDefiningOp()); !mark && of != layers.end())
+        own = std::max(own, of->second);
+    layers[op] = own;
+    for (Value operand : op->getOperands())
+      if (auto of = layers.find(operand.getDefiningOp()); of != layers.end() && of->second < own)
+        last.insert(of->first);
+  }
+  return last;
+}
+
 /// Which operations a backward task may run again.
 class RecomputeRule {
 public:
-  RecomputeRule(Recompute policy) : policy(policy) {}
+  RecomputeRule(Recompute policy, ArrayRef<Operation *> operations) : policy(policy) {
+    if (policy == Recompute::Full)
+      kept = lastOfLayers(operations);
+  }
 
   /// To be asked in the operations' order.
   bool allows(Operation *op) {
@@ -152,6 +173,8 @@ public:
     known[op] = sources;
     if (!sources.data) // Constants, positions, and what follows from parameters alone.
       return true;
+    if (policy == Recompute::Full)
+      return !sources.parameter || !kept.contains(op);
     if (isa<nn::ReshapeOp, nn::BroadcastToOp, nn::CastOp>(op))
       return true;
     bool light = op->hasTrait<nn::Elementwise>() || movesDataOnly(op);
@@ -159,7 +182,7 @@ public:
       return light || isa<nn::CumsumOp, nn::GatherOp, nn::GatherNDOp, nn::GatherElementsOp>(op);
     if (auto embedding = dyn_cast<nn::GatherOp>(op)) // As fast as reading its saved result.
       return nn::isArgument(embedding.getData());
-    if (policy == Recompute::Elementwise)
+    if (policy == Recompute::Selective)
       return light ||
              isa<nn::LayerNormOp, nn::RmsNormOp, nn::SoftmaxOp, nn::LogSoftmaxOp, nn::DropoutOp>(
                  op);
@@ -168,6 +191,7 @@ public:
 
 private:
   Recompute policy;
+  llvm::DenseSet<Operation *> kept;
   llvm::DenseMap<Operation *, Sources> known;
 };
 
@@ -187,7 +211,7 @@ llvm::SmallVector<Value> chooseSaved(const SaveProblem &problem, Recompute polic
     }
     return nodes[value];
   };
-  RecomputeRule rule(policy);
+  RecomputeRule rule(policy, problem.operations);
   for (Operation *op : problem.operations) {
     bool again = rule.allows(op);
     for (Value result : op->getResults()) {

@@ -290,15 +290,16 @@ struct SplitProgramsPass : PassWrapper<SplitProgramsPass, OperationPass<ModuleOp
   }
 
   Recompute policy() {
-    return getOperation()->hasAttr(attributes::kRecompute) ? Recompute::Elementwise : recompute.getValue();
+    auto own = getOperation()->getAttrOfType<StringAttr>(attributes::kRecompute);
+    return own ? recomputeFromName(own.getValue()).value_or(recompute.getValue()) : recompute.getValue();
   }
 
   Option<Recompute> recompute{
       *this, "recompute", llvm::cl::desc("What @backward may compute again"),
-      llvm::cl::init(Recompute::Cheap),
-      llvm::cl::values(clEnumValN(Recompute::Cheap, "cheap", "views, casts, masks"),
-                       clEnumValN(Recompute::Elementwise, "elementwise",
-                                  "elementwise operators and norms too"))};
+      llvm::cl::init(Recompute::None),
+      llvm::cl::values(clEnumValN(Recompute::None, "none", "views, casts, masks"),
+                       clEnumValN(Recompute::Selective, "selective", "elementwise operators and norms, too"),
+                       clEnumValN(Recompute::Full, "full", "all but what passes from layer to layer"))};
 };
 
 } // namespace

@@ -92,7 +92,7 @@ private:
     property(name, "tensor", "devices a stage", std::to_string(was.layout()->tensor_parallel()), std::to_string(is.layout()->tensor_parallel()));
     property(name, "micro_batch", "micro-batch", fmt::format("{} samples", was.micro_batch_samples()), fmt::format("{} samples", is.micro_batch_samples()));
     property(name, "devices", "runs on", deviceRanges(devicesOf(before.plan, old)), deviceRanges(devicesOf(after.plan, fresh)));
-    property(name, "recompute", "recompute", was.layout()->recompute() ? "full" : "none", is.layout()->recompute() ? "full" : "none");
+    property(name, "recompute", "recompute", recomputePhrase(*was.layout()), recomputePhrase(*is.layout()));
     property(name, "precision", "precision", before.precision(was), after.precision(is));
     property(name, "trains", "trains", was.trains() ? "yes" : "no", is.trains() ? "yes" : "no");
     property(name, "memory", "memory of its fullest device", humanBytes(before.peakBytes(old)), humanBytes(after.peakBytes(fresh)));

@@ -22,7 +22,9 @@ std::string printHtml(const Plan &plan, const Selection &selection, std::string_
 /// "AdamW, lr 0.0003 …": optimizer and schedule.
 std::string optimizerPhrase(const fb::Training &training);
 std::string schedulePhrase(const fb::Training &training);
-/// "data parallel 2, 4 stages, recompute"; "one device" for the plain layout.
+/// "none", "selective", "full".
+std::string recomputePhrase(const fb::Layout &layout);
+/// "data parallel 2, 4 stages, full recompute"; "one device" for the plain layout.
 std::string layoutPhrase(const fb::Layout &layout);
 /// "batch ≤ 4, seq ≤ 24"
 std::string boundsPhrase(const Plan &plan, const fb::Executable &executable);

@@ -255,6 +255,7 @@ private:
     number("expert_parallel", layout.expert_parallel());
     number("zero_stage", layout.zero_stage());
     flag("recompute", layout.recompute());
+    flag("full_recompute", layout.full_recompute());
   }
 
   void write(const fb::Section &section) {

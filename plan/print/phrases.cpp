@@ -1,5 +1,6 @@
 // Facts of a plan in words, shared by the formats for people.
 #include "base/dtype.h"
+#include "base/recompute.h"
 #include "plan/dims.h"
 #include "plan/print/formats.h"
 #include "plan/print/text.h"
@@ -48,8 +49,12 @@ std::string layoutPhrase(const fb::Layout &layout) {
   if (layout.zero_stage() > 0)
     parts.push_back(fmt::format("ZeRO {}", layout.zero_stage()));
   if (layout.recompute())
-    parts.push_back("recompute");
+    parts.push_back(recomputePhrase(layout) + " recompute");
   return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::string recomputePhrase(const fb::Layout &layout) {
+  return std::string(nameOf(layout.full_recompute() ? Recompute::Full : layout.recompute() ? Recompute::Selective : Recompute::None));
 }
 
 std::string boundsPhrase(const Plan &plan, const fb::Executable &executable) {

@@ -19,7 +19,8 @@ Status verifyLayout(const fb::Layout &layout, const Place &place) {
   MAESTRO_TRY(checkRange(place / "tensor_parallel", layout.tensor_parallel(), 1, kMostDegree));
   MAESTRO_TRY(checkRange(place / "context_parallel", layout.context_parallel(), 1, kMostDegree));
   MAESTRO_TRY(checkRange(place / "expert_parallel", layout.expert_parallel(), 1, kMostDegree));
-  return checkRange(place / "zero_stage", layout.zero_stage(), 0, 3);
+  MAESTRO_TRY(checkRange(place / "zero_stage", layout.zero_stage(), 0, 3));
+  return checkRange(place / "full_recompute", layout.full_recompute(), 0, layout.recompute());
 }
 
 Status verifySectionTables(const fb::Plan &plan, const Place &root, Work &work) {

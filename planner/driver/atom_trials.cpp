@@ -76,7 +76,7 @@ public:
   }
 
   /// The classes of a section as this trial has them.
-  void addClasses(size_t s, const CompoundModel &trial) {
+  void addClasses(size_t s, Recompute recompute, const CompoundModel &trial) {
     const SectionChain &chain = graph.sections[s];
     AtomicSection &section = model.sections[s];
     size_t count = *std::max_element(chain.classOf.begin(), chain.classOf.end()) + 1;
@@ -91,7 +91,7 @@ public:
     for (uint32_t c = 0; c < count; ++c)
       if (classes[c].pair.at.empty())
         classes[c].pair = doubled(classes[c].alone, section.trains ? betweenNeighbours(static_cast<uint32_t>(s), c) : nullptr);
-    section.classes.push_back(std::move(classes));
+    section.classes[static_cast<size_t>(recompute)] = std::move(classes);
   }
 
   /// Parameters that stages of one section share.
@@ -192,25 +192,29 @@ size_t trialOperators(const AtomGraph &graph) {
 Result<AtomicModel> collectAtoms(const AtomGraph &graph, const EmitInput &base, const PartitionOptions &partition,
                                  const std::vector<int64_t> &microBatches, const MakePrograms &makePrograms) {
   PartitionOptions options = partition;
-  options.recompute.clear();
   options.forTrial = true;
   Builder builder(graph, microBatches);
-  for (bool again : {false, true}) {
-    for (const SectionChain &chain : graph.sections)
-      if (again)
-        options.recompute.push_back(chain.name);
+  for (Recompute choice : {Recompute::None, Recompute::Selective, Recompute::Full}) {
+    std::vector<size_t> concerned;
+    for (size_t s = 0; s < graph.sections.size(); ++s)
+      if (choice == Recompute::None || builder.model.sections[s].trains)
+        concerned.push_back(s);
+    if (concerned.empty())
+      continue;
+    options.recompute.clear();
+    for (size_t s : concerned)
+      options.recompute[graph.sections[s].name] = choice;
     mlir::OwningOpRef<mlir::ModuleOp> programs = makePrograms(options);
     if (!programs)
       return Status::internal("the programs of a trial cannot be made");
     GraphSummary summary = summaryOf(*programs, *base.graph);
     MAESTRO_ASSIGN(CompoundModel trial, emitTrial(graph, base, summary, *programs, microBatches));
-    if (!again) {
+    if (choice == Recompute::None) {
       builder.addTables(trial);
       builder.addTied(*programs, summary);
     }
-    for (size_t s = 0; s < graph.sections.size(); ++s)
-      if (!again || builder.model.sections[s].trains)
-        builder.addClasses(s, trial);
+    for (size_t s : concerned)
+      builder.addClasses(s, choice, trial);
   }
   MAESTRO_TRY(cost_models::check(builder.model));
   return std::move(builder.model);

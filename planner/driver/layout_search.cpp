@@ -80,7 +80,7 @@ void LayoutSearch::addPins() {
       own.dataParallel = static_cast<uint32_t>(*degree);
     if (auto stages = pins.of(section.name, &SectionPins::stages))
       own.stages = static_cast<uint32_t>(*stages);
-    if (auto recompute = pins.of(section.name, &SectionPins::recompute); recompute && section.classes.size() > 1)
+    if (auto recompute = pins.of(section.name, &SectionPins::recompute); recompute && section.trains)
       own.recompute = *recompute;
     own.devices = pins.of(section.name, &SectionPins::devices);
     if (layout.microBatchIsPinned)
@@ -136,8 +136,7 @@ mlir::OwningOpRef<mlir::ModuleOp> LayoutSearch::programs(size_t rank) const {
   for (size_t s = 0; s < layout.size(); ++s) {
     const cost_models::AtomicSection &section = problem.model.sections[s];
     options.firstAtoms[section.name] = {layout[s].cut.firstAtoms.begin(), layout[s].cut.firstAtoms.end()};
-    if (layout[s].cut.recompute)
-      options.recompute.push_back(section.name);
+    options.recompute[section.name] = layout[s].cut.recompute;
   }
   return makePrograms(options);
 }

@@ -54,12 +54,10 @@ Result<std::vector<uint32_t>> deviceList(const Pin &pin) {
   return list;
 }
 
-Result<bool> recomputeChoice(const Pin &pin) {
-  if (pin.value == "full" || pin.value == "true")
-    return true;
-  if (pin.value == "none" || pin.value == "false")
-    return false;
-  return Status::invalidInput(fmt::format("{}: must be full or none", text(pin)));
+Result<Recompute> recomputeChoice(const Pin &pin) {
+  if (std::optional<Recompute> choice = recomputeFromName(pin.value))
+    return *choice;
+  return Status::invalidInput(fmt::format("{}: must be {}", text(pin), fmt::join(kRecomputeNames, ", ")));
 }
 
 Result<DType> precisionChoice(const Pin &pin) {
@@ -123,8 +121,8 @@ PartitionOptions Pins::partition(const Workload &workload) const {
       options.stages[section] = *pins.stages;
     if (pins.tensor)
       options.tensor[section] = *pins.tensor;
-    if (pins.recompute.value_or(false))
-      options.recompute.push_back(section);
+    if (pins.recompute)
+      options.recompute[section] = *pins.recompute;
   }
   return options;
 }

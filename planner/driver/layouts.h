@@ -14,7 +14,7 @@ namespace maestro::planner {
 struct SectionPins {
   std::optional<int64_t> dataParallel, stages, tensor, microBatch;
   std::optional<std::vector<uint32_t>> devices;
-  std::optional<bool> recompute;
+  std::optional<Recompute> recompute;
   std::optional<DType> precision;
 };
 

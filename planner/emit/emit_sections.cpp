@@ -1,6 +1,7 @@
 // Sections, their stages, the edges between them, and who runs what where.
 #include "planner/emit/emitter.h"
 
+#include "base/recompute.h"
 #include "cost_models/in_flight.h"
 #include "ir/nn/nn.h"
 #include "passes/attributes.h"
@@ -44,6 +45,10 @@ void Emitter::addSection(section::SectionOp op, const std::string &name, const S
   section->layout->data_parallel = layout.replicas();
   section->layout->stages = layout.stages;
   section->layout->tensor_parallel = static_cast<uint32_t>(layout.tensor);
+  if (auto recompute = op.getBody()->getAttrOfType<mlir::StringAttr>(attributes::kRecompute)) {
+    section->layout->recompute = true;
+    section->layout->full_recompute = recomputeFromName(recompute.getValue()) == Recompute::Full;
+  }
   section->micro_batch_samples = layout.microBatch;
   if (auto active = op.getActiveDims())
     for (mlir::Attribute symbol : *active)

@@ -253,6 +253,7 @@ private:
       MAESTRO_TRY(narrow(op.getExpertParallel(), "expert_parallel", layout.expert_parallel));
       MAESTRO_TRY(narrow(op.getZeroStage(), "zero_stage", layout.zero_stage));
       layout.recompute = op.getRecompute();
+      layout.full_recompute = op.getFullRecompute();
     }
     for (EdgeOp op : ir.edges) {
       fb::EdgeT &edge = add(plan.edges);

@@ -22,6 +22,15 @@ std::vector<uint32_t> stageCounts(const SearchPins &pins, uint32_t atoms, uint32
   return counts;
 }
 
+/// What there is to choose from that pins allow.
+std::vector<Recompute> choices(const cost_models::AtomicSection &section, const SearchPins &pins) {
+  std::vector<Recompute> list;
+  for (Recompute recompute : {Recompute::None, Recompute::Selective, Recompute::Full})
+    if (section.has(recompute) && pins.recompute.value_or(recompute) == recompute)
+      list.push_back(recompute);
+  return list;
+}
+
 } // namespace
 
 WorkTable::WorkTable(const SearchProblem &problem) : problem(problem) {
@@ -38,11 +47,11 @@ WorkTable::WorkTable(const SearchProblem &problem) : problem(problem) {
     active.push_back(samples / static_cast<double>(problem.steps.size()));
     double least = kNever;
     auto &own = works.emplace_back(chain.classes.size()), &alone = samplesAlone.emplace_back(chain.classes.size());
-    for (uint32_t recompute = 0; recompute < chain.classes.size(); ++recompute)
+    for (Recompute recompute : choices(chain, pins))
       for (uint32_t m = 0; m < model.microBatches.size(); ++m) {
-        own[recompute].push_back(sum(chain, recompute, m, false));
-        alone[recompute].push_back(sum(chain, recompute, m, true));
-        if ((!pins.microBatch || *pins.microBatch == m) && (!pins.recompute || *pins.recompute == (recompute != 0)))
+        own[static_cast<size_t>(recompute)].push_back(sum(chain, recompute, m, false));
+        alone[static_cast<size_t>(recompute)].push_back(sum(chain, recompute, m, true));
+        if (!pins.microBatch || *pins.microBatch == m)
           least = std::min(least, work(s, recompute, m, 0, static_cast<uint32_t>(chain.classOf.size())));
       }
     leastWork.push_back(least);
@@ -50,18 +59,18 @@ WorkTable::WorkTable(const SearchProblem &problem) : problem(problem) {
   findBeforeGradients();
 }
 
-double WorkTable::work(uint32_t section, bool recompute, uint32_t microBatch, uint32_t first, uint32_t last) const {
-  return works[section][recompute][microBatch].between(first, last);
+double WorkTable::work(uint32_t section, Recompute recompute, uint32_t microBatch, uint32_t first, uint32_t last) const {
+  return works[section][static_cast<size_t>(recompute)][microBatch].between(first, last);
 }
 
-double WorkTable::oneSample(uint32_t section, bool recompute, uint32_t microBatch, uint32_t first, uint32_t last) const {
-  return first >= last ? 0 : samplesAlone[section][recompute][microBatch].between(first, last);
+double WorkTable::oneSample(uint32_t section, Recompute recompute, uint32_t microBatch, uint32_t first, uint32_t last) const {
+  return first >= last ? 0 : samplesAlone[section][static_cast<size_t>(recompute)][microBatch].between(first, last);
 }
 
-WorkTable::Sums WorkTable::sum(const cost_models::AtomicSection &chain, bool recompute, uint32_t microBatch, bool oneSampleOnly) const {
+WorkTable::Sums WorkTable::sum(const cost_models::AtomicSection &chain, Recompute recompute, uint32_t microBatch, bool oneSampleOnly) const {
   std::vector<std::pair<double, double>> ofClass; // Alone, and behind one of its class.
   int64_t size = problem.model.microBatches[microBatch];
-  for (const cost_models::AtomClass &own : chain.classes[recompute]) {
+  for (const cost_models::AtomClass &own : chain.classes[static_cast<size_t>(recompute)]) {
     double alone = seconds(chain, own.alone.at[microBatch], size, oneSampleOnly);
     double pair = seconds(chain, own.pair.at[microBatch], size, oneSampleOnly);
     ofClass.push_back({alone, std::clamp(pair - alone, 0.0, alone)});
@@ -150,7 +159,7 @@ void WorkTable::findBeforeGradients() {
   }
 }
 
-std::vector<uint32_t> evenCut(const WorkTable &work, uint32_t section, uint32_t atoms, bool recompute, uint32_t microBatch, uint32_t stages) {
+std::vector<uint32_t> evenCut(const WorkTable &work, uint32_t section, uint32_t atoms, Recompute recompute, uint32_t microBatch, uint32_t stages) {
   auto between = [&](uint32_t first, uint32_t last) { return work.work(section, recompute, microBatch, first, last); };
   // From the last atom on, as much as fits; an atom at least, and an atom left for each stage before.
   auto cut = [&](double most, std::vector<uint32_t> &firsts) {
@@ -188,11 +197,9 @@ CutTable::CutTable(const SearchProblem &problem, const WorkTable &work, uint32_t
     std::vector<CutFacts> &own = cuts.emplace_back();
     auto atoms = static_cast<uint32_t>(model.sections[s].classOf.size());
     for (uint32_t count : stageCounts(pins, atoms, mostStages))
-      for (uint32_t recompute = 0; recompute < model.sections[s].classes.size(); ++recompute) {
-        if (pins.recompute && *pins.recompute != (recompute != 0))
-          continue;
+      for (Recompute recompute : choices(model.sections[s], pins)) {
         CutFacts &facts = own.emplace_back();
-        facts.cut = {evenCut(work, s, atoms, recompute, pins.microBatch.value_or(middle), count), recompute != 0};
+        facts.cut = {evenCut(work, s, atoms, recompute, pins.microBatch.value_or(middle), count), recompute};
         std::vector<uint32_t> firsts{0};
         firsts.insert(firsts.end(), facts.cut.firstAtoms.begin(), facts.cut.firstAtoms.end());
         firsts.push_back(atoms);

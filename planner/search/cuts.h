@@ -17,9 +17,9 @@ public:
   explicit WorkTable(const SearchProblem &problem);
 
   /// Atoms [first, last) of a section.
-  double work(uint32_t section, bool recompute, uint32_t microBatch, uint32_t first, uint32_t last) const;
+  double work(uint32_t section, Recompute recompute, uint32_t microBatch, uint32_t first, uint32_t last) const;
   /// One sample alone, the one that takes least: its forward and backward tasks.
-  double oneSample(uint32_t section, bool recompute, uint32_t microBatch, uint32_t first, uint32_t last) const;
+  double oneSample(uint32_t section, Recompute recompute, uint32_t microBatch, uint32_t first, uint32_t last) const;
   /// A whole section with what pins leave and is cheapest.
   double least(uint32_t section) const { return leastWork[section]; }
   /// Samples of the mean step that take part in a section.
@@ -32,7 +32,7 @@ private:
     std::vector<double> chained, alone;
     double between(uint32_t first, uint32_t last) const { return chained[last] - chained[first + 1] + alone[first]; }
   };
-  Sums sum(const cost_models::AtomicSection &chain, bool recompute, uint32_t microBatch, bool oneSampleOnly) const;
+  Sums sum(const cost_models::AtomicSection &chain, Recompute recompute, uint32_t microBatch, bool oneSampleOnly) const;
   double seconds(const cost_models::AtomicSection &chain, const cost_models::StageCosts &costs, int64_t microBatch, bool oneSampleOnly) const;
   void findBeforeGradients();
   struct Product {
@@ -63,7 +63,7 @@ struct CutFacts {
 };
 
 /// The cuts that are looked at: for each number of stages the one whose largest stage is least, and of those the one whose first
-/// stages are smallest, since they hold most micro-batches; with and without recompute, where there is the choice.
+/// stages are smallest, since they hold most micro-batches; with each recompute that there is to choose.
 class CutTable {
 public:
   /// Of stages from 1 to `mostStages`: all numbers up to 8, then fewer and fewer.
@@ -77,6 +77,6 @@ private:
 };
 
 /// First atoms of the stages but the first; `stages` is at most the number of atoms.
-std::vector<uint32_t> evenCut(const WorkTable &work, uint32_t section, uint32_t atoms, bool recompute, uint32_t microBatch, uint32_t stages);
+std::vector<uint32_t> evenCut(const WorkTable &work, uint32_t section, uint32_t atoms, Recompute recompute, uint32_t microBatch, uint32_t stages);
 
 } // namespace maestro::planner

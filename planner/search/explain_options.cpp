@@ -95,12 +95,13 @@ public:
   }
 
   void otherRecompute() {
-    if (problem.model.sections[section].classes.size() < 2)
-      return;
-    LayoutOption option = current();
-    option.cut.recompute = !option.cut.recompute;
-    std::string text = option.cut.recompute ? "full" : "none";
-    add(std::move(option), std::move(text));
+    for (Recompute recompute : {Recompute::None, Recompute::Selective, Recompute::Full}) {
+      if (recompute == current().cut.recompute || !problem.model.sections[section].has(recompute))
+        continue;
+      LayoutOption option = current();
+      option.cut.recompute = recompute;
+      add(std::move(option), std::string(nameOf(recompute)));
+    }
   }
 
   /// All of the machine, one fewer, those of another section, both its own and those, or its own without those.
@@ -158,7 +159,7 @@ uint64_t leastMissing(const SearchProblem &problem, const WorkTable &work, const
     for (uint32_t s = 0; s < placement.size(); ++s) {
       auto atoms = static_cast<uint32_t>(problem.model.sections[s].classOf.size());
       uint32_t count = std::min({stages, atoms, static_cast<uint32_t>(placement[s].size())});
-      SectionCut cut{evenCut(work, s, atoms, false, m, count), false};
+      SectionCut cut{evenCut(work, s, atoms, Recompute::None, m, count), Recompute::None};
       layout.push_back(placed(cut, m, placement[s].size() / count, placement[s]));
     }
     least = std::min(least, missingBytes(modelOf(problem, layout), problem.machine, choicesOf(layout)));

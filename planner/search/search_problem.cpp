@@ -29,8 +29,8 @@ Status checkPins(const SearchProblem &problem) {
     if (pins.stages && (*pins.stages < 1 || *pins.stages > model.sections[s].classOf.size()))
       return wrong(fmt::format("section '{}' is pinned to {} stages, and has {} places to hold one", name, *pins.stages,
                                model.sections[s].classOf.size()));
-    if (pins.recompute.value_or(false) && model.sections[s].classes.size() < 2)
-      return wrong("section '" + name + "' is pinned to recompute, and has no such choice");
+    if (pins.recompute && !model.sections[s].has(*pins.recompute))
+      return wrong(fmt::format("section '{}' is pinned to recompute '{}', and has no such choice", name, nameOf(*pins.recompute)));
   }
   return Status();
 }
@@ -134,7 +134,7 @@ std::string describe(const AtomicModel &model, const Layout &layout) {
     size_t stages = option.cut.stages();
     text += fmt::format("{}{} {}{} on {} in {}s{}", s == 0 ? "" : "; ", model.sections[s].name, option.devices.size(),
                         stages == 1 ? "" : fmt::format(" x {} stages", stages), ranges(devices),
-                        model.microBatches[option.microBatch], option.cut.recompute ? ", recomputed" : "");
+                        model.microBatches[option.microBatch], option.cut.recompute == Recompute::None ? "" : fmt::format(", {} recompute", nameOf(option.cut.recompute)));
   }
   return text;
 }

@@ -22,7 +22,7 @@ using cost_models::SectionCut;
 /// How one section runs. A further dimension of layouts (tensor, context, expert, ZeRO) is a field here, enumerated by
 /// CutTable and optionsOf(), with its costs in the atoms' classes.
 struct LayoutOption {
-  SectionCut cut;                             ///< Pipeline stages, and whether backward computes again.
+  SectionCut cut;                             ///< Pipeline stages, and what backward computes again.
   uint32_t microBatch = 0;                    ///< AtomicModel.microBatches
   std::vector<std::vector<uint32_t>> devices; ///< replica × stage
   auto operator<=>(const LayoutOption &) const = default;
@@ -33,7 +33,7 @@ using Layout = std::vector<LayoutOption>; ///< By AtomicModel.sections.
 struct SearchPins {
   std::optional<uint32_t> dataParallel, stages;
   std::optional<uint32_t> microBatch; ///< AtomicModel.microBatches
-  std::optional<bool> recompute;
+  std::optional<Recompute> recompute;
   std::optional<std::vector<uint32_t>> devices;
   bool any() const { return dataParallel || stages || microBatch || recompute || devices; }
 };

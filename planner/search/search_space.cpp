@@ -191,7 +191,7 @@ std::vector<Family> oneLayoutFamilies(const SearchProblem &problem, const CutTab
     for (uint32_t s = 0; s < problem.pins.size(); ++s)
       for (const LayoutOption &option : optionsOf(problem, cuts, base, s))
         if (option.cut.stages() == first.cut.stages() && option.microBatch == first.microBatch && option.devices == first.devices &&
-            (option.cut.recompute == first.cut.recompute || problem.model.sections[s].classes.size() < 2)) {
+            (option.cut.recompute == first.cut.recompute || !problem.model.sections[s].trains)) {
           only.push_back({option});
           break;
         }

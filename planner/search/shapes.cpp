@@ -423,7 +423,7 @@ std::vector<Shape> Shapes::baselineOneLayout() {
         const std::vector<CutFacts> &own = cuts.of(s);
         auto same = std::find_if(own.begin(), own.end(), [&](const CutFacts &facts) {
           return facts.cut.stages() == first.cut.stages() &&
-                 (facts.cut.recompute == first.cut.recompute || problem.model.sections[s].classes.size() < 2);
+                 (facts.cut.recompute == first.cut.recompute || !problem.model.sections[s].trains);
         });
         auto stages = static_cast<uint32_t>(first.cut.stages());
         uint32_t replicas = problem.pins[s].dataParallel.value_or(problem.machine.devices / stages);

@@ -188,6 +188,7 @@ KD = Workload("kd", S, teachers={T: 0.5}, layouts={
     "stages on one device": (1, f"{S}.stages=2 {S}.micro_batch=3 {T}.stages=2 {T}.micro_batch=2"),
     "more replicas than samples": (10, f"{S}.dp=10 *.micro_batch=1"),
     "chosen by the search": (3, ""),
+    "selective": (2, f"{S}.recompute=selective {S}.stages=2 {S}.micro_batch=3 {T}.dp=2 {T}.micro_batch=2"),
     "recomputed": (2, f"{S}.recompute=full {S}.stages=2 {S}.micro_batch=3 {T}.dp=2 {T}.micro_batch=2"),
 }, trained=("replicas 3 and 2", "two stages twice, teacher in two"))
 

@@ -197,9 +197,9 @@ TEST_P(ProgramsTest, MicroBatchesAddUpToTheWholeBatch) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Policies, ProgramsTest,
-                         testing::Values(Recompute::Cheap, Recompute::Elementwise),
+                         testing::Values(Recompute::None, Recompute::Selective, Recompute::Full),
                          [](const testing::TestParamInfo<Recompute> &info) {
-                           return info.param == Recompute::Cheap ? "Cheap" : "Elementwise";
+                           return std::string(nameOf(info.param));
                          });
 
 } // namespace

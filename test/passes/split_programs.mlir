@@ -1,5 +1,5 @@
 // RUN: maestro-opt %s --maestro-differentiate --maestro-split-programs --cse | FileCheck %s
-// RUN: maestro-opt %s --maestro-differentiate --maestro-split-programs=recompute=elementwise --cse | FileCheck %s --check-prefix=AGAIN
+// RUN: maestro-opt %s --maestro-differentiate --maestro-split-programs=recompute=selective --cse | FileCheck %s --check-prefix=AGAIN
 
 // The example of passes/split_programs.cpp: relu's result crosses, since its gradient reads it. What is cheap (the
 // mask out of a field, the transposed weight) is computed again; so is relu, when elementwise operators may be.

@@ -246,7 +246,7 @@ TEST(Diff, namesWhatChanged) {
                                         "memory of the fullest device: 65.0 MiB -> 64.0 MiB (-1.5 %)\n"
                                         "section student:\n"
                                         "  micro-batch: 4 samples -> 2 samples; this alone, from the first plan: 280 ms, 1.12 x\n"
-                                        "  recompute: full -> none\n"
+                                        "  recompute: selective -> none\n"
                                         "  memory of its fullest device: 65.0 MiB -> 60.0 MiB\n"
                                         "  busy in a step: 200 ms -> 180 ms (-10.0 %)\n"
                                         "  idle in a step: 50.0 ms -> 20.0 ms (-60.0 %)\n"

@@ -34,7 +34,7 @@ StageModel stage(bool trains, size_t sizes, int64_t perToken, int64_t perTask, u
 
 /// An atom of one class for each number of picoseconds; neighbours of equal ones are a class, a pair of which costs a bit less.
 AtomicSection section(std::string name, bool trains, size_t sizes, const std::vector<int64_t> &atomsPs, int64_t perTask) {
-  AtomicSection result{std::move(name), trains, {}, {}, {{}}};
+  AtomicSection result{std::move(name), trains, {}, {}, {}};
   for (size_t atom = 0; atom < atomsPs.size(); ++atom) {
     if (atom == 0 || atomsPs[atom] != atomsPs[atom - 1])
       result.classes[0].push_back({stage(trains, sizes, atomsPs[atom], perTask, 1), stage(trains, sizes, 2 * atomsPs[atom], perTask, 2)});
@@ -52,7 +52,7 @@ void addRecompute(AtomicSection &section) {
         costs.backward.terms.front().picoseconds += costs.backward.terms.front().picoseconds / 3;
         costs.slotBytes /= 2;
       }
-  section.classes.push_back(std::move(classes));
+  section.classes[static_cast<size_t>(Recompute::Selective)] = std::move(classes);
 }
 
 void join(AtomicModel &model, uint32_t producer, uint32_t atom, uint32_t consumer, uint32_t consumerAtom, bool gradient) {
