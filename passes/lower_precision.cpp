@@ -20,7 +20,9 @@
 // What follows a product stays in bf16 for as long as it meets nothing but bf16: data movement, and elementwise
 // operators that round once, as their kernels compute in f32. The residual stream, sums, norms, softmax and losses are
 // f32; cross_entropy and kl_divergence read bf16 logits as they are, since they compute in f32 whatever they read.
-// Parameters stay f32: gradients pass through the casts, and a weight's gradient is never rounded (ir/nn/gradients.h).
+// Parameters stay f32: gradients pass through the casts, and a weight's gradient is never rounded (ir/nn/gradients.h). But those
+// of a component that is frozen as a whole (`frozen=t`) are held in bf16 where nothing else is read of them: two bytes instead
+// of six.
 #include "passes/graph_functions.h"
 #include "passes/passes.h"
 
@@ -76,8 +78,8 @@ Asked join(Asked a, Asked b) { return std::max(a, b); }
 
 class PrecisionLowering {
 public:
-  PrecisionLowering(func::FuncOp function, const llvm::StringSet<> &components)
-      : function(function), components(components), builder(function.getContext()) {}
+  PrecisionLowering(func::FuncOp function, const llvm::StringSet<> &components, const llvm::StringSet<> &frozen)
+      : function(function), components(components), frozen(frozen), builder(function.getContext()) {}
 
   void run() {
     SmallVector<Operation *> operations;
@@ -95,9 +97,30 @@ public:
         readAsTheyAre(op);
     }
     eraseDeadOperations(function);
+    for (BlockArgument argument : function.getArguments())
+      if (isOnlyReadNarrow(argument))
+        holdNarrow(argument);
   }
 
 private:
+  bool isOnlyReadNarrow(BlockArgument argument) const {
+    auto component = argumentText(function, argument.getArgNumber(), attributes::kParameter).split('/').first;
+    return frozen.contains(component) && isF32(argument) && !argument.use_empty() && llvm::all_of(argument.getUsers(), [](Operation *user) {
+             return isa<nn::CastOp>(user) && nn::typeOf(user->getResult(0)).getElementType().isBF16();
+           });
+  }
+
+  void holdNarrow(BlockArgument argument) {
+    argument.setType(narrowType(argument.getType()));
+    for (Operation *cast : llvm::make_early_inc_range(argument.getUsers())) {
+      cast->replaceAllUsesWith(ValueRange{argument});
+      cast->erase();
+    }
+    llvm::SmallVector<Type> inputs(function.getArgumentTypes());
+    inputs[argument.getArgNumber()] = argument.getType();
+    function.setType(FunctionType::get(function.getContext(), inputs, function.getResultTypes()));
+  }
+
   /// A parameter's own component; buffers and data ask for nothing.
   Asked askedOf(BlockArgument argument) const {
     unsigned number = argument.getArgNumber();
@@ -202,7 +225,7 @@ private:
   }
 
   func::FuncOp function;
-  const llvm::StringSet<> &components;
+  const llvm::StringSet<> &components, &frozen;
   OpBuilder builder;
   llvm::DenseMap<Value, Asked> asked;
   llvm::DenseMap<Value, Value> narrowed;
@@ -212,7 +235,10 @@ struct LowerPrecisionPass : PassWrapper<LowerPrecisionPass, OperationPass<Module
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(LowerPrecisionPass)
   LowerPrecisionPass() = default;
   LowerPrecisionPass(const LowerPrecisionPass &other) : PassWrapper(other) {}
-  LowerPrecisionPass(ArrayRef<std::string> names) { components = names; }
+  LowerPrecisionPass(ArrayRef<std::string> names, ArrayRef<std::string> frozenNames) {
+    components = names;
+    frozen = frozenNames;
+  }
   StringRef getArgument() const override { return "maestro-lower-precision"; }
   StringRef getDescription() const override { return "Products of some components in bf16"; }
 
@@ -220,19 +246,20 @@ struct LowerPrecisionPass : PassWrapper<LowerPrecisionPass, OperationPass<Module
     func::FuncOp graph = findFunction(getOperation(), attributes::kGraphFunction);
     if (!graph)
       return signalPassFailure();
-    llvm::StringSet<> names;
-    for (const std::string &name : components)
-      names.insert(name);
-    PrecisionLowering(graph, names).run();
+    llvm::StringSet<> names, frozenNames;
+    names.insert_range(components);
+    frozenNames.insert_range(frozen);
+    PrecisionLowering(graph, names, frozenNames).run();
   }
 
   ListOption<std::string> components{*this, "components", llvm::cl::desc("Components whose products are bf16")};
+  ListOption<std::string> frozen{*this, "frozen", llvm::cl::desc("Of these, those that are frozen as a whole")};
 };
 
 } // namespace
 
-std::unique_ptr<Pass> createLowerPrecisionPass(ArrayRef<std::string> components) {
-  return std::make_unique<LowerPrecisionPass>(components);
+std::unique_ptr<Pass> createLowerPrecisionPass(ArrayRef<std::string> components, ArrayRef<std::string> frozen) {
+  return std::make_unique<LowerPrecisionPass>(components, frozen);
 }
 
 } // namespace maestro

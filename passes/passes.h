@@ -31,8 +31,8 @@ std::unique_ptr<mlir::Pass> createFoldBroadcastsPass();
 std::unique_ptr<mlir::Pass> createDecomposeLossPass();
 /// Refuses a graph whose losses do not decompose over samples.
 std::unique_ptr<mlir::Pass> createCheckSamplesPass();
-/// Products of the named components, and what follows them, in bf16.
-std::unique_ptr<mlir::Pass> createLowerPrecisionPass(llvm::ArrayRef<std::string> components = {});
+/// Products of the named components, and what follows them, in bf16; parameters of those that are `frozen` as a whole, too.
+std::unique_ptr<mlir::Pass> createLowerPrecisionPass(llvm::ArrayRef<std::string> components = {}, llvm::ArrayRef<std::string> frozen = {});
 struct PartitionOptions {
   /// Module scopes at which a section of its own begins ("student.model.layers.4": what this module computes and what
   /// follows from it); it is named after the scope. In any order.
@@ -71,6 +71,7 @@ struct PipelineOptions {
   Recompute recompute = Recompute::None; ///< Where partition.recompute says nothing.
   PartitionOptions partition;
   std::vector<std::string> bf16Components; ///< Whose products are computed in bf16.
+  std::vector<std::string> bf16Parameters; ///< Of these, those whose parameters may be held in bf16: they are never saved.
 };
 
 /// From an imported module to programs.

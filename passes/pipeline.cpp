@@ -91,7 +91,7 @@ static void buildGraphPhases(OpPassManager &manager, const PipelineOptions &opti
   manager.addPass(createCheckSamplesPass());
   // Before gradients, so that theirs are products in bf16, too.
   if (!options.bf16Components.empty())
-    manager.addPass(createLowerPrecisionPass(options.bf16Components));
+    manager.addPass(createLowerPrecisionPass(options.bf16Components, options.bf16Parameters));
   endPhase(manager, Phase::Loss);
 }
 

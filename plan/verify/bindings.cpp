@@ -96,8 +96,8 @@ DType expectedDType(const fb::Plan &plan, const fb::Binding &binding, DType actu
   case Kind::Value: {
     const fb::Parameter &parameter = *plan.parameters()->Get(binding.index());
     auto dtype = static_cast<DType>(parameter.dtype());
-    bool isWidened = isFloat(dtype) && !(actual == dtype && plan.components()->Get(parameter.component())->frozen());
-    return isWidened ? DType::F32 : dtype;
+    bool mayBeNarrow = plan.components()->Get(parameter.component())->frozen() && (actual == dtype || actual == DType::BF16);
+    return !isFloat(dtype) ? dtype : mayBeNarrow ? actual : DType::F32;
   }
   default:
     return DType::F32;

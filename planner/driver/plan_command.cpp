@@ -99,6 +99,7 @@ public:
       llvm::outs() << "\n";
       return Status();
     }
+    noteHeldTypes(graph(), summary);
     return emit(diagnostics);
   }
 
@@ -149,8 +150,11 @@ private:
     pipeline.stopAfter = stopAfter;
     pipeline.partition = partition;
     for (const ComponentSpec &component : workload.components)
-      if (precisionOf(component.name) == DType::BF16)
+      if (precisionOf(component.name) == DType::BF16) {
         pipeline.bf16Components.push_back(component.name);
+        if (component.frozen)
+          pipeline.bf16Parameters.push_back(component.name);
+      }
     buildPipeline(manager, pipeline);
     if (mlir::failed(manager.run(target)))
       return diagnostics.failure(nameOf(pipeline.stopAfter).str());

@@ -77,6 +77,8 @@ struct GraphSummary {
 
 /// A parameter with symbolic dims is InvalidInput. Reads the module's nn.dims.
 Result<GraphSummary> summarizeGraph(mlir::func::FuncOp graph, const Workload &workload);
+/// What devices hold of the summary's parameters, once precisions were lowered.
+void noteHeldTypes(mlir::func::FuncOp graph, GraphSummary &summary);
 
 /// A choice of the planner, kept in the plan for people.
 struct Decision {

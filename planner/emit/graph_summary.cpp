@@ -199,6 +199,15 @@ std::vector<GraphLoss> collectLosses(mlir::func::FuncOp graph, const Workload &w
 
 } // namespace
 
+void noteHeldTypes(mlir::func::FuncOp graph, GraphSummary &summary) {
+  std::map<std::string, DType, std::less<>> held;
+  for (unsigned i = 0; i < graph.getNumArguments(); ++i)
+    if (auto name = graph.getArgAttrOfType<mlir::StringAttr>(i, attributes::kParameter))
+      held.emplace(name.getValue().str(), *nn::dtypeOf(nn::typeOf(graph.getArgument(i)).getElementType()));
+  for (GraphParameter &parameter : summary.parameters)
+    parameter.dtype = held.at(parameter.fullName);
+}
+
 Result<GraphSummary> summarizeGraph(mlir::func::FuncOp graph, const Workload &workload) {
   GraphSummary summary;
   MAESTRO_ASSIGN(summary.parameters, collectParameters(graph));

@@ -32,14 +32,14 @@ AtomicModel chain() {
 TEST(Atoms, AStageIsTheSumOfItsAtoms) {
   AtomicModel model = chain();
   ASSERT_TRUE(check(model).isOk()) << check(model).message();
-  StageModel layers = composeStage(model, 0, false, 1, 5); // One, and three times what another one adds.
+  StageModel layers = composeStage(model, 0, Recompute::None, 1, 5); // One, and three times what another one adds.
   EXPECT_EQ(layers.residentBytes, 4000u);
   EXPECT_EQ(layers.at[0].forward.terms.front().picoseconds, 100 + 3 * 90);
   EXPECT_EQ(layers.at[0].backward.terms.front().picoseconds, 200 + 3 * 180);
   EXPECT_EQ(layers.at[0].slotBytes, 100u + 3 * 130);
   EXPECT_EQ(layers.at[0].workspaceBytes, 60u); // The largest, not the sum.
   EXPECT_EQ(layers.at[0].hostBytes, 10u);
-  StageModel all = composeStage(model, 0, false, 0, 6); // Between unlike atoms what passes is kept.
+  StageModel all = composeStage(model, 0, Recompute::None, 0, 6); // Between unlike atoms what passes is kept.
   EXPECT_EQ(all.at[0].slotBytes, 5u + 64 + 100 + 3 * 130 + 64 + 20);
   EXPECT_EQ(all.at[0].workspaceBytes, 90u);
 }
@@ -47,13 +47,13 @@ TEST(Atoms, AStageIsTheSumOfItsAtoms) {
 TEST(Atoms, ATiedParameterIsHeldOnceByAStage) {
   AtomicModel model = chain();
   model.tied.push_back({0, {0, 5}, 300, 100, 500});
-  EXPECT_EQ(composeStage(model, 0, false, 0, 6).residentBytes, 400u + 4000 + 400 - 300);
-  EXPECT_EQ(composeStage(model, 0, false, 1, 6).residentBytes, 4400u);
+  EXPECT_EQ(composeStage(model, 0, Recompute::None, 0, 6).residentBytes, 400u + 4000 + 400 - 300);
+  EXPECT_EQ(composeStage(model, 0, Recompute::None, 1, 6).residentBytes, 4400u);
 }
 
 TEST(Atoms, CutsMakeStagesAndEdges) {
   AtomicModel model = chain();
-  std::vector<SectionCut> cuts{{{2, 5}, false}};
+  std::vector<SectionCut> cuts{{{2, 5}, Recompute::None}};
   ASSERT_TRUE(check(model, cuts).isOk());
   CompoundModel compound = compose(model, cuts);
   ASSERT_TRUE(check(compound).isOk()) << check(compound).message();
@@ -62,9 +62,9 @@ TEST(Atoms, CutsMakeStagesAndEdges) {
   EXPECT_EQ(compound.edges[1].producerStage, 1u);
   EXPECT_EQ(compound.edges[1].consumerStage, 2u);
   EXPECT_TRUE(compound.edges[1].gradient);
-  EXPECT_FALSE(check(model, {{{5, 2}, false}}).isOk());
-  EXPECT_FALSE(check(model, {{{6}, false}}).isOk());
-  EXPECT_FALSE(check(model, {{{2}, true}}).isOk());
+  EXPECT_FALSE(check(model, {{{5, 2}, Recompute::None}}).isOk());
+  EXPECT_FALSE(check(model, {{{6}, Recompute::None}}).isOk());
+  EXPECT_FALSE(check(model, {{{2}, Recompute::Selective}}).isOk());
 }
 
 wavefront::Problem replicated(std::vector<std::vector<uint32_t>> first, std::vector<std::vector<uint32_t>> second, uint32_t devices) {

@@ -1,5 +1,6 @@
 // RUN: maestro-opt %s --maestro-lower-precision=components=m --split-input-file | FileCheck %s
 // RUN: maestro-opt %s --maestro-lower-precision=components=n --split-input-file | FileCheck %s --check-prefix=OTHER
+// RUN: maestro-opt %s "--maestro-lower-precision=components=t frozen=t" --split-input-file | FileCheck %s --check-prefix=FROZEN
 
 // A product, what follows it, and a softmax, which stays.
 // CHECK-LABEL: func.func @graph
@@ -76,4 +77,18 @@ func.func @graph(%x: !nn.tensor<[batch, 8], f32> {nn.field = "x"}, %labels: !nn.
   %y = nn.matmul %x, %w : (!nn.tensor<[batch, 8], f32>, !nn.tensor<[8, 8], f32>) -> !nn.tensor<[batch, 8], f32>
   %l:2 = nn.cross_entropy %y, %labels : (!nn.tensor<[batch, 8], f32>, !nn.tensor<[batch], i64>) -> (!nn.tensor<[batch], f32>, !nn.tensor<[batch], f32>)
   return %l#0 : !nn.tensor<[batch], f32>
+}
+
+// -----
+
+// Of a component that is frozen as a whole, what only products read is held in bf16. An embedding is read as it is.
+// FROZEN-LABEL: func.func @graph(%arg0: {{.*}}, %arg1: !nn.tensor<[8, 8], bf16> {nn.parameter = "t/w"}, %arg2: !nn.tensor<[32, 8], f32> {nn.parameter = "t/e"})
+// FROZEN: %[[X:.*]] = nn.gather %arg2
+// FROZEN: %[[A:.*]] = nn.cast %[[X]]
+// FROZEN: nn.matmul %[[A]], %arg1
+func.func @graph(%ids: !nn.tensor<[batch], i64> {nn.field = "ids"}, %w: !nn.tensor<[8, 8], f32> {nn.parameter = "t/w"},
+                 %e: !nn.tensor<[32, 8], f32> {nn.parameter = "t/e"}) -> !nn.tensor<[batch, 8], f32> {
+  %x = nn.gather %e, %ids {axis = 0 : i64} : (!nn.tensor<[32, 8], f32>, !nn.tensor<[batch], i64>) -> !nn.tensor<[batch, 8], f32>
+  %y = nn.matmul %x, %w : (!nn.tensor<[batch, 8], f32>, !nn.tensor<[8, 8], f32>) -> !nn.tensor<[batch, 8], f32>
+  return %y : !nn.tensor<[batch, 8], f32>
 }

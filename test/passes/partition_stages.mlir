@@ -1,6 +1,6 @@
 // RUN: maestro-opt %s --maestro-partition-sections=stages=m:2 | FileCheck %s --check-prefix=TWO
 // RUN: maestro-opt %s --maestro-partition-sections=stages=m:3 | FileCheck %s --check-prefix=THREE
-// RUN: maestro-opt %s "--maestro-partition-sections=stages=m:2 recompute=m" | FileCheck %s --check-prefix=AGAIN
+// RUN: maestro-opt %s "--maestro-partition-sections=stages=m:2 recompute=m:selective" | FileCheck %s --check-prefix=AGAIN
 // RUN: maestro-opt %s --maestro-partition-sections=cuts=m.b | FileCheck %s --check-prefix=CUT
 // RUN: maestro-opt %s "--maestro-partition-sections=cuts=m.b,m.a" | FileCheck %s --check-prefix=CUTS
 // RUN: not maestro-opt %s --maestro-partition-sections=cuts=m.e 2>&1 | FileCheck %s --check-prefix=FIRST
@@ -9,6 +9,7 @@
 // RUN: not maestro-opt %s --maestro-partition-sections=stages=m:30 2>&1 | FileCheck %s --check-prefix=MANY
 // RUN: not maestro-opt %s --maestro-partition-sections=stages=n:2 2>&1 | FileCheck %s --check-prefix=NAME
 // RUN: not maestro-opt %s --maestro-partition-sections=stages=m:x 2>&1 | FileCheck %s --check-prefix=COUNT
+// RUN: not maestro-opt %s --maestro-partition-sections=recompute=m:some 2>&1 | FileCheck %s --check-prefix=SOME
 
 // Two equal layers, a head and a tied embedding. Stages are cut where little crosses, between the layers and not behind
 // the head, whose losses are smaller yet; the embedding is a parameter of both stages then.
@@ -22,8 +23,8 @@
 // TWO: nn.parameter = "m/e", nn.trainable
 // THREE: section.section "m.stage2" {{.*}}of = "m", stage = 2 : i64
 // THREE: section.edge "m.stage1_to_m.stage2" from "m.stage1" to "m.stage2" gradient
-// AGAIN: module @m.stage0 attributes {nn.recompute}
-// AGAIN: module @m.stage1 attributes {nn.recompute}
+// AGAIN: module @m.stage0 attributes {nn.recompute = "selective"}
+// AGAIN: module @m.stage1 attributes {nn.recompute = "selective"}
 // CUT: section.edge "m_to_m.b" from "m" to "m.b" gradient : !nn.tensor<[batch, 16], f32>
 // CUT-NOT: section.edge
 // CUT: module @m {
@@ -37,6 +38,7 @@
 // CUTS: section.edge "m_to_m.a" from "m" to "m.a" gradient : !nn.tensor<[batch, 16], f32>
 // CUTS: section.edge "m.a_to_m.b" from "m.a" to "m.b" gradient : !nn.tensor<[batch, 16], f32>
 // CUTS-NOT: section.edge
+// SOME: recompute: 'm:some' is not SECTION:none, SECTION:selective or SECTION:full
 // FIRST: the cut at 'm.e' leaves nothing before it; cut at a later module
 // NOWHERE: there is nothing to cut at 'm.z': no operator reads a parameter of it
 // MANY: section 'm' cannot be cut into 30 stages: it has only {{[0-9]+}} places where a sample's rows can cross

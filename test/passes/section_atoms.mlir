@@ -1,5 +1,7 @@
 // RUN: maestro-opt %s --maestro-partition-sections=for-trial | FileCheck %s --check-prefix=TRIAL
 // RUN: maestro-opt %s --maestro-partition-sections=first-atoms=m:1+4 | FileCheck %s --check-prefix=TOLD
+// RUN: maestro-opt %s "--maestro-partition-sections=first-atoms=m:4 recompute=m:full" | FileCheck %s --check-prefix=MARK
+// RUN: maestro-opt %s "--maestro-partition-sections=first-atoms=m:4 recompute=m:full" | maestro-opt "--pass-pipeline=builtin.module(builtin.module(maestro-differentiate,maestro-split-programs))" | FileCheck %s --check-prefix=FULL
 // RUN: maestro-opt %s --maestro-partition-sections=first-atoms=m:1+4 | maestro-opt --maestro-verify-phase=phase=partition
 // RUN: not maestro-opt %s --maestro-partition-sections=first-atoms=m:4+1 2>&1 | FileCheck %s --check-prefix=ORDER
 // RUN: not maestro-opt %s --maestro-partition-sections=first-atoms=m:1+x 2>&1 | FileCheck %s --check-prefix=TEXT
@@ -28,6 +30,17 @@
 // TOLD-COUNT-6: nn.matmul
 // TOLD: module @m.stage2
 // TOLD-COUNT-3: nn.matmul
+
+// Where everything is computed again, what passes from layer to layer is kept: behind the embedding, and behind each layer but
+// the stage's last. The other stage has what arrived.
+// MARK: module @m.stage0 attributes {nn.recompute = "full"}
+// MARK: nn.gather {{.*}}nn.atom = 0 : i64
+// MARK: nn.matmul {{.*}}nn.atom = 1 : i64
+// MARK: nn.matmul {{.*}}nn.atom = 3 : i64
+// MARK: module @m.stage1
+// MARK: nn.matmul {{.*}}nn.atom = 4 : i64
+// FULL: nn.stash = "3 values, 192*batch bytes"
+// FULL: nn.stash = "1 values, 64*batch bytes"
 // ORDER: section 'm' is to be cut at atoms that it does not have (6)
 // TEXT: first-atoms: 'm:1+x' is not SECTION:ATOM+ATOM
 module attributes {nn.dims = {batch = {combine = "sum", max = 16 : i64}}} {

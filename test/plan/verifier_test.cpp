@@ -225,6 +225,7 @@ const Rule kRules[] = {
     {"sectionTwice", [](Mutable &m) { m.plan.sections[1]->name = "teacher"; }, "plan.sections[1].name: 'teacher' is the name"},
     {"sectionComponent", [](Mutable &m) { m.plan.sections[0]->components[0] = 5; }, "plan.sections[0].components[0]: 5 is not below"},
     {"layoutZeroDegree", [](Mutable &m) { m.plan.sections[0]->layout->tensor_parallel = 0; }, "plan.sections[0].layout.tensor_parallel: 0 is not in [1,"},
+    {"layoutRecompute", [](Mutable &m) { m.plan.sections[0]->layout->full_recompute = true; }, "plan.sections[0].layout.full_recompute: 1 is not in [0, 0]"},
     {"layoutZero", [](Mutable &m) { m.plan.sections[0]->layout->zero_stage = 4; }, "plan.sections[0].layout.zero_stage: 4 is not in [0, 3]"},
     {"microBatch", [](Mutable &m) { m.plan.sections[0]->micro_batch_samples = 0; }, "plan.sections[0].micro_batch_samples: 0 is not"},
     {"sectionScope", [](Mutable &m) { m.plan.sections[0]->scopes[0] = "\x02"; }, "plan.sections[0].scopes[0]: "},
