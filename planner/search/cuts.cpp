@@ -1,5 +1,7 @@
 #include "planner/search/cuts.h"
 
+#include "cost_models/in_flight.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -189,6 +191,14 @@ std::vector<uint32_t> evenCut(const WorkTable &work, uint32_t section, uint32_t 
   return firsts;
 }
 
+uint64_t stageBytes(const SearchProblem &problem, uint32_t section, const CutFacts &facts, uint32_t microBatch, size_t stage, uint64_t beyond) {
+  const cost_models::StageModel &own = facts.stages[stage];
+  const cost_models::StageCosts &costs = own.at[microBatch];
+  uint64_t slots = std::min<uint64_t>(cost_models::kMostSlots, facts.slots[stage] + beyond), waiting = cost_models::kWaitingForStage;
+  return own.residentBytes + costs.slotBytes * slots + costs.workspaceBytes + costs.hostBytes + facts.rings[microBatch][stage] * (slots + waiting) +
+         facts.gradientRings[microBatch][stage] * (1 + waiting) + (own.gradientBytes > 0 ? problem.machine.stagingBytes : 0);
+}
+
 CutTable::CutTable(const SearchProblem &problem, const WorkTable &work, uint32_t mostStages) {
   const AtomicModel &model = problem.model;
   auto middle = static_cast<uint32_t>(model.microBatches.size() / 2);
@@ -210,9 +220,25 @@ CutTable::CutTable(const SearchProblem &problem, const WorkTable &work, uint32_t
         }
         for (size_t i = 0; i + 1 < firsts.size(); ++i)
           facts.stages.push_back(cost_models::composeStage(model, s, recompute, firsts[i], firsts[i + 1]));
+        addSlots(model, s, facts);
         addRings(model, s, facts);
       }
   }
+}
+
+void CutTable::addSlots(const AtomicModel &model, uint32_t section, CutFacts &facts) {
+  auto stageOf = [&](uint32_t atom) {
+    return static_cast<size_t>(std::upper_bound(facts.cut.firstAtoms.begin(), facts.cut.firstAtoms.end(), atom) - facts.cut.firstAtoms.begin());
+  };
+  std::vector<std::set<size_t>> readers(facts.stages.size()); // That send gradients back.
+  for (const cost_models::AtomTensor &tensor : model.tensors)
+    for (auto [consumer, atom] : tensor.consumers)
+      if (tensor.gradient && tensor.section == section && consumer == section && stageOf(atom) > stageOf(tensor.atom))
+        readers[stageOf(tensor.atom)].insert(stageOf(atom));
+  facts.slots.assign(facts.stages.size(), 1);
+  for (size_t stage = facts.stages.size(); stage-- > 0;)
+    for (size_t reader : readers[stage])
+      facts.slots[stage] = std::max(facts.slots[stage], std::min(cost_models::kMostSlots, facts.slots[reader] + cost_models::kOwnSlots));
 }
 
 void CutTable::addRings(const AtomicModel &model, uint32_t section, CutFacts &facts) {

@@ -60,7 +60,11 @@ struct CutFacts {
   std::vector<std::vector<double>> work; ///< By micro-batch and stage: WorkTable.work.
   /// By micro-batch and stage: a slot of each ring that ends there, for what comes forward and for gradients.
   std::vector<std::vector<uint64_t>> rings, gradientRings;
+  std::vector<uint32_t> slots; ///< By stage: places, as cost_models/in_flight.h has them where no other section sends gradients.
 };
+
+/// Bytes of a stage on its device with its slots and `beyond` more, for what waits in sections that send it gradients.
+uint64_t stageBytes(const SearchProblem &problem, uint32_t section, const CutFacts &facts, uint32_t microBatch, size_t stage, uint64_t beyond);
 
 /// The cuts that are looked at: for each number of stages the one whose largest stage is least, and of those the one whose first
 /// stages are smallest, since they hold most micro-batches; with each recompute that there is to choose.
@@ -72,6 +76,7 @@ public:
   const CutFacts &find(uint32_t section, const SectionCut &cut) const;
 
 private:
+  static void addSlots(const AtomicModel &model, uint32_t section, CutFacts &facts);
   static void addRings(const AtomicModel &model, uint32_t section, CutFacts &facts);
   std::vector<std::vector<CutFacts>> cuts;
 };

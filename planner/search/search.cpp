@@ -24,6 +24,9 @@ constexpr size_t kMostShapes = 24;
 /// A neighbour whose estimate is worse by this factor than the best's is not simulated.
 constexpr double kHopeless = 1.15;
 
+/// Estimates of memory may be too low: where nothing fits, the same with less of it.
+constexpr double kMemoryShares[] = {1.0, 0.8, 0.6, 0.4};
+
 class Search {
 public:
   explicit Search(const SearchProblem &problem)
@@ -85,9 +88,10 @@ private:
       MAESTRO_TRY(addFamilies("one layout for all", oneLayoutFamilies(problem, cuts), Order::Wavefront, best));
       return addFamilies("static split", staticSplitFamilies(problem, cuts, work), Order::FileOrder, best);
     }
-    MAESTRO_TRY(addShapes("all data parallel", shapes.baselineDataParallel(), Order::Wavefront, uncutOnly, best));
-    MAESTRO_TRY(addShapes("one layout for all", shapes.baselineOneLayout(), Order::Wavefront, nothing, best));
-    return addShapes("static split", shapes.baselineStaticSplit(staticSplit(problem, work)), Order::FileOrder, anything, best);
+    MAESTRO_TRY(addShapes("all data parallel", [&](double share) { return shapes.baselineDataParallel(share); }, Order::Wavefront, uncutOnly, best));
+    MAESTRO_TRY(addShapes("one layout for all", [&](double share) { return shapes.baselineOneLayout(share); }, Order::Wavefront, nothing, best));
+    Placement split = staticSplit(problem, work);
+    return addShapes("static split", [&](double share) { return shapes.baselineStaticSplit(split, share); }, Order::FileOrder, anything, best);
   }
 
   Status addFamilies(std::string name, const std::vector<Family> &families, Order order, Best &overall) {
@@ -107,12 +111,16 @@ private:
   }
   using Allows = bool (*)(const Shape &, const CutTable &);
 
-  Status addShapes(std::string name, const std::vector<Shape> &list, Order order, Allows allows, Best &overall) {
+  Status addShapes(std::string name, const std::function<std::vector<Shape>(double)> &shapesWithin, Order order, Allows allows, Best &overall) {
     Best best;
     Allowance left = allowance(4);
     std::vector<Found> found;
     size_t first = left.simulations - left.simulations / 2;
-    MAESTRO_TRY(simulateShapes(list, order, first, left, best, found));
+    for (double share : kMemoryShares) {
+      MAESTRO_TRY(simulateShapes(shapesWithin(share), order, first, left, best, found));
+      if (!found.empty() || candidates.isOver())
+        break;
+    }
     if (!found.empty())
       MAESTRO_TRY(improve(found.front().shape, 1, true, order, allows, left, best));
     return addRow(std::move(name), best, order, overall);
@@ -168,7 +176,7 @@ private:
     Allowance left = allowance(1);
     std::vector<Found> found;
     std::vector<uint32_t> steps = strides();
-    for (double share : {1.0, 0.8, 0.6, 0.4}) { // Estimates of memory may be too low.
+    for (double share : kMemoryShares) {
       for (uint32_t stride : steps)
         MAESTRO_TRY(simulateShapes(shapes.best(kMostShapes, stride, share), Order::Wavefront,
                                    problem.budget.simulations / 3 / steps.size(), left, best, found));

@@ -186,18 +186,25 @@ std::vector<Family> dataParallelFamilies(const SearchProblem &problem, const Cut
 std::vector<Family> oneLayoutFamilies(const SearchProblem &problem, const CutTable &cuts) {
   Family base{everywhere(problem), {}};
   std::vector<Family> families;
-  for (const LayoutOption &first : optionsOf(problem, cuts, base, 0)) {
-    std::vector<std::vector<LayoutOption>> only;
-    for (uint32_t s = 0; s < problem.pins.size(); ++s)
-      for (const LayoutOption &option : optionsOf(problem, cuts, base, s))
-        if (option.cut.stages() == first.cut.stages() && option.microBatch == first.microBatch && option.devices == first.devices &&
-            (option.cut.recompute == first.cut.recompute || !problem.model.sections[s].trains)) {
-          only.push_back({option});
-          break;
-        }
-    if (only.size() == problem.pins.size())
-      families.push_back({base.placement, std::move(only)});
-  }
+  std::vector<std::vector<LayoutOption>> options;
+  for (uint32_t s = 0; s < problem.pins.size(); ++s)
+    options.push_back(optionsOf(problem, cuts, base, s));
+  std::set<std::vector<std::vector<LayoutOption>>> known;
+  for (const LayoutOption &first : options[0])
+    for (Recompute recompute : {Recompute::None, Recompute::Selective, Recompute::Full}) {
+      std::vector<std::vector<LayoutOption>> only;
+      for (uint32_t s = 0; s < options.size(); ++s) {
+        Recompute own = problem.model.sections[s].trains ? recompute : Recompute::None; // Else there is nothing to choose.
+        auto same = std::find_if(options[s].begin(), options[s].end(), [&](const LayoutOption &option) {
+          return option.cut.stages() == first.cut.stages() && option.microBatch == first.microBatch && option.devices == first.devices &&
+                 option.cut.recompute == own;
+        });
+        if (same != options[s].end())
+          only.push_back({*same});
+      }
+      if (only.size() == options.size() && known.insert(only).second)
+        families.push_back({base.placement, std::move(only)});
+    }
   return families;
 }
 

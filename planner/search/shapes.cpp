@@ -91,20 +91,6 @@ double Shapes::updateSeconds(uint32_t section, uint32_t cut, uint32_t replicas) 
   return found->second;
 }
 
-uint64_t Shapes::stageBytes(uint32_t section, const CutFacts &facts, uint32_t microBatch, size_t stage) const {
-  const cost_models::StageModel &own = facts.stages[stage];
-  const cost_models::StageCosts &costs = own.at[microBatch];
-  // As cost_models/in_flight.h has it, where the section's gradients come from another of the same micro-batches and replicas.
-  uint64_t slots = 1, waiting = cost_models::kWaitingForStage;
-  if (problem.model.sections[section].trains)
-    slots += cost_models::kOwnSlots * (facts.stages.size() - 1 - stage);
-  if (sendsGradients[section])
-    slots += cost_models::kWaitingForSection / 2 + cost_models::kOwnSlots;
-  slots = std::min<uint64_t>(cost_models::kMostSlots, slots);
-  return own.residentBytes + costs.slotBytes * slots + costs.workspaceBytes + costs.hostBytes + facts.rings[microBatch][stage] * (slots + waiting) +
-         facts.gradientRings[microBatch][stage] * (1 + waiting) + (own.gradientBytes > 0 ? problem.machine.stagingBytes : 0);
-}
-
 /// Micro-batches go through the busiest stage one after the other, and the first of them through all others.
 Shapes::Estimate Shapes::estimate(uint32_t section, const ShapeOption &option) const {
   const CutFacts &facts = cuts.of(section)[option.cut];
@@ -114,8 +100,10 @@ Shapes::Estimate Shapes::estimate(uint32_t section, const ShapeOption &option) c
   double rounds = std::ceil(groups / option.replicas), longest = *std::max_element(stages.begin(), stages.end());
   Estimate result{option, longest / groups * rounds, (std::accumulate(stages.begin(), stages.end(), 0.0) - longest) / groups,
                   updateSeconds(section, option.cut, option.replicas), 0};
+  // What waits in another section is of the same micro-batches and replicas here.
+  uint64_t beyond = sendsGradients[section] ? cost_models::kWaitingForSection / 2 + cost_models::kOwnSlots : 0;
   for (size_t stage = 0; stage < stages.size(); ++stage)
-    result.bytes = std::max(result.bytes, stageBytes(section, facts, option.microBatch, stage));
+    result.bytes = std::max(result.bytes, stageBytes(problem, section, facts, option.microBatch, stage, beyond));
   return result;
 }
 
@@ -209,6 +197,17 @@ Shapes::GroupEstimate Shapes::group(const std::vector<uint32_t> &sections, uint3
   for (const auto &list : own)
     lists.push_back(&list);
   return fit(lists);
+}
+
+bool Shapes::chooseOptions(Filter filter, Shape &shape) const {
+  for (const ShapeGroup &own : shape.groups) {
+    GroupEstimate found = group(own.sections, own.devices, filter);
+    for (size_t i = 0; i < found.chosen.size(); ++i)
+      shape.options[own.sections[i]] = found.chosen[i].option;
+    if (found.chosen.empty())
+      return false;
+  }
+  return true;
 }
 
 double Shapes::evaluate(Shape &shape) const {
@@ -354,15 +353,9 @@ std::vector<Shape> Shapes::best(size_t most, uint32_t stride, double memoryShare
   share = memoryShare;
   std::vector<uint32_t> open;
   uint32_t devices = 0;
-  std::vector<ShapeGroup> pinned = pinnedGroups(open, devices);
-  Shape base{pinned, std::vector<ShapeOption>(problem.pins.size()), 0};
-  for (const ShapeGroup &own : pinned) {
-    GroupEstimate found = group(own.sections, own.devices, everyCut);
-    if (found.chosen.empty())
-      return {};
-    for (size_t i = 0; i < own.sections.size(); ++i)
-      base.options[own.sections[i]] = found.chosen[i].option;
-  }
+  Shape base{pinnedGroups(open, devices), std::vector<ShapeOption>(problem.pins.size()), 0};
+  if (!chooseOptions(everyCut, base))
+    return {};
   if (open.empty()) {
     evaluate(base);
     return {base};
@@ -388,63 +381,64 @@ std::vector<Shape> Shapes::best(size_t most, uint32_t stride, double memoryShare
 
 // ---- baselines and neighbours ---------------------------------------------------------------------------------------
 
-std::vector<Shape> Shapes::baselineDataParallel() {
-  share = 1;
+std::vector<Shape> Shapes::baselineDataParallel(double memoryShare) {
+  share = memoryShare;
   std::vector<uint32_t> open;
   uint32_t devices = 0;
   Shape shape{pinnedGroups(open, devices), std::vector<ShapeOption>(problem.pins.size()), 0};
   if (!open.empty())
     shape.groups.push_back({open, devices, {}});
-  for (const ShapeGroup &own : shape.groups) {
-    GroupEstimate found = group(own.sections, own.devices, uncut);
-    if (found.chosen.empty())
-      return {};
-    for (size_t i = 0; i < own.sections.size(); ++i)
-      shape.options[own.sections[i]] = found.chosen[i].option;
-  }
+  if (!chooseOptions(uncut, shape))
+    return {};
   evaluate(shape);
   return {shape};
 }
 
-std::vector<Shape> Shapes::baselineOneLayout() {
-  share = 1;
-  std::vector<uint32_t> open(problem.pins.size());
-  std::iota(open.begin(), open.end(), 0u);
+std::vector<Shape> Shapes::baselineOneLayout(double memoryShare) {
+  share = memoryShare;
   for (const SearchPins &pins : problem.pins)
     if (pins.devices)
       return {};
+  std::set<size_t> counts;
+  for (const CutFacts &facts : cuts.of(0))
+    counts.insert(facts.cut.stages());
   std::vector<Shape> all;
-  for (const CutFacts &first : cuts.of(0))
-    for (uint32_t m = 0; m < problem.model.microBatches.size(); ++m) {
-      Shape shape{{{open, problem.machine.devices, {}}}, std::vector<ShapeOption>(problem.pins.size()), 0};
-      bool possible = true;
-      double bytes = 0;
-      for (uint32_t s = 0; possible && s < problem.pins.size(); ++s) {
-        const std::vector<CutFacts> &own = cuts.of(s);
-        auto same = std::find_if(own.begin(), own.end(), [&](const CutFacts &facts) {
-          return facts.cut.stages() == first.cut.stages() &&
-                 (facts.cut.recompute == first.cut.recompute || !problem.model.sections[s].trains);
-        });
-        auto stages = static_cast<uint32_t>(first.cut.stages());
-        uint32_t replicas = problem.pins[s].dataParallel.value_or(problem.machine.devices / stages);
-        possible = same != own.end() && replicas > 0 && replicas * stages <= problem.machine.devices &&
-                   (!problem.pins[s].microBatch || *problem.pins[s].microBatch == m);
-        if (!possible)
-          break;
-        shape.options[s] = {static_cast<uint32_t>(same - own.begin()), m, replicas};
-        bytes += static_cast<double>(estimate(s, shape.options[s]).bytes);
-      }
-      if (!possible || bytes > static_cast<double>(deviceBytes) * 1.1) // What shares a process counts once; fits() is exact.
-        continue;
-      evaluate(shape);
-      all.push_back(std::move(shape));
-    }
+  for (size_t stages : counts)
+    for (Recompute recompute : {Recompute::None, Recompute::Selective, Recompute::Full})
+      for (uint32_t m = 0; m < problem.model.microBatches.size(); ++m)
+        if (std::optional<Shape> shape = oneLayout(static_cast<uint32_t>(stages), recompute, m)) {
+          evaluate(*shape);
+          all.push_back(std::move(*shape));
+        }
   std::stable_sort(all.begin(), all.end(), [](const Shape &a, const Shape &b) { return a.seconds < b.seconds; });
   return all;
 }
 
-std::vector<Shape> Shapes::baselineStaticSplit(const std::vector<std::vector<uint32_t>> &placement) {
-  share = 1;
+/// All sections in as many stages on all devices; what does not train has no recompute to choose.
+std::optional<Shape> Shapes::oneLayout(uint32_t stages, Recompute recompute, uint32_t microBatch) const {
+  std::vector<uint32_t> all(problem.pins.size());
+  std::iota(all.begin(), all.end(), 0u);
+  Shape shape{{{all, problem.machine.devices, {}}}, std::vector<ShapeOption>(problem.pins.size()), 0};
+  double bytes = 0;
+  for (uint32_t s : all) {
+    const std::vector<CutFacts> &own = cuts.of(s);
+    auto same = std::find_if(own.begin(), own.end(), [&](const CutFacts &facts) {
+      return facts.cut.stages() == stages && facts.cut.recompute == (problem.model.sections[s].trains ? recompute : Recompute::None);
+    });
+    uint32_t replicas = problem.pins[s].dataParallel.value_or(problem.machine.devices / stages);
+    if (same == own.end() || replicas == 0 || replicas * stages > problem.machine.devices ||
+        problem.pins[s].microBatch.value_or(microBatch) != microBatch)
+      return std::nullopt;
+    shape.options[s] = {static_cast<uint32_t>(same - own.begin()), microBatch, replicas};
+    bytes += static_cast<double>(estimate(s, shape.options[s]).bytes);
+  }
+  if (bytes > share * static_cast<double>(deviceBytes) * 1.1) // What shares a process counts once; fits() is exact.
+    return std::nullopt;
+  return shape;
+}
+
+std::vector<Shape> Shapes::baselineStaticSplit(const std::vector<std::vector<uint32_t>> &placement, double memoryShare) {
+  share = memoryShare;
   Shape shape{{}, std::vector<ShapeOption>(problem.pins.size()), 0};
   for (uint32_t s = 0; s < placement.size(); ++s) {
     auto same = std::find_if(shape.groups.begin(), shape.groups.end(), [&](const ShapeGroup &group) { return group.pinned == placement[s]; });
@@ -452,13 +446,8 @@ std::vector<Shape> Shapes::baselineStaticSplit(const std::vector<std::vector<uin
       same = shape.groups.insert(shape.groups.end(), {{}, static_cast<uint32_t>(placement[s].size()), placement[s]});
     same->sections.push_back(s);
   }
-  for (const ShapeGroup &own : shape.groups) {
-    GroupEstimate found = group(own.sections, own.devices, everyCut);
-    if (found.chosen.empty())
-      return {};
-    for (size_t i = 0; i < own.sections.size(); ++i)
-      shape.options[own.sections[i]] = found.chosen[i].option;
-  }
+  if (!chooseOptions(everyCut, shape))
+    return {};
   evaluate(shape);
   return {shape};
 }

@@ -46,9 +46,9 @@ public:
   /// have `share` of its memory.
   std::vector<Shape> best(size_t most, uint32_t stride, double share);
   /// Of given groups: the best option of each section, then others; nothing where none fits.
-  std::vector<Shape> baselineDataParallel();
-  std::vector<Shape> baselineOneLayout();
-  std::vector<Shape> baselineStaticSplit(const std::vector<std::vector<uint32_t>> &placement);
+  std::vector<Shape> baselineDataParallel(double share);
+  std::vector<Shape> baselineOneLayout(double share);
+  std::vector<Shape> baselineStaticSplit(const std::vector<std::vector<uint32_t>> &placement, double share);
   /// Shapes one change away, best estimate first; `keepsGroups`: devices stay where they are.
   std::vector<Shape> neighbours(const Shape &shape, uint32_t stride, bool keepsGroups) const;
 
@@ -74,11 +74,13 @@ private:
   std::vector<uint32_t> menu(uint32_t stride, uint32_t devices) const;
   Estimate estimate(uint32_t section, const ShapeOption &option) const;
   double updateSeconds(uint32_t section, uint32_t cut, uint32_t replicas) const;
-  uint64_t stageBytes(uint32_t section, const CutFacts &facts, uint32_t microBatch, size_t stage) const;
   /// Options that nothing beats in both time and bytes, fastest first.
   std::vector<Estimate> options(uint32_t section, uint32_t devices, Filter filter) const;
   const std::vector<Estimate> &tabled(uint32_t section, uint32_t devices);
   GroupEstimate fit(const std::vector<const std::vector<Estimate> *> &lists) const;
+  /// Of the shape's groups; false where one has none that fits.
+  bool chooseOptions(Filter filter, Shape &shape) const;
+  std::optional<Shape> oneLayout(uint32_t stages, Recompute recompute, uint32_t microBatch) const;
   GroupEstimate group(const std::vector<uint32_t> &sections, uint32_t devices, Filter filter) const;
   std::vector<ShapeGroup> pinnedGroups(std::vector<uint32_t> &open, uint32_t &devices) const;
   bool allocate(const std::vector<std::vector<uint32_t>> &groups, const std::vector<uint32_t> &sizes, uint32_t devices, Shape &shape);

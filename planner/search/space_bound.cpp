@@ -66,9 +66,9 @@ private:
         if (problem.model.sections[s].trains) // There and back again; behind it nothing need follow.
           option.around = work.oneSample(s, facts.cut.recompute, m, 0, std::min(first, atoms));
         bool fits = true;
-        for (const cost_models::StageModel &stage : facts.stages) {
-          const cost_models::StageCosts &costs = stage.at[m];
-          fits &= stage.residentBytes + costs.slotBytes + costs.workspaceBytes <= memory;
+        for (size_t i = 0; i < facts.stages.size(); ++i) {
+          const cost_models::StageModel &stage = facts.stages[i];
+          fits &= stageBytes(problem, s, facts, m, i, 0) <= memory;
           option.update = std::max(option.update, static_cast<double>(stage.updateBytes) / fastestStream());
           option.gradientBytes = std::max(option.gradientBytes, static_cast<double>(stage.gradientBytes));
         }
