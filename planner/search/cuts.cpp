@@ -49,11 +49,11 @@ WorkTable::WorkTable(const SearchProblem &problem) : problem(problem) {
     active.push_back(samples / static_cast<double>(problem.steps.size()));
     double least = kNever;
     auto &own = works.emplace_back(chain.classes.size()), &alone = samplesAlone.emplace_back(chain.classes.size());
-    for (Recompute recompute : choices(chain, pins))
+    for (Recompute recompute : choices(chain, {}))
       for (uint32_t m = 0; m < model.microBatches.size(); ++m) {
         own[static_cast<size_t>(recompute)].push_back(sum(chain, recompute, m, false));
         alone[static_cast<size_t>(recompute)].push_back(sum(chain, recompute, m, true));
-        if (!pins.microBatch || *pins.microBatch == m)
+        if (pins.microBatch.value_or(m) == m && pins.recompute.value_or(recompute) == recompute)
           least = std::min(least, work(s, recompute, m, 0, static_cast<uint32_t>(chain.classOf.size())));
       }
     leastWork.push_back(least);

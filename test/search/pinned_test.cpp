@@ -113,6 +113,20 @@ TEST(Pinned, AtScale) {
   EXPECT_EQ(*costOfPins(again), *costOfPins(result));
 }
 
+TEST(Pinned, ARecomputeHolds) {
+  for (uint32_t devices : {4u, 16u})
+    for (Recompute recompute : {Recompute::None, Recompute::Selective, Recompute::Full}) {
+      SCOPED_TRACE(fmt::format("{} devices, {}", devices, nameOf(recompute)));
+      SearchProblem problem = layered(devices, 6, 3);
+      problem.machine.kinds.front().memoryBytes = 200'000;
+      problem.pins[1].recompute = recompute;
+      SearchResult result = solve(problem);
+      EXPECT_EQ(result.layout[1].cut.recompute, recompute);
+      auto why = explain(problem, result, result.simulation);
+      EXPECT_TRUE(why.isOk()) << why.status().message();
+    }
+}
+
 TEST(Pinned, WhereNothingObeysItIsSaidWhatWouldFit) {
   SearchProblem problem = distillation(2, 40'000, 40'000);
   problem.machine.kinds[0].memoryBytes = 4800; // The student alone, or the teacher; not both on one device.

@@ -43,16 +43,16 @@ AtomicSection section(std::string name, bool trains, size_t sizes, const std::ve
   return result;
 }
 
-/// Also with recompute: a third more time, half of what is kept.
-void addRecompute(AtomicSection &section) {
-  std::vector<AtomClass> classes = section.classes[0];
+/// Also with recompute: each kind takes a third more time than the one before, and keeps half of it.
+void addRecompute(AtomicSection &section, Recompute kind = Recompute::Selective) {
+  std::vector<AtomClass> classes = section.classes[static_cast<size_t>(kind) - 1];
   for (AtomClass &own : classes)
     for (StageModel *model : {&own.alone, &own.pair})
       for (cost_models::StageCosts &costs : model->at) {
         costs.backward.terms.front().picoseconds += costs.backward.terms.front().picoseconds / 3;
         costs.slotBytes /= 2;
       }
-  section.classes[static_cast<size_t>(Recompute::Selective)] = std::move(classes);
+  section.classes[static_cast<size_t>(kind)] = std::move(classes);
 }
 
 void join(AtomicModel &model, uint32_t producer, uint32_t atom, uint32_t consumer, uint32_t consumerAtom, bool gradient) {
@@ -154,6 +154,7 @@ SearchProblem layered(uint32_t devices, uint32_t layers, uint64_t seed) {
   student.back() *= 2; // A head.
   model.sections = {section("teacher", false, 4, teacher, 1'000'000), section("student", true, 4, student, 1'000'000)};
   addRecompute(model.sections.back());
+  addRecompute(model.sections.back(), Recompute::Full);
   chain(model, 0);
   chain(model, 1);
   join(model, 0, lastAtom(model, 0), 1, lastAtom(model, 1), false);
