@@ -4,6 +4,7 @@
 #include "planner/search/search.h"
 #include "small_problems.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
