@@ -81,7 +81,11 @@ function(maestro_add_test name)
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gtest_main GTest::gmock)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/test")
   add_test(NAME ${name} COMMAND ${name} ${ARG_ARGS})
-  set_tests_properties(${name} PROPERTIES LABELS "unit;${ARG_LABELS}" TIMEOUT 300)
+  set(limit 300)
+  if(MAESTRO_SANITIZE) # Ten times as long, and more where little but memory is touched.
+    set(limit 3600)
+  endif()
+  set_tests_properties(${name} PROPERTIES LABELS "unit;${ARG_LABELS}" TIMEOUT ${limit})
 endfunction()
 
 # maestro_add_fuzzer(npy SOURCES npy.cpp DEPS maestro_executor_data)

@@ -87,7 +87,7 @@ TEST(Simulator, RefusesWhatDoesNotFitTogether) {
   std::vector<SampleSizes> steps{{1, 1}};
   Machine machine = machineOf(1, 1e9);
   auto message = [&](const CompoundModel &model, const CompoundLayout &layout) {
-    return Simulator(steps).run(model, machine, layout, wavefront::Order::Wavefront).status().message();
+    return std::string(Simulator(steps).run(model, machine, layout, wavefront::Order::Wavefront).status().message());
   };
   EXPECT_NE(message(pair(), on({{0}}, {{1}})).find("device 1 of 1"), std::string::npos);
   EXPECT_NE(message(pair(), on({{0, 0}}, {{0}})).find("1 stages"), std::string::npos);
