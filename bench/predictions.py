@@ -64,7 +64,7 @@ EXAMPLES = {example.name: example for example in (
         "a device of all cores": (1, "*.micro_batch=4"),
         "one of two devices": (2, ALONE + "*.micro_batch=4"),
         "micro-batches of 1": (2, ALONE + "*.micro_batch=1"),
-        "recomputed, micro-batches of 8": (2, ALONE + "*.recompute=true *.micro_batch=8"),
+        "recomputed, micro-batches of 8": (2, ALONE + "*.recompute=selective *.micro_batch=8"),
         "data parallel": (2, "*.dp=2 *.micro_batch=4"),
         "two stages": (2, "*.stages=2 *.micro_batch=2"),
     }),
