@@ -49,6 +49,7 @@ train: {{global_batch: {batch}}}
 """
 SLEPT_STEP_SECONDS = 2.5  # Long against a machine's jitter, and against what ranks do besides sleeping.
 STEPS = 5
+MOST_EXECUTED = 16  # Devices, asleep.
 ROW = re.compile(r"(?P<section>\S+) (?P<dp>\d+)(?: x (?P<stages>\d+) stages)? on (?P<devices>\S+) in (?P<micro_batch>\d+)s")
 
 
@@ -60,8 +61,11 @@ class Job:
     devices: int
 
     def plan(self, name: str = "planned", pins=()) -> pathlib.Path:
-        return self.scratch.bench().plan(self.source, f"{self.source.stem}-{name}", "--quiet", "--set",
-                                         f"cluster.devices_per_node={self.devices}", *(word for pin in pins for word in ("--pin", pin)))
+        settings = [f"cluster.devices_per_node={self.devices}"]
+        if self.devices > MOST_EXECUTED:  # Simulated only: what this machine's memory would leave to each is not asked.
+            settings.append("cluster.memory=4 GiB")
+        words = [word for setting in settings for word in ("--set", setting)] + [word for pin in pins for word in ("--pin", pin)]
+        return self.scratch.bench().plan(self.source, f"{self.source.stem}-{name}", "--quiet", *words)
 
 
 def mix(scratch, devices: int) -> Job:

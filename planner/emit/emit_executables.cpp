@@ -25,7 +25,7 @@ static int64_t typicalRows(const GraphDim &dim, int64_t samples) {
 
 /// Capacity of a micro-batch in each symbol: the rows that its samples have typically, one sample's most at least. A
 /// micro-batch whose samples have more rows than that takes fewer of them.
-std::map<std::string, int64_t> Emitter::bounds(const SectionLayout &layout) const {
+std::map<std::string, int64_t> PlanEmitter::bounds(const SectionLayout &layout) const {
   std::map<std::string, int64_t> result;
   for (const GraphDim &dim : input.graph->dims)
     result[dim.name] = dim.sum ? std::max(dim.max, typicalRows(dim, layout.microBatch))
@@ -33,7 +33,7 @@ std::map<std::string, int64_t> Emitter::bounds(const SectionLayout &layout) cons
   return result;
 }
 
-LoweringInput Emitter::loweringInput(size_t index) const {
+LoweringInput PlanEmitter::loweringInput(size_t index) const {
   const Stage &stage = stages[index];
   section::SectionOp op = stage.op;
   mlir::ModuleOp body = op.getBody();
@@ -65,7 +65,7 @@ LoweringInput Emitter::loweringInput(size_t index) const {
   return lowering;
 }
 
-Status Emitter::addExecutable(size_t index) {
+Status PlanEmitter::addExecutable(size_t index) {
   const Stage &stage = stages[index];
   LoweringInput lowering = loweringInput(index);
   auto executable = std::make_unique<fb::ExecutableT>();
@@ -89,7 +89,7 @@ Status Emitter::addExecutable(size_t index) {
   return Status();
 }
 
-void Emitter::accountMemory(const Stage &stage, fb::ExecutableT &executable) {
+void PlanEmitter::accountMemory(const Stage &stage, fb::ExecutableT &executable) {
   uint64_t bytes = 0, resident = 0;
   for (const auto &region : executable.regions) {
     uint64_t size = region->bytes * region->copies;
@@ -116,7 +116,7 @@ void Emitter::accountMemory(const Stage &stage, fb::ExecutableT &executable) {
 }
 
 /// Staging of the sums of gradients that others hold, too: a block per set of holders (transport/local/reduction.h).
-uint64_t Emitter::reductionBytes(const Stage &stage) const {
+uint64_t PlanEmitter::reductionBytes(const Stage &stage) const {
   size_t self = static_cast<size_t>(&stage - stages.data());
   std::set<std::vector<size_t>> sets;
   for (size_t p = 0; p < holders.size(); ++p)
@@ -127,7 +127,7 @@ uint64_t Emitter::reductionBytes(const Stage &stage) const {
 }
 
 /// The first of each replica: what the others hold of split tensors is added up at the same time.
-std::vector<uint32_t> Emitter::replicaDevices(const Stage &stage) const {
+std::vector<uint32_t> PlanEmitter::replicaDevices(const Stage &stage) const {
   std::vector<uint32_t> devices;
   for (size_t replica = 0; replica < stage.layout->replicas(); ++replica)
     devices.push_back(stage.layout->group(replica, stageNumber(stage)).front());
@@ -135,7 +135,7 @@ std::vector<uint32_t> Emitter::replicaDevices(const Stage &stage) const {
 }
 
 /// All of its replicas', in their order.
-std::vector<uint32_t> Emitter::devicesOf(const Stage &stage) const {
+std::vector<uint32_t> PlanEmitter::devicesOf(const Stage &stage) const {
   std::vector<uint32_t> devices;
   for (size_t replica = 0; replica < stage.layout->replicas(); ++replica)
     for (uint32_t device : stage.layout->group(replica, stageNumber(stage)))
@@ -143,14 +143,14 @@ std::vector<uint32_t> Emitter::devicesOf(const Stage &stage) const {
   return devices;
 }
 
-int Emitter::hostThreads() const {
+int PlanEmitter::hostThreads() const {
   if (input.deviceThreads)
     return static_cast<int>(input.deviceThreads);
   return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
 }
 
 /// Plan.exprs.
-std::vector<int64_t> Emitter::exprsAtBounds(const SectionLayout &layout) const {
+std::vector<int64_t> PlanEmitter::exprsAtBounds(const SectionLayout &layout) const {
   std::map<std::string, int64_t> atBounds = bounds(layout);
   std::vector<int64_t> symbols, values(plan.exprs.size());
   for (const auto &symbol : plan.symbols)

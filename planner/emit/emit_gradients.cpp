@@ -10,7 +10,7 @@ namespace maestro::planner {
 namespace fb = plan::fb;
 
 /// Replicas of what --maestro-shard found `partial` over the data, and the stages and sections that share a weight.
-Status Emitter::addGradientSums() {
+Status PlanEmitter::addGradientSums() {
   std::map<std::vector<uint32_t>, size_t> bySet;
   for (uint32_t p = 0; p < input.graph->parameters.size(); ++p) {
     std::vector<uint32_t> stations;
@@ -41,7 +41,7 @@ static std::string stateOverData(mlir::ModuleOp body, const std::string &paramet
 }
 
 /// Each holder's gradient is a part of the sum, and lies as the others' do.
-Status Emitter::checkSum(uint32_t parameter, size_t stations) const {
+Status PlanEmitter::checkSum(uint32_t parameter, size_t stations) const {
   const std::string &name = input.graph->parameters[parameter].fullName;
   const Stage &first = stages[holders[parameter].front()];
   for (size_t holder : holders[parameter]) {

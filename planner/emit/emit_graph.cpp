@@ -51,12 +51,12 @@ void chooseInitializer(const GraphParameter &source, fb::ParameterT &parameter) 
 
 } // namespace
 
-void Emitter::declareSymbols() {
+void PlanEmitter::declareSymbols() {
   for (const GraphDim &dim : input.graph->dims)
     builder.symbol(dim.name, dim.sum ? fb::Combine::Sum : fb::Combine::Max, dim.max, dim.multipleOf);
 }
 
-void Emitter::addComponents() {
+void PlanEmitter::addComponents() {
   const TrainSpec &train = input.workload->train;
   for (const ComponentSpec &spec : input.workload->components) {
     auto component = std::make_unique<fb::ComponentT>();
@@ -68,7 +68,7 @@ void Emitter::addComponents() {
   }
 }
 
-void Emitter::addFields() {
+void PlanEmitter::addFields() {
   for (const GraphField &source : input.graph->fields) {
     auto field = std::make_unique<fb::FieldT>();
     field->name = source.name;
@@ -97,13 +97,13 @@ void Emitter::addFields() {
   }
 }
 
-std::string Emitter::relativePath(const std::string &path) const {
+std::string PlanEmitter::relativePath(const std::string &path) const {
   std::error_code error;
   std::filesystem::path relative = std::filesystem::relative(path, input.planFolder, error);
   return error || relative.empty() ? path : relative.string();
 }
 
-Result<uint32_t> Emitter::sourceFile(const std::string &path) {
+Result<uint32_t> PlanEmitter::sourceFile(const std::string &path) {
   std::string relative = relativePath(path);
   for (uint32_t i = 0; i < plan.files.size(); ++i)
     if (plan.files[i]->path == relative)
@@ -119,7 +119,7 @@ Result<uint32_t> Emitter::sourceFile(const std::string &path) {
   return plan.files.size() - 1;
 }
 
-Status Emitter::addParameters() {
+Status PlanEmitter::addParameters() {
   for (const GraphParameter &source : input.graph->parameters) {
     auto parameter = std::make_unique<fb::ParameterT>();
     auto component = std::find_if(plan.components.begin(), plan.components.end(),
@@ -154,7 +154,7 @@ Status Emitter::addParameters() {
 }
 
 /// One entry per term: decompose-loss may have split a loss into several means.
-void Emitter::addLosses() {
+void PlanEmitter::addLosses() {
   std::set<std::tuple<size_t, int64_t>> seen;
   mlir::ModuleOp module = input.sections;
   std::vector<mlir::func::FuncOp> functions;

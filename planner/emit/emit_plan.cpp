@@ -11,7 +11,7 @@ namespace maestro::planner {
 
 namespace fb = plan::fb;
 
-Result<EmittedPlan> Emitter::run() {
+Result<EmittedPlan> PlanEmitter::run() {
   declareSymbols();
   addComponents();
   addFields();
@@ -40,7 +40,7 @@ Result<EmittedPlan> Emitter::run() {
   return std::move(emitted);
 }
 
-void Emitter::addTraining() {
+void PlanEmitter::addTraining() {
   const TrainSpec &train = input.workload->train;
   fb::TrainingT &training = *plan.training;
   training.global_batch = train.globalBatch;
@@ -65,7 +65,7 @@ void Emitter::addTraining() {
   training.seed = train.seed;
 }
 
-void Emitter::addMachine() {
+void PlanEmitter::addMachine() {
   const cost_models::Machine &machine = input.machine;
   plan.machine->name = input.machineName;
   std::vector<std::string> kinds;
@@ -94,7 +94,7 @@ void Emitter::addMachine() {
   }
 }
 
-void Emitter::addDecisions() {
+void PlanEmitter::addDecisions() {
   for (const Decision &source : input.decisions) {
     auto decision = std::make_unique<fb::DecisionT>();
     decision->subject = source.subject;
@@ -106,7 +106,7 @@ void Emitter::addDecisions() {
 }
 
 /// Equal for plans of the same workload, however they are laid out.
-uint64_t Emitter::workloadHash() const {
+uint64_t PlanEmitter::workloadHash() const {
   std::string text;
   for (const auto &parameter : plan.parameters)
     text += fmt::format("{} {} {} {}\n", parameter->component, parameter->name,
@@ -122,6 +122,6 @@ const DeviceMemory &EmittedPlan::fullest() const {
                            [](const DeviceMemory &a, const DeviceMemory &b) { return a.peakBytes < b.peakBytes; });
 }
 
-Result<EmittedPlan> emitPlan(const EmitInput &input) { return Emitter(input).run(); }
+Result<EmittedPlan> emitPlan(const EmitInput &input) { return PlanEmitter(input).run(); }
 
 } // namespace maestro::planner

@@ -12,7 +12,7 @@ namespace maestro::planner {
 namespace fb = plan::fb;
 
 /// What follows a step's last gradient, by the simulator's own formulas.
-void Emitter::predictUpdate(const Stage &stage, fb::ExecutableT &executable) const {
+void PlanEmitter::predictUpdate(const Stage &stage, fb::ExecutableT &executable) const {
   uint64_t gradients = 0, state = 0;
   for (const auto &region : executable.regions) {
     gradients += region->kind == fb::RegionKind::Gradients ? region->bytes : 0;
@@ -30,7 +30,7 @@ void Emitter::predictUpdate(const Stage &stage, fb::ExecutableT &executable) con
 
 /// A step's time as the search found it, or if devices never wait: the busiest device's work, with all micro-batches
 /// at the bounds.
-void Emitter::addPrediction() {
+void PlanEmitter::addPrediction() {
   std::vector<double> busy(input.machine.devices, 0);
   double flops = 0;
   for (uint32_t e = 0; e < plan.executables.size(); ++e) {

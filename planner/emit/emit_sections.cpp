@@ -15,7 +15,7 @@ namespace maestro::planner {
 
 namespace fb = plan::fb;
 
-void Emitter::addSections() {
+void PlanEmitter::addSections() {
   mlir::ModuleOp module = input.sections;
   for (auto op : module.getOps<section::SectionOp>()) {
     std::string name = op.getSectionName().str();
@@ -34,7 +34,7 @@ void Emitter::addSections() {
   plan.producer = "maestro-plan " MAESTRO_VERSION;
 }
 
-void Emitter::addSection(section::SectionOp op, const std::string &name, const SectionLayout &layout) {
+void PlanEmitter::addSection(section::SectionOp op, const std::string &name, const SectionLayout &layout) {
   auto section = std::make_unique<fb::SectionT>();
   section->name = name;
   for (mlir::Attribute component : op.getComponents())
@@ -56,7 +56,7 @@ void Emitter::addSection(section::SectionOp op, const std::string &name, const S
   plan.sections.push_back(std::move(section));
 }
 
-size_t Emitter::stageNamed(llvm::StringRef name) const {
+size_t PlanEmitter::stageNamed(llvm::StringRef name) const {
   for (size_t s = 0; s < stages.size(); ++s) {
     section::SectionOp op = stages[s].op;
     if (op.getName() == name)
@@ -66,7 +66,7 @@ size_t Emitter::stageNamed(llvm::StringRef name) const {
 }
 
 /// Edges, and from them how many micro-batches each stage has in flight.
-void Emitter::addEdges() {
+void PlanEmitter::addEdges() {
   mlir::ModuleOp module = input.sections;
   std::vector<section::EdgeOp> ops(module.getOps<section::EdgeOp>().begin(), module.getOps<section::EdgeOp>().end());
   std::vector<cost_models::StageFlow> stageFlows;
@@ -110,7 +110,7 @@ void Emitter::addEdges() {
 }
 
 /// As the simulator prices it: between the stages of a replica, or any replica of one section and any of another.
-cost_models::CommunicationCost Emitter::transferCost(const Stage &producer, const Stage &consumer) const {
+cost_models::CommunicationCost PlanEmitter::transferCost(const Stage &producer, const Stage &consumer) const {
   const SectionLayout &from = *producer.layout, &to = *consumer.layout;
   if (producer.section != consumer.section)
     return cost_models::transferCost(input.machine, devicesOf(producer), devicesOf(consumer));
@@ -121,13 +121,13 @@ cost_models::CommunicationCost Emitter::transferCost(const Stage &producer, cons
   return widest;
 }
 
-uint32_t Emitter::stageNumber(const Stage &stage) {
+uint32_t PlanEmitter::stageNumber(const Stage &stage) {
   section::SectionOp op = stage.op;
   return static_cast<uint32_t>(op.getStage());
 }
 
 /// Which stages hold each parameter; one that none reads stays with a section of its component, to be saved.
-void Emitter::findHolders() {
+void PlanEmitter::findHolders() {
   holders.resize(input.graph->parameters.size());
   for (size_t s = 0; s < stages.size(); ++s)
     for (const std::string &name : parametersOf(stages[s].op.getBody()))
@@ -139,7 +139,7 @@ void Emitter::findHolders() {
       holders[p].push_back(homeOf(input.graph->parameters[p].component));
 }
 
-size_t Emitter::homeOf(const std::string &component) {
+size_t PlanEmitter::homeOf(const std::string &component) {
   for (size_t s = 0; s < stages.size(); ++s)
     for (mlir::Attribute name : stages[s].op.getComponents())
       if (mlir::cast<mlir::StringAttr>(name).getValue() == component)
@@ -147,7 +147,7 @@ size_t Emitter::homeOf(const std::string &component) {
   return 0;
 }
 
-void Emitter::addStations() {
+void PlanEmitter::addStations() {
   for (uint32_t device = 0; device < input.machine.devices; ++device) {
     auto rank = std::make_unique<fb::RankT>();
     rank->device = device;

@@ -56,7 +56,7 @@ std::string breakdown(const ProgramCost &cost) {
 
 } // namespace
 
-void Emitter::addSource(std::string name, double value, std::string unit, std::string source) {
+void PlanEmitter::addSource(std::string name, double value, std::string unit, std::string source) {
   auto quantity = std::make_unique<fb::QuantityT>();
   quantity->name = std::move(name);
   quantity->value = value;
@@ -65,7 +65,7 @@ void Emitter::addSource(std::string name, double value, std::string unit, std::s
   plan.quantities.push_back(std::move(quantity));
 }
 
-void Emitter::addSources() {
+void PlanEmitter::addSources() {
   addMachineSources();
   for (size_t s = 0; s < stages.size(); ++s)
     addStageSources(s);
@@ -73,7 +73,7 @@ void Emitter::addSources() {
     addEdgeSource(e);
 }
 
-void Emitter::addMachineSources() {
+void PlanEmitter::addMachineSources() {
   const cost_models::Machine &machine = input.machine;
   for (size_t kind = 0; kind < machine.kinds.size(); ++kind) {
     const cost_models::DeviceModel &device = machine.kinds[kind];
@@ -97,7 +97,7 @@ void Emitter::addMachineSources() {
   }
 }
 
-void Emitter::addStageSources(size_t index) {
+void PlanEmitter::addStageSources(size_t index) {
   const std::string &name = plan.executables[index]->name;
   const std::vector<ProgramCost> &costs = emitted.reports[index].costs;
   bool trains = std::any_of(costs.begin(), costs.end(), [](const ProgramCost &cost) { return cost.kind == fb::ProgramKind::Forward; });
@@ -116,7 +116,7 @@ void Emitter::addStageSources(size_t index) {
             fmt::format("{:.3g} GB of gradients over {} replicas, {}", bytes.value * 1e-9, stages[index].layout->replicas(), describe(sum)));
 }
 
-void Emitter::addEdgeSource(size_t index) {
+void PlanEmitter::addEdgeSource(size_t index) {
   const fb::EdgeT &edge = *plan.edges[index];
   auto stageOf = [&](uint32_t section, uint32_t number) -> const Stage & {
     return *std::find_if(stages.begin(), stages.end(), [&](const Stage &s) { return s.section == section && stageNumber(s) == number; });

@@ -22,9 +22,9 @@
 
 namespace maestro::planner {
 
-class Emitter {
+class PlanEmitter {
 public:
-  explicit Emitter(const EmitInput &input) : input(input), plan(builder.plan()) {}
+  explicit PlanEmitter(const EmitInput &input) : input(input), plan(builder.plan()) {}
 
   Result<EmittedPlan> run();
 
