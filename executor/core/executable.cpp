@@ -16,7 +16,7 @@ namespace fb = plan::fb;
 
 /// Prepared programs are kept, whatever the shapes, up to so many calls of an executable and kernels of its device: a call costs some
 /// 0.2 KiB, a kernel up to 14, which predicted peaks count (cost_models/cpu_memory.h). Large programs are kept for a few shapes at least.
-constexpr size_t kMostCalls = 16384, kMostKernels = 2048, kFewestShapes = 4;
+constexpr size_t kMostCalls = 16384, kMostKernels = 3000, kFewestShapes = 4;
 
 /// Regions whose size follows from the micro-batch.
 bool growsWithSamples(fb::RegionKind kind) {
