@@ -17,13 +17,14 @@ enum class Recompute : uint8_t {
   Full,      ///< What passes from layer to layer is kept, a layer computed again when its gradients are: a third more work.
 };
 
-inline constexpr std::array<std::string_view, 3> kRecomputeNames = {"none", "selective", "full"};
+inline constexpr std::array kRecomputes = {Recompute::None, Recompute::Selective, Recompute::Full};
+inline constexpr std::array<std::string_view, kRecomputes.size()> kRecomputeNames = {"none", "selective", "full"};
 inline constexpr std::string_view nameOf(Recompute recompute) { return kRecomputeNames[static_cast<size_t>(recompute)]; }
 /// Nothing for other text.
 inline constexpr std::optional<Recompute> recomputeFromName(std::string_view name) {
-  for (size_t i = 0; i < kRecomputeNames.size(); ++i)
-    if (kRecomputeNames[i] == name)
-      return static_cast<Recompute>(i);
+  for (Recompute recompute : kRecomputes)
+    if (nameOf(recompute) == name)
+      return recompute;
   return std::nullopt;
 }
 

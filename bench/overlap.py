@@ -181,7 +181,7 @@ def show_simulated(scratch) -> None:
 
 def show_asleep(scratch) -> None:
     print("\nasleep: a steady step executed (against its simulation), and the ratio")
-    for devices in (2, 4, 8, 16):
+    for devices in (2, 4, 8, MOST_EXECUTED):
         wave, file = both_asleep(scratch, planned_and_static(mix(scratch, devices)))
         print(f"  {devices:3d} devices   planned {wave['executed']:.3f} s ({wave['executed'] / wave['simulated'] - 1:+.1%})   "
               f"static split in file order {file['executed']:.3f} s ({file['executed'] / file['simulated'] - 1:+.1%})   "

@@ -140,7 +140,7 @@ Status check(const AtomicModel &model, const std::vector<SectionCut> &cuts) {
 
 StageModel composeStage(const AtomicModel &model, uint32_t section, Recompute recompute, uint32_t first, uint32_t last) {
   const AtomicSection &chain = model.sections[section];
-  const std::vector<AtomClass> &classes = chain.classes[static_cast<size_t>(recompute)];
+  const std::vector<AtomClass> &classes = chain.classesOf(recompute);
   Sums sums;
   for (uint32_t begin = first, end; begin < last; begin = end) {
     for (end = begin + 1; end < last && chain.classOf[end] == chain.classOf[begin];)

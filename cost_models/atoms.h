@@ -29,8 +29,9 @@ struct AtomicSection {
   std::vector<uint32_t> activeDims; ///< A sample takes part iff all are above 0 for it.
   std::vector<uint32_t> classOf;    ///< By atom: an index into classes.
   /// By Recompute, by class; empty where that is not to choose from. Recompute::None alone: no choice.
-  std::array<std::vector<AtomClass>, 3> classes;
-  bool has(Recompute recompute) const { return !classes[static_cast<size_t>(recompute)].empty(); }
+  std::array<std::vector<AtomClass>, kRecomputes.size()> classes;
+  const std::vector<AtomClass> &classesOf(Recompute recompute) const { return classes[static_cast<size_t>(recompute)]; }
+  bool has(Recompute recompute) const { return !classesOf(recompute).empty(); }
 };
 
 /// A tensor that passes from an atom to later ones, of its section or another.

@@ -1,5 +1,7 @@
 #include "cost_models/cpu_memory.h"
 
+#include "base/kept_kernels.h"
+
 #include <algorithm>
 
 namespace maestro::cost_models {
@@ -97,8 +99,7 @@ uint64_t cpuScratchBytes(const KernelCall &call, int threads) {
 uint64_t cpuProcessBytes(int threads, uint64_t calls) {
   // Measured with 2 threads: 12.1 MiB in all for a model of 20 calls, 20 for one of 720; 8 to 14 KiB a kernel of other shapes, 0.2 a call.
   constexpr uint64_t kProgram = 16 * kMiB, kPerThread = kMiB, kPerKernel = 14 * kKiB, kPerCall = 256;
-  constexpr uint64_t kKeptKernels = 3000, kKeptCalls = 16384; // As executor/core/executable.cpp keeps them.
-  return kProgram + static_cast<uint64_t>(threads) * kPerThread + (calls + kKeptKernels) * kPerKernel + kKeptCalls * kPerCall;
+  return kProgram + static_cast<uint64_t>(threads) * kPerThread + (calls + kMostKeptKernels) * kPerKernel + kMostKeptCalls * kPerCall;
 }
 
 uint64_t dataBytes(uint64_t globalBatch, uint64_t microBatchBytes, uint64_t sampleBytes) {

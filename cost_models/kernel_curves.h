@@ -1,7 +1,8 @@
 // Measured times of kernels by size, interpolated between the sizes.
 //
 //   grids      2 m n k ÷ time over a grid of m × n × k, linear in the logarithms of sizes and rate; the grid's edge outside it:
-//              products (m × k by k × n; convolutions as products of their patches with their filters), attention (m queries of all heads, n keys, depth k), rows (m of width n, k 1)
+//              products (m × k by k × n; convolutions as products of their patches with their filters), attention (m queries of
+//              all heads, n keys, depth k), rows (m of width n, k 1)
 //   curves     time over bytes, linear in the logarithms; outside in proportion
 #pragma once
 

@@ -1,5 +1,6 @@
 #include "executor/core/executable.h"
 
+#include "base/kept_kernels.h"
 #include "plan/dims.h"
 
 #include <fmt/format.h>
@@ -14,9 +15,9 @@ namespace {
 
 namespace fb = plan::fb;
 
-/// Prepared programs are kept, whatever the shapes, up to so many calls of an executable and kernels of its device: a call costs some
-/// 0.2 KiB, a kernel up to 14, which predicted peaks count (cost_models/cpu_memory.h). Large programs are kept for a few shapes at least.
-constexpr size_t kMostCalls = 16384, kMostKernels = 3000, kFewestShapes = 4;
+/// Prepared programs are kept, whatever the shapes, up to the limits of base/kept_kernels.h. Large programs are kept for a few shapes
+/// at least.
+constexpr size_t kFewestShapes = 4;
 
 /// Regions whose size follows from the micro-batch.
 bool growsWithSamples(fb::RegionKind kind) {
@@ -186,7 +187,7 @@ Result<BoundShapes *> ExecutableInstance::bind(std::span<const int64_t> symbols)
 /// Makes room for the programs of one more set of shapes.
 Status ExecutableInstance::dropOldShapes() {
   bool isFirst = true;
-  while ((preparedCalls > kMostCalls || device.preparedKernels() > kMostKernels) && shapesSeen.size() >= kFewestShapes) {
+  while ((preparedCalls > kMostKeptCalls || device.preparedKernels() > kMostKeptKernels) && shapesSeen.size() >= kFewestShapes) {
     if (std::exchange(isFirst, false))
       MAESTRO_TRY(device.wait(device.record())); // The device may still be running the oldest shapes' programs.
     auto oldest = std::min_element(shapesSeen.begin(), shapesSeen.end(), [](auto &a, auto &b) {

@@ -194,7 +194,7 @@ Result<AtomicModel> collectAtoms(const AtomGraph &graph, const EmitInput &base, 
   PartitionOptions options = partition;
   options.forTrial = true;
   Builder builder(graph, microBatches);
-  for (Recompute choice : {Recompute::None, Recompute::Selective, Recompute::Full}) {
+  for (Recompute choice : kRecomputes) {
     std::vector<size_t> concerned;
     for (size_t s = 0; s < graph.sections.size(); ++s)
       if (choice == Recompute::None || builder.model.sections[s].trains)

@@ -27,7 +27,7 @@ std::vector<uint32_t> stageCounts(const SearchPins &pins, uint32_t atoms, uint32
 /// What there is to choose from that pins allow.
 std::vector<Recompute> choices(const cost_models::AtomicSection &section, const SearchPins &pins) {
   std::vector<Recompute> list;
-  for (Recompute recompute : {Recompute::None, Recompute::Selective, Recompute::Full})
+  for (Recompute recompute : kRecomputes)
     if (section.has(recompute) && pins.recompute.value_or(recompute) == recompute)
       list.push_back(recompute);
   return list;
@@ -72,7 +72,7 @@ double WorkTable::oneSample(uint32_t section, Recompute recompute, uint32_t micr
 WorkTable::Sums WorkTable::sum(const cost_models::AtomicSection &chain, Recompute recompute, uint32_t microBatch, bool oneSampleOnly) const {
   std::vector<std::pair<double, double>> ofClass; // Alone, and behind one of its class.
   int64_t size = problem.model.microBatches[microBatch];
-  for (const cost_models::AtomClass &own : chain.classes[static_cast<size_t>(recompute)]) {
+  for (const cost_models::AtomClass &own : chain.classesOf(recompute)) {
     double alone = seconds(chain, own.alone.at[microBatch], size, oneSampleOnly);
     double pair = seconds(chain, own.pair.at[microBatch], size, oneSampleOnly);
     ofClass.push_back({alone, std::clamp(pair - alone, 0.0, alone)});

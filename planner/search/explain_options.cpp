@@ -95,7 +95,7 @@ public:
   }
 
   void otherRecompute() {
-    for (Recompute recompute : {Recompute::None, Recompute::Selective, Recompute::Full}) {
+    for (Recompute recompute : kRecomputes) {
       if (recompute == current().cut.recompute || !problem.model.sections[section].has(recompute))
         continue;
       LayoutOption option = current();

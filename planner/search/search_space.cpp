@@ -191,7 +191,7 @@ std::vector<Family> oneLayoutFamilies(const SearchProblem &problem, const CutTab
     options.push_back(optionsOf(problem, cuts, base, s));
   std::set<std::vector<std::vector<LayoutOption>>> known;
   for (const LayoutOption &first : options[0])
-    for (Recompute recompute : {Recompute::None, Recompute::Selective, Recompute::Full}) {
+    for (Recompute recompute : kRecomputes) {
       std::vector<std::vector<LayoutOption>> only;
       for (uint32_t s = 0; s < options.size(); ++s) {
         Recompute own = problem.model.sections[s].trains ? recompute : Recompute::None; // Else there is nothing to choose.

@@ -404,7 +404,7 @@ std::vector<Shape> Shapes::baselineOneLayout(double memoryShare) {
     counts.insert(facts.cut.stages());
   std::vector<Shape> all;
   for (size_t stages : counts)
-    for (Recompute recompute : {Recompute::None, Recompute::Selective, Recompute::Full})
+    for (Recompute recompute : kRecomputes)
       for (uint32_t m = 0; m < problem.model.microBatches.size(); ++m)
         if (std::optional<Shape> shape = oneLayout(static_cast<uint32_t>(stages), recompute, m)) {
           evaluate(*shape);

@@ -15,15 +15,7 @@ namespace {
 
 using testing::HasSubstr;
 
-SearchResult solve(const SearchProblem &problem) {
-  auto result = searchBesidePins(problem);
-  EXPECT_TRUE(result.isOk()) << result.status().message();
-  if (!result.isOk())
-    return {};
-  Status verified = verify(problem, *result);
-  EXPECT_TRUE(verified.isOk()) << verified.message();
-  return std::move(*result);
-}
+SearchResult solve(const SearchProblem &problem) { return verified(problem, searchBesidePins(problem)); }
 
 /// The student on one device, the teacher on the other three, which is far from balanced.
 SearchProblem lopsided() {
@@ -116,7 +108,7 @@ TEST(Pinned, AtScale) {
 
 TEST(Pinned, ARecomputeHolds) {
   for (uint32_t devices : {4u, 16u})
-    for (Recompute recompute : {Recompute::None, Recompute::Selective, Recompute::Full}) {
+    for (Recompute recompute : kRecomputes) {
       SCOPED_TRACE(fmt::format("{} devices, {}", devices, nameOf(recompute)));
       SearchProblem problem = layered(devices, 6, 3);
       problem.machine.kinds.front().memoryBytes = 200'000;

@@ -9,15 +9,7 @@
 namespace maestro::planner {
 namespace {
 
-SearchResult solve(const SearchProblem &problem) {
-  auto result = searchLayouts(problem);
-  EXPECT_TRUE(result.isOk()) << result.status().message();
-  if (!result.isOk())
-    return {};
-  Status verified = verify(problem, *result);
-  EXPECT_TRUE(verified.isOk()) << verified.message();
-  return std::move(*result);
-}
+SearchResult solve(const SearchProblem &problem) { return verified(problem, searchLayouts(problem)); }
 
 const ComparedLayout &row(const SearchResult &result, const std::string &name) {
   return *std::find_if(result.compared.begin(), result.compared.end(), [&](const ComparedLayout &r) { return r.name == name; });

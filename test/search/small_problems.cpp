@@ -1,6 +1,7 @@
 #include "small_problems.h"
 
 #include <fmt/format.h>
+#include <gtest/gtest.h>
 
 #include <random>
 
@@ -80,6 +81,15 @@ cost_models::Machine machineOf(uint32_t devices, double streamBytesPerSecond) {
 uint32_t lastAtom(const AtomicModel &model, uint32_t section) { return static_cast<uint32_t>(model.sections[section].classOf.size()) - 1; }
 
 } // namespace
+
+SearchResult verified(const SearchProblem &problem, Result<SearchResult> result) {
+  EXPECT_TRUE(result.isOk()) << result.status().message();
+  if (!result.isOk())
+    return {};
+  Status obeys = verify(problem, *result);
+  EXPECT_TRUE(obeys.isOk()) << obeys.message();
+  return std::move(*result);
+}
 
 SearchProblem smallProblem(uint64_t seed) {
   std::mt19937_64 random(seed);

@@ -5,6 +5,9 @@
 
 namespace maestro::planner {
 
+/// The answer of a search, which must be one and obey verify(); an empty one, and a failure, otherwise.
+SearchResult verified(const SearchProblem &problem, Result<SearchResult> result);
+
 /// Two or three sections in a chain or a fork, two or three devices, two or three sizes of micro-batches, a few samples of
 /// uneven sizes; some with sections of two atoms, with recompute, with pins, or with little memory.
 SearchProblem smallProblem(uint64_t seed);
