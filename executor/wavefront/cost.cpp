@@ -1,4 +1,4 @@
-// What of problem.h runs for every micro-batch: costs and combined sizes.
+// What of problem.h runs for every micro-batch: costs, combined sizes and capacities.
 #include "executor/wavefront/problem.h"
 
 #include <algorithm>
@@ -56,6 +56,25 @@ int64_t combine(const Dim &dim, int64_t combined, int64_t value) {
   if (dim.multipleOf > 1)
     value = (value + dim.multipleOf - 1) / dim.multipleOf * dim.multipleOf;
   return std::max(combined, value);
+}
+
+void join(const Problem &problem, const int64_t *combined, const int64_t *sizes, int64_t *joined) {
+  for (size_t d = 0; d < problem.dims.size(); ++d)
+    joined[d] = combine(problem.dims[d], combined[d], sizes[d]);
+}
+
+bool fits(const Section &section, int64_t samples, const int64_t *combined) {
+  if (samples > section.maxSamples)
+    return false;
+  for (size_t d = 0; d < section.capacity.size(); ++d)
+    if (combined[d] > section.capacity[d])
+      return false;
+  for (const Area &area : section.areas) {
+    int64_t tokens = 0;
+    if (__builtin_mul_overflow(combined[area.rows], combined[area.padded], &tokens) || tokens > area.capacity)
+      return false;
+  }
+  return true;
 }
 
 bool takesPart(const Section &section, const int64_t *sizes) {

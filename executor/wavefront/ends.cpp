@@ -52,12 +52,12 @@ void Regrouper::cutTapered(const Problem &problem, const TrunkGroup &group, bool
   for (uint32_t i = 0; i < group.count; ++i) {
     uint32_t at = backwards ? group.first + group.count - 1 - i : group.first + i, sample = order[at];
     const int64_t *sizes = aloneDims.data() + sample * dims;
-    bool fits = i > 0;
-    for (size_t d = 0; d < dims; ++d)
-      with[d] = problem.dims[d].sum ? now[d] + sizes[d] : std::max(now[d], sizes[d]);
-    int64_t work = fits ? evaluate(total[trunk], with) : 0;
-    fits &= work <= std::max(groupNs[trunk] * part / wholePart, constantNs[trunk] * 4);
-    if (!fits) {
+    int64_t work = 0;
+    if (i > 0) {
+      joinAlone(problem, now, sizes, with);
+      work = evaluate(total[trunk], with);
+    }
+    if (i == 0 || work > std::max(groupNs[trunk] * part / wholePart, constantNs[trunk] * 4)) {
       if (i > 0)
         part = partAt(done += tapered.back().workNs);
       TrunkGroup &made = tapered.emplace_back(group);

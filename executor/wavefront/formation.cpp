@@ -42,7 +42,8 @@ void groupInBlocks(const Problem &problem, const ProblemIndex &index, std::span<
   std::vector<uint8_t> &cuts = groups.cuts;
   std::vector<int64_t> &held = groups.blockDims, &counts = groups.blockSamples;
   cuts.assign(order.size(), 0);
-  held.assign(problem.sections.size() * dims, 0);
+  held.assign((problem.sections.size() + 1) * dims, 0);
+  int64_t *joined = held.data() + problem.sections.size() * dims;
   counts.assign(problem.sections.size(), 0);
   for (size_t i = 0; i < order.size(); ++i) {
     const int64_t *sizes = problem.sizes.data() + order[i] * dims;
@@ -50,9 +51,8 @@ void groupInBlocks(const Problem &problem, const ProblemIndex &index, std::span<
       const Section &section = problem.sections[s];
       if (!takesPart(section, sizes))
         continue;
-      cuts[i] = counts[s] >= section.maxSamples;
-      for (size_t d = 0; d < dims; ++d)
-        cuts[i] |= combine(problem.dims[d], held[s * dims + d], sizes[d]) > section.capacity[d];
+      join(problem, held.data() + s * dims, sizes, joined);
+      cuts[i] = !fits(section, counts[s] + 1, joined);
     }
     if (cuts[i]) {
       held.assign(held.size(), 0);
@@ -62,8 +62,7 @@ void groupInBlocks(const Problem &problem, const ProblemIndex &index, std::span<
       if (!takesPart(problem.sections[s], sizes))
         continue;
       ++counts[s];
-      for (size_t d = 0; d < dims; ++d)
-        held[s * dims + d] = combine(problem.dims[d], held[s * dims + d], sizes[d]);
+      join(problem, held.data() + s * dims, sizes, held.data() + s * dims);
     }
   }
   groups.begin(problem);

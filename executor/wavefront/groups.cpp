@@ -21,23 +21,17 @@ void Groups::open(const Problem &problem) {
   dims.resize(dims.size() + problem.dims.size(), 0);
 }
 
-bool Groups::fits(const Problem &problem, uint32_t sample) const {
-  const Section &rules = problem.sections[section];
+bool Groups::fits(const Problem &problem, uint32_t sample) {
   const MicroBatch &group = list.back();
-  if (static_cast<int64_t>(group.samples) >= rules.maxSamples)
-    return false;
-  const int64_t *sizes = problem.sizes.data() + sample * problem.dims.size();
-  for (size_t d = 0; d < problem.dims.size(); ++d)
-    if (combine(problem.dims[d], dims[group.firstDim + d], sizes[d]) > rules.capacity[d])
-      return false;
-  return true;
+  joined.resize(problem.dims.size());
+  join(problem, dims.data() + group.firstDim, problem.sizes.data() + sample * problem.dims.size(), joined.data());
+  return wavefront::fits(problem.sections[section], int64_t{group.samples} + 1, joined.data());
 }
 
 void Groups::add(const Problem &problem, uint32_t sample) {
   MicroBatch &group = list.back();
-  const int64_t *sizes = problem.sizes.data() + sample * problem.dims.size();
-  for (size_t d = 0; d < problem.dims.size(); ++d)
-    dims[group.firstDim + d] = combine(problem.dims[d], dims[group.firstDim + d], sizes[d]);
+  int64_t *held = dims.data() + group.firstDim;
+  join(problem, held, problem.sizes.data() + sample * problem.dims.size(), held);
   ++group.samples;
   samples.push_back(sample);
   groupOf[section * problem.sampleCount() + sample] = static_cast<uint32_t>(list.size() - 1);

@@ -29,7 +29,7 @@ struct Groups {
   void beginSection(const Problem &problem);
   /// Starts the current section's next micro-batch.
   void open(const Problem &problem);
-  bool fits(const Problem &problem, uint32_t sample) const;
+  bool fits(const Problem &problem, uint32_t sample);
   void add(const Problem &problem, uint32_t sample);
   /// Relations and costs, once all sections are filled.
   void finish(const Problem &problem, const ProblemIndex &index);
@@ -51,6 +51,7 @@ private:
   void evaluateCosts(const Problem &problem);
   uint32_t section = 0;
   std::vector<uint32_t> stamp;
+  std::vector<int64_t> joined;
 };
 
 } // namespace maestro::wavefront

@@ -118,6 +118,13 @@ int64_t LowerBound::leastGroups(const Problem &problem, uint32_t section) const 
       total += active[section * samples + i] ? aloneDims[i * dims + d] : 0;
     least = std::max(least, total / rules.capacity[d] + (total % rules.capacity[d] != 0));
   }
+  for (const Area &area : rules.areas) { // Rows times the longest of them is at least the sum of rows times lengths.
+    int64_t total = 0;
+    for (size_t i = 0; i < samples && area.capacity > 0; ++i)
+      if (active[section * samples + i])
+        total = addSaturated(total, aloneDims[i * dims + area.rows] * aloneDims[i * dims + area.padded]);
+    least = std::max(least, total == 0 ? 0 : (total - 1) / area.capacity + 1);
+  }
   return least;
 }
 

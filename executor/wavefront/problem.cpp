@@ -85,6 +85,18 @@ Status checkDevices(const Problem &problem, const Section &section, const Where 
   return Status();
 }
 
+template <typename Where> Status checkAreas(const Problem &problem, const Section &section, const Where &where) {
+  for (const Area &area : section.areas) {
+    for (uint32_t dim : {area.rows, area.padded})
+      if (dim >= problem.dims.size())
+        return fault(where(), "an area over dim " + number(size_t{dim}) + " of " + number(problem.dims.size()));
+    if (!problem.dims[area.rows].sum || problem.dims[area.padded].sum)
+      return fault(where(), "an area of " + problem.dims[area.rows].name + " and " + problem.dims[area.padded].name +
+                                "; the first must be a sum, the second a maximum");
+  }
+  return Status();
+}
+
 /// Each active sample must fit a micro-batch of its own.
 template <typename Where>
 Status checkSamples(const Problem &problem, const Section &section, const Where &where) {
@@ -99,6 +111,15 @@ Status checkSamples(const Problem &problem, const Section &section, const Where 
                      problem.dims[d].name + " = " + number(alone(problem.dims[d], sizes[d])) + " exceeds the capacity " +
                          number(section.capacity[d]) + " of a micro-batch of " + where() + "; raise dims." +
                          problem.dims[d].name + ".max and plan again");
+    for (const Area &area : section.areas) {
+      const Dim &rows = problem.dims[area.rows], &padded = problem.dims[area.padded];
+      int64_t height = alone(rows, sizes[area.rows]), length = alone(padded, sizes[area.padded]);
+      if (height != 0 && length > area.capacity / height)
+        return fault("sample " + number(sample) + " of the batch",
+                     rows.name + " = " + number(height) + " times " + padded.name + " = " + number(length) +
+                         " exceeds the capacity " + number(area.capacity) + " of a micro-batch of " + where() + "; raise dims." +
+                         rows.name + ".max or dims." + padded.name + ".max and plan again");
+    }
   }
   return Status();
 }
@@ -114,6 +135,7 @@ Status checkSection(const Problem &problem, const Section &section) {
   for (uint32_t dim : section.activeDims)
     if (dim >= problem.dims.size())
       return fault(where(), "depends on dim " + number(size_t{dim}) + " of " + number(problem.dims.size()));
+  MAESTRO_TRY(checkAreas(problem, section, where));
   MAESTRO_TRY(checkStages(problem, section, where));
   MAESTRO_TRY(checkDevices(problem, section, where));
   return checkSamples(problem, section, where);

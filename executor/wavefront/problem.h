@@ -42,14 +42,23 @@ struct Stage {
   Cost update;         ///< At the step's end, once all gradients are known; constant terms only.
 };
 
+/// The most that a padded dim times the rows that are padded to it may be in one micro-batch: its padded tokens. So a micro-batch
+/// of short samples may hold more of them than one of the longest.
+struct Area {
+  uint32_t rows = 0;   ///< Problem.dims; a sum,
+  uint32_t padded = 0; ///< and a maximum.
+  int64_t capacity = 0;
+};
+
 struct Section {
   std::string name;
   bool trains = false;         ///< Has backward tasks.
   bool splitsBackward = false; ///< Backward in two tasks; nothing waits for the second but the step's end.
   /// A sample takes part iff all these dims of it are above 0 (Problem.dims; empty: always).
   std::vector<uint32_t> activeDims;
-  int64_t maxSamples = 1;        ///< Capacity of a micro-batch in samples, and
-  std::vector<int64_t> capacity; ///< in each of Problem.dims.
+  int64_t maxSamples = 1;        ///< Capacity of a micro-batch in samples,
+  std::vector<int64_t> capacity; ///< in each of Problem.dims,
+  std::vector<Area> areas;       ///< and in padded tokens.
   std::vector<Stage> stages;
   /// replica × stage: the device that runs the station. Stations may share a device.
   std::vector<std::vector<uint32_t>> devices;
@@ -80,6 +89,13 @@ struct Problem {
 /// `value` of one sample as a micro-batch holds it, and what the combination becomes when a sample joins.
 int64_t alone(const Dim &dim, int64_t value);
 int64_t combine(const Dim &dim, int64_t combined, int64_t value);
+
+/// The same for all dims: `joined` is `combined` with one more sample (a row of `sizes`), and may be `combined` itself.
+void join(const Problem &problem, const int64_t *combined, const int64_t *sizes, int64_t *joined);
+
+/// Whether so many samples, of these combined dims, fit in one micro-batch: samples, dims and padded tokens. What fits, fits with
+/// any of its samples left out.
+bool fits(const Section &section, int64_t samples, const int64_t *combined);
 
 /// Whether a sample (a row of `sizes`) takes part in a section.
 bool takesPart(const Section &section, const int64_t *sizes);

@@ -30,6 +30,10 @@ void printSection(const Problem &problem, const Section &section, std::string &t
   for (int64_t capacity : section.capacity)
     text.append(" ").append(std::to_string(capacity));
   text.append("\n");
+  for (const Area &area : section.areas) {
+    text.append("  area ").append(problem.dims[area.rows].name).append(" ").append(problem.dims[area.padded].name);
+    text.append(" ").append(std::to_string(area.capacity)).append("\n");
+  }
   for (const Stage &stage : section.stages) {
     text.append("  stage slots ").append(std::to_string(stage.slots));
     printCost(problem, "forward", stage.forward, text);

@@ -121,7 +121,8 @@ private:
   }
 
   Status parseDetail(Line &line, std::string_view keyword) {
-    if (keyword != "active" && keyword != "max_samples" && keyword != "capacity" && keyword != "stage" && keyword != "replica")
+    if (keyword != "active" && keyword != "max_samples" && keyword != "capacity" && keyword != "area" && keyword != "stage" &&
+        keyword != "replica")
       return line.fault("unknown keyword '" + std::string(keyword) + "'");
     if (problem.sections.empty())
       return line.fault(std::string(keyword) + " outside of a section");
@@ -130,6 +131,8 @@ private:
       return line.takeNumber(section.maxSamples, "a number of samples");
     if (keyword == "capacity")
       return parseNumbers(line, section.capacity);
+    if (keyword == "area")
+      return parseArea(line, section);
     if (keyword == "stage")
       return parseStage(line, section);
     if (keyword == "active") {
@@ -146,6 +149,15 @@ private:
       MAESTRO_TRY(line.takeNumber(device, "a device"));
       section.devices.back().push_back(device);
     }
+    return Status();
+  }
+
+  Status parseArea(Line &line, Section &section) {
+    Area area;
+    MAESTRO_TRY(findDim(line, line.take(), area.rows));
+    MAESTRO_TRY(findDim(line, line.take(), area.padded));
+    MAESTRO_TRY(line.takeNumber(area.capacity, "a number of padded tokens"));
+    section.areas.push_back(area);
     return Status();
   }
 

@@ -6,6 +6,7 @@
 //   section teacher                         # forward only
 //     max_samples 4
 //     capacity 4 2048                       # one value a dim
+//     area batch seq 4096                   # batch times seq, at most
 //     stage slots 2 forward 20000+5*batch*seq
 //     replica 0                             # a device a stage
 //   section student trains split

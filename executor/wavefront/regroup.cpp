@@ -124,21 +124,19 @@ void Regrouper::prepare(const Problem &problem, const ProblemIndex &index) {
 
 void Regrouper::cutTrunk(const Problem &problem) {
   size_t samples = problem.sampleCount(), dims = problem.dims.size();
-  int64_t mostSamples = std::min(problem.sections[trunk].maxSamples, trunkMostSamples);
   trunkGroups.clear();
   held.resize(2 * dims);
   int64_t *now = held.data(), *with = held.data() + dims;
   for (uint32_t i = 0; i < order.size(); ++i) {
     uint32_t sample = order[i];
     const int64_t *sizes = aloneDims.data() + sample * dims;
-    bool fits = !trunkGroups.empty() && trunkGroups.back().signature == signature[sample] &&
-                static_cast<int64_t>(trunkGroups.back().count) < mostSamples;
-    for (size_t d = 0; fits && d < dims; ++d) {
-      with[d] = problem.dims[d].sum ? now[d] + sizes[d] : std::max(now[d], sizes[d]);
-      fits = with[d] <= trunkMost[d];
+    bool together = !trunkGroups.empty() && trunkGroups.back().signature == signature[sample];
+    if (together) {
+      joinAlone(problem, now, sizes, with);
+      together = fits(trunkMost, int64_t{trunkGroups.back().count} + 1, with);
     }
-    int64_t work = fits ? evaluate(total[trunk], with) : 0;
-    if (!fits || work > groupNs[trunk]) {
+    int64_t work = together ? evaluate(total[trunk], with) : 0;
+    if (!together || work > groupNs[trunk]) {
       trunkGroups.push_back({i, 0, 0, 0, signature[sample], 0, 0, 0, 0});
       std::copy_n(sizes, dims, with);
       work = aloneNs[trunk * samples + sample];
@@ -193,17 +191,11 @@ int64_t Regrouper::timeLimit(uint32_t s) const { return std::max(groupNs[s] * un
 bool Regrouper::joins(const Problem &problem, uint32_t s, std::span<const uint32_t> more, int64_t limit, const Groups &groups) {
   size_t dims = problem.dims.size();
   const MicroBatch &last = groups.list.back();
-  const Section &section = problem.sections[s];
-  if (static_cast<int64_t>(last.samples + more.size()) > section.maxSamples)
-    return false;
   held.assign(groups.dims.begin() + last.firstDim, groups.dims.begin() + static_cast<int64_t>(last.firstDim + dims));
   for (uint32_t sample : more)
-    for (size_t d = 0; d < dims; ++d) {
-      int64_t value = aloneDims[sample * dims + d];
-      held[d] = problem.dims[d].sum ? held[d] + value : std::max(held[d], value);
-      if (held[d] > section.capacity[d])
-        return false;
-    }
+    joinAlone(problem, held.data(), aloneDims.data() + sample * dims, held.data());
+  if (!fits(problem.sections[s], static_cast<int64_t>(last.samples + more.size()), held.data()))
+    return false;
   int64_t work = evaluate(total[s], held.data());
   if (work > limit)
     return false;

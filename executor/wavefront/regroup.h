@@ -112,8 +112,7 @@ private:
   std::vector<uint8_t> shelved;   ///< By section: pads by a length that is not the trunk's.
   std::vector<int64_t> spread;    ///< By section: how far apart trunk micro-batches of one of its may lie on a replica.
   std::vector<int64_t> pieces;    ///< By section: into how many of its micro-batches a replica one of the trunk may fall.
-  std::vector<int64_t> trunkMost; ///< By dim: what a trunk micro-batch may hold, for the others' sake.
-  int64_t trunkMostSamples = 0;
+  Section trunkMost;              ///< The trunk's capacities, and no more than the others can take of one micro-batch; nothing else.
 
   std::vector<int64_t> counts, freeCounts; ///< By section: micro-batches aimed at, times 256; and were nothing scarce.
   std::vector<int64_t> inFlight; ///< By section: micro-batches on their way below a replica's first stage, times 256.

@@ -34,8 +34,9 @@ void Regrouper::prepareLimits(const Problem &problem, const ProblemIndex &index)
     spread[s] = std::min(spread[s], s < trunk ? int64_t{edge.depth} : gradientDepth);
     pieces[s] = std::min(pieces[s], s < trunk ? gradientDepth : int64_t{edge.depth});
   }
-  trunkMost = problem.sections[trunk].capacity;
-  trunkMostSamples = problem.sections[trunk].maxSamples;
+  trunkMost.maxSamples = problem.sections[trunk].maxSamples;
+  trunkMost.capacity = problem.sections[trunk].capacity;
+  trunkMost.areas = problem.sections[trunk].areas;
   auto product = [](int64_t a, int64_t b) { return a != 0 && b > INT64_MAX / a ? INT64_MAX : a * b; };
   for (uint32_t s = 0; s < problem.sections.size(); ++s) {
     spread[s] = std::max<int64_t>(1, spread[s] / 2);
@@ -44,10 +45,12 @@ void Regrouper::prepareLimits(const Problem &problem, const ProblemIndex &index)
       continue;
     const Section &section = problem.sections[s];
     int64_t most = product(pieces[s], replicas(problem, s));
-    trunkMostSamples = std::min(trunkMostSamples, product(most, section.maxSamples));
+    trunkMost.maxSamples = std::min(trunkMost.maxSamples, product(most, section.maxSamples));
     for (size_t d = 0; d < problem.dims.size(); ++d)
       if (problem.dims[d].sum)
-        trunkMost[d] = std::min(trunkMost[d], product(most, section.capacity[d]));
+        trunkMost.capacity[d] = std::min(trunkMost.capacity[d], product(most, section.capacity[d]));
+    for (const Area &area : section.areas)
+      trunkMost.areas.push_back({area.rows, area.padded, product(most, area.capacity)});
   }
 }
 

@@ -3,6 +3,8 @@
 
 #include "executor/wavefront/regroup.h"
 
+#include <algorithm>
+
 namespace maestro::wavefront {
 
 constexpr int64_t whole = int64_t{1} << 32; ///< The flow's end.
@@ -11,6 +13,12 @@ constexpr int64_t whole = int64_t{1} << 32; ///< The flow's end.
 inline int64_t fraction(int64_t part, int64_t total) {
   return static_cast<int64_t>(static_cast<unsigned __int128>(part) * whole /
                               static_cast<unsigned __int128>(std::max<int64_t>(1, total)));
+}
+
+/// join() where the sample's sizes are those that it has alone, so rounded up already.
+inline void joinAlone(const Problem &problem, const int64_t *combined, const int64_t *alone, int64_t *joined) {
+  for (size_t d = 0; d < problem.dims.size(); ++d)
+    joined[d] = problem.dims[d].sum ? combined[d] + alone[d] : std::max(combined[d], alone[d]);
 }
 
 inline int64_t replicas(const Problem &problem, uint32_t section) {

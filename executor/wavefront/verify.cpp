@@ -113,6 +113,13 @@ Status Verifier::checkMicroBatches() {
         return broken(name(g) + " has " + problem.dims[d].name + " = " + std::to_string(value) + "; its capacity is " +
                       std::to_string(section.capacity[d]));
     }
+    for (const Area &area : section.areas) {
+      int64_t rows = schedule.dims[batch.firstDim + area.rows], padded = schedule.dims[batch.firstDim + area.padded], tokens = 0;
+      if (__builtin_mul_overflow(rows, padded, &tokens) || tokens > area.capacity)
+        return broken(name(g) + " has " + problem.dims[area.rows].name + " = " + std::to_string(rows) + " times " +
+                      problem.dims[area.padded].name + " = " + std::to_string(padded) + ": " + std::to_string(tokens) +
+                      " padded tokens; its capacity is " + std::to_string(area.capacity));
+    }
   }
   return Status();
 }

@@ -14,6 +14,23 @@ Cost randomCost(Random &random, size_t dims) {
   return cost;
 }
 
+/// Of any two dims that can have one: what the largest sample needs, or a little more.
+std::vector<Area> randomAreas(Random &random, const Problem &problem) {
+  std::vector<Area> areas;
+  for (uint32_t rows = 0; rows < problem.dims.size(); ++rows)
+    for (uint32_t padded = 0; padded < problem.dims.size(); ++padded) {
+      if (!problem.dims[rows].sum || problem.dims[padded].sum || random.chance(60))
+        continue;
+      int64_t largest = 0;
+      for (size_t sample = 0; sample < problem.sampleCount(); ++sample) {
+        const int64_t *sizes = problem.sizes.data() + sample * problem.dims.size();
+        largest = std::max(largest, sizes[rows] * alone(problem.dims[padded], sizes[padded]));
+      }
+      areas.push_back({rows, padded, largest + random.in(0, 60)});
+    }
+  return areas;
+}
+
 int64_t smallOr(Random &random, int64_t small, int64_t large) { return random.chance(50) ? small : random.in(small, large); }
 
 Section randomSection(Random &random, const Problem &problem, size_t index) {
@@ -30,6 +47,7 @@ Section randomSection(Random &random, const Problem &problem, size_t index) {
       largest = std::max(largest, alone(problem.dims[d], problem.sizes[sample * problem.dims.size() + d]));
     section.capacity.push_back(largest + random.in(0, 12));
   }
+  section.areas = randomAreas(random, problem);
   for (int64_t stages = random.in(1, 3); stages > 0; --stages) {
     Stage stage;
     stage.forward = randomCost(random, problem.dims.size());

@@ -68,6 +68,8 @@ private:
       group.dims[d] = combine(problem.dims[d], group.dims[d], problem.sizes[sample * problem.dims.size() + d]);
       fits &= group.dims[d] <= section.capacity[d];
     }
+    for (const Area &area : section.areas)
+      fits &= group.dims[area.rows] * group.dims[area.padded] <= area.capacity;
     return fits;
   }
 
@@ -264,6 +266,15 @@ Problem tinyProblem(uint64_t seed) {
       join(s, 0, s, 1);
     if (s + 1 < problem.sections.size())
       join(s, stages - 1, static_cast<uint32_t>(random.chance(70) ? problem.sections.size() - 1 : s + 1), 0);
+  }
+  return problem;
+}
+
+Problem withTinyAreas(Problem problem, uint64_t seed) {
+  Random random(~seed);
+  for (Section &section : problem.sections) {
+    section.maxSamples = section.capacity[0] = random.in(3, 4);
+    section.areas = {{0, 1, random.in(12, 24)}};
   }
   return problem;
 }

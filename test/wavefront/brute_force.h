@@ -11,4 +11,7 @@ int64_t bruteForce(const Problem &problem, int64_t knownNs);
 /// A few samples, up to three sections, two stages and two replicas; costs, capacities, modalities and places vary.
 Problem tinyProblem(uint64_t seed);
 
+/// The same with rows of samples as its lengths allow: each section bounds its padded tokens, and samples hardly.
+Problem withTinyAreas(Problem problem, uint64_t seed);
+
 } // namespace maestro::wavefront

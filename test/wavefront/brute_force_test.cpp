@@ -10,14 +10,15 @@
 namespace maestro::wavefront {
 namespace {
 
-TEST(BruteForce, SmallProblemsAreNearlyAlwaysOptimal) {
+/// Problems from a seed on, or from WAVEFRONT_SEED.
+void compare(uint64_t problems, Problem (*make)(uint64_t seed)) {
   Scheduler scheduler;
   Schedule schedule;
   const char *text = std::getenv("WAVEFRONT_SEED");
-  uint64_t seed = text ? std::strtoull(text, nullptr, 10) : 1'000, problems = 400, equal = 0;
+  uint64_t seed = text ? std::strtoull(text, nullptr, 10) : 1'000, equal = 0;
   double worst = 1;
   for (uint64_t i = seed; i < seed + problems; ++i) {
-    Problem problem = tinyProblem(i);
+    Problem problem = make(i);
     ASSERT_TRUE(check(problem).isOk()) << i << ": " << check(problem).message();
     scheduler.run(problem, Order::Wavefront, schedule);
     ASSERT_TRUE(verify(problem, schedule).isOk()) << i;
@@ -33,6 +34,12 @@ TEST(BruteForce, SmallProblemsAreNearlyAlwaysOptimal) {
               static_cast<unsigned long>(problems), worst);
   EXPECT_GE(equal * 10, problems * 9);
   EXPECT_LE(worst, 1.05);
+}
+
+TEST(BruteForce, SmallProblemsAreNearlyAlwaysOptimal) { compare(400, tinyProblem); }
+
+TEST(BruteForce, SoAreThoseWithPaddedTokens) {
+  compare(200, [](uint64_t seed) { return withTinyAreas(tinyProblem(seed), seed); });
 }
 
 } // namespace

@@ -17,6 +17,7 @@ dim seq max 8
 section teacher   # forward only
   max_samples 4
   capacity 4 2048
+  area batch seq 4096
   stage slots 2 forward 20000+5*batch*seq
   replica 0
 section student trains split
@@ -38,6 +39,9 @@ TEST(ProblemText, ReadsTheExample) {
   EXPECT_EQ(problem->sampleCount(), 2u);
   EXPECT_EQ(problem->sections[1].devices.size(), 2u);
   EXPECT_EQ(problem->sections[1].stages[0].update.terms[0].picoseconds, 5000);
+  ASSERT_EQ(problem->sections[0].areas.size(), 1u);
+  EXPECT_EQ(problem->sections[0].areas[0].padded, 1u);
+  EXPECT_EQ(problem->sections[0].areas[0].capacity, 4096);
   EXPECT_EQ(problem->edges[0].depth, 4u);
   EXPECT_TRUE(problem->edges[0].heldUntilBackward);
   int64_t dims[] = {2, 512};
@@ -75,6 +79,8 @@ TEST(ProblemText, NamesTheLineOfAFault) {
   EXPECT_THAT(fault("stage slots 1"), HasSubstr("outside of a section"));
   EXPECT_THAT(fault("section s\nsection s"), HasSubstr("line 2: section s is there twice"));
   EXPECT_THAT(fault("dim a sum\nsection s\nstage forward 1*b"), HasSubstr("line 3: no dim is called 'b'"));
+  EXPECT_THAT(fault("dim a sum\nsection s\narea a b 4"), HasSubstr("line 3: no dim is called 'b'"));
+  EXPECT_THAT(fault("dim a sum\ndim b max\nsection s\narea a b"), HasSubstr("line 4: expected a number of padded tokens"));
   EXPECT_THAT(fault("section s\nedge s 0 -> t 0"), HasSubstr("line 2: no section is called 't'"));
   EXPECT_THAT(fault("dim a sum\nsample"), HasSubstr("a value of a"));
   EXPECT_THAT(fault("section s\ndim a sum"), HasSubstr("dims stand before"));

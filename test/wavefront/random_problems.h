@@ -41,6 +41,9 @@ const char *name(Family family);
 Problem trainingProblem(Family family, uint64_t seed);
 /// The same with two free slots in each ring between stages, as tight as pipelines run at all.
 Problem withTightRings(Problem problem);
+/// The same with micro-batches bounded by padded tokens, rows times length: as many as before hold at average lengths, and so up to
+/// eight times as many samples where they are short.
+Problem withPaddedTokens(Problem problem);
 /// The skewed multimodal mix on so many devices, each section on its share; on fewer devices than sections all share.
 Problem multimodalMix(uint32_t devices, uint64_t seed);
 /// All families in turn.

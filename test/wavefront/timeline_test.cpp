@@ -17,8 +17,8 @@ Problem distillation(uint32_t samples, uint32_t teachers, uint32_t students, int
   Problem problem;
   problem.dims = {{"batch", true, 1}};
   problem.sizes.assign(samples, 1);
-  Section teacher{"teacher", false, false, {}, 1, {1}, {Stage{perSample(teacherNs), {}, {}, 1, {}}}, {}};
-  Section student{"student", true, false, {}, 1, {1}, {Stage{perSample(1000), perSample(2000), {}, 2, {{{500'000, {}}}}}}, {}};
+  Section teacher{"teacher", false, false, {}, 1, {1}, {}, {Stage{perSample(teacherNs), {}, {}, 1, {}}}, {}};
+  Section student{"student", true, false, {}, 1, {1}, {}, {Stage{perSample(1000), perSample(2000), {}, 2, {{{500'000, {}}}}}}, {}};
   for (uint32_t r = 0; r < teachers; ++r)
     teacher.devices.push_back({r});
   for (uint32_t r = 0; r < students; ++r)

@@ -343,6 +343,29 @@ Problem withTightRings(Problem problem) {
   return problem;
 }
 
+Problem withPaddedTokens(Problem problem) {
+  for (Section &section : problem.sections)
+    for (const CostTerm &term : section.stages[0].forward.terms) {
+      if (term.dims.size() != 2) // Rows, and the length that they are padded to.
+        continue;
+      uint32_t rows = term.dims[0], length = term.dims[1];
+      int64_t total = 0, active = 0, largest = 0;
+      for (size_t sample = 0; sample < problem.sampleCount(); ++sample) {
+        const int64_t *sizes = problem.sizes.data() + sample * dimCount;
+        int64_t tokens = takesPart(section, sizes) ? sizes[rows] * alone(problem.dims[length], sizes[length]) : 0;
+        active += tokens > 0;
+        total += tokens;
+        largest = std::max(largest, tokens);
+      }
+      int64_t most = std::max(largest, section.maxSamples * total / std::max<int64_t>(1, active));
+      section.areas = {{rows, length, most}};
+      section.maxSamples *= 8;
+      section.capacity[rows] *= 8;
+      section.capacity[batch] = section.maxSamples;
+    }
+  return problem;
+}
+
 Problem trainingProblem(Family family, uint64_t seed) { return Builder(family, seed).build(); }
 
 Problem multimodalMix(uint32_t devices, uint64_t seed) { return Builder(Family::Multimodal, seed, devices).build(); }

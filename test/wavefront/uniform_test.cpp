@@ -22,7 +22,7 @@ Problem chain(const Chain &shape, int64_t replicas = 1) {
   Problem problem;
   problem.dims = {{"batch", true, 1}};
   problem.sizes.assign(static_cast<size_t>(shape.microBatches * replicas), 1);
-  Section section{"chain", true, shape.weight > 0, {}, 1, {1}, {}, {}};
+  Section section{"chain", true, shape.weight > 0, {}, 1, {1}, {}, {}, {}};
   for (int64_t s = 0; s < shape.stages; ++s) {
     Stage stage{perSample(shape.forward), perSample(shape.backward), perSample(shape.weight), 1, {}};
     stage.slots = static_cast<uint32_t>(shape.stages - s + shape.spare);
