@@ -115,6 +115,23 @@ wavefront::Stage makeStage(const Topology &topology, uint32_t station, const Pro
   return stage;
 }
 
+/// A micro-batch must fit all stages.
+void narrow(wavefront::Section &section, const fb::Executable &executable) {
+  section.maxSamples = std::min<int64_t>(section.maxSamples, executable.samples());
+  for (const fb::Bound *bound : *executable.bounds())
+    section.capacity[bound->symbol()] = std::min(section.capacity[bound->symbol()], bound->value());
+  for (uint32_t i = 0; executable.areas() && i < executable.areas()->size(); ++i) {
+    const fb::Area &table = *executable.areas()->Get(i);
+    auto area = std::find_if(section.areas.begin(), section.areas.end(), [&](const wavefront::Area &other) {
+      return other.rows == table.rows() && other.padded == table.padded();
+    });
+    if (area == section.areas.end())
+      section.areas.push_back({table.rows(), table.padded(), table.value()});
+    else
+      area->capacity = std::min(area->capacity, table.value());
+  }
+}
+
 } // namespace
 
 wavefront::Problem makeProblem(const plan::Plan &plan, const Topology &topology, const ProblemOptions &options) {
@@ -135,12 +152,8 @@ wavefront::Problem makeProblem(const plan::Plan &plan, const Topology &topology,
     for (uint32_t stage = 0; stage < table.layout()->stages(); ++stage) {
       uint32_t station = topology.stationAt(s, stage, 0);
       section.stages.push_back(makeStage(topology, station, options));
-      if (options.onePiece)
-        continue;
-      const fb::Executable &executable = topology.executable(station); // What fits all stages.
-      section.maxSamples = std::min<int64_t>(section.maxSamples, executable.samples());
-      for (const fb::Bound *bound : *executable.bounds())
-        section.capacity[bound->symbol()] = std::min(section.capacity[bound->symbol()], bound->value());
+      if (!options.onePiece)
+        narrow(section, topology.executable(station));
     }
     for (uint32_t replica = 0; replica < table.layout()->data_parallel(); ++replica) {
       section.devices.emplace_back();

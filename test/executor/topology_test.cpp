@@ -1,0 +1,40 @@
+// The scheduling problem that a plan poses.
+#include "executor/core/topology.h"
+
+#include "plan/plan.h"
+#include "test/plan/example.h"
+
+#include <gtest/gtest.h>
+
+using namespace maestro;
+using namespace maestro::executor;
+
+namespace {
+
+TEST(Topology, MicroBatchesKeepToThePlansCapacities) {
+  plan::PlanBuilder builder = plan::test::exampleBuilder();
+  auto area = std::make_unique<plan::fb::AreaT>();
+  area->rows = builder.symbolIndex("batch");
+  area->padded = builder.symbolIndex("seq");
+  area->value = 48;
+  builder.plan().executables[plan::test::kStudent]->areas.push_back(std::move(area));
+  auto loaded = plan::Plan::fromBytes(plan::test::packUnverified(builder.plan()));
+  ASSERT_TRUE(loaded.isOk()) << loaded.status().message();
+  Topology topology(*loaded);
+  wavefront::Problem problem = makeProblem(*loaded, topology, {});
+  EXPECT_TRUE(problem.sections[0].areas.empty());
+  const wavefront::Section &student = problem.sections[plan::test::kStudent];
+  ASSERT_EQ(student.areas.size(), 1u);
+  int64_t dims[] = {4, 12, 0}; // batch, seq, images
+  EXPECT_TRUE(wavefront::fits(student, 4, dims));
+  dims[1] = 13;
+  EXPECT_FALSE(wavefront::fits(student, 4, dims)) << "52 padded tokens, at most 48";
+  dims[0] = 3;
+  EXPECT_TRUE(wavefront::fits(student, 3, dims));
+  // One micro-batch holds them all where the step is evaluated in one piece.
+  problem = makeProblem(*loaded, topology, {.onePiece = true});
+  dims[0] = 1000;
+  EXPECT_TRUE(wavefront::fits(problem.sections[plan::test::kStudent], 1000, dims));
+}
+
+} // namespace
