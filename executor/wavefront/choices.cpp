@@ -18,21 +18,38 @@ constexpr Change dedicatedChanges[] = {
     Change::Coarser, Change::Bands, Change::Alike, Change::Slope, Change::Finer, Change::Pools, Change::EndsFiner,
     Change::Slack, Change::Shelves, Change::Ends, Change::LongestTail, Change::SlackLittle, Change::ForwardFirst,
     Change::EndsCoarser, Change::BackwardFirst};
+constexpr Change dedicatedFarChanges[] = {
+    Change::ManyBands, Change::EndsLittle, Change::ManyShelves, Change::Coarser, Change::EndsAlike, Change::TaperMore,
+    Change::Slack, Change::Bands, Change::Alike, Change::Finer, Change::Pools, Change::Taper, Change::ForwardFirst,
+    Change::Shelves, Change::Slope, Change::LongestTail, Change::EndsFiner, Change::SlackLittle, Change::Ends,
+    Change::EndsCoarser, Change::BackwardFirst};
 constexpr Change splitChanges[] = {
-    Change::ZeroBubble, Change::Thrifty, Change::TaperMore, Change::EndsLittle, Change::ManyShelves, Change::ManyBands,
-    Change::Taper, Change::EndsAlike, Change::Finer, Change::Alike, Change::Shelves, Change::EndsFiner, Change::Slack,
-    Change::Bands, Change::Pools, Change::LongestTail, Change::Coarser, Change::Ends, Change::EndsCoarser, Change::Slope,
+    Change::ZeroBubble, Change::TaperMore, Change::EndsLittle, Change::EndsAlike, Change::ManyShelves, Change::Thrifty,
+    Change::ManyBands, Change::Finer, Change::Bands, Change::Ends, Change::Taper, Change::Shelves, Change::Alike,
+    Change::EndsFiner, Change::Slack, Change::Pools, Change::LongestTail, Change::Coarser, Change::EndsCoarser, Change::Slope,
     Change::SlackLittle, Change::BackwardFirst};
+constexpr Change splitFarChanges[] = {
+    Change::ZeroBubble, Change::EndsLittle, Change::ManyShelves, Change::ManyBands, Change::TaperMore, Change::Finer,
+    Change::SlackLittle, Change::EndsAlike, Change::Thrifty, Change::Taper, Change::Alike, Change::Coarser, Change::Bands,
+    Change::Shelves, Change::Slack, Change::Ends, Change::LongestTail, Change::EndsFiner, Change::Pools, Change::EndsCoarser,
+    Change::Slope, Change::BackwardFirst};
 constexpr Change colocatedChanges[] = {
     Change::TaperMore, Change::EndsAlike, Change::Taper, Change::EndsCoarser, Change::Coarser, Change::EndsLittle,
     Change::Ends, Change::ManyShelves, Change::Slack, Change::Pools, Change::Slope, Change::ForwardFirst, Change::Alike,
     Change::LongestTail, Change::ManyBands, Change::Finer, Change::EndsFiner, Change::Shelves, Change::SlackLittle,
     Change::Alternate, Change::Thrifty};
+constexpr Change colocatedFarChanges[] = {
+    Change::EndsAlike, Change::TaperMore, Change::EndsCoarser, Change::Taper, Change::ManyShelves, Change::Coarser,
+    Change::EndsLittle, Change::Slack, Change::Slope, Change::ManyBands, Change::Pools, Change::Shelves, Change::Ends,
+    Change::Finer, Change::LongestTail, Change::EndsFiner, Change::ForwardFirst, Change::SlackLittle, Change::Alike,
+    Change::Alternate, Change::Thrifty};
 
 std::span<const Change> changes(const Traits &traits) {
   if (traits.colocated)
-    return colocatedChanges;
-  return traits.splits ? std::span<const Change>(splitChanges) : std::span<const Change>(dedicatedChanges);
+    return traits.far ? std::span<const Change>(colocatedFarChanges) : colocatedChanges;
+  if (traits.splits)
+    return traits.far ? std::span<const Change>(splitFarChanges) : splitChanges;
+  return traits.far ? std::span<const Change>(dedicatedFarChanges) : dedicatedChanges;
 }
 
 constexpr int64_t fullEnds = 4;

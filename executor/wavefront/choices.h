@@ -18,6 +18,7 @@ struct Traits {
   bool colocated = false; ///< Some device runs several stations.
   bool splits = false;    ///< Some section splits its backward.
   bool shelves = false;   ///< Regrouper::hasShelves.
+  bool far = false;       ///< The starts are far from the bound.
   int64_t pace = 1;       ///< Regrouper::goodPace(), and
   int64_t mostPace = 1;   ///< Regrouper::mostPace.
 };

@@ -7,6 +7,8 @@
 //  - in each other term at least the largest sample's, once for each of the fewest micro-batches that the capacities allow.
 // Then, for every place: the stations it uses start no earlier than the smallest earliest starts (different samples open
 // different stations), end no later than makespan - the smallest tails, and do all the work in between.
+// And for sections that only run forward, in several stages: a replica needs a sample's way through the other stages longer than its
+// work, in whatever order (pipelineBound()).
 #pragma once
 
 #include "executor/wavefront/problem_index.h"
@@ -27,6 +29,11 @@ private:
   int64_t leastGroups(const Problem &problem, uint32_t section) const;
   int64_t placeBound(const Problem &problem, const ProblemIndex &index, uint32_t place);
   int64_t pooled(int64_t workNs, size_t machines, size_t samples);
+  int64_t pipelineBound(const Problem &problem, const ProblemIndex &index, uint32_t section, int64_t known);
+  bool isChain(const Problem &problem, const ProblemIndex &index, uint32_t section) const;
+  void findCommonCost(const Section &section);
+  void measureWays(const Problem &problem, const ProblemIndex &index, uint32_t section);
+  bool flowsWithin(int64_t ns, size_t replicas) const;
   int64_t devicesBound(const Problem &problem, const ProblemIndex &index);
 
   std::vector<int64_t> aloneDims;                ///< sample × dims
@@ -36,6 +43,13 @@ private:
   std::vector<int64_t> tailForwardNs, tailBackwardNs; ///< place × sample: from the task's end to the step's end
   std::vector<int64_t> workNs, weightWorkNs;     ///< By place; the second is what weight gradients are of the first.
   std::vector<int64_t> heads, tails, values;
+  struct Way {
+    int64_t aroundNs; ///< A sample's time in all stages but one.
+    int64_t workNs;   ///< What it makes any one stage work, at least.
+  };
+  std::vector<Way> ways;                         ///< Of one section's samples, the longest first.
+  int64_t allWorkNs = 0;                         ///< Theirs, and what their micro-batches cost any one stage besides.
+  Cost common;                                   ///< At most what each of its stages costs.
   std::vector<uint32_t> component;               ///< By device.
   std::vector<uint8_t> seen;                     ///< By device.
 };

@@ -25,9 +25,11 @@ constexpr size_t fewTasks = 200;
 constexpr int64_t readSample = 200, formedSample = 95, linkedTask = 40, simulatedTask = 65, changeCost = 300;
 constexpr uint32_t roundsPerStart = 64;
 
+bool isFar(int64_t makespanNs, int64_t boundNs) { return makespanNs - boundNs > boundNs / 10; }
+
 int64_t budgetFor(size_t tasks, int64_t makespanNs, int64_t boundNs) {
-  bool isSmall = tasks <= fewTasks, isFar = makespanNs - boundNs > boundNs / 10;
-  int64_t byTasks = static_cast<int64_t>(tasks) * (isFar ? budgetPerTaskWhenFar : budgetPerTask);
+  bool isSmall = tasks <= fewTasks;
+  int64_t byTasks = static_cast<int64_t>(tasks) * (isFar(makespanNs, boundNs) ? budgetPerTaskWhenFar : budgetPerTask);
   if (makespanNs < realStepNs)
     return isSmall ? mostForUnreal : byTasks;
   return std::min(isSmall ? mostForSmall : byTasks, makespanNs / partOfStep);
@@ -171,6 +173,7 @@ void Scheduler::State::wavefront(const Problem &problem, Schedule &schedule) {
     if (formed || i == 0)
       best = choice;
   }
+  traits.far = isFar(bestNs, boundNs);
   size_t count = changeCount(traits);
   for (size_t move = 0, failures = 0; failures < count && spent < budget && bestNs > boundNs; move = (move + 1) % count, ++failures) {
     Choice choice = changed(traits, best, move);
@@ -193,7 +196,7 @@ void Scheduler::State::wavefront(const Problem &problem, Schedule &schedule) {
       blocks(problem, false, schedule);
     }
   }
-  if (bestNs - boundNs > boundNs / 10) // Few micro-batches may be served best as they come.
+  if (isFar(bestNs, boundNs)) // Few micro-batches may be served best as they come.
     inFileOrder(problem, schedule);
   polish(problem, best.rule, schedule);
 }

@@ -1,0 +1,90 @@
+// Each term of the bound where it is known to be exact, and never above the optimum.
+#include "executor/wavefront/lower_bound.h"
+#include "executor/wavefront/scheduler.h"
+#include "test/wavefront/brute_force.h"
+#include "test/wavefront/random_problems.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+namespace maestro::wavefront {
+namespace {
+
+/// A frozen section in stages, each on a device of its own; 1 µs a padded token and stage, and so many constants.
+Problem frozenChain(const std::vector<int64_t> &lengths, uint32_t stages, uint32_t replicas, int64_t constantNs, int64_t samples) {
+  Problem problem;
+  problem.dims = {{"batch", true, 1}, {"seq", false, 1}};
+  for (int64_t length : lengths)
+    problem.sizes.insert(problem.sizes.end(), {1, length});
+  Section section;
+  section.name = "teacher";
+  section.maxSamples = samples;
+  section.capacity = {samples, 1 << 20};
+  Stage stage;
+  stage.forward.terms = {{constantNs * 1000, {}}, {1'000'000, {0, 1}}};
+  stage.slots = static_cast<uint32_t>(lengths.size());
+  section.stages.assign(stages, stage);
+  for (uint32_t r = 0; r < replicas; ++r) {
+    section.devices.emplace_back(stages);
+    std::iota(section.devices.back().begin(), section.devices.back().end(), r * stages);
+  }
+  problem.devices = replicas * stages;
+  problem.sections = {section};
+  for (uint32_t stage = 0; stage + 1 < stages; ++stage) {
+    Edge edge;
+    edge.producerStage = stage, edge.consumerStage = stage + 1;
+    edge.depth = static_cast<uint32_t>(lengths.size());
+    problem.edges.push_back(edge);
+  }
+  return problem;
+}
+
+int64_t bound(const Problem &problem) {
+  EXPECT_TRUE(check(problem).isOk()) << check(problem).message();
+  return lowerBound(problem);
+}
+
+/// Micro-batches of a sample each: all of them, and the longest once more for each stage but one, in any order.
+TEST(LowerBound, FrozenPipelinesPassTheLongestSampleThroughAllStages) {
+  std::vector<int64_t> lengths = {3, 9, 1, 4, 4, 7};
+  for (uint32_t stages : {2, 3, 8}) {
+    Problem problem = frozenChain(lengths, stages, 1, 0, 1);
+    EXPECT_EQ(bound(problem), (28 + 9 * int64_t{stages - 1}) * 1000) << stages;
+    Schedule schedule;
+    Scheduler().run(problem, Order::Wavefront, schedule);
+    EXPECT_EQ(schedule.makespanNs, schedule.lowerBoundNs) << stages;
+  }
+}
+
+/// Two replicas of two stages, 28 to do within B: the one that passes the 9 works for B - 9 at each stage. Below 25 that is not enough
+/// for the 7 besides, so that the other works for B - 7: 2 B - 16 >= 28.
+TEST(LowerBound, FrozenReplicasEachPassTheirOwn) {
+  EXPECT_EQ(bound(frozenChain({3, 9, 1, 4, 4, 7}, 2, 2, 0, 1)), 22'000);
+}
+
+TEST(LowerBound, FrozenPipelinesStayBelowTheOptimum) {
+  Scheduler scheduler;
+  Schedule schedule;
+  int equal = 0, problems = 0;
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    Random random(seed);
+    std::vector<int64_t> lengths;
+    for (int64_t i = random.in(2, 4); i > 0; --i)
+      lengths.push_back(random.in(1, 12));
+    uint32_t stages = static_cast<uint32_t>(random.in(2, 3)), replicas = static_cast<uint32_t>(random.in(1, 2));
+    Problem problem = frozenChain(lengths, stages, replicas, 1000 * random.in(0, 3), random.in(1, 3));
+    for (Stage &stage : problem.sections[0].stages) // Stages that differ, too.
+      stage.forward.terms[1].picoseconds *= random.chance(30) ? 2 : 1;
+    ASSERT_TRUE(check(problem).isOk());
+    scheduler.run(problem, Order::Wavefront, schedule);
+    int64_t optimum = bruteForce(problem, schedule.makespanNs);
+    ASSERT_LE(schedule.lowerBoundNs, optimum) << seed;
+    ++problems;
+    equal += optimum == schedule.lowerBoundNs;
+  }
+  EXPECT_GE(equal * 3, problems) << "of " << problems;
+}
+
+} // namespace
+} // namespace maestro::wavefront
