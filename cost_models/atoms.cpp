@@ -109,10 +109,14 @@ Status checkTensor(const AtomicModel &model, const AtomTensor &tensor) {
 
 Status check(const AtomicModel &model) {
   size_t sizes = model.microBatches.size();
-  if (model.dims.empty() || model.sections.empty() || sizes == 0 || model.capacities.size() != sizes)
-    return wrong("has no dims, no sections, or not a capacity for each size of micro-batches");
-  for (const AtomicSection &section : model.sections)
+  if (model.dims.empty() || model.sections.empty() || sizes == 0)
+    return wrong("has no dims, no sections or no sizes of micro-batches");
+  if (model.microBatches.front() < 1 || !std::is_sorted(model.microBatches.begin(), model.microBatches.end()))
+    return wrong("sizes of micro-batches do not ascend from 1");
+  for (const AtomicSection &section : model.sections) {
+    MAESTRO_TRY(check(section.capacities, model.dims, model.microBatches));
     MAESTRO_TRY(checkSection(section, sizes));
+  }
   for (const AtomTensor &tensor : model.tensors)
     MAESTRO_TRY(checkTensor(model, tensor));
   for (const TiedParameter &tied : model.tied)
@@ -177,13 +181,13 @@ CompoundModel compose(const AtomicModel &model, const std::vector<SectionCut> &c
   CompoundModel result;
   result.dims = model.dims;
   result.microBatches = model.microBatches;
-  result.capacities = model.capacities;
   for (uint32_t s = 0; s < model.sections.size(); ++s) {
     const AtomicSection &chain = model.sections[s];
     SectionModel &section = result.sections.emplace_back();
     section.name = chain.name;
     section.trains = chain.trains;
     section.activeDims = chain.activeDims;
+    section.capacities = chain.capacities;
     std::vector<uint32_t> firsts{0};
     firsts.insert(firsts.end(), cuts[s].firstAtoms.begin(), cuts[s].firstAtoms.end());
     firsts.push_back(static_cast<uint32_t>(chain.classOf.size()));
@@ -199,7 +203,7 @@ CompoundModel compose(const AtomicModel &model, const std::vector<SectionCut> &c
     for (auto [section, stage] : consumers) {
       bool gradient = tensor.gradient && model.sections[section].trains;
       result.edges.push_back({producer.first, producer.second, section, stage, gradient, model.sections[section].trains,
-                              tensor.bytes, tensor.slotBytes, tensor.slotBytes});
+                              tensor.bytes, tensor.slotBytesIn(section), tensor.slotBytes});
     }
   }
   return result;

@@ -12,6 +12,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,6 +28,7 @@ struct AtomicSection {
   std::string name;
   bool trains = false;
   std::vector<uint32_t> activeDims; ///< A sample takes part iff all are above 0 for it.
+  std::vector<MicroBatchCapacity> capacities; ///< By AtomicModel.microBatches.
   std::vector<uint32_t> classOf;    ///< By atom: an index into classes.
   /// By Recompute, by class; empty where that is not to choose from. Recompute::None alone: no choice.
   std::array<std::vector<AtomClass>, kRecomputes.size()> classes;
@@ -40,7 +42,12 @@ struct AtomTensor {
   std::vector<std::pair<uint32_t, uint32_t>> consumers; ///< (section, atom)
   bool gradient = false;                                ///< Its gradient comes back.
   std::vector<BytesTerm> bytes;    ///< Over the sender's micro-batch.
-  std::vector<uint64_t> slotBytes; ///< By micro-batch.
+  std::vector<uint64_t> slotBytes; ///< Of a ring's slot where it comes from, by micro-batch,
+  std::map<uint32_t, std::vector<uint64_t>> slotBytesOf; ///< and in other sections; where there is none, as there.
+  const std::vector<uint64_t> &slotBytesIn(uint32_t other) const {
+    auto found = slotBytesOf.find(other);
+    return found == slotBytesOf.end() ? slotBytes : found->second;
+  }
 };
 
 /// A parameter that several atoms of one section read: a stage holds it once.
@@ -52,8 +59,7 @@ struct TiedParameter {
 
 struct AtomicModel {
   std::vector<wavefront::Dim> dims;
-  std::vector<int64_t> microBatches;            ///< Sizes to choose from, in samples, ascending.
-  std::vector<std::vector<int64_t>> capacities; ///< By microBatches, in each dim.
+  std::vector<int64_t> microBatches;            ///< Sizes to choose from, in samples of the greatest length, ascending.
   std::vector<AtomicSection> sections;          ///< Producers before consumers.
   std::vector<AtomTensor> tensors;
   std::vector<TiedParameter> tied;

@@ -29,7 +29,7 @@ InFlight inFlight(const CompoundModel &model, const CompoundLayout &layout) {
   std::vector<StageFlow> stages;
   for (uint32_t s = 0; s < model.sections.size(); ++s)
     stages.insert(stages.end(), model.sections[s].stages.size(), 
-                  {s, model.microBatches[layout[s].microBatch], static_cast<uint32_t>(layout[s].devices.size())});
+                  {s, model.sections[s].capacities[layout[s].microBatch].samples, static_cast<uint32_t>(layout[s].devices.size())});
   std::vector<EdgeFlow> edges;
   for (const EdgeModel &edge : model.edges)
     edges.push_back({first[edge.producer] + edge.producerStage, first[edge.consumer] + edge.consumerStage, edge.gradient});
@@ -77,17 +77,25 @@ Status checkEdge(const CompoundModel &model, const EdgeModel &edge, size_t index
 
 } // namespace
 
+Status check(const std::vector<MicroBatchCapacity> &capacities, const std::vector<wavefront::Dim> &dims, const std::vector<int64_t> &microBatches) {
+  if (capacities.size() != microBatches.size())
+    return wrong(fmt::format("a section has {} capacities for {} sizes of micro-batches", capacities.size(), microBatches.size()));
+  for (const MicroBatchCapacity &capacity : capacities) {
+    if (capacity.samples < 1 || capacity.dims.size() != dims.size())
+      return wrong(fmt::format("a capacity of {} samples has {} values for {} dims", capacity.samples, capacity.dims.size(), dims.size()));
+    for (const wavefront::Area &area : capacity.areas)
+      if (area.rows >= dims.size() || area.padded >= dims.size() || area.capacity < capacity.dims[area.padded])
+        return wrong(fmt::format("an area of {} is not of dims that are there, or does not hold the longest row", area.capacity));
+  }
+  return Status();
+}
+
 Status check(const CompoundModel &model) {
   size_t sizes = model.microBatches.size();
   if (model.dims.empty() || model.sections.empty() || sizes == 0)
     return wrong("has no dims, no sections or no sizes of micro-batches");
-  if (model.capacities.size() != sizes || !std::is_sorted(model.microBatches.begin(), model.microBatches.end()) ||
-      model.microBatches.front() < 1)
-    return wrong("micro-batches must ascend from 1, with a capacity each");
-  for (const std::vector<int64_t> &capacity : model.capacities)
-    if (capacity.size() != model.dims.size())
-      return wrong(fmt::format("a capacity has {} values for {} dims", capacity.size(), model.dims.size()));
   for (const SectionModel &section : model.sections) {
+    MAESTRO_TRY(check(section.capacities, model.dims, model.microBatches));
     if (section.stages.empty())
       return wrong("section '" + section.name + "' has no stages");
     for (const StageModel &stage : section.stages)
@@ -129,9 +137,9 @@ Seconds updateSeconds(const StageModel &stage, std::span<const uint32_t> devices
   return Bytes(static_cast<double>(stage.updateBytes)) / slowestStream(machine, devices);
 }
 
-TaskCosts taskCosts(const CompoundModel &model, const StageCosts &costs, uint32_t microBatch, std::span<const uint32_t> devices,
+TaskCosts taskCosts(const MicroBatchCapacity &capacity, const StageCosts &costs, std::span<const uint32_t> devices,
                     const Machine &machine) {
-  const std::vector<int64_t> &full = model.capacities[microBatch];
+  const std::vector<int64_t> &full = capacity.dims;
   TaskCosts slowest{costs.forward, costs.backward};
   if (costs.otherKinds.empty() || machine.kindOf.empty())
     return slowest;
@@ -173,14 +181,16 @@ wavefront::Problem makeProblem(const CompoundModel &model, const Machine &machin
     section.name = source.name;
     section.trains = source.trains;
     section.activeDims = source.activeDims;
-    section.maxSamples = model.microBatches[choice.microBatch];
-    section.capacity = model.capacities[choice.microBatch];
+    const MicroBatchCapacity &capacity = source.capacities[choice.microBatch];
+    section.maxSamples = capacity.samples;
+    section.capacity = capacity.dims;
+    section.areas = capacity.areas;
     section.devices = choice.devices;
     for (uint32_t i = 0; i < source.stages.size(); ++i) {
       const StageModel &stage = source.stages[i];
       wavefront::Stage &task = section.stages.emplace_back();
       std::vector<uint32_t> devices = column(choice, i);
-      TaskCosts costs = taskCosts(model, stage.at[choice.microBatch], choice.microBatch, devices, machine);
+      TaskCosts costs = taskCosts(capacity, stage.at[choice.microBatch], devices, machine);
       task.forward = std::move(costs.forward);
       task.slots = limits.slots[first[s] + i];
       if (!source.trains)

@@ -34,10 +34,18 @@ struct StageModel {
   std::vector<StageCosts> at; ///< By CompoundModel.microBatches.
 };
 
+/// How much one micro-batch of a section may hold.
+struct MicroBatchCapacity {
+  int64_t samples = 1;
+  std::vector<int64_t> dims; ///< In each of CompoundModel.dims,
+  std::vector<wavefront::Area> areas; ///< and in padded tokens: with them, more short samples than long ones.
+};
+
 struct SectionModel {
   std::string name;
   bool trains = false;
   std::vector<uint32_t> activeDims; ///< A sample takes part iff all are above 0 for it.
+  std::vector<MicroBatchCapacity> capacities; ///< By CompoundModel.microBatches.
   std::vector<StageModel> stages;
 };
 
@@ -58,8 +66,7 @@ struct EdgeModel {
 
 struct CompoundModel {
   std::vector<wavefront::Dim> dims;
-  std::vector<int64_t> microBatches;              ///< Sizes to choose from, in samples, ascending.
-  std::vector<std::vector<int64_t>> capacities;   ///< By microBatches, in each dim.
+  std::vector<int64_t> microBatches;     ///< Sizes to choose from, in samples of the greatest length.
   std::vector<SectionModel> sections;             ///< Producers before consumers.
   std::vector<EdgeModel> edges;
 };
@@ -72,6 +79,8 @@ struct SectionChoice {
 };
 using CompoundLayout = std::vector<SectionChoice>; ///< By CompoundModel.sections.
 
+/// A capacity for each size, each of the dims that there are.
+Status check(const std::vector<MicroBatchCapacity> &capacities, const std::vector<wavefront::Dim> &dims, const std::vector<int64_t> &microBatches);
 /// Sizes that fit each other, indices in range.
 Status check(const CompoundModel &model);
 /// Of a checked model: a choice for each section, its micro-batch and devices there, a device a stage.
@@ -82,7 +91,7 @@ uint64_t updateBytes(uint64_t gradientBytes, uint64_t optimizerStateBytes);
 /// Norm and optimizer at these devices, bound by the slowest one's memory.
 Seconds updateSeconds(const StageModel &stage, std::span<const uint32_t> devices, const Machine &machine);
 /// A stage's tasks at these devices: those of the slowest kind among them, with full micro-batches.
-TaskCosts taskCosts(const CompoundModel &model, const StageCosts &costs, uint32_t microBatch, std::span<const uint32_t> devices,
+TaskCosts taskCosts(const MicroBatchCapacity &capacity, const StageCosts &costs, std::span<const uint32_t> devices,
                     const Machine &machine);
 /// The time of an edge's tensor, as the scheduler takes it.
 wavefront::Cost transferTime(const std::vector<BytesTerm> &bytes, const CommunicationCost &cost);

@@ -1,6 +1,7 @@
 #include "executor/core/executable.h"
 
 #include "base/kept_kernels.h"
+#include "plan/capacity.h"
 #include "plan/dims.h"
 
 #include <fmt/format.h>
@@ -73,9 +74,8 @@ ExecutableInstance::create(const plan::Plan &plan, uint32_t index, Device &devic
                            const SharedRegions &shared, const TensorGroup &group) {
   std::unique_ptr<ExecutableInstance> instance(
       new ExecutableInstance(plan, *plan->executables()->Get(index), device, growth, group));
-  instance->boundSymbols.assign(plan->symbols()->size(), 1);
-  for (const fb::Bound *bound : *instance->executable->bounds())
-    instance->boundSymbols[bound->symbol()] = bound->value();
+  instance->boundSymbols = plan::largestMicroBatches(plan::capacityOf(*plan, *instance->executable)).front();
+  std::replace(instance->boundSymbols.begin(), instance->boundSymbols.end(), plan::DimTable::kUndefined, int64_t{1});
   MAESTRO_TRY(instance->allocateRegions(shared));
   MAESTRO_TRY(instance->writeConstants());
   return instance;

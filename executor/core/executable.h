@@ -125,7 +125,7 @@ private:
   std::vector<uint64_t> regionStride; ///< Bytes between copies.
   std::vector<uint32_t> selected;   ///< By region: the copy that is used.
   mutable std::vector<Address> bases; ///< Of the launch under way.
-  std::vector<int64_t> boundSymbols; ///< Symbol values at the bounds.
+  std::vector<int64_t> boundSymbols; ///< Symbol values of a full micro-batch of the longest samples.
   std::vector<std::unique_ptr<BoundShapes>> shapesSeen;
   size_t preparedCalls = 0; ///< Of all shapes.
   uint64_t useCounter = 0;

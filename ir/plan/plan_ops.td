@@ -219,6 +219,12 @@ def Plan_BoundOp : Plan_Op<"bound"> {
   let assemblyFormat = "$symbol `=` $value attr-dict";
 }
 
+def Plan_AreaOp : Plan_Op<"area"> {
+  let summary = "The most padded tokens of one micro-batch: rows times the padded symbol";
+  let arguments = (ins StrAttr:$rows, StrAttr:$padded, I64Attr:$value);
+  let assemblyFormat = "$rows `by` $padded `=` $value attr-dict";
+}
+
 def Plan_RegionOp : Plan_Op<"region"> {
   let summary = "A block of memory; a Channel region is the ring of an edge's end";
   let arguments = (ins I64Attr:$number, Plan_RegionKind:$kind, UI64Attr:$bytes, I64Attr:$copies,

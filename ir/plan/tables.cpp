@@ -122,6 +122,7 @@ LogicalResult readProgram(ModuleOp module, ExecutableTable &executable) {
 LogicalResult addToExecutable(Operation &op, ExecutableTable &table) {
   return llvm::TypeSwitch<Operation *, LogicalResult>(&op)
       .Case([&](BoundOp bound) { return append(table.bounds, bound); })
+      .Case([&](AreaOp area) { return append(table.areas, area); })
       .Case([&](RegionOp region) { return append(table.regions, region); })
       .Case([&](BufferOp buffer) { return append(table.buffers, buffer); })
       .Case([&](BindingOp binding) { return append(table.bindings, binding); })
@@ -132,7 +133,7 @@ LogicalResult addToExecutable(Operation &op, ExecutableTable &table) {
 } // namespace
 
 LogicalResult PlanTables::addExecutable(ModuleOp module) {
-  ExecutableTable table{firstOf<ExecutableOp>(module), {}, {}, {}, {}, {}};
+  ExecutableTable table{firstOf<ExecutableOp>(module), {}, {}, {}, {}, {}, {}};
   if (!table.op)
     return module.emitOpError() << "begins with no plan.executable";
   if (table.op.getNumber() != executables.size())

@@ -57,6 +57,7 @@ struct ProgramTable {
 struct ExecutableTable {
   ExecutableOp op;
   std::vector<BoundOp> bounds;
+  std::vector<AreaOp> areas;
   std::vector<RegionOp> regions;
   std::vector<BufferOp> buffers;
   std::vector<BindingOp> bindings;

@@ -164,6 +164,9 @@ private:
     for (BoundOp op : table.bounds)
       if (failed(named(op, "the symbol", op.getSymbol(), plan.symbolNames)))
         return failure();
+    for (AreaOp op : table.areas)
+      if (failed(named(op, "the symbol", op.getRows(), plan.symbolNames)) || failed(named(op, "the symbol", op.getPadded(), plan.symbolNames)))
+        return failure();
     for (RegionOp op : table.regions)
       if (failed(region(op)))
         return failure();

@@ -234,6 +234,12 @@ private:
     number("value", bound.value());
   }
 
+  void write(const fb::Area &area) {
+    number("rows", area.rows());
+    number("padded", area.padded());
+    number("value", area.value());
+  }
+
   void write(const fb::Executable &executable) {
     text("name", executable.name());
     number("section", executable.section());
@@ -245,6 +251,7 @@ private:
     list("bounds", executable.bounds());
     number("samples", executable.samples());
     number("peak_bytes", executable.peak_bytes());
+    optionalList("areas", executable.areas());
   }
 
   void write(const fb::Layout &layout) {

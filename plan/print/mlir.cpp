@@ -240,6 +240,11 @@ private:
   void body(const fb::Executable &executable) {
     for (const fb::Bound *bound : *executable.bounds())
       line("plan.bound {} = {}", quoted(*plan->symbols()->Get(bound->symbol())->name()), bound->value());
+    for (uint32_t i = 0; executable.areas() && i < executable.areas()->size(); ++i) {
+      const fb::Area &area = *executable.areas()->Get(i);
+      line("plan.area {} by {} = {}", quoted(*plan->symbols()->Get(area.rows())->name()), quoted(*plan->symbols()->Get(area.padded())->name()),
+           area.value());
+    }
     for (uint32_t i = 0; i < executable.regions()->size(); ++i) {
       const fb::Region &region = *executable.regions()->Get(i);
       std::string edge = region.edge() == kNone ? "" : " edge " + quoted(*plan->edges()->Get(region.edge())->name());

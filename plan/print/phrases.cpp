@@ -1,6 +1,7 @@
 // Facts of a plan in words, shared by the formats for people.
 #include "base/dtype.h"
 #include "base/recompute.h"
+#include "plan/capacity.h"
 #include "plan/dims.h"
 #include "plan/print/formats.h"
 #include "plan/print/text.h"
@@ -62,6 +63,11 @@ std::string boundsPhrase(const Plan &plan, const fb::Executable &executable) {
   for (const fb::Bound *bound : *executable.bounds())
     parts.push_back(
         fmt::format("{} ≤ {}", plan->symbols()->Get(bound->symbol())->name()->string_view(), bound->value()));
+  for (uint32_t i = 0; executable.areas() && i < executable.areas()->size(); ++i) {
+    const fb::Area &area = *executable.areas()->Get(i);
+    parts.push_back(fmt::format("{}·{} ≤ {}", plan->symbols()->Get(area.rows())->name()->string_view(),
+                                plan->symbols()->Get(area.padded())->name()->string_view(), area.value()));
+  }
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
@@ -89,10 +95,8 @@ std::map<std::string, size_t> kernelCounts(const Plan &plan, const fb::Program &
 
 int64_t valueAtBounds(const Plan &plan, const fb::Executable &executable, uint32_t expr) {
   DimTable dims(*plan);
-  std::vector<int64_t> symbols(dims.symbols(), DimTable::kUndefined), values(dims.nodes());
-  for (const fb::Bound *bound : *executable.bounds())
-    symbols[bound->symbol()] = bound->value();
-  dims.evaluateDefined(symbols, values);
+  std::vector<int64_t> values(dims.nodes());
+  dims.evaluateDefined(largestMicroBatches(capacityOf(*plan, executable)).front(), values);
   return values[expr];
 }
 
@@ -156,14 +160,12 @@ uint32_t sectionNamedIn(const Plan &plan, std::string_view name) {
 
 double secondsAtBounds(const Plan &plan, const fb::Executable &executable,
                        const flatbuffers::Vector<flatbuffers::Offset<fb::CostTerm>> *cost) {
-  std::map<uint32_t, double> bounds;
-  for (const fb::Bound *bound : *executable.bounds())
-    bounds[bound->symbol()] = static_cast<double>(bound->value());
+  std::vector<int64_t> sizes = largestMicroBatches(capacityOf(*plan, executable)).front();
   double seconds = 0;
   for (uint32_t i = 0; cost && i < cost->size(); ++i) {
     double term = static_cast<double>(cost->Get(i)->picoseconds()) * 1e-12;
     for (uint32_t symbol : *cost->Get(i)->symbols())
-      term *= bounds[symbol];
+      term *= static_cast<double>(sizes[symbol]);
     seconds += term;
   }
   return seconds;

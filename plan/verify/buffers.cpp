@@ -1,11 +1,18 @@
 // Bounds, regions and buffers of one executable.
+#include "plan/capacity.h"
 #include "plan/verify/checks.h"
 #include "plan/verify/parts.h"
+
+#include <algorithm>
+#include <tuple>
 
 namespace maestro::plan {
 namespace {
 
 constexpr int64_t kMostOfBound = (int64_t{1} << 40);
+
+/// Values of Plan.exprs in each of the largest micro-batches.
+using Largest = std::vector<std::vector<int64_t>>;
 
 /// Values of Plan.symbols at the bounds; kUndefined for symbols without.
 Status boundsOf(const BoundedExecutable &executable, std::vector<int64_t> &values) {
@@ -25,6 +32,31 @@ Status boundsOf(const BoundedExecutable &executable, std::vector<int64_t> &value
       return wrong(place / "value", "{} is not a multiple of {} (symbols[{}], '{}')", bound.value(),
                    symbol.multiple_of(), bound.symbol(), symbol.name()->string_view());
     values[bound.symbol()] = bound.value();
+  }
+  return {};
+}
+
+Status checkAreas(const BoundedExecutable &executable, std::span<const int64_t> bounds) {
+  if (!executable.table.areas())
+    return {};
+  const auto &areas = *executable.table.areas();
+  std::vector<uint8_t> padded(bounds.size(), 0);
+  for (uint32_t i = 0; i < areas.size(); ++i) {
+    const fb::Area &area = *areas.Get(i);
+    Place place = executable.place.item("areas", i);
+    for (auto [name, symbol, combine] : {std::tuple("rows", area.rows(), fb::Combine::Sum), {"padded", area.padded(), fb::Combine::Max}}) {
+      MAESTRO_TRY(checkIndex(place / name, symbol, "symbols", bounds.size()));
+      if (executable.plan.symbols()->Get(symbol)->combine() != combine || bounds[symbol] == DimTable::kUndefined)
+        return wrong(place / name, "symbols[{}] does not combine by {}, or has no bound here", symbol, fb::EnumNameCombine(combine));
+    }
+    if (area.rows() != areas.Get(0)->rows())
+      return wrong(place / "rows", "symbols[{}] is not the {} of the first area", area.rows(), areas.Get(0)->rows());
+    if (padded[area.padded()]++)
+      return wrong(place / "padded", "symbols[{}] has an area already", area.padded());
+    auto most = static_cast<__int128>(bounds[area.rows()]) * bounds[area.padded()];
+    if (area.value() < bounds[area.padded()] || area.value() > most)
+      return wrong(place / "value", "{} is not in [{}, {} · {}]: one row of the greatest length, and the product of the bounds",
+                   area.value(), bounds[area.padded()], bounds[area.rows()], bounds[area.padded()]);
   }
   return {};
 }
@@ -70,22 +102,36 @@ Status verifyRegions(const BoundedExecutable &executable) {
   return {};
 }
 
-/// Bytes of a buffer's shape at the bounds.
-Status neededBytes(const BoundedExecutable &executable, const fb::Buffer &buffer, const Place &place,
+/// Bytes of a buffer's shape with these values of Plan.exprs.
+Status bytesAt(const BoundedExecutable &executable, std::span<const int64_t> dims, const fb::Buffer &buffer, const Place &place,
+               uint64_t &bytes) {
+  const auto &shape = *buffer.shape();
+  bytes = byteSize(static_cast<DType>(buffer.dtype()));
+  for (uint32_t i = 0; i < shape.size(); ++i) {
+    Place dim = place.item("shape", i);
+    int64_t value = dims[shape.Get(i)];
+    if (value == DimTable::kUndefined)
+      return wrong(dim, "has no value at the executable's bounds: {}",
+                   DimTable(executable.plan).explain(shape.Get(i), dims));
+    if (value < 0 || __builtin_mul_overflow(bytes, static_cast<uint64_t>(value), &bytes))
+      return wrong(dim, "{} is negative at the executable's bounds, or makes the bytes overflow", value);
+  }
+  return {};
+}
+
+/// In any micro-batch.
+Status neededBytes(const BoundedExecutable &executable, const Largest &largest, const fb::Buffer &buffer, const Place &place,
                    uint64_t &bytes) {
   const auto &shape = *buffer.shape();
   if (shape.size() > kMaxRank)
     return wrong(place / "shape", "{} dims are more than {}", shape.size(), kMaxRank);
-  bytes = byteSize(static_cast<DType>(buffer.dtype()));
-  for (uint32_t i = 0; i < shape.size(); ++i) {
-    Place dim = place.item("shape", i);
-    MAESTRO_TRY(checkIndex(dim, shape.Get(i), "expressions", executable.dims.size()));
-    int64_t value = executable.dims[shape.Get(i)];
-    if (value == DimTable::kUndefined)
-      return wrong(dim, "has no value at the executable's bounds: {}",
-                   DimTable(executable.plan).explain(shape.Get(i), executable.dims));
-    if (value < 0 || __builtin_mul_overflow(bytes, static_cast<uint64_t>(value), &bytes))
-      return wrong(dim, "{} is negative at the executable's bounds, or makes the bytes overflow", value);
+  for (uint32_t i = 0; i < shape.size(); ++i)
+    MAESTRO_TRY(checkIndex(place.item("shape", i), shape.Get(i), "expressions", executable.dims.size()));
+  bytes = 0;
+  for (const std::vector<int64_t> &dims : largest) {
+    uint64_t own = 0;
+    MAESTRO_TRY(bytesAt(executable, dims, buffer, place, own));
+    bytes = std::max(bytes, own);
   }
   return {};
 }
@@ -105,7 +151,7 @@ Status verifyConstant(const BoundedExecutable &executable, const fb::Buffer &buf
   return {};
 }
 
-Status verifyBuffer(const BoundedExecutable &executable, const fb::Buffer &buffer, const Place &place,
+Status verifyBuffer(const BoundedExecutable &executable, const Largest &largest, const fb::Buffer &buffer, const Place &place,
                     uint64_t &needed) {
   if (buffer.name())
     MAESTRO_TRY(checkText(place / "name", buffer.name()));
@@ -119,7 +165,7 @@ Status verifyBuffer(const BoundedExecutable &executable, const fb::Buffer &buffe
   if (buffer.bytes() > limit - buffer.offset())
     return wrong(place / "bytes", "{} from offset {} exceed region {}'s {} bytes", buffer.bytes(), buffer.offset(),
                  buffer.region(), limit);
-  MAESTRO_TRY(neededBytes(executable, buffer, place, needed));
+  MAESTRO_TRY(neededBytes(executable, largest, buffer, place, needed));
   if (needed > buffer.bytes())
     return wrong(place / "bytes", "{} are less than the {} of its shape at the executable's bounds", buffer.bytes(),
                  needed);
@@ -138,13 +184,19 @@ const fb::Program *BoundedExecutable::program(fb::ProgramKind kind) const {
 Status verifyBuffers(BoundedExecutable &executable) {
   std::vector<int64_t> symbols;
   MAESTRO_TRY(boundsOf(executable, symbols));
-  MAESTRO_TRY(executable.work.spend(executable.place, executable.plan.exprs()->size() + symbols.size()));
+  MAESTRO_TRY(checkAreas(executable, symbols));
+  std::vector<std::vector<int64_t>> sizes = largestMicroBatches(capacityOf(executable.plan, executable.table));
+  MAESTRO_TRY(executable.work.spend(executable.place, (sizes.size() + 1) * (executable.plan.exprs()->size() + symbols.size() +
+                                                                            executable.table.buffers()->size())));
   executable.dims.resize(executable.plan.exprs()->size());
   DimTable(executable.plan).evaluateDefined(symbols, executable.dims);
+  Largest largest(sizes.size(), executable.dims);
+  for (size_t i = 0; i < sizes.size(); ++i)
+    DimTable(executable.plan).evaluateDefined(sizes[i], largest[i]);
   MAESTRO_TRY(verifyRegions(executable));
   executable.neededBytes.resize(executable.table.buffers()->size());
   for (uint32_t i = 0; i < executable.table.buffers()->size(); ++i)
-    MAESTRO_TRY(verifyBuffer(executable, executable.buffer(i), executable.place.item("buffers", i),
+    MAESTRO_TRY(verifyBuffer(executable, largest, executable.buffer(i), executable.place.item("buffers", i),
                              executable.neededBytes[i]));
   return {};
 }

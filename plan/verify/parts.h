@@ -47,7 +47,7 @@ struct BoundedExecutable {
   const Place &place;
   Work &work;
   std::vector<int64_t> dims;         ///< By Plan.exprs; DimTable::kUndefined where a symbol has no bound.
-  std::vector<uint64_t> neededBytes; ///< By buffer: what its shape needs at the bounds.
+  std::vector<uint64_t> neededBytes; ///< By buffer: what its shape needs in the largest micro-batch.
 
   const fb::Buffer &buffer(uint32_t index) const { return *table.buffers()->Get(index); }
   const fb::Region &regionOf(uint32_t buffer) const {

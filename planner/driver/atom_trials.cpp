@@ -2,6 +2,7 @@
 
 #include "ir/section/section.h"
 #include "passes/attributes.h"
+#include "plan/capacity.h"
 #include "planner/emit/executable_lowering.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -66,10 +67,9 @@ public:
 
   void addTables(const CompoundModel &trial) {
     model.dims = trial.dims;
-    model.capacities = trial.capacities;
     for (size_t s = 0; s < graph.sections.size(); ++s) {
       const cost_models::SectionModel &source = trial.sections[s];
-      model.sections.push_back({source.name, source.trains, source.activeDims, graph.sections[s].classOf, {}});
+      model.sections.push_back({source.name, source.trains, source.activeDims, source.capacities, graph.sections[s].classOf, {}});
     }
     for (const AtomTensor &tensor : graph.tensors)
       addTensor(tensor);
@@ -125,11 +125,24 @@ public:
   AtomicModel model;
 
 private:
-  std::optional<int64_t> capacity(size_t size, std::string_view name) const {
-    for (size_t d = 0; d < model.dims.size(); ++d)
-      if (model.dims[d].name == name)
-        return model.capacities[size][d];
-    return std::nullopt;
+  /// In any micro-batch of this size.
+  uint64_t mostBytes(const DimExpr &bytes, const cost_models::MicroBatchCapacity &own) const {
+    plan::Capacity capacity{own.dims, {}, {}};
+    for (const wavefront::Dim &dim : model.dims)
+      capacity.multiples.push_back(dim.multipleOf);
+    for (const wavefront::Area &area : own.areas)
+      capacity.areas.push_back({area.rows, area.padded, area.capacity});
+    int64_t most = 0;
+    for (const std::vector<int64_t> &sizes : plan::largestMicroBatches(capacity)) {
+      auto sizeOf = [&](std::string_view name) -> std::optional<int64_t> {
+        for (size_t d = 0; d < model.dims.size(); ++d)
+          if (model.dims[d].name == name)
+            return sizes[d];
+        return std::nullopt;
+      };
+      most = std::max(most, bytes.upperBound(sizeOf).value_or(0));
+    }
+    return static_cast<uint64_t>(most);
   }
 
   void addTensor(const AtomTensor &source) {
@@ -146,10 +159,16 @@ private:
             own.dims.push_back(d);
       tensor.bytes.push_back(std::move(own));
     }
-    for (size_t m = 0; m < model.microBatches.size(); ++m) {
-      int64_t most = bytes.upperBound([&](std::string_view name) { return capacity(m, name); }).value_or(0);
-      tensor.slotBytes.push_back((static_cast<uint64_t>(std::max<int64_t>(most, 0)) + kAlignment - 1) / kAlignment * kAlignment);
-    }
+    auto slotsIn = [&](uint32_t section) {
+      std::vector<uint64_t> slots;
+      for (const cost_models::MicroBatchCapacity &capacity : model.sections[section].capacities)
+        slots.push_back((mostBytes(bytes, capacity) + kAlignment - 1) / kAlignment * kAlignment);
+      return slots;
+    };
+    tensor.slotBytes = slotsIn(tensor.section);
+    for (auto [section, atom] : tensor.consumers)
+      if (section != tensor.section)
+        tensor.slotBytesOf[section] = slotsIn(section);
     model.tensors.push_back(std::move(tensor));
   }
 

@@ -71,7 +71,7 @@ Result<DType> precisionChoice(const Pin &pin) {
 } // namespace
 
 Result<Pins> Pins::parse(const std::vector<Pin> &list) {
-  static const std::vector<std::string> properties = {"dp", "stages", "tensor", "micro_batch", "devices", "recompute", "precision"};
+  static const std::vector<std::string> properties = {"dp", "stages", "tensor", "micro_batch", "micro_batch_tokens", "devices", "recompute", "precision"};
   Pins pins;
   pins.given = list;
   std::map<std::pair<std::string, std::string>, std::string> seen;
@@ -89,6 +89,8 @@ Result<Pins> Pins::parse(const std::vector<Pin> &list) {
       MAESTRO_ASSIGN(own.tensor, positive(pin));
     } else if (pin.property == "micro_batch") {
       MAESTRO_ASSIGN(own.microBatch, positive(pin));
+    } else if (pin.property == "micro_batch_tokens") {
+      MAESTRO_ASSIGN(own.microBatchTokens, positive(pin));
     } else if (pin.property == "devices") {
       MAESTRO_ASSIGN(own.devices, deviceList(pin));
     } else if (pin.property == "recompute") {
@@ -233,6 +235,32 @@ Status checkGroups(const std::map<std::string, SectionLayout> &layouts) {
   return Status();
 }
 
+/// In samples, or in padded tokens: as many as so many of the longest samples have.
+Status pinMicroBatch(const std::string &section, const Pins &pins, const GraphSummary &graph, int64_t globalBatch, SectionLayout &layout) {
+  auto own = pins.all().find(section);
+  bool saysItself = own != pins.all().end() && (own->second.microBatch || own->second.microBatchTokens);
+  auto samples = saysItself ? own->second.microBatch : pins.of(section, &SectionPins::microBatch);
+  auto tokens = saysItself ? own->second.microBatchTokens : pins.of(section, &SectionPins::microBatchTokens);
+  if (!samples && !tokens)
+    return Status();
+  if (samples && tokens)
+    return Status::invalidInput(fmt::format("{} contradicts {}; give one of them", pins.asGiven(section, "micro_batch_tokens"),
+                                            pins.asGiven(section, "micro_batch")));
+  int64_t longest = 0;
+  for (const GraphDim &dim : graph.dims)
+    longest = dim.sum ? longest : std::max(longest, (dim.max + dim.multipleOf - 1) / dim.multipleOf * dim.multipleOf);
+  if (tokens && longest == 0)
+    return Status::invalidInput(fmt::format("{}: nothing is padded here; use micro_batch", pins.asGiven(section, "micro_batch_tokens")));
+  if (tokens && *tokens < longest)
+    return Status::invalidInput(fmt::format("{}: a sample may have {} tokens, and must fit; give that much at least, or lower its dim's max",
+                                            pins.asGiven(section, "micro_batch_tokens"), longest));
+  layout.microBatch = std::min(tokens ? *tokens / longest : *samples, globalBatch);
+  layout.microBatchReason = "pinned";
+  layout.microBatchIsPinned = true;
+  layout.isCountedInSamples = samples.has_value();
+  return Status();
+}
+
 } // namespace
 
 Result<std::map<std::string, SectionLayout>> chooseLayouts(const std::vector<SectionFacts> &sections, const Pins &pins,
@@ -244,11 +272,7 @@ Result<std::map<std::string, SectionLayout>> chooseLayouts(const std::vector<Sec
     MicroBatchChoice usual = defaultMicroBatch(graph, globalBatch);
     layout.microBatch = usual.samples;
     layout.microBatchReason = std::move(usual.reason);
-    if (auto pinned = pins.of(section.name, &SectionPins::microBatch)) {
-      layout.microBatch = std::min(*pinned, globalBatch);
-      layout.microBatchReason = "pinned";
-      layout.microBatchIsPinned = true;
-    }
+    MAESTRO_TRY(pinMicroBatch(section.name, pins, graph, globalBatch, layout));
     MAESTRO_TRY(placeDevices(layout, section, pins, devices));
   }
   MAESTRO_TRY(checkGroups(layouts));

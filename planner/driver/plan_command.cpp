@@ -448,6 +448,13 @@ private:
                        shared, one ? "" : "s", devices);
   }
 
+  /// Where lengths vary, a micro-batch holds more samples that are short (emit/micro_batch_limits.h).
+  std::string microBatchOf(const SectionLayout &layout) const {
+    bool varies = std::any_of(summary.dims.begin(), summary.dims.end(),
+                              [](const GraphDim &dim) { return !dim.sum && dim.typical < static_cast<double>(dim.max); });
+    return fmt::format("{} {}samples", layout.microBatch, varies && !layout.isCountedInSamples ? "of the longest " : "");
+  }
+
   std::string describeLayouts() const {
     std::string text;
     for (const auto &[name, layout] : layouts)
@@ -469,7 +476,7 @@ private:
     if (!sizes.data.empty())
       list.push_back({"data", sizes.data, "a step is predicted for samples of these sizes", false});
     for (const auto &[name, layout] : layouts) {
-      list.push_back({name + ".micro_batch", fmt::format("{} samples", layout.microBatch), layout.microBatchReason,
+      list.push_back({name + ".micro_batch", microBatchOf(layout), layout.microBatchReason,
                       !layout.microBatchIsPinned});
       bool pinned = pins.of(name, &SectionPins::devices) || pins.of(name, &SectionPins::dataParallel) || layout.tensor > 1;
       list.push_back({name + ".devices", placement(layout),
@@ -505,7 +512,7 @@ private:
     if (!sizes.data.empty())
       logInfo(fmt::format("sizes are of {}", sizes.data));
     for (const auto &[name, layout] : layouts)
-      logInfo(fmt::format("{}: micro-batches of {} samples ({}); {}", name, layout.microBatch, layout.microBatchReason,
+      logInfo(fmt::format("{}: micro-batches of {} ({}); {}", name, microBatchOf(layout), layout.microBatchReason,
                           placement(layout)));
     for (const Decision &decision : searched)
       logInfo(fmt::format("{}: {} ({})", decision.subject, decision.choice, decision.reason));

@@ -84,8 +84,8 @@ public:
     for (size_t d = 0; d < graph.dims.size(); ++d) {
       Column column = columnOf(d);
       GraphDim &dim = graph.dims[d];
-      if (dim.sum && (isFromData(d) || workload.synthetic.count(dim.name)))
-        dim.typicalRows = std::max(1.0, column.mean(true));
+      if (isFromData(d) || workload.synthetic.count(dim.name))
+        dim.typical = std::max(1.0, column.mean(true));
       result.quantities.push_back({"sizes." + dim.name + ".mean", column.mean(false), "", column.source});
       result.quantities.push_back({"sizes." + dim.name + ".most", static_cast<double>(*std::max_element(column.sizes.begin(), column.sizes.end())),
                                    "", column.source});

@@ -1,5 +1,7 @@
 #include "planner/driver/trial_models.h"
 
+#include "plan/capacity.h"
+#include "plan/dims.h"
 #include "plan/plan_generated.h"
 
 #include <algorithm>
@@ -52,52 +54,41 @@ public:
   }
 
   void addSize(size_t number, size_t sizes) {
-    model.capacities.emplace_back(model.dims.size(), kUnbounded);
     for (EdgeModel &edge : model.edges) {
       edge.slotBytes.resize(sizes, 0);
       edge.gradientSlotBytes.resize(sizes, 0);
     }
     for (const fb::Executable *executable : *plan.executables()) {
-      for (const fb::Bound *bound : *executable->bounds())
-        model.capacities.back()[bound->symbol()] = bound->value();
+      if (executable->stage() == 0)
+        model.sections[executable->section()].capacities.push_back(capacityOf(*executable));
       StageModel &stage = model.sections[executable->section()].stages[executable->stage()];
       stage.at.emplace_back();
       addStage(*executable, stage, number);
     }
   }
 
-  /// A plan with a size of its own for each section.
+  /// A plan, in which each section has a size of its own: a size for each section.
   void addAllSizes() {
-    for (const fb::Executable *executable : *plan.executables())
-      model.microBatches.push_back(executable->samples());
-    std::sort(model.microBatches.begin(), model.microBatches.end());
-    model.microBatches.erase(std::unique(model.microBatches.begin(), model.microBatches.end()), model.microBatches.end());
-    size_t sizes = model.microBatches.size();
-    model.capacities.assign(sizes, std::vector<int64_t>(model.dims.size(), kUnbounded));
+    size_t sizes = model.sections.size();
+    for (const fb::Section *section : *plan.sections())
+      model.microBatches.push_back(section->micro_batch_samples());
     for (EdgeModel &edge : model.edges) {
       edge.slotBytes.resize(sizes, 0);
       edge.gradientSlotBytes.resize(sizes, 0);
     }
     for (const fb::Executable *executable : *plan.executables()) {
-      size_t number = sizeOf(*executable);
-      for (const fb::Bound *bound : *executable->bounds())
-        model.capacities[number][bound->symbol()] = bound->value();
+      size_t number = executable->section();
+      model.sections[number].capacities.assign(sizes, capacityOf(*executable));
       StageModel &stage = model.sections[executable->section()].stages[executable->stage()];
       stage.at.resize(sizes);
       addStage(*executable, stage, number);
     }
   }
 
-  /// CompoundModel.microBatches
-  uint32_t sizeOf(const fb::Executable &executable) const {
-    return static_cast<uint32_t>(std::lower_bound(model.microBatches.begin(), model.microBatches.end(), executable.samples()) -
-                                 model.microBatches.begin());
-  }
-
   cost_models::CompoundLayout layout() const {
     cost_models::CompoundLayout layout(model.sections.size());
     for (const fb::Executable *executable : *plan.executables())
-      layout[executable->section()].microBatch = sizeOf(*executable);
+      layout[executable->section()].microBatch = executable->section();
     for (const fb::Station *station : *plan.stations()) {
       const fb::Executable *executable = plan.executables()->Get(station->executable());
       cost_models::SectionChoice &own = layout[executable->section()];
@@ -117,6 +108,15 @@ public:
 
 private:
   static constexpr int64_t kUnbounded = int64_t{1} << 40;
+
+  cost_models::MicroBatchCapacity capacityOf(const fb::Executable &executable) const {
+    plan::Capacity own = plan::capacityOf(plan, executable);
+    std::replace(own.bounds.begin(), own.bounds.end(), plan::DimTable::kUndefined, kUnbounded);
+    cost_models::MicroBatchCapacity capacity{executable.samples(), std::move(own.bounds), {}};
+    for (const plan::Capacity::Area &area : own.areas)
+      capacity.areas.push_back({area.rows, area.padded, area.value});
+    return capacity;
+  }
 
   static cost_models::TaskCosts tasksOf(const fb::Executable &executable) {
     const fb::Program *forward = programOf(executable, fb::ProgramKind::Forward);
@@ -179,8 +179,11 @@ Result<CompoundModel> collectModel(EmitInput input, const std::vector<int64_t> &
   CompoundModel model;
   model.microBatches = microBatches;
   cost_models::Machine machine = input.machine;
+  const std::map<std::string, SectionLayout> base = input.layouts;
   for (size_t number = 0; number < microBatches.size(); ++number) {
     for (auto &[name, layout] : input.layouts) {
+      const SectionLayout &pinned = base.at(name); // Other sizes are as they would be without the pin.
+      layout.isCountedInSamples = pinned.isCountedInSamples && pinned.microBatch == microBatches[number];
       layout.microBatch = microBatches[number];
       layout.devices = {std::vector<uint32_t>(static_cast<size_t>(layout.stages), 0)};
     }

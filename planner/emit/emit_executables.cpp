@@ -18,21 +18,6 @@ namespace fb = plan::fb;
 /// At most, per set of stations that add up gradients: the default of transport/local/reduction.h.
 static constexpr uint64_t kStagingBytes = uint64_t{8} << 20;
 
-/// Rows that so many samples have typically.
-static int64_t typicalRows(const GraphDim &dim, int64_t samples) {
-  return static_cast<int64_t>(std::ceil(static_cast<double>(samples) * dim.typicalRows));
-}
-
-/// Capacity of a micro-batch in each symbol: the rows that its samples have typically, one sample's most at least. A
-/// micro-batch whose samples have more rows than that takes fewer of them.
-std::map<std::string, int64_t> PlanEmitter::bounds(const SectionLayout &layout) const {
-  std::map<std::string, int64_t> result;
-  for (const GraphDim &dim : input.graph->dims)
-    result[dim.name] = dim.sum ? std::max(dim.max, typicalRows(dim, layout.microBatch))
-                               : (dim.max + dim.multipleOf - 1) / dim.multipleOf * dim.multipleOf;
-  return result;
-}
-
 LoweringInput PlanEmitter::loweringInput(size_t index) const {
   const Stage &stage = stages[index];
   section::SectionOp op = stage.op;
@@ -55,7 +40,7 @@ LoweringInput PlanEmitter::loweringInput(size_t index) const {
   lowering.tensor = static_cast<uint32_t>(stage.layout->tensor);
   lowering.fields = fieldIndex;
   lowering.losses = lossIndex;
-  lowering.bounds = bounds(*stage.layout);
+  lowering.limits = &stage.limits;
   lowering.training = plan.training.get();
   lowering.edges = edgeIndex;
   lowering.slots = stage.slots;
@@ -72,16 +57,23 @@ Status PlanEmitter::addExecutable(size_t index) {
   executable->name = stages[index].op.getName().str();
   executable->section = stage.section;
   executable->stage = stageNumber(stage);
-  executable->samples = stage.layout->microBatch;
+  executable->samples = stage.limits.samples;
   MAESTRO_ASSIGN(LoweringReport report, lowerExecutable(lowering, builder, *executable));
   for (const std::string &edge : report.heldEdges)
     plan.edges[edgeIndex.at(edge)]->held_until_backward = true;
   emitted.reports.push_back(std::move(report));
-  for (const auto &[name, value] : lowering.bounds) {
+  for (const auto &[name, value] : stage.limits.bounds) {
     auto bound = std::make_unique<fb::BoundT>();
     bound->symbol = builder.symbolIndex(name);
     bound->value = value;
     executable->bounds.push_back(std::move(bound));
+  }
+  for (const plan::Capacity::Area &own : stage.limits.capacity.areas) {
+    auto area = std::make_unique<fb::AreaT>();
+    area->rows = builder.symbolIndex(input.graph->dims[own.rows].name);
+    area->padded = builder.symbolIndex(input.graph->dims[own.padded].name);
+    area->value = own.value;
+    executable->areas.push_back(std::move(area));
   }
   accountMemory(stage, *executable);
   predictUpdate(stage, *executable);
@@ -100,7 +92,9 @@ void PlanEmitter::accountMemory(const Stage &stage, fb::ExecutableT &executable)
   }
   // What accelerators need beside is kept off their memory (DeviceModel.reserveBytes).
   bool onCpu = input.machine.kinds.front().multiprocessors == 0;
-  uint64_t host = onCpu ? hostBytes(plan, executable, exprsAtBounds(*stage.layout), hostThreads()) : 0;
+  uint64_t host = 0;
+  for (size_t i = 0; onCpu && i < stage.limits.largest.size(); ++i)
+    host = std::max(host, hostBytes(plan, executable, exprsAt(stage.limits.largest[i]), hostThreads()));
   executable.peak_bytes = host + bytes;
   uint64_t process = cost_models::cpuProcessBytes(hostThreads(), 0), staging = onCpu ? reductionBytes(stage) : 0;
   if (onCpu && stage.layout->tensor > 1) // Two turns of what the others send.
@@ -150,11 +144,10 @@ int PlanEmitter::hostThreads() const {
 }
 
 /// Plan.exprs.
-std::vector<int64_t> PlanEmitter::exprsAtBounds(const SectionLayout &layout) const {
-  std::map<std::string, int64_t> atBounds = bounds(layout);
+std::vector<int64_t> PlanEmitter::exprsAt(const DimSizes &sizes) const {
   std::vector<int64_t> symbols, values(plan.exprs.size());
   for (const auto &symbol : plan.symbols)
-    symbols.push_back(atBounds.at(symbol->name));
+    symbols.push_back(sizes.at(symbol->name));
   plan::evaluateDefined(plan.exprs, symbols, values);
   return values;
 }

@@ -55,7 +55,7 @@ struct GraphDim {
   std::string name;
   bool sum = false;
   int64_t max = 1, multipleOf = 1;
-  double typicalRows = 1; ///< Of a sample that has any (sum).
+  double typical = 1; ///< Of a sample that has any: its rows (sum), its length (max).
 };
 
 /// A loss of @graph, before decompose-loss splits it into terms.
@@ -88,9 +88,10 @@ struct Decision {
 
 /// Where and how one section runs: what the search decides.
 struct SectionLayout {
-  int64_t microBatch = 1;      ///< Most samples of a micro-batch.
+  int64_t microBatch = 1;      ///< Samples of the greatest length that a micro-batch holds (micro_batch_limits.h).
   std::string microBatchReason;
   bool microBatchIsPinned = false;
+  bool isCountedInSamples = false; ///< Short samples count as much as the longest: pinned so.
   int64_t stages = 1;          ///< As the partition pass cut it.
   int64_t tensor = 1;          ///< Devices that share each stage of each replica.
   /// replica × (stage × tensor): the device.

@@ -38,8 +38,8 @@ void PlanEmitter::addPrediction() {
     const SectionLayout &layout = *stages[e].layout;
     double microBatches = std::ceil(static_cast<double>(input.workload->train.globalBatch) /
                                     static_cast<double>(layout.microBatch));
-    std::map<std::string, int64_t> atBounds = bounds(layout);
-    std::vector<int64_t> values = exprsAtBounds(layout);
+    const DimSizes &full = stages[e].limits.full();
+    std::vector<int64_t> values = exprsAt(full);
     double seconds = 0;
     bool hasForward = std::any_of(executable.programs.begin(), executable.programs.end(),
                                   [](const auto &program) { return program->kind == fb::ProgramKind::Forward; });
@@ -51,7 +51,7 @@ void PlanEmitter::addPrediction() {
       for (const auto &term : program->cost) {
         double value = static_cast<double>(term->picoseconds) * 1e-12;
         for (uint32_t symbol : term->symbols)
-          value *= static_cast<double>(atBounds.at(plan.symbols[symbol]->name));
+          value *= static_cast<double>(full.at(plan.symbols[symbol]->name));
         seconds += value;
       }
       flops += microBatches * static_cast<double>(values[program->flops]);

@@ -20,9 +20,14 @@ void PlanEmitter::addSections() {
   for (auto op : module.getOps<section::SectionOp>()) {
     std::string name = op.getSectionName().str();
     auto found = std::find_if(plan.sections.begin(), plan.sections.end(), [&](const auto &s) { return s->name == name; });
-    Stage stage{op, static_cast<uint32_t>(found - plan.sections.begin()), &input.layouts.at(name), 1};
+    Stage stage{op, static_cast<uint32_t>(found - plan.sections.begin()), &input.layouts.at(name), {}, 1};
+    std::vector<std::string> activeDims;
+    if (auto active = op.getActiveDims())
+      for (mlir::Attribute symbol : *active)
+        activeDims.push_back(mlir::cast<mlir::StringAttr>(symbol).getValue().str());
+    stage.limits = limitsOf(*input.graph, *stage.layout, activeDims, input.workload->train.globalBatch);
     if (found == plan.sections.end())
-      addSection(op, name, *stage.layout);
+      addSection(op, name, stage);
     if (op.getTrains())
       plan.sections[stage.section]->trains = true;
     stages.push_back(stage);
@@ -34,7 +39,8 @@ void PlanEmitter::addSections() {
   plan.producer = "maestro-plan " MAESTRO_VERSION;
 }
 
-void PlanEmitter::addSection(section::SectionOp op, const std::string &name, const SectionLayout &layout) {
+void PlanEmitter::addSection(section::SectionOp op, const std::string &name, const Stage &stage) {
+  const SectionLayout &layout = *stage.layout;
   auto section = std::make_unique<fb::SectionT>();
   section->name = name;
   for (mlir::Attribute component : op.getComponents())
@@ -49,7 +55,7 @@ void PlanEmitter::addSection(section::SectionOp op, const std::string &name, con
     section->layout->recompute = true;
     section->layout->full_recompute = recomputeFromName(recompute.getValue()) == Recompute::Full;
   }
-  section->micro_batch_samples = layout.microBatch;
+  section->micro_batch_samples = stage.limits.samples;
   if (auto active = op.getActiveDims())
     for (mlir::Attribute symbol : *active)
       section->active.push_back(builder.symbolIndex(mlir::cast<mlir::StringAttr>(symbol).getValue()));
@@ -71,7 +77,7 @@ void PlanEmitter::addEdges() {
   std::vector<section::EdgeOp> ops(module.getOps<section::EdgeOp>().begin(), module.getOps<section::EdgeOp>().end());
   std::vector<cost_models::StageFlow> stageFlows;
   for (const Stage &stage : stages)
-    stageFlows.push_back({stage.section, stage.layout->microBatch, static_cast<uint32_t>(stage.layout->replicas())});
+    stageFlows.push_back({stage.section, stage.limits.samples, static_cast<uint32_t>(stage.layout->replicas())});
   std::vector<cost_models::EdgeFlow> edgeFlows;
   for (section::EdgeOp op : ops)
     edgeFlows.push_back({static_cast<uint32_t>(stageNamed(op.getProducer())),
@@ -94,7 +100,7 @@ void PlanEmitter::addEdges() {
       edge->shape.push_back(toPlan(builder, dim));
     cost_models::CommunicationCost time = transferCost(producer, consumer);
     CostPolynomial bytes, cost;
-    addTerms(bytes, type.getByteSize(), 1, bounds(*producer.layout), builder);
+    addTerms(bytes, type.getByteSize(), 1, producer.limits.full(), builder);
     for (const auto &[symbols, value] : bytes)
       cost[symbols] = value * time.secondsPerByte * kPicoseconds;
     cost[{}] += time.latency.value * kPicoseconds;

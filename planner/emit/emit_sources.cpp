@@ -122,12 +122,12 @@ void PlanEmitter::addEdgeSource(size_t index) {
     return *std::find_if(stages.begin(), stages.end(), [&](const Stage &s) { return s.section == section && stageNumber(s) == number; });
   };
   const Stage &producer = stageOf(edge.producer, edge.producer_stage), &consumer = stageOf(edge.consumer, edge.consumer_stage);
-  std::map<std::string, int64_t> atBounds = bounds(*producer.layout);
+  const DimSizes &full = producer.limits.full();
   double bytes = 0;
   for (const cost_models::BytesTerm &term : emitted.edgeBytes[index]) {
     double value = term.bytes;
     for (uint32_t symbol : term.dims)
-      value *= static_cast<double>(atBounds.at(plan.symbols[symbol]->name));
+      value *= static_cast<double>(full.at(plan.symbols[symbol]->name));
     bytes += value;
   }
   cost_models::CommunicationCost time = transferCost(producer, consumer);

@@ -13,6 +13,7 @@
 #include "plan/builder.h"
 #include "planner/emit/emit_plan.h"
 #include "planner/emit/executable_lowering.h"
+#include "planner/emit/micro_batch_limits.h"
 
 #include <cstdint>
 #include <map>
@@ -33,6 +34,7 @@ private:
     section::SectionOp op;
     uint32_t section = 0;
     const SectionLayout *layout = nullptr;
+    MicroBatchLimits limits;
     uint32_t slots = 1;
   };
 
@@ -53,7 +55,7 @@ private:
 
   // Sections.
   void addSections();
-  void addSection(section::SectionOp op, const std::string &name, const SectionLayout &layout);
+  void addSection(section::SectionOp op, const std::string &name, const Stage &stage);
   void addEdges();
   void addStations();
   void findHolders();
@@ -66,8 +68,7 @@ private:
   LoweringInput loweringInput(size_t index) const;
   void accountMemory(const Stage &stage, plan::fb::ExecutableT &executable);
   uint64_t reductionBytes(const Stage &stage) const;
-  std::map<std::string, int64_t> bounds(const SectionLayout &layout) const;
-  std::vector<int64_t> exprsAtBounds(const SectionLayout &layout) const;
+  std::vector<int64_t> exprsAt(const DimSizes &sizes) const;
   std::vector<uint32_t> devicesOf(const Stage &stage) const;
   std::vector<uint32_t> replicaDevices(const Stage &stage) const;
   cost_models::CommunicationCost transferCost(const Stage &producer, const Stage &consumer) const;

@@ -16,14 +16,15 @@ namespace fb = plan::fb;
 using mlir::Operation;
 using mlir::Value;
 
-Result<uint64_t> Lowering::bytesAtBounds(nn::TensorType type) const {
-  auto boundOf = [&](std::string_view name) -> std::optional<int64_t> {
-    auto found = input.bounds.find(std::string(name));
-    return found == input.bounds.end() ? std::nullopt : std::optional(found->second);
+/// Bytes of a tensor in a micro-batch of these sizes.
+static Result<uint64_t> bytesAt(const DimSizes &sizes, nn::TensorType type) {
+  auto sizeOf = [&](std::string_view name) -> std::optional<int64_t> {
+    auto found = sizes.find(std::string(name));
+    return found == sizes.end() ? std::nullopt : std::optional(found->second);
   };
   uint64_t bytes = byteSize(*nn::dtypeOf(type.getElementType()));
   for (const DimExpr &dim : type.getShape()) {
-    std::optional<int64_t> bound = dim.upperBound(boundOf);
+    std::optional<int64_t> bound = dim.upperBound(sizeOf);
     if (!bound)
       return Status::invalidInput(fmt::format(
           "dim '{}' has no upper bound; give each of its symbols a max under dims in the workload", dim.str()));
@@ -32,6 +33,19 @@ Result<uint64_t> Lowering::bytesAtBounds(nn::TensorType type) const {
                                               nn::shapeText(type.getShape())));
   }
   return bytes;
+}
+
+/// In any micro-batch.
+Result<uint64_t> Lowering::mostBytes(nn::TensorType type) {
+  auto [found, isNew] = bytesOfType.try_emplace(type, 0);
+  if (!isNew)
+    return found->second;
+  uint64_t most = 0;
+  for (const DimSizes &sizes : input.limits->largest) {
+    MAESTRO_ASSIGN(uint64_t bytes, bytesAt(sizes, type));
+    most = std::max(most, bytes);
+  }
+  return found->second = most;
 }
 
 std::vector<uint32_t> Lowering::shapeExprs(nn::TensorType type) {
@@ -144,7 +158,7 @@ void Lowering::addCollectives(CostPolynomial &cost, mlir::func::FuncOp function,
     if (!mlir::isa<nn::AllReduceOp, nn::AllGatherOp>(op))
       continue;
     DimExpr bytes = nn::typeOf(op.getOperand(0)).getByteSize();
-    cost_models::Bytes atBounds(valueAtBounds(bytes, input.bounds));
+    cost_models::Bytes atBounds(valueAtBounds(bytes, input.limits->full()));
     Collective collective = mlir::isa<nn::AllReduceOp>(op) ? Collective::AllReduce : Collective::AllGather;
     cost_models::CommunicationCost slowest;
     for (size_t first = 0; first < input.devices.size(); first += input.tensor) {
@@ -154,7 +168,7 @@ void Lowering::addCollectives(CostPolynomial &cost, mlir::func::FuncOp function,
         slowest = own;
     }
     cost[{}] += slowest.latency.value * kPicoseconds;
-    addTerms(cost, bytes, slowest.secondsPerByte * kPicoseconds, input.bounds, tables);
+    addTerms(cost, bytes, slowest.secondsPerByte * kPicoseconds, input.limits->full(), tables);
     report.collective = describe(slowest);
     report.collectiveSeconds += slowest.of(atBounds).value;
   }
@@ -206,7 +220,7 @@ void Lowering::setCost(fb::ProgramT &table, const Program &program) {
   ProgramCost slowestReport;
   for (size_t kind = 0; kind < kinds.size(); ++kind) {
     if (operatorCosts.size() <= kind)
-      operatorCosts.emplace_back(*kinds[kind], input.bounds, tables);
+      operatorCosts.emplace_back(*kinds[kind], input.limits->full(), tables);
     ProgramCost own;
     CostPolynomial cost = computeCost(program, operatorCosts[kind], *kinds[kind], own);
     if (kind == 0 || own.seconds > slowestReport.seconds) {

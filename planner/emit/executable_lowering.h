@@ -27,12 +27,14 @@
 
 namespace maestro::planner {
 
+struct MicroBatchLimits;
+
 struct LoweringInput {
   mlir::func::FuncOp count, forward, backward; ///< count and backward may be null.
   std::vector<ParameterSlot> parameters;       ///< By Plan.parameters.
   std::map<std::string, uint32_t> fields;      ///< Name to Plan.fields.
   std::map<std::pair<std::string, int64_t>, uint32_t> losses; ///< (name, term) to Plan.losses.
-  std::map<std::string, int64_t> bounds;       ///< Largest value of each symbol in a micro-batch.
+  const MicroBatchLimits *limits = nullptr;
   const plan::fb::TrainingT *training = nullptr;
   std::map<std::string, uint32_t> edges;       ///< Name to Plan.edges.
   uint32_t slots = 1;                          ///< Micro-batches in flight.

@@ -76,6 +76,7 @@ std::vector<GraphDim> collectDims(mlir::func::FuncOp graph) {
       dim.max = max.getInt();
     if (auto multiple = entry.getAs<mlir::IntegerAttr>("multiple_of"))
       dim.multipleOf = multiple.getInt();
+    dim.typical = dim.sum ? 1 : static_cast<double>(dim.max);
     dims.push_back(std::move(dim));
   }
   return dims;

@@ -25,7 +25,7 @@ Status Lowering::bindArgument(mlir::func::FuncOp function, mlir::BlockArgument a
     auto attribute = function.getArgAttrOfType<mlir::StringAttr>(number, name);
     return attribute ? attribute.getValue().str() : std::string();
   };
-  MAESTRO_ASSIGN(uint64_t bytes, bytesAtBounds(type));
+  MAESTRO_ASSIGN(uint64_t bytes, mostBytes(type));
   View bound{kNone, shapeExprs(type), *nn::dtypeOf(type.getElementType())};
   if (std::string name = text(attributes::kParameter); !name.empty()) {
     auto found = std::find_if(input.parameters.begin(), input.parameters.end(),

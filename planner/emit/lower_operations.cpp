@@ -137,7 +137,7 @@ bool Lowering::mayOverwrite(Operation &op, unsigned operand, unsigned result, ui
 
 Status Lowering::placeResult(Operation &op, unsigned number, uint32_t timeline, uint32_t time) {
   Value result = op.getResult(number);
-  MAESTRO_ASSIGN(uint64_t bytes, bytesAtBounds(nn::typeOf(result)));
+  MAESTRO_ASSIGN(uint64_t bytes, mostBytes(nn::typeOf(result)));
   auto used = lastUse.find(result);
   uint32_t last = used == lastUse.end() ? time : std::max(used->second, time);
   if (auto place = pinned.find(result); place != pinned.end()) {

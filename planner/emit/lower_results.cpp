@@ -77,7 +77,7 @@ Status Lowering::pinEdges(mlir::func::FuncOp function) {
     if (isNew && computed && sentBefore) {
       position->second = other->second; // One value over two edges.
     } else if (isNew) {
-      MAESTRO_ASSIGN(uint64_t bytes, bytesAtBounds(type));
+      MAESTRO_ASSIGN(uint64_t bytes, mostBytes(type));
       position->second = isSaved(function, source) ? storages.addSlot(bytes)
                                                    : storages.addFixed(fb::RegionKind::Workspace, bytes);
     }

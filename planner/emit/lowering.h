@@ -12,6 +12,7 @@
 #include "planner/emit/cost_polynomial.h"
 #include "planner/emit/executable_lowering.h"
 #include "planner/emit/executable_writer.h"
+#include "planner/emit/micro_batch_limits.h"
 #include "planner/emit/operator_costs.h"
 #include "planner/emit/parameter_storages.h"
 #include "planner/emit/storages.h"
@@ -90,7 +91,7 @@ private:
   mlir::Value root(mlir::Value value) const;
   View view(mlir::Value value);
   std::vector<uint32_t> shapeExprs(nn::TensorType type);
-  Result<uint64_t> bytesAtBounds(nn::TensorType type) const;
+  Result<uint64_t> mostBytes(nn::TensorType type);
 
   const LoweringInput &input;
   plan::PlanBuilder &tables;
@@ -110,6 +111,7 @@ private:
   std::map<std::pair<uint32_t, bool>, uint32_t> sentStorage;            ///< (edge, gradient), what leaves.
   std::map<std::vector<uint8_t>, uint32_t> constants;
 
+  llvm::DenseMap<mlir::Type, uint64_t> bytesOfType; ///< Of the largest micro-batches: layers repeat.
   llvm::DenseMap<mlir::Value, uint32_t> placed; ///< Root value to storage.
   llvm::DenseMap<mlir::Value, uint32_t> lastUse;
   llvm::DenseMap<mlir::Value, uint32_t> pinned; ///< Roots whose kernel writes straight into a result's storage.

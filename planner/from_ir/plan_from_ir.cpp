@@ -347,6 +347,12 @@ private:
       bound.symbol = ir.symbolNames.lookup(op.getSymbol());
       bound.value = static_cast<int64_t>(op.getValue());
     }
+    for (AreaOp op : table.areas) {
+      fb::AreaT &area = add(executable.areas);
+      area.rows = ir.symbolNames.lookup(op.getRows());
+      area.padded = ir.symbolNames.lookup(op.getPadded());
+      area.value = static_cast<int64_t>(op.getValue());
+    }
     MAESTRO_TRY(memory(table, executable));
     for (BindingOp op : table.bindings) {
       fb::BindingT &binding = add(executable.bindings);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <set>
 
 namespace maestro::planner {
@@ -47,12 +48,16 @@ WorkTable::WorkTable(const SearchProblem &problem) : problem(problem) {
       for (size_t row = 0; row + model.dims.size() <= step.size(); row += model.dims.size())
         samples += wavefront::takesPart(section, step.data() + row);
     active.push_back(samples / static_cast<double>(problem.steps.size()));
+    auto &counts = groups.emplace_back(model.microBatches.size());
+    for (size_t m = 0; m < counts.size(); ++m)
+      for (size_t step = 0; step < problem.steps.size(); ++step)
+        counts[m].push_back(fewest(chain, chain.capacities[m], step));
     double least = kNever;
     auto &own = works.emplace_back(chain.classes.size()), &alone = samplesAlone.emplace_back(chain.classes.size());
     for (Recompute recompute : choices(chain, {}))
       for (uint32_t m = 0; m < model.microBatches.size(); ++m) {
-        own[static_cast<size_t>(recompute)].push_back(sum(chain, recompute, m, false));
-        alone[static_cast<size_t>(recompute)].push_back(sum(chain, recompute, m, true));
+        own[static_cast<size_t>(recompute)].push_back(sum(s, recompute, m, false));
+        alone[static_cast<size_t>(recompute)].push_back(sum(s, recompute, m, true));
         if (pins.microBatch.value_or(m) == m && pins.recompute.value_or(recompute) == recompute)
           least = std::min(least, work(s, recompute, m, 0, static_cast<uint32_t>(chain.classOf.size())));
       }
@@ -69,12 +74,26 @@ double WorkTable::oneSample(uint32_t section, Recompute recompute, uint32_t micr
   return first >= last ? 0 : samplesAlone[section][static_cast<size_t>(recompute)][microBatch].between(first, last);
 }
 
-WorkTable::Sums WorkTable::sum(const cost_models::AtomicSection &chain, Recompute recompute, uint32_t microBatch, bool oneSampleOnly) const {
+double WorkTable::microBatches(uint32_t section, uint32_t microBatch) const {
+  const std::vector<double> &counts = groups[section][microBatch];
+  return std::accumulate(counts.begin(), counts.end(), 0.0) / static_cast<double>(counts.size());
+}
+
+/// By samples, and by padded tokens: no row is padded to less than its own length.
+double WorkTable::fewest(const cost_models::AtomicSection &chain, const cost_models::MicroBatchCapacity &capacity, size_t step) const {
+  const Product::Step &all = productOf(chain, {}).steps[step];
+  double count = std::ceil(static_cast<double>(all.samples) / static_cast<double>(capacity.samples));
+  for (const wavefront::Area &area : capacity.areas)
+    count = std::max(count, std::ceil(productOf(chain, {area.rows, area.padded}).steps[step].sum / static_cast<double>(area.capacity)));
+  return count;
+}
+
+WorkTable::Sums WorkTable::sum(uint32_t section, Recompute recompute, uint32_t microBatch, bool oneSampleOnly) const {
+  const cost_models::AtomicSection &chain = problem.model.sections[section];
   std::vector<std::pair<double, double>> ofClass; // Alone, and behind one of its class.
-  int64_t size = problem.model.microBatches[microBatch];
   for (const cost_models::AtomClass &own : chain.classesOf(recompute)) {
-    double alone = seconds(chain, own.alone.at[microBatch], size, oneSampleOnly);
-    double pair = seconds(chain, own.pair.at[microBatch], size, oneSampleOnly);
+    double alone = seconds(section, own.alone.at[microBatch], microBatch, oneSampleOnly);
+    double pair = seconds(section, own.pair.at[microBatch], microBatch, oneSampleOnly);
     ofClass.push_back({alone, std::clamp(pair - alone, 0.0, alone)});
   }
   Sums sums{{0}, {}};
@@ -117,8 +136,8 @@ const WorkTable::Product &WorkTable::productOf(const cost_models::AtomicSection 
   return product;
 }
 
-double WorkTable::seconds(const cost_models::AtomicSection &chain, const cost_models::StageCosts &costs, int64_t microBatch,
-                          bool oneSampleOnly) const {
+double WorkTable::seconds(uint32_t section, const cost_models::StageCosts &costs, uint32_t microBatch, bool oneSampleOnly) const {
+  const cost_models::AtomicSection &chain = problem.model.sections[section];
   auto ofTask = [&](const wavefront::Cost &cost) {
     double total = 0;
     for (const wavefront::CostTerm &term : cost.terms) {
@@ -128,11 +147,11 @@ double WorkTable::seconds(const cost_models::AtomicSection &chain, const cost_mo
         total += product.least == kNever ? 0 : factor * product.least;
         continue;
       }
-      for (const Product::Step &step : product.steps) {
-        if (step.samples == 0)
-          continue;
-        double groups = std::ceil(static_cast<double>(step.samples) / static_cast<double>(microBatch));
-        total += factor * (product.sums ? step.sum : step.largest + (groups - 1) * step.least) / static_cast<double>(product.steps.size());
+      for (size_t i = 0; i < product.steps.size(); ++i) {
+        const Product::Step &step = product.steps[i];
+        if (step.samples > 0)
+          total += factor * (product.sums ? step.sum : step.largest + (groups[section][microBatch][i] - 1) * step.least) /
+                   static_cast<double>(product.steps.size());
       }
     }
     return total;
@@ -259,7 +278,7 @@ void CutTable::addRings(const AtomicModel &model, uint32_t section, CutFacts &fa
     }
     for (size_t m = 0; m < sizes; ++m) {
       for (size_t stage : ends)
-        facts.rings[m][stage] += tensor.slotBytes[m];
+        facts.rings[m][stage] += tensor.slotBytesIn(section)[m];
       if (leaves && tensor.gradient)
         facts.gradientRings[m][static_cast<size_t>(stageOf(tensor.atom))] += tensor.slotBytes[m];
     }

@@ -24,6 +24,8 @@ public:
   double least(uint32_t section) const { return leastWork[section]; }
   /// Samples of the mean step that take part in a section.
   double samples(uint32_t section) const { return active[section]; }
+  /// Micro-batches of the mean step, at least.
+  double microBatches(uint32_t section, uint32_t microBatch) const;
   /// Whether all tasks of a section end before the step's gradients are known.
   bool isBeforeGradients(uint32_t section) const { return beforeGradients[section]; }
 
@@ -32,8 +34,9 @@ private:
     std::vector<double> chained, alone;
     double between(uint32_t first, uint32_t last) const { return chained[last] - chained[first + 1] + alone[first]; }
   };
-  Sums sum(const cost_models::AtomicSection &chain, Recompute recompute, uint32_t microBatch, bool oneSampleOnly) const;
-  double seconds(const cost_models::AtomicSection &chain, const cost_models::StageCosts &costs, int64_t microBatch, bool oneSampleOnly) const;
+  Sums sum(uint32_t section, Recompute recompute, uint32_t microBatch, bool oneSampleOnly) const;
+  double seconds(uint32_t section, const cost_models::StageCosts &costs, uint32_t microBatch, bool oneSampleOnly) const;
+  double fewest(const cost_models::AtomicSection &chain, const cost_models::MicroBatchCapacity &capacity, size_t step) const;
   void findBeforeGradients();
   struct Product {
     struct Step {
@@ -48,6 +51,7 @@ private:
 
   const SearchProblem &problem;
   mutable std::map<std::pair<std::vector<uint32_t>, std::vector<uint32_t>>, Product> products; ///< By active dims and factors.
+  std::vector<std::vector<std::vector<double>>> groups; ///< section, micro-batch, step: micro-batches, at least.
   std::vector<std::vector<std::vector<Sums>>> works, samplesAlone; ///< section, recompute, micro-batch
   std::vector<double> leastWork, active;
   std::vector<uint8_t> beforeGradients;

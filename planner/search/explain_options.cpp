@@ -69,7 +69,7 @@ public:
     for (uint32_t m = 0; m < problem.model.microBatches.size(); ++m) {
       LayoutOption option = current();
       option.microBatch = m;
-      add(std::move(option), fmt::format("{} samples", problem.model.microBatches[m]));
+      add(std::move(option), describe(problem.model.sections[section].capacities[m]));
     }
   }
 

@@ -124,6 +124,13 @@ std::string ranges(std::vector<uint32_t> numbers) {
   return text;
 }
 
+std::string describe(const cost_models::MicroBatchCapacity &capacity) {
+  std::string text = fmt::format("{} sample{}", capacity.samples, capacity.samples == 1 ? "" : "s");
+  for (const wavefront::Area &area : capacity.areas)
+    text += fmt::format(", {} padded tokens", area.capacity);
+  return text;
+}
+
 std::string describe(const AtomicModel &model, const Layout &layout) {
   std::string text;
   for (size_t s = 0; s < layout.size(); ++s) {
@@ -132,9 +139,11 @@ std::string describe(const AtomicModel &model, const Layout &layout) {
     for (const std::vector<uint32_t> &replica : option.devices)
       devices.insert(devices.end(), replica.begin(), replica.end());
     size_t stages = option.cut.stages();
-    text += fmt::format("{}{} {}{} on {} in {}s{}", s == 0 ? "" : "; ", model.sections[s].name, option.devices.size(),
+    const cost_models::MicroBatchCapacity &capacity = model.sections[s].capacities[option.microBatch];
+    std::string tokens = capacity.areas.empty() ? "" : fmt::format(" of {} tokens", capacity.areas.front().capacity);
+    text += fmt::format("{}{} {}{} on {} in {}s{}{}", s == 0 ? "" : "; ", model.sections[s].name, option.devices.size(),
                         stages == 1 ? "" : fmt::format(" x {} stages", stages), ranges(devices),
-                        model.microBatches[option.microBatch], option.cut.recompute == Recompute::None ? "" : fmt::format(", {} recompute", nameOf(option.cut.recompute)));
+                        capacity.samples, tokens, option.cut.recompute == Recompute::None ? "" : fmt::format(", {} recompute", nameOf(option.cut.recompute)));
   }
   return text;
 }

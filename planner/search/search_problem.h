@@ -100,6 +100,8 @@ CompoundLayout choicesOf(const Layout &layout);
 bool fits(const SearchProblem &problem, const CompoundModel &model, const CompoundLayout &layout);
 bool obeys(const SearchPins &pins, const LayoutOption &option);
 
+/// "16 samples", "64 samples, 16,384 padded tokens": what one micro-batch holds at most.
+std::string describe(const cost_models::MicroBatchCapacity &capacity);
 /// "0-2,5": numbers in order, each once.
 std::string ranges(std::vector<uint32_t> numbers);
 /// "teacher 2 on 0-1 in 4s; student 1 x 2 stages on 2-3 in 1s": replicas, devices, most samples of a micro-batch.

@@ -95,8 +95,7 @@ double Shapes::updateSeconds(uint32_t section, uint32_t cut, uint32_t replicas) 
 Shapes::Estimate Shapes::estimate(uint32_t section, const ShapeOption &option) const {
   const CutFacts &facts = cuts.of(section)[option.cut];
   const std::vector<double> &stages = facts.work[option.microBatch];
-  double size = static_cast<double>(problem.model.microBatches[option.microBatch]);
-  double groups = std::max(1.0, std::ceil(work.samples(section) / size));
+  double groups = std::max(1.0, work.microBatches(section, option.microBatch));
   double rounds = std::ceil(groups / option.replicas), longest = *std::max_element(stages.begin(), stages.end());
   Estimate result{option, longest / groups * rounds, (std::accumulate(stages.begin(), stages.end(), 0.0) - longest) / groups,
                   updateSeconds(section, option.cut, option.replicas), 0};
@@ -118,12 +117,15 @@ std::vector<Shapes::Estimate> Shapes::options(uint32_t section, uint32_t devices
     bool hasRoom = pins.devices ? replicas > 0 || pins.stages : replicas > 0 && replicas * stages <= devices;
     if (!hasRoom || !(filter(facts.cut) || pins.stages))
       continue;
-    for (uint32_t m = 0; m < problem.model.microBatches.size(); ++m)
-      if (!pins.microBatch || *pins.microBatch == m)
-        if (Estimate own = estimate(section, {cut, m, std::max(replicas, 1u)}); static_cast<double>(own.bytes) <= share * static_cast<double>(deviceBytes))
-          all.push_back(own);
-        else
-          least[section] = std::min(least[section], own.bytes);
+    for (uint32_t m = 0; m < problem.model.microBatches.size(); ++m) {
+      if (pins.microBatch.value_or(m) != m)
+        continue;
+      Estimate own = estimate(section, {cut, m, std::max(replicas, 1u)});
+      if (static_cast<double>(own.bytes) <= share * static_cast<double>(deviceBytes))
+        all.push_back(own);
+      else
+        least[section] = std::min(least[section], own.bytes);
+    }
   }
   std::stable_sort(all.begin(), all.end(), [](const Estimate &a, const Estimate &b) { return a.seconds() < b.seconds(); });
   std::vector<Estimate> kept;

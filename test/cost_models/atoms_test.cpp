@@ -18,14 +18,13 @@ AtomicModel chain() {
   AtomicModel model;
   model.dims = {{"batch", true, 1}};
   model.microBatches = {1};
-  model.capacities = {{1}};
-  AtomicSection section{"m", true, {}, {0, 1, 1, 1, 1, 2}, {{}}};
+  AtomicSection section{"m", true, {}, {{1, {1}, {}}}, {0, 1, 1, 1, 1, 2}, {{}}};
   section.classes[0] = {{stage(400, 10, 5, 7), stage(800, 20, 10, 7)},
                         {stage(1000, 100, 100, 50), stage(2000, 190, 230, 60)},
                         {stage(400, 30, 20, 90), stage(800, 60, 40, 90)}};
   model.sections.push_back(std::move(section));
   for (uint32_t atom = 0; atom < 5; ++atom)
-    model.tensors.push_back({0, atom, {{0, atom + 1}}, true, {{4, {0}}}, {64}});
+    model.tensors.push_back({0, atom, {{0, atom + 1}}, true, {{4, {0}}}, {64}, {}});
   return model;
 }
 

@@ -107,10 +107,7 @@ TEST(Machine, MoreOfALevelNeverTakesLonger) {
 }
 
 TEST(Machine, TheSlowestKindOfAStageSetsItsPace) {
-  CompoundModel model;
-  model.dims = {{"batch", true, 1}};
-  model.microBatches = {1};
-  model.capacities = {{4}};
+  MicroBatchCapacity capacity{4, {4}, {}};
   wavefront::Cost quick{{{100, {0}}}}, slow{{{300, {0}}}};
   StageCosts costs{quick, quick, 0, 0, 0, {{slow, slow}}};
   Machine machine;
@@ -119,8 +116,8 @@ TEST(Machine, TheSlowestKindOfAStageSetsItsPace) {
   machine.kindOf = {0, 0, 1, 1};
   machine.kinds[1].rates.stream = machine.kinds[0].rates.stream * 0.5;
   std::vector<uint32_t> fast{0, 1}, mixed{1, 2};
-  EXPECT_EQ(taskCosts(model, costs, 0, fast, machine).forward.terms[0].picoseconds, 100);
-  EXPECT_EQ(taskCosts(model, costs, 0, mixed, machine).forward.terms[0].picoseconds, 300);
+  EXPECT_EQ(taskCosts(capacity, costs, fast, machine).forward.terms[0].picoseconds, 100);
+  EXPECT_EQ(taskCosts(capacity, costs, mixed, machine).forward.terms[0].picoseconds, 300);
   StageModel stage;
   stage.updateBytes = 1000;
   EXPECT_EQ(updateSeconds(stage, mixed, machine), updateSeconds(stage, fast, machine) * 2);

@@ -353,6 +353,30 @@ module {
     plan.region r0 = Slot bytes 256 copies 1
     plan.buffer b0 = f32 [batch, 8] in r0 at 0 bytes 128
     plan.buffer b1 = bf16 [batch, 8] in r0 at 128 bytes 64
+    // expected-error@+1 {{refers to the symbol 'seq', which does not exist}}
+    plan.area "batch" by "seq" = 4
+  }
+}
+
+// -----
+
+module {
+  plan.plan "p" version(1, 1) producer "t" workload_hash 0
+  plan.machine "m" kind "cpu" devices 1 memory_bytes 0
+  plan.symbol "batch" Sum sample_max 4 multiple_of 1
+  plan.dim 0 = batch
+  plan.dim 1 = 8
+  plan.dim 2 = batch*8
+  plan.field "x" f32 [batch, 8] pad 0.0e+00 index_limit 0
+  plan.component "c" precision f32
+  plan.training Sgd global_batch 4 lr 1.0e-01 betas(0.0e+00, 0.0e+00) eps 0.0e+00 momentum 0.0e+00 clip_grad_norm 0.0e+00 decay Constant warmup_steps 0 total_steps 0 min_lr 0.0e+00 seed 0
+  plan.section "s" components ["c"] micro_batch_samples 4 data_parallel 1 stages 2 tensor_parallel 1 context_parallel 1 expert_parallel 1 zero_stage 0
+  module {
+    plan.executable 0 = "s" section "s" stage 0 samples 4 peak_bytes 65536
+    plan.bound "batch" = 4
+    plan.region r0 = Slot bytes 256 copies 1
+    plan.buffer b0 = f32 [batch, 8] in r0 at 0 bytes 128
+    plan.buffer b1 = bf16 [batch, 8] in r0 at 128 bytes 64
     // expected-error@+1 {{is the ring of no edge}}
     plan.region r1 = Channel bytes 64 copies 2
   }

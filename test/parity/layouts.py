@@ -173,6 +173,7 @@ def divergence(student, teacher, labels, temperature, top_k):
 
 # ---- workloads ----------------------------------------------------------------------------------------------------
 
+SHORT = "short samples together"
 S, T = "qwen3_logits", "llama_logits"
 KD = Workload("kd", S, teachers={T: 0.5}, layouts={
     "one device": (1, "*.micro_batch=8"),
@@ -188,6 +189,7 @@ KD = Workload("kd", S, teachers={T: 0.5}, layouts={
     "stages on one device": (1, f"{S}.stages=2 {S}.micro_batch=3 {T}.stages=2 {T}.micro_batch=2"),
     "more replicas than samples": (10, f"{S}.dp=10 *.micro_batch=1"),
     "chosen by the search": (3, ""),
+    SHORT: (3, f"{S}.dp=2 {S}.devices=0,1 {S}.micro_batch_tokens=1024 {T}.dp=1 {T}.devices=2 {T}.micro_batch_tokens=1024"),
     "selective": (2, f"{S}.recompute=selective {S}.stages=2 {S}.micro_batch=3 {T}.dp=2 {T}.micro_batch=2"),
     "recomputed": (2, f"{S}.recompute=full {S}.stages=2 {S}.micro_batch=3 {T}.dp=2 {T}.micro_batch=2"),
 }, trained=("replicas 3 and 2", "two stages twice, teacher in two"))
@@ -239,6 +241,7 @@ OMNI = Workload("omni", O, (VISION, SPEECH), rows=f"{IMAGES}, {CLIPS}", layouts=
     "one device": (1, f"{V}.micro_batch=3 {A}.micro_batch=2 {O}.micro_batch=1"),
     "each on its own": (3, f"{V}.devices=0 {A}.devices=1 {O}.devices=2 {V}.micro_batch=8 {A}.micro_batch=3 {O}.micro_batch=2"),
     "replicas 1, 2 and 3": (3, f"{V}.dp=1 {A}.dp=2 {O}.dp=3 {V}.micro_batch=8 {A}.micro_batch=3 {O}.micro_batch=1"),
+    SHORT: (3, f"{V}.dp=1 {A}.dp=2 {O}.stages=2 {O}.dp=1 *.micro_batch_tokens=128"),
     "chosen by the search": (3, ""),
     "language in two stages twice": (4, f"{O}.stages=2 {O}.dp=2 {O}.micro_batch=2 {V}.dp=2 {V}.micro_batch=3 {A}.dp=1 {A}.devices=3"),
 }, trained=("replicas 1, 2 and 3",))
@@ -316,8 +319,13 @@ def plan_layout(judge, workload, layout, *arguments, name=None):
 
 
 def one_layout(judge, what, workload, layout, data, expected, whole, aliases):
-    """Steps 1 and 2, and the gradients of step 1; for some layouts more steps, and other ways to run."""
-    plan = plan_layout(judge, workload, layout)
+    """Steps 1 and 2, and the gradients of step 1; for some layouts more steps, and other ways to run. Sizes of micro-batches that are
+    not pinned are chosen for the data's lengths."""
+    sizes = [] if "micro_batch=" in workload.layouts[layout][1] else ["--data", data]
+    plan = plan_layout(judge, workload, layout, *sizes)
+    if layout == SHORT:
+        said = json.loads(judge.bench.succeed("maestro-dump", plan, "--format", "json").stdout)
+        judge.check(f"{what} padded tokens bound micro-batches", any(own.get("areas") for own in said["executables"]))
     steps = TRAINED_STEPS if layout in workload.trained else 2
     out = judge.bench.run(plan, data, plan.stem, "--steps", steps, "--save-gradients")
     lines = metrics(out)

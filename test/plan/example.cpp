@@ -108,6 +108,10 @@ void setBounds(PlanBuilder &builder, fb::ExecutableT &executable) {
     bound.value = value;
   }
   executable.samples = 4;
+  fb::AreaT &area = add(executable.areas);
+  area.rows = builder.symbolIndex("batch");
+  area.padded = builder.symbolIndex("seq");
+  area.value = 72;
 }
 
 void addData(PlanBuilder &builder, const Dims &dims) {

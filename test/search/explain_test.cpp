@@ -71,7 +71,7 @@ TEST(Explain, TheNextBestValueIsTheBestOfTheOthers) {
       if (layout == e.result.layout || e.simulated(layout) >= best)
         continue;
       best = e.simulated(layout);
-      choice = std::to_string(model.microBatches[m]) + " samples";
+      choice = describe(model.sections[s].capacities[m]);
     }
     const Candidate *row = e.candidate(kAlternative, model.sections[s].name + ".micro_batch");
     ASSERT_NE(row, nullptr);

@@ -14,13 +14,25 @@ using cost_models::StageModel;
 
 constexpr uint32_t kBatch = 0, kSeq = 1;
 
-AtomicModel emptyModel(std::vector<int64_t> microBatches, int64_t longest) {
+constexpr int64_t kLongest = 8;
+
+AtomicModel emptyModel(std::vector<int64_t> microBatches) {
   AtomicModel model;
   model.dims = {{"batch", true, 1}, {"seq", false, 1}};
-  for (int64_t size : microBatches)
-    model.capacities.push_back({size, longest});
   model.microBatches = std::move(microBatches);
   return model;
+}
+
+/// With `stretch` above 1 micro-batches are bounded by padded tokens, and have so many times the samples if they are short.
+void setCapacities(AtomicModel &model, int64_t stretch) {
+  for (AtomicSection &section : model.sections)
+    for (int64_t size : model.microBatches) {
+      cost_models::MicroBatchCapacity &capacity = section.capacities.emplace_back();
+      capacity.samples = stretch * size;
+      capacity.dims = {stretch * size, kLongest};
+      if (stretch > 1)
+        capacity.areas = {{kBatch, kSeq, size * kLongest}};
+    }
 }
 
 /// `perToken` picoseconds for each padded token, `perTask` for each task.
@@ -35,7 +47,7 @@ StageModel stage(bool trains, size_t sizes, int64_t perToken, int64_t perTask, u
 
 /// An atom of one class for each number of picoseconds; neighbours of equal ones are a class, a pair of which costs a bit less.
 AtomicSection section(std::string name, bool trains, size_t sizes, const std::vector<int64_t> &atomsPs, int64_t perTask) {
-  AtomicSection result{std::move(name), trains, {}, {}, {}};
+  AtomicSection result{std::move(name), trains, {}, {}, {}, {}};
   for (size_t atom = 0; atom < atomsPs.size(); ++atom) {
     if (atom == 0 || atomsPs[atom] != atomsPs[atom - 1])
       result.classes[0].push_back({stage(trains, sizes, atomsPs[atom], perTask, 1), stage(trains, sizes, 2 * atomsPs[atom], perTask, 2)});
@@ -58,7 +70,7 @@ void addRecompute(AtomicSection &section, Recompute kind = Recompute::Selective)
 
 void join(AtomicModel &model, uint32_t producer, uint32_t atom, uint32_t consumer, uint32_t consumerAtom, bool gradient) {
   model.tensors.push_back({producer, atom, {{consumer, consumerAtom}}, gradient, {{1, {kBatch, kSeq}}},
-                           std::vector<uint64_t>(model.microBatches.size(), 30)});
+                           std::vector<uint64_t>(model.microBatches.size(), 30), {}});
 }
 
 /// Each atom feeds the next.
@@ -99,7 +111,7 @@ SearchProblem smallProblem(uint64_t seed) {
   uint32_t count = sections == 3 || pick(0, 3) ? 2 : 3;
   problem.machine = machineOf(count, pick(0, 1) ? 1e12 : 1e9); // Updates that hardly count, and that decide.
   std::vector<int64_t> sizes = sections == 2 && pick(0, 4) == 0 ? std::vector<int64_t>{1, 2, 4} : std::vector<int64_t>{1, 2};
-  AtomicModel model = emptyModel(sizes, 8);
+  AtomicModel model = emptyModel(sizes);
   bool fork = sections == 3 && pick(0, 1);
   std::vector<bool> trains;
   for (uint32_t s = 0; s < sections; ++s) {
@@ -117,6 +129,7 @@ SearchProblem smallProblem(uint64_t seed) {
   }
   if (fork)
     join(model, 0, lastAtom(model, 0), 2, 0, trains[0]);
+  setCapacities(model, seed % 4 == 3 ? 2 : 1);
   problem.model = std::move(model);
   problem.pins.resize(sections);
   if (pick(0, 5) == 0)
@@ -128,7 +141,7 @@ SearchProblem smallProblem(uint64_t seed) {
   size_t samples = static_cast<size_t>(pick(3, 5));
   cost_models::SampleSizes step;
   for (size_t i = 0; i < samples; ++i)
-    step.insert(step.end(), {1, pick(1, 8)});
+    step.insert(step.end(), {1, pick(1, kLongest)});
   problem.steps.push_back(std::move(step));
   problem.budget.simulations = 1'000'000;
   problem.budget.nodes = 10'000'000;
@@ -138,14 +151,15 @@ SearchProblem smallProblem(uint64_t seed) {
 SearchProblem distillation(uint32_t devices, int64_t teacherPs, int64_t studentPs) {
   SearchProblem problem;
   problem.machine = machineOf(devices, 1e9);
-  AtomicModel model = emptyModel({1, 2, 4}, 8);
+  AtomicModel model = emptyModel({1, 2, 4});
   model.sections = {section("teacher", false, 3, {teacherPs}, 0), section("student", true, 3, {studentPs}, 0)};
   join(model, 0, 0, 1, 0, false);
+  setCapacities(model, 1);
   problem.model = std::move(model);
   problem.pins.resize(2);
   cost_models::SampleSizes step;
   for (int i = 0; i < 16; ++i)
-    step.insert(step.end(), {1, 8});
+    step.insert(step.end(), {1, kLongest});
   problem.steps = {step};
   return problem;
 }
@@ -159,7 +173,7 @@ SearchProblem layered(uint32_t devices, uint32_t layers, uint64_t seed) {
   if (devices > 8)
     problem.machine.links = {{"inner", 8, cost_models::gigabytesPerSecond(450), cost_models::microseconds(2)},
                              {"outer", devices, cost_models::gigabytesPerSecond(50), cost_models::microseconds(6)}};
-  AtomicModel model = emptyModel({1, 2, 4, 8}, 8);
+  AtomicModel model = emptyModel({1, 2, 4, 8});
   std::vector<int64_t> teacher(layers, pick(20, 100) * 10'000'000), student(layers / 2 + 1, pick(5, 40) * 10'000'000);
   student.back() *= 2; // A head.
   model.sections = {section("teacher", false, 4, teacher, 1'000'000), section("student", true, 4, student, 1'000'000)};
@@ -168,11 +182,12 @@ SearchProblem layered(uint32_t devices, uint32_t layers, uint64_t seed) {
   chain(model, 0);
   chain(model, 1);
   join(model, 0, lastAtom(model, 0), 1, lastAtom(model, 1), false);
+  setCapacities(model, seed % 2 == 1 ? 2 : 1);
   problem.model = std::move(model);
   problem.pins.resize(2);
   cost_models::SampleSizes step;
   for (uint32_t i = 0; i < 8 * devices; ++i)
-    step.insert(step.end(), {1, pick(4, 8)});
+    step.insert(step.end(), {1, pick(4, kLongest)});
   problem.steps = {step};
   problem.budget.tasks = 400'000;
   problem.budget.mostTasks = 20'000;

@@ -45,6 +45,7 @@ module {
     plan.bound "batch" = 4
     plan.bound "seq" = 24
     plan.bound "images" = 8
+    plan.area "batch" by "seq" = 72
     plan.region r0 = Parameters bytes 512 copies 1
     plan.region r1 = Slot bytes 3840 copies 1
     plan.buffer b0 = f32 [16, 8] in r0 at 0 bytes 512 name "embed.weight"
@@ -67,6 +68,7 @@ module {
     plan.bound "batch" = 4
     plan.bound "seq" = 24
     plan.bound "images" = 8
+    plan.area "batch" by "seq" = 72
     plan.region r0 = Parameters bytes 896 copies 1
     plan.region r1 = Gradients bytes 576 copies 1
     plan.region r2 = OptimizerState bytes 1152 copies 1

@@ -1,0 +1,40 @@
+// How much one micro-batch of an executable may hold, and the largest micro-batches that there are then: what buffers' bytes
+// rest on. Emission and the verifier ask here alike.
+//
+//   rows ▲                      bounds alone: every size is largest at the corner ●
+//        │ ┌┐                   with an area (rows · padded ≤ value): at one of the corners of the staircase,
+//        │ │└┐                  of which the one of the longest samples comes first
+//        │ │ └──┐
+//        │ │    └───────┐ ●     what grows with every symbol is nowhere larger than at one of them
+//        └─┴────────────┴─▶ padded
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace maestro::plan {
+
+namespace fb {
+struct Executable;
+struct Plan;
+} // namespace fb
+
+/// Of one executable; symbols are those of Plan.symbols, or whatever the caller numbers.
+struct Capacity {
+  struct Area {
+    uint32_t rows = 0, padded = 0; ///< Symbols.
+    int64_t value = 0;             ///< Most of their product; padded's bound at least.
+  };
+  std::vector<int64_t> bounds;    ///< By symbol; DimTable::kUndefined: there is none.
+  std::vector<int64_t> multiples; ///< By symbol: padded sizes are multiples of it.
+  std::vector<Area> areas;        ///< Of one rows symbol, each with a padded symbol of its own.
+};
+
+/// Of a verified executable, or one whose bounds and areas name symbols.
+Capacity capacityOf(const fb::Plan &plan, const fb::Executable &executable);
+
+/// Sizes by symbol, ascending in rows; the bounds alone where there are no areas. At most about 160: where rows vary more, several
+/// numbers of them share a corner, which is then up to 3 % too large.
+std::vector<std::vector<int64_t>> largestMicroBatches(const Capacity &capacity);
+
+} // namespace maestro::plan
