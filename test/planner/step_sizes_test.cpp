@@ -61,7 +61,8 @@ TEST(StepSizes, DataTellsAndIsNamed) {
   EXPECT_EQ(Case::quantity(sizes, "sizes.seq.most").value, 30);
   EXPECT_EQ(Case::quantity(sizes, "sizes.seq.mean").source, "read from headers: all 3 samples of 1 shard ('a.tar')");
   EXPECT_THAT(Case::quantity(sizes, "sizes.frames.mean").source, HasSubstr("assumed"));
-  EXPECT_EQ(c.graph.dims[2].typicalRows, 4); // Of the samples that have images.
+  EXPECT_EQ(c.graph.dims[2].typical, 4); // Of the samples that have images.
+  EXPECT_EQ(c.graph.dims[1].typical, 20);
 }
 
 TEST(StepSizes, WithoutDataAsDeclaredElseAtTheBounds) {
@@ -72,7 +73,7 @@ TEST(StepSizes, WithoutDataAsDeclaredElseAtTheBounds) {
   EXPECT_THAT(sizes.steps[0], ElementsAre(1, 100, 2, 50, 1, 100, 2, 50));
   EXPECT_EQ(Case::quantity(sizes, "sizes.images.mean").source, "declared: synthetic.images");
   EXPECT_THAT(Case::quantity(sizes, "sizes.seq.mean").source, HasSubstr("at the bound"));
-  EXPECT_EQ(c.graph.dims[2].typicalRows, 2);
+  EXPECT_EQ(c.graph.dims[2].typical, 2);
   EXPECT_TRUE(sizes.data.empty());
 }
 
