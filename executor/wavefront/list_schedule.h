@@ -48,6 +48,8 @@ public:
     int64_t startNs;
   };
   std::vector<Started> log; ///< Of the last run, by start.
+  /// In the last run, when the last thing that the task waited for, places and its device apart, was there.
+  int64_t readyAt(uint32_t task) const { return readyNs[task]; }
   size_t tasks(const Problem &problem, const Groups &groups) const;
 
 private:

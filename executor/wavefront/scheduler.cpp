@@ -17,8 +17,8 @@ namespace {
 /// What a schedule may cost, in nanoseconds of an unhurried core, counted and not clocked: so much a task, more where the best is
 /// far from the bound, for small problems a fixed number, and never more than a part of the step. (Steps below a millisecond are
 /// not real ones.)
-constexpr int64_t budgetPerTask = 900, budgetPerTaskWhenFar = 32 * budgetPerTask, mostForSmall = 150'000'000;
-constexpr int64_t partOfStep = 160;
+constexpr int64_t budgetPerTask = 1050, budgetPerTaskWhenFar = 28 * budgetPerTask, mostForSmall = 150'000'000;
+constexpr int64_t partOfStep = 170;
 constexpr int64_t mostForUnreal = 8'000'000, realStepNs = 1'000'000;
 constexpr size_t fewTasks = 200;
 /// What they are spent on: reading a sample for a section, forming its micro-batches, a task's precedences, and its turn.
@@ -52,6 +52,7 @@ struct Scheduler::State {
   Sequences sequences;
   ListScheduler list;
   std::vector<int64_t> tails, key;
+  std::vector<int64_t> arrivals; ///< By group of the best: when its gradients came, or its forward task's end where it is the last.
   std::vector<uint32_t> order;
   int64_t bestNs = 0;
 
@@ -67,6 +68,8 @@ struct Scheduler::State {
   int64_t attemptInOrder(const Problem &problem, Schedule &schedule);
   Traits measureTraits(const Problem &problem);
   bool tryChoice(const Problem &problem, const Choice &choice, bool regroup, Schedule &schedule);
+  void noteArrivals(const Problem &problem);
+  void reorder(const Problem &problem, const Choice &best, Schedule &schedule);
   void polish(const Problem &problem, Rule rule, Schedule &schedule);
   void write(const Problem &problem, int64_t makespan, Schedule &schedule);
 };
@@ -143,7 +146,31 @@ bool Scheduler::State::tryChoice(const Problem &problem, const Choice &choice, b
   int64_t before = bestNs;
   attempt(problem, choice.rule, schedule);
   spent += static_cast<int64_t>(list.log.size()) * simulatedTask + static_cast<int64_t>(groups.taskNs.size()) * linkedTask;
-  return bestNs < before;
+  if (bestNs == before)
+    return false;
+  noteArrivals(problem);
+  return true;
+}
+
+void Scheduler::State::noteArrivals(const Problem &problem) {
+  arrivals.clear();
+  for (uint32_t g = 0; g < groups.list.size(); ++g) {
+    const Section &section = problem.sections[groups.list[g].section];
+    uint32_t last = static_cast<uint32_t>(section.stages.size()) - 1;
+    arrivals.push_back(section.trains ? list.readyAt(groups.task(g, last, TaskKind::Backward)) : 0);
+  }
+}
+
+/// The best again, with backward tasks in the order in which they could have run: what came early no longer waits for what stood
+/// before it. Twice, where it helps.
+void Scheduler::State::reorder(const Problem &problem, const Choice &best, Schedule &schedule) {
+  regrouper.form(problem, index, best.recipe, groups);
+  spent += static_cast<int64_t>(problem.sampleCount() * problem.sections.size()) * formedSample;
+  for (int round = 0; round < 2; ++round) {
+    arrange(problem, regrouper.forwardKey, arrivals);
+    if (!tryChoice(problem, best, false, schedule))
+      break;
+  }
 }
 
 Traits Scheduler::State::measureTraits(const Problem &problem) {
@@ -166,8 +193,14 @@ void Scheduler::State::wavefront(const Problem &problem, Schedule &schedule) {
   Choice best;
   spent = static_cast<int64_t>(problem.sampleCount() * problem.sections.size()) * readSample;
   budget = std::numeric_limits<int64_t>::max();
-  bool formed = false; // Whether the groups are those of `best`.
-  for (size_t i = 0; i < startCount(traits) && spent < budget && bestNs > boundNs; ++i) {
+  bool formed = false;  // Whether the groups are those of `best`.
+  int64_t trialNs = 0; // Of the last one; kept for reorder().
+  auto goesOn = [&, before = spent]() mutable {
+    trialNs = spent - before;
+    before = spent;
+    return spent + trialNs < budget && bestNs > boundNs;
+  };
+  for (size_t i = 0; i < startCount(traits) && goesOn(); ++i) {
     Choice choice = start(traits, i);
     formed = tryChoice(problem, choice, true, schedule);
     if (formed || i == 0)
@@ -175,7 +208,7 @@ void Scheduler::State::wavefront(const Problem &problem, Schedule &schedule) {
   }
   traits.far = isFar(bestNs, boundNs);
   size_t count = changeCount(traits);
-  for (size_t move = 0, failures = 0; failures < count && spent < budget && bestNs > boundNs; move = (move + 1) % count, ++failures) {
+  for (size_t move = 0, failures = 0; failures < count && goesOn(); move = (move + 1) % count, ++failures) {
     Choice choice = changed(traits, best, move);
     bool regroup = !(choice.recipe == best.recipe);
     if (choice == best)
@@ -189,6 +222,8 @@ void Scheduler::State::wavefront(const Problem &problem, Schedule &schedule) {
     if (better)
       best = choice, failures = 0;
   }
+  if (bestNs != std::numeric_limits<int64_t>::max() && bestNs > boundNs)
+    reorder(problem, best, schedule);
   if (bestNs == std::numeric_limits<int64_t>::max()) {
     blocks(problem, false, schedule);
     for (bool flowing : {false, true}) {
