@@ -69,10 +69,11 @@ private:
   }
 
   void addSections() {
-    for (const fb::Section *section : *plan->sections())
-      add("section " + section->name()->str(),
-          fmt::format("{}, {}, micro-batches of {}", section->trains() ? "trains" : "forward only",
-                      layoutPhrase(*section->layout()), section->micro_batch_samples()));
+    for (uint32_t i = 0; i < plan->sections()->size(); ++i) {
+      const fb::Section &section = *plan->sections()->Get(i);
+      add("section " + section.name()->str(), fmt::format("{}, {}, micro-batches of {}", section.trains() ? "trains" : "forward only",
+                                                          layoutPhrase(*section.layout()), microBatchPhrase(plan, i)));
+    }
     for (const fb::Edge *edge : *plan->edges())
       add("edge " + edge->name()->str(),
           fmt::format("{} -> {}, {}", plan->sections()->Get(edge->producer())->name()->string_view(),

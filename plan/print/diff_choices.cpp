@@ -90,7 +90,7 @@ private:
     property(name, "dp", "replicas", std::to_string(was.layout()->data_parallel()), std::to_string(is.layout()->data_parallel()));
     property(name, "stages", "stages", std::to_string(was.layout()->stages()), std::to_string(is.layout()->stages()));
     property(name, "tensor", "devices a stage", std::to_string(was.layout()->tensor_parallel()), std::to_string(is.layout()->tensor_parallel()));
-    property(name, "micro_batch", "micro-batch", fmt::format("{} samples", was.micro_batch_samples()), fmt::format("{} samples", is.micro_batch_samples()));
+    property(name, "micro_batch", "micro-batch", microBatchPhrase(before.plan, old), microBatchPhrase(after.plan, fresh));
     property(name, "devices", "runs on", deviceRanges(devicesOf(before.plan, old)), deviceRanges(devicesOf(after.plan, fresh)));
     property(name, "recompute", "recompute", recomputePhrase(*was.layout()), recomputePhrase(*is.layout()));
     property(name, "precision", "precision", before.precision(was), after.precision(is));

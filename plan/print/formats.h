@@ -26,7 +26,9 @@ std::string schedulePhrase(const fb::Training &training);
 std::string recomputePhrase(const fb::Layout &layout);
 /// "data parallel 2, 4 stages, full recompute"; "one device" for the plain layout.
 std::string layoutPhrase(const fb::Layout &layout);
-/// "batch ≤ 4, seq ≤ 24"
+/// "4 samples", "16 samples, 8192 padded tokens": what a micro-batch of the section holds at most.
+std::string microBatchPhrase(const Plan &plan, uint32_t section);
+/// "batch ≤ 4, seq ≤ 24, batch·seq ≤ 72"
 std::string boundsPhrase(const Plan &plan, const fb::Executable &executable);
 /// "f32 [batch, seq, 8]"
 std::string tensorPhrase(const Plan &plan, uint8_t dtype, const flatbuffers::Vector<uint32_t> &shape);

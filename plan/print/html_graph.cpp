@@ -81,7 +81,7 @@ private:
     svg += fmt::format("<g><title>{0}</title><rect x=\"{1}\" y=\"{2}\" width=\"{3}\" height=\"{4}\" rx=\"7\" fill=\"var({5})\" stroke=\"var(--line)\"/>\n",
                        escapeHtml(section.name()->string_view()), at.x, at.y, kBoxWidth, kBoxHeight, section.trains() ? "--learns" : "--box");
     std::string lines[] = {section.name()->str(), section.trains() ? "trains" : "forward only",
-                           fmt::format("{}, micro-batches of {}", layoutPhrase(*section.layout()), section.micro_batch_samples()),
+                           fmt::format("{}, micro-batches of {}", layoutPhrase(*section.layout()), microBatchPhrase(plan, number)),
                            deviceRanges(devicesOf(plan, number))};
     for (uint32_t i = 0; i < std::size(lines); ++i)
       svg += fmt::format("<text x=\"{}\" y=\"{}\"{}>{}</text>\n", at.x + 12, at.y + 22 + 20 * i, i == 0 ? " font-weight=\"bold\"" : " class=\"soft\"",

@@ -103,8 +103,13 @@ private:
       find("small-micro-batch", "executable " + executable.name()->str(), share, kOverheadShare,
            fmt::format("{} of a full micro-batch's {} are the {} kernel calls' own time, {} each", percent(share), humanSeconds(task), calls,
                        humanSeconds(call)),
-           fmt::format("a larger micro-batch, where memory allows: --pin {}.micro_batch={}", sectionName(executable.section()),
-                       2 * executable.samples()));
+           fmt::format("a larger micro-batch, where memory allows: --pin {}.{}", sectionName(executable.section()), twice(executable)));
+  }
+
+  static std::string twice(const fb::Executable &executable) {
+    if (executable.areas() && executable.areas()->size() > 0)
+      return fmt::format("micro_batch_tokens={}", 2 * executable.areas()->Get(0)->value());
+    return fmt::format("micro_batch={}", 2 * executable.samples());
   }
 
   /// The other size of a matrix that has this one: what logits of `width` are computed from; 0: there is none.

@@ -58,6 +58,16 @@ std::string recomputePhrase(const fb::Layout &layout) {
   return std::string(nameOf(layout.full_recompute() ? Recompute::Full : layout.recompute() ? Recompute::Selective : Recompute::None));
 }
 
+std::string microBatchPhrase(const Plan &plan, uint32_t section) {
+  int64_t samples = plan->sections()->Get(section)->micro_batch_samples();
+  std::string text = fmt::format("{} sample{}", samples, samples == 1 ? "" : "s");
+  for (const fb::Executable *executable : *plan->executables())
+    if (executable->section() == section && executable->stage() == 0)
+      for (uint32_t i = 0; executable->areas() && i < executable->areas()->size(); ++i)
+        text += fmt::format(", {} padded tokens", executable->areas()->Get(i)->value());
+  return text;
+}
+
 std::string boundsPhrase(const Plan &plan, const fb::Executable &executable) {
   std::vector<std::string> parts;
   for (const fb::Bound *bound : *executable.bounds())

@@ -123,7 +123,7 @@ private:
       if (selection.hasSection(i))
         table.add({section.name()->str(), section.trains() ? "trains" : "forward only", layoutPhrase(*section.layout()),
                    deviceRanges(devicesOf(plan, i)),
-                   fmt::format("micro-batches of at most {} samples", section.micro_batch_samples()),
+                   "micro-batches of at most " + microBatchPhrase(plan, i),
                    "components " + componentNames(section)});
     }
     text += table.str();

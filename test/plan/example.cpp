@@ -402,7 +402,7 @@ void addExplanation(PlanBuilder &builder) {
   candidate(K::Layout, "search", "teacher on 0, student on 1", 0.25, "no layout is faster");
   candidate(K::Layout, "static split", "teacher on 0, student on 1", 0.3, "device 1 waits 50 ms longer").in_file_order = true;
   candidate(K::Layout, "all data parallel", "none", 0, "device 0 lacks memory").missing_bytes = 3 << 20;
-  candidate(K::Alternative, "student.micro_batch", "2 samples", 0.28, "device 1 works 30 ms longer");
+  candidate(K::Alternative, "student.micro_batch", "2 samples, 72 padded tokens", 0.28, "device 1 works 30 ms longer");
   candidate(K::WhatIf, "devices", "one more", 0.2, "for a second replica of student");
   auto limit = [&](fb::LimitKind kind, const char *place, double used, double most, const char *reason) {
     fb::LimitT &row = add(plan.limits);

@@ -75,7 +75,7 @@ const Case kCases[] = {
          setTaskCosts(plan, executable, 1'000'000'000 / 96);
        setQuantity(plan, "device.call_seconds", 10e-6);
      },
-     "60 % of a full micro-batch's 1.50 ms are the 9 kernel calls' own time, 100 us each", "--pin student.micro_batch=8", 0.6},
+     "60 % of a full micro-batch's 1.50 ms are the 9 kernel calls' own time, 100 us each", "--pin student.micro_batch_tokens=144", 0.6},
     {"heavy-edge", [](fb::PlanT &plan, StepTimes &) { plan.edges[0]->cost[0]->picoseconds = 2000 * 24 * 96; },
      [](fb::PlanT &plan, StepTimes &) { plan.edges[0]->cost[0]->picoseconds = 10; }, "that its producer computes in", "let teacher and student share devices", 0},
     {"memory-almost-full", [](fb::PlanT &plan, StepTimes &) { plan.ranks[1]->peak_bytes = (uint64_t{1} << 30) - (10 << 20); },

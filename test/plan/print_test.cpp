@@ -145,7 +145,7 @@ TEST(Print, oneSectionAlone) {
     EXPECT_THAT(text, Not(HasSubstr("teacher.embed.weight")));
   }
   EXPECT_THAT(explain(plan, *student), HasSubstr("student.micro_batch = 4 samples\n    pinned with --pin"));
-  EXPECT_THAT(explain(plan, *student), HasSubstr("\n    next best: 2 samples: 280 ms, 1.12 x; device 1 works 30 ms longer\n"));
+  EXPECT_THAT(explain(plan, *student), HasSubstr("\n    next best: 2 samples, 72 padded tokens: 280 ms, 1.12 x; device 1 works 30 ms longer\n"));
   EXPECT_THAT(explain(plan, *student), Not(HasSubstr("optimizer")));
   EXPECT_THAT(explain(plan, Selection(plan)), HasSubstr("train.optimizer = adamw (default)\n    the workload names none"));
   EXPECT_THAT(std::string(Selection::section(plan, "studnt").status().message()),
@@ -202,7 +202,7 @@ TEST(Html, drawingsHaveThePlansNumbers) {
   EXPECT_THAT(html, HasSubstr("<td>device 1</td><td class=\"n\">1</td><td>student</td><td class=\"n\">65.0 MiB</td>"));
   EXPECT_THAT(html, HasSubstr("<title>device 0: teacher replica 0</title>"));
   EXPECT_THAT(html, HasSubstr("<title>device 1: student replica 0</title>"));
-  EXPECT_THAT(html, HasSubstr("<td>student.micro_batch</td><td class=\"n\">280 ms, 1.12 x</td><td>2 samples</td>"));
+  EXPECT_THAT(html, HasSubstr("<td>student.micro_batch</td><td class=\"n\">280 ms, 1.12 x</td><td>2 samples, 72 padded tokens</td>"));
   EXPECT_THAT(html, HasSubstr("<td>device.flops_per_second</td><td class=\"n\">100 GFLOP/s</td><td>measured: device.yaml</td>"));
 }
 
@@ -245,7 +245,7 @@ TEST(Diff, namesWhatChanged) {
                                         "devices: 2, as before\n"
                                         "memory of the fullest device: 65.0 MiB -> 64.0 MiB (-1.5 %)\n"
                                         "section student:\n"
-                                        "  micro-batch: 4 samples -> 2 samples; this alone, from the first plan: 280 ms, 1.12 x\n"
+                                        "  micro-batch: 4 samples, 72 padded tokens -> 2 samples, 72 padded tokens; this alone, from the first plan: 280 ms, 1.12 x\n"
                                         "  recompute: selective -> none\n"
                                         "  memory of its fullest device: 65.0 MiB -> 60.0 MiB\n"
                                         "  busy in a step: 200 ms -> 180 ms (-10.0 %)\n"

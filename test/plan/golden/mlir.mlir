@@ -175,7 +175,7 @@ module {
   plan.candidate Layout "search" = "teacher on 0, student on 1" step_seconds 2.5e-01 missing_bytes 0 because "no layout is faster"
   plan.candidate Layout "static split" = "teacher on 0, student on 1" step_seconds 3.0e-01 missing_bytes 0 in_file_order because "device 1 waits 50 ms longer"
   plan.candidate Layout "all data parallel" = "none" step_seconds 0.0e+00 missing_bytes 3145728 because "device 0 lacks memory"
-  plan.candidate Alternative "student.micro_batch" = "2 samples" step_seconds 2.8e-01 missing_bytes 0 because "device 1 works 30 ms longer"
+  plan.candidate Alternative "student.micro_batch" = "2 samples, 72 padded tokens" step_seconds 2.8e-01 missing_bytes 0 because "device 1 works 30 ms longer"
   plan.candidate WhatIf "devices" = "one more" step_seconds 2.0e-01 missing_bytes 0 because "for a second replica of student"
   plan.limit Time "device 1" used 2.4e-01 limit 2.5e-01 because "student: 0.24 s"
   plan.limit Memory "device 1" used 6.815744e+07 limit 1.073741824e+09 because "student: 65 MiB"
