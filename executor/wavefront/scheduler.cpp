@@ -18,7 +18,7 @@ namespace {
 /// far from the bound, for small problems a fixed number, and never more than a part of the step. (Steps below a millisecond are
 /// not real ones.)
 constexpr int64_t budgetPerTask = 1050, budgetPerTaskWhenFar = 28 * budgetPerTask, mostForSmall = 150'000'000;
-constexpr int64_t partOfStep = 185;
+constexpr int64_t partOfStep = 165;
 constexpr int64_t mostForUnreal = 8'000'000, realStepNs = 1'000'000;
 constexpr size_t fewTasks = 200;
 /// What they are spent on: reading a sample for a section, forming its micro-batches, a task's precedences, and its turn.
@@ -166,7 +166,7 @@ void Scheduler::State::noteArrivals(const Problem &problem) {
 void Scheduler::State::reorder(const Problem &problem, const Choice &best, Schedule &schedule) {
   regrouper.form(problem, index, best.recipe, groups);
   spent += static_cast<int64_t>(problem.sampleCount() * problem.sections.size()) * formedSample;
-  for (int round = 0; round < 2; ++round) {
+  for (int round = 0; round < 2 && spent < budget; ++round) {
     arrange(problem, regrouper.forwardKey, arrivals);
     if (!tryChoice(problem, best, false, schedule))
       break;
@@ -222,7 +222,7 @@ void Scheduler::State::wavefront(const Problem &problem, Schedule &schedule) {
     if (better)
       best = choice, failures = 0;
   }
-  if (bestNs != std::numeric_limits<int64_t>::max() && bestNs > boundNs)
+  if (bestNs != std::numeric_limits<int64_t>::max() && bestNs > boundNs && spent < budget)
     reorder(problem, best, schedule);
   if (bestNs == std::numeric_limits<int64_t>::max()) {
     blocks(problem, false, schedule);
@@ -231,7 +231,7 @@ void Scheduler::State::wavefront(const Problem &problem, Schedule &schedule) {
       blocks(problem, false, schedule);
     }
   }
-  if (isFar(bestNs, boundNs)) // Few micro-batches may be served best as they come.
+  if (isFar(bestNs, boundNs) && spent < budget) // Few micro-batches may be served best as they come.
     inFileOrder(problem, schedule);
   polish(problem, best.rule, schedule);
 }
