@@ -23,7 +23,7 @@ std::string_view formatName(DType dtype) {
   return kNames[static_cast<size_t>(dtype)];
 }
 
-std::string quoted(std::string_view text) { return fmt::format("\"{}\"", escapeJson(text)); }
+std::string jsonString(std::string_view text) { return fmt::format("\"{}\"", escapeJson(text)); }
 
 /// Zero elements leave the product of the others unbounded; such a tensor has no bytes at all.
 bool isEmpty(const TensorInfo &tensor) { return tensor.bytes == 0; }
@@ -155,7 +155,7 @@ Result<SafetensorsWriter> SafetensorsWriter::create(const std::string &path,
   metadata.emplace("format", "pt");
   std::string json = "{\"__metadata__\":{";
   for (std::string_view separator = ""; const auto &[key, value] : metadata) {
-    json += fmt::format("{}{}:{}", separator, quoted(key), quoted(value));
+    json += fmt::format("{}{}:{}", separator, jsonString(key), jsonString(value));
     separator = ",";
   }
   json += "}";
@@ -163,7 +163,7 @@ Result<SafetensorsWriter> SafetensorsWriter::create(const std::string &path,
   for (const TensorInfo &tensor : tensors) {
     uint64_t end = offset + byteCount(tensor);
     json += fmt::format(",{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}",
-                        quoted(tensor.name), formatName(tensor.dtype), fmt::join(tensor.shape, ","),
+                        jsonString(tensor.name), formatName(tensor.dtype), fmt::join(tensor.shape, ","),
                         offset, end);
     offset = end;
   }

@@ -13,7 +13,7 @@ constexpr size_t kKinds = static_cast<size_t>(fb::RegionKind::MAX) + 1;
 /// By region kind; the last is what is no region: process, staging, rings of others.
 constexpr std::array<const char *, kKinds + 1> kColors = {"#4e79a7", "#f28e2b", "#59a14f", "#8c8c8c", "#d4b106",
                                                           "#5ba7a0", "#a0699a", "#d1605e", "#b5b5b5"};
-constexpr double kWidth = 520;
+constexpr double kBarWidth = 520;
 /// More rows than this say nothing more.
 constexpr size_t kMostRows = 64;
 
@@ -64,8 +64,8 @@ std::array<uint64_t, kKinds + 1> bytesByKind(const Plan &plan, const Alike &grou
 
 /// Widths are shares of `scale` bytes; the limit, where there is one, is a line.
 std::string memoryBar(const std::array<uint64_t, kKinds + 1> &bytes, uint64_t limit, uint64_t scale, const std::string &title) {
-  std::string svg = fmt::format("<svg width=\"{0}\" height=\"22\" viewBox=\"0 0 {0} 22\" role=\"img\"><title>{1}</title>", kWidth + 4, escapeHtml(title));
-  double x = 0, perByte = kWidth / static_cast<double>(std::max<uint64_t>(1, scale));
+  std::string svg = fmt::format("<svg width=\"{0}\" height=\"22\" viewBox=\"0 0 {0} 22\" role=\"img\"><title>{1}</title>", kBarWidth + 4, escapeHtml(title));
+  double x = 0, perByte = kBarWidth / static_cast<double>(std::max<uint64_t>(1, scale));
   svg += fmt::format("<rect x=\"0\" y=\"3\" width=\"{:.2f}\" height=\"16\" fill=\"var(--box)\"/>", static_cast<double>(limit > 0 ? limit : scale) * perByte);
   for (size_t kind = 0; kind < bytes.size(); ++kind) {
     double width = static_cast<double>(bytes[kind]) * perByte;

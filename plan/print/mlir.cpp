@@ -352,7 +352,7 @@ private:
 
   template <typename... Args> void line(fmt::format_string<Args...> format, Args &&...args) {
     text.append(2 * depth, ' ');
-    fmt::format_to(std::back_inserter(text), format, std::forward<Args>(args)...);
+    text += fmt::format(format, std::forward<Args>(args)...);
     text += '\n';
   }
 

@@ -90,7 +90,7 @@ const char *mlirElementType(uint8_t dtype) {
 std::string hexDigits(const flatbuffers::Vector<uint8_t> &bytes) {
   std::string digits;
   for (uint8_t byte : bytes)
-    fmt::format_to(std::back_inserter(digits), "{:02x}", byte);
+    digits += fmt::format("{:02x}", byte);
   return digits;
 }
 

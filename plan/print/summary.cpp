@@ -37,7 +37,7 @@ public:
 
 private:
   template <typename... Args> void line(fmt::format_string<Args...> format, Args &&...args) {
-    fmt::format_to(std::back_inserter(text), format, std::forward<Args>(args)...);
+    text += fmt::format(format, std::forward<Args>(args)...);
     text += '\n';
   }
 
