@@ -56,5 +56,5 @@ function(maestro_add_guided_fuzzer name)
   set_target_properties(guided_fuzz_${name} PROPERTIES LINKER_LANGUAGE CXX OUTPUT_NAME ${name}
     RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/fuzz")
   target_link_libraries(guided_fuzz_${name} PRIVATE ${ARG_OF} "${runtime}" Threads::Threads)
-  maestro_add_python_test(libfuzzer_${name} SCRIPT libfuzzer.py ARGS "${CMAKE_BINARY_DIR}/fuzz/${name}" 15 LABELS fuzz)
+  maestro_add_python_test(libfuzzer_${name} SCRIPT libfuzzer.py ARGS "${CMAKE_BINARY_DIR}/fuzz/${name}" 15 LABELS fuzz COST 16)
 endfunction()

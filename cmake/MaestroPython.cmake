@@ -4,6 +4,7 @@
 #   maestro_add_python_test(includes_test SCRIPT includes_test.py)
 #
 # The script runs with MAESTRO_BIN (the folder of the tools) and MAESTRO_SOURCE (the repository) in its environment.
+# COST: its seconds, roughly, where they are many: ctest begins with the longest, also where it has not seen them run.
 # PACKAGES: needs .venv, which `./dev setup python` makes; without it such tests fail and say so.
 set(MAESTRO_PYTHON "${PROJECT_SOURCE_DIR}/.venv/bin/python" CACHE FILEPATH
     "Python with the packages of test/requirements.txt")
@@ -14,7 +15,7 @@ if(NOT EXISTS "${MAESTRO_PYTHON}")
 endif()
 
 function(maestro_add_python_test name)
-  cmake_parse_arguments(ARG "PACKAGES" "SCRIPT;TIMEOUT" "ARGS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "PACKAGES" "SCRIPT;TIMEOUT;COST" "ARGS;LABELS" ${ARGN})
   cmake_path(ABSOLUTE_PATH ARG_SCRIPT BASE_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}")
   set(python "${MAESTRO_PLAIN_PYTHON}")
   if(ARG_PACKAGES)
@@ -24,8 +25,11 @@ function(maestro_add_python_test name)
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
   endif()
+  if(NOT ARG_COST)
+    set(ARG_COST 0)
+  endif()
   add_test(NAME ${name} COMMAND "${python}" -B "${ARG_SCRIPT}" ${ARG_ARGS})
   set_tests_properties(${name} PROPERTIES
-    LABELS "python;${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
+    LABELS "python;${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT} COST ${ARG_COST}
     ENVIRONMENT "MAESTRO_BIN=${CMAKE_BINARY_DIR}/bin;MAESTRO_SOURCE=${PROJECT_SOURCE_DIR};MAESTRO_PYTHON=${MAESTRO_PYTHON}")
 endfunction()
