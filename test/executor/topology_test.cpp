@@ -17,12 +17,15 @@ TEST(Topology, MicroBatchesKeepToThePlansCapacities) {
   area->rows = builder.symbolIndex("batch");
   area->padded = builder.symbolIndex("seq");
   area->value = 48;
-  builder.plan().executables[plan::test::kStudent]->areas.push_back(std::move(area));
+  auto &areas = builder.plan().executables[plan::test::kStudent]->areas;
+  areas.clear();
+  areas.push_back(std::move(area));
   auto loaded = plan::Plan::fromBytes(plan::test::packUnverified(builder.plan()));
   ASSERT_TRUE(loaded.isOk()) << loaded.status().message();
   Topology topology(*loaded);
   wavefront::Problem problem = makeProblem(*loaded, topology, {});
-  EXPECT_TRUE(problem.sections[0].areas.empty());
+  ASSERT_EQ(problem.sections[0].areas.size(), 1u);
+  EXPECT_EQ(problem.sections[0].areas[0].capacity, 72) << "the example's";
   const wavefront::Section &student = problem.sections[plan::test::kStudent];
   ASSERT_EQ(student.areas.size(), 1u);
   int64_t dims[] = {4, 12, 0}; // batch, seq, images
