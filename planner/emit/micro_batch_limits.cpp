@@ -25,12 +25,10 @@ public:
     }
     if (stretch > 1)
       addAreas(*rows);
-    if (result.capacity.areas.empty()) {
-      result.samples = layout.microBatch;
-      for (size_t d = 0; d < graph.dims.size(); ++d)
-        if (graph.dims[d].sum)
-          result.capacity.bounds[d] = rowsOf(graph.dims[d], result.samples);
-    }
+    if (result.capacity.areas.empty())
+      setRows(layout.microBatch);
+    if (!layout.isCountedInSamples)
+      addSamples(activeDims, globalBatch);
     result.bounds = named(result.capacity.bounds);
     for (const std::vector<int64_t> &sizes : plan::largestMicroBatches(result.capacity))
       result.largest.push_back(named(sizes));
@@ -41,6 +39,26 @@ private:
   /// The rows that so many samples have typically, one sample's most at least. A micro-batch whose samples have more takes fewer.
   static int64_t rowsOf(const GraphDim &dim, int64_t samples) {
     return std::max(dim.max, static_cast<int64_t>(std::ceil(static_cast<double>(samples) * dim.typical)));
+  }
+
+  void setRows(int64_t samples) {
+    result.samples = samples;
+    for (size_t d = 0; d < graph.dims.size(); ++d)
+      if (graph.dims[d].sum)
+        result.capacity.bounds[d] = rowsOf(graph.dims[d], samples);
+  }
+
+  /// Where one sample may have many of the section's rows there is room for several that have as many as usual.
+  void addSamples(std::span<const std::string> activeDims, int64_t globalBatch) {
+    double room = static_cast<double>(globalBatch);
+    for (size_t d = 0; d < graph.dims.size(); ++d)
+      if (const GraphDim &dim = graph.dims[d]; dim.sum && std::find(activeDims.begin(), activeDims.end(), dim.name) != activeDims.end())
+        room = std::min(room, static_cast<double>(result.capacity.bounds[d]) / dim.typical);
+    if (!activeDims.empty())
+      result.samples = std::max(result.samples, static_cast<int64_t>(room));
+    for (size_t d = 0; d < graph.dims.size(); ++d)
+      if (graph.dims[d].sum && graph.dims[d].max == 1)
+        result.capacity.bounds[d] = std::max(result.capacity.bounds[d], rowsOf(graph.dims[d], result.samples));
   }
 
   std::optional<uint32_t> find(const DimExpr &size) const {

@@ -63,6 +63,7 @@ TEST(MicroBatchLimits, ASectionOfOtherRowsCountsTheirs) {
   EXPECT_EQ(limits.capacity.areas[0].value, 6 * 100); // What four samples have typically.
   limits = limitsOf(graph(), ofSize(4), vision, 1000);
   EXPECT_EQ(limits.samples, 4); // Nothing is padded there.
+  EXPECT_EQ(limitsOf(graph(), ofSize(1), vision, 1000).samples, 3); // Where one may have six images, three have two each.
   EXPECT_THAT(limits.capacity.areas, IsEmpty());
   EXPECT_THAT(limits.bounds, Contains(Pair("images", 8)));
 }
