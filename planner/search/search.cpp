@@ -25,7 +25,7 @@ constexpr size_t kMostShapes = 24;
 constexpr double kHopeless = 1.15;
 
 /// Estimates of memory may be too low: where nothing fits, the same with less of it.
-constexpr double kMemoryShares[] = {1.0, 0.8, 0.6, 0.4};
+constexpr double kMemoryShares[] = {1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3};
 
 class Search {
 public:
