@@ -32,6 +32,8 @@ constexpr Entry kEntries[] = {
     {"gather_grad", prepareGatherGrad, true},
     {"gather_elements", prepareGatherElements},
     {"scatter_elements", prepareScatterElements},
+    {"masked_scatter", prepareMaskedScatter},
+    {"masked_scatter_grad", prepareMaskedScatterGrad},
     {"top_k", prepareTopK},
     {"reduce_sum", prepareReduce, true},
     {"reduce_mean", prepareReduce, true},

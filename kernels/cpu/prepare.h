@@ -31,6 +31,10 @@ PreparedKernel preparePad(const CallSpec &spec, const Loops &loops);
 PreparedKernel prepareGather(const CallSpec &spec, const Loops &loops);
 PreparedKernel prepareGatherGrad(const CallSpec &spec, const Loops &loops); ///< adds natively
 
+// masked.cpp
+PreparedKernel prepareMaskedScatter(const CallSpec &spec, const Loops &loops);
+PreparedKernel prepareMaskedScatterGrad(const CallSpec &spec, const Loops &loops);
+
 // select.cpp
 PreparedKernel prepareTopK(const CallSpec &spec, const Loops &loops);
 PreparedKernel prepareGatherElements(const CallSpec &spec, const Loops &loops);

@@ -1,4 +1,4 @@
-// Reductions over neighbouring axes, seen as [outer, reduced, inner]; and the sum of squares.
+// Reductions over neighbouring axes, seen as [outer, reduced, inner]; sums over what surrounds one axis; and the sum of squares.
 //
 // Sums run over chunks whose size depends on the shape alone, and the chunks' sums are added in order,
 // so that the number of threads changes no bit and long sums lose little precision.
@@ -125,22 +125,58 @@ PreparedKernel makeColumnSum(const CallSpec &spec, const Loops &loops, Kind kind
   return makeKernel(spec, body, static_cast<size_t>(extent.outer * chunks * extent.inner) * sizeof(float));
 }
 
+/// Sums over all but one stretch of axes, [outer, kept, inner], as a convolution's bias has its gradient.
+struct Surrounded {
+  int64_t outer = 1, kept = 1, inner = 1;
+  bool valid = true; ///< Otherwise kept axes lie apart.
+
+  Surrounded(std::span<const int64_t> shape, std::span<const int64_t> axes) {
+    for (size_t i = 0; i < shape.size(); ++i)
+      if (std::ranges::find(axes, static_cast<int64_t>(i)) != axes.end()) {
+        (kept > 1 ? inner : outer) *= shape[i];
+      } else {
+        valid &= inner == 1 || shape[i] == 1;
+        kept *= shape[i];
+      }
+  }
+};
+
+PreparedKernel makeSurroundedSum(const CallSpec &spec, const FloatLoops &loops, Kind kind, const Surrounded &extent, bool add) {
+  int64_t bytes = static_cast<int64_t>(byteSize(spec.inputs[0].dtype)), terms = extent.outer * extent.inner;
+  double scale = kind == Kind::Mean ? 1.0 / static_cast<double>(terms) : 1.0;
+  DType dtype = spec.outputs[0].dtype;
+  return makeKernel(spec, [=, &loops, threads = spec.threads](const Operands &call) {
+    Target target{call.outputs[0], dtype, add};
+    parallelFor(threads, extent.kept, std::max<int64_t>(1, kElementGrain / terms), [&](int64_t begin, int64_t end) {
+      for (int64_t k = begin; k < end; ++k) {
+        double total = 0;
+        for (int64_t o = 0; o < extent.outer; ++o)
+          total += sumChunk(loops, at(call.inputs[0], (o * extent.kept + k) * extent.inner, bytes), extent.inner, bytes);
+        target.set(k, static_cast<float>(total * scale));
+      }
+    });
+  });
+}
+
 } // namespace
 
 PreparedKernel prepareReduce(const CallSpec &spec, const Loops &loops) {
   int in = floatIndex(spec.inputs[0].dtype), out = floatIndex(spec.outputs[0].dtype);
   Extent extent(spec.inputs[0].shape(), spec.attributes.getInts("axes"));
-  bool empty = extent.reduced == 0 || extent.outer * extent.inner == 0;
-  if (in < 0 || out < 0 || !extent.valid || empty)
+  if (in < 0 || out < 0 || spec.inputs[0].elements() == 0)
     return unsupported();
   Kind kind = spec.kernel == "reduce_sum"    ? Kind::Sum
               : spec.kernel == "reduce_mean" ? Kind::Mean
               : spec.kernel == "reduce_max"  ? Kind::Largest
                                              : Kind::Smallest;
-  bool add = accumulateMask(spec) & 1;
+  bool add = accumulateMask(spec) & 1, sums = kind == Kind::Sum || kind == Kind::Mean;
+  if (!extent.valid) {
+    Surrounded around(spec.inputs[0].shape(), spec.attributes.getInts("axes"));
+    return sums && around.valid ? makeSurroundedSum(spec, loops.floats[in], kind, around, add) : unsupported();
+  }
   if (extent.inner == 1)
     return makeRowReduction(spec, loops.floats[in], kind, extent, add);
-  if (kind == Kind::Largest || kind == Kind::Smallest)
+  if (!sums)
     return unsupported();
   return makeColumnSum(spec, loops, kind, extent, add);
 }

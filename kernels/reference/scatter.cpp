@@ -1,5 +1,6 @@
 // Writing elements at indices that are data, or where a mask says so.
 #include "kernels/indices.h"
+#include "kernels/masked_scatter.h"
 #include "kernels/reference/prepare.h"
 
 #include <algorithm>
@@ -117,18 +118,11 @@ PreparedKernel prepareMaskedScatter(const CallSpec &spec) {
       int64_t taken = 0, available = call.in[2].elements();
       for (int64_t i = 0, n = call.out[0].elements(); i < n; ++i) {
         if (mask[i] && taken == available)
-          return Status::invalidInput("masked_scatter: the mask asks for more than the source's " +
-                                      std::to_string(available) + " elements (at position " + std::to_string(i) +
-                                      "); give as many features as there are marked places");
+          return maskAsksForMore(available, i);
         y.set(i, mask[i] ? source[taken] : x[i]);
         taken += mask[i] != 0;
       }
-      // What one sample leaves over, the next one would take: which one that is depends on the grouping.
-      if (taken != available)
-        return Status::invalidInput("masked_scatter: the mask takes " + std::to_string(taken) + " of the source's " +
-                                    std::to_string(available) +
-                                    " elements; give as many features as there are marked places");
-      return Status();
+      return taken == available ? Status() : maskTakesFewer(taken, available);
     });
   });
 }

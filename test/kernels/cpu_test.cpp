@@ -317,6 +317,34 @@ TEST(Select, ElementsOfRowsAndBack) {
   }
 }
 
+TEST(Masked, FeaturesInOrderAndTheirGradient) {
+  Random random(31);
+  constexpr int64_t kRows = 50, kWidth = 7;
+  for (int every : {1, 2, 9, 60}) { // Rows of features: all, in turn, few, none but the first.
+    Tensor mask(DType::Bool, {kRows, kWidth});
+    int64_t rows = 0;
+    for (int64_t row = 0; row < kRows; ++row)
+      if (row % every == 0) {
+        std::memset(static_cast<char *>(mask.data()) + row * kWidth, 1, kWidth);
+        ++rows;
+      }
+    for (DType dtype : kFloats) {
+      Tensor x = random.floats(dtype, {kRows, kWidth}), source = random.floats(dtype, {rows, kWidth});
+      check({"masked_scatter", {}, {x, mask, source}, {x}, 0, Expect::Own});
+      check({"masked_scatter_grad", {}, {mask, x}, {source}, 0, Expect::Own});
+      Tensor more = random.floats(dtype, {rows + 2, kWidth});
+      check({"masked_scatter_grad", {}, {mask, x}, {more}, 0, Expect::Own}); // Zeros behind.
+      for (int64_t wrong : {rows - 1, rows + 1}) {
+        Tensor other = random.floats(dtype, {wrong, kWidth});
+        std::vector<Tensor> out{x};
+        std::string own(call(cpu(), "masked_scatter", {}, {x, mask, other}, out).status.message());
+        EXPECT_EQ(own, call(reference(), "masked_scatter", {}, {x, mask, other}, out).status.message());
+        EXPECT_NE(own, "");
+      }
+    }
+  }
+}
+
 TEST(Reduce, SumMeanMaxMin) {
   Random random(10);
   struct Shape {
@@ -325,7 +353,8 @@ TEST(Reduce, SumMeanMaxMin) {
   };
   const Shape shapes[] = {{{7, 33}, {1}, {7}, true},         {{700, 33}, {0}, {33}, false},  {{5, 6, 7}, {0, 1}, {7}, false},
                           {{5, 6, 7}, {1, 2}, {5}, true},     {{5, 60, 17}, {1}, {5, 17}, false}, {{200000}, {0}, {}, true},
-                          {{4, 5}, {0, 1}, {}, true},         {{3, 1, 40}, {1}, {3, 40}, true},  {{1, 3000}, {1}, {1}, true}};
+                          {{4, 5}, {0, 1}, {}, true},         {{3, 1, 40}, {1}, {3, 40}, true},  {{1, 3000}, {1}, {1}, true},
+                          {{4, 6, 32}, {0, 2}, {6}, false},   {{3, 40, 2, 5}, {0, 2, 3}, {40}, false}};
   for (DType dtype : kFloats)
     for (const Shape &s : shapes)
       for (const char *kernel : {"reduce_sum", "reduce_mean", "reduce_max", "reduce_min"}) {
