@@ -14,6 +14,8 @@ Result<std::unique_ptr<Station>> Station::create(const plan::Plan &plan, const T
                                                                  shared, group));
   for (Staging &set : station->staging)
     set.fields.resize(plan->fields()->size());
+  for (Staging &set : station->counting)
+    set.fields.resize(plan->fields()->size());
   station->loaded.resize(plan->fields()->size());
   return station;
 }
@@ -22,8 +24,8 @@ Status Station::prepareParameters() {
   return program(fb::ProgramKind::Prepare) ? launchOnce(fb::ProgramKind::Prepare) : Status();
 }
 
-Status Station::loadField(uint32_t field, const MicroBatchData &data, uint32_t slot) {
-  std::vector<std::byte> &bytes = staging[nextStaging].fields[field];
+Status Station::loadField(uint32_t field, const MicroBatchData &data, uint32_t slot, Staging &set) {
+  std::vector<std::byte> &bytes = set.fields[field];
   size_t size = batcher.bytes(field, data.dims);
   if (bytes.size() < size)
     bytes.resize(size);
@@ -34,15 +36,14 @@ Status Station::loadField(uint32_t field, const MicroBatchData &data, uint32_t s
 }
 
 Status Station::load(const MicroBatchData &data, uint64_t seed, uint32_t slot,
-                     std::span<const fb::Program *const> programs) {
-  Staging &set = staging[nextStaging];
+                     std::span<const fb::Program *const> programs, Staging &set) {
   MAESTRO_TRY(device.wait(set.busyUntil));
   std::fill(loaded.begin(), loaded.end(), false);
   for (const fb::Program *program : programs)
     for (uint32_t i = 0; program && i < program->fields()->size(); ++i)
       if (uint32_t field = program->fields()->Get(i); !loaded[field]) {
         loaded[field] = true;
-        MAESTRO_TRY(loadField(field, data, slot));
+        MAESTRO_TRY(loadField(field, data, slot, set));
       }
   if (uint32_t buffer = executable->boundBuffer(fb::BindingKind::RandomState, 0); buffer != kNone) {
     set.randomState = {static_cast<int64_t>(seed), static_cast<int64_t>(data.step)};
@@ -55,7 +56,6 @@ Status Station::load(const MicroBatchData &data, uint64_t seed, uint32_t slot,
     device.write(executable->address(buffer, slot), set.sampleIds.data(), set.sampleIds.size() * 8);
   }
   set.busyUntil = device.record();
-  nextStaging = (nextStaging + 1) % staging.size();
   return Status();
 }
 
@@ -66,7 +66,7 @@ Status Station::launch(fb::ProgramKind kind, const MicroBatchData &data, uint32_
 
 Status Station::launchCount(const MicroBatchData &data, uint64_t seed) {
   const fb::Program *count = program(fb::ProgramKind::Count);
-  MAESTRO_TRY(load(data, seed, 0, {&count, 1}));
+  MAESTRO_TRY(load(data, seed, 0, {&count, 1}, counting[nextCounting++ % counting.size()]));
   return launch(fb::ProgramKind::Count, data, 0);
 }
 
@@ -75,7 +75,7 @@ Status Station::launchForward(const MicroBatchData &data, uint64_t seed, uint32_
   // Fields that only the backward task reads come along.
   const fb::Program *programs[] = {program(trains ? fb::ProgramKind::Forward : fb::ProgramKind::Evaluate),
                                    trains ? program(fb::ProgramKind::Backward) : nullptr};
-  MAESTRO_TRY(load(data, seed, slot, programs));
+  MAESTRO_TRY(load(data, seed, slot, programs, staging[nextStaging++ % staging.size()]));
   return launch(trains ? fb::ProgramKind::Forward : fb::ProgramKind::Evaluate, data, slot);
 }
 

@@ -55,8 +55,9 @@ public:
 private:
   Station(const plan::Plan &plan, const data::Batcher &batcher, Device &device)
       : plan(plan), batcher(batcher), device(device) {}
-  Status load(const MicroBatchData &data, uint64_t seed, uint32_t slot, std::span<const plan::fb::Program *const> programs);
-  Status loadField(uint32_t field, const MicroBatchData &data, uint32_t slot);
+  struct Staging;
+  Status load(const MicroBatchData &data, uint64_t seed, uint32_t slot, std::span<const plan::fb::Program *const> programs, Staging &set);
+  Status loadField(uint32_t field, const MicroBatchData &data, uint32_t slot, Staging &set);
   Status launch(plan::fb::ProgramKind kind, const MicroBatchData &data, uint32_t slot);
 
   const plan::Plan &plan;
@@ -73,7 +74,8 @@ private:
     Event busyUntil = 0;
   };
   std::array<Staging, 2> staging;
-  size_t nextStaging = 0;
+  std::array<Staging, 16> counting; ///< Of Counts, which are short: waiting for one would take longer than they do.
+  size_t nextStaging = 0, nextCounting = 0;
   std::vector<bool> loaded; ///< Scratch of load(), by Plan.fields.
 };
 
