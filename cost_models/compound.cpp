@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace maestro::cost_models {
 namespace {
@@ -41,6 +42,14 @@ wavefront::Cost constantCost(Seconds seconds) {
   if (seconds > Seconds(0))
     cost.terms.push_back({static_cast<int64_t>(std::min(seconds.value * 1e12, 1e18)), {}});
   return cost;
+}
+
+/// A task's own time beside its calls'.
+void addOverhead(TaskCosts &costs, const DeviceModel &device) {
+  wavefront::Cost own = constantCost(device.rates.task);
+  for (wavefront::Cost *cost : {&costs.forward, &costs.backward})
+    if (!cost->terms.empty())
+      cost->terms.insert(cost->terms.end(), own.terms.begin(), own.terms.end());
 }
 
 /// The devices of one stage, a replica each.
@@ -137,10 +146,20 @@ Seconds updateSeconds(const StageModel &stage, std::span<const uint32_t> devices
   return Bytes(static_cast<double>(stage.updateBytes)) / slowestStream(machine, devices);
 }
 
+Seconds StepOverheads::add(std::span<const uint32_t> devices, const Machine &machine) {
+  Seconds longest(0);
+  seen.resize(machine.devices);
+  for (uint32_t device : devices)
+    if (!std::exchange(seen[device], uint8_t{1}))
+      longest = std::max(longest, machine.device(device).rates.step);
+  return longest;
+}
+
 TaskCosts taskCosts(const MicroBatchCapacity &capacity, const StageCosts &costs, std::span<const uint32_t> devices,
                     const Machine &machine) {
   const std::vector<int64_t> &full = capacity.dims;
   TaskCosts slowest{costs.forward, costs.backward};
+  addOverhead(slowest, machine.device(devices.front()));
   if (costs.otherKinds.empty() || machine.kindOf.empty())
     return slowest;
   int64_t most = -1;
@@ -150,6 +169,7 @@ TaskCosts taskCosts(const MicroBatchCapacity &capacity, const StageCosts &costs,
     if (seen[kind]++)
       continue;
     TaskCosts own = kind == 0 ? TaskCosts{costs.forward, costs.backward} : costs.otherKinds[kind - 1];
+    addOverhead(own, machine.kinds[kind]);
     int64_t time = wavefront::evaluate(own.forward, full.data()) + wavefront::evaluate(own.backward, full.data());
     if (time > most) {
       most = time;
@@ -174,6 +194,7 @@ wavefront::Problem makeProblem(const CompoundModel &model, const Machine &machin
   wavefront::Problem problem;
   problem.dims = model.dims;
   problem.devices = machine.devices;
+  StepOverheads overheads;
   for (uint32_t s = 0; s < model.sections.size(); ++s) {
     const SectionModel &source = model.sections[s];
     const SectionChoice &choice = layout[s];
@@ -196,8 +217,8 @@ wavefront::Problem makeProblem(const CompoundModel &model, const Machine &machin
       if (!source.trains)
         continue;
       task.backward = std::move(costs.backward);
-      task.update = constantCost(updateSeconds(stage, devices, machine) +
-                                 reductionSeconds(stage.gradientBytes, devices, machine));
+      task.update = constantCost(updateSeconds(stage, devices, machine) + reductionSeconds(stage.gradientBytes, devices, machine) +
+                                 overheads.add(devices, machine));
     }
     problem.sections.push_back(std::move(section));
   }

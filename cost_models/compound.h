@@ -90,6 +90,15 @@ Status check(const CompoundModel &model, const Machine &machine, const CompoundL
 uint64_t updateBytes(uint64_t gradientBytes, uint64_t optimizerStateBytes);
 /// Norm and optimizer at these devices, bound by the slowest one's memory.
 Seconds updateSeconds(const StageModel &stage, std::span<const uint32_t> devices, const Machine &machine);
+/// What a step takes besides (DeviceRates::step), where stages in turn bring their devices: each device has it once.
+class StepOverheads {
+public:
+  /// Of those of the devices that no stage brought before, the longest.
+  Seconds add(std::span<const uint32_t> devices, const Machine &machine);
+
+private:
+  std::vector<uint8_t> seen; ///< By device.
+};
 /// A stage's tasks at these devices: those of the slowest kind among them, with full micro-batches.
 TaskCosts taskCosts(const MicroBatchCapacity &capacity, const StageCosts &costs, std::span<const uint32_t> devices,
                     const Machine &machine);

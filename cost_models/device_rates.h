@@ -17,6 +17,10 @@ struct DeviceRates {
   /// Of a product or convolution that was measured by itself: its generated code comes from outer caches, since other kernels ran in
   /// between. Where nothing was measured it is part of the rates.
   Seconds productCall = Seconds(0);
+  /// Of a task beside its calls: what the host and the device's queue do before, between and after them.
+  Seconds task = Seconds(0);
+  /// Of a step beside its tasks: ranks are woken, agree and update. Assumed to be nothing where it was not measured.
+  Seconds step = Seconds(0);
 };
 
 /// Built-in rates of a CPU device per thread: 100 GFLOP/s in f32, 200 in bf16 (measured for oneDNN's products on servers with

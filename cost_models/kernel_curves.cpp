@@ -110,7 +110,7 @@ std::optional<Seconds> KernelCurves::curveTime(std::string_view name, double byt
 }
 
 std::string_view curveOf(std::string_view kernel, bool bf16) {
-  static constexpr std::array<std::pair<std::string_view, std::string_view>, 40> like{{
+  static constexpr std::array<std::pair<std::string_view, std::string_view>, 42> like{{
       {"gelu", "gelu"}, {"gelu_grad", "gelu"}, {"silu", "gelu"}, {"silu_grad", "gelu"}, {"tanh", "gelu"}, {"sigmoid", "gelu"},
       {"erf", "gelu"}, {"exp", "gelu"}, {"log", "gelu"}, {"pow", "gelu"}, {"sin", "gelu"}, {"cos", "gelu"},
       {"dropout", "gelu"}, {"softmax", "softmax"}, {"log_softmax", "softmax"}, {"softmax_grad", "softmax"},
@@ -120,11 +120,14 @@ std::string_view curveOf(std::string_view kernel, bool bf16) {
       {"transpose", "transpose"}, {"concat", "transpose"}, {"slice", "transpose"}, {"pad", "transpose"},
       {"gather", "gather"}, {"gather_nd", "gather"}, {"gather_grad", "gather_grad"}, {"attention", "attention"},
       {"attention_grad", "attention_grad"}, {"attention causal", "attention causal"},
-      {"attention_grad causal", "attention_grad causal"}, {"rope", "rope"}, {"sum_squares", "reduce_sum"},
+      {"attention_grad causal", "attention_grad causal"},
+      {"attention masked", "attention masked"}, {"attention_grad masked", "attention_grad masked"}, {"rope", "rope"}, {"sum_squares", "reduce_sum"},
       {"masked_scatter", "masked_scatter"}, {"masked_scatter_grad", "masked_scatter"}}};
   if (kernel.starts_with("conv") && !bf16)
     return kernel;
-  if (kernel == "matmul" || kernel.starts_with("conv"))
+  if (kernel == "matmul transposed" && !bf16)
+    return "matmul transposed f32";
+  if (kernel.starts_with("matmul") || kernel.starts_with("conv"))
     return bf16 ? "matmul bf16" : "matmul f32";
   for (const auto &[name, curve] : like)
     if (name == kernel)
@@ -133,10 +136,10 @@ std::string_view curveOf(std::string_view kernel, bool bf16) {
 }
 
 bool isGrid(std::string_view curve) {
-  static constexpr std::array<std::string_view, 14> grids{"matmul f32", "matmul bf16", "attention", "attention_grad", "attention causal",
-                                                          "attention_grad causal", "rms_norm",
-                                                         "rms_norm_grad", "softmax", "cross_entropy", "kl_divergence", "conv", "conv_grad_input",
-                                                         "conv_grad_weight"};
+  static constexpr std::array<std::string_view, 17> grids{
+      "matmul f32", "matmul transposed f32", "matmul bf16", "attention", "attention_grad", "attention causal", "attention_grad causal",
+      "attention masked", "attention_grad masked", "rms_norm", "rms_norm_grad", "softmax", "cross_entropy", "kl_divergence", "conv",
+      "conv_grad_input", "conv_grad_weight"};
   return std::find(grids.begin(), grids.end(), curve) != grids.end();
 }
 

@@ -41,13 +41,18 @@ OperatorTime builtInTime(const KernelWork &work, const DeviceModel &device) {
   return {(overlap ? std::max(arithmetic, memory) : arithmetic + memory) + device.rates.call, arithmetic > memory, Provenance::BuiltIn};
 }
 
+std::optional<Seconds> curveTime(const KernelWork &work, std::string_view kernel, const KernelCurves &curves) {
+  std::string_view curve = curveOf(kernel, work.bf16);
+  return isGrid(curve) ? curves.gridTime(curve, work.m, work.n, work.k) : curves.curveTime(curve, work.bytes.value);
+}
+
 std::optional<OperatorTime> measuredTime(const KernelWork &work, const DeviceModel &device) {
   if (!device.curves)
     return std::nullopt;
   Provenance provenance = device.curveScale == 1 ? Provenance::Measured : Provenance::Scaled;
-  std::string_view curve = curveOf(work.kernel, work.bf16);
-  bool grid = isGrid(curve);
-  std::optional<Seconds> time = grid ? device.curves->gridTime(curve, work.m, work.n, work.k) : device.curves->curveTime(curve, work.bytes.value);
+  std::optional<Seconds> time = curveTime(work, work.kernel, *device.curves);
+  if (!time) // A profile that knows nothing of its kind.
+    time = curveTime(work, work.kernel.substr(0, work.kernel.find(' ')), *device.curves);
   if (!time)
     return std::nullopt;
   Seconds calls = device.rates.call + (work.isProduct() ? device.rates.productCall : Seconds(0));

@@ -18,7 +18,7 @@ namespace maestro::cost_models {
 
 /// What a call does, at some sizes of the dims.
 struct KernelWork {
-  std::string_view kernel; ///< "matmul"
+  std::string_view kernel; ///< "matmul"; with a word for its kind where that matters: "matmul transposed", "attention masked".
   bool bf16 = false;       ///< Its (first) floating point operand's type; otherwise f32.
   Flops flops;
   Bytes bytes;             ///< Operands and results, once each.
@@ -26,7 +26,7 @@ struct KernelWork {
   /// and width of the first operand, and 1.
   double m = 1, n = 1, k = 1, batch = 1;
 
-  bool isProduct() const { return kernel == "matmul" || kernel.starts_with("conv"); }
+  bool isProduct() const { return kernel.starts_with("matmul") || kernel.starts_with("conv"); }
   bool isAttention() const { return kernel.starts_with("attention"); }
 };
 

@@ -2,6 +2,7 @@
 #include "base/log.h"
 #include "cost_models/device_profile.h"
 #include "tools/bound_spinning.h"
+#include "tools/profile/device_stopwatch.h"
 #include "tools/profile/stopwatch.h"
 
 #include <CLI/CLI.hpp>
@@ -26,6 +27,8 @@ namespace {
 
 /// All numbers of threads together take about so long, where no time is given.
 constexpr double kUsualSeconds = 60;
+/// For each rate of calls, tasks and steps.
+constexpr double kRateSeconds = 0.3;
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
@@ -49,7 +52,8 @@ std::vector<int> threadCounts(int cores) {
 /// One number of threads: each subject once.
 class DeviceProfiler {
 public:
-  DeviceProfiler(const profile::Stopwatch &stopwatch, int threads, int groups) : stopwatch(stopwatch), threads(threads), groups(groups) {}
+  DeviceProfiler(profile::Stopwatch &stopwatch, double seconds, int threads, int groups)
+      : stopwatch(stopwatch), seconds(seconds), threads(threads), groups(groups) {}
 
   Result<ProfiledDevice> run() {
     device.threads = threads;
@@ -82,8 +86,10 @@ private:
     rates.arithmetic = flops / *device.curves.gridTime("matmul f32", kLarge, kLarge, kLarge);
     rates.arithmeticBf16 = flops / *device.curves.gridTime("matmul bf16", kLarge, kLarge, kLarge);
     rates.operands = cost_models::Bytes(kOperands) / *device.curves.curveTime("add", kOperands);
-    MAESTRO_ASSIGN(rates.call.value, stopwatch.callSeconds(threads));
-    MAESTRO_ASSIGN(rates.productCall.value, stopwatch.productCallSeconds(threads, groups));
+    profile::DeviceStopwatch onDevice(seconds, threads);
+    MAESTRO_ASSIGN(rates.call.value, onDevice.callSeconds());
+    MAESTRO_ASSIGN(rates.task.value, onDevice.taskSeconds());
+    MAESTRO_ASSIGN(rates.step.value, onDevice.stepSeconds());
     MAESTRO_ASSIGN(Timing update, stopwatch.time(profile::optimizerStep(), threads, groups));
     rates.stream = cost_models::Bytes(update.bytes) / Seconds(update.seconds);
     profile::ChannelTiming channel = profile::timeChannel();
@@ -92,7 +98,8 @@ private:
     return Status();
   }
 
-  const profile::Stopwatch &stopwatch;
+  profile::Stopwatch &stopwatch;
+  double seconds;
   int threads, groups;
   ProfiledDevice device;
   std::map<std::string, std::vector<GridSample>> grids;
@@ -109,9 +116,12 @@ Result<cost_models::DeviceProfile> profileMachine(double secondsEach) {
   profile::Stopwatch stopwatch(secondsEach);
   for (int threads : counts) {
     logInfo(fmt::format("{} thread{}, {} at once", threads, threads == 1 ? "" : "s", cores / threads));
-    MAESTRO_ASSIGN(ProfiledDevice device, DeviceProfiler(stopwatch, threads, cores / threads).run());
+    MAESTRO_ASSIGN(ProfiledDevice device, DeviceProfiler(stopwatch, kRateSeconds, threads, cores / threads).run());
     result.devices.push_back(std::move(device));
   }
+  if (stopwatch.disturbedTimes() > 0)
+    logWarning(fmt::format("other programs took processors during {} of the times of several threads, which say too much then; measure again "
+                           "while nothing else runs", stopwatch.disturbedTimes()));
   return result;
 }
 
@@ -154,9 +164,10 @@ int main(int argc, char **argv) {
   }
   for (const ProfiledDevice &device : profile->devices) {
     const cost_models::DeviceRates &r = device.rates;
-    logInfo(fmt::format("{} threads: {:.3g} GFLOP/s, in bf16 {:.3g}, operands {:.3g} GB/s, stream {:.3g} GB/s, call {:.3g} us, of a product {:.3g} us more, channel "
-                        "{:.3g} GB/s and {:.3g} us", device.threads, r.arithmetic.value * 1e-9, r.arithmeticBf16.value * 1e-9,
-                        r.operands.value * 1e-9, r.stream.value * 1e-9, r.call.value * 1e6, r.productCall.value * 1e6, r.channel.value * 1e-9, r.wake.value * 1e6));
+    logInfo(fmt::format("{} threads: {:.3g} GFLOP/s, in bf16 {:.3g}, operands {:.3g} GB/s, stream {:.3g} GB/s, call {:.3g} us, channel "
+                        "{:.3g} GB/s and {:.3g} us, a task {:.3g} us, a step {:.3g} us", device.threads, r.arithmetic.value * 1e-9, r.arithmeticBf16.value * 1e-9,
+                        r.operands.value * 1e-9, r.stream.value * 1e-9, r.call.value * 1e6, r.channel.value * 1e-9, r.wake.value * 1e6,
+                        r.task.value * 1e6, r.step.value * 1e6));
   }
   logInfo(fmt::format("wrote {} in {:.1f} s", output, now() - started));
   return 0;

@@ -176,6 +176,8 @@ cost_models::Machine deviceAlone(const cost_models::Machine &machine, uint32_t k
 } // namespace
 
 Result<CompoundModel> collectModel(EmitInput input, const std::vector<int64_t> &microBatches) {
+  for (cost_models::DeviceModel &kind : input.machine.kinds)
+    kind.rates.task = cost_models::Seconds(0); // Of tasks, which the layout makes of one or many of these programs.
   CompoundModel model;
   model.microBatches = microBatches;
   cost_models::Machine machine = input.machine;

@@ -12,7 +12,7 @@ namespace maestro::planner {
 namespace fb = plan::fb;
 
 /// What follows a step's last gradient, by the simulator's own formulas.
-void PlanEmitter::predictUpdate(const Stage &stage, fb::ExecutableT &executable) const {
+void PlanEmitter::predictUpdate(const Stage &stage, fb::ExecutableT &executable) {
   uint64_t gradients = 0, state = 0;
   for (const auto &region : executable.regions) {
     gradients += region->kind == fb::RegionKind::Gradients ? region->bytes : 0;
@@ -25,7 +25,7 @@ void PlanEmitter::predictUpdate(const Stage &stage, fb::ExecutableT &executable)
                                  cost_models::reductionSeconds(gradients, first, input.machine);
   for (const auto &program : executable.programs)
     if (program->kind == fb::ProgramKind::Update)
-      program->cost = toTerms({{{}, seconds.value * kPicoseconds}});
+      program->cost = toTerms({{{}, (seconds + overheads.add(devicesOf(stage), input.machine)).value * kPicoseconds}});
 }
 
 /// A step's time as the search found it, or if devices never wait: the busiest device's work, with all micro-batches

@@ -88,6 +88,11 @@ void PlanEmitter::addMachineSources() {
     if (device.rates.productCall > cost_models::Seconds(0))
       addSource(fmt::format("machine.product_call.{}", kind), device.rates.productCall.value, "s",
                 "of every product besides, since other kernels ran in between; " + device.source);
+    if (device.rates.task + device.rates.step > cost_models::Seconds(0)) {
+      addSource(fmt::format("machine.task.{}", kind), device.rates.task.value, "s", "of every task beside its calls; " + device.source);
+      addSource(fmt::format("machine.step.{}", kind), device.rates.step.value, "s",
+                "of every step beside its tasks, part of the first section's update on a device; " + device.source);
+    }
   }
   for (size_t l = 0; l < machine.links.size(); ++l) {
     const cost_models::LinkLevel &level = machine.links[l];

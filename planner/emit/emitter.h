@@ -9,6 +9,7 @@
 //   emit_sources.cpp      where predicted numbers come from
 #pragma once
 
+#include "cost_models/compound.h"
 #include "ir/section/section.h"
 #include "plan/builder.h"
 #include "planner/emit/emit_plan.h"
@@ -79,7 +80,7 @@ private:
   Status checkSum(uint32_t parameter, size_t stations) const;
 
   // Prediction.
-  void predictUpdate(const Stage &stage, plan::fb::ExecutableT &executable) const;
+  void predictUpdate(const Stage &stage, plan::fb::ExecutableT &executable);
   void addPrediction();
 
   // Where predicted numbers come from.
@@ -98,6 +99,7 @@ private:
   std::vector<Stage> stages;                 ///< By Plan.executables.
   std::vector<std::vector<size_t>> holders;  ///< By Plan.parameters: the stages that hold it.
   std::map<std::string, uint32_t> edgeIndex, depths;
+  cost_models::StepOverheads overheads;
 };
 
 } // namespace maestro::planner

@@ -181,7 +181,8 @@ CostPolynomial Lowering::computeCost(const Program &program, OperatorCosts &cost
   mlir::func::FuncOp function = program.function;
   report.kind = program.kind;
   report.device = &device;
-  report.callSeconds = device.rates.call.value * static_cast<double>(program.calls.size());
+  bool isTask = program.kind != fb::ProgramKind::Count; // A Count is queued with others like it.
+  report.callSeconds = device.rates.call.value * static_cast<double>(program.calls.size()) + (isTask ? device.rates.task.value : 0);
   report.seconds = report.callSeconds;
   for (Operation &op : function.getBody().front()) {
     const OperatorCost &own = costs.of(op);

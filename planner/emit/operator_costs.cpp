@@ -60,6 +60,13 @@ bool isBf16(mlir::Operation &op) {
   return false;
 }
 
+bool isMasked(mlir::Operation &op) {
+  if (auto attention = mlir::dyn_cast<nn::AttentionOp>(op))
+    return static_cast<bool>(attention.getMask());
+  auto gradient = mlir::dyn_cast<nn::AttentionGradOp>(op);
+  return gradient && gradient.getMask();
+}
+
 KernelWork workOf(mlir::Operation &op, llvm::StringRef kernel, const Sizes &sizes) {
   auto cost = mlir::cast<nn::CostOpInterface>(op);
   KernelWork work;
@@ -68,8 +75,12 @@ KernelWork workOf(mlir::Operation &op, llvm::StringRef kernel, const Sizes &size
   work.flops = cost_models::Flops(valueAtBounds(cost.getFlops(), sizes));
   work.bytes = cost_models::Bytes(valueAtBounds(cost.getBytes(), sizes));
   setSizes(op, sizes, work);
+  if (auto matmul = mlir::dyn_cast<nn::MatmulOp>(op); matmul && matmul.getTransposeA()) // As gradients of weights are.
+    work.kernel = "matmul transposed";
   if (auto causal = op.getAttrOfType<mlir::BoolAttr>("causal"); causal && causal.getValue() && work.isAttention())
     work.kernel = work.kernel == "attention" ? "attention causal" : "attention_grad causal"; // Kernels skip what is masked.
+  else if (isMasked(op))
+    work.kernel = work.kernel == "attention" ? "attention masked" : "attention_grad masked";
   return work;
 }
 

@@ -46,7 +46,9 @@ Status readRates(const YamlNode &node, const std::string &path, ProfiledDevice &
                   {"channel", &rates.channel.value, readBandwidth},
                   {"call", &rates.call.value, readDuration},
                   {"product_call", &rates.productCall.value, readDuration},
-                  {"wake", &rates.wake.value, readDuration}};
+                  {"wake", &rates.wake.value, readDuration},
+                  {"task", &rates.task.value, readDuration},
+                  {"step", &rates.step.value, readDuration}};
   for (auto &field : optional)
     if (const YamlNode *value = fields.find(field.key)) {
       MAESTRO_ASSIGN(*field.value, field.read(*value, fields.pathOf(field.key)));

@@ -79,6 +79,8 @@ TEST(OperatorTime, MeasuredKernelsAreTakenFromTheirCurves) {
   EXPECT_NEAR(operatorTime({"matmul", false, Flops(), Bytes(), 1024, 64, 1024, 3}, device).time.value,
               3 * 2.0 * 1024 * 64 * 1024 / 200e9 + 5e-6, 1e-9);
   EXPECT_NEAR(operatorTime({"mul", false, Flops(), Bytes(1e6)}, device).time.value, 1e-4 + 1e-6, 1e-12); // As additions.
+  EXPECT_EQ(operatorTime({"matmul transposed", false, Flops(), Bytes(), 1024, 64, 1024, 3}, device).time, // Of its kind nothing is known.
+            operatorTime({"matmul", false, Flops(), Bytes(), 1024, 64, 1024, 3}, device).time);
   EXPECT_EQ(operatorTime({"gelu", false, Flops(8e5), Bytes(1e6)}, device).provenance, Provenance::BuiltIn);
 }
 

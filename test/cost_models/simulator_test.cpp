@@ -73,6 +73,18 @@ TEST(Simulator, ReplicasReduceTheirGradients) {
   EXPECT_NEAR(result->stepSeconds, 8e-6 + 9e-6 + 5.5e-6, 1e-12);
 }
 
+TEST(Simulator, TasksAndStepsHaveTimesOfTheirOwn) {
+  std::vector<SampleSizes> steps{{1, 1, 1, 1}};
+  Machine machine = machineOf(2, 1e18);
+  CompoundLayout shared = on({{0}, {1}}, {{0}, {1}});
+  auto seconds = [&] { return Simulator(steps).run(pair(), machine, shared, wavefront::Order::Wavefront)->stepSeconds; };
+  double plain = seconds();
+  machine.kinds[0].rates.step = microseconds(5); // Once, whatever number of sections a device has.
+  EXPECT_NEAR(seconds(), plain + 5e-6, 1e-12);
+  machine.kinds[0].rates.task = microseconds(1); // Two samples a device: the teacher's, and the student's forward and backward.
+  EXPECT_NEAR(seconds(), plain + 5e-6 + 6e-6, 1e-12);
+}
+
 TEST(Simulator, BytesOfEachDevice) {
   CompoundModel model = pair();
   Machine machine = machineOf(2, 1e9);

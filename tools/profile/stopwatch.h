@@ -1,10 +1,12 @@
 // Times of kernels on a group of threads while all cores do the same.
 //
 // A device is a group of threads; as many groups as there is room for run the same kernel at once, since they share memory when a plan
-// runs. Operands come from a pool that is larger than a core's own caches: in a step, too, other operators ran since they were written.
+// runs. Operands come from a pool that is larger than a core's own caches, and other kernels run in between: as in a step.
 #pragma once
 
 #include "tools/profile/subjects.h"
+
+#include <vector>
 
 namespace maestro::profile {
 
@@ -19,22 +21,17 @@ public:
   explicit Stopwatch(double secondsEach) : secondsEach(secondsEach), library(kernels::createCpuLibrary()) {}
 
   /// The time of a call in the first of `groups` groups of `threads` threads.
-  Result<Timing> time(const Subject &subject, int threads, int groups) const;
-
-  /// Beyond the time of each product by itself, in the first of the groups: what it takes where they run in turn.
-  Result<double> productCallSeconds(int threads, int groups) const;
-  /// Of a call in a device's program, with almost no work: its own time.
-  Result<double> callSeconds(int threads) const;
+  Result<Timing> time(const Subject &subject, int threads, int groups);
+  /// Times of several threads, so far, that other programs disturbed whenever they were measured.
+  size_t disturbedTimes() const { return disturbed; }
 
 private:
   double secondsEach;
+  size_t disturbed = 0;
   std::shared_ptr<kernels::Library> library;
 };
 
-/// A copy between two threads' memories, by one of them; and until a waiting thread sees a word change.
-struct ChannelTiming {
-  double bytesPerSecond = 0, wakeSeconds = 0;
-};
-ChannelTiming timeChannel();
+/// Of the lower tenth the highest: what other programs on the machine add is none of the kernel's time.
+double undisturbed(std::vector<double> values);
 
 } // namespace maestro::profile

@@ -24,6 +24,10 @@ void addAttention(std::vector<Subject> &list, int64_t queries, int64_t keys, int
     list.push_back({"attention" + kind, "attention", attributes, {q, q, q, TensorType()}, {q, lse}, sizes});
     list.push_back({"attention_grad" + kind, "attention_grad", attributes, {q, q, q, q, q, lse, TensorType()}, {q, q, q}, sizes});
   }
+  TensorType mask = tensor({queries / keys / kHeads, 1, keys, keys}, DType::Bool);
+  std::vector<Attribute> attributes{number("scale", 0.125), ints("causal", {0}), ints("sequence_major", {1})};
+  list.push_back({"attention masked", "attention", attributes, {q, q, q, mask}, {q, lse}, sizes, true});
+  list.push_back({"attention_grad masked", "attention_grad", attributes, {q, q, q, q, q, lse, mask}, {q, q, q}, sizes, true});
 }
 
 /// Kernels whose time depends on how wide rows are.
@@ -72,6 +76,12 @@ Subject product(DType dtype, int64_t m, int64_t n, int64_t k) {
           {static_cast<double>(m), static_cast<double>(n), static_cast<double>(k)}};
 }
 
+Subject gradientProduct(int64_t m, int64_t n, int64_t k) {
+  return {"matmul transposed f32", "matmul", {ints("transpose_a", {1}), ints("accumulate", {1})},
+          {tensor({k, m}), tensor({k, n}), TensorType()}, {tensor({m, n})},
+          {static_cast<double>(m), static_cast<double>(n), static_cast<double>(k)}};
+}
+
 std::vector<Subject> subjects() {
   std::vector<Subject> list;
   constexpr std::array<int64_t, 4> sizes{32, 128, 512, 2048};
@@ -80,6 +90,10 @@ std::vector<Subject> subjects() {
     for (int64_t n : sizes)
       for (int64_t k : sizes)
         list.push_back(product(DType::F32, m, n, k));
+  for (int64_t m : sizes)
+    for (int64_t n : sizes)
+      for (int64_t k : {8, 32, 128, 512, 2048})
+        list.push_back(gradientProduct(m, n, k));
   for (int64_t m : fewer)
     for (int64_t n : fewer)
       for (int64_t k : fewer)
@@ -94,16 +108,24 @@ std::vector<Subject> subjects() {
     for (int64_t width : {16, 64, 512, 2048})
       addRows(list, rows, width);
   for (int64_t queries : {4096, 16384})
-    for (int64_t keys : {64, 256, 1024})
+    for (int64_t keys : {4, 16, 64, 256, 1024})
       for (int64_t depth : {16, 64, 128})
         addAttention(list, queries, keys, depth);
   return list;
 }
 
-std::vector<Subject> productsInTurn() {
+std::vector<Subject> companions() {
   std::vector<Subject> list;
-  for (int64_t m = 32; m < 96; ++m)
-    list.push_back(product(DType::F32, m, 96, 96));
+  for (int64_t rows = 40; rows < 104; rows += 16) { // Products between others, as they come.
+    std::vector<Subject> others;
+    addKernels(others, rows, 64);
+    addRows(others, rows, 64);
+    for (size_t i = 0; i < others.size(); ++i) {
+      auto more = static_cast<int64_t>(i);
+      list.push_back(std::move(others[i]));
+      list.push_back(i % 2 ? product(DType::F32, rows + more, 96, 96) : gradientProduct(96, 96, rows + more));
+    }
+  }
   return list;
 }
 

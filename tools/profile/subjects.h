@@ -16,17 +16,20 @@ struct Subject {
   std::vector<kernels::Attribute> attributes;
   std::vector<kernels::TensorType> inputs, outputs;
   std::vector<double> sizes;  ///< Of a grid: m, n, k. Of a curve: the bytes; none: those of operands and results.
+  bool marked = false;        ///< Masks are true everywhere; otherwise nowhere.
 };
 
 /// A product with the second operand stored transposed, as weights are.
 Subject product(DType dtype, int64_t m, int64_t n, int64_t k);
+/// Added to its result, with the first operand transposed, as weights' gradients are: k rows.
+Subject gradientProduct(int64_t m, int64_t n, int64_t k);
 
 /// Products over a grid for each type; others from what a cache holds to what it does not.
 std::vector<Subject> subjects();
 
 /// The optimizer on tensors that no cache holds.
 Subject optimizerStep();
-/// Small products of as many shapes as code of theirs does not fit inner caches.
-std::vector<Subject> productsInTurn();
+/// Small kernels of many kinds and shapes, as they surround a kernel in a step: together they fit no inner cache.
+std::vector<Subject> companions();
 
 } // namespace maestro::profile
