@@ -117,9 +117,7 @@ CommunicationCost reductionCost(Bytes gradients, std::span<const uint32_t> devic
   if (!machine.sharesMemory())
     return collectiveCost(Collective::AllReduce, gradients, devices, machine);
   double moved = 2 + 1 + 1.0 / static_cast<double>(devices.size()) + 2;
-  // All wait for all twice: until every part is added up, and until all have read it.
-  Seconds wakes = kindsOf(machine, devices).front()->rates.wake * 2;
-  return {Exchange::SharedMemory, nullptr, wakes, moved / slowestStream(machine, devices).value};
+  return {Exchange::SharedMemory, nullptr, {}, moved / slowestStream(machine, devices).value};
 }
 
 Seconds reductionSeconds(uint64_t gradientBytes, std::span<const uint32_t> devices, const Machine &machine) {
