@@ -47,7 +47,7 @@ synthetic:
   sounds: lognormal(0.5, 1.3)
 train: {{global_batch: {batch}}}
 """
-SLEPT_STEP_SECONDS = 2.5  # Long against a machine's jitter, and against what ranks do besides sleeping.
+SLEPT_STEP_SECONDS = 3.5  # Long against a machine's jitter, and against what ranks do besides sleeping.
 STEPS = 5
 MOST_EXECUTED = 16  # Devices, asleep.
 ROW = re.compile(r"(?P<section>\S+) (?P<dp>\d+)(?: x (?P<stages>\d+) stages)? on (?P<devices>\S+) in (?P<micro_batch>\d+)s")
