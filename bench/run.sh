@@ -20,5 +20,7 @@ printf '\n== a training step against PyTorch eager: speed (above 1 Maestro is fa
 for program in build/release/bench/*; do
   [ -f "$program" ] && [ -x "$program" ] || continue
   printf '\n== %s\n' "$(basename "$program")"
-  "$program" --benchmark_min_time=0.05 --benchmark_color=false
+  flags=()
+  [ "$(basename "$program")" != kernels_bench ] || flags=(--benchmark_min_time=0.05 --benchmark_color=false)
+  "$program" "${flags[@]}"
 done
