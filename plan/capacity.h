@@ -33,8 +33,8 @@ struct Capacity {
 /// Of a verified executable, or one whose bounds and areas name symbols.
 Capacity capacityOf(const fb::Plan &plan, const fb::Executable &executable);
 
-/// Sizes by symbol, ascending in rows; the bounds alone where there are no areas. At most about 160: where rows vary more, several
-/// numbers of them share a corner, which is then up to 3 % too large.
+/// Sizes by symbol, ascending in rows; the bounds alone where there are no areas. One for each number of rows up to 64; beyond, numbers
+/// within a 32nd of each other share one, which is up to 3 % too large.
 std::vector<std::vector<int64_t>> largestMicroBatches(const Capacity &capacity);
 
 } // namespace maestro::plan
