@@ -10,9 +10,9 @@ namespace {
 
 std::string ratesText(int threads, const DeviceRates &r) {
   return fmt::format("  - {{threads: {}, arithmetic: {:.4g} GFLOP/s, arithmetic_bf16: {:.4g} GFLOP/s, operands: {:.4g} GB/s, call: {:.4g} us, "
-                     "product_call: {:.4g} us, stream: {:.4g} GB/s, channel: {:.4g} GB/s, wake: {:.4g} us, task: {:.4g} us, step: {:.4g} us}}\n",
+                     "stream: {:.4g} GB/s, channel: {:.4g} GB/s, wake: {:.4g} us, task: {:.4g} us, step: {:.4g} us}}\n",
                      threads, r.arithmetic.value * 1e-9, r.arithmeticBf16.value * 1e-9, r.operands.value * 1e-9, r.call.value * 1e6,
-                     r.productCall.value * 1e6, r.stream.value * 1e-9, r.channel.value * 1e-9, r.wake.value * 1e6, r.task.value * 1e6,
+                     r.stream.value * 1e-9, r.channel.value * 1e-9, r.wake.value * 1e6, r.task.value * 1e6,
                      r.step.value * 1e6);
 }
 

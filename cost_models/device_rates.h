@@ -14,9 +14,6 @@ struct DeviceRates {
   BytesPerSecond channel = gigabytesPerSecond(5);
   Seconds wake = microseconds(10);
   FlopsPerSecond arithmeticBf16 = {}; ///< Of products of bf16, summed in f32.
-  /// Of a product or convolution that was measured by itself: its generated code comes from outer caches, since other kernels ran in
-  /// between. Where nothing was measured it is part of the rates.
-  Seconds productCall = Seconds(0);
   /// Of a task beside its calls: what the host and the device's queue do before, between and after them.
   Seconds task = Seconds(0);
   /// Of a step beside its tasks: ranks are woken, agree and update. Assumed to be nothing where it was not measured.

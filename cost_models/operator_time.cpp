@@ -55,8 +55,7 @@ std::optional<OperatorTime> measuredTime(const KernelWork &work, const DeviceMod
     time = curveTime(work, work.kernel.substr(0, work.kernel.find(' ')), *device.curves);
   if (!time)
     return std::nullopt;
-  Seconds calls = device.rates.call + (work.isProduct() ? device.rates.productCall : Seconds(0));
-  return OperatorTime{*time * (work.batch * device.curveScale) + calls, work.isProduct() || work.isAttention(), provenance};
+  return OperatorTime{*time * (work.batch * device.curveScale) + device.rates.call, work.isProduct() || work.isAttention(), provenance};
 }
 
 } // namespace

@@ -85,9 +85,6 @@ void PlanEmitter::addMachineSources() {
               fmt::format("products in f32, where nothing says more; in bf16 {:.4g}; {}", device.rates.arithmeticBf16.value, device.source));
     addSource(fmt::format("machine.bandwidth.{}", kind), device.rates.stream.value, "B/s", "of its memory; " + device.source);
     addSource(fmt::format("machine.call.{}", kind), device.rates.call.value, "s", "of every kernel call beside its work; assumed where no profile says");
-    if (device.rates.productCall > cost_models::Seconds(0))
-      addSource(fmt::format("machine.product_call.{}", kind), device.rates.productCall.value, "s",
-                "of every product besides, since other kernels ran in between; " + device.source);
     if (device.rates.task + device.rates.step > cost_models::Seconds(0)) {
       addSource(fmt::format("machine.task.{}", kind), device.rates.task.value, "s", "of every task beside its calls; " + device.source);
       addSource(fmt::format("machine.step.{}", kind), device.rates.step.value, "s",

@@ -45,7 +45,6 @@ Status readRates(const YamlNode &node, const std::string &path, ProfiledDevice &
                   {"stream", &rates.stream.value, readBandwidth},
                   {"channel", &rates.channel.value, readBandwidth},
                   {"call", &rates.call.value, readDuration},
-                  {"product_call", &rates.productCall.value, readDuration},
                   {"wake", &rates.wake.value, readDuration},
                   {"task", &rates.task.value, readDuration},
                   {"step", &rates.step.value, readDuration}};

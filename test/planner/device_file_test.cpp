@@ -20,7 +20,6 @@ TEST(DeviceFile, WhatIsWrittenIsRead) {
   rates.call = microseconds(0.5);
   rates.channel = gigabytesPerSecond(12);
   rates.wake = microseconds(3.5);
-  rates.productCall = microseconds(2.5);
   rates.task = microseconds(6.5);
   rates.step = microseconds(250);
   profile.devices = {{1, rates, {}}, {2, cpuRates(2), {}}};
@@ -39,7 +38,6 @@ TEST(DeviceFile, WhatIsWrittenIsRead) {
   EXPECT_NEAR(again.call.value, 0.5e-6, 1e-12);
   EXPECT_NEAR(again.channel.value, 12e9, 1e6);
   EXPECT_NEAR(again.wake.value, 3.5e-6, 1e-12);
-  EXPECT_NEAR(again.productCall.value, 2.5e-6, 1e-12);
   EXPECT_NEAR(again.task.value, 6.5e-6, 1e-12);
   EXPECT_NEAR(again.step.value, 250e-6, 1e-12);
   EXPECT_NEAR(read->devices[0].curves.curveTime("add", 1000)->value, 2e-6, 1e-12);
