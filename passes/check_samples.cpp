@@ -280,7 +280,7 @@ private:
     if (!concat || operands[0].kind != RowState::RowIndex)
       return RowState::Rows;
     llvm::ArrayRef<DimExpr> first = nn::typeOf(concat.getInputs()[0]).getShape();
-    bool lastAxis = concat.getAxis() + 1 == int64_t(first.size()) && first.back().isConstant(1);
+    bool lastAxis = concat.getAxis() + 1 == first.size() && first.back().isConstant(1);
     bool othersInside = llvm::none_of(
         operands.drop_front(), [](RowState state) { return state.kind == RowState::RowIndex; });
     return lastAxis && othersInside ? RowState::Address : RowState::Rows;

@@ -15,61 +15,25 @@
 //     func.func @graph(%x {nn.field}, %s …, %a {nn.edge = "teacher_to_student"}) -> (… {nn.loss …})
 //   section.edge @teacher_to_student from @teacher to @student : …
 //
-// An operator's *class* is the component whose parameters it reads, whether a trainable parameter reaches it, and
-// the rows that it works on (text, images, audio). Classes are ordered as data flows; an operator belongs to the
-// latest class among its own and its operands'. A class of little work joins the one that reads it.
-//
-// What crosses is then chosen per value: of the values on the way back from it that mean the same, the one of
-// fewest bytes, when the operators behind it can run on the consumer's side: views always, and a frozen
-// producer's own (a teacher's head) when nothing else of the producer needs their results.
+// Which operators form a section: section_classes.h. Stages are cut here, where the work is most even (stage_cuts.h)
+// or at given layers (section_atoms.h). What crosses: section_crossings.h.
 #include "passes/outline_sections.h"
 #include "passes/passes.h"
 #include "passes/section_atoms.h"
+#include "passes/section_classes.h"
+#include "passes/section_crossings.h"
 
-#include "llvm/ADT/SetVector.h"
-#include "llvm/ADT/StringSet.h"
-
-#include <algorithm>
 #include <numeric>
-#include <set>
 
 using namespace mlir;
 
 namespace maestro {
 namespace {
 
-/// A class with less than this share of its component's work joins its reader.
-constexpr double kTrivialShare = 0.02;
-/// An undeclared symbol's value when sizes are compared.
-constexpr int64_t kAssumedBound = 256;
-
-/// What an operator is computed from.
-struct Origin {
-  bool parameter = false, data = false, trains = false;
-  bool isModel() const { return parameter && data; }
-};
-
-struct ClassKey {
-  unsigned component = 0;
-  unsigned cut = 0;     ///< How many of the user's cuts of the component lie before it.
-  bool trains = false;
-  std::string rows;     ///< The summed symbol.
-  auto operator<=>(const ClassKey &) const = default;
-};
-
-struct Class {
-  ClassKey key;
-  double flops = 0;
-  unsigned lastPosition = 0;
-  unsigned merged = 0; ///< Index of the class that it joined; itself otherwise.
-  std::string scope;   ///< Common prefix of its parameters' module scopes.
-  bool hasScope = false;
-};
-
 class Partitioner {
 public:
   Partitioner(ModuleOp module, const DimTable &dims, const PartitionOptions &options)
-      : module(module), graph(findFunction(module, attributes::kGraphFunction)), dims(dims), options(options) {}
+      : module(module), graph(findFunction(module, attributes::kGraphFunction)), dims(dims), options(options), facts(graph, dims) {}
 
   LogicalResult run() {
     if (failed(findSections()))
@@ -90,369 +54,14 @@ public:
 
 private:
   LogicalResult findSections() {
-    nameComponents();
-    traceOrigins();
-    if (failed(orderCuts()))
+    FailureOr<SectionLabels> found = classifySections(graph, facts, options);
+    if (failed(found))
       return failure();
-    classify();
-    if (failed(checkCuts()))
-      return failure();
-    mergeTrivial();
-    orderClasses();
-    assignParts();
+    labels = std::move(*found);
     return checkStages();
   }
 
-  auto operations() { return graph.getBody().front().without_terminator(); }
-
-  // ---- what is what -------------------------------------------------------------------------------------------
-
-  static std::string componentOf(StringRef parameter) { return parameter.split('/').first.str(); }
-
-  /// In the order in which the linker inlined them: producers first.
-  void nameComponents() {
-    for (unsigned i = 0; i < graph.getNumArguments(); ++i)
-      if (StringRef name = argumentText(graph, i, attributes::kParameter); !name.empty())
-        if (std::string component = componentOf(name); !llvm::is_contained(components, component))
-          components.push_back(component);
-    if (components.empty())
-      components.push_back("graph");
-  }
-
-  Origin originOf(Value value) {
-    if (Operation *op = value.getDefiningOp())
-      return origins.lookup(op);
-    unsigned number = cast<BlockArgument>(value).getArgNumber();
-    bool parameter = !argumentText(graph, number, attributes::kParameter).empty();
-    return {parameter, !parameter, graph.getArgAttr(number, attributes::kTrainable) != nullptr};
-  }
-
-  void traceOrigins() {
-    for (Operation &op : operations()) {
-      Origin origin;
-      for (Value operand : op.getOperands()) {
-        Origin of = originOf(operand);
-        origin.parameter |= of.parameter;
-        origin.data |= of.data;
-        origin.trains |= of.trains;
-      }
-      origins[&op] = origin;
-      if (origin.trains)
-        labels.trains.insert(&op);
-    }
-  }
-
-  /// The parameters that an operator reads, also through what is computed from parameters alone.
-  void parametersOf(Operation *op, llvm::SmallVectorImpl<std::string> &names) {
-    llvm::SmallVector<Value> pending(op->getOperands());
-    while (!pending.empty()) {
-      Value value = pending.pop_back_val();
-      if (Operation *producer = value.getDefiningOp()) {
-        if (Origin origin = origins.lookup(producer); origin.parameter && !origin.data)
-          pending.append(producer->operand_begin(), producer->operand_end());
-      } else if (StringRef name = argumentText(graph, cast<BlockArgument>(value).getArgNumber(), attributes::kParameter);
-                 !name.empty()) {
-        names.push_back(name.str());
-      }
-    }
-  }
-
-  /// The summed symbol of the results, or of the operands where results have none (a sum over samples).
-  std::string rowsOf(Operation *op) const {
-    for (bool results : {true, false})
-      for (Value value : results ? ValueRange(op->getResults()) : ValueRange(op->getOperands()))
-        for (const DimExpr &dim : nn::typeOf(value).getShape())
-          if (auto symbol = dims.summedSymbol(dim))
-            return *symbol;
-    return "";
-  }
-
-  double atBounds(const DimExpr &expr) const {
-    auto value = expr.evaluate([&](std::string_view symbol) { return dims.bound(symbol).value_or(kAssumedBound); });
-    return value ? static_cast<double>(*value) : 0.0;
-  }
-
-  double flopsOf(Operation *op) const {
-    auto cost = dyn_cast<nn::CostOpInterface>(op);
-    return cost ? atBounds(cost.getFlops()) + atBounds(cost.getBytes()) : 0.0;
-  }
-
-  double bytesOf(Value value) const { return atBounds(nn::typeOf(value).getByteSize()); }
-
-  // ---- classes ------------------------------------------------------------------------------------------------
-
-  unsigned classIndex(const ClassKey &key) {
-    auto [found, isNew] = classOf.try_emplace(key, classes.size());
-    if (isNew)
-      classes.push_back({key, 0, 0, static_cast<unsigned>(classes.size()), "", false});
-    return found->second;
-  }
-
-  static std::string scopeOf(Location location) {
-    if (auto named = dyn_cast<NameLoc>(location)) {
-      if (auto child = dyn_cast<NameLoc>(named.getChildLoc()))
-        return child.getName().str();
-      return "";
-    }
-    if (auto fused = dyn_cast<FusedLoc>(location))
-      for (Location inner : fused.getLocations())
-        if (std::string scope = scopeOf(inner); !scope.empty())
-          return scope;
-    return "";
-  }
-
-  static bool isInside(StringRef name, StringRef scope) {
-    return name == scope || (name.starts_with(scope) && name[scope.size()] == '.');
-  }
-
-  /// The user's cuts by component, in the order in which their modules begin to compute.
-  LogicalResult orderCuts() {
-    std::set<std::string> open(options.cuts.begin(), options.cuts.end());
-    for (Operation &op : operations()) {
-      if (open.empty() || !origins.lookup(&op).isModel())
-        continue;
-      llvm::SmallVector<std::string> parameters;
-      parametersOf(&op, parameters);
-      for (const std::string &name : parameters) {
-        auto [component, rest] = StringRef(name).split('/');
-        std::string path = (component + "." + rest).str();
-        for (const std::string &scope : options.cuts)
-          if (isInside(path, scope) && open.erase(scope))
-            cutScopes[llvm::find(components, component.str()) - components.begin()].push_back(scope);
-      }
-    }
-    if (open.empty())
-      return success();
-    return graph.emitError() << "there is nothing to cut at '" << *open.begin() << "': no operator reads a parameter of it";
-  }
-
-  /// Behind how many of its component's cuts the operator lies: an operator of a cut's scope, and what follows from it.
-  unsigned cutsBefore(Operation *op, unsigned component, ArrayRef<std::string> parameters) {
-    unsigned cut = 0;
-    for (auto [number, scope] : llvm::enumerate(cutScopes[component]))
-      for (StringRef name : parameters) {
-        auto [own, rest] = name.split('/');
-        if (isInside((own + "." + rest).str(), scope))
-          cut = std::max<unsigned>(cut, number + 1);
-      }
-    for (Value operand : op->getOperands())
-      if (Operation *producer = operand.getDefiningOp(); producer && labels.part.count(producer))
-        if (const ClassKey &key = classes[labels.part[producer]].key; key.component == component)
-          cut = std::max(cut, key.cut);
-    return cut;
-  }
-
-  /// Something lies before each cut.
-  LogicalResult checkCuts() {
-    for (const auto &[component, scopes] : cutScopes)
-      for (auto [number, scope] : llvm::enumerate(scopes))
-        if (llvm::none_of(classes, [&, number = number](const Class &own) {
-              return own.key.component == component && own.key.cut == number;
-            }))
-          return graph.emitError() << "the cut at '" << scope << "' leaves nothing before it; cut at a later module";
-    return success();
-  }
-
-  /// An operator that reads parameters is of their component; others follow their operands.
-  void classify() {
-    unsigned position = 0;
-    for (Operation &op : operations()) {
-      ++position;
-      if (!origins.lookup(&op).isModel())
-        continue;
-      llvm::SmallVector<std::string> parameters;
-      parametersOf(&op, parameters);
-      unsigned component = 0;
-      for (const std::string &name : parameters)
-        component = std::max<unsigned>(component, llvm::find(components, componentOf(name)) - components.begin());
-      for (Value operand : op.getOperands())
-        if (Operation *producer = operand.getDefiningOp(); producer && origins.lookup(producer).isModel())
-          component = std::max(component, classes[labels.part[producer]].key.component);
-      std::string rows = rowsOf(&op);
-      for (Value operand : op.getOperands()) // What works on sums belongs to what was summed.
-        if (Operation *producer = operand.getDefiningOp(); rows.empty() && producer && labels.part.count(producer))
-          rows = classes[labels.part[producer]].key.rows;
-      unsigned cut = cutsBefore(&op, component, parameters);
-      unsigned index = classIndex({component, cut, origins.lookup(&op).trains, rows});
-      labels.part[&op] = index;
-      Class &own = classes[index];
-      own.flops += flopsOf(&op);
-      own.lastPosition = position;
-      for (const std::string &name : parameters)
-        noteScope(own, StringRef(name).split('/').second);
-    }
-  }
-
-  static void noteScope(Class &own, StringRef parameter) {
-    std::string scope = parameter.rsplit('.').first.str();
-    if (!own.hasScope) {
-      own.scope = scope;
-      own.hasScope = true;
-      return;
-    }
-    while (!own.scope.empty() && !isInside(scope, own.scope))
-      own.scope = own.scope.find('.') == std::string::npos ? "" : StringRef(own.scope).rsplit('.').first.str();
-  }
-
-  unsigned merged(unsigned index) const {
-    while (classes[index].merged != index)
-      index = classes[index].merged;
-    return index;
-  }
-
-  /// The class that reads most of what `index` computes.
-  std::optional<unsigned> readerOf(unsigned index) {
-    std::map<unsigned, double> read;
-    for (Operation &op : operations()) {
-      auto label = labels.part.find(&op);
-      if (label == labels.part.end() || merged(label->second) != index)
-        continue;
-      for (Operation *user : op.getUsers())
-        if (auto other = labels.part.find(user); other != labels.part.end() && merged(other->second) != index)
-          read[merged(other->second)] += bytesOf(op.getResult(0));
-    }
-    if (read.empty())
-      return std::nullopt;
-    return std::max_element(read.begin(), read.end(), [](auto &a, auto &b) { return a.second < b.second; })->first;
-  }
-
-  std::optional<unsigned> writerOf(unsigned index) {
-    for (Operation &op : operations()) {
-      auto label = labels.part.find(&op);
-      if (label == labels.part.end() || merged(label->second) != index)
-        continue;
-      for (Value operand : op.getOperands())
-        if (Operation *producer = operand.getDefiningOp())
-          if (auto other = labels.part.find(producer); other != labels.part.end() && merged(other->second) != index)
-            return merged(other->second);
-    }
-    return std::nullopt;
-  }
-
-  /// What the user names must stay: the largest class on each side of a cut, and of a component that is cut into stages.
-  bool isPinned(unsigned index) const {
-    const ClassKey &key = classes[index].key;
-    if (!cutScopes.count(key.component) && !options.stages.count(components[key.component]))
-      return false;
-    return llvm::none_of(classes, [&](const Class &other) {
-      return other.key.component == key.component && other.key.cut == key.cut && other.flops > classes[index].flops;
-    });
-  }
-
-  /// Least work first, so that small classes join large ones and not each other.
-  void mergeTrivial() {
-    double total = 0;
-    for (const Class &own : classes)
-      total += own.flops;
-    std::vector<unsigned> order(classes.size());
-    std::iota(order.begin(), order.end(), 0u);
-    std::stable_sort(order.begin(), order.end(), [&](unsigned a, unsigned b) { return classes[a].flops < classes[b].flops; });
-    for (unsigned index : order) {
-      if (merged(index) != index || classes[index].flops >= kTrivialShare * total || isPinned(index))
-        continue;
-      std::optional<unsigned> into = readerOf(index);
-      if (!into)
-        into = writerOf(index);
-      if (!into)
-        continue;
-      classes[index].merged = *into;
-      classes[*into].flops += classes[index].flops;
-      classes[*into].lastPosition = std::max(classes[*into].lastPosition, classes[index].lastPosition);
-    }
-  }
-
-  // ---- parts --------------------------------------------------------------------------------------------------
-
-  /// Components in order, within one the order in which their work ends, and cuts before all.
-  void orderClasses() {
-    for (unsigned index = 0; index < classes.size(); ++index)
-      if (merged(index) == index)
-        ordered.push_back(index);
-    auto rank = [&](unsigned index) {
-      const Class &own = classes[index];
-      return std::tuple(own.key.component, own.key.cut, own.lastPosition);
-    };
-    std::stable_sort(ordered.begin(), ordered.end(), [&](unsigned a, unsigned b) { return rank(a) < rank(b); });
-  }
-
-  /// Operands never belong to a later part: an operator is of the latest part among its own class and its operands.
-  void assignParts() {
-    std::map<unsigned, unsigned> partOfClass;
-    for (auto [part, index] : llvm::enumerate(ordered))
-      partOfClass[index] = part;
-    std::vector<std::set<std::string>> componentsOf(ordered.size()), rows(ordered.size());
-    for (Operation &op : operations()) {
-      auto label = labels.part.find(&op);
-      if (label == labels.part.end())
-        continue;
-      const ClassKey &key = classes[label->second].key;
-      unsigned part = partOfClass[merged(label->second)];
-      for (Value operand : op.getOperands())
-        if (Operation *producer = operand.getDefiningOp())
-          if (auto found = labels.part.find(producer); found != labels.part.end())
-            part = std::max(part, found->second);
-      label->second = part;
-      componentsOf[part].insert(components[key.component]);
-      rows[part].insert(key.rows);
-    }
-    for (unsigned part = 0; part < ordered.size(); ++part) {
-      SectionPart spec;
-      spec.components.assign(componentsOf[part].begin(), componentsOf[part].end());
-      if (rows[part].size() == 1 && !rows[part].begin()->empty())
-        spec.activeDims.push_back(*rows[part].begin());
-      labels.parts.push_back(std::move(spec));
-    }
-    namePart();
-    dropEmptyParts();
-  }
-
-  /// After the component, or after the module at which the user cut it; of several parts the largest has this name, and
-  /// the others are called after their scopes.
-  void namePart() {
-    std::map<std::pair<unsigned, unsigned>, unsigned> largest; // component, cut: part
-    for (auto [part, index] : llvm::enumerate(ordered)) {
-      const ClassKey &key = classes[index].key;
-      auto [found, isNew] = largest.try_emplace({key.component, key.cut}, part);
-      if (!isNew && classes[ordered[found->second]].flops < classes[index].flops)
-        found->second = part;
-    }
-    std::set<std::string> taken;
-    for (auto [part, index] : llvm::enumerate(ordered)) {
-      const Class &own = classes[index];
-      std::string name = own.key.cut > 0 ? cutScopes[own.key.component][own.key.cut - 1] : components[own.key.component];
-      if (largest[{own.key.component, own.key.cut}] != part)
-        name = components[own.key.component] + "." +
-               (!own.scope.empty() ? own.scope : own.key.rows.empty() ? std::string("part") : own.key.rows);
-      std::string unique = name;
-      for (unsigned number = 2; !taken.insert(unique).second; ++number)
-        unique = name + "_" + std::to_string(number);
-      labels.parts[part].name = labels.parts[part].section = unique;
-    }
-  }
-
-  void dropEmptyParts() {
-    std::vector<unsigned> index(labels.parts.size(), 0);
-    std::vector<bool> used(labels.parts.size(), false);
-    for (auto &entry : labels.part)
-      used[entry.second] = true;
-    std::vector<SectionPart> kept;
-    for (unsigned part = 0; part < labels.parts.size(); ++part) {
-      index[part] = kept.size();
-      if (used[part])
-        kept.push_back(std::move(labels.parts[part]));
-    }
-    labels.parts = std::move(kept);
-    for (auto &entry : labels.part)
-      entry.second = index[entry.second];
-    if (labels.parts.empty()) { // Nothing but data: one section computes it.
-      SectionPart only;
-      only.name = only.section = components[0];
-      only.components = {components[0]};
-      labels.parts.push_back(only);
-      for (Operation &op : operations())
-        labels.part[&op] = 0;
-    }
-  }
+  void chooseCrossings() { maestro::chooseCrossings(facts, dims, options.moveTails, labels); }
 
   // ---- pipeline stages ----------------------------------------------------------------------------------------
 
@@ -495,12 +104,12 @@ private:
     for (unsigned part = 0; part < labels.parts.size(); ++part) {
       int64_t stages = countOf(options.stages, labels.parts[part].section);
       llvm::SmallVector<Operation *> members;
-      for (Operation &op : operations())
+      for (Operation &op : facts.operations())
         if (auto label = labels.part.find(&op); stages > 1 && label != labels.part.end() && label->second == part)
           members.push_back(&op);
       if (stages == 1)
         continue;
-      std::vector<unsigned> ends = bestCuts(cutCosts(members, dims, weights()), stages);
+      std::vector<unsigned> ends = bestCuts(cutCosts(members, dims, facts.weights()), stages);
       if (ends.size() != static_cast<size_t>(stages))
         return graph.emitError() << "section '" << labels.parts[part].section << "' cannot be cut into " << stages
                                  << " stages: it has only " << ends.size() << " places where a sample's rows can cross";
@@ -539,7 +148,7 @@ private:
   /// What consumers compute for themselves is asked first, since stages are of what remains.
   AtomGraph chains() {
     chooseCrossings();
-    return findAtoms(graph, labels, dims, weights(), [this](const std::string &section) {
+    return findAtoms(graph, labels, dims, facts.weights(), [this](const std::string &section) {
       auto own = options.firstAtoms.find(section);
       return std::max<size_t>(countOf(options.stages, section), own == options.firstAtoms.end() ? 1 : own->second.size() + 1);
     });
@@ -597,135 +206,12 @@ private:
     return stages;
   }
 
-  OperatorWeights weights() {
-    return {[this](Operation *op) { return flopsOf(op); }, [this](Operation *op) { return parameterBytesOf(op); },
-            [this](Value value) { return bytesOf(value); }};
-  }
-
-  double parameterBytesOf(Operation *op) {
-    double bytes = 0;
-    llvm::SmallVector<Value> pending(op->getOperands());
-    while (!pending.empty()) {
-      Value value = pending.pop_back_val();
-      if (Operation *producer = value.getDefiningOp()) {
-        if (Origin origin = origins.lookup(producer); origin.parameter && !origin.data)
-          pending.append(producer->operand_begin(), producer->operand_end());
-      } else if (originOf(value).parameter) {
-        bytes += bytesOf(value);
-      }
-    }
-    return bytes;
-  }
-
-  // ---- what crosses -------------------------------------------------------------------------------------------
-
-  static bool isView(Operation *op) {
-    return isa<nn::ReshapeOp, nn::BroadcastToOp>(op);
-  }
-  static bool movesData(Operation *op) {
-    return isView(op) || isa<nn::TransposeOp, nn::CastOp, nn::SliceOp>(op);
-  }
-
-  /// Stages of one section keep to their cut: only views may move.
-  void chooseCrossings() {
-    for (Operation &op : operations()) {
-      auto label = labels.part.find(&op);
-      if (label == labels.part.end())
-        continue;
-      for (Value operand : op.getOperands())
-        chooseCrossing(operand, label->second);
-    }
-  }
-
-  /// With the operator's other results that the consumer reads: values and indices cross together, or neither does.
-  double crossingBytes(Value value, unsigned consumer) {
-    double bytes = bytesOf(value);
-    if (Operation *op = value.getDefiningOp())
-      for (Value other : op->getResults())
-        if (other != value && llvm::any_of(other.getUsers(), [&](Operation *user) {
-              auto label = labels.part.find(user);
-              return label != labels.part.end() && label->second == consumer;
-            }))
-          bytes += bytesOf(other);
-    return bytes;
-  }
-
-  void chooseCrossing(Value value, unsigned consumer) {
-    Operation *op = value.getDefiningOp();
-    auto label = op ? labels.part.find(op) : labels.part.end();
-    if (label == labels.part.end() || label->second == consumer)
-      return;
-    unsigned producer = label->second;
-    bool sameSection = labels.parts[producer].section == labels.parts[consumer].section;
-    llvm::SmallVector<Operation *> way, best;
-    double fewest = std::numeric_limits<double>::infinity();
-    bool found = false;
-    for (Value at = value;;) {
-      if (double bytes = crossingBytes(at, consumer); canCross(at, dims) && bytes < fewest) {
-        fewest = bytes;
-        best = way;
-        found = true;
-      }
-      Operation *behind = at.getDefiningOp();
-      std::optional<Value> next = behind ? stepBack(behind, producer, consumer, sameSection, found) : std::nullopt;
-      if (!next)
-        break;
-      way.push_back(behind);
-      at = *next;
-    }
-    if (found)
-      for (Operation *moved : best)
-        labels.repeated.insert({moved, consumer});
-  }
-
-  /// The one operand of the producer's own that `op` is computed from, where the consumer may run `op` itself.
-  std::optional<Value> stepBack(Operation *op, unsigned producer, unsigned consumer, bool sameSection, bool found) {
-    auto label = labels.part.find(op);
-    if (label == labels.part.end() || label->second != producer)
-      return std::nullopt;
-    if (!movesData(op)) {
-      bool readsTrainable = labels.trains.contains(op);
-      if (sameSection || readsTrainable || !options.moveTails || !onlyFor(op, consumer))
-        return std::nullopt;
-    } else if (found && !onlyFor(op, consumer)) {
-      return std::nullopt;
-    }
-    std::optional<Value> only;
-    for (Value operand : op->getOperands())
-      if (Operation *before = operand.getDefiningOp(); before && labels.part.count(before)) {
-        if (only && *only != operand)
-          return std::nullopt;
-        only = operand;
-      }
-    return only;
-  }
-
-  /// Whether every user of the operator's results is the consumer's, or will be computed there.
-  bool onlyFor(Operation *op, unsigned consumer) {
-    for (Operation *user : op->getUsers()) {
-      if (isa<func::ReturnOp>(user))
-        return false;
-      auto label = labels.part.find(user);
-      if (label == labels.part.end() || label->second == consumer)
-        continue;
-      // Or moves there, too: the user's own users are all the consumer's.
-      if (!(movesData(user) || !labels.trains.contains(user)) || !onlyFor(user, consumer))
-        return false;
-    }
-    return true;
-  }
-
   ModuleOp module;
   func::FuncOp graph;
   const DimTable &dims;
   const PartitionOptions &options;
-  std::vector<std::string> components;
-  llvm::DenseMap<Operation *, Origin> origins;
-  std::map<unsigned, std::vector<std::string>> cutScopes; ///< By component.
-  std::map<ClassKey, unsigned> classOf;
-  std::vector<Class> classes;
-  std::vector<unsigned> ordered;
-  SectionLabels labels; ///< `part` holds classes until assignParts().
+  GraphFacts facts;
+  SectionLabels labels;
 };
 
 struct PartitionSectionsPass : PassWrapper<PartitionSectionsPass, OperationPass<ModuleOp>> {

@@ -90,7 +90,6 @@ void measure(benchmark::State &state, Call &call, double flops = 0) {
 
 TensorType tensor(DType dtype, std::vector<int64_t> shape) { return TensorType(dtype, shape); }
 DType dtypeOf(const benchmark::State &state) { return state.range(0) ? DType::BF16 : DType::F32; }
-std::vector<TensorType> repeated(const TensorType &type, size_t count) { return std::vector<TensorType>(count, type); }
 
 constexpr int64_t kTokens = 1024, kWidth = 512, kHidden = 1408, kVocabulary = 32000;
 

@@ -1,15 +1,15 @@
 #include "planner/driver/plan_command.h"
 
 #include "base/log.h"
-#include "base/nearest.h"
-#include "ir/nn/nn.h"
-#include "ir/section/section.h"
 #include "passes/attributes.h"
 #include "passes/section_atoms.h"
 #include "plan/plan_generated.h"
+#include "planner/driver/diagnostics.h"
 #include "planner/driver/explanation.h"
 #include "planner/driver/layout_search.h"
 #include "planner/driver/layouts.h"
+#include "planner/driver/plan_report.h"
+#include "planner/driver/programs.h"
 #include "planner/driver/step_sizes.h"
 #include "planner/driver/trial_models.h"
 #include "planner/emit/emit_plan.h"
@@ -20,7 +20,6 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/MLIRContext.h"
-#include "mlir/Pass/PassManager.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <fmt/format.h>
@@ -30,7 +29,6 @@
 #include <chrono>
 #include <filesystem>
 #include <memory>
-#include <set>
 
 namespace maestro::planner {
 namespace {
@@ -38,40 +36,6 @@ namespace {
 double nowSeconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
-
-/// The first error that MLIR reports becomes the Status of the planner.
-class DiagnosticCollector {
-public:
-  explicit DiagnosticCollector(mlir::MLIRContext &context)
-      : handler(&context, [this](mlir::Diagnostic &diagnostic) {
-          if (diagnostic.getSeverity() != mlir::DiagnosticSeverity::Error) {
-            if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Warning)
-              logWarning(diagnostic.str());
-            return mlir::success();
-          }
-          if (first.empty())
-            first = describe(diagnostic);
-          return mlir::success();
-        }) {}
-
-  Status failure(std::string_view phase) const {
-    return Status::invalidInput(first.empty() ? fmt::format("planning failed in phase '{}'", phase) : first);
-  }
-
-private:
-  static std::string describe(mlir::Diagnostic &diagnostic) {
-    std::string text;
-    if (auto name = mlir::dyn_cast<mlir::NameLoc>(diagnostic.getLocation()))
-      text = name.getName().str() + ": ";
-    text += diagnostic.str();
-    for (mlir::Diagnostic &note : diagnostic.getNotes())
-      text += "; " + note.str();
-    return text;
-  }
-
-  std::string first;
-  mlir::ScopedDiagnosticHandler handler;
-};
 
 double gib(uint64_t bytes) { return static_cast<double>(bytes) / 1073741824.0; }
 
@@ -93,7 +57,8 @@ public:
     MAESTRO_ASSIGN(sizes, stepSizes(workload, summary, options.stopAfter ? ReadSizes() : options.readSizes));
     MAESTRO_TRY(checkCuts(workload, summary));
     MAESTRO_TRY(applyWeightFiles(workload, summary));
-    MAESTRO_TRY(runPasses(*module, {}, options.stopAfter.value_or(Phase::Loss), pins.partition(workload), diagnostics));
+    usePrecisions();
+    MAESTRO_TRY(runPasses(*module, workload, {}, options.stopAfter.value_or(Phase::Loss), pins.partition(workload)));
     if (options.stopAfter) {
       module->print(llvm::outs(), mlir::OpPrintingFlags().enableDebugInfo(false));
       llvm::outs() << "\n";
@@ -136,83 +101,19 @@ private:
   }
 
   /// A section is named after its component, so that a pin of either means the component's products.
-  DType precisionOf(const std::string &component) {
-    DType precision = pins.of(component, &SectionPins::precision).value_or(workload.train.precisionFor(component));
-    workload.train.precisionOf[component] = precision;
-    return precision;
-  }
-
-  Status runPasses(mlir::ModuleOp target, std::optional<Phase> startAfter, Phase stopAfter, const PartitionOptions &partition,
-                   const DiagnosticCollector &diagnostics) {
-    mlir::PassManager manager(&context);
-    PipelineOptions pipeline;
-    pipeline.startAfter = startAfter;
-    pipeline.stopAfter = stopAfter;
-    pipeline.partition = partition;
+  void usePrecisions() {
     for (const ComponentSpec &component : workload.components)
-      if (precisionOf(component.name) == DType::BF16) {
-        pipeline.bf16Components.push_back(component.name);
-        if (component.frozen)
-          pipeline.bf16Parameters.push_back(component.name);
-      }
-    buildPipeline(manager, pipeline);
-    if (mlir::failed(manager.run(target)))
-      return diagnostics.failure(nameOf(pipeline.stopAfter).str());
-    return Status();
+      workload.train.precisionOf[component.name] =
+          pins.of(component.name, &SectionPins::precision).value_or(workload.train.precisionFor(component.name));
   }
 
   /// The programs of the workload with its sections cut like this; null where a pass fails, which is noted.
   mlir::OwningOpRef<mlir::ModuleOp> makePrograms(const PartitionOptions &partition) {
-    mlir::OwningOpRef<mlir::ModuleOp> programs = module->clone();
-    DiagnosticCollector own(context);
-    programsMade = runPasses(*programs, Phase::Loss, Phase::Split, partition, own);
+    mlir::OwningOpRef<mlir::ModuleOp> made = module->clone();
+    programsMade = runPasses(*made, workload, Phase::Loss, Phase::Split, partition);
     if (!programsMade.isOk())
       return {};
-    return programs;
-  }
-
-  /// Trainable parameters that no loss reaches keep their values, as in PyTorch; the user is told.
-  Status noteUnreached(mlir::ModuleOp programs) {
-    std::set<std::string> withGradient;
-    programs.walk([&](mlir::func::FuncOp function) {
-      for (unsigned i = 0; i < function.getNumResults(); ++i)
-        if (auto name = function.getResultAttrOfType<mlir::StringAttr>(i, attributes::kGradient))
-          withGradient.insert(name.getValue().str());
-    });
-    size_t reached = 0;
-    for (GraphParameter &parameter : summary.parameters) {
-      if (parameter.trainable && !withGradient.count(parameter.fullName)) {
-        parameter.trainable = false;
-        unreached[parameter.component].insert(parameter.info.name);
-        logWarning(fmt::format("parameter '{}' gets no gradient: no loss depends on it; it keeps its value",
-                               parameter.fullName));
-      }
-      reached += parameter.trainable;
-    }
-    if (reached == 0)
-      return Status::invalidInput("no loss reaches any trainable parameter; check which components are frozen "
-                                  "and what the loss reads");
-    return Status();
-  }
-
-  /// A tensor degree that splits nothing is a mistake.
-  Status checkSplit(mlir::ModuleOp programs, const SectionFacts &section) {
-    std::vector<int64_t> sizes;
-    bool splits = section.tensor == 1;
-    for (auto op : programs.getOps<section::SectionOp>()) {
-      if (op.getSectionName() != section.name)
-        continue;
-      mlir::ModuleOp body = op.getBody();
-      splits |= !splitParametersOf(body).empty();
-      if (auto own = body->getAttrOfType<mlir::DenseI64ArrayAttr>(attributes::kIndivisible))
-        sizes.insert(sizes.end(), own.asArrayRef().begin(), own.asArrayRef().end());
-    }
-    if (splits)
-      return Status();
-    return Status::invalidInput(fmt::format(
-        "--pin {}.tensor={}: section '{}' has no MLP block that {} devices can share (a product with a weight by columns, "
-        "elementwise operators, a product by rows){}; leave the pin out", section.name, section.tensor, section.name,
-        section.tensor, sizes.empty() ? "" : fmt::format("; inner sizes there: {}", fmt::join(sizes, ", "))));
+    return made;
   }
 
   std::vector<SectionFacts> sectionFacts() const {
@@ -247,7 +148,7 @@ private:
   Status useDefaults() {
     programs = makePrograms(pins.partition(workload));
     MAESTRO_TRY(std::move(programsMade));
-    MAESTRO_TRY(noteUnreached(*programs));
+    MAESTRO_TRY(noteUnreached(*programs, summary, unreached));
     for (const SectionFacts &section : sectionFacts())
       MAESTRO_TRY(checkSplit(*programs, section));
     return Status();
@@ -326,14 +227,14 @@ private:
     layouts = search->layouts(rank);
     programs = search->programs(rank);
     MAESTRO_TRY(std::move(programsMade));
-    return noteUnreached(*programs);
+    return noteUnreached(*programs, summary, unreached);
   }
 
   Status tryLayouts(EmitInput &input, size_t rank) {
     input.sections = *programs;
     input.layouts = layouts;
     input.predictedStepSeconds = 0;
-    input.decisions = decisions();
+    input.decisions = decisionsOf(job());
     MAESTRO_ASSIGN(emitted, emitPlan(input));
     if (emitted.bytes.empty())
       return Status();
@@ -351,9 +252,10 @@ private:
       MAESTRO_ASSIGN(cost_models::Simulation step, simulator.run(own.model, target.machine, own.layout, wavefront::Order::Wavefront));
       tables->prediction->step_seconds = step.stepSeconds;
       if (open.search)
-        explanation.candidates = open.search->beside(describeLayouts(), step);
+        explanation.candidates = open.search->beside(describeLayouts(layouts), step);
     }
-    addQuantities();
+    for (const std::vector<Quantity> &known : {sizes.quantities, quantitiesOf(unreached)})
+      explanation.quantities.insert(explanation.quantities.end(), known.begin(), known.end());
     addExplanation(explanation, *tables);
     for (const Decision &source : searched) {
       auto decision = std::make_unique<plan::fb::DecisionT>();
@@ -418,7 +320,8 @@ private:
           fullest - emitted.devices.data(), gib(fullest->peakBytes), gib(deviceBytes()), gib(fullest->peakBytes - deviceBytes()),
           fmt::join(fullest->stations, ", "), gib(fullest->residentBytes)));
     MAESTRO_TRY(plan::writePlan(emitted.bytes, options.output));
-    report();
+    logPlan(job(), searched, explanation, emitted);
+    logInfo(fmt::format("wrote {} ({} bytes) in {:.2f} s", options.output, emitted.bytes.size(), nowSeconds() - started));
     return writeNextBest(input);
   }
 
@@ -437,102 +340,7 @@ private:
     return Status();
   }
 
-  static std::string placement(const SectionLayout &layout) {
-    std::vector<uint32_t> used;
-    for (const auto &replica : layout.devices)
-      used.insert(used.end(), replica.begin(), replica.end());
-    std::string devices = ranges(std::move(used));
-    bool one = devices.find_first_of(",-") == std::string::npos;
-    std::string shared = layout.tensor > 1 ? fmt::format(", each by {} devices,", layout.tensor) : "";
-    return fmt::format("{} x {} {}{} on device{} {}", layout.replicas(), layout.stages, layout.stages == 1 ? "stage" : "stages",
-                       shared, one ? "" : "s", devices);
-  }
-
-  /// Where lengths vary, a micro-batch holds more samples that are short (emit/micro_batch_limits.h).
-  std::string microBatchOf(const SectionLayout &layout) const {
-    bool varies = std::any_of(summary.dims.begin(), summary.dims.end(),
-                              [](const GraphDim &dim) { return !dim.sum && dim.typical < static_cast<double>(dim.max); });
-    return fmt::format("{} {}samples", layout.microBatch, varies && !layout.isCountedInSamples ? "of the longest " : "");
-  }
-
-  std::string describeLayouts() const {
-    std::string text;
-    for (const auto &[name, layout] : layouts)
-      text += fmt::format("{}{} {} in {}s", text.empty() ? "" : "; ", name, placement(layout), layout.microBatch);
-    return text;
-  }
-
-  /// "train.global_batch = 32" and its like, and what the planner chose itself.
-  std::vector<Decision> decisions() const {
-    std::vector<Decision> list;
-    for (const std::string &taken : workload.defaults) {
-      size_t equals = taken.find(" = ");
-      bool hasValue = equals != std::string::npos;
-      list.push_back({hasValue ? taken.substr(0, equals) : taken, hasValue ? taken.substr(equals + 3) : "taken",
-                      "default", true});
-    }
-    for (const std::string &note : linked.notes)
-      list.push_back({"models", note, "inferred", true});
-    if (!sizes.data.empty())
-      list.push_back({"data", sizes.data, "a step is predicted for samples of these sizes", false});
-    for (const auto &[name, layout] : layouts) {
-      list.push_back({name + ".micro_batch", microBatchOf(layout), layout.microBatchReason,
-                      !layout.microBatchIsPinned});
-      bool pinned = pins.of(name, &SectionPins::devices) || pins.of(name, &SectionPins::dataParallel) || layout.tensor > 1;
-      list.push_back({name + ".devices", placement(layout),
-                      pinned ? "pinned" : search ? "by search" : "replicated over all devices", !pinned});
-    }
-    return list;
-  }
-
-  void addQuantities() {
-    explanation.quantities.insert(explanation.quantities.end(), sizes.quantities.begin(), sizes.quantities.end());
-    addUnreached();
-  }
-
-  /// Of a component, the first few of what its `source` lists: bounded in size.
-  void addUnreached() {
-    for (const auto &[component, names] : unreached) {
-      constexpr size_t kShown = 8;
-      std::vector<std::string> shown;
-      for (const std::string &name : names)
-        if (shown.size() < kShown)
-          shown.push_back(name);
-      explanation.quantities.push_back({component + ".parameters_without_gradient", static_cast<double>(names.size()), "",
-                            fmt::format("counted: trainable, and no loss depends on {}{}", fmt::join(shown, ", "),
-                                        names.size() > kShown ? " …" : "")});
-    }
-  }
-
-  void report() const {
-    for (const std::string &note : linked.notes)
-      logInfo(note);
-    for (const std::string &taken : workload.defaults)
-      logInfo("default: " + taken);
-    if (!sizes.data.empty())
-      logInfo(fmt::format("sizes are of {}", sizes.data));
-    for (const auto &[name, layout] : layouts)
-      logInfo(fmt::format("{}: micro-batches of {} ({}); {}", name, microBatchOf(layout), layout.microBatchReason,
-                          placement(layout)));
-    for (const Decision &decision : searched)
-      logInfo(fmt::format("{}: {} ({})", decision.subject, decision.choice, decision.reason));
-    for (const Candidate &candidate : explanation.candidates)
-      if (candidate.kind == Candidate::Kind::Layout)
-        logInfo(fmt::format("compared, {}{}: {}{} ({})", candidate.subject, candidate.inFileOrder ? " in file order" : "",
-                            candidate.stepSeconds > 0 ? duration(candidate.stepSeconds) + " a step, " : "", candidate.choice, candidate.reason));
-    uint64_t arena = 0;
-    double worst = 1;
-    for (const LoweringReport &lowered : emitted.reports) {
-      arena = std::max(arena, lowered.arenaBytes);
-      if (lowered.liveBytesBound)
-        worst = std::max(worst, static_cast<double>(lowered.arenaBytes) / static_cast<double>(lowered.liveBytesBound));
-    }
-    logInfo(fmt::format("predicted peak memory: {:.1f} MiB a device (activations {:.1f} MiB, packed at {:.3f} of the lower "
-                        "bound)", static_cast<double>(emitted.fullest().peakBytes) / 1048576.0,
-                        static_cast<double>(arena) / 1048576.0, worst));
-    logInfo(fmt::format("wrote {} ({} bytes) in {:.2f} s", options.output, emitted.bytes.size(),
-                        nowSeconds() - started));
-  }
+  PlannedJob job() const { return {workload, summary, linked.notes, sizes, pins, layouts, search != nullptr}; }
 
   const PlanOptions &options;
   double started = 0;
@@ -557,7 +365,7 @@ private:
   } open;                                     ///< Beside split tensors: without pins, for comparison.
   std::vector<Decision> searched;             ///< What it has to say of the emitted plan.
   Explanation explanation;                    ///< Of it.
-  std::map<std::string, std::set<std::string>> unreached; ///< Trainable parameters without gradient, by component.
+  Unreached unreached;
   EmittedPlan emitted;
 };
 

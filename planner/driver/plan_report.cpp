@@ -1,0 +1,113 @@
+#include "planner/driver/plan_report.h"
+
+#include "base/log.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+namespace maestro::planner {
+namespace {
+
+std::string placement(const SectionLayout &layout) {
+  std::vector<uint32_t> used;
+  for (const auto &replica : layout.devices)
+    used.insert(used.end(), replica.begin(), replica.end());
+  std::string devices = ranges(std::move(used));
+  bool one = devices.find_first_of(",-") == std::string::npos;
+  std::string shared = layout.tensor > 1 ? fmt::format(", each by {} devices,", layout.tensor) : "";
+  return fmt::format("{} x {} {}{} on device{} {}", layout.replicas(), layout.stages, layout.stages == 1 ? "stage" : "stages",
+                     shared, one ? "" : "s", devices);
+}
+
+/// Where lengths vary, a micro-batch holds more samples that are short (emit/micro_batch_limits.h).
+std::string microBatchOf(const SectionLayout &layout, const GraphSummary &graph) {
+  bool varies = std::any_of(graph.dims.begin(), graph.dims.end(),
+                            [](const GraphDim &dim) { return !dim.sum && dim.typical < static_cast<double>(dim.max); });
+  return fmt::format("{} {}samples", layout.microBatch, varies && !layout.isCountedInSamples ? "of the longest " : "");
+}
+
+void logComparison(const Explanation &explanation) {
+  for (const Candidate &candidate : explanation.candidates)
+    if (candidate.kind == Candidate::Kind::Layout)
+      logInfo(fmt::format("compared, {}{}: {}{} ({})", candidate.subject, candidate.inFileOrder ? " in file order" : "",
+                          candidate.stepSeconds > 0 ? duration(candidate.stepSeconds) + " a step, " : "", candidate.choice, candidate.reason));
+}
+
+void logMemory(const EmittedPlan &emitted) {
+  uint64_t arena = 0;
+  double worst = 1;
+  for (const LoweringReport &lowered : emitted.reports) {
+    arena = std::max(arena, lowered.arenaBytes);
+    if (lowered.liveBytesBound)
+      worst = std::max(worst, static_cast<double>(lowered.arenaBytes) / static_cast<double>(lowered.liveBytesBound));
+  }
+  logInfo(fmt::format("predicted peak memory: {:.1f} MiB a device (activations {:.1f} MiB, packed at {:.3f} of the lower "
+                      "bound)", static_cast<double>(emitted.fullest().peakBytes) / 1048576.0,
+                      static_cast<double>(arena) / 1048576.0, worst));
+}
+
+} // namespace
+
+std::string describeLayouts(const std::map<std::string, SectionLayout> &layouts) {
+  std::string text;
+  for (const auto &[name, layout] : layouts)
+    text += fmt::format("{}{} {} in {}s", text.empty() ? "" : "; ", name, placement(layout), layout.microBatch);
+  return text;
+}
+
+std::vector<Decision> decisionsOf(const PlannedJob &job) {
+  std::vector<Decision> list;
+  for (const std::string &taken : job.workload.defaults) {
+    size_t equals = taken.find(" = ");
+    bool hasValue = equals != std::string::npos;
+    list.push_back({hasValue ? taken.substr(0, equals) : taken, hasValue ? taken.substr(equals + 3) : "taken",
+                    "default", true});
+  }
+  for (const std::string &note : job.importNotes)
+    list.push_back({"models", note, "inferred", true});
+  if (!job.sizes.data.empty())
+    list.push_back({"data", job.sizes.data, "a step is predicted for samples of these sizes", false});
+  for (const auto &[name, layout] : job.layouts) {
+    list.push_back({name + ".micro_batch", microBatchOf(layout, job.graph), layout.microBatchReason,
+                    !layout.microBatchIsPinned});
+    bool pinned = job.pins.of(name, &SectionPins::devices) || job.pins.of(name, &SectionPins::dataParallel) || layout.tensor > 1;
+    list.push_back({name + ".devices", placement(layout),
+                    pinned ? "pinned" : job.isSearched ? "by search" : "replicated over all devices", !pinned});
+  }
+  return list;
+}
+
+std::vector<Quantity> quantitiesOf(const Unreached &unreached) {
+  std::vector<Quantity> list;
+  for (const auto &[component, names] : unreached) {
+    constexpr size_t kShown = 8;
+    std::vector<std::string> shown;
+    for (const std::string &name : names)
+      if (shown.size() < kShown)
+        shown.push_back(name);
+    list.push_back({component + ".parameters_without_gradient", static_cast<double>(names.size()), "",
+                          fmt::format("counted: trainable, and no loss depends on {}{}", fmt::join(shown, ", "),
+                                      names.size() > kShown ? " …" : "")});
+  }
+  return list;
+}
+
+void logPlan(const PlannedJob &job, const std::vector<Decision> &searched, const Explanation &explanation, const EmittedPlan &emitted) {
+  for (const std::string &note : job.importNotes)
+    logInfo(note);
+  for (const std::string &taken : job.workload.defaults)
+    logInfo("default: " + taken);
+  if (!job.sizes.data.empty())
+    logInfo(fmt::format("sizes are of {}", job.sizes.data));
+  for (const auto &[name, layout] : job.layouts)
+    logInfo(fmt::format("{}: micro-batches of {} ({}); {}", name, microBatchOf(layout, job.graph), layout.microBatchReason,
+                        placement(layout)));
+  for (const Decision &decision : searched)
+    logInfo(fmt::format("{}: {} ({})", decision.subject, decision.choice, decision.reason));
+  logComparison(explanation);
+  logMemory(emitted);
+}
+
+} // namespace maestro::planner

@@ -1,0 +1,40 @@
+// What was planned, in words: the plan's decisions and the log's lines.
+#pragma once
+
+#include "planner/driver/layouts.h"
+#include "planner/driver/programs.h"
+#include "planner/driver/step_sizes.h"
+#include "planner/emit/emit_plan.h"
+#include "planner/search/explain.h"
+#include "planner/workload/workload.h"
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace maestro::planner {
+
+/// What the words are about. Refers to what the planner holds.
+struct PlannedJob {
+  const Workload &workload;
+  const GraphSummary &graph;
+  const std::vector<std::string> &importNotes;
+  const StepSizes &sizes;
+  const Pins &pins;
+  const std::map<std::string, SectionLayout> &layouts; ///< By section.
+  bool isSearched = false;                             ///< Else layouts are pinned or over all devices.
+};
+
+/// "teacher 2 x 1 stage on devices 0-1 in 4s; …": one line.
+std::string describeLayouts(const std::map<std::string, SectionLayout> &layouts);
+
+/// "train.global_batch = 32" and its like, and what the planner chose itself.
+std::vector<Decision> decisionsOf(const PlannedJob &job);
+
+/// How many parameters get no gradient, by component, and the first few of them.
+std::vector<Quantity> quantitiesOf(const Unreached &unreached);
+
+/// The lines that the user reads; `searched` and `explanation` are the search's.
+void logPlan(const PlannedJob &job, const std::vector<Decision> &searched, const Explanation &explanation, const EmittedPlan &emitted);
+
+} // namespace maestro::planner

@@ -1,0 +1,80 @@
+#include "planner/driver/programs.h"
+
+#include "base/log.h"
+#include "ir/nn/nn.h"
+#include "ir/section/section.h"
+#include "passes/attributes.h"
+#include "planner/driver/diagnostics.h"
+#include "planner/emit/emit_plan.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Pass/PassManager.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace maestro::planner {
+
+Status runPasses(mlir::ModuleOp module, const Workload &workload, std::optional<Phase> startAfter, Phase stopAfter,
+                 const PartitionOptions &partition) {
+  DiagnosticCollector diagnostics(*module.getContext());
+  mlir::PassManager manager(module.getContext());
+  PipelineOptions pipeline;
+  pipeline.startAfter = startAfter;
+  pipeline.stopAfter = stopAfter;
+  pipeline.partition = partition;
+  for (const ComponentSpec &component : workload.components)
+    if (workload.train.precisionFor(component.name) == DType::BF16) {
+      pipeline.bf16Components.push_back(component.name);
+      if (component.frozen)
+        pipeline.bf16Parameters.push_back(component.name);
+    }
+  buildPipeline(manager, pipeline);
+  if (mlir::failed(manager.run(module)))
+    return diagnostics.failure(nameOf(pipeline.stopAfter).str());
+  return Status();
+}
+
+Status noteUnreached(mlir::ModuleOp programs, GraphSummary &graph, Unreached &unreached) {
+  std::set<std::string> withGradient;
+  programs.walk([&](mlir::func::FuncOp function) {
+    for (unsigned i = 0; i < function.getNumResults(); ++i)
+      if (auto name = function.getResultAttrOfType<mlir::StringAttr>(i, attributes::kGradient))
+        withGradient.insert(name.getValue().str());
+  });
+  size_t reached = 0;
+  for (GraphParameter &parameter : graph.parameters) {
+    if (parameter.trainable && !withGradient.count(parameter.fullName)) {
+      parameter.trainable = false;
+      unreached[parameter.component].insert(parameter.info.name);
+      logWarning(fmt::format("parameter '{}' gets no gradient: no loss depends on it; it keeps its value",
+                             parameter.fullName));
+    }
+    reached += parameter.trainable;
+  }
+  if (reached == 0)
+    return Status::invalidInput("no loss reaches any trainable parameter; check which components are frozen "
+                                "and what the loss reads");
+  return Status();
+}
+
+Status checkSplit(mlir::ModuleOp programs, const SectionFacts &section) {
+  std::vector<int64_t> sizes;
+  bool splits = section.tensor == 1;
+  for (auto op : programs.getOps<section::SectionOp>()) {
+    if (op.getSectionName() != section.name)
+      continue;
+    mlir::ModuleOp body = op.getBody();
+    splits |= !splitParametersOf(body).empty();
+    if (auto own = body->getAttrOfType<mlir::DenseI64ArrayAttr>(attributes::kIndivisible))
+      sizes.insert(sizes.end(), own.asArrayRef().begin(), own.asArrayRef().end());
+  }
+  if (splits)
+    return Status();
+  return Status::invalidInput(fmt::format(
+      "--pin {}.tensor={}: section '{}' has no MLP block that {} devices can share (a product with a weight by columns, "
+      "elementwise operators, a product by rows){}; leave the pin out", section.name, section.tensor, section.name,
+      section.tensor, sizes.empty() ? "" : fmt::format("; inner sizes there: {}", fmt::join(sizes, ", "))));
+}
+
+} // namespace maestro::planner
