@@ -19,7 +19,7 @@ Status verifyExecutable(const fb::Plan &plan, uint32_t index, Work &work) {
 Status verifyMeaning(const fb::Plan &plan, size_t fileBytes) {
   Work work(fileBytes);
   MAESTRO_TRY(verifyCommon(plan, work));
-  MAESTRO_TRY(verifyTraining(plan));
+  MAESTRO_TRY(verifyTraining(plan, work));
   MAESTRO_TRY(verifyData(plan));
   MAESTRO_TRY(verifySections(plan, work));
   for (uint32_t i = 0; i < plan.executables()->size(); ++i)

@@ -145,7 +145,7 @@ Status verify(const std::string &path) {
                               plan->version_minor(), plan.bytes().size(), plan.hash()));
 }
 
-/// Of samples of the declared sizes.
+/// Of samples of the sizes that the plan was made for.
 Result<plan::StepTimes> stepTimes(const plan::Plan &plan) {
   executor::Topology topology(plan);
   MAESTRO_ASSIGN(Timelines found, timelines(plan, topology, {}));

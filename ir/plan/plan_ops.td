@@ -297,6 +297,12 @@ def Plan_PredictionOp : Plan_Op<"prediction"> {
   }];
 }
 
+def Plan_StepSamplesOp : Plan_Op<"step_samples"> {
+  let summary = "The sizes of a step's samples that the plan was made for: by sample, of each symbol";
+  let arguments = (ins DenseI64ArrayAttr:$sizes);
+  let assemblyFormat = "$sizes attr-dict";
+}
+
 def Plan_DecisionOp : Plan_Op<"decision"> {
   let summary = "A choice of the planner";
   let arguments = (ins StrAttr:$subject, StrAttr:$choice, StrAttr:$reason, UnitAttr:$is_default);

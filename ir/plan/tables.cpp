@@ -167,6 +167,7 @@ LogicalResult PlanTables::add(Operation &op) {
       .Case([&](RankOp op) { return append(ranks, op); })
       .Case([&](StationOp op) { return append(stations, op); })
       .Case([&](GradientSumOp op) { return append(gradientSums, op); })
+      .Case([&](StepSamplesOp op) { return append(stepSamples, op); })
       .Case([&](DecisionOp op) { return append(decisions, op); })
       .Case([&](CandidateOp op) { return append(candidates, op); })
       .Case([&](LimitOp op) { return append(limits, op); })

@@ -88,6 +88,7 @@ public:
   std::vector<RankOp> ranks;
   std::vector<StationOp> stations;
   std::vector<GradientSumOp> gradientSums;
+  std::vector<StepSamplesOp> stepSamples;
   std::vector<DecisionOp> decisions;
   std::vector<CandidateOp> candidates;
   std::vector<LimitOp> limits;

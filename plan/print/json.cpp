@@ -391,6 +391,8 @@ private:
     text("source", quantity.source());
   }
 
+  void write(const fb::StepSamples &step) { indices("sizes", *step.sizes()); }
+
   void writePlan() {
     number("version_major", plan.version_major());
     number("version_minor", plan.version_minor());
@@ -421,6 +423,7 @@ private:
     optionalList("candidates", plan.candidates());
     optionalList("limits", plan.limits());
     optionalList("quantities", plan.quantities());
+    optionalList("step_samples", plan.step_samples());
   }
 
   const fb::Plan &plan;

@@ -88,7 +88,7 @@ private:
       std::string symbol = plan->symbols()->Get(padding.symbol)->name()->str();
       if (ratio > kPaddingRatio)
         find("padding", "section " + sectionName(padding.section), ratio, kPaddingRatio,
-             fmt::format("along {} its micro-batches are padded to {:.2f} x what their samples have, at the declared sizes", symbol, ratio),
+             fmt::format("along {} its micro-batches are padded to {:.2f} x what their samples have, at the sizes that the plan was made for", symbol, ratio),
              fmt::format("smaller micro-batches (--pin {}.micro_batch=…), a smaller multiple_of of {}, or samples cut to like lengths",
                          sectionName(padding.section), symbol));
     }

@@ -205,6 +205,8 @@ private:
     if (const fb::Prediction *prediction = plan->prediction())
       line("plan.prediction step_seconds {} step_flops {} tokens_per_second {}", mlirNumber(prediction->step_seconds()),
            mlirNumber(prediction->step_flops()), mlirNumber(prediction->tokens_per_second()));
+    for (uint32_t i = 0; plan->step_samples() && i < plan->step_samples()->size(); ++i)
+      line("plan.step_samples {}", numbers(*plan->step_samples()->Get(i)->sizes()));
     for (const fb::Decision *decision : *plan->decisions())
       line("plan.decision {} = {} because {}{}", quoted(*decision->subject()), quoted(*decision->choice()),
            quoted(*decision->reason()), flag(decision->is_default(), " default"));

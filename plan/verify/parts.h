@@ -34,7 +34,7 @@ private:
 /// Names, symbols, expressions, kernels, scopes, attribute lists, machine, prediction, decisions, explanation.
 Status verifyCommon(const fb::Plan &plan, Work &work);
 /// Optimizer, schedule, losses.
-Status verifyTraining(const fb::Plan &plan);
+Status verifyTraining(const fb::Plan &plan, Work &work);
 /// Fields, files, components, parameters.
 Status verifyData(const fb::Plan &plan);
 /// Sections, edges, executables' places in them, stations, ranks.

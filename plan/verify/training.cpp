@@ -42,16 +42,40 @@ Status verifySchedule(const fb::Training &training, const Place &place) {
   return {};
 }
 
+/// Whole samples, no larger than any may be.
+Status verifyStepSamples(const fb::Plan &plan, const Place &place, const fb::StepSamples &step, Work &work) {
+  size_t symbols = plan.symbols()->size(), count = step.sizes()->size();
+  MAESTRO_TRY(work.spend(place, count + 1));
+  if (count == 0 || symbols == 0 || count % symbols != 0)
+    return wrong(place / "sizes", "{} numbers are not those of one or more samples, {} each", count, symbols);
+  for (uint32_t i = 0; i < count; ++i)
+    if (int64_t most = plan.symbols()->Get(i % symbols)->sample_max(); step.sizes()->Get(i) > most)
+      return wrong(place.item("sizes", i), "{} is above the sample_max of symbols[{}], {}", step.sizes()->Get(i), i % symbols, most);
+  return {};
+}
+
+Status verifySteps(const fb::Plan &plan, const Place &root, Work &work) {
+  constexpr uint32_t kMostSteps = 16;
+  if (!plan.step_samples())
+    return {};
+  if (plan.step_samples()->size() > kMostSteps)
+    return wrong(root / "step_samples", "{} steps are more than {}", plan.step_samples()->size(), kMostSteps);
+  for (uint32_t i = 0; i < plan.step_samples()->size(); ++i)
+    MAESTRO_TRY(verifyStepSamples(plan, root.item("step_samples", i), *plan.step_samples()->Get(i), work));
+  return {};
+}
+
 } // namespace
 
-Status verifyTraining(const fb::Plan &plan) {
+Status verifyTraining(const fb::Plan &plan, Work &work) {
   Place root = Place::root();
   Place place = root / "training";
   MAESTRO_TRY(verifyLosses(plan, root));
   if (plan.training()->global_batch() == 0 || plan.training()->global_batch() > uint64_t{1} << 31)
     return wrong(place / "global_batch", "{} is not in [1, {}]", plan.training()->global_batch(), uint64_t{1} << 31);
   MAESTRO_TRY(verifyOptimizer(*plan.training(), place));
-  return verifySchedule(*plan.training(), place);
+  MAESTRO_TRY(verifySchedule(*plan.training(), place));
+  return verifySteps(plan, root, work);
 }
 
 } // namespace maestro::plan

@@ -254,6 +254,11 @@ private:
       if (open.search)
         explanation.candidates = open.search->beside(describeLayouts(layouts), step);
     }
+    if (!sizes.data.empty())
+      for (const cost_models::SampleSizes &step : sizes.steps) {
+        tables->step_samples.push_back(std::make_unique<plan::fb::StepSamplesT>());
+        tables->step_samples.back()->sizes.assign(step.begin(), step.end());
+      }
     for (const std::vector<Quantity> &known : {sizes.quantities, quantitiesOf(unreached)})
       explanation.quantities.insert(explanation.quantities.end(), known.begin(), known.end());
     addExplanation(explanation, *tables);

@@ -299,6 +299,10 @@ private:
       plan.prediction->step_flops = op.getStepFlops().convertToDouble();
       plan.prediction->tokens_per_second = op.getTokensPerSecond().convertToDouble();
     }
+    for (StepSamplesOp op : ir.stepSamples) {
+      fb::StepSamplesT &step = add(plan.step_samples);
+      step.sizes.assign(op.getSizes().begin(), op.getSizes().end());
+    }
     for (DecisionOp op : ir.decisions) {
       fb::DecisionT &decision = add(plan.decisions);
       decision.subject = op.getSubject();

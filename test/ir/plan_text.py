@@ -82,7 +82,7 @@ class Examples(PlanText):
         elsewhere = {"DimExpr": "exprs.emplace_back(", "Attribute": "plan::exprsAttribute(",
                      "AttributeList": "builder.attributes(", "Plan.kernels": "builder.kernel(",
                      "Plan.scopes": "builder.scope(", "Plan.attribute_lists": "builder.attributes("}
-        variables = {"DeviceKind": "kind", "SourceFile": "file", "CostTerm": "term", "GradientSum": "sum"}
+        variables = {"DeviceKind": "kind", "SourceFile": "file", "CostTerm": "term", "GradientSum": "sum", "StepSamples": "step"}
         schema = (SOURCE / "plan/plan.fbs").read_text()
         tables = re.findall(r"^(?:table|struct) (\w+) \{\n(.*?)^\}", schema, re.S | re.M)
         fields = [(table, field) for table, body in tables for field in re.findall(r"^  (\w+): ", body, re.M)]

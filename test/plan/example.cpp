@@ -375,6 +375,7 @@ void addTraining(PlanBuilder &builder) {
   plan.prediction->step_seconds = 0.25;
   plan.prediction->step_flops = 1e9;
   plan.prediction->tokens_per_second = 4000;
+  add(plan.step_samples).sizes = {1, 12, 1, 1, 7, 0};
   fb::DecisionT &given = add(plan.decisions);
   given.subject = "student.micro_batch";
   given.choice = "4 samples";

@@ -330,6 +330,15 @@ TEST(Timeline, OfManyMoreDevicesACellIsSeveral) {
             std::string::npos);
 }
 
+TEST(Timeline, StepsAreThoseThatThePlanWasMadeFor) {
+  Bench bench;
+  auto steps = typicalSizes(bench.plan);
+  ASSERT_TRUE(steps.isOk()) << steps.status().message();
+  ASSERT_GT(steps->size(), 1u);
+  for (const std::vector<int64_t> &step : *steps)
+    EXPECT_EQ(step, (std::vector<int64_t>{1, 12, 1, 1, 7, 0}));
+}
+
 /// By hand: two samples of 3 and 8 in one micro-batch hold 16 positions of which 11 are theirs.
 TEST(Timeline, PaddingIsCountedAsMicroBatchesHoldIt) {
   Bench bench;

@@ -5,6 +5,7 @@
 #include "executor/data/synthetic_sizes.h"
 #include "executor/wavefront/scheduler.h"
 #include "executor/wavefront/timeline.h"
+#include "plan/dims.h"
 #include "plan/plan_generated.h"
 
 #include <algorithm>
@@ -62,13 +63,50 @@ void addUpdates(const wavefront::Problem &problem, const executor::Topology &top
   }
 }
 
+/// The plan's own steps, again and again.
+std::vector<std::vector<int64_t>> knownSizes(const plan::Plan &plan) {
+  std::vector<std::vector<int64_t>> steps;
+  while (steps.size() < kTypicalSteps) {
+    const auto &own = *plan->step_samples()->Get(static_cast<uint32_t>(steps.size() % plan->step_samples()->size()))->sizes();
+    steps.emplace_back(own.begin(), own.end());
+  }
+  return steps;
+}
+
+/// Which nodes of Plan.exprs contain the symbol: those that have no value without it.
+std::vector<bool> containing(const plan::Plan &plan, uint32_t symbol) {
+  plan::DimTable dims(*plan);
+  std::vector<int64_t> symbols, with(dims.nodes()), without(dims.nodes());
+  for (const fb::Symbol *other : *plan->symbols())
+    symbols.push_back(other->sample_max());
+  dims.evaluateDefined(symbols, with);
+  symbols[symbol] = plan::DimTable::kUndefined;
+  dims.evaluateDefined(symbols, without);
+  std::vector<bool> nodes;
+  for (size_t node = 0; node < with.size(); ++node)
+    nodes.push_back(with[node] != plan::DimTable::kUndefined && without[node] == plan::DimTable::kUndefined);
+  return nodes;
+}
+
+bool hasBufferOf(const fb::Executable &executable, const std::vector<bool> &nodes) {
+  for (const fb::Buffer *buffer : *executable.buffers())
+    for (uint32_t size : *buffer->shape())
+      if (nodes[size])
+        return true;
+  return false;
+}
+
 /// Sections with their padded symbols: those that their executables' buffers use.
 std::vector<Padding> paddedSymbols(const plan::Plan &plan) {
   std::set<std::pair<uint32_t, uint32_t>> pairs;
-  for (const fb::Executable *executable : *plan->executables())
-    for (const fb::Bound *bound : *executable->bounds())
-      if (plan->symbols()->Get(bound->symbol())->combine() == fb::Combine::Max)
-        pairs.emplace(executable->section(), bound->symbol());
+  for (uint32_t symbol = 0; symbol < plan->symbols()->size(); ++symbol) {
+    if (plan->symbols()->Get(symbol)->combine() != fb::Combine::Max)
+      continue;
+    std::vector<bool> nodes = containing(plan, symbol);
+    for (const fb::Executable *executable : *plan->executables())
+      if (hasBufferOf(*executable, nodes))
+        pairs.emplace(executable->section(), symbol);
+  }
   std::vector<Padding> list;
   for (auto [section, symbol] : pairs)
     list.push_back({section, symbol, 0, 0});
@@ -89,6 +127,8 @@ void addPadding(const wavefront::Problem &problem, const wavefront::Schedule &sc
 } // namespace
 
 Result<std::vector<std::vector<int64_t>>> typicalSizes(const plan::Plan &plan) {
+  if (plan->step_samples() && plan->step_samples()->size() > 0)
+    return knownSizes(plan);
   std::vector<SizeDistribution> dims = undeclared(plan);
   for (const fb::Field *field : *plan->fields()) {
     if (!field->synthetic())

@@ -57,7 +57,7 @@ struct Measured {
 /// InvalidInput where the file is no trace of a run of this plan.
 Result<Measured> readTrace(const std::string &path, const plan::Plan &plan, const executor::Topology &topology);
 
-/// Samples of a few steps, with the sizes that the plan's workload declares.
+/// Samples of a few steps: with the sizes of the data that the plan was made for, else those that its workload declares.
 Result<std::vector<std::vector<int64_t>>> typicalSizes(const plan::Plan &plan);
 
 /// When each task runs if every device takes its planned time: steps one after the other, what is frozen ahead of them.

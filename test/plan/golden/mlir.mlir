@@ -170,6 +170,7 @@ module {
   plan.station executable 0 replica 0 ranks [0]
   plan.station executable 1 replica 0 ranks [1]
   plan.prediction step_seconds 2.5e-01 step_flops 1.0e+09 tokens_per_second 4.0e+03
+  plan.step_samples [1, 12, 1, 1, 7, 0]
   plan.decision "student.micro_batch" = "4 samples" because "pinned with --pin student.micro_batch=4"
   plan.decision "train.optimizer" = "adamw" because "the workload names none" default
   plan.candidate Layout "search" = "teacher on 0, student on 1" step_seconds 2.5e-01 missing_bytes 0 because "no layout is faster"
