@@ -75,7 +75,8 @@ endfunction()
 function(maestro_add_tool name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES} ${sanitizer_options})
-  target_compile_options(${name} PRIVATE -Wall -Wextra -Wno-unused-parameter)
+  # Mains read flags and call libraries: -O1 builds them in two thirds of the time.
+  target_compile_options(${name} PRIVATE -Wall -Wextra -Wno-unused-parameter $<$<CONFIG:Release>:-O1>)
   target_link_libraries(${name} PRIVATE ${ARG_DEPS})
 endfunction()
 
