@@ -1,37 +1,9 @@
-#include "executor/wavefront/lower_bound.h"
+#include "executor/wavefront/bound_units.h"
 
 #include <algorithm>
-#include <limits>
-#include <numeric>
 #include <utility>
 
 namespace maestro::wavefront {
-namespace {
-
-constexpr int64_t never = std::numeric_limits<int64_t>::max();
-
-bool hasSummedDim(const Problem &problem, const CostTerm &term) {
-  return std::any_of(term.dims.begin(), term.dims.end(), [&](uint32_t dim) { return problem.dims[dim].sum; });
-}
-
-/// Saturates far above any sum that check() lets through, far below overflow.
-int64_t termPs(const CostTerm &term, const int64_t *dims) {
-  int64_t value = term.picoseconds;
-  for (uint32_t dim : term.dims)
-    if (dims[dim] == 0)
-      return 0;
-  for (uint32_t dim : term.dims)
-    if (__builtin_mul_overflow(value, dims[dim], &value))
-      return never;
-  return value;
-}
-
-/// Rounding down keeps a bound a bound; saturated sums are bounds too.
-int64_t addSaturated(int64_t left, int64_t right) {
-  return __builtin_add_overflow(left, right, &left) ? never : left;
-}
-
-} // namespace
 
 void LowerBound::measureSamples(const Problem &problem, const ProblemIndex &index) {
   size_t samples = problem.sampleCount(), dims = problem.dims.size(), places = index.sectionOfPlace.size();
@@ -227,112 +199,6 @@ int64_t LowerBound::placeBound(const Problem &problem, const ProblemIndex &index
   return std::max(bound, pooled(std::max<int64_t>(0, workNs[place] - weightWorkNs[place]), machines, heads.size()));
 }
 
-/// Whether each stage's forward tasks wait for the ones before.
-bool LowerBound::isChain(const Problem &problem, const ProblemIndex &index, uint32_t s) const {
-  for (uint32_t stage = 1; stage < problem.sections[s].stages.size(); ++stage) {
-    std::span<const uint32_t> in = index.edgesIn[index.place(s, stage)];
-    if (std::none_of(in.begin(), in.end(), [&](uint32_t e) {
-          return index.edges[e].producer == s && index.edges[e].producerStage + 1 == stage;
-        }))
-      return false;
-  }
-  return true;
-}
-
-/// A polynomial that is nowhere more than any stage's: of each product of dims that all have, the smallest coefficient.
-void LowerBound::findCommonCost(const Section &section) {
-  size_t count = 0;
-  auto find = [](const std::vector<CostTerm> &terms, size_t size, const std::vector<uint32_t> &dims) {
-    auto end = terms.begin() + static_cast<int64_t>(size);
-    return std::find_if(terms.begin(), end, [&](const CostTerm &term) { return term.dims == dims; }) - terms.begin();
-  };
-  for (const CostTerm &term : section.stages[0].forward.terms) {
-    if (static_cast<size_t>(find(common.terms, count, term.dims)) < count)
-      continue; // Once is less than all of it.
-    if (count == common.terms.size())
-      common.terms.emplace_back();
-    CostTerm &made = common.terms[count++];
-    made.picoseconds = term.picoseconds;
-    made.dims.assign(term.dims.begin(), term.dims.end());
-    for (const Stage &stage : section.stages) {
-      const std::vector<CostTerm> &terms = stage.forward.terms;
-      size_t same = static_cast<size_t>(find(terms, terms.size(), term.dims));
-      made.picoseconds = std::min(made.picoseconds, same == terms.size() ? 0 : terms[same].picoseconds);
-    }
-  }
-  for (; count < common.terms.size(); ++count) // Kept for their memory.
-    common.terms[count].picoseconds = 0;
-}
-
-void LowerBound::measureWays(const Problem &problem, const ProblemIndex &index, uint32_t s) {
-  size_t samples = problem.sampleCount(), dims = problem.dims.size(), stages = problem.sections[s].stages.size();
-  findCommonCost(problem.sections[s]);
-  int64_t sharedPs = 0;
-  for (const CostTerm &term : common.terms)
-    if (!hasSummedDim(problem, term))
-      sharedPs = addSaturated(sharedPs, groupWorkPs(problem, s, term));
-  allWorkNs = sharedPs / 1000;
-  ways.clear();
-  for (size_t i = 0; i < samples; ++i) {
-    if (!active[s * samples + i])
-      continue;
-    int64_t all = 0, shortest = never, workPs = 0;
-    for (size_t stage = 0; stage < stages; ++stage) {
-      int64_t ns = forwardNs[(index.firstPlace[s] + stage) * samples + i];
-      all += ns;
-      shortest = std::min(shortest, ns);
-    }
-    for (const CostTerm &term : common.terms)
-      if (hasSummedDim(problem, term))
-        workPs = addSaturated(workPs, termPs(term, aloneDims.data() + i * dims));
-    ways.push_back({all - shortest, workPs / 1000});
-    allWorkNs += workPs / 1000;
-  }
-  std::sort(ways.begin(), ways.end(), [](const Way &a, const Way &b) { return a.aroundNs > b.aroundNs; });
-}
-
-/// Whether the replicas might do all work within so long, where one that has a sample works for its `aroundNs` less. The replica
-/// with the longest way takes the next ones too, as many as it can; the first that it cannot is on another; and so on.
-bool LowerBound::flowsWithin(int64_t ns, size_t replicas) const {
-  int64_t room = 0, work = 0;
-  size_t next = 0; // Of the ways: the longest that the replicas so far cannot have.
-  for (size_t replica = 0; replica < replicas; ++replica) {
-    room += ns - (next < ways.size() ? ways[next].aroundNs : 0);
-    while (next < ways.size() && work + ways[next].workNs <= room)
-      work += ways[next++].workNs;
-  }
-  return room >= allWorkNs;
-}
-
-/// Take any micro-batch of a replica's. Before it, the first stage does what precedes it there; it then passes all stages; after it,
-/// the last one does what follows it there. What is neither overtakes it between two stages i and i + 1: all those on i after it, and
-/// the last of them on i + 1, while it waits. So the replica takes, one after the other, each micro-batch's time in some stage, and
-/// this one's in all the others; which is most for the one with the longest sample. (As in a proportionate flow shop: Pinedo,
-/// Scheduling, section 6.1.)
-int64_t LowerBound::pipelineBound(const Problem &problem, const ProblemIndex &index, uint32_t s, int64_t known) {
-  const Section &section = problem.sections[s];
-  size_t samples = problem.sampleCount(), stages = section.stages.size(), replicas = section.devices.size();
-  if (section.trains || stages < 2 || !isChain(problem, index, s))
-    return 0;
-  measureWays(problem, index, s);
-  if (ways.empty())
-    return 0;
-  int64_t head = never, tail = never;
-  for (size_t i = 0; i < samples; ++i)
-    if (active[s * samples + i]) {
-      head = std::min(head, headNs[index.firstPlace[s] * samples + i]);
-      tail = std::min(tail, tailForwardNs[(index.firstPlace[s] + stages - 1) * samples + i]);
-    }
-  int64_t ends = head + tail, low = std::max<int64_t>(0, known - ends - 1), high = allWorkNs + ways[0].aroundNs;
-  if (flowsWithin(low + 1, replicas))
-    return 0;
-  while (high - low > 1) { // Longer than `low`, not longer than `high`.
-    int64_t middle = low + (high - low) / 2;
-    (flowsWithin(middle, replicas) ? high : low) = middle;
-  }
-  return high + ends;
-}
-
 /// Devices that share sections, as one pool.
 int64_t LowerBound::devicesBound(const Problem &problem, const ProblemIndex &index) {
   component.resize(problem.devices);
@@ -372,7 +238,9 @@ int64_t LowerBound::compute(const Problem &problem, const ProblemIndex &index) {
   for (uint32_t p = 0; p < index.sectionOfPlace.size(); ++p)
     bound = std::max(bound, placeBound(problem, index, p));
   for (uint32_t s = 0; s < problem.sections.size(); ++s)
-    bound = std::max(bound, pipelineBound(problem, index, s, bound));
+    bound = std::max(bound, frozenBound(problem, index, s, bound));
+  for (uint32_t s = 0; s < problem.sections.size(); ++s)
+    bound = std::max(bound, trainedBound(problem, index, s, bound));
   return bound;
 }
 

@@ -7,10 +7,12 @@
 //  - in each other term at least the largest sample's, once for each of the fewest micro-batches that the capacities allow.
 // Then, for every place: the stations it uses start no earlier than the smallest earliest starts (different samples open
 // different stations), end no later than makespan - the smallest tails, and do all the work in between.
-// And for sections that only run forward, in several stages: a replica needs a sample's way through the other stages longer than its
-// work, in whatever order (pipelineBound()).
+// And for sections in several stages (pipeline_bounds.cpp): one that only runs forward needs a sample's way through the other stages
+// longer than its work, in whatever order; one that trains fills and drains with micro-batches that can only grow gradually
+// (pipeline_flow.cpp).
 #pragma once
 
+#include "executor/wavefront/pipeline_flow.h"
 #include "executor/wavefront/problem_index.h"
 
 namespace maestro::wavefront {
@@ -29,10 +31,15 @@ private:
   int64_t leastGroups(const Problem &problem, uint32_t section) const;
   int64_t placeBound(const Problem &problem, const ProblemIndex &index, uint32_t place);
   int64_t pooled(int64_t workNs, size_t machines, size_t samples);
-  int64_t pipelineBound(const Problem &problem, const ProblemIndex &index, uint32_t section, int64_t known);
-  bool isChain(const Problem &problem, const ProblemIndex &index, uint32_t section) const;
-  void findCommonCost(const Section &section);
+  int64_t frozenBound(const Problem &problem, const ProblemIndex &index, uint32_t section, int64_t known);
+  int64_t trainedBound(const Problem &problem, const ProblemIndex &index, uint32_t section, int64_t known);
+  bool isChain(const Problem &problem, const ProblemIndex &index, uint32_t section, bool gradients) const;
+  int64_t mostInOne(const Problem &problem, uint32_t section);
+  int64_t hopsNs(const Problem &problem, const ProblemIndex &index, uint32_t section, bool gradients) const;
+  int64_t endsNs(const Problem &problem, const ProblemIndex &index, uint32_t section, bool drains) const;
+  PipelineFacts measurePipeline(const Problem &problem, uint32_t section);
   void measureWays(const Problem &problem, const ProblemIndex &index, uint32_t section);
+  int64_t batchesBound(size_t stages, size_t replicas) const;
   bool flowsWithin(int64_t ns, size_t replicas) const;
   int64_t devicesBound(const Problem &problem, const ProblemIndex &index);
 
@@ -49,7 +56,9 @@ private:
   };
   std::vector<Way> ways;                         ///< Of one section's samples, the longest first.
   int64_t allWorkNs = 0;                         ///< Theirs, and what their micro-batches cost any one stage besides.
-  Cost common;                                   ///< At most what each of its stages costs.
+  Cost common, commonBackward, commonWeight;     ///< At most what each of its stages costs.
+  std::vector<int64_t> shares;                   ///< By sample: what it makes each of the stages work at least, rounded up.
+  PipelineFlow flow;
   std::vector<uint32_t> component;               ///< By device.
   std::vector<uint8_t> seen;                     ///< By device.
 };
