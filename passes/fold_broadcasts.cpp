@@ -7,33 +7,33 @@
 //
 //   %y = nn.mul %x, %mask : (!nn.tensor<[batch, seq], f32>, !nn.tensor<[seq], f32>) -> …
 //
-// wherever the other operands alone give the result its shape. Exporters write the left form, and
+// wherever the other operands alone give the result its shape and the operator broadcasts. Exporters write the left form, and
 // so do the gradients of sums; the right one neither writes nor reads the large tensor.
 #include "ir/nn/nn.h"
 #include "passes/passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Interfaces/InferTypeOpInterface.h"
 
 using namespace mlir;
 
 namespace maestro {
 namespace {
 
-/// The shape that the operands broadcast to when operand `index` is `replacement`.
-std::optional<llvm::SmallVector<DimExpr>> shapeWith(Operation *op, unsigned index,
-                                                    Value replacement) {
-  std::optional<llvm::SmallVector<DimExpr>> shape = llvm::SmallVector<DimExpr>();
-  for (auto [i, operand] : llvm::enumerate(op->getOperands()))
-    if (shape)
-      shape =
-          nn::broadcastShapes(*shape, nn::typeOf(i == index ? replacement : operand).getShape());
-  return shape;
+/// Whether the operator takes `replacement` as operand `index` and gives what it gave. Derivatives want equal shapes.
+bool acceptsInstead(Operation *op, unsigned index, Value replacement) {
+  llvm::SmallVector<Value> operands(op->getOperands());
+  operands[index] = replacement;
+  llvm::SmallVector<Type> types;
+  auto inference = cast<InferTypeOpInterface>(op);
+  return succeeded(inference.inferReturnTypes(op->getContext(), std::nullopt, operands, op->getAttrDictionary(),
+                                              op->getPropertiesStorage(), op->getRegions(), types)) &&
+         llvm::equal(types, op->getResultTypes());
 }
 
 void foldOperand(Operation *op, unsigned index) {
   while (auto broadcast = op->getOperand(index).getDefiningOp<nn::BroadcastToOp>()) {
-    auto shape = shapeWith(op, index, broadcast.getX());
-    if (!shape || llvm::ArrayRef<DimExpr>(*shape) != nn::typeOf(op->getResult(0)).getShape())
+    if (!acceptsInstead(op, index, broadcast.getX()))
       return;
     op->setOperand(index, broadcast.getX());
     if (broadcast.use_empty())

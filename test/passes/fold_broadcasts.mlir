@@ -27,3 +27,13 @@ func.func @one(%x: !nn.tensor<[seq], f32>, %y: !nn.tensor<[seq], f32>) -> !nn.te
   %z = nn.add %a, %b : (!nn.tensor<[batch, seq], f32>, !nn.tensor<[batch, seq], f32>) -> !nn.tensor<[batch, seq], f32>
   return %z : !nn.tensor<[batch, seq], f32>
 }
+
+// A derivative wants its gradient in full: the mean of a relu.
+// CHECK-LABEL: func.func @derivative
+// CHECK-NEXT: %[[B:.*]] = nn.broadcast_to %arg1
+// CHECK-NEXT: nn.relu_grad %arg0, %[[B]]
+func.func @derivative(%y: !nn.tensor<[batch, 8], f32>, %dy: !nn.tensor<[batch, 1], f32>) -> !nn.tensor<[batch, 8], f32> {
+  %b = nn.broadcast_to %dy : (!nn.tensor<[batch, 1], f32>) -> !nn.tensor<[batch, 8], f32>
+  %dx = nn.relu_grad %y, %b : (!nn.tensor<[batch, 8], f32>, !nn.tensor<[batch, 8], f32>) -> !nn.tensor<[batch, 8], f32>
+  return %dx : !nn.tensor<[batch, 8], f32>
+}
