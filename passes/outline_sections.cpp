@@ -1,6 +1,8 @@
 // See outline_sections.h.
 #include "passes/outline_sections.h"
 
+#include "ir/nn/gradients.h"
+
 #include "mlir/IR/IRMapping.h"
 
 #include "llvm/ADT/MapVector.h"
@@ -149,7 +151,7 @@ private:
       return op->emitError() << "the result of " << describe(op) << " of type " << value.getType() << " would pass from section '"
                              << labels.parts[producer].name << "' to '" << labels.parts[consumer].name
                              << "', but its rows are not one dim of the samples' own; cut elsewhere";
-    bool gradient = labels.trains.contains(op);
+    bool gradient = labels.trains.contains(op) && nn::isFloatTensor(value); // Indices and masks have none.
     std::string name = edgeName(producer, consumer);
     NamedAttrList attributes;
     attributes.set(attributes::kEdge, builder.getStringAttr(name));

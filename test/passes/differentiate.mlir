@@ -74,3 +74,23 @@ module {
     return %s, %c : !nn.tensor<[], f32>, !nn.tensor<[], f32>
   }
 }
+
+// -----
+
+// What arrives over an edge and is only compared gives back zeros.
+// CHECK: module
+module {
+  // CHECK-LABEL: func.func @step
+  func.func @graph(%x: !nn.tensor<[batch, 6], f32> {nn.edge = "a_to_b", nn.carries_gradient},
+                   %w: !nn.tensor<[6], f32> {nn.parameter = "m/w", nn.trainable})
+      -> (!nn.tensor<[], f32> {nn.loss = "loss", nn.role = "sum"}, !nn.tensor<[], f32> {nn.loss = "loss", nn.role = "count"}) {
+    // CHECK: nn.fill {value = 0.000000e+00 : f64} : () -> !nn.tensor<[batch, 6], f32>
+    %z = nn.constant dense<0.0> : tensor<f32> : !nn.tensor<[], f32>
+    %m = nn.less %x, %z : (!nn.tensor<[batch, 6], f32>, !nn.tensor<[], f32>) -> !nn.tensor<[batch, 6], i1>
+    %y = nn.where %m, %w, %z : (!nn.tensor<[batch, 6], i1>, !nn.tensor<[6], f32>, !nn.tensor<[], f32>) -> !nn.tensor<[batch, 6], f32>
+    %s = nn.reduce_sum %y {axes = array<i64: 0, 1>} : (!nn.tensor<[batch, 6], f32>) -> !nn.tensor<[], f32>
+    %n = nn.dim_values {values = #nn.dims<[batch]>} : () -> !nn.tensor<[], i64>
+    %c = nn.cast %n : (!nn.tensor<[], i64>) -> !nn.tensor<[], f32>
+    return %s, %c : !nn.tensor<[], f32>, !nn.tensor<[], f32>
+  }
+}
