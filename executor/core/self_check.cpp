@@ -81,7 +81,7 @@ Status selfCheck(const plan::Plan &plan, Job &job, const StepResult &result, con
   MAESTRO_ASSIGN(const StepResult *piece, whole->await(step));
   MAESTRO_TRY(whole->drain());
 
-  double norm = piece->gradientNorm;
+  double norm = std::isfinite(piece->gradientNorm) ? piece->gradientNorm : 0;
   double loss = weightedLoss(plan, result.totals), wholeLoss = weightedLoss(plan, piece->totals);
   Tolerance tolerance = toleranceOf(plan);
   logInfo(fmt::format("self-check: loss {:.9g} in {} micro-batches, {:.9g} in one piece", loss,
@@ -99,7 +99,8 @@ Status selfCheck(const plan::Plan &plan, Job &job, const StepResult &result, con
       double d = std::abs(static_cast<double>(parts[i]) - inOnePiece[i]);
       difference = std::isnan(d) ? INFINITY : std::max(difference, d);
     }
-    std::string name = plan->parameters()->Get(p)->name()->str();
+    const fb::Parameter &parameter = *plan->parameters()->Get(p);
+    std::string name = fmt::format("{}.{}", plan->components()->Get(parameter.component())->name()->string_view(), parameter.name()->string_view());
     logInfo(fmt::format("self-check: {:<60} {:.2e}", name, difference / std::max(largest, 1e-30)));
     double allowed = tolerance.ofLargest * largest + tolerance.ofNorm * norm;
     double excess = allowed > 0 ? difference / allowed : (difference > 0 ? INFINITY : 0);

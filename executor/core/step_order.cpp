@@ -3,6 +3,7 @@
 #include "base/dtype.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -30,6 +31,8 @@ uint32_t rowsDim(const plan::Plan &plan, plan::DimSubset &dims) {
 }
 
 } // namespace
+
+bool isBetweenStages(const fb::Edge &edge) { return edge.producer() == edge.consumer(); }
 
 StepOrder::StepOrder(const plan::Plan &plan, const Topology &topology, uint32_t rank)
     : plan(plan), topology(topology), rank(rank), forwardCount(topology.stations.size(), 0),
@@ -184,7 +187,7 @@ void StepOrder::addReceives(const RankTask &task) {
     Receive receive;
     receive.ring = r;
     receive.sequence = sequenceOf(ring.gradient, task.microBatch, station.stage);
-    receive.posts = edge.producer() == edge.consumer()
+    receive.posts = isBetweenStages(edge)
                         ? 1
                         : countPartners(task.microBatch, ring.gradient ? edge.consumer() : edge.producer());
     receive.last = ring.gradient || !forward || !held;
@@ -208,8 +211,10 @@ Status StepOrder::addSends(const RankTask &task, uint32_t edgeIndex, bool gradie
     send.sequence = sequenceOf(gradient, other, otherStage);
     send.microBatch = other;
     send.firstBox = static_cast<uint32_t>(boxList.size());
+    if (isBetweenStages(edge))
+      MAESTRO_TRY(addWhole(edgeIndex, send));
     for (uint32_t sample : schedule->samplesOf(group)) {
-      if (groupOf[otherSection * samples + sample] != other)
+      if (isBetweenStages(edge) || groupOf[otherSection * samples + sample] != other)
         continue;
       MAESTRO_ASSIGN(transport::Box box, boxOf(edgeIndex, sample, gradient));
       uint64_t bytes = box.elementBytes;
@@ -230,6 +235,20 @@ Status StepOrder::addSends(const RankTask &task, uint32_t edgeIndex, bool gradie
       sendList.push_back(send);
     }
   }
+  return Status();
+}
+
+/// The micro-batch as it is, padding included: what a mask wrote there is read on the other side.
+Status StepOrder::addWhole(uint32_t edgeIndex, Send &send) {
+  uint64_t bytes = byteSize(static_cast<DType>(plan->edges()->Get(edgeIndex)->dtype()));
+  for (int64_t size : fromSizes)
+    if (size < 0 || __builtin_mul_overflow(bytes, static_cast<uint64_t>(size), &bytes))
+      return Status::invalidInput(fmt::format("edges[{}]: a micro-batch of shape [{}] is too large; the plan is damaged", edgeIndex,
+                                              fmt::join(fromSizes, ", ")));
+  if (bytes > 0)
+    boxList.push_back(transport::Box::contiguous(nullptr, 0, bytes));
+  send.rows = static_cast<uint64_t>(fromSizes[edgeShapes[edgeIndex].rowsDim]);
+  send.bytes = bytes;
   return Status();
 }
 

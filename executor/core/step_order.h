@@ -3,9 +3,10 @@
 //
 //   Schedule (micro-batches, devices' tasks) + edges' shapes ─▶ sequences of rings, boxes of samples' rows
 //
-// The unit of an edge is one sample's rows, unpadded. A producer's micro-batch is cut into one message per micro-batch
-// of the consumer that shares a sample with it; the message's boxes lie at their final place. Pure, reusable memory:
-// a step no larger than before allocates nothing.
+// The unit of an edge between sections is one sample's rows, unpadded. A producer's micro-batch is cut into one message per
+// micro-batch of the consumer that shares a sample with it; the message's boxes lie at their final place. Between stages of a
+// section a micro-batch passes as it is, padding included: a mask's −∞ may be there, which the next stage's softmax reads. Pure,
+// reusable memory: a step no larger than before allocates nothing.
 #pragma once
 
 #include "executor/core/topology.h"
@@ -44,6 +45,9 @@ struct RankTask {
   uint32_t firstSend = 0, sends = 0;
 };
 
+/// Then both ends have the same micro-batches.
+bool isBetweenStages(const plan::fb::Edge &edge);
+
 class StepOrder {
 public:
   StepOrder(const plan::Plan &plan, const Topology &topology, uint32_t rank);
@@ -71,6 +75,7 @@ private:
   void placeRows(uint32_t edge);
   Status addTask(const wavefront::Task &task);
   void addReceives(const RankTask &task);
+  Status addWhole(uint32_t edge, Send &send);
   Status addSends(const RankTask &task, uint32_t edge, bool gradient);
   uint32_t countPartners(uint32_t microBatch, uint32_t otherSection);
   Result<transport::Box> boxOf(uint32_t edge, uint32_t sample, bool gradient);

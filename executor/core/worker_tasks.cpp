@@ -156,7 +156,7 @@ void Worker::queueReleases(const RankTask &task) {
     uint32_t buffer = instance.boundBuffer(
         ring.gradient ? fb::BindingKind::EdgeGradientInput : fb::BindingKind::EdgeInput, ring.edge);
     Result<BoundShapes *> shapes = instance.bind(dataOf(task.microBatch).dims); // Seen: it was launched.
-    if (shapes)
+    if (shapes && !isBetweenStages(*plan->edges()->Get(ring.edge))) // There padding arrives, too.
       ownDevice->fillZero(instance.address(buffer, 0), instance.bytes(buffer, **shapes));
     ReleaseWork &work = releaseWork[releasesUsed++];
     work = {this, receive.ring, receive.sequence};

@@ -84,10 +84,18 @@ template <typename OpTy> Result<mlir::Value> inFloat(NodeContext &n, mlir::Value
   return n.e.cast(y, dtype);
 }
 
+/// A norm of 0 has gradient 0, as in PyTorch; a root's has none there. (Rows that are padding are zeros.)
 Status importReduceL2(NodeContext &n) {
   MAESTRO_ASSIGN(Reduction r, readReduction(n));
   MAESTRO_ASSIGN(mlir::Value sum, sumOfSquares(n, r));
-  return n.set(0, inFloat<nn::SqrtOp>(n, sum));
+  DType dtype = Emitter::dtypeOf(sum);
+  if (!isFloat(dtype))
+    return n.set(0, inFloat<nn::SqrtOp>(n, sum));
+  mlir::Value zero = n.e.scalar(0, dtype);
+  MAESTRO_ASSIGN(mlir::Value isZero, n.e.emit<nn::EqualOp>(sum, zero));
+  MAESTRO_ASSIGN(mlir::Value above, n.e.emit<nn::WhereOp>(isZero, n.e.scalar(1, dtype), sum));
+  MAESTRO_ASSIGN(mlir::Value root, n.e.emit<nn::SqrtOp>(above));
+  return n.set(0, n.e.emit<nn::WhereOp>(isZero, zero, root));
 }
 
 Status importReduceL1(NodeContext &n) {

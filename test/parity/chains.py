@@ -31,12 +31,28 @@ class Middle(nn.Module):
 
 
 class Reader(nn.Module):
+    """Reads directions: where features are padding, and so zeros, a norm's gradient must not be NaN."""
+
     def __init__(self, width):
         super().__init__()
-        self.first, self.norm, self.head = nn.Linear(WIDTH, width), nn.LayerNorm(width), nn.Linear(width, zoo.VOCABULARY)
+        self.first, self.norm, self.head = nn.Linear(WIDTH, width, bias=False), nn.LayerNorm(width), nn.Linear(width, zoo.VOCABULARY)
 
     def forward(self, features):
-        return self.head(self.norm(torch.tanh(self.first(features))))
+        return self.head(self.norm(torch.tanh(4 * nn.functional.normalize(self.first(features), dim=-1))))
+
+
+class Attend(nn.Module):
+    """Attention as one writes it by hand: what the mask puts at padded places is what the softmax reads."""
+
+    def __init__(self):
+        super().__init__()
+        self.query, self.key, self.value = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.head = nn.Linear(WIDTH, zoo.VOCABULARY)
+
+    def forward(self, features, mask):
+        scores = self.query(features) @ self.key(features).transpose(1, 2) / WIDTH**0.5
+        weights = scores.masked_fill((mask == 0)[:, None, :], -1e9).softmax(-1)
+        return self.head(weights @ self.value(features))
 
 
 def cases():
@@ -47,5 +63,6 @@ def cases():
     every = (case("chain_encoder", Encoder, {"input_ids": zoo.IDS}, "features"),
              case("chain_middle", Middle, {"features": FEATURES}, "refined"),
              case("chain_teacher", lambda: Reader(96), {"features": FEATURES}, "logits"),
+             case("chain_attend", Attend, {"features": FEATURES, "mask": zoo.MASK, "labels": zoo.LABELS}, "logits"),
              case("chain_student", lambda: Reader(64), {"features": FEATURES, "labels": zoo.LABELS}, "logits"))
     return {case.name: case for case in every}

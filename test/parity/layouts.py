@@ -257,6 +257,12 @@ CHAIN = Workload("chain", S2, links=((E, M), (M, S2)), layouts={
     "all in two stages": (2, "*.stages=2 *.micro_batch=2"),
 })
 
+# Stages are cut in the middle of the attention, between its mask and its softmax.
+MASKED = Workload("masked", "chain_attend", links=((E, "chain_attend"),), layouts={
+    "attention in two stages": (2, "chain_attend.stages=2 chain_attend.dp=1 *.micro_batch=2"),
+    "attention in six stages": (2, "chain_attend.stages=6 chain_attend.dp=1 *.micro_batch=3"),
+})
+
 S_BACK, T_BACK = f"{S}.model.layers.1", f"{T}.model.layers.1"
 CUT = Workload("cut", S, teachers={T: 0.5}, cuts={S: ["model.layers.1"], T: ["model.layers.1"]}, layouts={
     "one device": (1, "*.micro_batch=8"),
@@ -287,7 +293,7 @@ TENSOR_KD = Workload("tensor-kd", S, teachers={T: 0.5}, layouts={
     "both split, colocated": (2, "*.tensor=2 *.micro_batch=3"),
 })
 
-WORKLOADS = (TOP, MANY, CUT, SHARED, CHAIN, TENSOR, TENSOR_BIASED, TENSOR_KD, KD, TIES, TEACHERS, LLAVA, FROZEN_LANGUAGE, PARTLY, OMNI)
+WORKLOADS = (TOP, MANY, CUT, SHARED, CHAIN, MASKED, TENSOR, TENSOR_BIASED, TENSOR_KD, KD, TIES, TEACHERS, LLAVA, FROZEN_LANGUAGE, PARTLY, OMNI)
 
 
 # ---- claims -------------------------------------------------------------------------------------------------------
