@@ -200,6 +200,7 @@ int main(int argc, char **argv) {
   CLI::App app{"Shows what a plan holds.", "maestro-dump"};
   Arguments arguments;
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN); // As on a full disk.
   try {
     declare(app, arguments);
     app.parse(argc, argv);

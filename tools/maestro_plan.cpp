@@ -116,6 +116,7 @@ int main(int argc, char **argv) {
   setLogFormat(arguments.logFormat == "json" ? LogFormat::Json : LogFormat::Text);
   setLogQuiet(arguments.quiet);
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN); // Beyond a file size limit a write then fails as on a full disk.
   Status status = interpret(arguments);
   if (status.isOk())
     status = planner::runPlan(arguments.options);

@@ -10,7 +10,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cerrno>
 #include <cmath>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <thread>
@@ -125,17 +130,37 @@ Result<cost_models::DeviceProfile> profileMachine(double secondsEach) {
   return result;
 }
 
+std::string asideOf(const std::string &path) { return path + ".unfinished"; }
+
 Status writeProfile(const cost_models::DeviceProfile &profile, const std::string &path) {
-  std::string aside = path + ".unfinished";
-  {
-    std::ofstream file(aside);
-    file << cost_models::toYaml(profile);
-    if (!file.flush())
-      return Status::unavailable(aside + ": cannot be written");
-  }
-  if (std::rename(aside.c_str(), path.c_str()) != 0)
-    return Status::unavailable(path + ": cannot be written");
+  std::string aside = asideOf(path);
+  std::ofstream file(aside);
+  file << cost_models::toYaml(profile);
+  file.close();
+  if (file && std::rename(aside.c_str(), path.c_str()) == 0)
+    return Status();
+  Status status = Status::unavailable(fmt::format("{}: cannot be written: {}", path, std::strerror(errno)));
+  std::remove(aside.c_str());
+  return status;
+}
+
+/// Before minutes are spent on what could not be kept.
+Status checkOutput(const std::string &path) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error))
+    return Status::invalidInput(path + ": is a folder; name the file, for example device.yaml");
+  std::string aside = asideOf(path);
+  if (!std::ofstream(aside))
+    return Status::invalidInput(fmt::format("{}: cannot be written: {}; name a file in a folder that can be", path, std::strerror(errno)));
+  std::filesystem::remove(aside, error);
   return Status();
+}
+
+Result<cost_models::DeviceProfile> profileInto(const std::string &path, double secondsEach) {
+  MAESTRO_TRY(checkOutput(path));
+  MAESTRO_ASSIGN(cost_models::DeviceProfile profile, profileMachine(secondsEach));
+  MAESTRO_TRY(writeProfile(profile, path));
+  return profile;
 }
 
 } // namespace
@@ -155,12 +180,12 @@ int main(int argc, char **argv) {
   } catch (const CLI::ParseError &error) {
     return app.exit(error) == 0 ? 0 : 1;
   }
+  std::signal(SIGXFSZ, SIG_IGN); // As on a full disk.
   double started = now();
-  auto profile = profileMachine(seconds);
-  Status status = profile.isOk() ? writeProfile(*profile, output) : Status::internal(std::string(profile.status().message()));
-  if (!status.isOk()) {
-    logError(status.message());
-    return 2;
+  Result<cost_models::DeviceProfile> profile = profileInto(output, seconds);
+  if (!profile) {
+    logError(profile.status().message());
+    return profile.status().exitStatus();
   }
   for (const ProfiledDevice &device : profile->devices) {
     const cost_models::DeviceRates &r = device.rates;

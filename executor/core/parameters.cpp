@@ -1,6 +1,7 @@
 #include "executor/core/parameters.h"
 
 #include "base/convert.h"
+#include "base/log.h"
 #include "base/nearest.h"
 #include "base/philox.h"
 #include "executor/checkpoint/safetensors.h"
@@ -38,6 +39,11 @@ std::string describe(const plan::Plan &plan, const fb::Parameter &parameter) {
                      plan->components()->Get(parameter.component())->name()->string_view());
 }
 
+std::string sourcePath(const plan::Plan &plan, uint32_t file) {
+  std::string relative = plan->files()->Get(file)->path()->str();
+  return relative.starts_with("/") ? relative : plan.folder() + "/" + relative;
+}
+
 /// The plan's files, opened once each and checked against what the planner saw.
 class SourceFiles {
 public:
@@ -65,10 +71,7 @@ public:
   }
 
 private:
-  std::string path(uint32_t file) const {
-    std::string relative = plan->files()->Get(file)->path()->str();
-    return relative.starts_with("/") ? relative : plan.folder() + "/" + relative;
-  }
+  std::string path(uint32_t file) const { return sourcePath(plan, file); }
 
   Status open(uint32_t file) {
     if (descriptors[file] >= 0)
@@ -300,6 +303,16 @@ Result<LoadSummary> loadParameters(const plan::Plan &plan, const WeightFiles &we
     summary.bytes += instance.table().buffers()->Get(buffer)->bytes();
   }
   return summary;
+}
+
+void warnOfChangedFiles(const plan::Plan &plan) {
+  for (uint32_t f = 0; f < plan->files()->size(); ++f) {
+    struct stat info {};
+    std::string path = sourcePath(plan, f);
+    int64_t planned = plan->files()->Get(f)->modified_ns();
+    if (planned != 0 && ::stat(path.c_str(), &info) == 0 && planned != info.st_mtim.tv_sec * int64_t{1000000000} + info.st_mtim.tv_nsec)
+      logWarning(fmt::format("{} was written again since the plan was made; plan again if it is another model's", path));
+  }
 }
 
 Status readBound(ExecutableInstance &instance, Device &device, fb::BindingKind kind, uint32_t parameter,

@@ -223,6 +223,8 @@ private:
 
   Status loadValues() {
     MAESTRO_ASSIGN(LoadSummary summary, loadJob(*plan, options.weights, seed, *job));
+    if (isRoot())
+      warnOfChangedFiles(*plan);
     if (found)
       MAESTRO_TRY(loadCheckpoint(*plan, *found, *job));
     else if (summary.seeded > 0)

@@ -47,6 +47,7 @@ public:
     started = nowSeconds();
     MAESTRO_TRY(checkOutput());
     MAESTRO_TRY(readInputs());
+    MAESTRO_TRY(checkOverwrites());
     MAESTRO_ASSIGN(pins, Pins::parse(options.pins));
     context.disableMultithreading();
     context.printOpOnDiagnostic(false); // Messages are for people, who never saw the operator's text.
@@ -83,6 +84,22 @@ private:
     if (std::filesystem::is_directory(output, error))
       return Status::invalidInput(fmt::format("{}: is a folder; name the file, for example {}", options.output,
                                               (std::filesystem::path(options.output) / "plan.mpl").string()));
+    return Status();
+  }
+
+  /// A plan points at what it was made from.
+  Status checkOverwrites() const {
+    std::vector<std::string> read = options.inputs;
+    read.push_back(options.cluster);
+    for (const ComponentSpec &component : workload.components) {
+      read.push_back(component.model);
+      read.push_back(component.weights);
+    }
+    std::error_code error;
+    for (const std::string &path : read)
+      if (!path.empty() && !options.output.empty() && std::filesystem::equivalent(path, options.output, error))
+        return Status::invalidInput(fmt::format("-o {}: is what the plan is made from, and would be lost; name another file, for example plan.mpl",
+                                                options.output));
     return Status();
   }
 
@@ -201,6 +218,7 @@ private:
                                                  [this](const PartitionOptions &cut) { return makePrograms(cut); });
     open.search->limit(deadline(), 1);
     Status status = open.search->run(deviceBytes());
+    MAESTRO_TRY(std::move(programsMade));
     if (!status.isOk())
       open.search.reset();
     return status.code() == StatusCode::InvalidInput ? Status() : std::move(status); // Nothing else fits.
@@ -211,6 +229,7 @@ private:
   /// On this machine, where nothing fits, layouts stay as they were, and emission says what is missing.
   Status useSearch(uint64_t bytes) {
     Status status = search->run(bytes);
+    MAESTRO_TRY(std::move(programsMade)); // What a trial's programs lack says more than that there are none.
     if (status.code() == StatusCode::InvalidInput && cluster.isThisMachine) {
       logInfo(fmt::format("search: {}", status.message()));
       search.reset();

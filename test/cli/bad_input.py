@@ -162,10 +162,36 @@ def workloads(judge):
         name = f"pin {pin} is compared with what is found without"
         if judge.wanted(name):
             judge.verdict(name, *pinned_beside(judge, source, pin))
+    for name, case in (("output over the model", lambda name: output_over_input(judge, name, "mlp.onnx")),
+                       ("output over the workload", lambda name: output_over_input(judge, name, "workload.yaml")),
+                       ("output above the file size limit", lambda name: plan_above_file_size(judge, name))):
+        if judge.wanted(name):
+            case(name)
     name = "output in no folder"
     if judge.wanted(name):
         judge.refused(name, judge.folder(), ["nowhere"], "maestro-plan", "workload.yaml", "-o", "nowhere/plan.mpl",
                       statuses=(1, 2))
+
+
+def output_over_input(judge, name, file):
+    """What the plan points at stays."""
+    folder = judge.folder()
+    before = (folder / file).read_bytes()
+    done = judge.command(folder, "maestro-plan", file, "-o", f"./{file}")
+    complaints = crash_complaints(done) + ([] if "another file" in done.stderr and file in done.stderr else ["names no remedy"])
+    if done.returncode != 1 or (folder / file).read_bytes() != before:
+        complaints.append(f"status {done.returncode}, or the file is lost")
+    judge.verdict(name, done, complaints)
+
+
+def plan_above_file_size(judge, name):
+    """A file size limit is like a full disk: status 2, one message, nothing half-written."""
+    folder = judge.folder()
+    line = ["sh", "-c", 'ulimit -f 4; exec "$@"', "sh", str(judge.binaries / "maestro-plan"), "mlp.onnx", "-o", "small.mpl"]
+    done = subprocess.run(line, cwd=folder, capture_output=True, text=True, timeout=LIMIT_SECONDS)
+    left = [path.name for path in folder.glob("small.mpl*")]
+    judge.verdict(name, done, crash_complaints(done) + ([] if done.returncode == 2 and not left and "small.mpl" in done.stderr
+                                                        else [f"status {done.returncode}, left {left}"]))
 
 
 def pinned_beside(judge, source, pin):
