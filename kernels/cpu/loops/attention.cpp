@@ -82,7 +82,7 @@ void forward(const AttentionCall &call, int64_t b, int64_t h, int64_t queryBlock
     softmaxBlock(scores, keys, running);
     if (j0 > 0)
       shrinkRows(sums, dv, rows, running);
-    blockProduct<true>({scores, 1, kQ, v.data, v.stride, sums, dv}, rows, dv, keys);
+    blockProduct<true>({scores, 1, kQ, v.data, v.stride, sums, dv, sums, dv}, rows, dv, keys);
   }
 
   storeResults<T>(call, b, h, i0, rows, sums, dv, running);
@@ -131,9 +131,9 @@ void backward(const AttentionCall &call, int64_t b, int64_t kh, void *scratch) {
         finishScores(call, visibility, scores, b, h, i0, rows, j0, keys);
         blockProduct<false>({v.row(j0), v.stride, 1, gradsT, kQ, slopes, kQ}, keys, kQ, call.valueDepth);
         backwardBlock(scores, slopes, call.softcap > 0 ? factors : nullptr, keys, terms);
-        blockProduct<true>({scores, kQ, 1, grads.data, grads.stride, dvalue + j0 * dv, dv}, keys, dv, rows);
-        blockProduct<true>({slopes, kQ, 1, queryRows, d, dk + j0 * d, d}, keys, d, rows);
-        blockProduct<true>({slopes, 1, kQ, k.row(j0), k.stride, dq, d}, rows, d, keys);
+        blockProduct<true>({scores, kQ, 1, grads.data, grads.stride, dvalue + j0 * dv, dv, dvalue + j0 * dv, dv}, keys, dv, rows);
+        blockProduct<true>({slopes, kQ, 1, queryRows, d, dk + j0 * d, d, dk + j0 * d, d}, keys, d, rows);
+        blockProduct<true>({slopes, 1, kQ, k.row(j0), k.stride, dq, d, dq, d}, rows, d, keys);
       }
       for (int64_t i = 0; i < rows; ++i)
         storeRow(rowOf<T>(call.dq, call.qStrides, b, h, i0 + i), dq + i * d, call.depth, call.scale);

@@ -62,6 +62,11 @@ struct AttentionLoops {
   void (*backward)(const AttentionCall &call, int64_t b, int64_t keyHead, void *scratch);
 };
 
+struct ProductCall; ///< product_call.h
+struct ProductPart;
+/// A part of a product in f32; scratch has ProductCall::kScratchFloats.
+using ProductLoop = void (*)(const ProductCall &call, const ProductPart &part, float *scratch);
+
 struct AdamCall {
   float *param, *m, *v;
   const float *grad;
@@ -96,6 +101,7 @@ struct Loops {
   FloatLoops floats[2];
   /// bf16 attention by products of pairs, for even depths; null where the processor has none.
   AttentionLoops pairedAttention;
+  ProductLoop product;
   double (*sumSquares)(const float *x, int64_t count);
   void (*adam)(const struct AdamCall &call, const void *step, int64_t begin, int64_t end);
 };

@@ -11,6 +11,7 @@ static Loops makeTable() {
   addLosses(loops);
   addAttention(loops);
   addPairedAttention(loops);
+  addProducts(loops);
   addUpdates(loops);
   return loops;
 }
