@@ -40,22 +40,22 @@ kernels::TensorType tensorType(const fb::Buffer &buffer, std::span<const int64_t
   return kernels::TensorType(static_cast<DType>(buffer.dtype()), {shape.data(), rank});
 }
 
-kernels::Attribute attribute(const fb::Attribute &source, std::span<const int64_t> dims) {
-  kernels::Attribute result;
-  result.name = source.name()->str();
-  if (source.floats()) {
-    result.kind = kernels::Attribute::Kind::Floats;
+void describe(const fb::Attribute &source, std::span<const int64_t> dims, kernels::Attribute &result) {
+  using Kind = kernels::Attribute::Kind;
+  result.name.assign(source.name()->string_view());
+  result.kind = source.floats() ? Kind::Floats : source.text() ? Kind::Text : Kind::Ints;
+  result.floats.clear();
+  result.text.clear();
+  result.ints.clear();
+  if (source.floats())
     result.floats.assign(source.floats()->begin(), source.floats()->end());
-  } else if (source.text()) {
-    result.kind = kernels::Attribute::Kind::Text;
-    result.text = source.text()->str();
-  } else if (source.exprs()) {
+  else if (source.text())
+    result.text.assign(source.text()->string_view());
+  else if (source.exprs())
     for (uint32_t expr : *source.exprs())
       result.ints.push_back(dims[expr]);
-  } else if (source.ints()) {
+  else if (source.ints())
     result.ints.assign(source.ints()->begin(), source.ints()->end());
-  }
-  return result;
 }
 
 /// Whether the device's library knows the call, or the ranks of the station do it together.
@@ -214,35 +214,33 @@ uint64_t growthFor(const plan::Plan &plan, const fb::Executable &executable, std
   return least;
 }
 
-CallDescription ExecutableInstance::describeCall(const fb::Call &call, const BoundShapes &shapes) const {
-  CallDescription result;
+void ExecutableInstance::describeCall(const fb::Call &call, const BoundShapes &shapes, CallDescription &result) const {
   result.kernel = plan->kernels()->Get(call.kernel())->string_view();
-  if (call.scope() != kNone)
-    result.scope = plan->scopes()->Get(call.scope())->string_view();
-  if (call.attributes() != kNone)
-    for (const fb::Attribute *item : *plan->attribute_lists()->Get(call.attributes())->items())
-      result.attributes.push_back(attribute(*item, shapes.dims));
+  result.scope = call.scope() != kNone ? plan->scopes()->Get(call.scope())->string_view() : std::string_view();
+  const auto *attributes = call.attributes() != kNone ? plan->attribute_lists()->Get(call.attributes())->items() : nullptr;
+  result.attributes.resize(attributes ? attributes->size() : 0);
+  for (uint32_t i = 0; i < result.attributes.size(); ++i)
+    describe(*attributes->Get(i), shapes.dims, result.attributes[i]);
 
-  auto addOperand = [&](uint32_t buffer, auto &types, auto &operands) {
-    if (buffer == kNone) {
-      types.emplace_back();
-      operands.emplace_back();
-      return;
+  auto addOperands = [&](const flatbuffers::Vector<uint32_t> &buffers, auto &types, auto &operands) {
+    types.assign(buffers.size(), {});
+    operands.assign(buffers.size(), {});
+    for (uint32_t i = 0; i < buffers.size(); ++i) {
+      if (buffers.Get(i) == kNone)
+        continue;
+      const fb::Buffer &table = *executable->buffers()->Get(buffers.Get(i));
+      types[i] = tensorType(table, shapes.dims);
+      operands[i] = {table.region(), table.offset() * (grows(table.region()) ? growth : 1)};
     }
-    const fb::Buffer &table = *executable->buffers()->Get(buffer);
-    types.push_back(tensorType(table, shapes.dims));
-    operands.push_back({table.region(), table.offset() * (grows(table.region()) ? growth : 1)});
   };
-  for (uint32_t buffer : *call.inputs())
-    addOperand(buffer, result.inputTypes, result.inputs);
-  for (uint32_t buffer : *call.outputs())
-    addOperand(buffer, result.outputTypes, result.outputs);
-  return result;
+  addOperands(*call.inputs(), result.inputTypes, result.inputs);
+  addOperands(*call.outputs(), result.outputTypes, result.outputs);
 }
 
 Result<std::unique_ptr<PreparedCollective>> ExecutableInstance::prepareCollective(const fb::Call &call,
                                                                                   const BoundShapes &shapes) const {
-  CallDescription description = describeCall(call, shapes); // The verifier promises an input and an output of one type.
+  CallDescription description;
+  describeCall(call, shapes, description); // The verifier promises an input and an output of one type.
   auto prepared = std::make_unique<PreparedCollective>();
   prepared->kind = *collectiveKind(description.kernel);
   prepared->input = description.inputs[0];
@@ -263,20 +261,20 @@ Result<std::unique_ptr<PreparedCollective>> ExecutableInstance::prepareCollectiv
   return prepared;
 }
 
-Result<ProgramSteps> ExecutableInstance::prepare(const fb::Program &program, const BoundShapes &shapes) const {
+Result<ProgramSteps> ExecutableInstance::prepare(const fb::Program &program, const BoundShapes &shapes) {
   ProgramSteps steps;
-  std::vector<CallDescription> calls;
-  calls.reserve(program.calls()->size());
+  descriptions.resize(std::max<size_t>(descriptions.size(), program.calls()->size()));
+  size_t calls = 0; // Since the last step.
   auto endStep = [&](std::unique_ptr<PreparedCollective> collective) -> Status {
     steps.emplace_back();
-    MAESTRO_ASSIGN(steps.back().calls, device.prepare(calls));
+    MAESTRO_ASSIGN(steps.back().calls, device.prepare({descriptions.data(), calls}));
     steps.back().collective = std::move(collective);
-    calls.clear();
+    calls = 0;
     return Status();
   };
   for (const fb::Call *call : *program.calls()) {
     if (!collectiveKind(plan->kernels()->Get(call->kernel())->string_view())) {
-      calls.push_back(describeCall(*call, shapes));
+      describeCall(*call, shapes, descriptions[calls++]);
       continue;
     }
     MAESTRO_ASSIGN(auto collective, prepareCollective(*call, shapes));

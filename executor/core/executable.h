@@ -111,9 +111,10 @@ private:
   Status writeConstants();
   Status dropOldShapes();
   bool grows(uint32_t region) const;
-  Result<ProgramSteps> prepare(const plan::fb::Program &program, const BoundShapes &shapes) const;
+  Result<ProgramSteps> prepare(const plan::fb::Program &program, const BoundShapes &shapes);
   Result<std::unique_ptr<PreparedCollective>> prepareCollective(const plan::fb::Call &call, const BoundShapes &shapes) const;
-  CallDescription describeCall(const plan::fb::Call &call, const BoundShapes &shapes) const;
+  /// Into `result`, which keeps its memory.
+  void describeCall(const plan::fb::Call &call, const BoundShapes &shapes, CallDescription &result) const;
 
   const plan::Plan &plan;
   const plan::fb::Executable *executable;
@@ -129,6 +130,7 @@ private:
   std::vector<std::unique_ptr<BoundShapes>> shapesSeen;
   size_t preparedCalls = 0; ///< Of all shapes.
   uint64_t useCounter = 0;
+  std::vector<CallDescription> descriptions; ///< Of the program that is being prepared.
 };
 
 } // namespace maestro::executor

@@ -62,7 +62,7 @@ private:
 
 struct PreparedCall {
   KernelTable::Use use;
-  std::vector<OperandRef> inputs, outputs;
+  uint32_t inputs, outputs; ///< How many of the program's operands.
   std::string_view name;
   std::string_view scope;
 };
@@ -76,6 +76,7 @@ struct CpuProgram : PreparedProgram {
 
   std::shared_ptr<KernelTable> kernels;
   std::vector<PreparedCall> calls;
+  std::vector<OperandRef> operands; ///< Call by call: inputs, then outputs.
   size_t mostOperands = 0;
 };
 
@@ -122,17 +123,23 @@ public:
     if (!library)
       return std::unique_ptr<PreparedProgram>(std::move(program));
     program->calls.reserve(calls.size());
-    size_t scratchBytes = 0;
+    size_t scratchBytes = 0, operands = 0;
+    for (const CallDescription &call : calls)
+      operands += call.inputs.size() + call.outputs.size();
+    program->operands.reserve(operands);
     for (const CallDescription &call : calls) {
       kernels::CallSpec spec{call.kernel, kernels::Attributes(call.attributes), call.inputTypes,
                              call.outputTypes, options.threads};
       auto use = kernels->acquire(*library, spec, call.attributes);
       if (!use)
         return std::move(use).takeStatus().withContext(describe(call.kernel, call.scope));
-      if (*use == kernels->end())
+      if (!*use)
         return Status::internal(describe(call.kernel, call.scope) +
                                 ": the device has no kernel for these operands");
-      program->calls.push_back({*use, call.inputs, call.outputs, call.kernel, call.scope});
+      program->calls.push_back({*use, static_cast<uint32_t>(call.inputs.size()), static_cast<uint32_t>(call.outputs.size()),
+                                call.kernel, call.scope});
+      for (const auto *list : {&call.inputs, &call.outputs})
+        program->operands.insert(program->operands.end(), list->begin(), list->end());
       scratchBytes = std::max(scratchBytes, (*use)->second.kernel->scratchBytes());
       program->mostOperands =
           std::max({program->mostOperands, call.inputs.size(), call.outputs.size()});
@@ -306,17 +313,18 @@ private:
   }
 
   Status run(const CpuProgram &program, const Command &command) {
+    const OperandRef *operand = program.operands.data();
     for (const PreparedCall &call : program.calls) {
-      for (size_t i = 0; i < call.inputs.size(); ++i)
-        inputPointers[i] = resolve(call.inputs[i], command);
-      for (size_t i = 0; i < call.outputs.size(); ++i)
-        outputPointers[i] = resolve(call.outputs[i], command);
+      for (size_t i = 0; i < call.inputs; ++i)
+        inputPointers[i] = resolve(*operand++, command);
+      for (size_t i = 0; i < call.outputs; ++i)
+        outputPointers[i] = resolve(*operand++, command);
       if (options.onKernel)
         options.onKernel();
       int64_t startNs = tracing ? nowNs() : 0;
       Status status =
-          call.use->second.kernel->run({inputPointers.data(), call.inputs.size()},
-                           {outputPointers.data(), call.outputs.size()}, scratch ? scratch->get() : nullptr);
+          call.use->second.kernel->run({inputPointers.data(), call.inputs}, {outputPointers.data(), call.outputs},
+                                       scratch ? scratch->get() : nullptr);
       if (!status.isOk())
         return std::move(status).withContext(describe(call.name, call.scope));
       if (tracing && spans.size() < spans.capacity())

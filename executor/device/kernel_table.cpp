@@ -20,7 +20,7 @@ void append(std::string &key, std::span<const kernels::TensorType> types) {
 
 Result<KernelTable::Use> KernelTable::acquire(const kernels::Library &library, const kernels::CallSpec &spec,
                                               std::span<const kernels::Attribute> attributes) {
-  std::string key;
+  key.clear();
   append(key, spec.kernel.data(), spec.kernel.size());
   append(key, spec.inputs);
   append(key, spec.outputs);
@@ -30,22 +30,20 @@ Result<KernelTable::Use> KernelTable::acquire(const kernels::Library &library, c
     append(key, attribute.floats.data(), attribute.floats.size() * sizeof attribute.floats[0]);
     append(key, attribute.text.data(), attribute.text.size());
   }
-  auto [use, isNew] = entries.try_emplace(std::move(key));
-  if (isNew) {
+  auto found = entries.find(key);
+  if (found == entries.end()) {
     auto prepared = library.prepare(spec);
-    if (!prepared || !*prepared) {
-      entries.erase(use);
-      return prepared ? Result<Use>(entries.end()) : Result<Use>(std::move(prepared).takeStatus());
-    }
-    use->second.kernel = std::move(*prepared);
+    if (!prepared || !*prepared)
+      return prepared ? Result<Use>(nullptr) : Result<Use>(std::move(prepared).takeStatus());
+    found = entries.emplace(key, Entry{std::move(*prepared), 0}).first;
   }
-  ++use->second.uses;
-  return use;
+  ++found->second.uses;
+  return &*found;
 }
 
 void KernelTable::release(Use use) {
   if (--use->second.uses == 0)
-    entries.erase(use);
+    entries.erase(entries.find(use->first));
 }
 
 } // namespace maestro::executor
