@@ -27,6 +27,7 @@ public:
   }
 
   size_t scratchBytes() const override { return bytes; }
+  size_t ownBytes() const override { return inner->ownBytes() + 512; }
 
   Status run(std::span<const void *const> inputs, std::span<void *const> outputs,
              void *scratch) override {

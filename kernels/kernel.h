@@ -90,6 +90,9 @@ public:
 
   /// Bytes of scratch memory that run() needs; fixed after preparation.
   virtual size_t scratchBytes() const { return 0; }
+
+  /// About what keeping it takes, its description included; measured.
+  virtual size_t ownBytes() const { return 2048; }
 };
 
 /// A set of kernels for one kind of device. reference/ is the oracle: one obvious loop per operator,

@@ -187,7 +187,7 @@ Result<BoundShapes *> ExecutableInstance::bind(std::span<const int64_t> symbols)
 /// Makes room for the programs of one more set of shapes.
 Status ExecutableInstance::dropOldShapes() {
   bool isFirst = true;
-  while ((preparedCalls > kMostKeptCalls || device.preparedKernels() > kMostKeptKernels) && shapesSeen.size() >= kFewestShapes) {
+  while ((preparedCalls > kMostKeptCalls || device.preparedBytes() > kMostKeptBytes) && shapesSeen.size() >= kFewestShapes) {
     if (std::exchange(isFirst, false))
       MAESTRO_TRY(device.wait(device.record())); // The device may still be running the oldest shapes' programs.
     auto oldest = std::min_element(shapesSeen.begin(), shapesSeen.end(), [](auto &a, auto &b) {

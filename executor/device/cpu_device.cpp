@@ -150,6 +150,7 @@ public:
   }
 
   size_t preparedKernels() const override { return kernels->size(); }
+  size_t preparedBytes() const override { return kernels->bytes(); }
 
   void write(Address destination, const void *source, uint64_t bytes) override {
     push({CommandKind::Write, -1, nullptr, pointer(destination), const_cast<void *>(source), bytes, nullptr, {}});

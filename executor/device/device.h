@@ -84,6 +84,7 @@ public:
   virtual Result<std::unique_ptr<PreparedProgram>> prepare(std::span<const CallDescription> calls) = 0;
   /// Kernels of the programs that there are; calls that are alike share one.
   virtual size_t preparedKernels() const = 0;
+  virtual size_t preparedBytes() const = 0; ///< About what they take.
 
   /// Queues. Host memory given to write() or read() must stay valid and unchanged (read: unread)
   /// until an event recorded afterwards has completed.

@@ -35,6 +35,7 @@ Result<KernelTable::Use> KernelTable::acquire(const kernels::Library &library, c
     auto prepared = library.prepare(spec);
     if (!prepared || !*prepared)
       return prepared ? Result<Use>(nullptr) : Result<Use>(std::move(prepared).takeStatus());
+    heldBytes += (*prepared)->ownBytes();
     found = entries.emplace(key, Entry{std::move(*prepared), 0}).first;
   }
   ++found->second.uses;
@@ -42,8 +43,10 @@ Result<KernelTable::Use> KernelTable::acquire(const kernels::Library &library, c
 }
 
 void KernelTable::release(Use use) {
-  if (--use->second.uses == 0)
-    entries.erase(entries.find(use->first));
+  if (--use->second.uses > 0)
+    return;
+  heldBytes -= use->second.kernel->ownBytes();
+  entries.erase(entries.find(use->first));
 }
 
 } // namespace maestro::executor

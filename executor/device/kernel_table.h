@@ -27,9 +27,11 @@ public:
   void release(Use use);
 
   size_t size() const { return entries.size(); }
+  size_t bytes() const { return heldBytes; }
 
 private:
   Entries entries; ///< By all that preparing may depend on, as bytes.
+  size_t heldBytes = 0;
   std::string key; ///< Of the call that is asked for.
 };
 

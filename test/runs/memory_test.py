@@ -73,7 +73,7 @@ def lengths(scratch):
     bench.succeed("maestro-run", plan, "--out", out, "--steps", 60)
     predicted = runs.summary(bench, plan)["executables"][0]["peak_bytes"]
     used = [line["peak_bytes"] for line in metrics(out)]
-    scratch.check("lengths", used[-1] <= predicted and used[-1] > used[0] + 8 * MIB,
+    scratch.check("lengths", used[-1] <= predicted and used[-1] > used[0] + 4 * MIB,
                   f"predicted {predicted / MIB:.1f} MiB, used {used[0] / MIB:.1f} at first, {used[-1] / MIB:.1f} in the end")
 
 
