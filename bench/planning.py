@@ -74,7 +74,16 @@ def plan(folder, devices, kind):
     step = dumped["prediction"]["step_seconds"]
     gains = {name: row["step_seconds"] / step if row["step_seconds"] else None for name, row in rows.items()}
     return {"seconds": seconds, "peak": peak, "step": step, "gap": quantities["search.gap"], "gains": gains,
-            "layout": next(iter(rows.values()))["choice"], "dumped": dumped}
+            "layout": next(iter(rows.values()))["choice"], "parts": parts(quantities, step)}
+
+
+def parts(quantities, step):
+    """Where the mean device's step goes, in hundredths of it; what is proven to be needed first."""
+    mean = {name[5:-8]: value for name, value in quantities.items() if name.startswith("mean.")}
+    least = mean.pop("least_work")
+    mean = {"bound": quantities["search.lower_bound_seconds"], "work of these cuts": least,
+            "padding and constants": mean.pop("tasks") - least, **mean}
+    return ", ".join(f"{name} {100 * seconds / step:.1f}" for name, seconds in mean.items())
 
 
 def mean(values):
@@ -105,6 +114,7 @@ def main():
             against = ", ".join(f"{other} {gain:.2f} x" if gain else f"{other} does not fit" for other, gain in found["gains"].items())
             print(f"{head}, {found['step']:.3g} s a step, gap {100 * found['gap']:.1f} %; {against}\n{'':13}{found['layout']}")
             if devices == 64:
+                print(f"{'':13}% of the step: {found['parts']}")
                 for other, values in gains.items():
                     if found["gains"].get(other):
                         values.append(found["gains"][other])

@@ -86,6 +86,13 @@ Status checkEdge(const CompoundModel &model, const EdgeModel &edge, size_t index
 
 } // namespace
 
+bool isSame(const MicroBatchCapacity &a, const MicroBatchCapacity &b) {
+  return a.samples == b.samples && a.dims == b.dims &&
+         std::equal(a.areas.begin(), a.areas.end(), b.areas.begin(), b.areas.end(), [](const wavefront::Area &left, const wavefront::Area &right) {
+           return left.rows == right.rows && left.padded == right.padded && left.capacity == right.capacity;
+         });
+}
+
 Status check(const std::vector<MicroBatchCapacity> &capacities, const std::vector<wavefront::Dim> &dims, const std::vector<int64_t> &microBatches) {
   if (capacities.size() != microBatches.size())
     return wrong(fmt::format("a section has {} capacities for {} sizes of micro-batches", capacities.size(), microBatches.size()));

@@ -41,6 +41,9 @@ struct MicroBatchCapacity {
   std::vector<wavefront::Area> areas; ///< and in padded tokens: with them, more short samples than long ones.
 };
 
+/// Whether the same micro-batches fit.
+bool isSame(const MicroBatchCapacity &a, const MicroBatchCapacity &b);
+
 struct SectionModel {
   std::string name;
   bool trains = false;

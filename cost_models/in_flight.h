@@ -9,7 +9,7 @@
 namespace maestro::cost_models {
 
 /// More micro-batches in flight than this gain little and cost a slot each.
-inline constexpr uint32_t kMostSlots = 32;
+inline constexpr uint32_t kMostSlots = 128;
 /// More micro-batches than the stage after it: one that a stage works on, one that waits between them.
 inline constexpr uint32_t kOwnSlots = 2;
 /// What may wait in a ring beside what one task of each sender fills: between stages, and between sections, whose

@@ -45,8 +45,33 @@ double idleOf(const std::vector<uint32_t> &devices, const std::vector<double> &b
 struct Flow {
   std::vector<double> steps;
   std::vector<double> busy; ///< By device, of the mean step.
-  double makespan = 0, update = 0;
+  double update = 0, fill = 0, drain = 0;
 };
+
+/// Devices that have tasks; where frozen sections run ahead, of sections that train.
+std::vector<uint32_t> workingDevices(const wavefront::Problem &problem, bool ahead) {
+  std::vector<uint32_t> devices;
+  for (const wavefront::Section &section : problem.sections)
+    if (section.trains || !ahead)
+      for (const std::vector<uint32_t> &replica : section.devices)
+        devices.insert(devices.end(), replica.begin(), replica.end());
+  std::sort(devices.begin(), devices.end());
+  devices.erase(std::unique(devices.begin(), devices.end()), devices.end());
+  return devices;
+}
+
+/// Adds what devices wait at both ends of a step that starts at `beginNs`.
+void addEnds(const wavefront::Schedule &schedule, const wavefront::Timeline::Step &times, int64_t beginNs,
+             const std::vector<uint32_t> &devices, Flow &flow) {
+  double share = kNano / static_cast<double>(devices.size());
+  for (uint32_t device : devices) {
+    uint32_t first = schedule.deviceTasks[device], last = schedule.deviceTasks[device + 1];
+    if (first == last)
+      continue;
+    flow.fill += static_cast<double>(std::max<int64_t>(0, times.startNs[first] - beginNs)) * share;
+    flow.drain += static_cast<double>(std::max<int64_t>(0, times.gradientsNs - times.endNs[last - 1])) * share;
+  }
+}
 
 Result<Flow> flowOf(const std::vector<wavefront::Problem> &problems, const std::vector<wavefront::Schedule> &schedules, bool ahead) {
   std::vector<wavefront::TimelineStep> list;
@@ -59,18 +84,21 @@ Result<Flow> flowOf(const std::vector<wavefront::Problem> &problems, const std::
   int64_t before = 0;
   uint32_t devices = problems.front().devices;
   flow.busy.assign(devices, 0);
+  std::vector<uint32_t> working = workingDevices(problems.front(), ahead);
   for (size_t s = 0; s < list.size(); ++s) {
     const wavefront::Timeline::Step &times = timeline.steps[s];
     int64_t end = ahead ? times.updatedNs : std::max(times.tasksNs, times.updatedNs);
     if (s > 0 || !ahead) // The first fills what the others find filled.
       flow.steps.push_back(static_cast<double>(end - before) * kNano);
     flow.update += static_cast<double>(times.updatedNs - times.gradientsNs) * kNano;
+    addEnds(*list[s].schedule, times, before, working, flow);
     before = end;
     for (uint32_t device = 0; device < devices; ++device)
       flow.busy[device] += static_cast<double>(timeline.busyNs[s * devices + device]) * kNano;
   }
   double share = 1.0 / static_cast<double>(list.size());
-  flow.update *= share;
+  for (double *seconds : {&flow.update, &flow.fill, &flow.drain})
+    *seconds *= share;
   for (double &busy : flow.busy)
     busy *= share;
   return flow;
@@ -164,6 +192,8 @@ Status Simulator::addSteps(std::vector<wavefront::Problem> &problems, const std:
   MAESTRO_ASSIGN(Flow flow, flowOf(problems, schedules, result.runsAhead));
   result.stepSeconds = mean(flow.steps);
   result.updateSeconds = flow.update;
+  result.fillSeconds = flow.fill;
+  result.drainSeconds = flow.drain;
   result.deviceBusySeconds = flow.busy;
   std::sort(flow.steps.begin(), flow.steps.end());
   result.leastSeconds = flow.steps[flow.steps.size() / 10];

@@ -21,6 +21,9 @@ struct Simulation {
   double makespanSeconds = 0;   ///< From a step's start until its last task ends, where steps wait for each other.
   double lowerBoundSeconds = 0; ///< No schedule of these micro-batch sizes and devices ends its tasks earlier.
   double updateSeconds = 0;     ///< From the last gradient to the last update: reduction over replicas, and updates.
+  /// Of a device that works (where frozen sections run ahead: that trains), on average: until its first task of a step, and
+  /// from its last one to the step's last gradient.
+  double fillSeconds = 0, drainSeconds = 0;
   bool runsAhead = false;       ///< Frozen sections on devices of their own do not wait for updates.
   uint32_t parts = 1;           ///< One of so many equal parts was simulated (fold.h).
   std::vector<double> deviceBusySeconds; ///< Tasks and updates, by device.

@@ -1,6 +1,7 @@
 #include "planner/driver/layout_search.h"
 
 #include "ir/section/section.h"
+#include "planner/driver/finer_sizes.h"
 #include "planner/driver/trial_models.h"
 #include "planner/search/pinned.h"
 #include "planner/search/search.h"
@@ -17,8 +18,10 @@ constexpr size_t kTrialOperators = 60'000;
 constexpr size_t kMostSizes = 8;
 /// Largest micro-batch that is tried unless it is pinned, as a multiple of the one taken where nothing is searched.
 constexpr int64_t kLargest = 4;
+/// On no more devices pipelines are short, and the whole space is searched: finer sizes would bring little, and cost much.
+constexpr uint32_t kFewDevices = 8;
 /// What a search may spend: about two seconds.
-constexpr uint32_t kSimulations = 64, kNodes = 50'000;
+constexpr uint32_t kSimulations = 48, kNodes = 50'000;
 constexpr uint64_t kTasks = 1'000'000, kTasksAtOnce = 30'000;
 /// What explaining its answer may spend.
 constexpr uint64_t kExplainTasks = 200'000;
@@ -83,14 +86,17 @@ void LayoutSearch::addPins() {
     if (auto recompute = pins.of(section.name, &SectionPins::recompute); recompute && section.trains)
       own.recompute = *recompute;
     own.devices = pins.of(section.name, &SectionPins::devices);
-    if (layout.microBatchIsPinned)
+    if (layout.microBatchIsPinned) // Behind finer ones of the same size.
       own.microBatch = static_cast<uint32_t>(
-          std::find(model.microBatches.begin(), model.microBatches.end(), layout.microBatch) - model.microBatches.begin());
+          std::upper_bound(model.microBatches.begin(), model.microBatches.end(), layout.microBatch) - model.microBatches.begin() - 1);
   }
 }
 
 Status LayoutSearch::collect() {
   MAESTRO_ASSIGN(problem.model, collectAtoms(graph, base, pins.partition(*base.workload), microBatchSizes(), makePrograms));
+  mostSamples.assign(problem.model.microBatches.size(), 0);
+  if (base.machine.devices > kFewDevices)
+    mostSamples = addFinerSizes(problem.model, *base.graph, base.workload->train.globalBatch);
   addPins();
   problem.budget.simulations = kSimulations;
   problem.budget.nodes = kNodes;
@@ -122,6 +128,7 @@ std::map<std::string, SectionLayout> LayoutSearch::layouts(size_t rank) const {
     const std::string &name = problem.model.sections[s].name;
     SectionLayout &own = layouts[name] = base.layouts.at(name);
     own.microBatch = problem.model.microBatches[layout[s].microBatch];
+    own.mostSamples = mostSamples[layout[s].microBatch];
     own.microBatchReason = own.microBatchIsPinned ? "pinned" : "by search";
     own.stages = static_cast<int64_t>(layout[s].cut.stages());
     own.devices = layout[s].devices;

@@ -52,6 +52,7 @@ private:
   const AtomGraph &graph;
   MakePrograms makePrograms;
   SearchProblem problem;
+  std::vector<int64_t> mostSamples; ///< By size of micro-batches: of a finer one (finer_sizes.h); 0.
   SearchResult result;
 };
 

@@ -23,6 +23,8 @@ std::string placement(const SectionLayout &layout) {
 
 /// Where lengths vary, a micro-batch holds more samples that are short (emit/micro_batch_limits.h).
 std::string microBatchOf(const SectionLayout &layout, const GraphSummary &graph) {
+  if (layout.mostSamples > 0)
+    return fmt::format("{} samples", layout.mostSamples);
   bool varies = std::any_of(graph.dims.begin(), graph.dims.end(),
                             [](const GraphDim &dim) { return !dim.sum && dim.typical < static_cast<double>(dim.max); });
   return fmt::format("{} {}samples", layout.microBatch, varies && !layout.isCountedInSamples ? "of the longest " : "");

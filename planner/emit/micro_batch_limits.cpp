@@ -18,17 +18,18 @@ public:
   MicroBatchLimits find(std::span<const std::string> activeDims, int64_t globalBatch) {
     std::optional<uint32_t> rows = layout.isCountedInSamples ? std::nullopt : paddedRows(activeDims);
     int64_t stretch = rows ? stretchOf(*rows) : 1;
-    result.samples = std::max(layout.microBatch, std::min(stretch * layout.microBatch, globalBatch));
+    most = layout.mostSamples > 0 ? std::max(layout.mostSamples, layout.microBatch) : globalBatch;
+    result.samples = std::max(layout.microBatch, std::min(stretch * layout.microBatch, most));
     for (const GraphDim &dim : graph.dims) {
       result.capacity.multiples.push_back(dim.multipleOf);
       result.capacity.bounds.push_back(dim.sum ? rowsOf(dim, result.samples) : (dim.max + dim.multipleOf - 1) / dim.multipleOf * dim.multipleOf);
     }
-    if (stretch > 1)
+    if (rows && stretch > 1)
       addAreas(*rows);
     if (result.capacity.areas.empty())
       setRows(layout.microBatch);
     if (!layout.isCountedInSamples)
-      addSamples(activeDims, globalBatch);
+      addSamples(activeDims);
     result.bounds = named(result.capacity.bounds);
     for (const std::vector<int64_t> &sizes : plan::largestMicroBatches(result.capacity))
       result.largest.push_back(named(sizes));
@@ -49,8 +50,8 @@ private:
   }
 
   /// Where one sample may have many of the section's rows there is room for several that have as many as usual.
-  void addSamples(std::span<const std::string> activeDims, int64_t globalBatch) {
-    double room = static_cast<double>(globalBatch);
+  void addSamples(std::span<const std::string> activeDims) {
+    double room = static_cast<double>(most);
     for (size_t d = 0; d < graph.dims.size(); ++d)
       if (const GraphDim &dim = graph.dims[d]; dim.sum && std::find(activeDims.begin(), activeDims.end(), dim.name) != activeDims.end())
         room = std::min(room, static_cast<double>(result.capacity.bounds[d]) / dim.typical);
@@ -133,6 +134,7 @@ private:
 
   const GraphSummary &graph;
   const SectionLayout &layout;
+  int64_t most = 1; ///< Samples of a micro-batch.
   MicroBatchLimits result;
 };
 

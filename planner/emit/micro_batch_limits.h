@@ -24,7 +24,8 @@ struct MicroBatchLimits {
 };
 
 /// Of a section that takes the samples which have some of `activeDims` (empty: all). SectionLayout.microBatch of the longest
-/// samples fit, and as many as have as many rows typically as one may have; of shorter ones up to kMostStretch times as many, but not more than a step's, unless samples alone count.
+/// samples fit, and as many as have as many rows typically as one may have; of shorter ones up to kMostStretch times as many,
+/// but not more than a step's or SectionLayout.mostSamples, unless samples alone count.
 MicroBatchLimits limitsOf(const GraphSummary &graph, const SectionLayout &layout, std::span<const std::string> activeDims,
                           int64_t globalBatch);
 

@@ -7,35 +7,40 @@
 namespace maestro::planner {
 namespace {
 
-/// The sections on a device, in words.
-std::string sectionsOn(const AtomicModel &model, const Layout &layout, uint32_t device) {
+std::vector<uint32_t> sectionsOn(const Layout &layout, uint32_t device) {
+  std::vector<uint32_t> sections;
+  for (uint32_t s = 0; s < layout.size(); ++s)
+    if (std::any_of(layout[s].devices.begin(), layout[s].devices.end(), [&](const std::vector<uint32_t> &replica) {
+          return std::find(replica.begin(), replica.end(), device) != replica.end();
+        }))
+      sections.push_back(s);
+  return sections;
+}
+
+std::string namesOf(const AtomicModel &model, const std::vector<uint32_t> &sections) {
   std::string text;
-  for (size_t s = 0; s < layout.size(); ++s) {
-    bool here = false;
-    for (const std::vector<uint32_t> &replica : layout[s].devices)
-      here |= std::find(replica.begin(), replica.end(), device) != replica.end();
-    if (here)
-      text += (text.empty() ? "" : ", ") + model.sections[s].name;
-  }
+  for (uint32_t section : sections)
+    text += (text.empty() ? "" : ", ") + model.sections[section].name;
   return text;
 }
 
 } // namespace
 
-bool Candidates::fits(const Layout &layout) {
+bool Candidates::fits(const Layout &layout) { return excess(layout).bytes == 0; }
+
+Candidates::Excess Candidates::excess(const Layout &layout) {
   std::vector<uint64_t> bytes = cost_models::deviceBytes(modelOf(problem, layout), problem.machine, choicesOf(layout));
   uint32_t worst = 0;
-  bool fit = true;
-  auto excess = [&](uint32_t device) {
+  auto over = [&](uint32_t device) {
     return static_cast<double>(bytes[device]) - static_cast<double>(problem.machine.memoryBytes(device));
   };
-  for (uint32_t device = 0; device < bytes.size(); ++device) {
-    fit &= bytes[device] <= problem.machine.memoryBytes(device);
-    worst = excess(device) > excess(worst) ? device : worst;
-  }
-  if (!fit)
-    noteLack(bytes[worst], problem.machine.memoryBytes(worst), sectionsOn(problem.model, layout, worst));
-  return fit;
+  for (uint32_t device = 0; device < bytes.size(); ++device)
+    worst = over(device) > over(worst) ? device : worst;
+  if (bytes[worst] <= problem.machine.memoryBytes(worst))
+    return {};
+  std::vector<uint32_t> sections = sectionsOn(layout, worst);
+  noteLack(bytes[worst], problem.machine.memoryBytes(worst), namesOf(problem.model, sections));
+  return {bytes[worst] - problem.machine.memoryBytes(worst), std::move(sections)};
 }
 
 void Candidates::noteLack(uint64_t needs, uint64_t has, std::string sections) {

@@ -21,6 +21,12 @@ public:
 
   /// Notes what lacks where it does not.
   bool fits(const Layout &layout);
+  /// What lacks most, and the sections on that device; none: it fits.
+  struct Excess {
+    uint64_t bytes = 0;
+    std::vector<uint32_t> sections;
+  };
+  Excess excess(const Layout &layout);
   /// Simulated, or known; takes from the allowance what that costs.
   Result<const cost_models::Simulation *> simulate(const Layout &layout, wavefront::Order order, Allowance &allowance);
   /// The scheduler's lower bound of the mean step's tasks, where steps wait for each other.

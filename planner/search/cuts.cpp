@@ -12,16 +12,11 @@ namespace maestro::planner {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-/// Up to so many stages every number is tried; beyond, those of one binary digit or two.
-constexpr uint32_t kEveryCount = 8;
-
 std::vector<uint32_t> stageCounts(const SearchPins &pins, uint32_t atoms, uint32_t mostStages) {
   if (pins.stages)
     return {*pins.stages};
-  std::vector<uint32_t> counts;
-  for (uint32_t count = 1; count <= std::min(atoms, mostStages); ++count)
-    if (count <= kEveryCount || (count & (count - 1)) == 0 || (count % 4 == 0 && (count & (count - 1)) == (1u << (31 - __builtin_clz(count & (count - 1))))))
-      counts.push_back(count);
+  std::vector<uint32_t> counts(std::min(atoms, mostStages));
+  std::iota(counts.begin(), counts.end(), 1u);
   return counts;
 }
 

@@ -74,7 +74,7 @@ uint64_t stageBytes(const SearchProblem &problem, uint32_t section, const CutFac
 /// stages are smallest, since they hold most micro-batches; with each recompute that there is to choose.
 class CutTable {
 public:
-  /// Of stages from 1 to `mostStages`: all numbers up to 8, then fewer and fewer.
+  /// Of stages from 1 to `mostStages`.
   CutTable(const SearchProblem &problem, const WorkTable &work, uint32_t mostStages);
   const std::vector<CutFacts> &of(uint32_t section) const { return cuts[section]; }
   const CutFacts &find(uint32_t section, const SectionCut &cut) const;

@@ -53,7 +53,7 @@ public:
   }
 
   void addPlaced(const SectionCut &cut, size_t replicas, const Devices &devices) {
-    LayoutOption option = placed(cut, current().microBatch, replicas, {devices.begin(), devices.end()});
+    LayoutOption option = placed(cut, current().microBatch, replicas, {devices.begin(), devices.end()}, isByStage(current()));
     std::string text = words(option);
     add(std::move(option), std::move(text));
   }
@@ -66,8 +66,11 @@ public:
   }
 
   void microBatches() {
-    for (uint32_t m = 0; m < problem.model.microBatches.size(); ++m) {
+    const std::vector<cost_models::MicroBatchCapacity> &capacities = problem.model.sections[section].capacities;
+    for (uint32_t m = 0; m < capacities.size(); ++m) {
       LayoutOption option = current();
+      if (isSame(capacities[m], capacities[option.microBatch]))
+        continue;
       option.microBatch = m;
       add(std::move(option), describe(problem.model.sections[section].capacities[m]));
     }
@@ -142,7 +145,7 @@ std::optional<Option> sharedOnMore(const Layout &layout, uint32_t section, const
     size_t replicas = devices.size() / layout[s].cut.stages();
     if (devicesOf(layout[s]) != own || replicas <= layout[s].devices.size())
       continue;
-    option.layout[s] = placed(layout[s].cut, layout[s].microBatch, replicas, {devices.begin(), devices.end()});
+    option.layout[s] = placed(layout[s].cut, layout[s].microBatch, replicas, {devices.begin(), devices.end()}, isByStage(layout[s]));
     ++sharing;
   }
   if (sharing < 2)

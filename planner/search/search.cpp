@@ -21,8 +21,13 @@ constexpr uint32_t kFewDevices = 8;
 constexpr uint32_t kFewStages = 4, kManyStages = 64;
 /// Groupings that are simulated, by estimate.
 constexpr size_t kMostShapes = 24;
+/// Groupings that are improved by changes.
+constexpr size_t kMostStarts = 4;
 /// A neighbour whose estimate is worse by this factor than the best's is not simulated.
 constexpr double kHopeless = 1.15;
+
+/// Times that a shape is made smaller until it fits.
+constexpr int kMostRounds = 6;
 
 /// Estimates of memory may be too low: where nothing fits, the same with less of it.
 constexpr double kMemoryShares[] = {1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3};
@@ -122,7 +127,7 @@ private:
         break;
     }
     if (!found.empty())
-      MAESTRO_TRY(improve(found.front().shape, 1, true, order, allows, left, best));
+      MAESTRO_TRY(improve(found.front(), 1, true, order, allows, left, best));
     return addRow(std::move(name), best, order, overall);
   }
 
@@ -183,9 +188,19 @@ private:
       if (!found.empty() || candidates.isOver())
         break;
     }
-    for (size_t start = 0; start < std::min<size_t>(2, found.size()); ++start)
+    // Estimates err by more than groupings differ: each of the best has its chance, and the best of all what is left.
+    size_t starts = std::min(kMostStarts, found.size());
+    for (size_t start = 0; start < starts; ++start) {
+      Allowance own{static_cast<uint32_t>(left.simulations / (starts - start + 1)), left.tasks / (starts - start + 1)}, before = own;
       for (uint32_t stride : steps)
-        MAESTRO_TRY(improve(found[start].shape, stride, false, Order::Wavefront, anything, left, best));
+        MAESTRO_TRY(improve(found[start], stride, false, Order::Wavefront, anything, own, best));
+      left.simulations -= before.simulations - own.simulations;
+      left.tasks -= before.tasks - own.tasks;
+    }
+    auto fastest = std::min_element(found.begin(), found.end(), [](const Found &a, const Found &b) { return a.seconds < b.seconds; });
+    for (uint32_t stride : steps)
+      if (fastest != found.end())
+        MAESTRO_TRY(improve(*fastest, stride, false, Order::Wavefront, anything, left, best));
     return Status();
   }
 
@@ -203,13 +218,23 @@ private:
     return true;
   }
 
+  /// Options' bytes are estimates: of what does not fit after all some section gets a smaller one.
+  void makeFit(Shape &shape) {
+    for (int round = 0; round < kMostRounds; ++round) {
+      Candidates::Excess excess = candidates.excess(shapes.layoutOf(shape));
+      if (excess.bytes == 0 || !shapes.shrink(shape, excess.sections, excess.bytes))
+        return;
+    }
+  }
+
   /// The first `most` that fit; `found` has them best first.
   Status simulateShapes(const std::vector<Shape> &list, Order order, size_t most, Allowance &left, Best &best, std::vector<Found> &found) {
     size_t done = 0;
-    for (const Shape &shape : list) {
+    for (Shape shape : list) {
       if (done >= most || left.isSpent() || candidates.isOver())
         break;
       double seconds = 0;
+      makeFit(shape);
       MAESTRO_ASSIGN(bool fitted, tryShape(shape, order, left, best, seconds));
       if (!fitted)
         continue;
@@ -221,21 +246,23 @@ private:
   }
 
   /// Changes of the shape, the most promising first, each kept if it helps, until none does.
-  Status improve(Shape &shape, uint32_t stride, bool keepsGroups, Order order, Allows allows, Allowance &left, Best &best) {
-    double now = 0;
-    MAESTRO_ASSIGN(bool fitted, tryShape(shape, order, left, best, now));
+  Status improve(Found &found, uint32_t stride, bool keepsGroups, Order order, Allows allows, Allowance &left, Best &best) {
+    Shape &shape = found.shape;
+    MAESTRO_ASSIGN(bool fitted, tryShape(shape, order, left, best, found.seconds));
     for (bool improved = fitted; improved;) {
       improved = false;
       double estimate = shapes.evaluate(shape);
-      for (const Shape &next : shapes.neighbours(shape, stride, keepsGroups)) {
+      for (Shape &next : shapes.neighbours(shape, stride, keepsGroups)) {
         if (left.isSpent() || candidates.isOver())
           return Status();
         if (next.seconds > kHopeless * estimate || !allows(next, cuts))
           continue;
+        if (!keepsGroups)
+          makeFit(next);
         double seconds = 0;
         MAESTRO_ASSIGN(bool possible, tryShape(next, order, left, best, seconds));
-        if (possible && seconds < now) {
-          now = seconds;
+        if (possible && seconds < found.seconds) {
+          found.seconds = seconds;
           shape = next;
           improved = true;
           break;

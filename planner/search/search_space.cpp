@@ -143,14 +143,18 @@ std::vector<Placement> enumeratePlacements(const SearchProblem &problem, size_t 
   return placements;
 }
 
-LayoutOption placed(const SectionCut &cut, uint32_t microBatch, size_t replicas, const std::vector<uint32_t> &devices) {
+LayoutOption placed(const SectionCut &cut, uint32_t microBatch, size_t replicas, const std::vector<uint32_t> &devices, bool byStage) {
   LayoutOption option{cut, microBatch, {}};
   size_t stages = cut.stages();
   option.devices.assign(replicas, std::vector<uint32_t>(stages));
   for (size_t replica = 0; replica < replicas; ++replica)
     for (size_t stage = 0; stage < stages; ++stage)
-      option.devices[replica][stage] = devices[(replica * stages + stage) % devices.size()];
+      option.devices[replica][stage] = devices[(byStage ? stage * replicas + replica : replica * stages + stage) % devices.size()];
   return option;
+}
+
+bool isByStage(const LayoutOption &option) {
+  return option.devices.size() > 1 && option.cut.stages() > 1 && option.devices[1][0] < option.devices[0][1];
 }
 
 std::vector<LayoutOption> optionsOf(const SearchProblem &problem, const CutTable &cuts, const Family &family, uint32_t section) {

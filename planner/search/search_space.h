@@ -22,8 +22,11 @@ struct Family {
 /// pinned sections where they are pinned. Nothing where there are more than `most`.
 std::vector<Placement> enumeratePlacements(const SearchProblem &problem, size_t most = SIZE_MAX);
 
-/// `devices` in turn: replica by replica, a device a stage.
-LayoutOption placed(const SectionCut &cut, uint32_t microBatch, size_t replicas, const std::vector<uint32_t> &devices);
+/// `devices` in turn: replica by replica, a device a stage; or stage by stage, a device a replica, so that replicas, which add up
+/// gradients, are near each other.
+LayoutOption placed(const SectionCut &cut, uint32_t microBatch, size_t replicas, const std::vector<uint32_t> &devices, bool byStage = false);
+/// Whether a section of several stages and replicas is placed stage by stage.
+bool isByStage(const LayoutOption &option);
 
 /// The options of a section in a family, in order of preference among equals: fewest stages, most replicas and largest
 /// micro-batches first.

@@ -14,8 +14,14 @@ namespace maestro::planner {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
+/// Neighbours have up to so many stages more or fewer.
+constexpr int64_t kNearStages = 4;
+/// Options of less that are looked at where a shape does not fit.
+constexpr size_t kMostShrunk = 16;
 /// Options of a section for one number of devices.
-constexpr size_t kMostOptions = 8;
+constexpr size_t kMostOptions = 16;
+/// Groups of no more devices are estimated device by device.
+constexpr uint32_t kEveryDevice = 1024;
 /// More sections than this are grouped two by two only.
 constexpr size_t kEveryGrouping = 9;
 
@@ -62,54 +68,75 @@ bool uncut(const SectionCut &cut) { return cut.stages() == 1; }
 } // namespace
 
 Shapes::Shapes(const SearchProblem &problem, const CutTable &cuts, const WorkTable &work)
-    : problem(problem), cuts(cuts), work(work), deviceBytes(lowestMemory(problem.machine)) {
-  sendsGradients.assign(problem.pins.size(), 0);
+    : problem(problem), cuts(cuts), work(work), ways(problem), deviceBytes(lowestMemory(problem.machine)) {
+  gradientsFrom.resize(problem.pins.size());
   least.assign(problem.pins.size(), UINT64_MAX);
   for (const cost_models::AtomTensor &tensor : problem.model.tensors)
     for (auto [consumer, atom] : tensor.consumers)
-      sendsGradients[tensor.section] |= tensor.gradient && consumer != tensor.section;
+      if (tensor.gradient && consumer != tensor.section)
+        gradientsFrom[tensor.section].insert(consumer);
+  for (uint32_t s = 0; s < problem.pins.size(); ++s) {
+    auto &own = measured.emplace_back(cuts.of(s).size());
+    for (uint32_t cut = 0; cut < own.size(); ++cut)
+      for (uint32_t m = 0; m < problem.model.microBatches.size(); ++m)
+        own[cut].push_back(measure(s, cut, m));
+  }
 }
 
 // ---- one section ----------------------------------------------------------------------------------------------------
 
-double Shapes::updateSeconds(uint32_t section, uint32_t cut, uint32_t replicas) const {
+double Shapes::updateSeconds(uint32_t section, uint32_t cut, uint32_t replicas, bool byStage) const {
   if (!problem.model.sections[section].trains)
     return 0;
-  auto [found, isNew] = updates.try_emplace({{section, cut}, replicas}, 0);
+  auto [found, isNew] = updates.try_emplace({section, cut, replicas, byStage}, 0);
   if (!isNew)
     return found->second;
   const CutFacts &facts = cuts.of(section)[cut];
   auto stages = static_cast<uint32_t>(facts.stages.size());
   std::vector<uint32_t> column(replicas);
-  for (uint32_t replica = 0; replica < replicas; ++replica)
-    column[replica] = std::min(replica * stages, problem.machine.devices - 1);
-  for (const cost_models::StageModel &stage : facts.stages) {
-    cost_models::Seconds own = cost_models::updateSeconds(stage, column, problem.machine) +
-                               cost_models::reductionSeconds(stage.gradientBytes, column, problem.machine);
+  for (uint32_t i = 0; i < stages; ++i) {
+    for (uint32_t replica = 0; replica < replicas; ++replica)
+      column[replica] = std::min(byStage ? i * replicas + replica : replica * stages, problem.machine.devices - 1);
+    cost_models::Seconds own = cost_models::updateSeconds(facts.stages[i], column, problem.machine) +
+                               cost_models::reductionSeconds(facts.stages[i].gradientBytes, column, problem.machine);
     found->second = std::max(found->second, own.value);
   }
   return found->second;
 }
 
-/// Micro-batches go through the busiest stage one after the other, and the first of them through all others.
-Shapes::Estimate Shapes::estimate(uint32_t section, const ShapeOption &option) const {
-  const CutFacts &facts = cuts.of(section)[option.cut];
-  const std::vector<double> &stages = facts.work[option.microBatch];
-  double groups = std::max(1.0, work.microBatches(section, option.microBatch));
-  double rounds = std::ceil(groups / option.replicas), longest = *std::max_element(stages.begin(), stages.end());
-  Estimate result{option, longest / groups * rounds, (std::accumulate(stages.begin(), stages.end(), 0.0) - longest) / groups,
-                  updateSeconds(section, option.cut, option.replicas), 0};
+Shapes::Facts Shapes::measure(uint32_t section, uint32_t cut, uint32_t microBatch) const {
+  const CutFacts &own = cuts.of(section)[cut];
+  const std::vector<double> &stages = own.work[microBatch];
+  Facts result{std::max(1.0, work.microBatches(section, microBatch)), *std::max_element(stages.begin(), stages.end()), 0, 0, 0};
+  result.others = std::accumulate(stages.begin(), stages.end(), 0.0) - result.longest;
+  if (problem.model.sections[section].trains)
+    result.way = ways.longest(ways.of(section, own.cut.recompute, microBatch));
   // What waits in another section is of the same micro-batches and replicas here.
-  uint64_t beyond = sendsGradients[section] ? cost_models::kWaitingForSection / 2 + cost_models::kOwnSlots : 0;
+  uint64_t beyond = !gradientsFrom[section].empty() ? cost_models::kWaitingForSection / 2 + cost_models::kOwnSlots : 0;
   for (size_t stage = 0; stage < stages.size(); ++stage)
-    result.bytes = std::max(result.bytes, stageBytes(problem, section, facts, option.microBatch, stage, beyond));
+    result.bytes = std::max(result.bytes, stageBytes(problem, section, own, microBatch, stage, beyond));
   return result;
 }
 
-std::vector<Shapes::Estimate> Shapes::options(uint32_t section, uint32_t devices, Filter filter) const {
+/// Micro-batches go through the busiest stage one after the other, and the first of them through all others.
+Shapes::Estimate Shapes::estimate(uint32_t section, const ShapeOption &option, bool byStage) const {
+  const Facts &own = measured[section][option.cut][option.microBatch];
+  double rounds = std::ceil(own.groups / option.replicas);
+  // Others wait for the first micro-batch of a section before them, and it for their last gradients.
+  double first = gradientsFrom[section].empty() ? 0 : own.longest / own.groups;
+  return {option, own.longest / own.groups * rounds, own.others / own.groups + first, updateSeconds(section, option.cut, option.replicas, byStage), own.way, own.bytes};
+}
+
+Shapes::Estimate Shapes::estimate(uint32_t section, const ShapeOption &option) const {
+  Estimate byReplica = estimate(section, option, false), byStage = estimate(section, option, true);
+  return byStage.update < byReplica.update ? byStage : byReplica;
+}
+
+/// Every cut and size of micro-batches that pins leave, with as many replicas as the devices and samples are enough for.
+template <typename Visit> void Shapes::forEachOption(uint32_t section, uint32_t devices, Filter filter, Visit visit) const {
   const SearchPins &pins = problem.pins[section];
   auto most = static_cast<uint32_t>(std::max(1.0, std::ceil(work.samples(section))));
-  std::vector<Estimate> all;
+  const std::vector<cost_models::MicroBatchCapacity> &capacities = problem.model.sections[section].capacities;
   for (uint32_t cut = 0; cut < cuts.of(section).size(); ++cut) {
     const CutFacts &facts = cuts.of(section)[cut];
     auto stages = static_cast<uint32_t>(facts.cut.stages());
@@ -117,16 +144,23 @@ std::vector<Shapes::Estimate> Shapes::options(uint32_t section, uint32_t devices
     bool hasRoom = pins.devices ? replicas > 0 || pins.stages : replicas > 0 && replicas * stages <= devices;
     if (!hasRoom || !(filter(facts.cut) || pins.stages))
       continue;
-    for (uint32_t m = 0; m < problem.model.microBatches.size(); ++m) {
-      if (pins.microBatch.value_or(m) != m)
-        continue;
-      Estimate own = estimate(section, {cut, m, std::max(replicas, 1u)});
-      if (static_cast<double>(own.bytes) <= share * static_cast<double>(deviceBytes))
-        all.push_back(own);
-      else
-        least[section] = std::min(least[section], own.bytes);
+    for (uint32_t m = 0; m < capacities.size(); ++m) {
+      bool repeated = m + 1 < capacities.size() && isSame(capacities[m], capacities[m + 1]);
+      if (pins.microBatch ? *pins.microBatch == m : !repeated)
+        visit(ShapeOption{cut, m, std::max(replicas, 1u)});
     }
   }
+}
+
+std::vector<Shapes::Estimate> Shapes::options(uint32_t section, uint32_t devices, Filter filter) const {
+  std::vector<Estimate> all;
+  forEachOption(section, devices, filter, [&](const ShapeOption &option) {
+    Estimate own = estimate(section, option);
+    if (static_cast<double>(own.bytes) <= share * static_cast<double>(deviceBytes))
+      all.push_back(own);
+    else
+      least[section] = std::min(least[section], own.bytes);
+  });
   std::stable_sort(all.begin(), all.end(), [](const Estimate &a, const Estimate &b) { return a.seconds() < b.seconds(); });
   std::vector<Estimate> kept;
   for (const Estimate &own : all)
@@ -179,15 +213,12 @@ Shapes::GroupEstimate Shapes::fit(const std::vector<const std::vector<Estimate> 
       return result;
     ++at[best];
   }
-  double busy = 0, fill = 0, update = 0;
+  Estimate all;
   for (size_t i = 0; i < lists.size(); ++i) {
-    const Estimate &own = (*lists[i])[at[i]];
-    result.chosen.push_back(own);
-    busy += own.busy;
-    fill = std::max(fill, own.fill);
-    update += own.update;
+    result.chosen.push_back((*lists[i])[at[i]]);
+    all.add(result.chosen.back());
   }
-  result.seconds = busy + fill + update;
+  result.seconds = all.seconds();
   return result;
 }
 
@@ -212,18 +243,54 @@ bool Shapes::chooseOptions(Filter filter, Shape &shape) const {
   return true;
 }
 
+/// The device of a group that has most to do; of large groups the busiest stages together.
+double Shapes::busiest(const Shape &shape, const ShapeGroup &group) const {
+  std::vector<double> busy(group.devices <= kEveryDevice ? group.devices : 1, 0);
+  for (uint32_t section : group.sections) {
+    const ShapeOption &option = shape.options[section];
+    const std::vector<double> &stages = cuts.of(section)[option.cut].work[option.microBatch];
+    double groups = measured[section][option.cut][option.microBatch].groups, share = std::ceil(groups / option.replicas) / groups;
+    if (busy.size() < group.devices) {
+      busy.front() += *std::max_element(stages.begin(), stages.end()) * share;
+      continue;
+    }
+    for (uint32_t replica = 0; replica < option.replicas; ++replica)
+      for (uint32_t stage = 0; stage < stages.size(); ++stage)
+        busy[(shape.byStage ? stage * option.replicas + replica : replica * stages.size() + stage) % busy.size()] += stages[stage] * share;
+  }
+  return *std::max_element(busy.begin(), busy.end());
+}
+
 double Shapes::evaluate(Shape &shape) const {
   shape.seconds = 0;
-  for (const ShapeGroup &group : shape.groups) {
-    double busy = 0, fill = 0, update = 0;
-    for (uint32_t section : group.sections) {
-      Estimate own = estimate(section, shape.options[section]);
-      busy += own.busy;
-      fill = std::max(fill, own.fill);
-      update += own.update;
-    }
-    shape.seconds = std::max(shape.seconds, busy + fill + update);
+  std::vector<const Ways::Times *> chosen(shape.options.size(), nullptr);
+  std::vector<double> before(shape.options.size(), 0); // Until the sections before it have filled.
+  std::vector<Estimate> own;
+  for (uint32_t s = 0; s < shape.options.size(); ++s) {
+    own.push_back(estimate(s, shape.options[s], shape.byStage));
+    own[s].fill += before[s];
+    for (uint32_t reader : gradientsFrom[s])
+      before[reader] = std::max(before[reader], own[s].fill);
   }
+  for (const ShapeGroup &group : shape.groups) {
+    Estimate all;
+    for (uint32_t section : group.sections) {
+      const ShapeOption &option = shape.options[section];
+      all.add(own[section]);
+      if (problem.model.sections[section].trains)
+        chosen[section] = &ways.of(section, cuts.of(section)[option.cut].cut.recompute, option.microBatch);
+    }
+    all.busy = busiest(shape, group);
+    shape.seconds = std::max(shape.seconds, all.seconds());
+  }
+  return shape.seconds = std::max(shape.seconds, ways.longest(chosen));
+}
+
+double Shapes::evaluatePlaced(Shape &shape) const {
+  Shape other = shape;
+  other.byStage = !shape.byStage;
+  if (evaluate(other) < evaluate(shape))
+    shape = std::move(other);
   return shape.seconds;
 }
 
@@ -334,10 +401,19 @@ bool Shapes::allocate(const std::vector<std::vector<uint32_t>> &groups, const st
       given = true;
     }
   }
-  for (size_t g = 0; g < groups.size(); ++g) {
-    // The size at which that time was reached first: more devices than it uses would idle.
+  // The size at which that time was reached first: more devices than it uses would idle, and others may use them.
+  for (size_t g = 0; g < groups.size(); ++g)
     while (at[g] > 0 && (*lists[g])[at[g] - 1] <= (*lists[g])[at[g]])
       --at[g];
+  for (size_t g = 0; g < groups.size(); ++g)
+    for (size_t more = sizes.size(); more-- > at[g] + 1;)
+      if (used() - sizes[at[g]] + sizes[more] <= devices && (*lists[g])[more] < (*lists[g])[at[g]]) {
+        at[g] = more;
+        while ((*lists[g])[at[g] - 1] <= (*lists[g])[at[g]])
+          --at[g];
+        break;
+      }
+  for (size_t g = 0; g < groups.size(); ++g) {
     std::vector<const std::vector<Estimate> *> own;
     for (uint32_t section : groups[g])
       own.push_back(&tabled(section, sizes[at[g]]));
@@ -355,11 +431,11 @@ std::vector<Shape> Shapes::best(size_t most, uint32_t stride, double memoryShare
   share = memoryShare;
   std::vector<uint32_t> open;
   uint32_t devices = 0;
-  Shape base{pinnedGroups(open, devices), std::vector<ShapeOption>(problem.pins.size()), 0};
+  Shape base{pinnedGroups(open, devices), std::vector<ShapeOption>(problem.pins.size()), 0, false};
   if (!chooseOptions(everyCut, base))
     return {};
   if (open.empty()) {
-    evaluate(base);
+    evaluatePlaced(base);
     return {base};
   }
   std::vector<uint32_t> sizes = menu(stride, devices);
@@ -372,7 +448,7 @@ std::vector<Shape> Shapes::best(size_t most, uint32_t stride, double memoryShare
     Shape shape = base;
     if (uint64_t{count} * sizes.front() > devices || !allocate(groups, sizes, devices, shape))
       continue;
-    evaluate(shape);
+    evaluatePlaced(shape);
     all.push_back(std::move(shape));
   }
   std::stable_sort(all.begin(), all.end(), [](const Shape &a, const Shape &b) { return a.seconds < b.seconds; });
@@ -387,12 +463,12 @@ std::vector<Shape> Shapes::baselineDataParallel(double memoryShare) {
   share = memoryShare;
   std::vector<uint32_t> open;
   uint32_t devices = 0;
-  Shape shape{pinnedGroups(open, devices), std::vector<ShapeOption>(problem.pins.size()), 0};
+  Shape shape{pinnedGroups(open, devices), std::vector<ShapeOption>(problem.pins.size()), 0, false};
   if (!open.empty())
     shape.groups.push_back({open, devices, {}});
   if (!chooseOptions(uncut, shape))
     return {};
-  evaluate(shape);
+  evaluatePlaced(shape);
   return {shape};
 }
 
@@ -409,7 +485,7 @@ std::vector<Shape> Shapes::baselineOneLayout(double memoryShare) {
     for (Recompute recompute : kRecomputes)
       for (uint32_t m = 0; m < problem.model.microBatches.size(); ++m)
         if (std::optional<Shape> shape = oneLayout(static_cast<uint32_t>(stages), recompute, m)) {
-          evaluate(*shape);
+          evaluatePlaced(*shape);
           all.push_back(std::move(*shape));
         }
   std::stable_sort(all.begin(), all.end(), [](const Shape &a, const Shape &b) { return a.seconds < b.seconds; });
@@ -420,7 +496,7 @@ std::vector<Shape> Shapes::baselineOneLayout(double memoryShare) {
 std::optional<Shape> Shapes::oneLayout(uint32_t stages, Recompute recompute, uint32_t microBatch) const {
   std::vector<uint32_t> all(problem.pins.size());
   std::iota(all.begin(), all.end(), 0u);
-  Shape shape{{{all, problem.machine.devices, {}}}, std::vector<ShapeOption>(problem.pins.size()), 0};
+  Shape shape{{{all, problem.machine.devices, {}}}, std::vector<ShapeOption>(problem.pins.size()), 0, false};
   double bytes = 0;
   for (uint32_t s : all) {
     const std::vector<CutFacts> &own = cuts.of(s);
@@ -441,7 +517,7 @@ std::optional<Shape> Shapes::oneLayout(uint32_t stages, Recompute recompute, uin
 
 std::vector<Shape> Shapes::baselineStaticSplit(const std::vector<std::vector<uint32_t>> &placement, double memoryShare) {
   share = memoryShare;
-  Shape shape{{}, std::vector<ShapeOption>(problem.pins.size()), 0};
+  Shape shape{{}, std::vector<ShapeOption>(problem.pins.size()), 0, false};
   for (uint32_t s = 0; s < placement.size(); ++s) {
     auto same = std::find_if(shape.groups.begin(), shape.groups.end(), [&](const ShapeGroup &group) { return group.pinned == placement[s]; });
     if (same == shape.groups.end())
@@ -450,75 +526,141 @@ std::vector<Shape> Shapes::baselineStaticSplit(const std::vector<std::vector<uin
   }
   if (!chooseOptions(everyCut, shape))
     return {};
-  evaluate(shape);
+  evaluatePlaced(shape);
   return {shape};
 }
 
-std::vector<Shape> Shapes::neighbours(const Shape &shape, uint32_t stride, bool keepsGroups) const {
-  std::vector<Shape> found;
-  auto add = [&](Shape next) {
-    evaluate(next);
+/// One section otherwise: its size of micro-batches, its cut, fewer replicas.
+void Shapes::addSections(const Shape &shape, uint32_t section, uint32_t devices, std::vector<Shape> &found) const {
+  const SearchPins &pins = problem.pins[section];
+  const ShapeOption &own = shape.options[section];
+  auto add = [&](const ShapeOption &option) {
+    Shape next = shape;
+    next.options[section] = option;
     found.push_back(std::move(next));
   };
-  auto groupOf = [&](uint32_t section) -> const ShapeGroup & {
-    return *std::find_if(shape.groups.begin(), shape.groups.end(), [&](const ShapeGroup &group) {
-      return std::find(group.sections.begin(), group.sections.end(), section) != group.sections.end();
-    });
-  };
-  auto withReplicas = [&](uint32_t section, ShapeOption option, uint32_t devices) -> std::optional<ShapeOption> {
-    auto stages = static_cast<uint32_t>(cuts.of(section)[option.cut].cut.stages());
-    auto most = static_cast<uint32_t>(std::max(1.0, std::ceil(work.samples(section))));
-    option.replicas = problem.pins[section].dataParallel.value_or(std::min(devices / stages, most));
-    if (option.replicas == 0 || (option.replicas * stages > devices && !problem.pins[section].devices))
-      return std::nullopt;
-    return option;
-  };
-  for (uint32_t s = 0; s < shape.options.size(); ++s) {
-    const ShapeOption &own = shape.options[s];
-    const SectionCut &cut = cuts.of(s)[own.cut].cut;
-    uint32_t devices = groupOf(s).devices;
-    for (int step : {1, -1})
-      if (!problem.pins[s].microBatch && own.microBatch + step < problem.model.microBatches.size()) {
-        Shape next = shape;
-        next.options[s].microBatch += static_cast<uint32_t>(step);
-        add(std::move(next));
-      }
-    for (uint32_t other = 0; other < cuts.of(s).size(); ++other) {
-      const SectionCut &theirs = cuts.of(s)[other].cut;
-      bool nextTo = theirs.recompute == cut.recompute && other != own.cut && (other < own.cut ? own.cut - other : other - own.cut) <= 4;
-      bool flipped = theirs.recompute != cut.recompute && theirs.stages() == cut.stages();
-      if (auto option = withReplicas(s, {other, own.microBatch, 1}, devices); option && (nextTo || flipped)) {
-        Shape next = shape;
-        next.options[s] = *option;
-        add(std::move(next));
-      }
-    }
-    if (own.replicas > 1 && !problem.pins[s].dataParallel) {
-      Shape next = shape;
-      next.options[s].replicas = own.replicas - std::max(1u, own.replicas / 8);
-      add(std::move(next));
-    }
+  for (uint32_t m = 0; !pins.microBatch && m < problem.model.microBatches.size(); ++m)
+    if (m + 1 == own.microBatch || m == own.microBatch + 1)
+      add({own.cut, m, own.replicas});
+  auto most = static_cast<uint32_t>(std::max(1.0, std::ceil(work.samples(section))));
+  auto now = static_cast<int64_t>(cuts.of(section)[own.cut].cut.stages());
+  for (uint32_t cut = 0; cut < cuts.of(section).size(); ++cut) {
+    auto stages = static_cast<uint32_t>(cuts.of(section)[cut].cut.stages());
+    uint32_t replicas = pins.dataParallel.value_or(std::min(devices / stages, most));
+    bool hasRoom = replicas > 0 && (replicas * stages <= devices || pins.devices);
+    if (cut != own.cut && hasRoom && std::abs(static_cast<int64_t>(stages) - now) <= kNearStages)
+      add({cut, own.microBatch, replicas});
   }
-  for (size_t from = 0; !keepsGroups && from < shape.groups.size(); ++from)
-    for (size_t to = 0; to < shape.groups.size(); ++to) {
-      uint32_t moved = std::min(stride, shape.groups[from].devices - 1);
-      if (from == to || !shape.groups[from].pinned.empty() || !shape.groups[to].pinned.empty() || moved == 0)
-        continue;
-      Shape next = shape;
-      next.groups[from].devices -= moved;
-      next.groups[to].devices += moved;
-      bool possible = true;
-      for (size_t g : {from, to})
-        for (uint32_t section : next.groups[g].sections) {
-          auto option = withReplicas(section, next.options[section], next.groups[g].devices);
-          possible &= option.has_value();
-          next.options[section] = option.value_or(next.options[section]);
+  if (own.replicas > 1 && !pins.dataParallel)
+    add({own.cut, own.microBatch, own.replicas - std::max(1u, own.replicas / 8)});
+}
+
+/// Some devices from one group to another, or that none has; the groups then run as is best there.
+void Shapes::addMoves(const Shape &shape, uint32_t stride, std::vector<Shape> &found) {
+  size_t groups = shape.groups.size();
+  uint32_t free = problem.machine.devices;
+  for (const ShapeGroup &group : shape.groups)
+    free -= std::min(free, group.devices);
+  for (size_t from = 0; from <= groups; ++from)
+    for (size_t to = 0; to < groups; ++to)
+      for (uint32_t times : {1u, 2u, 3u, 4u, 6u, 8u}) {
+        uint32_t moved = stride * times;
+        bool isThere = from < groups ? shape.groups[from].pinned.empty() && moved < shape.groups[from].devices : moved <= free;
+        if (from == to || !isThere || !shape.groups[to].pinned.empty())
+          continue;
+        Shape next = shape;
+        next.groups[to].devices += moved;
+        bool possible = refit(next, to);
+        if (from < groups) {
+          next.groups[from].devices -= moved;
+          possible = possible && refit(next, from);
         }
-      if (possible)
-        add(std::move(next));
-    }
+        if (possible)
+          found.push_back(std::move(next));
+      }
+}
+
+/// The best options of a group on the devices that it has.
+bool Shapes::refit(Shape &shape, size_t group) {
+  const ShapeGroup &own = shape.groups[group];
+  std::vector<const std::vector<Estimate> *> lists;
+  for (uint32_t section : own.sections)
+    lists.push_back(&tabled(section, own.devices));
+  GroupEstimate fitted = fit(lists);
+  for (size_t i = 0; i < fitted.chosen.size(); ++i)
+    shape.options[own.sections[i]] = fitted.chosen[i].option;
+  return !fitted.chosen.empty();
+}
+
+std::vector<Shape> Shapes::neighbours(const Shape &shape, uint32_t stride, bool keepsGroups) {
+  std::vector<Shape> found;
+  for (const ShapeGroup &group : shape.groups)
+    for (uint32_t section : group.sections)
+      addSections(shape, section, group.devices, found);
+  if (!keepsGroups)
+    addMoves(shape, stride, found);
+  found.push_back(shape);
+  found.back().byStage = !shape.byStage;
+  for (Shape &next : found)
+    evaluate(next);
   std::stable_sort(found.begin(), found.end(), [](const Shape &a, const Shape &b) { return a.seconds < b.seconds; });
   return found;
+}
+
+/// Places that a section's stages need beyond its own: what other sections hold or have waiting of its samples (in_flight.h).
+uint64_t Shapes::placesBeyond(const Shape &shape, uint32_t section, const ShapeOption &option) const {
+  auto samples = [&](uint32_t s, const ShapeOption &own) {
+    return static_cast<uint64_t>(problem.model.sections[s].capacities[own.microBatch].samples) * own.replicas;
+  };
+  uint64_t places = 0, each = samples(section, option);
+  for (uint32_t reader : gradientsFrom[section]) {
+    const ShapeOption &own = shape.options[reader];
+    uint64_t held = (cuts.of(reader)[own.cut].slots.front() + cost_models::kWaitingForSection / 2) * samples(reader, own);
+    places = std::max(places, (held + each - 1) / each + cost_models::kOwnSlots - 1);
+  }
+  return places;
+}
+
+uint64_t Shapes::bytesIn(const Shape &shape, uint32_t section, const ShapeOption &option) const {
+  uint64_t most = 0, beyond = placesBeyond(shape, section, option);
+  const CutFacts &facts = cuts.of(section)[option.cut];
+  for (size_t stage = 0; stage < facts.stages.size(); ++stage)
+    most = std::max(most, stageBytes(problem, section, facts, option.microBatch, stage, beyond));
+  return most;
+}
+
+/// Of a section's options on so many devices, the fastest that hold no more than `most`.
+std::vector<ShapeOption> Shapes::fastestWithin(const Shape &shape, uint32_t section, uint32_t devices, uint64_t most) const {
+  std::vector<std::pair<double, ShapeOption>> all;
+  forEachOption(section, devices, everyCut, [&](const ShapeOption &option) {
+    if (bytesIn(shape, section, option) <= most)
+      all.push_back({estimate(section, option).seconds(), option});
+  });
+  size_t count = std::min(kMostShrunk, all.size());
+  std::partial_sort(all.begin(), all.begin() + static_cast<ptrdiff_t>(count), all.end());
+  std::vector<ShapeOption> fastest;
+  for (size_t i = 0; i < count; ++i)
+    fastest.push_back(all[i].second);
+  return fastest;
+}
+
+bool Shapes::shrink(Shape &shape, const std::vector<uint32_t> &sections, uint64_t excess) const {
+  std::optional<Shape> best;
+  for (const ShapeGroup &group : shape.groups)
+    for (uint32_t section : group.sections) {
+      uint64_t now = bytesIn(shape, section, shape.options[section]);
+      if (std::find(sections.begin(), sections.end(), section) == sections.end() || now <= excess)
+        continue;
+      for (const ShapeOption &option : fastestWithin(shape, section, group.devices, now - excess)) {
+        Shape next = shape;
+        next.options[section] = option;
+        if (double seconds = evaluatePlaced(next); !best || seconds < best->seconds)
+          best = std::move(next);
+      }
+    }
+  if (best)
+    shape = std::move(*best);
+  return best.has_value();
 }
 
 /// Groups of whole nodes come first, so that theirs begin where a node does.
@@ -547,7 +689,7 @@ Layout Shapes::layoutOf(const Shape &shape) const {
     }
     for (uint32_t section : group->sections) {
       const ShapeOption &option = shape.options[section];
-      layout[section] = placed(cuts.of(section)[option.cut].cut, option.microBatch, option.replicas, devices);
+      layout[section] = placed(cuts.of(section)[option.cut].cut, option.microBatch, option.replicas, devices, shape.byStage);
     }
   }
   return layout;

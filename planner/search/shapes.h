@@ -8,9 +8,13 @@
 #pragma once
 
 #include "planner/search/cuts.h"
+#include "planner/search/ways.h"
 
+#include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -36,6 +40,7 @@ struct Shape {
   std::vector<ShapeGroup> groups;
   std::vector<ShapeOption> options; ///< By section.
   double seconds = 0;               ///< Estimated.
+  bool byStage = false;             ///< Devices go to sections stage by stage (search_space.h).
 };
 
 class Shapes {
@@ -50,20 +55,33 @@ public:
   std::vector<Shape> baselineOneLayout(double share);
   std::vector<Shape> baselineStaticSplit(const std::vector<std::vector<uint32_t>> &placement, double share);
   /// Shapes one change away, best estimate first; `keepsGroups`: devices stay where they are.
-  std::vector<Shape> neighbours(const Shape &shape, uint32_t stride, bool keepsGroups) const;
+  std::vector<Shape> neighbours(const Shape &shape, uint32_t stride, bool keepsGroups);
+  /// Gives one of these sections, whose devices hold `excess` too much, the fastest option that holds so much less. False where
+  /// there is none.
+  bool shrink(Shape &shape, const std::vector<uint32_t> &sections, uint64_t excess) const;
 
   Layout layoutOf(const Shape &shape) const;
   /// The bytes of the fullest device of a section, by its smallest option among those that did not fit; UINT64_MAX: all did.
   uint64_t leastBytes(uint32_t section) const { return least[section]; }
   /// Sets and returns its estimate.
   double evaluate(Shape &shape) const;
+  /// The same, placed in the better way.
+  double evaluatePlaced(Shape &shape) const;
 
 private:
   struct Estimate {
     ShapeOption option;
     double busy = 0, fill = 0, update = 0;
+    double way = 0; ///< Of the longest sample, where the section trains.
     uint64_t bytes = 0;
-    double seconds() const { return busy + fill + update; }
+    double seconds() const { return std::max(busy + fill, way) + update; }
+    /// Another section on the same devices.
+    void add(const Estimate &other) {
+      busy += other.busy;
+      fill = std::max(fill, other.fill);
+      update += other.update;
+      way = std::max(way, other.way);
+    }
   };
   struct GroupEstimate {
     double seconds = 0;
@@ -72,10 +90,28 @@ private:
   using Filter = bool (*)(const SectionCut &);
 
   std::vector<uint32_t> menu(uint32_t stride, uint32_t devices) const;
+  Estimate estimate(uint32_t section, const ShapeOption &option, bool byStage) const;
+  /// Placed as gradients are added up faster.
   Estimate estimate(uint32_t section, const ShapeOption &option) const;
-  double updateSeconds(uint32_t section, uint32_t cut, uint32_t replicas) const;
+  /// Of a cut with one size of micro-batches, whatever the replicas.
+  struct Facts {
+    double groups = 0, longest = 0, others = 0; ///< Micro-batches; the busiest stage's work; that of all others.
+    double way = 0;                             ///< Of the longest sample, where the section trains.
+    uint64_t bytes = 0;                         ///< Of the fullest stage.
+  };
+  Facts measure(uint32_t section, uint32_t cut, uint32_t microBatch) const;
+  double updateSeconds(uint32_t section, uint32_t cut, uint32_t replicas, bool byStage) const;
+  template <typename Visit> void forEachOption(uint32_t section, uint32_t devices, Filter filter, Visit visit) const;
   /// Options that nothing beats in both time and bytes, fastest first.
   std::vector<Estimate> options(uint32_t section, uint32_t devices, Filter filter) const;
+  double busiest(const Shape &shape, const ShapeGroup &group) const;
+  void addSections(const Shape &shape, uint32_t section, uint32_t devices, std::vector<Shape> &found) const;
+  uint64_t placesBeyond(const Shape &shape, uint32_t section, const ShapeOption &option) const;
+  /// Of the fullest stage, with the places that the other sections' options ask for.
+  uint64_t bytesIn(const Shape &shape, uint32_t section, const ShapeOption &option) const;
+  std::vector<ShapeOption> fastestWithin(const Shape &shape, uint32_t section, uint32_t devices, uint64_t most) const;
+  bool refit(Shape &shape, size_t group);
+  void addMoves(const Shape &shape, uint32_t stride, std::vector<Shape> &found);
   const std::vector<Estimate> &tabled(uint32_t section, uint32_t devices);
   GroupEstimate fit(const std::vector<const std::vector<Estimate> *> &lists) const;
   /// Of the shape's groups; false where one has none that fits.
@@ -89,13 +125,15 @@ private:
   const SearchProblem &problem;
   const CutTable &cuts;
   const WorkTable &work;
+  Ways ways;
   uint64_t deviceBytes = UINT64_MAX; ///< Of the smallest kind.
   double share = 1;
   std::map<std::pair<uint32_t, uint32_t>, std::vector<Estimate>> table; ///< section, devices
   std::map<uint32_t, std::vector<double>> times;                         ///< By set of open sections: by size, the best up to it.
-  mutable std::map<std::pair<std::pair<uint32_t, uint32_t>, uint32_t>, double> updates;
+  mutable std::map<std::tuple<uint32_t, uint32_t, uint32_t, bool>, double> updates;
   mutable std::vector<uint64_t> least;
-  std::vector<uint8_t> sendsGradients; ///< By section: to another one.
+  std::vector<std::set<uint32_t>> gradientsFrom; ///< By section: others that send it gradients.
+  std::vector<std::vector<std::vector<Facts>>> measured; ///< section, cut, micro-batch
 };
 
 } // namespace maestro::planner

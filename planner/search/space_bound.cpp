@@ -1,9 +1,12 @@
 #include "planner/search/space_bound.h"
 
+#include "planner/search/ways.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <set>
 
 namespace maestro::planner {
 namespace {
@@ -12,6 +15,8 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 
 /// One cut with one size of micro-batches.
 struct Option {
+  Recompute recompute = Recompute::None;
+  uint32_t microBatch = 0;
   double work = 0;    ///< Of all stages.
   double longest = 0; ///< Of the busiest.
   double around = 0;  ///< What a sample takes at least in the other stages.
@@ -41,7 +46,7 @@ public:
       double middle = (low + high) / 2;
       (isPossible(middle) ? high : low) = middle;
     }
-    return low;
+    return std::max(low, longestWay() * (1 - 1e-9));
   }
 
 private:
@@ -57,6 +62,8 @@ private:
         if (pins.microBatch && *pins.microBatch != m)
           continue;
         Option option;
+        option.recompute = facts.cut.recompute;
+        option.microBatch = m;
         const std::vector<double> &stages = facts.work[m];
         option.stages = static_cast<uint32_t>(stages.size());
         option.work = std::accumulate(stages.begin(), stages.end(), 0.0);
@@ -75,6 +82,36 @@ private:
         if (fits)
           own.push_back(option);
       }
+  }
+
+  /// Of a sample through all sections that train, in what fits; where nothing runs ahead updates follow it.
+  double longestWay() const {
+    Ways ways(problem);
+    std::vector<Ways::Times> least(options.size());
+    std::vector<const Ways::Times *> bySection(options.size(), nullptr);
+    double update = 0;
+    bool allTrain = true;
+    for (uint32_t s = 0; s < options.size(); ++s) {
+      allTrain &= problem.model.sections[s].trains;
+      if (!problem.model.sections[s].trains || options[s].empty())
+        continue;
+      double fastest = kNever;
+      std::set<std::pair<Recompute, uint32_t>> kinds;
+      for (const Option &option : options[s]) {
+        kinds.insert({option.recompute, option.microBatch});
+        fastest = std::min(fastest, option.update);
+      }
+      for (auto [recompute, microBatch] : kinds) {
+        const Ways::Times &own = ways.of(s, recompute, microBatch);
+        if (least[s].empty())
+          least[s] = own;
+        for (size_t row = 0; row < own.size(); ++row)
+          least[s][row] = std::min(least[s][row], own[row]);
+      }
+      bySection[s] = &least[s];
+      update = std::max(update, fastest);
+    }
+    return ways.longest(bySection) + (allTrain ? update : 0);
   }
 
   double fastestStream() const {

@@ -54,6 +54,24 @@ TEST(MicroBatchLimits, AStepHasNoMoreSamples) {
   EXPECT_THAT(limitsOf(graph(), ofSize(4), {}, 4).capacity.areas, IsEmpty());
 }
 
+TEST(MicroBatchLimits, FewerSamplesAreAsLong) {
+  SectionLayout layout = ofSize(1);
+  layout.mostSamples = 2;
+  MicroBatchLimits two = limitsOf(graph(), layout, {}, 1000);
+  EXPECT_EQ(two.samples, 2);
+  ASSERT_EQ(two.capacity.areas.size(), 1u);
+  EXPECT_EQ(two.capacity.areas[0].value, 128);
+  layout.mostSamples = 1;
+  MicroBatchLimits one = limitsOf(graph(), layout, {}, 1000);
+  EXPECT_EQ(one.samples, 1);
+  EXPECT_THAT(one.capacity.areas, IsEmpty());
+  EXPECT_THAT(one.bounds, Contains(Pair("seq", 128)));
+  EXPECT_THAT(one.bounds, Contains(Pair("images", 6))); // One sample may have as many.
+  std::vector<std::string> vision{"images"};
+  EXPECT_EQ(limitsOf(graph(), ofSize(1), vision, 1000).samples, 3);
+  EXPECT_EQ(limitsOf(graph(), layout, vision, 1000).samples, 1);
+}
+
 TEST(MicroBatchLimits, ASectionOfOtherRowsCountsTheirs) {
   std::vector<std::string> audio{"clips"}, vision{"images"};
   MicroBatchLimits limits = limitsOf(graph(), ofSize(4), audio, 1000);

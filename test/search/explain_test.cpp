@@ -103,7 +103,7 @@ TEST(Explain, NothingBeatsAProvenAnswer) {
 
 TEST(Explain, WhatLacksMemorySaysHowMuch) {
   SearchProblem problem = distillation(2, 40'000, 40'000);
-  problem.machine.kinds[0].rates.stream = cost_models::BytesPerSecond(1e15);
+  problem.machine.kinds[0].rates.stream = cost_models::BytesPerSecond(1e12);
   problem.machine.kinds[0].memoryBytes = 4800; // The student alone, or the teacher; not both on one device.
   Explained e(problem);
   const Candidate *parallel = e.candidate(kLayout, "all data parallel");
@@ -136,7 +136,7 @@ TEST(Explain, TheFullestDeviceIsALimit) {
 /// A reduction that takes most of the step: twice the bandwidth brings half of it back, and it is a limit.
 TEST(Explain, BandwidthThatBindsIsWorthWhatItBinds) {
   SearchProblem problem = distillation(2, 4'000, 3'000);
-  problem.machine.kinds[0].rates.stream = cost_models::BytesPerSecond(1e6);
+  problem.machine.kinds[0].rates.stream = cost_models::BytesPerSecond(1e3);
   problem.pins[1].dataParallel = 2;
   Explained e(problem);
   double step = e.result.simulation.stepSeconds;
@@ -152,7 +152,7 @@ TEST(Explain, TransfersThatNoWorkHidesAreALimit) {
   SearchProblem problem = distillation(2, 40'000, 40'000);
   problem.pins[0].devices = std::vector<uint32_t>{0};
   problem.pins[1].devices = std::vector<uint32_t>{1};
-  double bytes = 1e-3 * problem.machine.kinds[0].rates.channel.value; // 1 ms a message, and a step's work is less.
+  double bytes = problem.machine.kinds[0].rates.channel.value; // A second a message, and a step's work is less.
   problem.model.tensors[0].bytes = {{bytes, {}}};
   Explained e(problem);
   auto edge = std::find_if(e.explanation.limits.begin(), e.explanation.limits.end(), [](const Limit &limit) { return limit.place == "edge teacher -> student"; });
@@ -168,7 +168,7 @@ TEST(Explain, OneMoreDeviceIsUsedOrNot) {
   EXPECT_LT(gains.candidate(kWhatIf, "devices")->stepSeconds, gains.result.simulation.stepSeconds);
   EXPECT_THAT(gains.candidate(kWhatIf, "devices")->reason, HasSubstr("given to "));
   SearchProblem together = distillation(2, 80'000, 80'000);
-  together.machine.kinds[0].rates.stream = cost_models::BytesPerSecond(1e15);
+  together.machine.kinds[0].rates.stream = cost_models::BytesPerSecond(1e12);
   Explained shared(together);
   ASSERT_EQ(shared.result.winner, "all data parallel");
   EXPECT_THAT(shared.candidate(kWhatIf, "devices")->reason, HasSubstr("with all that share its devices: 3 replicas on 0-2"));
@@ -177,7 +177,7 @@ TEST(Explain, OneMoreDeviceIsUsedOrNot) {
 
 TEST(Explain, PinnedDecisionsSayWhatThePinCosts) {
   SearchProblem problem = distillation(2, 40'000, 40'000);
-  problem.machine.kinds[0].rates.stream = cost_models::BytesPerSecond(1e15);
+  problem.machine.kinds[0].rates.stream = cost_models::BytesPerSecond(1e12);
   problem.pins[1].devices = std::vector<uint32_t>{0};
   problem.pins[0].devices = std::vector<uint32_t>{0};
   Explained e(problem);

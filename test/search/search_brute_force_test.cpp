@@ -98,7 +98,7 @@ struct Enumeration {
 };
 
 TEST(SearchBruteForce, EqualsEnumerationOnSeededSmallProblems) {
-  constexpr uint64_t kProblems = 120;
+  constexpr uint64_t kProblems = 400;
   size_t layouts = 0, solved = 0, simulations = 0;
   for (uint64_t seed = 0; seed < kProblems; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -122,7 +122,7 @@ TEST(SearchBruteForce, EqualsEnumerationOnSeededSmallProblems) {
     simulations += found->simulations;
     ++solved;
   }
-  EXPECT_GE(solved, 100u);
+  EXPECT_GE(solved, 350u);
   EXPECT_LT(simulations, layouts); // Bounds save work.
   RecordProperty("layouts", static_cast<int>(layouts));
   std::printf("%zu problems, %zu layouts enumerated, %zu simulated by the search\n", solved, layouts, simulations);

@@ -42,7 +42,7 @@ TEST(Search, BaselinesAreAlwaysCompared) {
 
 TEST(Search, ASimpleLayoutThatNothingBeatsIsTheAnswer) {
   SearchProblem problem = distillation(2, 40'000, 40'000);
-  problem.machine.kinds.front().rates.stream = cost_models::BytesPerSecond(1e15); // Replicas cost nothing, so sharing both devices is best.
+  problem.machine.kinds.front().rates.stream = cost_models::BytesPerSecond(1e12); // Replicas cost nothing, so sharing both devices is best.
   SearchResult result = solve(problem);
   EXPECT_EQ(result.winner, "all data parallel");
   EXPECT_EQ(result.layout[0].devices.size(), 2u);
@@ -51,7 +51,7 @@ TEST(Search, ASimpleLayoutThatNothingBeatsIsTheAnswer) {
 
 TEST(Search, ExpensiveReductionSeparatesSections) {
   SearchProblem problem = distillation(2, 90'000, 30'000); // Equal work a device when apart.
-  problem.machine.kinds.front().rates.stream = cost_models::BytesPerSecond(2e9);              // The student's gradients take long to add up.
+  problem.machine.kinds.front().rates.stream = cost_models::BytesPerSecond(2e6);              // The student's gradients take long to add up.
   SearchResult result = solve(problem);
   EXPECT_NE(result.winner, "all data parallel");
   EXPECT_EQ(result.layout[1].devices.size(), 1u);
@@ -60,7 +60,7 @@ TEST(Search, ExpensiveReductionSeparatesSections) {
 
 TEST(Search, WhatDoesNotFitIsNoCandidate) {
   SearchProblem problem = distillation(2, 40'000, 40'000);
-  problem.machine.kinds.front().rates.stream = cost_models::BytesPerSecond(1e15);
+  problem.machine.kinds.front().rates.stream = cost_models::BytesPerSecond(1e12);
   problem.machine.kinds[0].memoryBytes = 4800; // The student alone, or the teacher; not both on one device.
   SearchResult result = solve(problem);
   EXPECT_NE(result.layout[0].devices, result.layout[1].devices);

@@ -16,6 +16,9 @@ constexpr uint32_t kBatch = 0, kSeq = 1;
 
 constexpr int64_t kLongest = 8;
 
+/// Steps take milliseconds, as real ones do: the scheduler spends a part of a step on its schedule, so that thousands are cheap.
+constexpr int64_t kPsPerNs = 1000;
+
 AtomicModel emptyModel(std::vector<int64_t> microBatches) {
   AtomicModel model;
   model.dims = {{"batch", true, 1}, {"seq", false, 1}};
@@ -79,14 +82,14 @@ void chain(AtomicModel &model, uint32_t section) {
     join(model, section, atom, section, atom + 1, model.sections[section].trains);
 }
 
-/// Devices of one process, 500 ps from each other and 20 ps a byte.
+/// Devices of one process, 500 ns from each other and 20 ns a byte.
 cost_models::Machine machineOf(uint32_t devices, double streamBytesPerSecond) {
   cost_models::Machine machine;
   machine.devices = devices;
   cost_models::DeviceRates &rates = machine.kinds[0].rates;
   rates.stream = cost_models::BytesPerSecond(streamBytesPerSecond);
-  rates.channel = cost_models::BytesPerSecond(1e12 / 20);
-  rates.wake = cost_models::Seconds(500e-12);
+  rates.channel = cost_models::BytesPerSecond(1e9 / 20);
+  rates.wake = cost_models::Seconds(500e-9);
   return machine;
 }
 
@@ -109,7 +112,7 @@ SearchProblem smallProblem(uint64_t seed) {
   SearchProblem problem;
   uint32_t sections = seed % 20 == 0 ? 3 : 2;
   uint32_t count = sections == 3 || pick(0, 3) ? 2 : 3;
-  problem.machine = machineOf(count, pick(0, 1) ? 1e12 : 1e9); // Updates that hardly count, and that decide.
+  problem.machine = machineOf(count, pick(0, 1) ? 1e9 : 1e6); // Updates that hardly count, and that decide.
   std::vector<int64_t> sizes = sections == 2 && pick(0, 4) == 0 ? std::vector<int64_t>{1, 2, 4} : std::vector<int64_t>{1, 2};
   AtomicModel model = emptyModel(sizes);
   bool fork = sections == 3 && pick(0, 1);
@@ -117,10 +120,10 @@ SearchProblem smallProblem(uint64_t seed) {
   for (uint32_t s = 0; s < sections; ++s) {
     bool receivesGradients = s > 0 && !fork && trains[s - 1]; // Then it has a backward task.
     trains.push_back(s + 1 == sections || pick(0, 1) || receivesGradients);
-    std::vector<int64_t> atoms{pick(1, 20) * 10'000};
+    std::vector<int64_t> atoms{pick(1, 20) * 10'000 * kPsPerNs};
     if (pick(0, 2) == 0)
-      atoms.push_back(pick(0, 1) ? atoms[0] : pick(1, 20) * 10'000);
-    model.sections.push_back(section(fmt::format("s{}", s), trains[s], sizes.size(), atoms, pick(0, 4) * 20'000));
+      atoms.push_back(pick(0, 1) ? atoms[0] : pick(1, 20) * 10'000 * kPsPerNs);
+    model.sections.push_back(section(fmt::format("s{}", s), trains[s], sizes.size(), atoms, pick(0, 4) * 20'000 * kPsPerNs));
     if (trains[s] && pick(0, 3) == 0)
       addRecompute(model.sections.back());
     chain(model, s);
@@ -148,11 +151,11 @@ SearchProblem smallProblem(uint64_t seed) {
   return problem;
 }
 
-SearchProblem distillation(uint32_t devices, int64_t teacherPs, int64_t studentPs) {
+SearchProblem distillation(uint32_t devices, int64_t teacherNs, int64_t studentNs) {
   SearchProblem problem;
-  problem.machine = machineOf(devices, 1e9);
+  problem.machine = machineOf(devices, 1e6);
   AtomicModel model = emptyModel({1, 2, 4});
-  model.sections = {section("teacher", false, 3, {teacherPs}, 0), section("student", true, 3, {studentPs}, 0)};
+  model.sections = {section("teacher", false, 3, {teacherNs * kPsPerNs}, 0), section("student", true, 3, {studentNs * kPsPerNs}, 0)};
   join(model, 0, 0, 1, 0, false);
   setCapacities(model, 1);
   problem.model = std::move(model);

@@ -12,8 +12,8 @@ SearchResult verified(const SearchProblem &problem, Result<SearchResult> result)
 /// uneven sizes; some with sections of two atoms, with recompute, with pins, or with little memory.
 SearchProblem smallProblem(uint64_t seed);
 
-/// Two sections, "teacher" (frozen) before "student": forward of `teacherPs` a sample, and `studentPs` for each direction.
-SearchProblem distillation(uint32_t devices, int64_t teacherPs, int64_t studentPs);
+/// Two sections, "teacher" (frozen) before "student": forward of `teacherNs` a padded token, and `studentNs`, twice that back.
+SearchProblem distillation(uint32_t devices, int64_t teacherNs, int64_t studentNs);
 
 /// A frozen teacher of so many layers before a student of half as many and a head, on devices in nodes of eight with little
 /// memory, with eight samples a device.
