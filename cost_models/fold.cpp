@@ -33,6 +33,34 @@ bool fallsApart(const wavefront::Problem &problem, uint32_t parts) {
   return std::adjacent_find(pairs.begin(), pairs.end()) == pairs.end();
 }
 
+/// What a sample takes alone, in all sections.
+double secondsOf(const wavefront::Problem &problem, const int64_t *sizes) {
+  std::vector<int64_t> dims;
+  for (size_t d = 0; d < problem.dims.size(); ++d)
+    dims.push_back(wavefront::alone(problem.dims[d], sizes[d]));
+  double total = 0;
+  for (const wavefront::Section &section : problem.sections)
+    if (wavefront::takesPart(section, sizes))
+      for (const wavefront::Stage &stage : section.stages)
+        total += static_cast<double>(wavefront::evaluate(stage.forward, dims.data())) +
+                 (section.trains ? static_cast<double>(wavefront::evaluate(stage.backward, dims.data())) : 0);
+  return total;
+}
+
+/// One of each `parts` samples, by what they take, from the longest on; in the order in which they are.
+std::vector<size_t> everyOther(const wavefront::Problem &problem, uint32_t parts) {
+  size_t width = problem.dims.size(), count = std::max<size_t>(1, problem.sampleCount() / parts);
+  std::vector<std::pair<double, size_t>> samples;
+  for (size_t i = 0; i < problem.sampleCount(); ++i)
+    samples.push_back({-secondsOf(problem, problem.sizes.data() + i * width), i});
+  std::sort(samples.begin(), samples.end());
+  std::vector<size_t> chosen;
+  for (size_t i = 0; i < count; ++i)
+    chosen.push_back(samples[i * parts].second);
+  std::sort(chosen.begin(), chosen.end());
+  return chosen;
+}
+
 } // namespace
 
 uint32_t equalParts(const wavefront::Problem &problem, uint32_t most) {
@@ -60,8 +88,13 @@ wavefront::Problem firstPart(const wavefront::Problem &problem, uint32_t parts) 
         device = number[device];
       }
   }
-  size_t samples = std::max<size_t>(1, problem.sampleCount() / parts);
-  part.sizes.resize(std::min(problem.sizes.size(), samples * problem.dims.size()));
+  part.sizes.clear();
+  if (problem.sizes.empty())
+    return part;
+  for (size_t sample : everyOther(problem, parts)) {
+    auto sizes = problem.sizes.begin() + static_cast<ptrdiff_t>(sample * problem.dims.size());
+    part.sizes.insert(part.sizes.end(), sizes, sizes + static_cast<ptrdiff_t>(problem.dims.size()));
+  }
   return part;
 }
 

@@ -1,5 +1,6 @@
 // A large problem as one of its equal parts: where every section has g times the replicas of a part, on devices that no other
-// part uses, one part with one g-th of the samples stands for all. What the parts could gain by exchanging samples is left out.
+// part uses, one part with one g-th of the samples stands for all: the part that has the longest sample, since a step takes as long
+// as its longest part. What the parts could gain by exchanging samples is left out.
 #pragma once
 
 #include "executor/wavefront/problem.h"
@@ -10,8 +11,8 @@ namespace maestro::cost_models {
 /// are consecutive replicas of all sections; their devices are disjoint and shared alike. Samples do not matter.
 uint32_t equalParts(const wavefront::Problem &problem, uint32_t most);
 
-/// The first of `parts` equal parts, devices renumbered in order of first use, with the first of as many shares of the samples
-/// (at least one sample). Costs stay as they are.
+/// The first of `parts` equal parts, devices renumbered in order of first use. Of its samples, one of each `parts` that take about as
+/// long: the longest of all, the one `parts` places behind it, and so on (at least one). Costs stay as they are.
 wavefront::Problem firstPart(const wavefront::Problem &problem, uint32_t parts);
 
 } // namespace maestro::cost_models

@@ -8,7 +8,7 @@
 
 namespace maestro::cost_models {
 
-/// More micro-batches in flight than this gain little and cost a slot each.
+/// No more micro-batches are in flight: few replicas of an encoder hold what many of a language model have on the way (32 were too few).
 inline constexpr uint32_t kMostSlots = 128;
 /// More micro-batches than the stage after it: one that a stage works on, one that waits between them.
 inline constexpr uint32_t kOwnSlots = 2;

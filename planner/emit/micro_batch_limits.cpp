@@ -16,7 +16,9 @@ public:
   Limits(const GraphSummary &graph, const SectionLayout &layout) : graph(graph), layout(layout) {}
 
   MicroBatchLimits find(std::span<const std::string> activeDims, int64_t globalBatch) {
-    std::optional<uint32_t> rows = layout.isCountedInSamples ? std::nullopt : paddedRows(activeDims);
+    std::optional<uint32_t> rows;
+    if (!layout.isCountedInSamples)
+      rows = paddedRows(activeDims);
     int64_t stretch = rows ? stretchOf(*rows) : 1;
     most = layout.mostSamples > 0 ? std::max(layout.mostSamples, layout.microBatch) : globalBatch;
     result.samples = std::max(layout.microBatch, std::min(stretch * layout.microBatch, most));

@@ -70,10 +70,10 @@ public:
       : problem(problem), cuts(cuts), bounds(bounds), candidates(candidates), families(families), order(order), best(best) {}
 
   Status run(Allowance allowance, uint64_t &nodes) {
-    Allowance first{allowance.simulations - allowance.simulations / 2, allowance.tasks - allowance.tasks / 2};
+    Allowance first{allowance.simulations - allowance.simulations / 2, allowance.tasks - allowance.tasks / 2, allowance.nodes};
     MAESTRO_TRY(explore(first, nodes));
     if (best.leastLeft < best.seconds && !best.layout.empty())
-      MAESTRO_TRY(improve({allowance.simulations / 2, allowance.tasks / 2}));
+      MAESTRO_TRY(improve({allowance.simulations / 2, allowance.tasks / 2, 0}));
     return Status();
   }
 
@@ -85,8 +85,8 @@ private:
     uint64_t nodes = 0;
     for (; !open.isEmpty() && !allowance.isSpent() && !candidates.isOver(); ++nodes) {
       // Where the budget ends before any layout is whole, the furthest decided ones come first until one is.
-      bool spent = nodes >= problem.budget.nodes;
-      if (spent && (!best.layout.empty() || nodes >= problem.budget.nodes + kMostDives))
+      bool spent = nodes >= allowance.nodes;
+      if (spent && (!best.layout.empty() || nodes >= allowance.nodes + kMostDives))
         break;
       Node node = open.pop(spent);
       if (node.bound >= best.seconds)

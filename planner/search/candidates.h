@@ -12,6 +12,7 @@ namespace maestro::planner {
 struct Allowance {
   uint32_t simulations = 0;
   uint64_t tasks = 0;
+  uint64_t nodes = 0; ///< Partial layouts.
   bool isSpent() const { return simulations == 0 || tasks == 0; }
 };
 

@@ -76,7 +76,7 @@ private:
   }
 
   Allowance allowance(uint32_t share) const {
-    return {std::max(2u, problem.budget.simulations / share), problem.budget.tasks / share};
+    return {std::max(2u, problem.budget.simulations / share), problem.budget.tasks / share, problem.budget.nodes / share};
   }
 
   /// Granularity of devices' shares: sixteenths of a large cluster, then sixty-fourths.
@@ -134,7 +134,7 @@ private:
   /// What runs is reordered, so a baseline's layout is a candidate as it would run.
   Status addRow(std::string name, const Best &best, Order order, Best &overall) {
     if (!best.layout.empty()) {
-      Allowance one{1, UINT64_MAX};
+      Allowance one{1, UINT64_MAX, 0};
       MAESTRO_ASSIGN(const cost_models::Simulation *simulation, candidates.simulate(best.layout, Order::Wavefront, one));
       if (simulation->stepSeconds < overall.seconds) {
         Family family = best.family;
@@ -191,7 +191,7 @@ private:
     // Estimates err by more than groupings differ: each of the best has its chance, and the best of all what is left.
     size_t starts = std::min(kMostStarts, found.size());
     for (size_t start = 0; start < starts; ++start) {
-      Allowance own{static_cast<uint32_t>(left.simulations / (starts - start + 1)), left.tasks / (starts - start + 1)}, before = own;
+      Allowance own{static_cast<uint32_t>(left.simulations / (starts - start + 1)), left.tasks / (starts - start + 1), 0}, before = own;
       for (uint32_t stride : steps)
         MAESTRO_TRY(improve(found[start], stride, false, Order::Wavefront, anything, own, best));
       left.simulations -= before.simulations - own.simulations;

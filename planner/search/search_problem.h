@@ -43,7 +43,7 @@ struct SearchBudget {
   uint32_t simulations = 48;     ///< Of the search proper; each baseline has a quarter of it.
   uint64_t tasks = UINT64_MAX;   ///< Simulated by the search proper; likewise.
   uint64_t mostTasks = UINT64_MAX; ///< Of one simulation; larger ones are folded (cost_models/fold.h).
-  uint32_t nodes = 100'000;      ///< Partial layouts that are looked at.
+  uint32_t nodes = 100'000;      ///< Partial layouts that are looked at; likewise.
 };
 
 struct SearchProblem {

@@ -92,6 +92,16 @@ TEST(Fold, EqualPartsHaveDevicesOfTheirOwn) {
   EXPECT_EQ(equalParts(problem, 1), 1u);
 }
 
+TEST(Fold, ThePartHasTheLongestSampleAndOthersOfAllLengths) {
+  wavefront::Problem problem = replicated({{0}, {1}}, {{2}, {3}}, 4);
+  problem.dims.push_back({"seq", false, 1});
+  for (wavefront::Section &section : problem.sections)
+    section.stages[0].forward = {{{1'000'000, {1}}}};
+  problem.sizes = {1, 5, 1, 2, 1, 9, 1, 3, 1, 8, 1, 4};
+  EXPECT_EQ(firstPart(problem, 2).sizes, (std::vector<int64_t>{1, 5, 1, 9, 1, 3}));
+  EXPECT_EQ(firstPart(problem, 1).sizes, problem.sizes);
+}
+
 TEST(Fold, WhatIsSharedAcrossPartsStaysWhole) {
   EXPECT_EQ(equalParts(replicated({{0}, {1}}, {{1}, {0}}, 2), 8), 1u); // Each part would use both devices.
   EXPECT_EQ(equalParts(replicated({{0}, {1}}, {{2}, {2}}, 3), 8), 1u);
