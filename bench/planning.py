@@ -74,7 +74,7 @@ def plan(folder, devices, kind):
     step = dumped["prediction"]["step_seconds"]
     gains = {name: row["step_seconds"] / step if row["step_seconds"] else None for name, row in rows.items()}
     return {"seconds": seconds, "peak": peak, "step": step, "gap": quantities["search.gap"], "gains": gains,
-            "layout": next(iter(rows.values()))["choice"], "parts": parts(quantities, step)}
+            "layout": next(iter(rows.values()))["choice"], "parts": parts(quantities, step), "dumped": dumped}
 
 
 def parts(quantities, step):
