@@ -72,8 +72,9 @@ def plan(folder, devices, kind):
     quantities = {q["name"]: q["value"] for q in dumped["quantities"]}
     rows = {c["subject"]: c for c in dumped["candidates"] if c["kind"] in ("Layout", "layout", 0)}
     step = dumped["prediction"]["step_seconds"]
-    gains = {name: row["step_seconds"] / step if row["step_seconds"] else None for name, row in rows.items()}
-    return {"seconds": seconds, "peak": peak, "step": step, "gap": quantities["search.gap"], "gains": gains,
+    searched = next(iter(rows.values()))["step_seconds"]  # Baselines are predicted as the search predicts: its own layout, too.
+    gains = {name: row["step_seconds"] / searched if row["step_seconds"] else None for name, row in rows.items()}
+    return {"seconds": seconds, "peak": peak, "step": step, "gap": quantities["search.gap"], "gains": gains, "searched": searched,
             "layout": next(iter(rows.values()))["choice"], "parts": parts(quantities, step), "dumped": dumped}
 
 
@@ -112,7 +113,7 @@ def main():
                 failed |= devices >= 64
                 continue
             against = ", ".join(f"{other} {gain:.2f} x" if gain else f"{other} does not fit" for other, gain in found["gains"].items())
-            print(f"{head}, {found['step']:.3g} s a step, gap {100 * found['gap']:.1f} %; {against}\n{'':13}{found['layout']}")
+            print(f"{head}, {found['step']:.3g} s a step ({found['searched']:.3g} by the search), gap {100 * found['gap']:.1f} %; {against}\n{'':13}{found['layout']}")
             if devices == 64:
                 print(f"{'':13}% of the step: {found['parts']}")
                 for other, values in gains.items():

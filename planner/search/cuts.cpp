@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numeric>
 #include <set>
@@ -74,12 +75,26 @@ double WorkTable::microBatches(uint32_t section, uint32_t microBatch) const {
   return std::accumulate(counts.begin(), counts.end(), 0.0) / static_cast<double>(counts.size());
 }
 
+/// Micro-batches of one row a sample that padded tokens and samples allow, at least. Ordered by their longest sample, the first g of
+/// any micro-batches hold no more samples than the first g of these: what is left over for the next one is no shorter there, and
+/// the longer a micro-batch's longest sample, the fewer it holds.
+double WorkTable::fewestPadded(const Product::Step &rows, std::vector<double> lengths, int64_t samples, int64_t tokens) {
+  if (rows.samples != lengths.size() || rows.largest > 1 || rows.sum < static_cast<double>(rows.samples))
+    return 0;
+  std::sort(lengths.begin(), lengths.end(), std::greater<>());
+  double count = 0;
+  for (size_t first = 0; first < lengths.size(); ++count)
+    first += static_cast<size_t>(std::clamp(std::floor(static_cast<double>(tokens) / lengths[first]), 1.0, static_cast<double>(samples)));
+  return count;
+}
+
 /// By samples, and by padded tokens: no row is padded to less than its own length.
 double WorkTable::fewest(const cost_models::AtomicSection &chain, const cost_models::MicroBatchCapacity &capacity, size_t step) const {
   const Product::Step &all = productOf(chain, {}).steps[step];
   double count = std::ceil(static_cast<double>(all.samples) / static_cast<double>(capacity.samples));
   for (const wavefront::Area &area : capacity.areas)
-    count = std::max(count, std::ceil(productOf(chain, {area.rows, area.padded}).steps[step].sum / static_cast<double>(area.capacity)));
+    count = std::max({count, std::ceil(productOf(chain, {area.rows, area.padded}).steps[step].sum / static_cast<double>(area.capacity)),
+                      fewestPadded(productOf(chain, {area.rows}).steps[step], lengthsOf(chain, area.padded, step), capacity.samples, area.capacity)});
   return count;
 }
 
@@ -129,6 +144,19 @@ const WorkTable::Product &WorkTable::productOf(const cost_models::AtomicSection 
       product.least = std::min(product.least, own.least);
   }
   return product;
+}
+
+/// Of the samples of a section in a step, padded to the dim's multiple.
+std::vector<double> WorkTable::lengthsOf(const cost_models::AtomicSection &chain, uint32_t dim, size_t step) const {
+  const AtomicModel &model = problem.model;
+  wavefront::Section active;
+  active.activeDims = chain.activeDims;
+  std::vector<double> lengths;
+  const cost_models::SampleSizes &sizes = problem.steps[step];
+  for (size_t row = 0; row + model.dims.size() <= sizes.size(); row += model.dims.size())
+    if (wavefront::takesPart(active, sizes.data() + row))
+      lengths.push_back(static_cast<double>(wavefront::alone(model.dims[dim], sizes[row + dim])));
+  return lengths;
 }
 
 double WorkTable::seconds(uint32_t section, const cost_models::StageCosts &costs, uint32_t microBatch, bool oneSampleOnly) const {

@@ -48,6 +48,8 @@ private:
     bool sums = false;                                      ///< A summed dim is among the factors.
   };
   const Product &productOf(const cost_models::AtomicSection &chain, const std::vector<uint32_t> &dims) const;
+  std::vector<double> lengthsOf(const cost_models::AtomicSection &chain, uint32_t dim, size_t step) const;
+  static double fewestPadded(const Product::Step &rows, std::vector<double> lengths, int64_t samples, int64_t tokens);
 
   const SearchProblem &problem;
   mutable std::map<std::pair<std::vector<uint32_t>, std::vector<uint32_t>>, Product> products; ///< By active dims and factors.

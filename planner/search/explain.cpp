@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <set>
 
 namespace maestro::planner {
 namespace {
@@ -373,32 +374,30 @@ private:
 
   /// Where the step of the cluster's mean device goes: all but the first add up to the step.
   void addMeanDevice(const Simulation &simulation) {
-    double devices = problem.machine.devices, least = 0, tasks = 0, worst = 0, step = simulation.stepSeconds;
-    std::vector<uint8_t> used(problem.machine.devices, 0);
+    double devices = problem.machine.devices, step = simulation.stepSeconds, least = 0, tasks = 0, busy = 0;
+    std::set<uint32_t> used;
     for (uint32_t s = 0; s < result.layout.size(); ++s) {
       const LayoutOption &option = result.layout[s];
       least += work.work(s, option.cut.recompute, option.microBatch, 0, static_cast<uint32_t>(problem.model.sections[s].classOf.size()));
+      std::set<uint32_t> its;
       for (const std::vector<uint32_t> &replica : option.devices)
-        for (uint32_t device : replica)
-          used[device] = 1;
+        its.insert(replica.begin(), replica.end());
+      tasks += simulation.sections[s].busySeconds * static_cast<double>(its.size()) / devices;
+      used.insert(its.begin(), its.end());
     }
-    auto count = static_cast<double>(std::count(used.begin(), used.end(), 1)), share = count / devices;
-    for (uint32_t device = 0; device < used.size(); ++device) {
-      double own = std::max(0.0, simulation.deviceBusySeconds[device] - used[device] * simulation.updateSeconds);
-      tasks += own / devices;
-      worst = std::max(worst, own);
-    }
-    double rest = step * share - tasks - share * (simulation.updateSeconds + simulation.fillSeconds + simulation.drainSeconds);
-    double uneven = std::clamp(share * worst - tasks, 0.0, std::max(rest, 0.0));
+    for (double own : simulation.deviceBusySeconds)
+      busy += own / devices;
+    double share = static_cast<double>(used.size()) / devices, ends = share * (simulation.fillSeconds + simulation.drainSeconds);
+    double rest = step * share - busy - ends, uneven = std::clamp(share * mostOf(simulation.deviceBusySeconds) - busy, 0.0, std::max(rest, 0.0));
     auto add = [&](const char *name, double value, const char *source) { explanation.quantities.push_back({name, value, "s", source}); };
     add("mean.least_work_seconds", least / devices, "what no schedule avoids of the tasks: these cuts and sizes, nothing padded");
     add("mean.tasks_seconds", tasks, "simulated: the cluster's mean device in tasks; this and what follows make a step");
+    add("mean.update_seconds", busy - tasks, "simulated: sums of gradients, norm and update");
     add("mean.unused_seconds", step * (1 - share), "devices that the layout leaves out");
-    add("mean.update_seconds", share * simulation.updateSeconds, "simulated: sums of gradients, norm and update");
     add("mean.fill_seconds", share * simulation.fillSeconds, "simulated: before a device's first task");
     add("mean.drain_seconds", share * simulation.drainSeconds, "simulated: after a device's last task");
-    add("mean.uneven_seconds", uneven, "the busiest device's tasks over those of the mean one that is used");
-    add("mean.stall_seconds", rest - uneven, "simulated: what else a device waits between its tasks");
+    add("mean.uneven_seconds", uneven, "what the busiest device has to do beyond the mean one that is used");
+    add("mean.stall_seconds", rest - uneven, "simulated: what else a device waits");
   }
 
   const SearchProblem &problem;

@@ -1,5 +1,7 @@
 #include "planner/search/search.h"
+#include "planner/search/cuts.h"
 #include "planner/search/search_space.h"
+#include "planner/search/ways.h"
 #include "small_problems.h"
 
 #include <gtest/gtest.h>
@@ -149,6 +151,33 @@ TEST(Search, TheNextBestAreDistinct) {
     EXPECT_NE(result.ranked[i].layout, result.ranked[i - 1].layout);
     EXPECT_LE(result.ranked[i - 1].simulation.stepSeconds, result.ranked[i].simulation.stepSeconds);
   }
+}
+
+TEST(Search, PaddedTokensTellHowManyMicroBatchesThereAre) {
+  SearchProblem problem = smallProblem(3); // Two samples and eight padded tokens at most.
+  problem.steps = {{1, 5, 1, 5, 1, 3, 1, 5}};
+  EXPECT_EQ(WorkTable(problem).microBatches(0, 0), 4); // Not three: no two of them are padded to eight tokens, though all have eighteen.
+  problem.steps = {{1, 4, 1, 2, 1, 3, 1, 4}};
+  EXPECT_EQ(WorkTable(problem).microBatches(0, 0), 2);
+}
+
+TEST(Search, NoStepIsShorterThanTheLongestSamplesWay) {
+  SearchProblem problem = layered(64, 12, 1);
+  Ways ways(problem);
+  const Ways::Times &times = ways.of(1, Recompute::None, 0);
+  double way = ways.longest({nullptr, &times}); // The teacher may run ahead.
+  EXPECT_EQ(way, ways.longest(times));
+  EXPECT_EQ(way, *std::max_element(times.begin(), times.end()));
+  SearchResult result = solve(problem);
+  EXPECT_GE(result.lowerBoundSeconds, way * (1 - 1e-6));
+  EXPECT_GE(result.simulation.stepSeconds, way);
+}
+
+TEST(Search, StageByStageReplicasAreNeighbours) {
+  LayoutOption option = placed({{1, 2}, Recompute::None}, 0, 2, {8, 9, 10, 11, 12, 13}, true);
+  EXPECT_EQ(option.devices, (std::vector<std::vector<uint32_t>>{{8, 10, 12}, {9, 11, 13}}));
+  EXPECT_TRUE(isByStage(option));
+  EXPECT_FALSE(isByStage(placed({{1, 2}, Recompute::None}, 0, 2, {8, 9, 10, 11, 12, 13})));
 }
 
 TEST(Search, ProblemsAreChecked) {
