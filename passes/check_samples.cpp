@@ -88,8 +88,9 @@ private:
       if (!dims.summedSymbol(dim))
         continue;
       if (state.kind == RowState::Rows)
-        return graph.emitError() << "argument " << argument.getArgNumber() << " of type "
-                                 << value.getType() << " has rows in two dims";
+        return graph.emitError() << "the data field '" << argumentText(graph, argument.getArgNumber(), attributes::kField) << "' of type "
+                                 << value.getType() << " has two dims that combine by sum; samples are stacked along one: write combine: max "
+                                 << "for the other under dims";
       state = {RowState::Rows, unsigned(i)};
     }
     return state;

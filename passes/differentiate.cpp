@@ -35,7 +35,11 @@ struct DifferentiatePass : PassWrapper<DifferentiatePass, OperationPass<ModuleOp
   void runOnOperation() override {
     func::FuncOp graph = findFunction(getOperation(), attributes::kGraphFunction);
     if (!graph || failed(buildStep(graph)))
-      signalPassFailure();
+      return signalPassFailure();
+    getOperation().walk([](nn::DetachOp detached) { // It has said what it had to.
+      detached.replaceAllUsesWith(detached.getX());
+      detached.erase();
+    });
   }
 
   LogicalResult buildStep(func::FuncOp graph) {

@@ -16,9 +16,9 @@ bool isFloat(Value value) {
   return type && isa<FloatType>(type.getElementType());
 }
 
-/// Step functions: their derivative is zero wherever it exists.
+/// Step functions, whose derivative is zero wherever it exists, and what was detached.
 bool isPiecewiseConstant(Operation *op) {
-  return isa<nn::FloorOp, nn::CeilOp, nn::RoundOp, nn::SignOp>(op);
+  return isa<nn::FloorOp, nn::CeilOp, nn::RoundOp, nn::SignOp, nn::DetachOp>(op);
 }
 
 class Differentiator {

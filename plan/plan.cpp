@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fcntl.h>
 #include <sys/stat.h>
 
 namespace maestro::plan {
@@ -91,7 +92,8 @@ Result<size_t> planFileSize(FILE *file) {
 
 Result<Plan> Plan::load(const std::string &path) {
   std::string context = fmt::format("plan '{}'", path);
-  std::unique_ptr<FILE, CloseFile> file(std::fopen(path.c_str(), "rb"));
+  int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); // A pipe does not wait for a writer.
+  std::unique_ptr<FILE, CloseFile> file(descriptor < 0 ? nullptr : ::fdopen(descriptor, "rb"));
   if (!file)
     return Status::invalidInput(fmt::format("{}: cannot be opened: {}", context, std::strerror(errno)));
   auto size = planFileSize(file.get());

@@ -4,6 +4,7 @@
 #include "plan/plan.h"
 #include "plan/plan_generated.h"
 #include "plan/print/print.h"
+#include "tools/arguments.h"
 #include "tools/timeline/timeline.h"
 
 #include <CLI/CLI.hpp>
@@ -184,6 +185,8 @@ Status run(const Arguments &arguments) {
   if (command == "show" && paths.size() > 1)
     return Status::invalidInput(fmt::format("'{}' is no command; give one plan, or verify, diff or lint and their plans{}",
                                             paths.front(), didYouMean(paths.front(), kCommands)));
+  if (command != "show" && (!arguments.section.empty() || arguments.explain || !arguments.measured.empty()))
+    return Status::invalidInput(fmt::format("--section, --explain and --measured show a plan; they do not go with {}", command));
   if (paths.size() != expected)
     return Status::invalidInput(fmt::format("maestro-dump {} takes {} plan{}, and {} were given", command, expected,
                                             expected == 1 ? "" : "s", paths.size()));
@@ -205,7 +208,7 @@ int main(int argc, char **argv) {
     declare(app, arguments);
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {
-    return app.exit(error) == 0 ? 0 : 1;
+    return endParsing(app, error);
   }
   Status status = refuseExtras(app);
   if (status.isOk())

@@ -3,6 +3,7 @@
 #include "executor/data/dataset_sizes.h"
 #include "executor/data/shard_pattern.h"
 #include "planner/driver/plan_command.h"
+#include "tools/arguments.h"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -37,7 +38,7 @@ void declare(CLI::App &app, Arguments &arguments) {
   app.add_option("--pin", arguments.pins, "Fix a decision: SECTION.{dp,stages,tensor,micro_batch,micro_batch_tokens,devices,recompute,precision}=VALUE");
   app.add_option("--data", arguments.data, "WebDataset tar shards, as maestro-run has them: plan for the sizes of their samples, read from headers");
   app.add_option("--deadline", arguments.deadline, "Time for the search, for example 10s");
-  app.add_option("--top-k", arguments.topK, "Keep the K best plans: plan.mpl, plan.2.mpl, …")->check(CLI::PositiveNumber);
+  app.add_option("--top-k", arguments.topK, "Keep the K best plans: plan.mpl, plan.2.mpl, …")->check(wholeNumber<'1'>, "");
   app.add_option("--stop-after", arguments.stopAfter, "Print the IR after a phase: " + phaseNames());
   app.add_option("--log-format", arguments.logFormat, "text or json")->check(CLI::IsMember({"text", "json"}));
   app.add_flag("--quiet", arguments.quiet, "Warnings and errors only");
@@ -111,7 +112,7 @@ int main(int argc, char **argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {
-    return app.exit(error) == 0 ? 0 : 1;
+    return endParsing(app, error);
   }
   setLogFormat(arguments.logFormat == "json" ? LogFormat::Json : LogFormat::Text);
   setLogQuiet(arguments.quiet);

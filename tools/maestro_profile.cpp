@@ -1,6 +1,7 @@
 // maestro-profile: measures what a device of this machine does, and writes device.yaml for cluster.yaml's `device`.
 #include "base/log.h"
 #include "cost_models/device_profile.h"
+#include "tools/arguments.h"
 #include "tools/bound_spinning.h"
 #include "tools/profile/device_stopwatch.h"
 #include "tools/profile/stopwatch.h"
@@ -178,7 +179,7 @@ int main(int argc, char **argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {
-    return app.exit(error) == 0 ? 0 : 1;
+    return endParsing(app, error);
   }
   std::signal(SIGXFSZ, SIG_IGN); // As on a full disk.
   double started = now();

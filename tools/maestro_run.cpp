@@ -1,6 +1,7 @@
 // maestro-run: trains what a plan says. A thin main: options in, exit status out.
 #include "base/log.h"
 #include "executor/core/run.h"
+#include "tools/arguments.h"
 #include "tools/bound_spinning.h"
 
 #include <CLI/CLI.hpp>
@@ -42,18 +43,18 @@ int main(int argc, char **argv) {
   app.add_option("plan", options.planPath, "The plan to run")->required();
   app.add_option("--data", options.data, "WebDataset tar shards: paths, globs, {000..012}; without it synthetic samples");
   auto *stepsOption =
-      app.add_option("--steps", steps, "Stop after this step; without it one pass over the data")->check(CLI::PositiveNumber);
+      app.add_option("--steps", steps, "Stop after this step; without it one pass over the data")->check(wholeNumber<'1'>, "");
   app.add_option("--out", options.out, "Folder for metrics, checkpoints and the plan");
   app.add_flag("--resume", options.resume, "Continue from the newest whole checkpoint in --out");
   app.add_option("--weights", weights, "component=FILE.safetensors: initial values");
   app.add_option("--save-every", options.saveEvery, "Steps between checkpoints (the last step is always saved)")
-      ->check(CLI::PositiveNumber);
+      ->check(wholeNumber<'1'>, "");
   app.add_flag("--save-gradients", options.saveGradients, "Write the first step's gradients to --out");
   app.add_flag("--self-check", options.selfCheck, "Also evaluate the first step in one piece and compare");
   app.add_flag("--evaluate", options.evaluate, "No update: print the mean losses over the data");
   app.add_flag("--shuffle", options.shuffle, "A seeded permutation of the samples in every pass");
   app.add_option("--trace", options.trace, "Write a Chrome trace of every kernel call");
-  auto *seedOption = app.add_option("--seed", seed, "Overrides the plan's seed");
+  auto *seedOption = app.add_option("--seed", seed, "Overrides the plan's seed")->check(wholeNumber<'0'>, "");
   app.add_option("--ranks", ranks, "Ranks as threads or processes; results do not depend on it")
       ->check(CLI::IsMember({"threads", "processes"}));
   app.add_flag("--adapt", adapt, "Let measured times steer the grouping of samples (gives bitwise repetition up)");
@@ -67,7 +68,7 @@ int main(int argc, char **argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {
-    return app.exit(error) == 0 ? 0 : 1;
+    return endParsing(app, error);
   }
   if (stepsOption->count())
     options.steps = steps;

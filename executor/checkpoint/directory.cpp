@@ -157,8 +157,10 @@ Result<std::optional<FoundCheckpoint>> findNewestCheckpoint(const std::string &o
   std::sort(steps.rbegin(), steps.rend());
   for (uint64_t step : steps) {
     Result<FoundCheckpoint> found = openCheckpoint(outFolder + "/" + checkpointName(step));
-    if (found)
+    if (found && found->state.step == step)
       return std::optional(*std::move(found));
+    if (found)
+      found = Status::invalidInput(fmt::format("checkpoint '{}': state.json is of step {}", found->path, found->state.step));
     logWarning(fmt::format("passed over: {}", found.status().message()));
   }
   return std::optional<FoundCheckpoint>();

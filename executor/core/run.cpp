@@ -77,7 +77,6 @@ private:
       processes->supervise();
     } else {
       setLogQuiet(true);
-      metricsFile.reset();
     }
     return Status();
   }
@@ -138,7 +137,10 @@ private:
   }
 
   Status createTrace() const {
-    MAESTRO_ASSIGN(auto file, metrics::TraceFile::create(options.trace));
+    auto created = metrics::TraceFile::create(options.trace);
+    if (!created) // Before anything ran: the path is at fault.
+      return Status::invalidInput(fmt::format("--trace: {}", created.status().message()));
+    auto file = *std::move(created);
     file->describe({plan->hash(), options.evaluate, options.fileOrder, options.waitsForSteps, options.sleepScale});
     return file->flush();
   }
@@ -162,11 +164,13 @@ private:
             fmt::format("--resume: {} holds no whole checkpoint; start without --resume", options.out));
       MAESTRO_TRY(adoptCheckpoint());
     }
-    if (!options.evaluate) {
-      MAESTRO_ASSIGN(metricsFile, metrics::MetricsFile::open(options.out + "/metrics.jsonl", step));
-      return keepPlan();
-    }
     return Status();
+  }
+
+  /// After the first step: a run that bad data or weights ended before it leaves an older run's results alone.
+  Status openResults(uint64_t before) {
+    MAESTRO_ASSIGN(metricsFile, metrics::MetricsFile::open(options.out + "/metrics.jsonl", before));
+    return keepPlan();
   }
 
   Status adoptCheckpoint() {
@@ -176,6 +180,15 @@ private:
                                               "same workload", found->path));
     if (state.planHash != plan->hash())
       logWarning("resuming under another plan of the same workload: the run continues, but not bitwise");
+    for (const fb::Component *component : *(*plan)->components()) {
+      std::string name = component->name()->str();
+      auto source = state.frozen.find(name);
+      bool fromWeights = source != state.frozen.end() && state.planHash == plan->hash() &&
+                         source->second != (component->model_path() ? component->model_path()->str() : "");
+      if (fromWeights && !options.weights.count(name))
+        return Status::invalidInput(fmt::format("{}: component '{}' is frozen and had its values from {}; give --weights {}={} again", found->path,
+                                                name, source->second, name, source->second));
+    }
     step = state.step;
     position = state.position;
     if (!options.seed)
@@ -327,6 +340,8 @@ private:
 
   Status recordStep(double seconds) {
     fillRecord(result->gradientNorm, seconds);
+    if (!options.out.empty() && !metricsFile)
+      MAESTRO_TRY(openResults(step - 1));
     if (metricsFile)
       MAESTRO_TRY(metricsFile->append(record));
     if (!std::isfinite(record.loss) || !std::isfinite(record.gradNorm))
@@ -368,6 +383,9 @@ private:
     state.seed = seed;
     state.planHash = plan->hash();
     state.workloadHash = (*plan)->workload_hash();
+    for (const fb::Component *component : *(*plan)->components())
+      if (auto own = options.weights.find(component->name()->str()); component->frozen() && own != options.weights.end())
+        state.frozen[own->first] = own->second;
     return saveCheckpoint(*plan, *job, options.out, std::move(state));
   }
 

@@ -129,7 +129,7 @@ Status saveCheckpoint(const plan::Plan &plan, Job &job, const std::string &outFo
   for (uint32_t c = 0; c < plan->components()->size(); ++c) {
     const fb::Component &component = *plan->components()->Get(c);
     if (component.frozen()) {
-      state.frozen[component.name()->str()] = component.model_path() ? component.model_path()->str() : "";
+      state.frozen.emplace(component.name()->str(), component.model_path() ? component.model_path()->str() : "");
       continue;
     }
     checkpoint::Metadata metadata;

@@ -3,7 +3,6 @@
 #include "base/dtype.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -243,8 +242,7 @@ Status StepOrder::addWhole(uint32_t edgeIndex, Send &send) {
   uint64_t bytes = byteSize(static_cast<DType>(plan->edges()->Get(edgeIndex)->dtype()));
   for (int64_t size : fromSizes)
     if (size < 0 || __builtin_mul_overflow(bytes, static_cast<uint64_t>(size), &bytes))
-      return Status::invalidInput(fmt::format("edges[{}]: a micro-batch of shape [{}] is too large; the plan is damaged", edgeIndex,
-                                              fmt::join(fromSizes, ", ")));
+      return Status::invalidInput(fmt::format("edges[{}]: a micro-batch is too large; the plan is damaged", edgeIndex));
   if (bytes > 0)
     boxList.push_back(transport::Box::contiguous(nullptr, 0, bytes));
   send.rows = static_cast<uint64_t>(fromSizes[edgeShapes[edgeIndex].rowsDim]);

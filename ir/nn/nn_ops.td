@@ -81,6 +81,8 @@ def NN_FloorOp : NN_UnaryOp<"floor", "Largest integer not above x">;
 def NN_CeilOp : NN_UnaryOp<"ceil", "Smallest integer not below x">;
 def NN_RoundOp : NN_UnaryOp<"round", "Nearest integer, halves to even">;
 def NN_SignOp : NN_UnaryOp<"sign", "−1, 0 or 1">;
+/// What exporters leave of `x.detach()`. Has no kernel: --maestro-differentiate takes it away.
+def NN_DetachOp : NN_UnaryOp<"detach", "x, which no gradient passes">;
 def NN_NotOp : NN_UnaryOp<"not", "Logical negation of i1"> { let hasFolder = 1; }
 
 class NN_PredicateOp<string mnemonic, string what> : NN_ElementwiseOp<mnemonic> {

@@ -121,6 +121,10 @@ Status Linker::describeDims() {
                                               spec.place, name, didYouMean(name, names),
                                               fmt::join(names, ", ")));
   }
+  for (const auto &[name, sizes] : workload.synthetic)
+    if (!constraints.substitutions().count(name) && std::find(names.begin(), names.end(), name) == names.end())
+      return Status::invalidInput(fmt::format("{}: synthetic.{}: no input has a dim of that name{}; the inputs' dims: {}", workload.path, name,
+                                              didYouMean(name, names), fmt::join(names, ", ")));
   auto specOf = [&](const std::string &name) {
     auto found = workload.dims.find(name);
     return found == workload.dims.end() ? DimSpec() : found->second;
@@ -132,6 +136,11 @@ Status Linker::describeDims() {
   for (const auto &[name, dim] : dims)
     if (combineOf(name, dim) == Combine::Sum)
       fieldsByRows[name] = dim.leads;
+  if (fieldsByRows.empty())
+    return Status::invalidInput(fmt::format(
+        "{}: no input has a leading dim along which samples are stacked (the inputs' dims: {}); export with dynamic_shapes, such as "
+        "{{0: torch.export.Dim(\"batch\")}} for every input, and let dims.batch combine by sum",
+        workload.path, names.empty() ? "all fixed" : fmt::format("{}", fmt::join(names, ", "))));
   std::string own = samplesOwnDim(fieldsByRows);
   mlir::NamedAttrList described;
   for (const auto &[name, dim] : dims) {

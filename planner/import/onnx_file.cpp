@@ -26,7 +26,7 @@ constexpr uint64_t kMaxGraphBytes = uint64_t(1) << 30;
 class MappedFile {
 public:
   static Result<std::unique_ptr<MappedFile>> open(const std::string &path) {
-    int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); // A pipe does not wait for a writer.
     if (descriptor < 0)
       return Status::invalidInput(fmt::format("{}: cannot be opened: {}", path, std::strerror(errno)));
     struct stat info {};

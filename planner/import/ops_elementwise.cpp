@@ -1,5 +1,6 @@
 // Elementwise operators, casts and comparisons.
 #include "planner/import/onnx_file.h"
+#include "planner/import/metadata.h"
 #include "planner/import/op_table.h"
 
 #include <fmt/format.h>
@@ -194,8 +195,13 @@ Status importCastLike(NodeContext &n) {
   return castTo(n, dtype);
 }
 
+/// PyTorch's detach() is an Identity, too; only the call that it came from tells.
 Status importIdentity(NodeContext &n) {
   MAESTRO_ASSIGN(ImportedValue * value, n.value(0));
+  if (value->tensor && isFloat(Emitter::dtypeOf(value->tensor)) && fxNode(n.node).find("target=torch.ops.aten.detach.") != std::string_view::npos) {
+    MAESTRO_ASSIGN(mlir::Value detached, n.e.emit<nn::DetachOp>(value->tensor));
+    return n.set(0, detached);
+  }
   return n.set(0, ImportedValue(*value));
 }
 

@@ -71,10 +71,13 @@ Status readMemories(const YamlNode &node, ClusterSpec &cluster) {
 }
 
 Result<ClusterSpec> clusterOf(YamlNode root, bool thisMachine, const std::vector<std::string> &assignments) {
-  constexpr std::string_view kPrefix = "cluster.";
+  YamlNode settings; // In which the file's values are called cluster.…, as `--set` has them.
+  settings.kind = YamlNode::Kind::Map;
+  settings.entries.emplace_back("cluster", std::move(root));
   for (const std::string &assignment : assignments)
-    if (assignment.rfind(kPrefix, 0) == 0)
-      MAESTRO_TRY(setYaml(root, assignment.substr(kPrefix.size())));
+    if (assignment.rfind("cluster.", 0) == 0)
+      MAESTRO_TRY(setYaml(settings, assignment));
+  root = std::move(settings.entries.front().second);
   ClusterSpec cluster;
   cluster.isThisMachine = thisMachine;
   FieldReader fields(root, "");

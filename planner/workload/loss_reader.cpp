@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include <set>
 
 namespace maestro::planner {
@@ -133,6 +135,9 @@ Status readLosses(const YamlNode &node, Workload &workload) {
     return wrong(node, "loss", "must be a list, such as [{output: model.loss}]");
   for (size_t i = 0; i < node.items.size(); ++i)
     MAESTRO_TRY(readLoss(node.items[i], fmt::format("loss[{}]", i), workload));
+  auto isIdle = [](const LossSpec &loss) { return loss.weight == 0; };
+  if (!workload.losses.empty() && std::all_of(workload.losses.begin(), workload.losses.end(), isIdle))
+    return wrong(node, "loss", "has weights of 0 alone, so that nothing would be learned; give one a weight");
   return nameLosses(node, workload);
 }
 

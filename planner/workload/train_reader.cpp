@@ -82,6 +82,8 @@ Status readSchedule(const YamlNode &node, TrainSpec &train) {
   if (schedule.totalSteps > 0 && schedule.totalSteps <= schedule.warmupSteps)
     return wrong(node, "train.schedule.total_steps",
                  fmt::format("is {}, not above warmup_steps {}", schedule.totalSteps, schedule.warmupSteps));
+  if (schedule.decay != ScheduleSpec::Decay::Constant && schedule.minLr > train.optimizer.lr)
+    return wrong(node, "train.schedule.min_lr", fmt::format("is {}, above the optimizer's lr {}, to which warmup leads", schedule.minLr, train.optimizer.lr));
   train.schedule = schedule;
   return {};
 }

@@ -84,6 +84,14 @@ private:
     return {};
   }
 
+  /// In {seq: lognormal(512, 0.6)} YAML ends the value at the comma, and takes "0.6)" for a key.
+  static bool endsCall(const YamlNode &map, const std::string &key) {
+    if (map.entries.empty() || !key.ends_with(')'))
+      return false;
+    const std::string &before = map.entries.back().second.scalar;
+    return before.find('(') != std::string::npos && before.find(')') == std::string::npos;
+  }
+
   Status convertMap(llvm::yaml::MappingNode &map, YamlNode &out, int depth) {
     out.kind = YamlNode::Kind::Map;
     for (llvm::yaml::KeyValueNode &entry : map) {
@@ -93,12 +101,15 @@ private:
         MAESTRO_TRY(convert(*key, name, depth + 1));
       if (name.kind != YamlNode::Kind::Scalar)
         return Status::invalidInput(fmt::format("{}: a key must be plain text", name.place));
+      YamlNode value;
+      if (llvm::yaml::Node *node = entry.getValue())
+        MAESTRO_TRY(convert(*node, value, depth + 1));
+      if (value.kind == YamlNode::Kind::Null && endsCall(out, name.scalar)) {
+        out.entries.back().second.scalar += ", " + name.scalar;
+        continue;
+      }
       if (out.find(name.scalar))
         return Status::invalidInput(fmt::format("{}: key '{}' is given twice", name.place, name.scalar));
-      YamlNode value;
-      llvm::yaml::Node *node = entry.getValue();
-      if (node)
-        MAESTRO_TRY(convert(*node, value, depth + 1));
       value.place = value.kind == YamlNode::Kind::Null ? name.place : value.place;
       out.entries.emplace_back(name.scalar, std::move(value));
     }

@@ -238,7 +238,8 @@ def data(judge):
     for name, (write, words) in wrong_data.DATA.items():
         if judge.wanted(name):
             folder = judge.folder()
-            judge.refused(name, folder, words, "maestro-run", "plan.mpl", "--data", write(folder), "--steps", 4)
+            judge.refused(name, folder, words, "maestro-run", "plan.mpl", "--data", write(folder), "--steps", 4, "--out", "out",
+                          leaves=["out/metrics.jsonl", "out/plan.mpl"])
             planning = judge.folder()  # Headers alone are read: values are not complained of.
             arguments = ["maestro-plan", "workload.yaml", "-o", "sized.mpl", "--data", write(planning)]
             if name.startswith(("id ", "label ")):
@@ -301,12 +302,38 @@ def checkpoints(judge):
     if done.returncode != 0:
         judge.verdict("checkpoint to damage", done, [f"status {done.returncode}"])
         return
+    if judge.wanted("checkpoint without frozen values"):
+        frozen_values_forgotten(judge, "checkpoint without frozen values")
     for name, (change, words) in wrong_data.CHECKPOINTS.items():
         if judge.wanted(name):
             folder = judge.folder()
             change(wrong_data.copy_run(whole, folder / "run"))
             judge.refused(name, folder, words, "maestro-run", "plan.mpl", "--data", "shard.tar", "--steps", 3, "--out",
                           "run", "--resume")
+
+
+TWICE = """\
+components: {teacher: {model: tokens.onnx, frozen: true}, student: {model: tokens.onnx}}
+dims: {seq: {max: 12}}
+loss: [{kl_divergence: {student: student.logits, teacher: teacher.logits}}]
+inputs: {input_ids: {to: [teacher.input_ids, student.input_ids]}}
+train: {global_batch: 4}
+"""
+
+
+def frozen_values_forgotten(judge, name):
+    """A frozen component is not in the checkpoint: a resumed run needs the --weights of the first one."""
+    folder = judge.folder()
+    (folder / "twice.yaml").write_text(TWICE)
+    weights = wrong_data.weights()(folder).replace("tokens=", "teacher=")
+    judge.command(folder, "maestro-plan", "twice.yaml", "-o", "twice.mpl")
+    first = judge.command(folder, "maestro-run", "twice.mpl", "--data", "shard.tar", "--steps", 1, "--out", "twice", "--weights", weights)
+    again = judge.command(folder, "maestro-run", "twice.mpl", "--data", "shard.tar", "--steps", 2, "--out", "twice", "--resume", "--weights", weights)
+    if first.returncode or again.returncode:
+        judge.verdict(name, again, [f"statuses {first.returncode} and {again.returncode} with the weights: {first.stderr[-200:]}"])
+        return
+    judge.refused(name, folder, ["teacher", "wrong.safetensors", "--weights"], "maestro-run", "twice.mpl", "--data", "shard.tar", "--steps", 3,
+                  "--out", "twice", "--resume")
 
 
 def damage(judge, count):

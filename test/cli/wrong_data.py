@@ -164,6 +164,8 @@ RUN_FLAGS = {
     "flag steps 0": (["--steps", "0"], ["steps"]),
     "flag steps negative": (["--steps", "-3"], ["steps"]),
     "flag steps words": (["--steps", "all"], ["steps"]),
+    "flag seed negative": (["--steps", "1", "--seed", "-1"], ["error: --seed", "-1"]),
+    "flag trace in no folder": (["--steps", "1", "--trace", "nowhere/trace.json"], ["--trace", "nowhere"]),
     "flag save-every 0": (["--steps", "1", "--save-every", "0"], ["save-every"]),
     "flag run unknown": (["--step", "3"], ["--step"]),
     "flag ranks": (["--ranks", "fibres"], ["fibres"]),
@@ -202,6 +204,7 @@ CHECKPOINTS = {
     "checkpoint state empty": (rewrite("state.json", b""), ["state.json"]),
     "checkpoint state foreign": (rewrite("state.json", b"[1, 2]"), ["state.json"]),
     "checkpoint state lacks": (rewrite("state.json", b"{}"), ["state.json"]),
+    "checkpoint of another step": (lambda checkpoint: checkpoint.rename(checkpoint.parent / "checkpoint-000007"), ["checkpoint-000007", "step 2"]),
     "checkpoint state negative": (rewrite("state.json", b'{"step": -4}'), ["state.json"]),
 }
 

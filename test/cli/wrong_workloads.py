@@ -55,7 +55,7 @@ SETTINGS = {
     "train.optimizer.adamw.weight_decay": ["nan", "-0.1"],
     "train.schedule.warmup_steps": ["-1", "nan", "20"],  # 20 exceeds total_steps
     "train.schedule.total_steps": ["-1", "0"],
-    "train.schedule.min_lr": ["nan", "-1"],
+    "train.schedule.min_lr": ["nan", "-1", "1"],  # 1 is above lr
     "train.clip_grad_norm": ["-1", "nan"],
     "train.seed": ["-1", "half"],
     "train.precision": ["f8"],
@@ -91,6 +91,10 @@ FILES = {
     "workload input to nowhere": (good.WORKLOAD.replace("pad: -100}", "pad: -100}\n  words: {to: [tokens.input_idz]}"),
                                   ["input_idz", "input_ids"]),
     "workload key twice": (good.WORKLOAD + "  seed: 1\n", ["seed"]),
+    "workload weights of 0": (good.WORKLOAD.replace("weight: 1.0", "weight: 0"), ["loss", "weight"]),
+    "workload synthetic dim": (good.WORKLOAD + "synthetic: {sek: uniform(1, 5), batch: uniform(0, 5)}\n", ["synthetic.sek", "'seq'"]),
+    "workload rows in two dims": (good.WORKLOAD.replace("seq: {combine: max", "seq: {combine: sum"), ["input_ids", "combine"]),
+    "workload no rows": (good.WORKLOAD.replace("batch: {combine: sum", "batch: {combine: max"), ["combine", "dynamic_shapes"]),
     "workload rank contradiction": (good.WORKLOAD.replace("shape: [batch, seq], pad", "shape: [batch], pad"),
                                     ["labels"]),
 }
@@ -115,6 +119,8 @@ PLAN_FLAGS = {
     "flag pin devices left idle": (["--set", "cluster.devices_per_node=4", "--pin", "*.devices=0-3", "--pin", "tokens.dp=2", "--pin", "*.stages=1"],
                                    ["*.devices=0-3", "tokens.dp=2", "*.stages=1", "4 devices", "2 of them"]),
     "flag pin more stages than places": (["--set", "cluster.devices_per_node=8", "--pin", "tokens.stages=8"], ["tokens.stages=8", "at most"]),
+    "flag top-k": (["--top-k", "0"], ["error: --top-k", "'0'", "from 1"]),
+    "flag set cluster misspelt": (["--set", "cluster.devices_per_nod=2"], ["cluster.devices_per_nod", "devices_per_node"]),
     "flag stop-after": (["--stop-after", "diferentiate"], ["diferentiate"]),
     "flag cluster missing": (["--cluster", "gone.yaml"], ["gone.yaml"]),
     "flag cluster devices": (["--set", "cluster.devices_per_node=0"], ["devices_per_node"]),

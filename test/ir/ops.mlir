@@ -37,6 +37,8 @@ func.func @elementwise(%x: !nn.tensor<[n, 4], f32>, %row: !nn.tensor<[4], f32>, 
   %14 = nn.softplus %x : (!nn.tensor<[n, 4], f32>) -> !nn.tensor<[n, 4], f32>
   // CHECK: nn.floor
   %15 = nn.floor %x : (!nn.tensor<[n, 4], f32>) -> !nn.tensor<[n, 4], f32>
+  // CHECK: nn.detach
+  %detached = nn.detach %x : (!nn.tensor<[n, 4], f32>) -> !nn.tensor<[n, 4], f32>
   // CHECK: nn.ceil
   %16 = nn.ceil %x : (!nn.tensor<[n, 4], f32>) -> !nn.tensor<[n, 4], f32>
   // CHECK: nn.round

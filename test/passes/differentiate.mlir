@@ -94,3 +94,26 @@ module {
     return %s, %c : !nn.tensor<[], f32>, !nn.tensor<[], f32>
   }
 }
+
+// -----
+
+// What is detached is read, and no gradient passes it: x of the product alone.
+// CHECK: module
+module {
+  // CHECK-LABEL: func.func @step
+  // CHECK-NOT: nn.detach
+  // CHECK: %[[Y:.*]] = nn.mul %arg0, %arg1
+  // CHECK: %[[P:.*]] = nn.mul %[[Y]], %arg1
+  // CHECK: nn.mul %{{.*}}, %[[Y]]
+  // CHECK-NOT: nn.add
+  func.func @graph(%x: !nn.tensor<[batch, 6], f32> {nn.field = "x"}, %w: !nn.tensor<[batch, 6], f32> {nn.parameter = "m/w", nn.trainable})
+      -> (!nn.tensor<[], f32> {nn.loss = "loss", nn.role = "sum"}, !nn.tensor<[], f32> {nn.loss = "loss", nn.role = "count"}) {
+    %y = nn.mul %x, %w : (!nn.tensor<[batch, 6], f32>, !nn.tensor<[batch, 6], f32>) -> !nn.tensor<[batch, 6], f32>
+    %d = nn.detach %y : (!nn.tensor<[batch, 6], f32>) -> !nn.tensor<[batch, 6], f32>
+    %p = nn.mul %d, %w : (!nn.tensor<[batch, 6], f32>, !nn.tensor<[batch, 6], f32>) -> !nn.tensor<[batch, 6], f32>
+    %s = nn.reduce_sum %p {axes = array<i64: 0, 1>} : (!nn.tensor<[batch, 6], f32>) -> !nn.tensor<[], f32>
+    %n = nn.dim_values {values = #nn.dims<[batch]>} : () -> !nn.tensor<[], i64>
+    %c = nn.cast %n : (!nn.tensor<[], i64>) -> !nn.tensor<[], f32>
+    return %s, %c : !nn.tensor<[], f32>, !nn.tensor<[], f32>
+  }
+}

@@ -39,7 +39,7 @@ train:
   clip_grad_norm: 1.0
   precision: {teacher: bf16}
   seed: 7
-synthetic: {seq: "lognormal(512, 0.6)", images: 2}
+synthetic: {seq: lognormal(512, 0.6), images: 2}
 )yaml";
 
 TEST(Workload, ReadsEveryKey) {
