@@ -319,11 +319,14 @@ private:
       job->submit(now.batch, now.step, Job::To::Frozen);
     given = std::max(given, step + 1);
     job->submit(now.batch, now.step, Job::To::Training, updates);
-    if (job->runsAhead() && !options.waitsForSteps && job->trainsHere() && !isLast(now)) {
-      MAESTRO_TRY(readNext(step + 1));
+    if (!isLast(now)) { // While the ranks work.
+      Status status = readNext(step + 1);
       Pending &ahead = pendings[(step + 2) % pendings.size()];
-      job->submit(ahead.batch, ahead.step, Job::To::Frozen);
-      given = ahead.step;
+      if (job->runsAhead() && !options.waitsForSteps && job->trainsHere()) {
+        MAESTRO_TRY(std::move(status));
+        job->submit(ahead.batch, ahead.step, Job::To::Frozen);
+        given = ahead.step;
+      } // Otherwise a failure is reported when the step is due.
     }
     MAESTRO_ASSIGN(result, job->await(step + 1));
     ++step;

@@ -188,7 +188,7 @@ public:
 
   Status wait(Event event) override {
     std::unique_lock lock(mutex);
-    progressed.wait(lock, [&] { return completed >= event; });
+    awaitCompletion(lock, event);
     if (failure.isOk())
       return Status();
     return Status(failure.code(), std::string(failure.message()));
@@ -221,6 +221,7 @@ protected:
 
 private:
   static constexpr size_t kRingSize = 256;
+  static constexpr uint64_t kNobody = ~uint64_t{0};
 
   static std::string describe(std::string_view kernel, std::string_view scope) {
     std::string text(kernel);
@@ -259,11 +260,18 @@ private:
   void push(const Command &command) {
     start();
     std::unique_lock lock(mutex);
-    progressed.wait(lock, [&] { return pushed - completed < kRingSize; });
+    awaitCompletion(lock, pushed < kRingSize ? 0 : pushed - kRingSize + 1);
     ring[pushed % kRingSize] = command;
     ++pushed;
     lock.unlock();
     arrived.notify_one();
+  }
+
+  /// Woken once, when it is reached: most commands take less than a wake-up.
+  void awaitCompletion(std::unique_lock<std::mutex> &lock, uint64_t event) {
+    awaited = event;
+    progressed.wait(lock, [&] { return completed >= event; });
+    awaited = kNobody;
   }
 
   void serve() {
@@ -280,6 +288,7 @@ private:
       if (!status.isOk() && options.onFailure)
         options.onFailure(status);
       beforeCompletion(next);
+      bool isAwaited;
       {
         std::lock_guard lock(mutex);
         if (!status.isOk()) {
@@ -287,8 +296,10 @@ private:
           failed = true;
         }
         completed = next + 1;
+        isAwaited = completed >= awaited;
       }
-      progressed.notify_all();
+      if (isAwaited)
+        progressed.notify_one();
     }
   }
 
@@ -356,6 +367,7 @@ private:
   std::condition_variable arrived, progressed;
   uint64_t pushed = 0;    ///< Written by the host thread under the mutex.
   uint64_t completed = 0; ///< Written by the device's thread under the mutex.
+  uint64_t awaited = kNobody; ///< By the host's thread.
   bool stopping = false;
   bool failed = false; ///< The device's thread only.
   Status failure;
