@@ -24,7 +24,7 @@ struct Traits {
 };
 
 /// The starts, and then the changes, in the order in which they most often help: from 240 training problems, each scheduled
-/// in all combinations.
+/// in all combinations. Where the starts are far from the bound, changes of several parts come first.
 size_t startCount(const Traits &traits);
 Choice start(const Traits &traits, size_t index);
 size_t changeCount(const Traits &traits);

@@ -21,8 +21,8 @@ uint32_t onMountain(uint32_t i, uint32_t count) { return i < count / 2 ? 2 * (co
 
 /// Goal chasing, as assembly lines are sequenced: of the classes of samples (in each of which lengths rise and fall like a
 /// mountain), always the one whose next micro-batch leaves the sections' shares of work done least apart; fuller sections
-/// count more.
-void Regrouper::evenOut(const Problem &problem, int64_t bands) {
+/// count more. Of the one chosen, `run` in a row: what is formed along them then has samples that are alike.
+void Regrouper::evenOut(const Problem &problem, int64_t bands, int64_t run) {
   buckets.clear();
   for (uint32_t first = 0, last; first < trunkGroups.size(); first = last) {
     for (last = first; last < trunkGroups.size() && trunkGroups[last].signature == trunkGroups[first].signature;)
@@ -36,7 +36,7 @@ void Regrouper::evenOut(const Problem &problem, int64_t bands) {
   measureNeeds(problem);
   auto next = [&](const Bucket &bucket) { return bucket.first + onMountain(bucket.next - bucket.first, bucket.end - bucket.first); };
   uint32_t last = none;
-  for (size_t i = 0; i < trunkGroups.size(); ++i) {
+  for (size_t i = 0; i < trunkGroups.size();) {
     Bucket *best = nullptr;
     int64_t least = INT64_MAX;
     for (Bucket &bucket : buckets) {
@@ -46,9 +46,8 @@ void Regrouper::evenOut(const Problem &problem, int64_t bands) {
       if (differs < least)
         least = differs, best = &bucket;
     }
-    last = next(*best);
-    ++best->next;
-    put(last, i);
+    for (int64_t taken = 0; taken < run && best->next < best->end; ++taken, ++best->next)
+      put(last = next(*best), i++);
   }
 }
 
@@ -155,7 +154,7 @@ void Regrouper::pullEnds(const Problem &problem, int64_t quarters) {
 }
 
 void Regrouper::flowTrunk(const Problem &problem, Recipe recipe) {
-  recipe.slope ? alongSlope(problem) : evenOut(problem, recipe.bands);
+  recipe.slope ? alongSlope(problem) : evenOut(problem, recipe.bands, recipe.run);
   if (recipe.ends > 0)
     pullEnds(problem, recipe.ends);
   ranked.clear();

@@ -20,6 +20,7 @@ struct Recipe {
   bool pools = false; ///< Sections that pad sort what several trunk micro-batches have for them.
   int64_t ends = 4;   ///< Light micro-batches at the step's ends: so many quarters of what fills all other sections.
   bool alike = false; ///< Micro-batches no shorter than a section's longest sample, so that all take about the same time.
+  int64_t run = 1;       ///< So many micro-batches of one class and band in a row.
   int64_t shelves = 0; ///< Classes are cut in so many by the length that another section pads by, each sorted by the trunk's.
   int64_t taper = 2;   ///< How steeply micro-batches shrink towards the step's ends, so that pipelines fill and drain soon; 0: not.
 
@@ -77,7 +78,7 @@ private:
   int64_t unevenness(uint32_t group) const;
   int64_t jump(uint32_t from, uint32_t to) const;
   void put(uint32_t group, size_t at);
-  void evenOut(const Problem &problem, int64_t bands);
+  void evenOut(const Problem &problem, int64_t bands, int64_t run);
   void pullEnds(const Problem &problem, int64_t quarters);
   void flowTrunk(const Problem &problem, Recipe recipe);
   int64_t longestChain(const ProblemIndex &index);
