@@ -34,27 +34,37 @@ void PipelineFlow::grow(int64_t idleNs, int64_t part, int64_t lastsNs, std::vect
   }
 }
 
+void PipelineFlow::grow(size_t cell, int64_t idleNs, size_t batches) {
+  filled[cell].assign(batches + 1, 0);
+  grow(idleNs, facts.forwardPart, facts.backwardNs, filled[cell]);
+  drained[cell].assign(batches + 1, 0);
+  if (facts.drains)
+    grow(idleNs, facts.backwardPart, facts.forwardNs, drained[cell]);
+}
+
+/// Whether m micro-batches that fill and the rest that drain, m itself both, hold all work.
+bool PipelineFlow::holds(const std::vector<int64_t> &fill, const std::vector<int64_t> &drain, size_t m) const {
+  size_t rest = fill.size() - 1 - m;
+  return std::min(fill[m] + drain[rest], fill[m - 1] + drain[rest + 1]) >= facts.workNs;
+}
+
 /// Whether that many micro-batches might hold all work and leave no more idle. Idle times are tried in cells: filling has all up to a
 /// cell's upper end, draining all from its lower end on.
-bool PipelineFlow::fits(int64_t idleNs, int64_t batches) {
+bool PipelineFlow::fits(int64_t idleNs, size_t batches) {
   int64_t step = idleNs / static_cast<int64_t>(cells) + 1;
-  size_t count = static_cast<size_t>(batches);
-  for (size_t i = 0; i <= cells; ++i) {
-    int64_t idle = facts.drains ? step * static_cast<int64_t>(i) : idleNs;
-    filled[i].assign(count + 1, 0);
-    grow(idle, facts.forwardPart, facts.backwardNs, filled[i]);
-    if (!facts.drains)
-      return filled[i][count] >= facts.workNs;
-    drained[i].assign(count + 1, 0);
-    grow(idle, facts.backwardPart, facts.forwardNs, drained[i]);
-  }
-  for (size_t m = 1; m <= count; ++m) { // m itself fills and drains.
-    bool holds = false;
-    for (size_t i = 0; i < cells && !holds; ++i) {
-      const std::vector<int64_t> &fill = filled[i + 1], &drain = drained[cells - i];
-      holds = std::min(fill[m] + drain[count - m], fill[m - 1] + drain[count - m + 1]) >= facts.workNs;
-    }
-    if (!holds)
+  grow(cells, step * static_cast<int64_t>(cells), batches);
+  if (!facts.drains)
+    return filled[cells][batches] >= facts.workNs;
+  for (size_t m = 1; m <= batches; ++m) // Seldom, were all of it for both.
+    if (!holds(filled[cells], drained[cells], m))
+      return false;
+  for (size_t i = 0; i < cells; ++i)
+    grow(i, step * static_cast<int64_t>(i), batches);
+  for (size_t m = 1; m <= batches; ++m) {
+    bool any = false;
+    for (size_t i = 0; i < cells && !any; ++i)
+      any = holds(filled[i + 1], drained[cells - i], m);
+    if (!any)
       return false;
   }
   return true;
@@ -69,7 +79,7 @@ bool PipelineFlow::fits(int64_t ns) {
     int64_t idle = ns - facts.aroundNs - facts.workNs - (first + around) * facts.forwardNs - (first + (facts.drains ? around : 0)) * facts.backwardNs;
     if (idle < 0)
       return false;
-    if (fits(idle, last))
+    if (fits(idle, static_cast<size_t>(last)))
       return true;
   }
   return false;
@@ -82,10 +92,12 @@ int64_t PipelineFlow::bound(const PipelineFacts &theFacts, int64_t knownNs) {
     return 0;
   if (fits(knownNs))
     return 0;
-  int64_t low = knownNs, step = std::max<int64_t>(1, knownNs / 8);
-  while (low < longest / 2 && !fits(low + step))
+  int64_t low = knownNs, step = std::max<int64_t>(1, knownNs / 32);
+  while (low < longest / 2 && !fits(low + step)) {
     low += step;
-  for (; step > std::max<int64_t>(1, knownNs / 512); ) {
+    step *= 2;
+  }
+  while (step > std::max<int64_t>(1, knownNs / 256)) {
     step = (step + 1) / 2;
     if (!fits(low + step))
       low += step;

@@ -29,9 +29,11 @@ public:
   int64_t bound(const PipelineFacts &facts, int64_t knownNs);
 
 private:
-  static constexpr size_t cells = 32;
+  static constexpr size_t cells = 24;
   bool fits(int64_t ns);
-  bool fits(int64_t idleNs, int64_t batches);
+  bool fits(int64_t idleNs, size_t batches);
+  void grow(size_t cell, int64_t idleNs, size_t batches);
+  bool holds(const std::vector<int64_t> &fill, const std::vector<int64_t> &drain, size_t m) const;
   void grow(int64_t idleNs, int64_t part, int64_t lastsNs, std::vector<int64_t> &done) const;
 
   PipelineFacts facts;
