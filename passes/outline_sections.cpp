@@ -8,6 +8,8 @@
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/STLExtras.h"
 
+#include <set>
+
 using namespace mlir;
 
 namespace maestro {
@@ -22,6 +24,24 @@ bool canCross(Value value, const DimTable &dims) {
     ++rows;
   }
   return rows == 1;
+}
+
+bool isMasked(Value value, const DimTable &dims) {
+  std::set<std::string> padded;
+  bool isSquare = false;
+  for (const DimExpr &dim : nn::typeOf(value).getShape())
+    if (auto symbol = dim.asSymbol(); symbol && !dims.sums(*symbol))
+      isSquare |= !padded.insert(std::string(*symbol)).second;
+  for (Operation *op = isSquare ? value.getDefiningOp() : nullptr; op;) {
+    auto isOfDataAlone = [](Value operand) { return !dependsOnParameter(operand, false); };
+    if (isa<nn::WhereOp, nn::AddOp>(op) && llvm::any_of(op->getOperands(), isOfDataAlone))
+      return true;
+    if (!isa<nn::WhereOp, nn::AddOp, nn::SubOp, nn::MulOp, nn::DivOp, nn::CastOp, nn::ReshapeOp, nn::BroadcastToOp>(op))
+      return false;
+    auto own = llvm::find_if_not(op->getOperands(), isOfDataAlone);
+    op = own == op->operand_end() ? nullptr : (*own).getDefiningOp();
+  }
+  return false;
 }
 
 namespace {
@@ -151,6 +171,10 @@ private:
       return op->emitError() << "the result of " << describe(op) << " of type " << value.getType() << " would pass from section '"
                              << labels.parts[producer].name << "' to '" << labels.parts[consumer].name
                              << "', but its rows are not one dim of the samples' own; cut elsewhere";
+    if (labels.parts[producer].section != labels.parts[consumer].section && isMasked(value, dims))
+      return op->emitError() << "the result of " << describe(op) << " would pass from section '" << labels.parts[producer].name << "' to '"
+                             << labels.parts[consumer].name << "' behind its mask, and what is masked would be lost; "
+                             << "freeze, or train, all of that attention";
     bool gradient = labels.trains.contains(op) && nn::isFloatTensor(value); // Indices and masks have none.
     std::string name = edgeName(producer, consumer);
     NamedAttrList attributes;

@@ -37,6 +37,10 @@ struct SectionLabels {
 /// Whether the value can cross an edge: one dim is rows (a sum over samples), no other dim contains them.
 bool canCross(mlir::Value value, const DimTable &dims);
 
+/// Whether padding of the value says what is masked: scores of positions against positions, behind a mask and before its softmax. What
+/// crosses to another section is padded anew, with zeros, so that the mask must be put on behind the crossing.
+bool isMasked(mlir::Value value, const DimTable &dims);
+
 /// Replaces @graph in `module` by section.section and section.edge operators and a nested module per section. Fails, with a message at the operator,
 /// where something would have to cross that cannot.
 mlir::LogicalResult outlineSections(mlir::ModuleOp module, const SectionLabels &labels, const DimTable &dims);

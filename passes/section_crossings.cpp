@@ -52,7 +52,8 @@ private:
     double fewest = std::numeric_limits<double>::infinity();
     bool found = false;
     for (Value at = value;;) {
-      if (double bytes = crossingBytes(at, consumer); canCross(at, dims) && bytes < fewest) {
+      bool mayCross = canCross(at, dims) && (sameSection || !isMasked(at, dims));
+      if (double bytes = crossingBytes(at, consumer); mayCross && bytes < fewest) {
         fewest = bytes;
         best = way;
         found = true;

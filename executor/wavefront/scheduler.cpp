@@ -18,7 +18,7 @@ namespace {
 /// far from the bound, for small problems a fixed number, and never more than a part of the step. (Steps below a millisecond are
 /// not real ones.)
 constexpr int64_t budgetPerTask = 1050, budgetPerTaskWhenFar = 28 * budgetPerTask, mostForSmall = 150'000'000;
-constexpr int64_t partOfStep = 140;
+constexpr int64_t partOfStep = 165;
 constexpr int64_t mostForUnreal = 8'000'000, realStepNs = 1'000'000;
 constexpr size_t fewTasks = 200;
 /// What they are spent on: reading a sample for a section, forming its micro-batches, a task's precedences, and its turn.

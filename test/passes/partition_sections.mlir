@@ -145,3 +145,33 @@ module attributes {nn.dims = {batch = {combine = "sum", max = 16 : i64}}} {
     return %sum, %count : !nn.tensor<[], f32>, !nn.tensor<[], f32>
   }
 }
+
+// -----
+
+// Scores that a mask was put on do not cross to another section, whose padding would be zeros: they cross before it, and the
+// mask is put on behind.
+// CHECK-LABEL: section.section "net.batch" {active_dims = ["batch"], components = ["net"]}
+// CHECK: section.edge "net.batch_to_net" from "net.batch" to "net" : !nn.tensor<[batch, seq, seq], f32>
+// CHECK: module @net.batch {
+// CHECK-NOT: nn.where
+// CHECK: module @net {
+// CHECK: nn.where
+module attributes {nn.dims = {batch = {combine = "sum", max = 1 : i64}, seq = {combine = "max", max = 64 : i64}}} {
+  func.func @graph(%x: !nn.tensor<[batch, seq, 8], f32> {nn.field = "x"}, %mask: !nn.tensor<[batch, 1, seq], i1> {nn.field = "mask"},
+                   %wq: !nn.tensor<[8, 8], f32> {nn.parameter = "net/q"}, %wk: !nn.tensor<[8, 8], f32> {nn.parameter = "net/k"},
+                   %t: !nn.tensor<[1], f32> {nn.parameter = "net/t", nn.trainable})
+      -> (!nn.tensor<[], f32> {nn.loss = "loss", nn.role = "sum"}, !nn.tensor<[], f32> {nn.loss = "loss", nn.role = "count"}) {
+    %q = nn.matmul %x, %wq : (!nn.tensor<[batch, seq, 8], f32>, !nn.tensor<[8, 8], f32>) -> !nn.tensor<[batch, seq, 8], f32>
+    %k = nn.matmul %x, %wk : (!nn.tensor<[batch, seq, 8], f32>, !nn.tensor<[8, 8], f32>) -> !nn.tensor<[batch, seq, 8], f32>
+    %z = nn.matmul %q, %k {transpose_b = true} : (!nn.tensor<[batch, seq, 8], f32>, !nn.tensor<[batch, seq, 8], f32>) -> !nn.tensor<[batch, seq, seq], f32>
+    %least = nn.constant dense<-1.0e9> : tensor<f32> : !nn.tensor<[], f32>
+    %m = nn.where %mask, %least, %z : (!nn.tensor<[batch, 1, seq], i1>, !nn.tensor<[], f32>, !nn.tensor<[batch, seq, seq], f32>) -> !nn.tensor<[batch, seq, seq], f32>
+    %s = nn.mul %m, %t : (!nn.tensor<[batch, seq, seq], f32>, !nn.tensor<[1], f32>) -> !nn.tensor<[batch, seq, seq], f32>
+    %p = nn.softmax %s {axis = 2 : i64} : (!nn.tensor<[batch, seq, seq], f32>) -> !nn.tensor<[batch, seq, seq], f32>
+    %a = nn.matmul %p, %x : (!nn.tensor<[batch, seq, seq], f32>, !nn.tensor<[batch, seq, 8], f32>) -> !nn.tensor<[batch, seq, 8], f32>
+    %sum = nn.reduce_sum %a {axes = array<i64: 0, 1, 2>} : (!nn.tensor<[batch, seq, 8], f32>) -> !nn.tensor<[], f32>
+    %one = nn.fill {value = 1.0 : f64} : () -> !nn.tensor<[batch], f32>
+    %count = nn.reduce_sum %one {axes = array<i64: 0>} : (!nn.tensor<[batch], f32>) -> !nn.tensor<[], f32>
+    return %sum, %count : !nn.tensor<[], f32>, !nn.tensor<[], f32>
+  }
+}
