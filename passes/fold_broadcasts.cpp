@@ -20,12 +20,15 @@ using namespace mlir;
 namespace maestro {
 namespace {
 
-/// Whether the operator takes `replacement` as operand `index` and gives what it gave. Derivatives want equal shapes.
+/// Whether the operator takes `replacement` as operand `index` and gives what it gave. Derivatives want equal shapes; a cast says
+/// its type itself and has nothing else to take its shape from.
 bool acceptsInstead(Operation *op, unsigned index, Value replacement) {
+  auto inference = dyn_cast<InferTypeOpInterface>(op);
+  if (!inference)
+    return false;
   llvm::SmallVector<Value> operands(op->getOperands());
   operands[index] = replacement;
   llvm::SmallVector<Type> types;
-  auto inference = cast<InferTypeOpInterface>(op);
   return succeeded(inference.inferReturnTypes(op->getContext(), std::nullopt, operands, op->getAttrDictionary(),
                                               op->getPropertiesStorage(), op->getRegions(), types)) &&
          llvm::equal(types, op->getResultTypes());

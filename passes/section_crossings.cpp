@@ -77,7 +77,8 @@ private:
       return std::nullopt;
     if (!movesData(op)) {
       bool readsTrainable = labels.trains.contains(op);
-      if (sameSection || readsTrainable || !moveTails || !onlyFor(op, consumer))
+      bool mayMove = moveTails || isMasked(op->getResult(0), dims);
+      if (sameSection || readsTrainable || !mayMove || !onlyFor(op, consumer))
         return std::nullopt;
     } else if (found && !onlyFor(op, consumer)) {
       return std::nullopt;

@@ -37,3 +37,13 @@ func.func @derivative(%y: !nn.tensor<[batch, 8], f32>, %dy: !nn.tensor<[batch, 1
   %dx = nn.relu_grad %y, %b : (!nn.tensor<[batch, 8], f32>, !nn.tensor<[batch, 8], f32>) -> !nn.tensor<[batch, 8], f32>
   return %dx : !nn.tensor<[batch, 8], f32>
 }
+
+// A cast has nothing else to take its shape from.
+// CHECK-LABEL: func.func @cast
+// CHECK-NEXT: nn.broadcast_to
+// CHECK-NEXT: nn.cast
+func.func @cast(%dy: !nn.tensor<[batch, 1], f32>) -> !nn.tensor<[batch, 8], bf16> {
+  %b = nn.broadcast_to %dy : (!nn.tensor<[batch, 1], f32>) -> !nn.tensor<[batch, 8], f32>
+  %c = nn.cast %b : (!nn.tensor<[batch, 8], f32>) -> !nn.tensor<[batch, 8], bf16>
+  return %c : !nn.tensor<[batch, 8], bf16>
+}
