@@ -27,19 +27,24 @@ bool canCross(Value value, const DimTable &dims) {
 }
 
 bool isMasked(Value value, const DimTable &dims) {
-  std::set<std::string> padded;
-  bool isSquare = false;
-  for (const DimExpr &dim : nn::typeOf(value).getShape())
-    if (auto symbol = dim.asSymbol(); symbol && !dims.sums(*symbol))
-      isSquare |= !padded.insert(std::string(*symbol)).second;
+  auto paddedDims = [&](Value of) {
+    std::multiset<std::string> padded;
+    for (const DimExpr &dim : nn::typeOf(of).getShape())
+      if (auto symbol = dim.asSymbol(); symbol && !dims.sums(*symbol))
+        padded.insert(std::string(*symbol));
+    return padded;
+  };
+  std::multiset<std::string> own = paddedDims(value);
+  bool isSquare = llvm::any_of(own, [&](const std::string &symbol) { return own.count(symbol) > 1; });
+  auto isOfDataAlone = [](Value operand) { return !dependsOnParameter(operand, false); };
+  auto isMask = [&](Value operand) { return isOfDataAlone(operand) && !paddedDims(operand).empty(); }; // A number is none.
   for (Operation *op = isSquare ? value.getDefiningOp() : nullptr; op;) {
-    auto isOfDataAlone = [](Value operand) { return !dependsOnParameter(operand, false); };
-    if (isa<nn::WhereOp, nn::AddOp>(op) && llvm::any_of(op->getOperands(), isOfDataAlone))
+    if (isa<nn::WhereOp, nn::AddOp>(op) && llvm::any_of(op->getOperands(), isMask))
       return true;
     if (!isa<nn::WhereOp, nn::AddOp, nn::SubOp, nn::MulOp, nn::DivOp, nn::CastOp, nn::ReshapeOp, nn::BroadcastToOp>(op))
       return false;
-    auto own = llvm::find_if_not(op->getOperands(), isOfDataAlone);
-    op = own == op->operand_end() ? nullptr : (*own).getDefiningOp();
+    auto before = llvm::find_if_not(op->getOperands(), isOfDataAlone);
+    op = before == op->operand_end() ? nullptr : (*before).getDefiningOp();
   }
   return false;
 }

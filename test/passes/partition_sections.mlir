@@ -175,3 +175,28 @@ module attributes {nn.dims = {batch = {combine = "sum", max = 1 : i64}, seq = {c
     return %sum, %count : !nn.tensor<[], f32>, !nn.tensor<[], f32>
   }
 }
+
+// -----
+
+// A number that is added is no mask.
+// CHECK-LABEL: section.section "net" {active_dims = ["batch"], components = ["net"]}
+// CHECK: section.edge "net_to_net.t" from "net" to "net.t" : !nn.tensor<[batch, seq, seq], f32>
+// CHECK: module @net {
+// CHECK: nn.add
+module attributes {nn.dims = {batch = {combine = "sum", max = 1 : i64}, seq = {combine = "max", max = 64 : i64}}} {
+  func.func @graph(%x: !nn.tensor<[batch, seq, 8], f32> {nn.field = "x"},
+                   %wq: !nn.tensor<[8, 8], f32> {nn.parameter = "net/q"}, %wk: !nn.tensor<[8, 8], f32> {nn.parameter = "net/k"},
+                   %t: !nn.tensor<[1], f32> {nn.parameter = "net/t", nn.trainable})
+      -> (!nn.tensor<[], f32> {nn.loss = "loss", nn.role = "sum"}, !nn.tensor<[], f32> {nn.loss = "loss", nn.role = "count"}) {
+    %q = nn.matmul %x, %wq : (!nn.tensor<[batch, seq, 8], f32>, !nn.tensor<[8, 8], f32>) -> !nn.tensor<[batch, seq, 8], f32>
+    %k = nn.matmul %x, %wk : (!nn.tensor<[batch, seq, 8], f32>, !nn.tensor<[8, 8], f32>) -> !nn.tensor<[batch, seq, 8], f32>
+    %z = nn.matmul %q, %k {transpose_b = true} : (!nn.tensor<[batch, seq, 8], f32>, !nn.tensor<[batch, seq, 8], f32>) -> !nn.tensor<[batch, seq, seq], f32>
+    %c = nn.constant dense<1.0e-9> : tensor<f32> : !nn.tensor<[], f32>
+    %m = nn.add %z, %c : (!nn.tensor<[batch, seq, seq], f32>, !nn.tensor<[], f32>) -> !nn.tensor<[batch, seq, seq], f32>
+    %s = nn.mul %m, %t : (!nn.tensor<[batch, seq, seq], f32>, !nn.tensor<[1], f32>) -> !nn.tensor<[batch, seq, seq], f32>
+    %sum = nn.reduce_sum %s {axes = array<i64: 0, 1, 2>} : (!nn.tensor<[batch, seq, seq], f32>) -> !nn.tensor<[], f32>
+    %one = nn.fill {value = 1.0 : f64} : () -> !nn.tensor<[batch], f32>
+    %count = nn.reduce_sum %one {axes = array<i64: 0>} : (!nn.tensor<[batch], f32>) -> !nn.tensor<[], f32>
+    return %sum, %count : !nn.tensor<[], f32>, !nn.tensor<[], f32>
+  }
+}
