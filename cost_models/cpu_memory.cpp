@@ -100,16 +100,30 @@ uint64_t cpuScratchBytes(const KernelCall &call, int threads) {
   return bytes;
 }
 
-uint64_t cpuProcessBytes(int threads, uint64_t calls) {
-  // Measured with 2 threads: 12.1 MiB in all for a model of 20 calls, 20 for one of 720; up to 14 KiB a kernel, 0.2 a call.
-  constexpr uint64_t kProgram = 16 * kMiB, kPerThread = kMiB, kPerKernel = 14 * kKiB, kPerCall = 256;
-  return kProgram + static_cast<uint64_t>(threads) * kPerThread + calls * kPerKernel + kMostKeptBytes + kMostKeptCalls * kPerCall;
+// Measured with 2 threads: 12.1 MiB in all for a model of 20 calls, 20 for one of 720; up to 14 KiB a kernel, 0.2 a call.
+uint64_t cpuProcessBytes(int threads) {
+  constexpr uint64_t kProgram = 16 * kMiB, kPerThread = kMiB;
+  return kProgram + static_cast<uint64_t>(threads) * kPerThread + kMostKeptBytes;
 }
 
-uint64_t dataBytes(uint64_t globalBatch, uint64_t microBatchBytes, uint64_t sampleBytes) {
+uint64_t cpuCallBytes(uint64_t calls) {
+  constexpr uint64_t kPerKernel = 14 * kKiB, kPerCall = 256;
+  return calls * kPerKernel + kMostKeptCalls * kPerCall;
+}
+
+uint64_t assemblyBytes(uint64_t microBatchBytes) { return 2 * microBatchBytes; }
+
+uint64_t sampleBytesOnTheirWay(uint64_t globalBatch, uint64_t sampleBytes) {
   constexpr uint64_t kBatches = 4; // As executor/core/run.cpp keeps them: a step, one ahead, and those not yet released.
-  uint64_t samples = kBatches * globalBatch + std::max<uint64_t>(2 * globalBatch, 8);
-  return 2 * microBatchBytes + samples * sampleBytes;
+  return (kBatches * globalBatch + std::max<uint64_t>(2 * globalBatch, 8)) * sampleBytes;
+}
+
+uint64_t stagingBytes(uint64_t elements, uint64_t members) {
+  if (members < 2)
+    return 0;
+  constexpr uint64_t kLine = 16; // Floats: each member adds up a piece, of whole cache lines, of all the others' elements.
+  uint64_t piece = roundUp((elements + members - 1) / members, kLine);
+  return std::min(piece * (members - 1) * sizeof(float), kMostStagingBytes);
 }
 
 } // namespace maestro::cost_models

@@ -1,6 +1,7 @@
 // Memory that a process which drives a CPU device needs beside the regions of its executables.
 //
-//   peak = regions × copies + process + kernels' scratch + data on its way
+//   peak of a device = Σ of its executables (regions × copies + calls + micro-batches put together)
+//                      + the largest kernel's scratch + process + samples on their way + staging of gradients' sums
 //
 // Predictions must not lie under what a step uses, and at most 3 % + 64 MiB above it (test/runs/memory_test.py runs
 // models at their bounds). What is estimated here is small; it errs upwards.
@@ -34,12 +35,21 @@ struct KernelCall {
 /// Not under what the CPU library's kernel asks for as scratch memory (held against the library by a test).
 uint64_t cpuScratchBytes(const KernelCall &call, int threads);
 
-/// Code and data of the program and its libraries, per thread a stack and oneDNN's buffers, and prepared calls: `calls`
-/// are those of one set of shapes; programs for other shapes are kept up to a number of kernels and calls.
-uint64_t cpuProcessBytes(int threads, uint64_t calls);
+/// Code and data of the program and its libraries, per thread a stack and oneDNN's buffers, and the kernels that a device keeps.
+uint64_t cpuProcessBytes(int threads);
 
-/// Samples in memory: the batches of the steps under way and what is read ahead of them; and what micro-batches are put
-/// together in. Fields' bytes of a full micro-batch, and of a sample at the dims' max.
-uint64_t dataBytes(uint64_t globalBatch, uint64_t microBatchBytes, uint64_t sampleBytes);
+/// An executable's prepared calls: `calls` are those of one set of shapes; programs for other shapes are kept up to a number.
+uint64_t cpuCallBytes(uint64_t calls);
+
+/// What an executable's micro-batches are put together in, from the fields' bytes of a full one.
+uint64_t assemblyBytes(uint64_t microBatchBytes);
+
+/// Samples in a process: the batches of the steps under way and what is read ahead of them, from a sample's bytes at the dims' max.
+uint64_t sampleBytesOnTheirWay(uint64_t globalBatch, uint64_t sampleBytes);
+
+/// What a member of a group that adds up so many gradients' elements stages (transport/local/reduction.h).
+uint64_t stagingBytes(uint64_t elements, uint64_t members);
+/// The most of it, however many they are.
+inline constexpr uint64_t kMostStagingBytes = uint64_t{8} << 20;
 
 } // namespace maestro::cost_models

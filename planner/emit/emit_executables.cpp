@@ -8,15 +8,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
+#include <functional>
+#include <map>
+#include <numeric>
+#include <vector>
 #include <thread>
 
 namespace maestro::planner {
 
 namespace fb = plan::fb;
-
-/// At most, per set of stations that add up gradients: the default of transport/local/reduction.h.
-static constexpr uint64_t kStagingBytes = uint64_t{8} << 20;
 
 LoweringInput PlanEmitter::loweringInput(size_t index) const {
   const Stage &stage = stages[index];
@@ -92,32 +92,42 @@ void PlanEmitter::accountMemory(const Stage &stage, fb::ExecutableT &executable)
   }
   // What accelerators need beside is kept off their memory (DeviceModel.reserveBytes).
   bool onCpu = input.machine.kinds.front().multiprocessors == 0;
-  uint64_t host = 0;
-  for (size_t i = 0; onCpu && i < stage.limits.largest.size(); ++i)
-    host = std::max(host, hostBytes(plan, executable, exprsAt(stage.limits.largest[i]), hostThreads()));
-  executable.peak_bytes = host + bytes;
-  uint64_t process = cost_models::cpuProcessBytes(hostThreads(), 0), staging = onCpu ? reductionBytes(stage) : 0;
+  HostBytes host;
+  for (size_t i = 0; onCpu && i < stage.limits.largest.size(); ++i) {
+    HostBytes at = hostBytes(plan, executable, exprsAt(stage.limits.largest[i]), hostThreads());
+    host = {std::max(host.own, at.own), std::max(host.scratch, at.scratch), at.process};
+  }
+  executable.peak_bytes = host.all() + bytes;
+  uint64_t staging = onCpu ? reductionBytes(stage) : 0;
   if (onCpu && stage.layout->tensor > 1) // Two turns of what the others send.
     staging += 2 * kExchangeBytes * static_cast<uint64_t>(stage.layout->tensor - 1);
   for (size_t replica = 0; replica < stage.layout->replicas(); ++replica)
     for (uint32_t number : stage.layout->group(replica, executable.stage)) {
       DeviceMemory &device = emitted.devices[number];
-      bool first = device.stations.empty(); // Stations of one device share its process.
-      device.peakBytes += host + bytes + staging - (first ? 0 : std::min(process, host));
+      bool first = device.stations.empty(); // Stations of one device share its process, and its kernels' scratch.
+      uint64_t scratch = std::max(host.scratch, device.scratchBytes);
+      device.peakBytes += bytes + staging + host.own + (first ? host.process : 0) + scratch - device.scratchBytes;
+      device.scratchBytes = scratch;
       device.residentBytes += resident;
       device.stations.push_back(executable.name);
     }
 }
 
-/// Staging of the sums of gradients that others hold, too: a block per set of holders (transport/local/reduction.h).
+/// Staging of the sums of gradients that others hold, too: a block per set of holders.
 uint64_t PlanEmitter::reductionBytes(const Stage &stage) const {
   size_t self = static_cast<size_t>(&stage - stages.data());
-  std::set<std::vector<size_t>> sets;
+  std::map<std::vector<size_t>, uint64_t> elements;
   for (size_t p = 0; p < holders.size(); ++p)
-    if (input.graph->parameters[p].trainable && llvm::is_contained(holders[p], self) &&
-        (holders[p].size() > 1 || stage.layout->replicas() > 1))
-      sets.insert(holders[p]);
-  return sets.size() * kStagingBytes;
+    if (const GraphParameter &parameter = input.graph->parameters[p]; parameter.trainable && llvm::is_contained(holders[p], self))
+      elements[holders[p]] += std::accumulate(parameter.shape.begin(), parameter.shape.end(), uint64_t{1}, std::multiplies<>());
+  uint64_t bytes = 0;
+  for (const auto &[set, count] : elements) {
+    uint64_t members = 0;
+    for (size_t holder : set)
+      members += stages[holder].layout->replicas();
+    bytes += cost_models::stagingBytes(count, members);
+  }
+  return bytes;
 }
 
 /// The first of each replica: what the others hold of split tensors is added up at the same time.

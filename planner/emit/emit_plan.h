@@ -122,7 +122,8 @@ struct EmitInput {
 /// What a device holds.
 struct DeviceMemory {
   uint64_t peakBytes = 0;
-  uint64_t residentBytes = 0; ///< Of it: parameters, gradients, optimizer state, whatever the micro-batch.
+  uint64_t residentBytes = 0; ///< Of it: parameters, gradients, optimizer state, whatever the micro-batch;
+  uint64_t scratchBytes = 0;  ///< and kernels' scratch, the most of any station's.
   std::vector<std::string> stations;
 };
 

@@ -17,14 +17,17 @@ public:
   HostMemory(const fb::PlanT &plan, const fb::ExecutableT &executable, std::span<const int64_t> values, int threads)
       : plan(plan), executable(executable), values(values), threads(threads) {}
 
-  uint64_t bytes() const {
-    uint64_t calls = 0, scratch = 0;
+  HostBytes bytes() const {
+    HostBytes result;
+    uint64_t calls = 0;
     for (const auto &program : executable.programs) {
       calls += program->calls.size();
-      scratch = std::max(scratch, scratchBytes(*program)); // One block serves all programs.
+      result.scratch = std::max(result.scratch, scratchBytes(*program)); // One block serves all programs.
     }
-    return cost_models::cpuProcessBytes(threads, calls) + scratch +
-           cost_models::dataBytes(plan.training->global_batch, fieldBytes(false), fieldBytes(true));
+    result.own = cost_models::cpuCallBytes(calls) + cost_models::assemblyBytes(fieldBytes(false));
+    result.process = cost_models::cpuProcessBytes(threads) +
+                     cost_models::sampleBytesOnTheirWay(plan.training->global_batch, fieldBytes(true));
+    return result;
   }
 
 private:
@@ -85,8 +88,8 @@ private:
 
 } // namespace
 
-uint64_t hostBytes(const fb::PlanT &plan, const fb::ExecutableT &executable, std::span<const int64_t> values,
-                   int threads) {
+HostBytes hostBytes(const fb::PlanT &plan, const fb::ExecutableT &executable, std::span<const int64_t> values,
+                    int threads) {
   return HostMemory(plan, executable, values, threads).bytes();
 }
 

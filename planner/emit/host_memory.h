@@ -8,8 +8,16 @@
 
 namespace maestro::planner {
 
+struct HostBytes {
+  uint64_t own = 0;     ///< The executable's: its calls, what its micro-batches are put together in.
+  uint64_t scratch = 0; ///< Of its kernels: the largest of a device's executables counts.
+  uint64_t process = 0; ///< Once on a device: the program, its threads, samples on their way.
+
+  uint64_t all() const { return own + scratch + process; }
+};
+
 /// `values` are Plan.exprs at the bounds.
-uint64_t hostBytes(const plan::fb::PlanT &plan, const plan::fb::ExecutableT &executable, std::span<const int64_t> values,
-                   int threads);
+HostBytes hostBytes(const plan::fb::PlanT &plan, const plan::fb::ExecutableT &executable, std::span<const int64_t> values,
+                    int threads);
 
 } // namespace maestro::planner

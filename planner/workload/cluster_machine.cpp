@@ -128,8 +128,8 @@ private:
       device = cost_models::deviceFor(profile, threads);
     }
     device.memoryBytes = memoryOfThisMachine() / static_cast<uint64_t>(perNode);
-    planned.machine.processBytes = cost_models::cpuProcessBytes(threads, 0);
-    planned.machine.stagingBytes = uint64_t{8} << 20; // As the executor's reduction stages gradients (transport/local/reduction.h).
+    planned.machine.processBytes = cost_models::cpuProcessBytes(threads);
+    planned.machine.stagingBytes = cost_models::kMostStagingBytes;
     return device;
   }
 

@@ -2,6 +2,7 @@
 #include "cost_models/cpu_memory.h"
 
 #include "kernels/kernel.h"
+#include "transport/local/reduction.h"
 
 #include <gtest/gtest.h>
 
@@ -129,10 +130,23 @@ TEST(CpuMemoryTest, reductionsNormsAndWhatAddsAside) {
 }
 
 TEST(CpuMemoryTest, theRestGrowsWithWhatCausesIt) {
-  EXPECT_GT(cpuProcessBytes(8, 100), cpuProcessBytes(2, 100));
-  EXPECT_GT(cpuProcessBytes(2, 1000), cpuProcessBytes(2, 100));
-  EXPECT_EQ(dataBytes(32, 1000, 250), 2 * 1000 + (4 * 32 + 64) * 250u);
-  EXPECT_EQ(dataBytes(1, 1000, 1000), 2 * 1000 + (4 + 8) * 1000u);
+  EXPECT_GT(cpuProcessBytes(8), cpuProcessBytes(2));
+  EXPECT_GT(cpuCallBytes(1000), cpuCallBytes(100));
+  EXPECT_EQ(assemblyBytes(1000), 2000u);
+  EXPECT_EQ(sampleBytesOnTheirWay(32, 250), (4 * 32 + 64) * 250u);
+  EXPECT_EQ(sampleBytesOnTheirWay(1, 1000), (4 + 8) * 1000u);
+}
+
+TEST(CpuMemoryTest, stagingIsTheTransports) {
+  for (uint64_t members : {1, 2, 3, 16, 64})
+    for (uint64_t elements : {1, 17, 132224, 1 << 20, 3000001, 100000000}) {
+      transport::local::ReductionDescription description;
+      description.members.assign(members, {0, nullptr, {{0, elements}}});
+      uint64_t needed = transport::local::Reduction::stagingBytesPerMember(description), counted = stagingBytes(elements, members);
+      EXPECT_LE(needed, counted) << elements << " elements, " << members << " members";
+      EXPECT_LE(counted, needed + needed / 64) << elements << " elements, " << members << " members";
+      EXPECT_LE(counted, kMostStagingBytes);
+    }
 }
 
 } // namespace
