@@ -181,6 +181,7 @@ CompoundModel compose(const AtomicModel &model, const std::vector<SectionCut> &c
   CompoundModel result;
   result.dims = model.dims;
   result.microBatches = model.microBatches;
+  result.stepSamples = model.stepSamples;
   for (uint32_t s = 0; s < model.sections.size(); ++s) {
     const AtomicSection &chain = model.sections[s];
     SectionModel &section = result.sections.emplace_back();

@@ -63,6 +63,7 @@ struct AtomicModel {
   std::vector<AtomicSection> sections;          ///< Producers before consumers.
   std::vector<AtomTensor> tensors;
   std::vector<TiedParameter> tied;
+  int64_t stepSamples = kAnySamples;            ///< As CompoundModel's.
 };
 
 /// How one section is cut, and what its backward computes again.

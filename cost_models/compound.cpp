@@ -1,7 +1,6 @@
 #include "cost_models/compound.h"
 
 #include "cost_models/collectives.h"
-#include "cost_models/in_flight.h"
 
 #include <fmt/format.h>
 
@@ -34,7 +33,7 @@ InFlight inFlight(const CompoundModel &model, const CompoundLayout &layout) {
   std::vector<EdgeFlow> edges;
   for (const EdgeModel &edge : model.edges)
     edges.push_back({first[edge.producer] + edge.producerStage, first[edge.consumer] + edge.consumerStage, edge.gradient});
-  return microBatchesInFlight(stages, edges);
+  return microBatchesInFlight(stages, edges, model.stepSamples);
 }
 
 wavefront::Cost constantCost(Seconds seconds) {

@@ -5,6 +5,7 @@
 //                                            └▶ bytes of each device
 #pragma once
 
+#include "cost_models/in_flight.h"
 #include "cost_models/machine.h"
 #include "executor/wavefront/problem.h"
 
@@ -72,6 +73,7 @@ struct CompoundModel {
   std::vector<int64_t> microBatches;     ///< Sizes to choose from, in samples of the greatest length.
   std::vector<SectionModel> sections;             ///< Producers before consumers.
   std::vector<EdgeModel> edges;
+  int64_t stepSamples = kAnySamples; ///< No more are in flight.
 };
 
 /// How one section runs.

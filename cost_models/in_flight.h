@@ -34,14 +34,18 @@ struct InFlight {
   std::vector<uint32_t> depth, gradientDepth; ///< By edge: of the consumer's ring, and of the producer's for gradients.
 };
 
+/// Of steps of any number of samples.
+inline constexpr int64_t kAnySamples = INT64_MAX;
+
 /// A stage at the end of the gradients' way has one micro-batch in flight: its backward follows its forward. Each stage before
 /// it has two more, one that it works on and one that waits (as ZB-H2 has: Qi et al., arXiv 2401.10241); a section before
 /// another as many as hold the samples that the other's replicas hold or have waiting, and two of its own. A ring holds what one
-/// task of each sender fills, or what the receiver holds, and 4 more between stages, 8 more between sections.
+/// task of each sender fills, or what the receiver holds, and 4 more between stages, 8 more between sections. Nobody holds or has
+/// waiting more than the `stepSamples` of a step.
 ///
 /// Why not 1F1B's one more and rings of one task and one more: they suffice where all micro-batches take the same time. Those of
 /// real samples do not, and whoever stalls stalls its neighbours. What each part buys, in bench/wavefront's problems, says
 /// executor/wavefront/README.md; a ring's slot is one activation, small beside the dozens of a stage's slot.
-InFlight microBatchesInFlight(std::span<const StageFlow> stages, std::span<const EdgeFlow> edges);
+InFlight microBatchesInFlight(std::span<const StageFlow> stages, std::span<const EdgeFlow> edges, int64_t stepSamples = kAnySamples);
 
 } // namespace maestro::cost_models

@@ -94,6 +94,7 @@ void LayoutSearch::addPins() {
 
 Status LayoutSearch::collect() {
   MAESTRO_ASSIGN(problem.model, collectAtoms(graph, base, pins.partition(*base.workload), microBatchSizes(), makePrograms));
+  problem.model.stepSamples = base.workload->train.globalBatch;
   mostSamples.assign(problem.model.microBatches.size(), 0);
   if (base.machine.devices > kFewDevices)
     mostSamples = addFinerSizes(problem.model, *base.graph, base.workload->train.globalBatch);

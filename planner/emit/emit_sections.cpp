@@ -82,7 +82,7 @@ void PlanEmitter::addEdges() {
   for (section::EdgeOp op : ops)
     edgeFlows.push_back({static_cast<uint32_t>(stageNamed(op.getProducer())),
                          static_cast<uint32_t>(stageNamed(op.getConsumer())), op.getGradient()});
-  cost_models::InFlight limits = cost_models::microBatchesInFlight(stageFlows, edgeFlows);
+  cost_models::InFlight limits = cost_models::microBatchesInFlight(stageFlows, edgeFlows, input.workload->train.globalBatch);
   for (size_t s = 0; s < stages.size(); ++s)
     stages[s].slots = std::max(limits.slots[s], input.leastSlots);
   for (section::EdgeOp op : ops) {

@@ -236,7 +236,8 @@ std::vector<uint32_t> evenCut(const WorkTable &work, uint32_t section, uint32_t 
 uint64_t stageBytes(const SearchProblem &problem, uint32_t section, const CutFacts &facts, uint32_t microBatch, size_t stage, uint64_t beyond) {
   const cost_models::StageModel &own = facts.stages[stage];
   const cost_models::StageCosts &costs = own.at[microBatch];
-  uint64_t slots = std::min<uint64_t>(cost_models::kMostSlots, facts.slots[stage] + beyond), waiting = cost_models::kWaitingForStage;
+  uint64_t most = static_cast<uint64_t>(std::min<int64_t>(cost_models::kMostSlots, problem.model.stepSamples));
+  uint64_t slots = std::min<uint64_t>(most, facts.slots[stage] + beyond), waiting = cost_models::kWaitingForStage;
   return own.residentBytes + costs.slotBytes * slots + costs.workspaceBytes + costs.hostBytes + facts.rings[microBatch][stage] * (slots + waiting) +
          facts.gradientRings[microBatch][stage] * (1 + waiting) + (own.gradientBytes > 0 ? problem.machine.stagingBytes : 0);
 }

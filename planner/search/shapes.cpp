@@ -537,6 +537,7 @@ uint64_t Shapes::placesBeyond(const Shape &shape, uint32_t section, const ShapeO
   for (uint32_t reader : gradientsFrom[section]) {
     const ShapeOption &own = shape.options[reader];
     uint64_t held = (cuts.of(reader)[own.cut].slots.front() + cost_models::kWaitingForSection / 2) * samples(reader, own);
+    held = std::min(held, static_cast<uint64_t>(problem.model.stepSamples));
     places = std::max(places, (held + each - 1) / each + cost_models::kOwnSlots - 1);
   }
   return places;

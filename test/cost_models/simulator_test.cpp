@@ -126,6 +126,17 @@ TEST(InFlight, SmallMicroBatchesGatherForALargeOne) {
   EXPECT_EQ(limits.gradientDepth, (std::vector<uint32_t>{4 + 8})); // Its backward task sends to four.
 }
 
+TEST(InFlight, NoMoreThanAStepHas) {
+  std::vector<StageFlow> stages{{0, 2, 2}, {1, 8}};
+  std::vector<EdgeFlow> edges{{0, 1, true}};
+  EXPECT_EQ(microBatchesInFlight(stages, edges, 40).slots, (std::vector<uint32_t>{10 + 2, 1})); // All that wait.
+  EXPECT_EQ(microBatchesInFlight(stages, edges, 16).slots, (std::vector<uint32_t>{4 + 2, 1}));
+  EXPECT_EQ(microBatchesInFlight(stages, edges, 3).slots, (std::vector<uint32_t>{1 + 2, 1}));
+  EXPECT_EQ(microBatchesInFlight(stages, edges, 2).slots, (std::vector<uint32_t>{2, 1})); // A sample each.
+  std::vector<StageFlow> chain{{0, 4}, {0, 4}, {0, 4}};
+  EXPECT_EQ(microBatchesInFlight(chain, std::vector<EdgeFlow>{{0, 1, true}, {1, 2, true}}, 4).slots, (std::vector<uint32_t>{4, 3, 1}));
+}
+
 TEST(InFlight, ReplicasCount) {
   std::vector<EdgeFlow> edges{{0, 1, true}};
   InFlight oneFeedsThree = microBatchesInFlight(std::vector<StageFlow>{{0, 4, 1}, {1, 4, 3}}, edges);
