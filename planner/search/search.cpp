@@ -61,7 +61,7 @@ public:
     result.simulation = best.simulation;
     result.wasCutShort = candidates.wasCutShort();
     result.isProven = isSmall && best.leastLeft >= best.seconds;
-    double bound = spaceBound(problem, cuts, work);
+    double bound = spaceBound(problem, cuts, work, best.seconds);
     result.lowerBoundSeconds = std::min(best.seconds, isSmall ? std::max(best.leastLeft, bound) : bound);
     ComparedLayout row = compared("search", best, Order::Wavefront);
     result.compared.insert(result.compared.begin(), std::move(row));

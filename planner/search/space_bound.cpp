@@ -1,5 +1,7 @@
 #include "planner/search/space_bound.h"
 
+#include "planner/search/family_bound.h"
+#include "planner/search/option_bounds.h"
 #include "planner/search/ways.h"
 
 #include <algorithm>
@@ -75,8 +77,8 @@ private:
         bool fits = true;
         for (size_t i = 0; i < facts.stages.size(); ++i) {
           const cost_models::StageModel &stage = facts.stages[i];
-          fits &= stageBytes(problem, s, facts, m, i, 0) <= memory;
-          option.update = std::max(option.update, static_cast<double>(stage.updateBytes) / fastestStream());
+          fits &= stageBytes(problem, s, facts, m, i, 0) <= memory + (stage.gradientBytes > 0 ? problem.machine.stagingBytes : 0); // One replica stages nothing.
+          option.update = std::max(option.update, static_cast<double>(stage.updateBytes) / fastestStream(problem.machine));
           option.gradientBytes = std::max(option.gradientBytes, static_cast<double>(stage.gradientBytes));
         }
         if (fits)
@@ -114,33 +116,6 @@ private:
     return ways.longest(bySection) + (allTrain ? update : 0);
   }
 
-  double fastestStream() const {
-    double most = 0;
-    for (const cost_models::DeviceModel &kind : problem.machine.kinds)
-      most = std::max(most, kind.rates.stream.value);
-    return most;
-  }
-
-  /// No algorithm adds up over r devices faster: each sends and receives all but its own share at the innermost link, and a
-  /// group of its share over the next one out. Of one process: gradients staged, added and fetched.
-  double reductionSeconds(double bytes, double replicas) const {
-    if (replicas < 2)
-      return 0;
-    const auto &links = problem.machine.links;
-    if (links.empty())
-      return 5 * bytes / fastestStream();
-    double seconds = 0, inside = 1;
-    for (const cost_models::LinkLevel &level : links) {
-      double here = std::min(std::ceil(replicas / inside), static_cast<double>(level.spans) / inside);
-      if (here > 1)
-        seconds = std::max(seconds, 2 * (here - 1) / here * bytes / inside / level.bandwidth.value);
-      inside = level.spans;
-      if (replicas <= inside)
-        break;
-    }
-    return seconds;
-  }
-
   /// The fewest replicas that a section needs, and its update with so many; kNever where there are not enough devices.
   double updateWithin(uint32_t s, const Option &option, double seconds) const {
     bool trains = problem.model.sections[s].trains;
@@ -152,7 +127,7 @@ private:
       replicas = std::max(replicas, std::ceil(option.longest / left * (1 - 1e-9)));
       if (replicas * option.stages > problem.machine.devices && replicas > 1)
         return kNever;
-      update = trains ? option.update + reductionSeconds(option.gradientBytes, replicas) : 0;
+      update = trains ? option.update + leastReductionSeconds(problem.machine, option.gradientBytes, replicas) : 0;
     }
     return update;
   }
@@ -199,8 +174,9 @@ private:
 
 } // namespace
 
-double spaceBound(const SearchProblem &problem, const CutTable &cuts, const WorkTable &work) {
-  return Bound(problem, cuts, work).run();
+double spaceBound(const SearchProblem &problem, const CutTable &cuts, const WorkTable &work, double found) {
+  double bound = Bound(problem, cuts, work).run();
+  return bound < found ? familyBound(problem, cuts, work, bound, found) : found;
 }
 
 } // namespace maestro::planner

@@ -100,6 +100,7 @@ struct Enumeration {
 TEST(SearchBruteForce, EqualsEnumerationOnSeededSmallProblems) {
   constexpr uint64_t kProblems = 400;
   size_t layouts = 0, solved = 0, simulations = 0;
+  double bounds = 0;
   for (uint64_t seed = 0; seed < kProblems; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     SearchProblem problem = smallProblem(seed);
@@ -114,7 +115,9 @@ TEST(SearchBruteForce, EqualsEnumerationOnSeededSmallProblems) {
     ASSERT_TRUE(found.isOk()) << found.status().message();
     EXPECT_TRUE(found->isProven);
     EXPECT_LE(found->lowerBoundSeconds, all.best);
-    EXPECT_LE(spaceBound(problem, all.cuts, all.work), all.best);
+    double bound = spaceBound(problem, all.cuts, all.work);
+    EXPECT_LE(bound, all.best);
+    bounds += bound / all.best;
     EXPECT_EQ(found->simulation.stepSeconds, all.best) << describe(problem.model, found->layout);
     Status verified = verify(problem, *found);
     EXPECT_TRUE(verified.isOk()) << verified.message();
@@ -123,9 +126,37 @@ TEST(SearchBruteForce, EqualsEnumerationOnSeededSmallProblems) {
     ++solved;
   }
   EXPECT_GE(solved, 350u);
+  EXPECT_GE(bounds / static_cast<double>(solved), 0.91); // 0.887 without families.
   EXPECT_LT(simulations, layouts); // Bounds save work.
   RecordProperty("layouts", static_cast<int>(layouts));
-  std::printf("%zu problems, %zu layouts enumerated, %zu simulated by the search\n", solved, layouts, simulations);
+  std::printf("%zu problems, %zu layouts enumerated, %zu simulated by the search, the bound is %.3f of the best step\n", solved, layouts,
+              simulations, bounds / static_cast<double>(solved));
+}
+
+/// Nodes of two devices: where replicas lie decides what their update takes.
+TEST(SearchBruteForce, TheBoundHoldsAcrossNodes) {
+  double bounds = 0;
+  size_t solved = 0;
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    SearchProblem problem = smallProblem(seed);
+    if (problem.pins.size() > 2)
+      continue;
+    problem.machine.devices = 4;
+    problem.machine.links = {{"inner", 2, cost_models::BytesPerSecond(1e7), cost_models::microseconds(2)},
+                             {"outer", 4, cost_models::BytesPerSecond(1e6), cost_models::microseconds(6)}};
+    Enumeration all{problem};
+    all.run();
+    if (all.layouts == 0)
+      continue;
+    double bound = spaceBound(problem, all.cuts, all.work);
+    EXPECT_LE(bound, all.best);
+    bounds += bound / all.best;
+    ++solved;
+  }
+  EXPECT_GE(solved, 40u);
+  EXPECT_GE(bounds / static_cast<double>(solved), 0.87); // 0.845 without families.
+  std::printf("%zu problems, the bound is %.3f of the best step\n", solved, bounds / static_cast<double>(solved));
 }
 
 } // namespace

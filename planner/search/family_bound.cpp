@@ -1,0 +1,269 @@
+#include "planner/search/family_bound.h"
+
+#include "planner/search/divisible_work.h"
+#include "planner/search/option_bounds.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <tuple>
+
+namespace maestro::planner {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+/// More devices have more families than it is worth to look at.
+constexpr uint32_t kMostDevices = 64;
+/// Families that are looked at for one time; with more it counts as possible.
+constexpr uint64_t kMostFamilies = 300'000;
+/// The bound is within so much of what these families prove.
+constexpr double kPrecision = 1e-3;
+
+/// An option of a section, where so many samples are on the way behind it.
+struct Pick {
+  uint32_t section = 0;
+  const BoundedOption *option = nullptr;
+  std::vector<uint64_t> bytes; ///< By stage, less what a device has once for all that it runs.
+  std::vector<double> work;    ///< By stage.
+  uint64_t held = 0;           ///< Samples, as the sections before it see it.
+};
+
+/// Whether whatever is possible with `b` is with `a`.
+bool isNoWorse(const Pick &a, const Pick &b) {
+  auto isLess = [](const auto &x, const auto &y) { return std::equal(x.begin(), x.end(), y.begin(), y.end(), std::less_equal<>()); };
+  return a.option->replicas == b.option->replicas && a.bytes.size() == b.bytes.size() && a.option->tasks <= b.option->tasks &&
+         isLess(a.option->update, b.option->update) && isLess(a.option->updates, b.option->updates) && isLess(a.bytes, b.bytes) &&
+         isLess(a.work, b.work) && a.held <= b.held;
+}
+
+/// Sections on the first devices of a group.
+struct Group {
+  std::vector<const Pick *> members;
+  std::vector<uint64_t> bytes; ///< By device.
+  double training = 0, all = 0; ///< Seconds of all devices: of what trains; of everything, with updates.
+};
+
+class Families {
+public:
+  /// `most`: the longest time that will be asked for.
+  Families(const SearchProblem &problem, const CutTable &cuts, const WorkTable &work, double most) : problem(problem), bounds(problem, cuts, work) {
+    for (uint32_t s = 0; s < problem.pins.size(); ++s)
+      options.push_back(bounds.options(s, most));
+    for (const cost_models::DeviceModel &kind : problem.machine.kinds)
+      memory = std::max(memory, kind.memoryBytes);
+    findOrder(work);
+  }
+
+  /// With devices replica by replica, or stage by stage.
+  bool isPossible(double time, bool isByStage) {
+    seconds = time;
+    byStage = isByStage;
+    families = 0;
+    groups.clear();
+    chosen.assign(options.size(), nullptr);
+    rest.assign(1, 0);
+    for (size_t i = order.size(); i-- > 0;) {
+      double least = kNever;
+      for (const BoundedOption &option : options[order[i]])
+        if (option.tasks + option.update[byStage] <= seconds)
+          least = std::min(least, option.work);
+      rest.push_back(rest.back() + least);
+    }
+    return rest.back() <= problem.machine.devices * seconds && place(0, 0, 0);
+  }
+
+private:
+  /// What places others have on the way comes first; of the rest what has most work, since it fits least.
+  void findOrder(const WorkTable &work) {
+    std::vector<uint8_t> isPlaced(options.size(), 0);
+    auto isReady = [&](uint32_t s) {
+      return !isPlaced[s] && std::all_of(problem.model.tensors.begin(), problem.model.tensors.end(), [&](const cost_models::AtomTensor &tensor) {
+        return tensor.section != s || std::all_of(tensor.consumers.begin(), tensor.consumers.end(), [&](const auto &consumer) {
+                 return consumer.first == s || isPlaced[consumer.first];
+               });
+      });
+    };
+    while (order.size() < options.size()) {
+      uint32_t next = UINT32_MAX;
+      for (uint32_t s = 0; s < options.size(); ++s)
+        if (isReady(s) && (next == UINT32_MAX || work.least(s) > work.least(next)))
+          next = s;
+      isPlaced[next] = 1;
+      order.push_back(next);
+    }
+  }
+
+  /// Of a section where `held` samples are on the way behind it: those that fit, without those that another one makes needless.
+  const std::vector<Pick> &picksOf(uint32_t s, uint64_t held) {
+    auto [found, isNew] = picks.try_emplace({s, held});
+    if (!isNew)
+      return found->second;
+    std::vector<Pick> &kept = found->second;
+    std::map<std::pair<uint32_t, uint32_t>, std::vector<size_t>> alike; // By stages and replicas.
+    for (const BoundedOption &option : options[s]) {
+      Pick pick = makePick(s, option, held);
+      std::vector<size_t> &others = alike[{option.stages, option.replicas}];
+      if (pick.bytes.empty() || std::any_of(others.begin(), others.end(), [&](size_t other) { return isNoWorse(kept[other], pick); }))
+        continue;
+      others.push_back(kept.size());
+      kept.push_back(std::move(pick));
+    }
+    return kept;
+  }
+
+  /// No bytes: it does not fit.
+  Pick makePick(uint32_t s, const BoundedOption &option, uint64_t held) const {
+    Pick pick{s, &option, {}, {}, 0};
+    for (size_t stage = 0; stage < option.stages; ++stage) {
+      uint64_t bytes = bounds.bytes(s, option, stage, held);
+      if (bytes > memory)
+        return {s, &option, {}, {}, 0};
+      pick.bytes.push_back(bytes - bounds.processBytes(s, option, stage));
+      pick.work.push_back(bounds.stageWork(s, option, stage));
+    }
+    for (uint32_t producer = 0; producer < s; ++producer)
+      pick.held = std::max(pick.held, bounds.held(producer, s, option));
+    return pick;
+  }
+
+  /// Chooses for the sections from the order's `next` on, in every way.
+  bool place(size_t next, double longest, double update) {
+    if (next == order.size())
+      return std::all_of(groups.begin(), groups.end(), [&](const Group &group) { return isInTime(group, update); });
+    uint32_t s = order[next];
+    uint64_t held = 0;
+    for (const Pick *reader : chosen)
+      held = std::max(held, reader ? bounds.held(s, reader->section, *reader->option) : 0);
+    for (const Pick &pick : picksOf(s, held)) {
+      double last = std::max(longest, trains(pick) ? pick.option->tasks : 0);
+      double behind = std::max(update, pick.option->update[byStage]);
+      if (last + behind > seconds || pick.option->tasks > seconds)
+        continue;
+      chosen[s] = &pick;
+      for (size_t g = 0; g <= groups.size(); ++g) {
+        if (++families > kMostFamilies)
+          return true;
+        if (g == groups.size())
+          groups.emplace_back();
+        bool isPossible = add(groups[g], pick) && hasRoom(next + 1, behind) && place(next + 1, last, behind);
+        if (isPossible)
+          return true;
+        remove(groups[g]);
+        if (groups.back().members.empty()) {
+          groups.pop_back();
+          break;
+        }
+      }
+    }
+    chosen[s] = nullptr;
+    return false;
+  }
+
+  uint32_t device(const Pick &pick, uint32_t replica, uint32_t stage) const {
+    return (byStage ? stage * pick.option->replicas + replica : replica * pick.option->stages + stage) % problem.machine.devices;
+  }
+
+  template <typename Visit> void forEachStage(const Pick &pick, Visit visit) const {
+    for (uint32_t stage = 0; stage < pick.option->stages; ++stage)
+      for (uint32_t replica = 0; replica < pick.option->replicas; ++replica)
+        visit(stage, device(pick, replica, stage));
+  }
+
+  /// Whether the devices still hold everything.
+  bool add(Group &group, const Pick &pick) const {
+    const BoundedOption &option = *pick.option;
+    group.members.push_back(&pick);
+    group.training += trains(pick) ? option.work : 0;
+    group.all += option.work + option.updates[byStage];
+    group.bytes.resize(std::max<size_t>(group.bytes.size(), option.devices), 0);
+    bool fits = true;
+    forEachStage(pick, [&](uint32_t stage, uint32_t on) { fits &= (group.bytes[on] += pick.bytes[stage]) <= memory; });
+    return fits;
+  }
+
+  void remove(Group &group) const {
+    const Pick &pick = *group.members.back();
+    group.members.pop_back();
+    group.training -= trains(pick) ? pick.option->work : 0;
+    group.all -= pick.option->work + pick.option->updates[byStage];
+    forEachStage(pick, [&](uint32_t stage, uint32_t on) { group.bytes[on] -= pick.bytes[stage]; });
+    size_t devices = 0;
+    for (const Pick *member : group.members)
+      devices = std::max<size_t>(devices, member->option->devices);
+    group.bytes.resize(devices);
+  }
+
+  /// Devices for the groups, and time on all of them for the sections from the order's `next` on.
+  bool hasRoom(size_t next, double update) const {
+    size_t devices = 0;
+    double all = rest[order.size() - next], training = 0;
+    for (const Group &group : groups) {
+      devices += group.bytes.size();
+      all += group.all;
+      training += group.training;
+    }
+    return devices <= problem.machine.devices && all <= problem.machine.devices * seconds &&
+           training <= problem.machine.devices * (seconds - update);
+  }
+
+  /// Tasks of sections that train end before updates begin; what does not may run ahead.
+  bool isInTime(const Group &group, double update) const {
+    auto devices = static_cast<double>(group.bytes.size());
+    if (group.training > devices * (seconds - update) || group.all > devices * seconds)
+      return false;
+    bool allTrain = std::all_of(group.members.begin(), group.members.end(), [&](const Pick *pick) { return trains(*pick); });
+    return group.members.size() < 2 ||
+           (canBeDivided(workOf(group, true), static_cast<uint32_t>(group.bytes.size()), seconds - update) &&
+            (allTrain || canBeDivided(workOf(group, false), static_cast<uint32_t>(group.bytes.size()), seconds)));
+  }
+
+  bool trains(const Pick &pick) const { return problem.model.sections[pick.section].trains; }
+
+  std::vector<DivisibleWork> workOf(const Group &group, bool trainingOnly) const {
+    std::vector<DivisibleWork> work;
+    for (const Pick *pick : group.members) {
+      size_t first = work.size();
+      if (trainingOnly && !trains(*pick))
+        continue;
+      for (double stage : pick->work)
+        work.push_back({stage, {}});
+      forEachStage(*pick, [&](uint32_t stage, uint32_t on) { work[first + stage].devices.push_back(on); });
+    }
+    return work;
+  }
+
+  const SearchProblem &problem;
+  OptionBounds bounds;
+  std::vector<std::vector<BoundedOption>> options;
+  std::vector<uint32_t> order; ///< Of sections.
+  std::map<std::pair<uint32_t, uint64_t>, std::vector<Pick>> picks; ///< By section and samples held behind it.
+  uint64_t memory = 0;
+  double seconds = 0;
+  bool byStage = false;
+  std::vector<double> rest; ///< Work of the order's last so many sections, at least.
+  std::vector<const Pick *> chosen; ///< By section.
+  std::vector<Group> groups;
+  uint64_t families = 0;
+};
+
+} // namespace
+
+double familyBound(const SearchProblem &problem, const CutTable &cuts, const WorkTable &work, double low, double most) {
+  bool isPinned = std::any_of(problem.pins.begin(), problem.pins.end(), [](const SearchPins &pins) { return pins.devices.has_value(); });
+  if (isPinned || problem.machine.devices > kMostDevices)
+    return low;
+  auto isPossible = [&](Families &families, double time) { return families.isPossible(time, false) || families.isPossible(time, true); };
+  double high = std::min(most, 2 * low);
+  Families families(problem, cuts, work, high);
+  if (high < most && !isPossible(families, high))
+    return high;
+  while (high - low > kPrecision * low) {
+    double middle = (low + high) / 2;
+    (isPossible(families, middle) ? high : low) = middle;
+  }
+  return low;
+}
+
+} // namespace maestro::planner
