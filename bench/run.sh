@@ -5,7 +5,8 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 processor=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
-printf '%s, %s threads, %s, %s\n' "$processor" "$(nproc)" "$(g++ --version | head -n 1)" "$(uname -sr)"
+compiler=$("$(sed -n 's/^CMAKE_CXX_COMPILER:[^=]*=//p' build/release/CMakeCache.txt)" --version | head -n 1)
+printf '%s, %s threads, %s, %s\n' "$processor" "$(nproc)" "$compiler" "$(uname -sr)"
 printf '\n== figures\n'
 .venv/bin/python -B bench/figures.py
 printf '\n== predicted against measured step times\n'

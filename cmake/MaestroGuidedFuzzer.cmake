@@ -1,8 +1,8 @@
 # maestro_add_guided_fuzzer(onnx_importer SOURCES onnx_importer.cpp OF maestro_import)
-# A libFuzzer target within a build by g++: the sources of the library OF are compiled once more, by clang with coverage, in a few
+# A libFuzzer target within another build: the sources of the library OF are compiled once more, by clang with coverage, in a few
 # large files (their headers are what takes time), and everything else is this build's. The fuzz preset has the whole under
 # sanitizers, and takes far longer to build. Without clang there is no such target.
-find_program(MAESTRO_CLANG clang++)
+find_program(MAESTRO_CLANG NAMES clang++-22 clang++)
 
 function(maestro_add_guided_fuzzer name)
   cmake_parse_arguments(ARG "" "OF" "SOURCES" ${ARGN})
@@ -12,7 +12,7 @@ function(maestro_add_guided_fuzzer name)
   execute_process(COMMAND "${MAESTRO_CLANG}" -print-file-name=libclang_rt.fuzzer-x86_64.a
     OUTPUT_VARIABLE runtime OUTPUT_STRIP_TRAILING_WHITESPACE)
   if(NOT IS_ABSOLUTE "${runtime}" OR NOT EXISTS "${runtime}")
-    message(WARNING "clang's libFuzzer is not installed (./dev setup fuzz): ${name} is replayed only")
+    message(WARNING "clang's libFuzzer is not installed (./dev setup): ${name} is replayed only")
     return()
   endif()
   get_target_property(library_sources ${ARG_OF} SOURCES)

@@ -3,11 +3,11 @@
 // memory, and what a call costs when there is nothing to compute.
 //
 //   kernels_bench --benchmark_filter=matmul        MAESTRO_BENCH_THREADS=1 for one thread
+#include "kernels/cpu/openmp.h"
 #include "kernels/kernel.h"
 
 #include <benchmark/benchmark.h>
 #include <oneapi/dnnl/dnnl.hpp>
-#include <omp.h>
 
 #include <cstdlib>
 #include <cstring>

@@ -9,7 +9,7 @@ namespace fb = plan::fb;
 Result<std::unique_ptr<Station>> Station::create(const plan::Plan &plan, const Topology &topology, uint32_t number,
                                                  Device &device, const data::Batcher &batcher, uint64_t growth,
                                                  const SharedRegions &shared, const TensorGroup &group) {
-  std::unique_ptr<Station> station(new Station(plan, batcher, device));
+  std::unique_ptr<Station> station(new Station(batcher, device));
   MAESTRO_ASSIGN(station->executable, ExecutableInstance::create(plan, topology.stations[number].executable, device, growth,
                                                                  shared, group));
   for (Staging &set : station->staging)

@@ -53,14 +53,12 @@ public:
   bool readNormSquares(uint32_t index, double &value);
 
 private:
-  Station(const plan::Plan &plan, const data::Batcher &batcher, Device &device)
-      : plan(plan), batcher(batcher), device(device) {}
+  Station(const data::Batcher &batcher, Device &device) : batcher(batcher), device(device) {}
   struct Staging;
   Status load(const MicroBatchData &data, uint64_t seed, uint32_t slot, std::span<const plan::fb::Program *const> programs, Staging &set);
   Status loadField(uint32_t field, const MicroBatchData &data, uint32_t slot, Staging &set);
   Status launch(plan::fb::ProgramKind kind, const MicroBatchData &data, uint32_t slot);
 
-  const plan::Plan &plan;
   const data::Batcher &batcher;
   Device &device;
   std::unique_ptr<ExecutableInstance> executable;

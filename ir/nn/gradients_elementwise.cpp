@@ -60,7 +60,7 @@ LogicalResult selected(OpTy op, OpBuilder &builder, ValueRange dys, ArrayRef<boo
                                     SmallVectorImpl<Value> &operandGradients) {                    \
     OpTy op = *this;                                                                               \
     return unary(op, builder, resultGradients, needed, operandGradients,                           \
-                 [op](GradientBuilder &b, Value dy) mutable -> Value { return expression; });      \
+                 [=](GradientBuilder &b, Value dy) mutable -> Value { return expression; });      \
   }
 
 MAESTRO_UNARY_GRADIENT(NegOp, b.emit<NegOp>(dy))

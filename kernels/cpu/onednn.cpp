@@ -1,7 +1,6 @@
 // Memory objects are made once and pointed at the operands for each run.
 #include "kernels/cpu/onednn.h"
-
-#include <omp.h>
+#include "kernels/cpu/openmp.h"
 
 namespace maestro::kernels::cpu {
 

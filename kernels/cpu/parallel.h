@@ -2,9 +2,11 @@
 // instructions whichever thread it falls to, so results do not depend on the number of threads.
 #pragma once
 
+#include "kernels/cpu/openmp.h"
+
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
-#include <omp.h>
 
 namespace maestro::kernels::cpu {
 
@@ -19,9 +21,10 @@ template <typename F> void parallelFor(int threads, int64_t count, int64_t grain
       f(int64_t(0), count);
     return;
   }
-#pragma omp parallel for num_threads(static_cast<int>(parts)) schedule(static, 1)
-  for (int64_t part = 0; part < parts; ++part)
-    f(count * part / parts, count * (part + 1) / parts);
+  inTeam(static_cast<int>(parts), [&] { // The runtime may give fewer threads than asked for.
+    for (int64_t part = omp_get_thread_num(); part < parts; part += omp_get_num_threads())
+      f(count * part / parts, count * (part + 1) / parts);
+  });
 }
 
 /// Calls f(item, worker) for every item; whoever is free takes the next one. worker < threads.
@@ -32,9 +35,11 @@ template <typename F> void parallelItems(int threads, int64_t items, F f) {
       f(item, 0);
     return;
   }
-#pragma omp parallel for num_threads(team) schedule(dynamic, 1)
-  for (int64_t item = 0; item < items; ++item)
-    f(item, omp_get_thread_num());
+  std::atomic<int64_t> next = 0;
+  inTeam(team, [&] {
+    for (int64_t item = next++; item < items; item = next++)
+      f(item, omp_get_thread_num());
+  });
 }
 
 } // namespace maestro::kernels::cpu

@@ -119,7 +119,7 @@ void endStep(std::string_view metricsLine) {
   };
   for (size_t i = 0; i < kOwners; ++i)
     add(", \"%s\": %llu", kNames[i], static_cast<unsigned long long>(counts[i].exchange(0)));
-  add(", \"callers\": {");
+  add("%s", ", \"callers\": {");
   const char *separator = "";
   for (Caller &caller : callers) {
     if (uint64_t count = caller.count.exchange(0)) {

@@ -7,20 +7,20 @@
 #include "kernels/cpu/loops/product_call.h"
 #include "kernels/cpu/loops/tables.h"
 
+#include <utility>
+
 namespace maestro::kernels::cpu::MAESTRO_ISA {
 namespace {
 
 constexpr int64_t kColumns = ProductCall::kPanelColumns, kDepth = ProductCall::kPanelDepth;
 constexpr float kZeros[kColumns] = {};
+constexpr std::make_integer_sequence<int, kLanes> kLaneNumbers;
 
 MAESTRO_INLINE int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/// Interleaves the first halves of two vectors, or the second ones.
-MAESTRO_INLINE Floats interleaved(Floats a, Floats b, int half) {
-  Ints order;
-  for (int i = 0; i < kLanes; ++i)
-    order[i] = static_cast<int32_t>(i / 2 + half * (kLanes / 2) + i % 2 * kLanes);
-  return __builtin_shuffle(a, b, order);
+/// Interleaves the first halves of two vectors (kHalf = 0), or the second ones (1).
+template <int kHalf, int... kLane> MAESTRO_INLINE Floats interleaved(Floats a, Floats b, std::integer_sequence<int, kLane...>) {
+  return __builtin_shufflevector(a, b, (kLane / 2 + kHalf * (kLanes / 2) + kLane % 2 * kLanes)...);
 }
 
 /// A square of kLanes × kLanes: lane i of row j becomes lane j of row i, by as many perfect shuffles of the rows as a lane's number has bits.
@@ -30,8 +30,8 @@ MAESTRO_INLINE void transposeSquare(const float *from, int64_t fromRow, float *t
     rows[i] = load(from + i * fromRow);
   for (int width = 1; width < kLanes; width *= 2) {
     for (int i = 0; i < kLanes / 2; ++i) {
-      shuffled[2 * i] = interleaved(rows[i], rows[i + kLanes / 2], 0);
-      shuffled[2 * i + 1] = interleaved(rows[i], rows[i + kLanes / 2], 1);
+      shuffled[2 * i] = interleaved<0>(rows[i], rows[i + kLanes / 2], kLaneNumbers);
+      shuffled[2 * i + 1] = interleaved<1>(rows[i], rows[i + kLanes / 2], kLaneNumbers);
     }
     for (int i = 0; i < kLanes; ++i)
       rows[i] = shuffled[i];
