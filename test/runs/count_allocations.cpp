@@ -129,7 +129,7 @@ void endStep(std::string_view metricsLine) {
     }
     caller.offset = 0;
   }
-  add("}}\n");
+  add("%s", "}}\n");
   if (report >= 0 && size > 0)
     syscall(SYS_write, report, text, static_cast<size_t>(size));
 }
