@@ -4,7 +4,7 @@
 #include "planner/search/option_bounds.h"
 
 #include <algorithm>
-#include <cmath>
+#include <functional>
 #include <limits>
 #include <map>
 #include <numeric>
@@ -19,7 +19,7 @@ constexpr uint32_t kMostDevices = 64;
 /// Families that are looked at for one time; with more it counts as possible.
 constexpr uint64_t kMostFamilies = 300'000;
 /// The bound is within so much of what these families prove.
-constexpr double kPrecision = 1e-3;
+constexpr double kPrecision = 2e-3;
 
 /// An option of a section, where so many samples are on the way behind it.
 struct Pick {
@@ -62,6 +62,8 @@ public:
     byStage = isByStage;
     families = 0;
     groups.clear();
+    inTime.clear();
+    beside.clear();
     chosen.assign(options.size(), nullptr);
     rest.assign(1, 0);
     for (size_t i = order.size(); i-- > 0;) {
@@ -75,6 +77,8 @@ public:
   }
 
 private:
+  bool trains(const Pick &pick) const { return problem.model.sections[pick.section].trains; }
+
   /// What places others have on the way comes first; of the rest what has most work, since it fits least.
   void findOrder(const WorkTable &work) {
     std::vector<uint8_t> isPlaced(options.size(), 0);
@@ -128,37 +132,69 @@ private:
     return pick;
   }
 
-  /// Chooses for the sections from the order's `next` on, in every way.
+  /// Chooses for the sections from the order's `next` on, in every way; `longest` and `update` are of those before. Each of the others
+  /// is looked at beside the first alone before it is with all.
   bool place(size_t next, double longest, double update) {
     if (next == order.size())
       return std::all_of(groups.begin(), groups.end(), [&](const Group &group) { return isInTime(group, update); });
     uint32_t s = order[next];
-    uint64_t held = 0;
+    uint64_t held = 0, used = 0;
     for (const Pick *reader : chosen)
       held = std::max(held, reader ? bounds.held(s, reader->section, *reader->option) : 0);
-    for (const Pick &pick : picksOf(s, held)) {
-      double last = std::max(longest, trains(pick) ? pick.option->tasks : 0);
-      double behind = std::max(update, pick.option->update[byStage]);
-      if (last + behind > seconds || pick.option->tasks > seconds)
-        continue;
-      chosen[s] = &pick;
-      for (size_t g = 0; g <= groups.size(); ++g) {
-        if (++families > kMostFamilies)
-          return true;
-        if (g == groups.size())
-          groups.emplace_back();
-        bool isPossible = add(groups[g], pick) && hasRoom(next + 1, behind) && place(next + 1, last, behind);
-        if (isPossible)
-          return true;
-        remove(groups[g]);
-        if (groups.back().members.empty()) {
-          groups.pop_back();
+    for (const Group &group : groups)
+      used += group.bytes.size();
+    for (size_t g = 0; g <= groups.size(); ++g) {
+      uint64_t room = problem.machine.devices - used + (g < groups.size() ? groups[g].bytes.size() : 0);
+      for (const Pick *pick : g == 0 && next > 0 ? besideFirst(s, held) : inTimeOf(s, held)) {
+        if (pick->option->devices > room)
           break;
-        }
+        double last = std::max(longest, trains(*pick) ? pick->option->tasks : 0), behind = std::max(update, pick->option->update[byStage]);
+        if (last + behind <= seconds && tryIn(g, *pick, next + 1, last, behind))
+          return true;
       }
     }
-    chosen[s] = nullptr;
     return false;
+  }
+
+  /// In one of the groups, or a new one.
+  bool tryIn(size_t g, const Pick &pick, size_t next, double longest, double update) {
+    if (++families > kMostFamilies)
+      return true;
+    if (g == groups.size())
+      groups.emplace_back();
+    chosen[pick.section] = &pick;
+    if (add(groups[g], pick) && hasRoom(next, update) && place(next, longest, update))
+      return true;
+    chosen[pick.section] = nullptr;
+    remove(groups[g]);
+    if (groups.back().members.empty())
+      groups.pop_back();
+    return false;
+  }
+
+  /// Of picksOf(), those that take no longer.
+  const std::vector<const Pick *> &inTimeOf(uint32_t s, uint64_t held) {
+    auto [found, isNew] = inTime.try_emplace({s, held});
+    if (isNew)
+      for (const Pick &pick : picksOf(s, held))
+        if (pick.option->tasks + pick.option->update[byStage] <= seconds)
+          found->second.push_back(&pick);
+    return found->second;
+  }
+
+  /// Of these, those that fit beside the order's first section.
+  const std::vector<const Pick *> &besideFirst(uint32_t s, uint64_t held) {
+    const Pick *first = groups.front().members.front();
+    auto [found, isNew] = beside.try_emplace({first, s, held});
+    if (isNew)
+      for (const Pick *pick : inTimeOf(s, held)) {
+        Group both;
+        add(both, *first);
+        ++families;
+        if (add(both, *pick) && both.all <= problem.machine.devices * seconds)
+          found->second.push_back(pick);
+      }
+    return found->second;
   }
 
   uint32_t device(const Pick &pick, uint32_t replica, uint32_t stage) const {
@@ -219,8 +255,6 @@ private:
             (allTrain || canBeDivided(workOf(group, false), static_cast<uint32_t>(group.bytes.size()), seconds)));
   }
 
-  bool trains(const Pick &pick) const { return problem.model.sections[pick.section].trains; }
-
   std::vector<DivisibleWork> workOf(const Group &group, bool trainingOnly) const {
     std::vector<DivisibleWork> work;
     for (const Pick *pick : group.members) {
@@ -239,6 +273,8 @@ private:
   std::vector<std::vector<BoundedOption>> options;
   std::vector<uint32_t> order; ///< Of sections.
   std::map<std::pair<uint32_t, uint64_t>, std::vector<Pick>> picks; ///< By section and samples held behind it.
+  std::map<std::pair<uint32_t, uint64_t>, std::vector<const Pick *>> inTime; ///< Likewise, of the time that is asked for.
+  std::map<std::tuple<const Pick *, uint32_t, uint64_t>, std::vector<const Pick *>> beside; ///< Also by the first section's.
   uint64_t memory = 0;
   double seconds = 0;
   bool byStage = false;
