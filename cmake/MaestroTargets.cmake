@@ -25,12 +25,9 @@ find_package(fmt REQUIRED)
 
 # Against libMLIR and libonnx in a third of GNU ld's time.
 include(CheckLinkerFlag)
-check_linker_flag(CXX "-fuse-ld=lld;-Wl,--icf=safe" MAESTRO_LLD)
-check_linker_flag(CXX -fuse-ld=gold MAESTRO_GOLD) # Of binutils.
+check_linker_flag(CXX "-fuse-ld=lld;-Wl,--fatal-warnings,--icf=safe,-z,pack-relative-relocs" MAESTRO_LLD) # Older ones do not know these.
 if(MAESTRO_LLD)
   add_link_options(-fuse-ld=lld)
-elseif(MAESTRO_GOLD)
-  add_link_options(-fuse-ld=gold)
 endif()
 
 # clang reports what libstdc++ 12 itself calls in std::stable_sort.
