@@ -1,9 +1,23 @@
 #include "executor/wavefront/bound_units.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 namespace maestro::wavefront {
+namespace {
+
+bool isSame(const Cost &a, const Cost &b) {
+  return std::equal(a.terms.begin(), a.terms.end(), b.terms.begin(), b.terms.end(), [](const CostTerm &left, const CostTerm &right) {
+    return left.picoseconds == right.picoseconds && left.dims == right.dims;
+  });
+}
+
+bool isSame(const Stage &a, const Stage &b) {
+  return isSame(a.forward, b.forward) && isSame(a.backward, b.backward) && isSame(a.weightGradient, b.weightGradient);
+}
+
+} // namespace
 
 void LowerBound::measureSamples(const Problem &problem, const ProblemIndex &index) {
   size_t samples = problem.sampleCount(), dims = problem.dims.size(), places = index.sectionOfPlace.size();
@@ -131,21 +145,27 @@ int64_t LowerBound::groupWorkPs(const Problem &problem, uint32_t section, const 
 
 void LowerBound::measureWork(const Problem &problem, const ProblemIndex &index) {
   workNs.clear();
-  weightWorkNs.clear();
+  firmWorkNs.clear();
   for (size_t p = 0; p < index.sectionOfPlace.size(); ++p) {
     uint32_t s = index.sectionOfPlace[p];
     const Section &section = problem.sections[s];
-    const Stage &stage = section.stages[p - index.firstPlace[s]];
-    auto totalPs = [&](const Cost &cost) {
+    size_t number = p - index.firstPlace[s];
+    const Stage &stage = section.stages[number];
+    if (number > 0 && isSame(stage, section.stages[number - 1])) {
+      workNs.push_back(workNs.back());
+      firmWorkNs.push_back(firmWorkNs.back());
+      continue;
+    }
+    const std::array<const Cost *, 3> kinds = {&stage.forward, &stage.backward, &stage.weightGradient};
+    auto totalNs = [&](size_t count) {
       int64_t total = 0;
-      for (const CostTerm &term : cost.terms)
-        total = addSaturated(total, groupWorkPs(problem, s, term));
-      return total;
+      for (const Cost *cost : std::span(kinds).first(count))
+        for (const CostTerm &term : cost->terms)
+          total = addSaturated(total, groupWorkPs(problem, s, term));
+      return std::max(total, batchingPs(problem, s, std::span(kinds).first(count))) / 1000;
     };
-    int64_t weightPs = section.splitsBackward ? totalPs(stage.weightGradient) : 0;
-    int64_t ps = addSaturated(totalPs(stage.forward), section.trains ? totalPs(stage.backward) : 0);
-    workNs.push_back(addSaturated(ps, weightPs) / 1000);
-    weightWorkNs.push_back(weightPs / 1000 + 1);
+    workNs.push_back(totalNs(section.splitsBackward ? 3 : section.trains ? 2 : 1));
+    firmWorkNs.push_back(section.splitsBackward ? totalNs(2) : workNs.back());
   }
 }
 
@@ -196,7 +216,7 @@ int64_t LowerBound::placeBound(const Problem &problem, const ProblemIndex &index
     if (active[s * samples + i])
       tails.push_back(tailBackwardNs[offset + i]);
   smallest(tails);
-  return std::max(bound, pooled(std::max<int64_t>(0, workNs[place] - weightWorkNs[place]), machines, heads.size()));
+  return std::max(bound, pooled(firmWorkNs[place], machines, heads.size()));
 }
 
 /// Devices that share sections, as one pool.

@@ -4,7 +4,8 @@
 //  - at least what its dearest sample costs alone: hence paths, earliest starts and shortest tails by sample;
 //  - in each term with a summed dim at least the sum of its samples' costs: hence the work of a place (one stage of a
 //    section) over all its stations, padding apart;
-//  - in each other term at least the largest sample's, once for each of the fewest micro-batches that the capacities allow.
+//  - in each other term at least the largest sample's, once for each of the fewest micro-batches that the capacities allow;
+//  - where samples are padded to the longest, at least what the best of all ways to form micro-batches costs (batching_bound.cpp).
 // Then, for every place: the stations it uses start no earlier than the smallest earliest starts (different samples open
 // different stations), end no later than makespan - the smallest tails, and do all the work in between.
 // And for sections in several stages (pipeline_bounds.cpp): one that only runs forward needs a sample's way through the other stages
@@ -14,6 +15,8 @@
 
 #include "executor/wavefront/pipeline_flow.h"
 #include "executor/wavefront/problem_index.h"
+
+#include <span>
 
 namespace maestro::wavefront {
 
@@ -28,6 +31,7 @@ private:
   void measurePaths(const Problem &problem, const ProblemIndex &index);
   void measureWork(const Problem &problem, const ProblemIndex &index);
   int64_t groupWorkPs(const Problem &problem, uint32_t section, const CostTerm &term);
+  int64_t batchingPs(const Problem &problem, uint32_t section, std::span<const Cost *const> costs);
   int64_t leastGroups(const Problem &problem, uint32_t section) const;
   int64_t placeBound(const Problem &problem, const ProblemIndex &index, uint32_t place);
   int64_t pooled(int64_t workNs, size_t machines, size_t samples);
@@ -48,7 +52,14 @@ private:
   std::vector<int64_t> forwardNs, backwardNs, weightNs; ///< place × sample, alone
   std::vector<int64_t> headNs;                   ///< place × sample: earliest start
   std::vector<int64_t> tailForwardNs, tailBackwardNs; ///< place × sample: from the task's end to the step's end
-  std::vector<int64_t> workNs, weightWorkNs;     ///< By place; the second is what weight gradients are of the first.
+  std::vector<int64_t> workNs, firmWorkNs;       ///< By place; the second without weight gradients.
+  struct Padded {
+    int64_t length;                              ///< Of the dim that samples are padded to.
+    int64_t groupPs, samplePs;                   ///< Of a micro-batch that it is the longest of, and of each of its samples.
+    size_t most;                                 ///< So many fit in it.
+  };
+  std::vector<Padded> padded;                    ///< The longest first.
+  std::vector<int64_t> leastDims;                ///< Of any of its samples.
   std::vector<int64_t> heads, tails, values;
   struct Way {
     int64_t aroundNs; ///< A sample's time in all stages but one.
