@@ -87,6 +87,25 @@ TEST(LowerBound, FrozenPipelinesStayBelowTheOptimum) {
   EXPECT_GE(equal * 3, problems) << "of " << problems;
 }
 
+/// On one device that only runs forward, padding and constants are all there is: the best of all ways to form micro-batches.
+TEST(LowerBound, KnowsWhatPaddingCostsAtLeast) {
+  Scheduler scheduler;
+  Schedule schedule;
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    Random random(seed);
+    std::vector<int64_t> lengths;
+    for (int64_t i = random.in(1, 6); i > 0; --i)
+      lengths.push_back(random.in(1, 12));
+    Problem problem = frozenChain(lengths, 1, 1, 1000 * random.in(0, 12), random.in(1, 4));
+    problem.dims[1].multipleOf = random.in(1, 3);
+    if (random.chance(30)) // Of padded tokens, too.
+      problem.sections[0].areas = {{0, 1, random.in(14, 30)}};
+    ASSERT_TRUE(check(problem).isOk()) << check(problem).message();
+    scheduler.run(problem, Order::Wavefront, schedule);
+    EXPECT_EQ(schedule.lowerBoundNs, bruteForce(problem, schedule.makespanNs)) << seed;
+  }
+}
+
 /// The same, and backward as many times as long; each stage's gradients come from the next. `places` a station.
 Problem trainedChain(const std::vector<int64_t> &lengths, uint32_t stages, uint32_t replicas, int64_t constantNs, int64_t samples,
                      int64_t backwardTimes) {
