@@ -2,6 +2,8 @@
 
 #include "ir/nn/nn.h"
 
+#include "llvm/ADT/SetVector.h"
+
 #include <algorithm>
 
 namespace maestro::planner {
@@ -60,11 +62,29 @@ bool isBf16(mlir::Operation &op) {
   return false;
 }
 
-bool isMasked(mlir::Operation &op) {
+mlir::Value maskOf(mlir::Operation &op) {
   if (auto attention = mlir::dyn_cast<nn::AttentionOp>(op))
-    return static_cast<bool>(attention.getMask());
+    return attention.getMask();
   auto gradient = mlir::dyn_cast<nn::AttentionGradOp>(op);
-  return gradient && gradient.getMask();
+  return gradient ? gradient.getMask() : mlir::Value();
+}
+
+/// Whether a mask hides what comes later, so that kernels skip whole blocks: it is made of positions in order, or given to the function
+/// and differs by query. Others hide padding.
+bool hidesWhatComes(mlir::Value mask) {
+  if (mlir::isa<mlir::BlockArgument>(mask)) {
+    llvm::ArrayRef<DimExpr> shape = nn::typeOf(mask).getShape();
+    return shape.size() > 1 && !shape[shape.size() - 2].isConstant(1);
+  }
+  llvm::SmallSetVector<mlir::Value, 32> behind;
+  behind.insert(mask);
+  for (size_t i = 0; i < behind.size(); ++i) // It grows meanwhile.
+    if (mlir::Operation *op = behind[i].getDefiningOp()) {
+      if (mlir::isa<nn::LessOp, nn::LessEqualOp, nn::GreaterOp, nn::GreaterEqualOp>(op))
+        return true;
+      behind.insert(op->operand_begin(), op->operand_end());
+    }
+  return false;
 }
 
 KernelWork workOf(mlir::Operation &op, llvm::StringRef kernel, const Sizes &sizes) {
@@ -79,7 +99,7 @@ KernelWork workOf(mlir::Operation &op, llvm::StringRef kernel, const Sizes &size
     work.kernel = "matmul transposed";
   if (auto causal = op.getAttrOfType<mlir::BoolAttr>("causal"); causal && causal.getValue() && work.isAttention())
     work.kernel = work.kernel == "attention" ? "attention causal" : "attention_grad causal"; // Kernels skip what is masked.
-  else if (isMasked(op))
+  else if (mlir::Value mask = maskOf(op); mask && hidesWhatComes(mask))
     work.kernel = work.kernel == "attention" ? "attention masked" : "attention_grad masked";
   return work;
 }
@@ -102,6 +122,8 @@ const OperatorCost &OperatorCosts::of(mlir::Operation &op) {
     key.push_back(operand.getType().getAsOpaquePointer());
   for (mlir::Value result : op.getResults())
     key.push_back(result.getType().getAsOpaquePointer());
+  mlir::Value mask = maskOf(op);
+  key.push_back(mask && hidesWhatComes(mask) ? this : nullptr);
   auto [found, isNew] = known.try_emplace(std::move(key));
   if (isNew)
     found->second = ask(op);

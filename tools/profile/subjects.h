@@ -16,7 +16,7 @@ struct Subject {
   std::vector<kernels::Attribute> attributes;
   std::vector<kernels::TensorType> inputs, outputs;
   std::vector<double> sizes;  ///< Of a grid: m, n, k. Of a curve: the bytes; none: those of operands and results.
-  bool marked = false;        ///< Masks are true everywhere; otherwise nowhere.
+  bool ordered = false;       ///< Masks are true up to the diagonal of their last two dims; otherwise nowhere.
 };
 
 /// A product with the second operand stored transposed, as weights are.
