@@ -1,0 +1,59 @@
+// Which measured curve an attention's mask stands for: of masks that hide what comes later kernels skip blocks.
+#include "planner/emit/operator_costs.h"
+
+#include "ir/nn/nn.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Parser/Parser.h"
+
+#include <gtest/gtest.h>
+
+namespace maestro::planner {
+namespace {
+
+constexpr double kOpen = 1e-3, kOrdered = 2e-3;
+
+/// The time of the attention in a function whose mask comes of `made`, given %m of the shape `given`.
+double secondsWith(const std::string &given, const std::string &dtype, const std::string &made, const std::string &mask, const std::string &type) {
+  std::string x = "!nn.tensor<[b, 4, s, 5], f32>";
+  std::string text = "func.func @f(%q: " + x + ", %m: !nn.tensor<" + given + ", " + dtype + ">) {\n" + made +
+                     "\n  %r:2 = nn.attention %q, %q, %q, " + mask + " {scale = 1.0 : f64} : (" + x + ", " + x + ", " + x + ", !nn.tensor<" + type +
+                     ", i1>) -> (" + x + ", !nn.tensor<[b, 4, s], f32>)\n  return\n}";
+  mlir::MLIRContext context;
+  context.loadDialect<nn::NNDialect, mlir::func::FuncDialect>();
+  auto module = mlir::parseSourceString<mlir::ModuleOp>(text, &context);
+  if (!module)
+    return -1;
+  auto curves = std::make_shared<cost_models::KernelCurves>();
+  EXPECT_TRUE(curves->addGrid("attention", {{32, 4, 5, cost_models::Seconds(kOpen)}}).isOk());
+  EXPECT_TRUE(curves->addGrid("attention masked", {{32, 4, 5, cost_models::Seconds(kOrdered)}}).isOk());
+  cost_models::DeviceModel device;
+  device.curves = curves;
+  std::map<std::string, int64_t> bounds{{"b", 2}, {"s", 4}};
+  plan::PlanBuilder tables;
+  OperatorCosts costs(device, bounds, tables);
+  double seconds = -1;
+  module->walk([&](nn::AttentionOp op) { seconds = costs.of(*op).seconds; });
+  return seconds;
+}
+
+TEST(OperatorCosts, MasksOfPositionsInOrderHideWhatComes) {
+  std::string positions = "  %o = nn.less_equal %i, %m : (!nn.tensor<[s], i64>, !nn.tensor<[s, 1], i64>) -> !nn.tensor<[s, s], i1>";
+  std::string iota = "  %i = nn.iota {start = #nn.dims<[0]>, step = #nn.dims<[1]>} : () -> !nn.tensor<[s], i64>\n";
+  EXPECT_DOUBLE_EQ(secondsWith("[s, 1]", "i64", iota + positions, "%o", "[s, s]"), kOrdered);
+  std::string behind = "\n  %n = nn.not %o : (!nn.tensor<[s, s], i1>) -> !nn.tensor<[s, s], i1>";
+  EXPECT_DOUBLE_EQ(secondsWith("[s, 1]", "i64", iota + positions + behind, "%n", "[s, s]"), kOrdered);
+}
+
+TEST(OperatorCosts, MasksOfPaddingHideLittle) {
+  std::string padding = "  %n = nn.not %m : (!nn.tensor<[b, 1, s, s], i1>) -> !nn.tensor<[b, 1, s, s], i1>";
+  EXPECT_DOUBLE_EQ(secondsWith("[b, 1, s, s]", "i1", padding, "%n", "[b, 1, s, s]"), kOpen);
+}
+
+TEST(OperatorCosts, MasksThatAreGivenGoByTheirShape) {
+  EXPECT_DOUBLE_EQ(secondsWith("[b, 1, s, s]", "i1", "", "%m", "[b, 1, s, s]"), kOrdered);
+  EXPECT_DOUBLE_EQ(secondsWith("[b, 1, 1, s]", "i1", "", "%m", "[b, 1, 1, s]"), kOpen);
+}
+
+} // namespace
+} // namespace maestro::planner
