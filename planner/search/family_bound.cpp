@@ -17,9 +17,9 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 /// More devices have more families than it is worth to look at.
 constexpr uint32_t kMostDevices = 64;
 /// Families that are looked at for one time; with more it counts as possible.
-constexpr uint64_t kMostFamilies = 300'000;
+constexpr uint64_t kMostFamilies = 120'000;
 /// The bound is within so much of what these families prove.
-constexpr double kPrecision = 2e-3;
+constexpr double kPrecision = 4e-3;
 
 /// An option of a section, where so many samples are on the way behind it.
 struct Pick {
