@@ -14,7 +14,7 @@ uint32_t share(const StageFlow &of, const StageFlow &per, uint32_t count, int64_
 uint32_t wantedSlots(const StageFlow &producer, const StageFlow &consumer, uint32_t consumerSlots, int64_t stepSamples) {
   if (producer.section == consumer.section)
     return consumerSlots + kOwnSlots;
-  return share(producer, consumer, consumerSlots + kWaitingForSection / 2, stepSamples) + kOwnSlotsOfSection;
+  return share(producer, consumer, consumerSlots + kWaitingForSection / 2, stepSamples) + kOwnSlots;
 }
 
 /// Slots of a ring at a replica of `receiver` that one task of each sender fills, and those that may wait.

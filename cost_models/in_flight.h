@@ -12,9 +12,6 @@ namespace maestro::cost_models {
 inline constexpr uint32_t kMostSlots = 128;
 /// More micro-batches than the stage after it: one that a stage works on, one that waits between them.
 inline constexpr uint32_t kOwnSlots = 2;
-/// More than hold another section's samples: that one's micro-batches come from several replicas, with samples that others have not,
-/// and a place is taken until the last of its samples is back.
-inline constexpr uint32_t kOwnSlotsOfSection = 6;
 /// What may wait in a ring beside what one task of each sender fills: between stages, and between sections, whose
 /// micro-batches differ and whose replicas run apart.
 inline constexpr uint32_t kWaitingForStage = 4, kWaitingForSection = 8;
@@ -42,7 +39,7 @@ inline constexpr int64_t kAnySamples = INT64_MAX;
 
 /// A stage at the end of the gradients' way has one micro-batch in flight: its backward follows its forward. Each stage before
 /// it has two more, one that it works on and one that waits (as ZB-H2 has: Qi et al., arXiv 2401.10241); a section before
-/// another as many as hold the samples that the other's replicas hold or have waiting, and six of its own. A ring holds what one
+/// another as many as hold the samples that the other's replicas hold or have waiting, and two of its own. A ring holds what one
 /// task of each sender fills, or what the receiver holds, and 4 more between stages, 8 more between sections. Nobody holds or has
 /// waiting more than the `stepSamples` of a step.
 ///

@@ -151,7 +151,7 @@ const OptionBounds::Updates &OptionBounds::updates(uint32_t section, uint32_t cu
 uint64_t OptionBounds::bytes(uint32_t section, const BoundedOption &option, size_t stage, uint64_t held) const {
   const CutFacts &own = facts(section, option);
   uint64_t each = static_cast<uint64_t>(problem.model.sections[section].capacities[option.microBatch].samples) * option.replicas;
-  uint64_t beyond = held > 0 && isChain(own) ? (held + each - 1) / each + cost_models::kOwnSlotsOfSection - 1 : 0;
+  uint64_t beyond = held > 0 && isChain(own) ? (held + each - 1) / each + cost_models::kOwnSlots - 1 : 0;
   uint64_t all = stageBytes(problem, section, own, option.microBatch, stage, beyond);
   return option.replicas > 1 || own.stages[stage].gradientBytes == 0 ? all : all - problem.machine.stagingBytes;
 }

@@ -110,7 +110,7 @@ Shapes::Facts Shapes::measure(uint32_t section, uint32_t cut, uint32_t microBatc
   if (problem.model.sections[section].trains)
     result.way = ways.longest(ways.of(section, own.cut.recompute, microBatch));
   // What waits in another section is of the same micro-batches and replicas here.
-  uint64_t beyond = !gradientsFrom[section].empty() ? cost_models::kWaitingForSection / 2 + cost_models::kOwnSlotsOfSection : 0;
+  uint64_t beyond = !gradientsFrom[section].empty() ? cost_models::kWaitingForSection / 2 + cost_models::kOwnSlots : 0;
   for (size_t stage = 0; stage < stages.size(); ++stage)
     result.bytes = std::max(result.bytes, stageBytes(problem, section, own, microBatch, stage, beyond));
   return result;
@@ -538,7 +538,7 @@ uint64_t Shapes::placesBeyond(const Shape &shape, uint32_t section, const ShapeO
     const ShapeOption &own = shape.options[reader];
     uint64_t held = (cuts.of(reader)[own.cut].slots.front() + cost_models::kWaitingForSection / 2) * samples(reader, own);
     held = std::min(held, static_cast<uint64_t>(problem.model.stepSamples));
-    places = std::max(places, (held + each - 1) / each + cost_models::kOwnSlotsOfSection - 1);
+    places = std::max(places, (held + each - 1) / each + cost_models::kOwnSlots - 1);
   }
   return places;
 }

@@ -121,7 +121,7 @@ TEST(InFlight, SmallMicroBatchesGatherForALargeOne) {
   std::vector<StageFlow> stages{{0, 2}, {1, 8}};
   std::vector<EdgeFlow> edges{{0, 1, true}};
   InFlight limits = microBatchesInFlight(stages, edges);
-  EXPECT_EQ(limits.slots, (std::vector<uint32_t>{4 * (1 + 4) + 6, 1}));
+  EXPECT_EQ(limits.slots, (std::vector<uint32_t>{4 * (1 + 4) + 2, 1}));
   EXPECT_EQ(limits.depth, (std::vector<uint32_t>{1 + 8}));
   EXPECT_EQ(limits.gradientDepth, (std::vector<uint32_t>{4 + 8})); // Its backward task sends to four.
 }
@@ -129,8 +129,8 @@ TEST(InFlight, SmallMicroBatchesGatherForALargeOne) {
 TEST(InFlight, NoMoreThanAStepHas) {
   std::vector<StageFlow> stages{{0, 2, 2}, {1, 8}};
   std::vector<EdgeFlow> edges{{0, 1, true}};
-  EXPECT_EQ(microBatchesInFlight(stages, edges, 40).slots, (std::vector<uint32_t>{10 + 6, 1})); // All that wait.
-  EXPECT_EQ(microBatchesInFlight(stages, edges, 16).slots, (std::vector<uint32_t>{4 + 6, 1}));
+  EXPECT_EQ(microBatchesInFlight(stages, edges, 40).slots, (std::vector<uint32_t>{10 + 2, 1})); // All that wait.
+  EXPECT_EQ(microBatchesInFlight(stages, edges, 16).slots, (std::vector<uint32_t>{4 + 2, 1}));
   EXPECT_EQ(microBatchesInFlight(stages, edges, 3).slots, (std::vector<uint32_t>{1 + 2, 1}));
   EXPECT_EQ(microBatchesInFlight(stages, edges, 2).slots, (std::vector<uint32_t>{2, 1})); // A sample each.
   std::vector<StageFlow> chain{{0, 4}, {0, 4}, {0, 4}};
@@ -140,11 +140,11 @@ TEST(InFlight, NoMoreThanAStepHas) {
 TEST(InFlight, ReplicasCount) {
   std::vector<EdgeFlow> edges{{0, 1, true}};
   InFlight oneFeedsThree = microBatchesInFlight(std::vector<StageFlow>{{0, 4, 1}, {1, 4, 3}}, edges);
-  EXPECT_EQ(oneFeedsThree.slots, (std::vector<uint32_t>{3 * (1 + 4) + 6, 1}));
+  EXPECT_EQ(oneFeedsThree.slots, (std::vector<uint32_t>{3 * (1 + 4) + 2, 1}));
   EXPECT_EQ(oneFeedsThree.depth, (std::vector<uint32_t>{1 + 8})); // One task may be all for one replica,
   EXPECT_EQ(oneFeedsThree.gradientDepth, (std::vector<uint32_t>{3 + 8})); // three send to one.
   InFlight threeFeedOne = microBatchesInFlight(std::vector<StageFlow>{{0, 4, 3}, {1, 4, 1}}, edges);
-  EXPECT_EQ(threeFeedOne.slots, (std::vector<uint32_t>{2 + 6, 1}));
+  EXPECT_EQ(threeFeedOne.slots, (std::vector<uint32_t>{2 + 2, 1}));
   EXPECT_EQ(threeFeedOne.depth, (std::vector<uint32_t>{3 + 8}));
 }
 

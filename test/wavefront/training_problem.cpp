@@ -248,7 +248,7 @@ void Builder::limitFlight() {
   std::vector<cost_models::EdgeFlow> edgeFlows;
   for (const Edge &edge : problem.edges)
     edgeFlows.push_back({first[edge.producer] + edge.producerStage, first[edge.consumer] + edge.consumerStage, edge.gradient});
-  cost_models::InFlight limits = 
+  cost_models::InFlight limits =
       cost_models::microBatchesInFlight(flows, edgeFlows, static_cast<int64_t>(problem.sampleCount()));
   for (uint32_t s = 0; s < problem.sections.size(); ++s) {
     uint32_t more = static_cast<uint32_t>(random.in(0, 2)) + (problem.sections[s].splitsBackward ? 2 : 0);
