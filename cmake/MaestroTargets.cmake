@@ -98,13 +98,20 @@ function(maestro_add_tool name)
 endfunction()
 
 # maestro_add_test(status_test SOURCES status_test.cpp DEPS maestro_base)
-# A GoogleTest program, registered with ctest as one test.
+# A GoogleTest program, registered with ctest as one test. HEADERS: the library whose precompiled headers it reuses, or itself, where
+# it has a list of its own; otherwise those of all tests.
 function(maestro_add_test name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;ARGS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "" "HEADERS" "SOURCES;DEPS;ARGS;LABELS" ${ARGN})
   find_package(GTest REQUIRED)
   add_executable(${name} ${ARG_SOURCES} ${sanitizer_options})
   target_compile_options(${name} PRIVATE ${maestro_warnings})
-  target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gtest_main GTest::gmock)
+  target_link_libraries(${name} PRIVATE ${ARG_DEPS} fmt::fmt GTest::gtest_main GTest::gmock)
+  if(NOT ARG_HEADERS)
+    set(ARG_HEADERS maestro_test_headers)
+  endif()
+  if(NOT ARG_HEADERS STREQUAL name)
+    maestro_precompile_headers(${name} REUSE_FROM ${ARG_HEADERS})
+  endif()
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/test")
   add_test(NAME ${name} COMMAND ${name} ${ARG_ARGS})
   set(limit 300)

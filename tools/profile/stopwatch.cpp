@@ -152,18 +152,6 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-/// What adds up to a step: the mean, but of what took twice as long as usual, when others had the processor.
-double usual(const std::vector<double> &values) {
-  double most = 2 * median(values), sum = 0;
-  size_t count = 0;
-  for (double value : values)
-    if (value <= most) {
-      sum += value;
-      ++count;
-    }
-  return sum / static_cast<double>(count);
-}
-
 /// Reading the clock.
 double clockSeconds() {
   std::vector<double> times;
@@ -223,7 +211,7 @@ Result<Timing> Stopwatch::time(const Subject &subject, int threads, int groups) 
   stop = true;
   for (std::thread &other : others)
     other.join();
-  double seconds = std::max(usual(times) - clockSeconds(), 1e-9);
+  double seconds = std::max(median(std::move(times)) - clockSeconds(), 1e-9);
   return Timing{seconds, static_cast<double>(runners[0].call.operandBytes())};
 }
 
