@@ -26,8 +26,12 @@ MAESTRO_INLINE void tileProduct(const BlockOperands &p, int64_t m, int64_t n, in
   Floats sums[rows][vectors];
   for (int r = 0; r < rows; ++r)
     for (int v = 0; v < vectors; ++v) {
-      const float *base = p.base + (m + r) * p.baseRow + n + v * kLanes;
-      sums[r][v] = !accumulate ? Floats{} : part ? loadPart(base, columns) : load(base);
+      sums[r][v] = Floats{};
+      if constexpr (accumulate)
+        if (const float *base = p.base + (m + r) * p.baseRow + n + v * kLanes; part)
+          sums[r][v] = loadPart(base, columns);
+        else
+          sums[r][v] = load(base);
     }
   const float *a = p.a + m * p.aRow, *b = p.b + n;
   for (int64_t k = 0; k < depth; ++k, a += p.aColumn, b += p.bRow) {
