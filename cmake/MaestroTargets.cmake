@@ -41,6 +41,9 @@ if(MAESTRO_SANITIZE)
 endif()
 
 if(MAESTRO_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    message(FATAL_ERROR "libFuzzer needs clang, found ${CMAKE_CXX_COMPILER}: ./dev setup installs clang-22; then configure in an empty folder")
+  endif()
   # Every library tells libFuzzer which of its branches were taken; only the targets link its main().
   add_compile_options(-fsanitize=fuzzer-no-link)
 endif()

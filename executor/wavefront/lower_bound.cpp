@@ -7,14 +7,8 @@
 namespace maestro::wavefront {
 namespace {
 
-bool isSame(const Cost &a, const Cost &b) {
-  return std::equal(a.terms.begin(), a.terms.end(), b.terms.begin(), b.terms.end(), [](const CostTerm &left, const CostTerm &right) {
-    return left.picoseconds == right.picoseconds && left.dims == right.dims;
-  });
-}
-
-bool isSame(const Stage &a, const Stage &b) {
-  return isSame(a.forward, b.forward) && isSame(a.backward, b.backward) && isSame(a.weightGradient, b.weightGradient);
+bool takesAsLong(const Stage &a, const Stage &b) {
+  return a.forward == b.forward && a.backward == b.backward && a.weightGradient == b.weightGradient;
 }
 
 } // namespace
@@ -151,7 +145,7 @@ void LowerBound::measureWork(const Problem &problem, const ProblemIndex &index) 
     const Section &section = problem.sections[s];
     size_t number = p - index.firstPlace[s];
     const Stage &stage = section.stages[number];
-    if (number > 0 && isSame(stage, section.stages[number - 1])) {
+    if (number > 0 && takesAsLong(stage, section.stages[number - 1])) {
       workNs.push_back(workNs.back());
       firmWorkNs.push_back(firmWorkNs.back());
       continue;

@@ -23,11 +23,13 @@ struct Dim {
 struct CostTerm {
   int64_t picoseconds = 0;
   std::vector<uint32_t> dims; ///< Problem.dims
+  bool operator==(const CostTerm &) const = default;
 };
 
 /// The time of a task or a transfer, as a polynomial over combined dims.
 struct Cost {
   std::vector<CostTerm> terms;
+  bool operator==(const Cost &) const = default;
 };
 
 /// Rounded up to a nanosecond; INT64_MAX / 4 when it would be more.

@@ -11,8 +11,8 @@
 #include <functional>
 #include <map>
 #include <numeric>
-#include <vector>
 #include <thread>
+#include <vector>
 
 namespace maestro::planner {
 

@@ -27,11 +27,10 @@ MAESTRO_INLINE void tileProduct(const BlockOperands &p, int64_t m, int64_t n, in
   for (int r = 0; r < rows; ++r)
     for (int v = 0; v < vectors; ++v) {
       sums[r][v] = Floats{};
-      if constexpr (accumulate)
-        if (const float *base = p.base + (m + r) * p.baseRow + n + v * kLanes; part)
-          sums[r][v] = loadPart(base, columns);
-        else
-          sums[r][v] = load(base);
+      if constexpr (accumulate) {
+        const float *base = p.base + (m + r) * p.baseRow + n + v * kLanes;
+        sums[r][v] = part ? loadPart(base, columns) : load(base);
+      }
     }
   const float *a = p.a + m * p.aRow, *b = p.b + n;
   for (int64_t k = 0; k < depth; ++k, a += p.aColumn, b += p.bRow) {
