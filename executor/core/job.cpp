@@ -65,6 +65,10 @@ Result<std::unique_ptr<Job>> Job::create(const plan::Plan &plan, const JobOption
     MAESTRO_ASSIGN(job->ownWiring, makeWiring(plan, job->facts, {options.evaluates, options.growth, 1, false, options.adapts}));
     job->wiring = job->ownWiring.get();
   }
+  auto order = options.fileOrder ? wavefront::Order::FileOrder : wavefront::Order::Wavefront;
+  job->scheduler = std::make_unique<StepScheduler>(
+      plan, job->facts, *job->batcher,
+      StepScheduler::Options{{options.evaluates, options.onePiece}, order, options.sleepScale});
   MAESTRO_TRY(job->createWorkers());
   return job;
 }
@@ -95,12 +99,10 @@ Status Job::createWorkers() {
     WorkerOptions own;
     own.seed = options.seed;
     own.evaluates = options.evaluates;
-    own.onePiece = options.onePiece;
     own.adapts = options.adapts;
     own.growth = options.growth;
     own.sleepScale = options.sleepScale;
-    own.order = options.fileOrder ? wavefront::Order::FileOrder : wavefront::Order::Wavefront;
-    MAESTRO_ASSIGN(workers.back(), Worker::create({plan, facts, *wiring, *batcher}, rank, std::move(device), own));
+    MAESTRO_ASSIGN(workers.back(), Worker::create({plan, facts, *wiring, *batcher, *scheduler}, rank, std::move(device), own));
     workers.back()->collectSpans(options.traceCapacity);
     mailboxes[rank].results.resize(kResultRing);
     for (auto &[resultStep, result] : mailboxes[rank].results) { // Steps allocate nothing.
@@ -257,6 +259,11 @@ void Job::post(uint32_t rank, const Command &command) {
   changed.notify_all();
 }
 
+void Job::foresee(const data::SampleBatch &batch, uint64_t step) {
+  if (!options.adapts) // Then it depends on what is being measured.
+    (void)scheduler->of(batch, step);
+}
+
 void Job::submit(const data::SampleBatch &batch, uint64_t step, To to, bool updates) {
   Command::Kind kind = options.evaluates ? Command::Kind::Evaluate : updates ? Command::Kind::Step : Command::Kind::Gradients;
   for (uint32_t rank = 0; rank < workers.size(); ++rank)
@@ -338,12 +345,13 @@ Status Job::execute(uint32_t rank, const Command &command, StepResult &result) {
         MAESTRO_TRY(worker.update(command.step, result.gradientNorm));
     }
   }
-  result.tokens = worker.tokens();
-  result.predictedNs = worker.predictedNs();
-  result.scheduleNs = worker.scheduleNs();
-  result.microBatches.resize(plan->sections()->size());
-  for (uint32_t s = 0; s < result.microBatches.size(); ++s)
-    result.microBatches[s] = worker.microBatches(s);
+  const StepSchedule &made = worker.schedule();
+  result.tokens = made.tokens;
+  result.predictedNs = made.predictedNs;
+  result.scheduleNs = made.processorNs;
+  result.microBatches.assign(plan->sections()->size(), 0);
+  for (const wavefront::MicroBatch &group : made.schedule.microBatches)
+    ++result.microBatches[group.section];
   return Status();
 }
 

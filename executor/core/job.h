@@ -1,7 +1,7 @@
 // All ranks of a job on this machine: makes them from the plan, and drives their steps.
 //
 //   driver (the run's thread)          rank 0 … rank n, a thread each
-//   submit(batch, step) ──────────────▶ Worker: schedule, tasks, reduction, norm, update
+//   submit(batch, step) ──────────────▶ Worker: tasks, reduction, norm, update
 //   await(step)         ◀── results ──  those that train have ended the step; frozen ones may be ahead or behind
 //
 // A rank that has nothing to train meets the others only through its channels, so it runs ahead into the next step as
@@ -10,6 +10,7 @@
 
 #include "base/status.h"
 #include "executor/core/parameters.h"
+#include "executor/core/step_schedule.h"
 #include "executor/core/transfer.h"
 #include "executor/core/worker.h"
 
@@ -73,6 +74,9 @@ public:
   /// After parameters were loaded: makes copies of them and starts the ranks.
   Status start();
 
+  /// Makes a step's schedule, so that it is there when ranks ask for it: while they work on the step before. What is wrong with
+  /// the batch, they say.
+  void foresee(const data::SampleBatch &batch, uint64_t step);
   enum class To : uint8_t { All, Frozen, Training };
   /// Queues a step, or an evaluation, to ranks that are here. The batch must stay until they have ended it.
   void submit(const data::SampleBatch &batch, uint64_t step, To to, bool updates = true);
@@ -91,6 +95,7 @@ public:
   Worker *worker(size_t rank) { return workers[rank].get(); }
   /// Any of those that are here.
   Worker &anyWorker();
+  const StepScheduler &stepScheduler() const { return *scheduler; }
   /// What devices have done so far, in all processes.
   const SharedTimes &busyNs() const { return wiring->busyNs; }
   bool runsAhead() const { return anyFrozenRank; }
@@ -138,6 +143,7 @@ private:
   std::unique_ptr<Wiring> ownWiring;
   Wiring *wiring = nullptr;
   std::unique_ptr<data::Batcher> batcher;
+  std::unique_ptr<StepScheduler> scheduler;
   std::vector<std::unique_ptr<Worker>> workers; ///< By rank; null where it is another process.
   bool anyFrozenRank = false, anyTrainingRank = false;
   uint64_t gathered = 0; ///< Pieces so far.

@@ -322,6 +322,8 @@ private:
     if (!isLast(now)) { // While the ranks work.
       Status status = readNext(step + 1);
       Pending &ahead = pendings[(step + 2) % pendings.size()];
+      if (status.isOk())
+        job->foresee(ahead.batch, ahead.step);
       if (job->runsAhead() && !options.waitsForSteps && job->trainsHere()) {
         MAESTRO_TRY(std::move(status));
         job->submit(ahead.batch, ahead.step, Job::To::Frozen);
@@ -431,7 +433,7 @@ private:
   std::optional<plan::Plan> plan;
   std::optional<checkpoint::FoundCheckpoint> found;
   std::unique_ptr<data::SampleSource> source;
-  std::array<Pending, 4> pendings; ///< By step; ranks read their batches.
+  std::array<Pending, kStepsUnderWay> pendings; ///< By step; ranks read their batches.
   std::unique_ptr<Wiring> wiring; ///< Where ranks are processes.
   std::unique_ptr<ProcessGroup> processes;
   std::unique_ptr<Job> job;

@@ -66,7 +66,7 @@ Status selfCheck(const plan::Plan &plan, Job &job, const StepResult &result, con
         MAESTRO_TRY(job.gather(fb::BindingKind::Gradient, p, {}));
     return Status();
   }
-  MAESTRO_ASSIGN(std::vector<int64_t> symbols, job.anyWorker().combinedSymbols(batch));
+  MAESTRO_ASSIGN(std::vector<int64_t> symbols, job.stepScheduler().combinedSymbols(batch));
   JobOptions options;
   options.seed = seed;
   options.onePiece = true;

@@ -6,38 +6,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <ctime>
+#include <cstring>
 
 namespace maestro::executor {
 
 namespace fb = plan::fb;
 using wavefront::TaskKind;
 
-namespace {
-/// Of this thread: what a busy machine makes it wait does not count.
-int64_t processorNs() {
-  timespec time;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return time.tv_sec * int64_t{1'000'000'000} + time.tv_nsec;
-}
-} // namespace
-
 Worker::Worker(const Context &context, uint32_t rank, const WorkerOptions &options)
     : plan(context.plan), topology(context.topology), wiring(context.wiring), batcher(context.batcher), rank(rank),
-      options(options), sampleSymbol(findSampleSymbol(context.plan)), lossCount(context.plan->losses()->size()),
-      problem(makeProblem(context.plan, context.topology, {options.evaluates, options.onePiece})),
+      options(options), lossCount(context.plan->losses()->size()), scheduler(context.scheduler),
       order(context.plan, context.topology, rank) {
   scales.resize(lossCount);
-  if (options.sleepScale > 0)
-    scaleTasks(problem, options.sleepScale);
-  updateNs = longestUpdateNs(problem);
   norms.assign(2 * topology.stations.size(), 0);
   auto &members = wiring.trainingRanks;
-  if (options.adapts) {
-    planned = problem;
-    factors.assign(2 * plan->executables()->size(), 1.0);
-  }
   measuredNs.assign(2 * plan->executables()->size(), 0);
   expectedNs.assign(measuredNs.size(), 0);
   if (auto self = std::find(members.begin(), members.end(), rank); wiring.board && self != members.end())
@@ -125,40 +107,13 @@ bool Worker::hasBackward(uint32_t station) const {
 
 // ---- the batch --------------------------------------------------------------------------------------------------------
 
-Status Worker::measure(const data::Sample &sample, std::span<int64_t> sizes) const {
-  MAESTRO_TRY(batcher.measure(sample, sizes));
-  if (sampleSymbol != kNone)
-    sizes[sampleSymbol] = 1;
-  return Status();
-}
-
 Status Worker::planBatch(const data::SampleBatch &batch, uint64_t batchStep) {
   step = batchStep;
   report("schedule of step", step);
-  size_t symbols = problem.dims.size();
-  if (symbols == 0)
-    return Status::internal("the plan declares no symbolic dims");
-  problem.sizes.resize(batch.count * symbols);
-  tokenCount = 0;
-  for (size_t s = 0; s < batch.count; ++s) {
-    std::span<int64_t> sizes(problem.sizes.data() + s * symbols, symbols);
-    MAESTRO_TRY(measure(batch.samples[s], sizes));
-    int64_t longest = 1;
-    for (size_t d = 0; d < symbols; ++d)
-      if (!problem.dims[d].sum)
-        longest = std::max(longest, sizes[d]);
-    tokenCount += static_cast<uint64_t>(longest);
-  }
-  MAESTRO_TRY(wavefront::check(problem));
+  MAESTRO_ASSIGN(now, scheduler.of(batch, step));
   if (spans.size() < spans.capacity())
-    batches.push_back({step, problem.sizes});
-  int64_t startNs = processorNs();
-  scheduler.run(problem, options.onePiece ? wavefront::Order::FileOrder : options.order, schedule);
-  ownScheduleNs = processorNs() - startNs;
-  MAESTRO_TRY(order.build(problem, schedule, options.evaluates));
-  samples.clear();
-  for (uint32_t sample : schedule.samples)
-    samples.push_back(&batch.samples[sample]);
+    batches.push_back({step, now->problem.sizes});
+  MAESTRO_TRY(order.build(now->problem, now->schedule, options.evaluates));
   size_t tasks = order.tasks().size(), sends = 0, receives = 0;
   for (const RankTask &task : order.tasks()) {
     sends += task.sends;
@@ -168,39 +123,27 @@ Status Worker::planBatch(const data::SampleBatch &batch, uint64_t batchStep) {
   releaseWork.resize(receives);
   stampWork.resize(tasks + 2 * stations.size()); // Norm and update.
   sendsUsed = releasesUsed = stampsUsed = 0;
-  sums.assign(schedule.microBatches.size() * lossCount, 0);
+  sums.assign(now->schedule.microBatches.size() * lossCount, 0);
   counts.assign(sums.size(), 0);
   return Status();
 }
 
 MicroBatchData Worker::dataOf(uint32_t microBatch) const {
+  const wavefront::Schedule &schedule = now->schedule;
   const wavefront::MicroBatch &group = schedule.microBatches[microBatch];
   MicroBatchData data;
   data.number = microBatch;
-  data.samples = {samples.data() + group.firstSample, group.samples};
-  data.dims = {schedule.dims.data() + group.firstDim, problem.dims.size()};
+  data.samples = {now->samples.data() + group.firstSample, group.samples};
+  data.dims = {schedule.dims.data() + group.firstDim, now->problem.dims.size()};
   data.step = step;
   return data;
-}
-
-size_t Worker::microBatches(uint32_t section) const {
-  return static_cast<size_t>(std::count_if(schedule.microBatches.begin(), schedule.microBatches.end(),
-                                           [&](const wavefront::MicroBatch &group) { return group.section == section; }));
-}
-
-Result<std::vector<int64_t>> Worker::combinedSymbols(const data::SampleBatch &batch) {
-  size_t symbols = problem.dims.size();
-  std::vector<int64_t> sizes(batch.count * symbols), combined(symbols);
-  for (size_t s = 0; s < batch.count; ++s)
-    MAESTRO_TRY(measure(batch.samples[s], {sizes.data() + s * symbols, symbols}));
-  batcher.combine(sizes, combined);
-  return combined;
 }
 
 // ---- losses -----------------------------------------------------------------------------------------------------------
 
 /// Counts of this rank's micro-batches; others learn of them at the board.
 Status Worker::countLosses(LossTotals &totals) {
+  const wavefront::Schedule &schedule = now->schedule;
   for (uint32_t m = 0; m < schedule.microBatches.size(); ++m) {
     const wavefront::MicroBatch &group = schedule.microBatches[m];
     for (uint32_t s = 0; s < stations.size(); ++s) {

@@ -1,6 +1,6 @@
 // A rank: one device, the stations on it, and their part of every step.
 //
-//   batch ─▶ manifest ─▶ schedule (the same on every rank) ─▶ Count ─▶ tasks in order ─▶ gradients added up ─▶ norm ─▶ update
+//   schedule (StepScheduler, the same on every rank) ─▶ Count ─▶ tasks in order ─▶ gradients added up ─▶ norm ─▶ update
 //
 // Meets other ranks only through transport/. Everything that decides anything is a pure function of the plan and the
 // samples' sizes; the device does the rest. A step over shapes seen before allocates nothing here.
@@ -10,9 +10,9 @@
 #include "executor/core/losses.h"
 #include "executor/core/station.h"
 #include "executor/core/step_order.h"
+#include "executor/core/step_schedule.h"
 #include "executor/core/wiring.h"
 #include "executor/data/source.h"
-#include "executor/wavefront/scheduler.h"
 
 #include <array>
 #include <cstdint>
@@ -26,9 +26,7 @@ namespace maestro::executor {
 struct WorkerOptions {
   uint64_t seed = 0;
   bool evaluates = false;
-  bool onePiece = false;
   uint64_t growth = 1;
-  wavefront::Order order = wavefront::Order::Wavefront;
   bool adapts = false; ///< Measured times steer the schedule.
   double sleepScale = 0; ///< > 0: tasks and updates sleep for so many times their planned time; the device has no kernels.
 };
@@ -56,6 +54,7 @@ public:
     const Topology &topology;
     Wiring &wiring;
     const data::Batcher &batcher;
+    StepScheduler &scheduler;
   };
   static Result<std::unique_ptr<Worker>> create(const Context &context, uint32_t rank, std::unique_ptr<Device> device,
                                                 const WorkerOptions &options);
@@ -85,17 +84,11 @@ public:
   /// A failure of the device's work, from its thread: with the samples on which it worked.
   Status withSamples(const Status &status) const;
 
-  uint64_t tokens() const { return tokenCount; } ///< Of the last batch, padding not counted.
-  size_t microBatches(uint32_t section) const;   ///< Of the last batch.
-  /// Of the last batch by itself: its tasks, then the reduction of gradients and the update.
-  int64_t predictedNs() const { return schedule.makespanNs + updateNs; }
-  int64_t scheduleNs() const { return ownScheduleNs; } ///< Processor time of making the last schedule.
+  const StepSchedule &schedule() const { return *now; } ///< Of the last batch.
   /// What ran, and the samples of the steps, when their collection was asked for; when idle.
   void collectSpans(size_t capacity) { spans.reserve(capacity); }
   std::span<const TaskSpan> taskSpans() const { return spans; }
   std::span<const StepSizes> stepSizes() const { return batches; }
-  /// Symbol values of all samples of a batch taken as one micro-batch (for --self-check).
-  Result<std::vector<int64_t>> combinedSymbols(const data::SampleBatch &batch);
 
 private:
   Worker(const Context &context, uint32_t rank, const WorkerOptions &options);
@@ -104,7 +97,6 @@ private:
   TensorGroup tensorGroup(uint32_t station);
 
   Status planBatch(const data::SampleBatch &batch, uint64_t step);
-  Status measure(const data::Sample &sample, std::span<int64_t> sizes) const;
   MicroBatchData dataOf(uint32_t microBatch) const;
   Status countLosses(LossTotals &totals);
   Status awaitCounts(LossTotals &totals);
@@ -151,16 +143,13 @@ private:
   std::optional<transport::local::Exchange::Member> exchange; ///< With the ranks that share this one's stations.
   std::vector<std::unique_ptr<Station>> stations; ///< By Topology.stations; null for other ranks'.
   std::vector<std::vector<uint32_t>> slots;       ///< station × slot: the micro-batch in it, or kNone.
-  uint32_t sampleSymbol;
   std::optional<transport::local::Board::Member> board;
   uint32_t lossCount = 0;
 
-  wavefront::Problem problem;
-  wavefront::Scheduler scheduler;
-  wavefront::Schedule schedule;
+  StepScheduler &scheduler;
+  const StepSchedule *now = nullptr; ///< Of the step under way, or of the last.
   StepOrder order;
-  uint64_t step = 0, tokenCount = 0;
-  std::vector<const data::Sample *> samples; ///< By Schedule.samples.
+  uint64_t step = 0;
   bool countsPublished = false, countsKnown = false;
   std::vector<float> sums, counts; ///< micro-batch × Plan.losses
   std::vector<float> scales;
@@ -177,15 +166,11 @@ private:
   std::vector<std::vector<transport::local::Reduction::Member>> reductionMembers;
   uint32_t running = plan::kNone; ///< The micro-batch whose task the device runs; the device's thread writes.
   std::vector<std::vector<uint32_t>> reductionStations; ///< Theirs.
-  int64_t ownScheduleNs = 0;
-  int64_t updateNs = 0; ///< Planned: of the device that updates longest.
   std::vector<TaskSpan> spans; ///< The device's thread writes.
   std::vector<StepSizes> batches;
 
   /// What --adapt compares: nanoseconds of this step's tasks, by executable, forward then backward.
   std::vector<double> measuredNs, expectedNs;
-  std::vector<double> factors; ///< Of the plan's costs, likewise; 1 at first.
-  wavefront::Problem planned;  ///< With the plan's own costs.
 };
 
 } // namespace maestro::executor

@@ -142,30 +142,19 @@ Status Worker::launchOnce(uint32_t station, fb::ProgramKind kind, TaskSpan::Kind
   bool sleeps = options.sleepScale > 0 && kind == fb::ProgramKind::Update;
   StampWork &stamp = startSpan(
       station, kNone, span,
-      sleeps ? wavefront::evaluate(problem.sections[facts.section].stages[facts.stage].update, nullptr) : 0);
+      sleeps ? wavefront::evaluate(scheduler.planned().sections[facts.section].stages[facts.stage].update, nullptr) : 0);
   MAESTRO_TRY(stations[station]->launchOnce(kind));
   endSpan(stamp);
   return Status();
 }
 
-/// Costs follow what all ranks measured in this step, half the way each time: from `record`, which all have alike.
+/// Costs follow what all ranks measured in this step: from `record`, which all have alike.
 void Worker::adaptCosts() {
   if (!options.adapts)
     return;
-  constexpr double kLeast = 1e-3, kMost = 1e3;
-  const double *measured = record.data() + 2 + lossCount, *expected = measured + measuredNs.size();
-  for (uint32_t e = 0; e < plan->executables()->size(); ++e) {
-    const fb::Executable &executable = *plan->executables()->Get(e);
-    for (size_t kind = 0; kind < 2; ++kind)
-      if (double own = expected[2 * e + kind]; own > 0) {
-        double &factor = factors[2 * e + kind];
-        factor = std::clamp(std::sqrt(factor * measured[2 * e + kind] / own), kLeast, kMost);
-      }
-    const wavefront::Stage &from = planned.sections[executable.section()].stages[executable.stage()];
-    wavefront::Stage &to = problem.sections[executable.section()].stages[executable.stage()];
-    scale(to.forward, from.forward, factors[2 * e]);
-    scale(to.backward, from.backward, factors[2 * e + 1]);
-  }
+  size_t count = measuredNs.size();
+  std::span<const double> measured(record.data() + 2 + lossCount, count);
+  scheduler.adapt(step, measured, {measured.data() + count, count});
   std::fill(measuredNs.begin(), measuredNs.end(), 0);
   std::fill(expectedNs.begin(), expectedNs.end(), 0);
 }

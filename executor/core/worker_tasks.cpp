@@ -21,14 +21,14 @@ int64_t taskNs(const wavefront::Problem &problem, const StationFacts &facts, Tas
 } // namespace
 
 int64_t Worker::plannedNs(const RankTask &task) const {
-  return taskNs(problem, topology.stations[task.station], task.kind, dataOf(task.microBatch).dims.data());
+  return taskNs(scheduler.planned(), topology.stations[task.station], task.kind, dataOf(task.microBatch).dims.data());
 }
 
 /// The plan's prediction for a task that is about to run.
 void Worker::expectTime(const RankTask &task) {
   const StationFacts &facts = topology.stations[task.station];
   expectedNs[2 * facts.executable + (task.kind == TaskKind::Forward ? 0 : 1)] +=
-      static_cast<double>(taskNs(planned, facts, task.kind, dataOf(task.microBatch).dims.data()));
+      static_cast<double>(taskNs(scheduler.planned(), facts, task.kind, dataOf(task.microBatch).dims.data()));
 }
 
 uint32_t Worker::takeSlot(uint32_t station, uint32_t microBatch) {
@@ -225,7 +225,7 @@ Status Worker::runTasks(LossTotals &totals) {
     countsPublished = true;
   }
   MAESTRO_TRY(ownDevice->wait(ownDevice->record()));
-  for (size_t m = 0; m < schedule.microBatches.size(); ++m)
+  for (size_t m = 0; m < now->schedule.microBatches.size(); ++m)
     for (uint32_t k = 0; k < lossCount; ++k)
       totals.sums[k] += sums[m * lossCount + k];
   return Status();
