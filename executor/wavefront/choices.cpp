@@ -9,7 +9,7 @@ namespace {
 
 enum class Change : uint8_t {
   Ends, Alike, Pools, Finer, Coarser, Slack, SlackLittle, Bands, ManyBands, Slope, // One part of the recipe,
-  EndsLittle, Shelves, ManyShelves, Taper, TaperMore,
+  EndsLittle, Shelves, ManyShelves, Taper, TaperMore, Lead,
   EndsFiner, EndsCoarser, EndsAlike,                                               // two parts,
   LongestTail, BackwardFirst, ForwardFirst, Alternate, Thrifty, ZeroBubble,        // or the rule.
 };
@@ -59,13 +59,15 @@ std::span<const Change> changes(const Traits &traits) {
 struct Leap {
   static constexpr int8_t keep = -1;
   int8_t finer = 1, coarser = 1; ///< Times the pace, or divided by.
-  int8_t slack = keep, bands = keep, slope = keep, pools = keep, ends = keep, alike = keep, run = keep, shelves = keep, taper = keep;
+  int8_t slack = keep, bands = keep, slope = keep, pools = keep, ends = keep, alike = keep, run = keep, shelves = keep, taper = keep, lead = keep;
   int8_t rule = keep;
 };
 
 constexpr int8_t of(Rule rule) { return static_cast<int8_t>(rule); }
 
 constexpr Leap dedicatedLeaps[] = {
+    {.finer = 2, .ends = 1, .lead = 4},
+    {.bands = 4, .lead = 6},
     {.finer = 2, .ends = 1},
     {.bands = 2, .pools = 0, .shelves = 16, .rule = of(Rule::Alternate)},
     {.bands = 8, .alike = 1},
@@ -82,6 +84,8 @@ constexpr Leap dedicatedLeaps[] = {
     {.finer = 2, .shelves = 16},
 };
 constexpr Leap splitLeaps[] = {
+    {.finer = 2, .ends = 1, .lead = 4},
+    {.bands = 4, .lead = 6},
     {.finer = 4, .bands = 1, .pools = 1, .taper = 1},
     {.slack = 4, .ends = 0, .shelves = 4},
     {.finer = 2, .shelves = 64, .taper = 4},
@@ -98,6 +102,8 @@ constexpr Leap splitLeaps[] = {
     {.finer = 2, .slack = 2, .bands = 4},
 };
 constexpr Leap colocatedLeaps[] = {
+    {.finer = 2, .ends = 1, .lead = 4},
+    {.bands = 4, .lead = 6},
     {.coarser = 2, .run = 2},
     {.finer = 4, .shelves = 16},
     {.finer = 4, .bands = 8, .shelves = 4},
@@ -138,6 +144,7 @@ Choice leapt(const Traits &traits, const Choice &choice, const Leap &leap) {
   set(recipe.run, leap.run);
   set(recipe.shelves, traits.shelves ? leap.shelves : int8_t{0});
   set(recipe.taper, leap.taper);
+  set(recipe.lead, leap.lead);
   set(made.rule, leap.rule);
   return made;
 }
@@ -182,6 +189,7 @@ Choice changed(const Traits &traits, const Choice &choice, size_t index) {
   case Change::Shelves: recipe.shelves = recipe.shelves == 4 || !traits.shelves ? 0 : 4; break;
   case Change::ManyShelves: recipe.shelves = recipe.shelves == 16 || !traits.shelves ? 0 : 16; break;
   case Change::Taper: recipe.taper = recipe.taper == 2 ? 0 : 2; break;
+  case Change::Lead: recipe.lead = recipe.lead == 4 ? 0 : 4; break;
   case Change::TaperMore: recipe.taper = recipe.taper == 4 ? 1 : 4; break;
   case Change::Alike:
   case Change::EndsAlike: recipe.alike = !recipe.alike; break;

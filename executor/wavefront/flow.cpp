@@ -95,15 +95,20 @@ void Regrouper::measureNeeds(const Problem &problem) {
   for (int64_t &weight : weights)
     weight = std::max<int64_t>(1, fraction(weight, fullest) >> 24);
   progress.assign(sections, 0);
+  leads.assign(sections, 0);
+  for (uint32_t s = 0; s < trunk; ++s)
+    leads[s] = problem.sections[s].trains;
 }
 
-/// How far apart the sections' shares of work done would be after one more trunk micro-batch.
+/// How far apart the sections' shares of work done would be after one more trunk micro-batch. What trains before the trunk works on a
+/// sample twice, and has the second half left when the trunk is done with it: with a lead its samples come sooner than evenly.
 int64_t Regrouper::unevenness(uint32_t group) const {
   size_t sections = progress.size();
   const int64_t *need = needs.data() + group * sections;
   int64_t done = progress[trunk] + need[trunk], differ = 0;
   for (size_t s = 0; s < sections; ++s) {
-    int64_t ahead = (progress[s] + need[s] - done) * weights[s] / 256;
+    int64_t aim = leads[s] ? std::min(unitShare, done + done / 16 * lead) : done;
+    int64_t ahead = (progress[s] + need[s] - aim) * weights[s] / 256;
     differ += ahead * ahead / 16;
   }
   return differ;
@@ -154,6 +159,7 @@ void Regrouper::pullEnds(const Problem &problem, int64_t quarters) {
 }
 
 void Regrouper::flowTrunk(const Problem &problem, Recipe recipe) {
+  lead = recipe.lead;
   recipe.slope ? alongSlope(problem) : evenOut(problem, recipe.bands, recipe.run);
   if (recipe.ends > 0)
     pullEnds(problem, recipe.ends);

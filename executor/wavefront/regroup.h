@@ -21,6 +21,7 @@ struct Recipe {
   int64_t ends = 4;   ///< Light micro-batches at the step's ends: so many quarters of what fills all other sections.
   bool alike = false; ///< Micro-batches no shorter than a section's longest sample, so that all take about the same time.
   int64_t run = 1;       ///< So many micro-batches of one class and band in a row.
+  int64_t lead = 0; ///< By how many sixteenths more of its work a trained section before the trunk is served than the trunk.
   int64_t shelves = 0; ///< Classes are cut in so many by the length that another section pads by, each sorted by the trunk's.
   int64_t taper = 2;   ///< How steeply micro-batches shrink towards the step's ends, so that pipelines fill and drain soon; 0: not.
 
@@ -124,6 +125,8 @@ private:
   std::vector<Bucket> buckets;
   std::vector<int64_t> needs;    ///< trunk group × section: its samples' work there.
   std::vector<int64_t> progress, weights; ///< By section: work so far; its load as a part of the fullest's, of 256.
+  int64_t lead = 0;              ///< The recipe's.
+  std::vector<uint8_t> leads;    ///< By section: trains, and lies before the trunk.
   std::vector<int64_t> loads, reach, starts, held, chain;
   std::vector<uint32_t> unit;    ///< Samples of one trunk micro-batch.
   bool closed = true;            ///< Whether the section's last micro-batch takes no further trunk micro-batch.
