@@ -121,14 +121,15 @@ private:
       open.push({bound, node.family, true, 0, std::move(node.chosen)});
       return Status();
     }
-    for (LayoutOption &option : optionsOf(problem, cuts, family, static_cast<uint32_t>(node.chosen.size()))) {
-      if (!fitsAlone(static_cast<uint32_t>(node.chosen.size()), option))
+    auto section = static_cast<uint32_t>(node.chosen.size());
+    for (LayoutOption &option : optionsOf(problem, cuts, family, section)) {
+      if (!fitsAlone(section, option))
         continue;
-      Node next{0, node.family, false, 0, node.chosen};
-      next.chosen.push_back(std::move(option));
-      next.bound = std::max(node.bound, bounds.bound(family, next.chosen));
-      if (next.bound < best.seconds)
-        open.push(std::move(next));
+      node.chosen.push_back(std::move(option));
+      double bound = std::max(node.bound, bounds.bound(family, node.chosen));
+      if (bound < best.seconds)
+        open.push({bound, node.family, false, 0, node.chosen});
+      node.chosen.pop_back();
     }
     return Status();
   }

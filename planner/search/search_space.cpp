@@ -278,17 +278,17 @@ double WorkBounds::updateSeconds(const Layout &chosen) const {
 
 /// By section: whether all of its tasks of a step end before updates begin. A frozen one may run ahead on devices that do not train.
 std::vector<uint8_t> WorkBounds::waiting(const Layout &chosen) const {
-  std::set<uint32_t> training;
+  std::vector<uint8_t> training(problem.machine.devices, 0);
   for (uint32_t s = 0; s < chosen.size(); ++s)
     for (const std::vector<uint32_t> &replica : chosen[s].devices)
-      if (problem.model.sections[s].trains)
-        training.insert(replica.begin(), replica.end());
+      for (uint32_t device : replica)
+        training[device] |= problem.model.sections[s].trains;
   std::vector<uint8_t> waits(problem.pins.size());
   for (uint32_t s = 0; s < waits.size(); ++s) {
     waits[s] = work.isBeforeGradients(s) && (problem.model.sections[s].trains || s < chosen.size());
     for (size_t replica = 0; !problem.model.sections[s].trains && waits[s] && replica < chosen[s].devices.size(); ++replica)
       for (uint32_t device : chosen[s].devices[replica])
-        waits[s] = waits[s] && training.count(device);
+        waits[s] = waits[s] && training[device];
   }
   return waits;
 }
@@ -342,11 +342,12 @@ double WorkBounds::bound(const Family &family, const Layout &chosen) const {
     before[group] += waiting ? total : 0;
   }
   std::vector<double> members(devices, 0);
-  std::set<uint32_t> used;
+  std::vector<uint8_t> used(devices, 0);
   for (const std::vector<uint32_t> &list : family.placement)
-    used.insert(list.begin(), list.end());
-  for (uint32_t device : used)
-    members[root(device)] += 1;
+    for (uint32_t device : list)
+      used[device] = 1;
+  for (uint32_t device = 0; device < devices; ++device)
+    members[root(device)] += used[device];
   double tasks = pace, gradients = paceBefore;
   for (uint32_t device = 0; device < devices; ++device) {
     tasks = std::max({tasks, forced[device], members[device] > 0 ? all[device] / members[device] : 0});
