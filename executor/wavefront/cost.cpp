@@ -53,6 +53,8 @@ int64_t alone(const Dim &dim, int64_t value) { return combine(dim, 0, value); }
 int64_t combine(const Dim &dim, int64_t combined, int64_t value) {
   if (dim.sum)
     return combined + value;
+  if (value <= combined) // Which is rounded up.
+    return combined;
   if (dim.multipleOf > 1)
     value = (value + dim.multipleOf - 1) / dim.multipleOf * dim.multipleOf;
   return std::max(combined, value);

@@ -1,5 +1,7 @@
 #include "executor/wavefront/groups.h"
 
+#include <algorithm>
+
 namespace maestro::wavefront {
 
 void Groups::begin(const Problem &problem) {
@@ -40,7 +42,7 @@ void Groups::add(const Problem &problem, uint32_t sample) {
 void Groups::finish(const Problem &problem, const ProblemIndex &index) {
   firstOfSection.push_back(static_cast<uint32_t>(list.size()));
   relate(problem, index);
-  evaluateCosts(problem);
+  evaluateCosts(problem, index);
 }
 
 /// Walks each consumer group's samples; `stamp` keeps a producer group from being listed twice.
@@ -78,7 +80,7 @@ void Groups::relate(const Problem &problem, const ProblemIndex &index) {
   }
 }
 
-void Groups::evaluateCosts(const Problem &problem) {
+void Groups::evaluateCosts(const Problem &problem, const ProblemIndex &index) {
   firstTask.clear();
   taskNs.clear();
   workNs.clear();
@@ -86,12 +88,15 @@ void Groups::evaluateCosts(const Problem &problem) {
     const Section &rules = problem.sections[group.section];
     const int64_t *sizes = dims.data() + group.firstDim;
     firstTask.push_back(static_cast<uint32_t>(taskNs.size()));
-    int64_t work = 0;
-    for (const Stage &stage : rules.stages) {
-      taskNs.push_back(evaluate(stage.forward, sizes));
-      taskNs.push_back(rules.trains ? evaluate(stage.backward, sizes) : 0);
-      taskNs.push_back(rules.splitsBackward ? evaluate(stage.weightGradient, sizes) : 0);
-      work += taskNs[taskNs.size() - 1] + taskNs[taskNs.size() - 2] + taskNs[taskNs.size() - 3];
+    int64_t work = 0, forward = 0, backward = 0, weight = 0;
+    for (uint32_t stage = 0; stage < rules.stages.size(); ++stage) {
+      if (!index.costsAsBefore[index.place(group.section, stage)]) {
+        forward = evaluate(rules.stages[stage].forward, sizes);
+        backward = rules.trains ? evaluate(rules.stages[stage].backward, sizes) : 0;
+        weight = rules.splitsBackward ? evaluate(rules.stages[stage].weightGradient, sizes) : 0;
+      }
+      taskNs.insert(taskNs.end(), {forward, backward, weight});
+      work += forward + backward + weight;
     }
     workNs.push_back(work);
   }
@@ -99,14 +104,19 @@ void Groups::evaluateCosts(const Problem &problem) {
   firstTransfer.clear();
   firstGradientTransfer.clear();
   transferNs.clear();
+  auto addTransfers = [&](const Cost &cost, uint32_t s) {
+    bool constant = std::all_of(cost.terms.begin(), cost.terms.end(), [](const CostTerm &term) { return term.dims.empty(); });
+    if (constant)
+      transferNs.resize(transferNs.size() + count(s), evaluate(cost, nullptr));
+    for (uint32_t g = firstOfSection[s]; !constant && g < firstOfSection[s + 1]; ++g)
+      transferNs.push_back(evaluate(cost, dims.data() + list[g].firstDim));
+  };
   for (const Edge &edge : problem.edges) {
     firstTransfer.push_back(transferNs.size());
-    for (uint32_t g = firstOfSection[edge.producer]; g < firstOfSection[edge.producer + 1]; ++g)
-      transferNs.push_back(evaluate(edge.transfer, dims.data() + list[g].firstDim));
+    addTransfers(edge.transfer, edge.producer);
     firstGradientTransfer.push_back(transferNs.size());
     if (edge.gradient)
-      for (uint32_t g = firstOfSection[edge.consumer]; g < firstOfSection[edge.consumer + 1]; ++g)
-        transferNs.push_back(evaluate(edge.gradientTransfer, dims.data() + list[g].firstDim));
+      addTransfers(edge.gradientTransfer, edge.consumer);
   }
 }
 

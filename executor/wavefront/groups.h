@@ -48,7 +48,7 @@ struct Groups {
 
 private:
   void relate(const Problem &problem, const ProblemIndex &index);
-  void evaluateCosts(const Problem &problem);
+  void evaluateCosts(const Problem &problem, const ProblemIndex &index);
   uint32_t section = 0;
   std::vector<uint32_t> stamp;
   std::vector<int64_t> joined;

@@ -2,8 +2,7 @@
 #pragma once
 
 #include "executor/wavefront/sequences.h"
-
-#include <utility>
+#include "executor/wavefront/tournament.h"
 
 namespace maestro::wavefront {
 
@@ -49,45 +48,58 @@ public:
   };
   std::vector<Started> log; ///< Of the last run, by start.
   /// In the last run, when the last thing that the task waited for, places and its device apart, was there.
-  int64_t readyAt(uint32_t task) const { return readyNs[task]; }
-  size_t tasks(const Problem &problem, const Groups &groups) const;
+  int64_t readyAt(uint32_t task) const { return tasks[task].readyNs; }
+  size_t count(const Problem &problem, const Groups &groups) const;
 
 private:
+  /// All that is asked of a task while it waits, side by side.
+  struct Task {
+    int64_t readyNs, ns, tailNs;
+    uint32_t pending; ///< Predecessors that have not ended.
+    uint32_t device;
+  };
   struct Station {
-    uint32_t section, stage, replica;
-    uint32_t slots;
-    uint32_t nextForward, nextBackward, nextWeight, endForward, end; ///< Into the orders' items.
-    uint32_t inFlight;
+    uint32_t section, stage, place;
+    uint32_t slots, inFlight;
+    uint32_t first, end;                            ///< Into the orders' items, and
+    uint32_t nextForward, nextBackward, nextWeight; ///< the next of each kind:
+    uint32_t forward, backward, weight;             ///< its task, or none.
     uint32_t ahead;   ///< Forward tasks ahead of their backward that 1F1B would have.
-    bool trains, splits;
-    TaskKind last;    ///< Forward or backward.
     uint32_t mostDue; ///< Weight gradients that may wait; with more, rings for gradients are full.
     uint32_t lag;     ///< Weight gradients that wait under Rule::ZeroBubble.
-  };
-  struct Event {
-    int64_t ns;
-    uint32_t what; ///< Ends by device, then wake-ups by device.
-    bool operator<(const Event &other) const { return ns != other.ns ? ns > other.ns : what > other.what; }
+    bool trains, splits;
+    TaskKind last; ///< Forward or backward.
   };
   struct Running {
     uint32_t station, group;
     TaskKind kind;
     bool busy;
   };
+  struct Turn {
+    int rank = -1; ///< A class, and
+    int64_t value; ///< within it a value; the highest goes first.
+    uint32_t station;
+    TaskKind kind;
+  };
 
-  void reset();
+  bool reset();
+  void listStations();
+  void listTasks();
   void countPending();
-  void wake(uint32_t device, int64_t ns);
-  void arrive(uint32_t group, uint32_t section, uint32_t stage, TaskKind kind, int64_t ns);
-  void release(uint32_t edge, uint32_t group, int64_t ns);
-  void releaseGradient(uint32_t edge, uint32_t group, int64_t ns);
+  uint32_t taskOf(const Station &station, const Lists &order, uint32_t next, TaskKind kind) const;
+  void arrive(uint32_t task, int64_t ns);
+  void lookAt(uint32_t device) { dirty[device / 64] |= uint64_t{1} << (device % 64); }
+  void release(const EdgeFacts &edge, const Station &station, uint32_t group);
+  void releaseGradient(const EdgeFacts &edge, const Station &station, uint32_t group);
   void end(uint32_t device);
   void endForward(const Station &station, uint32_t group);
   void endBackward(const Station &station, uint32_t group);
   void endLast(Station &station, uint32_t group);
   bool turn(const Station &station, TaskKind kind) const;
-  std::pair<int, int64_t> priority(TaskKind kind, int64_t tailNs, int64_t ns, uint32_t station) const;
-  void start(uint32_t device);
+  Turn priority(TaskKind kind, const Task &task, uint32_t station) const;
+  void choose(uint32_t device);
+  void start(uint32_t device, uint32_t station, TaskKind kind);
+  void startAll();
 
   const Problem *problem = nullptr;
   const ProblemIndex *index = nullptr;
@@ -96,16 +108,14 @@ private:
   const std::vector<int64_t> *tails = nullptr;
   Rule rule = Rule::LongestTail;
   int64_t nowNs = 0;
-  std::vector<uint32_t> pending; ///< By task: predecessors that have not ended.
-  std::vector<int64_t> readyNs;  ///< By task.
+  std::vector<Task> tasks; ///< As Groups numbers them.
   std::vector<Station> stations;
-  std::vector<Running> running; ///< By device.
-  std::vector<int64_t> freeNs, leftNs; ///< By device: when it is free, and the work that it has not started.
+  std::vector<Running> running;     ///< By device.
+  std::vector<int64_t> leftNs;      ///< By device: the work that it has not started.
   int64_t limitNs = 0;
   bool hopeless = false; ///< Some device, or some path, cannot end below the limit.
-  std::vector<Event> events;    ///< A heap, the earliest on top.
-  std::vector<uint32_t> dirty;  ///< Devices to look at, and
-  std::vector<uint8_t> isDirty; ///< whether a device is among them.
+  Tournament next;       ///< By device: when its task ends or, idle, when something may start.
+  std::vector<uint64_t> dirty; ///< A bit for each device: whether to look at it now.
 };
 
 } // namespace maestro::wavefront

@@ -5,13 +5,6 @@
 #include <utility>
 
 namespace maestro::wavefront {
-namespace {
-
-bool takesAsLong(const Stage &a, const Stage &b) {
-  return a.forward == b.forward && a.backward == b.backward && a.weightGradient == b.weightGradient;
-}
-
-} // namespace
 
 void LowerBound::measureSamples(const Problem &problem, const ProblemIndex &index) {
   size_t samples = problem.sampleCount(), dims = problem.dims.size(), places = index.sectionOfPlace.size();
@@ -145,7 +138,7 @@ void LowerBound::measureWork(const Problem &problem, const ProblemIndex &index) 
     const Section &section = problem.sections[s];
     size_t number = p - index.firstPlace[s];
     const Stage &stage = section.stages[number];
-    if (number > 0 && takesAsLong(stage, section.stages[number - 1])) {
+    if (index.costsAsBefore[p]) {
       workNs.push_back(workNs.back());
       firmWorkNs.push_back(firmWorkNs.back());
       continue;

@@ -1,12 +1,20 @@
 #include "executor/wavefront/problem_index.h"
 
 namespace maestro::wavefront {
+namespace {
+
+bool takesAsLong(const Stage &a, const Stage &b) {
+  return a.forward == b.forward && a.backward == b.backward && a.weightGradient == b.weightGradient;
+}
+
+} // namespace
 
 void ProblemIndex::build(const Problem &problem) {
   firstPlace.assign(1, 0);
   firstReplica.assign(1, 0);
   firstStation.assign(1, 0);
   sectionOfPlace.clear();
+  costsAsBefore.clear();
   stationDevice.clear();
   stationPlace.clear();
   stationReplica.clear();
@@ -18,6 +26,8 @@ void ProblemIndex::build(const Problem &problem) {
         stationPlace.push_back(firstPlace[s] + stage);
         stationReplica.push_back(firstReplica[s] + r);
       }
+    for (size_t stage = 0; stage < section.stages.size(); ++stage)
+      costsAsBefore.push_back(stage > 0 && takesAsLong(section.stages[stage], section.stages[stage - 1]));
     sectionOfPlace.insert(sectionOfPlace.end(), section.stages.size(), s);
     firstPlace.push_back(static_cast<uint32_t>(sectionOfPlace.size()));
     firstReplica.push_back(firstReplica[s] + static_cast<uint32_t>(section.devices.size()));

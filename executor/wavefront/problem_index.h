@@ -52,6 +52,7 @@ struct ProblemIndex {
   std::vector<uint32_t> firstReplica; ///< By section; one more at the end.
   std::vector<uint32_t> firstStation; ///< By section; one more at the end.
   std::vector<uint32_t> sectionOfPlace;
+  std::vector<uint8_t> costsAsBefore; ///< By place: whether its tasks take as long as those of the stage before.
   std::vector<uint32_t> stationDevice, stationPlace, stationReplica;
   Lists deviceStations;
   Lists edgesOut, edgesIn;         ///< By place.

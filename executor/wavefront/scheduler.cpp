@@ -21,8 +21,10 @@ constexpr int64_t budgetPerTask = 1050, budgetPerTaskWhenFar = 28 * budgetPerTas
 constexpr int64_t partOfStep = 165;
 constexpr int64_t mostForUnreal = 8'000'000, realStepNs = 1'000'000;
 constexpr size_t fewTasks = 200;
-/// What they are spent on: reading a sample for a section, forming its micro-batches, a task's precedences, and its turn.
-constexpr int64_t readSample = 200, formedSample = 95, linkedTask = 40, simulatedTask = 65, changeCost = 300;
+/// What they are spent on: reading a sample, for each place too; forming micro-batches, by sample and by section of each; a task's
+/// precedences, its turn, and a small change of all micro-batches by task.
+constexpr int64_t readSample = 200, readPlace = 75, orderedSample = 40, formedSample = 80;
+constexpr int64_t linkedTask = 8, simulatedTask = 68, changedTask = 40;
 constexpr uint32_t roundsPerStart = 64;
 
 bool isFar(int64_t makespanNs, int64_t boundNs) { return makespanNs - boundNs > boundNs / 10; }
@@ -33,6 +35,10 @@ int64_t budgetFor(size_t tasks, int64_t makespanNs, int64_t boundNs) {
   if (makespanNs < realStepNs)
     return isSmall ? mostForUnreal : byTasks;
   return std::min(isSmall ? mostForSmall : byTasks, makespanNs / partOfStep);
+}
+
+int64_t formingNs(const Problem &problem) {
+  return static_cast<int64_t>(problem.sampleCount()) * (orderedSample + static_cast<int64_t>(problem.sections.size()) * formedSample);
 }
 
 /// Whether polishing takes a change whatever it costs: at the start of every other start, 5, 10 or 20 times.
@@ -141,7 +147,7 @@ bool Scheduler::State::tryChoice(const Problem &problem, const Choice &choice, b
   if (regroup) {
     regrouper.form(problem, index, choice.recipe, groups);
     arrange(problem, regrouper.forwardKey, regrouper.backwardKey);
-    spent += static_cast<int64_t>(problem.sampleCount() * problem.sections.size()) * formedSample;
+    spent += formingNs(problem);
   }
   int64_t before = bestNs;
   attempt(problem, choice.rule, schedule);
@@ -165,7 +171,7 @@ void Scheduler::State::noteArrivals(const Problem &problem) {
 /// before it. Twice, where it helps.
 void Scheduler::State::reorder(const Problem &problem, const Choice &best, Schedule &schedule) {
   regrouper.form(problem, index, best.recipe, groups);
-  spent += static_cast<int64_t>(problem.sampleCount() * problem.sections.size()) * formedSample;
+  spent += formingNs(problem);
   for (int round = 0; round < 2 && spent < budget; ++round) {
     arrange(problem, regrouper.forwardKey, arrivals);
     if (!tryChoice(problem, best, false, schedule))
@@ -191,7 +197,7 @@ void Scheduler::State::wavefront(const Problem &problem, Schedule &schedule) {
   regrouper.prepare(problem, index);
   Traits traits = measureTraits(problem);
   Choice best;
-  spent = static_cast<int64_t>(problem.sampleCount() * problem.sections.size()) * readSample;
+  spent = static_cast<int64_t>(problem.sampleCount()) * (readSample + static_cast<int64_t>(index.sectionOfPlace.size()) * readPlace);
   budget = std::numeric_limits<int64_t>::max();
   bool formed = false;  // Whether the groups are those of `best`.
   int64_t trialNs = 0; // Of the last one; kept for reorder().
@@ -246,7 +252,7 @@ void Scheduler::State::polish(const Problem &problem, Rule rule, Schedule &sched
       polisher.load(problem, schedule);
       currentNs = bestNs;
     }
-    spent += changeCost + static_cast<int64_t>(schedule.tasks.size()) * (linkedTask + simulatedTask);
+    spent += static_cast<int64_t>(schedule.tasks.size()) * (changedTask + linkedTask + simulatedTask);
     if (!polisher.change(problem, index, groups))
       continue;
     arrange(problem, polisher.forwardKey, polisher.backwardKey);

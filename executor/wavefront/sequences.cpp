@@ -11,7 +11,9 @@ void Sequences::sortOne(const ProblemIndex &index, const Groups &groups, const s
   position.resize(groups.list.size());
   for (size_t r = 0; r < lists.size(); ++r) {
     auto first = lists.items.begin() + lists.offsets[r], last = lists.items.begin() + lists.offsets[r + 1];
-    std::sort(first, last, [&](uint32_t a, uint32_t b) { return key[a] != key[b] ? key[a] < key[b] : a < b; });
+    auto before = [&](uint32_t a, uint32_t b) { return key[a] != key[b] ? key[a] < key[b] : a < b; };
+    if (!std::is_sorted(first, last, before)) // Mostly they were formed so.
+      std::sort(first, last, before);
     for (auto it = first; it != last; ++it)
       position[*it] = static_cast<uint32_t>(it - first);
   }
