@@ -3,9 +3,11 @@
     .venv/bin/python bench/predictions.py [EXAMPLE…] [--profile device.yaml] [--rounds N]
 
 Predicted is what the plan says before anything runs, for the sizes of the example's own data (`--data`); nothing is fitted to these
-layouts. Measured: layouts take turns, a short run each, on that data. Of each step the median over the rounds counts, and of these the mean; from-to are the shortest
-and the longest step. A round in which other programs took more than a tenth of a core is run again; where three times as many did
-not suffice, the row is marked with `*`.
+layouts. The machine's own speed moves, so rounds of a profile, plans with it and runs follow each other: a prediction is held against
+runs of the same minutes, as where a user profiles and trains, and means over the rounds count. Measured: layouts take turns, short runs
+on that data. Of each step the median over the runs counts, and of these the mean; from-to are the shortest and the longest step. A run
+in which other programs took more than a tenth of a core is made again; where three times as many did not suffice, the row is marked
+with `*`. With `--profile` all rounds take that one.
 
 Memory is of the largest samples that the workload allows: what a device was predicted to need, and what its process (or where devices
 share none, the process) had at its peak; the device that is worst predicted.
@@ -14,7 +16,6 @@ share none, the process) had at its peak; the device that is worst predicted.
 from __future__ import annotations
 
 import argparse
-import collections
 import dataclasses
 import json
 import math
@@ -36,7 +37,8 @@ from tools import metrics  # noqa: E402
 
 MIB = 1 << 20
 CORES = os.cpu_count() or 1
-QUIET = 0.1  # Cores that other programs may take during a round.
+QUIET = 0.1  # Cores that other programs may take during a run.
+RUNS = 3  # Of a layout in a round.
 
 
 @dataclasses.dataclass
@@ -109,7 +111,7 @@ def predicted_seconds(scratch, plan) -> float:
 
 
 @dataclasses.dataclass
-class Round:
+class Run:
     steps: list  # Seconds of each.
     processor: float  # Seconds, of all steps and the start.
     others: float  # Cores that other programs took meanwhile.
@@ -122,7 +124,7 @@ def processor_seconds() -> float:
     return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
 
 
-def timed_run(scratch, example, plan, steps) -> Round:
+def timed_run(scratch, example, plan, steps) -> Run:
     out = scratch.path / f"{plan.stem}-run"
     shutil.rmtree(out, ignore_errors=True)
     line = [runs.BINARIES / "maestro-run", plan, "--data", example.data(scratch), "--out", out, "--quiet",
@@ -132,22 +134,40 @@ def timed_run(scratch, example, plan, steps) -> Round:
     after, used = processor_seconds(), resource.getrusage(resource.RUSAGE_CHILDREN)
     mine = used.ru_utime + used.ru_stime - own.ru_utime - own.ru_stime
     others = max(0.0, after - before - mine) / (time.monotonic() - start)
-    return Round([line["step_seconds"] for line in metrics(out)], mine, others)
+    return Run([line["step_seconds"] for line in metrics(out)], mine, others)
 
 
-def take_turns(scratch, example, plans, rounds) -> dict:
-    """Each layout's rounds, the quiet ones first."""
+def take_turns(scratch, example, plans, count=RUNS) -> dict:
+    """Each layout's runs, the quiet ones first."""
     found = {layout: [] for layout in plans}
-    for _ in range(3 * rounds):
+    for _ in range(3 * count):
         for layout, plan in plans.items():
-            if sum(each.others <= QUIET for each in found[layout]) < rounds:
+            if sum(each.others <= QUIET for each in found[layout]) < count:
                 found[layout].append(timed_run(scratch, example, plan, example.first + example.steps))
-    return {layout: sorted(all_rounds, key=lambda each: max(each.others, QUIET))[:rounds] for layout, all_rounds in found.items()}
+    return {layout: sorted(made, key=lambda each: max(each.others, QUIET))[:count] for layout, made in found.items()}
 
 
-def step_seconds(example, rounds) -> list[float]:
-    """Each step's median over the rounds, of those that count."""
-    return [statistics.median(times) for times in zip(*(each.steps[example.first :] for each in rounds))]
+def step_seconds(example, runs_made) -> list[float]:
+    """Each step's median over the runs, of those that count."""
+    return [statistics.median(times) for times in zip(*(each.steps[example.first :] for each in runs_made))]
+
+
+@dataclasses.dataclass
+class Found:
+    """Of a layout, all rounds."""
+    predicted: list = dataclasses.field(default_factory=list)
+    steps: list = dataclasses.field(default_factory=list)
+    disturbed: bool = False
+
+
+def add_round(scratch, examples, device, found) -> None:
+    for example in examples:
+        plans = {layout: planned(scratch, example, layout, device) for layout in example.layouts}
+        for layout, made in take_turns(scratch, example, plans).items():
+            here = found[example.name, layout]
+            here.predicted.append(predicted_seconds(scratch, plans[layout]))
+            here.steps += step_seconds(example, made)
+            here.disturbed |= any(each.others > QUIET for each in made)
 
 
 # ---- memory -------------------------------------------------------------------------------------------------------
@@ -170,15 +190,13 @@ def excess(predicted, used) -> float:
 # ---- the table ----------------------------------------------------------------------------------------------------
 
 
-def row(scratch, example, layout, plan, rounds, device) -> float:
-    predicted, steps = predicted_seconds(scratch, plan), step_seconds(example, rounds)
-    measured = statistics.fmean(steps)
+def row(scratch, example, layout, found, device) -> float:
+    predicted, measured = statistics.fmean(found.predicted), statistics.fmean(found.steps)
     error = predicted / measured - 1
     needed, used = memory(scratch, example, layout, device)
     bound = "over" if excess(needed, used) > 0 else "ok"
-    mark = "*" if any(each.others > QUIET for each in rounds) else " "
-    print(f"{example.name:11s} {layout:31s} {predicted * 1e3:8.2f} ms {measured * 1e3:8.2f} ms {error:+7.1%}{mark} "
-          f"{min(steps) * 1e3:7.1f}-{max(steps) * 1e3:<7.1f} {needed / MIB:6.0f} of {used / MIB:4.0f} MiB  "
+    print(f"{example.name:11s} {layout:31s} {predicted * 1e3:8.2f} ms {measured * 1e3:8.2f} ms {error:+7.1%}{'*' if found.disturbed else ' '} "
+          f"{min(found.steps) * 1e3:7.1f}-{max(found.steps) * 1e3:<7.1f} {needed / MIB:6.0f} of {used / MIB:4.0f} MiB  "
           f"{'UNDER' if needed < used else bound}", flush=True)
     return abs(error)
 
@@ -187,19 +205,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("examples", nargs="*", metavar="EXAMPLE", help=f"of {', '.join(EXAMPLES)}; default: all")
     parser.add_argument("--profile", type=pathlib.Path, help="what maestro-profile wrote; without, it is run first")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=2)
     given = parser.parse_args()
     unknown = sorted(set(given.examples) - set(EXAMPLES))
     if unknown:
         parser.error(f"no example {', '.join(unknown)}; there are {', '.join(EXAMPLES)}")
     scratch = runs.Scratch("predictions")
-    device = given.profile.resolve() if given.profile else profile(scratch)
+    examples = [EXAMPLES[name] for name in given.examples or EXAMPLES]
+    found = {(example.name, layout): Found() for example in examples for layout in example.layouts}
+    for _ in range(given.rounds):
+        device = given.profile.resolve() if given.profile else profile(scratch)
+        add_round(scratch, examples, device, found)
     print(f"{'example':11s} {'layout':31s} {'predicted':>11s} {'measured':>11s} {'error':>7s}  {'from-to':15s} {'memory at the bounds':>22s}")
-    errors = []
-    for example in (EXAMPLES[name] for name in given.examples or EXAMPLES):
-        plans = {layout: planned(scratch, example, layout, device) for layout in example.layouts}
-        found = take_turns(scratch, example, plans, given.rounds)
-        errors += [row(scratch, example, layout, plans[layout], found[layout], device) for layout in plans]
+    errors = [row(scratch, example, layout, found[example.name, layout], device) for example in examples for layout in example.layouts]
     print(f"step time: median error {statistics.median(errors):.1%}, worst {max(errors):.1%}, of {len(errors)}; "
           f"goal 5 % and 10 %, memory never under and at most 3 % + 64 MiB over")
     return scratch.finish()

@@ -110,14 +110,15 @@ std::optional<Seconds> KernelCurves::curveTime(std::string_view name, double byt
 }
 
 std::string_view curveOf(std::string_view kernel, bool bf16) {
-  static constexpr std::array<std::pair<std::string_view, std::string_view>, 42> like{{
-      {"gelu", "gelu"}, {"gelu_grad", "gelu"}, {"silu", "gelu"}, {"silu_grad", "gelu"}, {"tanh", "gelu"}, {"sigmoid", "gelu"},
-      {"erf", "gelu"}, {"exp", "gelu"}, {"log", "gelu"}, {"pow", "gelu"}, {"sin", "gelu"}, {"cos", "gelu"},
+  static constexpr std::array<std::pair<std::string_view, std::string_view>, 46> like{{
+      {"gelu", "gelu"}, {"gelu_grad", "gelu_grad"}, {"gelu tanh", "gelu tanh"}, {"gelu_grad tanh", "gelu_grad tanh"},
+      {"silu", "silu"}, {"silu_grad", "silu_grad"}, {"tanh", "silu"}, {"sigmoid", "silu"}, {"mul", "mul"}, {"exp", "silu"},
+      {"erf", "gelu"}, {"log", "gelu"}, {"pow", "sin"}, {"sin", "sin"}, {"cos", "sin"},
       {"dropout", "gelu"}, {"softmax", "softmax"}, {"log_softmax", "softmax"}, {"softmax_grad", "softmax"},
-      {"log_softmax_grad", "softmax"}, {"cross_entropy", "cross_entropy"}, {"cross_entropy_grad", "softmax"},
+      {"log_softmax_grad", "softmax"}, {"cross_entropy", "cross_entropy"}, {"cross_entropy_grad", "cross_entropy_grad"},
       {"kl_divergence", "kl_divergence"}, {"kl_divergence_grad", "cross_entropy"}, {"rms_norm", "rms_norm"},
-      {"layer_norm", "rms_norm"}, {"rms_norm_grad", "rms_norm_grad"}, {"layer_norm_grad", "rms_norm_grad"},
-      {"transpose", "transpose"}, {"concat", "transpose"}, {"slice", "transpose"}, {"pad", "transpose"},
+      {"layer_norm", "layer_norm"}, {"rms_norm_grad", "rms_norm_grad"}, {"layer_norm_grad", "layer_norm_grad"},
+      {"transpose", "transpose"}, {"concat", "concat"}, {"slice", "transpose"}, {"pad", "transpose"},
       {"gather", "gather"}, {"gather_nd", "gather"}, {"gather_grad", "gather_grad"}, {"attention", "attention"},
       {"attention_grad", "attention_grad"}, {"attention causal", "attention causal"},
       {"attention_grad causal", "attention_grad causal"},
@@ -135,11 +136,23 @@ std::string_view curveOf(std::string_view kernel, bool bf16) {
   return kernel.starts_with("reduce_") ? "reduce_sum" : "add";
 }
 
+std::string_view standInOf(std::string_view curve) {
+  static constexpr std::array<std::pair<std::string_view, std::string_view>, 16> standIns{{
+      {"attention causal", "attention"}, {"attention masked", "attention"}, {"attention_grad causal", "attention_grad"},
+      {"attention_grad masked", "attention_grad"}, {"matmul transposed f32", "matmul f32"}, {"gelu tanh", "gelu"},
+      {"gelu_grad tanh", "gelu_grad"}, {"gelu_grad", "gelu"}, {"silu", "gelu"}, {"silu_grad", "silu"}, {"sin", "gelu"}, {"mul", "add"},
+      {"concat", "transpose"}, {"layer_norm", "rms_norm"}, {"layer_norm_grad", "rms_norm_grad"}, {"cross_entropy_grad", "softmax"}}};
+  for (const auto &[name, like] : standIns)
+    if (name == curve)
+      return like;
+  return {};
+}
+
 bool isGrid(std::string_view curve) {
-  static constexpr std::array<std::string_view, 17> grids{
+  static constexpr std::array<std::string_view, 20> grids{
       "matmul f32", "matmul transposed f32", "matmul bf16", "attention", "attention_grad", "attention causal", "attention_grad causal",
-      "attention masked", "attention_grad masked", "rms_norm", "rms_norm_grad", "softmax", "cross_entropy", "kl_divergence", "conv",
-      "conv_grad_input", "conv_grad_weight"};
+      "attention masked", "attention_grad masked", "rms_norm", "rms_norm_grad", "layer_norm", "layer_norm_grad", "softmax", "cross_entropy",
+      "cross_entropy_grad", "kl_divergence", "conv", "conv_grad_input", "conv_grad_weight"};
   return std::find(grids.begin(), grids.end(), curve) != grids.end();
 }
 

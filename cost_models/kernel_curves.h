@@ -55,6 +55,8 @@ private:
 
 /// Which grid or curve stands for a kernel: its own, or that of the measured kernel that is most like it.
 std::string_view curveOf(std::string_view kernel, bool bf16);
+/// What stands for a curve in profiles that lack it; nothing: empty.
+std::string_view standInOf(std::string_view curve);
 /// Whether maestro-profile measures it over a grid.
 bool isGrid(std::string_view curve);
 

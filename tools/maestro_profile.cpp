@@ -32,7 +32,7 @@ using profile::Timing;
 namespace {
 
 /// All numbers of threads together take about so long, where no time is given.
-constexpr double kUsualSeconds = 60;
+constexpr double kUsualSeconds = 45;
 /// For each rate of calls, tasks and steps.
 constexpr double kRateSeconds = 0.3;
 
@@ -55,7 +55,10 @@ std::vector<int> threadCounts(int cores) {
   return counts;
 }
 
-/// One number of threads: each subject once.
+/// So often is each subject measured, some time apart: the machine's own speed moves meanwhile.
+constexpr size_t kRounds = 3;
+
+/// One number of threads.
 class DeviceProfiler {
 public:
   DeviceProfiler(profile::Stopwatch &stopwatch, double seconds, int threads, int groups)
@@ -63,8 +66,15 @@ public:
 
   Result<ProfiledDevice> run() {
     device.threads = threads;
-    for (const Subject &subject : profile::subjects())
-      MAESTRO_TRY(measure(subject));
+    std::vector<Subject> subjects = profile::subjects();
+    std::vector<std::vector<double>> times(subjects.size());
+    for (size_t round = 0; round < kRounds; ++round)
+      for (size_t i = 0; i < subjects.size(); ++i) {
+        MAESTRO_ASSIGN(Timing timing, stopwatch.time(subjects[i], threads, groups));
+        times[i].push_back(timing.seconds);
+        if (round + 1 == kRounds)
+          keep(subjects[i], timing.bytes, Seconds(profile::median(times[i])));
+      }
     for (auto &[name, samples] : grids)
       MAESTRO_TRY(device.curves.addGrid(name, std::move(samples)));
     for (auto &[name, samples] : curves)
@@ -74,14 +84,12 @@ public:
   }
 
 private:
-  Status measure(const Subject &subject) {
-    MAESTRO_ASSIGN(Timing timing, stopwatch.time(subject, threads, groups));
+  void keep(const Subject &subject, double bytes, Seconds time) {
     const std::vector<double> &s = subject.sizes;
     if (s.size() == 3)
-      grids[subject.curve].push_back({s[0], s[1], s[2], Seconds(timing.seconds)});
+      grids[subject.curve].push_back({s[0], s[1], s[2], time});
     else
-      curves[subject.curve].push_back({s.empty() ? timing.bytes : s[0], Seconds(timing.seconds)});
-    return Status();
+      curves[subject.curve].push_back({s.empty() ? bytes : s[0], time});
   }
 
   /// For kernels without a curve: the rates of large products and of additions that caches hold in part.
@@ -118,7 +126,7 @@ Result<cost_models::DeviceProfile> profileMachine(double secondsEach) {
   int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   std::vector<int> counts = threadCounts(cores);
   if (secondsEach == 0)
-    secondsEach = std::clamp(kUsualSeconds / static_cast<double>(counts.size() * profile::subjects().size()), 0.01, 0.2);
+    secondsEach = std::clamp(kUsualSeconds / static_cast<double>(counts.size() * profile::subjects().size() * kRounds), 0.003, 0.2);
   profile::Stopwatch stopwatch(secondsEach);
   for (int threads : counts) {
     logInfo(fmt::format("{} thread{}, {} at once", threads, threads == 1 ? "" : "s", cores / threads));

@@ -97,11 +97,54 @@ KernelWork workOf(mlir::Operation &op, llvm::StringRef kernel, const Sizes &size
   setSizes(op, sizes, work);
   if (auto matmul = mlir::dyn_cast<nn::MatmulOp>(op); matmul && matmul.getTransposeA()) // As gradients of weights are.
     work.kernel = "matmul transposed";
+  if (auto kind = op.getAttrOfType<mlir::StringAttr>("approximate"); kind && kind.getValue() == "tanh")
+    work.kernel = work.kernel == "gelu" ? "gelu tanh" : "gelu_grad tanh";
   if (auto causal = op.getAttrOfType<mlir::BoolAttr>("causal"); causal && causal.getValue() && work.isAttention())
     work.kernel = work.kernel == "attention" ? "attention causal" : "attention_grad causal"; // Kernels skip what is masked.
   else if (mlir::Value mask = maskOf(op); mask && hidesWhatComes(mask))
     work.kernel = work.kernel == "attention" ? "attention masked" : "attention_grad masked";
   return work;
+}
+
+/// seconds = base + slope × work, none of them below 0.
+struct Line {
+  double base = 0, slope = 0;
+};
+struct Point {
+  double work = 0, seconds = 0;
+};
+
+/// Exact at both points, or at the larger one alone.
+Line through(const Point &larger, const Point &smaller) {
+  Line line;
+  if (larger.work > smaller.work)
+    line.slope = std::clamp((larger.seconds - smaller.seconds) / (larger.work - smaller.work), 0.0, larger.seconds / larger.work);
+  line.base = larger.seconds - line.slope * larger.work;
+  return line;
+}
+
+/// The least sum of squared relative errors: of base × x + slope × y against 1, where x = 1 ÷ seconds and y = work ÷ seconds.
+Line nearest(llvm::ArrayRef<Point> points) {
+  double x = 0, y = 0, xx = 0, xy = 0, yy = 0;
+  for (const Point &point : points) {
+    if (point.seconds <= 0)
+      continue;
+    double a = 1 / point.seconds, b = point.work / point.seconds;
+    x += a;
+    y += b;
+    xx += a * a;
+    xy += a * b;
+    yy += b * b;
+  }
+  if (xx == 0)
+    return {};
+  double determinant = xx * yy - xy * xy;
+  if (determinant <= 1e-9 * xx * yy) // One and the same work.
+    return {x / xx, 0};
+  Line line{(x * yy - y * xy) / determinant, (y * xx - x * xy) / determinant};
+  if (line.slope < 0)
+    return {x / xx, 0};
+  return line.base < 0 ? Line{0, y / yy} : line;
 }
 
 double withoutCall(const OperatorTime &time, const cost_models::DeviceModel &device) {
@@ -112,8 +155,9 @@ double withoutCall(const OperatorTime &time, const cost_models::DeviceModel &dev
 
 OperatorCosts::OperatorCosts(const cost_models::DeviceModel &device, const Sizes &bounds, plan::PlanBuilder &tables)
     : device(device), bounds(bounds), tables(tables) {
-  for (const auto &[name, bound] : bounds)
-    halves[name] = std::max<int64_t>(bound / 2, 1);
+  for (int64_t quarter : {1, 2, 3})
+    for (Sizes &sizes = quarters.emplace_back(); const auto &[name, bound] : bounds)
+      sizes[name] = std::max<int64_t>(bound * quarter / 4, 1);
 }
 
 const OperatorCost &OperatorCosts::of(mlir::Operation &op) {
@@ -147,13 +191,15 @@ OperatorCost OperatorCosts::ask(mlir::Operation &op) {
     addTerms(result.terms, cost.getBytes(), kPicoseconds / device.rates.operands.value, bounds, tables);
     return result;
   }
-  KernelWork half = workOf(op, result.kernel, halves);
-  double most = atBounds.byFlops ? full.flops.value : full.bytes.value, least = atBounds.byFlops ? half.flops.value : half.bytes.value;
-  double slope = 0;
-  if (most > least)
-    slope = std::clamp((result.seconds - withoutCall(operatorTime(half, device), device)) / (most - least), 0.0, result.seconds / most);
-  addTerms(result.terms, atBounds.byFlops ? cost.getFlops() : cost.getBytes(), slope * kPicoseconds, bounds, tables);
-  result.terms[{}] += (result.seconds - slope * most) * kPicoseconds;
+  auto pointAt = [&](const Sizes &sizes) {
+    KernelWork work = workOf(op, result.kernel, sizes);
+    return Point{atBounds.byFlops ? work.flops.value : work.bytes.value, withoutCall(operatorTime(work, device), device)};
+  };
+  Point most = pointAt(bounds);
+  bool measured = atBounds.provenance != cost_models::Provenance::BuiltIn;
+  Line line = measured ? nearest({pointAt(quarters[0]), pointAt(quarters[1]), pointAt(quarters[2]), most}) : through(most, pointAt(quarters[1]));
+  addTerms(result.terms, atBounds.byFlops ? cost.getFlops() : cost.getBytes(), line.slope * kPicoseconds, bounds, tables);
+  result.terms[{}] += line.base * kPicoseconds;
   return result;
 }
 

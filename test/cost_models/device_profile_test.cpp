@@ -83,5 +83,25 @@ TEST(OperatorTime, MeasuredKernelsAreTakenFromTheirCurves) {
   EXPECT_EQ(operatorTime({"gelu", false, Flops(8e5), Bytes(1e6)}, device).provenance, Provenance::BuiltIn);
 }
 
+TEST(OperatorTime, ProfilesThatLackACurveAnswerWithWhatStoodForItBefore) {
+  KernelCurves older, newer;
+  for (KernelCurves *made : {&older, &newer}) {
+    ASSERT_TRUE(made->addCurve("gelu", {{1e6, Seconds(1e-4)}}).isOk());
+    ASSERT_TRUE(made->addGrid("rms_norm", {{64, 64, 1, Seconds(1e-5)}}).isOk());
+  }
+  ASSERT_TRUE(newer.addCurve("silu", {{1e6, Seconds(3e-4)}}).isOk());
+  ASSERT_TRUE(newer.addGrid("layer_norm_grad", {{64, 64, 1, Seconds(7e-5)}}).isOk());
+  auto seconds = [](const KernelCurves &curves, std::string_view kernel) {
+    DeviceModel device = deviceFor({"cpu", "a processor", {{1, cpuRates(1), curves}}}, 1);
+    OperatorTime time = operatorTime({kernel, false, Flops(), Bytes(1e6), 64, 64}, device);
+    return time.provenance == Provenance::Measured ? (time.time - device.rates.call).value : -1;
+  };
+  EXPECT_NEAR(seconds(older, "silu_grad"), 1e-4, 1e-12); // By silu's, which is not there, by gelu's.
+  EXPECT_NEAR(seconds(newer, "silu_grad"), 3e-4, 1e-12);
+  EXPECT_NEAR(seconds(older, "layer_norm"), 1e-5, 1e-12);
+  EXPECT_EQ(seconds(older, "layer_norm_grad"), -1); // rms_norm_grad is not there.
+  EXPECT_NEAR(seconds(newer, "layer_norm_grad"), 7e-5, 1e-12);
+}
+
 } // namespace
 } // namespace maestro::cost_models

@@ -55,5 +55,52 @@ TEST(OperatorCosts, MasksThatAreGivenGoByTheirShape) {
   EXPECT_DOUBLE_EQ(secondsWith("[b, 1, 1, s]", "i1", "", "%m", "[b, 1, 1, s]"), kOpen);
 }
 
+/// The polynomial of an addition of b × 1,000 floats, where `b` is at most 8, on a device that was measured so.
+OperatorCost addition(std::vector<cost_models::CurveSample> measured) {
+  std::string x = "!nn.tensor<[b, 1000], f32>";
+  std::string text = "func.func @f(%x: " + x + ") {\n  %r = nn.add %x, %x : (" + x + ", " + x + ") -> " + x + "\n  return\n}";
+  mlir::MLIRContext context;
+  context.loadDialect<nn::NNDialect, mlir::func::FuncDialect>();
+  auto module = mlir::parseSourceString<mlir::ModuleOp>(text, &context);
+  auto curves = std::make_shared<cost_models::KernelCurves>();
+  EXPECT_TRUE(curves->addCurve("add", std::move(measured)).isOk());
+  cost_models::DeviceModel device;
+  device.curves = curves;
+  std::map<std::string, int64_t> bounds{{"b", 8}};
+  plan::PlanBuilder tables;
+  OperatorCosts costs(device, bounds, tables);
+  OperatorCost found;
+  module->walk([&](nn::AddOp op) { found = costs.of(*op); });
+  return found;
+}
+
+double picosecondsAt(const OperatorCost &cost, double b) {
+  double sum = 0;
+  for (const auto &[symbols, picoseconds] : cost.terms) {
+    double value = picoseconds;
+    for (size_t i = 0; i < symbols.size(); ++i)
+      value *= b;
+    sum += value;
+  }
+  return sum;
+}
+
+TEST(OperatorCosts, MeasuredTimesOnALineStayOnIt) {
+  OperatorCost cost = addition({{24e3, cost_models::Seconds(2e-6)}, {48e3, cost_models::Seconds(4e-6)}, {96e3, cost_models::Seconds(8e-6)}});
+  for (double b : {1.0, 2.0, 5.0, 8.0})
+    EXPECT_NEAR(picosecondsAt(cost, b), b * 1e6, b * 1e4) << b; // 12 kB a row: 1 us.
+}
+
+TEST(OperatorCosts, MeasuredTimesThatBendAreMetInTheMiddle) {
+  // Beyond 48 kB, half of the bounds, twice as slow.
+  OperatorCost cost = addition({{24e3, cost_models::Seconds(2e-6)}, {48e3, cost_models::Seconds(4e-6)}, {96e3, cost_models::Seconds(16e-6)}});
+  EXPECT_DOUBLE_EQ(cost.seconds, 16e-6);
+  double small = picosecondsAt(cost, 2) / 2e6, large = picosecondsAt(cost, 8) / 16e6;
+  EXPECT_GT(small, 0.9); // A line through the bounds and their half would have no time left for it, one through 0 twice as much.
+  EXPECT_LT(small, 1.6);
+  EXPECT_GT(large, 0.6);
+  EXPECT_LT(large, 0.9);
+}
+
 } // namespace
 } // namespace maestro::planner

@@ -198,6 +198,26 @@ TEST(Elementwise, IntegersAndBooleans) {
   check({"not", {}, {random.booleans({65})}, {Tensor(DType::Bool, {65})}});
 }
 
+TEST(Elementwise, ResultsOverAnOperand) {
+  Random random(4);
+  auto library = createCpuLibrary();
+  for (const char *name : {"and", "or", "xor", "add"}) {
+    bool counts = std::string(name) == "add";
+    Tensor a = counts ? random.integers(DType::I64, {300, 101}, -50, 50) : random.booleans({300, 101}), b = a;
+    for (int64_t i = 0; i < b.size(); ++i)
+      b.set(i, a.at((i * 7 + 3) % a.size()));
+    std::vector<Tensor> apart{a};
+    ASSERT_TRUE(call(*library, name, {}, {a, b}, apart).status.isOk());
+    std::vector<TensorType> inputs{a.type(), b.type()}, outputs{a.type()};
+    auto kernel = library->prepare({name, {}, inputs, outputs, 2});
+    ASSERT_TRUE(kernel.isOk() && *kernel);
+    const void *from[] = {a.data(), b.data()};
+    void *to[] = {a.data()};
+    ASSERT_TRUE((*kernel)->run(from, to, nullptr).isOk());
+    EXPECT_EQ(a.values(), apart[0].values()) << name;
+  }
+}
+
 TEST(Elementwise, Power) {
   Random random(4);
   for (DType dtype : kFloats)

@@ -6,6 +6,7 @@
 
 #include "tools/profile/subjects.h"
 
+#include <memory>
 #include <vector>
 
 namespace maestro::profile {
@@ -15,10 +16,13 @@ struct Timing {
   double bytes = 0; ///< Of operands and results.
 };
 
+struct Surroundings;
+
 class Stopwatch {
 public:
-  /// `secondsEach`: so long is measured for a time, and at least three times.
-  explicit Stopwatch(double secondsEach) : secondsEach(secondsEach), library(kernels::createCpuLibrary()) {}
+  /// `secondsEach`: so long is measured for a time, and at least once.
+  explicit Stopwatch(double secondsEach);
+  ~Stopwatch();
 
   /// The time of a call in the first of `groups` groups of `threads` threads.
   Result<Timing> time(const Subject &subject, int threads, int groups);
@@ -26,11 +30,16 @@ public:
   size_t disturbedTimes() const { return disturbed; }
 
 private:
+  Status surround(int threads, int groups);
+
   double secondsEach;
   size_t disturbed = 0;
   std::shared_ptr<kernels::Library> library;
+  std::vector<std::unique_ptr<Surroundings>> surroundings; ///< By group.
+  int surrounded = 0; ///< For groups of so many threads.
 };
 
+double median(std::vector<double> values);
 /// Of the lower tenth the highest: what other programs on the machine add is none of the kernel's time.
 double undisturbed(std::vector<double> values);
 

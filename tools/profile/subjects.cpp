@@ -1,6 +1,7 @@
 #include "tools/profile/subjects.h"
 
 #include <array>
+#include <tuple>
 
 namespace maestro::profile {
 namespace {
@@ -12,7 +13,11 @@ TensorType tensor(std::vector<int64_t> shape, DType dtype = DType::F32) { return
 Attribute ints(std::string name, std::vector<int64_t> values) {
   return {std::move(name), Attribute::Kind::Ints, std::move(values), {}, {}};
 }
+Attribute text(std::string name, std::string value) { return {std::move(name), Attribute::Kind::Text, {}, {}, std::move(value)}; }
 Attribute number(std::string name, double value) { return {std::move(name), Attribute::Kind::Floats, {}, {value}, {}}; }
+
+/// Which operands lie far away.
+constexpr uint32_t kNone = 0, kFirst = 1, kSecond = 2, kFifth = 16;
 
 void addAttention(std::vector<Subject> &list, int64_t queries, int64_t keys, int64_t depth) {
   constexpr int64_t kHeads = 4;
@@ -22,12 +27,13 @@ void addAttention(std::vector<Subject> &list, int64_t queries, int64_t keys, int
     std::vector<Attribute> attributes{number("scale", 0.125), ints("causal", {causal}), ints("sequence_major", {1})};
     std::string kind = causal ? " causal" : "";
     list.push_back({"attention" + kind, "attention", attributes, {q, q, q, TensorType()}, {q, lse}, sizes});
-    list.push_back({"attention_grad" + kind, "attention_grad", attributes, {q, q, q, q, q, lse, TensorType()}, {q, q, q}, sizes});
+    list.push_back({"attention_grad" + kind, "attention_grad", attributes, {q, q, q, q, q, lse, TensorType()}, {q, q, q}, sizes, false,
+                    kFifth});
   }
   TensorType mask = tensor({queries / keys / kHeads, 1, keys, keys}, DType::Bool);
   std::vector<Attribute> attributes{number("scale", 0.125), ints("causal", {0}), ints("sequence_major", {1})};
   list.push_back({"attention masked", "attention", attributes, {q, q, q, mask}, {q, lse}, sizes, true});
-  list.push_back({"attention_grad masked", "attention_grad", attributes, {q, q, q, q, q, lse, mask}, {q, q, q}, sizes, true});
+  list.push_back({"attention_grad masked", "attention_grad", attributes, {q, q, q, q, q, lse, mask}, {q, q, q}, sizes, true, kFifth});
 }
 
 /// Kernels whose time depends on how wide rows are.
@@ -35,9 +41,13 @@ void addRows(std::vector<Subject> &list, int64_t rows, int64_t width) {
   TensorType x = tensor({rows, width}), row = tensor({rows}), scale = tensor({width}), ids = tensor({rows}, DType::I64);
   std::vector<double> sizes{static_cast<double>(rows), static_cast<double>(width), 1};
   list.push_back({"softmax", "softmax", {ints("axis", {1})}, {x}, {x}, sizes});
-  list.push_back({"rms_norm", "rms_norm", {ints("axis", {1}), number("epsilon", 1e-6)}, {x, scale}, {x, row}, sizes});
-  list.push_back({"rms_norm_grad", "rms_norm_grad", {ints("axis", {1})}, {x, x, row, scale}, {x, scale}, sizes});
+  std::vector<Attribute> axis{ints("axis", {1})}, norm{ints("axis", {1}), number("epsilon", 1e-6)};
+  list.push_back({"rms_norm", "rms_norm", norm, {x, scale}, {x, row}, sizes, false, kNone, kFirst});
+  list.push_back({"rms_norm_grad", "rms_norm_grad", axis, {x, x, row, scale}, {x, scale}, sizes, false, kSecond});
+  list.push_back({"layer_norm", "layer_norm", norm, {x, scale, scale}, {x, row, row}, sizes, false, kNone, kFirst});
+  list.push_back({"layer_norm_grad", "layer_norm_grad", axis, {x, x, row, row, scale}, {x, scale, scale}, sizes, false, kSecond});
   list.push_back({"cross_entropy", "cross_entropy", {}, {x, ids}, {row, row}, sizes});
+  list.push_back({"cross_entropy_grad", "cross_entropy_grad", {}, {x, ids, row, row}, {x}, sizes});
   list.push_back({"kl_divergence", "kl_divergence", {number("temperature", 2)}, {x, x}, {row, row, row}, sizes});
 }
 
@@ -57,7 +67,16 @@ void addKernels(std::vector<Subject> &list, int64_t rows, int64_t width) {
   TensorType heads = tensor({1, rows, width / 16, 16}), moved = tensor({1, width / 16, rows, 16}), table = tensor({1, 1, rows, 16});
   TensorType ids = tensor({rows}, DType::I64);
   list.push_back({"add", "add", {}, {x, x}, {x}, {}});
-  list.push_back({"gelu", "gelu", {}, {x}, {x}, {}});
+  list.push_back({"mul", "mul", {}, {x, x}, {x}, {}, false, kSecond});
+  std::vector<Attribute> none, tanh{text("approximate", "tanh")};
+  for (const auto &[curve, kernel, attributes] : {std::tuple{"gelu", "gelu", none}, {"gelu tanh", "gelu", tanh}, {"silu", "silu", none}})
+    list.push_back({curve, kernel, attributes, {x}, {x}, {}, false, kNone, kFirst});
+  for (const auto &[curve, kernel, attributes] :
+       {std::tuple{"gelu_grad", "gelu_grad", none}, {"gelu_grad tanh", "gelu_grad", tanh}, {"silu_grad", "silu_grad", none}})
+    list.push_back({curve, kernel, attributes, {x, x}, {x}, {}, false, kFirst});
+  list.push_back({"sin", "sin", {}, {x}, {x}, {}});
+  TensorType part = tensor({rows, width / 2});
+  list.push_back({"concat", "concat", {ints("axis", {1})}, {part, part}, {x}, {}});
   list.push_back({"transpose", "transpose", {ints("permutation", {0, 2, 1, 3})}, {heads}, {moved}, {}});
   list.push_back({"rope", "rope", {ints("interleaved", {0}), ints("adjoint", {0})}, {moved, table, table}, {moved}, {}});
   list.push_back({"reduce_sum", "reduce_sum", {ints("axes", {0})}, {x}, {scale}, {}});
@@ -79,7 +98,7 @@ Subject product(DType dtype, int64_t m, int64_t n, int64_t k) {
 Subject gradientProduct(int64_t m, int64_t n, int64_t k) {
   return {"matmul transposed f32", "matmul", {ints("transpose_a", {1}), ints("accumulate", {1})},
           {tensor({k, m}), tensor({k, n}), TensorType()}, {tensor({m, n})},
-          {static_cast<double>(m), static_cast<double>(n), static_cast<double>(k)}};
+          {static_cast<double>(m), static_cast<double>(n), static_cast<double>(k)}, false, kFirst};
 }
 
 std::vector<Subject> subjects() {
@@ -109,7 +128,7 @@ std::vector<Subject> subjects() {
       addRows(list, rows, width);
   for (int64_t queries : {4096, 16384})
     for (int64_t keys : {4, 16, 64, 256, 1024})
-      for (int64_t depth : {16, 64, 128})
+      for (int64_t depth : {16, 32, 64, 128})
         addAttention(list, queries, keys, depth);
   return list;
 }

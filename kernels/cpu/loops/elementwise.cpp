@@ -49,6 +49,13 @@ template <typename F, typename T> void rightFloat(void *rp, const void *ap, cons
 
 //===--- Any type, one at a time (the compiler vectorises what it can) ----===//
 
+/// A result lies over an operand or apart from it, never shifted against it: no element is read after another one was written.
+#ifdef __clang__
+#define MAESTRO_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define MAESTRO_INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
 template <typename T> MAESTRO_INLINE auto value(T x) {
   if constexpr (__is_same(T, BFloat16))
     return toFloat(x);
@@ -58,6 +65,7 @@ template <typename T> MAESTRO_INLINE auto value(T x) {
 template <typename F, typename To, typename From> void mapEach(void *yp, const void *xp, int64_t n) {
   To *y = static_cast<To *>(yp);
   const From *x = static_cast<const From *>(xp);
+  MAESTRO_INDEPENDENT
   for (int64_t i = 0; i < n; ++i)
     y[i] = static_cast<To>(F()(value(x[i])));
 }
@@ -66,6 +74,7 @@ void bothEach(void *rp, const void *ap, const void *bp, int64_t n) {
   To *r = static_cast<To *>(rp);
   const T *a = static_cast<const T *>(ap), *b = static_cast<const T *>(bp);
   T a0 = *a, b0 = *b; // A repeated operand is read before its memory may be overwritten.
+  MAESTRO_INDEPENDENT
   for (int64_t i = 0; i < n; ++i)
     r[i] = static_cast<To>(F()(value(aStride ? a[i] : a0), value(bStride ? b[i] : b0)));
 }
