@@ -48,6 +48,7 @@ void Regrouper::prepareSection(const Problem &problem, uint32_t s) {
     for (uint32_t dim : term.dims)
       held[dim] = !problem.dims[dim].sum;
   pads[s] = std::count(held.begin(), held.end(), 1) > 0;
+  size_t largest = 0;
   for (size_t i = 0; i < samples; ++i) {
     const int64_t *sizes = aloneDims.data() + i * dims;
     int64_t &alone = aloneNs[s * samples + i];
@@ -57,13 +58,25 @@ void Regrouper::prepareSection(const Problem &problem, uint32_t s) {
     alone = evaluate(cost, sizes);
     ++activeCount[s];
     sectionNs[s] += alone;
-    largestNs[s] = std::max(largestNs[s], alone);
+    if (alone > largestNs[s])
+      largestNs[s] = alone, largest = i;
     signature[i] |= uint64_t{1} << (s & 63);
     int64_t key = 0; // The dims that pad: the first decides, the others break ties.
     for (size_t d = 0; d < dims; ++d)
       if (held[d])
         key = (key & 0xffffffff) * 4096 + std::min<int64_t>(sizes[d] / problem.dims[d].multipleOf, 0xffffffff);
     lengthKey[s * samples + i] = key;
+  }
+  firstStage[s] = static_cast<uint32_t>(stageParts.size());
+  for (const Stage &stage : section.stages) {
+    if (largestNs[s] == 0) { // No work at all.
+      stageParts.push_back(1);
+      continue;
+    }
+    const int64_t *sizes = aloneDims.data() + largest * dims;
+    int64_t own = evaluate(stage.forward, sizes) + (section.trains ? evaluate(stage.backward, sizes) : 0) +
+                  (section.splitsBackward ? evaluate(stage.weightGradient, sizes) : 0);
+    stageParts.push_back(std::max<int64_t>(1, fraction(own, largestNs[s])));
   }
 }
 
@@ -95,6 +108,8 @@ void Regrouper::prepare(const Problem &problem, const ProblemIndex &index) {
   for (size_t i = 0; i < samples; ++i)
     for (size_t d = 0; d < problem.dims.size(); ++d)
       aloneDims[i * problem.dims.size() + d] = alone(problem.dims[d], problem.sizes[i * problem.dims.size() + d]);
+  firstStage.assign(sections, 0);
+  stageParts.clear();
   for (uint32_t s = 0; s < sections; ++s)
     prepareSection(problem, s);
   mostPace = 1;
@@ -150,25 +165,76 @@ void Regrouper::cutTrunk(const Problem &problem) {
   }
 }
 
-uint32_t Regrouper::leastLoaded(size_t count) const {
-  return static_cast<uint32_t>(std::min_element(loads.begin(), loads.begin() + static_cast<int64_t>(count)) - loads.begin());
+/// A section's work on its devices, in the `shares` of its replicas where it has any, else evenly.
+void Regrouper::addLoad(const Problem &problem, uint32_t s, int64_t sign) {
+  const Section &section = problem.sections[s];
+  int64_t even = sectionNs[s] / replicas(problem, s);
+  for (size_t r = 0; r < section.devices.size(); ++r)
+    for (size_t i = 0; i < section.stages.size(); ++i)
+      deviceNs[section.devices[r][i]] += sign * share(shares.empty() ? even : shares[r], stageParts[firstStage[s] + i]);
+}
+
+/// Before a section is dealt out: where some of its devices have more to do for others than others have, its replicas take what evens
+/// that out, each as much as the fullest of its devices has time for, as water finds its level.
+void Regrouper::shareOut(const Problem &problem, uint32_t s) {
+  const Section &section = problem.sections[s];
+  shares.clear();
+  loads.assign(section.devices.size(), 0);
+  addLoad(problem, s, -1);
+  int64_t low = INT64_MAX, high = 0;
+  for (const std::vector<uint32_t> &replica : section.devices)
+    for (uint32_t device : replica)
+      low = std::min(low, deviceNs[device]), high = std::max(high, deviceNs[device]);
+  if (high - low <= sectionNs[s] / 64 / replicas(problem, s))
+    return;
+  auto room = [&](size_t r, int64_t level) {
+    int64_t least = INT64_MAX;
+    for (size_t i = 0; i < section.stages.size(); ++i)
+      least = std::min(least, fraction(std::max<int64_t>(0, level - deviceNs[section.devices[r][i]]), stageParts[firstStage[s] + i]));
+    return std::max<int64_t>(1, least);
+  };
+  for (high += sectionNs[s]; high - low > 1 + high / 256;) {
+    int64_t level = low + (high - low) / 2, all = 0;
+    for (size_t r = 0; r < section.devices.size() && all < sectionNs[s]; ++r)
+      all += std::min(room(r, level), sectionNs[s]);
+    (all < sectionNs[s] ? low : high) = level;
+  }
+  for (size_t r = 0; r < section.devices.size(); ++r)
+    shares.push_back(std::min(room(r, high), sectionNs[s]));
+}
+
+/// How far through the step a replica is after so much work: of 2^32; where all are alike, the work.
+int64_t Regrouper::timeOf(uint32_t replica, int64_t work) const { return shares.empty() ? work : fraction(work, shares[replica]); }
+
+/// The one that is least far through after `work` more.
+uint32_t Regrouper::leastLoaded(int64_t work) const {
+  if (shares.empty())
+    return static_cast<uint32_t>(std::min_element(loads.begin(), loads.end()) - loads.begin());
+  uint32_t best = 0;
+  for (uint32_t r = 1; r < loads.size(); ++r)
+    if (timeOf(r, loads[r] + work) < timeOf(best, loads[best] + work))
+      best = r;
+  return best;
 }
 
 /// In the flow's order to whichever replica is least loaded; that load is the micro-batch's time, which so never falls.
 void Regrouper::dealTrunk(const Problem &problem) {
   size_t count = problem.sections[trunk].devices.size();
-  loads.assign(count, 0);
+  shareOut(problem, trunk);
   reach.assign(count, 0);
   int64_t work = 1;
   for (const TrunkGroup &group : trunkGroups)
     work += group.workNs;
   for (uint32_t g : flow) {
     TrunkGroup &group = trunkGroups[g];
-    group.replica = leastLoaded(count);
-    group.place = fraction(loads[group.replica], work / static_cast<int64_t>(count) + 1);
-    loads[group.replica] += std::max<int64_t>(1, group.workNs);
+    int64_t own = std::max<int64_t>(1, group.workNs);
+    group.replica = leastLoaded(own);
+    int64_t load = loads[group.replica];
+    group.place = shares.empty() ? fraction(load, work / static_cast<int64_t>(count) + 1) : timeOf(group.replica, load);
+    loads[group.replica] += own;
     group.position = static_cast<uint32_t>(reach[group.replica]++);
   }
+  addLoad(problem, trunk, 1);
 }
 
 void Regrouper::formTrunk(const Problem &problem, Groups &groups) {
@@ -341,13 +407,14 @@ void Regrouper::formAlong(const Problem &problem, uint32_t s, Recipe recipe, Gro
 }
 
 void Regrouper::deal(const Problem &problem, uint32_t s, Groups &groups) {
-  size_t count = problem.sections[s].devices.size();
-  loads.assign(count, 0);
+  shareOut(problem, s);
   for (size_t g = groups.firstOfSection.back(); g < groups.list.size(); ++g) {
-    uint32_t replica = leastLoaded(count);
+    int64_t own = std::max<int64_t>(1, evaluate(total[s], groups.dims.data() + groups.list[g].firstDim));
+    uint32_t replica = leastLoaded(own);
     groups.list[g].replica = replica;
-    loads[replica] += std::max<int64_t>(1, evaluate(total[s], groups.dims.data() + groups.list[g].firstDim));
+    loads[replica] += own;
   }
+  addLoad(problem, s, 1);
 }
 
 void Regrouper::listSamples(bool flowing, std::vector<uint32_t> &samples) const {
@@ -370,6 +437,10 @@ void Regrouper::form(const Problem &problem, const ProblemIndex &index, Recipe r
   cutTrunk(problem);
   flowTrunk(problem, recipe);
   taperTrunk(problem, index, recipe.taper);
+  deviceNs.assign(problem.devices, 0);
+  shares.clear();
+  for (uint32_t s = 0; s < problem.sections.size(); ++s)
+    addLoad(problem, s, 1);
   dealTrunk(problem);
   groups.begin(problem);
   for (uint32_t s = 0; s < problem.sections.size(); ++s)

@@ -96,13 +96,18 @@ private:
   void cutUnit(const Problem &problem, uint32_t section, int64_t limitNs, Groups &groups);
   bool pools(const Problem &problem, uint32_t section, const TrunkGroup &group, int64_t workNs) const;
   void deal(const Problem &problem, uint32_t section, Groups &groups);
-  uint32_t leastLoaded(size_t replicas) const;
+  void shareOut(const Problem &problem, uint32_t section);
+  void addLoad(const Problem &problem, uint32_t section, int64_t sign);
+  int64_t timeOf(uint32_t replica, int64_t work) const;
+  uint32_t leastLoaded(int64_t work) const;
 
   std::vector<Cost> total;          ///< By section: all stages and kinds.
   std::vector<int64_t> constantNs;  ///< By section: of `total`.
   std::vector<int64_t> aloneDims;   ///< sample × dims
   std::vector<int64_t> aloneNs;     ///< section × sample: of `total`; -1 where it takes no part.
   std::vector<int64_t> sectionNs, largestNs, activeCount; ///< By section: the sum, the largest, the number.
+  std::vector<uint32_t> firstStage;                       ///< By section: into
+  std::vector<int64_t> stageParts; ///< what each stage has of the largest sample's work, of 2^32.
   std::vector<int64_t> lengthKey;   ///< section × sample: what padding depends on.
   std::vector<uint8_t> pads;        ///< By section.
   std::vector<uint64_t> signature;  ///< By sample: the sections that it needs.
@@ -128,6 +133,8 @@ private:
   int64_t lead = 0;              ///< The recipe's.
   std::vector<uint8_t> leads;    ///< By section: trains, and lies before the trunk.
   std::vector<int64_t> loads, reach, starts, held, chain;
+  std::vector<int64_t> deviceNs; ///< By device: what sections that are dealt out have on it, and the others if evenly dealt.
+  std::vector<int64_t> shares;   ///< By replica of the section that is being dealt: what its devices have time for; all alike: empty.
   std::vector<uint32_t> unit;    ///< Samples of one trunk micro-batch.
   bool closed = true;            ///< Whether the section's last micro-batch takes no further trunk micro-batch.
   int64_t unitTime = 0, unitPart = wholePart; ///< As in TrunkGroup.

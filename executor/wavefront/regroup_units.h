@@ -15,6 +15,11 @@ inline int64_t fraction(int64_t part, int64_t total) {
                               static_cast<unsigned __int128>(std::max<int64_t>(1, total)));
 }
 
+/// A part of 2^32 of `value`.
+inline int64_t share(int64_t value, int64_t part) {
+  return static_cast<int64_t>(static_cast<__int128>(value) * part / whole);
+}
+
 /// join() where the sample's sizes are those that it has alone, so rounded up already.
 inline void joinAlone(const Problem &problem, const int64_t *combined, const int64_t *alone, int64_t *joined) {
   for (size_t d = 0; d < problem.dims.size(); ++d)

@@ -171,7 +171,7 @@ TEST(Explain, OneMoreDeviceIsUsedOrNot) {
   together.machine.kinds[0].rates.stream = cost_models::BytesPerSecond(1e12);
   Explained shared(together);
   ASSERT_EQ(shared.result.winner, "all data parallel");
-  EXPECT_THAT(shared.candidate(kWhatIf, "devices")->reason, HasSubstr("with all that share its devices: 3 replicas on 0-2"));
+  EXPECT_THAT(shared.candidate(kWhatIf, "devices")->reason, HasSubstr("3 replicas on 0-2"));
   EXPECT_LT(shared.candidate(kWhatIf, "devices")->stepSeconds, shared.result.simulation.stepSeconds);
 }
 

@@ -62,5 +62,25 @@ TEST(Quality, BeatsStaticLayoutsInFileOrder) {
   }
 }
 
+/// A frozen section on four devices, of which two also train what reads it: the others take most of its work.
+TEST(Quality, SharesOutWorkWhereOthersLeaveTime) {
+  auto perSample = [](int64_t ns) { return Cost{{{ns * 1000, {0}}}}; };
+  Problem problem;
+  problem.dims = {{"batch", true, 1}};
+  problem.sizes.assign(256, 1);
+  problem.devices = 4;
+  Section teacher{"teacher", false, false, {}, 2, {2}, {}, {{perSample(100'000), {}, {}, 1, {}}}, {{0}, {1}, {2}, {3}}};
+  Section student{"student", true, false, {}, 2, {2}, {}, {{perSample(40'000), perSample(60'000), {}, 2, {}}}, {{0}, {1}}};
+  problem.sections = {teacher, student};
+  Edge edge;
+  edge.consumer = 1, edge.depth = 12;
+  problem.edges = {edge};
+  ASSERT_TRUE(check(problem).isOk()) << check(problem).message();
+  Schedule schedule;
+  Scheduler().run(problem, Order::Wavefront, schedule);
+  ASSERT_TRUE(verify(problem, schedule).isOk()) << verify(problem, schedule).message();
+  EXPECT_LE(schedule.makespanNs, 256 * 200'000 / 4 * 11 / 10); // 1.5 times that where each takes a quarter of the first.
+}
+
 } // namespace
 } // namespace maestro::wavefront
