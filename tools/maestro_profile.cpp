@@ -100,7 +100,7 @@ private:
     rates.arithmetic = flops / *device.curves.gridTime("matmul f32", kLarge, kLarge, kLarge);
     rates.arithmeticBf16 = flops / *device.curves.gridTime("matmul bf16", kLarge, kLarge, kLarge);
     rates.operands = cost_models::Bytes(kOperands) / *device.curves.curveTime("add", kOperands);
-    profile::DeviceStopwatch onDevice(seconds, threads);
+    profile::DeviceStopwatch onDevice(seconds, threads, (groups - 1) * threads);
     MAESTRO_ASSIGN(rates.call.value, onDevice.callSeconds());
     MAESTRO_ASSIGN(rates.task.value, onDevice.taskSeconds());
     MAESTRO_ASSIGN(rates.step.value, onDevice.stepSeconds());

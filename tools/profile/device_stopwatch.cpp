@@ -29,7 +29,21 @@ Status stamp(void *context, std::span<std::byte *const>) {
 
 } // namespace
 
-DeviceStopwatch::DeviceStopwatch(double seconds, int threads) : seconds(seconds), library(kernels::createCpuLibrary()) {
+BusyProcessors::BusyProcessors(int count) {
+  for (int i = 0; i < count; ++i)
+    threads.emplace_back([this] {
+      while (!stops.load(std::memory_order_relaxed)) {
+      }
+    });
+}
+
+BusyProcessors::~BusyProcessors() {
+  stops = true;
+  for (std::thread &thread : threads)
+    thread.join();
+}
+
+DeviceStopwatch::DeviceStopwatch(double seconds, int threads, int others) : seconds(seconds), others(others), library(kernels::createCpuLibrary()) {
   executor::CpuDeviceOptions options;
   options.threads = threads;
   options.onKernel = [signs = std::make_shared<std::atomic<uint64_t>>(0)] { signs->fetch_add(1, std::memory_order_relaxed); };
@@ -100,6 +114,7 @@ Result<double> DeviceStopwatch::callSeconds() {
 Result<double> DeviceStopwatch::taskSeconds() {
   constexpr size_t kTasks = 50, kData = 4096;
   MAESTRO_ASSIGN(Loaded work, loadWork(100e-6));
+  BusyProcessors busy(others);
   std::vector<char> data(kData);
   float loss = 0;
   std::array<std::vector<double>, 2> times;
@@ -128,6 +143,7 @@ Result<double> DeviceStopwatch::stepSeconds() {
   constexpr double kWork = 3e-3; // So long that who waits for it sleeps.
   MAESTRO_ASSIGN(Loaded work, loadWork(kWork));
   MAESTRO_ASSIGN(Loaded little, loadWork(1e-6));
+  BusyProcessors busy(others);
   std::mutex mutex;
   std::condition_variable changed;
   int asked = 0, done = 0;

@@ -7,9 +7,11 @@
 #include "kernels/kernel.h"
 #include "tools/profile/subjects.h"
 
+#include <atomic>
 #include <deque>
 #include <memory>
 #include <span>
+#include <thread>
 #include <vector>
 
 namespace maestro::profile {
@@ -20,9 +22,21 @@ struct ChannelTiming {
 };
 ChannelTiming timeChannel();
 
+/// Processors that other devices use: who hands work over and waits for it finds no idle one.
+class BusyProcessors {
+public:
+  explicit BusyProcessors(int count);
+  ~BusyProcessors();
+
+private:
+  std::atomic<bool> stops{false};
+  std::vector<std::thread> threads;
+};
+
+/// A device of so many threads; `others` more processors work meanwhile.
 class DeviceStopwatch {
 public:
-  DeviceStopwatch(double seconds, int threads);
+  DeviceStopwatch(double seconds, int threads, int others);
 
   /// A call's own, in a program: of one with almost no work.
   Result<double> callSeconds();
@@ -42,6 +56,7 @@ private:
   Result<Loaded> loadWork(double seconds);
 
   double seconds;
+  int others;
   std::deque<Subject> subjects; ///< Whose names the device's programs keep.
   std::shared_ptr<kernels::Library> library;
   std::unique_ptr<executor::Device> device;
