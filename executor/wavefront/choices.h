@@ -17,14 +17,17 @@ struct Choice {
 struct Traits {
   bool colocated = false; ///< Some device runs several stations.
   bool splits = false;    ///< Some section splits its backward.
-  bool shelves = false;   ///< Regrouper::hasShelves.
+  bool shelves = false;   ///< Regrouper::hasShelves, and
+  bool below = false;     ///< hasBelow().
   bool far = false;       ///< The starts are far from the bound.
   int64_t pace = 1;       ///< Regrouper::goodPace(), and
   int64_t mostPace = 1;   ///< Regrouper::mostPace.
 };
 
 /// The starts, and then the changes, in the order in which they most often help: from 240 training problems, each scheduled
-/// in all combinations. Where the starts are far from the bound, changes of several parts come first.
+/// in all combinations. Where the starts are far from the bound, changes of several parts come first, and last those that helped
+/// problems of other kinds, and starts beyond the first two.
+constexpr size_t mostStartsWhenFar = 2;
 size_t startCount(const Traits &traits);
 Choice start(const Traits &traits, size_t index);
 size_t changeCount(const Traits &traits);

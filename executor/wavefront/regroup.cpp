@@ -60,7 +60,7 @@ void Regrouper::prepareSection(const Problem &problem, uint32_t s) {
     sectionNs[s] += alone;
     if (alone > largestNs[s])
       largestNs[s] = alone, largest = i;
-    signature[i] |= uint64_t{1} << (s & 63);
+    signature[i] |= sectionBit(s);
     int64_t key = 0; // The dims that pad: the first decides, the others break ties.
     for (size_t d = 0; d < dims; ++d)
       if (held[d])
@@ -115,6 +115,10 @@ void Regrouper::prepare(const Problem &problem, const ProblemIndex &index) {
   mostPace = 1;
   trunk = 0;
   chooseTrunk(problem, index);
+  belowTrunk = 0;
+  for (const EdgeFacts &edge : index.edges)
+    if (edge.producer == trunk && edge.pair != none && edge.gradient)
+      belowTrunk |= sectionBit(edge.consumer);
   prepareLimits(problem, index);
   beforeNs.assign(samples, 0);
   aroundNs.assign(samples, 0);
@@ -217,20 +221,31 @@ uint32_t Regrouper::leastLoaded(int64_t work) const {
   return best;
 }
 
+/// How long micro-batches of these sections take where the trunk waits for their gradients.
+int64_t Regrouper::belowNs(uint64_t needed) const {
+  int64_t longest = 0;
+  for (uint32_t s = 0; s < groupNs.size(); ++s)
+    if (needed & belowTrunk & sectionBit(s))
+      longest = std::max(longest, groupNs[s]);
+  return longest;
+}
+
 /// In the flow's order to whichever replica is least loaded; that load is the micro-batch's time, which so never falls.
-void Regrouper::dealTrunk(const Problem &problem) {
+void Regrouper::dealTrunk(const Problem &problem, int64_t lag) {
   size_t count = problem.sections[trunk].devices.size();
   shareOut(problem, trunk);
   reach.assign(count, 0);
   int64_t work = 1;
   for (const TrunkGroup &group : trunkGroups)
     work += group.workNs;
+  int64_t even = work / static_cast<int64_t>(count) + 1, stages = static_cast<int64_t>(problem.sections[trunk].stages.size());
   for (uint32_t g : flow) {
     TrunkGroup &group = trunkGroups[g];
     int64_t own = std::max<int64_t>(1, group.workNs);
     group.replica = leastLoaded(own);
     int64_t load = loads[group.replica];
-    group.place = shares.empty() ? fraction(load, work / static_cast<int64_t>(count) + 1) : timeOf(group.replica, load);
+    group.place = shares.empty() ? fraction(load, even) : timeOf(group.replica, load);
+    group.back = group.place + fraction(belowNs(group.signature) * stages / 2 * lag, even);
     loads[group.replica] += own;
     group.position = static_cast<uint32_t>(reach[group.replica]++);
   }
@@ -246,7 +261,7 @@ void Regrouper::formTrunk(const Problem &problem, Groups &groups) {
     for (uint32_t i = group.first; i < group.first + group.count; ++i)
       groups.add(problem, order[i]);
     forwardKey.push_back(group.place);
-    backwardKey.push_back(group.place);
+    backwardKey.push_back(group.back);
   }
 }
 
@@ -311,7 +326,7 @@ void Regrouper::cutUnit(const Problem &problem, uint32_t s, int64_t limit, Group
     if (now > piece || !joins(problem, s, {&sample, 1}, limit, groups)) {
       groups.open(problem);
       forwardKey.push_back(unitTime);
-      backwardKey.push_back(unitTime);
+      backwardKey.push_back(unitBack);
     }
     piece = std::max(piece, now);
     groups.add(problem, sample);
@@ -337,7 +352,7 @@ void Regrouper::addUnit(const Problem &problem, uint32_t s, const TrunkGroup *tr
     cutUnit(problem, s, trunkGroup ? pieceLimit(problem, s) : timeLimit(s), groups);
   if (s > trunk) // Its inputs come last from the last.
     forwardKey.back() = unitTime;
-  backwardKey.back() = unitTime;
+  backwardKey.back() = unitBack;
   closed = groups.list.size() > before + 1; // It fell into several.
 }
 
@@ -378,7 +393,7 @@ void Regrouper::formAlong(const Problem &problem, uint32_t s, Recipe recipe, Gro
         continue;
       flush();
       unit.assign(1, others[beside]);
-      unitTime = time;
+      unitTime = unitBack = time;
       flush();
     }
   };
@@ -390,6 +405,7 @@ void Regrouper::formAlong(const Problem &problem, uint32_t s, Recipe recipe, Gro
     if (!recipe.pools || !pads[s] || !pools(problem, s, group, held + more))
       flush();
     addOthers(group.place);
+    unitBack = s > trunk ? group.place : unit.empty() ? group.back : std::max(unitBack, group.back);
     unitTime = group.place;
     unitPart = group.part;
     held += more;
@@ -441,7 +457,7 @@ void Regrouper::form(const Problem &problem, const ProblemIndex &index, Recipe r
   shares.clear();
   for (uint32_t s = 0; s < problem.sections.size(); ++s)
     addLoad(problem, s, 1);
-  dealTrunk(problem);
+  dealTrunk(problem, recipe.lag);
   groups.begin(problem);
   for (uint32_t s = 0; s < problem.sections.size(); ++s)
     s == trunk ? formTrunk(problem, groups) : formAlong(problem, s, recipe, groups);

@@ -24,6 +24,7 @@ struct Recipe {
   int64_t lead = 0; ///< By how many sixteenths more of its work a trained section before the trunk is served than the trunk.
   int64_t shelves = 0; ///< Classes are cut in so many by the length that another section pads by, each sorted by the trunk's.
   int64_t taper = 2;   ///< How steeply micro-batches shrink towards the step's ends, so that pipelines fill and drain soon; 0: not.
+  int64_t lag = 0;  ///< By how many halves of their time there, trunk micro-batches that wait for sections below come later on the way back.
 
   bool operator==(const Recipe &) const = default;
 };
@@ -42,6 +43,7 @@ public:
   std::vector<int64_t> forwardKey, backwardKey; ///< By group.
   int64_t mostPace = 1;                         ///< Larger paces change nothing.
   bool hasShelves = false;                      ///< Some other section pads by a length that is not the trunk's.
+  bool hasBelow() const { return belowTrunk != 0; } ///< The trunk waits for some other section's gradients.
 
 private:
   static constexpr int64_t wholePart = 256;
@@ -50,7 +52,8 @@ private:
     uint32_t replica, position; ///< Whose, and which of its.
     uint64_t signature;
     int64_t workNs, beforeNs, aroundNs;
-    int64_t place; ///< In the flow.
+    int64_t place;    ///< In the flow,
+    int64_t back = 0; ///< and on the way back.
     int64_t part = wholePart; ///< Of the usual times, what its micro-batch and those formed along it may take.
   };
   struct Bucket {
@@ -86,7 +89,8 @@ private:
   void taperTrunk(const Problem &problem, const ProblemIndex &index, int64_t taper);
   template <typename PartAt> void cutTapered(const Problem &problem, const TrunkGroup &group, bool backwards, PartAt partAt);
   int64_t timeLimit(uint32_t section) const;
-  void dealTrunk(const Problem &problem);
+  int64_t belowNs(uint64_t needed) const;
+  void dealTrunk(const Problem &problem, int64_t lag);
   void formTrunk(const Problem &problem, Groups &groups);
   void formAlong(const Problem &problem, uint32_t section, Recipe recipe, Groups &groups);
   void addUnit(const Problem &problem, uint32_t section, const TrunkGroup *trunkGroup, Groups &groups);
@@ -114,6 +118,7 @@ private:
   std::vector<int64_t> beforeNs, aroundNs; ///< By sample: work upstream of the trunk, and outside of it.
 
   uint32_t trunk = 0;
+  uint64_t belowTrunk = 0;        ///< Sections whose gradients the trunk waits for, a bit each.
   std::vector<uint32_t> sorted, order; ///< Samples of the trunk, alike ones side by side; the second as the recipe shelves them.
   std::vector<uint32_t> others;   ///< Samples that the trunk does not see.
   std::vector<uint8_t> shelved;   ///< By section: pads by a length that is not the trunk's.
@@ -137,7 +142,7 @@ private:
   std::vector<int64_t> shares;   ///< By replica of the section that is being dealt: what its devices have time for; all alike: empty.
   std::vector<uint32_t> unit;    ///< Samples of one trunk micro-batch.
   bool closed = true;            ///< Whether the section's last micro-batch takes no further trunk micro-batch.
-  int64_t unitTime = 0, unitPart = wholePart; ///< As in TrunkGroup.
+  int64_t unitTime = 0, unitBack = 0, unitPart = wholePart; ///< As in TrunkGroup.
 };
 
 } // namespace maestro::wavefront

@@ -20,6 +20,9 @@ inline int64_t share(int64_t value, int64_t part) {
   return static_cast<int64_t>(static_cast<__int128>(value) * part / whole);
 }
 
+/// Of a set of sections; those beyond 64 share bits.
+inline uint64_t sectionBit(uint32_t section) { return uint64_t{1} << (section & 63); }
+
 /// join() where the sample's sizes are those that it has alone, so rounded up already.
 inline void joinAlone(const Problem &problem, const int64_t *combined, const int64_t *alone, int64_t *joined) {
   for (size_t d = 0; d < problem.dims.size(); ++d)

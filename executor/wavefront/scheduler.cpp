@@ -188,6 +188,7 @@ Traits Scheduler::State::measureTraits(const Problem &problem) {
   traits.pace = regrouper.goodPace(problem, index);
   traits.mostPace = regrouper.mostPace;
   traits.shelves = regrouper.hasShelves;
+  traits.below = regrouper.hasBelow();
   return traits;
 }
 
@@ -206,7 +207,8 @@ void Scheduler::State::wavefront(const Problem &problem, Schedule &schedule) {
     before = spent;
     return spent + trialNs < budget && bestNs > boundNs;
   };
-  for (size_t i = 0; i < startCount(traits) && goesOn(); ++i) {
+  auto mayStart = [&](size_t i) { return i < startCount(traits) && (i < mostStartsWhenFar || !isFar(bestNs, boundNs)); };
+  for (size_t i = 0; mayStart(i) && goesOn(); ++i) {
     Choice choice = start(traits, i);
     formed = tryChoice(problem, choice, true, schedule);
     if (formed || i == 0)
