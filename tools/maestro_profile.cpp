@@ -55,24 +55,24 @@ std::vector<int> threadCounts(int cores) {
   return counts;
 }
 
-/// So often is each subject measured, some time apart: the machine's own speed moves meanwhile.
+/// So often is each subject measured, some time apart, where no time is given: the machine's own speed moves meanwhile.
 constexpr size_t kRounds = 3;
 
 /// One number of threads.
 class DeviceProfiler {
 public:
-  DeviceProfiler(profile::Stopwatch &stopwatch, double seconds, int threads, int groups)
-      : stopwatch(stopwatch), seconds(seconds), threads(threads), groups(groups) {}
+  DeviceProfiler(profile::Stopwatch &stopwatch, size_t rounds, double seconds, int threads, int groups)
+      : stopwatch(stopwatch), rounds(rounds), seconds(seconds), threads(threads), groups(groups) {}
 
   Result<ProfiledDevice> run() {
     device.threads = threads;
     std::vector<Subject> subjects = profile::subjects();
     std::vector<std::vector<double>> times(subjects.size());
-    for (size_t round = 0; round < kRounds; ++round)
+    for (size_t round = 0; round < rounds; ++round)
       for (size_t i = 0; i < subjects.size(); ++i) {
         MAESTRO_ASSIGN(Timing timing, stopwatch.time(subjects[i], threads, groups));
         times[i].push_back(timing.seconds);
-        if (round + 1 == kRounds)
+        if (round + 1 == rounds)
           keep(subjects[i], timing.bytes, Seconds(profile::median(times[i])));
       }
     for (auto &[name, samples] : grids)
@@ -113,6 +113,7 @@ private:
   }
 
   profile::Stopwatch &stopwatch;
+  size_t rounds;
   double seconds;
   int threads, groups;
   ProfiledDevice device;
@@ -125,12 +126,13 @@ Result<cost_models::DeviceProfile> profileMachine(double secondsEach) {
   result.name = processorName();
   int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   std::vector<int> counts = threadCounts(cores);
+  size_t rounds = secondsEach == 0 ? kRounds : 1;
   if (secondsEach == 0)
     secondsEach = std::clamp(kUsualSeconds / static_cast<double>(counts.size() * profile::subjects().size() * kRounds), 0.003, 0.2);
   profile::Stopwatch stopwatch(secondsEach);
   for (int threads : counts) {
     logInfo(fmt::format("{} thread{}, {} at once", threads, threads == 1 ? "" : "s", cores / threads));
-    MAESTRO_ASSIGN(ProfiledDevice device, DeviceProfiler(stopwatch, kRateSeconds, threads, cores / threads).run());
+    MAESTRO_ASSIGN(ProfiledDevice device, DeviceProfiler(stopwatch, rounds, kRateSeconds, threads, cores / threads).run());
     result.devices.push_back(std::move(device));
   }
   if (stopwatch.disturbedTimes() > 0)

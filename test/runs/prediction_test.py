@@ -22,7 +22,7 @@ def judge(scratch, example, layout, device):
 
 def main() -> int:
     scratch = runs.Scratch("prediction")
-    device = predictions.profile(scratch, "--seconds", 0.001)
+    device = predictions.profile(scratch, "--seconds", 0.003)
     for name, layouts in CASES.items():
         for layout in layouts:
             judge(scratch, predictions.EXAMPLES[name], layout, device)
