@@ -1,5 +1,7 @@
 #include "executor/core/step_schedule.h"
 
+#include "executor/core/station.h"
+
 #include <algorithm>
 #include <cmath>
 #include <ctime>

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "base/status.h"
-#include "executor/core/station.h"
 #include "executor/core/topology.h"
 #include "executor/data/batcher.h"
 #include "executor/data/source.h"

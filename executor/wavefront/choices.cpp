@@ -10,7 +10,7 @@ namespace {
 
 enum class Change : uint8_t {
   Ends, Alike, Pools, Finer, Coarser, Slack, SlackLittle, Bands, ManyBands, Slope, // One part of the recipe,
-  EndsLittle, Shelves, ManyShelves, Taper, TaperMore, Lead, Lag, LagLittle,
+  EndsLittle, Shelves, ManyShelves, Taper, TaperMore, Lag, LagLittle,
   EndsFiner, EndsCoarser, EndsAlike,                                               // two parts,
   LongestTail, BackwardFirst, ForwardFirst, Alternate, Thrifty, ZeroBubble,        // or the rule.
 };
@@ -246,7 +246,6 @@ Choice changed(const Traits &traits, const Choice &choice, size_t index) {
   case Change::Shelves: recipe.shelves = recipe.shelves == 4 || !traits.shelves ? 0 : 4; break;
   case Change::ManyShelves: recipe.shelves = recipe.shelves == 16 || !traits.shelves ? 0 : 16; break;
   case Change::Taper: recipe.taper = recipe.taper == 2 ? 0 : 2; break;
-  case Change::Lead: recipe.lead = recipe.lead == 4 ? 0 : 4; break;
   case Change::TaperMore: recipe.taper = recipe.taper == 4 ? 1 : 4; break;
   case Change::Lag: recipe.lag = recipe.lag == 2 || !traits.below ? 0 : 2; break;
   case Change::LagLittle: recipe.lag = recipe.lag == 1 || !traits.below ? 0 : 1; break;
