@@ -168,14 +168,20 @@ int64_t LowerBound::pooled(int64_t work, size_t machines, size_t samples) {
   return bound == never ? 0 : bound;
 }
 
+/// Devices that run a section's stage.
+int64_t LowerBound::machinesAt(const Problem &problem, uint32_t section, uint32_t stage) {
+  int64_t machines = 0;
+  seen.assign(problem.devices, 0);
+  for (const std::vector<uint32_t> &replica : problem.sections[section].devices)
+    machines += !std::exchange(seen[replica[stage]], 1);
+  return machines;
+}
+
 int64_t LowerBound::placeBound(const Problem &problem, const ProblemIndex &index, uint32_t place) {
   size_t samples = problem.sampleCount(), offset = place * samples;
   uint32_t s = index.sectionOfPlace[place], stage = place - index.firstPlace[s];
   const Section &section = problem.sections[s];
-  seen.assign(problem.devices, 0);
-  size_t machines = 0;
-  for (const std::vector<uint32_t> &replica : section.devices)
-    machines += !std::exchange(seen[replica[stage]], 1);
+  size_t machines = static_cast<size_t>(machinesAt(problem, s, stage));
   int64_t path = 0;
   heads.clear();
   tails.clear();
@@ -248,6 +254,8 @@ int64_t LowerBound::compute(const Problem &problem, const ProblemIndex &index) {
     bound = std::max(bound, frozenBound(problem, index, s, bound));
   for (uint32_t s = 0; s < problem.sections.size(); ++s)
     bound = std::max(bound, trainedBound(problem, index, s, bound));
+  for (uint32_t e = 0; e < index.edges.size(); ++e)
+    bound = std::max(bound, suppliedBound(problem, index, e, bound));
   return bound;
 }
 

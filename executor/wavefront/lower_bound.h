@@ -11,6 +11,7 @@
 // And for sections in several stages (pipeline_bounds.cpp): one that only runs forward needs a sample's way through the other stages
 // longer than its work, in whatever order; one that trains fills and drains with micro-batches that can only grow gradually
 // (pipeline_flow.cpp).
+// And for one that trains on what a frozen one finishes, so as fast as that is done (supply_bound.cpp).
 #pragma once
 
 #include "executor/wavefront/pipeline_flow.h"
@@ -34,6 +35,7 @@ private:
   int64_t batchingPs(const Problem &problem, uint32_t section, std::span<const Cost *const> costs);
   int64_t leastGroups(const Problem &problem, uint32_t section) const;
   int64_t placeBound(const Problem &problem, const ProblemIndex &index, uint32_t place);
+  int64_t machinesAt(const Problem &problem, uint32_t section, uint32_t stage);
   int64_t pooled(int64_t workNs, size_t machines, size_t samples);
   int64_t frozenBound(const Problem &problem, const ProblemIndex &index, uint32_t section, int64_t known);
   int64_t trainedBound(const Problem &problem, const ProblemIndex &index, uint32_t section, int64_t known);
@@ -42,6 +44,7 @@ private:
   int64_t hopsNs(const Problem &problem, const ProblemIndex &index, uint32_t section, bool gradients) const;
   int64_t endsNs(const Problem &problem, const ProblemIndex &index, uint32_t section, bool drains) const;
   PipelineFacts measurePipeline(const Problem &problem, uint32_t section);
+  int64_t suppliedBound(const Problem &problem, const ProblemIndex &index, uint32_t edge, int64_t known);
   void measureWays(const Problem &problem, const ProblemIndex &index, uint32_t section);
   int64_t batchesBound(size_t stages, size_t replicas) const;
   bool flowsWithin(int64_t ns, size_t replicas) const;

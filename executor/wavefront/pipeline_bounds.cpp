@@ -36,16 +36,6 @@ void findCommonCost(const Section &section, Cost Stage::*kind, Cost &common) {
   }
 }
 
-/// The terms with just these dims; none: constants.
-int64_t psOf(const Cost &cost, const std::vector<uint32_t> &dims) {
-  int64_t ps = 0;
-  for (const CostTerm &term : cost.terms)
-    ps = addSaturated(ps, term.dims == dims ? term.picoseconds : 0);
-  return ps;
-}
-
-int64_t constantNs(const Cost &cost) { return psOf(cost, {}) / 1000; }
-
 int64_t partOf(int64_t ps, int64_t allPs) {
   return static_cast<int64_t>(static_cast<unsigned __int128>(ps) * PipelineFacts::wholePart / static_cast<uint64_t>(allPs));
 }

@@ -173,5 +173,73 @@ TEST(LowerBound, TrainedPipelinesStayBelowTheOptimum) {
   EXPECT_GE(equal * 3, problems) << "of " << problems;
 }
 
+/// A frozen teacher of one stage, so many µs a padded token, before what trainedChain() makes.
+Problem taughtChain(const std::vector<int64_t> &lengths, uint32_t teachers, int64_t microseconds, const Problem &student) {
+  Problem problem = frozenChain(lengths, 1, teachers, student.sections[0].stages[0].forward.terms[0].picoseconds / 1000,
+                                student.sections[0].maxSamples);
+  problem.sections[0].stages[0].forward.terms[1].picoseconds *= microseconds;
+  problem.sections.push_back(student.sections[0]);
+  for (std::vector<uint32_t> &replica : problem.sections[1].devices)
+    for (uint32_t &device : replica)
+      device += teachers;
+  problem.devices += student.devices;
+  for (Edge edge : student.edges) {
+    edge.producer = edge.consumer = 1;
+    problem.edges.push_back(edge);
+  }
+  Edge edge;
+  edge.consumer = 1;
+  edge.depth = static_cast<uint32_t>(lengths.size());
+  problem.edges.push_back(edge);
+  return problem;
+}
+
+TEST(LowerBound, TaughtPipelinesStayBelowTheOptimum) {
+  Scheduler scheduler;
+  Schedule schedule;
+  int equal = 0, problems = 0;
+  const char *text = std::getenv("WAVEFRONT_SEED");
+  uint64_t first = text ? std::strtoull(text, nullptr, 10) : 0;
+  for (uint64_t seed = first; seed < first + 60; ++seed) {
+    Random random(seed);
+    std::vector<int64_t> lengths;
+    for (int64_t i = random.in(1, 3); i > 0; --i)
+      lengths.push_back(random.in(1, 12));
+    uint32_t stages = static_cast<uint32_t>(random.in(1, lengths.size() > 2 ? 2 : 4)), replicas = static_cast<uint32_t>(random.in(1, 2));
+    Problem student = trainedChain(lengths, stages, replicas, 1000 * random.in(0, 8), random.in(1, 3), random.in(0, 3));
+    student.sections[0].splitsBackward = random.chance(20);
+    for (Stage &stage : student.sections[0].stages)
+      stage.weightGradient = stage.forward;
+    Problem problem = taughtChain(lengths, static_cast<uint32_t>(random.in(1, 2)), random.in(1, 6), student);
+    if (random.chance(20)) { // On shared devices.
+      for (Section &section : problem.sections)
+        for (std::vector<uint32_t> &replica : section.devices)
+          for (uint32_t &device : replica)
+            device %= 2;
+      problem.devices = 2;
+    }
+    ASSERT_TRUE(check(problem).isOk()) << check(problem).message();
+    scheduler.run(problem, Order::Wavefront, schedule);
+    int64_t optimum = bruteForce(problem, schedule.makespanNs);
+    ASSERT_LE(schedule.lowerBoundNs, optimum) << seed;
+    ++problems;
+    equal += optimum == schedule.lowerBoundNs;
+  }
+  EXPECT_GE(equal * 3, problems) << "of " << problems;
+}
+
+/// 64 samples of 1 µs in each of eight stages, backward twice as long, constants of 1 µs, up to 16 together; four teachers, with each of
+/// whom a sample takes 12 µs: all of them are as fast as a stage. The student alone needs 267 µs at least, the teachers 192.
+TEST(LowerBound, TaughtPipelinesAreAlwaysBehind) {
+  std::vector<int64_t> lengths(64, 1);
+  Problem student = trainedChain(lengths, 8, 1, 1000, 16, 2), problem = taughtChain(lengths, 4, 12, student);
+  problem.sections[0].stages[0].forward.terms[0].picoseconds = 0;
+  Schedule schedule;
+  Scheduler().run(problem, Order::Wavefront, schedule);
+  EXPECT_LE(bound(student), 267'000);
+  EXPECT_GE(schedule.lowerBoundNs, 278'000);
+  EXPECT_LE(schedule.lowerBoundNs, schedule.makespanNs);
+}
+
 } // namespace
 } // namespace maestro::wavefront
