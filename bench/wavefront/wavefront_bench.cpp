@@ -65,9 +65,10 @@ void quality(uint64_t firstSeed, uint64_t seeds, bool each) {
   for (Family family : families) {
     Figures bounds, speeds, gains, parts;
     for (uint64_t seed = firstSeed; seed < firstSeed + seeds; ++seed) {
-      Measured made = measure(scheduler, trainingProblem(family, seed));
+      Problem problem = plannedProblem(family, seed);
+      Measured made = measure(scheduler, problem);
       bounds.values.push_back(made.bound);
-      allTight.values.push_back(measure(scheduler, withTightRings(trainingProblem(family, seed))).bound);
+      allTight.values.push_back(measure(scheduler, withTightRings(problem)).bound);
       gains.values.push_back(made.gain);
       speeds.values.push_back(made.nsPerTask);
       parts.values.push_back(100 * made.stepPart);

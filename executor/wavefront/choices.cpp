@@ -176,7 +176,7 @@ Choice leapt(const Traits &traits, const Choice &choice, const Leap &leap) {
     if (value != Leap::keep)
       part = static_cast<std::remove_reference_t<decltype(part)>>(value);
   };
-  recipe.pace = std::clamp<int64_t>(recipe.pace * leap.finer / leap.coarser, 1, traits.mostPace);
+  recipe.pace = recipe.pace * leap.finer / leap.coarser;
   recipe.slope &= leap.bands == Leap::keep; // Bands are for goal chasing.
   set(recipe.slack, leap.slack);
   set(recipe.bands, leap.bands);
@@ -185,12 +185,12 @@ Choice leapt(const Traits &traits, const Choice &choice, const Leap &leap) {
   set(recipe.ends, leap.ends);
   set(recipe.alike, leap.alike);
   set(recipe.run, leap.run);
-  set(recipe.shelves, traits.shelves ? leap.shelves : int8_t{0});
+  set(recipe.shelves, leap.shelves);
   set(recipe.taper, leap.taper);
   set(recipe.lead, leap.lead);
-  set(recipe.lag, traits.below ? leap.lag : int8_t{0});
+  set(recipe.lag, leap.lag);
   set(made.rule, leap.rule);
-  return made;
+  return within(traits, made);
 }
 
 constexpr int64_t fullEnds = 4;
@@ -199,12 +199,21 @@ Recipe recipe(int64_t pace, int64_t slack, int64_t bands, bool slope, bool pools
   return {.pace = pace, .slack = slack, .bands = bands, .slope = slope, .pools = pools, .ends = ends};
 }
 
+/// Those that come after the changes where the first ones were far from the bound.
+size_t skippedStarts(const Traits &traits) { return startCount(traits) - mostStartsWhenFar; }
+
 } // namespace
 
 size_t startCount(const Traits &traits) { return traits.colocated ? 2 : 3; }
 
-/// Those that come after the changes where the first ones were far from the bound.
-static size_t skippedStarts(const Traits &traits) { return startCount(traits) - mostStartsWhenFar; }
+Choice within(const Traits &traits, Choice choice) {
+  choice.recipe.pace = std::clamp<int64_t>(choice.recipe.pace, 1, traits.mostPace);
+  if (!traits.shelves)
+    choice.recipe.shelves = 0;
+  if (!traits.below)
+    choice.recipe.lag = 0;
+  return choice;
+}
 
 Choice start(const Traits &traits, size_t index) {
   // Tapered ends fill and drain sooner than goodPace() reckons with.

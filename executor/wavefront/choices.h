@@ -1,17 +1,11 @@
-// What the search chooses among: how micro-batches are formed and whose turn it is, starts from theory, and single changes.
+// What the search tries: starts from theory, and changes of them.
 #pragma once
 
-#include "executor/wavefront/list_schedule.h"
-#include "executor/wavefront/regroup.h"
+#include "executor/wavefront/recipe.h"
+
+#include <cstddef>
 
 namespace maestro::wavefront {
-
-struct Choice {
-  Recipe recipe;
-  Rule rule = Rule::LongestTail;
-
-  bool operator==(const Choice &) const = default;
-};
 
 /// What decides where to start and what to try.
 struct Traits {
@@ -32,5 +26,7 @@ size_t startCount(const Traits &traits);
 Choice start(const Traits &traits, size_t index);
 size_t changeCount(const Traits &traits);
 Choice changed(const Traits &traits, const Choice &choice, size_t index);
+/// The choice, as far as it makes sense for the problem.
+Choice within(const Traits &traits, Choice choice);
 
 } // namespace maestro::wavefront

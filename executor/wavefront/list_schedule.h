@@ -1,23 +1,11 @@
 // Event-driven list scheduling: from micro-batches and each station's forward and backward order to times.
 #pragma once
 
+#include "executor/wavefront/recipe.h"
 #include "executor/wavefront/sequences.h"
 #include "executor/wavefront/tournament.h"
 
 namespace maestro::wavefront {
-
-/// Whose turn it is when several tasks of a device could start. Weight gradients come last, but first
-/// where they hold up gradients.
-enum class Rule : uint8_t {
-  LongestTail,   ///< The longest way to the step's end.
-  BackwardFirst, ///< And of forward tasks the one nearest to the loss: keeps work upstream for later.
-  ForwardFirst,  ///< As far as places in flight go: whatever lies below is fed early.
-  Alternate,     ///< After a station's forward task its backward, and the other way round.
-  Thrifty,       ///< The same, with no more forward tasks ahead of their backward than 1F1B has, whatever the places.
-  ShortestFirst, ///< For small sections beside large ones on the same devices: their micro-batches travel, the large ones' wait.
-  UpstreamFirst, ///< Backward first, and of forward tasks the one furthest from the loss.
-  ZeroBubble,    ///< Each station's kinds in a fixed turn (turn()), also where that means to wait.
-};
 
 /// Once every station's forward and backward orders are fixed, rules 3 to 5 of README.md are precedences between tasks:
 /// position k takes the slot that position k - depth leaves, and the k-th forward task waits for the (k - slots)-th

@@ -161,6 +161,14 @@ Status checkEdge(const Problem &problem, const Edge &edge, size_t index) {
   return checkCost(problem, edge.gradientTransfer, where);
 }
 
+Status checkHint(const Problem &problem) {
+  if (problem.hint)
+    for (const ChoicePart &part : choiceParts)
+      if (int64_t value = part.get(*problem.hint); value < part.least || value > part.most)
+        return fault("hint", std::string(part.name) + " " + number(value) + " is not in [" + number(part.least) + ", " + number(part.most) + "]");
+  return Status();
+}
+
 int64_t product(int64_t left, int64_t right) {
   return right != 0 && left > largestNs / right ? largestNs : left * right;
 }
@@ -222,6 +230,7 @@ Status check(const Problem &problem) {
     MAESTRO_TRY(checkSection(problem, section));
   for (size_t e = 0; e < problem.edges.size(); ++e)
     MAESTRO_TRY(checkEdge(problem, problem.edges[e], e));
+  MAESTRO_TRY(checkHint(problem));
   return checkMagnitude(problem);
 }
 

@@ -82,6 +82,8 @@ private:
       MAESTRO_TRY(parseSection(line));
     else if (keyword == "edge")
       MAESTRO_TRY(parseEdge(line));
+    else if (keyword == "hint")
+      MAESTRO_TRY(parseHint(line));
     else if (keyword == "sample")
       MAESTRO_TRY(parseNumbers(line, problem.sizes));
     else
@@ -255,6 +257,24 @@ private:
         return line.expectEnd();
     }
     problem.edges.push_back(std::move(edge));
+    return Status();
+  }
+
+  Status parseHint(Line &line) {
+    Choice hint;
+    while (!line.atEnd()) {
+      std::string_view name = line.take();
+      auto part = std::find_if(choiceParts.begin(), choiceParts.end(), [&](const ChoicePart &each) { return each.name == name; });
+      if (part == choiceParts.end())
+        return line.fault("no part of a recipe is called '" + std::string(name) + "'");
+      int64_t value = 0;
+      MAESTRO_TRY(line.takeNumber(value, "a number"));
+      if (value < part->least || value > part->most)
+        return line.fault(std::string(name) + " " + std::to_string(value) + " is not in [" + std::to_string(part->least) + ", " +
+                          std::to_string(part->most) + "]");
+      part->set(hint, value);
+    }
+    problem.hint = hint;
     return Status();
   }
 

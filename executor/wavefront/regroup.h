@@ -9,25 +9,9 @@
 #pragma once
 
 #include "executor/wavefront/groups.h"
+#include "executor/wavefront/recipe.h"
 
 namespace maestro::wavefront {
-
-struct Recipe {
-  int64_t pace = 8;   ///< Micro-batches a replica at which each section aims, and
-  int64_t slack = 2;  ///< how many times over places in flight and rings must suffice for them.
-  int64_t bands = 2;  ///< Classes of samples are cut in so many by length, each spread over the whole flow;
-  bool slope = false; ///< or all lie on one mountain of lengths, for pipelines that stall when micro-batches differ.
-  bool pools = false; ///< Sections that pad sort what several trunk micro-batches have for them.
-  int64_t ends = 4;   ///< Light micro-batches at the step's ends: so many quarters of what fills all other sections.
-  bool alike = false; ///< Micro-batches no shorter than a section's longest sample, so that all take about the same time.
-  int64_t run = 1;       ///< So many micro-batches of one class and band in a row.
-  int64_t lead = 0; ///< By how many sixteenths more of its work a trained section before the trunk is served than the trunk.
-  int64_t shelves = 0; ///< Classes are cut in so many by the length that another section pads by, each sorted by the trunk's.
-  int64_t taper = 2;   ///< How steeply micro-batches shrink towards the step's ends, so that pipelines fill and drain soon; 0: not.
-  int64_t lag = 0;  ///< By how many halves of their time there, trunk micro-batches that wait for sections below come later on the way back.
-
-  bool operator==(const Recipe &) const = default;
-};
 
 class Regrouper {
 public:

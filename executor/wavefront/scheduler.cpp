@@ -1,10 +1,9 @@
 #include "executor/wavefront/scheduler.h"
 
-#include "executor/wavefront/choices.h"
 #include "executor/wavefront/formation.h"
-#include "executor/wavefront/list_schedule.h"
 #include "executor/wavefront/lower_bound.h"
 #include "executor/wavefront/polish.h"
+#include "executor/wavefront/trial.h"
 
 #include <algorithm>
 #include <limits>
@@ -52,12 +51,11 @@ bool kicks(uint32_t round) {
 struct Scheduler::State {
   ProblemIndex index;
   LowerBound bound;
-  Groups groups;
-  Regrouper regrouper;
+  Trial trial;
+  Groups &groups = trial.groups;
+  ListScheduler &list = trial.list;
   Polisher polisher;
-  Sequences sequences;
-  ListScheduler list;
-  std::vector<int64_t> tails, key;
+  std::vector<int64_t> key;
   std::vector<int64_t> arrivals; ///< By group of the best: when its gradients came, or its forward task's end where it is the last.
   std::vector<uint32_t> order;
   int64_t bestNs = 0;
@@ -69,10 +67,8 @@ struct Scheduler::State {
   int64_t inFileOrder(const Problem &problem, Schedule &schedule);
   void blocks(const Problem &problem, bool inTurn, Schedule &schedule);
   void wavefront(const Problem &problem, Schedule &schedule);
-  void arrange(const Problem &problem, const std::vector<int64_t> &forwardKey, const std::vector<int64_t> &backwardKey);
   int64_t attempt(const Problem &problem, Rule rule, Schedule &schedule);
   int64_t attemptInOrder(const Problem &problem, Schedule &schedule);
-  Traits measureTraits(const Problem &problem);
   bool tryChoice(const Problem &problem, const Choice &choice, bool regroup, Schedule &schedule);
   void noteArrivals(const Problem &problem);
   void reorder(const Problem &problem, const Choice &best, Schedule &schedule);
@@ -80,16 +76,9 @@ struct Scheduler::State {
   void write(const Problem &problem, int64_t makespan, Schedule &schedule);
 };
 
-/// Orders for the groups as they stand.
-void Scheduler::State::arrange(const Problem &problem, const std::vector<int64_t> &forwardKey,
-                               const std::vector<int64_t> &backwardKey) {
-  sequences.sort(index, groups, forwardKey, backwardKey);
-  computeTails(problem, index, groups, tails);
-}
-
 /// Schedules what is arranged and keeps the result if it is the best so far.
 int64_t Scheduler::State::attempt(const Problem &problem, Rule rule, Schedule &schedule) {
-  int64_t makespan = list.run(problem, index, groups, sequences, tails, rule, bestNs);
+  int64_t makespan = trial.run(problem, index, rule, bestNs);
   if (makespan >= 0 && makespan < bestNs) {
     bestNs = makespan;
     budget = budgetFor(list.log.size(), bestNs, boundNs);
@@ -101,7 +90,7 @@ int64_t Scheduler::State::attempt(const Problem &problem, Rule rule, Schedule &s
 int64_t Scheduler::State::attemptInOrder(const Problem &problem, Schedule &schedule) {
   key.resize(groups.list.size());
   std::iota(key.begin(), key.end(), int64_t{0});
-  arrange(problem, key, key);
+  trial.arrange(problem, index, key, key);
   return attempt(problem, Rule::BackwardFirst, schedule);
 }
 
@@ -145,8 +134,7 @@ void Scheduler::State::blocks(const Problem &problem, bool inTurn, Schedule &sch
 /// Whether the choice is the best so far.
 bool Scheduler::State::tryChoice(const Problem &problem, const Choice &choice, bool regroup, Schedule &schedule) {
   if (regroup) {
-    regrouper.form(problem, index, choice.recipe, groups);
-    arrange(problem, regrouper.forwardKey, regrouper.backwardKey);
+    trial.form(problem, index, choice.recipe);
     spent += formingNs(problem);
   }
   int64_t before = bestNs;
@@ -170,33 +158,20 @@ void Scheduler::State::noteArrivals(const Problem &problem) {
 /// The best again, with backward tasks in the order in which they could have run: what came early no longer waits for what stood
 /// before it. Twice, where it helps.
 void Scheduler::State::reorder(const Problem &problem, const Choice &best, Schedule &schedule) {
-  regrouper.form(problem, index, best.recipe, groups);
+  trial.form(problem, index, best.recipe);
   spent += formingNs(problem);
   for (int round = 0; round < 2 && spent < budget; ++round) {
-    arrange(problem, regrouper.forwardKey, arrivals);
+    trial.arrange(problem, index, trial.regrouper.forwardKey, arrivals);
     if (!tryChoice(problem, best, false, schedule))
       break;
   }
 }
 
-Traits Scheduler::State::measureTraits(const Problem &problem) {
-  Traits traits;
-  for (size_t device = 0; device < index.deviceStations.size(); ++device)
-    traits.colocated |= index.deviceStations[device].size() > 1;
-  for (const Section &section : problem.sections)
-    traits.splits |= section.splitsBackward;
-  traits.pace = regrouper.goodPace(problem, index);
-  traits.mostPace = regrouper.mostPace;
-  traits.shelves = regrouper.hasShelves;
-  traits.below = regrouper.hasBelow();
-  return traits;
-}
-
-/// Starts from theory, the best of which is changed in one way at a time; what helps is kept, in turn until nothing does or
+/// The hint and starts from theory, the best of which is changed in one way at a time; what helps is kept, in turn until nothing does or
 /// the budget is spent.
 void Scheduler::State::wavefront(const Problem &problem, Schedule &schedule) {
-  regrouper.prepare(problem, index);
-  Traits traits = measureTraits(problem);
+  trial.prepare(problem, index);
+  Traits &traits = trial.traits;
   Choice best;
   spent = static_cast<int64_t>(problem.sampleCount()) * (readSample + static_cast<int64_t>(index.sectionOfPlace.size()) * readPlace);
   budget = std::numeric_limits<int64_t>::max();
@@ -208,12 +183,15 @@ void Scheduler::State::wavefront(const Problem &problem, Schedule &schedule) {
     return spent + trialNs < budget && bestNs > boundNs;
   };
   auto mayStart = [&](size_t i) { return i < startCount(traits) && (i < mostStartsWhenFar || !isFar(bestNs, boundNs)); };
-  for (size_t i = 0; mayStart(i) && goesOn(); ++i) {
-    Choice choice = start(traits, i);
+  auto startWith = [&](const Choice &choice, bool isFirst) {
     formed = tryChoice(problem, choice, true, schedule);
-    if (formed || i == 0)
+    if (formed || isFirst)
       best = choice;
-  }
+  };
+  if (problem.hint)
+    startWith(within(traits, *problem.hint), true);
+  for (size_t i = 0; mayStart(i) && goesOn(); ++i)
+    startWith(start(traits, i), i == 0 && !problem.hint);
   traits.far = isFar(bestNs, boundNs);
   size_t count = changeCount(traits);
   for (size_t move = 0, failures = 0; failures < count && goesOn(); move = (move + 1) % count, ++failures) {
@@ -222,8 +200,7 @@ void Scheduler::State::wavefront(const Problem &problem, Schedule &schedule) {
     if (choice == best)
       continue;
     if (!regroup && !formed) {
-      regrouper.form(problem, index, best.recipe, groups);
-      arrange(problem, regrouper.forwardKey, regrouper.backwardKey);
+      trial.form(problem, index, best.recipe);
     }
     bool better = tryChoice(problem, choice, regroup, schedule);
     formed = !regroup || better;
@@ -235,7 +212,7 @@ void Scheduler::State::wavefront(const Problem &problem, Schedule &schedule) {
   if (bestNs == std::numeric_limits<int64_t>::max()) {
     blocks(problem, false, schedule);
     for (bool flowing : {false, true}) {
-      regrouper.listSamples(flowing, order);
+      trial.regrouper.listSamples(flowing, order);
       blocks(problem, false, schedule);
     }
   }
@@ -257,10 +234,10 @@ void Scheduler::State::polish(const Problem &problem, Rule rule, Schedule &sched
     spent += static_cast<int64_t>(schedule.tasks.size()) * (changedTask + linkedTask + simulatedTask);
     if (!polisher.change(problem, index, groups))
       continue;
-    arrange(problem, polisher.forwardKey, polisher.backwardKey);
+    trial.arrange(problem, index, polisher.forwardKey, polisher.backwardKey);
     int64_t worse = bestNs / 8 * (roundsPerStart - since) / roundsPerStart;
     list.forced = polisher.forced;
-    int64_t makespan = list.run(problem, index, groups, sequences, tails, polisher.rule, kicks(round) ? INT64_MAX : currentNs + worse + 1);
+    int64_t makespan = trial.run(problem, index, polisher.rule, kicks(round) ? INT64_MAX : currentNs + worse + 1);
     list.forced.clear();
     if (makespan < 0) {
       polisher.undo();

@@ -3,6 +3,8 @@
 #include "test/wavefront/random_problems.h"
 
 #include "cost_models/in_flight.h"
+#include "executor/wavefront/scheduler.h"
+#include "executor/wavefront/tuner.h"
 
 #include <algorithm>
 
@@ -12,16 +14,22 @@ namespace {
 /// Of a device that sustains 100 TFLOP/s: two operations for each of a million parameters and each token; and of a kernel call.
 constexpr int64_t psPerMillion = 20'000, callPs = 5'000'000;
 
+/// What planning spends on a hint here, and the steps that it looks at: a part of what planners do, so that many problems can be looked at.
+constexpr uint64_t kPlannedSteps = 2, kTunedTasks = 2'000'000;
+
 enum DimIndex : uint32_t { batch, seq, images, clips, frames, outputs, dimCount };
 
 class Builder {
 public:
   Builder(Family family, uint64_t seed, int64_t wantedDevices = 0)
-      : family(family), wantedDevices(wantedDevices), random(seed * 8 + static_cast<uint64_t>(family)) {}
+      : family(family), wantedDevices(wantedDevices), seed(seed * 8 + static_cast<uint64_t>(family)), random(this->seed) {}
   Problem build();
+  /// Another step of what was built: as many samples, no larger than its largest.
+  Problem otherStep(const Problem &built, uint64_t number) const;
 
 private:
   void makeSizes();
+  std::vector<int64_t> drawSample(Random &from) const;
   uint32_t addSection(std::string name, std::vector<uint32_t> active, bool trains, bool fullBackward);
   void cost(uint32_t section, uint32_t rows, uint32_t length, int64_t millions, int64_t tokensPerRow);
   void connect(uint32_t producer, uint32_t consumer);
@@ -31,11 +39,14 @@ private:
   uint32_t addEncoder(const char *name, bool vision, bool trains);
   uint32_t addLanguage(const char *name, bool trains, bool fullBackward, int64_t millions);
   int64_t workOf(const Section &section) const;
-  int64_t lengthOf(int64_t median, int64_t most);
+  static int64_t lengthOf(Random &from, int64_t median, int64_t most);
 
   Family family;
   int64_t wantedDevices; ///< 0: as it comes.
+  uint64_t seed;
   Random random;
+  int64_t withImages = 0, withAudio = 0, withOutputs = 0, median = 0; ///< Of 100 samples; of lengths.
+  bool imagesInText = false;
   Problem problem;
   std::vector<Edge> joints; ///< Between sections, stages still to be set.
   std::vector<uint32_t> stagesWanted;
@@ -43,10 +54,10 @@ private:
 };
 
 /// Skewed: the product of a few uniform factors is close to log-normal.
-int64_t Builder::lengthOf(int64_t median, int64_t most) {
+int64_t Builder::lengthOf(Random &from, int64_t median, int64_t most) {
   int64_t value = median * 64;
   for (int i = 0; i < 3; ++i)
-    value = value * random.in(55, 165) / 100;
+    value = value * from.in(55, 165) / 100;
   return std::clamp<int64_t>(value / 64, 8, most);
 }
 
@@ -56,25 +67,44 @@ void Builder::makeSizes() {
   int64_t samples = random.in(2, 16) * 64;
   if (wantedDevices)
     samples = std::clamp<int64_t>(wantedDevices * 16, 128, 1024);
-  int64_t withImages = random.in(30, 90), withAudio = random.in(10, 70), withOutputs = random.in(20, 60);
-  int64_t median = random.in(2, 12) * 64;
-  bool imagesInText = random.chance(50);
+  withImages = random.in(30, 90), withAudio = random.in(10, 70), withOutputs = random.in(20, 60);
+  median = random.in(2, 12) * 64;
+  imagesInText = random.chance(50);
   for (int64_t i = 0; i < samples; ++i) {
-    std::vector<int64_t> sizes(dimCount, 0);
-    sizes[batch] = 1;
-    sizes[seq] = lengthOf(median, 4096);
-    if (random.chance(static_cast<int>(withImages)))
-      for (sizes[images] = 1; sizes[images] < 12 && random.chance(45);)
-        ++sizes[images];
-    if (random.chance(static_cast<int>(withAudio))) {
-      sizes[clips] = 1;
-      sizes[frames] = lengthOf(300, 3000);
-    }
-    sizes[outputs] = random.chance(static_cast<int>(withOutputs)) ? random.in(1, 3) : 0;
-    if (imagesInText)
-      sizes[seq] = std::min<int64_t>(4096, sizes[seq] + sizes[images] * 64 + sizes[frames] / 8);
+    std::vector<int64_t> sizes = drawSample(random);
     problem.sizes.insert(problem.sizes.end(), sizes.begin(), sizes.end());
   }
+}
+
+std::vector<int64_t> Builder::drawSample(Random &from) const {
+  std::vector<int64_t> sizes(dimCount, 0);
+  sizes[batch] = 1;
+  sizes[seq] = lengthOf(from, median, 4096);
+  if (from.chance(static_cast<int>(withImages)))
+    for (sizes[images] = 1; sizes[images] < 12 && from.chance(45);)
+      ++sizes[images];
+  if (from.chance(static_cast<int>(withAudio))) {
+    sizes[clips] = 1;
+    sizes[frames] = lengthOf(from, 300, 3000);
+  }
+  sizes[outputs] = from.chance(static_cast<int>(withOutputs)) ? from.in(1, 3) : 0;
+  if (imagesInText)
+    sizes[seq] = std::min<int64_t>(4096, sizes[seq] + sizes[images] * 64 + sizes[frames] / 8);
+  return sizes;
+}
+
+Problem Builder::otherStep(const Problem &built, uint64_t number) const {
+  Problem other = built;
+  Random from(seed ^ number << 48);
+  std::vector<int64_t> largest(dimCount, 0);
+  for (size_t i = 0; i < built.sizes.size(); ++i)
+    largest[i % dimCount] = std::max(largest[i % dimCount], built.sizes[i]);
+  for (size_t sample = 0; sample < built.sampleCount(); ++sample) {
+    std::vector<int64_t> sizes = drawSample(from);
+    for (size_t d = 0; d < dimCount; ++d)
+      other.sizes[sample * dimCount + d] = std::min(sizes[d], largest[d]);
+  }
+  return other;
 }
 
 uint32_t Builder::addSection(std::string name, std::vector<uint32_t> active, bool trains, bool full) {
@@ -368,6 +398,51 @@ Problem withPaddedTokens(Problem problem) {
 }
 
 Problem trainingProblem(Family family, uint64_t seed) { return Builder(family, seed).build(); }
+
+namespace {
+
+/// The steps as planned: the hint in each of them, and what they take together.
+int64_t planSteps(std::vector<Problem> &steps) {
+  std::optional<Choice> hint = tune(steps, kTunedTasks);
+  Scheduler scheduler;
+  Schedule schedule;
+  int64_t ns = 0;
+  for (Problem &step : steps) {
+    step.hint = hint;
+    scheduler.run(step, Order::Wavefront, schedule);
+    ns += schedule.makespanNs;
+  }
+  return ns;
+}
+
+Problem withTwicePlaces(Problem problem) {
+  for (Section &section : problem.sections)
+    for (Stage &stage : section.stages)
+      stage.slots *= 2;
+  for (Edge &edge : problem.edges)
+    edge.depth *= 2, edge.gradientDepth *= 2;
+  return problem;
+}
+
+} // namespace
+
+Problem plannedProblem(Family family, uint64_t seed) {
+  Builder builder(family, seed);
+  Problem problem = builder.build();
+  std::vector<Problem> steps, roomy;
+  for (uint64_t number = 1; number <= kPlannedSteps; ++number) {
+    steps.push_back(builder.otherStep(problem, number));
+    roomy.push_back(withTwicePlaces(steps.back()));
+  }
+  int64_t usual = planSteps(steps), more = planSteps(roomy);
+  if (more < usual - usual / 200) {
+    problem = withTwicePlaces(std::move(problem));
+    problem.hint = roomy.front().hint;
+  } else {
+    problem.hint = steps.front().hint;
+  }
+  return problem;
+}
 
 Problem multimodalMix(uint32_t devices, uint64_t seed) { return Builder(Family::Multimodal, seed, devices).build(); }
 
