@@ -80,6 +80,7 @@ struct CompoundModel {
 struct SectionChoice {
   uint32_t microBatch = 0;                    ///< CompoundModel.microBatches
   std::vector<std::vector<uint32_t>> devices; ///< replica × stage
+  uint32_t moreInFlight = 0;                  ///< Micro-batches, beside the usual ones (StageFlow.more).
   auto operator<=>(const SectionChoice &) const = default;
 };
 using CompoundLayout = std::vector<SectionChoice>; ///< By CompoundModel.sections.

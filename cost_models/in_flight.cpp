@@ -39,9 +39,11 @@ InFlight microBatchesInFlight(std::span<const StageFlow> stages, std::span<const
       }
   for (const EdgeFlow &edge : edges) {
     const StageFlow &producer = stages[edge.producer], &consumer = stages[edge.consumer];
-    result.depth.push_back(ringSlots(consumer, producer, result.slots[edge.consumer]));
-    result.gradientDepth.push_back(ringSlots(producer, consumer, 0));
+    result.depth.push_back(ringSlots(consumer, producer, result.slots[edge.consumer]) + consumer.more);
+    result.gradientDepth.push_back(ringSlots(producer, consumer, 0) + producer.more);
   }
+  for (size_t s = 0; s < stages.size(); ++s)
+    result.slots[s] = std::min(result.slots[s] + stages[s].more, std::max(most, result.slots[s]));
   return result;
 }
 

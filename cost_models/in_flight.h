@@ -21,6 +21,7 @@ struct StageFlow {
   uint32_t section = 0;
   int64_t microBatch = 1; ///< Most samples of a micro-batch.
   uint32_t replicas = 1;
+  uint32_t more = 0; ///< Places, and slots of its rings, beside the usual ones.
 };
 
 /// A tensor from one stage to a later one.
@@ -42,6 +43,8 @@ inline constexpr int64_t kAnySamples = INT64_MAX;
 /// another as many as hold the samples that the other's replicas hold or have waiting, and two of its own. A ring holds what one
 /// task of each sender fills, or what the receiver holds, and 4 more between stages, 8 more between sections. Nobody holds or has
 /// waiting more than the `stepSamples` of a step.
+///
+/// That is usual; a section may have some more of all of them where memory is left (`more`).
 ///
 /// Why not 1F1B's one more and rings of one task and one more: they suffice where all micro-batches take the same time. Those of
 /// real samples do not, and whoever stalls stalls its neighbours. What each part buys, in bench/wavefront's problems, says

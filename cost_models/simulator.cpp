@@ -2,6 +2,7 @@
 
 #include "cost_models/fold.h"
 #include "executor/wavefront/timeline.h"
+#include "executor/wavefront/tuner.h"
 
 #include <algorithm>
 #include <cmath>
@@ -111,6 +112,9 @@ double mean(const std::vector<double> &values) {
   return values.empty() ? 0 : sum / static_cast<double>(values.size());
 }
 
+/// What tuning a plan may simulate: a third of a second.
+constexpr uint64_t kTunedTasks = 3'000'000;
+
 } // namespace
 
 bool runsAhead(const CompoundModel &model, const CompoundLayout &layout) {
@@ -156,24 +160,54 @@ uint64_t Simulator::tasks(const CompoundModel &model, const Machine &machine, co
   return tasks;
 }
 
-Result<Simulation> Simulator::run(const CompoundModel &model, const Machine &machine, const CompoundLayout &layout,
-                                  wavefront::Order order) {
+Result<std::vector<wavefront::Problem>> Simulator::problemsOf(const CompoundModel &model, const Machine &machine,
+                                                              const CompoundLayout &layout, uint32_t &parts) const {
   MAESTRO_TRY(check(model));
   MAESTRO_TRY(check(model, machine, layout));
+  wavefront::Problem whole = makeProblem(model, machine, layout);
+  parts = partsOf(whole);
+  std::vector<wavefront::Problem> problems;
+  for (const SampleSizes &sizes : steps) {
+    whole.sizes = sizes;
+    problems.push_back(firstPart(whole, parts));
+    MAESTRO_TRY(wavefront::check(problems.back()));
+  }
+  return problems;
+}
+
+Result<Simulation> Simulator::run(const CompoundModel &model, const Machine &machine, const CompoundLayout &layout,
+                                  wavefront::Order order) {
+  uint32_t parts = 1;
+  MAESTRO_ASSIGN(std::vector<wavefront::Problem> problems, problemsOf(model, machine, layout, parts));
+  return simulate(model, machine, layout, order, std::move(problems), parts);
+}
+
+Result<Simulation> Simulator::runTuned(const CompoundModel &model, const Machine &machine, const CompoundLayout &layout) {
+  uint32_t parts = 1;
+  MAESTRO_ASSIGN(std::vector<wavefront::Problem> problems, problemsOf(model, machine, layout, parts));
+  std::optional<wavefront::Choice> hint = wavefront::tune(problems, kTunedTasks);
+  MAESTRO_ASSIGN(Simulation usual, simulate(model, machine, layout, wavefront::Order::Wavefront, problems, parts));
+  if (!hint)
+    return usual;
+  for (wavefront::Problem &problem : problems)
+    problem.hint = hint;
+  MAESTRO_ASSIGN(Simulation tuned, simulate(model, machine, layout, wavefront::Order::Wavefront, std::move(problems), parts));
+  if (tuned.stepSeconds >= usual.stepSeconds)
+    return usual;
+  tuned.hint = hint;
+  return tuned;
+}
+
+Result<Simulation> Simulator::simulate(const CompoundModel &model, const Machine &machine, const CompoundLayout &layout,
+                                       wavefront::Order order, std::vector<wavefront::Problem> problems, uint32_t parts) {
   Simulation result;
   result.deviceBytes = deviceBytes(model, machine, layout);
   result.runsAhead = runsAhead(model, layout);
   result.sections.resize(model.sections.size());
-  wavefront::Problem whole = makeProblem(model, machine, layout);
-  result.parts = partsOf(whole);
-  std::vector<wavefront::Problem> problems;
-  std::vector<wavefront::Schedule> schedules(steps.size());
-  for (const SampleSizes &sizes : steps) {
-    whole.sizes = sizes;
-    problems.push_back(firstPart(whole, result.parts));
-    MAESTRO_TRY(wavefront::check(problems.back()));
-    scheduler.run(problems.back(), order, schedules[problems.size() - 1]);
-  }
+  result.parts = parts;
+  std::vector<wavefront::Schedule> schedules(problems.size());
+  for (size_t step = 0; step < problems.size(); ++step)
+    scheduler.run(problems[step], order, schedules[step]);
   MAESTRO_TRY(addSteps(problems, schedules, result));
   // Parts are alike: what the first part's devices do, the others' do.
   std::vector<double> busyOfPart = std::move(result.deviceBusySeconds);

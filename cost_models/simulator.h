@@ -6,6 +6,7 @@
 #include "executor/wavefront/scheduler.h"
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -35,6 +36,7 @@ struct Simulation {
     double microBatches = 0;
   };
   std::vector<Section> sections;
+  std::optional<wavefront::Choice> hint; ///< Of runTuned(): where these schedules began.
 };
 
 /// Whether a frozen section has a device without a section that trains: it runs ahead into the next step then.
@@ -51,10 +53,18 @@ public:
   /// trains waits for its update.
   Result<Simulation> run(const CompoundModel &model, const Machine &machine, const CompoundLayout &layout,
                          wavefront::Order order);
+  /// The same in wavefront order, beginning as usual or where tuning found best (executor/wavefront/tuner.h), whichever steps are shorter
+  /// with; so a plan does that says where.
+  Result<Simulation> runTuned(const CompoundModel &model, const Machine &machine, const CompoundLayout &layout);
   /// Tasks that run() would schedule.
   uint64_t tasks(const CompoundModel &model, const Machine &machine, const CompoundLayout &layout) const;
 
 private:
+  /// A step each.
+  Result<std::vector<wavefront::Problem>> problemsOf(const CompoundModel &model, const Machine &machine, const CompoundLayout &layout,
+                                                     uint32_t &parts) const;
+  Result<Simulation> simulate(const CompoundModel &model, const Machine &machine, const CompoundLayout &layout, wavefront::Order order,
+                              std::vector<wavefront::Problem> problems, uint32_t parts);
   Status addSteps(std::vector<wavefront::Problem> &problems, const std::vector<wavefront::Schedule> &schedules, Simulation &result);
   uint32_t partsOf(const wavefront::Problem &problem) const;
 

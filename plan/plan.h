@@ -22,6 +22,8 @@ struct Plan;
 inline constexpr uint32_t kNone = 0xffffffffu;
 /// Multiple of all buffers' offsets, and alignment of constants in the file and in memory.
 inline constexpr size_t kAlignment = 64;
+/// Quantities with such names are parts of the recipe with which scheduling begins in each step (wavefront::choiceParts).
+inline constexpr char kHintPrefix[] = "schedule.";
 /// Most dims of a tensor.
 inline constexpr size_t kMaxRank = 8;
 /// Bytes that a plan file stays under (FlatBuffers' offsets are 31 bits).

@@ -132,6 +132,21 @@ void narrow(wavefront::Section &section, const fb::Executable &executable) {
   }
 }
 
+/// What the plan says of where scheduling begins.
+std::optional<wavefront::Choice> hintOf(const plan::Plan &plan) {
+  std::optional<wavefront::Choice> hint;
+  for (uint32_t i = 0; plan->quantities() && i < plan->quantities()->size(); ++i) {
+    const fb::Quantity &quantity = *plan->quantities()->Get(i);
+    std::string_view name = quantity.name()->string_view();
+    for (const wavefront::ChoicePart &part : wavefront::choiceParts)
+      if (name.starts_with(plan::kHintPrefix) && name.substr(sizeof plan::kHintPrefix - 1) == part.name) {
+        double value = std::clamp(quantity.value(), static_cast<double>(part.least), static_cast<double>(part.most));
+        part.set(hint ? *hint : hint.emplace(), static_cast<int64_t>(value));
+      }
+  }
+  return hint;
+}
+
 } // namespace
 
 wavefront::Problem makeProblem(const plan::Plan &plan, const Topology &topology, const ProblemOptions &options) {
@@ -180,6 +195,8 @@ wavefront::Problem makeProblem(const plan::Plan &plan, const Topology &topology,
       edge.gradientDepth = topology.rings[topology.ringAt(e, true, producer)].slots;
     problem.edges.push_back(std::move(edge));
   }
+  if (!options.evaluates && !options.onePiece)
+    problem.hint = hintOf(plan);
   return problem;
 }
 

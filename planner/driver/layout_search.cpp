@@ -86,6 +86,8 @@ void LayoutSearch::addPins() {
     if (auto recompute = pins.of(section.name, &SectionPins::recompute); recompute && section.trains)
       own.recompute = *recompute;
     own.devices = pins.of(section.name, &SectionPins::devices);
+    if (auto more = pins.of(section.name, &SectionPins::moreInFlight))
+      own.moreInFlight = static_cast<uint32_t>(*more);
     if (layout.microBatchIsPinned) // Behind finer ones of the same size.
       own.microBatch = static_cast<uint32_t>(
           std::upper_bound(model.microBatches.begin(), model.microBatches.end(), layout.microBatch) - model.microBatches.begin() - 1);
@@ -133,6 +135,7 @@ std::map<std::string, SectionLayout> LayoutSearch::layouts(size_t rank) const {
     own.microBatchReason = own.microBatchIsPinned ? "pinned" : "by search";
     own.stages = static_cast<int64_t>(layout[s].cut.stages());
     own.devices = layout[s].devices;
+    own.moreInFlight = layout[s].moreInFlight;
   }
   return layouts;
 }
@@ -149,10 +152,11 @@ mlir::OwningOpRef<mlir::ModuleOp> LayoutSearch::programs(size_t rank) const {
   return makePrograms(options);
 }
 
-Result<cost_models::Simulation> LayoutSearch::simulate(const EmittedPlan &emitted) const {
-  MAESTRO_ASSIGN(EmittedModel own, readModel(emitted));
+Result<cost_models::Simulation> LayoutSearch::simulate(const EmittedPlan &emitted,
+                                                        const std::map<std::string, SectionLayout> &layouts) const {
+  MAESTRO_ASSIGN(EmittedModel own, readModel(emitted, layouts));
   cost_models::Simulator simulator(problem.steps, problem.budget.mostTasks);
-  return simulator.run(own.model, base.machine, own.layout, wavefront::Order::Wavefront);
+  return simulator.runTuned(own.model, base.machine, own.layout);
 }
 
 std::vector<Decision> LayoutSearch::decisions(size_t rank, const cost_models::Simulation &own) const {

@@ -33,8 +33,8 @@ public:
   std::map<std::string, SectionLayout> layouts(size_t rank = 0) const;
   mlir::OwningOpRef<mlir::ModuleOp> programs(size_t rank = 0) const;
   size_t ranks() const { return result.ranked.size(); }
-  /// The step as simulated on the emitted plan's own costs.
-  Result<cost_models::Simulation> simulate(const EmittedPlan &emitted) const;
+  /// The step as simulated on the emitted plan's own costs, for these layouts, and where its scheduling begins.
+  Result<cost_models::Simulation> simulate(const EmittedPlan &emitted, const std::map<std::string, SectionLayout> &layouts) const;
   /// `own` is of the emitted plan.
   std::vector<Decision> decisions(size_t rank, const cost_models::Simulation &own) const;
   Result<Explanation> explanation(size_t rank, const cost_models::Simulation &own) const;

@@ -60,6 +60,16 @@ Result<Recompute> recomputeChoice(const Pin &pin) {
   return Status::invalidInput(fmt::format("{}: must be {}", text(pin), fmt::join(kRecomputeNames, ", ")));
 }
 
+/// Micro-batches in flight beside the usual ones: a pin of 0 keeps to these.
+Result<int64_t> moreInFlight(const Pin &pin) {
+  if (pin.value == "0")
+    return 0;
+  MAESTRO_ASSIGN(int64_t more, positive(pin));
+  if (more > cost_models::kMostSlots)
+    return Status::invalidInput(fmt::format("{}: at most {}", text(pin), cost_models::kMostSlots));
+  return more;
+}
+
 Result<DType> precisionChoice(const Pin &pin) {
   if (pin.value == "f32")
     return DType::F32;
@@ -71,7 +81,8 @@ Result<DType> precisionChoice(const Pin &pin) {
 } // namespace
 
 Result<Pins> Pins::parse(const std::vector<Pin> &list) {
-  static const std::vector<std::string> properties = {"dp", "stages", "tensor", "micro_batch", "micro_batch_tokens", "devices", "recompute", "precision"};
+  static const std::vector<std::string> properties = {"dp", "stages", "tensor", "micro_batch", "micro_batch_tokens", "more_in_flight", "devices", "recompute",
+                                                      "precision"};
   Pins pins;
   pins.given = list;
   std::map<std::pair<std::string, std::string>, std::string> seen;
@@ -91,6 +102,8 @@ Result<Pins> Pins::parse(const std::vector<Pin> &list) {
       MAESTRO_ASSIGN(own.microBatch, positive(pin));
     } else if (pin.property == "micro_batch_tokens") {
       MAESTRO_ASSIGN(own.microBatchTokens, positive(pin));
+    } else if (pin.property == "more_in_flight") {
+      MAESTRO_ASSIGN(own.moreInFlight, moreInFlight(pin));
     } else if (pin.property == "devices") {
       MAESTRO_ASSIGN(own.devices, deviceList(pin));
     } else if (pin.property == "recompute") {
@@ -273,6 +286,7 @@ Result<std::map<std::string, SectionLayout>> chooseLayouts(const std::vector<Sec
     layout.microBatch = usual.samples;
     layout.microBatchReason = std::move(usual.reason);
     MAESTRO_TRY(pinMicroBatch(section.name, pins, graph, globalBatch, layout));
+    layout.moreInFlight = pins.of(section.name, &SectionPins::moreInFlight).value_or(0);
     MAESTRO_TRY(placeDevices(layout, section, pins, devices));
   }
   MAESTRO_TRY(checkGroups(layouts));

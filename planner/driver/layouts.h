@@ -12,7 +12,7 @@ namespace maestro::planner {
 
 /// Values of one section's pins; nothing where none was given.
 struct SectionPins {
-  std::optional<int64_t> dataParallel, stages, tensor, microBatch, microBatchTokens;
+  std::optional<int64_t> dataParallel, stages, tensor, microBatch, microBatchTokens, moreInFlight;
   std::optional<std::vector<uint32_t>> devices;
   std::optional<Recompute> recompute;
   std::optional<DType> precision;

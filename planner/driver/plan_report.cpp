@@ -77,6 +77,9 @@ std::vector<Decision> decisionsOf(const PlannedJob &job) {
     bool pinned = job.pins.of(name, &SectionPins::devices) || job.pins.of(name, &SectionPins::dataParallel) || layout.tensor > 1;
     list.push_back({name + ".devices", placement(layout),
                     pinned ? "pinned" : job.isSearched ? "by search" : "replicated over all devices", !pinned});
+    if (bool flightPinned = job.pins.of(name, &SectionPins::moreInFlight).has_value(); flightPinned || layout.moreInFlight != 0)
+      list.push_back({name + ".more_in_flight", fmt::format("{} micro-batches beside the usual ones", layout.moreInFlight),
+                      flightPinned ? "pinned" : "by search: memory was left, and neighbours wait less", !flightPinned});
   }
   return list;
 }
@@ -93,6 +96,15 @@ std::vector<Quantity> quantitiesOf(const Unreached &unreached) {
                           fmt::format("counted: trainable, and no loss depends on {}{}", fmt::join(shown, ", "),
                                       names.size() > kShown ? " …" : "")});
   }
+  return list;
+}
+
+std::vector<Quantity> quantitiesOf(const std::optional<wavefront::Choice> &hint) {
+  std::vector<Quantity> list;
+  if (hint)
+    for (const wavefront::ChoicePart &part : wavefront::choiceParts)
+      list.push_back({plan::kHintPrefix + std::string(part.name), static_cast<double>(part.get(*hint)), "",
+                      "tuned on simulated steps: each step's scheduling begins there"});
   return list;
 }
 

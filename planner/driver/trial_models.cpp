@@ -205,12 +205,14 @@ Result<CompoundModel> collectModel(EmitInput input, const std::vector<int64_t> &
   return model;
 }
 
-Result<EmittedModel> readModel(const EmittedPlan &emitted) {
+Result<EmittedModel> readModel(const EmittedPlan &emitted, const std::map<std::string, SectionLayout> &layouts) {
   EmittedModel read;
   Collector collector(read.model, emitted);
   collector.addTables();
   collector.addAllSizes();
   read.layout = collector.layout();
+  for (size_t s = 0; s < read.layout.size(); ++s)
+    read.layout[s].moreInFlight = static_cast<uint32_t>(layouts.at(read.model.sections[s].name).moreInFlight);
   MAESTRO_TRY(cost_models::check(read.model));
   return read;
 }

@@ -6,6 +6,8 @@
 #include "cost_models/simulator.h"
 #include "planner/emit/emit_plan.h"
 
+#include <map>
+#include <string>
 #include <vector>
 
 namespace maestro::planner {
@@ -19,6 +21,7 @@ struct EmittedModel {
   cost_models::CompoundModel model;
   cost_models::CompoundLayout layout;
 };
-Result<EmittedModel> readModel(const EmittedPlan &emitted);
+/// With the layouts that it was emitted for.
+Result<EmittedModel> readModel(const EmittedPlan &emitted, const std::map<std::string, SectionLayout> &layouts);
 
 } // namespace maestro::planner

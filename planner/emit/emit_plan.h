@@ -93,6 +93,7 @@ struct SectionLayout {
   bool microBatchIsPinned = false;
   bool isCountedInSamples = false; ///< Short samples count as much as the longest: pinned so.
   int64_t mostSamples = 0;     ///< A micro-batch holds no more, however short they are; 0: as many as fit.
+  int64_t moreInFlight = 0;    ///< Micro-batches, beside the usual ones (cost_models/in_flight.h).
   int64_t stages = 1;          ///< As the partition pass cut it.
   int64_t tensor = 1;          ///< Devices that share each stage of each replica.
   /// replica × (stage × tensor): the device.

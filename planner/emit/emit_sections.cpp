@@ -77,7 +77,8 @@ void PlanEmitter::addEdges() {
   std::vector<section::EdgeOp> ops(module.getOps<section::EdgeOp>().begin(), module.getOps<section::EdgeOp>().end());
   std::vector<cost_models::StageFlow> stageFlows;
   for (const Stage &stage : stages)
-    stageFlows.push_back({stage.section, stage.limits.samples, static_cast<uint32_t>(stage.layout->replicas())});
+    stageFlows.push_back({stage.section, stage.limits.samples, static_cast<uint32_t>(stage.layout->replicas()),
+                          static_cast<uint32_t>(stage.layout->moreInFlight)});
   std::vector<cost_models::EdgeFlow> edgeFlows;
   for (section::EdgeOp op : ops)
     edgeFlows.push_back({static_cast<uint32_t>(stageNamed(op.getProducer())),

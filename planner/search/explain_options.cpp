@@ -54,6 +54,7 @@ public:
 
   void addPlaced(const SectionCut &cut, size_t replicas, const Devices &devices) {
     LayoutOption option = placed(cut, current().microBatch, replicas, {devices.begin(), devices.end()}, isByStage(current()));
+    option.moreInFlight = current().moreInFlight;
     std::string text = words(option);
     add(std::move(option), std::move(text));
   }
@@ -107,6 +108,14 @@ public:
     }
   }
 
+  void otherInFlight() {
+    for (uint32_t more : kMoreInFlight) {
+      LayoutOption option = current();
+      option.moreInFlight = more;
+      add(std::move(option), std::to_string(more));
+    }
+  }
+
   /// All of the machine, one fewer, those of another section, both its own and those, or its own without those.
   void otherDevices() {
     Devices own = devicesOf(current());
@@ -146,6 +155,7 @@ std::optional<Option> sharedOnMore(const Layout &layout, uint32_t section, const
     if (devicesOf(layout[s]) != own || replicas <= layout[s].devices.size())
       continue;
     option.layout[s] = placed(layout[s].cut, layout[s].microBatch, replicas, {devices.begin(), devices.end()}, isByStage(layout[s]));
+    option.layout[s].moreInFlight = layout[s].moreInFlight;
     ++sharing;
   }
   if (sharing < 2)
@@ -173,7 +183,7 @@ uint64_t leastMissing(const SearchProblem &problem, const WorkTable &work, const
 } // namespace
 
 const char *nameOf(Decided decided) {
-  constexpr const char *kNames[] = {"micro_batch", "dp", "stages", "recompute", "devices"};
+  constexpr const char *kNames[] = {"micro_batch", "dp", "stages", "recompute", "more_in_flight", "devices"};
   return kNames[static_cast<size_t>(decided)];
 }
 
@@ -191,6 +201,9 @@ std::vector<Option> optionsOf(const SearchProblem &problem, const WorkTable &wor
     break;
   case Decided::Recompute:
     collector.otherRecompute();
+    break;
+  case Decided::InFlight:
+    collector.otherInFlight();
     break;
   case Decided::Devices:
     collector.otherDevices();

@@ -26,6 +26,9 @@ constexpr size_t kMostStarts = 4;
 /// A neighbour whose estimate is worse by this factor than the best's is not simulated.
 constexpr double kHopeless = 1.15;
 
+/// What more micro-batches in flight must gain, and where there is nothing to gain.
+constexpr double kWorthMemory = 0.997, kNearBound = 1.01;
+
 /// Times that a shape is made smaller until it fits.
 constexpr int kMostRounds = 6;
 
@@ -128,6 +131,7 @@ private:
     }
     if (!found.empty())
       MAESTRO_TRY(improve(found.front(), 1, true, order, allows, left, best));
+    MAESTRO_TRY(fillMemory(order, best));
     return addRow(std::move(name), best, order, overall);
   }
 
@@ -201,7 +205,7 @@ private:
     for (uint32_t stride : steps)
       if (fastest != found.end())
         MAESTRO_TRY(improve(*fastest, stride, false, Order::Wavefront, anything, left, best));
-    return Status();
+    return fillMemory(Order::Wavefront, best);
   }
 
   Result<bool> tryShape(const Shape &shape, Order order, Allowance &left, Best &best, double &seconds) {
@@ -267,6 +271,33 @@ private:
           improved = true;
           break;
         }
+      }
+    }
+    return Status();
+  }
+
+  /// More micro-batches in flight than usual, in as many sections as have memory left for them, where that gains something.
+  Status fillMemory(Order order, Best &best) {
+    const Layout usual = best.layout;
+    for (uint32_t more : kMoreInFlight) {
+      if (usual.empty() || best.simulation.makespanSeconds < kNearBound * best.simulation.lowerBoundSeconds)
+        return Status();
+      Layout layout = usual;
+      for (size_t s = 0; s < layout.size(); ++s) {
+        if (problem.pins[s].moreInFlight)
+          continue;
+        layout[s].moreInFlight = more;
+        if (!candidates.fits(layout))
+          layout[s].moreInFlight = usual[s].moreInFlight;
+      }
+      if (layout == usual || candidates.isOver())
+        continue;
+      Allowance one{1, UINT64_MAX, 0};
+      MAESTRO_ASSIGN(const cost_models::Simulation *simulation, candidates.simulate(layout, order, one));
+      if (simulation->stepSeconds < kWorthMemory * best.seconds) {
+        best.seconds = simulation->stepSeconds;
+        best.layout = std::move(layout);
+        best.simulation = *simulation;
       }
     }
     return Status();

@@ -40,7 +40,7 @@ Status checkPins(const SearchProblem &problem) {
 bool obeys(const SearchPins &pins, const LayoutOption &option) {
   if ((pins.dataParallel && *pins.dataParallel != option.devices.size()) ||
       (pins.microBatch && *pins.microBatch != option.microBatch) || (pins.stages && *pins.stages != option.cut.stages()) ||
-      (pins.recompute && *pins.recompute != option.cut.recompute))
+      (pins.recompute && *pins.recompute != option.cut.recompute) || (pins.moreInFlight && *pins.moreInFlight != option.moreInFlight))
     return false;
   for (const std::vector<uint32_t> &replica : option.devices)
     for (uint32_t device : replica)
@@ -72,7 +72,7 @@ CompoundModel modelOf(const SearchProblem &problem, const Layout &layout) {
 CompoundLayout choicesOf(const Layout &layout) {
   CompoundLayout choices;
   for (const LayoutOption &option : layout)
-    choices.push_back({option.microBatch, option.devices});
+    choices.push_back({option.microBatch, option.devices, option.moreInFlight});
   return choices;
 }
 
@@ -141,9 +141,10 @@ std::string describe(const AtomicModel &model, const Layout &layout) {
     size_t stages = option.cut.stages();
     const cost_models::MicroBatchCapacity &capacity = model.sections[s].capacities[option.microBatch];
     std::string tokens = capacity.areas.empty() ? "" : fmt::format(" of {} tokens", capacity.areas.front().capacity);
-    text += fmt::format("{}{} {}{} on {} in {}s{}{}", s == 0 ? "" : "; ", model.sections[s].name, option.devices.size(),
+    text += fmt::format("{}{} {}{} on {} in {}s{}{}{}", s == 0 ? "" : "; ", model.sections[s].name, option.devices.size(),
                         stages == 1 ? "" : fmt::format(" x {} stages", stages), ranges(devices),
-                        capacity.samples, tokens, option.cut.recompute == Recompute::None ? "" : fmt::format(", {} recompute", nameOf(option.cut.recompute)));
+                        capacity.samples, tokens, option.cut.recompute == Recompute::None ? "" : fmt::format(", {} recompute", nameOf(option.cut.recompute)),
+                        option.moreInFlight == 0 ? "" : fmt::format(", {} more in flight", option.moreInFlight));
   }
   return text;
 }

@@ -25,8 +25,11 @@ struct LayoutOption {
   SectionCut cut;                             ///< Pipeline stages, and what backward computes again.
   uint32_t microBatch = 0;                    ///< AtomicModel.microBatches
   std::vector<std::vector<uint32_t>> devices; ///< replica × stage
+  uint32_t moreInFlight = 0;                  ///< Micro-batches, beside the usual ones (cost_models/in_flight.h).
   auto operator<=>(const LayoutOption &) const = default;
 };
+/// What is tried of LayoutOption.moreInFlight.
+inline constexpr uint32_t kMoreInFlight[] = {1, 2, 4, 8};
 using Layout = std::vector<LayoutOption>; ///< By AtomicModel.sections.
 
 /// What the user has fixed of one section's layout.
@@ -35,7 +38,8 @@ struct SearchPins {
   std::optional<uint32_t> microBatch; ///< AtomicModel.microBatches
   std::optional<Recompute> recompute;
   std::optional<std::vector<uint32_t>> devices;
-  bool any() const { return dataParallel || stages || microBatch || recompute || devices; }
+  std::optional<uint32_t> moreInFlight;
+  bool any() const { return dataParallel || stages || microBatch || recompute || devices || moreInFlight; }
 };
 
 /// What a search may spend. Counted, never clocked, so that the same problem has the same answer everywhere.

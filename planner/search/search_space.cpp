@@ -179,6 +179,7 @@ std::vector<LayoutOption> optionsOf(const SearchProblem &problem, const CutTable
       for (auto m = static_cast<uint32_t>(problem.model.microBatches.size()); m-- > 0;)
         if (!pins.microBatch || *pins.microBatch == m)
           options.push_back(placed(facts.cut, m, degree, devices));
+          options.back().moreInFlight = pins.moreInFlight.value_or(0);
   }
   return options;
 }

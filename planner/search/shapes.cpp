@@ -521,6 +521,7 @@ Layout Shapes::layoutOf(const Shape &shape) const {
     for (uint32_t section : group->sections) {
       const ShapeOption &option = shape.options[section];
       layout[section] = placed(cuts.of(section)[option.cut].cut, option.microBatch, option.replicas, devices, shape.byStage);
+      layout[section].moreInFlight = problem.pins[section].moreInFlight.value_or(0);
     }
   }
   return layout;
