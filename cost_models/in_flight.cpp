@@ -42,8 +42,9 @@ InFlight microBatchesInFlight(std::span<const StageFlow> stages, std::span<const
     result.depth.push_back(ringSlots(consumer, producer, result.slots[edge.consumer]) + consumer.more);
     result.gradientDepth.push_back(ringSlots(producer, consumer, 0) + producer.more);
   }
-  for (size_t s = 0; s < stages.size(); ++s)
-    result.slots[s] = std::min(result.slots[s] + stages[s].more, std::max(most, result.slots[s]));
+  for (uint32_t s = 0; s < stages.size(); ++s)
+    if (std::any_of(edges.begin(), edges.end(), [&](const EdgeFlow &edge) { return edge.gradient && (edge.producer == s || edge.consumer == s); }))
+      result.slots[s] = std::min(result.slots[s] + stages[s].more, std::max(most, result.slots[s]));
   return result;
 }
 

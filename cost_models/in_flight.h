@@ -21,7 +21,7 @@ struct StageFlow {
   uint32_t section = 0;
   int64_t microBatch = 1; ///< Most samples of a micro-batch.
   uint32_t replicas = 1;
-  uint32_t more = 0; ///< Places, and slots of its rings, beside the usual ones.
+  uint32_t more = 0; ///< Slots of its rings, and where gradients pass places, beside the usual ones.
 };
 
 /// A tensor from one stage to a later one.

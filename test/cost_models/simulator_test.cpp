@@ -154,6 +154,30 @@ TEST(InFlight, WithoutGradientsOneIsEnough) {
   EXPECT_EQ(limits.depth, (std::vector<uint32_t>{2 + 8}));
 }
 
+TEST(InFlight, MoreThanUsual) {
+  std::vector<EdgeFlow> edges{{0, 1, false}, {1, 2, true}};
+  InFlight limits = microBatchesInFlight(std::vector<StageFlow>{{0, 4, 1, 3}, {1, 4, 1, 2}, {1, 4, 1, 2}}, edges);
+  EXPECT_EQ(limits.slots, (std::vector<uint32_t>{1, 3 + 2, 1 + 2})); // What only runs forward is done with a micro-batch at once.
+  EXPECT_EQ(limits.depth, (std::vector<uint32_t>{3 + 8 + 2, 1 + 4 + 2}));
+  EXPECT_EQ(limits.gradientDepth[1], 1 + 4 + 2u);
+  EXPECT_EQ(microBatchesInFlight(std::vector<StageFlow>{{0, 4, 1, 9}, {0, 4, 1, 9}}, std::vector<EdgeFlow>{{0, 1, true}}, 6).slots,
+            (std::vector<uint32_t>{6, 6})); // A step has no more samples.
+}
+
+TEST(Simulator, TunedIsNoLonger) {
+  std::vector<SampleSizes> steps;
+  for (size_t samples : {48, 47})
+    steps.emplace_back(samples, 1);
+  CompoundModel model = pair();
+  Machine machine = machineOf(2, 1e9);
+  Simulator simulator(steps);
+  Result<Simulation> usual = simulator.run(model, machine, on({{0}}, {{1}}), wavefront::Order::Wavefront);
+  Result<Simulation> tuned = simulator.runTuned(model, machine, on({{0}}, {{1}}));
+  ASSERT_TRUE(usual.isOk() && tuned.isOk()) << usual.status().message() << tuned.status().message();
+  EXPECT_LE(tuned->stepSeconds, usual->stepSeconds);
+  EXPECT_EQ(tuned->hint.has_value(), tuned->stepSeconds < usual->stepSeconds);
+}
+
 TEST(SampleSizes, FollowTheirDistributionsWithinBounds) {
   using Kind = SizeDistribution::Kind;
   std::vector<SizeDistribution> dims{{Kind::Constant, 1, 0, 1, 16}, {Kind::Uniform, 0, 3, 0, 3}, {Kind::LogNormal, 512, 0.6, 1, 2048}};

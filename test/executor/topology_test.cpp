@@ -40,4 +40,31 @@ TEST(Topology, MicroBatchesKeepToThePlansCapacities) {
   EXPECT_TRUE(wavefront::fits(problem.sections[plan::test::kStudent], 1000, dims));
 }
 
+TEST(Topology, SchedulingBeginsWhereThePlanSays) {
+  plan::PlanBuilder builder = plan::test::exampleBuilder();
+  auto add = [&](const char *name, double value) {
+    auto row = std::make_unique<plan::fb::QuantityT>();
+    row->name = name, row->value = value, row->source = "tuned";
+    builder.plan().quantities.push_back(std::move(row));
+  };
+  auto hint = [&](const ProblemOptions &options) {
+    auto loaded = plan::Plan::fromBytes(plan::test::packUnverified(builder.plan()));
+    EXPECT_TRUE(loaded.isOk()) << loaded.status().message();
+    Topology topology(*loaded);
+    wavefront::Problem problem = makeProblem(*loaded, topology, options);
+    EXPECT_EQ(wavefront::check(problem).message(), "ok");
+    return problem.hint;
+  };
+  EXPECT_FALSE(hint({}).has_value());
+  add("schedule.pace", 24);
+  add("schedule.taper", 1e300), add("schedule.ends", -7); // The nearest that there is.
+  add("schedule.of_tomorrow", 1);
+  ASSERT_TRUE(hint({}).has_value());
+  EXPECT_EQ(hint({})->recipe.pace, 24);
+  EXPECT_EQ(hint({})->recipe.taper, 16);
+  EXPECT_EQ(hint({})->recipe.ends, 0);
+  EXPECT_EQ(hint({})->recipe.bands, wavefront::Recipe().bands);
+  EXPECT_FALSE(hint({.evaluates = true}).has_value());
+}
+
 } // namespace

@@ -48,6 +48,23 @@ TEST(ProblemText, ReadsTheExample) {
   EXPECT_EQ(evaluate(problem->sections[0].stages[0].forward, dims), 26); // 20 ns + 5.12 ns, rounded up.
 }
 
+TEST(ProblemText, HintsAreParts) {
+  Result<Problem> problem = parseProblem(std::string(small) + "hint pace 16 taper 4 rule 3\n");
+  ASSERT_TRUE(problem.isOk()) << problem.status().message();
+  ASSERT_TRUE(problem->hint.has_value());
+  EXPECT_EQ(problem->hint->recipe.pace, 16);
+  EXPECT_EQ(problem->hint->recipe.taper, 4);
+  EXPECT_EQ(problem->hint->recipe.bands, Recipe().bands);
+  EXPECT_EQ(problem->hint->rule, Rule::Alternate);
+  Result<Problem> again = parseProblem(print(*problem));
+  ASSERT_TRUE(again.isOk()) << again.status().message();
+  EXPECT_EQ(again->hint, problem->hint);
+  EXPECT_THAT(parseProblem(std::string(small) + "hint speed 4\n").status().message(), HasSubstr("no part of a recipe is called 'speed'"));
+  EXPECT_THAT(parseProblem(std::string(small) + "hint rule 200\n").status().message(), HasSubstr("rule 200 is not in [0, 7]"));
+  problem->hint->recipe.bands = 0;
+  EXPECT_THAT(check(*problem).message(), HasSubstr("bands 0 is not in [1, 64]"));
+}
+
 TEST(ProblemText, RoundTrips) {
   Scheduler scheduler;
   Schedule schedule;

@@ -1,0 +1,64 @@
+// Where scheduling begins: whatever a hint says, schedules are right; what tuning finds on some steps helps others.
+#include "executor/wavefront/tuner.h"
+
+#include "executor/wavefront/scheduler.h"
+#include "test/wavefront/random_problems.h"
+
+#include <gtest/gtest.h>
+
+namespace maestro::wavefront {
+namespace {
+
+double timesBound(Scheduler &scheduler, const Problem &problem) {
+  static Schedule schedule;
+  scheduler.run(problem, Order::Wavefront, schedule);
+  EXPECT_EQ(verify(problem, schedule).message(), "ok");
+  return static_cast<double>(schedule.makespanNs) / static_cast<double>(schedule.lowerBoundNs);
+}
+
+TEST(Tuner, AnyHintMakesAValidSchedule) {
+  Scheduler scheduler;
+  Schedule schedule;
+  for (uint64_t seed = 0; seed < 500; ++seed) {
+    Problem problem = arbitraryProblem(seed);
+    Random random(seed);
+    problem.hint = Choice();
+    for (const ChoicePart &part : choiceParts)
+      part.set(*problem.hint, random.chance(50) ? random.in(part.least, part.most) : random.in(part.least, std::min<int64_t>(part.most, 4)));
+    ASSERT_EQ(check(problem).message(), "ok") << seed;
+    scheduler.run(problem, Order::Wavefront, schedule);
+    ASSERT_EQ(verify(problem, schedule).message(), "ok") << seed;
+  }
+}
+
+/// Problems that were far from their bounds when hints came to be; the steps that they are tuned on are others.
+TEST(Tuner, WhatHelpsSomeStepsHelpsOthers) {
+  const std::pair<Family, uint64_t> hard[] = {{Family::Generation, 77000011}, {Family::Ensemble, 77000035}, {Family::Generation, 72000103},
+                                              {Family::Multimodal, 75000136}, {Family::Distillation, 78000117}, {Family::Ensemble, 79000107}};
+  Scheduler scheduler;
+  double usual = 0, planned = 0;
+  for (auto [family, seed] : hard) {
+    usual += timesBound(scheduler, trainingProblem(family, seed));
+    planned += timesBound(scheduler, plannedProblem(family, seed));
+  }
+  EXPECT_LT(planned, 0.96 * usual);
+}
+
+TEST(Tuner, TheSameStepsHaveTheSameAnswer) {
+  std::vector<Problem> steps{trainingProblem(Family::Ensemble, 3)};
+  std::optional<Choice> first = tune(steps, 200'000), again = tune(steps, 200'000);
+  ASSERT_TRUE(first.has_value());
+  EXPECT_EQ(first, again);
+}
+
+TEST(Tuner, NothingToFindAtTheBound) {
+  Problem problem; // One section on one device.
+  problem.dims = {{"batch", true, 1}};
+  problem.sizes.assign(32, 1);
+  problem.sections = {{"model", true, false, {}, 4, {4}, {}, {{{{{1'000'000, {0}}}}, {{{2'000'000, {0}}}}, {}, 1, {}}}, {{0}}}};
+  ASSERT_EQ(check(problem).message(), "ok");
+  EXPECT_FALSE(tune(std::vector<Problem>{problem}, 1'000'000).has_value());
+}
+
+} // namespace
+} // namespace maestro::wavefront
