@@ -177,9 +177,10 @@ std::vector<LayoutOption> optionsOf(const SearchProblem &problem, const CutTable
     }
     for (size_t degree : degrees)
       for (auto m = static_cast<uint32_t>(problem.model.microBatches.size()); m-- > 0;)
-        if (!pins.microBatch || *pins.microBatch == m)
+        if (!pins.microBatch || *pins.microBatch == m) {
           options.push_back(placed(facts.cut, m, degree, devices));
           options.back().moreInFlight = pins.moreInFlight.value_or(0);
+        }
   }
   return options;
 }

@@ -123,6 +123,35 @@ TEST(Search, ManyDevices) {
     }
 }
 
+TEST(Search, LeftMemoryHoldsMoreInFlight) {
+  auto most = [](const SearchResult &result) {
+    uint32_t more = 0;
+    for (const LayoutOption &option : result.layout)
+      more = std::max(more, option.moreInFlight);
+    return more;
+  };
+  uint32_t gained = 0;
+  for (uint64_t seed = 0; seed < 4; ++seed) {
+    SearchProblem problem = layered(16, 12, seed);
+    problem.machine.kinds.front().memoryBytes *= 2;
+    problem.steps.front().resize(96);
+    for (SearchPins &pins : problem.pins)
+      pins.stages = 4, pins.microBatch = 0;
+    SearchResult free = solve(problem);
+    for (SearchPins &pins : problem.pins)
+      pins.moreInFlight = 0;
+    SearchResult usual = solve(problem);
+    EXPECT_EQ(most(usual), 0u);
+    EXPECT_LE(free.simulation.stepSeconds, usual.simulation.stepSeconds);
+    gained += most(free) > 0;
+    for (SearchPins &pins : problem.pins)
+      pins.moreInFlight = 2;
+    for (const LayoutOption &option : solve(problem).layout)
+      EXPECT_EQ(option.moreInFlight, 2u);
+  }
+  EXPECT_GT(gained, 0u);
+}
+
 TEST(Search, TheSameLargeProblemHasTheSameAnswer) {
   SearchResult first = solve(layered(64, 12, 7)), second = solve(layered(64, 12, 7));
   EXPECT_EQ(first.layout, second.layout);
