@@ -16,7 +16,7 @@ namespace {
 /// What a schedule may cost, in nanoseconds of an unhurried core, counted and not clocked: so much a task, more where the best is
 /// far from the bound, for small problems a fixed number, and never more than a part of the step. (Steps below a millisecond are
 /// not real ones.)
-constexpr int64_t budgetPerTask = 880, budgetPerTaskWhenFar = 33 * budgetPerTask, mostForSmall = 150'000'000;
+constexpr int64_t budgetPerTask = 720, budgetPerTaskWhenFar = 40 * budgetPerTask, mostForSmall = 150'000'000;
 constexpr int64_t partOfStep = 240;
 constexpr int64_t mostForUnreal = 8'000'000, realStepNs = 1'000'000;
 constexpr size_t fewTasks = 200;
