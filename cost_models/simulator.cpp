@@ -112,8 +112,8 @@ double mean(const std::vector<double> &values) {
   return values.empty() ? 0 : sum / static_cast<double>(values.size());
 }
 
-/// What tuning a plan may simulate: a third of a second.
-constexpr uint64_t kTunedTasks = 3'000'000;
+/// What tuning a plan may simulate: a quarter of a second.
+constexpr uint64_t kTunedTasks = 2'000'000;
 
 } // namespace
 

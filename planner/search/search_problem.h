@@ -29,7 +29,7 @@ struct LayoutOption {
   auto operator<=>(const LayoutOption &) const = default;
 };
 /// What is tried of LayoutOption.moreInFlight.
-inline constexpr uint32_t kMoreInFlight[] = {1, 2, 4, 8};
+inline constexpr uint32_t kMoreInFlight[] = {2, 6};
 using Layout = std::vector<LayoutOption>; ///< By AtomicModel.sections.
 
 /// What the user has fixed of one section's layout.
