@@ -22,7 +22,7 @@ constexpr int64_t kLargest = 4;
 constexpr uint32_t kFewDevices = 8;
 /// What a search may spend: about two seconds.
 constexpr uint32_t kSimulations = 48, kNodes = 12'000;
-constexpr uint64_t kTasks = 1'000'000, kTasksAtOnce = 30'000;
+constexpr uint64_t kTasks = 800'000, kTasksAtOnce = 30'000;
 /// What explaining its answer may spend.
 constexpr uint64_t kExplainTasks = 200'000;
 
