@@ -57,24 +57,31 @@ std::vector<int> threadCounts(int cores) {
 
 /// So often is each subject measured, some time apart, where no time is given: the machine's own speed moves meanwhile.
 constexpr size_t kRounds = 3;
+/// By then they are over, whatever the machine's speed: rates and links are measured in what two minutes leave.
+constexpr double kRoundsEnd = 100;
 
 /// One number of threads.
 class DeviceProfiler {
 public:
-  DeviceProfiler(profile::Stopwatch &stopwatch, size_t rounds, double seconds, int threads, int groups)
-      : stopwatch(stopwatch), rounds(rounds), seconds(seconds), threads(threads), groups(groups) {}
+  /// No round begins that would not be over by `end`, but the first.
+  DeviceProfiler(profile::Stopwatch &stopwatch, size_t rounds, double end, double seconds, int threads, int groups)
+      : stopwatch(stopwatch), rounds(rounds), end(end), seconds(seconds), threads(threads), groups(groups) {}
 
   Result<ProfiledDevice> run() {
     device.threads = threads;
     std::vector<Subject> subjects = profile::subjects();
     std::vector<std::vector<double>> times(subjects.size());
-    for (size_t round = 0; round < rounds; ++round)
+    std::vector<double> bytes(subjects.size());
+    double begin = now();
+    // A slow machine gets fewer rounds rather than more minutes.
+    for (size_t round = 0; round < rounds && (round == 0 || now() + (now() - begin) / static_cast<double>(round) < end); ++round)
       for (size_t i = 0; i < subjects.size(); ++i) {
         MAESTRO_ASSIGN(Timing timing, stopwatch.time(subjects[i], threads, groups));
         times[i].push_back(timing.seconds);
-        if (round + 1 == rounds)
-          keep(subjects[i], timing.bytes, Seconds(profile::median(times[i])));
+        bytes[i] = timing.bytes;
       }
+    for (size_t i = 0; i < subjects.size(); ++i)
+      keep(subjects[i], bytes[i], Seconds(profile::median(times[i])));
     for (auto &[name, samples] : grids)
       MAESTRO_TRY(device.curves.addGrid(name, std::move(samples)));
     for (auto &[name, samples] : curves)
@@ -114,6 +121,7 @@ private:
 
   profile::Stopwatch &stopwatch;
   size_t rounds;
+  double end;
   double seconds;
   int threads, groups;
   ProfiledDevice device;
@@ -130,9 +138,12 @@ Result<cost_models::DeviceProfile> profileMachine(double secondsEach) {
   if (secondsEach == 0)
     secondsEach = std::clamp(kUsualSeconds / static_cast<double>(counts.size() * profile::subjects().size() * kRounds), 0.003, 0.2);
   profile::Stopwatch stopwatch(secondsEach);
+  double begin = now();
+  int measured = 0;
   for (int threads : counts) {
+    double end = begin + kRoundsEnd * ++measured / static_cast<double>(counts.size());
     logInfo(fmt::format("{} thread{}, {} at once", threads, threads == 1 ? "" : "s", cores / threads));
-    MAESTRO_ASSIGN(ProfiledDevice device, DeviceProfiler(stopwatch, rounds, kRateSeconds, threads, cores / threads).run());
+    MAESTRO_ASSIGN(ProfiledDevice device, DeviceProfiler(stopwatch, rounds, end, kRateSeconds, threads, cores / threads).run());
     result.devices.push_back(std::move(device));
   }
   if (stopwatch.disturbedTimes() > 0)
