@@ -16,8 +16,8 @@ namespace {
 /// What a schedule may cost, in nanoseconds of an unhurried core, counted and not clocked: so much a task, more where the best is
 /// far from the bound, for small problems a fixed number, and never more than a part of the step. (Steps below a millisecond are
 /// not real ones.)
-constexpr int64_t budgetPerTask = 720, budgetPerTaskWhenFar = 40 * budgetPerTask, mostForSmall = 150'000'000;
-constexpr int64_t partOfStep = 240;
+constexpr int64_t budgetPerTask = 600, budgetPerTaskWhenFar = 48 * budgetPerTask, mostForSmall = 150'000'000;
+constexpr int64_t partOfStep = 280;
 constexpr int64_t mostForUnreal = 8'000'000, realStepNs = 1'000'000;
 constexpr size_t fewTasks = 200;
 /// What they are spent on: reading a sample, for each place too; forming micro-batches, by sample and by section of each; a task's
