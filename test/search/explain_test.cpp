@@ -80,7 +80,8 @@ TEST(Explain, TheNextBestValueIsTheBestOfTheOthers) {
   }
 }
 
-/// Where the search looked at everything, one decision changed is never faster, and no alternative is the plan itself.
+/// Where the search looked at everything, one decision changed is never faster, and no alternative is the plan itself. (More in flight is
+/// searched on more devices; here it is an alternative that may gain a little.)
 TEST(Explain, NothingBeatsAProvenAnswer) {
   for (uint64_t seed = 0; seed < 30; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -91,7 +92,8 @@ TEST(Explain, NothingBeatsAProvenAnswer) {
     EXPECT_TRUE(e.result.isProven);
     for (const Candidate &row : e.explanation.candidates) {
       bool isPinned = row.reason.find("pinned") != row.reason.npos;
-      if (row.kind == kAlternative && row.missingBytes == 0 && !isPinned) {
+      bool isSearched = row.subject.find(".more_in_flight") == row.subject.npos;
+      if (row.kind == kAlternative && row.missingBytes == 0 && !isPinned && isSearched) {
         EXPECT_GE(row.stepSeconds, e.result.simulation.stepSeconds) << row.subject << " = " << row.choice;
       }
       if (row.kind == kWhatIf) {
