@@ -199,9 +199,8 @@ void Scheduler::State::wavefront(const Problem &problem, Schedule &schedule) {
     bool regroup = !(choice.recipe == best.recipe);
     if (choice == best)
       continue;
-    if (!regroup && !formed) {
+    if (!regroup && !formed)
       trial.form(problem, index, best.recipe);
-    }
     bool better = tryChoice(problem, choice, regroup, schedule);
     formed = !regroup || better;
     if (better)

@@ -88,7 +88,7 @@ private:
       recipe.lag = among({0, 1, 2, 4});
     if (redraws())
       choice.rule = static_cast<Rule>(among(static_cast<size_t>(Rule::ZeroBubble) + 1));
-    return choice;
+    return within(traits, choice);
   }
 
   /// Keeps the choice if all steps together end sooner with it.

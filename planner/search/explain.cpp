@@ -363,7 +363,7 @@ private:
     add("schedule.seconds", simulation.makespanSeconds, "s", "simulated: until a step's last task");
     add("schedule.bound_seconds", simulation.lowerBoundSeconds, "s", "no schedule of these micro-batches and devices ends its tasks earlier");
     addMeanDevice(simulation);
-    double bound = std::min(result.lowerBoundSeconds, simulation.stepSeconds); // Of the search's own costs, which emission corrects a little.
+    double bound = std::min(result.lowerBoundSeconds, simulation.stepSeconds); // It is of the search's own costs and untuned schedules.
     add("search.gap", simulation.stepSeconds / std::max(bound, 1e-12) - 1, "", "how much longer the step is than the search's lower bound, as a share");
     add("search.lower_bound_seconds", bound, "s",
         result.isProven ? "proven: no layout of the space is faster" : "no layout of the space is faster; the search's budget ended first");
