@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <random>
 
 namespace maestro::cost_models {
 namespace {
@@ -113,7 +114,8 @@ double mean(const std::vector<double> &values) {
 }
 
 /// What tuning a plan may simulate: a quarter of a second.
-constexpr uint64_t kTunedTasks = 2'000'000;
+constexpr uint64_t kTunedTasks = 1'000'000;
+constexpr size_t kTunedSteps = 6;
 
 } // namespace
 
@@ -175,6 +177,28 @@ Result<std::vector<wavefront::Problem>> Simulator::problemsOf(const CompoundMode
   return problems;
 }
 
+namespace {
+
+/// And other steps, of samples drawn from those of these: what suits a few steps should suit those to come.
+std::vector<wavefront::Problem> withOtherSteps(std::vector<wavefront::Problem> problems) {
+  size_t given = problems.size(), dims = problems.front().dims.size(), samples = problems.front().sampleCount();
+  std::minstd_rand random;
+  while (dims > 0 && problems.size() < kTunedSteps) {
+    wavefront::Problem other = problems.front();
+    for (size_t i = 0; i < samples; ++i) {
+      const wavefront::Problem &from = problems[random() % given];
+      size_t drawn = random() % from.sampleCount();
+      std::copy_n(from.sizes.begin() + static_cast<int64_t>(drawn * dims), dims, other.sizes.begin() + static_cast<int64_t>(i * dims));
+    }
+    if (other.sizes == problems.front().sizes)
+      break; // All samples are alike.
+    problems.push_back(std::move(other));
+  }
+  return problems;
+}
+
+} // namespace
+
 Result<Simulation> Simulator::run(const CompoundModel &model, const Machine &machine, const CompoundLayout &layout,
                                   wavefront::Order order) {
   uint32_t parts = 1;
@@ -185,16 +209,16 @@ Result<Simulation> Simulator::run(const CompoundModel &model, const Machine &mac
 Result<Simulation> Simulator::runTuned(const CompoundModel &model, const Machine &machine, const CompoundLayout &layout) {
   uint32_t parts = 1;
   MAESTRO_ASSIGN(std::vector<wavefront::Problem> problems, problemsOf(model, machine, layout, parts));
-  std::optional<wavefront::Choice> hint = wavefront::tune(problems, kTunedTasks);
+  std::vector<wavefront::Choice> hints = wavefront::tune(withOtherSteps(problems), kTunedTasks);
   MAESTRO_ASSIGN(Simulation usual, simulate(model, machine, layout, wavefront::Order::Wavefront, problems, parts));
-  if (!hint)
+  if (hints.empty())
     return usual;
   for (wavefront::Problem &problem : problems)
-    problem.hint = hint;
+    problem.hints = hints;
   MAESTRO_ASSIGN(Simulation tuned, simulate(model, machine, layout, wavefront::Order::Wavefront, std::move(problems), parts));
   if (tuned.stepSeconds >= usual.stepSeconds)
     return usual;
-  tuned.hint = hint;
+  tuned.hints = std::move(hints);
   return tuned;
 }
 

@@ -36,7 +36,7 @@ struct Simulation {
     double microBatches = 0;
   };
   std::vector<Section> sections;
-  std::optional<wavefront::Choice> hint; ///< Of runTuned(): where these schedules began.
+  std::vector<wavefront::Choice> hints; ///< Of runTuned(): where these schedules began.
 };
 
 /// Whether a frozen section has a device without a section that trains: it runs ahead into the next step then.

@@ -132,19 +132,28 @@ void narrow(wavefront::Section &section, const fb::Executable &executable) {
   }
 }
 
-/// What the plan says of where scheduling begins.
-std::optional<wavefront::Choice> hintOf(const plan::Plan &plan) {
-  std::optional<wavefront::Choice> hint;
+/// What the plan says of where scheduling begins: parts of recipes, those of all but the first behind "2." and so on.
+std::vector<wavefront::Choice> hintsOf(const plan::Plan &plan) {
+  std::vector<wavefront::Choice> hints;
   for (uint32_t i = 0; plan->quantities() && i < plan->quantities()->size(); ++i) {
     const fb::Quantity &quantity = *plan->quantities()->Get(i);
     std::string_view name = quantity.name()->string_view();
+    if (!name.starts_with(plan::kHintPrefix))
+      continue;
+    name.remove_prefix(sizeof plan::kHintPrefix - 1);
+    size_t number = 1;
+    if (name.size() > 2 && name[1] == '.') {
+      number = static_cast<size_t>(name[0] - '0');
+      name.remove_prefix(2);
+    }
     for (const wavefront::ChoicePart &part : wavefront::choiceParts)
-      if (name.starts_with(plan::kHintPrefix) && name.substr(sizeof plan::kHintPrefix - 1) == part.name) {
+      if (number >= 1 && number <= wavefront::kMostHints && name == part.name) {
+        hints.resize(std::max(hints.size(), number));
         double value = std::clamp(quantity.value(), static_cast<double>(part.least), static_cast<double>(part.most));
-        part.set(hint ? *hint : hint.emplace(), static_cast<int64_t>(value));
+        part.set(hints[number - 1], static_cast<int64_t>(value));
       }
   }
-  return hint;
+  return hints;
 }
 
 } // namespace
@@ -196,7 +205,7 @@ wavefront::Problem makeProblem(const plan::Plan &plan, const Topology &topology,
     problem.edges.push_back(std::move(edge));
   }
   if (!options.evaluates && !options.onePiece)
-    problem.hint = hintOf(plan);
+    problem.hints = hintsOf(plan);
   return problem;
 }
 

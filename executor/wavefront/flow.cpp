@@ -14,27 +14,34 @@ int64_t logarithm(int64_t value) {
   return octave * 16 + ((octave >= 4 ? value >> (octave - 4) : value << (4 - octave)) & 15);
 }
 
-/// The i-th of `count` things that are sorted largest first: up to the largest with every second one, and down again.
-uint32_t onMountain(uint32_t i, uint32_t count) { return i < count / 2 ? 2 * (count / 2 - i) - 1 : 2 * (i - count / 2); }
+/// The i-th of `count` things that are sorted largest first: `waves` times up to a largest, with `peak` of sixteen, and down again with
+/// the others.
+uint32_t onMountain(uint32_t i, uint32_t count, const Recipe &recipe) {
+  uint32_t waves = static_cast<uint32_t>(recipe.waves), up = static_cast<uint32_t>(recipe.peak), wave = 0;
+  for (uint32_t own; i >= (own = (count - wave + waves - 1) / waves); ++wave)
+    i -= own;
+  uint32_t own = (count - wave + waves - 1) / waves, before = own * up / 16;
+  return wave + waves * (i < before ? ((before - i) * 16 + up - 1) / up - 1 : (i - before) * 16 / (16 - up));
+}
 
 } // namespace
 
 /// Goal chasing, as assembly lines are sequenced: of the classes of samples (in each of which lengths rise and fall like a
 /// mountain), always the one whose next micro-batch leaves the sections' shares of work done least apart; fuller sections
-/// count more. Of the one chosen, `run` in a row: what is formed along them then has samples that are alike.
-void Regrouper::evenOut(const Problem &problem, int64_t bands, int64_t run) {
+/// count more. Of the one chosen, the recipe's `run` in a row: what is formed along them then has samples that are alike.
+void Regrouper::evenOut(const Problem &problem, Recipe recipe) {
   buckets.clear();
   for (uint32_t first = 0, last; first < trunkGroups.size(); first = last) {
     for (last = first; last < trunkGroups.size() && trunkGroups[last].signature == trunkGroups[first].signature;)
       ++last;
-    uint32_t count = last - first, parts = std::min(count, static_cast<uint32_t>(bands));
+    uint32_t count = last - first, parts = std::min(count, static_cast<uint32_t>(recipe.bands));
     for (uint32_t part = 0; part < parts; ++part) {
       uint32_t from = first + count * part / parts, to = first + count * (part + 1) / parts;
       buckets.push_back({from, from, to});
     }
   }
   measureNeeds(problem);
-  auto next = [&](const Bucket &bucket) { return bucket.first + onMountain(bucket.next - bucket.first, bucket.end - bucket.first); };
+  auto next = [&](const Bucket &bucket) { return bucket.first + onMountain(bucket.next - bucket.first, bucket.end - bucket.first, recipe); };
   uint32_t last = none;
   for (size_t i = 0; i < trunkGroups.size();) {
     Bucket *best = nullptr;
@@ -42,17 +49,18 @@ void Regrouper::evenOut(const Problem &problem, int64_t bands, int64_t run) {
     for (Bucket &bucket : buckets) {
       if (bucket.next == bucket.end)
         continue;
+      ++compared;
       int64_t differs = unevenness(next(bucket)) + (last == none ? 0 : jump(last, next(bucket)));
       if (differs < least)
         least = differs, best = &bucket;
     }
-    for (int64_t taken = 0; taken < run && best->next < best->end; ++taken, ++best->next)
+    for (int64_t taken = 0; taken < recipe.run && best->next < best->end; ++taken, ++best->next)
       put(last = next(*best), i++);
   }
 }
 
 /// All samples on one mountain of lengths, so that pipelines see no micro-batch much longer than its neighbours.
-void Regrouper::alongSlope(const Problem &problem) {
+void Regrouper::alongSlope(const Problem &problem, Recipe recipe) {
   const int64_t *key = lengthKey.data() + trunk * problem.sampleCount();
   auto length = [&](const TrunkGroup &group) { return pads[trunk] ? key[order[group.first]] : group.workNs / group.count; };
   ranked.clear();
@@ -63,7 +71,7 @@ void Regrouper::alongSlope(const Problem &problem) {
   uint32_t count = static_cast<uint32_t>(ranked.size());
   if (count == 0)
     return;
-  auto onSlope = [&](uint32_t i) { return ranked[onMountain(i, count)].group; };
+  auto onSlope = [&](uint32_t i) { return ranked[onMountain(i, count, recipe)].group; };
   uint32_t held = onSlope(0); // Of two at a time, the one that is better now.
   for (uint32_t i = 0; i + 1 < count; ++i) {
     uint32_t next = onSlope(i + 1);
@@ -160,7 +168,8 @@ void Regrouper::pullEnds(const Problem &problem, int64_t quarters) {
 
 void Regrouper::flowTrunk(const Problem &problem, Recipe recipe) {
   lead = recipe.lead;
-  recipe.slope ? alongSlope(problem) : evenOut(problem, recipe.bands, recipe.run);
+  compared = 0;
+  recipe.slope ? alongSlope(problem, recipe) : evenOut(problem, recipe);
   if (recipe.ends > 0)
     pullEnds(problem, recipe.ends);
   ranked.clear();

@@ -101,6 +101,14 @@ void Groups::evaluateCosts(const Problem &problem, const ProblemIndex &index) {
     workNs.push_back(work);
   }
   firstTask.push_back(static_cast<uint32_t>(taskNs.size()));
+  tasks = 0;
+  for (const MicroBatch &group : list) {
+    const Section &rules = problem.sections[group.section];
+    tasks += rules.stages.size() * (rules.splitsBackward ? 3 : rules.trains ? 2 : 1);
+  }
+  arrivals = 0;
+  for (const EdgeFacts &edge : index.edges)
+    arrivals += (edge.pair == none ? count(edge.producer) : producers[edge.pair].items.size()) * (edge.gradient ? 2 : 1);
   firstTransfer.clear();
   firstGradientTransfer.clear();
   transferNs.clear();

@@ -21,6 +21,7 @@ struct Groups {
   std::vector<size_t> firstTransfer, firstGradientTransfer; ///< By edge, into transferNs, by group of the sending section.
   std::vector<int64_t> transferNs;
   std::vector<int64_t> workNs;     ///< By group: all its tasks.
+  size_t tasks = 0, arrivals = 0;  ///< All, and what arrives at them along edges, both ways: what simulating them costs.
 
   std::vector<uint8_t> cuts; ///< groupInBlocks's own, kept for its memory.
   std::vector<int64_t> blockDims, blockSamples;

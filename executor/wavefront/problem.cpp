@@ -161,10 +161,10 @@ Status checkEdge(const Problem &problem, const Edge &edge, size_t index) {
   return checkCost(problem, edge.gradientTransfer, where);
 }
 
-Status checkHint(const Problem &problem) {
-  if (problem.hint)
+Status checkHints(const Problem &problem) {
+  for (const Choice &hint : problem.hints)
     for (const ChoicePart &part : choiceParts)
-      if (int64_t value = part.get(*problem.hint); value < part.least || value > part.most)
+      if (int64_t value = part.get(hint); value < part.least || value > part.most)
         return fault("hint", std::string(part.name) + " " + number(value) + " is not in [" + number(part.least) + ", " + number(part.most) + "]");
   return Status();
 }
@@ -230,7 +230,7 @@ Status check(const Problem &problem) {
     MAESTRO_TRY(checkSection(problem, section));
   for (size_t e = 0; e < problem.edges.size(); ++e)
     MAESTRO_TRY(checkEdge(problem, problem.edges[e], e));
-  MAESTRO_TRY(checkHint(problem));
+  MAESTRO_TRY(checkHints(problem));
   return checkMagnitude(problem);
 }
 

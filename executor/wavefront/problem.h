@@ -8,7 +8,6 @@
 #include "executor/wavefront/recipe.h"
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -86,7 +85,7 @@ struct Problem {
   std::vector<Edge> edges;
   uint32_t devices = 1;
   std::vector<int64_t> sizes; ///< samples × dims
-  std::optional<Choice> hint; ///< Where scheduling begins: what was best for such steps (tuner.h). It decides nothing.
+  std::vector<Choice> hints; ///< Where scheduling begins, the first first: what was best for such steps (tuner.h). They decide nothing.
 
   size_t sampleCount() const { return dims.empty() ? 0 : sizes.size() / dims.size(); }
 };

@@ -75,10 +75,10 @@ std::string print(const Problem &problem) {
     printSection(problem, section, text);
   for (const Edge &edge : problem.edges)
     printEdge(problem, edge, text);
-  if (problem.hint) {
+  for (const Choice &hint : problem.hints) {
     text.append("hint");
     for (const ChoicePart &part : choiceParts)
-      text.append(" ").append(part.name).append(" ").append(std::to_string(part.get(*problem.hint)));
+      text.append(" ").append(part.name).append(" ").append(std::to_string(part.get(hint)));
     text.append("\n");
   }
   for (size_t sample = 0; sample < problem.sampleCount(); ++sample) {

@@ -274,7 +274,7 @@ private:
                           std::to_string(part->most) + "]");
       part->set(hint, value);
     }
-    problem.hint = hint;
+    problem.hints.push_back(hint);
     return Status();
   }
 

@@ -1,8 +1,9 @@
 // How a step's micro-batches are formed and ordered, and whose turn it is on a device: what the scheduler chooses among in each
-// step, and what a plan may say to begin with (Problem.hint).
+// step, and what a plan may say to begin with (Problem.hints).
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 
 namespace maestro::wavefront {
@@ -33,6 +34,11 @@ struct Recipe {
   int64_t shelves = 0; ///< Classes are cut in so many by the length that another section pads by, each sorted by the trunk's.
   int64_t taper = 2;   ///< How steeply micro-batches shrink towards the step's ends, so that pipelines fill and drain soon; 0: not.
   int64_t lag = 0;  ///< By how many halves of their time there, trunk micro-batches that wait for sections below come later on the way back.
+  int64_t peak = 8;  ///< Where lengths stop to grow and begin to fall: after so many sixteenths of a class, or of all on the slope,
+  int64_t waves = 1; ///< and how many times they do so.
+  int64_t least = 16; ///< How many times its constants a micro-batch should take at least.
+  int64_t frozen = 1; ///< How many times the pace sections aim at that do not train.
+  int64_t wait = 0;   ///< By how many halves of their time on the way there micro-batches come later in sections behind others.
 
   bool operator==(const Recipe &) const = default;
 };
@@ -43,6 +49,9 @@ struct Choice {
 
   bool operator==(const Choice &) const = default;
 };
+
+/// So many are worth a step's time.
+inline constexpr size_t kMostHints = 3;
 
 /// A part of a choice as a number, for texts and files; what is outside [least, most] is no choice.
 struct ChoicePart {
@@ -61,6 +70,8 @@ inline constexpr std::array choiceParts = {
     MAESTRO_RECIPE_PART(slope, 0, 1),      MAESTRO_RECIPE_PART(pools, 0, 1),    MAESTRO_RECIPE_PART(ends, 0, 4),
     MAESTRO_RECIPE_PART(alike, 0, 1),      MAESTRO_RECIPE_PART(run, 1, 64),     MAESTRO_RECIPE_PART(lead, 0, 16),
     MAESTRO_RECIPE_PART(shelves, 0, 64),   MAESTRO_RECIPE_PART(taper, 0, 16),   MAESTRO_RECIPE_PART(lag, 0, 16),
+    MAESTRO_RECIPE_PART(peak, 0, 15),      MAESTRO_RECIPE_PART(waves, 1, 16),   MAESTRO_RECIPE_PART(least, 1, 64),
+    MAESTRO_RECIPE_PART(frozen, 1, 16),    MAESTRO_RECIPE_PART(wait, 0, 16),
     ChoicePart{"rule", 0, static_cast<int64_t>(Rule::ZeroBubble), [](const Choice &choice) { return static_cast<int64_t>(choice.rule); },
                [](Choice &choice, int64_t value) { choice.rule = static_cast<Rule>(value); }},
 };

@@ -238,7 +238,8 @@ void Regrouper::dealTrunk(const Problem &problem, int64_t lag) {
   int64_t work = 1;
   for (const TrunkGroup &group : trunkGroups)
     work += group.workNs;
-  int64_t even = work / static_cast<int64_t>(count) + 1, stages = static_cast<int64_t>(problem.sections[trunk].stages.size());
+  int64_t stages = static_cast<int64_t>(problem.sections[trunk].stages.size());
+  even = work / static_cast<int64_t>(count) + 1;
   for (uint32_t g : flow) {
     TrunkGroup &group = trunkGroups[g];
     int64_t own = std::max<int64_t>(1, group.workNs);
@@ -462,6 +463,26 @@ void Regrouper::form(const Problem &problem, const ProblemIndex &index, Recipe r
   for (uint32_t s = 0; s < problem.sections.size(); ++s)
     s == trunk ? formTrunk(problem, groups) : formAlong(problem, s, recipe, groups);
   groups.finish(problem, index);
+  if (recipe.wait > 0)
+    delay(problem, index, recipe.wait, groups);
+}
+
+/// What takes long on its way to a section comes later there, so that nothing else waits behind it.
+void Regrouper::delay(const Problem &problem, const ProblemIndex &index, int64_t halves, const Groups &groups) {
+  int64_t stages = static_cast<int64_t>(problem.sections[trunk].stages.size());
+  onWay.assign(groups.list.size(), 0);
+  for (uint32_t g = 0; g < groups.list.size(); ++g) {
+    uint32_t s = groups.list[g].section, i = g - groups.firstOfSection[s];
+    for (size_t p = 0; p < index.pairs.size(); ++p)
+      if (index.pairs[p].consumer == s)
+        for (uint32_t producer : groups.producers[p][i])
+          onWay[g] = std::max(onWay[g], onWay[producer]);
+    int64_t later = fraction(onWay[g] * stages / 2 * halves, even);
+    forwardKey[g] += later;
+    backwardKey[g] += later;
+    for (uint32_t stage = 0; stage < problem.sections[s].stages.size(); ++stage)
+      onWay[g] += groups.taskNs[groups.task(g, stage, TaskKind::Forward)];
+  }
 }
 
 } // namespace maestro::wavefront

@@ -25,6 +25,7 @@ public:
   void listSamples(bool flowing, std::vector<uint32_t> &samples) const;
 
   std::vector<int64_t> forwardKey, backwardKey; ///< By group.
+  size_t compared = 0;                          ///< Micro-batches that goal chasing looked at in the last form().
   int64_t mostPace = 1;                         ///< Larger paces change nothing.
   bool hasShelves = false;                      ///< Some other section pads by a length that is not the trunk's.
   bool hasBelow() const { return belowTrunk != 0; } ///< The trunk waits for some other section's gradients.
@@ -61,12 +62,12 @@ private:
   void chooseTimes(const Problem &problem, Recipe recipe);
   void sortTrunk(const Problem &problem, int64_t shelves);
   void cutTrunk(const Problem &problem);
-  void alongSlope(const Problem &problem);
+  void alongSlope(const Problem &problem, Recipe recipe);
   void measureNeeds(const Problem &problem);
   int64_t unevenness(uint32_t group) const;
   int64_t jump(uint32_t from, uint32_t to) const;
   void put(uint32_t group, size_t at);
-  void evenOut(const Problem &problem, int64_t bands, int64_t run);
+  void evenOut(const Problem &problem, Recipe recipe);
   void pullEnds(const Problem &problem, int64_t quarters);
   void flowTrunk(const Problem &problem, Recipe recipe);
   int64_t longestChain(const ProblemIndex &index);
@@ -84,6 +85,7 @@ private:
   void cutUnit(const Problem &problem, uint32_t section, int64_t limitNs, Groups &groups);
   bool pools(const Problem &problem, uint32_t section, const TrunkGroup &group, int64_t workNs) const;
   void deal(const Problem &problem, uint32_t section, Groups &groups);
+  void delay(const Problem &problem, const ProblemIndex &index, int64_t halves, const Groups &groups);
   void shareOut(const Problem &problem, uint32_t section);
   void addLoad(const Problem &problem, uint32_t section, int64_t sign);
   int64_t timeOf(uint32_t replica, int64_t work) const;
@@ -122,6 +124,8 @@ private:
   int64_t lead = 0;              ///< The recipe's.
   std::vector<uint8_t> leads;    ///< By section: trains, and lies before the trunk.
   std::vector<int64_t> loads, reach, starts, held, chain;
+  int64_t even = 1;              ///< A trunk replica's work.
+  std::vector<int64_t> onWay;    ///< By group: the time of all forward tasks before its own, and then with them.
   std::vector<int64_t> deviceNs; ///< By device: what sections that are dealt out have on it, and the others if evenly dealt.
   std::vector<int64_t> shares;   ///< By replica of the section that is being dealt: what its devices have time for; all alike: empty.
   std::vector<uint32_t> unit;    ///< Samples of one trunk micro-batch.

@@ -63,8 +63,10 @@ void Regrouper::prepareLimits(const Problem &problem, const ProblemIndex &index)
 void Regrouper::chooseCounts(const Problem &problem, const ProblemIndex &index, Recipe recipe) {
   size_t sections = problem.sections.size();
   counts.resize(sections);
-  for (uint32_t s = 0; s < sections; ++s)
-    counts[s] = std::max<int64_t>(1, std::min(activeCount[s], recipe.pace * replicas(problem, s))) * 256;
+  for (uint32_t s = 0; s < sections; ++s) {
+    int64_t pace = recipe.pace * (problem.sections[s].trains ? 1 : recipe.frozen);
+    counts[s] = std::max<int64_t>(1, std::min(activeCount[s], pace * replicas(problem, s))) * 256;
+  }
   freeCounts = counts;
   auto limit = [&](uint32_t s, int64_t count) { counts[s] = std::min(counts[s], std::max<int64_t>(count, 256)); };
   // One sweep each way: the two kinds of limit can contradict each other, and then neither should win by repetition.
@@ -96,7 +98,7 @@ void Regrouper::chooseCounts(const Problem &problem, const ProblemIndex &index, 
 void Regrouper::chooseTimes(const Problem &problem, Recipe recipe) {
   groupNs.assign(problem.sections.size(), 0);
   for (size_t s = 0; s < problem.sections.size(); ++s)
-    groupNs[s] = std::max({sectionNs[s] / counts[s] * 256, constantNs[s] * 16, recipe.alike ? largestNs[s] : 0});
+    groupNs[s] = std::max({sectionNs[s] / counts[s] * 256, constantNs[s] * recipe.least, recipe.alike ? largestNs[s] : 0});
 }
 
 /// Of `chain`, which has a time for each section: the longest sum along edges.

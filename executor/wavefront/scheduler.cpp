@@ -17,13 +17,13 @@ namespace {
 /// far from the bound, for small problems a fixed number, and never more than a part of the step. (Steps below a millisecond are
 /// not real ones.)
 constexpr int64_t budgetPerTask = 600, budgetPerTaskWhenFar = 48 * budgetPerTask, mostForSmall = 150'000'000;
-constexpr int64_t partOfStep = 280;
+constexpr int64_t partOfStep = 240;
 constexpr int64_t mostForUnreal = 8'000'000, realStepNs = 1'000'000;
 constexpr size_t fewTasks = 200;
-/// What they are spent on: reading a sample, for each place too; forming micro-batches, by sample and by section of each; a task's
-/// precedences, its turn, and a small change of all micro-batches by task.
-constexpr int64_t readSample = 200, readPlace = 75, orderedSample = 40, formedSample = 80;
-constexpr int64_t linkedTask = 8, simulatedTask = 68, changedTask = 40;
+/// What they are spent on: reading a sample, for each place too; forming a micro-batch, by its samples, and by those that it was compared
+/// with for its turn; a task's precedences, its start, what arrives there, and a small change of all micro-batches by task.
+constexpr int64_t readSample = 200, readPlace = 75, formedGroup = 142, formedSample = 23, formedChoice = 27;
+constexpr int64_t linkedTask = 8, simulatedTask = 40, simulatedArrival = 41, changedTask = 40;
 constexpr uint32_t roundsPerStart = 64;
 
 bool isFar(int64_t makespanNs, int64_t boundNs) { return makespanNs - boundNs > boundNs / 10; }
@@ -36,8 +36,15 @@ int64_t budgetFor(size_t tasks, int64_t makespanNs, int64_t boundNs) {
   return std::min(isSmall ? mostForSmall : byTasks, makespanNs / partOfStep);
 }
 
-int64_t formingNs(const Problem &problem) {
-  return static_cast<int64_t>(problem.sampleCount()) * (orderedSample + static_cast<int64_t>(problem.sections.size()) * formedSample);
+int64_t formingNs(const Groups &groups, size_t compared) {
+  return static_cast<int64_t>(groups.list.size()) * formedGroup + static_cast<int64_t>(groups.samples.size()) * formedSample +
+         static_cast<int64_t>(compared) * formedChoice;
+}
+
+/// Of the `started` tasks of a simulation, which may have been given up.
+int64_t simulatingNs(const Groups &groups, size_t started) {
+  int64_t tasks = static_cast<int64_t>(started), all = std::max<int64_t>(1, static_cast<int64_t>(groups.tasks));
+  return tasks * simulatedTask + static_cast<int64_t>(groups.arrivals) * simulatedArrival * tasks / all;
 }
 
 /// Whether polishing takes a change whatever it costs: at the start of every other start, 5, 10 or 20 times.
@@ -135,11 +142,11 @@ void Scheduler::State::blocks(const Problem &problem, bool inTurn, Schedule &sch
 bool Scheduler::State::tryChoice(const Problem &problem, const Choice &choice, bool regroup, Schedule &schedule) {
   if (regroup) {
     trial.form(problem, index, choice.recipe);
-    spent += formingNs(problem);
+    spent += formingNs(groups, trial.regrouper.compared);
   }
   int64_t before = bestNs;
   attempt(problem, choice.rule, schedule);
-  spent += static_cast<int64_t>(list.log.size()) * simulatedTask + static_cast<int64_t>(groups.taskNs.size()) * linkedTask;
+  spent += simulatingNs(groups, list.log.size()) + static_cast<int64_t>(groups.taskNs.size()) * linkedTask;
   if (bestNs == before)
     return false;
   noteArrivals(problem);
@@ -159,7 +166,7 @@ void Scheduler::State::noteArrivals(const Problem &problem) {
 /// before it. Twice, where it helps.
 void Scheduler::State::reorder(const Problem &problem, const Choice &best, Schedule &schedule) {
   trial.form(problem, index, best.recipe);
-  spent += formingNs(problem);
+  spent += formingNs(groups, trial.regrouper.compared);
   for (int round = 0; round < 2 && spent < budget; ++round) {
     trial.arrange(problem, index, trial.regrouper.forwardKey, arrivals);
     if (!tryChoice(problem, best, false, schedule))
@@ -167,7 +174,7 @@ void Scheduler::State::reorder(const Problem &problem, const Choice &best, Sched
   }
 }
 
-/// The hint and starts from theory, the best of which is changed in one way at a time; what helps is kept, in turn until nothing does or
+/// The hints and starts from theory, the best of which is changed in one way at a time; what helps is kept, in turn until nothing does or
 /// the budget is spent.
 void Scheduler::State::wavefront(const Problem &problem, Schedule &schedule) {
   trial.prepare(problem, index);
@@ -188,10 +195,10 @@ void Scheduler::State::wavefront(const Problem &problem, Schedule &schedule) {
     if (formed || isFirst)
       best = choice;
   };
-  if (problem.hint)
-    startWith(within(traits, *problem.hint), true);
+  for (size_t i = 0; i < problem.hints.size() && (i == 0 || goesOn()); ++i)
+    startWith(within(traits, problem.hints[i]), i == 0);
   for (size_t i = 0; mayStart(i) && goesOn(); ++i)
-    startWith(start(traits, i), i == 0 && !problem.hint);
+    startWith(start(traits, i), i == 0 && problem.hints.empty());
   traits.far = isFar(bestNs, boundNs);
   size_t count = changeCount(traits);
   for (size_t move = 0, failures = 0; failures < count && goesOn(); move = (move + 1) % count, ++failures) {
@@ -230,7 +237,7 @@ void Scheduler::State::polish(const Problem &problem, Rule rule, Schedule &sched
       polisher.load(problem, schedule);
       currentNs = bestNs;
     }
-    spent += static_cast<int64_t>(schedule.tasks.size()) * (changedTask + linkedTask + simulatedTask);
+    spent += static_cast<int64_t>(schedule.tasks.size()) * (changedTask + linkedTask) + simulatingNs(groups, schedule.tasks.size());
     if (!polisher.change(problem, index, groups))
       continue;
     trial.arrange(problem, index, polisher.forwardKey, polisher.backwardKey);

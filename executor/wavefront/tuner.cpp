@@ -3,6 +3,7 @@
 #include "executor/wavefront/lower_bound.h"
 #include "executor/wavefront/trial.h"
 
+#include <algorithm>
 #include <initializer_list>
 #include <limits>
 #include <memory>
@@ -30,38 +31,50 @@ class Tuner {
 public:
   Tuner(std::span<const Problem> problems, uint64_t tasks) : budget(tasks) {
     for (const Problem &problem : problems) {
-      boundNs += steps.emplace_back(std::make_unique<Step>(problem))->boundNs;
-      steps.back()->trial.traits.far = true; // All changes that there are.
+      steps.emplace_back(std::make_unique<Step>(problem))->trial.traits.far = true; // All changes that there are.
     }
+    searched = (steps.size() + 1) / 2;
+    for (size_t i = 0; i < searched; ++i)
+      boundNs += steps[i]->boundNs;
   }
 
-  std::optional<Choice> run() {
+  std::vector<Choice> run() {
     const Traits &traits = steps.front()->trial.traits;
     for (size_t i = 0; i < startCount(traits); ++i)
       attempt(start(traits, i));
     if (isNear())
-      return std::nullopt;
+      return {};
     for (size_t i = 0; i < changeCount(traits) && goesOn(); ++i)
-      attempt(changed(traits, best, i));
+      attempt(changed(traits, best(), i));
     while (goesOn())
-      attempt(among(3) == 0 ? changed(traits, best, among(changeCount(traits))) : drawn(traits));
-    return bestNs < worst ? std::optional(best) : std::nullopt;
+      attempt(among(3) == 0 ? changed(traits, best(), among(changeCount(traits))) : drawn(traits));
+    validate();
+    return several();
   }
 
 private:
-  static constexpr int64_t worst = std::numeric_limits<int64_t>::max();
+  /// With which all steps were simulated.
+  struct Tried {
+    Choice choice;
+    int64_t totalNs = 0;
+    std::vector<int64_t> stepNs;
+  };
+  static constexpr size_t mostKept = 64, mostValidated = 16;
 
-  bool isNear() const { return bestNs - boundNs < boundNs / 100; }
-  bool goesOn() const { return spent < budget && !isNear(); }
+  /// None is kept where all were stuck.
+  Choice best() const { return kept.empty() ? Choice() : kept.front().choice; }
+  bool isNear() const { return !kept.empty() && kept.front().totalNs - boundNs < boundNs / 100; }
+  bool isFar() const { return kept.empty() || kept.front().totalNs - boundNs > boundNs / 10; }
+  bool goesOn() const { return spent < (isFar() ? 3 * budget : budget) && !isNear(); }
   size_t among(size_t count) { return random() % count; }
   int64_t among(std::initializer_list<int64_t> values) { return values.begin()[among(values.size())]; }
 
   /// The best with every fourth part drawn anew, or all of them.
   Choice drawn(const Traits &traits) {
-    Choice choice = best;
+    Choice choice = best();
     Recipe &recipe = choice.recipe;
-    bool all = among(3) == 0;
-    auto redraws = [&] { return all || among(4) == 0; };
+    bool all = among(6) == 0;
+    auto redraws = [&] { return all || among(8) == 0; };
     if (redraws())
       recipe.pace = traits.pace * among({1, 2, 3, 4, 6, 8, 12, 16, 24, 32}) / 8;
     if (redraws())
@@ -87,38 +100,97 @@ private:
     if (redraws())
       recipe.lag = among({0, 1, 2, 4});
     if (redraws())
+      recipe.peak = among({2, 4, 6, 8, 8, 8, 10, 12, 14, 15});
+    if (redraws())
+      recipe.waves = among({1, 1, 1, 2, 3, 4, 6, 8});
+    if (redraws())
+      recipe.wait = among({0, 0, 1, 2, 3, 4});
+    if (redraws())
+      recipe.least = among({4, 8, 16, 16});
+    if (redraws())
+      recipe.frozen = among({1, 1, 2, 4, 8});
+    if (redraws())
       choice.rule = static_cast<Rule>(among(static_cast<size_t>(Rule::ZeroBubble) + 1));
     return within(traits, choice);
   }
 
-  /// Keeps the choice if all steps together end sooner with it.
+  /// Keeps the choice, if it is among the best. Given up as soon as the steps so far take a 32nd longer than with the best.
   void attempt(const Choice &choice) {
-    int64_t total = 0, left = boundNs; // What the steps so far took, and the others must take.
-    for (const std::unique_ptr<Step> &step : steps) {
-      Choice own = within(step->trial.traits, choice);
-      left -= step->boundNs;
-      step->trial.form(step->problem, step->index, own.recipe);
-      int64_t ns = step->trial.run(step->problem, step->index, own.rule, bestNs == worst ? worst : bestNs - total - left);
-      spent += step->trial.list.log.size() + step->problem.sampleCount() * step->problem.sections.size(); // Forming them costs as much.
+    Tried tried{choice, 0, {}};
+    int64_t bestSoFar = 0;
+    for (size_t i = 0; i < searched; ++i) {
+      int64_t most = std::numeric_limits<int64_t>::max();
+      if (!kept.empty()) {
+        bestSoFar += kept.front().stepNs[i];
+        most = bestSoFar + bestSoFar / 32 - tried.totalNs;
+      }
+      int64_t ns = simulate(*steps[i], choice, most);
       if (ns < 0)
         return;
-      total += ns;
+      tried.totalNs += ns;
+      tried.stepNs.push_back(ns);
     }
-    if (total < bestNs) {
-      bestNs = total;
-      best = choice;
+    auto at = std::find_if(kept.begin(), kept.end(), [&](const Tried &other) { return other.totalNs >= tried.totalNs; });
+    if (at != kept.end() && at->stepNs == tried.stepNs)
+      return; // The same schedules.
+    kept.insert(at, std::move(tried));
+    if (kept.size() > mostKept)
+      kept.pop_back();
+  }
+
+  int64_t simulate(Step &step, const Choice &choice, int64_t most) {
+    Choice own = within(step.trial.traits, choice);
+    step.trial.form(step.problem, step.index, own.recipe);
+    int64_t ns = step.trial.run(step.problem, step.index, own.rule, most);
+    ++simulations;
+    spent += step.trial.list.log.size() + step.problem.sampleCount() * step.problem.sections.size(); // Forming them costs as much.
+    return ns;
+  }
+
+  /// What is best for some steps is so by luck, too: the best few are tried on the others, for about a quarter of the budget.
+  void validate() {
+    uint64_t each = spent / std::max<uint64_t>(1, simulations) * (steps.size() - searched) + 1;
+    kept.resize(std::min<size_t>(kept.size(), std::clamp<uint64_t>(budget / 4 / each, kMostHints, mostValidated)));
+    for (Tried &tried : kept)
+      for (size_t i = searched; i < steps.size(); ++i) {
+        int64_t ns = simulate(*steps[i], tried.choice, std::numeric_limits<int64_t>::max());
+        tried.stepNs.push_back(ns < 0 ? 2 * steps[i]->boundNs : ns); // Stuck.
+        tried.totalNs += tried.stepNs.back();
+      }
+    std::sort(kept.begin(), kept.end(), [](const Tried &a, const Tried &b) { return a.totalNs < b.totalNs; });
+  }
+
+  /// The best, then always the one with which the steps, each with what is best for it, end soonest.
+  std::vector<Choice> several() const {
+    std::vector<Choice> chosen;
+    std::vector<int64_t> least(kept.empty() ? 0 : kept.front().stepNs.size(), std::numeric_limits<int64_t>::max());
+    auto with = [&](const Tried &tried) {
+      int64_t total = 0;
+      for (size_t i = 0; i < least.size(); ++i)
+        total += std::min(least[i], tried.stepNs[i]);
+      return total;
+    };
+    while (chosen.size() < std::min(kMostHints, kept.size())) {
+      const Tried &next = *std::min_element(kept.begin(), kept.end(), [&](const Tried &a, const Tried &b) { return with(a) < with(b); });
+      if (std::find(chosen.begin(), chosen.end(), next.choice) != chosen.end())
+        break; // No other helps.
+      chosen.push_back(next.choice);
+      for (size_t i = 0; i < least.size(); ++i)
+        least[i] = std::min(least[i], next.stepNs[i]);
     }
+    return chosen;
   }
 
   std::vector<std::unique_ptr<Step>> steps;
   std::minstd_rand random;
-  Choice best;
-  int64_t bestNs = worst, boundNs = 0;
-  uint64_t spent = 0, budget;
+  size_t searched = 0;     ///< Of the steps: so many, the others tell luck from merit.
+  std::vector<Tried> kept; ///< The best first.
+  int64_t boundNs = 0;
+  uint64_t spent = 0, simulations = 0, budget;
 };
 
 } // namespace
 
-std::optional<Choice> tune(std::span<const Problem> steps, uint64_t tasks) { return Tuner(steps, tasks).run(); }
+std::vector<Choice> tune(std::span<const Problem> steps, uint64_t tasks) { return Tuner(steps, tasks).run(); }
 
 } // namespace maestro::wavefront

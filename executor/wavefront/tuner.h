@@ -1,17 +1,19 @@
-// Before a plan is written: with which recipe the scheduler should begin in each of its steps. A step's own schedule may cost a
+// Before a plan is written: with which recipes the scheduler should begin in each of its steps. A step's own schedule may cost a
 // hundredth of the step; planning has thousands of times as long, and layouts that are hard to schedule are so with other samples, too.
 #pragma once
 
 #include "executor/wavefront/problem.h"
 
-#include <optional>
 #include <span>
+#include <vector>
 
 namespace maestro::wavefront {
 
-/// The choice with which these steps together end first, of those that simulating `tasks` tasks finds. The steps are of one plan: their
-/// problems differ in samples only. None where the usual starts are within a percent of the steps' bounds. Requires check() of each, and
-/// one at least. Seeded by a constant: the same steps always have the same answer.
-std::optional<Choice> tune(std::span<const Problem> steps, uint64_t tasks);
+/// The choice with which these steps together end first, of those that simulating about `tasks` tasks finds (three times as many while it
+/// is more than a tenth above the steps' bounds); then those with which some end sooner, as other steps may. The steps are of one plan:
+/// their problems differ in samples only. The first half is searched on, the others tell luck from merit. None where the usual starts are
+/// within a percent of the steps' bounds. Requires check() of each, and one at least. Seeded by a constant: the same steps always have the
+/// same answer.
+std::vector<Choice> tune(std::span<const Problem> steps, uint64_t tasks);
 
 } // namespace maestro::wavefront

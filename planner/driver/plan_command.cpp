@@ -260,19 +260,19 @@ private:
     std::unique_ptr<plan::fb::PlanT> tables(plan::fb::GetPlan(emitted.bytes.data())->UnPack());
     explanation = {};
     searched.clear();
-    std::optional<wavefront::Choice> hint;
+    std::vector<wavefront::Choice> hints;
     if (search) { // What is predicted is a simulation of the plan's own programs.
       MAESTRO_ASSIGN(cost_models::Simulation own, search->simulate(emitted, layouts));
       tables->prediction->step_seconds = own.stepSeconds;
       searched = search->decisions(rank, own);
       MAESTRO_ASSIGN(explanation, search->explanation(rank, own));
-      hint = own.hint;
+      hints = own.hints;
     } else if (open.search || !sizes.data.empty()) {
       MAESTRO_ASSIGN(EmittedModel own, readModel(emitted, layouts));
       cost_models::Simulator simulator(sizes.steps);
       MAESTRO_ASSIGN(cost_models::Simulation step, simulator.runTuned(own.model, target.machine, own.layout));
       tables->prediction->step_seconds = step.stepSeconds;
-      hint = step.hint;
+      hints = step.hints;
       if (open.search)
         explanation.candidates = open.search->beside(describeLayouts(layouts), step);
     }
@@ -281,7 +281,7 @@ private:
         tables->step_samples.push_back(std::make_unique<plan::fb::StepSamplesT>());
         tables->step_samples.back()->sizes.assign(step.begin(), step.end());
       }
-    for (const std::vector<Quantity> &known : {sizes.quantities, quantitiesOf(unreached), quantitiesOf(hint)})
+    for (const std::vector<Quantity> &known : {sizes.quantities, quantitiesOf(unreached), quantitiesOf(hints)})
       explanation.quantities.insert(explanation.quantities.end(), known.begin(), known.end());
     addExplanation(explanation, *tables);
     for (const Decision &source : searched) {

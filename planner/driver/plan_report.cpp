@@ -99,12 +99,12 @@ std::vector<Quantity> quantitiesOf(const Unreached &unreached) {
   return list;
 }
 
-std::vector<Quantity> quantitiesOf(const std::optional<wavefront::Choice> &hint) {
+std::vector<Quantity> quantitiesOf(std::span<const wavefront::Choice> hints) {
   std::vector<Quantity> list;
-  if (hint)
+  for (size_t i = 0; i < hints.size(); ++i)
     for (const wavefront::ChoicePart &part : wavefront::choiceParts)
-      list.push_back({plan::kHintPrefix + std::string(part.name), static_cast<double>(part.get(*hint)), "",
-                      "tuned on simulated steps: each step's scheduling begins there"});
+      list.push_back({fmt::format("{}{}{}", plan::kHintPrefix, i == 0 ? "" : fmt::format("{}.", i + 1), part.name),
+                      static_cast<double>(part.get(hints[i])), "", "tuned on simulated steps: each step's scheduling begins there"});
   return list;
 }
 

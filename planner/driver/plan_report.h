@@ -34,7 +34,7 @@ std::vector<Decision> decisionsOf(const PlannedJob &job);
 /// How many parameters get no gradient, by component, and the first few of them.
 std::vector<Quantity> quantitiesOf(const Unreached &unreached);
 /// What the executor begins scheduling with (plan::kHintPrefix); none where nothing was better than usual.
-std::vector<Quantity> quantitiesOf(const std::optional<wavefront::Choice> &hint);
+std::vector<Quantity> quantitiesOf(std::span<const wavefront::Choice> hints);
 
 /// The lines that the user reads; `searched` and `explanation` are the search's.
 void logPlan(const PlannedJob &job, const std::vector<Decision> &searched, const Explanation &explanation, const EmittedPlan &emitted);

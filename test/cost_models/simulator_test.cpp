@@ -175,7 +175,7 @@ TEST(Simulator, TunedIsNoLonger) {
   Result<Simulation> tuned = simulator.runTuned(model, machine, on({{0}}, {{1}}));
   ASSERT_TRUE(usual.isOk() && tuned.isOk()) << usual.status().message() << tuned.status().message();
   EXPECT_LE(tuned->stepSeconds, usual->stepSeconds);
-  EXPECT_EQ(tuned->hint.has_value(), tuned->stepSeconds < usual->stepSeconds);
+  EXPECT_EQ(!tuned->hints.empty(), tuned->stepSeconds < usual->stepSeconds);
 }
 
 TEST(SampleSizes, FollowTheirDistributionsWithinBounds) {

@@ -47,24 +47,29 @@ TEST(Topology, SchedulingBeginsWhereThePlanSays) {
     row->name = name, row->value = value, row->source = "tuned";
     builder.plan().quantities.push_back(std::move(row));
   };
-  auto hint = [&](const ProblemOptions &options) {
+  auto hints = [&](const ProblemOptions &options) {
     auto loaded = plan::Plan::fromBytes(plan::test::packUnverified(builder.plan()));
     EXPECT_TRUE(loaded.isOk()) << loaded.status().message();
     Topology topology(*loaded);
     wavefront::Problem problem = makeProblem(*loaded, topology, options);
     EXPECT_EQ(wavefront::check(problem).message(), "ok");
-    return problem.hint;
+    return problem.hints;
   };
-  EXPECT_FALSE(hint({}).has_value());
+  EXPECT_TRUE(hints({}).empty());
   add("schedule.pace", 24);
   add("schedule.taper", 1e300), add("schedule.ends", -7); // The nearest that there is.
   add("schedule.of_tomorrow", 1);
-  ASSERT_TRUE(hint({}).has_value());
-  EXPECT_EQ(hint({})->recipe.pace, 24);
-  EXPECT_EQ(hint({})->recipe.taper, 16);
-  EXPECT_EQ(hint({})->recipe.ends, 0);
-  EXPECT_EQ(hint({})->recipe.bands, wavefront::Recipe().bands);
-  EXPECT_FALSE(hint({.evaluates = true}).has_value());
+  ASSERT_EQ(hints({}).size(), 1u);
+  EXPECT_EQ(hints({})[0].recipe.pace, 24);
+  EXPECT_EQ(hints({})[0].recipe.taper, 16);
+  EXPECT_EQ(hints({})[0].recipe.ends, 0);
+  EXPECT_EQ(hints({})[0].recipe.bands, wavefront::Recipe().bands);
+  EXPECT_TRUE(hints({.evaluates = true}).empty());
+  add("schedule.3.lag", 2), add("schedule.9.lag", 2), add("schedule..lag", 2);
+  ASSERT_EQ(hints({}).size(), 3u);
+  EXPECT_EQ(hints({})[0].recipe.pace, 24);
+  EXPECT_EQ(hints({})[1], wavefront::Choice());
+  EXPECT_EQ(hints({})[2].recipe.lag, 2);
 }
 
 } // namespace

@@ -131,7 +131,7 @@ TEST(Search, LeftMemoryHoldsMoreInFlight) {
     return more;
   };
   uint32_t gained = 0;
-  for (uint64_t seed = 0; seed < 4; ++seed) {
+  for (uint64_t seed = 0; seed < 8; ++seed) {
     SearchProblem problem = layered(16, 12, seed);
     problem.machine.kinds.front().memoryBytes *= 2;
     problem.steps.front().resize(96);

@@ -49,19 +49,19 @@ TEST(ProblemText, ReadsTheExample) {
 }
 
 TEST(ProblemText, HintsAreParts) {
-  Result<Problem> problem = parseProblem(std::string(small) + "hint pace 16 taper 4 rule 3\n");
+  Result<Problem> problem = parseProblem(std::string(small) + "hint pace 16 taper 4 rule 3\nhint ends 1\n");
   ASSERT_TRUE(problem.isOk()) << problem.status().message();
-  ASSERT_TRUE(problem->hint.has_value());
-  EXPECT_EQ(problem->hint->recipe.pace, 16);
-  EXPECT_EQ(problem->hint->recipe.taper, 4);
-  EXPECT_EQ(problem->hint->recipe.bands, Recipe().bands);
-  EXPECT_EQ(problem->hint->rule, Rule::Alternate);
+  ASSERT_EQ(problem->hints.size(), 2u);
+  EXPECT_EQ(problem->hints[0].recipe.pace, 16);
+  EXPECT_EQ(problem->hints[0].recipe.taper, 4);
+  EXPECT_EQ(problem->hints[0].recipe.bands, Recipe().bands);
+  EXPECT_EQ(problem->hints[0].rule, Rule::Alternate);
   Result<Problem> again = parseProblem(print(*problem));
   ASSERT_TRUE(again.isOk()) << again.status().message();
-  EXPECT_EQ(again->hint, problem->hint);
+  EXPECT_EQ(again->hints, problem->hints);
   EXPECT_THAT(parseProblem(std::string(small) + "hint speed 4\n").status().message(), HasSubstr("no part of a recipe is called 'speed'"));
   EXPECT_THAT(parseProblem(std::string(small) + "hint rule 200\n").status().message(), HasSubstr("rule 200 is not in [0, 7]"));
-  problem->hint->recipe.bands = 0;
+  problem->hints[0].recipe.bands = 0;
   EXPECT_THAT(check(*problem).message(), HasSubstr("bands 0 is not in [1, 64]"));
 }
 

@@ -39,7 +39,7 @@ const char *name(Family family);
 /// Devices go to sections by their work, more or less well; images, lengths and modalities are skewed; about a quarter of the
 /// problems colocate sections. Micro-batches in flight and rings are cost_models/in_flight.h's, or up to two more.
 Problem trainingProblem(Family family, uint64_t seed);
-/// The same as a plan has it: with the hint that its planner found with other steps of such samples, and, where that gains something,
+/// The same as a plan has it: with the hints that its planner found with other steps of such samples, and, where that gains something,
 /// more micro-batches in flight, for which memory is taken to be left.
 Problem plannedProblem(Family family, uint64_t seed);
 Problem plannedProblem(uint64_t seed); ///< All families in turn.

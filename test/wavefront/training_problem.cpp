@@ -16,7 +16,7 @@ constexpr int64_t psPerMillion = 20'000, callPs = 5'000'000;
 
 /// A part of what the planner spends, so that many problems can be looked at: steps, tasks to find a hint with, and only where these steps
 /// are a 12th above their bounds. And the micro-batches that it takes beside the usual ones where they make steps a 200th shorter.
-constexpr uint64_t kPlannedSteps = 2, kTunedTasks = 2'000'000;
+constexpr uint64_t kPlannedSteps = 6, kTunedTasks = 4'000'000;
 constexpr int64_t kTunedFrom = 12;
 constexpr uint32_t kMoreInFlight = 6;
 
@@ -409,12 +409,12 @@ struct PlannedSteps {
   int64_t ns = 0, boundNs = 0; ///< What they take together, and their bounds.
 };
 
-void schedule(PlannedSteps &planned, std::optional<Choice> hint) {
+void schedule(PlannedSteps &planned, std::vector<Choice> hints) {
   Scheduler scheduler;
   Schedule schedule;
   planned.ns = planned.boundNs = 0;
   for (Problem &step : planned.steps) {
-    step.hint = hint;
+    step.hints = hints;
     scheduler.run(step, Order::Wavefront, schedule);
     planned.ns += schedule.makespanNs;
     planned.boundNs += schedule.lowerBoundNs;
@@ -439,19 +439,19 @@ Problem plannedProblem(Family family, uint64_t seed) {
     PlannedSteps planned;
     for (uint64_t number = 1; number <= kPlannedSteps; ++number)
       planned.steps.push_back(withMoreInFlight(builder.otherStep(problem, number), more));
-    schedule(planned, std::nullopt);
+    schedule(planned, {});
     if (planned.ns - planned.boundNs > planned.boundNs / kTunedFrom)
       schedule(planned, tune(planned.steps, kTunedTasks));
     return planned;
   };
   PlannedSteps usual = plan(0);
-  problem.hint = usual.steps.front().hint;
+  problem.hints = usual.steps.front().hints;
   if (usual.ns - usual.boundNs <= usual.boundNs / kTunedFrom)
     return problem;
   PlannedSteps roomy = plan(kMoreInFlight);
   if (roomy.ns < usual.ns - usual.ns / 200) {
     problem = withMoreInFlight(std::move(problem), kMoreInFlight);
-    problem.hint = roomy.steps.front().hint;
+    problem.hints = roomy.steps.front().hints;
   }
   return problem;
 }
