@@ -278,25 +278,25 @@ private:
 
   /// More micro-batches in flight than usual, in as many sections as have memory left for them, where that gains something.
   Status fillMemory(Order order, Best &best) {
-    const Layout usual = best.layout;
+    Layout layout = best.layout; // Where more does not fit, what did before stays.
     for (uint32_t more : kMoreInFlight) {
-      if (usual.empty() || best.simulation.makespanSeconds < kNearBound * best.simulation.lowerBoundSeconds)
+      if (layout.empty() || best.simulation.makespanSeconds < kNearBound * best.simulation.lowerBoundSeconds)
         return Status();
-      Layout layout = usual;
+      const Layout before = layout;
       for (size_t s = 0; s < layout.size(); ++s) {
         if (problem.pins[s].moreInFlight)
           continue;
         layout[s].moreInFlight = more;
         if (!candidates.fits(layout))
-          layout[s].moreInFlight = usual[s].moreInFlight;
+          layout[s].moreInFlight = before[s].moreInFlight;
       }
-      if (layout == usual || candidates.isOver())
+      if (layout == before || candidates.isOver())
         continue;
       Allowance one{1, UINT64_MAX, 0};
       MAESTRO_ASSIGN(const cost_models::Simulation *simulation, candidates.simulate(layout, order, one));
       if (simulation->stepSeconds < kWorthMemory * best.seconds) {
         best.seconds = simulation->stepSeconds;
-        best.layout = std::move(layout);
+        best.layout = layout;
         best.simulation = *simulation;
       }
     }

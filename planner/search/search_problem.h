@@ -28,8 +28,8 @@ struct LayoutOption {
   uint32_t moreInFlight = 0;                  ///< Micro-batches, beside the usual ones (cost_models/in_flight.h).
   auto operator<=>(const LayoutOption &) const = default;
 };
-/// What is tried of LayoutOption.moreInFlight.
-inline constexpr uint32_t kMoreInFlight[] = {2, 6};
+/// What is tried of LayoutOption.moreInFlight, the least first.
+inline constexpr uint32_t kMoreInFlight[] = {2, 16};
 using Layout = std::vector<LayoutOption>; ///< By AtomicModel.sections.
 
 /// What the user has fixed of one section's layout.

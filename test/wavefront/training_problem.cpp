@@ -18,7 +18,7 @@ constexpr int64_t psPerMillion = 20'000, callPs = 5'000'000;
 /// are a 12th above their bounds. And the micro-batches that it takes beside the usual ones where they make steps a 200th shorter.
 constexpr uint64_t kPlannedSteps = 6, kTunedTasks = 4'000'000;
 constexpr int64_t kTunedFrom = 12;
-constexpr uint32_t kMoreInFlight = 6;
+constexpr uint32_t kMoreInFlight = 16;
 
 enum DimIndex : uint32_t { batch, seq, images, clips, frames, outputs, dimCount };
 
