@@ -113,9 +113,11 @@ double mean(const std::vector<double> &values) {
   return values.empty() ? 0 : sum / static_cast<double>(values.size());
 }
 
-/// What tuning a plan may simulate: a quarter of a second.
-constexpr uint64_t kTunedTasks = 1'000'000;
-constexpr size_t kTunedSteps = 6;
+/// What tuning a plan may take, or three times that where schedules stay far from the bound; less for large clusters, where searching
+/// takes long and a recipe's trial, too.
+constexpr int64_t kTunedNs = 500'000'000, kTunedNsIfLarge = 60'000'000;
+constexpr uint32_t kLargeCluster = 256; // Devices.
+constexpr size_t kTunedSteps = 12;
 
 } // namespace
 
@@ -209,7 +211,7 @@ Result<Simulation> Simulator::run(const CompoundModel &model, const Machine &mac
 Result<Simulation> Simulator::runTuned(const CompoundModel &model, const Machine &machine, const CompoundLayout &layout) {
   uint32_t parts = 1;
   MAESTRO_ASSIGN(std::vector<wavefront::Problem> problems, problemsOf(model, machine, layout, parts));
-  std::vector<wavefront::Choice> hints = wavefront::tune(withOtherSteps(problems), kTunedTasks);
+  std::vector<wavefront::Choice> hints = wavefront::tune(withOtherSteps(problems), machine.devices < kLargeCluster ? kTunedNs : kTunedNsIfLarge);
   MAESTRO_ASSIGN(Simulation usual, simulate(model, machine, layout, wavefront::Order::Wavefront, problems, parts));
   if (hints.empty())
     return usual;

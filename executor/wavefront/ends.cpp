@@ -23,7 +23,7 @@ void Regrouper::sortTrunk(const Problem &problem, int64_t shelves) {
   const int64_t *key = lengthKey.data() + trunk * samples;
   auto load = [&](uint32_t s) { return sectionNs[s] / (replicas(problem, s) * static_cast<int64_t>(problem.sections[s].stages.size())); };
   for (auto first = order.begin(), last = first; shelves > 0 && hasShelves && first != order.end(); first = last) {
-    while (last != order.end() && signature[*last] == signature[*first])
+    while (last != order.end() && (signature[*last] & telling) == (signature[*first] & telling))
       ++last;
     uint32_t by = none;
     for (uint32_t s = 0; s < problem.sections.size(); ++s)
@@ -78,26 +78,27 @@ void Regrouper::cutTapered(const Problem &problem, const TrunkGroup &group, bool
 /// While the first micro-batches travel to the last stage, and the last ones back, whoever is at the other end waits: a
 /// micro-batch's way must not take longer than what is before it, or after it, at a station; or `taper` / 4 times that, as
 /// small ones cost constants.
-void Regrouper::taperTrunk(const Problem &problem, const ProblemIndex &index, int64_t taper) {
+void Regrouper::taperTrunk(const Problem &problem, const ProblemIndex &index, Recipe recipe) {
   unitPart = wholePart;
-  if (taper == 0)
+  if (recipe.taper == 0)
     return;
   chain = groupNs;
   int64_t stages = static_cast<int64_t>(problem.sections[trunk].stages.size()), work = 0, before = 0;
-  int64_t way = std::max<int64_t>(1, longestChain(index) / 4 * taper * replicas(problem, trunk) * stages);
+  int64_t way = std::max<int64_t>(1, longestChain(index) / 4 * recipe.taper * replicas(problem, trunk) * stages);
   for (const TrunkGroup &group : trunkGroups)
     work += group.workNs;
   auto partAt = [&](int64_t distance) { return std::clamp<int64_t>(fraction(distance, way) >> 24, 1, wholePart); };
+  auto fallAt = [&](int64_t distance) { return recipe.fall == 0 ? wholePart : partAt(distance / recipe.fall * 4); };
   tapered.clear();
   for (uint32_t g : flow) {
     const TrunkGroup &group = trunkGroups[g];
     int64_t after = work - before - group.workNs;
-    if (partAt(std::min(before, after)) == wholePart)
+    if (std::min(partAt(before), fallAt(after)) == wholePart)
       tapered.push_back(group);
-    else if (before < after)
+    else if (partAt(before) < fallAt(after))
       cutTapered(problem, group, false, [&](int64_t done) { return partAt(before + done); });
     else
-      cutTapered(problem, group, true, [&](int64_t done) { return partAt(after + done); });
+      cutTapered(problem, group, true, [&](int64_t done) { return fallAt(after + done); });
     before += group.workNs;
   }
   trunkGroups.swap(tapered);

@@ -30,6 +30,13 @@ uint32_t onMountain(uint32_t i, uint32_t count, const Recipe &recipe) {
 /// mountain), always the one whose next micro-batch leaves the sections' shares of work done least apart; fuller sections
 /// count more. Of the one chosen, the recipe's `run` in a row: what is formed along them then has samples that are alike.
 void Regrouper::evenOut(const Problem &problem, Recipe recipe) {
+  if (recipe.ways) // Classes stay together, as cutTrunk() has them.
+    std::sort(trunkGroups.begin(), trunkGroups.end(), [](const TrunkGroup &a, const TrunkGroup &b) {
+      if (a.signature != b.signature)
+        return a.signature < b.signature;
+      int64_t left = a.workNs + a.aroundNs, right = b.workNs + b.aroundNs;
+      return left != right ? left > right : a.first < b.first;
+    });
   buckets.clear();
   for (uint32_t first = 0, last; first < trunkGroups.size(); first = last) {
     for (last = first; last < trunkGroups.size() && trunkGroups[last].signature == trunkGroups[first].signature;)
@@ -62,7 +69,7 @@ void Regrouper::evenOut(const Problem &problem, Recipe recipe) {
 /// All samples on one mountain of lengths, so that pipelines see no micro-batch much longer than its neighbours.
 void Regrouper::alongSlope(const Problem &problem, Recipe recipe) {
   const int64_t *key = lengthKey.data() + trunk * problem.sampleCount();
-  auto length = [&](const TrunkGroup &group) { return pads[trunk] ? key[order[group.first]] : group.workNs / group.count; };
+  auto length = [&](const TrunkGroup &group) { return recipe.ways ? group.workNs + group.aroundNs : pads[trunk] ? key[order[group.first]] : group.workNs / group.count; };
   ranked.clear();
   for (uint32_t g = 0; g < trunkGroups.size(); ++g)
     ranked.push_back({-length(trunkGroups[g]), 0, g});

@@ -33,12 +33,16 @@ struct Recipe {
   int64_t lead = 0; ///< By how many sixteenths more of its work a trained section before the trunk is served than the trunk.
   int64_t shelves = 0; ///< Classes are cut in so many by the length that another section pads by, each sorted by the trunk's.
   int64_t taper = 2;   ///< How steeply micro-batches shrink towards the step's ends, so that pipelines fill and drain soon; 0: not.
+  int64_t fall = 4;    ///< By how many quarters of that at its end: backward tasks take longer than forward ones, and so does their way.
   int64_t lag = 0;  ///< By how many halves of their time there, trunk micro-batches that wait for sections below come later on the way back.
   int64_t peak = 8;  ///< Where lengths stop to grow and begin to fall: after so many sixteenths of a class, or of all on the slope,
   int64_t waves = 1; ///< and how many times they do so.
+  bool ways = false; ///< Mountains are of ways through all sections, not of the trunk's lengths.
   int64_t least = 16; ///< How many times its constants a micro-batch should take at least.
   int64_t frozen = 1; ///< How many times the pace sections aim at that do not train.
   int64_t wait = 0;   ///< By how many halves of their time on the way there micro-batches come later in sections behind others.
+  int64_t apart = 16; ///< Samples that differ in whether they need one of so many sections, the fullest, are of different classes: fewer
+                      ///< classes pad less, more of them even out what sections have to do.
 
   bool operator==(const Recipe &) const = default;
 };
@@ -51,7 +55,7 @@ struct Choice {
 };
 
 /// So many are worth a step's time.
-inline constexpr size_t kMostHints = 3;
+inline constexpr size_t kMostHints = 8;
 
 /// A part of a choice as a number, for texts and files; what is outside [least, most] is no choice.
 struct ChoicePart {
@@ -71,7 +75,8 @@ inline constexpr std::array choiceParts = {
     MAESTRO_RECIPE_PART(alike, 0, 1),      MAESTRO_RECIPE_PART(run, 1, 64),     MAESTRO_RECIPE_PART(lead, 0, 16),
     MAESTRO_RECIPE_PART(shelves, 0, 64),   MAESTRO_RECIPE_PART(taper, 0, 16),   MAESTRO_RECIPE_PART(lag, 0, 16),
     MAESTRO_RECIPE_PART(peak, 0, 15),      MAESTRO_RECIPE_PART(waves, 1, 16),   MAESTRO_RECIPE_PART(least, 1, 64),
-    MAESTRO_RECIPE_PART(frozen, 1, 16),    MAESTRO_RECIPE_PART(wait, 0, 16),
+    MAESTRO_RECIPE_PART(frozen, 1, 16),    MAESTRO_RECIPE_PART(wait, 0, 16),      MAESTRO_RECIPE_PART(apart, 0, 16),
+    MAESTRO_RECIPE_PART(fall, 0, 16),      MAESTRO_RECIPE_PART(ways, 0, 1),
     ChoicePart{"rule", 0, static_cast<int64_t>(Rule::ZeroBubble), [](const Choice &choice) { return static_cast<int64_t>(choice.rule); },
                [](Choice &choice, int64_t value) { choice.rule = static_cast<Rule>(value); }},
 };

@@ -132,13 +132,35 @@ void Regrouper::prepare(const Problem &problem, const ProblemIndex &index) {
   others.clear();
   for (uint32_t i = 0; i < samples; ++i)
     (aloneNs[trunk * samples + i] >= 0 ? sorted : others).push_back(i);
+  telling = 0;
+  classify(problem, 64);
+  findShelves(problem);
+}
+
+/// Sorts the trunk's samples by class, and then by length.
+void Regrouper::classify(const Problem &problem, int64_t apart) {
+  size_t samples = problem.sampleCount(), sections = problem.sections.size();
+  auto load = [&](uint32_t s) { return sectionNs[s] / (replicas(problem, s) * static_cast<int64_t>(problem.sections[s].stages.size())); };
+  uint64_t needed = sectionBit(trunk);
+  for (int64_t i = 0; i < std::min<int64_t>(apart, static_cast<int64_t>(sections) - 1); ++i) {
+    uint32_t fullest = none;
+    for (uint32_t s = 0; s < sections; ++s)
+      if (!(needed & sectionBit(s)) && (fullest == none || load(s) > load(fullest)))
+        fullest = s;
+    needed |= sectionBit(fullest);
+  }
+  resorted = 0;
+  if (needed == telling)
+    return;
+  telling = needed;
+  resorted = sorted.size();
   const int64_t *key = lengthKey.data() + trunk * samples;
   std::sort(sorted.begin(), sorted.end(), [&](uint32_t a, uint32_t b) {
-    if (signature[a] != signature[b])
-      return signature[a] < signature[b];
+    uint64_t left = signature[a] & telling, right = signature[b] & telling;
+    if (left != right)
+      return left < right;
     return key[a] != key[b] ? key[a] > key[b] : a < b;
   });
-  findShelves(problem);
 }
 
 void Regrouper::cutTrunk(const Problem &problem) {
@@ -149,14 +171,15 @@ void Regrouper::cutTrunk(const Problem &problem) {
   for (uint32_t i = 0; i < order.size(); ++i) {
     uint32_t sample = order[i];
     const int64_t *sizes = aloneDims.data() + sample * dims;
-    bool together = !trunkGroups.empty() && trunkGroups.back().signature == signature[sample];
+    uint64_t own = signature[sample] & telling;
+    bool together = !trunkGroups.empty() && trunkGroups.back().signature == own;
     if (together) {
       joinAlone(problem, now, sizes, with);
       together = fits(trunkMost, int64_t{trunkGroups.back().count} + 1, with);
     }
     int64_t work = together ? evaluate(total[trunk], with) : 0;
     if (!together || work > groupNs[trunk]) {
-      trunkGroups.push_back({i, 0, 0, 0, signature[sample], 0, 0, 0, 0});
+      trunkGroups.push_back({i, 0, 0, 0, own, 0, 0, 0, 0, 0});
       std::copy_n(sizes, dims, with);
       work = aloneNs[trunk * samples + sample];
     }
@@ -164,6 +187,7 @@ void Regrouper::cutTrunk(const Problem &problem) {
     TrunkGroup &group = trunkGroups.back();
     ++group.count;
     group.workNs = work;
+    group.needed |= signature[sample];
     group.beforeNs = std::max(group.beforeNs, beforeNs[sample]);
     group.aroundNs = std::max(group.aroundNs, aroundNs[sample]);
   }
@@ -246,7 +270,7 @@ void Regrouper::dealTrunk(const Problem &problem, int64_t lag) {
     group.replica = leastLoaded(own);
     int64_t load = loads[group.replica];
     group.place = shares.empty() ? fraction(load, even) : timeOf(group.replica, load);
-    group.back = group.place + fraction(belowNs(group.signature) * stages / 2 * lag, even);
+    group.back = group.place + fraction(belowNs(group.needed) * stages / 2 * lag, even);
     loads[group.replica] += own;
     group.position = static_cast<uint32_t>(reach[group.replica]++);
   }
@@ -450,10 +474,11 @@ void Regrouper::form(const Problem &problem, const ProblemIndex &index, Recipe r
   backwardKey.clear();
   chooseCounts(problem, index, recipe);
   chooseTimes(problem, recipe);
+  classify(problem, recipe.apart);
   sortTrunk(problem, recipe.shelves);
   cutTrunk(problem);
   flowTrunk(problem, recipe);
-  taperTrunk(problem, index, recipe.taper);
+  taperTrunk(problem, index, recipe);
   deviceNs.assign(problem.devices, 0);
   shares.clear();
   for (uint32_t s = 0; s < problem.sections.size(); ++s)

@@ -25,7 +25,8 @@ public:
   void listSamples(bool flowing, std::vector<uint32_t> &samples) const;
 
   std::vector<int64_t> forwardKey, backwardKey; ///< By group.
-  size_t compared = 0;                          ///< Micro-batches that goal chasing looked at in the last form().
+  size_t compared = 0;                          ///< Micro-batches that goal chasing looked at in the last form(),
+  size_t resorted = 0;                          ///< and samples that it sorted anew, as classes changed.
   int64_t mostPace = 1;                         ///< Larger paces change nothing.
   bool hasShelves = false;                      ///< Some other section pads by a length that is not the trunk's.
   bool hasBelow() const { return belowTrunk != 0; } ///< The trunk waits for some other section's gradients.
@@ -35,7 +36,7 @@ private:
   struct TrunkGroup {
     uint32_t first, count;      ///< Into order.
     uint32_t replica, position; ///< Whose, and which of its.
-    uint64_t signature;
+    uint64_t signature, needed; ///< Of its class; of all its samples.
     int64_t workNs, beforeNs, aroundNs;
     int64_t place;    ///< In the flow,
     int64_t back = 0; ///< and on the way back.
@@ -60,6 +61,7 @@ private:
   void prepareLimits(const Problem &problem, const ProblemIndex &index);
   void chooseCounts(const Problem &problem, const ProblemIndex &index, Recipe recipe);
   void chooseTimes(const Problem &problem, Recipe recipe);
+  void classify(const Problem &problem, int64_t apart);
   void sortTrunk(const Problem &problem, int64_t shelves);
   void cutTrunk(const Problem &problem);
   void alongSlope(const Problem &problem, Recipe recipe);
@@ -71,7 +73,7 @@ private:
   void pullEnds(const Problem &problem, int64_t quarters);
   void flowTrunk(const Problem &problem, Recipe recipe);
   int64_t longestChain(const ProblemIndex &index);
-  void taperTrunk(const Problem &problem, const ProblemIndex &index, int64_t taper);
+  void taperTrunk(const Problem &problem, const ProblemIndex &index, Recipe recipe);
   template <typename PartAt> void cutTapered(const Problem &problem, const TrunkGroup &group, bool backwards, PartAt partAt);
   int64_t timeLimit(uint32_t section) const;
   int64_t belowNs(uint64_t needed) const;
@@ -101,6 +103,7 @@ private:
   std::vector<int64_t> lengthKey;   ///< section × sample: what padding depends on.
   std::vector<uint8_t> pads;        ///< By section.
   std::vector<uint64_t> signature;  ///< By sample: the sections that it needs.
+  uint64_t telling = 0;             ///< Those of them that tell classes apart.
   std::vector<int64_t> beforeNs, aroundNs; ///< By sample: work upstream of the trunk, and outside of it.
 
   uint32_t trunk = 0;

@@ -20,10 +20,8 @@ constexpr int64_t budgetPerTask = 600, budgetPerTaskWhenFar = 48 * budgetPerTask
 constexpr int64_t partOfStep = 240;
 constexpr int64_t mostForUnreal = 8'000'000, realStepNs = 1'000'000;
 constexpr size_t fewTasks = 200;
-/// What they are spent on: reading a sample, for each place too; forming a micro-batch, by its samples, and by those that it was compared
-/// with for its turn; a task's precedences, its start, what arrives there, and a small change of all micro-batches by task.
-constexpr int64_t readSample = 200, readPlace = 75, formedGroup = 142, formedSample = 23, formedChoice = 27;
-constexpr int64_t linkedTask = 8, simulatedTask = 40, simulatedArrival = 41, changedTask = 40;
+/// What they are spent on besides trials: reading a sample, for each place too, and a small change of all micro-batches by task.
+constexpr int64_t readSample = 200, readPlace = 75, changedTask = 40;
 constexpr uint32_t roundsPerStart = 64;
 
 bool isFar(int64_t makespanNs, int64_t boundNs) { return makespanNs - boundNs > boundNs / 10; }
@@ -34,17 +32,6 @@ int64_t budgetFor(size_t tasks, int64_t makespanNs, int64_t boundNs) {
   if (makespanNs < realStepNs)
     return isSmall ? mostForUnreal : byTasks;
   return std::min(isSmall ? mostForSmall : byTasks, makespanNs / partOfStep);
-}
-
-int64_t formingNs(const Groups &groups, size_t compared) {
-  return static_cast<int64_t>(groups.list.size()) * formedGroup + static_cast<int64_t>(groups.samples.size()) * formedSample +
-         static_cast<int64_t>(compared) * formedChoice;
-}
-
-/// Of the `started` tasks of a simulation, which may have been given up.
-int64_t simulatingNs(const Groups &groups, size_t started) {
-  int64_t tasks = static_cast<int64_t>(started), all = std::max<int64_t>(1, static_cast<int64_t>(groups.tasks));
-  return tasks * simulatedTask + static_cast<int64_t>(groups.arrivals) * simulatedArrival * tasks / all;
 }
 
 /// Whether polishing takes a change whatever it costs: at the start of every other start, 5, 10 or 20 times.
@@ -142,11 +129,11 @@ void Scheduler::State::blocks(const Problem &problem, bool inTurn, Schedule &sch
 bool Scheduler::State::tryChoice(const Problem &problem, const Choice &choice, bool regroup, Schedule &schedule) {
   if (regroup) {
     trial.form(problem, index, choice.recipe);
-    spent += formingNs(groups, trial.regrouper.compared);
+    spent += trial.formingNs();
   }
   int64_t before = bestNs;
   attempt(problem, choice.rule, schedule);
-  spent += simulatingNs(groups, list.log.size()) + static_cast<int64_t>(groups.taskNs.size()) * linkedTask;
+  spent += trial.arrangingNs() + trial.simulatingNs();
   if (bestNs == before)
     return false;
   noteArrivals(problem);
@@ -166,7 +153,7 @@ void Scheduler::State::noteArrivals(const Problem &problem) {
 /// before it. Twice, where it helps.
 void Scheduler::State::reorder(const Problem &problem, const Choice &best, Schedule &schedule) {
   trial.form(problem, index, best.recipe);
-  spent += formingNs(groups, trial.regrouper.compared);
+  spent += trial.formingNs();
   for (int round = 0; round < 2 && spent < budget; ++round) {
     trial.arrange(problem, index, trial.regrouper.forwardKey, arrivals);
     if (!tryChoice(problem, best, false, schedule))
@@ -237,7 +224,7 @@ void Scheduler::State::polish(const Problem &problem, Rule rule, Schedule &sched
       polisher.load(problem, schedule);
       currentNs = bestNs;
     }
-    spent += static_cast<int64_t>(schedule.tasks.size()) * (changedTask + linkedTask) + simulatingNs(groups, schedule.tasks.size());
+    spent += static_cast<int64_t>(schedule.tasks.size()) * changedTask + trial.arrangingNs() + trial.simulatingNs(schedule.tasks.size());
     if (!polisher.change(problem, index, groups))
       continue;
     trial.arrange(problem, index, polisher.forwardKey, polisher.backwardKey);

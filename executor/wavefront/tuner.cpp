@@ -29,7 +29,7 @@ struct Step {
 
 class Tuner {
 public:
-  Tuner(std::span<const Problem> problems, uint64_t tasks) : budget(tasks) {
+  Tuner(std::span<const Problem> problems, int64_t budgetNs) : budget(budgetNs) {
     for (const Problem &problem : problems) {
       steps.emplace_back(std::make_unique<Step>(problem))->trial.traits.far = true; // All changes that there are.
     }
@@ -59,7 +59,8 @@ private:
     int64_t totalNs = 0;
     std::vector<int64_t> stepNs;
   };
-  static constexpr size_t mostKept = 64, mostValidated = 16;
+  static constexpr size_t mostKept = 64;
+  static constexpr int64_t mostValidated = 16;
 
   /// None is kept where all were stuck.
   Choice best() const { return kept.empty() ? Choice() : kept.front().choice; }
@@ -69,12 +70,13 @@ private:
   size_t among(size_t count) { return random() % count; }
   int64_t among(std::initializer_list<int64_t> values) { return values.begin()[among(values.size())]; }
 
-  /// The best with every fourth part drawn anew, or all of them.
+  /// One of the best four, sooner the better ones, with every fifth part drawn anew, or all of them.
   Choice drawn(const Traits &traits) {
-    Choice choice = best();
+    size_t few = std::min<size_t>(kept.size(), 4);
+    Choice choice = kept.empty() ? Choice() : kept[std::min(among(few), among(few))].choice;
     Recipe &recipe = choice.recipe;
     bool all = among(6) == 0;
-    auto redraws = [&] { return all || among(8) == 0; };
+    auto redraws = [&] { return all || among(5) == 0; };
     if (redraws())
       recipe.pace = traits.pace * among({1, 2, 3, 4, 6, 8, 12, 16, 24, 32}) / 8;
     if (redraws())
@@ -110,6 +112,12 @@ private:
     if (redraws())
       recipe.frozen = among({1, 1, 2, 4, 8});
     if (redraws())
+      recipe.apart = among({0, 1, 2, 16, 16});
+    if (redraws())
+      recipe.ways = among(3) == 0;
+    if (redraws())
+      recipe.fall = among({2, 4, 4, 8, 16});
+    if (redraws())
       choice.rule = static_cast<Rule>(among(static_cast<size_t>(Rule::ZeroBubble) + 1));
     return within(traits, choice);
   }
@@ -143,14 +151,14 @@ private:
     step.trial.form(step.problem, step.index, own.recipe);
     int64_t ns = step.trial.run(step.problem, step.index, own.rule, most);
     ++simulations;
-    spent += step.trial.list.log.size() + step.problem.sampleCount() * step.problem.sections.size(); // Forming them costs as much.
+    spent += step.trial.formingNs() + step.trial.arrangingNs() + step.trial.simulatingNs();
     return ns;
   }
 
   /// What is best for some steps is so by luck, too: the best few are tried on the others, for about a quarter of the budget.
   void validate() {
-    uint64_t each = spent / std::max<uint64_t>(1, simulations) * (steps.size() - searched) + 1;
-    kept.resize(std::min<size_t>(kept.size(), std::clamp<uint64_t>(budget / 4 / each, kMostHints, mostValidated)));
+    int64_t each = spent / std::max<int64_t>(1, simulations) * static_cast<int64_t>(steps.size() - searched) + 1;
+    kept.resize(std::min<size_t>(kept.size(), static_cast<size_t>(std::clamp<int64_t>(budget / 4 / each, kMostHints, mostValidated))));
     for (Tried &tried : kept)
       for (size_t i = searched; i < steps.size(); ++i) {
         int64_t ns = simulate(*steps[i], tried.choice, std::numeric_limits<int64_t>::max());
@@ -160,7 +168,7 @@ private:
     std::sort(kept.begin(), kept.end(), [](const Tried &a, const Tried &b) { return a.totalNs < b.totalNs; });
   }
 
-  /// The best, then always the one with which the steps, each with what is best for it, end soonest.
+  /// The best, then always the one with which the steps, each with what is best for it, end soonest; then the best of the others.
   std::vector<Choice> several() const {
     std::vector<Choice> chosen;
     std::vector<int64_t> least(kept.empty() ? 0 : kept.front().stepNs.size(), std::numeric_limits<int64_t>::max());
@@ -170,13 +178,16 @@ private:
         total += std::min(least[i], tried.stepNs[i]);
       return total;
     };
+    auto isChosen = [&](const Tried &tried) { return std::find(chosen.begin(), chosen.end(), tried.choice) != chosen.end(); };
     while (chosen.size() < std::min(kMostHints, kept.size())) {
-      const Tried &next = *std::min_element(kept.begin(), kept.end(), [&](const Tried &a, const Tried &b) { return with(a) < with(b); });
-      if (std::find(chosen.begin(), chosen.end(), next.choice) != chosen.end())
-        break; // No other helps.
-      chosen.push_back(next.choice);
+      auto next = std::min_element(kept.begin(), kept.end(), [&](const Tried &a, const Tried &b) { return with(a) < with(b); });
+      if (isChosen(*next)) // None helps these steps; others may be helped by the best that is left.
+        next = std::find_if_not(kept.begin(), kept.end(), isChosen);
+      if (next == kept.end())
+        break;
+      chosen.push_back(next->choice);
       for (size_t i = 0; i < least.size(); ++i)
-        least[i] = std::min(least[i], next.stepNs[i]);
+        least[i] = std::min(least[i], next->stepNs[i]);
     }
     return chosen;
   }
@@ -186,11 +197,11 @@ private:
   size_t searched = 0;     ///< Of the steps: so many, the others tell luck from merit.
   std::vector<Tried> kept; ///< The best first.
   int64_t boundNs = 0;
-  uint64_t spent = 0, simulations = 0, budget;
+  int64_t spent = 0, simulations = 0, budget; ///< As a Trial counts.
 };
 
 } // namespace
 
-std::vector<Choice> tune(std::span<const Problem> steps, uint64_t tasks) { return Tuner(steps, tasks).run(); }
+std::vector<Choice> tune(std::span<const Problem> steps, int64_t budgetNs) { return Tuner(steps, budgetNs).run(); }
 
 } // namespace maestro::wavefront

@@ -16,8 +16,9 @@ constexpr int64_t psPerMillion = 20'000, callPs = 5'000'000;
 
 /// A part of what the planner spends, so that many problems can be looked at: steps, tasks to find a hint with, and only where these steps
 /// are a 12th above their bounds. And the micro-batches that it takes beside the usual ones where they make steps a 200th shorter.
-constexpr uint64_t kPlannedSteps = 6, kTunedTasks = 4'000'000;
-constexpr int64_t kTunedFrom = 12;
+constexpr uint64_t kPlannedSteps = 12;
+constexpr int64_t kTunedNs = 500'000'000;
+constexpr int64_t kTunedFrom = 20;
 constexpr uint32_t kMoreInFlight = 16;
 
 enum DimIndex : uint32_t { batch, seq, images, clips, frames, outputs, dimCount };
@@ -441,7 +442,7 @@ Problem plannedProblem(Family family, uint64_t seed) {
       planned.steps.push_back(withMoreInFlight(builder.otherStep(problem, number), more));
     schedule(planned, {});
     if (planned.ns - planned.boundNs > planned.boundNs / kTunedFrom)
-      schedule(planned, tune(planned.steps, kTunedTasks));
+      schedule(planned, tune(planned.steps, kTunedNs));
     return planned;
   };
   PlannedSteps usual = plan(0);

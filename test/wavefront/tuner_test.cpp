@@ -47,7 +47,7 @@ TEST(Tuner, WhatHelpsSomeStepsHelpsOthers) {
 
 TEST(Tuner, TheSameStepsHaveTheSameAnswer) {
   std::vector<Problem> steps{trainingProblem(Family::Ensemble, 3)};
-  std::vector<Choice> first = tune(steps, 200'000), again = tune(steps, 200'000);
+  std::vector<Choice> first = tune(steps, 20'000'000), again = tune(steps, 20'000'000);
   ASSERT_FALSE(first.empty());
   EXPECT_EQ(first, again);
 }
@@ -58,7 +58,7 @@ TEST(Tuner, NothingToFindAtTheBound) {
   problem.sizes.assign(32, 1);
   problem.sections = {{"model", true, false, {}, 4, {4}, {}, {{{{{1'000'000, {0}}}}, {{{2'000'000, {0}}}}, {}, 1, {}}}, {{0}}}};
   ASSERT_EQ(check(problem).message(), "ok");
-  EXPECT_TRUE(tune(std::vector<Problem>{problem}, 1'000'000).empty());
+  EXPECT_TRUE(tune(std::vector<Problem>{problem}, 100'000'000).empty());
 }
 
 } // namespace
