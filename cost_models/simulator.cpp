@@ -211,7 +211,8 @@ Result<Simulation> Simulator::run(const CompoundModel &model, const Machine &mac
 Result<Simulation> Simulator::runTuned(const CompoundModel &model, const Machine &machine, const CompoundLayout &layout) {
   uint32_t parts = 1;
   MAESTRO_ASSIGN(std::vector<wavefront::Problem> problems, problemsOf(model, machine, layout, parts));
-  std::vector<wavefront::Choice> hints = wavefront::tune(withOtherSteps(problems), machine.devices < kLargeCluster ? kTunedNs : kTunedNsIfLarge);
+  int64_t budgetNs = machine.devices < kLargeCluster ? kTunedNs : kTunedNsIfLarge;
+  std::vector<wavefront::Choice> hints = wavefront::tune(withOtherSteps(problems), budgetNs);
   MAESTRO_ASSIGN(Simulation usual, simulate(model, machine, layout, wavefront::Order::Wavefront, problems, parts));
   if (hints.empty())
     return usual;

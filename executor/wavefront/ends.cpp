@@ -21,13 +21,12 @@ void Regrouper::sortTrunk(const Problem &problem, int64_t shelves) {
   order = sorted;
   size_t samples = problem.sampleCount();
   const int64_t *key = lengthKey.data() + trunk * samples;
-  auto load = [&](uint32_t s) { return sectionNs[s] / (replicas(problem, s) * static_cast<int64_t>(problem.sections[s].stages.size())); };
   for (auto first = order.begin(), last = first; shelves > 0 && hasShelves && first != order.end(); first = last) {
-    while (last != order.end() && (signature[*last] & telling) == (signature[*first] & telling))
+    while (last != order.end() && classOf(*last) == classOf(*first))
       ++last;
     uint32_t by = none;
     for (uint32_t s = 0; s < problem.sections.size(); ++s)
-      if (shelved[s] && aloneNs[s * samples + *first] >= 0 && (by == none || load(s) > load(by)))
+      if (shelved[s] && aloneNs[s * samples + *first] >= 0 && (by == none || stationNs(problem, s) > stationNs(problem, by)))
         by = s;
     if (by == none)
       continue;
@@ -77,7 +76,7 @@ void Regrouper::cutTapered(const Problem &problem, const TrunkGroup &group, bool
 
 /// While the first micro-batches travel to the last stage, and the last ones back, whoever is at the other end waits: a
 /// micro-batch's way must not take longer than what is before it, or after it, at a station; or `taper` / 4 times that, as
-/// small ones cost constants.
+/// small ones cost constants; at the step's end `fall` / 4 times as long again.
 void Regrouper::taperTrunk(const Problem &problem, const ProblemIndex &index, Recipe recipe) {
   unitPart = wholePart;
   if (recipe.taper == 0)

@@ -26,16 +26,15 @@ uint32_t onMountain(uint32_t i, uint32_t count, const Recipe &recipe) {
 
 } // namespace
 
-/// Goal chasing, as assembly lines are sequenced: of the classes of samples (in each of which lengths rise and fall like a
-/// mountain), always the one whose next micro-batch leaves the sections' shares of work done least apart; fuller sections
+/// Goal chasing, as assembly lines are sequenced: of the classes of samples (in each of which lengths, or ways, rise and fall like
+/// a mountain), always the one whose next micro-batch leaves the sections' shares of work done least apart; fuller sections
 /// count more. Of the one chosen, the recipe's `run` in a row: what is formed along them then has samples that are alike.
 void Regrouper::evenOut(const Problem &problem, Recipe recipe) {
   if (recipe.ways) // Classes stay together, as cutTrunk() has them.
     std::sort(trunkGroups.begin(), trunkGroups.end(), [](const TrunkGroup &a, const TrunkGroup &b) {
       if (a.signature != b.signature)
         return a.signature < b.signature;
-      int64_t left = a.workNs + a.aroundNs, right = b.workNs + b.aroundNs;
-      return left != right ? left > right : a.first < b.first;
+      return a.wayNs() != b.wayNs() ? a.wayNs() > b.wayNs() : a.first < b.first;
     });
   buckets.clear();
   for (uint32_t first = 0, last; first < trunkGroups.size(); first = last) {
@@ -66,10 +65,14 @@ void Regrouper::evenOut(const Problem &problem, Recipe recipe) {
   }
 }
 
-/// All samples on one mountain of lengths, so that pipelines see no micro-batch much longer than its neighbours.
+/// All samples on one mountain of lengths, or of ways, so that pipelines see no micro-batch much longer than its neighbours.
 void Regrouper::alongSlope(const Problem &problem, Recipe recipe) {
   const int64_t *key = lengthKey.data() + trunk * problem.sampleCount();
-  auto length = [&](const TrunkGroup &group) { return recipe.ways ? group.workNs + group.aroundNs : pads[trunk] ? key[order[group.first]] : group.workNs / group.count; };
+  auto length = [&](const TrunkGroup &group) {
+    if (recipe.ways)
+      return group.wayNs();
+    return pads[trunk] ? key[order[group.first]] : group.workNs / group.count;
+  };
   ranked.clear();
   for (uint32_t g = 0; g < trunkGroups.size(); ++g)
     ranked.push_back({-length(trunkGroups[g]), 0, g});
@@ -104,7 +107,7 @@ void Regrouper::measureNeeds(const Problem &problem) {
   int64_t fullest = 1;
   weights.assign(sections, 0);
   for (uint32_t s = 0; s < sections; ++s) {
-    weights[s] = sectionNs[s] / (replicas(problem, s) * static_cast<int64_t>(problem.sections[s].stages.size()));
+    weights[s] = stationNs(problem, s);
     fullest = std::max(fullest, weights[s]);
   }
   for (int64_t &weight : weights)

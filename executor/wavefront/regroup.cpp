@@ -80,14 +80,18 @@ void Regrouper::prepareSection(const Problem &problem, uint32_t s) {
   }
 }
 
+/// Of one of its stations, were all of them alike.
+int64_t Regrouper::stationNs(const Problem &problem, uint32_t section) const {
+  return sectionNs[section] / (replicas(problem, section) * static_cast<int64_t>(problem.sections[section].stages.size()));
+}
+
 void Regrouper::chooseTrunk(const Problem &problem, const ProblemIndex &index) {
   std::array<int64_t, 3> best = {-1, -1, -1};
   for (uint32_t s = 0; s < problem.sections.size(); ++s) {
     int64_t neighbours = std::count_if(index.pairs.begin(), index.pairs.end(), [&](const ProblemIndex::Pair &pair) {
       return pair.producer == s || pair.consumer == s;
     });
-    int64_t stations = replicas(problem, s) * static_cast<int64_t>(problem.sections[s].stages.size());
-    std::array<int64_t, 3> rank = {activeCount[s], neighbours, sectionNs[s] / stations};
+    std::array<int64_t, 3> rank = {activeCount[s], neighbours, stationNs(problem, s)};
     if (rank > best)
       trunk = s, best = rank;
     mostPace = std::max(mostPace, (activeCount[s] + replicas(problem, s) - 1) / replicas(problem, s));
@@ -140,12 +144,11 @@ void Regrouper::prepare(const Problem &problem, const ProblemIndex &index) {
 /// Sorts the trunk's samples by class, and then by length.
 void Regrouper::classify(const Problem &problem, int64_t apart) {
   size_t samples = problem.sampleCount(), sections = problem.sections.size();
-  auto load = [&](uint32_t s) { return sectionNs[s] / (replicas(problem, s) * static_cast<int64_t>(problem.sections[s].stages.size())); };
   uint64_t needed = sectionBit(trunk);
   for (int64_t i = 0; i < std::min<int64_t>(apart, static_cast<int64_t>(sections) - 1); ++i) {
     uint32_t fullest = none;
     for (uint32_t s = 0; s < sections; ++s)
-      if (!(needed & sectionBit(s)) && (fullest == none || load(s) > load(fullest)))
+      if (!(needed & sectionBit(s)) && (fullest == none || stationNs(problem, s) > stationNs(problem, fullest)))
         fullest = s;
     needed |= sectionBit(fullest);
   }
@@ -156,9 +159,8 @@ void Regrouper::classify(const Problem &problem, int64_t apart) {
   resorted = sorted.size();
   const int64_t *key = lengthKey.data() + trunk * samples;
   std::sort(sorted.begin(), sorted.end(), [&](uint32_t a, uint32_t b) {
-    uint64_t left = signature[a] & telling, right = signature[b] & telling;
-    if (left != right)
-      return left < right;
+    if (classOf(a) != classOf(b))
+      return classOf(a) < classOf(b);
     return key[a] != key[b] ? key[a] > key[b] : a < b;
   });
 }
@@ -171,7 +173,7 @@ void Regrouper::cutTrunk(const Problem &problem) {
   for (uint32_t i = 0; i < order.size(); ++i) {
     uint32_t sample = order[i];
     const int64_t *sizes = aloneDims.data() + sample * dims;
-    uint64_t own = signature[sample] & telling;
+    uint64_t own = classOf(sample);
     bool together = !trunkGroups.empty() && trunkGroups.back().signature == own;
     if (together) {
       joinAlone(problem, now, sizes, with);

@@ -41,6 +41,7 @@ private:
     int64_t place;    ///< In the flow,
     int64_t back = 0; ///< and on the way back.
     int64_t part = wholePart; ///< Of the usual times, what its micro-batch and those formed along it may take.
+    int64_t wayNs() const { return workNs + aroundNs; } ///< Of its samples through all sections.
   };
   struct Bucket {
     uint32_t first, next, end; ///< Into trunkGroups.
@@ -62,6 +63,8 @@ private:
   void chooseCounts(const Problem &problem, const ProblemIndex &index, Recipe recipe);
   void chooseTimes(const Problem &problem, Recipe recipe);
   void classify(const Problem &problem, int64_t apart);
+  uint64_t classOf(uint32_t sample) const { return signature[sample] & telling; }
+  int64_t stationNs(const Problem &problem, uint32_t section) const;
   void sortTrunk(const Problem &problem, int64_t shelves);
   void cutTrunk(const Problem &problem);
   void alongSlope(const Problem &problem, Recipe recipe);

@@ -14,8 +14,8 @@ namespace {
 /// Of a device that sustains 100 TFLOP/s: two operations for each of a million parameters and each token; and of a kernel call.
 constexpr int64_t psPerMillion = 20'000, callPs = 5'000'000;
 
-/// A part of what the planner spends, so that many problems can be looked at: steps, tasks to find a hint with, and only where these steps
-/// are a 12th above their bounds. And the micro-batches that it takes beside the usual ones where they make steps a 200th shorter.
+/// What the planner spends on plans of fewer than 256 devices, but, so that many problems can be looked at, only where the steps to tune on are a
+/// 20th above their bounds. And the micro-batches that it takes beside the usual ones where they make these steps a 200th shorter.
 constexpr uint64_t kPlannedSteps = 12;
 constexpr int64_t kTunedNs = 500'000'000;
 constexpr int64_t kTunedFrom = 20;
