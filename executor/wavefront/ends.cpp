@@ -41,7 +41,7 @@ void Regrouper::sortTrunk(const Problem &problem, int64_t shelves) {
 }
 
 /// One of the trunk's micro-batches in pieces, from its first sample on, or from its last. partAt(work) is the part of the
-/// usual time that a piece may take after so much of the micro-batch.
+/// usual time that a piece may take after so much of the micro-batch, beside what would only cost constants.
 template <typename PartAt>
 void Regrouper::cutTapered(const Problem &problem, const TrunkGroup &group, bool backwards, PartAt partAt) {
   size_t dims = problem.dims.size();
@@ -56,7 +56,7 @@ void Regrouper::cutTapered(const Problem &problem, const TrunkGroup &group, bool
       joinAlone(problem, now, sizes, with);
       work = evaluate(total[trunk], with);
     }
-    if (i == 0 || work > std::max(groupNs[trunk] * part / wholePart, constantNs[trunk] * 4)) {
+    if (i == 0 || work > groupNs[trunk] * part / wholePart + constantNs[trunk] * 4) {
       if (i > 0)
         part = partAt(done += tapered.back().workNs);
       TrunkGroup &made = tapered.emplace_back(group);

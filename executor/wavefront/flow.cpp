@@ -31,10 +31,10 @@ uint32_t onMountain(uint32_t i, uint32_t count, const Recipe &recipe) {
 /// count more. Of the one chosen, the recipe's `run` in a row: what is formed along them then has samples that are alike.
 void Regrouper::evenOut(const Problem &problem, Recipe recipe) {
   if (recipe.ways) // Classes stay together, as cutTrunk() has them.
-    std::sort(trunkGroups.begin(), trunkGroups.end(), [](const TrunkGroup &a, const TrunkGroup &b) {
+    std::sort(trunkGroups.begin(), trunkGroups.end(), [&](const TrunkGroup &a, const TrunkGroup &b) {
       if (a.signature != b.signature)
         return a.signature < b.signature;
-      return a.wayNs() != b.wayNs() ? a.wayNs() > b.wayNs() : a.first < b.first;
+      return a.wayNs(recipe.ways) != b.wayNs(recipe.ways) ? a.wayNs(recipe.ways) > b.wayNs(recipe.ways) : a.first < b.first;
     });
   buckets.clear();
   for (uint32_t first = 0, last; first < trunkGroups.size(); first = last) {
@@ -70,7 +70,7 @@ void Regrouper::alongSlope(const Problem &problem, Recipe recipe) {
   const int64_t *key = lengthKey.data() + trunk * problem.sampleCount();
   auto length = [&](const TrunkGroup &group) {
     if (recipe.ways)
-      return group.wayNs();
+      return group.wayNs(recipe.ways);
     return pads[trunk] ? key[order[group.first]] : group.workNs / group.count;
   };
   ranked.clear();
@@ -137,7 +137,7 @@ int64_t Regrouper::unevenness(uint32_t group) const {
 int64_t Regrouper::jump(uint32_t from, uint32_t to) const {
   int64_t octaves = logarithm(trunkGroups[to].workNs) - logarithm(trunkGroups[from].workNs);
   int64_t step = unitShare / static_cast<int64_t>(trunkGroups.size() + 1);
-  return octaves * octaves * (step * step / 16) / 64;
+  return octaves * octaves * (step * step / 16) / 256 * smooth;
 }
 
 void Regrouper::put(uint32_t group, size_t at) {
@@ -178,6 +178,7 @@ void Regrouper::pullEnds(const Problem &problem, int64_t quarters) {
 
 void Regrouper::flowTrunk(const Problem &problem, Recipe recipe) {
   lead = recipe.lead;
+  smooth = recipe.smooth;
   compared = 0;
   recipe.slope ? alongSlope(problem, recipe) : evenOut(problem, recipe);
   if (recipe.ends > 0)

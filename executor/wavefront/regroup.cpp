@@ -350,7 +350,7 @@ void Regrouper::cutUnit(const Problem &problem, uint32_t s, int64_t limit, Group
     const uint32_t &sample = unit[static_cast<size_t>(i)];
     int64_t part = (fraction(done + alone[sample] / 2, work) >> 13) + (2 * i + 1) * unitPart / (4 * samples);
     int64_t now = part * pieces / unitPart;
-    if (now > piece || !joins(problem, s, {&sample, 1}, limit, groups)) {
+    if ((fills ? i == 0 : now > piece) || !joins(problem, s, {&sample, 1}, limit, groups)) {
       groups.open(problem);
       forwardKey.push_back(unitTime);
       backwardKey.push_back(unitBack);
@@ -361,26 +361,42 @@ void Regrouper::cutUnit(const Problem &problem, uint32_t s, int64_t limit, Group
   }
 }
 
-/// `unit` as a whole into the last micro-batch, or into new ones of its own.
+/// `unit` as a whole into the last micro-batch, or into new ones of its own; where they are filled, as much of it as fits.
 void Regrouper::addUnit(const Problem &problem, uint32_t s, const TrunkGroup *trunkGroup, Groups &groups) {
   uint32_t replica = trunkGroup ? trunkGroup->replica : 0;
   int64_t position = trunkGroup ? trunkGroup->position : 0;
-  bool joined = !closed && (reach[replica] < 0 || position - reach[replica] < spread[s]) &&
-                joins(problem, s, unit, timeLimit(s), groups);
-  if (!joined)
+  bool isNear = !closed && (reach[replica] < 0 || position - reach[replica] < spread[s]);
+  size_t before = groups.list.size();
+  if (isNear && joins(problem, s, unit, timeLimit(s), groups)) {
+    for (uint32_t sample : unit)
+      groups.add(problem, sample);
+    unit.clear();
+  } else if (isNear && fills) {
+    fillLast(problem, s, groups);
+  }
+  if (!unit.empty())
     reach.assign(reach.size(), -1);
   if (reach[replica] < 0)
     reach[replica] = position;
-  size_t before = groups.list.size();
-  if (joined)
-    for (uint32_t sample : unit)
-      groups.add(problem, sample);
-  else
+  if (!unit.empty())
     cutUnit(problem, s, trunkGroup ? pieceLimit(problem, s) : timeLimit(s), groups);
   if (s > trunk) // Its inputs come last from the last.
     forwardKey.back() = unitTime;
   backwardKey.back() = unitBack;
-  closed = groups.list.size() > before + 1; // It fell into several.
+  closed = !fills && groups.list.size() > before + 1; // It fell into several.
+}
+
+/// What fits of `unit`'s first samples into the last micro-batch.
+void Regrouper::fillLast(const Problem &problem, uint32_t s, Groups &groups) {
+  auto next = unit.begin();
+  for (; next != unit.end() && joins(problem, s, {&*next, 1}, timeLimit(s), groups); ++next)
+    groups.add(problem, *next);
+  if (next == unit.begin())
+    return;
+  unit.erase(unit.begin(), next);
+  if (s > trunk)
+    forwardKey.back() = unitTime;
+  backwardKey.back() = unitBack;
 }
 
 /// Whether a section that pads may take what another trunk micro-batch has for it into `unit`, to cut it by length together:
@@ -395,6 +411,7 @@ void Regrouper::formAlong(const Problem &problem, uint32_t s, Recipe recipe, Gro
   const int64_t *work = aloneNs.data() + s * problem.sampleCount(), *key = lengthKey.data() + s * problem.sampleCount();
   groups.beginSection(problem);
   closed = true;
+  fills = recipe.full;
   reach.assign(problem.sections[trunk].devices.size(), -1);
   starts.assign(reach.size(), -1);
   unit.clear();

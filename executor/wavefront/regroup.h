@@ -41,7 +41,7 @@ private:
     int64_t place;    ///< In the flow,
     int64_t back = 0; ///< and on the way back.
     int64_t part = wholePart; ///< Of the usual times, what its micro-batch and those formed along it may take.
-    int64_t wayNs() const { return workNs + aroundNs; } ///< Of its samples through all sections.
+    int64_t wayNs(int64_t ways) const { return workNs + ways * aroundNs; } ///< Of its samples through all sections.
   };
   struct Bucket {
     uint32_t first, next, end; ///< Into trunkGroups.
@@ -83,6 +83,7 @@ private:
   void dealTrunk(const Problem &problem, int64_t lag);
   void formTrunk(const Problem &problem, Groups &groups);
   void formAlong(const Problem &problem, uint32_t section, Recipe recipe, Groups &groups);
+  void fillLast(const Problem &problem, uint32_t section, Groups &groups);
   void addUnit(const Problem &problem, uint32_t section, const TrunkGroup *trunkGroup, Groups &groups);
   bool joins(const Problem &problem, uint32_t section, std::span<const uint32_t> unit, int64_t limitNs, const Groups &groups);
   int64_t pieceLimit(const Problem &problem, uint32_t section) const;
@@ -127,7 +128,7 @@ private:
   std::vector<Bucket> buckets;
   std::vector<int64_t> needs;    ///< trunk group × section: its samples' work there.
   std::vector<int64_t> progress, weights; ///< By section: work so far; its load as a part of the fullest's, of 256.
-  int64_t lead = 0;              ///< The recipe's.
+  int64_t lead = 0, smooth = 4;  ///< The recipe's.
   std::vector<uint8_t> leads;    ///< By section: trains, and lies before the trunk.
   std::vector<int64_t> loads, reach, starts, held, chain;
   int64_t even = 1;              ///< A trunk replica's work.
@@ -135,6 +136,7 @@ private:
   std::vector<int64_t> deviceNs; ///< By device: what sections that are dealt out have on it, and the others if evenly dealt.
   std::vector<int64_t> shares;   ///< By replica of the section that is being dealt: what its devices have time for; all alike: empty.
   std::vector<uint32_t> unit;    ///< Samples of one trunk micro-batch.
+  bool fills = false;            ///< The recipe's `full`.
   bool closed = true;            ///< Whether the section's last micro-batch takes no further trunk micro-batch.
   int64_t unitTime = 0, unitBack = 0, unitPart = wholePart; ///< As in TrunkGroup.
 };

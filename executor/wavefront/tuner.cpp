@@ -114,7 +114,11 @@ private:
     if (redraws())
       recipe.apart = among({0, 1, 2, 16, 16});
     if (redraws())
-      recipe.ways = among(3) == 0;
+      recipe.ways = among({0, 0, 0, 1, 2, 4, 8});
+    if (redraws())
+      recipe.smooth = among({0, 1, 4, 4, 16, 64, 256});
+    if (redraws())
+      recipe.full = among(3) == 0;
     if (redraws())
       recipe.fall = among({2, 4, 4, 8, 16});
     if (redraws())
