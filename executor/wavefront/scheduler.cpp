@@ -17,7 +17,7 @@ namespace {
 /// far from the bound, for small problems a fixed number, and never more than a part of the step. (Steps below a millisecond are
 /// not real ones.)
 constexpr int64_t budgetPerTask = 600, budgetPerTaskWhenFar = 48 * budgetPerTask, mostForSmall = 150'000'000;
-constexpr int64_t partOfStep = 160;
+constexpr int64_t partOfStep = 180;
 constexpr int64_t mostForUnreal = 8'000'000, realStepNs = 1'000'000;
 constexpr size_t fewTasks = 200;
 /// What they are spent on besides trials: reading a sample, for each place too, and a small change of all micro-batches by task.
