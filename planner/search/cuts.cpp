@@ -66,6 +66,24 @@ double WorkTable::work(uint32_t section, Recompute recompute, uint32_t microBatc
   return works[section][static_cast<size_t>(recompute)][microBatch].between(first, last);
 }
 
+uint32_t WorkTable::mostFrequent(const std::vector<uint32_t> &classes) {
+  std::map<uint32_t, size_t> counts;
+  for (uint32_t own : classes)
+    ++counts[own];
+  return std::max_element(counts.begin(), counts.end(), [](const auto &a, const auto &b) { return a.second < b.second; })->first;
+}
+
+/// Behind one of its class an atom costs least.
+double WorkTable::alike(uint32_t section, Recompute recompute, uint32_t microBatch, uint32_t first, uint32_t last) const {
+  const std::vector<uint32_t> &classes = problem.model.sections[section].classOf;
+  const std::vector<double> &chained = works[section][static_cast<size_t>(recompute)][microBatch].chained;
+  uint32_t own = mostFrequent(classes);
+  for (uint32_t atom = 1; atom < classes.size(); ++atom)
+    if (classes[atom - 1] == own && classes[atom] == own)
+      return static_cast<double>(std::count(classes.begin() + first, classes.begin() + last, own)) * (chained[atom + 1] - chained[atom]);
+  return 0;
+}
+
 double WorkTable::oneSample(uint32_t section, Recompute recompute, uint32_t microBatch, uint32_t first, uint32_t last) const {
   return first >= last ? 0 : samplesAlone[section][static_cast<size_t>(recompute)][microBatch].between(first, last);
 }

@@ -18,6 +18,8 @@ public:
 
   /// Atoms [first, last) of a section.
   double work(uint32_t section, Recompute recompute, uint32_t microBatch, uint32_t first, uint32_t last) const;
+  /// Of these, what the section's most frequent class has in each place: `first` to `last` does with the same samples so many times the same.
+  double alike(uint32_t section, Recompute recompute, uint32_t microBatch, uint32_t first, uint32_t last) const;
   /// One sample alone, the one that takes least: its forward and backward tasks.
   double oneSample(uint32_t section, Recompute recompute, uint32_t microBatch, uint32_t first, uint32_t last) const;
   /// A whole section with what pins leave and is cheapest.
@@ -47,6 +49,7 @@ private:
     double least = std::numeric_limits<double>::infinity(); ///< Of all samples.
     bool sums = false;                                      ///< A summed dim is among the factors.
   };
+  static uint32_t mostFrequent(const std::vector<uint32_t> &classes);
   const Product &productOf(const cost_models::AtomicSection &chain, const std::vector<uint32_t> &dims) const;
   std::vector<double> lengthsOf(const cost_models::AtomicSection &chain, uint32_t dim, size_t step) const;
   static double fewestPadded(const Product::Step &rows, std::vector<double> lengths, int64_t samples, int64_t tokens);

@@ -7,95 +7,100 @@
 namespace maestro::planner {
 namespace {
 
-constexpr uint32_t kNone = UINT32_MAX;
-
+/// Largest part of all work that can be done: maximize it, where no device does more than it has time for, and no section's samples, and
+/// no stage's rest, have a smaller part in all replicas together. A dictionary: basic variables, one a row, in terms of the others.
 class Division {
 public:
-  Division(const std::vector<DivisibleWork> &work, uint32_t devices, double seconds) : work(work), least(seconds * 1e-9), room(devices, seconds), at(devices) {
-    for (uint32_t w = 0; w < work.size(); ++w) {
-      given.emplace_back(work[w].devices.size(), 0.0);
-      left.push_back(work[w].seconds);
-      for (uint32_t k = 0; k < work[w].devices.size(); ++k) {
-        uint32_t device = work[w].devices[k];
-        at[device].push_back({w, k});
-        give(w, k, std::min(work[w].seconds / static_cast<double>(work[w].devices.size()), room[device]));
-        room[device] -= given[w][k];
-        left[w] -= given[w][k];
-      }
+  Division(const std::vector<ReplicatedWork> &work, uint32_t devices, double seconds) : seconds(seconds), columns(1), rows(devices), limits(devices, 1.0) {
+    for (const ReplicatedWork &own : work) {
+      addParts(own, [&](size_t replica, auto visit) {
+        for (size_t stage = 0; stage < own.alike.size(); ++stage)
+          visit(own.devices[replica][stage], own.alike[stage]);
+      });
+      for (size_t stage = 0; stage < own.rest.size(); ++stage)
+        addParts(own, [&](size_t replica, auto visit) { visit(own.devices[replica][stage], own.rest[stage]); });
     }
+    gain.assign(columns, 0.0);
+    gain[0] = 1;
+    for (std::vector<double> &row : rows)
+      row.resize(columns, 0.0);
   }
 
-  bool run() {
-    for (uint32_t w = 0; w < work.size(); ++w)
-      while (left[w] > least)
-        if (!augment(w))
-          return false;
+  bool isAll() {
+    constexpr double kNearly = 1 - 1e-6;
+    for (size_t pivots = 0; done < kNearly; ++pivots) {
+      size_t entering = static_cast<size_t>(std::max_element(gain.begin(), gain.end()) - gain.begin());
+      if (gain[entering] <= kLeast)
+        return false;
+      if (pivots > 8 * (rows.size() + columns)) // It circles, where many rows are at their limits; not seen.
+        return true;
+      size_t leaving = rows.size();
+      double least = std::numeric_limits<double>::infinity();
+      for (size_t row = 0; row < rows.size(); ++row)
+        if (double slope = rows[row][entering]; slope > kLeast && limits[row] / slope < least)
+          least = limits[row] / slope, leaving = row;
+      if (leaving == rows.size())
+        return true;
+      pivot(entering, leaving);
+    }
     return true;
   }
 
 private:
-  struct Piece {
-    uint32_t work = kNone, index = 0; ///< DivisibleWork.devices
-  };
+  static constexpr double kLeast = 1e-11;
 
-  void give(uint32_t w, uint32_t k, double seconds) { given[w][k] += seconds; }
-
-  /// The way from some work to the nearest device with room: from work to devices where it may be, from there to what it can displace.
-  bool augment(uint32_t from) {
-    std::vector<Piece> reachedBy(room.size()), displaces(work.size());
-    std::vector<uint32_t> queue{from};
-    std::vector<uint8_t> seen(work.size(), 0);
-    seen[from] = 1;
-    for (size_t next = 0; next < queue.size(); ++next)
-      for (uint32_t w = queue[next], k = 0; k < work[w].devices.size(); ++k) {
-        uint32_t device = work[w].devices[k];
-        if (reachedBy[device].work != kNone)
-          continue;
-        reachedBy[device] = {w, k};
-        if (room[device] > least)
-          return move(from, device, reachedBy, displaces);
-        for (Piece piece : at[device])
-          if (!seen[piece.work] && given[piece.work][piece.index] > least) {
-            seen[piece.work] = 1;
-            displaces[piece.work] = piece;
-            queue.push_back(piece.work);
-          }
-      }
-    return false;
+  /// A column for each replica's part, and a row that says that all together are no less than the part of all work.
+  template <typename ForEachStage> void addParts(const ReplicatedWork &own, ForEachStage forEachStage) {
+    double most = 0;
+    for (size_t replica = 0; replica < own.devices.size(); ++replica)
+      forEachStage(replica, [&](uint32_t, double time) { most = std::max(most, time); });
+    if (most <= 1e-6 * seconds)
+      return;
+    std::vector<double> together(columns + own.devices.size(), 0.0);
+    together[0] = 1;
+    for (size_t replica = 0; replica < own.devices.size(); ++replica, ++columns) {
+      forEachStage(replica, [&](uint32_t device, double time) {
+        rows[device].resize(columns + 1, 0.0);
+        rows[device][columns] += time / seconds;
+      });
+      together[columns] = -1;
+    }
+    rows.push_back(std::move(together));
+    limits.push_back(1e-9 * static_cast<double>(rows.size())); // Not 0, so that each pivot gains something.
   }
 
-  bool move(uint32_t from, uint32_t to, const std::vector<Piece> &reachedBy, const std::vector<Piece> &displaces) {
-    auto forEachStep = [&](auto visit) { // What comes to a device, and what it came from there; null at the beginning.
-      for (uint32_t device = to;;) {
-        Piece comes = reachedBy[device];
-        if (comes.work == from)
-          return visit(comes, static_cast<const Piece *>(nullptr));
-        visit(comes, &displaces[comes.work]);
-        device = work[comes.work].devices[displaces[comes.work].index];
-      }
+  void pivot(size_t entering, size_t leaving) {
+    std::vector<double> &own = rows[leaving];
+    double scale = 1 / own[entering];
+    own[entering] = 1;
+    for (double &value : own)
+      value *= scale;
+    limits[leaving] *= scale;
+    auto eliminate = [&](std::vector<double> &row, double &limit) {
+      double factor = std::exchange(row[entering], 0.0);
+      if (factor == 0)
+        return;
+      for (size_t column = 0; column < columns; ++column)
+        row[column] -= factor * own[column];
+      limit -= factor * limits[leaving];
     };
-    double amount = std::min(left[from], room[to]);
-    forEachStep([&](Piece, const Piece *goes) { amount = goes ? std::min(amount, given[goes->work][goes->index]) : amount; });
-    forEachStep([&](Piece comes, const Piece *goes) {
-      give(comes.work, comes.index, amount);
-      if (goes)
-        give(goes->work, goes->index, -amount);
-    });
-    room[to] -= amount;
-    left[from] -= amount;
-    return true;
+    for (size_t row = 0; row < rows.size(); ++row)
+      if (row != leaving)
+        eliminate(rows[row], limits[row]);
+    double left = -done;
+    eliminate(gain, left);
+    done = -left;
   }
 
-  const std::vector<DivisibleWork> &work;
-  double least;
-  std::vector<double> room;
-  std::vector<std::vector<Piece>> at; ///< By device: what may be there.
-  std::vector<std::vector<double>> given;
-  std::vector<double> left;
+  double seconds;
+  size_t columns; ///< The part of all work first.
+  std::vector<std::vector<double>> rows; ///< Devices first.
+  std::vector<double> limits, gain; ///< By row; by column.
+  double done = 0; ///< The part of all work.
 };
 
 } // namespace
 
-bool canBeDivided(const std::vector<DivisibleWork> &work, uint32_t devices, double seconds) { return Division(work, devices, seconds).run(); }
+bool canBeDivided(const std::vector<ReplicatedWork> &work, uint32_t devices, double seconds) { return Division(work, devices, seconds).isAll(); }
 
 } // namespace maestro::planner

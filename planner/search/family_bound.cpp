@@ -19,14 +19,14 @@ constexpr uint32_t kMostDevices = 64;
 /// Families that are looked at for one time; with more it counts as possible.
 constexpr uint64_t kMostFamilies = 120'000;
 /// The bound is within so much of what these families prove.
-constexpr double kPrecision = 4e-3;
+constexpr double kPrecision = 1e-3;
 
 /// An option of a section, where so many samples are on the way behind it.
 struct Pick {
   uint32_t section = 0;
   const BoundedOption *option = nullptr;
   std::vector<uint64_t> bytes; ///< By stage, less what a device has once for all that it runs.
-  std::vector<double> work;    ///< By stage.
+  std::vector<double> work, alike; ///< By stage; the second of what all stages have in common.
   uint64_t held = 0;           ///< Samples, as the sections before it see it.
 };
 
@@ -35,7 +35,7 @@ bool isNoWorse(const Pick &a, const Pick &b) {
   auto isLess = [](const auto &x, const auto &y) { return std::equal(x.begin(), x.end(), y.begin(), y.end(), std::less_equal<>()); };
   return a.option->replicas == b.option->replicas && a.bytes.size() == b.bytes.size() && a.option->tasks <= b.option->tasks &&
          isLess(a.option->update, b.option->update) && isLess(a.option->updates, b.option->updates) && isLess(a.bytes, b.bytes) &&
-         isLess(a.work, b.work) && a.held <= b.held;
+         isLess(a.work, b.work) && isLess(a.alike, b.alike) && a.held <= b.held;
 }
 
 /// Sections on the first devices of a group.
@@ -119,13 +119,14 @@ private:
 
   /// No bytes: it does not fit.
   Pick makePick(uint32_t s, const BoundedOption &option, uint64_t held) const {
-    Pick pick{s, &option, {}, {}, 0};
+    Pick pick{s, &option, {}, {}, {}, 0};
     for (size_t stage = 0; stage < option.stages; ++stage) {
       uint64_t bytes = bounds.bytes(s, option, stage, held);
       if (bytes > memory)
-        return {s, &option, {}, {}, 0};
+        return {s, &option, {}, {}, {}, 0};
       pick.bytes.push_back(bytes - bounds.processBytes(s, option, stage));
       pick.work.push_back(bounds.stageWork(s, option, stage));
+      pick.alike.push_back(bounds.alikeWork(s, option, stage));
     }
     for (uint32_t producer = 0; producer < s; ++producer)
       pick.held = std::max(pick.held, bounds.held(producer, s, option));
@@ -250,20 +251,26 @@ private:
     if (group.training > devices * (seconds - update) || group.all > devices * seconds)
       return false;
     bool allTrain = std::all_of(group.members.begin(), group.members.end(), [&](const Pick *pick) { return trains(*pick); });
-    return group.members.size() < 2 ||
-           (canBeDivided(workOf(group, true), static_cast<uint32_t>(group.bytes.size()), seconds - update) &&
-            (allTrain || canBeDivided(workOf(group, false), static_cast<uint32_t>(group.bytes.size()), seconds)));
+    return group.members.size() < 2 || (canBeDivided(group, true, seconds - update) && (allTrain || canBeDivided(group, false, seconds)));
   }
 
-  std::vector<DivisibleWork> workOf(const Group &group, bool trainingOnly) const {
-    std::vector<DivisibleWork> work;
+  bool canBeDivided(const Group &group, bool trainingOnly, double time) const {
+    return planner::canBeDivided(workOf(group, trainingOnly), static_cast<uint32_t>(group.bytes.size()), time);
+  }
+
+  std::vector<ReplicatedWork> workOf(const Group &group, bool trainingOnly) const {
+    std::vector<ReplicatedWork> work;
     for (const Pick *pick : group.members) {
-      size_t first = work.size();
       if (trainingOnly && !trains(*pick))
         continue;
-      for (double stage : pick->work)
-        work.push_back({stage, {}});
-      forEachStage(*pick, [&](uint32_t stage, uint32_t on) { work[first + stage].devices.push_back(on); });
+      ReplicatedWork &own = work.emplace_back();
+      own.alike = pick->alike;
+      for (size_t stage = 0; stage < pick->work.size(); ++stage)
+        own.rest.push_back(pick->work[stage] - pick->alike[stage]);
+      own.devices.assign(pick->option->replicas, std::vector<uint32_t>(pick->option->stages));
+      for (uint32_t replica = 0; replica < pick->option->replicas; ++replica)
+        for (uint32_t stage = 0; stage < pick->option->stages; ++stage)
+          own.devices[replica][stage] = device(*pick, replica, stage);
     }
     return work;
   }

@@ -156,6 +156,14 @@ uint64_t OptionBounds::bytes(uint32_t section, const BoundedOption &option, size
   return option.replicas > 1 || own.stages[stage].gradientBytes == 0 ? all : all - problem.machine.stagingBytes;
 }
 
+double OptionBounds::alikeWork(uint32_t section, const BoundedOption &option, size_t stage) const {
+  const SectionCut &cut = facts(section, option).cut;
+  uint32_t first = stage == 0 ? 0 : cut.firstAtoms[stage - 1];
+  auto atoms = static_cast<uint32_t>(problem.model.sections[section].classOf.size());
+  uint32_t last = stage + 1 == cut.stages() ? atoms : cut.firstAtoms[stage];
+  return std::min(work.alike(section, cut.recompute, option.microBatch, first, last), stageWork(section, option, stage));
+}
+
 uint64_t OptionBounds::processBytes(uint32_t section, const BoundedOption &option, size_t stage) const {
   return std::min(problem.machine.processBytes, facts(section, option).stages[stage].at[option.microBatch].hostBytes);
 }

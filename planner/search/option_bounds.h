@@ -40,6 +40,8 @@ public:
   uint64_t processBytes(uint32_t section, const BoundedOption &option, size_t stage) const;
   /// Samples that a section holds or has waiting of those for whose gradients `producer` waits; 0: it waits for none.
   uint64_t held(uint32_t producer, uint32_t section, const BoundedOption &option) const;
+  /// Of a stage's work, what it has in common with the section's others (WorkTable.alike).
+  double alikeWork(uint32_t section, const BoundedOption &option, size_t stage) const;
   double stageWork(uint32_t section, const BoundedOption &option, size_t stage) const { return facts(section, option).work[option.microBatch][stage]; }
 
 private:
