@@ -205,7 +205,7 @@ Result<Simulation> Simulator::run(const CompoundModel &model, const Machine &mac
                                   wavefront::Order order) {
   uint32_t parts = 1;
   MAESTRO_ASSIGN(std::vector<wavefront::Problem> problems, problemsOf(model, machine, layout, parts));
-  return simulate(model, machine, layout, order, std::move(problems), parts);
+  return simulate(model, machine, layout, order, std::move(problems), parts, false);
 }
 
 Result<Simulation> Simulator::runTuned(const CompoundModel &model, const Machine &machine, const CompoundLayout &layout) {
@@ -213,12 +213,12 @@ Result<Simulation> Simulator::runTuned(const CompoundModel &model, const Machine
   MAESTRO_ASSIGN(std::vector<wavefront::Problem> problems, problemsOf(model, machine, layout, parts));
   int64_t budgetNs = machine.devices < kLargeCluster ? kTunedNs : kTunedNsIfLarge;
   std::vector<wavefront::Choice> hints = wavefront::tune(withOtherSteps(problems), budgetNs);
-  MAESTRO_ASSIGN(Simulation usual, simulate(model, machine, layout, wavefront::Order::Wavefront, problems, parts));
+  MAESTRO_ASSIGN(Simulation usual, simulate(model, machine, layout, wavefront::Order::Wavefront, problems, parts, true));
   if (hints.empty())
     return usual;
   for (wavefront::Problem &problem : problems)
     problem.hints = hints;
-  MAESTRO_ASSIGN(Simulation tuned, simulate(model, machine, layout, wavefront::Order::Wavefront, std::move(problems), parts));
+  MAESTRO_ASSIGN(Simulation tuned, simulate(model, machine, layout, wavefront::Order::Wavefront, std::move(problems), parts, true));
   if (tuned.stepSeconds >= usual.stepSeconds)
     return usual;
   tuned.hints = std::move(hints);
@@ -226,7 +226,7 @@ Result<Simulation> Simulator::runTuned(const CompoundModel &model, const Machine
 }
 
 Result<Simulation> Simulator::simulate(const CompoundModel &model, const Machine &machine, const CompoundLayout &layout,
-                                       wavefront::Order order, std::vector<wavefront::Problem> problems, uint32_t parts) {
+                                       wavefront::Order order, std::vector<wavefront::Problem> problems, uint32_t parts, bool withWaits) {
   Simulation result;
   result.deviceBytes = deviceBytes(model, machine, layout);
   result.runsAhead = runsAhead(model, layout);
@@ -245,10 +245,12 @@ Result<Simulation> Simulator::simulate(const CompoundModel &model, const Machine
         const auto &first = problems.front().sections[s].devices;
         result.deviceBusySeconds[layout[s].devices[replica][stage]] = busyOfPart[first[replica % first.size()][stage]];
       }
+  if (withWaits)
+    MAESTRO_TRY(addWaits(std::move(problems), schedules, result));
   return result;
 }
 
-Status Simulator::addSteps(std::vector<wavefront::Problem> &problems, const std::vector<wavefront::Schedule> &schedules,
+Status Simulator::addSteps(const std::vector<wavefront::Problem> &problems, const std::vector<wavefront::Schedule> &schedules,
                            Simulation &result) {
   MAESTRO_ASSIGN(Flow flow, flowOf(problems, schedules, result.runsAhead));
   result.stepSeconds = mean(flow.steps);
@@ -269,17 +271,24 @@ Status Simulator::addSteps(std::vector<wavefront::Problem> &problems, const std:
     for (const wavefront::MicroBatch &group : schedule.microBatches)
       result.sections[group.section].microBatches += share;
   }
-  for (wavefront::Problem &problem : problems)
-    for (wavefront::Edge &edge : problem.edges)
-      edge.transfer = edge.gradientTransfer = {};
-  MAESTRO_ASSIGN(Flow direct, flowOf(problems, schedules, result.runsAhead));
   for (size_t s = 0; s < result.sections.size(); ++s) {
     Simulation::Section &section = result.sections[s];
     std::vector<uint32_t> devices = devicesOf(problems.front().sections[s].devices);
     section.busySeconds /= static_cast<double>(devices.size());
     section.microBatches *= result.parts;
     section.idleSeconds = idleOf(devices, flow.busy, result.stepSeconds);
-    section.waitSeconds = std::max(0.0, section.idleSeconds - idleOf(devices, direct.busy, mean(direct.steps)));
+  }
+  return Status();
+}
+
+Status Simulator::addWaits(std::vector<wavefront::Problem> problems, const std::vector<wavefront::Schedule> &schedules, Simulation &result) {
+  for (wavefront::Problem &problem : problems)
+    for (wavefront::Edge &edge : problem.edges)
+      edge.transfer = edge.gradientTransfer = {};
+  MAESTRO_ASSIGN(Flow direct, flowOf(problems, schedules, result.runsAhead));
+  for (size_t s = 0; s < result.sections.size(); ++s) {
+    double idle = idleOf(devicesOf(problems.front().sections[s].devices), direct.busy, mean(direct.steps));
+    result.sections[s].waitSeconds = std::max(0.0, result.sections[s].idleSeconds - idle);
   }
   return Status();
 }

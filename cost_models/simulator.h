@@ -32,7 +32,7 @@ struct Simulation {
   struct Section {
     double busySeconds = 0; ///< Of one of its devices, on average, in this section's tasks.
     double idleSeconds = 0; ///< Of one of its devices, on average, in no task of any section.
-    double waitSeconds = 0; ///< Of the idle time, what would not be there if nothing took time on the way between stages.
+    double waitSeconds = 0; ///< Of runTuned() alone: of the idle time, what would not be there if nothing took time on the way between stages.
     double microBatches = 0;
   };
   std::vector<Section> sections;
@@ -64,8 +64,9 @@ private:
   Result<std::vector<wavefront::Problem>> problemsOf(const CompoundModel &model, const Machine &machine, const CompoundLayout &layout,
                                                      uint32_t &parts) const;
   Result<Simulation> simulate(const CompoundModel &model, const Machine &machine, const CompoundLayout &layout, wavefront::Order order,
-                              std::vector<wavefront::Problem> problems, uint32_t parts);
-  Status addSteps(std::vector<wavefront::Problem> &problems, const std::vector<wavefront::Schedule> &schedules, Simulation &result);
+                              std::vector<wavefront::Problem> problems, uint32_t parts, bool withWaits);
+  Status addSteps(const std::vector<wavefront::Problem> &problems, const std::vector<wavefront::Schedule> &schedules, Simulation &result);
+  Status addWaits(std::vector<wavefront::Problem> problems, const std::vector<wavefront::Schedule> &schedules, Simulation &result);
   uint32_t partsOf(const wavefront::Problem &problem) const;
 
   std::span<const SampleSizes> steps;
