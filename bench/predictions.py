@@ -9,6 +9,10 @@ on that data. Of each step the median over the runs counts, and of these the mea
 in which other programs took more than a tenth of a core is made again; where three times as many did not suffice, the row is marked
 with `*`. With `--profile` all rounds take that one.
 
+On a machine that is shared, speed moves although nothing else is to be seen. So one and the same job, planned without any profile, is a
+yardstick: it runs before and behind the profile, and behind each example's runs. Where its times in a round differ by more than a tenth, a
+profile of one speed is held against runs of another, and the round is made again, twice at most; then its rows are marked, too.
+
 Memory is of the largest samples that the workload allows: what a device was predicted to need, and what its process (or where devices
 share none, the process) had at its peak; the device that is worst predicted.
 """
@@ -39,6 +43,8 @@ MIB = 1 << 20
 CORES = os.cpu_count() or 1
 QUIET = 0.1  # Cores that other programs may take during a run.
 RUNS = 3  # Of a layout in a round.
+STEADY = 1.1  # The yardstick's longest time over its shortest, within a round.
+ATTEMPTS = 3  # Of a round.
 
 
 @dataclasses.dataclass
@@ -160,14 +166,47 @@ class Found:
     disturbed: bool = False
 
 
-def add_round(scratch, examples, device, found) -> None:
+class Yardstick:
+    """How fast the machine is: a step of one job, planned once, with built-in rates; its devices use all cores."""
+
+    def __init__(self, scratch):
+        self.scratch, self.example = scratch, EXAMPLES["gpt"]
+        self.plan = planned(scratch, self.example, "data parallel", "cpu", kind="-yardstick")
+
+    def seconds(self) -> float:
+        steps = timed_run(self.scratch, self.example, self.plan, self.example.first + 2 * self.example.steps).steps
+        return statistics.median(steps[self.example.first :])
+
+
+def one_round(scratch, examples, given, yardstick):
+    """(By how much the machine's speed moved, the device's profile, of each example and layout its plan and its runs.)"""
+    speeds = [yardstick.seconds()]
+    device = given or profile(scratch)
+    speeds.append(yardstick.seconds())
+    made = {}
     for example in examples:
         plans = {layout: planned(scratch, example, layout, device) for layout in example.layouts}
-        for layout, made in take_turns(scratch, example, plans).items():
+        for layout, runs_made in take_turns(scratch, example, plans).items():
+            made[example.name, layout] = predicted_seconds(scratch, plans[layout]), runs_made
+        speeds.append(yardstick.seconds())
+    return max(speeds) / min(speeds), device, made
+
+
+def add_round(scratch, examples, given, yardstick, found):
+    """The steadiest of some attempts; the first that is steady."""
+    attempts = []
+    while len(attempts) < ATTEMPTS and min((each[0] for each in attempts), default=math.inf) > STEADY:
+        attempts.append(one_round(scratch, examples, given, yardstick))
+    moved, device, made = min(attempts, key=lambda each: each[0])
+    print(f"a round: the machine's speed moved by {moved - 1:.0%}; of {len(attempts)}: {', '.join(f'{each[0] - 1:.0%}' for each in attempts)}", flush=True)
+    for example in examples:
+        for layout in example.layouts:
+            predicted, runs_made = made[example.name, layout]
             here = found[example.name, layout]
-            here.predicted.append(predicted_seconds(scratch, plans[layout]))
-            here.steps += step_seconds(example, made)
-            here.disturbed |= any(each.others > QUIET for each in made)
+            here.predicted.append(predicted)
+            here.steps += step_seconds(example, runs_made)
+            here.disturbed |= moved > STEADY or any(each.others > QUIET for each in runs_made)
+    return device
 
 
 # ---- memory -------------------------------------------------------------------------------------------------------
@@ -213,9 +252,9 @@ def main() -> int:
     scratch = runs.Scratch("predictions")
     examples = [EXAMPLES[name] for name in given.examples or EXAMPLES]
     found = {(example.name, layout): Found() for example in examples for layout in example.layouts}
+    yardstick, profiled = Yardstick(scratch), given.profile and given.profile.resolve()
     for _ in range(given.rounds):
-        device = given.profile.resolve() if given.profile else profile(scratch)
-        add_round(scratch, examples, device, found)
+        device = add_round(scratch, examples, profiled, yardstick, found)
     print(f"{'example':11s} {'layout':31s} {'predicted':>11s} {'measured':>11s} {'error':>7s}  {'from-to':15s} {'memory at the bounds':>22s}")
     errors = [row(scratch, example, layout, found[example.name, layout], device) for example in examples for layout in example.layouts]
     print(f"step time: median error {statistics.median(errors):.1%}, worst {max(errors):.1%}, of {len(errors)}; "
