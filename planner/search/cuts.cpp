@@ -30,6 +30,16 @@ std::vector<Recompute> choices(const cost_models::AtomicSection &section, const 
   return list;
 }
 
+/// An atom of the most frequent class behind another one of it; 0: there is none.
+uint32_t behindItsLike(const std::vector<uint32_t> &classes) {
+  uint32_t best = 0;
+  int64_t most = 0;
+  for (uint32_t atom = 1; atom < classes.size(); ++atom)
+    if (int64_t count = std::count(classes.begin(), classes.end(), classes[atom]); classes[atom] == classes[atom - 1] && count > most)
+      best = atom, most = count;
+  return best;
+}
+
 } // namespace
 
 WorkTable::WorkTable(const SearchProblem &problem) : problem(problem) {
@@ -58,6 +68,7 @@ WorkTable::WorkTable(const SearchProblem &problem) : problem(problem) {
           least = std::min(least, work(s, recompute, m, 0, static_cast<uint32_t>(chain.classOf.size())));
       }
     leastWork.push_back(least);
+    frequent.push_back(behindItsLike(chain.classOf));
   }
   findBeforeGradients();
 }
@@ -66,22 +77,14 @@ double WorkTable::work(uint32_t section, Recompute recompute, uint32_t microBatc
   return works[section][static_cast<size_t>(recompute)][microBatch].between(first, last);
 }
 
-uint32_t WorkTable::mostFrequent(const std::vector<uint32_t> &classes) {
-  std::map<uint32_t, size_t> counts;
-  for (uint32_t own : classes)
-    ++counts[own];
-  return std::max_element(counts.begin(), counts.end(), [](const auto &a, const auto &b) { return a.second < b.second; })->first;
-}
-
 /// Behind one of its class an atom costs least.
 double WorkTable::alike(uint32_t section, Recompute recompute, uint32_t microBatch, uint32_t first, uint32_t last) const {
+  uint32_t atom = frequent[section];
+  if (atom == 0)
+    return 0;
   const std::vector<uint32_t> &classes = problem.model.sections[section].classOf;
   const std::vector<double> &chained = works[section][static_cast<size_t>(recompute)][microBatch].chained;
-  uint32_t own = mostFrequent(classes);
-  for (uint32_t atom = 1; atom < classes.size(); ++atom)
-    if (classes[atom - 1] == own && classes[atom] == own)
-      return static_cast<double>(std::count(classes.begin() + first, classes.begin() + last, own)) * (chained[atom + 1] - chained[atom]);
-  return 0;
+  return static_cast<double>(std::count(classes.begin() + first, classes.begin() + last, classes[atom])) * (chained[atom + 1] - chained[atom]);
 }
 
 double WorkTable::oneSample(uint32_t section, Recompute recompute, uint32_t microBatch, uint32_t first, uint32_t last) const {

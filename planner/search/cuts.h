@@ -49,7 +49,6 @@ private:
     double least = std::numeric_limits<double>::infinity(); ///< Of all samples.
     bool sums = false;                                      ///< A summed dim is among the factors.
   };
-  static uint32_t mostFrequent(const std::vector<uint32_t> &classes);
   const Product &productOf(const cost_models::AtomicSection &chain, const std::vector<uint32_t> &dims) const;
   std::vector<double> lengthsOf(const cost_models::AtomicSection &chain, uint32_t dim, size_t step) const;
   static double fewestPadded(const Product::Step &rows, std::vector<double> lengths, int64_t samples, int64_t tokens);
@@ -60,6 +59,7 @@ private:
   std::vector<std::vector<std::vector<Sums>>> works, samplesAlone; ///< section, recompute, micro-batch
   std::vector<double> leastWork, active;
   std::vector<uint8_t> beforeGradients;
+  std::vector<uint32_t> frequent; ///< By section: an atom of its most frequent class, behind another one; 0: there is none.
 };
 
 /// One way to cut a section, and what its stages are then.
