@@ -44,9 +44,11 @@ struct Sums {
       at[m].kinds.resize(stage.at[m].otherKinds.size() + 1);
       cost_models::add(at[m].kinds[0].forward, stage.at[m].forward, sign);
       cost_models::add(at[m].kinds[0].backward, stage.at[m].backward, sign);
+      cost_models::add(at[m].kinds[0].weightGradient, stage.at[m].weightGradient, sign);
       for (size_t kind = 1; kind < at[m].kinds.size(); ++kind) {
         cost_models::add(at[m].kinds[kind].forward, stage.at[m].otherKinds[kind - 1].forward, sign);
         cost_models::add(at[m].kinds[kind].backward, stage.at[m].otherKinds[kind - 1].backward, sign);
+        cost_models::add(at[m].kinds[kind].weightGradient, stage.at[m].otherKinds[kind - 1].weightGradient, sign);
       }
       at[m].slot += sign * static_cast<int64_t>(stage.at[m].slotBytes);
       at[m].workspace = std::max(at[m].workspace, stage.at[m].workspaceBytes);
@@ -64,9 +66,10 @@ struct Sums {
       for (TaskCosts &kind : size.kinds) {
         dropNothing(kind.forward);
         dropNothing(kind.backward);
+        dropNothing(kind.weightGradient);
       }
       stage.at.push_back({std::move(size.kinds[0].forward), std::move(size.kinds[0].backward), positive(size.slot), size.workspace,
-                          size.host, {size.kinds.begin() + 1, size.kinds.end()}});
+                          size.host, {size.kinds.begin() + 1, size.kinds.end()}, std::move(size.kinds[0].weightGradient)});
     }
     return stage;
   }
@@ -80,7 +83,8 @@ uint32_t stageOf(const SectionCut &cut, uint32_t atom) {
 Status checkSection(const AtomicSection &section, size_t sizes) {
   if (section.classOf.empty() || !section.has(Recompute::None))
     return wrong("section '" + section.name + "' has no atoms, or no classes of them");
-  for (const std::vector<AtomClass> &classes : section.classes) {
+  for (size_t choice = 0; choice < 2 * kRecomputes.size(); ++choice) {
+    const std::vector<AtomClass> &classes = section.classesOf(kRecomputes[choice / 2], choice % 2 == 1);
     if (classes.empty())
       continue;
     for (uint32_t own : section.classOf)
@@ -136,15 +140,16 @@ Status check(const AtomicModel &model, const std::vector<SectionCut> &cuts) {
         return wrong(fmt::format("section '{}' is cut at atom {} of {}", section.name, first, section.classOf.size()));
       before = first;
     }
-    if (!section.has(cuts[s].recompute))
-      return wrong(fmt::format("section '{}' has not the choice of recompute '{}'", section.name, nameOf(cuts[s].recompute)));
+    if (!section.has(cuts[s].recompute, cuts[s].splitStages > 0))
+      return wrong(fmt::format("section '{}' has not the choice of recompute '{}'{}", section.name, nameOf(cuts[s].recompute),
+                               cuts[s].splitStages > 0 ? " with a split backward" : ""));
   }
   return Status();
 }
 
-StageModel composeStage(const AtomicModel &model, uint32_t section, Recompute recompute, uint32_t first, uint32_t last) {
+StageModel composeStage(const AtomicModel &model, uint32_t section, Recompute recompute, uint32_t first, uint32_t last, bool splits) {
   const AtomicSection &chain = model.sections[section];
-  const std::vector<AtomClass> &classes = chain.classesOf(recompute);
+  const std::vector<AtomClass> &classes = chain.classesOf(recompute, splits);
   Sums sums;
   for (uint32_t begin = first, end; begin < last; begin = end) {
     for (end = begin + 1; end < last && chain.classOf[end] == chain.classOf[begin];)
@@ -189,11 +194,12 @@ CompoundModel compose(const AtomicModel &model, const std::vector<SectionCut> &c
     section.trains = chain.trains;
     section.activeDims = chain.activeDims;
     section.capacities = chain.capacities;
+    section.splitsBackward = cuts[s].splitStages > 0;
     std::vector<uint32_t> firsts{0};
     firsts.insert(firsts.end(), cuts[s].firstAtoms.begin(), cuts[s].firstAtoms.end());
     firsts.push_back(static_cast<uint32_t>(chain.classOf.size()));
     for (size_t stage = 0; stage + 1 < firsts.size(); ++stage)
-      section.stages.push_back(composeStage(model, s, cuts[s].recompute, firsts[stage], firsts[stage + 1]));
+      section.stages.push_back(composeStage(model, s, cuts[s].recompute, firsts[stage], firsts[stage + 1], cuts[s].splits(stage)));
   }
   for (const AtomTensor &tensor : model.tensors) {
     std::pair<uint32_t, uint32_t> producer{tensor.section, stageOf(cuts[tensor.section], tensor.atom)};

@@ -32,8 +32,11 @@ struct AtomicSection {
   std::vector<uint32_t> classOf;    ///< By atom: an index into classes.
   /// By Recompute, by class; empty where that is not to choose from. Recompute::None alone: no choice.
   std::array<std::vector<AtomClass>, kRecomputes.size()> classes;
-  const std::vector<AtomClass> &classesOf(Recompute recompute) const { return classes[static_cast<size_t>(recompute)]; }
-  bool has(Recompute recompute) const { return !classesOf(recompute).empty(); }
+  std::array<std::vector<AtomClass>, kRecomputes.size()> splitClasses = {}; ///< With weight gradients in tasks of their own; likewise.
+  const std::vector<AtomClass> &classesOf(Recompute recompute, bool splits = false) const {
+    return (splits ? splitClasses : classes)[static_cast<size_t>(recompute)];
+  }
+  bool has(Recompute recompute, bool splits = false) const { return !classesOf(recompute, splits).empty(); }
 };
 
 /// A tensor that passes from an atom to later ones, of its section or another.
@@ -70,17 +73,21 @@ struct AtomicModel {
 struct SectionCut {
   std::vector<uint32_t> firstAtoms; ///< Of each stage but the first.
   Recompute recompute = Recompute::None;
+  /// In the last so many stages weight gradients are tasks of their own, which nothing but the step's end waits for. More micro-batches
+  /// wait in the stages before, which need their memory more.
+  uint32_t splitStages = 0;
+  bool splits(size_t stage) const { return stages() - stage <= splitStages; }
   size_t stages() const { return firstAtoms.size() + 1; }
   auto operator<=>(const SectionCut &) const = default;
 };
 
 /// Sizes that fit each other, indices in range.
 Status check(const AtomicModel &model);
-/// Of a checked model: ascending atoms within the chain, a recompute that is to choose from.
+/// Of a checked model: ascending atoms within the chain, a recompute and a split backward that are to choose from.
 Status check(const AtomicModel &model, const std::vector<SectionCut> &cuts);
 
 /// Atoms [first, last) of a section as one stage.
-StageModel composeStage(const AtomicModel &model, uint32_t section, Recompute recompute, uint32_t first, uint32_t last);
+StageModel composeStage(const AtomicModel &model, uint32_t section, Recompute recompute, uint32_t first, uint32_t last, bool splits = false);
 CompoundModel compose(const AtomicModel &model, const std::vector<SectionCut> &cuts);
 
 } // namespace maestro::cost_models

@@ -46,7 +46,7 @@ wavefront::Cost constantCost(Seconds seconds) {
 /// A task's own time beside its calls'.
 void addOverhead(TaskCosts &costs, const DeviceModel &device) {
   wavefront::Cost own = constantCost(device.rates.task);
-  for (wavefront::Cost *cost : {&costs.forward, &costs.backward})
+  for (wavefront::Cost *cost : {&costs.forward, &costs.backward, &costs.weightGradient})
     if (!cost->terms.empty())
       cost->terms.insert(cost->terms.end(), own.terms.begin(), own.terms.end());
 }
@@ -164,7 +164,7 @@ Seconds StepOverheads::add(std::span<const uint32_t> devices, const Machine &mac
 TaskCosts taskCosts(const MicroBatchCapacity &capacity, const StageCosts &costs, std::span<const uint32_t> devices,
                     const Machine &machine) {
   const std::vector<int64_t> &full = capacity.dims;
-  TaskCosts slowest{costs.forward, costs.backward};
+  TaskCosts slowest{costs.forward, costs.backward, costs.weightGradient};
   addOverhead(slowest, machine.device(devices.front()));
   if (costs.otherKinds.empty() || machine.kindOf.empty())
     return slowest;
@@ -174,9 +174,11 @@ TaskCosts taskCosts(const MicroBatchCapacity &capacity, const StageCosts &costs,
     uint32_t kind = machine.kindIndex(device);
     if (seen[kind]++)
       continue;
-    TaskCosts own = kind == 0 ? TaskCosts{costs.forward, costs.backward} : costs.otherKinds[kind - 1];
+    TaskCosts own = kind == 0 ? TaskCosts{costs.forward, costs.backward, costs.weightGradient} : costs.otherKinds[kind - 1];
     addOverhead(own, machine.kinds[kind]);
-    int64_t time = wavefront::evaluate(own.forward, full.data()) + wavefront::evaluate(own.backward, full.data());
+    int64_t time = 0;
+    for (const wavefront::Cost *cost : {&own.forward, &own.backward, &own.weightGradient})
+      time += wavefront::evaluate(*cost, full.data());
     if (time > most) {
       most = time;
       slowest = std::move(own);
@@ -207,6 +209,7 @@ wavefront::Problem makeProblem(const CompoundModel &model, const Machine &machin
     wavefront::Section section;
     section.name = source.name;
     section.trains = source.trains;
+    section.splitsBackward = source.splitsBackward;
     section.activeDims = source.activeDims;
     const MicroBatchCapacity &capacity = source.capacities[choice.microBatch];
     section.maxSamples = capacity.samples;
@@ -223,6 +226,7 @@ wavefront::Problem makeProblem(const CompoundModel &model, const Machine &machin
       if (!source.trains)
         continue;
       task.backward = std::move(costs.backward);
+      task.weightGradient = std::move(costs.weightGradient);
       task.update = constantCost(updateSeconds(stage, devices, machine) + reductionSeconds(stage.gradientBytes, devices, machine) +
                                  overheads.add(devices, machine));
     }

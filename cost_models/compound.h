@@ -17,6 +17,7 @@ namespace maestro::cost_models {
 
 struct TaskCosts {
   wavefront::Cost forward, backward; ///< Of one micro-batch.
+  wavefront::Cost weightGradient = {}; ///< Of sections that split their backward; not part of `backward` then.
 };
 
 /// What a stage does and holds with micro-batches of one size.
@@ -26,6 +27,7 @@ struct StageCosts {
   uint64_t workspaceBytes = 0;
   uint64_t hostBytes = 0;            ///< Beside the device's regions.
   std::vector<TaskCosts> otherKinds = {}; ///< On Machine.kinds[1] …; empty: as on kinds[0].
+  wavefront::Cost weightGradient = {};    ///< As TaskCosts has it.
 };
 
 struct StageModel {
@@ -51,6 +53,7 @@ struct SectionModel {
   std::vector<uint32_t> activeDims; ///< A sample takes part iff all are above 0 for it.
   std::vector<MicroBatchCapacity> capacities; ///< By CompoundModel.microBatches.
   std::vector<StageModel> stages;
+  bool splitsBackward = false; ///< Weight gradients are tasks of their own.
 };
 
 /// bytes · Π of the dims listed.

@@ -7,7 +7,7 @@
 //   nn.field      = "input_ids"                a data field
 //   nn.special    = "rng_state" | "sample_ids" what dropout needs
 //   nn.loss_scale = "loss"                     f32 []: weight ÷ global count of it (+ nn.term)
-//   nn.saved      = 3                          what @forward returned with the same number
+//   nn.saved      = 3                          what @forward, or @backward, returned with the same number
 //   nn.edge       = "vision_to_language"       in a section: what arrives over this edge;
 //                                              with nn.carries_gradient where its gradient is sent back
 //   nn.edge_gradient = "vision_to_language"    in @step, @backward: the gradient that arrives for it
@@ -31,6 +31,7 @@
 //   nn.without_gradient = ["student/pooler.weight"]
 //                                              trainable parameters that no loss reaches
 //   nn.recompute = "selective"|"full"          of a section: what its backward computes again (base/recompute.h)
+//   nn.split_backward                          of a section: its weight gradients are a program of their own
 //   nn.tensor = 2                              of a section: devices that share its MLP blocks
 //   nn.indivisible = [5]                       of a section: inner sizes of blocks that they cannot share
 //   nn.stash = "…"                             what crosses from @forward to @backward, in words
@@ -64,6 +65,7 @@ inline constexpr llvm::StringLiteral kCarriesGradient = "nn.carries_gradient";
 inline constexpr llvm::StringLiteral kEdgeGradient = "nn.edge_gradient";
 inline constexpr llvm::StringLiteral kWithoutGradient = "nn.without_gradient";
 inline constexpr llvm::StringLiteral kRecompute = "nn.recompute";
+inline constexpr llvm::StringLiteral kSplitBackward = "nn.split_backward";
 inline constexpr llvm::StringLiteral kAtom = "nn.atom";
 inline constexpr llvm::StringLiteral kStash = "nn.stash";
 inline constexpr llvm::StringLiteral kSplit = "nn.split";
@@ -77,5 +79,6 @@ inline constexpr llvm::StringLiteral kStepFunction = "step";
 inline constexpr llvm::StringLiteral kCountFunction = "count";
 inline constexpr llvm::StringLiteral kForwardFunction = "forward";
 inline constexpr llvm::StringLiteral kBackwardFunction = "backward";
+inline constexpr llvm::StringLiteral kWeightGradientFunction = "weight_gradient";
 
 } // namespace maestro::attributes

@@ -103,6 +103,8 @@ private:
     auto body = ModuleOp::create(builder, graph.getLoc(), StringRef(spec.name));
     if (spec.recompute != Recompute::None)
       body->setAttr(attributes::kRecompute, builder.getStringAttr(nameOf(spec.recompute)));
+    if (spec.stages - spec.stage <= spec.splitStages)
+      body->setAttr(attributes::kSplitBackward, builder.getUnitAttr());
     if (spec.tensor > 1)
       body->setAttr(attributes::kTensor, builder.getI64IntegerAttr(spec.tensor));
     builder.setInsertionPointToStart(body.getBody());

@@ -21,6 +21,7 @@ struct SectionPart {
   std::string section; ///< Of the section.
   int64_t stage = 0, stages = 1;
   Recompute recompute = Recompute::None;
+  int64_t splitStages = 0; ///< In the last so many stages of the section weight gradients are tasks of their own.
   int64_t tensor = 1; ///< Devices that share it.
   std::vector<std::string> components;
   std::vector<std::string> activeDims; ///< A sample takes part iff all of these are above 0.

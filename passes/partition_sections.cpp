@@ -70,6 +70,7 @@ private:
     for (SectionPart &part : labels.parts) {
       names.push_back(part.section);
       part.recompute = valueOf(options.recompute, part.section, Recompute::None);
+      part.splitStages = valueOf<int64_t>(options.splitBackward, part.section, 0);
       part.tensor = countOf(options.tensor, part.section);
     }
     for (const auto &[name, stages] : options.stages)
@@ -222,6 +223,7 @@ struct PartitionSectionsPass : PassWrapper<PartitionSectionsPass, OperationPass<
     stages = llvm::ArrayRef<std::string>(other.stages);
     tensor = llvm::ArrayRef<std::string>(other.tensor);
     recompute = llvm::ArrayRef<std::string>(other.recompute);
+    splitBackward = llvm::ArrayRef<std::string>(other.splitBackward);
     firstAtoms = llvm::ArrayRef<std::string>(other.firstAtoms);
     forTrial = other.forTrial;
     moveTails = other.moveTails;
@@ -231,6 +233,7 @@ struct PartitionSectionsPass : PassWrapper<PartitionSectionsPass, OperationPass<
     stages = llvm::ArrayRef<std::string>(textOf(options.stages));
     tensor = llvm::ArrayRef<std::string>(textOf(options.tensor));
     recompute = llvm::ArrayRef<std::string>(textOf(options.recompute));
+    splitBackward = llvm::ArrayRef<std::string>(textOf(options.splitBackward));
     firstAtoms = llvm::ArrayRef<std::string>(textOf(options.firstAtoms));
     forTrial = options.forTrial;
     moveTails = options.moveTails;
@@ -244,7 +247,7 @@ struct PartitionSectionsPass : PassWrapper<PartitionSectionsPass, OperationPass<
     options.cuts.assign(cuts.begin(), cuts.end());
     options.moveTails = moveTails;
     options.forTrial = forTrial;
-    if (failed(readCounts("stages", stages, options.stages)) || failed(readCounts("tensor", tensor, options.tensor)) ||
+    if (failed(readCounts("stages", stages, options.stages)) || failed(readCounts("split-backward", splitBackward, options.splitBackward, 0)) || failed(readCounts("tensor", tensor, options.tensor)) ||
         failed(readRecompute(options.recompute)) || failed(readFirstAtoms(options.firstAtoms)))
       return signalPassFailure();
     FailureOr<DimTable> dims = DimTable::of(getOperation());
@@ -302,11 +305,12 @@ struct PartitionSectionsPass : PassWrapper<PartitionSectionsPass, OperationPass<
     return success();
   }
 
-  LogicalResult readCounts(StringRef option, llvm::ArrayRef<std::string> list, std::map<std::string, int64_t> &counts) {
+  LogicalResult readCounts(StringRef option, llvm::ArrayRef<std::string> list, std::map<std::string, int64_t> &counts,
+                           int64_t least = 1) {
     for (const std::string &text : list) {
       auto [section, count] = StringRef(text).rsplit(':');
       int64_t number = 0;
-      if (count.getAsInteger(10, number) || number < 1)
+      if (count.getAsInteger(10, number) || number < least)
         return getOperation().emitError() << option << ": '" << text << "' is not SECTION:COUNT";
       counts[section.str()] = number;
     }
@@ -317,6 +321,7 @@ struct PartitionSectionsPass : PassWrapper<PartitionSectionsPass, OperationPass<
   ListOption<std::string> stages{*this, "stages", llvm::cl::desc("SECTION:COUNT, pipeline stages")};
   ListOption<std::string> tensor{*this, "tensor", llvm::cl::desc("SECTION:COUNT, devices that share its MLP blocks")};
   ListOption<std::string> recompute{*this, "recompute", llvm::cl::desc("SECTION:selective|full, what its backward computes again")};
+  ListOption<std::string> splitBackward{*this, "split-backward", llvm::cl::desc("SECTION:COUNT, stages, the last ones, whose weight gradients are a program of their own")};
   ListOption<std::string> firstAtoms{*this, "first-atoms", llvm::cl::desc("SECTION:ATOM+ATOM, where stages but the first begin")};
   Option<bool> forTrial{*this, "for-trial", llvm::cl::init(false), llvm::cl::desc("Chains shortened, a stage an atom")};
   Option<bool> moveTails{*this, "move-tails", llvm::cl::init(true),

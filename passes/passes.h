@@ -45,6 +45,8 @@ struct PartitionOptions {
   bool forTrial = false;
   /// What a section's backward tasks compute again, by its name, "*" for all others; absent: nothing but what is cheap.
   std::map<std::string, Recompute> recompute;
+  /// In how many stages of a section, the last ones, weight gradients are tasks of their own, by its name, "*" for all others; absent: 0.
+  std::map<std::string, int64_t> splitBackward;
   /// Devices that share the MLP blocks of a section by its name, "*" for all others; absent: one.
   std::map<std::string, int64_t> tensor;
   /// Whether a frozen producer's last operators may move to the consumer so that fewer bytes cross.
@@ -56,7 +58,7 @@ std::unique_ptr<mlir::Pass> createPartitionSectionsPass(const PartitionOptions &
 std::unique_ptr<mlir::Pass> createDifferentiatePass();
 /// States of tensors over mesh axes; @step becomes what each tensor-parallel device runs.
 std::unique_ptr<mlir::Pass> createShardPass();
-/// @step becomes @count, @forward and @backward.
+/// @step becomes @count, @forward, @backward and, where a section splits its backward, @weight_gradient.
 std::unique_ptr<mlir::Pass> createSplitProgramsPass(Recompute recompute = Recompute::None);
 /// What the IR promises after `phase`; later passes trust it.
 std::unique_ptr<mlir::Pass> createVerifyPhasePass(Phase phase);

@@ -3,6 +3,8 @@
 //   @count     data fields -> counts: what the losses divide by, from data alone
 //   @forward   -> loss sums, and what @backward needs of this micro-batch: {nn.saved = 0 : i64} …
 //   @backward  saved values, loss scales, parameters, fields -> gradients
+//   @weight_gradient   only of a section with nn.split_backward: saved values, also @backward's -> what of the gradients
+//              nothing else waits for
 //
 // A section without losses has no @count, and one in which nothing trains no @backward; what arrives
 // over edges and leaves over them are arguments and results like others.
@@ -28,6 +30,9 @@
 // What crosses is the fewest bytes at the dims' bounds (save_choice.h); cheap values are computed
 // again where they are first read. @step stays: a plan with one micro-batch in flight may run it
 // whole.
+//
+// Split, the backward of a pipeline's stage sends its input's gradient before it turns to the weights' ("zero bubble", Qi et al.,
+// arXiv 2401.10241): a product's gradient by its weight waits in @weight_gradient, with what it multiplies kept until then.
 #include "passes/graph_functions.h"
 #include "passes/passes.h"
 #include "passes/save_choice.h"
@@ -133,9 +138,11 @@ public:
   LogicalResult split() {
     markForward();
     chooseCrossing();
+    if (step->getParentOp()->hasAttr(attributes::kSplitBackward))
+      markWeightWork();
     func::FuncOp forward = buildForward();
     if (llvm::any_of(llvm::seq(step.getNumResults()), [&](unsigned i) { return isGradient(i); }))
-      buildBackward(forward);
+      buildWeightGradient(buildBackward(forward));
     describeStash();
     return buildCount();
   }
@@ -157,6 +164,44 @@ private:
   }
 
   bool isGradient(unsigned result) { return !isForwardResult(result); }
+
+  /// What leads to nothing but parameters' gradients and no longer has a dim of the samples: the last product or sum over them, and
+  /// what follows. All else, also what only a first stage's weights need, stays in @backward.
+  void markWeightWork() {
+    Operation *end = step.getBody().front().getTerminator();
+    auto isParameters = [&](OpOperand &use) {
+      return use.getOwner() == end ? !isForwardResult(use.getOperandNumber()) &&
+                                         !step.getResultAttr(use.getOperandNumber(), attributes::kEdgeGradient)
+                                   : weightWork.contains(use.getOwner());
+    };
+    auto isFixed = [](Value value) {
+      return llvm::all_of(nn::typeOf(value).getShape(), [](const DimExpr &dim) { return dim.asConstant().has_value(); });
+    };
+    for (Operation &op : llvm::reverse(step.getBody().front().without_terminator()))
+      if (!forwardWork.contains(&op) && !op.use_empty() && llvm::all_of(op.getUses(), isParameters) &&
+          llvm::all_of(op.getResults(), isFixed))
+        weightWork.insert(&op);
+    SaveProblem problem;
+    llvm::SetVector<Value> needed;
+    for (Operation &op : step.getBody().front().without_terminator()) {
+      if (!weightWork.contains(&op)) {
+        problem.operations.push_back(&op);
+        continue;
+      }
+      for (Value operand : op.getOperands())
+        if (Operation *producer = operand.getDefiningOp(); producer && !weightWork.contains(producer))
+          needed.insert(operand);
+    }
+    problem.needed.append(needed.begin(), needed.end());
+    // Whole layers are not computed a third time.
+    llvm::DenseSet<Value> there(saved.begin(), saved.end());
+    for (Value value : chooseSaved(problem, policy == Recompute::None ? Recompute::None : Recompute::Selective,
+                                   [&](Value own) { return bytesAtBounds(own); }))
+      if (there.contains(value))
+        savedAgain.push_back(value);
+      else
+        savedByBackward.push_back(value);
+  }
 
   void chooseCrossing() {
     SaveProblem problem;
@@ -216,7 +261,7 @@ private:
     return wanted;
   }
 
-  void buildBackward(func::FuncOp forward) {
+  func::FuncOp buildBackward(func::FuncOp forward) {
     ProgramBuilder program(step, attributes::kBackwardFunction);
     for (auto [number, value] : llvm::enumerate(saved))
       program.addKept(value, savedAttributes(number));
@@ -224,13 +269,39 @@ private:
       if (step.getArgAttr(i, attributes::kLossScale) || step.getArgAttr(i, attributes::kEdgeGradient))
         program.addArgument(step.getArgument(i), step.getArgAttrDict(i));
     for (Operation &op : step.getBody().front().without_terminator())
-      if (!forwardWork.contains(&op))
+      if (!forwardWork.contains(&op) && !weightWork.contains(&op))
         program.clone(&op);
     llvm::SmallVector<FunctionResult> results;
     for (unsigned i = 0; i < step.getNumResults(); ++i)
-      if (isGradient(i))
+      if (isGradient(i) && !isWeightWork(i))
         results.push_back({program.copy(returnedValues(step)[i]), step.getResultAttrDict(i)});
-    program.finish(results, forward);
+    for (auto [number, value] : llvm::enumerate(savedByBackward))
+      results.push_back({program.copy(value), savedAttributes(saved.size() + number)});
+    return program.finish(results, forward);
+  }
+
+  bool isWeightWork(unsigned result) {
+    Operation *op = returnedValues(step)[result].getDefiningOp();
+    return op && weightWork.contains(op);
+  }
+
+  void buildWeightGradient(func::FuncOp backward) {
+    if (weightWork.empty())
+      return;
+    ProgramBuilder program(step, attributes::kWeightGradientFunction);
+    for (auto [number, value] : llvm::enumerate(saved))
+      if (llvm::is_contained(savedAgain, value))
+        program.addKept(value, savedAttributes(number));
+    for (auto [number, value] : llvm::enumerate(savedByBackward))
+      program.addKept(value, savedAttributes(saved.size() + number));
+    for (Operation &op : step.getBody().front().without_terminator())
+      if (weightWork.contains(&op))
+        program.clone(&op);
+    llvm::SmallVector<FunctionResult> results;
+    for (unsigned i = 0; i < step.getNumResults(); ++i)
+      if (isGradient(i) && isWeightWork(i))
+        results.push_back({program.copy(returnedValues(step)[i]), step.getResultAttrDict(i)});
+    program.finish(results, backward);
   }
 
   void describeStash() {
@@ -264,8 +335,8 @@ private:
   const DimTable &dims;
   Recompute policy;
   Builder builder;
-  llvm::DenseSet<Operation *> forwardWork;
-  llvm::SmallVector<Value> saved;
+  llvm::DenseSet<Operation *> forwardWork, weightWork;
+  llvm::SmallVector<Value> saved, savedByBackward, savedAgain; ///< The last: of the first, what @weight_gradient reads, too.
 };
 
 struct SplitProgramsPass : PassWrapper<SplitProgramsPass, OperationPass<ModuleOp>> {
@@ -277,7 +348,7 @@ struct SplitProgramsPass : PassWrapper<SplitProgramsPass, OperationPass<ModuleOp
   SplitProgramsPass(Recompute policy) { recompute = policy; }
   StringRef getArgument() const override { return "maestro-split-programs"; }
   StringRef getDescription() const override {
-    return "@step becomes @count, @forward and @backward";
+    return "@step becomes @count, @forward and @backward, and @weight_gradient";
   }
 
   void runOnOperation() override {

@@ -120,6 +120,22 @@ LogicalResult verifyStep(ModuleOp table) {
                  succeeded(verifyGradients(step, step)));
 }
 
+std::map<int64_t, Type> savedResults(func::FuncOp function) {
+  std::map<int64_t, Type> saved;
+  for (unsigned i = 0; function && i < function.getNumResults(); ++i)
+    if (auto number = function.getResultAttrOfType<IntegerAttr>(i, attributes::kSaved))
+      saved[number.getInt()] = function.getResultTypes()[i];
+  return saved;
+}
+
+std::map<int64_t, Type> savedArguments(func::FuncOp function) {
+  std::map<int64_t, Type> taken;
+  for (unsigned i = 0; function && i < function.getNumArguments(); ++i)
+    if (auto number = function.getArgAttrOfType<IntegerAttr>(i, attributes::kSaved))
+      taken[number.getInt()] = function.getArgument(i).getType();
+  return taken;
+}
+
 LogicalResult verifyPrograms(ModuleOp table) {
   func::FuncOp forward = findFunction(table, attributes::kForwardFunction);
   func::FuncOp backward = findFunction(table, attributes::kBackwardFunction);
@@ -127,18 +143,25 @@ LogicalResult verifyPrograms(ModuleOp table) {
   func::FuncOp step = findFunction(table, attributes::kStepFunction);
   if (!forward || (!lossResults(graph).empty() && !findFunction(table, attributes::kCountFunction)))
     return table->emitError() << "@forward must exist, and @count where there is a loss";
-  std::map<int64_t, Type> returned, taken;
-  for (unsigned i = 0; i < forward.getNumResults(); ++i)
-    if (auto number = forward.getResultAttrOfType<IntegerAttr>(i, attributes::kSaved))
-      returned[number.getInt()] = forward.getResultTypes()[i];
-  for (unsigned i = 0; backward && i < backward.getNumArguments(); ++i)
-    if (auto number = backward.getArgAttrOfType<IntegerAttr>(i, attributes::kSaved))
-      taken[number.getInt()] = backward.getArgument(i).getType();
-  if (returned != taken)
-    return table->emitError() << "@forward saves " << returned.size() << " values, @backward takes "
+  func::FuncOp weightGradient = findFunction(table, attributes::kWeightGradientFunction);
+  if (weightGradient && !backward)
+    return table->emitError() << "there is a @weight_gradient, and no @backward";
+  std::map<int64_t, Type> saved = savedResults(forward), taken = savedArguments(backward);
+  if (saved != taken)
+    return table->emitError() << "@forward saves " << saved.size() << " values, @backward takes "
                               << taken.size() << ", and they must be the same";
-  return success(succeeded(verifyOperators(forward)) &&
-                 (!backward || (succeeded(verifyOperators(backward)) && succeeded(verifyGradients(backward, step)))));
+  std::map<int64_t, Type> savedLater = savedResults(backward), takenLater = savedArguments(weightGradient);
+  saved.insert(savedLater.begin(), savedLater.end());
+  for (const auto &[number, type] : takenLater)
+    if (auto found = saved.find(number); found == saved.end() || found->second != type)
+      return table->emitError() << "@weight_gradient takes value " << number << ", which neither @forward nor @backward saves";
+  for (const auto &[number, type] : savedLater)
+    if (!takenLater.count(number))
+      return table->emitError() << "@backward saves value " << number << ", which @weight_gradient does not take";
+  for (func::FuncOp gradients : {backward, weightGradient})
+    if (gradients && (failed(verifyOperators(gradients)) || failed(verifyGradients(gradients, step))))
+      return failure();
+  return verifyOperators(forward);
 }
 
 LogicalResult verifyTable(ModuleOp table, Phase phase) {

@@ -22,7 +22,7 @@ namespace maestro::executor {
 
 using plan::kNone;
 
-inline constexpr size_t kProgramKinds = 7;
+inline constexpr size_t kProgramKinds = static_cast<size_t>(plan::fb::ProgramKind::MAX) + 1;
 
 struct TensorGroup;
 

@@ -72,15 +72,20 @@ Status Station::launchCount(const MicroBatchData &data, uint64_t seed) {
 
 Status Station::launchForward(const MicroBatchData &data, uint64_t seed, uint32_t slot, bool evaluates) {
   bool trains = !evaluates && program(fb::ProgramKind::Forward);
-  // Fields that only the backward task reads come along.
+  // Fields that only backward tasks read come along.
   const fb::Program *programs[] = {program(trains ? fb::ProgramKind::Forward : fb::ProgramKind::Evaluate),
-                                   trains ? program(fb::ProgramKind::Backward) : nullptr};
+                                   trains ? program(fb::ProgramKind::Backward) : nullptr,
+                                   trains ? program(fb::ProgramKind::WeightGradient) : nullptr};
   MAESTRO_TRY(load(data, seed, slot, programs, staging[nextStaging++ % staging.size()]));
   return launch(trains ? fb::ProgramKind::Forward : fb::ProgramKind::Evaluate, data, slot);
 }
 
 Status Station::launchBackward(const MicroBatchData &data, uint32_t slot) {
   return launch(fb::ProgramKind::Backward, data, slot);
+}
+
+Status Station::launchWeightGradient(const MicroBatchData &data, uint32_t slot) {
+  return launch(fb::ProgramKind::WeightGradient, data, slot);
 }
 
 Status Station::launchOnce(fb::ProgramKind kind) {

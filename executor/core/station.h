@@ -41,6 +41,7 @@ public:
   Status launchCount(const MicroBatchData &data, uint64_t seed);
   Status launchForward(const MicroBatchData &data, uint64_t seed, uint32_t slot, bool evaluates);
   Status launchBackward(const MicroBatchData &data, uint32_t slot);
+  Status launchWeightGradient(const MicroBatchData &data, uint32_t slot);
   /// Programs that run once a step.
   Status launchOnce(plan::fb::ProgramKind kind);
 

@@ -174,9 +174,11 @@ uint32_t StepOrder::countPartners(uint32_t microBatch, uint32_t otherSection) {
 void StepOrder::addReceives(const RankTask &task) {
   const StationFacts &station = topology.stations[task.station];
   bool forward = task.kind == TaskKind::Forward;
+  bool splits = problem->sections[station.section].splitsBackward;
+  bool lastBackward = task.kind == (splits ? TaskKind::WeightGradient : TaskKind::Backward);
   for (uint32_t r = 0; r < topology.rings.size(); ++r) {
     const RingFacts &ring = topology.rings[r];
-    if (ring.receiver != task.station || task.kind == TaskKind::WeightGradient)
+    if (ring.receiver != task.station)
       continue;
     const fb::Edge &edge = *plan->edges()->Get(ring.edge);
     bool held = edge.held_until_backward() && !evaluates;
@@ -189,7 +191,7 @@ void StepOrder::addReceives(const RankTask &task) {
     receive.posts = isBetweenStages(edge)
                         ? 1
                         : countPartners(task.microBatch, ring.gradient ? edge.consumer() : edge.producer());
-    receive.last = ring.gradient || !forward || !held;
+    receive.last = lastBackward || (!ring.gradient && !held);
     receiveList.push_back(receive);
   }
 }

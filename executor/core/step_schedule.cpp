@@ -106,6 +106,7 @@ void StepScheduler::adapt(uint64_t step, std::span<const double> measured, std::
     wavefront::Stage &to = adaptedProblem.sections[executable.section()].stages[executable.stage()];
     scale(to.forward, from.forward, factors[2 * e]);
     scale(to.backward, from.backward, factors[2 * e + 1]);
+    scale(to.weightGradient, from.weightGradient, factors[2 * e + 1]);
   }
 }
 

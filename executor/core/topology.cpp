@@ -106,6 +106,7 @@ wavefront::Stage makeStage(const Topology &topology, uint32_t station, const Pro
   stage.forward = costOf(topology.forward(station, options.evaluates));
   if (!options.evaluates) {
     stage.backward = costOf(topology.program(station, fb::ProgramKind::Backward));
+    stage.weightGradient = costOf(topology.program(station, fb::ProgramKind::WeightGradient));
     stage.update = costOf(topology.program(station, fb::ProgramKind::Update));
     std::erase_if(stage.update.terms, [](const wavefront::CostTerm &term) { return !term.dims.empty(); });
   }
@@ -169,6 +170,7 @@ wavefront::Problem makeProblem(const plan::Plan &plan, const Topology &topology,
     wavefront::Section section;
     section.name = table.name()->str();
     section.trains = table.trains() && !options.evaluates;
+    section.splitsBackward = section.trains && table.layout()->split_backward() > 0;
     if (table.active())
       section.activeDims.assign(table.active()->begin(), table.active()->end());
     section.capacity.assign(problem.dims.size(), kUnbounded);
@@ -217,7 +219,7 @@ void scale(wavefront::Cost &cost, const wavefront::Cost &from, double factor) {
 void scaleTasks(wavefront::Problem &problem, double factor) {
   for (wavefront::Section &section : problem.sections)
     for (wavefront::Stage &stage : section.stages)
-      for (wavefront::Cost *cost : {&stage.forward, &stage.backward, &stage.update})
+      for (wavefront::Cost *cost : {&stage.forward, &stage.backward, &stage.weightGradient, &stage.update})
         scale(*cost, *cost, factor);
 }
 

@@ -33,7 +33,7 @@ struct WorkerOptions {
 
 /// What a device was busy with, in steady-clock nanoseconds.
 struct TaskSpan {
-  enum class Kind : uint8_t { Forward, Backward, Reduce, Norm, Update }; ///< Names: metrics::kTaskNames
+  enum class Kind : uint8_t { Forward, Backward, WeightGradient, Reduce, Norm, Update }; ///< Names: metrics::kTaskNames
   uint32_t station = 0, microBatch = kNone; ///< kNone: of the step.
   Kind kind = Kind::Forward;
   uint64_t step = 0;

@@ -2,6 +2,7 @@
 #include "executor/core/worker.h"
 
 #include "executor/core/worker_work.h"
+#include "executor/metrics/trace.h"
 
 #include <fmt/format.h>
 
@@ -16,7 +17,16 @@ using wavefront::TaskKind;
 namespace {
 int64_t taskNs(const wavefront::Problem &problem, const StationFacts &facts, TaskKind kind, const int64_t *dims) {
   const wavefront::Stage &stage = problem.sections[facts.section].stages[facts.stage];
-  return wavefront::evaluate(kind == TaskKind::Forward ? stage.forward : stage.backward, dims);
+  return wavefront::evaluate(kind == TaskKind::Forward    ? stage.forward
+                             : kind == TaskKind::Backward ? stage.backward
+                                                          : stage.weightGradient,
+                             dims);
+}
+
+TaskSpan::Kind spanKind(TaskKind kind) {
+  return kind == TaskKind::Forward    ? TaskSpan::Kind::Forward
+         : kind == TaskKind::Backward ? TaskSpan::Kind::Backward
+                                      : TaskSpan::Kind::WeightGradient;
 }
 } // namespace
 
@@ -51,7 +61,7 @@ Status Worker::receive(const RankTask &task, std::span<const Receive> receives) 
   for (const Receive &receive : receives) {
     const RingFacts &ring = topology.rings[receive.ring];
     transport::Receiver &receiver = *wiring.channels[receive.ring].receiver;
-    bool isNew = ring.gradient || task.kind == TaskKind::Forward;
+    bool isNew = task.kind == (ring.gradient ? TaskKind::Backward : TaskKind::Forward);
     if (isNew)
       MAESTRO_TRY(receiver.awaitArrivals(receive.sequence, {receive.posts, step, task.microBatch}, *wiring.abort));
     stations[task.station]->instance().selectCopy(ring.region, static_cast<uint32_t>(receive.sequence % ring.slots));
@@ -65,13 +75,12 @@ Status Worker::runTask(const RankTask &task, LossTotals &totals) {
   if (task.kind != TaskKind::Forward && !hasBackward(task.station))
     return Status(); // A stage whose parameters are all frozen.
   MAESTRO_TRY(receive(task, order.receivesOf(task)));
-  report(task.kind == TaskKind::Forward ? "forward" : "backward", task.microBatch);
+  report(metrics::kTaskNames[static_cast<size_t>(spanKind(task.kind))].data(), task.microBatch);
   if (task.kind == TaskKind::Backward && !countsPublished) {
     MAESTRO_TRY(awaitCounts(totals));
     countsPublished = true;
   }
-  auto kind = task.kind == TaskKind::Forward ? TaskSpan::Kind::Forward : TaskSpan::Kind::Backward;
-  StampWork &stamp = startSpan(task.station, task.microBatch, kind, options.sleepScale > 0 ? plannedNs(task) : 0);
+  StampWork &stamp = startSpan(task.station, task.microBatch, spanKind(task.kind), options.sleepScale > 0 ? plannedNs(task) : 0);
   if (options.adapts)
     expectTime(task);
   MAESTRO_ASSIGN(uint32_t slot, launch(task));
@@ -101,8 +110,13 @@ Result<uint32_t> Worker::launch(const RankTask &task) {
   if (slot == kNone)
     return Status::internal(fmt::format("step {}: micro-batch {} has no slot at station {}; the schedule is wrong", step,
                                         task.microBatch, task.station));
-  MAESTRO_TRY(station.launchBackward(data, slot));
-  slots[task.station][slot] = kNone;
+  bool splits = scheduler.planned().sections[topology.stations[task.station].section].splitsBackward;
+  if (task.kind == TaskKind::Backward)
+    MAESTRO_TRY(station.launchBackward(data, slot));
+  else if (station.program(fb::ProgramKind::WeightGradient)) // Else the stage has nothing that can wait.
+    MAESTRO_TRY(station.launchWeightGradient(data, slot));
+  if (task.kind == TaskKind::WeightGradient || !splits)
+    slots[task.station][slot] = kNone;
   return slot;
 }
 
@@ -178,7 +192,7 @@ Status Worker::runStamp(void *context, std::span<std::byte *const>) {
   Worker &worker = *work.worker;
   if (!work.started) {
     work.started = true;
-    worker.running = work.span.kind <= TaskSpan::Kind::Backward ? work.span.microBatch : kNone;
+    worker.running = work.span.kind <= TaskSpan::Kind::WeightGradient ? work.span.microBatch : kNone;
     work.span.startNs = nowNs();
     return Status();
   }
@@ -194,7 +208,7 @@ Status Worker::runStamp(void *context, std::span<std::byte *const>) {
 void Worker::account(const TaskSpan &span) {
   int64_t ns = span.endNs - span.startNs;
   wiring.busyNs.devices[rank].fetch_add(ns, std::memory_order_relaxed);
-  if (span.kind <= TaskSpan::Kind::Backward) {
+  if (span.kind <= TaskSpan::Kind::WeightGradient) {
     wiring.busyNs.stations[span.station].fetch_add(ns, std::memory_order_relaxed);
     size_t kind = span.kind == TaskSpan::Kind::Forward ? 0 : 1;
     measuredNs[2 * topology.stations[span.station].executable + kind] += static_cast<double>(ns);

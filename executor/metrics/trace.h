@@ -21,7 +21,7 @@ class Line;
 
 /// Something that took time. Nanoseconds since any common origin.
 struct TraceEvent {
-  std::string_view name;     ///< Task ("forward", "backward", "reduce", "norm", "update") or kernel ("matmul").
+  std::string_view name;     ///< Task ("forward", "backward", "weight_gradient", "reduce", "norm", "update") or kernel ("matmul").
   std::string_view category; ///< "task", "kernel", "data", "checkpoint".
   std::string_view detail;   ///< Shown as an argument: a module scope. May be empty.
   uint32_t rank = 0;
@@ -33,7 +33,8 @@ struct TraceEvent {
 };
 
 /// Names of what is no kernel: tasks, and what follows them at a step's end.
-inline constexpr std::array<std::string_view, 5> kTaskNames = {"forward", "backward", "reduce", "norm", "update"};
+inline constexpr uint32_t kMicroBatchTasks = 3; ///< Of these, tasks of a micro-batch, in the order of wavefront::TaskKind.
+inline constexpr std::array<std::string_view, 6> kTaskNames = {"forward", "backward", "weight_gradient", "reduce", "norm", "update"};
 
 /// How a run was made, so that its prediction can be computed from the trace and the plan alone.
 struct TraceRun {

@@ -31,6 +31,8 @@ void ListScheduler::listStations() {
     for (uint32_t e : index->edgesOut[place])
       if (index->edges[e].gradient)
         mostDue = std::min(mostDue, index->edges[e].gradientDepth);
+    if (section.splitsBackward && section.stages[stage].weightGradient.terms.empty())
+      mostDue = 1; // Nothing that could wait: places and slots are free at once.
     // Only the last trained section knows how far its loss is.
     bool feeds = std::any_of(index->edges.begin(), index->edges.end(), [&](const EdgeFacts &edge) {
       return edge.producer == s && edge.pair != none && edge.gradient;

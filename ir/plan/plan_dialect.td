@@ -46,7 +46,7 @@ def Plan_ParameterKind : Plan_Enum<"ParameterKind", ["Parameter", "Buffer", "Non
 def Plan_Initializer : Plan_Enum<"Initializer", ["None", "Normal", "Ones", "Zeros", "Uniform"]>;
 def Plan_RegionKind : Plan_Enum<"RegionKind", ["Parameters", "Gradients", "OptimizerState", "Constants", "Step", "Slot",
                                                "Workspace", "Channel"]>;
-def Plan_ProgramKind : Plan_Enum<"ProgramKind", ["Count", "Forward", "Backward", "Norm", "Update", "Evaluate", "Prepare"]>;
+def Plan_ProgramKind : Plan_Enum<"ProgramKind", ["Count", "Forward", "Backward", "Norm", "Update", "Evaluate", "Prepare", "WeightGradient"]>;
 def Plan_BindingKind : Plan_Enum<"BindingKind", ["Field", "LossSum", "LossCount", "LossScale", "HyperParameters",
                                                  "NormSquares", "RandomState", "SampleIds", "Value", "Gradient",
                                                  "Moment1", "Moment2", "EdgeInput", "EdgeOutput", "EdgeGradientInput",

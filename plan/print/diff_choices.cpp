@@ -93,6 +93,7 @@ private:
     property(name, "micro_batch", "micro-batch", microBatchPhrase(before.plan, old), microBatchPhrase(after.plan, fresh));
     property(name, "devices", "runs on", deviceRanges(devicesOf(before.plan, old)), deviceRanges(devicesOf(after.plan, fresh)));
     property(name, "recompute", "recompute", recomputePhrase(*was.layout()), recomputePhrase(*is.layout()));
+    property(name, "split_backward", "split backward", splitPhrase(*was.layout()), splitPhrase(*is.layout()));
     property(name, "precision", "precision", before.precision(was), after.precision(is));
     property(name, "trains", "trains", was.trains() ? "yes" : "no", is.trains() ? "yes" : "no");
     property(name, "memory", "memory of its fullest device", humanBytes(before.peakBytes(old)), humanBytes(after.peakBytes(fresh)));

@@ -24,6 +24,8 @@ std::string optimizerPhrase(const fb::Training &training);
 std::string schedulePhrase(const fb::Training &training);
 /// "none", "selective", "full".
 std::string recomputePhrase(const fb::Layout &layout);
+/// Which stages split their backward: "no", "all", or how many, the last ones; as it is pinned.
+std::string splitPhrase(const fb::Layout &layout);
 /// "data parallel 2, 4 stages, full recompute"; "one device" for the plain layout.
 std::string layoutPhrase(const fb::Layout &layout);
 /// "4 samples", "16 samples, 8192 padded tokens": what a micro-batch of the section holds at most.

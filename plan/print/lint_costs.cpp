@@ -41,7 +41,7 @@ bool hasForward(const fb::Executable &executable) {
 /// Of one micro-batch at the bounds.
 double taskSeconds(const Plan &plan, const fb::Executable &executable) {
   using P = fb::ProgramKind;
-  return hasForward(executable) ? programSeconds(plan, executable, {P::Forward, P::Backward}) : programSeconds(plan, executable, {P::Evaluate});
+  return hasForward(executable) ? programSeconds(plan, executable, {P::Forward, P::Backward, P::WeightGradient}) : programSeconds(plan, executable, {P::Evaluate});
 }
 
 class CostLint {
@@ -97,7 +97,7 @@ private:
   void smallMicroBatch(const fb::Executable &executable) {
     using P = fb::ProgramKind;
     double call = quantity(plan, "device.call_seconds").value_or(0), task = taskSeconds(plan, executable);
-    size_t calls = hasForward(executable) ? callsOf(executable, {P::Forward, P::Backward}) : callsOf(executable, {P::Evaluate});
+    size_t calls = hasForward(executable) ? callsOf(executable, {P::Forward, P::Backward, P::WeightGradient}) : callsOf(executable, {P::Evaluate});
     double share = task > 0 ? call * static_cast<double>(calls) / task : 0;
     if (share > kOverheadShare)
       find("small-micro-batch", "executable " + executable.name()->str(), share, kOverheadShare,

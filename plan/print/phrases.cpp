@@ -51,11 +51,18 @@ std::string layoutPhrase(const fb::Layout &layout) {
     parts.push_back(fmt::format("ZeRO {}", layout.zero_stage()));
   if (layout.recompute())
     parts.push_back(recomputePhrase(layout) + " recompute");
+  if (layout.split_backward())
+    parts.push_back(layout.split_backward() == layout.stages() ? "split backward" : fmt::format("split backward in the last {}", layout.split_backward()));
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
 std::string recomputePhrase(const fb::Layout &layout) {
   return std::string(nameOf(layout.full_recompute() ? Recompute::Full : layout.recompute() ? Recompute::Selective : Recompute::None));
+}
+
+std::string splitPhrase(const fb::Layout &layout) {
+  uint32_t split = layout.split_backward();
+  return split == 0 ? "no" : split == layout.stages() ? "all" : std::to_string(split);
 }
 
 std::string microBatchPhrase(const Plan &plan, uint32_t section) {

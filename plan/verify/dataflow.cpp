@@ -56,7 +56,7 @@ bool mayWrite(Kind program, Region region) {
   case Region::Parameters:
     return program == Kind::Update || program == Kind::Prepare;
   case Region::Gradients:
-    return program == Kind::Backward || program == Kind::Update;
+    return program == Kind::Backward || program == Kind::WeightGradient || program == Kind::Update;
   case Region::OptimizerState:
     return program == Kind::Update;
   case Region::Constants:
@@ -69,20 +69,23 @@ bool mayWrite(Kind program, Region region) {
   }
 }
 
+/// Tasks that find the slot as earlier ones of the same micro-batch left it.
+bool isBehindForward(Kind program) { return program == Kind::Backward || program == Kind::WeightGradient; }
+
 /// Whether the executor has written a binding's buffer before a program runs.
 bool boundBefore(Kind program, fb::BindingKind binding) {
   switch (binding) {
   case fb::BindingKind::LossScale:
-    return program == Kind::Backward;
+    return isBehindForward(program);
   case fb::BindingKind::HyperParameters:
     return program == Kind::Update;
   case fb::BindingKind::RandomState:
   case fb::BindingKind::SampleIds:
     return true;
-  case fb::BindingKind::EdgeInput: // Before Backward where it is held: see checkProgram().
+  case fb::BindingKind::EdgeInput: // Later where it is held: see checkProgram().
     return program == Kind::Forward || program == Kind::Evaluate;
   case fb::BindingKind::EdgeGradientInput:
-    return program == Kind::Backward;
+    return isBehindForward(program);
   default:
     return false; // Values, gradients, moments: see initial(). Fields: by program. The rest is read.
   }
@@ -102,11 +105,11 @@ public:
   Status check() {
     MAESTRO_TRY(executable.work.spend(executable.place, 8 * size_t{executable.plan.fields()->size()}));
     Written lasting = initial();
-    Kind order[] = {Kind::Prepare, Kind::Count, Kind::Forward, Kind::Backward, Kind::Norm, Kind::Update, Kind::Evaluate};
-    Written forwardSlot;
+    Kind order[] = {Kind::Prepare, Kind::Count, Kind::Forward, Kind::Backward, Kind::WeightGradient, Kind::Norm, Kind::Update, Kind::Evaluate};
+    Written slot;
     for (Kind kind : order)
       if (const fb::Program *program = executable.program(kind))
-        MAESTRO_TRY(checkProgram(*program, lasting, forwardSlot));
+        MAESTRO_TRY(checkProgram(*program, lasting, slot));
     return {};
   }
 
@@ -146,16 +149,16 @@ private:
   }
 
   /// `lasting` is what earlier programs left in regions that outlive them, and gains what this one leaves;
-  /// `forwardSlot` is what Forward leaves in the slot for Backward.
-  Status checkProgram(const fb::Program &program, Written &lasting, Written &forwardSlot) {
+  /// `slot` is what Forward leaves in the slot for Backward, and that for WeightGradient.
+  Status checkProgram(const fb::Program &program, Written &lasting, Written &slot) {
     Kind kind = program.kind();
     Written written = lasting;
     for (uint32_t r = 0; r < written.size(); ++r)
-      if (kind == Kind::Backward && kindOf(r) == Region::Slot)
-        written[r] = forwardSlot[r];
+      if (isBehindForward(kind) && kindOf(r) == Region::Slot)
+        written[r] = slot[r];
     addFields(written, program);
     for (const fb::Binding *binding : *executable.table.bindings())
-      if (boundBefore(kind, binding->kind()) || (kind == Kind::Backward && isHeld(*binding)))
+      if (boundBefore(kind, binding->kind()) || (isBehindForward(kind) && isHeld(*binding)))
         markWritten(written, binding->buffer());
 
     MAESTRO_TRY(checkCalls(program, written));
@@ -163,8 +166,8 @@ private:
     for (uint32_t r = 0; r < written.size(); ++r)
       if (kindOf(r) != Region::Slot && kindOf(r) != Region::Workspace && kindOf(r) != Region::Channel)
         lasting[r] = written[r];
-    if (kind == Kind::Forward)
-      forwardSlot = std::move(written);
+    if (kind == Kind::Forward || kind == Kind::Backward)
+      slot = std::move(written);
     return {};
   }
 

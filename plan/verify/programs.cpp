@@ -126,6 +126,11 @@ Status verifyPrograms(const BoundedExecutable &executable) {
   if ((hasBackward && !trains) || (trains && whole && !hasBackward)) // A first stage may be all frozen.
     return wrong(executable.place / "programs", "there is {}Backward program, and sections[{}] {}",
                  hasBackward ? "a " : "no ", executable.table.section(), trains ? "trains" : "does not train");
+  const fb::Layout &layout = *executable.plan.sections()->Get(executable.table.section())->layout();
+  bool splits = layout.stages() - executable.table.stage() <= layout.split_backward();
+  if (seen[static_cast<size_t>(fb::ProgramKind::WeightGradient)] && !(hasBackward && splits))
+    return wrong(executable.place / "programs", "there is a WeightGradient program, and {}",
+                 hasBackward ? fmt::format("split_backward is {} of {} stages", layout.split_backward(), layout.stages()) : "no Backward program");
   if (executable.plan.version_minor() > 0 && !seen[static_cast<size_t>(fb::ProgramKind::Evaluate)])
     return wrong(executable.place / "programs", "there is no Evaluate program");
   if (hasBackward && !seen[static_cast<size_t>(fb::ProgramKind::Forward)])

@@ -37,6 +37,7 @@ Status verifySectionTables(const fb::Plan &plan, const Place &root, Work &work) 
       MAESTRO_TRY(checkIndex(place.item("components", c), section.components()->Get(c), "components",
                              plan.components()->size()));
     MAESTRO_TRY(verifyLayout(*section.layout(), place / "layout"));
+    MAESTRO_TRY(checkRange(place / "layout" / "split_backward", section.layout()->split_backward(), 0, section.trains() ? section.layout()->stages() : 0));
     MAESTRO_TRY(checkRange(place / "micro_batch_samples", section.micro_batch_samples(), 1, int64_t{1} << 31));
     uint32_t scopes = section.scopes() ? section.scopes()->size() : 0;
     for (uint32_t s = 0; s < scopes; ++s)

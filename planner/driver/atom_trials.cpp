@@ -3,6 +3,7 @@
 #include "ir/section/section.h"
 #include "passes/attributes.h"
 #include "plan/capacity.h"
+#include "planner/driver/layouts.h"
 #include "planner/emit/executable_lowering.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -52,9 +53,11 @@ StageModel doubled(const StageModel &alone, const cost_models::AtomTensor *betwe
   for (size_t m = 0; m < pair.at.size(); ++m) {
     twice(pair.at[m].forward);
     twice(pair.at[m].backward);
+    twice(pair.at[m].weightGradient);
     for (cost_models::TaskCosts &kind : pair.at[m].otherKinds) {
       twice(kind.forward);
       twice(kind.backward);
+      twice(kind.weightGradient);
     }
     pair.at[m].slotBytes = 2 * pair.at[m].slotBytes + (between ? between->slotBytes[m] : 0);
   }
@@ -76,7 +79,7 @@ public:
   }
 
   /// The classes of a section as this trial has them.
-  void addClasses(size_t s, Recompute recompute, const CompoundModel &trial) {
+  void addClasses(size_t s, Recompute recompute, bool splits, const CompoundModel &trial) {
     const SectionChain &chain = graph.sections[s];
     AtomicSection &section = model.sections[s];
     size_t count = *std::max_element(chain.classOf.begin(), chain.classOf.end()) + 1;
@@ -91,7 +94,7 @@ public:
     for (uint32_t c = 0; c < count; ++c)
       if (classes[c].pair.at.empty())
         classes[c].pair = doubled(classes[c].alone, section.trains ? betweenNeighbours(static_cast<uint32_t>(s), c) : nullptr);
-    section.classes[static_cast<size_t>(recompute)] = std::move(classes);
+    (splits ? section.splitClasses : section.classes)[static_cast<size_t>(recompute)] = std::move(classes);
   }
 
   /// Parameters that stages of one section share.
@@ -197,6 +200,14 @@ Result<CompoundModel> emitTrial(const AtomGraph &graph, const EmitInput &base, c
   return collectModel(std::move(input), microBatches);
 }
 
+/// Unless the user says no.
+bool maySplit(const PartitionOptions &partition, const std::string &section) {
+  for (const std::string &name : {section, std::string("*")})
+    if (auto own = partition.splitBackward.find(name); own != partition.splitBackward.end())
+      return own->second > 0;
+  return true;
+}
+
 } // namespace
 
 size_t trialOperators(const AtomGraph &graph) {
@@ -213,28 +224,33 @@ Result<AtomicModel> collectAtoms(const AtomGraph &graph, const EmitInput &base, 
   PartitionOptions options = partition;
   options.forTrial = true;
   Builder builder(graph, microBatches);
-  for (Recompute choice : kRecomputes) {
-    std::vector<size_t> concerned;
-    for (size_t s = 0; s < graph.sections.size(); ++s)
-      if (choice == Recompute::None || builder.model.sections[s].trains)
-        concerned.push_back(s);
-    if (concerned.empty())
-      continue;
-    options.recompute.clear();
-    for (size_t s : concerned)
-      options.recompute[graph.sections[s].name] = choice;
-    mlir::OwningOpRef<mlir::ModuleOp> programs = makePrograms(options);
-    if (!programs)
-      return Status::internal("the programs of a trial cannot be made");
-    GraphSummary summary = summaryOf(*programs, *base.graph);
-    MAESTRO_ASSIGN(CompoundModel trial, emitTrial(graph, base, summary, *programs, microBatches));
-    if (choice == Recompute::None) {
-      builder.addTables(trial);
-      builder.addTied(*programs, summary);
+  for (bool splits : {false, true})
+    for (Recompute choice : kRecomputes) {
+      bool isFirst = !splits && choice == Recompute::None;
+      std::vector<size_t> concerned;
+      for (size_t s = 0; s < graph.sections.size(); ++s)
+        if (isFirst || (builder.model.sections[s].trains && (!splits || maySplit(partition, graph.sections[s].name))))
+          concerned.push_back(s);
+      if (concerned.empty())
+        continue;
+      options.recompute.clear();
+      options.splitBackward.clear();
+      for (size_t s : concerned) {
+        options.recompute[graph.sections[s].name] = choice;
+        options.splitBackward[graph.sections[s].name] = splits ? kAllStages : 0;
+      }
+      mlir::OwningOpRef<mlir::ModuleOp> programs = makePrograms(options);
+      if (!programs)
+        return Status::internal("the programs of a trial cannot be made");
+      GraphSummary summary = summaryOf(*programs, *base.graph);
+      MAESTRO_ASSIGN(CompoundModel trial, emitTrial(graph, base, summary, *programs, microBatches));
+      if (isFirst) {
+        builder.addTables(trial);
+        builder.addTied(*programs, summary);
+      }
+      for (size_t s : concerned)
+        builder.addClasses(s, choice, splits, trial);
     }
-    for (size_t s : concerned)
-      builder.addClasses(s, choice, trial);
-  }
   MAESTRO_TRY(cost_models::check(builder.model));
   return std::move(builder.model);
 }

@@ -38,11 +38,12 @@ template <typename T> void repeatFirst(std::vector<T> &values, size_t times) {
 void repeatFirst(AtomicModel &model, size_t times) {
   repeatFirst(model.microBatches, times);
   for (AtomicSection &section : model.sections)
-    for (std::vector<cost_models::AtomClass> &classes : section.classes)
-      for (cost_models::AtomClass &own : classes) {
-        repeatFirst(own.alone.at, times);
-        repeatFirst(own.pair.at, times);
-      }
+    for (auto *choices : {&section.classes, &section.splitClasses})
+      for (std::vector<cost_models::AtomClass> &classes : *choices)
+        for (cost_models::AtomClass &own : classes) {
+          repeatFirst(own.alone.at, times);
+          repeatFirst(own.pair.at, times);
+        }
   for (cost_models::AtomTensor &tensor : model.tensors) {
     repeatFirst(tensor.slotBytes, times);
     for (auto &[section, bytes] : tensor.slotBytesOf)

@@ -85,6 +85,8 @@ void LayoutSearch::addPins() {
       own.stages = static_cast<uint32_t>(*stages);
     if (auto recompute = pins.of(section.name, &SectionPins::recompute); recompute && section.trains)
       own.recompute = *recompute;
+    if (auto splits = pins.of(section.name, &SectionPins::splitBackward); splits && section.trains)
+      own.splitStages = static_cast<uint32_t>(*splits);
     own.devices = pins.of(section.name, &SectionPins::devices);
     if (auto more = pins.of(section.name, &SectionPins::moreInFlight))
       own.moreInFlight = static_cast<uint32_t>(*more);
@@ -143,11 +145,13 @@ std::map<std::string, SectionLayout> LayoutSearch::layouts(size_t rank) const {
 mlir::OwningOpRef<mlir::ModuleOp> LayoutSearch::programs(size_t rank) const {
   PartitionOptions options = pins.partition(*base.workload);
   options.recompute.clear();
+  options.splitBackward.clear();
   const Layout &layout = result.ranked[rank].layout;
   for (size_t s = 0; s < layout.size(); ++s) {
     const cost_models::AtomicSection &section = problem.model.sections[s];
     options.firstAtoms[section.name] = {layout[s].cut.firstAtoms.begin(), layout[s].cut.firstAtoms.end()};
     options.recompute[section.name] = layout[s].cut.recompute;
+    options.splitBackward[section.name] = layout[s].cut.splitStages;
   }
   return makePrograms(options);
 }

@@ -70,6 +70,16 @@ Result<int64_t> moreInFlight(const Pin &pin) {
   return more;
 }
 
+/// In how many stages, the last ones, backward is split.
+Result<int64_t> splitStages(const Pin &pin) {
+  if (pin.value == "no" || pin.value == "all")
+    return pin.value == "no" ? 0 : kAllStages;
+  int64_t count = 0;
+  if (!parseNumber(pin.value, count) || count < 0 || count > kAllStages)
+    return Status::invalidInput(fmt::format("{}: must be no, all, or in how many stages, the last ones", text(pin)));
+  return count;
+}
+
 Result<DType> precisionChoice(const Pin &pin) {
   if (pin.value == "f32")
     return DType::F32;
@@ -81,7 +91,7 @@ Result<DType> precisionChoice(const Pin &pin) {
 } // namespace
 
 Result<Pins> Pins::parse(const std::vector<Pin> &list) {
-  static const std::vector<std::string> properties = {"dp", "stages", "tensor", "micro_batch", "micro_batch_tokens", "more_in_flight", "devices", "recompute",
+  static const std::vector<std::string> properties = {"dp", "stages", "tensor", "micro_batch", "micro_batch_tokens", "more_in_flight", "devices", "recompute", "split_backward",
                                                       "precision"};
   Pins pins;
   pins.given = list;
@@ -108,6 +118,8 @@ Result<Pins> Pins::parse(const std::vector<Pin> &list) {
       MAESTRO_ASSIGN(own.devices, deviceList(pin));
     } else if (pin.property == "recompute") {
       MAESTRO_ASSIGN(own.recompute, recomputeChoice(pin));
+    } else if (pin.property == "split_backward") {
+      MAESTRO_ASSIGN(own.splitBackward, splitStages(pin));
     } else if (pin.property == "precision") {
       MAESTRO_ASSIGN(own.precision, precisionChoice(pin));
     } else {
@@ -138,6 +150,8 @@ PartitionOptions Pins::partition(const Workload &workload) const {
       options.tensor[section] = *pins.tensor;
     if (pins.recompute)
       options.recompute[section] = *pins.recompute;
+    if (pins.splitBackward)
+      options.splitBackward[section] = *pins.splitBackward;
   }
   return options;
 }

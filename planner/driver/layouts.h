@@ -10,11 +10,14 @@
 
 namespace maestro::planner {
 
+inline constexpr int64_t kAllStages = 1 << 20;
+
 /// Values of one section's pins; nothing where none was given.
 struct SectionPins {
   std::optional<int64_t> dataParallel, stages, tensor, microBatch, microBatchTokens, moreInFlight;
   std::optional<std::vector<uint32_t>> devices;
   std::optional<Recompute> recompute;
+  std::optional<int64_t> splitBackward; ///< Stages, the last ones; kAllStages: all.
   std::optional<DType> precision;
 };
 

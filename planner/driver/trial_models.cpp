@@ -47,6 +47,7 @@ public:
       if (table->active())
         section.activeDims.assign(table->active()->begin(), table->active()->end());
       section.stages.resize(table->layout()->stages());
+      section.splitsBackward = table->layout()->split_backward() > 0;
     }
     for (const fb::Edge *table : *plan.edges())
       model.edges.push_back({table->producer(), table->producer_stage(), table->consumer(), table->consumer_stage(),
@@ -121,7 +122,7 @@ private:
   static cost_models::TaskCosts tasksOf(const fb::Executable &executable) {
     const fb::Program *forward = programOf(executable, fb::ProgramKind::Forward);
     return {costOf(forward ? forward : programOf(executable, fb::ProgramKind::Evaluate)),
-            costOf(programOf(executable, fb::ProgramKind::Backward))};
+            costOf(programOf(executable, fb::ProgramKind::Backward)), costOf(programOf(executable, fb::ProgramKind::WeightGradient))};
   }
 
   void addStage(const fb::Executable &executable, StageModel &stage, size_t number) {
@@ -129,6 +130,7 @@ private:
     cost_models::TaskCosts tasks = tasksOf(executable);
     costs.forward = std::move(tasks.forward);
     costs.backward = std::move(tasks.backward);
+    costs.weightGradient = std::move(tasks.weightGradient);
     uint64_t regions = 0, optimizerState = 0;
     stage.residentBytes = 0;
     for (const fb::Region *region : *executable.regions()) {

@@ -32,11 +32,11 @@ Status PlanEmitter::addGradientSums() {
 
 /// What the gradient is over replicas, as the rules of the operators say; empty where the stage computes none of it.
 static std::string stateOverData(mlir::ModuleOp body, const std::string &parameter) {
-  auto backward = body.lookupSymbol<mlir::func::FuncOp>(attributes::kBackwardFunction);
-  for (unsigned i = 0; backward && i < backward.getNumResults(); ++i)
-    if (auto name = backward.getResultAttrOfType<mlir::StringAttr>(i, attributes::kGradient); name && name.getValue() == parameter)
-      if (auto state = backward.getResultAttrOfType<mlir::StringAttr>(i, attributes::kOverData))
-        return state.getValue().str();
+  for (auto function : body.getOps<mlir::func::FuncOp>())
+    for (unsigned i = 0; function.getName() != attributes::kStepFunction && i < function.getNumResults(); ++i)
+      if (auto name = function.getResultAttrOfType<mlir::StringAttr>(i, attributes::kGradient); name && name.getValue() == parameter)
+        if (auto state = function.getResultAttrOfType<mlir::StringAttr>(i, attributes::kOverData))
+          return state.getValue().str();
   return "";
 }
 

@@ -45,6 +45,7 @@ void PlanEmitter::addPrediction() {
                                   [](const auto &program) { return program->kind == fb::ProgramKind::Forward; });
     for (const auto &program : executable.programs) {
       bool runs = program->kind == fb::ProgramKind::Forward || program->kind == fb::ProgramKind::Backward ||
+                  program->kind == fb::ProgramKind::WeightGradient ||
                   (program->kind == fb::ProgramKind::Evaluate && !hasForward);
       if (!runs)
         continue;

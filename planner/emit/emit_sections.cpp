@@ -30,6 +30,8 @@ void PlanEmitter::addSections() {
       addSection(op, name, stage);
     if (op.getTrains())
       plan.sections[stage.section]->trains = true;
+    if (op.getBody()->hasAttr(attributes::kSplitBackward))
+      ++plan.sections[stage.section]->layout->split_backward;
     stages.push_back(stage);
   }
   plan.no_synthetic = input.graph->noSynthetic;

@@ -32,6 +32,10 @@ std::string sourcesOf(const ProgramCost &cost) {
   return fmt::format("{}", fmt::join(sources, "; "));
 }
 
+const char *taskName(fb::ProgramKind kind) {
+  return kind == fb::ProgramKind::WeightGradient ? "weight_gradient" : kind == fb::ProgramKind::Backward ? "backward" : "forward";
+}
+
 /// "at the bounds: matmul 9.8 ms, attention 1.2 ms, 7 others 310 us, calls 620 us, ring over nvlink …; built in: …"
 std::string breakdown(const ProgramCost &cost) {
   constexpr size_t kMostKernels = 4;
@@ -105,7 +109,7 @@ void PlanEmitter::addStageSources(size_t index) {
   bool trains = std::any_of(costs.begin(), costs.end(), [](const ProgramCost &cost) { return cost.kind == fb::ProgramKind::Forward; });
   for (const ProgramCost &cost : costs)
     if (cost.kind != fb::ProgramKind::Count && (cost.kind != fb::ProgramKind::Evaluate || !trains))
-      addSource(fmt::format("cost.{}.{}", name, cost.kind == fb::ProgramKind::Backward ? "backward" : "forward"), cost.seconds, "s",
+      addSource(fmt::format("cost.{}.{}", name, taskName(cost.kind)), cost.seconds, "s",
                 breakdown(cost));
   uint64_t gradients = 0;
   for (const auto &region : plan.executables[index]->regions)

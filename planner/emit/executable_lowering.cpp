@@ -121,25 +121,45 @@ Status Lowering::lowerAlone(fb::ProgramKind kind, mlir::func::FuncOp function, u
   return lowerFunction(function, timeline, 0, program.calls);
 }
 
-/// Forward and Backward on one timeline: what one saves the other reads.
+/// Forward, Backward and WeightGradient on one timeline: what one saves the others read.
 Status Lowering::lowerTraining() {
   placed.clear();
   lastUse.clear();
   pinned.clear();
-  mlir::func::FuncOp forwardFunction = input.forward, backwardFunction = input.backward;
-  Program &forward = start(fb::ProgramKind::Forward, forwardFunction);
-  Program &backward = start(fb::ProgramKind::Backward, backwardFunction);
-  MAESTRO_TRY(bindArguments(forwardFunction, forward.fields));
-  MAESTRO_TRY(pinResults(forwardFunction));
-  MAESTRO_TRY(pinEdges(backwardFunction));
-  noteSaved(forwardFunction);
-  MAESTRO_TRY(bindArguments(backwardFunction, backward.fields));
-  forwardEnd = forwardFunction.getBody().front().getOperations().size();
-  computeLastUses(forwardFunction, true, 0);
-  computeLastUses(backwardFunction, true, forwardEnd);
-  MAESTRO_TRY(sinkGradients(backwardFunction));
-  MAESTRO_TRY(lowerFunction(forwardFunction, kTraining, 0, forward.calls));
-  return lowerFunction(backwardFunction, kTraining, forwardEnd, backward.calls);
+  struct Task {
+    fb::ProgramKind kind;
+    mlir::func::FuncOp function;
+    uint32_t begin;
+  };
+  std::vector<Task> tasks;
+  uint32_t time = 0;
+  for (auto [kind, function] : {std::pair(fb::ProgramKind::Forward, input.forward), std::pair(fb::ProgramKind::Backward, input.backward),
+                                std::pair(fb::ProgramKind::WeightGradient, input.weightGradient)}) {
+    if (!function)
+      continue;
+    if (!tasks.empty())
+      taskEnds.push_back(time);
+    tasks.push_back({kind, function, time});
+    time += function.getBody().front().getOperations().size();
+  }
+  std::vector<Program *> own;
+  for (const Task &task : tasks) {
+    own.push_back(&start(task.kind, task.function));
+    if (task.kind != fb::ProgramKind::Forward) // Before its arguments are what other programs saved.
+      MAESTRO_TRY(pinEdges(task.function));
+    MAESTRO_TRY(bindArguments(task.function, own.back()->fields));
+    if (task.kind == fb::ProgramKind::Forward)
+      MAESTRO_TRY(pinResults(task.function));
+    noteSaved(task.function);
+  }
+  for (const Task &task : tasks)
+    computeLastUses(task.function, true, task.begin);
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    if (tasks[i].kind != fb::ProgramKind::Forward)
+      MAESTRO_TRY(sinkGradients(tasks[i].function));
+    MAESTRO_TRY(lowerFunction(tasks[i].function, kTraining, tasks[i].begin, own[i]->calls));
+  }
+  return Status();
 }
 
 void Lowering::addParameterPrograms() {
@@ -247,7 +267,7 @@ void Lowering::write() {
 }
 
 Result<LoweringReport> Lowering::run() {
-  programs.reserve(8); // References stay.
+  programs.reserve(static_cast<size_t>(fb::ProgramKind::MAX) + 1); // References stay.
   parameters.layOut();
   if (input.count)
     MAESTRO_TRY(lowerAlone(fb::ProgramKind::Count, input.count, kCounting));
@@ -255,7 +275,7 @@ Result<LoweringReport> Lowering::run() {
   if (input.backward)
     MAESTRO_TRY(lowerTraining());
   addParameterPrograms();
-  storages.pack(input.slots, forwardEnd);
+  storages.pack(input.slots, taskEnds);
   report.arenaBytes = storages.packedBytes();
   report.liveBytesBound = storages.packedBytesBound();
   write();

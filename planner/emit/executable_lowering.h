@@ -1,9 +1,9 @@
 // From functions in the `nn` dialect to an executable of the plan: kernel calls on buffers at fixed
 // offsets.
 //
-//   @forward, @backward ─▶ calls on storages ─▶ lifetimes ─▶ packArena() ─▶ buffers, regions, programs
+//   @forward, @backward, @weight_gradient ─▶ calls on storages ─▶ lifetimes ─▶ packArena() ─▶ buffers, regions, programs
 //
-// With one micro-batch in flight, forward and backward form one timeline and share one arena: a
+// With one micro-batch in flight, they form one timeline and share one arena: a
 // saved activation's memory is free again the moment its gradient is computed. With several, each has
 // a slot for what outlives its forward task, and all share a workspace. Parameters' gradients are
 // accumulated in place by the kernels that produce them wherever those can add.
@@ -30,7 +30,7 @@ namespace maestro::planner {
 struct MicroBatchLimits;
 
 struct LoweringInput {
-  mlir::func::FuncOp count, forward, backward; ///< count and backward may be null.
+  mlir::func::FuncOp count, forward, backward, weightGradient; ///< All but forward may be null.
   std::vector<ParameterSlot> parameters;       ///< By Plan.parameters.
   std::map<std::string, uint32_t> fields;      ///< Name to Plan.fields.
   std::map<std::pair<std::string, int64_t>, uint32_t> losses; ///< (name, term) to Plan.losses.

@@ -3,6 +3,8 @@
 
 #include "passes/attributes.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace maestro::planner {
@@ -10,23 +12,23 @@ namespace maestro::planner {
 using mlir::Operation;
 using mlir::Value;
 
-/// Every result of @backward that leaves over no edge is a parameter's gradient.
-Status Lowering::sinkGradients(mlir::func::FuncOp backward) {
-  for (mlir::OpOperand &operand : backward.getBody().front().getTerminator()->getOpOperands()) {
+/// Every result of @backward and @weight_gradient that leaves over no edge and is not saved is a parameter's gradient.
+Status Lowering::sinkGradients(mlir::func::FuncOp function) {
+  for (mlir::OpOperand &operand : function.getBody().front().getTerminator()->getOpOperands()) {
     unsigned number = operand.getOperandNumber();
-    if (sentOver(backward, number))
+    if (sentOver(function, number) || function.getResultAttr(number, attributes::kSaved))
       continue;
-    auto name = backward.getResultAttrOfType<mlir::StringAttr>(number, attributes::kGradient);
+    auto name = function.getResultAttrOfType<mlir::StringAttr>(number, attributes::kGradient);
     auto found = std::find_if(input.parameters.begin(), input.parameters.end(),
                               [&](const ParameterSlot &slot) { return name && slot.name == name.getValue(); });
     if (found == input.parameters.end())
-      return Status::internal("a result of @backward is no parameter's gradient");
+      return Status::internal(fmt::format("a result of @{} is no parameter's gradient", function.getName().str()));
     sinkGradient(operand.get(), found - input.parameters.begin(), shapeExprs(nn::typeOf(operand.get())));
   }
   return Status();
 }
 
-/// Decides, for a gradient that @backward returns, how it reaches the gradient's memory: the kernel
+/// Decides, for a gradient that a program returns, how it reaches the gradient's memory: the kernel
 /// that produces it adds there, sums are taken apart, or an add_into follows.
 void Lowering::sinkGradient(Value value, uint32_t parameter, std::vector<uint32_t> shape) {
   Operation *producer = value.getDefiningOp();

@@ -66,7 +66,8 @@ Status Lowering::bindArgument(mlir::func::FuncOp function, mlir::BlockArgument a
     bool gradient = !function.getArgAttr(number, attributes::kEdge);
     std::string edge = text(gradient ? attributes::kEdgeGradient : attributes::kEdge);
     placed[argument] = ringStorage(edge, gradient, bound, bytes);
-    bool held = function.getName() == attributes::kBackwardFunction && !gradient && !argument.use_empty();
+    bool behindForward = function == input.backward || function == input.weightGradient;
+    bool held = behindForward && !gradient && !argument.use_empty();
     if (held && std::find(report.heldEdges.begin(), report.heldEdges.end(), edge) == report.heldEdges.end())
       report.heldEdges.push_back(edge);
   } else if (auto number64 = function.getArgAttrOfType<mlir::IntegerAttr>(number, attributes::kSaved)) {

@@ -83,7 +83,7 @@ private:
   uint32_t lowPrecisionCopy(nn::CastOp op);
 
   // Gradients.
-  Status sinkGradients(mlir::func::FuncOp backward);
+  Status sinkGradients(mlir::func::FuncOp function);
   void sinkGradient(mlir::Value value, uint32_t parameter, std::vector<uint32_t> shape);
   void addSinks(mlir::Operation &op, Calls &calls);
 
@@ -115,9 +115,9 @@ private:
   llvm::DenseMap<mlir::Value, uint32_t> placed; ///< Root value to storage.
   llvm::DenseMap<mlir::Value, uint32_t> lastUse;
   llvm::DenseMap<mlir::Value, uint32_t> pinned; ///< Roots whose kernel writes straight into a result's storage.
-  uint32_t forwardEnd = 0;                      ///< Where @backward begins on its timeline.
-  std::map<int64_t, mlir::Value> saved;         ///< nn.saved number to @forward's value.
-  llvm::DenseMap<mlir::Value, mlir::Value> savedArgument; ///< @backward's argument to @forward's root value.
+  std::vector<uint32_t> taskEnds;               ///< Where on the timeline of training a task ends and another may follow.
+  std::map<int64_t, mlir::Value> saved;         ///< nn.saved number to the value of the program that saves it.
+  llvm::DenseMap<mlir::Value, mlir::Value> savedArgument; ///< A later program's argument to its root value.
   /// Gradients: the value's kernel adds into the gradient (accumulate), or an add_into follows.
   struct Sink {
     uint32_t parameter;

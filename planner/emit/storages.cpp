@@ -84,19 +84,20 @@ uint64_t StorageTable::packInto(fb::RegionKind region, const std::vector<uint32_
   return base + layout.bytes;
 }
 
-void StorageTable::pack(uint32_t slots, uint32_t forwardEnd) {
-  std::map<std::pair<uint32_t, bool>, std::vector<uint32_t>> scratch; // (timeline, behind forward)
+void StorageTable::pack(uint32_t slots, const std::vector<uint32_t> &taskEnds) {
+  auto taskAt = [&](uint32_t time) { return std::upper_bound(taskEnds.begin(), taskEnds.end(), time) - taskEnds.begin(); };
+  std::map<std::pair<uint32_t, ptrdiff_t>, std::vector<uint32_t>> scratch; // (timeline, task)
   std::vector<uint32_t> kept;
   bool several = slots > 1;
   for (uint32_t s = 0; s < storages.size(); ++s) {
     const Storage &storage = storages[s];
     if (storage.place != Storage::Place::Arena)
       continue;
-    bool crosses = storage.timeline == kTraining && (!several || (storage.first < forwardEnd && storage.last >= forwardEnd));
+    bool crosses = storage.timeline == kTraining && (!several || taskAt(storage.first) != taskAt(storage.last));
     if (crosses)
       kept.push_back(s);
     else
-      scratch[{storage.timeline, storage.timeline == kTraining && storage.first >= forwardEnd}].push_back(s);
+      scratch[{storage.timeline, storage.timeline == kTraining ? taskAt(storage.first) : 0}].push_back(s);
   }
   uint64_t slotBase = bytesOf[fb::RegionKind::Slot], scratchBase = bytesOf[fb::RegionKind::Workspace];
   uint64_t slotEnd = packInto(fb::RegionKind::Slot, kept, slotBase), scratchEnd = scratchBase;

@@ -31,7 +31,7 @@ struct Storage {
   uint32_t timeline = 0, first = 0, last = 0;
 };
 
-/// Programs run one after the other on a timeline of their own; Forward and Backward share one.
+/// Programs run one after the other on a timeline of their own; Forward, Backward and WeightGradient share one.
 enum Timeline : uint32_t { kCounting = 0, kTraining = 1, kEvaluation = 2 };
 
 class StorageTable {
@@ -51,10 +51,10 @@ public:
   const Storage &operator[](uint32_t index) const { return storages[index]; }
   uint64_t regionBytes(plan::fb::RegionKind kind) { return bytesOf[kind]; }
 
-  /// Gives transient storages their places. Programs run one after the other and share memory. With one slot, forward
-  /// and backward are one timeline in it; with several, what crosses from forward to backward (which begins at
-  /// `forwardEnd`) is the slot's, the rest of either program is scratch.
-  void pack(uint32_t slots, uint32_t forwardEnd);
+  /// Gives transient storages their places. Programs run one after the other and share memory. With one slot, a micro-batch's
+  /// tasks are one timeline in it; with several, what crosses from a task to another (the first ends at the first of
+  /// `taskEnds`, and so on) is the slot's, the rest of each program is scratch.
+  void pack(uint32_t slots, const std::vector<uint32_t> &taskEnds);
   uint64_t packedBytes() const { return arenaBytes; }       ///< What packing achieved …
   uint64_t packedBytesBound() const { return arenaBound; }  ///< … and what no packing can beat.
 

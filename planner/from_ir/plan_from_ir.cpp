@@ -254,6 +254,7 @@ private:
       MAESTRO_TRY(narrow(op.getZeroStage(), "zero_stage", layout.zero_stage));
       layout.recompute = op.getRecompute();
       layout.full_recompute = op.getFullRecompute();
+      MAESTRO_TRY(narrow(op.getSplitBackward().value_or(0), "split_backward", layout.split_backward));
     }
     for (EdgeOp op : ir.edges) {
       fb::EdgeT &edge = add(plan.edges);

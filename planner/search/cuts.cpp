@@ -200,9 +200,10 @@ double WorkTable::seconds(uint32_t section, const cost_models::StageCosts &costs
     }
     return total;
   };
-  double least = ofTask(costs.forward) + (chain.trains ? ofTask(costs.backward) : 0);
+  bool backward = chain.trains && !(oneSampleOnly && mayGainBySplitting(problem, section, 2));
+  double least = ofTask(costs.forward) + (backward ? ofTask(costs.backward) : 0);
   for (const cost_models::TaskCosts &kind : costs.otherKinds)
-    least = std::min(least, ofTask(kind.forward) + (chain.trains ? ofTask(kind.backward) : 0));
+    least = std::min(least, ofTask(kind.forward) + (backward ? ofTask(kind.backward) : 0));
   return least;
 }
 
@@ -263,31 +264,45 @@ uint64_t stageBytes(const SearchProblem &problem, uint32_t section, const CutFac
          facts.gradientRings[microBatch][stage] * (1 + waiting) + (own.gradientBytes > 0 ? problem.machine.stagingBytes : 0);
 }
 
-CutTable::CutTable(const SearchProblem &problem, const WorkTable &work, uint32_t mostStages) {
+CutTable::CutTable(const SearchProblem &problem, const WorkTable &work, uint32_t mostStages, bool withSplits) {
   const AtomicModel &model = problem.model;
   auto middle = static_cast<uint32_t>(model.microBatches.size() / 2);
   for (uint32_t s = 0; s < model.sections.size(); ++s) {
     const SearchPins &pins = problem.pins[s];
-    std::vector<CutFacts> &own = cuts.emplace_back();
+    cuts.emplace_back();
     auto atoms = static_cast<uint32_t>(model.sections[s].classOf.size());
     for (uint32_t count : stageCounts(pins, atoms, mostStages))
-      for (Recompute recompute : choices(model.sections[s], pins)) {
-        CutFacts &facts = own.emplace_back();
-        facts.cut = {evenCut(work, s, atoms, recompute, pins.microBatch.value_or(middle), count), recompute};
-        std::vector<uint32_t> firsts{0};
-        firsts.insert(firsts.end(), facts.cut.firstAtoms.begin(), facts.cut.firstAtoms.end());
-        firsts.push_back(atoms);
-        for (uint32_t m = 0; m < model.microBatches.size(); ++m) {
-          std::vector<double> &stages = facts.work.emplace_back();
-          for (size_t i = 0; i + 1 < firsts.size(); ++i)
-            stages.push_back(work.work(s, recompute, m, firsts[i], firsts[i + 1]));
-        }
-        for (size_t i = 0; i + 1 < firsts.size(); ++i)
-          facts.stages.push_back(cost_models::composeStage(model, s, recompute, firsts[i], firsts[i + 1]));
-        addSlots(model, s, facts);
-        addRings(model, s, facts);
-      }
+      for (Recompute recompute : choices(model.sections[s], pins))
+        for (uint32_t split : splitsOf(problem, s, count, withSplits))
+          add(problem, work, s, {evenCut(work, s, atoms, recompute, pins.microBatch.value_or(middle), count), recompute, split});
   }
+}
+
+/// In none or all of the stages, or as pinned.
+std::vector<uint32_t> CutTable::splitsOf(const SearchProblem &problem, uint32_t section, uint32_t stages, bool withSplits) {
+  if (problem.pins[section].splitStages)
+    return {problem.model.sections[section].trains ? std::min(*problem.pins[section].splitStages, stages) : 0};
+  if (withSplits && mayGainBySplitting(problem, section, stages))
+    return {0, stages};
+  return {0};
+}
+
+void CutTable::add(const SearchProblem &problem, const WorkTable &work, uint32_t section, const SectionCut &cut) {
+  const AtomicModel &model = problem.model;
+  CutFacts &facts = cuts[section].emplace_back();
+  facts.cut = cut;
+  std::vector<uint32_t> firsts{0};
+  firsts.insert(firsts.end(), cut.firstAtoms.begin(), cut.firstAtoms.end());
+  firsts.push_back(static_cast<uint32_t>(model.sections[section].classOf.size()));
+  for (uint32_t m = 0; m < model.microBatches.size(); ++m) {
+    std::vector<double> &stages = facts.work.emplace_back();
+    for (size_t i = 0; i + 1 < firsts.size(); ++i)
+      stages.push_back(work.work(section, cut.recompute, m, firsts[i], firsts[i + 1]));
+  }
+  for (size_t i = 0; i + 1 < firsts.size(); ++i)
+    facts.stages.push_back(cost_models::composeStage(model, section, cut.recompute, firsts[i], firsts[i + 1], cut.splits(i)));
+  addSlots(model, section, facts);
+  addRings(model, section, facts);
 }
 
 void CutTable::addSlots(const AtomicModel &model, uint32_t section, CutFacts &facts) {
@@ -331,7 +346,12 @@ void CutTable::addRings(const AtomicModel &model, uint32_t section, CutFacts &fa
 }
 
 const CutFacts &CutTable::find(uint32_t section, const SectionCut &cut) const {
-  return *std::find_if(cuts[section].begin(), cuts[section].end(), [&](const CutFacts &facts) { return facts.cut == cut; });
+  auto isSame = [&](const CutFacts &facts) { return facts.cut == cut; };
+  if (auto found = std::find_if(cuts[section].begin(), cuts[section].end(), isSame); found != cuts[section].end() || cut.splitStages == 0)
+    return *found;
+  SectionCut whole = cut;
+  whole.splitStages = 0;
+  return find(section, whole);
 }
 
 } // namespace maestro::planner

@@ -20,7 +20,8 @@ public:
   double work(uint32_t section, Recompute recompute, uint32_t microBatch, uint32_t first, uint32_t last) const;
   /// Of these, what the section's most frequent class has in each place: `first` to `last` does with the same samples so many times the same.
   double alike(uint32_t section, Recompute recompute, uint32_t microBatch, uint32_t first, uint32_t last) const;
-  /// One sample alone, the one that takes least: its forward and backward tasks.
+  /// One sample alone, the one that takes least: its forward and backward tasks; only the forward ones where backward may be split, since
+  /// weight gradients may come last.
   double oneSample(uint32_t section, Recompute recompute, uint32_t microBatch, uint32_t first, uint32_t last) const;
   /// A whole section with what pins leave and is cheapest.
   double least(uint32_t section) const { return leastWork[section]; }
@@ -79,12 +80,15 @@ uint64_t stageBytes(const SearchProblem &problem, uint32_t section, const CutFac
 /// stages are smallest, since they hold most micro-batches; with each recompute that there is to choose.
 class CutTable {
 public:
-  /// Of stages from 1 to `mostStages`.
-  CutTable(const SearchProblem &problem, const WorkTable &work, uint32_t mostStages);
+  /// Of stages from 1 to `mostStages`; with each split of the backward, or only those that are pinned.
+  CutTable(const SearchProblem &problem, const WorkTable &work, uint32_t mostStages, bool withSplits);
   const std::vector<CutFacts> &of(uint32_t section) const { return cuts[section]; }
+  /// Of a cut that is not there, of the same one without a split backward.
   const CutFacts &find(uint32_t section, const SectionCut &cut) const;
 
 private:
+  static std::vector<uint32_t> splitsOf(const SearchProblem &problem, uint32_t section, uint32_t stages, bool withSplits);
+  void add(const SearchProblem &problem, const WorkTable &work, uint32_t section, const SectionCut &cut);
   static void addSlots(const AtomicModel &model, uint32_t section, CutFacts &facts);
   static void addRings(const AtomicModel &model, uint32_t section, CutFacts &facts);
   std::vector<std::vector<CutFacts>> cuts;

@@ -119,7 +119,7 @@ private:
   }
 
   Status addAlternatives() {
-    for (Decided decided : {Decided::MicroBatch, Decided::Replicas, Decided::Stages, Decided::Recompute, Decided::InFlight, Decided::Devices})
+    for (Decided decided : {Decided::MicroBatch, Decided::Replicas, Decided::Stages, Decided::Recompute, Decided::SplitBackward, Decided::InFlight, Decided::Devices})
       for (uint32_t s = 0; s < own.sections.size(); ++s) {
         std::optional<Tried> best;
         for (const Option &option : optionsOf(problem, work, result.layout, s, decided)) {

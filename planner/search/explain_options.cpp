@@ -88,7 +88,8 @@ public:
   /// Cut as evenly as its layers allow.
   SectionCut cutInto(size_t stages) const {
     auto atoms = static_cast<uint32_t>(problem.model.sections[section].classOf.size());
-    return {evenCut(work, section, atoms, current().cut.recompute, current().microBatch, static_cast<uint32_t>(stages)), current().cut.recompute};
+    return {evenCut(work, section, atoms, current().cut.recompute, current().microBatch, static_cast<uint32_t>(stages)), current().cut.recompute,
+            std::min(current().cut.splitStages, static_cast<uint32_t>(stages))};
   }
 
   void otherStages(const Devices &devices, size_t least) {
@@ -100,11 +101,22 @@ public:
 
   void otherRecompute() {
     for (Recompute recompute : kRecomputes) {
-      if (recompute == current().cut.recompute || !problem.model.sections[section].has(recompute))
+      if (recompute == current().cut.recompute || !problem.model.sections[section].has(recompute, current().cut.splitStages > 0))
         continue;
       LayoutOption option = current();
       option.cut.recompute = recompute;
       add(std::move(option), std::string(nameOf(recompute)));
+    }
+  }
+
+  void otherSplits() {
+    auto all = static_cast<uint32_t>(stages());
+    for (uint32_t split : {0u, all / 2, all}) {
+      LayoutOption option = current();
+      if (split == option.cut.splitStages || !problem.model.sections[section].has(option.cut.recompute, split > 0))
+        continue;
+      option.cut.splitStages = split;
+      add(option, split == 0 ? "no" : split == all ? "all" : std::to_string(split));
     }
   }
 
@@ -183,7 +195,7 @@ uint64_t leastMissing(const SearchProblem &problem, const WorkTable &work, const
 } // namespace
 
 const char *nameOf(Decided decided) {
-  constexpr const char *kNames[] = {"micro_batch", "dp", "stages", "recompute", "more_in_flight", "devices"};
+  constexpr const char *kNames[] = {"micro_batch", "dp", "stages", "recompute", "split_backward", "more_in_flight", "devices"};
   return kNames[static_cast<size_t>(decided)];
 }
 
@@ -201,6 +213,9 @@ std::vector<Option> optionsOf(const SearchProblem &problem, const WorkTable &wor
     break;
   case Decided::Recompute:
     collector.otherRecompute();
+    break;
+  case Decided::SplitBackward:
+    collector.otherSplits();
     break;
   case Decided::InFlight:
     collector.otherInFlight();

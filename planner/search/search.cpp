@@ -26,7 +26,7 @@ constexpr size_t kMostStarts = 4;
 /// A neighbour whose estimate is worse by this factor than the best's is not simulated.
 constexpr double kHopeless = 1.15;
 
-/// What more micro-batches in flight must gain, and where there is nothing to gain.
+/// What more micro-batches in flight, or a split backward, must gain, and where there is nothing to gain.
 constexpr double kWorthMemory = 0.997, kNearBound = 1.01;
 
 /// Times that a shape is made smaller until it fits.
@@ -38,7 +38,7 @@ constexpr double kMemoryShares[] = {1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3};
 class Search {
 public:
   explicit Search(const SearchProblem &problem)
-      : problem(problem), work(problem), cuts(problem, work, mostStages(problem)), bounds(problem, cuts, work), candidates(problem),
+      : problem(problem), work(problem), cuts(problem, work, mostStages(problem), problem.machine.devices <= kFewDevices), bounds(problem, cuts, work), candidates(problem),
         shapes(problem, cuts, work), isSmall(problem.machine.devices <= kFewDevices) {
     if (isSmall)
       placements = enumeratePlacements(problem, kMostPlacements);
@@ -131,6 +131,7 @@ private:
     }
     if (!found.empty())
       MAESTRO_TRY(improve(found.front(), 1, true, order, allows, left, best));
+    MAESTRO_TRY(splitBackwards(order, best));
     MAESTRO_TRY(fillMemory(order, best));
     return addRow(std::move(name), best, order, overall);
   }
@@ -205,6 +206,7 @@ private:
     for (uint32_t stride : steps)
       if (fastest != found.end())
         MAESTRO_TRY(improve(*fastest, stride, false, Order::Wavefront, anything, left, best));
+    MAESTRO_TRY(splitBackwards(Order::Wavefront, best));
     return fillMemory(Order::Wavefront, best);
   }
 
@@ -276,6 +278,31 @@ private:
     return Status();
   }
 
+  /// Backward in two tasks, in as many sections and stages as that may help and that have the memory for it, where it gains something.
+  Status splitBackwards(Order order, Best &best) {
+    Layout layout = best.layout;
+    for (uint32_t s = 0; s < layout.size(); ++s) {
+      SectionCut &cut = layout[s].cut;
+      if (problem.pins[s].splitStages || !mayGainBySplitting(problem, s, cut.stages()) || !problem.model.sections[s].has(cut.recompute, true))
+        continue;
+      for (cut.splitStages = static_cast<uint32_t>(cut.stages()); cut.splitStages > 0 && !candidates.fits(layout);)
+        --cut.splitStages;
+    }
+    return layout == best.layout || candidates.isOver() ? Status() : replace(layout, order, best);
+  }
+
+  /// Where the layout is faster by more than what its memory is worth.
+  Status replace(const Layout &layout, Order order, Best &best) {
+    Allowance one{1, UINT64_MAX, 0};
+    MAESTRO_ASSIGN(const cost_models::Simulation *simulation, candidates.simulate(layout, order, one));
+    if (simulation->stepSeconds < kWorthMemory * best.seconds) {
+      best.seconds = simulation->stepSeconds;
+      best.layout = layout;
+      best.simulation = *simulation;
+    }
+    return Status();
+  }
+
   /// More micro-batches in flight than usual, in as many sections as have memory left for them, where that gains something.
   Status fillMemory(Order order, Best &best) {
     Layout layout = best.layout; // Where more does not fit, what did before stays.
@@ -292,13 +319,7 @@ private:
       }
       if (layout == before || candidates.isOver())
         continue;
-      Allowance one{1, UINT64_MAX, 0};
-      MAESTRO_ASSIGN(const cost_models::Simulation *simulation, candidates.simulate(layout, order, one));
-      if (simulation->stepSeconds < kWorthMemory * best.seconds) {
-        best.seconds = simulation->stepSeconds;
-        best.layout = layout;
-        best.simulation = *simulation;
-      }
+      MAESTRO_TRY(replace(layout, order, best));
     }
     return Status();
   }

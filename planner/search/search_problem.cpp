@@ -31,6 +31,8 @@ Status checkPins(const SearchProblem &problem) {
                                model.sections[s].classOf.size()));
     if (pins.recompute && !model.sections[s].has(*pins.recompute))
       return wrong(fmt::format("section '{}' is pinned to recompute '{}', and has no such choice", name, nameOf(*pins.recompute)));
+    if (pins.splitStages.value_or(0) > 0 && !model.sections[s].has(pins.recompute.value_or(Recompute::None), true))
+      return wrong(fmt::format("section '{}' is pinned to a split backward, and has no such choice", name));
   }
   return Status();
 }
@@ -40,7 +42,8 @@ Status checkPins(const SearchProblem &problem) {
 bool obeys(const SearchPins &pins, const LayoutOption &option) {
   if ((pins.dataParallel && *pins.dataParallel != option.devices.size()) ||
       (pins.microBatch && *pins.microBatch != option.microBatch) || (pins.stages && *pins.stages != option.cut.stages()) ||
-      (pins.recompute && *pins.recompute != option.cut.recompute) || (pins.moreInFlight && *pins.moreInFlight != option.moreInFlight))
+      (pins.recompute && *pins.recompute != option.cut.recompute) || (pins.splitStages && std::min<size_t>(*pins.splitStages, option.cut.stages()) != option.cut.splitStages) ||
+       (pins.moreInFlight && *pins.moreInFlight != option.moreInFlight))
     return false;
   for (const std::vector<uint32_t> &replica : option.devices)
     for (uint32_t device : replica)
@@ -60,6 +63,16 @@ Status check(const SearchProblem &problem) {
     if (step.empty() || step.size() % dims != 0)
       return wrong(fmt::format("a step has {} sizes for {} dims", step.size(), dims));
   return Status();
+}
+
+bool mayGainBySplitting(const SearchProblem &problem, uint32_t section, size_t stages) {
+  const cost_models::AtomicSection &chain = problem.model.sections[section];
+  if (!chain.has(Recompute::None, true) || problem.pins[section].splitStages.value_or(1) == 0)
+    return false;
+  return stages > 1 || std::any_of(problem.model.tensors.begin(), problem.model.tensors.end(), [&](const cost_models::AtomTensor &tensor) {
+           return tensor.gradient && tensor.section != section &&
+                  std::any_of(tensor.consumers.begin(), tensor.consumers.end(), [&](const auto &consumer) { return consumer.first == section; });
+         });
 }
 
 CompoundModel modelOf(const SearchProblem &problem, const Layout &layout) {
@@ -141,9 +154,12 @@ std::string describe(const AtomicModel &model, const Layout &layout) {
     size_t stages = option.cut.stages();
     const cost_models::MicroBatchCapacity &capacity = model.sections[s].capacities[option.microBatch];
     std::string tokens = capacity.areas.empty() ? "" : fmt::format(" of {} tokens", capacity.areas.front().capacity);
-    text += fmt::format("{}{} {}{} on {} in {}s{}{}{}", s == 0 ? "" : "; ", model.sections[s].name, option.devices.size(),
+    text += fmt::format("{}{} {}{} on {} in {}s{}{}{}{}", s == 0 ? "" : "; ", model.sections[s].name, option.devices.size(),
                         stages == 1 ? "" : fmt::format(" x {} stages", stages), ranges(devices),
                         capacity.samples, tokens, option.cut.recompute == Recompute::None ? "" : fmt::format(", {} recompute", nameOf(option.cut.recompute)),
+                        option.cut.splitStages == 0        ? ""
+                        : option.cut.splitStages == stages ? ", split backward"
+                                                           : fmt::format(", split backward in the last {}", option.cut.splitStages),
                         option.moreInFlight == 0 ? "" : fmt::format(", {} more in flight", option.moreInFlight));
   }
   return text;

@@ -37,9 +37,10 @@ struct SearchPins {
   std::optional<uint32_t> dataParallel, stages;
   std::optional<uint32_t> microBatch; ///< AtomicModel.microBatches
   std::optional<Recompute> recompute;
+  std::optional<uint32_t> splitStages; ///< The last ones; no more than there are.
   std::optional<std::vector<uint32_t>> devices;
   std::optional<uint32_t> moreInFlight;
-  bool any() const { return dataParallel || stages || microBatch || recompute || devices || moreInFlight; }
+  bool any() const { return dataParallel || stages || microBatch || recompute || splitStages || devices || moreInFlight; }
 };
 
 /// What a search may spend. Counted, never clocked, so that the same problem has the same answer everywhere.
@@ -96,6 +97,9 @@ struct SearchResult {
 Status check(const SearchProblem &problem);
 /// The layout obeys pins and memory, its step time is what a simulation of it says, and no row that may be the answer is better.
 Status verify(const SearchProblem &problem, const SearchResult &result);
+
+/// Whether a section in so many stages can send gradients on before it computes those of its weights, if pins leave it to.
+bool mayGainBySplitting(const SearchProblem &problem, uint32_t section, size_t stages);
 
 /// The stages and devices of a layout, for simulation and memory.
 CompoundModel modelOf(const SearchProblem &problem, const Layout &layout);

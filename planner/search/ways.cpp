@@ -57,7 +57,9 @@ const Ways::Times &Ways::of(uint32_t section, Recompute recompute, uint32_t micr
 /// An atom behind one of its class costs what a pair has more than one, or what one costs where a stage begins with it.
 Ways::Times Ways::measure(uint32_t section, Recompute recompute, uint32_t microBatch) const {
   const cost_models::AtomicSection &chain = problem.model.sections[section];
-  const std::vector<cost_models::AtomClass> &classes = chain.classesOf(recompute);
+  // Weight gradients need not lie on a sample's way. Where backward may stay whole, its way is longer.
+  bool splits = mayGainBySplitting(problem, section, 2) && chain.has(recompute, true);
+  const std::vector<cost_models::AtomClass> &classes = chain.classesOf(recompute, splits);
   std::vector<double> alone(classes.size(), 0), behind(classes.size(), 0); // How many atoms.
   for (size_t atom = 0; atom < chain.classOf.size(); ++atom)
     ++(atom > 0 && chain.classOf[atom - 1] == chain.classOf[atom] ? behind : alone)[chain.classOf[atom]];

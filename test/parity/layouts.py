@@ -192,13 +192,16 @@ KD = Workload("kd", S, teachers={T: 0.5}, layouts={
     SHORT: (3, f"{S}.dp=2 {S}.devices=0,1 {S}.micro_batch_tokens=1024 {T}.dp=1 {T}.devices=2 {T}.micro_batch_tokens=1024"),
     "selective": (2, f"{S}.recompute=selective {S}.stages=2 {S}.micro_batch=3 {T}.dp=2 {T}.micro_batch=2"),
     "recomputed": (2, f"{S}.recompute=full {S}.stages=2 {S}.micro_batch=3 {T}.dp=2 {T}.micro_batch=2"),
-}, trained=("replicas 3 and 2", "two stages twice, teacher in two"))
+    "split backward": (4, f"{S}.split_backward=3 {S}.stages=4 {S}.micro_batch=1 {T}.devices=3 {T}.micro_batch=2"),
+    "recomputed, split backward": (2, f"{S}.split_backward=all {S}.recompute=full {S}.stages=2 {S}.micro_batch=3 {T}.micro_batch=2"),
+}, trained=("replicas 3 and 2", "two stages twice, teacher in two", "split backward"))
 
 TIED = "llama_tied_logits"
 TIES = Workload("tied", TIED, teachers={S: 0.5}, train=", clip_grad_norm: 0.1", clip=0.1, layouts={
     "one device": (1, "*.micro_batch=8"),
     "embeddings in two stages": (2, f"{TIED}.stages=2 {TIED}.micro_batch=3 {S}.devices=1"),
     "embeddings in two stages twice": (4, f"{TIED}.stages=2 {TIED}.dp=2 {TIED}.micro_batch=2 {S}.devices=1 {S}.micro_batch=5"),
+    "split backward": (4, f"{TIED}.split_backward=all {TIED}.stages=2 {TIED}.dp=2 {TIED}.micro_batch=2 {S}.devices=1 {S}.micro_batch=5"),
     "embeddings in stages 1 and 4": (4, f"{TIED}.stages=4 {TIED}.micro_batch=2 {S}.devices=0"),
 }, trained=("embeddings in two stages twice",))
 
@@ -220,6 +223,7 @@ LLAVA_LAYOUTS = {
     "language in two stages": (2, f"{L}.stages=2 {L}.micro_batch=2 {V}.dp=2 {V}.micro_batch=3"),
     "language in four stages": (4, f"{L}.stages=4 {L}.micro_batch=1 {V}.dp=3 {V}.devices=1-3 {V}.micro_batch=2"),
     "language in six stages": (4, f"{L}.stages=6 {L}.micro_batch=2"),  # The last only adds up losses.
+    "split backward": (4, f"*.split_backward=all {V}.stages=2 {V}.dp=1 {V}.micro_batch=5 {L}.dp=2 {L}.micro_batch=2"),
     "both in two stages": (4, f"{V}.stages=2 {V}.dp=1 {V}.micro_batch=5 {L}.stages=2 {L}.dp=2 {L}.micro_batch=2"),
 }
 LLAVA = Workload("llava", L, ((V, "image_features"),), rows=IMAGES, layouts=LLAVA_LAYOUTS,

@@ -133,7 +133,6 @@ Outcome trainStep(Network &network, llvm::ArrayRef<int64_t> ends) {
   Outcome outcome;
   begin = 0;
   func::FuncOp forward = findFunction(network.module, attributes::kForwardFunction);
-  func::FuncOp backward = findFunction(network.module, attributes::kBackwardFunction);
   for (int64_t end : ends) {
     std::vector<Tensor> results = network.run(attributes::kForwardFunction, begin, end);
     for (const LossResult &loss : lossResults(forward))
@@ -142,32 +141,42 @@ Outcome trainStep(Network &network, llvm::ArrayRef<int64_t> ends) {
     for (unsigned i = 0; i < forward.getNumResults(); ++i)
       if (auto saved = forward.getResultAttrOfType<IntegerAttr>(i, attributes::kSaved))
         extra["saved" + std::to_string(saved.getInt())] = results.at(i);
-    std::vector<Tensor> gradients = network.run(attributes::kBackwardFunction, begin, end, extra);
-    for (unsigned i = 0; i < backward.getNumResults(); ++i) {
-      Tensor &sum = outcome.gradients[resultText(backward, i, attributes::kGradient).str()];
-      if (sum.size() != gradients.at(i).size() || !sum.data())
-        sum = Tensor(DType::F32, gradients.at(i).type().shape());
-      for (int64_t e = 0; e < sum.size(); ++e)
-        sum.set(e, sum.at(e) + gradients.at(i).at(e));
+    for (StringRef name : {attributes::kBackwardFunction, attributes::kWeightGradientFunction}) {
+      func::FuncOp function = findFunction(network.module, name);
+      std::vector<Tensor> values = function ? network.run(name, begin, end, extra) : std::vector<Tensor>();
+      for (unsigned i = 0; i < values.size(); ++i) {
+        if (auto saved = function.getResultAttrOfType<IntegerAttr>(i, attributes::kSaved)) {
+          extra["saved" + std::to_string(saved.getInt())] = values.at(i);
+          continue;
+        }
+        Tensor &sum = outcome.gradients[resultText(function, i, attributes::kGradient).str()];
+        if (sum.size() != values.at(i).size() || !sum.data())
+          sum = Tensor(DType::F32, values.at(i).type().shape());
+        for (int64_t e = 0; e < sum.size(); ++e)
+          sum.set(e, sum.at(e) + values.at(i).at(e));
+      }
     }
     begin = end;
   }
   return outcome;
 }
 
-class ProgramsTest : public testing::TestWithParam<Recompute> {};
+class ProgramsTest : public testing::TestWithParam<std::tuple<Recompute, bool>> {};
 
 TEST_P(ProgramsTest, MicroBatchesAddUpToTheWholeBatch) {
   OwningOpRef<ModuleOp> imported = parseNetwork(), module = parseNetwork();
   ASSERT_TRUE(imported && module);
   PassManager manager(&context());
   PipelineOptions options;
-  options.recompute = GetParam();
+  auto [recompute, splits] = GetParam();
+  options.recompute = recompute;
+  options.partition.splitBackward["*"] = splits;
   buildPipeline(manager, options);
   ASSERT_TRUE(succeeded(manager.run(*module)));
 
   auto sections = module->getOps<ModuleOp>();
   ASSERT_EQ(std::distance(sections.begin(), sections.end()), 1);
+  EXPECT_EQ(findFunction(*sections.begin(), attributes::kWeightGradientFunction) != nullptr, splits);
   Network graph(*imported), programs(*sections.begin());
   graph.makeData();
   programs.parameters = graph.parameters;
@@ -197,9 +206,9 @@ TEST_P(ProgramsTest, MicroBatchesAddUpToTheWholeBatch) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Policies, ProgramsTest,
-                         testing::Values(Recompute::None, Recompute::Selective, Recompute::Full),
-                         [](const testing::TestParamInfo<Recompute> &info) {
-                           return std::string(nameOf(info.param));
+                         testing::Combine(testing::Values(Recompute::None, Recompute::Selective, Recompute::Full), testing::Bool()),
+                         [](const testing::TestParamInfo<std::tuple<Recompute, bool>> &info) {
+                           return std::string(nameOf(std::get<0>(info.param))) + (std::get<1>(info.param) ? "_split" : "");
                          });
 
 } // namespace

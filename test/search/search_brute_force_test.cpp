@@ -24,7 +24,7 @@ bool next(std::vector<uint32_t> &digits, const std::vector<uint32_t> &limits) {
 struct Enumeration {
   const SearchProblem &problem;
   WorkTable work{problem};
-  CutTable cuts{problem, work, std::min(problem.machine.devices, 4u)};
+  CutTable cuts{problem, work, std::min(problem.machine.devices, 4u), true};
   cost_models::Simulator simulator{problem.steps};
   double best = std::numeric_limits<double>::infinity();
   size_t layouts = 0;

@@ -203,7 +203,7 @@ std::string timelinesHtml(const plan::Plan &plan, const executor::Topology &topo
     scaleNs = std::max(scaleNs, static_cast<double>(measured->steps[typical].ns()));
   std::string html =
       "<section><h2>Timeline of a steady step</h2>\n<style>svg.timeline line{stroke:var(--line)} svg.timeline line.end{stroke:var(--limit)} "
-      "svg.timeline text{font-size:11px;fill:var(--soft)} rect.forward{fill-opacity:.55} rect.ahead{stroke:var(--text);stroke-dasharray:2 2} "
+      "svg.timeline text{font-size:11px;fill:var(--soft)} rect.forward{fill-opacity:.55} rect.weight_gradient{fill-opacity:.78} rect.ahead{stroke:var(--text);stroke-dasharray:2 2} "
       "table.usage td,table.usage th{text-align:right} table.usage td:first-child{text-align:left}</style>\n" +
       legend(plan, topology);
   auto add = [&](const char *what, const Timeline &timeline, size_t step) {

@@ -56,7 +56,7 @@ void addUpdates(const wavefront::Problem &problem, const executor::Topology &top
     int64_t ns = section.trains ? wavefront::evaluate(section.stages[facts.stage].update, nullptr) : 0;
     if (ns == 0)
       continue;
-    constexpr uint32_t kUpdate = 4;
+    constexpr uint32_t kUpdate = 5;
     static_assert(metrics::kTaskNames[kUpdate] == "update");
     spans.push_back({s, kUpdate, step, -1, next[facts.rank], next[facts.rank] + ns});
     next[facts.rank] += ns;
@@ -172,10 +172,11 @@ Result<Timeline> predict(const plan::Plan &plan, const executor::Topology &topol
       const wavefront::Task &task = schedules[s].tasks[t];
       const wavefront::MicroBatch &group = schedules[s].microBatches[task.microBatch];
       uint32_t station = topology.stationAt(group.section, task.stage, group.replica);
-      bool isForward = task.kind == wavefront::TaskKind::Forward;
-      if (isForward || topology.program(station, fb::ProgramKind::Backward)) // A stage that is frozen as a whole has none.
+      bool runs = task.kind == wavefront::TaskKind::Forward || // A stage that is frozen as a whole has nothing else.
+                  topology.program(station, task.kind == wavefront::TaskKind::Backward ? fb::ProgramKind::Backward : fb::ProgramKind::WeightGradient);
+      if (runs)
         for (uint32_t part = 0; part < topology.stations[station].members; ++part)
-          result.spans.push_back({station + part, isForward ? 0u : 1u, steps[s], task.microBatch, times.steps[s].startNs[t],
+          result.spans.push_back({station + part, static_cast<uint32_t>(task.kind), steps[s], task.microBatch, times.steps[s].startNs[t],
                                   times.steps[s].endNs[t]});
     }
     addUpdates(problems[s], topology, times.steps[s], steps[s], result.spans);

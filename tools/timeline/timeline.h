@@ -24,7 +24,7 @@ struct Span {
   uint64_t step = 0;     ///< From 1.
   int64_t microBatch = -1; ///< -1: of the step.
   int64_t startNs = 0, endNs = 0;
-  bool isTask() const { return kind < 2; }
+  bool isTask() const { return kind < metrics::kMicroBatchTasks; }
 };
 
 /// From the end of the updates before it to the end of its own. What runs ahead lies in an earlier window than its step's.
