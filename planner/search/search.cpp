@@ -23,6 +23,8 @@ constexpr uint32_t kFewStages = 4, kManyStages = 64;
 constexpr size_t kMostShapes = 24;
 /// Groupings that are improved by changes.
 constexpr size_t kMostStarts = 4;
+/// Groupings, by simulation, of which backward tasks are split.
+constexpr size_t kMostSplit = 6;
 /// A neighbour whose estimate is worse by this factor than the best's is not simulated.
 constexpr double kHopeless = 1.15;
 
@@ -131,7 +133,7 @@ private:
     }
     if (!found.empty())
       MAESTRO_TRY(improve(found.front(), 1, true, order, allows, left, best));
-    MAESTRO_TRY(splitBackwards(order, best));
+    MAESTRO_TRY(splitBackwards(best.layout, order, best));
     MAESTRO_TRY(fillMemory(order, best));
     return addRow(std::move(name), best, order, overall);
   }
@@ -206,7 +208,9 @@ private:
     for (uint32_t stride : steps)
       if (fastest != found.end())
         MAESTRO_TRY(improve(*fastest, stride, false, Order::Wavefront, anything, left, best));
-    MAESTRO_TRY(splitBackwards(Order::Wavefront, best));
+    MAESTRO_TRY(splitBackwards(best.layout, Order::Wavefront, best));
+    for (size_t start = 0; start < std::min(kMostSplit, found.size()); ++start)
+      MAESTRO_TRY(splitBackwards(shapes.layoutOf(found[start].shape), Order::Wavefront, best));
     return fillMemory(Order::Wavefront, best);
   }
 
@@ -278,9 +282,9 @@ private:
     return Status();
   }
 
-  /// Backward in two tasks, in as many sections and stages as that may help and that have the memory for it, where it gains something.
-  Status splitBackwards(Order order, Best &best) {
-    Layout layout = best.layout;
+  /// Backward in two tasks, in as many sections and stages as that may help and that have the memory for it, where it gains something. Shapes
+  /// are looked for without: schedules of whole backward tasks take less time to make.
+  Status splitBackwards(Layout layout, Order order, Best &best) {
     for (uint32_t s = 0; s < layout.size(); ++s) {
       SectionCut &cut = layout[s].cut;
       if (problem.pins[s].splitStages || !mayGainBySplitting(problem, s, cut.stages()) || !problem.model.sections[s].has(cut.recompute, true))

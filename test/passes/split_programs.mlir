@@ -1,6 +1,8 @@
 // RUN: maestro-opt %s --maestro-differentiate --maestro-split-programs --cse | FileCheck %s
 // RUN: maestro-opt %s --maestro-differentiate --maestro-split-programs=recompute=selective --cse | FileCheck %s --check-prefix=AGAIN
 
+// RUN: maestro-opt %s --maestro-differentiate | sed 's/^module attributes {/module attributes {nn.split_backward, /' | maestro-opt --maestro-split-programs --cse --maestro-verify-phase=phase=split | FileCheck %s --check-prefix=SPLIT
+
 // The example of passes/split_programs.cpp: relu's result crosses, since its gradient reads it. What is cheap (the
 // mask out of a field, the transposed weight) is computed again; so is relu, when elementwise operators may be.
 // CHECK: nn.stash = "2 values, 64*batch bytes"
@@ -40,4 +42,17 @@ module attributes {nn.dims = {batch = {combine = "sum", max = 16 : i64}}} {
   // AGAIN-LABEL: func.func @backward
   // AGAIN: %[[M:.*]] = nn.cast
   // AGAIN: nn.mul %arg0, %[[M]]
+
+  // Split, what multiplies by the samples' values to weights' gradients is a program of its own, with what it multiplies; a first stage's
+  // chain of gradients is not.
+  // SPLIT-LABEL: func.func @forward
+  // SPLIT-LABEL: func.func @backward
+  // SPLIT-SAME: -> (!nn.tensor<[batch, 8], f32> {nn.saved = 2 : i64}
+  // SPLIT: nn.relu_grad
+  // SPLIT-NOT: nn.gradient
+  // SPLIT-LABEL: func.func @weight_gradient
+  // SPLIT-SAME: {nn.saved = 1 : i64}
+  // SPLIT-SAME: {nn.saved = 2 : i64}
+  // SPLIT-SAME: -> (!nn.tensor<[8, 4], f32> {nn.gradient = "m/w"}, !nn.tensor<[8, 8], f32> {nn.gradient = "m/u"})
+  // SPLIT-NOT: nn.relu_grad
 }

@@ -2,6 +2,7 @@
 
 #include "base/dtype.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
@@ -472,6 +473,24 @@ void shareStudent(PlanBuilder &builder) {
   plan.sections[kStudent]->layout->tensor_parallel = 2;
   add(plan.ranks).device = 2;
   plan.stations[kStudent]->ranks = {1, 2};
+}
+
+void splitStudent(PlanBuilder &builder) {
+  fb::PlanT &plan = builder.plan();
+  plan.sections[kStudent]->layout->split_backward = 1;
+  fb::ExecutableT &executable = *plan.executables[kStudent];
+  auto isBackward = [](const auto &program) { return program->kind == fb::ProgramKind::Backward; };
+  fb::ProgramT &backward = **std::find_if(executable.programs.begin(), executable.programs.end(), isBackward);
+  auto program = std::make_unique<fb::ProgramT>(backward);
+  program->kind = fb::ProgramKind::WeightGradient;
+  program->fields.clear();
+  program->calls.erase(program->calls.begin(), program->calls.begin() + 2);
+  fb::BufferT &scratch = *executable.buffers[program->calls.front()->inputs.front()]; // Kept until then.
+  scratch.region = 5;
+  scratch.offset = executable.regions[5]->bytes;
+  executable.regions[5]->bytes += scratch.bytes;
+  backward.calls.resize(2);
+  executable.programs.push_back(std::move(program));
 }
 
 std::vector<uint8_t> packUnverified(const fb::PlanT &plan) {

@@ -11,6 +11,8 @@ PlanBuilder exampleBuilder();
 void addReplica(PlanBuilder &builder);
 /// A third device that shares the student's station.
 void shareStudent(PlanBuilder &builder);
+/// The student's gradients, but its loss's, in a WeightGradient program.
+void splitStudent(PlanBuilder &builder);
 
 /// finish() of exampleBuilder(); ends the test program when that fails.
 std::vector<uint8_t> exampleBytes();

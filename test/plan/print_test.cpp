@@ -232,6 +232,7 @@ TEST(Diff, namesWhatChanged) {
   plan.executables[1]->regions[6]->bytes += 64;
   plan.sections[test::kStudent]->micro_batch_samples = 2;
   plan.sections[test::kStudent]->layout->recompute = false;
+  plan.sections[test::kStudent]->layout->split_backward = 1;
   plan.executables[1]->samples = 2;
   plan.prediction->step_seconds = 0.2;
   plan.ranks[1]->peak_bytes = 60 << 20;
@@ -247,6 +248,7 @@ TEST(Diff, namesWhatChanged) {
                                         "section student:\n"
                                         "  micro-batch: 4 samples, 72 padded tokens -> 2 samples, 72 padded tokens; this alone, from the first plan: 280 ms, 1.12 x\n"
                                         "  recompute: selective -> none\n"
+                                        "  split backward: no -> all\n"
                                         "  memory of its fullest device: 65.0 MiB -> 60.0 MiB\n"
                                         "  busy in a step: 200 ms -> 180 ms (-10.0 %)\n"
                                         "  idle in a step: 50.0 ms -> 20.0 ms (-60.0 %)\n"

@@ -231,6 +231,8 @@ const Rule kRules[] = {
     {"sectionComponent", [](Mutable &m) { m.plan.sections[0]->components[0] = 5; }, "plan.sections[0].components[0]: 5 is not below"},
     {"layoutZeroDegree", [](Mutable &m) { m.plan.sections[0]->layout->tensor_parallel = 0; }, "plan.sections[0].layout.tensor_parallel: 0 is not in [1,"},
     {"layoutRecompute", [](Mutable &m) { m.plan.sections[0]->layout->full_recompute = true; }, "plan.sections[0].layout.full_recompute: 1 is not in [0, 0]"},
+    {"layoutSplitFrozen", [](Mutable &m) { m.plan.sections[0]->layout->split_backward = 1; }, "plan.sections[0].layout.split_backward: 1 is not in [0, 0]"},
+    {"layoutSplit", [](Mutable &m) { m.plan.sections[1]->layout->split_backward = 2; }, "plan.sections[1].layout.split_backward: 2 is not in [0, 1]"},
     {"layoutZero", [](Mutable &m) { m.plan.sections[0]->layout->zero_stage = 4; }, "plan.sections[0].layout.zero_stage: 4 is not in [0, 3]"},
     {"microBatch", [](Mutable &m) { m.plan.sections[0]->micro_batch_samples = 0; }, "plan.sections[0].micro_batch_samples: 0 is not"},
     {"sectionScope", [](Mutable &m) { m.plan.sections[0]->scopes[0] = "\x02"; }, "plan.sections[0].scopes[0]: "},
@@ -329,7 +331,7 @@ const Rule kRules[] = {
     {"constantShape", [](Mutable &m) { m.buffer(Scale).shape = {m.builder.dim(fb::DimOp::Min, 0, m.builder.constant(1))}; }, "plan.executables[1].buffers[11].shape[0]: a constant's dims are constant"},
 
     // Programs.
-    {"programKind", [](Mutable &m) { m.program(Prog::Norm).kind = static_cast<Prog>(7); }, "plan.executables[1].programs[5].kind: 7 is not"},
+    {"programKind", [](Mutable &m) { m.program(Prog::Norm).kind = static_cast<Prog>(8); }, "plan.executables[1].programs[5].kind: 8 is not"},
     {"programTwice", [](Mutable &m) { m.program(Prog::Norm).kind = Prog::Prepare; }, "plan.executables[1].programs[5].kind: an earlier program is of kind Prepare"},
     {"programField", [](Mutable &m) { m.program(Prog::Forward).fields[1] = 3; }, "plan.executables[1].programs[2].fields[1]: 3 is not below the number of fields, 3"},
     {"programFlops", [](Mutable &m) { m.program(Prog::Forward).flops = 99; }, "plan.executables[1].programs[2].flops: 99 is not below"},
@@ -342,6 +344,13 @@ const Rule kRules[] = {
     {"callAttributes", [](Mutable &m) { m.program(Prog::Norm).calls[0]->attributes = 99; }, "plan.executables[1].programs[5].calls[0].attributes: 99 is not below the number of attribute lists"},
     {"attributeUndefined", [](Mutable &m) { m.plan.attribute_lists[1]->items[2]->exprs[0] = m.builder.dim(fb::DimOp::CeilDiv, 0, m.builder.constant(0)); },
      "plan.executables[1].programs[2].calls[1].attributes: has no value at the executable's bounds"},
+    {"weightGradientUnsaid", [](Mutable &m) { test::splitStudent(m.builder), m.plan.sections[1]->layout->split_backward = 0; },
+     "plan.executables[1].programs: there is a WeightGradient program, and split_backward is 0 of 1 stages"},
+    {"weightGradientAlone", [](Mutable &m) { m.plan.executables[0]->programs[0]->kind = Prog::WeightGradient; },
+     "plan.executables[0].programs: there is a WeightGradient program, and no Backward program"},
+    {"weightGradientReadsScratch", [](Mutable &m) {
+       test::splitStudent(m.builder), m.buffer(Scratch).region = 6, m.buffer(Scratch).offset = 0; },
+     "region 6 (Workspace) before anything was written there"},
     {"noBackward", [](Mutable &m) { m.dropProgram(Prog::Backward); }, "plan.executables[1].programs: there is no Backward program, and sections[1] trains"},
     {"surplusBackward", [](Mutable &m) { m.plan.sections[1]->trains = false; }, "plan.executables[1].programs: there is a Backward program, and sections[1] does not train"},
     {"noEvaluate", [](Mutable &m) { m.dropProgram(Prog::Evaluate); }, "plan.executables[1].programs: there is no Evaluate program"},
@@ -514,6 +523,7 @@ const Variant kVariants[] = {
     {"constantRate", [](Mutable &m) { m.training.decay = fb::Decay::Constant, m.training.total_steps = 0; }},
     {"withoutEvaluateInVersion10", [](Mutable &m) { m.plan.version_minor = 0, m.dropProgram(Prog::Evaluate); }},
     {"studentTwice", [](Mutable &m) { test::addReplica(m.builder); }},
+    {"studentSplit", [](Mutable &m) { test::splitStudent(m.builder); }},
     {"studentShared", [](Mutable &m) { test::shareStudent(m.builder); }},
     {"twoReplicas", [](Mutable &m) {
        m.plan.sections[0]->layout->data_parallel = 2;

@@ -120,6 +120,21 @@ TEST(Pinned, ARecomputeHolds) {
     }
 }
 
+TEST(Pinned, ASplitBackwardHolds) {
+  for (uint32_t devices : {4u, 16u})
+    for (uint32_t splits : {0u, 1u, 2u, 64u}) {
+      SCOPED_TRACE(fmt::format("{} devices, {}", devices, splits));
+      SearchProblem problem = layered(devices, 6, 3);
+      problem.machine.kinds.front().memoryBytes = 200'000;
+      problem.pins[1].stages = 2;
+      problem.pins[1].splitStages = splits;
+      SearchResult result = solve(problem);
+      EXPECT_EQ(result.layout[1].cut.splitStages, std::min(splits, 2u));
+      auto why = explain(problem, result, result.simulation);
+      EXPECT_TRUE(why.isOk()) << why.status().message();
+    }
+}
+
 TEST(Pinned, WhereNothingObeysItIsSaidWhatWouldFit) {
   SearchProblem problem = distillation(2, 40'000, 40'000);
   problem.machine.kinds[0].memoryBytes = 4800; // The student alone, or the teacher; not both on one device.

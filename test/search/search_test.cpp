@@ -152,6 +152,19 @@ TEST(Search, LeftMemoryHoldsMoreInFlight) {
   EXPECT_GT(gained, 0u);
 }
 
+TEST(Search, PipelinesSplitTheirBackwardWhereMemoryAllows) {
+  SearchProblem problem = layered(16, 8, 3);
+  problem.machine.kinds.front().memoryBytes = 200'000;
+  problem.pins[1].stages = 4;
+  SearchResult split = verified(problem, searchLayouts(problem));
+  EXPECT_GT(split.layout[1].cut.splitStages, 0u);
+  problem.pins[1].splitStages = 0;
+  SearchResult whole = verified(problem, searchLayouts(problem));
+  EXPECT_EQ(whole.layout[1].cut.splitStages, 0u);
+  EXPECT_LT(split.simulation.stepSeconds, whole.simulation.stepSeconds);
+  EXPECT_LE(split.lowerBoundSeconds, split.simulation.stepSeconds);
+}
+
 TEST(Search, TheSameLargeProblemHasTheSameAnswer) {
   SearchResult first = solve(layered(64, 12, 7)), second = solve(layered(64, 12, 7));
   EXPECT_EQ(first.layout, second.layout);

@@ -71,6 +71,22 @@ void addRecompute(AtomicSection &section, Recompute kind = Recompute::Selective)
   section.classes[static_cast<size_t>(kind)] = std::move(classes);
 }
 
+/// Also with a split backward: half of it are weights' gradients, and a micro-batch in flight keeps half as much again.
+void addSplit(AtomicSection &section) {
+  section.splitClasses = section.classes;
+  for (std::vector<AtomClass> &classes : section.splitClasses)
+    for (AtomClass &own : classes)
+      for (StageModel *model : {&own.alone, &own.pair})
+        for (cost_models::StageCosts &costs : model->at) {
+          costs.weightGradient = costs.backward;
+          for (wavefront::CostTerm &term : costs.backward.terms)
+            term.picoseconds /= 2;
+          for (wavefront::CostTerm &term : costs.weightGradient.terms)
+            term.picoseconds -= term.picoseconds / 2;
+          costs.slotBytes += costs.slotBytes / 2;
+        }
+}
+
 void join(AtomicModel &model, uint32_t producer, uint32_t atom, uint32_t consumer, uint32_t consumerAtom, bool gradient) {
   model.tensors.push_back({producer, atom, {{consumer, consumerAtom}}, gradient, {{1, {kBatch, kSeq}}},
                            std::vector<uint64_t>(model.microBatches.size(), 30), {}});
@@ -126,6 +142,8 @@ SearchProblem smallProblem(uint64_t seed) {
     model.sections.push_back(section(fmt::format("s{}", s), trains[s], sizes.size(), atoms, pick(0, 4) * 20'000 * kPsPerNs));
     if (trains[s] && pick(0, 3) == 0)
       addRecompute(model.sections.back());
+    if (trains[s] && seed % 3 == 1)
+      addSplit(model.sections.back());
     chain(model, s);
     if (s > 0 && !(fork && s == 1)) // A fork's first two sections both feed the third.
       join(model, s - 1, lastAtom(model, s - 1), s, 0, trains[s - 1]);
@@ -182,6 +200,7 @@ SearchProblem layered(uint32_t devices, uint32_t layers, uint64_t seed) {
   model.sections = {section("teacher", false, 4, teacher, 1'000'000), section("student", true, 4, student, 1'000'000)};
   addRecompute(model.sections.back());
   addRecompute(model.sections.back(), Recompute::Full);
+  addSplit(model.sections.back());
   chain(model, 0);
   chain(model, 1);
   join(model, 0, lastAtom(model, 0), 1, lastAtom(model, 1), false);

@@ -9,7 +9,7 @@ namespace maestro::planner {
 SearchResult verified(const SearchProblem &problem, Result<SearchResult> result);
 
 /// Two or three sections in a chain or a fork, two or three devices, two or three sizes of micro-batches, a few samples of
-/// uneven sizes; some with sections of two atoms, with recompute, with pins, or with little memory.
+/// uneven sizes; some with sections of two atoms, with recompute, with a split backward, with pins, or with little memory.
 SearchProblem smallProblem(uint64_t seed);
 
 /// Two sections, "teacher" (frozen) before "student": forward of `teacherNs` a padded token, and `studentNs`, twice that back.
