@@ -35,7 +35,7 @@ void declare(CLI::App &app, Arguments &arguments) {
   app.add_option("-o,--output", arguments.options.output, "The plan file to write");
   app.add_option("--cluster", arguments.options.cluster, "Cluster description; without it this machine");
   app.add_option("--set", arguments.options.settings, "A value of the workload or cluster file: train.global_batch=64");
-  app.add_option("--pin", arguments.pins, "Fix a decision: SECTION.{dp,stages,tensor,micro_batch,micro_batch_tokens,devices,recompute,precision}=VALUE");
+  app.add_option("--pin", arguments.pins, "Fix a decision: SECTION.{dp,stages,tensor,micro_batch,micro_batch_tokens,more_in_flight,devices,recompute,split_backward,precision}=VALUE");
   app.add_option("--data", arguments.data, "WebDataset tar shards, as maestro-run has them: plan for the sizes of their samples, read from headers");
   app.add_option("--deadline", arguments.deadline, "Time for the search, for example 10s");
   app.add_option("--top-k", arguments.topK, "Keep the K best plans: plan.mpl, plan.2.mpl, …")->check(wholeNumber<'1'>, "");

@@ -38,6 +38,7 @@ private:
   void cost(uint32_t section, uint32_t rows, uint32_t length, int64_t millions, int64_t tokensPerRow);
   void connect(uint32_t producer, uint32_t consumer);
   void layOut();
+  void splitLastStages(uint32_t index);
   void finishStages();
   void limitFlight();
   uint32_t addEncoder(const char *name, bool vision, bool trains);
@@ -115,7 +116,7 @@ uint32_t Builder::addSection(std::string name, std::vector<uint32_t> active, boo
   Section section;
   section.name = std::move(name);
   section.trains = trains;
-  section.splitsBackward = trains && full && random.chance(20);
+  section.splitsBackward = trains && full && random.chance(85); // Where finishStages() finds that it may help.
   section.activeDims = std::move(active);
   section.maxSamples = random.in(2, 16);
   section.stages.resize(1);
@@ -234,6 +235,23 @@ void Builder::layOut() {
   problem.devices = next;
 }
 
+/// As the planner has it (planner/search/search.cpp): weight gradients are tasks of their own in all stages, or in the last ones where
+/// memory is short, and only where gradients are sent on.
+void Builder::splitLastStages(uint32_t index) {
+  Section &section = problem.sections[index];
+  if (!section.splitsBackward)
+    return;
+  auto stages = static_cast<int64_t>(section.stages.size());
+  bool sends = stages > 1 || std::any_of(joints.begin(), joints.end(), [&](const Edge &edge) { return edge.consumer == index && edge.gradient; });
+  int64_t whole = !sends ? stages : random.chance(60) ? 0 : random.in(0, stages - 1);
+  for (int64_t stage = 0; stage < whole; ++stage) {
+    Stage &own = section.stages[static_cast<size_t>(stage)];
+    own.backward.terms.insert(own.backward.terms.end(), own.weightGradient.terms.begin(), own.weightGradient.terms.end());
+    own.weightGradient.terms.clear();
+  }
+  section.splitsBackward = whole < stages;
+}
+
 /// Splits each section's cost over its stages, and joins the stages.
 void Builder::finishStages() {
   for (uint32_t s = 0; s < problem.sections.size(); ++s) {
@@ -245,6 +263,7 @@ void Builder::finishStages() {
         if (!term.dims.empty())
           term.picoseconds = term.picoseconds / stages + 1;
     section.stages.assign(stages, whole);
+    splitLastStages(s);
     for (uint32_t stage = 0; stage + 1 < stages; ++stage) {
       Edge edge;
       edge.producer = edge.consumer = s;
@@ -269,8 +288,7 @@ void Builder::finishStages() {
   }
 }
 
-/// Micro-batches in flight and rings, by the planner's own rule; a user may ask for a few more, and a section that splits its
-/// backward needs them for micro-batches whose weight gradients wait.
+/// Micro-batches in flight and rings, by the planner's own rule; a user may ask for a few more.
 void Builder::limitFlight() {
   std::vector<cost_models::StageFlow> flows;
   std::vector<uint32_t> first;
@@ -285,7 +303,7 @@ void Builder::limitFlight() {
   cost_models::InFlight limits =
       cost_models::microBatchesInFlight(flows, edgeFlows, static_cast<int64_t>(problem.sampleCount()));
   for (uint32_t s = 0; s < problem.sections.size(); ++s) {
-    uint32_t more = static_cast<uint32_t>(random.in(0, 2)) + (problem.sections[s].splitsBackward ? 2 : 0);
+    auto more = static_cast<uint32_t>(random.in(0, 2));
     for (uint32_t stage = 0; stage < stagesWanted[s]; ++stage)
       problem.sections[s].stages[stage].slots = limits.slots[first[s] + stage] + more;
   }
