@@ -24,7 +24,7 @@ for sibling in ("parity", "models"):
 SKIPPED = 77
 LIMIT_SECONDS = 5.0
 LAYOUT = ["--set", "cluster.devices_per_node=4", "--set", "dims.seq.max=48", "--pin", "student.stages=2", "--pin",
-          "student.dp=2", "--pin", "student.micro_batch=2", "--pin", "teacher.dp=1", "--pin", "teacher.devices=0"]
+          "student.dp=2", "--pin", "student.micro_batch=2", "--pin", "student.split_backward=1", "--pin", "teacher.dp=1", "--pin", "teacher.devices=0"]
 WORKLOAD = """
 components:
   teacher: {{model: {teacher}, frozen: true}}
@@ -89,6 +89,7 @@ class Ranks(unittest.TestCase):
             kernels = {event["pid"] for event in events if event.get("cat") == "kernel"}
             lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
             self.assertEqual(kernels, {0, 1, 2, 3})
+            self.assertIn("weight_gradient", {event["name"] for event in events if event.get("cat") == "task"})
             self.assertTrue(all(section["busy"] > 0 for section in lines[-1]["sections"].values()), lines[-1])
             self.assertTrue(all(device["busy"] > 0 for device in lines[-1]["devices"]), lines[-1])
             return sorted((event["pid"], event["tid"], event["name"], event["args"]["step"], event["args"].get("microbatch", -1))
