@@ -30,7 +30,7 @@ uint64_t taskCount(const wavefront::Problem &problem, size_t samples) {
   uint64_t tasks = 0;
   for (const wavefront::Section &section : problem.sections) {
     auto size = static_cast<uint64_t>(section.maxSamples);
-    tasks += (samples + size - 1) / size * section.stages.size() * (section.trains ? 2 : 1);
+    tasks += (samples + size - 1) / size * section.stages.size() * (section.splitsBackward ? 3 : section.trains ? 2 : 1);
   }
   return tasks;
 }
