@@ -32,15 +32,15 @@ TEST(Tuner, AnyHintMakesAValidSchedule) {
   }
 }
 
-/// Problems that were far from their bounds when hints came to be; the steps that they are tuned on are others.
+/// Problems whose schedules are far from their bounds as a plain start finds them; the steps that they are tuned on are others.
 TEST(Tuner, WhatHelpsSomeStepsHelpsOthers) {
-  const std::pair<Family, uint64_t> hard[] = {{Family::Generation, 77000011}, {Family::Ensemble, 77000035}, {Family::Generation, 72000103},
-                                              {Family::Multimodal, 75000136}, {Family::Distillation, 78000117}, {Family::Ensemble, 79000107}};
   Scheduler scheduler;
   double usual = 0, planned = 0;
-  for (auto [family, seed] : hard) {
-    usual += timesBound(scheduler, trainingProblem(family, seed));
-    planned += timesBound(scheduler, plannedProblem(family, seed));
+  for (uint64_t seed : {71000010, 71000033, 71000036}) {
+    double plain = timesBound(scheduler, trainingProblem(Family::Generation, seed));
+    EXPECT_GT(plain, 1.1) << "no longer a hard problem: " << seed;
+    usual += plain;
+    planned += timesBound(scheduler, plannedProblem(Family::Generation, seed));
   }
   EXPECT_LT(planned, 0.96 * usual);
 }
