@@ -69,6 +69,8 @@ struct Pair {
     require(sender(from).write(k, {&box, 1}));
     require(sender(from).post(k, {1, 0, 1, box.elementBytes}));
   }
+  /// Where memcpy writes for comparison: memory of the same kind as a channel's slots, of what was asked for beside them.
+  char *copyTarget(uint64_t bytes) { return *memory->make<char>(bytes, "copies"); }
   void receive(uint32_t from, uint64_t k) {
     require(receiver(from).awaitArrivals(k, {1, 1, 0}, abort));
     require(receiver(from).release(k));
@@ -143,9 +145,10 @@ void benchLatency(bool processes) {
 /// One rank, both ends: what the protocol adds to the copy itself.
 void benchCopy(uint64_t bytes, uint64_t rowBytes) {
   constexpr uint32_t kSlots = 4;
-  Pair pair(kSlots, bytes);
+  Pair pair(kSlots, bytes, kSlots * bytes);
   uint64_t rows = bytes / rowBytes, stride = rowBytes == bytes ? bytes : 2 * rowBytes;
-  Block source(rows * stride), target(kSlots * bytes);
+  Block source(rows * stride);
+  char *target = pair.copyTarget(kSlots * bytes);
   Box box = Box::contiguous(source.data(), 0, rowBytes);
   box.rank = 1;
   box.extents[0] = rows;
@@ -183,8 +186,9 @@ void benchCopy(uint64_t bytes, uint64_t rowBytes) {
 void benchStream(uint64_t bytes, bool processes) {
   constexpr uint32_t kSlots = 4;
   constexpr uint64_t kRepetitions = 21;
-  Pair pair(kSlots, bytes);
-  Block source(bytes), target(kSlots * bytes);
+  Pair pair(kSlots, bytes, kSlots * bytes);
+  Block source(bytes);
+  char *target = pair.copyTarget(kSlots * bytes);
   Box box = Box::contiguous(source.data(), 0, bytes);
   uint64_t copies = std::max<uint64_t>(8, (128 << 20) / bytes);
   std::vector<double> channel, ratios;
