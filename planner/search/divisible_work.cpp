@@ -2,17 +2,22 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 namespace maestro::planner {
 namespace {
 
+/// So much of all work is all of it.
+constexpr double kNearly = 1 - 1e-6;
+
 /// Largest part of all work that can be done: maximize it, where no device does more than it has time for, and no section's samples, and
 /// no stage's rest, have a smaller part in all replicas together. A dictionary: basic variables, one a row, in terms of the others.
-class Division {
+class Program {
 public:
-  Division(const std::vector<ReplicatedWork> &work, uint32_t devices, double seconds) : seconds(seconds), columns(1), rows(devices), limits(devices, 1.0) {
-    for (const ReplicatedWork &own : work) {
+  Program(SharedWork work, uint32_t devices, double seconds) : seconds(seconds), columns(1), rows(devices), limits(devices, 1.0) {
+    for (const ReplicatedWork *section : work) {
+      const ReplicatedWork &own = *section;
       addParts(own, [&](size_t replica, auto visit) {
         for (size_t stage = 0; stage < own.alike.size(); ++stage)
           visit(own.devices[replica][stage], own.alike[stage]);
@@ -24,10 +29,11 @@ public:
     gain[0] = 1;
     for (std::vector<double> &row : rows)
       row.resize(columns, 0.0);
+    variables.resize(columns + rows.size());
+    std::iota(variables.begin(), variables.end(), size_t{0});
   }
 
   bool isAll() {
-    constexpr double kNearly = 1 - 1e-6;
     for (size_t pivots = 0; done < kNearly; ++pivots) {
       size_t entering = static_cast<size_t>(std::max_element(gain.begin(), gain.end()) - gain.begin());
       if (gain[entering] <= kLeast)
@@ -44,6 +50,15 @@ public:
       pivot(entering, leaving);
     }
     return true;
+  }
+
+  /// Of a device's seconds, once no part can grow: by how much all would, were there one more.
+  std::vector<double> prices(uint32_t devices) const {
+    std::vector<double> found(devices, 0.0);
+    for (size_t column = 0; column < columns; ++column)
+      if (size_t variable = variables[column]; variable >= columns && variable < columns + devices)
+        found[variable - columns] = std::max(0.0, -gain[column]);
+    return found;
   }
 
 private:
@@ -71,6 +86,7 @@ private:
 
   void pivot(size_t entering, size_t leaving) {
     std::vector<double> &own = rows[leaving];
+    std::swap(variables[entering], variables[columns + leaving]);
     double scale = 1 / own[entering];
     own[entering] = 1;
     for (double &value : own)
@@ -96,11 +112,39 @@ private:
   size_t columns; ///< The part of all work first.
   std::vector<std::vector<double>> rows; ///< Devices first.
   std::vector<double> limits, gain; ///< By row; by column.
+  std::vector<size_t> variables; ///< Of columns, then of rows: parts first, then what each row has left.
   double done = 0; ///< The part of all work.
 };
 
 } // namespace
 
-bool canBeDivided(const std::vector<ReplicatedWork> &work, uint32_t devices, double seconds) { return Division(work, devices, seconds).isAll(); }
+Division divide(SharedWork work, uint32_t devices, double seconds) {
+  Program program(work, devices, seconds);
+  if (program.isAll())
+    return {};
+  return {false, program.prices(devices)};
+}
+
+bool isTooDear(SharedWork work, uint32_t devices, double seconds, const std::vector<double> &prices) {
+  double all = 0;
+  auto priceOf = [&](uint32_t device) { return device < prices.size() ? prices[device] : 0; };
+  for (const ReplicatedWork *own : work) {
+    double cheapest = std::numeric_limits<double>::infinity();
+    for (const std::vector<uint32_t> &replica : own->devices) {
+      double alike = 0;
+      for (size_t stage = 0; stage < replica.size(); ++stage)
+        alike += priceOf(replica[stage]) * own->alike[stage];
+      cheapest = std::min(cheapest, alike);
+    }
+    all += cheapest;
+    for (size_t stage = 0; stage < own->rest.size(); ++stage) {
+      double rest = std::numeric_limits<double>::infinity();
+      for (const std::vector<uint32_t> &replica : own->devices)
+        rest = std::min(rest, priceOf(replica[stage]));
+      all += rest * own->rest[stage];
+    }
+  }
+  return all * kNearly > seconds * std::accumulate(prices.begin(), prices.begin() + std::min<int64_t>(devices, std::ssize(prices)), 0.0);
+}
 
 } // namespace maestro::planner

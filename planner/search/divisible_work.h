@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace maestro::planner {
@@ -14,8 +15,20 @@ struct ReplicatedWork {
   std::vector<std::vector<uint32_t>> devices; ///< replica × stage
 };
 
+/// What some sections have to do together.
+using SharedWork = std::span<const ReplicatedWork *const>;
+
+struct Division {
+  bool isPossible = true;
+  /// Where it is not, what a second of each device costs, so that it is seen: all work costs more than all seconds that there are, wherever
+  /// it is done (the program's dual). What proves it of one work often does of others.
+  std::vector<double> prices;
+};
+
 /// Whether all of it can be done where each device has so many seconds; true where it nearly can (a millionth), and where that is not
-/// found out soon. A linear program, solved by Dantzig's simplex method (Chvátal, Linear Programming, chapters 2 and 3).
-bool canBeDivided(const std::vector<ReplicatedWork> &work, uint32_t devices, double seconds);
+/// found out soon. A linear program, solved by Dantzig's simplex method (Chvátal, Linear Programming, chapters 2, 3 and 5).
+Division divide(SharedWork work, uint32_t devices, double seconds);
+/// Whether prices prove that it cannot be done; devices beyond them cost nothing.
+bool isTooDear(SharedWork work, uint32_t devices, double seconds, const std::vector<double> &prices);
 
 } // namespace maestro::planner

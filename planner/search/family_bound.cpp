@@ -4,6 +4,7 @@
 #include "planner/search/option_bounds.h"
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <limits>
 #include <map>
@@ -17,7 +18,9 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 /// More devices have more families than it is worth to look at.
 constexpr uint32_t kMostDevices = 64;
 /// Families that are looked at for one time; with more it counts as possible.
-constexpr uint64_t kMostFamilies = 120'000;
+constexpr uint64_t kMostFamilies = 2'000'000;
+/// So many of divide()'s prices are tried on the next groups, which takes a hundredth of a division.
+constexpr size_t kMostPrices = 16;
 /// The bound is within so much of what these families prove.
 constexpr double kPrecision = 1e-3;
 
@@ -28,6 +31,7 @@ struct Pick {
   std::vector<uint64_t> bytes; ///< By stage, less what a device has once for all that it runs.
   std::vector<double> work, alike; ///< By stage; the second of what all stages have in common.
   uint64_t held = 0;           ///< Samples, as the sections before it see it.
+  std::array<ReplicatedWork, 2> shares; ///< With devices replica by replica, and stage by stage.
 };
 
 /// Whether whatever is possible with `b` is with `a`.
@@ -43,6 +47,11 @@ struct Group {
   std::vector<const Pick *> members;
   std::vector<uint64_t> bytes; ///< By device.
   double training = 0, all = 0; ///< Seconds of all devices: of what trains; of everything, with updates.
+};
+
+/// Times in which a group's work is known to be possible, and not to be.
+struct Divided {
+  double possible = kNever, impossible = 0;
 };
 
 class Families {
@@ -111,6 +120,8 @@ private:
       std::vector<size_t> &others = alike[{option.stages, option.replicas}];
       if (pick.bytes.empty() || std::any_of(others.begin(), others.end(), [&](size_t other) { return isNoWorse(kept[other], pick); }))
         continue;
+      for (bool placedByStage : {false, true})
+        pick.shares[placedByStage] = sharesOf(pick, placedByStage);
       others.push_back(kept.size());
       kept.push_back(std::move(pick));
     }
@@ -119,11 +130,11 @@ private:
 
   /// No bytes: it does not fit.
   Pick makePick(uint32_t s, const BoundedOption &option, uint64_t held) const {
-    Pick pick{s, &option, {}, {}, {}, 0};
+    Pick pick{s, &option, {}, {}, {}, 0, {}};
     for (size_t stage = 0; stage < option.stages; ++stage) {
       uint64_t bytes = bounds.bytes(s, option, stage, held);
       if (bytes > memory)
-        return {s, &option, {}, {}, {}, 0};
+        return {s, &option, {}, {}, {}, 0, {}};
       pick.bytes.push_back(bytes - bounds.processBytes(s, option, stage));
       pick.work.push_back(bounds.stageWork(s, option, stage));
       pick.alike.push_back(bounds.alikeWork(s, option, stage));
@@ -198,14 +209,14 @@ private:
     return found->second;
   }
 
-  uint32_t device(const Pick &pick, uint32_t replica, uint32_t stage) const {
-    return (byStage ? stage * pick.option->replicas + replica : replica * pick.option->stages + stage) % problem.machine.devices;
+  uint32_t device(const Pick &pick, uint32_t replica, uint32_t stage, bool placedByStage) const {
+    return (placedByStage ? stage * pick.option->replicas + replica : replica * pick.option->stages + stage) % problem.machine.devices;
   }
 
   template <typename Visit> void forEachStage(const Pick &pick, Visit visit) const {
     for (uint32_t stage = 0; stage < pick.option->stages; ++stage)
       for (uint32_t replica = 0; replica < pick.option->replicas; ++replica)
-        visit(stage, device(pick, replica, stage));
+        visit(stage, device(pick, replica, stage, byStage));
   }
 
   /// Whether the devices still hold everything.
@@ -246,7 +257,7 @@ private:
   }
 
   /// Tasks of sections that train end before updates begin; what does not may run ahead.
-  bool isInTime(const Group &group, double update) const {
+  bool isInTime(const Group &group, double update) {
     auto devices = static_cast<double>(group.bytes.size());
     if (group.training > devices * (seconds - update) || group.all > devices * seconds)
       return false;
@@ -254,25 +265,39 @@ private:
     return group.members.size() < 2 || (canBeDivided(group, true, seconds - update) && (allTrain || canBeDivided(group, false, seconds)));
   }
 
-  bool canBeDivided(const Group &group, bool trainingOnly, double time) const {
-    return planner::canBeDivided(workOf(group, trainingOnly), static_cast<uint32_t>(group.bytes.size()), time);
+  /// The same group is met beside others many times, and what cannot be done in some time cannot in less.
+  bool canBeDivided(const Group &group, bool trainingOnly, double time) {
+    shared.clear();
+    for (const Pick *pick : group.members)
+      if (!trainingOnly || trains(*pick))
+        shared.push_back(&pick->shares[byStage]);
+    auto devices = static_cast<uint32_t>(group.bytes.size());
+    for (auto own = prices.begin(); own != prices.end(); ++own)
+      if (isTooDear(shared, devices, time, *own)) {
+        std::rotate(prices.begin(), own, own + 1); // It comes first the next time.
+        return false;
+      }
+    Divided &known = divided[{byStage, trainingOnly, group.members}];
+    if (time <= known.impossible || time >= known.possible)
+      return time >= known.possible;
+    Division division = divide(shared, devices, time);
+    (division.isPossible ? known.possible : known.impossible) = time;
+    if (!division.isPossible) {
+      prices.insert(prices.begin(), std::move(division.prices));
+      prices.resize(std::min(prices.size(), kMostPrices));
+    }
+    return division.isPossible;
   }
 
-  std::vector<ReplicatedWork> workOf(const Group &group, bool trainingOnly) const {
-    std::vector<ReplicatedWork> work;
-    for (const Pick *pick : group.members) {
-      if (trainingOnly && !trains(*pick))
-        continue;
-      ReplicatedWork &own = work.emplace_back();
-      own.alike = pick->alike;
-      for (size_t stage = 0; stage < pick->work.size(); ++stage)
-        own.rest.push_back(pick->work[stage] - pick->alike[stage]);
-      own.devices.assign(pick->option->replicas, std::vector<uint32_t>(pick->option->stages));
-      for (uint32_t replica = 0; replica < pick->option->replicas; ++replica)
-        for (uint32_t stage = 0; stage < pick->option->stages; ++stage)
-          own.devices[replica][stage] = device(*pick, replica, stage);
-    }
-    return work;
+  ReplicatedWork sharesOf(const Pick &pick, bool placedByStage) const {
+    ReplicatedWork own{pick.alike, {}, {}};
+    for (size_t stage = 0; stage < pick.work.size(); ++stage)
+      own.rest.push_back(pick.work[stage] - pick.alike[stage]);
+    own.devices.assign(pick.option->replicas, std::vector<uint32_t>(pick.option->stages));
+    for (uint32_t replica = 0; replica < pick.option->replicas; ++replica)
+      for (uint32_t stage = 0; stage < pick.option->stages; ++stage)
+        own.devices[replica][stage] = device(pick, replica, stage, placedByStage);
+    return own;
   }
 
   const SearchProblem &problem;
@@ -282,9 +307,12 @@ private:
   std::map<std::pair<uint32_t, uint64_t>, std::vector<Pick>> picks; ///< By section and samples held behind it.
   std::map<std::pair<uint32_t, uint64_t>, std::vector<const Pick *>> inTime; ///< Likewise, of the time that is asked for.
   std::map<std::tuple<const Pick *, uint32_t, uint64_t>, std::vector<const Pick *>> beside; ///< Also by the first section's.
+  std::map<std::tuple<bool, bool, std::vector<const Pick *>>, Divided> divided; ///< By placement, whether frozen sections are left out, and members.
   uint64_t memory = 0;
   double seconds = 0;
   bool byStage = false;
+  std::vector<std::vector<double>> prices; ///< Of divisions that are not possible (divisible_work.h).
+  std::vector<const ReplicatedWork *> shared; ///< canBeDivided's own, kept for its memory.
   std::vector<double> rest; ///< Work of the order's last so many sections, at least.
   std::vector<const Pick *> chosen; ///< By section.
   std::vector<Group> groups;

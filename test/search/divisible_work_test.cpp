@@ -9,6 +9,16 @@
 namespace maestro::planner {
 namespace {
 
+/// What is said not to be possible is proven by its prices.
+bool canBeDivided(const std::vector<ReplicatedWork> &sections, uint32_t devices, double seconds) {
+  std::vector<const ReplicatedWork *> work;
+  for (const ReplicatedWork &own : sections)
+    work.push_back(&own);
+  Division division = divide(work, devices, seconds);
+  EXPECT_EQ(division.isPossible, !isTooDear(work, devices, seconds, division.prices));
+  return division.isPossible;
+}
+
 /// What some devices can do, and how long it takes.
 struct Piece {
   double seconds = 0;
