@@ -3,15 +3,12 @@
     .venv/bin/python bench/predictions.py [EXAMPLE…] [--profile device.yaml] [--rounds N]
 
 Predicted is what the plan says before anything runs, for the sizes of the example's own data (`--data`); nothing is fitted to these
-layouts. The machine's own speed moves, so rounds of a profile, plans with it and runs follow each other: a prediction is held against
-runs of the same minutes, as where a user profiles and trains, and means over the rounds count. Measured: layouts take turns, short runs
-on that data. Of each step the median over the runs counts, and of these the mean; from-to are the shortest and the longest step. A run
-in which other programs took more than a tenth of a core is made again; where three times as many did not suffice, the row is marked
-with `*`. With `--profile` all rounds take that one.
-
-On a machine that is shared, speed moves although nothing else is to be seen. So one and the same job, planned without any profile, is a
-yardstick: it runs before and behind the profile, and behind each example's runs. Where its times in a round differ by more than a tenth, a
-profile of one speed is held against runs of another, and the round is made again, twice at most; then its rows are marked, too.
+layouts. The speed of a machine that is shared moves by tens of per cent within seconds and within minutes, though nothing else is to be seen on it
+(`speed` in the table's head: one and the same job, a run in each round). So profiles and runs are interleaved, many short ones of each: a round is a
+profile, plans made with it, and a run of every layout on that data. Predicted and measured are means over the rounds; from-to are the
+shortest and the longest run's mean step; `+-` is what the error's own standard error is, from how predictions and runs differ between rounds. A run in
+which other programs took more than a tenth of a core is made again; where three did not suffice, the row is marked with `*`. With `--profile` all
+rounds take that one.
 
 Memory is of the largest samples that the workload allows: what a device was predicted to need, and what its process (or where devices
 share none, the process) had at its peak; the device that is worst predicted.
@@ -42,9 +39,8 @@ from tools import metrics  # noqa: E402
 MIB = 1 << 20
 CORES = os.cpu_count() or 1
 QUIET = 0.1  # Cores that other programs may take during a run.
-RUNS = 3  # Of a layout in a round.
-STEADY = 1.1  # The yardstick's longest time over its shortest, within a round.
-ATTEMPTS = 3  # Of a round.
+ATTEMPTS = 3  # Of a run.
+SHORT = 0.005  # Seconds for each kernel and size, in a round's profile.
 
 
 @dataclasses.dataclass
@@ -143,70 +139,44 @@ def timed_run(scratch, example, plan, steps) -> Run:
     return Run([line["step_seconds"] for line in metrics(out)], mine, others)
 
 
-def take_turns(scratch, example, plans, count=RUNS) -> dict:
-    """Each layout's runs, the quiet ones first."""
-    found = {layout: [] for layout in plans}
-    for _ in range(3 * count):
-        for layout, plan in plans.items():
-            if sum(each.others <= QUIET for each in found[layout]) < count:
-                found[layout].append(timed_run(scratch, example, plan, example.first + example.steps))
-    return {layout: sorted(made, key=lambda each: max(each.others, QUIET))[:count] for layout, made in found.items()}
-
-
-def step_seconds(example, runs_made) -> list[float]:
-    """Each step's median over the runs, of those that count."""
-    return [statistics.median(times) for times in zip(*(each.steps[example.first :] for each in runs_made))]
+def quiet_run(scratch, example, plan) -> Run:
+    """The quietest of the attempts; the first that is quiet."""
+    made = []
+    while len(made) < ATTEMPTS and min((each.others for each in made), default=math.inf) > QUIET:
+        made.append(timed_run(scratch, example, plan, example.first + example.steps))
+    return min(made, key=lambda each: each.others)
 
 
 @dataclasses.dataclass
 class Found:
-    """Of a layout, all rounds."""
+    """Of a layout, by round."""
     predicted: list = dataclasses.field(default_factory=list)
-    steps: list = dataclasses.field(default_factory=list)
+    measured: list = dataclasses.field(default_factory=list)  # Seconds of the mean step.
     disturbed: bool = False
 
+    def error(self) -> float:
+        return statistics.fmean(self.predicted) / statistics.fmean(self.measured) - 1
 
-class Yardstick:
-    """How fast the machine is: a step of one job, planned once, with built-in rates; its devices use all cores."""
-
-    def __init__(self, scratch):
-        self.scratch, self.example = scratch, EXAMPLES["gpt"]
-        self.plan = planned(scratch, self.example, "data parallel", "cpu", kind="-yardstick")
-
-    def seconds(self) -> float:
-        steps = timed_run(self.scratch, self.example, self.plan, self.example.first + 2 * self.example.steps).steps
-        return statistics.median(steps[self.example.first :])
-
-
-def one_round(scratch, examples, given, yardstick):
-    """(By how much the machine's speed moved, the device's profile, of each example and layout its plan and its runs.)"""
-    speeds = [yardstick.seconds()]
-    device = given or profile(scratch)
-    speeds.append(yardstick.seconds())
-    made = {}
-    for example in examples:
-        plans = {layout: planned(scratch, example, layout, device) for layout in example.layouts}
-        for layout, runs_made in take_turns(scratch, example, plans).items():
-            made[example.name, layout] = predicted_seconds(scratch, plans[layout]), runs_made
-        speeds.append(yardstick.seconds())
-    return max(speeds) / min(speeds), device, made
+    def uncertainty(self) -> float:
+        """The error's standard error."""
+        spread = [statistics.stdev(values) / statistics.fmean(values) if len(values) > 1 else 0.0 for values in (self.predicted, self.measured)]
+        return (1 + self.error()) * math.hypot(*spread) / math.sqrt(len(self.measured))
 
 
 def add_round(scratch, examples, given, yardstick, found):
-    """The steadiest of some attempts; the first that is steady."""
-    attempts = []
-    while len(attempts) < ATTEMPTS and min((each[0] for each in attempts), default=math.inf) > STEADY:
-        attempts.append(one_round(scratch, examples, given, yardstick))
-    moved, device, made = min(attempts, key=lambda each: each[0])
-    print(f"a round: the machine's speed moved by {moved - 1:.0%}; of {len(attempts)}: {', '.join(f'{each[0] - 1:.0%}' for each in attempts)}", flush=True)
+    """The device's profile, and how long the yardstick's step took."""
+    device = given or profile(scratch, "--seconds", SHORT)
     for example in examples:
         for layout in example.layouts:
-            predicted, runs_made = made[example.name, layout]
-            here = found[example.name, layout]
-            here.predicted.append(predicted)
-            here.steps += step_seconds(example, runs_made)
-            here.disturbed |= moved > STEADY or any(each.others > QUIET for each in runs_made)
-    return device
+            plan = planned(scratch, example, layout, device)
+            made, here = quiet_run(scratch, example, plan), found[example.name, layout]
+            here.predicted.append(predicted_seconds(scratch, plan))
+            here.measured.append(statistics.fmean(made.steps[example.first :]))
+            here.disturbed |= made.others > QUIET
+    gpt = EXAMPLES["gpt"]
+    speed = statistics.median(quiet_run(scratch, gpt, yardstick).steps[gpt.first :])
+    print(f"round {len(here.measured)}: the same job's step takes {speed * 1e3:.0f} ms", file=sys.stderr, flush=True)
+    return device, speed
 
 
 # ---- memory -------------------------------------------------------------------------------------------------------
@@ -230,13 +200,12 @@ def excess(predicted, used) -> float:
 
 
 def row(scratch, example, layout, found, device) -> float:
-    predicted, measured = statistics.fmean(found.predicted), statistics.fmean(found.steps)
-    error = predicted / measured - 1
+    error = found.error()
     needed, used = memory(scratch, example, layout, device)
     bound = "over" if excess(needed, used) > 0 else "ok"
-    print(f"{example.name:11s} {layout:31s} {predicted * 1e3:8.2f} ms {measured * 1e3:8.2f} ms {error:+7.1%}{'*' if found.disturbed else ' '} "
-          f"{min(found.steps) * 1e3:7.1f}-{max(found.steps) * 1e3:<7.1f} {needed / MIB:6.0f} of {used / MIB:4.0f} MiB  "
-          f"{'UNDER' if needed < used else bound}", flush=True)
+    print(f"{example.name:11s} {layout:31s} {statistics.fmean(found.predicted) * 1e3:8.2f} ms {statistics.fmean(found.measured) * 1e3:8.2f} ms "
+          f"{error:+7.1%}{'*' if found.disturbed else ' '} +- {found.uncertainty():4.1%} {min(found.measured) * 1e3:7.1f}-{max(found.measured) * 1e3:<7.1f} "
+          f"{needed / MIB:6.0f} of {used / MIB:4.0f} MiB  {'UNDER' if needed < used else bound}", flush=True)
     return abs(error)
 
 
@@ -244,7 +213,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("examples", nargs="*", metavar="EXAMPLE", help=f"of {', '.join(EXAMPLES)}; default: all")
     parser.add_argument("--profile", type=pathlib.Path, help="what maestro-profile wrote; without, it is run first")
-    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=8)
     given = parser.parse_args()
     unknown = sorted(set(given.examples) - set(EXAMPLES))
     if unknown:
@@ -252,10 +221,13 @@ def main() -> int:
     scratch = runs.Scratch("predictions")
     examples = [EXAMPLES[name] for name in given.examples or EXAMPLES]
     found = {(example.name, layout): Found() for example in examples for layout in example.layouts}
-    yardstick, profiled = Yardstick(scratch), given.profile and given.profile.resolve()
+    yardstick, profiled = planned(scratch, EXAMPLES["gpt"], "data parallel", "cpu", kind="-yardstick"), given.profile and given.profile.resolve()
+    speeds = []
     for _ in range(given.rounds):
-        device = add_round(scratch, examples, profiled, yardstick, found)
-    print(f"{'example':11s} {'layout':31s} {'predicted':>11s} {'measured':>11s} {'error':>7s}  {'from-to':15s} {'memory at the bounds':>22s}")
+        device, speed = add_round(scratch, examples, profiled, yardstick, found)
+        speeds.append(speed)
+    print(f"speed: one and the same job took {min(speeds) * 1e3:.0f} to {max(speeds) * 1e3:.0f} ms a step in the {given.rounds} rounds")
+    print(f"{'example':11s} {'layout':31s} {'predicted':>11s} {'measured':>11s} {'error':>7s}           {'from-to':15s} {'memory at the bounds':>22s}")
     errors = [row(scratch, example, layout, found[example.name, layout], device) for example in examples for layout in example.layouts]
     print(f"step time: median error {statistics.median(errors):.1%}, worst {max(errors):.1%}, of {len(errors)}; "
           f"goal 5 % and 10 %, memory never under and at most 3 % + 64 MiB over")

@@ -57,29 +57,29 @@ std::vector<int> threadCounts(int cores) {
 
 /// So often is each subject measured, some time apart, where no time is given: the machine's own speed moves meanwhile.
 constexpr size_t kRounds = 3;
-/// By then they are over, whatever the machine's speed: rates and links are measured in what two minutes leave.
+/// By then they are over, whatever the machine's speed: rates and links are measured in what two minutes leave. A slow machine gets fewer
+/// rounds rather than more minutes.
 constexpr double kRoundsEnd = 100;
 
 /// One number of threads.
 class DeviceProfiler {
 public:
-  /// No round begins that would not be over by `end`, but the first.
-  DeviceProfiler(profile::Stopwatch &stopwatch, size_t rounds, double end, double seconds, int threads, int groups)
-      : stopwatch(stopwatch), rounds(rounds), end(end), seconds(seconds), threads(threads), groups(groups) {}
+  DeviceProfiler(profile::Stopwatch &stopwatch, double seconds, int threads, int groups)
+      : stopwatch(stopwatch), seconds(seconds), threads(threads), groups(groups), subjects(profile::subjects()), times(subjects.size()), bytes(subjects.size()) {}
 
-  Result<ProfiledDevice> run() {
+  /// Each subject once more.
+  Status round() {
+    for (size_t i = 0; i < subjects.size(); ++i) {
+      MAESTRO_ASSIGN(Timing timing, stopwatch.time(subjects[i], threads, groups));
+      times[i].push_back(timing.seconds);
+      bytes[i] = timing.bytes;
+    }
+    return Status();
+  }
+
+  /// What the rounds say.
+  Result<ProfiledDevice> result() {
     device.threads = threads;
-    std::vector<Subject> subjects = profile::subjects();
-    std::vector<std::vector<double>> times(subjects.size());
-    std::vector<double> bytes(subjects.size());
-    double begin = now();
-    // A slow machine gets fewer rounds rather than more minutes.
-    for (size_t round = 0; round < rounds && (round == 0 || now() + (now() - begin) / static_cast<double>(round) < end); ++round)
-      for (size_t i = 0; i < subjects.size(); ++i) {
-        MAESTRO_ASSIGN(Timing timing, stopwatch.time(subjects[i], threads, groups));
-        times[i].push_back(timing.seconds);
-        bytes[i] = timing.bytes;
-      }
     for (size_t i = 0; i < subjects.size(); ++i)
       keep(subjects[i], bytes[i], Seconds(profile::median(times[i])));
     for (auto &[name, samples] : grids)
@@ -120,10 +120,11 @@ private:
   }
 
   profile::Stopwatch &stopwatch;
-  size_t rounds;
-  double end;
   double seconds;
   int threads, groups;
+  std::vector<Subject> subjects;
+  std::vector<std::vector<double>> times; ///< By subject, of each round.
+  std::vector<double> bytes;
   ProfiledDevice device;
   std::map<std::string, std::vector<GridSample>> grids;
   std::map<std::string, std::vector<CurveSample>> curves;
@@ -138,12 +139,18 @@ Result<cost_models::DeviceProfile> profileMachine(double secondsEach) {
   if (secondsEach == 0)
     secondsEach = std::clamp(kUsualSeconds / static_cast<double>(counts.size() * profile::subjects().size() * kRounds), 0.003, 0.2);
   profile::Stopwatch stopwatch(secondsEach);
+  std::vector<DeviceProfiler> profilers;
+  for (int threads : counts)
+    profilers.emplace_back(stopwatch, kRateSeconds, threads, cores / threads);
+  // Numbers of threads take turns, so that none has a slow minute to itself.
   double begin = now();
-  int measured = 0;
-  for (int threads : counts) {
-    double end = begin + kRoundsEnd * ++measured / static_cast<double>(counts.size());
-    logInfo(fmt::format("{} thread{}, {} at once", threads, threads == 1 ? "" : "s", cores / threads));
-    MAESTRO_ASSIGN(ProfiledDevice device, DeviceProfiler(stopwatch, rounds, end, kRateSeconds, threads, cores / threads).run());
+  for (size_t round = 0; round < rounds && (round == 0 || (now() - begin) * static_cast<double>(round + 1) / static_cast<double>(round) < kRoundsEnd); ++round)
+    for (size_t i = 0; i < counts.size(); ++i) {
+      logInfo(fmt::format("round {} of {}: {} thread{}, {} at once", round + 1, rounds, counts[i], counts[i] == 1 ? "" : "s", cores / counts[i]));
+      MAESTRO_TRY(profilers[i].round());
+    }
+  for (DeviceProfiler &profiler : profilers) {
+    MAESTRO_ASSIGN(ProfiledDevice device, profiler.result());
     result.devices.push_back(std::move(device));
   }
   if (stopwatch.disturbedTimes() > 0)
