@@ -10,10 +10,10 @@ namespace {
 
 std::string ratesText(int threads, const DeviceRates &r) {
   return fmt::format("  - {{threads: {}, arithmetic: {:.4g} GFLOP/s, arithmetic_bf16: {:.4g} GFLOP/s, operands: {:.4g} GB/s, call: {:.4g} us, "
-                     "stream: {:.4g} GB/s, channel: {:.4g} GB/s, wake: {:.4g} us, task: {:.4g} us, step: {:.4g} us}}\n",
+                     "stream: {:.4g} GB/s, channel: {:.4g} GB/s, wake: {:.4g} us, task: {:.4g} us, step: {:.4g} us, alone: {:.4g}}}\n",
                      threads, r.arithmetic.value * 1e-9, r.arithmeticBf16.value * 1e-9, r.operands.value * 1e-9, r.call.value * 1e6,
                      r.stream.value * 1e-9, r.channel.value * 1e-9, r.wake.value * 1e6, r.task.value * 1e6,
-                     r.step.value * 1e6);
+                     r.step.value * 1e6, r.alone);
 }
 
 std::string gridPoints(const KernelCurves::Grid &grid) {
@@ -65,6 +65,7 @@ DeviceModel deviceFor(const DeviceProfile &profile, int threads) {
     *rate *= scale;
   device.curves = std::make_shared<const KernelCurves>(nearest->curves);
   device.curveScale = 1 / scale;
+  device.atOnce = static_cast<uint32_t>(std::max(1, profile.devices.back().threads / threads));
   device.source = fmt::format("profile of {} with {} thread{}", profile.name, nearest->threads, nearest->threads == 1 ? "" : "s");
   return device;
 }

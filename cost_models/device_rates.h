@@ -18,6 +18,8 @@ struct DeviceRates {
   Seconds task = Seconds(0);
   /// Of a step beside its tasks: ranks are woken, agree and update. Assumed to be nothing where it was not measured.
   Seconds step = Seconds(0);
+  /// A task's time while no other device of the machine works, over what it is while all do, as everything else here is.
+  double alone = 1;
 };
 
 /// Built-in rates of a CPU device per thread: 100 GFLOP/s in f32, 200 in bf16 (measured for oneDNN's products on servers with

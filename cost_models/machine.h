@@ -29,6 +29,7 @@ struct DeviceModel {
   uint32_t multiprocessors = 0;      ///< Of an accelerator; 0: a CPU.
   std::shared_ptr<const KernelCurves> curves = {}; ///< As measured; null where nothing was.
   double curveScale = 1;             ///< Their times are of another number of threads, and multiplied by this.
+  uint32_t atOnce = 1;               ///< So many worked at the same time when it was measured.
 };
 
 /// One level of the network, per device and direction.

@@ -1,5 +1,6 @@
 #include "cost_models/simulator.h"
 
+#include "cost_models/company.h"
 #include "cost_models/fold.h"
 #include "executor/wavefront/timeline.h"
 #include "executor/wavefront/tuner.h"
@@ -118,6 +119,8 @@ double mean(const std::vector<double> &values) {
 constexpr int64_t kTunedNs = 500'000'000, kTunedNsIfLarge = 60'000'000;
 constexpr uint32_t kLargeCluster = 256; // Devices.
 constexpr size_t kTunedSteps = 12;
+/// Tasks that are shorter beside idle devices move what is idle, by little.
+constexpr int kReliefs = 2;
 
 } // namespace
 
@@ -211,6 +214,8 @@ Result<Simulation> Simulator::run(const CompoundModel &model, const Machine &mac
 Result<Simulation> Simulator::runTuned(const CompoundModel &model, const Machine &machine, const CompoundLayout &layout) {
   uint32_t parts = 1;
   MAESTRO_ASSIGN(std::vector<wavefront::Problem> problems, problemsOf(model, machine, layout, parts));
+  if (parts == 1 && isFasterAlone(machine))
+    relieveIdle(machine, problems);
   int64_t budgetNs = machine.devices < kLargeCluster ? kTunedNs : kTunedNsIfLarge;
   std::vector<wavefront::Choice> hints = wavefront::tune(withOtherSteps(problems), budgetNs);
   MAESTRO_ASSIGN(Simulation usual, simulate(model, machine, layout, wavefront::Order::Wavefront, problems, parts, true));
@@ -223,6 +228,23 @@ Result<Simulation> Simulator::runTuned(const CompoundModel &model, const Machine
     return usual;
   tuned.hints = std::move(hints);
   return tuned;
+}
+
+void Simulator::relieveIdle(const Machine &machine, std::vector<wavefront::Problem> &problems) {
+  const std::vector<wavefront::Problem> measured = problems;
+  for (int pass = 0; pass < kReliefs; ++pass) {
+    std::vector<double> others(machine.devices, 0);
+    wavefront::Schedule schedule;
+    for (const wavefront::Problem &problem : problems) {
+      scheduler.run(problem, wavefront::Order::Wavefront, schedule);
+      std::vector<double> own = othersAtWork(problem, schedule);
+      for (size_t device = 0; device < own.size(); ++device)
+        others[device] += own[device] / static_cast<double>(problems.size());
+    }
+    problems = measured;
+    for (wavefront::Problem &problem : problems)
+      relieve(problem, machine, others);
+  }
 }
 
 Result<Simulation> Simulator::simulate(const CompoundModel &model, const Machine &machine, const CompoundLayout &layout,

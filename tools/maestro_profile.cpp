@@ -61,27 +61,40 @@ constexpr size_t kRounds = 3;
 /// rounds rather than more minutes.
 constexpr double kRoundsEnd = 100;
 
+/// Visits after which one is repeated while no other device works.
+constexpr size_t kVisitsBetween = 8;
+constexpr double kLeastAlone = 0.1;
+
 /// One number of threads.
 class DeviceProfiler {
 public:
   DeviceProfiler(profile::Stopwatch &stopwatch, double seconds, int threads, int groups)
-      : stopwatch(stopwatch), seconds(seconds), threads(threads), groups(groups), subjects(profile::subjects()), times(subjects.size()), bytes(subjects.size()) {}
+      : stopwatch(stopwatch), seconds(seconds), threads(threads), groups(groups), subjects(profile::subjects()), relative(subjects.size()), bytes(subjects.size()) {}
 
-  /// Each subject once more.
+  /// Each subject once more. Subjects that are alike are far from each other, so that no kernel has a slow minute to itself.
   Status round() {
-    for (size_t i = 0; i < subjects.size(); ++i) {
+    constexpr size_t kStride = 101;
+    size_t first = rounds++;
+    for (size_t visit = 0; visit < subjects.size(); ++visit) {
+      size_t i = (first + visit * kStride) % subjects.size();
       MAESTRO_ASSIGN(Timing timing, stopwatch.time(subjects[i], threads, groups));
-      times[i].push_back(timing.seconds);
+      relative[i].push_back(timing.seconds / timing.pulse);
       bytes[i] = timing.bytes;
+      pulses.push_back(timing.pulse);
+      if (groups > 1 && visit % kVisitsBetween == 0) {
+        MAESTRO_ASSIGN(Timing alone, stopwatch.time(subjects[i], threads, 1));
+        aloneShares.push_back(alone.seconds / timing.seconds);
+      }
     }
     return Status();
   }
 
-  /// What the rounds say.
+  /// What the rounds say: each time as it is at the mean speed of them all.
   Result<ProfiledDevice> result() {
     device.threads = threads;
+    double pulse = profile::middleMean(pulses);
     for (size_t i = 0; i < subjects.size(); ++i)
-      keep(subjects[i], bytes[i], Seconds(profile::median(times[i])));
+      keep(subjects[i], bytes[i], Seconds(profile::median(relative[i]) * pulse));
     for (auto &[name, samples] : grids)
       MAESTRO_TRY(device.curves.addGrid(name, std::move(samples)));
     for (auto &[name, samples] : curves)
@@ -111,6 +124,8 @@ private:
     MAESTRO_ASSIGN(rates.call.value, onDevice.callSeconds());
     MAESTRO_ASSIGN(rates.task.value, onDevice.taskSeconds());
     MAESTRO_ASSIGN(rates.step.value, onDevice.stepSeconds());
+    if (!aloneShares.empty())
+      rates.alone = std::clamp(profile::median(aloneShares), kLeastAlone, 1.0);
     MAESTRO_ASSIGN(Timing update, stopwatch.time(profile::optimizerStep(), threads, groups));
     rates.stream = cost_models::Bytes(update.bytes) / Seconds(update.seconds);
     profile::ChannelTiming channel = profile::timeChannel();
@@ -123,8 +138,9 @@ private:
   double seconds;
   int threads, groups;
   std::vector<Subject> subjects;
-  std::vector<std::vector<double>> times; ///< By subject, of each round.
-  std::vector<double> bytes;
+  size_t rounds = 0;
+  std::vector<std::vector<double>> relative; ///< By subject, of each round: its time over the pulse beside it.
+  std::vector<double> bytes, pulses, aloneShares;
   ProfiledDevice device;
   std::map<std::string, std::vector<GridSample>> grids;
   std::map<std::string, std::vector<CurveSample>> curves;
@@ -219,9 +235,9 @@ int main(int argc, char **argv) {
   for (const ProfiledDevice &device : profile->devices) {
     const cost_models::DeviceRates &r = device.rates;
     logInfo(fmt::format("{} threads: {:.3g} GFLOP/s, in bf16 {:.3g}, operands {:.3g} GB/s, stream {:.3g} GB/s, call {:.3g} us, channel "
-                        "{:.3g} GB/s and {:.3g} us, a task {:.3g} us, a step {:.3g} us", device.threads, r.arithmetic.value * 1e-9, r.arithmeticBf16.value * 1e-9,
+                        "{:.3g} GB/s and {:.3g} us, a task {:.3g} us, a step {:.3g} us, alone {:.2f} of the time", device.threads, r.arithmetic.value * 1e-9, r.arithmeticBf16.value * 1e-9,
                         r.operands.value * 1e-9, r.stream.value * 1e-9, r.call.value * 1e6, r.channel.value * 1e-9, r.wake.value * 1e6,
-                        r.task.value * 1e6, r.step.value * 1e6));
+                        r.task.value * 1e6, r.step.value * 1e6, r.alone));
   }
   logInfo(fmt::format("wrote {} in {:.1f} s", output, now() - started));
   return 0;

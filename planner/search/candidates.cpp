@@ -60,9 +60,30 @@ Result<const cost_models::Simulation *> Candidates::simulate(const Layout &layou
     CompoundModel model = modelOf(problem, layout);
     CompoundLayout choices = choicesOf(layout);
     allowance.tasks -= std::min(allowance.tasks, simulator.tasks(model, problem.machine, choices));
-    MAESTRO_ASSIGN(found->second, simulator.run(model, problem.machine, choices, order));
+    if (auto done = ahead.extract({order, layout})) {
+      MAESTRO_ASSIGN(found->second, std::move(done.mapped()));
+    } else {
+      MAESTRO_ASSIGN(found->second, simulator.run(model, problem.machine, choices, order));
+    }
   }
   return &found->second;
+}
+
+void Candidates::simulateAhead(std::span<const Layout> layouts, wavefront::Order order) {
+  std::vector<Key> keys;
+  std::vector<cost_models::SimulationQuestion> questions;
+  for (const Layout &layout : layouts) {
+    Key key{order, layout};
+    if (known.count(key) || ahead.count(key) || std::find(keys.begin(), keys.end(), key) != keys.end())
+      continue;
+    keys.push_back(std::move(key));
+    questions.push_back({modelOf(problem, layout), &problem.machine, choicesOf(layout), order});
+  }
+  if (questions.size() < 2 || atOnce() < 2)
+    return;
+  std::vector<Result<cost_models::Simulation>> answers = several.run(questions);
+  for (size_t i = 0; i < keys.size(); ++i)
+    ahead.emplace(std::move(keys[i]), std::move(answers[i]));
 }
 
 Result<double> Candidates::tasksBound(const Layout &layout) const {

@@ -1,6 +1,7 @@
 // Layouts while a search looks at them: whether they fit, and what a step takes, each simulated once.
 #pragma once
 
+#include "cost_models/simulations.h"
 #include "planner/search/search_problem.h"
 
 #include <map>
@@ -18,7 +19,7 @@ struct Allowance {
 
 class Candidates {
 public:
-  explicit Candidates(const SearchProblem &problem) : problem(problem), simulator(problem.steps, problem.budget.mostTasks) {}
+  explicit Candidates(const SearchProblem &problem) : problem(problem), simulator(problem.steps, problem.budget.mostTasks), several(problem.steps, problem.budget.mostTasks) {}
 
   /// Notes what lacks where it does not.
   bool fits(const Layout &layout);
@@ -30,6 +31,11 @@ public:
   Excess excess(const Layout &layout);
   /// Simulated, or known; takes from the allowance what that costs.
   Result<const cost_models::Simulation *> simulate(const Layout &layout, wavefront::Order order, Allowance &allowance);
+  /// So many are worth to be simulated ahead at a time.
+  size_t atOnce() const { return several.atOnce(); }
+  /// Simulates, on as many processors as there are, what simulate() will be asked: those that are not known yet. No allowance pays for it
+  /// before that, and what is never asked is as if it had not been done.
+  void simulateAhead(std::span<const Layout> layouts, wavefront::Order order);
   /// The scheduler's lower bound of the mean step's tasks, where steps wait for each other.
   Result<double> tasksBound(const Layout &layout) const;
   /// What a simulation would take from an allowance.
@@ -52,8 +58,11 @@ public:
 
 private:
   const SearchProblem &problem;
+  using Key = std::pair<wavefront::Order, Layout>;
   cost_models::Simulator simulator;
-  std::map<std::pair<wavefront::Order, Layout>, cost_models::Simulation> known;
+  cost_models::Simulations several;
+  std::map<Key, cost_models::Simulation> known;
+  std::map<Key, Result<cost_models::Simulation>> ahead;
   uint32_t count = 0;
   bool over = false;
   Lack leastLack;

@@ -1,6 +1,7 @@
 #include "planner/search/explain.h"
 
 #include "cost_models/collectives.h"
+#include "cost_models/simulations.h"
 #include "planner/search/explain_options.h"
 #include "planner/search/pinned.h"
 
@@ -54,7 +55,8 @@ class Explainer {
 public:
   Explainer(const SearchProblem &problem, const SearchResult &result, const ExplainBudget &budget)
       : problem(problem), result(result), work(problem), own(modelOf(problem, result.layout)), choices(choicesOf(result.layout)),
-        simulator(problem.steps, problem.budget.mostTasks), tasksLeft(budget.tasks / 2), tasksLater(budget.tasks - budget.tasks / 2) {}
+        simulator(problem.steps, problem.budget.mostTasks), simulations(problem.steps, problem.budget.mostTasks),
+        tasksLeft(budget.tasks / 2), tasksLater(budget.tasks - budget.tasks / 2) {}
 
   Result<Explanation> run(const Simulation &simulation) {
     addComparison();
@@ -100,17 +102,28 @@ private:
     return true;
   }
 
-  /// Nothing where the budget is spent.
-  Result<std::optional<Tried>> attempt(const Option &option, const Machine &machine) {
-    CompoundModel model = modelOf(problem, option.layout);
-    CompoundLayout layout = choicesOf(option.layout);
-    Tried tried{option, missingBytes(model, machine, layout), {}};
-    if (tried.missingBytes > 0)
-      return std::optional(std::move(tried));
-    if (!affords(model, machine, layout))
-      return std::optional<Tried>();
-    MAESTRO_ASSIGN(tried.simulation, simulator.run(model, machine, layout, wavefront::Order::Wavefront));
-    return std::optional(std::move(tried));
+  /// Those for which the budget is enough.
+  Result<std::vector<Tried>> attempt(const std::vector<Option> &options, const Machine &machine) {
+    std::vector<Tried> list;
+    std::vector<cost_models::SimulationQuestion> questions;
+    std::vector<size_t> asked; // Of the list.
+    for (const Option &option : options) {
+      CompoundModel model = modelOf(problem, option.layout);
+      CompoundLayout layout = choicesOf(option.layout);
+      uint64_t missing = missingBytes(model, machine, layout);
+      if (missing == 0) {
+        if (!affords(model, machine, layout))
+          continue;
+        asked.push_back(list.size());
+        questions.push_back({std::move(model), &machine, std::move(layout), wavefront::Order::Wavefront});
+      }
+      list.push_back({option, missing, {}});
+    }
+    std::vector<Result<Simulation>> answers = simulations.run(questions);
+    for (size_t i = 0; i < asked.size(); ++i) {
+      MAESTRO_ASSIGN(list[asked[i]].simulation, std::move(answers[i]));
+    }
+    return list;
   }
 
   /// What is possible before what is not, then the faster, then what lacks less.
@@ -118,20 +131,19 @@ private:
     return std::tuple(a.missingBytes, a.simulation.stepSeconds) < std::tuple(b.missingBytes, b.simulation.stepSeconds);
   }
 
+  /// Of those that fit; none does, or the budget is spent: nothing.
+  Result<std::optional<Tried>> fastest(const std::vector<Option> &options, const Machine &machine) {
+    MAESTRO_ASSIGN(std::vector<Tried> list, attempt(options, machine));
+    auto best = std::min_element(list.begin(), list.end(), isBetter);
+    return best != list.end() && best->missingBytes == 0 ? std::optional(*best) : std::optional<Tried>();
+  }
+
   Status addAlternatives() {
     for (Decided decided : {Decided::MicroBatch, Decided::Replicas, Decided::Stages, Decided::Recompute, Decided::SplitBackward, Decided::InFlight, Decided::Devices})
       for (uint32_t s = 0; s < own.sections.size(); ++s) {
-        std::optional<Tried> best;
-        for (const Option &option : optionsOf(problem, work, result.layout, s, decided)) {
-          MAESTRO_ASSIGN(std::optional<Tried> tried, attempt(option, problem.machine));
-          if (!tried)
-            continue;
-          if (tried->missingBytes > 0)
-            refused.push_back(*tried);
-          if (!best || isBetter(*tried, *best))
-            best = std::move(tried);
-        }
-        if (best)
+        MAESTRO_ASSIGN(std::vector<Tried> list, attempt(optionsOf(problem, work, result.layout, s, decided), problem.machine));
+        std::copy_if(list.begin(), list.end(), std::back_inserter(refused), [](const Tried &tried) { return tried.missingBytes > 0; });
+        if (auto best = std::min_element(list.begin(), list.end(), isBetter); best != list.end())
           addAlternative(*best, s, decided);
       }
     return Status();
@@ -283,13 +295,12 @@ private:
   Status addMoreDevices() {
     SearchProblem more = problem;
     uint32_t added = addDevices(more.machine);
-    std::optional<Tried> best;
-    for (uint32_t s = 0; s < own.sections.size(); ++s)
-      for (const Option &option : optionsOnMore(more, work, result.layout, s, problem.machine.devices)) {
-        MAESTRO_ASSIGN(std::optional<Tried> tried, attempt(option, more.machine));
-        if (tried && tried->missingBytes == 0 && (!best || isBetter(*tried, *best)))
-          best = std::move(tried);
-      }
+    std::vector<Option> options;
+    for (uint32_t s = 0; s < own.sections.size(); ++s) {
+      std::vector<Option> list = optionsOnMore(more, work, result.layout, s, problem.machine.devices);
+      options.insert(options.end(), list.begin(), list.end());
+    }
+    MAESTRO_ASSIGN(std::optional<Tried> best, fastest(options, more.machine));
     std::string choice = added == 1 ? "one more" : fmt::format("{} more", added);
     if (best && best->simulation.stepSeconds < step() * (1 - kSame))
       addWhatIf("devices", choice, best->simulation.stepSeconds, fmt::format("given to {}: {}", sectionOf(best->option), best->option.choice));
@@ -309,12 +320,10 @@ private:
     }
     Machine machine = problem.machine;
     addMemory(machine, kMoreBytes);
-    std::optional<Tried> best;
-    for (const Tried &before : refused) {
-      MAESTRO_ASSIGN(std::optional<Tried> tried, attempt(before.option, machine));
-      if (tried && tried->missingBytes == 0 && (!best || isBetter(*tried, *best)))
-        best = std::move(tried);
-    }
+    std::vector<Option> options;
+    for (const Tried &before : refused)
+      options.push_back(before.option);
+    MAESTRO_ASSIGN(std::optional<Tried> best, fastest(options, machine));
     if (best && best->simulation.stepSeconds < step() * (1 - kSame))
       addWhatIf("devices' memory", choice, best->simulation.stepSeconds, fmt::format("for {}: {}", sectionOf(best->option), best->option.choice));
     else
@@ -407,6 +416,7 @@ private:
   CompoundModel own; ///< Cut as the answer is.
   CompoundLayout choices;
   Simulator simulator;
+  cost_models::Simulations simulations;
   uint64_t tasksLeft, tasksLater;
   Explanation explanation;
   std::vector<Tried> refused;         ///< Alternatives that lack memory.

@@ -133,7 +133,8 @@ private:
     }
     if (!found.empty())
       MAESTRO_TRY(improve(found.front(), 1, true, order, allows, left, best));
-    MAESTRO_TRY(splitBackwards(best.layout, order, best));
+    if (Layout layout = splitBackwards(best.layout); layout != best.layout && !candidates.isOver())
+      MAESTRO_TRY(replace(layout, order, best));
     MAESTRO_TRY(fillMemory(order, best));
     return addRow(std::move(name), best, order, overall);
   }
@@ -208,9 +209,15 @@ private:
     for (uint32_t stride : steps)
       if (fastest != found.end())
         MAESTRO_TRY(improve(*fastest, stride, false, Order::Wavefront, anything, left, best));
-    MAESTRO_TRY(splitBackwards(best.layout, Order::Wavefront, best));
+    std::vector<Layout> split{splitBackwards(best.layout)};
     for (size_t start = 0; start < std::min(kMostSplit, found.size()); ++start)
-      MAESTRO_TRY(splitBackwards(shapes.layoutOf(found[start].shape), Order::Wavefront, best));
+      split.push_back(splitBackwards(shapes.layoutOf(found[start].shape)));
+    std::erase_if(split, [&](const Layout &layout) { return layout.empty() || layout == best.layout; });
+    if (!candidates.isOver())
+      candidates.simulateAhead(split, Order::Wavefront);
+    for (const Layout &layout : split)
+      if (layout != best.layout && !candidates.isOver())
+        MAESTRO_TRY(replace(layout, Order::Wavefront, best));
     return fillMemory(Order::Wavefront, best);
   }
 
@@ -237,14 +244,30 @@ private:
     }
   }
 
+  /// Of the shapes from `first` on, those that are next are made to fit, where asked for, and simulated ahead. Returns the first that was
+  /// not looked at.
+  size_t lookAhead(std::vector<Shape> &list, size_t first, bool fitsThem, Order order, const Allowance &left) {
+    std::vector<Layout> layouts;
+    for (; first < list.size() && layouts.size() < std::min<size_t>(candidates.atOnce(), left.simulations); ++first) {
+      if (fitsThem)
+        makeFit(list[first]);
+      layouts.push_back(shapes.layoutOf(list[first]));
+    }
+    std::erase_if(layouts, [&](const Layout &layout) { return !candidates.fits(layout) || candidates.tasks(layout) > left.tasks; });
+    candidates.simulateAhead(layouts, order);
+    return first;
+  }
+
   /// The first `most` that fit; `found` has them best first.
-  Status simulateShapes(const std::vector<Shape> &list, Order order, size_t most, Allowance &left, Best &best, std::vector<Found> &found) {
-    size_t done = 0;
-    for (Shape shape : list) {
+  Status simulateShapes(std::vector<Shape> list, Order order, size_t most, Allowance &left, Best &best, std::vector<Found> &found) {
+    size_t done = 0, ready = 0;
+    for (size_t i = 0; i < list.size(); ++i) {
+      const Shape &shape = list[i];
       if (done >= most || left.isSpent() || candidates.isOver())
         break;
+      if (i == ready)
+        ready = lookAhead(list, i, true, order, left);
       double seconds = 0;
-      makeFit(shape);
       MAESTRO_ASSIGN(bool fitted, tryShape(shape, order, left, best, seconds));
       if (!fitted)
         continue;
@@ -262,13 +285,15 @@ private:
     for (bool improved = fitted; improved;) {
       improved = false;
       double estimate = shapes.evaluate(shape);
-      for (Shape &next : shapes.neighbours(shape, stride, keepsGroups)) {
+      std::vector<Shape> list = shapes.neighbours(shape, stride, keepsGroups);
+      std::erase_if(list, [&](const Shape &next) { return next.seconds > kHopeless * estimate || !allows(next, cuts); });
+      size_t ready = 0;
+      for (size_t i = 0; i < list.size(); ++i) {
+        const Shape &next = list[i];
         if (left.isSpent() || candidates.isOver())
           return Status();
-        if (next.seconds > kHopeless * estimate || !allows(next, cuts))
-          continue;
-        if (!keepsGroups)
-          makeFit(next);
+        if (i == ready)
+          ready = lookAhead(list, i, !keepsGroups, order, left);
         double seconds = 0;
         MAESTRO_ASSIGN(bool possible, tryShape(next, order, left, best, seconds));
         if (possible && seconds < found.seconds) {
@@ -282,9 +307,9 @@ private:
     return Status();
   }
 
-  /// Backward in two tasks, in as many sections and stages as that may help and that have the memory for it, where it gains something. Shapes
-  /// are looked for without: schedules of whole backward tasks take less time to make.
-  Status splitBackwards(Layout layout, Order order, Best &best) {
+  /// With backward in two tasks, in as many sections and stages as that may help and that have the memory for it. Shapes are looked for
+  /// without: schedules of whole backward tasks take less time to make.
+  Layout splitBackwards(Layout layout) {
     for (uint32_t s = 0; s < layout.size(); ++s) {
       SectionCut &cut = layout[s].cut;
       if (problem.pins[s].splitStages || !mayGainBySplitting(problem, s, cut.stages()) || !problem.model.sections[s].has(cut.recompute, true))
@@ -292,7 +317,7 @@ private:
       for (cut.splitStages = static_cast<uint32_t>(cut.stages()); cut.splitStages > 0 && !candidates.fits(layout);)
         --cut.splitStages;
     }
-    return layout == best.layout || candidates.isOver() ? Status() : replace(layout, order, best);
+    return layout;
   }
 
   /// Where the layout is faster by more than what its memory is worth.

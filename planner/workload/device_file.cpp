@@ -23,6 +23,11 @@ Result<double> readArithmetic(const YamlNode &node, const std::string &path) {
   return flopsPerSecond;
 }
 
+Result<double> readShare(const YamlNode &node, const std::string &path) {
+  MAESTRO_ASSIGN(double share, readNumber(node, path, {0, 1, true}));
+  return share;
+}
+
 Status readRates(const YamlNode &node, const std::string &path, ProfiledDevice &entry) {
   FieldReader fields(node, path);
   MAESTRO_TRY(fields.checkIsMap());
@@ -47,7 +52,8 @@ Status readRates(const YamlNode &node, const std::string &path, ProfiledDevice &
                   {"call", &rates.call.value, readDuration},
                   {"wake", &rates.wake.value, readDuration},
                   {"task", &rates.task.value, readDuration},
-                  {"step", &rates.step.value, readDuration}};
+                  {"step", &rates.step.value, readDuration},
+                  {"alone", &rates.alone, readShare}};
   for (auto &field : optional)
     if (const YamlNode *value = fields.find(field.key)) {
       MAESTRO_ASSIGN(*field.value, field.read(*value, fields.pathOf(field.key)));

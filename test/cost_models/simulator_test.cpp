@@ -1,6 +1,7 @@
 #include "cost_models/collectives.h"
 #include "cost_models/in_flight.h"
 #include "cost_models/sample_sizes.h"
+#include "cost_models/simulations.h"
 #include "cost_models/simulator.h"
 
 #include <gtest/gtest.h>
@@ -83,6 +84,45 @@ TEST(Simulator, TasksAndStepsHaveTimesOfTheirOwn) {
   EXPECT_NEAR(seconds(), plain + 5e-6, 1e-12);
   machine.kinds[0].rates.task = microseconds(1); // Two samples a device: the teacher's, and the student's forward and backward.
   EXPECT_NEAR(seconds(), plain + 5e-6 + 6e-6, 1e-12);
+}
+
+TEST(Simulations, AreThoseOfOneSimulatorInTheOrderOfQuestions) {
+  std::vector<SampleSizes> steps{{1, 1, 1, 1}, {1, 1}};
+  Machine machine = machineOf(3, 1e9);
+  std::vector<CompoundLayout> layouts{on({{0}}, {{1}}), on({{0}}, {{0}}), on({{0}}, {{7}}), on({{0}, {1}}, {{2}}), on({{0}, {1}}, {{0}, {1}})};
+  std::vector<SimulationQuestion> questions;
+  for (int i = 0; i < 20; ++i)
+    questions.push_back({pair(), &machine, layouts[static_cast<size_t>(i) % layouts.size()], wavefront::Order::Wavefront});
+  Simulations simulations(steps, UINT64_MAX);
+  EXPECT_GE(simulations.atOnce(), 1u);
+  std::vector<Result<Simulation>> answers = simulations.run(questions);
+  ASSERT_EQ(answers.size(), questions.size());
+  for (size_t i = 0; i < questions.size(); ++i) {
+    Result<Simulation> alone = Simulator(steps).run(questions[i].model, machine, questions[i].layout, questions[i].order);
+    ASSERT_EQ(answers[i].isOk(), alone.isOk()) << i;
+    if (alone.isOk())
+      EXPECT_EQ(answers[i]->stepSeconds, alone->stepSeconds) << i;
+    else
+      EXPECT_EQ(answers[i].status().message(), alone.status().message());
+  }
+  EXPECT_TRUE(simulations.run({}).empty());
+}
+
+TEST(Simulator, TasksAreShorterBesideIdleDevices) {
+  std::vector<SampleSizes> steps{{1, 1, 1, 1}};
+  Machine machine = machineOf(2, 1e18);
+  auto seconds = [&](const CompoundLayout &layout) { return Simulator(steps).runTuned(pair(), machine, layout)->makespanSeconds; };
+  CompoundLayout one = on({{0}}, {{0}}), both = on({{0}, {1}}, {{0}, {1}}), apart = on({{0}}, {{1}});
+  double alone = seconds(one), together = seconds(both), partly = seconds(apart);
+  machine.kinds[0].rates.alone = 0.5;
+  EXPECT_EQ(seconds(one), alone); // Nothing says that others worked when it was measured.
+  machine.kinds[0].atOnce = 2;
+  EXPECT_NEAR(seconds(one), alone / 2, 1e-12);
+  EXPECT_NEAR(seconds(both), together, 1e-12);
+  EXPECT_LT(seconds(apart), partly);
+  EXPECT_GT(seconds(apart), partly / 2);
+  machine.kinds[0].atOnce = 3; // One other is half the company.
+  EXPECT_NEAR(seconds(both), 0.75 * together, 1e-12);
 }
 
 TEST(Simulator, BytesOfEachDevice) {

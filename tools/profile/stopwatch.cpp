@@ -9,6 +9,7 @@
 #include <ctime>
 #include <filesystem>
 #include <fstream>
+#include <numeric>
 #include <thread>
 #include <unistd.h>
 
@@ -189,21 +190,25 @@ private:
 /// What surrounds the kernels that a group of threads runs.
 struct Surroundings {
   Company company;
+  Call pulse;
   FarMemory far;
 };
+
+/// Of the pulse's product: an inner cache holds it, and several threads have enough to do.
+constexpr int64_t kPulse = 128;
 
 Stopwatch::Stopwatch(double secondsEach) : secondsEach(secondsEach), library(kernels::createCpuLibrary()) {}
 Stopwatch::~Stopwatch() = default;
 
 Status Stopwatch::surround(int threads, int groups) {
-  if (surrounded == threads)
-    return Status();
-  surroundings.clear();
-  for (int group = 0; group < groups; ++group) {
-    MAESTRO_ASSIGN(Company company, Company::prepare(*library, threads));
-    surroundings.push_back(std::make_unique<Surroundings>(Surroundings{std::move(company), {}}));
-  }
+  if (surrounded != threads)
+    surroundings.clear();
   surrounded = threads;
+  while (surroundings.size() < static_cast<size_t>(groups)) {
+    MAESTRO_ASSIGN(Company company, Company::prepare(*library, threads));
+    MAESTRO_ASSIGN(Call pulse, Call::prepare(*library, product(DType::F32, kPulse, kPulse, kPulse), threads, nullptr, 1));
+    surroundings.push_back(std::make_unique<Surroundings>(Surroundings{std::move(company), std::move(pulse), {}}));
+  }
   return Status();
 }
 
@@ -215,15 +220,30 @@ constexpr double kLong = 500e-6;
 struct Runner {
   Call call;
   Company &company;
+  Call &pulse;
   bool isLong = false;
+  std::vector<double> pulses = {};
 
   /// The time of one call, or, of long ones, its part of the time of some.
   double timed(clockid_t clock) {
+    beat();
     if (!isLong)
       company.run();
     double begin = secondsOf(isLong ? clock : CLOCK_MONOTONIC);
     call.run();
     return secondsOf(isLong ? clock : CLOCK_MONOTONIC) - begin;
+  }
+
+private:
+  void beat() {
+    pulse.run(); // Its code and operands come near.
+    double least = INFINITY; // What interrupts the thread is no slow processor.
+    for (int i = 0; i < 3; ++i) {
+      double begin = secondsOf(CLOCK_MONOTONIC);
+      pulse.run();
+      least = std::min(least, secondsOf(CLOCK_MONOTONIC) - begin);
+    }
+    pulses.push_back(least);
   }
 };
 
@@ -245,6 +265,13 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
+double middleMean(std::vector<double> values) {
+  size_t away = values.size() / 20;
+  std::sort(values.begin(), values.end());
+  return std::accumulate(values.begin() + static_cast<ptrdiff_t>(away), values.end() - static_cast<ptrdiff_t>(away), 0.0) /
+         static_cast<double>(values.size() - 2 * away);
+}
+
 double undisturbed(std::vector<double> values) {
   auto place = values.begin() + static_cast<ptrdiff_t>(values.size() / 10);
   std::nth_element(values.begin(), place, values.end());
@@ -254,9 +281,10 @@ double undisturbed(std::vector<double> values) {
 Result<Timing> Stopwatch::time(const Subject &subject, int threads, int groups) {
   std::vector<Runner> runners;
   MAESTRO_TRY(surround(threads, groups));
-  for (auto &around : surroundings) {
-    MAESTRO_ASSIGN(Call call, Call::prepare(*library, subject, threads, &around->far));
-    runners.push_back({std::move(call), around->company});
+  for (size_t group = 0; group < static_cast<size_t>(groups); ++group) {
+    Surroundings &around = *surroundings[group];
+    MAESTRO_ASSIGN(Call call, Call::prepare(*library, subject, threads, &around.far));
+    runners.push_back({std::move(call), around.company, around.pulse});
   }
   // One thread's own time leaves out what other programs take; several threads wait for each other on the clock.
   clockid_t clock = threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC;
@@ -293,7 +321,7 @@ Result<Timing> Stopwatch::time(const Subject &subject, int threads, int groups) 
   for (std::thread &other : others)
     other.join();
   double seconds = std::max(median(std::move(times)) - clockSeconds(), 1e-9);
-  return Timing{seconds, static_cast<double>(runners[0].call.operandBytes())};
+  return Timing{seconds, static_cast<double>(runners[0].call.operandBytes()), median(std::move(runners[0].pulses))};
 }
 
 } // namespace maestro::profile
