@@ -92,7 +92,7 @@ public:
         call.bytes += type.present ? type.bytes() : 0;
     call.sets.resize(setCount);
     size_t farInputs = far ? bytesOf(subject.inputs, subject.farInputs) : 0, farOutputs = far ? bytesOf(subject.outputs, subject.farOutputs) : 0;
-    size_t near = placesIn(poolBytes(threads), call.bytes - farInputs - farOutputs, std::min(setCount, kNearSets));
+    size_t near = call.near = placesIn(poolBytes(threads), call.bytes - farInputs - farOutputs, std::min(setCount, kNearSets));
     size_t away = placesIn(FarMemory::kUsed, farInputs + farOutputs, setCount);
     if (far)
       far->begin(away * farInputs, away * farOutputs);
@@ -114,6 +114,8 @@ public:
     if (!kernel->run(inputs, set.outputs, scratch).isOk())
       std::abort();
   }
+  /// Calls after which what lies near is as near as it will be.
+  size_t callsToWarm() const { return near; }
   size_t operandBytes() const { return bytes; }
 
 private:
@@ -157,7 +159,7 @@ private:
   std::vector<Set> sets;
   std::vector<const void *> inputs; ///< As kernels take them.
   void *scratch = nullptr;
-  size_t bytes = 0, next = 0;
+  size_t bytes = 0, next = 0, near = 1;
 };
 
 /// Share of a time that threads may wait for processors: a median leaves out the calls that others interrupted as long as they are few.
@@ -292,6 +294,8 @@ Result<Timing> Stopwatch::time(const Subject &subject, int threads, int groups) 
   double begin = now();
   runners[0].call.run();
   bool isLong = now() - begin > kLong;
+  for (size_t i = 0; !isLong && i < runners[0].call.callsToWarm(); ++i)
+    runners[0].call.run();
   std::atomic<bool> stop{false};
   std::vector<std::thread> others;
   for (Runner &runner : runners)
