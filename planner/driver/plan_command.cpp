@@ -314,11 +314,14 @@ private:
     input.planFolder = std::filesystem::absolute(options.output).parent_path().string();
     MAESTRO_TRY(searchLayouts(input));
     MAESTRO_TRY(tryLayouts(input, 0));
-    // The search adds up what it was told of each atom; what emission finds beyond that is taken from its budget.
+    // The search adds up what it was told of each atom; what emission finds beyond that is taken from its budget, and more the more
+    // often: each time another layout is the one that just fits.
     uint64_t allowed = deviceBytes();
-    for (int attempt = 0; emitted.bytes.empty() && search && attempt < 3; ++attempt) {
-      uint64_t excess = emitted.fullest().peakBytes - deviceBytes();
-      allowed -= std::min(allowed, excess + (excess >> 3));
+    for (int attempt = 0; emitted.bytes.empty() && search && attempt < 4; ++attempt) {
+      uint64_t excess = emitted.fullest().peakBytes - deviceBytes(), further = attempt > 0 ? deviceBytes() >> (10 - 2 * attempt) : 0;
+      allowed -= std::min(allowed, std::max(excess + (excess >> 3), further));
+      logInfo(fmt::format("the layout that was found needs {:.2f} GiB more than its layers add up to; searching again with {:.2f} GiB a device",
+                          gib(excess), gib(allowed)));
       MAESTRO_TRY(useSearch(allowed));
       MAESTRO_TRY(tryLayouts(input, 0));
     }

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 namespace maestro::planner {
 namespace {
@@ -67,6 +68,16 @@ struct Column {
     }
     return static_cast<double>(sum) / std::max(1.0, static_cast<double>(ofPresent ? present : static_cast<int64_t>(sizes.size())));
   }
+
+  /// What samples that have any have of it.
+  void describe(GraphDim &dim) const {
+    dim.typical = std::max(1.0, mean(true));
+    std::vector<int64_t> present;
+    std::copy_if(sizes.begin(), sizes.end(), std::back_inserter(present), [](int64_t size) { return size > 0; });
+    std::sort(present.begin(), present.end());
+    for (size_t i = 0; i < kQuartiles && !present.empty(); ++i)
+      dim.quartiles[i] = present[present.size() * (i + 1) / (kQuartiles + 1)];
+  }
 };
 
 class Sizes {
@@ -85,7 +96,7 @@ public:
       Column column = columnOf(d);
       GraphDim &dim = graph.dims[d];
       if (isFromData(d) || workload.synthetic.count(dim.name))
-        dim.typical = std::max(1.0, column.mean(true));
+        column.describe(dim);
       result.quantities.push_back({"sizes." + dim.name + ".mean", column.mean(false), "", column.source});
       result.quantities.push_back({"sizes." + dim.name + ".most", static_cast<double>(*std::max_element(column.sizes.begin(), column.sizes.end())),
                                    "", column.source});

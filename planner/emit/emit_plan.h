@@ -11,6 +11,7 @@
 
 #include "mlir/IR/BuiltinOps.h"
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -50,12 +51,14 @@ struct GraphField {
   std::vector<GraphMark> marks;
 };
 
+inline constexpr size_t kQuartiles = 3;
 /// A named dim with its defaults filled in.
 struct GraphDim {
   std::string name;
   bool sum = false;
   int64_t max = 1, multipleOf = 1;
   double typical = 1; ///< Of a sample that has any: its rows (sum), its length (max).
+  std::array<int64_t, kQuartiles> quartiles = {}; ///< Likewise, ascending; 0: nothing is known.
 };
 
 /// A loss of @graph, before decompose-loss splits it into terms.

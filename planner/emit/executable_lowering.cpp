@@ -241,7 +241,7 @@ void Lowering::setCost(fb::ProgramT &table, const Program &program) {
   ProgramCost slowestReport;
   for (size_t kind = 0; kind < kinds.size(); ++kind) {
     if (operatorCosts.size() <= kind)
-      operatorCosts.emplace_back(*kinds[kind], input.limits->full(), tables);
+      operatorCosts.emplace_back(*kinds[kind], *input.limits, tables);
     ProgramCost own;
     CostPolynomial cost = computeCost(program, operatorCosts[kind], *kinds[kind], own);
     if (kind == 0 || own.seconds > slowestReport.seconds) {

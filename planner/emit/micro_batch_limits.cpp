@@ -35,6 +35,9 @@ public:
     result.bounds = named(result.capacity.bounds);
     for (const std::vector<int64_t> &sizes : plan::largestMicroBatches(result.capacity))
       result.largest.push_back(named(sizes));
+    for (size_t quartile = 0; quartile < kQuartiles; ++quartile)
+      for (double part : {1.0, 0.5})
+        result.usual.push_back(named(usual(quartile, part)));
     return std::move(result);
   }
 
@@ -125,6 +128,21 @@ private:
             result.capacity.bounds[d] = std::min(result.capacity.bounds[d], std::max(rowsOf(graph.dims[d], layout.microBatch),
                                                                                      tokens / std::max<int64_t>(1, mark.perRow)));
       }
+  }
+
+  /// Samples of such lengths with as many rows as they have typically: a part of as many as there is room for.
+  std::vector<int64_t> usual(size_t quartile, double part) const {
+    std::vector<int64_t> sizes = result.capacity.bounds;
+    for (size_t d = 0; d < sizes.size(); ++d)
+      if (const GraphDim &dim = graph.dims[d]; !dim.sum && dim.quartiles[quartile] > 0)
+        sizes[d] = std::min(sizes[d], (dim.quartiles[quartile] + dim.multipleOf - 1) / dim.multipleOf * dim.multipleOf);
+    auto samples = static_cast<double>(result.samples);
+    for (const plan::Capacity::Area &area : result.capacity.areas)
+      samples = std::min(samples, static_cast<double>(area.value / sizes[area.padded]) / graph.dims[area.rows].typical);
+    for (size_t d = 0; d < sizes.size(); ++d)
+      if (graph.dims[d].sum)
+        sizes[d] = std::clamp<int64_t>(std::llround(part * samples * graph.dims[d].typical), 1, sizes[d]);
+    return sizes;
   }
 
   DimSizes named(const std::vector<int64_t> &sizes) const {

@@ -19,6 +19,7 @@ struct MicroBatchLimits {
   plan::Capacity capacity;       ///< Its symbols are GraphSummary.dims.
   DimSizes bounds;               ///< Capacity.bounds by name.
   std::vector<DimSizes> largest; ///< plan::largestMicroBatches by name: what memory rests on.
+  std::vector<DimSizes> usual;   ///< Full and half full ones of short, middling and long samples: where costs have to be right.
   /// A micro-batch of the longest samples: what costs are asked at.
   const DimSizes &full() const { return largest.front(); }
 };

@@ -153,11 +153,10 @@ double withoutCall(const OperatorTime &time, const cost_models::DeviceModel &dev
 
 } // namespace
 
-OperatorCosts::OperatorCosts(const cost_models::DeviceModel &device, const Sizes &bounds, plan::PlanBuilder &tables)
-    : device(device), bounds(bounds), tables(tables) {
-  for (int64_t quarter : {1, 2, 3})
-    for (Sizes &sizes = quarters.emplace_back(); const auto &[name, bound] : bounds)
-      sizes[name] = std::max<int64_t>(bound * quarter / 4, 1);
+OperatorCosts::OperatorCosts(const cost_models::DeviceModel &device, const MicroBatchLimits &limits, plan::PlanBuilder &tables)
+    : device(device), limits(limits), tables(tables) {
+  for (const auto &[name, bound] : limits.full())
+    half[name] = std::max<int64_t>(bound / 2, 1);
 }
 
 const OperatorCost &OperatorCosts::of(mlir::Operation &op) {
@@ -181,6 +180,7 @@ OperatorCost OperatorCosts::ask(mlir::Operation &op) {
   if (!cost || !kernel || kernel.getKernelName().empty())
     return result;
   result.kernel = kernel.getKernelName().str();
+  const DimSizes &bounds = limits.full();
   KernelWork full = workOf(op, result.kernel, bounds);
   OperatorTime atBounds = operatorTime(full, device);
   result.seconds = withoutCall(atBounds, device);
@@ -197,7 +197,10 @@ OperatorCost OperatorCosts::ask(mlir::Operation &op) {
   };
   Point most = pointAt(bounds);
   bool measured = atBounds.provenance != cost_models::Provenance::BuiltIn;
-  Line line = measured ? nearest({pointAt(quarters[0]), pointAt(quarters[1]), pointAt(quarters[2]), most}) : through(most, pointAt(quarters[1]));
+  std::vector<Point> points{most};
+  for (const DimSizes &sizes : measured ? limits.usual : std::vector<DimSizes>())
+    points.push_back(pointAt(sizes));
+  Line line = measured ? nearest(points) : through(most, pointAt(half));
   addTerms(result.terms, atBounds.byFlops ? cost.getFlops() : cost.getBytes(), line.slope * kPicoseconds, bounds, tables);
   result.terms[{}] += line.base * kPicoseconds;
   return result;

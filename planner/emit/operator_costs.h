@@ -2,12 +2,13 @@
 //
 // The cost model answers for sizes; schedules need an answer for every micro-batch. So an operator's time is taken to be linear in its
 // work (the operations, or the bytes, whichever decides at the bounds). Built in, it is asked at the bounds and at half of them, and exact
-// at both. Measured times bend where operands leave a cache, and most micro-batches are smaller than the bounds: there the line is the one
-// that is wrong least, relatively, at the bounds and at three, two and one quarter of them. A CPU's built-in rates are linear already.
+// at both. Measured times bend where operands leave a cache, and few micro-batches are as at the bounds: there the line is the one that is
+// wrong least, relatively, at usual sizes and at the bounds. A CPU's built-in rates are linear already.
 #pragma once
 
 #include "cost_models/operator_time.h"
 #include "planner/emit/cost_polynomial.h"
+#include "planner/emit/micro_batch_limits.h"
 
 #include "mlir/IR/Operation.h"
 
@@ -28,10 +29,10 @@ struct OperatorCost {
   cost_models::Provenance provenance = cost_models::Provenance::BuiltIn;
 };
 
-/// Of one device and bounds. Operators with equal operands, results and attributes are asked once: layers repeat.
+/// Of one device and micro-batches. Operators with equal operands, results and attributes are asked once: layers repeat.
 class OperatorCosts {
 public:
-  OperatorCosts(const cost_models::DeviceModel &device, const std::map<std::string, int64_t> &bounds, plan::PlanBuilder &tables);
+  OperatorCosts(const cost_models::DeviceModel &device, const MicroBatchLimits &limits, plan::PlanBuilder &tables);
 
   const OperatorCost &of(mlir::Operation &op);
 
@@ -43,8 +44,8 @@ private:
   OperatorCost ask(mlir::Operation &op);
 
   const cost_models::DeviceModel &device;
-  const std::map<std::string, int64_t> &bounds;
-  std::vector<std::map<std::string, int64_t>> quarters; ///< One, two and three of the bounds.
+  const MicroBatchLimits &limits;
+  DimSizes half; ///< Of the bounds.
   plan::PlanBuilder &tables;
   std::unordered_map<Key, OperatorCost, Hash> known;
 };

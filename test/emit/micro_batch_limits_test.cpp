@@ -42,6 +42,16 @@ TEST(MicroBatchLimits, ShortSamplesTakeThePlaceOfTheLongest) {
   EXPECT_THAT(limits.full(), Contains(Pair("seq", 128)));
 }
 
+TEST(MicroBatchLimits, UsualOnesHoldAsManySamplesAsTheirLengthsAllow) {
+  GraphSummary summary = graph();
+  summary.dims[1].quartiles = {20, 30, 60};
+  std::vector<DimSizes> usual = limitsOf(summary, ofSize(4), {}, 1000).usual;
+  ASSERT_EQ(usual.size(), 2 * kQuartiles);
+  EXPECT_THAT(usual[0], testing::AllOf(Contains(Pair("seq", 32)), Contains(Pair("batch", 16)), Contains(Pair("images", 32)))); // No more samples.
+  EXPECT_THAT(usual[4], testing::AllOf(Contains(Pair("seq", 64)), Contains(Pair("batch", 8)), Contains(Pair("images", 16))));
+  EXPECT_THAT(usual[5], testing::AllOf(Contains(Pair("seq", 64)), Contains(Pair("batch", 4)), Contains(Pair("images", 8)))); // Half of them.
+}
+
 TEST(MicroBatchLimits, FeaturesAreNoMoreThanTheirPlaces) {
   GraphSummary dense = graph();
   dense.dims[2].typical = 6;

@@ -29,9 +29,10 @@ double secondsWith(const std::string &given, const std::string &dtype, const std
   EXPECT_TRUE(curves->addGrid("attention masked", {{32, 4, 5, cost_models::Seconds(kOrdered)}}).isOk());
   cost_models::DeviceModel device;
   device.curves = curves;
-  std::map<std::string, int64_t> bounds{{"b", 2}, {"s", 4}};
+  MicroBatchLimits limits;
+  limits.largest = {{{"b", 2}, {"s", 4}}};
   plan::PlanBuilder tables;
-  OperatorCosts costs(device, bounds, tables);
+  OperatorCosts costs(device, limits, tables);
   double seconds = -1;
   module->walk([&](nn::AttentionOp op) { seconds = costs.of(*op).seconds; });
   return seconds;
@@ -66,9 +67,12 @@ OperatorCost addition(std::vector<cost_models::CurveSample> measured) {
   EXPECT_TRUE(curves->addCurve("add", std::move(measured)).isOk());
   cost_models::DeviceModel device;
   device.curves = curves;
-  std::map<std::string, int64_t> bounds{{"b", 8}};
+  MicroBatchLimits limits;
+  limits.largest = {{{"b", 8}}};
+  for (int64_t usual : {2, 4, 6})
+    limits.usual.push_back({{"b", usual}});
   plan::PlanBuilder tables;
-  OperatorCosts costs(device, bounds, tables);
+  OperatorCosts costs(device, limits, tables);
   OperatorCost found;
   module->walk([&](nn::AddOp op) { found = costs.of(*op); });
   return found;
