@@ -66,15 +66,24 @@ bool addsItself(std::string_view kernel) {
          kernel.ends_with("_norm_grad");
 }
 
+/// Where a processor has no instructions for bf16: operands and results in f32.
+uint64_t widenedBytes(const KernelCall &call) {
+  uint64_t bytes = 0;
+  for (auto operands : {call.inputs, call.outputs})
+    for (const KernelOperand &operand : operands)
+      bytes += operand.present && operand.dtype == DType::BF16 ? roundUp(4 * operand.elements(), 64) : 0;
+  return bytes;
+}
+
 uint64_t ownScratchBytes(const KernelCall &call, int threads) {
   if (call.kernel == "attention")
     return attentionBytes(call, 0, threads, false);
   if (call.kernel == "attention_grad")
     return attentionBytes(call, 1, threads, true);
   if (call.kernel == "matmul")
-    return productBytes(call, static_cast<uint64_t>(threads));
+    return productBytes(call, static_cast<uint64_t>(threads)) + widenedBytes(call);
   if (call.kernel.starts_with("conv"))
-    return convolutionBytes(call, threads);
+    return convolutionBytes(call, threads) + widenedBytes(call);
   if (call.kernel.starts_with("reduce_") || call.kernel == "sum_squares")
     return reductionBytes(call);
   if (call.kernel.ends_with("_norm") || call.kernel.ends_with("_norm_grad")) // A row in f32, and sums of 16 chunks.

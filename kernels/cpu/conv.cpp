@@ -1,6 +1,7 @@
 // Convolution and its gradients by oneDNN, which chooses layouts of its own; reorders lead there and back.
 #include "kernels/cpu/onednn.h"
 #include "kernels/cpu/prepare.h"
+#include "kernels/cpu/widened.h"
 
 namespace maestro::kernels::cpu {
 namespace {
@@ -94,7 +95,9 @@ bool sameType(const CallSpec &spec) {
 
 } // namespace
 
-PreparedKernel prepareConv(const CallSpec &spec, const Loops &) {
+PreparedKernel prepareConv(const CallSpec &spec, const Loops &loops) {
+  if (mustWiden(spec))
+    return prepareWidened(spec, loops, prepareConv);
   Problem problem(spec, spec.inputs[0], spec.inputs[1], spec.outputs[0]);
   if (!problem.covered() || !sameType(spec))
     return unsupported();
@@ -119,7 +122,9 @@ PreparedKernel prepareConv(const CallSpec &spec, const Loops &) {
   });
 }
 
-PreparedKernel prepareConvGradInput(const CallSpec &spec, const Loops &) {
+PreparedKernel prepareConvGradInput(const CallSpec &spec, const Loops &loops) {
+  if (mustWiden(spec))
+    return prepareWidened(spec, loops, prepareConvGradInput);
   Problem problem(spec, spec.outputs[0], spec.inputs[1], spec.inputs[0]);
   if (!problem.covered() || !sameType(spec))
     return unsupported();
@@ -140,7 +145,9 @@ PreparedKernel prepareConvGradInput(const CallSpec &spec, const Loops &) {
   });
 }
 
-PreparedKernel prepareConvGradWeight(const CallSpec &spec, const Loops &) {
+PreparedKernel prepareConvGradWeight(const CallSpec &spec, const Loops &loops) {
+  if (mustWiden(spec))
+    return prepareWidened(spec, loops, prepareConvGradWeight);
   Problem problem(spec, spec.inputs[0], spec.outputs[0], spec.inputs[1]);
   bool typed = spec.inputs[1].dtype == problem.dtype &&
                (spec.outputs[0].dtype == problem.dtype || spec.outputs[0].dtype == DType::F32);

@@ -7,7 +7,7 @@
 #include "kernels/cpu/loops/product_call.h"
 #include "kernels/cpu/onednn.h"
 #include "kernels/cpu/prepare.h"
-
+#include "kernels/cpu/widened.h"
 
 namespace maestro::kernels::cpu {
 namespace {
@@ -192,6 +192,8 @@ PreparedKernel prepareFloat(const CallSpec &spec, const Problem &problem, const 
 } // namespace
 
 PreparedKernel prepareMatmul(const CallSpec &spec, const Loops &loops) {
+  if (mustWiden(spec))
+    return prepareWidened(spec, loops, prepareMatmul);
   DType in = spec.inputs[0].dtype, out = spec.outputs[0].dtype;
   bool typed = onednnCovers(in) && spec.inputs[1].dtype == in && (out == in || out == DType::F32);
   bool biased = spec.inputs.size() > 2 && spec.inputs[2].present;
