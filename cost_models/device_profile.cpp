@@ -27,10 +27,20 @@ std::string gridPoints(const KernelCurves::Grid &grid) {
   return text;
 }
 
+std::string shapePoints(const KernelCurves::Grid &grid) {
+  std::string text;
+  for (const GridSample &s : grid.shapes)
+    text += fmt::format("{}[{:.6g}, {:.6g}, {:.6g}, {:.4g}]", text.empty() ? "" : ", ", s.m, s.n, s.k, s.time.value);
+  return text;
+}
+
 std::string curvesText(int threads, const KernelCurves &curves) {
   std::string text;
-  for (const auto &[name, grid] : curves.allGrids())
+  for (const auto &[name, grid] : curves.allGrids()) {
     text += fmt::format("  - {{kernel: {}, threads: {}, points: [{}]}}\n", name, threads, gridPoints(grid));
+    if (!grid.shapes.empty())
+      text += fmt::format("  - {{kernel: {}, threads: {}, shapes: [{}]}}\n", name, threads, shapePoints(grid));
+  }
   for (const auto &[name, samples] : curves.allCurves()) {
     std::string points;
     for (const CurveSample &sample : samples)
@@ -77,7 +87,7 @@ std::string toYaml(const DeviceProfile &profile) {
   for (const ProfiledDevice &device : profile.devices)
     text += ratesText(device.threads, device.rates);
   text += "# Grids: [m, n, k, seconds], for products m x k by k x n; attention: queries of all heads, keys, depth; rows: rows, width, 1.\n"
-          "# Curves: [bytes, seconds].\ncurves:\n";
+          "# Shapes: likewise, of the plans that were given. Curves: [bytes, seconds].\ncurves:\n";
   for (const ProfiledDevice &device : profile.devices)
     text += curvesText(device.threads, device.curves);
   return text;

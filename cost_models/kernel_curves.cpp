@@ -42,7 +42,10 @@ Between between(const std::vector<double> &values, double value) {
 } // namespace
 
 Status KernelCurves::addGrid(const std::string &name, std::vector<GridSample> samples) {
-  Grid grid{axis(samples, &GridSample::m), axis(samples, &GridSample::n), axis(samples, &GridSample::k), {}};
+  Grid grid;
+  grid.m = axis(samples, &GridSample::m);
+  grid.n = axis(samples, &GridSample::n);
+  grid.k = axis(samples, &GridSample::k);
   if (samples.empty() || samples.size() != grid.m.size() * grid.n.size() * grid.k.size())
     return wrong(name, fmt::format("{} points are no grid of {} x {} x {} sizes", samples.size(), grid.m.size(), grid.n.size(),
                                    grid.k.size()));
@@ -73,13 +76,9 @@ Status KernelCurves::addCurve(const std::string &name, std::vector<CurveSample> 
   return Status();
 }
 
-std::optional<Seconds> KernelCurves::gridTime(std::string_view name, double m, double n, double k) const {
-  auto found = grids.find(name);
-  if (found == grids.end())
-    return std::nullopt;
-  const Grid &grid = found->second;
-  std::array<Between, 3> at{between(grid.m, m), between(grid.n, n), between(grid.k, k)};
-  double logRate = 0;
+double KernelCurves::Grid::logRate(double atM, double atN, double atK) const {
+  std::array<Between, 3> at{between(m, atM), between(n, atN), between(k, atK)};
+  double rate = 0;
   for (unsigned corner = 0; corner < 8; ++corner) {
     double weight = 1;
     std::array<size_t, 3> index{};
@@ -89,9 +88,46 @@ std::optional<Seconds> KernelCurves::gridTime(std::string_view name, double m, d
       weight *= high ? at[d].share : 1 - at[d].share;
     }
     if (weight > 0)
-      logRate += weight * grid.logRates[(index[0] * grid.n.size() + index[1]) * grid.k.size() + index[2]];
+      rate += weight * logRates[(index[0] * n.size() + index[1]) * k.size() + index[2]];
   }
-  return Flops(2 * m * n * k) / FlopsPerSecond(std::exp(logRate));
+  return rate;
+}
+
+/// The mean of what shapes exceed the grid by, weighed by the inverse squared distance in octaves, beside a weight of 1 for nothing. Four
+/// octaves of rows count as one: how a product runs depends on its matrix.
+double KernelCurves::Grid::excess(double atM, double atN, double atK) const {
+  constexpr double kRows = 0.25, kSame = 1.0 / 400;
+  auto octaves = [](double a, double b) { return std::log2(a / b); };
+  double sum = 0, weights = 1;
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    double rows = kRows * octaves(atM, shapes[i].m), columns = octaves(atN, shapes[i].n), depth = octaves(atK, shapes[i].k);
+    double weight = 1 / (rows * rows + columns * columns + depth * depth + kSame);
+    sum += weight * logExcess[i];
+    weights += weight;
+  }
+  return sum / weights;
+}
+
+Status KernelCurves::addShapes(const std::string &name, std::vector<GridSample> samples) {
+  auto found = grids.find(name);
+  if (found == grids.end())
+    return wrong(name, "has shapes and no grid before them");
+  Grid &grid = found->second;
+  for (const GridSample &s : samples) {
+    if (!(s.m >= 1 && s.n >= 1 && s.k >= 1 && s.time.value > 0) || !std::isfinite(s.m * s.n * s.k + s.time.value))
+      return wrong(name, "has a shape with a size below 1 or a time that is not above 0");
+    grid.shapes.push_back(s);
+    grid.logExcess.push_back(grid.logRate(s.m, s.n, s.k) - std::log(2 * s.m * s.n * s.k / s.time.value));
+  }
+  return Status();
+}
+
+std::optional<Seconds> KernelCurves::gridTime(std::string_view name, double m, double n, double k) const {
+  auto found = grids.find(name);
+  if (found == grids.end())
+    return std::nullopt;
+  const Grid &grid = found->second;
+  return Flops(2 * m * n * k) / FlopsPerSecond(std::exp(grid.logRate(m, n, k) - grid.excess(m, n, k)));
 }
 
 std::optional<Seconds> KernelCurves::curveTime(std::string_view name, double bytes) const {

@@ -3,6 +3,8 @@
 //   grids      2 m n k ÷ time over a grid of m × n × k, linear in the logarithms of sizes and rate; the grid's edge outside it:
 //              products (m × k by k × n; convolutions as products of their patches with their filters), attention (m queries of
 //              all heads, n keys, depth k), rows (m of width n, k 1)
+//   shapes     of a grid's kernel, at sizes beside the grid: how much longer than the grid says, fading within an octave. Rates jump where
+//              rows are a power of two apart, between 96 and 128 as between 256 and 512
 //   curves     time over bytes, linear in the logarithms; outside in proportion
 #pragma once
 
@@ -32,11 +34,13 @@ class KernelCurves {
 public:
   /// InvalidInput unless the samples are all points of a grid, each once, with times above 0.
   Status addGrid(const std::string &name, std::vector<GridSample> samples);
+  /// InvalidInput without a grid of this name, or for values not above 0.
+  Status addShapes(const std::string &name, std::vector<GridSample> samples);
   /// InvalidInput for no samples, equal sizes, or values not above 0.
   Status addCurve(const std::string &name, std::vector<CurveSample> samples);
   bool isEmpty() const { return grids.empty() && curves.empty(); }
 
-  /// "matmul f32": at m, n, k; nothing where no such grid was measured.
+  /// "matmul f32": at m, n, k, by grid and shapes; nothing where no such grid was measured.
   std::optional<Seconds> gridTime(std::string_view name, double m, double n, double k) const;
   /// "add": of so many bytes; nothing where no such curve was measured.
   std::optional<Seconds> curveTime(std::string_view name, double bytes) const;
@@ -44,6 +48,10 @@ public:
   struct Grid {
     std::vector<double> m, n, k;       ///< Ascending.
     std::vector<double> logRates;      ///< m × n × k, of 2 m n k ÷ seconds.
+    std::vector<GridSample> shapes;    ///< Measured beside the grid,
+    std::vector<double> logExcess;     ///< and for each the logarithm of its time over the grid's.
+    double logRate(double m, double n, double k) const; ///< Of the grid alone.
+    double excess(double m, double n, double k) const;  ///< By the shapes that are near.
   };
   const std::map<std::string, Grid, std::less<>> &allGrids() const { return grids; }
   const std::map<std::string, std::vector<CurveSample>, std::less<>> &allCurves() const { return curves; }

@@ -1,9 +1,11 @@
 // maestro-profile: measures what a device of this machine does, and writes device.yaml for cluster.yaml's `device`.
 #include "base/log.h"
 #include "cost_models/device_profile.h"
+#include "plan/plan.h"
 #include "tools/arguments.h"
 #include "tools/bound_spinning.h"
 #include "tools/profile/device_stopwatch.h"
+#include "tools/profile/plan_subjects.h"
 #include "tools/profile/stopwatch.h"
 
 #include <CLI/CLI.hpp>
@@ -19,6 +21,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <numeric>
 #include <thread>
 
 using namespace maestro;
@@ -68,15 +71,21 @@ constexpr double kLeastAlone = 0.1;
 /// One number of threads.
 class DeviceProfiler {
 public:
-  DeviceProfiler(profile::Stopwatch &stopwatch, double seconds, int threads, int groups)
-      : stopwatch(stopwatch), seconds(seconds), threads(threads), groups(groups), subjects(profile::subjects()), relative(subjects.size()), bytes(subjects.size()) {}
+  /// `shapes`: of plans, beside what is measured always.
+  DeviceProfiler(profile::Stopwatch &stopwatch, double seconds, int threads, int groups, const std::vector<Subject> &shapes)
+      : stopwatch(stopwatch), seconds(seconds), threads(threads), groups(groups), subjects(profile::subjects()), always(subjects.size()) {
+    subjects.insert(subjects.end(), shapes.begin(), shapes.end());
+    relative.resize(subjects.size());
+    bytes.resize(subjects.size());
+  }
 
   /// Each subject once more. Subjects that are alike are far from each other, so that no kernel has a slow minute to itself.
   Status round() {
-    constexpr size_t kStride = 101;
-    size_t first = rounds++;
+    size_t stride = 101, first = rounds++;
+    while (std::gcd(stride, subjects.size()) > 1)
+      ++stride;
     for (size_t visit = 0; visit < subjects.size(); ++visit) {
-      size_t i = (first + visit * kStride) % subjects.size();
+      size_t i = (first + visit * stride) % subjects.size();
       MAESTRO_ASSIGN(Timing timing, stopwatch.time(subjects[i], threads, groups));
       relative[i].push_back(timing.seconds / timing.pulse);
       bytes[i] = timing.bytes;
@@ -94,9 +103,11 @@ public:
     device.threads = threads;
     double pulse = profile::middleMean(pulses);
     for (size_t i = 0; i < subjects.size(); ++i)
-      keep(subjects[i], bytes[i], Seconds(profile::median(relative[i]) * pulse));
+      keep(subjects[i], i < always ? grids : shapes, bytes[i], Seconds(profile::median(relative[i]) * pulse));
     for (auto &[name, samples] : grids)
       MAESTRO_TRY(device.curves.addGrid(name, std::move(samples)));
+    for (auto &[name, samples] : shapes)
+      MAESTRO_TRY(device.curves.addShapes(name, std::move(samples)));
     for (auto &[name, samples] : curves)
       MAESTRO_TRY(device.curves.addCurve(name, std::move(samples)));
     MAESTRO_TRY(setRates());
@@ -104,10 +115,12 @@ public:
   }
 
 private:
-  void keep(const Subject &subject, double bytes, Seconds time) {
+  using Grids = std::map<std::string, std::vector<GridSample>>;
+
+  void keep(const Subject &subject, Grids &grid, double bytes, Seconds time) {
     const std::vector<double> &s = subject.sizes;
     if (s.size() == 3)
-      grids[subject.curve].push_back({s[0], s[1], s[2], time});
+      grid[subject.curve].push_back({s[0], s[1], s[2], time});
     else
       curves[subject.curve].push_back({s.empty() ? bytes : s[0], time});
   }
@@ -138,26 +151,27 @@ private:
   double seconds;
   int threads, groups;
   std::vector<Subject> subjects;
+  size_t always; ///< So many of them come first.
   size_t rounds = 0;
   std::vector<std::vector<double>> relative; ///< By subject, of each round: its time over the pulse beside it.
   std::vector<double> bytes, pulses, aloneShares;
   ProfiledDevice device;
-  std::map<std::string, std::vector<GridSample>> grids;
+  Grids grids, shapes;
   std::map<std::string, std::vector<CurveSample>> curves;
 };
 
-Result<cost_models::DeviceProfile> profileMachine(double secondsEach) {
+Result<cost_models::DeviceProfile> profileMachine(double secondsEach, const std::vector<Subject> &shapes) {
   cost_models::DeviceProfile result;
   result.name = processorName();
   int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   std::vector<int> counts = threadCounts(cores);
   size_t rounds = secondsEach == 0 ? kRounds : 1;
   if (secondsEach == 0)
-    secondsEach = std::clamp(kUsualSeconds / static_cast<double>(counts.size() * profile::subjects().size() * kRounds), 0.003, 0.2);
+    secondsEach = std::clamp(kUsualSeconds / static_cast<double>(counts.size() * (profile::subjects().size() + shapes.size()) * kRounds), 0.003, 0.2);
   profile::Stopwatch stopwatch(secondsEach);
   std::vector<DeviceProfiler> profilers;
   for (int threads : counts)
-    profilers.emplace_back(stopwatch, kRateSeconds, threads, cores / threads);
+    profilers.emplace_back(stopwatch, kRateSeconds, threads, cores / threads, shapes);
   // Numbers of threads take turns, so that none has a slow minute to itself.
   double begin = now();
   for (size_t round = 0; round < rounds && (round == 0 || (now() - begin) * static_cast<double>(round + 1) / static_cast<double>(round) < kRoundsEnd); ++round)
@@ -201,9 +215,24 @@ Status checkOutput(const std::string &path) {
   return Status();
 }
 
-Result<cost_models::DeviceProfile> profileInto(const std::string &path, double secondsEach) {
+Result<std::vector<Subject>> shapesOf(const std::vector<std::string> &plans) {
+  std::vector<Subject> shapes;
+  for (const std::string &path : plans) {
+    MAESTRO_ASSIGN(plan::Plan plan, plan::Plan::load(path));
+    profile::PlanSubjects own = profile::subjectsOf(plan);
+    logInfo(fmt::format("{}: {} shapes of products, convolutions and attention{}", path, own.list.size(),
+                        own.leftOut > 0 ? fmt::format("; {} more would each take too long or too much memory here", own.leftOut) : ""));
+    for (Subject &subject : own.list)
+      if (std::none_of(shapes.begin(), shapes.end(), [&](const Subject &s) { return s.curve == subject.curve && s.sizes == subject.sizes; }))
+        shapes.push_back(std::move(subject));
+  }
+  return shapes;
+}
+
+Result<cost_models::DeviceProfile> profileInto(const std::string &path, double secondsEach, const std::vector<std::string> &plans) {
   MAESTRO_TRY(checkOutput(path));
-  MAESTRO_ASSIGN(cost_models::DeviceProfile profile, profileMachine(secondsEach));
+  MAESTRO_ASSIGN(std::vector<Subject> shapes, shapesOf(plans));
+  MAESTRO_ASSIGN(cost_models::DeviceProfile profile, profileMachine(secondsEach, shapes));
   MAESTRO_TRY(writeProfile(profile, path));
   return profile;
 }
@@ -213,10 +242,13 @@ Result<cost_models::DeviceProfile> profileInto(const std::string &path, double s
 int main(int argc, char **argv) {
   boundSpinning(argv);
   CLI::App app{"Measures this machine for maestro-plan, in about two minutes.", "maestro-profile"};
-  app.footer("Example:\n  maestro-profile -o device.yaml\n  maestro-plan kd.yaml --set cluster.device=device.yaml -o kd.mpl");
+  app.footer("Example:\n  maestro-profile -o device.yaml\n  maestro-plan kd.yaml --set cluster.device=device.yaml -o kd.mpl\n"
+             "and, for predictions that are nearer, with the shapes of that plan:\n  maestro-profile kd.mpl -o device.yaml");
   app.set_version_flag("--version", "maestro-profile " MAESTRO_VERSION);
   std::string output;
+  std::vector<std::string> plans;
   double seconds = 0;
+  app.add_option("plans", plans, "Plans whose shapes are measured, too, for predictions that are nearer");
   app.add_option("-o,--output", output, "Where to write the profile")->required();
   app.add_option("--seconds", seconds, "For each kernel, size and number of threads; by itself it takes what fits two minutes")
       ->check(CLI::Range(0.001, 10.0));
@@ -227,7 +259,7 @@ int main(int argc, char **argv) {
   }
   std::signal(SIGXFSZ, SIG_IGN); // As on a full disk.
   double started = now();
-  Result<cost_models::DeviceProfile> profile = profileInto(output, seconds);
+  Result<cost_models::DeviceProfile> profile = profileInto(output, seconds, plans);
   if (!profile) {
     logError(profile.status().message());
     return profile.status().exitStatus();

@@ -89,12 +89,14 @@ Status readCurve(const YamlNode &node, const std::string &path, DeviceProfile &p
   MAESTRO_TRY(fields.text("kernel", kernel));
   MAESTRO_TRY(fields.require("threads", "such as 1"));
   MAESTRO_TRY(fields.integer("threads", threads, 1, 1 << 16));
-  MAESTRO_TRY(fields.require("points", "a list, as maestro-profile writes it"));
+  bool areShapes = fields.find("shapes") != nullptr;
+  const char *key = areShapes ? "shapes" : "points";
+  MAESTRO_TRY(fields.require(key, "a list, as maestro-profile writes it"));
   auto device = std::find_if(profile.devices.begin(), profile.devices.end(), [&](const auto &d) { return d.threads == threads; });
   if (device == profile.devices.end())
     return wrong(node, path + ".threads", fmt::format("is {}, and rates say nothing of so many", threads));
-  bool isGrid = cost_models::isGrid(kernel);
-  MAESTRO_ASSIGN(auto points, readPoints(*fields.find("points"), path + ".points", isGrid ? 4 : 2));
+  bool isGrid = cost_models::isGrid(kernel) || areShapes;
+  MAESTRO_ASSIGN(auto points, readPoints(*fields.find(key), fmt::format("{}.{}", path, key), isGrid ? 4 : 2));
   std::vector<cost_models::GridSample> grid;
   std::vector<cost_models::CurveSample> samples;
   for (const std::vector<double> &p : points)
@@ -102,7 +104,9 @@ Status readCurve(const YamlNode &node, const std::string &path, DeviceProfile &p
       grid.push_back({p[0], p[1], p[2], cost_models::Seconds(p[3])});
     else
       samples.push_back({p[0], cost_models::Seconds(p[1])});
-  Status status = isGrid ? device->curves.addGrid(kernel, std::move(grid)) : device->curves.addCurve(kernel, std::move(samples));
+  Status status = areShapes ? device->curves.addShapes(kernel, std::move(grid))
+                  : isGrid  ? device->curves.addGrid(kernel, std::move(grid))
+                            : device->curves.addCurve(kernel, std::move(samples));
   if (!status.isOk())
     return wrong(node, path, fmt::format("cannot be used: {}; write the file with maestro-profile", status.message()));
   return fields.finish();
