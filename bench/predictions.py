@@ -5,7 +5,7 @@
 Predicted is what the plan says before anything runs, for the sizes of the example's own data (`--data`); nothing is fitted to these
 layouts. The speed of a machine that is shared moves by tens of per cent within seconds and within minutes, though nothing else is to be seen on it
 (`speed` in the table's head: one and the same job, a run in each round). So profiles and runs are interleaved, many short ones of each: a round is a
-profile, plans made with it, and a run of every layout on that data. Predicted and measured are means over the rounds; from-to are the
+profile (with the shapes of one plan of each example, made before anything was measured), plans made with it, and a run of every layout on that data. Predicted and measured are means over the rounds; from-to are the
 shortest and the longest run's mean step; `+-` is what the error's own standard error is, from how predictions and runs differ between rounds. A run in
 which other programs took more than a tenth of a core is made again; where three did not suffice, the row is marked with `*`. With `--profile` all
 rounds take that one.
@@ -97,6 +97,11 @@ def profile(scratch, *flags) -> pathlib.Path:
     return path
 
 
+def shapes(scratch, examples) -> list[pathlib.Path]:
+    """A plan of each, made without a profile: the profile measures its shapes."""
+    return [planned(scratch, example, next(iter(example.layouts)), "cpu", kind="-shapes") for example in examples]
+
+
 def planned(scratch, example, layout, device, *arguments, kind="") -> pathlib.Path:
     devices, pins = example.layouts[layout]
     words = [word for pin in pins.split() for word in ("--pin", pin)]
@@ -163,9 +168,9 @@ class Found:
         return (1 + self.error()) * math.hypot(*spread) / math.sqrt(len(self.measured))
 
 
-def add_round(scratch, examples, given, yardstick, found):
+def add_round(scratch, examples, given, yardstick, found, plans):
     """The device's profile, and how long the yardstick's step took."""
-    device = given or profile(scratch, "--seconds", SHORT)
+    device = given or profile(scratch, "--seconds", SHORT, *plans)
     for example in examples:
         for layout in example.layouts:
             plan = planned(scratch, example, layout, device)
@@ -222,9 +227,9 @@ def main() -> int:
     examples = [EXAMPLES[name] for name in given.examples or EXAMPLES]
     found = {(example.name, layout): Found() for example in examples for layout in example.layouts}
     yardstick, profiled = planned(scratch, EXAMPLES["gpt"], "data parallel", "cpu", kind="-yardstick"), given.profile and given.profile.resolve()
-    speeds = []
+    speeds, plans = [], shapes(scratch, examples)
     for _ in range(given.rounds):
-        device, speed = add_round(scratch, examples, profiled, yardstick, found)
+        device, speed = add_round(scratch, examples, profiled, yardstick, found, plans)
         speeds.append(speed)
     print(f"speed: one and the same job took {min(speeds) * 1e3:.0f} to {max(speeds) * 1e3:.0f} ms a step in the {given.rounds} rounds")
     print(f"{'example':11s} {'layout':31s} {'predicted':>11s} {'measured':>11s} {'error':>7s}           {'from-to':15s} {'memory at the bounds':>22s}")

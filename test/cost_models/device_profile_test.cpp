@@ -43,6 +43,26 @@ TEST(KernelCurves, AreExactAtTheirPointsAndBetweenThemInLogarithms) {
   EXPECT_FALSE(made.curveTime("gelu", 1e6));
 }
 
+TEST(KernelCurves, ShapesSayWhatTheGridDoesNot) {
+  KernelCurves made;
+  std::vector<GridSample> grid;
+  for (double m : {32, 2048})
+    for (double n : {32, 128, 512})
+      for (double k : {32, 128, 512})
+        grid.push_back({m, n, k, Seconds(2 * m * n * k / 50e9)});
+  ASSERT_TRUE(made.addGrid("p", grid).isOk());
+  auto rateAt = [&](double m, double n, double k) { return 2 * m * n * k / made.gridTime("p", m, n, k)->value * 1e-9; };
+  ASSERT_TRUE(made.addShapes("p", {{512, 96, 96, Seconds(2 * 512 * 96 * 96 / 75e9)}}).isOk());
+  EXPECT_NEAR(rateAt(512, 96, 96), 75, 0.2);
+  EXPECT_NEAR(rateAt(64, 96, 96), 62, 5); // Fewer rows: of the same kind,
+  EXPECT_NEAR(rateAt(512, 256, 256), 50, 5); // while other matrices are the grid's,
+  EXPECT_NEAR(rateAt(512, 512, 32), 50, 3);
+  ASSERT_TRUE(made.addShapes("p", {{64, 96, 96, Seconds(2 * 64 * 96 * 96 / 75e9)}}).isOk());
+  EXPECT_GT(rateAt(256, 96, 96), 70); // and between two of one kind it is theirs.
+  EXPECT_NE(made.addShapes("q", {{1, 1, 1, Seconds(1)}}).message().find("no grid before"), std::string::npos);
+  EXPECT_NE(made.addShapes("p", {{1, 1, 1, Seconds(0)}}).message().find("not above 0"), std::string::npos);
+}
+
 TEST(KernelCurves, RefuseWhatIsNoGrid) {
   KernelCurves made;
   EXPECT_NE(made.addGrid("p", {{1, 1, 1, Seconds(1)}, {2, 2, 1, Seconds(1)}}).message().find("no grid of 2 x 2 x 1"), std::string::npos);

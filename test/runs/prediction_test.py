@@ -1,4 +1,4 @@
-"""With this machine's profile, the predicted step of an example is within a factor 2 of the processor time that it takes, on one device
+"""With this machine's profile, which has the shapes of these examples' plans, the predicted step of an example is within a factor 2 of the processor time that it takes, on one device
 of one thread: other programs on the machine change that least. The plan says what the search compared.
 """
 
@@ -22,7 +22,12 @@ def judge(scratch, example, layout, device):
 
 def main() -> int:
     scratch = runs.Scratch("prediction")
-    device = predictions.profile(scratch, "--seconds", 0.003)
+    plans = predictions.shapes(scratch, [predictions.EXAMPLES[name] for name in CASES])
+    device = predictions.profile(scratch, "--seconds", 0.003, *plans)
+    scratch.check("the profile has the plans' shapes", "shapes: [[" in device.read_text())
+    refused = scratch.bench().command("maestro-profile", "-o", scratch.path / "none.yaml", device)
+    scratch.check("what is no plan is refused by name", refused.returncode == 1 and str(device) in refused.stderr and "none.yaml" not in
+                  {path.name for path in scratch.path.iterdir()}, refused.stderr.strip())
     for name, layouts in CASES.items():
         for layout in layouts:
             judge(scratch, predictions.EXAMPLES[name], layout, device)
