@@ -24,14 +24,20 @@ uint64_t attentionBytes(const KernelCall &call, size_t q, int threads, bool back
   return static_cast<uint64_t>(threads) * 4 * (blocks + (backward ? keys * 2 * (depth + valueDepth) : 0));
 }
 
+/// Multiplications up to which a product is a loop of the library's own, with a panel per thread.
+constexpr uint64_t kMostOwn = 1 << 25;
+
+uint64_t multiplications(const KernelCall &product) {
+  return product.inputs[0].elements() * std::max<uint64_t>(dim(product.outputs[0], 1), 1);
+}
+
 /// Packed blocks of both operands per thread; where many threads share a small result of a long sum, a result each.
 /// Fitted to oneDNN 2.6.3: of 6,000 random products on 1 to 32 threads, none needed more.
-/// Small ones in f32 are loops of the library's own, with a panel per thread.
 uint64_t productBytes(const KernelCall &call, uint64_t threads) {
-  constexpr uint64_t kMostOwn = 1 << 25, kPanel = 96 * kKiB;
+  constexpr uint64_t kPanel = 96 * kKiB;
   const KernelOperand &a = call.inputs[0], &result = call.outputs[0];
   uint64_t aBytes = 4 * a.elements(), resultBytes = 4 * result.elements(), n = std::max<uint64_t>(dim(result, 1), 1);
-  if (a.dtype == DType::F32 && a.elements() * n <= kMostOwn)
+  if (a.dtype == DType::F32 && multiplications(call) <= kMostOwn)
     return threads * kPanel;
   uint64_t depth = a.elements() / std::max<uint64_t>(result.elements() / n, 1);
   uint64_t bytes = kMiB + threads * (640 * kKiB) + std::min(threads * (7 * kMiB / 4), aBytes + kMiB);
@@ -107,6 +113,12 @@ uint64_t cpuScratchBytes(const KernelCall &call, int threads) {
   for (size_t i = 0; i < call.outputs.size() && !addsItself(call.kernel); ++i)
     bytes += call.accumulateMask >> i & 1 ? roundUp(call.outputs[i].bytes(), 64) : 0;
   return bytes;
+}
+
+uint64_t cpuHeapBytes(const KernelCall &call, int threads) {
+  constexpr uint64_t kHoles = 12 * kMiB, kHolesPerThread = 4 * kMiB;
+  bool packs = call.kernel == "matmul" && multiplications(call) > kMostOwn;
+  return packs ? kHoles + static_cast<uint64_t>(threads) * kHolesPerThread : 0;
 }
 
 // Measured with 2 threads: 12.1 MiB in all for a model of 20 calls, 20 for one of 720; up to 14 KiB a kernel, 0.2 a call.

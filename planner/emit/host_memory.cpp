@@ -19,28 +19,23 @@ public:
 
   HostBytes bytes() const {
     HostBytes result;
-    uint64_t calls = 0;
-    for (const auto &program : executable.programs) {
-      calls += program->calls.size();
-      result.scratch = std::max(result.scratch, scratchBytes(*program)); // One block serves all programs.
-    }
+    uint64_t calls = 0, scratch = 0, holes = 0;
+    for (const auto &program : executable.programs)
+      for (const auto &call : program->calls) {
+        std::vector<KernelOperand> inputs = operands(call->inputs), outputs = operands(call->outputs);
+        cost_models::KernelCall described{plan.kernels[call->kernel], inputs, outputs, accumulateMask(*call)};
+        scratch = std::max(scratch, cost_models::cpuScratchBytes(described, threads)); // One block serves all programs.
+        holes = std::max(holes, cost_models::cpuHeapBytes(described, threads));
+        ++calls;
+      }
     result.own = cost_models::cpuCallBytes(calls) + cost_models::assemblyBytes(fieldBytes(false));
+    result.scratch = scratch + holes;
     result.process = cost_models::cpuProcessBytes(threads) +
                      cost_models::sampleBytesOnTheirWay(plan.training->global_batch, fieldBytes(true));
     return result;
   }
 
 private:
-  uint64_t scratchBytes(const fb::ProgramT &program) const {
-    uint64_t most = 0;
-    for (const auto &call : program.calls) {
-      std::vector<KernelOperand> inputs = operands(call->inputs), outputs = operands(call->outputs);
-      most = std::max(most, cost_models::cpuScratchBytes(
-                                {plan.kernels[call->kernel], inputs, outputs, accumulateMask(*call)}, threads));
-    }
-    return most;
-  }
-
   std::vector<KernelOperand> operands(const std::vector<uint32_t> &buffers) const {
     std::vector<KernelOperand> result;
     for (uint32_t buffer : buffers) {

@@ -10,7 +10,7 @@ namespace maestro::planner {
 
 struct HostBytes {
   uint64_t own = 0;     ///< The executable's: its calls, what its micro-batches are put together in.
-  uint64_t scratch = 0; ///< Of its kernels: the largest of a device's executables counts.
+  uint64_t scratch = 0; ///< Of its kernels, and the heap's holes: the largest of a device's executables counts.
   uint64_t process = 0; ///< Once on a device: the program, its threads, samples on their way.
 
   uint64_t all() const { return own + scratch + process; }

@@ -131,6 +131,18 @@ TEST(CpuMemoryTest, reductionsNormsAndWhatAddsAside) {
   hold({"cross_entropy", {}, {f32({300, 200}), i64({300})}, {f32({300}), f32({300})}});
 }
 
+TEST(CpuMemoryTest, onlyLargeProductsLeaveHoles) {
+  auto holes = [](int64_t m, int threads) {
+    std::vector<KernelOperand> inputs = {f32({m, 512}), f32({512, 256}), {}}, outputs = {f32({m, 256})};
+    return cpuHeapBytes({"matmul", inputs, outputs}, threads);
+  };
+  EXPECT_EQ(holes(256, 2), 0u);
+  EXPECT_GT(holes(257, 2), 0u);
+  EXPECT_GT(holes(257, 8), holes(257, 2));
+  std::vector<KernelOperand> large = {f32({4096, 4096})};
+  EXPECT_EQ(cpuHeapBytes({"exp", large, large}, 2), 0u);
+}
+
 TEST(CpuMemoryTest, theRestGrowsWithWhatCausesIt) {
   EXPECT_GT(cpuProcessBytes(8), cpuProcessBytes(2));
   EXPECT_GT(cpuCallBytes(1000), cpuCallBytes(100));

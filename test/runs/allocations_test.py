@@ -24,7 +24,7 @@ CASES = {
     "dropout": ("mlp_dropout", [], ["--log-format", "json"], 20, 13, 24),
     "convolutions": ("convnet_logits", [], [], 20, 13, 24),
 }
-USE_ONEDNN = {"synthetic", "images", "convolutions"}  # bf16, and convolutions; small products in f32 are loops of our own.
+USE_ONEDNN = {"images", "convolutions"}  # Convolutions; small products are loops of our own, in bf16 on some processors.
 
 
 def counts(scratch, library, name):

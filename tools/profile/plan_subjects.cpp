@@ -1,5 +1,6 @@
 #include "tools/profile/plan_subjects.h"
 
+#include "kernels/signature.h"
 #include "plan/capacity.h"
 #include "plan/dims.h"
 #include "plan/plan_generated.h"
@@ -14,6 +15,9 @@ namespace {
 namespace fb = plan::fb;
 using kernels::Attribute;
 using kernels::TensorType;
+
+/// Which operand of attention hides keys; three later of its gradient.
+constexpr size_t kMask = 3;
 
 constexpr double kMostOperations = 1e10, kMostBytes = 256 << 20;
 
@@ -47,7 +51,7 @@ void place(Subject &subject) {
     subject.curve = subject.kernel;
   } else if (subject.kernel.starts_with("attention")) {
     size_t q = subject.kernel == "attention_grad" ? 1 : 0;
-    TensorType &mask = subject.inputs.back();
+    TensorType none, &mask = subject.inputs.size() > kMask + 3 * q ? subject.inputs[kMask + 3 * q] : none;
     if (mask.present && mask.dtype != DType::Bool)
       return;
     bool hidesWhatComes = mask.present && mask.rank > 1 && mask.dims[mask.rank - 2] > 1;
@@ -102,7 +106,8 @@ private:
           return;
         bytes += type.present ? static_cast<double>(type.bytes()) : 0;
       }
-    if (!subject.outputs.front().present)
+    kernels::CallSpec spec{subject.kernel, kernels::Attributes(subject.attributes), subject.inputs, subject.outputs};
+    if (!kernels::checkSignature(spec).isOk() || !subject.outputs.front().present) // A damaged plan's: maestro-run says so.
       return;
     place(subject);
     if (subject.curve.empty() || !seen.emplace(subject.curve, subject.sizes).second)
