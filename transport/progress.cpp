@@ -5,6 +5,9 @@
 #include <ctime>
 
 namespace maestro::transport {
+
+bool awaitsOthers(Activity activity) { return activity >= Activity::AwaitingCredit && activity < Activity::Finished; }
+
 namespace {
 
 const char *verb(Activity activity) {
@@ -28,8 +31,6 @@ const char *verb(Activity activity) {
   }
   return "?";
 }
-
-bool awaitsOthers(Activity activity) { return activity >= Activity::AwaitingCredit && activity < Activity::Finished; }
 
 std::string seconds(int64_t ns) {
   char text[32];

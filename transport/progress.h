@@ -21,9 +21,10 @@ enum class Activity : uint32_t {
   AwaitingCredit, ///< Waits for others, from here on:
   AwaitingArrivals,
   AwaitingBoard,
-  AwaitingReduction, ///< Or an exchange, on the device's lane.
+  AwaitingReduction, ///< Or an exchange.
   Finished,
 };
+bool awaitsOthers(Activity activity);
 
 /// Nanoseconds of the monotonic clock, the same in all processes.
 int64_t nowNs();

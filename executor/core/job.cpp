@@ -235,7 +235,8 @@ void Job::watch() {
     for (uint32_t rank = 0; rank < facts.ranks; ++rank) {
       uint64_t count = ranks.counter(rank, transport::LaneKind::Host) + ranks.counter(rank, transport::LaneKind::Device);
       int64_t now = transport::nowNs();
-      bool working = ranks.state(rank, transport::LaneKind::Host).activity == transport::Activity::Running;
+      bool working = ranks.state(rank, transport::LaneKind::Host).activity == transport::Activity::Running &&
+                     !transport::awaitsOthers(ranks.state(rank, transport::LaneKind::Device).activity);
       if (count != seen[rank]) {
         longest = working ? std::max(longest, now - since[rank]) : longest;
         seen[rank] = count;
@@ -302,6 +303,7 @@ Status Job::failureStatus() {
 
 void Job::serve(uint32_t rank) {
   Mailbox &box = mailboxes[rank];
+  bool stops = false;
   while (true) {
     Command command;
     progress(rank, transport::Activity::Finished); // Nobody waits for what was not asked of it.
@@ -313,13 +315,15 @@ void Job::serve(uint32_t rank) {
       command = box.commands[box.taken++ % box.commands.size()];
     }
     auto &[resultStep, result] = box.results[command.step % kResultRing];
-    Status status = execute(rank, command, result);
+    Status status = stops ? Status() : execute(rank, command, result); // Given before all agreed to stop.
+    stops = stops || result.stops;
     resultStep = command.step;
     if (!status.isOk())
       noteFailure(rank, status);
     {
       std::lock_guard lock(mutex);
-      box.lastStep = command.step;
+      if (status.isOk())
+        box.lastStep = command.step;
       ++box.finished;
     }
     changed.notify_all();
@@ -366,7 +370,7 @@ Result<const StepResult *> Job::await(uint64_t step) {
     return true;
   };
   changed.wait(lock, [&] { return ended() || wiring->abort->isRaised(); });
-  if (!ended() || !failure.isOk())
+  if (!ended())
     return failureStatus();
   for (uint32_t rank = 0; rank < workers.size(); ++rank)
     if (counts(rank)) // All that train agree.

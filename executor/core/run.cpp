@@ -263,6 +263,9 @@ private:
     return options.steps ? pending.step >= *options.steps : pending.batch.endsPass;
   }
 
+  /// A checkpoint is.
+  bool isDue(uint64_t atStep) const { return options.saveEvery > 0 && atStep % options.saveEvery == 0; }
+
   Status train() {
     uint64_t lastStep = options.steps.value_or(0);
     auto style = logFormat() == LogFormat::Json ? metrics::Progress::Style::Json : metrics::Progress::detect(stderr);
@@ -279,8 +282,7 @@ private:
           progress->update(record, nowSeconds());
       }
       finished = isLast(*current);
-      bool due = options.saveEvery > 0 && step % options.saveEvery == 0;
-      if (!options.out.empty() && options.sleepScale == 0 && job->trainsHere() && (due || finished || result->stops))
+      if (!options.out.empty() && options.sleepScale == 0 && job->trainsHere() && (isDue(step) || finished || result->stops))
         MAESTRO_TRY(save());
     }
     if (progress)
@@ -308,26 +310,32 @@ private:
     return Status();
   }
 
-  /// One step of the ranks that are here. Those that have nothing to train get the step after it, too, so that they can
-  /// run ahead.
+  /// One step of the ranks that are here. They get the step after it, too: those that have nothing to train run ahead, and those that
+  /// train begin it at once, unless a checkpoint comes in between.
   Status trainStep() {
     bool updates = firstStepDone || !job->trainsHere();
     Pending &now = pendings[(step + 1) % pendings.size()];
     if (now.step != step + 1)
       MAESTRO_TRY(readNext(step));
-    if (given <= step)
+    if (givenToFrozen <= step)
       job->submit(now.batch, now.step, Job::To::Frozen);
-    given = std::max(given, step + 1);
-    job->submit(now.batch, now.step, Job::To::Training, updates);
+    if (givenToTraining <= step)
+      job->submit(now.batch, now.step, Job::To::Training, updates);
+    givenToFrozen = std::max(givenToFrozen, step + 1);
     if (!isLast(now)) { // While the ranks work.
       Status status = readNext(step + 1);
       Pending &ahead = pendings[(step + 2) % pendings.size()];
       if (status.isOk())
         job->foresee(ahead.batch, ahead.step);
-      if (job->runsAhead() && !options.waitsForSteps && job->trainsHere()) {
+      bool mayRunAhead = !options.waitsForSteps && job->trainsHere();
+      if (mayRunAhead && updates && !isDue(now.step) && status.isOk()) {
+        job->submit(ahead.batch, ahead.step, Job::To::Training);
+        givenToTraining = ahead.step;
+      }
+      if (mayRunAhead && job->runsAhead()) {
         MAESTRO_TRY(std::move(status));
         job->submit(ahead.batch, ahead.step, Job::To::Frozen);
-        given = ahead.step;
+        givenToFrozen = ahead.step;
       } // Otherwise a failure is reported when the step is due.
     }
     MAESTRO_ASSIGN(result, job->await(step + 1));
@@ -443,7 +451,7 @@ private:
   Pending *current = nullptr;
   metrics::StepRecord record;
   uint64_t step = 0, seed = 0;
-  uint64_t given = 0; ///< The latest step that ranks without anything to train have got.
+  uint64_t givenToFrozen = 0, givenToTraining = 0; ///< The latest step that ranks without anything to train have got, and the others.
   bool hasEnded = false; ///< All steps are done.
   BusyTimes busyTimes;
   bool firstStepDone = false;

@@ -90,6 +90,7 @@ private:
     description.slots = ring.slots;
     description.slotBytes = std::max<uint64_t>(ring.slotBytes * options.growth, 64);
     description.postsPerProducer = ring.mostPosts;
+    description.waits = transport::LaneKind::Device;
     return description;
   }
 

@@ -82,6 +82,7 @@ Status Worker::createStations() {
     MAESTRO_ASSIGN(stations[s], Station::create(plan, topology, s, *ownDevice, batcher, options.growth, shared, tensorGroup(s)));
     slots[s].assign(stations[s]->instance().slots(), kNone);
   }
+  size_t parts = 0;
   for (const ReductionGroup &group : wiring.groups) {
     reductionMembers.emplace_back();
     reductionStations.emplace_back();
@@ -90,7 +91,10 @@ Status Worker::createStations() {
         reductionMembers.back().push_back(group.reduction->member(i));
         reductionStations.back().push_back(group.stations[i]);
       }
+    for (const auto &member : reductionMembers.back())
+      parts += 2 * member.turns() + 1;
   }
+  reduceWork.resize(parts);
   return Status();
 }
 
@@ -119,10 +123,11 @@ Status Worker::planBatch(const data::SampleBatch &batch, uint64_t batchStep) {
     sends += task.sends;
     receives += task.receives;
   }
+  awaitWork.resize(tasks);
   sendWork.resize(sends);
   releaseWork.resize(receives);
   stampWork.resize(tasks + 2 * stations.size()); // Norm and update.
-  sendsUsed = releasesUsed = stampsUsed = 0;
+  awaitsUsed = sendsUsed = releasesUsed = stampsUsed = 0;
   sums.assign(now->schedule.microBatches.size() * lossCount, 0);
   counts.assign(sums.size(), 0);
   return Status();
@@ -141,8 +146,8 @@ MicroBatchData Worker::dataOf(uint32_t microBatch) const {
 
 // ---- losses -----------------------------------------------------------------------------------------------------------
 
-/// Counts of this rank's micro-batches; others learn of them at the board.
-Status Worker::countLosses(LossTotals &totals) {
+/// Queues the counts of this rank's micro-batches.
+Status Worker::queueCounts() {
   const wavefront::Schedule &schedule = now->schedule;
   for (uint32_t m = 0; m < schedule.microBatches.size(); ++m) {
     const wavefront::MicroBatch &group = schedule.microBatches[m];
@@ -155,7 +160,17 @@ Status Worker::countLosses(LossTotals &totals) {
       stations[s]->readLosses(fb::BindingKind::LossCount, 0, {counts.data() + m * lossCount, lossCount});
     }
   }
-  MAESTRO_TRY(ownDevice->wait(ownDevice->record()));
+  counted = ownDevice->record();
+  countsSent = countsKnown = scalesWritten = false;
+  return Status();
+}
+
+/// This rank's counts, once; others learn of them at the board.
+Status Worker::publishCounts(LossTotals &totals) {
+  if (std::exchange(countsSent, true))
+    return Status();
+  MAESTRO_TRY(ownDevice->wait(counted));
+  const wavefront::Schedule &schedule = now->schedule;
   for (size_t m = 0; m < schedule.microBatches.size(); ++m)
     for (uint32_t k = 0; k < lossCount; ++k)
       totals.counts[k] += counts[m * lossCount + k];
@@ -171,6 +186,7 @@ Status Worker::countLosses(LossTotals &totals) {
 
 /// The losses' global counts, and whether all ranks have the same schedule; then the scales: weight ÷ count.
 Status Worker::awaitCounts(LossTotals &totals) {
+  MAESTRO_TRY(publishCounts(totals));
   if (board && !countsKnown) {
     records.resize(wiring.trainingRanks.size() * record.size());
     MAESTRO_TRY(board->awaitAll<double>(step, kCountsRecord, records, *wiring.abort));
@@ -193,6 +209,7 @@ Status Worker::awaitCounts(LossTotals &totals) {
   for (auto &station : stations)
     if (station)
       station->writeScales(scales);
+  scalesWritten = true;
   return Status();
 }
 

@@ -3,7 +3,9 @@
 //   schedule (StepScheduler, the same on every rank) ─▶ Count ─▶ tasks in order ─▶ gradients added up ─▶ norm ─▶ update
 //
 // Meets other ranks only through transport/. Everything that decides anything is a pure function of the plan and the
-// samples' sizes; the device does the rest. A step over shapes seen before allocates nothing here.
+// samples' sizes; the device does the rest. What a task waits for stands before it in the device's queue, and so do the sums of
+// gradients: the host's thread fills the queue ahead, and waits for others' counts and for the step's end alone. A step over shapes
+// seen before allocates nothing here.
 #pragma once
 
 #include "base/status.h"
@@ -66,8 +68,8 @@ public:
   /// Once, after parameters were loaded.
   Status prepareParameters();
 
-  /// Gradients of a global batch, added up over all that hold a parameter and left in place. `step` from 1. Totals: sums of
-  /// this rank's losses, counts of all ranks'.
+  /// Gradients of a global batch, added up over all that hold a parameter and left in place, and their norm. `step` from 1.
+  /// Totals: sums of this rank's losses, counts of all ranks'.
   Status computeGradients(const data::SampleBatch &batch, uint64_t step, LossTotals &totals);
   /// What all ranks that train agree on at a step's end: the 2-norm of all gradients, the sums of all losses, and whether
   /// somebody asked to stop.
@@ -98,18 +100,22 @@ private:
 
   Status planBatch(const data::SampleBatch &batch, uint64_t step);
   MicroBatchData dataOf(uint32_t microBatch) const;
-  Status countLosses(LossTotals &totals);
+  Status queueCounts();
+  Status publishCounts(LossTotals &totals);
   Status awaitCounts(LossTotals &totals);
   Status runBatch(const data::SampleBatch &batch, uint64_t batchStep, LossTotals &totals);
-  Status runTasks(LossTotals &totals);
-  Status runTask(const RankTask &task, LossTotals &totals);
-  Status receive(const RankTask &task, std::span<const Receive> receives);
+  Status queueTasks(LossTotals &totals);
+  Status queueTask(const RankTask &task, LossTotals &totals);
+  Status finishTasks(LossTotals &totals);
+  void queueAwait(const RankTask &task);
+  void selectCopies(const RankTask &task);
   Result<uint32_t> launch(const RankTask &task);
   void queueSends(const RankTask &task, uint32_t slot);
   void queueReleases(const RankTask &task);
   uint32_t takeSlot(uint32_t station, uint32_t microBatch);
   uint32_t slotOf(uint32_t station, uint32_t microBatch) const;
-  Status reduceGradients();
+  void queueReductions();
+  Status queueNorms();
   Status exchangeEnd(uint64_t step, std::span<const double> own);
   void report(const char *what, uint64_t index) const;
   void expectTime(const RankTask &task);
@@ -119,6 +125,7 @@ private:
   Status fail(const Status &status);
 
   // What runs on the device's queue; contexts stay until the step's end.
+  struct AwaitWork;
   struct SendWork;
   struct ReleaseWork;
   struct StampWork;
@@ -128,6 +135,7 @@ private:
   void account(const TaskSpan &span);
   Status launchOnce(uint32_t station, plan::fb::ProgramKind kind, TaskSpan::Kind span);
   int64_t plannedNs(const RankTask &task) const;
+  static Status runAwait(void *context, std::span<std::byte *const> pointers);
   static Status runSend(void *context, std::span<std::byte *const> pointers);
   static Status runRelease(void *context, std::span<std::byte *const> pointers);
   static Status runStamp(void *context, std::span<std::byte *const> pointers);
@@ -150,17 +158,20 @@ private:
   const StepSchedule *now = nullptr; ///< Of the step under way, or of the last.
   StepOrder order;
   uint64_t step = 0;
-  bool countsPublished = false, countsKnown = false;
+  /// This rank's counts have left; all ranks' are known; and are on the device.
+  bool countsSent = false, countsKnown = false, scalesWritten = false;
+  Event counted = 0; ///< The device has this rank's counts.
   std::vector<float> sums, counts; ///< micro-batch × Plan.losses
   std::vector<float> scales;
   std::vector<double> record, records;
   std::array<float, 8> hyper{};
   std::vector<double> norms; ///< By station: of whole gradients, and of its parts of split ones.
+  std::vector<AwaitWork> awaitWork;
   std::vector<SendWork> sendWork;
   std::vector<ReleaseWork> releaseWork;
   std::vector<StampWork> stampWork;
   std::vector<ReduceWork> reduceWork;
-  size_t releasesUsed = 0, stampsUsed = 0, sendsUsed = 0;
+  size_t awaitsUsed = 0, releasesUsed = 0, stampsUsed = 0, sendsUsed = 0, reductionsUsed = 0;
   uint64_t reductions = 0; ///< Calls so far.
   /// By Wiring.groups: this rank's members.
   std::vector<std::vector<transport::local::Reduction::Member>> reductionMembers;

@@ -20,24 +20,25 @@ void Worker::report(const char *what, uint64_t index) const {
   wiring.abort->progress().report(rank, transport::LaneKind::Host, transport::Activity::Running, what, index);
 }
 
-/// This rank's tasks of a batch; `totals` are its own sums and counts.
+/// Queues this rank's tasks of a batch.
 Status Worker::runBatch(const data::SampleBatch &batch, uint64_t batchStep, LossTotals &totals) {
   totals.sums.assign(lossCount, 0);
   totals.counts.assign(lossCount, 0);
   MAESTRO_TRY(planBatch(batch, batchStep));
-  MAESTRO_TRY(countLosses(totals));
-  return runTasks(totals);
+  MAESTRO_TRY(queueCounts());
+  return queueTasks(totals);
 }
 
 Status Worker::computeGradients(const data::SampleBatch &batch, uint64_t batchStep, LossTotals &totals) {
-  countsPublished = false;
   MAESTRO_TRY(runBatch(batch, batchStep, totals));
-  return reduceGradients();
+  queueReductions();
+  MAESTRO_TRY(queueNorms());
+  return finishTasks(totals);
 }
 
 Status Worker::evaluate(const data::SampleBatch &batch, uint64_t batchStep, LossTotals &totals) {
-  countsPublished = true;
   MAESTRO_TRY(runBatch(batch, batchStep, totals));
+  MAESTRO_TRY(finishTasks(totals));
   if (!board)
     return Status();
   record = totals.sums;
@@ -53,46 +54,50 @@ Status Worker::evaluate(const data::SampleBatch &batch, uint64_t batchStep, Loss
   return Status();
 }
 
+/// In the device's queue. Waiting for the others is not time that the device was busy.
 Status Worker::runReduce(void *context, std::span<std::byte *const>) {
   auto &work = *static_cast<ReduceWork *>(context);
-  int64_t startNs = nowNs();
-  Status status = work.gathers ? work.member->gather(work.turn) : work.member->scatter(work.turn);
-  work.worker->account({work.station, kNone, TaskSpan::Kind::Reduce, work.worker->step, startNs, nowNs()});
+  const transport::Abort &abort = *work.worker->wiring.abort;
+  auto part = [&]() -> Status {
+    if (work.part == ReduceWork::Part::End)
+      return work.member->awaitGathered(work.turn, abort);
+    bool scatters = work.part == ReduceWork::Part::Scatter;
+    MAESTRO_TRY(scatters ? work.member->awaitStaging(work.turn, abort) : work.member->awaitScattered(work.turn, abort));
+    int64_t startNs = nowNs();
+    MAESTRO_TRY(scatters ? work.member->scatter(work.turn) : work.member->gather(work.turn));
+    work.worker->account({work.station, kNone, TaskSpan::Kind::Reduce, work.worker->step, startNs, nowNs()});
+    return Status();
+  };
+  Status status = part();
   return status.isOk() ? Status() : work.worker->fail(status);
 }
 
-/// Adds up the gradients of parameters that several stations hold.
-Status Worker::reduceGradients() {
-  using Member = transport::local::Reduction::Member;
-  uint64_t call = reductions++;
-  for (size_t group = 0; group < reductionMembers.size(); ++group) {
-    std::vector<Member> &members = reductionMembers[group];
-    if (members.empty())
-      continue;
-    uint64_t turns = members.front().turns(), first = call * turns;
-    reduceWork.resize(turns * members.size() * 2);
-    size_t used = 0;
-    auto queue = [&](Member &member, uint64_t turn, bool gathers) {
-      ReduceWork &work = reduceWork[used++];
-      work = {&member, this, turn, gathers, reductionStations[group][static_cast<size_t>(&member - members.data())]};
-      ownDevice->call(runReduce, &work, {});
-    };
-    for (uint64_t turn = first; turn < first + turns; ++turn) {
-      for (Member &member : members) {
-        MAESTRO_TRY(member.awaitStaging(turn, *wiring.abort));
-        queue(member, turn, false);
+/// Adds up the gradients of parameters that several stations hold: a turn of all sums is scattered, then the turn before it gathered, so
+/// that nobody waits for each sum by itself.
+void Worker::queueReductions() {
+  uint64_t call = reductions++, mostTurns = 0;
+  for (const auto &members : reductionMembers)
+    mostTurns = std::max(mostTurns, members.empty() ? 0 : members.front().turns());
+  reductionsUsed = 0;
+  auto queue = [&](uint64_t turn, ReduceWork::Part part) {
+    for (size_t group = 0; group < reductionMembers.size(); ++group)
+      for (size_t m = 0; m < reductionMembers[group].size(); ++m) {
+        transport::local::Reduction::Member &member = reductionMembers[group][m];
+        bool isLast = turn + 1 == member.turns();
+        if (turn >= member.turns() || (part == ReduceWork::Part::End && !isLast))
+          continue;
+        ReduceWork &work = reduceWork[reductionsUsed++];
+        work = {&member, this, call * member.turns() + turn, part, reductionStations[group][m]};
+        ownDevice->call(runReduce, &work, {});
       }
-      for (Member &member : members) {
-        MAESTRO_TRY(member.awaitScattered(turn, *wiring.abort));
-        queue(member, turn, true);
-      }
-    }
-    for (Member &member : members)
-      if (turns > 0)
-        MAESTRO_TRY(member.awaitGathered(first + turns - 1, *wiring.abort));
-    MAESTRO_TRY(ownDevice->wait(ownDevice->record()));
+  };
+  for (uint64_t turn = 0; turn <= mostTurns; ++turn) {
+    queue(turn, ReduceWork::Part::Scatter);
+    if (turn > 0)
+      queue(turn - 1, ReduceWork::Part::Gather);
   }
-  return Status();
+  for (uint64_t turn = 0; turn < mostTurns; ++turn)
+    queue(turn, ReduceWork::Part::End);
 }
 
 /// Everybody's record of the step's end, into `records`, member by member.
@@ -104,7 +109,7 @@ Status Worker::exchangeEnd(uint64_t endStep, std::span<const double> own) {
 
 /// Each parameter counts once: stations count what their executable owns, replicas hold the same, and so do a station's ranks
 /// but for what is split over them.
-Result<Worker::Agreement> Worker::agree(uint64_t endStep, bool wantsToStop, LossTotals &totals) {
+Status Worker::queueNorms() {
   std::fill(norms.begin(), norms.end(), 0);
   for (uint32_t s = 0; s < stations.size(); ++s)
     if (stations[s] && topology.stations[s].replica == 0 && stations[s]->program(fb::ProgramKind::Norm)) {
@@ -113,7 +118,10 @@ Result<Worker::Agreement> Worker::agree(uint64_t endStep, bool wantsToStop, Loss
         stations[s]->readNormSquares(0, norms[2 * s]);
       stations[s]->readNormSquares(1, norms[2 * s + 1]);
     }
-  MAESTRO_TRY(ownDevice->wait(ownDevice->record()));
+  return Status();
+}
+
+Result<Worker::Agreement> Worker::agree(uint64_t endStep, bool wantsToStop, LossTotals &totals) {
   record.assign(2 + lossCount, 0);
   for (double value : norms)
     record[0] += value;

@@ -56,30 +56,51 @@ uint32_t Worker::slotOf(uint32_t station, uint32_t microBatch) const {
   return own == owners.end() ? kNone : static_cast<uint32_t>(own - owners.begin());
 }
 
-/// Waits for what the task reads, and for places for what it will send.
-Status Worker::receive(const RankTask &task, std::span<const Receive> receives) {
-  for (const Receive &receive : receives) {
-    const RingFacts &ring = topology.rings[receive.ring];
-    transport::Receiver &receiver = *wiring.channels[receive.ring].receiver;
-    bool isNew = task.kind == (ring.gradient ? TaskKind::Backward : TaskKind::Forward);
-    if (isNew)
-      MAESTRO_TRY(receiver.awaitArrivals(receive.sequence, {receive.posts, step, task.microBatch}, *wiring.abort));
-    stations[task.station]->instance().selectCopy(ring.region, static_cast<uint32_t>(receive.sequence % ring.slots));
+/// In the device's queue: waits for what the task reads, and for places for what it will send.
+Status Worker::runAwait(void *context, std::span<std::byte *const>) {
+  auto &work = *static_cast<AwaitWork *>(context);
+  Worker &worker = *work.worker;
+  const RankTask &task = *work.task;
+  for (const Receive &receive : worker.order.receivesOf(task)) {
+    bool isNew = task.kind == (worker.topology.rings[receive.ring].gradient ? TaskKind::Backward : TaskKind::Forward);
+    if (!isNew)
+      continue;
+    transport::Receiver &receiver = *worker.wiring.channels[receive.ring].receiver;
+    if (Status status = receiver.awaitArrivals(receive.sequence, {receive.posts, worker.step, task.microBatch}, *worker.wiring.abort);
+        !status.isOk())
+      return worker.fail(status);
   }
-  for (const Send &send : order.sendsOf(task))
-    MAESTRO_TRY(wiring.channels[send.ring].senders[send.sender]->awaitCredit(send.sequence, *wiring.abort));
+  for (const Send &send : worker.order.sendsOf(task))
+    if (Status status = worker.wiring.channels[send.ring].senders[send.sender]->awaitCredit(send.sequence, *worker.wiring.abort);
+        !status.isOk())
+      return worker.fail(status);
   return Status();
 }
 
-Status Worker::runTask(const RankTask &task, LossTotals &totals) {
+void Worker::queueAwait(const RankTask &task) {
+  if (task.receives + task.sends == 0)
+    return;
+  AwaitWork &work = awaitWork[awaitsUsed++];
+  work = {this, &task};
+  ownDevice->call(runAwait, &work, {});
+}
+
+/// Which slot of each ring the task's programs read.
+void Worker::selectCopies(const RankTask &task) {
+  for (const Receive &receive : order.receivesOf(task)) {
+    const RingFacts &ring = topology.rings[receive.ring];
+    stations[task.station]->instance().selectCopy(ring.region, static_cast<uint32_t>(receive.sequence % ring.slots));
+  }
+}
+
+Status Worker::queueTask(const RankTask &task, LossTotals &totals) {
   if (task.kind != TaskKind::Forward && !hasBackward(task.station))
     return Status(); // A stage whose parameters are all frozen.
-  MAESTRO_TRY(receive(task, order.receivesOf(task)));
   report(metrics::kTaskNames[static_cast<size_t>(spanKind(task.kind))].data(), task.microBatch);
-  if (task.kind == TaskKind::Backward && !countsPublished) {
+  if (task.kind == TaskKind::Backward && !scalesWritten)
     MAESTRO_TRY(awaitCounts(totals));
-    countsPublished = true;
-  }
+  queueAwait(task);
+  selectCopies(task);
   StampWork &stamp = startSpan(task.station, task.microBatch, spanKind(task.kind), options.sleepScale > 0 ? plannedNs(task) : 0);
   if (options.adapts)
     expectTime(task);
@@ -193,6 +214,9 @@ Status Worker::runStamp(void *context, std::span<std::byte *const>) {
   if (!work.started) {
     work.started = true;
     worker.running = work.span.kind <= TaskSpan::Kind::WeightGradient ? work.span.microBatch : kNone;
+    if (worker.topology.ranks > 1)
+      worker.wiring.abort->progress().report(worker.rank, transport::LaneKind::Device, transport::Activity::Running,
+                                             metrics::kTaskNames[static_cast<size_t>(work.span.kind)].data(), work.span.microBatch);
     work.span.startNs = nowNs();
     return Status();
   }
@@ -231,13 +255,21 @@ Status Worker::withSamples(const Status &status) const {
   return Status(status.code(), std::move(text));
 }
 
-Status Worker::runTasks(LossTotals &totals) {
-  for (const RankTask &task : order.tasks())
-    MAESTRO_TRY(runTask(task, totals));
-  if (!countsPublished && !options.evaluates) { // No backward task here; the others' records must be read all the same.
-    MAESTRO_TRY(awaitCounts(totals));
-    countsPublished = true;
+/// Counts leave once there is a task for the device to go on with: filling its queue further may take until others, who wait for the
+/// counts, have got on.
+Status Worker::queueTasks(LossTotals &totals) {
+  for (const RankTask &task : order.tasks()) {
+    MAESTRO_TRY(queueTask(task, totals));
+    MAESTRO_TRY(publishCounts(totals));
   }
+  MAESTRO_TRY(publishCounts(totals));
+  if (!scalesWritten && !options.evaluates) // No backward task here; the others' records must be read all the same.
+    MAESTRO_TRY(awaitCounts(totals));
+  return Status();
+}
+
+/// Waits for what is queued, and adds up this rank's losses.
+Status Worker::finishTasks(LossTotals &totals) {
   MAESTRO_TRY(ownDevice->wait(ownDevice->record()));
   for (size_t m = 0; m < now->schedule.microBatches.size(); ++m)
     for (uint32_t k = 0; k < lossCount; ++k)

@@ -11,6 +11,10 @@ inline int64_t nowNs() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+struct Worker::AwaitWork {
+  Worker *worker = nullptr;
+  const RankTask *task = nullptr;
+};
 struct Worker::SendWork {
   Worker *worker = nullptr;
   const Send *send = nullptr;
@@ -28,10 +32,11 @@ struct Worker::StampWork {
   bool started = false;
 };
 struct Worker::ReduceWork {
+  enum class Part : uint8_t { Scatter, Gather, End };
   transport::local::Reduction::Member *member = nullptr;
   Worker *worker = nullptr;
   uint64_t turn = 0;
-  bool gathers = false;
+  Part part = Part::Scatter;
   uint32_t station = 0;
 };
 

@@ -31,6 +31,7 @@ private:
   Ring ring;
   uint64_t slotBytes;
   uint32_t edge, epoch, producer, rank, postsPerProducer;
+  LaneKind waits;
   std::vector<Open> open; ///< By slot.
   Spin spin;
 };
@@ -63,6 +64,7 @@ private:
 
   Ring ring;
   uint32_t edge, epoch, rank, postsPerProducer;
+  LaneKind waits;
   std::vector<uint32_t> producerRanks;
   uint64_t cellsPerSlot;
   std::vector<Found> found;          ///< By slot.

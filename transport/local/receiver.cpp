@@ -11,7 +11,7 @@ std::string differs(const char *what, uint64_t found, uint64_t expected) {
 
 LocalReceiver::LocalReceiver(const Ring &ring, const ChannelDescription &description)
     : ring(ring), edge(description.edge), epoch(description.epoch), rank(description.consumerRank),
-      postsPerProducer(description.postsPerProducer), producerRanks(description.producerRanks),
+      postsPerProducer(description.postsPerProducer), waits(description.waits), producerRanks(description.producerRanks),
       cellsPerSlot(uint64_t{description.postsPerProducer} * description.producerRanks.size()), found(description.slots),
       cells(description.slots * cellsPerSlot) {}
 
@@ -33,7 +33,7 @@ Status LocalReceiver::awaitArrivals(uint64_t sequence, const Expected &expected,
   if (ring.occupant(slotOf(sequence)) > sequence)
     return failure(sequence, "awaited after its release");
   MAESTRO_TRY(await(ring.arrivalWait(), ring, protocol::ArrivalCondition{sequence, expected.posts}, abort, spin,
-                    {rank, Activity::AwaitingArrivals, ring.name(), sequence}));
+                    {rank, Activity::AwaitingArrivals, ring.name(), sequence, waits}));
   return checkHeaders(sequence, expected);
 }
 

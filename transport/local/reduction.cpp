@@ -155,7 +155,7 @@ template <class Reached> Status Reduction::Member::awaitAll(Reached reached, uin
   for (uint32_t member = 0; member < state->members(); ++member) {
     const MemberWords &words = state->words[member];
     MAESTRO_TRY(awaitUntil(*state->waitPoints[member], [&] { return reached(words); }, abort, spin,
-                           {state->description.members[self].rank, Activity::AwaitingReduction, state->name, turn}));
+                           {state->description.members[self].rank, Activity::AwaitingReduction, state->name, turn, LaneKind::Device}));
   }
   return {};
 }

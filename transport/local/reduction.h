@@ -5,11 +5,11 @@
 // the same order; offsets may differ (replicas, tied parameters). The concatenated segments are cut into turns, and
 // each turn into one piece per member, its owner. In a turn
 //
-//   scatter   writes each piece into its owner's staging (one-sided)              device thread
-//             ... the owner waits for all members' writes                         host thread: awaitScattered
-//   gather    sums the staged pieces in member order and writes the result to     device thread
+//   scatter   writes each piece into its owner's staging (one-sided)
+//             ... the owner waits for all members' writes                         awaitScattered
+//   gather    sums the staged pieces in member order and writes the result to
 //             its final place in every member
-//             ... everybody waits for all owners                                  host thread: awaitGathered
+//             ... everybody waits for all owners                                  awaitGathered
 //
 // Staging has two halves, so one turn is scattered while the one before is summed; awaitStaging keeps a third out.
 // Turns are counted from the start of the run: call c has turns [c · turns(), (c + 1) · turns()). From scatter of its
@@ -17,6 +17,9 @@
 //
 //   for turn in call:   awaitStaging(turn), scatter(turn), awaitScattered(turn), gather(turn)
 //   awaitGathered(last turn)
+//
+// All of it is for the device's queue, on whose lane waits are reported. Who is a member of several reductions may interleave their
+// turns, if all do in the same order.
 //
 // Nothing allocates after creation.
 #pragma once
@@ -65,7 +68,7 @@ public:
     Status gather(uint64_t turn);
     Status awaitGathered(uint64_t turn, const Abort &abort);
 
-    /// All of a call on this thread.
+    /// All of a call.
     Status reduce(uint64_t call, const Abort &abort);
 
   private:

@@ -5,7 +5,7 @@ namespace maestro::transport::local {
 LocalSender::LocalSender(const Ring &ring, const ChannelDescription &description, uint32_t producer)
     : ring(ring), slotBytes(description.slotBytes), edge(description.edge), epoch(description.epoch),
       producer(producer), rank(description.producerRanks[producer]), postsPerProducer(description.postsPerProducer),
-      open(description.slots) {}
+      waits(description.waits), open(description.slots) {}
 
 Status LocalSender::failure(uint64_t sequence, const std::string &text) const {
   return Status::internal("channel '" + std::string(ring.name()) + "' (edge " + std::to_string(edge) +
@@ -26,7 +26,7 @@ Status LocalSender::requireCredit(uint64_t sequence, const char *what) const {
 
 Status LocalSender::awaitCredit(uint64_t sequence, const Abort &abort) {
   return await(ring.creditWait(), ring, protocol::CreditCondition{sequence}, abort, spin,
-               {rank, Activity::AwaitingCredit, ring.name(), sequence});
+               {rank, Activity::AwaitingCredit, ring.name(), sequence, waits});
 }
 
 Status LocalSender::write(uint64_t sequence, std::span<const Box> boxes) {
