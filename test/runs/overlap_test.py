@@ -35,7 +35,8 @@ def until(good, attempt):
 def judge_orders(scratch, devices, least_gain):
     def good(found):
         wave, file = found
-        return close(wave) and close(file) and file["executed"] >= least_gain * wave["executed"]
+        return (close(wave) and close(file) and file["executed"] >= least_gain * wave["executed"]
+                and wave["scheduling"] <= MOST_SCHEDULING)
 
     plans = overlap.planned_and_static(overlap.mix(scratch, devices))
     wave, file = until(good, lambda: overlap.both_asleep(scratch, plans))
