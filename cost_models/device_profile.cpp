@@ -27,26 +27,25 @@ std::string gridPoints(const KernelCurves::Grid &grid) {
   return text;
 }
 
-std::string shapePoints(const KernelCurves::Grid &grid) {
+std::string callPoints(const std::vector<CallSample> &samples) {
   std::string text;
-  for (const GridSample &s : grid.shapes)
-    text += fmt::format("{}[{:.6g}, {:.6g}, {:.6g}, {:.4g}]", text.empty() ? "" : ", ", s.m, s.n, s.k, s.time.value);
+  for (const CallSample &s : samples)
+    text += fmt::format("{}[{:.6g}, {:.6g}, {:.6g}, {:.6g}, {:.4g}]", text.empty() ? "" : ", ", s.m, s.n, s.k, s.bytes, s.time.value);
   return text;
 }
 
 std::string curvesText(int threads, const KernelCurves &curves) {
   std::string text;
-  for (const auto &[name, grid] : curves.allGrids()) {
+  for (const auto &[name, grid] : curves.allGrids())
     text += fmt::format("  - {{kernel: {}, threads: {}, points: [{}]}}\n", name, threads, gridPoints(grid));
-    if (!grid.shapes.empty())
-      text += fmt::format("  - {{kernel: {}, threads: {}, shapes: [{}]}}\n", name, threads, shapePoints(grid));
-  }
   for (const auto &[name, samples] : curves.allCurves()) {
     std::string points;
     for (const CurveSample &sample : samples)
       points += fmt::format("{}[{:.6g}, {:.4g}]", points.empty() ? "" : ", ", sample.bytes, sample.time.value);
     text += fmt::format("  - {{kernel: {}, threads: {}, points: [{}]}}\n", name, threads, points);
   }
+  for (const auto &[name, calls] : curves.allCalls()) // They rest on the others.
+    text += fmt::format("  - {{kernel: {}, threads: {}, calls: [{}]}}\n", name, threads, callPoints(calls.samples));
   return text;
 }
 
@@ -87,7 +86,7 @@ std::string toYaml(const DeviceProfile &profile) {
   for (const ProfiledDevice &device : profile.devices)
     text += ratesText(device.threads, device.rates);
   text += "# Grids: [m, n, k, seconds], for products m x k by k x n; attention: queries of all heads, keys, depth; rows: rows, width, 1.\n"
-          "# Shapes: likewise, of the plans that were given. Curves: [bytes, seconds].\ncurves:\n";
+          "# Curves: [bytes, seconds]. Calls, as the plans that were given make them: [m or rows, n or width, k or 1, bytes, seconds].\ncurves:\n";
   for (const ProfiledDevice &device : profile.devices)
     text += curvesText(device.threads, device.curves);
   return text;

@@ -9,6 +9,8 @@
 namespace maestro::cost_models {
 namespace {
 
+constexpr std::string_view kBf16 = " bf16";
+
 Status wrong(const std::string &name, std::string_view what) { return Status::invalidInput(fmt::format("curve '{}': {}", name, what)); }
 
 std::vector<double> axis(const std::vector<GridSample> &samples, double GridSample::*size) {
@@ -93,33 +95,52 @@ double KernelCurves::Grid::logRate(double atM, double atN, double atK) const {
   return rate;
 }
 
-/// The mean of what shapes exceed the grid by, weighed by the inverse squared distance in octaves, beside a weight of 1 for nothing. Four
-/// octaves of rows count as one: how a product runs depends on its matrix.
-double KernelCurves::Grid::excess(double atM, double atN, double atK) const {
+/// The mean of what calls exceed the others by, weighed by the inverse squared distance in octaves, beside a weight of 1 for nothing. Four
+/// octaves of rows, or of bytes, count as one: how a product runs depends on its matrix.
+double KernelCurves::Calls::excess(const CallSample &work) const {
   constexpr double kRows = 0.25, kSame = 1.0 / 400;
   auto octaves = [](double a, double b) { return std::log2(a / b); };
   double sum = 0, weights = 1;
-  for (size_t i = 0; i < shapes.size(); ++i) {
-    double rows = kRows * octaves(atM, shapes[i].m), columns = octaves(atN, shapes[i].n), depth = octaves(atK, shapes[i].k);
-    double weight = 1 / (rows * rows + columns * columns + depth * depth + kSame);
+  for (size_t i = 0; i < samples.size(); ++i) {
+    double rows = kRows * octaves(work.m, samples[i].m), bytes = kRows * octaves(work.bytes, samples[i].bytes);
+    double columns = octaves(work.n, samples[i].n), depth = octaves(work.k, samples[i].k);
+    double weight = 1 / (rows * rows + bytes * bytes + columns * columns + depth * depth + kSame);
     sum += weight * logExcess[i];
     weights += weight;
   }
   return sum / weights;
 }
 
-Status KernelCurves::addShapes(const std::string &name, std::vector<GridSample> samples) {
-  auto found = grids.find(name);
-  if (found == grids.end())
-    return wrong(name, "has shapes and no grid before them");
-  Grid &grid = found->second;
-  for (const GridSample &s : samples) {
-    if (!(s.m >= 1 && s.n >= 1 && s.k >= 1 && s.time.value > 0) || !std::isfinite(s.m * s.n * s.k + s.time.value))
-      return wrong(name, "has a shape with a size below 1 or a time that is not above 0");
-    grid.shapes.push_back(s);
-    grid.logExcess.push_back(grid.logRate(s.m, s.n, s.k) - std::log(2 * s.m * s.n * s.k / s.time.value));
+Status KernelCurves::addCalls(const std::string &name, std::vector<CallSample> samples) {
+  bool bf16 = name.ends_with(kBf16);
+  std::string_view kernel(name.data(), name.size() - (bf16 ? kBf16.size() : 0));
+  Calls own;
+  for (const CallSample &s : samples) {
+    if (!(s.m >= 1 && s.n >= 1 && s.k >= 1 && s.bytes > 0 && s.time.value > 0) || !std::isfinite(s.m * s.n * s.k + s.bytes + s.time.value))
+      return wrong(name, "has a call with a size below 1 or a time that is not above 0");
+    std::optional<Seconds> usual = standInTime(curveOf(kernel, bf16), s);
+    if (!usual)
+      return wrong(name, "has calls, and no grid or curve stands for it before");
+    own.logExcess.push_back(std::log(ratio(s.time, *usual)));
   }
+  own.samples = std::move(samples);
+  calls[name] = std::move(own);
   return Status();
+}
+
+std::optional<Seconds> KernelCurves::standInTime(std::string_view curve, const CallSample &work) const {
+  std::optional<Seconds> time;
+  for (; !time && !curve.empty(); curve = standInOf(curve))
+    time = isGrid(curve) ? gridTime(curve, work.m, work.n, work.k) : curveTime(curve, work.bytes);
+  return time;
+}
+
+std::optional<Seconds> KernelCurves::time(std::string_view kernel, bool bf16, const CallSample &work) const {
+  std::optional<Seconds> usual = standInTime(curveOf(kernel, bf16), work);
+  auto own = calls.find(callsOf(kernel, bf16));
+  if (!usual || own == calls.end())
+    return usual;
+  return *usual * std::exp(own->second.excess(work));
 }
 
 std::optional<Seconds> KernelCurves::gridTime(std::string_view name, double m, double n, double k) const {
@@ -127,7 +148,7 @@ std::optional<Seconds> KernelCurves::gridTime(std::string_view name, double m, d
   if (found == grids.end())
     return std::nullopt;
   const Grid &grid = found->second;
-  return Flops(2 * m * n * k) / FlopsPerSecond(std::exp(grid.logRate(m, n, k) - grid.excess(m, n, k)));
+  return Flops(2 * m * n * k) / FlopsPerSecond(std::exp(grid.logRate(m, n, k)));
 }
 
 std::optional<Seconds> KernelCurves::curveTime(std::string_view name, double bytes) const {
@@ -143,6 +164,11 @@ std::optional<Seconds> KernelCurves::curveTime(std::string_view name, double byt
   const CurveSample &high = *above, &low = *(above - 1);
   double share = std::log(bytes / low.bytes) / std::log(high.bytes / low.bytes);
   return low.time * std::exp(share * std::log(ratio(high.time, low.time)));
+}
+
+std::string callsOf(std::string_view kernel, bool bf16) {
+  std::string name(kernel);
+  return bf16 ? name.append(kBf16) : name;
 }
 
 std::string_view curveOf(std::string_view kernel, bool bf16) {

@@ -41,19 +41,11 @@ OperatorTime builtInTime(const KernelWork &work, const DeviceModel &device) {
   return {(overlap ? std::max(arithmetic, memory) : arithmetic + memory) + device.rates.call, arithmetic > memory, Provenance::BuiltIn};
 }
 
-/// By the first curve that the profile has, of those that stand for the kernel.
-std::optional<Seconds> curveTime(const KernelWork &work, const KernelCurves &curves) {
-  std::optional<Seconds> time;
-  for (std::string_view curve = curveOf(work.kernel, work.bf16); !time && !curve.empty(); curve = standInOf(curve))
-    time = isGrid(curve) ? curves.gridTime(curve, work.m, work.n, work.k) : curves.curveTime(curve, work.bytes.value);
-  return time;
-}
-
 std::optional<OperatorTime> measuredTime(const KernelWork &work, const DeviceModel &device) {
   if (!device.curves)
     return std::nullopt;
   Provenance provenance = device.curveScale == 1 ? Provenance::Measured : Provenance::Scaled;
-  std::optional<Seconds> time = curveTime(work, *device.curves);
+  std::optional<Seconds> time = device.curves->time(work.kernel, work.bf16, {work.m, work.n, work.k, work.bytes.value, Seconds(0)});
   if (!time)
     return std::nullopt;
   return OperatorTime{*time * (work.batch * device.curveScale) + device.rates.call, work.isProduct() || work.isAttention(), provenance};

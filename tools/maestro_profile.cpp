@@ -1,11 +1,10 @@
 // maestro-profile: measures what a device of this machine does, and writes device.yaml for cluster.yaml's `device`.
 #include "base/log.h"
 #include "cost_models/device_profile.h"
-#include "plan/plan.h"
 #include "tools/arguments.h"
 #include "tools/bound_spinning.h"
 #include "tools/profile/device_stopwatch.h"
-#include "tools/profile/plan_subjects.h"
+#include "tools/profile/plan_programs.h"
 #include "tools/profile/stopwatch.h"
 
 #include <CLI/CLI.hpp>
@@ -23,12 +22,15 @@
 #include <map>
 #include <numeric>
 #include <thread>
+#include <tuple>
 
 using namespace maestro;
+using cost_models::CallSample;
 using cost_models::GridSample;
 using cost_models::ProfiledDevice;
 using cost_models::Seconds;
 using cost_models::CurveSample;
+using profile::PlanPrograms;
 using profile::Subject;
 using profile::Timing;
 
@@ -38,6 +40,9 @@ namespace {
 constexpr double kUsualSeconds = 45;
 /// For each rate of calls, tasks and steps.
 constexpr double kRateSeconds = 0.3;
+
+/// For pulses beside other programs: a three-hundredth of a processor.
+constexpr std::chrono::milliseconds kBetweenPulses(50);
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
@@ -68,16 +73,16 @@ constexpr double kRoundsEnd = 100;
 constexpr size_t kVisitsBetween = 8;
 constexpr double kLeastAlone = 0.1;
 
+/// For each size of micro-batches of each of a plan's executables, in a round: so many times what a kernel and size have.
+constexpr double kProgramsShare = 20;
+
 /// One number of threads.
 class DeviceProfiler {
 public:
-  /// `shapes`: of plans, beside what is measured always.
-  DeviceProfiler(profile::Stopwatch &stopwatch, double seconds, int threads, int groups, const std::vector<Subject> &shapes)
-      : stopwatch(stopwatch), seconds(seconds), threads(threads), groups(groups), subjects(profile::subjects()), always(subjects.size()) {
-    subjects.insert(subjects.end(), shapes.begin(), shapes.end());
-    relative.resize(subjects.size());
-    bytes.resize(subjects.size());
-  }
+  /// Rates have `rateSeconds` each, a kernel and size in a round `secondsEach`. `plans`: whose programs are measured, too.
+  DeviceProfiler(profile::Stopwatch &stopwatch, double rateSeconds, double secondsEach, int threads, int groups, const std::vector<PlanPrograms> &plans)
+      : stopwatch(stopwatch), seconds(rateSeconds), secondsEach(secondsEach), threads(threads), groups(groups), plans(plans), subjects(profile::subjects()),
+        relative(subjects.size()), bytes(subjects.size()) {}
 
   /// Each subject once more. Subjects that are alike are far from each other, so that no kernel has a slow minute to itself.
   Status round() {
@@ -95,6 +100,12 @@ public:
         aloneShares.push_back(alone.seconds / timing.seconds);
       }
     }
+    for (const PlanPrograms &plan : plans) {
+      MAESTRO_ASSIGN(auto timed, plan.time(threads, groups, secondsEach * kProgramsShare));
+      for (auto &[kernel, list] : timed)
+        for (const profile::TimedCall &call : list)
+          addCall(calls[kernel], call);
+    }
     return Status();
   }
 
@@ -103,24 +114,44 @@ public:
     device.threads = threads;
     double pulse = profile::middleMean(pulses);
     for (size_t i = 0; i < subjects.size(); ++i)
-      keep(subjects[i], i < always ? grids : shapes, bytes[i], Seconds(profile::median(relative[i]) * pulse));
+      keep(subjects[i], bytes[i], Seconds(profile::median(relative[i]) * pulse));
     for (auto &[name, samples] : grids)
       MAESTRO_TRY(device.curves.addGrid(name, std::move(samples)));
-    for (auto &[name, samples] : shapes)
-      MAESTRO_TRY(device.curves.addShapes(name, std::move(samples)));
     for (auto &[name, samples] : curves)
       MAESTRO_TRY(device.curves.addCurve(name, std::move(samples)));
+    for (auto &[name, measured] : calls) {
+      std::vector<CallSample> samples;
+      for (Measured &own : measured) {
+        own.work.time = Seconds(profile::median(own.pulses) * pulse);
+        samples.push_back(own.work);
+      }
+      MAESTRO_TRY(device.curves.addCalls(name, std::move(samples)));
+    }
     MAESTRO_TRY(setRates());
     return std::move(device);
   }
 
 private:
-  using Grids = std::map<std::string, std::vector<GridSample>>;
+  struct Measured {
+    CallSample work;
+    std::vector<double> pulses; ///< Of each round.
+  };
 
-  void keep(const Subject &subject, Grids &grid, double bytes, Seconds time) {
+  /// Plans and their executables may make alike calls.
+  static void addCall(std::vector<Measured> &list, const profile::TimedCall &call) {
+    const CallSample &work = call.work;
+    auto same = std::find_if(list.begin(), list.end(), [&](const Measured &own) {
+      return std::tie(own.work.m, own.work.n, own.work.k, own.work.bytes) == std::tie(work.m, work.n, work.k, work.bytes);
+    });
+    if (same == list.end())
+      same = list.insert(list.end(), {work, {}});
+    same->pulses.push_back(call.pulses);
+  }
+
+  void keep(const Subject &subject, double bytes, Seconds time) {
     const std::vector<double> &s = subject.sizes;
     if (s.size() == 3)
-      grid[subject.curve].push_back({s[0], s[1], s[2], time});
+      grids[subject.curve].push_back({s[0], s[1], s[2], time});
     else
       curves[subject.curve].push_back({s.empty() ? bytes : s[0], time});
   }
@@ -148,30 +179,31 @@ private:
   }
 
   profile::Stopwatch &stopwatch;
-  double seconds;
+  double seconds, secondsEach;
   int threads, groups;
+  const std::vector<PlanPrograms> &plans;
   std::vector<Subject> subjects;
-  size_t always; ///< So many of them come first.
   size_t rounds = 0;
   std::vector<std::vector<double>> relative; ///< By subject, of each round: its time over the pulse beside it.
   std::vector<double> bytes, pulses, aloneShares;
   ProfiledDevice device;
-  Grids grids, shapes;
+  std::map<std::string, std::vector<GridSample>> grids;
   std::map<std::string, std::vector<CurveSample>> curves;
+  std::map<std::string, std::vector<Measured>> calls;
 };
 
-Result<cost_models::DeviceProfile> profileMachine(double secondsEach, const std::vector<Subject> &shapes) {
+Result<cost_models::DeviceProfile> profileMachine(double secondsEach, const std::vector<PlanPrograms> &plans) {
   cost_models::DeviceProfile result;
   result.name = processorName();
   int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   std::vector<int> counts = threadCounts(cores);
   size_t rounds = secondsEach == 0 ? kRounds : 1;
   if (secondsEach == 0)
-    secondsEach = std::clamp(kUsualSeconds / static_cast<double>(counts.size() * (profile::subjects().size() + shapes.size()) * kRounds), 0.003, 0.2);
+    secondsEach = std::clamp(kUsualSeconds / static_cast<double>(counts.size() * profile::subjects().size() * kRounds), 0.003, 0.2);
   profile::Stopwatch stopwatch(secondsEach);
   std::vector<DeviceProfiler> profilers;
   for (int threads : counts)
-    profilers.emplace_back(stopwatch, kRateSeconds, threads, cores / threads, shapes);
+    profilers.emplace_back(stopwatch, kRateSeconds, secondsEach, threads, cores / threads, plans);
   // Numbers of threads take turns, so that none has a slow minute to itself.
   double begin = now();
   for (size_t round = 0; round < rounds && (round == 0 || (now() - begin) * static_cast<double>(round + 1) / static_cast<double>(round) < kRoundsEnd); ++round)
@@ -215,26 +247,35 @@ Status checkOutput(const std::string &path) {
   return Status();
 }
 
-Result<std::vector<Subject>> shapesOf(const std::vector<std::string> &plans) {
-  std::vector<Subject> shapes;
-  for (const std::string &path : plans) {
-    MAESTRO_ASSIGN(plan::Plan plan, plan::Plan::load(path));
-    profile::PlanSubjects own = profile::subjectsOf(plan);
-    logInfo(fmt::format("{}: {} shapes of products, convolutions and attention{}", path, own.list.size(),
-                        own.leftOut > 0 ? fmt::format("; {} more would each take too long or too much memory here", own.leftOut) : ""));
-    for (Subject &subject : own.list)
-      if (std::none_of(shapes.begin(), shapes.end(), [&](const Subject &s) { return s.curve == subject.curve && s.sizes == subject.sizes; }))
-        shapes.push_back(std::move(subject));
+Result<std::vector<PlanPrograms>> programsOf(const std::vector<std::string> &paths) {
+  std::vector<PlanPrograms> plans;
+  int most = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  for (const std::string &path : paths) {
+    MAESTRO_ASSIGN(PlanPrograms plan, PlanPrograms::load(path));
+    if (size_t left = plan.leftOut(most))
+      logInfo(fmt::format("{}: programs of {} of its sections' stages are not measured everywhere: they need more memory than this machine has for that, or share tensors", path, left));
+    plans.push_back(std::move(plan));
   }
-  return shapes;
+  return plans;
 }
 
 Result<cost_models::DeviceProfile> profileInto(const std::string &path, double secondsEach, const std::vector<std::string> &plans) {
   MAESTRO_TRY(checkOutput(path));
-  MAESTRO_ASSIGN(std::vector<Subject> shapes, shapesOf(plans));
-  MAESTRO_ASSIGN(cost_models::DeviceProfile profile, profileMachine(secondsEach, shapes));
+  MAESTRO_ASSIGN(std::vector<PlanPrograms> programs, programsOf(plans));
+  MAESTRO_ASSIGN(cost_models::DeviceProfile profile, profileMachine(secondsEach, programs));
   MAESTRO_TRY(writeProfile(profile, path));
   return profile;
+}
+
+/// Until it is ended: the time (of the clock that never jumps) and how long the pulse takes, a line each.
+Status watchSpeed() {
+  MAESTRO_ASSIGN(profile::Pulse pulse, profile::Pulse::prepare());
+  for (;; std::this_thread::sleep_for(kBetweenPulses)) {
+    double seconds = pulse.beat();
+    fmt::print("{:.3f} {:.4g}\n", now(), seconds);
+    if (std::fflush(stdout) != 0)
+      return Status::unavailable(fmt::format("standard output: cannot be written: {}", std::strerror(errno)));
+  }
 }
 
 } // namespace
@@ -243,13 +284,16 @@ int main(int argc, char **argv) {
   boundSpinning(argv);
   CLI::App app{"Measures this machine for maestro-plan, in about two minutes.", "maestro-profile"};
   app.footer("Example:\n  maestro-profile -o device.yaml\n  maestro-plan kd.yaml --set cluster.device=device.yaml -o kd.mpl\n"
-             "and, for predictions that are nearer, with the shapes of that plan:\n  maestro-profile kd.mpl -o device.yaml");
+             "and, for predictions that are nearer, with the calls of that plan's programs:\n  maestro-profile kd.mpl -o device.yaml");
   app.set_version_flag("--version", "maestro-profile " MAESTRO_VERSION);
   std::string output;
   std::vector<std::string> plans;
   double seconds = 0;
-  app.add_option("plans", plans, "Plans whose shapes are measured, too, for predictions that are nearer");
-  app.add_option("-o,--output", output, "Where to write the profile")->required();
+  app.add_option("plans", plans, "Plans whose programs are measured, too, for predictions that are nearer");
+  CLI::Option *written = app.add_option("-o,--output", output, "Where to write the profile");
+  bool watches = false;
+  app.add_flag("--watch", watches, "Profiles nothing: prints the time and how long a product takes that is always the same, 20 times a second until it is ended. A shared machine's "
+                                               "speed moves; this says by how much while something else runs")->excludes(written);
   app.add_option("--seconds", seconds, "For each kernel, size and number of threads; by itself it takes what fits two minutes")
       ->check(CLI::Range(0.001, 10.0));
   try {
@@ -258,6 +302,15 @@ int main(int argc, char **argv) {
     return endParsing(app, error);
   }
   std::signal(SIGXFSZ, SIG_IGN); // As on a full disk.
+  if (!watches && written->count() == 0) {
+    logError("--output is required; see maestro-profile --help");
+    return 1;
+  }
+  if (watches) {
+    Status status = watchSpeed();
+    logError(status.message());
+    return status.exitStatus();
+  }
   double started = now();
   Result<cost_models::DeviceProfile> profile = profileInto(output, seconds, plans);
   if (!profile) {

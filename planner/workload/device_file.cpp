@@ -89,24 +89,27 @@ Status readCurve(const YamlNode &node, const std::string &path, DeviceProfile &p
   MAESTRO_TRY(fields.text("kernel", kernel));
   MAESTRO_TRY(fields.require("threads", "such as 1"));
   MAESTRO_TRY(fields.integer("threads", threads, 1, 1 << 16));
-  bool areShapes = fields.find("shapes") != nullptr;
-  const char *key = areShapes ? "shapes" : "points";
+  bool areCalls = fields.find("calls") != nullptr;
+  const char *key = areCalls ? "calls" : "points";
   MAESTRO_TRY(fields.require(key, "a list, as maestro-profile writes it"));
   auto device = std::find_if(profile.devices.begin(), profile.devices.end(), [&](const auto &d) { return d.threads == threads; });
   if (device == profile.devices.end())
     return wrong(node, path + ".threads", fmt::format("is {}, and rates say nothing of so many", threads));
-  bool isGrid = cost_models::isGrid(kernel) || areShapes;
-  MAESTRO_ASSIGN(auto points, readPoints(*fields.find(key), fmt::format("{}.{}", path, key), isGrid ? 4 : 2));
+  bool isGrid = cost_models::isGrid(kernel);
+  MAESTRO_ASSIGN(auto points, readPoints(*fields.find(key), fmt::format("{}.{}", path, key), areCalls ? 5 : isGrid ? 4 : 2));
   std::vector<cost_models::GridSample> grid;
   std::vector<cost_models::CurveSample> samples;
+  std::vector<cost_models::CallSample> calls;
   for (const std::vector<double> &p : points)
-    if (isGrid)
+    if (areCalls)
+      calls.push_back({p[0], p[1], p[2], p[3], cost_models::Seconds(p[4])});
+    else if (isGrid)
       grid.push_back({p[0], p[1], p[2], cost_models::Seconds(p[3])});
     else
       samples.push_back({p[0], cost_models::Seconds(p[1])});
-  Status status = areShapes ? device->curves.addShapes(kernel, std::move(grid))
-                  : isGrid  ? device->curves.addGrid(kernel, std::move(grid))
-                            : device->curves.addCurve(kernel, std::move(samples));
+  Status status = areCalls ? device->curves.addCalls(kernel, std::move(calls))
+                  : isGrid ? device->curves.addGrid(kernel, std::move(grid))
+                           : device->curves.addCurve(kernel, std::move(samples));
   if (!status.isOk())
     return wrong(node, path, fmt::format("cannot be used: {}; write the file with maestro-profile", status.message()));
   return fields.finish();

@@ -43,24 +43,39 @@ TEST(KernelCurves, AreExactAtTheirPointsAndBetweenThemInLogarithms) {
   EXPECT_FALSE(made.curveTime("gelu", 1e6));
 }
 
-TEST(KernelCurves, ShapesSayWhatTheGridDoesNot) {
+TEST(KernelCurves, CallsSayWhatGridsDoNot) {
   KernelCurves made;
   std::vector<GridSample> grid;
   for (double m : {32, 2048})
     for (double n : {32, 128, 512})
       for (double k : {32, 128, 512})
         grid.push_back({m, n, k, Seconds(2 * m * n * k / 50e9)});
-  ASSERT_TRUE(made.addGrid("p", grid).isOk());
-  auto rateAt = [&](double m, double n, double k) { return 2 * m * n * k / made.gridTime("p", m, n, k)->value * 1e-9; };
-  ASSERT_TRUE(made.addShapes("p", {{512, 96, 96, Seconds(2 * 512 * 96 * 96 / 75e9)}}).isOk());
+  EXPECT_NE(made.addCalls("matmul", {{1, 1, 1, 1, Seconds(1)}}).message().find("no grid or curve stands for it"), std::string::npos);
+  ASSERT_TRUE(made.addGrid("matmul f32", grid).isOk());
+  auto call = [](double m, double n, double k, double rate) { return CallSample{m, n, k, 4 * (m * n + n * k + k * m), Seconds(2 * m * n * k / rate)}; };
+  auto rateAt = [&](double m, double n, double k) { return 2 * m * n * k / made.time("matmul", false, call(m, n, k, 1))->value * 1e-9; };
+  EXPECT_NEAR(rateAt(512, 96, 96), 50, 0.1);
+  ASSERT_TRUE(made.addCalls("matmul", {call(512, 96, 96, 75e9)}).isOk());
   EXPECT_NEAR(rateAt(512, 96, 96), 75, 0.2);
-  EXPECT_NEAR(rateAt(64, 96, 96), 62, 5); // Fewer rows: of the same kind,
+  EXPECT_NEAR(rateAt(64, 96, 96), 58, 5); // Fewer rows: of the same kind,
   EXPECT_NEAR(rateAt(512, 256, 256), 50, 5); // while other matrices are the grid's,
   EXPECT_NEAR(rateAt(512, 512, 32), 50, 3);
-  ASSERT_TRUE(made.addShapes("p", {{64, 96, 96, Seconds(2 * 64 * 96 * 96 / 75e9)}}).isOk());
-  EXPECT_GT(rateAt(256, 96, 96), 70); // and between two of one kind it is theirs.
-  EXPECT_NE(made.addShapes("q", {{1, 1, 1, Seconds(1)}}).message().find("no grid before"), std::string::npos);
-  EXPECT_NE(made.addShapes("p", {{1, 1, 1, Seconds(0)}}).message().find("not above 0"), std::string::npos);
+  EXPECT_NEAR(2e-9 * 512 * 96 * 96 / made.time("matmul transposed", false, call(512, 96, 96, 1))->value, 50, 0.1); // and other kernels, too.
+  ASSERT_TRUE(made.addCalls("matmul", {call(512, 96, 96, 75e9), call(64, 96, 96, 75e9)}).isOk());
+  EXPECT_GT(rateAt(256, 96, 96), 70); // And between two of one kind it is theirs.
+  EXPECT_NE(made.addCalls("matmul", {call(1, 1, 1, INFINITY)}).message().find("not above 0"), std::string::npos);
+}
+
+TEST(KernelCurves, CallsTellKernelsApartThatShareACurve) {
+  KernelCurves made;
+  ASSERT_TRUE(made.addCurve("add", {{1e3, Seconds(1e-6)}, {1e6, Seconds(1e-3)}}).isOk());
+  ASSERT_TRUE(made.addCalls("where", {{100, 100, 1, 1e5, Seconds(3e-4)}}).isOk());
+  ASSERT_TRUE(made.addCalls("cast bf16", {{100, 100, 1, 1e5, Seconds(5e-5)}}).isOk());
+  CallSample work{100, 100, 1, 1e5, Seconds(0)};
+  EXPECT_NEAR(made.time("less", false, work)->value, 1e-4, 1e-9);
+  EXPECT_NEAR(made.time("where", false, work)->value, 3e-4, 2e-6);
+  EXPECT_NEAR(made.time("cast", true, work)->value, 5e-5, 1e-6);
+  EXPECT_NEAR(made.time("cast", false, work)->value, 1e-4, 1e-9);
 }
 
 TEST(KernelCurves, RefuseWhatIsNoGrid) {

@@ -1,7 +1,8 @@
-"""With this machine's profile, which has the shapes of these examples' plans, the predicted step of an example is within a factor 2 of the processor time that it takes, on one device
+"""With this machine's profile, which has the calls of these examples' plans, the predicted step of an example is within a factor 2 of the processor time that it takes, on one device
 of one thread: other programs on the machine change that least. The plan says what the search compared.
 """
 
+import os
 import sys
 
 import runs  # First: it says where the others are.
@@ -24,7 +25,11 @@ def main() -> int:
     scratch = runs.Scratch("prediction")
     plans = predictions.shapes(scratch, [predictions.EXAMPLES[name] for name in CASES])
     device = predictions.profile(scratch, "--seconds", 0.003, *plans)
-    scratch.check("the profile has the plans' shapes", "shapes: [[" in device.read_text())
+    lines = device.read_text().splitlines()
+    for kernel in ("matmul", "matmul transposed", "attention_grad masked", "layer_norm", "layer_norm_grad", "gelu tanh", "add", "gather", "cross_entropy_grad"):
+        for threads in {1, os.cpu_count()}:
+            scratch.check(f"the profile has calls of {kernel} with {threads} threads",
+                          any(line.startswith(f"  - {{kernel: {kernel}, threads: {threads}, calls: [[") for line in lines))
     refused = scratch.bench().command("maestro-profile", "-o", scratch.path / "none.yaml", device)
     scratch.check("what is no plan is refused by name", refused.returncode == 1 and str(device) in refused.stderr and "none.yaml" not in
                   {path.name for path in scratch.path.iterdir()}, refused.stderr.strip())

@@ -199,8 +199,46 @@ struct Surroundings {
 /// Of the pulse's product: an inner cache holds it, and several threads have enough to do.
 constexpr int64_t kPulse = 128;
 
+namespace {
+
+/// Longer calls fetch their code and operands in a small part of their time.
+constexpr double kLong = 500e-6;
+
+double beat(Call &pulse) {
+  pulse.run(); // Its code and operands come near.
+  double least = INFINITY; // What interrupts the thread is no slow processor.
+  for (int i = 0; i < 3; ++i) {
+    double begin = secondsOf(CLOCK_MONOTONIC);
+    pulse.run();
+    least = std::min(least, secondsOf(CLOCK_MONOTONIC) - begin);
+  }
+  return least;
+}
+
+Result<Call> preparePulse(const kernels::Library &library, int threads) {
+  return Call::prepare(library, product(DType::F32, kPulse, kPulse, kPulse), threads, nullptr, 1);
+}
+
+} // namespace
+
 Stopwatch::Stopwatch(double secondsEach) : secondsEach(secondsEach), library(kernels::createCpuLibrary()) {}
 Stopwatch::~Stopwatch() = default;
+
+struct Pulse::State {
+  std::shared_ptr<kernels::Library> library;
+  Call call;
+};
+
+Pulse::Pulse(std::unique_ptr<State> state) : state(std::move(state)) {}
+Pulse::Pulse(Pulse &&) = default;
+Pulse::~Pulse() = default;
+double Pulse::beat() { return profile::beat(state->call); }
+
+Result<Pulse> Pulse::prepare() {
+  std::shared_ptr<kernels::Library> library = kernels::createCpuLibrary();
+  MAESTRO_ASSIGN(Call call, preparePulse(*library, 1));
+  return Pulse(std::make_unique<State>(State{std::move(library), std::move(call)}));
+}
 
 Status Stopwatch::surround(int threads, int groups) {
   if (surrounded != threads)
@@ -208,16 +246,13 @@ Status Stopwatch::surround(int threads, int groups) {
   surrounded = threads;
   while (surroundings.size() < static_cast<size_t>(groups)) {
     MAESTRO_ASSIGN(Company company, Company::prepare(*library, threads));
-    MAESTRO_ASSIGN(Call pulse, Call::prepare(*library, product(DType::F32, kPulse, kPulse, kPulse), threads, nullptr, 1));
+    MAESTRO_ASSIGN(Call pulse, preparePulse(*library, threads));
     surroundings.push_back(std::make_unique<Surroundings>(Surroundings{std::move(company), std::move(pulse), {}}));
   }
   return Status();
 }
 
 namespace {
-
-/// Longer calls fetch their code and operands in a small part of their time.
-constexpr double kLong = 500e-6;
 
 struct Runner {
   Call call;
@@ -228,7 +263,7 @@ struct Runner {
 
   /// The time of one call, or, of long ones, its part of the time of some.
   double timed(clockid_t clock) {
-    beat();
+    pulses.push_back(beat(pulse));
     if (!isLong)
       company.run();
     double begin = secondsOf(isLong ? clock : CLOCK_MONOTONIC);
@@ -236,17 +271,6 @@ struct Runner {
     return secondsOf(isLong ? clock : CLOCK_MONOTONIC) - begin;
   }
 
-private:
-  void beat() {
-    pulse.run(); // Its code and operands come near.
-    double least = INFINITY; // What interrupts the thread is no slow processor.
-    for (int i = 0; i < 3; ++i) {
-      double begin = secondsOf(CLOCK_MONOTONIC);
-      pulse.run();
-      least = std::min(least, secondsOf(CLOCK_MONOTONIC) - begin);
-    }
-    pulses.push_back(least);
-  }
 };
 
 /// Reading the clock.

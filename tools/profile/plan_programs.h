@@ -1,0 +1,42 @@
+// Kernels of a plan where they stand: called by its own programs on the executor's own device, with operands where the calls before left them.
+//
+//   executable × some sizes of micro-batches ─▶ forward, backward, weight gradients, several times ─▶ a time for each call
+//
+// Parameters are random, fields as synthetic data have them: how long kernels take hardly depends on values, except for masks, which hide
+// nothing then but what comes later.
+#pragma once
+
+#include "cost_models/kernel_curves.h"
+#include "plan/plan.h"
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace maestro::profile {
+
+/// Of one call, in pulses (stopwatch.h) that were measured between the tasks.
+struct TimedCall {
+  cost_models::CallSample work; ///< Its time is not set.
+  double pulses = 0;
+};
+
+class PlanPrograms {
+public:
+  static Result<PlanPrograms> load(const std::string &path);
+  PlanPrograms(PlanPrograms &&) noexcept;
+  ~PlanPrograms();
+
+  /// Calls of each kernel (callsOf()), each kind of call once, on the first of `groups` devices of `threads` threads that do the same at
+  /// once. Each size of micro-batches of an executable takes about `secondsEach`, and three rounds at least.
+  Result<std::map<std::string, std::vector<TimedCall>>> time(int threads, int groups, double secondsEach) const;
+  /// Executables that need more memory than this machine has for that; or whose ranks share tensors, and so cannot run alone.
+  size_t leftOut(int groups) const;
+
+private:
+  explicit PlanPrograms(plan::Plan plan);
+  std::unique_ptr<plan::Plan> plan; // Where it stays: kernels' names are in it.
+};
+
+} // namespace maestro::profile
