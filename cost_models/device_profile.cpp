@@ -27,13 +27,6 @@ std::string gridPoints(const KernelCurves::Grid &grid) {
   return text;
 }
 
-std::string callPoints(const std::vector<CallSample> &samples) {
-  std::string text;
-  for (const CallSample &s : samples)
-    text += fmt::format("{}[{:.6g}, {:.6g}, {:.6g}, {:.6g}, {:.4g}]", text.empty() ? "" : ", ", s.m, s.n, s.k, s.bytes, s.time.value);
-  return text;
-}
-
 std::string curvesText(int threads, const KernelCurves &curves) {
   std::string text;
   for (const auto &[name, grid] : curves.allGrids())
@@ -44,8 +37,6 @@ std::string curvesText(int threads, const KernelCurves &curves) {
       points += fmt::format("{}[{:.6g}, {:.4g}]", points.empty() ? "" : ", ", sample.bytes, sample.time.value);
     text += fmt::format("  - {{kernel: {}, threads: {}, points: [{}]}}\n", name, threads, points);
   }
-  for (const auto &[name, calls] : curves.allCalls()) // They rest on the others.
-    text += fmt::format("  - {{kernel: {}, threads: {}, calls: [{}]}}\n", name, threads, callPoints(calls.samples));
   return text;
 }
 
@@ -89,7 +80,19 @@ std::string toYaml(const DeviceProfile &profile) {
           "# Curves: [bytes, seconds]. Calls, as the plans that were given make them: [m or rows, n or width, k or 1, bytes, seconds].\ncurves:\n";
   for (const ProfiledDevice &device : profile.devices)
     text += curvesText(device.threads, device.curves);
+  for (const ProfiledDevice &device : profile.devices)
+    for (const auto &[name, calls] : device.curves.allCalls())
+      text += callsLine(device.threads, name, calls.samples);
   return text;
 }
+
+std::string callsLine(int threads, const std::string &name, const std::vector<CallSample> &samples) {
+  std::string text;
+  for (const CallSample &s : samples)
+    text += fmt::format("{}[{:.6g}, {:.6g}, {:.6g}, {:.6g}, {:.4g}]", text.empty() ? "" : ", ", s.m, s.n, s.k, s.bytes, s.time.value);
+  return fmt::format("  - {{kernel: {}, threads: {}, calls: [{}]}}\n", name, threads, text);
+}
+
+bool isCallsLine(std::string_view line) { return line.starts_with("  - {kernel: ") && line.find(", calls: [") != std::string_view::npos; }
 
 } // namespace maestro::cost_models

@@ -4,6 +4,7 @@
 #include "cost_models/machine.h"
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace maestro::cost_models {
@@ -26,7 +27,10 @@ DeviceModel builtInCpu(int threads);
 /// As measured, or in proportion from the nearest number of threads that was; built in where nothing was. Its memory is not set.
 DeviceModel deviceFor(const DeviceProfile &profile, int threads);
 
-/// device.yaml.
+/// device.yaml. Lines of calls are the last of it.
 std::string toYaml(const DeviceProfile &profile);
+/// One of them; whether a line is.
+std::string callsLine(int threads, const std::string &name, const std::vector<CallSample> &samples);
+bool isCallsLine(std::string_view line);
 
 } // namespace maestro::cost_models

@@ -75,13 +75,68 @@ constexpr double kLeastAlone = 0.1;
 
 /// For each size of micro-batches of each of a plan's executables, in a round: so many times what a kernel and size have.
 constexpr double kProgramsShare = 20;
+/// What a kernel and size would have, where calls alone are measured and no time is given.
+constexpr double kUsualCallSeconds = 0.02;
+
+/// Calls of plans' programs, with one number of threads.
+class CallProfiler {
+public:
+  CallProfiler(double secondsEach, int threads, int groups, const std::vector<PlanPrograms> &plans)
+      : seconds(secondsEach * kProgramsShare), threads(threads), groups(groups), plans(plans) {}
+
+  Status round() {
+    for (const PlanPrograms &plan : plans) {
+      MAESTRO_ASSIGN(profile::TimedCalls timed, plan.time(threads, groups, seconds));
+      pulses.insert(pulses.end(), timed.pulses.begin(), timed.pulses.end());
+      for (const auto &[kernel, list] : timed.kernels)
+        for (const profile::TimedCall &call : list)
+          add(calls[kernel], call);
+    }
+    return Status();
+  }
+
+  /// By kernel, where a pulse takes so long.
+  std::map<std::string, std::vector<CallSample>> samples(double pulse) const {
+    std::map<std::string, std::vector<CallSample>> result;
+    for (const auto &[kernel, list] : calls)
+      for (const Measured &own : list) {
+        result[kernel].push_back(own.work);
+        result[kernel].back().time = Seconds(profile::median(own.pulses) * pulse);
+      }
+    return result;
+  }
+
+  std::vector<double> pulses; ///< Seconds of each.
+
+private:
+  struct Measured {
+    CallSample work;
+    std::vector<double> pulses; ///< Of each round.
+  };
+
+  /// Plans and their executables may make alike calls.
+  static void add(std::vector<Measured> &list, const profile::TimedCall &call) {
+    const CallSample &work = call.work;
+    auto same = std::find_if(list.begin(), list.end(), [&](const Measured &own) {
+      return std::tie(own.work.m, own.work.n, own.work.k, own.work.bytes) == std::tie(work.m, work.n, work.k, work.bytes);
+    });
+    if (same == list.end())
+      same = list.insert(list.end(), {work, {}});
+    same->pulses.push_back(call.pulses);
+  }
+
+  double seconds;
+  int threads, groups;
+  const std::vector<PlanPrograms> &plans;
+  std::map<std::string, std::vector<Measured>> calls;
+};
 
 /// One number of threads.
 class DeviceProfiler {
 public:
   /// Rates have `rateSeconds` each, a kernel and size in a round `secondsEach`. `plans`: whose programs are measured, too.
   DeviceProfiler(profile::Stopwatch &stopwatch, double rateSeconds, double secondsEach, int threads, int groups, const std::vector<PlanPrograms> &plans)
-      : stopwatch(stopwatch), seconds(rateSeconds), secondsEach(secondsEach), threads(threads), groups(groups), plans(plans), subjects(profile::subjects()),
+      : stopwatch(stopwatch), seconds(rateSeconds), threads(threads), groups(groups), calls(secondsEach, threads, groups, plans), subjects(profile::subjects()),
         relative(subjects.size()), bytes(subjects.size()) {}
 
   /// Each subject once more. Subjects that are alike are far from each other, so that no kernel has a slow minute to itself.
@@ -100,13 +155,7 @@ public:
         aloneShares.push_back(alone.seconds / timing.seconds);
       }
     }
-    for (const PlanPrograms &plan : plans) {
-      MAESTRO_ASSIGN(auto timed, plan.time(threads, groups, secondsEach * kProgramsShare));
-      for (auto &[kernel, list] : timed)
-        for (const profile::TimedCall &call : list)
-          addCall(calls[kernel], call);
-    }
-    return Status();
+    return calls.round();
   }
 
   /// What the rounds say: each time as it is at the mean speed of them all.
@@ -119,35 +168,13 @@ public:
       MAESTRO_TRY(device.curves.addGrid(name, std::move(samples)));
     for (auto &[name, samples] : curves)
       MAESTRO_TRY(device.curves.addCurve(name, std::move(samples)));
-    for (auto &[name, measured] : calls) {
-      std::vector<CallSample> samples;
-      for (Measured &own : measured) {
-        own.work.time = Seconds(profile::median(own.pulses) * pulse);
-        samples.push_back(own.work);
-      }
+    for (auto &[name, samples] : calls.samples(pulse))
       MAESTRO_TRY(device.curves.addCalls(name, std::move(samples)));
-    }
     MAESTRO_TRY(setRates());
     return std::move(device);
   }
 
 private:
-  struct Measured {
-    CallSample work;
-    std::vector<double> pulses; ///< Of each round.
-  };
-
-  /// Plans and their executables may make alike calls.
-  static void addCall(std::vector<Measured> &list, const profile::TimedCall &call) {
-    const CallSample &work = call.work;
-    auto same = std::find_if(list.begin(), list.end(), [&](const Measured &own) {
-      return std::tie(own.work.m, own.work.n, own.work.k, own.work.bytes) == std::tie(work.m, work.n, work.k, work.bytes);
-    });
-    if (same == list.end())
-      same = list.insert(list.end(), {work, {}});
-    same->pulses.push_back(call.pulses);
-  }
-
   void keep(const Subject &subject, double bytes, Seconds time) {
     const std::vector<double> &s = subject.sizes;
     if (s.size() == 3)
@@ -179,9 +206,9 @@ private:
   }
 
   profile::Stopwatch &stopwatch;
-  double seconds, secondsEach;
+  double seconds;
   int threads, groups;
-  const std::vector<PlanPrograms> &plans;
+  CallProfiler calls;
   std::vector<Subject> subjects;
   size_t rounds = 0;
   std::vector<std::vector<double>> relative; ///< By subject, of each round: its time over the pulse beside it.
@@ -189,7 +216,6 @@ private:
   ProfiledDevice device;
   std::map<std::string, std::vector<GridSample>> grids;
   std::map<std::string, std::vector<CurveSample>> curves;
-  std::map<std::string, std::vector<Measured>> calls;
 };
 
 Result<cost_models::DeviceProfile> profileMachine(double secondsEach, const std::vector<PlanPrograms> &plans) {
@@ -223,10 +249,10 @@ Result<cost_models::DeviceProfile> profileMachine(double secondsEach, const std:
 
 std::string asideOf(const std::string &path) { return path + ".unfinished"; }
 
-Status writeProfile(const cost_models::DeviceProfile &profile, const std::string &path) {
+Status writeProfile(const std::string &text, const std::string &path) {
   std::string aside = asideOf(path);
   std::ofstream file(aside);
-  file << cost_models::toYaml(profile);
+  file << text;
   file.close();
   if (file && std::rename(aside.c_str(), path.c_str()) == 0)
     return Status();
@@ -263,8 +289,43 @@ Result<cost_models::DeviceProfile> profileInto(const std::string &path, double s
   MAESTRO_TRY(checkOutput(path));
   MAESTRO_ASSIGN(std::vector<PlanPrograms> programs, programsOf(plans));
   MAESTRO_ASSIGN(cost_models::DeviceProfile profile, profileMachine(secondsEach, programs));
-  MAESTRO_TRY(writeProfile(profile, path));
+  MAESTRO_TRY(writeProfile(cost_models::toYaml(profile), path));
   return profile;
+}
+
+/// A profile of this machine, without the calls that it has.
+Result<std::string> readBase(const std::string &path) {
+  std::ifstream file(path);
+  std::string text, head;
+  bool isOurs = false, isOfThis = false;
+  for (std::string line; std::getline(file, line);) {
+    isOurs |= line.starts_with("# Written by maestro-profile");
+    isOfThis |= line == fmt::format("name: \"{}\"", processorName());
+    if (!cost_models::isCallsLine(line))
+      text += line + '\n';
+  }
+  if (!isOurs)
+    return Status::invalidInput(fmt::format("--base {}: is no profile; name a file that maestro-profile wrote", path));
+  if (!isOfThis)
+    return Status::invalidInput(fmt::format("--base {}: is of another processor than this one, '{}'; leave --base out and measure this one", path, processorName()));
+  return text;
+}
+
+/// All but plans' calls from an earlier profile.
+Status profileCallsInto(const std::string &path, double secondsEach, const std::vector<std::string> &plans, const std::string &base) {
+  MAESTRO_TRY(checkOutput(path));
+  MAESTRO_ASSIGN(std::string text, readBase(base));
+  MAESTRO_ASSIGN(std::vector<PlanPrograms> programs, programsOf(plans));
+  int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  for (int threads : threadCounts(cores)) {
+    CallProfiler calls(secondsEach == 0 ? kUsualCallSeconds : secondsEach, threads, cores / threads, programs);
+    for (size_t round = 0; round < (secondsEach == 0 ? kRounds : 1); ++round)
+      MAESTRO_TRY(calls.round());
+    if (!calls.pulses.empty())
+      for (const auto &[kernel, samples] : calls.samples(profile::middleMean(calls.pulses)))
+        text += cost_models::callsLine(threads, kernel, samples);
+  }
+  return writeProfile(text, path);
 }
 
 /// Until it is ended: the time (of the clock that never jumps) and how long the pulse takes, a line each.
@@ -289,11 +350,13 @@ int main(int argc, char **argv) {
   std::string output;
   std::vector<std::string> plans;
   double seconds = 0;
-  app.add_option("plans", plans, "Plans whose programs are measured, too, for predictions that are nearer");
+  CLI::Option *plansOption = app.add_option("plans", plans, "Plans whose programs are measured, too, for predictions that are nearer");
   CLI::Option *written = app.add_option("-o,--output", output, "Where to write the profile");
   bool watches = false;
   app.add_flag("--watch", watches, "Profiles nothing: prints the time and how long a product takes that is always the same, 20 times a second until it is ended. A shared machine's "
                                                "speed moves; this says by how much while something else runs")->excludes(written);
+  std::string base;
+  app.add_option("--base", base, "An earlier profile of this machine: all but the plans' programs is taken from it, which takes seconds")->needs(plansOption);
   app.add_option("--seconds", seconds, "For each kernel, size and number of threads; by itself it takes what fits two minutes")
       ->check(CLI::Range(0.001, 10.0));
   try {
@@ -312,6 +375,14 @@ int main(int argc, char **argv) {
     return status.exitStatus();
   }
   double started = now();
+  if (!base.empty()) {
+    Status status = profileCallsInto(output, seconds, plans, base);
+    if (!status.isOk())
+      logError(status.message());
+    else
+      logInfo(fmt::format("wrote {} in {:.1f} s", output, now() - started));
+    return status.exitStatus();
+  }
   Result<cost_models::DeviceProfile> profile = profileInto(output, seconds, plans);
   if (!profile) {
     logError(profile.status().message());

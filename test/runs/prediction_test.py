@@ -21,6 +21,22 @@ def judge(scratch, example, layout, device):
                   f"predicted {predicted * 1e3:.2f} ms, processor time {took * 1e3:.2f} ms, ratio {predicted / took:.2f}")
 
 
+def judge_base(scratch, plan, device):
+    """Calls alone are measured anew; what is no profile of this machine is refused by name."""
+    again = scratch.path / "again.yaml"
+    scratch.bench().succeed("maestro-profile", plan, "--base", device, "-o", again, "--seconds", 0.003)
+    before, after = (path.read_text().splitlines() for path in (device, again))
+    others = [[line for line in lines if "calls: [" not in line] for lines in (before, after)]
+    scratch.check("a profile with a base has the base's rates and curves", others[0] == others[1])
+    scratch.check("and calls of its own", set(after) - set(before) != set() and all("calls: [" in line for line in set(after) - set(before)))
+    alien = scratch.path / "alien.yaml"
+    alien.write_text("\n".join("name: \"another\"" if line.startswith("name:") else line for line in before) + "\n")
+    for what, base, said in (("a plan", plan, "is no profile"), ("another processor's", alien, "another processor")):
+        refused = scratch.bench().command("maestro-profile", plan, "--base", base, "-o", scratch.path / "none.yaml")
+        scratch.check(f"{what} as a base is refused by name", refused.returncode == 1 and str(base) in refused.stderr and said in refused.stderr and
+                      not (scratch.path / "none.yaml").exists(), refused.stderr.strip())
+
+
 def main() -> int:
     scratch = runs.Scratch("prediction")
     plans = predictions.shapes(scratch, [predictions.EXAMPLES[name] for name in CASES])
@@ -33,6 +49,7 @@ def main() -> int:
     refused = scratch.bench().command("maestro-profile", "-o", scratch.path / "none.yaml", device)
     scratch.check("what is no plan is refused by name", refused.returncode == 1 and str(device) in refused.stderr and "none.yaml" not in
                   {path.name for path in scratch.path.iterdir()}, refused.stderr.strip())
+    judge_base(scratch, plans[0], device)
     for name, layouts in CASES.items():
         for layout in layouts:
             judge(scratch, predictions.EXAMPLES[name], layout, device)

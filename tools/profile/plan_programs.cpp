@@ -331,16 +331,19 @@ private:
   std::map<std::pair<uint32_t, std::vector<int64_t>>, std::vector<std::byte>> fields; ///< By buffer and sizes.
 };
 
-/// Of all calls of a kind.
 struct Collected {
-  CallSample work;
+  using Key = std::tuple<std::string, double, double, double, double>;
+  struct Kind {
+    CallSample work;
+    std::vector<double> pulses; ///< Of all calls of a kind.
+  };
+  std::map<Key, Kind> kinds;
   std::vector<double> pulses;
 };
-using Key = std::tuple<std::string, double, double, double, double>;
 
 /// A round's pulses and calls: times of the calls, in pulses, are added by kind.
 void collect(std::span<const executor::TraceSpan> spans, const std::map<int32_t, std::vector<CallKind>> &kinds,
-             std::map<Key, Collected> &collected) {
+             Collected &collected) {
   double pulse = 0;
   for (size_t i = 0; i < spans.size();) {
     size_t end = i;
@@ -351,10 +354,11 @@ void collect(std::span<const executor::TraceSpan> spans, const std::map<int32_t,
       pulse = seconds(i + 1); // The first brings code and operands near. What interrupts the thread is no slow processor.
       for (size_t span = i + 2; span < std::min(end, i + Stand::kPulseCalls); ++span)
         pulse = std::min(pulse, seconds(span));
+      collected.pulses.push_back(pulse);
     } else if (auto program = kinds.find(spans[i].task); program != kinds.end() && program->second.size() == end - i && pulse > 0) {
       for (size_t span = i; span < end; ++span) {
         const CallKind &kind = program->second[span - i];
-        Collected &own = collected[{kind.name, kind.work.m, kind.work.n, kind.work.k, kind.work.bytes}];
+        Collected::Kind &own = collected.kinds[{kind.name, kind.work.m, kind.work.n, kind.work.k, kind.work.bytes}];
         own.work = kind.work;
         own.pulses.push_back(seconds(span) / kind.products / pulse);
       }
@@ -384,7 +388,7 @@ size_t PlanPrograms::leftOut(int groups) const {
 namespace {
 
 /// Of one executable. The other groups do the same until the first is done.
-Status timeExecutable(const plan::Plan &plan, uint32_t index, int threads, int groups, double secondsEach, std::map<Key, Collected> &collected) {
+Status timeExecutable(const plan::Plan &plan, uint32_t index, int threads, int groups, double secondsEach, Collected &collected) {
   const fb::Executable &table = *plan->executables()->Get(index);
   std::vector<std::unique_ptr<Stand>> stands;
   for (int group = 0; group < groups; ++group) {
@@ -432,16 +436,16 @@ Status timeExecutable(const plan::Plan &plan, uint32_t index, int threads, int g
 
 } // namespace
 
-Result<std::map<std::string, std::vector<TimedCall>>> PlanPrograms::time(int threads, int groups, double secondsEach) const {
-  std::map<Key, Collected> collected;
+Result<TimedCalls> PlanPrograms::time(int threads, int groups, double secondsEach) const {
+  Collected collected;
   for (uint32_t index = 0; index < (*plan)->executables()->size(); ++index) {
     const fb::Executable &executable = *(*plan)->executables()->Get(index);
     if (fits(executable, groups) && !sharesTensors(*plan, executable))
       MAESTRO_TRY(timeExecutable(*plan, index, threads, groups, secondsEach, collected));
   }
-  std::map<std::string, std::vector<TimedCall>> calls;
-  for (auto &[key, own] : collected)
-    calls[std::get<0>(key)].push_back({own.work, middleMean(std::move(own.pulses))});
+  TimedCalls calls{{}, std::move(collected.pulses)};
+  for (auto &[key, own] : collected.kinds)
+    calls.kernels[std::get<0>(key)].push_back({own.work, middleMean(std::move(own.pulses))});
   return calls;
 }
 

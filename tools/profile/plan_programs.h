@@ -21,6 +21,10 @@ struct TimedCall {
   cost_models::CallSample work; ///< Its time is not set.
   double pulses = 0;
 };
+struct TimedCalls {
+  std::map<std::string, std::vector<TimedCall>> kernels; ///< By callsOf(): each kind of call once.
+  std::vector<double> pulses; ///< Seconds of each.
+};
 
 class PlanPrograms {
 public:
@@ -28,9 +32,9 @@ public:
   PlanPrograms(PlanPrograms &&) noexcept;
   ~PlanPrograms();
 
-  /// Calls of each kernel (callsOf()), each kind of call once, on the first of `groups` devices of `threads` threads that do the same at
-  /// once. Each size of micro-batches of an executable takes about `secondsEach`, and three rounds at least.
-  Result<std::map<std::string, std::vector<TimedCall>>> time(int threads, int groups, double secondsEach) const;
+  /// On the first of `groups` devices of `threads` threads that do the same at once. Each size of micro-batches of an executable takes about
+  /// `secondsEach`, and three rounds at least.
+  Result<TimedCalls> time(int threads, int groups, double secondsEach) const;
   /// Executables that need more memory than this machine has for that; or whose ranks share tensors, and so cannot run alone.
   size_t leftOut(int groups) const;
 
