@@ -4,11 +4,12 @@
 
 Predicted is what the plan says before anything runs, for the sizes of the example's own data (`--data`); nothing is fitted to these
 layouts. The speed of a machine that is shared moves by tens of per cent within seconds and within minutes, though nothing else is to be seen on it
-(`speed` in the table's head: one and the same job, a run in each round). So profiles and runs are interleaved, many short ones of each: a round is a
-profile (with the shapes of one plan of each example, made before anything was measured), plans made with it, and a run of every layout on that data. Predicted and measured are means over the rounds; from-to are the
-shortest and the longest run's mean step; `+-` is what the error's own standard error is, from how predictions and runs differ between rounds. A run in
-which other programs took more than a tenth of a core is made again; where three did not suffice, the row is marked with `*`. With `--profile` all
-rounds take that one.
+(`speed` in the table's head: one and the same job, a run in each round). So what is compared lies side by side, many times over: a round is a
+profile of the machine, and then for every layout a run between two measurements of the calls of a plan (`maestro-profile PLAN --base`; one plan of each example, made
+before anything was measured), with each of which its plan is made: predicted is their mean. Figures are means over the rounds; from-to are the
+shortest and the longest run's mean step; `+-` is the error's own standard error, from how predicted over measured differs between rounds. A run in
+which other programs took more than a tenth of a core is made again; where three did not suffice, the row is marked with `*`. With `--profile` that
+one is the base of all rounds.
 
 Memory is of the largest samples that the workload allows: what a device was predicted to need, and what its process (or where devices
 share none, the process) had at its peak; the device that is worst predicted.
@@ -91,15 +92,15 @@ EXAMPLES = {example.name: example for example in (
 )}
 
 
-def profile(scratch, *flags) -> pathlib.Path:
-    path = scratch.path / "device.yaml"
+def profile(scratch, *flags, name="device") -> pathlib.Path:
+    path = scratch.path / f"{name}.yaml"
     scratch.bench().succeed("maestro-profile", "-o", path, *flags)
     return path
 
 
-def shapes(scratch, examples) -> list[pathlib.Path]:
-    """A plan of each, made without a profile: the profile measures its shapes."""
-    return [planned(scratch, example, next(iter(example.layouts)), "cpu", kind="-shapes") for example in examples]
+def called(scratch, example) -> pathlib.Path:
+    """A plan made without a profile: profiles measure its calls."""
+    return planned(scratch, example, next(iter(example.layouts)), "cpu", kind="-called")
 
 
 def planned(scratch, example, layout, device, *arguments, kind="") -> pathlib.Path:
@@ -164,24 +165,30 @@ class Found:
 
     def uncertainty(self) -> float:
         """The error's standard error."""
-        spread = [statistics.stdev(values) / statistics.fmean(values) if len(values) > 1 else 0.0 for values in (self.predicted, self.measured)]
-        return (1 + self.error()) * math.hypot(*spread) / math.sqrt(len(self.measured))
+        ratios = [predicted / measured for predicted, measured in zip(self.predicted, self.measured)]
+        return statistics.stdev(ratios) / math.sqrt(len(ratios)) if len(ratios) > 1 else 0.0
 
 
 def add_round(scratch, examples, given, yardstick, found, plans):
-    """The device's profile, and how long the yardstick's step took."""
-    device = given or profile(scratch, "--seconds", SHORT, *plans)
+    """The machine's profile, and how long the yardstick's step took."""
+    base = given or profile(scratch, "--seconds", SHORT)
     for example in examples:
+        def measure_calls():
+            return profile(scratch, plans[example.name], "--base", base, "--seconds", SHORT, name="calls")
+
+        calls = measure_calls()
         for layout in example.layouts:
-            plan = planned(scratch, example, layout, device)
-            made, here = quiet_run(scratch, example, plan), found[example.name, layout]
-            here.predicted.append(predicted_seconds(scratch, plan))
+            plan, here = planned(scratch, example, layout, calls), found[example.name, layout]
+            before = predicted_seconds(scratch, plan)
+            made = quiet_run(scratch, example, plan)
+            calls = measure_calls()
+            here.predicted.append((before + predicted_seconds(scratch, planned(scratch, example, layout, calls))) / 2)
             here.measured.append(statistics.fmean(made.steps[example.first :]))
             here.disturbed |= made.others > QUIET
     gpt = EXAMPLES["gpt"]
     speed = statistics.median(quiet_run(scratch, gpt, yardstick).steps[gpt.first :])
     print(f"round {len(here.measured)}: the same job's step takes {speed * 1e3:.0f} ms", file=sys.stderr, flush=True)
-    return device, speed
+    return base, speed
 
 
 # ---- memory -------------------------------------------------------------------------------------------------------
@@ -218,7 +225,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("examples", nargs="*", metavar="EXAMPLE", help=f"of {', '.join(EXAMPLES)}; default: all")
     parser.add_argument("--profile", type=pathlib.Path, help="what maestro-profile wrote; without, it is run first")
-    parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--rounds", type=int, default=6)
     given = parser.parse_args()
     unknown = sorted(set(given.examples) - set(EXAMPLES))
     if unknown:
@@ -227,7 +234,7 @@ def main() -> int:
     examples = [EXAMPLES[name] for name in given.examples or EXAMPLES]
     found = {(example.name, layout): Found() for example in examples for layout in example.layouts}
     yardstick, profiled = planned(scratch, EXAMPLES["gpt"], "data parallel", "cpu", kind="-yardstick"), given.profile and given.profile.resolve()
-    speeds, plans = [], shapes(scratch, examples)
+    speeds, plans = [], {example.name: called(scratch, example) for example in examples}
     for _ in range(given.rounds):
         device, speed = add_round(scratch, examples, profiled, yardstick, found, plans)
         speeds.append(speed)

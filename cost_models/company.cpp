@@ -32,14 +32,16 @@ void scale(wavefront::Cost &cost, double factor) {
 
 } // namespace
 
-bool isFasterAlone(const Machine &machine) {
-  return std::any_of(machine.kinds.begin(), machine.kinds.end(), [](const DeviceModel &kind) { return shareOfTime(kind, 0) < 1; });
+bool dependsOnCompany(const Machine &machine) {
+  return std::any_of(machine.kinds.begin(), machine.kinds.end(), [](const DeviceModel &kind) {
+    return kind.atOnce > 1 && (kind.rates.alone < 1 || kind.rates.together > 1);
+  });
 }
 
 double shareOfTime(const DeviceModel &device, double others) {
   if (device.atOnce <= 1)
     return 1;
-  return device.rates.alone + (1 - device.rates.alone) * std::min(1.0, others / (device.atOnce - 1));
+  return device.rates.alone + (device.rates.together - device.rates.alone) * std::min(1.0, others / (device.atOnce - 1));
 }
 
 std::vector<double> othersAtWork(const wavefront::Problem &problem, const wavefront::Schedule &schedule) {
@@ -64,7 +66,7 @@ std::vector<double> othersAtWork(const wavefront::Problem &problem, const wavefr
   return beside;
 }
 
-void relieve(wavefront::Problem &problem, const Machine &machine, std::span<const double> others) {
+void adaptToCompany(wavefront::Problem &problem, const Machine &machine, std::span<const double> others) {
   for (wavefront::Section &section : problem.sections)
     for (size_t stage = 0; stage < section.stages.size(); ++stage) {
       double share = 0;

@@ -1,5 +1,5 @@
-// Devices of one machine share its memory and its clock: a task takes less time while others do nothing. Programs are costed as when all
-// work, as they were measured; what a schedule leaves idle comes back here.
+// Devices of one machine share its memory and its clock: a task takes less time while others do nothing. And those that work at the same time
+// wait for the slowest. Programs are costed as when all work, each for itself, as they were measured; what company makes of that is here.
 #pragma once
 
 #include "cost_models/machine.h"
@@ -10,16 +10,17 @@
 
 namespace maestro::cost_models {
 
-/// Whether any kind of device is faster alone than it was measured.
-bool isFasterAlone(const Machine &machine);
+/// Whether any kind of device takes another time alone, or together with others, than it was measured to take.
+bool dependsOnCompany(const Machine &machine);
 
 /// By device: how many others work while it does, on average over its tasks' time; 0 where it has none.
 std::vector<double> othersAtWork(const wavefront::Problem &problem, const wavefront::Schedule &schedule);
 
-/// The part of a task's time that is left beside so many others: DeviceRates.alone beside none, 1 beside as many as when it was measured.
+/// How much longer a task takes beside so many others than it was measured: DeviceRates.alone beside none, DeviceRates.together beside as
+/// many as then.
 double shareOfTime(const DeviceModel &device, double others);
 
-/// Multiplies the costs of each stage's tasks by what is left of them, on average over its replicas' devices; `others` by device.
-void relieve(wavefront::Problem &problem, const Machine &machine, std::span<const double> others);
+/// Multiplies the costs of each stage's tasks by that, on average over its replicas' devices; `others` by device.
+void adaptToCompany(wavefront::Problem &problem, const Machine &machine, std::span<const double> others);
 
 } // namespace maestro::cost_models

@@ -20,6 +20,9 @@ struct DeviceRates {
   Seconds step = Seconds(0);
   /// A task's time while no other device of the machine works, over what it is while all do, as everything else here is.
   double alone = 1;
+  /// Devices that work at the same time wait for each other, so for the slowest: its time over the mean device's. Processors that are shared
+  /// differ in speed, now one and now the other, for seconds.
+  double together = 1;
 };
 
 /// Built-in rates of a CPU device per thread: 100 GFLOP/s in f32, 200 in bf16 (measured for oneDNN's products on servers with

@@ -214,8 +214,8 @@ Result<Simulation> Simulator::run(const CompoundModel &model, const Machine &mac
 Result<Simulation> Simulator::runTuned(const CompoundModel &model, const Machine &machine, const CompoundLayout &layout) {
   uint32_t parts = 1;
   MAESTRO_ASSIGN(std::vector<wavefront::Problem> problems, problemsOf(model, machine, layout, parts));
-  if (parts == 1 && isFasterAlone(machine))
-    relieveIdle(machine, problems);
+  if (parts == 1 && dependsOnCompany(machine))
+    adaptTasks(machine, problems);
   int64_t budgetNs = machine.devices < kLargeCluster ? kTunedNs : kTunedNsIfLarge;
   std::vector<wavefront::Choice> hints = wavefront::tune(withOtherSteps(problems), budgetNs);
   MAESTRO_ASSIGN(Simulation usual, simulate(model, machine, layout, wavefront::Order::Wavefront, problems, parts, true));
@@ -230,7 +230,7 @@ Result<Simulation> Simulator::runTuned(const CompoundModel &model, const Machine
   return tuned;
 }
 
-void Simulator::relieveIdle(const Machine &machine, std::vector<wavefront::Problem> &problems) {
+void Simulator::adaptTasks(const Machine &machine, std::vector<wavefront::Problem> &problems) {
   const std::vector<wavefront::Problem> measured = problems;
   for (int pass = 0; pass < kReliefs; ++pass) {
     std::vector<double> others(machine.devices, 0);
@@ -243,7 +243,7 @@ void Simulator::relieveIdle(const Machine &machine, std::vector<wavefront::Probl
     }
     problems = measured;
     for (wavefront::Problem &problem : problems)
-      relieve(problem, machine, others);
+      adaptToCompany(problem, machine, others);
   }
 }
 

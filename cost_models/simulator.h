@@ -64,7 +64,7 @@ private:
   Result<std::vector<wavefront::Problem>> problemsOf(const CompoundModel &model, const Machine &machine, const CompoundLayout &layout,
                                                      uint32_t &parts) const;
   /// Tasks as long as they are beside the devices that work at the same time.
-  void relieveIdle(const Machine &machine, std::vector<wavefront::Problem> &problems);
+  void adaptTasks(const Machine &machine, std::vector<wavefront::Problem> &problems);
   Result<Simulation> simulate(const CompoundModel &model, const Machine &machine, const CompoundLayout &layout, wavefront::Order order,
                               std::vector<wavefront::Problem> problems, uint32_t parts, bool withWaits);
   Status addSteps(const std::vector<wavefront::Problem> &problems, const std::vector<wavefront::Schedule> &schedules, Simulation &result);

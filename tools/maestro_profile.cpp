@@ -71,7 +71,9 @@ constexpr double kRoundsEnd = 100;
 
 /// Visits after which one is repeated while no other device works.
 constexpr size_t kVisitsBetween = 8;
-constexpr double kLeastAlone = 0.1;
+constexpr double kLeastAlone = 0.1, kMostTogether = 4;
+/// Visits over which speeds of processors are compared: about a second.
+constexpr size_t kWindow = 16;
 
 /// For each size of micro-batches of each of a plan's executables, in a round: so many times what a kernel and size have.
 constexpr double kProgramsShare = 20;
@@ -150,6 +152,9 @@ public:
       relative[i].push_back(timing.seconds / timing.pulse);
       bytes[i] = timing.bytes;
       pulses.push_back(timing.pulse);
+      window.push_back(std::move(timing.groups));
+      if (window.size() == kWindow)
+        closeWindow();
       if (groups > 1 && visit % kVisitsBetween == 0) {
         MAESTRO_ASSIGN(Timing alone, stopwatch.time(subjects[i], threads, 1));
         aloneShares.push_back(alone.seconds / timing.seconds);
@@ -175,6 +180,18 @@ public:
   }
 
 private:
+  /// How much longer than in the mean group calls took in the slowest.
+  void closeWindow() {
+    std::vector<double> sums(static_cast<size_t>(groups), 0);
+    for (const std::vector<double> &own : window)
+      for (size_t group = 0; own.size() == sums.size() && group < sums.size(); ++group)
+        sums[group] += own[group] / std::accumulate(own.begin(), own.end(), 0.0);
+    window.clear();
+    double all = std::accumulate(sums.begin(), sums.end(), 0.0);
+    if (all > 0)
+      slowest.push_back(*std::max_element(sums.begin(), sums.end()) * static_cast<double>(groups) / all);
+  }
+
   void keep(const Subject &subject, double bytes, Seconds time) {
     const std::vector<double> &s = subject.sizes;
     if (s.size() == 3)
@@ -197,6 +214,8 @@ private:
     MAESTRO_ASSIGN(rates.step.value, onDevice.stepSeconds());
     if (!aloneShares.empty())
       rates.alone = std::clamp(profile::median(aloneShares), kLeastAlone, 1.0);
+    if (groups > 1 && !slowest.empty())
+      rates.together = std::clamp(profile::middleMean(slowest), 1.0, kMostTogether);
     MAESTRO_ASSIGN(Timing update, stopwatch.time(profile::optimizerStep(), threads, groups));
     rates.stream = cost_models::Bytes(update.bytes) / Seconds(update.seconds);
     profile::ChannelTiming channel = profile::timeChannel();
@@ -213,6 +232,8 @@ private:
   size_t rounds = 0;
   std::vector<std::vector<double>> relative; ///< By subject, of each round: its time over the pulse beside it.
   std::vector<double> bytes, pulses, aloneShares;
+  std::vector<std::vector<double>> window; ///< Visits: a call in each group.
+  std::vector<double> slowest; ///< Of windows: calls in the slowest group over those in the mean one.
   ProfiledDevice device;
   std::map<std::string, std::vector<GridSample>> grids;
   std::map<std::string, std::vector<CurveSample>> curves;
@@ -391,9 +412,9 @@ int main(int argc, char **argv) {
   for (const ProfiledDevice &device : profile->devices) {
     const cost_models::DeviceRates &r = device.rates;
     logInfo(fmt::format("{} threads: {:.3g} GFLOP/s, in bf16 {:.3g}, operands {:.3g} GB/s, stream {:.3g} GB/s, call {:.3g} us, channel "
-                        "{:.3g} GB/s and {:.3g} us, a task {:.3g} us, a step {:.3g} us, alone {:.2f} of the time", device.threads, r.arithmetic.value * 1e-9, r.arithmeticBf16.value * 1e-9,
+                        "{:.3g} GB/s and {:.3g} us, a task {:.3g} us, a step {:.3g} us, alone {:.2f} of the time, together {:.2f}", device.threads, r.arithmetic.value * 1e-9, r.arithmeticBf16.value * 1e-9,
                         r.operands.value * 1e-9, r.stream.value * 1e-9, r.call.value * 1e6, r.channel.value * 1e-9, r.wake.value * 1e6,
-                        r.task.value * 1e6, r.step.value * 1e6, r.alone));
+                        r.task.value * 1e6, r.step.value * 1e6, r.alone, r.together));
   }
   logInfo(fmt::format("wrote {} in {:.1f} s", output, now() - started));
   return 0;

@@ -97,6 +97,9 @@ void PlanEmitter::addMachineSources() {
     if (device.rates.alone < 1)
       addSource(fmt::format("machine.alone.{}", kind), device.rates.alone, "",
                 fmt::format("a task's time while no other device works, over what programs are costed with, {} at work; {}", device.atOnce, device.source));
+    if (device.rates.together > 1)
+      addSource(fmt::format("machine.together.{}", kind), device.rates.together, "",
+                fmt::format("the slowest device's time over the mean one's, {} at work, which wait for each other; {}", device.atOnce, device.source));
   }
   for (size_t l = 0; l < machine.links.size(); ++l) {
     const cost_models::LinkLevel &level = machine.links[l];

@@ -28,6 +28,11 @@ Result<double> readShare(const YamlNode &node, const std::string &path) {
   return share;
 }
 
+Result<double> readExcess(const YamlNode &node, const std::string &path) {
+  MAESTRO_ASSIGN(double times, readNumber(node, path, {1, 100}));
+  return times;
+}
+
 Status readRates(const YamlNode &node, const std::string &path, ProfiledDevice &entry) {
   FieldReader fields(node, path);
   MAESTRO_TRY(fields.checkIsMap());
@@ -53,7 +58,8 @@ Status readRates(const YamlNode &node, const std::string &path, ProfiledDevice &
                   {"wake", &rates.wake.value, readDuration},
                   {"task", &rates.task.value, readDuration},
                   {"step", &rates.step.value, readDuration},
-                  {"alone", &rates.alone, readShare}};
+                  {"alone", &rates.alone, readShare},
+                  {"together", &rates.together, readExcess}};
   for (auto &field : optional)
     if (const YamlNode *value = fields.find(field.key)) {
       MAESTRO_ASSIGN(*field.value, field.read(*value, fields.pathOf(field.key)));

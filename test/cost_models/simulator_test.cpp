@@ -125,6 +125,19 @@ TEST(Simulator, TasksAreShorterBesideIdleDevices) {
   EXPECT_NEAR(seconds(both), 0.75 * together, 1e-12);
 }
 
+TEST(Simulator, DevicesThatWorkAtTheSameTimeWaitForTheSlowest) {
+  std::vector<SampleSizes> steps{{1, 1, 1, 1}};
+  Machine machine = machineOf(2, 1e18);
+  auto seconds = [&](const CompoundLayout &layout) { return Simulator(steps).runTuned(pair(), machine, layout)->makespanSeconds; };
+  CompoundLayout one = on({{0}}, {{0}}), both = on({{0}, {1}}, {{0}, {1}});
+  double alone = seconds(one), together = seconds(both);
+  machine.kinds[0].rates.together = 1.25;
+  EXPECT_EQ(seconds(both), together); // Nothing says how many were compared.
+  machine.kinds[0].atOnce = 2;
+  EXPECT_NEAR(seconds(one), alone, 1e-12);
+  EXPECT_NEAR(seconds(both), 1.25 * together, 1e-12);
+}
+
 TEST(Simulator, BytesOfEachDevice) {
   CompoundModel model = pair();
   Machine machine = machineOf(2, 1e9);

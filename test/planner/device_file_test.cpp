@@ -23,6 +23,7 @@ TEST(DeviceFile, WhatIsWrittenIsRead) {
   rates.task = microseconds(6.5);
   rates.step = microseconds(250);
   rates.alone = 0.875;
+  rates.together = 1.125;
   profile.devices = {{1, rates, {}}, {2, cpuRates(2), {}}};
   ASSERT_TRUE(profile.devices[0].curves.addCurve("add", {{1000, microseconds(2)}, {8e6, microseconds(900)}}).isOk());
   ASSERT_TRUE(profile.devices[0].curves.addGrid("matmul f32", {{32, 64, 64, microseconds(3)}, {512, 64, 64, microseconds(40)}}).isOk());
@@ -45,7 +46,9 @@ TEST(DeviceFile, WhatIsWrittenIsRead) {
   EXPECT_NEAR(again.task.value, 6.5e-6, 1e-12);
   EXPECT_NEAR(again.step.value, 250e-6, 1e-12);
   EXPECT_NEAR(again.alone, 0.875, 1e-12);
+  EXPECT_NEAR(again.together, 1.125, 1e-12);
   EXPECT_EQ(read->devices[1].rates.alone, 1);
+  EXPECT_EQ(read->devices[1].rates.together, 1);
   EXPECT_NEAR(read->devices[0].curves.curveTime("add", 1000)->value, 2e-6, 1e-12);
   EXPECT_NEAR(between(read->devices[0].curves), between(profile.devices[0].curves), 1e-9);
   EXPECT_NEAR(between(profile.devices[0].curves), 20e-6, 1e-6);

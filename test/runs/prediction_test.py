@@ -39,7 +39,7 @@ def judge_base(scratch, plan, device):
 
 def main() -> int:
     scratch = runs.Scratch("prediction")
-    plans = predictions.shapes(scratch, [predictions.EXAMPLES[name] for name in CASES])
+    plans = [predictions.called(scratch, predictions.EXAMPLES[name]) for name in CASES]
     device = predictions.profile(scratch, "--seconds", 0.003, *plans)
     lines = device.read_text().splitlines()
     for kernel in ("matmul", "matmul transposed", "attention_grad masked", "layer_norm", "layer_norm_grad", "gelu tanh", "add", "gather", "cross_entropy_grad"):
