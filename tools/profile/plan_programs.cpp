@@ -15,6 +15,7 @@
 #include <chrono>
 #include <thread>
 #include <tuple>
+#include <utility>
 #include <unistd.h>
 
 namespace maestro::profile {
@@ -102,12 +103,14 @@ public:
   /// numbers are theirs in traces.
   Status round(std::span<const int64_t> sizes, int32_t task) {
     MAESTRO_ASSIGN(executor::BoundShapes * shapes, instance->bind(sizes));
+    bool isFirst = true;
     for (size_t i = 0; i < kKinds.size(); ++i) {
       const fb::Program *own = program(i);
       if (!own)
         continue;
       device->launch(*pulse, pulseBases, kPulseTask);
-      writeFields(*shapes);
+      if (std::exchange(isFirst, false))
+        writeFields(*shapes);
       MAESTRO_TRY(instance->launch(own->kind(), *shapes, 0, task + static_cast<int32_t>(i)));
     }
     return device->wait(device->record());
@@ -167,7 +170,8 @@ private:
     return device->wait(device->record());
   }
 
-  /// Before each task, as the executor does: their memory is used for other things meanwhile.
+  /// Of all programs, as the executor does: their memory is used for other things between rounds,
+  /// and between programs holds what is saved.
   void writeFields(const executor::BoundShapes &shapes) {
     for (const fb::Binding *binding : *instance->table().bindings()) {
       bool isField = binding->kind() == fb::BindingKind::Field;
@@ -306,14 +310,14 @@ void collect(std::span<const executor::TraceSpan> spans,
 
 } // namespace
 
-PlanPrograms::PlanPrograms(plan::Plan loaded)
-    : plan(std::make_unique<plan::Plan>(std::move(loaded))) {}
+PlanPrograms::PlanPrograms(plan::Plan loaded, std::string path)
+    : plan(std::make_unique<plan::Plan>(std::move(loaded))), path(std::move(path)) {}
 PlanPrograms::PlanPrograms(PlanPrograms &&) noexcept = default;
 PlanPrograms::~PlanPrograms() = default;
 
 Result<PlanPrograms> PlanPrograms::load(const std::string &path) {
   MAESTRO_ASSIGN(plan::Plan plan, plan::Plan::load(path));
-  return PlanPrograms(std::move(plan));
+  return PlanPrograms(std::move(plan), path);
 }
 
 size_t PlanPrograms::leftOut(int groups) const {
@@ -383,8 +387,11 @@ Result<TimedCalls> PlanPrograms::time(int threads, int groups, double secondsEac
   Collected collected;
   for (uint32_t index = 0; index < (*plan)->executables()->size(); ++index) {
     const fb::Executable &executable = *(*plan)->executables()->Get(index);
-    if (fits(executable, groups) && !sharesTensors(*plan, executable))
-      MAESTRO_TRY(timeExecutable(*plan, index, threads, groups, secondsEach, collected));
+    if (!fits(executable, groups) || sharesTensors(*plan, executable))
+      continue;
+    Status status = timeExecutable(*plan, index, threads, groups, secondsEach, collected);
+    if (!status.isOk())
+      return std::move(status).withContext("plan '" + path + "'");
   }
   TimedCalls calls{{}, std::move(collected.pulses)};
   for (auto &[key, own] : collected.kinds)

@@ -39,8 +39,9 @@ public:
   size_t leftOut(int groups) const;
 
 private:
-  explicit PlanPrograms(plan::Plan plan);
-  std::unique_ptr<plan::Plan> plan; // Where it stays: kernels' names are in it.
+  PlanPrograms(plan::Plan plan, std::string path);
+  std::unique_ptr<plan::Plan> plan; ///< Where it stays: kernels' names are in it.
+  std::string path;
 };
 
 } // namespace maestro::profile
