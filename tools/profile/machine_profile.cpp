@@ -52,8 +52,9 @@ constexpr double kRoundsEnd = 100;
 /// Visits after which one is repeated while no other device works.
 constexpr size_t kVisitsBetween = 8;
 constexpr double kLeastAlone = 0.1, kMostTogether = 4;
-/// Visits over which speeds of processors are compared: about a second.
-constexpr size_t kWindow = 16;
+/// Visits over which speeds of processors are compared: about as much of kernels as a step has, so
+/// some seconds. What differs within a step evens out.
+constexpr size_t kWindow = 64;
 
 /// For each size of micro-batches of each of a plan's executables, in a round: so many times what a
 /// kernel and size have.
