@@ -9,6 +9,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
+#include <ctime>
 #include <mutex>
 #include <new>
 #include <optional>
@@ -22,6 +23,13 @@ using Clock = std::chrono::steady_clock;
 
 int64_t nowNs() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch()).count();
+}
+
+/// That the calling thread has run.
+int64_t ownNs() {
+  timespec time{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
 }
 
 /// Anonymous memory: zeroed, page-aligned, returned to the system at the end.
@@ -333,14 +341,15 @@ private:
         outputPointers[i] = resolve(*operand++, command);
       if (options.onKernel)
         options.onKernel();
-      int64_t startNs = tracing ? nowNs() : 0;
+      bool timesOwn = tracing && options.tracesOwnTime;
+      int64_t startOwnNs = timesOwn ? ownNs() : 0, startNs = tracing ? nowNs() : 0;
       Status status =
           call.use->second.kernel->run({inputPointers.data(), call.inputs}, {outputPointers.data(), call.outputs},
                                        scratch ? scratch->get() : nullptr);
       if (!status.isOk())
         return std::move(status).withContext(describe(call.name, call.scope));
       if (tracing && spans.size() < spans.capacity())
-        spans.push_back({call.name, call.scope, startNs, nowNs(), command.task});
+        spans.push_back({call.name, call.scope, startNs, nowNs(), command.task, timesOwn ? ownNs() - startOwnNs : 0});
     }
     return Status();
   }

@@ -64,6 +64,7 @@ struct TraceSpan {
   std::string_view name, scope;
   int64_t startNs = 0, endNs = 0;
   int32_t task = -1; ///< The tag given to launch().
+  int64_t ownNs = 0; ///< With CpuDeviceOptions.tracesOwnTime: what the device's thread ran of it.
 };
 
 /// What call() runs; a failure is the queue's.
@@ -118,6 +119,8 @@ struct CpuDeviceOptions {
   std::function<void(const Status &)> onFailure;
   /// Called on the device's thread before each kernel: a sign of life for whoever watches.
   std::function<void()> onKernel;
+  /// Traces also say how long the device's thread ran, which leaves out what other programs on its processor took.
+  bool tracesOwnTime = false;
 };
 
 /// A thread with an in-order queue that runs the library's kernels. Without a library (tests) programs hold no calls and

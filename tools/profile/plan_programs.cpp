@@ -31,6 +31,8 @@ constexpr size_t kFewestRounds = 3, kMostRounds = 24;
 /// Which part of the machine's memory may be used.
 constexpr uint64_t kPartOfMemory = 4;
 constexpr int32_t kPulseTask = -2;
+/// Longer calls are likely to be interrupted where other programs run.
+constexpr int64_t kLongNs = 500'000;
 /// In this order; what never trains has Evaluate in place of the first.
 constexpr std::array kKinds = {fb::ProgramKind::Forward, fb::ProgramKind::Backward,
                                fb::ProgramKind::WeightGradient};
@@ -86,6 +88,7 @@ public:
     auto stand = std::unique_ptr<Stand>(new Stand(plan));
     executor::CpuDeviceOptions options;
     options.threads = threads;
+    options.tracesOwnTime = threads == 1; // Several threads wait for each other on the clock.
     options.onKernel = [signs = std::make_shared<std::atomic<uint64_t>>(0)] {
       signs->fetch_add(1, std::memory_order_relaxed);
     }; // As a rank's.
@@ -285,8 +288,11 @@ void collect(std::span<const executor::TraceSpan> spans,
     size_t end = i;
     while (end < spans.size() && spans[end].task == spans[i].task)
       ++end;
+    // What other programs take of a long call is left out; of short ones few are interrupted.
     auto seconds = [&](size_t span) {
-      return static_cast<double>(spans[span].endNs - spans[span].startNs) * 1e-9;
+      const executor::TraceSpan &own = spans[span];
+      int64_t ns = own.endNs - own.startNs;
+      return static_cast<double>(ns > kLongNs && own.ownNs > 0 ? own.ownNs : ns) * 1e-9;
     };
     if (spans[i].task == kPulseTask) {
       pulse = seconds(i + 1); // The first brings code and operands near. What interrupts the thread
