@@ -99,6 +99,9 @@ public:
     return stand;
   }
 
+  /// What is queued, where a round failed halfway, reads memory that goes with this.
+  ~Stand() { (void)device->wait(device->record()); }
+
   /// Whether there is anything to run.
   bool isEmpty() const { return calls() == 0; }
 
