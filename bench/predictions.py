@@ -4,12 +4,12 @@
 
 Predicted is what the plan says before anything runs, for the sizes of the example's own data (`--data`); nothing is fitted to these
 layouts. The speed of a machine that is shared moves by tens of per cent within seconds and within minutes, though nothing else is to be seen on it
-(`speed` in the table's head: one and the same job, a run in each round). So what is compared lies side by side, many times over: a round is a
-profile of the machine, and then for every layout a run between two measurements of the calls of a plan (`maestro-profile PLAN --base`; one plan of each example, made
-before anything was measured), with each of which its plan is made: predicted is their mean. Figures are means over the rounds; from-to are the
-shortest and the longest run's mean step; `+-` is the error's own standard error, from how predicted over measured differs between rounds. A run in
-which other programs took more than a tenth of a core is made again; where three did not suffice, the row is marked with `*`. With `--profile` that
-one is the base of all rounds.
+(`speed` in the table's head: one and the same job, a run in each round). So what is compared lies side by side, many times over: after a
+profile of the machine, in each round for every layout a run between two measurements of the calls of a plan (`maestro-profile PLAN --base`; one plan of
+each example, made before anything was measured), with each of which its plan is made. Figures are means over the rounds; from-to are the shortest and the
+longest run's mean step; `+-` is the error's own standard error, from how predicted over measured differs between rounds. A
+run in which other programs took more than a tenth of a core is made again; where three did not suffice, the row is marked with `*`. With `--profile` that
+one is the machine's.
 
 Memory is of the largest samples that the workload allows: what a device was predicted to need, and what its process (or where devices
 share none, the process) had at its peak; the device that is worst predicted.
@@ -41,7 +41,7 @@ MIB = 1 << 20
 CORES = os.cpu_count() or 1
 QUIET = 0.1  # Cores that other programs may take during a run.
 ATTEMPTS = 3  # Of a run.
-SHORT = 0.005  # Seconds for each kernel and size, in a round's profile.
+SHORT = 0.005  # Seconds for each kernel and size of the calls that are measured beside a run.
 
 
 @dataclasses.dataclass
@@ -156,7 +156,7 @@ def quiet_run(scratch, example, plan) -> Run:
 @dataclasses.dataclass
 class Found:
     """Of a layout, by round."""
-    predicted: list = dataclasses.field(default_factory=list)
+    predicted: list = dataclasses.field(default_factory=list)  # Seconds: the mean of before and after the run.
     measured: list = dataclasses.field(default_factory=list)  # Seconds of the mean step.
     disturbed: bool = False
 
@@ -169,9 +169,8 @@ class Found:
         return statistics.stdev(ratios) / math.sqrt(len(ratios)) if len(ratios) > 1 else 0.0
 
 
-def add_round(scratch, examples, given, yardstick, found, plans):
-    """The machine's profile, and how long the yardstick's step took."""
-    base = given or profile(scratch, "--seconds", SHORT)
+def add_round(scratch, examples, base, yardstick, found, plans) -> float:
+    """How long the yardstick's step took."""
     for example in examples:
         def measure_calls():
             return profile(scratch, plans[example.name], "--base", base, "--seconds", SHORT, name="calls")
@@ -188,7 +187,7 @@ def add_round(scratch, examples, given, yardstick, found, plans):
     gpt = EXAMPLES["gpt"]
     speed = statistics.median(quiet_run(scratch, gpt, yardstick).steps[gpt.first :])
     print(f"round {len(here.measured)}: the same job's step takes {speed * 1e3:.0f} ms", file=sys.stderr, flush=True)
-    return base, speed
+    return speed
 
 
 # ---- memory -------------------------------------------------------------------------------------------------------
@@ -225,7 +224,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("examples", nargs="*", metavar="EXAMPLE", help=f"of {', '.join(EXAMPLES)}; default: all")
     parser.add_argument("--profile", type=pathlib.Path, help="what maestro-profile wrote; without, it is run first")
-    parser.add_argument("--rounds", type=int, default=6)
+    parser.add_argument("--rounds", type=int, default=10)
     given = parser.parse_args()
     unknown = sorted(set(given.examples) - set(EXAMPLES))
     if unknown:
@@ -233,11 +232,11 @@ def main() -> int:
     scratch = runs.Scratch("predictions")
     examples = [EXAMPLES[name] for name in given.examples or EXAMPLES]
     found = {(example.name, layout): Found() for example in examples for layout in example.layouts}
-    yardstick, profiled = planned(scratch, EXAMPLES["gpt"], "data parallel", "cpu", kind="-yardstick"), given.profile and given.profile.resolve()
+    yardstick = planned(scratch, EXAMPLES["gpt"], "data parallel", "cpu", kind="-yardstick")
     speeds, plans = [], {example.name: called(scratch, example) for example in examples}
+    device = given.profile.resolve() if given.profile else profile(scratch, *plans.values())
     for _ in range(given.rounds):
-        device, speed = add_round(scratch, examples, profiled, yardstick, found, plans)
-        speeds.append(speed)
+        speeds.append(add_round(scratch, examples, device, yardstick, found, plans))
     print(f"speed: one and the same job took {min(speeds) * 1e3:.0f} to {max(speeds) * 1e3:.0f} ms a step in the {given.rounds} rounds")
     print(f"{'example':11s} {'layout':31s} {'predicted':>11s} {'measured':>11s} {'error':>7s}           {'from-to':15s} {'memory at the bounds':>22s}")
     errors = [row(scratch, example, layout, found[example.name, layout], device) for example in examples for layout in example.layouts]

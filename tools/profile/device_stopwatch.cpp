@@ -43,7 +43,7 @@ BusyProcessors::~BusyProcessors() {
     thread.join();
 }
 
-DeviceStopwatch::DeviceStopwatch(double seconds, int threads, int others) : seconds(seconds), others(others), library(kernels::createCpuLibrary()) {
+DeviceStopwatch::DeviceStopwatch(double seconds, int threads, int others) : seconds(seconds), threads(threads), others(others), library(kernels::createCpuLibrary()) {
   executor::CpuDeviceOptions options;
   options.threads = threads;
   options.onKernel = [signs = std::make_shared<std::atomic<uint64_t>>(0)] { signs->fetch_add(1, std::memory_order_relaxed); };
@@ -73,11 +73,13 @@ Result<DeviceStopwatch::Loaded> DeviceStopwatch::load(std::span<const CallDescri
   return loaded;
 }
 
-/// Products that take together some `wanted` seconds.
-Result<DeviceStopwatch::Loaded> DeviceStopwatch::loadWork(double wanted) {
+/// Products that take together some `wanted` seconds: of all of the device's threads, as most of a task does, or of one.
+Result<DeviceStopwatch::Loaded> DeviceStopwatch::loadWork(double wanted, bool ofAllThreads) {
+  constexpr int64_t kSmall = 64, kLarge = 192; // The smaller ones are done by one thread.
+  int64_t side = ofAllThreads && threads > 1 ? kLarge : kSmall;
   constexpr size_t kTried = 64;
   uint64_t bytes = 0;
-  CallDescription call = describe(product(DType::F32, 64, 64, 64), bytes);
+  CallDescription call = describe(product(DType::F32, side, side, side), bytes);
   std::vector<CallDescription> calls(kTried, call);
   MAESTRO_ASSIGN(Loaded loaded, load(calls, bytes));
   double took = 0;
@@ -113,7 +115,8 @@ Result<double> DeviceStopwatch::callSeconds() {
 
 Result<double> DeviceStopwatch::taskSeconds() {
   constexpr size_t kTasks = 50, kData = 4096;
-  MAESTRO_ASSIGN(Loaded work, loadWork(100e-6));
+  constexpr double kTask = 200e-6;
+  MAESTRO_ASSIGN(Loaded work, loadWork(kTask, true));
   BusyProcessors busy(others);
   std::vector<char> data(kData);
   float loss = 0;
@@ -141,8 +144,8 @@ Result<double> DeviceStopwatch::taskSeconds() {
 
 Result<double> DeviceStopwatch::stepSeconds() {
   constexpr double kWork = 3e-3; // So long that who waits for it sleeps.
-  MAESTRO_ASSIGN(Loaded work, loadWork(kWork));
-  MAESTRO_ASSIGN(Loaded little, loadWork(1e-6));
+  MAESTRO_ASSIGN(Loaded work, loadWork(kWork, true));
+  MAESTRO_ASSIGN(Loaded little, loadWork(1e-6, false));
   BusyProcessors busy(others);
   std::mutex mutex;
   std::condition_variable changed;

@@ -53,10 +53,10 @@ private:
   };
   executor::CallDescription describe(Subject subject, uint64_t &offset);
   Result<Loaded> load(std::span<const executor::CallDescription> calls, uint64_t bytes);
-  Result<Loaded> loadWork(double seconds);
+  Result<Loaded> loadWork(double wanted, bool ofAllThreads);
 
   double seconds;
-  int others;
+  int threads, others;
   std::deque<Subject> subjects; ///< Whose names the device's programs keep.
   std::shared_ptr<kernels::Library> library;
   std::unique_ptr<executor::Device> device;

@@ -52,10 +52,6 @@ constexpr double kRoundsEnd = 100;
 /// Visits after which one is repeated while no other device works.
 constexpr size_t kVisitsBetween = 8;
 constexpr double kLeastAlone = 0.1, kMostTogether = 4;
-/// Visits over which speeds of processors are compared: about as much of kernels as a step has, so
-/// some seconds. What differs within a step evens out.
-constexpr size_t kWindow = 64;
-
 /// For each size of micro-batches of each of a plan's executables, in a round: so many times what a
 /// kernel and size have.
 constexpr double kProgramsShare = 20;
@@ -72,6 +68,8 @@ public:
     for (const PlanPrograms &plan : plans) {
       MAESTRO_ASSIGN(TimedCalls timed, plan.time(threads, groups, seconds));
       pulses.insert(pulses.end(), timed.pulses.begin(), timed.pulses.end());
+      slowestSeconds += timed.slowestSeconds;
+      meanSeconds += timed.meanSeconds;
       for (const auto &[kernel, list] : timed.kernels)
         for (const TimedCall &call : list)
           add(calls[kernel], call);
@@ -89,6 +87,9 @@ public:
       }
     return result;
   }
+
+  /// How much longer the slowest of devices that work at once took than the mean one.
+  double together() const { return meanSeconds > 0 ? slowestSeconds / meanSeconds : 1; }
 
   std::vector<double> pulses; ///< Seconds of each.
 
@@ -113,6 +114,7 @@ private:
   double seconds;
   int threads, groups;
   const std::vector<PlanPrograms> &plans;
+  double slowestSeconds = 0, meanSeconds = 0;
   std::map<std::string, std::vector<Measured>> calls;
 };
 
@@ -139,9 +141,6 @@ public:
       relative[i].push_back(timing.seconds / timing.pulse);
       bytes[i] = timing.bytes;
       pulses.push_back(timing.pulse);
-      window.push_back(std::move(timing.groups));
-      if (window.size() == kWindow)
-        closeWindow();
       if (groups > 1 && visit % kVisitsBetween == 0) {
         MAESTRO_ASSIGN(Timing alone, stopwatch.time(subjects[i], threads, 1));
         aloneShares.push_back(alone.seconds / timing.seconds);
@@ -167,19 +166,6 @@ public:
   }
 
 private:
-  /// How much longer than in the mean group calls took in the slowest.
-  void closeWindow() {
-    std::vector<double> sums(static_cast<size_t>(groups), 0);
-    for (const std::vector<double> &own : window)
-      for (size_t group = 0; own.size() == sums.size() && group < sums.size(); ++group)
-        sums[group] += own[group] / std::accumulate(own.begin(), own.end(), 0.0);
-    window.clear();
-    double all = std::accumulate(sums.begin(), sums.end(), 0.0);
-    if (all > 0)
-      slowest.push_back(*std::max_element(sums.begin(), sums.end()) * static_cast<double>(groups) /
-                        all);
-  }
-
   void keep(const Subject &subject, double bytes, Seconds time) {
     const std::vector<double> &s = subject.sizes;
     if (s.size() == 3)
@@ -203,8 +189,7 @@ private:
     MAESTRO_ASSIGN(rates.step.value, onDevice.stepSeconds());
     if (!aloneShares.empty())
       rates.alone = std::clamp(median(aloneShares), kLeastAlone, 1.0);
-    if (groups > 1 && !slowest.empty())
-      rates.together = std::clamp(middleMean(slowest), 1.0, kMostTogether);
+    rates.together = std::clamp(calls.together(), 1.0, kMostTogether);
     MAESTRO_ASSIGN(Timing update, stopwatch.time(optimizerStep(), threads, groups));
     rates.stream = cost_models::Bytes(update.bytes) / Seconds(update.seconds);
     ChannelTiming channel = timeChannel();
@@ -222,9 +207,6 @@ private:
   std::vector<std::vector<double>>
       relative; ///< By subject, of each round: its time over the pulse beside it.
   std::vector<double> bytes, pulses, aloneShares;
-  std::vector<std::vector<double>> window; ///< Visits: a call in each group.
-  std::vector<double>
-      slowest; ///< Of windows: calls in the slowest group over those in the mean one.
   ProfiledDevice device;
   std::map<std::string, std::vector<GridSample>> grids;
   std::map<std::string, std::vector<CurveSample>> curves;

@@ -13,6 +13,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <thread>
 #include <tuple>
 #include <utility>
@@ -31,6 +32,8 @@ constexpr size_t kFewestRounds = 3, kMostRounds = 24;
 /// Which part of the machine's memory may be used.
 constexpr uint64_t kPartOfMemory = 4;
 constexpr int32_t kPulseTask = -2;
+/// And the numbers behind it: of rounds that are not collected.
+constexpr int32_t kUnknownTask = -1'000'000;
 /// Longer calls are likely to be interrupted where other programs run.
 constexpr int64_t kLongNs = 500'000;
 /// In this order; what never trains has Evaluate in place of the first.
@@ -281,7 +284,36 @@ struct Collected {
   };
   std::map<Key, Kind> kinds;
   std::vector<double> pulses;
+  double slowestSeconds = 0, meanSeconds = 0; ///< As TimedCalls has them.
 };
+
+/// Rounds of all sizes with a stand until told to stop, and how long each time of all took.
+Status keepRunning(Stand &stand, const std::vector<std::vector<int64_t>> &sizes, int32_t task,
+                   const std::function<bool()> &stops, std::vector<double> &seconds) {
+  while (!stops()) {
+    double begin = now();
+    for (size_t size = 0; size < sizes.size(); ++size)
+      MAESTRO_TRY(stand.round(sizes[size], task + static_cast<int32_t>(size * kKinds.size())));
+    seconds.push_back(now() - begin);
+  }
+  return Status();
+}
+
+/// By group and time: each beside those that the others had then.
+void compare(const std::vector<std::vector<double>> &seconds, Collected &collected) {
+  size_t count = seconds.front().size();
+  for (const std::vector<double> &own : seconds)
+    count = std::min(count, own.size());
+  for (size_t i = 0; i < count; ++i) {
+    double most = 0, all = 0;
+    for (const std::vector<double> &own : seconds) {
+      most = std::max(most, own[i]);
+      all += own[i];
+    }
+    collected.slowestSeconds += most;
+    collected.meanSeconds += all / static_cast<double>(seconds.size());
+  }
+}
 
 /// A round's pulses and calls: times of the calls, in pulses, are added by kind.
 void collect(std::span<const executor::TraceSpan> spans,
@@ -355,7 +387,7 @@ Status timeExecutable(const plan::Plan &plan, uint32_t index, int threads, int g
   std::map<int32_t, std::vector<CallKind>> kinds;
   for (size_t size = 0; size < sizes.size(); ++size) {
     for (auto &stand : stands)
-      MAESTRO_TRY(stand->round(sizes[size], -kTasksEach - 1)); // Kernels are prepared.
+      MAESTRO_TRY(stand->round(sizes[size], kUnknownTask)); // Kernels are prepared.
     MAESTRO_ASSIGN(executor::BoundShapes * shapes, first.shapes(sizes[size]));
     CallReader reader(plan, shapes->dims);
     for (size_t kind = 0; kind < kKinds.size(); ++kind)
@@ -364,28 +396,31 @@ Status timeExecutable(const plan::Plan &plan, uint32_t index, int threads, int g
           kinds[static_cast<int32_t>(size) * kTasksEach + static_cast<int32_t>(kind)].push_back(
               reader.read(table, *call));
   }
-  first.trace(first.calls() * sizes.size() * kMostRounds);
+  for (auto &stand : stands) // All, so that none is slower for it.
+    stand->trace(stand->calls() * sizes.size() * kMostRounds);
   std::atomic<bool> stops{false};
+  std::vector<std::vector<double>> seconds(stands.size()); // By group, of all sizes once.
   std::vector<std::thread> others;
   for (size_t group = 1; group < stands.size(); ++group)
-    others.emplace_back([&, group] {
-      for (size_t round = 0; !stops.load(std::memory_order_relaxed); ++round)
-        if (!stands[group]->round(sizes[round % sizes.size()], -kTasksEach - 1).isOk())
-          return; // The first says so, too.
+    others.emplace_back([&, group] { // Where it fails, the first does, too, and says so.
+      auto isOver = [&] { return stops.load(std::memory_order_relaxed); };
+      (void)keepRunning(*stands[group], sizes, kUnknownTask, isOver, seconds[group]);
     });
   // Sizes take turns, so that none has a slow moment to itself.
-  Status status;
   double begin = now();
-  for (size_t round = 0;
-       status.isOk() && round < kMostRounds &&
-       (round < kFewestRounds || now() - begin < secondsEach * static_cast<double>(sizes.size()));
-       ++round)
-    for (size_t size = 0; status.isOk() && size < sizes.size(); ++size)
-      status = first.round(sizes[size], static_cast<int32_t>(size) * kTasksEach);
+  Status status = keepRunning(
+      first, sizes, 0,
+      [&] {
+        size_t rounds = seconds[0].size();
+        bool isLong = now() - begin >= secondsEach * static_cast<double>(sizes.size());
+        return rounds >= kMostRounds || (rounds >= kFewestRounds && isLong);
+      },
+      seconds[0]);
   stops = true;
   for (std::thread &other : others)
     other.join();
   MAESTRO_TRY(std::move(status));
+  compare(seconds, collected);
   collect(first.traced(), kinds, collected);
   return Status();
 }
@@ -402,7 +437,8 @@ Result<TimedCalls> PlanPrograms::time(int threads, int groups, double secondsEac
     if (!status.isOk())
       return std::move(status).withContext("plan '" + path + "'");
   }
-  TimedCalls calls{{}, std::move(collected.pulses)};
+  TimedCalls calls{
+      {}, std::move(collected.pulses), collected.slowestSeconds, collected.meanSeconds};
   for (auto &[key, own] : collected.kinds)
     calls.kernels[std::get<0>(key)].push_back({own.work, middleMean(std::move(own.pulses))});
   return calls;

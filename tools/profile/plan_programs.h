@@ -24,6 +24,8 @@ struct TimedCall {
 struct TimedCalls {
   std::map<std::string, std::vector<TimedCall>> kernels; ///< By callsOf(): each kind of call once.
   std::vector<double> pulses; ///< Seconds of each.
+  /// Of all times that all devices ran all sizes of an executable, added up: what the slowest one took, and the mean one.
+  double slowestSeconds = 0, meanSeconds = 0;
 };
 
 class PlanPrograms {

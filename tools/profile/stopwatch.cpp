@@ -295,13 +295,12 @@ Result<Timing> Stopwatch::time(const Subject &subject, int threads, int groups) 
     runners[0].call.run();
   std::atomic<bool> stop{false};
   std::vector<std::thread> others;
-  std::vector<std::vector<double>> othersTimes(runners.size() - 1);
   for (Runner &runner : runners)
     runner.isLong = isLong;
   for (size_t group = 1; group < runners.size(); ++group)
     others.emplace_back([&, group] {
       while (!stop.load(std::memory_order_relaxed))
-        othersTimes[group - 1].push_back(runners[group].timed(clock));
+        (void)runners[group].timed(clock);
     });
   // Several threads that wait for a processor wait for each other, too: the time is another's then.
   constexpr int kAttempts = 3;
@@ -323,11 +322,7 @@ Result<Timing> Stopwatch::time(const Subject &subject, int threads, int groups) 
   for (std::thread &other : others)
     other.join();
   double seconds = std::max(median(std::move(times)) - clockSeconds(), 1e-9);
-  std::vector<double> all{seconds};
-  for (std::vector<double> &own : othersTimes)
-    if (!own.empty())
-      all.push_back(std::max(median(std::move(own)) - clockSeconds(), 1e-9));
-  return Timing{seconds, static_cast<double>(runners[0].call.operandBytes()), median(std::move(runners[0].pulses)), std::move(all)};
+  return Timing{seconds, static_cast<double>(runners[0].call.operandBytes()), median(std::move(runners[0].pulses))};
 }
 
 } // namespace maestro::profile

@@ -15,7 +15,6 @@ struct Timing {
   double seconds = 0;
   double bytes = 0; ///< Of operands and results.
   double pulse = 0; ///< Seconds of a product that is always the same, between these calls: how slow the processor is just now.
-  std::vector<double> groups; ///< Seconds of a call in each group.
 };
 
 struct Surroundings;
