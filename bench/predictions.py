@@ -6,10 +6,10 @@ Predicted is what the plan says before anything runs, for the sizes of the examp
 layouts. The speed of a machine that is shared moves by tens of per cent within seconds and within minutes, though nothing else is to be seen on it
 (`speed` in the table's head: one and the same job, a run in each round). So what is compared lies side by side, many times over: after a
 profile of the machine, in each round for every layout a run between two measurements of the calls of a plan (`maestro-profile PLAN --base`; one plan of
-each example, made before anything was measured), with each of which its plan is made. Figures are means over the rounds; from-to are the shortest and the
+each example, made before anything was measured), with each of which its plan is made: predicted is their mean. Figures are means over the rounds; from-to are the shortest and the
 longest run's mean step; `+-` is the error's own standard error, from how predicted over measured differs between rounds. A
-run in which other programs took more than a tenth of a core is made again; where three did not suffice, the row is marked with `*`. With `--profile` that
-one is the machine's.
+run in which other programs took more than a tenth of a core is made again; where three did not suffice, the row is marked with `*`. `--profile` names a
+profile of the machine to take instead.
 
 Memory is of the largest samples that the workload allows: what a device was predicted to need, and what its process (or where devices
 share none, the process) had at its peak; the device that is worst predicted.

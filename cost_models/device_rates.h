@@ -21,7 +21,7 @@ struct DeviceRates {
   /// A task's time while no other device of the machine works, over what it is while all do, as everything else here is.
   double alone = 1;
   /// Devices that work at the same time wait for each other, so for the slowest: its time over the mean device's. Processors that are shared
-  /// differ in speed, now one and now the other, for seconds.
+  /// differ in speed, now one and now the other, for seconds. Measured with plans' programs; 1 where none were given.
   double together = 1;
 };
 

@@ -5,13 +5,13 @@
 #include "tools/arguments.h"
 #include "tools/bound_spinning.h"
 #include "tools/profile/machine_profile.h"
+#include "tools/profile/stopwatch.h"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
@@ -21,14 +21,11 @@
 
 using namespace maestro;
 using cost_models::ProfiledDevice;
+using profile::now;
 using profile::PlanPrograms;
 using profile::processorName;
 
 namespace {
-
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 std::string asideOf(const std::string &path) { return path + ".unfinished"; }
 

@@ -3,6 +3,7 @@ of one thread: other programs on the machine change that least. The plan says wh
 """
 
 import os
+import re
 import sys
 
 import runs  # First: it says where the others are.
@@ -46,6 +47,9 @@ def main() -> int:
         for threads in {1, os.cpu_count()}:
             scratch.check(f"the profile has calls of {kernel} with {threads} threads",
                           any(line.startswith(f"  - {{kernel: {kernel}, threads: {threads}, calls: [[") for line in lines))
+    rates = next(line for line in lines if line.startswith("  - {threads: 1, "))
+    together = float(re.search(r"together: ([0-9.]+)", rates).group(1))
+    scratch.check("devices at work are compared by the plans' programs", 1 < together < 2 if os.cpu_count() > 1 else together == 1, rates)
     refused = scratch.bench().command("maestro-profile", "-o", scratch.path / "none.yaml", device)
     scratch.check("what is no plan is refused by name", refused.returncode == 1 and str(device) in refused.stderr and "none.yaml" not in
                   {path.name for path in scratch.path.iterdir()}, refused.stderr.strip())

@@ -17,8 +17,6 @@ namespace {
 using executor::Address;
 using executor::CallDescription;
 
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-
 Status nothing(void *, std::span<std::byte *const>) { return Status(); }
 
 /// On the device's queue: when it came there.
@@ -75,7 +73,7 @@ Result<DeviceStopwatch::Loaded> DeviceStopwatch::load(std::span<const CallDescri
 
 /// Products that take together some `wanted` seconds: of all of the device's threads, as most of a task does, or of one.
 Result<DeviceStopwatch::Loaded> DeviceStopwatch::loadWork(double wanted, bool ofAllThreads) {
-  constexpr int64_t kSmall = 64, kLarge = 192; // The smaller ones are done by one thread.
+  constexpr int64_t kSmall = 64, kLarge = 192; // Enough for several threads.
   int64_t side = ofAllThreads && threads > 1 ? kLarge : kSmall;
   constexpr size_t kTried = 64;
   uint64_t bytes = 0;

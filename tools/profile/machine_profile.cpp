@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <fstream>
 #include <map>
 #include <numeric>
@@ -29,10 +28,6 @@ constexpr double kUsualSeconds = 45;
 /// For each rate of calls, tasks and steps.
 constexpr double kRateSeconds = 0.3;
 
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 /// 1, 2, 4 … and all cores.
 std::vector<int> threadCounts(int cores) {
   std::vector<int> counts;
@@ -52,6 +47,7 @@ constexpr double kRoundsEnd = 100;
 /// Visits after which one is repeated while no other device works.
 constexpr size_t kVisitsBetween = 8;
 constexpr double kLeastAlone = 0.1, kMostTogether = 4;
+
 /// For each size of micro-batches of each of a plan's executables, in a round: so many times what a
 /// kernel and size have.
 constexpr double kProgramsShare = 20;

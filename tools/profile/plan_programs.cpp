@@ -12,7 +12,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <functional>
 #include <thread>
 #include <tuple>
@@ -39,10 +38,6 @@ constexpr int64_t kLongNs = 500'000;
 /// In this order; what never trains has Evaluate in place of the first.
 constexpr std::array kKinds = {fb::ProgramKind::Forward, fb::ProgramKind::Backward,
                                fb::ProgramKind::WeightGradient};
-
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 /// The largest micro-batches of the longest samples, of the shortest and between, and of fewer
 /// samples.

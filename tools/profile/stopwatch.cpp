@@ -35,8 +35,6 @@ double waitedSeconds() {
   return waited;
 }
 
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-
 struct Free {
   void operator()(void *memory) const { std::free(memory); }
 };
@@ -257,6 +255,8 @@ double clockSeconds() {
 }
 
 } // namespace
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 double median(std::vector<double> values) {
   auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);

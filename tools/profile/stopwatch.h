@@ -40,6 +40,8 @@ private:
   int surrounded = 0; ///< of so many threads.
 };
 
+/// Seconds of a clock that only goes on.
+double now();
 double median(std::vector<double> values);
 /// Without the lowest and the highest twentieth: of the moments at which something was measured, not of its accidents.
 double middleMean(std::vector<double> values);
