@@ -1,15 +1,15 @@
 """Predicted against measured, of every example under several layouts, with this machine's own profile: step times and memory.
 
-    .venv/bin/python bench/predictions.py [EXAMPLE…] [--profile device.yaml] [--rounds N]
+    .venv/bin/python bench/predictions.py [EXAMPLE…] [--rounds N]
 
 Predicted is what the plan says before anything runs, for the sizes of the example's own data (`--data`); nothing is fitted to these
 layouts. The speed of a machine that is shared moves by tens of per cent within seconds and within minutes, though nothing else is to be seen on it
-(`speed` in the table's head: one and the same job, a run in each round). So what is compared lies side by side, many times over: after a
-profile of the machine, in each round for every layout a run between two measurements of the calls of a plan (`maestro-profile PLAN --base`; one plan of
-each example, made before anything was measured), with each of which its plan is made: predicted is their mean. Figures are means over the rounds; from-to are the shortest and the
+(`speed` in the table's head: one and the same job, a run in each round). So what is compared lies side by side, many times over. After a
+profile of the machine for each example (given a plan of it, made before anything was measured), each round runs every layout between two measurements
+of the calls of that plan (`maestro-profile PLAN --base`), and plans it with each of the two: predicted is their mean. What runs is planned once, with the
+profile; a searched layout is pinned as it was found then. Figures are means over the rounds; from-to are the shortest and the
 longest run's mean step; `+-` is the error's own standard error, from how predicted over measured differs between rounds. A
-run in which other programs took more than a tenth of a core is made again; where three did not suffice, the row is marked with `*`. `--profile` names a
-profile of the machine to take instead.
+run in which other programs took more than a tenth of a core is made again; where three did not suffice, the row is marked with `*`.
 
 Memory is of the largest samples that the workload allows: what a device was predicted to need, and what its process (or where devices
 share none, the process) had at its peak; the device that is worst predicted.
@@ -18,11 +18,13 @@ share none, the process) had at its peak; the device that is worst predicted.
 from __future__ import annotations
 
 import argparse
+import concurrent.futures
 import dataclasses
 import json
 import math
 import os
 import pathlib
+import re
 import resource
 import shutil
 import statistics
@@ -81,7 +83,7 @@ EXAMPLES = {example.name: example for example in (
         "student in stages": (2, "student.stages=2 teacher.dp=2 *.micro_batch=2"),
         "as searched": (2, ""),
     }),
-    Example("multimodal", "multimodal/make_data.py", 12, 12, {"seq": 128, "images": 3, "sounds": 2}, {
+    Example("multimodal", "multimodal/make_data.py", 12, 48, {"seq": 128, "images": 3, "sounds": 2}, {
         "a device of all cores": (1, "*.micro_batch=4"),
         "one of two devices": (2, ALONE + "*.micro_batch=4"),
         "data parallel": (2, "*.dp=2 *.micro_batch=4"),
@@ -103,9 +105,10 @@ def called(scratch, example) -> pathlib.Path:
     return planned(scratch, example, next(iter(example.layouts)), "cpu", kind="-called")
 
 
-def planned(scratch, example, layout, device, *arguments, kind="") -> pathlib.Path:
-    devices, pins = example.layouts[layout]
-    words = [word for pin in pins.split() for word in ("--pin", pin)]
+def planned(scratch, example, layout, device, *arguments, kind="", pins=None) -> pathlib.Path:
+    """Of the example's data, unless arguments say of what; `pins` in place of the layout's."""
+    devices, usual = example.layouts[layout]
+    words = [word for pin in (usual if pins is None else pins).split() for word in ("--pin", pin)]
     name = f"{example.name}-{layout}{kind}".replace(" ", "-").replace(",", "")
     return scratch.bench().plan(example.source(), name, "--quiet", "--set", f"cluster.devices_per_node={devices}",
                                 "--set", f"cluster.device={device}", *words, *(arguments or ("--data", example.data(scratch))))
@@ -169,21 +172,63 @@ class Found:
         return statistics.stdev(ratios) / math.sqrt(len(ratios)) if len(ratios) > 1 else 0.0
 
 
-def add_round(scratch, examples, base, yardstick, found, plans) -> float:
-    """How long the yardstick's step took."""
-    for example in examples:
-        def measure_calls():
-            return profile(scratch, plans[example.name], "--base", base, "--seconds", SHORT, name="calls")
+@dataclasses.dataclass
+class Subject:
+    """An example with what is made of it before the rounds."""
+    example: Example
+    called: pathlib.Path  # The plan whose calls are measured.
+    base: pathlib.Path  # The profile.
+    plans: dict  # By layout: what runs.
+    pins: dict  # By layout: what is planned again.
 
-        calls = measure_calls()
-        for layout in example.layouts:
-            plan, here = planned(scratch, example, layout, calls), found[example.name, layout]
-            before = predicted_seconds(scratch, plan)
-            made = quiet_run(scratch, example, plan)
-            calls = measure_calls()
-            here.predicted.append((before + predicted_seconds(scratch, planned(scratch, example, layout, calls))) / 2)
-            here.measured.append(statistics.fmean(made.steps[example.first :]))
-            here.disturbed |= made.others > QUIET
+
+def searched_pins(plan_summary) -> str:
+    """Those that make the search's layout again."""
+    decided = {decision["subject"]: decision for decision in plan_summary["decisions"]}
+    words = []
+    for section in plan_summary["sections"]:
+        name, layout = section["name"], section["layout"]
+        recompute = "full" if layout["full_recompute"] else "selective" if layout["recompute"] else "none"
+        devices = re.search(r"on devices? ([0-9,-]+)", decided[f"{name}.devices"]["choice"]).group(1)
+        words += [f"{name}.devices={devices}", f"{name}.dp={layout['data_parallel']}", f"{name}.stages={layout['stages']}", f"{name}.recompute={recompute}",
+                  f"{name}.split_backward={layout['split_backward'] or 'no'}"]
+        tokens = re.search(rf"\b{name} [^;]* of (\d+) tokens", decided["layout"]["reason"])
+        words.append(f"{name}.micro_batch_tokens={tokens.group(1)}" if tokens else f"{name}.micro_batch={section['micro_batch_samples']}")
+    return " ".join(words)
+
+
+def prepared(scratch, example) -> Subject:
+    plan = called(scratch, example)
+    base = profile(scratch, plan, "--data", example.data(scratch), name=f"device-{example.name}")
+    plans = {layout: planned(scratch, example, layout, base, kind="-runs") for layout in example.layouts}
+    pins = {layout: pins or searched_pins(runs.summary(scratch.bench(), plans[layout])) for layout, (_, pins) in example.layouts.items()}
+    return Subject(example, plan, base, plans, pins)
+
+
+def add_round(scratch, subjects, yardstick, found) -> float:
+    """How long the yardstick's step took."""
+    for subject in subjects:
+        example = subject.example
+
+        def measured_calls(index):
+            return profile(scratch, subject.called, "--base", subject.base, "--seconds", SHORT, name=f"calls-{index}")
+
+        calls, made = [measured_calls(0)], []
+        for index, layout in enumerate(example.layouts):
+            made.append(quiet_run(scratch, example, subject.plans[layout]))
+            calls.append(measured_calls(index + 1))
+
+        def predicted(layout, index):
+            plan = planned(scratch, example, layout, calls[index], kind=f"-{index}", pins=subject.pins[layout])
+            return predicted_seconds(scratch, plan)
+
+        with concurrent.futures.ThreadPoolExecutor(CORES) as pool:  # Nothing is measured meanwhile.
+            twice = [[pool.submit(predicted, layout, index + side) for side in (0, 1)] for index, layout in enumerate(example.layouts)]
+        for layout, run, sides in zip(example.layouts, made, twice):
+            here = found[example.name, layout]
+            here.predicted.append(statistics.fmean(side.result() for side in sides))
+            here.measured.append(statistics.fmean(run.steps[example.first :]))
+            here.disturbed |= run.others > QUIET
     gpt = EXAMPLES["gpt"]
     speed = statistics.median(quiet_run(scratch, gpt, yardstick).steps[gpt.first :])
     print(f"round {len(here.measured)}: the same job's step takes {speed * 1e3:.0f} ms", file=sys.stderr, flush=True)
@@ -193,12 +238,13 @@ def add_round(scratch, examples, base, yardstick, found, plans) -> float:
 # ---- memory -------------------------------------------------------------------------------------------------------
 
 
-def memory(scratch, example, layout, device) -> tuple[int, int]:
+def memory(scratch, subject, layout) -> tuple[int, int]:
     """(predicted, used) bytes of the device that is worst predicted, with the largest samples."""
     import memory_test
 
+    example = subject.example
     sizes = [word for dim, size in example.largest.items() for word in ("--set", f"synthetic.{dim}={size}")]
-    plan = planned(scratch, example, layout, device, *sizes, kind="-largest")
+    plan = planned(scratch, example, layout, subject.base, *sizes, kind="-largest", pins=subject.pins[layout])
     return max(memory_test.rank_memory(scratch.bench(), plan), key=lambda pair: excess(*pair))
 
 
@@ -210,9 +256,9 @@ def excess(predicted, used) -> float:
 # ---- the table ----------------------------------------------------------------------------------------------------
 
 
-def row(scratch, example, layout, found, device) -> float:
-    error = found.error()
-    needed, used = memory(scratch, example, layout, device)
+def row(scratch, subject, layout, found) -> float:
+    example, error = subject.example, found.error()
+    needed, used = memory(scratch, subject, layout)
     bound = "over" if excess(needed, used) > 0 else "ok"
     print(f"{example.name:11s} {layout:31s} {statistics.fmean(found.predicted) * 1e3:8.2f} ms {statistics.fmean(found.measured) * 1e3:8.2f} ms "
           f"{error:+7.1%}{'*' if found.disturbed else ' '} +- {found.uncertainty():4.1%} {min(found.measured) * 1e3:7.1f}-{max(found.measured) * 1e3:<7.1f} "
@@ -223,7 +269,6 @@ def row(scratch, example, layout, found, device) -> float:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("examples", nargs="*", metavar="EXAMPLE", help=f"of {', '.join(EXAMPLES)}; default: all")
-    parser.add_argument("--profile", type=pathlib.Path, help="what maestro-profile wrote; without, it is run first")
     parser.add_argument("--rounds", type=int, default=10)
     given = parser.parse_args()
     unknown = sorted(set(given.examples) - set(EXAMPLES))
@@ -233,13 +278,11 @@ def main() -> int:
     examples = [EXAMPLES[name] for name in given.examples or EXAMPLES]
     found = {(example.name, layout): Found() for example in examples for layout in example.layouts}
     yardstick = planned(scratch, EXAMPLES["gpt"], "data parallel", "cpu", kind="-yardstick")
-    speeds, plans = [], {example.name: called(scratch, example) for example in examples}
-    device = given.profile.resolve() if given.profile else profile(scratch, *plans.values())
-    for _ in range(given.rounds):
-        speeds.append(add_round(scratch, examples, device, yardstick, found, plans))
+    subjects = [prepared(scratch, example) for example in examples]
+    speeds = [add_round(scratch, subjects, yardstick, found) for _ in range(given.rounds)]
     print(f"speed: one and the same job took {min(speeds) * 1e3:.0f} to {max(speeds) * 1e3:.0f} ms a step in the {given.rounds} rounds")
     print(f"{'example':11s} {'layout':31s} {'predicted':>11s} {'measured':>11s} {'error':>7s}           {'from-to':15s} {'memory at the bounds':>22s}")
-    errors = [row(scratch, example, layout, found[example.name, layout], device) for example in examples for layout in example.layouts]
+    errors = [row(scratch, subject, layout, found[subject.example.name, layout]) for subject in subjects for layout in subject.example.layouts]
     print(f"step time: median error {statistics.median(errors):.1%}, worst {max(errors):.1%}, of {len(errors)}; "
           f"goal 5 % and 10 %, memory never under and at most 3 % + 64 MiB over")
     return scratch.finish()

@@ -30,18 +30,27 @@ void scale(wavefront::Cost &cost, double factor) {
     term.picoseconds = std::llround(static_cast<double>(term.picoseconds) * factor);
 }
 
+/// How much of the time in which a device works all processors do.
+double shareOfFullCompany(const DeviceModel &device, double others) {
+  return device.atOnce <= 1 ? 1 : std::min(1.0, others / (device.atOnce - 1));
+}
+
 } // namespace
 
 bool dependsOnCompany(const Machine &machine) {
   return std::any_of(machine.kinds.begin(), machine.kinds.end(), [](const DeviceModel &kind) {
-    return kind.atOnce > 1 && (kind.rates.alone < 1 || kind.rates.together > 1);
+    return kind.rates.host > Seconds(0) || (kind.atOnce > 1 && (kind.rates.alone < 1 || kind.rates.together > 1));
   });
 }
 
 double shareOfTime(const DeviceModel &device, double others) {
   if (device.atOnce <= 1)
     return 1;
-  return device.rates.alone + (device.rates.together - device.rates.alone) * std::min(1.0, others / (device.atOnce - 1));
+  return device.rates.alone + (device.rates.together - device.rates.alone) * shareOfFullCompany(device, others);
+}
+
+Seconds hostDelay(const DeviceModel &device, double others) {
+  return device.rates.host * (shareOfFullCompany(device, others) / std::max(1u, device.atOnce));
 }
 
 std::vector<double> othersAtWork(const wavefront::Problem &problem, const wavefront::Schedule &schedule) {
@@ -67,14 +76,22 @@ std::vector<double> othersAtWork(const wavefront::Problem &problem, const wavefr
 }
 
 void adaptToCompany(wavefront::Problem &problem, const Machine &machine, std::span<const double> others) {
+  std::vector<uint8_t> seen(machine.devices, 0); // Whose delay a section's update has.
   for (wavefront::Section &section : problem.sections)
     for (size_t stage = 0; stage < section.stages.size(); ++stage) {
       double share = 0;
-      for (const std::vector<uint32_t> &replica : section.devices)
-        share += shareOfTime(machine.device(replica[stage]), others[replica[stage]]);
+      Seconds delay(0);
+      for (const std::vector<uint32_t> &replica : section.devices) {
+        uint32_t device = replica[stage];
+        share += shareOfTime(machine.device(device), others[device]);
+        if (section.trains && !std::exchange(seen[device], uint8_t{1}))
+          delay = std::max(delay, hostDelay(machine.device(device), others[device]));
+      }
       share /= static_cast<double>(section.devices.size());
       for (wavefront::Cost *cost : {&section.stages[stage].forward, &section.stages[stage].backward, &section.stages[stage].weightGradient})
         scale(*cost, share);
+      if (delay > Seconds(0))
+        section.stages[stage].update.terms.push_back({std::llround(delay.value * 1e12), {}});
     }
 }
 

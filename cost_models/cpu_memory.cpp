@@ -123,7 +123,7 @@ uint64_t cpuHeapBytes(const KernelCall &call, int threads) {
 
 // Measured with 2 threads: 12.1 MiB in all for a model of 20 calls, 20 for one of 720; up to 14 KiB a kernel, 0.2 a call.
 uint64_t cpuProcessBytes(int threads) {
-  constexpr uint64_t kProgram = 16 * kMiB, kPerThread = kMiB;
+  constexpr uint64_t kProgram = 12 * kMiB, kPerThread = kMiB;
   return kProgram + static_cast<uint64_t>(threads) * kPerThread + kMostKeptBytes;
 }
 

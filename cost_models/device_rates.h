@@ -18,6 +18,9 @@ struct DeviceRates {
   Seconds task = Seconds(0);
   /// Of a step beside its tasks: ranks are woken, agree and update. Assumed to be nothing where it was not measured.
   Seconds step = Seconds(0);
+  /// Processor time that a job's own threads take in a step: they read, schedule, and drive the devices. A device that has all processors
+  /// waits for them. Measured with plans; nothing where none were given.
+  Seconds host = Seconds(0);
   /// A task's time while no other device of the machine works, over what it is while all do, as everything else here is.
   double alone = 1;
   /// Devices that work at the same time wait for each other, so for the slowest: its time over the mean device's. Processors that are shared

@@ -71,11 +71,12 @@ Result<std::vector<PlanPrograms>> programsOf(const std::vector<std::string> &pat
 }
 
 Result<cost_models::DeviceProfile> profileInto(const std::string &path, double secondsEach,
-                                               const std::vector<std::string> &plans) {
+                                               const std::vector<std::string> &plans,
+                                               const std::vector<std::string> &data) {
   MAESTRO_TRY(checkOutput(path));
   MAESTRO_ASSIGN(std::vector<PlanPrograms> programs, programsOf(plans));
   MAESTRO_ASSIGN(cost_models::DeviceProfile profile,
-                 profile::profileMachine(secondsEach, programs));
+                 profile::profileMachine(secondsEach, programs, data));
   MAESTRO_TRY(writeProfile(cost_models::toYaml(profile), path));
   return profile;
 }
@@ -132,6 +133,11 @@ int main(int argc, char **argv) {
                  "An earlier profile of this machine: all but the plans' programs is taken from "
                  "it, which takes seconds")
       ->needs(plansOption);
+  std::vector<std::string> data;
+  app.add_option("--data", data,
+                 "WebDataset tar shards of the plans' samples, as maestro-run takes them, for the "
+                 "time that a job's own threads take; without it synthetic samples")
+      ->needs(plansOption);
   app.add_option(
          "--seconds", seconds,
          "For each kernel, size and number of threads; by itself it takes what fits two minutes")
@@ -151,7 +157,7 @@ int main(int argc, char **argv) {
       logInfo(fmt::format("wrote {} in {:.1f} s", output, now() - started));
     return status.exitStatus();
   }
-  Result<cost_models::DeviceProfile> profile = profileInto(output, seconds, plans);
+  Result<cost_models::DeviceProfile> profile = profileInto(output, seconds, plans, data);
   if (!profile) {
     logError(profile.status().message());
     return profile.status().exitStatus();
@@ -160,12 +166,12 @@ int main(int argc, char **argv) {
     const cost_models::DeviceRates &r = device.rates;
     logInfo(fmt::format("{} threads: {:.3g} GFLOP/s, in bf16 {:.3g}, operands {:.3g} GB/s, stream "
                         "{:.3g} GB/s, call {:.3g} us, channel "
-                        "{:.3g} GB/s and {:.3g} us, a task {:.3g} us, a step {:.3g} us, alone "
+                        "{:.3g} GB/s and {:.3g} us, a task {:.3g} us, a step {:.3g} us and {:.3g} us of the host, alone "
                         "{:.2f} of the time, together {:.2f}",
                         device.threads, r.arithmetic.value * 1e-9, r.arithmeticBf16.value * 1e-9,
                         r.operands.value * 1e-9, r.stream.value * 1e-9, r.call.value * 1e6,
                         r.channel.value * 1e-9, r.wake.value * 1e6, r.task.value * 1e6,
-                        r.step.value * 1e6, r.alone, r.together));
+                        r.step.value * 1e6, r.host.value * 1e6, r.alone, r.together));
   }
   logInfo(fmt::format("wrote {} in {:.1f} s", output, now() - started));
   return 0;

@@ -220,7 +220,7 @@ private:
     jobOptions.sleepScale = options.sleepScale;
     jobOptions.fileOrder = options.fileOrder;
     jobOptions.adapts = options.adapts && !options.evaluate;
-    jobOptions.wantsToStop = [] { return stopRequested.load(); };
+    jobOptions.wantsToStop = [this] { return stopRequested.load() || (options.wantsToStop && options.wantsToStop()); };
     if (processes) {
       jobOptions.rank = processes->rank();
       jobOptions.wiring = wiring.get();

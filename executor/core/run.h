@@ -5,6 +5,7 @@
 #include "executor/core/parameters.h"
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,6 +33,8 @@ struct RunOptions {
   double sleepScale = 0;   ///< > 0: nothing is computed; tasks sleep for so many times their planned time.
   bool fileOrder = false;  ///< The baseline's order, for comparison.
   bool waitsForSteps = false; ///< Nothing runs ahead into the next step, for comparison.
+  /// Asked at each step's end, on the root rank's thread; then the run ends after that step as by requestStop(). For measurements.
+  std::function<bool()> wantsToStop;
 };
 
 /// Runs until the steps or the data end, or requestStop(). Interrupted after a finished step that was

@@ -14,6 +14,7 @@
 #include <new>
 #include <optional>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <thread>
 
 namespace maestro::executor {
@@ -283,6 +284,7 @@ private:
   }
 
   void serve() {
+    ::prctl(PR_SET_NAME, kCpuDeviceThread); // For ps and top; threads that kernels start are called the same.
     for (uint64_t next = 0;; ++next) {
       Command command;
       {

@@ -123,6 +123,9 @@ struct CpuDeviceOptions {
   bool tracesOwnTime = false;
 };
 
+/// How the threads of CPU devices are called, and those that their kernels start.
+inline constexpr const char *kCpuDeviceThread = "device";
+
 /// A thread with an in-order queue that runs the library's kernels. Without a library (tests) programs hold no calls and
 /// do nothing: whoever queues them says how long they take.
 std::unique_ptr<Device> createCpuDevice(std::shared_ptr<const kernels::Library> library,

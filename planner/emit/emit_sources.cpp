@@ -94,6 +94,9 @@ void PlanEmitter::addMachineSources() {
       addSource(fmt::format("machine.step.{}", kind), device.rates.step.value, "s",
                 "of every step beside its tasks, part of the first section's update on a device; " + device.source);
     }
+    if (device.rates.host > cost_models::Seconds(0))
+      addSource(fmt::format("machine.host.{}", kind), device.rates.host.value, "s",
+                fmt::format("processor time of a job's own threads in a step, which {} devices at work wait for; {}", device.atOnce, device.source));
     if (device.rates.alone < 1)
       addSource(fmt::format("machine.alone.{}", kind), device.rates.alone, "",
                 fmt::format("a task's time while no other device works, over what programs are costed with, {} at work; {}", device.atOnce, device.source));

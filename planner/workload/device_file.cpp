@@ -58,6 +58,7 @@ Status readRates(const YamlNode &node, const std::string &path, ProfiledDevice &
                   {"wake", &rates.wake.value, readDuration},
                   {"task", &rates.task.value, readDuration},
                   {"step", &rates.step.value, readDuration},
+                  {"host", &rates.host.value, readDuration},
                   {"alone", &rates.alone, readShare},
                   {"together", &rates.together, readExcess}};
   for (auto &field : optional)

@@ -138,6 +138,21 @@ TEST(Simulator, DevicesThatWorkAtTheSameTimeWaitForTheSlowest) {
   EXPECT_NEAR(seconds(both), 1.25 * together, 1e-12);
 }
 
+TEST(Simulator, DevicesWaitForTheHostWhereNoProcessorIsLeft) {
+  std::vector<SampleSizes> steps{{1, 1, 1, 1}};
+  Machine machine = machineOf(2, 1e18);
+  auto seconds = [&](const CompoundLayout &layout) { return Simulator(steps).runTuned(pair(), machine, layout)->stepSeconds; };
+  CompoundLayout one = on({{0}}, {{0}}), both = on({{0}, {1}}, {{0}, {1}}), apart = on({{0}}, {{1}});
+  double alone = seconds(one), together = seconds(both), partly = seconds(apart);
+  machine.kinds[0].rates.host = microseconds(8);
+  EXPECT_NEAR(seconds(one), alone + 8e-6, 1e-12); // It has all processors.
+  machine.kinds[0].atOnce = 2;
+  EXPECT_NEAR(seconds(one), alone, 1e-12);
+  EXPECT_NEAR(seconds(both), together + 4e-6, 1e-12); // Once, whatever number of sections a device has.
+  EXPECT_GT(seconds(apart), partly);
+  EXPECT_LT(seconds(apart), partly + 4e-6);
+}
+
 TEST(Simulator, BytesOfEachDevice) {
   CompoundModel model = pair();
   Machine machine = machineOf(2, 1e9);

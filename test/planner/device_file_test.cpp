@@ -22,6 +22,7 @@ TEST(DeviceFile, WhatIsWrittenIsRead) {
   rates.wake = microseconds(3.5);
   rates.task = microseconds(6.5);
   rates.step = microseconds(250);
+  rates.host = microseconds(1750);
   rates.alone = 0.875;
   rates.together = 1.125;
   profile.devices = {{1, rates, {}}, {2, cpuRates(2), {}}};
@@ -45,6 +46,7 @@ TEST(DeviceFile, WhatIsWrittenIsRead) {
   EXPECT_NEAR(again.wake.value, 3.5e-6, 1e-12);
   EXPECT_NEAR(again.task.value, 6.5e-6, 1e-12);
   EXPECT_NEAR(again.step.value, 250e-6, 1e-12);
+  EXPECT_NEAR(again.host.value, 1750e-6, 1e-12);
   EXPECT_NEAR(again.alone, 0.875, 1e-12);
   EXPECT_NEAR(again.together, 1.125, 1e-12);
   EXPECT_EQ(read->devices[1].rates.alone, 1);

@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "tools/profile/device_stopwatch.h"
+#include "tools/profile/host_time.h"
 #include "tools/profile/stopwatch.h"
 #include "tools/profile/subjects.h"
 
@@ -11,6 +12,7 @@
 #include <fstream>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <thread>
 #include <tuple>
 
@@ -54,18 +56,24 @@ constexpr double kProgramsShare = 20;
 /// What a kernel and size would have, where calls alone are measured and no time is given.
 constexpr double kUsualCallSeconds = 0.02;
 
+void append(std::vector<double> &all, const std::vector<double> &more) {
+  all.insert(all.end(), more.begin(), more.end());
+}
+
 /// Calls of plans' programs, with one number of threads.
 class CallProfiler {
 public:
-  CallProfiler(double secondsEach, int threads, int groups, const std::vector<PlanPrograms> &plans)
-      : seconds(secondsEach * kProgramsShare), threads(threads), groups(groups), plans(plans) {}
+  CallProfiler(double secondsEach, int threads, int groups, const std::vector<PlanPrograms> &plans,
+               bool withAlone)
+      : seconds(secondsEach * kProgramsShare), threads(threads), groups(groups), plans(plans),
+        withAlone(withAlone) {}
 
   Status round() {
     for (const PlanPrograms &plan : plans) {
-      MAESTRO_ASSIGN(TimedCalls timed, plan.time(threads, groups, seconds));
-      pulses.insert(pulses.end(), timed.pulses.begin(), timed.pulses.end());
-      slowestSeconds += timed.slowestSeconds;
-      meanSeconds += timed.meanSeconds;
+      MAESTRO_ASSIGN(TimedCalls timed, plan.time(threads, groups, seconds, withAlone));
+      append(pulses, timed.pulses);
+      append(togetherShares, timed.togetherShares);
+      append(aloneShares, timed.aloneShares);
       for (const auto &[kernel, list] : timed.kernels)
         for (const TimedCall &call : list)
           add(calls[kernel], call);
@@ -84,10 +92,9 @@ public:
     return result;
   }
 
-  /// How much longer the slowest of devices that work at once took than the mean one.
-  double together() const { return meanSeconds > 0 ? slowestSeconds / meanSeconds : 1; }
-
   std::vector<double> pulses; ///< Seconds of each.
+  /// Of all times that devices did the plans' programs, as TimedCalls has them.
+  std::vector<double> togetherShares, aloneShares;
 
 private:
   struct Measured {
@@ -110,7 +117,7 @@ private:
   double seconds;
   int threads, groups;
   const std::vector<PlanPrograms> &plans;
-  double slowestSeconds = 0, meanSeconds = 0;
+  bool withAlone;
   std::map<std::string, std::vector<Measured>> calls;
 };
 
@@ -122,7 +129,7 @@ public:
   DeviceProfiler(Stopwatch &stopwatch, double rateSeconds, double secondsEach, int threads,
                  int groups, const std::vector<PlanPrograms> &plans)
       : stopwatch(stopwatch), seconds(rateSeconds), threads(threads), groups(groups),
-        calls(secondsEach, threads, groups, plans), subjects(profile::subjects()),
+        calls(secondsEach, threads, groups, plans, true), subjects(profile::subjects()),
         relative(subjects.size()), bytes(subjects.size()) {}
 
   /// Each subject once more. Subjects that are alike are far from each other, so that no kernel has
@@ -183,9 +190,10 @@ private:
     MAESTRO_ASSIGN(rates.call.value, onDevice.callSeconds());
     MAESTRO_ASSIGN(rates.task.value, onDevice.taskSeconds());
     MAESTRO_ASSIGN(rates.step.value, onDevice.stepSeconds());
-    if (!aloneShares.empty())
-      rates.alone = std::clamp(median(aloneShares), kLeastAlone, 1.0);
-    rates.together = std::clamp(calls.together(), 1.0, kMostTogether);
+    if (const std::vector<double> &shares = calls.aloneShares.empty() ? aloneShares : calls.aloneShares; !shares.empty())
+      rates.alone = std::clamp(median(shares), kLeastAlone, 1.0);
+    if (!calls.togetherShares.empty())
+      rates.together = std::clamp(middleMean(calls.togetherShares), 1.0, kMostTogether);
     MAESTRO_ASSIGN(Timing update, stopwatch.time(optimizerStep(), threads, groups));
     rates.stream = cost_models::Bytes(update.bytes) / Seconds(update.seconds);
     ChannelTiming channel = timeChannel();
@@ -208,6 +216,20 @@ private:
   std::map<std::string, std::vector<CurveSample>> curves;
 };
 
+/// Of those plans that this machine can run, on average.
+Seconds hostTime(const std::vector<PlanPrograms> &plans, const std::vector<std::string> &data) {
+  std::vector<double> found;
+  for (const PlanPrograms &plan : plans) {
+    Result<double> seconds = hostSeconds(plan.file(), data);
+    if (seconds)
+      found.push_back(*seconds);
+    else
+      logInfo(fmt::format("{}: what its job's own threads take is not measured: {}", plan.file(),
+                          seconds.status().message()));
+  }
+  return Seconds(found.empty() ? 0 : std::accumulate(found.begin(), found.end(), 0.0) / static_cast<double>(found.size()));
+}
+
 } // namespace
 
 std::string processorName() {
@@ -219,7 +241,8 @@ std::string processorName() {
 }
 
 Result<cost_models::DeviceProfile> profileMachine(double secondsEach,
-                                                  const std::vector<PlanPrograms> &plans) {
+                                                  const std::vector<PlanPrograms> &plans,
+                                                  const std::vector<std::string> &data) {
   cost_models::DeviceProfile result;
   result.name = processorName();
   int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
@@ -249,6 +272,9 @@ Result<cost_models::DeviceProfile> profileMachine(double secondsEach,
     MAESTRO_ASSIGN(ProfiledDevice device, profiler.result());
     result.devices.push_back(std::move(device));
   }
+  Seconds host = hostTime(plans, data);
+  for (ProfiledDevice &device : result.devices)
+    device.rates.host = host;
   if (stopwatch.disturbedTimes() > 0)
     logWarning(fmt::format("other programs took processors during {} of the times of several "
                            "threads, which say too much then; measure again "
@@ -262,7 +288,7 @@ Result<std::string> profileCalls(double secondsEach, const std::vector<PlanProgr
   std::string text;
   for (int threads : threadCounts(cores)) {
     CallProfiler calls(secondsEach == 0 ? kUsualCallSeconds : secondsEach, threads, cores / threads,
-                       plans);
+                       plans, false);
     for (size_t round = 0; round < (secondsEach == 0 ? kRounds : 1); ++round)
       MAESTRO_TRY(calls.round());
     if (!calls.pulses.empty())

@@ -12,7 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <functional>
+#include <span>
 #include <thread>
 #include <tuple>
 #include <utility>
@@ -279,34 +279,86 @@ struct Collected {
   };
   std::map<Key, Kind> kinds;
   std::vector<double> pulses;
-  double slowestSeconds = 0, meanSeconds = 0; ///< As TimedCalls has them.
+  std::vector<double> togetherShares, aloneShares; ///< As TimedCalls has them.
 };
 
-/// Rounds of all sizes with a stand until told to stop, and how long each time of all took.
-Status keepRunning(Stand &stand, const std::vector<std::vector<int64_t>> &sizes, int32_t task,
-                   const std::function<bool()> &stops, std::vector<double> &seconds) {
-  while (!stops()) {
-    double begin = now();
-    for (size_t size = 0; size < sizes.size(); ++size)
-      MAESTRO_TRY(stand.round(sizes[size], task + static_cast<int32_t>(size * kKinds.size())));
-    seconds.push_back(now() - begin);
-  }
+/// A round of each size, and how long all took.
+Status runSizes(Stand &stand, const std::vector<std::vector<int64_t>> &sizes, int32_t task,
+                std::vector<double> &seconds) {
+  double begin = now();
+  for (size_t size = 0; size < sizes.size(); ++size)
+    MAESTRO_TRY(stand.round(sizes[size], task + static_cast<int32_t>(size * kKinds.size())));
+  seconds.push_back(now() - begin);
   return Status();
 }
+
+/// Stands that do the same as the first, each on a thread of its own, but while they are asked to
+/// rest.
+class Company {
+public:
+  Company(std::span<const std::unique_ptr<Stand>> stands,
+          const std::vector<std::vector<int64_t>> &sizes)
+      : seconds(stands.size()) {
+    for (size_t i = 0; i < stands.size(); ++i)
+      threads.emplace_back([&, i, stand = stands[i].get()] {
+        // Where one fails, the first does, too, and says so.
+        while (state != State::Ends && runSizes(*stand, sizes, kUnknownTask, seconds[i]).isOk())
+          rest();
+        resting.fetch_add(1);
+        resting.notify_all();
+      });
+  }
+  ~Company() { end(); }
+
+  void end() {
+    set(State::Ends);
+    for (std::thread &thread : threads)
+      thread.join();
+    threads.clear();
+  }
+  /// Returns once they do nothing.
+  void sendToRest() {
+    set(State::Rests);
+    for (size_t count = resting; count < threads.size(); count = resting)
+      resting.wait(count);
+  }
+  void callBack() { set(State::Works); }
+
+  std::vector<std::vector<double>> seconds; ///< By stand, of each time of all sizes. Once ended.
+
+private:
+  enum class State : uint8_t { Works, Rests, Ends };
+
+  void set(State next) {
+    state = next;
+    state.notify_all();
+  }
+  void rest() {
+    if (state != State::Rests)
+      return;
+    resting.fetch_add(1);
+    resting.notify_all();
+    state.wait(State::Rests);
+    resting.fetch_sub(1);
+  }
+
+  std::atomic<State> state{State::Works};
+  std::atomic<size_t> resting{0}; ///< Or failed.
+  std::vector<std::thread> threads;
+};
 
 /// By group and time: each beside those that the others had then.
 void compare(const std::vector<std::vector<double>> &seconds, Collected &collected) {
   size_t count = seconds.front().size();
   for (const std::vector<double> &own : seconds)
     count = std::min(count, own.size());
-  for (size_t i = 0; i < count; ++i) {
+  for (size_t i = 0; i < count && seconds.size() > 1; ++i) {
     double most = 0, all = 0;
     for (const std::vector<double> &own : seconds) {
       most = std::max(most, own[i]);
       all += own[i];
     }
-    collected.slowestSeconds += most;
-    collected.meanSeconds += all / static_cast<double>(seconds.size());
+    collected.togetherShares.push_back(most * static_cast<double>(seconds.size()) / all);
   }
 }
 
@@ -367,7 +419,7 @@ namespace {
 
 /// Of one executable. The other groups do the same until the first is done.
 Status timeExecutable(const plan::Plan &plan, uint32_t index, int threads, int groups,
-                      double secondsEach, Collected &collected) {
+                      double secondsEach, bool withAlone, Collected &collected) {
   const fb::Executable &table = *plan->executables()->Get(index);
   std::vector<std::unique_ptr<Stand>> stands;
   for (int group = 0; group < groups; ++group) {
@@ -392,48 +444,46 @@ Status timeExecutable(const plan::Plan &plan, uint32_t index, int threads, int g
               reader.read(table, *call));
   }
   for (auto &stand : stands) // All, so that none is slower for it.
-    stand->trace(stand->calls() * sizes.size() * kMostRounds);
-  std::atomic<bool> stops{false};
-  std::vector<std::vector<double>> seconds(stands.size()); // By group, of all sizes once.
-  std::vector<std::thread> others;
-  for (size_t group = 1; group < stands.size(); ++group)
-    others.emplace_back([&, group] { // Where it fails, the first does, too, and says so.
-      auto isOver = [&] { return stops.load(std::memory_order_relaxed); };
-      (void)keepRunning(*stands[group], sizes, kUnknownTask, isOver, seconds[group]);
-    });
-  // Sizes take turns, so that none has a slow moment to itself.
-  double begin = now();
-  Status status = keepRunning(
-      first, sizes, 0,
-      [&] {
-        size_t rounds = seconds[0].size();
-        bool isLong = now() - begin >= secondsEach * static_cast<double>(sizes.size());
-        return rounds >= kMostRounds || (rounds >= kFewestRounds && isLong);
-      },
-      seconds[0]);
-  stops = true;
-  for (std::thread &other : others)
-    other.join();
-  MAESTRO_TRY(std::move(status));
-  compare(seconds, collected);
+    stand->trace(stand->calls() * sizes.size() * kMostRounds * 2);
+  Company company(std::span(stands).subspan(1), sizes);
+  std::vector<double> together, alone;
+  // Sizes take turns, so that none has a slow moment to itself, and so do company and none.
+  for (double begin = now();;) {
+    MAESTRO_TRY(runSizes(first, sizes, 0, together));
+    if (withAlone && groups > 1) {
+      company.sendToRest();
+      MAESTRO_TRY(runSizes(first, sizes, kUnknownTask, alone));
+      company.callBack();
+      collected.aloneShares.push_back(alone.back() / together.back());
+    }
+    bool isLong = now() - begin >= secondsEach * static_cast<double>(sizes.size());
+    if (together.size() >= kMostRounds || (together.size() >= kFewestRounds && isLong))
+      break;
+  }
+  company.end();
+  company.seconds.insert(company.seconds.begin(), std::move(together));
+  compare(company.seconds, collected);
   collect(first.traced(), kinds, collected);
   return Status();
 }
 
 } // namespace
 
-Result<TimedCalls> PlanPrograms::time(int threads, int groups, double secondsEach) const {
+Result<TimedCalls> PlanPrograms::time(int threads, int groups, double secondsEach,
+                                      bool withAlone) const {
   Collected collected;
   for (uint32_t index = 0; index < (*plan)->executables()->size(); ++index) {
     const fb::Executable &executable = *(*plan)->executables()->Get(index);
     if (!fits(executable, groups) || sharesTensors(*plan, executable))
       continue;
-    Status status = timeExecutable(*plan, index, threads, groups, secondsEach, collected);
+    Status status = timeExecutable(*plan, index, threads, groups, secondsEach, withAlone, collected);
     if (!status.isOk())
       return std::move(status).withContext("plan '" + path + "'");
   }
-  TimedCalls calls{
-      {}, std::move(collected.pulses), collected.slowestSeconds, collected.meanSeconds};
+  TimedCalls calls{{},
+                   std::move(collected.pulses),
+                   std::move(collected.togetherShares),
+                   std::move(collected.aloneShares)};
   for (auto &[key, own] : collected.kinds)
     calls.kernels[std::get<0>(key)].push_back({own.work, middleMean(std::move(own.pulses))});
   return calls;

@@ -24,8 +24,9 @@ struct TimedCall {
 struct TimedCalls {
   std::map<std::string, std::vector<TimedCall>> kernels; ///< By callsOf(): each kind of call once.
   std::vector<double> pulses; ///< Seconds of each.
-  /// Of all times that all devices ran all sizes of an executable, added up: what the slowest one took, and the mean one.
-  double slowestSeconds = 0, meanSeconds = 0;
+  /// Where several devices work at the same time: each time that they did all sizes of an executable, the slowest one's over the mean one's, and
+  /// the first one's while the others idle over that beside it while they work.
+  std::vector<double> togetherShares, aloneShares;
 };
 
 class PlanPrograms {
@@ -35,10 +36,11 @@ public:
   ~PlanPrograms();
 
   /// On the first of `groups` devices of `threads` threads that do the same at once. Each size of micro-batches of an executable takes about
-  /// `secondsEach`, and three rounds at least.
-  Result<TimedCalls> time(int threads, int groups, double secondsEach) const;
+  /// `secondsEach`, and three rounds at least; each is repeated without company, if `withAlone`.
+  Result<TimedCalls> time(int threads, int groups, double secondsEach, bool withAlone) const;
   /// Executables that need more memory than this machine has for that; or whose ranks share tensors, and so cannot run alone.
   size_t leftOut(int groups) const;
+  const std::string &file() const { return path; }
 
 private:
   PlanPrograms(plan::Plan plan, std::string path);
