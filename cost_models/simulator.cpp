@@ -76,13 +76,18 @@ void addEnds(const wavefront::Schedule &schedule, const wavefront::Timeline::Ste
   }
 }
 
-Result<Flow> flowOf(const std::vector<wavefront::Problem> &problems, const std::vector<wavefront::Schedule> &schedules, bool ahead) {
+/// `asScheduled`: tasks and transfers take what the schedules were made with.
+Result<Flow> flowOf(const std::vector<wavefront::Problem> &problems, const std::vector<wavefront::Schedule> &schedules, bool ahead,
+                    bool asScheduled) {
   std::vector<wavefront::TimelineStep> list;
   while (list.size() < (ahead ? std::max(kLeastSteps, problems.size()) : problems.size()))
     list.push_back({&problems[list.size() % problems.size()], &schedules[list.size() % problems.size()], {}});
   wavefront::Timeline timeline;
   wavefront::Boundary boundary = ahead ? wavefront::Boundary::FrozenRunsAhead : wavefront::Boundary::Wait;
-  MAESTRO_TRY(wavefront::computeTimeline(list, boundary, timeline));
+  if (!ahead && asScheduled)
+    wavefront::followSchedules(list, timeline);
+  else
+    MAESTRO_TRY(wavefront::computeTimeline(list, boundary, timeline));
   Flow flow;
   int64_t before = 0;
   uint32_t devices = problems.front().devices;
@@ -257,7 +262,7 @@ Result<Simulation> Simulator::simulate(const CompoundModel &model, const Machine
   std::vector<wavefront::Schedule> schedules(problems.size());
   for (size_t step = 0; step < problems.size(); ++step)
     scheduler.run(problems[step], order, schedules[step]);
-  MAESTRO_TRY(addSteps(problems, schedules, result));
+  MAESTRO_TRY(addSteps(problems, schedules, withWaits, result));
   // Parts are alike: what the first part's devices do, the others' do.
   std::vector<double> busyOfPart = std::move(result.deviceBusySeconds);
   result.deviceBusySeconds.assign(machine.devices, 0);
@@ -273,8 +278,8 @@ Result<Simulation> Simulator::simulate(const CompoundModel &model, const Machine
 }
 
 Status Simulator::addSteps(const std::vector<wavefront::Problem> &problems, const std::vector<wavefront::Schedule> &schedules,
-                           Simulation &result) {
-  MAESTRO_ASSIGN(Flow flow, flowOf(problems, schedules, result.runsAhead));
+                           bool exactly, Simulation &result) {
+  MAESTRO_ASSIGN(Flow flow, flowOf(problems, schedules, result.runsAhead, !exactly));
   result.stepSeconds = mean(flow.steps);
   result.updateSeconds = flow.update;
   result.fillSeconds = flow.fill;
@@ -307,7 +312,7 @@ Status Simulator::addWaits(std::vector<wavefront::Problem> problems, const std::
   for (wavefront::Problem &problem : problems)
     for (wavefront::Edge &edge : problem.edges)
       edge.transfer = edge.gradientTransfer = {};
-  MAESTRO_ASSIGN(Flow direct, flowOf(problems, schedules, result.runsAhead));
+  MAESTRO_ASSIGN(Flow direct, flowOf(problems, schedules, result.runsAhead, false));
   for (size_t s = 0; s < result.sections.size(); ++s) {
     double idle = idleOf(devicesOf(problems.front().sections[s].devices), direct.busy, mean(direct.steps));
     result.sections[s].waitSeconds = std::max(0.0, result.sections[s].idleSeconds - idle);

@@ -67,7 +67,9 @@ private:
   void adaptTasks(const Machine &machine, std::vector<wavefront::Problem> &problems);
   Result<Simulation> simulate(const CompoundModel &model, const Machine &machine, const CompoundLayout &layout, wavefront::Order order,
                               std::vector<wavefront::Problem> problems, uint32_t parts, bool withWaits);
-  Status addSteps(const std::vector<wavefront::Problem> &problems, const std::vector<wavefront::Schedule> &schedules, Simulation &result);
+  /// `exactly`: devices' ends are told to the task; otherwise only steps and what devices do.
+  Status addSteps(const std::vector<wavefront::Problem> &problems, const std::vector<wavefront::Schedule> &schedules, bool exactly,
+                  Simulation &result);
   Status addWaits(std::vector<wavefront::Problem> problems, const std::vector<wavefront::Schedule> &schedules, Simulation &result);
   uint32_t partsOf(const wavefront::Problem &problem) const;
 

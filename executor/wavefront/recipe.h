@@ -39,7 +39,8 @@ struct Recipe {
   int64_t waves = 1; ///< and how many times they do so.
   int64_t ways = 0;  ///< Not 0: mountains are of ways through all sections, with so many times the others' work, not of the trunk's lengths.
   int64_t smooth = 4; ///< How dear neighbours of different lengths are in bands, beside sections that progress unevenly, in quarters.
-  bool full = false;  ///< Other sections fill their micro-batches across the trunk's: fewer constants, more places in use.
+  int64_t full = 0;   ///< 1: other sections fill their micro-batches across the trunk's: fewer constants, more places in use; 2: up to what they
+                      ///< may hold, whatever the pace, each sample where it leaves least room.
   int64_t least = 16; ///< How many times its constants a micro-batch should take at least.
   int64_t frozen = 1; ///< How many times the pace sections aim at that do not train.
   int64_t wait = 0;   ///< By how many halves of their time on the way there micro-batches come later in sections behind others.
@@ -78,7 +79,7 @@ inline constexpr std::array choiceParts = {
     MAESTRO_RECIPE_PART(shelves, 0, 64),   MAESTRO_RECIPE_PART(taper, 0, 16),   MAESTRO_RECIPE_PART(lag, 0, 16),
     MAESTRO_RECIPE_PART(peak, 0, 15),      MAESTRO_RECIPE_PART(waves, 1, 16),   MAESTRO_RECIPE_PART(least, 1, 64),
     MAESTRO_RECIPE_PART(frozen, 1, 16),    MAESTRO_RECIPE_PART(wait, 0, 16),      MAESTRO_RECIPE_PART(apart, 0, 16),
-    MAESTRO_RECIPE_PART(fall, 0, 16),      MAESTRO_RECIPE_PART(ways, 0, 64),     MAESTRO_RECIPE_PART(full, 0, 1),
+    MAESTRO_RECIPE_PART(fall, 0, 16),      MAESTRO_RECIPE_PART(ways, 0, 64),     MAESTRO_RECIPE_PART(full, 0, 2),
     MAESTRO_RECIPE_PART(smooth, 0, 4096),
     ChoicePart{"rule", 0, static_cast<int64_t>(Rule::ZeroBubble), [](const Choice &choice) { return static_cast<int64_t>(choice.rule); },
                [](Choice &choice, int64_t value) { choice.rule = static_cast<Rule>(value); }},

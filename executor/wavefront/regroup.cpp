@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace maestro::wavefront {
 namespace {
@@ -407,11 +408,108 @@ bool Regrouper::pools(const Problem &problem, uint32_t s, const TrunkGroup &grou
                           int64_t{group.position} - starts[group.replica] < std::max<int64_t>(1, std::min<int64_t>(spread[s], 1000) / 4));
 }
 
+/// Into the open micro-batch that it fills most, or a new one.
+void Regrouper::fillOne(const Problem &problem, uint32_t s, uint32_t sample, const TrunkGroup &at) {
+  constexpr size_t mostOpen = 6;
+  size_t dims = problem.dims.size(), best = open.size();
+  const int64_t *alone = aloneDims.data() + sample * dims;
+  int64_t bestNs = -1, ownNs = aloneNs[s * problem.sampleCount() + sample], position = at.position;
+  std::erase_if(open, [&](uint32_t b) { return position - bins[b].position >= spread[s]; });
+  for (size_t i = 0; i < open.size(); ++i) {
+    const Bin &bin = bins[open[i]];
+    held.resize(dims);
+    joinAlone(problem, binDims.data() + open[i] * dims, alone, held.data());
+    if (!fits(problem.sections[s], int64_t{bin.samples} + 1, held.data()))
+      continue;
+    int64_t work = evaluate(total[s], held.data());
+    unitPart = std::min(bin.part, at.part);
+    if (work <= bestNs || (unitPart < wholePart && work > timeLimit(s)))
+      continue;
+    if (int64_t apart = evaluate(total[s], binDims.data() + open[i] * dims) + ownNs; pads[s] && work > apart + apart / 16)
+      continue;
+    bestNs = work;
+    best = i;
+  }
+  compared += open.size();
+  if (bestNs < 0) {
+    if (open.size() == mostOpen)
+      open.erase(open.begin());
+    open.push_back(static_cast<uint32_t>(bins.size()));
+    best = open.size() - 1;
+    bins.push_back({at.place, s > trunk ? at.place : at.back, at.part, position, 0, 0});
+    binDims.insert(binDims.end(), alone, alone + dims);
+  } else {
+    int64_t *own = binDims.data() + open[best] * dims;
+    joinAlone(problem, own, alone, own);
+  }
+  Bin &bin = bins[open[best]];
+  ++bin.samples;
+  bin.part = std::min(bin.part, at.part);
+  bin.back = std::max(bin.back, s > trunk ? at.place : at.back);
+  if (s > trunk) // Its inputs come last from the last.
+    bin.time = std::max(bin.time, at.place);
+  binOf[sample] = open[best];
+}
+
+/// As full as may be: the samples as they flow, of each trunk micro-batch those that need most first.
+void Regrouper::formFilled(const Problem &problem, uint32_t s, Groups &groups) {
+  const int64_t *work = aloneNs.data() + s * problem.sampleCount();
+  groups.beginSection(problem);
+  bins.clear();
+  binDims.clear();
+  open.clear();
+  binOf.assign(problem.sampleCount(), none);
+  size_t beside = 0; // Samples that the trunk does not see flow evenly beside it.
+  TrunkGroup other{}; // Where they are.
+  auto addOthers = [&](int64_t until) {
+    for (; beside < others.size(); ++beside) {
+      int64_t time = fraction(2 * static_cast<int64_t>(beside) + 1, 2 * static_cast<int64_t>(others.size()));
+      if (time > until)
+        return;
+      other.place = other.back = time;
+      if (work[others[beside]] >= 0)
+        fillOne(problem, s, others[beside], other);
+    }
+  };
+  for (uint32_t g : flow) {
+    const TrunkGroup &group = trunkGroups[g];
+    addOthers(group.place);
+    other.position = group.position;
+    unit.clear();
+    for (uint32_t i = group.first; i < group.first + group.count; ++i)
+      if (work[order[i]] >= 0)
+        unit.push_back(order[i]);
+    std::sort(unit.begin(), unit.end(), [&](uint32_t a, uint32_t b) { return work[a] != work[b] ? work[a] > work[b] : a < b; });
+    for (uint32_t sample : unit)
+      fillOne(problem, s, sample, group);
+  }
+  addOthers(whole);
+  uint32_t first = 0;
+  for (Bin &bin : bins)
+    bin.first = std::exchange(first, first + bin.samples);
+  binned.resize(first);
+  for (uint32_t sample = 0; sample < binOf.size(); ++sample)
+    if (binOf[sample] != none)
+      binned[bins[binOf[sample]].first++] = sample;
+  for (const Bin &bin : bins) {
+    groups.open(problem);
+    for (uint32_t i = bin.first - bin.samples; i < bin.first; ++i)
+      groups.add(problem, binned[i]);
+    forwardKey.push_back(bin.time);
+    backwardKey.push_back(bin.back);
+  }
+  deal(problem, s, groups);
+}
+
 void Regrouper::formAlong(const Problem &problem, uint32_t s, Recipe recipe, Groups &groups) {
+  if (recipe.full == 2) {
+    formFilled(problem, s, groups);
+    return;
+  }
   const int64_t *work = aloneNs.data() + s * problem.sampleCount(), *key = lengthKey.data() + s * problem.sampleCount();
   groups.beginSection(problem);
   closed = true;
-  fills = recipe.full;
+  fills = recipe.full == 1;
   reach.assign(problem.sections[trunk].devices.size(), -1);
   starts.assign(reach.size(), -1);
   unit.clear();

@@ -46,6 +46,13 @@ private:
   struct Bucket {
     uint32_t first, next, end; ///< Into trunkGroups.
   };
+  /// A micro-batch of another section that takes more samples.
+  struct Bin {
+    int64_t time, back;      ///< As unitTime and unitBack,
+    int64_t part;            ///< and the least unitPart of its samples.
+    int64_t position;        ///< Of its first trunk micro-batch.
+    uint32_t samples, first; ///< How many, and where they begin once all are known.
+  };
   struct Ranked {
     int64_t first, second;
     uint32_t group;
@@ -84,6 +91,8 @@ private:
   void formTrunk(const Problem &problem, Groups &groups);
   void formAlong(const Problem &problem, uint32_t section, Recipe recipe, Groups &groups);
   void fillLast(const Problem &problem, uint32_t section, Groups &groups);
+  void formFilled(const Problem &problem, uint32_t section, Groups &groups);
+  void fillOne(const Problem &problem, uint32_t section, uint32_t sample, const TrunkGroup &at);
   void addUnit(const Problem &problem, uint32_t section, const TrunkGroup *trunkGroup, Groups &groups);
   bool joins(const Problem &problem, uint32_t section, std::span<const uint32_t> unit, int64_t limitNs, const Groups &groups);
   int64_t pieceLimit(const Problem &problem, uint32_t section) const;
@@ -136,7 +145,11 @@ private:
   std::vector<int64_t> deviceNs; ///< By device: what sections that are dealt out have on it, and the others if evenly dealt.
   std::vector<int64_t> shares;   ///< By replica of the section that is being dealt: what its devices have time for; all alike: empty.
   std::vector<uint32_t> unit;    ///< Samples of one trunk micro-batch.
-  bool fills = false;            ///< The recipe's `full`.
+  bool fills = false;            ///< The recipe's `full` is 1.
+  std::vector<Bin> bins;         ///< In the order in which they were begun; the last ones may take more,
+  std::vector<uint32_t> open;    ///< these.
+  std::vector<int64_t> binDims;  ///< bin × dims
+  std::vector<uint32_t> binOf, binned; ///< By sample; samples by bin.
   bool closed = true;            ///< Whether the section's last micro-batch takes no further trunk micro-batch.
   int64_t unitTime = 0, unitBack = 0, unitPart = wholePart; ///< As in TrunkGroup.
 };

@@ -3,12 +3,13 @@
 #include "executor/wavefront/problem_index.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace maestro::wavefront {
 namespace {
 
 /// Nodes are all steps' tasks, then for each step one for "all gradients are known", an update per device, and its end.
-/// Arcs say what must end before what starts, and how long in between; a walk in topological order yields times.
+/// Each has arcs from what must end before it starts, and how long in between; a walk in topological order yields times.
 class Evaluator {
 public:
   Evaluator(std::span<const TimelineStep> steps, Boundary boundary, Timeline &timeline)
@@ -17,11 +18,10 @@ public:
   Status run() {
     MAESTRO_TRY(checkSteps());
     index.build(*steps[0].problem);
-    lastOnDevice.assign(devices(), none);
     layOutNodes();
     collectStations();
+    chainDevices();
     for (uint32_t s = 0; s < steps.size(); ++s) {
-      addDeviceArcs(s);
       addTaskArcs(s);
       addBarrierArcs(s);
     }
@@ -32,8 +32,13 @@ public:
 
 private:
   struct Arc {
-    uint32_t from, to;
+    uint32_t from;
     int64_t lagNs;
+  };
+  struct Node {
+    uint32_t firstArc = 0, endArc = 0;      ///< Those that are still to be looked at.
+    uint32_t before = none, after = none;   ///< On its device.
+    uint32_t watcher = none, other = none;  ///< Who waits for this one's end first, and who else waits for what this one waits for.
   };
 
   const Problem &problem(uint32_t step) const { return *steps[step].problem; }
@@ -43,7 +48,14 @@ private:
   uint32_t update(uint32_t step, uint32_t device) const { return barrier(step) + 1 + device; }
   uint32_t stepEnd(uint32_t step) const { return barrier(step) + 1 + devices(); }
   bool trains(uint32_t section) const { return steps[0].problem->sections[section].trains; }
-  void arc(uint32_t from, uint32_t to, int64_t lagNs = 0) { arcs.push_back({from, to, lagNs}); }
+  /// Arcs to a node lie side by side.
+  void beginNode(uint32_t n) {
+    nodes[n].firstArc = static_cast<uint32_t>(arcs.size());
+    if (nodes[n].before != none)
+      arc(nodes[n].before);
+  }
+  void endNode(uint32_t n) { nodes[n].endArc = static_cast<uint32_t>(arcs.size()); }
+  void arc(uint32_t from, int64_t lagNs = 0) { arcs.push_back({from, lagNs}); }
   uint32_t station(uint32_t step, const Task &task) const {
     const MicroBatch &group = schedule(step).microBatches[task.microBatch];
     return index.station(problem(0), group.section, group.replica, task.stage);
@@ -59,9 +71,9 @@ private:
   Status checkSteps() const;
   void layOutNodes();
   void collectStations();
-  void addDeviceArcs(uint32_t step);
+  void chainDevices();
   void addTaskArcs(uint32_t step);
-  void addEdgeArcs(uint32_t step, const Task &task, uint32_t to);
+  void addEdgeArcs(uint32_t step, const Task &task);
   void addBarrierArcs(uint32_t step);
   Status walk();
   void report();
@@ -82,7 +94,7 @@ private:
   std::vector<std::vector<Turn>> orders[2];   ///< Forward and backward, by station, all steps.
   std::vector<uint32_t> position[2];          ///< Forward and backward, by task node.
   std::vector<uint8_t> deviceTrains;
-  std::vector<uint32_t> lastOnDevice;         ///< The last node in each device's order so far.
+  std::vector<Node> nodes;
   std::vector<Arc> arcs;
   std::vector<int64_t> startNs, endNs;        ///< By node.
 };
@@ -162,30 +174,32 @@ void Evaluator::collectStations() {
 }
 
 /// A device's own order: tasks, and the update of the step before ahead of the first task that trains.
-void Evaluator::addDeviceArcs(uint32_t s) {
-  for (uint32_t d = 0; d < devices(); ++d) {
-    bool updated = s == 0 || !deviceTrains[d];
-    auto join = [&](uint32_t to) {
-      if (lastOnDevice[d] != none)
-        arc(lastOnDevice[d], to);
-      lastOnDevice[d] = to;
-    };
-    for (uint32_t i = schedule(s).deviceTasks[d]; i < schedule(s).deviceTasks[d + 1]; ++i) {
-      const Task &task = schedule(s).tasks[i];
-      bool waits = boundary != Boundary::RunAhead || trains(schedule(s).microBatches[task.microBatch].section);
-      if (waits && !updated) { // Where only weights are waited for, a frozen section's task may come before.
-        join(update(s - 1, d));
-        updated = true;
+void Evaluator::chainDevices() {
+  nodes.assign(durationNs.size(), {});
+  std::vector<uint32_t> last(devices(), none);
+  for (uint32_t s = 0; s < steps.size(); ++s)
+    for (uint32_t d = 0; d < devices(); ++d) {
+      bool updated = s == 0 || !deviceTrains[d];
+      auto join = [&](uint32_t to) {
+        nodes[to].before = last[d];
+        if (last[d] != none)
+          nodes[last[d]].after = to;
+        last[d] = to;
+      };
+      for (uint32_t i = schedule(s).deviceTasks[d]; i < schedule(s).deviceTasks[d + 1]; ++i) {
+        const Task &task = schedule(s).tasks[i];
+        bool waits = boundary != Boundary::RunAhead || trains(schedule(s).microBatches[task.microBatch].section);
+        if (waits && !updated) { // Where only weights are waited for, a frozen section's task may come before.
+          join(update(s - 1, d));
+          updated = true;
+        }
+        join(firstNode[s] + i);
       }
-      if (waits && s > 0 && boundary == Boundary::Wait)
-        arc(stepEnd(s - 1), firstNode[s] + i);
-      join(firstNode[s] + i);
+      if (!updated)
+        join(update(s - 1, d));
+      if (s + 1 == steps.size() && deviceTrains[d])
+        join(update(s, d));
     }
-    if (!updated)
-      join(update(s - 1, d));
-    if (s + 1 == steps.size() && deviceTrains[d])
-      join(update(s, d));
-  }
 }
 
 template <typename Visit>
@@ -202,7 +216,7 @@ void Evaluator::forEachPartner(uint32_t s, const Task &task, uint32_t section, V
   }
 }
 
-void Evaluator::addEdgeArcs(uint32_t s, const Task &task, uint32_t to) {
+void Evaluator::addEdgeArcs(uint32_t s, const Task &task) {
   const MicroBatch &group = schedule(s).microBatches[task.microBatch];
   const int64_t *dims = schedule(s).dims.data();
   uint32_t place = index.place(group.section, task.stage);
@@ -214,7 +228,7 @@ void Evaluator::addEdgeArcs(uint32_t s, const Task &task, uint32_t to) {
       continue;
     forEachPartner(s, task, backward ? edge.consumer : edge.producer, [&](uint32_t partner) {
       const int64_t *sizes = dims + schedule(s).microBatches[partner].firstDim;
-      arc(node(s, partner, backward ? edge.consumerStage : edge.producerStage, task.kind), to,
+      arc(node(s, partner, backward ? edge.consumerStage : edge.producerStage, task.kind),
           evaluate(backward ? edge.gradientTransfer : edge.transfer, sizes));
     });
   }
@@ -231,64 +245,87 @@ void Evaluator::addEdgeArcs(uint32_t s, const Task &task, uint32_t to) {
         return;
       uint32_t replica = schedule(s).microBatches[partner].replica;
       Turn before = orders[backward][index.station(problem(0), section, replica, stage)][at - depth];
-      arc(node(before.step, before.group, stage, reader), to);
+      arc(node(before.step, before.group, stage, reader));
     });
   }
 }
 
 void Evaluator::addTaskArcs(uint32_t s) {
-  for (uint32_t i = 0; i < schedule(s).tasks.size(); ++i) {
-    const Task &task = schedule(s).tasks[i];
-    uint32_t to = firstNode[s] + i;
-    if (task.kind != TaskKind::Forward)
-      arc(node(s, task.microBatch, task.stage, TaskKind::Forward), to);
-    if (task.kind == TaskKind::WeightGradient)
-      arc(node(s, task.microBatch, task.stage, TaskKind::Backward), to);
-    else
-      addEdgeArcs(s, task, to);
-  }
+  for (uint32_t d = 0; d < devices(); ++d)
+    for (uint32_t i = schedule(s).deviceTasks[d]; i < schedule(s).deviceTasks[d + 1]; ++i) {
+      const Task &task = schedule(s).tasks[i];
+      uint32_t to = firstNode[s] + i;
+      beginNode(to);
+      if (s > 0 && boundary == Boundary::Wait && i == schedule(s).deviceTasks[d]) // The others come later on their devices.
+        arc(stepEnd(s - 1));
+      if (task.kind != TaskKind::Forward)
+        arc(node(s, task.microBatch, task.stage, TaskKind::Forward));
+      if (task.kind == TaskKind::WeightGradient)
+        arc(node(s, task.microBatch, task.stage, TaskKind::Backward));
+      else
+        addEdgeArcs(s, task);
+      endNode(to);
+    }
 }
 
 /// All gradients, then the updates. Where every section waits, the step's other tasks hold the next step up as well.
 void Evaluator::addBarrierArcs(uint32_t s) {
-  for (uint32_t i = 0; i < schedule(s).tasks.size(); ++i) {
-    const Task &task = schedule(s).tasks[i];
-    if (boundary == Boundary::Wait || trains(schedule(s).microBatches[task.microBatch].section))
-      arc(firstNode[s] + i, barrier(s));
-  }
+  beginNode(barrier(s));
+  for (uint32_t d = 0; d < devices(); ++d) // The last one's: others come earlier there.
+    for (uint32_t i = schedule(s).deviceTasks[d + 1]; i-- > schedule(s).deviceTasks[d];)
+      if (boundary == Boundary::Wait || trains(schedule(s).microBatches[schedule(s).tasks[i].microBatch].section)) {
+        arc(firstNode[s] + i);
+        break;
+      }
   if (s > 0)
-    arc(barrier(s - 1), barrier(s));
+    arc(barrier(s - 1));
+  endNode(barrier(s));
   for (uint32_t d = 0; d < devices(); ++d) {
-    arc(barrier(s), update(s, d));
-    arc(update(s, d), stepEnd(s));
+    beginNode(update(s, d));
+    arc(barrier(s));
+    endNode(update(s, d));
   }
+  beginNode(stepEnd(s));
+  for (uint32_t d = 0; d < devices(); ++d)
+    arc(update(s, d));
+  endNode(stepEnd(s));
 }
 
+/// A node is looked at when the one before it on its device has ended, then again whenever what it was found to wait for has: arcs are
+/// read once, side by side.
 Status Evaluator::walk() {
-  size_t count = durationNs.size();
-  std::vector<uint32_t> waiting(count, 0), ready;
-  Lists after;
-  after.fill(count, arcs.size(), [&](size_t a) { return arcs[a].from; });
-  for (const Arc &each : arcs)
-    ++waiting[each.to];
+  constexpr int64_t unknown = -1;
+  size_t count = durationNs.size(), ended = 0;
+  std::vector<uint32_t> ready;
   startNs.assign(count, 0);
-  endNs.assign(count, 0);
+  endNs.assign(count, unknown);
   for (uint32_t n = 0; n < count; ++n)
-    if (waiting[n] == 0)
+    if (nodes[n].before == none)
       ready.push_back(n);
-  for (size_t next = 0; next < ready.size(); ++next) {
-    uint32_t n = ready[next];
-    endNs[n] = startNs[n] + durationNs[n];
-    for (uint32_t a : after[n]) {
-      startNs[arcs[a].to] = std::max(startNs[arcs[a].to], endNs[n] + arcs[a].lagNs);
-      if (--waiting[arcs[a].to] == 0)
-        ready.push_back(arcs[a].to);
+  while (!ready.empty()) {
+    uint32_t n = ready.back();
+    ready.pop_back();
+    Node &own = nodes[n];
+    for (; own.firstArc < own.endArc; ++own.firstArc) {
+      const Arc &from = arcs[own.firstArc];
+      if (endNs[from.from] == unknown)
+        break;
+      startNs[n] = std::max(startNs[n], endNs[from.from] + from.lagNs);
     }
+    if (own.firstArc < own.endArc) {
+      own.other = std::exchange(nodes[arcs[own.firstArc].from].watcher, n);
+      continue;
+    }
+    endNs[n] = startNs[n] + durationNs[n];
+    ++ended;
+    for (uint32_t watcher = own.watcher; watcher != none; watcher = nodes[watcher].other)
+      ready.push_back(watcher);
+    if (own.after != none)
+      ready.push_back(own.after);
   }
-  if (ready.size() == count)
+  if (ended == count)
     return Status();
-  size_t stuck = static_cast<size_t>(std::find_if(waiting.begin(), waiting.end(), [](uint32_t w) { return w > 0; }) -
-                                     waiting.begin());
+  size_t stuck = static_cast<size_t>(std::find(endNs.begin(), endNs.end(), unknown) - endNs.begin());
   return Status::internal("timeline: task " + std::to_string(stuck) + " of " + std::to_string(count) +
                           " waits for itself: the devices' orders would deadlock");
 }
@@ -326,6 +363,43 @@ Status computeTimeline(std::span<const TimelineStep> steps, Boundary boundary, T
     return Status();
   }
   return Evaluator(steps, boundary, timeline).run();
+}
+
+void followSchedules(std::span<const TimelineStep> steps, Timeline &timeline) {
+  uint32_t devices = steps.empty() ? 0 : steps[0].problem->devices;
+  timeline.steps.resize(steps.size());
+  timeline.busyNs.assign(steps.size() * devices, 0);
+  int64_t beginNs = 0;
+  for (size_t s = 0; s < steps.size(); ++s) {
+    const Schedule &schedule = *steps[s].schedule;
+    Timeline::Step &step = timeline.steps[s];
+    int64_t *busyNs = timeline.busyNs.data() + s * devices;
+    step.startNs.clear();
+    step.endNs.clear();
+    step.gradientsNs = beginNs;
+    for (uint32_t d = 0; d < devices; ++d)
+      for (uint32_t i = schedule.deviceTasks[d]; i < schedule.deviceTasks[d + 1]; ++i) {
+        const Task &task = schedule.tasks[i];
+        step.startNs.push_back(beginNs + task.startNs);
+        step.endNs.push_back(beginNs + task.endNs);
+        step.gradientsNs = std::max(step.gradientsNs, step.endNs.back());
+        busyNs[d] += task.endNs - task.startNs;
+      }
+    step.tasksNs = step.startNs.empty() ? 0 : step.gradientsNs;
+    step.updateStartNs.assign(devices, step.gradientsNs);
+    step.updateEndNs.assign(devices, step.gradientsNs);
+    for (const Section &section : steps[s].problem->sections)
+      for (const std::vector<uint32_t> &replica : section.devices)
+        for (size_t stage = 0; section.trains && stage < replica.size(); ++stage) {
+          int64_t updateNs = evaluate(section.stages[stage].update, nullptr);
+          step.updateEndNs[replica[stage]] += updateNs;
+          busyNs[replica[stage]] += updateNs;
+        }
+    step.updatedNs = step.gradientsNs;
+    for (int64_t endNs : step.updateEndNs)
+      step.updatedNs = std::max(step.updatedNs, endNs);
+    beginNs = step.updatedNs;
+  }
 }
 
 } // namespace maestro::wavefront

@@ -42,4 +42,8 @@ struct Timeline {
 /// Fails where orders wait for each other in a circle, naming one task. Schedules must satisfy rules 1 and 2.
 Status computeTimeline(std::span<const TimelineStep> steps, Boundary boundary, Timeline &timeline);
 
+/// The schedules' own times, one after the other: steps end and devices work as computeTimeline() has it with Boundary::Wait and the
+/// costs that they were scheduled with, in a tenth of the time; a task may start later, where its device let another one's turn come.
+void followSchedules(std::span<const TimelineStep> steps, Timeline &timeline);
+
 } // namespace maestro::wavefront

@@ -60,7 +60,7 @@ private:
     std::vector<int64_t> stepNs;
   };
   static constexpr size_t mostKept = 64;
-  static constexpr int64_t mostValidated = 16;
+  static constexpr int64_t fewestValidated = 3, mostValidated = 16; ///< Few where a simulation takes long beside the budget.
 
   /// None is kept where all were stuck.
   Choice best() const { return kept.empty() ? Choice() : kept.front().choice; }
@@ -118,7 +118,7 @@ private:
     if (redraws())
       recipe.smooth = among({0, 1, 4, 4, 16, 64, 256});
     if (redraws())
-      recipe.full = among(3) == 0;
+      recipe.full = among({0, 0, 0, 0, 1, 2});
     if (redraws())
       recipe.fall = among({2, 4, 4, 8, 16});
     if (redraws())
@@ -162,7 +162,7 @@ private:
   /// What is best for some steps is so by luck, too: the best few are tried on the others, for about a quarter of the budget.
   void validate() {
     int64_t each = spent / std::max<int64_t>(1, simulations) * static_cast<int64_t>(steps.size() - searched) + 1;
-    kept.resize(std::min<size_t>(kept.size(), static_cast<size_t>(std::clamp<int64_t>(budget / 4 / each, kMostHints, mostValidated))));
+    kept.resize(std::min<size_t>(kept.size(), static_cast<size_t>(std::clamp<int64_t>(budget / 4 / each, fewestValidated, mostValidated))));
     for (Tried &tried : kept)
       for (size_t i = searched; i < steps.size(); ++i) {
         int64_t ns = simulate(*steps[i], tried.choice, std::numeric_limits<int64_t>::max());

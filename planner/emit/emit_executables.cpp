@@ -48,6 +48,7 @@ LoweringInput PlanEmitter::loweringInput(size_t index) const {
   lowering.depths = depths;
   lowering.devices = devicesOf(stage);
   lowering.machine = &input.machine;
+  lowering.works = input.works.get();
   return lowering;
 }
 

@@ -6,6 +6,7 @@
 #include "cost_models/compound.h"
 #include "ir/dim_expr.h"
 #include "planner/emit/executable_lowering.h"
+#include "planner/emit/operator_works.h"
 #include "planner/import/parameter_info.h"
 #include "planner/workload/workload.h"
 
@@ -14,6 +15,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -121,6 +123,7 @@ struct EmitInput {
   std::vector<Decision> decisions;
   double predictedStepSeconds = 0; ///< By the search; 0: the busiest device's work.
   uint32_t leastSlots = 1;         ///< Micro-batches in flight on each stage, at least.
+  std::shared_ptr<OperatorWorks> works = std::make_shared<OperatorWorks>(); ///< Copies share it: emissions of one context.
 };
 
 /// What a device holds.

@@ -230,18 +230,20 @@ void Lowering::setCost(fb::ProgramT &table, const Program &program) {
     table.cost = toTerms({{{}, kinds.front()->rates.call.value * kPicoseconds * static_cast<double>(program.calls.size())}});
     return;
   }
+  std::map<const OperatorWork *, int64_t> counts; // Layers repeat.
   for (Operation &op : function.getBody().front())
-    if (auto cost = mlir::dyn_cast<nn::CostOpInterface>(op)) {
-      flops = flops + cost.getFlops();
-      bytes = bytes + cost.getBytes();
-    }
+    ++counts[&input.works->of(op)];
+  for (auto [work, count] : counts) {
+    flops = flops + count * work->flops;
+    bytes = bytes + count * work->bytes;
+  }
   table.flops = toPlan(tables, flops);
   table.memory_bytes = toPlan(tables, bytes);
   CostPolynomial slowest;
   ProgramCost slowestReport;
   for (size_t kind = 0; kind < kinds.size(); ++kind) {
     if (operatorCosts.size() <= kind)
-      operatorCosts.emplace_back(*kinds[kind], *input.limits, tables);
+      operatorCosts.emplace_back(*kinds[kind], *input.limits, *input.works, tables);
     ProgramCost own;
     CostPolynomial cost = computeCost(program, operatorCosts[kind], *kinds[kind], own);
     if (kind == 0 || own.seconds > slowestReport.seconds) {

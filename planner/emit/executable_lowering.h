@@ -15,6 +15,7 @@
 #include "base/status.h"
 #include "cost_models/machine.h"
 #include "plan/builder.h"
+#include "planner/emit/operator_works.h"
 #include "planner/emit/parameter_storages.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -39,6 +40,7 @@ struct LoweringInput {
   std::map<std::string, uint32_t> edges;       ///< Name to Plan.edges.
   uint32_t slots = 1;                          ///< Micro-batches in flight.
   std::map<std::string, uint32_t> depths;      ///< Slots of each edge's ring here: "name", or "name'" for its gradient.
+  OperatorWorks *works = nullptr;
   const cost_models::Machine *machine = nullptr; ///< For the programs' predicted times:
   std::vector<uint32_t> devices;  ///< those of its stations, one after the other,
   uint32_t tensor = 1;            ///< each of which has so many that share the section's tensors.

@@ -87,13 +87,12 @@ bool hidesWhatComes(mlir::Value mask) {
   return false;
 }
 
-KernelWork workOf(mlir::Operation &op, llvm::StringRef kernel, const Sizes &sizes) {
-  auto cost = mlir::cast<nn::CostOpInterface>(op);
+KernelWork workOf(mlir::Operation &op, const OperatorWork &own, llvm::StringRef kernel, const Sizes &sizes) {
   KernelWork work;
   work.kernel = std::string_view(kernel.data(), kernel.size());
   work.bf16 = isBf16(op);
-  work.flops = cost_models::Flops(valueAtBounds(cost.getFlops(), sizes));
-  work.bytes = cost_models::Bytes(valueAtBounds(cost.getBytes(), sizes));
+  work.flops = cost_models::Flops(valueAtBounds(own.flops, sizes));
+  work.bytes = cost_models::Bytes(valueAtBounds(own.bytes, sizes));
   setSizes(op, sizes, work);
   if (auto matmul = mlir::dyn_cast<nn::MatmulOp>(op); matmul && matmul.getTransposeA()) // As gradients of weights are.
     work.kernel = "matmul transposed";
@@ -153,20 +152,17 @@ double withoutCall(const OperatorTime &time, const cost_models::DeviceModel &dev
 
 } // namespace
 
-OperatorCosts::OperatorCosts(const cost_models::DeviceModel &device, const MicroBatchLimits &limits, plan::PlanBuilder &tables)
-    : device(device), limits(limits), tables(tables) {
+OperatorCosts::OperatorCosts(const cost_models::DeviceModel &device, const MicroBatchLimits &limits, OperatorWorks &works,
+                             plan::PlanBuilder &tables)
+    : device(device), limits(limits), works(works), tables(tables) {
   for (const auto &[name, bound] : limits.full())
     half[name] = std::max<int64_t>(bound / 2, 1);
 }
 
 const OperatorCost &OperatorCosts::of(mlir::Operation &op) {
-  Key key{op.getName().getAsOpaquePointer(), op.getAttrDictionary().getAsOpaquePointer()};
-  for (mlir::Value operand : op.getOperands())
-    key.push_back(operand.getType().getAsOpaquePointer());
-  for (mlir::Value result : op.getResults())
-    key.push_back(result.getType().getAsOpaquePointer());
+  OperatorKey key(op);
   mlir::Value mask = maskOf(op);
-  key.push_back(mask && hidesWhatComes(mask) ? this : nullptr);
+  key.parts.push_back(mask && hidesWhatComes(mask) ? this : nullptr);
   auto [found, isNew] = known.try_emplace(std::move(key));
   if (isNew)
     found->second = ask(op);
@@ -175,24 +171,24 @@ const OperatorCost &OperatorCosts::of(mlir::Operation &op) {
 
 OperatorCost OperatorCosts::ask(mlir::Operation &op) {
   OperatorCost result;
-  auto cost = mlir::dyn_cast<nn::CostOpInterface>(op);
   auto kernel = mlir::dyn_cast<nn::KernelOpInterface>(op);
-  if (!cost || !kernel || kernel.getKernelName().empty())
+  if (!mlir::isa<nn::CostOpInterface>(op) || !kernel || kernel.getKernelName().empty())
     return result;
+  const OperatorWork &own = works.of(op);
   result.kernel = kernel.getKernelName().str();
   const DimSizes &bounds = limits.full();
-  KernelWork full = workOf(op, result.kernel, bounds);
+  KernelWork full = workOf(op, own, result.kernel, bounds);
   OperatorTime atBounds = operatorTime(full, device);
   result.seconds = withoutCall(atBounds, device);
   result.provenance = atBounds.provenance;
   if (atBounds.provenance == cost_models::Provenance::BuiltIn && device.multiprocessors == 0) {
     cost_models::FlopsPerSecond arithmetic = arithmeticRate(full, device);
-    addTerms(result.terms, cost.getFlops(), kPicoseconds / arithmetic.value, bounds, tables);
-    addTerms(result.terms, cost.getBytes(), kPicoseconds / device.rates.operands.value, bounds, tables);
+    addTerms(result.terms, own.flops, kPicoseconds / arithmetic.value, bounds, tables);
+    addTerms(result.terms, own.bytes, kPicoseconds / device.rates.operands.value, bounds, tables);
     return result;
   }
   auto pointAt = [&](const Sizes &sizes) {
-    KernelWork work = workOf(op, result.kernel, sizes);
+    KernelWork work = workOf(op, own, result.kernel, sizes);
     return Point{atBounds.byFlops ? work.flops.value : work.bytes.value, withoutCall(operatorTime(work, device), device)};
   };
   Point most = pointAt(bounds);
@@ -201,7 +197,7 @@ OperatorCost OperatorCosts::ask(mlir::Operation &op) {
   for (const DimSizes &sizes : measured ? limits.usual : std::vector<DimSizes>())
     points.push_back(pointAt(sizes));
   Line line = measured ? nearest(points) : through(most, pointAt(half));
-  addTerms(result.terms, atBounds.byFlops ? cost.getFlops() : cost.getBytes(), line.slope * kPicoseconds, bounds, tables);
+  addTerms(result.terms, atBounds.byFlops ? own.flops : own.bytes, line.slope * kPicoseconds, bounds, tables);
   result.terms[{}] += line.base * kPicoseconds;
   return result;
 }

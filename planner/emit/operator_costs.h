@@ -9,15 +9,13 @@
 #include "cost_models/operator_time.h"
 #include "planner/emit/cost_polynomial.h"
 #include "planner/emit/micro_batch_limits.h"
+#include "planner/emit/operator_works.h"
 
 #include "mlir/IR/Operation.h"
-
-#include "llvm/ADT/Hashing.h"
 
 #include <cstdint>
 #include <map>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 namespace maestro::planner {
@@ -32,22 +30,19 @@ struct OperatorCost {
 /// Of one device and micro-batches. Operators with equal operands, results and attributes are asked once: layers repeat.
 class OperatorCosts {
 public:
-  OperatorCosts(const cost_models::DeviceModel &device, const MicroBatchLimits &limits, plan::PlanBuilder &tables);
+  OperatorCosts(const cost_models::DeviceModel &device, const MicroBatchLimits &limits, OperatorWorks &works, plan::PlanBuilder &tables);
 
   const OperatorCost &of(mlir::Operation &op);
 
 private:
-  using Key = std::vector<const void *>;
-  struct Hash {
-    size_t operator()(const Key &key) const { return llvm::hash_combine_range(key.begin(), key.end()); }
-  };
   OperatorCost ask(mlir::Operation &op);
 
   const cost_models::DeviceModel &device;
   const MicroBatchLimits &limits;
   DimSizes half; ///< Of the bounds.
+  OperatorWorks &works;
   plan::PlanBuilder &tables;
-  std::unordered_map<Key, OperatorCost, Hash> known;
+  OperatorMap<OperatorCost> known;
 };
 
 } // namespace maestro::planner

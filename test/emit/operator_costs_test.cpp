@@ -32,7 +32,8 @@ double secondsWith(const std::string &given, const std::string &dtype, const std
   MicroBatchLimits limits;
   limits.largest = {{{"b", 2}, {"s", 4}}};
   plan::PlanBuilder tables;
-  OperatorCosts costs(device, limits, tables);
+  OperatorWorks works;
+  OperatorCosts costs(device, limits, works, tables);
   double seconds = -1;
   module->walk([&](nn::AttentionOp op) { seconds = costs.of(*op).seconds; });
   return seconds;
@@ -72,7 +73,8 @@ OperatorCost addition(std::vector<cost_models::CurveSample> measured) {
   for (int64_t usual : {2, 4, 6})
     limits.usual.push_back({{"b", usual}});
   plan::PlanBuilder tables;
-  OperatorCosts costs(device, limits, tables);
+  OperatorWorks works;
+  OperatorCosts costs(device, limits, works, tables);
   OperatorCost found;
   module->walk([&](nn::AddOp op) { found = costs.of(*op); });
   return found;

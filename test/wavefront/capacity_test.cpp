@@ -2,6 +2,7 @@
 #include "executor/wavefront/formation.h"
 #include "executor/wavefront/lower_bound.h"
 #include "executor/wavefront/scheduler.h"
+#include "executor/wavefront/trial.h"
 #include "test/wavefront/random_problems.h"
 
 #include <gmock/gmock.h>
@@ -121,6 +122,68 @@ TEST(Capacity, SamplesOfLikeLengthShareAMicroBatch) {
     EXPECT_LE(padded * 100, needed * 103) << "seed " << seed;
     EXPECT_GE(most, 16) << "seed " << seed; // Of the shortest, 32 fit.
     EXPECT_LE(static_cast<int64_t>(schedule.microBatches.size()), least * 4 / 3) << "seed " << seed;
+  }
+}
+
+/// An encoder of pictures before a language model that sees all samples, both on four devices.
+Problem captions(uint64_t seed) {
+  Random random(seed);
+  Problem problem;
+  problem.dims = {{"batch", true, 1}, {"seq", false, 8}, {"pictures", true, 1}};
+  for (int i = 0; i < 256; ++i)
+    problem.sizes.insert(problem.sizes.end(), {1, random.in(8, 64), std::max<int64_t>(0, random.in(-3, 9))});
+  auto section = [](const char *name, std::vector<uint32_t> active, Cost cost, int64_t samples, std::vector<Area> areas) {
+    Section own{name, true, false, std::move(active), samples, {64, 64, 16}, std::move(areas), {Stage{cost, cost, {}, 16, {}}}, {}};
+    return own;
+  };
+  problem.sections = {section("vision", {2}, {{{400'000'000, {}}, {1'000'000'000, {2}}}}, 64, {}),
+                      section("language", {}, {{{400'000'000, {}}, {1'000'000, {0, 1}}}}, 8, {{0, 1, 256}})};
+  problem.sections[0].devices = {{0}, {1}, {2}, {3}};
+  problem.sections[1].devices = {{4}, {5}, {6}, {7}};
+  problem.devices = 8;
+  Edge edge;
+  edge.consumer = 1;
+  edge.gradient = true;
+  edge.depth = edge.gradientDepth = 16;
+  problem.edges = {edge};
+  return problem;
+}
+
+TEST(Capacity, FilledMicroBatchesAreNearlyFull) {
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    Problem problem = captions(seed);
+    ASSERT_TRUE(check(problem).isOk()) << check(problem).message();
+    ProblemIndex index;
+    index.build(problem);
+    Trial trial;
+    trial.prepare(problem, index);
+    auto visionMicroBatches = [&](int64_t full) {
+      Recipe recipe;
+      recipe.pace = 27; // Of which the encoder would have so many.
+      recipe.taper = 0;
+      recipe.full = full;
+      trial.form(problem, index, recipe);
+      return int64_t{trial.groups.count(0)};
+    };
+    int64_t pictures = 0;
+    for (size_t sample = 0; sample < problem.sampleCount(); ++sample)
+      pictures += problem.sizes[sample * 3 + 2];
+    EXPECT_GT(visionMicroBatches(1), pictures / 16 * 9 / 8) << "seed " << seed;
+    EXPECT_LE(visionMicroBatches(2), pictures / 16 * 17 / 16 + 1) << "seed " << seed;
+  }
+}
+
+TEST(Capacity, FilledMicroBatchesMakeSchedules) {
+  Scheduler scheduler;
+  Schedule schedule;
+  for (uint64_t seed = 0; seed < 1000; ++seed) {
+    Problem problem = arbitraryProblem(seed);
+    Choice filled;
+    filled.recipe.full = 2;
+    problem.hints = {filled};
+    scheduler.run(problem, Order::Wavefront, schedule);
+    Status verified = verify(problem, schedule);
+    ASSERT_TRUE(verified.isOk()) << "seed " << seed << ": " << verified.message();
   }
 }
 

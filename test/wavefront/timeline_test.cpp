@@ -50,6 +50,26 @@ TEST(Timeline, ReproducesOneStep) {
   }
 }
 
+TEST(Timeline, SchedulesOneAfterTheOtherAreTheSameSteps) {
+  Scheduler scheduler;
+  Schedule schedules[2];
+  Timeline computed, followed;
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    Problem problem = arbitraryProblem(seed);
+    scheduler.run(problem, Order::Wavefront, schedules[0]);
+    scheduler.run(problem, Order::FileOrder, schedules[1]);
+    TimelineStep steps[] = {{&problem, &schedules[0], {}}, {&problem, &schedules[1], {}}, {&problem, &schedules[0], {}}};
+    ASSERT_TRUE(computeTimeline(steps, Boundary::Wait, computed).isOk());
+    followSchedules(steps, followed);
+    ASSERT_EQ(followed.busyNs, computed.busyNs) << seed;
+    for (size_t s = 0; s < 3; ++s) {
+      ASSERT_EQ(followed.steps[s].tasksNs, computed.steps[s].tasksNs) << seed;
+      ASSERT_EQ(followed.steps[s].gradientsNs, computed.steps[s].gradientsNs) << seed;
+      ASSERT_EQ(followed.steps[s].updatedNs, computed.steps[s].updatedNs) << seed;
+    }
+  }
+}
+
 TEST(Timeline, TakesMeasuredDurations) {
   Problem problem = distillation(8, 1, 1, 1000, 4);
   Scheduler scheduler;
