@@ -80,8 +80,14 @@ void addEnds(const wavefront::Schedule &schedule, const wavefront::Timeline::Ste
 Result<Flow> flowOf(const std::vector<wavefront::Problem> &problems, const std::vector<wavefront::Schedule> &schedules, bool ahead,
                     bool asScheduled) {
   std::vector<wavefront::TimelineStep> list;
-  while (list.size() < (ahead ? std::max(kLeastSteps, problems.size()) : problems.size()))
-    list.push_back({&problems[list.size() % problems.size()], &schedules[list.size() % problems.size()], {}});
+  std::vector<std::vector<int64_t>> durationsNs(problems.size()); // The schedules have them.
+  for (size_t p = 0; p < problems.size(); ++p)
+    for (const wavefront::Task &task : schedules[p].tasks)
+      durationsNs[p].push_back(task.endNs - task.startNs);
+  while (list.size() < (ahead ? std::max(kLeastSteps, problems.size()) : problems.size())) {
+    size_t p = list.size() % problems.size();
+    list.push_back({&problems[p], &schedules[p], durationsNs[p]});
+  }
   wavefront::Timeline timeline;
   wavefront::Boundary boundary = ahead ? wavefront::Boundary::FrozenRunsAhead : wavefront::Boundary::Wait;
   if (!ahead && asScheduled)

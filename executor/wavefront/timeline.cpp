@@ -21,6 +21,7 @@ public:
     layOutNodes();
     collectStations();
     chainDevices();
+    arcs.reserve(durationNs.size() * 6);
     for (uint32_t s = 0; s < steps.size(); ++s) {
       addTaskArcs(s);
       addBarrierArcs(s);
