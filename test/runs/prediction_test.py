@@ -50,6 +50,11 @@ def main() -> int:
     rates = next(line for line in lines if line.startswith("  - {threads: 1, "))
     together = float(re.search(r"together: ([0-9.]+)", rates).group(1))
     scratch.check("devices at work are compared by the plans' programs", 1 < together < 2 if os.cpu_count() > 1 else together == 1, rates)
+    host = float(re.search(r"host: ([0-9.e+]+) us", rates).group(1))
+    scratch.check("a job's own threads take some of each step", 50 < host < 100_000, rates)
+    refused = scratch.bench().command("maestro-profile", plans[0], "--data", scratch.path / "none-*.tar", "-o", scratch.path / "none.yaml")
+    scratch.check("data that is not there is refused by name, before anything is measured", refused.returncode == 1 and "none-*.tar" in refused.stderr and
+                  not (scratch.path / "none.yaml").exists(), refused.stderr.strip())
     refused = scratch.bench().command("maestro-profile", "-o", scratch.path / "none.yaml", device)
     scratch.check("what is no plan is refused by name", refused.returncode == 1 and str(device) in refused.stderr and "none.yaml" not in
                   {path.name for path in scratch.path.iterdir()}, refused.stderr.strip())

@@ -216,18 +216,24 @@ private:
   std::map<std::string, std::vector<CurveSample>> curves;
 };
 
-/// Of those plans that this machine can run, on average.
-Seconds hostTime(const std::vector<PlanPrograms> &plans, const std::vector<std::string> &data) {
-  std::vector<double> found;
+/// Of those plans that this machine can run, on average; of all, where their data is named.
+Result<Seconds> hostTime(const std::vector<PlanPrograms> &plans,
+                         const std::vector<std::string> &data) {
+  double total = 0;
+  int count = 0;
   for (const PlanPrograms &plan : plans) {
     Result<double> seconds = hostSeconds(plan.file(), data);
-    if (seconds)
-      found.push_back(*seconds);
-    else
+    if (seconds) {
+      total += *seconds;
+      ++count;
+    } else if (!data.empty()) {
+      return std::move(seconds).takeStatus();
+    } else {
       logInfo(fmt::format("{}: what its job's own threads take is not measured: {}", plan.file(),
                           seconds.status().message()));
+    }
   }
-  return Seconds(found.empty() ? 0 : std::accumulate(found.begin(), found.end(), 0.0) / static_cast<double>(found.size()));
+  return Seconds(count > 0 ? total / count : 0);
 }
 
 } // namespace
@@ -245,6 +251,7 @@ Result<cost_models::DeviceProfile> profileMachine(double secondsEach,
                                                   const std::vector<std::string> &data) {
   cost_models::DeviceProfile result;
   result.name = processorName();
+  MAESTRO_ASSIGN(Seconds host, hostTime(plans, data)); // First: the data may not be there.
   int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   std::vector<int> counts = threadCounts(cores);
   size_t rounds = secondsEach == 0 ? kRounds : 1;
@@ -272,7 +279,6 @@ Result<cost_models::DeviceProfile> profileMachine(double secondsEach,
     MAESTRO_ASSIGN(ProfiledDevice device, profiler.result());
     result.devices.push_back(std::move(device));
   }
-  Seconds host = hostTime(plans, data);
   for (ProfiledDevice &device : result.devices)
     device.rates.host = host;
   if (stopwatch.disturbedTimes() > 0)
