@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <ctime>
 #include <span>
 #include <thread>
 #include <tuple>
@@ -28,6 +29,8 @@ using kernels::TensorType;
 
 /// Of a micro-batch's programs, so often at least and at most.
 constexpr size_t kFewestRounds = 3, kMostRounds = 24;
+/// Threads that run less of the time than this waited for processors.
+constexpr double kOwnProcessors = 0.9;
 /// Which part of the machine's memory may be used.
 constexpr uint64_t kPartOfMemory = 4;
 constexpr int32_t kPulseTask = -2;
@@ -292,6 +295,23 @@ Status runSizes(Stand &stand, const std::vector<std::vector<int64_t>> &sizes, in
   return Status();
 }
 
+/// Seconds that this process's threads ran.
+double processorSeconds() {
+  timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
+/// The same, and whether so many threads had processors of their own meanwhile: other programs take
+/// them away, and more from many than from few.
+Status runSizes(Stand &stand, const std::vector<std::vector<int64_t>> &sizes, int32_t task,
+                std::vector<double> &seconds, int threads, bool &isUndisturbed) {
+  double before = processorSeconds();
+  MAESTRO_TRY(runSizes(stand, sizes, task, seconds));
+  isUndisturbed = processorSeconds() - before > kOwnProcessors * threads * seconds.back();
+  return Status();
+}
+
 /// Stands that do the same as the first, each on a thread of its own, but while they are asked to
 /// rest.
 class Company {
@@ -449,12 +469,14 @@ Status timeExecutable(const plan::Plan &plan, uint32_t index, int threads, int g
   std::vector<double> together, alone;
   // Sizes take turns, so that none has a slow moment to itself, and so do company and none.
   for (double begin = now();;) {
-    MAESTRO_TRY(runSizes(first, sizes, 0, together));
+    bool isOwn = false, isOwnAlone = false;
+    MAESTRO_TRY(runSizes(first, sizes, 0, together, groups * threads, isOwn));
     if (withAlone && groups > 1) {
       company.sendToRest();
-      MAESTRO_TRY(runSizes(first, sizes, kUnknownTask, alone));
+      MAESTRO_TRY(runSizes(first, sizes, kUnknownTask, alone, threads, isOwnAlone));
       company.callBack();
-      collected.aloneShares.push_back(alone.back() / together.back());
+      if (isOwn && isOwnAlone)
+        collected.aloneShares.push_back(alone.back() / together.back());
     }
     bool isLong = now() - begin >= secondsEach * static_cast<double>(sizes.size());
     if (together.size() >= kMostRounds || (together.size() >= kFewestRounds && isLong))

@@ -25,7 +25,7 @@ struct TimedCalls {
   std::map<std::string, std::vector<TimedCall>> kernels; ///< By callsOf(): each kind of call once.
   std::vector<double> pulses; ///< Seconds of each.
   /// Where several devices work at the same time: each time that they did all sizes of an executable, the slowest one's over the mean one's, and
-  /// the first one's while the others idle over that beside it while they work.
+  /// the first one's while the others idle over that beside it while they work, where no other programs took processors meanwhile.
   std::vector<double> togetherShares, aloneShares;
 };
 
