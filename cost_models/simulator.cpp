@@ -76,12 +76,13 @@ void addEnds(const wavefront::Schedule &schedule, const wavefront::Timeline::Ste
   }
 }
 
-/// `asScheduled`: tasks and transfers take what the schedules were made with.
+/// Not `exactly`: steps and what devices do, with transfers as they were scheduled; where devices wait within a step is not told.
 Result<Flow> flowOf(const std::vector<wavefront::Problem> &problems, const std::vector<wavefront::Schedule> &schedules, bool ahead,
-                    bool asScheduled) {
+                    bool exactly) {
+  bool follows = !ahead && !exactly;
   std::vector<wavefront::TimelineStep> list;
   std::vector<std::vector<int64_t>> durationsNs(problems.size()); // The schedules have them.
-  for (size_t p = 0; p < problems.size(); ++p)
+  for (size_t p = 0; p < problems.size() && !follows; ++p)
     for (const wavefront::Task &task : schedules[p].tasks)
       durationsNs[p].push_back(task.endNs - task.startNs);
   while (list.size() < (ahead ? std::max(kLeastSteps, problems.size()) : problems.size())) {
@@ -90,7 +91,7 @@ Result<Flow> flowOf(const std::vector<wavefront::Problem> &problems, const std::
   }
   wavefront::Timeline timeline;
   wavefront::Boundary boundary = ahead ? wavefront::Boundary::FrozenRunsAhead : wavefront::Boundary::Wait;
-  if (!ahead && asScheduled)
+  if (follows)
     wavefront::followSchedules(list, timeline);
   else
     MAESTRO_TRY(wavefront::computeTimeline(list, boundary, timeline));
@@ -285,7 +286,7 @@ Result<Simulation> Simulator::simulate(const CompoundModel &model, const Machine
 
 Status Simulator::addSteps(const std::vector<wavefront::Problem> &problems, const std::vector<wavefront::Schedule> &schedules,
                            bool exactly, Simulation &result) {
-  MAESTRO_ASSIGN(Flow flow, flowOf(problems, schedules, result.runsAhead, !exactly));
+  MAESTRO_ASSIGN(Flow flow, flowOf(problems, schedules, result.runsAhead, exactly));
   result.stepSeconds = mean(flow.steps);
   result.updateSeconds = flow.update;
   result.fillSeconds = flow.fill;
@@ -318,7 +319,7 @@ Status Simulator::addWaits(std::vector<wavefront::Problem> problems, const std::
   for (wavefront::Problem &problem : problems)
     for (wavefront::Edge &edge : problem.edges)
       edge.transfer = edge.gradientTransfer = {};
-  MAESTRO_ASSIGN(Flow direct, flowOf(problems, schedules, result.runsAhead, false));
+  MAESTRO_ASSIGN(Flow direct, flowOf(problems, schedules, result.runsAhead, true));
   for (size_t s = 0; s < result.sections.size(); ++s) {
     double idle = idleOf(devicesOf(problems.front().sections[s].devices), direct.busy, mean(direct.steps));
     result.sections[s].waitSeconds = std::max(0.0, result.sections[s].idleSeconds - idle);

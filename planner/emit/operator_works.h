@@ -17,13 +17,14 @@ struct OperatorKey {
   explicit OperatorKey(mlir::Operation &op);
   bool operator==(const OperatorKey &) const = default;
 
+  struct Hash {
+    size_t operator()(const OperatorKey &key) const { return llvm::hash_combine_range(key.parts.begin(), key.parts.end()); }
+  };
+
   std::vector<const void *> parts;
 };
 
-template <typename Value> using OperatorMap = std::unordered_map<OperatorKey, Value, decltype([](const OperatorKey &key) {
-                                                                   return static_cast<size_t>(
-                                                                       llvm::hash_combine_range(key.parts.begin(), key.parts.end()));
-                                                                 })>;
+template <typename Value> using OperatorMap = std::unordered_map<OperatorKey, Value, OperatorKey::Hash>;
 
 struct OperatorWork {
   DimExpr flops, bytes; ///< nn::CostOpInterface; 0 where it has none.

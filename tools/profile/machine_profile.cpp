@@ -12,7 +12,6 @@
 #include <fstream>
 #include <map>
 #include <numeric>
-#include <optional>
 #include <thread>
 #include <tuple>
 
@@ -49,7 +48,6 @@ constexpr double kRoundsEnd = 100;
 /// Visits after which one is repeated while no other device works.
 constexpr size_t kVisitsBetween = 8;
 constexpr double kLeastAlone = 0.1, kMostTogether = 4;
-
 /// For each size of micro-batches of each of a plan's executables, in a round: so many times what a
 /// kernel and size have.
 constexpr double kProgramsShare = 20;
