@@ -2,9 +2,12 @@
 #pragma once
 
 #include <array>
+#include <charconv>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace maestro {
@@ -26,6 +29,36 @@ inline constexpr std::optional<Recompute> recomputeFromName(std::string_view nam
     if (nameOf(recompute) == name)
       return recompute;
   return std::nullopt;
+}
+/// The one that keeps more. Not of Recompute::None.
+inline constexpr Recompute lighterThan(Recompute recompute) { return static_cast<Recompute>(static_cast<uint8_t>(recompute) - 1); }
+
+/// Of a section's layers, the last `lighter` keep as much as the next lighter recompute says: a pipeline's first stages hold the most
+/// micro-batches, and a device has seldom memory for all layers or for none. (Megatron-LM has layers first to be computed again, in each
+/// stage: `--recompute-method block`.)
+struct RecomputeChoice {
+  Recompute most = Recompute::None;
+  uint32_t lighter = 0; ///< Layers; 0 with Recompute::None.
+  constexpr RecomputeChoice(Recompute most = Recompute::None, uint32_t lighter = 0) : most(most), lighter(lighter) {} // A kind is a choice.
+  Recompute of(uint32_t layer, uint32_t layers) const { return layer + lighter < layers ? most : lighterThan(most); }
+  auto operator<=>(const RecomputeChoice &) const = default;
+};
+
+/// "none", "selective", "full"; "full-12": all but the last 12 layers.
+inline std::string textOf(const RecomputeChoice &choice) {
+  return std::string(nameOf(choice.most)) + (choice.lighter > 0 ? "-" + std::to_string(choice.lighter) : "");
+}
+/// Nothing for other text.
+inline std::optional<RecomputeChoice> recomputeChoiceFromText(std::string_view text) {
+  size_t dash = text.find('-');
+  std::optional<Recompute> most = recomputeFromName(text.substr(0, dash));
+  if (!most || dash == std::string_view::npos)
+    return most ? std::optional(RecomputeChoice{*most, 0}) : std::nullopt;
+  RecomputeChoice choice{*most, 0};
+  auto [end, error] = std::from_chars(text.data() + dash + 1, text.data() + text.size(), choice.lighter);
+  if (error != std::errc() || end != text.data() + text.size() || choice.lighter == 0 || *most == Recompute::None)
+    return std::nullopt;
+  return choice;
 }
 
 } // namespace maestro

@@ -141,22 +141,24 @@ Status check(const AtomicModel &model, const std::vector<SectionCut> &cuts) {
       before = first;
     }
     if (!section.has(cuts[s].recompute, cuts[s].splitStages > 0))
-      return wrong(fmt::format("section '{}' has not the choice of recompute '{}'{}", section.name, nameOf(cuts[s].recompute),
+      return wrong(fmt::format("section '{}' has not the choice of recompute '{}'{}", section.name, textOf(cuts[s].recompute),
                                cuts[s].splitStages > 0 ? " with a split backward" : ""));
   }
   return Status();
 }
 
-StageModel composeStage(const AtomicModel &model, uint32_t section, Recompute recompute, uint32_t first, uint32_t last, bool splits) {
+StageModel composeStage(const AtomicModel &model, uint32_t section, const RecomputeChoice &recompute, uint32_t first, uint32_t last, bool splits) {
   const AtomicSection &chain = model.sections[section];
-  const std::vector<AtomClass> &classes = chain.classesOf(recompute, splits);
+  auto atoms = static_cast<uint32_t>(chain.classOf.size());
   Sums sums;
   for (uint32_t begin = first, end; begin < last; begin = end) {
-    for (end = begin + 1; end < last && chain.classOf[end] == chain.classOf[begin];)
+    Recompute kind = recompute.of(begin, atoms);
+    for (end = begin + 1; end < last && chain.classOf[end] == chain.classOf[begin] && recompute.of(end, atoms) == kind;)
       ++end;
-    const AtomClass &own = classes[chain.classOf[begin]];
-    int64_t further = end - begin - 1;
-    sums.add(own.alone, 1 - further);
+    const AtomClass &own = chain.classesOf(kind, splits)[chain.classOf[begin]];
+    bool follows = begin > first && chain.classOf[begin] == chain.classOf[begin - 1]; // One of its class, with another recompute.
+    int64_t further = end - begin - (follows ? 0 : 1);
+    sums.add(own.alone, (follows ? 0 : 1) - further);
     if (further > 0)
       sums.add(own.pair, further);
   }
@@ -174,7 +176,8 @@ StageModel composeStage(const AtomicModel &model, uint32_t section, Recompute re
     if (tensor.section != section || !tensor.gradient || tensor.atom < first || tensor.atom >= last)
       continue;
     bool kept = std::any_of(tensor.consumers.begin(), tensor.consumers.end(), [&](const auto &consumer) {
-      return consumer.first == section && consumer.second < last && chain.classOf[consumer.second] != chain.classOf[tensor.atom];
+      return consumer.first == section && consumer.second < last &&
+             (chain.classOf[consumer.second] != chain.classOf[tensor.atom] || recompute.of(consumer.second, atoms) != recompute.of(tensor.atom, atoms));
     });
     if (kept)
       sums.addTensor(tensor);

@@ -37,6 +37,9 @@ struct AtomicSection {
     return (splits ? splitClasses : classes)[static_cast<size_t>(recompute)];
   }
   bool has(Recompute recompute, bool splits = false) const { return !classesOf(recompute, splits).empty(); }
+  bool has(const RecomputeChoice &choice, bool splits = false) const {
+    return has(choice.most, splits) && (choice.lighter == 0 || (choice.lighter < classOf.size() && has(lighterThan(choice.most), splits)));
+  }
 };
 
 /// A tensor that passes from an atom to later ones, of its section or another.
@@ -72,7 +75,7 @@ struct AtomicModel {
 /// How one section is cut, and what its backward computes again.
 struct SectionCut {
   std::vector<uint32_t> firstAtoms; ///< Of each stage but the first.
-  Recompute recompute = Recompute::None;
+  RecomputeChoice recompute = {};
   /// In the last so many stages weight gradients are tasks of their own, which nothing but the step's end waits for. More micro-batches
   /// wait in the stages before, which need their memory more.
   uint32_t splitStages = 0;
@@ -87,7 +90,7 @@ Status check(const AtomicModel &model);
 Status check(const AtomicModel &model, const std::vector<SectionCut> &cuts);
 
 /// Atoms [first, last) of a section as one stage.
-StageModel composeStage(const AtomicModel &model, uint32_t section, Recompute recompute, uint32_t first, uint32_t last, bool splits = false);
+StageModel composeStage(const AtomicModel &model, uint32_t section, const RecomputeChoice &recompute, uint32_t first, uint32_t last, bool splits = false);
 CompoundModel compose(const AtomicModel &model, const std::vector<SectionCut> &cuts);
 
 } // namespace maestro::cost_models

@@ -31,13 +31,15 @@
 //   nn.without_gradient = ["student/pooler.weight"]
 //                                              trainable parameters that no loss reaches
 //   nn.recompute = "selective"|"full"          of a section: what its backward computes again (base/recompute.h)
+//   nn.lighter_from = 3                        with it: from this layer on what Recompute's next lighter choice says
+//   nn.lighter_layers = 2                      how many layers of the section that are
 //   nn.split_backward                          of a section: its weight gradients are a program of their own
 //   nn.tensor = 2                              of a section: devices that share its MLP blocks
 //   nn.indivisible = [5]                       of a section: inner sizes of blocks that they cannot share
 //   nn.stash = "…"                             what crosses from @forward to @backward, in words
 // Operators
-//   nn.atom = 3                                of a section that computes everything again: the layer that it
-//                                              belongs to (section_atoms.h)
+//   nn.atom = 3                                of a section that computes whole layers again, or some of them otherwise: the layer
+//                                              that it belongs to (section_atoms.h)
 // clang-format on
 #pragma once
 
@@ -65,6 +67,8 @@ inline constexpr llvm::StringLiteral kCarriesGradient = "nn.carries_gradient";
 inline constexpr llvm::StringLiteral kEdgeGradient = "nn.edge_gradient";
 inline constexpr llvm::StringLiteral kWithoutGradient = "nn.without_gradient";
 inline constexpr llvm::StringLiteral kRecompute = "nn.recompute";
+inline constexpr llvm::StringLiteral kLighterFrom = "nn.lighter_from";
+inline constexpr llvm::StringLiteral kLighterLayers = "nn.lighter_layers";
 inline constexpr llvm::StringLiteral kSplitBackward = "nn.split_backward";
 inline constexpr llvm::StringLiteral kAtom = "nn.atom";
 inline constexpr llvm::StringLiteral kStash = "nn.stash";

@@ -101,8 +101,12 @@ private:
       draft.op.setActiveDimsAttr(builder.getStrArrayAttr(active));
     builder.setInsertionPoint(graph);
     auto body = ModuleOp::create(builder, graph.getLoc(), StringRef(spec.name));
-    if (spec.recompute != Recompute::None)
-      body->setAttr(attributes::kRecompute, builder.getStringAttr(nameOf(spec.recompute)));
+    if (spec.recompute.most != Recompute::None)
+      body->setAttr(attributes::kRecompute, builder.getStringAttr(nameOf(spec.recompute.most)));
+    if (spec.recompute.lighter > 0) {
+      body->setAttr(attributes::kLighterFrom, builder.getI64IntegerAttr(spec.layers - spec.recompute.lighter));
+      body->setAttr(attributes::kLighterLayers, builder.getI64IntegerAttr(spec.recompute.lighter));
+    }
     if (spec.stages - spec.stage <= spec.splitStages)
       body->setAttr(attributes::kSplitBackward, builder.getUnitAttr());
     if (spec.tensor > 1)

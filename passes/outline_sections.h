@@ -20,7 +20,8 @@ struct SectionPart {
   std::string name;    ///< Unique; of the stage, where there are several.
   std::string section; ///< Of the section.
   int64_t stage = 0, stages = 1;
-  Recompute recompute = Recompute::None;
+  RecomputeChoice recompute = {};
+  int64_t layers = 0; ///< Atoms, where some have a lighter recompute.
   int64_t splitStages = 0; ///< In the last so many stages of the section weight gradients are tasks of their own.
   int64_t tensor = 1; ///< Devices that share it.
   std::vector<std::string> components;

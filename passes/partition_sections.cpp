@@ -69,7 +69,7 @@ private:
     std::vector<std::string> names;
     for (SectionPart &part : labels.parts) {
       names.push_back(part.section);
-      part.recompute = valueOf(options.recompute, part.section, Recompute::None);
+      part.recompute = valueOf(options.recompute, part.section, RecomputeChoice());
       part.splitStages = valueOf<int64_t>(options.splitBackward, part.section, 0);
       part.tensor = countOf(options.tensor, part.section);
     }
@@ -98,8 +98,9 @@ private:
 
   /// Sections along their depth where the stages' work is most even, and of nearly even cuts where the fewest bytes cross.
   LogicalResult cutStages() {
-    if (llvm::any_of(labels.parts, [](const SectionPart &part) { return part.recompute == Recompute::Full; })) {
-      markAtoms(chains());
+    if (llvm::any_of(labels.parts, needsLayers)) {
+      if (failed(markAtoms(chains())))
+        return failure();
       labels.repeated.clear();
     }
     for (unsigned part = 0; part < labels.parts.size(); ++part) {
@@ -155,21 +156,31 @@ private:
     });
   }
 
-  /// Where a section computes everything again, its operators say which layer they are of.
-  void markAtoms(const AtomGraph &atoms) {
+  static bool needsLayers(const SectionPart &part) { return part.recompute.most == Recompute::Full || part.recompute.lighter > 0; }
+
+  /// Where a section computes whole layers again, or some of them otherwise, its operators say which layer they are of.
+  LogicalResult markAtoms(const AtomGraph &atoms) {
     Builder builder(module.getContext());
-    for (auto [part, chain] : llvm::zip_equal(labels.parts, atoms.sections))
+    for (auto [part, chain] : llvm::zip_equal(labels.parts, atoms.sections)) {
+      if (!needsLayers(part))
+        continue;
+      part.layers = static_cast<int64_t>(chain.atoms.size());
+      if (part.recompute.lighter >= part.layers)
+        return graph.emitError() << "recompute '" << textOf(part.recompute) << "' of section '" << part.section << "' leaves no layer: it has "
+                                 << part.layers;
       for (auto [number, atom] : llvm::enumerate(chain.atoms))
         for (Operation *op : atom)
-          if (part.recompute == Recompute::Full)
-            op->setAttr(attributes::kAtom, builder.getI64IntegerAttr(static_cast<int64_t>(number)));
+          op->setAttr(attributes::kAtom, builder.getI64IntegerAttr(static_cast<int64_t>(number)));
+    }
+    return success();
   }
 
   /// Stages of whole atoms: as told, or a trial's.
   LogicalResult cutAtAtoms() {
     AtomGraph atoms = chains();
     labels.repeated.clear();
-    markAtoms(atoms);
+    if (failed(markAtoms(atoms)))
+      return failure();
     for (unsigned section = static_cast<unsigned>(atoms.sections.size()); section-- > 0;) {
       SectionChain &chain = atoms.sections[section];
       std::vector<std::vector<unsigned>> stages = options.forTrial ? chain.trialStages() : toldStages(chain);
@@ -274,19 +285,20 @@ struct PartitionSectionsPass : PassWrapper<PartitionSectionsPass, OperationPass<
     return list;
   }
 
-  static std::vector<std::string> textOf(const std::map<std::string, Recompute> &choices) {
+  static std::vector<std::string> textOf(const std::map<std::string, RecomputeChoice> &choices) {
     std::vector<std::string> list;
     for (const auto &[section, choice] : choices)
-      list.push_back(section + ":" + std::string(nameOf(choice)));
+      list.push_back(section + ":" + maestro::textOf(choice));
     return list;
   }
 
-  LogicalResult readRecompute(std::map<std::string, Recompute> &choices) {
+  LogicalResult readRecompute(std::map<std::string, RecomputeChoice> &choices) {
     for (const std::string &text : recompute) {
       auto [section, name] = StringRef(text).rsplit(':');
-      std::optional<Recompute> choice = recomputeFromName(name);
+      std::optional<RecomputeChoice> choice = recomputeChoiceFromText(name);
       if (!choice)
-        return getOperation().emitError() << "recompute: '" << text << "' is not SECTION:none, SECTION:selective or SECTION:full";
+        return getOperation().emitError() << "recompute: '" << text << "' is not SECTION:none, SECTION:selective or SECTION:full, or the "
+                                          << "latter less the last layers (SECTION:full-4)";
       choices[section.str()] = *choice;
     }
     return success();
@@ -320,7 +332,7 @@ struct PartitionSectionsPass : PassWrapper<PartitionSectionsPass, OperationPass<
   ListOption<std::string> cuts{*this, "cuts", llvm::cl::desc("Module scopes before which a section is cut")};
   ListOption<std::string> stages{*this, "stages", llvm::cl::desc("SECTION:COUNT, pipeline stages")};
   ListOption<std::string> tensor{*this, "tensor", llvm::cl::desc("SECTION:COUNT, devices that share its MLP blocks")};
-  ListOption<std::string> recompute{*this, "recompute", llvm::cl::desc("SECTION:selective|full, what its backward computes again")};
+  ListOption<std::string> recompute{*this, "recompute", llvm::cl::desc("SECTION:selective|full|full-4, what its backward computes again")};
   ListOption<std::string> splitBackward{*this, "split-backward", llvm::cl::desc("SECTION:COUNT, stages, the last ones, whose weight gradients are a program of their own")};
   ListOption<std::string> firstAtoms{*this, "first-atoms", llvm::cl::desc("SECTION:ATOM+ATOM, where stages but the first begin")};
   Option<bool> forTrial{*this, "for-trial", llvm::cl::init(false), llvm::cl::desc("Chains shortened, a stage an atom")};

@@ -44,7 +44,7 @@ struct PartitionOptions {
   /// Instead: chains of equal atoms are shortened, and each atom left is a stage (SectionChain::trialStages()).
   bool forTrial = false;
   /// What a section's backward tasks compute again, by its name, "*" for all others; absent: nothing but what is cheap.
-  std::map<std::string, Recompute> recompute;
+  std::map<std::string, RecomputeChoice> recompute;
   /// In how many stages of a section, the last ones, weight gradients are tasks of their own, by its name, "*" for all others; absent: 0.
   std::map<std::string, int64_t> splitBackward;
   /// Devices that share the MLP blocks of a section by its name, "*" for all others; absent: one.

@@ -135,10 +135,16 @@ Sources sourcesOf(BlockArgument argument) {
   return {parameter, !parameter};
 }
 
-/// Operations of which a later layer reads a result. What passes have added since layers were marked is of its operands' layer.
-llvm::DenseSet<Operation *> lastOfLayers(ArrayRef<Operation *> operations) {
-  llvm::DenseMap<Operation *, int64_t> layers;
+/// Operations' layers, and those of which a later layer reads a result.
+struct Layers {
+  llvm::DenseMap<Operation *, int64_t> of;
   llvm::DenseSet<Operation *> last;
+};
+
+/// What passes have added since layers were marked is of its operands' layer.
+Layers layersOf(ArrayRef<Operation *> operations) {
+  Layers found;
+  auto &[layers, last] = found;
   for (Operation *op : operations) {
     auto mark = op->getAttrOfType<IntegerAttr>(attributes::kAtom);
     int64_t own = mark ? mark.getInt() : 0;
@@ -150,16 +156,14 @@ llvm::DenseSet<Operation *> lastOfLayers(ArrayRef<Operation *> operations) {
       if (auto of = layers.find(operand.getDefiningOp()); of != layers.end() && of->second < own)
         last.insert(of->first);
   }
-  return last;
+  return found;
 }
 
 /// Which operations a backward task may run again.
 class RecomputeRule {
 public:
-  RecomputeRule(Recompute policy, ArrayRef<Operation *> operations) : policy(policy) {
-    if (policy == Recompute::Full)
-      kept = lastOfLayers(operations);
-  }
+  RecomputeRule(llvm::function_ref<Recompute(int64_t)> policyOf, ArrayRef<Operation *> operations)
+      : policyOf(policyOf), layers(layersOf(operations)) {}
 
   /// To be asked in the operations' order.
   bool allows(Operation *op) {
@@ -173,8 +177,9 @@ public:
     known[op] = sources;
     if (!sources.data) // Constants, positions, and what follows from parameters alone.
       return true;
+    Recompute policy = policyOf(layers.of.lookup(op));
     if (policy == Recompute::Full)
-      return !sources.parameter || !kept.contains(op);
+      return !sources.parameter || !layers.last.contains(op);
     if (isa<nn::ReshapeOp, nn::BroadcastToOp, nn::CastOp>(op))
       return true;
     bool light = op->hasTrait<nn::Elementwise>() || movesDataOnly(op);
@@ -190,14 +195,14 @@ public:
   }
 
 private:
-  Recompute policy;
-  llvm::DenseSet<Operation *> kept;
+  llvm::function_ref<Recompute(int64_t)> policyOf;
+  Layers layers;
   llvm::DenseMap<Operation *, Sources> known;
 };
 
 } // namespace
 
-llvm::SmallVector<Value> chooseSaved(const SaveProblem &problem, Recompute policy,
+llvm::SmallVector<Value> chooseSaved(const SaveProblem &problem, llvm::function_ref<Recompute(int64_t)> policyOf,
                                      llvm::function_ref<int64_t(Value)> bytesOf) {
   FlowNetwork network;
   int source = network.addNode(), sink = network.addNode();
@@ -211,7 +216,7 @@ llvm::SmallVector<Value> chooseSaved(const SaveProblem &problem, Recompute polic
     }
     return nodes[value];
   };
-  RecomputeRule rule(policy, problem.operations);
+  RecomputeRule rule(policyOf, problem.operations);
   for (Operation *op : problem.operations) {
     bool again = rule.allows(op);
     for (Value result : op->getResults()) {

@@ -130,9 +130,16 @@ private:
   llvm::DenseMap<Value, Value> kept;
 };
 
+/// What is computed again, by layer.
+struct LayerPolicy {
+  Recompute most = Recompute::None;
+  int64_t lighterFrom = std::numeric_limits<int64_t>::max();
+  Recompute of(int64_t layer) const { return layer < lighterFrom ? most : lighterThan(most); }
+};
+
 class ProgramSplitter {
 public:
-  ProgramSplitter(func::FuncOp graph, func::FuncOp step, const DimTable &dims, Recompute policy)
+  ProgramSplitter(func::FuncOp graph, func::FuncOp step, const DimTable &dims, LayerPolicy policy)
       : graph(graph), step(step), dims(dims), policy(policy), builder(graph.getContext()) {}
 
   LogicalResult split() {
@@ -195,8 +202,8 @@ private:
     problem.needed.append(needed.begin(), needed.end());
     // Whole layers are not computed a third time.
     llvm::DenseSet<Value> there(saved.begin(), saved.end());
-    for (Value value : chooseSaved(problem, policy == Recompute::None ? Recompute::None : Recompute::Selective,
-                                   [&](Value own) { return bytesAtBounds(own); }))
+    auto policyOf = [&](int64_t layer) { return std::min(policy.of(layer), Recompute::Selective); };
+    for (Value value : chooseSaved(problem, policyOf, [&](Value own) { return bytesAtBounds(own); }))
       if (there.contains(value))
         savedAgain.push_back(value);
       else
@@ -217,7 +224,7 @@ private:
           needed.insert(operand);
     }
     problem.needed.append(needed.begin(), needed.end());
-    saved = chooseSaved(problem, policy, [&](Value value) { return bytesAtBounds(value); });
+    saved = chooseSaved(problem, [&](int64_t layer) { return policy.of(layer); }, [&](Value value) { return bytesAtBounds(value); });
   }
 
   DimExpr bytesOf(Value value) {
@@ -333,7 +340,7 @@ private:
 
   func::FuncOp graph, step;
   const DimTable &dims;
-  Recompute policy;
+  LayerPolicy policy;
   Builder builder;
   llvm::DenseSet<Operation *> forwardWork, weightWork;
   llvm::SmallVector<Value> saved, savedByBackward, savedAgain; ///< The last: of the first, what @weight_gradient reads, too.
@@ -360,9 +367,15 @@ struct SplitProgramsPass : PassWrapper<SplitProgramsPass, OperationPass<ModuleOp
       signalPassFailure();
   }
 
-  Recompute policy() {
+  LayerPolicy policy() {
+    LayerPolicy policy{recompute.getValue()};
     auto own = getOperation()->getAttrOfType<StringAttr>(attributes::kRecompute);
-    return own ? recomputeFromName(own.getValue()).value_or(recompute.getValue()) : recompute.getValue();
+    if (!own)
+      return policy;
+    policy.most = recomputeFromName(own.getValue()).value_or(policy.most);
+    if (auto from = getOperation()->getAttrOfType<IntegerAttr>(attributes::kLighterFrom); from && policy.most != Recompute::None)
+      policy.lighterFrom = from.getInt();
+    return policy;
   }
 
   Option<Recompute> recompute{

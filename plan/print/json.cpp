@@ -263,6 +263,7 @@ private:
     number("zero_stage", layout.zero_stage());
     flag("recompute", layout.recompute());
     flag("full_recompute", layout.full_recompute());
+    number("lighter_layers", layout.lighter_layers());
     number("split_backward", layout.split_backward());
   }
 

@@ -57,7 +57,8 @@ std::string layoutPhrase(const fb::Layout &layout) {
 }
 
 std::string recomputePhrase(const fb::Layout &layout) {
-  return std::string(nameOf(layout.full_recompute() ? Recompute::Full : layout.recompute() ? Recompute::Selective : Recompute::None));
+  Recompute most = layout.full_recompute() ? Recompute::Full : layout.recompute() ? Recompute::Selective : Recompute::None;
+  return textOf(RecomputeChoice{most, layout.lighter_layers()});
 }
 
 std::string splitPhrase(const fb::Layout &layout) {

@@ -54,10 +54,11 @@ Result<std::vector<uint32_t>> deviceList(const Pin &pin) {
   return list;
 }
 
-Result<Recompute> recomputeChoice(const Pin &pin) {
-  if (std::optional<Recompute> choice = recomputeFromName(pin.value))
+Result<RecomputeChoice> recomputeChoice(const Pin &pin) {
+  if (std::optional<RecomputeChoice> choice = recomputeChoiceFromText(pin.value))
     return *choice;
-  return Status::invalidInput(fmt::format("{}: must be {}", text(pin), fmt::join(kRecomputeNames, ", ")));
+  return Status::invalidInput(fmt::format("{}: must be {}, or one of these less the last layers, which keep what the one before keeps (full-4)", text(pin),
+                                          fmt::join(kRecomputeNames, ", ")));
 }
 
 /// Micro-batches in flight beside the usual ones: a pin of 0 keeps to these.

@@ -16,7 +16,7 @@ inline constexpr int64_t kAllStages = 1 << 20;
 struct SectionPins {
   std::optional<int64_t> dataParallel, stages, tensor, microBatch, microBatchTokens, moreInFlight;
   std::optional<std::vector<uint32_t>> devices;
-  std::optional<Recompute> recompute;
+  std::optional<RecomputeChoice> recompute;
   std::optional<int64_t> splitBackward; ///< Stages, the last ones; kAllStages: all.
   std::optional<DType> precision;
 };

@@ -56,6 +56,8 @@ void PlanEmitter::addSection(section::SectionOp op, const std::string &name, con
   if (auto recompute = op.getBody()->getAttrOfType<mlir::StringAttr>(attributes::kRecompute)) {
     section->layout->recompute = true;
     section->layout->full_recompute = recomputeFromName(recompute.getValue()) == Recompute::Full;
+    if (auto lighter = op.getBody()->getAttrOfType<mlir::IntegerAttr>(attributes::kLighterLayers))
+      section->layout->lighter_layers = static_cast<uint32_t>(lighter.getInt());
   }
   section->micro_batch_samples = stage.limits.samples;
   if (auto active = op.getActiveDims())

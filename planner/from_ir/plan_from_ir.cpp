@@ -254,6 +254,7 @@ private:
       MAESTRO_TRY(narrow(op.getZeroStage(), "zero_stage", layout.zero_stage));
       layout.recompute = op.getRecompute();
       layout.full_recompute = op.getFullRecompute();
+      MAESTRO_TRY(narrow(op.getLighterLayers().value_or(0), "lighter_layers", layout.lighter_layers));
       MAESTRO_TRY(narrow(op.getSplitBackward().value_or(0), "split_backward", layout.split_backward));
     }
     for (EdgeOp op : ir.edges) {

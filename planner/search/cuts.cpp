@@ -21,12 +21,15 @@ std::vector<uint32_t> stageCounts(const SearchPins &pins, uint32_t atoms, uint32
   return counts;
 }
 
-/// What there is to choose from that pins allow.
-std::vector<Recompute> choices(const cost_models::AtomicSection &section, const SearchPins &pins) {
-  std::vector<Recompute> list;
+/// What there is to choose from that pins allow: each kind, and between two of them parts of the layers.
+std::vector<RecomputeChoice> choices(const cost_models::AtomicSection &section, const SearchPins &pins, bool withParts = true) {
+  if (pins.recompute)
+    return {*pins.recompute};
+  std::vector<RecomputeChoice> list;
   for (Recompute recompute : kRecomputes)
-    if (section.has(recompute) && pins.recompute.value_or(recompute) == recompute)
-      list.push_back(recompute);
+    for (uint32_t parts = withParts ? kLighterParts : 1; parts-- > 0;)
+      if (std::optional<RecomputeChoice> choice = choiceOf(section, recompute, parts))
+        list.push_back(*choice);
   return list;
 }
 
@@ -60,35 +63,50 @@ WorkTable::WorkTable(const SearchProblem &problem) : problem(problem) {
         counts[m].push_back(fewest(chain, chain.capacities[m], step));
     double least = kNever;
     auto &own = works.emplace_back(chain.classes.size()), &alone = samplesAlone.emplace_back(chain.classes.size());
-    for (Recompute recompute : choices(chain, {}))
-      for (uint32_t m = 0; m < model.microBatches.size(); ++m) {
+    for (Recompute recompute : kRecomputes)
+      for (uint32_t m = 0; chain.has(recompute) && m < model.microBatches.size(); ++m) {
         own[static_cast<size_t>(recompute)].push_back(sum(s, recompute, m, false));
         alone[static_cast<size_t>(recompute)].push_back(sum(s, recompute, m, true));
-        if (pins.microBatch.value_or(m) == m && pins.recompute.value_or(recompute) == recompute)
-          least = std::min(least, work(s, recompute, m, 0, static_cast<uint32_t>(chain.classOf.size())));
       }
+    for (const RecomputeChoice &recompute : choices(chain, pins))
+      for (uint32_t m = 0; m < model.microBatches.size(); ++m)
+        if (pins.microBatch.value_or(m) == m)
+          least = std::min(least, work(s, recompute, m, 0, static_cast<uint32_t>(chain.classOf.size())));
     leastWork.push_back(least);
     frequent.push_back(behindItsLike(chain.classOf));
   }
   findBeforeGradients();
 }
 
-double WorkTable::work(uint32_t section, Recompute recompute, uint32_t microBatch, uint32_t first, uint32_t last) const {
-  return works[section][static_cast<size_t>(recompute)][microBatch].between(first, last);
+/// In one stage; layers with the lighter recompute come last.
+double WorkTable::between(const std::vector<std::vector<Sums>> &sums, const RecomputeChoice &recompute, uint32_t microBatch, uint32_t first, uint32_t last) const {
+  auto atoms = static_cast<uint32_t>(sums[static_cast<size_t>(recompute.most)][microBatch].alone.size());
+  uint32_t lighter = std::clamp(atoms - recompute.lighter, first, last);
+  auto of = [&](Recompute kind) -> const Sums & { return sums[static_cast<size_t>(kind)][microBatch]; };
+  if (lighter == last)
+    return of(recompute.most).between(first, last);
+  if (lighter == first)
+    return of(lighterThan(recompute.most)).between(first, last);
+  return of(recompute.most).between(first, lighter) + of(lighterThan(recompute.most)).behind(lighter, last);
 }
 
-/// Behind one of its class an atom costs least.
-double WorkTable::alike(uint32_t section, Recompute recompute, uint32_t microBatch, uint32_t first, uint32_t last) const {
+double WorkTable::work(uint32_t section, const RecomputeChoice &recompute, uint32_t microBatch, uint32_t first, uint32_t last) const {
+  return between(works[section], recompute, microBatch, first, last);
+}
+
+/// Behind one of its class an atom costs least, with the lighter recompute where there are two.
+double WorkTable::alike(uint32_t section, const RecomputeChoice &recompute, uint32_t microBatch, uint32_t first, uint32_t last) const {
   uint32_t atom = frequent[section];
   if (atom == 0)
     return 0;
   const std::vector<uint32_t> &classes = problem.model.sections[section].classOf;
-  const std::vector<double> &chained = works[section][static_cast<size_t>(recompute)][microBatch].chained;
+  Recompute least = recompute.lighter > 0 ? lighterThan(recompute.most) : recompute.most;
+  const std::vector<double> &chained = works[section][static_cast<size_t>(least)][microBatch].chained;
   return static_cast<double>(std::count(classes.begin() + first, classes.begin() + last, classes[atom])) * (chained[atom + 1] - chained[atom]);
 }
 
-double WorkTable::oneSample(uint32_t section, Recompute recompute, uint32_t microBatch, uint32_t first, uint32_t last) const {
-  return first >= last ? 0 : samplesAlone[section][static_cast<size_t>(recompute)][microBatch].between(first, last);
+double WorkTable::oneSample(uint32_t section, const RecomputeChoice &recompute, uint32_t microBatch, uint32_t first, uint32_t last) const {
+  return first >= last ? 0 : between(samplesAlone[section], recompute, microBatch, first, last);
 }
 
 double WorkTable::microBatches(uint32_t section, uint32_t microBatch) const {
@@ -225,7 +243,7 @@ void WorkTable::findBeforeGradients() {
   }
 }
 
-std::vector<uint32_t> evenCut(const WorkTable &work, uint32_t section, uint32_t atoms, Recompute recompute, uint32_t microBatch, uint32_t stages) {
+std::vector<uint32_t> evenCut(const WorkTable &work, uint32_t section, uint32_t atoms, const RecomputeChoice &recompute, uint32_t microBatch, uint32_t stages) {
   auto between = [&](uint32_t first, uint32_t last) { return work.work(section, recompute, microBatch, first, last); };
   // From the last atom on, as much as fits; an atom at least, and an atom left for each stage before.
   auto cut = [&](double most, std::vector<uint32_t> &firsts) {
@@ -264,7 +282,19 @@ uint64_t stageBytes(const SearchProblem &problem, uint32_t section, const CutFac
          facts.gradientRings[microBatch][stage] * (1 + waiting) + (own.gradientBytes > 0 ? problem.machine.stagingBytes : 0);
 }
 
-CutTable::CutTable(const SearchProblem &problem, const WorkTable &work, uint32_t mostStages, bool withSplits) {
+uint32_t lighterParts(const cost_models::AtomicSection &section, const RecomputeChoice &choice) {
+  auto atoms = static_cast<uint32_t>(section.classOf.size());
+  return (choice.lighter * kLighterParts + atoms - 1) / atoms;
+}
+
+std::optional<RecomputeChoice> choiceOf(const cost_models::AtomicSection &section, Recompute most, uint32_t parts) {
+  auto atoms = static_cast<uint32_t>(section.classOf.size());
+  RecomputeChoice choice{most, atoms * parts / kLighterParts};
+  bool isNew = parts == 0 || (most != Recompute::None && choice.lighter > atoms * (parts - 1) / kLighterParts);
+  return isNew && section.has(choice) ? std::optional(choice) : std::nullopt;
+}
+
+CutTable::CutTable(const SearchProblem &problem, const WorkTable &work, uint32_t mostStages, bool withSplits, bool withParts) {
   const AtomicModel &model = problem.model;
   auto middle = static_cast<uint32_t>(model.microBatches.size() / 2);
   for (uint32_t s = 0; s < model.sections.size(); ++s) {
@@ -272,7 +302,7 @@ CutTable::CutTable(const SearchProblem &problem, const WorkTable &work, uint32_t
     cuts.emplace_back();
     auto atoms = static_cast<uint32_t>(model.sections[s].classOf.size());
     for (uint32_t count : stageCounts(pins, atoms, mostStages))
-      for (Recompute recompute : choices(model.sections[s], pins))
+      for (const RecomputeChoice &recompute : choices(model.sections[s], pins, withParts))
         for (uint32_t split : splitsOf(problem, s, count, withSplits))
           add(problem, work, s, {evenCut(work, s, atoms, recompute, pins.microBatch.value_or(middle), count), recompute, split});
   }

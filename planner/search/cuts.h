@@ -17,12 +17,12 @@ public:
   explicit WorkTable(const SearchProblem &problem);
 
   /// Atoms [first, last) of a section.
-  double work(uint32_t section, Recompute recompute, uint32_t microBatch, uint32_t first, uint32_t last) const;
+  double work(uint32_t section, const RecomputeChoice &recompute, uint32_t microBatch, uint32_t first, uint32_t last) const;
   /// Of these, what the section's most frequent class has in each place: `first` to `last` does with the same samples so many times the same.
-  double alike(uint32_t section, Recompute recompute, uint32_t microBatch, uint32_t first, uint32_t last) const;
+  double alike(uint32_t section, const RecomputeChoice &recompute, uint32_t microBatch, uint32_t first, uint32_t last) const;
   /// One sample alone, the one that takes least: its forward and backward tasks; only the forward ones where backward may be split, since
   /// weight gradients may come last.
-  double oneSample(uint32_t section, Recompute recompute, uint32_t microBatch, uint32_t first, uint32_t last) const;
+  double oneSample(uint32_t section, const RecomputeChoice &recompute, uint32_t microBatch, uint32_t first, uint32_t last) const;
   /// A whole section with what pins leave and is cheapest.
   double least(uint32_t section) const { return leastWork[section]; }
   /// Samples of the mean step that take part in a section.
@@ -36,7 +36,9 @@ private:
   struct Sums { // Of atoms before each position, as they follow each other; and of each by itself.
     std::vector<double> chained, alone;
     double between(uint32_t first, uint32_t last) const { return chained[last] - chained[first + 1] + alone[first]; }
+    double behind(uint32_t first, uint32_t last) const { return chained[last] - chained[first]; } ///< The atom before `first`, in one stage.
   };
+  double between(const std::vector<std::vector<Sums>> &sums, const RecomputeChoice &recompute, uint32_t microBatch, uint32_t first, uint32_t last) const;
   Sums sum(uint32_t section, Recompute recompute, uint32_t microBatch, bool oneSampleOnly) const;
   double seconds(uint32_t section, const cost_models::StageCosts &costs, uint32_t microBatch, bool oneSampleOnly) const;
   double fewest(const cost_models::AtomicSection &chain, const cost_models::MicroBatchCapacity &capacity, size_t step) const;
@@ -76,12 +78,21 @@ struct CutFacts {
 /// Bytes of a stage on its device with its slots and `beyond` more, for what waits in sections that send it gradients.
 uint64_t stageBytes(const SearchProblem &problem, uint32_t section, const CutFacts &facts, uint32_t microBatch, size_t stage, uint64_t beyond);
 
+/// Layers with the next lighter recompute come in so many parts of all.
+inline constexpr uint32_t kLighterParts = 4;
+/// How many of these parts a choice has in a section, the next whole number.
+uint32_t lighterParts(const cost_models::AtomicSection &section, const RecomputeChoice &choice);
+/// So many of these parts with a kind of recompute; nothing where that is no choice of its own.
+std::optional<RecomputeChoice> choiceOf(const cost_models::AtomicSection &section, Recompute most, uint32_t parts);
+
 /// The cuts that are looked at: for each number of stages the one whose largest stage is least, and of those the one whose first
-/// stages are smallest, since they hold most micro-batches; with each recompute that there is to choose.
+/// stages are smallest, since they hold most micro-batches; with each recompute that there is to choose, and a quarter, a half and three
+/// quarters of the layers with the next lighter one.
 class CutTable {
 public:
-  /// Of stages from 1 to `mostStages`; with each split of the backward, or only those that are pinned.
-  CutTable(const SearchProblem &problem, const WorkTable &work, uint32_t mostStages, bool withSplits);
+  /// Of stages from 1 to `mostStages`; with each split of the backward, or only those that are pinned; with parts of the layers that have
+  /// the next lighter recompute, or without.
+  CutTable(const SearchProblem &problem, const WorkTable &work, uint32_t mostStages, bool withSplits, bool withParts = true);
   const std::vector<CutFacts> &of(uint32_t section) const { return cuts[section]; }
   /// Of a cut that is not there, of the same one without a split backward.
   const CutFacts &find(uint32_t section, const SectionCut &cut) const;
@@ -95,6 +106,6 @@ private:
 };
 
 /// First atoms of the stages but the first; `stages` is at most the number of atoms.
-std::vector<uint32_t> evenCut(const WorkTable &work, uint32_t section, uint32_t atoms, Recompute recompute, uint32_t microBatch, uint32_t stages);
+std::vector<uint32_t> evenCut(const WorkTable &work, uint32_t section, uint32_t atoms, const RecomputeChoice &recompute, uint32_t microBatch, uint32_t stages);
 
 } // namespace maestro::planner

@@ -100,13 +100,16 @@ public:
   }
 
   void otherRecompute() {
-    for (Recompute recompute : kRecomputes) {
-      if (recompute == current().cut.recompute || !problem.model.sections[section].has(recompute, current().cut.splitStages > 0))
-        continue;
-      LayoutOption option = current();
-      option.cut.recompute = recompute;
-      add(std::move(option), std::string(nameOf(recompute)));
-    }
+    const cost_models::AtomicSection &chain = problem.model.sections[section];
+    for (Recompute most : kRecomputes)
+      for (uint32_t parts : {kLighterParts / 2, 0u}) {
+        std::optional<RecomputeChoice> recompute = choiceOf(chain, most, parts);
+        if (!recompute || *recompute == current().cut.recompute || !chain.has(*recompute, current().cut.splitStages > 0))
+          continue;
+        LayoutOption option = current();
+        option.cut.recompute = *recompute;
+        add(std::move(option), textOf(*recompute));
+      }
   }
 
   void otherSplits() {
@@ -184,7 +187,7 @@ uint64_t leastMissing(const SearchProblem &problem, const WorkTable &work, const
     for (uint32_t s = 0; s < placement.size(); ++s) {
       auto atoms = static_cast<uint32_t>(problem.model.sections[s].classOf.size());
       uint32_t count = std::min({stages, atoms, static_cast<uint32_t>(placement[s].size())});
-      SectionCut cut{evenCut(work, s, atoms, Recompute::None, m, count), Recompute::None};
+      SectionCut cut{evenCut(work, s, atoms, {}, m, count), {}};
       layout.push_back(placed(cut, m, placement[s].size() / count, placement[s]));
     }
     least = std::min(least, missingBytes(modelOf(problem, layout), problem.machine, choicesOf(layout)));

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <future>
 #include <set>
 
 namespace maestro::planner {
@@ -37,26 +38,42 @@ constexpr int kMostRounds = 6;
 /// Estimates of memory may be too low: where nothing fits, the same with less of it.
 constexpr double kMemoryShares[] = {1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3};
 
+/// Whether there are parts of layers to choose that have a lighter recompute.
+bool hasParts(const SearchProblem &problem) {
+  for (uint32_t s = 0; s < problem.pins.size(); ++s)
+    for (Recompute most : kRecomputes)
+      if (!problem.pins[s].recompute && choiceOf(problem.model.sections[s], most, kLighterParts / 2))
+        return true;
+  return false;
+}
+
+/// Of the whole space, or without parts of layers: a smaller space, in which as much looking finds more.
+enum class Space : uint8_t { Whole, WithoutParts };
+
 class Search {
 public:
-  explicit Search(const SearchProblem &problem)
-      : problem(problem), work(problem), cuts(problem, work, mostStages(problem), problem.machine.devices <= kFewDevices), bounds(problem, cuts, work), candidates(problem),
+  explicit Search(const SearchProblem &problem, Space space = Space::Whole)
+      : problem(problem), space(space), work(problem),
+        cuts(problem, work, mostStages(problem), problem.machine.devices <= kFewDevices, space == Space::Whole), bounds(problem, cuts, work), candidates(problem),
         shapes(problem, cuts, work), isSmall(problem.machine.devices <= kFewDevices) {
     if (isSmall)
       placements = enumeratePlacements(problem, kMostPlacements);
     isSmall = !placements.empty();
   }
 
+  bool looksAtAll() const { return isSmall; }
+
+  /// Baselines and the bound are the whole space's.
   Result<SearchResult> run() {
     Best best;
-    if (!problem.baselinesLast)
+    if (!problem.baselinesLast && space == Space::Whole)
       MAESTRO_TRY(addBaselines(best));
     double simplest = best.seconds;
     if (isSmall)
       MAESTRO_TRY(searchAll(best));
     else
       MAESTRO_TRY(searchShapes(best));
-    if (problem.baselinesLast && best.layout.empty())
+    if (problem.baselinesLast && best.layout.empty() && space == Space::Whole)
       MAESTRO_TRY(addBaselines(best));
     if (best.layout.empty())
       return nothingFits();
@@ -66,12 +83,12 @@ public:
     result.simulation = best.simulation;
     result.wasCutShort = candidates.wasCutShort();
     result.isProven = isSmall && best.leastLeft >= best.seconds;
-    double bound = spaceBound(problem, cuts, work, best.seconds);
+    double bound = space == Space::Whole ? spaceBound(problem, cuts, work, best.seconds) : 0;
     result.lowerBoundSeconds = std::min(best.seconds, isSmall ? std::max(best.leastLeft, bound) : bound);
     ComparedLayout row = compared("search", best, Order::Wavefront);
     result.compared.insert(result.compared.begin(), std::move(row));
     result.simulations = candidates.simulations();
-    rank();
+    result.simulated = candidates.ranked();
     return std::move(result);
   }
 
@@ -209,6 +226,7 @@ private:
     for (uint32_t stride : steps)
       if (fastest != found.end())
         MAESTRO_TRY(improve(*fastest, stride, false, Order::Wavefront, anything, left, best));
+    MAESTRO_TRY(keepMore(best));
     std::vector<Layout> split{splitBackwards(best.layout)};
     for (size_t start = 0; start < std::min(kMostSplit, found.size()); ++start)
       split.push_back(splitBackwards(shapes.layoutOf(found[start].shape)));
@@ -307,6 +325,26 @@ private:
     return Status();
   }
 
+  /// With the next lighter recompute in as many layers as have memory for it, where that gains something.
+  Status keepMore(Best &best) {
+    for (uint32_t s = 0; s < best.layout.size(); ++s)
+      for (uint32_t parts = kLighterParts; parts-- > 1 && !candidates.isOver();) {
+        Layout layout = best.layout;
+        const cost_models::AtomicSection &section = problem.model.sections[s];
+        SectionCut &cut = layout[s].cut;
+        std::optional<RecomputeChoice> lighter = choiceOf(section, cut.recompute.most, parts);
+        if (problem.pins[s].recompute || cut.recompute.lighter > 0 || !lighter)
+          continue;
+        cut.recompute = *lighter;
+        cut.firstAtoms = evenCut(work, s, static_cast<uint32_t>(section.classOf.size()), *lighter, layout[s].microBatch, static_cast<uint32_t>(cut.stages()));
+        if (!candidates.fits(layout))
+          continue;
+        MAESTRO_TRY(replace(layout, Order::Wavefront, best));
+        break;
+      }
+    return Status();
+  }
+
   /// With backward in two tasks, in as many sections and stages as that may help and that have the memory for it. Shapes are looked for
   /// without: schedules of whole backward tasks take less time to make.
   Layout splitBackwards(Layout layout) {
@@ -379,17 +417,8 @@ private:
                         : text;
   }
 
-  void rank() {
-    result.simulated = candidates.ranked();
-    for (const RankedLayout &own : result.simulated)
-      if (result.ranked.size() < problem.topK && own.layout != result.layout)
-        result.ranked.push_back(own);
-    result.ranked.insert(result.ranked.begin(), {result.layout, result.simulation});
-    if (result.ranked.size() > problem.topK)
-      result.ranked.resize(problem.topK);
-  }
-
   const SearchProblem &problem;
+  Space space;
   WorkTable work;
   CutTable cuts;
   WorkBounds bounds;
@@ -400,11 +429,51 @@ private:
   SearchResult result;
 };
 
+/// Adds what a search of a part of the space found.
+void merge(const AtomicModel &model, SearchResult other, SearchResult &result) {
+  result.simulations += other.simulations;
+  result.nodes += other.nodes;
+  result.wasCutShort |= other.wasCutShort;
+  if (other.simulation.stepSeconds < result.simulation.stepSeconds) {
+    result.layout = std::move(other.layout);
+    result.simulation = std::move(other.simulation);
+    result.lowerBoundSeconds = std::min(result.lowerBoundSeconds, result.simulation.stepSeconds);
+    result.winner = "search";
+    ComparedLayout &row = result.compared.front();
+    row.layout = result.layout;
+    row.simulation = result.simulation;
+    row.what = describe(model, result.layout);
+  }
+  for (RankedLayout &own : other.simulated)
+    if (std::none_of(result.simulated.begin(), result.simulated.end(), [&](const RankedLayout &there) { return there.layout == own.layout; }))
+      result.simulated.push_back(std::move(own));
+  std::stable_sort(result.simulated.begin(), result.simulated.end(), [](const RankedLayout &a, const RankedLayout &b) {
+    return a.simulation.stepSeconds < b.simulation.stepSeconds;
+  });
+}
+
+void rank(uint32_t topK, SearchResult &result) {
+  result.ranked.push_back({result.layout, result.simulation});
+  for (const RankedLayout &own : result.simulated)
+    if (result.ranked.size() < topK && own.layout != result.layout)
+      result.ranked.push_back(own);
+}
+
 } // namespace
 
 Result<SearchResult> searchLayouts(const SearchProblem &problem) {
   MAESTRO_TRY(check(problem));
-  return Search(problem).run();
+  Search search(problem);
+  std::future<Result<SearchResult>> beside; // On another processor, so that it takes no longer.
+  if (!search.looksAtAll() && hasParts(problem))
+    beside = std::async(std::launch::async, [&] { return Search(problem, Space::WithoutParts).run(); });
+  Result<SearchResult> result = search.run();
+  if (beside.valid())
+    if (Result<SearchResult> other = beside.get(); other.isOk() && result.isOk())
+      merge(problem.model, std::move(*other), *result);
+  if (result.isOk())
+    rank(problem.topK, *result);
+  return result;
 }
 
 } // namespace maestro::planner

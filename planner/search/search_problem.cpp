@@ -30,8 +30,9 @@ Status checkPins(const SearchProblem &problem) {
       return wrong(fmt::format("section '{}' is pinned to {} stages, and has {} places to hold one", name, *pins.stages,
                                model.sections[s].classOf.size()));
     if (pins.recompute && !model.sections[s].has(*pins.recompute))
-      return wrong(fmt::format("section '{}' is pinned to recompute '{}', and has no such choice", name, nameOf(*pins.recompute)));
-    if (pins.splitStages.value_or(0) > 0 && !model.sections[s].has(pins.recompute.value_or(Recompute::None), true))
+      return wrong(fmt::format("section '{}' is pinned to recompute '{}', and has no such choice (of {} layers)", name, textOf(*pins.recompute),
+                               model.sections[s].classOf.size()));
+    if (pins.splitStages.value_or(0) > 0 && !model.sections[s].has(pins.recompute.value_or(RecomputeChoice{}), true))
       return wrong(fmt::format("section '{}' is pinned to a split backward, and has no such choice", name));
   }
   return Status();
@@ -156,7 +157,7 @@ std::string describe(const AtomicModel &model, const Layout &layout) {
     std::string tokens = capacity.areas.empty() ? "" : fmt::format(" of {} tokens", capacity.areas.front().capacity);
     text += fmt::format("{}{} {}{} on {} in {}s{}{}{}{}", s == 0 ? "" : "; ", model.sections[s].name, option.devices.size(),
                         stages == 1 ? "" : fmt::format(" x {} stages", stages), ranges(devices),
-                        capacity.samples, tokens, option.cut.recompute == Recompute::None ? "" : fmt::format(", {} recompute", nameOf(option.cut.recompute)),
+                        capacity.samples, tokens, option.cut.recompute == RecomputeChoice{} ? "" : fmt::format(", {} recompute", textOf(option.cut.recompute)),
                         option.cut.splitStages == 0        ? ""
                         : option.cut.splitStages == stages ? ", split backward"
                                                            : fmt::format(", split backward in the last {}", option.cut.splitStages),

@@ -36,7 +36,7 @@ using Layout = std::vector<LayoutOption>; ///< By AtomicModel.sections.
 struct SearchPins {
   std::optional<uint32_t> dataParallel, stages;
   std::optional<uint32_t> microBatch; ///< AtomicModel.microBatches
-  std::optional<Recompute> recompute;
+  std::optional<RecomputeChoice> recompute;
   std::optional<uint32_t> splitStages; ///< The last ones; no more than there are.
   std::optional<std::vector<uint32_t>> devices;
   std::optional<uint32_t> moreInFlight;

@@ -197,13 +197,14 @@ std::vector<Family> oneLayoutFamilies(const SearchProblem &problem, const CutTab
     options.push_back(optionsOf(problem, cuts, base, s));
   std::set<std::vector<std::vector<LayoutOption>>> known;
   for (const LayoutOption &first : options[0])
-    for (Recompute recompute : kRecomputes) {
+    for (size_t kind = 0; kind < kRecomputes.size() * kLighterParts; ++kind) {
       std::vector<std::vector<LayoutOption>> only;
       for (uint32_t s = 0; s < options.size(); ++s) {
-        Recompute own = problem.model.sections[s].trains ? recompute : Recompute::None; // Else there is nothing to choose.
+        const cost_models::AtomicSection &section = problem.model.sections[s];
         auto same = std::find_if(options[s].begin(), options[s].end(), [&](const LayoutOption &option) {
           return option.cut.stages() == first.cut.stages() && option.microBatch == first.microBatch && option.devices == first.devices &&
-                 option.cut.recompute == own;
+                 (!section.trains || (option.cut.recompute.most == kRecomputes[kind / kLighterParts] &&
+                                      lighterParts(section, option.cut.recompute) == kind % kLighterParts)); // Else there is nothing to choose.
         });
         if (same != options[s].end())
           only.push_back({*same});

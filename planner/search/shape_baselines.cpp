@@ -31,17 +31,18 @@ std::vector<Shape> Shapes::baselineOneLayout(double memoryShare) {
   std::vector<Shape> all;
   for (size_t stages : counts)
     for (Recompute recompute : kRecomputes)
-      for (uint32_t m = 0; m < problem.model.microBatches.size(); ++m)
-        if (std::optional<Shape> shape = oneLayout(static_cast<uint32_t>(stages), recompute, m)) {
-          evaluatePlaced(*shape);
-          all.push_back(std::move(*shape));
-        }
+      for (uint32_t lighter = 0; lighter < (recompute == Recompute::None ? 1 : kLighterParts); ++lighter)
+        for (uint32_t m = 0; m < problem.model.microBatches.size(); ++m)
+          if (std::optional<Shape> shape = oneLayout(static_cast<uint32_t>(stages), recompute, lighter, m)) {
+            evaluatePlaced(*shape);
+            all.push_back(std::move(*shape));
+          }
   std::stable_sort(all.begin(), all.end(), [](const Shape &a, const Shape &b) { return a.seconds < b.seconds; });
   return all;
 }
 
 /// All sections in as many stages on all devices; what does not train has no recompute to choose.
-std::optional<Shape> Shapes::oneLayout(uint32_t stages, Recompute recompute, uint32_t microBatch) const {
+std::optional<Shape> Shapes::oneLayout(uint32_t stages, Recompute recompute, uint32_t lighter, uint32_t microBatch) const {
   std::vector<uint32_t> all(problem.pins.size());
   std::iota(all.begin(), all.end(), 0u);
   Shape shape{{{all, problem.machine.devices, {}}}, std::vector<ShapeOption>(problem.pins.size()), 0, false};
@@ -49,7 +50,8 @@ std::optional<Shape> Shapes::oneLayout(uint32_t stages, Recompute recompute, uin
   for (uint32_t s : all) {
     const std::vector<CutFacts> &own = cuts.of(s);
     auto same = std::find_if(own.begin(), own.end(), [&](const CutFacts &facts) {
-      return facts.cut.stages() == stages && facts.cut.recompute == (problem.model.sections[s].trains ? recompute : Recompute::None);
+      const cost_models::AtomicSection &section = problem.model.sections[s];
+      return facts.cut.stages() == stages && (!section.trains || (facts.cut.recompute.most == recompute && lighterParts(section, facts.cut.recompute) == lighter));
     });
     uint32_t replicas = problem.pins[s].dataParallel.value_or(problem.machine.devices / stages);
     if (same == own.end() || replicas == 0 || replicas * stages > problem.machine.devices ||

@@ -116,7 +116,7 @@ private:
   GroupEstimate fit(const std::vector<const std::vector<Estimate> *> &lists) const;
   /// Of the shape's groups; false where one has none that fits.
   bool chooseOptions(Filter filter, Shape &shape) const;
-  std::optional<Shape> oneLayout(uint32_t stages, Recompute recompute, uint32_t microBatch) const;
+  std::optional<Shape> oneLayout(uint32_t stages, Recompute recompute, uint32_t lighter, uint32_t microBatch) const;
   GroupEstimate group(const std::vector<uint32_t> &sections, uint32_t devices, Filter filter) const;
   std::vector<ShapeGroup> pinnedGroups(std::vector<uint32_t> &open, uint32_t &devices) const;
   bool allocate(const std::vector<std::vector<uint32_t>> &groups, const std::vector<uint32_t> &sizes, uint32_t devices, Shape &shape);

@@ -17,7 +17,7 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 
 /// One cut with one size of micro-batches.
 struct Option {
-  Recompute recompute = Recompute::None;
+  RecomputeChoice recompute = {};
   uint32_t microBatch = 0;
   double work = 0;    ///< Of all stages.
   double longest = 0; ///< Of the busiest.
@@ -98,7 +98,7 @@ private:
       if (!problem.model.sections[s].trains || options[s].empty())
         continue;
       double fastest = kNever;
-      std::set<std::pair<Recompute, uint32_t>> kinds;
+      std::set<std::pair<RecomputeChoice, uint32_t>> kinds;
       for (const Option &option : options[s]) {
         kinds.insert({option.recompute, option.microBatch});
         fastest = std::min(fastest, option.update);

@@ -47,7 +47,7 @@ Ways::Ways(const SearchProblem &problem) : problem(problem), producers(problem.m
         producers[consumer].push_back(tensor.section);
 }
 
-const Ways::Times &Ways::of(uint32_t section, Recompute recompute, uint32_t microBatch) const {
+const Ways::Times &Ways::of(uint32_t section, const RecomputeChoice &recompute, uint32_t microBatch) const {
   auto [found, isNew] = known.try_emplace({section, recompute, microBatch});
   if (isNew)
     found->second = measure(section, recompute, microBatch);
@@ -55,23 +55,26 @@ const Ways::Times &Ways::of(uint32_t section, Recompute recompute, uint32_t micr
 }
 
 /// An atom behind one of its class costs what a pair has more than one, or what one costs where a stage begins with it.
-Ways::Times Ways::measure(uint32_t section, Recompute recompute, uint32_t microBatch) const {
+Ways::Times Ways::measure(uint32_t section, const RecomputeChoice &recompute, uint32_t microBatch) const {
   const cost_models::AtomicSection &chain = problem.model.sections[section];
   // Weight gradients need not lie on a sample's way. Where backward may stay whole, its way is longer.
   bool splits = mayGainBySplitting(problem, section, 2) && chain.has(recompute, true);
-  const std::vector<cost_models::AtomClass> &classes = chain.classesOf(recompute, splits);
-  std::vector<double> alone(classes.size(), 0), behind(classes.size(), 0); // How many atoms.
-  for (size_t atom = 0; atom < chain.classOf.size(); ++atom)
-    ++(atom > 0 && chain.classOf[atom - 1] == chain.classOf[atom] ? behind : alone)[chain.classOf[atom]];
+  std::map<std::pair<Recompute, uint32_t>, std::pair<double, double>> counts; // By class: atoms alone, and behind one of theirs.
+  for (uint32_t atom = 0; atom < chain.classOf.size(); ++atom) {
+    auto &[alone, behind] = counts[{recompute.of(atom, static_cast<uint32_t>(chain.classOf.size())), chain.classOf[atom]}];
+    ++(atom > 0 && chain.classOf[atom - 1] == chain.classOf[atom] ? behind : alone);
+  }
   wavefront::Section rules;
   rules.activeDims = chain.activeDims;
   Times times;
   for (const std::vector<int64_t> &row : rows) {
     double total = 0;
-    for (size_t c = 0; c < classes.size() && wavefront::takesPart(rules, row.data()); ++c) {
-      double one = seconds(classes[c].alone.at[microBatch], row);
-      total += alone[c] * one + behind[c] * std::clamp(seconds(classes[c].pair.at[microBatch], row) - one, 0.0, one);
-    }
+    if (wavefront::takesPart(rules, row.data()))
+      for (const auto &[key, count] : counts) {
+        const cost_models::AtomClass &own = chain.classesOf(key.first, splits)[key.second];
+        double one = seconds(own.alone.at[microBatch], row);
+        total += count.first * one + count.second * std::clamp(seconds(own.pair.at[microBatch], row) - one, 0.0, one);
+      }
     times.push_back(total);
   }
   return times;
