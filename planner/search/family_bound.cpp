@@ -2,6 +2,7 @@
 
 #include "planner/search/divisible_work.h"
 #include "planner/search/option_bounds.h"
+#include "planner/search/schedule_bound.h"
 
 #include <algorithm>
 #include <array>
@@ -20,6 +21,10 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr uint32_t kMostDevices = 64;
 /// Families that are looked at for one time; with more it counts as possible.
 constexpr uint64_t kMostFamilies = 2'000'000;
+/// Bounds of schedules that are asked for; then none is.
+constexpr uint64_t kMostSchedules = 4000;
+/// Nanoseconds are rounded up.
+constexpr double kRounded = 1 - 1e-6;
 /// So many of divide()'s prices are tried on the next groups, which takes a hundredth of a division.
 constexpr size_t kMostPrices = 16;
 /// The bound is within so much of what these families prove.
@@ -28,7 +33,7 @@ constexpr double kPrecision = 1e-3;
 /// An option of a section, where so many samples are on the way behind it.
 struct Pick {
   uint32_t section = 0;
-  const BoundedOption *option = nullptr;
+  BoundedOption *option = nullptr;
   std::vector<uint64_t> bytes; ///< By stage, less what a device has once for all that it runs.
   std::vector<double> work, alike; ///< By stage; the second of what all stages have in common.
   uint64_t held = 0;           ///< Samples, as the sections before it see it.
@@ -58,7 +63,7 @@ struct Divided {
 class Families {
 public:
   /// `most`: the longest time that will be asked for.
-  Families(const SearchProblem &problem, const CutTable &cuts, const WorkTable &work, double most) : problem(problem), bounds(problem, cuts, work) {
+  Families(const SearchProblem &problem, const CutTable &cuts, const WorkTable &work, double most) : problem(problem), bounds(problem, cuts, work), schedules(problem, cuts) {
     for (uint32_t s = 0; s < problem.pins.size(); ++s)
       options.push_back(bounds.options(s, most));
     for (const cost_models::DeviceModel &kind : problem.machine.kinds)
@@ -116,7 +121,7 @@ private:
       return found->second;
     std::vector<Pick> &kept = found->second;
     std::map<std::pair<uint32_t, uint32_t>, std::vector<size_t>> alike; // By stages and replicas.
-    for (const BoundedOption &option : options[s]) {
+    for (BoundedOption &option : options[s]) {
       Pick pick = makePick(s, option, held);
       std::vector<size_t> &others = alike[{option.stages, option.replicas}];
       if (pick.bytes.empty() || std::any_of(others.begin(), others.end(), [&](size_t other) { return isNoWorse(kept[other], pick); }))
@@ -130,7 +135,7 @@ private:
   }
 
   /// No bytes: it does not fit.
-  Pick makePick(uint32_t s, const BoundedOption &option, uint64_t held) const {
+  Pick makePick(uint32_t s, BoundedOption &option, uint64_t held) const {
     Pick pick{s, &option, {}, {}, {}, 0, {}};
     for (size_t stage = 0; stage < option.stages; ++stage) {
       uint64_t bytes = bounds.bytes(s, option, stage, held);
@@ -149,7 +154,7 @@ private:
   /// is looked at beside the first alone before it is with all.
   bool place(size_t next, double longest, double update) {
     if (next == order.size())
-      return std::all_of(groups.begin(), groups.end(), [&](const Group &group) { return isInTime(group, update); });
+      return std::all_of(groups.begin(), groups.end(), [&](const Group &group) { return isInTime(group, update); }) && canBeScheduled(update);
     uint32_t s = order[next];
     uint64_t held = 0, used = 0;
     for (const Pick *reader : chosen)
@@ -266,6 +271,51 @@ private:
     return group.members.size() < 2 || (canBeDivided(group, true, seconds - update) && (allTrain || canBeDivided(group, false, seconds)));
   }
 
+  /// What trains, as the scheduler sees it: each section alone, which rules most families out that it does, then all together.
+  bool canBeScheduled(double update) {
+    if (!problem.machine.kindOf.empty())
+      return true;
+    std::vector<PlacedCut> all;
+    std::vector<const Pick *> training;
+    uint32_t first = 0;
+    for (const Group &group : groups) {
+      for (const Pick *pick : group.members)
+        if (trains(*pick)) {
+          PlacedCut placed = placedAt(*pick, first);
+          if (!pick->option->isScheduled) {
+            if (schedulesLeft-- == 0)
+              return true;
+            pick->option->tasks = std::max(pick->option->tasks, schedules.seconds({placed}) * kRounded);
+            pick->option->isScheduled = true;
+          }
+          if (pick->option->tasks + update > seconds)
+            return false;
+          all.push_back(std::move(placed));
+          training.push_back(pick);
+        }
+      training.push_back(nullptr);
+      first += static_cast<uint32_t>(group.bytes.size());
+    }
+    auto [known, isNew] = scheduled.try_emplace({byStage, training}, 0);
+    if (isNew) {
+      if (schedulesLeft-- == 0)
+        return true;
+      std::sort(all.begin(), all.end(), [](const PlacedCut &a, const PlacedCut &b) { return a.section < b.section; });
+      known->second = schedules.seconds(all) * kRounded;
+    }
+    return known->second + update <= seconds;
+  }
+
+  PlacedCut placedAt(const Pick &pick, uint32_t first) const {
+    const BoundedOption &option = *pick.option;
+    PlacedCut placed{pick.section, option.cut, option.microBatch, {}};
+    placed.devices.assign(option.replicas, std::vector<uint32_t>(option.stages));
+    for (uint32_t replica = 0; replica < option.replicas; ++replica)
+      for (uint32_t stage = 0; stage < option.stages; ++stage)
+        placed.devices[replica][stage] = (first + device(pick, replica, stage, byStage)) % problem.machine.devices;
+    return placed;
+  }
+
   /// The same group is met beside others many times, and what cannot be done in some time cannot in less.
   bool canBeDivided(const Group &group, bool trainingOnly, double time) {
     shared.clear();
@@ -303,6 +353,9 @@ private:
 
   const SearchProblem &problem;
   OptionBounds bounds;
+  ScheduleBound schedules;
+  uint64_t schedulesLeft = kMostSchedules;
+  std::map<std::tuple<bool, std::vector<const Pick *>>, double> scheduled; ///< By placement and members that train, group by group.
   std::vector<std::vector<BoundedOption>> options;
   std::vector<uint32_t> order; ///< Of sections.
   std::map<std::pair<uint32_t, uint64_t>, std::vector<Pick>> picks; ///< By section and samples held behind it.

@@ -22,6 +22,7 @@ struct BoundedOption {
   uint32_t stages = 1, devices = 1;
   double work = 0;  ///< Seconds of its devices together.
   double tasks = 0; ///< Of a step, from the section's first task to its last.
+  bool isScheduled = false; ///< `tasks` is the scheduler's bound, too.
   /// Behind the step's last task: of the stage whose reduction and update take longest, and of all devices together; with devices
   /// replica by replica, and stage by stage (search_space.h).
   std::array<double, 2> update = {}, updates = {};
