@@ -20,8 +20,10 @@ constexpr size_t kMostSizes = 8;
 constexpr int64_t kLargest = 4;
 /// On no more devices pipelines are short, and the whole space is searched: finer sizes would bring little, and cost much.
 constexpr uint32_t kFewDevices = 8;
+/// On more devices the best few layouts are not told apart by tuning: what it takes is worth less than their bound is away.
+constexpr uint32_t kBoundedDevices = 64;
 /// What a search may spend: about two seconds.
-constexpr uint32_t kSimulations = 48, kNodes = 12'000;
+constexpr uint32_t kSimulations = 48, kNodes = 12'000, kFinalists = 12;
 constexpr uint64_t kTasks = 800'000, kTasksAtOnce = 30'000;
 /// What explaining its answer may spend.
 constexpr uint64_t kExplainTasks = 200'000;
@@ -105,6 +107,7 @@ Status LayoutSearch::collect() {
   addPins();
   problem.budget.simulations = kSimulations;
   problem.budget.nodes = kNodes;
+  problem.budget.finalists = base.machine.devices <= kBoundedDevices ? kFinalists : 0;
   problem.budget.tasks = kTasks;
   problem.budget.mostTasks = kTasksAtOnce;
   return Status();

@@ -22,13 +22,13 @@ std::vector<uint32_t> stageCounts(const SearchPins &pins, uint32_t atoms, uint32
 }
 
 /// What there is to choose from that pins allow: each kind, and between two of them parts of the layers.
-std::vector<RecomputeChoice> choices(const cost_models::AtomicSection &section, const SearchPins &pins, bool withParts = true) {
+std::vector<RecomputeChoice> choices(const cost_models::AtomicSection &section, const SearchPins &pins, uint32_t everyPart = 1) {
   if (pins.recompute)
     return {*pins.recompute};
   std::vector<RecomputeChoice> list;
   for (Recompute recompute : kRecomputes)
-    for (uint32_t parts = withParts ? kLighterParts : 1; parts-- > 0;)
-      if (std::optional<RecomputeChoice> choice = choiceOf(section, recompute, parts))
+    for (uint32_t parts = kLighterParts; parts > 0;)
+      if (std::optional<RecomputeChoice> choice = choiceOf(section, recompute, parts -= everyPart))
         list.push_back(*choice);
   return list;
 }
@@ -294,7 +294,7 @@ std::optional<RecomputeChoice> choiceOf(const cost_models::AtomicSection &sectio
   return isNew && section.has(choice) ? std::optional(choice) : std::nullopt;
 }
 
-CutTable::CutTable(const SearchProblem &problem, const WorkTable &work, uint32_t mostStages, bool withSplits, bool withParts) {
+CutTable::CutTable(const SearchProblem &problem, const WorkTable &work, uint32_t mostStages, bool withSplits, uint32_t everyPart) {
   const AtomicModel &model = problem.model;
   auto middle = static_cast<uint32_t>(model.microBatches.size() / 2);
   for (uint32_t s = 0; s < model.sections.size(); ++s) {
@@ -302,7 +302,7 @@ CutTable::CutTable(const SearchProblem &problem, const WorkTable &work, uint32_t
     cuts.emplace_back();
     auto atoms = static_cast<uint32_t>(model.sections[s].classOf.size());
     for (uint32_t count : stageCounts(pins, atoms, mostStages))
-      for (const RecomputeChoice &recompute : choices(model.sections[s], pins, withParts))
+      for (const RecomputeChoice &recompute : choices(model.sections[s], pins, everyPart))
         for (uint32_t split : splitsOf(problem, s, count, withSplits))
           add(problem, work, s, {evenCut(work, s, atoms, recompute, pins.microBatch.value_or(middle), count), recompute, split});
   }

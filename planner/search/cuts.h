@@ -78,21 +78,23 @@ struct CutFacts {
 /// Bytes of a stage on its device with its slots and `beyond` more, for what waits in sections that send it gradients.
 uint64_t stageBytes(const SearchProblem &problem, uint32_t section, const CutFacts &facts, uint32_t microBatch, size_t stage, uint64_t beyond);
 
-/// Layers with the next lighter recompute come in so many parts of all.
-inline constexpr uint32_t kLighterParts = 4;
+/// Layers with the next lighter recompute come in eighths of all,
+inline constexpr uint32_t kLighterParts = 8;
+/// where there are many layouts to look at, in quarters.
+inline constexpr uint32_t kCoarseParts = 2;
 /// How many of these parts a choice has in a section, the next whole number.
 uint32_t lighterParts(const cost_models::AtomicSection &section, const RecomputeChoice &choice);
 /// So many of these parts with a kind of recompute; nothing where that is no choice of its own.
 std::optional<RecomputeChoice> choiceOf(const cost_models::AtomicSection &section, Recompute most, uint32_t parts);
 
 /// The cuts that are looked at: for each number of stages the one whose largest stage is least, and of those the one whose first
-/// stages are smallest, since they hold most micro-batches; with each recompute that there is to choose, and a quarter, a half and three
-/// quarters of the layers with the next lighter one.
+/// stages are smallest, since they hold most micro-batches; with each recompute that there is to choose, and parts of the layers with the
+/// next lighter one.
 class CutTable {
 public:
-  /// Of stages from 1 to `mostStages`; with each split of the backward, or only those that are pinned; with parts of the layers that have
-  /// the next lighter recompute, or without.
-  CutTable(const SearchProblem &problem, const WorkTable &work, uint32_t mostStages, bool withSplits, bool withParts = true);
+  /// Of stages from 1 to `mostStages`; with each split of the backward, or only those that are pinned; with every so many-th number
+  /// of parts of the layers that have the next lighter recompute (kLighterParts: with none).
+  CutTable(const SearchProblem &problem, const WorkTable &work, uint32_t mostStages, bool withSplits, uint32_t everyPart = kCoarseParts);
   const std::vector<CutFacts> &of(uint32_t section) const { return cuts[section]; }
   /// Of a cut that is not there, of the same one without a split backward.
   const CutFacts &find(uint32_t section, const SectionCut &cut) const;

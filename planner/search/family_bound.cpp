@@ -178,10 +178,12 @@ private:
   bool tryIn(size_t g, const Pick &pick, size_t next, double longest, double update) {
     if (++families > kMostFamilies)
       return true;
+    if (!hasRoom(g, pick, next, update))
+      return false;
     if (g == groups.size())
       groups.emplace_back();
     chosen[pick.section] = &pick;
-    if (add(groups[g], pick) && hasRoom(next, update) && place(next, longest, update))
+    if (add(groups[g], pick) && place(next, longest, update))
       return true;
     chosen[pick.section] = nullptr;
     remove(groups[g]);
@@ -206,14 +208,19 @@ private:
     auto [found, isNew] = beside.try_emplace({first, s, held});
     if (isNew)
       for (const Pick *pick : inTimeOf(s, held)) {
+        ++families;
+        if (allOf(*first) + allOf(*pick) > problem.machine.devices * seconds)
+          continue;
         Group both;
         add(both, *first);
-        ++families;
-        if (add(both, *pick) && both.all <= problem.machine.devices * seconds)
+        if (add(both, *pick))
           found->second.push_back(pick);
       }
     return found->second;
   }
+
+  /// Seconds of all devices, with the update.
+  double allOf(const Pick &pick) const { return pick.option->work + pick.option->updates[byStage]; }
 
   uint32_t device(const Pick &pick, uint32_t replica, uint32_t stage, bool placedByStage) const {
     return (placedByStage ? stage * pick.option->replicas + replica : replica * pick.option->stages + stage) % problem.machine.devices;
@@ -230,7 +237,7 @@ private:
     const BoundedOption &option = *pick.option;
     group.members.push_back(&pick);
     group.training += trains(pick) ? option.work : 0;
-    group.all += option.work + option.updates[byStage];
+    group.all += allOf(pick);
     group.bytes.resize(std::max<size_t>(group.bytes.size(), option.devices), 0);
     bool fits = true;
     forEachStage(pick, [&](uint32_t stage, uint32_t on) { fits &= (group.bytes[on] += pick.bytes[stage]) <= memory; });
@@ -241,7 +248,7 @@ private:
     const Pick &pick = *group.members.back();
     group.members.pop_back();
     group.training -= trains(pick) ? pick.option->work : 0;
-    group.all -= pick.option->work + pick.option->updates[byStage];
+    group.all -= allOf(pick);
     forEachStage(pick, [&](uint32_t stage, uint32_t on) { group.bytes[on] -= pick.bytes[stage]; });
     size_t devices = 0;
     for (const Pick *member : group.members)
@@ -249,10 +256,10 @@ private:
     group.bytes.resize(devices);
   }
 
-  /// Devices for the groups, and time on all of them for the sections from the order's `next` on.
-  bool hasRoom(size_t next, double update) const {
-    size_t devices = 0;
-    double all = rest[order.size() - next], training = 0;
+  /// Devices for the groups once this one has the pick, too, and time on all of them for the sections from the order's `next` on.
+  bool hasRoom(size_t g, const Pick &pick, size_t next, double update) const {
+    size_t own = g < groups.size() ? groups[g].bytes.size() : 0, devices = std::max<size_t>(own, pick.option->devices) - own;
+    double all = rest[order.size() - next] + allOf(pick), training = trains(pick) ? pick.option->work : 0;
     for (const Group &group : groups) {
       devices += group.bytes.size();
       all += group.all;

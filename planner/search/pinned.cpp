@@ -23,7 +23,7 @@ Status nothingObeys(const SearchProblem &problem, Status status) {
 SearchBudget rest(const SearchBudget &budget, uint32_t simulations) {
   double share = 1 - 0.5 * std::min(1.0, simulations / std::max(1.0, static_cast<double>(budget.simulations)));
   auto of = [&](auto whole) { return std::max<decltype(whole)>(1, static_cast<decltype(whole)>(share * static_cast<double>(whole))); };
-  return {of(budget.simulations), budget.tasks == UINT64_MAX ? UINT64_MAX : of(budget.tasks), budget.mostTasks, of(budget.nodes)};
+  return {of(budget.simulations), budget.tasks == UINT64_MAX ? UINT64_MAX : of(budget.tasks), budget.mostTasks, of(budget.nodes), 0};
 }
 
 ComparedLayout rowOf(std::string name, const AtomicModel &model, const SearchResult &result) {

@@ -7,8 +7,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <future>
 #include <set>
+#include <thread>
 
 namespace maestro::planner {
 namespace {
@@ -54,7 +56,7 @@ class Search {
 public:
   explicit Search(const SearchProblem &problem, Space space = Space::Whole)
       : problem(problem), space(space), work(problem),
-        cuts(problem, work, mostStages(problem), problem.machine.devices <= kFewDevices, space == Space::Whole), bounds(problem, cuts, work), candidates(problem),
+        cuts(problem, work, mostStages(problem), problem.machine.devices <= kFewDevices, space == Space::Whole ? kCoarseParts : kLighterParts), bounds(problem, cuts, work), candidates(problem),
         shapes(problem, cuts, work), isSmall(problem.machine.devices <= kFewDevices) {
     if (isSmall)
       placements = enumeratePlacements(problem, kMostPlacements);
@@ -83,8 +85,8 @@ public:
     result.simulation = best.simulation;
     result.wasCutShort = candidates.wasCutShort();
     result.isProven = isSmall && best.leastLeft >= best.seconds;
-    double bound = space == Space::Whole ? spaceBound(problem, cuts, work, best.seconds) : 0;
-    result.lowerBoundSeconds = std::min(best.seconds, isSmall ? std::max(best.leastLeft, bound) : bound);
+    if (space == Space::Whole)
+      findBound(best);
     ComparedLayout row = compared("search", best, Order::Wavefront);
     result.compared.insert(result.compared.begin(), std::move(row));
     result.simulations = candidates.simulations();
@@ -93,6 +95,15 @@ public:
   }
 
 private:
+  void findBound(const Best &best) {
+    if (isSmall) {
+      result.lowerBoundSeconds = std::min(best.seconds, std::max(best.leastLeft, spaceBound(problem, cuts, work, best.seconds)));
+      return;
+    }
+    CutTable all(problem, work, mostStages(problem), false, 1); // keepMore() is not as coarse.
+    result.lowerBoundSeconds = std::min(best.seconds, spaceBound(problem, all, work, best.seconds));
+  }
+
   static uint32_t mostStages(const SearchProblem &problem) {
     return std::min(problem.machine.devices, problem.machine.devices <= kFewDevices ? kFewStages : kManyStages);
   }
@@ -226,7 +237,6 @@ private:
     for (uint32_t stride : steps)
       if (fastest != found.end())
         MAESTRO_TRY(improve(*fastest, stride, false, Order::Wavefront, anything, left, best));
-    MAESTRO_TRY(keepMore(best));
     std::vector<Layout> split{splitBackwards(best.layout)};
     for (size_t start = 0; start < std::min(kMostSplit, found.size()); ++start)
       split.push_back(splitBackwards(shapes.layoutOf(found[start].shape)));
@@ -236,6 +246,7 @@ private:
     for (const Layout &layout : split)
       if (layout != best.layout && !candidates.isOver())
         MAESTRO_TRY(replace(layout, Order::Wavefront, best));
+    MAESTRO_TRY(keepMore(best));
     return fillMemory(Order::Wavefront, best);
   }
 
@@ -325,23 +336,55 @@ private:
     return Status();
   }
 
-  /// With the next lighter recompute in as many layers as have memory for it, where that gains something.
+  /// With the next lighter recompute in as many layers of a section as have memory for it, and in fewer where that leaves more stages
+  /// with a split backward.
+  std::vector<Layout> keepingMore(const Layout &layout, uint32_t s) {
+    std::vector<Layout> found;
+    const cost_models::AtomicSection &section = problem.model.sections[s];
+    const SectionCut &cut = layout[s].cut;
+    int64_t mostSplit = -1;
+    for (uint32_t parts = kLighterParts; --parts > 0 && mostSplit < cut.splitStages;) {
+      std::optional<RecomputeChoice> lighter = choiceOf(section, cut.recompute.most, parts);
+      if (problem.pins[s].recompute || !lighter || lighter->lighter <= cut.recompute.lighter)
+        continue;
+      Layout next = layout;
+      SectionCut &own = next[s].cut;
+      own.recompute = *lighter;
+      own.firstAtoms = evenCut(work, s, static_cast<uint32_t>(section.classOf.size()), *lighter, next[s].microBatch, static_cast<uint32_t>(own.stages()));
+      while (!candidates.fits(next) && own.splitStages > 0 && !problem.pins[s].splitStages)
+        --own.splitStages;
+      if (own.splitStages <= mostSplit || !candidates.fits(next))
+        continue;
+      mostSplit = own.splitStages;
+      found.push_back(std::move(next));
+    }
+    return found;
+  }
+
+  /// The section that gains most by it first. What gains too little is a candidate all the same (chooseTuned()).
   Status keepMore(Best &best) {
-    for (uint32_t s = 0; s < best.layout.size(); ++s)
-      for (uint32_t parts = kLighterParts; parts-- > 1 && !candidates.isOver();) {
-        Layout layout = best.layout;
-        const cost_models::AtomicSection &section = problem.model.sections[s];
-        SectionCut &cut = layout[s].cut;
-        std::optional<RecomputeChoice> lighter = choiceOf(section, cut.recompute.most, parts);
-        if (problem.pins[s].recompute || cut.recompute.lighter > 0 || !lighter)
-          continue;
-        cut.recompute = *lighter;
-        cut.firstAtoms = evenCut(work, s, static_cast<uint32_t>(section.classOf.size()), *lighter, layout[s].microBatch, static_cast<uint32_t>(cut.stages()));
-        if (!candidates.fits(layout))
-          continue;
+    for (bool gained = !best.layout.empty(); gained && !candidates.isOver();) {
+      std::vector<Layout> all;
+      for (uint32_t s = 0; s < best.layout.size(); ++s)
+        for (Layout &layout : keepingMore(best.layout, s))
+          all.push_back(std::move(layout));
+      candidates.simulateAhead(all, Order::Wavefront);
+      double before = best.seconds;
+      for (const Layout &layout : all)
+        if (!candidates.isOver())
+          MAESTRO_TRY(replace(layout, Order::Wavefront, best));
+      gained = best.seconds < before;
+    }
+    // All of them at once: one alone gains nothing where another section is slower.
+    const Layout chosen = best.layout;
+    for (bool most : {true, false}) {
+      Layout layout = chosen;
+      for (uint32_t s = 0; s < layout.size(); ++s)
+        if (std::vector<Layout> more = keepingMore(layout, s); !more.empty())
+          layout = std::move(most ? more.front() : more.back());
+      if (layout != chosen && !candidates.isOver())
         MAESTRO_TRY(replace(layout, Order::Wavefront, best));
-        break;
-      }
+    }
     return Status();
   }
 
@@ -452,6 +495,47 @@ void merge(const AtomicModel &model, SearchResult other, SearchResult &result) {
   });
 }
 
+/// Whose step is no longer than the best's by this factor may be the best once schedules are tuned.
+constexpr double kNearlyBest = 1.02;
+
+/// Of the layouts of nearly the best step the one that is best with tuned schedules.
+void chooseTuned(const SearchProblem &problem, SearchResult &result) {
+  std::vector<const RankedLayout *> finalists;
+  for (const RankedLayout &own : result.simulated)
+    if (finalists.size() < problem.budget.finalists && own.simulation.stepSeconds <= kNearlyBest * result.simulation.stepSeconds)
+      finalists.push_back(&own);
+  if (finalists.size() < 2)
+    return;
+  std::vector<double> seconds(finalists.size(), std::numeric_limits<double>::infinity());
+  std::atomic<size_t> next{0};
+  auto work = [&] {
+    cost_models::Simulator simulator(problem.steps, problem.budget.mostTasks);
+    for (size_t i; (i = next++) < finalists.size() && !(problem.isOver && problem.isOver());)
+      if (auto tuned = simulator.runTuned(modelOf(problem, finalists[i]->layout), problem.machine, choicesOf(finalists[i]->layout)); tuned.isOk())
+        seconds[i] = tuned->stepSeconds;
+  };
+  std::vector<std::future<void>> others;
+  for (uint32_t thread = 1; thread < std::thread::hardware_concurrency() && thread < finalists.size(); ++thread)
+    others.push_back(std::async(std::launch::async, work));
+  work();
+  for (std::future<void> &other : others)
+    other.get();
+  size_t best = static_cast<size_t>(std::min_element(seconds.begin(), seconds.end()) - seconds.begin());
+  if (seconds[best] == std::numeric_limits<double>::infinity())
+    return;
+  result.isTuned = true;
+  result.layout = finalists[best]->layout;
+  result.simulation = finalists[best]->simulation;
+  result.winner = "search";
+  for (const ComparedLayout &row : result.compared)
+    if (&row != &result.compared.front() && row.layout == result.layout)
+      result.winner = row.name;
+  ComparedLayout &row = result.compared.front();
+  row.layout = result.layout;
+  row.simulation = result.simulation;
+  row.what = describe(problem.model, result.layout);
+}
+
 void rank(uint32_t topK, SearchResult &result) {
   result.ranked.push_back({result.layout, result.simulation});
   for (const RankedLayout &own : result.simulated)
@@ -471,8 +555,11 @@ Result<SearchResult> searchLayouts(const SearchProblem &problem) {
   if (beside.valid())
     if (Result<SearchResult> other = beside.get(); other.isOk() && result.isOk())
       merge(problem.model, std::move(*other), *result);
-  if (result.isOk())
-    rank(problem.topK, *result);
+  if (!result.isOk())
+    return result;
+  if (!search.looksAtAll())
+    chooseTuned(problem, *result);
+  rank(problem.topK, *result);
   return result;
 }
 

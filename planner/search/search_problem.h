@@ -49,6 +49,7 @@ struct SearchBudget {
   uint64_t tasks = UINT64_MAX;   ///< Simulated by the search proper; likewise.
   uint64_t mostTasks = UINT64_MAX; ///< Of one simulation; larger ones are folded (cost_models/fold.h).
   uint32_t nodes = 100'000;      ///< Partial layouts that are looked at; likewise.
+  uint32_t finalists = 0;        ///< At scale: layouts of nearly the best step whose schedules are tuned, as the plan's will be.
 };
 
 struct SearchProblem {
@@ -87,6 +88,7 @@ struct SearchResult {
   std::vector<RankedLayout> ranked; ///< Distinct, best first, at most SearchProblem.topK; the first is the answer.
   std::vector<RankedLayout> simulated; ///< All, best first.
   double lowerBoundSeconds = 0; ///< No layout of the space is faster.
+  bool isTuned = false;         ///< Of several of nearly the same step it is the one that is best with tuned schedules.
   bool isProven = false;        ///< Nothing was left out: the layout is the best of the space.
   bool wasCutShort = false;     ///< By SearchProblem.isOver.
   uint64_t nodes = 0;

@@ -31,7 +31,7 @@ std::vector<Shape> Shapes::baselineOneLayout(double memoryShare) {
   std::vector<Shape> all;
   for (size_t stages : counts)
     for (Recompute recompute : kRecomputes)
-      for (uint32_t lighter = 0; lighter < (recompute == Recompute::None ? 1 : kLighterParts); ++lighter)
+      for (uint32_t lighter = 0; lighter < (recompute == Recompute::None ? 1 : kLighterParts); lighter += kCoarseParts)
         for (uint32_t m = 0; m < problem.model.microBatches.size(); ++m)
           if (std::optional<Shape> shape = oneLayout(static_cast<uint32_t>(stages), recompute, lighter, m)) {
             evaluatePlaced(*shape);
