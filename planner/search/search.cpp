@@ -498,11 +498,15 @@ void merge(const AtomicModel &model, SearchResult other, SearchResult &result) {
 /// Whose step is no longer than the best's by this factor may be the best once schedules are tuned.
 constexpr double kNearlyBest = 1.02;
 
-/// Of the layouts of nearly the best step the one that is best with tuned schedules.
+/// Of the layouts of nearly the best step, and no longer one than any baseline's, the one that is best with tuned schedules.
 void chooseTuned(const SearchProblem &problem, SearchResult &result) {
+  double most = kNearlyBest * result.simulation.stepSeconds;
+  for (const ComparedLayout &row : result.compared)
+    if (row.possible && !row.inFileOrder)
+      most = std::min(most, &row == &result.compared.front() ? most : row.simulation.stepSeconds);
   std::vector<const RankedLayout *> finalists;
   for (const RankedLayout &own : result.simulated)
-    if (finalists.size() < problem.budget.finalists && own.simulation.stepSeconds <= kNearlyBest * result.simulation.stepSeconds)
+    if (finalists.size() < problem.budget.finalists && own.simulation.stepSeconds <= most)
       finalists.push_back(&own);
   if (finalists.size() < 2)
     return;
@@ -523,7 +527,6 @@ void chooseTuned(const SearchProblem &problem, SearchResult &result) {
   size_t best = static_cast<size_t>(std::min_element(seconds.begin(), seconds.end()) - seconds.begin());
   if (seconds[best] == std::numeric_limits<double>::infinity())
     return;
-  result.isTuned = true;
   result.layout = finalists[best]->layout;
   result.simulation = finalists[best]->simulation;
   result.winner = "search";

@@ -88,7 +88,6 @@ struct SearchResult {
   std::vector<RankedLayout> ranked; ///< Distinct, best first, at most SearchProblem.topK; the first is the answer.
   std::vector<RankedLayout> simulated; ///< All, best first.
   double lowerBoundSeconds = 0; ///< No layout of the space is faster.
-  bool isTuned = false;         ///< Of several of nearly the same step it is the one that is best with tuned schedules.
   bool isProven = false;        ///< Nothing was left out: the layout is the best of the space.
   bool wasCutShort = false;     ///< By SearchProblem.isOver.
   uint64_t nodes = 0;

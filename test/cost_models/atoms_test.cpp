@@ -43,6 +43,36 @@ TEST(Atoms, AStageIsTheSumOfItsAtoms) {
   EXPECT_EQ(all.at[0].workspaceBytes, 90u);
 }
 
+TEST(Atoms, LastLayersMayKeepMore) {
+  AtomicModel model = chain();
+  AtomicSection &section = model.sections[0];
+  section.classes[1] = section.classes[0]; // Half as much kept, twice as long forward.
+  for (AtomClass &own : section.classes[1])
+    for (StageModel *kind : {&own.alone, &own.pair}) {
+      kind->at[0].slotBytes /= 2;
+      kind->at[0].forward.terms.front().picoseconds *= 2;
+    }
+  ASSERT_TRUE(check(model).isOk()) << check(model).message();
+  RecomputeChoice choice{Recompute::Selective, 3}; // Atoms 0, 1 and 2 compute again, 3, 4 and 5 keep.
+  StageModel all = composeStage(model, 0, choice, 0, 6);
+  EXPECT_EQ(all.at[0].forward.terms.front().picoseconds, 20 + 200 + 180 + 2 * 90 + 30);
+  EXPECT_EQ(all.at[0].slotBytes, 2u + 64 + 50 + 65 + 64 + 2 * 130 + 64 + 20); // Between them, too, what passes is kept.
+  EXPECT_EQ(composeStage(model, 0, choice, 3, 6).at[0].forward.terms.front().picoseconds,
+            composeStage(model, 0, Recompute::None, 3, 6).at[0].forward.terms.front().picoseconds);
+  EXPECT_EQ(composeStage(model, 0, choice, 0, 3).at[0].slotBytes, composeStage(model, 0, Recompute::Selective, 0, 3).at[0].slotBytes);
+  EXPECT_TRUE(check(model, {{{2}, choice}}).isOk());
+  EXPECT_FALSE(check(model, {{{2}, {Recompute::Selective, 6}}}).isOk()); // No layer is left.
+  EXPECT_FALSE(check(model, {{{2}, {Recompute::Full, 1}}}).isOk());
+}
+
+TEST(Atoms, ChoicesAreText) {
+  for (RecomputeChoice choice : {RecomputeChoice(), RecomputeChoice(Recompute::Full), RecomputeChoice(Recompute::Selective, 12)})
+    EXPECT_EQ(recomputeChoiceFromText(textOf(choice)), choice);
+  EXPECT_EQ(textOf({Recompute::Full, 4}), "full-4");
+  for (const char *wrong : {"", "some", "none-1", "full-", "full-0", "full-x", "full-4x", "full--4", "full-4294967296", "-4"})
+    EXPECT_FALSE(recomputeChoiceFromText(wrong)) << wrong;
+}
+
 TEST(Atoms, ATiedParameterIsHeldOnceByAStage) {
   AtomicModel model = chain();
   model.tied.push_back({0, {0, 5}, 300, 100, 500});

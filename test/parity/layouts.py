@@ -193,6 +193,8 @@ KD = Workload("kd", S, teachers={T: 0.5}, layouts={
     "selective": (2, f"{S}.recompute=selective {S}.stages=2 {S}.micro_batch=3 {T}.dp=2 {T}.micro_batch=2"),
     "recomputed": (2, f"{S}.recompute=full {S}.stages=2 {S}.micro_batch=3 {T}.dp=2 {T}.micro_batch=2"),
     "split backward": (4, f"{S}.split_backward=3 {S}.stages=4 {S}.micro_batch=1 {T}.devices=3 {T}.micro_batch=2"),
+    "recomputed in part": (2, f"{S}.recompute=full-2 {S}.stages=2 {S}.micro_batch=3 {T}.dp=2 {T}.micro_batch=2"),
+    "recomputed in part, split backward": (2, f"{S}.split_backward=all {S}.recompute=selective-2 {S}.stages=2 {S}.micro_batch=3 {T}.micro_batch=2"),
     "recomputed, split backward": (2, f"{S}.split_backward=all {S}.recompute=full {S}.stages=2 {S}.micro_batch=3 {T}.micro_batch=2"),
 }, trained=("replicas 3 and 2", "two stages twice, teacher in two", "split backward"))
 

@@ -161,7 +161,7 @@ Outcome trainStep(Network &network, llvm::ArrayRef<int64_t> ends) {
   return outcome;
 }
 
-class ProgramsTest : public testing::TestWithParam<std::tuple<Recompute, bool>> {};
+class ProgramsTest : public testing::TestWithParam<std::tuple<RecomputeChoice, bool>> {};
 
 TEST_P(ProgramsTest, MicroBatchesAddUpToTheWholeBatch) {
   OwningOpRef<ModuleOp> imported = parseNetwork(), module = parseNetwork();
@@ -169,7 +169,7 @@ TEST_P(ProgramsTest, MicroBatchesAddUpToTheWholeBatch) {
   PassManager manager(&context());
   PipelineOptions options;
   auto [recompute, splits] = GetParam();
-  options.recompute = recompute;
+  options.partition.recompute["*"] = recompute;
   options.partition.splitBackward["*"] = splits;
   buildPipeline(manager, options);
   ASSERT_TRUE(succeeded(manager.run(*module)));
@@ -206,9 +206,13 @@ TEST_P(ProgramsTest, MicroBatchesAddUpToTheWholeBatch) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Policies, ProgramsTest,
-                         testing::Combine(testing::Values(Recompute::None, Recompute::Selective, Recompute::Full), testing::Bool()),
-                         [](const testing::TestParamInfo<std::tuple<Recompute, bool>> &info) {
-                           return std::string(nameOf(std::get<0>(info.param))) + (std::get<1>(info.param) ? "_split" : "");
+                         testing::Combine(testing::Values(RecomputeChoice(), RecomputeChoice(Recompute::Selective), RecomputeChoice(Recompute::Full),
+                                                          RecomputeChoice(Recompute::Selective, 1), RecomputeChoice(Recompute::Full, 1)),
+                                          testing::Bool()),
+                         [](const testing::TestParamInfo<std::tuple<RecomputeChoice, bool>> &info) {
+                           const RecomputeChoice &recompute = std::get<0>(info.param);
+                           return std::string(nameOf(recompute.most)) + (recompute.lighter > 0 ? "_less_one" : "") +
+                                  (std::get<1>(info.param) ? "_split" : "");
                          });
 
 } // namespace

@@ -108,8 +108,9 @@ TEST(Pinned, AtScale) {
 
 TEST(Pinned, ARecomputeHolds) {
   for (uint32_t devices : {4u, 16u})
-    for (Recompute recompute : kRecomputes) {
-      SCOPED_TRACE(fmt::format("{} devices, {}", devices, nameOf(recompute)));
+    for (const RecomputeChoice &recompute : {RecomputeChoice(), RecomputeChoice(Recompute::Selective), RecomputeChoice(Recompute::Full),
+                                             RecomputeChoice(Recompute::Selective, 1), RecomputeChoice(Recompute::Full, 3)}) {
+      SCOPED_TRACE(fmt::format("{} devices, {}", devices, textOf(recompute)));
       SearchProblem problem = layered(devices, 6, 3);
       problem.machine.kinds.front().memoryBytes = 200'000;
       problem.pins[1].recompute = recompute;
