@@ -189,6 +189,7 @@ def searched_pins(plan_summary) -> str:
     for section in plan_summary["sections"]:
         name, layout = section["name"], section["layout"]
         recompute = "full" if layout["full_recompute"] else "selective" if layout["recompute"] else "none"
+        recompute += f"-{layout['lighter_layers']}" if layout["lighter_layers"] else ""
         devices = re.search(r"on devices? ([0-9,-]+)", decided[f"{name}.devices"]["choice"]).group(1)
         words += [f"{name}.devices={devices}", f"{name}.dp={layout['data_parallel']}", f"{name}.stages={layout['stages']}", f"{name}.recompute={recompute}",
                   f"{name}.split_backward={layout['split_backward'] or 'no'}"]
