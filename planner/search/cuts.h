@@ -78,10 +78,8 @@ struct CutFacts {
 /// Bytes of a stage on its device with its slots and `beyond` more, for what waits in sections that send it gradients.
 uint64_t stageBytes(const SearchProblem &problem, uint32_t section, const CutFacts &facts, uint32_t microBatch, size_t stage, uint64_t beyond);
 
-/// Layers with the next lighter recompute come in eighths of all,
-inline constexpr uint32_t kLighterParts = 8;
-/// where there are many layouts to look at, in quarters.
-inline constexpr uint32_t kCoarseParts = 2;
+/// Layers with the next lighter recompute come in eighths of all, and where there are many layouts to look at in every second of these.
+inline constexpr uint32_t kLighterParts = 8, kCoarseParts = 2;
 /// How many of these parts a choice has in a section, the next whole number.
 uint32_t lighterParts(const cost_models::AtomicSection &section, const RecomputeChoice &choice);
 /// So many of these parts with a kind of recompute; nothing where that is no choice of its own.

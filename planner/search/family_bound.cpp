@@ -20,7 +20,7 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 /// More devices have more families than it is worth to look at.
 constexpr uint32_t kMostDevices = 64;
 /// Families that are looked at for one time; with more it counts as possible.
-constexpr uint64_t kMostFamilies = 2'000'000;
+constexpr uint64_t kMostFamilies = 5'000'000;
 /// Bounds of schedules that are asked for; then none is.
 constexpr uint64_t kMostSchedules = 4000;
 /// Nanoseconds are rounded up.
@@ -79,6 +79,7 @@ public:
     groups.clear();
     inTime.clear();
     beside.clear();
+    alone.clear();
     chosen.assign(options.size(), nullptr);
     rest.assign(1, 0);
     for (size_t i = order.size(); i-- > 0;) {
@@ -163,7 +164,8 @@ private:
       used += group.bytes.size();
     for (size_t g = 0; g <= groups.size(); ++g) {
       uint64_t room = problem.machine.devices - used + (g < groups.size() ? groups[g].bytes.size() : 0);
-      for (const Pick *pick : g == 0 && next > 0 ? besideFirst(s, held) : inTimeOf(s, held)) {
+      bool isByItself = g == groups.size() && next + 1 == order.size();
+      for (const Pick *pick : isByItself ? byThemselves(s, held) : g == 0 && next > 0 ? besideFirst(s, held) : inTimeOf(s, held)) {
         if (pick->option->devices > room)
           break;
         double last = std::max(longest, trains(*pick) ? pick->option->tasks : 0), behind = std::max(update, pick->option->update[byStage]);
@@ -178,7 +180,7 @@ private:
   bool tryIn(size_t g, const Pick &pick, size_t next, double longest, double update) {
     if (++families > kMostFamilies)
       return true;
-    if (!hasRoom(g, pick, next, update))
+    if (!hasRoom(g, pick, next, update) || (next == 1 && !canBeScheduledAlone(pick, 0, update)))
       return false;
     if (g == groups.size())
       groups.emplace_back();
@@ -199,6 +201,22 @@ private:
       for (const Pick &pick : picksOf(s, held))
         if (pick.option->tasks + pick.option->update[byStage] <= seconds)
           found->second.push_back(&pick);
+    return found->second;
+  }
+
+  /// Of these, those that are left where no other section shares their devices: bytes then count no more.
+  const std::vector<const Pick *> &byThemselves(uint32_t s, uint64_t held) {
+    auto [found, isNew] = alone.try_emplace({s, held});
+    if (isNew)
+      for (const Pick *pick : inTimeOf(s, held)) {
+        auto isNoBetter = [&](const Pick *other) {
+          const BoundedOption &a = *other->option, &b = *pick->option;
+          return a.devices <= b.devices && a.work <= b.work && a.tasks <= b.tasks && a.update[byStage] <= b.update[byStage] &&
+                 a.updates[byStage] <= b.updates[byStage];
+        };
+        if (std::none_of(found->second.begin(), found->second.end(), isNoBetter))
+          found->second.push_back(pick);
+      }
     return found->second;
   }
 
@@ -288,16 +306,9 @@ private:
     for (const Group &group : groups) {
       for (const Pick *pick : group.members)
         if (trains(*pick)) {
-          PlacedCut placed = placedAt(*pick, first);
-          if (!pick->option->isScheduled) {
-            if (schedulesLeft-- == 0)
-              return true;
-            pick->option->tasks = std::max(pick->option->tasks, schedules.seconds({placed}) * kRounded);
-            pick->option->isScheduled = true;
-          }
-          if (pick->option->tasks + update > seconds)
+          if (!canBeScheduledAlone(*pick, first, update))
             return false;
-          all.push_back(std::move(placed));
+          all.push_back(placedAt(*pick, first));
           training.push_back(pick);
         }
       training.push_back(nullptr);
@@ -305,12 +316,24 @@ private:
     }
     auto [known, isNew] = scheduled.try_emplace({byStage, training}, 0);
     if (isNew) {
-      if (schedulesLeft-- == 0)
+      if (schedulesLeft == 0)
         return true;
+      --schedulesLeft;
       std::sort(all.begin(), all.end(), [](const PlacedCut &a, const PlacedCut &b) { return a.section < b.section; });
       known->second = schedules.seconds(all) * kRounded;
     }
     return known->second + update <= seconds;
+  }
+
+  /// Of the order's first section it is asked before any other is beside it.
+  bool canBeScheduledAlone(const Pick &pick, uint32_t first, double update) {
+    BoundedOption &option = *pick.option;
+    if (!option.isScheduled && trains(pick) && schedulesLeft > 0 && problem.machine.kindOf.empty()) {
+      --schedulesLeft;
+      option.tasks = std::max(option.tasks, schedules.seconds({placedAt(pick, first)}) * kRounded);
+      option.isScheduled = true;
+    }
+    return !trains(pick) || option.tasks + update <= seconds;
   }
 
   PlacedCut placedAt(const Pick &pick, uint32_t first) const {
@@ -367,6 +390,7 @@ private:
   std::vector<uint32_t> order; ///< Of sections.
   std::map<std::pair<uint32_t, uint64_t>, std::vector<Pick>> picks; ///< By section and samples held behind it.
   std::map<std::pair<uint32_t, uint64_t>, std::vector<const Pick *>> inTime; ///< Likewise, of the time that is asked for.
+  std::map<std::pair<uint32_t, uint64_t>, std::vector<const Pick *>> alone;  ///< Likewise, with devices of their own.
   std::map<std::tuple<const Pick *, uint32_t, uint64_t>, std::vector<const Pick *>> beside; ///< Also by the first section's.
   std::map<std::tuple<bool, bool, std::vector<const Pick *>>, Divided> divided; ///< By placement, whether frozen sections are left out, and members.
   uint64_t memory = 0;

@@ -22,6 +22,8 @@ constexpr size_t kMostPlacements = 3000;
 constexpr uint32_t kFewDevices = 8;
 /// Stages of one section: on few devices, and on many.
 constexpr uint32_t kFewStages = 4, kManyStages = 64;
+/// So many sections have layers with a lighter recompute in eighths, more in quarters.
+constexpr size_t kFewSections = 2;
 /// Groupings that are simulated, by estimate.
 constexpr size_t kMostShapes = 24;
 /// Groupings that are improved by changes.
@@ -95,12 +97,15 @@ public:
   }
 
 private:
+  /// The bound's families grow with it to the power of sections.
+  uint32_t finestParts() const { return problem.pins.size() <= kFewSections ? 1 : kCoarseParts; }
+
   void findBound(const Best &best) {
     if (isSmall) {
       result.lowerBoundSeconds = std::min(best.seconds, std::max(best.leastLeft, spaceBound(problem, cuts, work, best.seconds)));
       return;
     }
-    CutTable all(problem, work, mostStages(problem), false, 1); // keepMore() is not as coarse.
+    CutTable all(problem, work, mostStages(problem), false, finestParts()); // keepMore() is not as coarse.
     result.lowerBoundSeconds = std::min(best.seconds, spaceBound(problem, all, work, best.seconds));
   }
 
@@ -343,7 +348,7 @@ private:
     const cost_models::AtomicSection &section = problem.model.sections[s];
     const SectionCut &cut = layout[s].cut;
     int64_t mostSplit = -1;
-    for (uint32_t parts = kLighterParts; --parts > 0 && mostSplit < cut.splitStages;) {
+    for (uint32_t parts = kLighterParts - finestParts(); parts > 0 && mostSplit < cut.splitStages; parts -= finestParts()) {
       std::optional<RecomputeChoice> lighter = choiceOf(section, cut.recompute.most, parts);
       if (problem.pins[s].recompute || !lighter || lighter->lighter <= cut.recompute.lighter)
         continue;
