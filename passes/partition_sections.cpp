@@ -156,15 +156,21 @@ private:
     });
   }
 
+  bool trains(const SectionChain &chain) const {
+    return llvm::any_of(chain.atoms, [&](const auto &atom) { return llvm::any_of(atom, [&](Operation *op) { return labels.trains.contains(op); }); });
+  }
+
   static bool needsLayers(const SectionPart &part) { return part.recompute.most == Recompute::Full || part.recompute.lighter > 0; }
 
   /// Where a section computes whole layers again, or some of them otherwise, its operators say which layer they are of.
   LogicalResult markAtoms(const AtomGraph &atoms) {
     Builder builder(module.getContext());
     for (auto [part, chain] : llvm::zip_equal(labels.parts, atoms.sections)) {
+      part.layers = static_cast<int64_t>(chain.atoms.size());
+      if (part.recompute.lighter >= part.layers && !trains(chain)) // It has nothing to compute again.
+        part.recompute = {};
       if (!needsLayers(part))
         continue;
-      part.layers = static_cast<int64_t>(chain.atoms.size());
       if (part.recompute.lighter >= part.layers)
         return graph.emitError() << "recompute '" << textOf(part.recompute) << "' of section '" << part.section << "' leaves no layer: it has "
                                  << part.layers;

@@ -19,8 +19,8 @@ int64_t coefficient(const wavefront::Cost &cost, const std::vector<uint32_t> &di
   return sum;
 }
 
-/// What is nowhere more than either, and than their difference: of each product of dims the smaller coefficient, what `both` has less of
-/// `first` included.
+/// Two parts of a backward task that are nowhere more than the two that it is split in, and together nowhere more than the whole one: term
+/// by term, of what both ways cost at most so much in the first part as when it is split.
 void relax(const wavefront::Cost &whole, wavefront::Cost &first, wavefront::Cost &second) {
   std::set<std::vector<uint32_t>> products;
   for (const wavefront::Cost *cost : {&first, &second})
