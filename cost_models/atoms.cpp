@@ -75,11 +75,6 @@ struct Sums {
   }
 };
 
-/// The stage of an atom.
-uint32_t stageOf(const SectionCut &cut, uint32_t atom) {
-  return static_cast<uint32_t>(std::upper_bound(cut.firstAtoms.begin(), cut.firstAtoms.end(), atom) - cut.firstAtoms.begin());
-}
-
 Status checkSection(const AtomicSection &section, size_t sizes) {
   if (section.classOf.empty() || !section.has(Recompute::None))
     return wrong("section '" + section.name + "' has no atoms, or no classes of them");
@@ -198,17 +193,15 @@ CompoundModel compose(const AtomicModel &model, const std::vector<SectionCut> &c
     section.activeDims = chain.activeDims;
     section.capacities = chain.capacities;
     section.splitsBackward = cuts[s].splitStages > 0;
-    std::vector<uint32_t> firsts{0};
-    firsts.insert(firsts.end(), cuts[s].firstAtoms.begin(), cuts[s].firstAtoms.end());
-    firsts.push_back(static_cast<uint32_t>(chain.classOf.size()));
-    for (size_t stage = 0; stage + 1 < firsts.size(); ++stage)
-      section.stages.push_back(composeStage(model, s, cuts[s].recompute, firsts[stage], firsts[stage + 1], cuts[s].splits(stage)));
+    size_t atoms = chain.classOf.size();
+    for (size_t stage = 0; stage < cuts[s].stages(); ++stage)
+      section.stages.push_back(composeStage(model, s, cuts[s].recompute, cuts[s].firstAtom(stage, atoms), cuts[s].firstAtom(stage + 1, atoms), cuts[s].splits(stage)));
   }
   for (const AtomTensor &tensor : model.tensors) {
-    std::pair<uint32_t, uint32_t> producer{tensor.section, stageOf(cuts[tensor.section], tensor.atom)};
+    std::pair<uint32_t, uint32_t> producer{tensor.section, cuts[tensor.section].stageOf(tensor.atom)};
     std::set<std::pair<uint32_t, uint32_t>> consumers;
     for (auto [section, atom] : tensor.consumers)
-      consumers.insert({section, stageOf(cuts[section], atom)});
+      consumers.insert({section, cuts[section].stageOf(atom)});
     consumers.erase(producer);
     for (auto [section, stage] : consumers) {
       bool gradient = tensor.gradient && model.sections[section].trains;

@@ -10,6 +10,7 @@
 #include "base/recompute.h"
 #include "cost_models/compound.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <map>
@@ -81,6 +82,13 @@ struct SectionCut {
   uint32_t splitStages = 0;
   bool splits(size_t stage) const { return stages() - stage <= splitStages; }
   size_t stages() const { return firstAtoms.size() + 1; }
+  uint32_t stageOf(uint32_t atom) const {
+    return static_cast<uint32_t>(std::upper_bound(firstAtoms.begin(), firstAtoms.end(), atom) - firstAtoms.begin());
+  }
+  /// The first atom of a stage; of the one behind the last, how many atoms there are.
+  uint32_t firstAtom(size_t stage, size_t atoms) const {
+    return stage == 0 ? 0 : stage < stages() ? firstAtoms[stage - 1] : static_cast<uint32_t>(atoms);
+  }
   auto operator<=>(const SectionCut &) const = default;
 };
 

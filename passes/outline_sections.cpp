@@ -104,8 +104,8 @@ private:
     if (spec.recompute.most != Recompute::None)
       body->setAttr(attributes::kRecompute, builder.getStringAttr(nameOf(spec.recompute.most)));
     if (spec.recompute.lighter > 0) {
-      body->setAttr(attributes::kLighterFrom, builder.getI64IntegerAttr(spec.layers - spec.recompute.lighter));
       body->setAttr(attributes::kLighterLayers, builder.getI64IntegerAttr(spec.recompute.lighter));
+      body->setAttr(attributes::kLayers, builder.getI64IntegerAttr(spec.layers));
     }
     if (spec.stages - spec.stage <= spec.splitStages)
       body->setAttr(attributes::kSplitBackward, builder.getUnitAttr());

@@ -130,11 +130,11 @@ private:
   llvm::DenseMap<Value, Value> kept;
 };
 
-/// What is computed again, by layer.
+/// What is computed again, and of how many layers.
 struct LayerPolicy {
-  Recompute most = Recompute::None;
-  int64_t lighterFrom = std::numeric_limits<int64_t>::max();
-  Recompute of(int64_t layer) const { return layer < lighterFrom ? most : lighterThan(most); }
+  RecomputeChoice choice;
+  uint32_t layers = std::numeric_limits<uint32_t>::max();
+  Recompute of(int64_t layer) const { return choice.of(static_cast<uint32_t>(layer), layers); }
 };
 
 class ProgramSplitter {
@@ -372,9 +372,13 @@ struct SplitProgramsPass : PassWrapper<SplitProgramsPass, OperationPass<ModuleOp
     auto own = getOperation()->getAttrOfType<StringAttr>(attributes::kRecompute);
     if (!own)
       return policy;
-    policy.most = recomputeFromName(own.getValue()).value_or(policy.most);
-    if (auto from = getOperation()->getAttrOfType<IntegerAttr>(attributes::kLighterFrom); from && policy.most != Recompute::None)
-      policy.lighterFrom = from.getInt();
+    policy.choice.most = recomputeFromName(own.getValue()).value_or(policy.choice.most);
+    auto lighter = getOperation()->getAttrOfType<IntegerAttr>(attributes::kLighterLayers);
+    auto layers = getOperation()->getAttrOfType<IntegerAttr>(attributes::kLayers);
+    if (lighter && layers && policy.choice.most != Recompute::None) {
+      policy.choice.lighter = static_cast<uint32_t>(lighter.getInt());
+      policy.layers = static_cast<uint32_t>(layers.getInt());
+    }
     return policy;
   }
 

@@ -294,9 +294,14 @@ std::optional<RecomputeChoice> choiceOf(const cost_models::AtomicSection &sectio
   return isNew && section.has(choice) ? std::optional(choice) : std::nullopt;
 }
 
+SectionCut cutOf(const SearchProblem &problem, const WorkTable &work, uint32_t section, const RecomputeChoice &recompute, uint32_t stages, uint32_t split) {
+  uint32_t microBatch = problem.pins[section].microBatch.value_or(static_cast<uint32_t>(problem.model.microBatches.size() / 2));
+  auto atoms = static_cast<uint32_t>(problem.model.sections[section].classOf.size());
+  return {evenCut(work, section, atoms, recompute, microBatch, stages), recompute, split};
+}
+
 CutTable::CutTable(const SearchProblem &problem, const WorkTable &work, uint32_t mostStages, bool withSplits, uint32_t everyPart) {
   const AtomicModel &model = problem.model;
-  auto middle = static_cast<uint32_t>(model.microBatches.size() / 2);
   for (uint32_t s = 0; s < model.sections.size(); ++s) {
     const SearchPins &pins = problem.pins[s];
     cuts.emplace_back();
@@ -304,7 +309,7 @@ CutTable::CutTable(const SearchProblem &problem, const WorkTable &work, uint32_t
     for (uint32_t count : stageCounts(pins, atoms, mostStages))
       for (const RecomputeChoice &recompute : choices(model.sections[s], pins, everyPart))
         for (uint32_t split : splitsOf(problem, s, count, withSplits))
-          add(problem, work, s, {evenCut(work, s, atoms, recompute, pins.microBatch.value_or(middle), count), recompute, split});
+          add(problem, work, s, cutOf(problem, work, s, recompute, count, split));
   }
 }
 
@@ -321,24 +326,20 @@ void CutTable::add(const SearchProblem &problem, const WorkTable &work, uint32_t
   const AtomicModel &model = problem.model;
   CutFacts &facts = cuts[section].emplace_back();
   facts.cut = cut;
-  std::vector<uint32_t> firsts{0};
-  firsts.insert(firsts.end(), cut.firstAtoms.begin(), cut.firstAtoms.end());
-  firsts.push_back(static_cast<uint32_t>(model.sections[section].classOf.size()));
+  size_t atoms = model.sections[section].classOf.size();
   for (uint32_t m = 0; m < model.microBatches.size(); ++m) {
     std::vector<double> &stages = facts.work.emplace_back();
-    for (size_t i = 0; i + 1 < firsts.size(); ++i)
-      stages.push_back(work.work(section, cut.recompute, m, firsts[i], firsts[i + 1]));
+    for (size_t i = 0; i < cut.stages(); ++i)
+      stages.push_back(work.work(section, cut.recompute, m, cut.firstAtom(i, atoms), cut.firstAtom(i + 1, atoms)));
   }
-  for (size_t i = 0; i + 1 < firsts.size(); ++i)
-    facts.stages.push_back(cost_models::composeStage(model, section, cut.recompute, firsts[i], firsts[i + 1], cut.splits(i)));
+  for (size_t i = 0; i < cut.stages(); ++i)
+    facts.stages.push_back(cost_models::composeStage(model, section, cut.recompute, cut.firstAtom(i, atoms), cut.firstAtom(i + 1, atoms), cut.splits(i)));
   addSlots(model, section, facts);
   addRings(model, section, facts);
 }
 
 void CutTable::addSlots(const AtomicModel &model, uint32_t section, CutFacts &facts) {
-  auto stageOf = [&](uint32_t atom) {
-    return static_cast<size_t>(std::upper_bound(facts.cut.firstAtoms.begin(), facts.cut.firstAtoms.end(), atom) - facts.cut.firstAtoms.begin());
-  };
+  auto stageOf = [&](uint32_t atom) { return facts.cut.stageOf(atom); };
   std::vector<std::set<size_t>> readers(facts.stages.size()); // That send gradients back.
   for (const cost_models::AtomTensor &tensor : model.tensors)
     for (auto [consumer, atom] : tensor.consumers)
@@ -354,23 +355,21 @@ void CutTable::addRings(const AtomicModel &model, uint32_t section, CutFacts &fa
   size_t sizes = model.microBatches.size();
   facts.rings.assign(sizes, std::vector<uint64_t>(facts.stages.size(), 0));
   facts.gradientRings = facts.rings;
-  auto stageOf = [&](uint32_t atom) {
-    return std::upper_bound(facts.cut.firstAtoms.begin(), facts.cut.firstAtoms.end(), atom) - facts.cut.firstAtoms.begin();
-  };
+  auto stageOf = [&](uint32_t atom) { return facts.cut.stageOf(atom); };
   for (const cost_models::AtomTensor &tensor : model.tensors) {
     std::set<size_t> ends;
     bool leaves = false;
     for (auto [consumer, atom] : tensor.consumers) {
       bool arrives = consumer == section && (tensor.section != section || stageOf(tensor.atom) != stageOf(atom));
       if (arrives)
-        ends.insert(static_cast<size_t>(stageOf(atom)));
+        ends.insert(stageOf(atom));
       leaves |= tensor.section == section && (consumer != section || arrives);
     }
     for (size_t m = 0; m < sizes; ++m) {
       for (size_t stage : ends)
         facts.rings[m][stage] += tensor.slotBytesIn(section)[m];
       if (leaves && tensor.gradient)
-        facts.gradientRings[m][static_cast<size_t>(stageOf(tensor.atom))] += tensor.slotBytes[m];
+        facts.gradientRings[m][stageOf(tensor.atom)] += tensor.slotBytes[m];
     }
   }
 }

@@ -85,6 +85,10 @@ uint32_t lighterParts(const cost_models::AtomicSection &section, const Recompute
 /// So many of these parts with a kind of recompute; nothing where that is no choice of its own.
 std::optional<RecomputeChoice> choiceOf(const cost_models::AtomicSection &section, Recompute most, uint32_t parts);
 
+/// The one cut that is looked at of a section in so many stages with this recompute, of which the last `split` have a split backward: even
+/// with micro-batches of the middle size, or as pinned.
+SectionCut cutOf(const SearchProblem &problem, const WorkTable &work, uint32_t section, const RecomputeChoice &recompute, uint32_t stages, uint32_t split);
+
 /// The cuts that are looked at: for each number of stages the one whose largest stage is least, and of those the one whose first
 /// stages are smallest, since they hold most micro-batches; with each recompute that there is to choose, and parts of the layers with the
 /// next lighter one.

@@ -40,7 +40,7 @@ struct Pick {
   std::array<ReplicatedWork, 2> shares; ///< With devices replica by replica, and stage by stage.
 };
 
-/// Whether whatever is possible with `b` is with `a`.
+/// Whether whatever is possible with `b` is with `a`, schedules apart.
 bool isNoWorse(const Pick &a, const Pick &b) {
   auto isLess = [](const auto &x, const auto &y) { return std::equal(x.begin(), x.end(), y.begin(), y.end(), std::less_equal<>()); };
   return a.option->replicas == b.option->replicas && a.bytes.size() == b.bytes.size() && a.option->tasks <= b.option->tasks &&
@@ -64,6 +64,8 @@ class Families {
 public:
   /// `most`: the longest time that will be asked for.
   Families(const SearchProblem &problem, const CutTable &cuts, const WorkTable &work, double most) : problem(problem), bounds(problem, cuts, work), schedules(problem, cuts) {
+    if (!problem.machine.kindOf.empty()) // A stage's costs are those of its devices' kind, and families do not say which that is.
+      schedulesLeft = 0;
     for (uint32_t s = 0; s < problem.pins.size(); ++s)
       options.push_back(bounds.options(s, most));
     for (const cost_models::DeviceModel &kind : problem.machine.kinds)
@@ -79,7 +81,6 @@ public:
     groups.clear();
     inTime.clear();
     beside.clear();
-    alone.clear();
     chosen.assign(options.size(), nullptr);
     rest.assign(1, 0);
     for (size_t i = order.size(); i-- > 0;) {
@@ -125,7 +126,7 @@ private:
     for (BoundedOption &option : options[s]) {
       Pick pick = makePick(s, option, held);
       std::vector<size_t> &others = alike[{option.stages, option.replicas}];
-      if (pick.bytes.empty() || std::any_of(others.begin(), others.end(), [&](size_t other) { return isNoWorse(kept[other], pick); }))
+      if (pick.bytes.empty() || std::any_of(others.begin(), others.end(), [&](size_t other) { return isNeedless(pick, kept[other]); }))
         continue;
       for (bool placedByStage : {false, true})
         pick.shares[placedByStage] = sharesOf(pick, placedByStage);
@@ -133,6 +134,12 @@ private:
       kept.push_back(std::move(pick));
     }
     return kept;
+  }
+
+  /// Whether `other`, in as many stages and replicas, makes it so.
+  bool isNeedless(const Pick &pick, const Pick &other) {
+    auto cutOf = [](const Pick &own) { return PlacedCut{own.section, own.option->cut, own.option->microBatch, {}}; };
+    return isNoWorse(other, pick) && (schedulesLeft == 0 || !trains(pick) || schedules.isNoWorse(cutOf(other), cutOf(pick)));
   }
 
   /// No bytes: it does not fit.
@@ -164,8 +171,7 @@ private:
       used += group.bytes.size();
     for (size_t g = 0; g <= groups.size(); ++g) {
       uint64_t room = problem.machine.devices - used + (g < groups.size() ? groups[g].bytes.size() : 0);
-      bool isByItself = g == groups.size() && next + 1 == order.size();
-      for (const Pick *pick : isByItself ? byThemselves(s, held) : g == 0 && next > 0 ? besideFirst(s, held) : inTimeOf(s, held)) {
+      for (const Pick *pick : g == 0 && next > 0 ? besideFirst(s, held) : inTimeOf(s, held)) {
         if (pick->option->devices > room)
           break;
         double last = std::max(longest, trains(*pick) ? pick->option->tasks : 0), behind = std::max(update, pick->option->update[byStage]);
@@ -201,22 +207,6 @@ private:
       for (const Pick &pick : picksOf(s, held))
         if (pick.option->tasks + pick.option->update[byStage] <= seconds)
           found->second.push_back(&pick);
-    return found->second;
-  }
-
-  /// Of these, those that are left where no other section shares their devices: bytes then count no more.
-  const std::vector<const Pick *> &byThemselves(uint32_t s, uint64_t held) {
-    auto [found, isNew] = alone.try_emplace({s, held});
-    if (isNew)
-      for (const Pick *pick : inTimeOf(s, held)) {
-        auto isNoBetter = [&](const Pick *other) {
-          const BoundedOption &a = *other->option, &b = *pick->option;
-          return a.devices <= b.devices && a.work <= b.work && a.tasks <= b.tasks && a.update[byStage] <= b.update[byStage] &&
-                 a.updates[byStage] <= b.updates[byStage];
-        };
-        if (std::none_of(found->second.begin(), found->second.end(), isNoBetter))
-          found->second.push_back(pick);
-      }
     return found->second;
   }
 
@@ -298,8 +288,6 @@ private:
 
   /// What trains, as the scheduler sees it: each section alone, which rules most families out that it does, then all together.
   bool canBeScheduled(double update) {
-    if (!problem.machine.kindOf.empty())
-      return true;
     std::vector<PlacedCut> all;
     std::vector<const Pick *> training;
     uint32_t first = 0;
@@ -328,7 +316,7 @@ private:
   /// Of the order's first section it is asked before any other is beside it.
   bool canBeScheduledAlone(const Pick &pick, uint32_t first, double update) {
     BoundedOption &option = *pick.option;
-    if (!option.isScheduled && trains(pick) && schedulesLeft > 0 && problem.machine.kindOf.empty()) {
+    if (!option.isScheduled && trains(pick) && schedulesLeft > 0) {
       --schedulesLeft;
       option.tasks = std::max(option.tasks, schedules.seconds({placedAt(pick, first)}) * kRounded);
       option.isScheduled = true;
@@ -390,7 +378,6 @@ private:
   std::vector<uint32_t> order; ///< Of sections.
   std::map<std::pair<uint32_t, uint64_t>, std::vector<Pick>> picks; ///< By section and samples held behind it.
   std::map<std::pair<uint32_t, uint64_t>, std::vector<const Pick *>> inTime; ///< Likewise, of the time that is asked for.
-  std::map<std::pair<uint32_t, uint64_t>, std::vector<const Pick *>> alone;  ///< Likewise, with devices of their own.
   std::map<std::tuple<const Pick *, uint32_t, uint64_t>, std::vector<const Pick *>> beside; ///< Also by the first section's.
   std::map<std::tuple<bool, bool, std::vector<const Pick *>>, Divided> divided; ///< By placement, whether frozen sections are left out, and members.
   uint64_t memory = 0;

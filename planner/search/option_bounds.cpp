@@ -13,10 +13,6 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-size_t stageOf(const CutFacts &facts, uint32_t atom) {
-  return static_cast<size_t>(std::upper_bound(facts.cut.firstAtoms.begin(), facts.cut.firstAtoms.end(), atom) - facts.cut.firstAtoms.begin());
-}
-
 /// Whether each stage has as many micro-batches in flight more than the one after it, so that what the last one holds longer all do.
 bool isChain(const CutFacts &facts) {
   size_t stages = facts.slots.size();
@@ -158,10 +154,8 @@ uint64_t OptionBounds::bytes(uint32_t section, const BoundedOption &option, size
 
 double OptionBounds::alikeWork(uint32_t section, const BoundedOption &option, size_t stage) const {
   const SectionCut &cut = facts(section, option).cut;
-  uint32_t first = stage == 0 ? 0 : cut.firstAtoms[stage - 1];
-  auto atoms = static_cast<uint32_t>(problem.model.sections[section].classOf.size());
-  uint32_t last = stage + 1 == cut.stages() ? atoms : cut.firstAtoms[stage];
-  return std::min(work.alike(section, cut.recompute, option.microBatch, first, last), stageWork(section, option, stage));
+  size_t atoms = problem.model.sections[section].classOf.size();
+  return std::min(work.alike(section, cut.recompute, option.microBatch, cut.firstAtom(stage, atoms), cut.firstAtom(stage + 1, atoms)), stageWork(section, option, stage));
 }
 
 uint64_t OptionBounds::processBytes(uint32_t section, const BoundedOption &option, size_t stage) const {
@@ -178,7 +172,7 @@ uint64_t OptionBounds::held(uint32_t producer, uint32_t section, const BoundedOp
       continue;
     for (auto [consumer, atom] : tensor.consumers)
       if (consumer == section)
-        most = std::max(most, (own.slots[stageOf(own, atom)] + cost_models::kWaitingForSection / 2) * samples);
+        most = std::max(most, (own.slots[own.cut.stageOf(atom)] + cost_models::kWaitingForSection / 2) * samples);
   }
   return std::min(most, static_cast<uint64_t>(problem.model.stepSamples));
 }

@@ -3,14 +3,11 @@
 #include "executor/wavefront/lower_bound.h"
 
 #include <algorithm>
+#include <functional>
 #include <set>
 
 namespace maestro::planner {
 namespace {
-
-uint32_t stageOf(const SectionCut &cut, uint32_t atom) {
-  return static_cast<uint32_t>(std::upper_bound(cut.firstAtoms.begin(), cut.firstAtoms.end(), atom) - cut.firstAtoms.begin());
-}
 
 int64_t coefficient(const wavefront::Cost &cost, const std::vector<uint32_t> &dims) {
   int64_t sum = 0;
@@ -39,7 +36,32 @@ void relax(const wavefront::Cost &whole, wavefront::Cost &first, wavefront::Cost
   second = std::move(rest);
 }
 
+/// Whether one is nowhere more than the other.
+bool isNoMore(const wavefront::Cost &a, const wavefront::Cost &b) {
+  return std::all_of(a.terms.begin(), a.terms.end(), [&](const wavefront::CostTerm &term) { return coefficient(a, term.dims) <= coefficient(b, term.dims); });
+}
+
+/// Whether whatever fits in a micro-batch of `b` does in one of `a`.
+bool holds(const cost_models::MicroBatchCapacity &a, const cost_models::MicroBatchCapacity &b) {
+  auto isWithin = [&](const wavefront::Area &area) {
+    return std::any_of(b.areas.begin(), b.areas.end(), [&](const wavefront::Area &other) {
+      return other.rows == area.rows && other.padded == area.padded && other.capacity <= area.capacity;
+    });
+  };
+  return a.samples >= b.samples && std::equal(a.dims.begin(), a.dims.end(), b.dims.begin(), b.dims.end(), std::greater_equal<>()) &&
+         std::all_of(a.areas.begin(), a.areas.end(), isWithin);
+}
+
 } // namespace
+
+bool ScheduleBound::isNoWorse(const PlacedCut &a, const PlacedCut &b) {
+  const std::vector<cost_models::MicroBatchCapacity> &capacities = problem.model.sections[a.section].capacities;
+  const Stages &own = stagesOf(a), &other = stagesOf(b);
+  return maySplit(a) == maySplit(b) && holds(capacities[a.microBatch], capacities[b.microBatch]) &&
+         std::equal(own.begin(), own.end(), other.begin(), other.end(), [](const wavefront::Stage &x, const wavefront::Stage &y) {
+           return isNoMore(x.forward, y.forward) && isNoMore(x.backward, y.backward) && isNoMore(x.weightGradient, y.weightGradient);
+         });
+}
 
 bool ScheduleBound::maySplit(const PlacedCut &section) const {
   const SectionCut &cut = cuts.of(section.section)[section.cut].cut;
@@ -54,13 +76,13 @@ const ScheduleBound::Stages &ScheduleBound::stagesOf(const PlacedCut &section) {
     return found->second;
   const CutFacts &facts = cuts.of(section.section)[section.cut];
   const cost_models::AtomicSection &chain = problem.model.sections[section.section];
-  auto atoms = static_cast<uint32_t>(chain.classOf.size());
+  size_t atoms = chain.classOf.size();
   const cost_models::MicroBatchCapacity &capacity = chain.capacities[section.microBatch];
   constexpr uint32_t kAnyDevice[] = {0};
   for (size_t i = 0; i < facts.stages.size(); ++i) {
-    uint32_t first = i == 0 ? 0 : facts.cut.firstAtoms[i - 1], last = i + 1 == facts.stages.size() ? atoms : facts.cut.firstAtoms[i];
     auto costsOf = [&](bool splits) {
-      cost_models::StageModel stage = cost_models::composeStage(problem.model, section.section, facts.cut.recompute, first, last, splits);
+      cost_models::StageModel stage = cost_models::composeStage(problem.model, section.section, facts.cut.recompute, facts.cut.firstAtom(i, atoms),
+                                                                facts.cut.firstAtom(i + 1, atoms), splits);
       return cost_models::taskCosts(capacity, stage.at[section.microBatch], kAnyDevice, problem.machine);
     };
     cost_models::TaskCosts costs = costsOf(false);
@@ -84,7 +106,7 @@ void ScheduleBound::addEdges(const std::vector<PlacedCut> &sections, wavefront::
     index[sections[i].section] = i;
   auto placeOf = [&](uint32_t section, uint32_t atom) {
     const PlacedCut &own = sections[index.at(section)];
-    return std::pair(index.at(section), stageOf(cuts.of(section)[own.cut].cut, atom));
+    return std::pair(index.at(section), cuts.of(section)[own.cut].cut.stageOf(atom));
   };
   for (const cost_models::AtomTensor &tensor : problem.model.tensors) {
     if (!index.count(tensor.section))

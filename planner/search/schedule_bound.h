@@ -25,6 +25,9 @@ public:
   /// nothing, and of a backward that may be split in two, the part that nothing waits for may come last in every stage.
   double seconds(const std::vector<PlacedCut> &sections);
 
+  /// Whether every schedule of a section as `b` is one of it as `a`: the same stages and replicas, no smaller micro-batches, no longer tasks.
+  bool isNoWorse(const PlacedCut &a, const PlacedCut &b);
+
 private:
   using Stages = std::vector<wavefront::Stage>;
   const Stages &stagesOf(const PlacedCut &section);

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <future>
 #include <set>
+#include <span>
 #include <thread>
 
 namespace maestro::planner {
@@ -354,8 +355,7 @@ private:
         continue;
       Layout next = layout;
       SectionCut &own = next[s].cut;
-      own.recompute = *lighter;
-      own.firstAtoms = evenCut(work, s, static_cast<uint32_t>(section.classOf.size()), *lighter, next[s].microBatch, static_cast<uint32_t>(own.stages()));
+      own = cutOf(problem, work, s, *lighter, static_cast<uint32_t>(own.stages()), own.splitStages);
       while (!candidates.fits(next) && own.splitStages > 0 && !problem.pins[s].splitStages)
         --own.splitStages;
       if (own.splitStages <= mostSplit || !candidates.fits(next))
@@ -477,20 +477,23 @@ private:
   SearchResult result;
 };
 
+/// This layout is the answer, and the first row.
+void answerWith(const AtomicModel &model, RankedLayout layout, std::string winner, SearchResult &result) {
+  ComparedLayout &row = result.compared.front();
+  row.what = describe(model, layout.layout);
+  row.layout = result.layout = std::move(layout.layout);
+  row.simulation = result.simulation = std::move(layout.simulation);
+  result.winner = std::move(winner);
+}
+
 /// Adds what a search of a part of the space found.
 void merge(const AtomicModel &model, SearchResult other, SearchResult &result) {
   result.simulations += other.simulations;
   result.nodes += other.nodes;
   result.wasCutShort |= other.wasCutShort;
   if (other.simulation.stepSeconds < result.simulation.stepSeconds) {
-    result.layout = std::move(other.layout);
-    result.simulation = std::move(other.simulation);
+    answerWith(model, {std::move(other.layout), std::move(other.simulation)}, "search", result);
     result.lowerBoundSeconds = std::min(result.lowerBoundSeconds, result.simulation.stepSeconds);
-    result.winner = "search";
-    ComparedLayout &row = result.compared.front();
-    row.layout = result.layout;
-    row.simulation = result.simulation;
-    row.what = describe(model, result.layout);
   }
   for (RankedLayout &own : other.simulated)
     if (std::none_of(result.simulated.begin(), result.simulated.end(), [&](const RankedLayout &there) { return there.layout == own.layout; }))
@@ -506,9 +509,10 @@ constexpr double kNearlyBest = 1.02;
 /// Of the layouts of nearly the best step, and no longer one than any baseline's, the one that is best with tuned schedules.
 void chooseTuned(const SearchProblem &problem, SearchResult &result) {
   double most = kNearlyBest * result.simulation.stepSeconds;
-  for (const ComparedLayout &row : result.compared)
+  auto baselines = std::span(result.compared).subspan(1);
+  for (const ComparedLayout &row : baselines)
     if (row.possible && !row.inFileOrder)
-      most = std::min(most, &row == &result.compared.front() ? most : row.simulation.stepSeconds);
+      most = std::min(most, row.simulation.stepSeconds);
   std::vector<const RankedLayout *> finalists;
   for (const RankedLayout &own : result.simulated)
     if (finalists.size() < problem.budget.finalists && own.simulation.stepSeconds <= most)
@@ -532,16 +536,8 @@ void chooseTuned(const SearchProblem &problem, SearchResult &result) {
   size_t best = static_cast<size_t>(std::min_element(seconds.begin(), seconds.end()) - seconds.begin());
   if (seconds[best] == std::numeric_limits<double>::infinity())
     return;
-  result.layout = finalists[best]->layout;
-  result.simulation = finalists[best]->simulation;
-  result.winner = "search";
-  for (const ComparedLayout &row : result.compared)
-    if (&row != &result.compared.front() && row.layout == result.layout)
-      result.winner = row.name;
-  ComparedLayout &row = result.compared.front();
-  row.layout = result.layout;
-  row.simulation = result.simulation;
-  row.what = describe(problem.model, result.layout);
+  auto same = std::find_if(baselines.begin(), baselines.end(), [&](const ComparedLayout &row) { return row.layout == finalists[best]->layout; });
+  answerWith(problem.model, *finalists[best], same == baselines.end() ? "search" : same->name, result);
 }
 
 void rank(uint32_t topK, SearchResult &result) {

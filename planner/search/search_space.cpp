@@ -197,7 +197,7 @@ std::vector<Family> oneLayoutFamilies(const SearchProblem &problem, const CutTab
     options.push_back(optionsOf(problem, cuts, base, s));
   std::set<std::vector<std::vector<LayoutOption>>> known;
   for (const LayoutOption &first : options[0])
-    for (size_t kind = 0; kind < kRecomputes.size() * kLighterParts; ++kind) {
+    for (size_t kind = 0; kind < kRecomputes.size() * kLighterParts; kind += kCoarseParts) {
       std::vector<std::vector<LayoutOption>> only;
       for (uint32_t s = 0; s < options.size(); ++s) {
         const cost_models::AtomicSection &section = problem.model.sections[s];

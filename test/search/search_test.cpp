@@ -1,5 +1,6 @@
 #include "planner/search/search.h"
 #include "planner/search/cuts.h"
+#include "planner/search/schedule_bound.h"
 #include "planner/search/search_space.h"
 #include "planner/search/ways.h"
 #include "small_problems.h"
@@ -213,6 +214,72 @@ TEST(Search, NoStepIsShorterThanTheLongestSamplesWay) {
   SearchResult result = solve(problem);
   EXPECT_GE(result.lowerBoundSeconds, way * (1 - 1e-6));
   EXPECT_GE(result.simulation.stepSeconds, way);
+}
+
+/// The sections of a layout that train, as the table has them.
+std::vector<PlacedCut> placedIn(const SearchProblem &problem, const CutTable &cuts, const Layout &layout) {
+  std::vector<PlacedCut> placed;
+  for (uint32_t s = 0; s < layout.size(); ++s) {
+    const std::vector<CutFacts> &list = cuts.of(s);
+    auto same = std::find_if(list.begin(), list.end(), [&](const CutFacts &facts) {
+      return facts.cut.firstAtoms == layout[s].cut.firstAtoms && facts.cut.recompute == layout[s].cut.recompute;
+    });
+    EXPECT_NE(same, list.end()) << "a layout that the bound knows nothing of: " << describe(problem.model, layout);
+    if (problem.model.sections[s].trains && same != list.end())
+      placed.push_back({s, static_cast<uint32_t>(same - list.begin()), layout[s].microBatch, layout[s].devices});
+  }
+  return placed;
+}
+
+TEST(Search, NoLayoutOfTheSpaceBeatsItsSchedulesBound) {
+  double tightness = 0;
+  size_t layouts = 0, lighter = 0;
+  for (uint64_t seed = 0; seed < 4; ++seed) {
+    SearchProblem problem = layered(16, 12, seed);
+    WorkTable work(problem);
+    CutTable cuts(problem, work, 16, false, 1);
+    ScheduleBound bound(problem, cuts);
+    for (const RankedLayout &own : solve(problem).simulated) {
+      double least = bound.seconds(placedIn(problem, cuts, own.layout));
+      EXPECT_LE(least, own.simulation.makespanSeconds * (1 + 1e-6)) << describe(problem.model, own.layout);
+      tightness += least / own.simulation.makespanSeconds;
+      ++layouts;
+      lighter += own.layout[1].cut.recompute.lighter > 0;
+    }
+  }
+  EXPECT_GE(layouts, 40u);
+  EXPECT_GT(lighter, 0u);
+  EXPECT_GT(tightness / static_cast<double>(layouts), 0.5); // The teacher's part is not in it.
+}
+
+TEST(Search, OneWayIsNoWorseThanAnotherThatHoldsLessOrTakesLonger) {
+  SearchProblem problem = layered(16, 12, 1);
+  WorkTable work(problem);
+  CutTable cuts(problem, work, 16, false, 1);
+  ScheduleBound bound(problem, cuts);
+  auto find = [&](const RecomputeChoice &recompute) {
+    const std::vector<CutFacts> &list = cuts.of(1);
+    return static_cast<uint32_t>(std::find_if(list.begin(), list.end(), [&](const CutFacts &facts) {
+             return facts.cut.stages() == 1 && facts.cut.recompute == recompute;
+           }) - list.begin());
+  };
+  PlacedCut none{1, find({}), 1, {}}, selective{1, find({Recompute::Selective}), 1, {}}, smaller{1, find({}), 0, {}};
+  EXPECT_TRUE(bound.isNoWorse(none, none));
+  EXPECT_TRUE(bound.isNoWorse(none, selective));
+  EXPECT_FALSE(bound.isNoWorse(selective, none));
+  EXPECT_FALSE(bound.isNoWorse(smaller, none));
+}
+
+TEST(Search, TheBestFewAreToldApartByTunedSchedules) {
+  SearchProblem problem = layered(16, 12, 2);
+  SearchResult usual = solve(problem);
+  problem.budget.finalists = 4;
+  SearchResult tuned = solve(problem), again = solve(problem); // No longer than any baseline: verify().
+  EXPECT_EQ(tuned.layout, again.layout);
+  EXPECT_LE(tuned.simulation.stepSeconds, 1.02 * usual.simulation.stepSeconds);
+  cost_models::Simulator simulator(problem.steps, problem.budget.mostTasks);
+  auto stepOf = [&](const Layout &layout) { return simulator.runTuned(modelOf(problem, layout), problem.machine, choicesOf(layout))->stepSeconds; };
+  EXPECT_LE(stepOf(tuned.layout), stepOf(usual.layout));
 }
 
 TEST(Search, StageByStageReplicasAreNeighbours) {
