@@ -90,8 +90,11 @@ class Ranks(unittest.TestCase):
             lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
             self.assertEqual(kernels, {0, 1, 2, 3})
             self.assertIn("weight_gradient", {event["name"] for event in events if event.get("cat") == "task"})
-            self.assertTrue(all(section["busy"] > 0 for section in lines[-1]["sections"].values()), lines[-1])
-            self.assertTrue(all(device["busy"] > 0 for device in lines[-1]["devices"]), lines[-1])
+            # In all steps together: a frozen teacher may have done a step's work before the last one ended.
+            for name in lines[0]["sections"]:
+                self.assertGreater(sum(line["sections"][name]["busy"] for line in lines), 0, lines)
+            for device in range(4):
+                self.assertGreater(sum(line["devices"][device]["busy"] for line in lines), 0, lines)
             return sorted((event["pid"], event["tid"], event["name"], event["args"]["step"], event["args"].get("microbatch", -1))
                           for event in events if event.get("cat") == "task")
 
