@@ -72,24 +72,26 @@ bool addsItself(std::string_view kernel) {
          kernel.ends_with("_norm_grad");
 }
 
-/// Where a processor has no instructions for bf16: operands and results in f32.
-uint64_t widenedBytes(const KernelCall &call) {
+/// Operands and results in f32.
+uint64_t widenedBytes(const KernelCall &call, Bf16Products bf16) {
   uint64_t bytes = 0;
+  if (bf16 == Bf16Products::Native)
+    return bytes;
   for (auto operands : {call.inputs, call.outputs})
     for (const KernelOperand &operand : operands)
       bytes += operand.present && operand.dtype == DType::BF16 ? roundUp(4 * operand.elements(), 64) : 0;
   return bytes;
 }
 
-uint64_t ownScratchBytes(const KernelCall &call, int threads) {
+uint64_t ownScratchBytes(const KernelCall &call, int threads, Bf16Products bf16) {
   if (call.kernel == "attention")
     return attentionBytes(call, 0, threads, false);
   if (call.kernel == "attention_grad")
     return attentionBytes(call, 1, threads, true);
   if (call.kernel == "matmul")
-    return productBytes(call, static_cast<uint64_t>(threads)) + widenedBytes(call);
+    return productBytes(call, static_cast<uint64_t>(threads)) + widenedBytes(call, bf16);
   if (call.kernel.starts_with("conv"))
-    return convolutionBytes(call, threads) + widenedBytes(call);
+    return convolutionBytes(call, threads) + widenedBytes(call, bf16);
   if (call.kernel.starts_with("reduce_") || call.kernel == "sum_squares")
     return reductionBytes(call);
   if (call.kernel.ends_with("_norm") || call.kernel.ends_with("_norm_grad")) // A row in f32, and sums of 16 chunks.
@@ -107,8 +109,8 @@ uint64_t KernelOperand::elements() const {
   return count;
 }
 
-uint64_t cpuScratchBytes(const KernelCall &call, int threads) {
-  uint64_t bytes = ownScratchBytes(call, threads);
+uint64_t cpuScratchBytes(const KernelCall &call, int threads, Bf16Products bf16) {
+  uint64_t bytes = ownScratchBytes(call, threads, bf16);
   // Kernels that cannot add write aside, to be added in one pass.
   for (size_t i = 0; i < call.outputs.size() && !addsItself(call.kernel); ++i)
     bytes += call.accumulateMask >> i & 1 ? roundUp(call.outputs[i].bytes(), 64) : 0;

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "base/dtype.h"
+#include "cost_models/device_rates.h"
 
 #include <cstdint>
 #include <span>
@@ -32,8 +33,8 @@ struct KernelCall {
   uint64_t accumulateMask = 0; ///< Results that the kernel adds to.
 };
 
-/// Not under what the CPU library's kernel asks for as scratch memory (held against the library by a test).
-uint64_t cpuScratchBytes(const KernelCall &call, int threads);
+/// Not under what the CPU library's kernel asks for as scratch memory (held against the library by a test). `bf16`: DeviceModel.bf16Products.
+uint64_t cpuScratchBytes(const KernelCall &call, int threads, Bf16Products bf16);
 
 /// What the heap keeps once such a call has run. Without AVX-512 oneDNN packs large products' operands in blocks of the heap, aligned to
 /// pages, and glibc before 2.38 fills hardly any of the holes that these leave (of 50 products 28 MiB, all in the first step); as blocks

@@ -59,6 +59,7 @@ DeviceModel deviceFor(const DeviceProfile &profile, int threads) {
       nearest = &candidate;
   double scale = static_cast<double>(threads) / nearest->threads;
   device.rates = nearest->rates;
+  device.bf16Products = profile.bf16Products;
   for (FlopsPerSecond *rate : {&device.rates.arithmetic, &device.rates.arithmeticBf16})
     *rate *= scale;
   for (BytesPerSecond *rate : {&device.rates.operands, &device.rates.stream})
@@ -73,7 +74,8 @@ DeviceModel deviceFor(const DeviceProfile &profile, int threads) {
 std::string toYaml(const DeviceProfile &profile) {
   std::string text = "# Written by maestro-profile: what a device of this machine does, while all cores work.\n"
                      "# Use it in cluster.yaml: `device: path/of/this/file`.\n";
-  text += fmt::format("kind: {}\nname: \"{}\"\nrates:\n", profile.kind, profile.name);
+  text += fmt::format("kind: {}\nname: \"{}\"\nbf16_products: {}\nrates:\n", profile.kind, profile.name,
+                      profile.bf16Products == Bf16Products::Native ? "native" : "widened");
   for (const ProfiledDevice &device : profile.devices)
     text += ratesText(device.threads, device.rates);
   text += "# Grids: [m, n, k, seconds], for products m x k by k x n; attention: queries of all heads, keys, depth; rows: rows, width, 1.\n"

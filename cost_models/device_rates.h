@@ -3,7 +3,12 @@
 
 #include "cost_models/units.h"
 
+#include <cstdint>
+
 namespace maestro::cost_models {
+
+/// How a CPU multiplies bf16: with instructions for it (AVX512_BF16), or in f32, where operands and results are copied for it.
+enum class Bf16Products : uint8_t { Widened, Native };
 
 struct DeviceRates {
   FlopsPerSecond arithmetic;        ///< In f32; also of bf16 kernels that are no products.

@@ -26,6 +26,7 @@ struct DeviceModel {
   uint64_t memoryBytes = UINT64_MAX; ///< What a plan may use of it:
   uint64_t reserveBytes = 0;         ///< so much less than it has.
   DeviceRates rates = cpuRates(1);
+  Bf16Products bf16Products = Bf16Products::Widened; ///< Of a CPU: the kind that needs more memory, where nothing is known.
   uint32_t multiprocessors = 0;      ///< Of an accelerator; 0: a CPU.
   std::shared_ptr<const KernelCurves> curves = {}; ///< As measured; null where nothing was.
   double curveScale = 1;             ///< Their times are of another number of threads, and multiplied by this.

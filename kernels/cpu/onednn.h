@@ -14,7 +14,7 @@ namespace maestro::kernels::cpu {
 /// The process's CPU engine.
 const dnnl::engine &onednnEngine();
 dnnl::memory::data_type onednnType(DType dtype);
-/// f32, or bf16 where this processor multiplies it.
+/// f32, or bf16 where this processor has instructions to multiply it (and DNNL_MAX_CPU_ISA allows them).
 bool onednnCovers(DType dtype);
 
 /// oneDNN takes its number of threads from OpenMP's setting of the calling thread.

@@ -96,7 +96,7 @@ void PlanEmitter::accountMemory(const Stage &stage, fb::ExecutableT &executable)
   bool onCpu = input.machine.kinds.front().multiprocessors == 0;
   HostBytes host;
   for (size_t i = 0; onCpu && i < stage.limits.largest.size(); ++i) {
-    HostBytes at = hostBytes(plan, executable, exprsAt(stage.limits.largest[i]), hostThreads());
+    HostBytes at = hostBytes(plan, executable, exprsAt(stage.limits.largest[i]), hostThreads(), input.machine.kinds.front().bf16Products);
     host = {std::max(host.own, at.own), std::max(host.scratch, at.scratch), at.process};
   }
   executable.peak_bytes = host.all() + bytes;

@@ -14,8 +14,9 @@ using cost_models::KernelOperand;
 
 class HostMemory {
 public:
-  HostMemory(const fb::PlanT &plan, const fb::ExecutableT &executable, std::span<const int64_t> values, int threads)
-      : plan(plan), executable(executable), values(values), threads(threads) {}
+  HostMemory(const fb::PlanT &plan, const fb::ExecutableT &executable, std::span<const int64_t> values, int threads,
+             cost_models::Bf16Products bf16)
+      : plan(plan), executable(executable), values(values), threads(threads), bf16(bf16) {}
 
   HostBytes bytes() const {
     HostBytes result;
@@ -24,7 +25,7 @@ public:
       for (const auto &call : program->calls) {
         std::vector<KernelOperand> inputs = operands(call->inputs), outputs = operands(call->outputs);
         cost_models::KernelCall described{plan.kernels[call->kernel], inputs, outputs, accumulateMask(*call)};
-        scratch = std::max(scratch, cost_models::cpuScratchBytes(described, threads)); // One block serves all programs.
+        scratch = std::max(scratch, cost_models::cpuScratchBytes(described, threads, bf16)); // One block serves all programs.
         holes = std::max(holes, cost_models::cpuHeapBytes(described, threads));
         ++calls;
       }
@@ -79,13 +80,14 @@ private:
   const fb::ExecutableT &executable;
   std::span<const int64_t> values;
   int threads;
+  cost_models::Bf16Products bf16;
 };
 
 } // namespace
 
 HostBytes hostBytes(const fb::PlanT &plan, const fb::ExecutableT &executable, std::span<const int64_t> values,
-                    int threads) {
-  return HostMemory(plan, executable, values, threads).bytes();
+                    int threads, cost_models::Bf16Products bf16) {
+  return HostMemory(plan, executable, values, threads, bf16).bytes();
 }
 
 } // namespace maestro::planner

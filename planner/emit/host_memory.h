@@ -1,6 +1,7 @@
 // What the process of an executable needs beside the executable's regions, from its calls at the dims' bounds.
 #pragma once
 
+#include "cost_models/device_rates.h"
 #include "plan/plan_generated.h"
 
 #include <cstdint>
@@ -18,6 +19,6 @@ struct HostBytes {
 
 /// `values` are Plan.exprs at the bounds.
 HostBytes hostBytes(const plan::fb::PlanT &plan, const plan::fb::ExecutableT &executable, std::span<const int64_t> values,
-                    int threads);
+                    int threads, cost_models::Bf16Products bf16);
 
 } // namespace maestro::planner

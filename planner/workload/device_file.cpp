@@ -141,6 +141,11 @@ Result<DeviceProfile> profileOf(const YamlNode &root) {
                  fmt::format("is '{}'; profiles are of 'cpu' devices. For an accelerator name a built-in description: {}", profile.kind,
                              fmt::join(cost_models::builtInDevices(), ", ")));
   MAESTRO_TRY(fields.text("name", profile.name));
+  if (const YamlNode *products = fields.find("bf16_products")) {
+    if (products->scalar != "native" && products->scalar != "widened")
+      return wrong(*products, "bf16_products", fmt::format("is '{}'; must be native (the processor multiplies bf16) or widened (it does so in f32)", products->scalar));
+    profile.bf16Products = products->scalar == "native" ? cost_models::Bf16Products::Native : cost_models::Bf16Products::Widened;
+  }
   MAESTRO_TRY(requireList(fields, "rates"));
   const YamlNode &rates = *fields.find("rates");
   for (size_t i = 0; i < rates.items.size(); ++i)

@@ -26,6 +26,7 @@ TEST(DeviceFile, WhatIsWrittenIsRead) {
   rates.alone = 0.875;
   rates.together = 1.125;
   profile.devices = {{1, rates, {}}, {2, cpuRates(2), {}}};
+  profile.bf16Products = Bf16Products::Native;
   ASSERT_TRUE(profile.devices[0].curves.addCurve("add", {{1000, microseconds(2)}, {8e6, microseconds(900)}}).isOk());
   ASSERT_TRUE(profile.devices[0].curves.addGrid("matmul f32", {{32, 64, 64, microseconds(3)}, {512, 64, 64, microseconds(40)}}).isOk());
   ASSERT_TRUE(profile.devices[0].curves.addCalls("matmul", {{96, 64, 64, 65536, microseconds(20)}}).isOk());
@@ -34,6 +35,7 @@ TEST(DeviceFile, WhatIsWrittenIsRead) {
   auto read = parseDeviceProfile(toYaml(profile), "device.yaml");
   ASSERT_TRUE(read.isOk()) << read.status().message();
   EXPECT_EQ(read->name, profile.name);
+  EXPECT_EQ(read->bf16Products, Bf16Products::Native);
   ASSERT_EQ(read->devices.size(), 2u);
   const DeviceRates &again = read->devices[0].rates;
   EXPECT_EQ(read->devices[0].threads, 1);
@@ -63,6 +65,8 @@ TEST(DeviceFile, WhatIsWrongIsNamed) {
   auto curve = [&](std::string text) { return messageOf(rates + "curves: [{" + text + "}]"); };
   EXPECT_NE(messageOf("kind: h100\nrates: [{threads: 1, arithmetic: 1 GFLOP/s, operands: 1 GB/s}]").find("'h100'"), std::string::npos);
   EXPECT_NE(messageOf("kind: cpu\nrates: []").find("at least one"), std::string::npos);
+  std::string products = messageOf("kind: cpu\nbf16_products: fast\nrates: [{threads: 1, arithmetic: 1 GFLOP/s, operands: 1 GB/s}]");
+  EXPECT_NE(products.find("'fast'; must be native"), std::string::npos) << products;
   EXPECT_NE(messageOf("kind: cpu\nrates: [{threads: 1, operands: 1 GB/s}]").find("arithmetic"), std::string::npos);
   EXPECT_NE(messageOf("kind: cpu\nrates: [{threads: 1, arithmetic: 0 GFLOP/s, operands: 1 GB/s}]").find("above 0"), std::string::npos);
   EXPECT_NE(messageOf("kind: cpu\nrates: [{threads: 1, arithmetic: 1 GFLOP/s, operands: 1 GB}]").find("write a number with its unit"),

@@ -1,6 +1,7 @@
 #include "tools/profile/machine_profile.h"
 
 #include "base/log.h"
+#include "tools/profile/bf16_products.h"
 #include "tools/profile/device_stopwatch.h"
 #include "tools/profile/host_time.h"
 #include "tools/profile/stopwatch.h"
@@ -249,6 +250,7 @@ Result<cost_models::DeviceProfile> profileMachine(double secondsEach,
                                                   const std::vector<std::string> &data) {
   cost_models::DeviceProfile result;
   result.name = processorName();
+  MAESTRO_ASSIGN(result.bf16Products, bf16Products());
   MAESTRO_ASSIGN(Seconds host, hostTime(plans, data)); // First: the data may not be there.
   int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   std::vector<int> counts = threadCounts(cores);
