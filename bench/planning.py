@@ -1,7 +1,7 @@
 """What planning takes and brings, without a GPU: the large examples on clusters of 8 to 16,384 GPUs: time and memory, the gap to the
 proven bound, and the gain over one layout for all sections and over a static split.
 
-    .venv/bin/python -B bench/planning.py [--scratch DIR] [--size large|tiny] [--devices 8 64 …]
+    .venv/bin/python -B bench/planning.py [--scratch DIR] [--size large|tiny] [--devices 8 64 …] [--samples 2048]
 
 The graphs are exported without weights first, once for a scratch folder (minutes for the large ones).
 """
@@ -59,12 +59,13 @@ def measured(line):
     return json.loads(done.stdout)
 
 
-def plan(folder, devices, kind):
+def plan(folder, devices, kind, samples):
     cluster = folder / f"{kind}-{devices}.yaml"
     text = CLUSTER.format(kind=kind, devices=devices, nodes=devices // 8)
     cluster.write_text(text + (OUTER.format(devices=devices) if devices > 8 else ""))
     output = folder / f"{devices}.mpl"
-    status, seconds, peak, said = measured([BINARIES / "maestro-plan", folder / "workload.yaml", "--cluster", cluster, "-o", output, "--quiet"])
+    status, seconds, peak, said = measured([BINARIES / "maestro-plan", folder / "workload.yaml", "--cluster", cluster, "-o", output, "--quiet",
+                                          *(["--set", f"train.global_batch={samples}"] if samples else [])])
     if status != 0:
         return {"seconds": seconds, "peak": peak, "error": said.strip().removeprefix("error: ")}
     dumped = json.loads(subprocess.run([BINARIES / "maestro-dump", output, "--format", "json"], capture_output=True, text=True,
@@ -97,6 +98,7 @@ def main():
     parser.add_argument("--size", default="large", choices=["large", "tiny"])
     parser.add_argument("--device", default="h100-sxm")
     parser.add_argument("--devices", type=int, nargs="+", default=[8, 64, 512, 1024, 16384])
+    parser.add_argument("--samples", type=int, help="in a step, instead of the examples' own")
     arguments = parser.parse_args()
     scratch = arguments.scratch or pathlib.Path(tempfile.mkdtemp(prefix="maestro-planning-"))
     gains = {"one layout for all": [], "static split": []}
@@ -106,7 +108,7 @@ def main():
         folder.mkdir(parents=True, exist_ok=True)
         export(name, command, folder)
         for devices in arguments.devices:
-            found = plan(folder, devices, arguments.device)
+            found = plan(folder, devices, arguments.device, arguments.samples)
             head = f"{name:11} {devices:6} GPUs: planned in {found['seconds']:5.1f} s, {found['peak'] / 2**30:.2f} GiB"
             if "error" in found:
                 print(f"{head}: {found['error']}")
