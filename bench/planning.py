@@ -59,7 +59,7 @@ def measured(line):
     return json.loads(done.stdout)
 
 
-def plan(folder, devices, kind, samples):
+def plan(folder, devices, kind, samples=None):
     cluster = folder / f"{kind}-{devices}.yaml"
     text = CLUSTER.format(kind=kind, devices=devices, nodes=devices // 8)
     cluster.write_text(text + (OUTER.format(devices=devices) if devices > 8 else ""))
