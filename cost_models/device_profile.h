@@ -20,7 +20,7 @@ struct DeviceProfile {
   std::string kind = "cpu";
   std::string name;                    ///< Of the processor, for people.
   std::vector<ProfiledDevice> devices; ///< Ascending threads.
-  Bf16Products bf16Products = Bf16Products::Widened;
+  Bf16Products bf16Products = Bf16Products::Widened; ///< Of the processor.
 };
 
 /// A CPU device of so many threads as built in.

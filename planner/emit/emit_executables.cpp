@@ -94,9 +94,12 @@ void PlanEmitter::accountMemory(const Stage &stage, fb::ExecutableT &executable)
   }
   // What accelerators need beside is kept off their memory (DeviceModel.reserveBytes).
   bool onCpu = input.machine.kinds.front().multiprocessors == 0;
+  // An executable may run on any kind of the machine's devices.
+  bool isNative = llvm::all_of(input.machine.kinds, [](const cost_models::DeviceModel &kind) { return kind.bf16Products == cost_models::Bf16Products::Native; });
+  auto bf16 = isNative ? cost_models::Bf16Products::Native : cost_models::Bf16Products::Widened;
   HostBytes host;
   for (size_t i = 0; onCpu && i < stage.limits.largest.size(); ++i) {
-    HostBytes at = hostBytes(plan, executable, exprsAt(stage.limits.largest[i]), hostThreads(), input.machine.kinds.front().bf16Products);
+    HostBytes at = hostBytes(plan, executable, exprsAt(stage.limits.largest[i]), hostThreads(), bf16);
     host = {std::max(host.own, at.own), std::max(host.scratch, at.scratch), at.process};
   }
   executable.peak_bytes = host.all() + bytes;
