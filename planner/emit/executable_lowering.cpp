@@ -205,6 +205,8 @@ CostPolynomial Lowering::computeCost(const Program &program, OperatorCosts &cost
   report.callSeconds = device.rates.call.value * static_cast<double>(program.calls.size()) + (isTask ? device.rates.task.value : 0);
   report.seconds = report.callSeconds;
   for (Operation &op : function.getBody().front()) {
+    if (withoutCall.contains(&op))
+      continue;
     const OperatorCost &own = costs.of(op);
     if (own.kernel.empty())
       continue;
@@ -232,7 +234,8 @@ void Lowering::setCost(fb::ProgramT &table, const Program &program) {
   }
   std::map<const OperatorWork *, int64_t> counts; // Layers repeat.
   for (Operation &op : function.getBody().front())
-    ++counts[&input.works->of(op)];
+    if (!withoutCall.contains(&op))
+      ++counts[&input.works->of(op)];
   for (auto [work, count] : counts) {
     flops = flops + count * work->flops;
     bytes = bytes + count * work->bytes;

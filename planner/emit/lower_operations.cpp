@@ -166,6 +166,7 @@ Status Lowering::lowerOperation(Operation &op, uint32_t timeline, uint32_t time,
   if (auto cast = mlir::dyn_cast<nn::CastOp>(op))
     if (uint32_t copy = lowPrecisionCopy(cast); copy != kNone) {
       placed[cast.getResult()] = copy;
+      withoutCall.insert(&op);
       return Status();
     }
   auto kernel = mlir::dyn_cast<nn::KernelOpInterface>(op);
@@ -174,8 +175,10 @@ Status Lowering::lowerOperation(Operation &op, uint32_t timeline, uint32_t time,
   // An addition that was taken apart into its operands' gradients computes nothing itself.
   if (mlir::isa<nn::AddOp>(op)) {
     auto found = sinks.find(op.getResult(0));
-    if (found != sinks.end() && found->second.empty())
+    if (found != sinks.end() && found->second.empty()) {
+      withoutCall.insert(&op);
       return Status();
+    }
   }
 
   PendingCall call;

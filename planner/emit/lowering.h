@@ -18,6 +18,7 @@
 #include "planner/emit/storages.h"
 
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
 
 #include <map>
 #include <optional>
@@ -114,6 +115,7 @@ private:
   llvm::DenseMap<mlir::Type, uint64_t> bytesOfType; ///< Of the largest micro-batches: layers repeat.
   llvm::DenseMap<mlir::Value, uint32_t> placed; ///< Root value to storage.
   llvm::DenseMap<mlir::Value, uint32_t> lastUse;
+  llvm::DenseSet<mlir::Operation *> withoutCall; ///< What they say is there already, or done by others' kernels: they cost nothing.
   llvm::DenseMap<mlir::Value, uint32_t> pinned; ///< Roots whose kernel writes straight into a result's storage.
   std::vector<uint32_t> taskEnds;               ///< Where on the timeline of training a task ends and another may follow.
   std::map<int64_t, mlir::Value> saved;         ///< nn.saved number to the value of the program that saves it.

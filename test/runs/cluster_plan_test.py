@@ -1,6 +1,7 @@
 """A weightless pair of the width of a 70B teacher and an 8B student is planned for 64 and for 1,024 GPUs in 5 s and 4 GB, with its bound, its
-gap and the baselines in the plan, none of which is better."""
+gap and the baselines in the plan, none of which is better; and its programs are said to move what their calls do."""
 
+import functools
 import math
 import sys
 
@@ -23,6 +24,34 @@ def least_seconds(plan, numbers, devices):
         if len(parameter["shape"]) == 2 and "embed" not in parameter["name"]:
             flops += (6 if parameter["trainable"] else 2) * math.prod(parameter["shape"]) * tokens
     return flops / (devices * PEAK_FLOPS)
+
+
+WIDTHS = {"f32": 4, "bf16": 2, "i64": 8, "f64": 8, "i32": 4, "bool": 1}
+
+
+def moved(plan):
+    """Of the largest micro-batches, by program: what it is said to move, and what its calls read and write. Of a table that is looked up in
+    what is found counts."""
+    nodes = plan["exprs"]
+    lookup = plan["kernels"].index("gather")
+    for executable in plan["executables"]:
+        bounds = {bound["symbol"]: bound["value"] for bound in executable["bounds"]}
+
+        @functools.cache
+        def value(number):
+            node = nodes[number]
+            if node["op"] in ("Symbol", "Constant"):
+                return bounds.get(node["a"], 1) if node["op"] == "Symbol" else node["a"]
+            a, b = value(node["a"]), value(node["b"])
+            return {"Add": a + b, "Mul": a * b, "Max": max(a, b)}[node["op"]]
+
+        sizes = [WIDTHS[buffer["dtype"]] * math.prod(map(value, buffer["shape"])) for buffer in executable["buffers"]]
+        for program in executable["programs"]:
+            if program["kind"] in ("Evaluate", "Forward", "Backward", "WeightGradient"):
+                operands = [i for call in program["calls"]
+                            for i in (call["outputs"] if call["kernel"] == lookup else call["inputs"]) + call["outputs"]]
+                done = sum(sizes[i] for i in operands if i is not None and i < len(sizes))
+                yield f"{executable['name']}, {program['kind']}", value(program["memory_bytes"]), done
 
 
 def judge(scratch, folder, devices):
@@ -53,6 +82,8 @@ def judge(scratch, folder, devices):
     check("devices are the cluster's", max(used) < devices, f"{len(used)} are used")
     limit = plan["machine"]["memory_bytes"]
     fullest = max(rank["peak_bytes"] for rank in plan["ranks"])
+    for name, said, done in moved(plan):
+        check(f"bytes of {name}", 0.98 * done <= said <= 1.02 * done, f"{said / 1e9:.4f} GB, {done / 1e9:.4f} by its calls")
     check("it fits", 0 < fullest <= limit, f"{fullest / 2**30:.1f} of {limit / 2**30:.1f} GiB")
 
 
