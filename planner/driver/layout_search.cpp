@@ -22,8 +22,8 @@ constexpr int64_t kLargest = 4;
 constexpr uint32_t kFewDevices = 8;
 /// On more devices the best few layouts are not told apart by tuning: what it takes is worth less than their bound is away.
 constexpr uint32_t kBoundedDevices = 64;
-/// What a search may spend: about two seconds.
-constexpr uint32_t kSimulations = 48, kNodes = 12'000, kFinalists = 12;
+/// What a search may spend: about two seconds; and on so few that the best is within reach, so many times that.
+constexpr uint32_t kSimulations = 48, kNodes = 12'000, kFinalists = 12, kBoundedTimes = 3;
 constexpr uint64_t kTasks = 800'000, kTasksAtOnce = 30'000;
 /// What explaining its answer may spend.
 constexpr uint64_t kExplainTasks = 200'000;
@@ -105,10 +105,12 @@ Status LayoutSearch::collect() {
   if (base.machine.devices > kFewDevices)
     mostSamples = addFinerSizes(problem.model, *base.graph, base.workload->train.globalBatch);
   addPins();
-  problem.budget.simulations = kSimulations;
+  bool isBounded = base.machine.devices <= kBoundedDevices;
+  uint32_t times = isBounded && base.machine.devices > kFewDevices ? kBoundedTimes : 1;
+  problem.budget.simulations = kSimulations * times;
   problem.budget.nodes = kNodes;
-  problem.budget.finalists = base.machine.devices <= kBoundedDevices ? kFinalists : 0;
-  problem.budget.tasks = kTasks;
+  problem.budget.finalists = isBounded ? kFinalists : 0;
+  problem.budget.tasks = kTasks * times;
   problem.budget.mostTasks = kTasksAtOnce;
   return Status();
 }

@@ -75,8 +75,11 @@ Shapes::Shapes(const SearchProblem &problem, const CutTable &cuts, const WorkTab
   for (uint32_t s = 0; s < problem.pins.size(); ++s) {
     auto &own = measured.emplace_back(cuts.of(s).size());
     for (uint32_t cut = 0; cut < own.size(); ++cut)
-      for (uint32_t m = 0; m < problem.model.microBatches.size(); ++m)
+      for (uint32_t m = 0; m < problem.model.microBatches.size(); ++m) {
         own[cut].push_back(measure(s, cut, m));
+        if (m > 0) // Sizes are limits: where a pipeline fills, micro-batches may be smaller.
+          own[cut][m].fill = std::min(own[cut][m].fill, own[cut][m - 1].fill);
+      }
   }
 }
 
@@ -105,7 +108,9 @@ Shapes::Facts Shapes::measure(uint32_t section, uint32_t cut, uint32_t microBatc
   const CutFacts &own = cuts.of(section)[cut];
   const std::vector<double> &stages = own.work[microBatch];
   Facts result{std::max(1.0, work.microBatches(section, microBatch)), *std::max_element(stages.begin(), stages.end()), 0, 0, 0};
-  result.others = std::accumulate(stages.begin(), stages.end(), 0.0) - result.longest;
+  double others = std::accumulate(stages.begin(), stages.end(), 0.0) - result.longest;
+  // Others wait for the first micro-batch of a section before them, and it for their last gradients.
+  result.fill = (others + (gradientsFrom[section].empty() ? 0 : result.longest)) / result.groups;
   if (problem.model.sections[section].trains)
     result.way = ways.longest(ways.of(section, own.cut.recompute, microBatch));
   // What waits in another section is of the same micro-batches and replicas here.
@@ -119,9 +124,7 @@ Shapes::Facts Shapes::measure(uint32_t section, uint32_t cut, uint32_t microBatc
 Shapes::Estimate Shapes::estimate(uint32_t section, const ShapeOption &option, bool byStage) const {
   const Facts &own = measured[section][option.cut][option.microBatch];
   double rounds = std::ceil(own.groups / option.replicas);
-  // Others wait for the first micro-batch of a section before them, and it for their last gradients.
-  double first = gradientsFrom[section].empty() ? 0 : own.longest / own.groups;
-  return {option, own.longest / own.groups * rounds, own.others / own.groups + first, updateSeconds(section, option.cut, option.replicas, byStage), own.way, own.bytes};
+  return {option, own.longest / own.groups * rounds, own.fill, updateSeconds(section, option.cut, option.replicas, byStage), own.way, own.bytes};
 }
 
 Shapes::Estimate Shapes::estimate(uint32_t section, const ShapeOption &option) const {

@@ -95,9 +95,10 @@ private:
   Estimate estimate(uint32_t section, const ShapeOption &option) const;
   /// Of a cut with one size of micro-batches, whatever the replicas.
   struct Facts {
-    double groups = 0, longest = 0, others = 0; ///< Micro-batches; the busiest stage's work; that of all others.
-    double way = 0;                             ///< Of the longest sample, where the section trains.
-    uint64_t bytes = 0;                         ///< Of the fullest stage.
+    double groups = 0, longest = 0; ///< Micro-batches; the busiest stage's work.
+    double fill = 0;                ///< Before that stage is busy, and after: with the best size up to this one.
+    double way = 0;                 ///< Of the longest sample, where the section trains.
+    uint64_t bytes = 0;             ///< Of the fullest stage.
   };
   Facts measure(uint32_t section, uint32_t cut, uint32_t microBatch) const;
   double updateSeconds(uint32_t section, uint32_t cut, uint32_t replicas, bool byStage) const;

@@ -1,5 +1,5 @@
-"""A weightless pair of the width of a 70B teacher and an 8B student is planned for 64 and for 1,024 GPUs in 5 s and 4 GB, with its bound, its
-gap and the baselines in the plan, none of which is better; and its programs are said to move what their calls do."""
+"""A weightless pair of the width of a 70B teacher and an 8B student is planned for 64 GPUs in 15 s, for 1,024 in 5 s, and in 4 GB, with its
+bound, its gap and the baselines in the plan, none of which is better; and its programs are said to move what their calls do."""
 
 import functools
 import math
@@ -9,7 +9,8 @@ import runs  # First: it says where the others are.
 
 import planning
 
-SECONDS, BYTES = 5, 4 << 30
+SECONDS = {64: 15, 1024: 5}  # The fewer are searched more thoroughly.
+BYTES = 4 << 30
 BUSY = 3  # Times as long, where the machine is shared.
 LAYERS = 16
 BASELINES = {"all data parallel", "one layout for all", "static split"}
@@ -62,7 +63,7 @@ def judge(scratch, folder, devices):
     check("it is planned", "error" not in found, found.get("error", found.get("layout", "")))
     if "error" in found:
         return
-    check("time", found["seconds"] <= BUSY * SECONDS, f"{found['seconds']:.2f} s, {SECONDS} on a machine of its own")
+    check("time", found["seconds"] <= BUSY * SECONDS[devices], f"{found['seconds']:.2f} s, {SECONDS[devices]} on a machine of its own")
     check("memory", found["peak"] <= BYTES, f"{found['peak'] / (1 << 20):.0f} MiB")
     plan = found["dumped"]
     numbers = {quantity["name"]: quantity["value"] for quantity in plan["quantities"]}
@@ -92,7 +93,7 @@ def main() -> int:
     folder = scratch.path / "kd"
     folder.mkdir()
     planning.export("kd", ["kd.py", "--layers", LAYERS], folder)
-    for devices in (64, 1024):
+    for devices in SECONDS:
         judge(scratch, folder, devices)
     return scratch.finish()
 
