@@ -74,12 +74,13 @@ Shapes::Shapes(const SearchProblem &problem, const CutTable &cuts, const WorkTab
         gradientsFrom[tensor.section].insert(consumer);
   for (uint32_t s = 0; s < problem.pins.size(); ++s) {
     auto &own = measured.emplace_back(cuts.of(s).size());
-    for (uint32_t cut = 0; cut < own.size(); ++cut)
+    for (uint32_t cut = 0; cut < own.size(); ++cut) {
+      double least = kNever;
       for (uint32_t m = 0; m < problem.model.microBatches.size(); ++m) {
-        own[cut].push_back(measure(s, cut, m));
-        if (m > 0) // Sizes are limits: where a pipeline fills, micro-batches may be smaller.
-          own[cut][m].fill = std::min(own[cut][m].fill, own[cut][m - 1].fill);
+        Facts &facts = own[cut].emplace_back(measure(s, cut, m));
+        facts.leastFill = least = std::min(least, facts.fill);
       }
+    }
   }
 }
 
@@ -107,7 +108,7 @@ double Shapes::updateSeconds(uint32_t section, uint32_t cut, uint32_t replicas, 
 Shapes::Facts Shapes::measure(uint32_t section, uint32_t cut, uint32_t microBatch) const {
   const CutFacts &own = cuts.of(section)[cut];
   const std::vector<double> &stages = own.work[microBatch];
-  Facts result{std::max(1.0, work.microBatches(section, microBatch)), *std::max_element(stages.begin(), stages.end()), 0, 0, 0};
+  Facts result{std::max(1.0, work.microBatches(section, microBatch)), *std::max_element(stages.begin(), stages.end()), 0, 0, 0, 0};
   double others = std::accumulate(stages.begin(), stages.end(), 0.0) - result.longest;
   // Others wait for the first micro-batch of a section before them, and it for their last gradients.
   result.fill = (others + (gradientsFrom[section].empty() ? 0 : result.longest)) / result.groups;
@@ -120,11 +121,12 @@ Shapes::Facts Shapes::measure(uint32_t section, uint32_t cut, uint32_t microBatc
   return result;
 }
 
-/// Micro-batches go through the busiest stage one after the other, and the first of them through all others.
+/// Micro-batches go through the busiest stage one after the other, and the first of them through all others. Sizes are limits: those may be
+/// smaller. So large sizes look best, and where no shape fits, memory being scarce, they fill with their own size.
 Shapes::Estimate Shapes::estimate(uint32_t section, const ShapeOption &option, bool byStage) const {
   const Facts &own = measured[section][option.cut][option.microBatch];
   double rounds = std::ceil(own.groups / option.replicas);
-  return {option, own.longest / own.groups * rounds, own.fill, updateSeconds(section, option.cut, option.replicas, byStage), own.way, own.bytes};
+  return {option, own.longest / own.groups * rounds, share < 1 ? own.fill : own.leastFill, updateSeconds(section, option.cut, option.replicas, byStage), own.way, own.bytes};
 }
 
 Shapes::Estimate Shapes::estimate(uint32_t section, const ShapeOption &option) const {

@@ -96,7 +96,8 @@ private:
   /// Of a cut with one size of micro-batches, whatever the replicas.
   struct Facts {
     double groups = 0, longest = 0; ///< Micro-batches; the busiest stage's work.
-    double fill = 0;                ///< Before that stage is busy, and after: with the best size up to this one.
+    double fill = 0;                ///< Before that stage is busy, and after,
+    double leastFill = 0;           ///< and with the best size up to this one.
     double way = 0;                 ///< Of the longest sample, where the section trains.
     uint64_t bytes = 0;             ///< Of the fullest stage.
   };
