@@ -115,7 +115,7 @@ private:
   llvm::DenseMap<mlir::Type, uint64_t> bytesOfType; ///< Of the largest micro-batches: layers repeat.
   llvm::DenseMap<mlir::Value, uint32_t> placed; ///< Root value to storage.
   llvm::DenseMap<mlir::Value, uint32_t> lastUse;
-  llvm::DenseSet<mlir::Operation *> withoutCall; ///< What they say is there already, or done by others' kernels: they cost nothing.
+  llvm::DenseSet<mlir::Operation *> withoutCall; ///< Lowered to no call, as their results are there already or made by others' calls: they cost nothing.
   llvm::DenseMap<mlir::Value, uint32_t> pinned; ///< Roots whose kernel writes straight into a result's storage.
   std::vector<uint32_t> taskEnds;               ///< Where on the timeline of training a task ends and another may follow.
   std::map<int64_t, mlir::Value> saved;         ///< nn.saved number to the value of the program that saves it.

@@ -11,7 +11,7 @@ import overlap  # noqa: E402: bench/overlap.py, found through runs
 WITHIN = 0.05
 LEAST_GAIN = 1.3
 MOST_IDLE = 0.03
-MOST_SCHEDULING = 0.02  # The goal, 0.01, is a processor of one's own's (bench/overlap.py); what schedules here shares two with other tests.
+MOST_SCHEDULING = 0.02  # The goal is 0.01 on a processor of its own (bench/overlap.py); here other tests run beside it.
 ATTEMPTS = 3  # The machine is shared: a claim fails where it fails every time.
 
 
