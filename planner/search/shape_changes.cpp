@@ -29,8 +29,7 @@ void Shapes::addSections(const Shape &shape, uint32_t section, uint32_t devices,
   for (uint32_t cut = 0; cut < cuts.of(section).size(); ++cut) {
     auto stages = static_cast<uint32_t>(cuts.of(section)[cut].cut.stages());
     uint32_t replicas = pins.dataParallel.value_or(std::min(devices / stages, most));
-    bool hasRoom = replicas > 0 && (replicas * stages <= devices || pins.devices);
-    if (cut != own.cut && hasRoom && std::abs(static_cast<int64_t>(stages) - now) <= kNearStages)
+    if (cut != own.cut && hasRoom(section, stages, replicas, devices) && std::abs(static_cast<int64_t>(stages) - now) <= kNearStages)
       add({cut, own.microBatch, replicas});
   }
   if (own.replicas > 1 && !pins.dataParallel)

@@ -108,16 +108,18 @@ double Shapes::updateSeconds(uint32_t section, uint32_t cut, uint32_t replicas, 
 Shapes::Facts Shapes::measure(uint32_t section, uint32_t cut, uint32_t microBatch) const {
   const CutFacts &own = cuts.of(section)[cut];
   const std::vector<double> &stages = own.work[microBatch];
-  Facts result{std::max(1.0, work.microBatches(section, microBatch)), *std::max_element(stages.begin(), stages.end()), 0, 0, 0, 0};
+  Facts result{std::max(1.0, work.microBatches(section, microBatch)), *std::max_element(stages.begin(), stages.end()), 0, 0, 0, 0, 0};
   double others = std::accumulate(stages.begin(), stages.end(), 0.0) - result.longest;
   // Others wait for the first micro-batch of a section before them, and it for their last gradients.
   result.fill = (others + (gradientsFrom[section].empty() ? 0 : result.longest)) / result.groups;
   if (problem.model.sections[section].trains)
     result.way = ways.longest(ways.of(section, own.cut.recompute, microBatch));
-  // What waits in another section is of the same micro-batches and replicas here.
-  uint64_t beyond = !gradientsFrom[section].empty() ? cost_models::kWaitingForSection / 2 + cost_models::kOwnSlots : 0;
-  for (size_t stage = 0; stage < stages.size(); ++stage)
+  // What waits in another section is of the same micro-batches and replicas here; at least it is in one of this section's.
+  uint64_t fewest = !gradientsFrom[section].empty() ? cost_models::kOwnSlots : 0, beyond = fewest > 0 ? fewest + cost_models::kWaitingForSection / 2 : 0;
+  for (size_t stage = 0; stage < stages.size(); ++stage) {
     result.bytes = std::max(result.bytes, stageBytes(problem, section, own, microBatch, stage, beyond));
+    result.leastBytes = std::max(result.leastBytes, stageBytes(problem, section, own, microBatch, stage, fewest));
+  }
   return result;
 }
 
@@ -134,6 +136,12 @@ Shapes::Estimate Shapes::estimate(uint32_t section, const ShapeOption &option) c
   return byStage.update < byReplica.update ? byStage : byReplica;
 }
 
+/// As many replicas as pins say may share devices that they say, too: uncut, or in as many stages as they say.
+bool Shapes::hasRoom(uint32_t section, uint32_t stages, uint32_t replicas, uint32_t devices) const {
+  const SearchPins &pins = problem.pins[section];
+  return (pins.devices && pins.stages) || (replicas > 0 && (replicas * stages <= devices || (pins.devices && stages == 1)));
+}
+
 /// Every cut and size of micro-batches that pins leave, with as many replicas as the devices and samples are enough for.
 template <typename Visit> void Shapes::forEachOption(uint32_t section, uint32_t devices, Filter filter, Visit visit) const {
   const SearchPins &pins = problem.pins[section];
@@ -143,8 +151,7 @@ template <typename Visit> void Shapes::forEachOption(uint32_t section, uint32_t 
     const CutFacts &facts = cuts.of(section)[cut];
     auto stages = static_cast<uint32_t>(facts.cut.stages());
     uint32_t replicas = pins.dataParallel.value_or(std::min(devices / stages, most));
-    bool hasRoom = pins.devices ? replicas > 0 || pins.stages : replicas > 0 && replicas * stages <= devices;
-    if (!hasRoom || !(filter(facts.cut) || pins.stages))
+    if (!hasRoom(section, stages, replicas, devices) || !(filter(facts.cut) || pins.stages))
       continue;
     for (uint32_t m = 0; m < capacities.size(); ++m) {
       bool repeated = m + 1 < capacities.size() && isSame(capacities[m], capacities[m + 1]);
@@ -155,14 +162,18 @@ template <typename Visit> void Shapes::forEachOption(uint32_t section, uint32_t 
 }
 
 std::vector<Shapes::Estimate> Shapes::options(uint32_t section, uint32_t devices, Filter filter) const {
-  std::vector<Estimate> all;
+  std::vector<Estimate> all, mayFit;
   forEachOption(section, devices, filter, [&](const ShapeOption &option) {
     Estimate own = estimate(section, option);
+    uint64_t fewest = measured[section][option.cut][option.microBatch].leastBytes;
+    least[section] = std::min(least[section], fewest);
     if (static_cast<double>(own.bytes) <= share * static_cast<double>(deviceBytes))
       all.push_back(own);
-    else
-      least[section] = std::min(least[section], own.bytes);
+    else if (own.bytes = fewest; static_cast<double>(fewest) <= share * static_cast<double>(deviceBytes))
+      mayFit.push_back(own);
   });
+  if (all.empty()) // Pins leave only what fits beside few.
+    all = std::move(mayFit);
   std::stable_sort(all.begin(), all.end(), [](const Estimate &a, const Estimate &b) { return a.seconds() < b.seconds(); });
   std::vector<Estimate> kept;
   for (const Estimate &own : all)

@@ -99,10 +99,12 @@ private:
     double fill = 0;                ///< Before that stage is busy, and after,
     double leastFill = 0;           ///< and with the best size up to this one.
     double way = 0;                 ///< Of the longest sample, where the section trains.
-    uint64_t bytes = 0;             ///< Of the fullest stage.
+    uint64_t bytes = 0;             ///< Of the fullest stage,
+    uint64_t leastBytes = 0;        ///< and with as few places for what waits in other sections as any layout has.
   };
   Facts measure(uint32_t section, uint32_t cut, uint32_t microBatch) const;
   double updateSeconds(uint32_t section, uint32_t cut, uint32_t replicas, bool byStage) const;
+  bool hasRoom(uint32_t section, uint32_t stages, uint32_t replicas, uint32_t devices) const;
   template <typename Visit> void forEachOption(uint32_t section, uint32_t devices, Filter filter, Visit visit) const;
   /// Options that nothing beats in both time and bytes, fastest first.
   std::vector<Estimate> options(uint32_t section, uint32_t devices, Filter filter) const;

@@ -106,6 +106,33 @@ TEST(Pinned, AtScale) {
   EXPECT_EQ(*costOfPins(again), *costOfPins(result));
 }
 
+/// Who says how many replicas run on which devices does not ask for more stages than these have room for.
+TEST(Pinned, ReplicasHaveDevicesOfTheirOwnWhereStagesAreFree) {
+  for (uint64_t seed = 0; seed < 8; ++seed)
+    for (uint32_t section : {0u, 1u}) {
+      SCOPED_TRACE(fmt::format("seed {}, section {}", seed, section));
+      SearchProblem problem = layered(16, 8, seed);
+      problem.machine.kinds.front().memoryBytes = 200'000;
+      problem.pins[section].devices = std::vector<uint32_t>{0, 1, 2, 3, 4, 5, 6, 7};
+      problem.pins[section].dataParallel = 4;
+      EXPECT_LE(solve(problem).layout[section].cut.stages(), 2u);
+    }
+}
+
+/// Its student's micro-batches are so small that few of the teacher's large ones wait for their gradients: fewer than is usual, so that they fit.
+TEST(Pinned, WhatFitsBesideFewPlacesIsFound) {
+  SearchProblem problem = layered(16, 12, 2);
+  problem.machine.kinds.front().memoryBytes = 50'000;
+  problem.model.sections[0].trains = true;
+  for (cost_models::AtomTensor &tensor : problem.model.tensors)
+    if (tensor.section == 0)
+      tensor.gradient = true;
+  problem.pins[0].stages = 1;
+  problem.pins[0].microBatch = 3;
+  problem.pins[1].microBatch = 0;
+  EXPECT_EQ(solve(problem).layout[0].microBatch, 3u);
+}
+
 TEST(Pinned, ARecomputeHolds) {
   for (uint32_t devices : {4u, 16u})
     for (const RecomputeChoice &recompute : {RecomputeChoice(), RecomputeChoice(Recompute::Selective), RecomputeChoice(Recompute::Full),
