@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace maestro::cost_models {
@@ -43,36 +44,50 @@ std::optional<std::vector<Step>> stepsOf(std::vector<uint32_t> numbers, const Ma
 }
 
 /// Half an all-reduce around a ring.
-void addRing(CommunicationCost &cost, const LinkLevel &level, double degree, double share, double halves) {
+void addRing(CommunicationCost &cost, const LinkLevel &level, double degree, double secondsPerByte, double halves) {
   cost.latency += level.latency * (halves * (degree - 1));
-  cost.secondsPerByte += halves * share * (degree - 1) / degree / level.bandwidth.value;
+  cost.secondsPerByte += halves * secondsPerByte * (degree - 1) / degree;
 }
 
-CommunicationCost ring(const LinkLevel &level, size_t devices, double halves) {
-  CommunicationCost cost{Exchange::Ring, &level, {}, 0};
-  addRing(cost, level, static_cast<double>(devices), 1, halves);
-  return cost;
+/// Of `devices`, ascending: the fewest in one of the groups of `spans` that have any.
+uint32_t fewestWithin(std::span<const uint32_t> devices, uint32_t spans) {
+  uint32_t fewest = UINT32_MAX, count = 0;
+  for (size_t i = 0; i < devices.size(); ++i) {
+    ++count;
+    if (i + 1 == devices.size() || devices[i + 1] / spans != devices[i] / spans)
+      fewest = std::min(fewest, std::exchange(count, 0));
+  }
+  return fewest;
 }
 
-void addTree(CommunicationCost &cost, const LinkLevel &level, uint32_t devices, double share) {
+/// Of the links, by the slowest level that `devices`, ascending, cross, where as many rings or trees go through them at once as the group
+/// with the fewest devices has of them, each over links of its own.
+double secondsPerByteOf(const Machine &machine, const LinkLevel &outermost, std::span<const uint32_t> devices) {
+  double slowest = 0;
+  uint32_t inside = 1;
+  for (const LinkLevel &level : machine.links) {
+    slowest = std::max(slowest, 1 / (level.bandwidth.value * fewestWithin(devices, inside)));
+    if (&level == &outermost)
+      break;
+    inside = level.spans;
+  }
+  return slowest;
+}
+
+void addTree(CommunicationCost &cost, const LinkLevel &level, uint32_t devices, double secondsPerByte) {
   cost.latency += level.latency * (2.0 * std::bit_width(devices - 1));
-  cost.secondsPerByte += 2 * share / level.bandwidth.value;
-}
-
-CommunicationCost tree(const LinkLevel &level, size_t devices) {
-  CommunicationCost cost{Exchange::Tree, &level, {}, 0};
-  addTree(cost, level, static_cast<uint32_t>(devices), 1);
-  return cost;
+  cost.secondsPerByte += 2 * secondsPerByte;
 }
 
 CommunicationCost hierarchical(const std::vector<Step> &steps, double halves, bool treeOutside) {
   CommunicationCost cost{Exchange::Hierarchical, steps.back().level, {}, 0};
   double share = 1;
   for (const Step &step : steps) {
+    double secondsPerByte = share / step.level->bandwidth.value;
     if (treeOutside && &step == &steps.back())
-      addTree(cost, *step.level, step.degree, share);
+      addTree(cost, *step.level, step.degree, secondsPerByte);
     else
-      addRing(cost, *step.level, step.degree, share, halves);
+      addRing(cost, *step.level, step.degree, secondsPerByte, halves);
     share /= step.degree;
   }
   return cost;
@@ -97,9 +112,11 @@ CommunicationCost collectiveCost(Collective collective, Bytes bytes, std::span<c
   const LinkLevel &outermost = *levelBetween(machine, numbers.front(), numbers.back());
   bool reduces = collective == Collective::AllReduce;
   double halves = reduces ? 2 : 1, gathered = reduces ? 1 : static_cast<double>(count);
-  std::vector<CommunicationCost> candidates{ring(outermost, count, halves)};
+  double secondsPerByte = secondsPerByteOf(machine, outermost, numbers);
+  std::vector<CommunicationCost> candidates{{Exchange::Ring, &outermost, {}, 0}};
+  addRing(candidates.front(), outermost, static_cast<double>(count), secondsPerByte, halves);
   if (reduces)
-    candidates.push_back(tree(outermost, count));
+    addTree(candidates.emplace_back(CommunicationCost{Exchange::Tree, &outermost, {}, 0}), outermost, static_cast<uint32_t>(count), secondsPerByte);
   if (auto steps = stepsOf(std::move(numbers), machine); steps && steps->size() > 1) {
     candidates.push_back(hierarchical(*steps, halves, false));
     if (reduces)

@@ -1,11 +1,13 @@
 // What collectives take on a machine's links, by algorithm; the fastest is taken. n devices, B bytes that each has, bandwidth
 // β and latency α of the outermost level that the devices cross:
 //
-//   ring          2 (n − 1) α + 2 (n − 1)/n · B/β       all-reduce; Patarasuk and Yuan 2009, "Bandwidth optimal all-reduce"
-//   tree          2 ⌈log₂ n⌉ α + 2 B/β                  two binary trees; Sanders, Speck and Träff 2009, as NCCL has it
+//   ring          2 (n − 1) α + 2 (n − 1)/n · B/(r β)   all-reduce; Patarasuk and Yuan 2009, "Bandwidth optimal all-reduce"
+//   tree          2 ⌈log₂ n⌉ α + 2 B/(r β)              two binary trees; Sanders, Speck and Träff 2009, as NCCL has it
 //   hierarchical  per level, inner to outer: a ring's reduce-scatter and all-gather of the share that the level inside left
 //                 (B over the product of the degrees inside), and over the outermost level a ring or a tree of it
 //
+// Rings and trees are r at once, each over links of its own, as NCCL has one for each NIC (github.com/NVIDIA/nccl/issues/412): r is
+// the fewest devices in a group of the level inside; r β is the slowest level's.
 // An all-gather is half an all-reduce of all that is gathered. Hierarchical needs equal numbers of devices in the groups of
 // every level. Other traffic on the links is not counted.
 #pragma once

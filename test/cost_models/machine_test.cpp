@@ -77,6 +77,12 @@ TEST(Machine, UnequalGroupsHaveNoHierarchy) {
   CommunicationCost cost = collectiveCost(Collective::AllReduce, bytes(1e9), lopsided, machine);
   EXPECT_EQ(cost.exchange, Exchange::Ring);
   EXPECT_NEAR(cost.of(bytes(1e9)).value, 2 * 3 * 5e-6 + 2 * 0.75 * 1e9 / 10e9, 1e-12);
+  std::vector<uint32_t> twoAtLeast{0, 1, 2, 4, 5}; // A ring for each of the two, over links of their own.
+  cost = collectiveCost(Collective::AllReduce, bytes(1e9), twoAtLeast, machine);
+  EXPECT_EQ(cost.exchange, Exchange::Ring);
+  EXPECT_NEAR(cost.of(bytes(1e9)).value, 2 * 4 * 5e-6 + 2 * 0.8 * 1e9 / (2 * 10e9), 1e-12);
+  machine.links[1].bandwidth = gigabytesPerSecond(80); // Together more than what is inside the nodes.
+  EXPECT_NEAR(collectiveCost(Collective::AllReduce, bytes(1e9), twoAtLeast, machine).of(bytes(1e9)).value, 2 * 4 * 5e-6 + 2 * 0.8 * 1e9 / 100e9, 1e-12);
   std::vector<uint32_t> strided{1, 5}; // One in each node: the outer level alone.
   EXPECT_EQ(collectiveCost(Collective::AllReduce, bytes(1e9), strided, machine).level->name, "outer");
   std::vector<uint32_t> same{3, 3};
