@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <optional>
-#include <utility>
 #include <vector>
 
 namespace maestro::cost_models {
@@ -15,6 +14,15 @@ struct Step {
   uint32_t degree = 1;
 };
 
+/// Of `numbers`, ascending: how far those go that are in the same group of `spans` as the one at `first`.
+size_t endOfGroup(std::span<const uint32_t> numbers, size_t first, uint32_t spans) {
+  uint64_t end = (uint64_t{numbers[first]} / spans + 1) * spans;
+  size_t next = first + 1;
+  while (next < numbers.size() && numbers[next] < end)
+    ++next;
+  return next;
+}
+
 /// Degrees by level, inner to outer; nothing where groups of a level differ in size. `numbers` are devices, ascending; in the end
 /// there is one number left.
 std::optional<std::vector<Step>> stepsOf(std::vector<uint32_t> numbers, const Machine &machine) {
@@ -22,22 +30,18 @@ std::optional<std::vector<Step>> stepsOf(std::vector<uint32_t> numbers, const Ma
   uint32_t unit = 1; // Numbers are those of groups of so many devices.
   for (const LinkLevel &level : machine.links) {
     uint32_t inside = level.spans / unit;
-    std::vector<uint32_t> groups;
-    uint32_t degree = 0, count = 0;
-    for (size_t i = 0; i < numbers.size(); ++i) {
-      ++count;
-      uint32_t group = numbers[i] / inside;
-      if (i + 1 < numbers.size() && numbers[i + 1] / inside == group)
-        continue;
-      if (degree != 0 && count != degree)
+    size_t degree = 0, groups = 0;
+    for (size_t first = 0, next; first < numbers.size(); first = next) {
+      uint32_t group = numbers[first] / inside;
+      next = endOfGroup(numbers, first, inside);
+      if (degree != 0 && next - first != degree)
         return std::nullopt;
-      degree = count;
-      count = 0;
-      groups.push_back(group);
+      degree = next - first;
+      numbers[groups++] = group;
     }
     if (degree > 1)
-      steps.push_back({&level, degree});
-    numbers = std::move(groups);
+      steps.push_back({&level, static_cast<uint32_t>(degree)});
+    numbers.resize(groups);
     unit = level.spans;
   }
   return steps;
@@ -50,12 +54,13 @@ void addRing(CommunicationCost &cost, const LinkLevel &level, double degree, dou
 }
 
 /// Of `devices`, ascending: the fewest in one of the groups of `spans` that have any.
-uint32_t fewestWithin(std::span<const uint32_t> devices, uint32_t spans) {
-  uint32_t fewest = UINT32_MAX, count = 0;
-  for (size_t i = 0; i < devices.size(); ++i) {
-    ++count;
-    if (i + 1 == devices.size() || devices[i + 1] / spans != devices[i] / spans)
-      fewest = std::min(fewest, std::exchange(count, 0));
+size_t fewestWithin(std::span<const uint32_t> devices, uint32_t spans) {
+  if (spans == 1)
+    return 1;
+  size_t fewest = devices.size();
+  for (size_t first = 0, next; first < devices.size(); first = next) {
+    next = endOfGroup(devices, first, spans);
+    fewest = std::min(fewest, next - first);
   }
   return fewest;
 }
@@ -66,7 +71,7 @@ double secondsPerByteOf(const Machine &machine, const LinkLevel &outermost, std:
   double slowest = 0;
   uint32_t inside = 1;
   for (const LinkLevel &level : machine.links) {
-    slowest = std::max(slowest, 1 / (level.bandwidth.value * fewestWithin(devices, inside)));
+    slowest = std::max(slowest, 1 / (level.bandwidth.value * static_cast<double>(fewestWithin(devices, inside))));
     if (&level == &outermost)
       break;
     inside = level.spans;
@@ -104,7 +109,8 @@ CommunicationCost collectiveCost(Collective collective, Bytes bytes, std::span<c
     return cost;
   }
   std::vector<uint32_t> numbers(devices.begin(), devices.end());
-  std::sort(numbers.begin(), numbers.end());
+  if (!std::is_sorted(numbers.begin(), numbers.end()))
+    std::sort(numbers.begin(), numbers.end());
   numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
   size_t count = numbers.size();
   if (count < 2) // All on one device.
