@@ -2,7 +2,7 @@
 #include "planner/search/shapes.h"
 
 #include <algorithm>
-#include <cmath>
+#include <cstdlib>
 
 namespace maestro::planner {
 namespace {
@@ -24,12 +24,11 @@ void Shapes::addSections(const Shape &shape, uint32_t section, uint32_t devices,
   for (uint32_t m = 0; !pins.microBatch && m < problem.model.microBatches.size(); ++m)
     if (m + 1 == own.microBatch || m == own.microBatch + 1)
       add({own.cut, m, own.replicas});
-  auto most = static_cast<uint32_t>(std::max(1.0, std::ceil(work.samples(section))));
   auto now = static_cast<int64_t>(cuts.of(section)[own.cut].cut.stages());
   for (uint32_t cut = 0; cut < cuts.of(section).size(); ++cut) {
     auto stages = static_cast<uint32_t>(cuts.of(section)[cut].cut.stages());
-    uint32_t replicas = pins.dataParallel.value_or(std::min(devices / stages, most));
-    if (cut != own.cut && hasRoom(section, stages, replicas, devices) && std::abs(static_cast<int64_t>(stages) - now) <= kNearStages)
+    uint32_t replicas = replicasOf(section, stages, devices);
+    if (cut != own.cut && replicas > 0 && std::abs(static_cast<int64_t>(stages) - now) <= kNearStages)
       add({cut, own.microBatch, replicas});
   }
   if (own.replicas > 1 && !pins.dataParallel)

@@ -108,14 +108,17 @@ double Shapes::updateSeconds(uint32_t section, uint32_t cut, uint32_t replicas, 
 Shapes::Facts Shapes::measure(uint32_t section, uint32_t cut, uint32_t microBatch) const {
   const CutFacts &own = cuts.of(section)[cut];
   const std::vector<double> &stages = own.work[microBatch];
-  Facts result{std::max(1.0, work.microBatches(section, microBatch)), *std::max_element(stages.begin(), stages.end()), 0, 0, 0, 0, 0};
+  Facts result;
+  result.groups = std::max(1.0, work.microBatches(section, microBatch));
+  result.longest = *std::max_element(stages.begin(), stages.end());
   double others = std::accumulate(stages.begin(), stages.end(), 0.0) - result.longest;
   // Others wait for the first micro-batch of a section before them, and it for their last gradients.
   result.fill = (others + (gradientsFrom[section].empty() ? 0 : result.longest)) / result.groups;
   if (problem.model.sections[section].trains)
     result.way = ways.longest(ways.of(section, own.cut.recompute, microBatch));
   // What waits in another section is of the same micro-batches and replicas here; at least it is in one of this section's.
-  uint64_t fewest = !gradientsFrom[section].empty() ? cost_models::kOwnSlots : 0, beyond = fewest > 0 ? fewest + cost_models::kWaitingForSection / 2 : 0;
+  bool waits = !gradientsFrom[section].empty();
+  uint64_t fewest = waits ? cost_models::kOwnSlots : 0, beyond = waits ? fewest + cost_models::kWaitingForSection / 2 : 0;
   for (size_t stage = 0; stage < stages.size(); ++stage) {
     result.bytes = std::max(result.bytes, stageBytes(problem, section, own, microBatch, stage, beyond));
     result.leastBytes = std::max(result.leastBytes, stageBytes(problem, section, own, microBatch, stage, fewest));
@@ -136,41 +139,45 @@ Shapes::Estimate Shapes::estimate(uint32_t section, const ShapeOption &option) c
   return byStage.update < byReplica.update ? byStage : byReplica;
 }
 
-/// As many replicas as pins say may share devices that they say, too: uncut, or in as many stages as they say.
-bool Shapes::hasRoom(uint32_t section, uint32_t stages, uint32_t replicas, uint32_t devices) const {
-  const SearchPins &pins = problem.pins[section];
-  return (pins.devices && pins.stages) || (replicas > 0 && (replicas * stages <= devices || (pins.devices && stages == 1)));
-}
-
-/// Every cut and size of micro-batches that pins leave, with as many replicas as the devices and samples are enough for.
-template <typename Visit> void Shapes::forEachOption(uint32_t section, uint32_t devices, Filter filter, Visit visit) const {
+/// As many as pins say, or the devices and samples are enough for; 0: there is no room. Where pins say the devices, too, so many uncut replicas
+/// share them, or replicas of so many stages as they say.
+uint32_t Shapes::replicasOf(uint32_t section, uint32_t stages, uint32_t devices) const {
   const SearchPins &pins = problem.pins[section];
   auto most = static_cast<uint32_t>(std::max(1.0, std::ceil(work.samples(section))));
+  uint32_t replicas = pins.dataParallel.value_or(std::min(devices / stages, most));
+  if (pins.devices && pins.stages)
+    return std::max(replicas, 1u);
+  return replicas * stages <= devices || (pins.devices && stages == 1) ? replicas : 0;
+}
+
+/// Every cut and size of micro-batches that pins leave and there is room for.
+template <typename Visit> void Shapes::forEachOption(uint32_t section, uint32_t devices, Filter filter, Visit visit) const {
+  const SearchPins &pins = problem.pins[section];
   const std::vector<cost_models::MicroBatchCapacity> &capacities = problem.model.sections[section].capacities;
   for (uint32_t cut = 0; cut < cuts.of(section).size(); ++cut) {
     const CutFacts &facts = cuts.of(section)[cut];
-    auto stages = static_cast<uint32_t>(facts.cut.stages());
-    uint32_t replicas = pins.dataParallel.value_or(std::min(devices / stages, most));
-    if (!hasRoom(section, stages, replicas, devices) || !(filter(facts.cut) || pins.stages))
+    uint32_t replicas = replicasOf(section, static_cast<uint32_t>(facts.cut.stages()), devices);
+    if (replicas == 0 || !(filter(facts.cut) || pins.stages))
       continue;
     for (uint32_t m = 0; m < capacities.size(); ++m) {
       bool repeated = m + 1 < capacities.size() && isSame(capacities[m], capacities[m + 1]);
       if (pins.microBatch ? *pins.microBatch == m : !repeated)
-        visit(ShapeOption{cut, m, std::max(replicas, 1u)});
+        visit(ShapeOption{cut, m, replicas});
     }
   }
 }
 
 std::vector<Shapes::Estimate> Shapes::options(uint32_t section, uint32_t devices, Filter filter) const {
   std::vector<Estimate> all, mayFit;
+  auto fits = [&](const Estimate &own) { return static_cast<double>(own.bytes) <= share * static_cast<double>(deviceBytes); };
   forEachOption(section, devices, filter, [&](const ShapeOption &option) {
-    Estimate own = estimate(section, option);
-    uint64_t fewest = measured[section][option.cut][option.microBatch].leastBytes;
-    least[section] = std::min(least[section], fewest);
-    if (static_cast<double>(own.bytes) <= share * static_cast<double>(deviceBytes))
+    Estimate own = estimate(section, option), atLeast = own;
+    atLeast.bytes = measured[section][option.cut][option.microBatch].leastBytes;
+    least[section] = std::min(least[section], atLeast.bytes);
+    if (fits(own))
       all.push_back(own);
-    else if (own.bytes = fewest; static_cast<double>(fewest) <= share * static_cast<double>(deviceBytes))
-      mayFit.push_back(own);
+    else if (fits(atLeast))
+      mayFit.push_back(atLeast);
   });
   if (all.empty()) // Pins leave only what fits beside few.
     all = std::move(mayFit);

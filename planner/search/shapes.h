@@ -104,7 +104,7 @@ private:
   };
   Facts measure(uint32_t section, uint32_t cut, uint32_t microBatch) const;
   double updateSeconds(uint32_t section, uint32_t cut, uint32_t replicas, bool byStage) const;
-  bool hasRoom(uint32_t section, uint32_t stages, uint32_t replicas, uint32_t devices) const;
+  uint32_t replicasOf(uint32_t section, uint32_t stages, uint32_t devices) const;
   template <typename Visit> void forEachOption(uint32_t section, uint32_t devices, Filter filter, Visit visit) const;
   /// Options that nothing beats in both time and bytes, fastest first.
   std::vector<Estimate> options(uint32_t section, uint32_t devices, Filter filter) const;

@@ -119,6 +119,19 @@ TEST(Pinned, ReplicasHaveDevicesOfTheirOwnWhereStagesAreFree) {
     }
 }
 
+TEST(Pinned, StagesMayShareDevices) {
+  for (uint64_t seed = 0; seed < 8; ++seed) {
+    SCOPED_TRACE(seed);
+    SearchProblem problem = layered(16, 8, seed);
+    problem.machine.kinds.front().memoryBytes = 200'000;
+    problem.pins[1].devices = std::vector<uint32_t>{14, 15};
+    problem.pins[1].stages = 3;
+    SearchResult result = solve(problem);
+    ASSERT_EQ(result.layout[1].devices.size(), 1u);
+    EXPECT_EQ(result.layout[1].devices.front().size(), 3u);
+  }
+}
+
 /// Its student's micro-batches are so small that few of the teacher's large ones wait for their gradients: fewer than is usual, so that they fit.
 TEST(Pinned, WhatFitsBesideFewPlacesIsFound) {
   SearchProblem problem = layered(16, 12, 2);
