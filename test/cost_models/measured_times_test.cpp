@@ -1,0 +1,62 @@
+// What is predicted of a data sheet lies near what was measured on such a device (bench/accelerator_times.py wrote the file).
+#include "cost_models/devices.h"
+#include "cost_models/operator_time.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <vector>
+
+namespace maestro::cost_models {
+namespace {
+
+/// Predicted ÷ measured of each call, by kernel.
+std::map<std::string, std::vector<double>> ratios(const std::string &path, const DeviceModel &device) {
+  std::map<std::string, std::vector<double>> byKernel;
+  std::ifstream file(path);
+  EXPECT_TRUE(file) << path;
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream fields(line);
+    std::string kernel, type;
+    KernelWork work;
+    double microseconds = 0;
+    if (line.starts_with("#") || line.starts_with("layer") || line.starts_with("call"))
+      continue;
+    fields >> kernel >> type >> work.m >> work.n >> work.k >> work.batch >> work.flops.value >> work.bytes.value >> microseconds;
+    EXPECT_TRUE(fields && microseconds > 0) << line;
+    std::replace(kernel.begin(), kernel.end(), '_', ' '); // Names of the file are one word.
+    std::string name = kernel.starts_with("attention grad") ? "attention_grad" + kernel.substr(14) : kernel;
+    work.kernel = name;
+    work.bf16 = type == "bf16";
+    byKernel[name].push_back(operatorTime(work, device).time.value / (microseconds * 1e-6));
+  }
+  return byKernel;
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+TEST(MeasuredTimes, DataSheetsPredictAnH200) {
+  auto byKernel = ratios(MAESTRO_SOURCE_DIR "/test/cost_models/h200_times.txt", *builtInDevice("h200"));
+  for (const auto &[kernel, values] : byKernel)
+    fmt::print("{:28} {:4} calls, predicted ÷ measured: {:.2f} to {:.2f}, median {:.2f}\n", kernel, values.size(),
+               *std::min_element(values.begin(), values.end()), *std::max_element(values.begin(), values.end()), median(values));
+  for (const char *product : {"matmul", "matmul transposed"}) {
+    ASSERT_GT(byKernel[product].size(), 50u);
+    EXPECT_NEAR(median(byKernel[product]), 1, 0.1) << product;
+  }
+  for (const char *stream : {"copy", "add"}) {
+    ASSERT_GT(byKernel[stream].size(), 5u);
+    EXPECT_NEAR(median(byKernel[stream]), 1, 0.15) << stream;
+  }
+}
+
+} // namespace
+} // namespace maestro::cost_models
