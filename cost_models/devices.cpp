@@ -35,12 +35,12 @@ constexpr std::array kSheets{
     Sheet{"l40s", "NVIDIA L40S 48 GB", 48, 864, 91.6, 362.05, 142, "pcie", 32, "NVIDIA L40S data sheet (2023)"},
 };
 
-/// What a data sheet's rate is never reached by. Assumed, as what well-tuned kernels of vendors' libraries are reported to reach:
-/// large bf16 products 0.7 to 0.8 of the dense peak at the clock that the power limit leaves, copies 0.9 of the memory's.
-constexpr double kReachedArithmetic = 0.75, kReachedMemory = 0.9, kReachedLink = 0.8;
+/// What a data sheet's rate is never reached by. Arithmetic and memory: as cuBLAS reaches in bf16 and as copies and additions do on an
+/// H200 at the clock that its power limit leaves (test/cost_models/h200_times.txt); of others taken to be alike. Links: assumed.
+constexpr double kReachedArithmetic = 0.7, kReachedMemory = 0.9, kReachedLink = 0.8;
 
-/// A kernel's own time on a device whose queue is kept full: 0.9 µs between short kernels that are launched ahead ("Getting
-/// started with CUDA Graphs", NVIDIA 2019: 3.8 µs a kernel of 2.9 µs), and about as much until all multiprocessors are at work.
+/// A kernel's own time on a device whose queue is kept full: 0.9 µs between short kernels that are launched ahead ("Getting started
+/// with CUDA Graphs", NVIDIA 2019: 3.8 µs a kernel of 2.9 µs; as much on an H200), and about as much until all multiprocessors work.
 constexpr Seconds kCall = microseconds(2);
 
 /// From one device to another within a node: the base latency that NCCL's own cost model has for a ring's step over NVLink (its

@@ -14,9 +14,13 @@ struct Tile {
 };
 constexpr std::array kTiles{Tile{256, 128, 1}, Tile{128, 256, 1}, Tile{128, 128, 0.95}, Tile{128, 64, 0.8}, Tile{64, 128, 0.8},
                             Tile{64, 64, 0.65}};
-/// Of the peak that products reach, by fused attention: forward and backward on A100 (Dao 2023, "FlashAttention-2": up to 73 and
-/// 63 % of the sheet's rate).
-constexpr double kAttentionShare = 0.9, kAttentionGradShare = 0.75;
+/// Fused attention works on blocks of so many queries and keys, and of so much depth (Dao 2023, "FlashAttention-2", section 3.3).
+constexpr double kAttentionBlock = 128, kDepthBlock = 64;
+/// A score (one query, one key) costs its products, four or ten multiplications and additions of the depth, and as much as so many
+/// operations at the products' rate: its exponential, and what does not overlap. Of lengths that a mask makes causal half the blocks
+/// count, and so many in each row: the diagonal, and rows that end at different times. Fitted to cuDNN's on an H200
+/// (test/cost_models/h200_times.txt).
+constexpr double kScore = 160, kScoreGrad = 540, kCausalBlocks = 3;
 
 /// In waves of tiles over the multiprocessors.
 Seconds tiledTime(const KernelWork &work, FlopsPerSecond peak, double multiprocessors) {
@@ -30,9 +34,23 @@ Seconds tiledTime(const KernelWork &work, FlopsPerSecond peak, double multiproce
   return least;
 }
 
+double upTo(double size, double block) { return std::ceil(size / block) * block; }
+
+/// In blocks. As many queries as keys are taken to belong to one another, as each head's do where a sequence attends to itself.
+Seconds attentionTime(const KernelWork &work, FlopsPerSecond rate) {
+  bool gradient = work.kernel.starts_with("attention_grad"), causal = work.kernel.ends_with("causal") || work.kernel.ends_with("masked");
+  double keys = upTo(work.n, kAttentionBlock), depth = upTo(work.k, kDepthBlock);
+  bool toItself = std::fmod(work.m, work.n) == 0;
+  double queries = toItself ? work.m / work.n * keys : work.m;
+  double share = causal && toItself ? std::min(1.0, 0.5 + kCausalBlocks * kAttentionBlock / keys) : 1;
+  return Flops(work.batch * queries * keys * share * (gradient ? 10 * depth + kScoreGrad : 4 * depth + kScore)) / rate;
+}
+
 Seconds arithmeticTime(const KernelWork &work, const DeviceModel &device) {
   FlopsPerSecond rate = arithmeticRate(work, device);
-  return device.multiprocessors > 0 && work.isProduct() ? tiledTime(work, rate, device.multiprocessors) : work.flops / rate;
+  if (device.multiprocessors > 0 && work.isProduct())
+    return tiledTime(work, rate, device.multiprocessors);
+  return device.multiprocessors > 0 && work.isAttention() ? attentionTime(work, rate) : work.flops / rate;
 }
 
 OperatorTime builtInTime(const KernelWork &work, const DeviceModel &device) {
@@ -56,10 +74,7 @@ std::optional<OperatorTime> measuredTime(const KernelWork &work, const DeviceMod
 FlopsPerSecond arithmeticRate(const KernelWork &work, const DeviceModel &device) {
   if (!work.isProduct() && !work.isAttention())
     return device.rates.arithmetic;
-  FlopsPerSecond products = work.bf16 ? device.rates.arithmeticBf16 : device.rates.arithmetic;
-  if (work.isAttention() && device.multiprocessors > 0)
-    return products * (work.kernel.starts_with("attention_grad") ? kAttentionGradShare : kAttentionShare);
-  return products;
+  return work.bf16 ? device.rates.arithmeticBf16 : device.rates.arithmetic;
 }
 
 OperatorTime operatorTime(const KernelWork &work, const DeviceModel &device) {

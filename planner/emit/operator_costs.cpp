@@ -113,15 +113,6 @@ struct Point {
   double work = 0, seconds = 0;
 };
 
-/// Exact at both points, or at the larger one alone.
-Line through(const Point &larger, const Point &smaller) {
-  Line line;
-  if (larger.work > smaller.work)
-    line.slope = std::clamp((larger.seconds - smaller.seconds) / (larger.work - smaller.work), 0.0, larger.seconds / larger.work);
-  line.base = larger.seconds - line.slope * larger.work;
-  return line;
-}
-
 /// The least sum of squared relative errors: of base × x + slope × y against 1, where x = 1 ÷ seconds and y = work ÷ seconds.
 Line nearest(llvm::ArrayRef<Point> points) {
   double x = 0, y = 0, xx = 0, xy = 0, yy = 0;
@@ -154,10 +145,7 @@ double withoutCall(const OperatorTime &time, const cost_models::DeviceModel &dev
 
 OperatorCosts::OperatorCosts(const cost_models::DeviceModel &device, const MicroBatchLimits &limits, OperatorWorks &works,
                              plan::PlanBuilder &tables)
-    : device(device), limits(limits), works(works), tables(tables) {
-  for (const auto &[name, bound] : limits.full())
-    half[name] = std::max<int64_t>(bound / 2, 1);
-}
+    : device(device), limits(limits), works(works), tables(tables) {}
 
 const OperatorCost &OperatorCosts::of(mlir::Operation &op) {
   OperatorKey key(op);
@@ -192,11 +180,10 @@ OperatorCost OperatorCosts::ask(mlir::Operation &op) {
     return Point{atBounds.byFlops ? work.flops.value : work.bytes.value, withoutCall(operatorTime(work, device), device)};
   };
   Point most = pointAt(bounds);
-  bool measured = atBounds.provenance != cost_models::Provenance::BuiltIn;
   std::vector<Point> points{most};
-  for (const DimSizes &sizes : measured ? limits.usual : std::vector<DimSizes>())
+  for (const DimSizes &sizes : limits.usual)
     points.push_back(pointAt(sizes));
-  Line line = measured ? nearest(points) : through(most, pointAt(half));
+  Line line = nearest(points);
   addTerms(result.terms, atBounds.byFlops ? own.flops : own.bytes, line.slope * kPicoseconds, bounds, tables);
   result.terms[{}] += line.base * kPicoseconds;
   return result;

@@ -31,7 +31,9 @@ std::map<std::string, std::vector<double>> ratios(const std::string &path, const
     EXPECT_TRUE(fields && microseconds > 0) << line;
     std::replace(kernel.begin(), kernel.end(), '_', ' '); // Names of the file are one word.
     std::string name = kernel.starts_with("attention grad") ? "attention_grad" + kernel.substr(14) : kernel;
-    work.kernel = name;
+    std::string library = name.substr(name.find_last_of(' ') + 1); // Of attention, where the last word is not the kernel's.
+    std::string alone = library == "cudnn" || library == "flash" ? name.substr(0, name.find_last_of(' ')) : name;
+    work.kernel = alone;
     work.bf16 = type == "bf16";
     byKernel[name].push_back(operatorTime(work, device).time.value / (microseconds * 1e-6));
   }
@@ -50,7 +52,13 @@ TEST(MeasuredTimes, DataSheetsPredictAnH200) {
                *std::min_element(values.begin(), values.end()), *std::max_element(values.begin(), values.end()), median(values));
   for (const char *product : {"matmul", "matmul transposed"}) {
     ASSERT_GT(byKernel[product].size(), 50u);
-    EXPECT_NEAR(median(byKernel[product]), 1, 0.1) << product;
+    EXPECT_NEAR(median(byKernel[product]), 1, 0.05) << product;
+  }
+  for (const char *attention : {"attention cudnn", "attention_grad cudnn", "attention causal cudnn", "attention_grad causal cudnn"}) {
+    ASSERT_EQ(byKernel[attention].size(), 7u);
+    EXPECT_NEAR(median(byKernel[attention]), 1, 0.15) << attention;
+    for (double ratio : byKernel[attention])
+      EXPECT_NEAR(std::log(ratio), 0, std::log(1.75)) << attention;
   }
   for (const char *stream : {"copy", "add"}) {
     ASSERT_GT(byKernel[stream].size(), 5u);
