@@ -1,7 +1,7 @@
 """Times of the operators that plans for accelerators are made of, measured on the GPU of this machine: what built-in device
 descriptions (cost_models/devices.cpp) are held against. Needs PyTorch with CUDA, and nothing of Maestro.
 
-    python3 bench/accelerator_times.py times.txt     # about 4 minutes; test/cost_models/h200_times.txt is what it wrote on an H200
+    python3 bench/accelerator_times.py times.txt     # about 4 minutes; test/cost_models/h200_times.txt and h100_times.txt are its
 
 A line is an operator: its kernel, type, m, n, k and batch as in cost_models/operator_time.h, operations, bytes, microseconds. Calls
 run in a CUDA graph, one after the other on operands that lie in different places (256 MB of them, so that the second-level

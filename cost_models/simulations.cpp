@@ -25,7 +25,7 @@ std::vector<Result<Simulation>> Simulations::run(std::span<const SimulationQuest
   auto work = [&](Simulator &simulator) {
     for (size_t i = next++; i < questions.size(); i = next++) {
       const SimulationQuestion &question = questions[i];
-      answers[i].emplace(simulator.run(question.model, *question.machine, question.layout, question.order));
+      answers[i].emplace(simulator.run(*question.model, *question.machine, question.layout, question.order));
     }
   };
   std::vector<std::thread> threads;

@@ -4,6 +4,7 @@
 #include "cost_models/simulator.h"
 
 #include <deque>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -11,7 +12,7 @@ namespace maestro::cost_models {
 
 /// What Simulator::run() is asked.
 struct SimulationQuestion {
-  CompoundModel model;
+  std::shared_ptr<const CompoundModel> model;
   const Machine *machine = nullptr;
   CompoundLayout layout;
   wavefront::Order order = wavefront::Order::Wavefront;

@@ -17,6 +17,9 @@ std::vector<uint32_t> sectionsOn(const Layout &layout, uint32_t device) {
   return sections;
 }
 
+/// Models of large layouts are megabytes.
+constexpr size_t kMostModels = 64;
+
 std::string namesOf(const AtomicModel &model, const std::vector<uint32_t> &sections) {
   std::string text;
   for (uint32_t section : sections)
@@ -26,10 +29,23 @@ std::string namesOf(const AtomicModel &model, const std::vector<uint32_t> &secti
 
 } // namespace
 
+std::shared_ptr<const CompoundModel> Candidates::modelOf(const Layout &layout) {
+  std::vector<SectionCut> cuts;
+  for (const LayoutOption &option : layout)
+    cuts.push_back(option.cut);
+  if (auto found = models.find(cuts); found != models.end())
+    return found->second;
+  if (models.size() == kMostModels)
+    models.clear();
+  auto model = std::make_shared<const CompoundModel>(cost_models::compose(problem.model, cuts));
+  models.emplace(std::move(cuts), model);
+  return model;
+}
+
 bool Candidates::fits(const Layout &layout) { return excess(layout).bytes == 0; }
 
 Candidates::Excess Candidates::excess(const Layout &layout) {
-  std::vector<uint64_t> bytes = cost_models::deviceBytes(modelOf(problem, layout), problem.machine, choicesOf(layout));
+  std::vector<uint64_t> bytes = cost_models::deviceBytes(*modelOf(layout), problem.machine, choicesOf(layout));
   uint32_t worst = 0;
   auto over = [&](uint32_t device) {
     return static_cast<double>(bytes[device]) - static_cast<double>(problem.machine.memoryBytes(device));
@@ -48,8 +64,8 @@ void Candidates::noteLack(uint64_t needs, uint64_t has, std::string sections) {
     leastLack = {needs, has, std::move(sections)};
 }
 
-uint64_t Candidates::tasks(const Layout &layout) const {
-  return simulator.tasks(modelOf(problem, layout), problem.machine, choicesOf(layout));
+uint64_t Candidates::tasks(const Layout &layout) {
+  return simulator.tasks(*modelOf(layout), problem.machine, choicesOf(layout));
 }
 
 Result<const cost_models::Simulation *> Candidates::simulate(const Layout &layout, wavefront::Order order, Allowance &allowance) {
@@ -57,13 +73,13 @@ Result<const cost_models::Simulation *> Candidates::simulate(const Layout &layou
   if (isNew) {
     ++count;
     allowance.simulations -= std::min(allowance.simulations, 1u);
-    CompoundModel model = modelOf(problem, layout);
+    std::shared_ptr<const CompoundModel> model = modelOf(layout);
     CompoundLayout choices = choicesOf(layout);
-    allowance.tasks -= std::min(allowance.tasks, simulator.tasks(model, problem.machine, choices));
+    allowance.tasks -= std::min(allowance.tasks, simulator.tasks(*model, problem.machine, choices));
     if (auto done = ahead.extract({order, layout})) {
       MAESTRO_ASSIGN(found->second, std::move(done.mapped()));
     } else {
-      MAESTRO_ASSIGN(found->second, simulator.run(model, problem.machine, choices, order));
+      MAESTRO_ASSIGN(found->second, simulator.run(*model, problem.machine, choices, order));
     }
   }
   return &found->second;
@@ -77,7 +93,7 @@ void Candidates::simulateAhead(std::span<const Layout> layouts, wavefront::Order
     if (known.count(key) || ahead.count(key) || std::find(keys.begin(), keys.end(), key) != keys.end())
       continue;
     keys.push_back(std::move(key));
-    questions.push_back({modelOf(problem, layout), &problem.machine, choicesOf(layout), order});
+    questions.push_back({modelOf(layout), &problem.machine, choicesOf(layout), order});
   }
   if (questions.size() < 2 || atOnce() < 2)
     return;
@@ -86,8 +102,8 @@ void Candidates::simulateAhead(std::span<const Layout> layouts, wavefront::Order
     ahead.emplace(std::move(keys[i]), std::move(answers[i]));
 }
 
-Result<double> Candidates::tasksBound(const Layout &layout) const {
-  wavefront::Problem schedule = cost_models::makeProblem(modelOf(problem, layout), problem.machine, choicesOf(layout));
+Result<double> Candidates::tasksBound(const Layout &layout) {
+  wavefront::Problem schedule = cost_models::makeProblem(*modelOf(layout), problem.machine, choicesOf(layout));
   double total = 0;
   for (const cost_models::SampleSizes &sizes : problem.steps) {
     schedule.sizes = sizes;

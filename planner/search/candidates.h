@@ -5,6 +5,7 @@
 #include "planner/search/search_problem.h"
 
 #include <map>
+#include <memory>
 #include <utility>
 
 namespace maestro::planner {
@@ -37,9 +38,9 @@ public:
   /// before that, and what is never asked is as if it had not been done.
   void simulateAhead(std::span<const Layout> layouts, wavefront::Order order);
   /// The scheduler's lower bound of the mean step's tasks, where steps wait for each other.
-  Result<double> tasksBound(const Layout &layout) const;
+  Result<double> tasksBound(const Layout &layout);
   /// What a simulation would take from an allowance.
-  uint64_t tasks(const Layout &layout) const;
+  uint64_t tasks(const Layout &layout);
 
   /// Once something was simulated: a deadline too short for more leaves that.
   bool isOver() { return over = over || (count > 0 && problem.isOver && problem.isOver()); }
@@ -57,12 +58,16 @@ public:
   void noteLack(uint64_t needs, uint64_t has, std::string sections);
 
 private:
+  /// Layouts with the same cuts share it, and each is asked for several times.
+  std::shared_ptr<const CompoundModel> modelOf(const Layout &layout);
+
   const SearchProblem &problem;
   using Key = std::pair<wavefront::Order, Layout>;
   cost_models::Simulator simulator;
   cost_models::Simulations several;
   std::map<Key, cost_models::Simulation> known;
   std::map<Key, Result<cost_models::Simulation>> ahead;
+  std::map<std::vector<SectionCut>, std::shared_ptr<const CompoundModel>> models; ///< Of late.
   uint32_t count = 0;
   bool over = false;
   Lack leastLack;

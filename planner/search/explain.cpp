@@ -108,11 +108,11 @@ private:
     std::vector<cost_models::SimulationQuestion> questions;
     std::vector<size_t> asked; // Of the list.
     for (const Option &option : options) {
-      CompoundModel model = modelOf(problem, option.layout);
+      auto model = std::make_shared<const CompoundModel>(modelOf(problem, option.layout));
       CompoundLayout layout = choicesOf(option.layout);
-      uint64_t missing = missingBytes(model, machine, layout);
+      uint64_t missing = missingBytes(*model, machine, layout);
       if (missing == 0) {
-        if (!affords(model, machine, layout))
+        if (!affords(*model, machine, layout))
           continue;
         asked.push_back(list.size());
         questions.push_back({std::move(model), &machine, std::move(layout), wavefront::Order::Wavefront});

@@ -1,4 +1,5 @@
-// What is predicted of a data sheet lies near what was measured on such a device (bench/accelerator_times.py wrote the file).
+// What is predicted of a data sheet lies near what was measured on such a device (bench/accelerator_times.py wrote the files). The model's numbers were
+// taken from the H200's; the H100's were not looked at.
 #include "cost_models/devices.h"
 #include "cost_models/operator_time.h"
 
@@ -45,8 +46,15 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-TEST(MeasuredTimes, DataSheetsPredictAnH200) {
-  auto byKernel = ratios(MAESTRO_SOURCE_DIR "/test/cost_models/h200_times.txt", *builtInDevice("h200"));
+struct MeasuredDevice {
+  const char *name; ///< Of a built-in device.
+  const char *file; ///< In this folder.
+};
+
+class MeasuredTimes : public testing::TestWithParam<MeasuredDevice> {};
+
+TEST_P(MeasuredTimes, AreWhatDataSheetsPredict) {
+  auto byKernel = ratios(std::string(MAESTRO_SOURCE_DIR "/test/cost_models/") + GetParam().file, *builtInDevice(GetParam().name));
   for (const auto &[kernel, values] : byKernel)
     fmt::print("{:28} {:4} calls, predicted ÷ measured: {:.2f} to {:.2f}, median {:.2f}\n", kernel, values.size(),
                *std::min_element(values.begin(), values.end()), *std::max_element(values.begin(), values.end()), median(values));
@@ -56,15 +64,18 @@ TEST(MeasuredTimes, DataSheetsPredictAnH200) {
   }
   for (const char *attention : {"attention cudnn", "attention_grad cudnn", "attention causal cudnn", "attention_grad causal cudnn"}) {
     ASSERT_EQ(byKernel[attention].size(), 7u);
-    EXPECT_NEAR(median(byKernel[attention]), 1, 0.15) << attention;
+    EXPECT_NEAR(median(byKernel[attention]), 1, 0.2) << attention;
     for (double ratio : byKernel[attention])
-      EXPECT_NEAR(std::log(ratio), 0, std::log(1.75)) << attention;
+      EXPECT_NEAR(std::log(ratio), 0, std::log(1.8)) << attention;
   }
   for (const char *stream : {"copy", "add"}) {
     ASSERT_GT(byKernel[stream].size(), 5u);
     EXPECT_NEAR(median(byKernel[stream]), 1, 0.15) << stream;
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Accelerators, MeasuredTimes, testing::Values(MeasuredDevice{"h200", "h200_times.txt"}, MeasuredDevice{"h100-sxm", "h100_times.txt"}),
+                         [](const auto &info) { return std::string(info.param.name).substr(0, 4); });
 
 } // namespace
 } // namespace maestro::cost_models

@@ -92,13 +92,13 @@ TEST(Simulations, AreThoseOfOneSimulatorInTheOrderOfQuestions) {
   std::vector<CompoundLayout> layouts{on({{0}}, {{1}}), on({{0}}, {{0}}), on({{0}}, {{7}}), on({{0}, {1}}, {{2}}), on({{0}, {1}}, {{0}, {1}})};
   std::vector<SimulationQuestion> questions;
   for (int i = 0; i < 20; ++i)
-    questions.push_back({pair(), &machine, layouts[static_cast<size_t>(i) % layouts.size()], wavefront::Order::Wavefront});
+    questions.push_back({std::make_shared<const CompoundModel>(pair()), &machine, layouts[static_cast<size_t>(i) % layouts.size()], wavefront::Order::Wavefront});
   Simulations simulations(steps, UINT64_MAX);
   EXPECT_GE(simulations.atOnce(), 1u);
   std::vector<Result<Simulation>> answers = simulations.run(questions);
   ASSERT_EQ(answers.size(), questions.size());
   for (size_t i = 0; i < questions.size(); ++i) {
-    Result<Simulation> alone = Simulator(steps).run(questions[i].model, machine, questions[i].layout, questions[i].order);
+    Result<Simulation> alone = Simulator(steps).run(*questions[i].model, machine, questions[i].layout, questions[i].order);
     ASSERT_EQ(answers[i].isOk(), alone.isOk()) << i;
     if (alone.isOk())
       EXPECT_EQ(answers[i]->stepSeconds, alone->stepSeconds) << i;
