@@ -58,9 +58,9 @@ TEST(OperatorTime, SmallIntensityIsBoundByMemory) {
   EXPECT_NEAR((thin.time - device.rates.call).value, (2 * 8192.0 * 16 + 8192.0 * 8192) * 2 / device.rates.operands.value, 1e-9);
   EXPECT_TRUE(operatorTime(product(8192, 8192, 8192, true), device).byFlops);
   // Attention on tensor cores, slower than products and far faster than elementwise arithmetic.
-  OperatorTime attention = operatorTime({"attention", true, Flops(1e12), Bytes(1e8)}, device);
-  EXPECT_GT(attention.time, Flops(1e12) / device.rates.arithmeticBf16);
-  EXPECT_LT(attention.time, Flops(1e12) / device.rates.arithmetic);
+  OperatorTime attention = operatorTime({"attention", true, Flops(4 * 524288.0 * 4096 * 128), Bytes(1e8), 524288, 4096, 128}, device);
+  EXPECT_GT(attention.time, Flops(4 * 524288.0 * 4096 * 128) / device.rates.arithmeticBf16);
+  EXPECT_LT(attention.time, Flops(4 * 524288.0 * 4096 * 128) / device.rates.arithmetic);
 }
 
 } // namespace
