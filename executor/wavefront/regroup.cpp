@@ -242,9 +242,12 @@ uint32_t Regrouper::leastLoaded(int64_t work) const {
   if (shares.empty())
     return static_cast<uint32_t>(std::min_element(loads.begin(), loads.end()) - loads.begin());
   uint32_t best = 0;
+  int64_t least = timeOf(0, loads[0] + work);
   for (uint32_t r = 1; r < loads.size(); ++r)
-    if (timeOf(r, loads[r] + work) < timeOf(best, loads[best] + work))
+    if (isFractionBelow(loads[r] + work, shares[r], least)) {
       best = r;
+      least = timeOf(r, loads[r] + work);
+    }
   return best;
 }
 

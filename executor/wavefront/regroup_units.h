@@ -15,6 +15,11 @@ inline int64_t fraction(int64_t part, int64_t total) {
                               static_cast<unsigned __int128>(std::max<int64_t>(1, total)));
 }
 
+/// fraction(part, total) < limit, without a division.
+inline bool isFractionBelow(int64_t part, int64_t total, int64_t limit) {
+  return static_cast<__int128>(part) * whole < static_cast<__int128>(limit) * std::max<int64_t>(1, total);
+}
+
 /// A part of 2^32 of `value`.
 inline int64_t share(int64_t value, int64_t part) {
   return static_cast<int64_t>(static_cast<__int128>(value) * part / whole);
