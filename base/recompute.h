@@ -33,28 +33,37 @@ inline constexpr std::optional<Recompute> recomputeFromName(std::string_view nam
 /// The one that keeps more. Not of Recompute::None.
 inline constexpr Recompute lighterThan(Recompute recompute) { return static_cast<Recompute>(static_cast<uint8_t>(recompute) - 1); }
 
-/// Of a section's layers, the last `lighter` keep as much as the next lighter recompute says: a pipeline's first stages hold the most
-/// micro-batches, and a device has seldom memory for all layers or for none. (Megatron-LM has layers first to be computed again, in each
-/// stage: `--recompute-method block`.)
+/// Of a section's layers, `lighter` keep as much as the next lighter recompute says: a device has seldom memory for all layers or for
+/// none. They are the last ones, since a pipeline's first stages hold the most micro-batches; or they lie evenly among the others, since
+/// all stages of an encoder hold those that wait for gradients of the language model behind it. (Megatron-LM has layers first to be
+/// computed again, in each stage: `--recompute-method block`.)
 struct RecomputeChoice {
   Recompute most = Recompute::None;
   uint32_t lighter = 0; ///< Layers; 0 with Recompute::None.
-  constexpr RecomputeChoice(Recompute most = Recompute::None, uint32_t lighter = 0) : most(most), lighter(lighter) {} // A kind is a choice.
-  Recompute of(uint32_t layer, uint32_t layers) const { return layer + lighter < layers ? most : lighterThan(most); }
+  bool evenly = false;  ///< With some that are lighter.
+  constexpr RecomputeChoice(Recompute most = Recompute::None, uint32_t lighter = 0, bool evenly = false) : most(most), lighter(lighter), evenly(evenly) {} // A kind is a choice.
+  Recompute of(uint32_t layer, uint32_t layers) const {
+    bool isLighter = evenly ? uint64_t{layer + 1} * lighter / layers > uint64_t{layer} * lighter / layers : layer + lighter >= layers;
+    return isLighter ? lighterThan(most) : most;
+  }
   auto operator<=>(const RecomputeChoice &) const = default;
 };
 
-/// "none", "selective", "full"; "full-12": all but the last 12 layers.
+inline constexpr std::string_view kEvenly = "-evenly";
+
+/// "none", "selective", "full"; "full-12": all but the last 12 layers; "full-12-evenly": all but 12 among them.
 inline std::string textOf(const RecomputeChoice &choice) {
-  return std::string(nameOf(choice.most)) + (choice.lighter > 0 ? "-" + std::to_string(choice.lighter) : "");
+  return std::string(nameOf(choice.most)) + (choice.lighter > 0 ? "-" + std::to_string(choice.lighter) : "") + std::string(choice.evenly ? kEvenly : "");
 }
 /// Nothing for other text.
 inline std::optional<RecomputeChoice> recomputeChoiceFromText(std::string_view text) {
+  bool evenly = text.ends_with(kEvenly);
+  text.remove_suffix(evenly ? kEvenly.size() : 0);
   size_t dash = text.find('-');
   std::optional<Recompute> most = recomputeFromName(text.substr(0, dash));
   if (!most || dash == std::string_view::npos)
-    return most ? std::optional(RecomputeChoice{*most, 0}) : std::nullopt;
-  RecomputeChoice choice{*most, 0};
+    return most && !evenly ? std::optional(RecomputeChoice{*most}) : std::nullopt;
+  RecomputeChoice choice{*most, 0, evenly};
   auto [end, error] = std::from_chars(text.data() + dash + 1, text.data() + text.size(), choice.lighter);
   if (error != std::errc() || end != text.data() + text.size() || choice.lighter == 0 || *most == Recompute::None)
     return std::nullopt;

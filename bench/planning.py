@@ -76,14 +76,15 @@ def plan(folder, devices, kind, samples=None):
     searched = next(iter(rows.values()))["step_seconds"]  # Baselines are predicted as the search predicts: its own layout, too.
     gains = {name: row["step_seconds"] / searched if row["step_seconds"] else None for name, row in rows.items()}
     return {"seconds": seconds, "peak": peak, "step": step, "gap": quantities["search.gap"], "gains": gains, "searched": searched,
-            "layout": next(iter(rows.values()))["choice"], "parts": parts(quantities, step), "dumped": dumped}
+            "layout": next(iter(rows.values()))["choice"], "parts": parts(quantities), "dumped": dumped}
 
 
-def parts(quantities, step):
-    """Where the mean device's step goes, in hundredths of it; what is proven to be needed first."""
+def parts(quantities):
+    """Where the mean device's step goes, in hundredths of it; what is proven to be needed first, of the search's step."""
+    step, searched = quantities["step.simulated_seconds"], quantities["search.step_seconds"]
     mean = {name[5:-8]: value for name, value in quantities.items() if name.startswith("mean.")}
     least = mean.pop("least_work")
-    mean = {"bound": quantities["search.lower_bound_seconds"], "work of these cuts": least,
+    mean = {"bound": quantities["search.lower_bound_seconds"] * step / searched, "work of these cuts": least,
             "padding and constants": mean.pop("tasks") - least, **mean}
     return ", ".join(f"{name} {100 * seconds / step:.1f}" for name, seconds in mean.items())
 

@@ -190,6 +190,7 @@ def searched_pins(plan_summary) -> str:
         name, layout = section["name"], section["layout"]
         recompute = "full" if layout["full_recompute"] else "selective" if layout["recompute"] else "none"
         recompute += f"-{layout['lighter_layers']}" if layout["lighter_layers"] else ""
+        recompute += "-evenly" if layout["lighter_evenly"] else ""
         devices = re.search(r"on devices? ([0-9,-]+)", decided[f"{name}.devices"]["choice"]).group(1)
         words += [f"{name}.devices={devices}", f"{name}.dp={layout['data_parallel']}", f"{name}.stages={layout['stages']}", f"{name}.recompute={recompute}",
                   f"{name}.split_backward={layout['split_backward'] or 'no'}"]

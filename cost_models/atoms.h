@@ -34,6 +34,7 @@ struct AtomicSection {
   /// By Recompute, by class; empty where that is not to choose from. Recompute::None alone: no choice.
   std::array<std::vector<AtomClass>, kRecomputes.size()> classes;
   std::array<std::vector<AtomClass>, kRecomputes.size()> splitClasses = {}; ///< With weight gradients in tasks of their own; likewise.
+  double presence = 1; ///< Of all samples, those that take part.
   const std::vector<AtomClass> &classesOf(Recompute recompute, bool splits = false) const {
     return (splits ? splitClasses : classes)[static_cast<size_t>(recompute)];
   }

@@ -29,7 +29,8 @@ InFlight inFlight(const CompoundModel &model, const CompoundLayout &layout) {
   std::vector<StageFlow> stages;
   for (uint32_t s = 0; s < model.sections.size(); ++s)
     stages.insert(stages.end(), model.sections[s].stages.size(), 
-                  {s, model.sections[s].capacities[layout[s].microBatch].samples, static_cast<uint32_t>(layout[s].devices.size()), layout[s].moreInFlight});
+                  {s, model.sections[s].capacities[layout[s].microBatch].samples, static_cast<uint32_t>(layout[s].devices.size()), layout[s].moreInFlight,
+                   model.sections[s].presence});
   std::vector<EdgeFlow> edges;
   for (const EdgeModel &edge : model.edges)
     edges.push_back({first[edge.producer] + edge.producerStage, first[edge.consumer] + edge.consumerStage, edge.gradient});

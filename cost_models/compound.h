@@ -54,6 +54,7 @@ struct SectionModel {
   std::vector<MicroBatchCapacity> capacities; ///< By CompoundModel.microBatches.
   std::vector<StageModel> stages;
   bool splitsBackward = false; ///< Weight gradients are tasks of their own.
+  double presence = 1;         ///< Of all samples, those that take part.
 };
 
 /// bytes · Π of the dims listed.

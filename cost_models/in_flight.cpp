@@ -1,20 +1,21 @@
 #include "cost_models/in_flight.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace maestro::cost_models {
 namespace {
 
-/// Micro-batches at each replica of `of` that hold the samples of `count` at each replica of `per`, of `most` samples in all.
-uint32_t share(const StageFlow &of, const StageFlow &per, uint32_t count, int64_t most) {
-  int64_t samples = std::min(count * per.microBatch * per.replicas, most), each = of.microBatch * of.replicas;
+/// Micro-batches at each replica that hold so many samples.
+uint32_t microBatchesOf(const StageFlow &stage, int64_t samples) {
+  int64_t each = stage.microBatch * stage.replicas;
   return static_cast<uint32_t>(std::min<int64_t>((samples + each - 1) / each, UINT32_MAX / 2));
 }
 
 uint32_t wantedSlots(const StageFlow &producer, const StageFlow &consumer, uint32_t consumerSlots, int64_t stepSamples) {
   if (producer.section == consumer.section)
     return consumerSlots + kOwnSlots;
-  return share(producer, consumer, consumerSlots + kWaitingForSection / 2, stepSamples) + kOwnSlots;
+  return microBatchesOf(producer, samplesFrom(producer, consumer, consumerSlots + kWaitingForSection / 2, stepSamples)) + kOwnSlots;
 }
 
 /// Slots of a ring at a replica of `receiver` that one task of each sender fills, and those that may wait.
@@ -22,10 +23,16 @@ uint32_t ringSlots(const StageFlow &receiver, StageFlow sender, uint32_t held) {
   if (receiver.section == sender.section)
     return std::max(1u, held) + kWaitingForStage;
   sender.replicas = std::max(sender.replicas, receiver.replicas); // All to one, where there are fewer.
-  return std::max(share(receiver, sender, 1, kAnySamples), held) + kWaitingForSection;
+  return std::max(microBatchesOf(receiver, sender.microBatch * sender.replicas), held) + kWaitingForSection;
 }
 
 } // namespace
+
+int64_t samplesFrom(const StageFlow &producer, const StageFlow &consumer, uint32_t microBatches, int64_t stepSamples) {
+  int64_t samples = std::min(microBatches * consumer.microBatch * consumer.replicas, stepSamples);
+  double part = std::min(1.0, producer.presence / consumer.presence);
+  return part < 1 ? static_cast<int64_t>(std::ceil(static_cast<double>(samples) * part)) : samples;
+}
 
 InFlight microBatchesInFlight(std::span<const StageFlow> stages, std::span<const EdgeFlow> edges, int64_t stepSamples) {
   const uint32_t most = static_cast<uint32_t>(std::min<int64_t>(kMostSlots, stepSamples)); // Each has a sample at least.

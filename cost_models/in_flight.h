@@ -22,6 +22,7 @@ struct StageFlow {
   int64_t microBatch = 1; ///< Most samples of a micro-batch.
   uint32_t replicas = 1;
   uint32_t more = 0; ///< Slots of its rings, and where gradients pass places, beside the usual ones.
+  double presence = 1; ///< Of all samples, those that take part in the section.
 };
 
 /// A tensor from one stage to a later one.
@@ -38,9 +39,13 @@ struct InFlight {
 /// Of steps of any number of samples.
 inline constexpr int64_t kAnySamples = INT64_MAX;
 
+/// Of the samples in so many micro-batches at each of the consumer's replicas, those that came from the producer: of a step's `stepSamples`
+/// that are present there at most. A stretch of samples may have more; they wait then.
+int64_t samplesFrom(const StageFlow &producer, const StageFlow &consumer, uint32_t microBatches, int64_t stepSamples);
+
 /// A stage at the end of the gradients' way has one micro-batch in flight: its backward follows its forward. Each stage before
 /// it has two more, one that it works on and one that waits (as ZB-H2 has: Qi et al., arXiv 2401.10241); a section before
-/// another as many as hold the samples that the other's replicas hold or have waiting, and two of its own. A ring holds what one
+/// another as many as hold those of its samples that the other's replicas hold or have waiting, and two of its own. A ring holds what one
 /// task of each sender fills, or what the receiver holds, and 4 more between stages, 8 more between sections. Nobody holds or has
 /// waiting more than the `stepSamples` of a step.
 ///

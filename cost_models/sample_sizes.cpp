@@ -44,4 +44,24 @@ std::vector<SampleSizes> drawSizes(std::span<const SizeDistribution> dims, uint6
   return result;
 }
 
+SampleSizes typicalStep(std::span<const SizeDistribution> dims, uint64_t samples, uint64_t seed) {
+  constexpr uint64_t kTimes = 64;
+  SampleSizes many = drawSizes(dims, 1, kTimes * samples, seed).front(), step(samples * dims.size());
+  PhiloxKey key{static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)};
+  for (size_t d = 0; d < dims.size(); ++d) {
+    std::vector<int64_t> sizes;
+    for (size_t i = d; i < many.size(); i += dims.size())
+      sizes.push_back(many[i]);
+    std::sort(sizes.begin(), sizes.end());
+    for (uint64_t i = 0; i < samples; ++i)
+      sizes[i] = sizes[i * kTimes + kTimes / 2];
+    for (uint64_t left = samples; left > 0; --left) { // Fisher and Yates' shuffle.
+      uint64_t drawn = philox4x32({static_cast<uint32_t>(d), static_cast<uint32_t>(left), static_cast<uint32_t>(left >> 32), 0xdea1u}, key)[0] % left;
+      std::swap(sizes[drawn], sizes[left - 1]);
+      step[(left - 1) * dims.size() + d] = sizes[left - 1];
+    }
+  }
+  return step;
+}
+
 } // namespace maestro::cost_models

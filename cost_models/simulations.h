@@ -21,7 +21,7 @@ struct SimulationQuestion {
 class Simulations {
 public:
   /// As a Simulator's: `steps` must outlive it.
-  Simulations(std::span<const SampleSizes> steps, uint64_t mostTasks);
+  Simulations(std::span<const SampleSizes> steps, uint64_t mostTasks, const std::vector<wavefront::Choice> &hints = {});
 
   /// So many take as long as one.
   size_t atOnce() const { return simulators.size(); }

@@ -129,6 +129,7 @@ double mean(const std::vector<double> &values) {
 /// What tuning a plan may take, or three times that where schedules stay far from the bound; less for large clusters, where searching
 /// takes long and a recipe's trial, too.
 constexpr int64_t kTunedNs = 500'000'000, kTunedNsIfLarge = 60'000'000;
+constexpr int64_t kThoroughTimes = 8;
 constexpr uint32_t kLargeCluster = 256; // Devices.
 constexpr size_t kTunedSteps = 12;
 /// Tasks that are shorter beside idle devices move what is idle, by little.
@@ -188,6 +189,7 @@ Result<std::vector<wavefront::Problem>> Simulator::problemsOf(const CompoundMode
   std::vector<wavefront::Problem> problems;
   for (const SampleSizes &sizes : steps) {
     whole.sizes = sizes;
+    whole.hints = hints;
     problems.push_back(firstPart(whole, parts));
     MAESTRO_TRY(wavefront::check(problems.back()));
   }
@@ -223,23 +225,37 @@ Result<Simulation> Simulator::run(const CompoundModel &model, const Machine &mac
   return simulate(model, machine, layout, order, std::move(problems), parts, false);
 }
 
-Result<Simulation> Simulator::runTuned(const CompoundModel &model, const Machine &machine, const CompoundLayout &layout) {
+Result<Simulation> Simulator::runTuned(const CompoundModel &model, const Machine &machine, const CompoundLayout &layout, Tuning tuning) {
   uint32_t parts = 1;
   MAESTRO_ASSIGN(std::vector<wavefront::Problem> problems, problemsOf(model, machine, layout, parts));
   if (parts == 1 && dependsOnCompany(machine))
     adaptTasks(machine, problems);
   int64_t budgetNs = machine.devices < kLargeCluster ? kTunedNs : kTunedNsIfLarge;
-  std::vector<wavefront::Choice> hints = wavefront::tune(withOtherSteps(problems), budgetNs);
+  if (tuning == Tuning::Thorough && machine.devices < kLargeCluster)
+    budgetNs *= kThoroughTimes;
+  std::vector<wavefront::Choice> found = wavefront::tune(withOtherSteps(problems), budgetNs);
+  for (wavefront::Problem &problem : problems)
+    problem.hints.clear(); // What a plan does not say.
   MAESTRO_ASSIGN(Simulation usual, simulate(model, machine, layout, wavefront::Order::Wavefront, problems, parts, true));
-  if (hints.empty())
+  if (found.empty())
     return usual;
   for (wavefront::Problem &problem : problems)
-    problem.hints = hints;
+    problem.hints = found;
   MAESTRO_ASSIGN(Simulation tuned, simulate(model, machine, layout, wavefront::Order::Wavefront, std::move(problems), parts, true));
   if (tuned.stepSeconds >= usual.stepSeconds)
     return usual;
-  tuned.hints = std::move(hints);
+  tuned.hints = std::move(found);
   return tuned;
+}
+
+Status Simulator::addSteps(std::span<const SampleSizes> others, const CompoundModel &model, const Machine &machine, const CompoundLayout &layout,
+                           Simulation &simulation) const {
+  Simulator simulator(others, mostTasks, simulation.hints);
+  MAESTRO_ASSIGN(Simulation own, simulator.run(model, machine, layout, wavefront::Order::Wavefront));
+  simulation.meanSeconds = own.meanSeconds;
+  simulation.leastSeconds = own.leastSeconds;
+  simulation.mostSeconds = own.mostSeconds;
+  return Status();
 }
 
 void Simulator::adaptTasks(const Machine &machine, std::vector<wavefront::Problem> &problems) {
@@ -287,7 +303,7 @@ Result<Simulation> Simulator::simulate(const CompoundModel &model, const Machine
 Status Simulator::addSteps(const std::vector<wavefront::Problem> &problems, const std::vector<wavefront::Schedule> &schedules,
                            bool exactly, Simulation &result) {
   MAESTRO_ASSIGN(Flow flow, flowOf(problems, schedules, result.runsAhead, exactly));
-  result.stepSeconds = mean(flow.steps);
+  result.stepSeconds = result.meanSeconds = mean(flow.steps);
   result.updateSeconds = flow.update;
   result.fillSeconds = flow.fill;
   result.drainSeconds = flow.drain;

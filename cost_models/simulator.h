@@ -19,6 +19,7 @@ using SampleSizes = std::vector<int64_t>;
 struct Simulation {
   double stepSeconds = 0;       ///< From one step's updates to the next's.
   double leastSeconds = 0, mostSeconds = 0; ///< Of it: a tenth of the steps takes no longer, a tenth no less.
+  double meanSeconds = 0;       ///< Of the steps that these two are of: stepSeconds, or of others (Simulator::addSteps()).
   double makespanSeconds = 0;   ///< From a step's start until its last task ends, where steps wait for each other.
   double lowerBoundSeconds = 0; ///< No schedule of these micro-batch sizes and devices ends its tasks earlier.
   double updateSeconds = 0;     ///< From the last gradient to the last update: reduction over replicas, and updates.
@@ -42,20 +43,26 @@ struct Simulation {
 /// Whether a frozen section has a device without a section that trains: it runs ahead into the next step then.
 bool runsAhead(const CompoundModel &model, const CompoundLayout &layout);
 
+/// How long schedules are tuned: to tell layouts apart; eight times that, for a plan of many devices (a cluster's, by parts, as quickly).
+enum class Tuning : uint8_t { Quick, Thorough };
+
 /// Keeps the scheduler's memory between layouts.
 class Simulator {
 public:
   /// Steps to simulate, each of one or more samples; must outlive the simulator. Problems of more tasks than `mostTasks`
-  /// are simulated by one of their equal parts, where they have such.
-  explicit Simulator(std::span<const SampleSizes> steps, uint64_t mostTasks = UINT64_MAX) : steps(steps), mostTasks(mostTasks) {}
+  /// are simulated by one of their equal parts, where they have such. Schedules begin with `hints` (wavefront::Problem.hints).
+  explicit Simulator(std::span<const SampleSizes> steps, uint64_t mostTasks = UINT64_MAX, std::vector<wavefront::Choice> hints = {})
+      : steps(steps), mostTasks(mostTasks), hints(std::move(hints)) {}
 
   /// InvalidInput where the layout or the sizes do not fit the model. Steps follow each other as the executor has it: what
   /// trains waits for its update.
   Result<Simulation> run(const CompoundModel &model, const Machine &machine, const CompoundLayout &layout,
                          wavefront::Order order);
-  /// The same in wavefront order, beginning as usual or where tuning found best (executor/wavefront/tuner.h), whichever steps are shorter
-  /// with; so a plan does that says where. Beside idle devices tasks take less time (company.h), where that was measured.
-  Result<Simulation> runTuned(const CompoundModel &model, const Machine &machine, const CompoundLayout &layout);
+  /// The same in wavefront order, beginning as usual or where tuning found best (executor/wavefront/tuner.h; it looks near the hints), whichever
+  /// steps are shorter with; so a plan does that says where. Beside idle devices tasks take less time (company.h), where that was measured.
+  Result<Simulation> runTuned(const CompoundModel &model, const Machine &machine, const CompoundLayout &layout, Tuning tuning = Tuning::Quick);
+  /// What a simulation's layout takes with other steps, whose schedules begin where its own do: the mean, and how they differ.
+  Status addSteps(std::span<const SampleSizes> others, const CompoundModel &model, const Machine &machine, const CompoundLayout &layout, Simulation &simulation) const;
   /// Tasks that run() would schedule.
   uint64_t tasks(const CompoundModel &model, const Machine &machine, const CompoundLayout &layout) const;
 
@@ -75,6 +82,7 @@ private:
 
   std::span<const SampleSizes> steps;
   uint64_t mostTasks;
+  std::vector<wavefront::Choice> hints;
   wavefront::Scheduler scheduler;
 };
 

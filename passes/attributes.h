@@ -32,6 +32,7 @@
 //                                              trainable parameters that no loss reaches
 //   nn.recompute = "selective"|"full"          of a section: what its backward computes again (base/recompute.h)
 //   nn.lighter_layers = 2, nn.layers = 12      with it: of so many layers of the section the last two have the next lighter one
+//   nn.lighter_evenly                          with that: two that lie evenly among them, instead
 //   nn.split_backward                          of a section: its weight gradients are a program of their own
 //   nn.tensor = 2                              of a section: devices that share its MLP blocks
 //   nn.indivisible = [5]                       of a section: inner sizes of blocks that they cannot share
@@ -67,6 +68,7 @@ inline constexpr llvm::StringLiteral kEdgeGradient = "nn.edge_gradient";
 inline constexpr llvm::StringLiteral kWithoutGradient = "nn.without_gradient";
 inline constexpr llvm::StringLiteral kRecompute = "nn.recompute";
 inline constexpr llvm::StringLiteral kLighterLayers = "nn.lighter_layers";
+inline constexpr llvm::StringLiteral kLighterEvenly = "nn.lighter_evenly";
 inline constexpr llvm::StringLiteral kLayers = "nn.layers";
 inline constexpr llvm::StringLiteral kSplitBackward = "nn.split_backward";
 inline constexpr llvm::StringLiteral kAtom = "nn.atom";

@@ -107,6 +107,8 @@ private:
       body->setAttr(attributes::kLighterLayers, builder.getI64IntegerAttr(spec.recompute.lighter));
       body->setAttr(attributes::kLayers, builder.getI64IntegerAttr(spec.layers));
     }
+    if (spec.recompute.evenly)
+      body->setAttr(attributes::kLighterEvenly, builder.getUnitAttr());
     if (spec.stages - spec.stage <= spec.splitStages)
       body->setAttr(attributes::kSplitBackward, builder.getUnitAttr());
     if (spec.tensor > 1)

@@ -377,6 +377,7 @@ struct SplitProgramsPass : PassWrapper<SplitProgramsPass, OperationPass<ModuleOp
     auto layers = getOperation()->getAttrOfType<IntegerAttr>(attributes::kLayers);
     if (lighter && layers && policy.choice.most != Recompute::None) {
       policy.choice.lighter = static_cast<uint32_t>(lighter.getInt());
+      policy.choice.evenly = getOperation()->hasAttr(attributes::kLighterEvenly);
       policy.layers = static_cast<uint32_t>(layers.getInt());
     }
     return policy;

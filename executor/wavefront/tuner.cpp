@@ -40,6 +40,8 @@ public:
 
   std::vector<Choice> run() {
     const Traits &traits = steps.front()->trial.traits;
+    for (const Choice &hint : steps.front()->problem.hints)
+      attempt(hint);
     for (size_t i = 0; i < startCount(traits); ++i)
       attempt(start(traits, i));
     if (isNear())

@@ -11,7 +11,7 @@ namespace maestro::wavefront {
 
 /// The choice with which these steps together end first, of those that are found within about `budgetNs`, counted as Trial
 /// does (three times that while it is more than a tenth above the steps' bounds); then those with which some end sooner, as other steps
-/// may. The steps are of one plan: their problems differ in samples only. The first half is searched on, the others tell luck from merit.
+/// may. It looks near the problems' hints, too. The steps are of one plan: their problems differ in samples only. The first half is searched on, the others tell luck from merit.
 /// None where the usual starts are within a percent of the steps' bounds. Requires check() of each, and one at least. Seeded by a constant:
 /// the same steps always have the same answer.
 std::vector<Choice> tune(std::span<const Problem> steps, int64_t budgetNs);

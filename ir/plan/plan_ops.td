@@ -161,13 +161,14 @@ def Plan_SectionOp : Plan_Op<"section"> {
   let arguments = (ins StrAttr:$name, StrArrayAttr:$components, UnitAttr:$trains, I64Attr:$micro_batch_samples,
                        I64Attr:$data_parallel, I64Attr:$stages, I64Attr:$tensor_parallel, I64Attr:$context_parallel,
                        I64Attr:$expert_parallel, I64Attr:$zero_stage, UnitAttr:$recompute, UnitAttr:$full_recompute, OptionalAttr<I64Attr>:$lighter_layers,
+                       UnitAttr:$lighter_evenly,
                        OptionalAttr<I64Attr>:$split_backward,
                        OptionalAttr<StrArrayAttr>:$scopes, OptionalAttr<StrArrayAttr>:$active);
   let assemblyFormat = [{
     $name `components` $components (`trains` $trains^)? `micro_batch_samples` $micro_batch_samples
     `data_parallel` $data_parallel `stages` $stages `tensor_parallel` $tensor_parallel
     `context_parallel` $context_parallel `expert_parallel` $expert_parallel `zero_stage` $zero_stage
-    (`recompute` $recompute^)? (`full_recompute` $full_recompute^)? (`lighter_layers` $lighter_layers^)?
+    (`recompute` $recompute^)? (`full_recompute` $full_recompute^)? (`lighter_layers` $lighter_layers^)? (`lighter_evenly` $lighter_evenly^)?
     (`split_backward` $split_backward^)? (`scopes` $scopes^)? (`active` $active^)? attr-dict
   }];
 }

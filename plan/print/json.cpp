@@ -264,6 +264,7 @@ private:
     flag("recompute", layout.recompute());
     flag("full_recompute", layout.full_recompute());
     number("lighter_layers", layout.lighter_layers());
+    flag("lighter_evenly", layout.lighter_evenly());
     number("split_backward", layout.split_backward());
   }
 

@@ -161,13 +161,14 @@ private:
       const fb::Layout &layout = *section->layout();
       bool hasActive = section->active() && section->active()->size() > 0;
       line("plan.section {} components {}{} micro_batch_samples {} data_parallel {} stages {} tensor_parallel {} "
-           "context_parallel {} expert_parallel {} zero_stage {}{}{}{}{}{}{}",
+           "context_parallel {} expert_parallel {} zero_stage {}{}{}{}{}{}{}{}",
            quoted(*section->name()),
            bracketed(*section->components(), [&](uint32_t c) { return quoted(*plan->components()->Get(c)->name()); }),
            flag(section->trains(), " trains"), section->micro_batch_samples(), layout.data_parallel(), layout.stages(),
            layout.tensor_parallel(), layout.context_parallel(), layout.expert_parallel(), layout.zero_stage(),
            flag(layout.recompute(), " recompute"), flag(layout.full_recompute(), " full_recompute"),
-           layout.lighter_layers() ? fmt::format(" lighter_layers {}", layout.lighter_layers()) : "", layout.split_backward() ? fmt::format(" split_backward {}", layout.split_backward()) : "",
+           layout.lighter_layers() ? fmt::format(" lighter_layers {}", layout.lighter_layers()) : "",
+           flag(layout.lighter_evenly(), " lighter_evenly"), layout.split_backward() ? fmt::format(" split_backward {}", layout.split_backward()) : "",
            optional("scopes", section->scopes()),
            hasActive ? " active " + symbolNames(*section->active()) : "");
     }

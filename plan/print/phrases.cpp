@@ -58,7 +58,7 @@ std::string layoutPhrase(const fb::Layout &layout) {
 
 std::string recomputePhrase(const fb::Layout &layout) {
   Recompute most = layout.full_recompute() ? Recompute::Full : layout.recompute() ? Recompute::Selective : Recompute::None;
-  return textOf(RecomputeChoice{most, layout.lighter_layers()});
+  return textOf(RecomputeChoice{most, layout.lighter_layers(), layout.lighter_evenly()});
 }
 
 std::string splitPhrase(const fb::Layout &layout) {

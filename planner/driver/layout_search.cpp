@@ -106,7 +106,7 @@ Status LayoutSearch::collect() {
     mostSamples = addFinerSizes(problem.model, *base.graph, base.workload->train.globalBatch);
   addPins();
   bool isBounded = base.machine.devices <= kBoundedDevices;
-  uint32_t times = isBounded && base.machine.devices > kFewDevices ? kBoundedTimes : 1;
+  uint32_t times = isBounded ? kBoundedTimes : 1;
   problem.budget.simulations = kSimulations * times;
   problem.budget.nodes = kNodes;
   problem.budget.finalists = isBounded ? kFinalists : 0;
@@ -164,8 +164,11 @@ mlir::OwningOpRef<mlir::ModuleOp> LayoutSearch::programs(size_t rank) const {
 Result<cost_models::Simulation> LayoutSearch::simulate(const EmittedPlan &emitted,
                                                         const std::map<std::string, SectionLayout> &layouts) const {
   MAESTRO_ASSIGN(EmittedModel own, readModel(emitted, layouts));
-  cost_models::Simulator simulator(problem.steps, problem.budget.mostTasks);
-  return simulator.runTuned(own.model, base.machine, own.layout);
+  cost_models::Simulator simulator(problem.steps, problem.budget.mostTasks, result.tuned ? result.tuned->hints : std::vector<wavefront::Choice>());
+  MAESTRO_ASSIGN(cost_models::Simulation simulation, simulator.runTuned(own.model, base.machine, own.layout));
+  if (!sizes.others.empty())
+    MAESTRO_TRY(simulator.addSteps(sizes.others, own.model, base.machine, own.layout, simulation));
+  return simulation;
 }
 
 std::vector<Decision> LayoutSearch::decisions(size_t rank, const cost_models::Simulation &own) const {
@@ -175,7 +178,7 @@ std::vector<Decision> LayoutSearch::decisions(size_t rank, const cost_models::Si
                     : result.winner == "search" ? "by search"
                     : result.winner == "pinned" ? "the best as pinned"
                                                 : result.winner + ", which nothing beats";
-  list.push_back({"layout", duration(own.stepSeconds) + " a step", fmt::format("{}: {}", how, describe(problem.model, chosen.layout)), true});
+  list.push_back({"layout", duration(own.meanSeconds) + " a step", fmt::format("{}: {}", how, describe(problem.model, chosen.layout)), true});
   if (std::optional<double> cost = costOfPins(result); cost && rank == 0)
     list.push_back({"pins", *cost > 1 ? fmt::format("cost {:.2f} x", *cost) : "cost nothing",
                     *cost > 1 ? "without them, for comparison: " + describe(problem.model, result.compared[1].layout)

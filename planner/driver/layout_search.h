@@ -3,6 +3,7 @@
 
 #include "planner/driver/atom_trials.h"
 #include "planner/driver/layouts.h"
+#include "planner/driver/step_sizes.h"
 #include "planner/search/explain.h"
 
 #include <functional>
@@ -15,10 +16,10 @@ namespace maestro::planner {
 class LayoutSearch {
 public:
   /// `base` says everything but programs and layouts; `graph` is of the graph that `makePrograms` cuts.
-  /// Layouts are simulated with `steps`.
-  LayoutSearch(const EmitInput &base, const Pins &pins, const AtomGraph &graph, std::vector<cost_models::SampleSizes> steps, MakePrograms makePrograms)
-      : base(base), pins(pins), graph(graph), makePrograms(std::move(makePrograms)) {
-    problem.steps = std::move(steps);
+  /// Layouts are simulated with the steps of `sizes`, which must outlive it.
+  LayoutSearch(const EmitInput &base, const Pins &pins, const AtomGraph &graph, const StepSizes &sizes, MakePrograms makePrograms)
+      : base(base), pins(pins), graph(graph), sizes(sizes), makePrograms(std::move(makePrograms)) {
+    problem.steps = sizes.steps;
   }
 
   /// Ends the search early once it answers true; at most so many distinct layouts are kept.
@@ -50,6 +51,7 @@ private:
   EmitInput base;
   const Pins &pins;
   const AtomGraph &graph;
+  const StepSizes &sizes;
   MakePrograms makePrograms;
   SearchProblem problem;
   std::vector<int64_t> mostSamples; ///< By size of micro-batches: of a finer one (finer_sizes.h); 0.

@@ -57,7 +57,7 @@ Result<std::vector<uint32_t>> deviceList(const Pin &pin) {
 Result<RecomputeChoice> recomputeChoice(const Pin &pin) {
   if (std::optional<RecomputeChoice> choice = recomputeChoiceFromText(pin.value))
     return *choice;
-  return Status::invalidInput(fmt::format("{}: must be {}, or less the last layers, which keep what the one before keeps (full-4)", text(pin),
+  return Status::invalidInput(fmt::format("{}: must be {}, or less layers that keep what the one before keeps, the last ones (full-4) or evenly among all (full-4-evenly)", text(pin),
                                           fmt::join(kRecomputeNames, ", ")));
 }
 

@@ -192,7 +192,7 @@ private:
       return useDefaults();
     EmitInput base = input;
     base.layouts = layouts;
-    search = std::make_unique<LayoutSearch>(base, pins, atoms, sizes.steps, [this](const PartitionOptions &cut) { return makePrograms(cut); });
+    search = std::make_unique<LayoutSearch>(base, pins, atoms, sizes, [this](const PartitionOptions &cut) { return makePrograms(cut); });
     search->limit(deadline(), options.topK);
     return useSearch(deviceBytes());
   }
@@ -214,7 +214,7 @@ private:
     for (SectionFacts &section : facts)
       section.stages = section.tensor = 1;
     MAESTRO_ASSIGN(base.layouts, planner::chooseLayouts(facts, open.pins, summary, workload.train.globalBatch, target.machine.devices));
-    open.search = std::make_unique<LayoutSearch>(base, open.pins, open.atoms, sizes.steps,
+    open.search = std::make_unique<LayoutSearch>(base, open.pins, open.atoms, sizes,
                                                  [this](const PartitionOptions &cut) { return makePrograms(cut); });
     open.search->limit(deadline(), 1);
     Status status = open.search->run(deviceBytes());
@@ -263,7 +263,7 @@ private:
     std::vector<wavefront::Choice> hints;
     if (search) { // What is predicted is a simulation of the plan's own programs.
       MAESTRO_ASSIGN(cost_models::Simulation own, search->simulate(emitted, layouts));
-      tables->prediction->step_seconds = own.stepSeconds;
+      tables->prediction->step_seconds = own.meanSeconds;
       searched = search->decisions(rank, own);
       MAESTRO_ASSIGN(explanation, search->explanation(rank, own));
       hints = own.hints;
@@ -271,7 +271,9 @@ private:
       MAESTRO_ASSIGN(EmittedModel own, readModel(emitted, layouts));
       cost_models::Simulator simulator(sizes.steps);
       MAESTRO_ASSIGN(cost_models::Simulation step, simulator.runTuned(own.model, target.machine, own.layout));
-      tables->prediction->step_seconds = step.stepSeconds;
+      if (!sizes.others.empty())
+        MAESTRO_TRY(simulator.addSteps(sizes.others, own.model, target.machine, own.layout, step));
+      tables->prediction->step_seconds = step.meanSeconds;
       hints = step.hints;
       if (open.search)
         explanation.candidates = open.search->beside(describeLayouts(layouts), step);

@@ -13,7 +13,8 @@ namespace {
 using Distribution = cost_models::SizeDistribution;
 
 /// A step of more samples is simulated by its first ones; several steps have about so many together.
-constexpr int64_t kMostSamples = 16'384, kEnoughSamples = 128, kMostSteps = 4;
+constexpr int64_t kMostSamples = 16'384;
+constexpr uint64_t kEnoughSamples = 128, kMostSteps = 4;
 /// Draws for means of what is declared.
 constexpr uint64_t kDraws = 1024;
 
@@ -72,6 +73,7 @@ struct Column {
   /// What samples that have any have of it.
   void describe(GraphDim &dim) const {
     dim.typical = std::max(1.0, mean(true));
+    dim.presence = static_cast<double>(std::count_if(sizes.begin(), sizes.end(), [](int64_t size) { return size > 0; })) / static_cast<double>(sizes.size());
     std::vector<int64_t> present;
     std::copy_if(sizes.begin(), sizes.end(), std::back_inserter(present), [](int64_t size) { return size > 0; });
     std::sort(present.begin(), present.end());
@@ -90,8 +92,9 @@ public:
     }
     StepSizes result;
     result.data = data.what;
-    result.steps = draw();
+    draw(result);
     placeData(result.steps);
+    placeData(result.others);
     for (size_t d = 0; d < graph.dims.size(); ++d) {
       Column column = columnOf(d);
       GraphDim &dim = graph.dims[d];
@@ -110,16 +113,21 @@ private:
   bool isFromData(size_t dim) const { return samples() > 0 && told[dim]; }
 
   /// As declared.
-  std::vector<cost_models::SampleSizes> draw() const {
+  void draw(StepSizes &result) const {
     std::vector<Distribution> dims;
     bool varies = samples() > 0;
     for (const GraphDim &dim : graph.dims) {
       dims.push_back(distributionOf(dim, workload));
       varies |= dims.back().kind != Distribution::Kind::Constant;
     }
-    int64_t each = std::min(workload.train.globalBatch, kMostSamples);
-    int64_t steps = varies ? std::clamp<int64_t>(kEnoughSamples / each, 1, kMostSteps) : 1;
-    return cost_models::drawSizes(dims, static_cast<uint64_t>(steps), static_cast<uint64_t>(each), workload.train.seed);
+    auto each = static_cast<uint64_t>(std::min(workload.train.globalBatch, kMostSamples));
+    uint64_t steps = varies ? std::clamp<uint64_t>(kEnoughSamples / each, 1, kMostSteps) : 1;
+    if (steps > 1 || !varies) {
+      result.steps = cost_models::drawSizes(dims, steps, each, workload.train.seed);
+      return;
+    }
+    result.steps = {cost_models::typicalStep(dims, each, workload.train.seed)};
+    result.others = cost_models::drawSizes(dims, kMostSteps, each, workload.train.seed);
   }
 
   /// What was read in place of what was drawn; data that is shorter than a step is repeated.

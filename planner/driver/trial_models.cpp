@@ -46,6 +46,7 @@ public:
       section.trains = table->trains();
       if (table->active())
         section.activeDims.assign(table->active()->begin(), table->active()->end());
+      section.presence = emitted.presence[model.sections.size() - 1];
       section.stages.resize(table->layout()->stages());
       section.splitsBackward = table->layout()->split_backward() > 0;
     }

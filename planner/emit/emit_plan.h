@@ -59,6 +59,7 @@ struct GraphDim {
   std::string name;
   bool sum = false;
   int64_t max = 1, multipleOf = 1;
+  double presence = 1; ///< Of all samples, those that have any.
   double typical = 1; ///< Of a sample that has any: its rows (sum), its length (max).
   std::array<int64_t, kQuartiles> quartiles = {}; ///< Likewise, ascending; 0: nothing is known.
 };
@@ -138,6 +139,7 @@ struct EmittedPlan {
   std::vector<uint8_t> bytes;  ///< Empty when the plan does not fit the devices: such plans are not made.
   std::vector<DeviceMemory> devices;
   std::vector<LoweringReport> reports; ///< By executable.
+  std::vector<double> presence; ///< By Plan.sections: of all samples, those that take part.
   std::vector<std::vector<cost_models::BytesTerm>> edgeBytes; ///< By Plan.edges, over Plan.symbols.
 
   /// The device that holds most.

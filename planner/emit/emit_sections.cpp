@@ -26,8 +26,10 @@ void PlanEmitter::addSections() {
       for (mlir::Attribute symbol : *active)
         activeDims.push_back(mlir::cast<mlir::StringAttr>(symbol).getValue().str());
     stage.limits = limitsOf(*input.graph, *stage.layout, activeDims, input.workload->train.globalBatch);
-    if (found == plan.sections.end())
+    if (found == plan.sections.end()) {
       addSection(op, name, stage);
+      emitted.presence.push_back(stage.limits.presence);
+    }
     if (op.getTrains())
       plan.sections[stage.section]->trains = true;
     if (op.getBody()->hasAttr(attributes::kSplitBackward))
@@ -58,6 +60,7 @@ void PlanEmitter::addSection(section::SectionOp op, const std::string &name, con
     section->layout->full_recompute = recomputeFromName(recompute.getValue()) == Recompute::Full;
     if (auto lighter = op.getBody()->getAttrOfType<mlir::IntegerAttr>(attributes::kLighterLayers))
       section->layout->lighter_layers = static_cast<uint32_t>(lighter.getInt());
+    section->layout->lighter_evenly = op.getBody()->hasAttr(attributes::kLighterEvenly);
   }
   section->micro_batch_samples = stage.limits.samples;
   if (auto active = op.getActiveDims())
@@ -82,7 +85,7 @@ void PlanEmitter::addEdges() {
   std::vector<cost_models::StageFlow> stageFlows;
   for (const Stage &stage : stages)
     stageFlows.push_back({stage.section, stage.limits.samples, static_cast<uint32_t>(stage.layout->replicas()),
-                          static_cast<uint32_t>(stage.layout->moreInFlight)});
+                          static_cast<uint32_t>(stage.layout->moreInFlight), stage.limits.presence});
   std::vector<cost_models::EdgeFlow> edgeFlows;
   for (section::EdgeOp op : ops)
     edgeFlows.push_back({static_cast<uint32_t>(stageNamed(op.getProducer())),

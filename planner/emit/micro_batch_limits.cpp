@@ -32,6 +32,9 @@ public:
       setRows(layout.microBatch);
     if (!layout.isCountedInSamples)
       addSamples(activeDims);
+    for (const GraphDim &dim : graph.dims)
+      if (std::find(activeDims.begin(), activeDims.end(), dim.name) != activeDims.end())
+        result.presence = std::min(result.presence, dim.presence);
     result.bounds = named(result.capacity.bounds);
     for (const std::vector<int64_t> &sizes : plan::largestMicroBatches(result.capacity))
       result.largest.push_back(named(sizes));

@@ -16,6 +16,7 @@ using DimSizes = std::map<std::string, int64_t>;
 
 struct MicroBatchLimits {
   int64_t samples = 1;
+  double presence = 1;           ///< Of all samples, those that take part.
   plan::Capacity capacity;       ///< Its symbols are GraphSummary.dims.
   DimSizes bounds;               ///< Capacity.bounds by name.
   std::vector<DimSizes> largest; ///< plan::largestMicroBatches by name: what memory rests on.

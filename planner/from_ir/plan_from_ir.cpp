@@ -255,6 +255,7 @@ private:
       layout.recompute = op.getRecompute();
       layout.full_recompute = op.getFullRecompute();
       MAESTRO_TRY(narrow(op.getLighterLayers().value_or(0), "lighter_layers", layout.lighter_layers));
+      layout.lighter_evenly = op.getLighterEvenly();
       MAESTRO_TRY(narrow(op.getSplitBackward().value_or(0), "split_backward", layout.split_backward));
     }
     for (EdgeOp op : ir.edges) {

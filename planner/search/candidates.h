@@ -20,7 +20,7 @@ struct Allowance {
 
 class Candidates {
 public:
-  explicit Candidates(const SearchProblem &problem) : problem(problem), simulator(problem.steps, problem.budget.mostTasks), several(problem.steps, problem.budget.mostTasks) {}
+  explicit Candidates(const SearchProblem &problem) : problem(problem), simulator(problem.steps, problem.budget.mostTasks, problem.hints), several(problem.steps, problem.budget.mostTasks, problem.hints) {}
 
   /// Notes what lacks where it does not.
   bool fits(const Layout &layout);

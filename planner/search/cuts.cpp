@@ -22,13 +22,13 @@ std::vector<uint32_t> stageCounts(const SearchPins &pins, uint32_t atoms, uint32
 }
 
 /// What there is to choose from that pins allow: each kind, and between two of them parts of the layers.
-std::vector<RecomputeChoice> choices(const cost_models::AtomicSection &section, const SearchPins &pins, uint32_t everyPart = 1) {
+std::vector<RecomputeChoice> choices(const AtomicModel &model, uint32_t section, const SearchPins &pins, uint32_t everyPart = 1) {
   if (pins.recompute)
     return {*pins.recompute};
   std::vector<RecomputeChoice> list;
   for (Recompute recompute : kRecomputes)
     for (uint32_t parts = kLighterParts; parts > 0;)
-      if (std::optional<RecomputeChoice> choice = choiceOf(section, recompute, parts -= everyPart))
+      if (std::optional<RecomputeChoice> choice = choiceOf(model, section, recompute, parts -= everyPart))
         list.push_back(*choice);
   return list;
 }
@@ -68,7 +68,14 @@ WorkTable::WorkTable(const SearchProblem &problem) : problem(problem) {
         own[static_cast<size_t>(recompute)].push_back(sum(s, recompute, m, false));
         alone[static_cast<size_t>(recompute)].push_back(sum(s, recompute, m, true));
       }
-    for (const RecomputeChoice &recompute : choices(chain, pins))
+    mixedWorks.emplace_back();
+    mixedSamplesAlone.emplace_back();
+    for (const RecomputeChoice &recompute : choices(model, s, pins))
+      for (uint32_t m = 0; recompute.evenly && m < model.microBatches.size(); ++m) {
+        mixedWorks.back()[recompute].push_back(mix(own, recompute, m));
+        mixedSamplesAlone.back()[recompute].push_back(mix(alone, recompute, m));
+      }
+    for (const RecomputeChoice &recompute : choices(model, s, pins))
       for (uint32_t m = 0; m < model.microBatches.size(); ++m)
         if (pins.microBatch.value_or(m) == m)
           least = std::min(least, work(s, recompute, m, 0, static_cast<uint32_t>(chain.classOf.size())));
@@ -78,8 +85,23 @@ WorkTable::WorkTable(const SearchProblem &problem) : problem(problem) {
   findBeforeGradients();
 }
 
-/// In one stage; layers with the lighter recompute come last.
-double WorkTable::between(const std::vector<std::vector<Sums>> &sums, const RecomputeChoice &recompute, uint32_t microBatch, uint32_t first, uint32_t last) const {
+/// Each atom as it is with its own recompute.
+WorkTable::Sums WorkTable::mix(const std::vector<std::vector<Sums>> &sums, const RecomputeChoice &recompute, uint32_t microBatch) {
+  auto atoms = static_cast<uint32_t>(sums[static_cast<size_t>(recompute.most)][microBatch].alone.size());
+  Sums result{{0}, {}};
+  for (uint32_t atom = 0; atom < atoms; ++atom) {
+    const Sums &own = sums[static_cast<size_t>(recompute.of(atom, atoms))][microBatch];
+    result.chained.push_back(result.chained.back() + own.behind(atom, atom + 1));
+    result.alone.push_back(own.alone[atom]);
+  }
+  return result;
+}
+
+/// In one stage.
+double WorkTable::between(const std::vector<std::vector<Sums>> &sums, const Mixed &mixed, const RecomputeChoice &recompute, uint32_t microBatch, uint32_t first,
+                          uint32_t last) {
+  if (recompute.evenly)
+    return mixed.at(recompute)[microBatch].between(first, last);
   auto atoms = static_cast<uint32_t>(sums[static_cast<size_t>(recompute.most)][microBatch].alone.size());
   uint32_t lighter = std::clamp(atoms - recompute.lighter, first, last);
   auto of = [&](Recompute kind) -> const Sums & { return sums[static_cast<size_t>(kind)][microBatch]; };
@@ -91,7 +113,7 @@ double WorkTable::between(const std::vector<std::vector<Sums>> &sums, const Reco
 }
 
 double WorkTable::work(uint32_t section, const RecomputeChoice &recompute, uint32_t microBatch, uint32_t first, uint32_t last) const {
-  return between(works[section], recompute, microBatch, first, last);
+  return between(works[section], mixedWorks[section], recompute, microBatch, first, last);
 }
 
 /// Behind one of its class an atom costs least, with the lighter recompute where there are two.
@@ -106,7 +128,7 @@ double WorkTable::alike(uint32_t section, const RecomputeChoice &recompute, uint
 }
 
 double WorkTable::oneSample(uint32_t section, const RecomputeChoice &recompute, uint32_t microBatch, uint32_t first, uint32_t last) const {
-  return first >= last ? 0 : between(samplesAlone[section], recompute, microBatch, first, last);
+  return first >= last ? 0 : between(samplesAlone[section], mixedSamplesAlone[section], recompute, microBatch, first, last);
 }
 
 double WorkTable::microBatches(uint32_t section, uint32_t microBatch) const {
@@ -287,11 +309,17 @@ uint32_t lighterParts(const cost_models::AtomicSection &section, const Recompute
   return (choice.lighter * kLighterParts + atoms - 1) / atoms;
 }
 
-std::optional<RecomputeChoice> choiceOf(const cost_models::AtomicSection &section, Recompute most, uint32_t parts) {
-  auto atoms = static_cast<uint32_t>(section.classOf.size());
+std::optional<RecomputeChoice> choiceOf(const AtomicModel &model, uint32_t section, Recompute most, uint32_t parts) {
+  const cost_models::AtomicSection &chain = model.sections[section];
+  auto atoms = static_cast<uint32_t>(chain.classOf.size());
   RecomputeChoice choice{most, atoms * parts / kLighterParts};
+  choice.evenly = choice.lighter > 0 && std::any_of(model.tensors.begin(), model.tensors.end(), [&](const cost_models::AtomTensor &tensor) {
+    return tensor.section == section && tensor.gradient && std::any_of(tensor.consumers.begin(), tensor.consumers.end(), [&](const auto &consumer) {
+             return consumer.first != section && model.sections[consumer.first].trains;
+           });
+  });
   bool isNew = parts == 0 || (most != Recompute::None && choice.lighter > atoms * (parts - 1) / kLighterParts);
-  return isNew && section.has(choice) ? std::optional(choice) : std::nullopt;
+  return isNew && chain.has(choice) ? std::optional(choice) : std::nullopt;
 }
 
 SectionCut cutOf(const SearchProblem &problem, const WorkTable &work, uint32_t section, const RecomputeChoice &recompute, uint32_t stages, uint32_t split) {
@@ -307,7 +335,7 @@ CutTable::CutTable(const SearchProblem &problem, const WorkTable &work, uint32_t
     cuts.emplace_back();
     auto atoms = static_cast<uint32_t>(model.sections[s].classOf.size());
     for (uint32_t count : stageCounts(pins, atoms, mostStages))
-      for (const RecomputeChoice &recompute : choices(model.sections[s], pins, everyPart))
+      for (const RecomputeChoice &recompute : choices(model, s, pins, everyPart))
         for (uint32_t split : splitsOf(problem, s, count, withSplits))
           add(problem, work, s, cutOf(problem, work, s, recompute, count, split));
   }

@@ -38,7 +38,9 @@ private:
     double between(uint32_t first, uint32_t last) const { return chained[last] - chained[first + 1] + alone[first]; }
     double behind(uint32_t first, uint32_t last) const { return chained[last] - chained[first]; } ///< The atom before `first`, in one stage.
   };
-  double between(const std::vector<std::vector<Sums>> &sums, const RecomputeChoice &recompute, uint32_t microBatch, uint32_t first, uint32_t last) const;
+  using Mixed = std::map<RecomputeChoice, std::vector<Sums>>; ///< By micro-batch, with a lighter recompute evenly among the atoms.
+  static double between(const std::vector<std::vector<Sums>> &sums, const Mixed &mixed, const RecomputeChoice &recompute, uint32_t microBatch, uint32_t first, uint32_t last);
+  static Sums mix(const std::vector<std::vector<Sums>> &sums, const RecomputeChoice &recompute, uint32_t microBatch);
   Sums sum(uint32_t section, Recompute recompute, uint32_t microBatch, bool oneSampleOnly) const;
   double seconds(uint32_t section, const cost_models::StageCosts &costs, uint32_t microBatch, bool oneSampleOnly) const;
   double fewest(const cost_models::AtomicSection &chain, const cost_models::MicroBatchCapacity &capacity, size_t step) const;
@@ -60,6 +62,7 @@ private:
   mutable std::map<std::pair<std::vector<uint32_t>, std::vector<uint32_t>>, Product> products; ///< By active dims and factors.
   std::vector<std::vector<std::vector<double>>> groups; ///< section, micro-batch, step: micro-batches, at least.
   std::vector<std::vector<std::vector<Sums>>> works, samplesAlone; ///< section, recompute, micro-batch
+  std::vector<Mixed> mixedWorks, mixedSamplesAlone;                         ///< By section: of choices(), those that are evenly.
   std::vector<double> leastWork, active;
   std::vector<uint8_t> beforeGradients;
   std::vector<uint32_t> frequent; ///< By section: an atom of its most frequent class, behind another one; 0: there is none.
@@ -82,8 +85,9 @@ uint64_t stageBytes(const SearchProblem &problem, uint32_t section, const CutFac
 inline constexpr uint32_t kLighterParts = 8, kCoarseParts = 2;
 /// How many of these parts a choice has in a section, the next whole number.
 uint32_t lighterParts(const cost_models::AtomicSection &section, const RecomputeChoice &choice);
-/// So many of these parts with a kind of recompute; nothing where that is no choice of its own.
-std::optional<RecomputeChoice> choiceOf(const cost_models::AtomicSection &section, Recompute most, uint32_t parts);
+/// So many of these parts of a section with a kind of recompute: evenly among all layers where others send it gradients, since all of its stages
+/// wait for these, else the last ones. Nothing where that is no choice of its own.
+std::optional<RecomputeChoice> choiceOf(const AtomicModel &model, uint32_t section, Recompute most, uint32_t parts);
 
 /// The one cut that is looked at of a section in so many stages with this recompute, of which the last `split` have a split backward: even
 /// with micro-batches of the middle size, or as pinned.

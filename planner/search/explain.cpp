@@ -55,7 +55,7 @@ class Explainer {
 public:
   Explainer(const SearchProblem &problem, const SearchResult &result, const ExplainBudget &budget)
       : problem(problem), result(result), work(problem), own(modelOf(problem, result.layout)), choices(choicesOf(result.layout)),
-        simulator(problem.steps, problem.budget.mostTasks), simulations(problem.steps, problem.budget.mostTasks),
+        simulator(problem.steps, problem.budget.mostTasks, result.hints), simulations(problem.steps, problem.budget.mostTasks, result.hints),
         tasksLeft(budget.tasks / 2), tasksLater(budget.tasks - budget.tasks / 2) {}
 
   Result<Explanation> run(const Simulation &simulation) {
@@ -367,13 +367,16 @@ private:
       add(name + ".wait_seconds", simulation.sections[s].waitSeconds, "s", "simulated: of idle_seconds, what would not be there if transfers took no time");
       add(name + ".microbatches", simulation.sections[s].microBatches, "", "simulated: of a step");
     }
+    add("step.simulated_seconds", simulation.stepSeconds, "s", "simulated: the step, as typical as can be where samples are many, that layouts are compared by");
     add("step.p10_seconds", simulation.leastSeconds, "s", "simulated: a tenth of the steps takes no longer");
     add("step.p90_seconds", simulation.mostSeconds, "s", "simulated: a tenth of the steps takes no less");
     add("schedule.seconds", simulation.makespanSeconds, "s", "simulated: until a step's last task");
     add("schedule.bound_seconds", simulation.lowerBoundSeconds, "s", "no schedule of these micro-batches and devices ends its tasks earlier");
     addMeanDevice(simulation);
-    double bound = std::min(result.lowerBoundSeconds, simulation.stepSeconds); // It is of the search's own costs and untuned schedules.
-    add("search.gap", simulation.stepSeconds / std::max(bound, 1e-12) - 1, "", "how much longer the step is than the search's lower bound, as a share");
+    double step = result.tuned ? result.tuned->stepSeconds : result.simulation.stepSeconds; // Of the bound's own costs.
+    double bound = std::min(result.lowerBoundSeconds, step);
+    add("search.step_seconds", step, "s", "simulated: the search's own, before the plan's programs were made");
+    add("search.gap", step / std::max(bound, 1e-12) - 1, "", "how much longer that is than the search's lower bound, as a share");
     add("search.lower_bound_seconds", bound, "s",
         result.isProven ? "proven: no layout of the space is faster" : "no layout of the space is faster; the search's budget ended first");
     add("search.simulations", result.simulations, "", "counted");

@@ -103,7 +103,7 @@ public:
     const cost_models::AtomicSection &chain = problem.model.sections[section];
     for (Recompute most : kRecomputes)
       for (uint32_t parts : {kLighterParts / 2, 0u}) {
-        std::optional<RecomputeChoice> recompute = choiceOf(chain, most, parts);
+        std::optional<RecomputeChoice> recompute = choiceOf(problem.model, section, most, parts);
         if (!recompute || *recompute == current().cut.recompute || !chain.has(*recompute, current().cut.splitStages > 0))
           continue;
         LayoutOption option = current();

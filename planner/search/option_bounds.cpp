@@ -164,17 +164,20 @@ uint64_t OptionBounds::processBytes(uint32_t section, const BoundedOption &optio
 
 /// Of tensors that leave from the producer's last atom: all of its stages then hold what waits for their gradients.
 uint64_t OptionBounds::held(uint32_t producer, uint32_t section, const BoundedOption &option) const {
+  const cost_models::AtomicSection &from = problem.model.sections[producer], &to = problem.model.sections[section];
   const CutFacts &own = facts(section, option);
-  uint64_t samples = static_cast<uint64_t>(problem.model.sections[section].capacities[option.microBatch].samples) * option.replicas, most = 0;
+  const cost_models::StageFlow before{producer, 1, 1, 0, from.presence}, after{section, to.capacities[option.microBatch].samples, option.replicas, 0, to.presence};
+  int64_t most = 0;
   for (const cost_models::AtomTensor &tensor : problem.model.tensors) {
-    if (tensor.section != producer || !tensor.gradient || !problem.model.sections[section].trains ||
-        tensor.atom + 1 != problem.model.sections[producer].classOf.size())
+    if (tensor.section != producer || !tensor.gradient || !to.trains || tensor.atom + 1 != from.classOf.size())
       continue;
     for (auto [consumer, atom] : tensor.consumers)
-      if (consumer == section)
-        most = std::max(most, (own.slots[own.cut.stageOf(atom)] + cost_models::kWaitingForSection / 2) * samples);
+      if (consumer == section) {
+        uint32_t holds = own.slots[own.cut.stageOf(atom)] + cost_models::kWaitingForSection / 2;
+        most = std::max(most, cost_models::samplesFrom(before, after, holds, problem.model.stepSamples));
+      }
   }
-  return std::min(most, static_cast<uint64_t>(problem.model.stepSamples));
+  return static_cast<uint64_t>(most);
 }
 
 } // namespace maestro::planner

@@ -59,6 +59,7 @@ Result<SearchResult> searchBesidePins(const SearchProblem &problem) {
 
   SearchProblem open = withoutPins(problem);
   open.budget = rest(problem.budget, result.simulations);
+  open.hints = result.hints;
   Result<SearchResult> free = searchLayouts(open);
   if (!free.isOk()) // What fits only as pinned is all that was found.
     return result;

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <atomic>
 #include <future>
+#include <limits>
 #include <set>
 #include <span>
 #include <thread>
@@ -37,6 +38,9 @@ constexpr double kHopeless = 1.15;
 /// What more micro-batches in flight, or a split backward, must gain, and where there is nothing to gain.
 constexpr double kWorthMemory = 0.997, kNearBound = 1.01;
 
+/// Changes of the best layout that are kept, one after the other.
+constexpr int kMostChanges = 8;
+
 /// Times that a shape is made smaller until it fits.
 constexpr int kMostRounds = 6;
 
@@ -47,20 +51,21 @@ constexpr double kMemoryShares[] = {1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3};
 bool hasParts(const SearchProblem &problem) {
   for (uint32_t s = 0; s < problem.pins.size(); ++s)
     for (Recompute most : kRecomputes)
-      if (!problem.pins[s].recompute && choiceOf(problem.model.sections[s], most, kLighterParts / 2))
+      if (!problem.pins[s].recompute && choiceOf(problem.model, s, most, kLighterParts / 2))
         return true;
   return false;
 }
 
-/// Of the whole space, or without parts of layers: a smaller space, in which as much looking finds more.
-enum class Space : uint8_t { Whole, WithoutParts };
+/// Of the whole space, or without parts of layers: a smaller space, in which as much looking finds more. Or of the whole space as at scale,
+/// however few devices there are.
+enum class Space : uint8_t { Whole, WithoutParts, AsAtScale };
 
 class Search {
 public:
   explicit Search(const SearchProblem &problem, Space space = Space::Whole)
       : problem(problem), space(space), work(problem),
-        cuts(problem, work, mostStages(problem), problem.machine.devices <= kFewDevices, space == Space::Whole ? kCoarseParts : kLighterParts), bounds(problem, cuts, work), candidates(problem),
-        shapes(problem, cuts, work), isSmall(problem.machine.devices <= kFewDevices) {
+        cuts(problem, work, mostStages(problem), problem.machine.devices <= kFewDevices, space == Space::WithoutParts ? kLighterParts : kCoarseParts), bounds(problem, cuts, work), candidates(problem),
+        shapes(problem, cuts, work), isSmall(problem.machine.devices <= kFewDevices && space != Space::AsAtScale) {
     if (isSmall)
       placements = enumeratePlacements(problem, kMostPlacements);
     isSmall = !placements.empty();
@@ -68,7 +73,13 @@ public:
 
   bool looksAtAll() const { return isSmall; }
 
-  /// Baselines and the bound are the whole space's.
+  /// Of the whole space, where a layout takes so long; not where all of it was looked at.
+  double bound(double seconds) const {
+    CutTable all(problem, work, mostStages(problem), false, finestParts()); // keepMore() is not as coarse.
+    return std::min(seconds, spaceBound(problem, all, work, seconds));
+  }
+
+  /// Baselines are the whole space's.
   Result<SearchResult> run() {
     Best best;
     if (!problem.baselinesLast && space == Space::Whole)
@@ -88,8 +99,9 @@ public:
     result.simulation = best.simulation;
     result.wasCutShort = candidates.wasCutShort();
     result.isProven = isSmall && best.leastLeft >= best.seconds;
-    if (space == Space::Whole)
-      findBound(best);
+    result.hints = problem.hints;
+    if (isSmall)
+      result.lowerBoundSeconds = std::min(best.seconds, std::max(best.leastLeft, spaceBound(problem, cuts, work, best.seconds)));
     ComparedLayout row = compared("search", best, Order::Wavefront);
     result.compared.insert(result.compared.begin(), std::move(row));
     result.simulations = candidates.simulations();
@@ -100,15 +112,6 @@ public:
 private:
   /// The bound's families grow with it to the power of sections.
   uint32_t finestParts() const { return problem.pins.size() <= kFewSections ? 1 : kCoarseParts; }
-
-  void findBound(const Best &best) {
-    if (isSmall) {
-      result.lowerBoundSeconds = std::min(best.seconds, std::max(best.leastLeft, spaceBound(problem, cuts, work, best.seconds)));
-      return;
-    }
-    CutTable all(problem, work, mostStages(problem), false, finestParts()); // keepMore() is not as coarse.
-    result.lowerBoundSeconds = std::min(best.seconds, spaceBound(problem, all, work, best.seconds));
-  }
 
   static uint32_t mostStages(const SearchProblem &problem) {
     return std::min(problem.machine.devices, problem.machine.devices <= kFewDevices ? kFewStages : kManyStages);
@@ -253,7 +256,10 @@ private:
       if (layout != best.layout && !candidates.isOver())
         MAESTRO_TRY(replace(layout, Order::Wavefront, best));
     MAESTRO_TRY(keepMore(best));
-    return fillMemory(Order::Wavefront, best);
+    MAESTRO_TRY(fillMemory(Order::Wavefront, best));
+    if (!problem.start.empty() && !candidates.isOver())
+      MAESTRO_TRY(replace(problem.start, Order::Wavefront, best, 1));
+    return refine(best);
   }
 
   Result<bool> tryShape(const Shape &shape, Order order, Allowance &left, Best &best, double &seconds) {
@@ -346,11 +352,10 @@ private:
   /// with a split backward.
   std::vector<Layout> keepingMore(const Layout &layout, uint32_t s) {
     std::vector<Layout> found;
-    const cost_models::AtomicSection &section = problem.model.sections[s];
     const SectionCut &cut = layout[s].cut;
     int64_t mostSplit = -1;
     for (uint32_t parts = kLighterParts - finestParts(); parts > 0 && mostSplit < cut.splitStages; parts -= finestParts()) {
-      std::optional<RecomputeChoice> lighter = choiceOf(section, cut.recompute.most, parts);
+      std::optional<RecomputeChoice> lighter = choiceOf(problem.model, s, cut.recompute.most, parts);
       if (problem.pins[s].recompute || !lighter || lighter->lighter <= cut.recompute.lighter)
         continue;
       Layout next = layout;
@@ -407,10 +412,10 @@ private:
   }
 
   /// Where the layout is faster by more than what its memory is worth.
-  Status replace(const Layout &layout, Order order, Best &best) {
+  Status replace(const Layout &layout, Order order, Best &best, double worth = kWorthMemory) {
     Allowance one{1, UINT64_MAX, 0};
     MAESTRO_ASSIGN(const cost_models::Simulation *simulation, candidates.simulate(layout, order, one));
-    if (simulation->stepSeconds < kWorthMemory * best.seconds) {
+    if (simulation->stepSeconds < worth * best.seconds) {
       best.seconds = simulation->stepSeconds;
       best.layout = layout;
       best.simulation = *simulation;
@@ -435,6 +440,87 @@ private:
       if (layout == before || candidates.isOver())
         continue;
       MAESTRO_TRY(replace(layout, order, best));
+    }
+    return Status();
+  }
+
+  // ---- one change of a layout at a time -------------------------------------------------------------------------------
+
+  /// With the recompute of a section that takes least of those that fit.
+  Layout lightest(const Layout &layout, uint32_t s) {
+    const cost_models::AtomicSection &section = problem.model.sections[s];
+    if (!section.trains || problem.pins[s].recompute)
+      return layout;
+    std::vector<std::pair<double, RecomputeChoice>> all;
+    for (Recompute most : kRecomputes)
+      for (uint32_t parts = 0; parts < kLighterParts; parts += finestParts())
+        if (std::optional<RecomputeChoice> choice = choiceOf(problem.model, s, most, parts))
+          all.push_back({work.work(s, *choice, layout[s].microBatch, 0, static_cast<uint32_t>(section.classOf.size())), *choice});
+    std::stable_sort(all.begin(), all.end(), [](const auto &a, const auto &b) { return a.first < b.first; });
+    Layout next = layout;
+    for (const auto &[seconds, choice] : all) {
+      const SectionCut &now = layout[s].cut;
+      next[s].cut = cutOf(problem, work, s, choice, static_cast<uint32_t>(now.stages()), section.has(choice, true) ? now.splitStages : 0);
+      if (candidates.fits(next))
+        return next;
+    }
+    return layout;
+  }
+
+  /// The next sizes of micro-batches, half and twice the stages, more or fewer in flight: each with the lightest recompute that fits then, in all
+  /// sections, as what one holds less others may hold more.
+  std::vector<Layout> changesOf(const Layout &layout) {
+    std::vector<Layout> list;
+    auto add = [&](Layout next) {
+      for (uint32_t s = 0; s < next.size(); ++s)
+        next = lightest(next, s);
+      if (next != layout && candidates.fits(next))
+        list.push_back(std::move(next));
+    };
+    add(layout);
+    for (uint32_t s = 0; s < layout.size(); ++s) {
+      const SearchPins &pins = problem.pins[s];
+      const std::vector<cost_models::MicroBatchCapacity> &capacities = problem.model.sections[s].capacities;
+      auto with = [&](auto change) {
+        Layout next = layout;
+        change(next[s]);
+        add(std::move(next));
+      };
+      uint32_t m = layout[s].microBatch;
+      if (!pins.microBatch && m > 0)
+        with([&](LayoutOption &own) { own.microBatch = m - 1; });
+      if (!pins.microBatch && m + 1 < capacities.size() && !isSame(capacities[m], capacities[m + 1]))
+        with([&](LayoutOption &own) { own.microBatch = m + 1; });
+      for (uint32_t more : {0u, kMoreInFlight[0]})
+        if (!pins.moreInFlight && more != layout[s].moreInFlight)
+          with([&](LayoutOption &own) { own.moreInFlight = more; });
+      auto stages = static_cast<uint32_t>(layout[s].cut.stages()), replicas = static_cast<uint32_t>(layout[s].devices.size());
+      for (auto [otherStages, otherReplicas] : {std::pair(stages * 2, replicas / 2), std::pair(stages / 2, replicas * 2)})
+        if (!pins.stages && !pins.dataParallel && otherStages * otherReplicas == stages * replicas && otherStages <= problem.model.sections[s].classOf.size())
+          with([&](LayoutOption &own) {
+            std::set<uint32_t> devices;
+            for (const std::vector<uint32_t> &replica : own.devices)
+              devices.insert(replica.begin(), replica.end());
+            uint32_t more = own.moreInFlight;
+            SectionCut cut = cutOf(problem, work, s, own.cut.recompute, otherStages, std::min(own.cut.splitStages, otherStages));
+            own = placed(cut, own.microBatch, otherReplicas, {devices.begin(), devices.end()}, isByStage(own));
+            own.moreInFlight = more;
+          });
+    }
+    return list;
+  }
+
+  /// From the best layout as long as one of its changes makes the step shorter. On few devices: at scale schedules take too long.
+  Status refine(Best &best) {
+    bool gains = problem.budget.finalists > 0 && !best.layout.empty();
+    for (int round = 0; gains && round < kMostChanges && !candidates.isOver(); ++round) {
+      std::vector<Layout> list = changesOf(best.layout);
+      candidates.simulateAhead(list, Order::Wavefront);
+      double before = best.seconds;
+      for (const Layout &layout : list)
+        if (!candidates.isOver())
+          MAESTRO_TRY(replace(layout, Order::Wavefront, best, 1));
+      gains = best.seconds < before;
     }
     return Status();
   }
@@ -517,15 +603,15 @@ void chooseTuned(const SearchProblem &problem, SearchResult &result) {
   for (const RankedLayout &own : result.simulated)
     if (finalists.size() < problem.budget.finalists && own.simulation.stepSeconds <= most)
       finalists.push_back(&own);
-  if (finalists.size() < 2)
-    return;
-  std::vector<double> seconds(finalists.size(), std::numeric_limits<double>::infinity());
+  std::vector<cost_models::Simulation> tuned(finalists.size());
+  for (cost_models::Simulation &own : tuned)
+    own.stepSeconds = std::numeric_limits<double>::infinity();
   std::atomic<size_t> next{0};
   auto work = [&] {
-    cost_models::Simulator simulator(problem.steps, problem.budget.mostTasks);
+    cost_models::Simulator simulator(problem.steps, problem.budget.mostTasks, problem.hints);
     for (size_t i; (i = next++) < finalists.size() && !(problem.isOver && problem.isOver());)
-      if (auto tuned = simulator.runTuned(modelOf(problem, finalists[i]->layout), problem.machine, choicesOf(finalists[i]->layout)); tuned.isOk())
-        seconds[i] = tuned->stepSeconds;
+      if (auto own = simulator.runTuned(modelOf(problem, finalists[i]->layout), problem.machine, choicesOf(finalists[i]->layout)); own.isOk())
+        tuned[i] = std::move(*own);
   };
   std::vector<std::future<void>> others;
   for (uint32_t thread = 1; thread < std::thread::hardware_concurrency() && thread < finalists.size(); ++thread)
@@ -533,11 +619,13 @@ void chooseTuned(const SearchProblem &problem, SearchResult &result) {
   work();
   for (std::future<void> &other : others)
     other.get();
-  size_t best = static_cast<size_t>(std::min_element(seconds.begin(), seconds.end()) - seconds.begin());
-  if (seconds[best] == std::numeric_limits<double>::infinity())
+  auto best = std::min_element(tuned.begin(), tuned.end(), [](const auto &a, const auto &b) { return a.stepSeconds < b.stepSeconds; });
+  if (best == tuned.end() || best->stepSeconds == std::numeric_limits<double>::infinity())
     return;
-  auto same = std::find_if(baselines.begin(), baselines.end(), [&](const ComparedLayout &row) { return row.layout == finalists[best]->layout; });
-  answerWith(problem.model, *finalists[best], same == baselines.end() ? "search" : same->name, result);
+  const RankedLayout &chosen = *finalists[static_cast<size_t>(best - tuned.begin())];
+  auto same = std::find_if(baselines.begin(), baselines.end(), [&](const ComparedLayout &row) { return row.layout == chosen.layout; });
+  result.tuned = std::move(*best);
+  answerWith(problem.model, chosen, same == baselines.end() ? "search" : same->name, result);
 }
 
 void rank(uint32_t topK, SearchResult &result) {
@@ -547,22 +635,68 @@ void rank(uint32_t topK, SearchResult &result) {
       result.ranked.push_back(own);
 }
 
+/// In the whole space, and beside it in the smaller one, on another processor, so that it takes no longer.
+Result<SearchResult> searchSpaces(const SearchProblem &problem, Search &search) {
+  std::future<Result<SearchResult>> beside;
+  if (!search.looksAtAll() && hasParts(problem))
+    beside = std::async(std::launch::async, [&] { return Search(problem, Space::WithoutParts).run(); });
+  Result<SearchResult> result = search.run();
+  if (search.looksAtAll() && result.isOk() && !result->isProven && !result->wasCutShort) // The budget ended before the space did.
+    beside = std::async(std::launch::deferred, [&] { return Search(problem, Space::AsAtScale).run(); });
+  if (beside.valid())
+    if (Result<SearchResult> other = beside.get(); other.isOk() && result.isOk())
+      merge(problem.model, std::move(*other), *result);
+  return result;
+}
+
+/// Once more, with schedules that begin where the answer's do: a tuned schedule is up to some hundredths shorter than the one that a step makes
+/// by itself, and layouts differ by less.
+Status searchWithHints(const SearchProblem &problem, SearchResult &result) {
+  if (!result.tuned || result.tuned->hints.empty())
+    return Status();
+  if (problem.isOver && problem.isOver()) {
+    result.wasCutShort = true;
+    return Status();
+  }
+  SearchProblem again = problem;
+  again.hints = result.tuned->hints;
+  again.start = result.layout;
+  Search search(again);
+  MAESTRO_ASSIGN(SearchResult other, searchSpaces(again, search));
+  chooseTuned(again, other);
+  uint32_t simulations = result.simulations + other.simulations;
+  bool wasCutShort = result.wasCutShort || other.wasCutShort;
+  if (other.tuned && other.tuned->stepSeconds < result.tuned->stepSeconds)
+    result = std::move(other);
+  result.simulations = simulations;
+  result.wasCutShort = wasCutShort;
+  return Status();
+}
+
+/// The answer's schedules, as long as it is worth for a plan.
+void tuneThoroughly(const SearchProblem &problem, SearchResult &result) {
+  if (!result.tuned || (problem.isOver && problem.isOver()))
+    return;
+  cost_models::Simulator simulator(problem.steps, problem.budget.mostTasks, result.tuned->hints);
+  auto own = simulator.runTuned(modelOf(problem, result.layout), problem.machine, choicesOf(result.layout), cost_models::Tuning::Thorough);
+  if (own.isOk() && own->stepSeconds < result.tuned->stepSeconds)
+    result.tuned = std::move(*own);
+}
+
 } // namespace
 
 Result<SearchResult> searchLayouts(const SearchProblem &problem) {
   MAESTRO_TRY(check(problem));
   Search search(problem);
-  std::future<Result<SearchResult>> beside; // On another processor, so that it takes no longer.
-  if (!search.looksAtAll() && hasParts(problem))
-    beside = std::async(std::launch::async, [&] { return Search(problem, Space::WithoutParts).run(); });
-  Result<SearchResult> result = search.run();
-  if (beside.valid())
-    if (Result<SearchResult> other = beside.get(); other.isOk() && result.isOk())
-      merge(problem.model, std::move(*other), *result);
+  Result<SearchResult> result = searchSpaces(problem, search);
   if (!result.isOk())
     return result;
-  if (!search.looksAtAll())
+  if (!search.looksAtAll()) {
     chooseTuned(problem, *result);
+    MAESTRO_TRY(searchWithHints(problem, *result));
+    tuneThoroughly(problem, *result);
+    result->lowerBoundSeconds = search.bound(result->simulation.stepSeconds);
+  }
   rank(problem.topK, *result);
   return result;
 }

@@ -112,7 +112,7 @@ Status verify(const SearchProblem &problem, const SearchResult &result) {
       return broken("section '" + model.sections[s].name + "' is not as pinned");
   if (!fits(problem, model, choices))
     return broken("the layout does not fit the devices' memory");
-  cost_models::Simulator simulator(problem.steps, problem.budget.mostTasks);
+  cost_models::Simulator simulator(problem.steps, problem.budget.mostTasks, result.hints);
   MAESTRO_ASSIGN(cost_models::Simulation again, simulator.run(model, problem.machine, choices, wavefront::Order::Wavefront));
   if (again.stepSeconds != result.simulation.stepSeconds)
     return broken(fmt::format("a step takes {} s, not {}", again.stepSeconds, result.simulation.stepSeconds));

@@ -58,6 +58,8 @@ struct SearchProblem {
   std::vector<SearchPins> pins; ///< By section.
   std::vector<cost_models::SampleSizes> steps; ///< To simulate.
   SearchBudget budget;
+  std::vector<wavefront::Choice> hints; ///< With which all schedules begin.
+  Layout start;                ///< At scale: a layout that is looked at, too, and near which it is looked; empty: none.
   uint32_t topK = 1;           ///< Distinct layouts to keep.
   bool baselinesLast = false;  ///< Baselines are looked at only where nothing else is found to fit.
   std::function<bool()> isOver; ///< A deadline, asked between candidates; null: there is none.
@@ -87,6 +89,8 @@ struct SearchResult {
   std::vector<ComparedLayout> compared;
   std::vector<RankedLayout> ranked; ///< Distinct, best first, at most SearchProblem.topK; the first is the answer.
   std::vector<RankedLayout> simulated; ///< All, best first.
+  std::vector<wavefront::Choice> hints; ///< With which the schedules of all these simulations began.
+  std::optional<cost_models::Simulation> tuned; ///< Of the layout, with schedules tuned for it; nothing where none were.
   double lowerBoundSeconds = 0; ///< No layout of the space is faster.
   bool isProven = false;        ///< Nothing was left out: the layout is the best of the space.
   bool wasCutShort = false;     ///< By SearchProblem.isOver.

@@ -481,14 +481,17 @@ std::vector<Shape> Shapes::best(size_t most, uint32_t stride, double memoryShare
 
 /// Places that a section's stages need beyond its own: what other sections hold or have waiting of its samples (in_flight.h).
 uint64_t Shapes::placesBeyond(const Shape &shape, uint32_t section, const ShapeOption &option) const {
-  auto samples = [&](uint32_t s, const ShapeOption &own) {
-    return static_cast<uint64_t>(problem.model.sections[s].capacities[own.microBatch].samples) * own.replicas;
+  auto flow = [&](uint32_t s, const ShapeOption &own) {
+    const cost_models::AtomicSection &of = problem.model.sections[s];
+    return cost_models::StageFlow{s, of.capacities[own.microBatch].samples, own.replicas, 0, of.presence};
   };
-  uint64_t places = 0, each = samples(section, option);
+  uint64_t places = 0;
+  cost_models::StageFlow producer = flow(section, option);
+  auto each = static_cast<uint64_t>(producer.microBatch) * producer.replicas;
   for (uint32_t reader : gradientsFrom[section]) {
     const ShapeOption &own = shape.options[reader];
-    uint64_t held = (cuts.of(reader)[own.cut].slots.front() + cost_models::kWaitingForSection / 2) * samples(reader, own);
-    held = std::min(held, static_cast<uint64_t>(problem.model.stepSamples));
+    uint32_t holds = cuts.of(reader)[own.cut].slots.front() + cost_models::kWaitingForSection / 2;
+    auto held = static_cast<uint64_t>(cost_models::samplesFrom(producer, flow(reader, own), holds, problem.model.stepSamples));
     places = std::max(places, (held + each - 1) / each + cost_models::kOwnSlots - 1);
   }
   return places;

@@ -65,11 +65,34 @@ TEST(Atoms, LastLayersMayKeepMore) {
   EXPECT_FALSE(check(model, {{{2}, {Recompute::Full, 1}}}).isOk());
 }
 
+TEST(Atoms, LayersThatKeepMoreMayLieEvenlyAmongTheOthers) {
+  auto lighter = [](uint32_t count, uint32_t layers) {
+    std::string text;
+    for (uint32_t layer = 0; layer < layers; ++layer)
+      text += RecomputeChoice(Recompute::Full, count, true).of(layer, layers) == Recompute::Selective ? '+' : '.';
+    return text;
+  };
+  EXPECT_EQ(lighter(0, 4), "....");
+  EXPECT_EQ(lighter(1, 4), "...+");
+  EXPECT_EQ(lighter(3, 8), "..+..+.+");
+  EXPECT_EQ(lighter(6, 8), ".+++.+++");
+  AtomicModel model = chain();
+  AtomicSection &section = model.sections[0];
+  section.classes[1] = section.classes[0];
+  for (AtomClass &own : section.classes[1])
+    own.alone.at[0].slotBytes /= 2;
+  RecomputeChoice choice{Recompute::Selective, 2, true}; // Atoms 2 and 5 keep.
+  EXPECT_EQ(composeStage(model, 0, choice, 0, 2).at[0].slotBytes, composeStage(model, 0, Recompute::Selective, 0, 2).at[0].slotBytes);
+  EXPECT_EQ(composeStage(model, 0, choice, 2, 3).at[0].slotBytes, composeStage(model, 0, Recompute::None, 2, 3).at[0].slotBytes);
+  EXPECT_EQ(composeStage(model, 0, choice, 3, 5).at[0].slotBytes, composeStage(model, 0, Recompute::Selective, 3, 5).at[0].slotBytes);
+}
+
 TEST(Atoms, ChoicesAreText) {
-  for (RecomputeChoice choice : {RecomputeChoice(), RecomputeChoice(Recompute::Full), RecomputeChoice(Recompute::Selective, 12)})
+  for (RecomputeChoice choice : {RecomputeChoice(), RecomputeChoice(Recompute::Full), RecomputeChoice(Recompute::Selective, 12), RecomputeChoice(Recompute::Full, 3, true)})
     EXPECT_EQ(recomputeChoiceFromText(textOf(choice)), choice);
   EXPECT_EQ(textOf({Recompute::Full, 4}), "full-4");
-  for (const char *wrong : {"", "some", "none-1", "full-", "full-0", "full-x", "full-4x", "full--4", "full-4294967296", "-4"})
+  EXPECT_EQ(textOf({Recompute::Full, 4, true}), "full-4-evenly");
+  for (const char *wrong : {"", "some", "none-1", "full-", "full-0", "full-x", "full-4x", "full--4", "full-4294967296", "-4", "full-evenly", "full-0-evenly", "none-1-evenly", "full-4-evenly-evenly", "-evenly"})
     EXPECT_FALSE(recomputeChoiceFromText(wrong)) << wrong;
 }
 

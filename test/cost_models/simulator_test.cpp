@@ -222,6 +222,18 @@ TEST(InFlight, WithoutGradientsOneIsEnough) {
   EXPECT_EQ(limits.depth, (std::vector<uint32_t>{2 + 8}));
 }
 
+TEST(InFlight, OfSamplesThatPassOneSectionByItHoldsNone) {
+  std::vector<EdgeFlow> edges{{0, 1, true}};
+  auto places = [&](double first, double second, int64_t stepSamples) {
+    return microBatchesInFlight(std::vector<StageFlow>{{0, 2, 1, 0, first}, {1, 8, 1, 0, second}}, edges, stepSamples).slots.front();
+  };
+  EXPECT_EQ(places(1, 1, kAnySamples), 4 * (1 + 4) + 2u);
+  EXPECT_EQ(places(0.5, 1, kAnySamples), 2 * (1 + 4) + 2u);
+  EXPECT_EQ(places(0.5, 0.5, kAnySamples), 4 * (1 + 4) + 2u); // All that the second one sees come from the first.
+  EXPECT_EQ(places(1, 0.5, kAnySamples), 4 * (1 + 4) + 2u);
+  EXPECT_EQ(places(0.3, 1, 8), 2 + 2u); // Of 8 samples 2.4.
+}
+
 TEST(InFlight, MoreThanUsual) {
   std::vector<EdgeFlow> edges{{0, 1, false}, {1, 2, true}};
   InFlight limits = microBatchesInFlight(std::vector<StageFlow>{{0, 4, 1, 3}, {1, 4, 1, 2}, {1, 4, 1, 2}}, edges);
@@ -266,6 +278,46 @@ TEST(SampleSizes, FollowTheirDistributionsWithinBounds) {
   EXPECT_NEAR(above / 4000, 0.5, 0.04);
   EXPECT_EQ(steps, drawSizes(dims, 4, 1000, 7));
   EXPECT_NE(steps, drawSizes(dims, 4, 1000, 8));
+}
+
+TEST(SampleSizes, ATypicalStepIsAsTheMeanOfMany) {
+  using Kind = SizeDistribution::Kind;
+  std::vector<SizeDistribution> dims{{Kind::Constant, 1, 0, 1, 16}, {Kind::Normal, 3, 4, 0, 16}, {Kind::LogNormal, 512, 0.6, 1, 8192}};
+  SampleSizes typical = typicalStep(dims, 256, 7);
+  ASSERT_EQ(typical.size(), 3 * 256u);
+  std::vector<SampleSizes> many = drawSizes(dims, 64, 256, 8);
+  for (size_t d = 0; d < dims.size(); ++d) {
+    double own = 0, all = 0, products = 0;
+    for (size_t i = d; i < typical.size(); i += 3) {
+      own += static_cast<double>(typical[i]);
+      products += static_cast<double>(typical[i] * typical[i + (d == 1 ? 1 : 0)]);
+    }
+    for (const SampleSizes &step : many)
+      for (size_t i = d; i < step.size(); i += 3)
+        all += static_cast<double>(step[i]) / 64;
+    EXPECT_NEAR(own, all, 0.02 * all) << d; // A step of these has a standard deviation of 5 %.
+    if (d == 1) // And dims do not go together.
+      EXPECT_NEAR(products / own * 256, 512 * std::exp(0.18) * 256, 0.15 * 512 * 256);
+  }
+  EXPECT_EQ(typical, typicalStep(dims, 256, 7));
+  EXPECT_NE(typical, typicalStep(dims, 256, 8));
+}
+
+TEST(Simulator, OtherStepsSayHowMuchStepsDiffer) {
+  std::vector<SampleSizes> steps{SampleSizes(32, 1)}, others{SampleSizes(16, 1), SampleSizes(32, 1), SampleSizes(64, 1)};
+  CompoundModel model = pair();
+  Machine machine = machineOf(2, 1e9);
+  CompoundLayout layout = on({{0}}, {{0}});
+  Simulator simulator(steps);
+  Result<Simulation> own = simulator.run(model, machine, layout, wavefront::Order::Wavefront);
+  ASSERT_TRUE(own.isOk());
+  EXPECT_EQ(own->meanSeconds, own->stepSeconds);
+  double step = own->stepSeconds;
+  ASSERT_TRUE(simulator.addSteps(others, model, machine, layout, *own).isOk());
+  EXPECT_EQ(own->stepSeconds, step);
+  EXPECT_LT(own->leastSeconds, step);
+  EXPECT_GT(own->mostSeconds, step);
+  EXPECT_GT(own->meanSeconds, step);
 }
 
 } // namespace

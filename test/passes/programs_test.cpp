@@ -207,11 +207,11 @@ TEST_P(ProgramsTest, MicroBatchesAddUpToTheWholeBatch) {
 
 INSTANTIATE_TEST_SUITE_P(Policies, ProgramsTest,
                          testing::Combine(testing::Values(RecomputeChoice(), RecomputeChoice(Recompute::Selective), RecomputeChoice(Recompute::Full),
-                                                          RecomputeChoice(Recompute::Selective, 1), RecomputeChoice(Recompute::Full, 1)),
+                                                          RecomputeChoice(Recompute::Selective, 1), RecomputeChoice(Recompute::Full, 1), RecomputeChoice(Recompute::Full, 2, true)),
                                           testing::Bool()),
                          [](const testing::TestParamInfo<std::tuple<RecomputeChoice, bool>> &info) {
                            const RecomputeChoice &recompute = std::get<0>(info.param);
-                           return std::string(nameOf(recompute.most)) + (recompute.lighter > 0 ? "_less_one" : "") +
+                           return std::string(nameOf(recompute.most)) + (recompute.lighter > 0 ? "_less_" + std::to_string(recompute.lighter) : "") + (recompute.evenly ? "_evenly" : "") +
                                   (std::get<1>(info.param) ? "_split" : "");
                          });
 

@@ -230,6 +230,7 @@ const Rule kRules[] = {
     {"sectionTwice", [](Mutable &m) { m.plan.sections[1]->name = "teacher"; }, "plan.sections[1].name: 'teacher' is the name"},
     {"sectionComponent", [](Mutable &m) { m.plan.sections[0]->components[0] = 5; }, "plan.sections[0].components[0]: 5 is not below"},
     {"layoutZeroDegree", [](Mutable &m) { m.plan.sections[0]->layout->tensor_parallel = 0; }, "plan.sections[0].layout.tensor_parallel: 0 is not in [1,"},
+    {"layoutLighterEvenly", [](Mutable &m) { m.plan.sections[0]->layout->lighter_evenly = true; }, "plan.sections[0].layout.lighter_evenly: 1 is not in [0, 0]"},
     {"layoutLighterLayers", [](Mutable &m) { m.plan.sections[0]->layout->lighter_layers = 2; }, "plan.sections[0].layout.lighter_layers: 2 is not in [0, 0]"},
     {"layoutRecompute", [](Mutable &m) { m.plan.sections[0]->layout->full_recompute = true; }, "plan.sections[0].layout.full_recompute: 1 is not in [0, 0]"},
     {"layoutSplitFrozen", [](Mutable &m) { m.plan.sections[0]->layout->split_backward = 1; }, "plan.sections[0].layout.split_backward: 1 is not in [0, 0]"},

@@ -63,6 +63,8 @@ TEST(StepSizes, DataTellsAndIsNamed) {
   EXPECT_THAT(Case::quantity(sizes, "sizes.frames.mean").source, HasSubstr("assumed"));
   EXPECT_EQ(c.graph.dims[2].typical, 4); // Of the samples that have images.
   EXPECT_EQ(c.graph.dims[1].typical, 20);
+  EXPECT_EQ(c.graph.dims[2].presence, 2.0 / 3);
+  EXPECT_EQ(c.graph.dims[1].presence, 1);
 }
 
 TEST(StepSizes, WithoutDataAsDeclaredElseAtTheBounds) {
@@ -75,6 +77,27 @@ TEST(StepSizes, WithoutDataAsDeclaredElseAtTheBounds) {
   EXPECT_THAT(Case::quantity(sizes, "sizes.seq.mean").source, HasSubstr("at the bound"));
   EXPECT_EQ(c.graph.dims[2].typical, 2);
   EXPECT_TRUE(sizes.data.empty());
+}
+
+TEST(StepSizes, OfManySamplesOneStepIsTypicalAndOthersAreAsTheyCome) {
+  Case c;
+  c.workload.train.globalBatch = 256;
+  c.workload.synthetic["images"] = {SizeDistribution::Kind::Uniform, 0, 7};
+  StepSizes sizes = c.take(nullptr);
+  ASSERT_EQ(sizes.steps.size(), 1u);
+  ASSERT_EQ(sizes.others.size(), 4u);
+  auto images = [](const cost_models::SampleSizes &step) {
+    int64_t sum = 0;
+    for (size_t i = 2; i < step.size(); i += 4)
+      sum += step[i];
+    return static_cast<double>(sum) / 256;
+  };
+  EXPECT_NEAR(images(sizes.steps[0]), 3.5, 0.05);
+  EXPECT_NE(images(sizes.others[0]), images(sizes.others[1]));
+  c.workload.synthetic.clear();
+  sizes = c.take(nullptr);
+  EXPECT_EQ(sizes.steps.size(), 1u); // All are alike.
+  EXPECT_TRUE(sizes.others.empty());
 }
 
 TEST(StepSizes, WhatIsReadComesBeforeWhatIsDeclared) {

@@ -1,4 +1,4 @@
-"""A weightless pair of the width of a 70B teacher and an 8B student is planned for 64 GPUs in 15 s, for 1,024 in 5 s, and in 4 GB, with its
+"""A weightless pair of the width of a 70B teacher and an 8B student is planned for 64 GPUs in 25 s, for 1,024 in 5 s, and in 4 GB, with its
 bound, its gap and the baselines in the plan, none of which is better; and its programs are said to move what their calls do."""
 
 import functools
@@ -9,7 +9,7 @@ import runs  # First: it says where the others are.
 
 import planning
 
-SECONDS = {64: 15, 1024: 5}  # The fewer are searched more thoroughly.
+SECONDS = {64: 25, 1024: 5}  # The fewer are searched more thoroughly.
 BYTES = 4 << 30
 BUSY = 3  # Times as long, where the machine is shared.
 LAYERS = 16
@@ -70,7 +70,7 @@ def judge(scratch, folder, devices):
     rows = [row for row in plan["candidates"] if row["kind"] == "Layout"]
     own, bound = rows[0]["step_seconds"], numbers["search.lower_bound_seconds"]
     check("its bound is a bound", 0 < bound <= own, f"{bound:.3g} s, the step {own:.3g}")
-    check("the gap is to the bound", abs(found["step"] / bound - 1 - numbers["search.gap"]) < 1e-6, f"{100 * numbers['search.gap']:.1f} %")
+    check("the gap is to the bound", abs(numbers["search.step_seconds"] / bound - 1 - numbers["search.gap"]) < 1e-6, f"{100 * numbers['search.gap']:.1f} %")
     least = least_seconds(plan, numbers, devices)
     check("no step beats the devices' arithmetic", 0.05 * own < least <= min(found["step"], own), f"{least:.3g} s")
     named = {row["subject"] for row in rows}

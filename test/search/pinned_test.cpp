@@ -149,7 +149,7 @@ TEST(Pinned, WhatFitsBesideFewPlacesIsFound) {
 TEST(Pinned, ARecomputeHolds) {
   for (uint32_t devices : {4u, 16u})
     for (const RecomputeChoice &recompute : {RecomputeChoice(), RecomputeChoice(Recompute::Selective), RecomputeChoice(Recompute::Full),
-                                             RecomputeChoice(Recompute::Selective, 1), RecomputeChoice(Recompute::Full, 3)}) {
+                                             RecomputeChoice(Recompute::Selective, 1), RecomputeChoice(Recompute::Full, 3), RecomputeChoice(Recompute::Full, 3, true)}) {
       SCOPED_TRACE(fmt::format("{} devices, {}", devices, textOf(recompute)));
       SearchProblem problem = layered(devices, 6, 3);
       problem.machine.kinds.front().memoryBytes = 200'000;

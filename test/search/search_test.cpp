@@ -280,6 +280,39 @@ TEST(Search, TheBestFewAreToldApartByTunedSchedules) {
   cost_models::Simulator simulator(problem.steps, problem.budget.mostTasks);
   auto stepOf = [&](const Layout &layout) { return simulator.runTuned(modelOf(problem, layout), problem.machine, choicesOf(layout))->stepSeconds; };
   EXPECT_LE(stepOf(tuned.layout), stepOf(usual.layout));
+  ASSERT_TRUE(tuned.tuned.has_value());
+  EXPECT_FALSE(usual.tuned.has_value());
+  EXPECT_LE(tuned.tuned->stepSeconds, tuned.simulation.stepSeconds);
+}
+
+TEST(Search, SchedulesBeginWhereTheProblemSays) {
+  SearchProblem problem = layered(16, 12, 2);
+  SearchResult without = solve(problem);
+  EXPECT_TRUE(without.hints.empty());
+  wavefront::Choice hint;
+  hint.recipe.bands = 4;
+  problem.hints = {hint};
+  SearchResult with = solve(problem); // verify() simulates it as the search did.
+  EXPECT_EQ(with.hints, problem.hints);
+  problem.start = without.layout;
+  problem.budget.finalists = 4; // It is changed, too.
+  SearchResult started = solve(problem);
+  EXPECT_LE(started.tuned->stepSeconds, with.simulation.stepSeconds);
+  EXPECT_LE(started.tuned->stepSeconds, without.simulation.stepSeconds);
+}
+
+TEST(Search, WhereTheBudgetEndsBeforeTheSpaceItGoesOnAsAtScale) {
+  double worst = 1;
+  for (uint64_t seed = 0; seed < 4; ++seed) {
+    SearchProblem problem = layered(8, 8, seed);
+    SearchResult whole = solve(problem);
+    problem.budget.nodes = 8;
+    problem.budget.simulations = 24;
+    SearchResult few = solve(problem);
+    EXPECT_FALSE(few.isProven);
+    worst = std::max(worst, few.simulation.stepSeconds / whole.simulation.stepSeconds);
+  }
+  EXPECT_LT(worst, 1.05);
 }
 
 TEST(Search, StageByStageReplicasAreNeighbours) {

@@ -50,7 +50,7 @@ StageModel stage(bool trains, size_t sizes, int64_t perToken, int64_t perTask, u
 
 /// An atom of one class for each number of picoseconds; neighbours of equal ones are a class, a pair of which costs a bit less.
 AtomicSection section(std::string name, bool trains, size_t sizes, const std::vector<int64_t> &atomsPs, int64_t perTask) {
-  AtomicSection result{std::move(name), trains, {}, {}, {}, {}};
+  AtomicSection result{std::move(name), trains, {}, {}, {}, {}, {}};
   for (size_t atom = 0; atom < atomsPs.size(); ++atom) {
     if (atom == 0 || atomsPs[atom] != atomsPs[atom - 1])
       result.classes[0].push_back({stage(trains, sizes, atomsPs[atom], perTask, 1), stage(trains, sizes, 2 * atomsPs[atom], perTask, 2)});
