@@ -22,8 +22,8 @@ using wavefront::Order;
 /// Spaces of no more placements, on no more devices, are searched as a whole.
 constexpr size_t kMostPlacements = 3000;
 constexpr uint32_t kFewDevices = 8;
-/// Stages of one section: on few devices, and on many.
-constexpr uint32_t kFewStages = 4, kManyStages = 64;
+/// Stages of one section.
+constexpr uint32_t kMostStages = 64;
 /// So many sections have layers with a lighter recompute in eighths, more in quarters.
 constexpr size_t kFewSections = 2;
 /// Groupings that are simulated, by estimate.
@@ -114,7 +114,7 @@ private:
   uint32_t finestParts() const { return problem.pins.size() <= kFewSections ? 1 : kCoarseParts; }
 
   static uint32_t mostStages(const SearchProblem &problem) {
-    return std::min(problem.machine.devices, problem.machine.devices <= kFewDevices ? kFewStages : kManyStages);
+    return std::min(problem.machine.devices, kMostStages);
   }
 
   Allowance allowance(uint32_t share) const {
@@ -496,7 +496,8 @@ private:
           with([&](LayoutOption &own) { own.moreInFlight = more; });
       auto stages = static_cast<uint32_t>(layout[s].cut.stages()), replicas = static_cast<uint32_t>(layout[s].devices.size());
       for (auto [otherStages, otherReplicas] : {std::pair(stages * 2, replicas / 2), std::pair(stages / 2, replicas * 2)})
-        if (!pins.stages && !pins.dataParallel && otherStages * otherReplicas == stages * replicas && otherStages <= problem.model.sections[s].classOf.size())
+        if (!pins.stages && !pins.dataParallel && otherStages * otherReplicas == stages * replicas &&
+            otherStages <= std::min<size_t>(mostStages(problem), problem.model.sections[s].classOf.size()))
           with([&](LayoutOption &own) {
             std::set<uint32_t> devices;
             for (const std::vector<uint32_t> &replica : own.devices)
