@@ -29,9 +29,9 @@ uint32_t ringSlots(const StageFlow &receiver, StageFlow sender, uint32_t held) {
 } // namespace
 
 int64_t samplesFrom(const StageFlow &producer, const StageFlow &consumer, uint32_t microBatches, int64_t stepSamples) {
-  int64_t samples = std::min(microBatches * consumer.microBatch * consumer.replicas, stepSamples);
+  int64_t each = consumer.microBatch * consumer.replicas, samples = std::min(microBatches * each, stepSamples);
   double part = std::min(1.0, producer.presence / consumer.presence);
-  return part < 1 ? static_cast<int64_t>(std::ceil(static_cast<double>(samples) * part)) : samples;
+  return part < 1 ? std::max(std::min(each, stepSamples), static_cast<int64_t>(std::ceil(static_cast<double>(samples) * part))) : samples;
 }
 
 InFlight microBatchesInFlight(std::span<const StageFlow> stages, std::span<const EdgeFlow> edges, int64_t stepSamples) {

@@ -40,7 +40,8 @@ struct InFlight {
 inline constexpr int64_t kAnySamples = INT64_MAX;
 
 /// Of the samples in so many micro-batches at each of the consumer's replicas, those that came from the producer: of a step's `stepSamples`
-/// that are present there at most. A stretch of samples may have more; they wait then.
+/// that are present there at most. A stretch of samples may have more; they wait then. All of one micro-batch at each replica, since it may be of
+/// such alone.
 int64_t samplesFrom(const StageFlow &producer, const StageFlow &consumer, uint32_t microBatches, int64_t stepSamples);
 
 /// A stage at the end of the gradients' way has one micro-batch in flight: its backward follows its forward. Each stage before

@@ -231,7 +231,9 @@ TEST(InFlight, OfSamplesThatPassOneSectionByItHoldsNone) {
   EXPECT_EQ(places(0.5, 1, kAnySamples), 2 * (1 + 4) + 2u);
   EXPECT_EQ(places(0.5, 0.5, kAnySamples), 4 * (1 + 4) + 2u); // All that the second one sees come from the first.
   EXPECT_EQ(places(1, 0.5, kAnySamples), 4 * (1 + 4) + 2u);
-  EXPECT_EQ(places(0.3, 1, 8), 2 + 2u); // Of 8 samples 2.4.
+  EXPECT_EQ(places(0.3, 1, kAnySamples), 6 + 2u); // Of 40 samples 12.
+  EXPECT_EQ(places(0.01, 1, kAnySamples), 4 + 2u); // All 8 of a micro-batch may be such.
+  EXPECT_EQ(places(0.01, 1, 4), 2 + 2u);
 }
 
 TEST(InFlight, MoreThanUsual) {
