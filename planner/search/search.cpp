@@ -655,7 +655,8 @@ Result<SearchResult> searchSpaces(const SearchProblem &problem, Search &search) 
 Status searchWithHints(const SearchProblem &problem, SearchResult &result) {
   if (!result.tuned || result.tuned->hints.empty())
     return Status();
-  if (problem.isOver && problem.isOver()) {
+  auto isOver = [&] { return problem.isOver && problem.isOver(); };
+  if (isOver()) {
     result.wasCutShort = true;
     return Status();
   }
@@ -663,12 +664,18 @@ Status searchWithHints(const SearchProblem &problem, SearchResult &result) {
   again.hints = result.tuned->hints;
   again.start = result.layout;
   Search search(again);
-  MAESTRO_ASSIGN(SearchResult other, searchSpaces(again, search));
-  chooseTuned(again, other);
-  uint32_t simulations = result.simulations + other.simulations;
-  bool wasCutShort = result.wasCutShort || other.wasCutShort;
-  if (other.tuned && other.tuned->stepSeconds < result.tuned->stepSeconds)
-    result = std::move(other);
+  Result<SearchResult> other = searchSpaces(again, search);
+  if (!other.isOk() && isOver()) { // Before it found any.
+    result.wasCutShort = true;
+    return Status();
+  }
+  if (!other.isOk())
+    return std::move(other).takeStatus();
+  chooseTuned(again, *other);
+  uint32_t simulations = result.simulations + other->simulations;
+  bool wasCutShort = result.wasCutShort || other->wasCutShort;
+  if (other->tuned && other->tuned->stepSeconds < result.tuned->stepSeconds)
+    result = std::move(*other);
   result.simulations = simulations;
   result.wasCutShort = wasCutShort;
   return Status();
