@@ -395,7 +395,8 @@ private:
 
 double familyBound(const SearchProblem &problem, const CutTable &cuts, const WorkTable &work, double low, double most) {
   bool isPinned = std::any_of(problem.pins.begin(), problem.pins.end(), [](const SearchPins &pins) { return pins.devices.has_value(); });
-  if (isPinned || problem.machine.devices > kMostDevices)
+  auto isOver = [&] { return problem.isOver && problem.isOver(); };
+  if (isPinned || problem.machine.devices > kMostDevices || isOver())
     return low;
   // Placements on a processor each: what rules most families out for one says little of the other.
   auto boundOf = [&](bool byStage) {
@@ -404,7 +405,7 @@ double familyBound(const SearchProblem &problem, const CutTable &cuts, const Wor
     Families families(problem, cuts, own, high);
     if (high < most && !families.isPossible(high, byStage))
       return high;
-    while (high - least > kPrecision * least) {
+    while (high - least > kPrecision * least && !isOver()) {
       double middle = (least + high) / 2;
       (families.isPossible(middle, byStage) ? high : least) = middle;
     }
