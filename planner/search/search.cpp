@@ -73,7 +73,7 @@ public:
 
   bool looksAtAll() const { return isSmall; }
 
-  /// Of the whole space, where a layout takes so long; not where all of it was looked at.
+  /// Of the whole space as it is at scale, where a layout takes so long.
   double bound(double seconds) const {
     CutTable all(problem, work, mostStages(problem), false, finestParts()); // keepMore() is not as coarse.
     return std::min(seconds, spaceBound(problem, all, work, seconds));
@@ -460,6 +460,8 @@ private:
     Layout next = layout;
     for (const auto &[seconds, choice] : all) {
       const SectionCut &now = layout[s].cut;
+      if (problem.pins[s].splitStages.value_or(0) > 0 && !section.has(choice, true))
+        continue;
       next[s].cut = cutOf(problem, work, s, choice, static_cast<uint32_t>(now.stages()), section.has(choice, true) ? now.splitStages : 0);
       if (candidates.fits(next))
         return next;
@@ -496,12 +498,14 @@ private:
           with([&](LayoutOption &own) { own.moreInFlight = more; });
       auto stages = static_cast<uint32_t>(layout[s].cut.stages()), replicas = static_cast<uint32_t>(layout[s].devices.size());
       for (auto [otherStages, otherReplicas] : {std::pair(stages * 2, replicas / 2), std::pair(stages / 2, replicas * 2)})
-        if (!pins.stages && !pins.dataParallel && otherStages * otherReplicas == stages * replicas &&
+        if (!pins.stages && !pins.dataParallel && !pins.splitStages && otherStages * otherReplicas == stages * replicas &&
             otherStages <= std::min<size_t>(mostStages(problem), problem.model.sections[s].classOf.size()))
           with([&](LayoutOption &own) {
             std::set<uint32_t> devices;
             for (const std::vector<uint32_t> &replica : own.devices)
               devices.insert(replica.begin(), replica.end());
+            if (devices.size() < size_t{stages} * replicas) // Stages share some.
+              return;
             uint32_t more = own.moreInFlight;
             SectionCut cut = cutOf(problem, work, s, own.cut.recompute, otherStages, std::min(own.cut.splitStages, otherStages));
             own = placed(cut, own.microBatch, otherReplicas, {devices.begin(), devices.end()}, isByStage(own));
@@ -580,7 +584,6 @@ void merge(const AtomicModel &model, SearchResult other, SearchResult &result) {
   result.wasCutShort |= other.wasCutShort;
   if (other.simulation.stepSeconds < result.simulation.stepSeconds) {
     answerWith(model, {std::move(other.layout), std::move(other.simulation)}, "search", result);
-    result.lowerBoundSeconds = std::min(result.lowerBoundSeconds, result.simulation.stepSeconds);
   }
   for (RankedLayout &own : other.simulated)
     if (std::none_of(result.simulated.begin(), result.simulated.end(), [&](const RankedLayout &there) { return there.layout == own.layout; }))
@@ -645,8 +648,11 @@ Result<SearchResult> searchSpaces(const SearchProblem &problem, Search &search) 
   if (search.looksAtAll() && result.isOk() && !result->isProven && !result->wasCutShort) // The budget ended before the space did.
     beside = std::async(std::launch::deferred, [&] { return Search(problem, Space::AsAtScale).run(); });
   if (beside.valid())
-    if (Result<SearchResult> other = beside.get(); other.isOk() && result.isOk())
+    if (Result<SearchResult> other = beside.get(); other.isOk() && result.isOk()) {
       merge(problem.model, std::move(*other), *result);
+      if (search.looksAtAll()) // What was looked at as at scale has more kinds of recompute and of split backward.
+        result->lowerBoundSeconds = search.bound(result->simulation.stepSeconds);
+    }
   return result;
 }
 
