@@ -59,9 +59,9 @@ struct GraphDim {
   std::string name;
   bool sum = false;
   int64_t max = 1, multipleOf = 1;
-  double presence = 1; ///< Of all samples, those that have any.
   double typical = 1; ///< Of a sample that has any: its rows (sum), its length (max).
   std::array<int64_t, kQuartiles> quartiles = {}; ///< Likewise, ascending; 0: nothing is known.
+  double presence = 1; ///< Of all samples, those that have any.
 };
 
 /// A loss of @graph, before decompose-loss splits it into terms.
