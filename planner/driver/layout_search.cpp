@@ -209,6 +209,7 @@ Result<Explanation> LayoutSearch::explanation(size_t rank, const cost_models::Si
   nextBest.simulation = result.ranked[rank].simulation;
   nextBest.winner = fmt::format("number {}", rank + 1);
   nextBest.isProven = false;
+  nextBest.tuned.reset(); // It is the answer's.
   return explain(problem, nextBest, own, {kExplainTasks});
 }
 

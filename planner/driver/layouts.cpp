@@ -57,8 +57,8 @@ Result<std::vector<uint32_t>> deviceList(const Pin &pin) {
 Result<RecomputeChoice> recomputeChoice(const Pin &pin) {
   if (std::optional<RecomputeChoice> choice = recomputeChoiceFromText(pin.value))
     return *choice;
-  return Status::invalidInput(fmt::format("{}: must be {}, or less layers that keep what the one before keeps, the last ones (full-4) or evenly among all (full-4-evenly)", text(pin),
-                                          fmt::join(kRecomputeNames, ", ")));
+  return Status::invalidInput(fmt::format("{}: must be {}, or less layers that keep what the one before keeps, the last ones (full-4) or evenly among "
+                                          "all (full-4-evenly)", text(pin), fmt::join(kRecomputeNames, ", ")));
 }
 
 /// Micro-batches in flight beside the usual ones: a pin of 0 keeps to these.

@@ -19,8 +19,8 @@ struct StepSizes {
 };
 
 /// Asks `read`, where there is one. Sizes that no field tells are as declared; dims that are not declared are at their bound, or one row.
-/// Several steps where sizes vary: of data, stretches of its order, from equally distant places. Of many samples one step, typical where it is drawn. Fills in the dims' typical rows: the
-/// mean over samples that have any; 1 where nothing is known.
+/// Several steps where sizes vary: of data, stretches of its order, from equally distant places. Of many samples one step, typical
+/// where it is drawn. Fills in the dims' typical rows, the mean over samples that have any (1 where nothing is known), and how many have any.
 Result<StepSizes> stepSizes(const Workload &workload, GraphSummary &graph, const ReadSizes &read);
 
 } // namespace maestro::planner

@@ -392,9 +392,7 @@ private:
     for (uint32_t s = 0; s < result.layout.size(); ++s) {
       const LayoutOption &option = result.layout[s];
       least += work.work(s, option.cut.recompute, option.microBatch, 0, static_cast<uint32_t>(problem.model.sections[s].classOf.size()));
-      std::set<uint32_t> its;
-      for (const std::vector<uint32_t> &replica : option.devices)
-        its.insert(replica.begin(), replica.end());
+      std::set<uint32_t> its = devicesOf(option);
       tasks += simulation.sections[s].busySeconds * static_cast<double>(its.size()) / devices;
       used.insert(its.begin(), its.end());
     }

@@ -15,13 +15,6 @@ namespace {
 using cost_models::Machine;
 using Devices = std::set<uint32_t>;
 
-Devices devicesOf(const LayoutOption &choice) {
-  Devices devices;
-  for (const std::vector<uint32_t> &replica : choice.devices)
-    devices.insert(replica.begin(), replica.end());
-  return devices;
-}
-
 Devices allOf(const Machine &machine) {
   Devices all;
   for (uint32_t device = 0; device < machine.devices; ++device)

@@ -501,9 +501,7 @@ private:
         if (!pins.stages && !pins.dataParallel && !pins.splitStages && otherStages * otherReplicas == stages * replicas &&
             otherStages <= std::min<size_t>(mostStages(problem), problem.model.sections[s].classOf.size()))
           with([&](LayoutOption &own) {
-            std::set<uint32_t> devices;
-            for (const std::vector<uint32_t> &replica : own.devices)
-              devices.insert(replica.begin(), replica.end());
+            std::set<uint32_t> devices = devicesOf(own);
             if (devices.size() < size_t{stages} * replicas) // Stages share some.
               return;
             uint32_t more = own.moreInFlight;
@@ -710,6 +708,7 @@ Result<SearchResult> searchLayouts(const SearchProblem &problem) {
     MAESTRO_TRY(searchWithHints(problem, *result));
     tuneThoroughly(problem, *result);
     result->lowerBoundSeconds = search.bound(result->simulation.stepSeconds);
+    result->wasCutShort |= problem.isOver && problem.isOver(); // The bound or the tuning.
   }
   rank(problem.topK, *result);
   return result;

@@ -76,6 +76,13 @@ bool mayGainBySplitting(const SearchProblem &problem, uint32_t section, size_t s
          });
 }
 
+std::set<uint32_t> devicesOf(const LayoutOption &option) {
+  std::set<uint32_t> devices;
+  for (const std::vector<uint32_t> &replica : option.devices)
+    devices.insert(replica.begin(), replica.end());
+  return devices;
+}
+
 CompoundModel modelOf(const SearchProblem &problem, const Layout &layout) {
   std::vector<SectionCut> cuts;
   for (const LayoutOption &option : layout)

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -106,6 +107,8 @@ Status verify(const SearchProblem &problem, const SearchResult &result);
 /// Whether a section in so many stages can send gradients on before it computes those of its weights, if pins leave it to.
 bool mayGainBySplitting(const SearchProblem &problem, uint32_t section, size_t stages);
 
+/// Of all its stages and replicas, each once.
+std::set<uint32_t> devicesOf(const LayoutOption &option);
 /// The stages and devices of a layout, for simulation and memory.
 CompoundModel modelOf(const SearchProblem &problem, const Layout &layout);
 CompoundLayout choicesOf(const Layout &layout);

@@ -289,18 +289,21 @@ TEST(SampleSizes, ATypicalStepIsAsTheMeanOfMany) {
   ASSERT_EQ(typical.size(), 3 * 256u);
   std::vector<SampleSizes> many = drawSizes(dims, 64, 256, 8);
   for (size_t d = 0; d < dims.size(); ++d) {
-    double own = 0, all = 0, products = 0;
-    for (size_t i = d; i < typical.size(); i += 3) {
+    double own = 0, all = 0;
+    for (size_t i = d; i < typical.size(); i += 3)
       own += static_cast<double>(typical[i]);
-      products += static_cast<double>(typical[i] * typical[i + (d == 1 ? 1 : 0)]);
-    }
     for (const SampleSizes &step : many)
       for (size_t i = d; i < step.size(); i += 3)
         all += static_cast<double>(step[i]) / 64;
     EXPECT_NEAR(own, all, 0.02 * all) << d; // A step of these has a standard deviation of 5 %.
-    if (d == 1) // And dims do not go together.
-      EXPECT_NEAR(products / own * 256, 512 * std::exp(0.18) * 256, 0.15 * 512 * 256);
   }
+  double lengths = 0, pictures = 0, both = 0; // Dims do not go together.
+  for (size_t i = 0; i < typical.size(); i += 3) {
+    pictures += static_cast<double>(typical[i + 1]);
+    lengths += static_cast<double>(typical[i + 2]);
+    both += static_cast<double>(typical[i + 1] * typical[i + 2]);
+  }
+  EXPECT_NEAR(both / pictures, lengths / 256, 0.15 * lengths / 256);
   EXPECT_EQ(typical, typicalStep(dims, 256, 7));
   EXPECT_NE(typical, typicalStep(dims, 256, 8));
 }
