@@ -130,6 +130,8 @@ double mean(const std::vector<double> &values) {
 /// takes long and a recipe's trial, too.
 constexpr int64_t kTunedNs = 500'000'000, kTunedNsIfLarge = 60'000'000;
 constexpr int64_t kThoroughTimes = 8;
+/// Of small steps many are made in that time. By Tuning.
+constexpr int64_t kMostTrials[] = {800, INT64_MAX / 3, 1200};
 constexpr uint32_t kLargeCluster = 256; // Devices.
 constexpr size_t kTunedSteps = 12;
 /// Tasks that are shorter beside idle devices move what is idle, by little.
@@ -233,7 +235,7 @@ Result<Simulation> Simulator::runTuned(const CompoundModel &model, const Machine
   int64_t budgetNs = machine.devices < kLargeCluster ? kTunedNs : kTunedNsIfLarge;
   if (tuning == Tuning::Thorough && machine.devices < kLargeCluster)
     budgetNs *= kThoroughTimes;
-  std::vector<wavefront::Choice> found = wavefront::tune(withOtherSteps(problems), budgetNs);
+  std::vector<wavefront::Choice> found = wavefront::tune(tuning == Tuning::Rank ? problems : withOtherSteps(problems), budgetNs, kMostTrials[static_cast<size_t>(tuning)]);
   for (wavefront::Problem &problem : problems)
     problem.hints.clear(); // What a plan does not say.
   MAESTRO_ASSIGN(Simulation usual, simulate(model, machine, layout, wavefront::Order::Wavefront, problems, parts, true));

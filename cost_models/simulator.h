@@ -43,8 +43,9 @@ struct Simulation {
 /// Whether a frozen section has a device without a section that trains: it runs ahead into the next step then.
 bool runsAhead(const CompoundModel &model, const CompoundLayout &layout);
 
-/// How long schedules are tuned: to tell layouts apart; eight times that, for a plan of many devices (a cluster's, by parts, as quickly).
-enum class Tuning : uint8_t { Quick, Thorough };
+/// How schedules are tuned: for these steps alone, to tell layouts apart; for steps to come; eight times as long, for a plan of many devices (a
+/// cluster's, by parts, as quickly).
+enum class Tuning : uint8_t { Rank, Quick, Thorough };
 
 /// Keeps the scheduler's memory between layouts.
 class Simulator {

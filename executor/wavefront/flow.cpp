@@ -179,6 +179,8 @@ void Regrouper::pullEnds(const Problem &problem, int64_t quarters) {
 void Regrouper::flowTrunk(const Problem &problem, Recipe recipe) {
   lead = recipe.lead;
   smooth = recipe.smooth;
+  blunt = recipe.blunt;
+  levels = recipe.level;
   compared = 0;
   recipe.slope ? alongSlope(problem, recipe) : evenOut(problem, recipe);
   if (recipe.ends > 0)

@@ -44,6 +44,8 @@ struct Recipe {
   int64_t least = 16; ///< How many times its constants a micro-batch should take at least.
   int64_t frozen = 1; ///< How many times the pace sections aim at that do not train.
   int64_t wait = 0;   ///< By how many halves of their time on the way there micro-batches come later in sections behind others.
+  int64_t blunt = 1;  ///< How many times as large as the trunk's the other sections' micro-batches may be at the step's ends, as parts of their usual sizes.
+  bool level = false; ///< Other sections' replicas exchange micro-batches that flow near each other until all have as much to do.
   int64_t apart = 16; ///< Samples that differ in whether they need one of so many sections, the fullest, are of different classes: fewer
                       ///< classes pad less, more of them even out what sections have to do.
 
@@ -80,7 +82,7 @@ inline constexpr std::array choiceParts = {
     MAESTRO_RECIPE_PART(peak, 0, 15),      MAESTRO_RECIPE_PART(waves, 1, 16),   MAESTRO_RECIPE_PART(least, 1, 64),
     MAESTRO_RECIPE_PART(frozen, 1, 16),    MAESTRO_RECIPE_PART(wait, 0, 16),      MAESTRO_RECIPE_PART(apart, 0, 16),
     MAESTRO_RECIPE_PART(fall, 0, 16),      MAESTRO_RECIPE_PART(ways, 0, 64),     MAESTRO_RECIPE_PART(full, 0, 2),
-    MAESTRO_RECIPE_PART(smooth, 0, 4096),
+    MAESTRO_RECIPE_PART(smooth, 0, 4096),  MAESTRO_RECIPE_PART(blunt, 1, 256),  MAESTRO_RECIPE_PART(level, 0, 1),
     ChoicePart{"rule", 0, static_cast<int64_t>(Rule::ZeroBubble), [](const Choice &choice) { return static_cast<int64_t>(choice.rule); },
                [](Choice &choice, int64_t value) { choice.rule = static_cast<Rule>(value); }},
 };

@@ -425,7 +425,7 @@ void Regrouper::fillOne(const Problem &problem, uint32_t s, uint32_t sample, con
     if (!fits(problem.sections[s], int64_t{bin.samples} + 1, held.data()))
       continue;
     int64_t work = evaluate(total[s], held.data());
-    unitPart = std::min(bin.part, at.part);
+    unitPart = std::min(wholePart, std::min(bin.part, at.part) * blunt);
     if (work <= bestNs || (unitPart < wholePart && work > timeLimit(s)))
       continue;
     if (int64_t apart = evaluate(total[s], binDims.data() + open[i] * dims) + ownNs; pads[s] && work > apart + apart / 16)
@@ -552,7 +552,7 @@ void Regrouper::formAlong(const Problem &problem, uint32_t s, Recipe recipe, Gro
     addOthers(group.place);
     unitBack = s > trunk ? group.place : unit.empty() ? group.back : std::max(unitBack, group.back);
     unitTime = group.place;
-    unitPart = group.part;
+    unitPart = std::min(wholePart, group.part * blunt);
     held += more;
     if (starts[group.replica] < 0)
       starts[group.replica] = group.position;
@@ -575,7 +575,56 @@ void Regrouper::deal(const Problem &problem, uint32_t s, Groups &groups) {
     groups.list[g].replica = replica;
     loads[replica] += own;
   }
+  if (levels && shares.empty() && loads.size() > 1)
+    level(problem, s, groups);
   addLoad(problem, s, 1);
+}
+
+/// Where micro-batches are few, those dealt out last cannot even out what came before.
+void Regrouper::level(const Problem &problem, uint32_t s, Groups &groups) {
+  size_t first = groups.firstOfSection.back();
+  dealt.clear();
+  int64_t all = 0;
+  for (size_t g = first; g < groups.list.size(); ++g)
+    all += dealt.emplace_back(std::max<int64_t>(1, evaluate(total[s], groups.dims.data() + groups.list[g].firstDim)));
+  for (size_t round = 0; round < 2 * loads.size() && exchange(first, groups, all / static_cast<int64_t>(loads.size())); ++round)
+    ;
+}
+
+/// The fullest replica gives one of its micro-batches for a shorter one that flows nearby, or for none: those that even out most. False where
+/// nothing helps, or little is left to even out.
+bool Regrouper::exchange(size_t first, Groups &groups, int64_t even) {
+  constexpr size_t kNear = 2; // So many times as far apart as there are replicas.
+  auto fullest = static_cast<uint32_t>(std::max_element(loads.begin(), loads.end()) - loads.begin());
+  size_t near = kNear * loads.size(), end = groups.list.size(), given = end, taken = end;
+  uint32_t target = 0;
+  int64_t best = loads[fullest] - even / 1024;
+  if (loads[fullest] - even <= even / 512)
+    return false;
+  for (size_t g = first; g < end; ++g) {
+    if (groups.list[g].replica != fullest)
+      continue;
+    size_t low = std::max(first, g - std::min(g, near)), high = std::min(end, g + near + 1);
+    compared += high - low;
+    for (size_t h = low; h < high; ++h) {
+      uint32_t other = groups.list[h].replica;
+      for (bool swaps : {true, false}) {
+        int64_t moved = dealt[g - first] - (swaps ? dealt[h - first] : 0);
+        int64_t most = std::max(loads[fullest] - moved, loads[other] + moved);
+        if (other != fullest && moved > 0 && most < best)
+          best = most, given = g, taken = swaps ? h : end, target = other;
+      }
+    }
+  }
+  if (given == end)
+    return false;
+  int64_t moved = dealt[given - first] - (taken == end ? 0 : dealt[taken - first]);
+  groups.list[given].replica = target;
+  if (taken != end)
+    groups.list[taken].replica = fullest;
+  loads[fullest] -= moved;
+  loads[target] += moved;
+  return true;
 }
 
 void Regrouper::listSamples(bool flowing, std::vector<uint32_t> &samples) const {

@@ -100,6 +100,8 @@ private:
   void cutUnit(const Problem &problem, uint32_t section, int64_t limitNs, Groups &groups);
   bool pools(const Problem &problem, uint32_t section, const TrunkGroup &group, int64_t workNs) const;
   void deal(const Problem &problem, uint32_t section, Groups &groups);
+  void level(const Problem &problem, uint32_t section, Groups &groups);
+  bool exchange(size_t first, Groups &groups, int64_t even);
   void delay(const Problem &problem, const ProblemIndex &index, int64_t halves, const Groups &groups);
   void shareOut(const Problem &problem, uint32_t section);
   void addLoad(const Problem &problem, uint32_t section, int64_t sign);
@@ -137,7 +139,9 @@ private:
   std::vector<Bucket> buckets;
   std::vector<int64_t> needs;    ///< trunk group × section: its samples' work there.
   std::vector<int64_t> progress, weights; ///< By section: work so far; its load as a part of the fullest's, of 256.
-  int64_t lead = 0, smooth = 4;  ///< The recipe's.
+  int64_t lead = 0, smooth = 4, blunt = 1; ///< The recipe's.
+  bool levels = false;           ///< Likewise.
+  std::vector<int64_t> dealt;    ///< Work of the section's micro-batches, while it is levelled.
   std::vector<uint8_t> leads;    ///< By section: trains, and lies before the trunk.
   std::vector<int64_t> loads, reach, starts, held, chain;
   int64_t even = 1;              ///< A trunk replica's work.

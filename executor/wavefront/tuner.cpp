@@ -29,7 +29,7 @@ struct Step {
 
 class Tuner {
 public:
-  Tuner(std::span<const Problem> problems, int64_t budgetNs) : budget(budgetNs) {
+  Tuner(std::span<const Problem> problems, int64_t budgetNs, int64_t mostTrials) : budget(budgetNs), mostTrials(mostTrials) {
     for (const Problem &problem : problems) {
       steps.emplace_back(std::make_unique<Step>(problem))->trial.traits.far = true; // All changes that there are.
     }
@@ -68,7 +68,10 @@ private:
   Choice best() const { return kept.empty() ? Choice() : kept.front().choice; }
   bool isNear() const { return !kept.empty() && kept.front().totalNs - boundNs < boundNs / 100; }
   bool isFar() const { return kept.empty() || kept.front().totalNs - boundNs > boundNs / 10; }
-  bool goesOn() const { return spent < (isFar() ? 3 * budget : budget) && !isNear(); }
+  bool goesOn() const {
+    int64_t times = isFar() ? 3 : 1;
+    return spent < times * budget && trials < times * mostTrials && !isNear();
+  }
   size_t among(size_t count) { return random() % count; }
   int64_t among(std::initializer_list<int64_t> values) { return values.begin()[among(values.size())]; }
 
@@ -78,7 +81,8 @@ private:
     Choice choice = kept.empty() ? Choice() : kept[std::min(among(few), among(few))].choice;
     Recipe &recipe = choice.recipe;
     bool all = among(6) == 0;
-    auto redraws = [&] { return all || among(5) == 0; };
+    size_t one = among(2) == 0 ? 5 : 10; // Of so many parts.
+    auto redraws = [&] { return all || among(one) == 0; };
     if (redraws())
       recipe.pace = traits.pace * among({1, 2, 3, 4, 6, 8, 12, 16, 24, 32}) / 8;
     if (redraws())
@@ -96,7 +100,7 @@ private:
     if (redraws())
       recipe.run = among({1, 2, 4, 8});
     if (redraws())
-      recipe.lead = among({0, 1, 2, 4});
+      recipe.lead = among({0, 1, 2, 3, 4, 5, 6, 8});
     if (redraws())
       recipe.shelves = among({0, 4, 16, 64});
     if (redraws())
@@ -120,7 +124,11 @@ private:
     if (redraws())
       recipe.smooth = among({0, 1, 4, 4, 16, 64, 256});
     if (redraws())
-      recipe.full = among({0, 0, 0, 0, 1, 2});
+      recipe.full = among({0, 0, 1, 2, 2, 2});
+    if (redraws())
+      recipe.blunt = among({1, 1, 2, 3, 4, 256});
+    if (redraws())
+      recipe.level = among(2) == 0;
     if (redraws())
       recipe.fall = among({2, 4, 4, 8, 16});
     if (redraws())
@@ -130,6 +138,7 @@ private:
 
   /// Keeps the choice, if it is among the best. Given up as soon as the steps so far take a 32nd longer than with the best.
   void attempt(const Choice &choice) {
+    ++trials;
     Tried tried{choice, 0, {}};
     int64_t bestSoFar = 0;
     for (size_t i = 0; i < searched; ++i) {
@@ -141,6 +150,10 @@ private:
       int64_t ns = simulate(*steps[i], choice, most);
       if (ns < 0)
         return;
+      if (i == 0 && ns < firstNs) {
+        firstNs = ns;
+        bestOfFirst = choice;
+      }
       tried.totalNs += ns;
       tried.stepNs.push_back(ns);
     }
@@ -174,7 +187,7 @@ private:
     std::sort(kept.begin(), kept.end(), [](const Tried &a, const Tried &b) { return a.totalNs < b.totalNs; });
   }
 
-  /// The best, then always the one with which the steps, each with what is best for it, end soonest; then the best of the others.
+  /// The best, then always the one with which the steps, each with what is best for it, end soonest; then the best of the others, and that of the first step.
   std::vector<Choice> several() const {
     std::vector<Choice> chosen;
     std::vector<int64_t> least(kept.empty() ? 0 : kept.front().stepNs.size(), std::numeric_limits<int64_t>::max());
@@ -195,6 +208,10 @@ private:
       for (size_t i = 0; i < least.size(); ++i)
         least[i] = std::min(least[i], next->stepNs[i]);
     }
+    if (!chosen.empty() && std::find(chosen.begin(), chosen.end(), bestOfFirst) == chosen.end()) {
+      chosen.resize(std::min(chosen.size(), kMostHints - 1));
+      chosen.push_back(bestOfFirst);
+    }
     return chosen;
   }
 
@@ -202,12 +219,15 @@ private:
   std::minstd_rand random;
   size_t searched = 0;     ///< Of the steps: so many, the others tell luck from merit.
   std::vector<Tried> kept; ///< The best first.
+  Choice bestOfFirst;      ///< With which the first step ends soonest,
+  int64_t firstNs = std::numeric_limits<int64_t>::max(); ///< and when.
   int64_t boundNs = 0;
   int64_t spent = 0, simulations = 0, budget; ///< As a Trial counts.
+  int64_t trials = 0, mostTrials;
 };
 
 } // namespace
 
-std::vector<Choice> tune(std::span<const Problem> steps, int64_t budgetNs) { return Tuner(steps, budgetNs).run(); }
+std::vector<Choice> tune(std::span<const Problem> steps, int64_t budgetNs, int64_t mostTrials) { return Tuner(steps, budgetNs, mostTrials).run(); }
 
 } // namespace maestro::wavefront
