@@ -1,15 +1,17 @@
 #include "planner/search/search.h"
 
 #include "planner/search/best_first.h"
+#include "planner/search/finalists.h"
 #include "planner/search/shapes.h"
 #include "planner/search/space_bound.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <future>
 #include <limits>
+#include <numeric>
+#include <optional>
 #include <set>
 #include <span>
 #include <thread>
@@ -28,6 +30,8 @@ constexpr uint32_t kMostStages = 64;
 constexpr size_t kFewSections = 2;
 /// Groupings that are simulated, by estimate.
 constexpr size_t kMostShapes = 24;
+/// Shapes in which one section is held, by estimate.
+constexpr size_t kMostHeld = 48;
 /// Groupings that are improved by changes.
 constexpr size_t kMostStarts = 4;
 /// Groupings, by simulation, of which backward tasks are split.
@@ -40,6 +44,8 @@ constexpr double kWorthMemory = 0.997, kNearBound = 1.01;
 
 /// Changes of the best layout that are kept, one after the other.
 constexpr int kMostChanges = 8;
+/// Where two changes of another layout do not bring it nearer to the best than this, it is left.
+constexpr double kPromising = 1.08;
 
 /// Times that a shape is made smaller until it fits.
 constexpr int kMostRounds = 6;
@@ -115,6 +121,14 @@ private:
 
   static uint32_t mostStages(const SearchProblem &problem) {
     return std::min(problem.machine.devices, kMostStages);
+  }
+
+  /// Sections, that with most work first.
+  std::vector<uint32_t> byWork() const {
+    std::vector<uint32_t> sections(problem.pins.size());
+    std::iota(sections.begin(), sections.end(), 0u);
+    std::stable_sort(sections.begin(), sections.end(), [&](uint32_t a, uint32_t b) { return work.least(a) > work.least(b); });
+    return sections;
   }
 
   Allowance allowance(uint32_t share) const {
@@ -233,6 +247,7 @@ private:
       if (!found.empty() || candidates.isOver())
         break;
     }
+    MAESTRO_TRY(addHeld(steps.front(), left, best, found));
     // Estimates err by more than groupings differ: each of the best has its chance, and the best of all what is left.
     size_t starts = std::min(kMostStarts, found.size());
     for (size_t start = 0; start < starts; ++start) {
@@ -257,9 +272,46 @@ private:
         MAESTRO_TRY(replace(layout, Order::Wavefront, best));
     MAESTRO_TRY(keepMore(best));
     MAESTRO_TRY(fillMemory(Order::Wavefront, best));
-    if (!problem.start.empty() && !candidates.isOver())
-      MAESTRO_TRY(replace(problem.start, Order::Wavefront, best, 1));
+    for (size_t i = 0; i < problem.starts.size() && !candidates.isOver(); ++i) {
+      if (hasParts(problem) && (i % 2 == 1) != (space == Space::WithoutParts)) // The other space's.
+        continue;
+      Best near;
+      MAESTRO_TRY(replace(problem.starts[i], Order::Wavefront, near, 1));
+      MAESTRO_TRY(refine(near, kPromising * best.seconds));
+      if (near.seconds < best.seconds)
+        best = std::move(near);
+    }
     return refine(best);
+  }
+
+  /// The section with most work in every number of replicas and of stages that leaves less than half of the devices over, in each grouping, whose groups
+  /// may have whole nodes: from one of them to another is more than a change, since all others have to change with it. On few devices: at scale there are
+  /// too many.
+  Status addHeld(uint32_t stride, Allowance &left, Best &best, std::vector<Found> &found) {
+    uint32_t section = byWork().front();
+    const SearchPins &pins = problem.pins[section];
+    if (problem.budget.finalists == 0 || found.empty() || pins.devices || pins.dataParallel || pins.stages)
+      return Status();
+    uint32_t devices = problem.machine.devices, node = problem.machine.links.empty() ? 1 : problem.machine.links.front().spans;
+    auto atoms = static_cast<uint32_t>(problem.model.sections[section].classOf.size());
+    std::vector<Shape> list;
+    for (uint32_t stages = 1; stages <= std::min(atoms, mostStages(problem)); ++stages)
+      for (uint32_t replicas = devices / stages; replicas * stages * 2 >= devices && !candidates.isOver(); --replicas)
+        for (uint32_t each : {stride, std::max(stride, node)})
+          for (Shape &shape : shapes.bestWith({section, replicas, stages}, each, 1))
+            list.push_back(std::move(shape));
+    std::stable_sort(list.begin(), list.end(), [](const Shape &a, const Shape &b) { return a.seconds < b.seconds; });
+    list.resize(std::min(list.size(), kMostHeld));
+    MAESTRO_TRY(simulateShapes(std::move(list), Order::Wavefront, kMostHeld, left, best, found));
+    std::vector<Layout> layouts; // Estimates do not know which section's memory is worth most.
+    for (const Found &own : found)
+      for (Layout &layout : lightest(shapes.layoutOf(own.shape)))
+        layouts.push_back(std::move(layout));
+    candidates.simulateAhead(layouts, Order::Wavefront);
+    for (const Layout &layout : layouts)
+      if (!candidates.isOver())
+        MAESTRO_TRY(replace(layout, Order::Wavefront, best, 1));
+    return Status();
   }
 
   Result<bool> tryShape(const Shape &shape, Order order, Allowance &left, Best &best, double &seconds) {
@@ -469,54 +521,100 @@ private:
     return layout;
   }
 
-  /// The next sizes of micro-batches, half and twice the stages, more or fewer in flight: each with the lightest recompute that fits then, in all
+  /// With the recompute of a section that holds least.
+  Layout heaviest(Layout layout, uint32_t s) const {
+    SectionCut &cut = layout[s].cut;
+    if (problem.model.sections[s].trains && !problem.pins[s].recompute && !problem.pins[s].splitStages)
+      if (std::optional<RecomputeChoice> choice = choiceOf(problem.model, s, Recompute::Full, 0))
+        cut = cutOf(problem, work, s, *choice, static_cast<uint32_t>(cut.stages()), 0);
+    return layout;
+  }
+
+  /// With what is lightest of all sections' recompute: each beside the others', and first that of the section with most work, then the others'. What fits.
+  std::vector<Layout> lightest(const Layout &layout) {
+    Layout next = layout, anew = layout;
+    for (uint32_t s = 0; s < layout.size(); ++s)
+      next = lightest(next, s);
+    for (uint32_t s = 0; s < layout.size(); ++s)
+      anew = heaviest(std::move(anew), s);
+    for (uint32_t s : byWork())
+      anew = lightest(anew, s);
+    std::vector<Layout> found;
+    for (Layout *own : {&next, &anew})
+      if (candidates.fits(*own))
+        found.push_back(std::move(*own));
+    return found;
+  }
+
+  /// All devices of a section and of those that share some with it.
+  static std::vector<uint32_t> sharedBy(const Layout &layout, uint32_t s) {
+    std::set<uint32_t> shared = devicesOf(layout[s]);
+    for (size_t before = 0; before != shared.size();) {
+      before = shared.size();
+      for (const LayoutOption &other : layout) {
+        std::set<uint32_t> own = devicesOf(other);
+        if (std::any_of(own.begin(), own.end(), [&](uint32_t device) { return shared.count(device) > 0; }))
+          shared.insert(own.begin(), own.end());
+      }
+    }
+    return {shared.begin(), shared.end()};
+  }
+
+  /// The next sizes of micro-batches, other stages and replicas, more or fewer in flight: each with the lightest recompute that fits then, in all
   /// sections, as what one holds less others may hold more.
   std::vector<Layout> changesOf(const Layout &layout) {
     std::vector<Layout> list;
-    auto add = [&](Layout next) {
-      for (uint32_t s = 0; s < next.size(); ++s)
-        next = lightest(next, s);
-      if (next != layout && candidates.fits(next))
-        list.push_back(std::move(next));
+    bool isSplit = std::any_of(layout.begin(), layout.end(), [](const LayoutOption &own) { return own.cut.splitStages > 0; });
+    auto add = [&](const Layout &next, bool splits) {
+      for (Layout own : lightest(next)) {
+        if (splits)
+          own = splitBackwards(std::move(own));
+        if (own != layout && std::find(list.begin(), list.end(), own) == list.end())
+          list.push_back(std::move(own));
+      }
     };
-    add(layout);
+    add(layout, isSplit);
+    if (Layout split = splitBackwards(layout); split != layout)
+      list.push_back(std::move(split));
     for (uint32_t s = 0; s < layout.size(); ++s) {
       const SearchPins &pins = problem.pins[s];
       const std::vector<cost_models::MicroBatchCapacity> &capacities = problem.model.sections[s].capacities;
-      auto with = [&](auto change) {
+      auto with = [&](auto change, bool splits) {
         Layout next = layout;
         change(next[s]);
-        add(std::move(next));
+        add(next, splits);
       };
+      if (!pins.splitStages && layout[s].cut.splitStages > 0)
+        with([&](LayoutOption &own) { own.cut.splitStages = 0; }, false);
       uint32_t m = layout[s].microBatch;
       if (!pins.microBatch && m > 0)
-        with([&](LayoutOption &own) { own.microBatch = m - 1; });
+        with([&](LayoutOption &own) { own.microBatch = m - 1; }, isSplit);
       if (!pins.microBatch && m + 1 < capacities.size() && !isSame(capacities[m], capacities[m + 1]))
-        with([&](LayoutOption &own) { own.microBatch = m + 1; });
+        with([&](LayoutOption &own) { own.microBatch = m + 1; }, isSplit);
       for (uint32_t more : {0u, kMoreInFlight[0]})
         if (!pins.moreInFlight && more != layout[s].moreInFlight)
-          with([&](LayoutOption &own) { own.moreInFlight = more; });
-      auto stages = static_cast<uint32_t>(layout[s].cut.stages()), replicas = static_cast<uint32_t>(layout[s].devices.size());
-      for (auto [otherStages, otherReplicas] : {std::pair(stages * 2, replicas / 2), std::pair(stages / 2, replicas * 2)})
-        if (!pins.stages && !pins.dataParallel && !pins.splitStages && otherStages * otherReplicas == stages * replicas &&
-            otherStages <= std::min<size_t>(mostStages(problem), problem.model.sections[s].classOf.size()))
+          with([&](LayoutOption &own) { own.moreInFlight = more; }, isSplit);
+      if (pins.stages || pins.dataParallel || pins.splitStages || pins.devices)
+        continue;
+      const std::vector<uint32_t> devices = sharedBy(layout, s);
+      auto now = static_cast<uint32_t>(layout[s].cut.stages());
+      for (uint32_t stages = 1; stages <= std::min({mostStages(problem), static_cast<uint32_t>(devices.size()), static_cast<uint32_t>(problem.model.sections[s].classOf.size())}); ++stages)
+        if (auto replicas = static_cast<uint32_t>(devices.size()) / stages; stages != now && replicas * stages * 8 >= devices.size() * 7)
           with([&](LayoutOption &own) {
-            std::set<uint32_t> devices = devicesOf(own);
-            if (devices.size() < size_t{stages} * replicas) // Stages share some.
-              return;
             uint32_t more = own.moreInFlight;
-            SectionCut cut = cutOf(problem, work, s, own.cut.recompute, otherStages, std::min(own.cut.splitStages, otherStages));
-            own = placed(cut, own.microBatch, otherReplicas, {devices.begin(), devices.end()}, isByStage(own));
+            SectionCut cut = cutOf(problem, work, s, own.cut.recompute, stages, 0);
+            own = placed(cut, own.microBatch, replicas, {devices.begin(), devices.begin() + replicas * stages}, isByStage(own));
             own.moreInFlight = more;
-          });
+          }, isSplit);
     }
     return list;
   }
 
-  /// From the best layout as long as one of its changes makes the step shorter. On few devices: at scale schedules take too long.
-  Status refine(Best &best) {
+  /// From the best layout as long as one of its changes makes the step shorter, and two of them make it no longer than `most`. On few devices: at scale
+  /// schedules take too long.
+  Status refine(Best &best, double most = std::numeric_limits<double>::infinity()) {
     bool gains = problem.budget.finalists > 0 && !best.layout.empty();
-    for (int round = 0; gains && round < kMostChanges && !candidates.isOver(); ++round) {
+    for (int round = 0; gains && round < kMostChanges && (round < 2 || best.seconds <= most) && !candidates.isOver(); ++round) {
       std::vector<Layout> list = changesOf(best.layout);
       candidates.simulateAhead(list, Order::Wavefront);
       double before = best.seconds;
@@ -566,15 +664,6 @@ private:
   SearchResult result;
 };
 
-/// This layout is the answer, and the first row.
-void answerWith(const AtomicModel &model, RankedLayout layout, std::string winner, SearchResult &result) {
-  ComparedLayout &row = result.compared.front();
-  row.what = describe(model, layout.layout);
-  row.layout = result.layout = std::move(layout.layout);
-  row.simulation = result.simulation = std::move(layout.simulation);
-  result.winner = std::move(winner);
-}
-
 /// Adds what a search of a part of the space found.
 void merge(const AtomicModel &model, SearchResult other, SearchResult &result) {
   result.simulations += other.simulations;
@@ -589,45 +678,6 @@ void merge(const AtomicModel &model, SearchResult other, SearchResult &result) {
   std::stable_sort(result.simulated.begin(), result.simulated.end(), [](const RankedLayout &a, const RankedLayout &b) {
     return a.simulation.stepSeconds < b.simulation.stepSeconds;
   });
-}
-
-/// Whose step is no longer than the best's by this factor may be the best once schedules are tuned.
-constexpr double kNearlyBest = 1.02;
-
-/// Of the layouts of nearly the best step, and no longer one than any baseline's, the one that is best with tuned schedules.
-void chooseTuned(const SearchProblem &problem, SearchResult &result) {
-  double most = kNearlyBest * result.simulation.stepSeconds;
-  auto baselines = std::span(result.compared).subspan(1);
-  for (const ComparedLayout &row : baselines)
-    if (row.possible && !row.inFileOrder)
-      most = std::min(most, row.simulation.stepSeconds);
-  std::vector<const RankedLayout *> finalists;
-  for (const RankedLayout &own : result.simulated)
-    if (finalists.size() < problem.budget.finalists && own.simulation.stepSeconds <= most)
-      finalists.push_back(&own);
-  std::vector<cost_models::Simulation> tuned(finalists.size());
-  for (cost_models::Simulation &own : tuned)
-    own.stepSeconds = std::numeric_limits<double>::infinity();
-  std::atomic<size_t> next{0};
-  auto work = [&] {
-    cost_models::Simulator simulator(problem.steps, problem.budget.mostTasks, problem.hints);
-    for (size_t i; (i = next++) < finalists.size() && !(problem.isOver && problem.isOver());)
-      if (auto own = simulator.runTuned(modelOf(problem, finalists[i]->layout), problem.machine, choicesOf(finalists[i]->layout)); own.isOk())
-        tuned[i] = std::move(*own);
-  };
-  std::vector<std::future<void>> others;
-  for (uint32_t thread = 1; thread < std::thread::hardware_concurrency() && thread < finalists.size(); ++thread)
-    others.push_back(std::async(std::launch::async, work));
-  work();
-  for (std::future<void> &other : others)
-    other.get();
-  auto best = std::min_element(tuned.begin(), tuned.end(), [](const auto &a, const auto &b) { return a.stepSeconds < b.stepSeconds; });
-  if (best == tuned.end() || best->stepSeconds == std::numeric_limits<double>::infinity())
-    return;
-  const RankedLayout &chosen = *finalists[static_cast<size_t>(best - tuned.begin())];
-  auto same = std::find_if(baselines.begin(), baselines.end(), [&](const ComparedLayout &row) { return row.layout == chosen.layout; });
-  result.tuned = std::move(*best);
-  answerWith(problem.model, chosen, same == baselines.end() ? "search" : same->name, result);
 }
 
 void rank(uint32_t topK, SearchResult &result) {
@@ -654,19 +704,16 @@ Result<SearchResult> searchSpaces(const SearchProblem &problem, Search &search) 
   return result;
 }
 
-/// Once more, with schedules that begin where the answer's do: a tuned schedule is up to some hundredths shorter than the one that a step makes
-/// by itself, and layouts differ by less.
-Status searchWithHints(const SearchProblem &problem, SearchResult &result) {
-  if (!result.tuned || result.tuned->hints.empty())
-    return Status();
+/// Once more, near the best layouts of the first search and with schedules that begin where theirs do.
+Status searchAgain(const SearchProblem &problem, SearchResult &result) {
   auto isOver = [&] { return problem.isOver && problem.isOver(); };
+  SearchProblem again = problem;
+  if (!isOver())
+    beginWith(problem, result, again);
   if (isOver()) {
     result.wasCutShort = true;
     return Status();
   }
-  SearchProblem again = problem;
-  again.hints = result.tuned->hints;
-  again.start = result.layout;
   Search search(again);
   Result<SearchResult> other = searchSpaces(again, search);
   if (!other.isOk() && isOver()) { // Before it found any.
@@ -678,21 +725,14 @@ Status searchWithHints(const SearchProblem &problem, SearchResult &result) {
   chooseTuned(again, *other);
   uint32_t simulations = result.simulations + other->simulations;
   bool wasCutShort = result.wasCutShort || other->wasCutShort;
-  if (other->tuned && other->tuned->stepSeconds < result.tuned->stepSeconds)
+  auto seconds = [](const SearchResult &own) { return own.tuned ? own.tuned->stepSeconds : own.simulation.stepSeconds; };
+  if (seconds(*other) <= seconds(result))
     result = std::move(*other);
+  else
+    chooseTuned(problem, result);
   result.simulations = simulations;
   result.wasCutShort = wasCutShort;
   return Status();
-}
-
-/// The answer's schedules, as long as it is worth for a plan.
-void tuneThoroughly(const SearchProblem &problem, SearchResult &result) {
-  if (!result.tuned || (problem.isOver && problem.isOver()))
-    return;
-  cost_models::Simulator simulator(problem.steps, problem.budget.mostTasks, result.tuned->hints);
-  auto own = simulator.runTuned(modelOf(problem, result.layout), problem.machine, choicesOf(result.layout), cost_models::Tuning::Thorough);
-  if (own.isOk() && own->stepSeconds < result.tuned->stepSeconds)
-    result.tuned = std::move(*own);
 }
 
 } // namespace
@@ -704,8 +744,8 @@ Result<SearchResult> searchLayouts(const SearchProblem &problem) {
   if (!result.isOk())
     return result;
   if (!search.looksAtAll()) {
-    chooseTuned(problem, *result);
-    MAESTRO_TRY(searchWithHints(problem, *result));
+    if (problem.budget.finalists > 0)
+      MAESTRO_TRY(searchAgain(problem, *result));
     tuneThoroughly(problem, *result);
     result->lowerBoundSeconds = search.bound(result->simulation.stepSeconds);
     result->wasCutShort |= problem.isOver && problem.isOver(); // The bound or the tuning.

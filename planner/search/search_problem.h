@@ -60,7 +60,7 @@ struct SearchProblem {
   std::vector<cost_models::SampleSizes> steps; ///< To simulate.
   SearchBudget budget;
   std::vector<wavefront::Choice> hints; ///< With which all schedules begin.
-  Layout start;                ///< At scale: a layout that is looked at, too, and near which it is looked; empty: none.
+  std::vector<Layout> starts;  ///< At scale: layouts that are looked at, too, and near which it is looked.
   uint32_t topK = 1;           ///< Distinct layouts to keep.
   bool baselinesLast = false;  ///< Baselines are looked at only where nothing else is found to fit.
   std::function<bool()> isOver; ///< A deadline, asked between candidates; null: there is none.

@@ -9,6 +9,7 @@
 #include <limits>
 #include <numeric>
 #include <set>
+#include <utility>
 
 namespace maestro::planner {
 namespace {
@@ -144,6 +145,8 @@ Shapes::Estimate Shapes::estimate(uint32_t section, const ShapeOption &option) c
 uint32_t Shapes::replicasOf(uint32_t section, uint32_t stages, uint32_t devices) const {
   const SearchPins &pins = problem.pins[section];
   auto most = static_cast<uint32_t>(std::max(1.0, std::ceil(work.samples(section))));
+  if (held && held->section == section)
+    return stages == held->stages && held->replicas * stages <= devices ? held->replicas : 0;
   uint32_t replicas = pins.dataParallel.value_or(std::min(devices / stages, most));
   if (pins.devices && pins.stages)
     return std::max(replicas, 1u);
@@ -447,8 +450,28 @@ bool Shapes::allocate(const std::vector<std::vector<uint32_t>> &groups, const st
 
 std::vector<Shape> Shapes::best(size_t most, uint32_t stride, double memoryShare) {
   table.clear();
-  times.clear();
   share = memoryShare;
+  std::vector<Shape> all = ofAllGroupings(stride);
+  if (all.size() > most)
+    all.resize(most);
+  return all;
+}
+
+std::vector<Shape> Shapes::bestWith(const HeldShape &theHeld, uint32_t stride, double memoryShare) {
+  auto forget = [&] { std::erase_if(table, [&](const auto &entry) { return entry.first.first == theHeld.section; }); };
+  double before = std::exchange(share, memoryShare);
+  held = theHeld;
+  forget();
+  std::vector<Shape> all = ofAllGroupings(stride);
+  held.reset();
+  forget();
+  share = before;
+  return all;
+}
+
+/// Best first.
+std::vector<Shape> Shapes::ofAllGroupings(uint32_t stride) {
+  times.clear();
   std::vector<uint32_t> open;
   uint32_t devices = 0;
   Shape base{pinnedGroups(open, devices), std::vector<ShapeOption>(problem.pins.size()), 0, false};
@@ -472,8 +495,6 @@ std::vector<Shape> Shapes::best(size_t most, uint32_t stride, double memoryShare
     all.push_back(std::move(shape));
   }
   std::stable_sort(all.begin(), all.end(), [](const Shape &a, const Shape &b) { return a.seconds < b.seconds; });
-  if (all.size() > most)
-    all.resize(most);
   return all;
 }
 

@@ -43,6 +43,11 @@ struct Shape {
   bool byStage = false;             ///< Devices go to sections stage by stage (search_space.h).
 };
 
+/// A section that has so many replicas of so many stages.
+struct HeldShape {
+  uint32_t section = 0, replicas = 1, stages = 1;
+};
+
 class Shapes {
 public:
   Shapes(const SearchProblem &problem, const CutTable &cuts, const WorkTable &work);
@@ -50,6 +55,8 @@ public:
   /// The best of each grouping, by estimate: at most `most`. Devices come in multiples of `stride`; a device is taken to
   /// have `share` of its memory.
   std::vector<Shape> best(size_t most, uint32_t stride, double share);
+  /// The same of every grouping in which the section is as held.
+  std::vector<Shape> bestWith(const HeldShape &held, uint32_t stride, double share);
   /// Of given groups: the best option of each section, then others; nothing where none fits.
   std::vector<Shape> baselineDataParallel(double share);
   std::vector<Shape> baselineOneLayout(double share);
@@ -117,6 +124,7 @@ private:
   bool refit(Shape &shape, size_t group);
   void addMoves(const Shape &shape, uint32_t stride, std::vector<Shape> &found);
   const std::vector<Estimate> &tabled(uint32_t section, uint32_t devices);
+  std::vector<Shape> ofAllGroupings(uint32_t stride);
   GroupEstimate fit(const std::vector<const std::vector<Estimate> *> &lists) const;
   /// Of the shape's groups; false where one has none that fits.
   bool chooseOptions(Filter filter, Shape &shape) const;
@@ -132,6 +140,7 @@ private:
   Ways ways;
   uint64_t deviceBytes = UINT64_MAX; ///< Of the smallest kind.
   double share = 1;
+  std::optional<HeldShape> held; ///< bestWith()'s.
   std::map<std::pair<uint32_t, uint32_t>, std::vector<Estimate>> table; ///< section, devices
   std::map<uint32_t, std::vector<double>> times;                         ///< By set of open sections: by size, the best up to it.
   mutable std::map<std::tuple<uint32_t, uint32_t, uint32_t, bool>, double> updates;

@@ -294,7 +294,7 @@ TEST(Search, SchedulesBeginWhereTheProblemSays) {
   problem.hints = {hint};
   SearchResult with = solve(problem); // verify() simulates it as the search did.
   EXPECT_EQ(with.hints, problem.hints);
-  problem.start = without.layout;
+  problem.starts = {without.layout};
   problem.budget.finalists = 4; // It is changed, too.
   SearchResult started = solve(problem);
   EXPECT_LE(started.tuned->stepSeconds, 1.02 * std::min(with.simulation.stepSeconds, without.simulation.stepSeconds));
