@@ -8,7 +8,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
+#include <vector>
 
 namespace maestro::wavefront {
 namespace {
@@ -170,6 +172,55 @@ TEST(Capacity, FilledMicroBatchesAreNearlyFull) {
       pictures += problem.sizes[sample * 3 + 2];
     EXPECT_GT(visionMicroBatches(1), pictures / 16 * 9 / 8) << "seed " << seed;
     EXPECT_LE(visionMicroBatches(2), pictures / 16 * 17 / 16 + 1) << "seed " << seed;
+  }
+}
+
+/// Few large micro-batches: those dealt out last do not even out what came before.
+TEST(Capacity, LevelledReplicasHaveAsMuchToDo) {
+  int fuller = 0;
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    Problem problem = captions(seed);
+    ProblemIndex index;
+    index.build(problem);
+    Trial trial;
+    trial.prepare(problem, index);
+    auto fullest = [&](bool level) {
+      Recipe recipe;
+      recipe.taper = 0;
+      recipe.full = 2;
+      recipe.level = level;
+      trial.form(problem, index, recipe);
+      std::vector<int64_t> loads(4, 0);
+      for (uint32_t g = trial.groups.firstOfSection[0]; g < trial.groups.firstOfSection[1]; ++g)
+        loads[trial.groups.list[g].replica] += trial.groups.workNs[g];
+      int64_t all = std::accumulate(loads.begin(), loads.end(), int64_t{0});
+      return static_cast<double>(*std::max_element(loads.begin(), loads.end())) * 4 / static_cast<double>(all);
+    };
+    double usual = fullest(false), levelled = fullest(true);
+    EXPECT_LE(levelled, usual) << "seed " << seed;
+    EXPECT_LE(levelled, 1.03) << "seed " << seed;
+    fuller += usual > levelled + 0.01;
+  }
+  EXPECT_GE(fuller, 5);
+}
+
+/// At the ends the trunk's micro-batches are small; an encoder's cost their constants.
+TEST(Capacity, BluntEndsSaveConstants) {
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    Problem problem = captions(seed);
+    ProblemIndex index;
+    index.build(problem);
+    Trial trial;
+    trial.prepare(problem, index);
+    auto visionMicroBatches = [&](int64_t blunt) {
+      Recipe recipe;
+      recipe.taper = 4;
+      recipe.full = 2;
+      recipe.blunt = blunt;
+      trial.form(problem, index, recipe);
+      return trial.groups.count(0);
+    };
+    EXPECT_LT(visionMicroBatches(256), visionMicroBatches(1)) << "seed " << seed;
   }
 }
 
