@@ -2,6 +2,7 @@
 #include "planner/search/cuts.h"
 #include "planner/search/schedule_bound.h"
 #include "planner/search/search_space.h"
+#include "planner/search/shapes.h"
 #include "planner/search/ways.h"
 #include "small_problems.h"
 
@@ -312,6 +313,34 @@ TEST(Search, WhereTheBudgetEndsBeforeTheSpaceItGoesOnAsAtScale) {
     worst = std::max(worst, few.simulation.stepSeconds / whole.simulation.stepSeconds);
   }
   EXPECT_LT(worst, 1.05);
+}
+
+/// Whatever the estimates say of a section's own; what is asked next is not told of it.
+TEST(Search, AHeldSectionHasTheShapeThatItIsHeldIn) {
+  SearchProblem problem = layered(16, 12, 2);
+  WorkTable work(problem);
+  CutTable cuts(problem, work, 16, false);
+  Shapes shapes(problem, cuts, work);
+  auto describeAll = [&] {
+    std::vector<std::string> all;
+    for (const Shape &shape : shapes.best(100, 1, 1))
+      all.push_back(describe(problem.model, shapes.layoutOf(shape)));
+    return all;
+  };
+  const std::vector<std::string> usual = describeAll();
+  ASSERT_FALSE(usual.empty());
+  size_t shapesFound = 0; // Some do not fit.
+  for (auto [replicas, stages] : {std::pair(4u, 2u), std::pair(2u, 4u), std::pair(8u, 1u), std::pair(3u, 4u)}) {
+    std::vector<Shape> found = shapes.bestWith({1, replicas, stages}, 1, 1);
+    shapesFound += found.size();
+    for (const Shape &shape : found) {
+      EXPECT_EQ(shape.options[1].replicas, replicas);
+      EXPECT_EQ(cuts.of(1)[shape.options[1].cut].cut.stages(), stages);
+    }
+  }
+  EXPECT_GT(shapesFound, 0u);
+  EXPECT_TRUE(shapes.bestWith({1, 5, 4}, 1, 1).empty()); // 20 devices of 16.
+  EXPECT_EQ(describeAll(), usual);
 }
 
 TEST(Search, StageByStageReplicasAreNeighbours) {
