@@ -19,7 +19,7 @@ namespace {
 constexpr double kNearlyBest = 1.03, kWorthAStart = 1.25;
 /// Of a way to share devices, so many layouts' schedules are tuned for the second search, which looks near so many of all of them and begins schedules where
 /// those of the best few do.
-constexpr size_t kMostOfGrouping = 6, kMostStarts = 10, kMostHinting = 6;
+constexpr size_t kMostOfGrouping = 6, kMostStarts = 14, kMostHinting = 6;
 /// Finalists that differ in sizes and recompute alone.
 constexpr size_t kMostOfStructure = 4;
 /// Finalists whose schedules are tuned once more, beginning where the others' do.
