@@ -93,6 +93,14 @@ std::vector<size_t> groupingOf(const Layout &layout) {
   return grouping;
 }
 
+/// The section that most devices' time goes to.
+size_t busiest(const TunedLayout &own) {
+  std::vector<double> seconds;
+  for (size_t s = 0; s < own.tuned.sections.size(); ++s)
+    seconds.push_back(own.tuned.sections[s].busySeconds * static_cast<double>(devicesOf(own.layout->layout[s]).size()));
+  return static_cast<size_t>(std::max_element(seconds.begin(), seconds.end()) - seconds.begin());
+}
+
 } // namespace
 
 void answerWith(const AtomicModel &model, RankedLayout layout, std::string winner, SearchResult &result) {
@@ -145,11 +153,7 @@ void beginWith(const SearchProblem &problem, const SearchResult &found, SearchPr
   std::set<std::pair<std::vector<size_t>, std::array<size_t, 4>>> begun;
   for (const TunedLayout &own : tuned) {
     const Layout &layout = own.layout->layout;
-    auto busiest = std::max_element(own.tuned.sections.begin(), own.tuned.sections.end(), [&](const auto &a, const auto &b) {
-      auto all = [&](const auto &section) { return section.busySeconds * static_cast<double>(devicesOf(layout[static_cast<size_t>(&section - own.tuned.sections.data())]).size()); };
-      return all(a) < all(b);
-    });
-    auto section = static_cast<size_t>(busiest - own.tuned.sections.begin());
+    size_t section = busiest(own);
     if (again.starts.size() < kMostStarts && begun.insert({groupingOf(layout), structureOf(layout)[section]}).second)
       again.starts.push_back(layout);
   }

@@ -272,8 +272,9 @@ private:
         MAESTRO_TRY(replace(layout, Order::Wavefront, best));
     MAESTRO_TRY(keepMore(best));
     MAESTRO_TRY(fillMemory(Order::Wavefront, best));
+    const bool isShared = hasParts(problem); // With the search of the other space, beside this one.
     for (size_t i = 0; i < problem.starts.size() && !candidates.isOver(); ++i) {
-      if (hasParts(problem) && (i % 2 == 1) != (space == Space::WithoutParts)) // The other space's.
+      if (isShared && (i % 2 == 1) != (space == Space::WithoutParts))
         continue;
       Best near;
       MAESTRO_TRY(replace(problem.starts[i], Order::Wavefront, near, 1));

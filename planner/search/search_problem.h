@@ -50,7 +50,7 @@ struct SearchBudget {
   uint64_t tasks = UINT64_MAX;   ///< Simulated by the search proper; likewise.
   uint64_t mostTasks = UINT64_MAX; ///< Of one simulation; larger ones are folded (cost_models/fold.h).
   uint32_t nodes = 100'000;      ///< Partial layouts that are looked at; likewise.
-  uint32_t finalists = 0;        ///< At scale: layouts of nearly the best step whose schedules are tuned, as the plan's will be.
+  uint32_t finalists = 0;        ///< At scale: layouts of nearly the best step whose schedules are tuned, as the plan's will be; 0: none, and there is no second search.
 };
 
 struct SearchProblem {

@@ -151,21 +151,33 @@ Problem captions(uint64_t seed) {
   return problem;
 }
 
+/// What a recipe makes of such a problem.
+struct FormedCaptions {
+  explicit FormedCaptions(uint64_t seed) : problem(captions(seed)) {
+    index.build(problem);
+    trial.prepare(problem, index);
+  }
+  const Groups &form(const Recipe &recipe) {
+    trial.form(problem, index, recipe);
+    return trial.groups;
+  }
+
+  Problem problem;
+  ProblemIndex index;
+  Trial trial;
+};
+
 TEST(Capacity, FilledMicroBatchesAreNearlyFull) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
-    Problem problem = captions(seed);
+    FormedCaptions formed(seed);
+    const Problem &problem = formed.problem;
     ASSERT_TRUE(check(problem).isOk()) << check(problem).message();
-    ProblemIndex index;
-    index.build(problem);
-    Trial trial;
-    trial.prepare(problem, index);
     auto visionMicroBatches = [&](int64_t full) {
       Recipe recipe;
       recipe.pace = 27; // Of which the encoder would have so many.
       recipe.taper = 0;
       recipe.full = full;
-      trial.form(problem, index, recipe);
-      return int64_t{trial.groups.count(0)};
+      return int64_t{formed.form(recipe).count(0)};
     };
     int64_t pictures = 0;
     for (size_t sample = 0; sample < problem.sampleCount(); ++sample)
@@ -179,20 +191,16 @@ TEST(Capacity, FilledMicroBatchesAreNearlyFull) {
 TEST(Capacity, LevelledReplicasHaveAsMuchToDo) {
   int fuller = 0;
   for (uint64_t seed = 0; seed < 20; ++seed) {
-    Problem problem = captions(seed);
-    ProblemIndex index;
-    index.build(problem);
-    Trial trial;
-    trial.prepare(problem, index);
+    FormedCaptions formed(seed);
     auto fullest = [&](bool level) {
       Recipe recipe;
       recipe.taper = 0;
       recipe.full = 2;
       recipe.level = level;
-      trial.form(problem, index, recipe);
+      const Groups &groups = formed.form(recipe);
       std::vector<int64_t> loads(4, 0);
-      for (uint32_t g = trial.groups.firstOfSection[0]; g < trial.groups.firstOfSection[1]; ++g)
-        loads[trial.groups.list[g].replica] += trial.groups.workNs[g];
+      for (uint32_t g = groups.firstOfSection[0]; g < groups.firstOfSection[1]; ++g)
+        loads[groups.list[g].replica] += groups.workNs[g];
       int64_t all = std::accumulate(loads.begin(), loads.end(), int64_t{0});
       return static_cast<double>(*std::max_element(loads.begin(), loads.end())) * 4 / static_cast<double>(all);
     };
@@ -207,18 +215,13 @@ TEST(Capacity, LevelledReplicasHaveAsMuchToDo) {
 /// At the ends the trunk's micro-batches are small; an encoder's cost their constants.
 TEST(Capacity, BluntEndsSaveConstants) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
-    Problem problem = captions(seed);
-    ProblemIndex index;
-    index.build(problem);
-    Trial trial;
-    trial.prepare(problem, index);
+    FormedCaptions formed(seed);
     auto visionMicroBatches = [&](int64_t blunt) {
       Recipe recipe;
       recipe.taper = 4;
       recipe.full = 2;
       recipe.blunt = blunt;
-      trial.form(problem, index, recipe);
-      return trial.groups.count(0);
+      return formed.form(recipe).count(0);
     };
     EXPECT_LT(visionMicroBatches(256), visionMicroBatches(1)) << "seed " << seed;
   }
