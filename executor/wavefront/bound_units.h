@@ -10,8 +10,8 @@ namespace maestro::wavefront {
 
 constexpr int64_t never = std::numeric_limits<int64_t>::max();
 
-inline bool hasSummedDim(const Problem &problem, const CostTerm &term) {
-  return std::any_of(term.dims.begin(), term.dims.end(), [&](uint32_t dim) { return problem.dims[dim].sum; });
+inline bool hasSummedDim(const std::vector<Dim> &dims, const CostTerm &term) {
+  return std::any_of(term.dims.begin(), term.dims.end(), [&](uint32_t dim) { return dims[dim].sum; });
 }
 
 /// Saturates far above any sum that check() lets through, far below overflow.

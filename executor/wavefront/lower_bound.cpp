@@ -105,7 +105,7 @@ int64_t LowerBound::leastGroups(const Problem &problem, uint32_t section) const 
 int64_t LowerBound::groupWorkPs(const Problem &problem, uint32_t section, const CostTerm &term) {
   size_t samples = problem.sampleCount(), dims = problem.dims.size();
   int64_t total = 0;
-  if (hasSummedDim(problem, term)) {
+  if (hasSummedDim(problem.dims, term)) {
     for (size_t i = 0; i < samples; ++i)
       if (active[section * samples + i])
         total = addSaturated(total, termPs(term, aloneDims.data() + i * dims));
@@ -136,20 +136,20 @@ void LowerBound::measureWork(const Problem &problem, const ProblemIndex &index) 
   for (size_t p = 0; p < index.sectionOfPlace.size(); ++p) {
     uint32_t s = index.sectionOfPlace[p];
     const Section &section = problem.sections[s];
-    size_t number = p - index.firstPlace[s];
-    const Stage &stage = section.stages[number];
+    const Stage &stage = section.stages[p - index.firstPlace[s]];
     if (index.costsAsBefore[p]) {
       workNs.push_back(workNs.back());
       firmWorkNs.push_back(firmWorkNs.back());
       continue;
     }
+    std::span<const uint8_t> present(active.data() + s * problem.sampleCount(), problem.sampleCount());
     const std::array<const Cost *, 3> kinds = {&stage.forward, &stage.backward, &stage.weightGradient};
     auto totalNs = [&](size_t count) {
       int64_t total = 0;
       for (const Cost *cost : std::span(kinds).first(count))
         for (const CostTerm &term : cost->terms)
           total = addSaturated(total, groupWorkPs(problem, s, term));
-      return std::max(total, batchingPs(problem, s, std::span(kinds).first(count))) / 1000;
+      return std::max(total, batching.ps(problem.dims, section, aloneDims, present, std::span(kinds).first(count))) / 1000;
     };
     workNs.push_back(totalNs(section.splitsBackward ? 3 : section.trains ? 2 : 1));
     firmWorkNs.push_back(section.splitsBackward ? totalNs(2) : workNs.back());

@@ -14,6 +14,7 @@
 // And for one that trains on what a frozen one finishes, so as fast as that is done (supply_bound.cpp).
 #pragma once
 
+#include "executor/wavefront/batching_bound.h"
 #include "executor/wavefront/pipeline_flow.h"
 #include "executor/wavefront/problem_index.h"
 
@@ -32,7 +33,6 @@ private:
   void measurePaths(const Problem &problem, const ProblemIndex &index);
   void measureWork(const Problem &problem, const ProblemIndex &index);
   int64_t groupWorkPs(const Problem &problem, uint32_t section, const CostTerm &term);
-  int64_t batchingPs(const Problem &problem, uint32_t section, std::span<const Cost *const> costs);
   int64_t leastGroups(const Problem &problem, uint32_t section) const;
   int64_t placeBound(const Problem &problem, const ProblemIndex &index, uint32_t place);
   int64_t machinesAt(const Problem &problem, uint32_t section, uint32_t stage);
@@ -56,13 +56,7 @@ private:
   std::vector<int64_t> headNs;                   ///< place × sample: earliest start
   std::vector<int64_t> tailForwardNs, tailBackwardNs; ///< place × sample: from the task's end to the step's end
   std::vector<int64_t> workNs, firmWorkNs;       ///< By place; the second without weight gradients.
-  struct Padded {
-    int64_t length;                              ///< Of the dim that samples are padded to.
-    int64_t groupPs, samplePs;                   ///< Of a micro-batch that it is the longest of, and of each of its samples.
-    size_t most;                                 ///< So many fit in it.
-  };
-  std::vector<Padded> padded;                    ///< The longest first.
-  std::vector<int64_t> leastDims;                ///< Of any of its samples.
+  BatchingBound batching;
   std::vector<int64_t> heads, tails, values;
   struct Way {
     int64_t aroundNs; ///< A sample's time in all stages but one.

@@ -60,7 +60,7 @@ void LowerBound::measureWays(const Problem &problem, const ProblemIndex &index, 
   findCommonCost(problem.sections[s], &Stage::forward, common);
   int64_t sharedPs = 0;
   for (const CostTerm &term : common.terms)
-    if (!hasSummedDim(problem, term))
+    if (!hasSummedDim(problem.dims, term))
       sharedPs = addSaturated(sharedPs, groupWorkPs(problem, s, term));
   allWorkNs = sharedPs / 1000;
   ways.clear();
@@ -74,7 +74,7 @@ void LowerBound::measureWays(const Problem &problem, const ProblemIndex &index, 
       shortest = std::min(shortest, ns);
     }
     for (const CostTerm &term : common.terms)
-      if (hasSummedDim(problem, term))
+      if (hasSummedDim(problem.dims, term))
         workPs = addSaturated(workPs, termPs(term, aloneDims.data() + i * dims));
     ways.push_back({all - shortest, workPs / 1000});
     allWorkNs += workPs / 1000;
@@ -199,7 +199,7 @@ PipelineFacts LowerBound::measurePipeline(const Problem &problem, uint32_t s) {
       int64_t allPs = 0;
       for (const Cost *other : each)
         allPs = addSaturated(allPs, psOf(*other, term.dims));
-      if (!hasSummedDim(problem, term) || allPs == 0)
+      if (!hasSummedDim(problem.dims, term) || allPs == 0)
         continue;
       facts.forwardPart = std::min(facts.forwardPart, partOf(psOf(common, term.dims), allPs));
       facts.backwardPart = std::min(facts.backwardPart, partOf(psOf(commonBackward, term.dims), allPs));

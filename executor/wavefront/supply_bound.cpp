@@ -119,7 +119,7 @@ int64_t LowerBound::suppliedBound(const Problem &problem, const ProblemIndex &in
       continue;
     int64_t ps = 0, share = shares[i] - 1; // Of its micro-batch's constants a sample has its part there, too.
     for (const CostTerm &term : teacher.stages[edge.producerStage].forward.terms)
-      if (hasSummedDim(problem, term))
+      if (hasSummedDim(problem.dims, term))
         ps = addSaturated(ps, termPs(term, aloneDims.data() + i * dims));
       else if (term.dims.empty())
         ps = addSaturated(ps, term.picoseconds / teacher.maxSamples);

@@ -13,6 +13,9 @@ namespace maestro::planner {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
+/// Of steps with more samples the best way to form micro-batches is not looked for, which takes a good part of a millisecond for each kind of layers.
+constexpr size_t kMostPaddedSamples = 1024;
+
 std::vector<uint32_t> stageCounts(const SearchPins &pins, uint32_t atoms, uint32_t mostStages) {
   if (pins.stages)
     return {*pins.stages};
@@ -31,6 +34,18 @@ std::vector<RecomputeChoice> choices(const AtomicModel &model, uint32_t section,
       if (std::optional<RecomputeChoice> choice = choiceOf(model, section, recompute, parts -= everyPart))
         list.push_back(*choice);
   return list;
+}
+
+/// What a second atom of a class adds to a task; nothing where a term would be less than none.
+std::optional<wavefront::Cost> difference(const wavefront::Cost &pair, const wavefront::Cost &alone) {
+  wavefront::Cost more = pair;
+  for (const wavefront::CostTerm &term : alone.terms) {
+    auto same = std::find_if(more.terms.begin(), more.terms.end(), [&](const wavefront::CostTerm &own) { return own.dims == term.dims; });
+    if (same == more.terms.end() || same->picoseconds < term.picoseconds)
+      return std::nullopt;
+    same->picoseconds -= term.picoseconds;
+  }
+  return more;
 }
 
 /// An atom of the most frequent class behind another one of it; 0: there is none.
@@ -164,8 +179,18 @@ WorkTable::Sums WorkTable::sum(uint32_t section, Recompute recompute, uint32_t m
   std::vector<std::pair<double, double>> ofClass; // Alone, and behind one of its class.
   for (const cost_models::AtomClass &own : chain.classesOf(recompute)) {
     double alone = seconds(section, own.alone.at[microBatch], microBatch, oneSampleOnly);
-    double pair = seconds(section, own.pair.at[microBatch], microBatch, oneSampleOnly);
-    ofClass.push_back({alone, std::clamp(pair - alone, 0.0, alone)});
+    double further = seconds(section, own.pair.at[microBatch], microBatch, oneSampleOnly) - alone;
+    const cost_models::StageCosts &one = own.alone.at[microBatch], &two = own.pair.at[microBatch];
+    if (!oneSampleOnly && one.otherKinds.empty()) {
+      const wavefront::Cost *const tasks[] = {&one.forward, &one.backward};
+      alone = std::max(alone, paddedSeconds(chain, microBatch, std::span(tasks).first(chain.trains ? 2 : 1)));
+      std::optional<wavefront::Cost> forward = difference(two.forward, one.forward), backward = difference(two.backward, one.backward);
+      if (forward && backward) {
+        const wavefront::Cost *const more[] = {&*forward, &*backward};
+        further = std::max(further, paddedSeconds(chain, microBatch, std::span(more).first(chain.trains ? 2 : 1)));
+      }
+    }
+    ofClass.push_back({alone, std::clamp(further, 0.0, alone)});
   }
   Sums sums{{0}, {}};
   for (size_t atom = 0; atom < chain.classOf.size(); ++atom) {
@@ -205,6 +230,39 @@ const WorkTable::Product &WorkTable::productOf(const cost_models::AtomicSection 
       product.least = std::min(product.least, own.least);
   }
   return product;
+}
+
+const std::vector<cost_models::SampleSizes> &WorkTable::rowsOf(const cost_models::AtomicSection &chain) const {
+  auto [found, isNew] = rows.try_emplace(chain.activeDims);
+  if (!isNew)
+    return found->second;
+  const std::vector<wavefront::Dim> &dims = problem.model.dims;
+  wavefront::Section active;
+  active.activeDims = chain.activeDims;
+  for (const cost_models::SampleSizes &step : problem.steps) {
+    cost_models::SampleSizes &own = found->second.emplace_back();
+    for (size_t row = 0; row + dims.size() <= step.size(); row += dims.size())
+      for (size_t d = 0; wavefront::takesPart(active, step.data() + row) && d < dims.size(); ++d)
+        own.push_back(wavefront::alone(dims[d], step[row + d]));
+  }
+  return found->second;
+}
+
+/// Of the mean step; 0 where that would take long to find.
+double WorkTable::paddedSeconds(const cost_models::AtomicSection &chain, uint32_t microBatch, std::span<const wavefront::Cost *const> costs) const {
+  const std::vector<wavefront::Dim> &dims = problem.model.dims;
+  const cost_models::MicroBatchCapacity &capacity = chain.capacities[microBatch];
+  wavefront::Section section;
+  section.maxSamples = capacity.samples;
+  section.capacity = capacity.dims;
+  section.areas = capacity.areas;
+  double total = 0;
+  for (const cost_models::SampleSizes &own : rowsOf(chain)) {
+    std::vector<uint8_t> all(own.size() / dims.size(), 1);
+    if (all.size() <= kMostPaddedSamples)
+      total += static_cast<double>(batching.ps(dims, section, own, all, costs)) * 1e-12;
+  }
+  return total / static_cast<double>(problem.steps.size());
 }
 
 /// Of the samples of a section in a step, padded to the dim's multiple.

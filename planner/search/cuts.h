@@ -1,17 +1,20 @@
 // Work of sections, whichever way they are cut, and the cuts that are looked at.
 #pragma once
 
+#include "executor/wavefront/batching_bound.h"
 #include "planner/search/search_problem.h"
 
 #include <limits>
 #include <map>
+#include <span>
 #include <utility>
 
 namespace maestro::planner {
 
 /// Work that no schedule avoids, in seconds of one device in the mean step, and what one sample takes at least. Costs are
 /// polynomials with coefficients of 0 or more: a term with a summed dim costs at least its samples' sum, another one at least its
-/// largest value once and the least in each further micro-batch. Of mixed devices the fastest kind counts.
+/// largest value once and the least in each further micro-batch; and all together what they cost in the best of all ways to form
+/// micro-batches, where samples are padded to the longest (executor/wavefront/batching_bound.h). Of mixed devices the fastest kind counts.
 class WorkTable {
 public:
   explicit WorkTable(const SearchProblem &problem);
@@ -43,6 +46,7 @@ private:
   static Sums mix(const std::vector<std::vector<Sums>> &sums, const RecomputeChoice &recompute, uint32_t microBatch);
   Sums sum(uint32_t section, Recompute recompute, uint32_t microBatch, bool oneSampleOnly) const;
   double seconds(uint32_t section, const cost_models::StageCosts &costs, uint32_t microBatch, bool oneSampleOnly) const;
+  double paddedSeconds(const cost_models::AtomicSection &chain, uint32_t microBatch, std::span<const wavefront::Cost *const> costs) const;
   double fewest(const cost_models::AtomicSection &chain, const cost_models::MicroBatchCapacity &capacity, size_t step) const;
   void findBeforeGradients();
   struct Product {
@@ -55,11 +59,14 @@ private:
     bool sums = false;                                      ///< A summed dim is among the factors.
   };
   const Product &productOf(const cost_models::AtomicSection &chain, const std::vector<uint32_t> &dims) const;
+  const std::vector<cost_models::SampleSizes> &rowsOf(const cost_models::AtomicSection &chain) const;
   std::vector<double> lengthsOf(const cost_models::AtomicSection &chain, uint32_t dim, size_t step) const;
   static double fewestPadded(const Product::Step &rows, std::vector<double> lengths, int64_t samples, int64_t tokens);
 
   const SearchProblem &problem;
   mutable std::map<std::pair<std::vector<uint32_t>, std::vector<uint32_t>>, Product> products; ///< By active dims and factors.
+  mutable std::map<std::vector<uint32_t>, std::vector<cost_models::SampleSizes>> rows; ///< By active dims: of each step, the samples that take part, as they are alone.
+  mutable wavefront::BatchingBound batching;
   std::vector<std::vector<std::vector<double>>> groups; ///< section, micro-batch, step: micro-batches, at least.
   std::vector<std::vector<std::vector<Sums>>> works, samplesAlone; ///< section, recompute, micro-batch
   std::vector<Mixed> mixedWorks, mixedSamplesAlone;                         ///< By section: of choices(), those that are evenly.

@@ -10,6 +10,7 @@
 #include <future>
 #include <limits>
 #include <map>
+#include <memory>
 #include <numeric>
 #include <tuple>
 
@@ -38,7 +39,16 @@ struct Pick {
   std::vector<double> work, alike; ///< By stage; the second of what all stages have in common.
   uint64_t held = 0;           ///< Samples, as the sections before it see it.
   std::array<ReplicatedWork, 2> shares; ///< With devices replica by replica, and stage by stage.
+  bool isRelaxed = false;      ///< Of each of several options the least: none of them is possible where this is not.
 };
+
+/// Options of as many stages and replicas: what is possible with none of them at once.
+struct Alternatives {
+  Pick relaxed;
+  BoundedOption option; ///< The relaxed one's.
+  std::vector<const Pick *> picks;
+};
+using Shapes = std::vector<std::unique_ptr<Alternatives>>; ///< Ascending in devices.
 
 /// Whether whatever is possible with `b` is with `a`, schedules apart.
 bool isNoWorse(const Pick &a, const Pick &b) {
@@ -144,11 +154,15 @@ private:
 
   /// No bytes: it does not fit.
   Pick makePick(uint32_t s, BoundedOption &option, uint64_t held) const {
-    Pick pick{s, &option, {}, {}, {}, 0, {}};
+    Pick pick;
+    pick.section = s;
+    pick.option = &option;
     for (size_t stage = 0; stage < option.stages; ++stage) {
       uint64_t bytes = bounds.bytes(s, option, stage, held);
-      if (bytes > memory)
-        return {s, &option, {}, {}, {}, 0, {}};
+      if (bytes > memory) {
+        pick.bytes.clear();
+        return pick;
+      }
       pick.bytes.push_back(bytes - bounds.processBytes(s, option, stage));
       pick.work.push_back(bounds.stageWork(s, option, stage));
       pick.alike.push_back(bounds.alikeWork(s, option, stage));
@@ -158,32 +172,41 @@ private:
     return pick;
   }
 
-  /// Chooses for the sections from the order's `next` on, in every way; `longest` and `update` are of those before. Each of the others
-  /// is looked at beside the first alone before it is with all.
+  /// Chooses for the sections from the order's `next` on, in every way; `longest` and `update` are of those before. Of as many stages and
+  /// replicas the least of all options is looked at before each of them is.
   bool place(size_t next, double longest, double update) {
     if (next == order.size())
-      return std::all_of(groups.begin(), groups.end(), [&](const Group &group) { return isInTime(group, update); }) && canBeScheduled(update);
+      return std::all_of(groups.begin(), groups.end(), [&](const Group &group) { return isInTime(group, update); }) && (relaxes || canBeScheduled(update));
     uint32_t s = order[next];
     uint64_t held = 0, used = 0;
     for (const Pick *reader : chosen)
-      held = std::max(held, reader ? bounds.held(s, reader->section, *reader->option) : 0);
+      held = std::max(held, reader && !reader->isRelaxed ? bounds.held(s, reader->section, *reader->option) : 0);
     for (const Group &group : groups)
       used += group.bytes.size();
+    if (next == 1)
+      beside.clear();
     for (size_t g = 0; g <= groups.size(); ++g) {
       uint64_t room = problem.machine.devices - used + (g < groups.size() ? groups[g].bytes.size() : 0);
-      for (const Pick *pick : g == 0 && next > 0 ? besideFirst(s, held) : inTimeOf(s, held)) {
-        if (pick->option->devices > room)
+      for (const auto &shape : g == 0 && next > 0 ? besideFirst(s, held) : inTimeOf(s, held)) {
+        if (shape->option.devices > room)
           break;
-        double last = std::max(longest, trains(*pick) ? pick->option->tasks : 0), behind = std::max(update, pick->option->update[byStage]);
-        if (last + behind <= seconds && tryIn(g, *pick, next + 1, last, behind))
+        bool probes = !relaxes && next > 0;
+        relaxes |= probes;
+        bool mayBe = next == 0 || tryIn(g, shape->relaxed, next + 1, longest, update);
+        relaxes &= !probes;
+        if (mayBe && (relaxes || std::any_of(shape->picks.begin(), shape->picks.end(), [&](const Pick *pick) { return tryIn(g, *pick, next + 1, longest, update); })))
           return true;
       }
     }
     return false;
   }
 
-  /// In one of the groups, or a new one.
+  /// In one of the groups, or a new one; `longest` and `update` as place() has them.
   bool tryIn(size_t g, const Pick &pick, size_t next, double longest, double update) {
+    longest = std::max(longest, trains(pick) ? pick.option->tasks : 0);
+    update = std::max(update, pick.option->update[byStage]);
+    if (longest + update > seconds)
+      return false;
     if (++families > kMostFamilies)
       return true;
     if (!hasRoom(g, pick, next, update) || (next == 1 && !canBeScheduledAlone(pick, 0, update)))
@@ -191,40 +214,71 @@ private:
     if (g == groups.size())
       groups.emplace_back();
     chosen[pick.section] = &pick;
-    if (add(groups[g], pick) && place(next, longest, update))
+    bool mayBe = add(groups[g], pick) && isInTime(groups[g], update) && place(next, longest, update);
+    if (mayBe && !relaxes) // That is all that is asked.
       return true;
     chosen[pick.section] = nullptr;
     remove(groups[g]);
     if (groups.back().members.empty())
       groups.pop_back();
-    return false;
+    return mayBe;
   }
 
   /// Of picksOf(), those that take no longer.
-  const std::vector<const Pick *> &inTimeOf(uint32_t s, uint64_t held) {
+  const Shapes &inTimeOf(uint32_t s, uint64_t held) {
     auto [found, isNew] = inTime.try_emplace({s, held});
     if (isNew)
       for (const Pick &pick : picksOf(s, held))
         if (pick.option->tasks + pick.option->update[byStage] <= seconds)
-          found->second.push_back(&pick);
+          addTo(found->second, pick);
     return found->second;
   }
 
-  /// Of these, those that fit beside the order's first section.
-  const std::vector<const Pick *> &besideFirst(uint32_t s, uint64_t held) {
+  /// Of these, those that fit beside the order's first section, which is chosen.
+  const Shapes &besideFirst(uint32_t s, uint64_t held) {
     const Pick *first = groups.front().members.front();
-    auto [found, isNew] = beside.try_emplace({first, s, held});
+    auto [found, isNew] = beside.try_emplace({s, held});
     if (isNew)
-      for (const Pick *pick : inTimeOf(s, held)) {
-        ++families;
-        if (allOf(*first) + allOf(*pick) > problem.machine.devices * seconds)
-          continue;
-        Group both;
-        add(both, *first);
-        if (add(both, *pick))
-          found->second.push_back(pick);
-      }
+      for (const auto &shape : inTimeOf(s, held))
+        for (const Pick *pick : shape->picks) {
+          ++families;
+          if (allOf(*first) + allOf(*pick) > problem.machine.devices * seconds)
+            continue;
+          Group both;
+          add(both, *first);
+          if (add(both, *pick))
+            addTo(found->second, *pick);
+        }
     return found->second;
+  }
+
+  /// Among its like.
+  void addTo(Shapes &shapes, const Pick &pick) const {
+    const BoundedOption &option = *pick.option;
+    auto same = std::find_if(shapes.begin(), shapes.end(), [&](const auto &shape) { return shape->option.stages == option.stages && shape->option.replicas == option.replicas; });
+    if (same == shapes.end()) {
+      shapes.push_back(std::make_unique<Alternatives>(Alternatives{pick, option, {&pick}}));
+      shapes.back()->relaxed.option = &shapes.back()->option;
+      shapes.back()->relaxed.isRelaxed = true;
+      return;
+    }
+    Alternatives &own = **same;
+    own.picks.push_back(&pick);
+    Pick &relaxed = own.relaxed;
+    auto lower = [](auto &to, const auto &from) {
+      for (size_t i = 0; i < to.size(); ++i)
+        to[i] = std::min(to[i], from[i]);
+    };
+    lower(relaxed.bytes, pick.bytes);
+    lower(own.option.update, option.update);
+    lower(own.option.updates, option.updates);
+    own.option.tasks = std::min(own.option.tasks, option.tasks);
+    for (size_t placed = 0; placed < relaxed.shares.size(); ++placed) {
+      lower(relaxed.shares[placed].alike, pick.shares[placed].alike);
+      lower(relaxed.shares[placed].rest, pick.shares[placed].rest);
+    }
+    const ReplicatedWork &work = relaxed.shares.front();
+    own.option.work = std::accumulate(work.alike.begin(), work.alike.end(), 0.0) + std::accumulate(work.rest.begin(), work.rest.end(), 0.0);
   }
 
   /// Seconds of all devices, with the update.
@@ -341,12 +395,14 @@ private:
       if (!trainingOnly || trains(*pick))
         shared.push_back(&pick->shares[byStage]);
     auto devices = static_cast<uint32_t>(group.bytes.size());
+    bool isRelaxed = std::any_of(group.members.begin(), group.members.end(), [](const Pick *pick) { return pick->isRelaxed; });
     for (auto own = prices.begin(); own != prices.end(); ++own)
       if (isTooDear(shared, devices, time, *own)) {
         std::rotate(prices.begin(), own, own + 1); // It comes first the next time.
         return false;
       }
-    Divided &known = divided[{byStage, trainingOnly, group.members}];
+    Divided once;
+    Divided &known = isRelaxed ? once : divided[{byStage, trainingOnly, group.members}];
     if (time <= known.impossible || time >= known.possible)
       return time >= known.possible;
     Division division = divide(shared, devices, time);
@@ -377,12 +433,13 @@ private:
   std::vector<std::vector<BoundedOption>> options;
   std::vector<uint32_t> order; ///< Of sections.
   std::map<std::pair<uint32_t, uint64_t>, std::vector<Pick>> picks; ///< By section and samples held behind it.
-  std::map<std::pair<uint32_t, uint64_t>, std::vector<const Pick *>> inTime; ///< Likewise, of the time that is asked for.
-  std::map<std::tuple<const Pick *, uint32_t, uint64_t>, std::vector<const Pick *>> beside; ///< Also by the first section's.
+  std::map<std::pair<uint32_t, uint64_t>, Shapes> inTime; ///< Likewise, of the time that is asked for.
+  std::map<std::pair<uint32_t, uint64_t>, Shapes> beside; ///< Of these, what fits beside the first section's.
   std::map<std::tuple<bool, bool, std::vector<const Pick *>>, Divided> divided; ///< By placement, whether frozen sections are left out, and members.
   uint64_t memory = 0;
   double seconds = 0;
   bool byStage = false;
+  bool relaxes = false; ///< Of the sections that are chosen now, each option is a relaxed one.
   std::vector<std::vector<double>> prices; ///< Of divisions that are not possible (divisible_work.h).
   std::vector<const ReplicatedWork *> shared; ///< canBeDivided's own, kept for its memory.
   std::vector<double> rest; ///< Work of the order's last so many sections, at least.

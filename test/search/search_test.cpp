@@ -205,6 +205,18 @@ TEST(Search, PaddedTokensTellHowManyMicroBatchesThereAre) {
   EXPECT_EQ(WorkTable(problem).microBatches(0, 0), 2);
 }
 
+TEST(Search, WorkHasWhatTheBestMicroBatchesPadOrCostInConstants) {
+  SearchProblem problem = distillation(1, 1000, 1000);
+  problem.steps = {{1, 2, 1, 8, 1, 4}};
+  auto picoseconds = [&](int64_t perTask) { // Of the teacher, in micro-batches of at most two samples.
+    problem.model.sections[0].classes[0][0].alone.at[1].forward.terms = {{1000, {0, 1}}, {perTask, {}}};
+    return WorkTable(problem).work(0, {}, 1, 0, 1) * 1e12;
+  };
+  EXPECT_NEAR(picoseconds(0), 14'000, 0.1);
+  EXPECT_NEAR(picoseconds(10), 14'030, 0.1);               // Each alone.
+  EXPECT_NEAR(picoseconds(100'000), 16'000 + 200'000, 0.1); // Those of two and four tokens together.
+}
+
 TEST(Search, NoStepIsShorterThanTheLongestSamplesWay) {
   SearchProblem problem = layered(64, 12, 1);
   Ways ways(problem);
