@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 namespace maestro::planner {
@@ -11,13 +12,21 @@ namespace {
 /// So much of all work is all of it.
 constexpr double kNearly = 1 - 1e-6;
 
+template <typename Visit> void forEachFixed(const ReplicatedWork &own, Visit visit) {
+  for (const std::vector<uint32_t> &replica : own.devices)
+    for (size_t stage = 0; stage < own.fixed.size(); ++stage)
+      visit(replica[stage], own.fixed[stage]);
+}
+
 /// Largest part of all work that can be done: maximize it, where no device does more than it has time for, and no section's samples, and
 /// no stage's rest, have a smaller part in all replicas together. A dictionary: basic variables, one a row, in terms of the others.
 class Program {
 public:
-  Program(SharedWork work, uint32_t devices, double seconds) : seconds(seconds), columns(1), rows(devices), limits(devices, 1.0) {
+  Program(SharedWork work, uint32_t devices, double seconds, bool withFixed) : seconds(seconds), columns(1), rows(devices), limits(devices, 1.0) {
     for (const ReplicatedWork *section : work) {
       const ReplicatedWork &own = *section;
+      if (withFixed)
+        forEachFixed(own, [&](uint32_t device, double time) { limits[device] -= time / seconds; });
       addParts(own, [&](size_t replica, auto visit) {
         for (size_t stage = 0; stage < own.alike.size(); ++stage)
           visit(own.devices[replica][stage], own.alike[stage]);
@@ -31,6 +40,12 @@ public:
       row.resize(columns, 0.0);
     variables.resize(columns + rows.size());
     std::iota(variables.begin(), variables.end(), size_t{0});
+  }
+
+  /// With more fixed work than it has time for.
+  std::optional<uint32_t> overloaded(uint32_t devices) const {
+    auto least = std::min_element(limits.begin(), limits.begin() + devices);
+    return least != limits.begin() + devices && *least < 0 ? std::optional(static_cast<uint32_t>(least - limits.begin())) : std::nullopt;
   }
 
   bool isAll() {
@@ -118,14 +133,19 @@ private:
 
 } // namespace
 
-Division divide(SharedWork work, uint32_t devices, double seconds) {
-  Program program(work, devices, seconds);
+Division divide(SharedWork work, uint32_t devices, double seconds, bool withFixed) {
+  Program program(work, devices, seconds, withFixed);
+  if (std::optional<uint32_t> device = program.overloaded(devices)) {
+    std::vector<double> prices(devices, 0.0);
+    prices[*device] = 1;
+    return {false, std::move(prices)};
+  }
   if (program.isAll())
     return {};
   return {false, program.prices(devices)};
 }
 
-bool isTooDear(SharedWork work, uint32_t devices, double seconds, const std::vector<double> &prices) {
+bool isTooDear(SharedWork work, uint32_t devices, double seconds, const std::vector<double> &prices, bool withFixed) {
   double all = 0;
   auto priceOf = [&](uint32_t device) { return device < prices.size() ? prices[device] : 0; };
   for (const ReplicatedWork *own : work) {
@@ -137,6 +157,8 @@ bool isTooDear(SharedWork work, uint32_t devices, double seconds, const std::vec
       cheapest = std::min(cheapest, alike);
     }
     all += cheapest;
+    if (withFixed)
+      forEachFixed(*own, [&](uint32_t device, double time) { all += priceOf(device) * time; });
     for (size_t stage = 0; stage < own->rest.size(); ++stage) {
       double rest = std::numeric_limits<double>::infinity();
       for (const std::vector<uint32_t> &replica : own->devices)

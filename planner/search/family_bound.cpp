@@ -29,7 +29,7 @@ constexpr double kRounded = 1 - 1e-6;
 /// So many of divide()'s prices are tried on the next groups, which takes a hundredth of a division.
 constexpr size_t kMostPrices = 16;
 /// The bound is within so much of what these families prove.
-constexpr double kPrecision = 1e-3;
+constexpr double kPrecision = 2e-4;
 
 /// An option of a section, where so many samples are on the way behind it.
 struct Pick {
@@ -276,6 +276,7 @@ private:
     for (size_t placed = 0; placed < relaxed.shares.size(); ++placed) {
       lower(relaxed.shares[placed].alike, pick.shares[placed].alike);
       lower(relaxed.shares[placed].rest, pick.shares[placed].rest);
+      lower(relaxed.shares[placed].fixed, pick.shares[placed].fixed);
     }
     const ReplicatedWork &work = relaxed.shares.front();
     own.option.work = std::accumulate(work.alike.begin(), work.alike.end(), 0.0) + std::accumulate(work.rest.begin(), work.rest.end(), 0.0);
@@ -388,7 +389,7 @@ private:
     return placed;
   }
 
-  /// The same group is met beside others many times, and what cannot be done in some time cannot in less.
+  /// With updates, unless `trainingOnly`. The same group is met beside others many times, and what cannot be done in some time cannot in less.
   bool canBeDivided(const Group &group, bool trainingOnly, double time) {
     shared.clear();
     for (const Pick *pick : group.members)
@@ -397,7 +398,7 @@ private:
     auto devices = static_cast<uint32_t>(group.bytes.size());
     bool isRelaxed = std::any_of(group.members.begin(), group.members.end(), [](const Pick *pick) { return pick->isRelaxed; });
     for (auto own = prices.begin(); own != prices.end(); ++own)
-      if (isTooDear(shared, devices, time, *own)) {
+      if (isTooDear(shared, devices, time, *own, !trainingOnly)) {
         std::rotate(prices.begin(), own, own + 1); // It comes first the next time.
         return false;
       }
@@ -405,7 +406,7 @@ private:
     Divided &known = isRelaxed ? once : divided[{byStage, trainingOnly, group.members}];
     if (time <= known.impossible || time >= known.possible)
       return time >= known.possible;
-    Division division = divide(shared, devices, time);
+    Division division = divide(shared, devices, time, !trainingOnly);
     (division.isPossible ? known.possible : known.impossible) = time;
     if (!division.isPossible) {
       prices.insert(prices.begin(), std::move(division.prices));
@@ -414,8 +415,10 @@ private:
     return division.isPossible;
   }
 
-  ReplicatedWork sharesOf(const Pick &pick, bool placedByStage) const {
-    ReplicatedWork own{pick.alike, {}, {}};
+  ReplicatedWork sharesOf(const Pick &pick, bool placedByStage) {
+    ReplicatedWork own{pick.alike, {}, {}, {}};
+    if (trains(pick))
+      own.fixed = bounds.stageUpdates(pick.section, *pick.option, placedByStage);
     for (size_t stage = 0; stage < pick.work.size(); ++stage)
       own.rest.push_back(pick.work[stage] - pick.alike[stage]);
     own.devices.assign(pick.option->replicas, std::vector<uint32_t>(pick.option->stages));

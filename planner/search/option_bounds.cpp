@@ -92,18 +92,27 @@ BoundedOption OptionBounds::make(uint32_t section, uint32_t cut, uint32_t microB
     option.tasks = std::max(option.tasks, around + stages[i] / replicas);
   }
   for (bool byStage : {false, true})
-    if (trains)
-      std::tie(option.update[byStage], option.updates[byStage]) = updates(section, cut, replicas, byStage);
+    if (trains) {
+      const Updates &behind = updates(section, cut, replicas, byStage);
+      option.update[byStage] = behind.longest;
+      option.updates[byStage] = behind.all;
+    }
   return option;
+}
+
+void OptionBounds::Updates::add(double seconds, uint32_t replicas) {
+  longest = std::max(longest, seconds);
+  all += seconds * replicas;
+  byStage.push_back(seconds);
 }
 
 /// Wherever the devices are.
 OptionBounds::Updates OptionBounds::leastUpdates(uint32_t section, uint32_t cut, uint32_t replicas) const {
-  Updates result{0, 0};
+  Updates result;
   for (const cost_models::StageModel &stage : cuts.of(section)[cut].stages) {
     double own = static_cast<double>(stage.updateBytes) / stream +
                  leastReductionSeconds(problem.machine, static_cast<double>(stage.gradientBytes), replicas);
-    result = {std::max(result.first, own), result.second + own * replicas};
+    result.add(own, replicas);
   }
   return result;
 }
@@ -113,13 +122,13 @@ OptionBounds::Updates OptionBounds::updatesFrom(uint32_t section, uint32_t cut, 
   const std::vector<cost_models::StageModel> &stages = cuts.of(section)[cut].stages;
   auto count = static_cast<uint32_t>(stages.size());
   std::vector<uint32_t> column(replicas);
-  Updates result{0, 0};
+  Updates result;
   for (uint32_t i = 0; i < count; ++i) {
     for (uint32_t replica = 0; replica < replicas; ++replica)
       column[replica] = first + (byStage ? i * replicas + replica : replica * count + i);
     double own = cost_models::updateSeconds(stages[i], column, problem.machine).value +
                  cost_models::reductionSeconds(stages[i].gradientBytes, column, problem.machine).value;
-    result = {std::max(result.first, own), result.second + own * replicas};
+    result.add(own, replicas);
   }
   return result;
 }
@@ -136,12 +145,20 @@ const OptionBounds::Updates &OptionBounds::updates(uint32_t section, uint32_t cu
   if (replicas < 2 || links.size() < 2 || !problem.machine.kindOf.empty() || devices > problem.machine.devices)
     return found->second;
   auto firsts = static_cast<uint32_t>(std::min<uint64_t>(links[links.size() - 2].spans, problem.machine.devices - devices + 1));
-  Updates placed{kNever, kNever};
+  Updates placed{kNever, kNever, std::vector<double>(found->second.byStage.size(), kNever)};
   for (uint32_t first = 0; first < firsts; ++first) {
     Updates own = updatesFrom(section, cut, replicas, byStage, first);
-    placed = {std::min(placed.first, own.first), std::min(placed.second, own.second)};
+    placed.longest = std::min(placed.longest, own.longest);
+    placed.all = std::min(placed.all, own.all);
+    for (size_t stage = 0; stage < own.byStage.size(); ++stage)
+      placed.byStage[stage] = std::min(placed.byStage[stage], own.byStage[stage]);
   }
-  return found->second = {std::max(found->second.first, placed.first), std::max(found->second.second, placed.second)};
+  Updates &most = found->second;
+  most.longest = std::max(most.longest, placed.longest);
+  most.all = std::max(most.all, placed.all);
+  for (size_t stage = 0; stage < most.byStage.size(); ++stage)
+    most.byStage[stage] = std::max(most.byStage[stage], placed.byStage[stage]);
+  return most;
 }
 
 uint64_t OptionBounds::bytes(uint32_t section, const BoundedOption &option, size_t stage, uint64_t held) const {

@@ -43,12 +43,18 @@ public:
   uint64_t held(uint32_t producer, uint32_t section, const BoundedOption &option) const;
   /// Of a stage's work, what it has in common with the section's others (WorkTable.alike).
   double alikeWork(uint32_t section, const BoundedOption &option, size_t stage) const;
+  /// Seconds of each device of a stage behind its last task, by stage; as BoundedOption.update has devices.
+  const std::vector<double> &stageUpdates(uint32_t section, const BoundedOption &option, bool byStage) { return updates(section, option.cut, option.replicas, byStage).byStage; }
   double stageWork(uint32_t section, const BoundedOption &option, size_t stage) const { return facts(section, option).work[option.microBatch][stage]; }
 
 private:
   const CutFacts &facts(uint32_t section, const BoundedOption &option) const { return cuts.of(section)[option.cut]; }
   BoundedOption make(uint32_t section, uint32_t cut, uint32_t microBatch, uint32_t replicas);
-  using Updates = std::pair<double, double>;
+  struct Updates {
+    double longest = 0, all = 0; ///< Of stages; of all devices together.
+    std::vector<double> byStage = {};
+    void add(double seconds, uint32_t replicas);
+  };
   Updates leastUpdates(uint32_t section, uint32_t cut, uint32_t replicas) const;
   Updates updatesFrom(uint32_t section, uint32_t cut, uint32_t replicas, bool byStage, uint32_t first) const;
   const Updates &updates(uint32_t section, uint32_t cut, uint32_t replicas, bool byStage);
