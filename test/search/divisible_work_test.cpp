@@ -75,6 +75,8 @@ double leastOfAllParts(const std::vector<ReplicatedWork> &work, uint32_t devices
       for (size_t section : {0, 1})
         for (size_t replica : {0, 1})
           for (size_t stage = 0; stage < work[section].alike.size(); ++stage) {
+            if (!work[section].fixed.empty())
+              load[work[section].devices[replica][stage]] += work[section].fixed[stage];
             double part = static_cast<double>(section == 0 ? first : second) / kParts;
             load[work[section].devices[replica][stage]] += (replica == 0 ? part : 1 - part) * work[section].alike[stage];
           }
@@ -95,6 +97,8 @@ TEST(DivisibleWork, StagesOfAReplicaHaveTheSamePart) {
       for (size_t stage = 0; stage < stages; ++stage)
         own.alike.push_back(static_cast<double>(1 + random() % 1000) * 1e-3);
       own.rest.assign(stages, 0.0);
+      for (size_t stage = 0; seed % 2 == 1 && stage < stages; ++stage)
+        own.fixed.push_back(static_cast<double>(random() % 300) * 1e-3); // Whatever its part.
       std::vector<uint32_t> order(devices);
       for (uint32_t device = 0; device < devices; ++device)
         order[device] = device;
@@ -105,6 +109,10 @@ TEST(DivisibleWork, StagesOfAReplicaHaveTheSamePart) {
     double least = leastOfAllParts(work, devices);
     EXPECT_TRUE(canBeDivided(work, devices, least * (1 + 1e-5)));
     EXPECT_FALSE(canBeDivided(work, devices, least * 0.98)); // Between 256ths it is little less.
+    std::vector<const ReplicatedWork *> all{&work[0], &work[1]};
+    Division division = divide(all, devices, least * 0.98);
+    EXPECT_TRUE(isTooDear(all, devices, least * 0.98, division.prices)); // That prove it.
+    EXPECT_FALSE(isTooDear(all, devices, least * (1 + 1e-5), division.prices));
   }
 }
 
