@@ -1,3 +1,5 @@
+// The least that padded micro-batches cost, and why no way to form them costs less.
+//
 // Let a micro-batch of n samples, the longest of length L, cost c(L) + the sum of its samples' costs at length L. With g(L) the least
 // that any sample costs at L in the terms that grow with L, and a its own cost alone at its own length l, that is at least
 // c(L) + n g(L) + the sum of a - g(l). The last sum is the same for all ways to form micro-batches. For the rest samples differ in
