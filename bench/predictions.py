@@ -7,8 +7,9 @@ layouts. The speed of a machine that is shared moves by tens of per cent within 
 (`speed` in the table's head: one and the same job, a run in each round). So what is compared lies side by side, many times over. After a
 profile of the machine for each example (given a plan of it, made before anything was measured), each round runs every layout between two measurements
 of the calls of that plan (`maestro-profile PLAN --base`), and plans it with each of the two: predicted is their mean. What runs is planned once, with the
-profile; a searched layout is pinned as it was found then. Figures are means over the rounds; from-to are the shortest and the
-longest run's mean step; `+-` is the error's own standard error, from how predicted over measured differs between rounds. A
+profile; a searched layout is pinned as it was found then. Times are means over the rounds; from-to are the shortest and the
+longest run's mean step; the error is the median round's, since a burst of somebody else's work may fall into a run and into
+neither measurement beside it; `+-` is its standard error, were rounds normal, from how predicted over measured differs between them. A
 run in which other programs took more than a tenth of a core is made again; where three did not suffice, the row is marked with `*`.
 
 Memory is of the largest samples that the workload allows: what a device was predicted to need, and what its process (or where devices
@@ -163,12 +164,15 @@ class Found:
     measured: list = dataclasses.field(default_factory=list)  # Seconds of the mean step.
     disturbed: bool = False
 
+    def ratios(self) -> list:
+        return [predicted / measured for predicted, measured in zip(self.predicted, self.measured)]
+
     def error(self) -> float:
-        return statistics.fmean(self.predicted) / statistics.fmean(self.measured) - 1
+        return statistics.median(self.ratios()) - 1
 
     def uncertainty(self) -> float:
-        """The error's standard error."""
-        ratios = [predicted / measured for predicted, measured in zip(self.predicted, self.measured)]
+        """The mean ratio's standard error; the median's is a quarter more, were they normal."""
+        ratios = self.ratios()
         return statistics.stdev(ratios) / math.sqrt(len(ratios)) if len(ratios) > 1 else 0.0
 
 
