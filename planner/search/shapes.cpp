@@ -63,6 +63,13 @@ std::vector<std::vector<uint32_t>> partitions(size_t count) {
 
 bool everyCut(const SectionCut &) { return true; }
 
+/// Consecutive devices have the same links wherever they begin within a group of the level inside the outermost one; nothing where that is not so.
+std::optional<uint32_t> periodOf(const cost_models::Machine &machine) {
+  if (machine.links.empty() || !machine.kindOf.empty())
+    return std::nullopt;
+  return machine.links.size() < 2 ? 1 : machine.links[machine.links.size() - 2].spans;
+}
+
 } // namespace
 
 Shapes::Shapes(const SearchProblem &problem, const CutTable &cuts, const WorkTable &work)
@@ -74,6 +81,7 @@ Shapes::Shapes(const SearchProblem &problem, const CutTable &cuts, const WorkTab
       if (tensor.gradient && consumer != tensor.section)
         gradientsFrom[tensor.section].insert(consumer);
   for (uint32_t s = 0; s < problem.pins.size(); ++s) {
+    updates.emplace_back(cuts.of(s).size());
     auto &own = measured.emplace_back(cuts.of(s).size());
     for (uint32_t cut = 0; cut < own.size(); ++cut) {
       double least = kNever;
@@ -90,17 +98,23 @@ Shapes::Shapes(const SearchProblem &problem, const CutTable &cuts, const WorkTab
 double Shapes::updateSeconds(uint32_t section, uint32_t cut, uint32_t replicas, bool byStage) const {
   if (!problem.model.sections[section].trains)
     return 0;
-  auto [found, isNew] = updates.try_emplace({section, cut, replicas, byStage}, 0);
+  auto [found, isNew] = updates[section][cut].try_emplace(2 * uint64_t{replicas} + byStage, 0);
   if (!isNew)
     return found->second;
   const CutFacts &facts = cuts.of(section)[cut];
   auto stages = static_cast<uint32_t>(facts.stages.size());
+  std::optional<uint32_t> period = uint64_t{replicas} * stages <= problem.machine.devices ? periodOf(problem.machine) : std::nullopt;
+  std::set<std::tuple<uint32_t, uint64_t, uint64_t>> known; // Stages that take as long.
   std::vector<uint32_t> column(replicas);
   for (uint32_t i = 0; i < stages; ++i) {
+    const cost_models::StageModel &stage = facts.stages[i];
+    uint32_t first = byStage ? i * replicas : 0;
+    if (!known.insert({period ? first % *period : first, stage.gradientBytes, stage.updateBytes}).second)
+      continue;
     for (uint32_t replica = 0; replica < replicas; ++replica)
-      column[replica] = std::min(byStage ? i * replicas + replica : replica * stages, problem.machine.devices - 1);
-    cost_models::Seconds own = cost_models::updateSeconds(facts.stages[i], column, problem.machine) +
-                               cost_models::reductionSeconds(facts.stages[i].gradientBytes, column, problem.machine);
+      column[replica] = std::min(byStage ? first + replica : replica * stages, problem.machine.devices - 1);
+    cost_models::Seconds own = cost_models::updateSeconds(stage, column, problem.machine) +
+                               cost_models::reductionSeconds(stage.gradientBytes, column, problem.machine);
     found->second = std::max(found->second, own.value);
   }
   return found->second;
@@ -530,7 +544,7 @@ uint64_t Shapes::bytesIn(const Shape &shape, uint32_t section, const ShapeOption
 std::vector<ShapeOption> Shapes::fastestWithin(const Shape &shape, uint32_t section, uint32_t devices, uint64_t most) const {
   std::vector<std::pair<double, ShapeOption>> all;
   forEachOption(section, devices, everyCut, [&](const ShapeOption &option) {
-    if (bytesIn(shape, section, option) <= most)
+    if (measured[section][option.cut][option.microBatch].leastBytes <= most && bytesIn(shape, section, option) <= most)
       all.push_back({estimate(section, option).seconds(), option});
   });
   size_t count = std::min(kMostShrunk, all.size());
