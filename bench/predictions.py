@@ -9,7 +9,7 @@ profile of the machine for each example (given a plan of it, made before anythin
 of the calls of that plan (`maestro-profile PLAN --base`), and plans it with each of the two: predicted is their mean. What runs is planned once, with the
 profile; a searched layout is pinned as it was found then. Times are means over the rounds; from-to are the shortest and the
 longest run's mean step; the error is the median round's, since a burst of somebody else's work may fall into a run and into
-neither measurement beside it; `+-` is its standard error, were rounds normal, from how predicted over measured differs between them. A
+neither measurement beside it; `+-` is the standard error of the mean one, from how predicted over measured differs between rounds. A
 run in which other programs took more than a tenth of a core is made again; where three did not suffice, the row is marked with `*`.
 
 Memory is of the largest samples that the workload allows: what a device was predicted to need, and what its process (or where devices
@@ -171,7 +171,7 @@ class Found:
         return statistics.median(self.ratios()) - 1
 
     def uncertainty(self) -> float:
-        """The mean ratio's standard error; the median's is a quarter more, were they normal."""
+        """The standard error of the mean round's error."""
         ratios = self.ratios()
         return statistics.stdev(ratios) / math.sqrt(len(ratios)) if len(ratios) > 1 else 0.0
 

@@ -100,6 +100,12 @@ CommunicationCost hierarchical(const std::vector<Step> &steps, double halves, bo
 
 } // namespace
 
+std::optional<uint32_t> linkPeriod(const Machine &machine) {
+  if (machine.links.empty() || !machine.kindOf.empty())
+    return std::nullopt;
+  return machine.links.size() < 2 ? 1 : machine.links[machine.links.size() - 2].spans;
+}
+
 CommunicationCost collectiveCost(Collective collective, Bytes bytes, std::span<const uint32_t> devices, const Machine &machine) {
   if (devices.size() < 2)
     return {};

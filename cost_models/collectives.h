@@ -15,9 +15,14 @@
 #include "cost_models/machine.h"
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 namespace maestro::cost_models {
+
+/// So many devices further on, equally many consecutive devices cross the same levels of links: the devices of a group of the level inside the
+/// outermost one. Nothing where kinds of devices differ, or there are no links.
+std::optional<uint32_t> linkPeriod(const Machine &machine);
 
 enum class Collective : uint8_t { AllReduce, AllGather };
 

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <optional>
 
 namespace maestro::planner {
 namespace {
@@ -139,12 +140,12 @@ const OptionBounds::Updates &OptionBounds::updates(uint32_t section, uint32_t cu
   auto [found, isNew] = known.try_emplace({section, cut, replicas, byStage});
   if (!isNew)
     return found->second;
-  const auto &links = problem.machine.links;
+  std::optional<uint32_t> period = cost_models::linkPeriod(problem.machine);
   uint64_t devices = uint64_t{replicas} * cuts.of(section)[cut].cut.stages();
   found->second = leastUpdates(section, cut, replicas);
-  if (replicas < 2 || links.size() < 2 || !problem.machine.kindOf.empty() || devices > problem.machine.devices)
+  if (replicas < 2 || problem.machine.links.size() < 2 || !period || devices > problem.machine.devices)
     return found->second;
-  auto firsts = static_cast<uint32_t>(std::min<uint64_t>(links[links.size() - 2].spans, problem.machine.devices - devices + 1));
+  auto firsts = static_cast<uint32_t>(std::min<uint64_t>(*period, problem.machine.devices - devices + 1));
   Updates placed{kNever, kNever, std::vector<double>(found->second.byStage.size(), kNever)};
   for (uint32_t first = 0; first < firsts; ++first) {
     Updates own = updatesFrom(section, cut, replicas, byStage, first);

@@ -63,13 +63,6 @@ std::vector<std::vector<uint32_t>> partitions(size_t count) {
 
 bool everyCut(const SectionCut &) { return true; }
 
-/// Consecutive devices have the same links wherever they begin within a group of the level inside the outermost one; nothing where that is not so.
-std::optional<uint32_t> periodOf(const cost_models::Machine &machine) {
-  if (machine.links.empty() || !machine.kindOf.empty())
-    return std::nullopt;
-  return machine.links.size() < 2 ? 1 : machine.links[machine.links.size() - 2].spans;
-}
-
 } // namespace
 
 Shapes::Shapes(const SearchProblem &problem, const CutTable &cuts, const WorkTable &work)
@@ -98,12 +91,12 @@ Shapes::Shapes(const SearchProblem &problem, const CutTable &cuts, const WorkTab
 double Shapes::updateSeconds(uint32_t section, uint32_t cut, uint32_t replicas, bool byStage) const {
   if (!problem.model.sections[section].trains)
     return 0;
-  auto [found, isNew] = updates[section][cut].try_emplace(2 * uint64_t{replicas} + byStage, 0);
+  auto [found, isNew] = updates[section][cut].try_emplace({replicas, byStage}, 0);
   if (!isNew)
     return found->second;
   const CutFacts &facts = cuts.of(section)[cut];
   auto stages = static_cast<uint32_t>(facts.stages.size());
-  std::optional<uint32_t> period = uint64_t{replicas} * stages <= problem.machine.devices ? periodOf(problem.machine) : std::nullopt;
+  std::optional<uint32_t> period = uint64_t{replicas} * stages <= problem.machine.devices ? cost_models::linkPeriod(problem.machine) : std::nullopt;
   std::set<std::tuple<uint32_t, uint64_t, uint64_t>> known; // Stages that take as long.
   std::vector<uint32_t> column(replicas);
   for (uint32_t i = 0; i < stages; ++i) {

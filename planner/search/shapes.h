@@ -15,7 +15,6 @@
 #include <optional>
 #include <set>
 #include <tuple>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -144,7 +143,7 @@ private:
   std::optional<HeldShape> held; ///< bestWith()'s.
   std::map<std::pair<uint32_t, uint32_t>, std::vector<Estimate>> table; ///< section, devices
   std::map<uint32_t, std::vector<double>> times;                         ///< By set of open sections: by size, the best up to it.
-  mutable std::vector<std::vector<std::unordered_map<uint64_t, double>>> updates; ///< section, cut; replicas, twice, and whether stage by stage
+  mutable std::vector<std::vector<std::map<std::pair<uint32_t, bool>, double>>> updates; ///< section, cut; replicas, whether stage by stage
   mutable std::vector<uint64_t> least;
   std::vector<std::set<uint32_t>> gradientsFrom; ///< By section: others that send it gradients.
   std::vector<std::vector<std::vector<Facts>>> measured; ///< section, cut, micro-batch

@@ -111,9 +111,16 @@ TEST(DivisibleWork, StagesOfAReplicaHaveTheSamePart) {
     EXPECT_FALSE(canBeDivided(work, devices, least * 0.98)); // Between 256ths it is little less.
     std::vector<const ReplicatedWork *> all{&work[0], &work[1]};
     Division division = divide(all, devices, least * 0.98);
-    EXPECT_TRUE(isTooDear(all, devices, least * 0.98, division.prices)); // That prove it.
-    EXPECT_FALSE(isTooDear(all, devices, least * (1 + 1e-5), division.prices));
+    EXPECT_FALSE(isTooDear(all, devices, least * (1 + 1e-5), division.prices)); // Prices prove no more than is true.
   }
+}
+
+TEST(DivisibleWork, ADeviceMayHaveNoTimeForWhatIsFixed) {
+  ReplicatedWork own{{0.1}, {0.1}, {1.5}, {{0}, {1}}};
+  EXPECT_FALSE(canBeDivided({own}, 2, 1));
+  EXPECT_TRUE(canBeDivided({own}, 2, 1.7));
+  std::vector<const ReplicatedWork *> work{&own};
+  EXPECT_TRUE(divide(work, 2, 1, false).isPossible);
 }
 
 } // namespace
