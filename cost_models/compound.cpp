@@ -150,7 +150,10 @@ uint64_t updateBytes(uint64_t gradientBytes, uint64_t optimizerStateBytes) {
 }
 
 Seconds updateSeconds(const StageModel &stage, std::span<const uint32_t> devices, const Machine &machine) {
-  return Bytes(static_cast<double>(stage.updateBytes)) / slowestStream(machine, devices);
+  Seconds longest(0);
+  for (const DeviceModel *kind : kindsOf(machine, devices))
+    longest = std::max(longest, Bytes(static_cast<double>(stage.updateBytes)) / kind->rates.stream * kind->rates.update);
+  return longest;
 }
 
 Seconds StepOverheads::add(std::span<const uint32_t> devices, const Machine &machine) {

@@ -10,10 +10,10 @@ namespace {
 
 std::string ratesText(int threads, const DeviceRates &r) {
   return fmt::format("  - {{threads: {}, arithmetic: {:.4g} GFLOP/s, arithmetic_bf16: {:.4g} GFLOP/s, operands: {:.4g} GB/s, call: {:.4g} us, "
-                     "stream: {:.4g} GB/s, channel: {:.4g} GB/s, wake: {:.4g} us, task: {:.4g} us, step: {:.4g} us, host: {:.4g} us, alone: {:.4g}, together: {:.4g}}}\n",
+                     "stream: {:.4g} GB/s, channel: {:.4g} GB/s, wake: {:.4g} us, task: {:.4g} us, step: {:.4g} us, host: {:.4g} us, alone: {:.4g}, together: {:.4g}, update: {:.4g}}}\n",
                      threads, r.arithmetic.value * 1e-9, r.arithmeticBf16.value * 1e-9, r.operands.value * 1e-9, r.call.value * 1e6,
                      r.stream.value * 1e-9, r.channel.value * 1e-9, r.wake.value * 1e6, r.task.value * 1e6,
-                     r.step.value * 1e6, r.host.value * 1e6, r.alone, r.together);
+                     r.step.value * 1e6, r.host.value * 1e6, r.alone, r.together, r.update);
 }
 
 std::string gridPoints(const KernelCurves::Grid &grid) {

@@ -31,6 +31,9 @@ struct DeviceRates {
   /// Devices that work at the same time wait for each other, so for the slowest: its time over the mean device's. Processors that are shared
   /// differ in speed, now one and now the other, for seconds. Measured with plans' programs; 1 where none were given.
   double together = 1;
+  /// Norm's and optimizer's time over what `stream` says of them: small parameters lie in caches, in part another core's. Measured
+  /// with plans' programs; 1 where none were given.
+  double update = 1;
 };
 
 /// Built-in rates of a CPU device per thread: 100 GFLOP/s in f32, 200 in bf16 (measured for oneDNN's products on servers with

@@ -167,11 +167,11 @@ int main(int argc, char **argv) {
     logInfo(fmt::format("{} threads: {:.3g} GFLOP/s, in bf16 {:.3g}, operands {:.3g} GB/s, stream "
                         "{:.3g} GB/s, call {:.3g} us, channel "
                         "{:.3g} GB/s and {:.3g} us, a task {:.3g} us, a step {:.3g} us and {:.3g} us of the host, alone "
-                        "{:.2f} of the time, together {:.2f}",
+                        "{:.2f} of the time, together {:.2f}, an update {:.2f} of its stream",
                         device.threads, r.arithmetic.value * 1e-9, r.arithmeticBf16.value * 1e-9,
                         r.operands.value * 1e-9, r.stream.value * 1e-9, r.call.value * 1e6,
                         r.channel.value * 1e-9, r.wake.value * 1e6, r.task.value * 1e6,
-                        r.step.value * 1e6, r.host.value * 1e6, r.alone, r.together));
+                        r.step.value * 1e6, r.host.value * 1e6, r.alone, r.together, r.update));
   }
   logInfo(fmt::format("wrote {} in {:.1f} s", output, now() - started));
   return 0;

@@ -100,6 +100,9 @@ void PlanEmitter::addMachineSources() {
     if (device.rates.alone < 1)
       addSource(fmt::format("machine.alone.{}", kind), device.rates.alone, "",
                 fmt::format("a task's time while no other device works, over what programs are costed with, {} at work; {}", device.atOnce, device.source));
+    if (device.rates.update != 1)
+      addSource(fmt::format("machine.update.{}", kind), device.rates.update, "",
+                "norm's and optimizer's time over what the memory's bandwidth says of their bytes; " + device.source);
     if (device.rates.together > 1)
       addSource(fmt::format("machine.together.{}", kind), device.rates.together, "",
                 fmt::format("the slowest device's time over the mean one's, {} at work, which wait for each other; {}", device.atOnce, device.source));

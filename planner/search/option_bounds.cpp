@@ -23,13 +23,21 @@ bool isChain(const CutFacts &facts) {
   return true;
 }
 
-} // namespace
-
+/// Bytes a second of the kind of device that moves most.
 double fastestStream(const cost_models::Machine &machine) {
   double most = 0;
   for (const cost_models::DeviceModel &kind : machine.kinds)
     most = std::max(most, kind.rates.stream.value);
   return most;
+}
+
+} // namespace
+
+double leastUpdateSeconds(const cost_models::Machine &machine, double bytes) {
+  double least = std::numeric_limits<double>::infinity();
+  for (const cost_models::DeviceModel &kind : machine.kinds)
+    least = std::min(least, bytes / kind.rates.stream.value * kind.rates.update);
+  return least;
 }
 
 double leastReductionSeconds(const cost_models::Machine &machine, double bytes, double replicas) {
@@ -50,7 +58,7 @@ double leastReductionSeconds(const cost_models::Machine &machine, double bytes, 
 }
 
 OptionBounds::OptionBounds(const SearchProblem &problem, const CutTable &cuts, const WorkTable &work)
-    : problem(problem), cuts(cuts), work(work), stream(fastestStream(problem.machine)) {
+    : problem(problem), cuts(cuts), work(work) {
   for (const cost_models::DeviceModel &kind : problem.machine.kinds)
     mostMemory = std::max(mostMemory, kind.memoryBytes);
 }
@@ -111,7 +119,7 @@ void OptionBounds::Updates::add(double seconds, uint32_t replicas) {
 OptionBounds::Updates OptionBounds::leastUpdates(uint32_t section, uint32_t cut, uint32_t replicas) const {
   Updates result;
   for (const cost_models::StageModel &stage : cuts.of(section)[cut].stages) {
-    double own = static_cast<double>(stage.updateBytes) / stream +
+    double own = leastUpdateSeconds(problem.machine, static_cast<double>(stage.updateBytes)) +
                  leastReductionSeconds(problem.machine, static_cast<double>(stage.gradientBytes), replicas);
     result.add(own, replicas);
   }

@@ -11,8 +11,8 @@
 
 namespace maestro::planner {
 
-/// Bytes a second of the kind of device that moves most.
-double fastestStream(const cost_models::Machine &machine);
+/// Seconds of a norm and an optimizer that move so many bytes, of the kind of device that takes least.
+double leastUpdateSeconds(const cost_models::Machine &machine, double bytes);
 /// No algorithm adds up over r devices faster, wherever they are: each sends and receives all but its own share at the innermost link,
 /// and a group of its share over the next one out. Of one process: gradients staged, added and fetched.
 double leastReductionSeconds(const cost_models::Machine &machine, double bytes, double replicas);
@@ -62,7 +62,6 @@ private:
   const SearchProblem &problem;
   const CutTable &cuts;
   const WorkTable &work;
-  double stream = 0; ///< Of the fastest kind of device.
   uint64_t mostMemory = 0;
   std::map<std::tuple<uint32_t, uint32_t, uint32_t, bool>, Updates> known; ///< section, cut, replicas, by stage
 };

@@ -78,7 +78,7 @@ private:
         for (size_t i = 0; i < facts.stages.size(); ++i) {
           const cost_models::StageModel &stage = facts.stages[i];
           fits &= stageBytes(problem, s, facts, m, i, 0) <= memory + (stage.gradientBytes > 0 ? problem.machine.stagingBytes : 0); // One replica stages nothing.
-          option.update = std::max(option.update, static_cast<double>(stage.updateBytes) / fastestStream(problem.machine));
+          option.update = std::max(option.update, leastUpdateSeconds(problem.machine, static_cast<double>(stage.updateBytes)));
           option.gradientBytes = std::max(option.gradientBytes, static_cast<double>(stage.gradientBytes));
         }
         if (fits)

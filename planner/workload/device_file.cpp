@@ -33,6 +33,11 @@ Result<double> readExcess(const YamlNode &node, const std::string &path) {
   return times;
 }
 
+Result<double> readRatio(const YamlNode &node, const std::string &path) {
+  MAESTRO_ASSIGN(double times, readNumber(node, path, {0.01, 100}));
+  return times;
+}
+
 Status readRates(const YamlNode &node, const std::string &path, ProfiledDevice &entry) {
   FieldReader fields(node, path);
   MAESTRO_TRY(fields.checkIsMap());
@@ -60,7 +65,8 @@ Status readRates(const YamlNode &node, const std::string &path, ProfiledDevice &
                   {"step", &rates.step.value, readDuration},
                   {"host", &rates.host.value, readDuration},
                   {"alone", &rates.alone, readShare},
-                  {"together", &rates.together, readExcess}};
+                  {"together", &rates.together, readExcess},
+                  {"update", &rates.update, readRatio}};
   for (auto &field : optional)
     if (const YamlNode *value = fields.find(field.key)) {
       MAESTRO_ASSIGN(*field.value, field.read(*value, fields.pathOf(field.key)));

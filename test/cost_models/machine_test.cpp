@@ -127,6 +127,10 @@ TEST(Machine, TheSlowestKindOfAStageSetsItsPace) {
   StageModel stage;
   stage.updateBytes = 1000;
   EXPECT_EQ(updateSeconds(stage, mixed, machine), updateSeconds(stage, fast, machine) * 2);
+  machine.kinds[0].rates.update = 6; // Of small parameters, as measured.
+  EXPECT_EQ(updateSeconds(stage, mixed, machine), updateSeconds(stage, fast, machine));
+  machine.kinds[1].rates.update = 6;
+  EXPECT_EQ(updateSeconds(stage, mixed, machine), updateSeconds(stage, fast, machine) * 2);
 }
 
 TEST(Machine, WhatCannotBeIsNamed) {

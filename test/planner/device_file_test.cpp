@@ -25,6 +25,7 @@ TEST(DeviceFile, WhatIsWrittenIsRead) {
   rates.host = microseconds(1750);
   rates.alone = 0.875;
   rates.together = 1.125;
+  rates.update = 2.375;
   profile.devices = {{1, rates, {}}, {2, cpuRates(2), {}}};
   profile.bf16Products = Bf16Products::Native;
   ASSERT_TRUE(profile.devices[0].curves.addCurve("add", {{1000, microseconds(2)}, {8e6, microseconds(900)}}).isOk());
@@ -51,8 +52,10 @@ TEST(DeviceFile, WhatIsWrittenIsRead) {
   EXPECT_NEAR(again.host.value, 1750e-6, 1e-12);
   EXPECT_NEAR(again.alone, 0.875, 1e-12);
   EXPECT_NEAR(again.together, 1.125, 1e-12);
+  EXPECT_NEAR(again.update, 2.375, 1e-12);
   EXPECT_EQ(read->devices[1].rates.alone, 1);
   EXPECT_EQ(read->devices[1].rates.together, 1);
+  EXPECT_EQ(read->devices[1].rates.update, 1);
   EXPECT_NEAR(read->devices[0].curves.curveTime("add", 1000)->value, 2e-6, 1e-12);
   EXPECT_NEAR(between(read->devices[0].curves), between(profile.devices[0].curves), 1e-9);
   EXPECT_NEAR(between(profile.devices[0].curves), 20e-6, 1e-6);

@@ -50,6 +50,8 @@ def main() -> int:
     rates = next(line for line in lines if line.startswith("  - {threads: 1, "))
     together = float(re.search(r"together: ([0-9.]+)", rates).group(1))
     scratch.check("devices at work are compared by the plans' programs", 1 < together < 2 if os.cpu_count() > 1 else together == 1, rates)
+    update = float(re.search(r"update: ([0-9.]+)", rates).group(1))
+    scratch.check("updates are timed in the plans' programs", 0.1 < update < 10 and update != 1, rates)
     host = float(re.search(r"host: ([0-9.e+]+) us", rates).group(1))
     scratch.check("a job's own threads take some of each step", 50 < host < 100_000, rates)
     refused = scratch.bench().command("maestro-profile", plans[0], "--data", scratch.path / "none-*.tar", "-o", scratch.path / "none.yaml")

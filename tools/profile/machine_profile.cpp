@@ -49,6 +49,7 @@ constexpr double kRoundsEnd = 100;
 /// Visits after which one is repeated while no other device works.
 constexpr size_t kVisitsBetween = 8;
 constexpr double kLeastAlone = 0.1, kMostTogether = 4;
+constexpr double kLeastUpdate = 0.05, kMostUpdate = 20;
 /// For each size of micro-batches of each of a plan's executables, in a round: so many times what a
 /// kernel and size have.
 constexpr double kProgramsShare = 20;
@@ -73,6 +74,10 @@ public:
       append(pulses, timed.pulses);
       append(togetherShares, timed.togetherShares);
       append(aloneShares, timed.aloneShares);
+      for (const TimedUpdate &update : timed.updates) {
+        updateBytes += update.bytes;
+        updatePulses += update.pulses;
+      }
       for (const auto &[kernel, list] : timed.kernels)
         for (const TimedCall &call : list)
           add(calls[kernel], call);
@@ -94,6 +99,7 @@ public:
   std::vector<double> pulses; ///< Seconds of each.
   /// Of all times that devices did the plans' programs, as TimedCalls has them.
   std::vector<double> togetherShares, aloneShares;
+  double updateBytes = 0, updatePulses = 0; ///< Of all updates together.
 
 private:
   struct Measured {
@@ -195,6 +201,8 @@ private:
       rates.together = std::clamp(middleMean(calls.togetherShares), 1.0, kMostTogether);
     MAESTRO_ASSIGN(Timing update, stopwatch.time(optimizerStep(), threads, groups));
     rates.stream = cost_models::Bytes(update.bytes) / Seconds(update.seconds);
+    if (calls.updateBytes > 0) // At the mean pulse, as all else that is measured in rounds.
+      rates.update = std::clamp(calls.updatePulses * middleMean(pulses) * rates.stream.value / calls.updateBytes, kLeastUpdate, kMostUpdate);
     ChannelTiming channel = timeChannel();
     rates.channel = cost_models::BytesPerSecond(channel.bytesPerSecond);
     rates.wake = Seconds(channel.wakeSeconds);

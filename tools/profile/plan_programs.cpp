@@ -1,7 +1,9 @@
 #include "tools/profile/plan_programs.h"
 
 #include "base/philox.h"
+#include "cost_models/compound.h"
 #include "executor/core/executable.h"
+#include "kernels/optimizer.h"
 #include "plan/capacity.h"
 #include "plan/dims.h"
 #include "plan/plan_generated.h"
@@ -42,6 +44,9 @@ constexpr int64_t kLongNs = 500'000;
 constexpr std::array kKinds = {fb::ProgramKind::Forward, fb::ProgramKind::Backward,
                                fb::ProgramKind::WeightGradient};
 
+/// Behind all micro-batches, once a step.
+constexpr std::array kUpdateKinds = {fb::ProgramKind::Norm, fb::ProgramKind::Update};
+
 /// The largest micro-batches of the longest samples, of the shortest and between, and of fewer
 /// samples.
 std::vector<std::vector<int64_t>> sizesOf(const plan::Plan &plan,
@@ -70,6 +75,16 @@ uint64_t bytesOf(const fb::Executable &executable) {
   for (const fb::Region *region : *executable.regions())
     bytes += region->bytes() * std::max(region->copies(), 1u);
   return bytes;
+}
+
+/// What its norm and optimizer move.
+double updateBytesOf(const fb::Executable &executable) {
+  uint64_t gradients = 0, state = 0;
+  for (const fb::Region *region : *executable.regions()) {
+    gradients += region->kind() == fb::RegionKind::Gradients ? region->bytes() : 0;
+    state += region->kind() == fb::RegionKind::OptimizerState ? region->bytes() : 0;
+  }
+  return static_cast<double>(cost_models::updateBytes(gradients, state));
 }
 
 bool fits(const fb::Executable &executable, int groups) {
@@ -123,11 +138,30 @@ public:
     return device->wait(device->record());
   }
 
+  /// Norm and optimizer, if it trains, with a pulse before; likewise.
+  Status update(int32_t task) {
+    if (!instance->hasProgram(fb::ProgramKind::Update))
+      return Status();
+    MAESTRO_ASSIGN(executor::BoundShapes * bounds, instance->bindBounds());
+    device->launch(*pulse, pulseBases, kPulseTask);
+    for (size_t i = 0; i < kUpdateKinds.size(); ++i)
+      if (instance->hasProgram(kUpdateKinds[i]))
+        MAESTRO_TRY(instance->launch(kUpdateKinds[i], *bounds, 0, task + static_cast<int32_t>(i)));
+    return device->wait(device->record());
+  }
+
   size_t calls() const {
     size_t count = 0;
     for (size_t i = 0; i < kKinds.size(); ++i)
       if (const fb::Program *own = program(i))
         count += own->calls()->size() + kPulseCalls;
+    return count;
+  }
+  size_t updateCalls() const {
+    size_t count = kPulseCalls;
+    for (fb::ProgramKind kind : kUpdateKinds)
+      if (const fb::Program *own = instance->program(kind))
+        count += own->calls()->size();
     return count;
   }
   /// Of kKinds; null where there is none.
@@ -155,6 +189,14 @@ private:
     for (const fb::Binding *binding : *instance->table().bindings()) {
       DType dtype =
           static_cast<DType>(instance->table().buffers()->Get(binding->buffer())->dtype());
+      if (binding->kind() == Kind::HyperParameters) { // Nothing is learned.
+        std::array<float, kernels::kOptimizerScalars> scalars{};
+        for (kernels::OptimizerScalar scalar : {kernels::kBiasCorrection1, kernels::kBiasCorrection2, kernels::kGradientScale, kernels::kStep})
+          scalars[scalar] = 1;
+        device->write(instance->address(binding->buffer(), 0), scalars.data(), sizeof scalars);
+        MAESTRO_TRY(device->wait(device->record()));
+        continue;
+      }
       bool isValue = binding->kind() == Kind::Value || binding->kind() == Kind::EdgeInput ||
                      binding->kind() == Kind::EdgeGradientInput ||
                      binding->kind() == Kind::LossScale;
@@ -283,14 +325,19 @@ struct Collected {
   std::map<Key, Kind> kinds;
   std::vector<double> pulses;
   std::vector<double> togetherShares, aloneShares; ///< As TimedCalls has them.
+  std::vector<TimedUpdate> updates;                ///< Likewise.
 };
 
-/// A round of each size, and how long all took.
+/// The number of the first update program behind a round of so many sizes.
+int32_t updateTask(size_t sizes) { return static_cast<int32_t>(sizes * kKinds.size()); }
+
+/// A round of each size and the update, and how long all took.
 Status runSizes(Stand &stand, const std::vector<std::vector<int64_t>> &sizes, int32_t task,
                 std::vector<double> &seconds) {
   double begin = now();
   for (size_t size = 0; size < sizes.size(); ++size)
     MAESTRO_TRY(stand.round(sizes[size], task + static_cast<int32_t>(size * kKinds.size())));
+  MAESTRO_TRY(stand.update(task + updateTask(sizes.size())));
   seconds.push_back(now() - begin);
   return Status();
 }
@@ -382,9 +429,11 @@ void compare(const std::vector<std::vector<double>> &seconds, Collected &collect
   }
 }
 
-/// A round's pulses and calls: times of the calls, in pulses, are added by kind.
-void collect(std::span<const executor::TraceSpan> spans,
-             const std::map<int32_t, std::vector<CallKind>> &kinds, Collected &collected) {
+/// Rounds' pulses and calls: times of the calls, in pulses, are added by kind. Of update programs, from `firstUpdate` on, each round's pulses
+/// from the first call's beginning to the last one's end.
+std::vector<double> collect(std::span<const executor::TraceSpan> spans, const std::map<int32_t, std::vector<CallKind>> &kinds, int32_t firstUpdate,
+                            Collected &collected) {
+  std::vector<double> updates;
   double pulse = 0;
   for (size_t i = 0; i < spans.size();) {
     size_t end = i;
@@ -402,6 +451,10 @@ void collect(std::span<const executor::TraceSpan> spans,
       for (size_t span = i + 2; span < std::min(end, i + Stand::kPulseCalls); ++span)
         pulse = std::min(pulse, seconds(span));
       collected.pulses.push_back(pulse);
+    } else if (int32_t kind = spans[i].task - firstUpdate; kind >= 0 && pulse > 0) {
+      if (kind == 0 || updates.empty())
+        updates.push_back(0);
+      updates.back() += static_cast<double>(spans[end - 1].endNs - spans[i].startNs) * 1e-9 / pulse;
     } else if (auto program = kinds.find(spans[i].task);
                program != kinds.end() && program->second.size() == end - i && pulse > 0) {
       for (size_t span = i; span < end; ++span) {
@@ -414,6 +467,7 @@ void collect(std::span<const executor::TraceSpan> spans,
     }
     i = end;
   }
+  return updates;
 }
 
 } // namespace
@@ -463,8 +517,10 @@ Status timeExecutable(const plan::Plan &plan, uint32_t index, int threads, int g
           kinds[static_cast<int32_t>(size) * kTasksEach + static_cast<int32_t>(kind)].push_back(
               reader.read(table, *call));
   }
-  for (auto &stand : stands) // All, so that none is slower for it.
-    stand->trace(stand->calls() * sizes.size() * kMostRounds * 2);
+  for (auto &stand : stands) {
+    MAESTRO_TRY(stand->update(kUnknownTask));
+    stand->trace((stand->calls() * sizes.size() + stand->updateCalls()) * kMostRounds * 2); // All, so that none is slower for it.
+  }
   Company company(std::span(stands).subspan(1), sizes);
   std::vector<double> together, alone;
   // Sizes take turns, so that none has a slow moment to itself, and so do company and none.
@@ -485,7 +541,8 @@ Status timeExecutable(const plan::Plan &plan, uint32_t index, int threads, int g
   company.end();
   company.seconds.insert(company.seconds.begin(), std::move(together));
   compare(company.seconds, collected);
-  collect(first.traced(), kinds, collected);
+  if (std::vector<double> updates = collect(first.traced(), kinds, updateTask(sizes.size()), collected); !updates.empty())
+    collected.updates.push_back({updateBytesOf(table), median(std::move(updates))});
   return Status();
 }
 
@@ -505,7 +562,8 @@ Result<TimedCalls> PlanPrograms::time(int threads, int groups, double secondsEac
   TimedCalls calls{{},
                    std::move(collected.pulses),
                    std::move(collected.togetherShares),
-                   std::move(collected.aloneShares)};
+                   std::move(collected.aloneShares),
+                   std::move(collected.updates)};
   for (auto &[key, own] : collected.kinds)
     calls.kernels[std::get<0>(key)].push_back({own.work, middleMean(std::move(own.pulses))});
   return calls;

@@ -1,6 +1,7 @@
 // Kernels of a plan where they stand: called by its own programs on the executor's own device, with operands where the calls before left them.
 //
 //   executable × some sizes of micro-batches ─▶ forward, backward, weight gradients, several times ─▶ a time for each call
+//                                            └▶ norm and update behind them all                    ─▶ a time for both
 //
 // Parameters are random, fields as synthetic data have them: how long kernels take hardly depends on values, except for masks, which hide
 // nothing then but what comes later.
@@ -21,12 +22,18 @@ struct TimedCall {
   cost_models::CallSample work; ///< Its time is not set.
   double pulses = 0;
 };
+struct TimedUpdate {
+  double bytes = 0; ///< cost_models::updateBytes()
+  double pulses = 0;
+};
 struct TimedCalls {
   std::map<std::string, std::vector<TimedCall>> kernels; ///< By callsOf(): each kind of call once.
   std::vector<double> pulses; ///< Seconds of each.
   /// Where several devices work at the same time: each time that they did all sizes of an executable, the slowest one's over the mean one's, and
   /// the first one's while the others idle over that beside it while they work, where no other programs took processors meanwhile.
   std::vector<double> togetherShares, aloneShares;
+  /// Norm and optimizer of each executable that trains: what they move, and pulses that they took together.
+  std::vector<TimedUpdate> updates;
 };
 
 class PlanPrograms {
