@@ -1,7 +1,7 @@
 """Pictures (and sounds) into a language model: a 2B-shaped ViT with a projector, an 8B-shaped Llama, 0 to 16 images a sample; with
 --sounds also a Whisper-large-shaped encoder. Graphs without weights, and the workload.
 
-    ../../.venv/bin/python multimodal.py FOLDER [--sounds] [--size tiny]
+    ../../.venv/bin/python multimodal.py FOLDER [--sounds] [--size tiny] [--layers N]
 """
 
 import argparse
@@ -23,11 +23,11 @@ def projector(width, to):
 
 
 class Vision(nn.Module):
-    def __init__(self, size, to):
+    def __init__(self, size, to, layers=None):
         super().__init__()
-        width, layers, heads, inner, image, patch = VITS[size]
+        width, depth, heads, inner, image, patch = VITS[size]
         self.tower = transformers.ViTModel(transformers.ViTConfig(
-            image_size=image, patch_size=patch, hidden_size=width, intermediate_size=inner, num_hidden_layers=layers,
+            image_size=image, patch_size=patch, hidden_size=width, intermediate_size=inner, num_hidden_layers=layers or depth,
             num_attention_heads=heads, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0), add_pooling_layer=False)
         self.projector = projector(width, to)
 
@@ -36,14 +36,14 @@ class Vision(nn.Module):
 
 
 class Audio(nn.Module):
-    def __init__(self, size, to):
+    def __init__(self, size, to, layers=None):
         super().__init__()
         from transformers.models.whisper.modeling_whisper import WhisperEncoder
 
-        width, layers, heads, inner, bands, frames, joined = WHISPERS[size]
+        width, depth, heads, inner, bands, frames, joined = WHISPERS[size]
         self.joined, self.features = joined, frames // 2 // joined
         self.tower = WhisperEncoder(transformers.WhisperConfig(
-            d_model=width, encoder_layers=layers, encoder_attention_heads=heads, encoder_ffn_dim=inner, num_mel_bins=bands,
+            d_model=width, encoder_layers=layers or depth, encoder_attention_heads=heads, encoder_ffn_dim=inner, num_mel_bins=bands,
             max_source_positions=frames // 2))
         self.projector = projector(joined * width, to)
 
@@ -53,9 +53,9 @@ class Audio(nn.Module):
 
 
 class Language(nn.Module):
-    def __init__(self, size, image, sound):
+    def __init__(self, size, image, sound, layers=None):
         super().__init__()
-        self.llama = transformers.LlamaForCausalLM(large.llama_config(size))
+        self.llama = transformers.LlamaForCausalLM(large.llama_config(size, layers))
         self.image, self.sound = image, sound
 
     def forward(self, input_ids, image_features, sound_features=None):
@@ -92,6 +92,7 @@ def main():
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--sounds", action="store_true")
     parser.add_argument("--size", default="large", choices=["large", "tiny"])
+    parser.add_argument("--layers", type=int, help="as wide, but with so many layers each: exported sooner")
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
     tiny = arguments.size == "tiny"
@@ -102,17 +103,17 @@ def main():
     pixels, patch = VITS[vit][4], VITS[vit][5]
     patches = (pixels // patch) ** 2
     bands, frames = WHISPERS[whisper][4], WHISPERS[whisper][5]
-    large.export(large.on_meta(lambda: Vision(vit, width)), arguments.folder / "vision.onnx",
+    large.export(large.on_meta(lambda: Vision(vit, width, arguments.layers)), arguments.folder / "vision.onnx",
                  {"pixels": (torch.empty(3, 3, pixels, pixels, device="meta"), {0: "images"})}, ["image_features"])
     text = {0: "batch", 1: "seq"}
     inputs = {"input_ids": (torch.zeros(2, 4096 if not tiny else 64, dtype=torch.int64, device="meta"), text),
               "image_features": (torch.empty(3, patches, width, device="meta"), {0: "images"})}
     if arguments.sounds:
-        audio = large.on_meta(lambda: Audio(whisper, width))
+        audio = large.on_meta(lambda: Audio(whisper, width, arguments.layers))
         large.export(audio, arguments.folder / "audio.onnx",
                      {"spectrogram": (torch.empty(5, bands, frames, device="meta"), {0: "sounds"})}, ["sound_features"])
         inputs["sound_features"] = (torch.empty(5, audio.features, width, device="meta"), {0: "sounds"})
-    large.export(large.on_meta(lambda: Language(llama, image, sound)), arguments.folder / "language.onnx", inputs, ["logits"])
+    large.export(large.on_meta(lambda: Language(llama, image, sound, arguments.layers)), arguments.folder / "language.onnx", inputs, ["logits"])
     sounds = arguments.sounds
     (arguments.folder / "workload.yaml").write_text(WORKLOAD.format(
         audio="  audio: {model: audio.onnx}\n" if sounds else "", edge="  - audio.sound_features -> language.sound_features\n" if sounds else "",
