@@ -1,6 +1,6 @@
 """Whole layers on a GPU beside what plans say of them: the networks of examples/large, forward and backward, at the sizes that plans use.
 
-    python3 bench/accelerator_layers.py measure times.txt      # there: PyTorch with CUDA and transformers, nothing of Maestro; 5 minutes
+    python3 bench/accelerator_layers.py measure times.txt      # bench/h100_layers.txt and h200_layers.txt are its; there: PyTorch with CUDA and transformers, nothing of Maestro; 5 minutes
     .venv/bin/python bench/accelerator_layers.py compare times.txt --device h100-sxm   # here: no GPU
 
 Measured: bf16, each layer compiled (`torch.compile`); a layer is a quarter of what six take more than two, so that what comes before and
@@ -111,6 +111,8 @@ def times(name, trains, sizes, layers):
 def measure(path):
     import torch
 
+    if not torch.cuda.is_available():
+        sys.exit("accelerator_layers: PyTorch sees no GPU here; run it on a machine that has one")
     with open(path, "w") as file:
         def say(text):
             print(text, file=file, flush=True)
