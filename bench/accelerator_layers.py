@@ -1,11 +1,12 @@
 """Whole layers on a GPU beside what plans say of them: the networks of examples/large, forward and backward, at the sizes that plans use.
 
-    python3 bench/accelerator_layers.py measure times.txt      # bench/h100_layers.txt and h200_layers.txt are its; there: PyTorch with CUDA and transformers, nothing of Maestro; 5 minutes
-    .venv/bin/python bench/accelerator_layers.py compare times.txt --device h100-sxm   # here: no GPU
+    python3 bench/accelerator_layers.py measure times.txt    # on a machine with a GPU: PyTorch, transformers and onnx; 6 minutes
+    .venv/bin/python bench/accelerator_layers.py compare     # without one: h100_layers.txt and h200_layers.txt, which `measure` wrote
 
 Measured: bf16, each layer compiled (`torch.compile`); a layer is a quarter of what six take more than two, so that what comes before and
-behind them is left out. Sizes are those at which a GPU is busy longer than its host takes to launch. Gradients are added up in bf16, as PyTorch does, where plans add them up in f32.
-Predicted: the same from two plans of the same networks. Kernels one by one are in bench/accelerator_times.py.
+behind them is left out. Sizes are those at which a GPU is busy longer than its host takes to launch. Gradients are added up in bf16, as
+PyTorch does, where plans add them up in f32. Predicted: the same from two plans of the same networks. Kernels one by one are in
+bench/accelerator_times.py.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ import argparse
 import pathlib
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent
+LARGE = ROOT / "examples" / "large"
 FEW, MANY = 2, 6  # Layers.
 SECONDS = 0.5
 
@@ -31,31 +34,27 @@ CASES = [
 
 
 def network(name, layers):
-    """The tower alone and a function that makes its input."""
+    """The example's tower, its layers, and a function that makes an input of so many samples and positions."""
+    sys.path.insert(0, str(LARGE))
+    import large
+    import multimodal
     import torch
     import transformers
 
-    if name.startswith("llama"):
-        width, _, heads, kv_heads, inner = {"llama-70b": (8192, 80, 64, 8, 28672), "llama-8b": (4096, 32, 32, 8, 14336)}[name]
-        model = transformers.LlamaModel(transformers.LlamaConfig(
-            vocab_size=512, hidden_size=width, intermediate_size=inner, num_hidden_layers=layers, num_attention_heads=heads,
-            num_key_value_heads=kv_heads, max_position_embeddings=8192, attn_implementation="sdpa", use_cache=False))
-        return model, model.layers, lambda samples, positions: {
-            "inputs_embeds": torch.randn(samples, positions, width, device="cuda", dtype=torch.bfloat16, requires_grad=True)}
-    if name == "vit-2b":
-        model = transformers.ViTModel(transformers.ViTConfig(
-            image_size=448, patch_size=28, hidden_size=1664, intermediate_size=8192, num_hidden_layers=layers, num_attention_heads=16,
-            hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, attn_implementation="sdpa"), add_pooling_layer=False)
-        listed = getattr(model, "layers", None) or model.encoder.layer
-        return model, listed, lambda samples, positions: {
-            "pixel_values": torch.randn(samples, 3, 448, 448, device="cuda", dtype=torch.bfloat16, requires_grad=True)}
-    from transformers.models.whisper.modeling_whisper import WhisperEncoder
+    def random(*shape):
+        return torch.randn(*shape, device="cuda", dtype=torch.bfloat16, requires_grad=True)
 
-    model = WhisperEncoder(transformers.WhisperConfig(
-        d_model=1280, encoder_layers=layers, encoder_attention_heads=20, encoder_ffn_dim=5120, num_mel_bins=128,
-        max_source_positions=1500, attn_implementation="sdpa"))
-    return model, model.layers, lambda samples, positions: {
-        "input_features": torch.randn(samples, 128, 3000, device="cuda", dtype=torch.bfloat16, requires_grad=True)}
+    kind, size = name.split("-")
+    if kind == "llama":
+        config = large.llama_config(size, layers)
+        model = transformers.LlamaModel(config)
+        return model, model.layers, lambda samples, positions: {"inputs_embeds": random(samples, positions, config.hidden_size)}
+    if kind == "vit":
+        model, pixels = multimodal.Vision(size, 1, layers).tower, multimodal.VITS[size][4]
+        listed = getattr(model, "layers", None) or model.encoder.layer
+        return model, listed, lambda samples, _: {"pixel_values": random(samples, 3, pixels, pixels)}
+    model, (bands, frames) = multimodal.Audio(size, 1, layers).tower, multimodal.WHISPERS[size][4:6]
+    return model, model.layers, lambda samples, _: {"input_features": random(samples, bands, frames)}
 
 
 def seconds(call):
@@ -129,57 +128,61 @@ def measure(path):
 
 # ---- predicted, from plans ----------------------------------------------------------------------------------------------
 
-# Of a network: the example that has it, its section, the dims of its samples and positions there, and pins under which all sizes fit.
+# Of a network: the example that has it, its section, the dims of its samples and positions there.
 SECTIONS = {"llama-8b": ("kd", "student", ("batch", "seq")), "llama-70b": ("kd", "teacher", ("batch", "seq")),
             "vit-2b": ("multimodal", "vision", ("images", None)), "whisper-large": ("multimodal", "audio", ("sounds", None))}
-EXAMPLES = {"kd": (["kd.py"], ["teacher.devices=0", "student.devices=1", "teacher.micro_batch=4", "student.micro_batch=2"]), "multimodal": (["multimodal.py", "--sounds"], ["vision.devices=0", "audio.devices=1", "language.devices=2",
-                               "vision.micro_batch=8", "audio.micro_batch=8", "language.micro_batch=1"])}
-CLUSTER = "{{name: one, nodes: 1, devices_per_node: 3, device: {device}, links: [{{name: all, spans: 3, bandwidth: 450 GB/s, latency: 2 us}}]}}\n"
+# Of an example: what exports it, and sizes of micro-batches that hold all of CASES; each section has a device of its own.
+EXAMPLES = {"kd": (["kd.py"], {"teacher": 4, "student": 2}), "multimodal": (["multimodal.py", "--sounds"], {"vision": 8, "audio": 8, "language": 1})}
+CLUSTER = "{{nodes: 1, devices_per_node: 3, device: {device}, links: [{{name: node, spans: 3, bandwidth: 450 GB/s, latency: 2 us}}]}}\n"
+STORED = {"h100-sxm": HERE / "h100_layers.txt", "h200": HERE / "h200_layers.txt"}  # By built-in device.
 
 
-def plans(scratch, example, device):
-    """Of few layers and of many, each section on a device of its own."""
+def exported(scratch, example, layers):
     import subprocess
 
-    script, pins = EXAMPLES[example]
-    (scratch.path / "cluster.yaml").write_text(CLUSTER.format(device=device))
-    for layers in (FEW, MANY):
-        folder = scratch.path / f"{example}-{layers}"
-        subprocess.run([sys.executable, "-B", ROOT / "examples" / "large" / script[0], folder, *script[1:], "--layers", str(layers)], check=True, capture_output=True)
-        plan = folder / "plan.mpl"
-        words = [word for pin in ["*.recompute=none", "*.split_backward=no", *pins] for word in ("--pin", pin)]
-        scratch.bench().succeed("maestro-plan", "--workload", folder / "workload.yaml", "--cluster", scratch.path / "cluster.yaml", "--set", "train.global_batch=8",
-                                "--quiet", "-o", plan, *words)
-        yield plan
+    folder = scratch.path / f"{example}-{layers}"
+    if not folder.exists():
+        script, *flags = EXAMPLES[example][0]
+        subprocess.run([sys.executable, "-B", LARGE / script, folder, *flags, "--layers", str(layers)], check=True, capture_output=True)
+    return folder
+
+
+def planned(scratch, example, layers, device):
+    """The plan as maestro-dump has it."""
+    import runs
+
+    cluster, plan = scratch.path / "cluster.yaml", scratch.path / "plan.mpl"
+    cluster.write_text(CLUSTER.format(device=device))
+    pins = ["*.recompute=none", "*.split_backward=no"]
+    for number, (section, size) in enumerate(EXAMPLES[example][1].items()):
+        pins += [f"{section}.devices={number}", f"{section}.micro_batch={size}"]
+    scratch.bench().succeed("maestro-plan", "--workload", exported(scratch, example, layers) / "workload.yaml", "--cluster", cluster,
+                            "--set", "train.global_batch=8", "--quiet", "-o", plan, *[word for pin in pins for word in ("--pin", pin)])
+    return runs.summary(scratch.bench(), plan)
 
 
 def program_seconds(plan, section, sizes):
     """Of a section's programs, by kind, at these sizes of the workload's dims."""
     import math
 
-    found = {}
     names = [symbol["name"] for symbol in plan["symbols"]]
-    for executable in plan["executables"]:
-        if plan["sections"][executable["section"]]["name"] == section:
-            for program in executable["programs"]:
-                found[program["kind"]] = sum(term["picoseconds"] * 1e-12 * math.prod(sizes[names[symbol]] for symbol in term["symbols"]) for term in program.get("cost", []))
-    return found
+    programs = [program for executable in plan["executables"] if plan["sections"][executable["section"]]["name"] == section
+                for program in executable["programs"]]
+    return {program["kind"]: sum(term["picoseconds"] * 1e-12 * math.prod(sizes[names[symbol]] for symbol in term["symbols"])
+                                 for term in program.get("cost", [])) for program in programs}
 
 
-def compare(path, device):
-    sys.path[:0] = [str(ROOT / "test" / "runs")]
+def compare_one(scratch, device, path):
     import statistics
 
-    import runs
-
-    lines = [line.split() for line in pathlib.Path(path).read_text().splitlines() if line and not line.startswith("#")]
-    scratch, made, ratios = runs.Scratch("layers"), {}, []
-    print(f"{device}, beside {pathlib.Path(path).read_text().splitlines()[0].lstrip('# ').split(':')[0]}: a layer")
+    head, *lines = path.read_text().splitlines()
+    made, ratios = {}, []
+    print(f"a layer on {device}, predicted and measured ({head.lstrip('# ').split(':')[0]})")
     print(f"{'network':14} {'samples':>7} {'positions':>9}   {'forward':>24}   {'forward and backward':>24}")
-    for name, samples, positions, *measured in lines:
+    for name, samples, positions, *measured in map(str.split, lines):
         example, section, dims = SECTIONS[name]
         if example not in made:
-            made[example] = [runs.summary(scratch.bench(), plan) for plan in plans(scratch, example, device)]
+            made[example] = [planned(scratch, example, layers, device) for layers in (FEW, MANY)]
         sizes = {dim: int(size) for dim, size in zip(dims, (samples, positions)) if dim}
         few, many = (program_seconds(plan, section, sizes) for plan in made[example])
         each = {kind: (many[kind] - few[kind]) / (MANY - FEW) for kind in many}
@@ -190,20 +193,26 @@ def compare(path, device):
                 ratios.append(predicted * 1e6 / float(found))
                 cells.append(f"{predicted * 1e3:7.2f} of {float(found) * 1e-3:6.2f} ms {ratios[-1]:5.2f}")
         print(f"{name:14} {samples:>7} {positions:>9}   {'   '.join(f'{cell:>24}' for cell in cells)}", flush=True)
-    print(f"predicted / measured: {min(ratios):.2f} to {max(ratios):.2f}, median {statistics.median(ratios):.2f}")
+    print(f"predicted / measured: {min(ratios):.2f} to {max(ratios):.2f}, median {statistics.median(ratios):.2f}", flush=True)
+
+
+def compare():
+    sys.path.insert(0, str(ROOT / "test" / "runs"))
+    import runs
+
+    scratch = runs.Scratch("layers")
+    for device, path in STORED.items():
+        compare_one(scratch, device, path)
     return scratch.finish()
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     verbs = parser.add_subparsers(dest="verb", required=True)
-    verb = verbs.add_parser("measure", help="on a machine with a GPU")
-    verb.add_argument("times")
-    verb = verbs.add_parser("compare", help="with plans, on a machine without one")
-    verb.add_argument("times")
-    verb.add_argument("--device", default="h100-sxm", help="a built-in device (default %(default)s)")
+    verbs.add_parser("measure", help="on a machine with a GPU").add_argument("times")
+    verbs.add_parser("compare", help="with plans, on a machine without one")
     arguments = parser.parse_args()
-    return measure(arguments.times) if arguments.verb == "measure" else compare(arguments.times, arguments.device)
+    return measure(arguments.times) if arguments.verb == "measure" else compare()
 
 
 if __name__ == "__main__":

@@ -13,10 +13,8 @@ printf '\n== predicted against measured step times\n'
 .venv/bin/python -B bench/predictions.py
 printf '\n== planning: the large examples for 8 to 16,384 GPUs\n'
 .venv/bin/python -B bench/planning.py || true # It says what did not fit.
-for device in h100-sxm h200; do
-  printf '\n== whole layers as measured on a GPU, beside plans for %s\n' "$device"
-  .venv/bin/python -B bench/accelerator_layers.py compare "bench/${device%-sxm}_layers.txt" --device "$device"
-done
+printf '\n== whole layers as measured on GPUs, beside plans\n'
+.venv/bin/python -B bench/accelerator_layers.py compare
 printf '\n== overlap: the planned layout and order against a static split in file order\n'
 .venv/bin/python -B bench/overlap.py
 printf '\n== a training step against PyTorch eager: speed (above 1 Maestro is faster) and memory (below 1 it is leaner)\n'

@@ -3,6 +3,7 @@
 #include "base/philox.h"
 #include "cost_models/compound.h"
 #include "executor/core/executable.h"
+#include "executor/core/hyper_parameters.h"
 #include "kernels/optimizer.h"
 #include "plan/capacity.h"
 #include "plan/dims.h"
@@ -44,7 +45,7 @@ constexpr int64_t kLongNs = 500'000;
 constexpr std::array kKinds = {fb::ProgramKind::Forward, fb::ProgramKind::Backward,
                                fb::ProgramKind::WeightGradient};
 
-/// Behind all micro-batches, once a step.
+/// Behind all micro-batches, once a step: what trains has both.
 constexpr std::array kUpdateKinds = {fb::ProgramKind::Norm, fb::ProgramKind::Update};
 
 /// The largest micro-batches of the longest samples, of the shortest and between, and of fewer
@@ -145,8 +146,7 @@ public:
     MAESTRO_ASSIGN(executor::BoundShapes * bounds, instance->bindBounds());
     device->launch(*pulse, pulseBases, kPulseTask);
     for (size_t i = 0; i < kUpdateKinds.size(); ++i)
-      if (instance->hasProgram(kUpdateKinds[i]))
-        MAESTRO_TRY(instance->launch(kUpdateKinds[i], *bounds, 0, task + static_cast<int32_t>(i)));
+      MAESTRO_TRY(instance->launch(kUpdateKinds[i], *bounds, 0, task + static_cast<int32_t>(i)));
     return device->wait(device->record());
   }
 
@@ -189,10 +189,9 @@ private:
     for (const fb::Binding *binding : *instance->table().bindings()) {
       DType dtype =
           static_cast<DType>(instance->table().buffers()->Get(binding->buffer())->dtype());
-      if (binding->kind() == Kind::HyperParameters) { // Nothing is learned.
-        std::array<float, kernels::kOptimizerScalars> scalars{};
-        for (kernels::OptimizerScalar scalar : {kernels::kBiasCorrection1, kernels::kBiasCorrection2, kernels::kGradientScale, kernels::kStep})
-          scalars[scalar] = 1;
+      if (binding->kind() == Kind::HyperParameters) {
+        auto scalars = executor::hyperParameters(*plan->training(), 1, 1);
+        scalars[kernels::kLearningRate] = 0; // Values stay as they are.
         device->write(instance->address(binding->buffer(), 0), scalars.data(), sizeof scalars);
         MAESTRO_TRY(device->wait(device->record()));
         continue;
@@ -452,7 +451,7 @@ std::vector<double> collect(std::span<const executor::TraceSpan> spans, const st
         pulse = std::min(pulse, seconds(span));
       collected.pulses.push_back(pulse);
     } else if (int32_t kind = spans[i].task - firstUpdate; kind >= 0 && pulse > 0) {
-      if (kind == 0 || updates.empty())
+      if (kind == 0)
         updates.push_back(0);
       updates.back() += static_cast<double>(spans[end - 1].endNs - spans[i].startNs) * 1e-9 / pulse;
     } else if (auto program = kinds.find(spans[i].task);
