@@ -191,6 +191,7 @@ CompoundModel compose(const AtomicModel &model, const std::vector<SectionCut> &c
     section.name = chain.name;
     section.trains = chain.trains;
     section.activeDims = chain.activeDims;
+    section.unpadded = chain.unpadded;
     section.presence = chain.presence;
     section.capacities = chain.capacities;
     section.splitsBackward = cuts[s].splitStages > 0;

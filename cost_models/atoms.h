@@ -35,6 +35,7 @@ struct AtomicSection {
   std::array<std::vector<AtomClass>, kRecomputes.size()> classes;
   std::array<std::vector<AtomClass>, kRecomputes.size()> splitClasses = {}; ///< With weight gradients in tasks of their own; likewise.
   double presence = 1; ///< Of all samples, those that take part.
+  std::vector<uint32_t> unpadded = {}; ///< The samples of a micro-batch have the same value in each of these dims.
   const std::vector<AtomClass> &classesOf(Recompute recompute, bool splits = false) const {
     return (splits ? splitClasses : classes)[static_cast<size_t>(recompute)];
   }

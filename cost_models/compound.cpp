@@ -215,6 +215,7 @@ wavefront::Problem makeProblem(const CompoundModel &model, const Machine &machin
     section.trains = source.trains;
     section.splitsBackward = source.splitsBackward;
     section.activeDims = source.activeDims;
+    section.unpadded = source.unpadded;
     const MicroBatchCapacity &capacity = source.capacities[choice.microBatch];
     section.maxSamples = capacity.samples;
     section.capacity = capacity.dims;

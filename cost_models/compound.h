@@ -55,6 +55,7 @@ struct SectionModel {
   std::vector<StageModel> stages;
   bool splitsBackward = false; ///< Weight gradients are tasks of their own.
   double presence = 1;         ///< Of all samples, those that take part.
+  std::vector<uint32_t> unpadded; ///< The samples of a micro-batch have the same value in each of these dims.
 };
 
 /// bytes · Π of the dims listed.

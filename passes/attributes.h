@@ -19,6 +19,7 @@
 //                                              "mean" into these
 //   nn.term = 1, nn.weight = 0.5               a loss that is a weighted sum of several means has one
 //                                              sum and one count per term; absent: term 0, weight 1
+//   nn.floor = 1.0                             of a count: the sum is divided by max(count over the batch, 1)
 //   nn.gradient   = "student/lm_head.weight"   the gradient of Σ_k scale_k · sum_k
 //   nn.over_data = "partial"                   what a gradient is over replicas; otherwise the operator
 //                                              behind which that is unknown, in words
@@ -27,7 +28,9 @@
 //   nn.output     = "logits"                   any other output of the model
 // Module, or section
 //   nn.dims = {batch = {combine = "sum", max = 16 : i64}, …}
-//                                              how each symbol combines over samples; its bound
+//                                              how each symbol combines over samples; its bound; `own`: counts
+//                                              the samples' own rows; `unpadded = "why"`: only samples of
+//                                              equal length share a micro-batch
 //   nn.without_gradient = ["student/pooler.weight"]
 //                                              trainable parameters that no loss reaches
 //   nn.recompute = "selective"|"full"          of a section: what its backward computes again (base/recompute.h)
@@ -52,6 +55,10 @@ inline constexpr llvm::StringLiteral kTrainable = "nn.trainable";
 inline constexpr llvm::StringLiteral kField = "nn.field";
 /// On a field's argument: it is not in the data, but 1 at the positions that a sample has and 0 where it is padded.
 inline constexpr llvm::StringLiteral kOwnPositions = "nn.own_positions";
+/// On a field's argument: the value with which samples are padded (f64); absent: 0.
+inline constexpr llvm::StringLiteral kPad = "nn.pad";
+/// In an entry of nn.dims: micro-batches hold samples of equal length only, and why: where padding would show, "" for the user's wish.
+inline constexpr llvm::StringLiteral kUnpadded = "unpadded";
 inline constexpr llvm::StringLiteral kSpecial = "nn.special";
 inline constexpr llvm::StringLiteral kLossScale = "nn.loss_scale";
 inline constexpr llvm::StringLiteral kSaved = "nn.saved";
@@ -59,6 +66,7 @@ inline constexpr llvm::StringLiteral kLoss = "nn.loss";
 inline constexpr llvm::StringLiteral kRole = "nn.role";
 inline constexpr llvm::StringLiteral kTerm = "nn.term";
 inline constexpr llvm::StringLiteral kWeight = "nn.weight";
+inline constexpr llvm::StringLiteral kFloor = "nn.floor";
 inline constexpr llvm::StringLiteral kGradient = "nn.gradient";
 inline constexpr llvm::StringLiteral kOutput = "nn.output";
 inline constexpr llvm::StringLiteral kDims = "nn.dims";

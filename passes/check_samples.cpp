@@ -12,6 +12,8 @@
 // samples. Positions in the batch (an iota over rows) may only be used to address one's own row, as
 // exported masks do:
 //   gather_nd(data[batch, …], concat(iota(batch), …)),  scatter_nd(data[batch, …], iota(batch), …).
+// What is addressed must then have just these rows: a table of 16 entries or rows of another symbol are
+// refused, since a micro-batch numbers its rows from 0 again.
 // The pass changes nothing.
 #include "passes/graph_functions.h"
 #include "passes/passes.h"
@@ -33,6 +35,7 @@ struct RowState {
   };
   Kind kind = Uniform;
   unsigned dim = 0;
+  DimExpr numbered = 1; ///< Of RowIndex and Address: how many rows are numbered, such as `batch`.
 
   bool hasRows() const { return kind == Rows || kind == RowIndex || kind == Address; }
 };
@@ -119,8 +122,8 @@ private:
       return visitIota(iota);
     if (auto values = dyn_cast<nn::DimValuesOp>(op))
       return visitDimValues(values);
-    if (isa<nn::DropoutOp>(op))
-      return setAll(op, operands[0]);
+    if (auto dropout = dyn_cast<nn::DropoutOp>(op))
+      return visitDropout(dropout, operands[0]);
     if (isa<nn::MaskedScatterOp>(op) && inOrder(operands))
       return setAll(op, {RowState::Rows, 0});
     if (operands.size() > 1 && isRowAddress(op->getOperand(1), operands[1]))
@@ -137,7 +140,7 @@ private:
       return setAll(op, {});
     if (size.asSymbol() && op.getStart().getValues()[0].isConstant(0) &&
         op.getStep().getValues()[0].isConstant(1))
-      return setAll(op, {RowState::RowIndex, 0});
+      return setAll(op, {RowState::RowIndex, 0, size});
     return refuse(op) << "numbers the rows of the batch";
   }
 
@@ -177,17 +180,34 @@ private:
   }
 
   /// gather_nd reads, and scatter_nd writes, elements of the rows that the indices themselves stand
-  /// in.
+  /// in: dim 0 of what is addressed has the rows that are numbered, each a sample's own or all alike.
   LogicalResult visitAddressed(Operation *op, llvm::ArrayRef<RowState> operands) {
     auto inFirstDim = [](RowState state) {
       return state.kind == RowState::Uniform || (state.kind == RowState::Rows && state.dim == 0);
     };
+    const DimExpr &addressed = nn::typeOf(op->getOperand(0)).getShape()[0];
+    if (!(addressed == operands[1].numbered))
+      return refuse(op) << "addresses a dim of " << addressed.str() << " by the numbers of " << operands[1].numbered.str()
+                        << " rows, which begin at 0 in every micro-batch: what a sample reads would depend on its place in the batch";
     auto gather = dyn_cast<nn::GatherNDOp>(op);
     if (gather && gather.getBatchDims() == 0 && inFirstDim(operands[0]))
       return setAll(op, {RowState::Rows, operands[1].dim});
     if (!gather && operands[1].dim == 0 && inFirstDim(operands[0]) && inFirstDim(operands[2]))
       return setAll(op, {RowState::Rows, 0});
     return refuse(op) << "reads or writes rows of other samples";
+  }
+
+  /// What is dropped is keyed by sample and row within it, so dim 0 must hold equally many rows of every sample.
+  LogicalResult visitDropout(nn::DropoutOp op, RowState state) {
+    const DimExpr &rows = nn::typeOf(op.getX()).getShape()[0];
+    std::string own = dims.own();
+    std::optional<DimExpr> rowsPerSample = rows.exactQuotient(DimExpr::symbol(own));
+    bool isOwn = state.kind == RowState::Rows && state.dim == 0 && rowsPerSample && !dims.summedSymbol(*rowsPerSample);
+    if (isOwn && dims.bound(own).value_or(1) == 1)
+      return setAll(op, state);
+    return refuse(op) << "drops elements of " << nn::typeOf(op.getX()) << ": dim 0 must hold the rows of the samples ("
+                      << own << ", one a sample), by which what is dropped stays the same in any micro-batch. Drop "
+                         "elements of a tensor whose dim 0 is " << own << ", or export the module in eval mode";
   }
 
   /// A sum over samples passes through what commutes with adding micro-batches up.
@@ -266,6 +286,8 @@ private:
       if (llvm::any_of(operands, [](RowState s) { return s.kind == RowState::RowIndex; }) &&
           state.kind == RowState::Rows)
         return refuse(op) << "computes with the position of a sample in the batch";
+      if (state.kind == RowState::RowIndex || state.kind == RowState::Address)
+        state.numbered = operands[0].numbered;
       states[result] = state;
     }
     return success();

@@ -21,7 +21,7 @@
 // A weighted sum of several means gives one pair per mean, with nn.term and nn.weight. A
 // reduce_mean over rows counts them by nn.dim_values; over a padded dim it is refused, since the
 // number of padded positions is a matter of grouping, not of the batch. A count that depends on a
-// trainable parameter is refused.
+// trainable parameter is refused. max(count, 1) is one of the whole batch's count: nn.floor.
 #include "passes/graph_functions.h"
 #include "passes/passes.h"
 
@@ -36,8 +36,12 @@ struct Term {
   Value numerator;
   Value count;
   double weight = 1.0;
+  double floor = 0.0; ///< Of the count.
 };
 using Terms = llvm::SmallVector<Term>;
+
+/// An ε beside a count: below a tenth of a loss's tolerance (1e-5) where anything counts.
+constexpr double kTinyCount = 1e-6;
 
 std::optional<double> constantScalar(Value value) {
   auto type = nn::typeOf(value);
@@ -130,22 +134,28 @@ private:
              << use->name << "' (" << describe(op)
              << "): counts are summed over the batch before the first gradient, from "
                 "data alone. Compute the count from inputs of the graph";
-    return Terms{Term{numerator, withoutFloor(count), 1.0}};
+    return Terms{quotient(numerator, count)};
   }
 
-  /// max(count, ε) with ε ≤ 1 only guards against an empty batch, which the global count does
-  /// itself.
-  static Value withoutFloor(Value count) {
-    auto floor = count.getDefiningOp<nn::MaximumOp>();
-    if (!floor)
-      return count;
-    auto guards = [](Value value) {
-      std::optional<double> limit = constantScalar(value);
-      return limit && *limit <= 1.0;
-    };
-    return guards(floor.getRhs())   ? floor.getLhs()
-           : guards(floor.getLhs()) ? floor.getRhs()
-                                    : count;
+  /// sum ÷ max(count, floor): of the whole batch, whose count is the sum of the micro-batches'; max() of theirs is not. An ε
+  /// that is added to a count changes nothing that f32 shows.
+  Term quotient(Value numerator, Value count) {
+    auto cast = count.getDefiningOp<nn::CastOp>();
+    Value guarded = cast ? cast.getX() : count;
+    Operation *op = guarded.getDefiningOp();
+    if (!isa_and_nonnull<nn::MaximumOp, nn::AddOp>(op))
+      return {numerator, count};
+    for (unsigned guard : {0u, 1u}) {
+      std::optional<double> limit = constantScalar(op->getOperand(guard));
+      if (!limit || !(*limit > 0) || (isa<nn::AddOp>(op) && *limit > kTinyCount))
+        continue;
+      guarded = op->getOperand(1 - guard);
+      builder.setInsertionPoint(op);
+      if (cast)
+        guarded = nn::CastOp::create(builder, op->getLoc(), nn::TensorType::get(op->getContext(), nn::typeOf(guarded).getShape(), nn::typeOf(count).getElementType()), guarded);
+      return {numerator, guarded, 1.0, *limit};
+    }
+    return {numerator, count};
   }
 
   FailureOr<Terms> averaged(nn::ReduceMeanOp op) {
@@ -241,6 +251,7 @@ struct DecomposeLossPass : PassWrapper<DecomposeLossPass, OperationPass<ModuleOp
       LossResult part{0, loss.name, "sum", int64_t(number), loss.weight * term.weight};
       results.push_back({scalar(graph, term.numerator), lossAttributes(&getContext(), part)});
       part.role = "count";
+      part.floor = term.floor;
       results.push_back({scalar(graph, term.count), lossAttributes(&getContext(), part)});
     }
     return success();

@@ -33,6 +33,8 @@ llvm::SmallVector<LossResult> lossResults(func::FuncOp function) {
       loss.term = term.getInt();
     if (auto weight = function.getResultAttrOfType<FloatAttr>(i, attributes::kWeight))
       loss.weight = weight.getValueAsDouble();
+    if (auto floor = function.getResultAttrOfType<FloatAttr>(i, attributes::kFloor))
+      loss.floor = floor.getValueAsDouble();
     losses.push_back(std::move(loss));
   }
   return losses;
@@ -47,6 +49,8 @@ DictionaryAttr lossAttributes(MLIRContext *context, const LossResult &loss) {
     attributes.set(attributes::kTerm, builder.getI64IntegerAttr(loss.term));
   if (loss.weight != 1.0)
     attributes.set(attributes::kWeight, builder.getF64FloatAttr(loss.weight));
+  if (loss.floor != 0.0)
+    attributes.set(attributes::kFloor, builder.getF64FloatAttr(loss.floor));
   return attributes.getDictionary(context);
 }
 
@@ -94,7 +98,7 @@ FailureOr<DimTable> DimTable::of(ModuleOp module) {
       if (!combine || (combine.getValue() != "sum" && combine.getValue() != "max"))
         return module.emitError("nn.dims: '")
                << item.getName().getValue() << "' needs combine = \"sum\" or \"max\"";
-      Entry entry{combine.getValue() == "sum", std::nullopt};
+      Entry entry{combine.getValue() == "sum", fields.contains("own"), std::nullopt};
       if (auto bound = fields.getAs<IntegerAttr>("max"))
         entry.bound = bound.getInt();
       table.entries[item.getName().str()] = entry;
@@ -115,6 +119,17 @@ FailureOr<DimTable> DimTable::of(ModuleOp module) {
 bool DimTable::sums(StringRef symbol) const {
   auto found = entries.find(symbol);
   return found != entries.end() && found->second.sums;
+}
+
+std::string DimTable::own() const {
+  std::string only;
+  for (const auto &[symbol, entry] : entries) {
+    if (entry.own)
+      return symbol;
+    if (entry.sums)
+      only = only.empty() ? symbol : "several";
+  }
+  return only == "several" ? "" : only;
 }
 
 std::optional<int64_t> DimTable::bound(StringRef symbol) const {

@@ -30,9 +30,10 @@ struct LossResult {
   std::string role; ///< "mean", "sum" or "count"
   int64_t term = 0;
   double weight = 1.0;
+  double floor = 0.0; ///< Of a count: the sum is divided by no less than this.
 };
 llvm::SmallVector<LossResult> lossResults(mlir::func::FuncOp function);
-/// nn.loss, and nn.term and nn.weight where they differ from their defaults.
+/// nn.loss, and nn.term, nn.weight and nn.floor where they differ from their defaults.
 mlir::DictionaryAttr lossAttributes(mlir::MLIRContext *context, const LossResult &loss);
 
 /// One result of a function under construction.
@@ -56,6 +57,8 @@ public:
   static mlir::FailureOr<DimTable> of(mlir::ModuleOp module);
 
   bool sums(llvm::StringRef symbol) const;
+  /// The symbol that counts the samples' own rows (the entry marked `own`), or the only one that sums; "" if neither.
+  std::string own() const;
   /// The largest value for one sample; nothing when undeclared.
   std::optional<int64_t> bound(llvm::StringRef symbol) const;
   /// Whether the expression contains a symbol that sums, and which.
@@ -67,6 +70,7 @@ public:
 private:
   struct Entry {
     bool sums = false;
+    bool own = false;
     std::optional<int64_t> bound;
   };
   std::map<std::string, Entry, std::less<>> entries;

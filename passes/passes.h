@@ -31,6 +31,8 @@ std::unique_ptr<mlir::Pass> createFoldBroadcastsPass();
 std::unique_ptr<mlir::Pass> createDecomposeLossPass();
 /// Refuses a graph whose losses do not decompose over samples.
 std::unique_ptr<mlir::Pass> createCheckSamplesPass();
+/// Where padding would show in a loss, micro-batches hold samples of equal length only.
+std::unique_ptr<mlir::Pass> createCheckPaddingPass();
 /// Products of the named components, and what follows them, in bf16; parameters of those that are `frozen` as a whole, too.
 std::unique_ptr<mlir::Pass> createLowerPrecisionPass(llvm::ArrayRef<std::string> components = {}, llvm::ArrayRef<std::string> frozen = {});
 struct PartitionOptions {

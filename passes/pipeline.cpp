@@ -89,6 +89,7 @@ static void buildGraphPhases(OpPassManager &manager, const PipelineOptions &opti
   manager.addNestedPass<func::FuncOp>(createFoldBroadcastsPass());
   manager.addPass(createDecomposeLossPass());
   manager.addPass(createCheckSamplesPass());
+  manager.addPass(createCheckPaddingPass());
   // Before gradients, so that theirs are products in bf16, too.
   if (!options.bf16Components.empty())
     manager.addPass(createLowerPrecisionPass(options.bf16Components, options.bf16Parameters));
@@ -127,6 +128,7 @@ void registerPasses() {
   registerPass([] { return createFoldBroadcastsPass(); });
   registerPass([] { return createDecomposeLossPass(); });
   registerPass([] { return createCheckSamplesPass(); });
+  registerPass([] { return createCheckPaddingPass(); });
   registerPass([] { return createLowerPrecisionPass(); });
   registerPass([] { return createPartitionSectionsPass(); });
   registerPass([] { return createDifferentiatePass(); });

@@ -133,6 +133,14 @@ Value withRankFour(Value mask, PatternRewriter &rewriter) {
   return nn::ReshapeOp::create(rewriter, mask.getLoc(), type, mask);
 }
 
+/// The truth values of where(mask, 0, −∞), which mean the same and are smaller; `mask` otherwise.
+Value asTruth(Value mask) {
+  auto where = raise::throughWidening(mask).getDefiningOp<nn::WhereOp>();
+  if (!where || !raise::isUniform(where.getOnTrue(), 0.0) || raise::shapeOf(where.getCondition()) != raise::shapeOf(where))
+    return mask;
+  return raise::uniformConstant(where.getOnFalse()) == -std::numeric_limits<double>::infinity() ? where.getCondition() : mask;
+}
+
 /// Whether a gradient would have to flow into `value`: a learned position bias, for example.
 bool dependsOnTrainable(Value value) {
   llvm::SmallVector<Value> pending = {value};
@@ -175,7 +183,7 @@ struct RaiseAttention : OpRewritePattern<nn::MatmulOp> {
     }
     if (!(raise::shapeOf(scores->q)[0] == raise::shapeOf(k)[0]) || !(raise::shapeOf(k)[0] == raise::shapeOf(v)[0]))
       return failure();
-    Value mask = scores->mask ? withRankFour(scores->mask, rewriter) : Value();
+    Value mask = scores->mask ? withRankFour(asTruth(scores->mask), rewriter) : Value();
     auto attention = nn::AttentionOp::create(
         rewriter, op.getLoc(), scores->q, k, v, mask, llvm::APFloat(scores->scale), llvm::APFloat(scores->softcap),
         /*causal=*/false, /*causal_offset=*/0, /*sequence_major=*/false);

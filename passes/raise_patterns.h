@@ -9,6 +9,7 @@ void addRaiseProductPatterns(mlir::RewritePatternSet &patterns);
 void addRaiseNormPatterns(mlir::RewritePatternSet &patterns);
 void addRaiseActivationPatterns(mlir::RewritePatternSet &patterns);
 void addRaiseRopePatterns(mlir::RewritePatternSet &patterns);
+void addRaiseMaskPatterns(mlir::RewritePatternSet &patterns);
 void addRaiseAttentionPatterns(mlir::RewritePatternSet &patterns);
 
 } // namespace maestro

@@ -49,6 +49,7 @@ constexpr Raise kRaises[] = {
     {"maestro-raise-norms", "RMS norms out of their formula", addRaiseNormPatterns},
     {"maestro-raise-activations", "silu and gelu out of their formulas", addRaiseActivationPatterns},
     {"maestro-raise-rope", "Rotary embeddings out of their formula", addRaiseRopePatterns},
+    {"maestro-raise-masks", "Masks of attention that are exact", addRaiseMaskPatterns},
     {"maestro-raise-attention", "Attention out of products and softmax", addRaiseAttentionPatterns},
 };
 

@@ -80,12 +80,14 @@ PlanBuilder::PlanBuilder() {
 }
 
 uint32_t PlanBuilder::symbol(std::string_view name, fb::Combine combine, int64_t sampleMax,
-                             int64_t multipleOf) {
+                             int64_t multipleOf, std::optional<std::string> unpadded) {
   auto symbol = std::make_unique<fb::SymbolT>();
   symbol->name = name;
   symbol->combine = combine;
   symbol->sample_max = sampleMax;
   symbol->multiple_of = multipleOf;
+  if (unpadded)
+    symbol->unpadded = *unpadded;
   auto index = static_cast<uint32_t>(tables.symbols.size());
   tables.symbols.push_back(std::move(symbol));
   symbolIndices.try_emplace(std::string(name), index);

@@ -37,7 +37,8 @@ public:
   fb::PlanT &plan() { return tables; }
 
   /// A new symbol; names must be unique. Returns the *expression* that reads it.
-  uint32_t symbol(std::string_view name, fb::Combine combine, int64_t sampleMax, int64_t multipleOf = 1);
+  uint32_t symbol(std::string_view name, fb::Combine combine, int64_t sampleMax, int64_t multipleOf = 1,
+                  std::optional<std::string> unpadded = {});
   /// The expression that reads a symbol made before; kNone when there is none of this name.
   uint32_t symbolNamed(std::string_view name) const;
   /// Index into Plan.symbols; kNone when there is none of this name.

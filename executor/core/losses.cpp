@@ -2,14 +2,21 @@
 
 #include "plan/plan_generated.h"
 
+#include <algorithm>
+
 namespace maestro::executor {
+
+double divisor(const plan::fb::Loss &loss, double count) {
+  return loss.count_floor() > 0 ? std::max(count, loss.count_floor()) : count;
+}
 
 double weightedLoss(const plan::Plan &plan, const LossTotals &totals) {
   double loss = 0;
-  for (uint32_t k = 0; k < plan->losses()->size(); ++k)
-    if (totals.counts[k] != 0)
-      loss += plan->losses()->Get(k)->weight() * plan->losses()->Get(k)->term_weight() * totals.sums[k] /
-              totals.counts[k];
+  for (uint32_t k = 0; k < plan->losses()->size(); ++k) {
+    const plan::fb::Loss &own = *plan->losses()->Get(k);
+    if (double count = divisor(own, totals.counts[k]); count != 0)
+      loss += own.weight() * own.term_weight() * totals.sums[k] / count;
+  }
   return loss;
 }
 
@@ -17,7 +24,7 @@ void namedLosses(const plan::Plan &plan, const LossTotals &totals, std::vector<m
   size_t used = 0;
   for (uint32_t k = 0; k < plan->losses()->size(); ++k) {
     const plan::fb::Loss &loss = *plan->losses()->Get(k);
-    double value = totals.counts[k] != 0 ? loss.term_weight() * totals.sums[k] / totals.counts[k] : 0.0;
+    double count = divisor(loss, totals.counts[k]), value = count != 0 ? loss.term_weight() * totals.sums[k] / count : 0.0;
     bool continues = used > 0 && values[used - 1].name == loss.name()->string_view();
     if (continues) {
       values[used - 1].value += value;

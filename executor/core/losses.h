@@ -13,6 +13,8 @@ struct LossTotals {
   std::vector<double> sums, counts; ///< By Plan.losses.
 };
 
+/// What a loss's sum is divided by, where so many positions count: the count, or its floor; 0 where nothing counts.
+double divisor(const plan::fb::Loss &loss, double count);
 /// The weighted sum of all losses' means; a loss without a counted position adds nothing.
 double weightedLoss(const plan::Plan &plan, const LossTotals &totals);
 /// Each named loss, unweighted. Reuses `values`.

@@ -164,7 +164,8 @@ wavefront::Problem makeProblem(const plan::Plan &plan, const Topology &topology,
   wavefront::Problem problem;
   problem.devices = topology.ranks;
   for (const fb::Symbol *symbol : *plan->symbols())
-    problem.dims.push_back({symbol->name()->str(), symbol->combine() == fb::Combine::Sum, symbol->multiple_of()});
+    problem.dims.push_back(
+        {symbol->name()->str(), symbol->combine() == fb::Combine::Sum, symbol->multiple_of(), symbol->unpadded() != nullptr});
   for (uint32_t s = 0; s < plan->sections()->size(); ++s) {
     const fb::Section &table = *plan->sections()->Get(s);
     wavefront::Section section;
@@ -173,6 +174,8 @@ wavefront::Problem makeProblem(const plan::Plan &plan, const Topology &topology,
     section.splitsBackward = section.trains && table.layout()->split_backward() > 0;
     if (table.active())
       section.activeDims.assign(table.active()->begin(), table.active()->end());
+    if (table.unpadded())
+      section.unpadded.assign(table.unpadded()->begin(), table.unpadded()->end());
     section.capacity.assign(problem.dims.size(), kUnbounded);
     section.maxSamples = kUnbounded;
     for (uint32_t stage = 0; stage < table.layout()->stages(); ++stage) {

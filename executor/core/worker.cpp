@@ -204,7 +204,8 @@ Status Worker::awaitCounts(LossTotals &totals) {
   for (uint32_t k = 0; k < lossCount; ++k) {
     const fb::Loss &loss = *plan->losses()->Get(k);
     double weight = loss.weight() * loss.term_weight();
-    scales[k] = totals.counts[k] != 0 ? static_cast<float>(weight / totals.counts[k]) : 0.0f;
+    double count = divisor(loss, totals.counts[k]);
+    scales[k] = count != 0 ? static_cast<float>(weight / count) : 0.0f;
   }
   for (auto &station : stations)
     if (station)

@@ -53,6 +53,8 @@ int64_t alone(const Dim &dim, int64_t value) { return combine(dim, 0, value); }
 int64_t combine(const Dim &dim, int64_t combined, int64_t value) {
   if (dim.sum)
     return combined + value;
+  if (dim.unpadded)
+    return value == 0 || value == combined ? combined : combined == 0 ? value : kDiffering;
   if (value <= combined) // Which is rounded up.
     return combined;
   if (dim.multipleOf > 1)
@@ -60,16 +62,24 @@ int64_t combine(const Dim &dim, int64_t combined, int64_t value) {
   return std::max(combined, value);
 }
 
+int64_t combineLargest(const Dim &dim, int64_t combined, int64_t value) {
+  return dim.unpadded ? std::max(combined, value) : combine(dim, combined, value);
+}
+
 void join(const Problem &problem, const int64_t *combined, const int64_t *sizes, int64_t *joined) {
   for (size_t d = 0; d < problem.dims.size(); ++d)
     joined[d] = combine(problem.dims[d], combined[d], sizes[d]);
+}
+
+bool isUnpadded(const Section &section, uint32_t dim) {
+  return std::find(section.unpadded.begin(), section.unpadded.end(), dim) != section.unpadded.end();
 }
 
 bool fits(const Section &section, int64_t samples, const int64_t *combined) {
   if (samples > section.maxSamples)
     return false;
   for (size_t d = 0; d < section.capacity.size(); ++d)
-    if (combined[d] > section.capacity[d])
+    if (combined[d] > section.capacity[d] && (combined[d] != kDiffering || isUnpadded(section, static_cast<uint32_t>(d))))
       return false;
   for (const Area &area : section.areas) {
     int64_t tokens = 0;

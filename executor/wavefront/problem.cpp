@@ -124,6 +124,16 @@ Status checkSamples(const Problem &problem, const Section &section, const Where 
   return Status();
 }
 
+/// What a section does in an unpadded dim has a size only where its samples agree.
+template <typename Where>
+Status checkUnpadded(const Problem &problem, const Section &section, const Cost &cost, const Where &where) {
+  for (const CostTerm &term : cost.terms)
+    for (uint32_t dim : term.dims)
+      if (problem.dims[dim].unpadded && !isUnpadded(section, dim))
+        return fault(where(), "a cost in " + problem.dims[dim].name + ", which is unpadded, and micro-batches of samples that differ in it");
+  return Status();
+}
+
 Status checkSection(const Problem &problem, const Section &section) {
   auto where = [&] { return "section " + section.name; };
   if (section.maxSamples < 1)
@@ -135,8 +145,14 @@ Status checkSection(const Problem &problem, const Section &section) {
   for (uint32_t dim : section.activeDims)
     if (dim >= problem.dims.size())
       return fault(where(), "depends on dim " + number(size_t{dim}) + " of " + number(problem.dims.size()));
+  for (uint32_t dim : section.unpadded)
+    if (dim >= problem.dims.size() || !problem.dims[dim].unpadded || problem.dims[dim].sum || problem.dims[dim].multipleOf != 1)
+      return fault(where(), "holds samples of equal dim " + number(size_t{dim}) + ", which is no unpadded maximum of " + number(problem.dims.size()));
   MAESTRO_TRY(checkAreas(problem, section, where));
   MAESTRO_TRY(checkStages(problem, section, where));
+  for (const Stage &stage : section.stages)
+    for (const Cost *cost : {&stage.forward, &stage.backward, &stage.weightGradient})
+      MAESTRO_TRY(checkUnpadded(problem, section, *cost, where));
   MAESTRO_TRY(checkDevices(problem, section, where));
   return checkSamples(problem, section, where);
 }
@@ -158,7 +174,9 @@ Status checkEdge(const Problem &problem, const Edge &edge, size_t index) {
   if (edge.gradient && !(producer.trains && consumer.trains))
     return fault(where(), "carries gradients, and " + (producer.trains ? consumer : producer).name + " has no backward");
   MAESTRO_TRY(checkCost(problem, edge.transfer, where));
-  return checkCost(problem, edge.gradientTransfer, where);
+  MAESTRO_TRY(checkCost(problem, edge.gradientTransfer, where));
+  MAESTRO_TRY(checkUnpadded(problem, producer, edge.transfer, where));
+  return checkUnpadded(problem, consumer, edge.gradientTransfer, where);
 }
 
 Status checkHints(const Problem &problem) {
@@ -183,7 +201,7 @@ Status checkMagnitude(const Problem &problem) {
   size_t dims = problem.dims.size();
   for (int64_t sample = 0; sample < samples; ++sample)
     for (size_t d = 0; d < dims; ++d)
-      all[d] = combine(problem.dims[d], all[d], problem.sizes[static_cast<size_t>(sample) * dims + d]);
+      all[d] = combineLargest(problem.dims[d], all[d], problem.sizes[static_cast<size_t>(sample) * dims + d]);
   auto add = [&](const Cost &cost) { total = std::min(largestNs, total + product(evaluate(cost, all.data()), samples)); };
   auto holdDims = [&](const Section &section) {
     for (size_t d = 0; d < dims; ++d)

@@ -18,7 +18,11 @@ struct Dim {
   std::string name;
   bool sum = false;       ///< Sum of the samples' values; otherwise their maximum,
   int64_t multipleOf = 1; ///< rounded up to this.
+  bool unpadded = false;  ///< A maximum that some sections want to be the value of every sample (Section.unpadded).
 };
+
+/// What combine() gives for an unpadded dim of which samples have different values; above every capacity.
+inline constexpr int64_t kDiffering = INT64_MAX / 4;
 
 /// picoseconds · Π of the dims listed (repeated for powers; none: a constant).
 struct CostTerm {
@@ -65,6 +69,8 @@ struct Section {
   std::vector<Stage> stages;
   /// replica × stage: the device that runs the station. Stations may share a device.
   std::vector<std::vector<uint32_t>> devices;
+  /// The samples of a micro-batch have the same value in each of these: padding would change what they mean.
+  std::vector<uint32_t> unpadded;
 };
 
 /// One tensor that passes from a stage to another: of the same section (then of the same micro-batch), or of
@@ -90,12 +96,19 @@ struct Problem {
   size_t sampleCount() const { return dims.empty() ? 0 : sizes.size() / dims.size(); }
 };
 
-/// `value` of one sample as a micro-batch holds it, and what the combination becomes when a sample joins.
+/// `value` of one sample as a micro-batch holds it, and what the combination becomes when a sample joins: kDiffering where the
+/// samples of an unpadded dim differ (a value of 0 differs from none).
 int64_t alone(const Dim &dim, int64_t value);
 int64_t combine(const Dim &dim, int64_t combined, int64_t value);
 
-/// The same for all dims: `joined` is `combined` with one more sample (a row of `sizes`), and may be `combined` itself.
+/// The same, but the largest value where samples differ: what sections that may hold such samples have.
+int64_t combineLargest(const Dim &dim, int64_t combined, int64_t value);
+
+/// combine() for all dims: `joined` is `combined` with one more sample (a row of `sizes`), and may be `combined` itself.
 void join(const Problem &problem, const int64_t *combined, const int64_t *sizes, int64_t *joined);
+
+/// Whether the samples of a section's micro-batches must agree in the dim.
+bool isUnpadded(const Section &section, uint32_t dim);
 
 /// Whether so many samples, of these combined dims, fit in one micro-batch: samples, dims and padded tokens. What fits, fits with
 /// any of its samples left out.

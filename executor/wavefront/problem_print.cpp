@@ -20,12 +20,16 @@ void printCost(const Problem &problem, std::string_view name, const Cost &cost, 
 void printSection(const Problem &problem, const Section &section, std::string &text) {
   text.append("section ").append(section.name).append(section.trains ? " trains" : "");
   text.append(section.splitsBackward ? " split\n" : "\n");
-  if (!section.activeDims.empty()) {
-    text.append("  active");
-    for (uint32_t dim : section.activeDims)
+  auto printDims = [&](const char *what, const std::vector<uint32_t> &dims) {
+    if (dims.empty())
+      return;
+    text.append("  ").append(what);
+    for (uint32_t dim : dims)
       text.append(" ").append(problem.dims[dim].name);
     text.append("\n");
-  }
+  };
+  printDims("active", section.activeDims);
+  printDims("unpadded", section.unpadded);
   text.append("  max_samples ").append(std::to_string(section.maxSamples)).append("\n  capacity");
   for (int64_t capacity : section.capacity)
     text.append(" ").append(std::to_string(capacity));
@@ -67,6 +71,7 @@ std::string print(const Problem &problem) {
   std::string text = "devices " + std::to_string(problem.devices) + "\n";
   for (const Dim &dim : problem.dims) {
     text.append("dim ").append(dim.name).append(dim.sum ? " sum" : " max");
+    text.append(dim.unpadded ? " unpadded" : "");
     if (!dim.sum)
       text.append(" ").append(std::to_string(dim.multipleOf));
     text.append("\n");

@@ -99,6 +99,7 @@ private:
     dim.sum = line.accept("sum");
     if (!dim.sum) {
       MAESTRO_TRY(line.expect("max"));
+      dim.unpadded = line.accept("unpadded");
       if (!line.atEnd())
         MAESTRO_TRY(line.takeNumber(dim.multipleOf, "a multiple"));
     }
@@ -123,7 +124,7 @@ private:
   }
 
   Status parseDetail(Line &line, std::string_view keyword) {
-    if (keyword != "active" && keyword != "max_samples" && keyword != "capacity" && keyword != "area" && keyword != "stage" &&
+    if (keyword != "active" && keyword != "unpadded" && keyword != "max_samples" && keyword != "capacity" && keyword != "area" && keyword != "stage" &&
         keyword != "replica")
       return line.fault("unknown keyword '" + std::string(keyword) + "'");
     if (problem.sections.empty())
@@ -137,11 +138,11 @@ private:
       return parseArea(line, section);
     if (keyword == "stage")
       return parseStage(line, section);
-    if (keyword == "active") {
+    if (keyword == "active" || keyword == "unpadded") {
       while (!line.atEnd()) {
         uint32_t dim = 0;
         MAESTRO_TRY(findDim(line, line.take(), dim));
-        section.activeDims.push_back(dim);
+        (keyword == "active" ? section.activeDims : section.unpadded).push_back(dim);
       }
       return Status();
     }
@@ -330,7 +331,7 @@ private:
         return line.fault("sample " + std::to_string(sample) + ": the batch has " + std::to_string(problem.sampleCount()));
       for (size_t d = 0; d < problem.dims.size(); ++d) {
         int64_t &dim = schedule.dims[group.firstDim + d];
-        dim = combine(problem.dims[d], dim, problem.sizes[sample * problem.dims.size() + d]);
+        dim = combineLargest(problem.dims[d], dim, problem.sizes[sample * problem.dims.size() + d]);
       }
       schedule.samples.push_back(sample);
       ++group.samples;

@@ -37,6 +37,7 @@ void Regrouper::prepareLimits(const Problem &problem, const ProblemIndex &index)
   trunkMost.maxSamples = problem.sections[trunk].maxSamples;
   trunkMost.capacity = problem.sections[trunk].capacity;
   trunkMost.areas = problem.sections[trunk].areas;
+  trunkMost.unpadded = problem.sections[trunk].unpadded;
   auto product = [](int64_t a, int64_t b) { return a != 0 && b > INT64_MAX / a ? INT64_MAX : a * b; };
   for (uint32_t s = 0; s < problem.sections.size(); ++s) {
     spread[s] = std::max<int64_t>(1, spread[s] / 2);

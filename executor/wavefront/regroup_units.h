@@ -31,7 +31,9 @@ inline uint64_t sectionBit(uint32_t section) { return uint64_t{1} << (section & 
 /// join() where the sample's sizes are those that it has alone, so rounded up already.
 inline void joinAlone(const Problem &problem, const int64_t *combined, const int64_t *alone, int64_t *joined) {
   for (size_t d = 0; d < problem.dims.size(); ++d)
-    joined[d] = problem.dims[d].sum ? combined[d] + alone[d] : std::max(combined[d], alone[d]);
+    joined[d] = problem.dims[d].sum        ? combined[d] + alone[d]
+                : problem.dims[d].unpadded ? combine(problem.dims[d], combined[d], alone[d])
+                                           : std::max(combined[d], alone[d]);
 }
 
 inline int64_t replicas(const Problem &problem, uint32_t section) {

@@ -88,10 +88,23 @@ int64_t Scheduler::State::attemptInOrder(const Problem &problem, Schedule &sched
   return attempt(problem, Rule::BackwardFirst, schedule);
 }
 
+/// A section that does not read an unpadded dim has micro-batches of samples that differ in it: theirs is the largest value.
+static void replaceDiffering(const Problem &problem, Schedule &schedule) {
+  size_t dims = problem.dims.size();
+  for (const MicroBatch &group : schedule.microBatches)
+    for (size_t d = 0; d < dims; ++d)
+      if (int64_t &value = schedule.dims[group.firstDim + d]; problem.dims[d].unpadded && value == kDiffering) {
+        value = 0;
+        for (uint32_t sample : schedule.samplesOf(group))
+          value = combineLargest(problem.dims[d], value, problem.sizes[sample * dims + d]);
+      }
+}
+
 void Scheduler::State::write(const Problem &problem, int64_t makespan, Schedule &schedule) {
   schedule.samples = groups.samples;
   schedule.dims = groups.dims;
   schedule.microBatches = groups.list;
+  replaceDiffering(problem, schedule);
   schedule.makespanNs = makespan;
   schedule.deviceTasks.assign(problem.devices + 2, 0);
   for (const ListScheduler::Started &task : list.log)

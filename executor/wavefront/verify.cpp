@@ -104,8 +104,14 @@ Status Verifier::checkMicroBatches() {
         return broken(name(g) + " holds sample " + std::to_string(sample) + " of " + std::to_string(problem.sampleCount()));
     for (size_t d = 0; d < problem.dims.size(); ++d) {
       int64_t value = 0;
-      for (uint32_t sample : schedule.samplesOf(batch))
-        value = combine(problem.dims[d], value, problem.sizes[sample * problem.dims.size() + d]);
+      bool agree = true;
+      for (uint32_t sample : schedule.samplesOf(batch)) {
+        int64_t own = problem.sizes[sample * problem.dims.size() + d];
+        agree &= value == 0 || own == 0 || value == own;
+        value = combineLargest(problem.dims[d], value, own);
+      }
+      if (!agree && isUnpadded(section, static_cast<uint32_t>(d)))
+        return broken(name(g) + " holds samples of different " + problem.dims[d].name + ", which must not be padded");
       if (value != schedule.dims[batch.firstDim + d])
         return broken(name(g) + " has " + problem.dims[d].name + " = " + std::to_string(value) + ", and the schedule says " +
                       std::to_string(schedule.dims[batch.firstDim + d]));

@@ -5,9 +5,17 @@ namespace maestro::nn {
 
 using mlir::isa;
 
+/// Whether a conversion keeps sums (but for rounding): all do that neither cut fractions off nor ask whether x ≠ 0.
+static bool keepsSums(CastOp op) {
+  mlir::Type from = typeOf(op.getX()).getElementType(), to = typeOf(op.getY()).getElementType();
+  return from == to || isa<mlir::FloatType>(to) || (!isa<mlir::FloatType>(from) && !to.isInteger(1));
+}
+
 /// Linear in all operands together: x + y, and what only moves elements.
 static bool isJointlyLinear(mlir::Operation *op) {
-  return isa<AddOp, SubOp, NegOp, CastOp, ReshapeOp, TransposeOp, BroadcastToOp, ConcatOp, ReduceSumOp, SliceOp,
+  if (auto cast = mlir::dyn_cast<CastOp>(op))
+    return keepsSums(cast);
+  return isa<AddOp, SubOp, NegOp, ReshapeOp, TransposeOp, BroadcastToOp, ConcatOp, ReduceSumOp, SliceOp,
              SliceGradOp, CumsumOp, AllReduceOp, AllGatherOp, OwnPartOp>(op);
 }
 
@@ -22,6 +30,8 @@ static bool isBilinear(mlir::Operation *op) {
 
 /// The one operand in which the operator is linear: a dividend, what is gathered, a gradient's `dy`.
 static std::optional<unsigned> linearOperand(mlir::Operation *op) {
+  if (isa<DivOp>(op) && !isa<mlir::FloatType>(typeOf(op->getResult(0)).getElementType()))
+    return std::nullopt; // Integers truncate.
   if (isa<DivOp, GatherOp, GatherNDOp, GatherElementsOp, RopeOp, DropoutOp, LayerNormGradOp, RmsNormGradOp,
           AttentionGradOp>(op))
     return 0;

@@ -73,8 +73,8 @@ def Plan_DeviceKindOp : Plan_Op<"device_kind"> {
 
 def Plan_SymbolOp : Plan_Op<"symbol"> {
   let summary = "A named dim, and how it combines over the samples of a micro-batch";
-  let arguments = (ins StrAttr:$name, Plan_Combine:$combine, I64Attr:$sample_max, I64Attr:$multiple_of);
-  let assemblyFormat = "$name $combine `sample_max` $sample_max `multiple_of` $multiple_of attr-dict";
+  let arguments = (ins StrAttr:$name, Plan_Combine:$combine, I64Attr:$sample_max, I64Attr:$multiple_of, OptionalAttr<StrAttr>:$unpadded);
+  let assemblyFormat = "$name $combine `sample_max` $sample_max `multiple_of` $multiple_of (`unpadded` $unpadded^)? attr-dict";
 }
 
 def Plan_DimOp : Plan_Op<"dim"> {
@@ -131,11 +131,11 @@ def Plan_ParameterOp : Plan_Op<"parameter"> {
 
 def Plan_LossOp : Plan_Op<"loss"> {
   let summary = "A loss, or one mean of several that make it";
-  let arguments = (ins I64Attr:$number, StrAttr:$name, F64Attr:$weight, F64Attr:$term_weight, UnitAttr:$from_graph,
-                       OptionalAttr<StrAttr>:$note);
+  let arguments = (ins I64Attr:$number, StrAttr:$name, F64Attr:$weight, F64Attr:$term_weight, OptionalAttr<F64Attr>:$count_floor,
+                       UnitAttr:$from_graph, OptionalAttr<StrAttr>:$note);
   let assemblyFormat = [{
     $number `=` $name `weight` custom<Number>($weight) `term_weight` custom<Number>($term_weight)
-    (`from_graph` $from_graph^)? (`note` $note^)? attr-dict
+    (`count_floor` custom<Number>($count_floor)^)? (`from_graph` $from_graph^)? (`note` $note^)? attr-dict
   }];
 }
 
@@ -163,13 +163,13 @@ def Plan_SectionOp : Plan_Op<"section"> {
                        I64Attr:$expert_parallel, I64Attr:$zero_stage, UnitAttr:$recompute, UnitAttr:$full_recompute, OptionalAttr<I64Attr>:$lighter_layers,
                        UnitAttr:$lighter_evenly,
                        OptionalAttr<I64Attr>:$split_backward,
-                       OptionalAttr<StrArrayAttr>:$scopes, OptionalAttr<StrArrayAttr>:$active);
+                       OptionalAttr<StrArrayAttr>:$scopes, OptionalAttr<StrArrayAttr>:$active, OptionalAttr<StrArrayAttr>:$unpadded);
   let assemblyFormat = [{
     $name `components` $components (`trains` $trains^)? `micro_batch_samples` $micro_batch_samples
     `data_parallel` $data_parallel `stages` $stages `tensor_parallel` $tensor_parallel
     `context_parallel` $context_parallel `expert_parallel` $expert_parallel `zero_stage` $zero_stage
     (`recompute` $recompute^)? (`full_recompute` $full_recompute^)? (`lighter_layers` $lighter_layers^)? (`lighter_evenly` $lighter_evenly^)?
-    (`split_backward` $split_backward^)? (`scopes` $scopes^)? (`active` $active^)? attr-dict
+    (`split_backward` $split_backward^)? (`scopes` $scopes^)? (`active` $active^)? (`unpadded` $unpadded^)? attr-dict
   }];
 }
 

@@ -107,6 +107,7 @@ private:
     name("combine", fb::EnumNameCombine(symbol.combine()));
     number("sample_max", symbol.sample_max());
     number("multiple_of", symbol.multiple_of());
+    text("unpadded", symbol.unpadded());
   }
 
   void write(const fb::DimExpr &expr) {
@@ -277,6 +278,10 @@ private:
     texts("scopes", section.scopes());
     if (section.active())
       indices("active", *section.active());
+    if (section.unpadded())
+      indices("unpadded", *section.unpadded());
+    else
+      json.key("unpadded").null();
   }
 
   void write(const fb::Edge &edge) {
@@ -336,6 +341,7 @@ private:
     number("weight", loss.weight());
     flag("from_graph", loss.from_graph());
     number("term_weight", loss.term_weight());
+    number("count_floor", loss.count_floor());
     text("note", loss.note());
   }
 

@@ -83,8 +83,8 @@ private:
       line("plan.device_kind {} devices {} memory_bytes {}", quoted(*kind.name()), kind.devices(), kind.memory_bytes());
     }
     for (const fb::Symbol *symbol : *plan->symbols())
-      line("plan.symbol {} {} sample_max {} multiple_of {}", quoted(*symbol->name()), fb::EnumNameCombine(symbol->combine()),
-           symbol->sample_max(), symbol->multiple_of());
+      line("plan.symbol {} {} sample_max {} multiple_of {}{}", quoted(*symbol->name()), fb::EnumNameCombine(symbol->combine()),
+           symbol->sample_max(), symbol->multiple_of(), optional("unpadded", symbol->unpadded()));
     for (uint32_t i = 0; i < plan->exprs()->size(); ++i)
       line("plan.dim {} = {}", i, exprs.definition(i));
   }
@@ -135,8 +135,9 @@ private:
   void training() {
     for (uint32_t i = 0; i < plan->losses()->size(); ++i) {
       const fb::Loss &loss = *plan->losses()->Get(i);
-      line("plan.loss {} = {} weight {} term_weight {}{}{}", i, quoted(*loss.name()), mlirNumber(loss.weight()),
-           mlirNumber(loss.term_weight()), flag(loss.from_graph(), " from_graph"), optional("note", loss.note()));
+      line("plan.loss {} = {} weight {} term_weight {}{}{}{}", i, quoted(*loss.name()), mlirNumber(loss.weight()),
+           mlirNumber(loss.term_weight()), loss.count_floor() > 0 ? " count_floor " + mlirNumber(loss.count_floor()) : "",
+           flag(loss.from_graph(), " from_graph"), optional("note", loss.note()));
     }
     const fb::Training &training = *plan->training();
     line("plan.training {} global_batch {} lr {} betas({}, {}) eps {} momentum {}{} clip_grad_norm {} decay {} "
@@ -160,8 +161,9 @@ private:
     for (const fb::Section *section : *plan->sections()) {
       const fb::Layout &layout = *section->layout();
       bool hasActive = section->active() && section->active()->size() > 0;
+      bool hasUnpadded = section->unpadded() && section->unpadded()->size() > 0;
       line("plan.section {} components {}{} micro_batch_samples {} data_parallel {} stages {} tensor_parallel {} "
-           "context_parallel {} expert_parallel {} zero_stage {}{}{}{}{}{}{}{}",
+           "context_parallel {} expert_parallel {} zero_stage {}{}{}{}{}{}{}{}{}",
            quoted(*section->name()),
            bracketed(*section->components(), [&](uint32_t c) { return quoted(*plan->components()->Get(c)->name()); }),
            flag(section->trains(), " trains"), section->micro_batch_samples(), layout.data_parallel(), layout.stages(),
@@ -170,7 +172,8 @@ private:
            layout.lighter_layers() ? fmt::format(" lighter_layers {}", layout.lighter_layers()) : "",
            flag(layout.lighter_evenly(), " lighter_evenly"), layout.split_backward() ? fmt::format(" split_backward {}", layout.split_backward()) : "",
            optional("scopes", section->scopes()),
-           hasActive ? " active " + symbolNames(*section->active()) : "");
+           hasActive ? " active " + symbolNames(*section->active()) : "",
+           hasUnpadded ? " unpadded " + symbolNames(*section->unpadded()) : "");
     }
     for (const fb::Edge *edge : *plan->edges())
       line("plan.edge {} from {} stage {} to {} stage {} : {} {}{}{}{}", quoted(*edge->name()), sectionName(edge->producer()),

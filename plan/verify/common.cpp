@@ -17,6 +17,9 @@ Status verifySymbols(const fb::Plan &plan, const Place &root) {
     MAESTRO_TRY(checkEnum(place / "combine", symbol.combine()));
     MAESTRO_TRY(checkRange(place / "sample_max", symbol.sample_max(), 1, kMostOfSymbol));
     MAESTRO_TRY(checkRange(place / "multiple_of", symbol.multiple_of(), 1, kMostOfSymbol));
+    MAESTRO_TRY(checkText(place / "unpadded", symbol.unpadded()));
+    if (symbol.unpadded() && (symbol.combine() != fb::Combine::Max || symbol.multiple_of() != 1))
+      return wrong(place / "unpadded", "a symbol that sums, or is rounded up to a multiple of {}, cannot be unpadded", symbol.multiple_of());
   }
   return {};
 }

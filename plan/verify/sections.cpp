@@ -50,6 +50,13 @@ Status verifySectionTables(const fb::Plan &plan, const Place &root, Work &work) 
       if (plan.symbols()->Get(section.active()->Get(s))->combine() != fb::Combine::Sum)
         return wrong(place.item("active", s), "symbols[{}] does not sum over samples", section.active()->Get(s));
     }
+    uint32_t unpadded = section.unpadded() ? section.unpadded()->size() : 0;
+    MAESTRO_TRY(work.spend(place / "unpadded", unpadded));
+    for (uint32_t s = 0; s < unpadded; ++s) {
+      MAESTRO_TRY(checkIndex(place.item("unpadded", s), section.unpadded()->Get(s), "symbols", plan.symbols()->size()));
+      if (!plan.symbols()->Get(section.unpadded()->Get(s))->unpadded())
+        return wrong(place.item("unpadded", s), "symbols[{}] does not say `unpadded`", section.unpadded()->Get(s));
+    }
   }
   return {};
 }

@@ -13,6 +13,7 @@ Status verifyLosses(const fb::Plan &plan, const Place &root) {
     MAESTRO_TRY(checkNumber(place / "weight", loss.weight(), -HUGE_VAL));
     MAESTRO_TRY(checkNumber(place / "term_weight", loss.term_weight(), -HUGE_VAL));
     MAESTRO_TRY(checkText(place / "note", loss.note()));
+    MAESTRO_TRY(checkNumber(place / "count_floor", loss.count_floor(), 0));
   }
   return {};
 }

@@ -72,7 +72,7 @@ public:
     model.dims = trial.dims;
     for (size_t s = 0; s < graph.sections.size(); ++s) {
       const cost_models::SectionModel &source = trial.sections[s];
-      model.sections.push_back({source.name, source.trains, source.activeDims, source.capacities, graph.sections[s].classOf, {}, {}, source.presence});
+      model.sections.push_back({source.name, source.trains, source.activeDims, source.capacities, graph.sections[s].classOf, {}, {}, source.presence, source.unpadded});
     }
     for (const AtomTensor &tensor : graph.tensors)
       addTensor(tensor);

@@ -12,6 +12,7 @@
 #include "planner/driver/programs.h"
 #include "planner/driver/step_sizes.h"
 #include "planner/driver/trial_models.h"
+#include "planner/driver/unpadded_dims.h"
 #include "planner/emit/emit_plan.h"
 #include "planner/emit/weights_file.h"
 #include "planner/import/link.h"
@@ -65,6 +66,7 @@ public:
       llvm::outs() << "\n";
       return Status();
     }
+    MAESTRO_TRY(noteUnpadded(*module, sizes, summary, linked.notes));
     noteHeldTypes(graph(), summary);
     return emit(diagnostics);
   }

@@ -39,13 +39,16 @@ public:
   /// What does not depend on the size of micro-batches.
   void addTables() {
     for (const fb::Symbol *symbol : *plan.symbols())
-      model.dims.push_back({symbol->name()->str(), symbol->combine() == fb::Combine::Sum, symbol->multiple_of()});
+      model.dims.push_back(
+          {symbol->name()->str(), symbol->combine() == fb::Combine::Sum, symbol->multiple_of(), symbol->unpadded() != nullptr});
     for (const fb::Section *table : *plan.sections()) {
       cost_models::SectionModel &section = model.sections.emplace_back();
       section.name = table->name()->str();
       section.trains = table->trains();
       if (table->active())
         section.activeDims.assign(table->active()->begin(), table->active()->end());
+      if (table->unpadded())
+        section.unpadded.assign(table->unpadded()->begin(), table->unpadded()->end());
       section.presence = emitted.presence[model.sections.size() - 1];
       section.stages.resize(table->layout()->stages());
       section.splitsBackward = table->layout()->split_backward() > 0;

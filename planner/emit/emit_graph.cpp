@@ -53,7 +53,7 @@ void chooseInitializer(const GraphParameter &source, fb::ParameterT &parameter) 
 
 void PlanEmitter::declareSymbols() {
   for (const GraphDim &dim : input.graph->dims)
-    builder.symbol(dim.name, dim.sum ? fb::Combine::Sum : fb::Combine::Max, dim.max, dim.multipleOf);
+    builder.symbol(dim.name, dim.sum ? fb::Combine::Sum : fb::Combine::Max, dim.max, dim.multipleOf, dim.unpadded);
 }
 
 void PlanEmitter::addComponents() {
@@ -155,7 +155,7 @@ Status PlanEmitter::addParameters() {
 
 /// One entry per term: decompose-loss may have split a loss into several means.
 void PlanEmitter::addLosses() {
-  std::set<std::tuple<size_t, int64_t>> seen;
+  std::map<std::tuple<size_t, int64_t>, size_t> seen; ///< Loss and term: into terms.
   mlir::ModuleOp module = input.sections;
   std::vector<mlir::func::FuncOp> functions;
   for (auto body : module.getOps<mlir::ModuleOp>())
@@ -165,6 +165,7 @@ void PlanEmitter::addLosses() {
     size_t loss;
     int64_t term;
     double weight;
+    double floor = 0;
   };
   std::vector<Term> terms;
   for (mlir::func::FuncOp function : functions) {
@@ -179,9 +180,14 @@ void PlanEmitter::addLosses() {
       auto loss = std::find_if(input.graph->losses.begin(), input.graph->losses.end(),
                                [&](const GraphLoss &spec) { return spec.name == name.getValue(); });
       size_t index = loss - input.graph->losses.begin();
-      if (index == input.graph->losses.size() || !seen.insert({index, term ? term.getInt() : 0}).second)
+      auto floor = function.getResultAttrOfType<mlir::FloatAttr>(r, attributes::kFloor);
+      if (index == input.graph->losses.size())
         continue;
-      terms.push_back({index, term ? term.getInt() : 0, weight ? weight.getValueAsDouble() : 1.0});
+      auto [place, isNew] = seen.try_emplace({index, term ? term.getInt() : 0}, terms.size());
+      if (isNew)
+        terms.push_back({index, term ? term.getInt() : 0, weight ? weight.getValueAsDouble() : 1.0});
+      if (floor) // Only a count has one.
+        terms[place->second].floor = floor.getValueAsDouble();
     }
   }
   std::stable_sort(terms.begin(), terms.end(), [](const Term &a, const Term &b) {
@@ -194,6 +200,7 @@ void PlanEmitter::addLosses() {
     loss->weight = spec.weight;
     loss->from_graph = spec.fromGraph;
     loss->term_weight = term.weight;
+    loss->count_floor = term.floor;
     loss->note = spec.note;
     lossIndex[{spec.name, term.term}] = plan.losses.size();
     plan.losses.push_back(std::move(loss));

@@ -62,6 +62,7 @@ struct GraphDim {
   double typical = 1; ///< Of a sample that has any: its rows (sum), its length (max).
   std::array<int64_t, kQuartiles> quartiles = {}; ///< Likewise, ascending; 0: nothing is known.
   double presence = 1; ///< Of all samples, those that have any.
+  std::optional<std::string> unpadded; ///< Samples of equal length only share a micro-batch, and why.
 };
 
 /// A loss of @graph, before decompose-loss splits it into terms.

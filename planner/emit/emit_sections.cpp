@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 
 namespace maestro::planner {
 
@@ -32,6 +33,7 @@ void PlanEmitter::addSections() {
     }
     if (op.getTrains())
       plan.sections[stage.section]->trains = true;
+    addUnpadded(op, *plan.sections[stage.section]);
     if (op.getBody()->hasAttr(attributes::kSplitBackward))
       ++plan.sections[stage.section]->layout->split_backward;
     stages.push_back(stage);
@@ -41,6 +43,27 @@ void PlanEmitter::addSections() {
   if (plan.name.empty())
     plan.name = input.workload->components.front().name;
   plan.producer = "maestro-plan " MAESTRO_VERSION;
+}
+
+/// The unpadded dims that the tensors of a section's stage have.
+void PlanEmitter::addUnpadded(section::SectionOp op, fb::SectionT &section) const {
+  std::set<std::string> found;
+  auto add = [&](mlir::Type type) {
+    if (auto tensor = mlir::dyn_cast<nn::TensorType>(type))
+      for (const DimExpr &dim : tensor.getShape())
+        for (const std::string &symbol : dim.symbols())
+          found.insert(symbol);
+  };
+  op.getBody().walk([&](mlir::func::FuncOp function) {
+    llvm::for_each(function.getArgumentTypes(), add);
+    function.walk([&](mlir::Operation *each) { llvm::for_each(each->getResultTypes(), add); });
+  });
+  for (const GraphDim &dim : input.graph->dims) {
+    uint32_t symbol = builder.symbolIndex(dim.name);
+    bool isThere = std::find(section.unpadded.begin(), section.unpadded.end(), symbol) != section.unpadded.end();
+    if (dim.unpadded && found.count(dim.name) && !isThere)
+      section.unpadded.push_back(symbol);
+  }
 }
 
 void PlanEmitter::addSection(section::SectionOp op, const std::string &name, const Stage &stage) {

@@ -57,6 +57,7 @@ private:
   // Sections.
   void addSections();
   void addSection(section::SectionOp op, const std::string &name, const Stage &stage);
+  void addUnpadded(section::SectionOp op, plan::fb::SectionT &section) const;
   void addEdges();
   void addStations();
   void findHolders();

@@ -50,7 +50,7 @@ std::vector<GraphField> collectFields(mlir::func::FuncOp graph) {
     field.dtype = *nn::dtypeOf(type.getElementType());
     field.shape.assign(type.getShape().begin(), type.getShape().end());
     field.ownPositions = graph.getArgAttr(i, attributes::kOwnPositions) != nullptr;
-    if (auto pad = graph.getArgAttrOfType<mlir::FloatAttr>(i, kPadAttribute))
+    if (auto pad = graph.getArgAttrOfType<mlir::FloatAttr>(i, attributes::kPad))
       field.pad = pad.getValueAsDouble();
     if (isInteger(field.dtype)) {
       IndexRange range = indexRange(graph.getArgument(i));
@@ -76,6 +76,8 @@ std::vector<GraphDim> collectDims(mlir::func::FuncOp graph) {
       dim.max = max.getInt();
     if (auto multiple = entry.getAs<mlir::IntegerAttr>("multiple_of"))
       dim.multipleOf = multiple.getInt();
+    if (auto unpadded = entry.getAs<mlir::StringAttr>(attributes::kUnpadded))
+      dim.unpadded = unpadded.getValue().str();
     dim.typical = dim.sum ? 1 : static_cast<double>(dim.max);
     dims.push_back(std::move(dim));
   }

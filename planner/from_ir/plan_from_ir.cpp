@@ -142,6 +142,7 @@ private:
       symbol.combine = enumOf<fb::Combine>(op.getCombine());
       symbol.sample_max = static_cast<int64_t>(op.getSampleMax());
       symbol.multiple_of = static_cast<int64_t>(op.getMultipleOf());
+      symbol.unpadded = text(op.getUnpadded());
     }
     for (const ExprTable::Node &node : ir.exprs.all())
       plan.exprs.emplace_back(enumOf<fb::DimOp>(node.op), node.a, node.b);
@@ -215,6 +216,8 @@ private:
       loss.from_graph = op.getFromGraph();
       loss.term_weight = op.getTermWeight().convertToDouble();
       loss.note = text(op.getNote());
+      if (std::optional<llvm::APFloat> floor = op.getCountFloor())
+        loss.count_floor = floor->convertToDouble();
     }
     TrainingOp op = ir.training;
     fb::TrainingT &training = *plan.training;
@@ -244,6 +247,8 @@ private:
       section.scopes = texts(op.getScopes());
       if (op.getActive())
         section.active = places(*op.getActive(), ir.symbolNames);
+      if (op.getUnpadded())
+        section.unpadded = places(*op.getUnpadded(), ir.symbolNames);
       section.layout = std::make_unique<fb::LayoutT>();
       fb::LayoutT &layout = *section.layout;
       MAESTRO_TRY(narrow(op.getDataParallel(), "data_parallel", layout.data_parallel));

@@ -17,9 +17,6 @@
 
 namespace maestro::planner {
 
-/// The value with which a data field is padded (nn.pad, f64).
-inline constexpr llvm::StringLiteral kPadAttribute = "nn.pad";
-
 /// Of the dims that count rows, by how many fields have rows of it: the samples' own is what most fields share. A sample is
 /// one row of it where nothing else is said; of the others (images, clips) it may have several, or none.
 std::string samplesOwnDim(const std::map<std::string, size_t> &fieldsByRows);

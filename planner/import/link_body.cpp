@@ -194,7 +194,7 @@ Status Linker::finish() {
     graph.setResultAttrs(static_cast<unsigned>(i), resultAttributes[i].getDictionary(builder.getContext()));
   for (const auto &[name, value] : fields) {
     double pad = pads.count(name) ? pads[name] : 0;
-    graph.setArgAttr(mlir::cast<mlir::BlockArgument>(value).getArgNumber(), kPadAttribute, builder.getF64FloatAttr(pad));
+    graph.setArgAttr(mlir::cast<mlir::BlockArgument>(value).getArgNumber(), attributes::kPad, builder.getF64FloatAttr(pad));
   }
   for (mlir::func::FuncOp component : components)
     component.erase();

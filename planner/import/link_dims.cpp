@@ -157,6 +157,13 @@ Status Linker::describeDims() {
     entry.set("max", builder.getI64IntegerAttr(most));
     if (spec.multipleOf != 1)
       entry.set("multiple_of", builder.getI64IntegerAttr(spec.multipleOf));
+    if (name == own)
+      entry.set("own", builder.getUnitAttr());
+    if (spec.unpadded && combine == Combine::Sum)
+      return Status::invalidInput(fmt::format("{}: dims.{}.pad: '{}' counts rows, which are not padded; pad: never is for dims "
+                                              "that combine by max", spec.place, name, name));
+    if (spec.unpadded)
+      entry.set(attributes::kUnpadded, builder.getStringAttr(""));
     described.set(name, entry.getDictionary(builder.getContext()));
   }
   if (specials.count("sample_ids")) {

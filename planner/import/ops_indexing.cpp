@@ -87,15 +87,25 @@ Status importScatterElements(NodeContext &n) {
   return n.set(0, n.e.emit<nn::ScatterElementsOp>(data, indices, updates, axis, llvm::StringRef(how)));
 }
 
-/// ScatterND at the places of NonZero is torch's masked_scatter, or an assignment under a mask: the
-/// updates in order, surplus ones (which the exporter cuts off by a Slice) ignored.
-Status importMaskedScatter(NodeContext &n, mlir::Value mask) {
+/// What exporters cut masked_scatter's source from: its first elements, as many as the mask has places. Any other slice is
+/// what the graph means.
+mlir::Value withoutCut(mlir::Value updates, const DimExpr &places) {
+  auto slice = updates.getDefiningOp<nn::SliceOp>();
+  if (!slice || Emitter::rankOf(updates) == 0 || !(Emitter::shapeOf(updates)[0] == places))
+    return updates;
+  bool fromStart = llvm::all_of(slice.getOffsets().getValues(), [](const DimExpr &offset) { return offset.isConstant(0); }) &&
+                   llvm::all_of(slice.getSteps(), [](int64_t step) { return step == 1; });
+  return fromStart && Emitter::shapeOf(slice.getX()).drop_front() == Emitter::shapeOf(updates).drop_front() ? slice.getX() : updates;
+}
+
+/// ScatterND at the places of NonZero is torch's masked_scatter, or an assignment under a mask: the updates in order.
+Status importMaskedScatter(NodeContext &n, const ImportedValue &places) {
+  mlir::Value mask = places.nonZeroOf;
   MAESTRO_ASSIGN(mlir::Value data, n.tensor(0));
   MAESTRO_ASSIGN(mlir::Value updates, n.tensor(2));
   if (n.textAttribute("reduction", "none") != "none")
     return Status::invalidInput("a masked scatter with a reduction is not supported");
-  if (auto slice = updates.getDefiningOp<nn::SliceOp>())
-    updates = slice.getX();
+  updates = withoutCut(updates, places.nonZeroCount);
   Shape shape(Emitter::shapeOf(data)), maskShape(Emitter::shapeOf(mask));
   if (maskShape.size() > shape.size())
     return Status::invalidInput("the mask has more dims than the tensor it masks");
@@ -110,7 +120,7 @@ Status importMaskedScatter(NodeContext &n, mlir::Value mask) {
 Status importScatterND(NodeContext &n) {
   MAESTRO_ASSIGN(ImportedValue * places, n.value(1));
   if (places->nonZeroOf && places->nonZeroTransposed)
-    return importMaskedScatter(n, places->nonZeroOf);
+    return importMaskedScatter(n, *places);
   MAESTRO_TRY(checkIndexType(n, 1));
   MAESTRO_ASSIGN(mlir::Value data, n.tensor(0));
   MAESTRO_ASSIGN(mlir::Value indices, n.tensor(1));

@@ -253,6 +253,7 @@ double WorkTable::paddedSeconds(const cost_models::AtomicSection &chain, uint32_
   const std::vector<wavefront::Dim> &dims = problem.model.dims;
   const cost_models::MicroBatchCapacity &capacity = chain.capacities[microBatch];
   wavefront::Section section;
+  section.unpadded = chain.unpadded;
   section.maxSamples = capacity.samples;
   section.capacity = capacity.dims;
   section.areas = capacity.areas;

@@ -142,6 +142,7 @@ double ScheduleBound::seconds(const std::vector<PlacedCut> &sections) {
     own.trains = true;
     own.splitsBackward = maySplit(placed);
     own.activeDims = chain.activeDims;
+    own.unpadded = chain.unpadded;
     own.maxSamples = capacity.samples;
     own.capacity = capacity.dims;
     own.areas = capacity.areas;

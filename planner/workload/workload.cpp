@@ -169,6 +169,13 @@ Status readDim(const YamlNode &node, const std::string &name, Workload &workload
   if (most > 0)
     dim.max = most;
   MAESTRO_TRY(fields.integer("multiple_of", dim.multipleOf, 1, kMostOfADim));
+  if (const YamlNode *pad = fields.find("pad")) {
+    MAESTRO_ASSIGN([[maybe_unused]] size_t only, readChoice(*pad, path + ".pad", {"never"}));
+    dim.unpadded = true;
+    if (dim.combine == Combine::Sum || dim.multipleOf != 1)
+      return wrong(*pad, path + ".pad", dim.multipleOf != 1 ? "never pads, and multiple_of does; remove one of them"
+                                                            : "is for dims that combine by max; rows that sum are not padded");
+  }
   MAESTRO_TRY(fields.finish());
   if (dim.max && *dim.max % dim.multipleOf != 0)
     return wrong(node, path, fmt::format("has max {} that is no multiple of {}", *dim.max, dim.multipleOf));

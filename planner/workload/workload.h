@@ -54,6 +54,7 @@ struct DimSpec {
   std::optional<Combine> combine; ///< Nothing: sum where it leads a graph's input, else max.
   std::optional<int64_t> max;     ///< Nothing: 1 for the samples' own rows, kDefaultRows for others, kDefaultLength.
   int64_t multipleOf = 1;
+  bool unpadded = false; ///< `pad: never`: micro-batches hold samples of equal length only.
   std::string place;
 };
 inline constexpr int64_t kDefaultRows = 16;

@@ -160,3 +160,87 @@ module attributes {nn.dims = {batch = {combine = "sum"}, seq = {combine = "max"}
     return %c : !nn.tensor<[], f32>
   }
 }
+
+// -----
+
+// A table's entries by place in the batch: every micro-batch would begin at the first one again.
+module attributes {nn.dims = {batch = {combine = "sum"}}} {
+  func.func @graph(%x: !nn.tensor<[batch, 12], f32> {nn.field = "x"}, %t: !nn.tensor<[16, 12], f32> {nn.parameter = "m/table", nn.trainable})
+      -> (!nn.tensor<[], f32> {nn.loss = "loss", nn.role = "sum"}) {
+    %b = nn.iota {start = #nn.dims<[0]>, step = #nn.dims<[1]>} : () -> !nn.tensor<[batch], i64>
+    %b1 = nn.reshape %b : (!nn.tensor<[batch], i64>) -> !nn.tensor<[batch, 1], i64>
+    // expected-error @below {{nn.gather_nd addresses a dim of 16 by the numbers of batch rows, which begin at 0 in every micro-batch}}
+    %g = nn.gather_nd %t, %b1 : (!nn.tensor<[16, 12], f32>, !nn.tensor<[batch, 1], i64>) -> !nn.tensor<[batch, 12], f32>
+    %y = nn.add %x, %g : (!nn.tensor<[batch, 12], f32>, !nn.tensor<[batch, 12], f32>) -> !nn.tensor<[batch, 12], f32>
+    %s = nn.reduce_sum %y {axes = array<i64: 0, 1>} : (!nn.tensor<[batch, 12], f32>) -> !nn.tensor<[], f32>
+    return %s : !nn.tensor<[], f32>
+  }
+}
+
+// -----
+
+// Image i for sample i.
+module attributes {nn.dims = {batch = {combine = "sum"}, images = {combine = "sum"}}} {
+  func.func @graph(%x: !nn.tensor<[images, 4], f32> {nn.field = "x"}, %y: !nn.tensor<[batch, 4], f32> {nn.field = "y"})
+      -> (!nn.tensor<[], f32> {nn.loss = "loss", nn.role = "sum"}) {
+    %b = nn.iota {start = #nn.dims<[0]>, step = #nn.dims<[1]>} : () -> !nn.tensor<[batch], i64>
+    %b1 = nn.reshape %b : (!nn.tensor<[batch], i64>) -> !nn.tensor<[batch, 1], i64>
+    // expected-error @below {{nn.gather_nd addresses a dim of images by the numbers of batch rows}}
+    %g = nn.gather_nd %x, %b1 : (!nn.tensor<[images, 4], f32>, !nn.tensor<[batch, 1], i64>) -> !nn.tensor<[batch, 4], f32>
+    %p = nn.mul %g, %y : (!nn.tensor<[batch, 4], f32>, !nn.tensor<[batch, 4], f32>) -> !nn.tensor<[batch, 4], f32>
+    %s = nn.reduce_sum %p {axes = array<i64: 0, 1>} : (!nn.tensor<[batch, 4], f32>) -> !nn.tensor<[], f32>
+    return %s : !nn.tensor<[], f32>
+  }
+}
+
+// -----
+
+// What is dropped is keyed by sample: rows in another place than dim 0 are not the samples'.
+module attributes {nn.dims = {batch = {combine = "sum", own}, samples = {combine = "sum", max = 1 : i64}, seq = {combine = "max"}}} {
+  func.func @graph(%x: !nn.tensor<[batch, seq, 4], f32> {nn.field = "x"}, %r: !nn.tensor<[2], i64> {nn.special = "rng_state"},
+                   %i: !nn.tensor<[samples], i64> {nn.special = "sample_ids"})
+      -> (!nn.tensor<[], f32> {nn.loss = "loss", nn.role = "sum"}) {
+    %t = nn.transpose %x {permutation = array<i64: 1, 0, 2>} : (!nn.tensor<[batch, seq, 4], f32>) -> !nn.tensor<[seq, batch, 4], f32>
+    // expected-error @below {{nn.dropout drops elements of '!nn.tensor<[seq, batch, 4], f32>': dim 0 must hold the rows of the samples (batch, one a sample)}}
+    %d = nn.dropout %t, %r, %i {ratio = 0.5 : f64, stream = 0 : i64, strides = array<i64: 4, 1>} : (!nn.tensor<[seq, batch, 4], f32>, !nn.tensor<[2], i64>, !nn.tensor<[samples], i64>) -> !nn.tensor<[seq, batch, 4], f32>
+    %s = nn.reduce_sum %d {axes = array<i64: 0, 1, 2>} : (!nn.tensor<[seq, batch, 4], f32>) -> !nn.tensor<[], f32>
+    return %s : !nn.tensor<[], f32>
+  }
+}
+
+// -----
+
+module attributes {nn.dims = {batch = {combine = "sum", own}, samples = {combine = "sum", max = 1 : i64}, seq = {combine = "max"}}} {
+  func.func @graph(%x: !nn.tensor<[batch, seq, 4], f32> {nn.field = "x"}, %r: !nn.tensor<[2], i64> {nn.special = "rng_state"},
+                   %i: !nn.tensor<[samples], i64> {nn.special = "sample_ids"})
+      -> (!nn.tensor<[], f32> {nn.loss = "loss", nn.role = "sum"}) {
+    %f = nn.reshape %x : (!nn.tensor<[batch, seq, 4], f32>) -> !nn.tensor<[batch*seq, 4], f32>
+    %d = nn.dropout %f, %r, %i {ratio = 0.5 : f64, stream = 0 : i64, strides = array<i64: 1>} : (!nn.tensor<[batch*seq, 4], f32>, !nn.tensor<[2], i64>, !nn.tensor<[samples], i64>) -> !nn.tensor<[batch*seq, 4], f32>
+    %s = nn.reduce_sum %d {axes = array<i64: 0, 1>} : (!nn.tensor<[batch*seq, 4], f32>) -> !nn.tensor<[], f32>
+    return %s : !nn.tensor<[], f32>
+  }
+}
+
+// -----
+
+// Sums of truncated quotients are no truncated quotient of a sum.
+module attributes {nn.dims = {batch = {combine = "sum"}}} {
+  func.func @graph(%x: !nn.tensor<[batch, 4], i64> {nn.field = "x"}) -> (!nn.tensor<[], i64> {nn.loss = "loss", nn.role = "sum"}) {
+    %n = nn.reduce_sum %x {axes = array<i64: 0, 1>} : (!nn.tensor<[batch, 4], i64>) -> !nn.tensor<[], i64>
+    %two = nn.fill {value = 2.0 : f64} : () -> !nn.tensor<[], i64>
+    // expected-error @below {{nn.div reads a sum over the whole batch}}
+    %h = nn.div %n, %two : (!nn.tensor<[], i64>, !nn.tensor<[], i64>) -> !nn.tensor<[], i64>
+    return %h : !nn.tensor<[], i64>
+  }
+}
+
+// -----
+
+module attributes {nn.dims = {batch = {combine = "sum"}}} {
+  func.func @graph(%x: !nn.tensor<[batch, 4], f32> {nn.field = "x"}) -> (!nn.tensor<[], i64> {nn.loss = "loss", nn.role = "sum"}) {
+    %n = nn.reduce_sum %x {axes = array<i64: 0, 1>} : (!nn.tensor<[batch, 4], f32>) -> !nn.tensor<[], f32>
+    // expected-error @below {{nn.cast reads a sum over the whole batch}}
+    %h = nn.cast %n : (!nn.tensor<[], f32>) -> !nn.tensor<[], i64>
+    return %h : !nn.tensor<[], i64>
+  }
+}

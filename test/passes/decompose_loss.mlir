@@ -20,13 +20,13 @@ module attributes {nn.dims = {batch = {combine = "sum"}, seq = {combine = "max"}
 
 // -----
 
-// A weighted sum of means: one sum and one count each. Rows are counted; a floor that guards an empty batch goes.
+// A weighted sum of means: one sum and one count each. Rows are counted; a floor under a count is one of the whole batch's.
 module attributes {nn.dims = {batch = {combine = "sum"}, seq = {combine = "max"}}} {
   // CHECK-LABEL: func.func @graph
   // CHECK-SAME: {nn.loss = "loss", nn.role = "sum", nn.weight = 5.000000e-01 : f64}
   // CHECK-SAME: {nn.loss = "loss", nn.role = "count", nn.weight = 5.000000e-01 : f64}
   // CHECK-SAME: {nn.loss = "loss", nn.role = "sum", nn.term = 1 : i64, nn.weight = -2.500000e-01 : f64}
-  // CHECK-SAME: {nn.loss = "loss", nn.role = "count", nn.term = 1 : i64, nn.weight = -2.500000e-01 : f64}
+  // CHECK-SAME: {nn.floor = 1.000000e+00 : f64, nn.loss = "loss", nn.role = "count", nn.term = 1 : i64, nn.weight = -2.500000e-01 : f64}
   // CHECK-SAME: {nn.output = "x"}
   func.func @graph(%x: !nn.tensor<[batch, 10], f32> {nn.field = "x"},
                    %y: !nn.tensor<[batch, seq], f32> {nn.field = "y"},

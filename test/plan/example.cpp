@@ -356,6 +356,7 @@ void addPlaces(PlanBuilder &builder) {
 void addTraining(PlanBuilder &builder) {
   fb::PlanT &plan = builder.plan();
   fb::LossT &loss = add(plan.losses);
+  loss.count_floor = 1;
   loss.name = "cross_entropy";
   loss.weight = 0.5;
   loss.note = "over the labels that count";

@@ -102,7 +102,7 @@ TEST_F(Link, BareModelGetsCrossEntropy) {
   auto workload = workloadOfModels({(folder / "teacher.onnx").string()});
   ASSERT_TRUE(workload);
   EXPECT_THAT(print(*workload), AllOf(HasSubstr("nn.cross_entropy"), HasSubstr("nn.field = \"labels\""),
-                                      HasSubstr("combine = \"sum\", max = 1 : i64}"), HasSubstr("combine = \"max\", max = 1024")));
+                                      HasSubstr("combine = \"sum\", max = 1 : i64, own}"), HasSubstr("combine = \"max\", max = 1024")));
 }
 
 TEST_F(Link, ASampleIsOneRowOfItsOwnDimAndSeveralOfOthers) {

@@ -130,6 +130,10 @@ TEST(Workload, RefusesBadValues) {
               HasSubstr("temperature"));
   EXPECT_THAT(errorOf("components: {m: m.onnx}\nloss: [{output: m.loss}]\ndims: {seq: {max: 100, multiple_of: 8}}\n"),
               HasSubstr("multiple of 8"));
+  auto dims = [](const std::string &text) { return errorOf("components: {m: m.onnx}\nloss: [{output: m.loss}]\ndims: {" + text + "}\n"); };
+  EXPECT_THAT(dims("seq: {pad: always}"), HasSubstr("none of never"));
+  EXPECT_THAT(dims("seq: {pad: never, multiple_of: 8}"), HasSubstr("dims.seq.pad never pads, and multiple_of does; remove one of them"));
+  EXPECT_THAT(dims("batch: {combine: sum, pad: never}"), HasSubstr("rows that sum are not padded"));
 }
 
 TEST(Workload, RefusesWhatIsNoWorkload) {

@@ -1,5 +1,7 @@
 #include "test/wavefront/random_problems.h"
 
+#include <algorithm>
+
 namespace maestro::wavefront {
 namespace {
 
@@ -78,6 +80,24 @@ Edge randomEdge(Random &random, const Problem &problem, uint32_t producer, uint3
   return edge;
 }
 
+/// A section that does not read the dim.
+void removeDim(Problem &problem, uint32_t s, uint32_t dim) {
+  auto remove = [dim](Cost &cost) {
+    std::erase_if(cost.terms, [dim](const CostTerm &term) { return std::find(term.dims.begin(), term.dims.end(), dim) != term.dims.end(); });
+  };
+  Section &section = problem.sections[s];
+  std::erase_if(section.areas, [dim](const Area &area) { return area.padded == dim; });
+  for (Stage &stage : section.stages)
+    for (Cost *cost : {&stage.forward, &stage.backward, &stage.weightGradient})
+      remove(*cost);
+  for (Edge &edge : problem.edges) {
+    if (edge.producer == s)
+      remove(edge.transfer);
+    if (edge.consumer == s)
+      remove(edge.gradientTransfer);
+  }
+}
+
 } // namespace
 
 Problem arbitraryProblem(uint64_t seed) {
@@ -101,6 +121,15 @@ Problem arbitraryProblem(uint64_t seed) {
       for (int64_t count = random.in(0, 2); count > 0; --count)
         problem.edges.push_back(randomEdge(random, problem, s, static_cast<uint32_t>(random.in(0, stages - 1)), consumer,
                                            static_cast<uint32_t>(random.in(0, static_cast<int64_t>(problem.sections[consumer].stages.size()) - 1))));
+  }
+  // Behind all that is drawn, so that problems of other seeds stay what they are.
+  for (uint32_t d = 0; seed % 3 == 0 && d < problem.dims.size(); ++d) {
+    problem.dims[d].unpadded = !problem.dims[d].sum && problem.dims[d].multipleOf == 1;
+    for (uint32_t s = 0; problem.dims[d].unpadded && s < problem.sections.size(); ++s)
+      if (s % 2 == 0)
+        problem.sections[s].unpadded.push_back(d);
+      else
+        removeDim(problem, s, d);
   }
   return problem;
 }

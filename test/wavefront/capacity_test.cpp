@@ -70,6 +70,67 @@ TEST(Capacity, VerifyNamesBothDimsTheProductAndTheCapacity) {
               HasSubstr("micro-batch 0 of language has batch = 4 times seq = 64: 256 padded tokens; its capacity is 255"));
 }
 
+/// As language(), without padding: 40 samples of three lengths, and a section beside it that does not read lengths.
+Problem unpadded() {
+  std::vector<int64_t> lengths;
+  for (int64_t i = 0; i < 40; ++i)
+    lengths.push_back(16 * (1 + i * i % 3));
+  Problem problem = language(lengths, 1024);
+  problem.dims[1] = {"seq", false, 1, true};
+  problem.sections.push_back(problem.sections[0]);
+  problem.sections[1].name = "rows";
+  problem.sections[0].unpadded = {1};
+  problem.sections[1].areas.clear();
+  problem.sections[1].stages[0].forward = problem.sections[1].stages[0].backward = {{{1'000'000, {0}}}};
+  return problem;
+}
+
+Problem unpaddedWithout(size_t section) {
+  Problem problem = unpadded();
+  problem.sections[section].unpadded.clear();
+  return problem;
+}
+
+TEST(Capacity, SamplesOfAnUnpaddedDimAgree) {
+  Dim dim{"seq", false, 1, true};
+  EXPECT_EQ(combine(dim, 0, 5), 5);
+  EXPECT_EQ(combine(dim, 5, 5), 5);
+  EXPECT_EQ(combine(dim, 5, 0), 5); // A sample without any is no different one.
+  EXPECT_EQ(combine(dim, 5, 4), kDiffering);
+  EXPECT_EQ(combine(dim, kDiffering, 5), kDiffering);
+  Problem problem = unpadded();
+  int64_t differing[] = {2, kDiffering};
+  EXPECT_FALSE(fits(problem.sections[0], 2, differing));
+  EXPECT_TRUE(fits(problem.sections[1], 2, differing));
+}
+
+TEST(Capacity, UnpaddedSectionsShareMicroBatchesByLength) {
+  Problem problem = unpadded();
+  ASSERT_TRUE(check(problem).isOk()) << check(problem).message();
+  for (Order order : {Order::FileOrder, Order::Wavefront}) {
+    Schedule schedule;
+    Scheduler().run(problem, order, schedule);
+    ASSERT_TRUE(verify(problem, schedule).isOk()) << verify(problem, schedule).message();
+    auto count = [&](uint32_t section) {
+      return std::count_if(schedule.microBatches.begin(), schedule.microBatches.end(), [&](const MicroBatch &group) { return group.section == section; });
+    };
+    if (order == Order::Wavefront)
+      EXPECT_LE(count(0), 12) << "samples of equal length do not share micro-batches";
+    for (const MicroBatch &group : schedule.microBatches) // What differs is a maximum as any other.
+      EXPECT_LE(schedule.dims[group.firstDim + 1], 48);
+  }
+}
+
+TEST(Capacity, VerifyFindsPaddingWhereThereMustBeNone) {
+  Problem problem = unpadded(), padded = problem;
+  padded.sections[0].unpadded.clear();
+  padded.dims[1].unpadded = false;
+  EXPECT_THAT(fault(unpaddedWithout(0)), HasSubstr("section language: a cost in seq, which is unpadded"));
+  Schedule schedule;
+  Scheduler().run(padded, Order::FileOrder, schedule);
+  EXPECT_THAT(verify(problem, schedule).message(), HasSubstr("holds samples of different seq, which must not be padded"));
+}
+
 /// The file's order has 64, 8, 8, … tokens: what is padded to 64 leaves room for four, eights for 32.
 TEST(Capacity, EveryFormationKeepsIt) {
   Problem problem = language({64, 8, 8, 8, 8, 8, 8, 64, 64, 8}, 256);

@@ -1,0 +1,102 @@
+// --maestro-check-padding: where padding would show, nothing is padded.
+//
+// Samples of a micro-batch are padded to the longest. Where a loss depends on how far (padding.h says how that is found), the
+// micro-batches may hold samples of equal length only, so that each sample means what it means alone:
+//
+//   module attributes {nn.dims = {batch = {combine = "sum"}, seq = {combine = "max"}}} {
+//     func.func @graph(%x: !nn.tensor<[batch, seq, 8], f32> {nn.field = "x"}) -> … {
+//       %m = nn.reduce_mean %x {axes = array<i64: 1>} : …          a mean over what is padded
+//
+// becomes
+//
+//   module attributes {nn.dims = {…, seq = {combine = "max", unpadded = "nn.reduce_mean is a mean over 'seq'"}}} {
+//
+// A dim of which the user says so (`unpadded = ""`) is left as it is.
+#include "passes/padding_transfer.h"
+#include "passes/passes.h"
+
+using namespace mlir;
+
+namespace maestro {
+namespace padding {
+namespace {
+
+llvm::DenseSet<Operation *> sliceOf(func::FuncOp graph, llvm::ArrayRef<Value> values) {
+  llvm::DenseSet<Operation *> wanted;
+  llvm::SmallVector<Value> pending(values);
+  while (!pending.empty())
+    if (Operation *op = pending.pop_back_val().getDefiningOp(); op && wanted.insert(op).second)
+      pending.append(op->operand_begin(), op->operand_end());
+  return wanted;
+}
+
+/// A field is padded with a value that is known; nothing else that a graph is given is padded.
+Tensor argumentOf(func::FuncOp graph, BlockArgument argument, llvm::StringRef symbol) {
+  nn::TensorType type = nn::typeOf(argument);
+  Tensor tensor;
+  tensor.range = allOf(type.getElementType());
+  unsigned index = argument.getArgNumber();
+  if (argumentText(graph, index, attributes::kField).empty())
+    return tensor;
+  auto pad = graph.getArgAttrOfType<FloatAttr>(index, attributes::kPad);
+  Range tail = Range::point(pad ? pad.getValueAsDouble() : 0);
+  if (graph.getArgAttr(index, attributes::kOwnPositions))
+    tensor.range = Range::point(1);
+  for (auto [dim, size] : llvm::enumerate(type.getShape()))
+    if (llvm::is_contained(size.symbols(), symbol.str()))
+      tensor.axes.push_back({unsigned(dim), 1, size, size, tail, 0});
+  return tensor;
+}
+
+} // namespace
+
+std::optional<Visible> find(func::FuncOp graph, llvm::StringRef symbol) {
+  llvm::SmallVector<Value> losses;
+  for (const LossResult &loss : lossResults(graph))
+    losses.push_back(returnedValues(graph)[loss.index]);
+  llvm::DenseMap<Value, Tensor> known;
+  for (BlockArgument argument : graph.getArguments())
+    known[argument] = argumentOf(graph, argument, symbol);
+  llvm::DenseSet<Operation *> wanted = sliceOf(graph, losses);
+  for (Operation &op : graph.getBody().front().without_terminator())
+    if (wanted.contains(&op))
+      for (auto [result, tensor] : llvm::zip(op.getResults(), Transfer(&op, known, symbol).run()))
+        known[result] = tensor;
+  for (Value loss : losses)
+    if (known[loss].visible)
+      return known[loss].visible;
+  return std::nullopt;
+}
+
+} // namespace padding
+
+namespace {
+
+struct CheckPaddingPass : PassWrapper<CheckPaddingPass, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(CheckPaddingPass)
+  StringRef getArgument() const override { return "maestro-check-padding"; }
+  StringRef getDescription() const override { return "Where padding would show, nothing is padded"; }
+
+  void runOnOperation() override {
+    func::FuncOp graph = findFunction(getOperation(), attributes::kGraphFunction);
+    auto dims = getOperation()->getAttrOfType<DictionaryAttr>(attributes::kDims);
+    if (!graph || !dims)
+      return;
+    NamedAttrList checked;
+    for (NamedAttribute dim : dims) {
+      NamedAttrList entry(cast<DictionaryAttr>(dim.getValue()));
+      auto combine = dyn_cast_or_null<StringAttr>(entry.get("combine"));
+      if (combine && combine.getValue() == "max" && !entry.get(attributes::kUnpadded))
+        if (std::optional<padding::Visible> visible = padding::find(graph, dim.getName()))
+          entry.set(attributes::kUnpadded, StringAttr::get(&getContext(), describe(visible->op) + " " + visible->what));
+      checked.set(dim.getName(), entry.getDictionary(&getContext()));
+    }
+    getOperation()->setAttr(attributes::kDims, checked.getDictionary(&getContext()));
+  }
+};
+
+} // namespace
+
+std::unique_ptr<Pass> createCheckPaddingPass() { return std::make_unique<CheckPaddingPass>(); }
+
+} // namespace maestro
