@@ -1,0 +1,69 @@
+"""The survey's table: verdicts counted, refusals by reason, and a line a network."""
+
+from __future__ import annotations
+
+import collections
+import re
+
+VERDICTS = ("right", "refused", "cannot", "WRONG", "CRASH")
+BAD = ("WRONG", "CRASH")
+
+
+def kind_of(reason: str) -> str:
+    """A message without what is a network's own: names, shapes, numbers."""
+    text = reason.strip().splitlines()[-1] if reason.strip() else ""
+    text = re.sub(r"'[^']*'|\"[^\"]*\"|`[^`]*`", "…", text)
+    text = re.sub(r"/[\w./-]+", "…", text)
+    text = re.sub(r"\b[\w.]*\d[\w.]*\b", "#", text)
+    return re.sub(r"\s+", " ", text)[:160]
+
+
+def table(rows: list) -> str:
+    """Markdown of (library, name, variant, result)."""
+    variants = [variant for variant in ("plain", "default") if any(row[2] == variant for row in rows)]
+    networks = collections.defaultdict(dict)
+    for library, name, variant, result in rows:
+        networks[library, name][variant] = result
+    lines = [f"# The survey: {len(networks)} networks, {len(rows)} exports", "", "Made by `./dev zoo`; test/models/README.md says what is judged.", ""]
+    lines += counted(rows, variants)
+    numbers = reasons(rows)
+    lines += ["", "| network | parameters | " + " | ".join(variants) + " |", "|---|---|" + "---|" * len(variants)]
+    for (library, name), results in sorted(networks.items()):
+        parameters = max(result.get("parameters", 0) for result in results.values())
+        cells = [cell(results[variant], numbers) if variant in results else "" for variant in variants]
+        lines.append(f"| {library} {name} | {parameters or ''} | " + " | ".join(cells) + " |")
+    lines += ["", "What was said, by kind:", ""]
+    for kind, number in numbers.items():
+        users = [f"{name} {variant}" for _, name, variant, result in rows if key_of(result) == kind]
+        lines.append(f"{number}. {kind[0]}, {len(users)}: {kind[1]} ({', '.join(users[:6])}{', …' if len(users) > 6 else ''})")
+    wrong = [(name, variant, result) for _, name, variant, result in rows if result["verdict"] in BAD]
+    if wrong:
+        lines += ["", "Wrong or crashed:", ""]
+        lines += [f"- {name} {variant}: {result['verdict']}, {' '.join(result['reason'].split())[:400]}" for name, variant, result in wrong]
+    return "\n".join(lines) + "\n"
+
+
+def counted(rows, variants) -> list:
+    lines = ["| export | " + " | ".join(VERDICTS) + " |", "|---|" + "---|" * len(VERDICTS)]
+    for variant in variants:
+        count = collections.Counter(row[3]["verdict"] for row in rows if row[2] == variant)
+        lines.append(f"| {variant} | " + " | ".join(str(count[verdict]) for verdict in VERDICTS) + " |")
+    return lines
+
+
+def key_of(result):
+    return None if result["verdict"] in ("right", *BAD) else (result["verdict"], kind_of(result["reason"]))
+
+
+def reasons(rows) -> dict:
+    """A number for each kind of refusal and of the exporter's failures, the most frequent first."""
+    count = collections.Counter(key for row in rows if (key := key_of(row[3])))
+    return {key: number for number, (key, _) in enumerate(count.most_common(), 1)}
+
+
+def cell(result, numbers) -> str:
+    if result["verdict"] == "right":
+        return f"right, {result['worst']:.2g}"
+    if result["verdict"] in BAD:
+        return f"**{result['verdict']}** " + ", ".join(f"{run} {verdict}" for run, verdict in result["runs"].items())
+    return f"{result['verdict']} ({numbers[key_of(result)]})"
