@@ -5,24 +5,60 @@ from __future__ import annotations
 from .network import TEXT, Network
 from .tiny import tiny
 
-QUICK = {"GPT2LMHeadModel", "LlamaForCausalLM", "GPTNeoXForCausalLM"}
-MODELS = """GPT2LMHeadModel LlamaForCausalLM GPTNeoXForCausalLM""".split()
+QUICK = {"GPT2LMHeadModel", "LlamaForCausalLM", "GPTNeoXForCausalLM", "MambaForCausalLM"}
+MODELS = """
+    ApertusForCausalLM ArceeForCausalLM BartForCausalLM BertGenerationDecoder BertLMHeadModel BioGptForCausalLM BitNetForCausalLM
+    BlenderbotForCausalLM BloomForCausalLM CodeGenForCausalLM CohereForCausalLM Cohere2ForCausalLM CTRLLMHeadModel
+    CwmForCausalLM DeepseekV3ForCausalLM DiffLlamaForCausalLM DogeForCausalLM ElectraForCausalLM Emu3ForCausalLM
+    ErnieForCausalLM Ernie4_5ForCausalLM Exaone4ForCausalLM FalconForCausalLM FalconH1ForCausalLM FalconMambaForCausalLM
+    GemmaForCausalLM Gemma2ForCausalLM Gemma3ForCausalLM GlmForCausalLM Glm4ForCausalLM GPT2LMHeadModel
+    GPTBigCodeForCausalLM GPTNeoXForCausalLM GPTNeoXJapaneseForCausalLM GptOssForCausalLM GPTJForCausalLM GraniteForCausalLM
+    GraniteMoeForCausalLM HeliumForCausalLM HunYuanDenseV1ForCausalLM HyperCLOVAXForCausalLM LlamaForCausalLM Jais2ForCausalLM
+    JambaForCausalLM JetMoeForCausalLM Lfm2ForCausalLM Llama4ForCausalLM MambaForCausalLM MarianForCausalLM MBartForCausalLM
+    MegatronBertForCausalLM MiniCPM3ForCausalLM MiniMaxForCausalLM MinistralForCausalLM MistralForCausalLM MixtralForCausalLM
+    ModernBertDecoderForCausalLM MptForCausalLM NanoChatForCausalLM NemotronForCausalLM OlmoForCausalLM Olmo2ForCausalLM
+    Olmo3ForCausalLM OlmoeForCausalLM OpenAIGPTLMHeadModel OPTForCausalLM PegasusForCausalLM PersimmonForCausalLM
+    PhiForCausalLM Phi3ForCausalLM PhimoeForCausalLM PLBartForCausalLM ProphetNetForCausalLM Qwen2ForCausalLM Qwen2MoeForCausalLM
+    Qwen3ForCausalLM Qwen3MoeForCausalLM RecurrentGemmaForCausalLM RemBertForCausalLM RobertaForCausalLM RoFormerForCausalLM
+    RwkvForCausalLM SeedOssForCausalLM SmolLM3ForCausalLM StableLmForCausalLM Starcoder2ForCausalLM TrOCRForCausalLM
+    VaultGemmaForCausalLM WhisperForCausalLM XGLMForCausalLM XLMWithLMHeadModel XLMRobertaXLForCausalLM XLNetLMHeadModel
+    xLSTMForCausalLM XmodForCausalLM YoutuForCausalLM
+""".split()
+# What the rule of tiny.py does not know.
+OWN = {
+    "BertLMHeadModel": dict(is_decoder=True), "ElectraForCausalLM": dict(is_decoder=True), "ErnieForCausalLM": dict(is_decoder=True),
+    "MegatronBertForCausalLM": dict(is_decoder=True), "RemBertForCausalLM": dict(is_decoder=True, input_embedding_size=32, output_embedding_size=32),
+    "RobertaForCausalLM": dict(is_decoder=True), "RoFormerForCausalLM": dict(is_decoder=True), "XmodForCausalLM": dict(is_decoder=True, default_language="en_XX"),
+    "CodeGenForCausalLM": dict(rotary_dim=8), "GPTJForCausalLM": dict(rotary_dim=8), "DeepseekV3ForCausalLM": dict(num_key_value_heads=4),
+    "MiniCPM3ForCausalLM": dict(num_key_value_heads=4), "YoutuForCausalLM": dict(num_key_value_heads=4),
+    "XLMRobertaXLForCausalLM": dict(is_decoder=True), "BertGenerationDecoder": dict(is_decoder=True), "BartForCausalLM": dict(is_decoder=True, is_encoder_decoder=False),
+}
+MORE = [
+    ("GPTNeoForCausalLM", dict(attention_types=[[["global", "local"], 1]], window_size=8)),
+    ("Mamba2ForCausalLM", dict(num_heads=8, head_dim=8, state_size=8, n_groups=2)),
+    ("BambaForCausalLM", dict(mamba_n_heads=8, mamba_d_head=8, mamba_d_state=8, attn_layer_indices=[1])),
+    ("Qwen3_5ForCausalLM", dict(linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=8, linear_value_head_dim=8)),
+    ("Qwen3NextForCausalLM", dict(linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=8, linear_value_head_dim=8)),
+]
 
 
 def without_cache(module, **inputs):
     return module(**inputs, use_cache=False).logits
 
 
-def decoder(name, **own):
+def decoder(name, own):
     def build():
         import transformers
 
         base = getattr(transformers, name)
         return base(tiny(base.config_class, **own))
 
-    return Network(name.removesuffix("ForCausalLM").removesuffix("LMHeadModel"), "transformers", build, TEXT, without_cache,
-                   quick=name in QUICK)
+    short = name.removesuffix("ForCausalLM").removesuffix("LMHeadModel").removesuffix("Decoder")
+    return Network(f"{short}_decoder", "transformers", build, TEXT, without_cache, quick=name in QUICK)
 
 
 def networks():
-    yield from map(decoder, MODELS)
+    for name in MODELS:
+        yield decoder(name, OWN.get(name, {}))
+    for name, own in MORE:
+        yield decoder(name, own)
