@@ -14,12 +14,14 @@ import argparse
 import hashlib
 import importlib
 import json
+import logging
 import os
 import pathlib
 import resource
 import signal
 import sys
 import time
+import warnings
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -27,7 +29,6 @@ sys.path.insert(0, str(HERE))
 TABLES = sorted(path.stem for path in (HERE / "networks").glob("*.py") if path.stem not in ("__init__", "network", "tiny"))
 EXPORT_CPU_SECONDS = 240  # of a child; its tools are counted by themselves
 WALL_SECONDS = 1500
-STALE = 77
 
 
 def all_networks() -> list:
@@ -53,8 +54,21 @@ def import_once() -> None:
     import survey_judge  # noqa: F401
 
     torch.set_num_threads(1)
+    warm_up()
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
+
+
+def warm_up() -> None:
+    """One small export: the exporter's own first use costs more than most networks."""
+    import torch
+
+    sys.stdout.flush()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+        torch.onnx.export(torch.nn.Linear(2, 2).eval(), (torch.zeros(3, 2),), dynamo=True, optimize=True, verbose=False,
+                          dynamic_shapes=({0: torch.export.Dim("batch")},))
 
 
 class Survey:
@@ -171,6 +185,8 @@ def main() -> int:
                 and (not arguments.library or network.library in arguments.library)
                 and (network.quick or not arguments.quick)]
     rows = [(network, variant) for network in networks for variant in arguments.variant or ("plain", "default")]
+    # Quick ones first, and then from all over, so that a survey that is stopped has seen some of everything.
+    rows.sort(key=lambda row: (not row[0].quick, hashlib.sha256(row[0].name.encode()).digest()))
     results = Survey(arguments).run(rows, arguments.jobs, tell)
     table = survey_table.table([(network.library, network.name, variant, result)
                                 for (network, variant), result in zip(rows, results)])

@@ -61,15 +61,16 @@ def call_tool(binaries: pathlib.Path, folder: pathlib.Path, tool: str, *argument
 
 def write_workload(network, expected: dict, folder: pathlib.Path) -> pathlib.Path:
     """What PyTorch's module knows and a graph does not say is said here: what is frozen, and how long sequences are."""
-    frozen = [name for name in expected["frozen"]]
     named = {dim for field in network.fields.values() for dim in field.dims if isinstance(dim, str)} - {"batch"}
     lengths = LENGTHS | network.lengths
     dims = ", ".join(["batch: {max: 1}", *(f"{dim}: {{max: {lengths[dim][1]}}}" for dim in sorted(named))])
     loss = (f"output: {network.name}.loss" if network.scalar
             else f"cross_entropy: {{logits: {network.name}.logits, labels: labels}}")
+    pads = "".join(f"inputs: {{{field}: {{pad: {value}}}}}\n" for field, value in network.pads.items())
     path = folder / "workload.yaml"
-    path.write_text(f"components: {{{network.name}: {{model: {network.name}.onnx, frozen: {json.dumps(frozen)}}}}}\n"
-                    f"dims: {{{dims}}}\nloss: [{{{loss}}}]\ntrain: {{global_batch: {GLOBAL_BATCH}}}\n")
+    frozen = json.dumps(expected["frozen"])
+    path.write_text(f"components: {{{network.name}: {{model: {network.name}.onnx, frozen: {frozen}}}}}\n"
+                    f"{pads}dims: {{{dims}}}\nloss: [{{{loss}}}]\ntrain: {{global_batch: {GLOBAL_BATCH}}}\n")
     return path
 
 

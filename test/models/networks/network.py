@@ -55,6 +55,7 @@ class Network:
     scalar: bool = False
     counted: Callable = lambda sample: 1  # how much a sample's own loss weighs in that of a batch, where it is a scalar
     lengths: dict = field(default_factory=dict)  # named dims: shortest and longest, besides LENGTHS
+    pads: dict = field(default_factory=dict)  # what the workload says that a field is padded with
     quick: bool = False  # judged by every `./dev test`
 
     @property

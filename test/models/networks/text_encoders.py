@@ -5,7 +5,7 @@ from __future__ import annotations
 from zoo import CLASS
 
 from .network import IDS, MASK, MASKED_TEXT, SOURCE, SOURCE_MASK, TARGET, TARGET_LABELS, Network, logits_of
-from .tiny import tiny
+from .tiny import VOCABULARY, tiny
 
 QUICK = {"BertForMaskedLM", "RobertaForMaskedLM", "T5ForConditionalGeneration", "DebertaV2ForMaskedLM"}
 MASKED = """
@@ -55,8 +55,8 @@ def make(name, own):
     return build
 
 
-def encoder(name, fields):
-    return Network(name.replace("For", "_").replace("WithLMHeadModel", "_MaskedLM"), "transformers", make(name, OWN.get(name, {})), fields,
+def encoder(name, fields, **own):
+    return Network(name.replace("For", "_").replace("WithLMHeadModel", "_MaskedLM"), "transformers", make(name, OWN.get(name, {}) | own), fields,
                    logits_of, quick=name in QUICK)
 
 
@@ -66,7 +66,7 @@ def translate(module, **inputs):
 
 def networks():
     yield from (encoder(name, MASKED_TEXT) for name in MASKED)
-    yield from (encoder(name, MASKED_TEXT) for name in TAGGERS)
+    yield from (encoder(name, MASKED_TEXT, num_labels=VOCABULARY) for name in TAGGERS)
     yield from (encoder(name, {"input_ids": IDS, "attention_mask": MASK, "labels": CLASS}) for name in CLASSIFIERS)
     fields = {"input_ids": SOURCE, "attention_mask": SOURCE_MASK, "decoder_input_ids": TARGET, "labels": TARGET_LABELS}
     for name in SEQ2SEQ:

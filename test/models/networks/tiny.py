@@ -31,7 +31,6 @@ SIZES = [
     (2, "num_key_value_heads num_kv_heads n_head_kv multi_query_group_num num_experts_per_tok moe_topk"),
     (4, "num_experts n_routed_experts num_local_experts moe_num_experts"),
     (8, "head_dim d_kv d_head qk_rope_head_dim qk_nope_head_dim v_head_dim q_lora_rank kv_lora_rank"),
-    (10, "num_labels"),
     (0, "bos_token_id decoder_start_token_id pad_token_id"),
     (1, "eos_token_id"),
 ]
@@ -52,4 +51,5 @@ def tiny(config_class, **own):
     settings |= {name: tiny(config_class.sub_configs[name], **value)
                  if isinstance(value, dict) and name in (getattr(config_class, "sub_configs", None) or {}) else value
                  for name, value in own.items()}
+    settings.setdefault("num_labels", 10)
     return config_class(**settings)
