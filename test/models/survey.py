@@ -165,6 +165,15 @@ def tell(row, result, done, total) -> None:
           flush=True)
 
 
+def lost_since(path: pathlib.Path, rows: list, results: list) -> list:
+    import survey_table
+
+    before = survey_table.verdicts(path.read_text())
+    named = [(f"{network.library} {network.name}", variant) for network, variant in rows]
+    return [" ".join(row) for row, result in zip(named, results)
+            if before.get(row) == "right" and result["verdict"] != "right"]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--binaries", type=pathlib.Path, default=pathlib.Path(os.environ.get("MAESTRO_BIN", ROOT / "build/release/bin")))
@@ -175,6 +184,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="only the networks that every test run judges")
     parser.add_argument("--fresh", action="store_true", help="judges again what was judged by the same tools")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--expected", type=pathlib.Path, help="a table: what was right there and is not now is wrong, too")
     parser.add_argument("--results", type=pathlib.Path, help="where the table goes, besides the screen")
     arguments = parser.parse_args()
     import_once()
@@ -193,7 +203,10 @@ def main() -> int:
     print(table)
     if arguments.results:
         arguments.results.write_text(table)
-    return 1 if any(result["verdict"] in ("WRONG", "CRASH") for result in results) or not results else 0
+    lost = lost_since(arguments.expected, rows, results) if arguments.expected else []
+    for row in lost:
+        print(f"was right, is not: {row}")
+    return 1 if lost or not results or any(result["verdict"] in survey_table.BAD for result in results) else 0
 
 
 if __name__ == "__main__":

@@ -43,6 +43,19 @@ def table(rows: list) -> str:
     return "\n".join(lines) + "\n"
 
 
+def verdicts(text: str) -> dict:
+    """The verdict words of a table that was written, by ("library name", variant)."""
+    found, variants = {}, []
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        if cells[:2] == ["network", "parameters"]:
+            variants = cells[2:]
+        elif variants and len(cells) == len(variants) + 2 and not cells[0].startswith("---"):
+            found |= {(cells[0], variant): re.split(r"[ ,(]", said.strip("*"))[0].strip("*")
+                      for variant, said in zip(variants, cells[2:]) if said}
+    return found
+
+
 def counted(rows, variants) -> list:
     lines = ["| export | " + " | ".join(VERDICTS) + " |", "|---|" + "---|" * len(VERDICTS)]
     for variant in variants:

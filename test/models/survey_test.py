@@ -1,0 +1,89 @@
+"""The survey's judge judged: every kind of difference is found, every way of ending is named, a table says what it was made of."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import tempfile
+import types
+import unittest
+
+import numpy
+from safetensors.numpy import save_file
+
+import survey_judge
+import survey_table
+
+NETWORK = types.SimpleNamespace(name="net")
+TRUTH = {"weight": numpy.array([1.0, -2.0]), "bias": numpy.array([0.5])}
+
+
+class Compare(unittest.TestCase):
+    def wrong(self, gradients, loss=2.0, rounding=None, aliases=None) -> list:
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            numpy.savez(folder / "expected.npz", **TRUTH)
+            (folder / "metrics.jsonl").write_text(json.dumps({"loss": loss}) + "\n")
+            save_file({f"net.{key}": numpy.asarray(value, numpy.float32) for key, value in gradients.items()},
+                      folder / "gradients.safetensors")
+            expected = {"loss": 2.0, "rounding": rounding or {}, "aliases": aliases or {}}
+            return survey_judge.compare(NETWORK, expected, folder, folder)[0]
+
+    def test_what_is_right(self):
+        self.assertEqual(self.wrong(TRUTH), [])
+        self.assertEqual(self.wrong(TRUTH, loss=2.00001), [])
+        self.assertEqual(self.wrong({"other": TRUTH["weight"], "bias": TRUTH["bias"]}, aliases={"other": "weight"}), [])
+        self.assertEqual(self.wrong(TRUTH | {"unread": [0.0]}), [])
+
+    def test_what_is_wrong(self):
+        for gradients, loss, word in ((TRUTH, 2.0001, "loss"), (TRUTH, float("nan"), "loss"),
+                                      (TRUTH | {"weight": [1.0, -2.001]}, 2.0, "weight off"),
+                                      (TRUTH | {"weight": [1.0, float("nan")]}, 2.0, "weight off"),
+                                      ({"weight": TRUTH["weight"]}, 2.0, "no gradient of bias"),
+                                      (TRUTH | {"weight": [1.0]}, 2.0, "shape"),
+                                      (TRUTH | {"frozen": [0.1]}, 2.0, "frozen has a gradient")):
+            wrong = self.wrong(gradients, loss)
+            self.assertEqual(len(wrong), 1, wrong)
+            self.assertIn(word, wrong[0])
+
+    def test_rounding_that_pytorch_has_too(self):
+        off = TRUTH | {"weight": [1.0, -2.001]}
+        self.assertEqual(self.wrong(off, rounding={"weight": 5e-4}), [])
+        self.assertNotEqual(self.wrong(off, rounding={"weight": 1e-5}), [])
+
+
+class Tools(unittest.TestCase):
+    def ended(self, script):
+        with tempfile.TemporaryDirectory() as name:
+            tool = pathlib.Path(name) / "tool"
+            tool.write_text(f"#!/bin/sh\n{script}\n")
+            tool.chmod(0o755)
+            survey_judge.call_tool(tool.parent, tool.parent, "tool")
+
+    def test_statuses(self):
+        self.ended("exit 0")
+        with self.assertRaisesRegex(survey_judge.Refused, "no such operator"):
+            self.ended("echo no such operator >&2; exit 1")
+        for script in ("exit 2", "kill -SEGV $$", "kill -ABRT $$"):
+            with self.assertRaises(survey_judge.Crashed):
+                self.ended(script)
+
+
+class Table(unittest.TestCase):
+    ROWS = [("lib", "a", "plain", {"verdict": "right", "worst": 0.25, "reason": "", "runs": {}}),
+            ("lib", "a", "default", {"verdict": "refused", "worst": 0, "reason": "node 'x' reads 'y'", "runs": {}}),
+            ("lib", "b", "plain", {"verdict": "WRONG", "worst": 9, "reason": "mb 1: loss", "runs": {"mb 1": "WRONG"}}),
+            ("lib", "b", "default", {"verdict": "refused", "worst": 0, "reason": "node 'z' reads 'u'", "runs": {}})]
+
+    def test_reads_what_it_wrote(self):
+        text = survey_table.table(self.ROWS)
+        self.assertEqual(survey_table.verdicts(text), {
+            ("lib a", "plain"): "right", ("lib a", "default"): "refused",
+            ("lib b", "plain"): "WRONG", ("lib b", "default"): "refused"})
+
+    def test_one_kind_for_messages_that_differ_in_names(self):
+        self.assertIn("1. refused, 2:", survey_table.table(self.ROWS))
+
+
+if __name__ == "__main__":
+    unittest.main()
