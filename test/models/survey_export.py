@@ -201,6 +201,15 @@ def named_forward(module: Called, names: tuple):
     return forward
 
 
+def fixed_dims(network: Network, path: pathlib.Path) -> list:
+    """The named dims that the exporter made numbers of, without a word: such a graph is of one length."""
+    import onnx
+
+    shapes = {value.name: value.type.tensor_type.shape.dim for value in onnx.load(path, load_external_data=False).graph.input}
+    return sorted({dim for name in network.inputs for dim, found in zip(network.fields[name].dims, shapes.get(name, []))
+                   if isinstance(dim, str) and not found.dim_param})
+
+
 def prepare(network: Network, variant: str, folder: pathlib.Path) -> None:
     """Makes the files unless they are there and of the same key. Raises what the exporter raises."""
     module = build(network, variant)
@@ -219,7 +228,10 @@ def prepare(network: Network, variant: str, folder: pathlib.Path) -> None:
     shards.write_shards(samples, folder / "data")
     write_expected(network, module, samples, folder)
     try:
-        export(network, module, folder / f"{network.name}.onnx", **VARIANTS[variant])
+        path = folder / f"{network.name}.onnx"
+        export(network, module, path, **VARIANTS[variant])
+        if fixed := fixed_dims(network, path):
+            raise RuntimeError(f"the exporter fixed {', '.join(fixed)}: the graph cannot be of another length")
     except Exception as error:
         (folder / "cannot").write_text(f"{type(error).__name__}: {error}")
         stamp.write_text(key)

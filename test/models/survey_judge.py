@@ -28,8 +28,14 @@ import tools  # noqa: E402
 from survey_export import GLOBAL_BATCH, LENGTHS, prepare  # noqa: E402
 
 SEVERITY = ["right", "cannot", "refused", "WRONG", "CRASH"]
-# What a run is called: its devices and the largest micro-batch. 4 of 6 samples leave a smaller one.
-RUNS = {"mb 1": (1, 1), "mb 4": (1, 4), "2 devices": (2, 2)}
+ONE, SOME = ["*.micro_batch=1"], ["*.micro_batch=4"]  # 4 of 6 samples leave a smaller micro-batch.
+STAGES = ["*.micro_batch=2", "*.stages=2", "*.dp=1"]
+FREE = ["*.micro_batch=3"]  # Nearly always replicas: the search chooses.
+# What a run is called: its devices, and what is pinned.
+RUNS = {
+    "plain": {"mb 1": (1, ONE), "mb 4": (1, SOME), "2 stages": (2, STAGES)},
+    "default": {"mb 1": (1, ONE), "mb 4": (1, SOME), "2 devices": (2, FREE)},
+}
 LOSS_TOLERANCE = 1e-5
 TOOL_SECONDS = 300
 ROUNDING = 4  # how many times PyTorch's own float32 error is allowed where that is the larger
@@ -107,12 +113,11 @@ def compare(network, expected: dict, folder: pathlib.Path, out: pathlib.Path) ->
     return wrong, worst
 
 
-def judge_run(network, expected, folder, binaries, run) -> tuple:
-    devices, micro_batch = RUNS[run]
+def judge_run(network, expected, folder, binaries, devices, pins) -> tuple:
     plan, out = folder / "plan.mpl", folder / "run"
     shutil.rmtree(out, ignore_errors=True)
-    call_tool(binaries, folder, "maestro-plan", "workload.yaml", "-o", plan, "--pin", f"*.micro_batch={micro_batch}",
-              "--set", f"cluster.devices_per_node={devices}")
+    pinned = [word for pin in pins for word in ("--pin", pin)]
+    call_tool(binaries, folder, "maestro-plan", "workload.yaml", "-o", plan, "--set", f"cluster.devices_per_node={devices}", *pinned)
     call_tool(binaries, folder, "maestro-run", plan, "--data", "data/*.tar", "--out", out, "--steps", 1, "--seed", 0,
               "--save-gradients")
     wrong, worst = compare(network, expected, folder, out)
@@ -132,9 +137,16 @@ def judge(network, variant: str, folder: pathlib.Path, binaries: pathlib.Path, p
     expected = json.loads((folder / "expected.json").read_text())
     write_workload(network, expected, folder)
     runs, worst, reason = {}, 0.0, ""
-    for run in RUNS:
+    for run, (devices, pins) in RUNS[variant].items():
         try:
-            verdict, said, off = judge_run(network, expected, folder, binaries, run)
+            try:
+                verdict, said, off = judge_run(network, expected, folder, binaries, devices, pins)
+            except Refused:
+                if pins != STAGES:
+                    raise
+                # Not every network can be cut in two.
+                run = "2 devices"
+                verdict, said, off = judge_run(network, expected, folder, binaries, devices, FREE)
             worst = max(worst, off)
         except Refused as error:
             verdict, said = "refused", str(error)

@@ -7,31 +7,24 @@ from .tiny import tiny
 
 QUICK = {"GPT2LMHeadModel", "LlamaForCausalLM", "GPTNeoXForCausalLM", "MambaForCausalLM"}
 MODELS = """
-    ApertusForCausalLM ArceeForCausalLM BartForCausalLM BertGenerationDecoder BertLMHeadModel BioGptForCausalLM BitNetForCausalLM
-    BlenderbotForCausalLM BloomForCausalLM CodeGenForCausalLM CohereForCausalLM Cohere2ForCausalLM CTRLLMHeadModel
-    CwmForCausalLM DeepseekV3ForCausalLM DiffLlamaForCausalLM DogeForCausalLM ElectraForCausalLM Emu3ForCausalLM
-    ErnieForCausalLM Ernie4_5ForCausalLM Exaone4ForCausalLM FalconForCausalLM FalconH1ForCausalLM FalconMambaForCausalLM
-    GemmaForCausalLM Gemma2ForCausalLM Gemma3ForCausalLM GlmForCausalLM Glm4ForCausalLM GPT2LMHeadModel
-    GPTBigCodeForCausalLM GPTNeoXForCausalLM GPTNeoXJapaneseForCausalLM GptOssForCausalLM GPTJForCausalLM GraniteForCausalLM
-    GraniteMoeForCausalLM HeliumForCausalLM HunYuanDenseV1ForCausalLM HyperCLOVAXForCausalLM LlamaForCausalLM Jais2ForCausalLM
-    JambaForCausalLM JetMoeForCausalLM Lfm2ForCausalLM Llama4ForCausalLM MambaForCausalLM MarianForCausalLM MBartForCausalLM
-    MegatronBertForCausalLM MiniCPM3ForCausalLM MiniMaxForCausalLM MinistralForCausalLM MistralForCausalLM MixtralForCausalLM
-    ModernBertDecoderForCausalLM MptForCausalLM NanoChatForCausalLM NemotronForCausalLM OlmoForCausalLM Olmo2ForCausalLM
-    Olmo3ForCausalLM OlmoeForCausalLM OpenAIGPTLMHeadModel OPTForCausalLM PegasusForCausalLM PersimmonForCausalLM
-    PhiForCausalLM Phi3ForCausalLM PhimoeForCausalLM PLBartForCausalLM ProphetNetForCausalLM Qwen2ForCausalLM Qwen2MoeForCausalLM
-    Qwen3ForCausalLM Qwen3MoeForCausalLM RecurrentGemmaForCausalLM RemBertForCausalLM RobertaForCausalLM RoFormerForCausalLM
-    RwkvForCausalLM SeedOssForCausalLM SmolLM3ForCausalLM StableLmForCausalLM Starcoder2ForCausalLM TrOCRForCausalLM
-    VaultGemmaForCausalLM WhisperForCausalLM XGLMForCausalLM XLMWithLMHeadModel XLMRobertaXLForCausalLM XLNetLMHeadModel
-    xLSTMForCausalLM XmodForCausalLM YoutuForCausalLM
+    ApertusForCausalLM ArceeForCausalLM BartForCausalLM BertLMHeadModel BioGptForCausalLM BitNetForCausalLM
+    BloomForCausalLM CodeGenForCausalLM CohereForCausalLM Cohere2ForCausalLM CTRLLMHeadModel DeepseekV3ForCausalLM
+    DiffLlamaForCausalLM DogeForCausalLM Exaone4ForCausalLM FalconForCausalLM FalconH1ForCausalLM GemmaForCausalLM
+    Gemma2ForCausalLM Gemma3ForCausalLM GlmForCausalLM GPT2LMHeadModel GPTBigCodeForCausalLM GPTNeoXForCausalLM
+    GPTNeoXJapaneseForCausalLM GptOssForCausalLM GPTJForCausalLM GraniteForCausalLM GraniteMoeForCausalLM
+    LlamaForCausalLM JambaForCausalLM JetMoeForCausalLM Lfm2ForCausalLM Llama4ForCausalLM MambaForCausalLM
+    MiniCPM3ForCausalLM MiniMaxForCausalLM MistralForCausalLM MixtralForCausalLM ModernBertDecoderForCausalLM
+    MptForCausalLM NemotronForCausalLM OlmoForCausalLM Olmo2ForCausalLM Olmo3ForCausalLM OpenAIGPTLMHeadModel
+    OPTForCausalLM PersimmonForCausalLM PhiForCausalLM Phi3ForCausalLM Qwen2ForCausalLM Qwen3ForCausalLM
+    Qwen3MoeForCausalLM RecurrentGemmaForCausalLM RwkvForCausalLM SmolLM3ForCausalLM StableLmForCausalLM
+    Starcoder2ForCausalLM XGLMForCausalLM XLMWithLMHeadModel XLNetLMHeadModel xLSTMForCausalLM
 """.split()
 # What the rule of tiny.py does not know.
 OWN = {
-    "BertLMHeadModel": dict(is_decoder=True), "ElectraForCausalLM": dict(is_decoder=True), "ErnieForCausalLM": dict(is_decoder=True),
-    "MegatronBertForCausalLM": dict(is_decoder=True), "RemBertForCausalLM": dict(is_decoder=True, input_embedding_size=32, output_embedding_size=32),
-    "RobertaForCausalLM": dict(is_decoder=True), "RoFormerForCausalLM": dict(is_decoder=True), "XmodForCausalLM": dict(is_decoder=True, default_language="en_XX"),
+    "BertLMHeadModel": dict(is_decoder=True),
     "CodeGenForCausalLM": dict(rotary_dim=8), "GPTJForCausalLM": dict(rotary_dim=8), "DeepseekV3ForCausalLM": dict(num_key_value_heads=4),
-    "MiniCPM3ForCausalLM": dict(num_key_value_heads=4), "YoutuForCausalLM": dict(num_key_value_heads=4),
-    "XLMRobertaXLForCausalLM": dict(is_decoder=True), "BertGenerationDecoder": dict(is_decoder=True), "BartForCausalLM": dict(is_decoder=True, is_encoder_decoder=False),
+    "MiniCPM3ForCausalLM": dict(num_key_value_heads=4),
+    "BartForCausalLM": dict(is_decoder=True, is_encoder_decoder=False),
 }
 MORE = [
     ("GPTNeoForCausalLM", dict(attention_types=[[["global", "local"], 1]], window_size=8)),

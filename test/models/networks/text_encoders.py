@@ -9,31 +9,30 @@ from .tiny import VOCABULARY, tiny
 
 QUICK = {"BertForMaskedLM", "RobertaForMaskedLM", "T5ForConditionalGeneration", "DebertaV2ForMaskedLM"}
 MASKED = """
-    AlbertForMaskedLM BertForMaskedLM BigBirdForMaskedLM CamembertForMaskedLM ConvBertForMaskedLM Data2VecTextForMaskedLM
-    DebertaForMaskedLM DebertaV2ForMaskedLM DistilBertForMaskedLM ElectraForMaskedLM ErnieForMaskedLM EsmForMaskedLM
-    EuroBertForMaskedLM FlaubertWithLMHeadModel FunnelForMaskedLM IBertForMaskedLM LayoutLMForMaskedLM
-    LongformerForMaskedLM MegatronBertForMaskedLM MobileBertForMaskedLM ModernBertForMaskedLM MPNetForMaskedLM
-    NomicBertForMaskedLM NystromformerForMaskedLM RemBertForMaskedLM RobertaForMaskedLM RobertaPreLayerNormForMaskedLM
-    RoFormerForMaskedLM SqueezeBertForMaskedLM XLMRobertaForMaskedLM XLMRobertaXLForMaskedLM XmodForMaskedLM YosoForMaskedLM
+    AlbertForMaskedLM BertForMaskedLM BigBirdForMaskedLM ConvBertForMaskedLM DebertaForMaskedLM
+    DebertaV2ForMaskedLM DistilBertForMaskedLM ElectraForMaskedLM EsmForMaskedLM EuroBertForMaskedLM
+    FlaubertWithLMHeadModel FunnelForMaskedLM IBertForMaskedLM LayoutLMForMaskedLM LongformerForMaskedLM
+    MobileBertForMaskedLM ModernBertForMaskedLM MPNetForMaskedLM NomicBertForMaskedLM NystromformerForMaskedLM
+    RemBertForMaskedLM RobertaForMaskedLM RobertaPreLayerNormForMaskedLM RoFormerForMaskedLM
+    SqueezeBertForMaskedLM XLMRobertaXLForMaskedLM XmodForMaskedLM YosoForMaskedLM
 """.split()
 CLASSIFIERS = """
-    AlbertForSequenceClassification BertForSequenceClassification
-    DebertaV2ForSequenceClassification DistilBertForSequenceClassification ElectraForSequenceClassification
+    AlbertForSequenceClassification BertForSequenceClassification DebertaV2ForSequenceClassification
     GPT2ForSequenceClassification LlamaForSequenceClassification ModernBertForSequenceClassification
-    MPNetForSequenceClassification RobertaForSequenceClassification SqueezeBertForSequenceClassification
-    XLNetForSequenceClassification
+    RobertaForSequenceClassification XLNetForSequenceClassification
 """.split()
 TAGGERS = """
-    BertForTokenClassification DistilBertForTokenClassification ElectraForTokenClassification RobertaForTokenClassification
-    BloomForTokenClassification GPT2ForTokenClassification
+    BertForTokenClassification DistilBertForTokenClassification ElectraForTokenClassification
+    RobertaForTokenClassification BloomForTokenClassification GPT2ForTokenClassification
 """.split()
 SEQ2SEQ = """
     BartForConditionalGeneration BigBirdPegasusForConditionalGeneration BlenderbotForConditionalGeneration
-    BlenderbotSmallForConditionalGeneration LongT5ForConditionalGeneration M2M100ForConditionalGeneration MarianMTModel
-    MBartForConditionalGeneration MT5ForConditionalGeneration MvpForConditionalGeneration NllbMoeForConditionalGeneration
-    PegasusForConditionalGeneration PegasusXForConditionalGeneration PLBartForConditionalGeneration
-    ProphetNetForConditionalGeneration SwitchTransformersForConditionalGeneration T5ForConditionalGeneration
-    T5GemmaForConditionalGeneration UMT5ForConditionalGeneration
+    BlenderbotSmallForConditionalGeneration LongT5ForConditionalGeneration M2M100ForConditionalGeneration
+    MarianMTModel MBartForConditionalGeneration MT5ForConditionalGeneration MvpForConditionalGeneration
+    NllbMoeForConditionalGeneration PegasusForConditionalGeneration PegasusXForConditionalGeneration
+    PLBartForConditionalGeneration ProphetNetForConditionalGeneration
+    SwitchTransformersForConditionalGeneration T5ForConditionalGeneration T5GemmaForConditionalGeneration
+    UMT5ForConditionalGeneration
 """.split()
 OWN = {
     "RemBertForMaskedLM": dict(input_embedding_size=32, output_embedding_size=32),

@@ -6,15 +6,14 @@ from .network import Network, first_of, images
 
 QUICK = {"test_convnext", "resnet18"}
 TINY = """
-    test_byobnet test_convnext test_convnext2 test_convnext3 test_efficientnet test_efficientnet_evos test_efficientnet_gn
-    test_efficientnet_ln test_mambaout test_nfnet test_resnet test_vit test_vit2 test_vit3 test_vit4
+    test_byobnet test_convnext test_efficientnet test_efficientnet_gn
+    test_efficientnet_ln test_mambaout test_nfnet test_resnet test_vit
 """.split()
 STAGES = dict(depths=(1, 1, 1, 1), dims=(8, 16, 16, 32))
 FLAT = dict(embed_dim=32, depth=2, num_heads=4)
 RESNET = dict(layers=(1, 1, 1, 1), channels=(8, 16, 24, 32))
 SMALL = {  # name: image size, settings
     "beit_base_patch16_224": (32, dict(FLAT, img_size=32, patch_size=8)),
-    "beitv2_base_patch16_224": (32, dict(FLAT, img_size=32, patch_size=8)),
     "cait_xxs24_224": (32, dict(FLAT, img_size=32, patch_size=8, depth_token_only=1)),
     "convit_tiny": (32, dict(img_size=32, patch_size=8, embed_dim=16, depth=2, num_heads=2, local_up_to_layer=1)),
     "convnext_atto": (64, STAGES),
@@ -33,22 +32,18 @@ SMALL = {  # name: image size, settings
     "lcnet_035": (32, dict()),
     "levit_128s": (64, dict(img_size=64, embed_dim=(16, 24, 32), num_heads=(2, 2, 2), depth=(1, 1, 1), key_dim=8)),
     "mambaout_femto": (64, STAGES),
-    "mnasnet_small": (32, dict()),
     "mobilenetv2_035": (32, dict()),
     "mobilenetv3_small_050": (32, dict()),
     "mobilenetv4_conv_small_035": (64, dict()),
     "mobilevit_xxs": (64, dict()),
-    "mobilevitv2_050": (64, dict()),
     "pit_ti_224": (64, dict(img_size=64, base_dims=(8, 8, 8), depth=(1, 1, 1), heads=(1, 2, 2))),
     "pvt_v2_b0": (64, dict(depths=(1, 1, 1, 1), embed_dims=(8, 16, 16, 32), num_heads=(1, 2, 2, 2))),
     "repvit_m0_9": (64, dict(embed_dim=(8, 16, 16, 32), depth=(1, 1, 1, 1))),
     "res2net50_26w_4s": (64, dict(RESNET, base_width=8)),
     "resnest14d": (64, RESNET),
     "resnet18": (64, RESNET),
-    "resnet26d": (64, RESNET),
     "resnext50_32x4d": (64, dict(RESNET, cardinality=4, base_width=8)),
     "ecaresnet26t": (64, RESNET),
-    "seresnet18": (64, RESNET),
     "skresnet18": (64, RESNET),
     "resnetv2_50": (64, dict(layers=(1, 1, 1, 1), channels=(16, 16, 32, 32), stem_chs=8)),
     "rexnet_100": (32, dict(width_mult=0.2)),
