@@ -26,13 +26,21 @@ import warnings
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path.insert(0, str(HERE))
-TABLES = sorted(path.stem for path in (HERE / "networks").glob("*.py") if path.stem not in ("__init__", "network", "tiny"))
+TABLES = sorted(
+    path.stem
+    for path in (HERE / "networks").glob("*.py")
+    if path.stem not in ("__init__", "network", "tiny")
+)
 EXPORT_CPU_SECONDS = 240  # of a child; its tools are counted by themselves
 WALL_SECONDS = 1500
 
 
 def all_networks() -> list:
-    found = [network for table in TABLES for network in importlib.import_module(f"networks.{table}").networks()]
+    found = [
+        network
+        for table in TABLES
+        for network in importlib.import_module(f"networks.{table}").networks()
+    ]
     names = [network.name for network in found]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
@@ -67,8 +75,14 @@ def warm_up() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         logging.getLogger("torch.onnx").setLevel(logging.ERROR)
-        torch.onnx.export(torch.nn.Linear(2, 2).eval(), (torch.zeros(3, 2),), dynamo=True, optimize=True, verbose=False,
-                          dynamic_shapes=({0: torch.export.Dim("batch")},))
+        torch.onnx.export(
+            torch.nn.Linear(2, 2).eval(),
+            (torch.zeros(3, 2),),
+            dynamo=True,
+            optimize=True,
+            verbose=False,
+            dynamic_shapes=({0: torch.export.Dim("batch")},),
+        )
 
 
 class Survey:
@@ -97,12 +111,17 @@ class Survey:
 
         phase("exporting")
         started = time.time()
-        key = survey_export.content_key(network, survey_export.build(network, variant), variant) + self.tools
+        key = (
+            survey_export.content_key(network, survey_export.build(network, variant), variant)
+            + self.tools
+        )
         result = folder / "result.json"
         if not self.fresh and result.exists() and json.loads(result.read_text()).get("key") == key:
             return
         found = survey_judge.judge(network, variant, folder, self.binaries, phase)
-        result.write_text(json.dumps({**found, "key": key, "seconds": round(time.time() - started, 1)}, indent=1))
+        result.write_text(
+            json.dumps({**found, "key": key, "seconds": round(time.time() - started, 1)}, indent=1)
+        )
 
     def start(self, network, variant) -> int:
         folder = self.row_folder(network, variant)
@@ -133,7 +152,11 @@ class Survey:
             return json.loads((folder / "result.json").read_text())
         phase = (folder / "phase").read_text() if (folder / "phase").exists() else "starting"
         ended = f"signal {-status}" if status < 0 else "an exception"
-        lines = [line for line in (folder / "log").read_text(errors="replace").splitlines() if line.strip()]
+        lines = [
+            line
+            for line in (folder / "log").read_text(errors="replace").splitlines()
+            if line.strip()
+        ]
         said = f"{phase}: {ended}; {lines[-1][:300] if lines else ''}"
         verdict = "cannot" if phase == "exporting" and status < 0 else "CRASH"
         return {"verdict": verdict, "reason": said, "worst": 0.0, "parameters": 0, "runs": {}}
@@ -160,9 +183,13 @@ class Survey:
 
 def tell(row, result, done, total) -> None:
     network, variant = row
-    print(f"[{done}/{total}] {result['verdict']:8s} {network.library}/{network.name} {variant} "
-          f"{result.get('seconds', 0):.0f} s {result['reason'][-240:] if result['verdict'] != 'right' else ''}".replace("\n", " "),
-          flush=True)
+    print(
+        f"[{done}/{total}] {result['verdict']:8s} {network.library}/{network.name} {variant} "
+        f"{result.get('seconds', 0):.0f} s {result['reason'][-240:] if result['verdict'] != 'right' else ''}".replace(
+            "\n", " "
+        ),
+        flush=True,
+    )
 
 
 def lost_since(path: pathlib.Path, rows: list, results: list) -> list:
@@ -170,43 +197,84 @@ def lost_since(path: pathlib.Path, rows: list, results: list) -> list:
 
     before = survey_table.verdicts(path.read_text())
     named = [(f"{network.library} {network.name}", variant) for network, variant in rows]
-    return [" ".join(row) for row, result in zip(named, results)
-            if before.get(row) == "right" and result["verdict"] != "right"]
+    return [
+        " ".join(row)
+        for row, result in zip(named, results)
+        if before.get(row) == "right" and result["verdict"] != "right"
+    ]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--binaries", type=pathlib.Path, default=pathlib.Path(os.environ.get("MAESTRO_BIN", ROOT / "build/release/bin")))
-    parser.add_argument("--folder", type=pathlib.Path, default=ROOT / "out/survey", help="what is kept between surveys")
-    parser.add_argument("--only", action="append", help="only networks whose name is this (repeatable)")
-    parser.add_argument("--library", action="append", help="only networks of this library (repeatable)")
+    parser.add_argument(
+        "--binaries",
+        type=pathlib.Path,
+        default=pathlib.Path(os.environ.get("MAESTRO_BIN", ROOT / "build/release/bin")),
+    )
+    parser.add_argument(
+        "--folder",
+        type=pathlib.Path,
+        default=ROOT / "out/survey",
+        help="what is kept between surveys",
+    )
+    parser.add_argument(
+        "--only", action="append", help="only networks whose name is this (repeatable)"
+    )
+    parser.add_argument(
+        "--library", action="append", help="only networks of this library (repeatable)"
+    )
     parser.add_argument("--variant", action="append", choices=["plain", "default"])
-    parser.add_argument("--quick", action="store_true", help="only the networks that every test run judges")
-    parser.add_argument("--fresh", action="store_true", help="judges again what was judged by the same tools")
+    parser.add_argument(
+        "--quick", action="store_true", help="only the networks that every test run judges"
+    )
+    parser.add_argument(
+        "--fresh", action="store_true", help="judges again what was judged by the same tools"
+    )
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
-    parser.add_argument("--expected", type=pathlib.Path, help="a table: what was right there and is not now is wrong, too")
-    parser.add_argument("--results", type=pathlib.Path, help="where the table goes, besides the screen")
+    parser.add_argument(
+        "--expected",
+        type=pathlib.Path,
+        help="a table: what was right there and is not now is wrong, too",
+    )
+    parser.add_argument(
+        "--results", type=pathlib.Path, help="where the table goes, besides the screen"
+    )
     arguments = parser.parse_args()
     import_once()
     import survey_table
 
-    networks = [network for network in all_networks()
-                if (not arguments.only or network.name in arguments.only)
-                and (not arguments.library or network.library in arguments.library)
-                and (network.quick or not arguments.quick)]
-    rows = [(network, variant) for network in networks for variant in arguments.variant or ("plain", "default")]
+    networks = [
+        network
+        for network in all_networks()
+        if (not arguments.only or network.name in arguments.only)
+        and (not arguments.library or network.library in arguments.library)
+        and (network.quick or not arguments.quick)
+    ]
+    rows = [
+        (network, variant)
+        for network in networks
+        for variant in arguments.variant or ("plain", "default")
+    ]
     # Quick ones first, and then from all over, so that a survey that is stopped has seen some of everything.
     rows.sort(key=lambda row: (not row[0].quick, hashlib.sha256(row[0].name.encode()).digest()))
     results = Survey(arguments).run(rows, arguments.jobs, tell)
-    table = survey_table.table([(network.library, network.name, variant, result)
-                                for (network, variant), result in zip(rows, results)])
+    table = survey_table.table(
+        [
+            (network.library, network.name, variant, result)
+            for (network, variant), result in zip(rows, results)
+        ]
+    )
     print(table)
     if arguments.results:
         arguments.results.write_text(table)
     lost = lost_since(arguments.expected, rows, results) if arguments.expected else []
     for row in lost:
         print(f"was right, is not: {row}")
-    return 1 if lost or not results or any(result["verdict"] in survey_table.BAD for result in results) else 0
+    return (
+        1
+        if lost or not results or any(result["verdict"] in survey_table.BAD for result in results)
+        else 0
+    )
 
 
 if __name__ == "__main__":

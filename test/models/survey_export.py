@@ -17,6 +17,7 @@ import inspect
 import json
 import logging
 import pathlib
+import re
 import types
 import warnings
 
@@ -39,7 +40,8 @@ PACKAGES = ("torch", "transformers", "timm", "torchvision", "diffusers", "onnxsc
 
 def build(network: Network, variant: str) -> Called:
     """The network in eval(). `default` has the values that its constructor gives, whose equal norms and zero biases exporters
-    merge and delete; `plain` has values that tell every parameter from every other, with gradients clear of rounding."""
+    merge and delete; `plain` has values that tell every parameter from every other, with gradients clear of rounding.
+    """
     torch.manual_seed(sum(network.name.encode()))
     module = Called(network).float().eval()
     if variant == "plain":
@@ -71,14 +73,24 @@ def content_key(network: Network, module: Called, variant: str) -> str:
     for package in PACKAGES:
         digest.update(importlib.metadata.version(package).encode())
     for function in (build, scatter, make_samples, evaluate, export, shards.draw):
-        digest.update(inspect.getsource(function).encode())
+        digest.update(meaning(function).encode())
     for name, tensor in module.state_dict().items():
-        digest.update(name.encode() + tensor.contiguous().view(torch.uint8).numpy().tobytes()
-                      if tensor.dim() else name.encode() + repr(tensor.item()).encode())
-    own = {type(part) for part in module.modules() if "site-packages" not in inspect.getfile(type(part))
-           and "zoo-packages" not in inspect.getfile(type(part))}
+        digest.update(
+            name.encode() + tensor.contiguous().view(torch.uint8).numpy().tobytes()
+            if tensor.dim()
+            else name.encode() + repr(tensor.item()).encode()
+        )
+    own = {
+        type(part)
+        for part in module.modules()
+        if "site-packages" not in inspect.getfile(type(part))
+        and "zoo-packages" not in inspect.getfile(type(part))
+    }
     for kind in sorted(own, key=lambda kind: kind.__qualname__):
-        digest.update(inspect.getsource(kind).encode())
+        for function in vars(kind).values():
+            digest.update(
+                meaning(function).encode() if isinstance(function, types.FunctionType) else b""
+            )
     digest.update(repr([network.fields, network.scalar, network.lengths]).encode())
     digest.update(str(getattr(module.network, "config", module)).encode())
     for function in (network.call, network.build, network.counted):
@@ -87,13 +99,16 @@ def content_key(network: Network, module: Called, variant: str) -> str:
 
 
 def meaning(value) -> str:
-    """A text that changes when what a function does changes."""
+    """A text that changes when what a function does changes; its comments may."""
     if isinstance(value, types.FunctionType):
         cells = [cell.cell_contents for cell in value.__closure__ or ()]
-        return meaning(value.__code__) + "".join(map(meaning, [*cells, *(value.__defaults__ or ())]))
+        code = meaning(value.__code__).replace(repr(value.__doc__), "")
+        return code + "".join(map(meaning, [*cells, *(value.__defaults__ or ())]))
     if isinstance(value, types.CodeType):
-        return value.co_code.hex() + repr(value.co_names) + "".join(map(meaning, value.co_consts))
-    return repr(value) if not isinstance(value, torch.nn.Module) else str(value)
+        names = repr(value.co_names)
+        return value.co_code.hex() + names + "".join(map(meaning, value.co_consts))
+    # An address would be another in each process.
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
 
 
 # ---- data and what PyTorch says of it -----------------------------------------------------------------------------
@@ -105,19 +120,35 @@ def make_samples(network: Network) -> list:
     lengths = LENGTHS | network.lengths
     samples = []
     for index in range(GLOBAL_BATCH):
-        drawn = {dim: int(random.integers(least, most + 1)) for dim, (least, most) in lengths.items()}
-        samples.append({
-            name: shards.draw(field.kind, field.high, tuple(drawn.get(dim, dim) for dim in field.dims[1:]), random,
-                              counted=index < GLOBAL_BATCH - 1)
-            for name, field in network.fields.items()})
+        drawn = {
+            dim: int(random.integers(least, most + 1)) for dim, (least, most) in lengths.items()
+        }
+        samples.append(
+            {
+                name: shards.draw(
+                    field.kind,
+                    field.high,
+                    tuple(drawn.get(dim, dim) for dim in field.dims[1:]),
+                    random,
+                    counted=index < GLOBAL_BATCH - 1,
+                )
+                for name, field in network.fields.items()
+            }
+        )
     return samples
 
 
 def evaluate(network: Network, module: Called, samples: list, dtype) -> float:
     """The loss of the global batch, whose gradients are left in the parameters; each sample by itself."""
+
     def batch_of_one(sample):
-        tensors = {name: torch.from_numpy(numpy.asarray(sample[name])[None]) for name in network.fields}
-        return {name: value.to(dtype) if value.is_floating_point() else value for name, value in tensors.items()}
+        tensors = {
+            name: torch.from_numpy(numpy.asarray(sample[name])[None]) for name in network.fields
+        }
+        return {
+            name: value.to(dtype) if value.is_floating_point() else value
+            for name, value in tensors.items()
+        }
 
     if network.scalar:
         counts = [float(network.counted(sample)) for sample in samples]
@@ -132,8 +163,12 @@ def evaluate(network: Network, module: Called, samples: list, dtype) -> float:
         if network.scalar:
             loss = value * (count / sum(counts))
         else:
-            loss = functional.cross_entropy(value.reshape(-1, value.shape[-1]), tensors["labels"].reshape(-1),
-                                            ignore_index=IGNORE, reduction="sum") / sum(counts)
+            loss = functional.cross_entropy(
+                value.reshape(-1, value.shape[-1]),
+                tensors["labels"].reshape(-1),
+                ignore_index=IGNORE,
+                reduction="sum",
+            ) / sum(counts)
         loss.backward()
         total += loss.item()
     return total
@@ -143,8 +178,11 @@ def gradients(network: Network, module: Called, samples: list, dtype) -> tuple:
     module = module.to(dtype)
     module.zero_grad(set_to_none=True)
     loss = evaluate(network, module, samples, dtype)
-    return loss, {name: parameter.grad.detach().double().numpy() for name, parameter in module.named_parameters()
-                  if parameter.grad is not None}
+    return loss, {
+        name: parameter.grad.detach().double().numpy()
+        for name, parameter in module.named_parameters()
+        if parameter.grad is not None
+    }
 
 
 def write_expected(network: Network, module: Called, samples: list, folder: pathlib.Path) -> None:
@@ -154,17 +192,33 @@ def write_expected(network: Network, module: Called, samples: list, folder: path
     try:
         loss, expected = gradients(network, module, samples, torch.float64)
         kind = "float64"
-        rounding = {name: float(numpy.abs(expected[name] - single[name]).max()) for name in expected if name in single}
+        rounding = {
+            name: float(numpy.abs(expected[name] - single[name]).max())
+            for name in expected
+            if name in single
+        }
     except (RuntimeError, TypeError, ValueError):
         pass
     module.float()
     listed = {id(parameter): name for name, parameter in module.named_parameters()}
     every = list(module.named_parameters(remove_duplicate=False))
     numpy.savez(folder / "expected.npz", **expected)
-    (folder / "expected.json").write_text(json.dumps({
-        "loss": loss, "kind": kind, "rounding": rounding, "parameters": sum(p.numel() for p in module.parameters()),
-        "frozen": [name for name, parameter in every if not parameter.requires_grad],
-        "aliases": {name: listed[id(parameter)] for name, parameter in every if listed[id(parameter)] != name}}))
+    (folder / "expected.json").write_text(
+        json.dumps(
+            {
+                "loss": loss,
+                "kind": kind,
+                "rounding": rounding,
+                "parameters": sum(p.numel() for p in module.parameters()),
+                "frozen": [name for name, parameter in every if not parameter.requires_grad],
+                "aliases": {
+                    name: listed[id(parameter)]
+                    for name, parameter in every
+                    if listed[id(parameter)] != name
+                },
+            }
+        )
+    )
 
 
 # ---- the graph ----------------------------------------------------------------------------------------------------
@@ -174,21 +228,38 @@ def export(network: Network, module: Called, path: pathlib.Path, optimize: bool)
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     lengths = LENGTHS | network.lengths
     # Distinct sizes, of which none is a width: the exporter takes equal ones for the same.
-    sizes = {"batch": EXAMPLE_ROWS} | {dim: least + (most - least) // 2 for dim, (least, most) in lengths.items()}
+    sizes = {"batch": EXAMPLE_ROWS} | {
+        dim: least + (most - least) // 2 for dim, (least, most) in lengths.items()
+    }
     random = numpy.random.default_rng(3)
     examples, dims = {}, {}
     for name in network.inputs:
         field = network.fields[name]
         shape = tuple(sizes.get(dim, dim) for dim in field.dims)
-        value = shards.draw("ids" if field.kind == "class" else field.kind, field.high, shape, random, True)
+        value = shards.draw(
+            "ids" if field.kind == "class" else field.kind, field.high, shape, random, True
+        )
         examples[name] = torch.from_numpy(numpy.asarray(value))
-        dims[name] = {axis: torch.export.Dim(dim) for axis, dim in enumerate(field.dims) if isinstance(dim, str)}
+        dims[name] = {
+            axis: torch.export.Dim(dim)
+            for axis, dim in enumerate(field.dims)
+            if isinstance(dim, str)
+        }
     # The exporter reads a forward's own parameters.
     module.forward = named_forward(module, network.inputs)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        program = torch.onnx.export(module, (), kwargs=examples, dynamo=True, optimize=optimize, verbose=False,
-                                    input_names=list(network.inputs), output_names=[network.output], dynamic_shapes=dims)
+        program = torch.onnx.export(
+            module,
+            (),
+            kwargs=examples,
+            dynamo=True,
+            optimize=optimize,
+            verbose=False,
+            input_names=list(network.inputs),
+            output_names=[network.output],
+            dynamic_shapes=dims,
+        )
     program.save(path, external_data=True)
 
 
@@ -197,7 +268,8 @@ def named_forward(module: Called, names: tuple):
         return module.call(module.network, **dict(zip(names, values)), **named)
 
     forward.__signature__ = inspect.Signature(
-        [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in names])
+        [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in names]
+    )
     return forward
 
 
@@ -205,9 +277,18 @@ def fixed_dims(network: Network, path: pathlib.Path) -> list:
     """The named dims that the exporter made numbers of, without a word: such a graph is of one length."""
     import onnx
 
-    shapes = {value.name: value.type.tensor_type.shape.dim for value in onnx.load(path, load_external_data=False).graph.input}
-    return sorted({dim for name in network.inputs for dim, found in zip(network.fields[name].dims, shapes.get(name, []))
-                   if isinstance(dim, str) and not found.dim_param})
+    shapes = {
+        value.name: value.type.tensor_type.shape.dim
+        for value in onnx.load(path, load_external_data=False).graph.input
+    }
+    return sorted(
+        {
+            dim
+            for name in network.inputs
+            for dim, found in zip(network.fields[name].dims, shapes.get(name, []))
+            if isinstance(dim, str) and not found.dim_param
+        }
+    )
 
 
 def prepare(network: Network, variant: str, folder: pathlib.Path) -> None:
@@ -231,7 +312,9 @@ def prepare(network: Network, variant: str, folder: pathlib.Path) -> None:
         path = folder / f"{network.name}.onnx"
         export(network, module, path, **VARIANTS[variant])
         if fixed := fixed_dims(network, path):
-            raise RuntimeError(f"the exporter fixed {', '.join(fixed)}: the graph cannot be of another length")
+            raise RuntimeError(
+                f"the exporter fixed {', '.join(fixed)}: the graph cannot be of another length"
+            )
     except Exception as error:
         (folder / "cannot").write_text(f"{type(error).__name__}: {error}")
         stamp.write_text(key)

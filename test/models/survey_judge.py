@@ -53,13 +53,20 @@ def call_tool(binaries: pathlib.Path, folder: pathlib.Path, tool: str, *argument
     environment = dict(os.environ, OMP_NUM_THREADS="1", OMP_WAIT_POLICY="passive")
     line = [str(binaries / tool), *map(str, arguments)]
     try:
-        done = subprocess.run(line, cwd=folder, capture_output=True, text=True, errors="replace", env=environment,
-                              timeout=TOOL_SECONDS)
+        done = subprocess.run(
+            line,
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            env=environment,
+            timeout=TOOL_SECONDS,
+        )
     except subprocess.TimeoutExpired as expired:
         raise Crashed(f"{tool} took longer than {TOOL_SECONDS} s") from expired
     if done.returncode == 0:
         return
-    said = (done.stderr.strip() or done.stdout.strip() or "nothing said")
+    said = done.stderr.strip() or done.stdout.strip() or "nothing said"
     if done.returncode == 1:
         raise Refused(f"{tool}: {said[-1500:]}")
     raise Crashed(f"{tool} status {done.returncode}: {said[-600:]}")
@@ -67,16 +74,27 @@ def call_tool(binaries: pathlib.Path, folder: pathlib.Path, tool: str, *argument
 
 def write_workload(network, expected: dict, folder: pathlib.Path) -> pathlib.Path:
     """What PyTorch's module knows and a graph does not say is said here: what is frozen, and how long sequences are."""
-    named = {dim for field in network.fields.values() for dim in field.dims if isinstance(dim, str)} - {"batch"}
+    named = {
+        dim for field in network.fields.values() for dim in field.dims if isinstance(dim, str)
+    } - {"batch"}
     lengths = LENGTHS | network.lengths
-    dims = ", ".join(["batch: {max: 1}", *(f"{dim}: {{max: {lengths[dim][1]}}}" for dim in sorted(named))])
-    loss = (f"output: {network.name}.loss" if network.scalar
-            else f"cross_entropy: {{logits: {network.name}.logits, labels: labels}}")
-    pads = "".join(f"inputs: {{{field}: {{pad: {value}}}}}\n" for field, value in network.pads.items())
+    dims = ", ".join(
+        ["batch: {max: 1}", *(f"{dim}: {{max: {lengths[dim][1]}}}" for dim in sorted(named))]
+    )
+    loss = (
+        f"output: {network.name}.loss"
+        if network.scalar
+        else f"cross_entropy: {{logits: {network.name}.logits, labels: labels}}"
+    )
+    pads = "".join(
+        f"inputs: {{{field}: {{pad: {value}}}}}\n" for field, value in network.pads.items()
+    )
     path = folder / "workload.yaml"
     frozen = json.dumps(expected["frozen"])
-    path.write_text(f"components: {{{network.name}: {{model: {network.name}.onnx, frozen: {frozen}}}}}\n"
-                    f"{pads}dims: {{{dims}}}\nloss: [{{{loss}}}]\ntrain: {{global_batch: {GLOBAL_BATCH}}}\n")
+    path.write_text(
+        f"components: {{{network.name}: {{model: {network.name}.onnx, frozen: {frozen}}}}}\n"
+        f"{pads}dims: {{{dims}}}\nloss: [{{{loss}}}]\ntrain: {{global_batch: {GLOBAL_BATCH}}}\n"
+    )
     return path
 
 
@@ -102,11 +120,15 @@ def compare(network, expected: dict, folder: pathlib.Path, out: pathlib.Path) ->
         if found[name].shape != value.shape:
             wrong.append(f"{name} has shape {found[name].shape}, PyTorch {value.shape}")
             continue
-        allowed = max(1e-4 * largest + 1e-6 * norm, ROUNDING * expected["rounding"].get(name, 0.0), 1e-30)
+        allowed = max(
+            1e-4 * largest + 1e-6 * norm, ROUNDING * expected["rounding"].get(name, 0.0), 1e-30
+        )
         off = float(numpy.abs(found[name] - value).max(initial=0.0)) / allowed
         worst = max(worst, off)
         if not off <= 1:
-            wrong.append(f"{name} off by {off * allowed:.3g} (largest {largest:.3g}, allowed {allowed:.3g})")
+            wrong.append(
+                f"{name} off by {off * allowed:.3g} (largest {largest:.3g}, allowed {allowed:.3g})"
+            )
     for name in sorted(set(found) - set(truth)):
         if numpy.abs(found[name]).max(initial=0.0) > 1e-6 * norm:
             wrong.append(f"{name} has a gradient, PyTorch none")
@@ -117,13 +139,40 @@ def judge_run(network, expected, folder, binaries, devices, pins) -> tuple:
     plan, out = folder / "plan.mpl", folder / "run"
     shutil.rmtree(out, ignore_errors=True)
     pinned = [word for pin in pins for word in ("--pin", pin)]
-    call_tool(binaries, folder, "maestro-plan", "workload.yaml", "-o", plan, "--set", f"cluster.devices_per_node={devices}", *pinned)
-    call_tool(binaries, folder, "maestro-run", plan, "--data", "data/*.tar", "--out", out, "--steps", 1, "--seed", 0,
-              "--save-gradients")
+    call_tool(
+        binaries,
+        folder,
+        "maestro-plan",
+        "workload.yaml",
+        "-o",
+        plan,
+        "--set",
+        f"cluster.devices_per_node={devices}",
+        *pinned,
+    )
+    call_tool(
+        binaries,
+        folder,
+        "maestro-run",
+        plan,
+        "--data",
+        "data/*.tar",
+        "--out",
+        out,
+        "--steps",
+        1,
+        "--seed",
+        0,
+        "--save-gradients",
+    )
     wrong, worst = compare(network, expected, folder, out)
     shutil.rmtree(out, ignore_errors=True)
     plan.unlink(missing_ok=True)
-    return ("WRONG" if wrong else "right"), "; ".join(wrong[:4]) + (f"; {len(wrong)} in all" if len(wrong) > 4 else ""), worst
+    return (
+        ("WRONG" if wrong else "right"),
+        "; ".join(wrong[:4]) + (f"; {len(wrong)} in all" if len(wrong) > 4 else ""),
+        worst,
+    )
 
 
 def judge(network, variant: str, folder: pathlib.Path, binaries: pathlib.Path, phase) -> dict:
@@ -132,7 +181,13 @@ def judge(network, variant: str, folder: pathlib.Path, binaries: pathlib.Path, p
     try:
         prepare(network, variant, folder)
     except Exception as error:
-        return {"verdict": "cannot", "reason": last_line(str(error)), "worst": 0.0, "parameters": 0, "runs": {}}
+        return {
+            "verdict": "cannot",
+            "reason": last_line(str(error)),
+            "worst": 0.0,
+            "parameters": 0,
+            "runs": {},
+        }
     phase("judging")
     expected = json.loads((folder / "expected.json").read_text())
     write_workload(network, expected, folder)
@@ -152,14 +207,23 @@ def judge(network, variant: str, folder: pathlib.Path, binaries: pathlib.Path, p
             verdict, said = "refused", str(error)
         except (Crashed, OSError, KeyError, ValueError, IndexError) as error:
             verdict, said = "CRASH", str(error)
-        if SEVERITY.index(verdict) > max([SEVERITY.index(other) for other in runs.values()], default=0):
+        if SEVERITY.index(verdict) > max(
+            [SEVERITY.index(other) for other in runs.values()], default=0
+        ):
             reason = f"{run}: {said}" if verdict in ("WRONG", "CRASH") else said
         runs[run] = verdict
         if verdict == "refused" and run == "mb 1":
             break  # What one sample at a time cannot do, more cannot either.
     verdict = max(runs.values(), key=SEVERITY.index)
-    return {"verdict": verdict, "reason": reason, "worst": worst, "parameters": expected["parameters"], "runs": runs,
-            "kind": expected["kind"], "loss": expected["loss"]}
+    return {
+        "verdict": verdict,
+        "reason": reason,
+        "worst": worst,
+        "parameters": expected["parameters"],
+        "runs": runs,
+        "kind": expected["kind"],
+        "loss": expected["loss"],
+    }
 
 
 def last_line(text: str) -> str:

@@ -20,26 +20,46 @@ def kind_of(reason: str) -> str:
 
 def table(rows: list) -> str:
     """Markdown of (library, name, variant, result)."""
-    variants = [variant for variant in ("plain", "default") if any(row[2] == variant for row in rows)]
+    variants = [
+        variant for variant in ("plain", "default") if any(row[2] == variant for row in rows)
+    ]
     networks = collections.defaultdict(dict)
     for library, name, variant, result in rows:
         networks[library, name][variant] = result
-    lines = [f"# The survey: {len(networks)} networks, {len(rows)} exports", "", "Made by `./dev zoo`; test/models/README.md says what is judged.", ""]
+    lines = [
+        f"# The survey: {len(networks)} networks, {len(rows)} exports",
+        "",
+        "Made by `./dev zoo`; test/models/README.md says what is judged.",
+        "",
+    ]
     lines += counted(rows, variants)
     numbers = reasons(rows)
-    lines += ["", "| network | parameters | " + " | ".join(variants) + " |", "|---|---|" + "---|" * len(variants)]
+    lines += [
+        "",
+        "| network | parameters | " + " | ".join(variants) + " |",
+        "|---|---|" + "---|" * len(variants),
+    ]
     for (library, name), results in sorted(networks.items()):
         parameters = max(result.get("parameters", 0) for result in results.values())
-        cells = [cell(results[variant], numbers) if variant in results else "" for variant in variants]
+        cells = [
+            cell(results[variant], numbers) if variant in results else "" for variant in variants
+        ]
         lines.append(f"| {library} {name} | {parameters or ''} | " + " | ".join(cells) + " |")
     lines += ["", "What was said, by kind:", ""]
     for kind, number in numbers.items():
         users = [f"{name} {variant}" for _, name, variant, result in rows if key_of(result) == kind]
-        lines.append(f"{number}. {kind[0]}, {len(users)}: {kind[1]} ({', '.join(users[:6])}{', …' if len(users) > 6 else ''})")
-    wrong = [(name, variant, result) for _, name, variant, result in rows if result["verdict"] in BAD]
+        lines.append(
+            f"{number}. {kind[0]}, {len(users)}: {kind[1]} ({', '.join(users[:6])}{', …' if len(users) > 6 else ''})"
+        )
+    wrong = [
+        (name, variant, result) for _, name, variant, result in rows if result["verdict"] in BAD
+    ]
     if wrong:
         lines += ["", "Wrong or crashed:", ""]
-        lines += [f"- {name} {variant}: {result['verdict']}, {' '.join(result['reason'].split())[:400]}" for name, variant, result in wrong]
+        lines += [
+            f"- {name} {variant}: {result['verdict']}, {' '.join(result['reason'].split())[:400]}"
+            for name, variant, result in wrong
+        ]
     return "\n".join(lines) + "\n"
 
 
@@ -51,8 +71,11 @@ def verdicts(text: str) -> dict:
         if cells[:2] == ["network", "parameters"]:
             variants = cells[2:]
         elif variants and len(cells) == len(variants) + 2 and not cells[0].startswith("---"):
-            found |= {(cells[0], variant): re.split(r"[ ,(]", said.strip("*"))[0].strip("*")
-                      for variant, said in zip(variants, cells[2:]) if said}
+            found |= {
+                (cells[0], variant): re.split(r"[ ,(]", said.strip("*"))[0].strip("*")
+                for variant, said in zip(variants, cells[2:])
+                if said
+            }
     return found
 
 
@@ -60,12 +83,18 @@ def counted(rows, variants) -> list:
     lines = ["| export | " + " | ".join(VERDICTS) + " |", "|---|" + "---|" * len(VERDICTS)]
     for variant in variants:
         count = collections.Counter(row[3]["verdict"] for row in rows if row[2] == variant)
-        lines.append(f"| {variant} | " + " | ".join(str(count[verdict]) for verdict in VERDICTS) + " |")
+        lines.append(
+            f"| {variant} | " + " | ".join(str(count[verdict]) for verdict in VERDICTS) + " |"
+        )
     return lines
 
 
 def key_of(result):
-    return None if result["verdict"] in ("right", *BAD) else (result["verdict"], kind_of(result["reason"]))
+    return (
+        None
+        if result["verdict"] in ("right", *BAD)
+        else (result["verdict"], kind_of(result["reason"]))
+    )
 
 
 def reasons(rows) -> dict:
@@ -78,5 +107,7 @@ def cell(result, numbers) -> str:
     if result["verdict"] == "right":
         return f"right, {result['worst']:.2g}"
     if result["verdict"] in BAD:
-        return f"**{result['verdict']}** " + ", ".join(f"{run} {verdict}" for run, verdict in result["runs"].items())
+        return f"**{result['verdict']}** " + ", ".join(
+            f"{run} {verdict}" for run, verdict in result["runs"].items()
+        )
     return f"{result['verdict']} ({numbers[key_of(result)]})"

@@ -24,24 +24,37 @@ class Compare(unittest.TestCase):
             folder = pathlib.Path(name)
             numpy.savez(folder / "expected.npz", **TRUTH)
             (folder / "metrics.jsonl").write_text(json.dumps({"loss": loss}) + "\n")
-            save_file({f"net.{key}": numpy.asarray(value, numpy.float32) for key, value in gradients.items()},
-                      folder / "gradients.safetensors")
+            save_file(
+                {
+                    f"net.{key}": numpy.asarray(value, numpy.float32)
+                    for key, value in gradients.items()
+                },
+                folder / "gradients.safetensors",
+            )
             expected = {"loss": 2.0, "rounding": rounding or {}, "aliases": aliases or {}}
             return survey_judge.compare(NETWORK, expected, folder, folder)[0]
 
     def test_what_is_right(self):
         self.assertEqual(self.wrong(TRUTH), [])
         self.assertEqual(self.wrong(TRUTH, loss=2.00001), [])
-        self.assertEqual(self.wrong({"other": TRUTH["weight"], "bias": TRUTH["bias"]}, aliases={"other": "weight"}), [])
+        self.assertEqual(
+            self.wrong(
+                {"other": TRUTH["weight"], "bias": TRUTH["bias"]}, aliases={"other": "weight"}
+            ),
+            [],
+        )
         self.assertEqual(self.wrong(TRUTH | {"unread": [0.0]}), [])
 
     def test_what_is_wrong(self):
-        for gradients, loss, word in ((TRUTH, 2.0001, "loss"), (TRUTH, float("nan"), "loss"),
-                                      (TRUTH | {"weight": [1.0, -2.001]}, 2.0, "weight off"),
-                                      (TRUTH | {"weight": [1.0, float("nan")]}, 2.0, "weight off"),
-                                      ({"weight": TRUTH["weight"]}, 2.0, "no gradient of bias"),
-                                      (TRUTH | {"weight": [1.0]}, 2.0, "shape"),
-                                      (TRUTH | {"frozen": [0.1]}, 2.0, "frozen has a gradient")):
+        for gradients, loss, word in (
+            (TRUTH, 2.0001, "loss"),
+            (TRUTH, float("nan"), "loss"),
+            (TRUTH | {"weight": [1.0, -2.001]}, 2.0, "weight off"),
+            (TRUTH | {"weight": [1.0, float("nan")]}, 2.0, "weight off"),
+            ({"weight": TRUTH["weight"]}, 2.0, "no gradient of bias"),
+            (TRUTH | {"weight": [1.0]}, 2.0, "shape"),
+            (TRUTH | {"frozen": [0.1]}, 2.0, "frozen has a gradient"),
+        ):
             wrong = self.wrong(gradients, loss)
             self.assertEqual(len(wrong), 1, wrong)
             self.assertIn(word, wrong[0])
@@ -70,16 +83,39 @@ class Tools(unittest.TestCase):
 
 
 class Table(unittest.TestCase):
-    ROWS = [("lib", "a", "plain", {"verdict": "right", "worst": 0.25, "reason": "", "runs": {}}),
-            ("lib", "a", "default", {"verdict": "refused", "worst": 0, "reason": "node 'x' reads 'y'", "runs": {}}),
-            ("lib", "b", "plain", {"verdict": "WRONG", "worst": 9, "reason": "mb 1: loss", "runs": {"mb 1": "WRONG"}}),
-            ("lib", "b", "default", {"verdict": "refused", "worst": 0, "reason": "node 'z' reads 'u'", "runs": {}})]
+    ROWS = [
+        ("lib", "a", "plain", {"verdict": "right", "worst": 0.25, "reason": "", "runs": {}}),
+        (
+            "lib",
+            "a",
+            "default",
+            {"verdict": "refused", "worst": 0, "reason": "node 'x' reads 'y'", "runs": {}},
+        ),
+        (
+            "lib",
+            "b",
+            "plain",
+            {"verdict": "WRONG", "worst": 9, "reason": "mb 1: loss", "runs": {"mb 1": "WRONG"}},
+        ),
+        (
+            "lib",
+            "b",
+            "default",
+            {"verdict": "refused", "worst": 0, "reason": "node 'z' reads 'u'", "runs": {}},
+        ),
+    ]
 
     def test_reads_what_it_wrote(self):
         text = survey_table.table(self.ROWS)
-        self.assertEqual(survey_table.verdicts(text), {
-            ("lib a", "plain"): "right", ("lib a", "default"): "refused",
-            ("lib b", "plain"): "WRONG", ("lib b", "default"): "refused"})
+        self.assertEqual(
+            survey_table.verdicts(text),
+            {
+                ("lib a", "plain"): "right",
+                ("lib a", "default"): "refused",
+                ("lib b", "plain"): "WRONG",
+                ("lib b", "default"): "refused",
+            },
+        )
 
     def test_one_kind_for_messages_that_differ_in_names(self):
         self.assertIn("1. refused, 2:", survey_table.table(self.ROWS))

@@ -11,8 +11,15 @@ from zoo import CLASS, IGNORE, Field
 from .network import TARGET, TARGET_LABELS, Network, first_of, floats, logits_of
 from .tiny import VOCABULARY, tiny
 
-CONVOLUTIONS = dict(conv_dim=[16, 16], conv_stride=[5, 4], conv_kernel=[10, 4], num_feat_extract_layers=2, hidden_size=32,
-                    num_conv_pos_embeddings=8, num_conv_pos_embedding_groups=4)
+CONVOLUTIONS = dict(
+    conv_dim=[16, 16],
+    conv_stride=[5, 4],
+    conv_kernel=[10, 4],
+    num_feat_extract_layers=2,
+    hidden_size=32,
+    num_conv_pos_embeddings=8,
+    num_conv_pos_embedding_groups=4,
+)
 WAVE = floats(400)
 WAVES = """
     Wav2Vec2ForSequenceClassification HubertForSequenceClassification WavLMForSequenceClassification
@@ -20,7 +27,9 @@ WAVES = """
     Wav2Vec2ConformerForSequenceClassification
 """.split()
 OWN = {
-    "Data2VecAudioForSequenceClassification": dict(num_conv_pos_embeddings=2, conv_pos_kernel_size=5),
+    "Data2VecAudioForSequenceClassification": dict(
+        num_conv_pos_embeddings=2, conv_pos_kernel_size=5
+    ),
     "Wav2Vec2ConformerForSequenceClassification": dict(conv_depthwise_kernel_size=3),
 }
 QUICK = {"Whisper", "keyword_spotting"}
@@ -44,13 +53,19 @@ class Spectrogram(nn.Module):
 
     def __init__(self, window=32, hop=16):
         super().__init__()
-        steps = torch.arange(window)[None] * torch.arange(window // 2 + 1)[:, None] * (2 * torch.pi / window)
+        steps = (
+            torch.arange(window)[None]
+            * torch.arange(window // 2 + 1)[:, None]
+            * (2 * torch.pi / window)
+        )
         bases = torch.cat([torch.cos(steps), torch.sin(steps)]) * torch.hann_window(window)
         self.register_buffer("bases", bases[:, None])
         self.hop = hop
 
     def forward(self, wave):
-        real, imaginary = functional.conv1d(wave[:, None], self.bases, stride=self.hop).chunk(2, dim=1)
+        real, imaginary = functional.conv1d(wave[:, None], self.bases, stride=self.hop).chunk(
+            2, dim=1
+        )
         return torch.log1p(real**2 + imaginary**2)
 
 
@@ -61,8 +76,14 @@ class KeywordSpotting(nn.Module):
         super().__init__()
         self.spectrogram = Spectrogram()
         self.layers = nn.Sequential(
-            nn.Conv1d(17, 32, 3, padding=1), nn.BatchNorm1d(32), nn.ReLU(), nn.Conv1d(32, 32, 5, padding=2, groups=32), nn.Conv1d(32, 32, 1),
-            nn.BatchNorm1d(32), nn.ReLU6())
+            nn.Conv1d(17, 32, 3, padding=1),
+            nn.BatchNorm1d(32),
+            nn.ReLU(),
+            nn.Conv1d(32, 32, 5, padding=2, groups=32),
+            nn.Conv1d(32, 32, 1),
+            nn.BatchNorm1d(32),
+            nn.ReLU6(),
+        )
         self.head = nn.Linear(32, 10)
 
     def forward(self, wave):
@@ -75,8 +96,15 @@ class M5(nn.Module):
     def __init__(self):
         super().__init__()
         self.layers = nn.Sequential(
-            nn.Conv1d(1, 16, 20, stride=4), nn.BatchNorm1d(16), nn.ReLU(), nn.MaxPool1d(4),
-            nn.Conv1d(16, 16, 3), nn.BatchNorm1d(16), nn.ReLU(), nn.MaxPool1d(4))
+            nn.Conv1d(1, 16, 20, stride=4),
+            nn.BatchNorm1d(16),
+            nn.ReLU(),
+            nn.MaxPool1d(4),
+            nn.Conv1d(16, 16, 3),
+            nn.BatchNorm1d(16),
+            nn.ReLU(),
+            nn.MaxPool1d(4),
+        )
         self.head = nn.Linear(16, 10)
 
     def forward(self, wave):
@@ -90,9 +118,20 @@ class ConvTasNet(nn.Module):
         super().__init__()
         self.encoder = nn.Conv1d(1, 16, 16, stride=8, bias=False)
         self.norm = nn.GroupNorm(1, 16, eps=1e-8)
-        self.blocks = nn.ModuleList([nn.Sequential(
-            nn.Conv1d(16, 32, 1), nn.PReLU(), nn.GroupNorm(1, 32), nn.Conv1d(32, 32, 3, padding=2**i, dilation=2**i, groups=32), nn.PReLU(),
-            nn.GroupNorm(1, 32), nn.Conv1d(32, 16, 1)) for i in range(2)])
+        self.blocks = nn.ModuleList(
+            [
+                nn.Sequential(
+                    nn.Conv1d(16, 32, 1),
+                    nn.PReLU(),
+                    nn.GroupNorm(1, 32),
+                    nn.Conv1d(32, 32, 3, padding=2**i, dilation=2**i, groups=32),
+                    nn.PReLU(),
+                    nn.GroupNorm(1, 32),
+                    nn.Conv1d(32, 16, 1),
+                )
+                for i in range(2)
+            ]
+        )
         self.masks = nn.Conv1d(16, 32, 1)
         self.decoder = nn.ConvTranspose1d(16, 1, 16, stride=8, bias=False)
 
@@ -147,7 +186,9 @@ class EmformerLike(nn.Module):
     def __init__(self):
         super().__init__()
         self.input = nn.Linear(16, 32)
-        self.layer = nn.TransformerEncoderLayer(32, 4, 64, dropout=0.0, batch_first=True, norm_first=True)
+        self.layer = nn.TransformerEncoderLayer(
+            32, 4, 64, dropout=0.0, batch_first=True, norm_first=True
+        )
         self.head = nn.Linear(32, VOCABULARY)
 
     def forward(self, features):
@@ -161,13 +202,20 @@ class ConformerBlock(nn.Module):
 
     def __init__(self, width=32):
         super().__init__()
+
         def forward_net():
-            return nn.Sequential(nn.LayerNorm(width), nn.Linear(width, 64), nn.SiLU(), nn.Linear(64, width))
+            return nn.Sequential(
+                nn.LayerNorm(width), nn.Linear(width, 64), nn.SiLU(), nn.Linear(64, width)
+            )
 
         self.first, self.second = forward_net(), forward_net()
-        self.norm, self.attention = nn.LayerNorm(width), nn.MultiheadAttention(width, 4, batch_first=True)
+        self.norm, self.attention = nn.LayerNorm(width), nn.MultiheadAttention(
+            width, 4, batch_first=True
+        )
         self.norm2, self.gate = nn.LayerNorm(width), nn.Conv1d(width, 2 * width, 1)
-        self.depthwise, self.batch = nn.Conv1d(width, width, 7, padding=3, groups=width), nn.BatchNorm1d(width)
+        self.depthwise, self.batch = nn.Conv1d(
+            width, width, 7, padding=3, groups=width
+        ), nn.BatchNorm1d(width)
         self.out, self.last = nn.Conv1d(width, width, 1), nn.LayerNorm(width)
 
     def forward(self, x):
@@ -192,29 +240,103 @@ class Conformer(nn.Module):
 
 def networks():
     for name in WAVES:
-        yield Network(name.replace("For", "_"), "transformers", make(name, CONVOLUTIONS | OWN.get(name, {})), {"input_values": WAVE, "labels": CLASS},
-                      logits_of)
-    yield Network("AST_AudioClassification", "transformers", make("ASTForAudioClassification", dict(
-        max_length=24, num_mel_bins=16, patch_size=8, frequency_stride=8, time_stride=8)), {"input_values": floats(24, 16), "labels": CLASS}, logits_of)
+        yield Network(
+            name.replace("For", "_"),
+            "transformers",
+            make(name, CONVOLUTIONS | OWN.get(name, {})),
+            {"input_values": WAVE, "labels": CLASS},
+            logits_of,
+        )
+    yield Network(
+        "AST_AudioClassification",
+        "transformers",
+        make(
+            "ASTForAudioClassification",
+            dict(max_length=24, num_mel_bins=16, patch_size=8, frequency_stride=8, time_stride=8),
+        ),
+        {"input_values": floats(24, 16), "labels": CLASS},
+        logits_of,
+    )
     whisper = dict(num_mel_bins=16, max_source_positions=12)
-    yield Network("Whisper_AudioClassification", "transformers", make("WhisperForAudioClassification", whisper),
-                  {"input_features": floats(16, 24), "labels": CLASS}, logits_of)
-    yield Network("Whisper_seq2seq", "transformers", make("WhisperForConditionalGeneration", whisper),
-                  {"input_features": floats(16, 24), "decoder_input_ids": TARGET, "labels": TARGET_LABELS},
-                  lambda module, **inputs: module(**inputs, use_cache=False).logits, quick=True)
-    yield Network("Speech2Text_seq2seq", "transformers", make("Speech2TextForConditionalGeneration", dict(
-        conv_channels=16, input_feat_per_channel=8, conv_kernel_sizes=[3, 3], max_source_positions=32, max_target_positions=32)),
+    yield Network(
+        "Whisper_AudioClassification",
+        "transformers",
+        make("WhisperForAudioClassification", whisper),
+        {"input_features": floats(16, 24), "labels": CLASS},
+        logits_of,
+    )
+    yield Network(
+        "Whisper_seq2seq",
+        "transformers",
+        make("WhisperForConditionalGeneration", whisper),
+        {"input_features": floats(16, 24), "decoder_input_ids": TARGET, "labels": TARGET_LABELS},
+        lambda module, **inputs: module(**inputs, use_cache=False).logits,
+        quick=True,
+    )
+    yield Network(
+        "Speech2Text_seq2seq",
+        "transformers",
+        make(
+            "Speech2TextForConditionalGeneration",
+            dict(
+                conv_channels=16,
+                input_feat_per_channel=8,
+                conv_kernel_sizes=[3, 3],
+                max_source_positions=32,
+                max_target_positions=32,
+            ),
+        ),
         {"input_features": floats(24, 8), "decoder_input_ids": TARGET, "labels": TARGET_LABELS},
-        lambda module, **inputs: module(**inputs, use_cache=False).logits)
+        lambda module, **inputs: module(**inputs, use_cache=False).logits,
+    )
     for name, kind in (("keyword_spotting", KeywordSpotting), ("m5", M5)):
-        yield Network(f"audio_{name}", "audio", kind, {"wave": WAVE, "labels": CLASS}, first_of, quick=name in QUICK)
-    yield Network("audio_conv_tasnet", "audio", ConvTasNet, {"wave": floats(128), "target": floats(2, 128)}, first_of, scalar=True)
-    yield Network("audio_wavenet", "audio", WaveNet, {"input_ids": Field(("batch", "time"), "ids", VOCABULARY),
-                                                     "labels": Field(("batch", "time"), "labels", VOCABULARY, IGNORE)}, first_of)
-    yield Network("audio_tacotron", "audio", Tacotron, {"input_ids": Field(("batch", 12), "ids", VOCABULARY), "mel": floats(12, 8)}, first_of, scalar=True)
-    frames = {"features": floats("time", 16), "labels": Field(("batch", "time"), "labels", VOCABULARY, IGNORE)}
-    yield Network("audio_emformer", "audio", EmformerLike, frames, first_of, lengths={"time": (4, 14)})
+        yield Network(
+            f"audio_{name}",
+            "audio",
+            kind,
+            {"wave": WAVE, "labels": CLASS},
+            first_of,
+            quick=name in QUICK,
+        )
+    yield Network(
+        "audio_conv_tasnet",
+        "audio",
+        ConvTasNet,
+        {"wave": floats(128), "target": floats(2, 128)},
+        first_of,
+        scalar=True,
+    )
+    yield Network(
+        "audio_wavenet",
+        "audio",
+        WaveNet,
+        {
+            "input_ids": Field(("batch", "time"), "ids", VOCABULARY),
+            "labels": Field(("batch", "time"), "labels", VOCABULARY, IGNORE),
+        },
+        first_of,
+    )
+    yield Network(
+        "audio_tacotron",
+        "audio",
+        Tacotron,
+        {"input_ids": Field(("batch", 12), "ids", VOCABULARY), "mel": floats(12, 8)},
+        first_of,
+        scalar=True,
+    )
+    frames = {
+        "features": floats("time", 16),
+        "labels": Field(("batch", "time"), "labels", VOCABULARY, IGNORE),
+    }
+    yield Network(
+        "audio_emformer", "audio", EmformerLike, frames, first_of, lengths={"time": (4, 14)}
+    )
     # Attention and convolutions that see the padding: right only where a micro-batch holds one length.
-    yield Network("audio_conformer", "audio", Conformer, frames, first_of, lengths={"time": (4, 14)})
-    fixed = {"features": floats(10, 16), "labels": Field(("batch", 10), "labels", VOCABULARY, IGNORE)}
+    yield Network(
+        "audio_conformer", "audio", Conformer, frames, first_of, lengths={"time": (4, 14)}
+    )
+    fixed = {
+        "features": floats(10, 16),
+        "labels": Field(("batch", 10), "labels", VOCABULARY, IGNORE),
+    }
     yield Network("audio_conformer_fixed", "audio", Conformer, fixed, first_of)

@@ -53,7 +53,9 @@ class Network:
     fields: dict  # data fields by name; all but outside labels are inputs
     call: Callable  # (module, **inputs)
     scalar: bool = False
-    counted: Callable = lambda sample: 1  # how much a sample's own loss weighs in that of a batch, where it is a scalar
+    counted: Callable = (
+        lambda sample: 1
+    )  # how much a sample's own loss weighs in that of a batch, where it is a scalar
     lengths: dict = field(default_factory=dict)  # named dims: shortest and longest, besides LENGTHS
     pads: dict = field(default_factory=dict)  # what the workload says that a field is padded with
     quick: bool = False  # judged by every `./dev test`

@@ -10,56 +10,22 @@ import wild
 import zoo
 from zoo import CLASS, Field
 
-from .network import IDS, LABELS, MASK, MASKED_TEXT, TEXT, Network, first_of, floats, images, squares
+from .network import (
+    IDS,
+    LABELS,
+    MASK,
+    MASKED_TEXT,
+    TEXT,
+    Network,
+    first_of,
+    floats,
+    images,
+    squares,
+)
 from .tiny import VOCABULARY
 
 WIDTH = 32
 TABULAR = {"features": floats(12), "labels": CLASS}
-
-
-class Tagger(nn.Module):
-    """Embeds ids, mixes them by `kind`, and gives a class a position."""
-
-    def __init__(self, kind, **settings):
-        super().__init__()
-        self.embed = nn.Embedding(VOCABULARY, WIDTH)
-        self.recurrent = kind(WIDTH, WIDTH, batch_first=True, **settings)
-        width = settings.get("proj_size") or WIDTH
-        self.head = nn.Linear(width * (2 if settings.get("bidirectional") else 1), VOCABULARY)
-
-    def forward(self, input_ids):
-        return self.head(self.recurrent(self.embed(input_ids))[0])
-
-
-class LastState(nn.Module):
-    """The final hidden state of a recurrence, which padding would carry on."""
-
-    def __init__(self, kind):
-        super().__init__()
-        self.embed = nn.Embedding(VOCABULARY, WIDTH)
-        self.recurrent = kind(WIDTH, WIDTH, batch_first=True)
-        self.head = nn.Linear(WIDTH, 10)
-
-    def forward(self, input_ids):
-        final = self.recurrent(self.embed(input_ids))[1]
-        final = final[0] if isinstance(final, tuple) else final
-        return self.head(final[-1])
-
-
-class Cell(nn.Module):
-    """A recurrence written as a Python loop over a fixed number of steps."""
-
-    def __init__(self):
-        super().__init__()
-        self.embed, self.cell, self.head = nn.Embedding(VOCABULARY, WIDTH), nn.GRUCell(WIDTH, WIDTH), nn.Linear(WIDTH, VOCABULARY)
-
-    def forward(self, input_ids):
-        hidden = self.embed(input_ids)
-        state, states = torch.zeros_like(hidden[:, 0]), []
-        for step in range(6):
-            state = self.cell(hidden[:, step], state)
-            states.append(state)
-        return self.head(torch.stack(states, 1))
 
 
 class Attention(nn.Module):
@@ -75,8 +41,16 @@ class Attention(nn.Module):
 
     def forward(self, input_ids, attention_mask=None):
         hidden = self.embed(input_ids)
-        hidden = self.norm(hidden + self.attention(hidden, hidden, hidden, need_weights=False,
-                                                   key_padding_mask=None if attention_mask is None else attention_mask == 0)[0])
+        hidden = self.norm(
+            hidden
+            + self.attention(
+                hidden,
+                hidden,
+                hidden,
+                need_weights=False,
+                key_padding_mask=None if attention_mask is None else attention_mask == 0,
+            )[0]
+        )
         if self.pool == "mean":
             hidden = hidden.mean(1)
         elif self.pool == "last":
@@ -121,11 +95,18 @@ class StraightThrough(nn.Module):
 
     def forward(self, features):
         z = self.encoder(features)
-        distances = (z**2).sum(-1, keepdim=True) - 2 * z @ self.codes.weight.T + (self.codes.weight**2).sum(-1)
+        distances = (
+            (z**2).sum(-1, keepdim=True)
+            - 2 * z @ self.codes.weight.T
+            + (self.codes.weight**2).sum(-1)
+        )
         code = self.codes(distances.argmin(-1))
         quantised = z + (code - z).detach()
-        return (functional.mse_loss(self.decoder(quantised), features) + functional.mse_loss(code, z.detach())
-                + 0.25 * functional.mse_loss(z, code.detach()))
+        return (
+            functional.mse_loss(self.decoder(quantised), features)
+            + functional.mse_loss(code, z.detach())
+            + 0.25 * functional.mse_loss(z, code.detach())
+        )
 
 
 class TwoNorms(nn.Module):
@@ -139,7 +120,12 @@ class TwoNorms(nn.Module):
         self.p, self.q = nn.Parameter(torch.zeros(1, 10)), nn.Parameter(torch.zeros(1, 10))
 
     def forward(self, features):
-        return self.left(self.first(features)) + self.gate * self.right(self.second(features)) + self.p + self.q
+        return (
+            self.left(self.first(features))
+            + self.gate * self.right(self.second(features))
+            + self.p
+            + self.q
+        )
 
 
 class Positions(nn.Module):
@@ -148,26 +134,14 @@ class Positions(nn.Module):
     def __init__(self):
         super().__init__()
         self.patch = nn.Conv2d(3, WIDTH, 8, stride=8)
-        self.p, self.q = nn.Parameter(0.02 * torch.randn(1, 16, WIDTH)), nn.Parameter(torch.zeros(1, 16, WIDTH))
+        self.p, self.q = nn.Parameter(0.02 * torch.randn(1, 16, WIDTH)), nn.Parameter(
+            torch.zeros(1, 16, WIDTH)
+        )
         self.head = nn.Linear(WIDTH, 10)
 
     def forward(self, pixel_values):
         hidden = self.patch(pixel_values).flatten(2).transpose(1, 2) + self.p + self.q
         return self.head(torch.tanh(hidden).mean(1))
-
-
-class Loss(nn.Module):
-    """A small network with a loss of torch.nn.functional inside."""
-
-    def __init__(self, loss, width=10, last=None):
-        super().__init__()
-        self.net = nn.Sequential(nn.Linear(12, WIDTH), nn.Tanh(), nn.Linear(WIDTH, width))
-        self.loss, self.last = loss, last
-
-    def forward(self, **inputs):
-        features, *rest = inputs.values()
-        value = self.net(features)
-        return self.loss(self.last(value) if self.last else value, *rest)
 
 
 class Experts(nn.Module):
@@ -189,7 +163,9 @@ class Experts(nn.Module):
 class UNet(nn.Module):
     def __init__(self):
         super().__init__()
-        self.down1, self.down2 = nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(8, 16, 3, stride=2, padding=1)
+        self.down1, self.down2 = nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(
+            8, 16, 3, stride=2, padding=1
+        )
         self.up, self.out = nn.ConvTranspose2d(16, 8, 2, stride=2), nn.Conv2d(16, 5, 1)
 
     def forward(self, pixel_values, labels):
@@ -197,19 +173,6 @@ class UNet(nn.Module):
         second = functional.relu(self.down2(first))
         logits = self.out(torch.cat([self.up(second), first], 1))
         return functional.cross_entropy(logits, labels)
-
-
-class Features(nn.Module):
-    """One function of images, and a head."""
-
-    def __init__(self, *layers):
-        super().__init__()
-        self.layers, self.head = nn.Sequential(*layers), nn.LazyLinear(10)
-        with torch.no_grad():
-            self(torch.zeros(1, 3, 16, 16))
-
-    def forward(self, pixel_values):
-        return self.head(self.layers(pixel_values).flatten(1))
 
 
 class Stock(nn.Module):
@@ -223,7 +186,11 @@ class Stock(nn.Module):
 
     def forward(self, source_ids, target_ids):
         mask = torch.triu(torch.full((7, 7), float("-inf")), 1)
-        return self.head(self.net(self.embed(source_ids), self.embed(target_ids), tgt_mask=mask, tgt_is_causal=True))
+        return self.head(
+            self.net(
+                self.embed(source_ids), self.embed(target_ids), tgt_mask=mask, tgt_is_causal=True
+            )
+        )
 
 
 class PlaceInBatch(nn.Module):
@@ -237,110 +204,121 @@ class PlaceInBatch(nn.Module):
         return self.head(features + self.table(torch.arange(features.shape[0])))
 
 
-def regression(shape, loss, width=6, kind="normal", last=None):
-    return {"features": floats(12), "target": Field(("batch", *shape), kind)}, lambda: Loss(loss, width, last)
-
-
-def losses():
-    """name: (fields, build)"""
-    f = functional
-    yield "smooth_l1", *regression((6,), f.smooth_l1_loss)
-    yield "huber", *regression((6,), f.huber_loss)
-    yield "l1", *regression((6,), f.l1_loss)
-    yield "bce_logits", *regression((10,), f.binary_cross_entropy_with_logits, 10, "mask01")
-    yield "bce", *regression((10,), f.binary_cross_entropy, 10, "mask01", torch.sigmoid)
-    yield "poisson", *regression((6,), lambda value, target: f.poisson_nll_loss(value, target.abs()))
-    yield "gaussian", *regression((6,), lambda value, target: f.gaussian_nll_loss(value, target, torch.ones_like(value)))
-    yield "soft_labels", *regression((10,), lambda value, target: f.cross_entropy(value, target.softmax(-1)), 10)
-    yield "kl", *regression((10,), lambda value, target: f.kl_div(value.log_softmax(-1), target.softmax(-1), reduction="batchmean"), 10)
-    yield "cosine", *regression((6,), lambda value, target: (1 - f.cosine_similarity(value, target)).mean())
-    yield "hinge", *regression((6,), lambda value, target: (1 - value * torch.sign(target)).clamp(min=0).mean())
-    classes = {"features": floats(12), "labels": CLASS}
-    yield "label_smoothing", classes, lambda: Loss(lambda value, labels: f.cross_entropy(value, labels, label_smoothing=0.1))
-    yield "nll", classes, lambda: Loss(lambda value, labels: f.nll_loss(value.log_softmax(-1), labels))
-    yield "focal", classes, lambda: Loss(focal)
-    yield "margin", classes, lambda: Loss(f.multi_margin_loss)
-
-
-def focal(value, labels):
-    entropy = functional.cross_entropy(value, labels, reduction="none")
-    return ((1 - torch.exp(-entropy)) ** 2 * entropy).mean()
-
-
-def image_features():
-    """name: layers over an image of 16 × 16"""
-    c = nn.Conv2d
-    yield "transposed", lambda: [c(3, 8, 3, stride=2), nn.ELU(), nn.ConvTranspose2d(8, 4, 3, stride=2, output_padding=1)]
-    yield "dilated", lambda: [c(3, 8, 3, dilation=2), nn.Mish(), c(8, 4, 3, groups=4), nn.Hardswish()]
-    yield "average_pool", lambda: [c(3, 8, 3), nn.SELU(), nn.AvgPool2d(3, 2, padding=1, count_include_pad=False)]
-    yield "lp_pool", lambda: [c(3, 8, 3), nn.Softplus(), nn.LPPool2d(2, 2)]
-    yield "max_pool_padded", lambda: [c(3, 8, 3), nn.CELU(), nn.MaxPool2d(3, 2, padding=1, ceil_mode=True)]
-    yield "adaptive_max", lambda: [c(3, 8, 3), nn.Hardtanh(), nn.AdaptiveMaxPool2d(2)]
-    yield "instance_norm", lambda: [c(3, 8, 3, padding_mode="circular", padding=1), nn.InstanceNorm2d(8, affine=True), nn.ReLU6()]
-    yield "local_response", lambda: [c(3, 8, 3), nn.LocalResponseNorm(3), nn.LeakyReLU(0.1)]
-    yield "pixel_shuffle", lambda: [c(3, 16, 3, padding=1), nn.PixelShuffle(2), nn.Hardsigmoid(), nn.PixelUnshuffle(4)]
-    yield "channel_shuffle", lambda: [c(3, 8, 1), nn.ChannelShuffle(4), nn.Softsign(), c(8, 4, 3, groups=2)]
-    yield "upsampled", lambda: [c(3, 4, 3, stride=2), nn.Upsample(scale_factor=2, mode="bilinear"), nn.Tanhshrink()]
-    yield "reflected", lambda: [nn.ReflectionPad2d(1), c(3, 4, 3), nn.PReLU(4), nn.ZeroPad2d(1), nn.LogSigmoid()]
-    yield "unfolded", lambda: [nn.Unfold(4, stride=4), nn.Conv1d(48, 8, 1), nn.GELU(approximate="tanh")]
-    yield "batch_norm", lambda: [c(3, 8, 3, bias=False), nn.BatchNorm2d(8), nn.ReLU(), c(8, 8, 3), nn.BatchNorm2d(8, affine=False), nn.SiLU()]
-    yield "weight_norm", lambda: [nn.utils.parametrizations.weight_norm(c(3, 8, 3)), nn.Softmax2d()]
-    yield "volume", lambda: [nn.Unflatten(1, (1, 3)), nn.Conv3d(1, 4, (3, 3, 3)), nn.ReLU(), nn.MaxPool3d((1, 2, 2))]
-
-
 def of_the_zoo():
     """Cases of zoo.py and wild.py whose loss needs nothing but what this survey knows."""
     shifted = {"input_ids": IDS, "labels": LABELS}
     counts = lambda sample: int((sample["labels"] != -100).sum())  # noqa: E731
-    for name, build in (("nanogpt", wild.NanoGpt), ("untied", lambda: wild.NanoGpt(tied=False)), ("hand_written_loss", wild.HandWritten)):
-        yield Network(f"plain_{name}", "plain", build, shifted, first_of, scalar=True, counted=counts, quick=name == "nanogpt", pads={"labels": -100})
-    yield Network("plain_class_weights", "plain", wild.Weighted, TABULAR, first_of, scalar=True,
-                  counted=lambda sample: float(torch.linspace(0.5, 2.0, 10)[int(sample["labels"])]))
+    for name, build in (
+        ("nanogpt", wild.NanoGpt),
+        ("untied", lambda: wild.NanoGpt(tied=False)),
+        ("hand_written_loss", wild.HandWritten),
+    ):
+        yield Network(
+            f"plain_{name}",
+            "plain",
+            build,
+            shifted,
+            first_of,
+            scalar=True,
+            counted=counts,
+            quick=name == "nanogpt",
+            pads={"labels": -100},
+        )
+    yield Network(
+        "plain_class_weights",
+        "plain",
+        wild.Weighted,
+        TABULAR,
+        first_of,
+        scalar=True,
+        counted=lambda sample: float(torch.linspace(0.5, 2.0, 10)[int(sample["labels"])]),
+    )
     yield Network("plain_mobile", "plain", wild.Mobile, images(), first_of)
     yield Network("plain_resampled", "plain", wild.Resampled, images(), first_of)
     yield Network("plain_tables", "plain", wild.Tables, TEXT, first_of)
     yield Network("plain_encoder_layers", "plain", wild.Stock, MASKED_TEXT, first_of)
-    yield Network("plain_contrastive", "plain", wild.Contrastive, {"features": floats(12), "others": floats(12)}, first_of, scalar=True)
-    masked = {"input_ids": IDS, "target": Field(("batch", "seq"), "normal"), "loss_mask": Field(("batch", "seq"), "mask01")}
-    yield Network("plain_masked_mean", "plain", zoo.MaskedRegression, masked, first_of, scalar=True,
-                  counted=lambda sample: float(sample["loss_mask"].sum()))
+    yield Network(
+        "plain_contrastive",
+        "plain",
+        wild.Contrastive,
+        {"features": floats(12), "others": floats(12)},
+        first_of,
+        scalar=True,
+    )
+    masked = {
+        "input_ids": IDS,
+        "target": Field(("batch", "seq"), "normal"),
+        "loss_mask": Field(("batch", "seq"), "mask01"),
+    }
+    yield Network(
+        "plain_masked_mean",
+        "plain",
+        zoo.MaskedRegression,
+        masked,
+        first_of,
+        scalar=True,
+        counted=lambda sample: float(sample["loss_mask"].sum()),
+    )
 
 
 def networks():
     yield Network("plain_mlp", "plain", zoo.Mlp, TABULAR, first_of, quick=True)
     yield Network("plain_convnet", "plain", zoo.Convnet, images(), first_of)
-    yield Network("plain_convnet_batch_norm", "plain", lambda: zoo.Convnet("batch"), images(), first_of)
+    yield Network(
+        "plain_convnet_batch_norm", "plain", lambda: zoo.Convnet("batch"), images(), first_of
+    )
     yield from of_the_zoo()
-    for name, kind, settings in (
-            ("lstm", nn.LSTM, {}), ("gru", nn.GRU, {}), ("rnn", nn.RNN, {}), ("lstm_stacked", nn.LSTM, dict(num_layers=2)),
-            ("lstm_bidirectional", nn.LSTM, dict(bidirectional=True)), ("gru_bidirectional", nn.GRU, dict(bidirectional=True)),
-            ("rnn_relu", nn.RNN, dict(nonlinearity="relu")), ("lstm_projected", nn.LSTM, dict(proj_size=8))):
-        yield Network(f"plain_{name}", "plain", lambda kind=kind, settings=settings: Tagger(kind, **settings), TEXT, first_of, quick=name == "lstm")
-    for name, kind in (("lstm", nn.LSTM), ("gru", nn.GRU)):
-        yield Network(f"plain_{name}_last_state", "plain", lambda kind=kind: LastState(kind), {"input_ids": IDS, "labels": CLASS}, first_of)
-    yield Network("plain_gru_cell", "plain", Cell, {"input_ids": Field(("batch", 6), "ids", VOCABULARY),
-                                                   "labels": Field(("batch", 6), "labels", VOCABULARY, -100)}, first_of)
     yield Network("plain_attention", "plain", Attention, MASKED_TEXT, first_of)
     yield Network("plain_attention_unmasked", "plain", Attention, TEXT, first_of, quick=True)
     for pool in ("mean", "last", "max", "masked"):
         mask = {"attention_mask": MASK} if pool == "masked" else {}
-        yield Network(f"plain_pool_{pool}", "plain", lambda pool=pool: Attention(pool), {"input_ids": IDS, **mask, "labels": CLASS}, first_of,
-                      quick=pool == "mean")
+        yield Network(
+            f"plain_pool_{pool}",
+            "plain",
+            lambda pool=pool: Attention(pool),
+            {"input_ids": IDS, **mask, "labels": CLASS},
+            first_of,
+            quick=pool == "mean",
+        )
     yield Network("plain_padding_idx", "plain", Bag, TEXT, first_of)
     yield Network("plain_detached", "plain", Detached, TABULAR, first_of, quick=True)
-    yield Network("plain_straight_through", "plain", StraightThrough, {"features": floats(12)}, first_of, scalar=True)
+    yield Network(
+        "plain_straight_through",
+        "plain",
+        StraightThrough,
+        {"features": floats(12)},
+        first_of,
+        scalar=True,
+    )
     yield Network("plain_two_norms", "plain", TwoNorms, TABULAR, first_of, quick=True)
     yield Network("plain_positions", "plain", Positions, images(), first_of)
     yield Network("plain_experts_soft", "plain", Experts, TABULAR, first_of)
     yield Network("plain_experts_hard", "plain", lambda: Experts(True), TABULAR, first_of)
-    yield Network("plain_unet", "plain", UNet, {"pixel_values": floats(3, 16, 16), "labels": Field(("batch", 16, 16), "ids", 5)}, first_of, scalar=True)
+    yield Network(
+        "plain_unet",
+        "plain",
+        UNet,
+        {"pixel_values": floats(3, 16, 16), "labels": Field(("batch", 16, 16), "ids", 5)},
+        first_of,
+        scalar=True,
+    )
     yield Network("plain_place_in_batch", "plain", PlaceInBatch, TABULAR, first_of, quick=True)
-    yield Network("plain_transformer", "plain", Stock, {
-        "source_ids": Field(("batch", 5), "ids", VOCABULARY), "target_ids": Field(("batch", 7), "ids", VOCABULARY),
-        "labels": Field(("batch", 7), "labels", VOCABULARY, -100)}, first_of)
-    for name, fields, build in losses():
-        yield Network(f"loss_{name}", "plain", build, fields, lambda module, **inputs: module(**inputs), scalar=True)
-    for name, layers in image_features():
-        yield Network(f"layers_{name}", "plain", lambda layers=layers: Features(*layers()), images(16), first_of)
-    yield Network("plain_autoencoder", "plain", lambda: nn.Sequential(nn.Linear(12, 4), nn.ReLU(), nn.Linear(4, 12)), {"features": floats(12)},
-                  lambda module, features: squares(module(features) - features), scalar=True)
+    yield Network(
+        "plain_transformer",
+        "plain",
+        Stock,
+        {
+            "source_ids": Field(("batch", 5), "ids", VOCABULARY),
+            "target_ids": Field(("batch", 7), "ids", VOCABULARY),
+            "labels": Field(("batch", 7), "labels", VOCABULARY, -100),
+        },
+        first_of,
+    )
+    yield Network(
+        "plain_autoencoder",
+        "plain",
+        lambda: nn.Sequential(nn.Linear(12, 4), nn.ReLU(), nn.Linear(4, 12)),
+        {"features": floats(12)},
+        lambda module, features: squares(module(features) - features),
+        scalar=True,
+    )

@@ -22,16 +22,37 @@ MODELS = """
 # What the rule of tiny.py does not know.
 OWN = {
     "BertLMHeadModel": dict(is_decoder=True),
-    "CodeGenForCausalLM": dict(rotary_dim=8), "GPTJForCausalLM": dict(rotary_dim=8), "DeepseekV3ForCausalLM": dict(num_key_value_heads=4),
+    "CodeGenForCausalLM": dict(rotary_dim=8),
+    "GPTJForCausalLM": dict(rotary_dim=8),
+    "DeepseekV3ForCausalLM": dict(num_key_value_heads=4),
     "MiniCPM3ForCausalLM": dict(num_key_value_heads=4),
     "BartForCausalLM": dict(is_decoder=True, is_encoder_decoder=False),
 }
 MORE = [
     ("GPTNeoForCausalLM", dict(attention_types=[[["global", "local"], 1]], window_size=8)),
     ("Mamba2ForCausalLM", dict(num_heads=8, head_dim=8, state_size=8, n_groups=2)),
-    ("BambaForCausalLM", dict(mamba_n_heads=8, mamba_d_head=8, mamba_d_state=8, attn_layer_indices=[1])),
-    ("Qwen3_5ForCausalLM", dict(linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=8, linear_value_head_dim=8)),
-    ("Qwen3NextForCausalLM", dict(linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=8, linear_value_head_dim=8)),
+    (
+        "BambaForCausalLM",
+        dict(mamba_n_heads=8, mamba_d_head=8, mamba_d_state=8, attn_layer_indices=[1]),
+    ),
+    (
+        "Qwen3_5ForCausalLM",
+        dict(
+            linear_num_key_heads=2,
+            linear_num_value_heads=4,
+            linear_key_head_dim=8,
+            linear_value_head_dim=8,
+        ),
+    ),
+    (
+        "Qwen3NextForCausalLM",
+        dict(
+            linear_num_key_heads=2,
+            linear_num_value_heads=4,
+            linear_key_head_dim=8,
+            linear_value_head_dim=8,
+        ),
+    ),
 ]
 
 
@@ -47,7 +68,9 @@ def decoder(name, own):
         return base(tiny(base.config_class, **own))
 
     short = name.removesuffix("ForCausalLM").removesuffix("LMHeadModel").removesuffix("Decoder")
-    return Network(f"{short}_decoder", "transformers", build, TEXT, without_cache, quick=name in QUICK)
+    return Network(
+        f"{short}_decoder", "transformers", build, TEXT, without_cache, quick=name in QUICK
+    )
 
 
 def networks():

@@ -4,10 +4,25 @@ from __future__ import annotations
 
 from zoo import CLASS
 
-from .network import IDS, MASK, MASKED_TEXT, SOURCE, SOURCE_MASK, TARGET, TARGET_LABELS, Network, logits_of
+from .network import (
+    IDS,
+    MASK,
+    MASKED_TEXT,
+    SOURCE,
+    SOURCE_MASK,
+    TARGET,
+    TARGET_LABELS,
+    Network,
+    logits_of,
+)
 from .tiny import VOCABULARY, tiny
 
-QUICK = {"BertForMaskedLM", "RobertaForMaskedLM", "T5ForConditionalGeneration", "DebertaV2ForMaskedLM"}
+QUICK = {
+    "BertForMaskedLM",
+    "RobertaForMaskedLM",
+    "T5ForConditionalGeneration",
+    "DebertaV2ForMaskedLM",
+}
 MASKED = """
     AlbertForMaskedLM BertForMaskedLM BigBirdForMaskedLM ConvBertForMaskedLM DebertaForMaskedLM
     DebertaV2ForMaskedLM DistilBertForMaskedLM ElectraForMaskedLM EsmForMaskedLM EuroBertForMaskedLM
@@ -38,9 +53,13 @@ OWN = {
     "RemBertForMaskedLM": dict(input_embedding_size=32, output_embedding_size=32),
     "MobileBertForMaskedLM": dict(intra_bottleneck_size=32),
     "FunnelForMaskedLM": dict(block_sizes=[1, 1], num_decoder_layers=1),
-    "SqueezeBertForMaskedLM": dict(embedding_size=32), "SqueezeBertForSequenceClassification": dict(embedding_size=32),
-    "BigBirdForMaskedLM": dict(attention_type="original_full"), "BigBirdPegasusForConditionalGeneration": dict(attention_type="original_full"),
-    "LongformerForMaskedLM": dict(attention_window=4), "XmodForMaskedLM": dict(default_language="en_XX"), "EsmForMaskedLM": dict(mask_token_id=2),
+    "SqueezeBertForMaskedLM": dict(embedding_size=32),
+    "SqueezeBertForSequenceClassification": dict(embedding_size=32),
+    "BigBirdForMaskedLM": dict(attention_type="original_full"),
+    "BigBirdPegasusForConditionalGeneration": dict(attention_type="original_full"),
+    "LongformerForMaskedLM": dict(attention_window=4),
+    "XmodForMaskedLM": dict(default_language="en_XX"),
+    "EsmForMaskedLM": dict(mask_token_id=2),
 }
 
 
@@ -55,8 +74,14 @@ def make(name, own):
 
 
 def encoder(name, fields, **own):
-    return Network(name.replace("For", "_").replace("WithLMHeadModel", "_MaskedLM"), "transformers", make(name, OWN.get(name, {}) | own), fields,
-                   logits_of, quick=name in QUICK)
+    return Network(
+        name.replace("For", "_").replace("WithLMHeadModel", "_MaskedLM"),
+        "transformers",
+        make(name, OWN.get(name, {}) | own),
+        fields,
+        logits_of,
+        quick=name in QUICK,
+    )
 
 
 def translate(module, **inputs):
@@ -66,8 +91,23 @@ def translate(module, **inputs):
 def networks():
     yield from (encoder(name, MASKED_TEXT) for name in MASKED)
     yield from (encoder(name, MASKED_TEXT, num_labels=VOCABULARY) for name in TAGGERS)
-    yield from (encoder(name, {"input_ids": IDS, "attention_mask": MASK, "labels": CLASS}) for name in CLASSIFIERS)
-    fields = {"input_ids": SOURCE, "attention_mask": SOURCE_MASK, "decoder_input_ids": TARGET, "labels": TARGET_LABELS}
+    yield from (
+        encoder(name, {"input_ids": IDS, "attention_mask": MASK, "labels": CLASS})
+        for name in CLASSIFIERS
+    )
+    fields = {
+        "input_ids": SOURCE,
+        "attention_mask": SOURCE_MASK,
+        "decoder_input_ids": TARGET,
+        "labels": TARGET_LABELS,
+    }
     for name in SEQ2SEQ:
         short = name.removesuffix("ForConditionalGeneration").removesuffix("MTModel")
-        yield Network(f"{short}_seq2seq", "transformers", make(name, OWN.get(name, {})), fields, translate, quick=name in QUICK)
+        yield Network(
+            f"{short}_seq2seq",
+            "transformers",
+            make(name, OWN.get(name, {})),
+            fields,
+            translate,
+            quick=name in QUICK,
+        )
