@@ -1,11 +1,14 @@
-"""The survey: networks of real libraries, exported both ways, planned, run, and compared with PyTorch.
+"""The survey: networks of real libraries, exported both ways, planned, run, and compared with
+PyTorch.
 
-    python test/models/survey.py [--binaries build/release/bin] [--only WORD]… [--library NAME]… [--quick]
+    python test/models/survey.py [--binaries build/release/bin] [--only WORD]… [--library NAME]…
+    [--quick]
                                  [--variant plain|default] [--jobs N] [--results FILE]
 
-A row is a network and a way of exporting it; survey_judge.py says what its verdict means. Exports are kept in out/survey under
-a key of what they depend on, and verdicts under the tools' bytes, so that a survey that was stopped goes on, and one after a
-change judges again without exporting again. Status 0: no row is WRONG or a CRASH; 1: some are.
+A row is a network and a way of exporting it; survey_judge.py says what its verdict means. Exports
+are kept in out/survey under a key of what they depend on, and verdicts under the tools' bytes, so
+that a survey that was stopped goes on, and one after a change judges again without exporting again.
+Status 0: no row is WRONG or a CRASH; 1: some are.
 """
 
 from __future__ import annotations
@@ -99,7 +102,8 @@ class Survey:
         return self.folder / network.library / network.name / variant
 
     def child(self, network, variant) -> None:
-        """Judges one row in a process of its own, unless its verdict is there; leaves result.json."""
+        """Judges one row in a process of its own, unless its verdict is there; leaves
+        result.json."""
         import survey_export
         import survey_judge
 
@@ -165,9 +169,14 @@ class Survey:
         """Every row's result, in the order of rows."""
         waiting, running, results = list(enumerate(rows)), {}, {}
         while waiting or running:
-            while waiting and len(running) < jobs:
-                index, row = waiting.pop(0)
+            # A network's variants share an export: one at a time.
+            busy = {row[0].name for _, row, _ in running.values()}
+            ready = [entry for entry in waiting if entry[1][0].name not in busy]
+            if ready and len(running) < jobs:
+                index, row = ready[0]
+                waiting.remove(ready[0])
                 running[self.start(*row)] = (index, row, time.time())
+                continue
             time.sleep(0.1)
             for process, (index, row, started) in list(running.items()):
                 done, status = os.waitpid(process, os.WNOHANG)
@@ -183,13 +192,10 @@ class Survey:
 
 def tell(row, result, done, total) -> None:
     network, variant = row
-    print(
-        f"[{done}/{total}] {result['verdict']:8s} {network.library}/{network.name} {variant} "
-        f"{result.get('seconds', 0):.0f} s {result['reason'][-240:] if result['verdict'] != 'right' else ''}".replace(
-            "\n", " "
-        ),
-        flush=True,
-    )
+    said = "" if result["verdict"] == "right" else " ".join(result["reason"][-240:].split())
+    seconds = f"{result.get('seconds', 0):.0f} s"
+    name = f"{network.library}/{network.name} {variant}"
+    print(f"[{done}/{total}] {result['verdict']:8s} {name} {seconds} {said}", flush=True)
 
 
 def lost_since(path: pathlib.Path, rows: list, results: list) -> list:
@@ -255,7 +261,8 @@ def main() -> int:
         for network in networks
         for variant in arguments.variant or ("plain", "default")
     ]
-    # Quick ones first, and then from all over, so that a survey that is stopped has seen some of everything.
+    # Quick ones first, and then from all over, so that a survey that is stopped has seen some of
+    # everything.
     rows.sort(key=lambda row: (not row[0].quick, hashlib.sha256(row[0].name.encode()).digest()))
     results = Survey(arguments).run(rows, arguments.jobs, tell)
     table = survey_table.table(

@@ -5,8 +5,9 @@
     <folder>/expected.npz    the gradients, by parameter
     <folder>/expected.json   the loss; which parameters are frozen; other names of tied ones
 
-PyTorch is asked in float64, one sample at a time, and the samples' losses are combined as the loss says: so each sample means
-what it means alone, and nothing is padded. What PyTorch's float32 differs from that is kept beside it.
+PyTorch is asked in float64, one sample at a time, and the samples' losses are combined as the loss
+says: so each sample means what it means alone, and nothing is padded. What PyTorch's float32
+differs from that is kept beside it.
 """
 
 from __future__ import annotations
@@ -30,17 +31,18 @@ from networks.network import LENGTHS, Called, Network
 from zoo import IGNORE
 
 GLOBAL_BATCH = 6
-VARIANTS = {"plain": dict(optimize=False), "default": dict(optimize=True)}
+VARIANTS = ("plain", "default")  # torch.onnx.export with optimize=False, and with optimize=True
 EXAMPLE_ROWS = 3
 PACKAGES = ("torch", "transformers", "timm", "torchvision", "diffusers", "onnxscript")
 
 
-# ---- the module ---------------------------------------------------------------------------------------------------
+# ---- the module ----------------------------------------------------------------------------------
 
 
 def build(network: Network, variant: str) -> Called:
-    """The network in eval(). `default` has the values that its constructor gives, whose equal norms and zero biases exporters
-    merge and delete; `plain` has values that tell every parameter from every other, with gradients clear of rounding.
+    """The network in eval(). `default` has the values that its constructor gives, whose equal norms
+    and zero biases exporters merge and delete; `plain` has values that tell every parameter from
+    every other, with gradients clear of rounding.
     """
     torch.manual_seed(sum(network.name.encode()))
     module = Called(network).float().eval()
@@ -72,7 +74,7 @@ def content_key(network: Network, module: Called, variant: str) -> str:
     digest = hashlib.sha256(variant.encode())
     for package in PACKAGES:
         digest.update(importlib.metadata.version(package).encode())
-    for function in (build, scatter, make_samples, evaluate, export, shards.draw):
+    for function in (build, scatter, make_samples, evaluate, export, write_graphs, shards.draw):
         digest.update(meaning(function).encode())
     for name, tensor in module.state_dict().items():
         digest.update(
@@ -111,7 +113,7 @@ def meaning(value) -> str:
     return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
 
 
-# ---- data and what PyTorch says of it -----------------------------------------------------------------------------
+# ---- data and what PyTorch says of it ------------------------------------------------------------
 
 
 def make_samples(network: Network) -> list:
@@ -139,7 +141,8 @@ def make_samples(network: Network) -> list:
 
 
 def evaluate(network: Network, module: Called, samples: list, dtype) -> float:
-    """The loss of the global batch, whose gradients are left in the parameters; each sample by itself."""
+    """The loss of the global batch, whose gradients are left in the parameters; each sample by
+    itself."""
 
     def batch_of_one(sample):
         tensors = {
@@ -221,10 +224,11 @@ def write_expected(network: Network, module: Called, samples: list, folder: path
     )
 
 
-# ---- the graph ----------------------------------------------------------------------------------------------------
+# ---- the graph -----------------------------------------------------------------------------------
 
 
-def export(network: Network, module: Called, path: pathlib.Path, optimize: bool) -> None:
+def export(network: Network, module: Called):
+    """The exporter's program, before its optimiser."""
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     lengths = LENGTHS | network.lengths
     # Distinct sizes, of which none is a width: the exporter takes equal ones for the same.
@@ -249,18 +253,17 @@ def export(network: Network, module: Called, path: pathlib.Path, optimize: bool)
     module.forward = named_forward(module, network.inputs)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        program = torch.onnx.export(
+        return torch.onnx.export(
             module,
             (),
             kwargs=examples,
             dynamo=True,
-            optimize=optimize,
+            optimize=False,
             verbose=False,
             input_names=list(network.inputs),
             output_names=[network.output],
             dynamic_shapes=dims,
         )
-    program.save(path, external_data=True)
 
 
 def named_forward(module: Called, names: tuple):
@@ -274,7 +277,8 @@ def named_forward(module: Called, names: tuple):
 
 
 def fixed_dims(network: Network, path: pathlib.Path) -> list:
-    """The named dims that the exporter made numbers of, without a word: such a graph is of one length."""
+    """The named dims that the exporter made numbers of, without a word: such a graph is of one
+    length."""
     import onnx
 
     shapes = {
@@ -291,32 +295,55 @@ def fixed_dims(network: Network, path: pathlib.Path) -> list:
     )
 
 
+class CannotExport(Exception):
+    pass
+
+
 def prepare(network: Network, variant: str, folder: pathlib.Path) -> None:
-    """Makes the files unless they are there and of the same key. Raises what the exporter raises."""
-    module = build(network, variant)
-    key = content_key(network, module, variant)
+    """Makes the files of every variant, beside `folder` too, unless they are there and of the same
+    key. Raises CannotExport where the exporter fails."""
     stamp = folder / "key"
-    if stamp.exists() and stamp.read_text() == key:
-        cannot = folder / "cannot"
-        if cannot.exists():
-            raise RuntimeError(cannot.read_text())
-        return
-    for left in ("key", "cannot", "result.json"):
-        (folder / left).unlink(missing_ok=True)
+    key = content_key(network, build(network, variant), variant)
+    if not stamp.exists() or stamp.read_text() != key:
+        make(network, folder.parent)
+    if (folder / "cannot").exists():
+        raise CannotExport((folder / "cannot").read_text())
+
+
+def make(network: Network, root: pathlib.Path) -> None:
+    modules = {variant: build(network, variant) for variant in VARIANTS}
     samples = make_samples(network)
-    for old in folder.glob("data/*.tar"):
-        old.unlink()
-    shards.write_shards(samples, folder / "data")
-    write_expected(network, module, samples, folder)
+    for variant, module in modules.items():
+        folder = root / variant
+        folder.mkdir(parents=True, exist_ok=True)
+        for old in (folder / "key", folder / "result.json", *folder.glob("data/*.tar")):
+            old.unlink(missing_ok=True)
+        key = content_key(network, module, variant)
+        shards.write_shards(samples, folder / "data")
+        write_expected(network, module, samples, folder)
+        # What is said if this process is ended by its limit.
+        (folder / "cannot").write_text("the exporter took too long")
+        (folder / "key").write_text(key)
     try:
-        path = folder / f"{network.name}.onnx"
-        export(network, module, path, **VARIANTS[variant])
-        if fixed := fixed_dims(network, path):
-            raise RuntimeError(
-                f"the exporter fixed {', '.join(fixed)}: the graph cannot be of another length"
-            )
+        write_graphs(network, modules, root)
     except Exception as error:
-        (folder / "cannot").write_text(f"{type(error).__name__}: {error}")
-        stamp.write_text(key)
-        raise
-    stamp.write_text(key)
+        for variant in VARIANTS:
+            if (root / variant / "cannot").exists():
+                (root / variant / "cannot").write_text(f"{type(error).__name__}: {error}")
+
+
+def write_graphs(network: Network, modules: dict, root: pathlib.Path) -> None:
+    """`optimize=True` is `optimize=False` and then the optimiser: one export serves both, with the
+    weights of each."""
+    program = export(network, modules["default"])
+    for variant in VARIANTS:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            program.apply_weights(modules[variant].state_dict())
+        if variant == "default":
+            program.optimize()
+        path = root / variant / f"{network.name}.onnx"
+        program.save(path, external_data=True)
+        if fixed := fixed_dims(network, path):
+            raise RuntimeError(f"the exporter fixed {', '.join(fixed)}: one length alone")
+        (root / variant / "cannot").unlink()

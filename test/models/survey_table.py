@@ -48,9 +48,8 @@ def table(rows: list) -> str:
     lines += ["", "What was said, by kind:", ""]
     for kind, number in numbers.items():
         users = [f"{name} {variant}" for _, name, variant, result in rows if key_of(result) == kind]
-        lines.append(
-            f"{number}. {kind[0]}, {len(users)}: {kind[1]} ({', '.join(users[:6])}{', …' if len(users) > 6 else ''})"
-        )
+        some = ", ".join(users[:6]) + (", …" if len(users) > 6 else "")
+        lines.append(f"{number}. {kind[0]}, {len(users)}: {kind[1]} ({some})")
     wrong = [
         (name, variant, result) for _, name, variant, result in rows if result["verdict"] in BAD
     ]

@@ -1,4 +1,5 @@
-"""The survey's judge judged: every kind of difference is found, every way of ending is named, a table says what it was made of."""
+"""The survey's judge judged: every kind of difference is found, every way of ending is named, a
+table says what it was made of."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Audio: transformers' speech models with few and narrow convolutions, and networks as torchaudio's users write them."""
+"""Audio: transformers' speech models with few and narrow convolutions, and networks as torchaudio's
+users write them."""
 
 from __future__ import annotations
 
@@ -23,8 +24,8 @@ CONVOLUTIONS = dict(
 WAVE = floats(400)
 WAVES = """
     Wav2Vec2ForSequenceClassification HubertForSequenceClassification WavLMForSequenceClassification
-    UniSpeechForSequenceClassification UniSpeechSatForSequenceClassification Data2VecAudioForSequenceClassification
-    Wav2Vec2ConformerForSequenceClassification
+    UniSpeechForSequenceClassification UniSpeechSatForSequenceClassification
+    Data2VecAudioForSequenceClassification Wav2Vec2ConformerForSequenceClassification
 """.split()
 OWN = {
     "Data2VecAudioForSequenceClassification": dict(
@@ -45,7 +46,7 @@ def make(name, own):
     return build
 
 
-# ---- as torchaudio's users write them -----------------------------------------------------------------------------
+# ---- as torchaudio's users write them ------------------------------------------------------------
 
 
 class Spectrogram(nn.Module):
@@ -112,7 +113,8 @@ class M5(nn.Module):
 
 
 class ConvTasNet(nn.Module):
-    """Masks in a learned basis: encoder, dilated blocks with global layer norms, decoder by transposed convolution."""
+    """Masks in a learned basis: encoder, dilated blocks with global layer norms, decoder by
+    transposed convolution."""
 
     def __init__(self):
         super().__init__()
@@ -198,7 +200,8 @@ class EmformerLike(nn.Module):
 
 
 class ConformerBlock(nn.Module):
-    """torchaudio's Conformer layer by hand: half feed-forwards around attention and a gated depthwise convolution."""
+    """torchaudio's Conformer layer by hand: half feed-forwards around attention and a gated
+    depthwise convolution."""
 
     def __init__(self, width=32):
         super().__init__()
@@ -331,7 +334,8 @@ def networks():
     yield Network(
         "audio_emformer", "audio", EmformerLike, frames, first_of, lengths={"time": (4, 14)}
     )
-    # Attention and convolutions that see the padding: right only where a micro-batch holds one length.
+    # Attention and convolutions that see the padding: right only where a micro-batch holds one
+    # length.
     yield Network(
         "audio_conformer", "audio", Conformer, frames, first_of, lengths={"time": (4, 14)}
     )

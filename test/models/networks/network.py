@@ -1,7 +1,8 @@
 """A network of the survey: how it is built and called, what it reads, and what its loss is.
 
-A table is a file here with a function `networks()` that yields them. What a `call` returns is either the logits, whose
-cross-entropy with the data field `labels` is the loss (it is named outside the graph), or, with `scalar`, the loss itself.
+A table is a file here with a function `networks()` that yields them. What a `call` returns is
+either the logits, whose cross-entropy with the data field `labels` is the loss (it is named outside
+the graph), or, with `scalar`, the loss itself.
 """
 
 from __future__ import annotations

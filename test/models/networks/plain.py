@@ -1,4 +1,5 @@
-"""PyTorch as people write it themselves: the small networks of zoo.py and wild.py, recurrent ones, and a line or two of everything."""
+"""PyTorch as people write it themselves: the small networks of zoo.py and wild.py, recurrent ones,
+and a line or two of everything."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ TABULAR = {"features": floats(12), "labels": CLASS}
 
 
 class Attention(nn.Module):
-    """One attention over positions, then a head; `mean` pools without a mask, `last` takes the last position."""
+    """One attention over positions, then a head; `mean` pools without a mask, `last` takes the last
+    position."""
 
     def __init__(self, pool=""):
         super().__init__()

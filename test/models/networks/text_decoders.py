@@ -7,17 +7,20 @@ from .tiny import tiny
 
 QUICK = {"GPT2LMHeadModel", "LlamaForCausalLM", "GPTNeoXForCausalLM", "MambaForCausalLM"}
 MODELS = """
-    ApertusForCausalLM ArceeForCausalLM BartForCausalLM BertLMHeadModel BioGptForCausalLM BitNetForCausalLM
-    BloomForCausalLM CodeGenForCausalLM CohereForCausalLM Cohere2ForCausalLM CTRLLMHeadModel DeepseekV3ForCausalLM
-    DiffLlamaForCausalLM DogeForCausalLM Exaone4ForCausalLM FalconForCausalLM FalconH1ForCausalLM GemmaForCausalLM
-    Gemma2ForCausalLM Gemma3ForCausalLM GlmForCausalLM GPT2LMHeadModel GPTBigCodeForCausalLM GPTNeoXForCausalLM
-    GPTNeoXJapaneseForCausalLM GptOssForCausalLM GPTJForCausalLM GraniteForCausalLM GraniteMoeForCausalLM
-    LlamaForCausalLM JambaForCausalLM JetMoeForCausalLM Lfm2ForCausalLM Llama4ForCausalLM MambaForCausalLM
-    MiniCPM3ForCausalLM MiniMaxForCausalLM MistralForCausalLM MixtralForCausalLM ModernBertDecoderForCausalLM
-    MptForCausalLM NemotronForCausalLM OlmoForCausalLM Olmo2ForCausalLM Olmo3ForCausalLM OpenAIGPTLMHeadModel
-    OPTForCausalLM PersimmonForCausalLM PhiForCausalLM Phi3ForCausalLM Qwen2ForCausalLM Qwen3ForCausalLM
-    Qwen3MoeForCausalLM RecurrentGemmaForCausalLM RwkvForCausalLM SmolLM3ForCausalLM StableLmForCausalLM
-    Starcoder2ForCausalLM XGLMForCausalLM XLMWithLMHeadModel XLNetLMHeadModel xLSTMForCausalLM
+    ApertusForCausalLM ArceeForCausalLM BartForCausalLM BertLMHeadModel BioGptForCausalLM
+    BitNetForCausalLM BloomForCausalLM CodeGenForCausalLM CohereForCausalLM Cohere2ForCausalLM
+    CTRLLMHeadModel DeepseekV3ForCausalLM DiffLlamaForCausalLM DogeForCausalLM Exaone4ForCausalLM
+    FalconForCausalLM FalconH1ForCausalLM GemmaForCausalLM Gemma2ForCausalLM Gemma3ForCausalLM
+    GlmForCausalLM GPT2LMHeadModel GPTBigCodeForCausalLM GPTNeoXForCausalLM
+    GPTNeoXJapaneseForCausalLM GptOssForCausalLM GPTJForCausalLM GraniteForCausalLM
+    GraniteMoeForCausalLM LlamaForCausalLM JambaForCausalLM JetMoeForCausalLM Lfm2ForCausalLM
+    Llama4ForCausalLM MambaForCausalLM MiniCPM3ForCausalLM MiniMaxForCausalLM MistralForCausalLM
+    MixtralForCausalLM ModernBertDecoderForCausalLM MptForCausalLM NemotronForCausalLM
+    OlmoForCausalLM Olmo2ForCausalLM Olmo3ForCausalLM OpenAIGPTLMHeadModel OPTForCausalLM
+    PersimmonForCausalLM PhiForCausalLM Phi3ForCausalLM Qwen2ForCausalLM Qwen3ForCausalLM
+    Qwen3MoeForCausalLM RecurrentGemmaForCausalLM RwkvForCausalLM SmolLM3ForCausalLM
+    StableLmForCausalLM Starcoder2ForCausalLM XGLMForCausalLM XLMWithLMHeadModel XLNetLMHeadModel
+    xLSTMForCausalLM
 """.split()
 # What the rule of tiny.py does not know.
 OWN = {

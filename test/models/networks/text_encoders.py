@@ -1,4 +1,5 @@
-"""transformers' text encoders and encoder-decoders, each with the attention mask that its data brings."""
+"""transformers' text encoders and encoder-decoders, each with the attention mask that its data
+brings."""
 
 from __future__ import annotations
 
@@ -26,10 +27,11 @@ QUICK = {
 MASKED = """
     AlbertForMaskedLM BertForMaskedLM BigBirdForMaskedLM ConvBertForMaskedLM DebertaForMaskedLM
     DebertaV2ForMaskedLM DistilBertForMaskedLM ElectraForMaskedLM EsmForMaskedLM EuroBertForMaskedLM
-    FlaubertWithLMHeadModel FunnelForMaskedLM IBertForMaskedLM LayoutLMForMaskedLM LongformerForMaskedLM
-    MobileBertForMaskedLM ModernBertForMaskedLM MPNetForMaskedLM NomicBertForMaskedLM NystromformerForMaskedLM
-    RemBertForMaskedLM RobertaForMaskedLM RobertaPreLayerNormForMaskedLM RoFormerForMaskedLM
-    SqueezeBertForMaskedLM XLMRobertaXLForMaskedLM XmodForMaskedLM YosoForMaskedLM
+    FlaubertWithLMHeadModel FunnelForMaskedLM IBertForMaskedLM LayoutLMForMaskedLM
+    LongformerForMaskedLM MobileBertForMaskedLM ModernBertForMaskedLM MPNetForMaskedLM
+    NomicBertForMaskedLM NystromformerForMaskedLM RemBertForMaskedLM RobertaForMaskedLM
+    RobertaPreLayerNormForMaskedLM RoFormerForMaskedLM SqueezeBertForMaskedLM
+    XLMRobertaXLForMaskedLM XmodForMaskedLM YosoForMaskedLM
 """.split()
 CLASSIFIERS = """
     AlbertForSequenceClassification BertForSequenceClassification DebertaV2ForSequenceClassification
@@ -41,13 +43,14 @@ TAGGERS = """
     RobertaForTokenClassification BloomForTokenClassification GPT2ForTokenClassification
 """.split()
 SEQ2SEQ = """
-    BartForConditionalGeneration BigBirdPegasusForConditionalGeneration BlenderbotForConditionalGeneration
-    BlenderbotSmallForConditionalGeneration LongT5ForConditionalGeneration M2M100ForConditionalGeneration
-    MarianMTModel MBartForConditionalGeneration MT5ForConditionalGeneration MvpForConditionalGeneration
+    BartForConditionalGeneration BigBirdPegasusForConditionalGeneration
+    BlenderbotForConditionalGeneration BlenderbotSmallForConditionalGeneration
+    LongT5ForConditionalGeneration M2M100ForConditionalGeneration MarianMTModel
+    MBartForConditionalGeneration MT5ForConditionalGeneration MvpForConditionalGeneration
     NllbMoeForConditionalGeneration PegasusForConditionalGeneration PegasusXForConditionalGeneration
     PLBartForConditionalGeneration ProphetNetForConditionalGeneration
-    SwitchTransformersForConditionalGeneration T5ForConditionalGeneration T5GemmaForConditionalGeneration
-    UMT5ForConditionalGeneration
+    SwitchTransformersForConditionalGeneration T5ForConditionalGeneration
+    T5GemmaForConditionalGeneration UMT5ForConditionalGeneration
 """.split()
 OWN = {
     "RemBertForMaskedLM": dict(input_embedding_size=32, output_embedding_size=32),

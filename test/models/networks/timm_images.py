@@ -86,7 +86,8 @@ SMALL = {  # name: image size, settings
     "xcit_nano_12_p16_224": (32, dict(img_size=32, embed_dim=32, depth=2, num_heads=4)),
 }
 
-CLASSES = {  # of timm.models, where a model function fixes what has to be small: class, image size, settings
+# Of timm.models, where a model function fixes what has to be small: class, image size, settings.
+CLASSES = {
     "caformer": (
         "metaformer.MetaFormer",
         64,
