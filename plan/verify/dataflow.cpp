@@ -100,7 +100,7 @@ struct Call {
 class Dataflow {
 public:
   explicit Dataflow(const BoundedExecutable &executable)
-      : executable(executable), masks(executable.plan.attribute_lists()->size(), kUnread) {}
+      : executable(executable), masks(executable.plan.attribute_lists()->size(), kUnread), added(executable.table.regions()->size()) {}
 
   Status check() {
     MAESTRO_TRY(executable.work.spend(executable.place, 8 * size_t{executable.plan.fields()->size()}));
@@ -110,7 +110,7 @@ public:
     for (Kind kind : order)
       if (const fb::Program *program = executable.program(kind))
         MAESTRO_TRY(checkProgram(*program, lasting, slot));
-    return {};
+    return checkGradients();
   }
 
 private:
@@ -206,9 +206,28 @@ private:
                      outputs.Get(i), fb::EnumNameRegionKind(region), fb::EnumNameProgramKind(call.program));
     }
     MAESTRO_TRY(checkOverlaps(call));
-    for (uint32_t output : outputs)
-      if (output != kNone)
-        markWritten(written, output);
+    for (uint32_t output : outputs) {
+      if (output == kNone)
+        continue;
+      markWritten(written, output);
+      if (isBehindForward(call.program))
+        markWritten(added, output);
+    }
+    return {};
+  }
+
+  /// A gradient that no task adds to would be zero, and its parameter never trained.
+  Status checkGradients() const {
+    if (!executable.program(Kind::Backward))
+      return {};
+    for (const fb::Binding *binding : *executable.table.bindings()) {
+      uint32_t buffer = binding->buffer();
+      if (binding->kind() != fb::BindingKind::Gradient ||
+          added[executable.buffer(buffer).region()].firstMissing(begin(buffer), end(buffer)) >= end(buffer))
+        continue;
+      return wrong(executable.place / "programs", "neither Backward nor WeightGradient writes buffers[{}], the gradient of parameters[{}] ('{}')",
+                   buffer, binding->index(), executable.plan.parameters()->Get(binding->index())->name()->string_view());
+    }
     return {};
   }
 
@@ -285,6 +304,7 @@ private:
 
   const BoundedExecutable &executable;
   std::vector<int64_t> masks; ///< By attribute list.
+  Written added;              ///< By Backward and WeightGradient.
 };
 
 } // namespace

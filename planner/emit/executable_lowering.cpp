@@ -97,14 +97,18 @@ void Lowering::noteSaved(mlir::func::FuncOp function) {
 }
 
 Status Lowering::lowerFunction(mlir::func::FuncOp function, uint32_t timeline, uint32_t time, Calls &calls) {
+  for (Value argument : function.getArguments())
+    addSinks(argument, calls);
   for (Operation &op : function.getBody().front()) {
     if (mlir::isa<mlir::func::ReturnOp>(op))
       break;
     MAESTRO_TRY(lowerOperation(op, timeline, time, calls));
+    for (Value result : op.getResults())
+      addSinks(result, calls);
     ++time;
   }
   copyResults(function, calls);
-  return Status();
+  return checkSinks(function);
 }
 
 Lowering::Program &Lowering::start(fb::ProgramKind kind, mlir::func::FuncOp function) {
@@ -159,6 +163,9 @@ Status Lowering::lowerTraining() {
       MAESTRO_TRY(sinkGradients(tasks[i].function));
     MAESTRO_TRY(lowerFunction(tasks[i].function, kTraining, tasks[i].begin, own[i]->calls));
   }
+  for (Program *program : own)
+    if (program->kind == fb::ProgramKind::Backward)
+      addZeroGradients(program->calls);
   return Status();
 }
 

@@ -54,22 +54,46 @@ void Lowering::sinkGradient(Value value, uint32_t parameter, std::vector<uint32_
   sinks[value].push_back({parameter, shape, false});
 }
 
-/// Calls that add a value into the gradients that want it, right after it was computed.
-void Lowering::addSinks(Operation &op, Calls &calls) {
-  for (Value result : op.getResults()) {
-    auto found = sinks.find(result);
-    if (found == sinks.end())
+/// The calls that add `value` into the gradients that want it, wherever it comes from: computed just now, given to the
+/// function, or lying there already (a constant, a view of another value).
+void Lowering::addSinks(Value value, Calls &calls) {
+  auto found = sinks.find(value);
+  if (found == sinks.end())
+    return;
+  for (const Sink &sink : found->second) {
+    writtenGradients.insert(sink.parameter);
+    if (sink.direct)
       continue;
-    for (const Sink &sink : found->second) {
-      if (sink.direct)
-        continue;
-      PendingCall call;
-      call.kernel = "add_into";
-      View source = view(result);
-      call.inputs.push_back(source);
-      call.outputs.push_back(View{parameters.gradient(sink.parameter), source.shape, DType::F32});
-      calls.push_back(std::move(call));
-    }
+    PendingCall call;
+    call.kernel = "add_into";
+    View source = view(value);
+    call.inputs.push_back(source);
+    call.outputs.push_back(View{parameters.gradient(sink.parameter), source.shape, DType::F32});
+    calls.push_back(std::move(call));
+  }
+  sinks.erase(found);
+}
+
+/// Every gradient that the function returns has been added to its memory.
+Status Lowering::checkSinks(mlir::func::FuncOp function) const {
+  for (const auto &[value, left] : sinks)
+    if (!left.empty())
+      return Status::internal(fmt::format("@{} returns the gradient of '{}', and no call writes it", function.getName().str(),
+                                          input.parameters[left.front().parameter].name));
+  return Status();
+}
+
+/// A stage may hold a parameter whose gradient others compute: it adds nothing, and says so.
+void Lowering::addZeroGradients(Calls &backward) {
+  for (uint32_t p = 0; p < input.parameters.size(); ++p) {
+    if (parameters.gradient(p) == plan::kNone || writtenGradients.contains(p))
+      continue;
+    PendingCall call;
+    call.kernel = "fill";
+    call.attributes.push_back(plan::intsAttribute("accumulate", {1}));
+    call.attributes.push_back(plan::floatsAttribute("value", {0}));
+    call.outputs.push_back(View{parameters.gradient(p), tables.constants(input.parameters[p].shape), DType::F32});
+    backward.push_back(std::move(call));
   }
 }
 

@@ -92,7 +92,7 @@ std::vector<fb::AttributeT> Lowering::attributesOf(Operation &op) {
   std::vector<fb::AttributeT> list;
   for (mlir::NamedAttribute named : op.getAttrDictionary()) {
     llvm::StringRef name = named.getName().strref();
-    if (name == "operandSegmentSizes")
+    if (name == "operandSegmentSizes" || name.starts_with("nn.")) // What passes say of the operator is not the kernel's.
       continue;
     llvm::TypeSwitch<mlir::Attribute>(named.getValue())
         .Case<mlir::BoolAttr>([&](auto a) { list.push_back(plan::intsAttribute(name, {a.getValue()})); })
@@ -203,7 +203,6 @@ Status Lowering::lowerOperation(Operation &op, uint32_t timeline, uint32_t time,
   for (Value operand : kernelOperands(&op))
     call.inputs.push_back(operand ? std::optional(view(operand)) : std::nullopt);
   calls.push_back(std::move(call));
-  addSinks(op, calls);
   return Status();
 }
 

@@ -86,7 +86,9 @@ private:
   // Gradients.
   Status sinkGradients(mlir::func::FuncOp function);
   void sinkGradient(mlir::Value value, uint32_t parameter, std::vector<uint32_t> shape);
-  void addSinks(mlir::Operation &op, Calls &calls);
+  void addSinks(mlir::Value value, Calls &calls);
+  Status checkSinks(mlir::func::FuncOp function) const;
+  void addZeroGradients(Calls &backward);
 
   // Values and types.
   mlir::Value root(mlir::Value value) const;
@@ -120,13 +122,15 @@ private:
   std::vector<uint32_t> taskEnds;               ///< Where on the timeline of training a task ends and another may follow.
   std::map<int64_t, mlir::Value> saved;         ///< nn.saved number to the value of the program that saves it.
   llvm::DenseMap<mlir::Value, mlir::Value> savedArgument; ///< A later program's argument to its root value.
-  /// Gradients: the value's kernel adds into the gradient (accumulate), or an add_into follows.
+  /// Gradients: the value's kernel adds into the gradient (accumulate), or an add_into follows. What is left here when a
+  /// function was lowered would never be written.
   struct Sink {
     uint32_t parameter;
     std::vector<uint32_t> shape;
     bool direct;
   };
   llvm::DenseMap<mlir::Value, llvm::SmallVector<Sink, 1>> sinks;
+  llvm::DenseSet<uint32_t> writtenGradients; ///< By parameter.
 };
 
 /// The edge, and whether it is its gradient, that a result leaves over; nothing for other results.

@@ -487,6 +487,10 @@ const Rule kRules[] = {
     {"partialOverlap", [](Mutable &m) { m.buffer(Logits).offset = m.buffer(Hidden).offset + 64; }, "programs[2].calls[3].outputs[0]: buffers[23] overlaps the operand buffers[22] in part"},
     {"resultsOverlap", [](Mutable &m) { m.program(Prog::Forward).calls[3]->outputs = {Logits, Logits}; }, "programs[2].calls[3].outputs[1]: buffers[23] overlaps the result buffers[23]"},
     {"sumNotWritten", [](Mutable &m) { m.program(Prog::Forward).calls[4]->outputs[0] = kNone; }, "plan.executables[1].bindings[2]: the Forward program does not write buffers[19], the LossSum"},
+    {"gradientNotWritten", [](Mutable &m) { m.program(Prog::Backward).calls.pop_back(); },
+     "plan.executables[1].programs: neither Backward nor WeightGradient writes buffers[5], the gradient of parameters[1] ('lm_head.bias')"},
+    {"gradientWrittenInPart", [](Mutable &m) { m.program(Prog::Backward).calls[2]->outputs[0] = BiasGradient; },
+     "neither Backward nor WeightGradient writes buffers[4], the gradient of parameters[0] ('embed.weight')"},
     {"countNotWritten", [](Mutable &m) { m.program(Prog::Count).calls.clear(); }, "plan.executables[1].bindings[3]: the Count program does not write buffers[20], the LossCount"},
     {"normNotWritten", [](Mutable &m) { m.program(Prog::Norm).calls.clear(); }, "plan.executables[1].bindings[6]: the Norm program does not write buffers[14], the NormSquares"},
 };
