@@ -173,7 +173,7 @@ struct RaiseAttention : OpRewritePattern<nn::MatmulOp> {
     std::optional<Scores> scores = matchScores(raise::throughWidening(softmax.getX()), rewriter);
     if (!scores || raise::elementOf(scores->q) != raise::elementOf(op.getB()))
       return failure();
-    // nn.attention gives its mask no gradient.
+    // A mask that trains stays as it is: nn.attention would form the scores anew for its gradient.
     if (scores->mask && dependsOnTrainable(scores->mask))
       return failure();
     Value k = underRepeatedHeads(scores->k), v = underRepeatedHeads(op.getB());

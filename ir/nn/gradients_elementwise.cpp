@@ -1,5 +1,6 @@
 // Gradients of elementwise operators. Where a derivative can be told from the result, it is: the
 // result is often kept anyway, by the operator that reads it.
+#include "ir/nn/gradient_attributes.h"
 #include "ir/nn/gradients.h"
 
 #include <numbers>
@@ -37,7 +38,7 @@ LogicalResult binary(OpTy op, OpBuilder &builder, ValueRange dys, ArrayRef<bool>
   return success();
 }
 
-/// maximum and minimum: `Wins` says where the first operand is the result; ties share equally.
+/// maximum and minimum: `Wins` says where the first operand is the result; ties share equally, or are the bound's.
 template <typename Wins, typename OpTy>
 LogicalResult selected(OpTy op, OpBuilder &builder, ValueRange dys, ArrayRef<bool> needed,
                        SmallVectorImpl<Value> &gradients) {
@@ -48,8 +49,13 @@ LogicalResult selected(OpTy op, OpBuilder &builder, ValueRange dys, ArrayRef<boo
       return b.emit<WhereOp>(b.emit<Wins>(self, other), dy, shared);
     };
   };
-  return binary(op, builder, dys, needed, gradients, share(op.getLhs(), op.getRhs()),
-                share(op.getRhs(), op.getLhs()));
+  if (!op->hasAttr(kClamps))
+    return binary(op, builder, dys, needed, gradients, share(op.getLhs(), op.getRhs()), share(op.getRhs(), op.getLhs()));
+  auto inside = [=](GradientBuilder &b) mutable { return b.emit<Wins>(op.getLhs(), op.getRhs()); };
+  return binary(
+      op, builder, dys, needed, gradients,
+      [=](GradientBuilder &b, Value dy) mutable { return b.emit<WhereOp>(inside(b), dy, b.scalar(dy, 0.0)); },
+      [=](GradientBuilder &b, Value dy) mutable { return b.emit<WhereOp>(inside(b), b.scalar(dy, 0.0), dy); });
 }
 
 } // namespace

@@ -1,5 +1,6 @@
 // Gradients of operators that move data: each is the transposed movement, adding where one element
 // was read several times.
+#include "ir/nn/gradient_attributes.h"
 #include "ir/nn/gradients.h"
 
 using namespace mlir;
@@ -104,9 +105,17 @@ LogicalResult GatherOp::buildGradient(OpBuilder &builder, ValueRange resultGradi
                                       SmallVectorImpl<Value> &operandGradients) {
   operandGradients.assign(2, Value());
   GradientBuilder b(*this, builder);
-  if (Value dy = arriving(resultGradients, needed, getData()))
-    operandGradients[0] =
-        b.emit<GatherGradOp>(getData().getType(), getIndices(), dy, getAxisAttr());
+  Value dy = arriving(resultGradients, needed, getData());
+  if (!dy)
+    return success();
+  if (auto index = (*this)->getAttrOfType<IntegerAttr>(kPaddingIndex)) {
+    llvm::SmallVector<DimExpr> shape(shapeOf(getIndices()));
+    shape.resize(rankOf(dy) - static_cast<int64_t>(getAxis()), DimExpr(1)); // Broadcasts over what comes before and after.
+    Value indices = b.reshape(getIndices(), shape);
+    Value isPadding = b.emit<EqualOp>(indices, b.scalar(indices, static_cast<double>(index.getInt())));
+    dy = b.emit<WhereOp>(isPadding, b.scalar(dy, 0.0), dy);
+  }
+  operandGradients[0] = b.emit<GatherGradOp>(getData().getType(), getIndices(), dy, getAxisAttr());
   return success();
 }
 

@@ -359,16 +359,16 @@ std::vector<ShapeGroup> Shapes::pinnedGroups(std::vector<uint32_t> &open, uint32
   return groups;
 }
 
-const std::vector<double> &Shapes::timesOf(uint32_t mask, const std::vector<uint32_t> &open, const std::vector<uint32_t> &sizes) {
-  auto [found, isNew] = times.try_emplace(mask);
+const std::vector<double> &Shapes::timesOf(const std::vector<uint32_t> &group, const std::vector<uint32_t> &sizes) {
+  auto [found, isNew] = times.try_emplace(group);
   if (!isNew)
     return found->second;
   double best = kNever;
   for (uint32_t size : sizes) {
     std::vector<const std::vector<Estimate> *> lists;
-    for (size_t i = 0; i < open.size(); ++i)
-      if (mask >> i & 1)
-        lists.push_back(&tabled(open[i], size));
+    for (uint32_t section : group)
+      if (!problem.pins[section].devices)
+        lists.push_back(&tabled(section, size));
     best = std::min(best, fit(lists).seconds);
     found->second.push_back(best);
   }
@@ -379,16 +379,10 @@ const std::vector<double> &Shapes::timesOf(uint32_t mask, const std::vector<uint
 /// most time is spent.
 bool Shapes::allocate(const std::vector<std::vector<uint32_t>> &groups, const std::vector<uint32_t> &sizes, uint32_t devices, Shape &shape) {
   std::vector<const std::vector<double> *> lists;
-  std::vector<uint32_t> open;
-  for (uint32_t s = 0; s < problem.pins.size(); ++s)
-    if (!problem.pins[s].devices)
-      open.push_back(s);
   double low = 0, high = 0;
-  for (const std::vector<uint32_t> &group : groups) {
-    uint32_t mask = 0;
-    for (uint32_t section : group)
-      mask |= 1u << (std::find(open.begin(), open.end(), section) - open.begin());
-    lists.push_back(&timesOf(mask, open, sizes));
+  for (std::vector<uint32_t> group : groups) {
+    std::sort(group.begin(), group.end()); // In one order each, however it was grown.
+    lists.push_back(&timesOf(group, sizes));
     low = std::max(low, lists.back()->back());
   }
   std::vector<size_t> at(groups.size(), 0);

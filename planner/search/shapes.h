@@ -132,7 +132,7 @@ private:
   GroupEstimate group(const std::vector<uint32_t> &sections, uint32_t devices, Filter filter) const;
   std::vector<ShapeGroup> pinnedGroups(std::vector<uint32_t> &open, uint32_t &devices) const;
   bool allocate(const std::vector<std::vector<uint32_t>> &groups, const std::vector<uint32_t> &sizes, uint32_t devices, Shape &shape);
-  const std::vector<double> &timesOf(uint32_t mask, const std::vector<uint32_t> &open, const std::vector<uint32_t> &sizes);
+  const std::vector<double> &timesOf(const std::vector<uint32_t> &group, const std::vector<uint32_t> &sizes);
 
   const SearchProblem &problem;
   const CutTable &cuts;
@@ -142,7 +142,7 @@ private:
   double share = 1;
   std::optional<HeldShape> held; ///< bestWith()'s.
   std::map<std::pair<uint32_t, uint32_t>, std::vector<Estimate>> table; ///< section, devices
-  std::map<uint32_t, std::vector<double>> times;                         ///< By set of open sections: by size, the best up to it.
+  std::map<std::vector<uint32_t>, std::vector<double>> times;            ///< By group, ascending: by size, the best up to it.
   mutable std::vector<std::vector<std::map<std::pair<uint32_t, bool>, double>>> updates; ///< section, cut; replicas, whether stage by stage
   mutable std::vector<uint64_t> least;
   std::vector<std::set<uint32_t>> gradientsFrom; ///< By section: others that send it gradients.

@@ -190,6 +190,22 @@ module attributes {test.symbols = {b = 2, s = 3}} {
     %0 = nn.minimum %l, %r : (!nn.tensor<[b, s, 4], f64>, !nn.tensor<[b, s, 4], f64>) -> !nn.tensor<[b, s, 4], f64>
     return %0 : !nn.tensor<[b, s, 4], f64>
   }
+  func.func @maximum_clamps(%l: !nn.tensor<[b, s, 4], f64>, %r: !nn.tensor<[4], f64>) -> !nn.tensor<[b, s, 4], f64> {
+    %0 = nn.maximum %l, %r {nn.clamps} : (!nn.tensor<[b, s, 4], f64>, !nn.tensor<[4], f64>) -> !nn.tensor<[b, s, 4], f64>
+    return %0 : !nn.tensor<[b, s, 4], f64>
+  }
+  func.func @minimum_clamps(%l: !nn.tensor<[b, s, 4], f64>, %r: !nn.tensor<[4], f64>) -> !nn.tensor<[b, s, 4], f64> {
+    %0 = nn.minimum %l, %r {nn.clamps} : (!nn.tensor<[b, s, 4], f64>, !nn.tensor<[4], f64>) -> !nn.tensor<[b, s, 4], f64>
+    return %0 : !nn.tensor<[b, s, 4], f64>
+  }
+  // A cast of the exponent cuts it off: x to the power 2.
+  func.func @pow_cut_off(%x: !nn.tensor<[b, 4], f64> {test.range = [0.5, 2.0]}) -> !nn.tensor<[b, 4], f64> {
+    %e = nn.fill {value = 2.7 : f64} : () -> !nn.tensor<[], f64>
+    %i = nn.cast %e : (!nn.tensor<[], f64>) -> !nn.tensor<[], i64>
+    %d = nn.cast %i : (!nn.tensor<[], i64>) -> !nn.tensor<[], f64>
+    %0 = nn.pow %x, %d : (!nn.tensor<[b, 4], f64>, !nn.tensor<[], f64>) -> !nn.tensor<[b, 4], f64>
+    return %0 : !nn.tensor<[b, 4], f64>
+  }
   func.func @pow_square(%x: !nn.tensor<[b, 4], f64> {test.range = [0.5, 2.0]}) -> !nn.tensor<[b, 4], f64> {
     %e = nn.fill {value = 2.0 : f64} : () -> !nn.tensor<[], f64>
     %0 = nn.pow %x, %e : (!nn.tensor<[b, 4], f64>, !nn.tensor<[], f64>) -> !nn.tensor<[b, 4], f64>

@@ -117,3 +117,28 @@ module {
     return %s, %c : !nn.tensor<[], f32>, !nn.tensor<[], f32>
   }
 }
+
+// -----
+
+// A row that is padding gets nothing from where it is looked up; a value on its bound none either.
+// CHECK: module
+module {
+  // CHECK-LABEL: func.func @step
+  func.func @graph(%x: !nn.tensor<[batch], i64> {nn.field = "x"}, %w: !nn.tensor<[9, 4], f32> {nn.parameter = "m/w", nn.trainable})
+      -> (!nn.tensor<[], f32> {nn.loss = "loss", nn.role = "sum"}, !nn.tensor<[], f32> {nn.loss = "loss", nn.role = "count"}) {
+    // CHECK: %[[E:.*]] = nn.gather
+    // CHECK: nn.maximum %[[E]], %{{.*}} {nn.clamps}
+    // CHECK: %[[ABOVE:.*]] = nn.greater %[[E]]
+    // CHECK: %[[PASSED:.*]] = nn.where %[[ABOVE]]
+    // CHECK: %[[PAD:.*]] = nn.equal
+    // CHECK: %[[DY:.*]] = nn.where %[[PAD]], %{{.*}}, %[[PASSED]]
+    // CHECK: nn.gather_grad %arg0, %[[DY]]
+    %e = nn.gather %w, %x {axis = 0 : i64, nn.padding_index = 3 : i64} : (!nn.tensor<[9, 4], f32>, !nn.tensor<[batch], i64>) -> !nn.tensor<[batch, 4], f32>
+    %zero = nn.fill {value = 0.0 : f64} : () -> !nn.tensor<[], f32>
+    %y = nn.maximum %e, %zero {nn.clamps} : (!nn.tensor<[batch, 4], f32>, !nn.tensor<[], f32>) -> !nn.tensor<[batch, 4], f32>
+    %s = nn.reduce_sum %y {axes = array<i64: 0, 1>} : (!nn.tensor<[batch, 4], f32>) -> !nn.tensor<[], f32>
+    %n = nn.dim_values {values = #nn.dims<[batch]>} : () -> !nn.tensor<[], i64>
+    %c = nn.cast %n : (!nn.tensor<[], i64>) -> !nn.tensor<[], f32>
+    return %s, %c : !nn.tensor<[], f32>, !nn.tensor<[], f32>
+  }
+}
