@@ -4,9 +4,9 @@
 //   sample sizes ──combine──▶ symbol values of the micro-batch ──▶ shape of each field
 //   sample arrays ──write───▶ rows of the field, padded on the right
 //
-// Symbols: every field that uses one has its say. A Max symbol's value in a sample is the largest
-// of its fields' dims, so that all of them are padded alike; a Sum symbol's must be equal in all of
-// them, and a field that the sample lacks has 0.
+// Symbols: all fields that use one agree in it within a sample, or the sample is refused; across
+// samples the fields of a Max symbol are padded alike. A field that the sample lacks has 0 rows, and
+// one without rows has no say in its other dims.
 #pragma once
 
 #include "base/status.h"
@@ -56,7 +56,12 @@ public:
 private:
   Batcher(std::vector<SymbolSpec> symbols, std::vector<FieldSpec> fields);
   Status checkSpecs();
+  Dims dimsOf(const Sample &sample, size_t field) const;
+  bool counts(const Dims &dims, size_t field, int dim) const;
   Status measureField(const Sample &sample, size_t field, std::span<int64_t> values) const;
+  Status checkShape(const Sample &sample, size_t field) const;
+  Status checkBound(const Sample &sample, size_t field, int dim, int64_t size) const;
+  Status disagreement(const Sample &sample, size_t field, int dim, int64_t size) const;
   int64_t sizeIn(const Sample &sample, const DimSpec &dim) const;
   Status writeOwnPositions(size_t field, std::span<const Sample *const> samples, const Dims &shape,
                            std::span<std::byte> target) const;

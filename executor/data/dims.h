@@ -22,6 +22,9 @@ struct Dims {
   bool operator==(const Dims &) const = default;
 };
 
+/// `dims` as an array of rank `rank`: one that lacks dim `rows` is one row along it.
+Dims withRows(const Dims &dims, int rank, int rows);
+
 /// "[2, 3]"; "[]" for a scalar.
 std::string toString(const Dims &dims);
 

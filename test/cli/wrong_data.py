@@ -31,6 +31,15 @@ def array(index: int, value):
     return members(change)
 
 
+def pair(inputs, labels):
+    """Sample 1 holds these."""
+
+    def change(listed):
+        listed[2][1], listed[3][1] = good.array_bytes(inputs), good.array_bytes(labels)
+
+    return members(change)
+
+
 def raw(content):
     def write(folder):
         (folder / "wrong.tar").write_bytes(content(folder) if callable(content) else content)
@@ -85,11 +94,13 @@ DATA = {
     "npy floats for ids": (array(2, numpy.array([1.0, 2.0])), ["sample1", "input_ids", ("int64", "i64")]),
     "npy rank": (array(2, numpy.ones((2, 2, 2), numpy.int64)), ["sample1", "input_ids"]),
     "npy scalar": (array(2, numpy.array(3, numpy.int64)), ["sample1", "input_ids"]),
-    "id beyond vocabulary": (array(2, ids(1, good.VOCABULARY, 3)), ["sample1", "input_ids", str(good.VOCABULARY)]),
-    "id negative": (array(2, ids(1, -1, 3)), ["sample1", "input_ids", "-1"]),
-    "label beyond classes": (array(3, ids(*[good.VOCABULARY] * 4)), ["sample1", "labels"]),
-    "label negative": (array(3, ids(*[-7] * 4)), ["sample1", "labels", "-7"]),
+    "id beyond vocabulary": (pair(ids(1, good.VOCABULARY, 3), ids(1, 2, 3)), ["sample1", "input_ids", str(good.VOCABULARY)]),
+    "id negative": (pair(ids(1, -1, 3), ids(1, 2, 3)), ["sample1", "input_ids", "-1"]),
+    "label beyond classes": (pair(ids(1, 2, 3), ids(*[good.VOCABULARY] * 3)), ["sample1", "labels"]),
+    "label negative": (pair(ids(1, 2, 3), ids(*[-7] * 3)), ["sample1", "labels", "-7"]),
     "sequence above its bound": (array(2, ids(*[1] * 13)), ["sample1", "input_ids", "13", "12", "seq"]),
+    "more labels than ids": (pair(ids(1, 2, 3), ids(*[1] * 7)), ["sample1", "wrong.tar", "labels", "input_ids", "7 positions", "has 3", "seq"]),
+    "fewer labels than ids": (pair(ids(1, 2, 3), ids(1, 2)), ["sample1", "labels", "input_ids", "2 positions", "has 3"]),
     "field lacking": (drop(3), ["sample1", "labels"]),
     "field misspelt": (rename(3, "sample1.label.npy"), ["sample1", "labels"]),
     "member without field": (rename(3, "sample1"), ["sample1"]),

@@ -89,13 +89,13 @@ Status write(const Batcher &batcher, size_t field, const std::vector<Sample> &sa
 TEST(BatcherTest, padsAllFieldsOfADimAlike) {
   Samples s;
   std::vector<Sample> samples;
-  samples.push_back(s.sample("a", {s.ids({1, 2}), s.ids({3}), {}}));
+  samples.push_back(s.sample("a", {s.ids({1, 2}), s.ids({3, -100}), {}}));
   samples.push_back(s.sample(
-      "b", {s.ids({5}), s.ids({6, -100, 8}), s.array<float>(DType::F32, {2, 2}, {1, 2, 3, 4})}));
+      "b", {s.ids({5, 6, 7}), s.ids({6, -100, 8}), s.array<float>(DType::F32, {2, 2}, {1, 2, 3, 4})}));
   auto batcher = makeBatcher();
   std::vector<int64_t> values;
   ASSERT_TRUE(write(*batcher, 0, samples, values).isOk());
-  EXPECT_THAT(values, ElementsAre(1, 2, 0, 0, 5, 0, 0, 0));
+  EXPECT_THAT(values, ElementsAre(1, 2, 0, 0, 5, 6, 7, 0));
   ASSERT_TRUE(write(*batcher, 1, samples, values).isOk());
   EXPECT_THAT(values, ElementsAre(3, -100, -100, -100, 6, -100, 8, -100));
   std::vector<float> pixels;
@@ -108,9 +108,9 @@ TEST(BatcherTest, ownPositionsComeFromTheSizes) {
   Samples s;
   std::vector<Sample> samples;
   SampleField rows = s.array<int64_t>(DType::I64, {2, 3}, {1, 2, 3, 4, 5, 6});
-  samples.push_back(s.sample("a", {s.ids({1, 2}), s.ids({3}), {}}));
+  samples.push_back(s.sample("a", {s.ids({1, 2}), s.ids({3, 4}), {}}));
   samples.push_back(s.sample("b", {rows, rows, {}}));
-  samples.push_back(s.sample("c", {s.ids({5}), s.ids({6, -100, 8, 9, 10}), {}}));
+  samples.push_back(s.sample("c", {s.ids({5, 6, 7, 8, 9}), s.ids({6, -100, 8, 9, 10}), {}}));
   std::vector<FieldSpec> specs = fields();
   specs[2] = {.name = "own", .dtype = DType::F32, .dims = {DimSpec::of(kBatch), DimSpec::of(kSeq)}, .ownPositions = true};
   std::vector<float> own;
@@ -126,7 +126,7 @@ TEST(BatcherTest, measuresAndCombines) {
   auto batcher = makeBatcher();
   std::vector<int64_t> one(3), two(3), combined(3);
   ASSERT_TRUE(
-      batcher->measure(s.sample("a", {s.ids({1, 2}), s.ids({3, 4, 5, 6, 7}), {}}), one).isOk());
+      batcher->measure(s.sample("a", {s.ids({1, 2, 3, 4, 5}), s.ids({3, 4, 5, 6, 7}), {}}), one).isOk());
   EXPECT_THAT(one, ElementsAre(1, 5, 0));
   SampleField rows = s.array<int64_t>(DType::I64, {2, 3}, {1, 2, 3, 4, 5, 6});
   ASSERT_TRUE(
@@ -193,8 +193,8 @@ TEST(BatcherTest, convertsWhatLosesNothing) {
 TEST(BatcherTest, namesIdsOutsideTheirRange) {
   Samples s;
   std::vector<Sample> samples;
-  samples.push_back(s.sample("good", {s.ids({0, 99}), s.ids({1}), {}}));
-  samples.push_back(s.sample("bad", {s.ids({1, 2, 100}), s.ids({-100, -1}), {}}));
+  samples.push_back(s.sample("good", {s.ids({0, 99}), s.ids({1, 2}), {}}));
+  samples.push_back(s.sample("bad", {s.ids({1, 2, 100}), s.ids({-100, -1, 2}), {}}));
   std::vector<int64_t> values;
   EXPECT_EQ(write(*makeBatcher(), 0, samples, values).message(),
             "sample 'bad' of shard 'part-0.tar': field 'ids' holds 100 at position [2], outside "
@@ -223,13 +223,63 @@ TEST(BatcherTest, namesWhatDoesNotFit) {
               AllOf(HasSubstr("has 4 rows in dim 'images', above its bound of 3"),
                     HasSubstr("dims.images.max")));
   EXPECT_THAT(refusal(good, s.array<int64_t>(DType::I64, {2, 1}, {1, 2}), {}),
-              HasSubstr("'labels' has 2 rows of 'batch', but another field of this sample has 1"));
+              HasSubstr("field 'labels' has 2 rows in dim 'batch', but field 'ids' has 1."));
   EXPECT_THAT(refusal(s.array<int64_t>(DType::I64, {}, {1}), good, {}),
               HasSubstr("has shape [], expected [batch, seq] or [seq]"));
   EXPECT_THAT(refusal(s.array<int64_t>(DType::I64, {1, 1, 1}, {1}), good, {}),
               HasSubstr("has shape [1, 1, 1]"));
   EXPECT_THAT(refusal(good, good, s.array<float>(DType::F32, {3}, {1, 2, 3})),
               HasSubstr("expected [images, 2] (dim 1 must be 2)"));
+}
+
+/// Neither padding nor cutting would mean anything: which label belongs to which token?
+TEST(BatcherTest, refusesFieldsThatDisagreeInADim) {
+  Samples s;
+  std::vector<int64_t> sizes(3);
+  std::vector<FieldSpec> specs = fields();
+  specs.push_back({.name = "mask",
+                   .dtype = DType::Bool,
+                   .dims = {DimSpec::of(kBatch), DimSpec::of(kSeq), DimSpec::of(kSeq)}});
+  auto batcher = makeBatcher(specs);
+  auto refusal = [&](int64_t ids, int64_t labels, std::vector<int64_t> mask) {
+    auto elements = static_cast<size_t>(mask[0] * mask[1]);
+    Status status = batcher->measure(
+        s.sample("k", {s.ids(std::vector<int64_t>(static_cast<size_t>(ids), 1)),
+                       s.ids(std::vector<int64_t>(static_cast<size_t>(labels), 1)),
+                       {},
+                       s.array<uint8_t>(DType::Bool, mask, std::vector<uint8_t>(elements))}),
+        sizes);
+    return std::string(status.message());
+  };
+  EXPECT_EQ(refusal(4, 4, {4, 4}), "ok");
+  EXPECT_THAT(refusal(4, 9, {4, 4}),
+              AllOf(HasSubstr("sample 'k' of shard 'part-0.tar': field 'labels' has 9 positions in "
+                              "dim 'seq', but field 'ids' has 4. "),
+                    HasSubstr("inputs.<field>.shape")));
+  EXPECT_THAT(refusal(4, 3, {4, 4}), HasSubstr("'labels' has 3 positions in dim 'seq'"));
+  EXPECT_THAT(refusal(4, 4, {5, 4}),
+              HasSubstr("field 'mask' has 5 positions in dim 'seq', but field 'ids' has 4."));
+  // A field's own dims, where it is the only one.
+  batcher = makeBatcher({specs[3]});
+  Status status = batcher->measure(
+      s.sample("k", {s.array<uint8_t>(DType::Bool, {2, 3}, std::vector<uint8_t>(6))}), sizes);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("field 'mask' has 3 positions in dim 'seq', but its dim 1 has 2."));
+}
+
+/// Features of no image have no length, whatever their array says.
+TEST(BatcherTest, aFieldWithoutRowsHasNoSayInOtherDims) {
+  Samples s;
+  std::vector<FieldSpec> specs = fields();
+  specs[2].dims = {DimSpec::of(kImages), DimSpec::of(kSeq)};
+  auto batcher = makeBatcher(specs);
+  std::vector<int64_t> sizes(3);
+  SampleField none = s.array<float>(DType::F32, {0, 9}, {}), two = s.array<float>(DType::F32, {2, 9}, std::vector<float>(18));
+  ASSERT_TRUE(batcher->measure(s.sample("a", {s.ids({1, 2}), s.ids({1, 2}), none}), sizes).isOk());
+  EXPECT_THAT(sizes, ElementsAre(1, 2, 0));
+  ASSERT_TRUE(batcher->measure(s.sample("a", {s.ids({1, 2}), s.ids({1, 2}), {}}), sizes).isOk());
+  EXPECT_THAT(std::string(batcher->measure(s.sample("a", {s.ids({1, 2}), s.ids({1, 2}), two}), sizes).message()),
+              HasSubstr("field 'pixels' has 9 positions in dim 'seq', but field 'ids' has 2."));
 }
 
 TEST(BatcherTest, refusesSpecsThatCannotBeAssembled) {

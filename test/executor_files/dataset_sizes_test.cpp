@@ -124,6 +124,11 @@ TEST_F(DatasetSizesTest, whatIsWrongIsSaidAsByARun) {
   EXPECT_THAT(messageOf(test::tarMember("a.pixels.npy", test::npy("<f4", "(1, 3)", std::string(12, '\0'))) + test::tarEnd()),
               HasSubstr("lacks field 'ids'"));
   EXPECT_THAT(messageOf(test::tarMember("a.ids.npy", test::npy(">i8", "(1,)", std::string(8, '\0'))) + test::tarEnd()), HasSubstr("big-endian"));
+  std::vector<FieldSpec> two = fields();
+  two.push_back({.name = "labels", .dtype = DType::I64, .dims = two[0].dims});
+  std::string shard = write("uneven.tar", sample(0, 9, 0) + test::tarMember("0000.labels.npy", test::npy("<i8", "(8,)", std::string(64, '\0'))) + test::tarEnd());
+  auto sizes = readDatasetSizes(std::vector<std::string>{shard}, kSymbols, two);
+  EXPECT_THAT(std::string(sizes.status().message()), testing::AllOf(HasSubstr("sample '0000' of shard"), HasSubstr("field 'labels' has 8 positions in dim 'seq', but field 'ids' has 9")));
 }
 
 } // namespace
