@@ -21,8 +21,11 @@ Status parseWeights(const std::vector<std::string> &texts, executor::WeightFiles
   for (const std::string &text : texts) {
     size_t equals = text.find('=');
     if (equals == std::string::npos || equals == 0 || equals + 1 == text.size())
-      return Status::invalidInput("--weights " + text + ": write component=FILE.safetensors");
-    weights[text.substr(0, equals)] = text.substr(equals + 1);
+      return Status::invalidInput("--weights " + text + ": write component=PATH, a safetensors file, its index or a folder with either");
+    auto [given, isFirst] = weights.emplace(text.substr(0, equals), text.substr(equals + 1));
+    if (!isFirst)
+      return Status::invalidInput("--weights " + text + ": component '" + given->first + "' has its weights from " + given->second +
+                                  " already; give one, a folder or an index where they are several files");
   }
   return Status();
 }
@@ -46,7 +49,7 @@ int main(int argc, char **argv) {
       app.add_option("--steps", steps, "Stop after this step; without it one pass over the data")->check(wholeNumber<'1'>, "");
   app.add_option("--out", options.out, "Folder for metrics, checkpoints and the plan");
   app.add_flag("--resume", options.resume, "Continue from the newest whole checkpoint in --out");
-  app.add_option("--weights", weights, "component=FILE.safetensors: initial values");
+  app.add_option("--weights", weights, "component=PATH: initial values, a safetensors file, the index of several, or a folder with either");
   app.add_option("--save-every", options.saveEvery, "Steps between checkpoints (the last step is always saved)")
       ->check(wholeNumber<'1'>, "");
   app.add_flag("--save-gradients", options.saveGradients, "Write the first step's gradients to --out");

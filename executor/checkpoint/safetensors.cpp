@@ -1,6 +1,7 @@
 #include "executor/checkpoint/safetensors.h"
 
 #include "base/convert.h"
+#include "base/weights_location.h"
 #include "base/log.h"
 
 #include <fmt/format.h>
@@ -72,10 +73,13 @@ Status SafetensorsFile::readHeader() {
   uint64_t length = 0;
   for (size_t i = 8; i-- > 0;)
     length = length << 8 | prefix[i];
-  if (length > kMaxSafetensorsHeaderBytes || length > fileBytes - 8)
+  if (length > kMaxSafetensorsHeaderBytes || length > fileBytes - 8) {
+    if (std::string foreign = describeForeignWeights({reinterpret_cast<const char *>(prefix.data()), prefix.size()}); !foreign.empty())
+      return Status::invalidInput(foreign);
     return Status::invalidInput(
         fmt::format("its header claims {} bytes; {} follow, and the limit is {}", length,
                     fileBytes - 8, kMaxSafetensorsHeaderBytes));
+  }
   std::string json(length, '\0');
   MAESTRO_TRY(readAt(8, std::as_writable_bytes(std::span(json))));
   dataStart = 8 + length;

@@ -4,7 +4,8 @@
 #include "base/log.h"
 #include "base/nearest.h"
 #include "base/philox.h"
-#include "executor/checkpoint/safetensors.h"
+#include "base/weights_location.h"
+#include "executor/checkpoint/weight_set.h"
 #include "executor/core/shard.h"
 
 #include <fmt/format.h>
@@ -180,45 +181,44 @@ public:
         return Status::invalidInput(fmt::format("--weights {}={}: the plan has no component '{}'{}",
                                                 component, path, component,
                                                 didYouMean(component, components)));
-      MAESTRO_ASSIGN(auto file, checkpoint::SafetensorsFile::open(path));
-      weightFiles.emplace(component, std::move(file));
+      MAESTRO_ASSIGN(auto set, checkpoint::WeightSet::open(path).withContext(fmt::format("--weights {}", component)));
+      weightSets.emplace(component, std::move(set));
     }
     return Status();
   }
 
   Result<Source> open(const fb::Parameter &parameter, DType dtype, LoadSummary &summary) {
     std::string component = plan->components()->Get(parameter.component())->name()->str();
-    if (auto file = weightFiles.find(component); file != weightFiles.end()) {
-      if (const checkpoint::TensorInfo *tensor = find(file->second, parameter)) {
+    if (auto set = weightSets.find(component); set != weightSets.end()) {
+      if (checkpoint::WeightSet::Place place = find(set->second, parameter); place.tensor) {
         ++summary.fromWeights;
-        return fromWeights(file->second, *tensor, parameter, dtype);
+        return fromWeights(*place.file, *place.tensor, parameter, dtype);
       }
       if (parameter.kind() != fb::ParameterKind::NonPersistentBuffer)
         return Status::invalidInput(fmt::format("{} is missing from {}; give a complete state_dict",
-                                                describe(plan, parameter), file->second.name()));
+                                                describe(plan, parameter), set->second.name()));
     }
     if (parameter.inline_value() || parameter.source_file() != kNone) {
       ++summary.fromPlan;
       return fromPlan(parameter, dtype);
     }
     if (parameter.initializer() == fb::Initializer::None)
-      return Status::invalidInput(fmt::format(
-          "{} has no value: neither the model nor the plan holds one; give --weights {}=FILE.safetensors",
-          describe(plan, parameter), component));
+      return Status::invalidInput(
+          describe(plan, parameter) + " " +
+          (parameter.kind() == fb::ParameterKind::NonPersistentBuffer
+               ? missingBufferValue(component)
+               : fmt::format("has no value: neither the model nor the plan holds one; give --weights {}=FILE.safetensors", component)));
     ++summary.seeded;
     return seeded(plan, parameter, dtype, seed);
   }
 
 private:
-  static const checkpoint::TensorInfo *find(const checkpoint::SafetensorsFile &file,
-                                            const fb::Parameter &parameter) {
-    if (const auto *tensor = file.findTied(parameter.name()->string_view()))
-      return tensor;
+  static checkpoint::WeightSet::Place find(const checkpoint::WeightSet &set, const fb::Parameter &parameter) {
+    checkpoint::WeightSet::Place place = set.findTied(parameter.name()->string_view());
     if (parameter.aliases())
-      for (const flatbuffers::String *alias : *parameter.aliases())
-        if (const auto *tensor = file.findTied(alias->string_view()))
-          return tensor;
-    return nullptr;
+      for (auto alias = parameter.aliases()->begin(); !place.tensor && alias != parameter.aliases()->end(); ++alias)
+        place = set.findTied(alias->string_view());
+    return place;
   }
 
   Result<Source> fromWeights(const checkpoint::SafetensorsFile &file, const checkpoint::TensorInfo &tensor,
@@ -283,7 +283,7 @@ private:
   const plan::Plan &plan;
   uint64_t seed;
   SourceFiles files;
-  std::map<std::string, checkpoint::SafetensorsFile> weightFiles;
+  std::map<std::string, checkpoint::WeightSet> weightSets; ///< By component.
 };
 
 } // namespace

@@ -14,7 +14,7 @@
 
 namespace maestro::executor {
 
-/// component -> safetensors file, as given by --weights.
+/// component -> safetensors file, index or folder, as given by --weights.
 using WeightFiles = std::map<std::string, std::string>;
 
 struct LoadSummary {

@@ -95,7 +95,10 @@ private:
     read.push_back(options.cluster);
     for (const ComponentSpec &component : workload.components) {
       read.push_back(component.model);
-      read.push_back(component.weights);
+      if (component.weights.empty())
+        continue;
+      MAESTRO_ASSIGN(auto files, filesOfWeights(component.weights).withContext(fmt::format("components.{}.weights", component.name)));
+      read.insert(read.end(), files.begin(), files.end());
     }
     std::error_code error;
     for (const std::string &path : read)

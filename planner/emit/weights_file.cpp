@@ -3,6 +3,7 @@
 #include "base/convert.h"
 #include "base/log.h"
 #include "base/nearest.h"
+#include "base/weights_location.h"
 #include "planner/emit/emit_plan.h"
 
 #include "llvm/Support/JSON.h"
@@ -24,6 +25,9 @@ namespace {
 
 namespace json = llvm::json;
 
+/// File -> the tensors that an index says it holds.
+using TensorsByFile = std::map<std::string, std::set<std::string>>;
+
 constexpr uint64_t kLargestHeader = 100'000'000; ///< As safetensors' own readers allow.
 
 constexpr std::pair<std::string_view, DType> kTypes[] = {
@@ -37,7 +41,7 @@ std::optional<DType> typeNamed(std::string_view text) {
   return std::nullopt;
 }
 
-/// Whether brackets nest deeper than a header's: the parser behind recurses.
+/// Whether brackets nest deeper than a header's or an index's: the parser behind recurses.
 bool nestsTooDeep(std::string_view text) {
   int depth = 0;
   bool quoted = false;
@@ -105,6 +109,41 @@ std::string quoted(const std::vector<std::string> &names) {
   return names.size() > shown ? text + fmt::format(" and {} more", names.size() - shown) : text;
 }
 
+Result<TensorsByFile> readIndex(const std::string &path) {
+  std::error_code error;
+  uint64_t size = std::filesystem::file_size(path, error);
+  if (error || size > kMaxWeightsIndexBytes)
+    return Status::invalidInput(error ? error.message() : fmt::format("the index has {} bytes, above the limit of {}", size, kMaxWeightsIndexBytes));
+  std::string text(size, '\0');
+  if (!std::ifstream(path, std::ios::binary).read(text.data(), static_cast<std::streamsize>(size)))
+    return Status::unavailable("cannot be read");
+  llvm::Expected<json::Value> root = json::parse(nestsTooDeep(text) ? "" : text);
+  if (!root)
+    return Status::invalidInput("is no index of safetensors files: " + llvm::toString(root.takeError()));
+  const json::Object *map = root->getAsObject() ? root->getAsObject()->getObject("weight_map") : nullptr;
+  if (!map || map->empty())
+    return Status::invalidInput("is no index of safetensors files: it has no \"weight_map\"");
+  TensorsByFile tensors;
+  for (const auto &[tensor, file] : *map) {
+    std::optional<llvm::StringRef> name = file.getAsString();
+    if (!name)
+      return Status::invalidInput(fmt::format("weight_map: '{}' names no file", tensor.str()));
+    tensors[name->str()].insert(tensor.str());
+  }
+  return tensors;
+}
+
+bool lacksBufferValue(const GraphParameter &parameter) {
+  return parameter.info.kind == ParameterKind::Buffer && !parameter.info.persistent && !parameter.info.source && !parameter.info.zeros;
+}
+
+/// A run's --weights may still give what the plan has no value for.
+void warnOfLackingValues(const ComponentSpec &component, const GraphSummary &graph) {
+  for (const GraphParameter &parameter : graph.parameters)
+    if (parameter.component == component.name && lacksBufferValue(parameter))
+      logWarning(fmt::format("buffer '{}' of component '{}' {}", parameter.info.name, component.name, missingBufferValue(component.name)));
+}
+
 /// One component's parameters against its file.
 class WeightsApplication {
 public:
@@ -135,7 +174,7 @@ private:
       return Status::invalidInput(fmt::format("{} is stored as {} in {} and needed as {}; convert it there",
                                               describe(parameter), name(tensor->dtype), component.weights,
                                               name(parameter.dtype)));
-    parameter.info.source = TensorSource{component.weights, tensor->offset, tensor->bytes};
+    parameter.info.source = TensorSource{tensor->file, tensor->offset, tensor->bytes};
     parameter.info.transposed = false;
     parameter.sourceDtype = tensor->dtype;
     return {};
@@ -143,6 +182,9 @@ private:
 
   /// What no state_dict holds may keep the model's own value.
   Status missing(const GraphParameter &parameter) const {
+    if (lacksBufferValue(parameter))
+      return Status::invalidInput(fmt::format("{} is not in {} and {}", describe(parameter), component.weights,
+                                              missingBufferValue(component.name)));
     if (parameter.info.kind == ParameterKind::Constant || !parameter.info.persistent)
       return {};
     std::vector<std::string> names;
@@ -201,27 +243,66 @@ Result<WeightsFile> WeightsFile::parse(std::string_view text, uint64_t dataOffse
 }
 
 Result<WeightsFile> WeightsFile::open(const std::string &path) {
+  MAESTRO_ASSIGN(WeightsLocation found, locateWeights(path));
+  return found.isIndex ? openIndex(found.path) : openOne(found.path);
+}
+
+Result<WeightsFile> WeightsFile::openOne(const std::string &path) {
   std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error))
-    return Status::invalidInput(
-        fmt::format("{}: {}; weights are a safetensors file", path, error ? error.message() : "no regular file"));
   uint64_t size = std::filesystem::file_size(path, error);
   std::ifstream stream(path, std::ios::binary);
   uint8_t prefix[8] = {};
   if (error || !stream || !stream.read(reinterpret_cast<char *>(prefix), sizeof prefix))
     return Status::invalidInput(
-        fmt::format("{}: {}; weights are a safetensors file", path, size < 8 ? "shorter than 8 bytes" : std::strerror(errno)));
+        fmt::format("{}: {}; weights are safetensors files", path, size < 8 ? "shorter than 8 bytes" : std::strerror(errno)));
   uint64_t length = 0;
   for (int i = 7; i >= 0; --i)
     length = length << 8 | prefix[i];
-  if (length > kLargestHeader || length > size - 8)
-    return Status::invalidInput(fmt::format("{}: its header would have {} bytes of {} (limit {}); this is no safetensors file",
-                                            path, length, size, kLargestHeader));
+  if (length > kLargestHeader || length > size - 8) {
+    std::string foreign = describeForeignWeights({reinterpret_cast<const char *>(prefix), sizeof prefix});
+    return Status::invalidInput(
+        foreign.empty() ? fmt::format("{}: its header would have {} bytes of {} (limit {}); this is no safetensors file",
+                                      path, length, size, kLargestHeader)
+                        : fmt::format("{}: {}", path, foreign));
+  }
   std::string text(length, '\0');
   if (!stream.read(text.data(), static_cast<std::streamsize>(length)))
     return Status::unavailable(fmt::format("{}: cannot read its header", path));
-  Result<WeightsFile> file = parse(text, 8 + length, size - 8 - length);
-  return std::move(file).withContext(path);
+  MAESTRO_ASSIGN(WeightsFile file, parse(text, 8 + length, size - 8 - length).withContext(path));
+  for (auto &[name, tensor] : file.tensors)
+    tensor.file = path;
+  return file;
+}
+
+Result<WeightsFile> WeightsFile::openIndex(const std::string &path) {
+  MAESTRO_ASSIGN(TensorsByFile index, readIndex(path).withContext(path));
+  WeightsFile all;
+  for (const auto &[name, tensors] : index) {
+    MAESTRO_ASSIGN(std::string beside, besideIndex(path, name));
+    MAESTRO_ASSIGN(WeightsFile one, openOne(beside).withContext(path));
+    for (const std::string &tensor : tensors)
+      if (!one.tensors.count(tensor))
+        return Status::invalidInput(fmt::format("{}: says that '{}' lies in '{}', which lacks it", path, tensor, name));
+    for (auto &[tensor, stored] : one.tensors)
+      if (auto [other, isNew] = all.tensors.emplace(tensor, std::move(stored)); !isNew)
+        return Status::invalidInput(fmt::format("{}: tensor '{}' lies both in '{}' and in '{}'", path, tensor,
+                                                std::filesystem::path(other->second.file).filename().string(), name));
+    all.metadata.merge(one.metadata);
+  }
+  return all;
+}
+
+Result<std::vector<std::string>> filesOfWeights(const std::string &path) {
+  MAESTRO_ASSIGN(WeightsLocation found, locateWeights(path));
+  std::vector<std::string> files = {found.path};
+  if (!found.isIndex)
+    return files;
+  MAESTRO_ASSIGN(TensorsByFile index, readIndex(found.path).withContext(found.path));
+  for (const auto &[name, tensors] : index) {
+    MAESTRO_ASSIGN(std::string beside, besideIndex(found.path, name));
+    files.push_back(beside);
+  }
+  return files;
 }
 
 const StoredTensor *WeightsFile::find(const std::string &name) const {
@@ -234,8 +315,10 @@ const StoredTensor *WeightsFile::find(const std::string &name) const {
 
 Status applyWeightFiles(const Workload &workload, GraphSummary &graph) {
   for (const ComponentSpec &component : workload.components) {
-    if (component.weights.empty())
+    if (component.weights.empty()) {
+      warnOfLackingValues(component, graph);
       continue;
+    }
     MAESTRO_ASSIGN(WeightsFile file, WeightsFile::open(component.weights)
                                          .withContext(fmt::format("components.{}.weights", component.name)));
     MAESTRO_TRY(WeightsApplication(component, file).apply(graph));

@@ -26,7 +26,7 @@ struct PortRef {
 struct ComponentSpec {
   std::string name;
   std::string model;                ///< Path, relative to the working directory.
-  std::string weights;              ///< Path of a safetensors file, or "".
+  std::string weights;              ///< Path of a safetensors file, index or folder, or "".
   bool frozen = false;              ///< As a whole.
   std::vector<std::string> frozenPatterns; ///< Globs over state_dict names.
   std::vector<std::string> cuts;    ///< Module scopes at which a section of its own begins.

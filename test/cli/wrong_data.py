@@ -146,8 +146,22 @@ def offsets(begin, end):
     return lambda entries: entries["head.weight"].__setitem__("data_offsets", [begin, end])
 
 
+def pickled(folder):
+    (folder / "checkpoint").mkdir()
+    (folder / "checkpoint" / "pytorch_model.bin").write_bytes(b"PK\x03\x04" + bytes(100))
+    return "tokens=checkpoint"
+
+
+def index_out_of_its_folder(folder):
+    weights()(folder)
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"head.weight": "../wrong.safetensors"}}))
+    return "tokens=model.safetensors.index.json"
+
+
 # name: (writer of the argument of --weights, words)
 WEIGHTS = {
+    "weights pickle": (pickled, ["tokens", "pytorch_model.bin", "pickle", "save_pretrained"]),
+    "weights index elsewhere": (index_out_of_its_folder, ["tokens", "../wrong.safetensors", "own folder"]),
     "weights missing": (lambda folder: "tokens=gone.safetensors", ["gone.safetensors"]),
     "weights without component": (lambda folder: "wrong.safetensors", ["wrong.safetensors"]),
     "weights unknown component": (lambda folder: weights()(folder).replace("tokens=", "tokenz="), ["tokenz", "tokens"]),
@@ -172,6 +186,7 @@ WEIGHTS = {
 
 # Arguments after `maestro-run plan.mpl --data shard.tar`: name, arguments, words.
 RUN_FLAGS = {
+    "flag weights twice": (["--weights", "tokens=a.safetensors", "--weights", "tokens=b.safetensors"], ["--weights", "a.safetensors", "tokens", "folder"]),
     "flag steps 0": (["--steps", "0"], ["steps"]),
     "flag steps negative": (["--steps", "-3"], ["steps"]),
     "flag steps words": (["--steps", "all"], ["steps"]),

@@ -75,9 +75,60 @@ TEST_F(WeightsTest, WhatNoStateDictHoldsKeepsItsValue) {
   GraphParameter buffer = parameter("inv_freq", {4}), constant = parameter("table", {4});
   buffer.info.kind = ParameterKind::Buffer;
   buffer.info.persistent = false;
+  buffer.info.source = TensorSource{"model.onnx", 7, 16};
   constant.info.kind = ParameterKind::Constant;
   ASSERT_TRUE(apply(safetensors(kTwo, 30), {buffer, constant, parameter("w", {2, 3})}).isOk());
-  EXPECT_FALSE(graph.parameters[0].info.source);
+  EXPECT_EQ(graph.parameters[0].info.source->file, "model.onnx");
+  EXPECT_FALSE(graph.parameters[1].info.source);
+}
+
+/// A Llama's inv_freq: from the graph, or from the weights, or not at all.
+TEST_F(WeightsTest, ABufferThatNothingGivesIsAskedFor) {
+  GraphParameter buffer = parameter("inv_freq", {4}), stored = parameter("b", {3});
+  buffer.info.kind = stored.info.kind = ParameterKind::Buffer;
+  buffer.info.persistent = stored.info.persistent = false;
+  std::string message = failure(safetensors(kTwo, 30), {buffer});
+  for (const char *word : {"'inv_freq' of component 'm' is not in", "persistent=False", "--weights m=FILE", "docs/guide.md"})
+    EXPECT_NE(message.find(word), std::string::npos) << word << " is not in: " << message;
+  ASSERT_TRUE(apply(safetensors(kTwo, 30), {stored}).isOk());
+  EXPECT_EQ(graph.parameters[0].info.source->length, 6u);
+  Workload workload;
+  workload.components.emplace_back().name = "m";
+  graph.parameters = {buffer};
+  testing::internal::CaptureStderr();
+  EXPECT_TRUE(applyWeightFiles(workload, graph).isOk()) << "a run may bring it";
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("buffer 'inv_freq' of component 'm' has no value"), std::string::npos);
+}
+
+TEST_F(WeightsTest, ReadsAFolderWithAnIndex) {
+  std::string one = R"({"w":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}})", two = R"({"b":{"dtype":"F32","shape":[3],"data_offsets":[0,12]}})";
+  folder.write("one.safetensors", safetensors(one, 24));
+  folder.write("two.safetensors", safetensors(two, 12));
+  std::string index = folder.write("model.safetensors.index.json", R"({"weight_map":{"w":"one.safetensors","b":"two.safetensors"}})");
+  Workload workload;
+  ComponentSpec &component = workload.components.emplace_back();
+  component.name = "m";
+  for (const std::string &path : {folder.path, index}) {
+    component.weights = path;
+    graph.parameters = {parameter("w", {2, 3}), parameter("b", {3})};
+    Status status = applyWeightFiles(workload, graph);
+    ASSERT_TRUE(status.isOk()) << status.message();
+    EXPECT_EQ(graph.parameters[0].info.source->file, folder.file("one.safetensors"));
+    EXPECT_EQ(graph.parameters[1].info.source->file, folder.file("two.safetensors"));
+    EXPECT_EQ(graph.parameters[1].info.source->offset, 8 + two.size());
+  }
+  EXPECT_EQ(filesOfWeights(folder.path)->size(), 3u);
+  auto refusal = [&](const std::string &text) {
+    folder.write("model.safetensors.index.json", text);
+    auto file = WeightsFile::open(index);
+    EXPECT_FALSE(file.isOk());
+    return std::string(file.status().message());
+  };
+  EXPECT_NE(refusal(R"({"weight_map":{"w":"two.safetensors"}})").find("says that 'w' lies in 'two.safetensors', which lacks it"), std::string::npos);
+  EXPECT_NE(refusal(R"({"weight_map":{"w":"../one.safetensors"}})").find("own folder"), std::string::npos);
+  EXPECT_NE(refusal(R"({"weight_map":{"w":{}}})").find("names no file"), std::string::npos);
+  EXPECT_NE(refusal(std::string(1 << 20, '[')).find("no index"), std::string::npos);
+  EXPECT_NE(refusal("{}").find("weight_map"), std::string::npos);
 }
 
 TEST_F(WeightsTest, RefusesWhatDoesNotFit) {
