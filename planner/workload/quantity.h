@@ -13,7 +13,7 @@ struct Unit {
   double factor;
 };
 
-/// "450 GB/s" with the factors of `units`; decimal prefixes, as vendors write them.
+/// "450 GB/s" with the factors of `units`: "b" and "bit" are bits, "B" bytes, "G" is 10^9 and "Gi" 2^30.
 Result<double> readQuantity(const YamlNode &node, const std::string &path, std::initializer_list<Unit> units,
                             const char *example);
 /// In bytes per second, above 0.

@@ -178,6 +178,29 @@ TEST(Workload, Globs) {
   EXPECT_FALSE(matchesGlob("", "x"));
 }
 
+/// b is a bit, B a byte; G is 10^9, Gi 2^30.
+TEST(Cluster, UnitsAreAsVendorsWriteThem) {
+  auto bandwidth = [](const std::string &text) {
+    auto cluster = parseCluster("links: [{spans: 8, bandwidth: " + text + "}]", "c.yaml");
+    return cluster ? cluster->links[0].bandwidth.value : 0;
+  };
+  for (const char *text : {"400 Gb/s", "400Gb/s", "400 Gbit/s", "0.4 Tb/s", "400000 Mbit/s", "50 GB/s", "50e9 B/s", "50000000 kB/s"})
+    EXPECT_DOUBLE_EQ(bandwidth(text), 50e9) << text;
+  EXPECT_DOUBLE_EQ(bandwidth("1 GiB/s"), 0x1p30);
+  EXPECT_DOUBLE_EQ(bandwidth("2 TiB/s"), 0x1p41);
+  for (const char *text : {"400 gb/s", "400 Gb", "400 GBit/s", "400"})
+    EXPECT_EQ(bandwidth(text), 0) << text;
+  auto memory = [](const std::string &text) {
+    auto cluster = parseCluster("device: h200\nmemory: " + text, "c.yaml");
+    return cluster ? cluster->memoryBytes.at(0) : 0;
+  };
+  EXPECT_EQ(memory("80 GB"), 80'000'000'000u);
+  EXPECT_EQ(memory("80 GiB"), 80ull << 30);
+  EXPECT_EQ(memory("1 TiB"), 1ull << 40);
+  EXPECT_EQ(memory("512 KiB"), 512u << 10);
+  EXPECT_EQ(memory("80 Gb"), 0u) << "nobody sells memory by the bit";
+}
+
 TEST(Cluster, ReadsLinksWithUnits) {
   auto cluster = parseCluster("name: c\nnodes: 8\ndevices_per_node: 8\ndevice: h100-sxm\nlinks:\n"
                               "  - {name: nvlink, spans: 8, bandwidth: 450 GB/s, latency: 2 us}\n"
