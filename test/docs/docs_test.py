@@ -38,9 +38,18 @@ def environment():
     return dict(os.environ, PATH=os.pathsep.join(path), HF_HUB_OFFLINE="1")
 
 
+def unbuilt_tools(source, page):
+    """Tools that the page names and `./dev demo` does not build."""
+    built = re.search(r"^tools=\((.*)\)$", (source / "dev").read_text(), re.MULTILINE).group(1).split()
+    return sorted(set(re.findall(r"(?<![\w/.-])maestro-[a-z]+(?![\w.-])", page.read_text())) - set(built))
+
+
 def main():
-    page = pathlib.Path(os.environ["MAESTRO_SOURCE"]) / sys.argv[1]
+    source = pathlib.Path(os.environ["MAESTRO_SOURCE"])
+    page = source / sys.argv[1]
     found = blocks(page)
+    if unbuilt := unbuilt_tools(source, page):
+        sys.exit(f"{page}: names {', '.join(unbuilt)}, which ./dev demo does not build (dev: tools)")
     if not any(language == "sh" for language, _, _ in found):
         sys.exit(f"{page}: no ```sh block to run")
     with tempfile.TemporaryDirectory() as folder:
