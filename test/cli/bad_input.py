@@ -250,9 +250,8 @@ def data(judge):
         if judge.wanted(name):
             judge.refused(name, judge.folder(), words, "maestro-run", "plan.mpl", "--data", "shard.tar", *arguments,
                           statuses=(1, 2) if "writable" in name else (1,))
-    for name, case in (("data id found late", found_late), ("disk full", disk_full)):
-        if judge.wanted(name):
-            case(judge, name)
+    if judge.wanted("data id found late"):
+        found_late(judge, "data id found late")
 
 
 def found_late(judge, name):
@@ -268,24 +267,6 @@ def found_late(judge, name):
     good.write_tar(members, folder / "late.tar")
     judge.command(folder, "maestro-plan", "workload.yaml", "-o", "late.mpl", "--pin", "*.micro_batch=1")
     judge.refused(name, folder, ["gather", "18", "second", "late.tar"], "maestro-run", "late.mpl", "--data", "late.tar", "--steps", 1)
-
-
-def disk_full(judge, name):
-    """A file system of 24 KiB: the checkpoint of the first step does not fit. Needs the right to mount; else left out."""
-    folder = judge.folder()
-    (folder / "small").mkdir()
-    script = ('mount -t tmpfs -o size=24k none small || exit 77; "$@"; status=$?; ls small | grep -c "^checkpoint" ; '
-              "exit $status")
-    line = ["unshare", "--mount", "sh", "-c", script, "sh", str(judge.binaries / "maestro-run"), "plan.mpl", "--data",
-            "shard.tar", "--steps", "2", "--save-every", "1", "--out", "small"]
-    done = subprocess.run(line, cwd=folder, capture_output=True, text=True, timeout=LIMIT_SECONDS)
-    if done.returncode == 77 or shutil.which("unshare") is None or "Operation not permitted" in done.stderr:
-        print(f"left out: {name} (no right to mount)")
-        return
-    complaints = crash_complaints(done)
-    if done.returncode not in (1, 2) or "small" not in done.stderr:
-        complaints.append(f"status {done.returncode}")
-    judge.verdict(name, done, complaints)
 
 
 def weights(judge):

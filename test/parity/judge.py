@@ -17,7 +17,6 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "models")]
-SKIPPED = 77
 
 # What each family shows besides step 1 at two micro-batch sizes: cases that train 50 steps and are saved and loaded,
 # and further exports of the same network. `fresh` exports carry norms of ones, as optimize=True merges them.
@@ -154,8 +153,8 @@ def main() -> int:
     absent = [name for name in ("torch", "transformers", "onnx", "onnxscript", "safetensors")
               if not importlib.util.find_spec(name)]
     if absent:
-        print(f"skipped: {sys.executable} has no {', '.join(absent)}; MAESTRO_PYTHON names another interpreter")
-        return SKIPPED
+        print(f"{sys.executable} has no {', '.join(absent)}; ./dev setup python installs them, MAESTRO_PYTHON names another interpreter")
+        return 1
     import torch
     import transformers
 

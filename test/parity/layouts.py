@@ -291,6 +291,8 @@ TENSOR = Workload("tensor", T, train=", clip_grad_norm: 0.1", clip=0.1, layouts=
     "tensor 2, replicas 2": (4, "*.tensor=2 *.dp=2 *.micro_batch=2"),
     "tensor 4": (4, "*.tensor=4 *.micro_batch=8"),
     "tensor 2, two stages": (4, "*.tensor=2 *.stages=2 *.micro_batch=2"),
+    "tensor 2, all computed again": (2, "*.tensor=2 *.recompute=full *.micro_batch=3"),
+    "tensor 2, two stages, split backward": (4, "*.tensor=2 *.stages=2 *.split_backward=all *.micro_batch=2"),
 }, trained=("tensor 2", "tensor 2, replicas 2"))
 TENSOR_BIASED = Workload("tensor-biased", T2, layouts={"tensor 2": (2, "*.tensor=2 *.micro_batch=3")})
 TENSOR_KD = Workload("tensor-kd", S, teachers={T: 0.5}, layouts={

@@ -1,5 +1,5 @@
-// What the raising passes find, one function each. That raised graphs compute the same as what they came from is
-// judged by PyTorch (test/parity), since every exported model goes through them.
+// What the raising passes find, one function each, and what only looks like it. That raised graphs compute the same as what
+// they came from is judged here (raise_test.cpp), and by PyTorch (test/parity), since every exported model goes through them.
 // RUN: maestro-opt %s --maestro-raise-products --maestro-raise-norms --maestro-raise-activations \
 // RUN:   --maestro-raise-rope --maestro-raise-masks --maestro-raise-attention | FileCheck %s
 
@@ -146,4 +146,88 @@ func.func @own_mask(%x: !nn.tensor<[batch, 2, seq, 4], f32>, %mask: !nn.tensor<[
   %p = nn.softmax %a {axis = 3 : i64} : (!nn.tensor<[batch, 2, seq, seq], f32>) -> !nn.tensor<[batch, 2, seq, seq], f32>
   %o = nn.matmul %p, %x : (!nn.tensor<[batch, 2, seq, seq], f32>, !nn.tensor<[batch, 2, seq, 4], f32>) -> !nn.tensor<[batch, 2, seq, 4], f32>
   return %o : !nn.tensor<[batch, 2, seq, 4], f32>
+}
+
+// Sines per head: another layout than cos and sin that all heads share.
+// CHECK-LABEL: func.func @rope_per_head
+func.func @rope_per_head(%x: !nn.tensor<[batch, seq, 4, 16], f32>, %cos: !nn.tensor<[1, seq, 4, 16], f32>, %sin: !nn.tensor<[seq, 1, 16], f32>)
+    -> !nn.tensor<[batch, seq, 4, 16], f32> {
+  %low = nn.slice %x {offsets = #nn.dims<[0, 0, 0, 0]>, steps = array<i64: 1, 1, 1, 1>} : (!nn.tensor<[batch, seq, 4, 16], f32>) -> !nn.tensor<[batch, seq, 4, 8], f32>
+  %high = nn.slice %x {offsets = #nn.dims<[0, 0, 0, 8]>, steps = array<i64: 1, 1, 1, 1>} : (!nn.tensor<[batch, seq, 4, 16], f32>) -> !nn.tensor<[batch, seq, 4, 8], f32>
+  %neg = nn.neg %high : (!nn.tensor<[batch, seq, 4, 8], f32>) -> !nn.tensor<[batch, seq, 4, 8], f32>
+  %turned = nn.concat %neg, %low {axis = 3 : i64} : (!nn.tensor<[batch, seq, 4, 8], f32>, !nn.tensor<[batch, seq, 4, 8], f32>) -> !nn.tensor<[batch, seq, 4, 16], f32>
+  %a = nn.mul %x, %cos : (!nn.tensor<[batch, seq, 4, 16], f32>, !nn.tensor<[1, seq, 4, 16], f32>) -> !nn.tensor<[batch, seq, 4, 16], f32>
+  %b = nn.mul %turned, %sin : (!nn.tensor<[batch, seq, 4, 16], f32>, !nn.tensor<[seq, 1, 16], f32>) -> !nn.tensor<[batch, seq, 4, 16], f32>
+  %y = nn.add %a, %b : (!nn.tensor<[batch, seq, 4, 16], f32>, !nn.tensor<[batch, seq, 4, 16], f32>) -> !nn.tensor<[batch, seq, 4, 16], f32>
+  return %y : !nn.tensor<[batch, seq, 4, 16], f32>
+}
+
+// Halves in the other order turn the other way.
+// CHECK-LABEL: func.func @turned_back
+// CHECK-NOT: nn.rope
+func.func @turned_back(%x: !nn.tensor<[batch, seq, 8], f32>, %cos: !nn.tensor<[seq, 8], f32>, %sin: !nn.tensor<[seq, 8], f32>)
+    -> !nn.tensor<[batch, seq, 8], f32> {
+  %low = nn.slice %x {offsets = #nn.dims<[0, 0, 0]>, steps = array<i64: 1, 1, 1>} : (!nn.tensor<[batch, seq, 8], f32>) -> !nn.tensor<[batch, seq, 4], f32>
+  %high = nn.slice %x {offsets = #nn.dims<[0, 0, 4]>, steps = array<i64: 1, 1, 1>} : (!nn.tensor<[batch, seq, 8], f32>) -> !nn.tensor<[batch, seq, 4], f32>
+  %neg = nn.neg %low : (!nn.tensor<[batch, seq, 4], f32>) -> !nn.tensor<[batch, seq, 4], f32>
+  %turned = nn.concat %high, %neg {axis = 2 : i64} : (!nn.tensor<[batch, seq, 4], f32>, !nn.tensor<[batch, seq, 4], f32>) -> !nn.tensor<[batch, seq, 8], f32>
+  %a = nn.mul %x, %cos : (!nn.tensor<[batch, seq, 8], f32>, !nn.tensor<[seq, 8], f32>) -> !nn.tensor<[batch, seq, 8], f32>
+  %b = nn.mul %turned, %sin : (!nn.tensor<[batch, seq, 8], f32>, !nn.tensor<[seq, 8], f32>) -> !nn.tensor<[batch, seq, 8], f32>
+  %y = nn.add %a, %b : (!nn.tensor<[batch, seq, 8], f32>, !nn.tensor<[batch, seq, 8], f32>) -> !nn.tensor<[batch, seq, 8], f32>
+  return %y : !nn.tensor<[batch, seq, 8], f32>
+}
+
+// CHECK-LABEL: func.func @rms_over_another_axis
+// CHECK-NOT: nn.rms_norm
+func.func @rms_over_another_axis(%x: !nn.tensor<[batch, seq, 8], f32>) -> !nn.tensor<[batch, seq, 8], f32> {
+  %eps = nn.constant dense<1.0e-5> : tensor<f32> : !nn.tensor<[], f32>
+  %s = nn.mul %x, %x : (!nn.tensor<[batch, seq, 8], f32>, !nn.tensor<[batch, seq, 8], f32>) -> !nn.tensor<[batch, seq, 8], f32>
+  %m = nn.reduce_mean %s {axes = array<i64: 1>, keepdims = true} : (!nn.tensor<[batch, seq, 8], f32>) -> !nn.tensor<[batch, 1, 8], f32>
+  %v = nn.add %m, %eps : (!nn.tensor<[batch, 1, 8], f32>, !nn.tensor<[], f32>) -> !nn.tensor<[batch, 1, 8], f32>
+  %r = nn.rsqrt %v : (!nn.tensor<[batch, 1, 8], f32>) -> !nn.tensor<[batch, 1, 8], f32>
+  %y = nn.mul %x, %r : (!nn.tensor<[batch, seq, 8], f32>, !nn.tensor<[batch, 1, 8], f32>) -> !nn.tensor<[batch, seq, 8], f32>
+  return %y : !nn.tensor<[batch, seq, 8], f32>
+}
+
+// A scale behind the mask scales the mask, too.
+// CHECK-LABEL: func.func @scale_after_mask
+func.func @scale_after_mask(%q: !nn.tensor<[batch, 2, seq, 8], f32>, %k: !nn.tensor<[batch, 2, seq, 8], f32>,
+                            %v: !nn.tensor<[batch, 2, seq, 8], f32>, %mask: !nn.tensor<[batch, 1, seq, seq], f32>)
+    -> !nn.tensor<[batch, 2, seq, 8], f32> {
+  %scale = nn.constant dense<0.25> : tensor<f32> : !nn.tensor<[], f32>
+  %s = nn.matmul %q, %k {transpose_b = true} : (!nn.tensor<[batch, 2, seq, 8], f32>, !nn.tensor<[batch, 2, seq, 8], f32>) -> !nn.tensor<[batch, 2, seq, seq], f32>
+  %m = nn.add %s, %mask : (!nn.tensor<[batch, 2, seq, seq], f32>, !nn.tensor<[batch, 1, seq, seq], f32>) -> !nn.tensor<[batch, 2, seq, seq], f32>
+  %t = nn.mul %m, %scale : (!nn.tensor<[batch, 2, seq, seq], f32>, !nn.tensor<[], f32>) -> !nn.tensor<[batch, 2, seq, seq], f32>
+  %p = nn.softmax %t {axis = 3 : i64} : (!nn.tensor<[batch, 2, seq, seq], f32>) -> !nn.tensor<[batch, 2, seq, seq], f32>
+  %o = nn.matmul %p, %v : (!nn.tensor<[batch, 2, seq, seq], f32>, !nn.tensor<[batch, 2, seq, 8], f32>) -> !nn.tensor<[batch, 2, seq, 8], f32>
+  return %o : !nn.tensor<[batch, 2, seq, 8], f32>
+}
+
+// Weights that are masked behind the softmax do not add up to one.
+// CHECK-LABEL: func.func @mask_after_softmax
+// CHECK-NOT: nn.attention
+func.func @mask_after_softmax(%q: !nn.tensor<[batch, 2, seq, 8], f32>, %v: !nn.tensor<[batch, 2, seq, 8], f32>, %keep: !nn.tensor<[batch, 1, seq, seq], i1>)
+    -> !nn.tensor<[batch, 2, seq, 8], f32> {
+  %zero = nn.constant dense<0.0> : tensor<f32> : !nn.tensor<[], f32>
+  %s = nn.matmul %q, %v {transpose_b = true} : (!nn.tensor<[batch, 2, seq, 8], f32>, !nn.tensor<[batch, 2, seq, 8], f32>) -> !nn.tensor<[batch, 2, seq, seq], f32>
+  %p = nn.softmax %s {axis = 3 : i64} : (!nn.tensor<[batch, 2, seq, seq], f32>) -> !nn.tensor<[batch, 2, seq, seq], f32>
+  %w = nn.where %keep, %p, %zero : (!nn.tensor<[batch, 1, seq, seq], i1>, !nn.tensor<[batch, 2, seq, seq], f32>, !nn.tensor<[], f32>) -> !nn.tensor<[batch, 2, seq, seq], f32>
+  %o = nn.matmul %w, %v : (!nn.tensor<[batch, 2, seq, seq], f32>, !nn.tensor<[batch, 2, seq, 8], f32>) -> !nn.tensor<[batch, 2, seq, 8], f32>
+  return %o : !nn.tensor<[batch, 2, seq, 8], f32>
+}
+
+// As exporters guard rows whose keys are all masked: softmax makes them NaN, and they become zeros.
+// CHECK-LABEL: func.func @nan_guard
+func.func @nan_guard(%q: !nn.tensor<[batch, 2, seq, 8], f32>, %v: !nn.tensor<[batch, 2, seq, 8], f32>, %keep: !nn.tensor<[batch, 1, seq, seq], i1>)
+    -> !nn.tensor<[batch, 2, seq, 8], f32> {
+  %zero = nn.constant dense<0.0> : tensor<f32> : !nn.tensor<[], f32>
+  %hide = nn.constant dense<0xFF800000> : tensor<f32> : !nn.tensor<[], f32>
+  %mask = nn.where %keep, %zero, %hide : (!nn.tensor<[batch, 1, seq, seq], i1>, !nn.tensor<[], f32>, !nn.tensor<[], f32>) -> !nn.tensor<[batch, 1, seq, seq], f32>
+  %s = nn.matmul %q, %v {transpose_b = true} : (!nn.tensor<[batch, 2, seq, 8], f32>, !nn.tensor<[batch, 2, seq, 8], f32>) -> !nn.tensor<[batch, 2, seq, seq], f32>
+  %m = nn.add %s, %mask : (!nn.tensor<[batch, 2, seq, seq], f32>, !nn.tensor<[batch, 1, seq, seq], f32>) -> !nn.tensor<[batch, 2, seq, seq], f32>
+  %p = nn.softmax %m {axis = 3 : i64} : (!nn.tensor<[batch, 2, seq, seq], f32>) -> !nn.tensor<[batch, 2, seq, seq], f32>
+  %n = nn.isnan %p : (!nn.tensor<[batch, 2, seq, seq], f32>) -> !nn.tensor<[batch, 2, seq, seq], i1>
+  %w = nn.where %n, %zero, %p : (!nn.tensor<[batch, 2, seq, seq], i1>, !nn.tensor<[], f32>, !nn.tensor<[batch, 2, seq, seq], f32>) -> !nn.tensor<[batch, 2, seq, seq], f32>
+  %o = nn.matmul %w, %v : (!nn.tensor<[batch, 2, seq, seq], f32>, !nn.tensor<[batch, 2, seq, 8], f32>) -> !nn.tensor<[batch, 2, seq, 8], f32>
+  return %o : !nn.tensor<[batch, 2, seq, 8], f32>
 }

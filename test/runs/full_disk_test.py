@@ -15,6 +15,7 @@ import shards
 from tools import different_files, metrics, newest_checkpoint
 
 CASE = "gpt2_logits"
+SKIPPED = 77  # ctest counts it as skipped.
 
 
 class World:
@@ -126,7 +127,8 @@ def inside() -> int:
             subprocess.run(["umount", "-l", str(scratch.path / mounted)], check=False)
     else:
         print("this machine permits no mounts: only the file size limit was judged")
-    return scratch.finish()
+    status = scratch.finish()
+    return status or (0 if sys.argv[1:] == ["--mounts"] else SKIPPED)
 
 
 def main() -> int:

@@ -2,6 +2,7 @@
 #include "planner/search/cuts.h"
 #include "planner/search/schedule_bound.h"
 #include "planner/search/search_space.h"
+#include "planner/search/space_bound.h"
 #include "planner/search/shapes.h"
 #include "planner/search/ways.h"
 #include "small_problems.h"
@@ -9,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 
 namespace maestro::planner {
 namespace {
@@ -96,7 +98,6 @@ TEST(Search, TheSameProblemHasTheSameAnswer) {
   EXPECT_EQ(first.nodes, second.nodes);
   EXPECT_EQ(first.simulations, second.simulations);
   EXPECT_FALSE(first.isProven);
-  EXPECT_LE(first.lowerBoundSeconds, first.simulation.stepSeconds);
 }
 
 TEST(Search, NeverWorseThanABaselineHoweverShortTheBudget) {
@@ -112,13 +113,25 @@ TEST(Search, NeverWorseThanABaselineHoweverShortTheBudget) {
   }
 }
 
+/// Of everything that the search simulated nothing is faster than the bound of the whole space, which is asked here for up to twice the step.
+void expectBoundHolds(const SearchProblem &problem, const SearchResult &result) {
+  constexpr uint32_t kMostStages = 64;
+  WorkTable work(problem);
+  CutTable cuts(problem, work, std::min(problem.machine.devices, kMostStages), false, problem.pins.size() <= 2 ? 1 : kCoarseParts);
+  double bound = spaceBound(problem, cuts, work, 2 * result.simulation.stepSeconds);
+  ASSERT_FALSE(result.simulated.empty());
+  for (const RankedLayout &other : result.simulated)
+    EXPECT_GE(other.simulation.stepSeconds, bound) << describe(problem.model, other.layout);
+}
+
 TEST(Search, ManyDevices) {
   for (uint32_t devices : {16u, 64u, 1024u})
     for (uint64_t seed = 0; seed < (devices > 64 ? 1 : 3); ++seed) {
       SCOPED_TRACE(std::to_string(devices) + " devices, seed " + std::to_string(seed));
       SearchProblem problem = layered(devices, 12, seed);
       SearchResult result = solve(problem); // verify() compares it with every row.
-      EXPECT_LE(result.lowerBoundSeconds, result.simulation.stepSeconds);
+      if (devices <= 64) // What the result says is never above its step: that would hide a bound that does not hold.
+        expectBoundHolds(problem, result);
       std::printf("%u devices: %s: %.3g s, bound %.3g (%.1f %%), %u simulated\n", devices,
                   describe(problem.model, result.layout).c_str(), result.simulation.stepSeconds, result.lowerBoundSeconds,
                   100 * (result.simulation.stepSeconds / result.lowerBoundSeconds - 1), result.simulations);
@@ -164,7 +177,6 @@ TEST(Search, PipelinesSplitTheirBackwardWhereMemoryAllows) {
   SearchResult whole = verified(problem, searchLayouts(problem));
   EXPECT_EQ(whole.layout[1].cut.splitStages, 0u);
   EXPECT_LT(split.simulation.stepSeconds, whole.simulation.stepSeconds);
-  EXPECT_LE(split.lowerBoundSeconds, split.simulation.stepSeconds);
 }
 
 TEST(Search, TheSameLargeProblemHasTheSameAnswer) {
@@ -175,7 +187,7 @@ TEST(Search, TheSameLargeProblemHasTheSameAnswer) {
 
 TEST(Search, ADeadlineLeavesABaselineThatFits) {
   SearchProblem problem = layered(64, 12, 1);
-  int asked = 0;
+  std::atomic<int> asked = 0; // Two searches ask, each on a thread of its own.
   problem.isOver = [&asked] { return ++asked > 6; };
   SearchResult result = solve(problem);
   EXPECT_TRUE(result.wasCutShort);
