@@ -84,7 +84,7 @@ OperatorTime operatorTime(const KernelWork &work, const DeviceModel &device) {
 std::string sourceOf(const DeviceModel &device, Provenance provenance) {
   switch (provenance) {
   case Provenance::BuiltIn:
-    return "built in: " + device.source;
+    return device.source.starts_with("assumed") ? device.source : "built in: " + device.source;
   case Provenance::Measured:
     return "measured: " + device.source;
   case Provenance::Scaled:

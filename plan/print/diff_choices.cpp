@@ -76,7 +76,7 @@ private:
   void whole() {
     const fb::Prediction *old = before.plan->prediction(), *fresh = after.plan->prediction();
     if (old && fresh)
-      line("predicted step: {}", change(old->step_seconds(), fresh->step_seconds(), humanSeconds));
+      line("predicted step: {}{}", change(old->step_seconds(), fresh->step_seconds(), humanSeconds), assumptionPhrase(after.plan));
     line("devices: {}", change(before.plan->ranks()->size(), after.plan->ranks()->size(), count));
     line("memory of the fullest device: {}", change(static_cast<double>(before.peakBytes()), static_cast<double>(after.peakBytes()), bytes));
   }

@@ -23,7 +23,8 @@ std::string lead(const Plan &plan) {
   if (machine.memory_bytes() > 0)
     text += " with " + humanBytes(machine.memory_bytes()) + " each";
   if (const fb::Prediction *prediction = plan->prediction())
-    text += fmt::format("; a step of {} samples is predicted to take {}", plan->training()->global_batch(), humanSeconds(prediction->step_seconds()));
+    text += fmt::format("; a step of {} samples is predicted to take {}{}", plan->training()->global_batch(), humanSeconds(prediction->step_seconds()),
+                        assumptionPhrase(plan));
   return "<p class=\"lead\">" + escapeHtml(text) + "</p>\n";
 }
 

@@ -125,6 +125,14 @@ std::optional<double> quantity(const Plan &plan, std::string_view name) {
   return std::nullopt;
 }
 
+std::string assumptionPhrase(const Plan &plan) {
+  for (uint32_t i = 0; plan->quantities() && i < plan->quantities()->size(); ++i)
+    if (const fb::Quantity &quantity = *plan->quantities()->Get(i); quantity.name()->string_view() == "machine.arithmetic.0")
+      if (size_t at = quantity.source()->str().find("assumed:"); at != std::string::npos)
+        return "; " + quantity.source()->str().substr(at);
+  return "";
+}
+
 std::string quantityPhrase(double value, std::string_view unit) {
   if (unit == "s")
     return humanSeconds(value);

@@ -59,9 +59,14 @@ private:
       line("    {} among {}: {} a direction after {}", link.name()->string_view(), link.spans(), humanBandwidth(link.bandwidth()), humanSeconds(link.latency()));
     }
     if (const fb::Prediction *prediction = plan->prediction())
-      line("  predicted: {} and {} a step{}", humanSeconds(prediction->step_seconds()),
-           humanFlops(prediction->step_flops()),
-           prediction->tokens_per_second() > 0 ? ", " + humanCount(prediction->tokens_per_second()) + " tokens/s" : "");
+      line("  predicted: {} and {} a step{}{}{}", humanSeconds(prediction->step_seconds()),
+           humanFlops(prediction->step_flops()), ratePhrase(*prediction),
+           prediction->tokens_per_second() > 0 ? ", " + humanCount(prediction->tokens_per_second()) + " tokens/s" : "", assumptionPhrase(plan));
+  }
+
+  std::string ratePhrase(const fb::Prediction &prediction) const {
+    double seconds = prediction.step_seconds() * static_cast<double>(plan->ranks()->size());
+    return seconds > 0 ? fmt::format(", {}/s a device", humanFlops(prediction.step_flops() / seconds)) : "";
   }
 
   void training() {
@@ -184,6 +189,16 @@ private:
                  component.frozen() ? "frozen" : "", component.precision() != 0 ? "bf16" : ""});
     }
     text += table.str();
+    for (uint32_t i = 0; i < plan->components()->size(); ++i)
+      if (selection.hasComponent(i) && !plan->components()->Get(i)->frozen())
+        trained(i);
+  }
+
+  void trained(uint32_t component) {
+    std::string_view name = plan->components()->Get(component)->name()->string_view();
+    for (bool trains : {true, false})
+      if (std::string names = trainedNames(plan, component, trains); !names.empty())
+        line("  {} {}: {}", name, trains ? "trains" : "keeps as it is", names);
   }
 
   static std::string originPhrase(const ParameterTotals &totals) {

@@ -50,8 +50,9 @@ std::optional<uint32_t> smallestCluster(const SearchProblem &problem) {
 
 } // namespace
 
-void LayoutSearch::limit(std::function<bool()> isOver, uint32_t topK) {
+void LayoutSearch::limit(std::function<bool()> isOver, std::function<bool()> isTooLateToTune, uint32_t topK) {
   problem.isOver = std::move(isOver);
+  this->isTooLateToTune = std::move(isTooLateToTune);
   problem.topK = topK;
 }
 
@@ -165,7 +166,9 @@ Result<cost_models::Simulation> LayoutSearch::simulate(const EmittedPlan &emitte
                                                         const std::map<std::string, SectionLayout> &layouts) const {
   MAESTRO_ASSIGN(EmittedModel own, readModel(emitted, layouts));
   cost_models::Simulator simulator(problem.steps, problem.budget.mostTasks, result.tuned ? result.tuned->hints : std::vector<wavefront::Choice>());
-  MAESTRO_ASSIGN(cost_models::Simulation simulation, simulator.runTuned(own.model, base.machine, own.layout));
+  bool tunes = !isTooLateToTune || !isTooLateToTune();
+  MAESTRO_ASSIGN(cost_models::Simulation simulation, tunes ? simulator.runTuned(own.model, base.machine, own.layout)
+                                                           : simulator.run(own.model, base.machine, own.layout, wavefront::Order::Wavefront));
   if (!sizes.others.empty())
     MAESTRO_TRY(simulator.addSteps(sizes.others, own.model, base.machine, own.layout, simulation));
   return simulation;

@@ -22,8 +22,9 @@ public:
     problem.steps = sizes.steps;
   }
 
-  /// Ends the search early once it answers true; at most so many distinct layouts are kept.
-  void limit(std::function<bool()> isOver, uint32_t topK);
+  /// Ends the search early once `isOver` answers true, and leaves the answer's schedules as they are found where `isTooLateToTune` does; null:
+  /// never. At most so many distinct layouts are kept.
+  void limit(std::function<bool()> isOver, std::function<bool()> isTooLateToTune, uint32_t topK);
   /// Searches on devices of at most `deviceBytes`; trials are made once. InvalidInput where nothing fits.
   Status run(uint64_t deviceBytes);
 
@@ -54,6 +55,7 @@ private:
   const StepSizes &sizes;
   MakePrograms makePrograms;
   SearchProblem problem;
+  std::function<bool()> isTooLateToTune;
   std::vector<int64_t> mostSamples; ///< By size of micro-batches: of a finer one (finer_sizes.h); 0.
   SearchResult result;
 };

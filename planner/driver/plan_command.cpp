@@ -10,7 +10,9 @@
 #include "planner/driver/layouts.h"
 #include "planner/driver/plan_report.h"
 #include "planner/driver/programs.h"
+#include "planner/driver/sinusoidal_tables.h"
 #include "planner/driver/step_sizes.h"
+#include "planner/driver/step_work.h"
 #include "planner/driver/trial_models.h"
 #include "planner/driver/unpadded_dims.h"
 #include "planner/emit/emit_plan.h"
@@ -38,6 +40,11 @@ double nowSeconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+/// Of a deadline, counted from the command's start, the search may have so much; the rest is for emitting and explaining the answer.
+constexpr double kSearchShare = 0.6;
+/// With less time left than this the answer's schedules are not tuned: that takes some seconds, which nothing interrupts.
+constexpr double kTuningSeconds = 10;
+
 double gib(uint64_t bytes) { return static_cast<double>(bytes) / 1073741824.0; }
 
 class Planner {
@@ -59,6 +66,7 @@ public:
     MAESTRO_ASSIGN(sizes, stepSizes(workload, summary, options.stopAfter ? ReadSizes() : options.readSizes));
     MAESTRO_TRY(checkCuts(workload, summary));
     MAESTRO_TRY(applyWeightFiles(workload, summary));
+    doubts = doubtsOfTables(graph(), summary);
     usePrecisions();
     MAESTRO_TRY(runPasses(*module, workload, {}, options.stopAfter.value_or(Phase::Loss), pins.partition(workload)));
     if (options.stopAfter) {
@@ -198,14 +206,15 @@ private:
     EmitInput base = input;
     base.layouts = layouts;
     search = std::make_unique<LayoutSearch>(base, pins, atoms, sizes, [this](const PartitionOptions &cut) { return makePrograms(cut); });
-    search->limit(deadline(), options.topK);
+    search->limit(over(kSearchShare, 0), over(1, kTuningSeconds), options.topK);
     return useSearch(deviceBytes());
   }
 
-  std::function<bool()> deadline() const {
+  /// Whether a share of the deadline is over, less so many seconds; null where there is none.
+  std::function<bool()> over(double share, double seconds) const {
     if (!options.deadlineSeconds)
       return nullptr;
-    return [end = nowSeconds() + *options.deadlineSeconds] { return nowSeconds() > end; };
+    return [end = started + share * *options.deadlineSeconds - seconds] { return nowSeconds() > end; };
   }
 
   /// Tensors are split where that is pinned, not by search: what is found without pins is for comparison.
@@ -221,7 +230,7 @@ private:
     MAESTRO_ASSIGN(base.layouts, planner::chooseLayouts(facts, open.pins, summary, workload.train.globalBatch, target.machine.devices));
     open.search = std::make_unique<LayoutSearch>(base, open.pins, open.atoms, sizes,
                                                  [this](const PartitionOptions &cut) { return makePrograms(cut); });
-    open.search->limit(deadline(), 1);
+    open.search->limit(over(kSearchShare, 0), over(1, kTuningSeconds), 1);
     Status status = open.search->run(deviceBytes());
     MAESTRO_TRY(std::move(programsMade));
     if (!status.isOk())
@@ -259,6 +268,7 @@ private:
     input.layouts = layouts;
     input.predictedStepSeconds = 0;
     input.decisions = decisionsOf(job());
+    input.decisions.insert(input.decisions.end(), doubts.begin(), doubts.end());
     MAESTRO_ASSIGN(emitted, emitPlan(input));
     if (emitted.bytes.empty())
       return Status();
@@ -272,10 +282,12 @@ private:
       searched = search->decisions(rank, own);
       MAESTRO_ASSIGN(explanation, search->explanation(rank, own));
       hints = own.hints;
-    } else if (open.search || !sizes.data.empty()) {
+    } else if (open.search || !sizes.data.empty() || !workload.synthetic.empty()) {
       MAESTRO_ASSIGN(EmittedModel own, readModel(emitted, layouts));
       cost_models::Simulator simulator(sizes.steps);
-      MAESTRO_ASSIGN(cost_models::Simulation step, simulator.runTuned(own.model, target.machine, own.layout));
+      bool tunes = !options.deadlineSeconds || !over(1, kTuningSeconds)();
+      MAESTRO_ASSIGN(cost_models::Simulation step, tunes ? simulator.runTuned(own.model, target.machine, own.layout)
+                                                         : simulator.run(own.model, target.machine, own.layout, wavefront::Order::Wavefront));
       if (!sizes.others.empty())
         MAESTRO_TRY(simulator.addSteps(sizes.others, own.model, target.machine, own.layout, step));
       tables->prediction->step_seconds = step.meanSeconds;
@@ -283,6 +295,9 @@ private:
       if (open.search)
         explanation.candidates = open.search->beside(describeLayouts(layouts), step);
     }
+    StepWork work = workOf(*plan::fb::GetPlan(emitted.bytes.data()), sizes.steps);
+    tables->prediction->step_flops = work.flops;
+    tables->prediction->tokens_per_second = tables->prediction->step_seconds > 0 ? work.tokens / tables->prediction->step_seconds : 0;
     if (!sizes.data.empty())
       for (const cost_models::SampleSizes &step : sizes.steps) {
         tables->step_samples.push_back(std::make_unique<plan::fb::StepSamplesT>());
@@ -377,7 +392,7 @@ private:
     return Status();
   }
 
-  PlannedJob job() const { return {workload, summary, linked.notes, sizes, pins, layouts, search != nullptr}; }
+  PlannedJob job() const { return {workload, summary, linked.notes, sizes, pins, layouts, target.machine, search != nullptr}; }
 
   const PlanOptions &options;
   double started = 0;
@@ -402,6 +417,7 @@ private:
   } open;                                     ///< Beside split tensors: without pins, for comparison.
   std::vector<Decision> searched;             ///< What it has to say of the emitted plan.
   Explanation explanation;                    ///< Of it.
+  std::vector<Decision> doubts;               ///< Of what trains.
   Unreached unreached;
   EmittedPlan emitted;
 };

@@ -1,6 +1,7 @@
 #include "planner/driver/plan_report.h"
 
 #include "base/log.h"
+#include "plan/plan_generated.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -30,11 +31,25 @@ std::string microBatchOf(const SectionLayout &layout, const GraphSummary &graph)
   return fmt::format("{} {}samples", layout.microBatch, varies && !layout.isCountedInSamples ? "of the longest " : "");
 }
 
-void logComparison(const Explanation &explanation) {
+/// ", assumed: …" where nobody measured the devices and no data sheet tells; in the line of every predicted time.
+std::string assumptionOf(const cost_models::Machine &machine) {
+  const std::string &source = machine.kinds.front().source;
+  return source.starts_with("assumed") ? ", " + source : "";
+}
+
+void logPrediction(const PlannedJob &job, const EmittedPlan &emitted) {
+  const auto *prediction = plan::fb::GetPlan(emitted.bytes.data())->prediction();
+  std::string assumed = assumptionOf(job.machine);
+  logInfo(fmt::format("predicted: {} a step{}{}", duration(prediction->step_seconds()), assumed,
+                      assumed.empty() ? "" : "; maestro-profile measures this machine (--set cluster.device=device.yaml)"));
+}
+
+void logComparison(const PlannedJob &job, const Explanation &explanation) {
+  const char *assumed = assumptionOf(job.machine).empty() ? " a step, " : " a step (assumed), ";
   for (const Candidate &candidate : explanation.candidates)
     if (candidate.kind == Candidate::Kind::Layout)
       logInfo(fmt::format("compared, {}{}: {}{} ({})", candidate.subject, candidate.inFileOrder ? " in file order" : "",
-                          candidate.stepSeconds > 0 ? duration(candidate.stepSeconds) + " a step, " : "", candidate.choice, candidate.reason));
+                          candidate.stepSeconds > 0 ? duration(candidate.stepSeconds) + assumed : "", candidate.choice, candidate.reason));
 }
 
 void logMemory(const EmittedPlan &emitted) {
@@ -120,7 +135,8 @@ void logPlan(const PlannedJob &job, const std::vector<Decision> &searched, const
                         placement(layout)));
   for (const Decision &decision : searched)
     logInfo(fmt::format("{}: {} ({})", decision.subject, decision.choice, decision.reason));
-  logComparison(explanation);
+  logComparison(job, explanation);
+  logPrediction(job, emitted);
   logMemory(emitted);
 }
 

@@ -22,6 +22,7 @@ struct PlannedJob {
   const StepSizes &sizes;
   const Pins &pins;
   const std::map<std::string, SectionLayout> &layouts; ///< By section.
+  const cost_models::Machine &machine;
   bool isSearched = false;                             ///< Else layouts are pinned or over all devices.
 };
 

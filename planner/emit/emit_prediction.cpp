@@ -32,14 +32,12 @@ void PlanEmitter::predictUpdate(const Stage &stage, fb::ExecutableT &executable)
 /// at the bounds.
 void PlanEmitter::addPrediction() {
   std::vector<double> busy(input.machine.devices, 0);
-  double flops = 0;
   for (uint32_t e = 0; e < plan.executables.size(); ++e) {
     const fb::ExecutableT &executable = *plan.executables[e];
     const SectionLayout &layout = *stages[e].layout;
     double microBatches = std::ceil(static_cast<double>(input.workload->train.globalBatch) /
                                     static_cast<double>(layout.microBatch));
     const DimSizes &full = stages[e].limits.full();
-    std::vector<int64_t> values = exprsAt(full);
     double seconds = 0;
     bool hasForward = std::any_of(executable.programs.begin(), executable.programs.end(),
                                   [](const auto &program) { return program->kind == fb::ProgramKind::Forward; });
@@ -55,7 +53,6 @@ void PlanEmitter::addPrediction() {
           value *= static_cast<double>(full.at(plan.symbols[symbol]->name));
         seconds += value;
       }
-      flops += microBatches * static_cast<double>(values[program->flops]);
     }
     for (size_t replica = 0; replica < layout.replicas(); ++replica)
       for (uint32_t device : layout.group(replica, executable.stage))
@@ -64,7 +61,6 @@ void PlanEmitter::addPrediction() {
   plan.prediction = std::make_unique<fb::PredictionT>();
   plan.prediction->step_seconds =
       input.predictedStepSeconds > 0 ? input.predictedStepSeconds : *std::max_element(busy.begin(), busy.end());
-  plan.prediction->step_flops = flops;
 }
 
 } // namespace maestro::planner

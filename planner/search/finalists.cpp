@@ -160,7 +160,7 @@ void beginWith(const SearchProblem &problem, const SearchResult &found, SearchPr
 }
 
 void tuneThoroughly(const SearchProblem &problem, SearchResult &result) {
-  if (!result.tuned || (problem.isOver && problem.isOver()))
+  if (!result.tuned || problem.isOver) // It takes seconds, and no deadline ends it.
     return;
   cost_models::Simulator simulator(problem.steps, problem.budget.mostTasks, result.tuned->hints);
   auto own = simulator.runTuned(modelOf(problem, result.layout), problem.machine, choicesOf(result.layout), cost_models::Tuning::Thorough);

@@ -10,6 +10,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 #include <filesystem>
 #include <thread>
 #include <unistd.h>
@@ -25,6 +28,18 @@ constexpr int64_t kMostDevices = int64_t{1} << 20;
 
 uint64_t memoryOfThisMachine() {
   return static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+/// Whether this processor has products of bf16 (AVX512_BF16 or AMX_BF16); in f32 they take as long as those of f32, at best.
+bool multipliesBf16() {
+#if defined(__x86_64__)
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  bool hasAvx512 = __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 5 & 1);
+  bool hasAmx = __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d >> 22 & 1);
+  return hasAvx512 || hasAmx;
+#else
+  return false;
+#endif
 }
 
 bool isFile(const std::string &device) { return device.ends_with(".yaml") || device.ends_with(".yml"); }
@@ -122,6 +137,10 @@ private:
     planned.deviceThreads = perNode == 1 ? 0 : static_cast<uint32_t>(std::max<int64_t>(1, cores / perNode));
     int threads = static_cast<int>(planned.deviceThreads ? planned.deviceThreads : cores);
     DeviceModel device = cost_models::builtInCpu(threads);
+    if (name == "cpu" && !multipliesBf16()) {
+      device.rates.arithmeticBf16 = device.rates.arithmetic;
+      device.source = "assumed: 100 GFLOP/s and 8 GB/s a thread; bf16 no faster, for which this processor has no products";
+    }
     if (name != "cpu") {
       MAESTRO_ASSIGN(cost_models::DeviceProfile profile,
                      readDeviceProfile((std::filesystem::path(path).parent_path() / name).string()));

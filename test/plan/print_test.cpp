@@ -1,4 +1,5 @@
 // What maestro-dump shows: golden texts of the example, completeness of JSON, well-formed MLIR, diff, lint.
+#include "plan/print/formats.h"
 #include "plan/print/print.h"
 #include "plan/print/text.h"
 #include "test/plan/example.h"
@@ -190,6 +191,33 @@ TEST(Html, thePageIsWholeAndNeedsNothingElse) {
     EXPECT_THAT(html, Not(HasSubstr(outside)));
   EXPECT_EQ(countOf(html, "<svg"), countOf(html, "role=\"img\"><title>")) << "each drawing has a title";
   EXPECT_THAT(html, HasSubstr("prefers-color-scheme:dark"));
+}
+
+/// Rates that nobody measured are said beside each predicted time.
+TEST(Print, predictionsSayWhatIsAssumed) {
+  PlanBuilder builder = test::exampleBuilder();
+  auto &quantity = builder.plan().quantities.emplace_back(std::make_unique<fb::QuantityT>());
+  quantity->name = "machine.arithmetic.0";
+  quantity->source = "products in f32; assumed: 100 GFLOP/s and 8 GB/s a thread";
+  Plan plan = loaded(test::packUnverified(builder.plan()));
+  auto lineWith = [](const std::string &text, const std::string &word) {
+    size_t at = text.find(word), end = text.find('\n', at);
+    return at == text.npos ? "" : text.substr(at, end - at);
+  };
+  EXPECT_THAT(lineWith(printed(plan, Format::Summary), "predicted: 250 ms"), HasSubstr("; assumed: 100 GFLOP/s and 8 GB/s a thread"));
+  EXPECT_THAT(lineWith(printed(plan, Format::Html), "predicted to take 250 ms"), HasSubstr("assumed: 100 GFLOP/s"));
+  EXPECT_THAT(printed(example(), Format::Summary), Not(HasSubstr("assumed")));
+}
+
+TEST(Print, numberedModulesOfOneKindAreOneName) {
+  EXPECT_THAT(namePatterns({"wte.weight", "h.0.attn.weight", "h.0.mlp.bias", "h.1.attn.weight", "h.10.attn.weight", "lone.7.bias", "head.0"}),
+              testing::ElementsAre("wte.weight", "h.*.attn.weight (3)", "h.0.mlp.bias", "lone.7.bias", "head.0"));
+  PlanBuilder builder = test::exampleBuilder();
+  for (auto &parameter : builder.plan().parameters)
+    if (parameter->name == "positions")
+      parameter->kind = fb::ParameterKind::Parameter;
+  std::string text = printed(loaded(test::packUnverified(builder.plan())), Format::Summary);
+  EXPECT_THAT(text, HasSubstr("\n  student trains: embed.weight, lm_head.bias\n  student keeps as it is: positions\n"));
 }
 
 /// Lengths in drawings are those of the plan: 0.25 s of 0.3 s; 65 MiB and 64 MiB of a limit of 1 GiB that lies beyond.

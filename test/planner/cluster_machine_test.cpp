@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <sstream>
+
 namespace maestro::planner {
 namespace {
 
@@ -46,6 +49,19 @@ TEST(ClusterMachine, MixedNodesNicsAndMemory) {
   EXPECT_EQ(m.memoryBytes(0), 70'000'000'000u);
   EXPECT_EQ(m.memoryBytes(8), 58'000'000'000u);
   EXPECT_EQ(m.links[1].bandwidth, gigabytesPerSecond(25)); // 4 NICs for 8 devices.
+}
+
+/// Where nothing was measured bf16 is twice as fast only on processors that have products of it, as Linux lists them.
+TEST(ClusterMachine, Bf16GainsNothingWithoutInstructions) {
+  std::stringstream flags;
+  flags << std::ifstream("/proc/cpuinfo").rdbuf();
+  bool hasProducts = flags.str().find("avx512_bf16") != std::string::npos || flags.str().find("amx_bf16") != std::string::npos;
+  auto read = machine("devices_per_node: 1\ndevice: cpu\n");
+  ASSERT_TRUE(read.isOk()) << read.status().message();
+  const DeviceModel &device = read->machine.kinds[0];
+  EXPECT_DOUBLE_EQ(device.rates.arithmeticBf16.value, device.rates.arithmetic.value * (hasProducts ? 2 : 1));
+  EXPECT_EQ(device.source.rfind("assumed: 100 GFLOP/s", 0), 0u) << device.source;
+  EXPECT_EQ(device.source.find("bf16 no faster") == std::string::npos, hasProducts) << device.source;
 }
 
 TEST(ClusterMachine, ANodeHasItsDevicesOwnLinks) {

@@ -1,0 +1,22 @@
+// How much work a step's samples are, whatever the layout: what predicted times are set against.
+#pragma once
+
+#include "cost_models/simulator.h"
+
+#include <span>
+
+namespace maestro::plan::fb {
+struct Plan;
+}
+
+namespace maestro::planner {
+
+struct StepWork {
+  double flops = 0;  ///< Of the plan's programs, recomputation included, for each sample by itself: without padding.
+  double tokens = 0; ///< As metrics count them: a sample's longest padded dim; 0 where none is padded.
+};
+
+/// The mean over `steps`, whose sizes are by the plan's symbols. The plan has passed the verifier.
+StepWork workOf(const plan::fb::Plan &plan, std::span<const cost_models::SampleSizes> steps);
+
+} // namespace maestro::planner
