@@ -6,13 +6,13 @@
 #include "cost_models/devices.h"
 #include "planner/workload/device_file.h"
 
+#include "llvm/ADT/StringMap.h"
+#include "llvm/TargetParser/Host.h"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
 #include <filesystem>
 #include <thread>
 #include <unistd.h>
@@ -30,16 +30,10 @@ uint64_t memoryOfThisMachine() {
   return static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
-/// Whether this processor has products of bf16 (AVX512_BF16 or AMX_BF16); in f32 they take as long as those of f32, at best.
+/// Whether this processor has products of bf16; without, they take as long as those of f32, at best.
 bool multipliesBf16() {
-#if defined(__x86_64__)
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  bool hasAvx512 = __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 5 & 1);
-  bool hasAmx = __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d >> 22 & 1);
-  return hasAvx512 || hasAmx;
-#else
-  return false;
-#endif
+  llvm::StringMap<bool> features = llvm::sys::getHostCPUFeatures();
+  return features.lookup("avx512bf16") || features.lookup("amx-bf16");
 }
 
 bool isFile(const std::string &device) { return device.ends_with(".yaml") || device.ends_with(".yml"); }
