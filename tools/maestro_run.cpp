@@ -1,4 +1,5 @@
 // maestro-run: trains what a plan says. A thin main: options in, exit status out.
+#include "base/guarded.h"
 #include "base/log.h"
 #include "executor/core/run.h"
 #include "tools/arguments.h"
@@ -7,6 +8,11 @@
 #include <CLI/CLI.hpp>
 
 #include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <new>
+#include <unistd.h>
 
 using namespace maestro;
 
@@ -15,6 +21,21 @@ namespace {
 void onSignal(int signal) {
   executor::requestStop();
   std::signal(signal, SIG_DFL); // The second one ends the process at once.
+}
+
+/// For what is thrown where nobody can catch it, with no memory left to say so in: status 2 and a message, as for all that the
+/// machine fails at. Other ends of the program are bugs and stay what they are.
+[[noreturn]] void onTerminate() {
+  try {
+    if (std::exception_ptr thrown = std::current_exception())
+      std::rethrow_exception(thrown);
+  } catch (const std::bad_alloc &) {
+    for (const char *text : {"error: ", kOutOfMemory, "\n"})
+      (void)!::write(STDERR_FILENO, text, std::strlen(text));
+    ::_exit(2);
+  } catch (...) {
+  }
+  std::abort();
 }
 
 Status parseWeights(const std::vector<std::string> &texts, executor::WeightFiles &weights) {
@@ -33,6 +54,7 @@ Status parseWeights(const std::vector<std::string> &texts, executor::WeightFiles
 } // namespace
 
 int main(int argc, char **argv) {
+  std::set_terminate(onTerminate);
   boundSpinning(argv);
   CLI::App app{"Trains a plan that maestro-plan wrote.", "maestro-run"};
   app.footer("Example:\n  maestro-run plan.mpl --data 'shards/*.tar' --steps 100 --out run1");
@@ -40,18 +62,22 @@ int main(int argc, char **argv) {
 
   executor::RunOptions options;
   std::vector<std::string> weights;
-  std::string logFormat = "text", ranks = "threads";
+  std::string logFormat = "text", ranks = "threads", resume;
   uint64_t steps = 0, seed = 0;
   bool quiet = false, adapt = false;
   app.add_option("plan", options.planPath, "The plan to run")->required();
   app.add_option("--data", options.data, "WebDataset tar shards: paths, globs, {000..012}; without it synthetic samples");
   auto *stepsOption =
       app.add_option("--steps", steps, "Stop after this step; without it one pass over the data")->check(wholeNumber<'1'>, "");
-  app.add_option("--out", options.out, "Folder for metrics, checkpoints and the plan");
-  app.add_flag("--resume", options.resume, "Continue from the newest whole checkpoint in --out");
+  app.add_option("--out", options.out, "Folder for metrics, checkpoints and the plan; one run writes there at a time");
+  app.add_flag("--resume{now}", resume, "Continue from the newest whole checkpoint in --out; --resume=auto also starts where there is none")
+      ->check(CLI::IsMember({"now", "auto"}));
+  app.add_flag("--overwrite", options.overwrite, "Replace what an older run left in --out, once the first step is done");
+  app.add_flag("--accept-changed-data", options.acceptsChangedData, "Resume with other shards, sizes, order or seed");
   app.add_option("--weights", weights, "component=PATH: initial values, a safetensors file, the index of several, or a folder with either");
   app.add_option("--save-every", options.saveEvery, "Steps between checkpoints (the last step is always saved)")
       ->check(wholeNumber<'1'>, "");
+  app.add_option("--keep-last", options.keepLast, "Keep this many checkpoints, the newest (all)")->check(wholeNumber<'1'>, "");
   app.add_flag("--save-gradients", options.saveGradients, "Write the first step's gradients to --out");
   app.add_flag("--self-check", options.selfCheck, "Also evaluate the first step in one piece and compare");
   app.add_flag("--evaluate", options.evaluate, "No update: print the mean losses over the data");
@@ -77,6 +103,9 @@ int main(int argc, char **argv) {
     options.steps = steps;
   if (seedOption->count())
     options.seed = seed;
+  options.resume = resume.empty()    ? executor::RunOptions::Resume::No
+                   : resume == "auto" ? executor::RunOptions::Resume::IfAny
+                                      : executor::RunOptions::Resume::Yes;
   options.processes = ranks == "processes";
   options.adapts = adapt;
   options.quiet = quiet;
@@ -89,7 +118,7 @@ int main(int argc, char **argv) {
   std::signal(SIGXFSZ, SIG_IGN); // Beyond a file size limit a write then fails as on a full disk.
   Status status = parseWeights(weights, options.weights);
   if (status.isOk())
-    status = executor::run(options);
+    status = guarded([&] { return executor::run(options); });
   if (!status.isOk())
     logError(status.message());
   return status.exitStatus();

@@ -37,9 +37,6 @@ Sleeper::Sleeper(WaitPoint &point, const Abort &abort, const WaitNote &note)
 
 Sleeper::~Sleeper() { abort.progress().report(note.rank, note.lane, before.activity, before.what, before.index); }
 
-void Sleeper::sleep(uint32_t seen) {
-  point.sleep(seen, kLookAroundNs);
-  abort.progress().beat(note.rank, note.lane);
-}
+void Sleeper::sleep(uint32_t seen) { point.sleep(seen, kLookAroundNs); }
 
 } // namespace maestro::transport

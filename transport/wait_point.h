@@ -20,7 +20,7 @@ struct alignas(64) WaitPoint {
   void bumpEpoch() { epochWord.fetch_add(1); }
   /// Wakes all sleepers, in every process.
   void wake();
-  /// Sleeps while the epoch is `seen`; also returns after `timeoutNs`, so that a sleeper can show that it lives.
+  /// Sleeps while the epoch is `seen`; also returns after `timeoutNs`.
   void sleep(uint32_t seen, int64_t timeoutNs);
 };
 

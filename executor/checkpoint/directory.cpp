@@ -22,11 +22,8 @@ namespace {
 constexpr std::string_view kPrefix = "checkpoint-";
 constexpr std::string_view kHiddenPrefix = ".checkpoint-";
 constexpr std::string_view kPartial = ".partial";
+constexpr std::string_view kRemoved = ".removed";
 constexpr std::string_view kState = "state.json";
-
-std::string partialName(uint64_t step) {
-  return fmt::format(".{}{}", checkpointName(step), kPartial);
-}
 
 /// The step of "checkpoint-000100"; nothing for other names.
 std::optional<uint64_t> stepOf(std::string_view name) {
@@ -40,51 +37,128 @@ std::optional<uint64_t> stepOf(std::string_view name) {
   return step;
 }
 
-/// What a killed run left: unfinished folders, or a replaced checkpoint under the unfinished one's
-/// name.
-void removeLeftovers(const std::string &outFolder) {
+/// A folder's entries. Nothing is thrown, also where reading on fails.
+template <typename Visit> std::error_code forEachEntry(const std::string &folder, Visit visit) {
   std::error_code error;
-  std::vector<fs::path> leftovers;
-  for (const fs::directory_entry &entry : fs::directory_iterator(outFolder, error)) {
-    std::string name = entry.path().filename();
-    if (name.starts_with(kHiddenPrefix) && name.ends_with(kPartial))
-      leftovers.push_back(entry.path());
-  }
-  for (const fs::path &leftover : leftovers)
-    fs::remove_all(leftover, error);
+  for (fs::directory_iterator entry(folder, error); !error && entry != fs::directory_iterator(); entry.increment(error))
+    visit(*entry);
+  return error;
+}
+
+/// The step of ".checkpoint-000100.partial"; nothing for other names.
+std::optional<uint64_t> partialStepOf(std::string_view name) {
+  if (!name.starts_with('.') || !name.ends_with(kPartial))
+    return std::nullopt;
+  return stepOf(name.substr(1, name.size() - 1 - kPartial.size()));
+}
+
+bool isWhole(const std::string &path, uint64_t step) {
+  Result<FoundCheckpoint> found = openCheckpoint(path);
+  return found && found->state.step == step;
 }
 
 /// Puts `partial` in the place of `final`. An older folder there changes places with it, so that at
-/// every moment one of the two is whole; file systems that cannot exchange names lose the older one
-/// first.
-Status putInPlace(const std::string &partial, const std::string &final) {
+/// every moment one of the two is whole, and goes when the exchange is on disk. File systems that cannot exchange names
+/// lose the older one first, when the new one is on disk under its hidden name.
+Status putInPlace(const std::string &partial, const std::string &final, const std::string &outFolder) {
   std::error_code error;
   if (fs::exists(final, error)) {
     if (::renameat2(AT_FDCWD, partial.c_str(), AT_FDCWD, final.c_str(), RENAME_EXCHANGE) == 0) {
+      MAESTRO_TRY(syncFolder(outFolder));
       fs::remove_all(partial, error);
       return {};
     }
+    MAESTRO_TRY(syncFolder(outFolder));
     fs::remove_all(final, error);
   }
   fs::rename(partial, final, error);
-  return error ? systemFailure("rename a checkpoint to", final, error.value()) : Status();
+  return error ? systemFailure("rename a checkpoint to", final, error.value()) : syncFolder(outFolder);
 }
 
 Result<std::map<std::string, uint64_t>> listFiles(const std::string &folder) {
   std::map<std::string, uint64_t> files;
-  std::error_code error;
-  for (const fs::directory_entry &entry : fs::directory_iterator(folder, error))
-    files.emplace(entry.path().filename(), entry.file_size(error));
-  if (error)
-    return systemFailure("read", folder, error.value());
+  std::error_code sizeError;
+  std::error_code error = forEachEntry(folder, [&](const fs::directory_entry &entry) {
+    files.emplace(entry.path().filename(), entry.file_size(sizeError));
+  });
+  if (error || sizeError)
+    return systemFailure("read", folder, error ? error.value() : sizeError.value());
   return files;
 }
+
+std::string hiddenName(uint64_t step, std::string_view suffix) { return fmt::format(".{}{}", checkpointName(step), suffix); }
+
+struct Candidate {
+  uint64_t step;
+  std::string name;
+};
+
+/// All that may be checkpoints, the newest first; of one step the one in place first.
+Result<std::vector<Candidate>> candidates(const std::string &outFolder) {
+  std::vector<Candidate> list;
+  std::error_code error = forEachEntry(outFolder, [&](const fs::directory_entry &entry) {
+    std::string name = entry.path().filename();
+    std::optional<uint64_t> step = stepOf(name);
+    if (!step)
+      step = partialStepOf(name);
+    if (step)
+      list.push_back({*step, std::move(name)});
+  });
+  if (error)
+    return Status::invalidInput(fmt::format("cannot read the run's folder '{}': {}", outFolder, error.message()));
+  std::sort(list.begin(), list.end(), [](const Candidate &a, const Candidate &b) {
+    return a.step != b.step ? a.step > b.step : a.name > b.name; // '.' comes before 'c'.
+  });
+  return list;
+}
 } // namespace
+
+/// What a killed run left: a replaced checkpoint, or one that is written, under the hidden name; what is removed.
+void removeLeftovers(const std::string &outFolder) {
+  std::vector<std::string> names;
+  forEachEntry(outFolder, [&](const fs::directory_entry &entry) {
+    std::string name = entry.path().filename();
+    if (name.starts_with(kHiddenPrefix) && (name.ends_with(kPartial) || name.ends_with(kRemoved)))
+      names.push_back(std::move(name));
+  });
+  for (const std::string &name : names) {
+    std::error_code error;
+    std::string hidden = outFolder + "/" + name;
+    std::optional<uint64_t> step = partialStepOf(name);
+    std::string final = outFolder + "/" + (step ? checkpointName(*step) : "");
+    bool isTheOnlyOne = step && isWhole(hidden, *step) && !isWhole(final, *step);
+    if (!isTheOnlyOne || !putInPlace(hidden, final, outFolder).isOk())
+      fs::remove_all(hidden, error);
+  }
+}
+
+Status removeCheckpoint(const std::string &outFolder, uint64_t step) {
+  std::string path = outFolder + "/" + checkpointName(step), hidden = outFolder + "/" + hiddenName(step, kRemoved);
+  std::error_code error;
+  fs::remove_all(hidden, error);
+  fs::rename(path, hidden, error);
+  if (error)
+    return systemFailure("remove", path, error.value());
+  fs::remove_all(hidden, error);
+  return error ? systemFailure("remove", path, error.value()) : Status();
+}
+
+Result<std::vector<uint64_t>> checkpointSteps(const std::string &outFolder) {
+  std::vector<uint64_t> steps;
+  std::error_code error = forEachEntry(outFolder, [&](const fs::directory_entry &entry) {
+    if (std::optional<uint64_t> step = stepOf(entry.path().filename().string()))
+      steps.push_back(*step);
+  });
+  if (error)
+    return systemFailure("read", outFolder, error.value());
+  std::sort(steps.begin(), steps.end());
+  return steps;
+}
 
 std::string checkpointName(uint64_t step) { return fmt::format("{}{:06}", kPrefix, step); }
 
 PendingCheckpoint::PendingCheckpoint(std::string folder, uint64_t step)
-    : outFolder(std::move(folder)), partial(outFolder + "/" + partialName(step)),
+    : outFolder(std::move(folder)), partial(outFolder + "/" + hiddenName(step, kPartial)),
       final(outFolder + "/" + checkpointName(step)), step(step) {}
 
 PendingCheckpoint::PendingCheckpoint(PendingCheckpoint &&other) noexcept
@@ -117,9 +191,8 @@ Status PendingCheckpoint::commit(TrainingState state) {
   MAESTRO_TRY(writer.append(formatState(state, files)));
   MAESTRO_TRY(writer.finish());
   MAESTRO_TRY(syncFolder(partial));
-  MAESTRO_TRY(putInPlace(partial, final));
-  committed = true;
-  return syncFolder(outFolder);
+  committed = true; // From here on what is left behind is whole.
+  return putInPlace(partial, final, outFolder);
 }
 
 Result<FoundCheckpoint> openCheckpoint(const std::string &path) {
@@ -145,22 +218,18 @@ Result<FoundCheckpoint> openCheckpoint(const std::string &path) {
   return found;
 }
 
-Result<std::optional<FoundCheckpoint>> findNewestCheckpoint(const std::string &outFolder) {
-  std::vector<uint64_t> steps;
-  std::error_code error;
-  for (const fs::directory_entry &entry : fs::directory_iterator(outFolder, error))
-    if (std::optional<uint64_t> step = stepOf(entry.path().filename().string()))
-      steps.push_back(*step);
-  if (error)
-    return Status::invalidInput(
-        fmt::format("cannot read the run's folder '{}': {}", outFolder, error.message()));
-  std::sort(steps.rbegin(), steps.rend());
-  for (uint64_t step : steps) {
-    Result<FoundCheckpoint> found = openCheckpoint(outFolder + "/" + checkpointName(step));
-    if (found && found->state.step == step)
-      return std::optional(*std::move(found));
-    if (found)
+Result<std::optional<FoundCheckpoint>> findNewestCheckpoint(const std::string &outFolder, const std::string &run) {
+  MAESTRO_ASSIGN(std::vector<Candidate> list, candidates(outFolder));
+  for (const auto &[step, name] : list) {
+    Result<FoundCheckpoint> found = openCheckpoint(outFolder + "/" + name);
+    if (!found && name.starts_with('.'))
+      continue; // Was being written.
+    if (found && found->state.step != step)
       found = Status::invalidInput(fmt::format("checkpoint '{}': state.json is of step {}", found->path, found->state.step));
+    if (found && !run.empty() && !found->state.run.empty() && found->state.run != run)
+      found = Status::invalidInput(fmt::format("checkpoint '{}' is of an older run in this folder", found->path));
+    if (found)
+      return std::optional(*std::move(found));
     logWarning(fmt::format("passed over: {}", found.status().message()));
   }
   return std::optional<FoundCheckpoint>();

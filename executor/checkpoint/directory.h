@@ -2,18 +2,21 @@
 //
 //   out/.checkpoint-000100.partial/   written and forced to disk, then renamed to
 //   out/checkpoint-000100/            <component>.safetensors, optimizer.safetensors, state.json
+//   out/.checkpoint-000100.removed/   what of a removed one is still there
 //
 // state.json lists the files and their sizes, so that a folder which was copied in part is
 // recognised.
 #pragma once
 
 #include "base/status.h"
+#include "executor/data/data_identity.h"
 #include "executor/data/sample.h"
 
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace maestro::checkpoint {
 
@@ -26,17 +29,25 @@ struct TrainingState {
   uint64_t workloadHash = 0; ///< Of the workload: different means that the checkpoint does not fit.
   /// Components frozen as a whole, which no file holds, and where their values came from.
   std::map<std::string, std::string> frozen;
+  /// Steps whose loss or gradient was not finite, which were not applied; and how many of them came last.
+  uint64_t skippedSteps = 0, badStepsInARow = 0;
+  std::string run = {};                        ///< See run_folder.h; empty where it is not known.
+  std::optional<data::DataIdentity> data = {}; ///< Nothing where it is not known.
 };
 
 std::string formatState(const TrainingState &state, const std::map<std::string, uint64_t> &files);
 /// Fails on text that is not a state.json, naming the key.
 Result<TrainingState> parseState(const std::string &text, std::map<std::string, uint64_t> &files);
 
+/// run.json: the name of the run whose results a folder holds.
+std::string formatRunName(const std::string &run);
+Result<std::string> parseRunName(const std::string &text);
+
 /// A checkpoint being written. Destroyed without commit() it leaves nothing behind.
 class PendingCheckpoint {
 public:
-  /// Makes an empty folder beside the final one; folders that earlier runs did not finish are
-  /// removed.
+  /// Makes an empty folder beside the final one. Of the folders that earlier runs did not finish, those that are whole are put
+  /// in place, and the others are removed.
   static Result<PendingCheckpoint> begin(const std::string &outFolder, uint64_t step);
   PendingCheckpoint(PendingCheckpoint &&other) noexcept;
   PendingCheckpoint &operator=(PendingCheckpoint &&) = delete;
@@ -66,8 +77,16 @@ struct FoundCheckpoint {
 /// Reads one checkpoint's state and compares its files' sizes.
 Result<FoundCheckpoint> openCheckpoint(const std::string &path);
 
-/// The newest whole checkpoint of a run, or nothing. Damaged ones are passed over with a warning.
-Result<std::optional<FoundCheckpoint>> findNewestCheckpoint(const std::string &outFolder);
+/// The newest whole checkpoint in a folder, or nothing; of the run `run` where that is given. One that was not yet put in
+/// place counts. Damaged ones, and those of other runs, are passed over with a warning.
+Result<std::optional<FoundCheckpoint>> findNewestCheckpoint(const std::string &outFolder, const std::string &run = "");
+
+/// The steps of all checkpoints in a folder, whole or not, in ascending order.
+Result<std::vector<uint64_t>> checkpointSteps(const std::string &outFolder);
+/// A checkpoint that is removed is there as a whole, or not under its name.
+Status removeCheckpoint(const std::string &outFolder, uint64_t step);
+/// Of all that unfinished or removed checkpoints left.
+void removeLeftovers(const std::string &outFolder);
 
 /// "checkpoint-000100".
 std::string checkpointName(uint64_t step);

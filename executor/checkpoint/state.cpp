@@ -34,6 +34,28 @@ public:
       fail(key, "16 hexadecimal digits");
     return parsed;
   }
+  bool flag(const char *key) {
+    const Json *value = member(key);
+    if (value && value->is_boolean())
+      return value->get<bool>();
+    fail(key, "true or false");
+    return false;
+  }
+  std::string text(const char *key) {
+    const Json *value = member(key);
+    if (value && value->is_string())
+      return value->get<std::string>();
+    fail(key, "a text");
+    return "";
+  }
+  const Json *list(const char *key) {
+    const Json *value = member(key);
+    if (value && value->is_array())
+      return value;
+    fail(key, "a list");
+    return nullptr;
+  }
+  bool has(const char *key) { return member(key) != nullptr; }
   const Json *child(const char *key) {
     const Json *value = member(key);
     if (value && value->is_object())
@@ -46,6 +68,8 @@ public:
 
 private:
   const Json *member(const char *key) {
+    if (!object.is_object())
+      return nullptr;
     auto found = object.find(key);
     return found == object.end() ? nullptr : &*found;
   }
@@ -58,6 +82,30 @@ private:
   const Json &object;
   std::string_view where;
 };
+
+std::string formatData(const data::DataIdentity &data) {
+  std::string text = fmt::format("{{\"synthetic\": {}, \"shuffled\": {}, \"shards\": [", data.synthetic, data.shuffled);
+  for (std::string_view separator = ""; const data::ShardIdentity &shard : data.shards) {
+    text += fmt::format("{}\n    {{\"path\": \"{}\", \"bytes\": {}}}", separator, escapeJson(shard.path), shard.bytes);
+    separator = ",";
+  }
+  return text + "]}";
+}
+
+Result<data::DataIdentity> parseData(const Json &object) {
+  Members members(object, "state.json, data");
+  data::DataIdentity data;
+  data.synthetic = members.flag("synthetic");
+  data.shuffled = members.flag("shuffled");
+  const Json *shards = members.list("shards");
+  MAESTRO_TRY(std::move(members.status));
+  for (const Json &entry : *shards) {
+    Members shard(entry, "state.json, a shard of data");
+    data.shards.push_back({shard.text("path"), shard.number("bytes")});
+    MAESTRO_TRY(std::move(shard.status));
+  }
+  return data;
+}
 
 template <typename Value, typename Format>
 std::string formatMap(const std::map<std::string, Value> &map, Format format) {
@@ -78,9 +126,11 @@ std::string formatState(const TrainingState &state, const std::map<std::string, 
       "{{\n  \"version\": 1,\n  \"step\": {},\n"
       "  \"position\": {{\"pass\": {}, \"shard\": {}, \"sample\": {}, \"ordinal\": {}}},\n"
       "  \"seed\": {},\n  \"plan_hash\": \"{:016x}\",\n  \"workload_hash\": \"{:016x}\",\n"
-      "  \"frozen\": {},\n  \"files\": {}\n}}\n",
+      "  \"frozen\": {},\n  \"skipped_steps\": {},\n  \"bad_steps_in_a_row\": {},\n"
+      "  \"run\": \"{}\",\n{}  \"files\": {}\n}}\n",
       state.step, state.position.pass, state.position.shard, state.position.sample,
-      state.position.ordinal, state.seed, state.planHash, state.workloadHash, frozen,
+      state.position.ordinal, state.seed, state.planHash, state.workloadHash, frozen, state.skippedSteps, state.badStepsInARow, escapeJson(state.run),
+      state.data ? fmt::format("  \"data\": {},\n", formatData(*state.data)) : "",
       formatMap(files, [](uint64_t bytes) { return fmt::to_string(bytes); }));
 }
 
@@ -98,6 +148,15 @@ Result<TrainingState> parseState(const std::string &text, std::map<std::string, 
   state.workloadHash = members.hash("workload_hash");
   const Json *position = members.child("position"), *frozen = members.child("frozen"),
              *listed = members.child("files");
+  if (members.has("skipped_steps")) { // Absent in those of older versions, like what follows.
+    state.skippedSteps = members.number("skipped_steps");
+    state.badStepsInARow = members.number("bad_steps_in_a_row");
+  }
+  if (members.has("run"))
+    state.run = members.text("run");
+  if (const Json *data = members.has("data") ? members.child("data") : nullptr) {
+    MAESTRO_ASSIGN(state.data, parseData(*data));
+  }
   MAESTRO_TRY(std::move(members.status));
   Members at(*position, "state.json, position");
   state.position = {at.number("pass"), at.number("shard"), at.number("sample"),
@@ -112,6 +171,18 @@ Result<TrainingState> parseState(const std::string &text, std::map<std::string, 
     files.emplace(file, bytes.get<uint64_t>());
   }
   return state;
+}
+
+std::string formatRunName(const std::string &run) {
+  return fmt::format("{{\"version\": 1, \"run\": \"{}\"}}\n", escapeJson(run));
+}
+
+Result<std::string> parseRunName(const std::string &text) {
+  Json root = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  Members members(root, "run.json");
+  std::string run = members.text("run");
+  MAESTRO_TRY(std::move(members.status));
+  return run;
 }
 
 } // namespace maestro::checkpoint

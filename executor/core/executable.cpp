@@ -76,6 +76,8 @@ ExecutableInstance::create(const plan::Plan &plan, uint32_t index, Device &devic
       new ExecutableInstance(plan, *plan->executables()->Get(index), device, growth, group));
   instance->boundSymbols = plan::largestMicroBatches(plan::capacityOf(*plan, *instance->executable)).front();
   std::replace(instance->boundSymbols.begin(), instance->boundSymbols.end(), plan::DimTable::kUndefined, int64_t{1});
+  for (const fb::Binding *binding : *instance->executable->bindings())
+    instance->bound.emplace(std::pair(binding->kind(), binding->index()), binding->buffer());
   MAESTRO_TRY(instance->allocateRegions(shared));
   MAESTRO_TRY(instance->writeConstants());
   return instance;
@@ -134,10 +136,8 @@ const fb::Program *ExecutableInstance::program(fb::ProgramKind kind) const {
 bool ExecutableInstance::hasProgram(fb::ProgramKind kind) const { return program(kind) != nullptr; }
 
 uint32_t ExecutableInstance::boundBuffer(fb::BindingKind kind, uint32_t index) const {
-  for (const fb::Binding *binding : *executable->bindings())
-    if (binding->kind() == kind && binding->index() == index)
-      return binding->buffer();
-  return kNone;
+  auto found = bound.find({kind, index});
+  return found == bound.end() ? kNone : found->second;
 }
 
 Address ExecutableInstance::address(uint32_t buffer, uint32_t slot) const {

@@ -16,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace maestro::executor {
@@ -122,6 +123,7 @@ private:
   uint64_t growth;
   TensorGroup group;
   uint32_t slotCount = 1;
+  std::map<std::pair<plan::fb::BindingKind, uint32_t>, uint32_t> bound; ///< Buffers, by Executable.bindings.
   std::vector<Address> regionBlocks;
   std::vector<uint64_t> regionStride; ///< Bytes between copies.
   std::vector<uint32_t> selected;   ///< By region: the copy that is used.

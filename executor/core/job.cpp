@@ -1,5 +1,6 @@
 #include "executor/core/job.h"
 
+#include "base/guarded.h"
 #include "executor/core/shard.h"
 
 #include <fmt/format.h>
@@ -69,12 +70,14 @@ Result<std::unique_ptr<Job>> Job::create(const plan::Plan &plan, const JobOption
   job->scheduler = std::make_unique<StepScheduler>(
       plan, job->facts, *job->batcher,
       StepScheduler::Options{{options.evaluates, options.onePiece}, order, options.sleepScale});
+  job->startWatching();
   MAESTRO_TRY(job->createWorkers());
   return job;
 }
 
 Status Job::createWorkers() {
   std::shared_ptr<const kernels::Library> library = options.sleepScale > 0 ? nullptr : kernels::createCpuLibrary();
+  hostStates.resize(facts.ranks);
   mailboxes.resize(facts.ranks);
   for (uint32_t rank = 0; rank < facts.ranks; ++rank) {
     workers.emplace_back();
@@ -88,9 +91,7 @@ Status Job::createWorkers() {
       noteFailure(rank, workers[rank] ? workers[rank]->withSamples(status) : Status(status.code(), std::string(status.message())));
     };
     if (facts.ranks > 1)
-      deviceOptions.onKernel = [this, rank] {
-        wiring->abort->progress().report(rank, transport::LaneKind::Device, transport::Activity::Running, "kernel");
-      };
+      deviceOptions.onSign = [this, rank](DeviceSign sign) { onDeviceSign(rank, sign); };
     auto device = options.lateDeviceSeed >= 0
                       ? createLateCpuDevice(library, deviceOptions, static_cast<uint64_t>(options.lateDeviceSeed) + rank)
                       : createCpuDevice(library, deviceOptions);
@@ -102,6 +103,7 @@ Status Job::createWorkers() {
     own.adapts = options.adapts;
     own.growth = options.growth;
     own.sleepScale = options.sleepScale;
+    own.skippedSteps = options.skippedSteps;
     MAESTRO_ASSIGN(workers.back(), Worker::create({plan, facts, *wiring, *batcher, *scheduler}, rank, std::move(device), own));
     workers.back()->collectSpans(options.traceCapacity);
     mailboxes[rank].results.resize(kResultRing);
@@ -115,19 +117,27 @@ Status Job::createWorkers() {
   return Status();
 }
 
-Job::~Job() {
+Job::~Job() { end(); }
+
+void Job::end() {
   {
     std::lock_guard lock(mutex);
     stopping = true;
   }
   changed.notify_all();
+  if (watcher.joinable()) {
+    watcher.join();
+    report(driverRank(), transport::LaneKind::Driver, transport::Activity::Finished);
+  }
   // A rank that ran ahead may wait for somebody who has ended; where ranks are processes, the root ends them all.
   if (!threads.empty() && wiring->abort && isRoot())
     wiring->abort->raise(transport::Abort::kSupervisor, "the run has ended");
   for (std::thread &thread : threads)
     thread.join();
-  if (watcher.joinable())
-    watcher.join();
+  threads.clear();
+  for (auto &worker : workers)
+    if (worker)
+      (void)worker->device().wait(worker->device().record());
 }
 
 bool Job::trains(uint32_t rank) const {
@@ -215,43 +225,65 @@ Status Job::start() {
   for (uint32_t rank = 0; rank < workers.size(); ++rank)
     if (workers[rank])
       threads.emplace_back([this, rank] { serve(rank); });
-  if (facts.ranks > 1 && isRoot())
-    watcher = std::thread([this] { watch(); });
   return Status();
 }
 
-/// Ends a job in which a rank no longer gets on. A kernel may take long, so the limit grows with the longest silence that
-/// ended by itself; in the first step kernels are prepared, too.
+void Job::startWatching() {
+  if (facts.ranks < 2)
+    return;
+  drives("loading");
+  watcher = std::thread([this] { watch(); });
+}
+
+/// Beats for the ranks that are here; the root's ends a job in which a rank makes no progress. A kernel may take long, so the limits
+/// grow with the longest work that was seen.
 void Job::watch() {
-  constexpr int64_t kLimitNs = 3'000'000'000, kFirstStepNs = 60'000'000'000, kPatience = 10;
+  constexpr int64_t kSecond = 1'000'000'000, kPatience = 10;
+  constexpr int64_t kBeatNs = 3 * kSecond, kWaitNs = 10 * kSecond, kWorkNs = 60 * kSecond;
   constexpr auto kEvery = std::chrono::milliseconds(250);
   const transport::Progress &ranks = wiring->abort->progress();
   std::vector<uint64_t> seen(facts.ranks, 0);
   std::vector<int64_t> since(facts.ranks, transport::nowNs());
-  int64_t longest = 0;
+  int64_t longest = 0, lastLook = transport::nowNs(), patientUntil = 0;
   std::unique_lock lock(mutex);
   while (!stopping && !wiring->abort->isRaised()) {
+    for (uint32_t rank = 0; rank < facts.ranks; ++rank)
+      if (!options.rank || *options.rank == rank)
+        ranks.beat(rank);
     changed.wait_for(lock, kEvery, [&] { return stopping; });
+    int64_t now = transport::nowNs();
+    if (now - std::exchange(lastLook, now) > kSecond) // This process was held up itself: so may others have been, until just now.
+      patientUntil = now + kBeatNs;
+    if (!isRoot())
+      continue;
     for (uint32_t rank = 0; rank < facts.ranks; ++rank) {
       uint64_t count = ranks.counter(rank, transport::LaneKind::Host) + ranks.counter(rank, transport::LaneKind::Device);
-      int64_t now = transport::nowNs();
-      bool working = ranks.state(rank, transport::LaneKind::Host).activity == transport::Activity::Running &&
-                     !transport::awaitsOthers(ranks.state(rank, transport::LaneKind::Device).activity);
-      if (count != seen[rank]) {
-        longest = working ? std::max(longest, now - since[rank]) : longest;
-        seen[rank] = count;
-        since[rank] = now;
-      }
+      if (count == seen[rank])
+        continue;
+      longest = std::max(longest, now - since[rank]);
+      seen[rank] = count;
+      since[rank] = now;
     }
-    bool firstStep = std::all_of(mailboxes.begin(), mailboxes.end(), [](const Mailbox &box) { return box.finished == 0; });
-    int64_t limit = firstStep ? kFirstStepNs : std::max(kLimitNs, kPatience * longest);
-    if (auto stall = ranks.findStall(limit); stall && !stopping) {
+    transport::StallLimits limits{kBeatNs, kWaitNs, std::max(kWorkNs, kPatience * longest), kPatience};
+    if (auto stall = ranks.findStall(limits); stall && now >= patientUntil && !stopping) {
       lock.unlock();
       noteFailure(stall->rank, Status::unavailable(stall->text));
       lock.lock();
     }
   }
 }
+
+/// While the driver waits for ranks, which may wait for it in turn.
+class Job::DriverWaits {
+public:
+  explicit DriverWaits(const Job &job) : job(job) {
+    job.report(job.driverRank(), transport::LaneKind::Driver, transport::Activity::AwaitingRanks);
+  }
+  ~DriverWaits() { job.report(job.driverRank(), transport::LaneKind::Driver, transport::Activity::Running); }
+
+private:
+  const Job &job;
+};
 
 void Job::post(uint32_t rank, const Command &command) {
   std::lock_guard lock(mutex);
@@ -269,13 +301,13 @@ void Job::submit(const data::SampleBatch &batch, uint64_t step, To to, bool upda
   Command::Kind kind = options.evaluates ? Command::Kind::Evaluate : updates ? Command::Kind::Step : Command::Kind::Gradients;
   for (uint32_t rank = 0; rank < workers.size(); ++rank)
     if (workers[rank] && (to == To::All || (to == To::Training) == trains(rank)))
-      post(rank, {kind, &batch, step, 0});
+      post(rank, {kind, &batch, step, 0, true});
 }
 
-Status Job::update(uint64_t step, double gradientNorm) {
+Status Job::update(uint64_t step, const StepResult &result) {
   for (uint32_t rank = 0; rank < workers.size(); ++rank)
     if (workers[rank] && trains(rank))
-      post(rank, {Command::Kind::Update, nullptr, step, gradientNorm});
+      post(rank, {Command::Kind::Update, nullptr, step, result.gradientNorm, result.applied});
   return drain();
 }
 
@@ -306,7 +338,7 @@ void Job::serve(uint32_t rank) {
   bool stops = false;
   while (true) {
     Command command;
-    progress(rank, transport::Activity::Finished); // Nobody waits for what was not asked of it.
+    report(rank, transport::LaneKind::Host, transport::Activity::Idle);
     {
       std::unique_lock lock(mutex);
       changed.wait(lock, [&] { return box.taken < box.submitted || stopping; });
@@ -315,7 +347,7 @@ void Job::serve(uint32_t rank) {
       command = box.commands[box.taken++ % box.commands.size()];
     }
     auto &[resultStep, result] = box.results[command.step % kResultRing];
-    Status status = stops ? Status() : execute(rank, command, result); // Given before all agreed to stop.
+    Status status = stops ? Status() : guarded([&] { return execute(rank, command, result); }); // Given before all agreed to stop.
     stops = stops || result.stops;
     resultStep = command.step;
     if (!status.isOk())
@@ -335,7 +367,7 @@ void Job::serve(uint32_t rank) {
 Status Job::execute(uint32_t rank, const Command &command, StepResult &result) {
   Worker &worker = *workers[rank];
   if (command.kind == Command::Kind::Update)
-    return worker.update(command.step, command.norm);
+    return worker.update(command.step, command.norm, command.applies);
   if (command.kind == Command::Kind::Evaluate) {
     MAESTRO_TRY(worker.evaluate(*command.batch, command.step, result.totals));
   } else {
@@ -344,15 +376,20 @@ Status Job::execute(uint32_t rank, const Command &command, StepResult &result) {
       bool wantsToStop = rank == wiring->root() && options.wantsToStop && options.wantsToStop();
       MAESTRO_ASSIGN(Worker::Agreement end, worker.agree(command.step, wantsToStop, result.totals));
       result.gradientNorm = end.gradientNorm;
+      result.applied = end.applies;
       result.stops = end.stops;
+      result.badSamples.clear();
+      if (!end.applies && rank == wiring->root())
+        worker.listSamples(end.badMicroBatches, result.badSamples);
       if (command.kind == Command::Kind::Step)
-        MAESTRO_TRY(worker.update(command.step, result.gradientNorm));
+        MAESTRO_TRY(worker.update(command.step, result.gradientNorm, result.applied));
     }
   }
   const StepSchedule &made = worker.schedule();
   result.tokens = made.tokens;
   result.predictedNs = made.predictedNs;
   result.scheduleNs = made.processorNs;
+  result.endNs = transport::nowNs();
   result.microBatches.assign(plan->sections()->size(), 0);
   for (const wavefront::MicroBatch &group : made.schedule.microBatches)
     ++result.microBatches[group.section];
@@ -360,6 +397,7 @@ Status Job::execute(uint32_t rank, const Command &command, StepResult &result) {
 }
 
 Result<const StepResult *> Job::await(uint64_t step) {
+  DriverWaits waits(*this);
   std::unique_lock lock(mutex);
   // Where none that trains is here, those that are.
   auto counts = [&](uint32_t rank) { return workers[rank] && (trains(rank) || !anyTrainingRank); };
@@ -379,6 +417,7 @@ Result<const StepResult *> Job::await(uint64_t step) {
 }
 
 Status Job::drain() {
+  DriverWaits waits(*this);
   std::unique_lock lock(mutex);
   auto idle = [&] {
     for (uint32_t rank = 0; rank < workers.size(); ++rank)
@@ -391,6 +430,7 @@ Status Job::drain() {
 }
 
 Status Job::awaitReleased(uint64_t step) {
+  DriverWaits waits(*this);
   std::unique_lock lock(mutex);
   auto released = [&] {
     for (uint32_t rank = 0; rank < workers.size(); ++rank)
@@ -402,8 +442,27 @@ Status Job::awaitReleased(uint64_t step) {
   return wiring->abort->isRaised() ? failureStatus() : Status();
 }
 
-void Job::progress(uint32_t rank, transport::Activity activity) const {
-  wiring->abort->progress().report(rank, transport::LaneKind::Host, activity);
+void Job::report(uint32_t rank, transport::LaneKind lane, transport::Activity activity, const char *what) const {
+  wiring->abort->progress().report(rank, lane, activity, what);
+}
+
+void Job::onDeviceSign(uint32_t rank, DeviceSign sign) {
+  using transport::Activity, transport::LaneKind;
+  switch (sign) {
+  case DeviceSign::Kernel:
+    return report(rank, LaneKind::Device, Activity::Running, "kernel");
+  case DeviceSign::Idle:
+    return report(rank, LaneKind::Device, Activity::Idle);
+  case DeviceSign::Busy:
+    return report(rank, LaneKind::Device, Activity::Running);
+  case DeviceSign::HostAwaits:
+    hostStates[rank] = wiring->abort->progress().state(rank, LaneKind::Host);
+    return report(rank, LaneKind::Host, Activity::AwaitingDevice);
+  case DeviceSign::HostResumes: {
+    const auto &before = hostStates[rank];
+    return wiring->abort->progress().report(rank, LaneKind::Host, before.activity, before.what, before.index);
+  }
+  }
 }
 
 } // namespace maestro::executor

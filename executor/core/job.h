@@ -35,6 +35,7 @@ struct JobOptions {
   int lateDeviceSeed = -1; ///< ≥ 0: devices that complete late.
   double sleepScale = 0;   ///< > 0: devices without kernels; tasks sleep for so many times their planned time.
   bool fileOrder = false;  ///< Micro-batches and tasks as they come, for comparison.
+  uint64_t skippedSteps = 0; ///< Before the first: they were not applied.
   /// Asked by the root rank at each step's end; all that train then stop after it.
   std::function<bool()> wantsToStop;
   /// Where ranks are processes: this one's, and what all of them share. Otherwise all ranks are threads of this job.
@@ -46,7 +47,10 @@ struct JobOptions {
 struct StepResult {
   LossTotals totals;
   double gradientNorm = 0;
-  bool stops = false; ///< Somebody asked to stop after this step.
+  bool applied = true; ///< Otherwise a loss or the gradient norm is not finite, and parameters are as before the step.
+  bool stops = false;  ///< Somebody asked to stop after this step.
+  std::vector<metrics::SampleName> badSamples; ///< Of a step that is not applied; the root's alone.
+  int64_t endNs = 0; ///< Of the monotonic clock, on the rank's thread.
   uint64_t tokens = 0;
   std::vector<uint64_t> microBatches; ///< By section.
   int64_t predictedNs = 0, scheduleNs = 0;
@@ -87,8 +91,14 @@ public:
   /// Waits until no rank here works on the step or an earlier one: its batch may be reused.
   Status awaitReleased(uint64_t step);
 
-  /// Clips and steps the optimizer on all ranks after submit(…, updates = false).
-  Status update(uint64_t step, double gradientNorm);
+  /// Ends the ranks that are here, whatever they are waiting for, and their devices' work: what they did may be read.
+  void end();
+
+  /// Clips and steps the optimizer on all ranks, where the step applies, after submit(…, updates = false).
+  Status update(uint64_t step, const StepResult &result);
+
+  /// What the calling thread does between steps, for messages about who waits for whom.
+  void drives(const char *what) const { report(driverRank(), transport::LaneKind::Driver, transport::Activity::Running, what); }
 
   size_t ranks() const { return workers.size(); }
   /// Null where the rank is another process.
@@ -108,6 +118,7 @@ private:
     const data::SampleBatch *batch = nullptr;
     uint64_t step = 0;
     double norm = 0;
+    bool applies = true;
   };
   struct Mailbox {
     std::array<Command, 16> commands; ///< A ring: at most a few steps are under way.
@@ -133,8 +144,13 @@ private:
   Status gatherStretch(const Stretch &stretch, const TakePiece &take);
   Status sendPieces(uint64_t first, const Stretch &stretch);
   Status receivePieces(uint64_t first, const Stretch &stretch, const TakePiece &take);
-  void progress(uint32_t rank, transport::Activity activity) const;
+  void report(uint32_t rank, transport::LaneKind lane, transport::Activity activity, const char *what = nullptr) const;
+  void onDeviceSign(uint32_t rank, DeviceSign sign);
+  /// The rank in whose lane this thread, which drives all ranks here, reports.
+  uint32_t driverRank() const { return options.rank.value_or(wiring->root()); }
+  class DriverWaits;
   void watch();
+  void startWatching();
   bool isIdle(const Mailbox &box) const { return box.finished == box.submitted; }
 
   const plan::Plan &plan;
@@ -153,8 +169,9 @@ private:
   std::vector<Mailbox> mailboxes;
   bool stopping = false;
   Status failure;
+  std::vector<transport::Progress::State> hostStates; ///< By rank: before it began to wait for its device.
   std::vector<std::thread> threads;
-  std::thread watcher;
+  std::thread watcher; ///< Of a job of several ranks: shows that they live; the root's also looks for who holds others up.
 };
 
 /// Data symbols and fields of a plan, as the data library wants them.

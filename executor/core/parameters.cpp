@@ -77,14 +77,16 @@ private:
   Status open(uint32_t file) {
     if (descriptors[file] >= 0)
       return Status();
-    int fd = ::open(path(file).c_str(), O_RDONLY | O_CLOEXEC);
+    int fd = ::open(path(file).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); // A pipe must not be waited for.
     if (fd < 0)
       return Status::invalidInput(fmt::format(
           "{}: {}; the plan takes parameters from this file: put it back, run the plan where it was made, or plan again", path(file),
           std::strerror(errno)));
     descriptors[file] = fd;
     struct stat info {};
-    if (::fstat(fd, &info) != 0 || static_cast<uint64_t>(info.st_size) != plan->files()->Get(file)->size())
+    if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode))
+      return Status::invalidInput(fmt::format("{}: is not a regular file; plan again", path(file)));
+    if (static_cast<uint64_t>(info.st_size) != plan->files()->Get(file)->size())
       return Status::invalidInput(fmt::format(
           "{}: has {} bytes, but had {} when the plan was made; plan again", path(file),
           static_cast<int64_t>(info.st_size), plan->files()->Get(file)->size()));

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstring>
@@ -15,6 +16,7 @@ Result<std::unique_ptr<ProcessGroup>> ProcessGroup::fork(Wiring &wiring, uint32_
   std::unique_ptr<ProcessGroup> group(new ProcessGroup(wiring));
   group->ownRank = wiring.root();
   pid_t parent = ::getpid();
+  std::signal(SIGCHLD, SIG_DFL); // Ignored, as some launchers leave it, it would make children vanish before they are asked for.
   for (uint32_t rank = 0; rank < ranks; ++rank) {
     if (rank == wiring.root())
       continue;
@@ -28,7 +30,8 @@ Result<std::unique_ptr<ProcessGroup>> ProcessGroup::fork(Wiring &wiring, uint32_
       ::prctl(PR_SET_PDEATHSIG, SIGKILL); // Without the root nobody would end this one.
       if (::getppid() != parent)
         ::_exit(2);
-      std::signal(SIGINT, SIG_IGN); // The root ends the job after its step.
+      std::signal(SIGINT, SIG_IGN); // The root ends the job after its step, for all.
+      std::signal(SIGTERM, SIG_IGN);
       group->ownRank = rank;
       group->children.clear();
       return group;
@@ -52,10 +55,13 @@ void ProcessGroup::supervise() {
 bool ProcessGroup::reap(bool isEnding) {
   for (size_t i = 0; i < children.size();) {
     int status = 0;
-    if (::waitpid(children[i].pid, &status, WNOHANG) != children[i].pid) {
+    pid_t ended = ::waitpid(children[i].pid, &status, WNOHANG);
+    if (ended == 0 || (ended < 0 && errno != ECHILD)) {
       ++i;
       continue;
     }
+    if (ended < 0) // Gone, and nobody will ever tell how.
+      status = 0;
     uint32_t rank = children[i].rank;
     pid_t pid = children[i].pid;
     children.erase(children.begin() + static_cast<ptrdiff_t>(i));

@@ -1,16 +1,18 @@
 #include "executor/core/run.h"
 
 #include "base/log.h"
-#include "base/process_memory.h"
+#include "base/system_failure.h"
 #include "executor/checkpoint/directory.h"
 #include "executor/checkpoint/file_writer.h"
-#include "executor/core/busy_times.h"
-#include "executor/core/hyper_parameters.h"
+#include "executor/checkpoint/run_folder.h"
 #include "executor/core/job.h"
 #include "executor/core/job_trace.h"
+#include "executor/core/machine_check.h"
 #include "executor/core/process_group.h"
 #include "executor/core/saving.h"
 #include "executor/core/self_check.h"
+#include "executor/core/step_feeder.h"
+#include "executor/core/step_report.h"
 #include "executor/core/training_data.h"
 #include "executor/metrics/metrics_file.h"
 #include "executor/metrics/progress.h"
@@ -19,24 +21,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
-#include <chrono>
+#include <cerrno>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
-#include <thread>
-#include <unistd.h>
+#include <utility>
 
 namespace maestro::executor {
 namespace {
 
 namespace fb = plan::fb;
 std::atomic<bool> stopRequested{false};
-
-double nowSeconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 class Run {
 public:
@@ -76,6 +72,8 @@ private:
     if (processes->isRoot()) {
       processes->supervise();
     } else {
+      if (folder)
+        folder->leaveLock();
       setLogQuiet(true);
     }
     return Status();
@@ -93,46 +91,31 @@ private:
   Status loadPlan() {
     MAESTRO_ASSIGN(auto loaded, plan::Plan::load(options.planPath));
     plan.emplace(std::move(loaded));
-    const plan::Plan &p = *plan;
-    if (p->machine()->device_kind()->string_view() != "cpu")
-      return Status::invalidInput(fmt::format(
-          "{}: the plan is for {} devices of kind '{}' with {} bytes each, this machine has kind 'cpu'; plan again for this machine",
-          options.planPath, p->machine()->devices(), p->machine()->device_kind()->string_view(), p->machine()->memory_bytes()));
-    MAESTRO_TRY(checkMachine());
-    seed = options.seed.value_or(p->training()->seed());
-    return Status();
-  }
-
-  /// The plan's devices are shares of this machine.
-  Status checkMachine() const {
-    const plan::Plan &p = *plan;
-    uint64_t memory = static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
-    uint64_t needed = 0;
-    for (const fb::Rank *rank : *p->ranks())
-      needed += rank->peak_bytes();
-    for (const fb::Station *station : *p->stations()) // Where ranks say nothing.
-      needed += p->ranks()->Get(station->ranks()->Get(0))->peak_bytes() > 0
-                    ? 0
-                    : p->executables()->Get(station->executable())->peak_bytes() * station->ranks()->size();
-    if (needed > memory)
-      return Status::invalidInput(fmt::format("{}: the plan needs {} bytes of memory, this machine has {}; plan again "
-                                              "with a smaller micro-batch, or run it on the machine it was made for",
-                                              options.planPath, needed, memory));
-    unsigned cores = std::max(1u, std::thread::hardware_concurrency());
-    if (p->ranks()->size() > cores)
-      logWarning(fmt::format("{} devices share {} cores; times say little about the plan", p->ranks()->size(), cores));
+    MAESTRO_TRY(checkMachine(*plan, options.planPath));
+    seed = options.seed.value_or((*plan)->training()->seed());
     return Status();
   }
 
   /// What sleeps computes nothing that could be kept.
   Status checkOptions() const {
-    if (options.sleepScale > 0 && (options.resume || options.saveGradients || options.selfCheck || options.evaluate))
+    bool resumes = options.resume != RunOptions::Resume::No;
+    if (options.sleepScale > 0 && (resumes || options.saveGradients || options.selfCheck || options.evaluate))
       return Status::invalidInput("--sleep-kernels computes nothing; run it without --resume, --save-gradients, --self-check "
                                   "and --evaluate");
     if (options.waitsForSteps && options.processes)
       return Status::invalidInput("--wait-for-steps works with --ranks threads only");
+    if (resumes && options.overwrite)
+      return Status::invalidInput("--resume goes on with what --overwrite replaces; give one of them");
     if (options.sleepScale > 0)
       logWarning("--sleep-kernels: nothing is computed; losses are 0, and no checkpoint is written");
+    if (!options.out.empty())
+      return Status();
+    for (auto [isGiven, flag] : {std::pair(resumes, "--resume"), std::pair(options.overwrite, "--overwrite"),
+                                 std::pair(options.saveGradients, "--save-gradients"), std::pair(options.keepLast > 0, "--keep-last")})
+      if (isGiven)
+        return Status::invalidInput(fmt::format("{} needs --out, the folder of the run", flag));
+    if (!options.evaluate)
+      logInfo("no --out: neither checkpoints nor metrics will be kept");
     return Status();
   }
 
@@ -146,29 +129,28 @@ private:
   }
 
   Status openOutput() {
-    if (options.out.empty()) {
-      if (options.resume)
-        return Status::invalidInput("--resume needs --out, the folder of the run to continue");
-      if (options.saveGradients)
-        return Status::invalidInput("--save-gradients needs --out, the folder to save them in");
+    using Start = checkpoint::RunFolder::Start;
+    if (options.out.empty())
       return Status();
+    if (options.evaluate) { // Only reads; a run may be writing there.
+      if (options.resume == RunOptions::Resume::No)
+        return Status();
+      MAESTRO_ASSIGN(std::string run, checkpoint::readRunName(options.out));
+      MAESTRO_ASSIGN(found, checkpoint::findNewestCheckpoint(options.out, run));
+      return found ? adoptCheckpoint() : Status::invalidInput(fmt::format("--resume: {} holds no whole checkpoint", options.out));
     }
-    std::error_code error;
-    std::filesystem::create_directories(options.out, error);
-    if (error)
-      return Status::invalidInput(fmt::format("--out {}: {}", options.out, error.message()));
-    if (options.resume) {
-      MAESTRO_ASSIGN(found, checkpoint::findNewestCheckpoint(options.out));
-      if (!found)
-        return Status::invalidInput(
-            fmt::format("--resume: {} holds no whole checkpoint; start without --resume", options.out));
-      MAESTRO_TRY(adoptCheckpoint());
-    }
-    return Status();
+    Start start = options.overwrite                             ? Start::Replace
+                  : options.resume == RunOptions::Resume::Yes   ? Start::Resume
+                  : options.resume == RunOptions::Resume::IfAny ? Start::ResumeOrFresh
+                                                                : Start::Fresh;
+    MAESTRO_ASSIGN(folder, checkpoint::RunFolder::open(options.out, start));
+    found = folder->found();
+    return found ? adoptCheckpoint() : Status();
   }
 
   /// After the first step: a run that bad data or weights ended before it leaves an older run's results alone.
   Status openResults(uint64_t before) {
+    MAESTRO_TRY(folder->claim());
     MAESTRO_ASSIGN(metricsFile, metrics::MetricsFile::open(options.out + "/metrics.jsonl", before));
     return keepPlan();
   }
@@ -191,6 +173,8 @@ private:
     }
     step = state.step;
     position = state.position;
+    skippedSteps = state.skippedSteps;
+    badStepsInARow = state.badStepsInARow;
     if (!options.seed)
       seed = state.seed;
     logInfo(fmt::format("resuming after step {} from {}", step, found->path));
@@ -209,12 +193,13 @@ private:
     std::filesystem::rename(partial, target, error);
     if (error)
       return Status::unavailable(fmt::format("{}: {}", target, error.message()));
-    return Status();
+    return checkpoint::syncFolder(options.out);
   }
 
   Status createJob() {
     JobOptions jobOptions;
     jobOptions.seed = seed;
+    jobOptions.skippedSteps = skippedSteps;
     jobOptions.evaluates = options.evaluate;
     jobOptions.lateDeviceSeed = options.lateDeviceSeed;
     jobOptions.sleepScale = options.sleepScale;
@@ -247,48 +232,74 @@ private:
   }
 
   Status openData() {
-    MAESTRO_ASSIGN(auto reader, openReader(*plan, options, seed));
+    MAESTRO_ASSIGN(TrainingData opened, openTrainingData(*plan, options, seed));
+    data = std::move(opened.identity);
+    if (found && !options.evaluate)
+      MAESTRO_TRY(checkSameData());
     size_t ahead = std::max<size_t>(2 * (*plan)->training()->global_batch(), 8);
-    MAESTRO_ASSIGN(source, data::SampleSource::create(std::move(reader), ahead, position));
+    MAESTRO_ASSIGN(source, data::SampleSource::create(std::move(opened.reader), ahead,
+                                                      options.evaluate ? data::DataPosition() : position));
     return Status();
   }
 
-  /// A batch under way, and its step.
-  struct Pending {
-    data::SampleBatch batch;
-    uint64_t step = 0;
-  };
-
-  bool isLast(const Pending &pending) const {
-    return options.steps ? pending.step >= *options.steps : pending.batch.endsPass;
+  /// A run that goes on reads the data that it has read before; other data only where that is asked for, from where the old
+  /// one's order still holds, or from the beginning.
+  Status checkSameData() {
+    const checkpoint::TrainingState &state = found->state;
+    std::string difference = state.data ? data::differenceOf(*state.data, data) : "";
+    bool dataDiffers = !difference.empty();
+    if (!dataDiffers && seed != state.seed)
+      difference = fmt::format("seed {} then, --seed {} now", state.seed, seed);
+    if (difference.empty())
+      return Status();
+    if (!options.acceptsChangedData)
+      return Status::invalidInput(fmt::format("--resume: {} was made with other data: {}; give the same, or --accept-changed-data",
+                                              found->path, difference));
+    bool fromStart = dataDiffers && (data.shuffled || data.synthetic || state.data->shuffled || state.data->synthetic ||
+                                     !data::beginAlike(*state.data, data, position.shard + 1));
+    if (fromStart)
+      position = {.pass = position.pass};
+    logWarning(fmt::format("resuming with other data ({}): {}, and not bitwise", difference,
+                           fromStart ? "it is read from its beginning" : "reading goes on where it was"));
+    return Status();
   }
 
-  /// A checkpoint is.
-  bool isDue(uint64_t atStep) const { return options.saveEvery > 0 && atStep % options.saveEvery == 0; }
-
   Status train() {
-    uint64_t lastStep = options.steps.value_or(0);
+    const fb::Training &training = *(*plan)->training();
+    StepFeeder feeder(*job, *source, {training.global_batch(), options.steps, options.saveEvery, options.waitsForSteps}, step);
     auto style = logFormat() == LogFormat::Json ? metrics::Progress::Style::Json : metrics::Progress::detect(stderr);
     std::optional<metrics::Progress> progress;
     if (isRoot() && !options.quiet)
-      progress.emplace(stderr, style, lastStep);
-    bool finished = lastStep > 0 && step >= lastStep;
-    while (!finished && !(result && result->stops)) {
-      double started = nowSeconds();
-      MAESTRO_TRY(trainStep());
-      if (isRoot()) {
-        MAESTRO_TRY(recordStep(nowSeconds() - started));
-        if (progress)
-          progress->update(record, nowSeconds());
-      }
-      finished = isLast(*current);
-      if (!options.out.empty() && options.sleepScale == 0 && job->trainsHere() && (isDue(step) || finished || result->stops))
+      progress.emplace(stderr, style, options.steps.value_or(0));
+    StepReport report(*plan);
+    bool finished = options.steps && step >= *options.steps, hasFailed = false;
+    int64_t sinceNs = transport::nowNs(); // Of the step under way.
+    for (bool isFirst = true; !finished && !hasFailed && !(result && result->stops); isFirst = false) {
+      MAESTRO_TRY(trainStep(feeder, isFirst));
+      int64_t endNs = isFirst ? transport::nowNs() : result->endNs;
+      if (isRoot())
+        MAESTRO_TRY(recordStep(report, feeder.batch(), static_cast<double>(endNs - sinceNs) * 1e-9, progress));
+      sinceNs = endNs;
+      finished = feeder.isLast();
+      hasFailed = badStepsInARow >= training.bad_steps();
+      if (folder && options.sleepScale == 0 && job->trainsHere() &&
+          (feeder.isCheckpointDue() || finished || hasFailed || result->stops)) {
         MAESTRO_TRY(save());
+        sinceNs = transport::nowNs();
+      }
     }
     if (progress)
       progress->finish();
+    if (hasFailed && isRoot()) // Which ends the others, too.
+      return report.tooManyBadSteps(badStepsInARow);
+    return endTraining(finished || hasFailed);
+  }
+
+  Status endTraining(bool finished) {
     hasEnded = true;
     MAESTRO_TRY(job->drain());
+    if (!processes) // Those that ran ahead, too; other processes end when they have done all their steps.
+      job->end();
     if (!options.trace.empty())
       MAESTRO_TRY(writeTrace(*plan, *job, isRoot(), options.trace));
     if (!finished && result && result->stops && isRoot())
@@ -298,108 +309,66 @@ private:
     return Status();
   }
 
-  /// Reads the batch of the step after `after`.
-  Status readNext(uint64_t after) {
-    Pending &slot = pendings[(after + 1) % pendings.size()];
-    if (slot.step > 0)
-      MAESTRO_TRY(job->awaitReleased(slot.step));
-    MAESTRO_TRY(source->next((*plan)->training()->global_batch(), slot.batch));
-    if (slot.batch.count == 0)
-      return Status::invalidInput("the data holds no samples");
-    slot.step = after + 1;
-    return Status();
+  /// One step. The run's first one ends with its gradients, which may be looked at before they are applied.
+  Status trainStep(StepFeeder &feeder, bool isFirst) {
+    bool holdsUpdate = isFirst && job->trainsHere();
+    MAESTRO_ASSIGN(result, feeder.next(!holdsUpdate));
+    step = feeder.step();
+    position = feeder.batch().next;
+    skippedSteps += result->applied ? 0 : 1;
+    badStepsInARow = result->applied ? 0 : badStepsInARow + 1;
+    if (!holdsUpdate)
+      return Status();
+    MAESTRO_TRY(job->drain());
+    MAESTRO_TRY(afterFirstGradients(feeder.batch()));
+    return job->update(step, *result);
   }
 
-  /// One step of the ranks that are here. They get the step after it, too: those that have nothing to train run ahead, and those that
-  /// train begin it at once, unless a checkpoint comes in between.
-  Status trainStep() {
-    bool updates = firstStepDone || !job->trainsHere();
-    Pending &now = pendings[(step + 1) % pendings.size()];
-    if (now.step != step + 1)
-      MAESTRO_TRY(readNext(step));
-    if (givenToFrozen <= step)
-      job->submit(now.batch, now.step, Job::To::Frozen);
-    if (givenToTraining <= step)
-      job->submit(now.batch, now.step, Job::To::Training, updates);
-    givenToFrozen = std::max(givenToFrozen, step + 1);
-    if (!isLast(now)) { // While the ranks work.
-      Status status = readNext(step + 1);
-      Pending &ahead = pendings[(step + 2) % pendings.size()];
-      if (status.isOk())
-        job->foresee(ahead.batch, ahead.step);
-      bool mayRunAhead = !options.waitsForSteps && job->trainsHere();
-      if (mayRunAhead && updates && !isDue(now.step) && status.isOk()) {
-        job->submit(ahead.batch, ahead.step, Job::To::Training);
-        givenToTraining = ahead.step;
-      }
-      if (mayRunAhead && job->runsAhead()) {
-        MAESTRO_TRY(std::move(status));
-        job->submit(ahead.batch, ahead.step, Job::To::Frozen);
-        givenToFrozen = ahead.step;
-      } // Otherwise a failure is reported when the step is due.
-    }
-    MAESTRO_ASSIGN(result, job->await(step + 1));
-    ++step;
-    current = &now;
-    position = current->batch.next;
-    if (!updates) {
-      MAESTRO_TRY(job->drain());
-      MAESTRO_TRY(afterFirstGradients());
-      MAESTRO_TRY(job->update(step, result->gradientNorm));
-      firstStepDone = true;
-    }
-    return Status();
-  }
-
-  Status recordStep(double seconds) {
-    fillRecord(result->gradientNorm, seconds);
-    if (!options.out.empty() && !metricsFile)
+  Status recordStep(StepReport &report, const data::SampleBatch &batch, double seconds, std::optional<metrics::Progress> &progress) {
+    const metrics::StepRecord &record = report.fill(*job, *result, batch, step, seconds);
+    if (folder && !metricsFile)
       MAESTRO_TRY(openResults(step - 1));
     if (metricsFile)
       MAESTRO_TRY(metricsFile->append(record));
-    if (!std::isfinite(record.loss) || !std::isfinite(record.gradNorm))
-      logWarning(fmt::format("step {}: loss {} and gradient norm {} are not finite; lower train.optimizer's lr or "
-                             "set train.clip_grad_norm", step, record.loss, record.gradNorm));
+    if (progress)
+      progress->update(record, static_cast<double>(transport::nowNs()) * 1e-9);
+    report.warn(*result);
     return Status();
   }
 
-  Status afterFirstGradients() {
+  Status afterFirstGradients(const data::SampleBatch &batch) {
+    job->drives("checking");
     if (options.saveGradients)
       MAESTRO_TRY(saveGradients(*plan, *job, options.out + "/gradients.safetensors"));
-    if (options.selfCheck) {
-      if (found)
-        return Status::invalidInput("--self-check compares initial values; it cannot follow --resume");
-      MAESTRO_TRY(selfCheck(*plan, *job, *result, current->batch, options.weights, seed, step));
-    }
-    return Status();
-  }
-
-  void fillRecord(double norm, double seconds) {
-    record.step = step;
-    record.loss = weightedLoss(*plan, result->totals);
-    namedLosses(*plan, result->totals, record.losses);
-    record.gradNorm = norm;
-    record.lr = learningRate(*(*plan)->training(), step);
-    record.samples = current->batch.count;
-    record.tokens = result->tokens;
-    record.stepSeconds = seconds;
-    record.peakBytes = peakResidentBytes();
-    record.predictedStepSeconds = static_cast<double>(result->predictedNs) * 1e-9;
-    record.scheduleSeconds = static_cast<double>(result->scheduleNs) * 1e-9;
-    busyTimes.fill(*plan, *job, *result, seconds, record);
+    if (!options.selfCheck)
+      return Status();
+    if (found)
+      return Status::invalidInput("--self-check compares initial values; it cannot follow --resume");
+    if (!result->applied)
+      return Status::invalidInput(fmt::format("self-check: the first step's loss or gradient norm ({}) is not finite, and nothing can be "
+                                              "compared; look at its samples and at the initial values", result->gradientNorm));
+    return selfCheck(*plan, *job, *result, batch, options.weights, seed, step);
   }
 
   Status save() {
+    job->drives("saving");
+    const fb::Training &training = *(*plan)->training();
     checkpoint::TrainingState state;
     state.step = step;
     state.position = position;
     state.seed = seed;
     state.planHash = plan->hash();
     state.workloadHash = (*plan)->workload_hash();
+    state.skippedSteps = skippedSteps;
+    // A run that goes on after too many may go on for as many again.
+    state.badStepsInARow = badStepsInARow < training.bad_steps() ? badStepsInARow : 0;
+    state.run = folder->run();
+    state.data = data;
     for (const fb::Component *component : *(*plan)->components())
       if (auto own = options.weights.find(component->name()->str()); component->frozen() && own != options.weights.end())
         state.frozen[own->first] = own->second;
-    return saveCheckpoint(*plan, *job, options.out, std::move(state));
+    MAESTRO_TRY(saveCheckpoint(*plan, *job, options.out, std::move(state)));
+    return options.keepLast > 0 && isRoot() ? folder->keepNewest(options.keepLast) : Status();
   }
 
   Status evaluateAll() {
@@ -408,8 +377,8 @@ private:
     sums.sums.assign(losses, 0);
     sums.counts.assign(losses, 0);
     uint64_t samples = 0;
+    data::SampleBatch batch;
     for (uint64_t done = 0; !stopRequested;) {
-      data::SampleBatch &batch = pendings[0].batch;
       MAESTRO_TRY(source->next((*plan)->training()->global_batch(), batch));
       job->submit(batch, ++done, Job::To::All);
       MAESTRO_ASSIGN(result, job->await(done));
@@ -429,11 +398,12 @@ private:
       return Status();
     std::vector<metrics::LossValue> values;
     namedLosses(*plan, sums, values);
-    std::string text = fmt::format("{{\"samples\": {}, \"loss\": {:.9g}, \"losses\": {{", samples,
-                                   weightedLoss(*plan, sums));
+    auto number = [](double value) { return std::isfinite(value) ? fmt::format("{:.9g}", value) : "null"; };
+    std::string text = fmt::format("{{\"samples\": {}, \"loss\": {}, \"losses\": {{", samples, number(weightedLoss(*plan, sums)));
     for (size_t i = 0; i < values.size(); ++i)
-      text += fmt::format("{}\"{}\": {:.9g}", i ? ", " : "", escapeJson(values[i].name), values[i].value);
-    std::printf("%s}}\n", text.c_str());
+      text += fmt::format("{}\"{}\": {}", i ? ", " : "", escapeJson(values[i].name), number(values[i].value));
+    if (std::printf("%s}}\n", text.c_str()) < 0 || std::fflush(stdout) != 0)
+      return systemFailure("write", "standard output", errno);
     return stopRequested ? Status::interrupted("interrupted") : Status();
   }
 
@@ -441,20 +411,17 @@ private:
   std::optional<plan::Plan> plan;
   std::optional<checkpoint::FoundCheckpoint> found;
   std::unique_ptr<data::SampleSource> source;
-  std::array<Pending, kStepsUnderWay> pendings; ///< By step; ranks read their batches.
+  std::unique_ptr<checkpoint::RunFolder> folder; ///< Null: nothing is kept.
   std::unique_ptr<Wiring> wiring; ///< Where ranks are processes.
   std::unique_ptr<ProcessGroup> processes;
   std::unique_ptr<Job> job;
   std::unique_ptr<metrics::MetricsFile> metricsFile;
+  data::DataIdentity data;
   data::DataPosition position;
   const StepResult *result = nullptr; ///< Of the last step.
-  Pending *current = nullptr;
-  metrics::StepRecord record;
   uint64_t step = 0, seed = 0;
-  uint64_t givenToFrozen = 0, givenToTraining = 0; ///< The latest step that ranks without anything to train have got, and the others.
+  uint64_t skippedSteps = 0, badStepsInARow = 0; ///< Not applied: of the whole run, and up to now.
   bool hasEnded = false; ///< All steps are done.
-  BusyTimes busyTimes;
-  bool firstStepDone = false;
 };
 
 } // namespace

@@ -17,9 +17,12 @@ struct RunOptions {
   std::vector<std::string> data; ///< Shard patterns; empty: synthetic.
   std::optional<uint64_t> steps; ///< Otherwise one pass over the data.
   std::string out;               ///< Empty: nothing is kept.
-  bool resume = false;
+  enum class Resume : uint8_t { No, Yes, IfAny } resume = Resume::No;
+  bool overwrite = false;           ///< An older run's results in `out` go.
+  bool acceptsChangedData = false;  ///< Resumes with other data, order or seed.
   WeightFiles weights;
   uint64_t saveEvery = 0; ///< Steps between checkpoints; 0: the last step only.
+  uint64_t keepLast = 0;  ///< Checkpoints; 0: all.
   bool saveGradients = false;
   bool selfCheck = false;
   bool evaluate = false;

@@ -1,11 +1,18 @@
 #include "executor/core/saving.h"
 
+#include "base/system_failure.h"
+#include "executor/checkpoint/file_writer.h"
 #include "executor/checkpoint/safetensors.h"
 #include "executor/core/shard.h"
+#include "plan/reserved_names.h"
 
 #include <fmt/format.h>
 
+#include <cmath>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
+#include <filesystem>
 #include <functional>
 #include <optional>
 
@@ -36,6 +43,27 @@ checkpoint::TensorInfo tensorInfo(const plan::Plan &plan, const fb::Executable &
   return info;
 }
 
+bool isFinite(std::span<const std::byte> floats) {
+  float value;
+  for (size_t at = 0; at + sizeof value <= floats.size(); at += sizeof value) {
+    std::memcpy(&value, floats.data() + at, sizeof value);
+    if (!std::isfinite(value))
+      return false;
+  }
+  return true;
+}
+
+/// What training changes is finite in every checkpoint.
+bool mustBeFinite(const plan::Plan &plan, const Entry &entry, DType dtype) {
+  return dtype == DType::F32 && entry.kind != fb::BindingKind::Gradient && plan->parameters()->Get(entry.parameter)->trainable();
+}
+
+Status notFinite(const plan::Plan &plan, const Entry &entry) {
+  return Status::invalidInput(fmt::format("'{}' of component '{}' holds a value that is not finite; no checkpoint is written: look at "
+                                          "the initial values, or lower train.optimizer's lr",
+                                          entry.name, componentName(plan, *plan->parameters()->Get(entry.parameter))));
+}
+
 Status writeEntries(const plan::Plan &plan, Job &job, const std::string &path,
                     std::span<const Entry> entries, checkpoint::Metadata metadata) {
   if (!job.isRoot()) { // Hands over what it holds.
@@ -47,9 +75,13 @@ Status writeEntries(const plan::Plan &plan, Job &job, const std::string &path,
   for (const Entry &entry : entries)
     tensors.push_back(tensorInfo(plan, job.topology().executable(job.holder(entry.kind, entry.parameter)), entry));
   MAESTRO_ASSIGN(auto writer, checkpoint::SafetensorsWriter::create(path, tensors, std::move(metadata)));
-  for (const Entry &entry : entries)
-    MAESTRO_TRY(job.gather(entry.kind, entry.parameter,
-                           [&](std::span<const std::byte> piece) { return writer.append(piece); }));
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const Entry &entry = entries[i];
+    bool checks = mustBeFinite(plan, entry, tensors[i].dtype);
+    MAESTRO_TRY(job.gather(entry.kind, entry.parameter, [&](std::span<const std::byte> piece) {
+      return checks && !isFinite(piece) ? notFinite(plan, entry) : writer.append(piece);
+    }));
+  }
   return writer.finish();
 }
 
@@ -137,7 +169,7 @@ Status saveCheckpoint(const plan::Plan &plan, Job &job, const std::string &outFo
     MAESTRO_TRY(writeEntries(plan, job, file(component.name()->str() + ".safetensors"),
                              entries, std::move(metadata)));
   }
-  MAESTRO_TRY(writeEntries(plan, job, file("optimizer.safetensors"), optimizerEntries(plan, isBound), {}));
+  MAESTRO_TRY(writeEntries(plan, job, file(std::string(plan::kOptimizerFile) + ".safetensors"), optimizerEntries(plan, isBound), {}));
   return pending ? pending->commit(std::move(state)) : Status();
 }
 
@@ -175,10 +207,10 @@ Status saveGradients(const plan::Plan &plan, Job &job, const std::string &path) 
   if (!job.isRoot())
     return status;
   if (status.isOk() && std::rename(partial.c_str(), path.c_str()) != 0)
-    status = Status::unavailable("cannot rename " + partial + " to " + path);
+    status = systemFailure("write", path, errno);
   if (!status.isOk())
     std::remove(partial.c_str());
-  return status;
+  return status.isOk() ? checkpoint::syncFolder(std::filesystem::path(path).parent_path()) : std::move(status);
 }
 
 } // namespace maestro::executor

@@ -105,6 +105,13 @@ void Station::writeScales(std::span<const float> scales) {
       device.write(executable->address(buffer, 0), &scales[k], 4);
 }
 
+void Station::zeroGradients() {
+  const fb::Executable &table = executable->table();
+  for (const fb::Binding *binding : *table.bindings())
+    if (binding->kind() == fb::BindingKind::Gradient)
+      device.fillZero(executable->address(binding->buffer(), 0), table.buffers()->Get(binding->buffer())->bytes());
+}
+
 void Station::writeHyperParameters(const std::array<float, 8> &values) {
   uint32_t buffer = executable->boundBuffer(fb::BindingKind::HyperParameters, 0);
   if (buffer != kNone)

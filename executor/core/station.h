@@ -49,6 +49,8 @@ public:
   void readLosses(plan::fb::BindingKind kind, uint32_t slot, std::span<float> values);
   /// Queues writing weight ÷ count of each loss.
   void writeScales(std::span<const float> scales);
+  /// Queues what an update leaves of the gradients, without the update.
+  void zeroGradients();
   void writeHyperParameters(const std::array<float, 8> &values);
   /// By BindingKind::NormSquares' index; false where the station has none of it.
   bool readNormSquares(uint32_t index, double &value);

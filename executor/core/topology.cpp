@@ -13,25 +13,43 @@ Topology::Topology(const plan::Plan &plan) : plan(plan) {
   ranks = plan->ranks()->size();
   for (uint32_t rank = 0; rank < ranks; ++rank)
     deviceOf.push_back(rank);
+  addStations();
+  for (uint32_t edge = 0; edge < plan->edges()->size(); ++edge)
+    addRings(edge);
+}
+
+void Topology::addStations() {
   for (const fb::Station *table : *plan->stations()) {
     const fb::Executable &executable = *plan->executables()->Get(table->executable());
     const auto &group = *table->ranks();
-    leads.push_back(static_cast<uint32_t>(stations.size()));
+    auto lead = static_cast<uint32_t>(stations.size());
+    leads.push_back(lead);
+    leadAt.emplace(std::array{executable.section(), executable.stage(), table->replica()}, lead);
     for (uint32_t member = 0; member < group.size(); ++member) {
+      byStage[{executable.section(), executable.stage()}].push_back(lead + member);
       stations.push_back({executable.section(), executable.stage(), table->replica(), table->executable(), group.Get(member),
                           member, group.size()});
       deviceOf[group.Get(member)] = *std::min_element(group.begin(), group.end());
     }
   }
-  for (uint32_t e = 0; e < plan->edges()->size(); ++e) {
-    const fb::Edge &edge = *plan->edges()->Get(e);
-    for (uint32_t s = 0; s < stations.size(); ++s) {
-      if (stations[s].section == edge.consumer() && stations[s].stage == edge.consumer_stage())
-        addRing(e, false, s);
-      if (edge.carries_gradient() && stations[s].section == edge.producer() && stations[s].stage == edge.producer_stage())
-        addRing(e, true, s);
-    }
-  }
+}
+
+std::span<const uint32_t> Topology::stationsOf(uint32_t section, uint32_t stage) const {
+  auto found = byStage.find({section, stage});
+  return found == byStage.end() ? std::span<const uint32_t>() : found->second;
+}
+
+void Topology::addRings(uint32_t e) {
+  const fb::Edge &edge = *plan->edges()->Get(e);
+  std::vector<std::pair<uint32_t, bool>> ends; // Receivers, in the order of stations; of activations first.
+  for (uint32_t station : stationsOf(edge.consumer(), edge.consumer_stage()))
+    ends.emplace_back(station, false);
+  if (edge.carries_gradient())
+    for (uint32_t station : stationsOf(edge.producer(), edge.producer_stage()))
+      ends.emplace_back(station, true);
+  std::sort(ends.begin(), ends.end());
+  for (auto [station, gradient] : ends)
+    addRing(e, gradient, station);
 }
 
 void Topology::addRing(uint32_t edgeIndex, bool gradient, uint32_t receiver) {
@@ -43,9 +61,8 @@ void Topology::addRing(uint32_t edgeIndex, bool gradient, uint32_t receiver) {
   uint32_t section = gradient ? edge.consumer() : edge.producer();
   uint32_t stage = gradient ? edge.consumer_stage() : edge.producer_stage();
   bool sameSection = edge.producer() == edge.consumer();
-  for (uint32_t s = 0; s < stations.size(); ++s)
-    if (stations[s].section == section && stations[s].stage == stage && stations[s].isLead() &&
-        (!sameSection || stations[s].replica == stations[receiver].replica))
+  for (uint32_t s : stationsOf(section, stage))
+    if (stations[s].isLead() && (!sameSection || stations[s].replica == stations[receiver].replica))
       ring.senders.push_back(s);
   const fb::Executable &own = executable(receiver);
   for (uint32_t r = 0; r < own.regions()->size(); ++r) {
@@ -57,21 +74,18 @@ void Topology::addRing(uint32_t edgeIndex, bool gradient, uint32_t receiver) {
     ring.slotBytes = region.bytes();
   }
   ring.mostPosts = sameSection ? 1 : static_cast<uint32_t>(std::min<int64_t>(own.samples(), 4096));
+  ringOf.emplace(std::array{edgeIndex, uint32_t{gradient}, receiver}, static_cast<uint32_t>(rings.size()));
   rings.push_back(std::move(ring));
 }
 
 uint32_t Topology::stationAt(uint32_t section, uint32_t stage, uint32_t replica) const {
-  for (uint32_t s = 0; s < stations.size(); ++s)
-    if (stations[s].section == section && stations[s].stage == stage && stations[s].replica == replica)
-      return s;
-  return kNone;
+  auto found = leadAt.find({section, stage, replica});
+  return found == leadAt.end() ? kNone : found->second;
 }
 
 uint32_t Topology::ringAt(uint32_t edge, bool gradient, uint32_t receiver) const {
-  for (uint32_t r = 0; r < rings.size(); ++r)
-    if (rings[r].edge == edge && rings[r].gradient == gradient && rings[r].receiver == receiver)
-      return r;
-  return kNone;
+  auto found = ringOf.find({edge, uint32_t{gradient}, receiver});
+  return found == ringOf.end() ? kNone : found->second;
 }
 
 const fb::Executable &Topology::executable(uint32_t station) const {

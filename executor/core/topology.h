@@ -5,8 +5,12 @@
 #include "plan/plan.h"
 #include "plan/plan_generated.h"
 
+#include <array>
 #include <cstdint>
+#include <map>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace maestro::executor {
@@ -54,8 +58,15 @@ public:
   const plan::fb::Program *forward(uint32_t station, bool evaluates) const;
 
 private:
+  void addStations();
+  void addRings(uint32_t edge);
   void addRing(uint32_t edge, bool gradient, uint32_t receiver);
+  std::span<const uint32_t> stationsOf(uint32_t section, uint32_t stage) const;
+
   const plan::Plan &plan;
+  std::map<std::pair<uint32_t, uint32_t>, std::vector<uint32_t>> byStage; ///< Section and stage: their stations, ascending.
+  std::map<std::array<uint32_t, 3>, uint32_t> leadAt;   ///< Section, stage, replica.
+  std::map<std::array<uint32_t, 3>, uint32_t> ringOf; ///< Edge, gradient, receiver.
 };
 
 struct ProblemOptions {

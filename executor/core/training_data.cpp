@@ -31,10 +31,13 @@ Result<std::unique_ptr<data::SampleReader>> openSynthetic(const plan::Plan &plan
 
 } // namespace
 
-Result<std::unique_ptr<data::SampleReader>> openReader(const plan::Plan &plan, const RunOptions &options, uint64_t seed) {
+Result<TrainingData> openTrainingData(const plan::Plan &plan, const RunOptions &options, uint64_t seed) {
+  TrainingData result;
   if (options.data.empty()) {
     logInfo("no --data: training on synthetic samples");
-    return openSynthetic(plan, options, seed);
+    result.identity.synthetic = true;
+    MAESTRO_ASSIGN(result.reader, openSynthetic(plan, options, seed));
+    return result;
   }
   data::WebDatasetOptions dataset;
   MAESTRO_ASSIGN(dataset.shards, data::expandShardPatterns(options.data));
@@ -42,7 +45,9 @@ Result<std::unique_ptr<data::SampleReader>> openReader(const plan::Plan &plan, c
     dataset.fields.push_back({field->name()->str(), field->optional() || field->own_positions()});
   dataset.shuffle = options.shuffle;
   dataset.seed = seed;
-  return data::openWebDataset(std::move(dataset));
+  MAESTRO_ASSIGN(result.identity, data::identify(dataset.shards, dataset.shuffle));
+  MAESTRO_ASSIGN(result.reader, data::openWebDataset(std::move(dataset)));
+  return result;
 }
 
 } // namespace maestro::executor

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "executor/core/run.h"
+#include "executor/data/data_identity.h"
 #include "executor/data/source.h"
 #include "plan/plan.h"
 
@@ -9,8 +10,13 @@
 
 namespace maestro::executor {
 
+struct TrainingData {
+  std::unique_ptr<data::SampleReader> reader;
+  data::DataIdentity identity;
+};
+
 /// The shards that `options.data` names, or synthetic samples where it names none. InvalidInput for patterns without a file,
 /// and for a plan whose samples cannot be made up.
-Result<std::unique_ptr<data::SampleReader>> openReader(const plan::Plan &plan, const RunOptions &options, uint64_t seed);
+Result<TrainingData> openTrainingData(const plan::Plan &plan, const RunOptions &options, uint64_t seed);
 
 } // namespace maestro::executor

@@ -17,6 +17,7 @@ Worker::Worker(const Context &context, uint32_t rank, const WorkerOptions &optio
     : plan(context.plan), topology(context.topology), wiring(context.wiring), batcher(context.batcher), rank(rank),
       options(options), lossCount(context.plan->losses()->size()), scheduler(context.scheduler),
       order(context.plan, context.topology, rank) {
+  skippedSteps = options.skippedSteps;
   scales.resize(lossCount);
   norms.assign(2 * topology.stations.size(), 0);
   auto &members = wiring.trainingRanks;

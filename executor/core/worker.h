@@ -31,6 +31,7 @@ struct WorkerOptions {
   uint64_t growth = 1;
   bool adapts = false; ///< Measured times steer the schedule.
   double sleepScale = 0; ///< > 0: tasks and updates sleep for so many times their planned time; the device has no kernels.
+  uint64_t skippedSteps = 0; ///< Before this run's first: they were not applied.
 };
 
 /// What a device was busy with, in steady-clock nanoseconds.
@@ -71,15 +72,20 @@ public:
   /// Gradients of a global batch, added up over all that hold a parameter and left in place, and their norm. `step` from 1.
   /// Totals: sums of this rank's losses, counts of all ranks'.
   Status computeGradients(const data::SampleBatch &batch, uint64_t step, LossTotals &totals);
-  /// What all ranks that train agree on at a step's end: the 2-norm of all gradients, the sums of all losses, and whether
-  /// somebody asked to stop.
+  /// What all ranks that train agree on at a step's end: the 2-norm of all gradients, the sums of all losses, whether the step
+  /// is applied, and whether somebody asked to stop.
   struct Agreement {
     double gradientNorm = 0;
+    bool applies = true; ///< The norm and all losses are finite.
     bool stops = false;
+    /// Where losses are not finite: the first such micro-batch of each rank that has one.
+    std::span<const uint32_t> badMicroBatches;
   };
   Result<Agreement> agree(uint64_t step, bool wantsToStop, LossTotals &totals);
-  /// Clips, steps the optimizer, and leaves the gradients zero.
-  Status update(uint64_t step, double gradientNorm);
+  /// Clips, steps the optimizer where the step applies, and leaves the gradients zero.
+  Status update(uint64_t step, double gradientNorm, bool applies);
+  /// The step's samples to look at where it does not apply: those of the micro-batches, or of the whole step where there are none.
+  void listSamples(std::span<const uint32_t> microBatches, std::vector<metrics::SampleName> &names) const;
   /// Losses and counts of all ranks without gradients.
   Status evaluate(const data::SampleBatch &batch, uint64_t step, LossTotals &totals);
 
@@ -116,6 +122,8 @@ private:
   uint32_t slotOf(uint32_t station, uint32_t microBatch) const;
   void queueReductions();
   Status queueNorms();
+  uint32_t firstBadMicroBatch() const;
+  Agreement agreementOf(std::span<const double> everybody, LossTotals &totals);
   Status exchangeEnd(uint64_t step, std::span<const double> own);
   void report(const char *what, uint64_t index) const;
   void expectTime(const RankTask &task);
@@ -130,11 +138,12 @@ private:
   struct ReleaseWork;
   struct StampWork;
   struct ReduceWork;
-  StampWork &startSpan(uint32_t station, uint32_t microBatch, TaskSpan::Kind kind, int64_t leastNs);
+  StampWork &startSpan(uint32_t station, uint32_t microBatch, TaskSpan::Kind kind, int64_t plannedNs);
   void endSpan(StampWork &stamp);
   void account(const TaskSpan &span);
   Status launchOnce(uint32_t station, plan::fb::ProgramKind kind, TaskSpan::Kind span);
   int64_t plannedNs(const RankTask &task) const;
+  void reportTask(const StampWork &stamp) const;
   static Status runAwait(void *context, std::span<std::byte *const> pointers);
   static Status runSend(void *context, std::span<std::byte *const> pointers);
   static Status runRelease(void *context, std::span<std::byte *const> pointers);
@@ -157,13 +166,15 @@ private:
   StepScheduler &scheduler;
   const StepSchedule *now = nullptr; ///< Of the step under way, or of the last.
   StepOrder order;
-  uint64_t step = 0;
+  const data::SampleBatch *batch = nullptr; ///< Of the step under way, or of the last.
+  uint64_t step = 0, skippedSteps = 0;
   /// This rank's counts have left; all ranks' are known; and are on the device.
   bool countsSent = false, countsKnown = false, scalesWritten = false;
   Event counted = 0; ///< The device has this rank's counts.
   std::vector<float> sums, counts; ///< micro-batch × Plan.losses
   std::vector<float> scales;
   std::vector<double> record, records;
+  std::vector<uint32_t> badMicroBatches; ///< By Agreement.
   std::array<float, 8> hyper{};
   std::vector<double> norms; ///< By station: of whole gradients, and of its parts of split ones.
   std::vector<AwaitWork> awaitWork;

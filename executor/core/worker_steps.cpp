@@ -15,7 +15,7 @@ namespace maestro::executor {
 namespace fb = plan::fb;
 using wavefront::TaskKind;
 
-/// A sign of life for whoever watches; what waits for others reports itself.
+/// What the host works on, for whoever watches; what waits for others reports itself.
 void Worker::report(const char *what, uint64_t index) const {
   wiring.abort->progress().report(rank, transport::LaneKind::Host, transport::Activity::Running, what, index);
 }
@@ -24,6 +24,7 @@ void Worker::report(const char *what, uint64_t index) const {
 Status Worker::runBatch(const data::SampleBatch &batch, uint64_t batchStep, LossTotals &totals) {
   totals.sums.assign(lossCount, 0);
   totals.counts.assign(lossCount, 0);
+  this->batch = &batch;
   MAESTRO_TRY(planBatch(batch, batchStep));
   MAESTRO_TRY(queueCounts());
   return queueTasks(totals);
@@ -121,36 +122,73 @@ Status Worker::queueNorms() {
   return Status();
 }
 
+namespace {
+/// A rank's record of a step's end: these, then the losses' sums, then under --adapt what was measured and expected.
+enum EndRecord : size_t { kNormSquare, kWantsToStop, kBadMicroBatch /**< Its number and 1. */, kLossSums };
+} // namespace
+
+/// Of this rank; kNone where all its losses are finite.
+uint32_t Worker::firstBadMicroBatch() const {
+  auto bad = std::find_if(sums.begin(), sums.end(), [](float sum) { return !std::isfinite(sum); });
+  return bad == sums.end() ? kNone : static_cast<uint32_t>(bad - sums.begin()) / lossCount;
+}
+
 Result<Worker::Agreement> Worker::agree(uint64_t endStep, bool wantsToStop, LossTotals &totals) {
-  record.assign(2 + lossCount, 0);
+  record.assign(kLossSums + lossCount, 0);
   for (double value : norms)
-    record[0] += value;
-  record[1] = wantsToStop;
-  std::copy(totals.sums.begin(), totals.sums.end(), record.begin() + 2);
+    record[kNormSquare] += value;
+  record[kWantsToStop] = wantsToStop;
+  record[kBadMicroBatch] = firstBadMicroBatch() + 1; // kNone and 1 is 0.
+  std::copy(totals.sums.begin(), totals.sums.end(), record.begin() + kLossSums);
   if (options.adapts) {
     record.insert(record.end(), measuredNs.begin(), measuredNs.end());
     record.insert(record.end(), expectedNs.begin(), expectedNs.end());
   }
-  if (!board) {
-    adaptCosts();
-    return Agreement{std::sqrt(record[0]), wantsToStop};
-  }
-  MAESTRO_TRY(exchangeEnd(endStep, record));
-  std::fill(record.begin(), record.end(), 0);
-  for (size_t i = 0; i < records.size(); ++i)
-    record[i % record.size()] += records[i];
-  std::copy(record.begin() + 2, record.begin() + 2 + lossCount, totals.sums.begin());
+  if (board)
+    MAESTRO_TRY(exchangeEnd(endStep, record));
+  Agreement agreement = agreementOf(board ? std::span<const double>(records) : record, totals);
   adaptCosts();
-  return Agreement{std::sqrt(record[0]), record[1] > 0};
+  return agreement;
+}
+
+/// From the records of all ranks, which all ranks have alike; leaves their sums in `record`.
+Worker::Agreement Worker::agreementOf(std::span<const double> everybody, LossTotals &totals) {
+  badMicroBatches.clear();
+  for (size_t first = 0; first < everybody.size(); first += record.size())
+    if (double bad = everybody[first + kBadMicroBatch]; bad > 0)
+      badMicroBatches.push_back(static_cast<uint32_t>(bad) - 1);
+  if (everybody.data() != record.data()) {
+    std::fill(record.begin(), record.end(), 0);
+    for (size_t i = 0; i < everybody.size(); ++i)
+      record[i % record.size()] += everybody[i];
+  }
+  std::copy_n(record.begin() + kLossSums, lossCount, totals.sums.begin());
+  Agreement agreement;
+  agreement.gradientNorm = std::sqrt(record[kNormSquare]);
+  agreement.applies = std::isfinite(agreement.gradientNorm) &&
+                      std::all_of(totals.sums.begin(), totals.sums.end(), [](double sum) { return std::isfinite(sum); });
+  agreement.stops = record[kWantsToStop] > 0;
+  agreement.badMicroBatches = badMicroBatches;
+  return agreement;
+}
+
+void Worker::listSamples(std::span<const uint32_t> microBatches, std::vector<metrics::SampleName> &names) const {
+  names.clear();
+  auto add = [&](const data::Sample &sample) { names.push_back({sample.key, std::string(sample.shard)}); };
+  for (uint32_t microBatch : microBatches)
+    for (const data::Sample *sample : dataOf(microBatch).samples)
+      add(*sample);
+  if (names.empty())
+    for (const data::Sample &sample : batch->view())
+      add(sample);
 }
 
 /// A program that runs once a step; the planned time of the reduction and the norm is part of the update's.
 Status Worker::launchOnce(uint32_t station, fb::ProgramKind kind, TaskSpan::Kind span) {
   const StationFacts &facts = topology.stations[station];
-  bool sleeps = options.sleepScale > 0 && kind == fb::ProgramKind::Update;
-  StampWork &stamp = startSpan(
-      station, kNone, span,
-      sleeps ? wavefront::evaluate(scheduler.planned().sections[facts.section].stages[facts.stage].update, nullptr) : 0);
+  const wavefront::Stage &stage = scheduler.planned().sections[facts.section].stages[facts.stage];
+  StampWork &stamp =
+      startSpan(station, kNone, span, kind == fb::ProgramKind::Update ? wavefront::evaluate(stage.update, nullptr) : 0);
   MAESTRO_TRY(stations[station]->launchOnce(kind));
   endSpan(stamp);
   return Status();
@@ -161,15 +199,22 @@ void Worker::adaptCosts() {
   if (!options.adapts)
     return;
   size_t count = measuredNs.size();
-  std::span<const double> measured(record.data() + 2 + lossCount, count);
+  std::span<const double> measured(record.data() + kLossSums + lossCount, count);
   scheduler.adapt(step, measured, {measured.data() + count, count});
   std::fill(measuredNs.begin(), measuredNs.end(), 0);
   std::fill(expectedNs.begin(), expectedNs.end(), 0);
 }
 
-Status Worker::update(uint64_t updateStep, double gradientNorm) {
+Status Worker::update(uint64_t updateStep, double gradientNorm, bool applies) {
+  if (!applies) {
+    ++skippedSteps;
+    for (auto &station : stations)
+      if (station)
+        station->zeroGradients();
+    return ownDevice->wait(ownDevice->record());
+  }
   const fb::Training &training = *plan->training();
-  hyper = hyperParameters(training, updateStep, clipFactor(training, gradientNorm));
+  hyper = hyperParameters(training, updateStep, updateStep - skippedSteps, clipFactor(training, gradientNorm));
   for (uint32_t s = 0; s < stations.size(); ++s)
     if (stations[s] && stations[s]->program(fb::ProgramKind::Update)) {
       stations[s]->writeHyperParameters(hyper);

@@ -101,7 +101,7 @@ Status Worker::queueTask(const RankTask &task, LossTotals &totals) {
     MAESTRO_TRY(awaitCounts(totals));
   queueAwait(task);
   selectCopies(task);
-  StampWork &stamp = startSpan(task.station, task.microBatch, spanKind(task.kind), options.sleepScale > 0 ? plannedNs(task) : 0);
+  StampWork &stamp = startSpan(task.station, task.microBatch, spanKind(task.kind), plannedNs(task));
   if (options.adapts)
     expectTime(task);
   MAESTRO_ASSIGN(uint32_t slot, launch(task));
@@ -199,9 +199,9 @@ void Worker::queueReleases(const RankTask &task) {
   }
 }
 
-Worker::StampWork &Worker::startSpan(uint32_t station, uint32_t microBatch, TaskSpan::Kind kind, int64_t leastNs) {
+Worker::StampWork &Worker::startSpan(uint32_t station, uint32_t microBatch, TaskSpan::Kind kind, int64_t plannedNs) {
   StampWork &stamp = stampWork[stampsUsed++];
-  stamp = {this, {station, microBatch, kind, step, 0, 0}, leastNs, false};
+  stamp = {this, {station, microBatch, kind, step, 0, 0}, options.sleepScale > 0 ? plannedNs : 0, plannedNs, false};
   ownDevice->call(runStamp, &stamp, {});
   return stamp;
 }
@@ -214,9 +214,7 @@ Status Worker::runStamp(void *context, std::span<std::byte *const>) {
   if (!work.started) {
     work.started = true;
     worker.running = work.span.kind <= TaskSpan::Kind::WeightGradient ? work.span.microBatch : kNone;
-    if (worker.topology.ranks > 1)
-      worker.wiring.abort->progress().report(worker.rank, transport::LaneKind::Device, transport::Activity::Running,
-                                             metrics::kTaskNames[static_cast<size_t>(work.span.kind)].data(), work.span.microBatch);
+    worker.reportTask(work);
     work.span.startNs = nowNs();
     return Status();
   }
@@ -226,6 +224,16 @@ Status Worker::runStamp(void *context, std::span<std::byte *const>) {
   worker.running = kNone;
   worker.account(work.span);
   return Status();
+}
+
+/// To whoever watches: which task runs, and how long each of its kernels may take.
+void Worker::reportTask(const StampWork &stamp) const {
+  if (topology.ranks < 2)
+    return;
+  const transport::Progress &progress = wiring.abort->progress();
+  progress.expect(rank, transport::LaneKind::Device, stamp.plannedNs);
+  progress.report(rank, transport::LaneKind::Device, transport::Activity::Running,
+                  metrics::kTaskNames[static_cast<size_t>(stamp.span.kind)].data(), stamp.span.microBatch);
 }
 
 /// On the device's thread.

@@ -29,6 +29,7 @@ struct Worker::StampWork {
   Worker *worker = nullptr;
   TaskSpan span;
   int64_t leastNs = 0; ///< It sleeps until it has taken so long.
+  int64_t plannedNs = 0;
   bool started = false;
 };
 struct Worker::ReduceWork {

@@ -1,5 +1,7 @@
 #include "executor/data/source.h"
 
+#include "base/guarded.h"
+
 #include <condition_variable>
 #include <mutex>
 #include <thread>
@@ -28,7 +30,7 @@ struct SampleSource::Ring {
         if (stopping)
           return;
       }
-      Status status = reader->read(slots[tail]);
+      Status status = guarded([&] { return reader->read(slots[tail]); });
       std::lock_guard lock(mutex);
       failed = !status.isOk();
       failed ? void(failure = std::move(status)) : void(++filled);

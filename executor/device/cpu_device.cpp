@@ -2,6 +2,7 @@
 // bases of the regions. Running a command allocates nothing.
 #include "executor/device/device.h"
 
+#include "base/guarded.h"
 #include "base/philox.h"
 #include "executor/device/kernel_table.h"
 
@@ -91,23 +92,21 @@ struct CpuProgram : PreparedProgram {
 
 enum class CommandKind : uint8_t { Write, Read, Fill, Launch, Call, Mark };
 
-constexpr size_t kMaxRegions = 32;
-
 struct Command {
   CommandKind kind = CommandKind::Mark;
   int32_t task = -1;
   const CpuProgram *program = nullptr;
   std::byte *device = nullptr;
   void *host = nullptr;
-  uint64_t bytes = 0; ///< Call: how many pointers.
+  uint64_t bytes = 0;
   HostFunction function = nullptr;
-  std::array<std::byte *, kMaxRegions> bases{}; ///< Call: its pointers.
+  size_t pointers = 0; ///< Of the command's row in CpuDevice::pointers: regions' bases, or what a function gets.
 };
 
 class CpuDevice : public Device {
 public:
   CpuDevice(std::shared_ptr<const kernels::Library> library, const CpuDeviceOptions &options)
-      : library(std::move(library)), options(options), ring(kRingSize) {
+      : library(std::move(library)), options(options), ring(kRingSize), pointers(kRingSize * rowLength) {
     blocks.reserve(64);
   }
 
@@ -153,6 +152,11 @@ public:
       program->mostOperands =
           std::max({program->mostOperands, call.inputs.size(), call.outputs.size()});
     }
+    size_t regions = 0;
+    for (const OperandRef &operand : program->operands)
+      if (operand.region != OperandRef::kAbsent)
+        regions = std::max<size_t>(regions, operand.region + size_t{1});
+    reserveRow(regions);
     MAESTRO_TRY(reserveScratch(scratchBytes));
     MAESTRO_TRY(reserveOperands(program->mostOperands));
     return std::unique_ptr<PreparedProgram>(std::move(program));
@@ -162,22 +166,20 @@ public:
   size_t preparedBytes() const override { return kernels->bytes(); }
 
   void write(Address destination, const void *source, uint64_t bytes) override {
-    push({CommandKind::Write, -1, nullptr, pointer(destination), const_cast<void *>(source), bytes, nullptr, {}});
+    push({CommandKind::Write, -1, nullptr, pointer(destination), const_cast<void *>(source), bytes, nullptr, 0});
   }
   void read(void *destination, Address source, uint64_t bytes) override {
-    push({CommandKind::Read, -1, nullptr, pointer(source), destination, bytes, nullptr, {}});
+    push({CommandKind::Read, -1, nullptr, pointer(source), destination, bytes, nullptr, 0});
   }
   void fillZero(Address destination, uint64_t bytes) override {
-    push({CommandKind::Fill, -1, nullptr, pointer(destination), nullptr, bytes, nullptr, {}});
+    push({CommandKind::Fill, -1, nullptr, pointer(destination), nullptr, bytes, nullptr, 0});
   }
   void launch(const PreparedProgram &program, std::span<const Address> bases, int32_t task) override {
     Command command;
     command.kind = CommandKind::Launch;
     command.task = task;
     command.program = static_cast<const CpuProgram *>(&program);
-    for (size_t i = 0; i < bases.size() && i < kMaxRegions; ++i)
-      command.bases[i] = bases[i].isNull() ? nullptr : pointer(bases[i]);
-    push(command);
+    push(command, bases.first(std::min(bases.size(), rowLength))); // No prepared program uses regions behind those.
   }
 
   void call(HostFunction function, void *context, std::span<const Address> addresses) override {
@@ -185,9 +187,8 @@ public:
     command.kind = CommandKind::Call;
     command.function = function;
     command.host = context;
-    for (const Address &address : addresses.first(std::min(addresses.size(), kMostCallAddresses)))
-      command.bases[command.bytes++] = address.isNull() ? nullptr : pointer(address);
-    push(command);
+    reserveRow(addresses.size());
+    push(command, addresses);
   }
 
   Event record() override {
@@ -266,10 +267,23 @@ private:
     return Status();
   }
 
-  void push(const Command &command) {
+  /// A command's row of pointers holds as many as a program has regions, or a function is given.
+  void reserveRow(size_t count) {
+    if (count <= rowLength)
+      return;
+    (void)wait(record()); // The device's thread uses the rows that are about to be replaced.
+    pointers.resize(kRingSize * count);
+    rowLength = count;
+  }
+
+  void push(Command command, std::span<const Address> addresses = {}) {
     start();
+    command.pointers = addresses.size();
     std::unique_lock lock(mutex);
     awaitCompletion(lock, pushed < kRingSize ? 0 : pushed - kRingSize + 1);
+    std::byte **row = rowOf(pushed);
+    for (const Address &address : addresses)
+      *row++ = address.isNull() ? nullptr : pointer(address);
     ring[pushed % kRingSize] = command;
     ++pushed;
     lock.unlock();
@@ -278,10 +292,22 @@ private:
 
   /// Woken once, when it is reached: most commands take less than a wake-up.
   void awaitCompletion(std::unique_lock<std::mutex> &lock, uint64_t event) {
+    if (completed >= event)
+      return;
+    sign(DeviceSign::HostAwaits);
     awaited = event;
     progressed.wait(lock, [&] { return completed >= event; });
     awaited = kNobody;
+    sign(DeviceSign::HostResumes);
   }
+
+  void sign(DeviceSign what) const {
+    if (options.onSign)
+      options.onSign(what);
+  }
+
+  /// The pointers of a command: they stay until it has completed.
+  std::byte **rowOf(uint64_t command) { return pointers.data() + command % kRingSize * rowLength; }
 
   void serve() {
     ::prctl(PR_SET_NAME, kCpuDeviceThread); // For ps and top; threads that kernels start are called the same.
@@ -289,12 +315,16 @@ private:
       Command command;
       {
         std::unique_lock lock(mutex);
-        arrived.wait(lock, [&] { return pushed > next || stopping; });
+        if (pushed <= next) {
+          sign(DeviceSign::Idle);
+          arrived.wait(lock, [&] { return pushed > next || stopping; });
+          sign(DeviceSign::Busy);
+        }
         if (pushed <= next)
           return;
         command = ring[next % kRingSize];
       }
-      Status status = failed ? Status() : execute(command);
+      Status status = failed ? Status() : guarded([&] { return execute(command, {rowOf(next), command.pointers}); });
       if (!status.isOk() && options.onFailure)
         options.onFailure(status);
       beforeCompletion(next);
@@ -313,7 +343,7 @@ private:
     }
   }
 
-  Status execute(const Command &command) {
+  Status execute(const Command &command, std::span<std::byte *const> row) {
     switch (command.kind) {
     case CommandKind::Write:
       std::memcpy(command.device, command.host, command.bytes);
@@ -325,24 +355,23 @@ private:
       std::memset(command.device, 0, command.bytes);
       return Status();
     case CommandKind::Launch:
-      return run(*command.program, command);
+      return run(*command.program, row, command.task);
     case CommandKind::Call:
-      return command.function(command.host, {command.bases.data(), static_cast<size_t>(command.bytes)});
+      return command.function(command.host, row);
     case CommandKind::Mark:
       return Status();
     }
     return Status();
   }
 
-  Status run(const CpuProgram &program, const Command &command) {
+  Status run(const CpuProgram &program, std::span<std::byte *const> bases, int32_t task) {
     const OperandRef *operand = program.operands.data();
     for (const PreparedCall &call : program.calls) {
       for (size_t i = 0; i < call.inputs; ++i)
-        inputPointers[i] = resolve(*operand++, command);
+        inputPointers[i] = resolve(*operand++, bases);
       for (size_t i = 0; i < call.outputs; ++i)
-        outputPointers[i] = resolve(*operand++, command);
-      if (options.onKernel)
-        options.onKernel();
+        outputPointers[i] = resolve(*operand++, bases);
+      sign(DeviceSign::Kernel);
       bool timesOwn = tracing && options.tracesOwnTime;
       int64_t startOwnNs = timesOwn ? ownNs() : 0, startNs = tracing ? nowNs() : 0;
       Status status =
@@ -351,15 +380,15 @@ private:
       if (!status.isOk())
         return std::move(status).withContext(describe(call.name, call.scope));
       if (tracing && spans.size() < spans.capacity())
-        spans.push_back({call.name, call.scope, startNs, nowNs(), command.task, timesOwn ? ownNs() - startOwnNs : 0});
+        spans.push_back({call.name, call.scope, startNs, nowNs(), task, timesOwn ? ownNs() - startOwnNs : 0});
     }
     return Status();
   }
 
-  static std::byte *resolve(const OperandRef &operand, const Command &command) {
+  static std::byte *resolve(const OperandRef &operand, std::span<std::byte *const> bases) {
     if (operand.region == OperandRef::kAbsent)
       return nullptr;
-    return command.bases[operand.region] + operand.offset;
+    return bases[operand.region] + operand.offset;
   }
 
   std::shared_ptr<const kernels::Library> library;
@@ -374,6 +403,8 @@ private:
   std::vector<void *> outputPointers;
 
   std::vector<Command> ring;
+  size_t rowLength = 16;
+  std::vector<std::byte *> pointers; ///< A row per place in the ring; replaced by the host's thread while the queue is empty.
   std::mutex mutex;
   std::condition_variable arrived, progressed;
   uint64_t pushed = 0;    ///< Written by the host thread under the mutex.

@@ -69,7 +69,6 @@ struct TraceSpan {
 
 /// What call() runs; a failure is the queue's.
 using HostFunction = Status (*)(void *context, std::span<std::byte *const> pointers);
-inline constexpr size_t kMostCallAddresses = 8;
 
 class Device {
 public:
@@ -97,7 +96,7 @@ public:
 
   /// Queues a function; it runs when all work before it is done, and what comes after waits for it. It gets the
   /// addresses as pointers that mean something only there. `context` must live until an event recorded afterwards has
-  /// completed. At most kMostCallAddresses.
+  /// completed.
   virtual void call(HostFunction function, void *context, std::span<const Address> addresses) = 0;
 
   /// The point behind all work queued so far.
@@ -111,14 +110,20 @@ public:
   virtual std::span<const TraceSpan> trace() const = 0;
 };
 
+/// What a device tells whoever watches for progress.
+enum class DeviceSign : uint8_t {
+  Kernel,      ///< On the device's thread: a kernel begins.
+  Idle, Busy,  ///< On the device's thread: the queue is empty; there is work again.
+  HostAwaits, HostResumes, ///< On the host's thread: it waits for the device, and goes on.
+};
+
 struct CpuDeviceOptions {
   int threads = 1; ///< Threads of each kernel.
   std::string name = "cpu0";
   /// Called once, on the device's thread, when queued work fails for the first time: whoever waits for what this device
   /// will now never do must learn of it.
   std::function<void(const Status &)> onFailure;
-  /// Called on the device's thread before each kernel: a sign of life for whoever watches.
-  std::function<void()> onKernel;
+  std::function<void(DeviceSign)> onSign; ///< Short, and queues nothing.
   /// Traces also say how long the device's thread ran, which leaves out what other programs on its processor took.
   bool tracesOwnTime = false;
 };

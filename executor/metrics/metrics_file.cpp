@@ -12,6 +12,15 @@
 namespace maestro::metrics {
 namespace {
 
+void formatSamples(const std::vector<SampleName> &samples, Line &line) {
+  line << ", \"bad_samples\": [";
+  for (std::string_view separator = ""; const SampleName &sample : samples) {
+    ((line << separator << "{\"key\": ").quoted(sample.key) << ", \"shard\": ").quoted(sample.shard) << "}";
+    separator = ", ";
+  }
+  line << "]";
+}
+
 void formatLine(const StepRecord &record, Line &line) {
   line << "{\"step\": " << record.step;
   (line << ", \"loss\": ").json(record.loss) << ", \"losses\": {";
@@ -21,6 +30,9 @@ void formatLine(const StepRecord &record, Line &line) {
   }
   (line << "}, \"grad_norm\": ").json(record.gradNorm);
   (line << ", \"lr\": ").json(record.lr);
+  line << ", \"applied\": " << (record.applied ? "true" : "false");
+  if (!record.applied)
+    formatSamples(record.badSamples, line);
   line << ", \"samples\": " << record.samples << ", \"tokens\": " << record.tokens;
   (line << ", \"step_seconds\": ").json(record.stepSeconds);
   line << ", \"peak_bytes\": " << record.peakBytes;

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <string_view>
 #include <unistd.h>
+#include <utility>
 
 namespace maestro::metrics {
 namespace {
@@ -39,6 +40,13 @@ void appendTime(Line &line, double seconds) {
     line << whole / 3600 << (minutes < 10 ? " h 0" : " h ") << minutes << " min";
 }
 
+/// Of a step of so many seconds. A model without tokens counts samples.
+void appendRates(double tokens, double samples, double seconds, Line &line) {
+  bool hasTokens = tokens > 0;
+  appendCount(line, (hasTokens ? tokens : samples) / seconds);
+  (line << (hasTokens ? " tokens/s  " : " samples/s  ")).rounded(seconds, kGeneral, 3) << " s/step";
+}
+
 void formatText(const StepRecord &record, uint64_t totalSteps, double secondsPerStep, Line &line) {
   line << "step " << record.step;
   if (totalSteps)
@@ -47,12 +55,8 @@ void formatText(const StepRecord &record, uint64_t totalSteps, double secondsPer
   (line << "  lr ").rounded(record.lr, kScientific, 2);
   (line << "  grad ").rounded(record.gradNorm, kGeneral, 3);
   if (record.stepSeconds > 0) {
-    bool hasTokens = record.tokens > 0; // A model without tokens counts samples.
     line << "  ";
-    appendCount(line, static_cast<double>(hasTokens ? record.tokens : record.samples) /
-                          record.stepSeconds);
-    (line << (hasTokens ? " tokens/s  " : " samples/s  ")).rounded(record.stepSeconds, kGeneral, 3)
-        << " s/step";
+    appendRates(static_cast<double>(record.tokens), static_cast<double>(record.samples), record.stepSeconds, line);
   }
   if (totalSteps > record.step && secondsPerStep > 0) {
     line << "  ";
@@ -105,9 +109,8 @@ void Progress::update(const StepRecord &record, double nowSeconds) {
   last.loss = record.loss;
   last.gradNorm = record.gradNorm;
   last.lr = record.lr;
-  last.samples = record.samples;
-  last.tokens = record.tokens;
-  last.stepSeconds = record.stepSeconds;
+  sinceLine.add(record);
+  all.add(record);
   pending = true;
   if (isDue(nowSeconds)) {
     print();
@@ -115,8 +118,19 @@ void Progress::update(const StepRecord &record, double nowSeconds) {
   }
 }
 
+void Progress::Sums::add(const StepRecord &record) {
+  ++steps;
+  samples += record.samples;
+  tokens += record.tokens;
+  seconds += record.stepSeconds;
+}
+
 void Progress::print() {
   pending = false;
+  last.samples = sinceLine.samples / sinceLine.steps;
+  last.tokens = sinceLine.tokens / sinceLine.steps;
+  last.stepSeconds = sinceLine.seconds / static_cast<double>(sinceLine.steps);
+  sinceLine = {};
   line->clear();
   // Carriage return and "erase to the end of the line": the next line takes this one's place.
   onLine = style == Style::Terminal;
@@ -133,8 +147,29 @@ void Progress::finish() {
     print();
   if (onLine)
     std::fputc('\n', stream);
-  std::fflush(stream);
   onLine = false;
+  if (!std::exchange(finished, true) && all.steps > 0)
+    printMeans();
+  std::fflush(stream);
+}
+
+/// Over the run: single steps are lucky or not.
+void Progress::printMeans() {
+  auto steps = static_cast<double>(all.steps);
+  double tokens = static_cast<double>(all.tokens) / steps, samples = static_cast<double>(all.samples) / steps;
+  double seconds = all.seconds / steps;
+  line->clear();
+  if (style == Style::Json) {
+    (*line << "{\"level\": \"info\", \"event\": \"run\", \"steps\": " << all.steps << ", \"step_seconds\": ").json(seconds);
+    (*line << ", \"tokens_per_second\": ").json(tokens / seconds);
+    (*line << ", \"samples_per_second\": ").json(samples / seconds) << "}\n";
+  } else {
+    *line << all.steps << (all.steps == 1 ? " step in " : " steps in ");
+    line->rounded(all.seconds, kGeneral, 3) << " s: ";
+    appendRates(tokens, samples, seconds, *line);
+    *line << " in the mean\n";
+  }
+  std::fwrite(line->text().data(), 1, line->text().size(), stream);
 }
 
 } // namespace maestro::metrics

@@ -26,15 +26,15 @@ public:
   Progress(std::FILE *stream, Style style, uint64_t totalSteps);
   ~Progress(); ///< finish()
 
-  /// Call after every step; most calls print nothing and allocate nothing.
+  /// Call after every step; most calls print nothing and allocate nothing. Rates are means since the line before.
   void update(const StepRecord &record, double nowSeconds);
-  /// Prints the last record if it was not, and leaves the cursor on a new line. Also before
-  /// messages.
+  /// Prints the last record if it was not, then the mean rates of all steps.
   void finish();
 
 private:
   bool isDue(double nowSeconds) const;
   void print();
+  void printMeans();
 
   std::FILE *stream;
   Style style;
@@ -42,11 +42,17 @@ private:
   StepRecord last;
   uint64_t updates = 0;
   double lastPrint = 0, secondsPerStep = 0;
-  bool pending = false, onLine = false;
+  struct Sums {
+    uint64_t steps = 0, samples = 0, tokens = 0;
+    double seconds = 0;
+    void add(const StepRecord &record);
+  };
+  Sums sinceLine, all;
+  bool pending = false, onLine = false, finished = false;
   std::unique_ptr<Line> line;
 };
 
-/// "step 12/100  loss 3.2145  lr 3.0e-04  grad 1.2  4.2k tok/s  0.21 s/step  18 s left"
+/// "step 12/100  loss 3.2145  lr 3.0e-04  grad 1.2  4.2k tokens/s  0.21 s/step  18 s left"
 std::string formatProgress(const StepRecord &record, uint64_t totalSteps, double secondsPerStep);
 
 } // namespace maestro::metrics

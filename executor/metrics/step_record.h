@@ -25,6 +25,10 @@ struct SectionTimes {
   uint64_t microbatches = 0;
 };
 
+struct SampleName {
+  std::string key, shard; ///< No shard: synthetic.
+};
+
 /// Reused from step to step, so that names are allocated once.
 struct StepRecord {
   uint64_t step = 0; ///< From 1.
@@ -40,6 +44,8 @@ struct StepRecord {
   double scheduleSeconds = 0;      ///< Processor time in which micro-batches were formed and tasks ordered.
   std::vector<SectionTimes> sections;
   std::vector<DeviceTimes> devices; ///< By rank.
+  bool applied = true;                 ///< Loss and gradient norm are finite.
+  std::vector<SampleName> badSamples = {}; ///< Where it was not: those to look at.
 };
 
 } // namespace maestro::metrics

@@ -143,12 +143,13 @@ def Plan_TrainingOp : Plan_Op<"training"> {
   let summary = "The optimizer and its schedule";
   let arguments = (ins UI64Attr:$global_batch, Plan_Optimizer:$optimizer, F64Attr:$lr, F64Attr:$beta1, F64Attr:$beta2,
                        F64Attr:$eps, F64Attr:$momentum, UnitAttr:$nesterov, F64Attr:$clip_grad_norm, Plan_Decay:$decay,
-                       UI64Attr:$warmup_steps, UI64Attr:$total_steps, F64Attr:$min_lr, UI64Attr:$seed);
+                       UI64Attr:$warmup_steps, UI64Attr:$total_steps, F64Attr:$min_lr, UI64Attr:$seed,
+                       DefaultValuedAttr<UI32Attr, "3">:$bad_steps);
   let assemblyFormat = [{
     $optimizer `global_batch` $global_batch `lr` custom<Number>($lr) `betas` `(` custom<Number>($beta1) `,`
     custom<Number>($beta2) `)` `eps` custom<Number>($eps) `momentum` custom<Number>($momentum)
     (`nesterov` $nesterov^)? `clip_grad_norm` custom<Number>($clip_grad_norm) `decay` $decay `warmup_steps` $warmup_steps
-    `total_steps` $total_steps `min_lr` custom<Number>($min_lr) `seed` $seed attr-dict
+    `total_steps` $total_steps `min_lr` custom<Number>($min_lr) `seed` $seed (`bad_steps` $bad_steps^)? attr-dict
   }];
 }
 

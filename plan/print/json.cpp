@@ -360,6 +360,7 @@ private:
     number("total_steps", training.total_steps());
     number("min_lr", training.min_lr());
     number("seed", training.seed());
+    number("bad_steps", training.bad_steps());
   }
 
   void write(const fb::Decision &decision) {

@@ -141,12 +141,13 @@ private:
     }
     const fb::Training &training = *plan->training();
     line("plan.training {} global_batch {} lr {} betas({}, {}) eps {} momentum {}{} clip_grad_norm {} decay {} "
-         "warmup_steps {} total_steps {} min_lr {} seed {}",
+         "warmup_steps {} total_steps {} min_lr {} seed {}{}",
          fb::EnumNameOptimizer(training.optimizer()), training.global_batch(), mlirNumber(training.lr()),
          mlirNumber(training.beta1()), mlirNumber(training.beta2()), mlirNumber(training.eps()),
          mlirNumber(training.momentum()), flag(training.nesterov(), " nesterov"), mlirNumber(training.clip_grad_norm()),
          fb::EnumNameDecay(training.decay()), training.warmup_steps(), training.total_steps(),
-         mlirNumber(training.min_lr()), training.seed());
+         mlirNumber(training.min_lr()), training.seed(),
+         training.bad_steps() == 3 ? "" : fmt::format(" bad_steps {}", training.bad_steps()));
   }
 
   // ---- Sections ----------------------------------------------------------------------------------------------------

@@ -1,4 +1,5 @@
 // Data fields, and parameters with the places where their values lie.
+#include "plan/reserved_names.h"
 #include "plan/verify/checks.h"
 #include "plan/verify/parts.h"
 
@@ -106,6 +107,8 @@ Status verifyComponents(const fb::Plan &plan, const Place &root) {
     const fb::Component &component = *plan.components()->Get(i);
     Place place = root.item("components", i);
     MAESTRO_TRY(checkFileName(place / "name", component.name()));
+    if (component.name()->string_view() == kOptimizerFile)
+      return wrong(place / "name", "'{}' is the name of the optimizer's file in checkpoints", kOptimizerFile);
     MAESTRO_TRY(names.add(place / "name", component.name()));
     MAESTRO_TRY(checkText(place / "model_path", component.model_path()));
     auto precision = static_cast<DType>(component.precision());

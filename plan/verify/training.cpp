@@ -74,6 +74,8 @@ Status verifyTraining(const fb::Plan &plan, Work &work) {
   MAESTRO_TRY(verifyLosses(plan, root));
   if (plan.training()->global_batch() == 0 || plan.training()->global_batch() > uint64_t{1} << 31)
     return wrong(place / "global_batch", "{} is not in [1, {}]", plan.training()->global_batch(), uint64_t{1} << 31);
+  if (plan.training()->bad_steps() == 0)
+    return wrong(place / "bad_steps", "0 is not at least 1");
   MAESTRO_TRY(verifyOptimizer(*plan.training(), place));
   MAESTRO_TRY(verifySchedule(*plan.training(), place));
   return verifySteps(plan, root, work);

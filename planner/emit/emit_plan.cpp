@@ -63,6 +63,7 @@ void PlanEmitter::addTraining() {
   training.total_steps = static_cast<uint64_t>(schedule.totalSteps);
   training.min_lr = schedule.minLr;
   training.seed = train.seed;
+  training.bad_steps = static_cast<uint32_t>(train.badSteps);
 }
 
 void PlanEmitter::addMachine() {

@@ -235,6 +235,7 @@ private:
     training.total_steps = op.getTotalSteps();
     training.min_lr = op.getMinLr().convertToDouble();
     training.seed = op.getSeed();
+    training.bad_steps = op.getBadSteps();
   }
 
   Status sections() {

@@ -1,5 +1,6 @@
 #include "planner/workload/cluster_machine.h"
 
+#include "base/machine_memory.h"
 #include "base/nearest.h"
 #include "cost_models/cpu_memory.h"
 #include "cost_models/device_profile.h"
@@ -15,7 +16,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <thread>
-#include <unistd.h>
 
 namespace maestro::planner {
 namespace {
@@ -25,10 +25,6 @@ using cost_models::LinkLevel;
 using cost_models::Machine;
 
 constexpr int64_t kMostDevices = int64_t{1} << 20;
-
-uint64_t memoryOfThisMachine() {
-  return static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
-}
 
 /// Whether this processor has products of bf16; without, they take as long as those of f32, at best.
 bool multipliesBf16() {
@@ -140,7 +136,7 @@ private:
                      readDeviceProfile((std::filesystem::path(path).parent_path() / name).string()));
       device = cost_models::deviceFor(profile, threads);
     }
-    device.memoryBytes = memoryOfThisMachine() / static_cast<uint64_t>(perNode);
+    device.memoryBytes = usableMemoryBytes() / static_cast<uint64_t>(perNode);
     planned.machine.processBytes = cost_models::cpuProcessBytes(threads);
     planned.machine.stagingBytes = cost_models::kMostStagingBytes;
     return device;

@@ -121,6 +121,7 @@ void listDefaults(FieldReader &fields, Workload &workload) {
   taken("clip_grad_norm", "none");
   taken("precision", "f32");
   taken("seed", "0");
+  taken("bad_steps", std::to_string(workload.train.badSteps));
 }
 
 } // namespace
@@ -146,6 +147,7 @@ Status readTrain(const YamlNode *node, Workload &workload) {
   int64_t seed = 0;
   MAESTRO_TRY(fields.integer("seed", seed, 0));
   train.seed = static_cast<uint64_t>(seed);
+  MAESTRO_TRY(fields.integer("bad_steps", train.badSteps, 1, 1'000'000));
   listDefaults(fields, workload);
   return fields.finish();
 }

@@ -5,6 +5,7 @@
 #include "planner/workload/train_reader.h"
 
 #include "base/nearest.h"
+#include "plan/reserved_names.h"
 
 #include <fmt/format.h>
 
@@ -48,6 +49,9 @@ Status readComponent(const YamlNode &node, const std::string &name, const std::s
   component.name = name;
   component.place = node.place;
   MAESTRO_TRY(checkName(node, "components", name));
+  if (name == plan::kOptimizerFile)
+    return wrong(node, "components",
+                 fmt::format("has the name '{}', which is a checkpoint's file for the optimizer; choose another", name));
   std::string path = "components." + name;
   if (node.kind == YamlNode::Kind::Scalar) {
     component.model = besideFile(file, node.scalar);
@@ -270,7 +274,7 @@ std::string stemName(const std::string &model) {
   for (char &c : name)
     if (!std::isalnum(static_cast<unsigned char>(c)) && c != '_' && c != '-')
       c = '_';
-  if (name.empty() || std::isdigit(static_cast<unsigned char>(name[0])))
+  if (name.empty() || std::isdigit(static_cast<unsigned char>(name[0])) || name == plan::kOptimizerFile)
     name.insert(0, "model_");
   return name;
 }

@@ -104,6 +104,7 @@ struct TrainSpec {
     return own == precisionOf.end() ? precision : own->second;
   }
   uint64_t seed = 0;
+  int64_t badSteps = 3; ///< In a row: without a finite loss and gradient.
 };
 
 /// The distribution of a dim's size per sample, for synthetic data and for the simulator.

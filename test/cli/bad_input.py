@@ -11,6 +11,7 @@ import argparse
 import json
 import os
 import pathlib
+import re
 import shlex
 import shutil
 import subprocess
@@ -222,6 +223,13 @@ def plans(judge):
         judge.command(folder, "maestro-plan", "workload.yaml", "--cluster", "cluster.yaml", "-o", "other.mpl")
         judge.refused("plan for another machine", folder, ["8 devices", "h100-sxm", "78000000000", "cpu"], "maestro-run", "other.mpl",
                       "--data", "shard.tar", "--steps", 1, "--out", "out", leaves=["out/metrics.jsonl"])
+    for degree, value in (("zero_stage", 3), ("context_parallel", 2), ("expert_parallel", 4)):
+        if judge.wanted(name := f"plan with {degree}"):
+            folder = judge.folder()
+            text = judge.command(folder, "maestro-dump", "plan.mpl", "--format", "mlir").stdout
+            (folder / "changed.mlir").write_text(re.sub(rf"{degree} \d+", f"{degree} {value}", text))
+            judge.command(folder, "maestro-opt", "changed.mlir", "--maestro-emit-plan=file=changed.mpl", "-o", "/dev/null")
+            judge.refused(name, folder, ["tokens", f"{degree} {value}"], "maestro-run", "changed.mpl", "--data", "shard.tar", "--steps", 1)
     if judge.wanted("plan missing"):
         judge.refused("plan missing", judge.folder(), ["gone.mpl"], "maestro-run", "gone.mpl", "--data", "shard.tar")
     if judge.wanted("plan model changed"):

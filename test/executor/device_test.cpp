@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <chrono>
 #include <numeric>
+#include <thread>
 
 using namespace maestro;
 using namespace maestro::executor;
@@ -50,6 +52,52 @@ TEST_P(DeviceSuite, MemoryStartsZeroed) {
   ASSERT_TRUE(device->wait(device->record()).isOk());
   for (float value : host)
     EXPECT_EQ(value, 0.0f);
+}
+
+TEST_P(DeviceSuite, AProgramMayUseManyRegions) {
+  constexpr uint32_t kRegions = 100;
+  std::vector<Address> bases;
+  for (uint32_t r = 0; r < kRegions; ++r)
+    bases.push_back(allocate(256));
+  std::array<float, 64> ones, host;
+  ones.fill(1);
+  device->write(bases[97], ones.data(), sizeof ones);
+  device->write(bases[98], ones.data(), sizeof ones);
+  CallDescription call = addition(64);
+  call.inputs = {{97, 0}, {98, 0}};
+  call.outputs = {{99, 0}};
+  auto program = device->prepare({&call, 1});
+  ASSERT_TRUE(program.isOk());
+  device->launch(**program, bases, 0);
+  device->read(host.data(), bases[99], sizeof host);
+  // A function is given as many pointers.
+  auto sum = [](void *context, std::span<std::byte *const> pointers) {
+    for (std::byte *pointer : pointers)
+      *static_cast<float *>(context) += *reinterpret_cast<float *>(pointer);
+    return Status();
+  };
+  float total = 0;
+  device->call(sum, &total, bases);
+  ASSERT_TRUE(device->wait(device->record()).isOk());
+  for (float value : host)
+    EXPECT_EQ(value, 2.0f);
+  EXPECT_EQ(total, 4.0f);
+}
+
+TEST_P(DeviceSuite, TheQueueMayBeFull) {
+  Address block = allocate(256);
+  float count = 0;
+  auto slowly = [](void *context, std::span<std::byte *const>) {
+    ++*static_cast<float *>(context);
+    std::this_thread::sleep_for(std::chrono::microseconds(10));
+    return Status();
+  };
+  for (int i = 0; i < 300; ++i) {
+    device->call(slowly, &count, {&block, 1});
+    device->fillZero(block, 256);
+  }
+  ASSERT_TRUE(device->wait(device->record()).isOk());
+  EXPECT_EQ(count, 300.0f);
 }
 
 TEST_P(DeviceSuite, TracesOutliveTheirPrograms) {

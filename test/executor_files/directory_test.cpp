@@ -1,5 +1,6 @@
 #include "executor/checkpoint/directory.h"
 
+#include "executor/checkpoint/run_folder.h"
 #include "executor/checkpoint/safetensors.h"
 #include "scratch_folder.h"
 
@@ -20,7 +21,11 @@ TrainingState state(uint64_t seed = 3) {
           .seed = seed,
           .planHash = 0xfedcba9876543210,
           .workloadHash = 7,
-          .frozen = {{"teacher", "teacher \"large\".onnx"}}};
+          .frozen = {{"teacher", "teacher \"large\".onnx"}},
+          .skippedSteps = 5,
+          .badStepsInARow = 2,
+          .run = "r1",
+          .data = data::DataIdentity{.shuffled = true, .shards = {{"a \"b\".tar", 17}, {"c.tar", 18}}}};
 }
 
 /// Writes a checkpoint with one tensor of `count` floats.
@@ -61,6 +66,10 @@ TEST(CheckpointTest, savesAndFindsTheNewest) {
   EXPECT_EQ(newest.state.position, state().position);
   EXPECT_EQ(newest.state.planHash, 0xfedcba9876543210u);
   EXPECT_EQ(newest.state.frozen, state().frozen);
+  EXPECT_EQ(newest.state.skippedSteps, 5u);
+  EXPECT_EQ(newest.state.badStepsInARow, 2u);
+  EXPECT_EQ(newest.state.run, "r1");
+  EXPECT_EQ(data::differenceOf(*newest.state.data, *state().data), "");
   EXPECT_TRUE(newest.files.contains("model.safetensors"));
 }
 
@@ -134,6 +143,78 @@ TEST(CheckpointTest, whatIsNotCommittedLeavesNothing) {
   EXPECT_THAT(entries(folder.path), ::testing::ElementsAre("checkpoint-000010"));
 }
 
+TEST(CheckpointTest, oneThatWasNotYetPutInPlaceIsFound) {
+  ScratchFolder folder;
+  ASSERT_TRUE(save(folder.path, 7, 10).isOk());
+  ASSERT_TRUE(save(folder.path, 9, 10).isOk());
+  // Killed between the removal of an older one and the rename; and while another was written.
+  fs::rename(folder.file("checkpoint-000009"), folder.file(".checkpoint-000009.partial"));
+  fs::create_directory(folder.file(".checkpoint-000011.partial"));
+  auto found = findNewestCheckpoint(folder.path);
+  ASSERT_TRUE(found.isOk() && found->has_value());
+  EXPECT_EQ((*found)->state.step, 9u);
+  ASSERT_TRUE(save(folder.path, 10, 10).isOk());
+  EXPECT_THAT(entries(folder.path), ::testing::ElementsAre("checkpoint-000007", "checkpoint-000009", "checkpoint-000010"));
+  // Killed behind the exchange: the hidden one is the older one.
+  fs::copy(folder.file("checkpoint-000010"), folder.file(".checkpoint-000010.partial"), fs::copy_options::recursive);
+  ASSERT_TRUE(save(folder.path, 12, 10).isOk());
+  EXPECT_THAT(entries(folder.path), ::testing::ElementsAre("checkpoint-000007", "checkpoint-000009", "checkpoint-000010", "checkpoint-000012"));
+}
+
+TEST(CheckpointTest, thoseOfAnOlderRunArePassedOver) {
+  ScratchFolder folder;
+  ASSERT_TRUE(save(folder.path, 7, 10).isOk());
+  EXPECT_TRUE(findNewestCheckpoint(folder.path, "r1")->has_value());
+  testing::internal::CaptureStderr();
+  EXPECT_FALSE(findNewestCheckpoint(folder.path, "r2")->has_value());
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("checkpoint-000007' is of an older run"));
+}
+
+using Start = RunFolder::Start;
+
+TEST(RunFolderTest, isLockedAndOfOneRun) {
+  ScratchFolder folder;
+  std::string out = folder.file("run"), name;
+  auto refusal = [&](Start start) { return std::string(RunFolder::open(out, start).status().message()); };
+  {
+    auto first = RunFolder::open(out, Start::Fresh);
+    ASSERT_TRUE(first.isOk());
+    EXPECT_THAT(refusal(Start::Fresh), HasSubstr("another maestro-run writes there"));
+    ASSERT_TRUE((*first)->claim().isOk());
+    name = (*first)->run();
+  }
+  EXPECT_EQ(*readRunName(out), name);
+  EXPECT_THAT(refusal(Start::Resume), HasSubstr("holds no checkpoint; start without --resume"));
+  EXPECT_FALSE((*RunFolder::open(out, Start::ResumeOrFresh))->found());
+  ASSERT_TRUE(save(out, 4, 10).isOk()); // Of run r1.
+  EXPECT_THAT(refusal(Start::Fresh), HasSubstr("holds results of a run already (checkpoint-000004)"));
+  EXPECT_THAT(refusal(Start::Resume), HasSubstr("no whole checkpoint of its last run"));
+  EXPECT_THAT(refusal(Start::ResumeOrFresh), HasSubstr("no whole checkpoint of its last run"));
+  std::ofstream(out + "/run.json") << formatRunName("r1");
+  EXPECT_EQ((*RunFolder::open(out, Start::ResumeOrFresh))->found()->state.step, 4u);
+  EXPECT_EQ((*RunFolder::open(out, Start::Resume))->run(), "r1");
+}
+
+TEST(RunFolderTest, replacesAnOlderRunWhenItIsClaimed) {
+  ScratchFolder folder;
+  for (uint64_t step : {4, 5})
+    ASSERT_TRUE(save(folder.path, step, 10).isOk());
+  fs::rename(folder.file("checkpoint-000005"), folder.file(".checkpoint-000005.partial"));
+  auto next = RunFolder::open(folder.path, Start::Replace);
+  ASSERT_TRUE(next.isOk());
+  EXPECT_TRUE(openCheckpoint(folder.file("checkpoint-000004")).isOk());
+  ASSERT_TRUE((*next)->claim().isOk());
+  EXPECT_THAT(entries(folder.path), ::testing::ElementsAre("run.json"));
+}
+
+TEST(RunFolderTest, keepsTheNewest) {
+  ScratchFolder folder;
+  for (uint64_t step : {1, 2, 30, 4})
+    ASSERT_TRUE(save(folder.path, step, 10).isOk());
+  ASSERT_TRUE((*RunFolder::open(folder.path, Start::Resume))->keepNewest(2).isOk());
+  EXPECT_THAT(entries(folder.path), ::testing::ElementsAre("checkpoint-000004", "checkpoint-000030"));
+}
+
 /// Runs `body` in a child whose files may have at most `bytes` bytes; its exit status is returned.
 template <typename Body> int withFileLimit(rlim_t bytes, Body body) {
   pid_t child = ::fork();
@@ -197,6 +278,8 @@ TEST(CheckpointTest, stateNamesWhatIsWrong) {
   EXPECT_THAT(refusal("\"version\": 1", "\"version\": 2"), HasSubstr("'version' is not 1"));
   EXPECT_THAT(refusal("\"ordinal\"", "\"other\""), HasSubstr("position: 'ordinal'"));
   EXPECT_THAT(refusal("\"a\": 1", "\"../a\": 1"), HasSubstr("'files'"));
+  EXPECT_THAT(refusal("\"bytes\": 17", "\"bytes\": -17"), HasSubstr("a shard of data: 'bytes'"));
+  EXPECT_THAT(refusal("\"shuffled\": true", "\"shuffled\": 1"), HasSubstr("data: 'shuffled' is missing or not true or false"));
   EXPECT_THAT(refusal("{", "["), HasSubstr("no JSON object"));
 }
 

@@ -34,7 +34,7 @@ TEST(MetricsTest, aLineHasEveryField) {
   json line = json::parse(formatMetrics(record(3)));
   EXPECT_EQ(line, json::parse(
                       R"({"step": 3, "loss": 2.5, "losses": {"cross_entropy": 3.0, "kl \"2\"": 2.0},
-    "grad_norm": 0.125, "lr": 3e-4, "samples": 64, "tokens": 4096, "step_seconds": 0.25, "peak_bytes": 1000000,
+    "grad_norm": 0.125, "lr": 3e-4, "applied": true, "samples": 64, "tokens": 4096, "step_seconds": 0.25, "peak_bytes": 1000000,
     "predicted_step_seconds": 0.2, "schedule_seconds": 0.001, "sections": {"student": {"busy": 0.2, "idle": 0.05, "microbatches": 8}},
     "devices": [{"busy": 0.21, "idle": 0.04}]})"));
 }
@@ -122,7 +122,7 @@ TEST(ProgressTest, renewsOneLineOnATerminal) {
     for (int i = 1; i <= 1000; ++i)
       progress.update(record(static_cast<uint64_t>(i)), i * 0.001);
   });
-  EXPECT_EQ(count(text, '\n'), 1u);
+  EXPECT_EQ(count(text, '\n'), 2u);
   EXPECT_GE(count(text, '\r'), 10u);
   EXPECT_LE(count(text, '\r'), 13u);
   EXPECT_THAT(text, HasSubstr("step 1000/1000"));
@@ -136,8 +136,21 @@ TEST(ProgressTest, isSparseWhenPiped) {
   });
   EXPECT_EQ(count(text, '\r') + count(text, '\x1b'), 0u);
   EXPECT_THAT(text, HasSubstr("step 1000 "));
-  EXPECT_GE(count(text, '\n'), 4u);
-  EXPECT_LE(count(text, '\n'), 6u);
+  EXPECT_GE(count(text, '\n'), 5u);
+  EXPECT_LE(count(text, '\n'), 7u);
+}
+
+TEST(ProgressTest, ratesAreMeans) {
+  std::string text = printed([](std::FILE *stream) {
+    Progress progress(stream, Progress::Style::Plain, 0);
+    for (int i = 1; i <= 100; ++i) {
+      StepRecord uneven = record(static_cast<uint64_t>(i));
+      uneven.stepSeconds = i == 100 ? 1e-7 : 0.25; // The last step was done before anybody looked.
+      progress.update(uneven, i * 0.01);
+    }
+  });
+  EXPECT_THAT(text, HasSubstr("step 100  loss 2.5000  lr 3.00e-04  grad 0.125  16.6k tokens/s  0.247 s/step\n"));
+  EXPECT_THAT(text, HasSubstr("100 steps in 24.8 s: 16.5k tokens/s  0.248 s/step in the mean\n"));
 }
 
 TEST(ProgressTest, speaksJsonToMachines) {
@@ -154,6 +167,23 @@ TEST(ProgressTest, speaksJsonToMachines) {
   EXPECT_TRUE(json::parse(line)["loss"].is_null());
   std::getline(lines, line);
   EXPECT_EQ(json::parse(line)["step"], 2);
+  std::getline(lines, line);
+  EXPECT_EQ(json::parse(line)["event"], "run");
+  EXPECT_EQ(json::parse(line)["steps"], 2);
+}
+
+TEST(MetricsTest, saysWhichSamplesWereBad) {
+  EXPECT_EQ(json::parse(formatMetrics(record(3)))["applied"], true);
+  EXPECT_FALSE(json::parse(formatMetrics(record(3))).contains("bad_samples"));
+  StepRecord bad = record(4);
+  bad.loss = NAN;
+  bad.applied = false;
+  bad.badSamples = {{"a/0007", "part \"0\".tar"}, {"synthetic/1", ""}};
+  json line = json::parse(formatMetrics(bad));
+  EXPECT_EQ(line["applied"], false);
+  EXPECT_EQ(line["bad_samples"][0]["key"], "a/0007");
+  EXPECT_EQ(line["bad_samples"][0]["shard"], "part \"0\".tar");
+  EXPECT_EQ(line["bad_samples"].size(), 2u);
 }
 
 } // namespace

@@ -373,6 +373,7 @@ void addTraining(PlanBuilder &builder) {
   training.total_steps = 100;
   training.min_lr = 3e-5;
   training.seed = 7;
+  training.bad_steps = 5;
   plan.prediction = std::make_unique<fb::PredictionT>();
   plan.prediction->step_seconds = 0.25;
   plan.prediction->step_flops = 1e9;

@@ -39,6 +39,7 @@ train:
   clip_grad_norm: 1.0
   precision: {teacher: bf16}
   seed: 7
+  bad_steps: 4
 synthetic: {seq: lognormal(512, 0.6), images: 2}
 )yaml";
 
@@ -75,6 +76,7 @@ TEST(Workload, ReadsEveryKey) {
   EXPECT_EQ(*w.train.clipGradNorm, 1.0);
   EXPECT_EQ(w.train.precisionOf.at("teacher"), DType::BF16);
   EXPECT_EQ(w.train.seed, 7u);
+  EXPECT_EQ(w.train.badSteps, 4);
   EXPECT_EQ(w.synthetic.at("seq").kind, SizeDistribution::Kind::LogNormal);
   EXPECT_EQ(w.synthetic.at("seq").b, 0.6);
   EXPECT_TRUE(w.defaults.empty());
@@ -126,6 +128,9 @@ TEST(Workload, RefusesBadValues) {
   EXPECT_THAT(train("precision: fp8"), HasSubstr("none of f32, bf16"));
   EXPECT_THAT(train("schedule: {decay: cosine}"), HasSubstr("total_steps"));
   EXPECT_THAT(train("seed: -1"), HasSubstr("seed"));
+  EXPECT_THAT(train("bad_steps: 0"), HasSubstr("bad_steps"));
+  EXPECT_THAT(errorOf("components: {optimizer: m.onnx}\nloss: [{output: optimizer.loss}]\n"),
+              HasSubstr("a checkpoint's file for the optimizer"));
   EXPECT_THAT(errorOf("components: {m: m.onnx}\nloss: [{kl_divergence: {student: m.a, teacher: m.b, temperature: 0}}]\n"),
               HasSubstr("temperature"));
   EXPECT_THAT(errorOf("components: {m: m.onnx}\nloss: [{output: m.loss}]\ndims: {seq: {max: 100, multiple_of: 8}}\n"),

@@ -1,7 +1,7 @@
 """The first task runs soon after maestro-run starts: the project's number is 50 ms, reading weights aside.
 
 Measured from before the process is made to the first kernel's start in its trace (both are the monotonic clock), best of
-some, for models whose weights are small. The test's bound leaves room for a machine that does other things as well.
+some, for models whose weights are small.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import time
 
 import runs
 
-BOUND_MS, RUNS = 200, 8
+BOUND_MS, RUNS, MOST_RUNS = 50, 8, 40  # More runs where a busy machine lets none of the first be quick.
 CASES = {"gpt2_logits f32": ["--set", "dims.seq.max=64"],
          "llama_logits bf16": ["--set", "dims.seq.max=64", "--set", "train.precision=bf16"]}
 
@@ -32,7 +32,10 @@ def first_task_ms(plan, trace) -> float:
 
 def measure(scratch, name, arguments):
     plan = scratch.bench().plan(runs.exported(runs.zoo_case(name.split()[0])), name.replace(" ", "-"), *arguments)
-    return [first_task_ms(plan, scratch.path / "trace.json") for _ in range(RUNS)]
+    found = []
+    while len(found) < RUNS or (min(found) > BOUND_MS and len(found) < MOST_RUNS):
+        found.append(first_task_ms(plan, scratch.path / "trace.json"))
+    return found
 
 
 def main() -> int:
@@ -40,7 +43,7 @@ def main() -> int:
     for name, arguments in CASES.items():
         found = measure(scratch, name, arguments)
         scratch.check(f"{name}: first task", 0 < min(found) <= BOUND_MS,
-                      f"{min(found):.1f} ms at best, {statistics.median(found):.1f} in the median of {RUNS}")
+                      f"{min(found):.1f} ms at best, {statistics.median(found):.1f} in the median of {len(found)}")
     return scratch.finish()
 
 

@@ -132,45 +132,64 @@ TEST(Progress, SaysWhatEveryRankDoes) {
       HasSubstr("rank 1: awaits its device 'student.backward' 4 for 3.0 s; device: running 'matmul' 17 for 3.0 s"));
 }
 
+constexpr StallLimits kLimits = {.beatNs = 3 * kSecond, .waitNs = 10 * kSecond, .workNs = 60 * kSecond};
+
 TEST(Progress, BlamesTheOneWhoHoldsTheOthersUp) {
   World world(3);
   const Progress &progress = world.abort().progress();
+  auto stallAfter = [&](int64_t seconds) { return progress.findStall(kLimits, nowNs() + seconds * kSecond); };
   progress.report(0, LaneKind::Host, Activity::AwaitingArrivals, "h", 3);
   progress.report(1, LaneKind::Host, Activity::AwaitingDevice, "forward", 3);
+  progress.report(1, LaneKind::Device, Activity::Running, "matmul", 1);
   progress.report(2, LaneKind::Host, Activity::AwaitingCredit, "h", 9);
-  EXPECT_FALSE(progress.findStall(5 * kSecond, nowNs() + 3 * kSecond));
-  // Rank 1 computes for too long; the others wait for it, and show that they live.
-  constexpr int64_t kLimit = kSecond / 20;
-  auto stallWhile = [&](std::initializer_list<uint32_t> living) {
-    usleep(60'000);
-    for (uint32_t rank : living)
-      progress.beat(rank, LaneKind::Host);
-    return progress.findStall(kLimit);
-  };
-  auto stall = stallWhile({0, 2});
+  // While a device works, nobody is stalled, however long the others wait.
+  EXPECT_FALSE(stallAfter(59));
+  auto stall = stallAfter(61);
   ASSERT_TRUE(stall);
   EXPECT_EQ(stall->rank, 1u);
-  EXPECT_THAT(stall->text, AllOf(HasSubstr("rank 1: awaits its device 'forward' 3"),
+  EXPECT_THAT(stall->text, AllOf(HasSubstr("no progress for 61.0 s (limit 60.0 s): rank 1: awaits its device 'forward' 3"),
                                  HasSubstr("rank 0: awaits arrivals 'h' 3"), HasSubstr("rank 2: awaits credit 'h' 9")));
-  // While its device gets on, nobody is stalled, however long the others wait.
-  progress.report(1, LaneKind::Device, Activity::Running, "matmul", 1);
-  for (uint32_t rank : {0, 2})
-    progress.beat(rank, LaneKind::Host);
-  EXPECT_FALSE(progress.findStall(kLimit));
-  // A rank that has finished is no longer asked for; who is left waits in vain.
-  progress.report(1, LaneKind::Host, Activity::Finished);
-  stall = stallWhile({0, 2});
+  // Work that is expected to take long may.
+  progress.expect(1, LaneKind::Device, 20 * kSecond);
+  EXPECT_FALSE(stallAfter(199));
+  EXPECT_TRUE(stallAfter(201));
+  // Where nobody works, all wait in vain.
+  progress.report(1, LaneKind::Device, Activity::Idle);
+  progress.report(1, LaneKind::Host, Activity::Idle);
+  EXPECT_FALSE(stallAfter(9));
+  stall = stallAfter(11);
   ASSERT_TRUE(stall);
   EXPECT_EQ(stall->rank, 0u);
   EXPECT_THAT(stall->text, HasSubstr("a message is missing or all wait in a circle"));
-  // A waiter without a sign of life is stopped or dead.
-  stall = stallWhile({0});
-  ASSERT_TRUE(stall);
-  EXPECT_EQ(stall->rank, 2u);
-  EXPECT_THAT(stall->text, HasSubstr("no sign of life"));
 }
 
-TEST(Progress, SleepersBeatAndReturnToWhatTheyDid) {
+TEST(Progress, ADriverMayTakeAsLongAsItLikes) {
+  World world(2);
+  const Progress &progress = world.abort().progress();
+  progress.report(1, LaneKind::Device, Activity::AwaitingCredit, "h", 9);
+  progress.report(0, LaneKind::Driver, Activity::Running, "saving", 100);
+  EXPECT_FALSE(progress.findStall(kLimits, nowNs() + 3600 * kSecond));
+  progress.report(0, LaneKind::Driver, Activity::AwaitingRanks);
+  EXPECT_TRUE(progress.findStall(kLimits, nowNs() + 11 * kSecond));
+}
+
+TEST(Progress, WhoNoLongerBeatsIsStoppedOrDead) {
+  World world(2);
+  const Progress &progress = world.abort().progress();
+  int64_t started = nowNs();
+  progress.report(0, LaneKind::Driver, Activity::Running, "saving", 100);
+  EXPECT_FALSE(progress.findStall(kLimits, started + 30 * kSecond)); // Nobody has begun to beat.
+  progress.beat(1);
+  EXPECT_FALSE(progress.findStall(kLimits, started + 2 * kSecond));
+  auto stall = progress.findStall(kLimits, started + 4 * kSecond);
+  ASSERT_TRUE(stall);
+  EXPECT_EQ(stall->rank, 1u);
+  EXPECT_THAT(stall->text, HasSubstr("no sign of life"));
+  progress.report(1, LaneKind::Driver, Activity::Finished); // Has left.
+  EXPECT_FALSE(progress.findStall(kLimits, started + 4 * kSecond));
+}
+
+TEST(Progress, SleepersReturnToWhatTheyDid) {
   World world(1);
   const Progress &progress = world.abort().progress();
   WaitPoint *point = *world.abort().makeWaitPoint(world.memory(), "test");
@@ -182,11 +201,8 @@ TEST(Progress, SleepersBeatAndReturnToWhatTheyDid) {
         awaitUntil(*point, [&] { return ready.load(); }, world.abort(), spin, {0, Activity::AwaitingBoard, "norms", 2})
             .isOk());
   });
-  usleep(600'000); // More than the limit below: only its sign of life keeps the sleeper from being called dead.
-  EXPECT_EQ(progress.state(0, LaneKind::Host).activity, Activity::AwaitingBoard);
-  auto stall = progress.findStall(500'000'000);
-  ASSERT_TRUE(stall);
-  EXPECT_THAT(stall->text, Not(HasSubstr("no sign of life")));
+  while (progress.state(0, LaneKind::Host).activity != Activity::AwaitingBoard)
+    usleep(1'000);
   ready = true;
   notify(*point);
   waiter.join();

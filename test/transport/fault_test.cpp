@@ -125,9 +125,10 @@ TEST_P(FaultTest, LostMessagesStallAndTheWatcherSaysWho) {
       return stream.run(rank);
     // The supervisor lives beside rank 0 here; nobody gets through with messages lost, so it always comes to act.
     std::thread supervisor([&] {
+      StallLimits limits{.beatNs = 700'000'000, .waitNs = 700'000'000, .workNs = 700'000'000};
       while (!stream.world.abort().isRaised()) {
         usleep(20'000);
-        if (auto stall = stream.world.abort().progress().findStall(700'000'000))
+        if (auto stall = stream.world.abort().progress().findStall(limits))
           stream.world.abort().raise(stall->rank, stall->text);
       }
     });

@@ -1,5 +1,6 @@
 #include "tools/profile/plan_programs.h"
 
+#include "base/machine_memory.h"
 #include "base/philox.h"
 #include "cost_models/compound.h"
 #include "executor/core/executable.h"
@@ -20,7 +21,6 @@
 #include <thread>
 #include <tuple>
 #include <utility>
-#include <unistd.h>
 
 namespace maestro::profile {
 namespace {
@@ -89,9 +89,7 @@ double updateBytesOf(const fb::Executable &executable) {
 }
 
 bool fits(const fb::Executable &executable, int groups) {
-  auto memory = static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
-                static_cast<uint64_t>(::sysconf(_SC_PAGE_SIZE));
-  return bytesOf(executable) < memory / kPartOfMemory / static_cast<uint64_t>(groups);
+  return bytesOf(executable) < usableMemoryBytes() / kPartOfMemory / static_cast<uint64_t>(groups);
 }
 
 bool sharesTensors(const plan::Plan &plan, const fb::Executable &executable) {
@@ -106,7 +104,7 @@ public:
     executor::CpuDeviceOptions options;
     options.threads = threads;
     options.tracesOwnTime = threads == 1; // Several threads wait for each other on the clock.
-    options.onKernel = [signs = std::make_shared<std::atomic<uint64_t>>(0)] {
+    options.onSign = [signs = std::make_shared<std::atomic<uint64_t>>(0)](DeviceSign) {
       signs->fetch_add(1, std::memory_order_relaxed);
     }; // As a rank's.
     stand->device = executor::createCpuDevice(kernels::createCpuLibrary(), options);
@@ -190,7 +188,7 @@ private:
       DType dtype =
           static_cast<DType>(instance->table().buffers()->Get(binding->buffer())->dtype());
       if (binding->kind() == Kind::HyperParameters) {
-        auto scalars = executor::hyperParameters(*plan->training(), 1, 1);
+        auto scalars = executor::hyperParameters(*plan->training(), 1, 1, 1);
         scalars[kernels::kLearningRate] = 0; // Values stay as they are.
         device->write(instance->address(binding->buffer(), 0), scalars.data(), sizeof scalars);
         MAESTRO_TRY(device->wait(device->record()));

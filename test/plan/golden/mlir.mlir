@@ -36,7 +36,7 @@ module {
   plan.parameter 2 = "student" "positions" NonPersistentBuffer i64 [] weight_decay 0.0e+00 source i64 offset 0 bytes 0 initializer Zeros 0.0e+00
   plan.parameter 3 = "teacher" "embed.weight" Parameter f32 [16, 8] weight_decay 0.0e+00 source f32 offset 0 bytes 0 initializer Normal 2.0e-02
   plan.loss 0 = "cross_entropy" weight 5.0e-01 term_weight 1.0e+00 count_floor 1.0e+00 note "over the labels that count"
-  plan.training AdamW global_batch 8 lr 3.0e-04 betas(9.0e-01, 9.5e-01) eps 1.0e-08 momentum 0.0e+00 clip_grad_norm 1.0e+00 decay Cosine warmup_steps 10 total_steps 100 min_lr 3.0e-05 seed 7
+  plan.training AdamW global_batch 8 lr 3.0e-04 betas(9.0e-01, 9.5e-01) eps 1.0e-08 momentum 0.0e+00 clip_grad_norm 1.0e+00 decay Cosine warmup_steps 10 total_steps 100 min_lr 3.0e-05 seed 7 bad_steps 5
   plan.section "teacher" components ["teacher"] micro_batch_samples 4 data_parallel 1 stages 1 tensor_parallel 1 context_parallel 1 expert_parallel 1 zero_stage 0 scopes ["teacher"] active ["batch"]
   plan.section "student" components ["student"] trains micro_batch_samples 4 data_parallel 1 stages 1 tensor_parallel 1 context_parallel 1 expert_parallel 1 zero_stage 0 recompute scopes ["student"] active ["batch"]
   plan.edge "teacher.hidden" from "teacher" stage 0 to "student" stage 0 : f32 [batch, seq, 8] held_until_backward cost [2000*batch]

@@ -1,0 +1,36 @@
+// What is said of each step: its record for metrics and progress, and warnings of steps that trained nothing.
+#pragma once
+
+#include "executor/core/busy_times.h"
+#include "executor/core/job.h"
+#include "executor/metrics/step_record.h"
+#include "plan/plan.h"
+
+#include <cstdint>
+#include <set>
+#include <string>
+
+namespace maestro::executor {
+
+class StepReport {
+public:
+  explicit StepReport(const plan::Plan &plan) : plan(plan) {}
+
+  /// `seconds`: from the end of the step before, or of what happened in between, to this one's.
+  const metrics::StepRecord &fill(const Job &job, const StepResult &result, const data::SampleBatch &batch, uint64_t step,
+                                  double seconds);
+  /// Of the record: that the step was not applied, with its samples; once for each loss, that it counted nothing.
+  void warn(const StepResult &result);
+  /// What ends a run after `steps` of them in a row.
+  Status tooManyBadSteps(uint64_t steps) const;
+
+private:
+  std::string badSamples() const;
+
+  const plan::Plan &plan;
+  metrics::StepRecord record;
+  BusyTimes busyTimes;
+  std::set<std::string> uncounted; ///< Losses of which it was said.
+};
+
+} // namespace maestro::executor
