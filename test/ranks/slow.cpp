@@ -42,6 +42,7 @@ bool isDeviceThread() {
 
 } // namespace
 
+#pragma GCC visibility push(default)
 extern "C" {
 
 int fsync(int fd) {
@@ -68,3 +69,4 @@ size_t fwrite(const void *bytes, size_t size, size_t count, std::FILE *stream) {
   return next<size_t(const void *, size_t, size_t, std::FILE *)>("fwrite")(bytes, size, count, stream);
 }
 }
+#pragma GCC visibility pop

@@ -47,7 +47,7 @@ PARTLY_LAYOUT = "student.devices=0 student.model.layers.1.devices=1 student.micr
 SLOW = {
     "fsync": (1, 4, ["--save-every", "1", "--steps", "3"]),
     "self-check": (1, 5, ["--self-check", "--steps", "3"]),
-    "kernel": (1500, 6, ["--steps", "3"]),
+    "kernel": (4000, 6, ["--steps", "5"]),
 }
 
 

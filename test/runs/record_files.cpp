@@ -68,6 +68,7 @@ int done(int status, const std::string &line, const std::string &path) {
 
 } // namespace
 
+#pragma GCC visibility push(default)
 extern "C" {
 
 int open(const char *path, int flags, ...) {
@@ -146,3 +147,4 @@ int unlinkat(int folder, const char *path, int flags) {
   return done(next<int(int, const char *, int)>("unlinkat")(folder, path, flags), "remove\t" + name, name);
 }
 }
+#pragma GCC visibility pop
