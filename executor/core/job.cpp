@@ -1,7 +1,6 @@
 #include "executor/core/job.h"
 
 #include "base/guarded.h"
-#include "executor/core/shard.h"
 
 #include <fmt/format.h>
 
@@ -153,67 +152,6 @@ uint32_t Job::holder(fb::BindingKind kind, uint32_t parameter) const {
   return kNone;
 }
 
-Status Job::gather(fb::BindingKind kind, uint32_t parameter, const TakePiece &take) {
-  uint32_t source = holder(kind, parameter);
-  const fb::Executable &table = facts.executable(source);
-  Shard shard = shardOf(plan, table, {0, facts.stations[source].members, nullptr, nullptr}, kind, parameter);
-  size_t elementBytes = 4;
-  for (const fb::Binding *binding : *table.bindings())
-    if (binding->kind() == kind && binding->index() == parameter)
-      elementBytes = byteSize(static_cast<DType>(table.buffers()->Get(binding->buffer())->dtype()));
-  PartJoiner joiner(shard, elementBytes, take);
-  for (uint64_t band = 0; band < joiner.bands(); ++band)
-    for (uint32_t part = 0; part < shard.count; ++part) {
-      auto [begin, end] = joiner.range(band);
-      MAESTRO_TRY(gatherStretch({kind, parameter, source + part, begin, end}, [&, band = band](std::span<const std::byte> piece) {
-        return joiner.add(band, part, piece);
-      }));
-    }
-  return Status();
-}
-
-Status Job::gatherStretch(const Stretch &stretch, const TakePiece &take) {
-  bool rootHolds = facts.stations[stretch.source].rank == wiring->root();
-  if (!options.rank || (isRoot() && rootHolds))
-    return readInPieces(station(stretch.source).instance(), device(stretch.source), stretch.kind, stretch.parameter, take,
-                        stretch.begin, stretch.end);
-  if (rootHolds)
-    return Status();
-  uint64_t first = gathered;
-  gathered += (stretch.end - stretch.begin + kPieceBytes - 1) / kPieceBytes;
-  if (isHere(stretch.source))
-    return sendPieces(first, stretch);
-  return isRoot() ? receivePieces(first, stretch, take) : Status();
-}
-
-Status Job::sendPieces(uint64_t first, const Stretch &stretch) {
-  const auto &members = wiring->trainingRanks;
-  auto member = static_cast<size_t>(std::find(members.begin(), members.end(), *options.rank) - members.begin());
-  transport::Sender &sender = *wiring->gather.senders[member];
-  uint64_t sequence = first;
-  auto send = [&](std::span<const std::byte> piece) -> Status {
-    MAESTRO_TRY(sender.awaitCredit(sequence, *wiring->abort));
-    transport::Box box = transport::Box::contiguous(piece.data(), 0, piece.size());
-    MAESTRO_TRY(sender.write(sequence, {&box, 1}));
-    return sender.post(sequence++, {0, stretch.parameter, 0, piece.size()});
-  };
-  return readInPieces(station(stretch.source).instance(), device(stretch.source), stretch.kind, stretch.parameter, send,
-                      stretch.begin, stretch.end);
-}
-
-Status Job::receivePieces(uint64_t first, const Stretch &stretch, const TakePiece &take) {
-  transport::Receiver &receiver = *wiring->gather.receiver;
-  uint64_t bytes = stretch.end - stretch.begin;
-  for (uint64_t done = 0, sequence = first; done < bytes; ++sequence) {
-    MAESTRO_TRY(receiver.awaitArrivals(sequence, {1, 0, stretch.parameter}, *wiring->abort));
-    uint64_t size = receiver.header(sequence, 0).bytes;
-    MAESTRO_TRY(take({static_cast<const std::byte *>(receiver.slot(sequence)), size}));
-    MAESTRO_TRY(receiver.release(sequence));
-    done += size;
-  }
-  return Status();
-}
-
 Worker &Job::anyWorker() {
   return **std::find_if(workers.begin(), workers.end(), [](const auto &worker) { return worker != nullptr; });
 }
@@ -226,51 +164,6 @@ Status Job::start() {
     if (workers[rank])
       threads.emplace_back([this, rank] { serve(rank); });
   return Status();
-}
-
-void Job::startWatching() {
-  if (facts.ranks < 2)
-    return;
-  drives("loading");
-  watcher = std::thread([this] { watch(); });
-}
-
-/// Beats for the ranks that are here; the root's ends a job in which a rank makes no progress. A kernel may take long, so the limits
-/// grow with the longest work that was seen.
-void Job::watch() {
-  constexpr int64_t kSecond = 1'000'000'000, kPatience = 10;
-  constexpr int64_t kBeatNs = 3 * kSecond, kWaitNs = 10 * kSecond, kWorkNs = 60 * kSecond;
-  constexpr auto kEvery = std::chrono::milliseconds(250);
-  const transport::Progress &ranks = wiring->abort->progress();
-  std::vector<uint64_t> seen(facts.ranks, 0);
-  std::vector<int64_t> since(facts.ranks, transport::nowNs());
-  int64_t longest = 0, lastLook = transport::nowNs(), patientUntil = 0;
-  std::unique_lock lock(mutex);
-  while (!stopping && !wiring->abort->isRaised()) {
-    for (uint32_t rank = 0; rank < facts.ranks; ++rank)
-      if (!options.rank || *options.rank == rank)
-        ranks.beat(rank);
-    changed.wait_for(lock, kEvery, [&] { return stopping; });
-    int64_t now = transport::nowNs();
-    if (now - std::exchange(lastLook, now) > kSecond) // This process was held up itself: so may others have been, until just now.
-      patientUntil = now + kBeatNs;
-    if (!isRoot())
-      continue;
-    for (uint32_t rank = 0; rank < facts.ranks; ++rank) {
-      uint64_t count = ranks.counter(rank, transport::LaneKind::Host) + ranks.counter(rank, transport::LaneKind::Device);
-      if (count == seen[rank])
-        continue;
-      longest = std::max(longest, now - since[rank]);
-      seen[rank] = count;
-      since[rank] = now;
-    }
-    transport::StallLimits limits{kBeatNs, kWaitNs, std::max(kWorkNs, kPatience * longest), kPatience};
-    if (auto stall = ranks.findStall(limits); stall && now >= patientUntil && !stopping) {
-      lock.unlock();
-      noteFailure(stall->rank, Status::unavailable(stall->text));
-      lock.lock();
-    }
-  }
 }
 
 /// While the driver waits for ranks, which may wait for it in turn.
@@ -444,25 +337,6 @@ Status Job::awaitReleased(uint64_t step) {
 
 void Job::report(uint32_t rank, transport::LaneKind lane, transport::Activity activity, const char *what) const {
   wiring->abort->progress().report(rank, lane, activity, what);
-}
-
-void Job::onDeviceSign(uint32_t rank, DeviceSign sign) {
-  using transport::Activity, transport::LaneKind;
-  switch (sign) {
-  case DeviceSign::Kernel:
-    return report(rank, LaneKind::Device, Activity::Running, "kernel");
-  case DeviceSign::Idle:
-    return report(rank, LaneKind::Device, Activity::Idle);
-  case DeviceSign::Busy:
-    return report(rank, LaneKind::Device, Activity::Running);
-  case DeviceSign::HostAwaits:
-    hostStates[rank] = wiring->abort->progress().state(rank, LaneKind::Host);
-    return report(rank, LaneKind::Host, Activity::AwaitingDevice);
-  case DeviceSign::HostResumes: {
-    const auto &before = hostStates[rank];
-    return wiring->abort->progress().report(rank, LaneKind::Host, before.activity, before.what, before.index);
-  }
-  }
 }
 
 } // namespace maestro::executor

@@ -1,10 +1,10 @@
 #include "executor/core/run.h"
 
 #include "base/log.h"
-#include "base/system_failure.h"
 #include "executor/checkpoint/directory.h"
 #include "executor/checkpoint/file_writer.h"
 #include "executor/checkpoint/run_folder.h"
+#include "executor/core/evaluation.h"
 #include "executor/core/job.h"
 #include "executor/core/job_trace.h"
 #include "executor/core/machine_check.h"
@@ -22,9 +22,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
-#include <cmath>
-#include <cstdio>
 #include <filesystem>
 #include <utility>
 
@@ -266,7 +263,8 @@ private:
 
   Status train() {
     const fb::Training &training = *(*plan)->training();
-    StepFeeder feeder(*job, *source, {training.global_batch(), options.steps, options.saveEvery, options.waitsForSteps}, step);
+    feeder.emplace(*job, *source, StepFeeder::Options{training.global_batch(), options.steps, options.saveEvery, options.waitsForSteps},
+                   step);
     auto style = logFormat() == LogFormat::Json ? metrics::Progress::Style::Json : metrics::Progress::detect(stderr);
     std::optional<metrics::Progress> progress;
     if (isRoot() && !options.quiet)
@@ -275,15 +273,15 @@ private:
     bool finished = options.steps && step >= *options.steps, hasFailed = false;
     int64_t sinceNs = transport::nowNs(); // Of the step under way.
     for (bool isFirst = true; !finished && !hasFailed && !(result && result->stops); isFirst = false) {
-      MAESTRO_TRY(trainStep(feeder, isFirst));
+      MAESTRO_TRY(trainStep(isFirst));
       int64_t endNs = isFirst ? transport::nowNs() : result->endNs;
       if (isRoot())
-        MAESTRO_TRY(recordStep(report, feeder.batch(), static_cast<double>(endNs - sinceNs) * 1e-9, progress));
+        MAESTRO_TRY(recordStep(report, static_cast<double>(endNs - sinceNs) * 1e-9, progress));
       sinceNs = endNs;
-      finished = feeder.isLast();
+      finished = feeder->isLast();
       hasFailed = badStepsInARow >= training.bad_steps();
       if (folder && options.sleepScale == 0 && job->trainsHere() &&
-          (feeder.isCheckpointDue() || finished || hasFailed || result->stops)) {
+          (feeder->isCheckpointDue() || finished || hasFailed || result->stops)) {
         MAESTRO_TRY(save());
         sinceNs = transport::nowNs();
       }
@@ -310,22 +308,22 @@ private:
   }
 
   /// One step. The run's first one ends with its gradients, which may be looked at before they are applied.
-  Status trainStep(StepFeeder &feeder, bool isFirst) {
+  Status trainStep(bool isFirst) {
     bool holdsUpdate = isFirst && job->trainsHere();
-    MAESTRO_ASSIGN(result, feeder.next(!holdsUpdate));
-    step = feeder.step();
-    position = feeder.batch().next;
+    MAESTRO_ASSIGN(result, feeder->next(!holdsUpdate));
+    step = feeder->step();
+    position = feeder->batch().next;
     skippedSteps += result->applied ? 0 : 1;
     badStepsInARow = result->applied ? 0 : badStepsInARow + 1;
     if (!holdsUpdate)
       return Status();
     MAESTRO_TRY(job->drain());
-    MAESTRO_TRY(afterFirstGradients(feeder.batch()));
+    MAESTRO_TRY(afterFirstGradients(feeder->batch()));
     return job->update(step, *result);
   }
 
-  Status recordStep(StepReport &report, const data::SampleBatch &batch, double seconds, std::optional<metrics::Progress> &progress) {
-    const metrics::StepRecord &record = report.fill(*job, *result, batch, step, seconds);
+  Status recordStep(StepReport &report, double seconds, std::optional<metrics::Progress> &progress) {
+    const metrics::StepRecord &record = report.fill(*job, *result, feeder->batch(), step, seconds);
     if (folder && !metricsFile)
       MAESTRO_TRY(openResults(step - 1));
     if (metricsFile)
@@ -372,39 +370,13 @@ private:
   }
 
   Status evaluateAll() {
-    LossTotals sums;
-    size_t losses = (*plan)->losses()->size();
-    sums.sums.assign(losses, 0);
-    sums.counts.assign(losses, 0);
-    uint64_t samples = 0;
-    data::SampleBatch batch;
-    for (uint64_t done = 0; !stopRequested;) {
-      MAESTRO_TRY(source->next((*plan)->training()->global_batch(), batch));
-      job->submit(batch, ++done, Job::To::All);
-      MAESTRO_ASSIGN(result, job->await(done));
-      MAESTRO_TRY(job->awaitReleased(done));
-      for (size_t k = 0; k < losses; ++k) {
-        sums.sums[k] += result->totals.sums[k];
-        sums.counts[k] += result->totals.counts[k];
-      }
-      samples += batch.count;
-      if (batch.endsPass || (options.steps && done >= *options.steps))
-        break;
-    }
+    MAESTRO_ASSIGN(Evaluation all, evaluate(*plan, *job, *source, evaluated, options.steps, [] { return stopRequested.load(); }));
     hasEnded = true;
     if (!options.trace.empty())
       MAESTRO_TRY(writeTrace(*plan, *job, isRoot(), options.trace));
-    if (!isRoot())
-      return Status();
-    std::vector<metrics::LossValue> values;
-    namedLosses(*plan, sums, values);
-    auto number = [](double value) { return std::isfinite(value) ? fmt::format("{:.9g}", value) : "null"; };
-    std::string text = fmt::format("{{\"samples\": {}, \"loss\": {}, \"losses\": {{", samples, number(weightedLoss(*plan, sums)));
-    for (size_t i = 0; i < values.size(); ++i)
-      text += fmt::format("{}\"{}\": {}", i ? ", " : "", escapeJson(values[i].name), number(values[i].value));
-    if (std::printf("%s}}\n", text.c_str()) < 0 || std::fflush(stdout) != 0)
-      return systemFailure("write", "standard output", errno);
-    return stopRequested ? Status::interrupted("interrupted") : Status();
+    if (isRoot())
+      MAESTRO_TRY(printEvaluation(*plan, all));
+    return isRoot() && stopRequested ? Status::interrupted("interrupted") : Status();
   }
 
   const RunOptions &options;
@@ -412,6 +384,9 @@ private:
   std::optional<checkpoint::FoundCheckpoint> found;
   std::unique_ptr<data::SampleSource> source;
   std::unique_ptr<checkpoint::RunFolder> folder; ///< Null: nothing is kept.
+  // Ranks read their batches: these outlive the job.
+  std::optional<StepFeeder> feeder;
+  data::SampleBatch evaluated;
   std::unique_ptr<Wiring> wiring; ///< Where ranks are processes.
   std::unique_ptr<ProcessGroup> processes;
   std::unique_ptr<Job> job;

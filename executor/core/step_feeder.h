@@ -23,7 +23,7 @@ public:
     uint64_t saveEvery = 0;           ///< 0: never.
     bool waitsForSteps = false;       ///< Nothing runs ahead.
   };
-  /// Both must outlive it. `done`: steps of earlier runs.
+  /// Must outlive the job's ranks, which read the batches in it. `done`: steps of earlier runs.
   StepFeeder(Job &job, data::SampleSource &source, const Options &options, uint64_t done);
 
   /// Runs the next step to its end. Without `updates` the ranks that train end with the gradients: Job::update() is the caller's.
