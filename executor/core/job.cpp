@@ -185,7 +185,7 @@ void Job::post(uint32_t rank, const Command &command) {
   changed.notify_all();
 }
 
-void Job::foresee(const data::SampleBatch &batch, uint64_t step) {
+void Job::prepareSchedule(const data::SampleBatch &batch, uint64_t step) {
   if (!options.adapts) // Then it depends on what is being measured.
     (void)scheduler->of(batch, step);
 }

@@ -10,6 +10,7 @@
 
 #include "base/status.h"
 #include "executor/core/parameters.h"
+#include "executor/core/step_ranks.h"
 #include "executor/core/step_schedule.h"
 #include "executor/core/transfer.h"
 #include "executor/core/worker.h"
@@ -56,11 +57,11 @@ struct StepResult {
   int64_t predictedNs = 0, scheduleNs = 0;
 };
 
-class Job {
+class Job : public StepRanks {
 public:
   /// The plan must outlive the job. Allocates all memory; parameters are zero.
   static Result<std::unique_ptr<Job>> create(const plan::Plan &plan, const JobOptions &options);
-  ~Job(); ///< Ends the ranks.
+  ~Job() override; ///< Ends the ranks.
 
   const Topology &topology() const { return facts; }
   bool isRoot() const { return !options.rank || *options.rank == wiring->root(); }
@@ -78,18 +79,12 @@ public:
   /// After parameters were loaded: makes copies of them and starts the ranks.
   Status start();
 
-  /// Makes a step's schedule, so that it is there when ranks ask for it: while they work on the step before. What is wrong with
-  /// the batch, they say.
-  void foresee(const data::SampleBatch &batch, uint64_t step);
-  enum class To : uint8_t { All, Frozen, Training };
-  /// Queues a step, or an evaluation, to ranks that are here. The batch must stay until they have ended it.
-  void submit(const data::SampleBatch &batch, uint64_t step, To to, bool updates = true);
-  /// Waits for the ranks that train to end the step; for all ranks when nothing trains. The job's one cause of failure.
-  Result<const StepResult *> await(uint64_t step);
+  void prepareSchedule(const data::SampleBatch &batch, uint64_t step) override;
+  void submit(const data::SampleBatch &batch, uint64_t step, To to, bool updates = true) override;
+  Result<const StepResult *> await(uint64_t step) override;
   /// Waits for the ranks that train, where any is here, to have nothing left to do.
   Status drain();
-  /// Waits until no rank here works on the step or an earlier one: its batch may be reused.
-  Status awaitReleased(uint64_t step);
+  Status awaitReleased(uint64_t step) override;
 
   /// Ends the ranks that are here, whatever they are waiting for, and their devices' work: what they did may be read.
   void end();
@@ -97,8 +92,7 @@ public:
   /// Clips and steps the optimizer on all ranks, where the step applies, after submit(…, updates = false).
   Status update(uint64_t step, const StepResult &result);
 
-  /// What the calling thread does between steps, for messages about who waits for whom.
-  void drives(const char *what) const { report(driverRank(), transport::LaneKind::Driver, transport::Activity::Running, what); }
+  void drives(const char *what) const override { report(driverRank(), transport::LaneKind::Driver, transport::Activity::Running, what); }
 
   size_t ranks() const { return workers.size(); }
   /// Null where the rank is another process.
@@ -108,9 +102,8 @@ public:
   const StepScheduler &stepScheduler() const { return *scheduler; }
   /// What devices have done so far, in all processes.
   const SharedTimes &busyNs() const { return wiring->busyNs; }
-  bool runsAhead() const { return anyFrozenRank; }
-  /// Whether a rank that trains is here: its steps are agreed with the others.
-  bool trainsHere() const { return anyTrainingRank; }
+  bool runsAhead() const override { return anyFrozenRank; }
+  bool trainsHere() const override { return anyTrainingRank; }
 
 private:
   struct Command {

@@ -4,16 +4,16 @@
 
 namespace maestro::executor {
 
-StepFeeder::StepFeeder(Job &job, data::SampleSource &source, const Options &options, uint64_t done)
-    : job(job), source(source), options(options), done(done) {}
+StepFeeder::StepFeeder(StepRanks &ranks, data::SampleSource &source, const Options &options, uint64_t done)
+    : ranks(ranks), source(source), options(options), done(done) {}
 
 Status StepFeeder::read(uint64_t step) {
   Pending &slot = slotOf(step);
   if (slot.step == step)
     return Status();
   if (slot.step > 0)
-    MAESTRO_TRY(job.awaitReleased(slot.step));
-  job.drives("reading data");
+    MAESTRO_TRY(ranks.awaitReleased(slot.step));
+  ranks.drives("reading data");
   MAESTRO_TRY(source.next(options.globalBatch, slot.batch));
   if (slot.batch.count == 0)
     return Status::invalidInput("the data holds no samples");
@@ -26,14 +26,14 @@ Result<const StepResult *> StepFeeder::next(bool updates) {
   MAESTRO_TRY(read(step));
   const Pending &now = slotOf(step);
   if (givenToFrozen < step)
-    job.submit(now.batch, step, Job::To::Frozen);
+    ranks.submit(now.batch, step, StepRanks::To::Frozen);
   if (givenToTraining < step)
-    job.submit(now.batch, step, Job::To::Training, updates);
+    ranks.submit(now.batch, step, StepRanks::To::Training, updates);
   givenToFrozen = std::max(givenToFrozen, step);
   givenToTraining = std::max(givenToTraining, step);
   if (!isLast(now))
     MAESTRO_TRY(runAhead(step, updates));
-  MAESTRO_ASSIGN(const StepResult *result, job.await(step));
+  MAESTRO_ASSIGN(const StepResult *result, ranks.await(step));
   done = step;
   return result;
 }
@@ -41,17 +41,17 @@ Result<const StepResult *> StepFeeder::next(bool updates) {
 /// While the ranks work on `step`.
 Status StepFeeder::runAhead(uint64_t step, bool updates) {
   Status status = read(step + 1);
-  bool mayRunAhead = !options.waitsForSteps && job.trainsHere();
+  bool mayRunAhead = !options.waitsForSteps && ranks.trainsHere();
   if (!status.isOk()) // Where nobody needs it now, a failure is reported when the step is due.
-    return mayRunAhead && job.runsAhead() ? std::move(status) : Status();
+    return mayRunAhead && ranks.runsAhead() ? std::move(status) : Status();
   const data::SampleBatch &batch = slotOf(step + 1).batch;
-  job.foresee(batch, step + 1);
+  ranks.prepareSchedule(batch, step + 1);
   if (mayRunAhead && updates && !isCheckpointDue(step)) {
-    job.submit(batch, step + 1, Job::To::Training);
+    ranks.submit(batch, step + 1, StepRanks::To::Training);
     givenToTraining = step + 1;
   }
-  if (mayRunAhead && job.runsAhead()) {
-    job.submit(batch, step + 1, Job::To::Frozen);
+  if (mayRunAhead && ranks.runsAhead()) {
+    ranks.submit(batch, step + 1, StepRanks::To::Frozen);
     givenToFrozen = step + 1;
   }
   return Status();

@@ -1,4 +1,4 @@
-// Gives a job its batches, one step ahead of the one that is awaited where that may be.
+// Gives a job's ranks their batches, one step ahead of the one that is awaited where that may be.
 //
 //   read(s) ▸ to the ranks ▸ while they work: read(s + 1), prepare its schedule, to those that may begin it ▸ await(s)
 //
@@ -6,7 +6,8 @@
 // unless something happens between the steps: a checkpoint, or an update that is asked for apart.
 #pragma once
 
-#include "executor/core/job.h"
+#include "executor/core/step_ranks.h"
+#include "executor/core/step_schedule.h"
 #include "executor/data/source.h"
 
 #include <array>
@@ -19,12 +20,12 @@ class StepFeeder {
 public:
   struct Options {
     uint64_t globalBatch = 1;
-    std::optional<uint64_t> lastStep; ///< Otherwise the pass ends the run.
+    std::optional<uint64_t> lastStep = {}; ///< Otherwise the pass ends the run.
     uint64_t saveEvery = 0;           ///< 0: never.
     bool waitsForSteps = false;       ///< Nothing runs ahead.
   };
   /// Must outlive the job's ranks, which read the batches in it. `done`: steps of earlier runs.
-  StepFeeder(Job &job, data::SampleSource &source, const Options &options, uint64_t done);
+  StepFeeder(StepRanks &ranks, data::SampleSource &source, const Options &options, uint64_t done);
 
   /// Runs the next step to its end. Without `updates` the ranks that train end with the gradients: Job::update() is the caller's.
   Result<const StepResult *> next(bool updates);
@@ -49,7 +50,7 @@ private:
   Status read(uint64_t step);
   Status runAhead(uint64_t step, bool updates);
 
-  Job &job;
+  StepRanks &ranks;
   data::SampleSource &source;
   Options options;
   std::array<Pending, kStepsUnderWay> pendings; ///< By step; ranks read their batches.
