@@ -4,6 +4,8 @@
 #include "plan/plan_generated.h"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 namespace maestro::plan {
 
@@ -24,25 +26,69 @@ Capacity capacityOf(const fb::Plan &plan, const fb::Executable &executable) {
   return capacity;
 }
 
-std::vector<std::vector<int64_t>> largestMicroBatches(const Capacity &capacity) {
+namespace {
+
+/// Numbers of rows that share a corner.
+struct Rows {
+  int64_t least, last;
+};
+
+/// The corners' rows, ascending; none where there are no areas.
+class Staircase {
+public:
+  explicit Staircase(const Capacity &capacity) {
+    if (capacity.areas.empty())
+      return;
+    most = capacity.bounds[capacity.areas.front().rows];
+    int64_t first = most; // So many of the longest samples are within all areas.
+    for (const Capacity::Area &area : capacity.areas)
+      first = std::min(first, area.value / std::max<int64_t>(1, capacity.bounds[area.padded]));
+    next = std::max<int64_t>(1, first);
+  }
+
+  std::optional<Rows> step() {
+    if (next > most)
+      return std::nullopt;
+    int64_t last = next <= kExactRows ? next : std::min(most, next + next / kPartOfRows);
+    return Rows{std::exchange(next, last + 1), last};
+  }
+
+private:
+  int64_t next = 1, most = 0;
+};
+
+} // namespace
+
+size_t countLargestMicroBatches(const Capacity &capacity) {
+  size_t count = capacity.areas.empty();
+  for (Staircase rows(capacity); rows.step();)
+    ++count;
+  return count;
+}
+
+Status forEachLargestMicroBatch(const Capacity &capacity, const std::function<Status(std::span<const int64_t>)> &visit) {
   if (capacity.areas.empty())
-    return {capacity.bounds};
-  uint32_t rows = capacity.areas.front().rows;
-  int64_t most = capacity.bounds[rows];
-  int64_t first = most; // So many of the longest samples are within all areas.
-  for (const Capacity::Area &area : capacity.areas)
-    first = std::min(first, area.value / std::max<int64_t>(1, capacity.bounds[area.padded]));
-  std::vector<std::vector<int64_t>> corners;
-  for (int64_t least = std::max<int64_t>(1, first), last; least <= most; least = last + 1) {
-    last = least <= kExactRows ? least : std::min(most, least + least / kPartOfRows);
-    std::vector<int64_t> &corner = corners.emplace_back(capacity.bounds);
-    corner[rows] = last;
+    return visit(capacity.bounds);
+  std::vector<int64_t> corner = capacity.bounds;
+  Staircase stairs(capacity);
+  while (auto rows = stairs.step()) {
+    corner[capacity.areas.front().rows] = rows->last;
     for (const Capacity::Area &area : capacity.areas) {
       int64_t multiple = std::max<int64_t>(1, capacity.multiples[area.padded]);
-      int64_t padded = area.value / least / multiple * multiple;
+      int64_t padded = area.value / rows->least / multiple * multiple;
       corner[area.padded] = std::min(capacity.bounds[area.padded], std::max(padded, multiple));
     }
+    MAESTRO_TRY(visit(corner));
   }
+  return Status();
+}
+
+std::vector<std::vector<int64_t>> largestMicroBatches(const Capacity &capacity) {
+  std::vector<std::vector<int64_t>> corners;
+  (void)forEachLargestMicroBatch(capacity, [&](std::span<const int64_t> sizes) {
+    corners.emplace_back(sizes.begin(), sizes.end());
+    return Status();
+  });
   return corners;
 }
 

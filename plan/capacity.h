@@ -9,7 +9,12 @@
 //        └─┴────────────┴─▶ padded
 #pragma once
 
+#include "base/status.h"
+
+#include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <span>
 #include <vector>
 
 namespace maestro::plan {
@@ -36,5 +41,9 @@ Capacity capacityOf(const fb::Plan &plan, const fb::Executable &executable);
 /// Sizes by symbol, ascending in rows; the bounds alone where there are no areas. One for each number of rows up to 64; beyond, numbers
 /// within a 32nd of each other share one, which is up to 3 % too large.
 std::vector<std::vector<int64_t>> largestMicroBatches(const Capacity &capacity);
+/// How many these are: some eight hundred at most.
+size_t countLargestMicroBatches(const Capacity &capacity);
+/// One after the other, in the same order, in memory that the next one overwrites; ends with the first failure.
+Status forEachLargestMicroBatch(const Capacity &capacity, const std::function<Status(std::span<const int64_t>)> &visit);
 
 } // namespace maestro::plan

@@ -14,6 +14,8 @@ constexpr int64_t kUndefined = DimTable::kUndefined;
 
 int64_t floorDiv(int64_t a, int64_t b) { return a / b - (a % b < 0 ? 1 : 0); }
 
+int64_t floorMod(int64_t a, int64_t b) { return a % b + (a % b < 0 ? b : 0); }
+
 /// Both operands defined. kUndefined on overflow and on divisors that are not positive.
 int64_t apply(fb::DimOp op, int64_t a, int64_t b) {
   int64_t result;
@@ -27,7 +29,7 @@ int64_t apply(fb::DimOp op, int64_t a, int64_t b) {
   case fb::DimOp::CeilDiv:
     return b > 0 ? floorDiv(a, b) + (a % b != 0 ? 1 : 0) : kUndefined;
   case fb::DimOp::Mod:
-    return b > 0 ? a - floorDiv(a, b) * b : kUndefined;
+    return b > 0 ? floorMod(a, b) : kUndefined;
   case fb::DimOp::Min:
     return std::min(a, b);
   case fb::DimOp::Max:

@@ -9,7 +9,7 @@ namespace {
 Status verifyExecutable(const fb::Plan &plan, uint32_t index, Work &work) {
   Place root = Place::root();
   Place place = root.item("executables", index);
-  BoundedExecutable executable{plan, *plan.executables()->Get(index), place, work, {}, {}};
+  BoundedExecutable executable{plan, *plan.executables()->Get(index), place, work, {}};
   MAESTRO_TRY(verifyBuffers(executable));
   MAESTRO_TRY(verifyPrograms(executable));
   MAESTRO_TRY(verifyBindings(executable));
@@ -20,7 +20,7 @@ Status verifyMeaning(const fb::Plan &plan, size_t fileBytes) {
   Work work(fileBytes);
   MAESTRO_TRY(verifyCommon(plan, work));
   MAESTRO_TRY(verifyTraining(plan, work));
-  MAESTRO_TRY(verifyData(plan));
+  MAESTRO_TRY(verifyData(plan, work));
   MAESTRO_TRY(verifySections(plan, work));
   for (uint32_t i = 0; i < plan.executables()->size(); ++i)
     MAESTRO_TRY(verifyExecutable(plan, i, work));

@@ -162,16 +162,31 @@ private:
     return {};
   }
 
-  uint64_t elementsOf(uint32_t buffer) const {
-    return executable.neededBytes[buffer] / byteSize(static_cast<DType>(executable.buffer(buffer).dtype()));
+  /// So many, whatever the micro-batch.
+  Status checkElements(const fb::Binding &binding, const Place &place, uint64_t expected) const {
+    const fb::Buffer &buffer = executable.buffer(binding.buffer());
+    if (!isFixed(executable.plan, *buffer.shape()))
+      return wrong(place / "buffer", "buffers[{}] has no fixed shape, as a {} needs", binding.buffer(),
+                   fb::EnumNameBindingKind(binding.kind()));
+    uint64_t elements = buffer.bytes() / byteSize(static_cast<DType>(buffer.dtype())); // Exactly: see buffers.cpp.
+    if (elements == expected)
+      return {};
+    return wrong(place / "buffer", "buffers[{}] has {} elements, and {} needs {}", binding.buffer(), elements,
+                 fb::EnumNameBindingKind(binding.kind()), expected);
   }
 
-  Status checkElements(const fb::Binding &binding, const Place &place, uint64_t least, uint64_t most) const {
-    uint64_t elements = elementsOf(binding.buffer());
-    if (elements >= least && elements <= most)
-      return {};
-    return wrong(place / "buffer", "buffers[{}] has {} elements at the bounds, and {} needs {}", binding.buffer(),
-                 elements, fb::EnumNameBindingKind(binding.kind()), least);
+  /// One dim, a symbol that sums over samples: it grows with them.
+  Status checkSampleIds(const fb::Binding &binding, const Place &place) const {
+    const fb::Buffer &buffer = executable.buffer(binding.buffer());
+    const fb::DimExpr *dim = buffer.shape()->size() == 1 ? executable.plan.exprs()->Get(buffer.shape()->Get(0)) : nullptr;
+    if (!dim || dim->op() != fb::DimOp::Symbol ||
+        executable.plan.symbols()->Get(static_cast<uint32_t>(dim->a()))->combine() != fb::Combine::Sum)
+      return wrong(place / "buffer", "buffers[{}] is not of one dim that is a symbol and sums over samples", binding.buffer());
+    int64_t most = executable.dims[buffer.shape()->Get(0)];
+    return most >= executable.table.samples()
+               ? Status()
+               : wrong(place / "buffer", "buffers[{}] has {} elements at the bounds, and SampleIds needs {}", binding.buffer(), most,
+                       executable.table.samples());
   }
 
   Status checkShape(const fb::Binding &binding, const Place &place) const {
@@ -184,33 +199,30 @@ private:
     case Kind::EdgeGradientOutput:
       return checkSameShape(binding, place, "edges", *executable.plan.edges()->Get(binding.index())->shape());
     case Kind::HyperParameters:
-      return checkElements(binding, place, 8, 8);
+      return checkElements(binding, place, 8);
     case Kind::RandomState:
-      return checkElements(binding, place, 2, 2);
+      return checkElements(binding, place, 2);
     case Kind::SampleIds:
-      return checkElements(binding, place, static_cast<uint64_t>(executable.table.samples()), ~uint64_t{0});
+      return checkSampleIds(binding, place);
     case Kind::Value:
     case Kind::Gradient:
     case Kind::Moment1:
     case Kind::Moment2: {
       uint64_t elements;
       MAESTRO_TRY(countElements(place, *executable.plan.parameters()->Get(binding.index())->shape(), elements));
-      if (binding.split_dim() != kNone)
-        elements /= ranks();
-      return checkElements(binding, place, elements, elements);
+      return checkElements(binding, place, binding.split_dim() != kNone ? elements / ranks() : elements);
     }
     default:
-      return checkElements(binding, place, 1, 1);
+      return checkElements(binding, place, 1);
     }
   }
 
+  /// By the same expressions: equal for every micro-batch, not just at the bounds.
   Status checkSameShape(const fb::Binding &binding, const Place &place, const char *table,
                         const flatbuffers::Vector<uint32_t> &expected) const {
     const auto &buffer = *executable.buffer(binding.buffer()).shape();
-    bool same = expected.size() == buffer.size();
-    for (uint32_t i = 0; same && i < expected.size(); ++i)
-      same = executable.dims[expected.Get(i)] == executable.dims[buffer.Get(i)];
-    return same ? Status()
+    return std::equal(expected.begin(), expected.end(), buffer.begin(), buffer.end())
+               ? Status()
                 : wrong(place / "buffer", "buffers[{}] has not the shape of {}[{}]", binding.buffer(), table,
                         binding.index());
   }
@@ -265,6 +277,7 @@ private:
   Status checkEdges() const {
     if (executable.plan.version_minor() == 0) // Format 1.0 named edges and bound nothing to them.
       return {};
+    MAESTRO_TRY(executable.work.spend(executable.place, 8 * size_t{executable.plan.edges()->size()}));
     for (uint32_t i = 0; i < executable.plan.edges()->size(); ++i) {
       const fb::Edge &edge = *executable.plan.edges()->Get(i);
       bool produces = isAt(edge.producer(), edge.producer_stage()), consumes = isAt(edge.consumer(), edge.consumer_stage());
@@ -308,9 +321,8 @@ private:
     };
     std::vector<Range> ranges;
     for (auto [key, index] : bound)
-      if (executable.neededBytes[index] > 0 && !isSent(key.first))
-        ranges.push_back({executable.buffer(index).region(), executable.buffer(index).offset(),
-                          executable.buffer(index).offset() + executable.neededBytes[index]});
+      if (const fb::Buffer &buffer = executable.buffer(index); buffer.bytes() > 0 && !isSent(key.first))
+        ranges.push_back({buffer.region(), buffer.offset(), buffer.offset() + buffer.bytes()});
     std::sort(ranges.begin(), ranges.end(), [](const Range &a, const Range &b) {
       return std::pair(a.region, a.begin) < std::pair(b.region, b.begin);
     });

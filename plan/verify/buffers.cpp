@@ -4,15 +4,18 @@
 #include "plan/verify/parts.h"
 
 #include <algorithm>
+#include <array>
 #include <tuple>
+#include <unordered_set>
+#include <utility>
 
 namespace maestro::plan {
 namespace {
 
 constexpr int64_t kMostOfBound = (int64_t{1} << 40);
-
-/// Values of Plan.exprs in each of the largest micro-batches.
-using Largest = std::vector<std::vector<int64_t>>;
+constexpr uint32_t kMaxRegions = 1024; ///< Of one executable: its kinds, and the rings of some five hundred edges.
+constexpr uint32_t kMaxCopies = 1 << 20;
+constexpr uint64_t kMaxRegionBytes = uint64_t{1} << 46; ///< Copies included.
 
 /// Values of Plan.symbols at the bounds; kUndefined for symbols without.
 Status boundsOf(const BoundedExecutable &executable, std::vector<int64_t> &values) {
@@ -76,26 +79,50 @@ Status checkChannel(const BoundedExecutable &executable, const fb::Region &regio
   return {};
 }
 
+/// One region of a kind; of Channels one of each end of each edge.
+class RegionKinds {
+public:
+  bool add(const fb::Region &region) {
+    auto kind = static_cast<size_t>(region.kind());
+    if (region.kind() == fb::RegionKind::Channel)
+      return channels.insert(uint64_t{region.edge()} * 2 + region.gradient()).second;
+    return !std::exchange(seen[kind], true);
+  }
+
+private:
+  std::array<bool, static_cast<size_t>(fb::RegionKind::MAX) + 1> seen{};
+  std::unordered_set<uint64_t> channels;
+};
+
+Status verifyRegion(const BoundedExecutable &executable, const fb::Region &region, const Place &place) {
+  MAESTRO_TRY(checkEnum(place / "kind", region.kind()));
+  bool hasCopies = region.kind() == fb::RegionKind::Slot || region.kind() == fb::RegionKind::Channel;
+  if (region.copies() == 0 || region.copies() > (hasCopies ? kMaxCopies : 1))
+    return wrong(place / "copies", "{} is not in [1, {}]{}", region.copies(), hasCopies ? kMaxCopies : 1,
+                 hasCopies ? "" : "; slots and rings alone have copies");
+  MAESTRO_TRY(checkChannel(executable, region, place));
+  if (region.copies() > 1 && region.bytes() % kAlignment != 0)
+    return wrong(place / "bytes", "{} is not a multiple of {}, as copies need", region.bytes(), kAlignment);
+  return {};
+}
+
 Status verifyRegions(const BoundedExecutable &executable) {
-  uint32_t slots = 0; // Of the first Slot region.
+  const auto &regions = *executable.table.regions();
+  if (regions.size() > kMaxRegions)
+    return wrong(executable.place / "regions", "{} are more than {}", regions.size(), kMaxRegions);
+  RegionKinds kinds;
   unsigned __int128 total = 0;
-  for (uint32_t i = 0; i < executable.table.regions()->size(); ++i) {
-    const fb::Region &region = *executable.table.regions()->Get(i);
+  for (uint32_t i = 0; i < regions.size(); ++i) {
+    const fb::Region &region = *regions.Get(i);
     Place place = executable.place.item("regions", i);
-    MAESTRO_TRY(checkEnum(place / "kind", region.kind()));
-    bool isSlot = region.kind() == fb::RegionKind::Slot;
-    bool isChannel = region.kind() == fb::RegionKind::Channel;
-    if (region.copies() == 0 || (region.copies() > 1 && !isSlot && !isChannel))
-      return wrong(place / "copies", "{} is not 1{}", region.copies(),
-                   isSlot || isChannel ? " or more" : "; only slots have copies");
-    MAESTRO_TRY(checkChannel(executable, region, place));
-    if (isSlot && slots != 0 && slots != region.copies())
-      return wrong(place / "copies", "{} are not the {} of the other slot region", region.copies(), slots);
-    slots = isSlot ? region.copies() : slots;
-    if (region.copies() > 1 && region.bytes() % kAlignment != 0)
-      return wrong(place / "bytes", "{} is not a multiple of {}, as copies need", region.bytes(), kAlignment);
+    MAESTRO_TRY(verifyRegion(executable, region, place));
+    if (!kinds.add(region))
+      return wrong(place / "kind", "an earlier region is of kind {}{}, too", fb::EnumNameRegionKind(region.kind()),
+                   region.kind() == fb::RegionKind::Channel ? " and of this end of the edge" : "");
     total += static_cast<unsigned __int128>(region.bytes()) * region.copies();
   }
+  if (total > kMaxRegionBytes)
+    return wrong(executable.place / "regions", "they take more than {} bytes together", kMaxRegionBytes);
   if (total > executable.table.peak_bytes())
     return wrong(executable.place / "peak_bytes", "{} is less than the regions need",
                  executable.table.peak_bytes());
@@ -119,23 +146,6 @@ Status bytesAt(const BoundedExecutable &executable, std::span<const int64_t> dim
   return {};
 }
 
-/// In any micro-batch.
-Status neededBytes(const BoundedExecutable &executable, const Largest &largest, const fb::Buffer &buffer, const Place &place,
-                   uint64_t &bytes) {
-  const auto &shape = *buffer.shape();
-  if (shape.size() > kMaxRank)
-    return wrong(place / "shape", "{} dims are more than {}", shape.size(), kMaxRank);
-  for (uint32_t i = 0; i < shape.size(); ++i)
-    MAESTRO_TRY(checkIndex(place.item("shape", i), shape.Get(i), "expressions", executable.dims.size()));
-  bytes = 0;
-  for (const std::vector<int64_t> &dims : largest) {
-    uint64_t own = 0;
-    MAESTRO_TRY(bytesAt(executable, dims, buffer, place, own));
-    bytes = std::max(bytes, own);
-  }
-  return {};
-}
-
 Status verifyConstant(const BoundedExecutable &executable, const fb::Buffer &buffer, const Place &place) {
   if (!buffer.constant())
     return {};
@@ -144,17 +154,13 @@ Status verifyConstant(const BoundedExecutable &executable, const fb::Buffer &buf
     return wrong(place / "constant", "region {} is not of kind Constants", buffer.region());
   if (buffer.constant()->size() != buffer.bytes())
     return wrong(place / "constant", "{} bytes are not the buffer's {}", buffer.constant()->size(), buffer.bytes());
-  for (uint32_t i = 0; i < buffer.shape()->size(); ++i)
-    if (executable.plan.exprs()->Get(buffer.shape()->Get(i))->op() != fb::DimOp::Constant)
-      return wrong(place.item("shape", i), "a constant's dims are constant, and exprs[{}] is not",
-                   buffer.shape()->Get(i));
-  return {};
+  return isFixed(executable.plan, *buffer.shape()) ? Status() : wrong(place / "shape", "a constant's dims are constant");
 }
 
-Status verifyBuffer(const BoundedExecutable &executable, const Largest &largest, const fb::Buffer &buffer, const Place &place,
-                    uint64_t &needed) {
+/// All of a buffer but how much it holds.
+Status verifyBuffer(const BoundedExecutable &executable, const fb::Buffer &buffer, const Place &place) {
   if (buffer.name())
-    MAESTRO_TRY(checkText(place / "name", buffer.name()));
+    MAESTRO_TRY(checkText(place / "name", buffer.name(), executable.work));
   MAESTRO_TRY(checkDType(place / "dtype", buffer.dtype()));
   MAESTRO_TRY(checkIndex(place / "region", buffer.region(), "regions", executable.table.regions()->size()));
   uint64_t limit = executable.table.regions()->Get(buffer.region())->bytes();
@@ -165,11 +171,39 @@ Status verifyBuffer(const BoundedExecutable &executable, const Largest &largest,
   if (buffer.bytes() > limit - buffer.offset())
     return wrong(place / "bytes", "{} from offset {} exceed region {}'s {} bytes", buffer.bytes(), buffer.offset(),
                  buffer.region(), limit);
-  MAESTRO_TRY(neededBytes(executable, largest, buffer, place, needed));
-  if (needed > buffer.bytes())
-    return wrong(place / "bytes", "{} are less than the {} of its shape at the executable's bounds", buffer.bytes(),
-                 needed);
+  const auto &shape = *buffer.shape();
+  if (shape.size() > kMaxRank)
+    return wrong(place / "shape", "{} dims are more than {}", shape.size(), kMaxRank);
+  for (uint32_t i = 0; i < shape.size(); ++i)
+    MAESTRO_TRY(checkIndex(place.item("shape", i), shape.Get(i), "expressions", executable.dims.size()));
   return verifyConstant(executable, buffer, place);
+}
+
+/// In one of the largest micro-batches. A fixed shape takes exactly its bytes; others may be given more, since what a dim
+/// like `seq mod 8` makes of the largest sizes is not its own largest value. bind() holds every micro-batch against them.
+Status verifyBytes(const BoundedExecutable &executable, std::span<const int64_t> dims, const fb::Buffer &buffer, const Place &place) {
+  uint64_t needed = 0;
+  MAESTRO_TRY(bytesAt(executable, dims, buffer, place, needed));
+  if (needed > buffer.bytes())
+    return wrong(place / "bytes", "{} are less than the {} of its shape at the executable's bounds", buffer.bytes(), needed);
+  if (needed < buffer.bytes() && isFixed(executable.plan, *buffer.shape()))
+    return wrong(place / "bytes", "{} are more than the {} of its shape, which is fixed", buffer.bytes(), needed);
+  return {};
+}
+
+/// Each buffer in all of the largest micro-batches, one of these after the other: no more memory than for one.
+Status verifyAllBytes(BoundedExecutable &executable, std::span<const int64_t> bounds) {
+  const auto &buffers = *executable.table.buffers();
+  Capacity capacity = capacityOf(executable.plan, executable.table);
+  size_t each = executable.plan.exprs()->size() + bounds.size() + kMaxRank * size_t{buffers.size()};
+  MAESTRO_TRY(executable.work.spend(executable.place, countLargestMicroBatches(capacity), each));
+  std::vector<int64_t> dims(executable.dims.size());
+  return forEachLargestMicroBatch(capacity, [&](std::span<const int64_t> sizes) -> Status {
+    DimTable(executable.plan).evaluateDefined(sizes, dims);
+    for (uint32_t i = 0; i < buffers.size(); ++i)
+      MAESTRO_TRY(verifyBytes(executable, dims, *buffers.Get(i), executable.place.item("buffers", i)));
+    return {};
+  });
 }
 
 } // namespace
@@ -181,24 +215,23 @@ const fb::Program *BoundedExecutable::program(fb::ProgramKind kind) const {
   return nullptr;
 }
 
+bool isFixed(const fb::Plan &plan, const flatbuffers::Vector<uint32_t> &shape) {
+  return std::all_of(shape.begin(), shape.end(),
+                     [&](uint32_t dim) { return plan.exprs()->Get(dim)->op() == fb::DimOp::Constant; });
+}
+
 Status verifyBuffers(BoundedExecutable &executable) {
-  std::vector<int64_t> symbols;
-  MAESTRO_TRY(boundsOf(executable, symbols));
-  MAESTRO_TRY(checkAreas(executable, symbols));
-  std::vector<std::vector<int64_t>> sizes = largestMicroBatches(capacityOf(executable.plan, executable.table));
-  MAESTRO_TRY(executable.work.spend(executable.place, (sizes.size() + 1) * (executable.plan.exprs()->size() + symbols.size() +
-                                                                            executable.table.buffers()->size())));
+  const auto &buffers = *executable.table.buffers();
+  MAESTRO_TRY(executable.work.spend(executable.place, executable.plan.exprs()->size() + 4 * size_t{executable.plan.symbols()->size()}));
+  std::vector<int64_t> bounds;
+  MAESTRO_TRY(boundsOf(executable, bounds));
+  MAESTRO_TRY(checkAreas(executable, bounds));
   executable.dims.resize(executable.plan.exprs()->size());
-  DimTable(executable.plan).evaluateDefined(symbols, executable.dims);
-  Largest largest(sizes.size(), executable.dims);
-  for (size_t i = 0; i < sizes.size(); ++i)
-    DimTable(executable.plan).evaluateDefined(sizes[i], largest[i]);
+  DimTable(executable.plan).evaluateDefined(bounds, executable.dims);
   MAESTRO_TRY(verifyRegions(executable));
-  executable.neededBytes.resize(executable.table.buffers()->size());
-  for (uint32_t i = 0; i < executable.table.buffers()->size(); ++i)
-    MAESTRO_TRY(verifyBuffer(executable, largest, executable.buffer(i), executable.place.item("buffers", i),
-                             executable.neededBytes[i]));
-  return {};
+  for (uint32_t i = 0; i < buffers.size(); ++i)
+    MAESTRO_TRY(verifyBuffer(executable, *buffers.Get(i), executable.place.item("buffers", i)));
+  return verifyAllBytes(executable, bounds);
 }
 
 } // namespace maestro::plan

@@ -46,22 +46,24 @@ Status checkCharacters(const Place &place, std::string_view text, bool prose) {
 
 } // namespace
 
-Status checkName(const Place &place, const flatbuffers::String *name) {
+Status checkName(const Place &place, const flatbuffers::String *name, Work &work) {
+  MAESTRO_TRY(work.spend(place, name->size()));
   if (name->size() == 0 || name->size() > kMostNameBytes)
     return wrong(place, "the name has {} bytes, and must have 1 to {}", name->size(), kMostNameBytes);
   return checkCharacters(place, name->string_view(), false);
 }
 
-Status checkText(const Place &place, const flatbuffers::String *text) {
+Status checkText(const Place &place, const flatbuffers::String *text, Work &work) {
   if (!text)
     return {};
+  MAESTRO_TRY(work.spend(place, text->size()));
   if (text->size() > kMostTextBytes)
     return wrong(place, "the text has {} bytes, more than {}", text->size(), kMostTextBytes);
   return checkCharacters(place, text->string_view(), true);
 }
 
-Status checkFileName(const Place &place, const flatbuffers::String *name) {
-  MAESTRO_TRY(checkName(place, name));
+Status checkFileName(const Place &place, const flatbuffers::String *name, Work &work) {
+  MAESTRO_TRY(checkName(place, name, work));
   std::string_view text = name->string_view();
   if (text.find('/') != text.npos || text == "." || text == "..")
     return wrong(place, "'{}' cannot name a file of a checkpoint: no '/', '.' or '..'", text);

@@ -5,6 +5,7 @@
 #include "plan/plan.h"
 #include "plan/plan_generated.h"
 #include "plan/verify/place.h"
+#include "plan/verify/work.h"
 
 #include <cmath>
 #include <cstdint>
@@ -15,11 +16,12 @@
 namespace maestro::plan {
 
 /// Names are printed in messages, tables and JSON: not empty, at most 4,096 bytes of UTF-8 without control characters.
-Status checkName(const Place &place, const flatbuffers::String *name);
+/// Tables may share a text: its bytes count as work each time.
+Status checkName(const Place &place, const flatbuffers::String *name, Work &work);
 /// Prose: at most 64 KiB of UTF-8; new lines and tabs allowed. Null is no text, and right.
-Status checkText(const Place &place, const flatbuffers::String *text);
+Status checkText(const Place &place, const flatbuffers::String *text, Work &work);
 /// Also the name of a file in a checkpoint: no '/', and neither "." nor "..".
-Status checkFileName(const Place &place, const flatbuffers::String *name);
+Status checkFileName(const Place &place, const flatbuffers::String *name, Work &work);
 
 inline Status checkIndex(const Place &place, uint64_t index, const char *what, size_t count) {
   return index < count ? Status() : wrong(place, "{} is not below the number of {}, {}", index, what, count);

@@ -7,17 +7,17 @@ namespace {
 
 constexpr int64_t kMostOfSymbol = (int64_t{1} << 31) - 1;
 
-Status verifySymbols(const fb::Plan &plan, const Place &root) {
+Status verifySymbols(const fb::Plan &plan, const Place &root, Work &work) {
   UniqueNames names;
   for (uint32_t i = 0; i < plan.symbols()->size(); ++i) {
     const fb::Symbol &symbol = *plan.symbols()->Get(i);
     Place place = root.item("symbols", i);
-    MAESTRO_TRY(checkName(place / "name", symbol.name()));
+    MAESTRO_TRY(checkName(place / "name", symbol.name(), work));
     MAESTRO_TRY(names.add(place / "name", symbol.name()));
     MAESTRO_TRY(checkEnum(place / "combine", symbol.combine()));
     MAESTRO_TRY(checkRange(place / "sample_max", symbol.sample_max(), 1, kMostOfSymbol));
     MAESTRO_TRY(checkRange(place / "multiple_of", symbol.multiple_of(), 1, kMostOfSymbol));
-    MAESTRO_TRY(checkText(place / "unpadded", symbol.unpadded()));
+    MAESTRO_TRY(checkText(place / "unpadded", symbol.unpadded(), work));
     if (symbol.unpadded() && (symbol.combine() != fb::Combine::Max || symbol.multiple_of() != 1))
       return wrong(place / "unpadded", "a symbol that sums, or is rounded up to a multiple of {}, cannot be unpadded", symbol.multiple_of());
   }
@@ -43,20 +43,20 @@ Status verifyExprs(const fb::Plan &plan, const Place &root) {
 }
 
 Status verifyNames(const flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>> &names,
-                   const Place &root, const char *field) {
+                   const Place &root, const char *field, Work &work) {
   for (uint32_t i = 0; i < names.size(); ++i)
-    MAESTRO_TRY(checkName(root.item(field, i), names.Get(i)));
+    MAESTRO_TRY(checkName(root.item(field, i), names.Get(i), work));
   return {};
 }
 
 Status verifyAttribute(const fb::Attribute &attribute, const fb::Plan &plan, const Place &place, Work &work) {
-  MAESTRO_TRY(checkName(place / "name", attribute.name()));
+  MAESTRO_TRY(checkName(place / "name", attribute.name(), work));
   int values = !!attribute.ints() + !!attribute.floats() + !!attribute.text() + !!attribute.exprs();
   if (values > 1)
     return wrong(place, "{} of ints, floats, text and exprs are present; at most one may be", values);
   MAESTRO_TRY(checkAligned(place / "ints", attribute.ints(), sizeof(int64_t)));
   MAESTRO_TRY(checkAligned(place / "floats", attribute.floats(), sizeof(double)));
-  MAESTRO_TRY(checkText(place / "text", attribute.text()));
+  MAESTRO_TRY(checkText(place / "text", attribute.text(), work));
   if (!attribute.exprs())
     return {};
   MAESTRO_TRY(work.spend(place / "exprs", attribute.exprs()->size()));
@@ -96,8 +96,7 @@ Status checkField(const Place &table, const flatbuffers::Table &row, const Rule 
   if (rule.kind == Rule::NotNegative || rule.kind == Rule::Finite)
     return checkNumber(place, row.GetField<double>(rule.field, 0), rule.kind == Rule::Finite ? -HUGE_VAL : 0);
   const auto *text = row.GetPointer<const flatbuffers::String *>(rule.field);
-  MAESTRO_TRY(work.spend(place, text->size())); // Tables may share texts.
-  return rule.kind == Rule::Name ? checkName(place, text) : checkText(place, text);
+  return rule.kind == Rule::Name ? checkName(place, text, work) : checkText(place, text, work);
 }
 
 /// The tables in a field of the owner, each by the same rules; optional, and bounded where `most` says so.
@@ -141,9 +140,9 @@ constexpr Rule kPrediction[] = {{Rule::NotNegative, 0, fb::Prediction::VT_STEP_S
 
 /// What people read.
 Status verifyProse(const fb::Plan &plan, const Place &root, Work &work) {
-  MAESTRO_TRY(checkName(root / "producer", plan.producer()));
-  MAESTRO_TRY(checkName(root / "name", plan.name()));
-  MAESTRO_TRY(checkText(root / "no_synthetic", plan.no_synthetic()));
+  MAESTRO_TRY(checkName(root / "producer", plan.producer(), work));
+  MAESTRO_TRY(checkName(root / "name", plan.name(), work));
+  MAESTRO_TRY(checkText(root / "no_synthetic", plan.no_synthetic(), work));
   for (const Rule &rule : kPrediction)
     if (plan.prediction())
       MAESTRO_TRY(checkField(root / "prediction", reinterpret_cast<const flatbuffers::Table &>(*plan.prediction()), rule, work));
@@ -158,8 +157,8 @@ Status verifyProse(const fb::Plan &plan, const Place &root, Work &work) {
 }
 
 Status verifyMachine(const fb::Machine &machine, const Place &place, Work &work) {
-  MAESTRO_TRY(checkName(place / "name", machine.name()));
-  MAESTRO_TRY(checkName(place / "device_kind", machine.device_kind()));
+  MAESTRO_TRY(checkName(place / "name", machine.name(), work));
+  MAESTRO_TRY(checkName(place / "device_kind", machine.device_kind(), work));
   MAESTRO_TRY(checkRange(place / "devices", machine.devices(), 1, 1 << 24));
   MAESTRO_TRY(checkTables(place, &machine, fb::Machine::VT_LINKS, "links", kLink, work, kMostRows));
   MAESTRO_TRY(checkTables(place, &machine, fb::Machine::VT_DEVICE_KINDS, "device_kinds", kDeviceKind, work, machine.devices()));
@@ -187,10 +186,10 @@ Status verifyMachine(const fb::Machine &machine, const Place &place, Work &work)
 Status verifyCommon(const fb::Plan &plan, Work &work) {
   Place root = Place::root();
   MAESTRO_TRY(verifyProse(plan, root, work));
-  MAESTRO_TRY(verifySymbols(plan, root));
+  MAESTRO_TRY(verifySymbols(plan, root, work));
   MAESTRO_TRY(verifyExprs(plan, root));
-  MAESTRO_TRY(verifyNames(*plan.kernels(), root, "kernels"));
-  MAESTRO_TRY(verifyNames(*plan.scopes(), root, "scopes"));
+  MAESTRO_TRY(verifyNames(*plan.kernels(), root, "kernels", work));
+  MAESTRO_TRY(verifyNames(*plan.scopes(), root, "scopes", work));
   MAESTRO_TRY(verifyAttributeLists(plan, root, work));
   return verifyMachine(*plan.machine(), root / "machine", work);
 }

@@ -3,18 +3,23 @@
 #include "plan/verify/checks.h"
 #include "plan/verify/parts.h"
 
+#include <algorithm>
 #include <string_view>
-#include <unordered_set>
 #include <vector>
 
 namespace maestro::plan {
 namespace {
 
+/// Of one sample's array.
+constexpr uint64_t kMostSampleElements = uint64_t{1} << 40;
+
+/// Constants and symbols; of one sample at most so much that no product of its sizes overflows.
 Status verifyFieldShape(const fb::Field &field, const fb::Plan &plan, const Place &place) {
   const auto &shape = *field.shape();
   if (shape.size() == 0 || shape.size() > kMaxRank)
     return wrong(place / "shape", "{} dims are not in [1, {}]", shape.size(), kMaxRank);
   bool combinesRows = false;
+  uint64_t elements = 1;
   for (uint32_t i = 0; i < shape.size(); ++i) {
     Place dim = place.item("shape", i);
     MAESTRO_TRY(checkIndex(dim, shape.Get(i), "expressions", plan.exprs()->size()));
@@ -23,28 +28,36 @@ Status verifyFieldShape(const fb::Field &field, const fb::Plan &plan, const Plac
       MAESTRO_TRY(checkRange(dim, expr.a(), 0, int64_t{1} << 31));
     else if (expr.op() != fb::DimOp::Symbol)
       return wrong(dim, "exprs[{}] is neither a constant nor a symbol", shape.Get(i));
-    else
-      combinesRows |= plan.symbols()->Get(static_cast<uint32_t>(expr.a()))->combine() == fb::Combine::Sum;
+    const fb::Symbol *symbol = expr.op() == fb::DimOp::Symbol ? plan.symbols()->Get(static_cast<uint32_t>(expr.a())) : nullptr;
+    combinesRows |= symbol && symbol->combine() == fb::Combine::Sum;
+    auto most = static_cast<uint64_t>(symbol ? symbol->sample_max() : expr.a());
+    if (most > 0 && elements > kMostSampleElements / most)
+      return wrong(dim, "a sample of the largest sizes has more than {} elements", kMostSampleElements);
+    elements *= std::max<uint64_t>(most, 1);
   }
   return combinesRows ? Status() : wrong(place / "shape", "no dim sums over the samples of a micro-batch");
 }
 
+/// Which of Plan.symbols the data's fields use.
+std::vector<bool> symbolsInData(const fb::Plan &plan) {
+  std::vector<bool> used(plan.symbols()->size(), false);
+  for (const fb::Field *field : *plan.fields())
+    for (uint32_t dim : *field->shape())
+      if (!field->own_positions() && plan.exprs()->Get(dim)->op() == fb::DimOp::Symbol)
+        used[static_cast<size_t>(plan.exprs()->Get(dim)->a())] = true;
+  return used;
+}
+
 /// What is made from the sizes of other fields needs some in the data.
-Status verifyOwnPositions(const fb::Field &own, const fb::Plan &plan, const Place &place) {
+Status verifyOwnPositions(const fb::Field &own, const fb::Plan &plan, const std::vector<bool> &inData, const Place &place) {
   if (own.index_limit() > 0 || own.pad() != 0 || own.optional())
     return wrong(place / "own_positions", "such a field holds 1 and 0: index_limit {}, pad {} and optional {} must be 0",
                  own.index_limit(), own.pad(), own.optional());
-  auto inData = [&](uint32_t expr) {
-    for (const fb::Field *field : *plan.fields())
-      for (uint32_t other : *field->shape())
-        if (!field->own_positions() && plan.exprs()->Get(other)->op() == fb::DimOp::Symbol &&
-            plan.exprs()->Get(other)->a() == plan.exprs()->Get(expr)->a())
-          return true;
-    return false;
-  };
-  for (uint32_t i = 0; i < own.shape()->size(); ++i)
-    if (plan.exprs()->Get(own.shape()->Get(i))->op() == fb::DimOp::Symbol && !inData(own.shape()->Get(i)))
+  for (uint32_t i = 0; i < own.shape()->size(); ++i) {
+    const fb::DimExpr &dim = *plan.exprs()->Get(own.shape()->Get(i));
+    if (dim.op() == fb::DimOp::Symbol && !inData[static_cast<size_t>(dim.a())])
       return wrong(place.item("shape", i), "no field of the data has this symbol");
+  }
   return {};
 }
 
@@ -67,12 +80,12 @@ Status verifyMarks(const fb::Field &field, const fb::Plan &plan, const Place &pl
   return {};
 }
 
-Status verifyFields(const fb::Plan &plan, const Place &root) {
+Status verifyFields(const fb::Plan &plan, const Place &root, Work &work) {
   UniqueNames names;
   for (uint32_t i = 0; i < plan.fields()->size(); ++i) {
     const fb::Field &field = *plan.fields()->Get(i);
     Place place = root.item("fields", i);
-    MAESTRO_TRY(checkName(place / "name", field.name()));
+    MAESTRO_TRY(checkName(place / "name", field.name(), work));
     MAESTRO_TRY(names.add(place / "name", field.name()));
     MAESTRO_TRY(checkDType(place / "dtype", field.dtype()));
     MAESTRO_TRY(verifyFieldShape(field, plan, place));
@@ -81,36 +94,53 @@ Status verifyFields(const fb::Plan &plan, const Place &root) {
     if (field.index_limit() < 0 || (field.index_limit() > 0 && !holdsIndices))
       return wrong(place / "index_limit", "{} needs to be at least 0, and 0 for elements that are not integers",
                    field.index_limit());
-    MAESTRO_TRY(checkText(place / "synthetic", field.synthetic()));
+    MAESTRO_TRY(checkText(place / "synthetic", field.synthetic(), work));
     MAESTRO_TRY(verifyMarks(field, plan, place));
   }
+  std::vector<bool> inData = symbolsInData(plan);
   for (uint32_t i = 0; i < plan.fields()->size(); ++i)
     if (plan.fields()->Get(i)->own_positions())
-      MAESTRO_TRY(verifyOwnPositions(*plan.fields()->Get(i), plan, root.item("fields", i)));
+      MAESTRO_TRY(verifyOwnPositions(*plan.fields()->Get(i), plan, inData, root.item("fields", i)));
   return {};
 }
 
-Status verifyFiles(const fb::Plan &plan, const Place &root) {
+/// Relative, and one way to write it: no empty part, no '.', and '..' at the start only, since models lie beside plans.
+bool isPlainPath(std::string_view path) {
+  bool isClimbing = true;
+  for (size_t begin = 0; begin <= path.size();) {
+    size_t end = std::min(path.find('/', begin), path.size());
+    std::string_view part = path.substr(begin, end - begin);
+    if (part.empty() || part == "." || (part == ".." && !isClimbing))
+      return false;
+    isClimbing = part == "..";
+    begin = end + 1;
+  }
+  return !isClimbing;
+}
+
+Status verifyFiles(const fb::Plan &plan, const Place &root, Work &work) {
   for (uint32_t i = 0; i < plan.files()->size(); ++i) {
     const fb::SourceFile &file = *plan.files()->Get(i);
     Place place = root.item("files", i);
-    MAESTRO_TRY(checkName(place / "path", file.path()));
+    MAESTRO_TRY(checkName(place / "path", file.path(), work));
     if (file.path()->Get(0) == '/')
       return wrong(place / "path", "'{}' is absolute, and must be relative to the plan", file.path()->string_view());
+    if (!isPlainPath(file.path()->string_view()))
+      return wrong(place / "path", "'{}' has an empty part, a '.', or a '..' that does not stand at its start", file.path()->string_view());
   }
   return {};
 }
 
-Status verifyComponents(const fb::Plan &plan, const Place &root) {
+Status verifyComponents(const fb::Plan &plan, const Place &root, Work &work) {
   UniqueNames names;
   for (uint32_t i = 0; i < plan.components()->size(); ++i) {
     const fb::Component &component = *plan.components()->Get(i);
     Place place = root.item("components", i);
-    MAESTRO_TRY(checkFileName(place / "name", component.name()));
+    MAESTRO_TRY(checkFileName(place / "name", component.name(), work));
     if (component.name()->string_view() == kOptimizerFile)
       return wrong(place / "name", "'{}' is the name of the optimizer's file in checkpoints", kOptimizerFile);
     MAESTRO_TRY(names.add(place / "name", component.name()));
-    MAESTRO_TRY(checkText(place / "model_path", component.model_path()));
+    MAESTRO_TRY(checkText(place / "model_path", component.model_path(), work));
     auto precision = static_cast<DType>(component.precision());
     if (precision != DType::F32 && precision != DType::BF16)
       return wrong(place / "precision", "{} is neither {} (f32) nor {} (bf16)", component.precision(),
@@ -161,13 +191,13 @@ class ParameterNames {
 public:
   explicit ParameterNames(size_t components) : byComponent(components) {}
 
-  Status add(const fb::Parameter &parameter, const Place &place) {
+  Status add(const fb::Parameter &parameter, const Place &place, Work &work) {
     UniqueNames &names = byComponent[parameter.component()];
-    MAESTRO_TRY(checkName(place / "name", parameter.name()));
+    MAESTRO_TRY(checkName(place / "name", parameter.name(), work));
     MAESTRO_TRY(names.add(place / "name", parameter.name()));
     uint32_t aliases = parameter.aliases() ? parameter.aliases()->size() : 0;
     for (uint32_t i = 0; i < aliases; ++i) {
-      MAESTRO_TRY(checkName(place.item("aliases", i), parameter.aliases()->Get(i)));
+      MAESTRO_TRY(checkName(place.item("aliases", i), parameter.aliases()->Get(i), work));
       MAESTRO_TRY(names.add(place.item("aliases", i), parameter.aliases()->Get(i)));
     }
     return {};
@@ -177,14 +207,14 @@ private:
   std::vector<UniqueNames> byComponent;
 };
 
-Status verifyParameters(const fb::Plan &plan, const Place &root) {
+Status verifyParameters(const fb::Plan &plan, const Place &root, Work &work) {
   ParameterNames names(plan.components()->size());
   for (uint32_t i = 0; i < plan.parameters()->size(); ++i) {
     const fb::Parameter &parameter = *plan.parameters()->Get(i);
     Place place = root.item("parameters", i);
     uint64_t elements;
     MAESTRO_TRY(checkIndex(place / "component", parameter.component(), "components", plan.components()->size()));
-    MAESTRO_TRY(names.add(parameter, place));
+    MAESTRO_TRY(names.add(parameter, place, work));
     MAESTRO_TRY(checkEnum(place / "kind", parameter.kind()));
     MAESTRO_TRY(countElements(place / "shape", *parameter.shape(), elements));
     MAESTRO_TRY(checkDType(place / "dtype", parameter.dtype()));
@@ -199,12 +229,12 @@ Status verifyParameters(const fb::Plan &plan, const Place &root) {
 
 } // namespace
 
-Status verifyData(const fb::Plan &plan) {
+Status verifyData(const fb::Plan &plan, Work &work) {
   Place root = Place::root();
-  MAESTRO_TRY(verifyFields(plan, root));
-  MAESTRO_TRY(verifyFiles(plan, root));
-  MAESTRO_TRY(verifyComponents(plan, root));
-  return verifyParameters(plan, root);
+  MAESTRO_TRY(verifyFields(plan, root, work));
+  MAESTRO_TRY(verifyFiles(plan, root, work));
+  MAESTRO_TRY(verifyComponents(plan, root, work));
+  return verifyParameters(plan, root, work);
 }
 
 } // namespace maestro::plan

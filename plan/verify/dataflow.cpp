@@ -1,11 +1,12 @@
 // Programs read only bytes that were written, and write only where they may.
 //
-// What is written is a set of byte intervals per region, at the bounds of the shapes. Views on the same bytes
-// (reshapes) need no special care then. That an interval is overwritten by another value before its last
-// use cannot be seen here: the planner's own checks of its memory layout are for that.
+// What is written is a set of byte intervals per region, of all that buffers may take in any micro-batch (Buffer.bytes).
+// Views on the same bytes (reshapes) need no special care then. That an interval is overwritten by another value before
+// its last use cannot be seen here: the planner's own checks of its memory layout are for that.
 #include "plan/verify/checks.h"
 #include "plan/verify/parts.h"
 
+#include <algorithm>
 #include <map>
 #include <vector>
 
@@ -99,6 +100,7 @@ struct Call {
 
 class Dataflow {
 public:
+  /// Counted by verifyPrograms(): a mask per attribute list.
   explicit Dataflow(const BoundedExecutable &executable)
       : executable(executable), masks(executable.plan.attribute_lists()->size(), kUnread), added(executable.table.regions()->size()) {}
 
@@ -118,7 +120,7 @@ private:
 
   Region kindOf(uint32_t region) const { return executable.table.regions()->Get(region)->kind(); }
   uint64_t begin(uint32_t buffer) const { return executable.buffer(buffer).offset(); }
-  uint64_t end(uint32_t buffer) const { return begin(buffer) + executable.neededBytes[buffer]; }
+  uint64_t end(uint32_t buffer) const { return begin(buffer) + executable.buffer(buffer).bytes(); }
 
   void markWritten(Written &written, uint32_t buffer) const {
     written[executable.buffer(buffer).region()].add(begin(buffer), end(buffer));
@@ -247,10 +249,13 @@ private:
   }
 
   bool coincide(uint32_t a, uint32_t b) const {
-    return begin(a) == begin(b) && end(a) == end(b) && executable.buffer(a).dtype() == executable.buffer(b).dtype();
+    const fb::Buffer &first = executable.buffer(a), &second = executable.buffer(b);
+    return begin(a) == begin(b) && end(a) == end(b) && first.dtype() == second.dtype() &&
+           std::equal(first.shape()->begin(), first.shape()->end(), second.shape()->begin(), second.shape()->end());
   }
 
-  /// A result may take an operand's place exactly; results do not overlap each other.
+  /// A result may take an operand's place, exactly and in the same shape; results do not overlap each other. Which kernels
+  /// can do that with which operand, they say when a call is prepared.
   Status checkOverlaps(const Call &call) const {
     const auto &inputs = *call.table.inputs(), &outputs = *call.table.outputs();
     MAESTRO_TRY(executable.work.spend(call.place, size_t{outputs.size()} * (inputs.size() + outputs.size())));
@@ -260,8 +265,8 @@ private:
         continue;
       for (uint32_t input : inputs)
         if (input != kNone && overlap(input, output) && !coincide(input, output))
-          return wrong(call.place.item("outputs", o), "buffers[{}] overlaps the operand buffers[{}] in part", output,
-                       input);
+          return wrong(call.place.item("outputs", o), "buffers[{}] overlaps the operand buffers[{}] in part, or has another shape",
+                       output, input);
       for (uint32_t other = 0; other < o; ++other)
         if (outputs.Get(other) != kNone && overlap(outputs.Get(other), output))
           return wrong(call.place.item("outputs", o), "buffers[{}] overlaps the result buffers[{}]", output,

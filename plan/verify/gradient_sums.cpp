@@ -2,6 +2,7 @@
 #include "plan/verify/checks.h"
 #include "plan/verify/parts.h"
 
+#include <unordered_map>
 #include <vector>
 
 namespace maestro::plan {
@@ -13,12 +14,10 @@ public:
       : plan(plan), work(work), parameters(plan.parameters()->size()), sumOf(parameters, kNone) {}
 
   Status check(const Place &root) {
-    MAESTRO_TRY(work.spend(root / "executables", size_t{plan.executables()->size()} * parameters));
-    gradients.assign(size_t{plan.executables()->size()} * parameters, kAbsent);
     for (uint32_t e = 0; e < plan.executables()->size(); ++e)
       for (const fb::Binding *binding : *plan.executables()->Get(e)->bindings())
         if (binding->kind() == fb::BindingKind::Gradient)
-          gradients[e * parameters + binding->index()] = binding->split_dim();
+          gradients[key(e, binding->index())] = binding->split_dim();
     for (uint32_t i = 0; plan.gradient_sums() && i < plan.gradient_sums()->size(); ++i)
       MAESTRO_TRY(checkSum(i, root.item("gradient_sums", i)));
     return checkHolders(root);
@@ -30,8 +29,10 @@ private:
   const fb::Station &station(uint32_t index) const { return *plan.stations()->Get(index); }
   /// The split dim of a gradient there; kAbsent where there is none.
   uint32_t gradientAt(uint32_t stationIndex, uint32_t parameter) const {
-    return gradients[station(stationIndex).executable() * parameters + parameter];
+    auto found = gradients.find(key(station(stationIndex).executable(), parameter));
+    return found == gradients.end() ? kAbsent : found->second;
   }
+  static uint64_t key(uint32_t executable, uint32_t parameter) { return uint64_t{executable} << 32 | parameter; }
 
   Status checkSum(uint32_t index, const Place &place) {
     const fb::GradientSum &sum = *plan.gradient_sums()->Get(index);
@@ -65,11 +66,13 @@ private:
 
   /// A gradient that several stations hold and do not add up would differ between them.
   Status checkHolders(const Place &root) const {
-    MAESTRO_TRY(work.spend(root / "stations", plan.stations()->size() * parameters));
+    std::vector<uint32_t> stationsOf(plan.executables()->size(), 0), holdersOf(parameters, 0);
+    for (const fb::Station *station : *plan.stations())
+      ++stationsOf[station->executable()];
+    for (auto [place, dim] : gradients)
+      holdersOf[place & UINT32_MAX] += stationsOf[place >> 32];
     for (uint32_t p = 0; p < parameters; ++p) {
-      uint32_t holders = 0, added = sumOf[p] == kNone ? 0 : plan.gradient_sums()->Get(sumOf[p])->stations()->size();
-      for (uint32_t s = 0; s < plan.stations()->size(); ++s)
-        holders += gradientAt(s, p) != kAbsent;
+      uint32_t holders = holdersOf[p], added = sumOf[p] == kNone ? 0 : plan.gradient_sums()->Get(sumOf[p])->stations()->size();
       if (holders > 1 && holders != added)
         return wrong(root / "gradient_sums", "{} stations hold the gradient of parameters[{}], and {} add it up", holders, p, added);
     }
@@ -79,7 +82,7 @@ private:
   const fb::Plan &plan;
   Work &work;
   size_t parameters;
-  std::vector<uint32_t> gradients; ///< executable × parameter
+  std::unordered_map<uint64_t, uint32_t> gradients; ///< The split dim, by executable and parameter.
   std::vector<uint32_t> sumOf;     ///< By parameter.
 };
 

@@ -30,7 +30,7 @@ public:
     for (uint32_t i = 0; program.cost() && i < program.cost()->size(); ++i)
       MAESTRO_TRY(checkCost(*program.cost()->Get(i), place.item("cost", i)));
     for (uint32_t i = 0; i < program.calls()->size(); ++i)
-      MAESTRO_TRY(checkCall(*program.calls()->Get(i), place.item("calls", i)));
+      MAESTRO_TRY(checkCall(*program.calls()->Get(i), program.kind(), place.item("calls", i)));
     return {};
   }
 
@@ -40,7 +40,7 @@ private:
     return checkCostTerm(place, term, executable.plan.symbols()->size());
   }
 
-  Status checkCall(const fb::Call &call, const Place &place) {
+  Status checkCall(const fb::Call &call, fb::ProgramKind program, const Place &place) {
     const fb::Plan &plan = executable.plan;
     MAESTRO_TRY(checkIndex(place / "kernel", call.kernel(), "kernels", plan.kernels()->size()));
     MAESTRO_TRY(checkOperands(*call.inputs(), place, "inputs"));
@@ -48,7 +48,7 @@ private:
     if (call.scope() != kNone)
       MAESTRO_TRY(checkIndex(place / "scope", call.scope(), "scopes", plan.scopes()->size()));
     if (isCollective(plan.kernels()->Get(call.kernel())->string_view()))
-      MAESTRO_TRY(checkCollective(call, place));
+      MAESTRO_TRY(checkCollective(call, program, place));
     if (call.attributes() == kNone)
       return {};
     MAESTRO_TRY(checkIndex(place / "attributes", call.attributes(), "attribute lists", plan.attribute_lists()->size()));
@@ -59,11 +59,19 @@ private:
     return kernel == "all_reduce" || kernel == "all_gather" || kernel == "own_part";
   }
 
+  /// Where all ranks of a station run the same programs in the same order. Count runs at the first, Prepare before there
+  /// are others to meet.
+  static bool meetsOthers(fb::ProgramKind program) {
+    return program != fb::ProgramKind::Count && program != fb::ProgramKind::Prepare;
+  }
+
   /// One tensor in, one out, alike; between ranks that there are. The sizes of a micro-batch's tensors are the executor's to check.
-  Status checkCollective(const fb::Call &call, const Place &place) const {
+  Status checkCollective(const fb::Call &call, fb::ProgramKind program, const Place &place) const {
     uint32_t ranks = executable.plan.sections()->Get(executable.table.section())->layout()->tensor_parallel();
     if (ranks < 2)
       return wrong(place / "kernel", "a collective needs several ranks a station, and tensor_parallel is {}", ranks);
+    if (!meetsOthers(program))
+      return wrong(place / "kernel", "a {} program does not run at all ranks of a station at the same time", fb::EnumNameProgramKind(program));
     auto type = [&](const flatbuffers::Vector<uint32_t> &buffers) { // kDTypeCount where there is not exactly one.
       return buffers.size() == 1 && buffers.Get(0) != kNone ? executable.buffer(buffers.Get(0)).dtype() : kDTypeCount;
     };
@@ -71,7 +79,27 @@ private:
     bool sums = executable.plan.kernels()->Get(call.kernel())->string_view() == "all_reduce";
     if (from != to || from == kDTypeCount || (sums && from != static_cast<int>(DType::F32)))
       return wrong(place, "a collective has one input and one output of the same element type, all_reduce of f32");
-    return {};
+    return sums ? Status() : checkParts(call, ranks, place);
+  }
+
+  /// `dim` and `count` of a tensor that is cut into the ranks' parts.
+  Status checkParts(const fb::Call &call, uint32_t ranks, const Place &place) const {
+    const auto &from = *executable.buffer(call.inputs()->Get(0)).shape(), &to = *executable.buffer(call.outputs()->Get(0)).shape();
+    if (from.size() != to.size())
+      return wrong(place, "the input has {} dims and the output {}", from.size(), to.size());
+    MAESTRO_TRY(checkInt(call.attributes(), "dim", 0, static_cast<int64_t>(from.size()) - 1, place));
+    return checkInt(call.attributes(), "count", ranks, ranks, place);
+  }
+
+  Status checkInt(uint32_t list, std::string_view name, int64_t least, int64_t most, const Place &call) const {
+    if (list < executable.plan.attribute_lists()->size())
+      MAESTRO_TRY(executable.work.spend(call, executable.plan.attribute_lists()->Get(list)->items()->size()));
+    if (list < executable.plan.attribute_lists()->size())
+      for (const fb::Attribute *item : *executable.plan.attribute_lists()->Get(list)->items())
+        if (item->name()->string_view() == name && item->ints() && item->ints()->size() == 1 &&
+            item->ints()->Get(0) >= least && item->ints()->Get(0) <= most)
+          return {};
+    return wrong(call / "attributes", "'{}' is not there, or not one integer in [{}, {}]", name, least, most);
   }
 
   Status checkOperands(const flatbuffers::Vector<uint32_t> &operands, const Place &call, const char *field) {

@@ -32,7 +32,7 @@ Status verifySectionTables(const fb::Plan &plan, const Place &root, Work &work) 
   for (uint32_t i = 0; i < plan.sections()->size(); ++i) {
     const fb::Section &section = *plan.sections()->Get(i);
     Place place = root.item("sections", i);
-    MAESTRO_TRY(checkName(place / "name", section.name()));
+    MAESTRO_TRY(checkName(place / "name", section.name(), work));
     MAESTRO_TRY(names.add(place / "name", section.name()));
     MAESTRO_TRY(work.spend(place / "components", section.components()->size()));
     for (uint32_t c = 0; c < section.components()->size(); ++c)
@@ -43,8 +43,9 @@ Status verifySectionTables(const fb::Plan &plan, const Place &root, Work &work) 
     MAESTRO_TRY(checkRange(place / "micro_batch_samples", section.micro_batch_samples(), 1, int64_t{1} << 31));
     uint32_t scopes = section.scopes() ? section.scopes()->size() : 0;
     for (uint32_t s = 0; s < scopes; ++s)
-      MAESTRO_TRY(checkText(place.item("scopes", s), section.scopes()->Get(s)));
+      MAESTRO_TRY(checkText(place.item("scopes", s), section.scopes()->Get(s), work));
     uint32_t active = section.active() ? section.active()->size() : 0;
+    MAESTRO_TRY(work.spend(place / "active", active));
     for (uint32_t s = 0; s < active; ++s) {
       MAESTRO_TRY(checkIndex(place.item("active", s), section.active()->Get(s), "symbols", plan.symbols()->size()));
       if (plan.symbols()->Get(section.active()->Get(s))->combine() != fb::Combine::Sum)
@@ -104,7 +105,7 @@ Status verifyEdgeShape(const fb::Edge &edge, const fb::Plan &plan, const Place &
 }
 
 Status verifyEdge(const fb::Edge &edge, const fb::Plan &plan, const Place &place, Work &work) {
-  MAESTRO_TRY(checkName(place / "name", edge.name()));
+  MAESTRO_TRY(checkName(place / "name", edge.name(), work));
   MAESTRO_TRY(checkIndex(place / "producer", edge.producer(), "sections", plan.sections()->size()));
   MAESTRO_TRY(checkIndex(place / "consumer", edge.consumer(), "sections", plan.sections()->size()));
   const fb::Section &producer = *plan.sections()->Get(edge.producer()), &consumer = *plan.sections()->Get(edge.consumer());
@@ -162,12 +163,12 @@ Status verifyEdges(const fb::Plan &plan, const Place &root, Work &work) {
 }
 
 /// Each section has executables for all its stages, and each executable fits the machine.
-Status verifyExecutablePlaces(const fb::Plan &plan, const Place &root) {
+Status verifyExecutablePlaces(const fb::Plan &plan, const Place &root, Work &work) {
   std::set<std::pair<uint32_t, uint32_t>> stages;
   for (uint32_t i = 0; i < plan.executables()->size(); ++i) {
     const fb::Executable &executable = *plan.executables()->Get(i);
     Place place = root.item("executables", i);
-    MAESTRO_TRY(checkName(place / "name", executable.name()));
+    MAESTRO_TRY(checkName(place / "name", executable.name(), work));
     MAESTRO_TRY(checkIndex(place / "section", executable.section(), "sections", plan.sections()->size()));
     uint32_t stageCount = plan.sections()->Get(executable.section())->layout()->stages();
     MAESTRO_TRY(checkIndex(place / "stage", executable.stage(), "the section's stages", stageCount));
@@ -213,11 +214,11 @@ Status verifyGroups(const fb::Plan &plan, const Place &root) {
   std::vector<const flatbuffers::Vector<uint32_t> *> groupOf(plan.ranks()->size(), nullptr);
   for (uint32_t i = 0; i < plan.stations()->size(); ++i) {
     const auto *group = plan.stations()->Get(i)->ranks();
-    for (uint32_t rank : *group) {
-      const auto *earlier = std::exchange(groupOf[rank], group);
-      if (earlier && !std::equal(earlier->begin(), earlier->end(), group->begin(), group->end()))
-        return wrong(root.item("stations", i) / "ranks", "rank {} is in an earlier station with other ranks", rank);
-    }
+    const auto *first = groupOf[group->Get(0)];
+    bool same = !first || std::equal(first->begin(), first->end(), group->begin(), group->end());
+    for (uint32_t rank : *group) // Equal groups were given to all their ranks alike.
+      if (const auto *earlier = std::exchange(groupOf[rank], group); !same || earlier != first)
+        return wrong(root.item("stations", i) / "ranks", "rank {} is in an earlier station with other ranks", earlier ? rank : group->Get(0));
   }
   return {};
 }
@@ -259,7 +260,7 @@ Status verifySections(const fb::Plan &plan, Work &work) {
   Place root = Place::root();
   MAESTRO_TRY(verifySectionTables(plan, root, work));
   MAESTRO_TRY(verifyEdges(plan, root, work));
-  MAESTRO_TRY(verifyExecutablePlaces(plan, root));
+  MAESTRO_TRY(verifyExecutablePlaces(plan, root, work));
   MAESTRO_TRY(verifyRanks(plan, root));
   MAESTRO_TRY(verifyStations(plan, root, work));
   return verifyGroups(plan, root);

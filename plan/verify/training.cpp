@@ -5,14 +5,14 @@
 namespace maestro::plan {
 namespace {
 
-Status verifyLosses(const fb::Plan &plan, const Place &root) {
+Status verifyLosses(const fb::Plan &plan, const Place &root, Work &work) {
   for (uint32_t i = 0; i < plan.losses()->size(); ++i) {
     const fb::Loss &loss = *plan.losses()->Get(i);
     Place place = root.item("losses", i);
-    MAESTRO_TRY(checkName(place / "name", loss.name()));
+    MAESTRO_TRY(checkName(place / "name", loss.name(), work));
     MAESTRO_TRY(checkNumber(place / "weight", loss.weight(), -HUGE_VAL));
     MAESTRO_TRY(checkNumber(place / "term_weight", loss.term_weight(), -HUGE_VAL));
-    MAESTRO_TRY(checkText(place / "note", loss.note()));
+    MAESTRO_TRY(checkText(place / "note", loss.note(), work));
     MAESTRO_TRY(checkNumber(place / "count_floor", loss.count_floor(), 0));
   }
   return {};
@@ -71,7 +71,7 @@ Status verifySteps(const fb::Plan &plan, const Place &root, Work &work) {
 Status verifyTraining(const fb::Plan &plan, Work &work) {
   Place root = Place::root();
   Place place = root / "training";
-  MAESTRO_TRY(verifyLosses(plan, root));
+  MAESTRO_TRY(verifyLosses(plan, root, work));
   if (plan.training()->global_batch() == 0 || plan.training()->global_batch() > uint64_t{1} << 31)
     return wrong(place / "global_batch", "{} is not in [1, {}]", plan.training()->global_batch(), uint64_t{1} << 31);
   if (plan.training()->bad_steps() == 0)

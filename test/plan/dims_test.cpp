@@ -40,6 +40,7 @@ TEST(Dims, everyOperationAndItsErrors) {
       {fb::DimOp::CeilDiv, 8, 2, 4},       {fb::DimOp::CeilDiv, 1, 0, kError},
       {fb::DimOp::Mod, 7, 4, 3},           {fb::DimOp::Mod, -7, 4, 1},
       {fb::DimOp::Mod, -1, kMost, kMost - 1}, {fb::DimOp::Mod, 7, 0, kError},
+      {fb::DimOp::Mod, -kMost, kMost - 1, kMost - 2}, // The quotient times the divisor has no 64 bits.
       {fb::DimOp::Min, -2, 5, -2},         {fb::DimOp::Max, -2, 5, 5},
   };
   for (const Case &test : cases) {

@@ -58,6 +58,16 @@ using Kind = fb::BindingKind;
 using Prog = fb::ProgramKind;
 using Reg = fb::RegionKind;
 
+/// A last call, of the hidden states onto themselves, at a student of two ranks.
+void addCollective(Mutable &m, Prog program, const char *kernel, std::vector<fb::AttributeT> attributes = {}) {
+  test::shareStudent(m.builder);
+  m.program(program).calls.push_back(std::make_unique<fb::CallT>());
+  fb::CallT &call = *m.program(program).calls.back();
+  call.kernel = m.builder.kernel(kernel);
+  call.attributes = m.builder.attributes(std::move(attributes));
+  call.inputs = call.outputs = {Hidden};
+}
+
 struct Rule {
   const char *name;
   void (*breakIt)(Mutable &m);
@@ -167,6 +177,8 @@ const Rule kRules[] = {
     {"fieldShapeProduct", [](Mutable &m) { m.plan.fields[0]->shape[1] = 3; }, "plan.fields[0].shape[1]: exprs[3] is neither a constant nor"},
     {"fieldShapeConstant", [](Mutable &m) { m.plan.fields[0]->shape[1] = m.builder.constant(-1); }, "plan.fields[0].shape[1]: -1 is not in [0,"},
     {"fieldRows", [](Mutable &m) { m.plan.fields[0]->shape[0] = 1; }, "plan.fields[0].shape: no dim sums over the samples"},
+    {"fieldElements", [](Mutable &m) { for (int i = 0; i < 2; ++i) m.plan.fields[2]->shape.push_back(m.builder.constant(int64_t{1} << 31)); },
+     "plan.fields[2].shape[3]: a sample of the largest sizes has more than 1099511627776 elements"},
     {"fieldPad", [](Mutable &m) { m.plan.fields[0]->pad = NAN; }, "plan.fields[0].pad: nan is not"},
     {"fieldIndexLimit", [](Mutable &m) { m.plan.fields[2]->index_limit = 5; }, "plan.fields[2].index_limit: 5 needs to be"},
     {"fieldOwnPositionsLimit", [](Mutable &m) { m.plan.fields[0]->own_positions = true; }, "plan.fields[0].own_positions: such a field holds 1 and 0"},
@@ -181,6 +193,10 @@ const Rule kRules[] = {
 
     // Files, components, parameters.
     {"fileAbsolute", [](Mutable &m) { m.plan.files[0]->path = "/etc/passwd"; }, "plan.files[0].path: '/etc/passwd' is absolute"},
+    {"fileClimbs", [](Mutable &m) { m.plan.files[0]->path = "models/../../x"; }, "plan.files[0].path: 'models/../../x' has an empty part, a '.', or a '..' that"},
+    {"fileHere", [](Mutable &m) { m.plan.files[0]->path = "./x"; }, "plan.files[0].path: './x' has an empty part"},
+    {"fileDoubleSlash", [](Mutable &m) { m.plan.files[0]->path = "a//b"; }, "plan.files[0].path: 'a//b' has an empty part"},
+    {"fileFolder", [](Mutable &m) { m.plan.files[0]->path = "../.."; }, "plan.files[0].path: '../..' has an empty part"},
     {"fileEmpty", [](Mutable &m) { m.plan.files[0]->path = ""; }, "plan.files[0].path: the name has 0"},
     {"componentTwice", [](Mutable &m) { m.plan.components[1]->name = "teacher"; }, "plan.components[1].name: 'teacher' is the name"},
     {"componentPath", [](Mutable &m) { m.plan.components[1]->name = "../x"; }, "plan.components[1].name: '../x' cannot name a file"},
@@ -308,11 +324,17 @@ const Rule kRules[] = {
     {"areaTooLarge", [](Mutable &m) { m.student.areas[0]->value = 97; }, "plan.executables[1].areas[0].value: 97 is not in [24, 4 · 24]"},
     {"areaBuffer", [](Mutable &m) { m.buffer(Hidden).bytes = 2240; }, "bytes: 2240 are less than the 2304 of its shape"},
     {"regionKind", [](Mutable &m) { m.student.regions[0]->kind = static_cast<Reg>(8); }, "plan.executables[1].regions[0].kind: 8 is not"},
-    {"regionNoCopy", [](Mutable &m) { m.region(Reg::Slot).copies = 0; }, "plan.executables[1].regions[5].copies: 0 is not 1 or more"},
-    {"regionCopies", [](Mutable &m) { m.region(Reg::Step).copies = 2; }, "plan.executables[1].regions[4].copies: 2 is not 1; only slots have copies"},
+    {"regionNoCopy", [](Mutable &m) { m.region(Reg::Slot).copies = 0; }, "plan.executables[1].regions[5].copies: 0 is not in [1, 1048576]"},
+    {"regionCopies", [](Mutable &m) { m.region(Reg::Step).copies = 2; }, "plan.executables[1].regions[4].copies: 2 is not in [1, 1]; slots and rings alone have copies"},
     {"regionUneven", [](Mutable &m) { m.region(Reg::Slot).bytes += 1; }, "plan.executables[1].regions[5].bytes: 11009 is not a multiple of 64"},
-    {"regionSlots", [](Mutable &m) { Mutable::repeat(m.student.regions, 5), m.student.regions[8]->copies = 3; }, "plan.executables[1].regions[8].copies: 3 are not the 2 of the other slot region"},
-    {"ringNoCopy", [](Mutable &m) { m.region(Reg::Channel).copies = 0; }, "plan.executables[1].regions[7].copies: 0 is not 1 or more"},
+    {"regionSlots", [](Mutable &m) { Mutable::repeat(m.student.regions, 5); }, "plan.executables[1].regions[8].kind: an earlier region is of kind Slot, too"},
+    {"regionGradients", [](Mutable &m) { Mutable::repeat(m.student.regions, 1); }, "plan.executables[1].regions[8].kind: an earlier region is of kind Gradients, too"},
+    {"regionRing", [](Mutable &m) { Mutable::repeat(m.student.regions, 7); },
+     "plan.executables[1].regions[8].kind: an earlier region is of kind Channel and of this end of the edge, too"},
+    {"regionsMany", [](Mutable &m) { while (m.student.regions.size() <= 1024) Mutable::repeat(m.student.regions, 7); },
+     "plan.executables[1].regions: 1025 are more than 1024"},
+    {"regionManyCopies", [](Mutable &m) { m.region(Reg::Slot).copies = (1 << 20) + 1; }, "plan.executables[1].regions[5].copies: 1048577 is not in [1, 1048576]"},
+    {"ringNoCopy", [](Mutable &m) { m.region(Reg::Channel).copies = 0; }, "plan.executables[1].regions[7].copies: 0 is not in [1, 1048576]"},
     {"ringUneven", [](Mutable &m) { m.region(Reg::Channel).bytes += 1; }, "plan.executables[1].regions[7].bytes: 3073 is not a multiple of 64"},
     {"ringEdge", [](Mutable &m) { m.region(Reg::Channel).edge = 1; }, "plan.executables[1].regions[7].edge: 1 is not below the number of edges, 1"},
     {"ringOfSlot", [](Mutable &m) { m.region(Reg::Slot).edge = 0; }, "plan.executables[1].regions[5].edge: the region is no Channel"},
@@ -320,7 +342,7 @@ const Rule kRules[] = {
     {"ringElsewhere", [](Mutable &m) { Mutable::repeat(m.plan.executables[0]->regions, 1), m.plan.executables[0]->regions[2]->kind = Reg::Channel, m.plan.executables[0]->regions[2]->edge = 0; },
      "plan.executables[0].regions[2].edge: edges[0] ends at stage 0 of sections[1], not here"},
     {"peakTooSmall", [](Mutable &m) { m.student.peak_bytes = 30000; }, "plan.executables[1].peak_bytes: 30000 is less than the regions need"},
-    {"peakOverflows", [](Mutable &m) { m.region(Reg::Workspace).bytes = UINT64_MAX; }, "plan.executables[1].peak_bytes: 131072 is less than the regions need"},
+    {"peakOverflows", [](Mutable &m) { m.region(Reg::Workspace).bytes = UINT64_MAX; }, "plan.executables[1].regions: they take more than 70368744177664 bytes together"},
     {"bufferName", [](Mutable &m) { m.buffer(Weight).name = "\n\x01"; }, "plan.executables[1].buffers[0].name: the byte at 1"},
     {"bufferDType", [](Mutable &m) { m.buffer(Weight).dtype = 10; }, "plan.executables[1].buffers[0].dtype: 10 is not"},
     {"bufferRegion", [](Mutable &m) { m.buffer(Weight).region = 8; }, "plan.executables[1].buffers[0].region: 8 is not below the number of regions, 8"},
@@ -339,7 +361,7 @@ const Rule kRules[] = {
     {"exprOverflow", [](Mutable &m) { m.buffer(Logits).shape[0] = m.builder.dim(fb::DimOp::Mul, 0, m.builder.constant(INT64_MAX)); }, "3 and 9223372036854775807 overflow 64 bits"},
     {"constantRegion", [](Mutable &m) { m.buffer(Weight).constant.assign(512, 0); }, "plan.executables[1].buffers[0].constant: region 0 is not of kind Constants"},
     {"constantSize", [](Mutable &m) { m.buffer(Scale).constant.push_back(0); }, "plan.executables[1].buffers[11].constant: 9 bytes are not the buffer's 8"},
-    {"constantShape", [](Mutable &m) { m.buffer(Scale).shape = {m.builder.dim(fb::DimOp::Min, 0, m.builder.constant(1))}; }, "plan.executables[1].buffers[11].shape[0]: a constant's dims are constant"},
+    {"constantShape", [](Mutable &m) { m.buffer(Scale).shape = {m.builder.dim(fb::DimOp::Min, 0, m.builder.constant(1))}; }, "plan.executables[1].buffers[11].shape: a constant's dims are constant"},
 
     // Programs.
     {"programKind", [](Mutable &m) { m.program(Prog::Norm).kind = static_cast<Prog>(8); }, "plan.executables[1].programs[5].kind: 8 is not"},
@@ -384,13 +406,24 @@ const Rule kRules[] = {
        m.plan.parameters[3]->dtype = m.plan.executables[0]->buffers[0]->dtype = static_cast<uint8_t>(DType::BF16);
        m.plan.executables[0]->buffers[0]->bytes /= 2, m.plan.components[0]->frozen = false;
      }, "plan.executables[0].bindings[0].buffer: buffers[0] has elements of type bf16, and a Value needs f32"},
-    {"bindingInteger", [](Mutable &m) { m.buffer(Positions).dtype = static_cast<uint8_t>(DType::I32); }, "buffers[2] has elements of type i32, and a Value needs i64"},
-    {"bindingSize", [](Mutable &m) { m.plan.parameters[1]->shape = {8}, m.plan.parameters[1]->inline_value.resize(16); }, "plan.executables[1].bindings[10].buffer: buffers[1] has 16 elements at the bounds, and Value needs 8"},
+    {"bindingInteger", [](Mutable &m) { m.buffer(Positions).dtype = static_cast<uint8_t>(DType::I32), m.buffer(Positions).bytes = 4; }, "buffers[2] has elements of type i32, and a Value needs i64"},
+    {"bindingSize", [](Mutable &m) { m.plan.parameters[1]->shape = {8}, m.plan.parameters[1]->inline_value.resize(16); }, "plan.executables[1].bindings[10].buffer: buffers[1] has 16 elements, and Value needs 8"},
     {"bindingFieldShape", [](Mutable &m) { m.binding(Kind::Field).buffer = FlatLabels; }, "plan.executables[1].bindings[0].buffer: buffers[26] has not the shape of fields[0]"},
-    {"bindingHyper", [](Mutable &m) { m.buffer(Hyper).shape = {m.builder.constant(7)}; }, "buffers[13] has 7 elements at the bounds, and HyperParameters needs 8"},
-    {"bindingRandom", [](Mutable &m) { m.buffer(Random).shape = {m.builder.constant(1)}; }, "buffers[17] has 1 elements at the bounds, and RandomState needs 2"},
+    {"bindingHyper", [](Mutable &m) { m.buffer(Hyper).shape = {m.builder.constant(7)}, m.buffer(Hyper).bytes = 28; }, "buffers[13] has 7 elements, and HyperParameters needs 8"},
+    {"bindingRandom", [](Mutable &m) { m.buffer(Random).shape = {m.builder.constant(1)}, m.buffer(Random).bytes = 8; }, "buffers[17] has 1 elements, and RandomState needs 2"},
     {"bindingIds", [](Mutable &m) { m.student.samples = 5; }, "buffers[18] has 4 elements at the bounds, and SampleIds needs 5"},
-    {"bindingScalar", [](Mutable &m) { m.binding(Kind::LossSum).buffer = Hidden; }, "buffers[21] has 576 elements at the bounds, and LossSum needs 1"},
+    {"bindingScalar", [](Mutable &m) { m.binding(Kind::LossSum).buffer = Hidden; }, "buffers[21] has no fixed shape, as a LossSum needs"},
+    {"bindingIdsScalar", [](Mutable &m) { m.student.samples = 1, m.buffer(Ids).shape.clear(), m.buffer(Ids).bytes = 8; },
+     "buffers[18] is not of one dim that is a symbol and sums over samples"},
+    {"bindingIdsPadded", [](Mutable &m) { m.buffer(Ids).shape[0] = m.plan.fields[0]->shape[1], m.buffer(Ids).offset = m.buffer(Logits).offset, m.buffer(Ids).bytes = 192; },
+     "buffers[18] is not of one dim that is a symbol and sums over samples"},
+    {"bindingFieldBetween", [](Mutable &m) { m.buffer(Tokens).shape[1] = m.builder.dim(fb::DimOp::Min, m.buffer(Tokens).shape[1], m.builder.constant(24)); },
+     "plan.executables[1].bindings[0].buffer: buffers[15] has not the shape of fields[0]"},
+    {"bindingEdgeBetween", [](Mutable &m) { m.buffer(Arriving).shape[1] = m.builder.dim(fb::DimOp::Max, m.buffer(Tokens).shape[1], m.builder.constant(24)); },
+     "plan.executables[1].bindings[18].buffer: buffers[25] has not the shape of edges[0]"},
+    {"bindingValueBetween", [](Mutable &m) { m.buffer(Bias).shape[0] = m.builder.dim(fb::DimOp::Min, m.buffer(Tokens).shape[1], m.builder.constant(16)); },
+     "plan.executables[1].bindings[10].buffer: buffers[1] has no fixed shape, as a Value needs"},
+    {"bindingValueRoom", [](Mutable &m) { m.buffer(Bias).bytes = 128; }, "plan.executables[1].buffers[1].bytes: 128 are more than the 64 of its shape, which is fixed"},
     {"fieldUnbound", [](Mutable &m) { m.dropBinding(Kind::Field, 1); }, "plan.executables[1].programs[1].fields[0]: no binding says where fields[1] goes"},
     {"edgeInputUnbound", [](Mutable &m) { m.dropBinding(Kind::EdgeInput); }, "plan.executables[1].bindings: there is no EdgeInput for edges[0]"},
     {"edgeOutputUnbound", [](Mutable &m) { m.plan.executables[0]->bindings.pop_back(); }, "plan.executables[0].bindings: there is no EdgeOutput for edges[0]"},
@@ -435,13 +468,23 @@ const Rule kRules[] = {
     {"splitOtherwise", [](Mutable &m) { m.binding(Kind::Gradient, 1).split_dim = 0; },
      "plan.executables[1].bindings[13].split_dim: is not that of an earlier binding of parameters[1]"},
     {"splitWhole", [](Mutable &m) { test::shareStudent(m.builder), m.binding(Kind::Value, 1).split_dim = 0; },
-     "plan.executables[1].bindings[10].buffer: buffers[1] has 16 elements at the bounds, and Value needs 8"},
+     "plan.executables[1].bindings[10].buffer: buffers[1] has 16 elements, and Value needs 8"},
     {"collectiveAlone", [](Mutable &m) { m.plan.kernels[m.program(Prog::Prepare).calls[0]->kernel] = "all_gather"; },
      "plan.executables[1].programs[0].calls[0].kernel: a collective needs several ranks a station, and tensor_parallel is 1"},
     {"collectiveOfMany", [](Mutable &m) { test::shareStudent(m.builder), m.plan.kernels[m.program(Prog::Backward).calls[0]->kernel] = "all_reduce"; },
      "calls[2]: a collective has one input and one output of the same element type"},
-    {"collectiveConverts", [](Mutable &m) { test::shareStudent(m.builder), m.plan.kernels[m.program(Prog::Prepare).calls[0]->kernel] = "all_reduce"; },
-     "plan.executables[1].programs[0].calls[0]: a collective has one input and one output of the same element type, all_reduce of f32"},
+    {"collectiveConverts", [](Mutable &m) { test::shareStudent(m.builder), m.plan.kernels[m.program(Prog::Norm).calls[0]->kernel] = "all_reduce"; },
+     "plan.executables[1].programs[5].calls[0]: a collective has one input and one output of the same element type, all_reduce of f32"},
+    {"collectiveInPrepare", [](Mutable &m) { addCollective(m, Prog::Prepare, "all_reduce"); },
+     "plan.executables[1].programs[0].calls[1].kernel: a Prepare program does not run at all ranks of a station at the same time"},
+    {"collectiveInCount", [](Mutable &m) { addCollective(m, Prog::Count, "own_part"); },
+     "plan.executables[1].programs[1].calls[1].kernel: a Count program does not run at all ranks of a station at the same time"},
+    {"collectiveDim", [](Mutable &m) { addCollective(m, Prog::Forward, "all_gather", {intsAttribute("dim", {9}), intsAttribute("count", {2})}); },
+     "plan.executables[1].programs[2].calls[5].attributes: 'dim' is not there, or not one integer in [0, 2]"},
+    {"collectiveWithoutDim", [](Mutable &m) { addCollective(m, Prog::Forward, "own_part"); },
+     "plan.executables[1].programs[2].calls[5].attributes: 'dim' is not there, or not one integer in [0, 2]"},
+    {"collectiveCount", [](Mutable &m) { addCollective(m, Prog::Forward, "own_part", {intsAttribute("dim", {0}), intsAttribute("count", {3})}); },
+     "plan.executables[1].programs[2].calls[5].attributes: 'count' is not there, or not one integer in [2, 2]"},
     {"sumOfOne", [](Mutable &m) { test::addReplica(m.builder), m.plan.gradient_sums[0]->stations = {1}; },
      "plan.gradient_sums[0].stations: there are fewer than two"},
     {"sumStation", [](Mutable &m) { test::addReplica(m.builder), m.plan.gradient_sums[0]->stations = {1, 3}; },
@@ -487,6 +530,10 @@ const Rule kRules[] = {
     {"writesMoments", [](Mutable &m) { m.program(Prog::Backward).calls[3]->outputs[0] = BiasMoment; }, "region of kind OptimizerState, which a Backward program may not write"},
     {"normWritesSlot", [](Mutable &m) { m.program(Prog::Norm).calls[0]->outputs[0] = LossSum; }, "region of kind Slot, which a Norm program may not write"},
     {"partialOverlap", [](Mutable &m) { m.buffer(Logits).offset = m.buffer(Hidden).offset + 64; }, "programs[2].calls[3].outputs[0]: buffers[23] overlaps the operand buffers[22] in part"},
+    {"overlapInRoom", [](Mutable &m) { m.buffer(Hidden).offset = m.buffer(Tokens).offset + 576; }, // The tokens never take more.
+     "programs[2].calls[0].outputs[0]: buffers[21] overlaps the operand buffers[15] in part"},
+    {"sameBytesOtherShape", [](Mutable &m) { m.program(Prog::Forward).calls[2]->outputs[0] = Flat; },
+     "programs[2].calls[2].outputs[0]: buffers[22] overlaps the operand buffers[21] in part, or has another shape"},
     {"resultsOverlap", [](Mutable &m) { m.program(Prog::Forward).calls[3]->outputs = {Logits, Logits}; }, "programs[2].calls[3].outputs[1]: buffers[23] overlaps the result buffers[23]"},
     {"sumNotWritten", [](Mutable &m) { m.program(Prog::Forward).calls[4]->outputs[0] = kNone; }, "plan.executables[1].bindings[2]: the Forward program does not write buffers[19], the LossSum"},
     {"gradientNotWritten", [](Mutable &m) { m.program(Prog::Backward).calls.pop_back(); },
