@@ -16,4 +16,19 @@ Status checkSignature(const CallSpec &spec) {
   return Status();
 }
 
+bool mayOverwrite(std::string_view kernel, size_t operand) {
+  if (std::ranges::find(elementwiseRules(), kernel, &SignatureRule::name) != elementwiseRules().end())
+    return true; // An element of the result from the operands' elements there; what is broadcast has another shape.
+  for (std::string_view byRow : {"softmax", "log_softmax", "softmax_grad", "log_softmax_grad"})
+    if (kernel == byRow)
+      return true;
+  for (std::string_view loss : {"cross_entropy_grad", "kl_divergence_grad"})
+    if (kernel == loss)
+      return operand == 0;
+  for (std::string_view optimizer : {"adam", "adamw", "sgd"})
+    if (kernel == optimizer)
+      return true; // Each over its own, element by element; the scalars have another shape.
+  return false;
+}
+
 } // namespace maestro::kernels

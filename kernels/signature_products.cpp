@@ -48,17 +48,33 @@ Status checkMatmul(const Checker &c) {
   return c.has(2) ? c.shapeIs(c.in(2), bias, "the bias") : Status();
 }
 
-Status checkWindow(const Checker &c, size_t dims) {
+/// Of spatial dims, strides, dilations and pads: oneDNN takes them as int, and products of two of them do not overflow.
+constexpr int64_t kMostOfWindow = (int64_t{1} << 31) - 1;
+
+Status windowHolds(const Checker &c, std::span<const int64_t> values, std::string_view what) {
+  for (int64_t value : values)
+    if (value > kMostOfWindow)
+      return c.fail(fmt::format("'{}' holds {}, above {}", what, value, kMostOfWindow));
+  return Status();
+}
+
+Status checkWindow(const Checker &c, const TensorType &x, const TensorType &y) {
+  auto dims = static_cast<size_t>(x.rank - 2);
   MAESTRO_TRY(c.optionalList("strides", dims, 1));
   MAESTRO_TRY(c.optionalList("dilations", dims, 1));
-  return c.optionalList("pads", 2 * dims, 0);
+  MAESTRO_TRY(c.optionalList("pads", 2 * dims, 0));
+  for (std::string_view list : {"strides", "dilations", "pads", "kernel"})
+    MAESTRO_TRY(windowHolds(c, c.attributes.getInts(list), list));
+  MAESTRO_TRY(windowHolds(c, x.shape().subspan(2), "x's shape"));
+  return windowHolds(c, y.shape().subspan(2), "y's shape");
 }
 
 Status checkConvolution(const Checker &c, const TensorType &x, const TensorType &w, const TensorType &y) {
   int64_t group = c.attributes.getInt("group", 1);
   if (x.rank < 3 || x.rank > 5 || w.rank != x.rank || y.rank != x.rank)
     return c.fail("x, w and y have 1 to 3 spatial dims, the same number each");
-  MAESTRO_TRY(checkWindow(c, static_cast<size_t>(x.rank - 2)));
+  MAESTRO_TRY(checkWindow(c, x, y));
+  MAESTRO_TRY(windowHolds(c, w.shape().subspan(2), "w's shape"));
   bool divides = group >= 1 && w.dims[0] % group == 0 && x.dims[1] % group == 0;
   if (!divides || w.dims[1] != x.dims[1] / group)
     return c.fail(fmt::format("weights [{}] do not suit {} channels in {} groups", fmt::join(w.shape(), ", "), x.dims[1], group));
@@ -91,7 +107,7 @@ Status checkPooling(const Checker &c, const TensorType &x, const TensorType &y) 
     return c.fail("x and y are [N, C, spatial…] with 1 to 3 spatial dims and the same N and C");
   MAESTRO_TRY(c.listHas("kernel", static_cast<size_t>(x.rank - 2)));
   MAESTRO_TRY(c.listAtLeast("kernel", 1));
-  return checkWindow(c, static_cast<size_t>(x.rank - 2));
+  return checkWindow(c, x, y);
 }
 Status checkPool(const Checker &c) {
   MAESTRO_TRY(c.counts(1, 1, 1, 1));

@@ -1,6 +1,7 @@
 #include "executor/core/executable.h"
 
 #include "base/kept_kernels.h"
+#include "kernels/signature.h"
 #include "plan/capacity.h"
 #include "plan/dims.h"
 
@@ -25,11 +26,15 @@ bool growsWithSamples(fb::RegionKind kind) {
   return kind == fb::RegionKind::Slot || kind == fb::RegionKind::Workspace || kind == fb::RegionKind::Channel;
 }
 
-int64_t elements(const fb::Buffer &buffer, std::span<const int64_t> dims) {
-  int64_t count = 1;
-  for (uint32_t expr : *buffer.shape())
-    count *= dims[expr];
-  return count;
+/// Of dims that are not negative; UINT64_MAX where there would be more. A dim of 0 anywhere is none.
+uint64_t bytesOf(const fb::Buffer &buffer, std::span<const int64_t> dims) {
+  uint64_t bytes = byteSize(static_cast<DType>(buffer.dtype()));
+  bool isEmpty = false, overflows = false;
+  for (uint32_t expr : *buffer.shape()) {
+    isEmpty |= dims[expr] == 0;
+    overflows |= __builtin_mul_overflow(bytes, static_cast<uint64_t>(dims[expr]), &bytes);
+  }
+  return isEmpty ? 0 : overflows ? UINT64_MAX : bytes;
 }
 
 kernels::TensorType tensorType(const fb::Buffer &buffer, std::span<const int64_t> dims) {
@@ -58,7 +63,7 @@ void describe(const fb::Attribute &source, std::span<const int64_t> dims, kernel
     result.ints.assign(source.ints()->begin(), source.ints()->end());
 }
 
-/// Whether the device's library knows the call, or the ranks of the station do it together.
+/// Of a call that the ranks of the station run together; none: its kernel is in the device's library.
 std::optional<PreparedCollective::Kind> collectiveKind(std::string_view kernel) {
   using Kind = PreparedCollective::Kind;
   return kernel == "all_reduce"   ? std::optional(Kind::AllReduce)
@@ -146,9 +151,12 @@ Address ExecutableInstance::address(uint32_t buffer, uint32_t slot) const {
 }
 
 uint64_t ExecutableInstance::bytes(uint32_t buffer, const BoundShapes &shapes) const {
+  return bytesOf(*executable->buffers()->Get(buffer), shapes.dims);
+}
+
+uint64_t ExecutableInstance::mostBytes(uint32_t buffer) const {
   const fb::Buffer &table = *executable->buffers()->Get(buffer);
-  return static_cast<uint64_t>(elements(table, shapes.dims)) *
-         byteSize(static_cast<DType>(table.dtype()));
+  return table.bytes() * (grows(table.region()) ? growth : 1);
 }
 
 Result<BoundShapes *> ExecutableInstance::bind(std::span<const int64_t> symbols) {
@@ -170,7 +178,7 @@ Result<BoundShapes *> ExecutableInstance::bind(std::span<const int64_t> symbols)
             "{}: the dim {} is {} for this micro-batch; the model cannot take samples of this size",
             executable->name()->string_view(), plan::DimTable(*plan).text(expr),
             fresh->dims[expr] == plan::DimTable::kUndefined ? "undefined" : std::to_string(fresh->dims[expr])));
-    uint64_t planned = buffer.bytes() * (grows(buffer.region()) ? growth : 1);
+    uint64_t planned = mostBytes(b);
     if (bytes(b, *fresh) > planned)
       return Status::invalidInput(fmt::format(
           "{}: a buffer{} needs {} bytes for this micro-batch, the plan allows {}; raise the dims' "
@@ -201,16 +209,39 @@ Status ExecutableInstance::dropOldShapes() {
 
 Result<BoundShapes *> ExecutableInstance::bindBounds() { return bind(boundSymbols); }
 
-uint64_t growthFor(const plan::Plan &plan, const fb::Executable &executable, std::span<const int64_t> symbols) {
-  std::vector<int64_t> dims(plan->exprs()->size());
-  plan::DimTable(*plan).evaluateDefined(symbols, dims);
+namespace {
+
+/// As growthFor(), of one executable; where a dim has no value, bind() says which.
+uint64_t growthOf(const fb::Executable &executable, std::span<const int64_t> dims) {
   uint64_t least = 1;
   for (const fb::Buffer *buffer : *executable.buffers()) {
-    if (!growsWithSamples(executable.regions()->Get(buffer->region())->kind()) || buffer->bytes() == 0)
+    bool isDefined = std::all_of(buffer->shape()->begin(), buffer->shape()->end(), [&](uint32_t expr) { return dims[expr] >= 0; });
+    if (!growsWithSamples(executable.regions()->Get(buffer->region())->kind()) || buffer->bytes() == 0 || !isDefined)
       continue;
-    uint64_t needed = static_cast<uint64_t>(elements(*buffer, dims)) * byteSize(static_cast<DType>(buffer->dtype()));
-    least = std::max(least, (needed + buffer->bytes() - 1) / buffer->bytes());
+    uint64_t needed = bytesOf(*buffer, dims);
+    least = std::max(least, needed / buffer->bytes() + (needed % buffer->bytes() != 0));
   }
+  return least;
+}
+
+} // namespace
+
+Result<uint64_t> growthFor(const plan::Plan &plan, std::span<const int64_t> symbols) {
+  constexpr uint64_t kMostBytes = uint64_t{1} << 46; // Of an executable; as planned, the verifier promises no more.
+  std::vector<int64_t> dims(plan->exprs()->size());
+  plan::DimTable(*plan).evaluateDefined(symbols, dims);
+  uint64_t least = 1, planned = 1;
+  for (const fb::Executable *executable : *plan->executables()) {
+    uint64_t own = 0;
+    for (const fb::Region *region : *executable->regions())
+      own += region->bytes() * region->copies();
+    planned = std::max(planned, own);
+    least = std::max(least, growthOf(*executable, dims));
+  }
+  if (least > kMostBytes / planned)
+    return Status::invalidInput(fmt::format("a batch in one piece needs {} times a micro-batch's memory, more than {} bytes; use a "
+                                            "smaller train.global_batch",
+                                            least, kMostBytes));
   return least;
 }
 
@@ -237,6 +268,21 @@ void ExecutableInstance::describeCall(const fb::Call &call, const BoundShapes &s
   addOperands(*call.outputs(), result.outputTypes, result.outputs);
 }
 
+/// Where a result lies over an operand (exactly, and in the same shape: the verifier's part), its kernel must be one that
+/// can do that.
+Status ExecutableInstance::checkOverwritten(const CallDescription &call) const {
+  for (size_t i = 0; i < call.inputs.size(); ++i)
+    for (const OperandRef &output : call.outputs) {
+      bool same = output.region != OperandRef::kAbsent && output.region == call.inputs[i].region &&
+                  output.offset == call.inputs[i].offset && call.inputTypes[i].bytes() > 0;
+      if (same && !kernels::mayOverwrite(call.kernel, i))
+        return Status::invalidInput(fmt::format("{}: {}{}{} writes a result over its operand {}, which it reads again; plan again",
+                                                executable->name()->string_view(), call.kernel, call.scope.empty() ? "" : " of ",
+                                                call.scope, i));
+    }
+  return Status();
+}
+
 Result<std::unique_ptr<PreparedCollective>> ExecutableInstance::prepareCollective(const fb::Call &call,
                                                                                   const BoundShapes &shapes) const {
   CallDescription description;
@@ -250,9 +296,9 @@ Result<std::unique_ptr<PreparedCollective>> ExecutableInstance::prepareCollectiv
   const kernels::TensorType &part = cuts ? description.outputTypes[0] : description.inputTypes[0];
   const kernels::TensorType &whole = cuts ? description.inputTypes[0] : description.outputTypes[0];
   kernels::Attributes attributes(description.attributes);
-  auto dim = static_cast<int>(attributes.getInt("dim", 0));
+  auto dim = sums ? 0 : static_cast<int>(attributes.getInt("dim", 0)); // The verifier promises that it is one of the input's.
   uint64_t parts = sums ? 1 : group.count;
-  if (group.count < 2 || dim < 0 || (!sums && dim >= part.rank) || part.bytes() * parts != whole.bytes())
+  if (group.count < 2 || part.bytes() * parts != whole.bytes())
     return Status::invalidInput(fmt::format("{}: {} of {} bytes into {} between {} ranks", executable->name()->string_view(),
                                             description.kernel, part.bytes(), whole.bytes(), group.count));
   for (int d = 0; d < dim; ++d)
@@ -274,7 +320,8 @@ Result<ProgramSteps> ExecutableInstance::prepare(const fb::Program &program, con
   };
   for (const fb::Call *call : *program.calls()) {
     if (!collectiveKind(plan->kernels()->Get(call->kernel())->string_view())) {
-      describeCall(*call, shapes, descriptions[calls++]);
+      describeCall(*call, shapes, descriptions[calls]);
+      MAESTRO_TRY(checkOverwritten(descriptions[calls++]));
       continue;
     }
     MAESTRO_ASSIGN(auto collective, prepareCollective(*call, shapes));

@@ -65,8 +65,9 @@ struct TensorGroup {
   const transport::Abort *abort = nullptr;
 };
 
-/// The least growth (see ExecutableInstance) under which micro-batches of these symbol values fit.
-uint64_t growthFor(const plan::Plan &plan, const plan::fb::Executable &executable, std::span<const int64_t> symbols);
+/// The least growth (see ExecutableInstance) under which micro-batches of these symbol values fit in all executables.
+/// InvalidInput: it would be out of all proportion.
+Result<uint64_t> growthFor(const plan::Plan &plan, std::span<const int64_t> symbols);
 
 class ExecutableInstance {
 public:
@@ -88,8 +89,9 @@ public:
   Address address(uint32_t buffer, uint32_t slot) const;
   /// Which slot of an edge's ring the next launches read.
   void selectCopy(uint32_t region, uint32_t copy) { selected[region] = copy; }
-  /// Bytes of a buffer under `shapes`.
+  /// Bytes of a buffer under `shapes`, and in any micro-batch at most.
   uint64_t bytes(uint32_t buffer, const BoundShapes &shapes) const;
+  uint64_t mostBytes(uint32_t buffer) const;
 
   /// Shapes for these symbol values (by Plan.symbols). InvalidInput when a buffer would outgrow
   /// what was planned. The reference stays valid until the next bind() of other values.
@@ -116,6 +118,7 @@ private:
   Result<std::unique_ptr<PreparedCollective>> prepareCollective(const plan::fb::Call &call, const BoundShapes &shapes) const;
   /// Into `result`, which keeps its memory.
   void describeCall(const plan::fb::Call &call, const BoundShapes &shapes, CallDescription &result) const;
+  Status checkOverwritten(const CallDescription &call) const;
 
   const plan::Plan &plan;
   const plan::fb::Executable *executable;

@@ -103,9 +103,7 @@ Status selfCheck(const plan::Plan &plan, Job &job, const StepResult &result, con
   JobOptions options;
   options.seed = seed;
   options.onePiece = true;
-  for (uint32_t s = 0; s < job.topology().stations.size(); ++s) {
-    options.growth = std::max(options.growth, growthFor(plan, job.topology().executable(s), symbols));
-  }
+  MAESTRO_ASSIGN(options.growth, growthFor(plan, symbols));
   MAESTRO_ASSIGN(auto whole, Job::create(plan, options));
   MAESTRO_ASSIGN(LoadSummary loaded, loadJob(plan, weights, seed, *whole));
   (void)loaded;

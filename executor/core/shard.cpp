@@ -54,7 +54,7 @@ Status writePart(const plan::Plan &plan, ExecutableInstance &instance, Device &d
 
 PartJoiner::PartJoiner(const Shard &shard, size_t elementBytes, const TakePiece &take)
     : shard(shard), runBytes(shard.partElements * elementBytes),
-      runsPerBand(std::clamp<uint64_t>(kPieceBytes / std::max<uint64_t>(runBytes, 1), 1, shard.runs)), take(take) {}
+      runsPerBand(std::clamp<uint64_t>(kPieceBytes / std::max<uint64_t>(runBytes, 1), 1, std::max<uint64_t>(shard.runs, 1))), take(take) {}
 
 std::pair<uint64_t, uint64_t> PartJoiner::range(uint64_t band) const {
   return {band * runsPerBand * runBytes, std::min((band + 1) * runsPerBand, shard.runs) * runBytes};

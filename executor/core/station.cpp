@@ -1,5 +1,7 @@
 #include "executor/core/station.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace maestro::executor {
@@ -37,6 +39,8 @@ Status Station::loadField(uint32_t field, const MicroBatchData &data, uint32_t s
 
 Status Station::load(const MicroBatchData &data, uint64_t seed, uint32_t slot,
                      std::span<const fb::Program *const> programs, Staging &set) {
+  if (auto shapes = executable->bind(data.dims); !shapes) // Before anything is written: every buffer holds the micro-batch.
+    return std::move(shapes).takeStatus();
   MAESTRO_TRY(device.wait(set.busyUntil));
   std::fill(loaded.begin(), loaded.end(), false);
   for (const fb::Program *program : programs)
@@ -53,6 +57,10 @@ Status Station::load(const MicroBatchData &data, uint64_t seed, uint32_t slot,
     set.sampleIds.clear();
     for (const data::Sample *sample : data.samples)
       set.sampleIds.push_back(static_cast<int64_t>(sample->ordinal));
+    if (set.sampleIds.size() * 8 > executable->mostBytes(buffer))
+      return Status::invalidInput(fmt::format("{}: a micro-batch of {} samples; their ids have room for {}; plan again",
+                                              executable->table().name()->string_view(), set.sampleIds.size(),
+                                              executable->mostBytes(buffer) / 8));
     device.write(executable->address(buffer, slot), set.sampleIds.data(), set.sampleIds.size() * 8);
   }
   set.busyUntil = device.record();
