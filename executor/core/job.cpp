@@ -1,6 +1,7 @@
 #include "executor/core/job.h"
 
 #include "base/guarded.h"
+#include "executor/core/plan_support.h"
 
 #include <fmt/format.h>
 
@@ -58,6 +59,7 @@ std::vector<data::FieldSpec> fieldSpecs(const plan::Plan &plan) {
 Job::Job(const plan::Plan &plan, const JobOptions &options) : plan(plan), options(options), facts(plan) {}
 
 Result<std::unique_ptr<Job>> Job::create(const plan::Plan &plan, const JobOptions &options) {
+  MAESTRO_TRY(checkSupported(plan));
   std::unique_ptr<Job> job(new Job(plan, options));
   MAESTRO_ASSIGN(job->batcher, data::Batcher::create(symbolSpecs(plan), fieldSpecs(plan)));
   job->wiring = options.wiring;
@@ -92,7 +94,7 @@ Status Job::createWorkers() {
     if (facts.ranks > 1)
       deviceOptions.onSign = [this, rank](DeviceSign sign) { onDeviceSign(rank, sign); };
     auto device = options.lateDeviceSeed >= 0
-                      ? createLateCpuDevice(library, deviceOptions, static_cast<uint64_t>(options.lateDeviceSeed) + rank)
+                      ? createLateCpuDevice(library, deviceOptions, {static_cast<uint64_t>(options.lateDeviceSeed) + rank, options.lateDeviceDelayUs})
                       : createCpuDevice(library, deviceOptions);
     if (options.traceCapacity > 0)
       device->enableTrace(options.traceCapacity);

@@ -33,7 +33,8 @@ struct JobOptions {
   bool onePiece = false;   ///< Every batch is one micro-batch (--self-check),
   uint64_t growth = 1;     ///< on memory grown by this factor.
   size_t traceCapacity = 0; ///< Spans that each device and rank collects.
-  int lateDeviceSeed = -1; ///< ≥ 0: devices that complete late.
+  int lateDeviceSeed = -1; ///< ≥ 0: devices that complete late and hide their memory.
+  uint32_t lateDeviceDelayUs = 1000; ///< At most.
   double sleepScale = 0;   ///< > 0: devices without kernels; tasks sleep for so many times their planned time.
   bool fileOrder = false;  ///< Micro-batches and tasks as they come, for comparison.
   uint64_t skippedSteps = 0; ///< Before the first: they were not applied.

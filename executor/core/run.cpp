@@ -8,6 +8,7 @@
 #include "executor/core/job.h"
 #include "executor/core/job_trace.h"
 #include "executor/core/machine_check.h"
+#include "executor/core/plan_support.h"
 #include "executor/core/process_group.h"
 #include "executor/core/saving.h"
 #include "executor/core/self_check.h"

@@ -4,6 +4,7 @@
 
 #include "base/guarded.h"
 #include "base/philox.h"
+#include "executor/device/device_memory.h"
 #include "executor/device/kernel_table.h"
 #include "executor/device/mapped_block.h"
 
@@ -13,7 +14,7 @@
 #include <cstring>
 #include <ctime>
 #include <mutex>
-#include <optional>
+#include <new>
 #include <sys/prctl.h>
 #include <thread>
 
@@ -69,23 +70,17 @@ struct Command {
 class CpuDevice : public Device {
 public:
   CpuDevice(std::shared_ptr<const kernels::Library> library, const CpuDeviceOptions &options)
-      : library(std::move(library)), options(options), ring(kRingSize), pointers(kRingSize * rowLength) {
-    blocks.reserve(64);
-  }
+      : CpuDevice(std::move(library), options, false) {}
 
   ~CpuDevice() override { stop(); }
 
   Result<Address> allocate(uint64_t bytes, std::string_view purpose) override {
-    MAESTRO_ASSIGN(MappedBlock block, MappedBlock::map(bytes, purpose));
-    blocks.push_back(std::move(block));
+    MAESTRO_ASSIGN(uint32_t block, memory.allocate(bytes, purpose));
     totalBytes += bytes;
-    return Address{static_cast<uint32_t>(blocks.size()), 0};
+    return Address{block, 0};
   }
 
-  Result<Address> adopt(void *memory, uint64_t bytes) override {
-    blocks.push_back(MappedBlock::borrow(memory, bytes));
-    return Address{static_cast<uint32_t>(blocks.size()), 0};
-  }
+  Result<Address> adopt(void *others, uint64_t) override { return Address{memory.adopt(others), 0}; }
 
   uint64_t allocatedBytes() const override { return totalBytes; }
 
@@ -174,6 +169,9 @@ public:
   std::span<const TraceSpan> trace() const override { return spans; }
 
 protected:
+  CpuDevice(std::shared_ptr<const kernels::Library> library, const CpuDeviceOptions &options, bool hidden)
+      : library(std::move(library)), options(options), memory(hidden), ring(kRingSize) {}
+
   /// Called on the device's thread before a command's completion becomes visible.
   virtual void beforeCompletion(uint64_t) {}
 
@@ -204,7 +202,7 @@ private:
   }
 
   std::byte *pointer(Address address) const {
-    return blocks[address.block - 1].get() + address.offset;
+    return memory.block(address.block) + address.offset;
   }
 
   /// One block for all programs: an outgrown one goes once nothing queued uses it.
@@ -212,9 +210,8 @@ private:
     if (bytes <= scratchSize)
       return Status();
     size_t rounded = (bytes + (1u << 16) - 1) & ~size_t{(1u << 16) - 1};
-    MAESTRO_ASSIGN(MappedBlock block, MappedBlock::map(rounded, "kernels' scratch memory"));
     MAESTRO_TRY(wait(record()));
-    scratch.emplace(std::move(block));
+    MAESTRO_TRY(memory.replaceScratch(rounded));
     totalBytes += rounded - scratchSize;
     scratchSize = rounded;
     return Status();
@@ -276,17 +273,9 @@ private:
     ::prctl(PR_SET_NAME, kCpuDeviceThread); // For ps and top; threads that kernels start are called the same.
     for (uint64_t next = 0;; ++next) {
       Command command;
-      {
-        std::unique_lock lock(mutex);
-        if (pushed <= next) {
-          sign(DeviceSign::Idle);
-          arrived.wait(lock, [&] { return pushed > next || stopping; });
-          sign(DeviceSign::Busy);
-        }
-        if (pushed <= next)
-          return;
-        command = ring[next % kRingSize];
-      }
+      if (!take(next, command))
+        return;
+      memory.reveal();
       Status status = failed ? Status() : guarded([&] { return execute(command, {rowOf(next), command.pointers}); });
       if (!status.isOk() && options.onFailure)
         options.onFailure(status);
@@ -304,6 +293,25 @@ private:
       if (isAwaited)
         progressed.notify_one();
     }
+  }
+
+  /// The next command when it is there; false: no more will be.
+  bool take(uint64_t next, Command &command) {
+    std::unique_lock lock(mutex);
+    if (pushed <= next && !stopping) {
+      lock.unlock();
+      memory.hide();
+      lock.lock();
+    }
+    if (pushed <= next) {
+      sign(DeviceSign::Idle);
+      arrived.wait(lock, [&] { return pushed > next || stopping; });
+      sign(DeviceSign::Busy);
+    }
+    if (pushed <= next)
+      return false;
+    command = ring[next % kRingSize];
+    return true;
   }
 
   Status execute(const Command &command, std::span<std::byte *const> row) {
@@ -339,7 +347,7 @@ private:
       int64_t startOwnNs = timesOwn ? ownNs() : 0, startNs = tracing ? nowNs() : 0;
       Status status =
           call.use->second.kernel->run({inputPointers.data(), call.inputs}, {outputPointers.data(), call.outputs},
-                                       scratch ? scratch->get() : nullptr);
+                                       memory.scratch());
       if (!status.isOk())
         return std::move(status).withContext(describe(call.name, call.scope));
       if (tracing && spans.size() < spans.capacity())
@@ -357,17 +365,20 @@ private:
   std::shared_ptr<const kernels::Library> library;
   std::shared_ptr<KernelTable> kernels = std::make_shared<KernelTable>();
   CpuDeviceOptions options;
-  std::vector<MappedBlock> blocks;
+
+protected:
+  DeviceMemory memory;
+
+private:
   uint64_t totalBytes = 0;
-  std::optional<MappedBlock> scratch; ///< Replaced by the host's thread while the queue is empty.
-  size_t scratchSize = 0;
+  size_t scratchSize = 0; ///< Of the memory's; replaced by the host's thread while the queue is empty.
   size_t operandCapacity = 0;
   std::vector<const void *> inputPointers;
   std::vector<void *> outputPointers;
 
   std::vector<Command> ring;
   size_t rowLength = 16;
-  std::vector<std::byte *> pointers; ///< A row per place in the ring; replaced by the host's thread while the queue is empty.
+  std::vector<std::byte *> pointers = std::vector<std::byte *>(kRingSize * rowLength); ///< A row per place in the ring; replaced by the host's thread while the queue is empty.
   std::mutex mutex;
   std::condition_variable arrived, progressed;
   uint64_t pushed = 0;    ///< Written by the host thread under the mutex.
@@ -381,21 +392,23 @@ private:
   std::thread thread;
 };
 
-/// Every completion waits for a time that varies by command, up to about a millisecond.
+/// Its memory is hidden, and every completion waits for a time that varies by command.
 class LateCpuDevice : public CpuDevice {
 public:
-  LateCpuDevice(std::shared_ptr<const kernels::Library> library, const CpuDeviceOptions &options,
-                uint64_t seed)
-      : CpuDevice(std::move(library), options), seed(seed) {}
+  LateCpuDevice(std::shared_ptr<const kernels::Library> library, const CpuDeviceOptions &options, const LateOptions &late)
+      : CpuDevice(std::move(library), options, true), late(late) {}
   ~LateCpuDevice() override { stop(); }
 
 private:
   void beforeCompletion(uint64_t command) override {
+    if (late.mostDelayUs == 0)
+      return;
+    memory.hide();
     PhiloxCounter bits = philox4x32({static_cast<uint32_t>(command), 0, 0, 0},
-                                    {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
-    std::this_thread::sleep_for(std::chrono::microseconds(bits[0] % 1000));
+                                    {static_cast<uint32_t>(late.seed), static_cast<uint32_t>(late.seed >> 32)});
+    std::this_thread::sleep_for(std::chrono::microseconds(bits[0] % late.mostDelayUs));
   }
-  uint64_t seed;
+  LateOptions late;
 };
 
 } // namespace
@@ -406,8 +419,8 @@ std::unique_ptr<Device> createCpuDevice(std::shared_ptr<const kernels::Library> 
 }
 
 std::unique_ptr<Device> createLateCpuDevice(std::shared_ptr<const kernels::Library> library,
-                                            const CpuDeviceOptions &options, uint64_t seed) {
-  return std::make_unique<LateCpuDevice>(std::move(library), options, seed);
+                                            const CpuDeviceOptions &options, const LateOptions &late) {
+  return std::make_unique<LateCpuDevice>(std::move(library), options, late);
 }
 
 } // namespace maestro::executor

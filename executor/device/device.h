@@ -136,9 +136,15 @@ inline constexpr const char *kCpuDeviceThread = "device";
 std::unique_ptr<Device> createCpuDevice(std::shared_ptr<const kernels::Library> library,
                                         const CpuDeviceOptions &options);
 
-/// For tests: the same, but its memory is a copy the host never sees, and every event completes only
-/// after a delay that varies by `seed`, so that code which does not wait fails.
+struct LateOptions {
+  uint64_t seed = 0;           ///< Of the delays.
+  uint32_t mostDelayUs = 1000; ///< 0: none.
+};
+
+/// For tests: the same, but every event completes only after a delay, so that code which does not wait fails; and its
+/// memory can be read and written while its own thread runs what was queued, and faults at all other times, as it does at
+/// both ends of every block.
 std::unique_ptr<Device> createLateCpuDevice(std::shared_ptr<const kernels::Library> library,
-                                            const CpuDeviceOptions &options, uint64_t seed);
+                                            const CpuDeviceOptions &options, const LateOptions &late);
 
 } // namespace maestro::executor

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <numeric>
 #include <thread>
+#include <vector>
 
 using namespace maestro;
 using namespace maestro::executor;
@@ -16,7 +17,7 @@ namespace {
 using Create = std::unique_ptr<Device> (*)();
 
 std::unique_ptr<Device> prompt() { return createCpuDevice(kernels::createCpuLibrary(), {}); }
-std::unique_ptr<Device> late() { return createLateCpuDevice(kernels::createCpuLibrary(), {}, 3); }
+std::unique_ptr<Device> late() { return createLateCpuDevice(kernels::createCpuLibrary(), {}, {3}); }
 
 class DeviceSuite : public testing::TestWithParam<Create> {
 protected:
@@ -208,6 +209,69 @@ TEST_P(DeviceSuite, AnUnknownKernelIsRefusedByName) {
   auto program = device->prepare(calls);
   ASSERT_FALSE(program.isOk());
   EXPECT_NE(program.status().message().find("no_such_kernel"), std::string::npos);
+}
+
+TEST_P(DeviceSuite, ALaunchHasAsManyRegionsAsTheProgramNeeds) {
+  constexpr uint32_t kRegions = 100; // The last of them all are the sum's.
+  std::vector<Address> bases;
+  for (uint32_t r = 0; r < kRegions; ++r)
+    bases.push_back(allocate(256));
+  CallDescription call = addition(64);
+  call.inputs = {{kRegions - 2, 0}, {3, 0}};
+  call.outputs = {{kRegions - 1, 0}};
+  auto program = device->prepare(std::array{call});
+  ASSERT_TRUE(program.isOk()) << program.status().message();
+  std::array<float, 64> first, second, result{};
+  first.fill(1);
+  second.fill(2);
+  device->write(bases[kRegions - 2], first.data(), sizeof first);
+  device->write(bases[3], second.data(), sizeof second);
+  for (int i = 0; i < 600; ++i) { // More than the queue holds.
+    device->launch(**program, bases, i);
+    std::swap(bases[3], bases[kRegions - 1]); // The next adds 1 to what this one wrote.
+  }
+  std::swap(bases[3], bases[kRegions - 1]);
+  device->read(result.data(), bases[kRegions - 1], sizeof result);
+  ASSERT_TRUE(device->wait(device->record()).isOk());
+  EXPECT_EQ(result[0], 602.0f);
+  EXPECT_EQ(result[63], 602.0f);
+}
+
+/// A pointer that a queued function saw.
+std::byte *leakPointer(Device &device, Address block) {
+  std::byte *leaked = nullptr;
+  device.call(
+      [](void *context, std::span<std::byte *const> pointers) {
+        *static_cast<std::byte **>(context) = pointers[0];
+        return Status();
+      },
+      &leaked, {&block, 1});
+  EXPECT_TRUE(device.wait(device.record()).isOk());
+  return leaked;
+}
+
+TEST(LateDevice, HidesItsMemoryFromTheHost) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_DEATH(
+      {
+        auto device = late();
+        Address block = *device->allocate(256, "test");
+        volatile std::byte *leaked = leakPointer(*device, block);
+        (void)*leaked;
+      },
+      "");
+}
+
+TEST(LateDevice, EndsABlockWithAFault) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_DEATH(
+      {
+        auto device = late();
+        Address block = *device->allocate(192, "test");
+        device->fillZero(block + 192, 1);
+        (void)device->wait(device->record());
+      },
+      "");
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, DeviceSuite, testing::Values(&prompt, &late));

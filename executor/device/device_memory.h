@@ -1,0 +1,70 @@
+// The blocks of memory that a CPU device gives out as addresses.
+//
+// Hidden memory is for tests: its pages are mapped without access but while reveal() has opened them, and pages without
+// access lie before and behind every block, which ends at the one behind it. Who keeps a pointer and reads it from the
+// host's side, or leaves a block, ends with a fault.
+#pragma once
+
+#include "base/status.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace maestro::executor {
+
+/// Anonymous memory: zeroed, aligned to 64 bytes, returned to the system at the end; or somebody else's.
+class Block {
+public:
+  static Result<Block> map(uint64_t bytes, bool guarded, std::string_view purpose);
+  static Block borrow(void *data) { return Block(static_cast<std::byte *>(data)); }
+
+  Block(Block &&other) noexcept
+      : data(other.data), mapping(std::exchange(other.mapping, nullptr)), pages(other.pages), guard(other.guard) {}
+  Block &operator=(Block &&) = delete;
+  ~Block();
+
+  std::byte *get() const { return data; }
+  /// Of guarded blocks: whether their pages may be read and written.
+  void setAccess(bool allowed) const;
+
+private:
+  explicit Block(std::byte *data) : data(data) {}
+  std::byte *data;
+  void *mapping = nullptr;         ///< Guards included; null: borrowed.
+  uint64_t pages = 0, guard = 0; ///< Bytes of the pages, and of a guard on each side.
+};
+
+/// Threads: the device's own calls reveal() and hide(), the host's everything else.
+class DeviceMemory {
+public:
+  explicit DeviceMemory(bool hidden) : hidden(hidden) { blocks.reserve(64); }
+
+  /// The number of a new block, from 1.
+  Result<uint32_t> allocate(uint64_t bytes, std::string_view purpose);
+  uint32_t adopt(void *memory);
+  std::byte *block(uint32_t number) const { return blocks[number - 1].get(); }
+
+  /// One more block, for kernels' scratch; replaces the one before, which nothing may use any longer.
+  Status replaceScratch(uint64_t bytes);
+  std::byte *scratch() const { return scratchBlock ? scratchBlock->get() : nullptr; }
+
+  /// Before and after the device's thread works; nothing where memory is not hidden.
+  void reveal() { setRevealed(true); }
+  void hide() { setRevealed(false); }
+
+private:
+  void setRevealed(bool wanted);
+
+  const bool hidden;
+  std::mutex mutex; ///< Of what follows, where memory is hidden; the host alone changes the lists.
+  bool revealed = false;
+  std::vector<Block> blocks;
+  std::optional<Block> scratchBlock;
+};
+
+} // namespace maestro::executor
