@@ -39,7 +39,7 @@ void insist(const Status &status) {
 }
 
 struct Measured {
-  double bound, gain, nsPerTask, stepPart;
+  double bound, gain, nsPerTask, stepPart, verifyNsPerTask, verifyStepPart;
 };
 
 Measured measure(Scheduler &scheduler, const Problem &problem) {
@@ -49,11 +49,16 @@ Measured measure(Scheduler &scheduler, const Problem &problem) {
   int64_t start = cpuNs();
   scheduler.run(problem, Order::Wavefront, schedule);
   int64_t ns = cpuNs() - start;
-  insist(verify(problem, schedule));
+  static Verifier verifier;
+  insist(verifier.run(problem, schedule));
+  start = cpuNs();
+  insist(verifier.run(problem, schedule));
+  int64_t verifyNs = cpuNs() - start;
   scheduler.run(problem, Order::FileOrder, file);
   insist(verify(problem, file));
   return {ratio(schedule.makespanNs, schedule.lowerBoundNs), ratio(file.makespanNs, schedule.makespanNs),
-          ratio(ns, static_cast<int64_t>(schedule.tasks.size())), ratio(ns, schedule.makespanNs)};
+          ratio(ns, static_cast<int64_t>(schedule.tasks.size())), ratio(ns, schedule.makespanNs),
+          ratio(verifyNs, static_cast<int64_t>(schedule.tasks.size())), ratio(verifyNs, schedule.makespanNs)};
 }
 
 void quality(uint64_t firstSeed, uint64_t seeds, bool each) {
@@ -61,7 +66,7 @@ void quality(uint64_t firstSeed, uint64_t seeds, bool each) {
               static_cast<unsigned long>(firstSeed));
   std::printf("%-14s %8s %8s %8s %9s %11s %12s\n", "family", "median", "90 %", "worst", "ns/task", "% of step", "file / wave");
   Scheduler scheduler;
-  Figures allBounds, allTight, allSpeeds, allParts;
+  Figures allBounds, allTight, allSpeeds, allParts, verifySpeeds, verifyParts;
   for (Family family : families) {
     Figures bounds, speeds, gains, parts;
     for (uint64_t seed = firstSeed; seed < firstSeed + seeds; ++seed) {
@@ -72,6 +77,8 @@ void quality(uint64_t firstSeed, uint64_t seeds, bool each) {
       gains.values.push_back(made.gain);
       speeds.values.push_back(made.nsPerTask);
       parts.values.push_back(100 * made.stepPart);
+      verifySpeeds.values.push_back(made.verifyNsPerTask);
+      verifyParts.values.push_back(100 * made.verifyStepPart);
       if (each)
         std::printf("%s %lu: %.3f of the bound, file order %.2f x\n", name(family), static_cast<unsigned long>(seed), made.bound,
                     made.gain);
@@ -91,6 +98,9 @@ void quality(uint64_t firstSeed, uint64_t seeds, bool each) {
               allTight.at(90), allTight.at(95), allTight.at(99), allTight.at(100));
   std::printf("90 %% of all: %.0f ns/task, %.2f %% of the step; worst: %.0f ns/task, %.2f %%\n", allSpeeds.at(90), allParts.at(90),
               allSpeeds.at(100), allParts.at(100));
+  std::printf("verifying: median %.0f ns/task, %.3f %% of the step; 90 %%: %.0f ns/task, %.3f %%; worst: %.0f ns/task, %.3f %%\n",
+              verifySpeeds.at(50), verifyParts.at(50), verifySpeeds.at(90), verifyParts.at(90), verifySpeeds.at(100),
+              verifyParts.at(100));
 }
 
 void againstFileOrder(uint64_t firstSeed) {

@@ -83,6 +83,7 @@ Status StepScheduler::make(const data::SampleBatch &batch, StepSchedule &entry) 
   MAESTRO_TRY(wavefront::check(problem));
   int64_t startNs = processorNs();
   scheduler.run(problem, order, entry.schedule);
+  MAESTRO_TRY(verifier.run(problem, entry.schedule)); // Nothing runs that could deadlock.
   entry.processorNs = processorNs() - startNs;
   entry.predictedNs = entry.schedule.makespanNs + updateNs;
   entry.samples.clear();

@@ -25,7 +25,7 @@ struct StepSchedule {
   wavefront::Schedule schedule;
   std::vector<const data::Sample *> samples; ///< By Schedule.samples.
   uint64_t tokens = 0;                       ///< Padding not counted.
-  int64_t processorNs = 0;                   ///< That making the schedule took.
+  int64_t processorNs = 0;                   ///< That making and verifying the schedule took.
   int64_t predictedNs = 0;                   ///< Of the step by itself: its tasks, then the reduction of gradients and the update.
 };
 
@@ -64,6 +64,7 @@ private:
 
   std::mutex mutex;
   wavefront::Scheduler scheduler;
+  wavefront::Verifier verifier;
   std::array<StepSchedule, kStepsUnderWay> made; ///< By step.
   uint64_t adaptedStep = 0;
   std::vector<double> factors; ///< Of the plan's costs, by executable, forward then backward.

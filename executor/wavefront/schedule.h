@@ -4,6 +4,7 @@
 #include "executor/wavefront/problem.h"
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -46,7 +47,22 @@ struct Schedule {
 /// Over everything that ranks must agree on: micro-batches and orders, not times.
 uint64_t hash(const Schedule &schedule);
 
-/// Every rule of README.md, or the first that is broken, with its place.
+/// Holds schedules against every rule of README.md. Keeps its memory between steps: verifying schedules no larger than
+/// before allocates nothing. Time is linear in tasks, and in the samples that each passes on or gets. One thread at a time.
+class Verifier {
+public:
+  Verifier();
+  ~Verifier();
+  /// Requires check(problem). Internal names the first rule that is broken, and its place.
+  Status run(const Problem &problem, const Schedule &schedule);
+
+  struct State;
+
+private:
+  std::unique_ptr<State> state;
+};
+
+/// The same, once.
 Status verify(const Problem &problem, const Schedule &schedule);
 
 } // namespace maestro::wavefront

@@ -104,7 +104,7 @@ public:
     executor::CpuDeviceOptions options;
     options.threads = threads;
     options.tracesOwnTime = threads == 1; // Several threads wait for each other on the clock.
-    options.onSign = [signs = std::make_shared<std::atomic<uint64_t>>(0)](DeviceSign) {
+    options.onSign = [signs = std::make_shared<std::atomic<uint64_t>>(0)](executor::DeviceSign) {
       signs->fetch_add(1, std::memory_order_relaxed);
     }; // As a rank's.
     stand->device = executor::createCpuDevice(kernels::createCpuLibrary(), options);
