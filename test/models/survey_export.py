@@ -1,7 +1,7 @@
 """One network of the survey made into files: its graph, its data, and what PyTorch says of them.
 
     <folder>/<name>.onnx     as `variant` exports it
-    <folder>/data.tar        a global batch of ragged samples
+    <folder>/data/*.tar      a global batch of ragged samples
     <folder>/expected.npz    the gradients, by parameter
     <folder>/expected.json   the loss; which parameters are frozen; other names of tied ones
 
@@ -21,6 +21,7 @@ import pathlib
 import re
 import types
 import warnings
+from dataclasses import replace
 
 import numpy
 import torch
@@ -52,6 +53,7 @@ def build(network: Network, variant: str) -> Called:
 
 
 def scatter(module: torch.nn.Module) -> None:
+    """Vectors moved by a tenth, tables of zeros filled, small tables scaled up; statistics drawn."""
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for parameter in module.parameters():
@@ -74,7 +76,7 @@ def content_key(network: Network, module: Called, variant: str) -> str:
     digest = hashlib.sha256(variant.encode())
     for package in PACKAGES:
         digest.update(importlib.metadata.version(package).encode())
-    for function in (build, scatter, make_samples, evaluate, export, write_graphs, shards.draw):
+    for function in (build, scatter, make_samples, evaluate, export, write_graph, shards.draw):
         digest.update(meaning(function).encode())
     for name, tensor in module.state_dict().items():
         digest.update(
@@ -82,11 +84,10 @@ def content_key(network: Network, module: Called, variant: str) -> str:
             if tensor.dim()
             else name.encode() + repr(tensor.item()).encode()
         )
-    own = {
+    own = {  # what these tables define themselves, not a library
         type(part)
         for part in module.modules()
         if "site-packages" not in inspect.getfile(type(part))
-        and "zoo-packages" not in inspect.getfile(type(part))
     }
     for kind in sorted(own, key=lambda kind: kind.__qualname__):
         for function in vars(kind).values():
@@ -188,7 +189,9 @@ def gradients(network: Network, module: Called, samples: list, dtype) -> tuple:
     }
 
 
-def write_expected(network: Network, module: Called, samples: list, folder: pathlib.Path) -> None:
+def write_expected(
+    network: Network, module: Called, samples: list, fixed: dict, folder: pathlib.Path
+) -> None:
     """float64 where the network can compute in it; some make float32 tensors of their own."""
     loss, single = gradients(network, module, samples, torch.float32)
     expected, kind, rounding = single, "float32", {}
@@ -211,6 +214,7 @@ def write_expected(network: Network, module: Called, samples: list, folder: path
             {
                 "loss": loss,
                 "kind": kind,
+                "fixed": fixed,
                 "rounding": rounding,
                 "parameters": sum(p.numel() for p in module.parameters()),
                 "frozen": [name for name, parameter in every if not parameter.requires_grad],
@@ -276,23 +280,24 @@ def named_forward(module: Called, names: tuple):
     return forward
 
 
-def fixed_dims(network: Network, path: pathlib.Path) -> list:
-    """The named dims that the exporter made numbers of, without a word: such a graph is of one
-    length."""
-    import onnx
-
-    shapes = {
-        value.name: value.type.tensor_type.shape.dim
-        for value in onnx.load(path, load_external_data=False).graph.input
+def fixed_dims(network: Network, program) -> dict:
+    """The named dims that the exporter made numbers of, without a word, and these numbers."""
+    shapes = {value.name: value.shape for value in program.model.graph.inputs}
+    return {
+        dim: found
+        for name in network.inputs
+        for dim, found in zip(network.fields[name].dims, shapes.get(name, []))
+        if isinstance(dim, str) and isinstance(found, int)
     }
-    return sorted(
-        {
-            dim
-            for name in network.inputs
-            for dim, found in zip(network.fields[name].dims, shapes.get(name, []))
-            if isinstance(dim, str) and not found.dim_param
-        }
-    )
+
+
+def with_fixed(network: Network, fixed: dict) -> Network:
+    """The network whose data are of the one length that its graph is for."""
+    fields = {
+        name: replace(field, dims=tuple(fixed.get(dim, dim) for dim in field.dims))
+        for name, field in network.fields.items()
+    }
+    return replace(network, fields=fields)
 
 
 class CannotExport(Exception):
@@ -300,8 +305,8 @@ class CannotExport(Exception):
 
 
 def prepare(network: Network, variant: str, folder: pathlib.Path) -> None:
-    """Makes the files of every variant, beside `folder` too, unless they are there and of the same
-    key. Raises CannotExport where the exporter fails."""
+    """Makes the files of every variant, those beside `folder` too, unless they are there and of the
+    same key. Raises CannotExport where the exporter fails."""
     stamp = folder / "key"
     key = content_key(network, build(network, variant), variant)
     if not stamp.exists() or stamp.read_text() != key:
@@ -312,38 +317,46 @@ def prepare(network: Network, variant: str, folder: pathlib.Path) -> None:
 
 def make(network: Network, root: pathlib.Path) -> None:
     modules = {variant: build(network, variant) for variant in VARIANTS}
-    samples = make_samples(network)
     for variant, module in modules.items():
         folder = root / variant
         folder.mkdir(parents=True, exist_ok=True)
         for old in (folder / "key", folder / "result.json", *folder.glob("data/*.tar")):
             old.unlink(missing_ok=True)
         key = content_key(network, module, variant)
-        shards.write_shards(samples, folder / "data")
-        write_expected(network, module, samples, folder)
         # What is said if this process is ended by its limit.
         (folder / "cannot").write_text("the exporter took too long")
         (folder / "key").write_text(key)
     try:
-        write_graphs(network, modules, root)
+        program = export(network, modules["default"])
     except Exception as error:
         for variant in VARIANTS:
-            if (root / variant / "cannot").exists():
-                (root / variant / "cannot").write_text(f"{type(error).__name__}: {error}")
+            (root / variant / "cannot").write_text(f"{type(error).__name__}: {error}")
+        return
+    fixed = fixed_dims(network, program)
+    if "batch" in fixed:
+        for variant in VARIANTS:
+            (root / variant / "cannot").write_text("the exporter made a number of the batch")
+        return
+    network = with_fixed(network, fixed)
+    samples = make_samples(network)
+    for variant, module in modules.items():
+        folder = root / variant
+        shards.write_shards(samples, folder / "data")
+        write_expected(network, module, samples, fixed, folder)
+        try:
+            write_graph(network, module, program, variant, folder)
+        except Exception as error:
+            (folder / "cannot").write_text(f"{type(error).__name__}: {error}")
+            continue
+        (folder / "cannot").unlink()
 
 
-def write_graphs(network: Network, modules: dict, root: pathlib.Path) -> None:
-    """`optimize=True` is `optimize=False` and then the optimiser: one export serves both, with the
-    weights of each."""
-    program = export(network, modules["default"])
-    for variant in VARIANTS:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            program.apply_weights(modules[variant].state_dict())
-        if variant == "default":
-            program.optimize()
-        path = root / variant / f"{network.name}.onnx"
-        program.save(path, external_data=True)
-        if fixed := fixed_dims(network, path):
-            raise RuntimeError(f"the exporter fixed {', '.join(fixed)}: one length alone")
-        (root / variant / "cannot").unlink()
+def write_graph(network, module: Called, program, variant: str, folder: pathlib.Path) -> None:
+    """`optimize=True` is `optimize=False` and then the optimiser: one export serves both variants,
+    with the weights of each."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        program.apply_weights(module.state_dict())
+    if variant == "default":
+        program.optimize()
+    program.save(folder / f"{network.name}.onnx", external_data=True)

@@ -1,9 +1,15 @@
-"""The survey's table: verdicts counted, refusals by reason, and a line a network."""
+"""The survey's table: verdicts counted, refusals by reason, and a line a network.
+
+    python test/models/survey_table.py out/survey       # of what was judged so far
+"""
 
 from __future__ import annotations
 
 import collections
+import json
+import pathlib
 import re
+import sys
 
 VERDICTS = ("right", "refused", "cannot", "WRONG", "CRASH")
 BAD = ("WRONG", "CRASH")
@@ -104,9 +110,22 @@ def reasons(rows) -> dict:
 
 def cell(result, numbers) -> str:
     if result["verdict"] == "right":
-        return f"right, {result['worst']:.2g}"
+        fixed = "".join(f", {dim} = {size}" for dim, size in result.get("fixed", {}).items())
+        return f"right, {result['worst']:.2g}{fixed}"
     if result["verdict"] in BAD:
         return f"**{result['verdict']}** " + ", ".join(
             f"{run} {verdict}" for run, verdict in result["runs"].items()
         )
     return f"{result['verdict']} ({numbers[key_of(result)]})"
+
+
+def kept(folder: pathlib.Path) -> list:
+    """Rows of the results that lie in a survey's folder."""
+    return [
+        (*path.parts[-4:-1], json.loads(path.read_text()))
+        for path in sorted(folder.glob("*/*/*/result.json"))
+    ]
+
+
+if __name__ == "__main__":
+    print(table(kept(pathlib.Path(sys.argv[1]))), end="")

@@ -16,17 +16,12 @@ LATENTS = {"sample": floats(4, 8, 8), "target": floats(4, 8, 8), "timestep": TIM
 TEXT = {"encoder_hidden_states": floats(5, 16)}
 
 
-def error(name, *positional):
+def error(module, target, **inputs):
     """The mean of squares between what a network makes of its inputs and the target."""
-
-    def call(module, target, **inputs):
-        output = module(**inputs, return_dict=False)[0]
-        return functional.mse_loss(output, target)
-
-    return call
+    return functional.mse_loss(module(**inputs, return_dict=False)[0], target)
 
 
-def model(name, fields, settings, call=None, own=None):
+def model(name, fields, settings, call=error, own=None):
     def build():
         import diffusers
 
@@ -37,7 +32,7 @@ def model(name, fields, settings, call=None, own=None):
         "diffusers",
         build,
         fields,
-        call or error(name),
+        call,
         scalar=True,
         quick=name in QUICK,
     )
