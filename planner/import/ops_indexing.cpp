@@ -91,7 +91,8 @@ Status importScatterElements(NodeContext &n) {
 /// what the graph means.
 mlir::Value withoutCut(mlir::Value updates, const DimExpr &places) {
   auto slice = updates.getDefiningOp<nn::SliceOp>();
-  if (!slice || Emitter::rankOf(updates) == 0 || !(Emitter::shapeOf(updates)[0] == places))
+  auto isCut = [&](const DimExpr &size) { return llvm::is_contained(size.symbols(), places.asSymbol().value_or("")); };
+  if (!slice || Emitter::rankOf(updates) == 0 || !isCut(Emitter::shapeOf(updates)[0]))
     return updates;
   bool fromStart = llvm::all_of(slice.getOffsets().getValues(), [](const DimExpr &offset) { return offset.isConstant(0); }) &&
                    llvm::all_of(slice.getSteps(), [](int64_t step) { return step == 1; });

@@ -162,6 +162,20 @@ TEST(Import, MaskedScatter) {
   EXPECT_THAT(text, AllOf(HasSubstr("nn.masked_scatter"), Not(HasSubstr("nonzero"))));
 }
 
+TEST(Import, OnlyTheExportersCutOfAMaskedScattersSourceGoes) {
+  // x[mask] = y[1:]: the first update is y's second element.
+  std::string text = imported(graph("(float[n] x, bool[n] mask, float[7] f) => (float[n] y)", R"(
+    places = NonZero(mask)
+    index = Transpose<perm = [1, 0]>(places)
+    one = Constant<value_ints = [1]>()
+    seven = Constant<value_ints = [7]>()
+    zero = Constant<value_ints = [0]>()
+    updates = Slice(f, one, seven, zero)
+    y = ScatterND(x, index, updates)
+  )"));
+  EXPECT_THAT(text, AllOf(HasSubstr("nn.masked_scatter"), HasSubstr("nn.slice"), HasSubstr("offsets = #nn.dims<[1]>")));
+}
+
 TEST(Import, DataDependentSizesAreRefused) {
   std::string text = imported(graph("(bool[n] mask) => (int64[r, c] y)", "y = NonZero(mask)"));
   EXPECT_THAT(text, AllOf(StartsWith("error"), HasSubstr("depends on data")));
