@@ -1,5 +1,7 @@
 #include "planner/import/graph_parameters.h"
 
+#include "planner/import/half_precision.h"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -21,13 +23,18 @@ bool isParameterKind(std::string_view kind) { return kind == "PARAMETER" || kind
 
 GraphParameters::GraphParameters(ImportState &state, Emitter &emitter, const GraphSignature &signature)
     : state(state), emitter(emitter), signature(signature), graphNodes(&state.file.graph().node()),
-      recovery(state.file.graph(), signature, !state.options.frozen) {
+      recovery(state.file.graph(), signature, !state.options.frozen), lost(state.file.graph(), signature) {
   for (const auto &info : state.file.graph().value_info())
     infos[info.name()] = &info;
   for (const auto &info : state.file.graph().input())
     infos[info.name()] = &info;
-  for (const auto &[name, info] : infos)
-    described |= !describeInput(*info, signature).kind.empty();
+  for (const auto &[name, info] : infos) {
+    SignatureEntry entry = describeInput(*info, signature);
+    described |= !entry.kind.empty();
+    auto dtype = dtypeFromOnnx(info->type().tensor_type().elem_type());
+    if (entry.kind == "PARAMETER" && dtype && isHalfPrecision(*dtype))
+      markWidening(state.function);
+  }
 }
 
 SignatureEntry GraphParameters::describe(const std::string &name) const {
@@ -59,42 +66,65 @@ void GraphParameters::collectAliases() {
     byScope[moduleScope(node)].push_back(&node);
   std::vector<const SignatureEntry *> unread;
   for (const SignatureEntry *entry : absent) {
-    const std::string *kept = nullptr;
-    for (const onnx::NodeProto *node : byScope[std::string(moduleOf(entry->target))])
-      for (const std::string &input : node->input())
-        if (!kept && isParameterKind(describe(input).kind) &&
-            moduleOf(describe(input).target) != moduleOf(entry->target))
-          kept = &input;
-    if (kept)
+    if (const std::string *kept = aliasByScope(*entry, byScope[std::string(moduleOf(entry->target))]))
       aliases[*kept].push_back(entry->target);
-    else
+    else if (std::vector<std::string> same = namesakes(*entry); same.size() == 1 && lost.whereHidden(moduleOf(entry->target)).empty())
+      aliases[same[0]].push_back(entry->target);
+    else if (entry->kind == "PARAMETER" || entry->persistent)
       unread.push_back(entry);
   }
-  for (const SignatureEntry *entry : unread)
-    aliasOfUnread(*entry);
-  noteAbsentees();
+  // T5's `shared`: the only parameter that nothing reads is the one that is tied.
+  if (unread.size() == 1 && aliases.size() == 1 && lost.whereHidden(moduleOf(unread[0]->target)).empty()) {
+    aliases.begin()->second.push_back(unread[0]->target);
+    unread.clear();
+  }
+  for (const SignatureEntry *entry : unread) {
+    absentees.push_back(entry->target);
+    if (entry->kind == "PARAMETER")
+      absentParameters.push_back(entry->target);
+  }
 }
 
-/// A tied parameter whose own module computes nothing (T5's `shared`, BERT's `cls.predictions.bias`): tied to the
-/// parameter of its name in a module right inside its own, or to the only parameter that is tied at all.
-void GraphParameters::aliasOfUnread(const SignatureEntry &entry) {
+/// What a node of the absent parameter's module reads in its place, by the node and by the text of its call; or null.
+const std::string *GraphParameters::aliasByScope(const SignatureEntry &entry, const std::vector<const onnx::NodeProto *> &nodes) const {
+  for (const onnx::NodeProto *node : nodes) {
+    std::vector<std::string> operands = fxOperands(fxNode(*node));
+    for (const std::string &input : node->input()) {
+      SignatureEntry read = describe(input);
+      bool isNamed = operands.empty() || std::find(operands.begin(), operands.end(), read.node) != operands.end();
+      if (isParameterKind(read.kind) && moduleOf(read.target) != moduleOf(entry.target) && isNamed)
+        return &input;
+    }
+  }
+  return nullptr;
+}
+
+/// For a tied parameter whose own module computes nothing: the parameters of its name in modules right inside that,
+/// "cls.predictions.decoder.bias" for "cls.predictions.bias".
+std::vector<std::string> GraphParameters::namesakes(const SignatureEntry &entry) const {
   std::string_view module = moduleOf(entry.target);
   std::string_view leaf = std::string_view(entry.target).substr(module.empty() ? 0 : module.size() + 1);
   std::vector<std::string> candidates;
   for (const auto &[name, info] : infos) {
     SignatureEntry other = describe(name);
-    // "cls.predictions.bias" -> "cls.predictions.decoder.bias"
     std::string_view inner = moduleOf(other.target);
     if (isParameterKind(other.kind) && !module.empty() && moduleOf(inner) == module &&
         other.target == std::string(inner) + "." + std::string(leaf))
       candidates.push_back(name);
   }
-  if (candidates.empty() && aliases.size() == 1)
-    candidates.push_back(aliases.begin()->first);
-  if (candidates.size() == 1)
-    aliases[candidates[0]].push_back(entry.target);
-  else if (entry.kind == "PARAMETER" || entry.persistent)
-    absentees.push_back(entry.target);
+  return candidates;
+}
+
+/// A parameter that the file does not contain, where calls are missing that may have read it, would not be trained.
+Status GraphParameters::refuseLost() const {
+  for (const std::string &name : absentParameters)
+    if (std::string reader = lost.whereHidden(moduleOf(name)); !reader.empty() && !state.options.frozen)
+      return Status::invalidInput(fmt::format(
+          "the graph does not contain the parameter '{}', and the exporter's optimizer took out calls that may have read it, such as "
+          "one whose result '{}' was to read (two equal layers of one input become one, a gate of 1.0 none): it would not be trained; "
+          "export with torch.onnx.export(..., optimize=False), or freeze the component",
+          name, reader));
+  return {};
 }
 
 /// LLaVA reads its vision tower's last layer but one: the last is not in the file, and so in no checkpoint of ours.
@@ -105,8 +135,7 @@ void GraphParameters::noteAbsentees() const {
   std::string names = fmt::format("'{}'", fmt::join(absentees.begin(), absentees.begin() + static_cast<ptrdiff_t>(shown), "', '"));
   if (absentees.size() > shown)
     names += fmt::format(" and {} more", absentees.size() - shown);
-  state.notes.push_back(fmt::format("the graph does not have the parameters {}, which its output does not depend on; "
-                                    "checkpoints will lack them, too", names));
+  state.notes.push_back(fmt::format("the graph does not contain the parameters {}; checkpoints will lack them, too", names));
 }
 
 void GraphParameters::collectStatistics() {
@@ -127,11 +156,23 @@ void GraphParameters::collectReads() {
     reads.insert(output.name());
 }
 
-Status GraphParameters::add(Scope &scope) {
+Status GraphParameters::undoOptimizer() {
+  MAESTRO_TRY(lost.checkRandom());
+  if (lost.any() && !state.options.frozen) {
+    MAESTRO_TRY(lost.checkDetachedLines());
+    for (const onnx::NodeProto &node : *graphNodes)
+      MAESTRO_TRY(lost.addWithDetached(node, detached));
+    graphNodes = &detached;
+  }
   if (recovery.isNeeded()) {
-    MAESTRO_TRY(recovery.run());
+    MAESTRO_TRY(recovery.run(*graphNodes));
     graphNodes = &recovery.nodes();
   }
+  return {};
+}
+
+Status GraphParameters::add(Scope &scope) {
+  MAESTRO_TRY(undoOptimizer());
   for (const RecoveredParameter &parameter : recovery.parameters())
     MAESTRO_TRY(addRecovered(parameter, scope).withContext(fmt::format("parameter '{}'", parameter.entry.target)));
   if (!recovery.parameters().empty())
@@ -139,6 +180,8 @@ Status GraphParameters::add(Scope &scope) {
                                       "removed; export with optimize=False to avoid this",
                                       recovery.parameters().size()));
   collectAliases();
+  MAESTRO_TRY(refuseLost());
+  noteAbsentees();
   collectReads();
   collectStatistics();
   std::set<std::string_view> valued;
@@ -159,6 +202,29 @@ Status GraphParameters::addParameter(const std::string &name, nn::TensorType typ
   return {};
 }
 
+Status GraphParameters::addConstant(const onnx::TensorProto &tensor, Scope &scope) {
+  ImportedValue &value = scope[tensor.name()];
+  MAESTRO_ASSIGN(value, state.constant(tensor, tensor.name(), emitter));
+  if (!willWiden(state.function) || !value.folded || value.folded->size() != 1)
+    return {};
+  std::vector<const onnx::NodeProto *> readers;
+  std::vector<int64_t> sizes; // An attention's scale is multiplied with what has its head size among the last two dims.
+  for (const onnx::NodeProto &node : *graphNodes) {
+    if (std::find(node.input().begin(), node.input().end(), tensor.name()) == node.input().end())
+      continue;
+    readers.push_back(&node);
+    for (const std::string &input : node.input())
+      if (auto info = infos.find(input); info != infos.end() && input != tensor.name()) {
+        const auto &dims = info->second->type().tensor_type().shape().dim();
+        for (int i = std::max(0, dims.size() - 2); i < dims.size(); ++i)
+          if (dims.Get(i).has_dim_value())
+            sizes.push_back(dims.Get(i).dim_value());
+      }
+  }
+  restoreRounded(value, readers, sizes, state.function, emitter);
+  return {};
+}
+
 Status GraphParameters::addInitializer(const onnx::TensorProto &tensor, Scope &scope) {
   SignatureEntry entry = describe(tensor.name());
   auto dtype = dtypeFromOnnx(tensor.data_type());
@@ -170,8 +236,7 @@ Status GraphParameters::addInitializer(const onnx::TensorProto &tensor, Scope &s
   if (!isParameterKind(entry.kind) && !reads.count(tensor.name()))
     return {};
   if (!isParameterKind(entry.kind) && !isGuessed) {
-    MAESTRO_ASSIGN(scope[tensor.name()], state.constant(tensor, tensor.name(), emitter));
-    return {};
+    return addConstant(tensor, scope);
   }
   ParameterInfo info;
   info.name = entry.target.empty() ? tensor.name() : entry.target;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "planner/import/import_state.h"
+#include "planner/import/lost_calls.h"
 #include "planner/import/metadata.h"
 #include "planner/import/optimizer_recovery.h"
 
@@ -24,12 +25,16 @@ public:
   const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes() const { return *graphNodes; }
 
 private:
+  Status addConstant(const onnx::TensorProto &tensor, Scope &scope);
   Status addInitializer(const onnx::TensorProto &tensor, Scope &scope);
   Status addWeightless(const onnx::ValueInfoProto &input, Scope &scope);
   Status addParameter(const std::string &name, nn::TensorType type, ParameterInfo info, Scope &scope);
   SignatureEntry describe(const std::string &name) const;
   void collectAliases();
-  void aliasOfUnread(const SignatureEntry &entry);
+  const std::string *aliasByScope(const SignatureEntry &entry, const std::vector<const onnx::NodeProto *> &nodes) const;
+  std::vector<std::string> namesakes(const SignatureEntry &entry) const;
+  Status refuseLost() const;
+  Status undoOptimizer();
   void noteAbsentees() const;
   void collectStatistics();
   void collectReads();
@@ -44,7 +49,8 @@ private:
   bool described = false;
   /// Parameter's name in the graph -> further state_dict names.
   std::unordered_map<std::string, std::vector<std::string>> aliases;
-  std::vector<std::string> absentees; ///< State_dict names that the graph does not have.
+  /// State_dict names that the graph does not contain, and those of parameters among them.
+  std::vector<std::string> absentees, absentParameters;
   /// Running means and variances of BatchNormalization nodes.
   std::set<std::string> statistics;
   /// Numbers that say how an operator works.
@@ -52,6 +58,8 @@ private:
   /// What nodes and outputs read.
   std::set<std::string> reads;
   OptimizerRecovery recovery;
+  LostCalls lost;
+  LostCalls::Nodes detached; ///< The graph's nodes with the calls of detach() that were lost.
 };
 
 } // namespace maestro::planner

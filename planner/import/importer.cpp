@@ -88,9 +88,14 @@ Status Attempt::run() {
   MAESTRO_TRY(returnOutputs());
   // Shape arithmetic leaves operators that only its folded values replaced.
   eraseUnused(state.function);
-  if (std::optional<DType> exported = widenHalfPrecision(state.function))
+  std::vector<nn::ConstantOp> rounded = roundedScalars(state.function);
+  if (std::optional<DType> exported = widenHalfPrecision(state.function)) {
     state.notes.push_back(fmt::format("exported in {}; computes in the precision that the workload says, weights widened",
                                       name(*exported)));
+    if (!rounded.empty())
+      state.notes.push_back(fmt::format("{} numbers of the graph are as the exporter rounded them to {}; export in f32 to have them "
+                                        "in full", rounded.size(), name(*exported)));
+  }
   MAESTRO_TRY(checkSymbols());
   MAESTRO_TRY(verify());
   finished = true;

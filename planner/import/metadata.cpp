@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdlib>
 
 namespace maestro::planner {
 namespace {
@@ -12,7 +13,6 @@ constexpr std::string_view kPersistentKey = "pkg.torch.export.graph_signature.In
 constexpr std::string_view kOriginalNameKey = "pkg.torch.onnx.original_node_name";
 constexpr std::string_view kScopesKey = "pkg.torch.onnx.name_scopes";
 constexpr std::string_view kFoldedKey = "pkg.onnxscript.optimizer.folded_from";
-constexpr std::string_view kFxNodeKey = "pkg.torch.onnx.fx_node";
 
 /// The text between quotes after `key='`.
 std::string quoted(std::string_view line, std::string_view key) {
@@ -105,6 +105,54 @@ std::vector<std::string> fxOperands(std::string_view text) {
     names.emplace_back(text.substr(begin, at - begin));
   }
   return names;
+}
+
+std::string_view fxTarget(std::string_view text) {
+  constexpr std::string_view kTarget = "[target=torch.ops.";
+  size_t begin = text.find(kTarget);
+  if (begin == std::string_view::npos)
+    return {};
+  begin += kTarget.size();
+  size_t end = text.find(']', begin);
+  return end == std::string_view::npos ? std::string_view() : text.substr(begin, end - begin);
+}
+
+std::vector<std::string> fxArguments(std::string_view text) {
+  constexpr std::string_view kBegin = "](args = (";
+  std::vector<std::string> arguments;
+  size_t at = text.find(kBegin);
+  if (at == std::string_view::npos)
+    return arguments;
+  text.remove_prefix(at + kBegin.size());
+  int depth = 0;
+  std::string current;
+  for (char c : text) {
+    depth += c == '(' || c == '[' || c == '{';
+    bool closes = c == ')' || c == ']' || c == '}';
+    if (closes && depth == 0)
+      break;
+    depth -= closes;
+    if (c == ',' && depth == 0) {
+      arguments.push_back(std::move(current));
+      current.clear();
+    } else if (c != ' ' || !current.empty()) {
+      current.push_back(c);
+    }
+  }
+  if (!current.empty())
+    arguments.push_back(std::move(current));
+  return arguments;
+}
+
+std::optional<double> fxNumber(std::string_view text, size_t argument) {
+  std::vector<std::string> arguments = fxArguments(text);
+  if (argument >= arguments.size())
+    return std::nullopt;
+  const std::string &written = arguments[argument];
+  char *end = nullptr;
+  double value = std::strtod(written.c_str(), &end);
+  bool isNumber = !written.empty() && end == written.c_str() + written.size();
+  return isNumber ? std::optional(value) : std::nullopt;
 }
 
 std::vector<std::string> parseNameList(std::string_view text) {

@@ -7,11 +7,17 @@
 #include <onnx/onnx_pb.h>
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace maestro::planner {
+
+/// Under this key a node carries the text of the call that it came from.
+inline constexpr std::string_view kFxNodeKey = "pkg.torch.onnx.fx_node";
+/// The text of a call of detach().
+inline constexpr std::string_view kDetachText = "%detach : [num_users=1] = call_function[target=torch.ops.aten.detach.default](args = (), kwargs = {})";
 
 /// The value of `key`, or "".
 std::string_view metadataValue(const google::protobuf::RepeatedPtrField<onnx::StringStringEntryProto> &entries,
@@ -46,6 +52,12 @@ std::string moduleScope(const onnx::NodeProto &node);
 std::string_view fxNode(const onnx::NodeProto &node);
 /// The names after % in the call's arguments, in order.
 std::vector<std::string> fxOperands(std::string_view fxNode);
+/// "aten.linear.default", or "".
+std::string_view fxTarget(std::string_view fxNode);
+/// The call's positional arguments as they are written: "%x", "None", "[4, %s]", "0.1".
+std::vector<std::string> fxArguments(std::string_view fxNode);
+/// One of them as a number; nothing where there is none, or it is no number.
+std::optional<double> fxNumber(std::string_view fxNode, size_t argument);
 
 /// `['a', 'b']` -> a, b.
 std::vector<std::string> parseNameList(std::string_view text);

@@ -1,6 +1,9 @@
 // Elementwise operators, casts and comparisons.
-#include "planner/import/onnx_file.h"
+#include "ir/nn/gradient_attributes.h"
+#include "planner/import/half_precision.h"
+#include "planner/import/import_state.h"
 #include "planner/import/metadata.h"
+#include "planner/import/onnx_file.h"
 #include "planner/import/op_table.h"
 
 #include <fmt/format.h>
@@ -18,7 +21,7 @@ template <typename OpTy> Status importUnary(NodeContext &n) {
 
 /// Floating point only in `nn`; integers are unchanged by them.
 template <typename OpTy, FoldedUnary op> Status importFoldedUnary(NodeContext &n) {
-  if (const FoldedTensor *x = n.folded(0))
+  if (const FoldedTensor *x = n.folded(0); x && !(isHalfPrecision(x->dtype) && willWiden(n.state.function)))
     if (auto result = fold(op, *x))
       return n.set(0, std::move(*result));
   return importUnary<OpTy>(n);
@@ -124,6 +127,32 @@ Status importMod(NodeContext &n) {
   return n.set(0, n.e.binary<nn::ModOp>(x, y, fmod));
 }
 
+/// Whether PyTorch's call bounds by numbers, so that a value on its bound has no gradient. Where the bound is a tensor, or
+/// the call is maximum() or minimum(), the two share it. The exporter writes clamp(x, 0) as clamp(x, scalar_tensor(0)).
+bool boundsByNumbers(const onnx::NodeProto &node, bool otherwise) {
+  std::string_view text = fxNode(node), target = fxTarget(text);
+  if (!target.starts_with("aten.clamp"))
+    return otherwise && !target.starts_with("aten.maximum") && !target.starts_with("aten.minimum");
+  std::vector<std::string> operands = fxOperands(text);
+  return std::all_of(operands.begin() + std::min<size_t>(1, operands.size()), operands.end(),
+                     [](const std::string &operand) { return operand.starts_with("scalar_tensor"); });
+}
+
+/// nn.maximum or nn.minimum with `bound`, which takes the gradient of ties where it `clamps`.
+template <typename OpTy> Result<mlir::Value> bounded(NodeContext &n, mlir::Value x, mlir::Value bound, bool clamps) {
+  MAESTRO_ASSIGN(mlir::Value y, n.e.binary<OpTy>(x, bound));
+  if (clamps)
+    y.getDefiningOp()->setAttr(nn::kClamps, n.e.builder.getUnitAttr());
+  return y;
+}
+
+template <typename OpTy> Result<mlir::Value> joined(NodeContext &n, mlir::Value x, mlir::Value y) {
+  if constexpr (std::is_same_v<OpTy, nn::AddOp>)
+    return n.e.binary<OpTy>(x, y);
+  else
+    return bounded<OpTy>(n, x, y, boundsByNumbers(n.node, false));
+}
+
 /// Max, Min, Sum, Mean over any number of inputs.
 template <typename OpTy, FoldedBinary op> Status importVariadic(NodeContext &n) {
   MAESTRO_ASSIGN(ImportedValue * first, n.value(0));
@@ -144,7 +173,7 @@ template <typename OpTy, FoldedBinary op> Status importVariadic(NodeContext &n) 
       result.tensor = n.e.materialize(*result.folded);
     }
     MAESTRO_ASSIGN(mlir::Value y, n.tensor(i));
-    MAESTRO_ASSIGN(mlir::Value both, n.e.binary<OpTy>(result.tensor, y));
+    MAESTRO_ASSIGN(mlir::Value both, joined<OpTy>(n, result.tensor, y));
     result = ImportedValue::of(both);
   }
   return n.set(0, std::move(result));
@@ -174,9 +203,17 @@ Status importWhere(NodeContext &n) {
   return n.set(0, n.e.emit<nn::WhereOp>(c, x, y));
 }
 
+/// Whether a cast to half precision rounds. It is an operator then, which the widening takes away.
+bool rounds(const FoldedTensor &from, const FoldedTensor &to) {
+  for (int64_t i = 0; i < from.size(); ++i)
+    if (from.asDouble(i) != to.asDouble(i))
+      return true;
+  return false;
+}
+
 Status castTo(NodeContext &n, DType dtype) {
   if (const FoldedTensor *x = n.folded(0))
-    if (auto result = foldCast(*x, dtype))
+    if (auto result = foldCast(*x, dtype); result && !(isHalfPrecision(dtype) && willWiden(n.state.function) && rounds(*x, *result)))
       return n.set(0, std::move(*result));
   MAESTRO_ASSIGN(mlir::Value x, n.tensor(0));
   return n.set(0, n.e.cast(x, dtype));
@@ -253,11 +290,12 @@ Status importPRelu(NodeContext &n) {
   return n.set(0, selectPositive(n, x, x, below));
 }
 
-/// gamma · (x > 0 ? x : alpha·(eˣ⁄ᵈ − 1)); the exponent is kept at most 0 so that no gradient overflows.
+/// gamma · (x > 0 ? x : alpha·(eˣ⁄ᵈ − 1)); the exponent is kept at most 0 so that no gradient overflows. At 0 the
+/// gradient is the exponential's.
 Result<mlir::Value> exponentialUnit(NodeContext &n, double alpha, double gamma, double divisor) {
   MAESTRO_ASSIGN(mlir::Value x, n.tensor(0));
   DType dtype = Emitter::dtypeOf(x);
-  MAESTRO_ASSIGN(mlir::Value low, n.e.emit<nn::MinimumOp>(x, n.e.scalar(0, dtype)));
+  MAESTRO_ASSIGN(mlir::Value low, selectPositive(n, x, n.e.scalar(0, dtype), x));
   MAESTRO_ASSIGN(low, scaled(n, low, 1 / divisor));
   MAESTRO_ASSIGN(mlir::Value power, n.e.emit<nn::ExpOp>(low));
   MAESTRO_ASSIGN(mlir::Value below, n.e.emit<nn::SubOp>(power, n.e.scalar(1, dtype)));
@@ -280,8 +318,8 @@ Status importCelu(NodeContext &n) {
 
 Result<mlir::Value> clipped(NodeContext &n, mlir::Value x, double low, double high) {
   DType dtype = Emitter::dtypeOf(x);
-  MAESTRO_ASSIGN(mlir::Value y, n.e.emit<nn::MaximumOp>(x, n.e.scalar(low, dtype)));
-  return n.e.emit<nn::MinimumOp>(y, n.e.scalar(high, dtype));
+  MAESTRO_ASSIGN(mlir::Value y, bounded<nn::MaximumOp>(n, x, n.e.scalar(low, dtype), true));
+  return bounded<nn::MinimumOp>(n, y, n.e.scalar(high, dtype), true);
 }
 
 Result<mlir::Value> hardSigmoid(NodeContext &n, mlir::Value x, double alpha, double beta) {
@@ -336,13 +374,14 @@ Status importThresholdedRelu(NodeContext &n) {
 /// Bounds are attributes before version 11, inputs since.
 Status importClip(NodeContext &n) {
   MAESTRO_ASSIGN(mlir::Value y, n.tensor(0));
+  bool clamps = boundsByNumbers(n.node, true);
   if (n.has(1)) {
     MAESTRO_ASSIGN(mlir::Value low, n.tensor(1));
-    MAESTRO_ASSIGN(y, n.e.binary<nn::MaximumOp>(y, low));
+    MAESTRO_ASSIGN(y, bounded<nn::MaximumOp>(n, y, low, clamps));
   }
   if (n.has(2)) {
     MAESTRO_ASSIGN(mlir::Value high, n.tensor(2));
-    MAESTRO_ASSIGN(y, n.e.binary<nn::MinimumOp>(y, high));
+    MAESTRO_ASSIGN(y, bounded<nn::MinimumOp>(n, y, high, clamps));
   }
   return n.set(0, y);
 }

@@ -1,6 +1,8 @@
 // Gathering, scattering, sorting, masks made from positions.
+#include "ir/nn/gradient_attributes.h"
 #include "planner/import/import_state.h"
 #include "planner/import/index_bound.h"
+#include "planner/import/metadata.h"
 #include "planner/import/op_table.h"
 
 #include <fmt/format.h>
@@ -28,6 +30,20 @@ Status gatherOne(NodeContext &n, mlir::Value data, int64_t axis, int64_t index) 
   return n.set(0, n.e.reshape(part, shape));
 }
 
+/// embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse): the exporter writes the first two alone. Null
+/// where no row is padding.
+Result<mlir::IntegerAttr> paddingIndex(NodeContext &n) {
+  std::string_view text = fxNode(n.node);
+  if (!fxTarget(text).starts_with("aten.embedding."))
+    return mlir::IntegerAttr();
+  std::vector<std::string> arguments = fxArguments(text);
+  if (arguments.size() > 3 && arguments[3] == "True")
+    return Status::invalidInput("scale_grad_by_freq=True is not supported: what a row's gradient is divided by would depend on the "
+                                "micro-batch; create the embedding without it");
+  std::optional<double> index = fxNumber(text, 2);
+  return index && *index >= 0 ? n.e.builder.getI64IntegerAttr(static_cast<int64_t>(*index)) : mlir::IntegerAttr();
+}
+
 Status importGather(NodeContext &n) {
   MAESTRO_TRY(checkIndexType(n, 1));
   MAESTRO_ASSIGN(Shape shape, n.shape(0));
@@ -44,7 +60,11 @@ Status importGather(NodeContext &n) {
   auto length = shape[axis].asConstant();
   if (auto most = length ? largestValue(indices) : std::nullopt)
     n.state.boundDim(*most + 1, *length);
-  return n.set(0, n.e.emit<nn::GatherOp>(data, indices, axis));
+  MAESTRO_ASSIGN(mlir::IntegerAttr padding, paddingIndex(n));
+  MAESTRO_ASSIGN(mlir::Value y, n.e.emit<nn::GatherOp>(data, indices, axis));
+  if (padding)
+    y.getDefiningOp()->setAttr(nn::kPaddingIndex, padding);
+  return n.set(0, y);
 }
 
 Status importGatherElements(NodeContext &n) {

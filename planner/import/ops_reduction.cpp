@@ -1,9 +1,11 @@
 // Reductions over axes, which are an attribute in old versions and an input in newer ones.
+#include "planner/import/metadata.h"
 #include "planner/import/op_table.h"
 
 #include <fmt/format.h>
 
 #include <numeric>
+#include <type_traits>
 
 namespace maestro::planner {
 namespace {
@@ -53,9 +55,27 @@ template <typename OpTy, FoldedBinary op> Status importFoldedReduce(NodeContext 
   return importReduce<OpTy>(n);
 }
 
+/// x.max(dim) and x.min(dim): the gradient is the first of several equal elements', where amax() and amin() share it.
+template <typename ArgOp> Status importPicked(NodeContext &n, const Reduction &r) {
+  MAESTRO_ASSIGN(mlir::Value x, n.tensor(0));
+  MAESTRO_ASSIGN(mlir::Value place, n.e.emit<ArgOp>(x, r.axes[0], false));
+  MAESTRO_ASSIGN(mlir::Value y, n.e.emit<nn::GatherElementsOp>(x, place, r.axes[0]));
+  if (r.keepdims)
+    return n.set(0, y);
+  Shape shape(Emitter::shapeOf(y));
+  shape.erase(shape.begin() + r.axes[0]);
+  return n.set(0, n.e.reshape(y, shape));
+}
+
 /// Booleans: largest and smallest are any and all.
 template <typename OpTy, FoldedBinary op> Status importExtreme(NodeContext &n) {
   MAESTRO_ASSIGN(DType dtype, n.dtype(0));
+  if (std::string_view target = fxTarget(fxNode(n.node)); isFloat(dtype) && (target == "aten.max.dim" || target == "aten.min.dim")) {
+    MAESTRO_ASSIGN(Reduction r, readReduction(n));
+    using ArgOp = std::conditional_t<std::is_same_v<OpTy, nn::ReduceMaxOp>, nn::ArgMaxOp, nn::ArgMinOp>;
+    if (r.axes.size() == 1)
+      return importPicked<ArgOp>(n, r);
+  }
   if (dtype != DType::Bool)
     return importFoldedReduce<OpTy, op>(n);
   MAESTRO_ASSIGN(Reduction r, readReduction(n));

@@ -1,5 +1,6 @@
 // Constants, shapes, and operators that only move or repeat data.
 #include "base/saturate.h"
+#include "planner/import/half_precision.h"
 #include "planner/import/import_state.h"
 #include "planner/import/known_shapes.h"
 #include "planner/import/op_table.h"
@@ -23,6 +24,7 @@ FoldedTensor floatVector(const google::protobuf::RepeatedField<float> &values) {
 Status importConstant(NodeContext &n) {
   if (const auto *a = n.attribute("value")) {
     MAESTRO_ASSIGN(ImportedValue value, n.state.constant(a->t(), n.node.output(0), n.e));
+    restoreRounded(value, {&n.node}, {}, n.state.function, n.e);
     return n.set(0, std::move(value));
   }
   if (const auto *a = n.attribute("value_int"))

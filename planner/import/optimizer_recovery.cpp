@@ -11,7 +11,15 @@ namespace {
 
 bool isFloatTensor(const onnx::TensorProto &tensor) {
   auto dtype = dtypeFromOnnx(tensor.data_type());
-  return dtype && isFloat(*dtype) && tensor.dims_size() > 0;
+  return dtype && isFloat(*dtype);
+}
+
+/// Calls whose weight stands before the bias, in their text as in the node.
+bool isWeightFirst(std::string_view target) {
+  for (std::string_view known : {"aten.layer_norm.", "aten.native_layer_norm.", "aten.group_norm.", "aten.native_group_norm.", "aten.linear."})
+    if (target.starts_with(known))
+      return true;
+  return false;
 }
 
 int64_t attributeOf(const onnx::NodeProto &node, const char *name, int64_t fallback) {
@@ -79,7 +87,7 @@ const std::string &OptimizerRecovery::recover(const std::string &name, const onn
 /// One parameter that stands for several equal ones: each node gets its own.
 Status OptimizerRecovery::splitMerged(onnx::NodeProto &node, const std::vector<int> &inputs,
                                       const std::vector<std::string> &names) {
-  if (inputs.size() > names.size())
+  if (inputs.size() > names.size() || (inputs.size() > 1 && !isWeightFirst(fxTarget(fxNode(node)))))
     return refuse(node, node.input(inputs[0]));
   for (size_t i = 0; i < inputs.size(); ++i) {
     const onnx::TensorProto &merged = *find(node.input(inputs[i]))->proto;
@@ -183,8 +191,8 @@ Status OptimizerRecovery::rewriteNode(onnx::NodeProto &node) {
   return {};
 }
 
-Status OptimizerRecovery::run() {
-  for (const onnx::NodeProto &each : graph.node()) {
+Status OptimizerRecovery::run(const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes) {
+  for (const onnx::NodeProto &each : nodes) {
     onnx::NodeProto node = each;
     MAESTRO_TRY(rewriteNode(node));
     *rewritten.Add() = std::move(node);

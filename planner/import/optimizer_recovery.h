@@ -32,7 +32,7 @@ public:
 
   /// Whether the file shows the optimizer's traces.
   bool isNeeded() const { return needed; }
-  Status run();
+  Status run(const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes);
 
   const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes() const { return rewritten; }
   const std::vector<RecoveredParameter> &parameters() const { return recovered; }

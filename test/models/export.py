@@ -35,6 +35,7 @@ VARIANTS = {
     "anonymous": dict(opset=20, anonymous=True),
     "bf16": dict(opset=20, dtype="bfloat16"),
     "f16": dict(opset=20, dtype="float16"),
+    "optimized_bf16": dict(opset=20, optimize=True, dtype="bfloat16"),
     "meta_bf16": dict(opset=20, meta=True, dtype="bfloat16"),
 }
 # Beyond opset 20 for everything: the variants that have something to say for a case.
@@ -93,9 +94,7 @@ def build_module(case, meta: bool = False, fresh: bool = False, dtype: str = "fl
 
 def zoo_module(case):
     """The case's network as its constructor leaves it: what a checkpoint is loaded into."""
-    import zoo
-
-    return zoo.forget_padding(case.build())
+    return case.build()
 
 
 def example_inputs(case, dtype: str = "float32"):

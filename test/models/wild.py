@@ -219,7 +219,6 @@ class Contrastive(nn.Module):
 def wild_cases():
     features = Field(("batch", 12), "normal")
     text = {"input_ids": IDS, "labels": LABELS}
-    # (Not here: label_smoothing, which PyTorch 2.15 exports as another function: 5.1000 instead of 5.0949.)
     yield Case("nanogpt", "wild", NanoGpt, text, ("input_ids", "labels"), ("loss",), own_loss)
     # What -100 means is in this graph's comparison alone, so the user says what labels are padded with.
     padded = ("components: {handwritten: {model: {model}}}\ninputs: {labels: {pad: -100}}\n"

@@ -59,25 +59,16 @@ class Case:
     source: str = "zoo.py"  # the file that says what the network is: what its exports are keyed by
 
 
-def forget_padding(module: nn.Module) -> nn.Module:
-    """ONNX's Gather knows no padding_idx, which in PyTorch silences one row's gradient and nothing else."""
-    for part in module.modules():
-        if isinstance(part, nn.Embedding):
-            part.padding_idx = None
-    return module
-
-
 def initialise(module: nn.Module, seed: int, fresh: bool = False) -> nn.Module:
     """Weights from `seed`, large enough that every parameter's gradient stands clear of rounding. `fresh` leaves vectors
-    as constructors do: scales one, biases zero."""
-    forget_padding(module)
+    as constructors do: scales and gates one, biases zero."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, parameter in module.named_parameters():
             noise = torch.randn(parameter.shape, generator=generator)
             is_scale = parameter.dim() == 1 and name.endswith("weight")
-            if parameter.dim() == 1 and fresh:
-                parameter.fill_(1.0 if is_scale else 0.0)
+            if parameter.dim() <= 1 and fresh:
+                parameter.fill_(1.0 if is_scale or parameter.dim() == 0 else 0.0)
             else:
                 parameter.copy_(1.0 + 0.1 * noise if is_scale else 0.08 * noise)
         for name, buffer in module.named_buffers():

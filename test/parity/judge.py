@@ -91,6 +91,27 @@ def judge_case(judge, case):
             judge.stage(f"{case.name} checkpoint", stages.checkpoint, case, *trained)
 
 
+def judge_exports(judge, only):
+    """Plain and default exports of networks of which the file says less than PyTorch means: right, or refused."""
+    import lost
+    import stages
+
+    for name, case in lost.cases().items():
+        if only not in name:
+            continue
+        for variant in ("bf16", "optimized_bf16") if name in lost.HALF else ("opset20", "optimized"):
+            is_default = variant.startswith("optimized")
+            if is_default and name in lost.REFUSED:
+                judge.stage(f"{name} {variant}", stages.refused, case, *lost.REFUSED[name], variant=variant)
+                continue
+            if is_default and name in lost.ROUNDED:
+                judge.stage(f"{name} {variant}", stages.said, case, "2 numbers", "rounded", variant=variant)
+                continue
+            for micro_batch in (1, 3, 8) if not case.train_mode else ():
+                judge.stage(f"{name} {variant} micro-batch {micro_batch}", stages.first_step, case, micro_batch, variant=variant,
+                            fresh=is_default)
+
+
 def judge_family(judge, family, only):
     import compound_parts
     import layouts
@@ -104,6 +125,9 @@ def judge_family(judge, family, only):
         return
     if family == "layouts":
         layouts.every_layout(judge, only)
+        return
+    if family == "exports":
+        judge_exports(judge, only)
         return
     for name, case in cases.items():
         if case.family != family or only not in name or name == "mlp_dropout":

@@ -305,6 +305,13 @@ def refused(judge, what, case, *words, variant="opset20"):
                 f"status {done.returncode}, lacks {absent}: {done.stderr.strip()[-400:]}")
 
 
+def said(judge, what, case, *words, variant="opset20"):
+    """maestro-plan goes on, and says each of `words`."""
+    done = judge.bench.command("maestro-plan", make_source(judge, case, variant), "-o", judge.bench.scratch / f"{case.name}-said.mpl")
+    absent = [word for word in words if word not in done.stderr + done.stdout]
+    judge.check(f"{what} says {', '.join(words)}", done.returncode == 0 and not absent, f"status {done.returncode}: {done.stderr[-400:]}")
+
+
 def position_bound(judge, what, case, longest):
     """A table of positions bounds the dim that is looked up in it, and synthetic data keeps to it."""
     plan = plan_case(judge, case, f"{case.name}-bound")
