@@ -14,6 +14,8 @@
 #include <vector>
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+/// Of targets that have one: mutations that know the format, every other time.
+extern "C" __attribute__((weak)) size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t size, size_t most, unsigned seed);
 
 namespace {
 using Bytes = std::vector<uint8_t>;
@@ -30,6 +32,12 @@ Bytes mutate(Bytes bytes, std::mt19937_64 &random) {
   static constexpr uint8_t kOdd[] = {0x00, 0xff, 0x7f, 0x80, '0', '9', '-', '(', '{', '"'};
   if (bytes.empty())
     return bytes;
+  if (LLVMFuzzerCustomMutator && random() % 2) {
+    size_t size = bytes.size();
+    bytes.resize(2 * size + 4096);
+    bytes.resize(LLVMFuzzerCustomMutator(bytes.data(), size, bytes.size(), static_cast<unsigned>(random())));
+    return bytes;
+  }
   for (uint64_t i = 0, count = 1 + random() % 4; i < count; ++i)
     bytes[random() % bytes.size()] =
         random() % 2 ? kOdd[random() % sizeof kOdd] : static_cast<uint8_t>(random());
