@@ -1,6 +1,6 @@
 """The survey's table: verdicts counted, refusals by reason, and a line a network.
 
-    python test/models/survey_table.py out/survey       # of what was judged so far
+python test/models/survey_table.py out/survey       # of what was judged so far
 """
 
 from __future__ import annotations
@@ -18,10 +18,13 @@ BAD = ("WRONG", "CRASH")
 def kind_of(reason: str) -> str:
     """A message without what is a network's own: names, shapes, numbers."""
     text = reason.strip().splitlines()[-1] if reason.strip() else ""
-    text = re.sub(r"'[^']*'|\"[^\"]*\"|`[^`]*`", "…", text)
+    text = re.sub(r"[\w.]+\.onnx: ", "", text)
+    text = re.sub(r"(?<!\w)'[^']*'|\"[^\"]*\"|`[^`]*`", "…", text)
+    text = re.sub(r"\bnode_\w+", "a node", text)
+    text = re.sub(r"\b(in|In) (module )?[\w.]*\.\w[\w.]*", r"\1 a module", text)
     text = re.sub(r"/[\w./-]+", "…", text)
     text = re.sub(r"\b[\w.]*\d[\w.]*\b", "#", text)
-    return re.sub(r"\s+", " ", text)[:160]
+    return re.sub(r"\s+", " ", text)[:200]
 
 
 def table(rows: list) -> str:

@@ -118,6 +118,16 @@ class Table(unittest.TestCase):
             },
         )
 
+    def test_kinds(self):
+        said = "maestro-plan: error: a.onnx: node 'n1' reads 'w', which the exporter's optimizer made of"
+        self.assertEqual(
+            survey_table.kind_of(said),
+            survey_table.kind_of(
+                said.replace("a.onnx", "resnet18.onnx").replace("'n1'", "'conv_7'")
+            ),
+        )
+        self.assertIn("the exporter's optimizer made of", survey_table.kind_of(said))
+
     def test_one_kind_for_messages_that_differ_in_names(self):
         self.assertIn("1. refused, 2:", survey_table.table(self.ROWS))
 
