@@ -93,11 +93,11 @@ bool isSmall(const plan::Plan &plan) {
 /// A global batch as maestro-run would read it.
 Status readBatch(const plan::Plan &plan, data::SampleBatch &batch) {
   executor::RunOptions options;
-  MAESTRO_ASSIGN(auto reader, executor::openReader(plan, options, 1));
+  MAESTRO_ASSIGN(executor::TrainingData source, executor::openTrainingData(plan, options, 1));
   batch.count = plan->training()->global_batch();
   batch.samples.resize(batch.count);
   for (data::Sample &sample : batch.samples)
-    MAESTRO_TRY(reader->read(sample));
+    MAESTRO_TRY(source.reader->read(sample));
   return Status();
 }
 

@@ -121,7 +121,7 @@ def first_step(judge, what, case, micro_batch, variant="opset20", fresh=False, w
     plan = plan_case(judge, case, f"{case.name}-{variant}-{micro_batch}", "--pin", f"*.micro_batch={micro_batch}",
                      variant=variant)
     extra = ["--weights", f"{case.name}={weights}"] if weights else []
-    out = judge.bench.run(plan, data, f"{plan.stem}-first", "--steps", 1, "--save-gradients", *extra)
+    out = judge.bench.run(plan, data, f"{plan.stem}-first", "--overwrite", "--steps", 1, "--save-gradients", *extra)
     reference = Reference(case, samples, GLOBAL_BATCH, fresh=fresh, stored=stored or stored_dtype(variant))
     loss, gradients = reference.gradients(reference.batch(0))
     line = metrics(out)[0]
