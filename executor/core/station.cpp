@@ -19,7 +19,29 @@ Result<std::unique_ptr<Station>> Station::create(const plan::Plan &plan, const T
   for (Staging &set : station->counting)
     set.fields.resize(plan->fields()->size());
   station->loaded.resize(plan->fields()->size());
+  station->reserveStaging();
   return station;
+}
+
+/// Room for any micro-batch: later a set is never too small. What is not written takes no memory.
+void Station::reserveStaging() {
+  const fb::Program *count = program(fb::ProgramKind::Count);
+  for (uint32_t field = 0; field < loaded.size(); ++field) {
+    uint32_t buffer = executable->boundBuffer(fb::BindingKind::Field, field);
+    if (buffer == kNone)
+      continue;
+    for (Staging &set : staging)
+      set.fields[field].reserve(executable->mostBytes(buffer));
+    if (count && std::find(count->fields()->begin(), count->fields()->end(), field) != count->fields()->end())
+      for (Staging &set : counting)
+        set.fields[field].reserve(executable->mostBytes(buffer));
+  }
+  if (uint32_t ids = executable->boundBuffer(fb::BindingKind::SampleIds, 0); ids != kNone) {
+    for (Staging &set : staging)
+      set.sampleIds.reserve(executable->mostBytes(ids) / 8);
+    for (Staging &set : counting)
+      set.sampleIds.reserve(executable->mostBytes(ids) / 8);
+  }
 }
 
 Status Station::prepareParameters() {

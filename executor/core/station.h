@@ -58,6 +58,7 @@ public:
 private:
   Station(const data::Batcher &batcher, Device &device) : batcher(batcher), device(device) {}
   struct Staging;
+  void reserveStaging();
   Status load(const MicroBatchData &data, uint64_t seed, uint32_t slot, std::span<const plan::fb::Program *const> programs, Staging &set);
   Status loadField(uint32_t field, const MicroBatchData &data, uint32_t slot, Staging &set);
   Status launch(plan::fb::ProgramKind kind, const MicroBatchData &data, uint32_t slot);

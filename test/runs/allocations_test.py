@@ -1,6 +1,7 @@
 """Once a run has seen its shapes, its steps allocate nothing: data loading, grouping, kernels, metrics and progress.
 
-Heap allocations are counted per step by libcount_allocations.so (LD_PRELOAD), whoever makes them and on whichever thread;
+Heap allocations are counted per step by libcount_allocations.so (LD_PRELOAD), whoever makes them and on whichever thread, of all
+ranks;
 what oneDNN and OpenMP do inside their own calls is counted apart and only printed.
 """
 
@@ -23,7 +24,20 @@ CASES = {
     "masks": ("t5_logits", [], ["--save-every", "100"], 20, 13, 24),
     "dropout": ("mlp_dropout", [], ["--log-format", "json"], 20, 13, 24),
     "convolutions": ("convnet_logits", [], [], 20, 13, 24),
+    # Several devices: rings between sections and between stages, sums of gradients, collectives inside programs. Batches and
+    # schedules take turns in four places, so that three batches repeat after twelve steps, and ranks run ahead by two.
+    "channels": ("gpt2_logits", ["--pin", "teacher.devices=0", "--pin", "student.devices=1"], [], 20, 17, 28),
+    "stages": ("gpt2_logits", ["--pin", "*.stages=2", "--pin", "*.split_backward=all"], [], 20, 17, 28),
+    "sums": ("gpt2_logits", ["--pin", "*.dp=2"], [], 20, 17, 28),
+    "groups": ("gpt2_logits", ["--pin", "*.tensor=2"], [], 20, 17, 28),
 }
+SEVERAL_DEVICES = {"channels", "stages", "sums", "groups"}
+DISTILLATION = """\
+components: {{teacher: {{model: {model}, frozen: true}}, student: {{model: {model}}}}}
+loss:
+  - cross_entropy: {{logits: student.logits, labels: labels, weight: 0.5}}
+  - kl_divergence: {{student: student.logits, teacher: teacher.logits, temperature: 2.0, labels: labels, weight: 0.5}}
+"""
 USE_ONEDNN = {"images", "convolutions"}  # Convolutions; small products are loops of our own, in bf16 on some processors.
 
 
@@ -32,8 +46,13 @@ def counts(scratch, library, name):
     case_name, plan_arguments, run_arguments, size, first, steps = CASES[name]
     case = runs.zoo_case(case_name)
     bench = scratch.bench()
-    plan = bench.plan(runs.exported(case), name, "--set", "train.global_batch=8", "--pin", "*.micro_batch=3",
-                      *plan_arguments)
+    model = runs.exported(case)
+    if name == "channels":
+        workload = scratch.path / f"{name}.yaml"
+        workload.write_text(DISTILLATION.format(model=model))
+        model = workload
+    devices = ["--set", "cluster.devices_per_node=2"] if name in SEVERAL_DEVICES else []
+    plan = bench.plan(model, name, "--set", "train.global_batch=8", "--pin", "*.micro_batch=3", *devices, *plan_arguments)
     if size:
         samples = shards.make_samples(case, size, seed=5)
         run_arguments = ["--data", shards.write_shards(samples, scratch.path / f"{name}-data"), *run_arguments]
