@@ -3,23 +3,22 @@
 
 #include "base/status.h"
 
-#include <exception>
-#include <new>
-#include <string>
-
 namespace maestro {
 
-inline constexpr const char *kOutOfMemory = "out of memory; free memory, or plan with a smaller micro-batch";
+inline constexpr const char *kOutOfMemory =
+    "out of memory; free memory, or plan with a smaller micro-batch";
 
-/// What `function` returns, a Status or a Result; Unavailable where it throws: memory, threads and the like ran out. Where there is
-/// no memory for that either, the program's terminate handler must do.
+/// Of the exception that is being handled.
+Status exceptionStatus();
+
+/// What `function` returns, a Status or a Result; Unavailable where it throws: memory, threads and
+/// the like ran out. Where there is no memory for that either, the program's terminate handler must
+/// do.
 template <typename Function> auto guarded(Function &&function) -> decltype(function()) {
   try {
     return function();
-  } catch (const std::bad_alloc &) {
-    return Status::unavailable(kOutOfMemory);
-  } catch (const std::exception &error) {
-    return Status::unavailable(std::string("the machine failed: ") + error.what());
+  } catch (...) {
+    return exceptionStatus();
   }
 }
 

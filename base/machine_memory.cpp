@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
-#include <sstream>
+#include <fcntl.h>
 #include <unistd.h>
 
 namespace maestro {
@@ -13,9 +11,14 @@ namespace {
 
 constexpr uint64_t kNoLimit = ~uint64_t{0};
 
+/// The beginning of a file that the kernel makes up; empty where there is none.
 std::string readText(const std::string &path) {
-  std::ifstream stream(path);
-  return {std::istreambuf_iterator<char>(stream), {}};
+  char text[4096];
+  int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  ssize_t size = fd < 0 ? 0 : ::read(fd, text, sizeof text);
+  if (fd >= 0)
+    ::close(fd);
+  return std::string(text, static_cast<size_t>(std::max<ssize_t>(size, 0)));
 }
 
 /// "max" and what is no number are no limit.
@@ -27,7 +30,8 @@ uint64_t limitIn(const std::string &path) {
   return end == text.c_str() || errno != 0 ? kNoLimit : value;
 }
 
-/// Of the group and all around it. Inside of a container its own group may be the root, whatever /proc says.
+/// Of the group and all around it. Inside of a container its own group may be the root, whatever
+/// /proc says.
 uint64_t leastLimit(const std::string &root, std::string group, const char *file) {
   uint64_t least = limitIn(root + "/" + file);
   for (; group.size() > 1; group.resize(group.rfind('/')))
@@ -39,12 +43,14 @@ uint64_t leastLimit(const std::string &root, std::string group, const char *file
 
 uint64_t controlGroupLimit(const std::string &membership, const std::string &root) {
   uint64_t least = kNoLimit;
-  std::istringstream lines(membership);
-  for (std::string line; std::getline(lines, line);) { // "number:controllers:/group"
+  for (size_t begin = 0, end; begin < membership.size(); begin = end + 1) {
+    end = std::min(membership.find('\n', begin), membership.size());
+    std::string line = membership.substr(begin, end - begin); // "number:controllers:/group"
     size_t first = line.find(':'), second = line.find(':', first + 1);
     if (first == std::string::npos || second == std::string::npos)
       continue;
-    std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",", group = line.substr(second + 1);
+    std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",",
+                group = line.substr(second + 1);
     if (group.empty() || group[0] != '/')
       continue;
     if (controllers == ",,")
@@ -56,7 +62,8 @@ uint64_t controlGroupLimit(const std::string &membership, const std::string &roo
 }
 
 uint64_t usableMemoryBytes() {
-  uint64_t physical = static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  uint64_t physical = static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
+                      static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
   return std::min(physical, controlGroupLimit(readText("/proc/self/cgroup"), "/sys/fs/cgroup"));
 }
 

@@ -23,8 +23,9 @@ void onSignal(int signal) {
   std::signal(signal, SIG_DFL); // The second one ends the process at once.
 }
 
-/// For what is thrown where nobody can catch it, with no memory left to say so in: status 2 and a message, as for all that the
-/// machine fails at. Other ends of the program are bugs and stay what they are.
+/// For what is thrown where nobody can catch it, with no memory left to say so in: status 2 and a
+/// message, as for all that the machine fails at. Other ends of the program are bugs and stay what
+/// they are.
 [[noreturn]] void onTerminate() {
   try {
     if (std::exception_ptr thrown = std::current_exception())
@@ -69,15 +70,22 @@ int main(int argc, char **argv) {
   app.add_option("--data", options.data, "WebDataset tar shards: paths, globs, {000..012}; without it synthetic samples");
   auto *stepsOption =
       app.add_option("--steps", steps, "Stop after this step; without it one pass over the data")->check(wholeNumber<'1'>, "");
-  app.add_option("--out", options.out, "Folder for metrics, checkpoints and the plan; one run writes there at a time");
-  app.add_flag("--resume{now}", resume, "Continue from the newest whole checkpoint in --out; --resume=auto also starts where there is none")
+  app.add_option("--out", options.out,
+                 "Folder for metrics, checkpoints and the plan; one run writes there at a time");
+  app.add_flag("--resume{now}", resume,
+               "Continue from the newest whole checkpoint in --out; --resume=auto also starts "
+               "where there is none")
       ->check(CLI::IsMember({"now", "auto"}));
-  app.add_flag("--overwrite", options.overwrite, "Replace what an older run left in --out, once the first step is done");
-  app.add_flag("--accept-changed-data", options.acceptsChangedData, "Resume with other shards, sizes, order or seed");
-  app.add_option("--weights", weights, "component=PATH: initial values, a safetensors file, the index of several, or a folder with either");
+  app.add_flag("--overwrite", options.overwrite,
+               "Replace what an older run left in --out, once the first step is done");
+  app.add_flag("--accept-changed-data", options.acceptsChangedData,
+               "Resume with other shards, sizes, order or seed");
+  app.add_option("--weights", weights,
+                 "component=PATH: initial values, a safetensors file, the index of several, or a folder with either");
   app.add_option("--save-every", options.saveEvery, "Steps between checkpoints (the last step is always saved)")
       ->check(wholeNumber<'1'>, "");
-  app.add_option("--keep-last", options.keepLast, "Keep this many checkpoints, the newest (all)")->check(wholeNumber<'1'>, "");
+  app.add_option("--keep-last", options.keepLast, "Keep this many checkpoints, the newest (all)")
+      ->check(wholeNumber<'1'>, "");
   app.add_flag("--save-gradients", options.saveGradients, "Write the first step's gradients to --out");
   app.add_flag("--self-check", options.selfCheck, "Also evaluate the first step in one piece and compare");
   app.add_flag("--evaluate", options.evaluate, "No update: print the mean losses over the data");
@@ -103,7 +111,7 @@ int main(int argc, char **argv) {
     options.steps = steps;
   if (seedOption->count())
     options.seed = seed;
-  options.resume = resume.empty()    ? executor::RunOptions::Resume::No
+  options.resume = resume.empty()     ? executor::RunOptions::Resume::No
                    : resume == "auto" ? executor::RunOptions::Resume::IfAny
                                       : executor::RunOptions::Resume::Yes;
   options.processes = ranks == "processes";

@@ -11,7 +11,9 @@ namespace {
 
 constexpr LaneKind kLaneKinds[] = {LaneKind::Host, LaneKind::Device, LaneKind::Driver};
 
-bool isWaiting(Activity activity) { return activity >= Activity::AwaitingDevice && activity < Activity::Finished; }
+bool isWaiting(Activity activity) {
+  return activity >= Activity::AwaitingDevice && activity < Activity::Finished;
+}
 
 const char *verb(Activity activity) {
   switch (activity) {
@@ -84,9 +86,13 @@ Progress::State Progress::state(uint32_t rank, LaneKind kind) const {
           own.index.load(std::memory_order_relaxed)};
 }
 
-void Progress::beat(uint32_t rank) const { pulses[rank].beatNs.store(nowNs(), std::memory_order_relaxed); }
+void Progress::beat(uint32_t rank) const {
+  pulses[rank].beatNs.store(nowNs(), std::memory_order_relaxed);
+}
 
-bool Progress::hasLeft(uint32_t rank) const { return state(rank, LaneKind::Driver).activity == Activity::Finished; }
+bool Progress::hasLeft(uint32_t rank) const {
+  return state(rank, LaneKind::Driver).activity == Activity::Finished;
+}
 
 int64_t Progress::lastProgress(uint32_t rank) const {
   int64_t last = 0;
@@ -96,13 +102,16 @@ int64_t Progress::lastProgress(uint32_t rank) const {
 }
 
 bool Progress::works(uint32_t rank) const {
-  return std::any_of(std::begin(kLaneKinds), std::end(kLaneKinds),
-                     [&](LaneKind kind) { return state(rank, kind).activity == Activity::Running; });
+  return std::any_of(std::begin(kLaneKinds), std::end(kLaneKinds), [&](LaneKind kind) {
+    return state(rank, kind).activity == Activity::Running;
+  });
 }
 
-bool Progress::overruns(uint32_t rank, LaneKind kind, const StallLimits &limits, int64_t now) const {
+bool Progress::overruns(uint32_t rank, LaneKind kind, const StallLimits &limits,
+                        int64_t now) const {
   const Lane &own = lane(rank, kind);
-  int64_t limit = std::max(limits.workNs, limits.patience * own.expectedNs.load(std::memory_order_relaxed));
+  int64_t limit =
+      std::max(limits.workNs, limits.patience * own.expectedNs.load(std::memory_order_relaxed));
   return own.activity.load(std::memory_order_relaxed) == Activity::Running &&
          now - own.sinceNs.load(std::memory_order_acquire) >= limit;
 }
@@ -133,15 +142,18 @@ std::optional<Progress::Stall> Progress::findStall(const StallLimits &limits, in
   for (uint32_t rank = 0; rank < count; ++rank) {
     if (hasLeft(rank))
       continue;
-    if (int64_t beat = pulses[rank].beatNs.load(std::memory_order_relaxed); beat != 0 && now - beat >= limits.beatNs)
+    if (int64_t beat = pulses[rank].beatNs.load(std::memory_order_relaxed);
+        beat != 0 && now - beat >= limits.beatNs)
       dead = dead ? dead : rank;
-    bool overrun = overruns(rank, LaneKind::Host, limits, now) || overruns(rank, LaneKind::Device, limits, now);
+    bool overrun = overruns(rank, LaneKind::Host, limits, now) ||
+                   overruns(rank, LaneKind::Device, limits, now);
     if (overrun && older(stuck, rank))
       stuck = rank;
     anyWorks |= works(rank);
     latest = std::max(latest, lastProgress(rank));
-    bool isWaits = std::any_of(std::begin(kLaneKinds), std::end(kLaneKinds),
-                               [&](LaneKind kind) { return isWaiting(state(rank, kind).activity); });
+    bool isWaits = std::any_of(std::begin(kLaneKinds), std::end(kLaneKinds), [&](LaneKind kind) {
+      return isWaiting(state(rank, kind).activity);
+    });
     if (isWaits && older(waits, rank))
       waits = rank;
   }
@@ -150,9 +162,11 @@ std::optional<Progress::Stall> Progress::findStall(const StallLimits &limits, in
   if (!culprit)
     return std::nullopt;
   std::string text = "no progress for " + seconds(now - lastProgress(*culprit));
-  text += dead    ? ", and no sign of life for " + seconds(now - pulses[*dead].beatNs) + " (limit " + seconds(limits.beatNs) + ")"
+  text += dead ? ", and no sign of life for " + seconds(now - pulses[*dead].beatNs) + " (limit " +
+                     seconds(limits.beatNs) + ")"
           : stuck ? " (limit " + seconds(limits.workNs) + ")"
-                  : " (limit " + seconds(limits.waitNs) + "), nor by any other rank: a message is missing or all wait in a circle";
+                  : " (limit " + seconds(limits.waitNs) +
+                        "), nor by any other rank: a message is missing or all wait in a circle";
   for (uint32_t i = 0; i < count; ++i) {
     uint32_t rank = (*culprit + i) % count;
     if (!hasLeft(rank))

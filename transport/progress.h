@@ -1,9 +1,11 @@
-// What every rank is doing and when it last made progress, for a watcher that must say who holds the others up.
+// What every rank is doing and when it last made progress, for a watcher that must say who holds
+// the others up.
 //
-// A rank has three lanes: its host thread, its device's queue, and the driver, which asks ranks for steps and between
-// steps reads data, saves and checks. Each is written by one thread at a time and read by anyone. A process whose ranks
-// are watched also calls beat() for them several times a second, whatever they are doing: who is slow still beats, who
-// is stopped or dead does not. report() costs a clock read and five stores.
+// A rank has three lanes: its host thread, its device's queue, and the driver, which asks ranks for
+// steps and between steps reads data, saves and checks. Each is written by one thread at a time and
+// read by anyone. A process whose ranks are watched also calls beat() for them several times a
+// second, whatever they are doing: who is slow still beats, who is stopped or dead does not.
+// report() costs a clock read and five stores.
 #pragma once
 
 #include "base/status.h"
@@ -34,11 +36,12 @@ int64_t nowNs();
 
 enum class LaneKind : uint32_t { Host, Device, Driver };
 
-/// How long a silence may be. Work of the driver has no limit: a disk or a data set may be as slow as it likes.
+/// How long a silence may be. Work of the driver has no limit: a disk or a data set may be as slow
+/// as it likes.
 struct StallLimits {
-  int64_t beatNs;   ///< Without a beat of the rank's process.
-  int64_t waitNs;   ///< While every lane of every rank waits or is idle.
-  int64_t workNs;   ///< In one piece of work of a host or device; at least
+  int64_t beatNs;        ///< Without a beat of the rank's process.
+  int64_t waitNs;        ///< While every lane of every rank waits or is idle.
+  int64_t workNs;        ///< In one piece of work of a host or device; at least
   int64_t patience = 10; ///< so many times what it was expected to take.
 };
 
@@ -74,9 +77,10 @@ public:
   /// A sign of life; no progress. A rank without any beat is not watched yet.
   void beat(uint32_t rank) const;
 
-  /// The rank to blame: one without beats, else one whose host or device works for too long on one thing, else, where
-  /// nobody works at all and nothing was reported for `waitNs`, the one that has waited longest. While anybody works
-  /// within the limits, those who wait are not stalled. Call it every so often from one place.
+  /// The rank to blame: one without beats, else one whose host or device works for too long on one
+  /// thing, else, where nobody works at all and nothing was reported for `waitNs`, the one that has
+  /// waited longest. While anybody works within the limits, those who wait are not stalled. Call it
+  /// every so often from one place.
   std::optional<Stall> findStall(const StallLimits &limits, int64_t now = nowNs()) const;
 
   /// "rank 2: awaits arrivals of 'teacher.hidden' 17 for 3.2 s; device: running 'forward' 4 for 3.2 s"
@@ -88,7 +92,9 @@ private:
     std::atomic<int64_t> beatNs{0}; ///< 0: none yet.
   };
 
-  Lane &lane(uint32_t rank, LaneKind kind) const { return lanes[rank * kLanes + static_cast<uint32_t>(kind)]; }
+  Lane &lane(uint32_t rank, LaneKind kind) const {
+    return lanes[rank * kLanes + static_cast<uint32_t>(kind)];
+  }
   bool hasLeft(uint32_t rank) const;
   int64_t lastProgress(uint32_t rank) const;
   bool works(uint32_t rank) const;

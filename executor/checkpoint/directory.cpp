@@ -11,8 +11,6 @@
 #include <cstdio>
 #include <fcntl.h>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <vector>
 
 namespace maestro::checkpoint {
@@ -40,7 +38,8 @@ std::optional<uint64_t> stepOf(std::string_view name) {
 /// A folder's entries. Nothing is thrown, also where reading on fails.
 template <typename Visit> std::error_code forEachEntry(const std::string &folder, Visit visit) {
   std::error_code error;
-  for (fs::directory_iterator entry(folder, error); !error && entry != fs::directory_iterator(); entry.increment(error))
+  for (fs::directory_iterator entry(folder, error); !error && entry != fs::directory_iterator();
+       entry.increment(error))
     visit(*entry);
   return error;
 }
@@ -58,9 +57,11 @@ bool isWhole(const std::string &path, uint64_t step) {
 }
 
 /// Puts `partial` in the place of `final`. An older folder there changes places with it, so that at
-/// every moment one of the two is whole, and goes when the exchange is on disk. File systems that cannot exchange names
-/// lose the older one first, when the new one is on disk under its hidden name.
-Status putInPlace(const std::string &partial, const std::string &final, const std::string &outFolder) {
+/// every moment one of the two is whole, and goes when the exchange is on disk. File systems that
+/// cannot exchange names lose the older one first, when the new one is on disk under its hidden
+/// name.
+Status putInPlace(const std::string &partial, const std::string &final,
+                  const std::string &outFolder) {
   std::error_code error;
   if (fs::exists(final, error)) {
     if (::renameat2(AT_FDCWD, partial.c_str(), AT_FDCWD, final.c_str(), RENAME_EXCHANGE) == 0) {
@@ -72,7 +73,8 @@ Status putInPlace(const std::string &partial, const std::string &final, const st
     fs::remove_all(final, error);
   }
   fs::rename(partial, final, error);
-  return error ? systemFailure("rename a checkpoint to", final, error.value()) : syncFolder(outFolder);
+  return error ? systemFailure("rename a checkpoint to", final, error.value())
+               : syncFolder(outFolder);
 }
 
 Result<std::map<std::string, uint64_t>> listFiles(const std::string &folder) {
@@ -86,7 +88,9 @@ Result<std::map<std::string, uint64_t>> listFiles(const std::string &folder) {
   return files;
 }
 
-std::string hiddenName(uint64_t step, std::string_view suffix) { return fmt::format(".{}{}", checkpointName(step), suffix); }
+std::string hiddenName(uint64_t step, std::string_view suffix) {
+  return fmt::format(".{}{}", checkpointName(step), suffix);
+}
 
 struct Candidate {
   uint64_t step;
@@ -105,7 +109,8 @@ Result<std::vector<Candidate>> candidates(const std::string &outFolder) {
       list.push_back({*step, std::move(name)});
   });
   if (error)
-    return Status::invalidInput(fmt::format("cannot read the run's folder '{}': {}", outFolder, error.message()));
+    return Status::invalidInput(
+        fmt::format("cannot read the run's folder '{}': {}", outFolder, error.message()));
   std::sort(list.begin(), list.end(), [](const Candidate &a, const Candidate &b) {
     return a.step != b.step ? a.step > b.step : a.name > b.name; // '.' comes before 'c'.
   });
@@ -113,7 +118,8 @@ Result<std::vector<Candidate>> candidates(const std::string &outFolder) {
 }
 } // namespace
 
-/// What a killed run left: a replaced checkpoint, or one that is written, under the hidden name; what is removed.
+/// What a killed run left: a replaced checkpoint, or one that is written, under the hidden name;
+/// what is removed.
 void removeLeftovers(const std::string &outFolder) {
   std::vector<std::string> names;
   forEachEntry(outFolder, [&](const fs::directory_entry &entry) {
@@ -133,7 +139,8 @@ void removeLeftovers(const std::string &outFolder) {
 }
 
 Status removeCheckpoint(const std::string &outFolder, uint64_t step) {
-  std::string path = outFolder + "/" + checkpointName(step), hidden = outFolder + "/" + hiddenName(step, kRemoved);
+  std::string path = outFolder + "/" + checkpointName(step),
+              hidden = outFolder + "/" + hiddenName(step, kRemoved);
   std::error_code error;
   fs::remove_all(hidden, error);
   fs::rename(path, hidden, error);
@@ -196,14 +203,12 @@ Status PendingCheckpoint::commit(TrainingState state) {
 }
 
 Result<FoundCheckpoint> openCheckpoint(const std::string &path) {
-  std::ifstream stream(path + "/" + std::string(kState), std::ios::binary);
-  if (!stream)
+  std::optional<std::string> text = readFile(path + "/" + std::string(kState));
+  if (!text)
     return Status::invalidInput(fmt::format("'{}' has no state.json that can be read", path));
-  std::stringstream text;
-  text << stream.rdbuf();
   FoundCheckpoint found;
   found.path = path;
-  auto state = parseState(text.str(), found.files);
+  auto state = parseState(*text, found.files);
   if (!state)
     return std::move(state).takeStatus().withContext(fmt::format("checkpoint '{}'", path));
   found.state = *std::move(state);
@@ -218,7 +223,8 @@ Result<FoundCheckpoint> openCheckpoint(const std::string &path) {
   return found;
 }
 
-Result<std::optional<FoundCheckpoint>> findNewestCheckpoint(const std::string &outFolder, const std::string &run) {
+Result<std::optional<FoundCheckpoint>> findNewestCheckpoint(const std::string &outFolder,
+                                                            const std::string &run) {
   MAESTRO_ASSIGN(std::vector<Candidate> list, candidates(outFolder));
   for (const auto &[step, name] : list) {
     Result<FoundCheckpoint> found = openCheckpoint(outFolder + "/" + name);
@@ -227,7 +233,8 @@ Result<std::optional<FoundCheckpoint>> findNewestCheckpoint(const std::string &o
     if (found && found->state.step != step)
       found = Status::invalidInput(fmt::format("checkpoint '{}': state.json is of step {}", found->path, found->state.step));
     if (found && !run.empty() && !found->state.run.empty() && found->state.run != run)
-      found = Status::invalidInput(fmt::format("checkpoint '{}' is of an older run in this folder", found->path));
+      found = Status::invalidInput(
+          fmt::format("checkpoint '{}' is of an older run in this folder", found->path));
     if (found)
       return std::optional(*std::move(found));
     logWarning(fmt::format("passed over: {}", found.status().message()));

@@ -29,7 +29,8 @@ struct TrainingState {
   uint64_t workloadHash = 0; ///< Of the workload: different means that the checkpoint does not fit.
   /// Components frozen as a whole, which no file holds, and where their values came from.
   std::map<std::string, std::string> frozen;
-  /// Steps whose loss or gradient was not finite, which were not applied; and how many of them came last.
+  /// Steps whose loss or gradient was not finite, which were not applied; and how many of them came
+  /// last.
   uint64_t skippedSteps = 0, badStepsInARow = 0;
   std::string run = {};                        ///< See run_folder.h; empty where it is not known.
   std::optional<data::DataIdentity> data = {}; ///< Nothing where it is not known.
@@ -46,8 +47,8 @@ Result<std::string> parseRunName(const std::string &text);
 /// A checkpoint being written. Destroyed without commit() it leaves nothing behind.
 class PendingCheckpoint {
 public:
-  /// Makes an empty folder beside the final one. Of the folders that earlier runs did not finish, those that are whole are put
-  /// in place, and the others are removed.
+  /// Makes an empty folder beside the final one. Of the folders that earlier runs did not finish,
+  /// those that are whole are put in place, and the others are removed.
   static Result<PendingCheckpoint> begin(const std::string &outFolder, uint64_t step);
   PendingCheckpoint(PendingCheckpoint &&other) noexcept;
   PendingCheckpoint &operator=(PendingCheckpoint &&) = delete;
@@ -77,9 +78,11 @@ struct FoundCheckpoint {
 /// Reads one checkpoint's state and compares its files' sizes.
 Result<FoundCheckpoint> openCheckpoint(const std::string &path);
 
-/// The newest whole checkpoint in a folder, or nothing; of the run `run` where that is given. One that was not yet put in
-/// place counts. Damaged ones, and those of other runs, are passed over with a warning.
-Result<std::optional<FoundCheckpoint>> findNewestCheckpoint(const std::string &outFolder, const std::string &run = "");
+/// The newest whole checkpoint in a folder, or nothing; of the run `run` where that is given. One
+/// that was not yet put in place counts. Damaged ones, and those of other runs, are passed over
+/// with a warning.
+Result<std::optional<FoundCheckpoint>> findNewestCheckpoint(const std::string &outFolder,
+                                                            const std::string &run = "");
 
 /// The steps of all checkpoints in a folder, whole or not, in ascending order.
 Result<std::vector<uint64_t>> checkpointSteps(const std::string &outFolder);

@@ -3,7 +3,9 @@
 #include <cerrno>
 #include <csignal>
 #include <fcntl.h>
+#include <fstream>
 #include <mutex>
+#include <sstream>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
@@ -87,6 +89,15 @@ Status FileWriter::finish() {
   if (::close(std::exchange(fd, -1)) != 0)
     return systemFailure("write", path, errno);
   return {};
+}
+
+std::optional<std::string> readFile(const std::string &path) {
+  std::ifstream stream(path, std::ios::binary);
+  if (!stream)
+    return std::nullopt;
+  std::stringstream text;
+  text << stream.rdbuf();
+  return std::move(text).str();
 }
 
 Status syncFolder(const std::string &path) {

@@ -5,6 +5,7 @@
 #include "base/system_failure.h"
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -36,6 +37,9 @@ private:
   uint64_t total = 0;
   std::vector<std::byte> buffer;
 };
+
+/// A whole file; nothing where it cannot be read.
+std::optional<std::string> readFile(const std::string &path);
 
 /// Forces a folder's entries to disk.
 Status syncFolder(const std::string &path);

@@ -10,18 +10,18 @@
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
-#include <fstream>
-#include <random>
-#include <sstream>
 #include <sys/file.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 namespace maestro::checkpoint {
 namespace {
 
 std::string drawName() {
-  std::random_device device;
-  return fmt::format("{:08x}{:08x}", device(), device());
+  uint64_t name = 0;
+  while (::getrandom(&name, sizeof name, 0) < 0 && errno == EINTR)
+    ;
+  return fmt::format("{:016x}", name);
 }
 
 /// What of a run is in a folder, for messages; empty where there is nothing.
@@ -29,19 +29,17 @@ Result<std::string> describeResults(const std::string &folder) {
   MAESTRO_ASSIGN(std::vector<uint64_t> steps, checkpointSteps(folder));
   std::error_code error;
   if (!steps.empty())
-    return fmt::format("{}{}", steps.size() > 1 ? "checkpoints up to " : "", checkpointName(steps.back()));
-  return std::string(std::filesystem::exists(folder + "/metrics.jsonl", error) ? "metrics.jsonl" : "");
+    return fmt::format("{}{}", steps.size() > 1 ? "checkpoints up to " : "",
+                       checkpointName(steps.back()));
+  return std::string(std::filesystem::exists(folder + "/metrics.jsonl", error) ? "metrics.jsonl"
+                                                                               : "");
 }
 
 } // namespace
 
 Result<std::string> readRunName(const std::string &folder) {
-  std::ifstream stream(folder + "/run.json", std::ios::binary);
-  if (!stream)
-    return std::string();
-  std::stringstream text;
-  text << stream.rdbuf();
-  return parseRunName(text.str());
+  std::optional<std::string> text = readFile(folder + "/run.json");
+  return text ? parseRunName(*text) : Result<std::string>(std::string());
 }
 
 Result<std::unique_ptr<RunFolder>> RunFolder::open(const std::string &path, Start start) {
@@ -71,17 +69,20 @@ Status RunFolder::lock() {
   if (::flock(fd, LOCK_EX | LOCK_NB) == 0)
     return Status();
   if (errno == EWOULDBLOCK)
-    return Status::invalidInput(
-        fmt::format("--out {}: another maestro-run writes there; wait for its end, or give another folder", folder));
-  logWarning(fmt::format("--out {}: this file system has no locks ({}); start no other run there", folder, std::strerror(errno)));
+    return Status::invalidInput(fmt::format(
+        "--out {}: another maestro-run writes there; wait for its end, or give another folder",
+        folder));
+  logWarning(fmt::format("--out {}: this file system has no locks ({}); start no other run there",
+                         folder, std::strerror(errno)));
   return Status();
 }
 
 Status RunFolder::findStart(Start start) {
   MAESTRO_ASSIGN(std::string results, describeResults(folder));
   if (start == Start::Fresh && !results.empty())
-    return Status::invalidInput(fmt::format(
-        "--out {} holds results of a run already ({}); go on with it by --resume, or replace it by --overwrite", folder, results));
+    return Status::invalidInput(fmt::format("--out {} holds results of a run already ({}); go on "
+                                            "with it by --resume, or replace it by --overwrite",
+                                            folder, results));
   name = drawName();
   if (start == Start::Fresh || start == Start::Replace)
     return Status();
@@ -94,11 +95,14 @@ Status RunFolder::findStart(Start start) {
   }
   MAESTRO_ASSIGN(std::vector<uint64_t> steps, checkpointSteps(folder));
   if (!steps.empty())
-    return Status::invalidInput(fmt::format("--resume: {} holds {}, but no whole checkpoint of its last run; begin anew by --overwrite",
-                                            folder, results));
+    return Status::invalidInput(fmt::format(
+        "--resume: {} holds {}, but no whole checkpoint of its last run; begin anew by --overwrite",
+        folder, results));
   if (start == Start::Resume)
-    return Status::invalidInput(fmt::format("--resume: {} holds no checkpoint; start without --resume, or by --resume=auto", folder));
-  logInfo(fmt::format("--resume=auto: {} holds no checkpoint; starting from the beginning", folder));
+    return Status::invalidInput(fmt::format(
+        "--resume: {} holds no checkpoint; start without --resume, or by --resume=auto", folder));
+  logInfo(
+      fmt::format("--resume=auto: {} holds no checkpoint; starting from the beginning", folder));
   return Status();
 }
 

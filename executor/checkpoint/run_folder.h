@@ -1,10 +1,10 @@
 // The folder of --out: locked while a run writes there, and the results of one run at a time.
 //
-//   out/run.json         the name of the run whose results the folder holds, drawn when it begins; every checkpoint names its own
-//   out/checkpoint-…     see directory.h
+//   out/run.json         the name of the run whose results the folder holds, drawn when it begins;
+//   every checkpoint names its own out/checkpoint-…     see directory.h
 //
-// A run that replaces another names itself in run.json first: what is left of the other's checkpoints when it is killed
-// then is nobody's, and no run goes on from it.
+// A run that replaces another names itself in run.json first: what is left of the other's
+// checkpoints when it is killed then is nobody's, and no run goes on from it.
 #pragma once
 
 #include "base/status.h"
@@ -24,7 +24,8 @@ public:
     ResumeOrFresh, ///< Goes on from the newest whole checkpoint; begins where there is none at all.
     Replace,       ///< What is there goes.
   };
-  /// Makes the folder where it is not there. InvalidInput where another run writes there, and where `start` does not fit.
+  /// Makes the folder where it is not there. InvalidInput where another run writes there, and where
+  /// `start` does not fit.
   static Result<std::unique_ptr<RunFolder>> open(const std::string &path, Start start);
   ~RunFolder();
 
@@ -36,8 +37,8 @@ public:
   /// What to go on from.
   const std::optional<FoundCheckpoint> &found() const { return checkpoint; }
 
-  /// Makes the folder this run's: of a run that begins, once its first step is done, so that one whose data or weights are
-  /// bad leaves an older run's results alone.
+  /// Makes the folder this run's: of a run that begins, once its first step is done, so that one
+  /// whose data or weights are bad leaves an older run's results alone.
   Status claim();
   /// Removes all checkpoints but the newest `count`.
   Status keepNewest(uint64_t count) const;

@@ -84,9 +84,11 @@ private:
 };
 
 std::string formatData(const data::DataIdentity &data) {
-  std::string text = fmt::format("{{\"synthetic\": {}, \"shuffled\": {}, \"shards\": [", data.synthetic, data.shuffled);
+  std::string text = fmt::format("{{\"synthetic\": {}, \"shuffled\": {}, \"shards\": [",
+                                 data.synthetic, data.shuffled);
   for (std::string_view separator = ""; const data::ShardIdentity &shard : data.shards) {
-    text += fmt::format("{}\n    {{\"path\": \"{}\", \"bytes\": {}}}", separator, escapeJson(shard.path), shard.bytes);
+    text += fmt::format("{}\n    {{\"path\": \"{}\", \"bytes\": {}}}", separator,
+                        escapeJson(shard.path), shard.bytes);
     separator = ",";
   }
   return text + "]}";
@@ -129,7 +131,8 @@ std::string formatState(const TrainingState &state, const std::map<std::string, 
       "  \"frozen\": {},\n  \"skipped_steps\": {},\n  \"bad_steps_in_a_row\": {},\n"
       "  \"run\": \"{}\",\n{}  \"files\": {}\n}}\n",
       state.step, state.position.pass, state.position.shard, state.position.sample,
-      state.position.ordinal, state.seed, state.planHash, state.workloadHash, frozen, state.skippedSteps, state.badStepsInARow, escapeJson(state.run),
+      state.position.ordinal, state.seed, state.planHash, state.workloadHash, frozen,
+      state.skippedSteps, state.badStepsInARow, escapeJson(state.run),
       state.data ? fmt::format("  \"data\": {},\n", formatData(*state.data)) : "",
       formatMap(files, [](uint64_t bytes) { return fmt::to_string(bytes); }));
 }

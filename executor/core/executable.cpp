@@ -21,6 +21,10 @@ namespace fb = plan::fb;
 /// at least.
 constexpr size_t kFewestShapes = 4;
 
+uint64_t bindingKey(fb::BindingKind kind, uint32_t index) {
+  return static_cast<uint64_t>(kind) << 32 | index;
+}
+
 /// Regions whose size follows from the micro-batch.
 bool growsWithSamples(fb::RegionKind kind) {
   return kind == fb::RegionKind::Slot || kind == fb::RegionKind::Workspace || kind == fb::RegionKind::Channel;
@@ -82,7 +86,7 @@ ExecutableInstance::create(const plan::Plan &plan, uint32_t index, Device &devic
   instance->boundSymbols = plan::largestMicroBatches(plan::capacityOf(*plan, *instance->executable)).front();
   std::replace(instance->boundSymbols.begin(), instance->boundSymbols.end(), plan::DimTable::kUndefined, int64_t{1});
   for (const fb::Binding *binding : *instance->executable->bindings())
-    instance->bound.emplace(std::pair(binding->kind(), binding->index()), binding->buffer());
+    instance->bound.emplace(bindingKey(binding->kind(), binding->index()), binding->buffer());
   MAESTRO_TRY(instance->allocateRegions(shared));
   MAESTRO_TRY(instance->writeConstants());
   return instance;
@@ -141,7 +145,7 @@ const fb::Program *ExecutableInstance::program(fb::ProgramKind kind) const {
 bool ExecutableInstance::hasProgram(fb::ProgramKind kind) const { return program(kind) != nullptr; }
 
 uint32_t ExecutableInstance::boundBuffer(fb::BindingKind kind, uint32_t index) const {
-  auto found = bound.find({kind, index});
+  auto found = bound.find(bindingKey(kind, index));
   return found == bound.end() ? kNone : found->second;
 }
 

@@ -126,7 +126,7 @@ private:
   uint64_t growth;
   TensorGroup group;
   uint32_t slotCount = 1;
-  std::map<std::pair<plan::fb::BindingKind, uint32_t>, uint32_t> bound; ///< Buffers, by Executable.bindings.
+  std::map<uint64_t, uint32_t> bound; ///< Buffers by kind and index of their binding.
   std::vector<Address> regionBlocks;
   std::vector<uint64_t> regionStride; ///< Bytes between copies.
   std::vector<uint32_t> selected;   ///< By region: the copy that is used.

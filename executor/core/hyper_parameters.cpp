@@ -30,8 +30,8 @@ double clipFactor(const plan::fb::Training &training, double gradientNorm) {
   return std::min(1.0, limit / (gradientNorm + 1e-6));
 }
 
-std::array<float, 8> hyperParameters(const plan::fb::Training &training, uint64_t step, uint64_t updates,
-                                     double gradientScale) {
+std::array<float, 8> hyperParameters(const plan::fb::Training &training, uint64_t step,
+                                     uint64_t updates, double gradientScale) {
   double t = static_cast<double>(updates);
   return {static_cast<float>(learningRate(training, step)),
           static_cast<float>(1.0 - std::pow(training.beta1(), t)),

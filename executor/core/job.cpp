@@ -174,7 +174,9 @@ public:
   explicit DriverWaits(const Job &job) : job(job) {
     job.report(job.driverRank(), transport::LaneKind::Driver, transport::Activity::AwaitingRanks);
   }
-  ~DriverWaits() { job.report(job.driverRank(), transport::LaneKind::Driver, transport::Activity::Running); }
+  ~DriverWaits() {
+    job.report(job.driverRank(), transport::LaneKind::Driver, transport::Activity::Running);
+  }
 
 private:
   const Job &job;
@@ -242,7 +244,9 @@ void Job::serve(uint32_t rank) {
       command = box.commands[box.taken++ % box.commands.size()];
     }
     auto &[resultStep, result] = box.results[command.step % kResultRing];
-    Status status = stops ? Status() : guarded([&] { return execute(rank, command, result); }); // Given before all agreed to stop.
+    Status status = stops ? Status() : guarded([&] {
+      return execute(rank, command, result);
+    }); // Given before all agreed to stop.
     stops = stops || result.stops;
     resultStep = command.step;
     if (!status.isOk())
@@ -337,7 +341,8 @@ Status Job::awaitReleased(uint64_t step) {
   return wiring->abort->isRaised() ? failureStatus() : Status();
 }
 
-void Job::report(uint32_t rank, transport::LaneKind lane, transport::Activity activity, const char *what) const {
+void Job::report(uint32_t rank, transport::LaneKind lane, transport::Activity activity,
+                 const char *what) const {
   wiring->abort->progress().report(rank, lane, activity, what);
 }
 

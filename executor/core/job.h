@@ -49,10 +49,11 @@ struct JobOptions {
 struct StepResult {
   LossTotals totals;
   double gradientNorm = 0;
-  bool applied = true; ///< Otherwise a loss or the gradient norm is not finite, and parameters are as before the step.
+  bool applied = true; ///< Otherwise a loss or the gradient norm is not finite, and parameters are
+                       ///< as before the step.
   bool stops = false;  ///< Somebody asked to stop after this step.
   std::vector<metrics::SampleName> badSamples; ///< Of a step that is not applied; the root's alone.
-  int64_t endNs = 0; ///< Of the monotonic clock, on the rank's thread.
+  int64_t endNs = 0;                           ///< Of the monotonic clock, on the rank's thread.
   uint64_t tokens = 0;
   std::vector<uint64_t> microBatches; ///< By section.
   int64_t predictedNs = 0, scheduleNs = 0;
@@ -87,13 +88,17 @@ public:
   Status drain();
   Status awaitReleased(uint64_t step) override;
 
-  /// Ends the ranks that are here, whatever they are waiting for, and their devices' work: what they did may be read.
+  /// Ends the ranks that are here, whatever they are waiting for, and their devices' work: what
+  /// they did may be read.
   void end();
 
-  /// Clips and steps the optimizer on all ranks, where the step applies, after submit(…, updates = false).
+  /// Clips and steps the optimizer on all ranks, where the step applies, after submit(…, updates =
+  /// false).
   Status update(uint64_t step, const StepResult &result);
 
-  void drives(const char *what) const override { report(driverRank(), transport::LaneKind::Driver, transport::Activity::Running, what); }
+  void drives(const char *what) const override {
+    report(driverRank(), transport::LaneKind::Driver, transport::Activity::Running, what);
+  }
 
   size_t ranks() const { return workers.size(); }
   /// Null where the rank is another process.
@@ -138,7 +143,8 @@ private:
   Status gatherStretch(const Stretch &stretch, const TakePiece &take);
   Status sendPieces(uint64_t first, const Stretch &stretch);
   Status receivePieces(uint64_t first, const Stretch &stretch, const TakePiece &take);
-  void report(uint32_t rank, transport::LaneKind lane, transport::Activity activity, const char *what = nullptr) const;
+  void report(uint32_t rank, transport::LaneKind lane, transport::Activity activity,
+              const char *what = nullptr) const;
   void onDeviceSign(uint32_t rank, DeviceSign sign);
   /// The rank in whose lane this thread, which drives all ranks here, reports.
   uint32_t driverRank() const { return options.rank.value_or(wiring->root()); }
@@ -163,9 +169,11 @@ private:
   std::vector<Mailbox> mailboxes;
   bool stopping = false;
   Status failure;
-  std::vector<transport::Progress::State> hostStates; ///< By rank: before it began to wait for its device.
+  std::vector<transport::Progress::State>
+      hostStates; ///< By rank: before it began to wait for its device.
   std::vector<std::thread> threads;
-  std::thread watcher; ///< Of a job of several ranks: shows that they live; the root's also looks for who holds others up.
+  std::thread watcher; ///< Of a job of several ranks: shows that they live; the root's also looks
+                       ///< for who holds others up.
 };
 
 /// Data symbols and fields of a plan, as the data library wants them.

@@ -13,8 +13,8 @@ void Job::startWatching() {
   watcher = std::thread([this] { watch(); });
 }
 
-/// Beats for the ranks that are here; the root's ends a job in which a rank makes no progress. A kernel may take long, so the limits
-/// grow with the longest work that was seen.
+/// Beats for the ranks that are here; the root's ends a job in which a rank makes no progress. A
+/// kernel may take long, so the limits grow with the longest work that was seen.
 void Job::watch() {
   constexpr int64_t kSecond = 1'000'000'000, kPatience = 10;
   constexpr int64_t kBeatNs = 3 * kSecond, kWaitNs = 10 * kSecond, kWorkNs = 60 * kSecond;
@@ -30,19 +30,22 @@ void Job::watch() {
         ranks.beat(rank);
     changed.wait_for(lock, kEvery, [&] { return stopping; });
     int64_t now = transport::nowNs();
-    if (now - std::exchange(lastLook, now) > kSecond) // This process was held up itself: so may others have been, until just now.
+    if (now - std::exchange(lastLook, now) >
+        kSecond) // This process was held up itself: so may others have been, until just now.
       patientUntil = now + kBeatNs;
     if (!isRoot())
       continue;
     for (uint32_t rank = 0; rank < facts.ranks; ++rank) {
-      uint64_t count = ranks.counter(rank, transport::LaneKind::Host) + ranks.counter(rank, transport::LaneKind::Device);
+      uint64_t count = ranks.counter(rank, transport::LaneKind::Host) +
+                       ranks.counter(rank, transport::LaneKind::Device);
       if (count == seen[rank])
         continue;
       longest = std::max(longest, now - since[rank]);
       seen[rank] = count;
       since[rank] = now;
     }
-    transport::StallLimits limits{kBeatNs, kWaitNs, std::max(kWorkNs, kPatience * longest), kPatience};
+    transport::StallLimits limits{kBeatNs, kWaitNs, std::max(kWorkNs, kPatience * longest),
+                                  kPatience};
     if (auto stall = ranks.findStall(limits); stall && now >= patientUntil && !stopping) {
       lock.unlock();
       noteFailure(stall->rank, Status::unavailable(stall->text));
@@ -65,7 +68,8 @@ void Job::onDeviceSign(uint32_t rank, DeviceSign sign) {
     return report(rank, LaneKind::Host, Activity::AwaitingDevice);
   case DeviceSign::HostResumes: {
     const auto &before = hostStates[rank];
-    return wiring->abort->progress().report(rank, LaneKind::Host, before.activity, before.what, before.index);
+    return wiring->abort->progress().report(rank, LaneKind::Host, before.activity, before.what,
+                                            before.index);
   }
   }
 }

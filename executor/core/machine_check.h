@@ -8,8 +8,8 @@
 
 namespace maestro::executor {
 
-/// InvalidInput, naming the plan's file, value and limit, for devices, memory and layouts that are not here. Warns of more
-/// devices than cores.
+/// InvalidInput, naming the plan's file, value and limit, for devices, memory and layouts that are
+/// not here. Warns of more devices than cores.
 Status checkMachine(const plan::Plan &plan, const std::string &path);
 
 } // namespace maestro::executor

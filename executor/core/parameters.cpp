@@ -77,7 +77,8 @@ private:
   Status open(uint32_t file) {
     if (descriptors[file] >= 0)
       return Status();
-    int fd = ::open(path(file).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); // A pipe must not be waited for.
+    int fd = ::open(path(file).c_str(),
+                    O_RDONLY | O_CLOEXEC | O_NONBLOCK); // A pipe must not be waited for.
     if (fd < 0)
       return Status::invalidInput(fmt::format(
           "{}: {}; the plan takes parameters from this file: put it back, run the plan where it was made, or plan again", path(file),

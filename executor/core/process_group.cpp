@@ -16,7 +16,8 @@ Result<std::unique_ptr<ProcessGroup>> ProcessGroup::fork(Wiring &wiring, uint32_
   std::unique_ptr<ProcessGroup> group(new ProcessGroup(wiring));
   group->ownRank = wiring.root();
   pid_t parent = ::getpid();
-  std::signal(SIGCHLD, SIG_DFL); // Ignored, as some launchers leave it, it would make children vanish before they are asked for.
+  std::signal(SIGCHLD, SIG_DFL); // Ignored, as some launchers leave it, it would make children
+                                 // vanish before they are asked for.
   for (uint32_t rank = 0; rank < ranks; ++rank) {
     if (rank == wiring.root())
       continue;

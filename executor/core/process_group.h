@@ -17,8 +17,8 @@ public:
   /// One process for every rank but the root, which stays in this one. Returns in all of them. The wiring must outlive
   /// the group.
   static Result<std::unique_ptr<ProcessGroup>> fork(Wiring &wiring, uint32_t ranks);
-  /// In the root: waits for the others, which end when they are done or the job's abort is raised, and kills what has
-  /// not ended after a second.
+  /// In the root: waits for the others, which end when they are done or the job's abort is raised,
+  /// and kills what has not ended after a second.
   ~ProcessGroup();
 
   uint32_t rank() const { return ownRank; }

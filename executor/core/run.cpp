@@ -97,19 +97,23 @@ private:
   /// What sleeps computes nothing that could be kept.
   Status checkOptions() const {
     bool resumes = options.resume != RunOptions::Resume::No;
-    if (options.sleepScale > 0 && (resumes || options.saveGradients || options.selfCheck || options.evaluate))
+    if (options.sleepScale > 0 &&
+        (resumes || options.saveGradients || options.selfCheck || options.evaluate))
       return Status::invalidInput("--sleep-kernels computes nothing; run it without --resume, --save-gradients, --self-check "
                                   "and --evaluate");
     if (options.waitsForSteps && options.processes)
       return Status::invalidInput("--wait-for-steps works with --ranks threads only");
     if (resumes && options.overwrite)
-      return Status::invalidInput("--resume goes on with what --overwrite replaces; give one of them");
+      return Status::invalidInput(
+          "--resume goes on with what --overwrite replaces; give one of them");
     if (options.sleepScale > 0)
       logWarning("--sleep-kernels: nothing is computed; losses are 0, and no checkpoint is written");
     if (!options.out.empty())
       return Status();
-    for (auto [isGiven, flag] : {std::pair(resumes, "--resume"), std::pair(options.overwrite, "--overwrite"),
-                                 std::pair(options.saveGradients, "--save-gradients"), std::pair(options.keepLast > 0, "--keep-last")})
+    for (auto [isGiven, flag] :
+         {std::pair(resumes, "--resume"), std::pair(options.overwrite, "--overwrite"),
+          std::pair(options.saveGradients, "--save-gradients"),
+          std::pair(options.keepLast > 0, "--keep-last")})
       if (isGiven)
         return Status::invalidInput(fmt::format("{} needs --out, the folder of the run", flag));
     if (!options.evaluate)
@@ -135,7 +139,9 @@ private:
         return Status();
       MAESTRO_ASSIGN(std::string run, checkpoint::readRunName(options.out));
       MAESTRO_ASSIGN(found, checkpoint::findNewestCheckpoint(options.out, run));
-      return found ? adoptCheckpoint() : Status::invalidInput(fmt::format("--resume: {} holds no whole checkpoint", options.out));
+      return found ? adoptCheckpoint()
+                   : Status::invalidInput(
+                         fmt::format("--resume: {} holds no whole checkpoint", options.out));
     }
     Start start = options.overwrite                             ? Start::Replace
                   : options.resume == RunOptions::Resume::Yes   ? Start::Resume
@@ -232,39 +238,22 @@ private:
   Status openData() {
     MAESTRO_ASSIGN(TrainingData opened, openTrainingData(*plan, options, seed));
     data = std::move(opened.identity);
-    if (found && !options.evaluate)
-      MAESTRO_TRY(checkSameData());
+    if (found && !options.evaluate) {
+      MAESTRO_ASSIGN(position,
+                     resumedPosition(*found, data, {seed, options.acceptsChangedData}));
+    }
     size_t ahead = std::max<size_t>(2 * (*plan)->training()->global_batch(), 8);
-    MAESTRO_ASSIGN(source, data::SampleSource::create(std::move(opened.reader), ahead,
-                                                      options.evaluate ? data::DataPosition() : position));
-    return Status();
-  }
-
-  /// A run that goes on reads the data that it has read before; other data only where that is asked for, from where the old
-  /// one's order still holds, or from the beginning.
-  Status checkSameData() {
-    const checkpoint::TrainingState &state = found->state;
-    std::string difference = state.data ? data::differenceOf(*state.data, data) : "";
-    bool dataDiffers = !difference.empty();
-    if (!dataDiffers && seed != state.seed)
-      difference = fmt::format("seed {} then, --seed {} now", state.seed, seed);
-    if (difference.empty())
-      return Status();
-    if (!options.acceptsChangedData)
-      return Status::invalidInput(fmt::format("--resume: {} was made with other data: {}; give the same, or --accept-changed-data",
-                                              found->path, difference));
-    bool fromStart = dataDiffers && (data.shuffled || data.synthetic || state.data->shuffled || state.data->synthetic ||
-                                     !data::beginAlike(*state.data, data, position.shard + 1));
-    if (fromStart)
-      position = {.pass = position.pass};
-    logWarning(fmt::format("resuming with other data ({}): {}, and not bitwise", difference,
-                           fromStart ? "it is read from its beginning" : "reading goes on where it was"));
+    MAESTRO_ASSIGN(source,
+                   data::SampleSource::create(std::move(opened.reader), ahead,
+                                              options.evaluate ? data::DataPosition() : position));
     return Status();
   }
 
   Status train() {
     const fb::Training &training = *(*plan)->training();
-    feeder.emplace(*job, *source, StepFeeder::Options{training.global_batch(), options.steps, options.saveEvery, options.waitsForSteps},
+    feeder.emplace(*job, *source,
+                   StepFeeder::Options{training.global_batch(), options.steps, options.saveEvery,
+                                       options.waitsForSteps},
                    step);
     auto style = logFormat() == LogFormat::Json ? metrics::Progress::Style::Json : metrics::Progress::detect(stderr);
     std::optional<metrics::Progress> progress;
@@ -273,7 +262,8 @@ private:
     StepReport report(*plan);
     bool finished = options.steps && step >= *options.steps, hasFailed = false;
     int64_t sinceNs = transport::nowNs(); // Of the step under way.
-    for (bool isFirst = true; !finished && !hasFailed && !(result && result->stops); isFirst = false) {
+    for (bool isFirst = true; !finished && !hasFailed && !(result && result->stops);
+         isFirst = false) {
       MAESTRO_TRY(trainStep(isFirst));
       int64_t endNs = isFirst ? transport::nowNs() : result->endNs;
       if (isRoot())
@@ -297,7 +287,8 @@ private:
   Status endTraining(bool finished) {
     hasEnded = true;
     MAESTRO_TRY(job->drain());
-    if (!processes) // Those that ran ahead, too; other processes end when they have done all their steps.
+    if (!processes) // Those that ran ahead, too; other processes end when they have done all their
+                    // steps.
       job->end();
     if (!options.trace.empty())
       MAESTRO_TRY(writeTrace(*plan, *job, isRoot(), options.trace));
@@ -308,7 +299,8 @@ private:
     return Status();
   }
 
-  /// One step. The run's first one ends with its gradients, which may be looked at before they are applied.
+  /// One step. The run's first one ends with its gradients, which may be looked at before they are
+  /// applied.
   Status trainStep(bool isFirst) {
     bool holdsUpdate = isFirst && job->trainsHere();
     MAESTRO_ASSIGN(result, feeder->next(!holdsUpdate));
@@ -323,7 +315,8 @@ private:
     return job->update(step, *result);
   }
 
-  Status recordStep(StepReport &report, double seconds, std::optional<metrics::Progress> &progress) {
+  Status recordStep(StepReport &report, double seconds,
+                    std::optional<metrics::Progress> &progress) {
     const metrics::StepRecord &record = report.fill(*job, *result, feeder->batch(), step, seconds);
     if (folder && !metricsFile)
       MAESTRO_TRY(openResults(step - 1));
@@ -342,10 +335,14 @@ private:
     if (!options.selfCheck)
       return Status();
     if (found)
-      return Status::invalidInput("--self-check compares initial values; it cannot follow --resume");
+      return Status::invalidInput(
+          "--self-check compares initial values; it cannot follow --resume");
     if (!result->applied)
-      return Status::invalidInput(fmt::format("self-check: the first step's loss or gradient norm ({}) is not finite, and nothing can be "
-                                              "compared; look at its samples and at the initial values", result->gradientNorm));
+      return Status::invalidInput(
+          fmt::format("self-check: the first step's loss or gradient norm ({}) is not finite, and "
+                      "nothing can be "
+                      "compared; look at its samples and at the initial values",
+                      result->gradientNorm));
     return selfCheck(*plan, *job, *result, batch, options.weights, seed, step);
   }
 
@@ -371,7 +368,8 @@ private:
   }
 
   Status evaluateAll() {
-    MAESTRO_ASSIGN(Evaluation all, evaluate(*plan, *job, *source, evaluated, options.steps, [] { return stopRequested.load(); }));
+    MAESTRO_ASSIGN(Evaluation all, evaluate(*plan, *job, *source, evaluated, options.steps,
+                                            [] { return stopRequested.load(); }));
     hasEnded = true;
     if (!options.trace.empty())
       MAESTRO_TRY(writeTrace(*plan, *job, isRoot(), options.trace));
@@ -397,7 +395,7 @@ private:
   const StepResult *result = nullptr; ///< Of the last step.
   uint64_t step = 0, seed = 0;
   uint64_t skippedSteps = 0, badStepsInARow = 0; ///< Not applied: of the whole run, and up to now.
-  bool hasEnded = false; ///< All steps are done.
+  bool hasEnded = false;                         ///< All steps are done.
 };
 
 } // namespace

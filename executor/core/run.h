@@ -18,8 +18,8 @@ struct RunOptions {
   std::optional<uint64_t> steps; ///< Otherwise one pass over the data.
   std::string out;               ///< Empty: nothing is kept.
   enum class Resume : uint8_t { No, Yes, IfAny } resume = Resume::No;
-  bool overwrite = false;           ///< An older run's results in `out` go.
-  bool acceptsChangedData = false;  ///< Resumes with other data, order or seed.
+  bool overwrite = false;          ///< An older run's results in `out` go.
+  bool acceptsChangedData = false; ///< Resumes with other data, order or seed.
   WeightFiles weights;
   uint64_t saveEvery = 0; ///< Steps between checkpoints; 0: the last step only.
   uint64_t keepLast = 0;  ///< Checkpoints; 0: all.

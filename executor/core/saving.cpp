@@ -8,8 +8,8 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
 #include <cerrno>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -55,13 +55,15 @@ bool isFinite(std::span<const std::byte> floats) {
 
 /// What training changes is finite in every checkpoint.
 bool mustBeFinite(const plan::Plan &plan, const Entry &entry, DType dtype) {
-  return dtype == DType::F32 && entry.kind != fb::BindingKind::Gradient && plan->parameters()->Get(entry.parameter)->trainable();
+  return dtype == DType::F32 && entry.kind != fb::BindingKind::Gradient &&
+         plan->parameters()->Get(entry.parameter)->trainable();
 }
 
 Status notFinite(const plan::Plan &plan, const Entry &entry) {
-  return Status::invalidInput(fmt::format("'{}' of component '{}' holds a value that is not finite; no checkpoint is written: look at "
-                                          "the initial values, or lower train.optimizer's lr",
-                                          entry.name, componentName(plan, *plan->parameters()->Get(entry.parameter))));
+  return Status::invalidInput(fmt::format(
+      "'{}' of component '{}' holds a value that is not finite; no checkpoint is written: look at "
+      "the initial values, or lower train.optimizer's lr",
+      entry.name, componentName(plan, *plan->parameters()->Get(entry.parameter))));
 }
 
 Status writeEntries(const plan::Plan &plan, Job &job, const std::string &path,
@@ -169,7 +171,8 @@ Status saveCheckpoint(const plan::Plan &plan, Job &job, const std::string &outFo
     MAESTRO_TRY(writeEntries(plan, job, file(component.name()->str() + ".safetensors"),
                              entries, std::move(metadata)));
   }
-  MAESTRO_TRY(writeEntries(plan, job, file(std::string(plan::kOptimizerFile) + ".safetensors"), optimizerEntries(plan, isBound), {}));
+  MAESTRO_TRY(writeEntries(plan, job, file(std::string(plan::kOptimizerFile) + ".safetensors"),
+                           optimizerEntries(plan, isBound), {}));
   return pending ? pending->commit(std::move(state)) : Status();
 }
 
@@ -210,7 +213,8 @@ Status saveGradients(const plan::Plan &plan, Job &job, const std::string &path) 
     status = systemFailure("write", path, errno);
   if (!status.isOk())
     std::remove(partial.c_str());
-  return status.isOk() ? checkpoint::syncFolder(std::filesystem::path(path).parent_path()) : std::move(status);
+  return status.isOk() ? checkpoint::syncFolder(std::filesystem::path(path).parent_path())
+                       : std::move(status);
 }
 
 } // namespace maestro::executor

@@ -139,7 +139,8 @@ void Station::zeroGradients() {
   const fb::Executable &table = executable->table();
   for (const fb::Binding *binding : *table.bindings())
     if (binding->kind() == fb::BindingKind::Gradient)
-      device.fillZero(executable->address(binding->buffer(), 0), table.buffers()->Get(binding->buffer())->bytes());
+      device.fillZero(executable->address(binding->buffer(), 0),
+                      table.buffers()->Get(binding->buffer())->bytes());
 }
 
 void Station::writeHyperParameters(const std::array<float, 8> &values) {

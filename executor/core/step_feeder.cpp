@@ -4,7 +4,8 @@
 
 namespace maestro::executor {
 
-StepFeeder::StepFeeder(StepRanks &ranks, data::SampleSource &source, const Options &options, uint64_t done)
+StepFeeder::StepFeeder(StepRanks &ranks, data::SampleSource &source, const Options &options,
+                       uint64_t done)
     : ranks(ranks), source(source), options(options), done(done) {}
 
 Status StepFeeder::read(uint64_t step) {

@@ -1,9 +1,11 @@
 // Gives a job's ranks their batches, one step ahead of the one that is awaited where that may be.
 //
-//   read(s) ▸ to the ranks ▸ while they work: read(s + 1), prepare its schedule, to those that may begin it ▸ await(s)
+//   read(s) ▸ to the ranks ▸ while they work: read(s + 1), prepare its schedule, to those that may
+//   begin it ▸ await(s)
 //
-// Ranks that have nothing to train get step s + 1 while s is under way; those that train get it too, and begin it at once,
-// unless something happens between the steps: a checkpoint, or an update that is asked for apart.
+// Ranks that have nothing to train get step s + 1 while s is under way; those that train get it
+// too, and begin it at once, unless something happens between the steps: a checkpoint, or an update
+// that is asked for apart.
 #pragma once
 
 #include "executor/core/step_ranks.h"
@@ -21,16 +23,17 @@ public:
   struct Options {
     uint64_t globalBatch = 1;
     std::optional<uint64_t> lastStep = {}; ///< Otherwise the pass ends the run.
-    uint64_t saveEvery = 0;           ///< 0: never.
-    bool waitsForSteps = false;       ///< Nothing runs ahead.
+    uint64_t saveEvery = 0;                ///< 0: never.
+    bool waitsForSteps = false;            ///< Nothing runs ahead.
   };
   /// Must outlive the job's ranks, which read the batches in it. `done`: steps of earlier runs.
   StepFeeder(StepRanks &ranks, data::SampleSource &source, const Options &options, uint64_t done);
 
-  /// Runs the next step to its end. Without `updates` the ranks that train end with the gradients: Job::update() is the caller's.
+  /// Runs the next step to its end. Without `updates` the ranks that train end with the gradients:
+  /// Job::update() is the caller's.
   Result<const StepResult *> next(bool updates);
 
-  uint64_t step() const { return done; }                             ///< That next() ended.
+  uint64_t step() const { return done; }                                ///< That next() ended.
   const data::SampleBatch &batch() const { return slotOf(done).batch; } ///< Of that step.
   bool isLast() const { return isLast(slotOf(done)); }
   bool isCheckpointDue() const { return isCheckpointDue(done); }
@@ -46,7 +49,9 @@ private:
   bool isLast(const Pending &pending) const {
     return options.lastStep ? pending.step >= *options.lastStep : pending.batch.endsPass;
   }
-  bool isCheckpointDue(uint64_t step) const { return options.saveEvery > 0 && step % options.saveEvery == 0; }
+  bool isCheckpointDue(uint64_t step) const {
+    return options.saveEvery > 0 && step % options.saveEvery == 0;
+  }
   Status read(uint64_t step);
   Status runAhead(uint64_t step, bool updates);
 

@@ -1,4 +1,5 @@
-// What is said of each step: its record for metrics and progress, and warnings of steps that trained nothing.
+// What is said of each step: its record for metrics and progress, and warnings of steps that
+// trained nothing.
 #pragma once
 
 #include "executor/core/busy_times.h"
@@ -7,8 +8,8 @@
 #include "plan/plan.h"
 
 #include <cstdint>
-#include <set>
 #include <string>
+#include <vector>
 
 namespace maestro::executor {
 
@@ -17,9 +18,10 @@ public:
   explicit StepReport(const plan::Plan &plan) : plan(plan) {}
 
   /// `seconds`: from the end of the step before, or of what happened in between, to this one's.
-  const metrics::StepRecord &fill(const Job &job, const StepResult &result, const data::SampleBatch &batch, uint64_t step,
-                                  double seconds);
-  /// Of the record: that the step was not applied, with its samples; once for each loss, that it counted nothing.
+  const metrics::StepRecord &fill(const Job &job, const StepResult &result,
+                                  const data::SampleBatch &batch, uint64_t step, double seconds);
+  /// Of the record: that the step was not applied, with its samples; once for each loss, that it
+  /// counted nothing.
   void warn(const StepResult &result);
   /// What ends a run after `steps` of them in a row.
   Status tooManyBadSteps(uint64_t steps) const;
@@ -30,7 +32,7 @@ private:
   const plan::Plan &plan;
   metrics::StepRecord record;
   BusyTimes busyTimes;
-  std::set<std::string> uncounted; ///< Losses of which it was said.
+  std::vector<bool> uncounted; ///< By Plan.losses: it was said.
 };
 
 } // namespace maestro::executor

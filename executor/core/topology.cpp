@@ -24,9 +24,12 @@ void Topology::addStations() {
     const auto &group = *table->ranks();
     auto lead = static_cast<uint32_t>(stations.size());
     leads.push_back(lead);
-    leadAt.emplace(std::array{executable.section(), executable.stage(), table->replica()}, lead);
+    auto [place, isNew] = places.emplace(key(executable.section(), executable.stage()), stationsAt.size());
+    if (isNew)
+      stationsAt.emplace_back();
+    leadAt.emplace(key(place->second, table->replica()), lead);
     for (uint32_t member = 0; member < group.size(); ++member) {
-      byStage[{executable.section(), executable.stage()}].push_back(lead + member);
+      stationsAt[place->second].push_back(lead + member);
       stations.push_back({executable.section(), executable.stage(), table->replica(), table->executable(), group.Get(member),
                           member, group.size()});
       deviceOf[group.Get(member)] = *std::min_element(group.begin(), group.end());
@@ -35,13 +38,14 @@ void Topology::addStations() {
 }
 
 std::span<const uint32_t> Topology::stationsOf(uint32_t section, uint32_t stage) const {
-  auto found = byStage.find({section, stage});
-  return found == byStage.end() ? std::span<const uint32_t>() : found->second;
+  auto place = places.find(key(section, stage));
+  return place == places.end() ? std::span<const uint32_t>() : stationsAt[place->second];
 }
 
 void Topology::addRings(uint32_t e) {
   const fb::Edge &edge = *plan->edges()->Get(e);
-  std::vector<std::pair<uint32_t, bool>> ends; // Receivers, in the order of stations; of activations first.
+  std::vector<std::pair<uint32_t, bool>>
+      ends; // Receivers, in the order of stations; of activations first.
   for (uint32_t station : stationsOf(edge.consumer(), edge.consumer_stage()))
     ends.emplace_back(station, false);
   if (edge.carries_gradient())
@@ -74,18 +78,19 @@ void Topology::addRing(uint32_t edgeIndex, bool gradient, uint32_t receiver) {
     ring.slotBytes = region.bytes();
   }
   ring.mostPosts = sameSection ? 1 : static_cast<uint32_t>(std::min<int64_t>(own.samples(), 4096));
-  ringOf.emplace(std::array{edgeIndex, uint32_t{gradient}, receiver}, static_cast<uint32_t>(rings.size()));
+  ringOf.emplace(key(2 * edgeIndex + gradient, receiver), static_cast<uint32_t>(rings.size()));
   rings.push_back(std::move(ring));
 }
 
 uint32_t Topology::stationAt(uint32_t section, uint32_t stage, uint32_t replica) const {
-  auto found = leadAt.find({section, stage, replica});
-  return found == leadAt.end() ? kNone : found->second;
+  auto place = places.find(key(section, stage));
+  auto lead = place == places.end() ? leadAt.end() : leadAt.find(key(place->second, replica));
+  return lead == leadAt.end() ? kNone : lead->second;
 }
 
 uint32_t Topology::ringAt(uint32_t edge, bool gradient, uint32_t receiver) const {
-  auto found = ringOf.find({edge, uint32_t{gradient}, receiver});
-  return found == ringOf.end() ? kNone : found->second;
+  auto ring = ringOf.find(key(2 * edge + gradient, receiver));
+  return ring == ringOf.end() ? kNone : ring->second;
 }
 
 const fb::Executable &Topology::executable(uint32_t station) const {

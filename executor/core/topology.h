@@ -5,7 +5,6 @@
 #include "plan/plan.h"
 #include "plan/plan_generated.h"
 
-#include <array>
 #include <cstdint>
 #include <map>
 #include <span>
@@ -63,10 +62,14 @@ private:
   void addRing(uint32_t edge, bool gradient, uint32_t receiver);
   std::span<const uint32_t> stationsOf(uint32_t section, uint32_t stage) const;
 
+  using Index = std::map<uint64_t, uint32_t>; ///< By two numbers.
+  static uint64_t key(uint32_t high, uint32_t low) { return uint64_t{high} << 32 | low; }
+
   const plan::Plan &plan;
-  std::map<std::pair<uint32_t, uint32_t>, std::vector<uint32_t>> byStage; ///< Section and stage: their stations, ascending.
-  std::map<std::array<uint32_t, 3>, uint32_t> leadAt;   ///< Section, stage, replica.
-  std::map<std::array<uint32_t, 3>, uint32_t> ringOf; ///< Edge, gradient, receiver.
+  Index places; ///< Section and stage: index into stationsAt.
+  std::vector<std::vector<uint32_t>> stationsAt;
+  Index leadAt; ///< Place and replica.
+  Index ringOf; ///< Edge and gradient (edge · 2 + gradient), and receiver.
 };
 
 struct ProblemOptions {

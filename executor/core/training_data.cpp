@@ -31,7 +31,8 @@ Result<std::unique_ptr<data::SampleReader>> openSynthetic(const plan::Plan &plan
 
 } // namespace
 
-Result<TrainingData> openTrainingData(const plan::Plan &plan, const RunOptions &options, uint64_t seed) {
+Result<TrainingData> openTrainingData(const plan::Plan &plan, const RunOptions &options,
+                                      uint64_t seed) {
   TrainingData result;
   if (options.data.empty()) {
     logInfo("no --data: training on synthetic samples");
@@ -48,6 +49,29 @@ Result<TrainingData> openTrainingData(const plan::Plan &plan, const RunOptions &
   MAESTRO_ASSIGN(result.identity, data::identify(dataset.shards, dataset.shuffle));
   MAESTRO_ASSIGN(result.reader, data::openWebDataset(std::move(dataset)));
   return result;
+}
+
+Result<data::DataPosition> resumedPosition(const checkpoint::FoundCheckpoint &found,
+                                           const data::DataIdentity &now,
+                                           const ResumeOptions &options) {
+  const checkpoint::TrainingState &state = found.state;
+  std::string difference = state.data ? data::differenceOf(*state.data, now) : "";
+  bool dataDiffers = !difference.empty();
+  if (!dataDiffers && options.seed != state.seed)
+    difference = fmt::format("seed {} then, --seed {} now", state.seed, options.seed);
+  if (difference.empty())
+    return state.position;
+  if (!options.acceptsChangedData)
+    return Status::invalidInput(fmt::format(
+        "--resume: {} was made with other data: {}; give the same, or --accept-changed-data",
+        found.path, difference));
+  auto isInOrder = [](const data::DataIdentity &data) { return !data.shuffled && !data.synthetic; };
+  bool readsOn = !dataDiffers || (isInOrder(now) && isInOrder(*state.data) &&
+                                  data::beginAlike(*state.data, now, state.position.shard + 1));
+  logWarning(
+      fmt::format("resuming with other data ({}): {}, and not bitwise", difference,
+                  readsOn ? "reading goes on where it was" : "it is read from its beginning"));
+  return readsOn ? state.position : data::DataPosition{.pass = state.position.pass};
 }
 
 } // namespace maestro::executor

@@ -122,8 +122,8 @@ private:
     return list;
   }
 
-  /// Whether a checkpoint holds values of this station: of a component that is not frozen as a whole. Such a rank does not run ahead,
-  /// so that its device is at rest while it is read.
+  /// Whether a checkpoint holds values of this station: of a component that is not frozen as a
+  /// whole. Such a rank does not run ahead, so that its device is at rest while it is read.
   bool savesValues(uint32_t station) const {
     for (const fb::Binding *binding : *topology.executable(station).bindings())
       if (binding->kind() == fb::BindingKind::Value &&
@@ -134,7 +134,8 @@ private:
 
   void findTrainingRanks() {
     for (uint32_t s = 0; s < topology.stations.size(); ++s)
-      if (topology.program(s, fb::ProgramKind::Count) || topology.program(s, fb::ProgramKind::Backward) ||
+      if (topology.program(s, fb::ProgramKind::Count) ||
+          topology.program(s, fb::ProgramKind::Backward) ||
           topology.program(s, fb::ProgramKind::Update) || savesValues(s) || options.adapts)
         if (uint32_t rank = topology.stations[s].rank;
             std::find(wiring->trainingRanks.begin(), wiring->trainingRanks.end(), rank) == wiring->trainingRanks.end())
@@ -148,7 +149,8 @@ private:
     description.ranks = wiring->trainingRanks;
     description.kinds = kBoardKinds;
     // Counts, sums and a few words; times by executable and kind of task.
-    description.recordBytes = static_cast<uint32_t>(24 + 16 * plan->losses()->size() + 32 * plan->executables()->size());
+    description.recordBytes =
+        static_cast<uint32_t>(24 + 16 * plan->losses()->size() + 32 * plan->executables()->size());
     return description;
   }
 
@@ -176,7 +178,8 @@ private:
   }
 
   uint64_t bytesNeeded() const {
-    uint64_t bytes = (uint64_t{1} << 20) + 512 * uint64_t{topology.ranks}; // Abort, names; progress.
+    uint64_t bytes =
+        (uint64_t{1} << 20) + 512 * uint64_t{topology.ranks}; // Abort, names; progress.
     bytes += transport::alignBlock(8 * topology.stations.size()) + transport::alignBlock(8 * topology.ranks);
     for (const RingFacts &ring : topology.rings)
       bytes += local::channelBytes(describe(ring));

@@ -50,7 +50,8 @@ struct Wiring {
   std::vector<void *> gradients;            ///< By station; null where nobody else needs them.
   std::vector<ReductionGroup> groups;
   std::vector<transport::local::Exchange> exchanges; ///< By the scheduler's device (Topology.deviceOf): of its ranks, where there are several.
-  std::vector<uint32_t> trainingRanks;      ///< Those with losses, something to train or to save, which meet in every step.
+  std::vector<uint32_t> trainingRanks; ///< Those with losses, something to train or to save, which
+                                       ///< meet in every step.
   std::optional<transport::local::Board> board;
   SharedOutcome *outcome = nullptr;
   SharedTimes busyNs;

@@ -72,8 +72,8 @@ public:
   /// Gradients of a global batch, added up over all that hold a parameter and left in place, and their norm. `step` from 1.
   /// Totals: sums of this rank's losses, counts of all ranks'.
   Status computeGradients(const data::SampleBatch &batch, uint64_t step, LossTotals &totals);
-  /// What all ranks that train agree on at a step's end: the 2-norm of all gradients, the sums of all losses, whether the step
-  /// is applied, and whether somebody asked to stop.
+  /// What all ranks that train agree on at a step's end: the 2-norm of all gradients, the sums of
+  /// all losses, whether the step is applied, and whether somebody asked to stop.
   struct Agreement {
     double gradientNorm = 0;
     bool applies = true; ///< The norm and all losses are finite.
@@ -84,8 +84,10 @@ public:
   Result<Agreement> agree(uint64_t step, bool wantsToStop, LossTotals &totals);
   /// Clips, steps the optimizer where the step applies, and leaves the gradients zero.
   Status update(uint64_t step, double gradientNorm, bool applies);
-  /// The step's samples to look at where it does not apply: those of the micro-batches, or of the whole step where there are none.
-  void listSamples(std::span<const uint32_t> microBatches, std::vector<metrics::SampleName> &names) const;
+  /// The step's samples to look at where it does not apply: those of the micro-batches, or of the
+  /// whole step where there are none.
+  void listSamples(std::span<const uint32_t> microBatches,
+                   std::vector<metrics::SampleName> &names) const;
   /// Losses and counts of all ranks without gradients.
   Status evaluate(const data::SampleBatch &batch, uint64_t step, LossTotals &totals);
 
@@ -138,7 +140,8 @@ private:
   struct ReleaseWork;
   struct StampWork;
   struct ReduceWork;
-  StampWork &startSpan(uint32_t station, uint32_t microBatch, TaskSpan::Kind kind, int64_t plannedNs);
+  StampWork &startSpan(uint32_t station, uint32_t microBatch, TaskSpan::Kind kind,
+                       int64_t plannedNs);
   void endSpan(StampWork &stamp);
   void account(const TaskSpan &span);
   Status launchOnce(uint32_t station, plan::fb::ProgramKind kind, TaskSpan::Kind span);

@@ -123,8 +123,14 @@ Status Worker::queueNorms() {
 }
 
 namespace {
-/// A rank's record of a step's end: these, then the losses' sums, then under --adapt what was measured and expected.
-enum EndRecord : size_t { kNormSquare, kWantsToStop, kBadMicroBatch /**< Its number and 1. */, kLossSums };
+/// A rank's record of a step's end: these, then the losses' sums, then under --adapt what was
+/// measured and expected.
+enum EndRecord : size_t {
+  kNormSquare,
+  kWantsToStop,
+  kBadMicroBatch /**< Its number and 1. */,
+  kLossSums
+};
 } // namespace
 
 /// Of this rank; kNone where all its losses are finite.
@@ -166,15 +172,19 @@ Worker::Agreement Worker::agreementOf(std::span<const double> everybody, LossTot
   Agreement agreement;
   agreement.gradientNorm = std::sqrt(record[kNormSquare]);
   agreement.applies = std::isfinite(agreement.gradientNorm) &&
-                      std::all_of(totals.sums.begin(), totals.sums.end(), [](double sum) { return std::isfinite(sum); });
+                      std::all_of(totals.sums.begin(), totals.sums.end(),
+                                  [](double sum) { return std::isfinite(sum); });
   agreement.stops = record[kWantsToStop] > 0;
   agreement.badMicroBatches = badMicroBatches;
   return agreement;
 }
 
-void Worker::listSamples(std::span<const uint32_t> microBatches, std::vector<metrics::SampleName> &names) const {
+void Worker::listSamples(std::span<const uint32_t> microBatches,
+                         std::vector<metrics::SampleName> &names) const {
   names.clear();
-  auto add = [&](const data::Sample &sample) { names.push_back({sample.key, std::string(sample.shard)}); };
+  auto add = [&](const data::Sample &sample) {
+    names.push_back({sample.key, std::string(sample.shard)});
+  };
   for (uint32_t microBatch : microBatches)
     for (const data::Sample *sample : dataOf(microBatch).samples)
       add(*sample);
@@ -188,7 +198,8 @@ Status Worker::launchOnce(uint32_t station, fb::ProgramKind kind, TaskSpan::Kind
   const StationFacts &facts = topology.stations[station];
   const wavefront::Stage &stage = scheduler.planned().sections[facts.section].stages[facts.stage];
   StampWork &stamp =
-      startSpan(station, kNone, span, kind == fb::ProgramKind::Update ? wavefront::evaluate(stage.update, nullptr) : 0);
+      startSpan(station, kNone, span,
+                kind == fb::ProgramKind::Update ? wavefront::evaluate(stage.update, nullptr) : 0);
   MAESTRO_TRY(stations[station]->launchOnce(kind));
   endSpan(stamp);
   return Status();
@@ -214,7 +225,8 @@ Status Worker::update(uint64_t updateStep, double gradientNorm, bool applies) {
     return ownDevice->wait(ownDevice->record());
   }
   const fb::Training &training = *plan->training();
-  hyper = hyperParameters(training, updateStep, updateStep - skippedSteps, clipFactor(training, gradientNorm));
+  hyper = hyperParameters(training, updateStep, updateStep - skippedSteps,
+                          clipFactor(training, gradientNorm));
   for (uint32_t s = 0; s < stations.size(); ++s)
     if (stations[s] && stations[s]->program(fb::ProgramKind::Update)) {
       stations[s]->writeHyperParameters(hyper);

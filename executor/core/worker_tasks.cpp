@@ -199,9 +199,14 @@ void Worker::queueReleases(const RankTask &task) {
   }
 }
 
-Worker::StampWork &Worker::startSpan(uint32_t station, uint32_t microBatch, TaskSpan::Kind kind, int64_t plannedNs) {
+Worker::StampWork &Worker::startSpan(uint32_t station, uint32_t microBatch, TaskSpan::Kind kind,
+                                     int64_t plannedNs) {
   StampWork &stamp = stampWork[stampsUsed++];
-  stamp = {this, {station, microBatch, kind, step, 0, 0}, options.sleepScale > 0 ? plannedNs : 0, plannedNs, false};
+  stamp = {this,
+           {station, microBatch, kind, step, 0, 0},
+           options.sleepScale > 0 ? plannedNs : 0,
+           plannedNs,
+           false};
   ownDevice->call(runStamp, &stamp, {});
   return stamp;
 }
@@ -233,7 +238,8 @@ void Worker::reportTask(const StampWork &stamp) const {
   const transport::Progress &progress = wiring.abort->progress();
   progress.expect(rank, transport::LaneKind::Device, stamp.plannedNs);
   progress.report(rank, transport::LaneKind::Device, transport::Activity::Running,
-                  metrics::kTaskNames[static_cast<size_t>(stamp.span.kind)].data(), stamp.span.microBatch);
+                  metrics::kTaskNames[static_cast<size_t>(stamp.span.kind)].data(),
+                  stamp.span.microBatch);
 }
 
 /// On the device's thread.

@@ -24,7 +24,8 @@ struct DataIdentity {
 /// Names and sizes of shards, whose files exist.
 Result<DataIdentity> identify(std::span<const std::string> shards, bool shuffled);
 
-/// What differs, in words that name it; empty where nothing does. Shards may have moved to another folder: their names, sizes and order count.
+/// What differs, in words that name it; empty where nothing does. Shards may have moved to another
+/// folder: their names, sizes and order count.
 std::string differenceOf(const DataIdentity &before, const DataIdentity &now);
 
 /// Whether the first `count` shards are the same.

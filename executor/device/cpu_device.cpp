@@ -64,7 +64,8 @@ struct Command {
   void *host = nullptr;
   uint64_t bytes = 0;
   HostFunction function = nullptr;
-  size_t pointers = 0; ///< Of the command's row in CpuDevice::pointers: regions' bases, or what a function gets.
+  size_t pointers =
+      0; ///< Of the command's row in CpuDevice::pointers: regions' bases, or what a function gets.
 };
 
 class CpuDevice : public Device {
@@ -124,7 +125,8 @@ public:
   size_t preparedBytes() const override { return kernels->bytes(); }
 
   void write(Address destination, const void *source, uint64_t bytes) override {
-    push({CommandKind::Write, -1, nullptr, pointer(destination), const_cast<void *>(source), bytes, nullptr, 0});
+    push({CommandKind::Write, -1, nullptr, pointer(destination), const_cast<void *>(source), bytes,
+          nullptr, 0});
   }
   void read(void *destination, Address source, uint64_t bytes) override {
     push({CommandKind::Read, -1, nullptr, pointer(source), destination, bytes, nullptr, 0});
@@ -137,7 +139,8 @@ public:
     command.kind = CommandKind::Launch;
     command.task = task;
     command.program = static_cast<const CpuProgram *>(&program);
-    push(command, bases.first(std::min(bases.size(), rowLength))); // No prepared program uses regions behind those.
+    push(command, bases.first(std::min(
+                      bases.size(), rowLength))); // No prepared program uses regions behind those.
   }
 
   void call(HostFunction function, void *context, std::span<const Address> addresses) override {
@@ -276,7 +279,9 @@ private:
       if (!take(next, command))
         return;
       memory.reveal();
-      Status status = failed ? Status() : guarded([&] { return execute(command, {rowOf(next), command.pointers}); });
+      Status status = failed ? Status() : guarded([&] {
+        return execute(command, {rowOf(next), command.pointers});
+      });
       if (!status.isOk() && options.onFailure)
         options.onFailure(status);
       beforeCompletion(next);
@@ -351,7 +356,8 @@ private:
       if (!status.isOk())
         return std::move(status).withContext(describe(call.name, call.scope));
       if (tracing && spans.size() < spans.capacity())
-        spans.push_back({call.name, call.scope, startNs, nowNs(), task, timesOwn ? ownNs() - startOwnNs : 0});
+        spans.push_back(
+            {call.name, call.scope, startNs, nowNs(), task, timesOwn ? ownNs() - startOwnNs : 0});
     }
     return Status();
   }
@@ -378,7 +384,8 @@ private:
 
   std::vector<Command> ring;
   size_t rowLength = 16;
-  std::vector<std::byte *> pointers = std::vector<std::byte *>(kRingSize * rowLength); ///< A row per place in the ring; replaced by the host's thread while the queue is empty.
+  /// A row per place in the ring; replaced by the host's thread while the queue is empty.
+  std::vector<std::byte *> pointers = std::vector<std::byte *>(kRingSize * rowLength);
   std::mutex mutex;
   std::condition_variable arrived, progressed;
   uint64_t pushed = 0;    ///< Written by the host thread under the mutex.

@@ -94,9 +94,9 @@ public:
   /// `bases[r]` is region r's start for this launch. `task` tags trace spans.
   virtual void launch(const PreparedProgram &program, std::span<const Address> bases, int32_t task) = 0;
 
-  /// Queues a function; it runs when all work before it is done, and what comes after waits for it. It gets the
-  /// addresses as pointers that mean something only there. `context` must live until an event recorded afterwards has
-  /// completed.
+  /// Queues a function; it runs when all work before it is done, and what comes after waits for it.
+  /// It gets the addresses as pointers that mean something only there. `context` must live until an
+  /// event recorded afterwards has completed.
   virtual void call(HostFunction function, void *context, std::span<const Address> addresses) = 0;
 
   /// The point behind all work queued so far.
@@ -112,9 +112,11 @@ public:
 
 /// What a device tells whoever watches for progress.
 enum class DeviceSign : uint8_t {
-  Kernel,      ///< On the device's thread: a kernel begins.
-  Idle, Busy,  ///< On the device's thread: the queue is empty; there is work again.
-  HostAwaits, HostResumes, ///< On the host's thread: it waits for the device, and goes on.
+  Kernel, ///< On the device's thread: a kernel begins.
+  Idle,
+  Busy, ///< On the device's thread: the queue is empty; there is work again.
+  HostAwaits,
+  HostResumes, ///< On the host's thread: it waits for the device, and goes on.
 };
 
 struct CpuDeviceOptions {
@@ -124,7 +126,8 @@ struct CpuDeviceOptions {
   /// will now never do must learn of it.
   std::function<void(const Status &)> onFailure;
   std::function<void(DeviceSign)> onSign; ///< Short, and queues nothing.
-  /// Traces also say how long the device's thread ran, which leaves out what other programs on its processor took.
+  /// Traces also say how long the device's thread ran, which leaves out what other programs on its
+  /// processor took.
   bool tracesOwnTime = false;
 };
 

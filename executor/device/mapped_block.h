@@ -25,7 +25,8 @@ public:
       return Status::unavailable("cannot allocate " + std::to_string(bytes) + " bytes for " +
                                  std::string(purpose) + ": " + std::strerror(errno) +
                                  "; free memory or plan with a smaller micro-batch");
-    // No large pages: arenas are sized for the bounds and touched in part, and no step became faster with them.
+    // No large pages: arenas are sized for the bounds and touched in part, and no step became
+    // faster with them.
     return MappedBlock(data, bytes);
   }
   /// Somebody else's memory.

@@ -15,7 +15,8 @@ namespace {
 void formatSamples(const std::vector<SampleName> &samples, Line &line) {
   line << ", \"bad_samples\": [";
   for (std::string_view separator = ""; const SampleName &sample : samples) {
-    ((line << separator << "{\"key\": ").quoted(sample.key) << ", \"shard\": ").quoted(sample.shard) << "}";
+    ((line << separator << "{\"key\": ").quoted(sample.key) << ", \"shard\": ").quoted(sample.shard)
+        << "}";
     separator = ", ";
   }
   line << "]";

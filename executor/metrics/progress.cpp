@@ -56,7 +56,8 @@ void formatText(const StepRecord &record, uint64_t totalSteps, double secondsPer
   (line << "  grad ").rounded(record.gradNorm, kGeneral, 3);
   if (record.stepSeconds > 0) {
     line << "  ";
-    appendRates(static_cast<double>(record.tokens), static_cast<double>(record.samples), record.stepSeconds, line);
+    appendRates(static_cast<double>(record.tokens), static_cast<double>(record.samples),
+                record.stepSeconds, line);
   }
   if (totalSteps > record.step && secondsPerStep > 0) {
     line << "  ";
@@ -156,11 +157,14 @@ void Progress::finish() {
 /// Over the run: single steps are lucky or not.
 void Progress::printMeans() {
   auto steps = static_cast<double>(all.steps);
-  double tokens = static_cast<double>(all.tokens) / steps, samples = static_cast<double>(all.samples) / steps;
+  double tokens = static_cast<double>(all.tokens) / steps,
+         samples = static_cast<double>(all.samples) / steps;
   double seconds = all.seconds / steps;
   line->clear();
   if (style == Style::Json) {
-    (*line << "{\"level\": \"info\", \"event\": \"run\", \"steps\": " << all.steps << ", \"step_seconds\": ").json(seconds);
+    (*line << "{\"level\": \"info\", \"event\": \"run\", \"steps\": " << all.steps
+           << ", \"step_seconds\": ")
+        .json(seconds);
     (*line << ", \"tokens_per_second\": ").json(tokens / seconds);
     (*line << ", \"samples_per_second\": ").json(samples / seconds) << "}\n";
   } else {

@@ -44,7 +44,7 @@ struct StepRecord {
   double scheduleSeconds = 0;      ///< Processor time in which micro-batches were formed and tasks ordered.
   std::vector<SectionTimes> sections;
   std::vector<DeviceTimes> devices; ///< By rank.
-  bool applied = true;                 ///< Loss and gradient norm are finite.
+  bool applied = true;              ///< Loss and gradient norm are finite.
   std::vector<SampleName> badSamples = {}; ///< Where it was not: those to look at.
 };
 

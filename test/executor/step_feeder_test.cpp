@@ -36,8 +36,8 @@ private:
   uint64_t pass, good, next = 0;
 };
 
-/// Notes what it is told: "T3" for step 3 to the ranks that train, "t3" for its gradients alone, "F3" to those that do not,
-/// "await 3".
+/// Notes what it is told: "T3" for step 3 to the ranks that train, "t3" for its gradients alone,
+/// "F3" to those that do not, "await 3".
 class Notes : public StepRanks {
 public:
   void submit(const data::SampleBatch &, uint64_t step, To to, bool updates) override {
@@ -63,7 +63,8 @@ public:
 
 class Feeder : public testing::Test {
 protected:
-  void begin(StepFeeder::Options options, uint64_t pass = 100, uint64_t good = 1000, uint64_t done = 0) {
+  void begin(StepFeeder::Options options, uint64_t pass = 100, uint64_t good = 1000,
+             uint64_t done = 0) {
     source = *data::SampleSource::create(std::make_unique<Numbers>(pass, good), 4);
     options.globalBatch = 2;
     feeder.emplace(notes, *source, options, done);

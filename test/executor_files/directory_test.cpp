@@ -25,7 +25,8 @@ TrainingState state(uint64_t seed = 3) {
           .skippedSteps = 5,
           .badStepsInARow = 2,
           .run = "r1",
-          .data = data::DataIdentity{.shuffled = true, .shards = {{"a \"b\".tar", 17}, {"c.tar", 18}}}};
+          .data =
+              data::DataIdentity{.shuffled = true, .shards = {{"a \"b\".tar", 17}, {"c.tar", 18}}}};
 }
 
 /// Writes a checkpoint with one tensor of `count` floats.
@@ -154,11 +155,15 @@ TEST(CheckpointTest, oneThatWasNotYetPutInPlaceIsFound) {
   ASSERT_TRUE(found.isOk() && found->has_value());
   EXPECT_EQ((*found)->state.step, 9u);
   ASSERT_TRUE(save(folder.path, 10, 10).isOk());
-  EXPECT_THAT(entries(folder.path), ::testing::ElementsAre("checkpoint-000007", "checkpoint-000009", "checkpoint-000010"));
+  EXPECT_THAT(entries(folder.path), ::testing::ElementsAre("checkpoint-000007", "checkpoint-000009",
+                                                           "checkpoint-000010"));
   // Killed behind the exchange: the hidden one is the older one.
-  fs::copy(folder.file("checkpoint-000010"), folder.file(".checkpoint-000010.partial"), fs::copy_options::recursive);
+  fs::copy(folder.file("checkpoint-000010"), folder.file(".checkpoint-000010.partial"),
+           fs::copy_options::recursive);
   ASSERT_TRUE(save(folder.path, 12, 10).isOk());
-  EXPECT_THAT(entries(folder.path), ::testing::ElementsAre("checkpoint-000007", "checkpoint-000009", "checkpoint-000010", "checkpoint-000012"));
+  EXPECT_THAT(entries(folder.path),
+              ::testing::ElementsAre("checkpoint-000007", "checkpoint-000009", "checkpoint-000010",
+                                     "checkpoint-000012"));
 }
 
 TEST(CheckpointTest, thoseOfAnOlderRunArePassedOver) {
@@ -167,7 +172,8 @@ TEST(CheckpointTest, thoseOfAnOlderRunArePassedOver) {
   EXPECT_TRUE(findNewestCheckpoint(folder.path, "r1")->has_value());
   testing::internal::CaptureStderr();
   EXPECT_FALSE(findNewestCheckpoint(folder.path, "r2")->has_value());
-  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("checkpoint-000007' is of an older run"));
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              HasSubstr("checkpoint-000007' is of an older run"));
 }
 
 using Start = RunFolder::Start;
@@ -175,7 +181,9 @@ using Start = RunFolder::Start;
 TEST(RunFolderTest, isLockedAndOfOneRun) {
   ScratchFolder folder;
   std::string out = folder.file("run"), name;
-  auto refusal = [&](Start start) { return std::string(RunFolder::open(out, start).status().message()); };
+  auto refusal = [&](Start start) {
+    return std::string(RunFolder::open(out, start).status().message());
+  };
   {
     auto first = RunFolder::open(out, Start::Fresh);
     ASSERT_TRUE(first.isOk());
@@ -187,7 +195,8 @@ TEST(RunFolderTest, isLockedAndOfOneRun) {
   EXPECT_THAT(refusal(Start::Resume), HasSubstr("holds no checkpoint; start without --resume"));
   EXPECT_FALSE((*RunFolder::open(out, Start::ResumeOrFresh))->found());
   ASSERT_TRUE(save(out, 4, 10).isOk()); // Of run r1.
-  EXPECT_THAT(refusal(Start::Fresh), HasSubstr("holds results of a run already (checkpoint-000004)"));
+  EXPECT_THAT(refusal(Start::Fresh),
+              HasSubstr("holds results of a run already (checkpoint-000004)"));
   EXPECT_THAT(refusal(Start::Resume), HasSubstr("no whole checkpoint of its last run"));
   EXPECT_THAT(refusal(Start::ResumeOrFresh), HasSubstr("no whole checkpoint of its last run"));
   std::ofstream(out + "/run.json") << formatRunName("r1");
@@ -212,7 +221,8 @@ TEST(RunFolderTest, keepsTheNewest) {
   for (uint64_t step : {1, 2, 30, 4})
     ASSERT_TRUE(save(folder.path, step, 10).isOk());
   ASSERT_TRUE((*RunFolder::open(folder.path, Start::Resume))->keepNewest(2).isOk());
-  EXPECT_THAT(entries(folder.path), ::testing::ElementsAre("checkpoint-000004", "checkpoint-000030"));
+  EXPECT_THAT(entries(folder.path),
+              ::testing::ElementsAre("checkpoint-000004", "checkpoint-000030"));
 }
 
 /// Runs `body` in a child whose files may have at most `bytes` bytes; its exit status is returned.
@@ -279,7 +289,8 @@ TEST(CheckpointTest, stateNamesWhatIsWrong) {
   EXPECT_THAT(refusal("\"ordinal\"", "\"other\""), HasSubstr("position: 'ordinal'"));
   EXPECT_THAT(refusal("\"a\": 1", "\"../a\": 1"), HasSubstr("'files'"));
   EXPECT_THAT(refusal("\"bytes\": 17", "\"bytes\": -17"), HasSubstr("a shard of data: 'bytes'"));
-  EXPECT_THAT(refusal("\"shuffled\": true", "\"shuffled\": 1"), HasSubstr("data: 'shuffled' is missing or not true or false"));
+  EXPECT_THAT(refusal("\"shuffled\": true", "\"shuffled\": 1"),
+              HasSubstr("data: 'shuffled' is missing or not true or false"));
   EXPECT_THAT(refusal("{", "["), HasSubstr("no JSON object"));
 }
 

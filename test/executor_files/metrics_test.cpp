@@ -149,7 +149,9 @@ TEST(ProgressTest, ratesAreMeans) {
       progress.update(uneven, i * 0.01);
     }
   });
-  EXPECT_THAT(text, HasSubstr("step 100  loss 2.5000  lr 3.00e-04  grad 0.125  16.6k tokens/s  0.247 s/step\n"));
+  EXPECT_THAT(
+      text,
+      HasSubstr("step 100  loss 2.5000  lr 3.00e-04  grad 0.125  16.6k tokens/s  0.247 s/step\n"));
   EXPECT_THAT(text, HasSubstr("100 steps in 24.8 s: 16.5k tokens/s  0.248 s/step in the mean\n"));
 }
 

@@ -126,11 +126,13 @@ TEST(DataIdentityTest, namesWhatDiffers) {
   EXPECT_EQ(differenceOf(before, moved), "");
   DataIdentity now = moved;
   now.shards[1].bytes = 21;
-  EXPECT_EQ(differenceOf(before, now), "shard 1 was 'old/b.tar' (20 bytes), and is 'new/b.tar' (21 bytes)");
+  EXPECT_EQ(differenceOf(before, now),
+            "shard 1 was 'old/b.tar' (20 bytes), and is 'new/b.tar' (21 bytes)");
   EXPECT_TRUE(beginAlike(before, now, 1));
   EXPECT_FALSE(beginAlike(before, now, 2));
   std::swap(now.shards[0], now.shards[1]);
-  EXPECT_EQ(differenceOf(before, now), "shard 0 was 'old/a.tar' (10 bytes), and is 'new/b.tar' (21 bytes)");
+  EXPECT_EQ(differenceOf(before, now),
+            "shard 0 was 'old/a.tar' (10 bytes), and is 'new/b.tar' (21 bytes)");
   now = moved;
   now.shards.push_back({"new/c.tar", 30});
   EXPECT_EQ(differenceOf(before, now), "2 shards then, 3 shards now");
@@ -138,7 +140,8 @@ TEST(DataIdentityTest, namesWhatDiffers) {
   now = moved;
   now.shuffled = true;
   EXPECT_EQ(differenceOf(before, now), "no --shuffle then, --shuffle now");
-  EXPECT_EQ(differenceOf(before, {.synthetic = true}), "2 shards then, synthetic samples (no --data) now");
+  EXPECT_EQ(differenceOf(before, {.synthetic = true}),
+            "2 shards then, synthetic samples (no --data) now");
 }
 
 } // namespace

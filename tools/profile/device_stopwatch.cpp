@@ -44,7 +44,9 @@ BusyProcessors::~BusyProcessors() {
 DeviceStopwatch::DeviceStopwatch(double seconds, int threads, int others) : seconds(seconds), threads(threads), others(others), library(kernels::createCpuLibrary()) {
   executor::CpuDeviceOptions options;
   options.threads = threads;
-  options.onSign = [signs = std::make_shared<std::atomic<uint64_t>>(0)](executor::DeviceSign) { signs->fetch_add(1, std::memory_order_relaxed); };
+  options.onSign = [signs = std::make_shared<std::atomic<uint64_t>>(0)](executor::DeviceSign) {
+    signs->fetch_add(1, std::memory_order_relaxed);
+  };
   device = executor::createCpuDevice(library, options);
 }
 
