@@ -6,7 +6,6 @@
 #include "base/philox.h"
 #include "executor/device/device_memory.h"
 #include "executor/device/kernel_table.h"
-#include "executor/device/mapped_block.h"
 
 #include <algorithm>
 #include <chrono>
