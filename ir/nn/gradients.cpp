@@ -58,7 +58,8 @@ std::optional<double> constantValue(Value value) {
     return number.convertToDouble();
   }
   APInt number = elements.getSplatValue<APInt>();
-  return elements.getElementType().isInteger(1) ? double(number.getZExtValue()) : double(number.getSExtValue());
+  return elements.getElementType().isInteger(1) ? double(number.getZExtValue())
+                                                : double(number.getSExtValue());
 }
 
 llvm::SmallVector<int64_t> leadingAxes(int64_t count) {

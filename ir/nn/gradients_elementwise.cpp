@@ -38,7 +38,8 @@ LogicalResult binary(OpTy op, OpBuilder &builder, ValueRange dys, ArrayRef<bool>
   return success();
 }
 
-/// maximum and minimum: `Wins` says where the first operand is the result; ties share equally, or are the bound's.
+/// maximum and minimum: `Wins` says where the first operand is the result; ties share equally, or
+/// are the bound's.
 template <typename Wins, typename OpTy>
 LogicalResult selected(OpTy op, OpBuilder &builder, ValueRange dys, ArrayRef<bool> needed,
                        SmallVectorImpl<Value> &gradients) {
@@ -50,12 +51,17 @@ LogicalResult selected(OpTy op, OpBuilder &builder, ValueRange dys, ArrayRef<boo
     };
   };
   if (!op->hasAttr(kClamps))
-    return binary(op, builder, dys, needed, gradients, share(op.getLhs(), op.getRhs()), share(op.getRhs(), op.getLhs()));
+    return binary(op, builder, dys, needed, gradients, share(op.getLhs(), op.getRhs()),
+                  share(op.getRhs(), op.getLhs()));
   auto inside = [=](GradientBuilder &b) mutable { return b.emit<Wins>(op.getLhs(), op.getRhs()); };
   return binary(
       op, builder, dys, needed, gradients,
-      [=](GradientBuilder &b, Value dy) mutable { return b.emit<WhereOp>(inside(b), dy, b.scalar(dy, 0.0)); },
-      [=](GradientBuilder &b, Value dy) mutable { return b.emit<WhereOp>(inside(b), b.scalar(dy, 0.0), dy); });
+      [=](GradientBuilder &b, Value dy) mutable {
+        return b.emit<WhereOp>(inside(b), dy, b.scalar(dy, 0.0));
+      },
+      [=](GradientBuilder &b, Value dy) mutable {
+        return b.emit<WhereOp>(inside(b), b.scalar(dy, 0.0), dy);
+      });
 }
 
 } // namespace

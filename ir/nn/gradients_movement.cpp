@@ -110,9 +110,11 @@ LogicalResult GatherOp::buildGradient(OpBuilder &builder, ValueRange resultGradi
     return success();
   if (auto index = (*this)->getAttrOfType<IntegerAttr>(kPaddingIndex)) {
     llvm::SmallVector<DimExpr> shape(shapeOf(getIndices()));
-    shape.resize(rankOf(dy) - static_cast<int64_t>(getAxis()), DimExpr(1)); // Broadcasts over what comes before and after.
+    shape.resize(rankOf(dy) - static_cast<int64_t>(getAxis()),
+                 DimExpr(1)); // Broadcasts over what comes before and after.
     Value indices = b.reshape(getIndices(), shape);
-    Value isPadding = b.emit<EqualOp>(indices, b.scalar(indices, static_cast<double>(index.getInt())));
+    Value isPadding =
+        b.emit<EqualOp>(indices, b.scalar(indices, static_cast<double>(index.getInt())));
     dy = b.emit<WhereOp>(isPadding, b.scalar(dy, 0.0), dy);
   }
   operandGradients[0] = b.emit<GatherGradOp>(getData().getType(), getIndices(), dy, getAxisAttr());

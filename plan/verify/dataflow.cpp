@@ -102,7 +102,8 @@ class Dataflow {
 public:
   /// Counted by verifyPrograms(): a mask per attribute list.
   explicit Dataflow(const BoundedExecutable &executable)
-      : executable(executable), masks(executable.plan.attribute_lists()->size(), kUnread), added(executable.table.regions()->size()) {}
+      : executable(executable), masks(executable.plan.attribute_lists()->size(), kUnread),
+        added(executable.table.regions()->size()) {}
 
   Status check() {
     MAESTRO_TRY(executable.work.spend(executable.place, 8 * size_t{executable.plan.fields()->size()}));
@@ -225,10 +226,14 @@ private:
     for (const fb::Binding *binding : *executable.table.bindings()) {
       uint32_t buffer = binding->buffer();
       if (binding->kind() != fb::BindingKind::Gradient ||
-          added[executable.buffer(buffer).region()].firstMissing(begin(buffer), end(buffer)) >= end(buffer))
+          added[executable.buffer(buffer).region()].firstMissing(begin(buffer), end(buffer)) >=
+              end(buffer))
         continue;
-      return wrong(executable.place / "programs", "neither Backward nor WeightGradient writes buffers[{}], the gradient of parameters[{}] ('{}')",
-                   buffer, binding->index(), executable.plan.parameters()->Get(binding->index())->name()->string_view());
+      return wrong(executable.place / "programs",
+                   "neither Backward nor WeightGradient writes buffers[{}], the gradient of "
+                   "parameters[{}] ('{}')",
+                   buffer, binding->index(),
+                   executable.plan.parameters()->Get(binding->index())->name()->string_view());
     }
     return {};
   }

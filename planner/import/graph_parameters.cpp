@@ -21,9 +21,11 @@ std::string_view moduleOf(std::string_view parameter) {
 
 bool isParameterKind(std::string_view kind) { return kind == "PARAMETER" || kind == "BUFFER"; }
 
-GraphParameters::GraphParameters(ImportState &state, Emitter &emitter, const GraphSignature &signature)
+GraphParameters::GraphParameters(ImportState &state, Emitter &emitter,
+                                 const GraphSignature &signature)
     : state(state), emitter(emitter), signature(signature), graphNodes(&state.file.graph().node()),
-      recovery(state.file.graph(), signature, !state.options.frozen), lost(state.file.graph(), signature) {
+      recovery(state.file.graph(), signature, !state.options.frozen),
+      lost(state.file.graph(), signature) {
   for (const auto &info : state.file.graph().value_info())
     infos[info.name()] = &info;
   for (const auto &info : state.file.graph().input())
@@ -66,15 +68,18 @@ void GraphParameters::collectAliases() {
     byScope[moduleScope(node)].push_back(&node);
   std::vector<const SignatureEntry *> unread;
   for (const SignatureEntry *entry : absent) {
-    if (const std::string *kept = aliasByScope(*entry, byScope[std::string(moduleOf(entry->target))]))
+    if (const std::string *kept =
+            aliasByScope(*entry, byScope[std::string(moduleOf(entry->target))]))
       aliases[*kept].push_back(entry->target);
-    else if (std::vector<std::string> same = namesakes(*entry); same.size() == 1 && lost.whereHidden(moduleOf(entry->target)).empty())
+    else if (std::vector<std::string> same = namesakes(*entry);
+             same.size() == 1 && lost.whereHidden(moduleOf(entry->target)).empty())
       aliases[same[0]].push_back(entry->target);
     else if (entry->kind == "PARAMETER" || entry->persistent)
       unread.push_back(entry);
   }
   // T5's `shared`: the only parameter that nothing reads is the one that is tied.
-  if (unread.size() == 1 && aliases.size() == 1 && lost.whereHidden(moduleOf(unread[0]->target)).empty()) {
+  if (unread.size() == 1 && aliases.size() == 1 &&
+      lost.whereHidden(moduleOf(unread[0]->target)).empty()) {
     aliases.begin()->second.push_back(unread[0]->target);
     unread.clear();
   }
@@ -85,13 +90,17 @@ void GraphParameters::collectAliases() {
   }
 }
 
-/// What a node of the absent parameter's module reads in its place, by the node and by the text of its call; or null.
-const std::string *GraphParameters::aliasByScope(const SignatureEntry &entry, const std::vector<const onnx::NodeProto *> &nodes) const {
+/// What a node of the absent parameter's module reads in its place, by the node and by the text of
+/// its call; or null.
+const std::string *
+GraphParameters::aliasByScope(const SignatureEntry &entry,
+                              const std::vector<const onnx::NodeProto *> &nodes) const {
   for (const onnx::NodeProto *node : nodes) {
     std::vector<std::string> operands = fxOperands(fxNode(*node));
     for (const std::string &input : node->input()) {
       SignatureEntry read = describe(input);
-      bool isNamed = operands.empty() || std::find(operands.begin(), operands.end(), read.node) != operands.end();
+      bool isNamed = operands.empty() ||
+                     std::find(operands.begin(), operands.end(), read.node) != operands.end();
       if (isParameterKind(read.kind) && moduleOf(read.target) != moduleOf(entry.target) && isNamed)
         return &input;
     }
@@ -99,8 +108,8 @@ const std::string *GraphParameters::aliasByScope(const SignatureEntry &entry, co
   return nullptr;
 }
 
-/// For a tied parameter whose own module computes nothing: the parameters of its name in modules right inside that,
-/// "cls.predictions.decoder.bias" for "cls.predictions.bias".
+/// For a tied parameter whose own module computes nothing: the parameters of its name in modules
+/// right inside that, "cls.predictions.decoder.bias" for "cls.predictions.bias".
 std::vector<std::string> GraphParameters::namesakes(const SignatureEntry &entry) const {
   std::string_view module = moduleOf(entry.target);
   std::string_view leaf = std::string_view(entry.target).substr(module.empty() ? 0 : module.size() + 1);
@@ -115,15 +124,19 @@ std::vector<std::string> GraphParameters::namesakes(const SignatureEntry &entry)
   return candidates;
 }
 
-/// A parameter that the file does not contain, where calls are missing that may have read it, would not be trained.
+/// A parameter that the file does not contain, where calls are missing that may have read it, would
+/// not be trained.
 Status GraphParameters::refuseLost() const {
   for (const std::string &name : absentParameters)
-    if (std::string reader = lost.whereHidden(moduleOf(name)); !reader.empty() && !state.options.frozen)
-      return Status::invalidInput(fmt::format(
-          "the graph does not contain the parameter '{}', and the exporter's optimizer took out calls that may have read it, such as "
-          "one whose result '{}' was to read (two equal layers of one input become one, a gate of 1.0 none): it would not be trained; "
-          "export with torch.onnx.export(..., optimize=False), or freeze the component",
-          name, reader));
+    if (std::string reader = lost.whereHidden(moduleOf(name));
+        !reader.empty() && !state.options.frozen)
+      return Status::invalidInput(
+          fmt::format("the graph does not contain the parameter '{}', and the exporter's optimizer "
+                      "took out calls that may have read it, such as "
+                      "one whose result '{}' was to read (two equal layers of one input become "
+                      "one, a gate of 1.0 none): it would not be trained; "
+                      "export with torch.onnx.export(..., optimize=False), or freeze the component",
+                      name, reader));
   return {};
 }
 
@@ -135,7 +148,8 @@ void GraphParameters::noteAbsentees() const {
   std::string names = fmt::format("'{}'", fmt::join(absentees.begin(), absentees.begin() + static_cast<ptrdiff_t>(shown), "', '"));
   if (absentees.size() > shown)
     names += fmt::format(" and {} more", absentees.size() - shown);
-  state.notes.push_back(fmt::format("the graph does not contain the parameters {}; checkpoints will lack them, too", names));
+  state.notes.push_back(fmt::format(
+      "the graph does not contain the parameters {}; checkpoints will lack them, too", names));
 }
 
 void GraphParameters::collectStatistics() {
@@ -208,7 +222,8 @@ Status GraphParameters::addConstant(const onnx::TensorProto &tensor, Scope &scop
   if (!willWiden(state.function) || !value.folded || value.folded->size() != 1)
     return {};
   std::vector<const onnx::NodeProto *> readers;
-  std::vector<int64_t> sizes; // An attention's scale is multiplied with what has its head size among the last two dims.
+  std::vector<int64_t> sizes; // An attention's scale is multiplied with what has its head size
+                              // among the last two dims.
   for (const onnx::NodeProto &node : *graphNodes) {
     if (std::find(node.input().begin(), node.input().end(), tensor.name()) == node.input().end())
       continue;

@@ -66,25 +66,30 @@ std::vector<double> numbersIn(std::string_view text) {
   for (size_t at = 1; at < rest.size(); ++at) {
     bool begins = std::string_view(" ([,").find(rest[at - 1]) != std::string_view::npos;
     char *end = nullptr;
-    if (double value = begins ? std::strtod(rest.c_str() + at, &end) : 0; end && end != rest.c_str() + at && std::isfinite(value))
+    if (double value = begins ? std::strtod(rest.c_str() + at, &end) : 0;
+        end && end != rest.c_str() + at && std::isfinite(value))
       numbers.push_back(value);
   }
   return numbers;
 }
 
-/// The number of the call, of which `rounded` is what `type` holds; nothing where none or several are rounded so.
-std::optional<double> beforeRounding(double rounded, DType type, std::string_view fxNode, const std::vector<int64_t> &headSizes) {
+/// The number of the call, of which `rounded` is what `type` holds; nothing where none or several
+/// are rounded so.
+std::optional<double> beforeRounding(double rounded, DType type, std::string_view fxNode,
+                                     const std::vector<int64_t> &headSizes) {
   std::set<double> found;
   bool isAttention = fxTarget(fxNode).find("scaled_dot_product") != std::string_view::npos;
   auto consider = [&](double number) {
     if (roundTo(type, number) == rounded)
       found.insert(number);
-    if (isAttention && number > 0 && (roundTo(type, std::sqrt(number)) == rounded || roundTo(type, std::sqrt(roundTo(type, number))) == rounded))
+    if (isAttention && number > 0 &&
+        (roundTo(type, std::sqrt(number)) == rounded ||
+         roundTo(type, std::sqrt(roundTo(type, number))) == rounded))
       found.insert(std::sqrt(number));
   };
   for (double number : numbersIn(fxNode))
     consider(number);
-  for (int64_t size : isAttention && found.empty() ? headSizes : std::vector<int64_t>())
+  for (int64_t size : isAttention &&found.empty() ? headSizes : std::vector<int64_t>())
     if (size > 0)
       consider(1 / std::sqrt(static_cast<double>(size)));
   return found.size() == 1 ? std::optional(*found.begin()) : std::nullopt;
@@ -102,11 +107,15 @@ constexpr llvm::StringLiteral kWidening = "nn.widening"; ///< Of a function whil
 } // namespace
 
 bool willWiden(mlir::func::FuncOp function) { return function->hasAttr(kWidening); }
-void markWidening(mlir::func::FuncOp function) { function->setAttr(kWidening, mlir::UnitAttr::get(function.getContext())); }
+void markWidening(mlir::func::FuncOp function) {
+  function->setAttr(kWidening, mlir::UnitAttr::get(function.getContext()));
+}
 
-void restoreRounded(ImportedValue &value, const std::vector<const onnx::NodeProto *> &readers, const std::vector<int64_t> &headSizes,
-                    mlir::func::FuncOp function, Emitter &emitter) {
-  if (!willWiden(function) || !value.folded || !isHalfPrecision(value.folded->dtype) || value.folded->size() != 1 || readers.empty())
+void restoreRounded(ImportedValue &value, const std::vector<const onnx::NodeProto *> &readers,
+                    const std::vector<int64_t> &headSizes, mlir::func::FuncOp function,
+                    Emitter &emitter) {
+  if (!willWiden(function) || !value.folded || !isHalfPrecision(value.folded->dtype) ||
+      value.folded->size() != 1 || readers.empty())
     return;
   DType dtype = value.folded->dtype;
   std::optional<double> rounded = value.folded->asDouble(0), exact;
@@ -126,7 +135,8 @@ std::vector<nn::ConstantOp> roundedScalars(mlir::func::FuncOp function) {
   std::vector<nn::ConstantOp> found;
   for (auto constant : function.front().getOps<nn::ConstantOp>()) {
     auto elements = mlir::dyn_cast<mlir::DenseFPElementsAttr>(constant.getValue());
-    if (!elements || elements.getNumElements() != 1 || !isHalfPrecision(nn::typeOf(constant.getResult())))
+    if (!elements || elements.getNumElements() != 1 ||
+        !isHalfPrecision(nn::typeOf(constant.getResult())))
       continue;
     llvm::APFloat number = *elements.begin();
     bool losesInfo = false;

@@ -93,8 +93,10 @@ Status Attempt::run() {
     state.notes.push_back(fmt::format("exported in {}; computes in the precision that the workload says, weights widened",
                                       name(*exported)));
     if (!rounded.empty())
-      state.notes.push_back(fmt::format("{} numbers of the graph are as the exporter rounded them to {}; export in f32 to have them "
-                                        "in full", rounded.size(), name(*exported)));
+      state.notes.push_back(fmt::format("{} numbers of the graph are as the exporter rounded them "
+                                        "to {}; export in f32 to have them "
+                                        "in full",
+                                        rounded.size(), name(*exported)));
   }
   MAESTRO_TRY(checkSymbols());
   MAESTRO_TRY(verify());

@@ -1,13 +1,16 @@
-// Calls that the exporter's optimizer (optimize=True, the default) took out of the graph. Every node carries the text of
-// the call that it came from, and the text names the calls whose results it reads. A plain export has a node for each of
-// them; a name that nothing in the file stands for is of a call that was taken out:
+// Calls that the exporter's optimizer (optimize=True, the default) took out of the graph. Every
+// node carries the text of the call that it came from, and the text names the calls whose results
+// it reads. A plain export has a node for each of them; a name that nothing in the file stands for
+// is of a call that was taken out:
 //
-//   h * sigmoid(h.detach())   sigmoid's text reads %detach, its node reads h: an Identity between the two is missing
-//   a(x), b(x), two norms of equal weights, or x.dropout() twice: a reader's text says %layer_norm_1, its node reads a(x)
-//   y = gate * x, a gate of 1.0: the text of y's reader says %mul, its node reads x
+//   h * sigmoid(h.detach())   sigmoid's text reads %detach, its node reads h: an Identity between
+//   the two is missing a(x), b(x), two norms of equal weights, or x.dropout() twice: a reader's
+//   text says %layer_norm_1, its node reads a(x) y = gate * x, a gate of 1.0: the text of y's
+//   reader says %mul, its node reads x
 //
-// A stop of gradients is put back where its place is certain. Everything else cannot be seen in full: a call may hide
-// behind another one that was taken out, so that it can only be told whether any were.
+// A stop of gradients is put back where its place is certain. Everything else cannot be seen in
+// full: a call may hide behind another one that was taken out, so that it can only be told whether
+// any were.
 #pragma once
 
 #include "planner/import/metadata.h"
@@ -27,9 +30,9 @@ public:
 
   /// Whether a node reads another floating point value than that of the call that its text names.
   bool any() const { return !readers.empty(); }
-  /// A reader of such a value between which and the value's own call a parameter of `module` may have been read; "" when
-  /// there is none. What is lost between two modules ran in the innermost one around both: it read parameters of that, of
-  /// what is inside, or of what is around it.
+  /// A reader of such a value between which and the value's own call a parameter of `module` may
+  /// have been read; "" when there is none. What is lost between two modules ran in the innermost
+  /// one around both: it read parameters of that, of what is inside, or of what is around it.
   std::string whereHidden(std::string_view module) const;
   /// Random draws that became one draw are refused.
   Status checkRandom() const;
@@ -61,14 +64,16 @@ private:
 
   const onnx::GraphProto &graph;
   const GraphSignature &signature;
-  std::map<std::string, Call> calls;                     ///< By name.
+  std::map<std::string, Call> calls;                        ///< By name.
   std::map<std::string, const onnx::NodeProto *> producers; ///< Of values.
-  std::set<std::string> known;                           ///< Calls and placeholders that the file has.
-  std::map<std::string, std::string> placeholders;       ///< Parameters' and inputs' names in the graph to those in texts.
-  std::map<std::string, std::string> parameters;         ///< Those of them that are parameters or buffers.
-  std::map<std::string, int32_t> types;                  ///< Of values, where the file says.
+  std::set<std::string> known; ///< Calls and placeholders that the file has.
+  std::map<std::string, std::string>
+      placeholders; ///< Parameters' and inputs' names in the graph to those in texts.
+  std::map<std::string, std::string> parameters; ///< Those of them that are parameters or buffers.
+  std::map<std::string, int32_t> types;          ///< Of values, where the file says.
   std::set<std::string> constants;
-  std::map<std::string, std::set<std::string>> readers;  ///< Calls that read what another call was to give; in which modules.
+  std::map<std::string, std::set<std::string>>
+      readers; ///< Calls that read what another call was to give; in which modules.
 };
 
 } // namespace maestro::planner

@@ -17,7 +17,9 @@ namespace maestro::planner {
 /// Under this key a node carries the text of the call that it came from.
 inline constexpr std::string_view kFxNodeKey = "pkg.torch.onnx.fx_node";
 /// The text of a call of detach().
-inline constexpr std::string_view kDetachText = "%detach : [num_users=1] = call_function[target=torch.ops.aten.detach.default](args = (), kwargs = {})";
+inline constexpr std::string_view kDetachText =
+    "%detach : [num_users=1] = call_function[target=torch.ops.aten.detach.default](args = (), "
+    "kwargs = {})";
 
 /// The value of `key`, or "".
 std::string_view metadataValue(const google::protobuf::RepeatedPtrField<onnx::StringStringEntryProto> &entries,

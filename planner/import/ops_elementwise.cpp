@@ -21,7 +21,8 @@ template <typename OpTy> Status importUnary(NodeContext &n) {
 
 /// Floating point only in `nn`; integers are unchanged by them.
 template <typename OpTy, FoldedUnary op> Status importFoldedUnary(NodeContext &n) {
-  if (const FoldedTensor *x = n.folded(0); x && !(isHalfPrecision(x->dtype) && willWiden(n.state.function)))
+  if (const FoldedTensor *x = n.folded(0);
+      x && !(isHalfPrecision(x->dtype) && willWiden(n.state.function)))
     if (auto result = fold(op, *x))
       return n.set(0, std::move(*result));
   return importUnary<OpTy>(n);
@@ -127,19 +128,22 @@ Status importMod(NodeContext &n) {
   return n.set(0, n.e.binary<nn::ModOp>(x, y, fmod));
 }
 
-/// Whether PyTorch's call bounds by numbers, so that a value on its bound has no gradient. Where the bound is a tensor, or
-/// the call is maximum() or minimum(), the two share it. The exporter writes clamp(x, 0) as clamp(x, scalar_tensor(0)).
+/// Whether PyTorch's call bounds by numbers, so that a value on its bound has no gradient. Where
+/// the bound is a tensor, or the call is maximum() or minimum(), the two share it. The exporter
+/// writes clamp(x, 0) as clamp(x, scalar_tensor(0)).
 bool boundsByNumbers(const onnx::NodeProto &node, bool otherwise) {
   std::string_view text = fxNode(node), target = fxTarget(text);
   if (!target.starts_with("aten.clamp"))
     return otherwise && !target.starts_with("aten.maximum") && !target.starts_with("aten.minimum");
   std::vector<std::string> operands = fxOperands(text);
-  return std::all_of(operands.begin() + std::min<size_t>(1, operands.size()), operands.end(),
-                     [](const std::string &operand) { return operand.starts_with("scalar_tensor"); });
+  return std::all_of(
+      operands.begin() + std::min<size_t>(1, operands.size()), operands.end(),
+      [](const std::string &operand) { return operand.starts_with("scalar_tensor"); });
 }
 
 /// nn.maximum or nn.minimum with `bound`, which takes the gradient of ties where it `clamps`.
-template <typename OpTy> Result<mlir::Value> bounded(NodeContext &n, mlir::Value x, mlir::Value bound, bool clamps) {
+template <typename OpTy>
+Result<mlir::Value> bounded(NodeContext &n, mlir::Value x, mlir::Value bound, bool clamps) {
   MAESTRO_ASSIGN(mlir::Value y, n.e.binary<OpTy>(x, bound));
   if (clamps)
     y.getDefiningOp()->setAttr(nn::kClamps, n.e.builder.getUnitAttr());
@@ -213,7 +217,8 @@ bool rounds(const FoldedTensor &from, const FoldedTensor &to) {
 
 Status castTo(NodeContext &n, DType dtype) {
   if (const FoldedTensor *x = n.folded(0))
-    if (auto result = foldCast(*x, dtype); result && !(isHalfPrecision(dtype) && willWiden(n.state.function) && rounds(*x, *result)))
+    if (auto result = foldCast(*x, dtype);
+        result && !(isHalfPrecision(dtype) && willWiden(n.state.function) && rounds(*x, *result)))
       return n.set(0, std::move(*result));
   MAESTRO_ASSIGN(mlir::Value x, n.tensor(0));
   return n.set(0, n.e.cast(x, dtype));
@@ -290,8 +295,8 @@ Status importPRelu(NodeContext &n) {
   return n.set(0, selectPositive(n, x, x, below));
 }
 
-/// gamma · (x > 0 ? x : alpha·(eˣ⁄ᵈ − 1)); the exponent is kept at most 0 so that no gradient overflows. At 0 the
-/// gradient is the exponential's.
+/// gamma · (x > 0 ? x : alpha·(eˣ⁄ᵈ − 1)); the exponent is kept at most 0 so that no gradient
+/// overflows. At 0 the gradient is the exponential's.
 Result<mlir::Value> exponentialUnit(NodeContext &n, double alpha, double gamma, double divisor) {
   MAESTRO_ASSIGN(mlir::Value x, n.tensor(0));
   DType dtype = Emitter::dtypeOf(x);

@@ -30,18 +30,20 @@ Status gatherOne(NodeContext &n, mlir::Value data, int64_t axis, int64_t index) 
   return n.set(0, n.e.reshape(part, shape));
 }
 
-/// embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse): the exporter writes the first two alone. Null
-/// where no row is padding.
+/// embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse): the exporter writes the
+/// first two alone. Null where no row is padding.
 Result<mlir::IntegerAttr> paddingIndex(NodeContext &n) {
   std::string_view text = fxNode(n.node);
   if (!fxTarget(text).starts_with("aten.embedding."))
     return mlir::IntegerAttr();
   std::vector<std::string> arguments = fxArguments(text);
   if (arguments.size() > 3 && arguments[3] == "True")
-    return Status::invalidInput("scale_grad_by_freq=True is not supported: what a row's gradient is divided by would depend on the "
+    return Status::invalidInput("scale_grad_by_freq=True is not supported: what a row's gradient "
+                                "is divided by would depend on the "
                                 "micro-batch; create the embedding without it");
   std::optional<double> index = fxNumber(text, 2);
-  return index && *index >= 0 ? n.e.builder.getI64IntegerAttr(static_cast<int64_t>(*index)) : mlir::IntegerAttr();
+  return index && *index >= 0 ? n.e.builder.getI64IntegerAttr(static_cast<int64_t>(*index))
+                              : mlir::IntegerAttr();
 }
 
 Status importGather(NodeContext &n) {

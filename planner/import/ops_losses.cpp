@@ -1,5 +1,6 @@
-// Losses over class scores. A plain mean becomes exactly Σ loss ÷ Σ [label ≠ ignore_index], which is what the
-// loss decomposition looks for. PyTorch's exporter drops label_smoothing; the text of the call has it.
+// Losses over class scores. A plain mean becomes exactly Σ loss ÷ Σ [label ≠ ignore_index], which
+// is what the loss decomposition looks for. PyTorch's exporter drops label_smoothing; the text of
+// the call has it.
 #include "planner/import/metadata.h"
 #include "planner/import/node_context.h"
 
@@ -29,8 +30,8 @@ Result<mlir::Value> classesLast(NodeContext &n, mlir::Value x) {
   return n.e.transpose(x, order);
 }
 
-/// cross_entropy_loss(scores, labels, weight, reduction, ignore_index, label_smoothing), nll_loss(…) without the last: what
-/// the text says must be what the node says.
+/// cross_entropy_loss(scores, labels, weight, reduction, ignore_index, label_smoothing),
+/// nll_loss(…) without the last: what the text says must be what the node says.
 Status readText(NodeContext &n, Loss &loss) {
   std::string_view text = fxNode(n.node), target = fxTarget(text);
   bool smooths = target.starts_with("aten.cross_entropy_loss");
@@ -38,14 +39,18 @@ Status readText(NodeContext &n, Loss &loss) {
     return {};
   std::vector<std::string> arguments = fxArguments(text);
   auto differs = [&](const char *what, const std::string &written) {
-    return Status::invalidInput(fmt::format("the call that the exporter wrote it for has {} {}, and the node has not", what, written));
+    return Status::invalidInput(fmt::format(
+        "the call that the exporter wrote it for has {} {}, and the node has not", what, written));
   };
   if (arguments.size() > 2 && (arguments[2] != "None") != (loss.weight != nullptr))
     return differs("weight", arguments[2]);
   constexpr std::string_view kReductions[] = {"none", "mean", "sum"};
-  if (auto reduction = fxNumber(text, 3); reduction && *reduction >= 0 && *reduction < 3 && kReductions[static_cast<int>(*reduction)] != loss.reduction)
+  if (auto reduction = fxNumber(text, 3);
+      reduction && *reduction >= 0 && *reduction < 3 &&
+      kReductions[static_cast<int>(*reduction)] != loss.reduction)
     return differs("reduction", arguments[3]);
-  if (auto ignored = fxNumber(text, 4); ignored && *ignored != static_cast<double>(loss.ignoreIndex))
+  if (auto ignored = fxNumber(text, 4);
+      ignored && *ignored != static_cast<double>(loss.ignoreIndex))
     return differs("ignore_index", arguments[4]);
   if (smooths)
     loss.smoothing = fxNumber(text, 5).value_or(0);
@@ -100,8 +105,10 @@ Status setReduced(NodeContext &n, const Loss &loss, mlir::Value values, mlir::Va
   return n.set(0, n.e.cast(mean, dtype));
 }
 
-/// (1 − s)·`values` + s⁄classes·Σ −log p·weight over the classes, 0 where ignored; s: the smoothing.
-Result<mlir::Value> smoothed(NodeContext &n, const Loss &loss, mlir::Value values, mlir::Value logProbabilities, mlir::Value keep) {
+/// (1 − s)·`values` + s⁄classes·Σ −log p·weight over the classes, 0 where ignored; s: the
+/// smoothing.
+Result<mlir::Value> smoothed(NodeContext &n, const Loss &loss, mlir::Value values,
+                             mlir::Value logProbabilities, mlir::Value keep) {
   DType dtype = Emitter::dtypeOf(logProbabilities);
   int64_t axis = Emitter::rankOf(logProbabilities) - 1;
   auto classes = Emitter::shapeOf(logProbabilities)[axis].asConstant();
@@ -111,8 +118,11 @@ Result<mlir::Value> smoothed(NodeContext &n, const Loss &loss, mlir::Value value
   if (loss.weight) {
     MAESTRO_ASSIGN(all, n.e.binary<nn::MulOp>(all, n.e.cast(loss.weight, dtype)));
   }
-  MAESTRO_ASSIGN(mlir::Value spread, n.e.emit<nn::ReduceSumOp>(all, llvm::ArrayRef<int64_t>(axis), false));
-  MAESTRO_ASSIGN(spread, n.e.emit<nn::MulOp>(spread, n.e.scalar(-loss.smoothing / static_cast<double>(*classes), dtype)));
+  MAESTRO_ASSIGN(mlir::Value spread,
+                 n.e.emit<nn::ReduceSumOp>(all, llvm::ArrayRef<int64_t>(axis), false));
+  MAESTRO_ASSIGN(spread,
+                 n.e.emit<nn::MulOp>(
+                     spread, n.e.scalar(-loss.smoothing / static_cast<double>(*classes), dtype)));
   MAESTRO_ASSIGN(spread, n.e.emit<nn::MulOp>(spread, n.e.cast(keep, dtype)));
   MAESTRO_ASSIGN(values, n.e.emit<nn::MulOp>(values, n.e.scalar(1 - loss.smoothing, dtype)));
   return n.e.emit<nn::AddOp>(values, spread);

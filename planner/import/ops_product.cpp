@@ -248,9 +248,11 @@ template <typename OpTy> Status importPool(NodeContext &n) {
     return Status::invalidInput("indices of the largest elements are not supported");
   if (n.intAttribute("storage_order", 0) != 0)
     return Status::invalidInput("storage_order 1 is not supported");
-  // avg_pool2d(x, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override): the exporter drops the last.
+  // avg_pool2d(x, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override): the
+  // exporter drops the last.
   if (fxTarget(fxNode(n.node)).starts_with("aten.avg_pool") && fxNumber(fxNode(n.node), 6))
-    return Status::invalidInput("divisor_override is not supported; pool without it and multiply the result");
+    return Status::invalidInput(
+        "divisor_override is not supported; pool without it and multiply the result");
   auto kernel = n.intsAttribute("kernel_shape");
   if (!kernel || Emitter::rankOf(x) < 3)
     return Status::invalidInput("needs kernel_shape and an input of rank 3 or more");

@@ -55,7 +55,8 @@ template <typename OpTy, FoldedBinary op> Status importFoldedReduce(NodeContext 
   return importReduce<OpTy>(n);
 }
 
-/// x.max(dim) and x.min(dim): the gradient is the first of several equal elements', where amax() and amin() share it.
+/// x.max(dim) and x.min(dim): the gradient is the first of several equal elements', where amax()
+/// and amin() share it.
 template <typename ArgOp> Status importPicked(NodeContext &n, const Reduction &r) {
   MAESTRO_ASSIGN(mlir::Value x, n.tensor(0));
   MAESTRO_ASSIGN(mlir::Value place, n.e.emit<ArgOp>(x, r.axes[0], false));
@@ -70,9 +71,11 @@ template <typename ArgOp> Status importPicked(NodeContext &n, const Reduction &r
 /// Booleans: largest and smallest are any and all.
 template <typename OpTy, FoldedBinary op> Status importExtreme(NodeContext &n) {
   MAESTRO_ASSIGN(DType dtype, n.dtype(0));
-  if (std::string_view target = fxTarget(fxNode(n.node)); isFloat(dtype) && (target == "aten.max.dim" || target == "aten.min.dim")) {
+  if (std::string_view target = fxTarget(fxNode(n.node));
+      isFloat(dtype) && (target == "aten.max.dim" || target == "aten.min.dim")) {
     MAESTRO_ASSIGN(Reduction r, readReduction(n));
-    using ArgOp = std::conditional_t<std::is_same_v<OpTy, nn::ReduceMaxOp>, nn::ArgMaxOp, nn::ArgMinOp>;
+    using ArgOp =
+        std::conditional_t<std::is_same_v<OpTy, nn::ReduceMaxOp>, nn::ArgMaxOp, nn::ArgMinOp>;
     if (r.axes.size() == 1)
       return importPicked<ArgOp>(n, r);
   }

@@ -16,7 +16,8 @@ bool isFloatTensor(const onnx::TensorProto &tensor) {
 
 /// Calls whose weight stands before the bias, in their text as in the node.
 bool isWeightFirst(std::string_view target) {
-  for (std::string_view known : {"aten.layer_norm.", "aten.native_layer_norm.", "aten.group_norm.", "aten.native_group_norm.", "aten.linear."})
+  for (std::string_view known : {"aten.layer_norm.", "aten.native_layer_norm.", "aten.group_norm.",
+                                 "aten.native_group_norm.", "aten.linear."})
     if (target.starts_with(known))
       return true;
   return false;
@@ -32,7 +33,7 @@ int64_t attributeOf(const onnx::NodeProto &node, const char *name, int64_t fallb
 } // namespace
 
 OptimizerRecovery::OptimizerRecovery(const onnx::GraphProto &graph, const GraphSignature &signature, bool trains)
-    : graph(graph), signature(signature), trains(trains) {
+    : signature(signature), trains(trains) {
   std::map<std::string, const onnx::ValueInfoProto *> infos;
   for (const auto &info : graph.value_info())
     infos[info.name()] = &info;

@@ -53,7 +53,6 @@ private:
                              int32_t elementType, bool transposed);
   const Tensor *find(const std::string &name) const;
 
-  const onnx::GraphProto &graph;
   const GraphSignature &signature;
   const bool trains;
   std::map<std::string, Tensor> tensors;

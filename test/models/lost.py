@@ -129,6 +129,21 @@ class Padded(nn.Module):
         return self.head(torch.tanh(self.embed(torch.where(input_ids % 3 == 0, 5, input_ids))))
 
 
+class DetachedHead(nn.Module):
+    """In two stages the second holds a parameter, and computes nothing of its gradient."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(VOCABULARY, WIDTH)
+        self.blocks = nn.ModuleList([nn.Linear(WIDTH, WIDTH) for _ in range(4)])
+
+    def forward(self, input_ids):
+        hidden = self.embed(input_ids)
+        for block in self.blocks:
+            hidden = hidden + torch.tanh(block(hidden))
+        return functional.linear(hidden, self.embed.weight.detach())
+
+
 class Edges(nn.Module):
     """Values on the bounds of what clamps them, and ties."""
 
@@ -179,9 +194,11 @@ REFUSED = {
     "one_pixel": ("left.weight", "optimize=False"),
     "detached_copy": ("detach()", "optimize=False"),
     "parallel_norms": ("mlp_norm", "optimize=False"),
+    "detached_head": ("embed.weight", "optimize=False"),
     "gated": ("'gate'", "optimize=False"),
     "two_dropouts": ("random", "optimize=False"),
 }
+LAYOUTS = {"detached_head": ("--set", "cluster.devices_per_node=2", "--pin", "*.stages=2")}
 HALF = {"scaled", "factored"}
 ROUNDED = {"factored"}  # In a default export.
 
@@ -198,5 +215,6 @@ def cases() -> dict:
              case("smoothed", lambda: Smoothed(False), text, ("input_ids", "labels"), ("loss",), own_loss),
              case("smoothed_weights", lambda: Smoothed(True), text, ("input_ids", "labels"), ("loss",), own_loss),
              case("padded", Padded, text, ("input_ids",)), case("edges", Edges),
+             case("detached_head", DetachedHead, text, ("input_ids",)),
              case("scaled", Scaled, text, ("input_ids",)), case("factored", Factored)]
     return {case.name: case for case in every}

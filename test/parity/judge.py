@@ -109,7 +109,7 @@ def judge_exports(judge, only):
                 continue
             for micro_batch in (1, 3, 8) if not case.train_mode else ():
                 judge.stage(f"{name} {variant} micro-batch {micro_batch}", stages.first_step, case, micro_batch, variant=variant,
-                            fresh=is_default)
+                            fresh=is_default, layout=lost.LAYOUTS.get(name, ()))
 
 
 def judge_family(judge, family, only):

@@ -115,11 +115,11 @@ def stored_dtype(variant: str) -> str:
     return export.VARIANTS[variant].get("dtype", "float32")
 
 
-def first_step(judge, what, case, micro_batch, variant="opset20", fresh=False, weights=None, stored=None):
-    """Step 1: loss and gradients of the global batch, whatever the micro-batches."""
+def first_step(judge, what, case, micro_batch, variant="opset20", fresh=False, weights=None, stored=None, layout=()):
+    """Step 1: loss and gradients of the global batch, whatever the micro-batches. `layout`: more arguments of maestro-plan."""
     samples, data = make_data(judge, case)
     plan = plan_case(judge, case, f"{case.name}-{variant}-{micro_batch}", "--pin", f"*.micro_batch={micro_batch}",
-                     variant=variant)
+                     *layout, variant=variant)
     extra = ["--weights", f"{case.name}={weights}"] if weights else []
     out = judge.bench.run(plan, data, f"{plan.stem}-first", "--overwrite", "--steps", 1, "--save-gradients", *extra)
     reference = Reference(case, samples, GLOBAL_BATCH, fresh=fresh, stored=stored or stored_dtype(variant))
