@@ -27,7 +27,7 @@ def kind_of(reason: str) -> str:
     return re.sub(r"\s+", " ", text)[:200]
 
 
-def table(rows: list) -> str:
+def table(rows: list, made="Made by `./dev zoo`") -> str:
     """Markdown of (library, name, variant, result)."""
     variants = [
         variant for variant in ("plain", "default") if any(row[2] == variant for row in rows)
@@ -38,7 +38,7 @@ def table(rows: list) -> str:
     lines = [
         f"# The survey: {len(networks)} networks, {len(rows)} exports",
         "",
-        "Made by `./dev zoo`; test/models/README.md says what is judged.",
+        f"{made}; test/models/README.md says what is judged.",
         "",
     ]
     lines += counted(rows, variants)
@@ -131,4 +131,5 @@ def kept(folder: pathlib.Path) -> list:
 
 
 if __name__ == "__main__":
-    print(table(kept(pathlib.Path(sys.argv[1]))), end="")
+    made = "Of a survey that was stopped: what was judged so far"
+    print(table(kept(pathlib.Path(sys.argv[1])), made), end="")
