@@ -146,11 +146,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
   if (++counts.inputs % (1 << 16) == 0)
     counts.print();
   auto plan = plan::Plan::fromBytes({bytes, size});
+  constexpr int kDoNotKeep = -1; // Mutations of what is refused are refused, most often.
   if (!plan)
-    return 0;
+    return kDoNotKeep;
   ++counts.accepted;
   if (!isSmall(*plan))
-    return 0;
+    return kDoNotKeep;
   ++counts.run;
   Status status = run(*plan, static_cast<Mode>(std::min<uint64_t>(plan->hash() % 32, 3)));
   static const bool tells = std::getenv("MAESTRO_FUZZ_TELL") != nullptr; // What ends runs, for whoever looks at one input.
