@@ -12,6 +12,7 @@ import subprocess
 import sys
 
 SEEDS = pathlib.Path(__file__).resolve().parent / "seeds"
+OPTIONS = {"plan_run": ["-mutate_depth=1", "-cross_over=0", "-max_len=40000"]}  # One change of meaning at a time: most stay valid.
 
 
 def main() -> int:
@@ -22,7 +23,7 @@ def main() -> int:
         return 1
     learnt = program.parents[1] / "corpus" / name
     learnt.mkdir(parents=True, exist_ok=True)
-    line = [program, f"-max_total_time={seconds}", "-timeout=20", "-rss_limit_mb=3000", "-print_final_stats=1",
+    line = [program, f"-max_total_time={seconds}", "-timeout=20", "-rss_limit_mb=3000", "-print_final_stats=1", *OPTIONS.get(name, []),
             f"-artifact_prefix={learnt}-", learnt, SEEDS / name]
     done = subprocess.run(list(map(str, line)), capture_output=True, text=True, errors="replace")
     runs = re.search(r"stat::number_of_executed_units:\s*(\d+)", done.stderr)
