@@ -12,6 +12,9 @@
 //   module attributes {nn.dims = {…, seq = {combine = "max", unpadded = "nn.reduce_mean is a mean over 'seq'"}}} {
 //
 // A dim of which the user says so (`unpadded = ""`) is left as it is.
+//
+// Behind the partition it looks at each section by itself: what crosses an edge arrives with zeros behind every sample's end, whatever
+// lay there. Where a section relied on something else (−∞ behind a mask), the plan is refused.
 #include "passes/padding_transfer.h"
 #include "passes/passes.h"
 
@@ -30,13 +33,14 @@ llvm::DenseSet<Operation *> sliceOf(func::FuncOp graph, llvm::ArrayRef<Value> va
   return wanted;
 }
 
-/// A field is padded with a value that is known; nothing else that a graph is given is padded.
+/// A field is padded with a value that is known, what arrives over an edge with 0: it is cleared. Nothing else that a graph is
+/// given is padded.
 Tensor argumentOf(func::FuncOp graph, BlockArgument argument, llvm::StringRef symbol) {
   nn::TensorType type = nn::typeOf(argument);
   Tensor tensor;
   tensor.range = allOf(type.getElementType());
   unsigned index = argument.getArgNumber();
-  if (argumentText(graph, index, attributes::kField).empty())
+  if (argumentText(graph, index, attributes::kField).empty() && argumentText(graph, index, attributes::kEdge).empty())
     return tensor;
   auto pad = graph.getArgAttrOfType<FloatAttr>(index, attributes::kPad);
   Range tail = Range::point(pad ? pad.getValueAsDouble() : 0);
@@ -52,8 +56,9 @@ Tensor argumentOf(func::FuncOp graph, BlockArgument argument, llvm::StringRef sy
 
 std::optional<Visible> find(func::FuncOp graph, llvm::StringRef symbol) {
   llvm::SmallVector<Value> losses;
-  for (const LossResult &loss : lossResults(graph))
-    losses.push_back(returnedValues(graph)[loss.index]);
+  for (auto [index, value] : llvm::enumerate(returnedValues(graph)))
+    if (!resultText(graph, index, attributes::kLoss).empty() || !resultText(graph, index, attributes::kEdge).empty())
+      losses.push_back(value);
   llvm::DenseMap<Value, Tensor> known;
   for (BlockArgument argument : graph.getArguments())
     known[argument] = argumentOf(graph, argument, symbol);
@@ -78,20 +83,42 @@ struct CheckPaddingPass : PassWrapper<CheckPaddingPass, OperationPass<ModuleOp>>
   StringRef getDescription() const override { return "Where padding would show, nothing is padded"; }
 
   void runOnOperation() override {
-    func::FuncOp graph = findFunction(getOperation(), attributes::kGraphFunction);
     auto dims = getOperation()->getAttrOfType<DictionaryAttr>(attributes::kDims);
-    if (!graph || !dims)
+    if (!dims)
       return;
+    if (func::FuncOp graph = findFunction(getOperation(), attributes::kGraphFunction))
+      return checkGraph(graph, dims);
+    for (auto op : getOperation().getOps<section::SectionOp>())
+      if (failed(checkSection(op, dims)))
+        return signalPassFailure();
+  }
+
+  static bool mayBePadded(DictionaryAttr entry) {
+    auto combine = entry.getAs<StringAttr>("combine");
+    return combine && combine.getValue() == "max" && !entry.get(attributes::kUnpadded);
+  }
+
+  void checkGraph(func::FuncOp graph, DictionaryAttr dims) {
     NamedAttrList checked;
     for (NamedAttribute dim : dims) {
       NamedAttrList entry(cast<DictionaryAttr>(dim.getValue()));
-      auto combine = dyn_cast_or_null<StringAttr>(entry.get("combine"));
-      if (combine && combine.getValue() == "max" && !entry.get(attributes::kUnpadded))
+      if (mayBePadded(cast<DictionaryAttr>(dim.getValue())))
         if (std::optional<padding::Visible> visible = padding::find(graph, dim.getName()))
           entry.set(attributes::kUnpadded, StringAttr::get(&getContext(), describe(visible->op) + " " + visible->what));
       checked.set(dim.getName(), entry.getDictionary(&getContext()));
     }
     getOperation()->setAttr(attributes::kDims, checked.getDictionary(&getContext()));
+  }
+
+  LogicalResult checkSection(section::SectionOp op, DictionaryAttr dims) {
+    func::FuncOp graph = findFunction(op.getBody(), attributes::kGraphFunction);
+    for (NamedAttribute dim : dims)
+      if (graph && mayBePadded(cast<DictionaryAttr>(dim.getValue())))
+        if (std::optional<padding::Visible> visible = padding::find(graph, dim.getName()))
+          return visible->op->emitError() << "in section '" << op.getSectionName() << "' " << describe(visible->op) << " " << visible->what
+                                          << ", since what arrives from other sections is 0 where '" << dim.getName().getValue()
+                                          << "' is padded; write dims: {" << dim.getName().getValue() << ": {pad: never}}";
+    return success();
   }
 };
 

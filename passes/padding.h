@@ -80,7 +80,7 @@ Range positionsBehind(const Tensor &tensor, const Axis &axis);
 /// What an operator's results are, from its operands; `symbol` is the padded one.
 llvm::SmallVector<Tensor> transfer(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands, llvm::StringRef symbol);
 
-/// Where padding along `symbol` first shows in what a loss of the graph reads; nothing where it never does.
+/// Where padding along `symbol` first shows in what a loss of the graph, or an edge out of it, reads; nothing where it never does.
 std::optional<Visible> find(mlir::func::FuncOp graph, llvm::StringRef symbol);
 
 } // namespace maestro::padding

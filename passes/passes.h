@@ -31,7 +31,7 @@ std::unique_ptr<mlir::Pass> createFoldBroadcastsPass();
 std::unique_ptr<mlir::Pass> createDecomposeLossPass();
 /// Refuses a graph whose losses do not decompose over samples.
 std::unique_ptr<mlir::Pass> createCheckSamplesPass();
-/// Where padding would show in a loss, micro-batches hold samples of equal length only.
+/// Where padding would show in a loss, micro-batches hold samples of equal length only. Of sections: refuses what shows behind edges.
 std::unique_ptr<mlir::Pass> createCheckPaddingPass();
 /// Products of the named components, and what follows them, in bf16; parameters of those that are `frozen` as a whole, too.
 std::unique_ptr<mlir::Pass> createLowerPrecisionPass(llvm::ArrayRef<std::string> components = {}, llvm::ArrayRef<std::string> frozen = {});

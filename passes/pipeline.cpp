@@ -104,6 +104,7 @@ void buildPipeline(OpPassManager &manager, const PipelineOptions &options) {
 
   // From here on every section is a world of its own, with edges as its arguments and results.
   manager.addPass(createPartitionSectionsPass(options.partition));
+  manager.addPass(createCheckPaddingPass());
   endPhase(manager, Phase::Partition);
   if (options.stopAfter == Phase::Partition)
     return;
