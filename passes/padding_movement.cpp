@@ -236,6 +236,9 @@ void Transfer::maskedScatter(nn::MaskedScatterOp op) {
         return show("may put source's elements where '" + symbol + "' is padded: its mask is not known to be false there");
     }
   results[0].axes = operand(0).axes;
+  for (const Axis &axis : operand(1).axes) // Of a uniform tensor, what the mask leaves.
+    if (!operand(0).find(axis.dim, axis.stride))
+      results[0].axes.push_back({axis.dim, axis.stride, axis.extent, axis.right, operand(0).range, 0, axis.narrowedBy});
   results[0].range = operand(0).range.with(operand(2).range);
 }
 

@@ -35,9 +35,12 @@ void Transfer::reduce(llvm::ArrayRef<int64_t> axes) {
       if (!x.runsAlong(dim) && !isa<nn::ReduceSumOp, nn::ReduceProdOp>(op))
         continue; // Uniform.
       for (const Axis &axis : x.runsAlong(dim) ? llvm::ArrayRef<Axis>(x.axes) : llvm::ArrayRef<Axis>(*axisOf(0, dim)))
-        if (axis.dim == dim)
-          if (auto why = whyVisible(op, axis, x.range, symbol); why || !requireRight(axis))
-            return why ? show(*why) : void();
+        if (axis.dim == dim) {
+          if (!isa<nn::ReduceMeanOp>(op) && !requireRight(axis))
+            return;
+          if (auto why = whyVisible(op, axis, x.range, symbol))
+            return show(*why);
+        }
     }
   llvm::SmallVector<int> targets = carry(0, [&](unsigned dim) { return llvm::is_contained(axes, int64_t(dim)); });
   Tensor &result = results[0];
@@ -89,7 +92,7 @@ void Transfer::cumsum(nn::CumsumOp cumsum) {
 /// arg_max and arg_min. Of equal elements the first counts, which is no padding.
 void Transfer::argLargest(unsigned dim, bool largest, bool selectsLast) {
   results[0].range.low = 0;
-  if (operand(0).runsAlong(dim)) {
+  if (operand(0).runsAlong(dim) || (selectsLast && mentions(shapeOf(0)[dim]))) {
     std::optional<Axis> axis = axisOf(0, dim);
     if (isVisible())
       return;
@@ -199,6 +202,8 @@ void Transfer::window(llvm::ArrayRef<int64_t> kernel, llvm::ArrayRef<int64_t> st
     if (!axis)
       continue;
     unsigned i = dim - 2;
+    if (kernel[i] < 1)
+      return show("slides a window of unknown size along '" + symbol + "'");
     DimExpr extent = nn::typeOf(op->getResult(0)).getDim(dim);
     int64_t span = dilations[i] * (kernel[i] - 1) + 1;
     DimExpr inside = DimExpr::floorDiv(axis->right + pads[i] - span, strides[i]) + 1; // Windows that end before the tail.

@@ -233,8 +233,7 @@ Range Transfer::behind(unsigned i, int own, const Axis &result) const {
   if (own < 0)
     return tensor.range;
   const Axis &axis = tensor.axes[own];
-  bool sameLength = axis.right == result.right || (axis.extent * axis.stride == result.extent * result.stride && isFull(axis));
-  return sameLength ? axis.tail : axis.tail.with(tensor.range);
+  return axis.right == result.right ? axis.tail : axis.tail.with(tensor.range); // Else some of it lies before this one's end.
 }
 
 void Transfer::elementwise() {

@@ -139,3 +139,31 @@ module attributes {nn.dims = {batch = {combine = "sum"}, seq = {combine = "max"}
     return %s : !nn.tensor<[], f32>
   }
 }
+
+// -----
+
+// What a mask lets into zeros is not the same everywhere.
+// CHECK: seq = {combine = "max", unpadded = "nn.reduce_max reduces 'seq', and nothing masks the padding there"}
+module attributes {nn.dims = {batch = {combine = "sum"}, images = {combine = "sum"}, seq = {combine = "max"}}} {
+  func.func @graph(%m: !nn.tensor<[batch, seq, 8], i1> {nn.field = "m"}, %f: !nn.tensor<[images, 8], f32> {nn.field = "f"}) -> (!nn.tensor<[], f32> {nn.loss = "loss", nn.role = "sum"}) {
+    %x = nn.fill {value = 0.0 : f64} : () -> !nn.tensor<[batch, seq, 8], f32>
+    %y = nn.masked_scatter %x, %m, %f : (!nn.tensor<[batch, seq, 8], f32>, !nn.tensor<[batch, seq, 8], i1>, !nn.tensor<[images, 8], f32>) -> !nn.tensor<[batch, seq, 8], f32>
+    %l = nn.reduce_max %y {axes = array<i64: 1>} : (!nn.tensor<[batch, seq, 8], f32>) -> !nn.tensor<[batch, 8], f32>
+    %s = nn.reduce_sum %l {axes = array<i64: 0, 1>} : (!nn.tensor<[batch, 8], f32>) -> !nn.tensor<[], f32>
+    return %s : !nn.tensor<[], f32>
+  }
+}
+
+// -----
+
+// Where one operand ends sooner, the other's own positions lie behind the end, too.
+// CHECK: unpadded = "nn.conv mixes 'seq' positions
+module attributes {nn.dims = {batch = {combine = "sum"}, seq = {combine = "max"}}} {
+  func.func @graph(%x: !nn.tensor<[batch, 4, seq], f32> {nn.field = "x"}, %m: !nn.tensor<[batch, 1, seq], f32> {nn.field = "m"}, %w: !nn.tensor<[4, 4, 3], f32> {nn.parameter = "m/w", nn.trainable}, %b: !nn.tensor<[4], f32> {nn.parameter = "m/b", nn.trainable}) -> (!nn.tensor<[], f32> {nn.loss = "loss", nn.role = "sum"}) {
+    %e = nn.exp %x : (!nn.tensor<[batch, 4, seq], f32>) -> !nn.tensor<[batch, 4, seq], f32>
+    %a = nn.conv %e, %w, %b {strides = array<i64: 1>, pads = array<i64: 1, 1>, dilations = array<i64: 1>} : (!nn.tensor<[batch, 4, seq], f32>, !nn.tensor<[4, 4, 3], f32>, !nn.tensor<[4], f32>) -> !nn.tensor<[batch, 4, seq], f32>
+    %p = nn.mul %a, %m : (!nn.tensor<[batch, 4, seq], f32>, !nn.tensor<[batch, 1, seq], f32>) -> !nn.tensor<[batch, 4, seq], f32>
+    %s = nn.reduce_sum %p {axes = array<i64: 0, 1, 2>} : (!nn.tensor<[batch, 4, seq], f32>) -> !nn.tensor<[], f32>
+    return %s : !nn.tensor<[], f32>
+  }
+}
