@@ -14,7 +14,8 @@
 // A dim of which the user says so (`unpadded = ""`) is left as it is.
 //
 // Behind the partition it looks at each section by itself: what crosses an edge arrives with zeros behind every sample's end, whatever
-// lay there. Where a section relied on something else (−∞ behind a mask), the plan is refused.
+// lay there. Where a section relied on something else (−∞ behind a mask), the plan is refused. Between the stages of one section
+// micro-batches pass as they are, padding included.
 #include "passes/padding_transfer.h"
 #include "passes/passes.h"
 
@@ -35,11 +36,13 @@ llvm::DenseSet<Operation *> sliceOf(func::FuncOp graph, llvm::ArrayRef<Value> va
 
 /// A field is padded with a value that is known, what arrives over an edge with 0: it is cleared. Nothing else that a graph is
 /// given is padded.
-Tensor argumentOf(func::FuncOp graph, BlockArgument argument, llvm::StringRef symbol) {
+Tensor argumentOf(func::FuncOp graph, BlockArgument argument, llvm::StringRef symbol, const Crossing &arriving) {
   nn::TensorType type = nn::typeOf(argument);
   Tensor tensor;
   tensor.range = allOf(type.getElementType());
   unsigned index = argument.getArgNumber();
+  if (auto known = arriving.find(argumentText(graph, index, attributes::kEdge)); known != arriving.end())
+    return known->second;
   if (argumentText(graph, index, attributes::kField).empty() && argumentText(graph, index, attributes::kEdge).empty())
     return tensor;
   auto pad = graph.getArgAttrOfType<FloatAttr>(index, attributes::kPad);
@@ -54,19 +57,22 @@ Tensor argumentOf(func::FuncOp graph, BlockArgument argument, llvm::StringRef sy
 
 } // namespace
 
-std::optional<Visible> find(func::FuncOp graph, llvm::StringRef symbol) {
+std::optional<Visible> find(func::FuncOp graph, llvm::StringRef symbol, const Crossing &arriving, Crossing *leaving) {
   llvm::SmallVector<Value> losses;
   for (auto [index, value] : llvm::enumerate(returnedValues(graph)))
     if (!resultText(graph, index, attributes::kLoss).empty() || !resultText(graph, index, attributes::kEdge).empty())
       losses.push_back(value);
   llvm::DenseMap<Value, Tensor> known;
   for (BlockArgument argument : graph.getArguments())
-    known[argument] = argumentOf(graph, argument, symbol);
+    known[argument] = argumentOf(graph, argument, symbol, arriving);
   llvm::DenseSet<Operation *> wanted = sliceOf(graph, losses);
   for (Operation &op : graph.getBody().front().without_terminator())
     if (wanted.contains(&op))
       for (auto [result, tensor] : llvm::zip(op.getResults(), Transfer(&op, known, symbol).run()))
         known[result] = tensor;
+  for (auto [index, value] : llvm::enumerate(returnedValues(graph)))
+    if (StringRef edge = resultText(graph, index, attributes::kEdge); leaving && !edge.empty())
+      (*leaving)[edge.str()] = known[value];
   for (Value loss : losses)
     if (known[loss].visible)
       return known[loss].visible;
@@ -88,8 +94,8 @@ struct CheckPaddingPass : PassWrapper<CheckPaddingPass, OperationPass<ModuleOp>>
       return;
     if (func::FuncOp graph = findFunction(getOperation(), attributes::kGraphFunction))
       return checkGraph(graph, dims);
-    for (auto op : getOperation().getOps<section::SectionOp>())
-      if (failed(checkSection(op, dims)))
+    for (NamedAttribute dim : dims)
+      if (mayBePadded(cast<DictionaryAttr>(dim.getValue())) && failed(checkSections(dim.getName())))
         return signalPassFailure();
   }
 
@@ -110,14 +116,19 @@ struct CheckPaddingPass : PassWrapper<CheckPaddingPass, OperationPass<ModuleOp>>
     getOperation()->setAttr(attributes::kDims, checked.getDictionary(&getContext()));
   }
 
-  LogicalResult checkSection(section::SectionOp op, DictionaryAttr dims) {
-    func::FuncOp graph = findFunction(op.getBody(), attributes::kGraphFunction);
-    for (NamedAttribute dim : dims)
-      if (graph && mayBePadded(cast<DictionaryAttr>(dim.getValue())))
-        if (std::optional<padding::Visible> visible = padding::find(graph, dim.getName()))
-          return visible->op->emitError() << "in section '" << op.getSectionName() << "' " << describe(visible->op) << " " << visible->what
-                                          << ", since what arrives from other sections is 0 where '" << dim.getName().getValue()
-                                          << "' is padded; write dims: {" << dim.getName().getValue() << ": {pad: never}}";
+  LogicalResult checkSections(StringRef symbol) {
+    std::map<std::string, padding::Crossing> betweenStages; // By section; producers come before consumers.
+    for (auto op : getOperation().getOps<section::SectionOp>()) {
+      func::FuncOp graph = findFunction(op.getBody(), attributes::kGraphFunction);
+      padding::Crossing &own = betweenStages[op.getSectionName().str()];
+      if (!graph)
+        continue;
+      padding::Crossing arriving = own;
+      if (std::optional<padding::Visible> visible = padding::find(graph, symbol, arriving, &own))
+        return visible->op->emitError() << "in section '" << op.getSectionName() << "' " << describe(visible->op) << " " << visible->what
+                                        << ", since what arrives from other sections is 0 where '" << symbol
+                                        << "' is padded; write dims: {" << symbol << ": {pad: never}}";
+    }
     return success();
   }
 };

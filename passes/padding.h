@@ -80,7 +80,12 @@ Range positionsBehind(const Tensor &tensor, const Axis &axis);
 /// What an operator's results are, from its operands; `symbol` is the padded one.
 llvm::SmallVector<Tensor> transfer(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands, llvm::StringRef symbol);
 
+/// What crosses edges, by their names.
+using Crossing = std::map<std::string, Tensor, std::less<>>;
+
 /// Where padding along `symbol` first shows in what a loss of the graph, or an edge out of it, reads; nothing where it never does.
-std::optional<Visible> find(mlir::func::FuncOp graph, llvm::StringRef symbol);
+/// What arrives over an edge is as in `arriving`, or 0 behind the end where that does not name it. Adds what leaves to `leaving`.
+std::optional<Visible> find(mlir::func::FuncOp graph, llvm::StringRef symbol, const Crossing &arriving = {},
+                            Crossing *leaving = nullptr);
 
 } // namespace maestro::padding
