@@ -4,7 +4,7 @@
 #pragma once
 
 #include "cost_models/machine.h"
-#include "executor/wavefront/schedule.h"
+#include "wavefront/schedule.h"
 
 #include <span>
 #include <vector>

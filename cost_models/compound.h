@@ -7,7 +7,7 @@
 
 #include "cost_models/in_flight.h"
 #include "cost_models/machine.h"
-#include "executor/wavefront/problem.h"
+#include "wavefront/problem.h"
 
 #include <cstdint>
 #include <string>

@@ -3,7 +3,7 @@
 // as its longest part. What the parts could gain by exchanging samples is left out.
 #pragma once
 
-#include "executor/wavefront/problem.h"
+#include "wavefront/problem.h"
 
 namespace maestro::cost_models {
 

@@ -54,7 +54,7 @@ int64_t samplesFrom(const StageFlow &producer, const StageFlow &consumer, uint32
 ///
 /// Why not 1F1B's one more and rings of one task and one more: they suffice where all micro-batches take the same time. Those of
 /// real samples do not, and whoever stalls stalls its neighbours. What each part buys, in bench/wavefront's problems, says
-/// executor/wavefront/README.md; a ring's slot is one activation, small beside the dozens of a stage's slot.
+/// wavefront/README.md; a ring's slot is one activation, small beside the dozens of a stage's slot.
 InFlight microBatchesInFlight(std::span<const StageFlow> stages, std::span<const EdgeFlow> edges, int64_t stepSamples = kAnySamples);
 
 } // namespace maestro::cost_models

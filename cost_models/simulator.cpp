@@ -2,8 +2,8 @@
 
 #include "cost_models/company.h"
 #include "cost_models/fold.h"
-#include "executor/wavefront/timeline.h"
-#include "executor/wavefront/tuner.h"
+#include "wavefront/timeline.h"
+#include "wavefront/tuner.h"
 
 #include <algorithm>
 #include <cmath>

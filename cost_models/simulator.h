@@ -3,7 +3,7 @@
 #pragma once
 
 #include "cost_models/compound.h"
-#include "executor/wavefront/scheduler.h"
+#include "wavefront/scheduler.h"
 
 #include <cstdint>
 #include <optional>
@@ -59,7 +59,7 @@ public:
   /// trains waits for its update.
   Result<Simulation> run(const CompoundModel &model, const Machine &machine, const CompoundLayout &layout,
                          wavefront::Order order);
-  /// The same in wavefront order, beginning as usual or where tuning found best (executor/wavefront/tuner.h; it looks near the hints), whichever
+  /// The same in wavefront order, beginning as usual or where tuning found best (wavefront/tuner.h; it looks near the hints), whichever
   /// steps are shorter with; so a plan does that says where. Beside idle devices tasks take less time (company.h), where that was measured.
   Result<Simulation> runTuned(const CompoundModel &model, const Machine &machine, const CompoundLayout &layout, Tuning tuning = Tuning::Quick);
   /// What a simulation's layout takes with other steps, whose schedules begin where its own do: the mean, and how they differ.

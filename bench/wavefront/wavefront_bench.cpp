@@ -2,7 +2,7 @@
 // what they cost. Times are this thread's processor time, so that a busy machine does not count.
 //
 //   wavefront_bench [first seed [seeds per family [each]]]      each: a line a problem
-#include "executor/wavefront/scheduler.h"
+#include "wavefront/scheduler.h"
 #include "test/wavefront/random_problems.h"
 
 #include <algorithm>

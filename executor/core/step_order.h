@@ -10,7 +10,7 @@
 #pragma once
 
 #include "executor/core/topology.h"
-#include "executor/wavefront/schedule.h"
+#include "wavefront/schedule.h"
 #include "plan/dims.h"
 #include "transport/channel.h"
 

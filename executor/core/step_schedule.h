@@ -6,7 +6,7 @@
 #include "executor/core/topology.h"
 #include "executor/data/batcher.h"
 #include "executor/data/source.h"
-#include "executor/wavefront/scheduler.h"
+#include "wavefront/scheduler.h"
 
 #include <array>
 #include <cstdint>

@@ -1,7 +1,7 @@
 // Who is there: a plan's stations and the rings between them, and the scheduling problem that they pose.
 #pragma once
 
-#include "executor/wavefront/problem.h"
+#include "wavefront/problem.h"
 #include "plan/plan.h"
 #include "plan/plan_generated.h"
 

@@ -1,7 +1,7 @@
 // Work of sections, whichever way they are cut, and the cuts that are looked at.
 #pragma once
 
-#include "executor/wavefront/batching_bound.h"
+#include "wavefront/batching_bound.h"
 #include "planner/search/search_problem.h"
 
 #include <limits>
@@ -14,7 +14,7 @@ namespace maestro::planner {
 /// Work that no schedule avoids, in seconds of one device in the mean step, and what one sample takes at least. Costs are
 /// polynomials with coefficients of 0 or more: a term with a summed dim costs at least its samples' sum, another one at least its
 /// largest value once and the least in each further micro-batch; and all together what they cost in the best of all ways to form
-/// micro-batches, where samples are padded to the longest (executor/wavefront/batching_bound.h). Of mixed devices the fastest kind counts.
+/// micro-batches, where samples are padded to the longest (wavefront/batching_bound.h). Of mixed devices the fastest kind counts.
 class WorkTable {
 public:
   explicit WorkTable(const SearchProblem &problem);

@@ -1,6 +1,6 @@
 #include "planner/search/schedule_bound.h"
 
-#include "executor/wavefront/lower_bound.h"
+#include "wavefront/lower_bound.h"
 
 #include <algorithm>
 #include <functional>

@@ -1,4 +1,4 @@
-// What no schedule of a layout's sections can beat, by the scheduler's own bound (executor/wavefront/lower_bound.h): samples that are padded
+// What no schedule of a layout's sections can beat, by the scheduler's own bound (wavefront/lower_bound.h): samples that are padded
 // to each other, pipelines that fill and drain, encoders that come before.
 #pragma once
 

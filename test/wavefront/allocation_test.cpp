@@ -1,5 +1,5 @@
 // Scheduling a step, and verifying its schedule, allocate nothing once a problem of its size has been seen: counted by replacing operator new.
-#include "executor/wavefront/scheduler.h"
+#include "wavefront/scheduler.h"
 #include "test/allocations/allocations.h"
 #include "test/wavefront/random_problems.h"
 

@@ -1,7 +1,7 @@
 // The optimum of a tiny problem, by trying everything: every grouping, every replica, every order of every device.
 #pragma once
 
-#include "executor/wavefront/problem.h"
+#include "wavefront/problem.h"
 
 namespace maestro::wavefront {
 

@@ -1,7 +1,7 @@
 // The algorithm that schedules large problems, against the optimum of small ones.
 #include "test/wavefront/brute_force.h"
 
-#include "executor/wavefront/scheduler.h"
+#include "wavefront/scheduler.h"
 
 #include <gtest/gtest.h>
 

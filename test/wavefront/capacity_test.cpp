@@ -1,8 +1,8 @@
 // What a micro-batch may hold: samples, dims and padded tokens, wherever it is asked.
-#include "executor/wavefront/formation.h"
-#include "executor/wavefront/lower_bound.h"
-#include "executor/wavefront/scheduler.h"
-#include "executor/wavefront/trial.h"
+#include "wavefront/formation.h"
+#include "wavefront/lower_bound.h"
+#include "wavefront/scheduler.h"
+#include "wavefront/trial.h"
 #include "test/wavefront/random_problems.h"
 
 #include <gmock/gmock.h>

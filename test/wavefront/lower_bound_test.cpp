@@ -1,6 +1,6 @@
 // Each term of the bound where it is known to be exact, and never above the optimum.
-#include "executor/wavefront/lower_bound.h"
-#include "executor/wavefront/scheduler.h"
+#include "wavefront/lower_bound.h"
+#include "wavefront/scheduler.h"
 #include "test/wavefront/brute_force.h"
 #include "test/wavefront/random_problems.h"
 

@@ -1,5 +1,5 @@
-#include "executor/wavefront/problem_text.h"
-#include "executor/wavefront/scheduler.h"
+#include "wavefront/problem_text.h"
+#include "wavefront/scheduler.h"
 #include "test/wavefront/random_problems.h"
 
 #include <gmock/gmock.h>

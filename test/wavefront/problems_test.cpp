@@ -1,6 +1,6 @@
 // The problems of problems/*.txt: each is read, scheduled, verified, and held to what its `# expect` lines say.
-#include "executor/wavefront/problem_text.h"
-#include "executor/wavefront/scheduler.h"
+#include "wavefront/problem_text.h"
+#include "wavefront/scheduler.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // How good schedules of training mixes are: against the lower bound, and against static layouts in file order.
 // bench/wavefront prints the same by family; WAVEFRONT_SEED starts elsewhere.
-#include "executor/wavefront/scheduler.h"
+#include "wavefront/scheduler.h"
 #include "test/wavefront/random_problems.h"
 
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // Seeded scheduling problems: arbitrary ones that look for faults, and training mixes that measure quality.
 #pragma once
 
-#include "executor/wavefront/problem.h"
+#include "wavefront/problem.h"
 
 namespace maestro::wavefront {
 

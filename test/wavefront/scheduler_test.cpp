@@ -1,5 +1,5 @@
 // Whatever check() accepts gets a schedule that verify() accepts.
-#include "executor/wavefront/scheduler.h"
+#include "wavefront/scheduler.h"
 #include "test/wavefront/random_problems.h"
 
 #include <gtest/gtest.h>

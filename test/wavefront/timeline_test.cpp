@@ -1,6 +1,6 @@
 // Times from orders: the scheduler's own times come out again, and steps follow each other without staleness.
-#include "executor/wavefront/scheduler.h"
-#include "executor/wavefront/timeline.h"
+#include "wavefront/scheduler.h"
+#include "wavefront/timeline.h"
 #include "test/wavefront/random_problems.h"
 
 #include <gtest/gtest.h>

@@ -3,8 +3,8 @@
 #include "test/wavefront/random_problems.h"
 
 #include "cost_models/in_flight.h"
-#include "executor/wavefront/scheduler.h"
-#include "executor/wavefront/tuner.h"
+#include "wavefront/scheduler.h"
+#include "wavefront/tuner.h"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // Where scheduling begins: whatever a hint says, schedules are right; what tuning finds on some steps helps others.
-#include "executor/wavefront/tuner.h"
+#include "wavefront/tuner.h"
 
-#include "executor/wavefront/scheduler.h"
+#include "wavefront/scheduler.h"
 #include "test/wavefront/random_problems.h"
 
 #include <gtest/gtest.h>

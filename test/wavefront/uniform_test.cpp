@@ -1,5 +1,5 @@
 // Uniform chains: what 1F1B and the zero-bubble schedules reach by construction falls out of the general algorithm.
-#include "executor/wavefront/scheduler.h"
+#include "wavefront/scheduler.h"
 
 #include <gtest/gtest.h>
 

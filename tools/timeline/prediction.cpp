@@ -3,8 +3,8 @@
 
 #include "cost_models/sample_sizes.h"
 #include "executor/data/synthetic_sizes.h"
-#include "executor/wavefront/scheduler.h"
-#include "executor/wavefront/timeline.h"
+#include "wavefront/scheduler.h"
+#include "wavefront/timeline.h"
 #include "plan/dims.h"
 #include "plan/plan_generated.h"
 

@@ -1,7 +1,7 @@
 // Devices' work over time: predicted from a plan, or read from what `maestro-run --trace` wrote. Both have the same tasks of the
 // same micro-batches: a trace holds its steps' sample sizes, and the prediction runs the executor's own scheduler on them.
 //
-// maestro-dump's own; it may include the pure parts of both halves (executor/core/topology, executor/wavefront,
+// maestro-dump's own; it may include the pure parts of both halves (executor/core/topology, wavefront,
 // executor/metrics, cost_models), but nothing that needs a device or a compiler.
 #pragma once
 

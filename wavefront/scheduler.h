@@ -1,0 +1,28 @@
+// The wavefront scheduler.
+#pragma once
+
+#include "wavefront/schedule.h"
+
+#include <memory>
+
+namespace maestro::wavefront {
+
+enum class Order : uint8_t {
+  Wavefront, ///< Regroups and reorders samples.
+  FileOrder, ///< The baseline: micro-batches in file order, replicas in turn, each station backward-first.
+};
+
+/// Keeps its memory between steps: scheduling problems no larger than before allocates nothing. One thread at a time.
+class Scheduler {
+public:
+  Scheduler();
+  ~Scheduler();
+  /// Requires check(problem). The result satisfies verify().
+  void run(const Problem &problem, Order order, Schedule &schedule);
+
+private:
+  struct State;
+  std::unique_ptr<State> state;
+};
+
+} // namespace maestro::wavefront
