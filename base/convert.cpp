@@ -14,8 +14,7 @@ struct Truth {
   uint8_t value;
 };
 
-template <typename T>
-constexpr bool isNarrowFloat = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
+template <typename T> constexpr bool isNarrowFloat = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
 template <typename T> constexpr bool isFloating = std::is_floating_point_v<T> || isNarrowFloat<T>;
 
 template <typename T> T loadAs(const std::byte *at) {
@@ -69,8 +68,7 @@ template <typename From, typename To> bool convertOne(const std::byte *from, std
       if (sizeof(To) < sizeof(From) || isNarrowFloat<To>)
         if (std::isfinite(value) && !std::isfinite(roundTo<To>(value)))
           return false;
-    } else if (std::abs(value) >= 0x1p63 || static_cast<int64_t>(value) != wide ||
-               roundTo<To>(value) != value) {
+    } else if (std::abs(value) >= 0x1p63 || static_cast<int64_t>(value) != wide || roundTo<To>(value) != value) {
       return false;
     }
     store<To>(value, to);
@@ -88,8 +86,7 @@ template <typename From, typename To> bool convertOne(const std::byte *from, std
   return true;
 }
 
-template <typename From, typename To>
-size_t convertAll(const std::byte *source, std::byte *target, size_t count) {
+template <typename From, typename To> size_t convertAll(const std::byte *source, std::byte *target, size_t count) {
   if constexpr (isFloating<From> && !isFloating<To>) {
     return 0;
   } else {
@@ -186,8 +183,7 @@ size_t convertElements(DType from, const void *source, DType to, void *target, s
     return count;
   }
   return withType(from, [&](auto f) {
-    return withType(to,
-                    [&](auto t) { return convertAll<decltype(f), decltype(t)>(in, out, count); });
+    return withType(to, [&](auto t) { return convertAll<decltype(f), decltype(t)>(in, out, count); });
   });
 }
 

@@ -5,8 +5,7 @@
 
 namespace maestro {
 
-inline constexpr const char *kOutOfMemory =
-    "out of memory; free memory, or plan with a smaller micro-batch";
+inline constexpr const char *kOutOfMemory = "out of memory; free memory, or plan with a smaller micro-batch";
 
 /// Of the exception that is being handled.
 Status exceptionStatus();

@@ -49,8 +49,7 @@ uint64_t controlGroupLimit(const std::string &membership, const std::string &roo
     size_t first = line.find(':'), second = line.find(':', first + 1);
     if (first == std::string::npos || second == std::string::npos)
       continue;
-    std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",",
-                group = line.substr(second + 1);
+    std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",", group = line.substr(second + 1);
     if (group.empty() || group[0] != '/')
       continue;
     if (controllers == ",,")
@@ -62,8 +61,7 @@ uint64_t controlGroupLimit(const std::string &membership, const std::string &roo
 }
 
 uint64_t usableMemoryBytes() {
-  uint64_t physical = static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
-                      static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  uint64_t physical = static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
   return std::min(physical, controlGroupLimit(readText("/proc/self/cgroup"), "/sys/fs/cgroup"));
 }
 

@@ -28,22 +28,14 @@ public:
   Status(StatusCode code, std::string message)
       : payload(std::make_unique<Payload>(Payload{code, std::move(message)})) {}
 
-  static Status invalidInput(std::string message) {
-    return {StatusCode::InvalidInput, std::move(message)};
-  }
-  static Status unavailable(std::string message) {
-    return {StatusCode::Unavailable, std::move(message)};
-  }
+  static Status invalidInput(std::string message) { return {StatusCode::InvalidInput, std::move(message)}; }
+  static Status unavailable(std::string message) { return {StatusCode::Unavailable, std::move(message)}; }
   static Status internal(std::string message) { return {StatusCode::Internal, std::move(message)}; }
-  static Status interrupted(std::string message) {
-    return {StatusCode::Interrupted, std::move(message)};
-  }
+  static Status interrupted(std::string message) { return {StatusCode::Interrupted, std::move(message)}; }
 
   bool isOk() const { return !payload; }
   StatusCode code() const { return payload ? payload->code : StatusCode::Ok; }
-  std::string_view message() const {
-    return payload ? std::string_view(payload->message) : std::string_view("ok");
-  }
+  std::string_view message() const { return payload ? std::string_view(payload->message) : std::string_view("ok"); }
 
   /// Prepends "context: " to the message of a failure; keeps success.
   Status withContext(std::string_view context) && {
@@ -109,17 +101,17 @@ private:
 #define MAESTRO_CONCAT(a, b) MAESTRO_CONCAT_IMPL(a, b)
 
 /// Returns from the enclosing function when `expression` (a Status) is a failure.
-#define MAESTRO_TRY(expression)                                                                    \
-  do {                                                                                             \
-    if (::maestro::Status maestroStatus = (expression); !maestroStatus.isOk())                     \
-      return maestroStatus;                                                                        \
+#define MAESTRO_TRY(expression)                                                                                        \
+  do {                                                                                                                 \
+    if (::maestro::Status maestroStatus = (expression); !maestroStatus.isOk())                                         \
+      return maestroStatus;                                                                                            \
   } while (false)
 
 /// MAESTRO_ASSIGN(auto plan, loadPlan(path)); unwraps a Result or returns its failure.
-#define MAESTRO_ASSIGN(declaration, expression)                                                    \
+#define MAESTRO_ASSIGN(declaration, expression)                                                                        \
   MAESTRO_ASSIGN_IMPL(MAESTRO_CONCAT(maestroResult, __LINE__), declaration, expression)
-#define MAESTRO_ASSIGN_IMPL(result, declaration, expression)                                       \
-  auto result = (expression);                                                                      \
-  if (!result.isOk())                                                                              \
-    return std::move(result).takeStatus();                                                         \
+#define MAESTRO_ASSIGN_IMPL(result, declaration, expression)                                                           \
+  auto result = (expression);                                                                                          \
+  if (!result.isOk())                                                                                                  \
+    return std::move(result).takeStatus();                                                                             \
   declaration = std::move(*result)

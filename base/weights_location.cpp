@@ -11,9 +11,8 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kSuffix = ".safetensors";
 constexpr std::string_view kIndexSuffix = ".safetensors.index.json";
-constexpr std::string_view kRemedy =
-    "convert it where you trust it: load the model in Python and call "
-    "model.save_pretrained(FOLDER), or safetensors.torch.save_model(model, FILE)";
+constexpr std::string_view kRemedy = "convert it where you trust it: load the model in Python and call "
+                                     "model.save_pretrained(FOLDER), or safetensors.torch.save_model(model, FILE)";
 
 bool isPickleName(std::string_view name) {
   constexpr std::string_view suffixes[] = {".bin", ".pt", ".pth", ".ckpt", ".bin.index.json"};
@@ -22,8 +21,7 @@ bool isPickleName(std::string_view name) {
 }
 
 Status pickle(const std::string &path) {
-  return Status::invalidInput(path + ": is a pickle, which can run code and is not read; " +
-                              std::string(kRemedy));
+  return Status::invalidInput(path + ": is a pickle, which can run code and is not read; " + std::string(kRemedy));
 }
 
 /// What a folder holds that may be weights.
@@ -34,8 +32,7 @@ struct Candidates {
 Result<Candidates> candidatesIn(const std::string &folder) {
   Candidates found;
   std::error_code error;
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
-       entry.increment(error)) {
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
     std::string name = entry->path().filename().string();
     if (name.ends_with(kSuffix))
       found.files.push_back(name);
@@ -84,9 +81,11 @@ Result<WeightsLocation> locateWeights(const std::string &path) {
   if (fs::is_directory(status))
     return locateInFolder(path);
   if (!fs::is_regular_file(status))
-    return Status::invalidInput(
-        path + ": " + (error ? error.message() : fs::exists(status) ? "is no regular file" : "there is no such file") +
-        "; weights are a safetensors file, its index, or a folder that holds either");
+    return Status::invalidInput(path + ": " +
+                                (error                ? error.message()
+                                 : fs::exists(status) ? "is no regular file"
+                                                      : "there is no such file") +
+                                "; weights are a safetensors file, its index, or a folder that holds either");
   if (path.ends_with(".bin.index.json"))
     return pickle(path);
   return WeightsLocation{path, path.ends_with(".json")};
@@ -99,15 +98,14 @@ Result<std::string> besideIndex(const std::string &index, const std::string &nam
     return Status::invalidInput(index + ": names the file '" + name.substr(0, 200) +
                                 "'; only files in the index's own folder are read");
   if (!name.ends_with(kSuffix))
-    return Status::invalidInput(index + ": names '" + name.substr(0, 200) +
-                                "', which is no safetensors file; " + std::string(kRemedy));
+    return Status::invalidInput(index + ": names '" + name.substr(0, 200) + "', which is no safetensors file; " +
+                                std::string(kRemedy));
   return (fs::path(index).parent_path() / name).string();
 }
 
 std::string describeForeignWeights(std::string_view firstBytes) {
   if (firstBytes.starts_with("PK\x03\x04") || firstBytes.starts_with("\x80\x02"))
-    return "it is a pickle, as torch.save writes, which can run code and is not read; " +
-           std::string(kRemedy);
+    return "it is a pickle, as torch.save writes, which can run code and is not read; " + std::string(kRemedy);
   if (firstBytes.starts_with("GGUF"))
     return "it is a GGUF file, whose weights are quantised; give the safetensors of the model that "
            "it was made of";

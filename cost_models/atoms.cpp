@@ -13,7 +13,8 @@ Status wrong(std::string what) { return Status::invalidInput("atomic model: " + 
 /// cost + sign · other, term by term.
 void add(wavefront::Cost &cost, const wavefront::Cost &other, int64_t sign) {
   for (const wavefront::CostTerm &term : other.terms) {
-    auto same = std::find_if(cost.terms.begin(), cost.terms.end(), [&](const auto &own) { return own.dims == term.dims; });
+    auto same =
+        std::find_if(cost.terms.begin(), cost.terms.end(), [&](const auto &own) { return own.dims == term.dims; });
     if (same == cost.terms.end())
       cost.terms.push_back({sign * term.picoseconds, term.dims});
     else
@@ -68,8 +69,13 @@ struct Sums {
         dropNothing(kind.backward);
         dropNothing(kind.weightGradient);
       }
-      stage.at.push_back({std::move(size.kinds[0].forward), std::move(size.kinds[0].backward), positive(size.slot), size.workspace,
-                          size.host, {size.kinds.begin() + 1, size.kinds.end()}, std::move(size.kinds[0].weightGradient)});
+      stage.at.push_back({std::move(size.kinds[0].forward),
+                          std::move(size.kinds[0].backward),
+                          positive(size.slot),
+                          size.workspace,
+                          size.host,
+                          {size.kinds.begin() + 1, size.kinds.end()},
+                          std::move(size.kinds[0].weightGradient)});
     }
     return stage;
   }
@@ -87,7 +93,8 @@ Status checkSection(const AtomicSection &section, size_t sizes) {
         return wrong(fmt::format("section '{}' has an atom of class {} of {}", section.name, own, classes.size()));
     for (const AtomClass &own : classes)
       if (own.alone.at.size() != sizes || own.pair.at.size() != sizes)
-        return wrong(fmt::format("section '{}' has atoms without costs for all {} sizes of micro-batches", section.name, sizes));
+        return wrong(
+            fmt::format("section '{}' has atoms without costs for all {} sizes of micro-batches", section.name, sizes));
   }
   return Status();
 }
@@ -100,7 +107,8 @@ Status checkTensor(const AtomicModel &model, const AtomTensor &tensor) {
     return wrong("a tensor's producer is not there, or it has not the sizes of micro-batches");
   for (auto [section, atom] : tensor.consumers)
     if (!isThere(section, atom) || std::pair(section, atom) <= std::pair(tensor.section, tensor.atom))
-      return wrong(fmt::format("a tensor leads from atom {} of section {} to atom {} of {}", tensor.atom, tensor.section, atom, section));
+      return wrong(fmt::format("a tensor leads from atom {} of section {} to atom {} of {}", tensor.atom,
+                               tensor.section, atom, section));
   return Status();
 }
 
@@ -119,7 +127,8 @@ Status check(const AtomicModel &model) {
   for (const AtomTensor &tensor : model.tensors)
     MAESTRO_TRY(checkTensor(model, tensor));
   for (const TiedParameter &tied : model.tied)
-    if (tied.section >= model.sections.size() || tied.atoms.empty() || tied.atoms.back() >= model.sections[tied.section].classOf.size())
+    if (tied.section >= model.sections.size() || tied.atoms.empty() ||
+        tied.atoms.back() >= model.sections[tied.section].classOf.size())
       return wrong("a tied parameter's atoms are not there");
   return Status();
 }
@@ -136,13 +145,14 @@ Status check(const AtomicModel &model, const std::vector<SectionCut> &cuts) {
       before = first;
     }
     if (!section.has(cuts[s].recompute, cuts[s].splitStages > 0))
-      return wrong(fmt::format("section '{}' has not the choice of recompute '{}'{}", section.name, textOf(cuts[s].recompute),
-                               cuts[s].splitStages > 0 ? " with a split backward" : ""));
+      return wrong(fmt::format("section '{}' has not the choice of recompute '{}'{}", section.name,
+                               textOf(cuts[s].recompute), cuts[s].splitStages > 0 ? " with a split backward" : ""));
   }
   return Status();
 }
 
-StageModel composeStage(const AtomicModel &model, uint32_t section, const RecomputeChoice &recompute, uint32_t first, uint32_t last, bool splits) {
+StageModel composeStage(const AtomicModel &model, uint32_t section, const RecomputeChoice &recompute, uint32_t first,
+                        uint32_t last, bool splits) {
   const AtomicSection &chain = model.sections[section];
   auto atoms = static_cast<uint32_t>(chain.classOf.size());
   Sums sums;
@@ -151,7 +161,8 @@ StageModel composeStage(const AtomicModel &model, uint32_t section, const Recomp
     for (end = begin + 1; end < last && chain.classOf[end] == chain.classOf[begin] && recompute.of(end, atoms) == kind;)
       ++end;
     const AtomClass &own = chain.classesOf(kind, splits)[chain.classOf[begin]];
-    bool follows = begin > first && chain.classOf[begin] == chain.classOf[begin - 1]; // One of its class, with another recompute.
+    bool follows =
+        begin > first && chain.classOf[begin] == chain.classOf[begin - 1]; // One of its class, with another recompute.
     int64_t further = end - begin - (follows ? 0 : 1);
     sums.add(own.alone, (follows ? 0 : 1) - further);
     if (further > 0)
@@ -159,7 +170,8 @@ StageModel composeStage(const AtomicModel &model, uint32_t section, const Recomp
   }
   for (const TiedParameter &tied : model.tied)
     if (tied.section == section) {
-      auto inside = std::count_if(tied.atoms.begin(), tied.atoms.end(), [&](uint32_t atom) { return atom >= first && atom < last; });
+      auto inside = std::count_if(tied.atoms.begin(), tied.atoms.end(),
+                                  [&](uint32_t atom) { return atom >= first && atom < last; });
       for (; inside > 1; --inside) {
         sums.resident -= static_cast<int64_t>(tied.residentBytes);
         sums.gradient -= static_cast<int64_t>(tied.gradientBytes);
@@ -172,7 +184,8 @@ StageModel composeStage(const AtomicModel &model, uint32_t section, const Recomp
       continue;
     bool kept = std::any_of(tensor.consumers.begin(), tensor.consumers.end(), [&](const auto &consumer) {
       return consumer.first == section && consumer.second < last &&
-             (chain.classOf[consumer.second] != chain.classOf[tensor.atom] || recompute.of(consumer.second, atoms) != recompute.of(tensor.atom, atoms));
+             (chain.classOf[consumer.second] != chain.classOf[tensor.atom] ||
+              recompute.of(consumer.second, atoms) != recompute.of(tensor.atom, atoms));
     });
     if (kept)
       sums.addTensor(tensor);
@@ -197,7 +210,8 @@ CompoundModel compose(const AtomicModel &model, const std::vector<SectionCut> &c
     section.splitsBackward = cuts[s].splitStages > 0;
     size_t atoms = chain.classOf.size();
     for (size_t stage = 0; stage < cuts[s].stages(); ++stage)
-      section.stages.push_back(composeStage(model, s, cuts[s].recompute, cuts[s].firstAtom(stage, atoms), cuts[s].firstAtom(stage + 1, atoms), cuts[s].splits(stage)));
+      section.stages.push_back(composeStage(model, s, cuts[s].recompute, cuts[s].firstAtom(stage, atoms),
+                                            cuts[s].firstAtom(stage + 1, atoms), cuts[s].splits(stage)));
   }
   for (const AtomTensor &tensor : model.tensors) {
     std::pair<uint32_t, uint32_t> producer{tensor.section, cuts[tensor.section].stageOf(tensor.atom)};

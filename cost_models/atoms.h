@@ -1,10 +1,11 @@
-// A compound workload before it is cut into stages: sections as chains of atoms (layers), and what any cut makes of them.
+// A compound workload before it is cut into stages: sections as chains of atoms (layers), and what any cut makes of
+// them.
 //
 //   AtomicModel + a cut for each section ─▶ CompoundModel    (what layouts, schedules and memory are made of)
 //
-// What a stage costs and holds is added up from its atoms: of neighbours of one class the first counts alone and each further one
-// what a pair has more than one; a stage's workspace is its largest atom's. Trials measure `alone` and `pair`
-// (planner/driver/atom_trials.h).
+// What a stage costs and holds is added up from its atoms: of neighbours of one class the first counts alone and each
+// further one what a pair has more than one; a stage's workspace is its largest atom's. Trials measure `alone` and
+// `pair` (planner/driver/atom_trials.h).
 #pragma once
 
 #include "base/recompute.h"
@@ -28,30 +29,32 @@ struct AtomClass {
 struct AtomicSection {
   std::string name;
   bool trains = false;
-  std::vector<uint32_t> activeDims; ///< A sample takes part iff all are above 0 for it.
+  std::vector<uint32_t> activeDims;           ///< A sample takes part iff all are above 0 for it.
   std::vector<MicroBatchCapacity> capacities; ///< By AtomicModel.microBatches.
-  std::vector<uint32_t> classOf;    ///< By atom: an index into classes.
+  std::vector<uint32_t> classOf;              ///< By atom: an index into classes.
   /// By Recompute, by class; empty where that is not to choose from. Recompute::None alone: no choice.
   std::array<std::vector<AtomClass>, kRecomputes.size()> classes;
-  std::array<std::vector<AtomClass>, kRecomputes.size()> splitClasses = {}; ///< With weight gradients in tasks of their own; likewise.
-  double presence = 1; ///< Of all samples, those that take part.
+  std::array<std::vector<AtomClass>, kRecomputes.size()> splitClasses =
+      {};                              ///< With weight gradients in tasks of their own; likewise.
+  double presence = 1;                 ///< Of all samples, those that take part.
   std::vector<uint32_t> unpadded = {}; ///< The samples of a micro-batch have the same value in each of these dims.
   const std::vector<AtomClass> &classesOf(Recompute recompute, bool splits = false) const {
     return (splits ? splitClasses : classes)[static_cast<size_t>(recompute)];
   }
   bool has(Recompute recompute, bool splits = false) const { return !classesOf(recompute, splits).empty(); }
   bool has(const RecomputeChoice &choice, bool splits = false) const {
-    return has(choice.most, splits) && (choice.lighter == 0 || (choice.lighter < classOf.size() && has(lighterThan(choice.most), splits)));
+    return has(choice.most, splits) &&
+           (choice.lighter == 0 || (choice.lighter < classOf.size() && has(lighterThan(choice.most), splits)));
   }
 };
 
 /// A tensor that passes from an atom to later ones, of its section or another.
 struct AtomTensor {
   uint32_t section = 0, atom = 0;
-  std::vector<std::pair<uint32_t, uint32_t>> consumers; ///< (section, atom)
-  bool gradient = false;                                ///< Its gradient comes back.
-  std::vector<BytesTerm> bytes;    ///< Over the sender's micro-batch.
-  std::vector<uint64_t> slotBytes; ///< Of a ring's slot where it comes from, by micro-batch,
+  std::vector<std::pair<uint32_t, uint32_t>> consumers;  ///< (section, atom)
+  bool gradient = false;                                 ///< Its gradient comes back.
+  std::vector<BytesTerm> bytes;                          ///< Over the sender's micro-batch.
+  std::vector<uint64_t> slotBytes;                       ///< Of a ring's slot where it comes from, by micro-batch,
   std::map<uint32_t, std::vector<uint64_t>> slotBytesOf; ///< and in other sections; where there is none, as there.
   const std::vector<uint64_t> &slotBytesIn(uint32_t other) const {
     auto found = slotBytesOf.find(other);
@@ -68,19 +71,19 @@ struct TiedParameter {
 
 struct AtomicModel {
   std::vector<wavefront::Dim> dims;
-  std::vector<int64_t> microBatches;            ///< Sizes to choose from, in samples of the greatest length, ascending.
-  std::vector<AtomicSection> sections;          ///< Producers before consumers.
+  std::vector<int64_t> microBatches;   ///< Sizes to choose from, in samples of the greatest length, ascending.
+  std::vector<AtomicSection> sections; ///< Producers before consumers.
   std::vector<AtomTensor> tensors;
   std::vector<TiedParameter> tied;
-  int64_t stepSamples = kAnySamples;            ///< As CompoundModel's.
+  int64_t stepSamples = kAnySamples; ///< As CompoundModel's.
 };
 
 /// How one section is cut, and what its backward computes again.
 struct SectionCut {
   std::vector<uint32_t> firstAtoms; ///< Of each stage but the first.
   RecomputeChoice recompute = {};
-  /// In the last so many stages weight gradients are tasks of their own, which nothing but the step's end waits for. More micro-batches
-  /// wait in the stages before, which need their memory more.
+  /// In the last so many stages weight gradients are tasks of their own, which nothing but the step's end waits for.
+  /// More micro-batches wait in the stages before, which need their memory more.
   uint32_t splitStages = 0;
   bool splits(size_t stage) const { return stages() - stage <= splitStages; }
   size_t stages() const { return firstAtoms.size() + 1; }
@@ -100,7 +103,8 @@ Status check(const AtomicModel &model);
 Status check(const AtomicModel &model, const std::vector<SectionCut> &cuts);
 
 /// Atoms [first, last) of a section as one stage.
-StageModel composeStage(const AtomicModel &model, uint32_t section, const RecomputeChoice &recompute, uint32_t first, uint32_t last, bool splits = false);
+StageModel composeStage(const AtomicModel &model, uint32_t section, const RecomputeChoice &recompute, uint32_t first,
+                        uint32_t last, bool splits = false);
 CompoundModel compose(const AtomicModel &model, const std::vector<SectionCut> &cuts);
 
 } // namespace maestro::cost_models

@@ -23,8 +23,8 @@ size_t endOfGroup(std::span<const uint32_t> numbers, size_t first, uint32_t span
   return next;
 }
 
-/// Degrees by level, inner to outer; nothing where groups of a level differ in size. `numbers` are devices, ascending; in the end
-/// there is one number left.
+/// Degrees by level, inner to outer; nothing where groups of a level differ in size. `numbers` are devices, ascending;
+/// in the end there is one number left.
 std::optional<std::vector<Step>> stepsOf(std::vector<uint32_t> numbers, const Machine &machine) {
   std::vector<Step> steps;
   uint32_t unit = 1; // Numbers are those of groups of so many devices.
@@ -65,8 +65,8 @@ size_t fewestWithin(std::span<const uint32_t> devices, uint32_t spans) {
   return fewest;
 }
 
-/// Of the links, by the slowest level that `devices`, ascending, cross, where as many rings or trees go through them at once as the group
-/// with the fewest devices has of them, each over links of its own.
+/// Of the links, by the slowest level that `devices`, ascending, cross, where as many rings or trees go through them at
+/// once as the group with the fewest devices has of them, each over links of its own.
 double secondsPerByteOf(const Machine &machine, const LinkLevel &outermost, std::span<const uint32_t> devices) {
   double slowest = 0;
   uint32_t inside = 1;
@@ -106,7 +106,8 @@ std::optional<uint32_t> linkPeriod(const Machine &machine) {
   return machine.links.size() < 2 ? 1 : machine.links[machine.links.size() - 2].spans;
 }
 
-CommunicationCost collectiveCost(Collective collective, Bytes bytes, std::span<const uint32_t> devices, const Machine &machine) {
+CommunicationCost collectiveCost(Collective collective, Bytes bytes, std::span<const uint32_t> devices,
+                                 const Machine &machine) {
   if (devices.size() < 2)
     return {};
   if (machine.sharesMemory()) {
@@ -128,7 +129,8 @@ CommunicationCost collectiveCost(Collective collective, Bytes bytes, std::span<c
   std::vector<CommunicationCost> candidates{{Exchange::Ring, &outermost, {}, 0}};
   addRing(candidates.front(), outermost, static_cast<double>(count), secondsPerByte, halves);
   if (reduces)
-    addTree(candidates.emplace_back(CommunicationCost{Exchange::Tree, &outermost, {}, 0}), outermost, static_cast<uint32_t>(count), secondsPerByte);
+    addTree(candidates.emplace_back(CommunicationCost{Exchange::Tree, &outermost, {}, 0}), outermost,
+            static_cast<uint32_t>(count), secondsPerByte);
   if (auto steps = stepsOf(std::move(numbers), machine); steps && steps->size() > 1) {
     candidates.push_back(hierarchical(*steps, halves, false));
     if (reduces)
@@ -150,7 +152,8 @@ CommunicationCost reductionCost(Bytes gradients, std::span<const uint32_t> devic
 }
 
 Seconds reductionSeconds(uint64_t gradientBytes, std::span<const uint32_t> devices, const Machine &machine) {
-  return reductionCost(Bytes(static_cast<double>(gradientBytes)), devices, machine).of(Bytes(static_cast<double>(gradientBytes)));
+  return reductionCost(Bytes(static_cast<double>(gradientBytes)), devices, machine)
+      .of(Bytes(static_cast<double>(gradientBytes)));
 }
 
 } // namespace maestro::cost_models

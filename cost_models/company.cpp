@@ -88,7 +88,8 @@ void adaptToCompany(wavefront::Problem &problem, const Machine &machine, std::sp
           delay = std::max(delay, hostDelay(machine.device(device), others[device]));
       }
       share /= static_cast<double>(section.devices.size());
-      for (wavefront::Cost *cost : {&section.stages[stage].forward, &section.stages[stage].backward, &section.stages[stage].weightGradient})
+      for (wavefront::Cost *cost :
+           {&section.stages[stage].forward, &section.stages[stage].backward, &section.stages[stage].weightGradient})
         scale(*cost, share);
       if (delay > Seconds(0))
         section.stages[stage].update.terms.push_back({std::llround(delay.value * 1e12), {}});

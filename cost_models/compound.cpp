@@ -28,12 +28,14 @@ InFlight inFlight(const CompoundModel &model, const CompoundLayout &layout) {
   std::vector<uint32_t> first = firstStages(model);
   std::vector<StageFlow> stages;
   for (uint32_t s = 0; s < model.sections.size(); ++s)
-    stages.insert(stages.end(), model.sections[s].stages.size(), 
-                  {s, model.sections[s].capacities[layout[s].microBatch].samples, static_cast<uint32_t>(layout[s].devices.size()), layout[s].moreInFlight,
+    stages.insert(stages.end(), model.sections[s].stages.size(),
+                  {s, model.sections[s].capacities[layout[s].microBatch].samples,
+                   static_cast<uint32_t>(layout[s].devices.size()), layout[s].moreInFlight,
                    model.sections[s].presence});
   std::vector<EdgeFlow> edges;
   for (const EdgeModel &edge : model.edges)
-    edges.push_back({first[edge.producer] + edge.producerStage, first[edge.consumer] + edge.consumerStage, edge.gradient});
+    edges.push_back(
+        {first[edge.producer] + edge.producerStage, first[edge.consumer] + edge.consumerStage, edge.gradient});
   return microBatchesInFlight(stages, edges, model.stepSamples);
 }
 
@@ -75,12 +77,15 @@ CommunicationCost edgeCost(const EdgeModel &edge, const Machine &machine, const 
 Status checkEdge(const CompoundModel &model, const EdgeModel &edge, size_t index) {
   size_t sections = model.sections.size(), sizes = model.microBatches.size();
   if (edge.producer >= sections || edge.consumer >= sections || edge.producer > edge.consumer)
-    return wrong(fmt::format("edge {} leads from section {} to {}, of {}", index, edge.producer, edge.consumer, sections));
+    return wrong(
+        fmt::format("edge {} leads from section {} to {}, of {}", index, edge.producer, edge.consumer, sections));
   if (edge.producerStage >= model.sections[edge.producer].stages.size() ||
       edge.consumerStage >= model.sections[edge.consumer].stages.size())
-    return wrong(fmt::format("edge {} joins stages {} and {}, which are not there", index, edge.producerStage, edge.consumerStage));
+    return wrong(fmt::format("edge {} joins stages {} and {}, which are not there", index, edge.producerStage,
+                             edge.consumerStage));
   if (edge.slotBytes.size() != sizes || (edge.gradient && edge.gradientSlotBytes.size() != sizes))
-    return wrong(fmt::format("edge {} has {} slot sizes for {} sizes of micro-batches", index, edge.slotBytes.size(), sizes));
+    return wrong(
+        fmt::format("edge {} has {} slot sizes for {} sizes of micro-batches", index, edge.slotBytes.size(), sizes));
   return Status();
 }
 
@@ -88,20 +93,25 @@ Status checkEdge(const CompoundModel &model, const EdgeModel &edge, size_t index
 
 bool isSame(const MicroBatchCapacity &a, const MicroBatchCapacity &b) {
   return a.samples == b.samples && a.dims == b.dims &&
-         std::equal(a.areas.begin(), a.areas.end(), b.areas.begin(), b.areas.end(), [](const wavefront::Area &left, const wavefront::Area &right) {
-           return left.rows == right.rows && left.padded == right.padded && left.capacity == right.capacity;
-         });
+         std::equal(a.areas.begin(), a.areas.end(), b.areas.begin(), b.areas.end(),
+                    [](const wavefront::Area &left, const wavefront::Area &right) {
+                      return left.rows == right.rows && left.padded == right.padded && left.capacity == right.capacity;
+                    });
 }
 
-Status check(const std::vector<MicroBatchCapacity> &capacities, const std::vector<wavefront::Dim> &dims, const std::vector<int64_t> &microBatches) {
+Status check(const std::vector<MicroBatchCapacity> &capacities, const std::vector<wavefront::Dim> &dims,
+             const std::vector<int64_t> &microBatches) {
   if (capacities.size() != microBatches.size())
-    return wrong(fmt::format("a section has {} capacities for {} sizes of micro-batches", capacities.size(), microBatches.size()));
+    return wrong(fmt::format("a section has {} capacities for {} sizes of micro-batches", capacities.size(),
+                             microBatches.size()));
   for (const MicroBatchCapacity &capacity : capacities) {
     if (capacity.samples < 1 || capacity.dims.size() != dims.size())
-      return wrong(fmt::format("a capacity of {} samples has {} values for {} dims", capacity.samples, capacity.dims.size(), dims.size()));
+      return wrong(fmt::format("a capacity of {} samples has {} values for {} dims", capacity.samples,
+                               capacity.dims.size(), dims.size()));
     for (const wavefront::Area &area : capacity.areas)
       if (area.rows >= dims.size() || area.padded >= dims.size() || area.capacity < capacity.dims[area.padded])
-        return wrong(fmt::format("an area of {} is not of dims that are there, or does not hold the longest row", area.capacity));
+        return wrong(fmt::format("an area of {} is not of dims that are there, or does not hold the longest row",
+                                 area.capacity));
   }
   return Status();
 }
@@ -116,7 +126,8 @@ Status check(const CompoundModel &model) {
       return wrong("section '" + section.name + "' has no stages");
     for (const StageModel &stage : section.stages)
       if (stage.at.size() != sizes)
-        return wrong(fmt::format("section '{}' has costs for {} of {} sizes of micro-batches", section.name, stage.at.size(), sizes));
+        return wrong(fmt::format("section '{}' has costs for {} of {} sizes of micro-batches", section.name,
+                                 stage.at.size(), sizes));
     for (uint32_t dim : section.activeDims)
       if (dim >= model.dims.size())
         return wrong(fmt::format("section '{}' is active by dim {} of {}", section.name, dim, model.dims.size()));
@@ -139,7 +150,8 @@ Status check(const CompoundModel &model, const Machine &machine, const CompoundL
                                  model.sections[s].stages.size(), replica.size()));
       for (uint32_t device : replica)
         if (device >= machine.devices)
-          return wrong(fmt::format("section '{}' runs on device {} of {}", model.sections[s].name, device, machine.devices));
+          return wrong(
+              fmt::format("section '{}' runs on device {} of {}", model.sections[s].name, device, machine.devices));
     }
   }
   return Status();
@@ -152,7 +164,8 @@ uint64_t updateBytes(uint64_t gradientBytes, uint64_t optimizerStateBytes) {
 Seconds updateSeconds(const StageModel &stage, std::span<const uint32_t> devices, const Machine &machine) {
   Seconds longest(0);
   for (const DeviceModel *kind : kindsOf(machine, devices))
-    longest = std::max(longest, Bytes(static_cast<double>(stage.updateBytes)) / kind->rates.stream * kind->rates.update);
+    longest =
+        std::max(longest, Bytes(static_cast<double>(stage.updateBytes)) / kind->rates.stream * kind->rates.update);
   return longest;
 }
 
@@ -178,7 +191,8 @@ TaskCosts taskCosts(const MicroBatchCapacity &capacity, const StageCosts &costs,
     uint32_t kind = machine.kindIndex(device);
     if (seen[kind]++)
       continue;
-    TaskCosts own = kind == 0 ? TaskCosts{costs.forward, costs.backward, costs.weightGradient} : costs.otherKinds[kind - 1];
+    TaskCosts own =
+        kind == 0 ? TaskCosts{costs.forward, costs.backward, costs.weightGradient} : costs.otherKinds[kind - 1];
     addOverhead(own, machine.kinds[kind]);
     int64_t time = 0;
     for (const wavefront::Cost *cost : {&own.forward, &own.backward, &own.weightGradient})
@@ -232,8 +246,9 @@ wavefront::Problem makeProblem(const CompoundModel &model, const Machine &machin
         continue;
       task.backward = std::move(costs.backward);
       task.weightGradient = std::move(costs.weightGradient);
-      task.update = constantCost(updateSeconds(stage, devices, machine) + reductionSeconds(stage.gradientBytes, devices, machine) +
-                                 overheads.add(devices, machine));
+      task.update =
+          constantCost(updateSeconds(stage, devices, machine) +
+                       reductionSeconds(stage.gradientBytes, devices, machine) + overheads.add(devices, machine));
     }
     problem.sections.push_back(std::move(section));
   }
@@ -261,12 +276,13 @@ std::vector<uint64_t> deviceBytes(const CompoundModel &model, const Machine &mac
   for (uint32_t s = 0; s < model.sections.size(); ++s)
     for (const StageModel &stage : model.sections[s].stages) {
       const StageCosts &costs = stage.at[layout[s].microBatch];
-      stageBytes.push_back(stage.residentBytes + costs.slotBytes * limits.slots[stageBytes.size()] + costs.workspaceBytes +
-                           costs.hostBytes);
+      stageBytes.push_back(stage.residentBytes + costs.slotBytes * limits.slots[stageBytes.size()] +
+                           costs.workspaceBytes + costs.hostBytes);
     }
   for (size_t e = 0; e < model.edges.size(); ++e) {
     const EdgeModel &edge = model.edges[e];
-    stageBytes[first[edge.consumer] + edge.consumerStage] += limits.depth[e] * edge.slotBytes[layout[edge.consumer].microBatch];
+    stageBytes[first[edge.consumer] + edge.consumerStage] +=
+        limits.depth[e] * edge.slotBytes[layout[edge.consumer].microBatch];
     if (edge.gradient)
       stageBytes[first[edge.producer] + edge.producerStage] +=
           limits.gradientDepth[e] * edge.gradientSlotBytes[layout[edge.producer].microBatch];

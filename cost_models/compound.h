@@ -1,5 +1,5 @@
-// A compound workload as costs: sections cut into stages, the edges between them, and what a layout makes of them. Plain
-// data, free of MLIR: the planner fills it in from trial emissions, tests from a few numbers.
+// A compound workload as costs: sections cut into stages, the edges between them, and what a layout makes of them.
+// Plain data, free of MLIR: the planner fills it in from trial emissions, tests from a few numbers.
 //
 //   CompoundModel + CompoundLayout + Machine ─▶ wavefront::Problem    (what the executor's scheduler schedules)
 //                                            └▶ bytes of each device
@@ -16,7 +16,7 @@
 namespace maestro::cost_models {
 
 struct TaskCosts {
-  wavefront::Cost forward, backward; ///< Of one micro-batch.
+  wavefront::Cost forward, backward;   ///< Of one micro-batch.
   wavefront::Cost weightGradient = {}; ///< Of sections that split their backward; not part of `backward` then.
 };
 
@@ -25,7 +25,7 @@ struct StageCosts {
   wavefront::Cost forward, backward; ///< Of one micro-batch, on Machine.kinds[0].
   uint64_t slotBytes = 0;            ///< Of one micro-batch in flight.
   uint64_t workspaceBytes = 0;
-  uint64_t hostBytes = 0;            ///< Beside the device's regions.
+  uint64_t hostBytes = 0;                 ///< Beside the device's regions.
   std::vector<TaskCosts> otherKinds = {}; ///< On Machine.kinds[1] …; empty: as on kinds[0].
   wavefront::Cost weightGradient = {};    ///< As TaskCosts has it.
 };
@@ -40,7 +40,7 @@ struct StageModel {
 /// How much one micro-batch of a section may hold.
 struct MicroBatchCapacity {
   int64_t samples = 1;
-  std::vector<int64_t> dims; ///< In each of CompoundModel.dims,
+  std::vector<int64_t> dims;          ///< In each of CompoundModel.dims,
   std::vector<wavefront::Area> areas; ///< and in padded tokens: with them, more short samples than long ones.
 };
 
@@ -50,11 +50,11 @@ bool isSame(const MicroBatchCapacity &a, const MicroBatchCapacity &b);
 struct SectionModel {
   std::string name;
   bool trains = false;
-  std::vector<uint32_t> activeDims; ///< A sample takes part iff all are above 0 for it.
+  std::vector<uint32_t> activeDims;           ///< A sample takes part iff all are above 0 for it.
   std::vector<MicroBatchCapacity> capacities; ///< By CompoundModel.microBatches.
   std::vector<StageModel> stages;
-  bool splitsBackward = false; ///< Weight gradients are tasks of their own.
-  double presence = 1;         ///< Of all samples, those that take part.
+  bool splitsBackward = false;    ///< Weight gradients are tasks of their own.
+  double presence = 1;            ///< Of all samples, those that take part.
   std::vector<uint32_t> unpadded; ///< The samples of a micro-batch have the same value in each of these dims.
 };
 
@@ -75,8 +75,8 @@ struct EdgeModel {
 
 struct CompoundModel {
   std::vector<wavefront::Dim> dims;
-  std::vector<int64_t> microBatches;     ///< Sizes to choose from, in samples of the greatest length.
-  std::vector<SectionModel> sections;             ///< Producers before consumers.
+  std::vector<int64_t> microBatches;  ///< Sizes to choose from, in samples of the greatest length.
+  std::vector<SectionModel> sections; ///< Producers before consumers.
   std::vector<EdgeModel> edges;
   int64_t stepSamples = kAnySamples; ///< No more are in flight.
 };
@@ -91,7 +91,8 @@ struct SectionChoice {
 using CompoundLayout = std::vector<SectionChoice>; ///< By CompoundModel.sections.
 
 /// A capacity for each size, each of the dims that there are.
-Status check(const std::vector<MicroBatchCapacity> &capacities, const std::vector<wavefront::Dim> &dims, const std::vector<int64_t> &microBatches);
+Status check(const std::vector<MicroBatchCapacity> &capacities, const std::vector<wavefront::Dim> &dims,
+             const std::vector<int64_t> &microBatches);
 /// Sizes that fit each other, indices in range.
 Status check(const CompoundModel &model);
 /// Of a checked model: a choice for each section, its micro-batch and devices there, a device a stage.
@@ -116,8 +117,8 @@ TaskCosts taskCosts(const MicroBatchCapacity &capacity, const StageCosts &costs,
 /// The time of an edge's tensor, as the scheduler takes it.
 wavefront::Cost transferTime(const std::vector<BytesTerm> &bytes, const CommunicationCost &cost);
 
-/// The scheduling problem of a step, without its samples. Reduction and update are the stages' updates. What passes over an
-/// edge takes as long as between the two devices furthest apart that may use it.
+/// The scheduling problem of a step, without its samples. Reduction and update are the stages' updates. What passes
+/// over an edge takes as long as between the two devices furthest apart that may use it.
 wavefront::Problem makeProblem(const CompoundModel &model, const Machine &machine, const CompoundLayout &layout);
 
 /// Bytes that each device holds.

@@ -15,8 +15,9 @@ uint64_t dim(const KernelOperand &operand, size_t fromEnd) {
   return operand.shape.size() < fromEnd ? 1 : static_cast<uint64_t>(operand.shape[operand.shape.size() - fromEnd]);
 }
 
-/// Blocks of 64 queries by 64 keys in f32 per thread; backward also dK and dV of one pair of (batch, key head). `q` is the
-/// index of the query operand. Which of the middle dims is the sequence depends on the layout: the longer one is taken.
+/// Blocks of 64 queries by 64 keys in f32 per thread; backward also dK and dV of one pair of (batch, key head). `q` is
+/// the index of the query operand. Which of the middle dims is the sequence depends on the layout: the longer one is
+/// taken.
 uint64_t attentionBytes(const KernelCall &call, size_t q, int threads, bool backward) {
   uint64_t depth = roundUp(dim(call.inputs[q], 1), 16), valueDepth = roundUp(dim(call.inputs[q + 2], 1), 16);
   uint64_t keys = roundUp(std::max(dim(call.inputs[q + 1], 2), dim(call.inputs[q + 1], 3)), 64);
@@ -52,8 +53,8 @@ uint64_t convolutionBytes(const KernelCall &call, int threads) {
     for (const KernelOperand &operand : operands) {
       if (!operand.present || operand.shape.size() < 3)
         continue;
-      uint64_t elements = roundUp(static_cast<uint64_t>(operand.shape[0]), 16) *
-                          roundUp(static_cast<uint64_t>(operand.shape[1]), 16);
+      uint64_t elements =
+          roundUp(static_cast<uint64_t>(operand.shape[0]), 16) * roundUp(static_cast<uint64_t>(operand.shape[1]), 16);
       for (size_t d = 2; d < operand.shape.size(); ++d)
         elements *= static_cast<uint64_t>(operand.shape[d]);
       padded += 4 * elements;
@@ -123,7 +124,8 @@ uint64_t cpuHeapBytes(const KernelCall &call, int threads) {
   return packs ? kHoles + static_cast<uint64_t>(threads) * kHolesPerThread : 0;
 }
 
-// Measured with 2 threads: 12.1 MiB in all for a model of 20 calls, 20 for one of 720; up to 14 KiB a kernel, 0.2 a call.
+// Measured with 2 threads: 12.1 MiB in all for a model of 20 calls, 20 for one of 720; up to 14 KiB a kernel, 0.2 a
+// call.
 uint64_t cpuProcessBytes(int threads) {
   constexpr uint64_t kProgram = 12 * kMiB, kPerThread = kMiB;
   return kProgram + static_cast<uint64_t>(threads) * kPerThread + kMostKeptBytes;
@@ -137,14 +139,16 @@ uint64_t cpuCallBytes(uint64_t calls) {
 uint64_t assemblyBytes(uint64_t microBatchBytes) { return 2 * microBatchBytes; }
 
 uint64_t sampleBytesOnTheirWay(uint64_t globalBatch, uint64_t sampleBytes) {
-  constexpr uint64_t kBatches = 4; // As executor/core/run.cpp keeps them: a step, one ahead, and those not yet released.
+  constexpr uint64_t kBatches =
+      4; // As executor/core/run.cpp keeps them: a step, one ahead, and those not yet released.
   return (kBatches * globalBatch + std::max<uint64_t>(2 * globalBatch, 8)) * sampleBytes;
 }
 
 uint64_t stagingBytes(uint64_t elements, uint64_t members) {
   if (members < 2)
     return 0;
-  constexpr uint64_t kLine = 16; // Floats: each member adds up a piece, of whole cache lines, of all the others' elements.
+  constexpr uint64_t kLine =
+      16; // Floats: each member adds up a piece, of whole cache lines, of all the others' elements.
   uint64_t piece = roundUp((elements + members - 1) / members, kLine);
   return std::min(piece * (members - 1) * sizeof(float), kMostStagingBytes);
 }

@@ -1,7 +1,8 @@
 // Memory that a process which drives a CPU device needs beside the regions of its executables.
 //
 //   peak of a device = Σ of its executables (regions × copies + calls + micro-batches put together)
-//                      + the largest kernel's scratch + holes in the heap + process + samples on their way + staging of gradients' sums
+//                      + the largest kernel's scratch + holes in the heap + process + samples on their way + staging of
+//                      gradients' sums
 //
 // Predictions must not lie under what a step uses, and at most 3 % + 64 MiB above it (test/runs/memory_test.py runs
 // models at their bounds). What is estimated here is small; it errs upwards.
@@ -33,24 +34,29 @@ struct KernelCall {
   uint64_t accumulateMask = 0; ///< Results that the kernel adds to.
 };
 
-/// Not under what the CPU library's kernel asks for as scratch memory (held against the library by a test). `bf16`: DeviceModel.bf16Products.
+/// Not under what the CPU library's kernel asks for as scratch memory (held against the library by a test). `bf16`:
+/// DeviceModel.bf16Products.
 uint64_t cpuScratchBytes(const KernelCall &call, int threads, Bf16Products bf16);
 
-/// What the heap keeps once such a call has run. Without AVX-512 oneDNN packs large products' operands in blocks of the heap, aligned to
-/// pages, and glibc before 2.38 fills hardly any of the holes that these leave (of 50 products 28 MiB, all in the first step); as blocks
-/// mapped one by one they would cost an eighth to a third of a step. Errs upwards on other processors.
+/// What the heap keeps once such a call has run. Without AVX-512 oneDNN packs large products' operands in blocks of the
+/// heap, aligned to pages, and glibc before 2.38 fills hardly any of the holes that these leave (of 50 products 28 MiB,
+/// all in the first step); as blocks mapped one by one they would cost an eighth to a third of a step. Errs upwards on
+/// other processors.
 uint64_t cpuHeapBytes(const KernelCall &call, int threads);
 
-/// Code and data of the program and its libraries, per thread a stack and oneDNN's buffers, and the kernels that a device keeps.
+/// Code and data of the program and its libraries, per thread a stack and oneDNN's buffers, and the kernels that a
+/// device keeps.
 uint64_t cpuProcessBytes(int threads);
 
-/// An executable's prepared calls: `calls` are those of one set of shapes; programs for other shapes are kept up to a number.
+/// An executable's prepared calls: `calls` are those of one set of shapes; programs for other shapes are kept up to a
+/// number.
 uint64_t cpuCallBytes(uint64_t calls);
 
 /// What an executable's micro-batches are put together in, from the fields' bytes of a full one.
 uint64_t assemblyBytes(uint64_t microBatchBytes);
 
-/// Samples in a process: the batches of the steps under way and what is read ahead of them, from a sample's bytes at the dims' max.
+/// Samples in a process: the batches of the steps under way and what is read ahead of them, from a sample's bytes at
+/// the dims' max.
 uint64_t sampleBytesOnTheirWay(uint64_t globalBatch, uint64_t sampleBytes);
 
 /// What a member of a group that adds up so many gradients' elements stages (transport/local/reduction.h).

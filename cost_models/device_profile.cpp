@@ -9,11 +9,13 @@ namespace maestro::cost_models {
 namespace {
 
 std::string ratesText(int threads, const DeviceRates &r) {
-  return fmt::format("  - {{threads: {}, arithmetic: {:.4g} GFLOP/s, arithmetic_bf16: {:.4g} GFLOP/s, operands: {:.4g} GB/s, call: {:.4g} us, "
-                     "stream: {:.4g} GB/s, channel: {:.4g} GB/s, wake: {:.4g} us, task: {:.4g} us, step: {:.4g} us, host: {:.4g} us, alone: {:.4g}, together: {:.4g}, update: {:.4g}}}\n",
-                     threads, r.arithmetic.value * 1e-9, r.arithmeticBf16.value * 1e-9, r.operands.value * 1e-9, r.call.value * 1e6,
-                     r.stream.value * 1e-9, r.channel.value * 1e-9, r.wake.value * 1e6, r.task.value * 1e6,
-                     r.step.value * 1e6, r.host.value * 1e6, r.alone, r.together, r.update);
+  return fmt::format("  - {{threads: {}, arithmetic: {:.4g} GFLOP/s, arithmetic_bf16: {:.4g} GFLOP/s, operands: {:.4g} "
+                     "GB/s, call: {:.4g} us, "
+                     "stream: {:.4g} GB/s, channel: {:.4g} GB/s, wake: {:.4g} us, task: {:.4g} us, step: {:.4g} us, "
+                     "host: {:.4g} us, alone: {:.4g}, together: {:.4g}, update: {:.4g}}}\n",
+                     threads, r.arithmetic.value * 1e-9, r.arithmeticBf16.value * 1e-9, r.operands.value * 1e-9,
+                     r.call.value * 1e6, r.stream.value * 1e-9, r.channel.value * 1e-9, r.wake.value * 1e6,
+                     r.task.value * 1e6, r.step.value * 1e6, r.host.value * 1e6, r.alone, r.together, r.update);
 }
 
 std::string gridPoints(const KernelCurves::Grid &grid) {
@@ -68,7 +70,8 @@ DeviceModel deviceFor(const DeviceProfile &profile, int threads) {
   device.curves = std::make_shared<const KernelCurves>(nearest->curves);
   device.curveScale = 1 / scale;
   device.atOnce = static_cast<uint32_t>(std::max(1, profile.devices.back().threads / threads));
-  device.source = fmt::format("profile of {} with {} thread{}", profile.name, nearest->threads, nearest->threads == 1 ? "" : "s");
+  device.source =
+      fmt::format("profile of {} with {} thread{}", profile.name, nearest->threads, nearest->threads == 1 ? "" : "s");
   return device;
 }
 
@@ -79,8 +82,10 @@ std::string toYaml(const DeviceProfile &profile) {
                       profile.bf16Products == Bf16Products::Native ? "native" : "widened");
   for (const ProfiledDevice &device : profile.devices)
     text += ratesText(device.threads, device.rates);
-  text += "# Grids: [m, n, k, seconds], for products m x k by k x n; attention: queries of all heads, keys, depth; rows: rows, width, 1.\n"
-          "# Curves: [bytes, seconds]. Calls, as the plans that were given make them: [m or rows, n or width, k or 1, bytes, seconds].\ncurves:\n";
+  text += "# Grids: [m, n, k, seconds], for products m x k by k x n; attention: queries of all heads, keys, depth; "
+          "rows: rows, width, 1.\n"
+          "# Curves: [bytes, seconds]. Calls, as the plans that were given make them: [m or rows, n or width, k or 1, "
+          "bytes, seconds].\ncurves:\n";
   for (const ProfiledDevice &device : profile.devices)
     text += curvesText(device.threads, device.curves);
   for (const ProfiledDevice &device : profile.devices)
@@ -92,10 +97,13 @@ std::string toYaml(const DeviceProfile &profile) {
 std::string callsLine(int threads, const std::string &name, const std::vector<CallSample> &samples) {
   std::string text;
   for (const CallSample &s : samples)
-    text += fmt::format("{}[{:.6g}, {:.6g}, {:.6g}, {:.6g}, {:.4g}]", text.empty() ? "" : ", ", s.m, s.n, s.k, s.bytes, s.time.value);
+    text += fmt::format("{}[{:.6g}, {:.6g}, {:.6g}, {:.6g}, {:.4g}]", text.empty() ? "" : ", ", s.m, s.n, s.k, s.bytes,
+                        s.time.value);
   return fmt::format("  - {{kernel: {}, threads: {}, calls: [{}]}}\n", name, threads, text);
 }
 
-bool isCallsLine(std::string_view line) { return line.starts_with("  - {kernel: ") && line.find(", calls: [") != std::string_view::npos; }
+bool isCallsLine(std::string_view line) {
+  return line.starts_with("  - {kernel: ") && line.find(", calls: [") != std::string_view::npos;
+}
 
 } // namespace maestro::cost_models

@@ -18,14 +18,15 @@ struct ProfiledDevice {
 
 struct DeviceProfile {
   std::string kind = "cpu";
-  std::string name;                    ///< Of the processor, for people.
-  std::vector<ProfiledDevice> devices; ///< Ascending threads.
+  std::string name;                                  ///< Of the processor, for people.
+  std::vector<ProfiledDevice> devices;               ///< Ascending threads.
   Bf16Products bf16Products = Bf16Products::Widened; ///< Of the processor.
 };
 
 /// A CPU device of so many threads as built in.
 DeviceModel builtInCpu(int threads);
-/// As measured, or in proportion from the nearest number of threads that was; built in where nothing was. Its memory is not set.
+/// As measured, or in proportion from the nearest number of threads that was; built in where nothing was. Its memory is
+/// not set.
 DeviceModel deviceFor(const DeviceProfile &profile, int threads);
 
 /// device.yaml. Lines of calls are the last of it.

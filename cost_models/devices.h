@@ -13,11 +13,12 @@ namespace maestro::cost_models {
 /// Names of all built-in accelerators, for messages; "cpu" is none of them, since its numbers depend on threads.
 std::vector<std::string> builtInDevices();
 
-/// A device as its data sheet describes it, its memory less what the CUDA context, libraries and communicators take (reserveBytes).
+/// A device as its data sheet describes it, its memory less what the CUDA context, libraries and communicators take
+/// (reserveBytes).
 std::optional<DeviceModel> builtInDevice(std::string_view name);
 
-/// The links among devices of one node that come with the device, for clusters that do not say; `spans` is 1. Without a value
-/// where a node's devices have none of their own: then they meet over PCI Express.
+/// The links among devices of one node that come with the device, for clusters that do not say; `spans` is 1. Without a
+/// value where a node's devices have none of their own: then they meet over PCI Express.
 LinkLevel builtInNodeLink(std::string_view name);
 
 } // namespace maestro::cost_models

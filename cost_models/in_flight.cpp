@@ -12,10 +12,13 @@ uint32_t microBatchesOf(const StageFlow &stage, int64_t samples) {
   return static_cast<uint32_t>(std::min<int64_t>((samples + each - 1) / each, UINT32_MAX / 2));
 }
 
-uint32_t wantedSlots(const StageFlow &producer, const StageFlow &consumer, uint32_t consumerSlots, int64_t stepSamples) {
+uint32_t wantedSlots(const StageFlow &producer, const StageFlow &consumer, uint32_t consumerSlots,
+                     int64_t stepSamples) {
   if (producer.section == consumer.section)
     return consumerSlots + kOwnSlots;
-  return microBatchesOf(producer, samplesFrom(producer, consumer, consumerSlots + kWaitingForSection / 2, stepSamples)) + kOwnSlots;
+  return microBatchesOf(producer,
+                        samplesFrom(producer, consumer, consumerSlots + kWaitingForSection / 2, stepSamples)) +
+         kOwnSlots;
 }
 
 /// Slots of a ring at a replica of `receiver` that one task of each sender fills, and those that may wait.
@@ -31,11 +34,14 @@ uint32_t ringSlots(const StageFlow &receiver, StageFlow sender, uint32_t held) {
 int64_t samplesFrom(const StageFlow &producer, const StageFlow &consumer, uint32_t microBatches, int64_t stepSamples) {
   int64_t each = consumer.microBatch * consumer.replicas, samples = std::min(microBatches * each, stepSamples);
   double part = std::min(1.0, producer.presence / consumer.presence);
-  return part < 1 ? std::max(std::min(each, stepSamples), static_cast<int64_t>(std::ceil(static_cast<double>(samples) * part))) : samples;
+  return part < 1 ? std::max(std::min(each, stepSamples),
+                             static_cast<int64_t>(std::ceil(static_cast<double>(samples) * part)))
+                  : samples;
 }
 
 InFlight microBatchesInFlight(std::span<const StageFlow> stages, std::span<const EdgeFlow> edges, int64_t stepSamples) {
-  const uint32_t most = static_cast<uint32_t>(std::min<int64_t>(kMostSlots, stepSamples)); // Each has a sample at least.
+  const uint32_t most =
+      static_cast<uint32_t>(std::min<int64_t>(kMostSlots, stepSamples)); // Each has a sample at least.
   InFlight result;
   result.slots.assign(stages.size(), 1);
   for (uint32_t s = static_cast<uint32_t>(stages.size()); s-- > 0;)
@@ -50,7 +56,8 @@ InFlight microBatchesInFlight(std::span<const StageFlow> stages, std::span<const
     result.gradientDepth.push_back(ringSlots(producer, consumer, 0) + producer.more);
   }
   for (uint32_t s = 0; s < stages.size(); ++s)
-    if (std::any_of(edges.begin(), edges.end(), [&](const EdgeFlow &edge) { return edge.gradient && (edge.producer == s || edge.consumer == s); }))
+    if (std::any_of(edges.begin(), edges.end(),
+                    [&](const EdgeFlow &edge) { return edge.gradient && (edge.producer == s || edge.consumer == s); }))
       result.slots[s] = std::min(result.slots[s] + stages[s].more, std::max(most, result.slots[s]));
   return result;
 }

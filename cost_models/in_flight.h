@@ -8,7 +8,8 @@
 
 namespace maestro::cost_models {
 
-/// No more micro-batches are in flight: few replicas of an encoder hold what many of a language model have on the way (32 were too few).
+/// No more micro-batches are in flight: few replicas of an encoder hold what many of a language model have on the way
+/// (32 were too few).
 inline constexpr uint32_t kMostSlots = 128;
 /// More micro-batches than the stage after it: one that a stage works on, one that waits between them.
 inline constexpr uint32_t kOwnSlots = 2;
@@ -21,7 +22,7 @@ struct StageFlow {
   uint32_t section = 0;
   int64_t microBatch = 1; ///< Most samples of a micro-batch.
   uint32_t replicas = 1;
-  uint32_t more = 0; ///< Slots of its rings, and where gradients pass places, beside the usual ones.
+  uint32_t more = 0;   ///< Slots of its rings, and where gradients pass places, beside the usual ones.
   double presence = 1; ///< Of all samples, those that take part in the section.
 };
 
@@ -39,22 +40,23 @@ struct InFlight {
 /// Of steps of any number of samples.
 inline constexpr int64_t kAnySamples = INT64_MAX;
 
-/// Of the samples in so many micro-batches at each of the consumer's replicas, those that came from the producer: of a step's `stepSamples`
-/// that are present there at most. A stretch of samples may have more; they wait then. All of one micro-batch at each replica, since it may be of
-/// such alone.
+/// Of the samples in so many micro-batches at each of the consumer's replicas, those that came from the producer: of a
+/// step's `stepSamples` that are present there at most. A stretch of samples may have more; they wait then. All of one
+/// micro-batch at each replica, since it may be of such alone.
 int64_t samplesFrom(const StageFlow &producer, const StageFlow &consumer, uint32_t microBatches, int64_t stepSamples);
 
-/// A stage at the end of the gradients' way has one micro-batch in flight: its backward follows its forward. Each stage before
-/// it has two more, one that it works on and one that waits (as ZB-H2 has: Qi et al., arXiv 2401.10241); a section before
-/// another as many as hold those of its samples that the other's replicas hold or have waiting, and two of its own. A ring holds what one
-/// task of each sender fills, or what the receiver holds, and 4 more between stages, 8 more between sections. Nobody holds or has
-/// waiting more than the `stepSamples` of a step.
+/// A stage at the end of the gradients' way has one micro-batch in flight: its backward follows its forward. Each stage
+/// before it has two more, one that it works on and one that waits (as ZB-H2 has: Qi et al., arXiv 2401.10241); a
+/// section before another as many as hold those of its samples that the other's replicas hold or have waiting, and two
+/// of its own. A ring holds what one task of each sender fills, or what the receiver holds, and 4 more between stages,
+/// 8 more between sections. Nobody holds or has waiting more than the `stepSamples` of a step.
 ///
 /// That is usual; a section may have some more of all of them where memory is left (`more`).
 ///
-/// Why not 1F1B's one more and rings of one task and one more: they suffice where all micro-batches take the same time. Those of
-/// real samples do not, and whoever stalls stalls its neighbours. What each part buys, in bench/wavefront's problems, says
-/// wavefront/README.md; a ring's slot is one activation, small beside the dozens of a stage's slot.
-InFlight microBatchesInFlight(std::span<const StageFlow> stages, std::span<const EdgeFlow> edges, int64_t stepSamples = kAnySamples);
+/// Why not 1F1B's one more and rings of one task and one more: they suffice where all micro-batches take the same time.
+/// Those of real samples do not, and whoever stalls stalls its neighbours. What each part buys, in bench/wavefront's
+/// problems, says wavefront/README.md; a ring's slot is one activation, small beside the dozens of a stage's slot.
+InFlight microBatchesInFlight(std::span<const StageFlow> stages, std::span<const EdgeFlow> edges,
+                              int64_t stepSamples = kAnySamples);
 
 } // namespace maestro::cost_models

@@ -11,7 +11,9 @@ namespace {
 
 constexpr std::string_view kBf16 = " bf16";
 
-Status wrong(const std::string &name, std::string_view what) { return Status::invalidInput(fmt::format("curve '{}': {}", name, what)); }
+Status wrong(const std::string &name, std::string_view what) {
+  return Status::invalidInput(fmt::format("curve '{}': {}", name, what));
+}
 
 std::vector<double> axis(const std::vector<GridSample> &samples, double GridSample::*size) {
   std::vector<double> values;
@@ -49,8 +51,8 @@ Status KernelCurves::addGrid(const std::string &name, std::vector<GridSample> sa
   grid.n = axis(samples, &GridSample::n);
   grid.k = axis(samples, &GridSample::k);
   if (samples.empty() || samples.size() != grid.m.size() * grid.n.size() * grid.k.size())
-    return wrong(name, fmt::format("{} points are no grid of {} x {} x {} sizes", samples.size(), grid.m.size(), grid.n.size(),
-                                   grid.k.size()));
+    return wrong(name, fmt::format("{} points are no grid of {} x {} x {} sizes", samples.size(), grid.m.size(),
+                                   grid.n.size(), grid.k.size()));
   grid.logRates.assign(samples.size(), std::nan(""));
   for (const GridSample &s : samples) {
     if (!(s.m >= 1 && s.n >= 1 && s.k >= 1 && s.time.value > 0) || !std::isfinite(s.time.value))
@@ -65,11 +67,13 @@ Status KernelCurves::addGrid(const std::string &name, std::vector<GridSample> sa
 }
 
 Status KernelCurves::addCurve(const std::string &name, std::vector<CurveSample> samples) {
-  std::sort(samples.begin(), samples.end(), [](const CurveSample &a, const CurveSample &b) { return a.bytes < b.bytes; });
+  std::sort(samples.begin(), samples.end(),
+            [](const CurveSample &a, const CurveSample &b) { return a.bytes < b.bytes; });
   if (samples.empty())
     return wrong(name, "has no points");
   for (size_t i = 0; i < samples.size(); ++i) {
-    if (!(samples[i].bytes > 0 && samples[i].time.value > 0) || !std::isfinite(samples[i].bytes + samples[i].time.value))
+    if (!(samples[i].bytes > 0 && samples[i].time.value > 0) ||
+        !std::isfinite(samples[i].bytes + samples[i].time.value))
       return wrong(name, "has a point that is not above 0");
     if (i > 0 && samples[i].bytes == samples[i - 1].bytes)
       return wrong(name, fmt::format("has the size {} twice", samples[i].bytes));
@@ -95,8 +99,8 @@ double KernelCurves::Grid::logRate(double atM, double atN, double atK) const {
   return rate;
 }
 
-/// The mean of what calls exceed the others by, weighed by the inverse squared distance in octaves, beside a weight of 1 for nothing. Four
-/// octaves of rows, or of bytes, count as one: how a product runs depends on its matrix.
+/// The mean of what calls exceed the others by, weighed by the inverse squared distance in octaves, beside a weight of
+/// 1 for nothing. Four octaves of rows, or of bytes, count as one: how a product runs depends on its matrix.
 double KernelCurves::Calls::excess(const CallSample &work) const {
   constexpr double kRows = 0.25, kSame = 1.0 / 400;
   auto octaves = [](double a, double b) { return std::log2(a / b); };
@@ -116,7 +120,8 @@ Status KernelCurves::addCalls(const std::string &name, std::vector<CallSample> s
   std::string_view kernel(name.data(), name.size() - (bf16 ? kBf16.size() : 0));
   Calls own;
   for (const CallSample &s : samples) {
-    if (!(s.m >= 1 && s.n >= 1 && s.k >= 1 && s.bytes > 0 && s.time.value > 0) || !std::isfinite(s.m * s.n * s.k + s.bytes + s.time.value))
+    if (!(s.m >= 1 && s.n >= 1 && s.k >= 1 && s.bytes > 0 && s.time.value > 0) ||
+        !std::isfinite(s.m * s.n * s.k + s.bytes + s.time.value))
       return wrong(name, "has a call with a size below 1 or a time that is not above 0");
     std::optional<Seconds> usual = standInTime(curveOf(kernel, bf16), s);
     if (!usual)
@@ -156,11 +161,13 @@ std::optional<Seconds> KernelCurves::curveTime(std::string_view name, double byt
   if (found == curves.end())
     return std::nullopt;
   const std::vector<CurveSample> &samples = found->second;
-  if (bytes <= samples.front().bytes) // Less than the smallest takes its share of what is above a call's own time; that is small.
+  if (bytes <= samples.front()
+                   .bytes) // Less than the smallest takes its share of what is above a call's own time; that is small.
     return samples.front().time * std::max(bytes / samples.front().bytes, 0.25);
   if (bytes >= samples.back().bytes)
     return samples.back().time * (bytes / samples.back().bytes);
-  auto above = std::lower_bound(samples.begin(), samples.end(), bytes, [](const CurveSample &s, double size) { return s.bytes < size; });
+  auto above = std::lower_bound(samples.begin(), samples.end(), bytes,
+                                [](const CurveSample &s, double size) { return s.bytes < size; });
   const CurveSample &high = *above, &low = *(above - 1);
   double share = std::log(bytes / low.bytes) / std::log(high.bytes / low.bytes);
   return low.time * std::exp(share * std::log(ratio(high.time, low.time)));
@@ -172,20 +179,52 @@ std::string callsOf(std::string_view kernel, bool bf16) {
 }
 
 std::string_view curveOf(std::string_view kernel, bool bf16) {
-  static constexpr std::array<std::pair<std::string_view, std::string_view>, 46> like{{
-      {"gelu", "gelu"}, {"gelu_grad", "gelu_grad"}, {"gelu tanh", "gelu tanh"}, {"gelu_grad tanh", "gelu_grad tanh"},
-      {"silu", "silu"}, {"silu_grad", "silu_grad"}, {"tanh", "silu"}, {"sigmoid", "silu"}, {"mul", "mul"}, {"exp", "silu"},
-      {"erf", "gelu"}, {"log", "gelu"}, {"pow", "sin"}, {"sin", "sin"}, {"cos", "sin"},
-      {"dropout", "gelu"}, {"softmax", "softmax"}, {"log_softmax", "softmax"}, {"softmax_grad", "softmax"},
-      {"log_softmax_grad", "softmax"}, {"cross_entropy", "cross_entropy"}, {"cross_entropy_grad", "cross_entropy_grad"},
-      {"kl_divergence", "kl_divergence"}, {"kl_divergence_grad", "cross_entropy"}, {"rms_norm", "rms_norm"},
-      {"layer_norm", "layer_norm"}, {"rms_norm_grad", "rms_norm_grad"}, {"layer_norm_grad", "layer_norm_grad"},
-      {"transpose", "transpose"}, {"concat", "concat"}, {"slice", "transpose"}, {"pad", "transpose"},
-      {"gather", "gather"}, {"gather_nd", "gather"}, {"gather_grad", "gather_grad"}, {"attention", "attention"},
-      {"attention_grad", "attention_grad"}, {"attention causal", "attention causal"},
-      {"attention_grad causal", "attention_grad causal"},
-      {"attention masked", "attention masked"}, {"attention_grad masked", "attention_grad masked"}, {"rope", "rope"}, {"sum_squares", "reduce_sum"},
-      {"masked_scatter", "masked_scatter"}, {"masked_scatter_grad", "masked_scatter"}}};
+  static constexpr std::array<std::pair<std::string_view, std::string_view>, 46> like{
+      {{"gelu", "gelu"},
+       {"gelu_grad", "gelu_grad"},
+       {"gelu tanh", "gelu tanh"},
+       {"gelu_grad tanh", "gelu_grad tanh"},
+       {"silu", "silu"},
+       {"silu_grad", "silu_grad"},
+       {"tanh", "silu"},
+       {"sigmoid", "silu"},
+       {"mul", "mul"},
+       {"exp", "silu"},
+       {"erf", "gelu"},
+       {"log", "gelu"},
+       {"pow", "sin"},
+       {"sin", "sin"},
+       {"cos", "sin"},
+       {"dropout", "gelu"},
+       {"softmax", "softmax"},
+       {"log_softmax", "softmax"},
+       {"softmax_grad", "softmax"},
+       {"log_softmax_grad", "softmax"},
+       {"cross_entropy", "cross_entropy"},
+       {"cross_entropy_grad", "cross_entropy_grad"},
+       {"kl_divergence", "kl_divergence"},
+       {"kl_divergence_grad", "cross_entropy"},
+       {"rms_norm", "rms_norm"},
+       {"layer_norm", "layer_norm"},
+       {"rms_norm_grad", "rms_norm_grad"},
+       {"layer_norm_grad", "layer_norm_grad"},
+       {"transpose", "transpose"},
+       {"concat", "concat"},
+       {"slice", "transpose"},
+       {"pad", "transpose"},
+       {"gather", "gather"},
+       {"gather_nd", "gather"},
+       {"gather_grad", "gather_grad"},
+       {"attention", "attention"},
+       {"attention_grad", "attention_grad"},
+       {"attention causal", "attention causal"},
+       {"attention_grad causal", "attention_grad causal"},
+       {"attention masked", "attention masked"},
+       {"attention_grad masked", "attention_grad masked"},
+       {"rope", "rope"},
+       {"sum_squares", "reduce_sum"},
+       {"masked_scatter", "masked_scatter"},
+       {"masked_scatter_grad", "masked_scatter"}}};
   if (kernel.starts_with("conv") && !bf16)
     return kernel;
   if (kernel == "matmul transposed" && !bf16)
@@ -199,11 +238,23 @@ std::string_view curveOf(std::string_view kernel, bool bf16) {
 }
 
 std::string_view standInOf(std::string_view curve) {
-  static constexpr std::array<std::pair<std::string_view, std::string_view>, 16> standIns{{
-      {"attention causal", "attention"}, {"attention masked", "attention"}, {"attention_grad causal", "attention_grad"},
-      {"attention_grad masked", "attention_grad"}, {"matmul transposed f32", "matmul f32"}, {"gelu tanh", "gelu"},
-      {"gelu_grad tanh", "gelu_grad"}, {"gelu_grad", "gelu"}, {"silu", "gelu"}, {"silu_grad", "silu"}, {"sin", "gelu"}, {"mul", "add"},
-      {"concat", "transpose"}, {"layer_norm", "rms_norm"}, {"layer_norm_grad", "rms_norm_grad"}, {"cross_entropy_grad", "softmax"}}};
+  static constexpr std::array<std::pair<std::string_view, std::string_view>, 16> standIns{
+      {{"attention causal", "attention"},
+       {"attention masked", "attention"},
+       {"attention_grad causal", "attention_grad"},
+       {"attention_grad masked", "attention_grad"},
+       {"matmul transposed f32", "matmul f32"},
+       {"gelu tanh", "gelu"},
+       {"gelu_grad tanh", "gelu_grad"},
+       {"gelu_grad", "gelu"},
+       {"silu", "gelu"},
+       {"silu_grad", "silu"},
+       {"sin", "gelu"},
+       {"mul", "add"},
+       {"concat", "transpose"},
+       {"layer_norm", "rms_norm"},
+       {"layer_norm_grad", "rms_norm_grad"},
+       {"cross_entropy_grad", "softmax"}}};
   for (const auto &[name, like] : standIns)
     if (name == curve)
       return like;
@@ -211,10 +262,26 @@ std::string_view standInOf(std::string_view curve) {
 }
 
 bool isGrid(std::string_view curve) {
-  static constexpr std::array<std::string_view, 20> grids{
-      "matmul f32", "matmul transposed f32", "matmul bf16", "attention", "attention_grad", "attention causal", "attention_grad causal",
-      "attention masked", "attention_grad masked", "rms_norm", "rms_norm_grad", "layer_norm", "layer_norm_grad", "softmax", "cross_entropy",
-      "cross_entropy_grad", "kl_divergence", "conv", "conv_grad_input", "conv_grad_weight"};
+  static constexpr std::array<std::string_view, 20> grids{"matmul f32",
+                                                          "matmul transposed f32",
+                                                          "matmul bf16",
+                                                          "attention",
+                                                          "attention_grad",
+                                                          "attention causal",
+                                                          "attention_grad causal",
+                                                          "attention masked",
+                                                          "attention_grad masked",
+                                                          "rms_norm",
+                                                          "rms_norm_grad",
+                                                          "layer_norm",
+                                                          "layer_norm_grad",
+                                                          "softmax",
+                                                          "cross_entropy",
+                                                          "cross_entropy_grad",
+                                                          "kl_divergence",
+                                                          "conv",
+                                                          "conv_grad_input",
+                                                          "conv_grad_weight"};
   return std::find(grids.begin(), grids.end(), curve) != grids.end();
 }
 

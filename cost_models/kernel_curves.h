@@ -1,12 +1,14 @@
 // Measured times of kernels by size, interpolated between the sizes.
 //
-//   grids      2 m n k ÷ time over a grid of m × n × k, linear in the logarithms of sizes and rate; the grid's edge outside it:
-//              products (m × k by k × n; convolutions as products of their patches with their filters), attention (m queries of
-//              all heads, n keys, depth k), rows (m of width n, k 1)
+//   grids      2 m n k ÷ time over a grid of m × n × k, linear in the logarithms of sizes and rate; the grid's edge
+//   outside it:
+//              products (m × k by k × n; convolutions as products of their patches with their filters), attention (m
+//              queries of all heads, n keys, depth k), rows (m of width n, k 1)
 //   curves     time over bytes, linear in the logarithms; outside in proportion
-//   calls      of any kernel, as plans' own programs make them: how much longer than grids and curves say, fading with the distance. Rates
-//              jump where rows are a power of two apart, between 96 and 128 as between 256 and 512; operands come from where the calls
-//              before left them; and most kernels have no grid or curve of their own
+//   calls      of any kernel, as plans' own programs make them: how much longer than grids and curves say, fading with
+//   the distance. Rates
+//              jump where rows are a power of two apart, between 96 and 128 as between 256 and 512; operands come from
+//              where the calls before left them; and most kernels have no grid or curve of their own
 #pragma once
 
 #include "base/status.h"
@@ -27,7 +29,7 @@ struct GridSample {
 
 struct CurveSample {
   double bytes = 0; ///< Above 0.
-  Seconds time;    ///< Above 0.
+  Seconds time;     ///< Above 0.
 };
 
 /// Sizes as KernelWork has them.
@@ -47,8 +49,8 @@ public:
   Status addCalls(const std::string &name, std::vector<CallSample> samples);
   bool isEmpty() const { return grids.empty() && curves.empty(); }
 
-  /// Of one call of so much work: by the first grid or curve of those that stand for the kernel, and by calls of its kind that are near.
-  /// Nothing where none was measured.
+  /// Of one call of so much work: by the first grid or curve of those that stand for the kernel, and by calls of its
+  /// kind that are near. Nothing where none was measured.
   std::optional<Seconds> time(std::string_view kernel, bool bf16, const CallSample &work) const;
 
   /// "matmul f32": at m, n, k; nothing where no such grid was measured.
@@ -57,8 +59,8 @@ public:
   std::optional<Seconds> curveTime(std::string_view name, double bytes) const;
 
   struct Grid {
-    std::vector<double> m, n, k;       ///< Ascending.
-    std::vector<double> logRates;      ///< m × n × k, of 2 m n k ÷ seconds.
+    std::vector<double> m, n, k;  ///< Ascending.
+    std::vector<double> logRates; ///< m × n × k, of 2 m n k ÷ seconds.
     double logRate(double m, double n, double k) const;
   };
   struct Calls {

@@ -13,26 +13,35 @@ Status checkLinks(const Machine &machine) {
   uint32_t inner = 1;
   for (const LinkLevel &level : machine.links) {
     if (level.spans < 1 || level.spans % inner != 0)
-      return wrong(fmt::format("link '{}' spans {} devices, no multiple of the {} of the link inside it", level.name, level.spans, inner));
+      return wrong(fmt::format("link '{}' spans {} devices, no multiple of the {} of the link inside it", level.name,
+                               level.spans, inner));
     if (!(level.bandwidth.value > 0) || !(level.latency.value >= 0))
-      return wrong(fmt::format("link '{}' has a bandwidth of {} B/s and a latency of {} s", level.name, level.bandwidth.value,
-                               level.latency.value));
+      return wrong(fmt::format("link '{}' has a bandwidth of {} B/s and a latency of {} s", level.name,
+                               level.bandwidth.value, level.latency.value));
     inner = level.spans;
   }
   if (!machine.links.empty() && inner != machine.devices)
-    return wrong(fmt::format("its outermost link '{}' spans {} of {} devices", machine.links.back().name, inner, machine.devices));
+    return wrong(fmt::format("its outermost link '{}' spans {} of {} devices", machine.links.back().name, inner,
+                             machine.devices));
   return Status();
 }
 
 const char *nameOf(Exchange exchange) {
   switch (exchange) {
-  case Exchange::None: return "nothing";
-  case Exchange::SharedMemory: return "shared memory";
-  case Exchange::OnDevice: return "a copy on the device";
-  case Exchange::Direct: return "direct";
-  case Exchange::Ring: return "ring";
-  case Exchange::Tree: return "tree";
-  case Exchange::Hierarchical: return "hierarchical";
+  case Exchange::None:
+    return "nothing";
+  case Exchange::SharedMemory:
+    return "shared memory";
+  case Exchange::OnDevice:
+    return "a copy on the device";
+  case Exchange::Direct:
+    return "direct";
+  case Exchange::Ring:
+    return "ring";
+  case Exchange::Tree:
+    return "tree";
+  case Exchange::Hierarchical:
+    return "hierarchical";
   }
   return "";
 }

@@ -20,17 +20,18 @@ namespace maestro::cost_models {
 
 /// One kind of device.
 struct DeviceModel {
-  std::string kind = "cpu"; ///< As plans and cluster files name it: "h100-sxm".
-  std::string name;         ///< For people.
+  std::string kind = "cpu";                                   ///< As plans and cluster files name it: "h100-sxm".
+  std::string name;                                           ///< For people.
   std::string source = "100 GFLOP/s f32 and 8 GB/s a thread"; ///< Of its numbers, for people.
-  uint64_t memoryBytes = UINT64_MAX; ///< What a plan may use of it:
-  uint64_t reserveBytes = 0;         ///< so much less than it has.
+  uint64_t memoryBytes = UINT64_MAX;                          ///< What a plan may use of it:
+  uint64_t reserveBytes = 0;                                  ///< so much less than it has.
   DeviceRates rates = cpuRates(1);
-  Bf16Products bf16Products = Bf16Products::Widened; ///< Of a CPU: the kind that needs more memory, where nothing is known.
-  uint32_t multiprocessors = 0;      ///< Of an accelerator; 0: a CPU.
+  Bf16Products bf16Products =
+      Bf16Products::Widened;    ///< Of a CPU: the kind that needs more memory, where nothing is known.
+  uint32_t multiprocessors = 0; ///< Of an accelerator; 0: a CPU.
   std::shared_ptr<const KernelCurves> curves = {}; ///< As measured; null where nothing was.
-  double curveScale = 1;             ///< Their times are of another number of threads, and multiplied by this.
-  uint32_t atOnce = 1;               ///< So many worked at the same time when it was measured.
+  double curveScale = 1; ///< Their times are of another number of threads, and multiplied by this.
+  uint32_t atOnce = 1;   ///< So many worked at the same time when it was measured.
 };
 
 /// One level of the network, per device and direction.
@@ -44,10 +45,10 @@ struct LinkLevel {
 struct Machine {
   uint32_t devices = 1;
   std::vector<DeviceModel> kinds = std::vector<DeviceModel>(1);
-  std::vector<uint32_t> kindOf;  ///< By device; empty: all are kinds[0].
-  std::vector<LinkLevel> links;  ///< Innermost first; the last spans all devices. Empty: one process.
-  uint64_t processBytes = 0;     ///< Of every stage's hostBytes: the stations of a device share it.
-  uint64_t stagingBytes = 0;     ///< On each device of a stage whose gradients are added up over replicas.
+  std::vector<uint32_t> kindOf; ///< By device; empty: all are kinds[0].
+  std::vector<LinkLevel> links; ///< Innermost first; the last spans all devices. Empty: one process.
+  uint64_t processBytes = 0;    ///< Of every stage's hostBytes: the stations of a device share it.
+  uint64_t stagingBytes = 0;    ///< On each device of a stage whose gradients are added up over replicas.
 
   uint32_t kindIndex(uint32_t device) const { return kindOf.empty() ? 0 : kindOf[device]; }
   const DeviceModel &device(uint32_t number) const { return kinds[kindIndex(number)]; }
@@ -72,7 +73,8 @@ enum class Exchange : uint8_t {
   Direct,       ///< From one device to another.
   Ring,         ///< Chunks around all devices.
   Tree,         ///< Two binary trees, each with half of the data.
-  Hierarchical, ///< Rings within each level, of what is left after the one inside it; a ring or tree over the outermost.
+  Hierarchical, ///< Rings within each level, of what is left after the one inside it; a ring or tree over the
+                ///< outermost.
 };
 
 /// Time of an exchange, linear in what each device has to give.

@@ -30,7 +30,8 @@ int64_t draw(const SizeDistribution &dim, const PhiloxCounter &bits) {
 
 } // namespace
 
-std::vector<SampleSizes> drawSizes(std::span<const SizeDistribution> dims, uint64_t steps, uint64_t samples, uint64_t seed) {
+std::vector<SampleSizes> drawSizes(std::span<const SizeDistribution> dims, uint64_t steps, uint64_t samples,
+                                   uint64_t seed) {
   PhiloxKey key{static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)};
   std::vector<SampleSizes> result(steps);
   uint64_t ordinal = 0;
@@ -38,8 +39,9 @@ std::vector<SampleSizes> drawSizes(std::span<const SizeDistribution> dims, uint6
     step.reserve(samples * dims.size());
     for (uint64_t sample = 0; sample < samples; ++sample, ++ordinal)
       for (uint32_t dim = 0; dim < dims.size(); ++dim)
-        step.push_back(draw(dims[dim], philox4x32({dim, static_cast<uint32_t>(ordinal), static_cast<uint32_t>(ordinal >> 32),
-                                                   0x517e5u}, key)));
+        step.push_back(draw(
+            dims[dim],
+            philox4x32({dim, static_cast<uint32_t>(ordinal), static_cast<uint32_t>(ordinal >> 32), 0x517e5u}, key)));
   }
   return result;
 }
@@ -56,7 +58,10 @@ SampleSizes typicalStep(std::span<const SizeDistribution> dims, uint64_t samples
     for (uint64_t i = 0; i < samples; ++i)
       sizes[i] = sizes[i * kTimes + kTimes / 2];
     for (uint64_t left = samples; left > 0; --left) { // Fisher and Yates' shuffle.
-      uint64_t drawn = philox4x32({static_cast<uint32_t>(d), static_cast<uint32_t>(left), static_cast<uint32_t>(left >> 32), 0xdea1u}, key)[0] % left;
+      uint64_t drawn = philox4x32({static_cast<uint32_t>(d), static_cast<uint32_t>(left),
+                                   static_cast<uint32_t>(left >> 32), 0xdea1u},
+                                  key)[0] %
+                       left;
       std::swap(sizes[drawn], sizes[left - 1]);
       step[(left - 1) * dims.size() + d] = sizes[left - 1];
     }

@@ -19,11 +19,12 @@ struct SizeDistribution {
 
 /// `steps` steps of `samples` samples each, a distribution a dim. A sample's numbers depend on seed, its position and
 /// the dim's index alone.
-std::vector<SampleSizes> drawSizes(std::span<const SizeDistribution> dims, uint64_t steps, uint64_t samples, uint64_t seed);
+std::vector<SampleSizes> drawSizes(std::span<const SizeDistribution> dims, uint64_t steps, uint64_t samples,
+                                   uint64_t seed);
 
-/// One step that is as the mean of many: each dim has every 64th size of 64 times as many drawn, in order, dealt to the samples at
-/// random (Latin hypercube sampling: McKay, Beckman and Conover, Technometrics 21(2), 1979). A step of a few hundred drawn samples may
-/// have a tenth more or less of what few samples have much of.
+/// One step that is as the mean of many: each dim has every 64th size of 64 times as many drawn, in order, dealt to the
+/// samples at random (Latin hypercube sampling: McKay, Beckman and Conover, Technometrics 21(2), 1979). A step of a few
+/// hundred drawn samples may have a tenth more or less of what few samples have much of.
 SampleSizes typicalStep(std::span<const SizeDistribution> dims, uint64_t samples, uint64_t seed);
 
 } // namespace maestro::cost_models

@@ -14,7 +14,8 @@ constexpr unsigned kMostThreads = 8;
 
 } // namespace
 
-Simulations::Simulations(std::span<const SampleSizes> steps, uint64_t mostTasks, const std::vector<wavefront::Choice> &hints) {
+Simulations::Simulations(std::span<const SampleSizes> steps, uint64_t mostTasks,
+                         const std::vector<wavefront::Choice> &hints) {
   for (unsigned i = 0; i < std::clamp(std::thread::hardware_concurrency(), 1u, kMostThreads); ++i)
     simulators.emplace_back(steps, mostTasks, hints);
 }

@@ -31,7 +31,10 @@ uint64_t taskCount(const wavefront::Problem &problem, size_t samples) {
   uint64_t tasks = 0;
   for (const wavefront::Section &section : problem.sections) {
     auto size = static_cast<uint64_t>(section.maxSamples);
-    tasks += (samples + size - 1) / size * section.stages.size() * (section.splitsBackward ? 3 : section.trains ? 2 : 1);
+    tasks += (samples + size - 1) / size * section.stages.size() *
+             (section.splitsBackward ? 3
+              : section.trains       ? 2
+                                     : 1);
   }
   return tasks;
 }
@@ -76,9 +79,10 @@ void addEnds(const wavefront::Schedule &schedule, const wavefront::Timeline::Ste
   }
 }
 
-/// Not `exactly`: steps and what devices do, with transfers as they were scheduled; where devices wait within a step is not told.
-Result<Flow> flowOf(const std::vector<wavefront::Problem> &problems, const std::vector<wavefront::Schedule> &schedules, bool ahead,
-                    bool exactly) {
+/// Not `exactly`: steps and what devices do, with transfers as they were scheduled; where devices wait within a step is
+/// not told.
+Result<Flow> flowOf(const std::vector<wavefront::Problem> &problems, const std::vector<wavefront::Schedule> &schedules,
+                    bool ahead, bool exactly) {
   bool follows = !ahead && !exactly;
   std::vector<wavefront::TimelineStep> list;
   std::vector<std::vector<int64_t>> durationsNs(problems.size()); // The schedules have them.
@@ -126,8 +130,8 @@ double mean(const std::vector<double> &values) {
   return values.empty() ? 0 : sum / static_cast<double>(values.size());
 }
 
-/// What tuning a plan may take, or three times that where schedules stay far from the bound; less for large clusters, where searching
-/// takes long and a recipe's trial, too.
+/// What tuning a plan may take, or three times that where schedules stay far from the bound; less for large clusters,
+/// where searching takes long and a recipe's trial, too.
 constexpr int64_t kTunedNs = 500'000'000, kTunedNsIfLarge = 60'000'000;
 constexpr int64_t kThoroughTimes = 8;
 /// Of small steps many are made in that time. By Tuning.
@@ -209,7 +213,8 @@ std::vector<wavefront::Problem> withOtherSteps(std::vector<wavefront::Problem> p
     for (size_t i = 0; i < samples; ++i) {
       const wavefront::Problem &from = problems[random() % given];
       size_t drawn = random() % from.sampleCount();
-      std::copy_n(from.sizes.begin() + static_cast<int64_t>(drawn * dims), dims, other.sizes.begin() + static_cast<int64_t>(i * dims));
+      std::copy_n(from.sizes.begin() + static_cast<int64_t>(drawn * dims), dims,
+                  other.sizes.begin() + static_cast<int64_t>(i * dims));
     }
     if (other.sizes == problems.front().sizes)
       break; // All samples are alike.
@@ -227,7 +232,8 @@ Result<Simulation> Simulator::run(const CompoundModel &model, const Machine &mac
   return simulate(model, machine, layout, order, std::move(problems), parts, false);
 }
 
-Result<Simulation> Simulator::runTuned(const CompoundModel &model, const Machine &machine, const CompoundLayout &layout, Tuning tuning) {
+Result<Simulation> Simulator::runTuned(const CompoundModel &model, const Machine &machine, const CompoundLayout &layout,
+                                       Tuning tuning) {
   uint32_t parts = 1;
   MAESTRO_ASSIGN(std::vector<wavefront::Problem> problems, problemsOf(model, machine, layout, parts));
   if (parts == 1 && dependsOnCompany(machine))
@@ -235,23 +241,26 @@ Result<Simulation> Simulator::runTuned(const CompoundModel &model, const Machine
   int64_t budgetNs = machine.devices < kLargeCluster ? kTunedNs : kTunedNsIfLarge;
   if (tuning == Tuning::Thorough && machine.devices < kLargeCluster)
     budgetNs *= kThoroughTimes;
-  std::vector<wavefront::Choice> found = wavefront::tune(tuning == Tuning::Rank ? problems : withOtherSteps(problems), budgetNs, kMostTrials[static_cast<size_t>(tuning)]);
+  std::vector<wavefront::Choice> found = wavefront::tune(tuning == Tuning::Rank ? problems : withOtherSteps(problems),
+                                                         budgetNs, kMostTrials[static_cast<size_t>(tuning)]);
   for (wavefront::Problem &problem : problems)
     problem.hints.clear(); // What a plan does not say.
-  MAESTRO_ASSIGN(Simulation usual, simulate(model, machine, layout, wavefront::Order::Wavefront, problems, parts, true));
+  MAESTRO_ASSIGN(Simulation usual,
+                 simulate(model, machine, layout, wavefront::Order::Wavefront, problems, parts, true));
   if (found.empty())
     return usual;
   for (wavefront::Problem &problem : problems)
     problem.hints = found;
-  MAESTRO_ASSIGN(Simulation tuned, simulate(model, machine, layout, wavefront::Order::Wavefront, std::move(problems), parts, true));
+  MAESTRO_ASSIGN(Simulation tuned,
+                 simulate(model, machine, layout, wavefront::Order::Wavefront, std::move(problems), parts, true));
   if (tuned.stepSeconds >= usual.stepSeconds)
     return usual;
   tuned.hints = std::move(found);
   return tuned;
 }
 
-Status Simulator::addSteps(std::span<const SampleSizes> others, const CompoundModel &model, const Machine &machine, const CompoundLayout &layout,
-                           Simulation &simulation) const {
+Status Simulator::addSteps(std::span<const SampleSizes> others, const CompoundModel &model, const Machine &machine,
+                           const CompoundLayout &layout, Simulation &simulation) const {
   Simulator simulator(others, mostTasks, simulation.hints);
   MAESTRO_ASSIGN(Simulation own, simulator.run(model, machine, layout, wavefront::Order::Wavefront));
   simulation.meanSeconds = own.meanSeconds;
@@ -278,7 +287,8 @@ void Simulator::adaptTasks(const Machine &machine, std::vector<wavefront::Proble
 }
 
 Result<Simulation> Simulator::simulate(const CompoundModel &model, const Machine &machine, const CompoundLayout &layout,
-                                       wavefront::Order order, std::vector<wavefront::Problem> problems, uint32_t parts, bool withWaits) {
+                                       wavefront::Order order, std::vector<wavefront::Problem> problems, uint32_t parts,
+                                       bool withWaits) {
   Simulation result;
   result.deviceBytes = deviceBytes(model, machine, layout);
   result.runsAhead = runsAhead(model, layout);
@@ -302,8 +312,8 @@ Result<Simulation> Simulator::simulate(const CompoundModel &model, const Machine
   return result;
 }
 
-Status Simulator::addSteps(const std::vector<wavefront::Problem> &problems, const std::vector<wavefront::Schedule> &schedules,
-                           bool exactly, Simulation &result) {
+Status Simulator::addSteps(const std::vector<wavefront::Problem> &problems,
+                           const std::vector<wavefront::Schedule> &schedules, bool exactly, Simulation &result) {
   MAESTRO_ASSIGN(Flow flow, flowOf(problems, schedules, result.runsAhead, exactly));
   result.stepSeconds = result.meanSeconds = mean(flow.steps);
   result.updateSeconds = flow.update;
@@ -333,7 +343,8 @@ Status Simulator::addSteps(const std::vector<wavefront::Problem> &problems, cons
   return Status();
 }
 
-Status Simulator::addWaits(std::vector<wavefront::Problem> problems, const std::vector<wavefront::Schedule> &schedules, Simulation &result) {
+Status Simulator::addWaits(std::vector<wavefront::Problem> problems, const std::vector<wavefront::Schedule> &schedules,
+                           Simulation &result) {
   for (wavefront::Problem &problem : problems)
     for (wavefront::Edge &edge : problem.edges)
       edge.transfer = edge.gradientTransfer = {};

@@ -39,15 +39,12 @@ std::string saveText(const nn::SaveAlternative &alternative) {
   return text.empty() ? "nothing" : text + "(" + alternative.bytes.str() + " bytes)";
 }
 
-class AnnotateAnswersPass
-    : public mlir::PassWrapper<AnnotateAnswersPass, mlir::OperationPass<>> {
+class AnnotateAnswersPass : public mlir::PassWrapper<AnnotateAnswersPass, mlir::OperationPass<>> {
 public:
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(AnnotateAnswersPass)
 
   llvm::StringRef getArgument() const override { return "maestro-annotate-answers"; }
-  llvm::StringRef getDescription() const override {
-    return "Write down what operators answer to their interfaces";
-  }
+  llvm::StringRef getDescription() const override { return "Write down what operators answer to their interfaces"; }
 
   void runOnOperation() override {
     getOperation()->walk([&](nn::KernelOpInterface op) { annotate(op); });
@@ -79,9 +76,7 @@ private:
 
 } // namespace
 
-std::unique_ptr<mlir::Pass> createAnnotateAnswersPass() {
-  return std::make_unique<AnnotateAnswersPass>();
-}
+std::unique_ptr<mlir::Pass> createAnnotateAnswersPass() { return std::make_unique<AnnotateAnswersPass>(); }
 
 void registerAnnotateAnswersPass() { mlir::PassRegistration<AnnotateAnswersPass>(); }
 

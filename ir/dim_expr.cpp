@@ -84,8 +84,7 @@ static size_t hashTerms(const std::vector<Term> &terms) {
 static bool equalAtoms(const Atom &a, const Atom &b) {
   if (a.kind != b.kind)
     return false;
-  return a.kind == DimExpr::AtomKind::Symbol ? a.name == b.name
-                                             : *a.lhs == *b.lhs && *a.rhs == *b.rhs;
+  return a.kind == DimExpr::AtomKind::Symbol ? a.name == b.name : *a.lhs == *b.lhs && *a.rhs == *b.rhs;
 }
 
 static bool equalTerms(const Term &a, const Term &b) {
@@ -116,15 +115,12 @@ DimExpr DimExpr::Builder::intern(std::vector<Term> terms) {
 
 /// Sorts the terms, joins those of equal atoms and drops zeros.
 DimExpr DimExpr::Builder::fromTerms(std::vector<Term> terms) {
-  std::ranges::sort(terms, [](const Term &a, const Term &b) {
-    return compareMonomials(a.atoms, b.atoms) < 0;
-  });
+  std::ranges::sort(terms, [](const Term &a, const Term &b) { return compareMonomials(a.atoms, b.atoms) < 0; });
   std::vector<Term> joined;
   for (Term &term : terms) {
     if (joined.empty() || compareMonomials(joined.back().atoms, term.atoms) != 0)
       joined.push_back(std::move(term));
-    else if (__builtin_add_overflow(joined.back().coefficient, term.coefficient,
-                                    &joined.back().coefficient))
+    else if (__builtin_add_overflow(joined.back().coefficient, term.coefficient, &joined.back().coefficient))
       return overflow();
   }
   std::erase_if(joined, [](const Term &term) { return term.coefficient == 0; });
@@ -139,8 +135,7 @@ DimExpr DimExpr::Builder::fromAtom(AtomKind kind, const DimExpr &lhs, const DimE
 DimExpr::DimExpr() : DimExpr(int64_t(0)) {}
 
 DimExpr::DimExpr(int64_t constant)
-    : DimExpr(Builder::intern(constant ? std::vector<Term>{Term{constant, {}}}
-                                       : std::vector<Term>{})) {}
+    : DimExpr(Builder::intern(constant ? std::vector<Term>{Term{constant, {}}} : std::vector<Term>{})) {}
 
 DimExpr DimExpr::symbol(std::string_view name) {
   return Builder::intern({Term{1, {Atom{AtomKind::Symbol, std::string(name), nullptr, nullptr}}}});
@@ -174,9 +169,7 @@ std::optional<std::string> DimExpr::asSymbol() const {
 // Arithmetic
 //===----------------------------------------------------------------------===//
 
-static bool anyOverflow(const DimExpr &a, const DimExpr &b) {
-  return a.isOverflow() || b.isOverflow();
-}
+static bool anyOverflow(const DimExpr &a, const DimExpr &b) { return a.isOverflow() || b.isOverflow(); }
 
 DimExpr operator+(const DimExpr &a, const DimExpr &b) {
   if (anyOverflow(a, b))
@@ -200,9 +193,8 @@ DimExpr operator-(const DimExpr &a, const DimExpr &b) {
 
 static std::vector<Atom> mergeAtoms(const std::vector<Atom> &a, const std::vector<Atom> &b) {
   std::vector<Atom> merged;
-  std::ranges::merge(a, b, std::back_inserter(merged), [](const Atom &x, const Atom &y) {
-    return compareAtoms(x, y) < 0;
-  });
+  std::ranges::merge(a, b, std::back_inserter(merged),
+                     [](const Atom &x, const Atom &y) { return compareAtoms(x, y) < 0; });
   return merged;
 }
 
@@ -288,8 +280,7 @@ static std::pair<DimExpr, DimExpr> splitByDivisor(const DimExpr &a, const DimExp
       remainder.push_back(term);
     }
   }
-  return {DimExpr::Builder::fromTerms(std::move(quotient)),
-          DimExpr::Builder::fromTerms(std::move(remainder))};
+  return {DimExpr::Builder::fromTerms(std::move(quotient)), DimExpr::Builder::fromTerms(std::move(remainder))};
 }
 
 /// (g·x + k) floordiv (g·c) = (x + k floordiv g) floordiv c.
@@ -407,9 +398,7 @@ static DimExpr extremum(DimExpr::AtomKind kind, const DimExpr &a, const DimExpr 
   std::vector<DimExpr> operands, kept;
   collectOperands(a, kind, operands);
   collectOperands(b, kind, operands);
-  std::ranges::sort(operands, [](const DimExpr &x, const DimExpr &y) {
-    return DimExpr::compare(x, y) < 0;
-  });
+  std::ranges::sort(operands, [](const DimExpr &x, const DimExpr &y) { return DimExpr::compare(x, y) < 0; });
   for (const DimExpr &operand : operands) {
     if (std::ranges::any_of(kept, [&](auto &other) { return dominates(other, operand, kind); }))
       continue;

@@ -29,8 +29,8 @@ public:
   static constexpr int64_t kMaxSymbol = 2147483647;
   static constexpr size_t kMaxTerms = 4096;
 
-  DimExpr();                  ///< 0
-  DimExpr(int64_t constant);  // NOLINT: implicit on purpose, dims mix with integers.
+  DimExpr();                 ///< 0
+  DimExpr(int64_t constant); // NOLINT: implicit on purpose, dims mix with integers.
   static DimExpr symbol(std::string_view name);
   /// What arithmetic beyond 64 bits yields; prints as `overflow!`, which does not parse.
   static DimExpr overflow();

@@ -34,17 +34,15 @@ static std::string atomText(const Atom &atom, bool alone) {
         .append(atom.rhs->str())
         .append(")");
   default:
-    std::string text = operandText(*atom.lhs) +
-                       (atom.kind == AtomKind::Mod ? " mod " : " floordiv ") +
-                       operandText(*atom.rhs);
+    std::string text =
+        operandText(*atom.lhs) + (atom.kind == AtomKind::Mod ? " mod " : " floordiv ") + operandText(*atom.rhs);
     return alone ? text : std::string("(").append(text).append(")");
   }
 }
 
 /// |coefficient| · atoms; −2⁶³ keeps its sign, for it has no positive counterpart.
 static std::string magnitudeText(const Term &term) {
-  int64_t magnitude = term.coefficient < 0 && term.coefficient != INT64_MIN ? -term.coefficient
-                                                                            : term.coefficient;
+  int64_t magnitude = term.coefficient < 0 && term.coefficient != INT64_MIN ? -term.coefficient : term.coefficient;
   if (term.atoms.empty())
     return std::to_string(magnitude);
   std::string text = magnitude == 1 ? "" : std::to_string(magnitude);

@@ -120,8 +120,8 @@ static __int128 multiplyBounds(__int128 a, __int128 b) {
 }
 
 static Interval multiply(Interval a, Interval b) {
-  __int128 corners[] = {multiplyBounds(a.lo, b.lo), multiplyBounds(a.lo, b.hi),
-                        multiplyBounds(a.hi, b.lo), multiplyBounds(a.hi, b.hi)};
+  __int128 corners[] = {multiplyBounds(a.lo, b.lo), multiplyBounds(a.lo, b.hi), multiplyBounds(a.hi, b.lo),
+                        multiplyBounds(a.hi, b.hi)};
   return {*std::ranges::min_element(corners), *std::ranges::max_element(corners)};
 }
 

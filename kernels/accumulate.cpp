@@ -16,8 +16,7 @@ size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) & ~(kAlignment - 
 class AccumulatingKernel : public Kernel {
 public:
   AccumulatingKernel(const CallSpec &spec, std::unique_ptr<Kernel> inner)
-      : inner(std::move(inner)), mask(accumulateMask(spec)),
-        types(spec.outputs.begin(), spec.outputs.end()) {
+      : inner(std::move(inner)), mask(accumulateMask(spec)), types(spec.outputs.begin(), spec.outputs.end()) {
     bytes = aligned(this->inner->scratchBytes());
     for (size_t i = 0; i < types.size(); ++i)
       if (adds(i)) {
@@ -29,8 +28,7 @@ public:
   size_t scratchBytes() const override { return bytes; }
   size_t ownBytes() const override { return inner->ownBytes() + 512; }
 
-  Status run(std::span<const void *const> inputs, std::span<void *const> outputs,
-             void *scratch) override {
+  Status run(std::span<const void *const> inputs, std::span<void *const> outputs, void *scratch) override {
     std::byte *base = static_cast<std::byte *>(scratch);
     std::array<void *, kMaxOutputs> redirected{};
     for (size_t i = 0; i < types.size(); ++i)
@@ -52,8 +50,7 @@ private:
   size_t bytes = 0;
 };
 
-template <typename C>
-void addAs(void *out, DType outType, const void *in, DType inType, int64_t count) {
+template <typename C> void addAs(void *out, DType outType, const void *in, DType inType, int64_t count) {
   Source<C> addend(in, inType), old(out, outType);
   Sink<C> sum(out, outType);
   for (int64_t i = 0; i < count; ++i)

@@ -14,11 +14,11 @@ struct AttentionShape {
   int64_t causalOffset;
   Dims maskStrides{}; ///< Of the mask broadcast to [B, H, S, T].
 
-  AttentionShape(const Attributes &attributes, const TensorType &q, const TensorType &k,
-                 const TensorType &v, const TensorType *mask)
-      : batch(q.dims[0]), sequenceMajor(attributes.getFlag("sequence_major")),
-        scale(attributes.getFloat("scale", 1)), softcap(attributes.getFloat("softcap", 0)),
-        causal(attributes.getFlag("causal")), causalOffset(attributes.getInt("causal_offset", 0)) {
+  AttentionShape(const Attributes &attributes, const TensorType &q, const TensorType &k, const TensorType &v,
+                 const TensorType *mask)
+      : batch(q.dims[0]), sequenceMajor(attributes.getFlag("sequence_major")), scale(attributes.getFloat("scale", 1)),
+        softcap(attributes.getFloat("softcap", 0)), causal(attributes.getFlag("causal")),
+        causalOffset(attributes.getInt("causal_offset", 0)) {
     int head = sequenceMajor ? 2 : 1, sequence = sequenceMajor ? 1 : 2;
     heads = q.dims[head];
     keyHeads = k.dims[head];

@@ -85,8 +85,7 @@ public:
   /// outputs) is added to instead of overwritten. `scratch` has scratchBytes() bytes, 64-byte
   /// aligned, contents undefined before and after. Fails only on bad data (an index out of range:
   /// InvalidInput naming index, position and limit); outputs are then undefined.
-  virtual Status run(std::span<const void *const> inputs, std::span<void *const> outputs,
-                     void *scratch) = 0;
+  virtual Status run(std::span<const void *const> inputs, std::span<void *const> outputs, void *scratch) = 0;
 
   /// Bytes of scratch memory that run() needs; fixed after preparation.
   virtual size_t scratchBytes() const { return 0; }

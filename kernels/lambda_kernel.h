@@ -30,8 +30,7 @@ public:
       : in(spec.inputs.begin(), spec.inputs.end()), out(spec.outputs.begin(), spec.outputs.end()),
         body(std::move(body)), scratch(scratch) {}
 
-  Status run(std::span<const void *const> inputs, std::span<void *const> outputs,
-             void *memory) override {
+  Status run(std::span<const void *const> inputs, std::span<void *const> outputs, void *memory) override {
     Call call;
     static_cast<Operands &>(call) = Operands{in, out, inputs, outputs, memory};
     if constexpr (std::is_void_v<decltype(body(call))>) {

@@ -17,7 +17,8 @@ inline Status maskAsksForMore(int64_t available, int64_t position) {
 /// What one sample leaves over, the next one would take: which one that is depends on the grouping.
 inline Status maskTakesFewer(int64_t taken, int64_t available) {
   return Status::invalidInput("masked_scatter: the mask takes " + std::to_string(taken) + " of the source's " +
-                              std::to_string(available) + " elements; give as many features as there are marked places");
+                              std::to_string(available) +
+                              " elements; give as many features as there are marked places");
 }
 
 } // namespace maestro::kernels

@@ -26,8 +26,7 @@ struct AdamStep {
   float gradientScale = 1, shrink = 1, stepSize = 0, rootCorrection2 = 1;
 
   AdamStep(const Attributes &attributes, bool decoupled)
-      : decoupled(decoupled),
-        weightDecay(attributes.getFloat("weight_decay", decoupled ? 0.01 : 0.0)),
+      : decoupled(decoupled), weightDecay(attributes.getFloat("weight_decay", decoupled ? 0.01 : 0.0)),
         beta2(static_cast<float>(attributes.getFloat("beta2", 0.999))),
         oneMinusBeta1(static_cast<float>(1 - attributes.getFloat("beta1", 0.9))),
         oneMinusBeta2(static_cast<float>(1 - attributes.getFloat("beta2", 0.999))),
@@ -68,9 +67,7 @@ struct SgdStep {
   }
 
   /// Without momentum the buffer is neither read nor written.
-  void apply(float &param, float grad) const {
-    param -= learningRate * (grad * gradientScale + weightDecay * param);
-  }
+  void apply(float &param, float grad) const { param -= learningRate * (grad * gradientScale + weightDecay * param); }
   void apply(float &param, float grad, float &buffer) const {
     float g = grad * gradientScale + weightDecay * param;
     buffer = first ? g : momentum * buffer + g;

@@ -13,10 +13,9 @@ inline uint32_t fold(int64_t value) {
 }
 
 /// The number of one element: word position % 4 of counter (step, sample, row, position ÷ 4).
-inline float dropoutUniform(int64_t seed, int64_t stream, int64_t step, int64_t sample, int64_t row,
-                            int64_t position) {
-  PhiloxCounter numbers = philox4x32({fold(step), fold(sample), fold(row), fold(position >> 2)},
-                                     {fold(seed), fold(stream)});
+inline float dropoutUniform(int64_t seed, int64_t stream, int64_t step, int64_t sample, int64_t row, int64_t position) {
+  PhiloxCounter numbers =
+      philox4x32({fold(step), fold(sample), fold(row), fold(position >> 2)}, {fold(seed), fold(stream)});
   return uniformFloat(numbers[position & 3]);
 }
 

@@ -29,8 +29,7 @@ inline Dims denseStrides(std::span<const int64_t> shape) {
 struct AxisView {
   int64_t outer = 1, axis = 1, inner = 1;
   AxisView(std::span<const int64_t> shape, int64_t axisIndex)
-      : outer(product(shape.first(axisIndex))), axis(shape[axisIndex]),
-        inner(product(shape.subspan(axisIndex + 1))) {}
+      : outer(product(shape.first(axisIndex))), axis(shape[axisIndex]), inner(product(shape.subspan(axisIndex + 1))) {}
 };
 
 /// Maps a row-major index in `shape` to an offset by strides of its own.

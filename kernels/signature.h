@@ -11,8 +11,8 @@ namespace maestro::kernels {
 /// Otherwise InvalidInput naming kernel, operand, shape and what was expected.
 Status checkSignature(const CallSpec &spec);
 
-/// Whether a result may lie exactly over this operand, of the same type: the kernel reads nothing of it again that it has
-/// written. False for unknown names. The operators' canReuse() (ir/nn) promises no more.
+/// Whether a result may lie exactly over this operand, of the same type: the kernel reads nothing of it again that it
+/// has written. False for unknown names. The operators' canReuse() (ir/nn) promises no more.
 bool mayOverwrite(std::string_view kernel, size_t operand);
 
 } // namespace maestro::kernels

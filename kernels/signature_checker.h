@@ -25,9 +25,7 @@ public:
   bool has(size_t i) const { return i < spec.inputs.size() && spec.inputs[i].present; }
   bool hasOut(size_t i) const { return i < spec.outputs.size() && spec.outputs[i].present; }
 
-  Status fail(std::string what) const {
-    return Status::invalidInput(fmt::format("{}: {}", spec.kernel, what));
-  }
+  Status fail(std::string what) const { return Status::invalidInput(fmt::format("{}: {}", spec.kernel, what)); }
 
   /// `required` inputs must be there; up to `most` may. The same for results.
   Status counts(size_t required, size_t most, size_t results, size_t mostResults) const {

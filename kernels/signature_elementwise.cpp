@@ -1,6 +1,6 @@
 // Operators on elements and generators.
-#include "kernels/signature_checker.h"
 #include "kernels/shape.h"
+#include "kernels/signature_checker.h"
 
 namespace maestro::kernels {
 namespace {

@@ -1,6 +1,6 @@
 // Moving, cutting, gathering and scattering.
-#include "kernels/signature_checker.h"
 #include "kernels/shape.h"
+#include "kernels/signature_checker.h"
 
 namespace maestro::kernels {
 namespace {
@@ -37,7 +37,8 @@ Status checkConcat(const Checker &c) {
     MAESTRO_TRY(c.shapeIs(part, expected.shape(), "an operand"));
     total += part.dims[c.axis()];
   }
-  return total == c.out(0).dims[c.axis()] ? Status() : c.fail("the operands do not add up to the result along the axis");
+  return total == c.out(0).dims[c.axis()] ? Status()
+                                          : c.fail("the operands do not add up to the result along the axis");
 }
 
 /// `part` is what offsets and steps take out of `whole`.
@@ -51,9 +52,11 @@ Status checkPart(const Checker &c, const TensorType &whole, const TensorType &pa
     int64_t step = steps.empty() ? 1 : steps[d], last = 0;
     if (part.dims[d] == 0)
       continue;
-    bool overflow = __builtin_mul_overflow(part.dims[d] - 1, step, &last) || __builtin_add_overflow(last, offsets[d], &last);
+    bool overflow =
+        __builtin_mul_overflow(part.dims[d] - 1, step, &last) || __builtin_add_overflow(last, offsets[d], &last);
     if (overflow || std::min(offsets[d], last) < 0 || std::max(offsets[d], last) >= whole.dims[d])
-      return c.fail(fmt::format("dim {}: {} elements from {} by {} leave [0, {})", d, part.dims[d], offsets[d], step, whole.dims[d]));
+      return c.fail(fmt::format("dim {}: {} elements from {} by {} leave [0, {})", d, part.dims[d], offsets[d], step,
+                                whole.dims[d]));
   }
   return Status();
 }

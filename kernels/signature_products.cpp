@@ -1,6 +1,6 @@
 // Reductions, products, convolutions and pools.
-#include "kernels/signature_checker.h"
 #include "kernels/shape.h"
+#include "kernels/signature_checker.h"
 
 namespace maestro::kernels {
 namespace {
@@ -35,7 +35,8 @@ Status checkMatmul(const Checker &c) {
   if (k != kb)
     return c.fail(fmt::format("inner dims differ: {} and {}", k, kb));
   if (r.dims[r.rank - 2] != m || r.dims[r.rank - 1] != n)
-    return c.fail(fmt::format("the result is [… {}, {}], expected [… {}, {}]", r.dims[r.rank - 2], r.dims[r.rank - 1], m, n));
+    return c.fail(
+        fmt::format("the result is [… {}, {}], expected [… {}, {}]", r.dims[r.rank - 2], r.dims[r.rank - 1], m, n));
   auto batch = r.shape().first(static_cast<size_t>(r.rank - 2));
   MAESTRO_TRY(c.broadcasts(a.shape().first(static_cast<size_t>(a.rank - 2)), batch, "a's leading dims"));
   MAESTRO_TRY(c.broadcasts(b.shape().first(static_cast<size_t>(b.rank - 2)), batch, "b's leading dims"));
@@ -77,8 +78,10 @@ Status checkConvolution(const Checker &c, const TensorType &x, const TensorType 
   MAESTRO_TRY(windowHolds(c, w.shape().subspan(2), "w's shape"));
   bool divides = group >= 1 && w.dims[0] % group == 0 && x.dims[1] % group == 0;
   if (!divides || w.dims[1] != x.dims[1] / group)
-    return c.fail(fmt::format("weights [{}] do not suit {} channels in {} groups", fmt::join(w.shape(), ", "), x.dims[1], group));
-  auto strides = c.attributes.getInts("strides"), dilations = c.attributes.getInts("dilations"), pads = c.attributes.getInts("pads");
+    return c.fail(
+        fmt::format("weights [{}] do not suit {} channels in {} groups", fmt::join(w.shape(), ", "), x.dims[1], group));
+  auto strides = c.attributes.getInts("strides"), dilations = c.attributes.getInts("dilations"),
+       pads = c.attributes.getInts("pads");
   Dims expected{x.dims[0], w.dims[0]};
   for (int d = 0; d < x.rank - 2; ++d) {
     int64_t padded = x.dims[2 + d] + (pads.empty() ? 0 : pads[d] + pads[d + x.rank - 2]);

@@ -1,7 +1,7 @@
 // Norms, attention, dropout, losses and optimizers.
 #include "kernels/optimizer.h"
-#include "kernels/signature_checker.h"
 #include "kernels/shape.h"
+#include "kernels/signature_checker.h"
 
 namespace maestro::kernels {
 namespace {

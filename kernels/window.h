@@ -12,8 +12,7 @@ struct Window {
   Triple stride{1, 1, 1}, dilation{1, 1, 1}, low{0, 0, 0}, high{0, 0, 0};
 
   /// `x` and `y` are [N, C, spatial…]; `kernelShape` the window's spatial dims.
-  Window(const TensorType &x, std::span<const int64_t> kernelShape, const TensorType &y,
-         const Attributes &attributes) {
+  Window(const TensorType &x, std::span<const int64_t> kernelShape, const TensorType &y, const Attributes &attributes) {
     auto strides = attributes.getInts("strides"), pads = attributes.getInts("pads");
     auto dilations = attributes.getInts("dilations");
     size_t dims = kernelShape.size();

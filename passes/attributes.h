@@ -57,7 +57,8 @@ inline constexpr llvm::StringLiteral kField = "nn.field";
 inline constexpr llvm::StringLiteral kOwnPositions = "nn.own_positions";
 /// On a field's argument: the value with which samples are padded (f64); absent: 0.
 inline constexpr llvm::StringLiteral kPad = "nn.pad";
-/// In an entry of nn.dims: micro-batches hold samples of equal length only, and why: where padding would show, "" for the user's wish.
+/// In an entry of nn.dims: micro-batches hold samples of equal length only, and why: where padding would show, "" for
+/// the user's wish.
 inline constexpr llvm::StringLiteral kUnpadded = "unpadded";
 inline constexpr llvm::StringLiteral kSpecial = "nn.special";
 inline constexpr llvm::StringLiteral kLossScale = "nn.loss_scale";

@@ -1,7 +1,7 @@
 // --maestro-check-padding: where padding would show, nothing is padded.
 //
-// Samples of a micro-batch are padded to the longest. Where a loss depends on how far (padding.h says how that is found), the
-// micro-batches may hold samples of equal length only, so that each sample means what it means alone:
+// Samples of a micro-batch are padded to the longest. Where a loss depends on how far (padding.h says how that is
+// found), the micro-batches may hold samples of equal length only, so that each sample means what it means alone:
 //
 //   module attributes {nn.dims = {batch = {combine = "sum"}, seq = {combine = "max"}}} {
 //     func.func @graph(%x: !nn.tensor<[batch, seq, 8], f32> {nn.field = "x"}) -> … {
@@ -13,9 +13,9 @@
 //
 // A dim of which the user says so (`unpadded = ""`) is left as it is.
 //
-// Behind the partition it looks at each section by itself: what crosses an edge arrives with zeros behind every sample's end, whatever
-// lay there. Where a section relied on something else (−∞ behind a mask), the plan is refused. Between the stages of one section
-// micro-batches pass as they are, padding included.
+// Behind the partition it looks at each section by itself: what crosses an edge arrives with zeros behind every
+// sample's end, whatever lay there. Where a section relied on something else (−∞ behind a mask), the plan is refused.
+// Between the stages of one section micro-batches pass as they are, padding included.
 #include "passes/padding_transfer.h"
 #include "passes/passes.h"
 
@@ -34,8 +34,8 @@ llvm::DenseSet<Operation *> sliceOf(func::FuncOp graph, llvm::ArrayRef<Value> va
   return wanted;
 }
 
-/// A field is padded with a value that is known, what arrives over an edge with 0: it is cleared. Nothing else that a graph is
-/// given is padded.
+/// A field is padded with a value that is known, what arrives over an edge with 0: it is cleared. Nothing else that a
+/// graph is given is padded.
 Tensor argumentOf(func::FuncOp graph, BlockArgument argument, llvm::StringRef symbol, const Crossing &arriving) {
   nn::TensorType type = nn::typeOf(argument);
   Tensor tensor;
@@ -125,9 +125,9 @@ struct CheckPaddingPass : PassWrapper<CheckPaddingPass, OperationPass<ModuleOp>>
         continue;
       padding::Crossing arriving = own;
       if (std::optional<padding::Visible> visible = padding::find(graph, symbol, arriving, &own))
-        return visible->op->emitError() << "in section '" << op.getSectionName() << "' " << describe(visible->op) << " " << visible->what
-                                        << ", since what arrives from other sections is 0 where '" << symbol
-                                        << "' is padded; write dims: {" << symbol << ": {pad: never}}";
+        return visible->op->emitError() << "in section '" << op.getSectionName() << "' " << describe(visible->op) << " "
+                                        << visible->what << ", since what arrives from other sections is 0 where '"
+                                        << symbol << "' is padded; write dims: {" << symbol << ": {pad: never}}";
     }
     return success();
   }

@@ -30,8 +30,8 @@ struct RowState {
     Uniform,  ///< The same for every sample; a dim of rows, if any, is a broadcast.
     Rows,     ///< Dim `dim` holds the samples' rows, one after the other.
     RowIndex, ///< As Rows, and every element is its row's number.
-    Address, ///< As Rows; along the last dim first the row's number, then addresses inside the row.
-    Sum,     ///< A sum over samples.
+    Address,  ///< As Rows; along the last dim first the row's number, then addresses inside the row.
+    Sum,      ///< A sum over samples.
   };
   Kind kind = Uniform;
   unsigned dim = 0;
@@ -66,9 +66,8 @@ private:
       return success();
     Operation *op = value.getDefiningOp();
     return (op ? op->emitError() : graph.emitError())
-           << "the " << loss.role << " of the loss '" << loss.name
-           << "' is not a sum over the samples of a batch" << (op ? ": " + describe(op) : "")
-           << " gives the same for any batch";
+           << "the " << loss.role << " of the loss '" << loss.name << "' is not a sum over the samples of a batch"
+           << (op ? ": " + describe(op) : "") << " gives the same for any batch";
   }
 
   static llvm::DenseSet<Operation *> sliceOf(Value value) {
@@ -91,17 +90,18 @@ private:
       if (!dims.summedSymbol(dim))
         continue;
       if (state.kind == RowState::Rows)
-        return graph.emitError() << "the data field '" << argumentText(graph, argument.getArgNumber(), attributes::kField) << "' of type "
-                                 << value.getType() << " has two dims that combine by sum; samples are stacked along one: write combine: max "
-                                 << "for the other under dims";
+        return graph.emitError()
+               << "the data field '" << argumentText(graph, argument.getArgNumber(), attributes::kField) << "' of type "
+               << value.getType()
+               << " has two dims that combine by sum; samples are stacked along one: write combine: max "
+               << "for the other under dims";
       state = {RowState::Rows, unsigned(i)};
     }
     return state;
   }
 
   InFlightDiagnostic refuse(Operation *op) {
-    return op->emitError() << "the loss '" << lossName
-                           << "' does not decompose over samples: " << describe(op) << " ";
+    return op->emitError() << "the loss '" << lossName << "' does not decompose over samples: " << describe(op) << " ";
   }
 
   LogicalResult setAll(Operation *op, RowState state) {
@@ -138,8 +138,7 @@ private:
     const DimExpr &size = nn::typeOf(op.getResult()).getShape()[0];
     if (!dims.summedSymbol(size))
       return setAll(op, {});
-    if (size.asSymbol() && op.getStart().getValues()[0].isConstant(0) &&
-        op.getStep().getValues()[0].isConstant(1))
+    if (size.asSymbol() && op.getStart().getValues()[0].isConstant(0) && op.getStep().getValues()[0].isConstant(1))
       return setAll(op, {RowState::RowIndex, 0, size});
     return refuse(op) << "numbers the rows of the batch";
   }
@@ -175,8 +174,8 @@ private:
 
   /// Indices that begin with their own row's number.
   static bool isRowAddress(Value indices, RowState state) {
-    return state.kind == RowState::Address || (state.kind == RowState::RowIndex &&
-                                               nn::typeOf(indices).getShape().back().isConstant(1));
+    return state.kind == RowState::Address ||
+           (state.kind == RowState::RowIndex && nn::typeOf(indices).getShape().back().isConstant(1));
   }
 
   /// gather_nd reads, and scatter_nd writes, elements of the rows that the indices themselves stand
@@ -187,8 +186,10 @@ private:
     };
     const DimExpr &addressed = nn::typeOf(op->getOperand(0)).getShape()[0];
     if (!(addressed == operands[1].numbered))
-      return refuse(op) << "addresses a dim of " << addressed.str() << " by the numbers of " << operands[1].numbered.str()
-                        << " rows, which begin at 0 in every micro-batch: what a sample reads would depend on its place in the batch";
+      return refuse(op) << "addresses a dim of " << addressed.str() << " by the numbers of "
+                        << operands[1].numbered.str()
+                        << " rows, which begin at 0 in every micro-batch: what a sample reads would depend on its "
+                           "place in the batch";
     auto gather = dyn_cast<nn::GatherNDOp>(op);
     if (gather && gather.getBatchDims() == 0 && inFirstDim(operands[0]))
       return setAll(op, {RowState::Rows, operands[1].dim});
@@ -206,8 +207,10 @@ private:
     if (isOwn && dims.bound(own).value_or(1) == 1)
       return setAll(op, state);
     return refuse(op) << "drops elements of " << nn::typeOf(op.getX()) << ": dim 0 must hold the rows of the samples ("
-                      << own << ", one a sample), by which what is dropped stays the same in any micro-batch. Drop "
-                         "elements of a tensor whose dim 0 is " << own << ", or export the module in eval mode";
+                      << own
+                      << ", one a sample), by which what is dropped stays the same in any micro-batch. Drop "
+                         "elements of a tensor whose dim 0 is "
+                      << own << ", or export the module in eval mode";
   }
 
   /// A sum over samples passes through what commutes with adding micro-batches up.
@@ -262,11 +265,9 @@ private:
     return setAll(op, {});
   }
 
-  LogicalResult propagate(Operation *op, const nn::FactorRule &rule, unsigned rows,
-                          llvm::ArrayRef<RowState> operands) {
+  LogicalResult propagate(Operation *op, const nn::FactorRule &rule, unsigned rows, llvm::ArrayRef<RowState> operands) {
     nn::FactorKind kind = rule.factors[rows].kind;
-    if (isa<nn::ReduceMeanOp, nn::ReduceMaxOp, nn::ReduceMinOp>(op) &&
-        kind != nn::FactorKind::Parallel)
+    if (isa<nn::ReduceMeanOp, nn::ReduceMaxOp, nn::ReduceMinOp>(op) && kind != nn::FactorKind::Parallel)
       return refuse(op) << "is a statistic of the whole batch";
     if (kind != nn::FactorKind::Parallel && kind != nn::FactorKind::ReduceSum)
       return refuse(op) << "works along the rows of the batch";
@@ -304,8 +305,8 @@ private:
       return RowState::Rows;
     llvm::ArrayRef<DimExpr> first = nn::typeOf(concat.getInputs()[0]).getShape();
     bool lastAxis = concat.getAxis() + 1 == first.size() && first.back().isConstant(1);
-    bool othersInside = llvm::none_of(
-        operands.drop_front(), [](RowState state) { return state.kind == RowState::RowIndex; });
+    bool othersInside =
+        llvm::none_of(operands.drop_front(), [](RowState state) { return state.kind == RowState::RowIndex; });
     return lastAxis && othersInside ? RowState::Address : RowState::Rows;
   }
 
@@ -318,9 +319,7 @@ private:
 struct CheckSamplesPass : PassWrapper<CheckSamplesPass, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(CheckSamplesPass)
   StringRef getArgument() const override { return "maestro-check-samples"; }
-  StringRef getDescription() const override {
-    return "Refuses losses that do not decompose over samples";
-  }
+  StringRef getDescription() const override { return "Refuses losses that do not decompose over samples"; }
 
   void runOnOperation() override {
     func::FuncOp graph = findFunction(getOperation(), attributes::kGraphFunction);

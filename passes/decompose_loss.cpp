@@ -77,16 +77,13 @@ public:
 
 private:
   LogicalResult refuse(Operation *op) {
-    return op->emitError() << "the loss '" << loss
-                           << "' does not decompose over samples: " << describe(op)
+    return op->emitError() << "the loss '" << loss << "' does not decompose over samples: " << describe(op)
                            << " stands between it and a mean over the batch. Return a mean over "
                               "positions (a sum divided by a count), or name the loss in the "
                               "workload's `loss:` instead";
   }
 
-  static bool isLinear(Operation *op) {
-    return isa<FloatType>(nn::typeOf(op->getOperand(0)).getElementType());
-  }
+  static bool isLinear(Operation *op) { return isa<FloatType>(nn::typeOf(op->getOperand(0)).getElementType()); }
 
   FailureOr<Terms> scaled(FailureOr<Terms> terms, double factor) {
     if (succeeded(terms))
@@ -129,16 +126,15 @@ private:
     if (!nn::productOf(nn::typeOf(count).getShape()).isConstant(1))
       return refuse(op);
     if (std::optional<ParameterUse> use = dependsOnParameter(count, /*trainableOnly=*/true))
-      return op->emitError()
-             << "the loss '" << loss << "' divides by a count that depends on the parameter '"
-             << use->name << "' (" << describe(op)
-             << "): counts are summed over the batch before the first gradient, from "
-                "data alone. Compute the count from inputs of the graph";
+      return op->emitError() << "the loss '" << loss << "' divides by a count that depends on the parameter '"
+                             << use->name << "' (" << describe(op)
+                             << "): counts are summed over the batch before the first gradient, from "
+                                "data alone. Compute the count from inputs of the graph";
     return Terms{quotient(numerator, count)};
   }
 
-  /// sum ÷ max(count, floor): of the whole batch, whose count is the sum of the micro-batches'; max() of theirs is not. An ε
-  /// that is added to a count changes nothing that f32 shows.
+  /// sum ÷ max(count, floor): of the whole batch, whose count is the sum of the micro-batches'; max() of theirs is not.
+  /// An ε that is added to a count changes nothing that f32 shows.
   Term quotient(Value numerator, Value count) {
     auto cast = count.getDefiningOp<nn::CastOp>();
     Value guarded = cast ? cast.getX() : count;
@@ -152,7 +148,10 @@ private:
       guarded = op->getOperand(1 - guard);
       builder.setInsertionPoint(op);
       if (cast)
-        guarded = nn::CastOp::create(builder, op->getLoc(), nn::TensorType::get(op->getContext(), nn::typeOf(guarded).getShape(), nn::typeOf(count).getElementType()), guarded);
+        guarded = nn::CastOp::create(
+            builder, op->getLoc(),
+            nn::TensorType::get(op->getContext(), nn::typeOf(guarded).getShape(), nn::typeOf(count).getElementType()),
+            guarded);
       return {numerator, guarded, 1.0, *limit};
     }
     return {numerator, count};
@@ -167,26 +166,23 @@ private:
     if (!dims.isAdditive(count))
       return refuseCount(op, count);
     builder.setInsertionPoint(op);
-    Value sum = nn::ReduceSumOp::create(builder, op.getLoc(), op.getX(), op.getAxesAttr(),
-                                        op.getKeepdimsAttr());
+    Value sum = nn::ReduceSumOp::create(builder, op.getLoc(), op.getX(), op.getAxesAttr(), op.getKeepdimsAttr());
     auto scalar = nn::TensorType::get(op.getContext(), {}, builder.getI64Type());
-    Value number = nn::DimValuesOp::create(builder, op.getLoc(), scalar,
-                                           nn::DimsAttr::get(op.getContext(), {count}));
+    Value number = nn::DimValuesOp::create(builder, op.getLoc(), scalar, nn::DimsAttr::get(op.getContext(), {count}));
     return Terms{Term{sum, number, 1.0}};
   }
 
   LogicalResult refuseCount(nn::ReduceMeanOp op, const DimExpr &count) {
     for (const std::string &symbol : count.symbols())
       if (!dims.sums(symbol))
-        return op.emitError()
-               << "the loss '" << loss << "' is a mean over " << count.str() << " positions ("
-               << describe(op) << "), and '" << symbol
-               << "' is padded to the longest sample of a micro-batch: the mean would depend "
-                  "on the grouping. Divide by the number of positions that count (a mask's "
-                  "sum), export with a fixed '"
-               << symbol << "', or name the loss in the workload's `loss:`";
-    return op.emitError() << "the loss '" << loss << "' is a mean over " << count.str()
-                          << " positions (" << describe(op) << "), which is not a sum over samples";
+        return op.emitError() << "the loss '" << loss << "' is a mean over " << count.str() << " positions ("
+                              << describe(op) << "), and '" << symbol
+                              << "' is padded to the longest sample of a micro-batch: the mean would depend "
+                                 "on the grouping. Divide by the number of positions that count (a mask's "
+                                 "sum), export with a fixed '"
+                              << symbol << "', or name the loss in the workload's `loss:`";
+    return op.emitError() << "the loss '" << loss << "' is a mean over " << count.str() << " positions ("
+                          << describe(op) << "), which is not a sum over samples";
   }
 
   /// An operator that commutes with sums over samples: applied to each numerator.
@@ -242,8 +238,8 @@ struct DecomposeLossPass : PassWrapper<DecomposeLossPass, OperationPass<ModuleOp
     return success();
   }
 
-  LogicalResult appendTerms(func::FuncOp graph, const DimTable &dims, const LossResult &loss,
-                            Value value, llvm::SmallVectorImpl<FunctionResult> &results) {
+  LogicalResult appendTerms(func::FuncOp graph, const DimTable &dims, const LossResult &loss, Value value,
+                            llvm::SmallVectorImpl<FunctionResult> &results) {
     FailureOr<Terms> terms = LossTracer(graph, dims, loss.name).trace(value);
     if (failed(terms))
       return failure();
@@ -263,11 +259,10 @@ struct DecomposeLossPass : PassWrapper<DecomposeLossPass, OperationPass<ModuleOp
     Type f32 = builder.getF32Type();
     nn::TensorType type = nn::typeOf(value);
     if (type.getElementType() != f32)
-      value = nn::CastOp::create(builder, value.getLoc(),
-                                 nn::TensorType::get(&getContext(), type.getShape(), f32), value);
+      value =
+          nn::CastOp::create(builder, value.getLoc(), nn::TensorType::get(&getContext(), type.getShape(), f32), value);
     if (!type.getShape().empty())
-      value = nn::ReshapeOp::create(builder, value.getLoc(),
-                                    nn::TensorType::get(&getContext(), {}, f32), value);
+      value = nn::ReshapeOp::create(builder, value.getLoc(), nn::TensorType::get(&getContext(), {}, f32), value);
     return value;
   }
 };

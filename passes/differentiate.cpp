@@ -28,9 +28,7 @@ namespace {
 struct DifferentiatePass : PassWrapper<DifferentiatePass, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(DifferentiatePass)
   StringRef getArgument() const override { return "maestro-differentiate"; }
-  StringRef getDescription() const override {
-    return "Adds @step: loss sums and parameter gradients";
-  }
+  StringRef getDescription() const override { return "Adds @step: loss sums and parameter gradients"; }
 
   void runOnOperation() override {
     func::FuncOp graph = findFunction(getOperation(), attributes::kGraphFunction);
@@ -88,8 +86,7 @@ struct DifferentiatePass : PassWrapper<DifferentiatePass, OperationPass<ModuleOp
   }
 
   /// One scale argument per loss sum, which becomes that sum's gradient and a result of @step.
-  llvm::SmallVector<IncomingGradient> addScales(func::FuncOp step,
-                                                llvm::SmallVectorImpl<FunctionResult> &results) {
+  llvm::SmallVector<IncomingGradient> addScales(func::FuncOp step, llvm::SmallVectorImpl<FunctionResult> &results) {
     llvm::SmallVector<IncomingGradient> incoming;
     Builder builder(&getContext());
     auto scalar = nn::TensorType::get(&getContext(), {}, builder.getF32Type());
@@ -102,21 +99,20 @@ struct DifferentiatePass : PassWrapper<DifferentiatePass, OperationPass<ModuleOp
         attributes.set(attributes::kTerm, builder.getI64IntegerAttr(loss.term));
       Value sum = returnedValues(step)[loss.index];
       unsigned index = step.getNumArguments();
-      (void)step.insertArgument(index, scalar, attributes.getDictionary(&getContext()),
-                                sum.getLoc());
+      (void)step.insertArgument(index, scalar, attributes.getDictionary(&getContext()), sum.getLoc());
       incoming.push_back({sum, step.getArgument(index)});
       results.push_back({sum, lossAttributes(&getContext(), loss)});
     }
     return incoming;
   }
 
-  LogicalResult nameGradients(func::FuncOp step, llvm::ArrayRef<unsigned> wanted,
-                              llvm::ArrayRef<Value> gradients,
+  LogicalResult nameGradients(func::FuncOp step, llvm::ArrayRef<unsigned> wanted, llvm::ArrayRef<Value> gradients,
                               llvm::SmallVectorImpl<FunctionResult> &results) {
     Builder builder(&getContext());
     OpBuilder zeros(step.getBody().front().getTerminator());
     llvm::SmallVector<Attribute> without;
-    bool anyEdge = llvm::any_of(results, [](const FunctionResult &result) { return result.attributes.get(attributes::kEdge); });
+    bool anyEdge =
+        llvm::any_of(results, [](const FunctionResult &result) { return result.attributes.get(attributes::kEdge); });
     size_t before = results.size();
     for (auto [index, found] : llvm::zip_equal(wanted, gradients)) {
       Value gradient = found;
@@ -124,7 +120,8 @@ struct DifferentiatePass : PassWrapper<DifferentiatePass, OperationPass<ModuleOp
       StringRef kind = isEdge ? attributes::kEdge : attributes::kParameter;
       StringAttr name = step.getArgAttrOfType<StringAttr>(index, kind);
       if (!gradient && isEdge) // Read by comparisons and their like alone.
-        gradient = nn::FillOp::create(zeros, step.getLoc(), step.getArgument(index).getType(), zeros.getF64FloatAttr(0.0));
+        gradient =
+            nn::FillOp::create(zeros, step.getLoc(), step.getArgument(index).getType(), zeros.getF64FloatAttr(0.0));
       if (!gradient) {
         without.push_back(name);
         continue;

@@ -46,8 +46,7 @@ public:
 
   /// Passes the gradients of an operation's results on to its operands.
   LogicalResult visit(Operation *op) {
-    bool reached =
-        llvm::any_of(op->getResults(), [&](Value result) { return contributions.count(result); });
+    bool reached = llvm::any_of(op->getResults(), [&](Value result) { return contributions.count(result); });
     if (!reached)
       return success();
     llvm::SmallVector<bool> needed;
@@ -57,9 +56,8 @@ public:
       return success();
     auto differentiable = dyn_cast<nn::DifferentiableOpInterface>(op);
     if (!differentiable)
-      return op->emitError()
-             << describe(op) << " has no gradient, and a trainable parameter's gradient would "
-             << "have to pass through it. Freeze what comes before, or express it otherwise";
+      return op->emitError() << describe(op) << " has no gradient, and a trainable parameter's gradient would "
+                             << "have to pass through it. Freeze what comes before, or express it otherwise";
     llvm::SmallVector<Value> resultGradients, operandGradients;
     for (Value result : op->getResults())
       resultGradients.push_back(total(result));
@@ -122,8 +120,8 @@ private:
 
   /// The slices' operands in order along `axis`, when each begins where the one before ends, the
   /// last ends with the tensor, and all other dims are whole.
-  static llvm::SmallVector<Value> chain(llvm::ArrayRef<nn::SliceGradOp> slices,
-                                        llvm::ArrayRef<DimExpr> whole, size_t axis) {
+  static llvm::SmallVector<Value> chain(llvm::ArrayRef<nn::SliceGradOp> slices, llvm::ArrayRef<DimExpr> whole,
+                                        size_t axis) {
     llvm::SmallVector<Value> ordered;
     DimExpr position(0);
     while (ordered.size() < slices.size()) {
@@ -154,8 +152,7 @@ private:
 
 } // namespace
 
-FailureOr<llvm::SmallVector<Value>> differentiate(OpBuilder &builder, Block &block,
-                                                  ValueRange wanted,
+FailureOr<llvm::SmallVector<Value>> differentiate(OpBuilder &builder, Block &block, ValueRange wanted,
                                                   llvm::ArrayRef<IncomingGradient> incoming) {
   Differentiator differentiator(builder, block);
   differentiator.markActive(wanted);

@@ -26,8 +26,8 @@ struct IncomingGradient {
 ///
 /// A wanted value of 16-bit type whose contributions are f32 sums gets their f32 sum, rounded once;
 /// such a rounding just before a cast back to f32 is left out (see ir/nn/gradients.h).
-mlir::FailureOr<llvm::SmallVector<mlir::Value>>
-differentiate(mlir::OpBuilder &builder, mlir::Block &block, mlir::ValueRange wanted,
-              llvm::ArrayRef<IncomingGradient> incoming);
+mlir::FailureOr<llvm::SmallVector<mlir::Value>> differentiate(mlir::OpBuilder &builder, mlir::Block &block,
+                                                              mlir::ValueRange wanted,
+                                                              llvm::ArrayRef<IncomingGradient> incoming);
 
 } // namespace maestro

@@ -7,8 +7,8 @@
 //
 //   %y = nn.mul %x, %mask : (!nn.tensor<[batch, seq], f32>, !nn.tensor<[seq], f32>) -> …
 //
-// wherever the other operands alone give the result its shape and the operator broadcasts. Exporters write the left form, and
-// so do the gradients of sums; the right one neither writes nor reads the large tensor.
+// wherever the other operands alone give the result its shape and the operator broadcasts. Exporters write the left
+// form, and so do the gradients of sums; the right one neither writes nor reads the large tensor.
 #include "ir/nn/nn.h"
 #include "passes/passes.h"
 
@@ -20,8 +20,8 @@ using namespace mlir;
 namespace maestro {
 namespace {
 
-/// Whether the operator takes `replacement` as operand `index` and gives what it gave. Derivatives want equal shapes; a cast says
-/// its type itself and has nothing else to take its shape from.
+/// Whether the operator takes `replacement` as operand `index` and gives what it gave. Derivatives want equal shapes; a
+/// cast says its type itself and has nothing else to take its shape from.
 bool acceptsInstead(Operation *op, unsigned index, Value replacement) {
   auto inference = dyn_cast<InferTypeOpInterface>(op);
   if (!inference)
@@ -47,9 +47,7 @@ void foldOperand(Operation *op, unsigned index) {
 struct FoldBroadcastsPass : PassWrapper<FoldBroadcastsPass, OperationPass<func::FuncOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(FoldBroadcastsPass)
   StringRef getArgument() const override { return "maestro-fold-broadcasts"; }
-  StringRef getDescription() const override {
-    return "Elementwise operators broadcast by themselves";
-  }
+  StringRef getDescription() const override { return "Elementwise operators broadcast by themselves"; }
 
   void runOnOperation() override {
     getOperation().walk([](Operation *op) {

@@ -8,9 +8,7 @@ using namespace mlir;
 
 namespace maestro {
 
-func::FuncOp findFunction(ModuleOp module, StringRef name) {
-  return module.lookupSymbol<func::FuncOp>(name);
-}
+func::FuncOp findFunction(ModuleOp module, StringRef name) { return module.lookupSymbol<func::FuncOp>(name); }
 
 StringRef argumentText(func::FuncOp function, unsigned index, StringRef attribute) {
   auto text = function.getArgAttrOfType<StringAttr>(index, attribute);
@@ -61,18 +59,14 @@ void setResults(func::FuncOp function, llvm::ArrayRef<FunctionResult> results) {
   for (const FunctionResult &result : results) {
     values.push_back(result.value);
     types.push_back(result.value.getType());
-    attributes.push_back(result.attributes ? result.attributes
-                                           : DictionaryAttr::get(function.getContext()));
+    attributes.push_back(result.attributes ? result.attributes : DictionaryAttr::get(function.getContext()));
   }
   function.getBody().front().getTerminator()->setOperands(values);
-  function.setFunctionType(
-      FunctionType::get(function.getContext(), function.getArgumentTypes(), types));
+  function.setFunctionType(FunctionType::get(function.getContext(), function.getArgumentTypes(), types));
   function.setAllResultAttrs(attributes);
 }
 
-OperandRange returnedValues(func::FuncOp function) {
-  return function.getBody().front().getTerminator()->getOperands();
-}
+OperandRange returnedValues(func::FuncOp function) { return function.getBody().front().getTerminator()->getOperands(); }
 
 void eraseDeadOperations(func::FuncOp function) {
   llvm::SmallVector<Operation *> operations;
@@ -96,8 +90,7 @@ FailureOr<DimTable> DimTable::of(ModuleOp module) {
       auto fields = llvm::dyn_cast<DictionaryAttr>(item.getValue());
       auto combine = fields ? fields.getAs<StringAttr>("combine") : nullptr;
       if (!combine || (combine.getValue() != "sum" && combine.getValue() != "max"))
-        return module.emitError("nn.dims: '")
-               << item.getName().getValue() << "' needs combine = \"sum\" or \"max\"";
+        return module.emitError("nn.dims: '") << item.getName().getValue() << "' needs combine = \"sum\" or \"max\"";
       Entry entry{combine.getValue() == "sum", fields.contains("own"), std::nullopt};
       if (auto bound = fields.getAs<IntegerAttr>("max"))
         entry.bound = bound.getInt();
@@ -146,8 +139,7 @@ std::optional<std::string> DimTable::summedSymbol(const DimExpr &expr) const {
 
 bool DimTable::isAdditive(const DimExpr &expr) const {
   for (const DimExpr::Term &term : expr.terms())
-    if (term.atoms.size() != 1 || term.atoms[0].kind != DimExpr::AtomKind::Symbol ||
-        !sums(term.atoms[0].name))
+    if (term.atoms.size() != 1 || term.atoms[0].kind != DimExpr::AtomKind::Symbol || !sums(term.atoms[0].name))
       return false;
   return !expr.terms().empty();
 }

@@ -19,8 +19,7 @@ namespace maestro {
 mlir::func::FuncOp findFunction(mlir::ModuleOp module, llvm::StringRef name);
 
 /// The text of an argument's or a result's attribute; empty when absent.
-llvm::StringRef argumentText(mlir::func::FuncOp function, unsigned index,
-                             llvm::StringRef attribute);
+llvm::StringRef argumentText(mlir::func::FuncOp function, unsigned index, llvm::StringRef attribute);
 llvm::StringRef resultText(mlir::func::FuncOp function, unsigned index, llvm::StringRef attribute);
 
 /// A result that carries nn.loss.

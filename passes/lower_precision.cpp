@@ -20,9 +20,9 @@
 // What follows a product stays in bf16 for as long as it meets nothing but bf16: data movement, and elementwise
 // operators that round once, as their kernels compute in f32. The residual stream, sums, norms, softmax and losses are
 // f32; cross_entropy and kl_divergence read bf16 logits as they are, since they compute in f32 whatever they read.
-// Parameters stay f32: gradients pass through the casts, and a weight's gradient is never rounded (ir/nn/gradients.h). But those
-// of a component that is frozen as a whole (`frozen=t`) are held in bf16 where nothing else is read of them: two bytes instead
-// of six.
+// Parameters stay f32: gradients pass through the casts, and a weight's gradient is never rounded (ir/nn/gradients.h).
+// But those of a component that is frozen as a whole (`frozen=t`) are held in bf16 where nothing else is read of them:
+// two bytes instead of six.
 #include "passes/graph_functions.h"
 #include "passes/passes.h"
 
@@ -42,9 +42,7 @@ Value widenedFrom(Value value) {
   return cast && isF32(value) && nn::typeOf(cast.getX()).getElementType().isBF16() ? cast.getX() : Value();
 }
 
-bool isProduct(Operation *op) {
-  return isa<nn::MatmulOp, nn::ConvOp, nn::ConvGradInputOp, nn::AttentionOp>(op);
-}
+bool isProduct(Operation *op) { return isa<nn::MatmulOp, nn::ConvOp, nn::ConvGradInputOp, nn::AttentionOp>(op); }
 
 /// a·bᵀ over one element is an elementwise product in disguise.
 bool isOuterProduct(Operation *op) {
@@ -57,9 +55,9 @@ bool isOuterProduct(Operation *op) {
 
 /// Operators that may compute on bf16 when all they read is bf16.
 bool mayFollow(Operation *op) {
-  return isa<nn::ReshapeOp, nn::TransposeOp, nn::BroadcastToOp, nn::ConcatOp, nn::SliceOp, nn::PadOp, nn::NegOp, nn::AbsOp,
-             nn::ReluOp, nn::GeluOp, nn::SiluOp, nn::TanhOp, nn::SigmoidOp, nn::AddOp, nn::SubOp, nn::MulOp, nn::MaximumOp,
-             nn::MinimumOp, nn::WhereOp, nn::DropoutOp, nn::RopeOp>(op);
+  return isa<nn::ReshapeOp, nn::TransposeOp, nn::BroadcastToOp, nn::ConcatOp, nn::SliceOp, nn::PadOp, nn::NegOp,
+             nn::AbsOp, nn::ReluOp, nn::GeluOp, nn::SiluOp, nn::TanhOp, nn::SigmoidOp, nn::AddOp, nn::SubOp, nn::MulOp,
+             nn::MaximumOp, nn::MinimumOp, nn::WhereOp, nn::DropoutOp, nn::RopeOp>(op);
 }
 
 /// A constant that bf16 holds exactly.
@@ -105,7 +103,8 @@ public:
 private:
   bool isOnlyReadNarrow(BlockArgument argument) const {
     auto component = argumentText(function, argument.getArgNumber(), attributes::kParameter).split('/').first;
-    return frozen.contains(component) && isF32(argument) && !argument.use_empty() && llvm::all_of(argument.getUsers(), [](Operation *user) {
+    return frozen.contains(component) && isF32(argument) && !argument.use_empty() &&
+           llvm::all_of(argument.getUsers(), [](Operation *user) {
              return isa<nn::CastOp>(user) && nn::typeOf(user->getResult(0)).getElementType().isBF16();
            });
   }
@@ -167,9 +166,8 @@ private:
   static bool meetsOnlyBFloat16(Operation *op) {
     SmallVector<unsigned> indices = floatOperands(op);
     auto isNarrow = [&](unsigned i) { return bool(widenedFrom(op->getOperand(i))); };
-    return isF32(op->getResult(0)) && llvm::any_of(indices, isNarrow) && llvm::all_of(indices, [&](unsigned i) {
-             return isNarrow(i) || isExactInBFloat16(op->getOperand(i));
-           });
+    return isF32(op->getResult(0)) && llvm::any_of(indices, isNarrow) &&
+           llvm::all_of(indices, [&](unsigned i) { return isNarrow(i) || isExactInBFloat16(op->getOperand(i)); });
   }
 
   Type narrowType(Type type) {

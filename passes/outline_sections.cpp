@@ -37,7 +37,9 @@ bool isMasked(Value value, const DimTable &dims) {
   std::multiset<std::string> own = paddedDims(value);
   bool isSquare = llvm::any_of(own, [&](const std::string &symbol) { return own.count(symbol) > 1; });
   auto isOfDataAlone = [](Value operand) { return !dependsOnParameter(operand, false); };
-  auto isMask = [&](Value operand) { return isOfDataAlone(operand) && !paddedDims(operand).empty(); }; // A number is none.
+  auto isMask = [&](Value operand) {
+    return isOfDataAlone(operand) && !paddedDims(operand).empty();
+  }; // A number is none.
   for (Operation *op = isSquare ? value.getDefiningOp() : nullptr; op;) {
     if (isa<nn::WhereOp, nn::AddOp>(op) && llvm::any_of(op->getOperands(), isMask))
       return true;
@@ -88,10 +90,9 @@ private:
     Draft &draft = drafts[part];
     setInsertionAfterLast<section::SectionOp>();
     llvm::SmallVector<StringRef> components(spec.components.begin(), spec.components.end());
-    draft.op = section::SectionOp::create(builder, graph.getLoc(), builder.getStringAttr(spec.name),
-                                          builder.getStrArrayAttr(components), UnitAttr(), StringAttr(),
-                                          builder.getI64IntegerAttr(spec.stage), ArrayAttr(), section::LayoutAttr(),
-                                          DenseI64ArrayAttr());
+    draft.op = section::SectionOp::create(
+        builder, graph.getLoc(), builder.getStringAttr(spec.name), builder.getStrArrayAttr(components), UnitAttr(),
+        StringAttr(), builder.getI64IntegerAttr(spec.stage), ArrayAttr(), section::LayoutAttr(), DenseI64ArrayAttr());
     if (spec.stages > 1)
       draft.op.setOf(spec.section);
     if (spec.stages > 1 || spec.tensor > 1)
@@ -114,14 +115,14 @@ private:
     if (spec.tensor > 1)
       body->setAttr(attributes::kTensor, builder.getI64IntegerAttr(spec.tensor));
     builder.setInsertionPointToStart(body.getBody());
-    draft.graph = func::FuncOp::create(builder, graph.getLoc(), attributes::kGraphFunction, builder.getFunctionType({}, {}));
+    draft.graph =
+        func::FuncOp::create(builder, graph.getLoc(), attributes::kGraphFunction, builder.getFunctionType({}, {}));
     builder.setInsertionPointToStart(draft.graph.addEntryBlock());
     func::ReturnOp::create(builder, graph.getLoc());
   }
 
   /// Declarations stand first: sections, then edges, then the modules.
-  template <typename OpTy>
-  void setInsertionAfterLast() {
+  template <typename OpTy> void setInsertionAfterLast() {
     Operation *last = nullptr;
     for (Operation &op : *module.getBody())
       if (isa<section::SectionOp, OpTy>(op))
@@ -181,12 +182,14 @@ private:
   LogicalResult addEdge(Value value, unsigned producer, unsigned consumer) {
     Operation *op = value.getDefiningOp();
     if (!canCross(value, dims))
-      return op->emitError() << "the result of " << describe(op) << " of type " << value.getType() << " would pass from section '"
-                             << labels.parts[producer].name << "' to '" << labels.parts[consumer].name
+      return op->emitError() << "the result of " << describe(op) << " of type " << value.getType()
+                             << " would pass from section '" << labels.parts[producer].name << "' to '"
+                             << labels.parts[consumer].name
                              << "', but its rows are not one dim of the samples' own; cut elsewhere";
     if (labels.parts[producer].section != labels.parts[consumer].section && isMasked(value, dims))
-      return op->emitError() << "the result of " << describe(op) << " would pass from section '" << labels.parts[producer].name << "' to '"
-                             << labels.parts[consumer].name << "' behind its mask, and what is masked would be lost; "
+      return op->emitError() << "the result of " << describe(op) << " would pass from section '"
+                             << labels.parts[producer].name << "' to '" << labels.parts[consumer].name
+                             << "' behind its mask, and what is masked would be lost; "
                              << "freeze, or train, all of that attention";
     bool gradient = labels.trains.contains(op) && nn::isFloatTensor(value); // Indices and masks have none.
     std::string name = edgeName(producer, consumer);
@@ -200,8 +203,9 @@ private:
     to.mapping.map(value, addArgument(to, value, dictionary));
     to.trains |= gradient;
     setInsertionAfterLast<section::EdgeOp>();
-    section::EdgeOp::create(builder, value.getLoc(), builder.getStringAttr(name), from.op.getNameAttr(), to.op.getNameAttr(),
-                            gradient ? builder.getUnitAttr() : UnitAttr(), TypeAttr::get(value.getType()));
+    section::EdgeOp::create(builder, value.getLoc(), builder.getStringAttr(name), from.op.getNameAttr(),
+                            to.op.getNameAttr(), gradient ? builder.getUnitAttr() : UnitAttr(),
+                            TypeAttr::get(value.getType()));
     return success();
   }
 
@@ -217,7 +221,8 @@ private:
     std::map<std::pair<std::string, int64_t>, unsigned> home;
     for (const LossResult &loss : losses) {
       Operation *op = returnedValues(graph)[loss.index].getDefiningOp();
-      if (auto label = op ? labels.part.find(op) : labels.part.end(); loss.role != "count" && label != labels.part.end())
+      if (auto label = op ? labels.part.find(op) : labels.part.end();
+          loss.role != "count" && label != labels.part.end())
         home[{loss.name, loss.term}] = label->second;
     }
     for (const LossResult &loss : losses) {

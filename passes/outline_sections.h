@@ -21,9 +21,9 @@ struct SectionPart {
   std::string section; ///< Of the section.
   int64_t stage = 0, stages = 1;
   RecomputeChoice recompute = {};
-  int64_t layers = 0; ///< Atoms, where some have a lighter recompute.
+  int64_t layers = 0;      ///< Atoms, where some have a lighter recompute.
   int64_t splitStages = 0; ///< In the last so many stages of the section weight gradients are tasks of their own.
-  int64_t tensor = 1; ///< Devices that share it.
+  int64_t tensor = 1;      ///< Devices that share it.
   std::vector<std::string> components;
   std::vector<std::string> activeDims; ///< A sample takes part iff all of these are above 0.
 };
@@ -39,12 +39,13 @@ struct SectionLabels {
 /// Whether the value can cross an edge: one dim is rows (a sum over samples), no other dim contains them.
 bool canCross(mlir::Value value, const DimTable &dims);
 
-/// Whether padding of the value says what is masked: scores of positions against positions, behind a mask and before its softmax. What
-/// crosses to another section is padded anew, with zeros, so that the mask must be put on behind the crossing.
+/// Whether padding of the value says what is masked: scores of positions against positions, behind a mask and before
+/// its softmax. What crosses to another section is padded anew, with zeros, so that the mask must be put on behind the
+/// crossing.
 bool isMasked(mlir::Value value, const DimTable &dims);
 
-/// Replaces @graph in `module` by section.section and section.edge operators and a nested module per section. Fails, with a message at the operator,
-/// where something would have to cross that cannot.
+/// Replaces @graph in `module` by section.section and section.edge operators and a nested module per section. Fails,
+/// with a message at the operator, where something would have to cross that cannot.
 mlir::LogicalResult outlineSections(mlir::ModuleOp module, const SectionLabels &labels, const DimTable &dims);
 
 } // namespace maestro

@@ -50,7 +50,8 @@ struct Axis {
   DimExpr right;           ///< So many of the first do not depend on how far is padded; at most `extent`.
   Range tail;              ///< What lies behind them, where all other axes are right.
   int64_t coefficient = 0; ///< Of the position, where Tensor::offset is known.
-  mlir::Operation *narrowedBy = nullptr; ///< Why not all positions are right: what reads past the end, or puts something behind it.
+  mlir::Operation *narrowedBy =
+      nullptr; ///< Why not all positions are right: what reads past the end, or puts something behind it.
 
   bool isWholeDim(llvm::ArrayRef<DimExpr> shape) const { return stride.isConstant(1) && extent == shape[dim]; }
 };
@@ -78,13 +79,15 @@ Range positions(const Tensor &tensor);
 Range positionsBehind(const Tensor &tensor, const Axis &axis);
 
 /// What an operator's results are, from its operands; `symbol` is the padded one.
-llvm::SmallVector<Tensor> transfer(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands, llvm::StringRef symbol);
+llvm::SmallVector<Tensor> transfer(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands,
+                                   llvm::StringRef symbol);
 
 /// What crosses edges, by their names.
 using Crossing = std::map<std::string, Tensor, std::less<>>;
 
-/// Where padding along `symbol` first shows in what a loss of the graph, or an edge out of it, reads; nothing where it never does.
-/// What arrives over an edge is as in `arriving`, or 0 behind the end where that does not name it. Adds what leaves to `leaving`.
+/// Where padding along `symbol` first shows in what a loss of the graph, or an edge out of it, reads; nothing where it
+/// never does. What arrives over an edge is as in `arriving`, or 0 behind the end where that does not name it. Adds
+/// what leaves to `leaving`.
 std::optional<Visible> find(mlir::func::FuncOp graph, llvm::StringRef symbol, const Crossing &arriving = {},
                             Crossing *leaving = nullptr);
 

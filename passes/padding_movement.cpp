@@ -113,7 +113,13 @@ void Transfer::concat(nn::ConcatOp op) {
   DimExpr before = 0;
   for (unsigned i = 0; i < op->getNumOperands(); ++i) {
     if (std::optional<Axis> axis = axisOf(i, along)) {
-      Axis joined{along, 1, nn::typeOf(op.getResult()).getDim(along), before + axis->right, axis->tail, 0, i + 1 < op->getNumOperands() ? op.getOperation() : axis->narrowedBy};
+      Axis joined{along,
+                  1,
+                  nn::typeOf(op.getResult()).getDim(along),
+                  before + axis->right,
+                  axis->tail,
+                  0,
+                  i + 1 < op->getNumOperands() ? op.getOperation() : axis->narrowedBy};
       if (i + 1 < op->getNumOperands())
         joined.tail = Range();
       result.axes.push_back(joined); // What follows begins where padding ends: it is not right.
@@ -142,8 +148,8 @@ const Axis *ownPositions(const Tensor &indices) {
 }
 } // namespace
 
-/// gather and gather_elements. Indices that are the padded dim's own positions move its elements; others must not be negative,
-/// which counts from the end.
+/// gather and gather_elements. Indices that are the padded dim's own positions move its elements; others must not be
+/// negative, which counts from the end.
 void Transfer::gather(unsigned along) {
   bool byElement = isa<nn::GatherElementsOp>(op);
   std::optional<Axis> addressed;
@@ -170,7 +176,8 @@ void Transfer::gather(unsigned along) {
 
 /// Positions that are taken at their own positions stay what they are.
 void Transfer::takePositions(const Axis &from, Axis &to) {
-  bool isOnlyOne = llvm::all_of(operand(0).axes, [&](const Axis &axis) { return axis.dim == from.dim || axis.coefficient == 0; });
+  bool isOnlyOne =
+      llvm::all_of(operand(0).axes, [&](const Axis &axis) { return axis.dim == from.dim || axis.coefficient == 0; });
   if (!operand(0).offset || !isOnlyOne)
     return;
   to.coefficient = from.coefficient;
@@ -213,7 +220,8 @@ void Transfer::gatherND(nn::GatherNDOp op) {
 void Transfer::scatterND(nn::ScatterNDOp op) {
   const Tensor &indices = operand(1), &updates = operand(2);
   int64_t depth = nn::typeOf(op.getIndices()).getShape().back().asConstant().value_or(0);
-  if (!indices.axes.empty() || !updates.axes.empty() || llvm::any_of(nn::typeOf(op.getUpdates()).getShape(), [&](const DimExpr &dim) { return mentions(dim); }))
+  if (!indices.axes.empty() || !updates.axes.empty() ||
+      llvm::any_of(nn::typeOf(op.getUpdates()).getShape(), [&](const DimExpr &dim) { return mentions(dim); }))
     return show("writes at as many places as '" + symbol + "' is long, padding included");
   for (const Axis &axis : operand(0).axes) {
     if (axis.dim < depth && indices.range.low < 0)
@@ -233,7 +241,8 @@ void Transfer::maskedScatter(nn::MaskedScatterOp op) {
       if (isVisible())
         return;
       if (!isFull(*axis) || !axis->tail.is(0))
-        return show("may put source's elements where '" + symbol + "' is padded: its mask is not known to be false there");
+        return show("may put source's elements where '" + symbol +
+                    "' is padded: its mask is not known to be false there");
     }
   results[0].axes = operand(0).axes;
   for (const Axis &axis : operand(1).axes) // Of a uniform tensor, what the mask leaves.

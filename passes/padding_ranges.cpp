@@ -83,7 +83,8 @@ std::optional<Range> evaluateUnary(Operation *op, Range a) {
     return increasing(a, [](double x) { return std::ceil(x); });
   if (isa<nn::AbsOp>(op)) {
     Range other = negate(a);
-    return Range{a.low <= 0 && a.high >= 0 ? 0 : std::min(std::abs(a.low), std::abs(a.high)), std::max(a.high, other.high)};
+    return Range{a.low <= 0 && a.high >= 0 ? 0 : std::min(std::abs(a.low), std::abs(a.high)),
+                 std::max(a.high, other.high)};
   }
   if (isa<nn::SqrtOp>(op) && a.low >= 0)
     return increasing(a, [](double x) { return std::sqrt(x); });
@@ -133,9 +134,7 @@ Range allOf(Type elementType) { return elementType.isInteger(1) ? Range{0, 1} : 
 Range evaluate(Operation *op, llvm::ArrayRef<Range> operands) {
   std::optional<Range> range;
   if (isa<nn::WhereOp>(op))
-    range = operands[0].is(1)   ? operands[1]
-            : operands[0].is(0) ? operands[2]
-                                : operands[1].with(operands[2]);
+    range = operands[0].is(1) ? operands[1] : operands[0].is(0) ? operands[2] : operands[1].with(operands[2]);
   else if (operands.size() == 1 || isa<nn::DropoutOp>(op))
     range = evaluateUnary(op, operands[0]);
   else if (operands.size() == 2)
@@ -154,8 +153,8 @@ Range positions(const Tensor &tensor) {
   return {falls ? -kInfinity : offset, rises ? kInfinity : offset};
 }
 
-/// The least of offset + Σ sign·coefficient·position behind the end of `axis`: positions p ≥ right there, while those of axes
-/// of the same length are at most p − 1.
+/// The least of offset + Σ sign·coefficient·position behind the end of `axis`: positions p ≥ right there, while those
+/// of axes of the same length are at most p − 1.
 static double leastBehind(const Tensor &tensor, const Axis &axis, int64_t sign) {
   int64_t own = sign * axis.coefficient, falling = 0;
   int64_t first = std::max<int64_t>(axis.right.lowerBound().value_or(0), 0);

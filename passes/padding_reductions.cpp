@@ -1,5 +1,5 @@
-// Padded dims through operators that look at all positions, or at neighbouring ones: reductions, softmax, products, attention,
-// losses, convolutions.
+// Padded dims through operators that look at all positions, or at neighbouring ones: reductions, softmax, products,
+// attention, losses, convolutions.
 #include "passes/padding_transfer.h"
 
 using namespace mlir;
@@ -177,7 +177,8 @@ void Transfer::crossEntropy(nn::CrossEntropyOp op) {
   results[0].range = {0, kInfinity};
   for (auto [i, axis] : llvm::enumerate(operand(1).axes))
     if (targets[i] >= 0)
-      if (Axis &each = results[0].axes[targets[i]]; behind(1, int(i), each).is(static_cast<double>(int64_t(op.getIgnoreIndex()))))
+      if (Axis &each = results[0].axes[targets[i]];
+          behind(1, int(i), each).is(static_cast<double>(int64_t(op.getIgnoreIndex()))))
         each.tail = Range::point(0);
 }
 
@@ -185,7 +186,8 @@ void Transfer::crossEntropy(nn::CrossEntropyOp op) {
 // Windows
 //===----------------------------------------------------------------------===//
 
-/// Convolutions and pools. `neutral`: the tail that equals what a window reads behind the end of a sample that is alone.
+/// Convolutions and pools. `neutral`: the tail that equals what a window reads behind the end of a sample that is
+/// alone.
 void Transfer::window(llvm::ArrayRef<int64_t> kernel, llvm::ArrayRef<int64_t> strides, llvm::ArrayRef<int64_t> pads,
                       llvm::ArrayRef<int64_t> dilations, std::optional<double> neutral) {
   if (isa<nn::ConvOp>(op))
@@ -206,8 +208,10 @@ void Transfer::window(llvm::ArrayRef<int64_t> kernel, llvm::ArrayRef<int64_t> st
       return show("slides a window of unknown size along '" + symbol + "'");
     DimExpr extent = nn::typeOf(op->getResult(0)).getDim(dim);
     int64_t span = dilations[i] * (kernel[i] - 1) + 1;
-    DimExpr inside = DimExpr::floorDiv(axis->right + pads[i] - span, strides[i]) + 1; // Windows that end before the tail.
-    bool isNeutral = neutral && isFull(*axis) && (axis->tail.is(*neutral) || axis->tail.high <= std::min(*neutral, kMasked));
+    DimExpr inside =
+        DimExpr::floorDiv(axis->right + pads[i] - span, strides[i]) + 1; // Windows that end before the tail.
+    bool isNeutral =
+        neutral && isFull(*axis) && (axis->tail.is(*neutral) || axis->tail.high <= std::min(*neutral, kMasked));
     Range tail = isa<nn::ConvOp>(op) ? Range() : operand(0).range.with(axis->tail).with(Range::point(0));
     results[0].axes.push_back({dim, 1, extent, isNeutral ? extent : smaller(inside, extent), tail, 0, op});
   }
@@ -227,7 +231,8 @@ void Transfer::transposedConv(nn::ConvGradInputOp conv) {
       return;
     if (!axis)
       continue;
-    DimExpr extent = nn::typeOf(conv.getDx()).getDim(dim), reached = axis->right * conv.getStrides()[dim - 2] - conv.getPads()[dim - 2];
+    DimExpr extent = nn::typeOf(conv.getDx()).getDim(dim),
+            reached = axis->right * conv.getStrides()[dim - 2] - conv.getPads()[dim - 2];
     bool isNeutral = isFull(*axis) && axis->tail.is(0);
     results[0].axes.push_back({dim, 1, extent, isNeutral ? extent : smaller(reached, extent), Range(), 0, op});
   }

@@ -5,7 +5,9 @@ using namespace mlir;
 
 namespace maestro::padding {
 
-bool isFull(const Axis &axis) { return (axis.right - axis.extent).lowerBound(/*symbolsMayBeZero=*/true).value_or(-1) >= 0; }
+bool isFull(const Axis &axis) {
+  return (axis.right - axis.extent).lowerBound(/*symbolsMayBeZero=*/true).value_or(-1) >= 0;
+}
 
 DimExpr smaller(const DimExpr &a, const DimExpr &b) {
   if ((a - b).lowerBound().value_or(-1) >= 0)
@@ -43,7 +45,9 @@ bool Transfer::requireRight(const Axis &axis) {
     return true;
   if (axis.narrowedBy && !isVisible())
     for (Tensor &result : results)
-      result.visible = Visible{axis.narrowedBy, "mixes '" + symbol.str() + "' positions with what lies behind a sample's end, where nothing makes the padding 0"};
+      result.visible = Visible{
+          axis.narrowedBy, "mixes '" + symbol.str() +
+                               "' positions with what lies behind a sample's end, where nothing makes the padding 0"};
   show("reads all of '" + symbol + "', whose last positions depend on padding");
   return false;
 }
@@ -179,7 +183,8 @@ llvm::SmallVector<int> Transfer::carry(unsigned i, llvm::function_ref<bool(unsig
       continue;
     std::optional<Place> place = placeOf(rule.operandDims[i][axis.dim], axis);
     if (!place) {
-      show("splits or merges a dim of " + shapeOf(i)[axis.dim].str() + " so that padding of '" + symbol + "' cannot be followed");
+      show("splits or merges a dim of " + shapeOf(i)[axis.dim].str() + " so that padding of '" + symbol +
+           "' cannot be followed");
       continue;
     }
     for (auto [r, result] : llvm::enumerate(results))
@@ -192,8 +197,10 @@ llvm::SmallVector<int> Transfer::carry(unsigned i, llvm::function_ref<bool(unsig
           moved.stride = moved.stride * rule.factors[faster].size;
         // Whole positions of a constant number of elements each are as many positions.
         if (moved.stride.isConstant() && !moved.stride.isConstant(1))
-          moved = {moved.dim, 1, moved.extent * moved.stride, moved.right * moved.stride, moved.tail, 0, moved.narrowedBy};
-        auto *same = llvm::find_if(result.axes, [&](const Axis &other) { return other.dim == dim && other.stride == moved.stride; });
+          moved = {moved.dim,       1, moved.extent * moved.stride, moved.right * moved.stride, moved.tail, 0,
+                   moved.narrowedBy};
+        auto *same = llvm::find_if(result.axes,
+                                   [&](const Axis &other) { return other.dim == dim && other.stride == moved.stride; });
         if (same == result.axes.end()) {
           result.axes.push_back(moved);
           same = result.axes.end() - 1;
@@ -220,7 +227,8 @@ void Transfer::byRule() {
   for (unsigned r = 0; r < results.size(); ++r)
     for (auto [dim, size] : llvm::enumerate(nn::typeOf(op->getResult(r)).getShape()))
       for (unsigned factor : rule.resultDims[r][dim])
-        if (mentions(size) && rule.factors[factor].kind != nn::FactorKind::Parallel && mentions(rule.factors[factor].size))
+        if (mentions(size) && rule.factors[factor].kind != nn::FactorKind::Parallel &&
+            mentions(rule.factors[factor].size))
           return show("looks at all positions along '" + symbol + "'");
 }
 
@@ -233,7 +241,8 @@ Range Transfer::behind(unsigned i, int own, const Axis &result) const {
   if (own < 0)
     return tensor.range;
   const Axis &axis = tensor.axes[own];
-  return axis.right == result.right ? axis.tail : axis.tail.with(tensor.range); // Else some of it lies before this one's end.
+  return axis.right == result.right ? axis.tail
+                                    : axis.tail.with(tensor.range); // Else some of it lies before this one's end.
 }
 
 void Transfer::elementwise() {
@@ -248,7 +257,8 @@ void Transfer::elementwise() {
     llvm::SmallVector<Range> ranges;
     for (unsigned i = 0; i < count; ++i) {
       auto own = at < 0 ? targets[i].end() : llvm::find(targets[i], at);
-      ranges.push_back(own == targets[i].end() ? operand(i).range : behind(i, int(own - targets[i].begin()), result.axes[at]));
+      ranges.push_back(own == targets[i].end() ? operand(i).range
+                                               : behind(i, int(own - targets[i].begin()), result.axes[at]));
     }
     return evaluate(op, ranges);
   };
@@ -274,7 +284,9 @@ void Transfer::addPositions(llvm::ArrayRef<llvm::SmallVector<int>> targets) {
   if (isa<nn::SubOp>(op))
     factors[1] = -1;
   if (isa<nn::MulOp>(op)) {
-    auto isConstant = [&](unsigned i) { return llvm::all_of(operand(i).axes, [](const Axis &axis) { return axis.coefficient == 0; }); };
+    auto isConstant = [&](unsigned i) {
+      return llvm::all_of(operand(i).axes, [](const Axis &axis) { return axis.coefficient == 0; });
+    };
     if (!isConstant(0) && !isConstant(1))
       return;
     unsigned constant = isConstant(0) ? 0 : 1;

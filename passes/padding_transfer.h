@@ -5,8 +5,8 @@
 
 namespace maestro::padding {
 
-/// One operator: what is known of its operands becomes what is known of its results. A dim whose size contains the symbol
-/// and that has no axis is uniform: its elements are the same at all positions.
+/// One operator: what is known of its operands becomes what is known of its results. A dim whose size contains the
+/// symbol and that has no axis is uniform: its elements are the same at all positions.
 class Transfer {
 public:
   Transfer(mlir::Operation *op, const llvm::DenseMap<mlir::Value, Tensor> &known, llvm::StringRef symbol);
@@ -60,7 +60,8 @@ private:
   /// The axis of an operand's dim, made up where it is uniform; nothing where the dim does not run along the symbol.
   /// Padding shows where the dim is a product of which only a part does.
   std::optional<Axis> axisOf(unsigned operand, unsigned dim);
-  /// Carries the operand's axes to the results that have their factors, tails unknown. targets[axis] is the axis of result 0, or -1.
+  /// Carries the operand's axes to the results that have their factors, tails unknown. targets[axis] is the axis of
+  /// result 0, or -1.
   llvm::SmallVector<int> carry(unsigned operand, llvm::function_ref<bool(unsigned dim)> ignores = nullptr);
   /// Where the axis lies in the rule.
   struct Place;

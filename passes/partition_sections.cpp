@@ -33,7 +33,8 @@ namespace {
 class Partitioner {
 public:
   Partitioner(ModuleOp module, const DimTable &dims, const PartitionOptions &options)
-      : module(module), graph(findFunction(module, attributes::kGraphFunction)), dims(dims), options(options), facts(graph, dims) {}
+      : module(module), graph(findFunction(module, attributes::kGraphFunction)), dims(dims), options(options),
+        facts(graph, dims) {}
 
   LogicalResult run() {
     if (failed(findSections()))
@@ -75,8 +76,8 @@ private:
     }
     for (const auto &[name, stages] : options.stages)
       if (name != "*" && !llvm::is_contained(names, name))
-        return graph.emitError() << "there is no section '" << name << "' to cut into " << stages << " stages; sections: "
-                                 << sectionNames();
+        return graph.emitError() << "there is no section '" << name << "' to cut into " << stages
+                                 << " stages; sections: " << sectionNames();
     return success();
   }
 
@@ -91,12 +92,14 @@ private:
   static int64_t countOf(const std::map<std::string, int64_t> &counts, const std::string &section) {
     return valueOf<int64_t>(counts, section, 1);
   }
-  template <typename T> static T valueOf(const std::map<std::string, T> &values, const std::string &section, T otherwise) {
+  template <typename T>
+  static T valueOf(const std::map<std::string, T> &values, const std::string &section, T otherwise) {
     auto own = values.find(section), all = values.find("*");
     return own != values.end() ? own->second : all != values.end() ? all->second : otherwise;
   }
 
-  /// Sections along their depth where the stages' work is most even, and of nearly even cuts where the fewest bytes cross.
+  /// Sections along their depth where the stages' work is most even, and of nearly even cuts where the fewest bytes
+  /// cross.
   LogicalResult cutStages() {
     if (llvm::any_of(labels.parts, needsLayers)) {
       if (failed(markAtoms(chains())))
@@ -152,15 +155,20 @@ private:
     chooseCrossings();
     return findAtoms(graph, labels, dims, facts.weights(), [this](const std::string &section) {
       auto own = options.firstAtoms.find(section);
-      return std::max<size_t>(countOf(options.stages, section), own == options.firstAtoms.end() ? 1 : own->second.size() + 1);
+      return std::max<size_t>(countOf(options.stages, section),
+                              own == options.firstAtoms.end() ? 1 : own->second.size() + 1);
     });
   }
 
   bool trains(const SectionChain &chain) const {
-    return llvm::any_of(chain.atoms, [&](const auto &atom) { return llvm::any_of(atom, [&](Operation *op) { return labels.trains.contains(op); }); });
+    return llvm::any_of(chain.atoms, [&](const auto &atom) {
+      return llvm::any_of(atom, [&](Operation *op) { return labels.trains.contains(op); });
+    });
   }
 
-  static bool needsLayers(const SectionPart &part) { return part.recompute.most == Recompute::Full || part.recompute.lighter > 0; }
+  static bool needsLayers(const SectionPart &part) {
+    return part.recompute.most == Recompute::Full || part.recompute.lighter > 0;
+  }
 
   /// Where a section computes whole layers again, or some of them otherwise, its operators say which layer they are of.
   LogicalResult markAtoms(const AtomGraph &atoms) {
@@ -172,8 +180,8 @@ private:
       if (!needsLayers(part))
         continue;
       if (part.recompute.lighter >= part.layers)
-        return graph.emitError() << "recompute '" << textOf(part.recompute) << "' of section '" << part.section << "' leaves no layer: it has "
-                                 << part.layers;
+        return graph.emitError() << "recompute '" << textOf(part.recompute) << "' of section '" << part.section
+                                 << "' leaves no layer: it has " << part.layers;
       for (auto [number, atom] : llvm::enumerate(chain.atoms))
         for (Operation *op : atom)
           op->setAttr(attributes::kAtom, builder.getI64IntegerAttr(static_cast<int64_t>(number)));
@@ -191,8 +199,8 @@ private:
       SectionChain &chain = atoms.sections[section];
       std::vector<std::vector<unsigned>> stages = options.forTrial ? chain.trialStages() : toldStages(chain);
       if (stages.empty())
-        return graph.emitError() << "section '" << chain.name << "' is to be cut at atoms that it does not have (" << chain.atoms.size()
-                                 << ")";
+        return graph.emitError() << "section '" << chain.name << "' is to be cut at atoms that it does not have ("
+                                 << chain.atoms.size() << ")";
       std::vector<std::vector<Operation *>> operators;
       for (const std::vector<unsigned> &stage : stages) {
         operators.emplace_back();
@@ -264,8 +272,10 @@ struct PartitionSectionsPass : PassWrapper<PartitionSectionsPass, OperationPass<
     options.cuts.assign(cuts.begin(), cuts.end());
     options.moveTails = moveTails;
     options.forTrial = forTrial;
-    if (failed(readCounts("stages", stages, options.stages)) || failed(readCounts("split-backward", splitBackward, options.splitBackward, 0)) || failed(readCounts("tensor", tensor, options.tensor)) ||
-        failed(readRecompute(options.recompute)) || failed(readFirstAtoms(options.firstAtoms)))
+    if (failed(readCounts("stages", stages, options.stages)) ||
+        failed(readCounts("split-backward", splitBackward, options.splitBackward, 0)) ||
+        failed(readCounts("tensor", tensor, options.tensor)) || failed(readRecompute(options.recompute)) ||
+        failed(readFirstAtoms(options.firstAtoms)))
       return signalPassFailure();
     FailureOr<DimTable> dims = DimTable::of(getOperation());
     if (!findFunction(getOperation(), attributes::kGraphFunction) || failed(dims) ||
@@ -303,8 +313,9 @@ struct PartitionSectionsPass : PassWrapper<PartitionSectionsPass, OperationPass<
       auto [section, name] = StringRef(text).rsplit(':');
       std::optional<RecomputeChoice> choice = recomputeChoiceFromText(name);
       if (!choice)
-        return getOperation().emitError() << "recompute: '" << text << "' is not SECTION:none, SECTION:selective or SECTION:full, or the "
-                                          << "latter less the last layers (SECTION:full-4)";
+        return getOperation().emitError()
+               << "recompute: '" << text << "' is not SECTION:none, SECTION:selective or SECTION:full, or the "
+               << "latter less the last layers (SECTION:full-4)";
       choices[section.str()] = *choice;
     }
     return success();
@@ -338,9 +349,13 @@ struct PartitionSectionsPass : PassWrapper<PartitionSectionsPass, OperationPass<
   ListOption<std::string> cuts{*this, "cuts", llvm::cl::desc("Module scopes before which a section is cut")};
   ListOption<std::string> stages{*this, "stages", llvm::cl::desc("SECTION:COUNT, pipeline stages")};
   ListOption<std::string> tensor{*this, "tensor", llvm::cl::desc("SECTION:COUNT, devices that share its MLP blocks")};
-  ListOption<std::string> recompute{*this, "recompute", llvm::cl::desc("SECTION:selective|full|full-4, what its backward computes again")};
-  ListOption<std::string> splitBackward{*this, "split-backward", llvm::cl::desc("SECTION:COUNT, stages, the last ones, whose weight gradients are a program of their own")};
-  ListOption<std::string> firstAtoms{*this, "first-atoms", llvm::cl::desc("SECTION:ATOM+ATOM, where stages but the first begin")};
+  ListOption<std::string> recompute{*this, "recompute",
+                                    llvm::cl::desc("SECTION:selective|full|full-4, what its backward computes again")};
+  ListOption<std::string> splitBackward{
+      *this, "split-backward",
+      llvm::cl::desc("SECTION:COUNT, stages, the last ones, whose weight gradients are a program of their own")};
+  ListOption<std::string> firstAtoms{*this, "first-atoms",
+                                     llvm::cl::desc("SECTION:ATOM+ATOM, where stages but the first begin")};
   Option<bool> forTrial{*this, "for-trial", llvm::cl::init(false), llvm::cl::desc("Chains shortened, a stage an atom")};
   Option<bool> moveTails{*this, "move-tails", llvm::cl::init(true),
                          llvm::cl::desc("A frozen producer's last operators may move to the consumer")};

@@ -31,10 +31,13 @@ std::unique_ptr<mlir::Pass> createFoldBroadcastsPass();
 std::unique_ptr<mlir::Pass> createDecomposeLossPass();
 /// Refuses a graph whose losses do not decompose over samples.
 std::unique_ptr<mlir::Pass> createCheckSamplesPass();
-/// Where padding would show in a loss, micro-batches hold samples of equal length only. Of sections: refuses what shows behind edges.
+/// Where padding would show in a loss, micro-batches hold samples of equal length only. Of sections: refuses what shows
+/// behind edges.
 std::unique_ptr<mlir::Pass> createCheckPaddingPass();
-/// Products of the named components, and what follows them, in bf16; parameters of those that are `frozen` as a whole, too.
-std::unique_ptr<mlir::Pass> createLowerPrecisionPass(llvm::ArrayRef<std::string> components = {}, llvm::ArrayRef<std::string> frozen = {});
+/// Products of the named components, and what follows them, in bf16; parameters of those that are `frozen` as a whole,
+/// too.
+std::unique_ptr<mlir::Pass> createLowerPrecisionPass(llvm::ArrayRef<std::string> components = {},
+                                                     llvm::ArrayRef<std::string> frozen = {});
 struct PartitionOptions {
   /// Module scopes at which a section of its own begins ("student.model.layers.4": what this module computes and what
   /// follows from it); it is named after the scope. In any order.
@@ -47,7 +50,8 @@ struct PartitionOptions {
   bool forTrial = false;
   /// What a section's backward tasks compute again, by its name, "*" for all others; absent: nothing but what is cheap.
   std::map<std::string, RecomputeChoice> recompute;
-  /// In how many stages of a section, the last ones, weight gradients are tasks of their own, by its name, "*" for all others; absent: 0.
+  /// In how many stages of a section, the last ones, weight gradients are tasks of their own, by its name, "*" for all
+  /// others; absent: 0.
   std::map<std::string, int64_t> splitBackward;
   /// Devices that share the MLP blocks of a section by its name, "*" for all others; absent: one.
   std::map<std::string, int64_t> tensor;
@@ -75,7 +79,8 @@ struct PipelineOptions {
   Recompute recompute = Recompute::None; ///< Where partition.recompute says nothing.
   PartitionOptions partition;
   std::vector<std::string> bf16Components; ///< Whose products are computed in bf16.
-  std::vector<std::string> bf16Parameters; ///< Of these, those whose parameters may be held in bf16: they are never saved.
+  std::vector<std::string>
+      bf16Parameters; ///< Of these, those whose parameters may be held in bf16: they are never saved.
 };
 
 /// From an imported module to programs.

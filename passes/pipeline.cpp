@@ -30,22 +30,20 @@ void endPhase(OpPassManager &manager, Phase phase) {
 }
 
 struct PipelineFlags : PassPipelineOptions<PipelineFlags> {
-  Option<Phase> stopAfter{
-      *this, "stop-after", llvm::cl::desc("The last phase"), llvm::cl::init(Phase::Split),
-      llvm::cl::values(clEnumValN(Phase::Import, "import", "as imported"),
-                       clEnumValN(Phase::Raise, "raise", "coarse operators"),
-                       clEnumValN(Phase::Loss, "loss", "losses as sums and counts"),
-                       clEnumValN(Phase::Partition, "partition", "sections and edges"),
-                       clEnumValN(Phase::Differentiate, "differentiate", "@step"),
-                       clEnumValN(Phase::Split, "split", "programs"))};
+  Option<Phase> stopAfter{*this, "stop-after", llvm::cl::desc("The last phase"), llvm::cl::init(Phase::Split),
+                          llvm::cl::values(clEnumValN(Phase::Import, "import", "as imported"),
+                                           clEnumValN(Phase::Raise, "raise", "coarse operators"),
+                                           clEnumValN(Phase::Loss, "loss", "losses as sums and counts"),
+                                           clEnumValN(Phase::Partition, "partition", "sections and edges"),
+                                           clEnumValN(Phase::Differentiate, "differentiate", "@step"),
+                                           clEnumValN(Phase::Split, "split", "programs"))};
   Option<Recompute> recompute{
-      *this, "recompute", llvm::cl::desc("What @backward may compute again"),
-      llvm::cl::init(Recompute::None),
+      *this, "recompute", llvm::cl::desc("What @backward may compute again"), llvm::cl::init(Recompute::None),
       llvm::cl::values(clEnumValN(Recompute::None, "none", "views, casts, masks"),
                        clEnumValN(Recompute::Selective, "selective", "elementwise operators and norms, too"),
                        clEnumValN(Recompute::Full, "full", "all but what passes from layer to layer"))};
-  ListOption<std::string> bf16Components{
-      *this, "bf16-components", llvm::cl::desc("Components whose products are computed in bf16")};
+  ListOption<std::string> bf16Components{*this, "bf16-components",
+                                         llvm::cl::desc("Components whose products are computed in bf16")};
 };
 
 } // namespace
@@ -137,8 +135,7 @@ void registerPasses() {
   registerPass([] { return createSplitProgramsPass(); });
   registerPass([] { return createVerifyPhasePass(Phase::Import); });
   PassPipelineRegistration<PipelineFlags>(
-      "maestro-pipeline", "From an imported graph to programs",
-      [](OpPassManager &manager, const PipelineFlags &flags) {
+      "maestro-pipeline", "From an imported graph to programs", [](OpPassManager &manager, const PipelineFlags &flags) {
         PipelineOptions options;
         options.stopAfter = flags.stopAfter;
         options.recompute = flags.recompute;

@@ -48,7 +48,8 @@ Value underFlatTranspose(Value value, PatternRewriter &rewriter) {
   Value source = transpose.getX();
   if (auto flatten = source.getDefiningOp<nn::ReshapeOp>())
     source = flatten.getX();
-  auto type = nn::TensorType::get(value.getContext(), {shape[0], shape[1], shape[3], shape[2]}, raise::elementOf(value));
+  auto type =
+      nn::TensorType::get(value.getContext(), {shape[0], shape[1], shape[3], shape[2]}, raise::elementOf(value));
   return source.getType() == type ? source : nn::ReshapeOp::create(rewriter, value.getLoc(), type, source).getResult();
 }
 
@@ -74,8 +75,8 @@ std::optional<std::pair<Value, Value>> splitMask(Value value) {
     return std::nullopt;
   return raise::inEitherOrder(sum, [&](Value scores, Value mask) {
     raise::WithConstant inner = raise::scaledValue(scores);
-    bool isProduct = inner.other.getDefiningOp<nn::MatmulOp>() != nullptr ||
-                     inner.other.getDefiningOp<nn::TanhOp>() != nullptr;
+    bool isProduct =
+        inner.other.getDefiningOp<nn::MatmulOp>() != nullptr || inner.other.getDefiningOp<nn::TanhOp>() != nullptr;
     return isProduct && scores.getType() == sum.getType() && raise::rankOf(mask) <= 4;
   });
 }
@@ -117,7 +118,8 @@ Value underRepeatedHeads(Value value) {
     return value;
   llvm::ArrayRef<DimExpr> from = raise::shapeOf(insert.getX()), one = raise::shapeOf(insert),
                           many = raise::shapeOf(repeat), to = raise::shapeOf(value);
-  bool inserts = one[0] == from[0] && one[1] == from[1] && one[2].isConstant(1) && one[3] == from[2] && one[4] == from[3];
+  bool inserts =
+      one[0] == from[0] && one[1] == from[1] && one[2].isConstant(1) && one[3] == from[2] && one[4] == from[3];
   bool repeats = many[0] == one[0] && many[1] == one[1] && many[3] == one[3] && many[4] == one[4];
   bool merges = to[0] == many[0] && to[1] == many[1] * many[2] && to[2] == many[3] && to[3] == many[4];
   return inserts && repeats && merges ? insert.getX() : value;
@@ -136,9 +138,11 @@ Value withRankFour(Value mask, PatternRewriter &rewriter) {
 /// The truth values of where(mask, 0, −∞), which mean the same and are smaller; `mask` otherwise.
 Value asTruth(Value mask) {
   auto where = raise::throughWidening(mask).getDefiningOp<nn::WhereOp>();
-  if (!where || !raise::isUniform(where.getOnTrue(), 0.0) || raise::shapeOf(where.getCondition()) != raise::shapeOf(where))
+  if (!where || !raise::isUniform(where.getOnTrue(), 0.0) ||
+      raise::shapeOf(where.getCondition()) != raise::shapeOf(where))
     return mask;
-  return raise::uniformConstant(where.getOnFalse()) == -std::numeric_limits<double>::infinity() ? where.getCondition() : mask;
+  return raise::uniformConstant(where.getOnFalse()) == -std::numeric_limits<double>::infinity() ? where.getCondition()
+                                                                                                : mask;
 }
 
 /// Whether a gradient would have to flow into `value`: a learned position bias, for example.
@@ -184,9 +188,9 @@ struct RaiseAttention : OpRewritePattern<nn::MatmulOp> {
     if (!(raise::shapeOf(scores->q)[0] == raise::shapeOf(k)[0]) || !(raise::shapeOf(k)[0] == raise::shapeOf(v)[0]))
       return failure();
     Value mask = scores->mask ? withRankFour(asTruth(scores->mask), rewriter) : Value();
-    auto attention = nn::AttentionOp::create(
-        rewriter, op.getLoc(), scores->q, k, v, mask, llvm::APFloat(scores->scale), llvm::APFloat(scores->softcap),
-        /*causal=*/false, /*causal_offset=*/0, /*sequence_major=*/false);
+    auto attention = nn::AttentionOp::create(rewriter, op.getLoc(), scores->q, k, v, mask, llvm::APFloat(scores->scale),
+                                             llvm::APFloat(scores->softcap),
+                                             /*causal=*/false, /*causal_offset=*/0, /*sequence_major=*/false);
     if (attention.getO().getType() != op.getType()) {
       rewriter.eraseOp(attention);
       return failure();
@@ -198,8 +202,6 @@ struct RaiseAttention : OpRewritePattern<nn::MatmulOp> {
 
 } // namespace
 
-void addRaiseAttentionPatterns(RewritePatternSet &patterns) {
-  patterns.add<RaiseAttention>(patterns.getContext());
-}
+void addRaiseAttentionPatterns(RewritePatternSet &patterns) { patterns.add<RaiseAttention>(patterns.getContext()); }
 
 } // namespace maestro

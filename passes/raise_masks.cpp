@@ -3,9 +3,9 @@
 //   p = softmax(scores + where(mask, 0, -3.4e38))          where(isnan(p), 0, p)
 //                                       ─▶  … where(mask, 0, -inf) …
 //
-// Exporters write the lowest finite number for what torch's operator leaves out, and set rows that became NaN to 0. So they mean
-// -inf: a row of which nothing is attended is 0 in torch. With the finite number it would be the mean of all values, and depend on
-// how many there are. Without the guard the number is the model's own, and stays.
+// Exporters write the lowest finite number for what torch's operator leaves out, and set rows that became NaN to 0. So
+// they mean -inf: a row of which nothing is attended is 0 in torch. With the finite number it would be the mean of all
+// values, and depend on how many there are. Without the guard the number is the model's own, and stays.
 #include "passes/raise_matchers.h"
 #include "passes/raise_patterns.h"
 
@@ -38,7 +38,8 @@ struct RaiseMask : OpRewritePattern<nn::WhereOp> {
       // A mask of its own: who else reads the old one may mean its number.
       rewriter.setInsertionPoint(sum);
       auto scalar = nn::TensorType::get(mask.getContext(), {}, raise::elementOf(mask));
-      Value infinite = nn::FillOp::create(rewriter, mask.getLoc(), scalar, rewriter.getF64FloatAttr(-std::numeric_limits<double>::infinity()));
+      Value infinite = nn::FillOp::create(rewriter, mask.getLoc(), scalar,
+                                          rewriter.getF64FloatAttr(-std::numeric_limits<double>::infinity()));
       infinite = nn::BroadcastToOp::create(rewriter, mask.getLoc(), mask.getOnFalse().getType(), infinite);
       Value exact = nn::WhereOp::create(rewriter, mask.getLoc(), mask.getCondition(), mask.getOnTrue(), infinite);
       if (exact.getType() != operand.get().getType())

@@ -48,8 +48,8 @@ WithConstant scaledValue(Value value) {
 Value throughWidening(Value value) {
   while (auto cast = value.getDefiningOp<nn::CastOp>()) {
     Type from = elementOf(cast.getX()), to = elementOf(cast.getY());
-    bool widens = isa<FloatType>(from) && isa<FloatType>(to) &&
-                  to.getIntOrFloatBitWidth() >= from.getIntOrFloatBitWidth();
+    bool widens =
+        isa<FloatType>(from) && isa<FloatType>(to) && to.getIntOrFloatBitWidth() >= from.getIntOrFloatBitWidth();
     if (!widens)
       break;
     value = cast.getX();

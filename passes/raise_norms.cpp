@@ -87,8 +87,8 @@ struct AbsorbScale : OpRewritePattern<nn::MulOp> {
     if (!operands)
       return failure();
     auto norm = operands->first.getDefiningOp<nn::RmsNormOp>();
-    auto scaled = nn::RmsNormOp::create(rewriter, op.getLoc(), norm.getX(), operands->second, norm.getAxis(),
-                                        norm.getEpsilon());
+    auto scaled =
+        nn::RmsNormOp::create(rewriter, op.getLoc(), norm.getX(), operands->second, norm.getAxis(), norm.getEpsilon());
     rewriter.replaceOp(op, scaled.getY());
     return success();
   }

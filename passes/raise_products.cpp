@@ -36,8 +36,8 @@ struct AbsorbTransposes : OpRewritePattern<nn::MatmulOp> {
     Value a = underLastTwoSwapped(op.getA()), b = underLastTwoSwapped(op.getB());
     if (!a && !b)
       return failure();
-    rewriter.replaceOpWithNewOp<nn::MatmulOp>(op, op.getType(), a ? a : op.getA(), b ? b : op.getB(),
-                                              op.getBias(), op.getTransposeA() != static_cast<bool>(a),
+    rewriter.replaceOpWithNewOp<nn::MatmulOp>(op, op.getType(), a ? a : op.getA(), b ? b : op.getB(), op.getBias(),
+                                              op.getTransposeA() != static_cast<bool>(a),
                                               op.getTransposeB() != static_cast<bool>(b), op.getF32Result());
     return success();
   }
@@ -57,8 +57,7 @@ struct AbsorbBias : OpRewritePattern<nn::AddOp> {
     auto matmul = operands->first.getDefiningOp<nn::MatmulOp>();
     // The bias may be defined after the product.
     rewriter.replaceOpWithNewOp<nn::MatmulOp>(op, op.getType(), matmul.getA(), matmul.getB(), operands->second,
-                                              matmul.getTransposeA(), matmul.getTransposeB(),
-                                              matmul.getF32Result());
+                                              matmul.getTransposeA(), matmul.getTransposeB(), matmul.getF32Result());
     return success();
   }
 };

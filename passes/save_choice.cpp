@@ -113,14 +113,12 @@ private:
 };
 
 bool isFloatResult(Operation *op) {
-  return llvm::any_of(op->getResults(), [](Value result) {
-    return isa<FloatType>(nn::typeOf(result).getElementType());
-  });
+  return llvm::any_of(op->getResults(),
+                      [](Value result) { return isa<FloatType>(nn::typeOf(result).getElementType()); });
 }
 
 bool movesDataOnly(Operation *op) {
-  return isa<nn::ReshapeOp, nn::TransposeOp, nn::BroadcastToOp, nn::ConcatOp, nn::SliceOp,
-             nn::PadOp>(op);
+  return isa<nn::ReshapeOp, nn::TransposeOp, nn::BroadcastToOp, nn::ConcatOp, nn::SliceOp, nn::PadOp>(op);
 }
 
 /// What a value is computed from.
@@ -188,9 +186,7 @@ public:
     if (auto embedding = dyn_cast<nn::GatherOp>(op)) // As fast as reading its saved result.
       return nn::isArgument(embedding.getData());
     if (policy == Recompute::Selective)
-      return light ||
-             isa<nn::LayerNormOp, nn::RmsNormOp, nn::SoftmaxOp, nn::LogSoftmaxOp, nn::DropoutOp>(
-                 op);
+      return light || isa<nn::LayerNormOp, nn::RmsNormOp, nn::SoftmaxOp, nn::LogSoftmaxOp, nn::DropoutOp>(op);
     return light && !sources.parameter; // Float masks out of data fields.
   }
 

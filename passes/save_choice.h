@@ -23,9 +23,11 @@ struct SaveProblem {
   llvm::SmallVector<mlir::Value> needed;
 };
 
-/// The values to keep, in the order of their operations. `policyOf` says what is computed again of a layer, by the number that its
-/// operations are marked with (nn.atom; 0 where nothing is marked). `bytesOf` yields the size of a value at the bounds.
-llvm::SmallVector<mlir::Value> chooseSaved(const SaveProblem &problem, llvm::function_ref<Recompute(int64_t layer)> policyOf,
+/// The values to keep, in the order of their operations. `policyOf` says what is computed again of a layer, by the
+/// number that its operations are marked with (nn.atom; 0 where nothing is marked). `bytesOf` yields the size of a
+/// value at the bounds.
+llvm::SmallVector<mlir::Value> chooseSaved(const SaveProblem &problem,
+                                           llvm::function_ref<Recompute(int64_t layer)> policyOf,
                                            llvm::function_ref<int64_t(mlir::Value)> bytesOf);
 
 } // namespace maestro

@@ -39,7 +39,8 @@ private:
       auto label = labels.part.find(user);
       if (label == labels.part.end()) // The return.
         return true;
-      if (label->second == own ? live.contains(user) : !labels.repeated.contains({op, label->second}) && live.contains(user))
+      if (label->second == own ? live.contains(user)
+                               : !labels.repeated.contains({op, label->second}) && live.contains(user))
         return true;
       for (unsigned part = own + 1; part < labels.parts.size(); ++part) // A copy of the user reads it over an edge.
         if (part != label->second && labels.repeated.contains({user, part}) && !labels.repeated.contains({op, part}))
@@ -52,8 +53,8 @@ private:
   llvm::DenseSet<Operation *> live;
 };
 
-/// An operator and what it works on, so that equal atoms have equal words. What comes from before the atom counts by its type
-/// and the order of its first use; what follows from data alone by itself, since it is computed once for all.
+/// An operator and what it works on, so that equal atoms have equal words. What comes from before the atom counts by
+/// its type and the order of its first use; what follows from data alone by itself, since it is computed once for all.
 class Signature {
 public:
   Signature(const SectionLabels &labels, const llvm::DenseSet<Operation *> &ofData, ArrayRef<Operation *> atom)
@@ -66,7 +67,9 @@ public:
 private:
   enum Kind : uintptr_t { Inside = 1, Before, Parameter, Data, Derived };
 
-  template <typename T> static uintptr_t word(T opaque) { return reinterpret_cast<uintptr_t>(opaque.getAsOpaquePointer()); }
+  template <typename T> static uintptr_t word(T opaque) {
+    return reinterpret_cast<uintptr_t>(opaque.getAsOpaquePointer());
+  }
 
   void add(Operation *op, bool trains) {
     words.push_back(word(op->getName()));
@@ -114,16 +117,18 @@ llvm::DenseSet<Operation *> operatorsOfData(func::FuncOp graph, const SectionLab
   llvm::DenseSet<Operation *> found;
   for (Operation &op : graph.getBody().front().without_terminator())
     if (!labels.part.count(&op) && (op.getNumOperands() == 0 || llvm::any_of(op.getOperands(), [&](Value operand) {
-          if (Operation *before = operand.getDefiningOp())
-            return found.contains(before);
-          return !graph.getArgAttr(cast<BlockArgument>(operand).getArgNumber(), attributes::kParameter);
-        })))
+                                      if (Operation *before = operand.getDefiningOp())
+                                        return found.contains(before);
+                                      return !graph.getArgAttr(cast<BlockArgument>(operand).getArgNumber(),
+                                                               attributes::kParameter);
+                                    })))
       found.insert(&op);
   return found;
 }
 
 /// Positions at which atoms end.
-std::vector<unsigned> atomEnds(ArrayRef<Operation *> members, const DimTable &dims, const OperatorWeights &weights, size_t least) {
+std::vector<unsigned> atomEnds(ArrayRef<Operation *> members, const DimTable &dims, const OperatorWeights &weights,
+                               size_t least) {
   CutCosts costs = cutCosts(members, dims, weights);
   std::vector<unsigned> places = cheapPlaces(costs, kEdge, kSlack, std::max<size_t>(least, 2) - 1), ends;
   std::vector<double> parameters(members.size() + 1, 0);
@@ -147,7 +152,8 @@ std::vector<unsigned> atomEnds(ArrayRef<Operation *> members, const DimTable &di
 }
 
 /// Atoms [first, last) as layers: the longest stretch that repeats with some period becomes one atom a period.
-void groupLayers(ArrayRef<unsigned> classes, unsigned first, unsigned last, size_t least, std::vector<std::pair<unsigned, unsigned>> &layers) {
+void groupLayers(ArrayRef<unsigned> classes, unsigned first, unsigned last, size_t least,
+                 std::vector<std::pair<unsigned, unsigned>> &layers) {
   unsigned bestBegin = 0, bestPeriod = 0, bestLength = 0;
   for (unsigned period = 1; period <= kLongestPeriod && 2 * period <= last - first; ++period)
     for (unsigned begin = first, end; begin + period < last; begin = end + 1) {
@@ -180,8 +186,9 @@ template <typename Key> std::vector<unsigned> numbered(const std::vector<Key> &k
   return numbers;
 }
 
-SectionChain chainOf(ArrayRef<Operation *> members, const SectionLabels &labels, const llvm::DenseSet<Operation *> &ofData,
-                     const DimTable &dims, const OperatorWeights &weights, size_t least) {
+SectionChain chainOf(ArrayRef<Operation *> members, const SectionLabels &labels,
+                     const llvm::DenseSet<Operation *> &ofData, const DimTable &dims, const OperatorWeights &weights,
+                     size_t least) {
   std::vector<ArrayRef<Operation *>> pieces;
   std::vector<std::vector<uintptr_t>> signatures;
   unsigned begin = 0;
@@ -208,7 +215,8 @@ SectionChain chainOf(ArrayRef<Operation *> members, const SectionLabels &labels,
 /// Who reads what, atom by atom; through what a consumer computes for itself to what really crosses.
 class TensorFinder {
 public:
-  TensorFinder(func::FuncOp graph, const SectionLabels &labels, AtomGraph &atoms) : graph(graph), labels(labels), atoms(atoms) {}
+  TensorFinder(func::FuncOp graph, const SectionLabels &labels, AtomGraph &atoms)
+      : graph(graph), labels(labels), atoms(atoms) {}
 
   void run() {
     for (unsigned section = 0; section < atoms.sections.size(); ++section)
@@ -221,7 +229,8 @@ public:
           readAll(op, {section, static_cast<unsigned>(atom)});
     for (auto &[value, readers] : readersOf) {
       Operation *op = value.getDefiningOp();
-      atoms.tensors.push_back({placeOf.lookup(op), {readers.begin(), readers.end()}, nn::typeOf(value), labels.trains.contains(op)});
+      atoms.tensors.push_back(
+          {placeOf.lookup(op), {readers.begin(), readers.end()}, nn::typeOf(value), labels.trains.contains(op)});
     }
   }
 
@@ -299,8 +308,8 @@ std::vector<std::vector<unsigned>> SectionChain::trialStages() const {
   return stages;
 }
 
-AtomGraph findAtoms(func::FuncOp graph, const SectionLabels &labels, const DimTable &dims, const OperatorWeights &weights,
-                    const std::function<size_t(const std::string &)> &least) {
+AtomGraph findAtoms(func::FuncOp graph, const SectionLabels &labels, const DimTable &dims,
+                    const OperatorWeights &weights, const std::function<size_t(const std::string &)> &least) {
   Liveness liveness(graph, labels);
   llvm::DenseSet<Operation *> ofData = operatorsOfData(graph, labels);
   std::vector<std::vector<Operation *>> members(labels.parts.size()), moved(labels.parts.size());

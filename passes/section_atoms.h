@@ -1,11 +1,11 @@
-// A section as a chain of atoms: the least that a pipeline stage can hold, usually a layer. Whatever the number of stages, a
-// stage is a run of atoms, so that what a stage costs and holds follows from its atoms (cost_models/atoms.h).
+// A section as a chain of atoms: the least that a pipeline stage can hold, usually a layer. Whatever the number of
+// stages, a stage is a run of atoms, so that what a stage costs and holds follows from its atoms (cost_models/atoms.h).
 //
 //   embedding │ layer │ layer │ … │ layer │ norm, head, loss        an atom each
 //       0         1       1            1          2                 equal atoms are of one class
 //
-// A chain is shortened for trials: of neighbours of one class three stay, since all that is asked of them is what one costs, and
-// what two together cost.
+// A chain is shortened for trials: of neighbours of one class three stay, since all that is asked of them is what one
+// costs, and what two together cost.
 #pragma once
 
 #include "ir/nn/nn.h"
@@ -52,19 +52,20 @@ struct OperatorWeights {
   std::function<double(mlir::Value)> bytes;
 };
 
-/// The chains of labelled operators; `labels.repeated` says what consumers compute for themselves. A section is cut finely enough
-/// for `least(section)` stages, if it can be.
-AtomGraph findAtoms(mlir::func::FuncOp graph, const SectionLabels &labels, const DimTable &dims, const OperatorWeights &weights,
-                    const std::function<size_t(const std::string &)> &least);
+/// The chains of labelled operators; `labels.repeated` says what consumers compute for themselves. A section is cut
+/// finely enough for `least(section)` stages, if it can be.
+AtomGraph findAtoms(mlir::func::FuncOp graph, const SectionLabels &labels, const DimTable &dims,
+                    const OperatorWeights &weights, const std::function<size_t(const std::string &)> &least);
 
 /// What passes each position of a list of operators.
 CutCosts cutCosts(llvm::ArrayRef<mlir::Operation *> members, const DimTable &dims, const OperatorWeights &weights);
 
-/// Takes the operators out of @graph that trialStages() leaves out; what read them reads the same of the last one that stays.
+/// Takes the operators out of @graph that trialStages() leaves out; what read them reads the same of the last one that
+/// stays.
 void shorten(const SectionChain &chain, SectionLabels &labels);
 
-/// The chains of a module that has gone through Phase::Loss, which stays as it is; nothing, and an error, where the partition
-/// pass would fail.
+/// The chains of a module that has gone through Phase::Loss, which stays as it is; nothing, and an error, where the
+/// partition pass would fail.
 mlir::FailureOr<AtomGraph> findAtoms(mlir::ModuleOp module, const PartitionOptions &options);
 
 } // namespace maestro

@@ -14,9 +14,9 @@ constexpr double kTrivialShare = 0.02;
 
 struct ClassKey {
   unsigned component = 0;
-  unsigned cut = 0;     ///< How many of the user's cuts of the component lie before it.
+  unsigned cut = 0; ///< How many of the user's cuts of the component lie before it.
   bool trains = false;
-  std::string rows;     ///< The summed symbol.
+  std::string rows; ///< The summed symbol.
   auto operator<=>(const ClassKey &) const = default;
 };
 
@@ -78,7 +78,8 @@ private:
     }
     if (open.empty())
       return success();
-    return graph.emitError() << "there is nothing to cut at '" << *open.begin() << "': no operator reads a parameter of it";
+    return graph.emitError() << "there is nothing to cut at '" << *open.begin()
+                             << "': no operator reads a parameter of it";
   }
 
   /// Behind how many of its component's cuts the operator lies: an operator of a cut's scope, and what follows from it.
@@ -183,7 +184,8 @@ private:
     return std::nullopt;
   }
 
-  /// What the user names must stay: the largest class on each side of a cut, and of a component that is cut into stages.
+  /// What the user names must stay: the largest class on each side of a cut, and of a component that is cut into
+  /// stages.
   bool isPinned(unsigned index) const {
     const ClassKey &key = classes[index].key;
     if (!cutScopes.count(key.component) && !options.stages.count(components[key.component]))
@@ -200,7 +202,8 @@ private:
       total += own.flops;
     std::vector<unsigned> order(classes.size());
     std::iota(order.begin(), order.end(), 0u);
-    std::stable_sort(order.begin(), order.end(), [&](unsigned a, unsigned b) { return classes[a].flops < classes[b].flops; });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](unsigned a, unsigned b) { return classes[a].flops < classes[b].flops; });
     for (unsigned index : order) {
       if (merged(index) != index || classes[index].flops >= kTrivialShare * total || isPinned(index))
         continue;
@@ -273,10 +276,13 @@ private:
     std::set<std::string> taken;
     for (auto [part, index] : llvm::enumerate(ordered)) {
       const Class &own = classes[index];
-      std::string name = own.key.cut > 0 ? cutScopes[own.key.component][own.key.cut - 1] : components[own.key.component];
+      std::string name =
+          own.key.cut > 0 ? cutScopes[own.key.component][own.key.cut - 1] : components[own.key.component];
       if (largest[{own.key.component, own.key.cut}] != part)
         name = components[own.key.component] + "." +
-               (!own.scope.empty() ? own.scope : own.key.rows.empty() ? std::string("part") : own.key.rows);
+               (!own.scope.empty()     ? own.scope
+                : own.key.rows.empty() ? std::string("part")
+                                       : own.key.rows);
       std::string unique = name;
       for (unsigned number = 2; !taken.insert(unique).second; ++number)
         unique = name + "_" + std::to_string(number);

@@ -10,7 +10,9 @@
 
 namespace maestro {
 
-/// The sections, uncut, with names, components and active dims; fails, with a message, where one of the cuts has nothing to cut.
-mlir::FailureOr<SectionLabels> classifySections(mlir::func::FuncOp graph, GraphFacts &facts, const PartitionOptions &options);
+/// The sections, uncut, with names, components and active dims; fails, with a message, where one of the cuts has
+/// nothing to cut.
+mlir::FailureOr<SectionLabels> classifySections(mlir::func::FuncOp graph, GraphFacts &facts,
+                                                const PartitionOptions &options);
 
 } // namespace maestro

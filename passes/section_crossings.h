@@ -8,7 +8,8 @@
 
 namespace maestro {
 
-/// Writes `labels.repeated`. Between stages of one section only what moves data may move; without `moveTails`, nowhere more.
+/// Writes `labels.repeated`. Between stages of one section only what moves data may move; without `moveTails`, nowhere
+/// more.
 void chooseCrossings(GraphFacts &facts, const DimTable &dims, bool moveTails, SectionLabels &labels);
 
 } // namespace maestro

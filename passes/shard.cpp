@@ -6,8 +6,8 @@
 //
 // so that whoever lays out replicas adds up what is partial, and nobody needs a rule for gradients.
 //
-// Axis "tensor", where the module has nn.tensor = 2: parameters of MLP blocks (tensor_blocks.h) are split, the states of
-// all other values of @step follow from the factor rules (sharding.h), and where a state does not fit, a collective
+// Axis "tensor", where the module has nn.tensor = 2: parameters of MLP blocks (tensor_blocks.h) are split, the states
+// of all other values of @step follow from the factor rules (sharding.h), and where a state does not fit, a collective
 // changes it. @step is then what each of the 2 devices runs, on local shapes:
 //
 //   %h = nn.matmul %x, %w : [b, 64] · [64, 128]            w: [64, 256], nn.split = 1
@@ -72,8 +72,8 @@ private:
     }
   }
 
-  /// A sum that is put off must not become more to add up: it passes where all operands are partial (additions, views, casts)
-  /// and is made before everything else, also where the operator is linear in it.
+  /// A sum that is put off must not become more to add up: it passes where all operands are partial (additions, views,
+  /// casts) and is made before everything else, also where the operator is linear in it.
   static llvm::SmallVector<ShardState> ready(llvm::SmallVector<ShardState> operands) {
     ShardState partial = ShardState::partial();
     if (!llvm::all_of(operands, [&](ShardState state) { return state == partial; }))
@@ -93,9 +93,11 @@ private:
       }
     for (nn::MatmulOp product : found) {
       builder.setInsertionPoint(product);
-      auto bare = nn::MatmulOp::create(builder, product.getLoc(), product.getResult().getType(), product.getA(), product.getB(), Value(),
-                                       product.getTransposeA(), product.getTransposeB(), product.getF32Result());
-      Value sum = nn::AddOp::create(builder, product.getLoc(), product.getResult().getType(), bare.getResult(), product.getBias());
+      auto bare =
+          nn::MatmulOp::create(builder, product.getLoc(), product.getResult().getType(), product.getA(), product.getB(),
+                               Value(), product.getTransposeA(), product.getTransposeB(), product.getF32Result());
+      Value sum = nn::AddOp::create(builder, product.getLoc(), product.getResult().getType(), bare.getResult(),
+                                    product.getBias());
       product.replaceAllUsesWith(sum);
       product.erase();
     }
@@ -147,8 +149,8 @@ private:
   }
 
   LogicalResult refuse(Operation *op, Value value, ShardState state) {
-    return op->emitError() << describe(op) << " cannot be split in " << count << " along the axis '" << kAxis << "': dim "
-                           << state.dim << " of " << value.getType();
+    return op->emitError() << describe(op) << " cannot be split in " << count << " along the axis '" << kAxis
+                           << "': dim " << state.dim << " of " << value.getType();
   }
 
   /// The value in another state: a collective right behind it, once. Null where it cannot be cut so.
@@ -207,7 +209,9 @@ private:
 struct ShardPass : PassWrapper<ShardPass, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(ShardPass)
   StringRef getArgument() const override { return "maestro-shard"; }
-  StringRef getDescription() const override { return "States of tensors over mesh axes, and collectives where they change"; }
+  StringRef getDescription() const override {
+    return "States of tensors over mesh axes, and collectives where they change";
+  }
 
   void runOnOperation() override {
     func::FuncOp graph = findFunction(getOperation(), attributes::kGraphFunction);

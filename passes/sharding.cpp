@@ -66,7 +66,8 @@ FailureOr<ShardedOperator> splitBy(const nn::FactorRule &rule, unsigned factor) 
 } // namespace
 
 ShardedOperator shardOperator(Operation *op, llvm::ArrayRef<ShardState> states) {
-  ShardedOperator whole{llvm::SmallVector<ShardState>(states.size()), llvm::SmallVector<ShardState>(op->getNumResults())};
+  ShardedOperator whole{llvm::SmallVector<ShardState>(states.size()),
+                        llvm::SmallVector<ShardState>(op->getNumResults())};
   auto shardable = dyn_cast<nn::ShardableOpInterface>(op);
   bool anySplit = llvm::any_of(states, isSplit), anyPartial = llvm::any_of(states, isPartial);
   if (!shardable || (!anySplit && !anyPartial))
@@ -120,7 +121,8 @@ void DataStates::visit(Operation *op) {
   if (auto sizes = dyn_cast<nn::DimValuesOp>(op)) // A number of rows is a sum over replicas.
     for (const DimExpr &value : sizes.getValues().getValues())
       if (dims.summedSymbol(value))
-        sharded.results[0] = ShardState::partial(), fits = dims.isAdditive(value) && sizes.getValues().getValues().size() == 1;
+        sharded.results[0] = ShardState::partial(),
+        fits = dims.isAdditive(value) && sizes.getValues().getValues().size() == 1;
   for (auto [i, result] : llvm::enumerate(op->getResults())) {
     if (std::optional<unsigned> rows = rowsOf(result)) // Its own rows, as --maestro-check-samples has shown.
       states[result] = ShardState::split(*rows);

@@ -42,8 +42,8 @@ struct ShardedOperator {
 ShardedOperator shardOperator(mlir::Operation *op, llvm::ArrayRef<ShardState> states);
 
 /// The states of a block's values along the axis "data", where each replica computes other rows: what holds rows is
-/// split, and the others follow from the operators' rules. Where a rule does not say (partial meets what is no sum), the
-/// operator is remembered with its results.
+/// split, and the others follow from the operators' rules. Where a rule does not say (partial meets what is no sum),
+/// the operator is remembered with its results.
 class DataStates {
 public:
   DataStates(mlir::func::FuncOp function, const DimTable &dims);

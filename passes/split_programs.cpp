@@ -3,7 +3,8 @@
 //   @count     data fields -> counts: what the losses divide by, from data alone
 //   @forward   -> loss sums, and what @backward needs of this micro-batch: {nn.saved = 0 : i64} …
 //   @backward  saved values, loss scales, parameters, fields -> gradients
-//   @weight_gradient   only of a section with nn.split_backward: saved values, also @backward's -> what of the gradients
+//   @weight_gradient   only of a section with nn.split_backward: saved values, also @backward's -> what of the
+//   gradients
 //              nothing else waits for
 //
 // A section without losses has no @count, and one in which nothing trains no @backward; what arrives
@@ -31,8 +32,9 @@
 // again where they are first read. @step stays: a plan with one micro-batch in flight may run it
 // whole.
 //
-// Split, the backward of a pipeline's stage sends its input's gradient before it turns to the weights' ("zero bubble", Qi et al.,
-// arXiv 2401.10241): a product's gradient by its weight waits in @weight_gradient, with what it multiplies kept until then.
+// Split, the backward of a pipeline's stage sends its input's gradient before it turns to the weights' ("zero bubble",
+// Qi et al., arXiv 2401.10241): a product's gradient by its weight waits in @weight_gradient, with what it multiplies
+// kept until then.
 #include "passes/graph_functions.h"
 #include "passes/passes.h"
 #include "passes/save_choice.h"
@@ -119,9 +121,7 @@ public:
   }
 
 private:
-  void takeArgument(BlockArgument argument) {
-    addArgument(argument, source.getArgAttrDict(argument.getArgNumber()));
-  }
+  void takeArgument(BlockArgument argument) { addArgument(argument, source.getArgAttrDict(argument.getArgNumber())); }
 
   func::FuncOp source;
   OpBuilder builder;
@@ -172,8 +172,8 @@ private:
 
   bool isGradient(unsigned result) { return !isForwardResult(result); }
 
-  /// What leads to nothing but parameters' gradients and no longer has a dim of the samples: the last product or sum over them, and
-  /// what follows. All else, also what only a first stage's weights need, stays in @backward.
+  /// What leads to nothing but parameters' gradients and no longer has a dim of the samples: the last product or sum
+  /// over them, and what follows. All else, also what only a first stage's weights need, stays in @backward.
   void markWeightWork() {
     Operation *end = step.getBody().front().getTerminator();
     auto isParameters = [&](OpOperand &use) {
@@ -182,7 +182,8 @@ private:
                                    : weightWork.contains(use.getOwner());
     };
     auto isFixed = [](Value value) {
-      return llvm::all_of(nn::typeOf(value).getShape(), [](const DimExpr &dim) { return dim.asConstant().has_value(); });
+      return llvm::all_of(nn::typeOf(value).getShape(),
+                          [](const DimExpr &dim) { return dim.asConstant().has_value(); });
     };
     for (Operation &op : llvm::reverse(step.getBody().front().without_terminator()))
       if (!forwardWork.contains(&op) && !op.use_empty() && llvm::all_of(op.getUses(), isParameters) &&
@@ -219,12 +220,12 @@ private:
         continue;
       }
       for (Value operand : op.getOperands())
-        if (Operation *producer = operand.getDefiningOp();
-            producer && forwardWork.contains(producer))
+        if (Operation *producer = operand.getDefiningOp(); producer && forwardWork.contains(producer))
           needed.insert(operand);
     }
     problem.needed.append(needed.begin(), needed.end());
-    saved = chooseSaved(problem, [&](int64_t layer) { return policy.of(layer); }, [&](Value value) { return bytesAtBounds(value); });
+    saved = chooseSaved(
+        problem, [&](int64_t layer) { return policy.of(layer); }, [&](Value value) { return bytesAtBounds(value); });
   }
 
   DimExpr bytesOf(Value value) {
@@ -234,14 +235,13 @@ private:
   }
 
   int64_t bytesAtBounds(Value value) {
-    auto bytes = bytesOf(value).evaluate(
-        [&](std::string_view symbol) { return dims.bound(symbol).value_or(kAssumedBound); });
+    auto bytes =
+        bytesOf(value).evaluate([&](std::string_view symbol) { return dims.bound(symbol).value_or(kAssumedBound); });
     return bytes.value_or(std::numeric_limits<int32_t>::max());
   }
 
   DictionaryAttr savedAttributes(size_t number) {
-    return builder.getDictionaryAttr(
-        builder.getNamedAttr(attributes::kSaved, builder.getI64IntegerAttr(number)));
+    return builder.getDictionaryAttr(builder.getNamedAttr(attributes::kSaved, builder.getI64IntegerAttr(number)));
   }
 
   func::FuncOp buildForward() {
@@ -329,9 +329,8 @@ private:
         continue;
       Value count = returnedValues(graph)[loss.index];
       if (std::optional<ParameterUse> use = dependsOnParameter(count, /*trainableOnly=*/true))
-        return graph.emitError() << "the count of the loss '" << loss.name
-                                 << "' depends on the parameter '" << use->name
-                                 << "'; a count comes from data alone";
+        return graph.emitError() << "the count of the loss '" << loss.name << "' depends on the parameter '"
+                                 << use->name << "'; a count comes from data alone";
       results.push_back({program.copy(count), graph.getResultAttrDict(loss.index)});
     }
     program.finish(results, graph);
@@ -343,15 +342,14 @@ private:
   LayerPolicy policy;
   Builder builder;
   llvm::DenseSet<Operation *> forwardWork, weightWork;
-  llvm::SmallVector<Value> saved, savedByBackward, savedAgain; ///< The last: of the first, what @weight_gradient reads, too.
+  llvm::SmallVector<Value> saved, savedByBackward,
+      savedAgain; ///< The last: of the first, what @weight_gradient reads, too.
 };
 
 struct SplitProgramsPass : PassWrapper<SplitProgramsPass, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(SplitProgramsPass)
   SplitProgramsPass() = default;
-  SplitProgramsPass(const SplitProgramsPass &other) : PassWrapper(other) {
-    recompute = other.recompute;
-  }
+  SplitProgramsPass(const SplitProgramsPass &other) : PassWrapper(other) { recompute = other.recompute; }
   SplitProgramsPass(Recompute policy) { recompute = policy; }
   StringRef getArgument() const override { return "maestro-split-programs"; }
   StringRef getDescription() const override {
@@ -362,8 +360,7 @@ struct SplitProgramsPass : PassWrapper<SplitProgramsPass, OperationPass<ModuleOp
     func::FuncOp graph = findFunction(getOperation(), attributes::kGraphFunction);
     func::FuncOp step = findFunction(getOperation(), attributes::kStepFunction);
     FailureOr<DimTable> dims = DimTable::of(getOperation());
-    if (!graph || !step || failed(dims) ||
-        failed(ProgramSplitter(graph, step, *dims, policy()).split()))
+    if (!graph || !step || failed(dims) || failed(ProgramSplitter(graph, step, *dims, policy()).split()))
       signalPassFailure();
   }
 
@@ -384,8 +381,7 @@ struct SplitProgramsPass : PassWrapper<SplitProgramsPass, OperationPass<ModuleOp
   }
 
   Option<Recompute> recompute{
-      *this, "recompute", llvm::cl::desc("What @backward may compute again"),
-      llvm::cl::init(Recompute::None),
+      *this, "recompute", llvm::cl::desc("What @backward may compute again"), llvm::cl::init(Recompute::None),
       llvm::cl::values(clEnumValN(Recompute::None, "none", "views, casts, masks"),
                        clEnumValN(Recompute::Selective, "selective", "elementwise operators and norms, too"),
                        clEnumValN(Recompute::Full, "full", "all but what passes from layer to layer"))};

@@ -34,7 +34,8 @@ struct Places {
   }
   std::vector<unsigned> where(const CutCosts &costs, double allowed) const {
     std::vector<unsigned> places;
-    std::copy_if(all.begin(), all.end(), std::back_inserter(places), [&](unsigned cut) { return costs.crossing[cut] <= allowed; });
+    std::copy_if(all.begin(), all.end(), std::back_inserter(places),
+                 [&](unsigned cut) { return costs.crossing[cut] <= allowed; });
     return places;
   }
 };
@@ -73,7 +74,8 @@ std::vector<unsigned> cheapPlaces(const CutCosts &costs, double edge, double sla
 }
 
 std::vector<unsigned> bestCuts(const CutCosts &costs, int64_t stages) {
-  std::vector<unsigned> places = cheapPlaces(costs, 1.0 / static_cast<double>(2 * stages), 2, static_cast<size_t>(stages) - 1);
+  std::vector<unsigned> places =
+      cheapPlaces(costs, 1.0 / static_cast<double>(2 * stages), 2, static_cast<size_t>(stages) - 1);
   places.push_back(static_cast<unsigned>(costs.work.size()) - 1);
   using Value = std::pair<double, double>;
   const Value never{std::numeric_limits<double>::infinity(), 0};

@@ -1,7 +1,6 @@
 // See tensor_blocks.h.
 #include "passes/tensor_blocks.h"
 
-
 #include <set>
 
 using namespace mlir;
@@ -81,7 +80,8 @@ private:
   }
 
   static bool mayHold(Operation *op) {
-    return op->hasTrait<nn::Elementwise>() || isa<nn::MatmulOp, nn::ReshapeOp, nn::TransposeOp, nn::BroadcastToOp, nn::FillOp>(op);
+    return op->hasTrait<nn::Elementwise>() ||
+           isa<nn::MatmulOp, nn::ReshapeOp, nn::TransposeOp, nn::BroadcastToOp, nn::FillOp>(op);
   }
 
   void visit(Operation *op) {

@@ -4,8 +4,8 @@
 //   %g = nn.gelu %h                                        passes through elementwise operators,
 //   %y = nn.matmul %g, %w1 : [batch, 256] · [256, 64]      and is summed with the rows of w1
 //
-// All dims that carry such a factor form a class; split it, and w0 is split by columns, w1 by rows, and y is partial: one
-// all-reduce forward, and one backward for x's gradient. A class is a block where nothing but products, elementwise
+// All dims that carry such a factor form a class; split it, and w0 is split by columns, w1 by rows, and y is partial:
+// one all-reduce forward, and one backward for x's gradient. A class is a block where nothing but products, elementwise
 // operators and views carries it, nothing but parameters brings it in, nothing leaves with it, and a product sums it.
 // Attention's heads, vocabularies and hidden dims are classes, too, and none of these blocks.
 #pragma once

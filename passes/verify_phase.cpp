@@ -39,19 +39,17 @@ LogicalResult verifyArguments(func::FuncOp function) {
       if (StringRef name = argumentText(function, i, kind); !name.empty()) {
         ++kinds;
         if (!seen.insert((kind + "=" + name).str()).second)
-          return function.emitError() << "two arguments of @" << function.getName() << " are "
-                                      << kind << " '" << name << "'";
+          return function.emitError() << "two arguments of @" << function.getName() << " are " << kind << " '" << name
+                                      << "'";
       }
     if (kinds != 1)
-      return function.emitError() << "argument " << i << " of @" << function.getName() << " is "
-                                  << kinds << " of parameter, field, special and edge; it must be one";
+      return function.emitError() << "argument " << i << " of @" << function.getName() << " is " << kinds
+                                  << " of parameter, field, special and edge; it must be one";
     auto type = dyn_cast<nn::TensorType>(function.getArgument(i).getType());
     if (!type)
-      return function.emitError() << "argument " << i << " of @" << function.getName()
-                                  << " is no nn tensor";
+      return function.emitError() << "argument " << i << " of @" << function.getName() << " is no nn tensor";
     if (function.getArgAttr(i, attributes::kTrainable) && !isa<FloatType>(type.getElementType()))
-      return function.emitError() << "the parameter '"
-                                  << argumentText(function, i, attributes::kParameter)
+      return function.emitError() << "the parameter '" << argumentText(function, i, attributes::kParameter)
                                   << "' cannot train: its type is " << type;
   }
   return success();
@@ -60,15 +58,12 @@ LogicalResult verifyArguments(func::FuncOp function) {
 LogicalResult verifyLosses(func::FuncOp function, bool meansAllowed) {
   std::map<std::pair<std::string, int64_t>, std::set<std::string>> roles;
   for (const LossResult &loss : lossResults(function)) {
-    bool known =
-        loss.role == "sum" || loss.role == "count" || (meansAllowed && loss.role == "mean");
+    bool known = loss.role == "sum" || loss.role == "count" || (meansAllowed && loss.role == "mean");
     if (!known || !roles[{loss.name, loss.term}].insert(loss.role).second)
-      return function.emitError() << "result " << loss.index << " of @" << function.getName()
-                                  << ": the loss '" << loss.name << "' cannot have the role '"
-                                  << loss.role << "' here";
+      return function.emitError() << "result " << loss.index << " of @" << function.getName() << ": the loss '"
+                                  << loss.name << "' cannot have the role '" << loss.role << "' here";
     auto type = dyn_cast<nn::TensorType>(returnedValues(function)[loss.index].getType());
-    if (loss.role != "mean" &&
-        (!type || !type.getShape().empty() || !type.getElementType().isF32()))
+    if (loss.role != "mean" && (!type || !type.getShape().empty() || !type.getElementType().isF32()))
       return function.emitError() << "the " << loss.role << " of the loss '" << loss.name
                                   << "' must be a scalar of f32, not " << type;
   }
@@ -92,8 +87,7 @@ std::map<std::string, Type> parameterTypes(func::FuncOp function) {
   std::map<std::string, Type> types;
   for (unsigned i = 0; i < function.getNumArguments(); ++i)
     if (function.getArgAttr(i, attributes::kTrainable))
-      types[argumentText(function, i, attributes::kParameter).str()] =
-          function.getArgument(i).getType();
+      types[argumentText(function, i, attributes::kParameter).str()] = function.getArgument(i).getType();
   return types;
 }
 
@@ -116,8 +110,7 @@ LogicalResult verifyStep(ModuleOp table) {
   func::FuncOp step = findFunction(table, attributes::kStepFunction);
   if (!step)
     return table->emitError() << "there is no function @step";
-  return success(succeeded(verifyOperators(step)) &&
-                 succeeded(verifyGradients(step, step)));
+  return success(succeeded(verifyOperators(step)) && succeeded(verifyGradients(step, step)));
 }
 
 std::map<int64_t, Type> savedResults(func::FuncOp function) {
@@ -148,13 +141,14 @@ LogicalResult verifyPrograms(ModuleOp table) {
     return table->emitError() << "there is a @weight_gradient, and no @backward";
   std::map<int64_t, Type> saved = savedResults(forward), taken = savedArguments(backward);
   if (saved != taken)
-    return table->emitError() << "@forward saves " << saved.size() << " values, @backward takes "
-                              << taken.size() << ", and they must be the same";
+    return table->emitError() << "@forward saves " << saved.size() << " values, @backward takes " << taken.size()
+                              << ", and they must be the same";
   std::map<int64_t, Type> savedLater = savedResults(backward), takenLater = savedArguments(weightGradient);
   saved.insert(savedLater.begin(), savedLater.end());
   for (const auto &[number, type] : takenLater)
     if (auto found = saved.find(number); found == saved.end() || found->second != type)
-      return table->emitError() << "@weight_gradient takes value " << number << ", which neither @forward nor @backward saves";
+      return table->emitError() << "@weight_gradient takes value " << number
+                                << ", which neither @forward nor @backward saves";
   for (const auto &[number, type] : savedLater)
     if (!takenLater.count(number))
       return table->emitError() << "@backward saves value " << number << ", which @weight_gradient does not take";
@@ -194,8 +188,7 @@ LogicalResult verifyEdge(section::EdgeOp edge, ModuleOp module) {
   for (bool results : {true, false})
     if (countCarriers(results ? producer : consumer, edge.getName(), results, edge.getType()) != 1)
       return edge.emitOpError() << "one " << (results ? "result" : "argument") << " of @"
-                                << (results ? producer : consumer)
-                                       .getName() << " of type " << edge.getType()
+                                << (results ? producer : consumer).getName() << " of type " << edge.getType()
                                 << " must carry it";
   return success();
 }
@@ -234,14 +227,11 @@ struct VerifyPhasePass : PassWrapper<VerifyPhasePass, OperationPass<ModuleOp>> {
     markAllAnalysesPreserved();
   }
 
-  Option<std::string> phase{*this, "phase", llvm::cl::desc("The phase that has just ended"),
-                            llvm::cl::init("import")};
+  Option<std::string> phase{*this, "phase", llvm::cl::desc("The phase that has just ended"), llvm::cl::init("import")};
 };
 
 } // namespace
 
-std::unique_ptr<Pass> createVerifyPhasePass(Phase phase) {
-  return std::make_unique<VerifyPhasePass>(phase);
-}
+std::unique_ptr<Pass> createVerifyPhasePass(Phase phase) { return std::make_unique<VerifyPhasePass>(phase); }
 
 } // namespace maestro

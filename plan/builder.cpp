@@ -46,8 +46,7 @@ bool fold(fb::DimOp op, int64_t a, int64_t b, int64_t &result) {
 }
 
 bool isCommutative(fb::DimOp op) {
-  return op == fb::DimOp::Add || op == fb::DimOp::Mul || op == fb::DimOp::Min ||
-         op == fb::DimOp::Max;
+  return op == fb::DimOp::Add || op == fb::DimOp::Mul || op == fb::DimOp::Min || op == fb::DimOp::Max;
 }
 
 /// A key that equal lists share. Numbers are kept as bytes: 0.0 and −0.0 differ, as they do to kernels.
@@ -79,8 +78,8 @@ PlanBuilder::PlanBuilder() {
   tables.machine = std::make_unique<fb::MachineT>();
 }
 
-uint32_t PlanBuilder::symbol(std::string_view name, fb::Combine combine, int64_t sampleMax,
-                             int64_t multipleOf, std::optional<std::string> unpadded) {
+uint32_t PlanBuilder::symbol(std::string_view name, fb::Combine combine, int64_t sampleMax, int64_t multipleOf,
+                             std::optional<std::string> unpadded) {
   auto symbol = std::make_unique<fb::SymbolT>();
   symbol->name = name;
   symbol->combine = combine;
@@ -117,8 +116,7 @@ uint32_t PlanBuilder::constant(int64_t value) { return node(fb::DimOp::Constant,
 uint32_t PlanBuilder::dim(fb::DimOp op, uint32_t a, uint32_t b) {
   const fb::DimExpr &left = tables.exprs[a], &right = tables.exprs[b];
   int64_t value;
-  if (left.op() == fb::DimOp::Constant && right.op() == fb::DimOp::Constant &&
-      fold(op, left.a(), right.a(), value))
+  if (left.op() == fb::DimOp::Constant && right.op() == fb::DimOp::Constant && fold(op, left.a(), right.a(), value))
     return constant(value);
   if (isCommutative(op) && a > b)
     std::swap(a, b);
@@ -144,8 +142,7 @@ uint32_t PlanBuilder::attributes(std::vector<fb::AttributeT> items) {
   ListKey key;
   for (const fb::AttributeT &item : items)
     key.add(item);
-  auto [entry, isNew] =
-      listIndices.try_emplace(key.take(), static_cast<uint32_t>(tables.attribute_lists.size()));
+  auto [entry, isNew] = listIndices.try_emplace(key.take(), static_cast<uint32_t>(tables.attribute_lists.size()));
   if (isNew) {
     auto list = std::make_unique<fb::AttributeListT>();
     for (fb::AttributeT &item : items)

@@ -66,7 +66,8 @@ size_t countLargestMicroBatches(const Capacity &capacity) {
   return count;
 }
 
-Status forEachLargestMicroBatch(const Capacity &capacity, const std::function<Status(std::span<const int64_t>)> &visit) {
+Status forEachLargestMicroBatch(const Capacity &capacity,
+                                const std::function<Status(std::span<const int64_t>)> &visit) {
   if (capacity.areas.empty())
     return visit(capacity.bounds);
   std::vector<int64_t> corner = capacity.bounds;

@@ -1,5 +1,5 @@
-// How much one micro-batch of an executable may hold, and the largest micro-batches that there are then: what buffers' bytes
-// rest on. Emission and the verifier ask here alike.
+// How much one micro-batch of an executable may hold, and the largest micro-batches that there are then: what buffers'
+// bytes rest on. Emission and the verifier ask here alike.
 //
 //   rows ▲                      bounds alone: every size is largest at the corner ●
 //        │ ┌┐                   with an area (rows · padded ≤ value): at one of the corners of the staircase,
@@ -38,8 +38,8 @@ struct Capacity {
 /// Of a verified executable, or one whose bounds and areas name symbols.
 Capacity capacityOf(const fb::Plan &plan, const fb::Executable &executable);
 
-/// Sizes by symbol, ascending in rows; the bounds alone where there are no areas. One for each number of rows up to 64; beyond, numbers
-/// within a 32nd of each other share one, which is up to 3 % too large.
+/// Sizes by symbol, ascending in rows; the bounds alone where there are no areas. One for each number of rows up to 64;
+/// beyond, numbers within a 32nd of each other share one, which is up to 3 % too large.
 std::vector<std::vector<int64_t>> largestMicroBatches(const Capacity &capacity);
 /// How many these are: some eight hundred at most.
 size_t countLargestMicroBatches(const Capacity &capacity);

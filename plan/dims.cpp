@@ -39,9 +39,7 @@ int64_t apply(fb::DimOp op, int64_t a, int64_t b) {
   }
 }
 
-bool isDivision(fb::DimOp op) {
-  return op == fb::DimOp::FloorDiv || op == fb::DimOp::CeilDiv || op == fb::DimOp::Mod;
-}
+bool isDivision(fb::DimOp op) { return op == fb::DimOp::FloorDiv || op == fb::DimOp::CeilDiv || op == fb::DimOp::Mod; }
 
 bool isLeaf(fb::DimOp op) { return op == fb::DimOp::Constant || op == fb::DimOp::Symbol; }
 
@@ -145,8 +143,7 @@ private:
 size_t DimTable::nodes() const { return plan.exprs()->size(); }
 size_t DimTable::symbols() const { return plan.symbols()->size(); }
 
-void DimTable::evaluateDefined(std::span<const int64_t> symbolValues,
-                               std::span<int64_t> values) const {
+void DimTable::evaluateDefined(std::span<const int64_t> symbolValues, std::span<int64_t> values) const {
   for (uint32_t index = 0; index < plan.exprs()->size(); ++index)
     values[index] = evaluateNode(*plan.exprs()->Get(index), symbolValues, values);
 }
@@ -177,10 +174,8 @@ std::string DimTable::explain(uint32_t node, std::span<const int64_t> values) co
                          plan.symbols()->Get(a)->name()->string_view());
     if (values[a] != kUndefined && values[b] != kUndefined) {
       if (isDivision(expr.op()))
-        return fmt::format("exprs[{}] ({}): the divisor is {}, and must be positive", node,
-                           text(node), values[b]);
-      return fmt::format("exprs[{}] ({}): {} and {} overflow 64 bits", node, text(node), values[a],
-                         values[b]);
+        return fmt::format("exprs[{}] ({}): the divisor is {}, and must be positive", node, text(node), values[b]);
+      return fmt::format("exprs[{}] ({}): {} and {} overflow 64 bits", node, text(node), values[a], values[b]);
     }
     node = values[a] == kUndefined ? a : b;
   }

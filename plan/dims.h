@@ -65,7 +65,7 @@ public:
 
 private:
   struct Node {
-    uint8_t op; ///< fb::DimOp
+    uint8_t op;   ///< fb::DimOp
     int64_t a, b; ///< Operands as places in `nodes`.
   };
   std::vector<Node> nodes; ///< Operands first.

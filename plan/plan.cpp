@@ -83,8 +83,9 @@ Result<size_t> planFileSize(FILE *file) {
   if (!S_ISREG(info.st_mode))
     return Status::invalidInput("is not a file; name a plan that maestro-plan wrote");
   if (static_cast<uint64_t>(info.st_size) > kMaxPlanBytes)
-    return Status::invalidInput(fmt::format("has {} bytes, more than the {} of any plan; name a plan that maestro-plan wrote",
-                                            info.st_size, kMaxPlanBytes));
+    return Status::invalidInput(
+        fmt::format("has {} bytes, more than the {} of any plan; name a plan that maestro-plan wrote", info.st_size,
+                    kMaxPlanBytes));
   return static_cast<size_t>(info.st_size);
 }
 

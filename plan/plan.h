@@ -22,8 +22,8 @@ struct Plan;
 inline constexpr uint32_t kNone = 0xffffffffu;
 /// Multiple of all buffers' offsets, and alignment of constants in the file and in memory.
 inline constexpr size_t kAlignment = 64;
-/// Quantities with such names are parts of the recipe with which scheduling begins in each step (wavefront::choiceParts): "schedule.pace";
-/// of the second one that it tries "schedule.2.pace", and so on.
+/// Quantities with such names are parts of the recipe with which scheduling begins in each step
+/// (wavefront::choiceParts): "schedule.pace"; of the second one that it tries "schedule.2.pace", and so on.
 inline constexpr char kHintPrefix[] = "schedule.";
 /// Most dims of a tensor.
 inline constexpr size_t kMaxRank = 8;

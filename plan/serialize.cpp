@@ -23,8 +23,8 @@ bool isWhole(const fb::ExecutableT &executable) {
   for (const auto &program : executable.programs)
     if (!program || !allPresent(program->calls))
       return false;
-  return allPresent(executable.regions) && allPresent(executable.buffers) &&
-         allPresent(executable.bindings) && allPresent(executable.bounds);
+  return allPresent(executable.regions) && allPresent(executable.buffers) && allPresent(executable.bindings) &&
+         allPresent(executable.bounds);
 }
 
 /// FlatBuffers dereferences every table: none may be null, except the optional prediction.
@@ -40,8 +40,8 @@ bool isWhole(const fb::PlanT &plan) {
       return false;
   return plan.machine && plan.training && allPresent(plan.symbols) && allPresent(plan.fields) &&
          allPresent(plan.files) && allPresent(plan.components) && allPresent(plan.parameters) &&
-         allPresent(plan.edges) && allPresent(plan.stations) && allPresent(plan.ranks) &&
-         allPresent(plan.losses) && allPresent(plan.decisions);
+         allPresent(plan.edges) && allPresent(plan.stations) && allPresent(plan.ranks) && allPresent(plan.losses) &&
+         allPresent(plan.decisions);
 }
 
 /// Bytes of values that the plan carries itself.
@@ -58,7 +58,8 @@ size_t carriedBytes(const fb::PlanT &plan) {
 /// A copy aligned as the verifier needs it would cost a second buffer; Plan::fromBytes makes it.
 Status verifyOwn(const std::vector<uint8_t> &bytes) {
   auto plan = Plan::fromBytes(bytes);
-  return plan ? Status() : Status::internal(fmt::format("the plan that was made is not valid: {}", plan.status().message()));
+  return plan ? Status()
+              : Status::internal(fmt::format("the plan that was made is not valid: {}", plan.status().message()));
 }
 
 } // namespace

@@ -19,7 +19,8 @@ inline int endParsing(const CLI::App &app, const CLI::ParseError &error) {
 }
 
 inline std::string wholeNumberFrom(char least, const std::string &text) {
-  bool digits = !text.empty() && text.size() <= 19 && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+  bool digits = !text.empty() && text.size() <= 19 &&
+                std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
   if (digits && (text.size() > 1 || text[0] >= least))
     return {};
   return "'" + text + "' is no whole number from " + least + " to 9999999999999999999";

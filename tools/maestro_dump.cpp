@@ -50,7 +50,9 @@ void declare(CLI::App &app, Arguments &arguments) {
   app.add_option("--measured", arguments.measured, "What maestro-run --trace wrote: show it beside its prediction");
   app.add_flag("--file-order", arguments.fileOrder, "Predict the baseline's order, in which samples come as they are");
   app.add_option("--section", arguments.section, "Show this section alone");
-  app.add_flag("--explain", arguments.explain, "Show why: each decision and its next best value, what binds, what more would bring, where numbers are from");
+  app.add_flag(
+      "--explain", arguments.explain,
+      "Show why: each decision and its next best value, what binds, what more would bring, where numbers are from");
   app.allow_extras();
 }
 
@@ -59,9 +61,10 @@ Status refuseExtras(const CLI::App &app) {
   if (app.remaining().empty())
     return Status();
   const std::string extra = app.remaining().front();
-  return Status::invalidInput(fmt::format("unknown option '{}' (see maestro-dump --help){}", extra,
-                                          didYouMean(extra, std::vector<std::string>{"--format", "--section", "--explain", "--measured", "--file-order",
-                                                                                     "--help", "--version"})));
+  return Status::invalidInput(
+      fmt::format("unknown option '{}' (see maestro-dump --help){}", extra,
+                  didYouMean(extra, std::vector<std::string>{"--format", "--section", "--explain", "--measured",
+                                                             "--file-order", "--help", "--version"})));
 }
 
 /// The text to standard output. A reader that went away has read what it wanted.
@@ -126,11 +129,13 @@ Status showTimelines(const Arguments &arguments, const plan::Plan &plan, const p
 Status show(const Arguments &arguments, const std::string &path) {
   auto format = plan::formatFromName(arguments.format);
   if (!format && arguments.format != kTrace)
-    return Status::invalidInput(fmt::format("--format {}: not one of {}{}", arguments.format, fmt::join(formatNames(), ", "),
+    return Status::invalidInput(fmt::format("--format {}: not one of {}{}", arguments.format,
+                                            fmt::join(formatNames(), ", "),
                                             didYouMean(arguments.format, formatNames())));
   bool drawsTime = !format || format == plan::Format::Html;
   if (!arguments.measured.empty() && !drawsTime && format != plan::Format::Summary)
-    return Status::invalidInput(fmt::format("--measured goes with --format summary, trace or html, not {}", arguments.format));
+    return Status::invalidInput(
+        fmt::format("--measured goes with --format summary, trace or html, not {}", arguments.format));
   MAESTRO_ASSIGN(plan::Plan plan, plan::Plan::load(path));
   MAESTRO_ASSIGN(plan::Selection selection, select(plan, arguments.section));
   if (arguments.explain)
@@ -183,10 +188,12 @@ Status run(const Arguments &arguments) {
   }
   size_t expected = command == "diff" ? 2 : 1;
   if (command == "show" && paths.size() > 1)
-    return Status::invalidInput(fmt::format("'{}' is no command; give one plan, or verify, diff or lint and their plans{}",
-                                            paths.front(), didYouMean(paths.front(), kCommands)));
+    return Status::invalidInput(
+        fmt::format("'{}' is no command; give one plan, or verify, diff or lint and their plans{}", paths.front(),
+                    didYouMean(paths.front(), kCommands)));
   if (command != "show" && (!arguments.section.empty() || arguments.explain || !arguments.measured.empty()))
-    return Status::invalidInput(fmt::format("--section, --explain and --measured show a plan; they do not go with {}", command));
+    return Status::invalidInput(
+        fmt::format("--section, --explain and --measured show a plan; they do not go with {}", command));
   if (paths.size() != expected)
     return Status::invalidInput(fmt::format("maestro-dump {} takes {} plan{}, and {} were given", command, expected,
                                             expected == 1 ? "" : "s", paths.size()));

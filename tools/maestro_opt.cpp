@@ -22,6 +22,5 @@ int main(int argc, char **argv) {
   maestro::registerAnnotateAnswersPass();
   maestro::registerPasses();
   maestro::planner::registerEmitPlanPass();
-  return mlir::asMainReturnCode(
-      mlir::MlirOptMain(argc, argv, "Maestro's passes, one by one\n", registry));
+  return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "Maestro's passes, one by one\n", registry));
 }

@@ -35,10 +35,17 @@ void declare(CLI::App &app, Arguments &arguments) {
   app.add_option("-o,--output", arguments.options.output, "The plan file to write");
   app.add_option("--cluster", arguments.options.cluster, "Cluster description; without it this machine");
   app.add_option("--set", arguments.options.settings, "A value of the workload or cluster file: train.global_batch=64");
-  app.add_option("--pin", arguments.pins, "Fix a decision: SECTION.{dp,stages,tensor,micro_batch,micro_batch_tokens,more_in_flight,devices,recompute,split_backward,precision}=VALUE");
-  app.add_option("--data", arguments.data, "WebDataset tar shards, as maestro-run has them: plan for the sizes of their samples, read from headers");
-  app.add_option("--deadline", arguments.deadline, "Time for the whole command, for example 10s: the search ends early");
-  app.add_option("--top-k", arguments.topK, "Keep the K best plans: plan.mpl, plan.2.mpl, …")->check(wholeNumber<'1'>, "");
+  app.add_option("--pin", arguments.pins,
+                 "Fix a decision: "
+                 "SECTION.{dp,stages,tensor,micro_batch,micro_batch_tokens,more_in_flight,devices,recompute,split_"
+                 "backward,precision}=VALUE");
+  app.add_option(
+      "--data", arguments.data,
+      "WebDataset tar shards, as maestro-run has them: plan for the sizes of their samples, read from headers");
+  app.add_option("--deadline", arguments.deadline,
+                 "Time for the whole command, for example 10s: the search ends early");
+  app.add_option("--top-k", arguments.topK, "Keep the K best plans: plan.mpl, plan.2.mpl, …")
+      ->check(wholeNumber<'1'>, "");
   app.add_option("--stop-after", arguments.stopAfter, "Print the IR after a phase: " + phaseNames());
   app.add_option("--log-format", arguments.logFormat, "text or json")->check(CLI::IsMember({"text", "json"}));
   app.add_flag("--quiet", arguments.quiet, "Warnings and errors only");
@@ -64,8 +71,9 @@ Result<planner::DataSizes> readSizes(const std::vector<std::string> &patterns, c
   std::string in = sizes.shards < sizes.among ? fmt::format("{} of {} shards", sizes.shards, sizes.among)
                    : sizes.shards == 1        ? "1 shard"
                                               : fmt::format("{} shards", sizes.shards);
-  return planner::DataSizes{std::move(sizes.values), fmt::format("{} {} samples of {} ('{}')", sizes.isWhole ? "all" : "the first", sizes.samples, in,
-                                                                 fmt::join(patterns, "', '"))};
+  return planner::DataSizes{std::move(sizes.values),
+                            fmt::format("{} {} samples of {} ('{}')", sizes.isWhole ? "all" : "the first",
+                                        sizes.samples, in, fmt::join(patterns, "', '"))};
 }
 
 /// "10s", "500ms", "2m": a number above zero and its unit, in seconds.

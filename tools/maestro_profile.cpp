@@ -36,8 +36,7 @@ Status writeProfile(const std::string &text, const std::string &path) {
   file.close();
   if (file && std::rename(aside.c_str(), path.c_str()) == 0)
     return Status();
-  Status status =
-      Status::unavailable(fmt::format("{}: cannot be written: {}", path, std::strerror(errno)));
+  Status status = Status::unavailable(fmt::format("{}: cannot be written: {}", path, std::strerror(errno)));
   std::remove(aside.c_str());
   return status;
 }
@@ -50,8 +49,7 @@ Status checkOutput(const std::string &path) {
   std::string aside = asideOf(path);
   if (!std::ofstream(aside))
     return Status::invalidInput(
-        fmt::format("{}: cannot be written: {}; name a file in a folder that can be", path,
-                    std::strerror(errno)));
+        fmt::format("{}: cannot be written: {}; name a file in a folder that can be", path, std::strerror(errno)));
   std::filesystem::remove(aside, error);
   return Status();
 }
@@ -75,8 +73,7 @@ Result<cost_models::DeviceProfile> profileInto(const std::string &path, double s
                                                const std::vector<std::string> &data) {
   MAESTRO_TRY(checkOutput(path));
   MAESTRO_ASSIGN(std::vector<PlanPrograms> programs, programsOf(plans));
-  MAESTRO_ASSIGN(cost_models::DeviceProfile profile,
-                 profile::profileMachine(secondsEach, programs, data));
+  MAESTRO_ASSIGN(cost_models::DeviceProfile profile, profile::profileMachine(secondsEach, programs, data));
   MAESTRO_TRY(writeProfile(cost_models::toYaml(profile), path));
   return profile;
 }
@@ -93,8 +90,7 @@ Result<std::string> readBase(const std::string &path) {
       text += line + '\n';
   }
   if (!isOurs)
-    return Status::invalidInput(
-        fmt::format("--base {}: is no profile; name a file that maestro-profile wrote", path));
+    return Status::invalidInput(fmt::format("--base {}: is no profile; name a file that maestro-profile wrote", path));
   if (!isOfThis)
     return Status::invalidInput(fmt::format("--base {}: is of another processor than this one, "
                                             "'{}'; leave --base out and measure this one",
@@ -103,8 +99,8 @@ Result<std::string> readBase(const std::string &path) {
 }
 
 /// All but plans' calls from an earlier profile.
-Status profileCallsInto(const std::string &path, double secondsEach,
-                        const std::vector<std::string> &plans, const std::string &base) {
+Status profileCallsInto(const std::string &path, double secondsEach, const std::vector<std::string> &plans,
+                        const std::string &base) {
   MAESTRO_TRY(checkOutput(path));
   MAESTRO_ASSIGN(std::string text, readBase(base));
   MAESTRO_ASSIGN(std::vector<PlanPrograms> programs, programsOf(plans));
@@ -125,8 +121,8 @@ int main(int argc, char **argv) {
   std::string output;
   std::vector<std::string> plans;
   double seconds = 0;
-  CLI::Option *plansOption = app.add_option(
-      "plans", plans, "Plans whose programs are measured, too, for predictions that are nearer");
+  CLI::Option *plansOption =
+      app.add_option("plans", plans, "Plans whose programs are measured, too, for predictions that are nearer");
   app.add_option("-o,--output", output, "Where to write the profile")->required();
   std::string base;
   app.add_option("--base", base,
@@ -138,9 +134,8 @@ int main(int argc, char **argv) {
                  "WebDataset tar shards of the plans' samples, as maestro-run takes them, for the "
                  "time that a job's own threads take; without it synthetic samples")
       ->needs(plansOption);
-  app.add_option(
-         "--seconds", seconds,
-         "For each kernel, size and number of threads; by itself it takes what fits two minutes")
+  app.add_option("--seconds", seconds,
+                 "For each kernel, size and number of threads; by itself it takes what fits two minutes")
       ->check(CLI::Range(0.001, 10.0));
   try {
     app.parse(argc, argv);
@@ -164,14 +159,14 @@ int main(int argc, char **argv) {
   }
   for (const ProfiledDevice &device : profile->devices) {
     const cost_models::DeviceRates &r = device.rates;
-    logInfo(fmt::format("{} threads: {:.3g} GFLOP/s, in bf16 {:.3g}, operands {:.3g} GB/s, stream "
-                        "{:.3g} GB/s, call {:.3g} us, channel "
-                        "{:.3g} GB/s and {:.3g} us, a task {:.3g} us, a step {:.3g} us and {:.3g} us of the host, alone "
-                        "{:.2f} of the time, together {:.2f}, an update {:.2f} of its stream",
-                        device.threads, r.arithmetic.value * 1e-9, r.arithmeticBf16.value * 1e-9,
-                        r.operands.value * 1e-9, r.stream.value * 1e-9, r.call.value * 1e6,
-                        r.channel.value * 1e-9, r.wake.value * 1e6, r.task.value * 1e6,
-                        r.step.value * 1e6, r.host.value * 1e6, r.alone, r.together, r.update));
+    logInfo(
+        fmt::format("{} threads: {:.3g} GFLOP/s, in bf16 {:.3g}, operands {:.3g} GB/s, stream "
+                    "{:.3g} GB/s, call {:.3g} us, channel "
+                    "{:.3g} GB/s and {:.3g} us, a task {:.3g} us, a step {:.3g} us and {:.3g} us of the host, alone "
+                    "{:.2f} of the time, together {:.2f}, an update {:.2f} of its stream",
+                    device.threads, r.arithmetic.value * 1e-9, r.arithmeticBf16.value * 1e-9, r.operands.value * 1e-9,
+                    r.stream.value * 1e-9, r.call.value * 1e6, r.channel.value * 1e-9, r.wake.value * 1e6,
+                    r.task.value * 1e6, r.step.value * 1e6, r.host.value * 1e6, r.alone, r.together, r.update));
   }
   logInfo(fmt::format("wrote {} in {:.1f} s", output, now() - started));
   return 0;

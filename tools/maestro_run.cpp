@@ -43,10 +43,12 @@ Status parseWeights(const std::vector<std::string> &texts, executor::WeightFiles
   for (const std::string &text : texts) {
     size_t equals = text.find('=');
     if (equals == std::string::npos || equals == 0 || equals + 1 == text.size())
-      return Status::invalidInput("--weights " + text + ": write component=PATH, a safetensors file, its index or a folder with either");
+      return Status::invalidInput("--weights " + text +
+                                  ": write component=PATH, a safetensors file, its index or a folder with either");
     auto [given, isFirst] = weights.emplace(text.substr(0, equals), text.substr(equals + 1));
     if (!isFirst)
-      return Status::invalidInput("--weights " + text + ": component '" + given->first + "' has its weights from " + given->second +
+      return Status::invalidInput("--weights " + text + ": component '" + given->first + "' has its weights from " +
+                                  given->second +
                                   " already; give one, a folder or an index where they are several files");
   }
   return Status();
@@ -67,19 +69,18 @@ int main(int argc, char **argv) {
   uint64_t steps = 0, seed = 0;
   bool quiet = false, adapt = false;
   app.add_option("plan", options.planPath, "The plan to run")->required();
-  app.add_option("--data", options.data, "WebDataset tar shards: paths, globs, {000..012}; without it synthetic samples");
-  auto *stepsOption =
-      app.add_option("--steps", steps, "Stop after this step; without it one pass over the data")->check(wholeNumber<'1'>, "");
-  app.add_option("--out", options.out,
-                 "Folder for metrics, checkpoints and the plan; one run writes there at a time");
+  app.add_option("--data", options.data,
+                 "WebDataset tar shards: paths, globs, {000..012}; without it synthetic samples");
+  auto *stepsOption = app.add_option("--steps", steps, "Stop after this step; without it one pass over the data")
+                          ->check(wholeNumber<'1'>, "");
+  app.add_option("--out", options.out, "Folder for metrics, checkpoints and the plan; one run writes there at a time");
   app.add_flag("--resume{now}", resume,
                "Continue from the newest whole checkpoint in --out; --resume=auto also starts "
                "where there is none")
       ->check(CLI::IsMember({"now", "auto"}));
   app.add_flag("--overwrite", options.overwrite,
                "Replace what an older run left in --out, once the first step is done");
-  app.add_flag("--accept-changed-data", options.acceptsChangedData,
-               "Resume with other shards, sizes, order or seed");
+  app.add_flag("--accept-changed-data", options.acceptsChangedData, "Resume with other shards, sizes, order or seed");
   app.add_option("--weights", weights,
                  "component=PATH: initial values, a safetensors file, the index of several, or a folder with either");
   app.add_option("--save-every", options.saveEvery, "Steps between checkpoints (the last step is always saved)")
@@ -99,9 +100,11 @@ int main(int argc, char **argv) {
   app.add_flag("--quiet", quiet, "Warnings and errors only");
   app.add_option("--late-device", options.lateDeviceSeed, "For tests: a device that completes late, seeded")->group("");
   app.add_option("--sleep-kernels", options.sleepScale, "For tests: tasks sleep for this many times their planned time")
-      ->check(CLI::PositiveNumber)->group("");
+      ->check(CLI::PositiveNumber)
+      ->group("");
   app.add_flag("--file-order", options.fileOrder, "For comparison: samples and tasks in file order")->group("");
-  app.add_flag("--wait-for-steps", options.waitsForSteps, "For comparison: nothing runs ahead into the next step")->group("");
+  app.add_flag("--wait-for-steps", options.waitsForSteps, "For comparison: nothing runs ahead into the next step")
+      ->group("");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {

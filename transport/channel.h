@@ -9,8 +9,9 @@
 // Nothing is assumed about the order in which posts of different producers, or for different sequences, arrive. The
 // consumer knows from the step's schedule how many posts belong to a sequence, and of which step and micro-batch.
 //
-// Threads: an end has one thread that awaits, which ChannelDescription.waits names for the watcher, and one thread at a time that
-// writes, posts or releases; both may be the device's. Cost: nothing here allocates after creation, unless it fails.
+// Threads: an end has one thread that awaits, which ChannelDescription.waits names for the watcher, and one thread at a
+// time that writes, posts or releases; both may be the device's. Cost: nothing here allocates after creation, unless it
+// fails.
 #pragma once
 
 #include "base/status.h"
@@ -88,7 +89,7 @@ struct ChannelDescription {
   std::vector<uint32_t> producerRanks;
   uint32_t slots = 1;
   uint64_t slotBytes = 0;
-  uint32_t postsPerProducer = 1; ///< At most, for one sequence.
+  uint32_t postsPerProducer = 1;   ///< At most, for one sequence.
   LaneKind waits = LaneKind::Host; ///< Whose threads await.
 };
 

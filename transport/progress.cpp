@@ -11,9 +11,7 @@ namespace {
 
 constexpr LaneKind kLaneKinds[] = {LaneKind::Host, LaneKind::Device, LaneKind::Driver};
 
-bool isWaiting(Activity activity) {
-  return activity >= Activity::AwaitingDevice && activity < Activity::Finished;
-}
+bool isWaiting(Activity activity) { return activity >= Activity::AwaitingDevice && activity < Activity::Finished; }
 
 const char *verb(Activity activity) {
   switch (activity) {
@@ -86,13 +84,9 @@ Progress::State Progress::state(uint32_t rank, LaneKind kind) const {
           own.index.load(std::memory_order_relaxed)};
 }
 
-void Progress::beat(uint32_t rank) const {
-  pulses[rank].beatNs.store(nowNs(), std::memory_order_relaxed);
-}
+void Progress::beat(uint32_t rank) const { pulses[rank].beatNs.store(nowNs(), std::memory_order_relaxed); }
 
-bool Progress::hasLeft(uint32_t rank) const {
-  return state(rank, LaneKind::Driver).activity == Activity::Finished;
-}
+bool Progress::hasLeft(uint32_t rank) const { return state(rank, LaneKind::Driver).activity == Activity::Finished; }
 
 int64_t Progress::lastProgress(uint32_t rank) const {
   int64_t last = 0;
@@ -102,16 +96,13 @@ int64_t Progress::lastProgress(uint32_t rank) const {
 }
 
 bool Progress::works(uint32_t rank) const {
-  return std::any_of(std::begin(kLaneKinds), std::end(kLaneKinds), [&](LaneKind kind) {
-    return state(rank, kind).activity == Activity::Running;
-  });
+  return std::any_of(std::begin(kLaneKinds), std::end(kLaneKinds),
+                     [&](LaneKind kind) { return state(rank, kind).activity == Activity::Running; });
 }
 
-bool Progress::overruns(uint32_t rank, LaneKind kind, const StallLimits &limits,
-                        int64_t now) const {
+bool Progress::overruns(uint32_t rank, LaneKind kind, const StallLimits &limits, int64_t now) const {
   const Lane &own = lane(rank, kind);
-  int64_t limit =
-      std::max(limits.workNs, limits.patience * own.expectedNs.load(std::memory_order_relaxed));
+  int64_t limit = std::max(limits.workNs, limits.patience * own.expectedNs.load(std::memory_order_relaxed));
   return own.activity.load(std::memory_order_relaxed) == Activity::Running &&
          now - own.sinceNs.load(std::memory_order_acquire) >= limit;
 }
@@ -142,18 +133,15 @@ std::optional<Progress::Stall> Progress::findStall(const StallLimits &limits, in
   for (uint32_t rank = 0; rank < count; ++rank) {
     if (hasLeft(rank))
       continue;
-    if (int64_t beat = pulses[rank].beatNs.load(std::memory_order_relaxed);
-        beat != 0 && now - beat >= limits.beatNs)
+    if (int64_t beat = pulses[rank].beatNs.load(std::memory_order_relaxed); beat != 0 && now - beat >= limits.beatNs)
       dead = dead ? dead : rank;
-    bool overrun = overruns(rank, LaneKind::Host, limits, now) ||
-                   overruns(rank, LaneKind::Device, limits, now);
+    bool overrun = overruns(rank, LaneKind::Host, limits, now) || overruns(rank, LaneKind::Device, limits, now);
     if (overrun && older(stuck, rank))
       stuck = rank;
     anyWorks |= works(rank);
     latest = std::max(latest, lastProgress(rank));
-    bool isWaits = std::any_of(std::begin(kLaneKinds), std::end(kLaneKinds), [&](LaneKind kind) {
-      return isWaiting(state(rank, kind).activity);
-    });
+    bool isWaits = std::any_of(std::begin(kLaneKinds), std::end(kLaneKinds),
+                               [&](LaneKind kind) { return isWaiting(state(rank, kind).activity); });
     if (isWaits && older(waits, rank))
       waits = rank;
   }

@@ -92,9 +92,7 @@ private:
     std::atomic<int64_t> beatNs{0}; ///< 0: none yet.
   };
 
-  Lane &lane(uint32_t rank, LaneKind kind) const {
-    return lanes[rank * kLanes + static_cast<uint32_t>(kind)];
-  }
+  Lane &lane(uint32_t rank, LaneKind kind) const { return lanes[rank * kLanes + static_cast<uint32_t>(kind)]; }
   bool hasLeft(uint32_t rank) const;
   int64_t lastProgress(uint32_t rank) const;
   bool works(uint32_t rank) const;

@@ -1,11 +1,12 @@
 // The least that padded micro-batches cost, and why no way to form them costs less.
 //
-// Let a micro-batch of n samples, the longest of length L, cost c(L) + the sum of its samples' costs at length L. With g(L) the least
-// that any sample costs at L in the terms that grow with L, and a its own cost alone at its own length l, that is at least
-// c(L) + n g(L) + the sum of a - g(l). The last sum is the same for all ways to form micro-batches. For the rest samples differ in
-// length alone, so that neighbours in length belong together: give micro-batches of the same sizes, the longest first, the samples in
-// falling order; the k-th then starts with a sample that is no longer than the k-th's longest was, as what is longer was in those
-// before. It still fits, where what fits is a matter of n and L. So a walk over the samples in falling order finds the least.
+// Let a micro-batch of n samples, the longest of length L, cost c(L) + the sum of its samples' costs at length L. With
+// g(L) the least that any sample costs at L in the terms that grow with L, and a its own cost alone at its own length
+// l, that is at least c(L) + n g(L) + the sum of a - g(l). The last sum is the same for all ways to form micro-batches.
+// For the rest samples differ in length alone, so that neighbours in length belong together: give micro-batches of the
+// same sizes, the longest first, the samples in falling order; the k-th then starts with a sample that is no longer
+// than the k-th's longest was, as what is longer was in those before. It still fits, where what fits is a matter of n
+// and L. So a walk over the samples in falling order finds the least.
 #include "wavefront/batching_bound.h"
 
 #include "wavefront/bound_units.h"
@@ -29,8 +30,8 @@ uint32_t paddedDim(const std::vector<Dim> &dims, std::span<const Cost *const> co
 
 } // namespace
 
-int64_t BatchingBound::ps(const std::vector<Dim> &dims, const Section &section, std::span<const int64_t> sizes, std::span<const uint8_t> active,
-                          std::span<const Cost *const> costs) {
+int64_t BatchingBound::ps(const std::vector<Dim> &dims, const Section &section, std::span<const int64_t> sizes,
+                          std::span<const uint8_t> active, std::span<const Cost *const> costs) {
   size_t samples = active.size(), width = dims.size();
   uint32_t pad = paddedDim(dims, costs);
   if (pad == none)
@@ -61,7 +62,8 @@ int64_t BatchingBound::ps(const std::vector<Dim> &dims, const Section &section, 
     leastDims[pad] = own.length;
     for (const Cost *cost : costs)
       for (const CostTerm &term : cost->terms) {
-        bool grows = std::find(term.dims.begin(), term.dims.end(), pad) != term.dims.end(), summed = hasSummedDim(dims, term);
+        bool grows = std::find(term.dims.begin(), term.dims.end(), pad) != term.dims.end(),
+             summed = hasSummedDim(dims, term);
         if (grows || !summed) {
           int64_t &ps = summed ? own.samplePs : own.groupPs;
           ps = addSaturated(ps, termPs(term, leastDims.data()));

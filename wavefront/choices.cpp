@@ -9,42 +9,70 @@ namespace maestro::wavefront {
 namespace {
 
 enum class Change : uint8_t {
-  Ends, Alike, Pools, Finer, Coarser, Slack, SlackLittle, Bands, ManyBands, Slope, // One part of the recipe,
-  EndsLittle, Shelves, ManyShelves, Taper, TaperMore, Lag, LagLittle,
-  EndsFiner, EndsCoarser, EndsAlike,                                               // two parts,
-  LongestTail, BackwardFirst, ForwardFirst, Alternate, Thrifty, ZeroBubble,        // or the rule.
+  Ends,
+  Alike,
+  Pools,
+  Finer,
+  Coarser,
+  Slack,
+  SlackLittle,
+  Bands,
+  ManyBands,
+  Slope, // One part of the recipe,
+  EndsLittle,
+  Shelves,
+  ManyShelves,
+  Taper,
+  TaperMore,
+  Lag,
+  LagLittle,
+  EndsFiner,
+  EndsCoarser,
+  EndsAlike, // two parts,
+  LongestTail,
+  BackwardFirst,
+  ForwardFirst,
+  Alternate,
+  Thrifty,
+  ZeroBubble, // or the rule.
 };
 
 constexpr Change dedicatedChanges[] = {
-    Change::TaperMore, Change::ManyBands, Change::EndsLittle, Change::EndsAlike, Change::Lag, Change::LagLittle,
-    Change::Taper, Change::ManyShelves, Change::Coarser, Change::Bands, Change::Alike, Change::Slope, Change::Finer,
-    Change::Pools, Change::EndsFiner, Change::Slack, Change::Shelves, Change::Ends, Change::LongestTail, Change::SlackLittle,
+    Change::TaperMore,    Change::ManyBands,   Change::EndsLittle,   Change::EndsAlike,   Change::Lag,
+    Change::LagLittle,    Change::Taper,       Change::ManyShelves,  Change::Coarser,     Change::Bands,
+    Change::Alike,        Change::Slope,       Change::Finer,        Change::Pools,       Change::EndsFiner,
+    Change::Slack,        Change::Shelves,     Change::Ends,         Change::LongestTail, Change::SlackLittle,
     Change::ForwardFirst, Change::EndsCoarser, Change::BackwardFirst};
 constexpr Change dedicatedFarChanges[] = {
-    Change::ManyBands, Change::EndsLittle, Change::ManyShelves, Change::Coarser, Change::Lag, Change::LagLittle,
-    Change::EndsAlike, Change::TaperMore, Change::Slack, Change::Bands, Change::Alike, Change::Finer, Change::Pools,
-    Change::Taper, Change::ForwardFirst, Change::Shelves, Change::Slope, Change::LongestTail, Change::EndsFiner,
-    Change::SlackLittle, Change::Ends, Change::EndsCoarser, Change::BackwardFirst};
-constexpr Change splitChanges[] = {
-    Change::ZeroBubble, Change::TaperMore, Change::EndsLittle, Change::EndsAlike, Change::Lag, Change::LagLittle,
-    Change::ManyShelves, Change::Thrifty, Change::ManyBands, Change::Finer, Change::Bands, Change::Ends, Change::Taper,
-    Change::Shelves, Change::Alike, Change::EndsFiner, Change::Slack, Change::Pools, Change::LongestTail, Change::Coarser,
-    Change::EndsCoarser, Change::Slope, Change::SlackLittle, Change::BackwardFirst};
+    Change::ManyBands, Change::EndsLittle,  Change::ManyShelves,  Change::Coarser,   Change::Lag,
+    Change::LagLittle, Change::EndsAlike,   Change::TaperMore,    Change::Slack,     Change::Bands,
+    Change::Alike,     Change::Finer,       Change::Pools,        Change::Taper,     Change::ForwardFirst,
+    Change::Shelves,   Change::Slope,       Change::LongestTail,  Change::EndsFiner, Change::SlackLittle,
+    Change::Ends,      Change::EndsCoarser, Change::BackwardFirst};
+constexpr Change splitChanges[] = {Change::ZeroBubble,  Change::TaperMore, Change::EndsLittle,  Change::EndsAlike,
+                                   Change::Lag,         Change::LagLittle, Change::ManyShelves, Change::Thrifty,
+                                   Change::ManyBands,   Change::Finer,     Change::Bands,       Change::Ends,
+                                   Change::Taper,       Change::Shelves,   Change::Alike,       Change::EndsFiner,
+                                   Change::Slack,       Change::Pools,     Change::LongestTail, Change::Coarser,
+                                   Change::EndsCoarser, Change::Slope,     Change::SlackLittle, Change::BackwardFirst};
 constexpr Change splitFarChanges[] = {
-    Change::ZeroBubble, Change::EndsLittle, Change::ManyShelves, Change::ManyBands, Change::Lag, Change::LagLittle,
-    Change::TaperMore, Change::Finer, Change::SlackLittle, Change::EndsAlike, Change::Thrifty, Change::Taper, Change::Alike,
-    Change::Coarser, Change::Bands, Change::Shelves, Change::Slack, Change::Ends, Change::LongestTail, Change::EndsFiner,
-    Change::Pools, Change::EndsCoarser, Change::Slope, Change::BackwardFirst};
+    Change::ZeroBubble, Change::EndsLittle,  Change::ManyShelves, Change::ManyBands,    Change::Lag,
+    Change::LagLittle,  Change::TaperMore,   Change::Finer,       Change::SlackLittle,  Change::EndsAlike,
+    Change::Thrifty,    Change::Taper,       Change::Alike,       Change::Coarser,      Change::Bands,
+    Change::Shelves,    Change::Slack,       Change::Ends,        Change::LongestTail,  Change::EndsFiner,
+    Change::Pools,      Change::EndsCoarser, Change::Slope,       Change::BackwardFirst};
 constexpr Change colocatedChanges[] = {
-    Change::TaperMore, Change::EndsAlike, Change::Taper, Change::EndsCoarser, Change::Lag, Change::LagLittle, Change::Coarser,
-    Change::EndsLittle, Change::Ends, Change::ManyShelves, Change::Slack, Change::Pools, Change::Slope, Change::ForwardFirst,
-    Change::Alike, Change::LongestTail, Change::ManyBands, Change::Finer, Change::EndsFiner, Change::Shelves,
+    Change::TaperMore,   Change::EndsAlike, Change::Taper,      Change::EndsCoarser,  Change::Lag,
+    Change::LagLittle,   Change::Coarser,   Change::EndsLittle, Change::Ends,         Change::ManyShelves,
+    Change::Slack,       Change::Pools,     Change::Slope,      Change::ForwardFirst, Change::Alike,
+    Change::LongestTail, Change::ManyBands, Change::Finer,      Change::EndsFiner,    Change::Shelves,
     Change::SlackLittle, Change::Alternate, Change::Thrifty};
 constexpr Change colocatedFarChanges[] = {
-    Change::EndsAlike, Change::TaperMore, Change::EndsCoarser, Change::Taper, Change::Lag, Change::LagLittle,
-    Change::ManyShelves, Change::Coarser, Change::EndsLittle, Change::Slack, Change::Slope, Change::ManyBands, Change::Pools,
-    Change::Shelves, Change::Ends, Change::Finer, Change::LongestTail, Change::EndsFiner, Change::ForwardFirst,
-    Change::SlackLittle, Change::Alike, Change::Alternate, Change::Thrifty};
+    Change::EndsAlike, Change::TaperMore,   Change::EndsCoarser, Change::Taper,        Change::Lag,
+    Change::LagLittle, Change::ManyShelves, Change::Coarser,     Change::EndsLittle,   Change::Slack,
+    Change::Slope,     Change::ManyBands,   Change::Pools,       Change::Shelves,      Change::Ends,
+    Change::Finer,     Change::LongestTail, Change::EndsFiner,   Change::ForwardFirst, Change::SlackLittle,
+    Change::Alike,     Change::Alternate,   Change::Thrifty};
 
 std::span<const Change> changes(const Traits &traits) {
   if (traits.colocated)
@@ -54,14 +82,16 @@ std::span<const Change> changes(const Traits &traits) {
   return traits.far ? std::span<const Change>(dedicatedFarChanges) : dedicatedChanges;
 }
 
-/// Several parts at once, where the starts are far from the bound and the budget lets few trials be made: of some 300 random ones and
-/// the single ones, those that brought 1,300 to 2,200 training problems (first seeds 41 to 46, 61 to 76 and 84 to 99 million) nearest
-/// to 1.15 of the bound, one after the other, each from the best so far and while its budget lasted. (Those with a lead are by hand
-/// where sections split their backward or share devices.) What is not named stays as it is.
+/// Several parts at once, where the starts are far from the bound and the budget lets few trials be made: of some 300
+/// random ones and the single ones, those that brought 1,300 to 2,200 training problems (first seeds 41 to 46, 61 to 76
+/// and 84 to 99 million) nearest to 1.15 of the bound, one after the other, each from the best so far and while its
+/// budget lasted. (Those with a lead are by hand where sections split their backward or share devices.) What is not
+/// named stays as it is.
 struct Leap {
   static constexpr int8_t keep = -1;
   int8_t finer = 1, coarser = 1; ///< Times the pace, or divided by.
-  int8_t slack = keep, bands = keep, slope = keep, pools = keep, ends = keep, alike = keep, run = keep, shelves = keep, taper = keep;
+  int8_t slack = keep, bands = keep, slope = keep, pools = keep, ends = keep, alike = keep, run = keep, shelves = keep,
+         taper = keep;
   int8_t lead = keep, lag = keep, rule = keep;
 };
 
@@ -147,7 +177,8 @@ constexpr Leap colocatedLeaps[] = {
     {.coarser = 2, .pools = 0},
 };
 
-constexpr std::span<const Leap> leapTables[] = {dedicatedLeaps, dedicatedAboveLeaps, splitLeaps, splitAboveLeaps, colocatedLeaps};
+constexpr std::span<const Leap> leapTables[] = {dedicatedLeaps, dedicatedAboveLeaps, splitLeaps, splitAboveLeaps,
+                                                colocatedLeaps};
 
 /// Which of them comes first.
 size_t ownTable(const Traits &traits) { return traits.colocated ? 4 : 2 * traits.splits + traits.below; }
@@ -233,7 +264,8 @@ Choice start(const Traits &traits, size_t index) {
 }
 
 size_t changeCount(const Traits &traits) {
-  return changes(traits).size() + (traits.far ? leaps(traits).size() + skippedStarts(traits) + otherLeapCount(traits) : 0);
+  return changes(traits).size() +
+         (traits.far ? leaps(traits).size() + skippedStarts(traits) + otherLeapCount(traits) : 0);
 }
 
 Choice changed(const Traits &traits, const Choice &choice, size_t index) {
@@ -247,35 +279,81 @@ Choice changed(const Traits &traits, const Choice &choice, size_t index) {
   Choice made = choice;
   Recipe &recipe = made.recipe;
   Change change = changes(traits)[index - own];
-  if (change == Change::EndsFiner || change == Change::EndsCoarser || change == Change::EndsAlike || change == Change::Ends)
+  if (change == Change::EndsFiner || change == Change::EndsCoarser || change == Change::EndsAlike ||
+      change == Change::Ends)
     recipe.ends = recipe.ends > 0 ? 0 : fullEnds;
   switch (change) {
-  case Change::Ends: break;
-  case Change::EndsLittle: recipe.ends = recipe.ends == 1 ? fullEnds : 1; break;
-  case Change::Shelves: recipe.shelves = recipe.shelves == 4 || !traits.shelves ? 0 : 4; break;
-  case Change::ManyShelves: recipe.shelves = recipe.shelves == 16 || !traits.shelves ? 0 : 16; break;
-  case Change::Taper: recipe.taper = recipe.taper == 2 ? 0 : 2; break;
-  case Change::TaperMore: recipe.taper = recipe.taper == 4 ? 1 : 4; break;
-  case Change::Lag: recipe.lag = recipe.lag == 2 || !traits.below ? 0 : 2; break;
-  case Change::LagLittle: recipe.lag = recipe.lag == 1 || !traits.below ? 0 : 1; break;
+  case Change::Ends:
+    break;
+  case Change::EndsLittle:
+    recipe.ends = recipe.ends == 1 ? fullEnds : 1;
+    break;
+  case Change::Shelves:
+    recipe.shelves = recipe.shelves == 4 || !traits.shelves ? 0 : 4;
+    break;
+  case Change::ManyShelves:
+    recipe.shelves = recipe.shelves == 16 || !traits.shelves ? 0 : 16;
+    break;
+  case Change::Taper:
+    recipe.taper = recipe.taper == 2 ? 0 : 2;
+    break;
+  case Change::TaperMore:
+    recipe.taper = recipe.taper == 4 ? 1 : 4;
+    break;
+  case Change::Lag:
+    recipe.lag = recipe.lag == 2 || !traits.below ? 0 : 2;
+    break;
+  case Change::LagLittle:
+    recipe.lag = recipe.lag == 1 || !traits.below ? 0 : 1;
+    break;
   case Change::Alike:
-  case Change::EndsAlike: recipe.alike = !recipe.alike; break;
-  case Change::Pools: recipe.pools = !recipe.pools; break;
+  case Change::EndsAlike:
+    recipe.alike = !recipe.alike;
+    break;
+  case Change::Pools:
+    recipe.pools = !recipe.pools;
+    break;
   case Change::Finer:
-  case Change::EndsFiner: recipe.pace = std::min(traits.mostPace, recipe.pace * 2); break;
+  case Change::EndsFiner:
+    recipe.pace = std::min(traits.mostPace, recipe.pace * 2);
+    break;
   case Change::Coarser:
-  case Change::EndsCoarser: recipe.pace = std::max<int64_t>(1, recipe.pace / 2); break;
-  case Change::Slack: recipe.slack = recipe.slack == 4 ? 1 : 4; break;
-  case Change::SlackLittle: recipe.slack = recipe.slack == 2 ? 1 : 2; break;
-  case Change::Bands: recipe.slope = false, recipe.bands = recipe.bands == 2 ? 1 : 2; break;
-  case Change::ManyBands: recipe.slope = false, recipe.bands = recipe.bands == 8 ? 1 : 8; break;
-  case Change::Slope: recipe.slope = !recipe.slope; break;
-  case Change::LongestTail: made.rule = Rule::LongestTail; break;
-  case Change::BackwardFirst: made.rule = Rule::BackwardFirst; break;
-  case Change::ForwardFirst: made.rule = Rule::ForwardFirst; break;
-  case Change::Alternate: made.rule = Rule::Alternate; break;
-  case Change::Thrifty: made.rule = Rule::Thrifty; break;
-  case Change::ZeroBubble: made.rule = Rule::ZeroBubble; break;
+  case Change::EndsCoarser:
+    recipe.pace = std::max<int64_t>(1, recipe.pace / 2);
+    break;
+  case Change::Slack:
+    recipe.slack = recipe.slack == 4 ? 1 : 4;
+    break;
+  case Change::SlackLittle:
+    recipe.slack = recipe.slack == 2 ? 1 : 2;
+    break;
+  case Change::Bands:
+    recipe.slope = false, recipe.bands = recipe.bands == 2 ? 1 : 2;
+    break;
+  case Change::ManyBands:
+    recipe.slope = false, recipe.bands = recipe.bands == 8 ? 1 : 8;
+    break;
+  case Change::Slope:
+    recipe.slope = !recipe.slope;
+    break;
+  case Change::LongestTail:
+    made.rule = Rule::LongestTail;
+    break;
+  case Change::BackwardFirst:
+    made.rule = Rule::BackwardFirst;
+    break;
+  case Change::ForwardFirst:
+    made.rule = Rule::ForwardFirst;
+    break;
+  case Change::Alternate:
+    made.rule = Rule::Alternate;
+    break;
+  case Change::Thrifty:
+    made.rule = Rule::Thrifty;
+    break;
+  case Change::ZeroBubble:
+    made.rule = Rule::ZeroBubble;
+    break;
   }
   return made;
 }

@@ -18,9 +18,9 @@ struct Traits {
   int64_t mostPace = 1;   ///< Regrouper::mostPace.
 };
 
-/// The starts, and then the changes, in the order in which they most often help: from 240 training problems, each scheduled
-/// in all combinations. Where the starts are far from the bound, changes of several parts come first, and last those that helped
-/// problems of other kinds, and starts beyond the first two.
+/// The starts, and then the changes, in the order in which they most often help: from 240 training problems, each
+/// scheduled in all combinations. Where the starts are far from the bound, changes of several parts come first, and
+/// last those that helped problems of other kinds, and starts beyond the first two.
 constexpr size_t mostStartsWhenFar = 2;
 size_t startCount(const Traits &traits);
 Choice start(const Traits &traits, size_t index);

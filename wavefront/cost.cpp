@@ -79,7 +79,8 @@ bool fits(const Section &section, int64_t samples, const int64_t *combined) {
   if (samples > section.maxSamples)
     return false;
   for (size_t d = 0; d < section.capacity.size(); ++d)
-    if (combined[d] > section.capacity[d] && (combined[d] != kDiffering || isUnpadded(section, static_cast<uint32_t>(d))))
+    if (combined[d] > section.capacity[d] &&
+        (combined[d] != kDiffering || isUnpadded(section, static_cast<uint32_t>(d))))
       return false;
   for (const Area &area : section.areas) {
     int64_t tokens = 0;

@@ -1,4 +1,5 @@
-// What is done to the trunk's micro-batches before and after they are sequenced: samples on shelves, and small ones at the ends.
+// What is done to the trunk's micro-batches before and after they are sequenced: samples on shelves, and small ones at
+// the ends.
 #include "wavefront/regroup_units.h"
 
 #include <algorithm>
@@ -15,8 +16,8 @@ void Regrouper::findShelves(const Problem &problem) {
   hasShelves = std::count(shelved.begin(), shelved.end(), 1) > 0;
 }
 
-/// Two lengths that do not go together, as of a text and of a recording in it: each class is cut in shelves by the one that pads
-/// most, and sorted by the trunk's on each shelf, up and down in turn, so that neighbours are alike in both.
+/// Two lengths that do not go together, as of a text and of a recording in it: each class is cut in shelves by the one
+/// that pads most, and sorted by the trunk's on each shelf, up and down in turn, so that neighbours are alike in both.
 void Regrouper::sortTrunk(const Problem &problem, int64_t shelves) {
   order = sorted;
   size_t samples = problem.sampleCount();
@@ -26,7 +27,8 @@ void Regrouper::sortTrunk(const Problem &problem, int64_t shelves) {
       ++last;
     uint32_t by = none;
     for (uint32_t s = 0; s < problem.sections.size(); ++s)
-      if (shelved[s] && aloneNs[s * samples + *first] >= 0 && (by == none || stationNs(problem, s) > stationNs(problem, by)))
+      if (shelved[s] && aloneNs[s * samples + *first] >= 0 &&
+          (by == none || stationNs(problem, s) > stationNs(problem, by)))
         by = s;
     if (by == none)
       continue;
@@ -40,8 +42,8 @@ void Regrouper::sortTrunk(const Problem &problem, int64_t shelves) {
   }
 }
 
-/// One of the trunk's micro-batches in pieces, from its first sample on, or from its last. partAt(work) is the part of the
-/// usual time that a piece may take after so much of the micro-batch, beside what would only cost constants.
+/// One of the trunk's micro-batches in pieces, from its first sample on, or from its last. partAt(work) is the part of
+/// the usual time that a piece may take after so much of the micro-batch, beside what would only cost constants.
 template <typename PartAt>
 void Regrouper::cutTapered(const Problem &problem, const TrunkGroup &group, bool backwards, PartAt partAt) {
   size_t dims = problem.dims.size();
@@ -75,8 +77,8 @@ void Regrouper::cutTapered(const Problem &problem, const TrunkGroup &group, bool
 }
 
 /// While the first micro-batches travel to the last stage, and the last ones back, whoever is at the other end waits: a
-/// micro-batch's way must not take longer than what is before it, or after it, at a station; or `taper` / 4 times that, as
-/// small ones cost constants; at the step's end `fall` / 4 times as long again.
+/// micro-batch's way must not take longer than what is before it, or after it, at a station; or `taper` / 4 times that,
+/// as small ones cost constants; at the step's end `fall` / 4 times as long again.
 void Regrouper::taperTrunk(const Problem &problem, const ProblemIndex &index, Recipe recipe) {
   unitPart = wholePart;
   if (recipe.taper == 0)

@@ -14,8 +14,8 @@ int64_t logarithm(int64_t value) {
   return octave * 16 + ((octave >= 4 ? value >> (octave - 4) : value << (4 - octave)) & 15);
 }
 
-/// The i-th of `count` things that are sorted largest first: `waves` times up to a largest, with `peak` of sixteen, and down again with
-/// the others.
+/// The i-th of `count` things that are sorted largest first: `waves` times up to a largest, with `peak` of sixteen, and
+/// down again with the others.
 uint32_t onMountain(uint32_t i, uint32_t count, const Recipe &recipe) {
   uint32_t waves = static_cast<uint32_t>(recipe.waves), up = static_cast<uint32_t>(recipe.peak), wave = 0;
   for (uint32_t own; i >= (own = (count - wave + waves - 1) / waves); ++wave)
@@ -26,15 +26,17 @@ uint32_t onMountain(uint32_t i, uint32_t count, const Recipe &recipe) {
 
 } // namespace
 
-/// Goal chasing, as assembly lines are sequenced: of the classes of samples (in each of which lengths, or ways, rise and fall like
-/// a mountain), always the one whose next micro-batch leaves the sections' shares of work done least apart; fuller sections
-/// count more. Of the one chosen, the recipe's `run` in a row: what is formed along them then has samples that are alike.
+/// Goal chasing, as assembly lines are sequenced: of the classes of samples (in each of which lengths, or ways, rise
+/// and fall like a mountain), always the one whose next micro-batch leaves the sections' shares of work done least
+/// apart; fuller sections count more. Of the one chosen, the recipe's `run` in a row: what is formed along them then
+/// has samples that are alike.
 void Regrouper::evenOut(const Problem &problem, Recipe recipe) {
   if (recipe.ways) // Classes stay together, as cutTrunk() has them.
     std::sort(trunkGroups.begin(), trunkGroups.end(), [&](const TrunkGroup &a, const TrunkGroup &b) {
       if (a.signature != b.signature)
         return a.signature < b.signature;
-      return a.wayNs(recipe.ways) != b.wayNs(recipe.ways) ? a.wayNs(recipe.ways) > b.wayNs(recipe.ways) : a.first < b.first;
+      return a.wayNs(recipe.ways) != b.wayNs(recipe.ways) ? a.wayNs(recipe.ways) > b.wayNs(recipe.ways)
+                                                          : a.first < b.first;
     });
   buckets.clear();
   for (uint32_t first = 0, last; first < trunkGroups.size(); first = last) {
@@ -47,7 +49,9 @@ void Regrouper::evenOut(const Problem &problem, Recipe recipe) {
     }
   }
   measureNeeds(problem);
-  auto next = [&](const Bucket &bucket) { return bucket.first + onMountain(bucket.next - bucket.first, bucket.end - bucket.first, recipe); };
+  auto next = [&](const Bucket &bucket) {
+    return bucket.first + onMountain(bucket.next - bucket.first, bucket.end - bucket.first, recipe);
+  };
   uint32_t last = none;
   for (size_t i = 0; i < trunkGroups.size();) {
     Bucket *best = nullptr;
@@ -65,7 +69,8 @@ void Regrouper::evenOut(const Problem &problem, Recipe recipe) {
   }
 }
 
-/// All samples on one mountain of lengths, or of ways, so that pipelines see no micro-batch much longer than its neighbours.
+/// All samples on one mountain of lengths, or of ways, so that pipelines see no micro-batch much longer than its
+/// neighbours.
 void Regrouper::alongSlope(const Problem &problem, Recipe recipe) {
   const int64_t *key = lengthKey.data() + trunk * problem.sampleCount();
   auto length = [&](const TrunkGroup &group) {
@@ -118,8 +123,9 @@ void Regrouper::measureNeeds(const Problem &problem) {
     leads[s] = problem.sections[s].trains;
 }
 
-/// How far apart the sections' shares of work done would be after one more trunk micro-batch. What trains before the trunk works on a
-/// sample twice, and has the second half left when the trunk is done with it: with a lead its samples come sooner than evenly.
+/// How far apart the sections' shares of work done would be after one more trunk micro-batch. What trains before the
+/// trunk works on a sample twice, and has the second half left when the trunk is done with it: with a lead its samples
+/// come sooner than evenly.
 int64_t Regrouper::unevenness(uint32_t group) const {
   size_t sections = progress.size();
   const int64_t *need = needs.data() + group * sections;
@@ -132,8 +138,8 @@ int64_t Regrouper::unevenness(uint32_t group) const {
   return differ;
 }
 
-/// The price of a micro-batch after another that takes more or less time: pipelines stall. In unevenness()'s units, an octave
-/// is worth being ahead by two micro-batches.
+/// The price of a micro-batch after another that takes more or less time: pipelines stall. In unevenness()'s units, an
+/// octave is worth being ahead by two micro-batches.
 int64_t Regrouper::jump(uint32_t from, uint32_t to) const {
   int64_t octaves = logarithm(trunkGroups[to].workNs) - logarithm(trunkGroups[from].workNs);
   int64_t step = unitShare / static_cast<int64_t>(trunkGroups.size() + 1);
@@ -147,8 +153,9 @@ void Regrouper::put(uint32_t group, size_t at) {
   trunkGroups[group].place = static_cast<int64_t>(at) * (whole / static_cast<int64_t>(trunkGroups.size() + 1));
 }
 
-/// The first micro-batches keep the trunk busy while the others' inputs are made, the last while the others' gradients are
-/// used up: at each end as much work as one micro-batch has around the trunk, or quarters of it, and never more than a quarter.
+/// The first micro-batches keep the trunk busy while the others' inputs are made, the last while the others' gradients
+/// are used up: at each end as much work as one micro-batch has around the trunk, or quarters of it, and never more
+/// than a quarter.
 void Regrouper::pullEnds(const Problem &problem, int64_t quarters) {
   int64_t trunkWork = 0, around = 0;
   for (const TrunkGroup &group : trunkGroups)

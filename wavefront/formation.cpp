@@ -11,8 +11,8 @@ bool isActive(const Problem &problem, uint32_t section, uint32_t sample) {
 
 /// One section; `cut(i)` says that a micro-batch must not reach from before order[i] to it.
 template <typename Cut>
-void fillSection(const Problem &problem, uint32_t section, std::span<const uint32_t> order, int64_t mostSamples, Cut cut,
-                 Groups &groups) {
+void fillSection(const Problem &problem, uint32_t section, std::span<const uint32_t> order, int64_t mostSamples,
+                 Cut cut, Groups &groups) {
   groups.beginSection(problem);
   bool isOpen = false;
   for (size_t i = 0; i < order.size(); ++i) {
@@ -29,11 +29,12 @@ void fillSection(const Problem &problem, uint32_t section, std::span<const uint3
 
 } // namespace
 
-void groupInOrder(const Problem &problem, const ProblemIndex &index, std::span<const uint32_t> order, int64_t mostSamples,
-                  Groups &groups) {
+void groupInOrder(const Problem &problem, const ProblemIndex &index, std::span<const uint32_t> order,
+                  int64_t mostSamples, Groups &groups) {
   groups.begin(problem);
   for (uint32_t s = 0; s < problem.sections.size(); ++s)
-    fillSection(problem, s, order, mostSamples, [](size_t) { return false; }, groups);
+    fillSection(
+        problem, s, order, mostSamples, [](size_t) { return false; }, groups);
   groups.finish(problem, index);
 }
 
@@ -67,7 +68,8 @@ void groupInBlocks(const Problem &problem, const ProblemIndex &index, std::span<
   }
   groups.begin(problem);
   for (uint32_t s = 0; s < problem.sections.size(); ++s)
-    fillSection(problem, s, order, problem.sections[s].maxSamples, [&](size_t i) { return cuts[i] != 0; }, groups);
+    fillSection(
+        problem, s, order, problem.sections[s].maxSamples, [&](size_t i) { return cuts[i] != 0; }, groups);
   groups.finish(problem, index);
 }
 

@@ -6,8 +6,8 @@
 namespace maestro::wavefront {
 
 /// Every section in the samples' order, each micro-batch as full as its capacities and `mostSamples` allow.
-void groupInOrder(const Problem &problem, const ProblemIndex &index, std::span<const uint32_t> order, int64_t mostSamples,
-                  Groups &groups);
+void groupInOrder(const Problem &problem, const ProblemIndex &index, std::span<const uint32_t> order,
+                  int64_t mostSamples, Groups &groups);
 
 /// The samples' order cut at the same places for all sections, so that each has at most one micro-batch in a block.
 ///

@@ -108,12 +108,14 @@ void Groups::evaluateCosts(const Problem &problem, const ProblemIndex &index) {
   }
   arrivals = 0;
   for (const EdgeFacts &edge : index.edges)
-    arrivals += (edge.pair == none ? count(edge.producer) : producers[edge.pair].items.size()) * (edge.gradient ? 2 : 1);
+    arrivals +=
+        (edge.pair == none ? count(edge.producer) : producers[edge.pair].items.size()) * (edge.gradient ? 2 : 1);
   firstTransfer.clear();
   firstGradientTransfer.clear();
   transferNs.clear();
   auto addTransfers = [&](const Cost &cost, uint32_t s) {
-    bool constant = std::all_of(cost.terms.begin(), cost.terms.end(), [](const CostTerm &term) { return term.dims.empty(); });
+    bool constant =
+        std::all_of(cost.terms.begin(), cost.terms.end(), [](const CostTerm &term) { return term.dims.empty(); });
     if (constant)
       transferNs.resize(transferNs.size() + count(s), evaluate(cost, nullptr));
     for (uint32_t g = firstOfSection[s]; !constant && g < firstOfSection[s + 1]; ++g)

@@ -18,10 +18,11 @@ struct Groups {
 
   std::vector<uint32_t> firstTask; ///< By group; one more at the end. A task is firstTask + stage * 3 + kind.
   std::vector<int64_t> taskNs;     ///< By task.
-  std::vector<size_t> firstTransfer, firstGradientTransfer; ///< By edge, into transferNs, by group of the sending section.
+  std::vector<size_t> firstTransfer,
+      firstGradientTransfer; ///< By edge, into transferNs, by group of the sending section.
   std::vector<int64_t> transferNs;
-  std::vector<int64_t> workNs;     ///< By group: all its tasks.
-  size_t tasks = 0, arrivals = 0;  ///< All, and what arrives at them along edges, both ways: what simulating them costs.
+  std::vector<int64_t> workNs;    ///< By group: all its tasks.
+  size_t tasks = 0, arrivals = 0; ///< All, and what arrives at them along edges, both ways: what simulating them costs.
 
   std::vector<uint8_t> cuts; ///< groupInBlocks's own, kept for its memory.
   std::vector<int64_t> blockDims, blockSamples;
@@ -42,7 +43,9 @@ struct Groups {
   uint32_t task(uint32_t group, uint32_t stage, TaskKind kind) const {
     return firstTask[group] + stage * 3 + static_cast<uint32_t>(kind);
   }
-  int64_t transfer(uint32_t edge, uint32_t indexInSection) const { return transferNs[firstTransfer[edge] + indexInSection]; }
+  int64_t transfer(uint32_t edge, uint32_t indexInSection) const {
+    return transferNs[firstTransfer[edge] + indexInSection];
+  }
   int64_t gradientTransfer(uint32_t edge, uint32_t indexInSection) const {
     return transferNs[firstGradientTransfer[edge] + indexInSection];
   }

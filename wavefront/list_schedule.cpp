@@ -41,8 +41,25 @@ void ListScheduler::listStations() {
     uint32_t slots = section.stages[stage].slots;
     uint32_t lag = std::min({stage, slots - std::min(slots, ahead), mostDue - 1});
     uint32_t first = offsets[replica], end = offsets[replica + 1];
-    Station station{s, stage, place, slots, 0, first, end, first, first, first, none, none, none, ahead, mostDue, lag,
-                    section.trains, section.splitsBackward, TaskKind::Backward};
+    Station station{s,
+                    stage,
+                    place,
+                    slots,
+                    0,
+                    first,
+                    end,
+                    first,
+                    first,
+                    first,
+                    none,
+                    none,
+                    none,
+                    ahead,
+                    mostDue,
+                    lag,
+                    section.trains,
+                    section.splitsBackward,
+                    TaskKind::Backward};
     station.forward = taskOf(station, sequences->forward, first, TaskKind::Forward);
     if (station.trains)
       station.backward = taskOf(station, sequences->backward, first, TaskKind::Backward);
@@ -97,7 +114,8 @@ void ListScheduler::countPending() {
   for (const EdgeFacts &edge : index->edges) {
     uint32_t sent = 3 * edge.producerStage, received = 3 * edge.consumerStage;
     auto join = [&](uint32_t producer, uint32_t consumer) {
-      Task *sender = &tasks[groups->firstTask[producer] + sent], *receiver = &tasks[groups->firstTask[consumer] + received];
+      Task *sender = &tasks[groups->firstTask[producer] + sent],
+           *receiver = &tasks[groups->firstTask[consumer] + received];
       ++receiver[0].pending;
       sender[0].pending += sequences->forwardPosition[consumer] >= edge.depth;
       if (!edge.gradient)
@@ -217,9 +235,10 @@ void ListScheduler::end(uint32_t device) {
   }
 }
 
-/// Whether the kind is next under Rule::ZeroBubble: as ZB-H1 has it (Qi et al., arXiv 2401.10241, section 2.1), 1F1B's forward
-/// tasks ahead, then backward, weight gradient, forward in turn, where weight gradients lag behind by the stages above. No
-/// station then holds more than 1F1B's first, and a backward task never finds its device busy with what could have waited.
+/// Whether the kind is next under Rule::ZeroBubble: as ZB-H1 has it (Qi et al., arXiv 2401.10241, section 2.1), 1F1B's
+/// forward tasks ahead, then backward, weight gradient, forward in turn, where weight gradients lag behind by the
+/// stages above. No station then holds more than 1F1B's first, and a backward task never finds its device busy with
+/// what could have waited.
 bool ListScheduler::turn(const Station &station, TaskKind kind) const {
   if (station.splits && station.nextBackward - station.nextWeight > station.lag)
     return kind == TaskKind::WeightGradient;
@@ -232,7 +251,8 @@ bool ListScheduler::turn(const Station &station, TaskKind kind) const {
 ListScheduler::Turn ListScheduler::priority(TaskKind kind, const Task &task, uint32_t station) const {
   auto turn = [&](int rank, int64_t value) { return Turn{rank, value, station, kind}; };
   if (kind == TaskKind::WeightGradient)
-    return turn(stations[station].nextBackward - stations[station].nextWeight >= stations[station].mostDue ? 3 : 0, task.tailNs);
+    return turn(stations[station].nextBackward - stations[station].nextWeight >= stations[station].mostDue ? 3 : 0,
+                task.tailNs);
   bool forward = kind == TaskKind::Forward;
   switch (rule) {
   case Rule::BackwardFirst:

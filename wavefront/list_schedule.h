@@ -21,7 +21,8 @@ public:
     uint16_t beforeStage, afterStage;
     TaskKind beforeKind, afterKind;
   };
-  std::vector<Forced> forced; ///< Of the next runs; for orders that no rule finds, such as a device that waits on purpose.
+  std::vector<Forced>
+      forced; ///< Of the next runs; for orders that no rule finds, such as a device that waits on purpose.
 
   /// The makespan; `stuck`; or `tooLong` as soon as it cannot be below `limit`.
   int64_t run(const Problem &problem, const ProblemIndex &index, const Groups &groups, const Sequences &sequences,
@@ -52,7 +53,7 @@ private:
     uint32_t first, end;                            ///< Into the orders' items, and
     uint32_t nextForward, nextBackward, nextWeight; ///< the next of each kind:
     uint32_t forward, backward, weight;             ///< its task, or none.
-    uint32_t ahead;   ///< Forward tasks ahead of their backward that 1F1B would have.
+    uint32_t ahead;                                 ///< Forward tasks ahead of their backward that 1F1B would have.
     uint32_t mostDue; ///< Weight gradients that may wait; with more, rings for gradients are full.
     uint32_t lag;     ///< Weight gradients that wait under Rule::ZeroBubble.
     bool trains, splits;
@@ -98,11 +99,11 @@ private:
   int64_t nowNs = 0;
   std::vector<Task> tasks; ///< As Groups numbers them.
   std::vector<Station> stations;
-  std::vector<Running> running;     ///< By device.
-  std::vector<int64_t> leftNs;      ///< By device: the work that it has not started.
+  std::vector<Running> running; ///< By device.
+  std::vector<int64_t> leftNs;  ///< By device: the work that it has not started.
   int64_t limitNs = 0;
-  bool hopeless = false; ///< Some device, or some path, cannot end below the limit.
-  Tournament next;       ///< By device: when its task ends or, idle, when something may start.
+  bool hopeless = false;       ///< Some device, or some path, cannot end below the limit.
+  Tournament next;             ///< By device: when its task ends or, idle, when something may start.
   std::vector<uint64_t> dirty; ///< A bit for each device: whether to look at it now.
 };
 

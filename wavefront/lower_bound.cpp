@@ -53,7 +53,8 @@ void LowerBound::measurePaths(const Problem &problem, const ProblemIndex &index)
       forEachBoth(e, [&](size_t i) {
         const int64_t *sizes = aloneDims.data() + i * dims;
         size_t here = p * samples + i, there = from * samples + i;
-        headNs[here] = std::max(headNs[here], headNs[there] + forwardNs[there] + evaluate(problem.edges[e].transfer, sizes));
+        headNs[here] =
+            std::max(headNs[here], headNs[there] + forwardNs[there] + evaluate(problem.edges[e].transfer, sizes));
         if (edge.gradient)
           tailBackwardNs[here] = std::max(tailBackwardNs[here], evaluate(problem.edges[e].gradientTransfer, sizes) +
                                                                     backwardNs[there] + tailBackwardNs[there]);
@@ -122,7 +123,8 @@ int64_t LowerBound::groupWorkPs(const Problem &problem, uint32_t section, const 
   if (!term.dims.empty())
     std::sort(values.begin(), values.end(), std::greater<>());
   int64_t groups = 0;
-  size_t most = static_cast<size_t>(std::min(problem.sections[section].maxSamples, static_cast<int64_t>(values.size())));
+  size_t most =
+      static_cast<size_t>(std::min(problem.sections[section].maxSamples, static_cast<int64_t>(values.size())));
   for (size_t i = 0; i < values.size(); i += most, ++groups)
     total = addSaturated(total, values[i]);
   for (int64_t least = leastGroups(problem, section); groups < least; ++groups)
@@ -149,7 +151,8 @@ void LowerBound::measureWork(const Problem &problem, const ProblemIndex &index) 
       for (const Cost *cost : std::span(kinds).first(count))
         for (const CostTerm &term : cost->terms)
           total = addSaturated(total, groupWorkPs(problem, s, term));
-      return std::max(total, batching.ps(problem.dims, section, aloneDims, present, std::span(kinds).first(count))) / 1000;
+      return std::max(total, batching.ps(problem.dims, section, aloneDims, present, std::span(kinds).first(count))) /
+             1000;
     };
     workNs.push_back(totalNs(section.splitsBackward ? 3 : section.trains ? 2 : 1));
     firmWorkNs.push_back(section.splitsBackward ? totalNs(2) : workNs.back());
@@ -190,7 +193,7 @@ int64_t LowerBound::placeBound(const Problem &problem, const ProblemIndex &index
       continue;
     path = std::max(path, headNs[offset + i] + forwardNs[offset + i] + tailForwardNs[offset + i]);
     heads.push_back(headNs[offset + i]);
-    tails.push_back(!section.trains           ? tailForwardNs[offset + i]
+    tails.push_back(!section.trains          ? tailForwardNs[offset + i]
                     : section.splitsBackward ? 0
                                              : tailBackwardNs[offset + i]);
   }

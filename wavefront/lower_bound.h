@@ -4,14 +4,16 @@
 //  - at least what its dearest sample costs alone: hence paths, earliest starts and shortest tails by sample;
 //  - in each term with a summed dim at least the sum of its samples' costs: hence the work of a place (one stage of a
 //    section) over all its stations, padding apart;
-//  - in each other term at least the largest sample's, once for each of the fewest micro-batches that the capacities allow;
-//  - where samples are padded to the longest, at least what the best of all ways to form micro-batches costs (batching_bound.cpp).
-// Then, for every place: the stations it uses start no earlier than the smallest earliest starts (different samples open
-// different stations), end no later than makespan - the smallest tails, and do all the work in between.
-// And for sections in several stages (pipeline_bounds.cpp): one that only runs forward needs a sample's way through the other stages
-// longer than its work, in whatever order; one that trains fills and drains with micro-batches that can only grow gradually
-// (pipeline_flow.cpp).
-// And for one that trains on what a frozen one finishes, so as fast as that is done (supply_bound.cpp).
+//  - in each other term at least the largest sample's, once for each of the fewest micro-batches that the capacities
+//  allow;
+//  - where samples are padded to the longest, at least what the best of all ways to form micro-batches costs
+//  (batching_bound.cpp).
+// Then, for every place: the stations it uses start no earlier than the smallest earliest starts (different samples
+// open different stations), end no later than makespan - the smallest tails, and do all the work in between. And for
+// sections in several stages (pipeline_bounds.cpp): one that only runs forward needs a sample's way through the other
+// stages longer than its work, in whatever order; one that trains fills and drains with micro-batches that can only
+// grow gradually (pipeline_flow.cpp). And for one that trains on what a frozen one finishes, so as fast as that is done
+// (supply_bound.cpp).
 #pragma once
 
 #include "wavefront/batching_bound.h"
@@ -50,25 +52,25 @@ private:
   bool flowsWithin(int64_t ns, size_t replicas) const;
   int64_t devicesBound(const Problem &problem, const ProblemIndex &index);
 
-  std::vector<int64_t> aloneDims;                ///< sample × dims
-  std::vector<uint8_t> active;                   ///< section × sample
+  std::vector<int64_t> aloneDims;                       ///< sample × dims
+  std::vector<uint8_t> active;                          ///< section × sample
   std::vector<int64_t> forwardNs, backwardNs, weightNs; ///< place × sample, alone
-  std::vector<int64_t> headNs;                   ///< place × sample: earliest start
-  std::vector<int64_t> tailForwardNs, tailBackwardNs; ///< place × sample: from the task's end to the step's end
-  std::vector<int64_t> workNs, firmWorkNs;       ///< By place; the second without weight gradients.
+  std::vector<int64_t> headNs;                          ///< place × sample: earliest start
+  std::vector<int64_t> tailForwardNs, tailBackwardNs;   ///< place × sample: from the task's end to the step's end
+  std::vector<int64_t> workNs, firmWorkNs;              ///< By place; the second without weight gradients.
   BatchingBound batching;
   std::vector<int64_t> heads, tails, values;
   struct Way {
     int64_t aroundNs; ///< A sample's time in all stages but one.
     int64_t workNs;   ///< What it makes any one stage work, at least.
   };
-  std::vector<Way> ways;                         ///< Of one section's samples, the longest first.
-  int64_t allWorkNs = 0;                         ///< Theirs, and what their micro-batches cost any one stage besides.
-  Cost common, commonBackward, commonWeight;     ///< At most what each of its stages costs.
-  std::vector<int64_t> shares;                   ///< By sample: what it makes each of the stages work at least, rounded up.
+  std::vector<Way> ways;                     ///< Of one section's samples, the longest first.
+  int64_t allWorkNs = 0;                     ///< Theirs, and what their micro-batches cost any one stage besides.
+  Cost common, commonBackward, commonWeight; ///< At most what each of its stages costs.
+  std::vector<int64_t> shares;               ///< By sample: what it makes each of the stages work at least, rounded up.
   PipelineFlow flow;
-  std::vector<uint32_t> component;               ///< By device.
-  std::vector<uint8_t> seen;                     ///< By device.
+  std::vector<uint32_t> component; ///< By device.
+  std::vector<uint8_t> seen;       ///< By device.
 };
 
 /// The same, once.

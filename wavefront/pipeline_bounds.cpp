@@ -37,7 +37,8 @@ void findCommonCost(const Section &section, Cost Stage::*kind, Cost &common) {
 }
 
 int64_t partOf(int64_t ps, int64_t allPs) {
-  return static_cast<int64_t>(static_cast<unsigned __int128>(ps) * PipelineFacts::wholePart / static_cast<uint64_t>(allPs));
+  return static_cast<int64_t>(static_cast<unsigned __int128>(ps) * PipelineFacts::wholePart /
+                              static_cast<uint64_t>(allPs));
 }
 
 } // namespace
@@ -82,8 +83,9 @@ void LowerBound::measureWays(const Problem &problem, const ProblemIndex &index, 
   std::sort(ways.begin(), ways.end(), [](const Way &a, const Way &b) { return a.aroundNs > b.aroundNs; });
 }
 
-/// Whether the replicas might do all work within so long, where one that has a sample works for its `aroundNs` less. The replica
-/// with the longest way takes the next ones too, as many as it can; the first that it cannot is on another; and so on.
+/// Whether the replicas might do all work within so long, where one that has a sample works for its `aroundNs` less.
+/// The replica with the longest way takes the next ones too, as many as it can; the first that it cannot is on another;
+/// and so on.
 bool LowerBound::flowsWithin(int64_t ns, size_t replicas) const {
   int64_t room = 0, work = 0;
   size_t next = 0; // Of the ways: the longest that the replicas so far cannot have.
@@ -95,8 +97,8 @@ bool LowerBound::flowsWithin(int64_t ns, size_t replicas) const {
   return room >= allWorkNs;
 }
 
-/// By the same argument for the largest of n micro-batches, which has at least an n-th of the replica's work: many cost constants, few
-/// take long to pass.
+/// By the same argument for the largest of n micro-batches, which has at least an n-th of the replica's work: many cost
+/// constants, few take long to pass.
 int64_t LowerBound::batchesBound(size_t stages, size_t replicas) const {
   int64_t constant = constantNs(common), work = 0, least = never, around = static_cast<int64_t>(stages) - 1;
   for (const Way &way : ways)
@@ -109,11 +111,11 @@ int64_t LowerBound::batchesBound(size_t stages, size_t replicas) const {
   return least;
 }
 
-/// Take any micro-batch of a replica's. Before it, the first stage does what precedes it there; it then passes all stages; after it,
-/// the last one does what follows it there. What is neither overtakes it between two stages i and i + 1: all those on i after it, and
-/// the last of them on i + 1, while it waits. So the replica takes, one after the other, each micro-batch's time in some stage, and
-/// this one's in all the others; which is most for the one with the longest sample. (As in a proportionate flow shop: Pinedo,
-/// Scheduling, section 6.1.)
+/// Take any micro-batch of a replica's. Before it, the first stage does what precedes it there; it then passes all
+/// stages; after it, the last one does what follows it there. What is neither overtakes it between two stages i and i +
+/// 1: all those on i after it, and the last of them on i + 1, while it waits. So the replica takes, one after the
+/// other, each micro-batch's time in some stage, and this one's in all the others; which is most for the one with the
+/// longest sample. (As in a proportionate flow shop: Pinedo, Scheduling, section 6.1.)
 int64_t LowerBound::frozenBound(const Problem &problem, const ProblemIndex &index, uint32_t s, int64_t known) {
   const Section &section = problem.sections[s];
   size_t stages = section.stages.size(), replicas = section.devices.size();
@@ -134,7 +136,8 @@ int64_t LowerBound::frozenBound(const Problem &problem, const ProblemIndex &inde
   return high + ends;
 }
 
-/// How much of `shares` one micro-batch can hold: the largest samples', or what its capacities hold of those that have most for them.
+/// How much of `shares` one micro-batch can hold: the largest samples', or what its capacities hold of those that have
+/// most for them.
 int64_t LowerBound::mostInOne(const Problem &problem, uint32_t s) {
   size_t samples = problem.sampleCount(), dims = problem.dims.size();
   const Section &section = problem.sections[s];
@@ -144,7 +147,8 @@ int64_t LowerBound::mostInOne(const Problem &problem, uint32_t s) {
       values.push_back(shares[i]);
   size_t count = static_cast<size_t>(std::min(section.maxSamples, static_cast<int64_t>(values.size())));
   std::partial_sort(values.begin(), values.begin() + static_cast<int64_t>(count), values.end(), std::greater<>());
-  int64_t most = std::accumulate(values.begin(), values.begin() + static_cast<int64_t>(count), int64_t{0}, addSaturated);
+  int64_t most =
+      std::accumulate(values.begin(), values.begin() + static_cast<int64_t>(count), int64_t{0}, addSaturated);
   auto within = [&](int64_t capacity, auto sizeOf) {
     int64_t densest = 0;
     for (size_t i = 0; i < samples; ++i) {
@@ -152,7 +156,8 @@ int64_t LowerBound::mostInOne(const Problem &problem, uint32_t s) {
       if (size == 0)
         return never;
       if (active[s * samples + i])
-        densest = std::max(densest, static_cast<int64_t>(std::min<__int128>(never, static_cast<__int128>(shares[i]) * capacity / size)));
+        densest = std::max(densest, static_cast<int64_t>(
+                                        std::min<__int128>(never, static_cast<__int128>(shares[i]) * capacity / size)));
     }
     return densest;
   };
@@ -160,7 +165,8 @@ int64_t LowerBound::mostInOne(const Problem &problem, uint32_t s) {
     if (problem.dims[d].sum)
       most = std::min(most, within(section.capacity[d], [&](const int64_t *sizes) { return sizes[d]; }));
   for (const Area &area : section.areas)
-    most = std::min(most, within(area.capacity, [&](const int64_t *sizes) { return sizes[area.rows] * sizes[area.padded]; }));
+    most = std::min(most,
+                    within(area.capacity, [&](const int64_t *sizes) { return sizes[area.rows] * sizes[area.padded]; }));
   return most;
 }
 
@@ -219,7 +225,8 @@ PipelineFacts LowerBound::measurePipeline(const Problem &problem, uint32_t s) {
 
 /// Before the first sample reaches the section's first stage, and after the last has left it, backward where it trains.
 int64_t LowerBound::endsNs(const Problem &problem, const ProblemIndex &index, uint32_t s, bool drains) const {
-  size_t samples = problem.sampleCount(), first = index.firstPlace[s] * samples, last = (index.firstPlace[s + 1] - 1) * samples;
+  size_t samples = problem.sampleCount(), first = index.firstPlace[s] * samples,
+         last = (index.firstPlace[s + 1] - 1) * samples;
   int64_t head = never, tail = never;
   for (size_t i = 0; i < samples; ++i)
     if (active[s * samples + i]) {

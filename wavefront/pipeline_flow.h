@@ -1,5 +1,6 @@
-// How soon a replica of several stages can do its work forward and backward, whatever the sizes of its micro-batches: large ones fill
-// and drain the pipeline slowly, small ones cost constants, and sizes can only grow as fast as what came before lasts.
+// How soon a replica of several stages can do its work forward and backward, whatever the sizes of its micro-batches:
+// large ones fill and drain the pipeline slowly, small ones cost constants, and sizes can only grow as fast as what
+// came before lasts.
 #pragma once
 
 #include <cstddef>

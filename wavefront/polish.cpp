@@ -36,8 +36,8 @@ void Polisher::load(const Problem &problem, const Schedule &schedule) {
     std::span<const Task> tasks = schedule.tasksOf(device);
     for (size_t i = 1; i < tasks.size(); ++i)
       if (tasks[i].microBatch != tasks[i - 1].microBatch)
-        reversed.push_back({tasks[i].microBatch, tasks[i - 1].microBatch, tasks[i].stage, tasks[i - 1].stage, tasks[i].kind,
-                            tasks[i - 1].kind});
+        reversed.push_back({tasks[i].microBatch, tasks[i - 1].microBatch, tasks[i].stage, tasks[i - 1].stage,
+                            tasks[i].kind, tasks[i - 1].kind});
   }
   rule = bestRule;
   draftForced = bestForced;

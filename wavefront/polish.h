@@ -1,5 +1,5 @@
-// Small random changes of a schedule's micro-batches, replicas and orders, for what recipes do not think of. Seeded by a
-// constant: the same schedule always gets the same changes.
+// Small random changes of a schedule's micro-batches, replicas and orders, for what recipes do not think of. Seeded by
+// a constant: the same schedule always gets the same changes.
 #pragma once
 
 #include "wavefront/groups.h"
@@ -49,7 +49,8 @@ private:
   Rule savedRule = Rule::LongestTail, bestRule = Rule::LongestTail;
   std::vector<ListScheduler::Forced> draftForced, savedForced, bestForced; ///< By draft; by group of the best.
   std::vector<uint32_t> groupOfDraft;
-  std::vector<ListScheduler::Forced> reversed; ///< Neighbours on a device, the other way round: also where it then waits on purpose.
+  std::vector<ListScheduler::Forced>
+      reversed; ///< Neighbours on a device, the other way round: also where it then waits on purpose.
   size_t sampleCount = 0;
   uint64_t state = 1;
 };

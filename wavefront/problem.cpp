@@ -18,7 +18,8 @@ std::string number(size_t value) { return std::to_string(value); }
 
 Status fault(const std::string &where, const std::string &what) { return Status::invalidInput(where + ": " + what); }
 
-// Where a fault is, is a function here, spelt only when there is one: the check runs in every step and allocates nothing.
+// Where a fault is, is a function here, spelt only when there is one: the check runs in every step and allocates
+// nothing.
 template <typename Where> Status checkCost(const Problem &problem, const Cost &cost, const Where &where) {
   for (const CostTerm &term : cost.terms) {
     if (term.picoseconds < 0)
@@ -37,9 +38,11 @@ Status checkDims(const Problem &problem) {
     return fault("problem", number(problem.dims.size()) + " dims; at most " + number(mostDims));
   for (const Dim &dim : problem.dims)
     if (dim.multipleOf < 1 || dim.multipleOf > largestSize)
-      return fault("dim " + dim.name, "a multiple of " + number(dim.multipleOf) + "; allowed are 1 to " + number(largestSize));
+      return fault("dim " + dim.name,
+                   "a multiple of " + number(dim.multipleOf) + "; allowed are 1 to " + number(largestSize));
   if (problem.sizes.size() % problem.dims.size() != 0)
-    return fault("sizes", number(problem.sizes.size()) + " values are no multiple of " + number(problem.dims.size()) + " dims");
+    return fault("sizes",
+                 number(problem.sizes.size()) + " values are no multiple of " + number(problem.dims.size()) + " dims");
   if (problem.sampleCount() > mostSamples)
     return fault("sizes", number(problem.sampleCount()) + " samples; at most " + number(mostSamples) +
                               ": lower train.global_batch");
@@ -51,8 +54,7 @@ Status checkDims(const Problem &problem) {
   return Status();
 }
 
-template <typename Where>
-Status checkStages(const Problem &problem, const Section &section, const Where &where) {
+template <typename Where> Status checkStages(const Problem &problem, const Section &section, const Where &where) {
   if (section.stages.empty() || section.stages.size() > mostStages)
     return fault(where(), number(section.stages.size()) + " stages; allowed are 1 to " + number(mostStages));
   for (size_t s = 0; s < section.stages.size(); ++s) {
@@ -64,23 +66,23 @@ Status checkStages(const Problem &problem, const Section &section, const Where &
       MAESTRO_TRY(checkCost(problem, *cost, here));
     for (const CostTerm &term : stage.update.terms)
       if (!term.dims.empty())
-        return fault(here(), "the update's cost depends on " + problem.dims[term.dims[0]].name + "; it may only be constant");
+        return fault(here(),
+                     "the update's cost depends on " + problem.dims[term.dims[0]].name + "; it may only be constant");
   }
   return Status();
 }
 
-template <typename Where>
-Status checkDevices(const Problem &problem, const Section &section, const Where &where) {
+template <typename Where> Status checkDevices(const Problem &problem, const Section &section, const Where &where) {
   if (section.devices.empty() || section.devices.size() > mostReplicas)
     return fault(where(), number(section.devices.size()) + " replicas; allowed are 1 to " + number(mostReplicas));
   for (size_t r = 0; r < section.devices.size(); ++r) {
     if (section.devices[r].size() != section.stages.size())
-      return fault(where() + ", replica " + number(r), number(section.devices[r].size()) + " devices for " +
-                                                         number(section.stages.size()) + " stages");
+      return fault(where() + ", replica " + number(r),
+                   number(section.devices[r].size()) + " devices for " + number(section.stages.size()) + " stages");
     for (uint32_t device : section.devices[r])
       if (device >= problem.devices)
-        return fault(where() + ", replica " + number(r), "device " + number(size_t{device}) + " of " +
-                                                           number(size_t{problem.devices}));
+        return fault(where() + ", replica " + number(r),
+                     "device " + number(size_t{device}) + " of " + number(size_t{problem.devices}));
   }
   return Status();
 }
@@ -98,8 +100,7 @@ template <typename Where> Status checkAreas(const Problem &problem, const Sectio
 }
 
 /// Each active sample must fit a micro-batch of its own.
-template <typename Where>
-Status checkSamples(const Problem &problem, const Section &section, const Where &where) {
+template <typename Where> Status checkSamples(const Problem &problem, const Section &section, const Where &where) {
   size_t dims = problem.dims.size();
   for (size_t sample = 0; sample < problem.sampleCount(); ++sample) {
     const int64_t *sizes = problem.sizes.data() + sample * dims;
@@ -108,17 +109,17 @@ Status checkSamples(const Problem &problem, const Section &section, const Where 
     for (size_t d = 0; d < dims; ++d)
       if (alone(problem.dims[d], sizes[d]) > section.capacity[d])
         return fault("sample " + number(sample) + " of the batch",
-                     problem.dims[d].name + " = " + number(alone(problem.dims[d], sizes[d])) + " exceeds the capacity " +
-                         number(section.capacity[d]) + " of a micro-batch of " + where() + "; raise dims." +
-                         problem.dims[d].name + ".max and plan again");
+                     problem.dims[d].name + " = " + number(alone(problem.dims[d], sizes[d])) +
+                         " exceeds the capacity " + number(section.capacity[d]) + " of a micro-batch of " + where() +
+                         "; raise dims." + problem.dims[d].name + ".max and plan again");
     for (const Area &area : section.areas) {
       const Dim &rows = problem.dims[area.rows], &padded = problem.dims[area.padded];
       int64_t height = alone(rows, sizes[area.rows]), length = alone(padded, sizes[area.padded]);
       if (height != 0 && length > area.capacity / height)
         return fault("sample " + number(sample) + " of the batch",
                      rows.name + " = " + number(height) + " times " + padded.name + " = " + number(length) +
-                         " exceeds the capacity " + number(area.capacity) + " of a micro-batch of " + where() + "; raise dims." +
-                         rows.name + ".max or dims." + padded.name + ".max and plan again");
+                         " exceeds the capacity " + number(area.capacity) + " of a micro-batch of " + where() +
+                         "; raise dims." + rows.name + ".max or dims." + padded.name + ".max and plan again");
     }
   }
   return Status();
@@ -130,7 +131,8 @@ Status checkUnpadded(const Problem &problem, const Section &section, const Cost 
   for (const CostTerm &term : cost.terms)
     for (uint32_t dim : term.dims)
       if (problem.dims[dim].unpadded && !isUnpadded(section, dim))
-        return fault(where(), "a cost in " + problem.dims[dim].name + ", which is unpadded, and micro-batches of samples that differ in it");
+        return fault(where(), "a cost in " + problem.dims[dim].name +
+                                  ", which is unpadded, and micro-batches of samples that differ in it");
   return Status();
 }
 
@@ -146,8 +148,10 @@ Status checkSection(const Problem &problem, const Section &section) {
     if (dim >= problem.dims.size())
       return fault(where(), "depends on dim " + number(size_t{dim}) + " of " + number(problem.dims.size()));
   for (uint32_t dim : section.unpadded)
-    if (dim >= problem.dims.size() || !problem.dims[dim].unpadded || problem.dims[dim].sum || problem.dims[dim].multipleOf != 1)
-      return fault(where(), "holds samples of equal dim " + number(size_t{dim}) + ", which is no unpadded maximum of " + number(problem.dims.size()));
+    if (dim >= problem.dims.size() || !problem.dims[dim].unpadded || problem.dims[dim].sum ||
+        problem.dims[dim].multipleOf != 1)
+      return fault(where(), "holds samples of equal dim " + number(size_t{dim}) + ", which is no unpadded maximum of " +
+                                number(problem.dims.size()));
   MAESTRO_TRY(checkAreas(problem, section, where));
   MAESTRO_TRY(checkStages(problem, section, where));
   for (const Stage &stage : section.stages)
@@ -160,19 +164,21 @@ Status checkSection(const Problem &problem, const Section &section) {
 Status checkEdge(const Problem &problem, const Edge &edge, size_t index) {
   auto nameless = [&] { return "edge " + number(index); };
   if (edge.producer >= problem.sections.size() || edge.consumer >= problem.sections.size())
-    return fault(nameless(), "joins sections " + number(size_t{edge.producer}) + " and " + number(size_t{edge.consumer}) + " of " +
-                            number(problem.sections.size()));
+    return fault(nameless(), "joins sections " + number(size_t{edge.producer}) + " and " +
+                                 number(size_t{edge.consumer}) + " of " + number(problem.sections.size()));
   const Section &producer = problem.sections[edge.producer], &consumer = problem.sections[edge.consumer];
   auto where = [&] { return nameless() + " from " + producer.name + " to " + consumer.name; };
   if (edge.producerStage >= producer.stages.size() || edge.consumerStage >= consumer.stages.size())
-    return fault(where(), "joins stages " + number(size_t{edge.producerStage}) + " and " + number(size_t{edge.consumerStage}) +
-                            " of " + number(producer.stages.size()) + " and " + number(consumer.stages.size()));
+    return fault(where(), "joins stages " + number(size_t{edge.producerStage}) + " and " +
+                              number(size_t{edge.consumerStage}) + " of " + number(producer.stages.size()) + " and " +
+                              number(consumer.stages.size()));
   if (edge.producer > edge.consumer || (edge.producer == edge.consumer && edge.producerStage >= edge.consumerStage))
     return fault(where(), "leads backwards; producers stand before consumers");
   if (edge.depth < 1 || edge.gradientDepth < 1)
     return fault(where(), "a ring without slots; at least 1 is needed");
   if (edge.gradient && !(producer.trains && consumer.trains))
-    return fault(where(), "carries gradients, and " + (producer.trains ? consumer : producer).name + " has no backward");
+    return fault(where(),
+                 "carries gradients, and " + (producer.trains ? consumer : producer).name + " has no backward");
   MAESTRO_TRY(checkCost(problem, edge.transfer, where));
   MAESTRO_TRY(checkCost(problem, edge.gradientTransfer, where));
   MAESTRO_TRY(checkUnpadded(problem, producer, edge.transfer, where));
@@ -183,7 +189,8 @@ Status checkHints(const Problem &problem) {
   for (const Choice &hint : problem.hints)
     for (const ChoicePart &part : choiceParts)
       if (int64_t value = part.get(hint); value < part.least || value > part.most)
-        return fault("hint", std::string(part.name) + " " + number(value) + " is not in [" + number(part.least) + ", " + number(part.most) + "]");
+        return fault("hint", std::string(part.name) + " " + number(value) + " is not in [" + number(part.least) + ", " +
+                                 number(part.most) + "]");
   return Status();
 }
 
@@ -202,7 +209,9 @@ Status checkMagnitude(const Problem &problem) {
   for (int64_t sample = 0; sample < samples; ++sample)
     for (size_t d = 0; d < dims; ++d)
       all[d] = combineLargest(problem.dims[d], all[d], problem.sizes[static_cast<size_t>(sample) * dims + d]);
-  auto add = [&](const Cost &cost) { total = std::min(largestNs, total + product(evaluate(cost, all.data()), samples)); };
+  auto add = [&](const Cost &cost) {
+    total = std::min(largestNs, total + product(evaluate(cost, all.data()), samples));
+  };
   auto holdDims = [&](const Section &section) {
     for (size_t d = 0; d < dims; ++d)
       all[d] = std::min(all[d], section.capacity[d]);
@@ -217,8 +226,8 @@ Status checkMagnitude(const Problem &problem) {
       tasks += static_cast<uint64_t>(samples) * 3;
     }
     if (total >= largestNs)
-      return fault("section " + section.name, "a step's tasks could take more than " + number(largestNs) +
-                                                  " ns; the costs or sizes are wrong");
+      return fault("section " + section.name,
+                   "a step's tasks could take more than " + number(largestNs) + " ns; the costs or sizes are wrong");
   }
   for (size_t e = 0; e < problem.edges.size(); ++e) {
     const Edge &edge = problem.edges[e];
@@ -233,7 +242,8 @@ Status checkMagnitude(const Problem &problem) {
                                             " ns; the costs or sizes are wrong");
   }
   if (tasks > mostTasks)
-    return fault("problem", number(static_cast<size_t>(tasks)) + " tasks; at most " + number(static_cast<size_t>(mostTasks)));
+    return fault("problem",
+                 number(static_cast<size_t>(tasks)) + " tasks; at most " + number(static_cast<size_t>(mostTasks)));
   return Status();
 }
 

@@ -49,8 +49,8 @@ struct Stage {
   Cost update;         ///< At the step's end, once all gradients are known; constant terms only.
 };
 
-/// The most that a padded dim times the rows that are padded to it may be in one micro-batch: its padded tokens. So a micro-batch
-/// of short samples may hold more of them than one of the longest.
+/// The most that a padded dim times the rows that are padded to it may be in one micro-batch: its padded tokens. So a
+/// micro-batch of short samples may hold more of them than one of the longest.
 struct Area {
   uint32_t rows = 0;   ///< Problem.dims; a sum,
   uint32_t padded = 0; ///< and a maximum.
@@ -91,27 +91,29 @@ struct Problem {
   std::vector<Edge> edges;
   uint32_t devices = 1;
   std::vector<int64_t> sizes; ///< samples × dims
-  std::vector<Choice> hints; ///< Where scheduling begins, the first first: what was best for such steps (tuner.h). They decide nothing.
+  std::vector<Choice>
+      hints; ///< Where scheduling begins, the first first: what was best for such steps (tuner.h). They decide nothing.
 
   size_t sampleCount() const { return dims.empty() ? 0 : sizes.size() / dims.size(); }
 };
 
-/// `value` of one sample as a micro-batch holds it, and what the combination becomes when a sample joins: kDiffering where the
-/// samples of an unpadded dim differ (a value of 0 differs from none).
+/// `value` of one sample as a micro-batch holds it, and what the combination becomes when a sample joins: kDiffering
+/// where the samples of an unpadded dim differ (a value of 0 differs from none).
 int64_t alone(const Dim &dim, int64_t value);
 int64_t combine(const Dim &dim, int64_t combined, int64_t value);
 
 /// The same, but the largest value where samples differ: what sections that may hold such samples have.
 int64_t combineLargest(const Dim &dim, int64_t combined, int64_t value);
 
-/// combine() for all dims: `joined` is `combined` with one more sample (a row of `sizes`), and may be `combined` itself.
+/// combine() for all dims: `joined` is `combined` with one more sample (a row of `sizes`), and may be `combined`
+/// itself.
 void join(const Problem &problem, const int64_t *combined, const int64_t *sizes, int64_t *joined);
 
 /// Whether the samples of a section's micro-batches must agree in the dim.
 bool isUnpadded(const Section &section, uint32_t dim);
 
-/// Whether so many samples, of these combined dims, fit in one micro-batch: samples, dims and padded tokens. What fits, fits with
-/// any of its samples left out.
+/// Whether so many samples, of these combined dims, fit in one micro-batch: samples, dims and padded tokens. What fits,
+/// fits with any of its samples left out.
 bool fits(const Section &section, int64_t samples, const int64_t *combined);
 
 /// Whether a sample (a row of `sizes`) takes part in a section.

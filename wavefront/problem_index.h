@@ -55,7 +55,7 @@ struct ProblemIndex {
   std::vector<uint8_t> costsAsBefore; ///< By place: whether its tasks take as long as those of the stage before.
   std::vector<uint32_t> stationDevice, stationPlace, stationReplica;
   Lists deviceStations;
-  Lists edgesOut, edgesIn;         ///< By place.
+  Lists edgesOut, edgesIn; ///< By place.
   std::vector<EdgeFacts> edges;
   struct Pair {
     uint32_t producer, consumer;

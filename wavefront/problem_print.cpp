@@ -55,8 +55,14 @@ void printSection(const Problem &problem, const Section &section, std::string &t
 }
 
 void printEdge(const Problem &problem, const Edge &edge, std::string &text) {
-  text.append("edge ").append(problem.sections[edge.producer].name).append(" ").append(std::to_string(edge.producerStage));
-  text.append(" -> ").append(problem.sections[edge.consumer].name).append(" ").append(std::to_string(edge.consumerStage));
+  text.append("edge ")
+      .append(problem.sections[edge.producer].name)
+      .append(" ")
+      .append(std::to_string(edge.producerStage));
+  text.append(" -> ")
+      .append(problem.sections[edge.consumer].name)
+      .append(" ")
+      .append(std::to_string(edge.consumerStage));
   text.append(edge.gradient ? " gradient" : "").append(edge.heldUntilBackward ? " held" : "");
   text.append(" depth ").append(std::to_string(edge.depth));
   text.append(" gradient_depth ").append(std::to_string(edge.gradientDepth));
@@ -107,7 +113,10 @@ std::string print(const Problem &problem, const Schedule &schedule) {
   for (uint32_t device = 0; device < problem.devices; ++device) {
     text.append("device ").append(std::to_string(device));
     for (const Task &task : schedule.tasksOf(device)) {
-      text.append(" ").append(1, "FBW"[static_cast<int>(task.kind)]).append(std::to_string(task.microBatch)).append(".");
+      text.append(" ")
+          .append(1, "FBW"[static_cast<int>(task.kind)])
+          .append(std::to_string(task.microBatch))
+          .append(".");
       text.append(std::to_string(task.stage)).append("@").append(std::to_string(task.startNs)).append("-");
       text.append(std::to_string(task.endNs));
     }
@@ -122,11 +131,14 @@ std::string drawGantt(const Problem &problem, const Schedule &schedule, size_t c
   columns = std::max<size_t>(columns, 1);
   int64_t span = std::max<int64_t>(1, schedule.makespanNs);
   auto column = [&](int64_t ns) {
-    return std::min(columns, static_cast<size_t>(static_cast<unsigned __int128>(ns) * columns / static_cast<uint64_t>(span)));
+    return std::min(columns,
+                    static_cast<size_t>(static_cast<unsigned __int128>(ns) * columns / static_cast<uint64_t>(span)));
   };
   auto letter = [&](uint32_t section, TaskKind kind) {
     char base = static_cast<char>(section % 26);
-    return kind == TaskKind::Forward ? static_cast<char>('A' + base) : kind == TaskKind::Backward ? static_cast<char>('a' + base) : 'w';
+    return kind == TaskKind::Forward    ? static_cast<char>('A' + base)
+           : kind == TaskKind::Backward ? static_cast<char>('a' + base)
+                                        : 'w';
   };
   std::vector<int64_t> busy(problem.sections.size(), 0);
   for (uint32_t device = 0; device < problem.devices; ++device) {
@@ -136,7 +148,8 @@ std::string drawGantt(const Problem &problem, const Schedule &schedule, size_t c
       busy[section] += task.endNs - task.startNs;
       // A task that is shorter than a column still shows where nothing else does.
       size_t first = std::min(column(task.startNs), columns - 1), last = std::max(column(task.endNs), first + 1);
-      std::fill(line.begin() + static_cast<int64_t>(first), line.begin() + static_cast<int64_t>(last), letter(section, task.kind));
+      std::fill(line.begin() + static_cast<int64_t>(first), line.begin() + static_cast<int64_t>(last),
+                letter(section, task.kind));
     }
     text.append("device ").append(std::to_string(device)).append(device < 10 ? "   |" : device < 100 ? "  |" : " |");
     text.append(line).append("|\n");
@@ -145,7 +158,10 @@ std::string drawGantt(const Problem &problem, const Schedule &schedule, size_t c
     const Section &section = problem.sections[s];
     int64_t stations = static_cast<int64_t>(section.devices.size() * section.stages.size());
     text.append(1, letter(s, TaskKind::Forward)).append(" ").append(section.name).append(": busy ");
-    text.append(std::to_string(busy[s] * 100 / stations / span)).append(" % of ").append(std::to_string(span)).append(" ns\n");
+    text.append(std::to_string(busy[s] * 100 / stations / span))
+        .append(" % of ")
+        .append(std::to_string(span))
+        .append(" ns\n");
   }
   return text;
 }

@@ -124,8 +124,8 @@ private:
   }
 
   Status parseDetail(Line &line, std::string_view keyword) {
-    if (keyword != "active" && keyword != "unpadded" && keyword != "max_samples" && keyword != "capacity" && keyword != "area" && keyword != "stage" &&
-        keyword != "replica")
+    if (keyword != "active" && keyword != "unpadded" && keyword != "max_samples" && keyword != "capacity" &&
+        keyword != "area" && keyword != "stage" && keyword != "replica")
       return line.fault("unknown keyword '" + std::string(keyword) + "'");
     if (problem.sections.empty())
       return line.fault(std::string(keyword) + " outside of a section");
@@ -265,14 +265,15 @@ private:
     Choice hint;
     while (!line.atEnd()) {
       std::string_view name = line.take();
-      auto part = std::find_if(choiceParts.begin(), choiceParts.end(), [&](const ChoicePart &each) { return each.name == name; });
+      auto part = std::find_if(choiceParts.begin(), choiceParts.end(),
+                               [&](const ChoicePart &each) { return each.name == name; });
       if (part == choiceParts.end())
         return line.fault("no part of a recipe is called '" + std::string(name) + "'");
       int64_t value = 0;
       MAESTRO_TRY(line.takeNumber(value, "a number"));
       if (value < part->least || value > part->most)
-        return line.fault(std::string(name) + " " + std::to_string(value) + " is not in [" + std::to_string(part->least) + ", " +
-                          std::to_string(part->most) + "]");
+        return line.fault(std::string(name) + " " + std::to_string(value) + " is not in [" +
+                          std::to_string(part->least) + ", " + std::to_string(part->most) + "]");
       part->set(hint, value);
     }
     problem.hints.push_back(hint);
@@ -328,7 +329,8 @@ private:
       uint32_t sample = 0;
       MAESTRO_TRY(line.takeNumber(sample, "a sample"));
       if (sample >= problem.sampleCount() || group.samples >= problem.sampleCount())
-        return line.fault("sample " + std::to_string(sample) + ": the batch has " + std::to_string(problem.sampleCount()));
+        return line.fault("sample " + std::to_string(sample) + ": the batch has " +
+                          std::to_string(problem.sampleCount()));
       for (size_t d = 0; d < problem.dims.size(); ++d) {
         int64_t &dim = schedule.dims[group.firstDim + d];
         dim = combineLargest(problem.dims[d], dim, problem.sizes[sample * problem.dims.size() + d]);
@@ -359,10 +361,12 @@ private:
       return bad();
     task.kind = static_cast<TaskKind>(kind);
     text.remove_prefix(1);
-    if (!number(task.microBatch, ".") || !number(task.stage, "@") || !number(task.startNs, "-") || !number(task.endNs, ""))
+    if (!number(task.microBatch, ".") || !number(task.stage, "@") || !number(task.startNs, "-") ||
+        !number(task.endNs, ""))
       return bad();
     if (task.microBatch >= schedule.microBatches.size())
-      return line.fault("micro-batch " + std::to_string(task.microBatch) + " of " + std::to_string(schedule.microBatches.size()));
+      return line.fault("micro-batch " + std::to_string(task.microBatch) + " of " +
+                        std::to_string(schedule.microBatches.size()));
     return Status();
   }
 
@@ -388,6 +392,8 @@ private:
 
 Result<Problem> parseProblem(std::string_view text) { return ProblemParser().run(text); }
 
-Result<Schedule> parseSchedule(const Problem &problem, std::string_view text) { return ScheduleParser(problem).run(text); }
+Result<Schedule> parseSchedule(const Problem &problem, std::string_view text) {
+  return ScheduleParser(problem).run(text);
+}
 
 } // namespace maestro::wavefront

@@ -83,7 +83,8 @@ void Regrouper::prepareSection(const Problem &problem, uint32_t s) {
 
 /// Of one of its stations, were all of them alike.
 int64_t Regrouper::stationNs(const Problem &problem, uint32_t section) const {
-  return sectionNs[section] / (replicas(problem, section) * static_cast<int64_t>(problem.sections[section].stages.size()));
+  return sectionNs[section] /
+         (replicas(problem, section) * static_cast<int64_t>(problem.sections[section].stages.size()));
 }
 
 void Regrouper::chooseTrunk(const Problem &problem, const ProblemIndex &index) {
@@ -205,8 +206,8 @@ void Regrouper::addLoad(const Problem &problem, uint32_t s, int64_t sign) {
       deviceNs[section.devices[r][i]] += sign * share(shares.empty() ? even : shares[r], stageParts[firstStage[s] + i]);
 }
 
-/// Before a section is dealt out: where some of its devices have more to do for others than others have, its replicas take what evens
-/// that out, each as much as the fullest of its devices has time for, as water finds its level.
+/// Before a section is dealt out: where some of its devices have more to do for others than others have, its replicas
+/// take what evens that out, each as much as the fullest of its devices has time for, as water finds its level.
 void Regrouper::shareOut(const Problem &problem, uint32_t s) {
   const Section &section = problem.sections[s];
   shares.clear();
@@ -221,7 +222,8 @@ void Regrouper::shareOut(const Problem &problem, uint32_t s) {
   auto room = [&](size_t r, int64_t level) {
     int64_t least = INT64_MAX;
     for (size_t i = 0; i < section.stages.size(); ++i)
-      least = std::min(least, fraction(std::max<int64_t>(0, level - deviceNs[section.devices[r][i]]), stageParts[firstStage[s] + i]));
+      least = std::min(least, fraction(std::max<int64_t>(0, level - deviceNs[section.devices[r][i]]),
+                                       stageParts[firstStage[s] + i]));
     return std::max<int64_t>(1, least);
   };
   for (high += sectionNs[s]; high - low > 1 + high / 256;) {
@@ -235,7 +237,9 @@ void Regrouper::shareOut(const Problem &problem, uint32_t s) {
 }
 
 /// How far through the step a replica is after so much work: of 2^32; where all are alike, the work.
-int64_t Regrouper::timeOf(uint32_t replica, int64_t work) const { return shares.empty() ? work : fraction(work, shares[replica]); }
+int64_t Regrouper::timeOf(uint32_t replica, int64_t work) const {
+  return shares.empty() ? work : fraction(work, shares[replica]);
+}
 
 /// The one that is least far through after `work` more.
 uint32_t Regrouper::leastLoaded(int64_t work) const {
@@ -297,10 +301,13 @@ void Regrouper::formTrunk(const Problem &problem, Groups &groups) {
 }
 
 /// How long a micro-batch of the section may take here; below a few constants' worth it would only cost.
-int64_t Regrouper::timeLimit(uint32_t s) const { return std::max(groupNs[s] * unitPart / wholePart, constantNs[s] * 4); }
+int64_t Regrouper::timeLimit(uint32_t s) const {
+  return std::max(groupNs[s] * unitPart / wholePart, constantNs[s] * 4);
+}
 
 /// Whether all of `more` can join the section's last micro-batch.
-bool Regrouper::joins(const Problem &problem, uint32_t s, std::span<const uint32_t> more, int64_t limit, const Groups &groups) {
+bool Regrouper::joins(const Problem &problem, uint32_t s, std::span<const uint32_t> more, int64_t limit,
+                      const Groups &groups) {
   size_t dims = problem.dims.size();
   const MicroBatch &last = groups.list.back();
   held.assign(groups.dims.begin() + last.firstDim, groups.dims.begin() + static_cast<int64_t>(last.firstDim + dims));
@@ -339,15 +346,17 @@ int64_t Regrouper::pieceCount(const Problem &problem, uint32_t s, int64_t limit)
   int64_t work = 0, samples = static_cast<int64_t>(unit.size()), most = problem.sections[s].maxSamples;
   for (uint32_t sample : unit)
     work += aloneNs[s * problem.sampleCount() + sample];
-  return std::max({int64_t{1}, work / std::max<int64_t>(1, limit) + (limit > 0 && work % limit != 0), (samples + most - 1) / most});
+  return std::max(
+      {int64_t{1}, work / std::max<int64_t>(1, limit) + (limit > 0 && work % limit != 0), (samples + most - 1) / most});
 }
 
-/// `unit` as new micro-batches of about the same time: where its work and its number of samples, on average, have passed the
-/// next piece's share, or nothing more fits.
+/// `unit` as new micro-batches of about the same time: where its work and its number of samples, on average, have
+/// passed the next piece's share, or nothing more fits.
 void Regrouper::cutUnit(const Problem &problem, uint32_t s, int64_t limit, Groups &groups) {
   constexpr int64_t unitPart = 1 << 20;
   const int64_t *alone = aloneNs.data() + s * problem.sampleCount();
-  int64_t work = 1, done = 0, samples = static_cast<int64_t>(unit.size()), piece = -1, pieces = pieceCount(problem, s, limit);
+  int64_t work = 1, done = 0, samples = static_cast<int64_t>(unit.size()), piece = -1,
+          pieces = pieceCount(problem, s, limit);
   for (uint32_t sample : unit)
     work += alone[sample];
   for (int64_t i = 0; i < samples; ++i) {
@@ -365,7 +374,8 @@ void Regrouper::cutUnit(const Problem &problem, uint32_t s, int64_t limit, Group
   }
 }
 
-/// `unit` as a whole into the last micro-batch, or into new ones of its own; where they are filled, as much of it as fits.
+/// `unit` as a whole into the last micro-batch, or into new ones of its own; where they are filled, as much of it as
+/// fits.
 void Regrouper::addUnit(const Problem &problem, uint32_t s, const TrunkGroup *trunkGroup, Groups &groups) {
   uint32_t replica = trunkGroup ? trunkGroup->replica : 0;
   int64_t position = trunkGroup ? trunkGroup->position : 0;
@@ -403,12 +413,13 @@ void Regrouper::fillLast(const Problem &problem, uint32_t s, Groups &groups) {
   backwardKey.back() = unitBack;
 }
 
-/// Whether a section that pads may take what another trunk micro-batch has for it into `unit`, to cut it by length together:
-/// while a quarter of what may be on the way at a time is not exceeded.
+/// Whether a section that pads may take what another trunk micro-batch has for it into `unit`, to cut it by length
+/// together: while a quarter of what may be on the way at a time is not exceeded.
 bool Regrouper::pools(const Problem &problem, uint32_t s, const TrunkGroup &group, int64_t work) const {
   int64_t most = timeLimit(s) * std::min<int64_t>(pieces[s], 64) * replicas(problem, s) / 4;
-  return work <= most && (starts[group.replica] < 0 ||
-                          int64_t{group.position} - starts[group.replica] < std::max<int64_t>(1, std::min<int64_t>(spread[s], 1000) / 4));
+  return work <= most &&
+         (starts[group.replica] < 0 || int64_t{group.position} - starts[group.replica] <
+                                           std::max<int64_t>(1, std::min<int64_t>(spread[s], 1000) / 4));
 }
 
 /// Into the open micro-batch that it fills most, or a new one.
@@ -428,7 +439,8 @@ void Regrouper::fillOne(const Problem &problem, uint32_t s, uint32_t sample, con
     unitPart = std::min(wholePart, std::min(bin.part, at.part) * blunt);
     if (work <= bestNs || (unitPart < wholePart && work > timeLimit(s)))
       continue;
-    if (int64_t apart = evaluate(total[s], binDims.data() + open[i] * dims) + ownNs; pads[s] && work > apart + apart / 16)
+    if (int64_t apart = evaluate(total[s], binDims.data() + open[i] * dims) + ownNs;
+        pads[s] && work > apart + apart / 16)
       continue;
     bestNs = work;
     best = i;
@@ -462,7 +474,7 @@ void Regrouper::formFilled(const Problem &problem, uint32_t s, Groups &groups) {
   binDims.clear();
   open.clear();
   binOf.assign(problem.sampleCount(), none);
-  size_t beside = 0; // Samples that the trunk does not see flow evenly beside it.
+  size_t beside = 0;  // Samples that the trunk does not see flow evenly beside it.
   TrunkGroup other{}; // Where they are.
   auto addOthers = [&](int64_t until) {
     for (; beside < others.size(); ++beside) {
@@ -482,7 +494,8 @@ void Regrouper::formFilled(const Problem &problem, uint32_t s, Groups &groups) {
     for (uint32_t i = group.first; i < group.first + group.count; ++i)
       if (work[order[i]] >= 0)
         unit.push_back(order[i]);
-    std::sort(unit.begin(), unit.end(), [&](uint32_t a, uint32_t b) { return work[a] != work[b] ? work[a] > work[b] : a < b; });
+    std::sort(unit.begin(), unit.end(),
+              [&](uint32_t a, uint32_t b) { return work[a] != work[b] ? work[a] > work[b] : a < b; });
     for (uint32_t sample : unit)
       fillOne(problem, s, sample, group);
   }
@@ -516,11 +529,12 @@ void Regrouper::formAlong(const Problem &problem, uint32_t s, Recipe recipe, Gro
   reach.assign(problem.sections[trunk].devices.size(), -1);
   starts.assign(reach.size(), -1);
   unit.clear();
-  int64_t held = 0; // The unit's work,
+  int64_t held = 0;                  // The unit's work,
   const TrunkGroup *first = nullptr; // and where it starts.
   auto flush = [&] {
     if (pads[s])
-      std::sort(unit.begin(), unit.end(), [&](uint32_t a, uint32_t b) { return key[a] != key[b] ? key[a] > key[b] : a < b; });
+      std::sort(unit.begin(), unit.end(),
+                [&](uint32_t a, uint32_t b) { return key[a] != key[b] ? key[a] > key[b] : a < b; });
     if (!unit.empty())
       addUnit(problem, s, first, groups);
     unit.clear();
@@ -587,12 +601,13 @@ void Regrouper::level(const Problem &problem, uint32_t s, Groups &groups) {
   int64_t all = 0;
   for (size_t g = first; g < groups.list.size(); ++g)
     all += dealt.emplace_back(std::max<int64_t>(1, evaluate(total[s], groups.dims.data() + groups.list[g].firstDim)));
-  for (size_t round = 0; round < 2 * loads.size() && exchange(first, groups, all / static_cast<int64_t>(loads.size())); ++round)
+  for (size_t round = 0; round < 2 * loads.size() && exchange(first, groups, all / static_cast<int64_t>(loads.size()));
+       ++round)
     ;
 }
 
-/// The fullest replica gives one of its micro-batches for a shorter one that flows nearby, or for none: those that even out most. False where
-/// nothing helps, or little is left to even out.
+/// The fullest replica gives one of its micro-batches for a shorter one that flows nearby, or for none: those that even
+/// out most. False where nothing helps, or little is left to even out.
 bool Regrouper::exchange(size_t first, Groups &groups, int64_t even) {
   constexpr size_t kNear = 2; // So many times as far apart as there are replicas.
   auto fullest = static_cast<uint32_t>(std::max_element(loads.begin(), loads.end()) - loads.begin());

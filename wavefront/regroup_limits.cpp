@@ -55,9 +55,10 @@ void Regrouper::prepareLimits(const Problem &problem, const ProblemIndex &index)
   }
 }
 
-/// How many micro-batches each section should form. The pace asks for so many a replica; what the others and their rings
-/// can have on the way at a time may ask for fewer and larger ones (Little's law):
-///  - a station has its own stages in flight and, where gradients come back, what the section below has in flight and one
+/// How many micro-batches each section should form. The pace asks for so many a replica; what the others and their
+/// rings can have on the way at a time may ask for fewer and larger ones (Little's law):
+///  - a station has its own stages in flight and, where gradients come back, what the section below has in flight and
+///  one
 ///    that waits there, counted in its own micro-batches;
 ///  - while all replicas of a producer work, the consumer micro-batches that they feed must fit the rings; and likewise
 ///    for gradients.
@@ -88,8 +89,10 @@ void Regrouper::chooseCounts(const Problem &problem, const ProblemIndex &index, 
         continue;
       uint32_t c = edge.consumer;
       limit(s, counts[c] * replicas(problem, s) / replicas(problem, c) * spare / (inFlight[c] + 256) / recipe.slack);
-      limit(s, counts[c] * std::max<int64_t>(1, int64_t{edge.gradientDepth} - 1) * replicas(problem, s) / replicas(problem, c) / recipe.slack);
-      below = std::max(below, (inFlight[c] + 256) * (counts[s] / replicas(problem, s)) / std::max<int64_t>(1, counts[c] / replicas(problem, c)));
+      limit(s, counts[c] * std::max<int64_t>(1, int64_t{edge.gradientDepth} - 1) * replicas(problem, s) /
+                   replicas(problem, c) / recipe.slack);
+      below = std::max(below, (inFlight[c] + 256) * (counts[s] / replicas(problem, s)) /
+                                  std::max<int64_t>(1, counts[c] / replicas(problem, c)));
     }
     inFlight[s] += below;
   }
@@ -99,7 +102,8 @@ void Regrouper::chooseCounts(const Problem &problem, const ProblemIndex &index, 
 void Regrouper::chooseTimes(const Problem &problem, Recipe recipe) {
   groupNs.assign(problem.sections.size(), 0);
   for (size_t s = 0; s < problem.sections.size(); ++s)
-    groupNs[s] = std::max({sectionNs[s] / counts[s] * 256, constantNs[s] * recipe.least, recipe.alike ? largestNs[s] : 0});
+    groupNs[s] =
+        std::max({sectionNs[s] / counts[s] * 256, constantNs[s] * recipe.least, recipe.alike ? largestNs[s] : 0});
 }
 
 /// Of `chain`, which has a time for each section: the longest sum along edges.

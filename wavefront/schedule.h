@@ -28,8 +28,8 @@ struct Task {
 
 /// Reusable: a scheduler that fills it again allocates nothing once it has grown.
 struct Schedule {
-  std::vector<uint32_t> samples; ///< Positions in the batch, micro-batch by micro-batch.
-  std::vector<int64_t> dims;     ///< Combined dims, micro-batch by micro-batch.
+  std::vector<uint32_t> samples;        ///< Positions in the batch, micro-batch by micro-batch.
+  std::vector<int64_t> dims;            ///< Combined dims, micro-batch by micro-batch.
   std::vector<MicroBatch> microBatches; ///< Section by section.
   std::vector<Task> tasks;              ///< Device by device, in order.
   std::vector<uint32_t> deviceTasks;    ///< devices + 1 offsets into tasks.
@@ -48,7 +48,8 @@ struct Schedule {
 uint64_t hash(const Schedule &schedule);
 
 /// Holds schedules against every rule of README.md. Keeps its memory between steps: verifying schedules no larger than
-/// before allocates nothing. Time is linear in tasks, and in the samples that each passes on or gets. One thread at a time.
+/// before allocates nothing. Time is linear in tasks, and in the samples that each passes on or gets. One thread at a
+/// time.
 class Verifier {
 public:
   Verifier();

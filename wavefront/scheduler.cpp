@@ -13,14 +13,15 @@ namespace maestro::wavefront {
 
 namespace {
 
-/// What a schedule may cost, in nanoseconds of an unhurried core, counted and not clocked: so much a task, more where the best is
-/// far from the bound, for small problems a fixed number, and never more than a part of the step. (Steps below a millisecond are
-/// not real ones.)
+/// What a schedule may cost, in nanoseconds of an unhurried core, counted and not clocked: so much a task, more where
+/// the best is far from the bound, for small problems a fixed number, and never more than a part of the step. (Steps
+/// below a millisecond are not real ones.)
 constexpr int64_t budgetPerTask = 600, budgetPerTaskWhenFar = 48 * budgetPerTask, mostForSmall = 150'000'000;
 constexpr int64_t partOfStep = 180;
 constexpr int64_t mostForUnreal = 8'000'000, realStepNs = 1'000'000;
 constexpr size_t fewTasks = 200;
-/// What they are spent on besides trials: reading a sample, for each place too, and a small change of all micro-batches by task.
+/// What they are spent on besides trials: reading a sample, for each place too, and a small change of all micro-batches
+/// by task.
 constexpr int64_t readSample = 200, readPlace = 75, changedTask = 40;
 constexpr uint32_t roundsPerStart = 64;
 
@@ -50,7 +51,8 @@ struct Scheduler::State {
   ListScheduler &list = trial.list;
   Polisher polisher;
   std::vector<int64_t> key;
-  std::vector<int64_t> arrivals; ///< By group of the best: when its gradients came, or its forward task's end where it is the last.
+  std::vector<int64_t>
+      arrivals; ///< By group of the best: when its gradients came, or its forward task's end where it is the last.
   std::vector<uint32_t> order;
   int64_t bestNs = 0;
 
@@ -88,7 +90,8 @@ int64_t Scheduler::State::attemptInOrder(const Problem &problem, Schedule &sched
   return attempt(problem, Rule::BackwardFirst, schedule);
 }
 
-/// A section that does not read an unpadded dim has micro-batches of samples that differ in it: theirs is the largest value.
+/// A section that does not read an unpadded dim has micro-batches of samples that differ in it: theirs is the largest
+/// value.
 static void replaceDiffering(const Problem &problem, Schedule &schedule) {
   size_t dims = problem.dims.size();
   for (const MicroBatch &group : schedule.microBatches)
@@ -162,8 +165,8 @@ void Scheduler::State::noteArrivals(const Problem &problem) {
   }
 }
 
-/// The best again, with backward tasks in the order in which they could have run: what came early no longer waits for what stood
-/// before it. Twice, where it helps.
+/// The best again, with backward tasks in the order in which they could have run: what came early no longer waits for
+/// what stood before it. Twice, where it helps.
 void Scheduler::State::reorder(const Problem &problem, const Choice &best, Schedule &schedule) {
   trial.form(problem, index, best.recipe);
   spent += trial.formingNs();
@@ -174,22 +177,25 @@ void Scheduler::State::reorder(const Problem &problem, const Choice &best, Sched
   }
 }
 
-/// The hints and starts from theory, the best of which is changed in one way at a time; what helps is kept, in turn until nothing does or
-/// the budget is spent.
+/// The hints and starts from theory, the best of which is changed in one way at a time; what helps is kept, in turn
+/// until nothing does or the budget is spent.
 void Scheduler::State::wavefront(const Problem &problem, Schedule &schedule) {
   trial.prepare(problem, index);
   Traits &traits = trial.traits;
   Choice best;
-  spent = static_cast<int64_t>(problem.sampleCount()) * (readSample + static_cast<int64_t>(index.sectionOfPlace.size()) * readPlace);
+  spent = static_cast<int64_t>(problem.sampleCount()) *
+          (readSample + static_cast<int64_t>(index.sectionOfPlace.size()) * readPlace);
   budget = std::numeric_limits<int64_t>::max();
-  bool formed = false;  // Whether the groups are those of `best`.
+  bool formed = false; // Whether the groups are those of `best`.
   int64_t trialNs = 0; // Of the last one; kept for reorder().
   auto goesOn = [&, before = spent]() mutable {
     trialNs = spent - before;
     before = spent;
     return spent + trialNs < budget && bestNs > boundNs;
   };
-  auto mayStart = [&](size_t i) { return i < startCount(traits) && (i < mostStartsWhenFar || !isFar(bestNs, boundNs)); };
+  auto mayStart = [&](size_t i) {
+    return i < startCount(traits) && (i < mostStartsWhenFar || !isFar(bestNs, boundNs));
+  };
   auto startWith = [&](const Choice &choice, bool isFirst) {
     formed = tryChoice(problem, choice, true, schedule);
     if (formed || isFirst)
@@ -237,7 +243,8 @@ void Scheduler::State::polish(const Problem &problem, Rule rule, Schedule &sched
       polisher.load(problem, schedule);
       currentNs = bestNs;
     }
-    spent += static_cast<int64_t>(schedule.tasks.size()) * changedTask + trial.arrangingNs() + trial.simulatingNs(schedule.tasks.size());
+    spent += static_cast<int64_t>(schedule.tasks.size()) * changedTask + trial.arrangingNs() +
+             trial.simulatingNs(schedule.tasks.size());
     if (!polisher.change(problem, index, groups))
       continue;
     trial.arrange(problem, index, polisher.forwardKey, polisher.backwardKey);

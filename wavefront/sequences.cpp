@@ -25,7 +25,8 @@ void Sequences::sort(const ProblemIndex &index, const Groups &groups, const std:
   sortOne(index, groups, backwardKey, backward, backwardPosition);
 }
 
-void computeTails(const Problem &problem, const ProblemIndex &index, const Groups &groups, std::vector<int64_t> &tails) {
+void computeTails(const Problem &problem, const ProblemIndex &index, const Groups &groups,
+                  std::vector<int64_t> &tails) {
   tails.assign(groups.taskNs.size(), 0);
   auto sectionGroups = [&](uint32_t section, auto visit) {
     for (uint32_t g = groups.firstOfSection[section]; g < groups.firstOfSection[section + 1]; ++g)

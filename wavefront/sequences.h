@@ -1,5 +1,5 @@
-// The order in which each replica's stations take its micro-batches, and how far each task is from the step's end: what list
-// scheduling starts from.
+// The order in which each replica's stations take its micro-batches, and how far each task is from the step's end: what
+// list scheduling starts from.
 #pragma once
 
 #include "wavefront/groups.h"
@@ -8,7 +8,7 @@ namespace maestro::wavefront {
 
 /// In which order each replica's stations take its micro-batches; the same at all stages.
 struct Sequences {
-  Lists forward, backward; ///< By replica (ProblemIndex.replica): groups.
+  Lists forward, backward;                                 ///< By replica (ProblemIndex.replica): groups.
   std::vector<uint32_t> forwardPosition, backwardPosition; ///< By group.
 
   /// By the groups' replicas, then by rising key (by group), then by number.

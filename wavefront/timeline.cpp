@@ -9,7 +9,8 @@ namespace maestro::wavefront {
 namespace {
 
 /// Nodes are all steps' tasks, then for each step one for "all gradients are known", an update per device, and its end.
-/// Each has arcs from what must end before it starts, and how long in between; a walk in topological order yields times.
+/// Each has arcs from what must end before it starts, and how long in between; a walk in topological order yields
+/// times.
 class Evaluator {
 public:
   Evaluator(std::span<const TimelineStep> steps, Boundary boundary, Timeline &timeline)
@@ -37,9 +38,10 @@ private:
     int64_t lagNs;
   };
   struct Node {
-    uint32_t firstArc = 0, endArc = 0;      ///< Those that are still to be looked at.
-    uint32_t before = none, after = none;   ///< On its device.
-    uint32_t watcher = none, other = none;  ///< Who waits for this one's end first, and who else waits for what this one waits for.
+    uint32_t firstArc = 0, endArc = 0;    ///< Those that are still to be looked at.
+    uint32_t before = none, after = none; ///< On its device.
+    uint32_t watcher = none,
+             other = none; ///< Who waits for this one's end first, and who else waits for what this one waits for.
   };
 
   const Problem &problem(uint32_t step) const { return *steps[step].problem; }
@@ -84,20 +86,20 @@ private:
   Boundary boundary;
   Timeline &timeline;
   ProblemIndex index;
-  std::vector<uint32_t> firstNode;            ///< By step.
+  std::vector<uint32_t> firstNode; ///< By step.
   uint32_t firstBarrier = 0;
-  std::vector<int64_t> durationNs;            ///< By node.
+  std::vector<int64_t> durationNs;                    ///< By node.
   std::vector<std::vector<uint32_t>> firstOf, nodeOf; ///< By step: by group; by group, stage and kind.
-  std::vector<std::vector<uint32_t>> groupOf; ///< By step: section × sample.
+  std::vector<std::vector<uint32_t>> groupOf;         ///< By step: section × sample.
   struct Turn {
     uint32_t step, group;
   };
-  std::vector<std::vector<Turn>> orders[2];   ///< Forward and backward, by station, all steps.
-  std::vector<uint32_t> position[2];          ///< Forward and backward, by task node.
+  std::vector<std::vector<Turn>> orders[2]; ///< Forward and backward, by station, all steps.
+  std::vector<uint32_t> position[2];        ///< Forward and backward, by task node.
   std::vector<uint8_t> deviceTrains;
   std::vector<Node> nodes;
   std::vector<Arc> arcs;
-  std::vector<int64_t> startNs, endNs;        ///< By node.
+  std::vector<int64_t> startNs, endNs; ///< By node.
 };
 
 Status Evaluator::checkSteps() const {
@@ -106,13 +108,16 @@ Status Evaluator::checkSteps() const {
     bool same = first.devices == other.devices && first.sections.size() == other.sections.size() &&
                 first.edges.size() == other.edges.size();
     for (size_t i = 0; same && i < first.sections.size(); ++i)
-      same = first.sections[i].devices == other.sections[i].devices && first.sections[i].trains == other.sections[i].trains &&
+      same = first.sections[i].devices == other.sections[i].devices &&
+             first.sections[i].trains == other.sections[i].trains &&
              first.sections[i].splitsBackward == other.sections[i].splitsBackward;
     if (!same)
-      return Status::invalidInput("timeline: step " + std::to_string(s) + " has other sections, devices or edges than step 0");
+      return Status::invalidInput("timeline: step " + std::to_string(s) +
+                                  " has other sections, devices or edges than step 0");
     if (!steps[s].durationsNs.empty() && steps[s].durationsNs.size() != schedule(s).tasks.size())
-      return Status::invalidInput("timeline: step " + std::to_string(s) + " has " + std::to_string(schedule(s).tasks.size()) +
-                                  " tasks and " + std::to_string(steps[s].durationsNs.size()) + " durations");
+      return Status::invalidInput("timeline: step " + std::to_string(s) + " has " +
+                                  std::to_string(schedule(s).tasks.size()) + " tasks and " +
+                                  std::to_string(steps[s].durationsNs.size()) + " durations");
   }
   return Status();
 }
@@ -237,7 +242,8 @@ void Evaluator::addEdgeArcs(uint32_t s, const Task &task) {
     const Edge &edge = problem(s).edges[e];
     if (backward && !edge.gradient)
       continue;
-    uint32_t section = backward ? edge.producer : edge.consumer, stage = backward ? edge.producerStage : edge.consumerStage;
+    uint32_t section = backward ? edge.producer : edge.consumer,
+             stage = backward ? edge.producerStage : edge.consumerStage;
     uint32_t depth = backward ? edge.gradientDepth : edge.depth;
     TaskKind reader = backward || edge.heldUntilBackward ? lastKind(section) : TaskKind::Forward;
     forEachPartner(s, task, section, [&](uint32_t partner) {
@@ -257,7 +263,8 @@ void Evaluator::addTaskArcs(uint32_t s) {
       const Task &task = schedule(s).tasks[i];
       uint32_t to = firstNode[s] + i;
       beginNode(to);
-      if (s > 0 && boundary == Boundary::Wait && i == schedule(s).deviceTasks[d]) // The others come later on their devices.
+      if (s > 0 && boundary == Boundary::Wait &&
+          i == schedule(s).deviceTasks[d]) // The others come later on their devices.
         arc(stepEnd(s - 1));
       if (task.kind != TaskKind::Forward)
         arc(node(s, task.microBatch, task.stage, TaskKind::Forward));
@@ -292,8 +299,8 @@ void Evaluator::addBarrierArcs(uint32_t s) {
   endNode(stepEnd(s));
 }
 
-/// A node is looked at when the one before it on its device has ended, then again whenever what it was found to wait for has: arcs are
-/// read once, side by side.
+/// A node is looked at when the one before it on its device has ended, then again whenever what it was found to wait
+/// for has: arcs are read once, side by side.
 Status Evaluator::walk() {
   constexpr int64_t unknown = -1;
   size_t count = durationNs.size(), ended = 0;
@@ -337,14 +344,17 @@ void Evaluator::report() {
   for (uint32_t s = 0; s < steps.size(); ++s) {
     Timeline::Step &step = timeline.steps[s];
     size_t first = firstNode[s], count = schedule(s).tasks.size();
-    step.startNs.assign(startNs.begin() + static_cast<int64_t>(first), startNs.begin() + static_cast<int64_t>(first + count));
+    step.startNs.assign(startNs.begin() + static_cast<int64_t>(first),
+                        startNs.begin() + static_cast<int64_t>(first + count));
     step.endNs.assign(endNs.begin() + static_cast<int64_t>(first), endNs.begin() + static_cast<int64_t>(first + count));
     step.tasksNs = count ? *std::max_element(step.endNs.begin(), step.endNs.end()) : 0;
     step.gradientsNs = endNs[barrier(s)];
     step.updatedNs = step.gradientsNs;
     size_t firstUpdate = update(s, 0);
-    step.updateStartNs.assign(startNs.begin() + static_cast<int64_t>(firstUpdate), startNs.begin() + static_cast<int64_t>(firstUpdate + devices()));
-    step.updateEndNs.assign(endNs.begin() + static_cast<int64_t>(firstUpdate), endNs.begin() + static_cast<int64_t>(firstUpdate + devices()));
+    step.updateStartNs.assign(startNs.begin() + static_cast<int64_t>(firstUpdate),
+                              startNs.begin() + static_cast<int64_t>(firstUpdate + devices()));
+    step.updateEndNs.assign(endNs.begin() + static_cast<int64_t>(firstUpdate),
+                            endNs.begin() + static_cast<int64_t>(firstUpdate + devices()));
     for (uint32_t d = 0; d < devices(); ++d) {
       if (durationNs[update(s, d)] > 0)
         step.updatedNs = std::max(step.updatedNs, endNs[update(s, d)]);

@@ -5,8 +5,8 @@
 namespace maestro::wavefront {
 namespace {
 
-/// A micro-batch formed, by its samples, by those that it was compared with for its turn, and by samples sorted anew; a task's
-/// precedences, its start, and what arrives there.
+/// A micro-batch formed, by its samples, by those that it was compared with for its turn, and by samples sorted anew; a
+/// task's precedences, its start, and what arrives there.
 constexpr int64_t formedGroup = 142, formedSample = 23, formedChoice = 27, sortedSample = 80;
 constexpr int64_t linkedTask = 8, simulatedTask = 40, simulatedArrival = 41;
 
@@ -37,8 +37,10 @@ void Trial::arrange(const Problem &problem, const ProblemIndex &index, const std
 }
 
 int64_t Trial::formingNs() const {
-  return static_cast<int64_t>(groups.list.size()) * formedGroup + static_cast<int64_t>(groups.samples.size()) * formedSample +
-         static_cast<int64_t>(regrouper.compared) * formedChoice + static_cast<int64_t>(regrouper.resorted) * sortedSample;
+  return static_cast<int64_t>(groups.list.size()) * formedGroup +
+         static_cast<int64_t>(groups.samples.size()) * formedSample +
+         static_cast<int64_t>(regrouper.compared) * formedChoice +
+         static_cast<int64_t>(regrouper.resorted) * sortedSample;
 }
 
 int64_t Trial::arrangingNs() const { return static_cast<int64_t>(groups.taskNs.size()) * linkedTask; }

@@ -22,11 +22,14 @@ public:
     return list.run(problem, index, groups, sequences, tails, rule, limit);
   }
 
-  /// What these take, in nanoseconds of an unhurried core: counted, not clocked, so that it is the same wherever it is counted.
-  int64_t formingNs() const;   ///< Of the last form(), arranging apart,
+  /// What these take, in nanoseconds of an unhurried core: counted, not clocked, so that it is the same wherever it is
+  /// counted.
+  int64_t formingNs() const; ///< Of the last form(), arranging apart,
   int64_t arrangingNs() const;
-  int64_t simulatingNs() const { return simulatingNs(list.log.size()); } ///< of the last run(), which may have been given up,
-  int64_t simulatingNs(size_t tasks) const;                              ///< or of so many tasks.
+  int64_t simulatingNs() const {
+    return simulatingNs(list.log.size());
+  }                                         ///< of the last run(), which may have been given up,
+  int64_t simulatingNs(size_t tasks) const; ///< or of so many tasks.
 
   Traits traits; ///< Of the problem; `far` is the caller's.
   Regrouper regrouper;

@@ -29,7 +29,8 @@ struct Step {
 
 class Tuner {
 public:
-  Tuner(std::span<const Problem> problems, int64_t budgetNs, int64_t mostTrials) : budget(budgetNs), mostTrials(mostTrials) {
+  Tuner(std::span<const Problem> problems, int64_t budgetNs, int64_t mostTrials)
+      : budget(budgetNs), mostTrials(mostTrials) {
     for (const Problem &problem : problems) {
       steps.emplace_back(std::make_unique<Step>(problem))->trial.traits.far = true; // All changes that there are.
     }
@@ -62,7 +63,8 @@ private:
     std::vector<int64_t> stepNs;
   };
   static constexpr size_t mostKept = 64;
-  static constexpr int64_t fewestValidated = 3, mostValidated = 16; ///< Few where a simulation takes long beside the budget.
+  static constexpr int64_t fewestValidated = 3,
+                           mostValidated = 16; ///< Few where a simulation takes long beside the budget.
 
   /// None is kept where all were stuck.
   Choice best() const { return kept.empty() ? Choice() : kept.front().choice; }
@@ -136,7 +138,8 @@ private:
     return within(traits, choice);
   }
 
-  /// Keeps the choice, if it is among the best. Given up as soon as the steps so far take a 32nd longer than with the best.
+  /// Keeps the choice, if it is among the best. Given up as soon as the steps so far take a 32nd longer than with the
+  /// best.
   void attempt(const Choice &choice) {
     ++trials;
     Tried tried{choice, 0, {}};
@@ -157,7 +160,8 @@ private:
       tried.totalNs += ns;
       tried.stepNs.push_back(ns);
     }
-    auto at = std::find_if(kept.begin(), kept.end(), [&](const Tried &other) { return other.totalNs >= tried.totalNs; });
+    auto at =
+        std::find_if(kept.begin(), kept.end(), [&](const Tried &other) { return other.totalNs >= tried.totalNs; });
     if (at != kept.end() && at->stepNs == tried.stepNs)
       return; // The same schedules.
     kept.insert(at, std::move(tried));
@@ -174,10 +178,12 @@ private:
     return ns;
   }
 
-  /// What is best for some steps is so by luck, too: the best few are tried on the others, for about a quarter of the budget.
+  /// What is best for some steps is so by luck, too: the best few are tried on the others, for about a quarter of the
+  /// budget.
   void validate() {
     int64_t each = spent / std::max<int64_t>(1, simulations) * static_cast<int64_t>(steps.size() - searched) + 1;
-    kept.resize(std::min<size_t>(kept.size(), static_cast<size_t>(std::clamp<int64_t>(budget / 4 / each, fewestValidated, mostValidated))));
+    kept.resize(std::min<size_t>(
+        kept.size(), static_cast<size_t>(std::clamp<int64_t>(budget / 4 / each, fewestValidated, mostValidated))));
     for (Tried &tried : kept)
       for (size_t i = searched; i < steps.size(); ++i) {
         int64_t ns = simulate(*steps[i], tried.choice, std::numeric_limits<int64_t>::max());
@@ -187,7 +193,8 @@ private:
     std::sort(kept.begin(), kept.end(), [](const Tried &a, const Tried &b) { return a.totalNs < b.totalNs; });
   }
 
-  /// The best, then always the one with which the steps, each with what is best for it, end soonest; then the best of the others, and that of the first step.
+  /// The best, then always the one with which the steps, each with what is best for it, end soonest; then the best of
+  /// the others, and that of the first step.
   std::vector<Choice> several() const {
     std::vector<Choice> chosen;
     std::vector<int64_t> least(kept.empty() ? 0 : kept.front().stepNs.size(), std::numeric_limits<int64_t>::max());
@@ -197,9 +204,12 @@ private:
         total += std::min(least[i], tried.stepNs[i]);
       return total;
     };
-    auto isChosen = [&](const Tried &tried) { return std::find(chosen.begin(), chosen.end(), tried.choice) != chosen.end(); };
+    auto isChosen = [&](const Tried &tried) {
+      return std::find(chosen.begin(), chosen.end(), tried.choice) != chosen.end();
+    };
     while (chosen.size() < std::min(kMostHints, kept.size())) {
-      auto next = std::min_element(kept.begin(), kept.end(), [&](const Tried &a, const Tried &b) { return with(a) < with(b); });
+      auto next =
+          std::min_element(kept.begin(), kept.end(), [&](const Tried &a, const Tried &b) { return with(a) < with(b); });
       if (isChosen(*next)) // None helps these steps; others may be helped by the best that is left.
         next = std::find_if_not(kept.begin(), kept.end(), isChosen);
       if (next == kept.end())
@@ -217,9 +227,9 @@ private:
 
   std::vector<std::unique_ptr<Step>> steps;
   std::minstd_rand random;
-  size_t searched = 0;     ///< Of the steps: so many, the others tell luck from merit.
-  std::vector<Tried> kept; ///< The best first.
-  Choice bestOfFirst;      ///< With which the first step ends soonest,
+  size_t searched = 0;                                   ///< Of the steps: so many, the others tell luck from merit.
+  std::vector<Tried> kept;                               ///< The best first.
+  Choice bestOfFirst;                                    ///< With which the first step ends soonest,
   int64_t firstNs = std::numeric_limits<int64_t>::max(); ///< and when.
   int64_t boundNs = 0;
   int64_t spent = 0, simulations = 0, budget; ///< As a Trial counts.
@@ -228,6 +238,8 @@ private:
 
 } // namespace
 
-std::vector<Choice> tune(std::span<const Problem> steps, int64_t budgetNs, int64_t mostTrials) { return Tuner(steps, budgetNs, mostTrials).run(); }
+std::vector<Choice> tune(std::span<const Problem> steps, int64_t budgetNs, int64_t mostTrials) {
+  return Tuner(steps, budgetNs, mostTrials).run();
+}
 
 } // namespace maestro::wavefront

@@ -41,7 +41,8 @@ Status State::checkMicroBatches() {
                     std::to_string(section.maxSamples));
     for (uint32_t sample : schedule->samplesOf(batch))
       if (sample >= problem->sampleCount())
-        return broken(name(g) + " holds sample " + std::to_string(sample) + " of " + std::to_string(problem->sampleCount()));
+        return broken(name(g) + " holds sample " + std::to_string(sample) + " of " +
+                      std::to_string(problem->sampleCount()));
     for (size_t d = 0; d < problem->dims.size(); ++d) {
       int64_t value = 0;
       bool agree = true;
@@ -53,14 +54,15 @@ Status State::checkMicroBatches() {
       if (!agree && isUnpadded(section, static_cast<uint32_t>(d)))
         return broken(name(g) + " holds samples of different " + problem->dims[d].name + ", which must not be padded");
       if (value != schedule->dims[batch.firstDim + d])
-        return broken(name(g) + " has " + problem->dims[d].name + " = " + std::to_string(value) + ", and the schedule says " +
-                      std::to_string(schedule->dims[batch.firstDim + d]));
+        return broken(name(g) + " has " + problem->dims[d].name + " = " + std::to_string(value) +
+                      ", and the schedule says " + std::to_string(schedule->dims[batch.firstDim + d]));
       if (value > section.capacity[d])
         return broken(name(g) + " has " + problem->dims[d].name + " = " + std::to_string(value) + "; its capacity is " +
                       std::to_string(section.capacity[d]));
     }
     for (const Area &area : section.areas) {
-      int64_t rows = schedule->dims[batch.firstDim + area.rows], padded = schedule->dims[batch.firstDim + area.padded], tokens = 0;
+      int64_t rows = schedule->dims[batch.firstDim + area.rows], padded = schedule->dims[batch.firstDim + area.padded],
+              tokens = 0;
       if (__builtin_mul_overflow(rows, padded, &tokens) || tokens > area.capacity)
         return broken(name(g) + " has " + problem->dims[area.rows].name + " = " + std::to_string(rows) + " times " +
                       problem->dims[area.padded].name + " = " + std::to_string(padded) + ": " + std::to_string(tokens) +
@@ -134,7 +136,8 @@ Status State::checkTask(uint32_t number, uint32_t device) {
   const MicroBatch &batch = schedule->microBatches[task.microBatch];
   const Section &section = problem->sections[batch.section];
   if (task.stage >= section.stages.size() || static_cast<uint32_t>(task.kind) >= kinds(section))
-    return broken("task " + std::to_string(number) + " of " + name(task.microBatch) + " is of a stage or kind that it lacks");
+    return broken("task " + std::to_string(number) + " of " + name(task.microBatch) +
+                  " is of a stage or kind that it lacks");
   if (section.devices[batch.replica][task.stage] != device)
     return broken(name(task) + " is on device " + std::to_string(device) + ", its station on " +
                   std::to_string(section.devices[batch.replica][task.stage]));
@@ -147,8 +150,8 @@ Status State::checkTask(uint32_t number, uint32_t device) {
                                                        : stage.weightGradient;
   int64_t takes = evaluate(cost, schedule->dims.data() + batch.firstDim);
   if (task.startNs < 0 || task.endNs - task.startNs != takes)
-    return broken(name(task) + " is planned from " + std::to_string(task.startNs) + " to " + std::to_string(task.endNs) +
-                  ", and takes " + std::to_string(takes));
+    return broken(name(task) + " is planned from " + std::to_string(task.startNs) + " to " +
+                  std::to_string(task.endNs) + ", and takes " + std::to_string(takes));
   return Status();
 }
 
@@ -156,7 +159,8 @@ Status State::checkTask(uint32_t number, uint32_t device) {
 Status State::checkTasks() {
   uint32_t expected = 0;
   for (const MicroBatch &batch : schedule->microBatches)
-    expected += static_cast<uint32_t>(problem->sections[batch.section].stages.size()) * kinds(problem->sections[batch.section]);
+    expected +=
+        static_cast<uint32_t>(problem->sections[batch.section].stages.size()) * kinds(problem->sections[batch.section]);
   for (uint32_t device = 0; device < problem->devices; ++device)
     for (uint32_t i = schedule->deviceTasks[device]; i < schedule->deviceTasks[device + 1]; ++i)
       MAESTRO_TRY(checkTask(i, device));
@@ -171,7 +175,8 @@ Status State::checkDevices() {
     std::span<const Task> tasks = schedule->tasksOf(device);
     for (size_t i = 1; i < tasks.size(); ++i)
       if (tasks[i].startNs < tasks[i - 1].endNs)
-        return broken(name(tasks[i]) + " starts before " + name(tasks[i - 1]) + " ends on device " + std::to_string(device));
+        return broken(name(tasks[i]) + " starts before " + name(tasks[i - 1]) + " ends on device " +
+                      std::to_string(device));
   }
   return Status();
 }

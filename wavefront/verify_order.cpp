@@ -15,8 +15,8 @@ Status State::checkSlots() {
     const Section &section = problem->sections[batch.section];
     uint32_t &count = inFlight[stationOf(batch, task.stage)];
     if (task.kind == TaskKind::Forward && ++count > section.stages[task.stage].slots)
-      return broken(name(task) + " starts with " + std::to_string(count - 1) + " micro-batches in flight; slots: " +
-                    std::to_string(section.stages[task.stage].slots));
+      return broken(name(task) + " starts with " + std::to_string(count - 1) +
+                    " micro-batches in flight; slots: " + std::to_string(section.stages[task.stage].slots));
     if (static_cast<uint32_t>(task.kind) + 1 == kinds(section))
       --count;
   }
@@ -96,7 +96,9 @@ template <typename Visit> void State::forEachBefore(const Task &task, Visit visi
           return visit(taskOf(consumer, edge.consumerStage, TaskKind::Backward), lag(edge.gradientTransfer, consumer));
         uint32_t before = slotBefore(0, consumer, edge.consumerStage, edge.depth);
         if (before != kAbsent)
-          visit(taskOf(before, edge.consumerStage, edge.heldUntilBackward ? lastKind(edge.consumer) : TaskKind::Forward), 0);
+          visit(
+              taskOf(before, edge.consumerStage, edge.heldUntilBackward ? lastKind(edge.consumer) : TaskKind::Forward),
+              0);
       });
   }
 }

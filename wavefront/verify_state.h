@@ -1,5 +1,5 @@
-// What Verifier looks at, private to verify.cpp (micro-batches and tasks by themselves) and verify_order.cpp (what waits for
-// what).
+// What Verifier looks at, private to verify.cpp (micro-batches and tasks by themselves) and verify_order.cpp (what
+// waits for what).
 #pragma once
 
 #include "wavefront/schedule.h"
@@ -70,15 +70,15 @@ struct Verifier::State {
 
   const Problem *problem = nullptr;
   const Schedule *schedule = nullptr;
-  std::vector<uint32_t> groups;                ///< By section and sample.
-  std::vector<uint32_t> firstPlace, taskIndex; ///< By group; by group, stage and kind: into schedule.tasks.
+  std::vector<uint32_t> groups;                 ///< By section and sample.
+  std::vector<uint32_t> firstPlace, taskIndex;  ///< By group; by group, stage and kind: into schedule.tasks.
   std::vector<size_t> firstStation, firstStage; ///< By section; of replicas' stages and of stages.
   size_t stations = 0;
   std::vector<uint32_t> inFlight, firstOrder, filled; ///< By station.
-  std::array<std::vector<uint32_t>, 2> orders;     ///< Forward and backward: groups, station by station in their order,
-  std::array<std::vector<uint32_t>, 2> position;   ///< and where each is in it, by group and stage.
-  Lists edgesFrom, edgesTo;                        ///< By stage of a section: into problem.edges.
-  Lists after;                                     ///< checkNoCycle(): by task.
+  std::array<std::vector<uint32_t>, 2> orders;   ///< Forward and backward: groups, station by station in their order,
+  std::array<std::vector<uint32_t>, 2> position; ///< and where each is in it, by group and stage.
+  Lists edgesFrom, edgesTo;                      ///< By stage of a section: into problem.edges.
+  Lists after;                                   ///< checkNoCycle(): by task.
   std::vector<uint32_t> waiting, ready;
   bool mayCircle = false; ///< A task begins when one that it waits for does.
 };

@@ -40,7 +40,8 @@ Attribute number(std::string name, double value) { return {std::move(name), Attr
 /// A prepared call with memory of its own: zeros, which every kernel accepts.
 class Call {
 public:
-  Call(std::string_view kernel, std::vector<Attribute> attributes, std::vector<TensorType> in, std::vector<TensorType> out) {
+  Call(std::string_view kernel, std::vector<Attribute> attributes, std::vector<TensorType> in,
+       std::vector<TensorType> out) {
     static auto library = createCpuLibrary();
     auto prepared = library->prepare({kernel, Attributes(attributes), in, out, threads()});
     if (!prepared.isOk() || !*prepared)
@@ -98,7 +99,8 @@ constexpr int64_t kTokens = 1024, kWidth = 512, kHidden = 1408, kVocabulary = 32
 void matmul(benchmark::State &state) {
   DType d = dtypeOf(state);
   int64_t m = state.range(1), n = state.range(2), k = state.range(3);
-  Call call("matmul", {ints("transpose_b", {1})}, {tensor(d, {m, k}), tensor(d, {n, k}), TensorType()}, {tensor(d, {m, n})});
+  Call call("matmul", {ints("transpose_b", {1})}, {tensor(d, {m, k}), tensor(d, {n, k}), TensorType()},
+            {tensor(d, {m, n})});
   measure(state, call, 2.0 * m * n * k);
 }
 
@@ -110,7 +112,8 @@ void onednn(benchmark::State &state) {
   int64_t m = state.range(1), n = state.range(2), k = state.range(3);
   engine cpu(engine::kind::cpu, 0);
   stream queue(cpu);
-  memory::desc a({m, k}, type, memory::dims{k, 1}), b({k, n}, type, memory::dims{1, k}), c({m, n}, type, memory::dims{n, 1});
+  memory::desc a({m, k}, type, memory::dims{k, 1}), b({k, n}, type, memory::dims{1, k}),
+      c({m, n}, type, memory::dims{n, 1});
   matmul::primitive_desc pd(matmul::desc(a, b, c), cpu);
   dnnl::matmul product(pd);
   memory ma(a, cpu), mb(b, cpu), mc(c, cpu);
@@ -164,35 +167,77 @@ struct Streaming {
 };
 
 const Streaming kStreaming[] = {
-    {"add", [](DType d) { TensorType x = tensor(d, {kTokens, kHidden}); return Call("add", {}, {x, x}, {x}); }},
-    {"add_row", [](DType d) { TensorType x = tensor(d, {kTokens, kHidden}); return Call("add", {}, {x, tensor(d, {kHidden})}, {x}); }},
-    {"silu", [](DType d) { TensorType x = tensor(d, {kTokens, kHidden}); return Call("silu", {}, {x}, {x}); }},
-    {"gelu", [](DType d) { TensorType x = tensor(d, {kTokens, kHidden}); return Call("gelu", {}, {x}, {x}); }},
-    {"silu_grad", [](DType d) { TensorType x = tensor(d, {kTokens, kHidden}); return Call("silu_grad", {}, {x, x}, {x}); }},
-    {"rms_norm", [](DType d) {
-       TensorType x = tensor(d, {kTokens, kWidth});
-       return Call("rms_norm", {ints("axis", {1}), number("epsilon", 1e-6)}, {x, tensor(d, {kWidth})}, {x, tensor(DType::F32, {kTokens})});
+    {"add",
+     [](DType d) {
+       TensorType x = tensor(d, {kTokens, kHidden});
+       return Call("add", {}, {x, x}, {x});
      }},
-    {"rms_norm_grad", [](DType d) {
-       TensorType x = tensor(d, {kTokens, kWidth});
-       return Call("rms_norm_grad", {ints("axis", {1})}, {x, x, tensor(DType::F32, {kTokens}), tensor(d, {kWidth})}, {x, tensor(DType::F32, {kWidth})});
+    {"add_row",
+     [](DType d) {
+       TensorType x = tensor(d, {kTokens, kHidden});
+       return Call("add", {}, {x, tensor(d, {kHidden})}, {x});
      }},
-    {"softmax", [](DType d) { TensorType x = tensor(d, {kTokens, kTokens}); return Call("softmax", {ints("axis", {1})}, {x}, {x}); }},
-    {"cross_entropy", [](DType d) {
+    {"silu",
+     [](DType d) {
+       TensorType x = tensor(d, {kTokens, kHidden});
+       return Call("silu", {}, {x}, {x});
+     }},
+    {"gelu",
+     [](DType d) {
+       TensorType x = tensor(d, {kTokens, kHidden});
+       return Call("gelu", {}, {x}, {x});
+     }},
+    {"silu_grad",
+     [](DType d) {
+       TensorType x = tensor(d, {kTokens, kHidden});
+       return Call("silu_grad", {}, {x, x}, {x});
+     }},
+    {"rms_norm",
+     [](DType d) {
+       TensorType x = tensor(d, {kTokens, kWidth});
+       return Call("rms_norm", {ints("axis", {1}), number("epsilon", 1e-6)}, {x, tensor(d, {kWidth})},
+                   {x, tensor(DType::F32, {kTokens})});
+     }},
+    {"rms_norm_grad",
+     [](DType d) {
+       TensorType x = tensor(d, {kTokens, kWidth});
+       return Call("rms_norm_grad", {ints("axis", {1})}, {x, x, tensor(DType::F32, {kTokens}), tensor(d, {kWidth})},
+                   {x, tensor(DType::F32, {kWidth})});
+     }},
+    {"softmax",
+     [](DType d) {
+       TensorType x = tensor(d, {kTokens, kTokens});
+       return Call("softmax", {ints("axis", {1})}, {x}, {x});
+     }},
+    {"cross_entropy",
+     [](DType d) {
        TensorType row = tensor(DType::F32, {kTokens});
        return Call("cross_entropy", {}, {tensor(d, {kTokens, kVocabulary}), tensor(DType::I64, {kTokens})}, {row, row});
      }},
-    {"cross_entropy_grad", [](DType d) {
+    {"cross_entropy_grad",
+     [](DType d) {
        TensorType x = tensor(d, {kTokens, kVocabulary}), row = tensor(DType::F32, {kTokens});
        return Call("cross_entropy_grad", {}, {x, tensor(DType::I64, {kTokens}), row, row}, {x});
      }},
-    {"transpose", [](DType d) { return Call("transpose", {ints("permutation", {0, 2, 1, 3})}, {tensor(d, {4, 256, 8, 64})}, {tensor(d, {4, 8, 256, 64})}); }},
-    {"bias_grad", [](DType d) { return Call("reduce_sum", {ints("axes", {0})}, {tensor(d, {kTokens, kHidden})}, {tensor(DType::F32, {kHidden})}); }},
-    {"adamw", [](DType d) {
-       TensorType p = tensor(DType::F32, {16, 1 << 20}), copy = d == DType::BF16 ? tensor(d, {16, 1 << 20}) : TensorType();
+    {"transpose",
+     [](DType d) {
+       return Call("transpose", {ints("permutation", {0, 2, 1, 3})}, {tensor(d, {4, 256, 8, 64})},
+                   {tensor(d, {4, 8, 256, 64})});
+     }},
+    {"bias_grad",
+     [](DType d) {
+       return Call("reduce_sum", {ints("axes", {0})}, {tensor(d, {kTokens, kHidden})}, {tensor(DType::F32, {kHidden})});
+     }},
+    {"adamw",
+     [](DType d) {
+       TensorType p = tensor(DType::F32, {16, 1 << 20}),
+                  copy = d == DType::BF16 ? tensor(d, {16, 1 << 20}) : TensorType();
        return Call("adamw", {}, {p, p, p, p, tensor(DType::F32, {8})}, {p, p, p, p, copy});
      }},
-    {"sum_squares", [](DType) { return Call("sum_squares", {}, {tensor(DType::F32, {16, 1 << 20})}, {tensor(DType::F64, {1})}); }},
+    {"sum_squares",
+     [](DType) {
+       return Call("sum_squares", {}, {tensor(DType::F32, {16, 1 << 20})}, {tensor(DType::F64, {1})});
+     }},
 };
 
 void streaming(benchmark::State &state, const Streaming &what, DType dtype) {
@@ -218,7 +263,9 @@ int main(int argc, char **argv) {
   for (const kernels::Streaming &what : kernels::kStreaming)
     for (DType dtype : {DType::F32, DType::BF16}) {
       std::string name = "streaming/" + std::string(what.name) + (dtype == DType::BF16 ? "/bf16" : "/f32");
-      benchmark::RegisterBenchmark(name.c_str(), kernels::streaming, what, dtype)->UseRealTime()->Unit(benchmark::kMicrosecond);
+      benchmark::RegisterBenchmark(name.c_str(), kernels::streaming, what, dtype)
+          ->UseRealTime()
+          ->Unit(benchmark::kMicrosecond);
     }
   benchmark::Initialize(&argc, argv);
   benchmark::RunSpecifiedBenchmarks();

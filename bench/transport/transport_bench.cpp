@@ -69,7 +69,8 @@ struct Pair {
     require(sender(from).write(k, {&box, 1}));
     require(sender(from).post(k, {1, 0, 1, box.elementBytes}));
   }
-  /// Where memcpy writes for comparison: memory of the same kind as a channel's slots, of what was asked for beside them.
+  /// Where memcpy writes for comparison: memory of the same kind as a channel's slots, of what was asked for beside
+  /// them.
   char *copyTarget(uint64_t bytes) { return *memory->make<char>(bytes, "copies"); }
   void receive(uint32_t from, uint64_t k) {
     require(receiver(from).awaitArrivals(k, {1, 1, 0}, abort));

@@ -1,9 +1,9 @@
-// Quality of schedules by family of problems, what they gain over static layouts in file order by number of devices, and
-// what they cost. Times are this thread's processor time, so that a busy machine does not count.
+// Quality of schedules by family of problems, what they gain over static layouts in file order by number of devices,
+// and what they cost. Times are this thread's processor time, so that a busy machine does not count.
 //
 //   wavefront_bench [first seed [seeds per family [each]]]      each: a line a problem
-#include "wavefront/scheduler.h"
 #include "test/wavefront/random_problems.h"
+#include "wavefront/scheduler.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -56,15 +56,19 @@ Measured measure(Scheduler &scheduler, const Problem &problem) {
   int64_t verifyNs = cpuNs() - start;
   scheduler.run(problem, Order::FileOrder, file);
   insist(verify(problem, file));
-  return {ratio(schedule.makespanNs, schedule.lowerBoundNs), ratio(file.makespanNs, schedule.makespanNs),
-          ratio(ns, static_cast<int64_t>(schedule.tasks.size())), ratio(ns, schedule.makespanNs),
-          ratio(verifyNs, static_cast<int64_t>(schedule.tasks.size())), ratio(verifyNs, schedule.makespanNs)};
+  return {ratio(schedule.makespanNs, schedule.lowerBoundNs),
+          ratio(file.makespanNs, schedule.makespanNs),
+          ratio(ns, static_cast<int64_t>(schedule.tasks.size())),
+          ratio(ns, schedule.makespanNs),
+          ratio(verifyNs, static_cast<int64_t>(schedule.tasks.size())),
+          ratio(verifyNs, schedule.makespanNs)};
 }
 
 void quality(uint64_t firstSeed, uint64_t seeds, bool each) {
   std::printf("makespan / lower bound, %lu problems a family from seed %lu\n", static_cast<unsigned long>(seeds),
               static_cast<unsigned long>(firstSeed));
-  std::printf("%-14s %8s %8s %8s %9s %11s %12s\n", "family", "median", "90 %", "worst", "ns/task", "% of step", "file / wave");
+  std::printf("%-14s %8s %8s %8s %9s %11s %12s\n", "family", "median", "90 %", "worst", "ns/task", "% of step",
+              "file / wave");
   Scheduler scheduler;
   Figures allBounds, allTight, allSpeeds, allParts, verifySpeeds, verifyParts;
   for (Family family : families) {
@@ -80,11 +84,11 @@ void quality(uint64_t firstSeed, uint64_t seeds, bool each) {
       verifySpeeds.values.push_back(made.verifyNsPerTask);
       verifyParts.values.push_back(100 * made.verifyStepPart);
       if (each)
-        std::printf("%s %lu: %.3f of the bound, file order %.2f x\n", name(family), static_cast<unsigned long>(seed), made.bound,
-                    made.gain);
+        std::printf("%s %lu: %.3f of the bound, file order %.2f x\n", name(family), static_cast<unsigned long>(seed),
+                    made.bound, made.gain);
     }
-    std::printf("%-14s %8.3f %8.3f %8.3f %9.0f %11.2f %12.2f\n", name(family), bounds.at(50), bounds.at(90), bounds.at(100),
-                speeds.at(50), parts.at(50), gains.at(50));
+    std::printf("%-14s %8.3f %8.3f %8.3f %9.0f %11.2f %12.2f\n", name(family), bounds.at(50), bounds.at(90),
+                bounds.at(100), speeds.at(50), parts.at(50), gains.at(50));
     for (auto [all, part] : {std::pair(&allBounds, &bounds), {&allSpeeds, &speeds}, {&allParts, &parts}})
       all->values.insert(all->values.end(), part->values.begin(), part->values.end());
   }
@@ -92,20 +96,21 @@ void quality(uint64_t firstSeed, uint64_t seeds, bool each) {
               allSpeeds.at(50), allParts.at(50));
   size_t above = static_cast<size_t>(
       std::count_if(allBounds.values.begin(), allBounds.values.end(), [](double value) { return value > 1.15; }));
-  std::printf("95 %% of all: %.3f of the bound, 99 %%: %.3f; above 1.15: %zu of %zu\n", allBounds.at(95), allBounds.at(99), above,
-              allBounds.values.size());
-  std::printf("with rings of two slots between stages: median %.3f, 90 %% %.3f, 95 %% %.3f, 99 %% %.3f, worst %.3f\n", allTight.at(50),
-              allTight.at(90), allTight.at(95), allTight.at(99), allTight.at(100));
-  std::printf("90 %% of all: %.0f ns/task, %.2f %% of the step; worst: %.0f ns/task, %.2f %%\n", allSpeeds.at(90), allParts.at(90),
-              allSpeeds.at(100), allParts.at(100));
-  std::printf("verifying: median %.0f ns/task, %.3f %% of the step; 90 %%: %.0f ns/task, %.3f %%; worst: %.0f ns/task, %.3f %%\n",
+  std::printf("95 %% of all: %.3f of the bound, 99 %%: %.3f; above 1.15: %zu of %zu\n", allBounds.at(95),
+              allBounds.at(99), above, allBounds.values.size());
+  std::printf("with rings of two slots between stages: median %.3f, 90 %% %.3f, 95 %% %.3f, 99 %% %.3f, worst %.3f\n",
+              allTight.at(50), allTight.at(90), allTight.at(95), allTight.at(99), allTight.at(100));
+  std::printf("90 %% of all: %.0f ns/task, %.2f %% of the step; worst: %.0f ns/task, %.2f %%\n", allSpeeds.at(90),
+              allParts.at(90), allSpeeds.at(100), allParts.at(100));
+  std::printf("verifying: median %.0f ns/task, %.3f %% of the step; 90 %%: %.0f ns/task, %.3f %%; worst: %.0f ns/task, "
+              "%.3f %%\n",
               verifySpeeds.at(50), verifyParts.at(50), verifySpeeds.at(90), verifyParts.at(90), verifySpeeds.at(100),
               verifyParts.at(100));
 }
 
 void againstFileOrder(uint64_t firstSeed) {
-  std::printf("\nskewed multimodal mix: file order's time / wavefront's, 15 seeds\n%-10s %8s %8s %8s %14s\n", "devices", "least",
-              "median", "most", "wave / bound");
+  std::printf("\nskewed multimodal mix: file order's time / wavefront's, 15 seeds\n%-10s %8s %8s %8s %14s\n", "devices",
+              "least", "median", "most", "wave / bound");
   Scheduler scheduler;
   for (uint32_t devices : {2, 4, 8, 16, 32, 64}) {
     Figures gains, bounds;
@@ -122,7 +127,9 @@ void againstFileOrder(uint64_t firstSeed) {
 } // namespace maestro::wavefront
 
 int main(int argc, char **argv) {
-  auto number = [&](int index, uint64_t fallback) { return argc > index ? std::strtoull(argv[index], nullptr, 10) : fallback; };
+  auto number = [&](int index, uint64_t fallback) {
+    return argc > index ? std::strtoull(argv[index], nullptr, 10) : fallback;
+  };
   maestro::wavefront::quality(number(1, 0), std::max<uint64_t>(1, number(2, 40)), argc > 3);
   maestro::wavefront::againstFileOrder(number(1, 0));
   return 0;

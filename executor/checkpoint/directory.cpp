@@ -38,8 +38,7 @@ std::optional<uint64_t> stepOf(std::string_view name) {
 /// A folder's entries. Nothing is thrown, also where reading on fails.
 template <typename Visit> std::error_code forEachEntry(const std::string &folder, Visit visit) {
   std::error_code error;
-  for (fs::directory_iterator entry(folder, error); !error && entry != fs::directory_iterator();
-       entry.increment(error))
+  for (fs::directory_iterator entry(folder, error); !error && entry != fs::directory_iterator(); entry.increment(error))
     visit(*entry);
   return error;
 }
@@ -60,8 +59,7 @@ bool isWhole(const std::string &path, uint64_t step) {
 /// every moment one of the two is whole, and goes when the exchange is on disk. File systems that
 /// cannot exchange names lose the older one first, when the new one is on disk under its hidden
 /// name.
-Status putInPlace(const std::string &partial, const std::string &final,
-                  const std::string &outFolder) {
+Status putInPlace(const std::string &partial, const std::string &final, const std::string &outFolder) {
   std::error_code error;
   if (fs::exists(final, error)) {
     if (::renameat2(AT_FDCWD, partial.c_str(), AT_FDCWD, final.c_str(), RENAME_EXCHANGE) == 0) {
@@ -73,8 +71,7 @@ Status putInPlace(const std::string &partial, const std::string &final,
     fs::remove_all(final, error);
   }
   fs::rename(partial, final, error);
-  return error ? systemFailure("rename a checkpoint to", final, error.value())
-               : syncFolder(outFolder);
+  return error ? systemFailure("rename a checkpoint to", final, error.value()) : syncFolder(outFolder);
 }
 
 Result<std::map<std::string, uint64_t>> listFiles(const std::string &folder) {
@@ -109,8 +106,7 @@ Result<std::vector<Candidate>> candidates(const std::string &outFolder) {
       list.push_back({*step, std::move(name)});
   });
   if (error)
-    return Status::invalidInput(
-        fmt::format("cannot read the run's folder '{}': {}", outFolder, error.message()));
+    return Status::invalidInput(fmt::format("cannot read the run's folder '{}': {}", outFolder, error.message()));
   std::sort(list.begin(), list.end(), [](const Candidate &a, const Candidate &b) {
     return a.step != b.step ? a.step > b.step : a.name > b.name; // '.' comes before 'c'.
   });
@@ -139,8 +135,7 @@ void removeLeftovers(const std::string &outFolder) {
 }
 
 Status removeCheckpoint(const std::string &outFolder, uint64_t step) {
-  std::string path = outFolder + "/" + checkpointName(step),
-              hidden = outFolder + "/" + hiddenName(step, kRemoved);
+  std::string path = outFolder + "/" + checkpointName(step), hidden = outFolder + "/" + hiddenName(step, kRemoved);
   std::error_code error;
   fs::remove_all(hidden, error);
   fs::rename(path, hidden, error);
@@ -169,9 +164,8 @@ PendingCheckpoint::PendingCheckpoint(std::string folder, uint64_t step)
       final(outFolder + "/" + checkpointName(step)), step(step) {}
 
 PendingCheckpoint::PendingCheckpoint(PendingCheckpoint &&other) noexcept
-    : outFolder(std::move(other.outFolder)), partial(std::move(other.partial)),
-      final(std::move(other.final)), step(other.step),
-      committed(std::exchange(other.committed, true)) {}
+    : outFolder(std::move(other.outFolder)), partial(std::move(other.partial)), final(std::move(other.final)),
+      step(other.step), committed(std::exchange(other.committed, true)) {}
 
 PendingCheckpoint::~PendingCheckpoint() {
   std::error_code error;
@@ -216,25 +210,23 @@ Result<FoundCheckpoint> openCheckpoint(const std::string &path) {
     std::error_code error;
     uint64_t there = fs::file_size(path + "/" + name, error);
     if (error || there != bytes)
-      return Status::invalidInput(
-          fmt::format("checkpoint '{}' is not whole: '{}' {}, state.json says {} bytes", path, name,
-                      error ? "is missing" : fmt::format("has {} bytes", there), bytes));
+      return Status::invalidInput(fmt::format("checkpoint '{}' is not whole: '{}' {}, state.json says {} bytes", path,
+                                              name, error ? "is missing" : fmt::format("has {} bytes", there), bytes));
   }
   return found;
 }
 
-Result<std::optional<FoundCheckpoint>> findNewestCheckpoint(const std::string &outFolder,
-                                                            const std::string &run) {
+Result<std::optional<FoundCheckpoint>> findNewestCheckpoint(const std::string &outFolder, const std::string &run) {
   MAESTRO_ASSIGN(std::vector<Candidate> list, candidates(outFolder));
   for (const auto &[step, name] : list) {
     Result<FoundCheckpoint> found = openCheckpoint(outFolder + "/" + name);
     if (!found && name.starts_with('.'))
       continue; // Was being written.
     if (found && found->state.step != step)
-      found = Status::invalidInput(fmt::format("checkpoint '{}': state.json is of step {}", found->path, found->state.step));
-    if (found && !run.empty() && !found->state.run.empty() && found->state.run != run)
       found = Status::invalidInput(
-          fmt::format("checkpoint '{}' is of an older run in this folder", found->path));
+          fmt::format("checkpoint '{}': state.json is of step {}", found->path, found->state.step));
+    if (found && !run.empty() && !found->state.run.empty() && found->state.run != run)
+      found = Status::invalidInput(fmt::format("checkpoint '{}' is of an older run in this folder", found->path));
     if (found)
       return std::optional(*std::move(found));
     logWarning(fmt::format("passed over: {}", found.status().message()));

@@ -81,8 +81,7 @@ Result<FoundCheckpoint> openCheckpoint(const std::string &path);
 /// The newest whole checkpoint in a folder, or nothing; of the run `run` where that is given. One
 /// that was not yet put in place counts. Damaged ones, and those of other runs, are passed over
 /// with a warning.
-Result<std::optional<FoundCheckpoint>> findNewestCheckpoint(const std::string &outFolder,
-                                                            const std::string &run = "");
+Result<std::optional<FoundCheckpoint>> findNewestCheckpoint(const std::string &outFolder, const std::string &run = "");
 
 /// The steps of all checkpoints in a folder, whole or not, in ascending order.
 Result<std::vector<uint64_t>> checkpointSteps(const std::string &outFolder);

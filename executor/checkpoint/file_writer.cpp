@@ -27,9 +27,7 @@ void ignoreFileSizeSignal() {
 }
 } // namespace
 
-FileWriter::FileWriter(std::string path, int fd) : path(std::move(path)), fd(fd) {
-  buffer.reserve(kBufferBytes);
-}
+FileWriter::FileWriter(std::string path, int fd) : path(std::move(path)), fd(fd) { buffer.reserve(kBufferBytes); }
 
 FileWriter::FileWriter(FileWriter &&other) noexcept
     : path(std::move(other.path)), fd(std::exchange(other.fd, -1)), total(other.total),
@@ -64,9 +62,7 @@ Status FileWriter::append(std::span<const std::byte> bytes) {
   return {};
 }
 
-Status FileWriter::append(std::string_view text) {
-  return append(std::as_bytes(std::span(text.data(), text.size())));
-}
+Status FileWriter::append(std::string_view text) { return append(std::as_bytes(std::span(text.data(), text.size()))); }
 
 Status FileWriter::writeOut(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {

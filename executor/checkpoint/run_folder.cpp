@@ -29,10 +29,8 @@ Result<std::string> describeResults(const std::string &folder) {
   MAESTRO_ASSIGN(std::vector<uint64_t> steps, checkpointSteps(folder));
   std::error_code error;
   if (!steps.empty())
-    return fmt::format("{}{}", steps.size() > 1 ? "checkpoints up to " : "",
-                       checkpointName(steps.back()));
-  return std::string(std::filesystem::exists(folder + "/metrics.jsonl", error) ? "metrics.jsonl"
-                                                                               : "");
+    return fmt::format("{}{}", steps.size() > 1 ? "checkpoints up to " : "", checkpointName(steps.back()));
+  return std::string(std::filesystem::exists(folder + "/metrics.jsonl", error) ? "metrics.jsonl" : "");
 }
 
 } // namespace
@@ -69,11 +67,10 @@ Status RunFolder::lock() {
   if (::flock(fd, LOCK_EX | LOCK_NB) == 0)
     return Status();
   if (errno == EWOULDBLOCK)
-    return Status::invalidInput(fmt::format(
-        "--out {}: another maestro-run writes there; wait for its end, or give another folder",
-        folder));
-  logWarning(fmt::format("--out {}: this file system has no locks ({}); start no other run there",
-                         folder, std::strerror(errno)));
+    return Status::invalidInput(
+        fmt::format("--out {}: another maestro-run writes there; wait for its end, or give another folder", folder));
+  logWarning(fmt::format("--out {}: this file system has no locks ({}); start no other run there", folder,
+                         std::strerror(errno)));
   return Status();
 }
 
@@ -96,13 +93,11 @@ Status RunFolder::findStart(Start start) {
   MAESTRO_ASSIGN(std::vector<uint64_t> steps, checkpointSteps(folder));
   if (!steps.empty())
     return Status::invalidInput(fmt::format(
-        "--resume: {} holds {}, but no whole checkpoint of its last run; begin anew by --overwrite",
-        folder, results));
+        "--resume: {} holds {}, but no whole checkpoint of its last run; begin anew by --overwrite", folder, results));
   if (start == Start::Resume)
-    return Status::invalidInput(fmt::format(
-        "--resume: {} holds no checkpoint; start without --resume, or by --resume=auto", folder));
-  logInfo(
-      fmt::format("--resume=auto: {} holds no checkpoint; starting from the beginning", folder));
+    return Status::invalidInput(
+        fmt::format("--resume: {} holds no checkpoint; start without --resume, or by --resume=auto", folder));
+  logInfo(fmt::format("--resume=auto: {} holds no checkpoint; starting from the beginning", folder));
   return Status();
 }
 

@@ -1,8 +1,8 @@
 #include "executor/checkpoint/safetensors.h"
 
 #include "base/convert.h"
-#include "base/weights_location.h"
 #include "base/log.h"
+#include "base/weights_location.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -19,8 +19,7 @@ namespace maestro::checkpoint {
 namespace {
 
 std::string_view formatName(DType dtype) {
-  static constexpr std::string_view kNames[] = {"F32", "F64", "BF16", "F16", "I64",
-                                                "I32", "I16", "I8",   "U8",  "BOOL"};
+  static constexpr std::string_view kNames[] = {"F32", "F64", "BF16", "F16", "I64", "I32", "I16", "I8", "U8", "BOOL"};
   return kNames[static_cast<size_t>(dtype)];
 }
 
@@ -66,19 +65,18 @@ Status SafetensorsFile::readHeader() {
     return Status::invalidInput("it is not a regular file");
   auto fileBytes = static_cast<uint64_t>(status.st_size);
   if (fileBytes < 8)
-    return Status::invalidInput(
-        fmt::format("it has {} bytes, fewer than the 8 of a header's length", fileBytes));
+    return Status::invalidInput(fmt::format("it has {} bytes, fewer than the 8 of a header's length", fileBytes));
   std::array<unsigned char, 8> prefix{};
   MAESTRO_TRY(readAt(0, std::as_writable_bytes(std::span(prefix))));
   uint64_t length = 0;
   for (size_t i = 8; i-- > 0;)
     length = length << 8 | prefix[i];
   if (length > kMaxSafetensorsHeaderBytes || length > fileBytes - 8) {
-    if (std::string foreign = describeForeignWeights({reinterpret_cast<const char *>(prefix.data()), prefix.size()}); !foreign.empty())
+    if (std::string foreign = describeForeignWeights({reinterpret_cast<const char *>(prefix.data()), prefix.size()});
+        !foreign.empty())
       return Status::invalidInput(foreign);
-    return Status::invalidInput(
-        fmt::format("its header claims {} bytes; {} follow, and the limit is {}", length,
-                    fileBytes - 8, kMaxSafetensorsHeaderBytes));
+    return Status::invalidInput(fmt::format("its header claims {} bytes; {} follow, and the limit is {}", length,
+                                            fileBytes - 8, kMaxSafetensorsHeaderBytes));
   }
   std::string json(length, '\0');
   MAESTRO_TRY(readAt(8, std::as_writable_bytes(std::span(json))));
@@ -109,8 +107,7 @@ Status SafetensorsFile::readAt(uint64_t offset, std::span<std::byte> target) con
     if (count < 0)
       return Status::unavailable(fmt::format("cannot read '{}': {}", path, std::strerror(errno)));
     if (count == 0)
-      return Status::invalidInput(
-          fmt::format("'{}' ends at byte {}: it was cut off", path, offset));
+      return Status::invalidInput(fmt::format("'{}' ends at byte {}: it was cut off", path, offset));
     offset += static_cast<uint64_t>(count);
     target = target.subspan(static_cast<size_t>(count));
   }
@@ -119,17 +116,16 @@ Status SafetensorsFile::readAt(uint64_t offset, std::span<std::byte> target) con
 
 Status SafetensorsFile::read(const TensorInfo &tensor, std::span<std::byte> target) const {
   if (target.size() != tensor.bytes)
-    return Status::internal(fmt::format("tensor '{}' has {} bytes, its buffer {}", tensor.name,
-                                        tensor.bytes, target.size()));
+    return Status::internal(
+        fmt::format("tensor '{}' has {} bytes, its buffer {}", tensor.name, tensor.bytes, target.size()));
   return readAt(dataStart + tensor.offset, target);
 }
 
 Status SafetensorsFile::readAs(const TensorInfo &tensor, DType dtype, std::span<std::byte> target,
                                uint64_t first) const {
   if (conversionKind(tensor.dtype, dtype) == Conversion::Refused)
-    return Status::invalidInput(fmt::format("tensor '{}' of '{}' holds {}, which cannot become {}",
-                                            tensor.name, path, maestro::name(tensor.dtype),
-                                            maestro::name(dtype)));
+    return Status::invalidInput(fmt::format("tensor '{}' of '{}' holds {}, which cannot become {}", tensor.name, path,
+                                            maestro::name(tensor.dtype), maestro::name(dtype)));
   uint64_t all = isEmpty(tensor) ? 0 : tensor.bytes / byteSize(tensor.dtype);
   uint64_t count = target.size() / byteSize(dtype);
   if (target.size() % byteSize(dtype) != 0 || first > all || count > all - first)
@@ -145,16 +141,14 @@ Status SafetensorsFile::readAs(const TensorInfo &tensor, DType dtype, std::span<
     MAESTRO_TRY(readAt(start + done * byteSize(tensor.dtype), std::span(block).first(now * byteSize(tensor.dtype))));
     size_t good = convertElements(tensor.dtype, block.data(), dtype, target.data() + done * byteSize(dtype), now);
     if (good != now)
-      return Status::invalidInput(fmt::format("tensor '{}' of '{}': element {} does not fit {}",
-                                              tensor.name, path, first + done + good,
-                                              maestro::name(dtype)));
+      return Status::invalidInput(fmt::format("tensor '{}' of '{}': element {} does not fit {}", tensor.name, path,
+                                              first + done + good, maestro::name(dtype)));
     done += now;
   }
   return {};
 }
 
-Result<SafetensorsWriter> SafetensorsWriter::create(const std::string &path,
-                                                    std::span<const TensorInfo> tensors,
+Result<SafetensorsWriter> SafetensorsWriter::create(const std::string &path, std::span<const TensorInfo> tensors,
                                                     Metadata metadata) {
   metadata.emplace("format", "pt");
   std::string json = "{\"__metadata__\":{";
@@ -166,9 +160,8 @@ Result<SafetensorsWriter> SafetensorsWriter::create(const std::string &path,
   uint64_t offset = 0;
   for (const TensorInfo &tensor : tensors) {
     uint64_t end = offset + byteCount(tensor);
-    json += fmt::format(",{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}",
-                        jsonString(tensor.name), formatName(tensor.dtype), fmt::join(tensor.shape, ","),
-                        offset, end);
+    json += fmt::format(",{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}", jsonString(tensor.name),
+                        formatName(tensor.dtype), fmt::join(tensor.shape, ","), offset, end);
     offset = end;
   }
   json += "}";
@@ -186,8 +179,7 @@ Status SafetensorsWriter::append(std::span<const std::byte> bytes) { return file
 
 Status SafetensorsWriter::finish() {
   if (file.bytes() != expected)
-    return Status::internal(
-        fmt::format("safetensors file got {} bytes, its header says {}", file.bytes(), expected));
+    return Status::internal(fmt::format("safetensors file got {} bytes, its header says {}", file.bytes(), expected));
   return file.finish();
 }
 

@@ -28,9 +28,8 @@ struct TensorInfo {
   std::string name;
   DType dtype = DType::F32;
   std::vector<int64_t> shape = {};
-  uint64_t offset =
-      0;              ///< From the first byte after the header. Set by reading; ignored by writing.
-  uint64_t bytes = 0; ///< Likewise.
+  uint64_t offset = 0; ///< From the first byte after the header. Set by reading; ignored by writing.
+  uint64_t bytes = 0;  ///< Likewise.
 
   int64_t elements() const;
 };
@@ -92,15 +91,14 @@ private:
 /// "embed.weight"}.
 class SafetensorsWriter {
 public:
-  static Result<SafetensorsWriter> create(const std::string &path,
-                                          std::span<const TensorInfo> tensors, Metadata metadata);
+  static Result<SafetensorsWriter> create(const std::string &path, std::span<const TensorInfo> tensors,
+                                          Metadata metadata);
   Status append(std::span<const std::byte> bytes);
   /// Fails when not exactly the tensors' bytes were appended. The file is on disk afterwards.
   Status finish();
 
 private:
-  SafetensorsWriter(FileWriter file, uint64_t expected)
-      : file(std::move(file)), expected(expected) {}
+  SafetensorsWriter(FileWriter file, uint64_t expected) : file(std::move(file)), expected(expected) {}
   FileWriter file;
   uint64_t expected; ///< Bytes of the whole file.
 };

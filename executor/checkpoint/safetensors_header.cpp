@@ -19,10 +19,9 @@ struct FormatName {
   std::string_view name;
   DType dtype;
 };
-constexpr FormatName kNames[] = {{"F32", DType::F32},  {"F64", DType::F64}, {"BF16", DType::BF16},
-                                 {"F16", DType::F16},  {"I64", DType::I64}, {"I32", DType::I32},
-                                 {"I16", DType::I16},  {"I8", DType::I8},   {"U8", DType::U8},
-                                 {"BOOL", DType::Bool}};
+constexpr FormatName kNames[] = {{"F32", DType::F32}, {"F64", DType::F64},  {"BF16", DType::BF16}, {"F16", DType::F16},
+                                 {"I64", DType::I64}, {"I32", DType::I32},  {"I16", DType::I16},   {"I8", DType::I8},
+                                 {"U8", DType::U8},   {"BOOL", DType::Bool}};
 
 std::optional<DType> dtypeOf(std::string_view text) {
   for (const FormatName &known : kNames)
@@ -55,13 +54,10 @@ public:
       return beginEntry(text);
     item = text;
     if (inMetadata)
-      return header.metadata.contains(text)
-                 ? fail(fmt::format("__metadata__ has key '{}' twice", text))
-                 : true;
+      return header.metadata.contains(text) ? fail(fmt::format("__metadata__ has key '{}' twice", text)) : true;
     unsigned bit = text == "dtype" ? 1 : text == "shape" ? 2 : text == "data_offsets" ? 4 : 0;
     if (bit == 0 || (fieldsSeen & bit))
-      return fail(
-          fmt::format("tensor '{}' has key '{}', which is unknown or repeated", hasKey, text));
+      return fail(fmt::format("tensor '{}' has key '{}', which is unknown or repeated", hasKey, text));
     fieldsSeen |= bit;
     return true;
   }
@@ -72,10 +68,9 @@ public:
       return unexpected("text");
     std::optional<DType> dtype = dtypeOf(text);
     if (!dtype)
-      return fail(
-          fmt::format("tensor '{}' has element type '{}'; supported are F64 F32 F16 BF16 I64 I32 "
-                      "I16 I8 U8 BOOL",
-                      hasKey, text.substr(0, 30)));
+      return fail(fmt::format("tensor '{}' has element type '{}'; supported are F64 F32 F16 BF16 I64 I32 "
+                              "I16 I8 U8 BOOL",
+                              hasKey, text.substr(0, 30)));
     header.tensors.back().dtype = *dtype;
     return true;
   }
@@ -92,8 +87,7 @@ public:
       return true;
     TensorInfo &tensor = header.tensors.back();
     if (offsets.size() != 2 || offsets[0] > offsets[1])
-      return fail(fmt::format("tensor '{}': data_offsets must be [begin, end] with begin <= end",
-                              tensor.name));
+      return fail(fmt::format("tensor '{}': data_offsets must be [begin, end] with begin <= end", tensor.name));
     tensor.offset = offsets[0];
     tensor.bytes = offsets[1] - offsets[0];
     return true;
@@ -102,8 +96,7 @@ public:
     if (!inArray)
       return unexpected("a number");
     if (item == "data_offsets")
-      return offsets.push_back(value),
-             offsets.size() <= 2 || fail("data_offsets has more than two numbers");
+      return offsets.push_back(value), offsets.size() <= 2 || fail("data_offsets has more than two numbers");
     if (value > static_cast<uint64_t>(std::numeric_limits<int64_t>::max()))
       return fail(fmt::format("tensor '{}' has a dim of {}, above 2^63 - 1", hasKey, value));
     header.tensors.back().shape.push_back(static_cast<int64_t>(value));
@@ -113,14 +106,11 @@ public:
     // The parser calls number_unsigned for what is not negative.
     return fail(fmt::format("tensor '{}' has a negative number {}", hasKey, value));
   }
-  bool number_float(double, const std::string &text) override {
-    return unexpected("the number " + text.substr(0, 30));
-  }
+  bool number_float(double, const std::string &text) override { return unexpected("the number " + text.substr(0, 30)); }
   bool null() override { return unexpected("null"); }
   bool boolean(bool) override { return unexpected("true or false"); }
   bool binary(nlohmann::json::binary_t &) override { return unexpected("binary data"); }
-  bool parse_error(size_t position, const std::string &,
-                   const nlohmann::detail::exception &) override {
+  bool parse_error(size_t position, const std::string &, const nlohmann::detail::exception &) override {
     return fail(fmt::format("header is no JSON from byte {} on", position));
   }
 
@@ -134,9 +124,8 @@ private:
     return true;
   }
   bool unexpected(const std::string &what) {
-    return fail(hasKey.empty()
-                    ? "header is no JSON object"
-                    : fmt::format("header has {} where it does not belong, at '{}'", what, hasKey));
+    return fail(hasKey.empty() ? "header is no JSON object"
+                               : fmt::format("header has {} where it does not belong, at '{}'", what, hasKey));
   }
   bool fail(std::string message) {
     if (failure.empty())
@@ -186,24 +175,20 @@ Status checkLayout(const std::vector<TensorInfo> &tensors, uint64_t dataBytes) {
     if (tensor.offset > dataBytes || tensor.bytes > dataBytes - tensor.offset)
       return Status::invalidInput(fmt::format("tensor '{}' ends at byte {} of the data, which has "
                                               "{}: the file is cut off, or was not written whole",
-                                              tensor.name, tensor.offset + tensor.bytes,
-                                              dataBytes));
+                                              tensor.name, tensor.offset + tensor.bytes, dataBytes));
     if (tensor.offset != end)
-      return Status::invalidInput(fmt::format(
-          "tensor '{}' begins at byte {} of the data, {} byte {} where the one before ends",
-          tensor.name, tensor.offset,
-          tensor.offset < end ? "overlapping: before" : "leaving a gap after", end));
+      return Status::invalidInput(
+          fmt::format("tensor '{}' begins at byte {} of the data, {} byte {} where the one before ends", tensor.name,
+                      tensor.offset, tensor.offset < end ? "overlapping: before" : "leaving a gap after", end));
     std::optional<uint64_t> needed = bytesOf(tensor);
     if (!needed || *needed != tensor.bytes)
       return Status::invalidInput(fmt::format(
-          "tensor '{}' of {} needs {} bytes for its shape, its data_offsets span {}", tensor.name,
-          name(tensor.dtype), needed ? fmt::to_string(*needed) : std::string("more than 2^63"),
-          tensor.bytes));
+          "tensor '{}' of {} needs {} bytes for its shape, its data_offsets span {}", tensor.name, name(tensor.dtype),
+          needed ? fmt::to_string(*needed) : std::string("more than 2^63"), tensor.bytes));
     end += tensor.bytes;
   }
   if (end != dataBytes)
-    return Status::invalidInput(
-        fmt::format("the tensors have {} bytes, but {} follow the header", end, dataBytes));
+    return Status::invalidInput(fmt::format("the tensors have {} bytes, but {} follow the header", end, dataBytes));
   return {};
 }
 } // namespace

@@ -27,8 +27,7 @@ public:
     const Json *value = member(key);
     const std::string *text = value ? value->get_ptr<const std::string *>() : nullptr;
     uint64_t parsed = 0;
-    if (text && text->size() == 16 &&
-        text->find_first_not_of("0123456789abcdef") == std::string::npos)
+    if (text && text->size() == 16 && text->find_first_not_of("0123456789abcdef") == std::string::npos)
       parsed = std::stoull(*text, nullptr, 16);
     else
       fail(key, "16 hexadecimal digits");
@@ -75,8 +74,7 @@ private:
   }
   void fail(const char *key, std::string_view expected) {
     if (status.isOk())
-      status =
-          Status::invalidInput(fmt::format("{}: '{}' is missing or not {}", where, key, expected));
+      status = Status::invalidInput(fmt::format("{}: '{}' is missing or not {}", where, key, expected));
   }
 
   const Json &object;
@@ -84,11 +82,9 @@ private:
 };
 
 std::string formatData(const data::DataIdentity &data) {
-  std::string text = fmt::format("{{\"synthetic\": {}, \"shuffled\": {}, \"shards\": [",
-                                 data.synthetic, data.shuffled);
+  std::string text = fmt::format("{{\"synthetic\": {}, \"shuffled\": {}, \"shards\": [", data.synthetic, data.shuffled);
   for (std::string_view separator = ""; const data::ShardIdentity &shard : data.shards) {
-    text += fmt::format("{}\n    {{\"path\": \"{}\", \"bytes\": {}}}", separator,
-                        escapeJson(shard.path), shard.bytes);
+    text += fmt::format("{}\n    {{\"path\": \"{}\", \"bytes\": {}}}", separator, escapeJson(shard.path), shard.bytes);
     separator = ",";
   }
   return text + "]}";
@@ -121,20 +117,18 @@ std::string formatMap(const std::map<std::string, Value> &map, Format format) {
 } // namespace
 
 std::string formatState(const TrainingState &state, const std::map<std::string, uint64_t> &files) {
-  std::string frozen = formatMap(state.frozen, [](const std::string &path) {
-    return fmt::format("\"{}\"", escapeJson(path));
-  });
-  return fmt::format(
-      "{{\n  \"version\": 1,\n  \"step\": {},\n"
-      "  \"position\": {{\"pass\": {}, \"shard\": {}, \"sample\": {}, \"ordinal\": {}}},\n"
-      "  \"seed\": {},\n  \"plan_hash\": \"{:016x}\",\n  \"workload_hash\": \"{:016x}\",\n"
-      "  \"frozen\": {},\n  \"skipped_steps\": {},\n  \"bad_steps_in_a_row\": {},\n"
-      "  \"run\": \"{}\",\n{}  \"files\": {}\n}}\n",
-      state.step, state.position.pass, state.position.shard, state.position.sample,
-      state.position.ordinal, state.seed, state.planHash, state.workloadHash, frozen,
-      state.skippedSteps, state.badStepsInARow, escapeJson(state.run),
-      state.data ? fmt::format("  \"data\": {},\n", formatData(*state.data)) : "",
-      formatMap(files, [](uint64_t bytes) { return fmt::to_string(bytes); }));
+  std::string frozen =
+      formatMap(state.frozen, [](const std::string &path) { return fmt::format("\"{}\"", escapeJson(path)); });
+  return fmt::format("{{\n  \"version\": 1,\n  \"step\": {},\n"
+                     "  \"position\": {{\"pass\": {}, \"shard\": {}, \"sample\": {}, \"ordinal\": {}}},\n"
+                     "  \"seed\": {},\n  \"plan_hash\": \"{:016x}\",\n  \"workload_hash\": \"{:016x}\",\n"
+                     "  \"frozen\": {},\n  \"skipped_steps\": {},\n  \"bad_steps_in_a_row\": {},\n"
+                     "  \"run\": \"{}\",\n{}  \"files\": {}\n}}\n",
+                     state.step, state.position.pass, state.position.shard, state.position.sample,
+                     state.position.ordinal, state.seed, state.planHash, state.workloadHash, frozen, state.skippedSteps,
+                     state.badStepsInARow, escapeJson(state.run),
+                     state.data ? fmt::format("  \"data\": {},\n", formatData(*state.data)) : "",
+                     formatMap(files, [](uint64_t bytes) { return fmt::to_string(bytes); }));
 }
 
 Result<TrainingState> parseState(const std::string &text, std::map<std::string, uint64_t> &files) {
@@ -149,8 +143,7 @@ Result<TrainingState> parseState(const std::string &text, std::map<std::string, 
   state.seed = members.number("seed");
   state.planHash = members.hash("plan_hash");
   state.workloadHash = members.hash("workload_hash");
-  const Json *position = members.child("position"), *frozen = members.child("frozen"),
-             *listed = members.child("files");
+  const Json *position = members.child("position"), *frozen = members.child("frozen"), *listed = members.child("files");
   if (members.has("skipped_steps")) { // Absent in those of older versions, like what follows.
     state.skippedSteps = members.number("skipped_steps");
     state.badStepsInARow = members.number("bad_steps_in_a_row");
@@ -162,8 +155,7 @@ Result<TrainingState> parseState(const std::string &text, std::map<std::string, 
   }
   MAESTRO_TRY(std::move(members.status));
   Members at(*position, "state.json, position");
-  state.position = {at.number("pass"), at.number("shard"), at.number("sample"),
-                    at.number("ordinal")};
+  state.position = {at.number("pass"), at.number("shard"), at.number("sample"), at.number("ordinal")};
   MAESTRO_TRY(std::move(at.status));
   for (const auto &[component, path] : frozen->items())
     if (path.is_string())

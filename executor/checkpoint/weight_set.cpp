@@ -21,9 +21,9 @@ Result<TensorsByFile> readIndex(const std::string &path) {
   std::error_code error;
   uint64_t size = std::filesystem::file_size(path, error);
   if (error || size > kMaxWeightsIndexBytes)
-    return Status::invalidInput(error ? error.message()
-                                      : fmt::format("the index has {} bytes, above the limit of {}",
-                                                    size, kMaxWeightsIndexBytes));
+    return Status::invalidInput(
+        error ? error.message()
+              : fmt::format("the index has {} bytes, above the limit of {}", size, kMaxWeightsIndexBytes));
   std::ifstream stream(path, std::ios::binary);
   Json root = Json::parse(stream, nullptr, false);
   auto map = root.is_object() ? root.find("weight_map") : root.end();
@@ -63,12 +63,11 @@ Status WeightSet::openIndex() {
     MAESTRO_ASSIGN(SafetensorsFile file, SafetensorsFile::open(beside).withContext(path));
     for (const std::string &tensor : tensors)
       if (!file.find(tensor))
-        return Status::invalidInput(fmt::format("{}: says that '{}' lies in '{}', which lacks it",
-                                                path, tensor, name));
+        return Status::invalidInput(fmt::format("{}: says that '{}' lies in '{}', which lacks it", path, tensor, name));
     for (const TensorInfo &tensor : file.tensors())
       if (auto [other, isNew] = fileOf.emplace(tensor.name, name); !isNew)
-        return Status::invalidInput(fmt::format("{}: tensor '{}' lies both in '{}' and in '{}'",
-                                                path, tensor.name, other->second, name));
+        return Status::invalidInput(
+            fmt::format("{}: tensor '{}' lies both in '{}' and in '{}'", path, tensor.name, other->second, name));
     files.push_back(std::move(file));
   }
   return {};

@@ -12,9 +12,10 @@ namespace maestro::executor {
 /// Remembers what was counted at the last call; what is added since is the step's.
 class BusyTimes {
 public:
-  /// Fills in record's devices and sections of a step of `seconds`. A section's idle time is its devices', in no task of
-  /// any section.
-  void fill(const plan::Plan &plan, const Job &job, const StepResult &result, double seconds, metrics::StepRecord &record);
+  /// Fills in record's devices and sections of a step of `seconds`. A section's idle time is its devices', in no task
+  /// of any section.
+  void fill(const plan::Plan &plan, const Job &job, const StepResult &result, double seconds,
+            metrics::StepRecord &record);
 
 private:
   double newSeconds(const std::atomic<int64_t> &busyNs, size_t index);

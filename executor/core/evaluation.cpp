@@ -12,14 +12,12 @@
 
 namespace maestro::executor {
 
-Result<Evaluation> evaluate(const plan::Plan &plan, Job &job, data::SampleSource &source,
-                            data::SampleBatch &batch, std::optional<uint64_t> steps,
-                            const std::function<bool()> &isStopped) {
+Result<Evaluation> evaluate(const plan::Plan &plan, Job &job, data::SampleSource &source, data::SampleBatch &batch,
+                            std::optional<uint64_t> steps, const std::function<bool()> &isStopped) {
   Evaluation all;
   all.totals.sums.assign(plan->losses()->size(), 0);
   all.totals.counts.assign(plan->losses()->size(), 0);
-  for (uint64_t done = 0;
-       !isStopped() && !(done > 0 && batch.endsPass) && !(steps && done >= *steps);) {
+  for (uint64_t done = 0; !isStopped() && !(done > 0 && batch.endsPass) && !(steps && done >= *steps);) {
     MAESTRO_TRY(source.next(plan->training()->global_batch(), batch));
     job.submit(batch, ++done, Job::To::All);
     MAESTRO_ASSIGN(const StepResult *result, job.await(done));
@@ -36,14 +34,11 @@ Result<Evaluation> evaluate(const plan::Plan &plan, Job &job, data::SampleSource
 Status printEvaluation(const plan::Plan &plan, const Evaluation &evaluation) {
   std::vector<metrics::LossValue> values;
   namedLosses(plan, evaluation.totals, values);
-  auto number = [](double value) {
-    return std::isfinite(value) ? fmt::format("{:.9g}", value) : "null";
-  };
-  std::string text = fmt::format("{{\"samples\": {}, \"loss\": {}, \"losses\": {{",
-                                 evaluation.samples, number(weightedLoss(plan, evaluation.totals)));
+  auto number = [](double value) { return std::isfinite(value) ? fmt::format("{:.9g}", value) : "null"; };
+  std::string text = fmt::format("{{\"samples\": {}, \"loss\": {}, \"losses\": {{", evaluation.samples,
+                                 number(weightedLoss(plan, evaluation.totals)));
   for (size_t i = 0; i < values.size(); ++i)
-    text += fmt::format("{}\"{}\": {}", i ? ", " : "", escapeJson(values[i].name),
-                        number(values[i].value));
+    text += fmt::format("{}\"{}\": {}", i ? ", " : "", escapeJson(values[i].name), number(values[i].value));
   if (std::printf("%s}}\n", text.c_str()) < 0 || std::fflush(stdout) != 0)
     return systemFailure("write", "standard output", errno);
   return Status();

@@ -20,9 +20,8 @@ struct Evaluation {
 
 /// Of one pass over the data, or of so many steps, until `isStopped`. `batch` must outlive the job:
 /// after a failure ranks may still read it.
-Result<Evaluation> evaluate(const plan::Plan &plan, Job &job, data::SampleSource &source,
-                            data::SampleBatch &batch, std::optional<uint64_t> steps,
-                            const std::function<bool()> &isStopped);
+Result<Evaluation> evaluate(const plan::Plan &plan, Job &job, data::SampleSource &source, data::SampleBatch &batch,
+                            std::optional<uint64_t> steps, const std::function<bool()> &isStopped);
 
 /// One line of JSON on standard output; what is not finite is null.
 Status printEvaluation(const plan::Plan &plan, const Evaluation &evaluation);

@@ -17,13 +17,11 @@ namespace {
 
 namespace fb = plan::fb;
 
-/// Prepared programs are kept, whatever the shapes, up to the limits of base/kept_kernels.h. Large programs are kept for a few shapes
-/// at least.
+/// Prepared programs are kept, whatever the shapes, up to the limits of base/kept_kernels.h. Large programs are kept
+/// for a few shapes at least.
 constexpr size_t kFewestShapes = 4;
 
-uint64_t bindingKey(fb::BindingKind kind, uint32_t index) {
-  return static_cast<uint64_t>(kind) << 32 | index;
-}
+uint64_t bindingKey(fb::BindingKind kind, uint32_t index) { return static_cast<uint64_t>(kind) << 32 | index; }
 
 /// Regions whose size follows from the micro-batch.
 bool growsWithSamples(fb::RegionKind kind) {
@@ -78,9 +76,10 @@ std::optional<PreparedCollective::Kind> collectiveKind(std::string_view kernel) 
 
 } // namespace
 
-Result<std::unique_ptr<ExecutableInstance>>
-ExecutableInstance::create(const plan::Plan &plan, uint32_t index, Device &device, uint64_t growth,
-                           const SharedRegions &shared, const TensorGroup &group) {
+Result<std::unique_ptr<ExecutableInstance>> ExecutableInstance::create(const plan::Plan &plan, uint32_t index,
+                                                                       Device &device, uint64_t growth,
+                                                                       const SharedRegions &shared,
+                                                                       const TensorGroup &group) {
   std::unique_ptr<ExecutableInstance> instance(
       new ExecutableInstance(plan, *plan->executables()->Get(index), device, growth, group));
   instance->boundSymbols = plan::largestMicroBatches(plan::capacityOf(*plan, *instance->executable)).front();
@@ -107,9 +106,9 @@ Status ExecutableInstance::allocateRegions(const SharedRegions &shared) {
       block = given->second.base;
       stride = given->second.stride;
     } else if (stride > 0) {
-      MAESTRO_ASSIGN(block, device.allocate(stride * copies,
-                                            fmt::format("{} of {}", fb::EnumNameRegionKind(region.kind()),
-                                                        executable->name()->string_view())));
+      MAESTRO_ASSIGN(block,
+                     device.allocate(stride * copies, fmt::format("{} of {}", fb::EnumNameRegionKind(region.kind()),
+                                                                  executable->name()->string_view())));
     }
     regionBlocks.push_back(block);
     regionStride.push_back(stride);
@@ -184,11 +183,11 @@ Result<BoundShapes *> ExecutableInstance::bind(std::span<const int64_t> symbols)
             fresh->dims[expr] == plan::DimTable::kUndefined ? "undefined" : std::to_string(fresh->dims[expr])));
     uint64_t planned = mostBytes(b);
     if (bytes(b, *fresh) > planned)
-      return Status::invalidInput(fmt::format(
-          "{}: a buffer{} needs {} bytes for this micro-batch, the plan allows {}; raise the dims' "
-          "max in the workload and plan again",
-          executable->name()->string_view(),
-          buffer.name() ? " (" + buffer.name()->str() + ")" : std::string(), bytes(b, *fresh), planned));
+      return Status::invalidInput(
+          fmt::format("{}: a buffer{} needs {} bytes for this micro-batch, the plan allows {}; raise the dims' "
+                      "max in the workload and plan again",
+                      executable->name()->string_view(),
+                      buffer.name() ? " (" + buffer.name()->str() + ")" : std::string(), bytes(b, *fresh), planned));
   }
   MAESTRO_TRY(dropOldShapes());
   fresh->lastUse = ++useCounter;
@@ -199,12 +198,12 @@ Result<BoundShapes *> ExecutableInstance::bind(std::span<const int64_t> symbols)
 /// Makes room for the programs of one more set of shapes.
 Status ExecutableInstance::dropOldShapes() {
   bool isFirst = true;
-  while ((preparedCalls > kMostKeptCalls || device.preparedBytes() > kMostKeptBytes) && shapesSeen.size() >= kFewestShapes) {
+  while ((preparedCalls > kMostKeptCalls || device.preparedBytes() > kMostKeptBytes) &&
+         shapesSeen.size() >= kFewestShapes) {
     if (std::exchange(isFirst, false))
       MAESTRO_TRY(device.wait(device.record())); // The device may still be running the oldest shapes' programs.
-    auto oldest = std::min_element(shapesSeen.begin(), shapesSeen.end(), [](auto &a, auto &b) {
-      return a->lastUse < b->lastUse;
-    });
+    auto oldest = std::min_element(shapesSeen.begin(), shapesSeen.end(),
+                                   [](auto &a, auto &b) { return a->lastUse < b->lastUse; });
     preparedCalls -= (*oldest)->calls;
     shapesSeen.erase(oldest);
   }
@@ -219,7 +218,8 @@ namespace {
 uint64_t growthOf(const fb::Executable &executable, std::span<const int64_t> dims) {
   uint64_t least = 1;
   for (const fb::Buffer *buffer : *executable.buffers()) {
-    bool isDefined = std::all_of(buffer->shape()->begin(), buffer->shape()->end(), [&](uint32_t expr) { return dims[expr] >= 0; });
+    bool isDefined =
+        std::all_of(buffer->shape()->begin(), buffer->shape()->end(), [&](uint32_t expr) { return dims[expr] >= 0; });
     if (!growsWithSamples(executable.regions()->Get(buffer->region())->kind()) || buffer->bytes() == 0 || !isDefined)
       continue;
     uint64_t needed = bytesOf(*buffer, dims);
@@ -243,16 +243,18 @@ Result<uint64_t> growthFor(const plan::Plan &plan, std::span<const int64_t> symb
     least = std::max(least, growthOf(*executable, dims));
   }
   if (least > kMostBytes / planned)
-    return Status::invalidInput(fmt::format("a batch in one piece needs {} times a micro-batch's memory, more than {} bytes; use a "
-                                            "smaller train.global_batch",
-                                            least, kMostBytes));
+    return Status::invalidInput(
+        fmt::format("a batch in one piece needs {} times a micro-batch's memory, more than {} bytes; use a "
+                    "smaller train.global_batch",
+                    least, kMostBytes));
   return least;
 }
 
 void ExecutableInstance::describeCall(const fb::Call &call, const BoundShapes &shapes, CallDescription &result) const {
   result.kernel = plan->kernels()->Get(call.kernel())->string_view();
   result.scope = call.scope() != kNone ? plan->scopes()->Get(call.scope())->string_view() : std::string_view();
-  const auto *attributes = call.attributes() != kNone ? plan->attribute_lists()->Get(call.attributes())->items() : nullptr;
+  const auto *attributes =
+      call.attributes() != kNone ? plan->attribute_lists()->Get(call.attributes())->items() : nullptr;
   result.attributes.resize(attributes ? attributes->size() : 0);
   for (uint32_t i = 0; i < result.attributes.size(); ++i)
     describe(*attributes->Get(i), shapes.dims, result.attributes[i]);
@@ -272,17 +274,17 @@ void ExecutableInstance::describeCall(const fb::Call &call, const BoundShapes &s
   addOperands(*call.outputs(), result.outputTypes, result.outputs);
 }
 
-/// Where a result lies over an operand (exactly, and in the same shape: the verifier's part), its kernel must be one that
-/// can do that.
+/// Where a result lies over an operand (exactly, and in the same shape: the verifier's part), its kernel must be one
+/// that can do that.
 Status ExecutableInstance::checkOverwritten(const CallDescription &call) const {
   for (size_t i = 0; i < call.inputs.size(); ++i)
     for (const OperandRef &output : call.outputs) {
       bool same = output.region != OperandRef::kAbsent && output.region == call.inputs[i].region &&
                   output.offset == call.inputs[i].offset && call.inputTypes[i].bytes() > 0;
       if (same && !kernels::mayOverwrite(call.kernel, i))
-        return Status::invalidInput(fmt::format("{}: {}{}{} writes a result over its operand {}, which it reads again; plan again",
-                                                executable->name()->string_view(), call.kernel, call.scope.empty() ? "" : " of ",
-                                                call.scope, i));
+        return Status::invalidInput(fmt::format(
+            "{}: {}{}{} writes a result over its operand {}, which it reads again; plan again",
+            executable->name()->string_view(), call.kernel, call.scope.empty() ? "" : " of ", call.scope, i));
     }
   return Status();
 }
@@ -296,15 +298,18 @@ Result<std::unique_ptr<PreparedCollective>> ExecutableInstance::prepareCollectiv
   prepared->input = description.inputs[0];
   prepared->output = description.outputs[0];
   prepared->group = &group;
-  bool cuts = prepared->kind == PreparedCollective::Kind::OwnPart, sums = prepared->kind == PreparedCollective::Kind::AllReduce;
+  bool cuts = prepared->kind == PreparedCollective::Kind::OwnPart,
+       sums = prepared->kind == PreparedCollective::Kind::AllReduce;
   const kernels::TensorType &part = cuts ? description.outputTypes[0] : description.inputTypes[0];
   const kernels::TensorType &whole = cuts ? description.inputTypes[0] : description.outputTypes[0];
   kernels::Attributes attributes(description.attributes);
-  auto dim = sums ? 0 : static_cast<int>(attributes.getInt("dim", 0)); // The verifier promises that it is one of the input's.
+  auto dim =
+      sums ? 0 : static_cast<int>(attributes.getInt("dim", 0)); // The verifier promises that it is one of the input's.
   uint64_t parts = sums ? 1 : group.count;
   if (group.count < 2 || part.bytes() * parts != whole.bytes())
-    return Status::invalidInput(fmt::format("{}: {} of {} bytes into {} between {} ranks", executable->name()->string_view(),
-                                            description.kernel, part.bytes(), whole.bytes(), group.count));
+    return Status::invalidInput(fmt::format("{}: {} of {} bytes into {} between {} ranks",
+                                            executable->name()->string_view(), description.kernel, part.bytes(),
+                                            whole.bytes(), group.count));
   for (int d = 0; d < dim; ++d)
     prepared->runs *= static_cast<uint64_t>(part.dims[static_cast<size_t>(d)]);
   prepared->runBytes = prepared->runs ? part.bytes() / prepared->runs : 0;
@@ -362,8 +367,8 @@ Status ExecutableInstance::launch(fb::ProgramKind kind, BoundShapes &shapes, uin
   if (prepared.empty()) {
     const fb::Program *table = program(kind);
     if (!table)
-      return Status::internal(fmt::format("{} has no {} program", executable->name()->string_view(),
-                                          fb::EnumNameProgramKind(kind)));
+      return Status::internal(
+          fmt::format("{} has no {} program", executable->name()->string_view(), fb::EnumNameProgramKind(kind)));
     MAESTRO_ASSIGN(prepared, prepare(*table, shapes));
     shapes.calls += table->calls()->size();
     preparedCalls += table->calls()->size();

@@ -44,10 +44,10 @@ using ProgramSteps = std::vector<ProgramStep>;
 
 /// A micro-batch's shapes: all expressions of the plan evaluated, and the programs prepared for them.
 struct BoundShapes {
-  std::vector<int64_t> symbols; ///< By Plan.symbols.
-  std::vector<int64_t> dims;    ///< By Plan.exprs.
+  std::vector<int64_t> symbols;                     ///< By Plan.symbols.
+  std::vector<int64_t> dims;                        ///< By Plan.exprs.
   std::array<ProgramSteps, kProgramKinds> programs; ///< Empty: not prepared yet.
-  size_t calls = 0; ///< Of the prepared programs.
+  size_t calls = 0;                                 ///< Of the prepared programs.
   uint64_t lastUse = 0;
 };
 
@@ -71,12 +71,12 @@ Result<uint64_t> growthFor(const plan::Plan &plan, std::span<const int64_t> symb
 
 class ExecutableInstance {
 public:
-  /// Allocates the regions that are not in `shared`. `growth` ≥ 1 multiplies slot and workspace memory, offsets included, so
-  /// that micro-batches up to `growth` times the planned size fit (the one-piece evaluation of
+  /// Allocates the regions that are not in `shared`. `growth` ≥ 1 multiplies slot and workspace memory, offsets
+  /// included, so that micro-batches up to `growth` times the planned size fit (the one-piece evaluation of
   /// --self-check). The plan and the device must outlive the instance.
-  static Result<std::unique_ptr<ExecutableInstance>>
-  create(const plan::Plan &plan, uint32_t executable, Device &device, uint64_t growth = 1,
-         const SharedRegions &shared = {}, const TensorGroup &group = {});
+  static Result<std::unique_ptr<ExecutableInstance>> create(const plan::Plan &plan, uint32_t executable, Device &device,
+                                                            uint64_t growth = 1, const SharedRegions &shared = {},
+                                                            const TensorGroup &group = {});
 
   const TensorGroup &tensorGroup() const { return group; }
   const plan::fb::Executable &table() const { return *executable; }
@@ -105,8 +105,8 @@ public:
   uint32_t slots() const { return slotCount; }
 
 private:
-  ExecutableInstance(const plan::Plan &plan, const plan::fb::Executable &table, Device &device,
-                     uint64_t growth, const TensorGroup &group)
+  ExecutableInstance(const plan::Plan &plan, const plan::fb::Executable &table, Device &device, uint64_t growth,
+                     const TensorGroup &group)
       : plan(plan), executable(&table), device(device), growth(growth), group(group) {}
 
   Status allocateRegions(const SharedRegions &shared);
@@ -115,7 +115,8 @@ private:
   Status dropOldShapes();
   bool grows(uint32_t region) const;
   Result<ProgramSteps> prepare(const plan::fb::Program &program, const BoundShapes &shapes);
-  Result<std::unique_ptr<PreparedCollective>> prepareCollective(const plan::fb::Call &call, const BoundShapes &shapes) const;
+  Result<std::unique_ptr<PreparedCollective>> prepareCollective(const plan::fb::Call &call,
+                                                                const BoundShapes &shapes) const;
   /// Into `result`, which keeps its memory.
   void describeCall(const plan::fb::Call &call, const BoundShapes &shapes, CallDescription &result) const;
   Status checkOverwritten(const CallDescription &call) const;
@@ -129,9 +130,9 @@ private:
   std::map<uint64_t, uint32_t> bound; ///< Buffers by kind and index of their binding.
   std::vector<Address> regionBlocks;
   std::vector<uint64_t> regionStride; ///< Bytes between copies.
-  std::vector<uint32_t> selected;   ///< By region: the copy that is used.
+  std::vector<uint32_t> selected;     ///< By region: the copy that is used.
   mutable std::vector<Address> bases; ///< Of the launch under way.
-  std::vector<int64_t> boundSymbols; ///< Symbol values of a full micro-batch of the longest samples.
+  std::vector<int64_t> boundSymbols;  ///< Symbol values of a full micro-batch of the longest samples.
   std::vector<std::unique_ptr<BoundShapes>> shapesSeen;
   size_t preparedCalls = 0; ///< Of all shapes.
   uint64_t useCounter = 0;

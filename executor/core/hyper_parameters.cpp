@@ -14,12 +14,10 @@ double learningRate(const plan::fb::Training &training, uint64_t step) {
   if (training.decay() == plan::fb::Decay::Constant)
     return lr;
   uint64_t total = training.total_steps();
-  double progress =
-      total > warmup ? static_cast<double>(step - warmup) / static_cast<double>(total - warmup) : 1.0;
+  double progress = total > warmup ? static_cast<double>(step - warmup) / static_cast<double>(total - warmup) : 1.0;
   progress = std::min(progress, 1.0);
-  double remaining = training.decay() == plan::fb::Decay::Cosine
-                         ? 0.5 * (1.0 + std::cos(std::numbers::pi * progress))
-                         : 1.0 - progress;
+  double remaining = training.decay() == plan::fb::Decay::Cosine ? 0.5 * (1.0 + std::cos(std::numbers::pi * progress))
+                                                                 : 1.0 - progress;
   return training.min_lr() + (lr - training.min_lr()) * remaining;
 }
 
@@ -30,8 +28,8 @@ double clipFactor(const plan::fb::Training &training, double gradientNorm) {
   return std::min(1.0, limit / (gradientNorm + 1e-6));
 }
 
-std::array<float, 8> hyperParameters(const plan::fb::Training &training, uint64_t step,
-                                     uint64_t updates, double gradientScale) {
+std::array<float, 8> hyperParameters(const plan::fb::Training &training, uint64_t step, uint64_t updates,
+                                     double gradientScale) {
   double t = static_cast<double>(updates);
   return {static_cast<float>(learningRate(training, step)),
           static_cast<float>(1.0 - std::pow(training.beta1(), t)),

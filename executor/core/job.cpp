@@ -37,9 +37,8 @@ std::vector<data::FieldSpec> fieldSpecs(const plan::Plan &plan) {
     spec.dtype = static_cast<DType>(field->dtype());
     for (uint32_t expr : *field->shape()) {
       const fb::DimExpr *node = plan->exprs()->Get(expr);
-      spec.dims.push_back(node->op() == fb::DimOp::Symbol
-                              ? data::DimSpec::of(static_cast<int>(node->a()))
-                              : data::DimSpec::fixed(node->a()));
+      spec.dims.push_back(node->op() == fb::DimOp::Symbol ? data::DimSpec::of(static_cast<int>(node->a()))
+                                                          : data::DimSpec::fixed(node->a()));
     }
     spec.pad = field->pad();
     spec.indexLimit = field->index_limit();
@@ -64,7 +63,8 @@ Result<std::unique_ptr<Job>> Job::create(const plan::Plan &plan, const JobOption
   MAESTRO_ASSIGN(job->batcher, data::Batcher::create(symbolSpecs(plan), fieldSpecs(plan)));
   job->wiring = options.wiring;
   if (!job->wiring) {
-    MAESTRO_ASSIGN(job->ownWiring, makeWiring(plan, job->facts, {options.evaluates, options.growth, 1, false, options.adapts}));
+    MAESTRO_ASSIGN(job->ownWiring,
+                   makeWiring(plan, job->facts, {options.evaluates, options.growth, 1, false, options.adapts}));
     job->wiring = job->ownWiring.get();
   }
   auto order = options.fileOrder ? wavefront::Order::FileOrder : wavefront::Order::Wavefront;
@@ -86,16 +86,20 @@ Status Job::createWorkers() {
       continue;
     CpuDeviceOptions deviceOptions;
     uint32_t threadCount = plan->ranks()->Get(rank)->threads();
-    deviceOptions.threads = static_cast<int>(threadCount ? threadCount : std::max(1u, std::thread::hardware_concurrency()));
+    deviceOptions.threads =
+        static_cast<int>(threadCount ? threadCount : std::max(1u, std::thread::hardware_concurrency()));
     deviceOptions.name = fmt::format("cpu{}", plan->ranks()->Get(rank)->device());
     deviceOptions.onFailure = [this, rank](const Status &status) {
-      noteFailure(rank, workers[rank] ? workers[rank]->withSamples(status) : Status(status.code(), std::string(status.message())));
+      noteFailure(rank, workers[rank] ? workers[rank]->withSamples(status)
+                                      : Status(status.code(), std::string(status.message())));
     };
     if (facts.ranks > 1)
       deviceOptions.onSign = [this, rank](DeviceSign sign) { onDeviceSign(rank, sign); };
-    auto device = options.lateDeviceSeed >= 0
-                      ? createLateCpuDevice(library, deviceOptions, {static_cast<uint64_t>(options.lateDeviceSeed) + rank, options.lateDeviceDelayUs})
-                      : createCpuDevice(library, deviceOptions);
+    auto device =
+        options.lateDeviceSeed >= 0
+            ? createLateCpuDevice(library, deviceOptions,
+                                  {static_cast<uint64_t>(options.lateDeviceSeed) + rank, options.lateDeviceDelayUs})
+            : createCpuDevice(library, deviceOptions);
     if (options.traceCapacity > 0)
       device->enableTrace(options.traceCapacity);
     WorkerOptions own;
@@ -105,7 +109,8 @@ Status Job::createWorkers() {
     own.growth = options.growth;
     own.sleepScale = options.sleepScale;
     own.skippedSteps = options.skippedSteps;
-    MAESTRO_ASSIGN(workers.back(), Worker::create({plan, facts, *wiring, *batcher, *scheduler}, rank, std::move(device), own));
+    MAESTRO_ASSIGN(workers.back(),
+                   Worker::create({plan, facts, *wiring, *batcher, *scheduler}, rank, std::move(device), own));
     workers.back()->collectSpans(options.traceCapacity);
     mailboxes[rank].results.resize(kResultRing);
     for (auto &[resultStep, result] : mailboxes[rank].results) { // Steps allocate nothing.
@@ -174,9 +179,7 @@ public:
   explicit DriverWaits(const Job &job) : job(job) {
     job.report(job.driverRank(), transport::LaneKind::Driver, transport::Activity::AwaitingRanks);
   }
-  ~DriverWaits() {
-    job.report(job.driverRank(), transport::LaneKind::Driver, transport::Activity::Running);
-  }
+  ~DriverWaits() { job.report(job.driverRank(), transport::LaneKind::Driver, transport::Activity::Running); }
 
 private:
   const Job &job;
@@ -195,7 +198,9 @@ void Job::prepareSchedule(const data::SampleBatch &batch, uint64_t step) {
 }
 
 void Job::submit(const data::SampleBatch &batch, uint64_t step, To to, bool updates) {
-  Command::Kind kind = options.evaluates ? Command::Kind::Evaluate : updates ? Command::Kind::Step : Command::Kind::Gradients;
+  Command::Kind kind = options.evaluates ? Command::Kind::Evaluate
+                       : updates         ? Command::Kind::Step
+                                         : Command::Kind::Gradients;
   for (uint32_t rank = 0; rank < workers.size(); ++rank)
     if (workers[rank] && (to == To::All || (to == To::Training) == trains(rank)))
       post(rank, {kind, &batch, step, 0, true});
@@ -244,9 +249,8 @@ void Job::serve(uint32_t rank) {
       command = box.commands[box.taken++ % box.commands.size()];
     }
     auto &[resultStep, result] = box.results[command.step % kResultRing];
-    Status status = stops ? Status() : guarded([&] {
-      return execute(rank, command, result);
-    }); // Given before all agreed to stop.
+    Status status =
+        stops ? Status() : guarded([&] { return execute(rank, command, result); }); // Given before all agreed to stop.
     stops = stops || result.stops;
     resultStep = command.step;
     if (!status.isOk())
@@ -341,8 +345,7 @@ Status Job::awaitReleased(uint64_t step) {
   return wiring->abort->isRaised() ? failureStatus() : Status();
 }
 
-void Job::report(uint32_t rank, transport::LaneKind lane, transport::Activity activity,
-                 const char *what) const {
+void Job::report(uint32_t rank, transport::LaneKind lane, transport::Activity activity, const char *what) const {
   wiring->abort->progress().report(rank, lane, activity, what);
 }
 

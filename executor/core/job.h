@@ -29,14 +29,14 @@ namespace maestro::executor {
 struct JobOptions {
   uint64_t seed = 0;
   bool evaluates = false;
-  bool adapts = false;     ///< Measured times steer the grouping of samples.
-  bool onePiece = false;   ///< Every batch is one micro-batch (--self-check),
-  uint64_t growth = 1;     ///< on memory grown by this factor.
-  size_t traceCapacity = 0; ///< Spans that each device and rank collects.
-  int lateDeviceSeed = -1; ///< ≥ 0: devices that complete late and hide their memory.
+  bool adapts = false;               ///< Measured times steer the grouping of samples.
+  bool onePiece = false;             ///< Every batch is one micro-batch (--self-check),
+  uint64_t growth = 1;               ///< on memory grown by this factor.
+  size_t traceCapacity = 0;          ///< Spans that each device and rank collects.
+  int lateDeviceSeed = -1;           ///< ≥ 0: devices that complete late and hide their memory.
   uint32_t lateDeviceDelayUs = 1000; ///< At most.
-  double sleepScale = 0;   ///< > 0: devices without kernels; tasks sleep for so many times their planned time.
-  bool fileOrder = false;  ///< Micro-batches and tasks as they come, for comparison.
+  double sleepScale = 0;     ///< > 0: devices without kernels; tasks sleep for so many times their planned time.
+  bool fileOrder = false;    ///< Micro-batches and tasks as they come, for comparison.
   uint64_t skippedSteps = 0; ///< Before the first: they were not applied.
   /// Asked by the root rank at each step's end; all that train then stop after it.
   std::function<bool()> wantsToStop;
@@ -74,8 +74,8 @@ public:
   Device &device(uint32_t station) { return workers[facts.stations[station].rank]->device(); }
   /// The first station that binds it, a lead; kNone when none does. Others hold the same, but for parts.
   uint32_t holder(plan::fb::BindingKind kind, uint32_t parameter) const;
-  /// A bound buffer of a parameter, whole, piece by piece, to the root's `take`, while no step is under way. Where ranks are
-  /// processes, all that train call it alike; `take` is the root's alone.
+  /// A bound buffer of a parameter, whole, piece by piece, to the root's `take`, while no step is under way. Where
+  /// ranks are processes, all that train call it alike; `take` is the root's alone.
   Status gather(plan::fb::BindingKind kind, uint32_t parameter, const TakePiece &take);
 
   /// After parameters were loaded: makes copies of them and starts the ranks.
@@ -120,9 +120,9 @@ private:
     bool applies = true;
   };
   struct Mailbox {
-    std::array<Command, 16> commands; ///< A ring: at most a few steps are under way.
-    uint64_t submitted = 0, taken = 0, finished = 0; ///< Commands.
-    uint64_t lastStep = 0;                ///< Ended.
+    std::array<Command, 16> commands;                     ///< A ring: at most a few steps are under way.
+    uint64_t submitted = 0, taken = 0, finished = 0;      ///< Commands.
+    uint64_t lastStep = 0;                                ///< Ended.
     std::vector<std::pair<uint64_t, StepResult>> results; ///< A ring, by step.
   };
 
@@ -143,8 +143,7 @@ private:
   Status gatherStretch(const Stretch &stretch, const TakePiece &take);
   Status sendPieces(uint64_t first, const Stretch &stretch);
   Status receivePieces(uint64_t first, const Stretch &stretch, const TakePiece &take);
-  void report(uint32_t rank, transport::LaneKind lane, transport::Activity activity,
-              const char *what = nullptr) const;
+  void report(uint32_t rank, transport::LaneKind lane, transport::Activity activity, const char *what = nullptr) const;
   void onDeviceSign(uint32_t rank, DeviceSign sign);
   /// The rank in whose lane this thread, which drives all ranks here, reports.
   uint32_t driverRank() const { return options.rank.value_or(wiring->root()); }
@@ -169,8 +168,7 @@ private:
   std::vector<Mailbox> mailboxes;
   bool stopping = false;
   Status failure;
-  std::vector<transport::Progress::State>
-      hostStates; ///< By rank: before it began to wait for its device.
+  std::vector<transport::Progress::State> hostStates; ///< By rank: before it began to wait for its device.
   std::vector<std::thread> threads;
   std::thread watcher; ///< Of a job of several ranks: shows that they live; the root's also looks
                        ///< for who holds others up.

@@ -13,8 +13,7 @@ namespace fb = plan::fb;
 Status Job::gather(fb::BindingKind kind, uint32_t parameter, const TakePiece &take) {
   uint32_t source = holder(kind, parameter);
   const fb::Executable &table = facts.executable(source);
-  Shard shard =
-      shardOf(plan, table, {0, facts.stations[source].members, nullptr, nullptr}, kind, parameter);
+  Shard shard = shardOf(plan, table, {0, facts.stations[source].members, nullptr, nullptr}, kind, parameter);
   size_t elementBytes = 4;
   for (const fb::Binding *binding : *table.bindings())
     if (binding->kind() == kind && binding->index() == parameter)
@@ -23,10 +22,9 @@ Status Job::gather(fb::BindingKind kind, uint32_t parameter, const TakePiece &ta
   for (uint64_t band = 0; band < joiner.bands(); ++band)
     for (uint32_t part = 0; part < shard.count; ++part) {
       auto [begin, end] = joiner.range(band);
-      MAESTRO_TRY(gatherStretch({kind, parameter, source + part, begin, end},
-                                [&, band = band](std::span<const std::byte> piece) {
-                                  return joiner.add(band, part, piece);
-                                }));
+      MAESTRO_TRY(
+          gatherStretch({kind, parameter, source + part, begin, end},
+                        [&, band = band](std::span<const std::byte> piece) { return joiner.add(band, part, piece); }));
     }
   return Status();
 }
@@ -34,8 +32,8 @@ Status Job::gather(fb::BindingKind kind, uint32_t parameter, const TakePiece &ta
 Status Job::gatherStretch(const Stretch &stretch, const TakePiece &take) {
   bool rootHolds = facts.stations[stretch.source].rank == wiring->root();
   if (!options.rank || (isRoot() && rootHolds))
-    return readInPieces(station(stretch.source).instance(), device(stretch.source), stretch.kind,
-                        stretch.parameter, take, stretch.begin, stretch.end);
+    return readInPieces(station(stretch.source).instance(), device(stretch.source), stretch.kind, stretch.parameter,
+                        take, stretch.begin, stretch.end);
   if (rootHolds)
     return Status();
   uint64_t first = gathered;
@@ -47,8 +45,7 @@ Status Job::gatherStretch(const Stretch &stretch, const TakePiece &take) {
 
 Status Job::sendPieces(uint64_t first, const Stretch &stretch) {
   const auto &members = wiring->trainingRanks;
-  auto member = static_cast<size_t>(std::find(members.begin(), members.end(), *options.rank) -
-                                    members.begin());
+  auto member = static_cast<size_t>(std::find(members.begin(), members.end(), *options.rank) - members.begin());
   transport::Sender &sender = *wiring->gather.senders[member];
   uint64_t sequence = first;
   auto send = [&](std::span<const std::byte> piece) -> Status {
@@ -57,8 +54,8 @@ Status Job::sendPieces(uint64_t first, const Stretch &stretch) {
     MAESTRO_TRY(sender.write(sequence, {&box, 1}));
     return sender.post(sequence++, {0, stretch.parameter, 0, piece.size()});
   };
-  return readInPieces(station(stretch.source).instance(), device(stretch.source), stretch.kind,
-                      stretch.parameter, send, stretch.begin, stretch.end);
+  return readInPieces(station(stretch.source).instance(), device(stretch.source), stretch.kind, stretch.parameter, send,
+                      stretch.begin, stretch.end);
 }
 
 Status Job::receivePieces(uint64_t first, const Stretch &stretch, const TakePiece &take) {

@@ -36,16 +36,15 @@ void Job::watch() {
     if (!isRoot())
       continue;
     for (uint32_t rank = 0; rank < facts.ranks; ++rank) {
-      uint64_t count = ranks.counter(rank, transport::LaneKind::Host) +
-                       ranks.counter(rank, transport::LaneKind::Device);
+      uint64_t count =
+          ranks.counter(rank, transport::LaneKind::Host) + ranks.counter(rank, transport::LaneKind::Device);
       if (count == seen[rank])
         continue;
       longest = std::max(longest, now - since[rank]);
       seen[rank] = count;
       since[rank] = now;
     }
-    transport::StallLimits limits{kBeatNs, kWaitNs, std::max(kWorkNs, kPatience * longest),
-                                  kPatience};
+    transport::StallLimits limits{kBeatNs, kWaitNs, std::max(kWorkNs, kPatience * longest), kPatience};
     if (auto stall = ranks.findStall(limits); stall && now >= patientUntil && !stopping) {
       lock.unlock();
       noteFailure(stall->rank, Status::unavailable(stall->text));
@@ -68,8 +67,7 @@ void Job::onDeviceSign(uint32_t rank, DeviceSign sign) {
     return report(rank, LaneKind::Host, Activity::AwaitingDevice);
   case DeviceSign::HostResumes: {
     const auto &before = hostStates[rank];
-    return wiring->abort->progress().report(rank, LaneKind::Host, before.activity, before.what,
-                                            before.index);
+    return wiring->abort->progress().report(rank, LaneKind::Host, before.activity, before.what, before.index);
   }
   }
 }

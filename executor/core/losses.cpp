@@ -24,7 +24,8 @@ void namedLosses(const plan::Plan &plan, const LossTotals &totals, std::vector<m
   size_t used = 0;
   for (uint32_t k = 0; k < plan->losses()->size(); ++k) {
     const plan::fb::Loss &loss = *plan->losses()->Get(k);
-    double count = divisor(loss, totals.counts[k]), value = count != 0 ? loss.term_weight() * totals.sums[k] / count : 0.0;
+    double count = divisor(loss, totals.counts[k]),
+           value = count != 0 ? loss.term_weight() * totals.sums[k] / count : 0.0;
     bool continues = used > 0 && values[used - 1].name == loss.name()->string_view();
     if (continues) {
       values[used - 1].value += value;

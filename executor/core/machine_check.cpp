@@ -18,10 +18,10 @@ Status checkKind(const plan::Plan &plan, const std::string &path) {
   const fb::Machine &machine = *plan->machine();
   if (machine.device_kind()->string_view() == "cpu")
     return Status();
-  return Status::invalidInput(fmt::format(
-      "{}: the plan is for {} devices of kind '{}' with {} bytes each, this machine has kind "
-      "'cpu'; plan again for this machine",
-      path, machine.devices(), machine.device_kind()->string_view(), machine.memory_bytes()));
+  return Status::invalidInput(
+      fmt::format("{}: the plan is for {} devices of kind '{}' with {} bytes each, this machine has kind "
+                  "'cpu'; plan again for this machine",
+                  path, machine.devices(), machine.device_kind()->string_view(), machine.memory_bytes()));
 }
 
 /// A layout that nothing implements would be trained as if it were not there.
@@ -31,10 +31,9 @@ Status checkLayouts(const plan::Plan &plan, const std::string &path) {
     auto limit = [&](const char *what, uint32_t value, uint32_t most) {
       return value <= most
                  ? Status()
-                 : Status::invalidInput(fmt::format(
-                       "{}: section '{}' has {} {}, and this executor implements {} only; "
-                       "plan again without it",
-                       path, section->name()->string_view(), what, value, most));
+                 : Status::invalidInput(fmt::format("{}: section '{}' has {} {}, and this executor implements {} only; "
+                                                    "plan again without it",
+                                                    path, section->name()->string_view(), what, value, most));
     };
     MAESTRO_TRY(limit("zero_stage", layout.zero_stage(), 0));
     MAESTRO_TRY(limit("context_parallel", layout.context_parallel(), 1));
@@ -51,14 +50,13 @@ Status checkMemory(const plan::Plan &plan, const std::string &path) {
   for (const fb::Station *station : *plan->stations()) // Where ranks say nothing.
     needed += plan->ranks()->Get(station->ranks()->Get(0))->peak_bytes() > 0
                   ? 0
-                  : plan->executables()->Get(station->executable())->peak_bytes() *
-                        station->ranks()->size();
+                  : plan->executables()->Get(station->executable())->peak_bytes() * station->ranks()->size();
   if (needed <= memory)
     return Status();
-  return Status::invalidInput(fmt::format(
-      "{}: the plan needs {} bytes of memory, this machine has {} (its control group's limit "
-      "included); plan again with a smaller micro-batch, or run it on the machine it was made for",
-      path, needed, memory));
+  return Status::invalidInput(
+      fmt::format("{}: the plan needs {} bytes of memory, this machine has {} (its control group's limit "
+                  "included); plan again with a smaller micro-batch, or run it on the machine it was made for",
+                  path, needed, memory));
 }
 
 } // namespace
@@ -69,8 +67,7 @@ Status checkMachine(const plan::Plan &plan, const std::string &path) {
   MAESTRO_TRY(checkMemory(plan, path));
   unsigned cores = std::max(1u, std::thread::hardware_concurrency());
   if (plan->ranks()->size() > cores)
-    logWarning(fmt::format("{} devices share {} cores; times say little about the plan",
-                           plan->ranks()->size(), cores));
+    logWarning(fmt::format("{} devices share {} cores; times say little about the plan", plan->ranks()->size(), cores));
   return Status();
 }
 

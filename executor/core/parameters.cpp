@@ -62,8 +62,7 @@ public:
       if (got < 0 && errno == EINTR)
         continue;
       if (got <= 0)
-        return Status::unavailable(fmt::format("{}: cannot read {} bytes at {}: {}", path(file),
-                                               target.size(), offset,
+        return Status::unavailable(fmt::format("{}: cannot read {} bytes at {}: {}", path(file), target.size(), offset,
                                                got < 0 ? std::strerror(errno) : "the file ends there"));
       target = target.subspan(static_cast<size_t>(got));
       offset += static_cast<uint64_t>(got);
@@ -80,17 +79,17 @@ private:
     int fd = ::open(path(file).c_str(),
                     O_RDONLY | O_CLOEXEC | O_NONBLOCK); // A pipe must not be waited for.
     if (fd < 0)
-      return Status::invalidInput(fmt::format(
-          "{}: {}; the plan takes parameters from this file: put it back, run the plan where it was made, or plan again", path(file),
-          std::strerror(errno)));
+      return Status::invalidInput(fmt::format("{}: {}; the plan takes parameters from this file: put it back, run the "
+                                              "plan where it was made, or plan again",
+                                              path(file), std::strerror(errno)));
     descriptors[file] = fd;
     struct stat info {};
     if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode))
       return Status::invalidInput(fmt::format("{}: is not a regular file; plan again", path(file)));
     if (static_cast<uint64_t>(info.st_size) != plan->files()->Get(file)->size())
-      return Status::invalidInput(fmt::format(
-          "{}: has {} bytes, but had {} when the plan was made; plan again", path(file),
-          static_cast<int64_t>(info.st_size), plan->files()->Get(file)->size()));
+      return Status::invalidInput(fmt::format("{}: has {} bytes, but had {} when the plan was made; plan again",
+                                              path(file), static_cast<int64_t>(info.st_size),
+                                              plan->files()->Get(file)->size()));
     return Status();
   }
 
@@ -135,8 +134,8 @@ class SeededValues {
 public:
   SeededValues(const plan::Plan &plan, const fb::Parameter &parameter, uint64_t seed)
       : initializer(parameter.initializer()), scale(static_cast<float>(parameter.initializer_scale())) {
-    std::string fullName = plan->components()->Get(parameter.component())->name()->str() + "/" +
-                           parameter.name()->str();
+    std::string fullName =
+        plan->components()->Get(parameter.component())->name()->str() + "/" + parameter.name()->str();
     uint64_t nameHash = plan::hashBytes({reinterpret_cast<const uint8_t *>(fullName.data()), fullName.size()});
     key = {static_cast<uint32_t>(seed) ^ static_cast<uint32_t>(nameHash),
            static_cast<uint32_t>(seed >> 32) ^ static_cast<uint32_t>(nameHash >> 32)};
@@ -181,9 +180,8 @@ public:
       components.push_back(component->name()->str());
     for (const auto &[component, path] : weights) {
       if (std::find(components.begin(), components.end(), component) == components.end())
-        return Status::invalidInput(fmt::format("--weights {}={}: the plan has no component '{}'{}",
-                                                component, path, component,
-                                                didYouMean(component, components)));
+        return Status::invalidInput(fmt::format("--weights {}={}: the plan has no component '{}'{}", component, path,
+                                                component, didYouMean(component, components)));
       MAESTRO_ASSIGN(auto set, checkpoint::WeightSet::open(path).withContext(fmt::format("--weights {}", component)));
       weightSets.emplace(component, std::move(set));
     }
@@ -210,7 +208,9 @@ public:
           describe(plan, parameter) + " " +
           (parameter.kind() == fb::ParameterKind::NonPersistentBuffer
                ? missingBufferValue(component)
-               : fmt::format("has no value: neither the model nor the plan holds one; give --weights {}=FILE.safetensors", component)));
+               : fmt::format(
+                     "has no value: neither the model nor the plan holds one; give --weights {}=FILE.safetensors",
+                     component)));
     ++summary.seeded;
     return seeded(plan, parameter, dtype, seed);
   }
@@ -225,17 +225,15 @@ private:
   }
 
   Result<Source> fromWeights(const checkpoint::SafetensorsFile &file, const checkpoint::TensorInfo &tensor,
-                            const fb::Parameter &parameter, DType dtype) {
-    if (!std::equal(tensor.shape.begin(), tensor.shape.end(), parameter.shape()->begin(),
-                    parameter.shape()->end()))
-      return Status::invalidInput(fmt::format("{} has shape [{}], but {} holds [{}]",
-                                              describe(plan, parameter), fmt::join(*parameter.shape(), ", "),
-                                              file.name(), fmt::join(tensor.shape, ", ")));
+                             const fb::Parameter &parameter, DType dtype) {
+    if (!std::equal(tensor.shape.begin(), tensor.shape.end(), parameter.shape()->begin(), parameter.shape()->end()))
+      return Status::invalidInput(fmt::format("{} has shape [{}], but {} holds [{}]", describe(plan, parameter),
+                                              fmt::join(*parameter.shape(), ", "), file.name(),
+                                              fmt::join(tensor.shape, ", ")));
     // Integers convert, but no weights are stored so: the file is another model's, or quantised.
     if (parameter.kind() == fb::ParameterKind::Parameter && isFloat(dtype) && !isFloat(tensor.dtype))
       return Status::invalidInput(fmt::format("{} is {}, but {} holds {}; give a state_dict of this model",
-                                              describe(plan, parameter), name(dtype), file.name(),
-                                              name(tensor.dtype)));
+                                              describe(plan, parameter), name(dtype), file.name(), name(tensor.dtype)));
     return Source{[&file, &tensor, dtype](uint64_t first, std::span<std::byte> piece) {
       return file.readAs(tensor, dtype, piece, first);
     }};
@@ -313,8 +311,10 @@ void warnOfChangedFiles(const plan::Plan &plan) {
     struct stat info {};
     std::string path = sourcePath(plan, f);
     int64_t planned = plan->files()->Get(f)->modified_ns();
-    if (planned != 0 && ::stat(path.c_str(), &info) == 0 && planned != info.st_mtim.tv_sec * int64_t{1000000000} + info.st_mtim.tv_nsec)
-      logWarning(fmt::format("{} was written again since the plan was made; plan again if it is another model's", path));
+    if (planned != 0 && ::stat(path.c_str(), &info) == 0 &&
+        planned != info.st_mtim.tv_sec * int64_t{1000000000} + info.st_mtim.tv_nsec)
+      logWarning(
+          fmt::format("{} was written again since the plan was made; plan again if it is another model's", path));
   }
 }
 

@@ -28,13 +28,13 @@ struct LoadSummary {
 Result<LoadSummary> loadParameters(const plan::Plan &plan, const WeightFiles &weights, uint64_t seed,
                                    ExecutableInstance &instance, Device &device);
 
-/// Says which of the files that values come from were written again since the plan was made: with the same size they may
-/// still hold other values, or the same in other places.
+/// Says which of the files that values come from were written again since the plan was made: with the same size they
+/// may still hold other values, or the same in other places.
 void warnOfChangedFiles(const plan::Plan &plan);
 
 /// Reads a bound buffer (Value, Gradient, Moment1, Moment2) of a parameter to the host as a whole, in the buffer's own
 /// element type. Waits for the device.
-Status readBound(ExecutableInstance &instance, Device &device, plan::fb::BindingKind kind,
-                 uint32_t parameter, std::vector<std::byte> &bytes);
+Status readBound(ExecutableInstance &instance, Device &device, plan::fb::BindingKind kind, uint32_t parameter,
+                 std::vector<std::byte> &bytes);
 
 } // namespace maestro::executor

@@ -6,8 +6,8 @@
 
 namespace maestro::executor {
 
-/// InvalidInput with the first such thing, its value and the remedy. The rest of the executor relies on it as it does on
-/// the verifier.
+/// InvalidInput with the first such thing, its value and the remedy. The rest of the executor relies on it as it does
+/// on the verifier.
 Status checkSupported(const plan::Plan &plan);
 
 } // namespace maestro::executor

@@ -28,7 +28,7 @@ Result<std::unique_ptr<ProcessGroup>> ProcessGroup::fork(Wiring &wiring, uint32_
     }
     if (pid == 0) {
       ::prctl(PR_SET_NAME, fmt::format("rank {}", rank).c_str()); // For ps and top.
-      ::prctl(PR_SET_PDEATHSIG, SIGKILL); // Without the root nobody would end this one.
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);                         // Without the root nobody would end this one.
       if (::getppid() != parent)
         ::_exit(2);
       std::signal(SIGINT, SIG_IGN); // The root ends the job after its step, for all.
@@ -71,10 +71,10 @@ bool ProcessGroup::reap(bool isEnding) {
       continue;
     int none = 0;
     wiring.outcome->code.compare_exchange_strong(none, static_cast<int>(StatusCode::Unavailable));
-    wiring.abort->raise(rank, WIFSIGNALED(status) ? fmt::format("its process ({}) was killed by signal {} ({})", pid,
-                                                                WTERMSIG(status), ::strsignal(WTERMSIG(status)))
-                                                  : fmt::format("its process ({}) ended with status {}", pid,
-                                                                WEXITSTATUS(status)));
+    wiring.abort->raise(rank, WIFSIGNALED(status)
+                                  ? fmt::format("its process ({}) was killed by signal {} ({})", pid, WTERMSIG(status),
+                                                ::strsignal(WTERMSIG(status)))
+                                  : fmt::format("its process ({}) ended with status {}", pid, WEXITSTATUS(status)));
   }
   return !children.empty();
 }

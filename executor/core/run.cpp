@@ -47,7 +47,7 @@ public:
     if (!processes)
       return status;
     if (status.isOk() && isRoot() && !options.trace.empty())
-      processes->awaitOthers(); // They write their parts.
+      processes->awaitOthers();                         // They write their parts.
     if (!status.isOk() && !wiring->abort->isRaised()) { // The others end, too, and for this reason.
       int none = 0;
       wiring->outcome->code.compare_exchange_strong(none, static_cast<int>(status.code()));
@@ -65,7 +65,8 @@ private:
     if (!options.processes || (*plan)->ranks()->size() < 2)
       return Status();
     Topology topology(*plan);
-    MAESTRO_ASSIGN(wiring, makeWiring(*plan, topology, {options.evaluate, 1, 1, true, options.adapts && !options.evaluate}));
+    MAESTRO_ASSIGN(wiring,
+                   makeWiring(*plan, topology, {options.evaluate, 1, 1, true, options.adapts && !options.evaluate}));
     MAESTRO_ASSIGN(processes, ProcessGroup::fork(*wiring, topology.ranks));
     if (processes->isRoot()) {
       processes->supervise();
@@ -97,23 +98,21 @@ private:
   /// What sleeps computes nothing that could be kept.
   Status checkOptions() const {
     bool resumes = options.resume != RunOptions::Resume::No;
-    if (options.sleepScale > 0 &&
-        (resumes || options.saveGradients || options.selfCheck || options.evaluate))
-      return Status::invalidInput("--sleep-kernels computes nothing; run it without --resume, --save-gradients, --self-check "
-                                  "and --evaluate");
+    if (options.sleepScale > 0 && (resumes || options.saveGradients || options.selfCheck || options.evaluate))
+      return Status::invalidInput(
+          "--sleep-kernels computes nothing; run it without --resume, --save-gradients, --self-check "
+          "and --evaluate");
     if (options.waitsForSteps && options.processes)
       return Status::invalidInput("--wait-for-steps works with --ranks threads only");
     if (resumes && options.overwrite)
-      return Status::invalidInput(
-          "--resume goes on with what --overwrite replaces; give one of them");
+      return Status::invalidInput("--resume goes on with what --overwrite replaces; give one of them");
     if (options.sleepScale > 0)
       logWarning("--sleep-kernels: nothing is computed; losses are 0, and no checkpoint is written");
     if (!options.out.empty())
       return Status();
     for (auto [isGiven, flag] :
          {std::pair(resumes, "--resume"), std::pair(options.overwrite, "--overwrite"),
-          std::pair(options.saveGradients, "--save-gradients"),
-          std::pair(options.keepLast > 0, "--keep-last")})
+          std::pair(options.saveGradients, "--save-gradients"), std::pair(options.keepLast > 0, "--keep-last")})
       if (isGiven)
         return Status::invalidInput(fmt::format("{} needs --out, the folder of the run", flag));
     if (!options.evaluate)
@@ -140,8 +139,7 @@ private:
       MAESTRO_ASSIGN(std::string run, checkpoint::readRunName(options.out));
       MAESTRO_ASSIGN(found, checkpoint::findNewestCheckpoint(options.out, run));
       return found ? adoptCheckpoint()
-                   : Status::invalidInput(
-                         fmt::format("--resume: {} holds no whole checkpoint", options.out));
+                   : Status::invalidInput(fmt::format("--resume: {} holds no whole checkpoint", options.out));
     }
     Start start = options.overwrite                             ? Start::Replace
                   : options.resume == RunOptions::Resume::Yes   ? Start::Resume
@@ -163,7 +161,8 @@ private:
     const checkpoint::TrainingState &state = found->state;
     if (state.workloadHash != (*plan)->workload_hash())
       return Status::invalidInput(fmt::format("{}: was written by another workload; resume under a plan of the "
-                                              "same workload", found->path));
+                                              "same workload",
+                                              found->path));
     if (state.planHash != plan->hash())
       logWarning("resuming under another plan of the same workload: the run continues, but not bitwise");
     for (const fb::Component *component : *(*plan)->components()) {
@@ -172,8 +171,9 @@ private:
       bool fromWeights = source != state.frozen.end() && state.planHash == plan->hash() &&
                          source->second != (component->model_path() ? component->model_path()->str() : "");
       if (fromWeights && !options.weights.count(name))
-        return Status::invalidInput(fmt::format("{}: component '{}' is frozen and had its values from {}; give --weights {}={} again", found->path,
-                                                name, source->second, name, source->second));
+        return Status::invalidInput(
+            fmt::format("{}: component '{}' is frozen and had its values from {}; give --weights {}={} again",
+                        found->path, name, source->second, name, source->second));
     }
     step = state.step;
     position = state.position;
@@ -239,22 +239,19 @@ private:
     MAESTRO_ASSIGN(TrainingData opened, openTrainingData(*plan, options, seed));
     data = std::move(opened.identity);
     if (found && !options.evaluate) {
-      MAESTRO_ASSIGN(position,
-                     resumedPosition(*found, data, {seed, options.acceptsChangedData}));
+      MAESTRO_ASSIGN(position, resumedPosition(*found, data, {seed, options.acceptsChangedData}));
     }
     size_t ahead = std::max<size_t>(2 * (*plan)->training()->global_batch(), 8);
-    MAESTRO_ASSIGN(source,
-                   data::SampleSource::create(std::move(opened.reader), ahead,
-                                              options.evaluate ? data::DataPosition() : position));
+    MAESTRO_ASSIGN(source, data::SampleSource::create(std::move(opened.reader), ahead,
+                                                      options.evaluate ? data::DataPosition() : position));
     return Status();
   }
 
   Status train() {
     const fb::Training &training = *(*plan)->training();
-    feeder.emplace(*job, *source,
-                   StepFeeder::Options{training.global_batch(), options.steps, options.saveEvery,
-                                       options.waitsForSteps},
-                   step);
+    feeder.emplace(
+        *job, *source,
+        StepFeeder::Options{training.global_batch(), options.steps, options.saveEvery, options.waitsForSteps}, step);
     auto style = logFormat() == LogFormat::Json ? metrics::Progress::Style::Json : metrics::Progress::detect(stderr);
     std::optional<metrics::Progress> progress;
     if (isRoot() && !options.quiet)
@@ -262,8 +259,7 @@ private:
     StepReport report(*plan);
     bool finished = options.steps && step >= *options.steps, hasFailed = false;
     int64_t sinceNs = transport::nowNs(); // Of the step under way.
-    for (bool isFirst = true; !finished && !hasFailed && !(result && result->stops);
-         isFirst = false) {
+    for (bool isFirst = true; !finished && !hasFailed && !(result && result->stops); isFirst = false) {
       MAESTRO_TRY(trainStep(isFirst));
       int64_t endNs = isFirst ? transport::nowNs() : result->endNs;
       if (isRoot())
@@ -315,8 +311,7 @@ private:
     return job->update(step, *result);
   }
 
-  Status recordStep(StepReport &report, double seconds,
-                    std::optional<metrics::Progress> &progress) {
+  Status recordStep(StepReport &report, double seconds, std::optional<metrics::Progress> &progress) {
     const metrics::StepRecord &record = report.fill(*job, *result, feeder->batch(), step, seconds);
     if (folder && !metricsFile)
       MAESTRO_TRY(openResults(step - 1));
@@ -335,8 +330,7 @@ private:
     if (!options.selfCheck)
       return Status();
     if (found)
-      return Status::invalidInput(
-          "--self-check compares initial values; it cannot follow --resume");
+      return Status::invalidInput("--self-check compares initial values; it cannot follow --resume");
     if (!result->applied)
       return Status::invalidInput(
           fmt::format("self-check: the first step's loss or gradient norm ({}) is not finite, and "
@@ -361,15 +355,16 @@ private:
     state.run = folder->run();
     state.data = data;
     for (const fb::Component *component : *(*plan)->components())
-      if (auto own = options.weights.find(component->name()->str()); component->frozen() && own != options.weights.end())
+      if (auto own = options.weights.find(component->name()->str());
+          component->frozen() && own != options.weights.end())
         state.frozen[own->first] = own->second;
     MAESTRO_TRY(saveCheckpoint(*plan, *job, options.out, std::move(state)));
     return options.keepLast > 0 && isRoot() ? folder->keepNewest(options.keepLast) : Status();
   }
 
   Status evaluateAll() {
-    MAESTRO_ASSIGN(Evaluation all, evaluate(*plan, *job, *source, evaluated, options.steps,
-                                            [] { return stopRequested.load(); }));
+    MAESTRO_ASSIGN(Evaluation all,
+                   evaluate(*plan, *job, *source, evaluated, options.steps, [] { return stopRequested.load(); }));
     hasEnded = true;
     if (!options.trace.empty())
       MAESTRO_TRY(writeTrace(*plan, *job, isRoot(), options.trace));

@@ -27,16 +27,17 @@ struct RunOptions {
   bool selfCheck = false;
   bool evaluate = false;
   bool shuffle = false;
-  bool quiet = false;            ///< No progress line.
-  bool adapts = false;           ///< Measured times steer the grouping of samples.
-  bool processes = false;        ///< Ranks as processes; results do not depend on it.
-  std::string trace; ///< Empty: none.
+  bool quiet = false;     ///< No progress line.
+  bool adapts = false;    ///< Measured times steer the grouping of samples.
+  bool processes = false; ///< Ranks as processes; results do not depend on it.
+  std::string trace;      ///< Empty: none.
   std::optional<uint64_t> seed;
-  int lateDeviceSeed = -1; ///< ≥ 0: the device of tests that completes late.
-  double sleepScale = 0;   ///< > 0: nothing is computed; tasks sleep for so many times their planned time.
-  bool fileOrder = false;  ///< The baseline's order, for comparison.
+  int lateDeviceSeed = -1;    ///< ≥ 0: the device of tests that completes late.
+  double sleepScale = 0;      ///< > 0: nothing is computed; tasks sleep for so many times their planned time.
+  bool fileOrder = false;     ///< The baseline's order, for comparison.
   bool waitsForSteps = false; ///< Nothing runs ahead into the next step, for comparison.
-  /// Asked at each step's end, on the root rank's thread; then the run ends after that step as by requestStop(). For measurements.
+  /// Asked at each step's end, on the root rank's thread; then the run ends after that step as by requestStop(). For
+  /// measurements.
   std::function<bool()> wantsToStop;
 };
 

@@ -60,14 +60,14 @@ bool mustBeFinite(const plan::Plan &plan, const Entry &entry, DType dtype) {
 }
 
 Status notFinite(const plan::Plan &plan, const Entry &entry) {
-  return Status::invalidInput(fmt::format(
-      "'{}' of component '{}' holds a value that is not finite; no checkpoint is written: look at "
-      "the initial values, or lower train.optimizer's lr",
-      entry.name, componentName(plan, *plan->parameters()->Get(entry.parameter))));
+  return Status::invalidInput(
+      fmt::format("'{}' of component '{}' holds a value that is not finite; no checkpoint is written: look at "
+                  "the initial values, or lower train.optimizer's lr",
+                  entry.name, componentName(plan, *plan->parameters()->Get(entry.parameter))));
 }
 
-Status writeEntries(const plan::Plan &plan, Job &job, const std::string &path,
-                    std::span<const Entry> entries, checkpoint::Metadata metadata) {
+Status writeEntries(const plan::Plan &plan, Job &job, const std::string &path, std::span<const Entry> entries,
+                    checkpoint::Metadata metadata) {
   if (!job.isRoot()) { // Hands over what it holds.
     for (const Entry &entry : entries)
       MAESTRO_TRY(job.gather(entry.kind, entry.parameter, {}));
@@ -105,8 +105,8 @@ std::vector<Entry> optimizerEntries(const plan::Plan &plan, const IsBound &isBou
     for (fb::BindingKind kind : kMoments)
       if (isBound(kind, p)) {
         const fb::Parameter &parameter = *plan->parameters()->Get(p);
-        entries.push_back({fmt::format("{}.{}.{}", componentName(plan, parameter),
-                                       parameter.name()->string_view(), momentName(plan, kind)),
+        entries.push_back({fmt::format("{}.{}.{}", componentName(plan, parameter), parameter.name()->string_view(),
+                                       momentName(plan, kind)),
                            kind, p});
       }
   return entries;
@@ -136,12 +136,11 @@ Status readEntries(const plan::Plan &plan, ExecutableInstance &instance, Device 
     const checkpoint::TensorInfo *tensor = file.findTied(entry.name);
     checkpoint::TensorInfo expected = tensorInfo(plan, instance.table(), entry);
     if (!tensor)
-      return Status::invalidInput(fmt::format("{} has no tensor '{}'; the checkpoint is of another workload",
-                                              path, entry.name));
+      return Status::invalidInput(
+          fmt::format("{} has no tensor '{}'; the checkpoint is of another workload", path, entry.name));
     if (tensor->shape != expected.shape)
-      return Status::invalidInput(fmt::format("{}: tensor '{}' has shape [{}], the plan wants [{}]", path,
-                                              entry.name, fmt::join(tensor->shape, ", "),
-                                              fmt::join(expected.shape, ", ")));
+      return Status::invalidInput(fmt::format("{}: tensor '{}' has shape [{}], the plan wants [{}]", path, entry.name,
+                                              fmt::join(tensor->shape, ", "), fmt::join(expected.shape, ", ")));
     MAESTRO_TRY(writePart(plan, instance, device, entry.kind, entry.parameter, 1,
                           [&](uint64_t first, std::span<std::byte> piece) {
                             return file.readAs(*tensor, expected.dtype, piece, first);
@@ -168,8 +167,7 @@ Status saveCheckpoint(const plan::Plan &plan, Job &job, const std::string &outFo
     }
     checkpoint::Metadata metadata;
     std::vector<Entry> entries = valueEntries(plan, isBound, c, metadata);
-    MAESTRO_TRY(writeEntries(plan, job, file(component.name()->str() + ".safetensors"),
-                             entries, std::move(metadata)));
+    MAESTRO_TRY(writeEntries(plan, job, file(component.name()->str() + ".safetensors"), entries, std::move(metadata)));
   }
   MAESTRO_TRY(writeEntries(plan, job, file(std::string(plan::kOptimizerFile) + ".safetensors"),
                            optimizerEntries(plan, isBound), {}));
@@ -188,8 +186,8 @@ Status loadCheckpoint(const plan::Plan &plan, const checkpoint::FoundCheckpoint 
       std::vector<Entry> entries = valueEntries(plan, isBound, c, metadata);
       if (component.frozen() || entries.empty())
         continue;
-      MAESTRO_TRY(readEntries(plan, instance, job.device(s), found.path + "/" + component.name()->str() + ".safetensors",
-                              entries));
+      MAESTRO_TRY(readEntries(plan, instance, job.device(s),
+                              found.path + "/" + component.name()->str() + ".safetensors", entries));
     }
     MAESTRO_TRY(readEntries(plan, instance, job.device(s), found.path + "/optimizer.safetensors",
                             optimizerEntries(plan, isBound)));
@@ -213,8 +211,7 @@ Status saveGradients(const plan::Plan &plan, Job &job, const std::string &path) 
     status = systemFailure("write", path, errno);
   if (!status.isOk())
     std::remove(partial.c_str());
-  return status.isOk() ? checkpoint::syncFolder(std::filesystem::path(path).parent_path())
-                       : std::move(status);
+  return status.isOk() ? checkpoint::syncFolder(std::filesystem::path(path).parent_path()) : std::move(status);
 }
 
 } // namespace maestro::executor

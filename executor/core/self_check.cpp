@@ -54,22 +54,19 @@ Status markGradients(const plan::Plan &plan, Job &job) {
     ExecutableInstance &instance = job.station(s).instance();
     for (uint32_t p = 0; p < plan->parameters()->size(); ++p)
       if (instance.boundBuffer(fb::BindingKind::Gradient, p) != kNone)
-        MAESTRO_TRY(
-            writePart(plan, instance, job.device(s), fb::BindingKind::Gradient, p, 1, fill));
+        MAESTRO_TRY(writePart(plan, instance, job.device(s), fb::BindingKind::Gradient, p, 1, fill));
   }
   return Status();
 }
 
 bool isUnwritten(std::span<const float> gradient) {
-  return !gradient.empty() && std::ranges::all_of(gradient, [](float value) {
-    return value == 0 && std::signbit(value);
-  });
+  return !gradient.empty() &&
+         std::ranges::all_of(gradient, [](float value) { return value == 0 && std::signbit(value); });
 }
 
 /// Whether any of the holders' sections had a micro-batch: without images there is no gradient of
 /// what sees them.
-bool isComputed(const plan::Plan &plan, const Job &job, const StepResult &piece,
-                uint32_t parameter) {
+bool isComputed(const plan::Plan &plan, const Job &job, const StepResult &piece, uint32_t parameter) {
   for (const StationFacts &station : job.topology().stations) {
     const fb::Executable &executable = *plan->executables()->Get(station.executable);
     for (const fb::Binding *binding : *executable.bindings())
@@ -140,11 +137,12 @@ Status selfCheck(const plan::Plan &plan, Job &job, const StepResult &result, con
     }
     const fb::Parameter &parameter = *plan->parameters()->Get(p);
     if (isUnwritten(inOnePiece) && isComputed(plan, *whole, *piece, p))
-      return Status::invalidInput(fmt::format(
-          "self-check: no task writes the gradient of '{}', which would never be trained; "
-          "plan the job anew",
-          parameter.name()->string_view()));
-    std::string name = fmt::format("{}.{}", plan->components()->Get(parameter.component())->name()->string_view(), parameter.name()->string_view());
+      return Status::invalidInput(
+          fmt::format("self-check: no task writes the gradient of '{}', which would never be trained; "
+                      "plan the job anew",
+                      parameter.name()->string_view()));
+    std::string name = fmt::format("{}.{}", plan->components()->Get(parameter.component())->name()->string_view(),
+                                   parameter.name()->string_view());
     logInfo(fmt::format("self-check: {:<60} {:.2e}", name, difference / std::max(largest, 1e-30)));
     double allowed = tolerance.ofLargest * largest + tolerance.ofNorm * norm;
     double excess = allowed > 0 ? difference / allowed : (difference > 0 ? INFINITY : 0);

@@ -30,8 +30,8 @@ Shard shardOf(const plan::Plan &plan, const ExecutableInstance &instance, fb::Bi
   return shardOf(plan, instance.table(), instance.tensorGroup(), kind, parameter);
 }
 
-Status writePart(const plan::Plan &plan, ExecutableInstance &instance, Device &device, fb::BindingKind kind, uint32_t parameter,
-                 uint64_t multiple, const FillPiece &fill) {
+Status writePart(const plan::Plan &plan, ExecutableInstance &instance, Device &device, fb::BindingKind kind,
+                 uint32_t parameter, uint64_t multiple, const FillPiece &fill) {
   Shard shard = shardOf(plan, instance, kind, parameter);
   if (shard.count == 1)
     return writeInPieces(instance, device, kind, parameter, multiple, fill);
@@ -40,21 +40,24 @@ Status writePart(const plan::Plan &plan, ExecutableInstance &instance, Device &d
       return fill(shard.index * shard.partElements + first, piece);
     });
   std::vector<std::byte> whole; // Runs of all ranks, of which this one's are kept.
-  return writeInPieces(instance, device, kind, parameter, shard.partElements, [&](uint64_t first, std::span<std::byte> piece) -> Status {
-    whole.resize(piece.size() * shard.count);
-    MAESTRO_TRY(fill(first * shard.count, whole));
-    size_t elementBytes = byteSize(static_cast<DType>(
-        instance.table().buffers()->Get(instance.boundBuffer(kind, parameter))->dtype()));
-    size_t runBytes = shard.partElements * elementBytes;
-    for (size_t run = 0; run < piece.size() / runBytes; ++run)
-      std::memcpy(&piece[run * runBytes], &whole[(run * shard.count + shard.index) * runBytes], runBytes);
-    return Status();
-  });
+  return writeInPieces(
+      instance, device, kind, parameter, shard.partElements, [&](uint64_t first, std::span<std::byte> piece) -> Status {
+        whole.resize(piece.size() * shard.count);
+        MAESTRO_TRY(fill(first * shard.count, whole));
+        size_t elementBytes = byteSize(
+            static_cast<DType>(instance.table().buffers()->Get(instance.boundBuffer(kind, parameter))->dtype()));
+        size_t runBytes = shard.partElements * elementBytes;
+        for (size_t run = 0; run < piece.size() / runBytes; ++run)
+          std::memcpy(&piece[run * runBytes], &whole[(run * shard.count + shard.index) * runBytes], runBytes);
+        return Status();
+      });
 }
 
 PartJoiner::PartJoiner(const Shard &shard, size_t elementBytes, const TakePiece &take)
     : shard(shard), runBytes(shard.partElements * elementBytes),
-      runsPerBand(std::clamp<uint64_t>(kPieceBytes / std::max<uint64_t>(runBytes, 1), 1, std::max<uint64_t>(shard.runs, 1))), take(take) {}
+      runsPerBand(
+          std::clamp<uint64_t>(kPieceBytes / std::max<uint64_t>(runBytes, 1), 1, std::max<uint64_t>(shard.runs, 1))),
+      take(take) {}
 
 std::pair<uint64_t, uint64_t> PartJoiner::range(uint64_t band) const {
   return {band * runsPerBand * runBytes, std::min((band + 1) * runsPerBand, shard.runs) * runBytes};

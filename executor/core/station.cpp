@@ -12,8 +12,8 @@ Result<std::unique_ptr<Station>> Station::create(const plan::Plan &plan, const T
                                                  Device &device, const data::Batcher &batcher, uint64_t growth,
                                                  const SharedRegions &shared, const TensorGroup &group) {
   std::unique_ptr<Station> station(new Station(batcher, device));
-  MAESTRO_ASSIGN(station->executable, ExecutableInstance::create(plan, topology.stations[number].executable, device, growth,
-                                                                 shared, group));
+  MAESTRO_ASSIGN(station->executable,
+                 ExecutableInstance::create(plan, topology.stations[number].executable, device, growth, shared, group));
   for (Staging &set : station->staging)
     set.fields.resize(plan->fields()->size());
   for (Staging &set : station->counting)
@@ -61,7 +61,8 @@ Status Station::loadField(uint32_t field, const MicroBatchData &data, uint32_t s
 
 Status Station::load(const MicroBatchData &data, uint64_t seed, uint32_t slot,
                      std::span<const fb::Program *const> programs, Staging &set) {
-  if (auto shapes = executable->bind(data.dims); !shapes) // Before anything is written: every buffer holds the micro-batch.
+  if (auto shapes = executable->bind(data.dims);
+      !shapes) // Before anything is written: every buffer holds the micro-batch.
     return std::move(shapes).takeStatus();
   MAESTRO_TRY(device.wait(set.busyUntil));
   std::fill(loaded.begin(), loaded.end(), false);
@@ -139,8 +140,7 @@ void Station::zeroGradients() {
   const fb::Executable &table = executable->table();
   for (const fb::Binding *binding : *table.bindings())
     if (binding->kind() == fb::BindingKind::Gradient)
-      device.fillZero(executable->address(binding->buffer(), 0),
-                      table.buffers()->Get(binding->buffer())->bytes());
+      device.fillZero(executable->address(binding->buffer(), 0), table.buffers()->Get(binding->buffer())->bytes());
 }
 
 void Station::writeHyperParameters(const std::array<float, 8> &values) {

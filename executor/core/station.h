@@ -59,7 +59,8 @@ private:
   Station(const data::Batcher &batcher, Device &device) : batcher(batcher), device(device) {}
   struct Staging;
   void reserveStaging();
-  Status load(const MicroBatchData &data, uint64_t seed, uint32_t slot, std::span<const plan::fb::Program *const> programs, Staging &set);
+  Status load(const MicroBatchData &data, uint64_t seed, uint32_t slot,
+              std::span<const plan::fb::Program *const> programs, Staging &set);
   Status loadField(uint32_t field, const MicroBatchData &data, uint32_t slot, Staging &set);
   Status launch(plan::fb::ProgramKind kind, const MicroBatchData &data, uint32_t slot);
 
@@ -81,7 +82,8 @@ private:
   std::vector<bool> loaded; ///< Scratch of load(), by Plan.fields.
 };
 
-/// The symbol that counts samples rather than a field's rows (the length of dropout's sample ids); kNone when there is none.
+/// The symbol that counts samples rather than a field's rows (the length of dropout's sample ids); kNone when there is
+/// none.
 uint32_t findSampleSymbol(const plan::Plan &plan);
 
 } // namespace maestro::executor

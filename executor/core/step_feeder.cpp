@@ -4,8 +4,7 @@
 
 namespace maestro::executor {
 
-StepFeeder::StepFeeder(StepRanks &ranks, data::SampleSource &source, const Options &options,
-                       uint64_t done)
+StepFeeder::StepFeeder(StepRanks &ranks, data::SampleSource &source, const Options &options, uint64_t done)
     : ranks(ranks), source(source), options(options), done(done) {}
 
 Status StepFeeder::read(uint64_t step) {

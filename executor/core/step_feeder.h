@@ -49,9 +49,7 @@ private:
   bool isLast(const Pending &pending) const {
     return options.lastStep ? pending.step >= *options.lastStep : pending.batch.endsPass;
   }
-  bool isCheckpointDue(uint64_t step) const {
-    return options.saveEvery > 0 && step % options.saveEvery == 0;
-  }
+  bool isCheckpointDue(uint64_t step) const { return options.saveEvery > 0 && step % options.saveEvery == 0; }
   Status read(uint64_t step);
   Status runAhead(uint64_t step, bool updates);
 

@@ -65,7 +65,8 @@ uint64_t &StepOrder::sequenceOf(bool gradient, uint32_t microBatch, uint32_t sta
   return (gradient ? backwardSequence : forwardSequence)[microBatch * mostStages + stage];
 }
 
-Status StepOrder::build(const wavefront::Problem &stepProblem, const wavefront::Schedule &stepSchedule, bool stepEvaluates) {
+Status StepOrder::build(const wavefront::Problem &stepProblem, const wavefront::Schedule &stepSchedule,
+                        bool stepEvaluates) {
   problem = &stepProblem;
   schedule = &stepSchedule;
   evaluates = stepEvaluates;
@@ -188,9 +189,8 @@ void StepOrder::addReceives(const RankTask &task) {
     Receive receive;
     receive.ring = r;
     receive.sequence = sequenceOf(ring.gradient, task.microBatch, station.stage);
-    receive.posts = isBetweenStages(edge)
-                        ? 1
-                        : countPartners(task.microBatch, ring.gradient ? edge.consumer() : edge.producer());
+    receive.posts =
+        isBetweenStages(edge) ? 1 : countPartners(task.microBatch, ring.gradient ? edge.consumer() : edge.producer());
     receive.last = lastBackward || (!ring.gradient && !held);
     receiveList.push_back(receive);
   }
@@ -203,7 +203,9 @@ Status StepOrder::addSends(const RankTask &task, uint32_t edgeIndex, bool gradie
   uint32_t otherSection = gradient ? edge.producer() : edge.consumer();
   uint32_t otherStage = gradient ? edge.producer_stage() : edge.consumer_stage();
   plan::DimSubset &dims = edgeShapes[edgeIndex].dims;
-  auto keep = [](std::vector<int64_t> &sizes, std::span<const int64_t> values) { sizes.assign(values.begin(), values.end()); };
+  auto keep = [](std::vector<int64_t> &sizes, std::span<const int64_t> values) {
+    sizes.assign(values.begin(), values.end());
+  };
   keep(fromSizes, dims.evaluate(dimsOf(task.microBatch)));
   countPartners(task.microBatch, otherSection);
   for (uint32_t other : partners) {
@@ -229,7 +231,8 @@ Status StepOrder::addSends(const RankTask &task, uint32_t edgeIndex, bool gradie
     }
     send.boxes = static_cast<uint32_t>(boxList.size()) - send.firstBox;
     uint32_t lead = stationOf(schedule->microBatches[other], otherStage);
-    for (uint32_t receiver = lead; receiver < lead + topology.stations[lead].members; ++receiver) { // The same to each part.
+    for (uint32_t receiver = lead; receiver < lead + topology.stations[lead].members;
+         ++receiver) { // The same to each part.
       send.ring = topology.ringAt(edgeIndex, gradient, receiver);
       const std::vector<uint32_t> &senders = topology.rings[send.ring].senders;
       send.sender = static_cast<uint32_t>(std::find(senders.begin(), senders.end(), task.station) - senders.begin());
@@ -258,7 +261,8 @@ Result<transport::Box> StepOrder::boxOf(uint32_t edgeIndex, uint32_t sample, boo
   const fb::Edge &edge = *plan->edges()->Get(edgeIndex);
   size_t samples = problem->sampleCount();
   std::span<const int64_t> shape = shapeOf(edgeIndex, sample);
-  int64_t producerAt = producerRow[edgeIndex * samples + sample], consumerAt = consumerRow[edgeIndex * samples + sample];
+  int64_t producerAt = producerRow[edgeIndex * samples + sample],
+          consumerAt = consumerRow[edgeIndex * samples + sample];
   int64_t fromRow = gradient ? consumerAt : producerAt, toRow = gradient ? producerAt : consumerAt;
   transport::Box box;
   auto element = static_cast<int64_t>(byteSize(static_cast<DType>(edge.dtype())));
@@ -273,11 +277,14 @@ Result<transport::Box> StepOrder::boxOf(uint32_t edgeIndex, uint32_t sample, boo
     int64_t extent = shape[d], fromAt = 0, toAt = 0;
     if (d == edgeShapes[edgeIndex].rowsDim)
       fromAt = fromRow, toAt = toRow;
-    auto holds = [extent](int64_t size, int64_t at) { return extent >= 0 && at >= 0 && size >= at && extent <= size - at; };
+    auto holds = [extent](int64_t size, int64_t at) {
+      return extent >= 0 && at >= 0 && size >= at && extent <= size - at;
+    };
     if (!holds(fromSizes[d], fromAt) || !holds(toSizes[d], toAt))
-      return Status::invalidInput(fmt::format("edges[{}].shape[{}]: a sample's {} rows from row {} and {} do not lie within its "
-                                              "micro-batches' {} and {}; the plan is damaged",
-                                              edgeIndex, d, extent, fromAt, toAt, fromSizes[d], toSizes[d]));
+      return Status::invalidInput(
+          fmt::format("edges[{}].shape[{}]: a sample's {} rows from row {} and {} do not lie within its "
+                      "micro-batches' {} and {}; the plan is damaged",
+                      edgeIndex, d, extent, fromAt, toAt, fromSizes[d], toSizes[d]));
     source += static_cast<uint64_t>(fromAt) * fromStride;
     box.destination += static_cast<uint64_t>(toAt) * toStride;
     if (merging) {

@@ -3,16 +3,16 @@
 //
 //   Schedule (micro-batches, devices' tasks) + edges' shapes ─▶ sequences of rings, boxes of samples' rows
 //
-// The unit of an edge between sections is one sample's rows, unpadded. A producer's micro-batch is cut into one message per
-// micro-batch of the consumer that shares a sample with it; the message's boxes lie at their final place. Between stages of a
-// section a micro-batch passes as it is, padding included: a mask's −∞ may be there, which the next stage's softmax reads. Pure,
-// reusable memory: a step no larger than before allocates nothing.
+// The unit of an edge between sections is one sample's rows, unpadded. A producer's micro-batch is cut into one message
+// per micro-batch of the consumer that shares a sample with it; the message's boxes lie at their final place. Between
+// stages of a section a micro-batch passes as it is, padding included: a mask's −∞ may be there, which the next stage's
+// softmax reads. Pure, reusable memory: a step no larger than before allocates nothing.
 #pragma once
 
 #include "executor/core/topology.h"
-#include "wavefront/schedule.h"
 #include "plan/dims.h"
 #include "transport/channel.h"
+#include "wavefront/schedule.h"
 
 #include <cstdint>
 #include <span>
@@ -61,7 +61,9 @@ public:
     return {receiveList.data() + task.firstReceive, task.receives};
   }
   std::span<const Send> sendsOf(const RankTask &task) const { return {sendList.data() + task.firstSend, task.sends}; }
-  std::span<const transport::Box> boxesOf(const Send &send) const { return {boxList.data() + send.firstBox, send.boxes}; }
+  std::span<const transport::Box> boxesOf(const Send &send) const {
+    return {boxList.data() + send.firstBox, send.boxes};
+  }
 
 private:
   /// The shape of what crosses an edge, evaluated for one sample or for a micro-batch.
@@ -98,12 +100,12 @@ private:
   std::vector<Receive> receiveList;
   std::vector<Send> sendList;
   std::vector<transport::Box> boxList;
-  std::vector<uint64_t> forwardCount, backwardCount; ///< By station: sequences of earlier steps.
+  std::vector<uint64_t> forwardCount, backwardCount;       ///< By station: sequences of earlier steps.
   std::vector<uint64_t> forwardSequence, backwardSequence; ///< micro-batch × stage
   std::vector<uint32_t> groupOf;                           ///< section × sample
   std::vector<int64_t> producerRow, consumerRow;           ///< edge × sample: where its rows begin.
-  std::vector<EdgeShape> edgeShapes;   ///< By Plan.edges.
-  std::vector<int64_t> fromSizes, toSizes; ///< Of the sender's and the receiver's micro-batch.
+  std::vector<EdgeShape> edgeShapes;                       ///< By Plan.edges.
+  std::vector<int64_t> fromSizes, toSizes;                 ///< Of the sender's and the receiver's micro-batch.
   std::vector<uint32_t> partners, stamp;
   uint32_t stampValue = 0;
 };

@@ -17,8 +17,7 @@ public:
   enum class To : uint8_t { All, Frozen, Training };
   /// Queues a step, or an evaluation, to ranks that are here. The batch must stay until they have
   /// ended it. Without `updates` those that train end with the gradients.
-  virtual void submit(const data::SampleBatch &batch, uint64_t step, To to,
-                      bool updates = true) = 0;
+  virtual void submit(const data::SampleBatch &batch, uint64_t step, To to, bool updates = true) = 0;
   /// Makes a step's schedule, so that it is there when ranks ask for it. What is wrong with the
   /// batch, they say.
   virtual void prepareSchedule(const data::SampleBatch &batch, uint64_t step) = 0;

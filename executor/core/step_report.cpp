@@ -14,9 +14,8 @@ namespace maestro::executor {
 
 namespace fb = plan::fb;
 
-const metrics::StepRecord &StepReport::fill(const Job &job, const StepResult &result,
-                                            const data::SampleBatch &batch, uint64_t step,
-                                            double seconds) {
+const metrics::StepRecord &StepReport::fill(const Job &job, const StepResult &result, const data::SampleBatch &batch,
+                                            uint64_t step, double seconds) {
   record.step = step;
   record.loss = weightedLoss(plan, result.totals);
   namedLosses(plan, result.totals, record.losses);
@@ -41,17 +40,15 @@ std::string StepReport::badSamples() const {
   size_t count = record.badSamples.size();
   for (size_t i = 0; i < std::min(count, kMax); ++i) {
     const auto &[key, shard] = record.badSamples[i];
-    text += fmt::format("{}'{}'{}", i ? ", " : "", key,
-                        shard.empty() ? "" : fmt::format(" of shard '{}'", shard));
+    text += fmt::format("{}'{}'{}", i ? ", " : "", key, shard.empty() ? "" : fmt::format(" of shard '{}'", shard));
   }
   return count > kMax ? fmt::format("{} and {} more", text, count - kMax) : text;
 }
 
 void StepReport::warn(const StepResult &result) {
   if (!record.applied)
-    logWarning(fmt::format(
-        "step {} is not applied: its loss is {}, its gradient norm {}; look at its samples {}",
-        record.step, record.loss, record.gradNorm, badSamples()));
+    logWarning(fmt::format("step {} is not applied: its loss is {}, its gradient norm {}; look at its samples {}",
+                           record.step, record.loss, record.gradNorm, badSamples()));
   uncounted.resize(result.totals.counts.size());
   for (uint32_t k = 0; k < uncounted.size(); ++k) {
     if (result.totals.counts[k] != 0 || uncounted[k])
@@ -64,11 +61,10 @@ void StepReport::warn(const StepResult &result) {
 }
 
 Status StepReport::tooManyBadSteps(uint64_t steps) const {
-  return Status::invalidInput(
-      fmt::format("the last {} steps, up to {}, had no finite loss and gradient and were not "
-                  "applied (train.bad_steps: {}); look at the samples "
-                  "of the last one, {}, or lower train.optimizer's lr",
-                  steps, record.step, plan->training()->bad_steps(), badSamples()));
+  return Status::invalidInput(fmt::format("the last {} steps, up to {}, had no finite loss and gradient and were not "
+                                          "applied (train.bad_steps: {}); look at the samples "
+                                          "of the last one, {}, or lower train.optimizer's lr",
+                                          steps, record.step, plan->training()->bad_steps(), badSamples()));
 }
 
 } // namespace maestro::executor

@@ -19,7 +19,8 @@ int64_t processorNs() {
   return time.tv_sec * int64_t{1'000'000'000} + time.tv_nsec;
 }
 
-wavefront::Problem plannedProblemOf(const plan::Plan &plan, const Topology &topology, const StepScheduler::Options &options) {
+wavefront::Problem plannedProblemOf(const plan::Plan &plan, const Topology &topology,
+                                    const StepScheduler::Options &options) {
   wavefront::Problem problem = makeProblem(plan, topology, options.problem);
   if (options.sleepScale > 0)
     scaleTasks(problem, options.sleepScale);
@@ -27,10 +28,12 @@ wavefront::Problem plannedProblemOf(const plan::Plan &plan, const Topology &topo
 }
 } // namespace
 
-StepScheduler::StepScheduler(const plan::Plan &plan, const Topology &topology, const data::Batcher &batcher, const Options &options)
+StepScheduler::StepScheduler(const plan::Plan &plan, const Topology &topology, const data::Batcher &batcher,
+                             const Options &options)
     : plan(plan), batcher(batcher), order(options.problem.onePiece ? wavefront::Order::FileOrder : options.order),
-      sampleSymbol(findSampleSymbol(plan)), plannedProblem(plannedProblemOf(plan, topology, options)), adaptedProblem(plannedProblem),
-      updateNs(longestUpdateNs(plannedProblem)), factors(2 * plan->executables()->size(), 1.0) {
+      sampleSymbol(findSampleSymbol(plan)), plannedProblem(plannedProblemOf(plan, topology, options)),
+      adaptedProblem(plannedProblem), updateNs(longestUpdateNs(plannedProblem)),
+      factors(2 * plan->executables()->size(), 1.0) {
   for (StepSchedule &step : made)
     step.problem = plannedProblem;
 }

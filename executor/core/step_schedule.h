@@ -1,5 +1,5 @@
-// What a process's ranks share of a step: its samples' sizes and the schedule made from them. Made once, by whoever asks first;
-// other processes make the same, since it follows from the plan and the samples alone.
+// What a process's ranks share of a step: its samples' sizes and the schedule made from them. Made once, by whoever
+// asks first; other processes make the same, since it follows from the plan and the samples alone.
 #pragma once
 
 #include "base/status.h"
@@ -26,7 +26,7 @@ struct StepSchedule {
   std::vector<const data::Sample *> samples; ///< By Schedule.samples.
   uint64_t tokens = 0;                       ///< Padding not counted.
   int64_t processorNs = 0;                   ///< That making and verifying the schedule took.
-  int64_t predictedNs = 0;                   ///< Of the step by itself: its tasks, then the reduction of gradients and the update.
+  int64_t predictedNs = 0; ///< Of the step by itself: its tasks, then the reduction of gradients and the update.
 };
 
 class StepScheduler {
@@ -39,11 +39,13 @@ public:
   /// All of these must outlive it.
   StepScheduler(const plan::Plan &plan, const Topology &topology, const data::Batcher &batcher, const Options &options);
 
-  /// The step's, from 1; stays until step + kStepsUnderWay is asked for. InvalidInput: a sample is beyond the plan's bounds.
+  /// The step's, from 1; stays until step + kStepsUnderWay is asked for. InvalidInput: a sample is beyond the plan's
+  /// bounds.
   Result<const StepSchedule *> of(const data::SampleBatch &batch, uint64_t step);
 
-  /// What was measured in a step, in nanoseconds by executable, forward then backward, and what the plan's costs expected. Later
-  /// schedules follow, half the way each time. The first call for a step counts; all ranks measured alike.
+  /// What was measured in a step, in nanoseconds by executable, forward then backward, and what the plan's costs
+  /// expected. Later schedules follow, half the way each time. The first call for a step counts; all ranks measured
+  /// alike.
   void adapt(uint64_t step, std::span<const double> measured, std::span<const double> expected);
 
   /// With the plan's own costs, and without samples.

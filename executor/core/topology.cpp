@@ -30,8 +30,8 @@ void Topology::addStations() {
     leadAt.emplace(key(place->second, table->replica()), lead);
     for (uint32_t member = 0; member < group.size(); ++member) {
       stationsAt[place->second].push_back(lead + member);
-      stations.push_back({executable.section(), executable.stage(), table->replica(), table->executable(), group.Get(member),
-                          member, group.size()});
+      stations.push_back({executable.section(), executable.stage(), table->replica(), table->executable(),
+                          group.Get(member), member, group.size()});
       deviceOf[group.Get(member)] = *std::min_element(group.begin(), group.end());
     }
   }
@@ -44,8 +44,7 @@ std::span<const uint32_t> Topology::stationsOf(uint32_t section, uint32_t stage)
 
 void Topology::addRings(uint32_t e) {
   const fb::Edge &edge = *plan->edges()->Get(e);
-  std::vector<std::pair<uint32_t, bool>>
-      ends; // Receivers, in the order of stations; of activations first.
+  std::vector<std::pair<uint32_t, bool>> ends; // Receivers, in the order of stations; of activations first.
   for (uint32_t station : stationsOf(edge.consumer(), edge.consumer_stage()))
     ends.emplace_back(station, false);
   if (edge.carries_gradient())
@@ -114,7 +113,8 @@ namespace {
 wavefront::Cost costOf(const flatbuffers::Vector<flatbuffers::Offset<fb::CostTerm>> *terms) {
   wavefront::Cost cost;
   for (uint32_t i = 0; terms && i < terms->size(); ++i)
-    cost.terms.push_back({terms->Get(i)->picoseconds(), {terms->Get(i)->symbols()->begin(), terms->Get(i)->symbols()->end()}});
+    cost.terms.push_back(
+        {terms->Get(i)->picoseconds(), {terms->Get(i)->symbols()->begin(), terms->Get(i)->symbols()->end()}});
   return cost;
 }
 
@@ -183,8 +183,8 @@ wavefront::Problem makeProblem(const plan::Plan &plan, const Topology &topology,
   wavefront::Problem problem;
   problem.devices = topology.ranks;
   for (const fb::Symbol *symbol : *plan->symbols())
-    problem.dims.push_back(
-        {symbol->name()->str(), symbol->combine() == fb::Combine::Sum, symbol->multiple_of(), symbol->unpadded() != nullptr});
+    problem.dims.push_back({symbol->name()->str(), symbol->combine() == fb::Combine::Sum, symbol->multiple_of(),
+                            symbol->unpadded() != nullptr});
   for (uint32_t s = 0; s < plan->sections()->size(); ++s) {
     const fb::Section &table = *plan->sections()->Get(s);
     wavefront::Section section;
@@ -206,7 +206,8 @@ wavefront::Problem makeProblem(const plan::Plan &plan, const Topology &topology,
     for (uint32_t replica = 0; replica < table.layout()->data_parallel(); ++replica) {
       section.devices.emplace_back();
       for (uint32_t stage = 0; stage < table.layout()->stages(); ++stage)
-        section.devices.back().push_back(topology.deviceOf[topology.stations[topology.stationAt(s, stage, replica)].rank]);
+        section.devices.back().push_back(
+            topology.deviceOf[topology.stations[topology.stationAt(s, stage, replica)].rank]);
     }
     problem.sections.push_back(std::move(section));
   }

@@ -1,9 +1,9 @@
 // Who is there: a plan's stations and the rings between them, and the scheduling problem that they pose.
 #pragma once
 
-#include "wavefront/problem.h"
 #include "plan/plan.h"
 #include "plan/plan_generated.h"
+#include "wavefront/problem.h"
 
 #include <cstdint>
 #include <map>
@@ -14,12 +14,12 @@
 
 namespace maestro::executor {
 
-/// One rank's part of a station of the plan: a tensor-parallel station of n ranks is n of these, one after the other, which
-/// run the same tasks in the same order.
+/// One rank's part of a station of the plan: a tensor-parallel station of n ranks is n of these, one after the other,
+/// which run the same tasks in the same order.
 struct StationFacts {
   uint32_t section = 0, stage = 0, replica = 0;
-  uint32_t executable = 0; ///< Plan.executables
-  uint32_t rank = 0;       ///< Plan.ranks
+  uint32_t executable = 0;          ///< Plan.executables
+  uint32_t rank = 0;                ///< Plan.ranks
   uint32_t member = 0, members = 1; ///< Of the plan's station.
   /// The one that counts what all of them have, and sends what leaves.
   bool isLead() const { return member == 0; }

@@ -14,7 +14,8 @@ namespace {
 
 namespace fb = plan::fb;
 
-Result<std::unique_ptr<data::SampleReader>> openSynthetic(const plan::Plan &plan, const RunOptions &options, uint64_t seed) {
+Result<std::unique_ptr<data::SampleReader>> openSynthetic(const plan::Plan &plan, const RunOptions &options,
+                                                          uint64_t seed) {
   if (const auto *reason = plan->no_synthetic(); reason && reason->size() > 0)
     return Status::invalidInput(fmt::format("{}: {}; give --data", options.planPath, reason->string_view()));
   data::SyntheticOptions synthetic;
@@ -31,8 +32,7 @@ Result<std::unique_ptr<data::SampleReader>> openSynthetic(const plan::Plan &plan
 
 } // namespace
 
-Result<TrainingData> openTrainingData(const plan::Plan &plan, const RunOptions &options,
-                                      uint64_t seed) {
+Result<TrainingData> openTrainingData(const plan::Plan &plan, const RunOptions &options, uint64_t seed) {
   TrainingData result;
   if (options.data.empty()) {
     logInfo("no --data: training on synthetic samples");
@@ -51,8 +51,7 @@ Result<TrainingData> openTrainingData(const plan::Plan &plan, const RunOptions &
   return result;
 }
 
-Result<data::DataPosition> resumedPosition(const checkpoint::FoundCheckpoint &found,
-                                           const data::DataIdentity &now,
+Result<data::DataPosition> resumedPosition(const checkpoint::FoundCheckpoint &found, const data::DataIdentity &now,
                                            const ResumeOptions &options) {
   const checkpoint::TrainingState &state = found.state;
   std::string difference = state.data ? data::differenceOf(*state.data, now) : "";
@@ -63,14 +62,12 @@ Result<data::DataPosition> resumedPosition(const checkpoint::FoundCheckpoint &fo
     return state.position;
   if (!options.acceptsChangedData)
     return Status::invalidInput(fmt::format(
-        "--resume: {} was made with other data: {}; give the same, or --accept-changed-data",
-        found.path, difference));
+        "--resume: {} was made with other data: {}; give the same, or --accept-changed-data", found.path, difference));
   auto isInOrder = [](const data::DataIdentity &data) { return !data.shuffled && !data.synthetic; };
   bool readsOn = !dataDiffers || (isInOrder(now) && isInOrder(*state.data) &&
                                   data::beginAlike(*state.data, now, state.position.shard + 1));
-  logWarning(
-      fmt::format("resuming with other data ({}): {}, and not bitwise", difference,
-                  readsOn ? "reading goes on where it was" : "it is read from its beginning"));
+  logWarning(fmt::format("resuming with other data ({}): {}, and not bitwise", difference,
+                         readsOn ? "reading goes on where it was" : "it is read from its beginning"));
   return readsOn ? state.position : data::DataPosition{.pass = state.position.pass};
 }
 

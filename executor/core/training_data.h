@@ -16,10 +16,9 @@ struct TrainingData {
   data::DataIdentity identity;
 };
 
-/// The shards that `options.data` names, or synthetic samples where it names none. InvalidInput for patterns without a file,
-/// and for a plan whose samples cannot be made up.
-Result<TrainingData> openTrainingData(const plan::Plan &plan, const RunOptions &options,
-                                      uint64_t seed);
+/// The shards that `options.data` names, or synthetic samples where it names none. InvalidInput for patterns without a
+/// file, and for a plan whose samples cannot be made up.
+Result<TrainingData> openTrainingData(const plan::Plan &plan, const RunOptions &options, uint64_t seed);
 
 struct ResumeOptions {
   uint64_t seed = 0;
@@ -29,8 +28,7 @@ struct ResumeOptions {
 /// Where a run that goes on from a checkpoint reads on. InvalidInput where its data, their order or
 /// its seed differ from the checkpoint's; with acceptsChangedData a warning, and the checkpoint's
 /// position where the shards up to there are the same, else the beginning of a pass.
-Result<data::DataPosition> resumedPosition(const checkpoint::FoundCheckpoint &found,
-                                           const data::DataIdentity &now,
+Result<data::DataPosition> resumedPosition(const checkpoint::FoundCheckpoint &found, const data::DataIdentity &now,
                                            const ResumeOptions &options);
 
 } // namespace maestro::executor

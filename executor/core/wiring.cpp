@@ -58,7 +58,8 @@ public:
       MAESTRO_ASSIGN(wiring->board, local::Board::create(*wiring->memory, *wiring->abort, boardDescription()));
     }
     MAESTRO_ASSIGN(wiring->outcome, wiring->memory->make<SharedOutcome>(1, "outcome"));
-    MAESTRO_ASSIGN(wiring->busyNs.stations, wiring->memory->make<std::atomic<int64_t>>(topology.stations.size(), "times"));
+    MAESTRO_ASSIGN(wiring->busyNs.stations,
+                   wiring->memory->make<std::atomic<int64_t>>(topology.stations.size(), "times"));
     MAESTRO_ASSIGN(wiring->busyNs.devices, wiring->memory->make<std::atomic<int64_t>>(topology.ranks, "times"));
     if (options.processes) {
       MAESTRO_ASSIGN(wiring->gather, wiring->backend->createChannel(gatherDescription()));
@@ -134,8 +135,7 @@ private:
 
   void findTrainingRanks() {
     for (uint32_t s = 0; s < topology.stations.size(); ++s)
-      if (topology.program(s, fb::ProgramKind::Count) ||
-          topology.program(s, fb::ProgramKind::Backward) ||
+      if (topology.program(s, fb::ProgramKind::Count) || topology.program(s, fb::ProgramKind::Backward) ||
           topology.program(s, fb::ProgramKind::Update) || savesValues(s) || options.adapts)
         if (uint32_t rank = topology.stations[s].rank;
             std::find(wiring->trainingRanks.begin(), wiring->trainingRanks.end(), rank) == wiring->trainingRanks.end())
@@ -178,8 +178,7 @@ private:
   }
 
   uint64_t bytesNeeded() const {
-    uint64_t bytes =
-        (uint64_t{1} << 20) + 512 * uint64_t{topology.ranks}; // Abort, names; progress.
+    uint64_t bytes = (uint64_t{1} << 20) + 512 * uint64_t{topology.ranks}; // Abort, names; progress.
     bytes += transport::alignBlock(8 * topology.stations.size()) + transport::alignBlock(8 * topology.ranks);
     for (const RingFacts &ring : topology.rings)
       bytes += local::channelBytes(describe(ring));
@@ -197,7 +196,8 @@ private:
   Status placeGradients() {
     for (uint32_t s = 0; s < topology.stations.size(); ++s)
       if (isShared(s)) {
-        MAESTRO_ASSIGN(wiring->gradients[s], wiring->memory->allocate(gradientBytes(topology.executable(s)), "gradients"));
+        MAESTRO_ASSIGN(wiring->gradients[s],
+                       wiring->memory->allocate(gradientBytes(topology.executable(s)), "gradients"));
       }
     return Status();
   }
@@ -217,7 +217,8 @@ private:
 
 } // namespace
 
-Result<std::unique_ptr<Wiring>> makeWiring(const plan::Plan &plan, const Topology &topology, const WiringOptions &options) {
+Result<std::unique_ptr<Wiring>> makeWiring(const plan::Plan &plan, const Topology &topology,
+                                           const WiringOptions &options) {
   return Wirer(plan, topology, options).make();
 }
 

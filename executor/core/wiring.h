@@ -4,8 +4,8 @@
 
 #include "executor/core/topology.h"
 #include "transport/abort.h"
-#include "transport/channel.h"
 #include "transport/backend.h"
+#include "transport/channel.h"
 #include "transport/local/board.h"
 #include "transport/local/exchange.h"
 #include "transport/local/reduction.h"
@@ -49,7 +49,8 @@ struct Wiring {
   std::vector<transport::Channel> channels; ///< By Topology.rings.
   std::vector<void *> gradients;            ///< By station; null where nobody else needs them.
   std::vector<ReductionGroup> groups;
-  std::vector<transport::local::Exchange> exchanges; ///< By the scheduler's device (Topology.deviceOf): of its ranks, where there are several.
+  std::vector<transport::local::Exchange>
+      exchanges; ///< By the scheduler's device (Topology.deviceOf): of its ranks, where there are several.
   std::vector<uint32_t> trainingRanks; ///< Those with losses, something to train or to save, which
                                        ///< meet in every step.
   std::optional<transport::local::Board> board;
@@ -63,12 +64,13 @@ struct Wiring {
 
 struct WiringOptions {
   bool evaluates = false;
-  uint64_t growth = 1; ///< Of ring slots (--self-check).
-  uint32_t epoch = 1;  ///< Of the run.
+  uint64_t growth = 1;    ///< Of ring slots (--self-check).
+  uint32_t epoch = 1;     ///< Of the run.
   bool processes = false; ///< Ranks will not see each other's devices.
   bool adapts = false;    ///< All ranks agree on measured times in every step.
 };
 
-Result<std::unique_ptr<Wiring>> makeWiring(const plan::Plan &plan, const Topology &topology, const WiringOptions &options);
+Result<std::unique_ptr<Wiring>> makeWiring(const plan::Plan &plan, const Topology &topology,
+                                           const WiringOptions &options);
 
 } // namespace maestro::executor

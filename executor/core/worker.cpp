@@ -80,7 +80,8 @@ Status Worker::createStations() {
     if (topology.stations[s].rank != rank)
       continue;
     MAESTRO_ASSIGN(SharedRegions shared, sharedRegions(s));
-    MAESTRO_ASSIGN(stations[s], Station::create(plan, topology, s, *ownDevice, batcher, options.growth, shared, tensorGroup(s)));
+    MAESTRO_ASSIGN(stations[s],
+                   Station::create(plan, topology, s, *ownDevice, batcher, options.growth, shared, tensorGroup(s)));
     slots[s].assign(stations[s]->instance().slots(), kNone);
   }
   size_t parts = 0;
@@ -110,7 +111,8 @@ bool Worker::hasBackward(uint32_t station) const {
   return !options.evaluates && topology.program(station, fb::ProgramKind::Backward);
 }
 
-// ---- the batch --------------------------------------------------------------------------------------------------------
+// ---- the batch
+// --------------------------------------------------------------------------------------------------------
 
 Status Worker::planBatch(const data::SampleBatch &batch, uint64_t batchStep) {
   step = batchStep;
@@ -145,7 +147,8 @@ MicroBatchData Worker::dataOf(uint32_t microBatch) const {
   return data;
 }
 
-// ---- losses -----------------------------------------------------------------------------------------------------------
+// ---- losses
+// -----------------------------------------------------------------------------------------------------------
 
 /// Queues the counts of this rank's micro-batches.
 Status Worker::queueCounts() {

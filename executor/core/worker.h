@@ -3,9 +3,9 @@
 //   schedule (StepScheduler, the same on every rank) ─▶ Count ─▶ tasks in order ─▶ gradients added up ─▶ norm ─▶ update
 //
 // Meets other ranks only through transport/. Everything that decides anything is a pure function of the plan and the
-// samples' sizes; the device does the rest. What a task waits for stands before it in the device's queue, and so do the sums of
-// gradients: the host's thread fills the queue ahead, and waits for others' counts and for the step's end alone. A step over shapes
-// seen before allocates nothing here.
+// samples' sizes; the device does the rest. What a task waits for stands before it in the device's queue, and so do the
+// sums of gradients: the host's thread fills the queue ahead, and waits for others' counts and for the step's end
+// alone. A step over shapes seen before allocates nothing here.
 #pragma once
 
 #include "base/status.h"
@@ -30,14 +30,15 @@ struct WorkerOptions {
   bool evaluates = false;
   uint64_t growth = 1;
   bool adapts = false; ///< Measured times steer the schedule.
-  double sleepScale = 0; ///< > 0: tasks and updates sleep for so many times their planned time; the device has no kernels.
+  double sleepScale =
+      0; ///< > 0: tasks and updates sleep for so many times their planned time; the device has no kernels.
   uint64_t skippedSteps = 0; ///< Before this run's first: they were not applied.
 };
 
 /// What a device was busy with, in steady-clock nanoseconds.
 struct TaskSpan {
   enum class Kind : uint8_t { Forward, Backward, WeightGradient, Reduce, Norm, Update }; ///< Names: metrics::kTaskNames
-  uint32_t station = 0, microBatch = kNone; ///< kNone: of the step.
+  uint32_t station = 0, microBatch = kNone;                                              ///< kNone: of the step.
   Kind kind = Kind::Forward;
   uint64_t step = 0;
   int64_t startNs = 0, endNs = 0;
@@ -69,8 +70,8 @@ public:
   /// Once, after parameters were loaded.
   Status prepareParameters();
 
-  /// Gradients of a global batch, added up over all that hold a parameter and left in place, and their norm. `step` from 1.
-  /// Totals: sums of this rank's losses, counts of all ranks'.
+  /// Gradients of a global batch, added up over all that hold a parameter and left in place, and their norm. `step`
+  /// from 1. Totals: sums of this rank's losses, counts of all ranks'.
   Status computeGradients(const data::SampleBatch &batch, uint64_t step, LossTotals &totals);
   /// What all ranks that train agree on at a step's end: the 2-norm of all gradients, the sums of
   /// all losses, whether the step is applied, and whether somebody asked to stop.
@@ -86,8 +87,7 @@ public:
   Status update(uint64_t step, double gradientNorm, bool applies);
   /// The step's samples to look at where it does not apply: those of the micro-batches, or of the
   /// whole step where there are none.
-  void listSamples(std::span<const uint32_t> microBatches,
-                   std::vector<metrics::SampleName> &names) const;
+  void listSamples(std::span<const uint32_t> microBatches, std::vector<metrics::SampleName> &names) const;
   /// Losses and counts of all ranks without gradients.
   Status evaluate(const data::SampleBatch &batch, uint64_t step, LossTotals &totals);
 
@@ -140,8 +140,7 @@ private:
   struct ReleaseWork;
   struct StampWork;
   struct ReduceWork;
-  StampWork &startSpan(uint32_t station, uint32_t microBatch, TaskSpan::Kind kind,
-                       int64_t plannedNs);
+  StampWork &startSpan(uint32_t station, uint32_t microBatch, TaskSpan::Kind kind, int64_t plannedNs);
   void endSpan(StampWork &stamp);
   void account(const TaskSpan &span);
   Status launchOnce(uint32_t station, plan::fb::ProgramKind kind, TaskSpan::Kind span);
@@ -161,8 +160,8 @@ private:
   WorkerOptions options;
   std::unique_ptr<Device> ownDevice;
   std::optional<transport::local::Exchange::Member> exchange; ///< With the ranks that share this one's stations.
-  std::vector<std::unique_ptr<Station>> stations; ///< By Topology.stations; null for other ranks'.
-  std::vector<std::vector<uint32_t>> slots;       ///< station × slot: the micro-batch in it, or kNone.
+  std::vector<std::unique_ptr<Station>> stations;             ///< By Topology.stations; null for other ranks'.
+  std::vector<std::vector<uint32_t>> slots;                   ///< station × slot: the micro-batch in it, or kNone.
   std::optional<transport::local::Board::Member> board;
   uint32_t lossCount = 0;
 
@@ -173,7 +172,7 @@ private:
   uint64_t step = 0, skippedSteps = 0;
   /// This rank's counts have left; all ranks' are known; and are on the device.
   bool countsSent = false, countsKnown = false, scalesWritten = false;
-  Event counted = 0; ///< The device has this rank's counts.
+  Event counted = 0;               ///< The device has this rank's counts.
   std::vector<float> sums, counts; ///< micro-batch × Plan.losses
   std::vector<float> scales;
   std::vector<double> record, records;
@@ -191,7 +190,7 @@ private:
   std::vector<std::vector<transport::local::Reduction::Member>> reductionMembers;
   uint32_t running = plan::kNone; ///< The micro-batch whose task the device runs; the device's thread writes.
   std::vector<std::vector<uint32_t>> reductionStations; ///< Theirs.
-  std::vector<TaskSpan> spans; ///< The device's thread writes.
+  std::vector<TaskSpan> spans;                          ///< The device's thread writes.
   std::vector<StepSizes> batches;
 
   /// What --adapt compares: nanoseconds of this step's tasks, by executable, forward then backward.

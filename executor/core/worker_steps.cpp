@@ -73,8 +73,8 @@ Status Worker::runReduce(void *context, std::span<std::byte *const>) {
   return status.isOk() ? Status() : work.worker->fail(status);
 }
 
-/// Adds up the gradients of parameters that several stations hold: a turn of all sums is scattered, then the turn before it gathered, so
-/// that nobody waits for each sum by itself.
+/// Adds up the gradients of parameters that several stations hold: a turn of all sums is scattered, then the turn
+/// before it gathered, so that nobody waits for each sum by itself.
 void Worker::queueReductions() {
   uint64_t call = reductions++, mostTurns = 0;
   for (const auto &members : reductionMembers)
@@ -108,8 +108,8 @@ Status Worker::exchangeEnd(uint64_t endStep, std::span<const double> own) {
   return board->awaitAll<double>(endStep, kEndRecord, records, *wiring.abort);
 }
 
-/// Each parameter counts once: stations count what their executable owns, replicas hold the same, and so do a station's ranks
-/// but for what is split over them.
+/// Each parameter counts once: stations count what their executable owns, replicas hold the same, and so do a station's
+/// ranks but for what is split over them.
 Status Worker::queueNorms() {
   std::fill(norms.begin(), norms.end(), 0);
   for (uint32_t s = 0; s < stations.size(); ++s)
@@ -125,12 +125,7 @@ Status Worker::queueNorms() {
 namespace {
 /// A rank's record of a step's end: these, then the losses' sums, then under --adapt what was
 /// measured and expected.
-enum EndRecord : size_t {
-  kNormSquare,
-  kWantsToStop,
-  kBadMicroBatch /**< Its number and 1. */,
-  kLossSums
-};
+enum EndRecord : size_t { kNormSquare, kWantsToStop, kBadMicroBatch /**< Its number and 1. */, kLossSums };
 } // namespace
 
 /// Of this rank; kNone where all its losses are finite.
@@ -171,20 +166,17 @@ Worker::Agreement Worker::agreementOf(std::span<const double> everybody, LossTot
   std::copy_n(record.begin() + kLossSums, lossCount, totals.sums.begin());
   Agreement agreement;
   agreement.gradientNorm = std::sqrt(record[kNormSquare]);
-  agreement.applies = std::isfinite(agreement.gradientNorm) &&
-                      std::all_of(totals.sums.begin(), totals.sums.end(),
-                                  [](double sum) { return std::isfinite(sum); });
+  agreement.applies =
+      std::isfinite(agreement.gradientNorm) &&
+      std::all_of(totals.sums.begin(), totals.sums.end(), [](double sum) { return std::isfinite(sum); });
   agreement.stops = record[kWantsToStop] > 0;
   agreement.badMicroBatches = badMicroBatches;
   return agreement;
 }
 
-void Worker::listSamples(std::span<const uint32_t> microBatches,
-                         std::vector<metrics::SampleName> &names) const {
+void Worker::listSamples(std::span<const uint32_t> microBatches, std::vector<metrics::SampleName> &names) const {
   names.clear();
-  auto add = [&](const data::Sample &sample) {
-    names.push_back({sample.key, std::string(sample.shard)});
-  };
+  auto add = [&](const data::Sample &sample) { names.push_back({sample.key, std::string(sample.shard)}); };
   for (uint32_t microBatch : microBatches)
     for (const data::Sample *sample : dataOf(microBatch).samples)
       add(*sample);
@@ -198,8 +190,7 @@ Status Worker::launchOnce(uint32_t station, fb::ProgramKind kind, TaskSpan::Kind
   const StationFacts &facts = topology.stations[station];
   const wavefront::Stage &stage = scheduler.planned().sections[facts.section].stages[facts.stage];
   StampWork &stamp =
-      startSpan(station, kNone, span,
-                kind == fb::ProgramKind::Update ? wavefront::evaluate(stage.update, nullptr) : 0);
+      startSpan(station, kNone, span, kind == fb::ProgramKind::Update ? wavefront::evaluate(stage.update, nullptr) : 0);
   MAESTRO_TRY(stations[station]->launchOnce(kind));
   endSpan(stamp);
   return Status();
@@ -225,8 +216,7 @@ Status Worker::update(uint64_t updateStep, double gradientNorm, bool applies) {
     return ownDevice->wait(ownDevice->record());
   }
   const fb::Training &training = *plan->training();
-  hyper = hyperParameters(training, updateStep, updateStep - skippedSteps,
-                          clipFactor(training, gradientNorm));
+  hyper = hyperParameters(training, updateStep, updateStep - skippedSteps, clipFactor(training, gradientNorm));
   for (uint32_t s = 0; s < stations.size(); ++s)
     if (stations[s] && stations[s]->program(fb::ProgramKind::Update)) {
       stations[s]->writeHyperParameters(hyper);

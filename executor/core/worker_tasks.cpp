@@ -66,12 +66,14 @@ Status Worker::runAwait(void *context, std::span<std::byte *const>) {
     if (!isNew)
       continue;
     transport::Receiver &receiver = *worker.wiring.channels[receive.ring].receiver;
-    if (Status status = receiver.awaitArrivals(receive.sequence, {receive.posts, worker.step, task.microBatch}, *worker.wiring.abort);
+    if (Status status = receiver.awaitArrivals(receive.sequence, {receive.posts, worker.step, task.microBatch},
+                                               *worker.wiring.abort);
         !status.isOk())
       return worker.fail(status);
   }
   for (const Send &send : worker.order.sendsOf(task))
-    if (Status status = worker.wiring.channels[send.ring].senders[send.sender]->awaitCredit(send.sequence, *worker.wiring.abort);
+    if (Status status =
+            worker.wiring.channels[send.ring].senders[send.sender]->awaitCredit(send.sequence, *worker.wiring.abort);
         !status.isOk())
       return worker.fail(status);
   return Status();
@@ -118,8 +120,9 @@ Result<uint32_t> Worker::launch(const RankTask &task) {
   if (task.kind == TaskKind::Forward) {
     uint32_t slot = takeSlot(task.station, task.microBatch);
     if (slot == kNone)
-      return Status::internal(fmt::format("step {}: micro-batch {} finds no free slot at station {}; the schedule is wrong",
-                                          step, task.microBatch, task.station));
+      return Status::internal(
+          fmt::format("step {}: micro-batch {} finds no free slot at station {}; the schedule is wrong", step,
+                      task.microBatch, task.station));
     MAESTRO_TRY(station.launchForward(data, options.seed, slot, options.evaluates));
     if (topology.stations[task.station].isLead())
       station.readLosses(fb::BindingKind::LossSum, slot, {sums.data() + task.microBatch * lossCount, lossCount});
@@ -129,8 +132,8 @@ Result<uint32_t> Worker::launch(const RankTask &task) {
   }
   uint32_t slot = slotOf(task.station, task.microBatch);
   if (slot == kNone)
-    return Status::internal(fmt::format("step {}: micro-batch {} has no slot at station {}; the schedule is wrong", step,
-                                        task.microBatch, task.station));
+    return Status::internal(fmt::format("step {}: micro-batch {} has no slot at station {}; the schedule is wrong",
+                                        step, task.microBatch, task.station));
   bool splits = scheduler.planned().sections[topology.stations[task.station].section].splitsBackward;
   if (task.kind == TaskKind::Backward)
     MAESTRO_TRY(station.launchBackward(data, slot));
@@ -191,7 +194,7 @@ void Worker::queueReleases(const RankTask &task) {
     uint32_t buffer = instance.boundBuffer(
         ring.gradient ? fb::BindingKind::EdgeGradientInput : fb::BindingKind::EdgeInput, ring.edge);
     Result<BoundShapes *> shapes = instance.bind(dataOf(task.microBatch).dims); // Seen: it was launched.
-    if (shapes && !isBetweenStages(*plan->edges()->Get(ring.edge))) // There padding arrives, too.
+    if (shapes && !isBetweenStages(*plan->edges()->Get(ring.edge)))             // There padding arrives, too.
       ownDevice->fillZero(instance.address(buffer, 0), instance.bytes(buffer, **shapes));
     ReleaseWork &work = releaseWork[releasesUsed++];
     work = {this, receive.ring, receive.sequence};
@@ -199,14 +202,9 @@ void Worker::queueReleases(const RankTask &task) {
   }
 }
 
-Worker::StampWork &Worker::startSpan(uint32_t station, uint32_t microBatch, TaskSpan::Kind kind,
-                                     int64_t plannedNs) {
+Worker::StampWork &Worker::startSpan(uint32_t station, uint32_t microBatch, TaskSpan::Kind kind, int64_t plannedNs) {
   StampWork &stamp = stampWork[stampsUsed++];
-  stamp = {this,
-           {station, microBatch, kind, step, 0, 0},
-           options.sleepScale > 0 ? plannedNs : 0,
-           plannedNs,
-           false};
+  stamp = {this, {station, microBatch, kind, step, 0, 0}, options.sleepScale > 0 ? plannedNs : 0, plannedNs, false};
   ownDevice->call(runStamp, &stamp, {});
   return stamp;
 }
@@ -238,8 +236,7 @@ void Worker::reportTask(const StampWork &stamp) const {
   const transport::Progress &progress = wiring.abort->progress();
   progress.expect(rank, transport::LaneKind::Device, stamp.plannedNs);
   progress.report(rank, transport::LaneKind::Device, transport::Activity::Running,
-                  metrics::kTaskNames[static_cast<size_t>(stamp.span.kind)].data(),
-                  stamp.span.microBatch);
+                  metrics::kTaskNames[static_cast<size_t>(stamp.span.kind)].data(), stamp.span.microBatch);
 }
 
 /// On the device's thread.
@@ -269,8 +266,8 @@ Status Worker::withSamples(const Status &status) const {
   return Status(status.code(), std::move(text));
 }
 
-/// Counts leave once there is a task for the device to go on with: filling its queue further may take until others, who wait for the
-/// counts, have got on.
+/// Counts leave once there is a task for the device to go on with: filling its queue further may take until others, who
+/// wait for the counts, have got on.
 Status Worker::queueTasks(LossTotals &totals) {
   for (const RankTask &task : order.tasks()) {
     MAESTRO_TRY(queueTask(task, totals));

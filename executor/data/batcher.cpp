@@ -13,16 +13,14 @@ namespace maestro::data {
 namespace {
 
 /// "[batch, seq, 3]", for messages; without the dim `left` when that is not -1.
-std::string describeDims(const FieldSpec &field, std::span<const SymbolSpec> symbols,
-                         int left = -1) {
+std::string describeDims(const FieldSpec &field, std::span<const SymbolSpec> symbols, int left = -1) {
   std::string text;
   for (size_t d = 0; d < field.dims.size(); ++d) {
     if (static_cast<int>(d) == left)
       continue;
     const DimSpec &dim = field.dims[d];
     text += text.empty() ? "" : ", ";
-    text +=
-        dim.isFixed() ? fmt::to_string(dim.size) : symbols[static_cast<size_t>(dim.symbol)].name;
+    text += dim.isFixed() ? fmt::to_string(dim.size) : symbols[static_cast<size_t>(dim.symbol)].name;
   }
   return "[" + text + "]";
 }
@@ -37,8 +35,8 @@ Status encodePad(const FieldSpec &field, std::array<std::byte, 8> &pad) {
     isExact = inRange && convertElements(DType::I64, &whole, field.dtype, pad.data(), 1) == 1;
   }
   if (!isExact)
-    return Status::invalidInput(fmt::format("field '{}': pad {} does not fit its element type {}",
-                                            field.name, field.pad, name(field.dtype)));
+    return Status::invalidInput(
+        fmt::format("field '{}': pad {} does not fit its element type {}", field.name, field.pad, name(field.dtype)));
   return {};
 }
 
@@ -48,8 +46,7 @@ Batcher::Batcher(std::vector<SymbolSpec> symbols, std::vector<FieldSpec> fields)
     : symbolSpecs(std::move(symbols)), fieldSpecs(std::move(fields)), pads(fieldSpecs.size()),
       roundingSaid(new std::atomic<bool>[fieldSpecs.size()]()) {}
 
-Result<std::unique_ptr<Batcher>> Batcher::create(std::vector<SymbolSpec> symbols,
-                                                 std::vector<FieldSpec> fields) {
+Result<std::unique_ptr<Batcher>> Batcher::create(std::vector<SymbolSpec> symbols, std::vector<FieldSpec> fields) {
   std::unique_ptr<Batcher> batcher(new Batcher(std::move(symbols), std::move(fields)));
   MAESTRO_TRY(batcher->checkSpecs());
   return batcher;
@@ -58,14 +55,13 @@ Result<std::unique_ptr<Batcher>> Batcher::create(std::vector<SymbolSpec> symbols
 Status Batcher::checkSpecs() {
   for (const SymbolSpec &symbol : symbolSpecs)
     if (symbol.multipleOf < 1 || symbol.sampleMax < 0 || symbol.sampleMax > (int64_t{1} << 40))
-      return Status::invalidInput(
-          fmt::format("dims.{}: max {} (0 to 2^40) or multiple_of {} (from 1) is out of range",
-                      symbol.name, symbol.sampleMax, symbol.multipleOf));
+      return Status::invalidInput(fmt::format("dims.{}: max {} (0 to 2^40) or multiple_of {} (from 1) is out of range",
+                                              symbol.name, symbol.sampleMax, symbol.multipleOf));
   for (size_t f = 0; f < fieldSpecs.size(); ++f) {
     const FieldSpec &field = fieldSpecs[f];
     if (field.dims.size() > Dims::kMaxRank)
-      return Status::invalidInput(fmt::format("field '{}' has {} dims; at most {} are supported",
-                                              field.name, field.dims.size(), Dims::kMaxRank));
+      return Status::invalidInput(fmt::format("field '{}' has {} dims; at most {} are supported", field.name,
+                                              field.dims.size(), Dims::kMaxRank));
     int sumDim = -1, sums = 0;
     for (size_t d = 0; d < field.dims.size(); ++d) {
       const DimSpec &dim = field.dims[d];
@@ -75,10 +71,10 @@ Status Batcher::checkSpecs() {
         sumDim = static_cast<int>(d), ++sums;
     }
     if (sums != 1)
-      return Status::invalidInput(fmt::format(
-          "field '{}' {} has {} dims that combine by sum; exactly one must, to tell samples apart "
-          "(dims.<name>.combine)",
-          field.name, describeDims(field, symbolSpecs), sums));
+      return Status::invalidInput(
+          fmt::format("field '{}' {} has {} dims that combine by sum; exactly one must, to tell samples apart "
+                      "(dims.<name>.combine)",
+                      field.name, describeDims(field, symbolSpecs), sums));
     sumDims.push_back(sumDim);
     MAESTRO_TRY(encodePad(field, pads[f]));
   }
@@ -102,9 +98,7 @@ Dims Batcher::dimsOf(const Sample &sample, size_t f) const {
 }
 
 /// Whether a field has a say in the symbol of its dim `d`: without rows, only in the rows'.
-bool Batcher::counts(const Dims &dims, size_t f, int d) const {
-  return d == sumDims[f] || dims[sumDims[f]] > 0;
-}
+bool Batcher::counts(const Dims &dims, size_t f, int d) const { return d == sumDims[f] || dims[sumDims[f]] > 0; }
 
 Status Batcher::measureField(const Sample &sample, size_t f, std::span<int64_t> values) const {
   const FieldSpec &spec = fieldSpecs[f];
@@ -134,30 +128,28 @@ Status Batcher::checkShape(const Sample &sample, size_t f) const {
   const Dims &have = sample.fields[f].dims;
   auto rank = static_cast<int>(spec.dims.size());
   if (have.rank != rank && have.rank != rank - 1)
-    return Status::invalidInput(fmt::format("{}: field '{}' has shape {}, expected {} or {}",
-                                            sample.describe(), spec.name, toString(have),
-                                            describeDims(spec, symbolSpecs),
+    return Status::invalidInput(fmt::format("{}: field '{}' has shape {}, expected {} or {}", sample.describe(),
+                                            spec.name, toString(have), describeDims(spec, symbolSpecs),
                                             describeDims(spec, symbolSpecs, sumDims[f])));
   Dims dims = dimsOf(sample, f);
   for (int d = 0; d < rank; ++d)
     if (const DimSpec &dim = spec.dims[static_cast<size_t>(d)]; dim.isFixed() && dims[d] != dim.size)
-      return Status::invalidInput(fmt::format(
-          "{}: field '{}' has shape {}, expected {} (dim {} must be {})", sample.describe(),
-          spec.name, toString(have), describeDims(spec, symbolSpecs), d, dim.size));
+      return Status::invalidInput(fmt::format("{}: field '{}' has shape {}, expected {} (dim {} must be {})",
+                                              sample.describe(), spec.name, toString(have),
+                                              describeDims(spec, symbolSpecs), d, dim.size));
   return {};
 }
 
 Status Batcher::checkBound(const Sample &sample, size_t f, int d, int64_t size) const {
   const FieldSpec &spec = fieldSpecs[f];
-  const SymbolSpec &symbol =
-      symbolSpecs[static_cast<size_t>(spec.dims[static_cast<size_t>(d)].symbol)];
+  const SymbolSpec &symbol = symbolSpecs[static_cast<size_t>(spec.dims[static_cast<size_t>(d)].symbol)];
   if (size <= symbol.sampleMax)
     return {};
-  return Status::invalidInput(fmt::format(
-      "{}: field '{}' has {} {} in dim '{}', above its bound of {}; raise dims.{}.max in the "
-      "workload, or shorten the sample",
-      sample.describe(), spec.name, size, d == sumDims[f] ? "rows" : "positions", symbol.name,
-      symbol.sampleMax, symbol.name));
+  return Status::invalidInput(
+      fmt::format("{}: field '{}' has {} {} in dim '{}', above its bound of {}; raise dims.{}.max in the "
+                  "workload, or shorten the sample",
+                  sample.describe(), spec.name, size, d == sumDims[f] ? "rows" : "positions", symbol.name,
+                  symbol.sampleMax, symbol.name));
 }
 
 /// What is said of a field whose dim `d` has not the size that its symbol has so far: the field and
@@ -173,12 +165,12 @@ Status Batcher::disagreement(const Sample &sample, size_t f, int d, int64_t size
       if (fieldSpecs[o].dims[static_cast<size_t>(e)].symbol == symbol && counts(dims, o, e))
         other = o == f ? fmt::format("its dim {}", e) : fmt::format("field '{}'", fieldSpecs[o].name);
   }
-  return Status::invalidInput(fmt::format(
-      "{}: field '{}' has {} {} in dim '{}', but {} has {}. Within a sample all that share a dim "
-      "have the same size in it: correct the data, or give the dim of one field another name "
-      "(inputs.<field>.shape in the workload, dynamic_shapes of the export)",
-      sample.describe(), spec.name, dimsOf(sample, f)[d], unit,
-      symbolSpecs[static_cast<size_t>(symbol)].name, other, size));
+  return Status::invalidInput(
+      fmt::format("{}: field '{}' has {} {} in dim '{}', but {} has {}. Within a sample all that share a dim "
+                  "have the same size in it: correct the data, or give the dim of one field another name "
+                  "(inputs.<field>.shape in the workload, dynamic_shapes of the export)",
+                  sample.describe(), spec.name, dimsOf(sample, f)[d], unit,
+                  symbolSpecs[static_cast<size_t>(symbol)].name, other, size));
 }
 
 Status Batcher::checkElementType(const Sample &sample, size_t f) const {
@@ -186,12 +178,10 @@ Status Batcher::checkElementType(const Sample &sample, size_t f) const {
   DType have = sample.fields[f].dtype;
   Conversion kind = conversionKind(have, spec.dtype);
   if (kind == Conversion::Refused)
-    return Status::invalidInput(
-        fmt::format("{}: field '{}' holds {}, which cannot become the {} that the model reads",
-                    sample.describe(), spec.name, name(have), name(spec.dtype)));
+    return Status::invalidInput(fmt::format("{}: field '{}' holds {}, which cannot become the {} that the model reads",
+                                            sample.describe(), spec.name, name(have), name(spec.dtype)));
   if (kind == Conversion::Rounding && !roundingSaid[f].exchange(true))
-    logInfo(fmt::format("field '{}' is rounded from {} to {}", spec.name, name(have),
-                        name(spec.dtype)));
+    logInfo(fmt::format("field '{}' is rounded from {} to {}", spec.name, name(have), name(spec.dtype)));
   return {};
 }
 
@@ -200,8 +190,7 @@ void Batcher::combine(std::span<const int64_t> values, std::span<int64_t> combin
   std::fill(combined.begin(), combined.end(), int64_t{0});
   for (size_t i = 0; i < values.size(); ++i) {
     int64_t &value = combined[i % count];
-    value = symbolSpecs[i % count].combine == Combine::Sum ? value + values[i]
-                                                           : std::max(value, values[i]);
+    value = symbolSpecs[i % count].combine == Combine::Sum ? value + values[i] : std::max(value, values[i]);
   }
   for (size_t s = 0; s < count; ++s)
     if (int64_t multiple = symbolSpecs[s].multipleOf; symbolSpecs[s].combine == Combine::Max)

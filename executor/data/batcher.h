@@ -25,8 +25,7 @@ class Batcher {
 public:
   /// Fails on specs that cannot be assembled: a field without exactly one Sum dim, an unknown
   /// symbol, a negative size, a pad that the element type cannot hold.
-  static Result<std::unique_ptr<Batcher>> create(std::vector<SymbolSpec> symbols,
-                                                 std::vector<FieldSpec> fields);
+  static Result<std::unique_ptr<Batcher>> create(std::vector<SymbolSpec> symbols, std::vector<FieldSpec> fields);
 
   /// Writes each symbol's value in one sample (0 where nothing uses it): the step's manifest.
   /// Checks the sample's ranks, dims, bounds and element types, not its values. `sample.fields` are
@@ -38,8 +37,7 @@ public:
   /// `values`.
   void combine(std::span<const int64_t> values, std::span<int64_t> combined) const;
   /// The same over chosen samples: `values` is a manifest of all, `members` the samples' indices.
-  void combine(std::span<const int64_t> values, std::span<const uint32_t> members,
-               std::span<int64_t> combined) const;
+  void combine(std::span<const int64_t> values, std::span<const uint32_t> members, std::span<int64_t> combined) const;
 
   /// The shape of a field in a micro-batch, and its size.
   Dims shape(size_t field, std::span<const int64_t> combined) const;
@@ -47,8 +45,8 @@ public:
 
   /// Writes a field of measured samples into `target`, bytes() long; every byte is written. Fails
   /// on values: an index out of range, or a number that the field's element type cannot hold.
-  Status write(size_t field, std::span<const Sample *const> samples,
-               std::span<const int64_t> combined, std::span<std::byte> target) const;
+  Status write(size_t field, std::span<const Sample *const> samples, std::span<const int64_t> combined,
+               std::span<std::byte> target) const;
 
   std::span<const SymbolSpec> symbols() const { return symbolSpecs; }
   std::span<const FieldSpec> fields() const { return fieldSpecs; }
@@ -71,8 +69,8 @@ private:
 
   std::vector<SymbolSpec> symbolSpecs;
   std::vector<FieldSpec> fieldSpecs;
-  std::vector<int> sumDims;                   ///< Of each field: its one Sum dim.
-  std::vector<std::array<std::byte, 8>> pads; ///< Of each field, in its element type.
+  std::vector<int> sumDims;                                  ///< Of each field: its one Sum dim.
+  std::vector<std::array<std::byte, 8>> pads;                ///< Of each field, in its element type.
   mutable std::unique_ptr<std::atomic<bool>[]> roundingSaid; ///< Of each field: the note was given.
 };
 

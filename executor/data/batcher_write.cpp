@@ -12,8 +12,7 @@ namespace maestro::data {
 namespace {
 
 void fillPattern(std::span<std::byte> target, std::span<const std::byte> pattern) {
-  bool isUniform =
-      std::all_of(pattern.begin(), pattern.end(), [&](std::byte b) { return b == pattern[0]; });
+  bool isUniform = std::all_of(pattern.begin(), pattern.end(), [&](std::byte b) { return b == pattern[0]; });
   if (isUniform) {
     std::memset(target.data(), std::to_integer<int>(pattern[0]), target.size());
     return;
@@ -24,8 +23,7 @@ void fillPattern(std::span<std::byte> target, std::span<const std::byte> pattern
 
 /// Copies a dense box into a larger dense one at `start`, run by run: copyRun(to, from, elements),
 /// with element indices, returns false to stop.
-template <typename CopyRun>
-bool copyBox(const Dims &box, const Dims &whole, const Dims &start, CopyRun copyRun) {
+template <typename CopyRun> bool copyBox(const Dims &box, const Dims &whole, const Dims &start, CopyRun copyRun) {
   if (box.elements() == 0)
     return true;
   // Trailing dims that fill the whole are one run with the dim before them.
@@ -66,8 +64,7 @@ std::string positionOf(const Dims &dims, int64_t index) {
 }
 
 template <typename T>
-size_t firstOutside(const std::byte *values, size_t count, int64_t limit,
-                    const std::optional<int64_t> &ignore) {
+size_t firstOutside(const std::byte *values, size_t count, int64_t limit, const std::optional<int64_t> &ignore) {
   for (size_t i = 0; i < count; ++i) {
     T value;
     std::memcpy(&value, values + i * sizeof(T), sizeof(T));
@@ -111,14 +108,13 @@ std::string valueText(DType dtype, const std::byte *at) {
 
 } // namespace
 
-Status Batcher::write(size_t field, std::span<const Sample *const> samples,
-                      std::span<const int64_t> combined, std::span<std::byte> target) const {
+Status Batcher::write(size_t field, std::span<const Sample *const> samples, std::span<const int64_t> combined,
+                      std::span<std::byte> target) const {
   Dims dims = shape(field, combined);
   size_t needed = bytes(field, combined);
   if (target.size() != needed)
-    return Status::internal(fmt::format("field '{}' of shape {} is {} bytes, its buffer {}",
-                                        fieldSpecs[field].name, toString(dims), needed,
-                                        target.size()));
+    return Status::internal(fmt::format("field '{}' of shape {} is {} bytes, its buffer {}", fieldSpecs[field].name,
+                                        toString(dims), needed, target.size()));
   if (fieldSpecs[field].ownPositions)
     return writeOwnPositions(field, samples, dims, target);
   int64_t written = 0;
@@ -168,7 +164,8 @@ Status Batcher::writeOwnPositions(size_t f, std::span<const Sample *const> sampl
     start.sizes[static_cast<size_t>(sumDims[f])] = row;
     row += box[sumDims[f]];
     copyBox(box, shape, start, [&](int64_t to, int64_t, int64_t run) {
-      fillPattern(target.subspan(static_cast<size_t>(to) * bytes, static_cast<size_t>(run) * bytes), {one.data(), bytes});
+      fillPattern(target.subspan(static_cast<size_t>(to) * bytes, static_cast<size_t>(run) * bytes),
+                  {one.data(), bytes});
       return true;
     });
   }
@@ -197,16 +194,14 @@ Status Batcher::writeArray(const Sample &sample, size_t f, const Dims &shape, in
   if (isGood)
     return {};
   int64_t at = std::max(badValue, badIndex);
-  std::string value =
-      valueText(array.dtype, array.bytes.data() + static_cast<size_t>(at) * fromBytes);
-  std::string where = fmt::format("{}: field '{}' holds {} at position {}", sample.describe(),
-                                  spec.name, value, positionOf(array.dims, at));
+  std::string value = valueText(array.dtype, array.bytes.data() + static_cast<size_t>(at) * fromBytes);
+  std::string where = fmt::format("{}: field '{}' holds {} at position {}", sample.describe(), spec.name, value,
+                                  positionOf(array.dims, at));
   if (badValue >= 0)
-    return Status::invalidInput(
-        fmt::format("{}, which the model's {} cannot hold", where, name(spec.dtype)));
-  return Status::invalidInput(fmt::format(
-      "{}, outside [0, {}){}", where, spec.indexLimit,
-      spec.ignoreIndex ? fmt::format(" and not the ignored {}", *spec.ignoreIndex) : ""));
+    return Status::invalidInput(fmt::format("{}, which the model's {} cannot hold", where, name(spec.dtype)));
+  return Status::invalidInput(
+      fmt::format("{}, outside [0, {}){}", where, spec.indexLimit,
+                  spec.ignoreIndex ? fmt::format(" and not the ignored {}", *spec.ignoreIndex) : ""));
 }
 
 } // namespace maestro::data

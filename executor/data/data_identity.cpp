@@ -10,21 +10,14 @@
 namespace maestro::data {
 namespace {
 
-std::string fileName(const ShardIdentity &shard) {
-  return std::filesystem::path(shard.path).filename().string();
-}
+std::string fileName(const ShardIdentity &shard) { return std::filesystem::path(shard.path).filename().string(); }
 
-bool isSame(const ShardIdentity &a, const ShardIdentity &b) {
-  return a.bytes == b.bytes && fileName(a) == fileName(b);
-}
+bool isSame(const ShardIdentity &a, const ShardIdentity &b) { return a.bytes == b.bytes && fileName(a) == fileName(b); }
 
-std::string describe(const ShardIdentity &shard) {
-  return fmt::format("'{}' ({} bytes)", shard.path, shard.bytes);
-}
+std::string describe(const ShardIdentity &shard) { return fmt::format("'{}' ({} bytes)", shard.path, shard.bytes); }
 
 std::string source(const DataIdentity &data) {
-  return data.synthetic ? "synthetic samples (no --data)"
-                        : fmt::format("{} shards", data.shards.size());
+  return data.synthetic ? "synthetic samples (no --data)" : fmt::format("{} shards", data.shards.size());
 }
 
 std::string order(const DataIdentity &data) { return data.shuffled ? "--shuffle" : "no --shuffle"; }
@@ -51,8 +44,7 @@ std::string differenceOf(const DataIdentity &before, const DataIdentity &now) {
     return fmt::format("{} then, {} now", order(before), order(now));
   for (size_t i = 0; i < std::min(before.shards.size(), now.shards.size()); ++i)
     if (!isSame(before.shards[i], now.shards[i]))
-      return fmt::format("shard {} was {}, and is {}", i, describe(before.shards[i]),
-                         describe(now.shards[i]));
+      return fmt::format("shard {} was {}, and is {}", i, describe(before.shards[i]), describe(now.shards[i]));
   if (before.shards.size() != now.shards.size())
     return fmt::format("{} then, {} now", source(before), source(now));
   return "";
@@ -60,8 +52,8 @@ std::string differenceOf(const DataIdentity &before, const DataIdentity &now) {
 
 bool beginAlike(const DataIdentity &before, const DataIdentity &now, uint64_t count) {
   return count <= before.shards.size() && count <= now.shards.size() &&
-         std::equal(before.shards.begin(), before.shards.begin() + static_cast<ptrdiff_t>(count),
-                    now.shards.begin(), isSame);
+         std::equal(before.shards.begin(), before.shards.begin() + static_cast<ptrdiff_t>(count), now.shards.begin(),
+                    isSame);
 }
 
 } // namespace maestro::data

@@ -11,7 +11,8 @@ namespace {
 
 class SizesReader {
 public:
-  SizesReader(std::span<const std::string> shards, const std::vector<FieldSpec> &fields, const Batcher &batcher, const SizesLimit &limit)
+  SizesReader(std::span<const std::string> shards, const std::vector<FieldSpec> &fields, const Batcher &batcher,
+              const SizesLimit &limit)
       : shards(shards), batcher(batcher), limit(limit) {
     for (const FieldSpec &field : fields)
       wanted.push_back({field.name, field.optional || field.ownPositions});

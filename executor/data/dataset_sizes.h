@@ -25,9 +25,9 @@ struct DatasetSizes {
   bool isWhole = false; ///< All samples that there are.
 };
 
-/// The first samples of each of some shards that are spread evenly over the data set; no value is read but single numbers stored as text. A
-/// compressed shard cannot be read in part, so that it is the last one. The checks, and their messages, are those of a run: of
-/// whatever comes into sight. InvalidInput where there is no sample.
+/// The first samples of each of some shards that are spread evenly over the data set; no value is read but single
+/// numbers stored as text. A compressed shard cannot be read in part, so that it is the last one. The checks, and their
+/// messages, are those of a run: of whatever comes into sight. InvalidInput where there is no sample.
 Result<DatasetSizes> readDatasetSizes(std::span<const std::string> shards, const std::vector<SymbolSpec> &symbols,
                                       const std::vector<FieldSpec> &fields, const SizesLimit &limit = {});
 

@@ -50,7 +50,7 @@ struct FieldSpec {
   double pad = 0;
   int64_t indexLimit = 0; ///< > 0: values must lie in [0, indexLimit) or equal ignoreIndex.
   std::optional<int64_t> ignoreIndex = {};
-  bool optional = false; ///< A sample may lack it: it then adds 0 rows.
+  bool optional = false;     ///< A sample may lack it: it then adds 0 rows.
   bool ownPositions = false; ///< No reader gives it: 1 at the positions that the sample's other fields have, else 0.
   std::vector<Mark> marks = {};
 };

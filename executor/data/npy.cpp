@@ -21,12 +21,10 @@ struct ElementInfo {
 };
 /// In the order of NpyElement.
 constexpr ElementInfo kElements[] = {
-    {"f2", NpyElement::F2, 2, DType::F16}, {"f4", NpyElement::F4, 4, DType::F32},
-    {"f8", NpyElement::F8, 8, DType::F64}, {"i1", NpyElement::I1, 1, DType::I8},
-    {"i2", NpyElement::I2, 2, DType::I16}, {"i4", NpyElement::I4, 4, DType::I32},
-    {"i8", NpyElement::I8, 8, DType::I64}, {"u1", NpyElement::U1, 1, DType::U8},
-    {"u2", NpyElement::U2, 2, DType::I32}, {"u4", NpyElement::U4, 4, DType::I64},
-    {"b1", NpyElement::B1, 1, DType::Bool}};
+    {"f2", NpyElement::F2, 2, DType::F16}, {"f4", NpyElement::F4, 4, DType::F32}, {"f8", NpyElement::F8, 8, DType::F64},
+    {"i1", NpyElement::I1, 1, DType::I8},  {"i2", NpyElement::I2, 2, DType::I16}, {"i4", NpyElement::I4, 4, DType::I32},
+    {"i8", NpyElement::I8, 8, DType::I64}, {"u1", NpyElement::U1, 1, DType::U8},  {"u2", NpyElement::U2, 2, DType::I32},
+    {"u4", NpyElement::U4, 4, DType::I64}, {"b1", NpyElement::B1, 1, DType::Bool}};
 
 const ElementInfo &info(NpyElement element) { return kElements[static_cast<size_t>(element)]; }
 
@@ -51,8 +49,7 @@ public:
       else if (key == "shape" && !sawShape)
         MAESTRO_TRY(parseShape(header.dims));
       else
-        return Status::invalidInput(
-            fmt::format("npy header: key '{}' is unknown or repeated", key));
+        return Status::invalidInput(fmt::format("npy header: key '{}' is unknown or repeated", key));
       (key == "descr" ? sawType : key == "shape" ? sawShape : sawOrder) = true;
       if (!take(',') && peek() != '}')
         return malformed("',' or '}'");
@@ -99,15 +96,14 @@ private:
   Status parseType(NpyHeader &header) {
     std::string_view type;
     if (!takeText(type))
-      return Status::invalidInput(
-          "npy header: the element type is a record or an object; save plain numbers");
+      return Status::invalidInput("npy header: the element type is a record or an object; save plain numbers");
     std::string_view code = type.size() > 1 ? type.substr(1) : std::string_view();
     for (const ElementInfo &known : kElements) {
       if (known.code != code)
         continue;
       if (type[0] == '>' && known.storedBytes > 1)
-        return Status::invalidInput(fmt::format(
-            "npy element type '{}' is big-endian; save it with array.astype('<{}')", type, code));
+        return Status::invalidInput(
+            fmt::format("npy element type '{}' is big-endian; save it with array.astype('<{}')", type, code));
       if (type[0] != '<' && type[0] != '|' && type[0] != '=' && type[0] != '>')
         break;
       header.element = known.element;
@@ -138,8 +134,8 @@ private:
         return malformed("a size from 0 to 2^63 - 1 in the shape");
       takeWord("L"); // Python 2 wrote long integers so.
       if (dims.rank == Dims::kMaxRank)
-        return Status::invalidInput(fmt::format(
-            "npy array has more than {} dims, the most that is supported", Dims::kMaxRank));
+        return Status::invalidInput(
+            fmt::format("npy array has more than {} dims, the most that is supported", Dims::kMaxRank));
       dims.append(size);
       if (!take(',') && peek() != ')')
         return malformed("',' or ')'");
@@ -160,8 +156,7 @@ private:
   }
 
   Status malformed(std::string_view expected) {
-    return Status::invalidInput(
-        fmt::format("npy header is damaged: expected {} before '{}'", expected, printable()));
+    return Status::invalidInput(fmt::format("npy header is damaged: expected {} before '{}'", expected, printable()));
   }
   std::string printable() const {
     std::string text(rest.substr(0, 20));
@@ -233,9 +228,7 @@ void decodeOne(NpyElement element, const std::byte *stored, std::byte *value) {
 size_t storedByteSize(NpyElement element) { return info(element).storedBytes; }
 DType decodedType(NpyElement element) { return info(element).decoded; }
 
-uint64_t NpyHeader::storedBytes() const {
-  return static_cast<uint64_t>(dims.elements()) * storedByteSize(element);
-}
+uint64_t NpyHeader::storedBytes() const { return static_cast<uint64_t>(dims.elements()) * storedByteSize(element); }
 uint64_t NpyHeader::decodedBytes() const {
   return static_cast<uint64_t>(dims.elements()) * byteSize(decodedType(element));
 }
@@ -243,12 +236,10 @@ uint64_t NpyHeader::decodedBytes() const {
 Result<uint64_t> npyHeaderBytes(std::span<const std::byte> prefix) {
   static constexpr unsigned char kMagic[] = {0x93, 'N', 'U', 'M', 'P', 'Y'};
   if (prefix.size() < 10 || std::memcmp(prefix.data(), kMagic, sizeof kMagic) != 0)
-    return Status::invalidInput(
-        "not an npy file (numpy.save writes one): it does not begin with \\x93NUMPY");
+    return Status::invalidInput("not an npy file (numpy.save writes one): it does not begin with \\x93NUMPY");
   auto version = std::to_integer<int>(prefix[6]);
   if (version < 1 || version > 3)
-    return Status::invalidInput(
-        fmt::format("npy format version {} is not supported (1 to 3 are)", version));
+    return Status::invalidInput(fmt::format("npy format version {} is not supported (1 to 3 are)", version));
   size_t lengthBytes = version == 1 ? 2 : 4;
   if (prefix.size() < 8 + lengthBytes)
     return Status::invalidInput("npy file is cut off inside its header");
@@ -264,8 +255,7 @@ Result<NpyHeader> parseNpyHeader(std::span<const std::byte> prefix, uint64_t fil
   if (headerBytes > prefix.size() || headerBytes > fileBytes)
     return Status::invalidInput("npy file is cut off inside its header");
   size_t textStart = prefix[6] == std::byte{1} ? 10 : 12;
-  std::string_view text(reinterpret_cast<const char *>(prefix.data()) + textStart,
-                        headerBytes - textStart);
+  std::string_view text(reinterpret_cast<const char *>(prefix.data()) + textStart, headerBytes - textStart);
   NpyHeader header;
   MAESTRO_TRY(HeaderParser(text).parse(header));
   header.dataOffset = headerBytes;
@@ -289,9 +279,8 @@ void decodeNpy(const NpyHeader &header, const std::byte *stored, std::byte *valu
   size_t from = storedByteSize(element), to = byteSize(decodedType(element));
   auto count = static_cast<size_t>(header.dims.elements());
   if (header.fortranOrder && count > 0)
-    forEachTransposed(header.dims, [&](size_t row, size_t column) {
-      decodeOne(element, stored + column * from, values + row * to);
-    });
+    forEachTransposed(
+        header.dims, [&](size_t row, size_t column) { decodeOne(element, stored + column * from, values + row * to); });
   else if (from != to)
     for (size_t i = 0; i < count; ++i)
       decodeOne(element, stored + i * from, values + i * to);

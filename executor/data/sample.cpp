@@ -7,9 +7,7 @@
 
 namespace maestro::data {
 
-void ByteBuffer::Free::operator()(std::byte *start) const {
-  ::operator delete[](start, std::align_val_t{64});
-}
+void ByteBuffer::Free::operator()(std::byte *start) const { ::operator delete[](start, std::align_val_t{64}); }
 
 std::span<std::byte> ByteBuffer::resize(size_t size, size_t expected) {
   size_t wanted = std::max(size, expected);

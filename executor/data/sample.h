@@ -28,8 +28,8 @@ struct DataPosition {
 /// Uninitialised bytes that grow and never shrink.
 class ByteBuffer {
 public:
-  /// The first `size` bytes, 64-byte aligned; contents are lost when they had to grow. Room for `expected` bytes is made
-  /// at once: buffers that take turns then settle in one round.
+  /// The first `size` bytes, 64-byte aligned; contents are lost when they had to grow. Room for `expected` bytes is
+  /// made at once: buffers that take turns then settle in one round.
   std::span<std::byte> resize(size_t size, size_t expected = 0);
   std::span<const std::byte> bytes() const { return {start.get(), used}; }
 
@@ -52,8 +52,8 @@ struct SampleField {
 
 struct Sample {
   std::string key;
-  std::string_view shard; ///< Its shard's path, owned by the reader; empty for synthetic data.
-  uint64_t ordinal = 0;   ///< Index within its pass: what random numbers are keyed by.
+  std::string_view shard;          ///< Its shard's path, owned by the reader; empty for synthetic data.
+  uint64_t ordinal = 0;            ///< Index within its pass: what random numbers are keyed by.
   std::vector<SampleField> fields; ///< In the order that the reader was asked for.
   DataPosition next;               ///< Where reading continues after this sample.
   bool endsPass = false;           ///< The last one of its pass.

@@ -26,8 +26,7 @@ Result<ScalarText> parseScalarText(std::string_view text) {
   static constexpr std::string_view kSpaces = " \t\r\n";
   size_t first = text.find_first_not_of(kSpaces);
   size_t last = text.find_last_not_of(kSpaces);
-  std::string_view word =
-      first == std::string_view::npos ? "" : text.substr(first, last - first + 1);
+  std::string_view word = first == std::string_view::npos ? "" : text.substr(first, last - first + 1);
   ScalarText scalar;
   if (word == "true" || word == "false") {
     scalar.format = ValueFormat::BoolText;

@@ -18,8 +18,8 @@ namespace maestro::data {
 namespace {
 
 Status cannot(std::string_view action, std::string_view path, int error) {
-  auto code = error == ENOENT || error == EACCES || error == EISDIR ? StatusCode::InvalidInput
-                                                                    : StatusCode::Unavailable;
+  auto code =
+      error == ENOENT || error == EACCES || error == EISDIR ? StatusCode::InvalidInput : StatusCode::Unavailable;
   return {code, fmt::format("cannot {} '{}': {}", action, path, std::strerror(error))};
 }
 
@@ -75,14 +75,12 @@ Status unpack(int from, int to, const std::string &path) {
   if (count == 0)
     return {};
   const char *why = archive_error_string(reader.get());
-  return Status::invalidInput(
-      fmt::format("shard '{}' cannot be unpacked: {}", path, why ? why : "damaged gzip data"));
+  return Status::invalidInput(fmt::format("shard '{}' cannot be unpacked: {}", path, why ? why : "damaged gzip data"));
 }
 } // namespace
 
 ShardFile::ShardFile(ShardFile &&other) noexcept
-    : path(std::move(other.path)), fd(std::exchange(other.fd, -1)), size(other.size),
-      unpacked(other.unpacked) {}
+    : path(std::move(other.path)), fd(std::exchange(other.fd, -1)), size(other.size), unpacked(other.unpacked) {}
 
 ShardFile &ShardFile::operator=(ShardFile &&other) noexcept {
   std::swap(path, other.path);
@@ -139,8 +137,7 @@ Status ShardFile::read(uint64_t offset, std::span<std::byte> target) const {
     if (count < 0)
       return cannot("read shard", path, errno);
     if (count == 0)
-      return Status::invalidInput(
-          fmt::format("shard '{}' ends at byte {}, inside a member", path, offset));
+      return Status::invalidInput(fmt::format("shard '{}' ends at byte {}, inside a member", path, offset));
     offset += static_cast<uint64_t>(count);
     target = target.subspan(static_cast<size_t>(count));
   }

@@ -37,8 +37,7 @@ MemberName splitName(std::string_view path) {
     return {};
   MemberName name{path.substr(0, dot), path.substr(dot + 1), {}};
   size_t last = name.field.rfind('.');
-  std::string_view extension =
-      last == std::string_view::npos ? name.field : name.field.substr(last + 1);
+  std::string_view extension = last == std::string_view::npos ? name.field : name.field.substr(last + 1);
   if (extension == "npy" || extension == "cls" || extension == "json") {
     name.extension = extension;
     // `0001.cls` is a field by itself, named "cls".
@@ -58,8 +57,7 @@ struct Member {
 /// Steps through the headers of a tar.
 class TarHeaders {
 public:
-  explicit TarHeaders(const ShardFile &shard)
-      : shard(shard), reader(archive_read_new(), archive_read_free) {}
+  explicit TarHeaders(const ShardFile &shard) : shard(shard), reader(archive_read_new(), archive_read_free) {}
 
   Status open() {
     // libarchive moves the descriptor's offset; every other reader here reads by position.
@@ -103,13 +101,12 @@ private:
     member.offset = dataStart;
     member.bytes = static_cast<uint64_t>(bytes);
     if (bytes < 0 || dataStart > shard.bytes() || member.bytes > shard.bytes() - dataStart)
-      return Status::invalidInput(fmt::format(
-          "shard '{}' is cut off: member '{}' has {} bytes from byte {} on, the shard {}",
-          shard.name(), member.path, bytes, dataStart, shard.bytes()));
+      return Status::invalidInput(
+          fmt::format("shard '{}' is cut off: member '{}' has {} bytes from byte {} on, the shard {}", shard.name(),
+                      member.path, bytes, dataStart, shard.bytes()));
     if (archive_entry_sparse_count(entry) > 0)
       return Status::invalidInput(fmt::format(
-          "member '{}' of shard '{}' is stored as a sparse file; pack it without --sparse",
-          member.path, shard.name()));
+          "member '{}' of shard '{}' is stored as a sparse file; pack it without --sparse", member.path, shard.name()));
     lastEnd = std::max(lastEnd, (dataStart + member.bytes + 511) / 512 * 512);
     return isFile;
   }
@@ -130,8 +127,8 @@ private:
 
   Status damaged() const {
     const char *why = archive_error_string(reader.get());
-    return Status::invalidInput(fmt::format("shard '{}' is not a whole tar file: {}", shard.name(),
-                                            why ? why : "damaged header"));
+    return Status::invalidInput(
+        fmt::format("shard '{}' is not a whole tar file: {}", shard.name(), why ? why : "damaged header"));
   }
 
   const ShardFile &shard;
@@ -177,22 +174,19 @@ struct ShardIndexer::State {
     if (!inSample || name.key != currentKey)
       MAESTRO_TRY(beginSample(name.key));
     if (Status status = add(name); !status.isOk())
-      return std::move(status).withContext(
-          fmt::format("member '{}' of shard '{}'", member.path, shard.name()));
+      return std::move(status).withContext(fmt::format("member '{}' of shard '{}'", member.path, shard.name()));
     return {};
   }
 
   Status add(const MemberName &name) {
-    auto field = std::find_if(wanted.begin(), wanted.end(),
-                              [&](const WantedField &w) { return w.name == name.field; });
+    auto field = std::find_if(wanted.begin(), wanted.end(), [&](const WantedField &w) { return w.name == name.field; });
     if (field == wanted.end() || name.extension.empty()) {
       others.emplace(name.field);
       return {};
     }
     auto number = static_cast<size_t>(field - wanted.begin());
     if (seen[number])
-      return Status::invalidInput(
-          fmt::format("field '{}' of this sample appears twice", name.field));
+      return Status::invalidInput(fmt::format("field '{}' of this sample appears twice", name.field));
     seen[number] = true;
     IndexedArray array{.firstDim = index.dims.size(), .field = static_cast<uint32_t>(number)};
     MAESTRO_TRY(name.extension == "npy" ? addNpy(array) : addScalar(array));
@@ -223,9 +217,8 @@ struct ShardIndexer::State {
   Status addScalar(IndexedArray &array) {
     std::array<char, kMaxScalarTextBytes> text;
     if (member.bytes > text.size())
-      return Status::invalidInput(
-          fmt::format("{} bytes are more than one number has (limit {}); store arrays as .npy",
-                      member.bytes, text.size()));
+      return Status::invalidInput(fmt::format("{} bytes are more than one number has (limit {}); store arrays as .npy",
+                                              member.bytes, text.size()));
     std::span<char> used(text.data(), member.bytes);
     MAESTRO_TRY(shard.read(member.offset, std::as_writable_bytes(used)));
     MAESTRO_ASSIGN(ScalarText scalar, parseScalarText({used.data(), used.size()}));
@@ -255,9 +248,8 @@ struct ShardIndexer::State {
   Status endSample() {
     for (size_t i = 0; inSample && i < wanted.size(); ++i)
       if (!seen[i] && !wanted[i].optional)
-        return Status::invalidInput(fmt::format("sample '{}' of shard '{}' lacks field '{}'{}{}",
-                                                currentKey, shard.name(), wanted[i].name, present(),
-                                                hint(wanted[i].name)));
+        return Status::invalidInput(fmt::format("sample '{}' of shard '{}' lacks field '{}'{}{}", currentKey,
+                                                shard.name(), wanted[i].name, present(), hint(wanted[i].name)));
     return {};
   }
 

@@ -26,8 +26,8 @@ bool expandRange(std::string_view text, std::vector<std::string> &items, Status 
   if (!parse(first, from) || !parse(last, to))
     return false;
   if (from > to || to - from >= kMaxShards) {
-    status = Status::invalidInput(
-        fmt::format("range '{{{}}}' counts down or has more than {} shards", text, kMaxShards));
+    status =
+        Status::invalidInput(fmt::format("range '{{{}}}' counts down or has more than {} shards", text, kMaxShards));
     return true;
   }
   size_t width = first.size() > 1 && first[0] == '0' ? first.size() : 1;
@@ -37,8 +37,7 @@ bool expandRange(std::string_view text, std::vector<std::string> &items, Status 
 }
 
 void splitCommas(std::string_view text, std::vector<std::string> &items) {
-  for (size_t comma; (comma = text.find(',')) != std::string_view::npos;
-       text.remove_prefix(comma + 1))
+  for (size_t comma; (comma = text.find(',')) != std::string_view::npos; text.remove_prefix(comma + 1))
     items.emplace_back(text.substr(0, comma));
   items.emplace_back(text);
 }
@@ -65,8 +64,7 @@ Status checkIsFile(const std::string &path) {
   std::error_code error;
   auto type = std::filesystem::status(path, error).type();
   if (type == std::filesystem::file_type::directory)
-    return Status::invalidInput(
-        fmt::format("'{}' is a folder; name the shards in it: --data '{}/*.tar'", path, path));
+    return Status::invalidInput(fmt::format("'{}' is a folder; name the shards in it: --data '{}/*.tar'", path, path));
   if (type == std::filesystem::file_type::not_found)
     return Status::invalidInput(fmt::format("shard '{}' does not exist (--data)", path));
   if (type != std::filesystem::file_type::regular)
@@ -96,8 +94,7 @@ Result<std::vector<std::string>> expandBraces(const std::string &pattern) {
       splitCommas(inside, items);
     MAESTRO_TRY(std::move(status));
     if (items.size() + pending.size() + done.size() > kMaxShards)
-      return Status::invalidInput(
-          fmt::format("'{}' stands for more than {} shards (--data)", pattern, kMaxShards));
+      return Status::invalidInput(fmt::format("'{}' stands for more than {} shards (--data)", pattern, kMaxShards));
     for (auto item = items.rbegin(); item != items.rend(); ++item)
       pending.push_back(text.substr(0, open) + *item + text.substr(close + 1));
   }

@@ -68,8 +68,7 @@ SampleSource::~SampleSource() {
   ring->thread.join();
 }
 
-Result<std::unique_ptr<SampleSource>> SampleSource::create(std::unique_ptr<SampleReader> reader,
-                                                           size_t queueSamples,
+Result<std::unique_ptr<SampleSource>> SampleSource::create(std::unique_ptr<SampleReader> reader, size_t queueSamples,
                                                            const DataPosition &start) {
   MAESTRO_TRY(reader->seek(start));
   auto ring = std::make_unique<Ring>();

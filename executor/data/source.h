@@ -44,8 +44,8 @@ struct SampleBatch {
 class SampleSource {
 public:
   /// Starts reading at `start`, at most `queueSamples` (≥ 1) samples ahead. Takes the reader.
-  static Result<std::unique_ptr<SampleSource>>
-  create(std::unique_ptr<SampleReader> reader, size_t queueSamples, const DataPosition &start = {});
+  static Result<std::unique_ptr<SampleSource>> create(std::unique_ptr<SampleReader> reader, size_t queueSamples,
+                                                      const DataPosition &start = {});
   ~SampleSource(); ///< Ends the thread.
 
   /// The next `count` samples, or fewer where a pass ends: no batch mixes passes. Waits for them. A

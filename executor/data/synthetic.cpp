@@ -28,11 +28,9 @@ uint32_t streamOf(std::string_view kind, std::string_view name) {
 class Draws {
 public:
   Draws(uint64_t seed, uint64_t ordinal, uint32_t stream)
-      : key{static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)}, ordinal(ordinal),
-        stream(stream) {}
+      : key{static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)}, ordinal(ordinal), stream(stream) {}
   PhiloxCounter block(uint32_t index) const {
-    return philox4x32(
-        {index, static_cast<uint32_t>(ordinal), static_cast<uint32_t>(ordinal >> 32), stream}, key);
+    return philox4x32({index, static_cast<uint32_t>(ordinal), static_cast<uint32_t>(ordinal >> 32), stream}, key);
   }
 
 private:
@@ -46,13 +44,12 @@ double drawSize(const Distribution &distribution, const PhiloxCounter &bits) {
   case Distribution::Kind::Constant:
     return distribution.a;
   case Distribution::Kind::Uniform:
-    return distribution.a + std::floor((distribution.b - distribution.a + 1) *
-                                       (static_cast<double>(bits[0]) * 0x1p-32));
+    return distribution.a +
+           std::floor((distribution.b - distribution.a + 1) * (static_cast<double>(bits[0]) * 0x1p-32));
   case Distribution::Kind::Normal:
     return distribution.a + distribution.b * static_cast<double>(normalPair(bits[0], bits[1])[0]);
   case Distribution::Kind::LogNormal:
-    return distribution.a *
-           std::exp(distribution.b * static_cast<double>(normalPair(bits[0], bits[1])[0]));
+    return distribution.a * std::exp(distribution.b * static_cast<double>(normalPair(bits[0], bits[1])[0]));
   }
   return 0;
 }
@@ -81,14 +78,12 @@ void fillIntegers(const Draws &draws, int64_t limit, std::span<int64_t> values) 
 class SyntheticReader final : public SampleReader {
 public:
   SyntheticReader(SyntheticOptions options, std::vector<Distribution> sizes)
-      : options(std::move(options)), sizes(std::move(sizes)), values(this->options.symbols.size()) {
-  }
+      : options(std::move(options)), sizes(std::move(sizes)), values(this->options.symbols.size()) {}
 
   Status seek(const DataPosition &position) override {
     if (position.ordinal >= options.samples)
-      return Status::invalidInput(
-          fmt::format("the data position is sample {}, but the synthetic data has {}",
-                      position.ordinal, options.samples));
+      return Status::invalidInput(fmt::format("the data position is sample {}, but the synthetic data has {}",
+                                              position.ordinal, options.samples));
     current = position;
     return {};
   }
@@ -143,7 +138,8 @@ private:
   Status makeRoom(const FieldSpec &field) {
     int64_t others = 1, *length = nullptr, most = 0;
     for (const DimSpec &dim : field.dims) {
-      bool grows = !dim.isFixed() && options.symbols[static_cast<size_t>(dim.symbol)].combine == Combine::Max && !length;
+      bool grows =
+          !dim.isFixed() && options.symbols[static_cast<size_t>(dim.symbol)].combine == Combine::Max && !length;
       if (grows) {
         length = &values[static_cast<size_t>(dim.symbol)];
         most = options.symbols[static_cast<size_t>(dim.symbol)].sampleMax;
@@ -155,11 +151,12 @@ private:
     if (marks <= others * (length ? *length : 1))
       return {};
     if (!length || others == 0 || needed > most)
-      return Status::invalidInput(fmt::format(
-          "synthetic/{:08}: field '{}' needs {} marked elements, one for each feature that takes their places, and has room "
-          "for {}; declare fewer rows (synthetic.{}), or raise the dims' max of '{}'",
-          current.ordinal, field.name, marks, others * (length ? most : 1),
-          options.symbols[static_cast<size_t>(field.marks.front().symbol)].name, field.name));
+      return Status::invalidInput(
+          fmt::format("synthetic/{:08}: field '{}' needs {} marked elements, one for each feature that takes their "
+                      "places, and has room "
+                      "for {}; declare fewer rows (synthetic.{}), or raise the dims' max of '{}'",
+                      current.ordinal, field.name, marks, others * (length ? most : 1),
+                      options.symbols[static_cast<size_t>(field.marks.front().symbol)].name, field.name));
     *length = needed;
     return {};
   }
@@ -174,9 +171,7 @@ private:
       field.dims = {};
       for (const DimSpec &dim : spec.dims)
         field.dims.append(dim.isFixed() ? dim.size : values[static_cast<size_t>(dim.symbol)]);
-      field.dtype = isFloat(spec.dtype)         ? DType::F32
-                    : spec.dtype == DType::Bool ? DType::Bool
-                                                : DType::I64;
+      field.dtype = isFloat(spec.dtype) ? DType::F32 : spec.dtype == DType::Bool ? DType::Bool : DType::I64;
       field.present = !spec.ownPositions;
       if (!field.present)
         field.dims = {};
@@ -200,7 +195,8 @@ private:
     else if (field.dtype == DType::Bool)
       std::fill_n(reinterpret_cast<bool *>(start), count, spec.marks.empty());
     else if (spec.indexLimit > 0)
-      fillIntegers(draws, std::max<int64_t>(spec.indexLimit - marksBelow(spec), 1), {reinterpret_cast<int64_t *>(start), count});
+      fillIntegers(draws, std::max<int64_t>(spec.indexLimit - marksBelow(spec), 1),
+                   {reinterpret_cast<int64_t *>(start), count});
     else
       std::fill_n(reinterpret_cast<int64_t *>(start), count, int64_t{1});
     if (field.dtype == DType::I64)
@@ -247,10 +243,9 @@ Result<std::unique_ptr<SampleReader>> openSynthetic(SyntheticOptions options) {
     std::sort(field.marks.begin(), field.marks.end(), [](const Mark &a, const Mark &b) { return a.value < b.value; });
   for (const FieldSpec &field : options.fields)
     if (field.dims.size() > Dims::kMaxRank)
-      return Status::invalidInput(fmt::format("field '{}' has {} dims; at most {} are supported",
-                                              field.name, field.dims.size(), Dims::kMaxRank));
-  return std::unique_ptr<SampleReader>(
-      std::make_unique<SyntheticReader>(std::move(options), std::move(sizes)));
+      return Status::invalidInput(fmt::format("field '{}' has {} dims; at most {} are supported", field.name,
+                                              field.dims.size(), Dims::kMaxRank));
+  return std::unique_ptr<SampleReader>(std::make_unique<SyntheticReader>(std::move(options), std::move(sizes)));
 }
 
 } // namespace maestro::data

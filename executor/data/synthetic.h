@@ -2,8 +2,8 @@
 // itself, from seed, ordinal and field name, so that no order of reading changes it.
 //
 // Floats are standard normal; integers uniform in [0, indexLimit), or 1 where there is no limit (a
-// mask that keeps everything); bools are true. A field with marks has them first, as many as the sample's rows ask for, and
-// none elsewhere; it is lengthened to hold them.
+// mask that keeps everything); bools are true. A field with marks has them first, as many as the sample's rows ask for,
+// and none elsewhere; it is lengthened to hold them.
 #pragma once
 
 #include "base/status.h"

@@ -45,8 +45,7 @@ Result<Distribution> parseDistribution(std::string_view text) {
   std::string_view inside = text.substr(open + 1, text.size() - open - 2);
   size_t comma = inside.find(',');
   bool two = comma != std::string_view::npos;
-  if (!parseNumber(inside.substr(0, comma), result.a) ||
-      (two && !parseNumber(inside.substr(comma + 1), result.b)))
+  if (!parseNumber(inside.substr(0, comma), result.a) || (two && !parseNumber(inside.substr(comma + 1), result.b)))
     return badDistribution(text);
   bool good = false;
   if (kind == "constant")

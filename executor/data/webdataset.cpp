@@ -139,14 +139,12 @@ void allowOpenFiles() {
 class SequentialReader final : public SampleReader {
 public:
   explicit SequentialReader(WebDatasetOptions options)
-      : options(std::move(options)), decoder(this->options.fields.size()),
-        shards(this->options.shards.size()) {}
+      : options(std::move(options)), decoder(this->options.fields.size()), shards(this->options.shards.size()) {}
 
   Status seek(const DataPosition &position) override {
     if (position.shard >= shards.size())
       return Status::invalidInput(
-          fmt::format("the data position is shard {}, but there are {} (--data)", position.shard,
-                      shards.size()));
+          fmt::format("the data position is shard {}, but there are {} (--data)", position.shard, shards.size()));
     current = position;
     MAESTRO_ASSIGN(bool isThere, hasCurrent());
     if (!isThere && current.sample > 0)
@@ -212,8 +210,7 @@ private:
 class ShuffledReader final : public SampleReader {
 public:
   ShuffledReader(WebDatasetOptions options, std::vector<OpenShard> shards)
-      : options(std::move(options)), shards(std::move(shards)),
-        decoder(this->options.fields.size()) {
+      : options(std::move(options)), shards(std::move(shards)), decoder(this->options.fields.size()) {
     for (const OpenShard &shard : this->shards)
       firstSample.push_back(order.size()), order.resize(order.size() + shard.index.sampleCount());
   }
@@ -232,8 +229,7 @@ public:
     uint64_t number = order[current.ordinal];
     auto after = std::upper_bound(firstSample.begin(), firstSample.end(), number);
     auto shard = static_cast<size_t>(after - firstSample.begin()) - 1;
-    MAESTRO_TRY(decoder.decode(shards[shard].file, shards[shard].index, number - firstSample[shard],
-                               sample));
+    MAESTRO_TRY(decoder.decode(shards[shard].file, shards[shard].index, number - firstSample[shard], sample));
     sample.shard = options.shards[shard];
     sample.ordinal = current.ordinal;
     sample.endsPass = ++current.ordinal == order.size();
@@ -250,11 +246,10 @@ private:
   void shuffle() {
     std::iota(order.begin(), order.end(), uint64_t{0});
     PhiloxKey key{static_cast<uint32_t>(options.seed), static_cast<uint32_t>(options.seed >> 32)};
-    auto passLow = static_cast<uint32_t>(current.pass),
-         passHigh = static_cast<uint32_t>(current.pass >> 32);
+    auto passLow = static_cast<uint32_t>(current.pass), passHigh = static_cast<uint32_t>(current.pass >> 32);
     for (uint64_t i = order.size(); i-- > 1;) {
-      PhiloxCounter bits = philox4x32(
-          {static_cast<uint32_t>(i), static_cast<uint32_t>(i >> 32), passLow, passHigh}, key);
+      PhiloxCounter bits =
+          philox4x32({static_cast<uint32_t>(i), static_cast<uint32_t>(i >> 32), passLow, passHigh}, key);
       uint64_t wide = uint64_t{bits[0]} << 32 | bits[1];
       auto j = static_cast<uint64_t>((static_cast<unsigned __int128>(wide) * (i + 1)) >> 64);
       std::swap(order[i], order[j]);
@@ -281,8 +276,7 @@ Result<std::unique_ptr<SampleReader>> openWebDataset(WebDatasetOptions options) 
     MAESTRO_ASSIGN(OpenShard shard, OpenShard::open(path, options.fields));
     shards.push_back(std::move(shard));
   }
-  return std::unique_ptr<SampleReader>(
-      std::make_unique<ShuffledReader>(std::move(options), std::move(shards)));
+  return std::unique_ptr<SampleReader>(std::make_unique<ShuffledReader>(std::move(options), std::move(shards)));
 }
 
 Status noSamples(std::span<const std::string> shards) {

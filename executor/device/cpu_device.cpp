@@ -63,8 +63,7 @@ struct Command {
   void *host = nullptr;
   uint64_t bytes = 0;
   HostFunction function = nullptr;
-  size_t pointers =
-      0; ///< Of the command's row in CpuDevice::pointers: regions' bases, or what a function gets.
+  size_t pointers = 0; ///< Of the command's row in CpuDevice::pointers: regions' bases, or what a function gets.
 };
 
 class CpuDevice : public Device {
@@ -94,21 +93,19 @@ public:
       operands += call.inputs.size() + call.outputs.size();
     program->operands.reserve(operands);
     for (const CallDescription &call : calls) {
-      kernels::CallSpec spec{call.kernel, kernels::Attributes(call.attributes), call.inputTypes,
-                             call.outputTypes, options.threads};
+      kernels::CallSpec spec{call.kernel, kernels::Attributes(call.attributes), call.inputTypes, call.outputTypes,
+                             options.threads};
       auto use = kernels->acquire(*library, spec, call.attributes);
       if (!use)
         return std::move(use).takeStatus().withContext(describe(call.kernel, call.scope));
       if (!*use)
-        return Status::internal(describe(call.kernel, call.scope) +
-                                ": the device has no kernel for these operands");
-      program->calls.push_back({*use, static_cast<uint32_t>(call.inputs.size()), static_cast<uint32_t>(call.outputs.size()),
-                                call.kernel, call.scope});
+        return Status::internal(describe(call.kernel, call.scope) + ": the device has no kernel for these operands");
+      program->calls.push_back({*use, static_cast<uint32_t>(call.inputs.size()),
+                                static_cast<uint32_t>(call.outputs.size()), call.kernel, call.scope});
       for (const auto *list : {&call.inputs, &call.outputs})
         program->operands.insert(program->operands.end(), list->begin(), list->end());
       scratchBytes = std::max(scratchBytes, (*use)->second.kernel->scratchBytes());
-      program->mostOperands =
-          std::max({program->mostOperands, call.inputs.size(), call.outputs.size()});
+      program->mostOperands = std::max({program->mostOperands, call.inputs.size(), call.outputs.size()});
     }
     size_t regions = 0;
     for (const OperandRef &operand : program->operands)
@@ -124,8 +121,7 @@ public:
   size_t preparedBytes() const override { return kernels->bytes(); }
 
   void write(Address destination, const void *source, uint64_t bytes) override {
-    push({CommandKind::Write, -1, nullptr, pointer(destination), const_cast<void *>(source), bytes,
-          nullptr, 0});
+    push({CommandKind::Write, -1, nullptr, pointer(destination), const_cast<void *>(source), bytes, nullptr, 0});
   }
   void read(void *destination, Address source, uint64_t bytes) override {
     push({CommandKind::Read, -1, nullptr, pointer(source), destination, bytes, nullptr, 0});
@@ -138,8 +134,7 @@ public:
     command.kind = CommandKind::Launch;
     command.task = task;
     command.program = static_cast<const CpuProgram *>(&program);
-    push(command, bases.first(std::min(
-                      bases.size(), rowLength))); // No prepared program uses regions behind those.
+    push(command, bases.first(std::min(bases.size(), rowLength))); // No prepared program uses regions behind those.
   }
 
   void call(HostFunction function, void *context, std::span<const Address> addresses) override {
@@ -203,9 +198,7 @@ private:
     return text;
   }
 
-  std::byte *pointer(Address address) const {
-    return memory.block(address.block) + address.offset;
-  }
+  std::byte *pointer(Address address) const { return memory.block(address.block) + address.offset; }
 
   /// One block for all programs: an outgrown one goes once nothing queued uses it.
   Status reserveScratch(size_t bytes) {
@@ -278,9 +271,7 @@ private:
       if (!take(next, command))
         return;
       memory.reveal();
-      Status status = failed ? Status() : guarded([&] {
-        return execute(command, {rowOf(next), command.pointers});
-      });
+      Status status = failed ? Status() : guarded([&] { return execute(command, {rowOf(next), command.pointers}); });
       if (!status.isOk() && options.onFailure)
         options.onFailure(status);
       beforeCompletion(next);
@@ -349,14 +340,12 @@ private:
       sign(DeviceSign::Kernel);
       bool timesOwn = tracing && options.tracesOwnTime;
       int64_t startOwnNs = timesOwn ? ownNs() : 0, startNs = tracing ? nowNs() : 0;
-      Status status =
-          call.use->second.kernel->run({inputPointers.data(), call.inputs}, {outputPointers.data(), call.outputs},
-                                       memory.scratch());
+      Status status = call.use->second.kernel->run({inputPointers.data(), call.inputs},
+                                                   {outputPointers.data(), call.outputs}, memory.scratch());
       if (!status.isOk())
         return std::move(status).withContext(describe(call.name, call.scope));
       if (tracing && spans.size() < spans.capacity())
-        spans.push_back(
-            {call.name, call.scope, startNs, nowNs(), task, timesOwn ? ownNs() - startOwnNs : 0});
+        spans.push_back({call.name, call.scope, startNs, nowNs(), task, timesOwn ? ownNs() - startOwnNs : 0});
     }
     return Status();
   }
@@ -387,8 +376,8 @@ private:
   std::vector<std::byte *> pointers = std::vector<std::byte *>(kRingSize * rowLength);
   std::mutex mutex;
   std::condition_variable arrived, progressed;
-  uint64_t pushed = 0;    ///< Written by the host thread under the mutex.
-  uint64_t completed = 0; ///< Written by the device's thread under the mutex.
+  uint64_t pushed = 0;        ///< Written by the host thread under the mutex.
+  uint64_t completed = 0;     ///< Written by the device's thread under the mutex.
   uint64_t awaited = kNobody; ///< By the host's thread.
   bool stopping = false;
   bool failed = false; ///< The device's thread only.
@@ -401,7 +390,8 @@ private:
 /// Its memory is hidden, and every completion waits for a time that varies by command.
 class LateCpuDevice : public CpuDevice {
 public:
-  LateCpuDevice(std::shared_ptr<const kernels::Library> library, const CpuDeviceOptions &options, const LateOptions &late)
+  LateCpuDevice(std::shared_ptr<const kernels::Library> library, const CpuDeviceOptions &options,
+                const LateOptions &late)
       : CpuDevice(std::move(library), options, true), late(late) {}
   ~LateCpuDevice() override { stop(); }
 

@@ -134,8 +134,8 @@ struct CpuDeviceOptions {
 /// How the threads of CPU devices are called, and those that their kernels start.
 inline constexpr const char *kCpuDeviceThread = "device";
 
-/// A thread with an in-order queue that runs the library's kernels. Without a library (tests) programs hold no calls and
-/// do nothing: whoever queues them says how long they take.
+/// A thread with an in-order queue that runs the library's kernels. Without a library (tests) programs hold no calls
+/// and do nothing: whoever queues them says how long they take.
 std::unique_ptr<Device> createCpuDevice(std::shared_ptr<const kernels::Library> library,
                                         const CpuDeviceOptions &options);
 
@@ -145,8 +145,8 @@ struct LateOptions {
 };
 
 /// For tests: the same, but every event completes only after a delay, so that code which does not wait fails; and its
-/// memory can be read and written while its own thread runs what was queued, and faults at all other times, as it does at
-/// both ends of every block.
+/// memory can be read and written while its own thread runs what was queued, and faults at all other times, as it does
+/// at both ends of every block.
 std::unique_ptr<Device> createLateCpuDevice(std::shared_ptr<const kernels::Library> library,
                                             const CpuDeviceOptions &options, const LateOptions &late);
 

@@ -24,8 +24,8 @@ Result<Block> Block::map(uint64_t bytes, bool guarded, std::string_view purpose)
                                      : ::mmap(nullptr, pages + 2 * guard, guarded ? PROT_NONE : PROT_READ | PROT_WRITE,
                                               MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapping == MAP_FAILED)
-    return Status::unavailable("cannot allocate " + std::to_string(bytes) + " bytes for " + std::string(purpose) + ": " +
-                               std::strerror(bytes > kMostBytes ? ENOMEM : errno) +
+    return Status::unavailable("cannot allocate " + std::to_string(bytes) + " bytes for " + std::string(purpose) +
+                               ": " + std::strerror(bytes > kMostBytes ? ENOMEM : errno) +
                                "; free memory or plan with a smaller micro-batch");
   // No large pages: arenas are sized for the bounds and touched in part, and no step became faster with them.
   uint64_t before = guarded ? pages - roundUp(bytes, kBlockAlignment) : 0;

@@ -35,7 +35,7 @@ public:
 private:
   explicit Block(std::byte *data) : data(data) {}
   std::byte *data;
-  void *mapping = nullptr;         ///< Guards included; null: borrowed.
+  void *mapping = nullptr;       ///< Guards included; null: borrowed.
   uint64_t pages = 0, guard = 0; ///< Bytes of the pages, and of a guard on each side.
 };
 

@@ -33,8 +33,7 @@ public:
   }
   /// As printf's %.3f, %.2e and %.3g.
   Line &rounded(double value, std::chars_format format, int digits) {
-    return append(
-        [&](char *first, char *last) { return std::to_chars(first, last, value, format, digits); });
+    return append([&](char *first, char *last) { return std::to_chars(first, last, value, format, digits); });
   }
   /// A JSON string. Invalid UTF-8 is the caller's.
   Line &quoted(std::string_view piece) {
@@ -61,8 +60,7 @@ private:
     // The longest: a double of 309 digits and a fraction.
     char digits[400];
     auto [end, error] = toChars(digits, digits + sizeof digits);
-    return *this << std::string_view(digits,
-                                     error == std::errc() ? static_cast<size_t>(end - digits) : 0);
+    return *this << std::string_view(digits, error == std::errc() ? static_cast<size_t>(end - digits) : 0);
   }
 
   std::string content;

@@ -15,8 +15,7 @@ namespace {
 void formatSamples(const std::vector<SampleName> &samples, Line &line) {
   line << ", \"bad_samples\": [";
   for (std::string_view separator = ""; const SampleName &sample : samples) {
-    ((line << separator << "{\"key\": ").quoted(sample.key) << ", \"shard\": ").quoted(sample.shard)
-        << "}";
+    ((line << separator << "{\"key\": ").quoted(sample.key) << ", \"shard\": ").quoted(sample.shard) << "}";
     separator = ", ";
   }
   line << "]";
@@ -41,8 +40,7 @@ void formatLine(const StepRecord &record, Line &line) {
   (line << ", \"schedule_seconds\": ").json(record.scheduleSeconds) << ", \"sections\": {";
   for (std::string_view separator = ""; const SectionTimes &section : record.sections) {
     ((line << separator).quoted(section.name) << ": {\"busy\": ").json(section.busySeconds);
-    (line << ", \"idle\": ").json(section.idleSeconds)
-        << ", \"microbatches\": " << section.microbatches << "}";
+    (line << ", \"idle\": ").json(section.idleSeconds) << ", \"microbatches\": " << section.microbatches << "}";
     separator = ", ";
   }
   line << "}, \"devices\": [";

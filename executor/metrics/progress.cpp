@@ -56,8 +56,7 @@ void formatText(const StepRecord &record, uint64_t totalSteps, double secondsPer
   (line << "  grad ").rounded(record.gradNorm, kGeneral, 3);
   if (record.stepSeconds > 0) {
     line << "  ";
-    appendRates(static_cast<double>(record.tokens), static_cast<double>(record.samples),
-                record.stepSeconds, line);
+    appendRates(static_cast<double>(record.tokens), static_cast<double>(record.samples), record.stepSeconds, line);
   }
   if (totalSteps > record.step && secondsPerStep > 0) {
     line << "  ";
@@ -73,8 +72,7 @@ void formatJson(const StepRecord &record, uint64_t totalSteps, Line &line) {
   (line << ", \"loss\": ").json(record.loss);
   (line << ", \"lr\": ").json(record.lr);
   (line << ", \"grad_norm\": ").json(record.gradNorm);
-  (line << ", \"tokens\": " << record.tokens << ", \"step_seconds\": ").json(record.stepSeconds)
-      << "}";
+  (line << ", \"tokens\": " << record.tokens << ", \"step_seconds\": ").json(record.stepSeconds) << "}";
 }
 } // namespace
 
@@ -103,8 +101,7 @@ bool Progress::isDue(double nowSeconds) const {
 
 void Progress::update(const StepRecord &record, double nowSeconds) {
   // A running mean forgets the first, slower steps.
-  secondsPerStep =
-      updates++ == 0 ? record.stepSeconds : 0.8 * secondsPerStep + 0.2 * record.stepSeconds;
+  secondsPerStep = updates++ == 0 ? record.stepSeconds : 0.8 * secondsPerStep + 0.2 * record.stepSeconds;
   // Names and sections are not shown; copying only numbers allocates nothing.
   last.step = record.step;
   last.loss = record.loss;
@@ -136,8 +133,7 @@ void Progress::print() {
   // Carriage return and "erase to the end of the line": the next line takes this one's place.
   onLine = style == Style::Terminal;
   *line << (onLine ? "\r" : "");
-  style == Style::Json ? formatJson(last, totalSteps, *line)
-                       : formatText(last, totalSteps, secondsPerStep, *line);
+  style == Style::Json ? formatJson(last, totalSteps, *line) : formatText(last, totalSteps, secondsPerStep, *line);
   *line << (onLine ? "\x1b[K" : "\n");
   std::fwrite(line->text().data(), 1, line->text().size(), stream);
   std::fflush(stream);
@@ -157,13 +153,11 @@ void Progress::finish() {
 /// Over the run: single steps are lucky or not.
 void Progress::printMeans() {
   auto steps = static_cast<double>(all.steps);
-  double tokens = static_cast<double>(all.tokens) / steps,
-         samples = static_cast<double>(all.samples) / steps;
+  double tokens = static_cast<double>(all.tokens) / steps, samples = static_cast<double>(all.samples) / steps;
   double seconds = all.seconds / steps;
   line->clear();
   if (style == Style::Json) {
-    (*line << "{\"level\": \"info\", \"event\": \"run\", \"steps\": " << all.steps
-           << ", \"step_seconds\": ")
+    (*line << "{\"level\": \"info\", \"event\": \"run\", \"steps\": " << all.steps << ", \"step_seconds\": ")
         .json(seconds);
     (*line << ", \"tokens_per_second\": ").json(tokens / seconds);
     (*line << ", \"samples_per_second\": ").json(samples / seconds) << "}\n";

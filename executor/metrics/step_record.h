@@ -43,8 +43,8 @@ struct StepRecord {
   double predictedStepSeconds = 0; ///< Of this step's samples, by itself: tasks, reduction of gradients, update.
   double scheduleSeconds = 0;      ///< Processor time in which micro-batches were formed and tasks ordered.
   std::vector<SectionTimes> sections;
-  std::vector<DeviceTimes> devices; ///< By rank.
-  bool applied = true;              ///< Loss and gradient norm are finite.
+  std::vector<DeviceTimes> devices;        ///< By rank.
+  bool applied = true;                     ///< Loss and gradient norm are finite.
   std::vector<SampleName> badSamples = {}; ///< Where it was not: those to look at.
 };
 

@@ -23,11 +23,7 @@ void appendText(Line &line, std::string_view text) { line.quoted(text.substr(0, 
 void appendMicros(Line &line, int64_t ns) {
   uint64_t size = ns < 0 ? 0 - static_cast<uint64_t>(ns) : static_cast<uint64_t>(ns);
   uint64_t fraction = size % 1000;
-  line << (ns < 0 ? "-" : "") << size / 1000
-       << (fraction < 10    ? ".00"
-           : fraction < 100 ? ".0"
-                            : ".")
-       << fraction;
+  line << (ns < 0 ? "-" : "") << size / 1000 << (fraction < 10 ? ".00" : fraction < 100 ? ".0" : ".") << fraction;
 }
 
 int writeAt(int fd, uint64_t offset, std::string_view text) {
@@ -51,14 +47,14 @@ void formatRankName(Line &line, uint32_t rank, std::string_view name) {
 }
 
 void formatStationName(Line &line, uint32_t rank, uint32_t station, std::string_view name) {
-  line << "{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":" << rank << ",\"tid\":" << station
-       << ",\"args\":{\"name\":";
+  line << "{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":" << rank << ",\"tid\":" << station << ",\"args\":{\"name\":";
   appendText(line, name);
   line << "}}";
 }
 
 void formatRun(Line &line, const TraceRun &run) {
-  line << "{\"ph\":\"M\",\"name\":\"run\",\"pid\":0,\"args\":{\"plan\":" << run.planHash << ",\"evaluate\":" << (run.evaluates ? "true" : "false")
+  line << "{\"ph\":\"M\",\"name\":\"run\",\"pid\":0,\"args\":{\"plan\":" << run.planHash
+       << ",\"evaluate\":" << (run.evaluates ? "true" : "false")
        << ",\"file_order\":" << (run.fileOrder ? "true" : "false")
        << ",\"wait_for_steps\":" << (run.waitsForSteps ? "true" : "false") << ",\"sleep_kernels\":";
   line.json(run.sleepScale) << "}}";

@@ -1,5 +1,5 @@
-// trace.json in Chrome's trace event format (chrome://tracing, Perfetto): the timeline of a run, or of a prediction. A rank is
-// a process of the trace; its first row has kernels, then each of its stations has a row of tasks.
+// trace.json in Chrome's trace event format (chrome://tracing, Perfetto): the timeline of a run, or of a prediction. A
+// rank is a process of the trace; its first row has kernels, then each of its stations has a row of tasks.
 //
 // The file is valid JSON after every write: what closes it is written with each block of events and
 // overwritten by the next block. An interrupted run loses at most the block in memory.
@@ -21,7 +21,8 @@ class Line;
 
 /// Something that took time. Nanoseconds since any common origin.
 struct TraceEvent {
-  std::string_view name;     ///< Task ("forward", "backward", "weight_gradient", "reduce", "norm", "update") or kernel ("matmul").
+  std::string_view
+      name; ///< Task ("forward", "backward", "weight_gradient", "reduce", "norm", "update") or kernel ("matmul").
   std::string_view category; ///< "task", "kernel", "data", "checkpoint".
   std::string_view detail;   ///< Shown as an argument: a module scope. May be empty.
   uint32_t rank = 0;
@@ -33,8 +34,10 @@ struct TraceEvent {
 };
 
 /// Names of what is no kernel: tasks, and what follows them at a step's end.
-inline constexpr uint32_t kMicroBatchTasks = 3; ///< Of these, tasks of a micro-batch, in the order of wavefront::TaskKind.
-inline constexpr std::array<std::string_view, 6> kTaskNames = {"forward", "backward", "weight_gradient", "reduce", "norm", "update"};
+inline constexpr uint32_t kMicroBatchTasks =
+    3; ///< Of these, tasks of a micro-batch, in the order of wavefront::TaskKind.
+inline constexpr std::array<std::string_view, 6> kTaskNames = {"forward", "backward", "weight_gradient",
+                                                               "reduce",  "norm",     "update"};
 
 /// How a run was made, so that its prediction can be computed from the trace and the plan alone.
 struct TraceRun {

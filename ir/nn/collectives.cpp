@@ -22,7 +22,8 @@ static llvm::LogicalResult inferParts(const Inference &inference, TensorType x, 
   shape.assign(x.getShape().begin(), x.getShape().end());
   std::optional<DimExpr> size = joins ? std::optional(shape[dim] * count) : shape[dim].exactQuotient(count);
   if (!size)
-    return inference.fail("dim " + llvm::Twine(dim) + " of " + shapeText(shape) + " cannot be cut in " + llvm::Twine(count));
+    return inference.fail("dim " + llvm::Twine(dim) + " of " + shapeText(shape) + " cannot be cut in " +
+                          llvm::Twine(count));
   shape[dim] = *size;
   return mlir::success();
 }

@@ -103,8 +103,7 @@ public:
   explicit Parser(llvm::StringRef text) : rest(text) {}
 
   std::optional<FactorRule> parse() {
-    if (!parseTensors(rule.operandDims) || !take("->") || !parseTensors(rule.resultDims) ||
-        rule.resultDims.empty())
+    if (!parseTensors(rule.operandDims) || !take("->") || !parseTensors(rule.resultDims) || rule.resultDims.empty())
       return std::nullopt;
     for (rest = rest.ltrim(); !rest.empty(); rest = rest.ltrim())
       if (!parseKind())
@@ -120,8 +119,7 @@ private:
 
   llvm::StringRef takeWord() {
     rest = rest.ltrim();
-    llvm::StringRef word =
-        rest.take_while([](char c) { return llvm::isAlnum(c) || c == '_'; });
+    llvm::StringRef word = rest.take_while([](char c) { return llvm::isAlnum(c) || c == '_'; });
     rest = rest.drop_front(word.size());
     return word;
   }

@@ -10,9 +10,8 @@ struct GatherFactors {
 };
 } // namespace
 
-static GatherFactors gatherFactors(RuleBuilder &builder, llvm::ArrayRef<DimExpr> data,
-                                   llvm::ArrayRef<DimExpr> indices, unsigned axis,
-                                   FactorKind indexKind) {
+static GatherFactors gatherFactors(RuleBuilder &builder, llvm::ArrayRef<DimExpr> data, llvm::ArrayRef<DimExpr> indices,
+                                   unsigned axis, FactorKind indexKind) {
   GatherFactors factors;
   factors.data = builder.factors(data);
   factors.data[axis] = builder.factor(data[axis], FactorKind::Whole);
@@ -25,8 +24,8 @@ static GatherFactors gatherFactors(RuleBuilder &builder, llvm::ArrayRef<DimExpr>
 
 FactorRule GatherOp::getFactorRule() {
   RuleBuilder builder(*this);
-  GatherFactors factors = gatherFactors(builder, builder.operandShape(0), builder.operandShape(1),
-                                        getAxis(), FactorKind::Parallel);
+  GatherFactors factors =
+      gatherFactors(builder, builder.operandShape(0), builder.operandShape(1), getAxis(), FactorKind::Parallel);
   builder.operand(0) = factors.data;
   builder.operand(1) = factors.indices;
   builder.result(0) = factors.result;
@@ -35,8 +34,8 @@ FactorRule GatherOp::getFactorRule() {
 
 FactorRule GatherGradOp::getFactorRule() {
   RuleBuilder builder(*this);
-  GatherFactors factors = gatherFactors(builder, builder.resultShape(0), builder.operandShape(0),
-                                        getAxis(), FactorKind::ReduceSum);
+  GatherFactors factors =
+      gatherFactors(builder, builder.resultShape(0), builder.operandShape(0), getAxis(), FactorKind::ReduceSum);
   builder.operand(0) = factors.indices;
   builder.operand(1) = factors.result;
   builder.result(0) = factors.data;
@@ -53,8 +52,7 @@ FactorRule GatherElementsOp::getFactorRule() {
     const DimExpr &data = builder.operandShape(0)[dim], &index = builder.operandShape(1)[dim];
     bool split = dim != getAxis() && data == index;
     bool free = dim == getAxis(); // Positions along the axis are independent of each other.
-    DimFactors factor =
-        builder.factor(index, split || free ? FactorKind::Parallel : FactorKind::Whole);
+    DimFactors factor = builder.factor(index, split || free ? FactorKind::Parallel : FactorKind::Whole);
     builder.operand(1)[dim] = builder.result(0)[dim] = factor;
     builder.operand(0)[dim] = split ? factor : builder.factor(data, FactorKind::Whole);
   }
@@ -68,8 +66,7 @@ FactorRule ScatterElementsOp::getFactorRule() {
     bool split = dim != getAxis() && data == index;
     FactorKind kind = split ? FactorKind::Parallel : FactorKind::Whole;
     builder.operand(0)[dim] = builder.result(0)[dim] = builder.factor(data, kind);
-    builder.operand(1)[dim] = builder.operand(2)[dim] =
-        split ? builder.operand(0)[dim] : builder.factor(index, kind);
+    builder.operand(1)[dim] = builder.operand(2)[dim] = split ? builder.operand(0)[dim] : builder.factor(index, kind);
   }
   return builder.take();
 }
@@ -80,8 +77,7 @@ FactorRule ScatterElementsOp::getFactorRule() {
 
 /// gather_nd of `data` at `indices`.
 static GatherFactors gatherNDFactors(RuleBuilder &builder, llvm::ArrayRef<DimExpr> data,
-                                     llvm::ArrayRef<DimExpr> indices, unsigned batchDims,
-                                     FactorKind indexKind) {
+                                     llvm::ArrayRef<DimExpr> indices, unsigned batchDims, FactorKind indexKind) {
   GatherFactors factors;
   unsigned depth = static_cast<unsigned>(indices.back().asConstant().value_or(0));
   factors.data = builder.factors(data.take_front(batchDims));
@@ -97,9 +93,8 @@ static GatherFactors gatherNDFactors(RuleBuilder &builder, llvm::ArrayRef<DimExp
 
 FactorRule GatherNDOp::getFactorRule() {
   RuleBuilder builder(*this);
-  GatherFactors factors = gatherNDFactors(builder, builder.operandShape(0),
-                                          builder.operandShape(1), getBatchDims(),
-                                          FactorKind::Parallel);
+  GatherFactors factors =
+      gatherNDFactors(builder, builder.operandShape(0), builder.operandShape(1), getBatchDims(), FactorKind::Parallel);
   builder.operand(0) = factors.data;
   builder.operand(1) = factors.indices;
   builder.result(0) = factors.result;
@@ -108,9 +103,8 @@ FactorRule GatherNDOp::getFactorRule() {
 
 FactorRule GatherNDGradOp::getFactorRule() {
   RuleBuilder builder(*this);
-  GatherFactors factors = gatherNDFactors(builder, builder.resultShape(0),
-                                          builder.operandShape(0), getBatchDims(),
-                                          FactorKind::ReduceSum);
+  GatherFactors factors =
+      gatherNDFactors(builder, builder.resultShape(0), builder.operandShape(0), getBatchDims(), FactorKind::ReduceSum);
   builder.operand(0) = factors.indices;
   builder.operand(1) = factors.result;
   builder.result(0) = factors.data;
@@ -119,8 +113,8 @@ FactorRule GatherNDGradOp::getFactorRule() {
 
 FactorRule ScatterNDOp::getFactorRule() {
   RuleBuilder builder(*this);
-  GatherFactors factors = gatherNDFactors(builder, builder.operandShape(0),
-                                          builder.operandShape(1), 0, FactorKind::Whole);
+  GatherFactors factors =
+      gatherNDFactors(builder, builder.operandShape(0), builder.operandShape(1), 0, FactorKind::Whole);
   builder.operand(0) = builder.result(0) = factors.data;
   builder.operand(1) = factors.indices;
   builder.operand(2) = factors.result;

@@ -45,8 +45,8 @@ namespace {
 class ReshapeMatcher {
 public:
   explicit ReshapeMatcher(RuleBuilder &builder)
-      : builder(builder), x{builder.operandShape(0), builder.operand(0)},
-        y{builder.resultShape(0), builder.result(0)} {}
+      : builder(builder), x{builder.operandShape(0), builder.operand(0)}, y{builder.resultShape(0), builder.result(0)} {
+  }
 
   void match() {
     while (x.next() && y.next() && takeCommonFactor())
@@ -66,8 +66,7 @@ private:
     DimExpr rest = 1;
     bool open = false;
 
-    Side(ArrayRef<DimExpr> shape, TensorFactors &factors)
-        : shape(shape), factors(factors), end(shape.size()) {}
+    Side(ArrayRef<DimExpr> shape, TensorFactors &factors) : shape(shape), factors(factors), end(shape.size()) {}
 
     /// Goes to the next dim that is not 1; false behind the last.
     bool next() {
@@ -112,8 +111,7 @@ private:
 
   /// Equal dims at the end, once the walk from the front is stuck.
   void matchBackwards() {
-    while (x.end > x.at + x.open && y.end > y.at + y.open &&
-           x.shape[x.end - 1] == y.shape[y.end - 1]) {
+    while (x.end > x.at + x.open && y.end > y.at + y.open && x.shape[x.end - 1] == y.shape[y.end - 1]) {
       DimFactors factor = builder.factor(x.shape[x.end - 1]);
       x.factors[--x.end] = factor;
       y.factors[--y.end] = factor;
@@ -161,8 +159,7 @@ static FactorRule dimByDim(mlir::Operation *op, llvm::function_ref<bool(unsigned
   RuleBuilder builder(op);
   for (unsigned dim = 0; dim < builder.operandShape(0).size(); ++dim) {
     if (isUntouched(dim) && builder.operandShape(0)[dim] == builder.resultShape(0)[dim])
-      builder.operand(0)[dim] = builder.result(0)[dim] =
-          builder.factor(builder.resultShape(0)[dim]);
+      builder.operand(0)[dim] = builder.result(0)[dim] = builder.factor(builder.resultShape(0)[dim]);
     else
       builder.unrelated(0, dim, 0, dim);
   }
@@ -170,15 +167,13 @@ static FactorRule dimByDim(mlir::Operation *op, llvm::function_ref<bool(unsigned
 }
 
 FactorRule SliceOp::getFactorRule() {
-  return dimByDim(*this, [&](unsigned dim) {
-    return getOffsets().getValues()[dim].isConstant(0) && getSteps()[dim] == 1;
-  });
+  return dimByDim(*this,
+                  [&](unsigned dim) { return getOffsets().getValues()[dim].isConstant(0) && getSteps()[dim] == 1; });
 }
 
 FactorRule SliceGradOp::getFactorRule() {
-  return dimByDim(*this, [&](unsigned dim) {
-    return getOffsets().getValues()[dim].isConstant(0) && getSteps()[dim] == 1;
-  });
+  return dimByDim(*this,
+                  [&](unsigned dim) { return getOffsets().getValues()[dim].isConstant(0) && getSteps()[dim] == 1; });
 }
 
 FactorRule PadOp::getFactorRule() {
@@ -212,8 +207,7 @@ FactorRule ArgMinOp::getFactorRule() { return argRule(*this, getAxis()); }
 // Reductions
 //===----------------------------------------------------------------------===//
 
-static FactorRule reduceRule(mlir::Operation *op, ArrayRef<int64_t> axes, bool keepdims,
-                             FactorKind kind) {
+static FactorRule reduceRule(mlir::Operation *op, ArrayRef<int64_t> axes, bool keepdims, FactorKind kind) {
   RuleBuilder builder(op);
   unsigned to = 0;
   for (auto [dim, size] : llvm::enumerate(builder.operandShape(0))) {
@@ -226,21 +220,11 @@ static FactorRule reduceRule(mlir::Operation *op, ArrayRef<int64_t> axes, bool k
   return builder.take();
 }
 
-FactorRule ReduceSumOp::getFactorRule() {
-  return reduceRule(*this, getAxes(), getKeepdims(), FactorKind::ReduceSum);
-}
-FactorRule ReduceMaxOp::getFactorRule() {
-  return reduceRule(*this, getAxes(), getKeepdims(), FactorKind::ReduceMax);
-}
-FactorRule ReduceMinOp::getFactorRule() {
-  return reduceRule(*this, getAxes(), getKeepdims(), FactorKind::ReduceMin);
-}
+FactorRule ReduceSumOp::getFactorRule() { return reduceRule(*this, getAxes(), getKeepdims(), FactorKind::ReduceSum); }
+FactorRule ReduceMaxOp::getFactorRule() { return reduceRule(*this, getAxes(), getKeepdims(), FactorKind::ReduceMax); }
+FactorRule ReduceMinOp::getFactorRule() { return reduceRule(*this, getAxes(), getKeepdims(), FactorKind::ReduceMin); }
 // A mean of parts is no sum of them: passes that split it write it as a sum first.
-FactorRule ReduceMeanOp::getFactorRule() {
-  return reduceRule(*this, getAxes(), getKeepdims(), FactorKind::Whole);
-}
-FactorRule ReduceProdOp::getFactorRule() {
-  return reduceRule(*this, getAxes(), getKeepdims(), FactorKind::Whole);
-}
+FactorRule ReduceMeanOp::getFactorRule() { return reduceRule(*this, getAxes(), getKeepdims(), FactorKind::Whole); }
+FactorRule ReduceProdOp::getFactorRule() { return reduceRule(*this, getAxes(), getKeepdims(), FactorKind::Whole); }
 
 } // namespace maestro::nn

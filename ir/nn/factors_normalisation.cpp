@@ -39,9 +39,7 @@ static FactorRule normRule(mlir::Operation *op, unsigned axis, unsigned xOperand
   full.append(builder.factors(x.drop_front(axis), FactorKind::Whole));
   auto part = [&](char which) {
     ArrayRef<DimFactors> all = full;
-    return TensorFactors(which == 'x'   ? all
-                         : which == 'o' ? all.take_front(axis)
-                                        : all.drop_front(axis));
+    return TensorFactors(which == 'x' ? all : which == 'o' ? all.take_front(axis) : all.drop_front(axis));
   };
   for (unsigned i = 0; i < op->getNumOperands(); ++i)
     builder.operand(i) = part(operands[i]);
@@ -54,8 +52,7 @@ FactorRule LayerNormOp::getFactorRule() {
   return normRule(*this, getAxis(), 0, FactorKind::Parallel, {'x', 'i', 'i'}, {'x', 'o', 'o'});
 }
 FactorRule LayerNormGradOp::getFactorRule() {
-  return normRule(*this, getAxis(), 1, FactorKind::ReduceSum, {'x', 'x', 'o', 'o', 'i'},
-                  {'x', 'i', 'i'});
+  return normRule(*this, getAxis(), 1, FactorKind::ReduceSum, {'x', 'x', 'o', 'o', 'i'}, {'x', 'i', 'i'});
 }
 FactorRule RmsNormOp::getFactorRule() {
   return normRule(*this, getAxis(), 0, FactorKind::Parallel, {'x', 'i'}, {'x', 'o'});
@@ -86,9 +83,8 @@ struct AttentionFactors {
 
 /// `shared` is the kind of what dk and dv lack: queries and the group. Under a causal mask, positions of queries
 /// matter: they stay whole.
-static AttentionFactors attentionFactors(RuleBuilder &builder, ArrayRef<DimExpr> q,
-                                         ArrayRef<DimExpr> k, ArrayRef<DimExpr> v,
-                                         bool sequenceMajor, bool causal, FactorKind shared) {
+static AttentionFactors attentionFactors(RuleBuilder &builder, ArrayRef<DimExpr> q, ArrayRef<DimExpr> k,
+                                         ArrayRef<DimExpr> v, bool sequenceMajor, bool causal, FactorKind shared) {
   unsigned head = sequenceMajor ? 2 : 1, position = sequenceMajor ? 1 : 2;
   DimFactors batch = builder.factor(q[0]), keyHeads = builder.factor(k[head]);
   DimFactors heads = keyHeads;
@@ -100,16 +96,15 @@ static AttentionFactors attentionFactors(RuleBuilder &builder, ArrayRef<DimExpr>
   auto layOut = [&](const DimFactors &h, const DimFactors &p, const DimFactors &d) {
     return sequenceMajor ? TensorFactors{batch, p, h, d} : TensorFactors{batch, h, p, d};
   };
-  return {layOut(heads, queries, depth),      layOut(keyHeads, keys, depth),
-          layOut(keyHeads, keys, valueDepth), layOut(heads, queries, valueDepth),
-          {batch, heads, queries},            {batch, heads, queries, keys}};
+  return {layOut(heads, queries, depth),      layOut(keyHeads, keys, depth), layOut(keyHeads, keys, valueDepth),
+          layOut(heads, queries, valueDepth), {batch, heads, queries},       {batch, heads, queries, keys}};
 }
 
 FactorRule AttentionOp::getFactorRule() {
   RuleBuilder builder(*this);
-  AttentionFactors factors = attentionFactors(
-      builder, builder.operandShape(0), builder.operandShape(1), builder.operandShape(2),
-      getSequenceMajor(), getCausal(), FactorKind::Parallel);
+  AttentionFactors factors =
+      attentionFactors(builder, builder.operandShape(0), builder.operandShape(1), builder.operandShape(2),
+                       getSequenceMajor(), getCausal(), FactorKind::Parallel);
   builder.operand(0) = factors.q;
   builder.operand(1) = factors.k;
   builder.operand(2) = factors.v;
@@ -122,9 +117,9 @@ FactorRule AttentionOp::getFactorRule() {
 
 FactorRule AttentionGradOp::getFactorRule() {
   RuleBuilder builder(*this);
-  AttentionFactors factors = attentionFactors(
-      builder, builder.operandShape(1), builder.operandShape(2), builder.operandShape(3),
-      getSequenceMajor(), getCausal(), FactorKind::ReduceSum);
+  AttentionFactors factors =
+      attentionFactors(builder, builder.operandShape(1), builder.operandShape(2), builder.operandShape(3),
+                       getSequenceMajor(), getCausal(), FactorKind::ReduceSum);
   builder.operand(0) = builder.operand(4) = factors.o;
   builder.operand(1) = builder.result(0) = factors.q;
   builder.operand(2) = builder.result(1) = factors.k;
@@ -168,8 +163,7 @@ static FactorRule lossRule(mlir::Operation *op, unsigned logits, bool resultHasC
   TensorFactors full = positions;
   full.push_back(builder.factor(shape.back(), FactorKind::Whole));
   for (unsigned i = 0; i < op->getNumOperands(); ++i)
-    builder.operand(i) =
-        i < logits ? full : RuleBuilder::broadcast(positions, builder.operandShape(i));
+    builder.operand(i) = i < logits ? full : RuleBuilder::broadcast(positions, builder.operandShape(i));
   for (unsigned i = 0; i < op->getNumResults(); ++i)
     builder.result(i) = resultHasClasses ? full : positions;
   return builder.take();

@@ -5,17 +5,14 @@ namespace maestro::nn {
 
 // A bias would be added once per part of a split sum, so with a bias the summed factor stays whole; passes
 // that want to split it take the bias out first.
-static FactorKind sumKind(bool hasBias) {
-  return hasBias ? FactorKind::Whole : FactorKind::ReduceSum;
-}
+static FactorKind sumKind(bool hasBias) { return hasBias ? FactorKind::Whole : FactorKind::ReduceSum; }
 
 FactorRule MatmulOp::getFactorRule() {
   RuleBuilder builder(*this);
   llvm::ArrayRef<DimExpr> a = builder.operandShape(0), b = builder.operandShape(1);
   TensorFactors result = builder.factors(builder.resultShape(0));
   DimFactors rows = result[result.size() - 2], columns = result.back();
-  DimFactors inner = builder.factor(getTransposeA() ? a[a.size() - 2] : a.back(),
-                                    sumKind(bool(getBias())));
+  DimFactors inner = builder.factor(getTransposeA() ? a[a.size() - 2] : a.back(), sumKind(bool(getBias())));
   llvm::ArrayRef<DimFactors> leading = llvm::ArrayRef<DimFactors>(result).drop_back(2);
   auto operand = [&](llvm::ArrayRef<DimExpr> shape, DimFactors first, DimFactors second, bool swap) {
     TensorFactors factors = RuleBuilder::broadcast(leading, shape.drop_back(2));
@@ -52,14 +49,12 @@ static DimFactors joined(DimFactors outer, const DimFactors &inner) {
 }
 
 /// Spatial dims stay whole: neighbouring windows overlap.
-static void appendSpatial(RuleBuilder &builder, TensorFactors &factors,
-                          llvm::ArrayRef<DimExpr> shape) {
+static void appendSpatial(RuleBuilder &builder, TensorFactors &factors, llvm::ArrayRef<DimExpr> shape) {
   factors.append(builder.factors(shape.drop_front(2), FactorKind::Whole));
 }
 
-static ConvFactors convFactors(RuleBuilder &builder, llvm::ArrayRef<DimExpr> x,
-                               llvm::ArrayRef<DimExpr> w, llvm::ArrayRef<DimExpr> y, int64_t group,
-                               ConvKinds kinds) {
+static ConvFactors convFactors(RuleBuilder &builder, llvm::ArrayRef<DimExpr> x, llvm::ArrayRef<DimExpr> w,
+                               llvm::ArrayRef<DimExpr> y, int64_t group, ConvKinds kinds) {
   DimFactors batch = builder.factor(x[0], kinds.batch);
   DimFactors groups = builder.factor(group);
   DimFactors in = builder.factor(w[1], kinds.inChannels);
@@ -78,8 +73,8 @@ FactorRule ConvOp::getFactorRule() {
   RuleBuilder builder(*this);
   ConvKinds kinds;
   kinds.inChannels = sumKind(bool(getBias()));
-  ConvFactors factors = convFactors(builder, builder.operandShape(0), builder.operandShape(1),
-                                    builder.resultShape(0), getGroup(), kinds);
+  ConvFactors factors =
+      convFactors(builder, builder.operandShape(0), builder.operandShape(1), builder.resultShape(0), getGroup(), kinds);
   builder.operand(0) = factors.x;
   builder.operand(1) = factors.w;
   if (getBias())
@@ -92,8 +87,8 @@ FactorRule ConvGradInputOp::getFactorRule() {
   RuleBuilder builder(*this);
   ConvKinds kinds;
   kinds.outChannels = FactorKind::ReduceSum;
-  ConvFactors factors = convFactors(builder, builder.resultShape(0), builder.operandShape(1),
-                                    builder.operandShape(0), getGroup(), kinds);
+  ConvFactors factors =
+      convFactors(builder, builder.resultShape(0), builder.operandShape(1), builder.operandShape(0), getGroup(), kinds);
   builder.operand(0) = factors.y;
   builder.operand(1) = factors.w;
   builder.result(0) = factors.x;
@@ -104,8 +99,8 @@ FactorRule ConvGradWeightOp::getFactorRule() {
   RuleBuilder builder(*this);
   ConvKinds kinds;
   kinds.batch = FactorKind::ReduceSum;
-  ConvFactors factors = convFactors(builder, builder.operandShape(0), builder.resultShape(0),
-                                    builder.operandShape(1), getGroup(), kinds);
+  ConvFactors factors =
+      convFactors(builder, builder.operandShape(0), builder.resultShape(0), builder.operandShape(1), getGroup(), kinds);
   builder.operand(0) = factors.x;
   builder.operand(1) = factors.y;
   builder.result(0) = factors.w;

@@ -58,8 +58,7 @@ std::optional<double> constantValue(Value value) {
     return number.convertToDouble();
   }
   APInt number = elements.getSplatValue<APInt>();
-  return elements.getElementType().isInteger(1) ? double(number.getZExtValue())
-                                                : double(number.getSExtValue());
+  return elements.getElementType().isInteger(1) ? double(number.getZExtValue()) : double(number.getSExtValue());
 }
 
 llvm::SmallVector<int64_t> leadingAxes(int64_t count) {
@@ -74,9 +73,7 @@ Value GradientBuilder::scalar(Value like, double value) {
   return emit<FillOp>(type, getF64FloatAttr(value));
 }
 
-Value GradientBuilder::scaled(Value value, double factor) {
-  return emit<MulOp>(value, scalar(value, factor));
-}
+Value GradientBuilder::scaled(Value value, double factor) { return emit<MulOp>(value, scalar(value, factor)); }
 
 Value GradientBuilder::zeros(TensorType type) { return emit<FillOp>(type, getF64FloatAttr(0.0)); }
 
@@ -90,8 +87,7 @@ Value GradientBuilder::cast(Value value, Type elementType) {
 Value GradientBuilder::reshape(Value value, llvm::ArrayRef<DimExpr> shape) {
   if (shapeOf(value) == shape)
     return value;
-  return emit<ReshapeOp>(TensorType::get(getContext(), shape, typeOf(value).getElementType()),
-                         value);
+  return emit<ReshapeOp>(TensorType::get(getContext(), shape, typeOf(value).getElementType()), value);
 }
 
 Value GradientBuilder::widened(Value value) {
@@ -116,8 +112,7 @@ Value GradientBuilder::sumTo(Value value, TensorType type) {
   return cast(reshape(value, to), type.getElementType());
 }
 
-Value GradientBuilder::restoreAxes(Value value, llvm::ArrayRef<DimExpr> full,
-                                   llvm::ArrayRef<int64_t> axes) {
+Value GradientBuilder::restoreAxes(Value value, llvm::ArrayRef<DimExpr> full, llvm::ArrayRef<int64_t> axes) {
   llvm::SmallVector<DimExpr> shape(full);
   for (int64_t axis : axes)
     shape[axis] = DimExpr(1);
@@ -137,8 +132,7 @@ Value beforeBroadcast(Value value) {
     auto dropOnes = [](llvm::ArrayRef<DimExpr> shape) {
       return shape.drop_while([](const DimExpr &dim) { return dim.isConstant(1); });
     };
-    if (dropOnes(shapeOf(value)) != dropOnes(shapeOf(reshape.getX())) ||
-        rankOf(reshape.getX()) > rankOf(value))
+    if (dropOnes(shapeOf(value)) != dropOnes(shapeOf(reshape.getX())) || rankOf(reshape.getX()) > rankOf(value))
       break;
     value = reshape.getX();
   }

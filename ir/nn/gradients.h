@@ -20,10 +20,8 @@ namespace maestro::nn {
 /// Emits operators at one place, for one location.
 class GradientBuilder : public mlir::ImplicitLocOpBuilder {
 public:
-  GradientBuilder(mlir::Operation *op, mlir::OpBuilder &builder)
-      : GradientBuilder(op->getLoc(), builder) {}
-  GradientBuilder(mlir::Location location, mlir::OpBuilder &builder)
-      : mlir::ImplicitLocOpBuilder(location, builder) {}
+  GradientBuilder(mlir::Operation *op, mlir::OpBuilder &builder) : GradientBuilder(op->getLoc(), builder) {}
+  GradientBuilder(mlir::Location location, mlir::OpBuilder &builder) : mlir::ImplicitLocOpBuilder(location, builder) {}
 
   /// The first result of a new operator.
   template <typename OpTy, typename... Args> mlir::Value emit(Args &&...args) {
@@ -47,8 +45,7 @@ public:
   /// the dims that broadcasting added or stretched.
   mlir::Value sumTo(mlir::Value value, TensorType type);
   /// `value` with `axes` of extent 1 put back where a reduction of `full`'s shape dropped them.
-  mlir::Value restoreAxes(mlir::Value value, llvm::ArrayRef<DimExpr> full,
-                          llvm::ArrayRef<int64_t> axes);
+  mlir::Value restoreAxes(mlir::Value value, llvm::ArrayRef<DimExpr> full, llvm::ArrayRef<int64_t> axes);
 };
 
 inline llvm::ArrayRef<DimExpr> shapeOf(mlir::Value value) { return typeOf(value).getShape(); }

@@ -74,8 +74,7 @@ private:
                             DimsAttr::get(b.getContext(), {DimExpr(1)}));
     };
     Value rows = positions(scoresShape[2], op.getCausalOffset());
-    return b.emit<LessEqualOp>(positions(scoresShape[3], 0),
-                               b.reshape(rows, {scoresShape[2], DimExpr(1)}));
+    return b.emit<LessEqualOp>(positions(scoresShape[3], 0), b.reshape(rows, {scoresShape[2], DimExpr(1)}));
   }
 
   GradientBuilder &b;
@@ -84,8 +83,7 @@ private:
 
 } // namespace
 
-LogicalResult AttentionOp::buildGradient(OpBuilder &builder, ValueRange resultGradients,
-                                         ArrayRef<bool> needed,
+LogicalResult AttentionOp::buildGradient(OpBuilder &builder, ValueRange resultGradients, ArrayRef<bool> needed,
                                          SmallVectorImpl<Value> &operandGradients) {
   operandGradients.assign(getNumOperands(), Value());
   if (resultGradients[1])
@@ -95,9 +93,9 @@ LogicalResult AttentionOp::buildGradient(OpBuilder &builder, ValueRange resultGr
     return success();
   GradientBuilder b(*this, builder);
   if (needed[0] || needed[1] || needed[2]) {
-    auto grad = AttentionGradOp::create(
-        b, dOut, getQ(), getK(), getV(), getO(), getLse(), getMask(), getScaleAttr(),
-        getSoftcapAttr(), getCausalAttr(), getCausalOffsetAttr(), getSequenceMajorAttr());
+    auto grad =
+        AttentionGradOp::create(b, dOut, getQ(), getK(), getV(), getO(), getLse(), getMask(), getScaleAttr(),
+                                getSoftcapAttr(), getCausalAttr(), getCausalOffsetAttr(), getSequenceMajorAttr());
     for (unsigned i = 0; i < 3; ++i)
       if (needed[i])
         operandGradients[i] = grad->getResult(i);

@@ -56,23 +56,18 @@ LogicalResult selected(OpTy op, OpBuilder &builder, ValueRange dys, ArrayRef<boo
   auto inside = [=](GradientBuilder &b) mutable { return b.emit<Wins>(op.getLhs(), op.getRhs()); };
   return binary(
       op, builder, dys, needed, gradients,
-      [=](GradientBuilder &b, Value dy) mutable {
-        return b.emit<WhereOp>(inside(b), dy, b.scalar(dy, 0.0));
-      },
-      [=](GradientBuilder &b, Value dy) mutable {
-        return b.emit<WhereOp>(inside(b), b.scalar(dy, 0.0), dy);
-      });
+      [=](GradientBuilder &b, Value dy) mutable { return b.emit<WhereOp>(inside(b), dy, b.scalar(dy, 0.0)); },
+      [=](GradientBuilder &b, Value dy) mutable { return b.emit<WhereOp>(inside(b), b.scalar(dy, 0.0), dy); });
 }
 
 } // namespace
 
-#define MAESTRO_UNARY_GRADIENT(OpTy, expression)                                                   \
-  LogicalResult OpTy::buildGradient(OpBuilder &builder, ValueRange resultGradients,                \
-                                    ArrayRef<bool> needed,                                         \
-                                    SmallVectorImpl<Value> &operandGradients) {                    \
-    OpTy op = *this;                                                                               \
-    return unary(op, builder, resultGradients, needed, operandGradients,                           \
-                 [=](GradientBuilder &b, Value dy) mutable -> Value { return expression; });      \
+#define MAESTRO_UNARY_GRADIENT(OpTy, expression)                                                                       \
+  LogicalResult OpTy::buildGradient(OpBuilder &builder, ValueRange resultGradients, ArrayRef<bool> needed,             \
+                                    SmallVectorImpl<Value> &operandGradients) {                                        \
+    OpTy op = *this;                                                                                                   \
+    return unary(op, builder, resultGradients, needed, operandGradients,                                               \
+                 [=](GradientBuilder &b, Value dy) mutable -> Value { return expression; });                           \
   }
 
 MAESTRO_UNARY_GRADIENT(NegOp, b.emit<NegOp>(dy))
@@ -81,10 +76,8 @@ MAESTRO_UNARY_GRADIENT(ExpOp, b.emit<MulOp>(dy, op.getY()))
 MAESTRO_UNARY_GRADIENT(LogOp, b.emit<DivOp>(dy, op.getX()))
 MAESTRO_UNARY_GRADIENT(SqrtOp, b.emit<DivOp>(b.scaled(dy, 0.5), op.getY()))
 MAESTRO_UNARY_GRADIENT(RsqrtOp,
-                       b.emit<MulOp>(b.scaled(dy, -0.5),
-                                     b.emit<MulOp>(op.getY(), b.emit<MulOp>(op.getY(), op.getY()))))
-MAESTRO_UNARY_GRADIENT(ReciprocalOp,
-                       b.emit<NegOp>(b.emit<MulOp>(dy, b.emit<MulOp>(op.getY(), op.getY()))))
+                       b.emit<MulOp>(b.scaled(dy, -0.5), b.emit<MulOp>(op.getY(), b.emit<MulOp>(op.getY(), op.getY()))))
+MAESTRO_UNARY_GRADIENT(ReciprocalOp, b.emit<NegOp>(b.emit<MulOp>(dy, b.emit<MulOp>(op.getY(), op.getY()))))
 MAESTRO_UNARY_GRADIENT(SinOp, b.emit<MulOp>(dy, b.emit<CosOp>(op.getX())))
 MAESTRO_UNARY_GRADIENT(CosOp, b.emit<NegOp>(b.emit<MulOp>(dy, b.emit<SinOp>(op.getX()))))
 MAESTRO_UNARY_GRADIENT(TanhOp, b.emit<TanhGradOp>(op.getY(), dy))
@@ -94,32 +87,26 @@ MAESTRO_UNARY_GRADIENT(SiluOp, b.emit<SiluGradOp>(op.getX(), dy))
 MAESTRO_UNARY_GRADIENT(GeluOp, b.emit<GeluGradOp>(op.getX(), dy, op.getApproximateAttr()))
 MAESTRO_UNARY_GRADIENT(SoftplusOp, b.emit<MulOp>(dy, b.emit<SigmoidOp>(op.getX())))
 MAESTRO_UNARY_GRADIENT(ErfOp, b.emit<MulOp>(b.scaled(dy, 2.0 * std::numbers::inv_sqrtpi),
-                                            b.emit<ExpOp>(b.emit<NegOp>(b.emit<MulOp>(op.getX(),
-                                                                                      op.getX())))))
-MAESTRO_UNARY_GRADIENT(CastOp, isFloatTensor(op.getY())
-                                   ? b.cast(beforeRounding(dy), typeOf(op.getX()).getElementType())
-                                   : Value())
+                                            b.emit<ExpOp>(b.emit<NegOp>(b.emit<MulOp>(op.getX(), op.getX())))))
+MAESTRO_UNARY_GRADIENT(CastOp, isFloatTensor(op.getY()) ? b.cast(beforeRounding(dy), typeOf(op.getX()).getElementType())
+                                                        : Value())
 
 #undef MAESTRO_UNARY_GRADIENT
 
-LogicalResult AddOp::buildGradient(OpBuilder &builder, ValueRange resultGradients,
-                                   ArrayRef<bool> needed,
+LogicalResult AddOp::buildGradient(OpBuilder &builder, ValueRange resultGradients, ArrayRef<bool> needed,
                                    SmallVectorImpl<Value> &operandGradients) {
   auto same = [](GradientBuilder &, Value dy) { return dy; };
   return binary(*this, builder, resultGradients, needed, operandGradients, same, same);
 }
 
-LogicalResult SubOp::buildGradient(OpBuilder &builder, ValueRange resultGradients,
-                                   ArrayRef<bool> needed,
+LogicalResult SubOp::buildGradient(OpBuilder &builder, ValueRange resultGradients, ArrayRef<bool> needed,
                                    SmallVectorImpl<Value> &operandGradients) {
   return binary(
-      *this, builder, resultGradients, needed, operandGradients,
-      [](GradientBuilder &, Value dy) { return dy; },
+      *this, builder, resultGradients, needed, operandGradients, [](GradientBuilder &, Value dy) { return dy; },
       [](GradientBuilder &b, Value dy) { return b.emit<NegOp>(dy); });
 }
 
-LogicalResult MulOp::buildGradient(OpBuilder &builder, ValueRange resultGradients,
-                                   ArrayRef<bool> needed,
+LogicalResult MulOp::buildGradient(OpBuilder &builder, ValueRange resultGradients, ArrayRef<bool> needed,
                                    SmallVectorImpl<Value> &operandGradients) {
   Value lhs = getLhs(), rhs = getRhs();
   return binary(
@@ -128,26 +115,21 @@ LogicalResult MulOp::buildGradient(OpBuilder &builder, ValueRange resultGradient
       [=](GradientBuilder &b, Value dy) { return b.emit<MulOp>(dy, lhs); });
 }
 
-LogicalResult DivOp::buildGradient(OpBuilder &builder, ValueRange resultGradients,
-                                   ArrayRef<bool> needed,
+LogicalResult DivOp::buildGradient(OpBuilder &builder, ValueRange resultGradients, ArrayRef<bool> needed,
                                    SmallVectorImpl<Value> &operandGradients) {
   Value rhs = getRhs(), quotient = getResult();
   return binary(
       *this, builder, resultGradients, needed, operandGradients,
       [=](GradientBuilder &b, Value dy) { return b.emit<DivOp>(dy, rhs); },
-      [=](GradientBuilder &b, Value dy) {
-        return b.emit<NegOp>(b.emit<DivOp>(b.emit<MulOp>(dy, quotient), rhs));
-      });
+      [=](GradientBuilder &b, Value dy) { return b.emit<NegOp>(b.emit<DivOp>(b.emit<MulOp>(dy, quotient), rhs)); });
 }
 
-LogicalResult MaximumOp::buildGradient(OpBuilder &builder, ValueRange resultGradients,
-                                       ArrayRef<bool> needed,
+LogicalResult MaximumOp::buildGradient(OpBuilder &builder, ValueRange resultGradients, ArrayRef<bool> needed,
                                        SmallVectorImpl<Value> &operandGradients) {
   return selected<GreaterOp>(*this, builder, resultGradients, needed, operandGradients);
 }
 
-LogicalResult MinimumOp::buildGradient(OpBuilder &builder, ValueRange resultGradients,
-                                       ArrayRef<bool> needed,
+LogicalResult MinimumOp::buildGradient(OpBuilder &builder, ValueRange resultGradients, ArrayRef<bool> needed,
                                        SmallVectorImpl<Value> &operandGradients) {
   return selected<LessOp>(*this, builder, resultGradients, needed, operandGradients);
 }
@@ -169,8 +151,7 @@ Value powerSlope(GradientBuilder &b, Value dy, Value base, double r) {
 } // namespace
 
 /// d lhs = dy·r·lʳ⁻¹, 0 where r = 0 (so that 0⁰ passes no NaN); d rhs = dy·lʳ·ln l, 0 where l ≤ 0.
-LogicalResult PowOp::buildGradient(OpBuilder &builder, ValueRange resultGradients,
-                                   ArrayRef<bool> needed,
+LogicalResult PowOp::buildGradient(OpBuilder &builder, ValueRange resultGradients, ArrayRef<bool> needed,
                                    SmallVectorImpl<Value> &operandGradients) {
   Value base = getLhs(), exponent = getRhs(), power = getResult();
   Type element = typeOf(base).getElementType();
@@ -193,8 +174,7 @@ LogicalResult PowOp::buildGradient(OpBuilder &builder, ValueRange resultGradient
       });
 }
 
-LogicalResult WhereOp::buildGradient(OpBuilder &builder, ValueRange resultGradients,
-                                     ArrayRef<bool> needed,
+LogicalResult WhereOp::buildGradient(OpBuilder &builder, ValueRange resultGradients, ArrayRef<bool> needed,
                                      SmallVectorImpl<Value> &operandGradients) {
   operandGradients.assign(3, Value());
   Value dy = resultGradients[0];
@@ -202,11 +182,9 @@ LogicalResult WhereOp::buildGradient(OpBuilder &builder, ValueRange resultGradie
     return success();
   GradientBuilder b(*this, builder);
   if (needed[1])
-    operandGradients[1] =
-        b.sumTo(b.emit<WhereOp>(getCondition(), dy, b.scalar(dy, 0.0)), typeOf(getOnTrue()));
+    operandGradients[1] = b.sumTo(b.emit<WhereOp>(getCondition(), dy, b.scalar(dy, 0.0)), typeOf(getOnTrue()));
   if (needed[2])
-    operandGradients[2] =
-        b.sumTo(b.emit<WhereOp>(getCondition(), b.scalar(dy, 0.0), dy), typeOf(getOnFalse()));
+    operandGradients[2] = b.sumTo(b.emit<WhereOp>(getCondition(), b.scalar(dy, 0.0), dy), typeOf(getOnFalse()));
   return success();
 }
 

@@ -24,8 +24,7 @@ Value teacherGradient(GradientBuilder &b, KlDivergenceOp op, Value dloss) {
   };
   Value logTeacher = logProbability(op.getTeacher(), op.getLseTeacher());
   Value logStudent = logProbability(op.getStudent(), op.getLseStudent());
-  Value centred =
-      b.emit<SubOp>(b.emit<SubOp>(logTeacher, logStudent), b.reshape(op.getLoss(), column));
+  Value centred = b.emit<SubOp>(b.emit<SubOp>(logTeacher, logStudent), b.reshape(op.getLoss(), column));
   Value scaledLoss = b.reshape(b.scaled(dloss, inverse), column);
   Value gradient = b.emit<MulOp>(b.emit<MulOp>(b.emit<ExpOp>(logTeacher), centred), scaledLoss);
   return b.cast(gradient, typeOf(op.getTeacher()).getElementType());
@@ -33,22 +32,19 @@ Value teacherGradient(GradientBuilder &b, KlDivergenceOp op, Value dloss) {
 
 } // namespace
 
-LogicalResult CrossEntropyOp::buildGradient(OpBuilder &builder, ValueRange resultGradients,
-                                            ArrayRef<bool> needed,
+LogicalResult CrossEntropyOp::buildGradient(OpBuilder &builder, ValueRange resultGradients, ArrayRef<bool> needed,
                                             SmallVectorImpl<Value> &operandGradients) {
   operandGradients.assign(2, Value());
   if (failed(onlyLoss(*this, resultGradients)))
     return failure();
   if (needed[0] && resultGradients[0])
-    operandGradients[0] =
-        GradientBuilder(*this, builder)
-            .emit<CrossEntropyGradOp>(getLogits(), getLabels(), getLse(),
-                                      beforeBroadcast(resultGradients[0]), getIgnoreIndexAttr());
+    operandGradients[0] = GradientBuilder(*this, builder)
+                              .emit<CrossEntropyGradOp>(getLogits(), getLabels(), getLse(),
+                                                        beforeBroadcast(resultGradients[0]), getIgnoreIndexAttr());
   return success();
 }
 
-LogicalResult KlDivergenceOp::buildGradient(OpBuilder &builder, ValueRange resultGradients,
-                                            ArrayRef<bool> needed,
+LogicalResult KlDivergenceOp::buildGradient(OpBuilder &builder, ValueRange resultGradients, ArrayRef<bool> needed,
                                             SmallVectorImpl<Value> &operandGradients) {
   operandGradients.assign(2, Value());
   if (failed(onlyLoss(*this, resultGradients)))
@@ -57,9 +53,8 @@ LogicalResult KlDivergenceOp::buildGradient(OpBuilder &builder, ValueRange resul
     return success();
   GradientBuilder b(*this, builder);
   if (needed[0])
-    operandGradients[0] =
-        b.emit<KlDivergenceGradOp>(getStudent(), getTeacher(), getLseStudent(), getLseTeacher(),
-                                   beforeBroadcast(resultGradients[0]), getTemperatureAttr());
+    operandGradients[0] = b.emit<KlDivergenceGradOp>(getStudent(), getTeacher(), getLseStudent(), getLseTeacher(),
+                                                     beforeBroadcast(resultGradients[0]), getTemperatureAttr());
   if (needed[1])
     operandGradients[1] = teacherGradient(b, *this, resultGradients[0]);
   return success();

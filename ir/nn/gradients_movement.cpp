@@ -14,14 +14,12 @@ Value arriving(ValueRange resultGradients, ArrayRef<bool> needed, Value x) {
 }
 
 LogicalResult unsupportedReduction(Operation *op, StringRef reduction) {
-  return op->emitOpError() << "with reduction '" << reduction
-                           << "' has no gradient; only 'none' and 'add' have one";
+  return op->emitOpError() << "with reduction '" << reduction << "' has no gradient; only 'none' and 'add' have one";
 }
 
 } // namespace
 
-LogicalResult ReshapeOp::buildGradient(OpBuilder &builder, ValueRange resultGradients,
-                                       ArrayRef<bool> needed,
+LogicalResult ReshapeOp::buildGradient(OpBuilder &builder, ValueRange resultGradients, ArrayRef<bool> needed,
                                        SmallVectorImpl<Value> &operandGradients) {
   operandGradients.assign(1, Value());
   GradientBuilder b(*this, builder);
@@ -30,8 +28,7 @@ LogicalResult ReshapeOp::buildGradient(OpBuilder &builder, ValueRange resultGrad
   return success();
 }
 
-LogicalResult TransposeOp::buildGradient(OpBuilder &builder, ValueRange resultGradients,
-                                         ArrayRef<bool> needed,
+LogicalResult TransposeOp::buildGradient(OpBuilder &builder, ValueRange resultGradients, ArrayRef<bool> needed,
                                          SmallVectorImpl<Value> &operandGradients) {
   operandGradients.assign(1, Value());
   Value dy = arriving(resultGradients, needed, getX());
@@ -44,8 +41,7 @@ LogicalResult TransposeOp::buildGradient(OpBuilder &builder, ValueRange resultGr
   return success();
 }
 
-LogicalResult BroadcastToOp::buildGradient(OpBuilder &builder, ValueRange resultGradients,
-                                           ArrayRef<bool> needed,
+LogicalResult BroadcastToOp::buildGradient(OpBuilder &builder, ValueRange resultGradients, ArrayRef<bool> needed,
                                            SmallVectorImpl<Value> &operandGradients) {
   operandGradients.assign(1, Value());
   GradientBuilder b(*this, builder);
@@ -54,8 +50,7 @@ LogicalResult BroadcastToOp::buildGradient(OpBuilder &builder, ValueRange result
   return success();
 }
 
-LogicalResult ConcatOp::buildGradient(OpBuilder &builder, ValueRange resultGradients,
-                                      ArrayRef<bool> needed,
+LogicalResult ConcatOp::buildGradient(OpBuilder &builder, ValueRange resultGradients, ArrayRef<bool> needed,
                                       SmallVectorImpl<Value> &operandGradients) {
   operandGradients.assign(getNumOperands(), Value());
   Value dy = resultGradients[0];
@@ -66,42 +61,35 @@ LogicalResult ConcatOp::buildGradient(OpBuilder &builder, ValueRange resultGradi
   SmallVector<int64_t> steps(rankOf(getResult()), 1);
   for (auto [i, input] : llvm::enumerate(getInputs())) {
     if (needed[i])
-      operandGradients[i] =
-          b.emit<SliceOp>(input.getType(), dy, DimsAttr::get(getContext(), offsets), steps);
+      operandGradients[i] = b.emit<SliceOp>(input.getType(), dy, DimsAttr::get(getContext(), offsets), steps);
     offsets[getAxis()] = offsets[getAxis()] + shapeOf(input)[getAxis()];
   }
   return success();
 }
 
-LogicalResult SliceOp::buildGradient(OpBuilder &builder, ValueRange resultGradients,
-                                     ArrayRef<bool> needed,
+LogicalResult SliceOp::buildGradient(OpBuilder &builder, ValueRange resultGradients, ArrayRef<bool> needed,
                                      SmallVectorImpl<Value> &operandGradients) {
   operandGradients.assign(1, Value());
   GradientBuilder b(*this, builder);
   if (Value dy = arriving(resultGradients, needed, getX()))
-    operandGradients[0] =
-        b.emit<SliceGradOp>(getX().getType(), dy, getOffsetsAttr(), getStepsAttr());
+    operandGradients[0] = b.emit<SliceGradOp>(getX().getType(), dy, getOffsetsAttr(), getStepsAttr());
   return success();
 }
 
-LogicalResult PadOp::buildGradient(OpBuilder &builder, ValueRange resultGradients,
-                                   ArrayRef<bool> needed,
+LogicalResult PadOp::buildGradient(OpBuilder &builder, ValueRange resultGradients, ArrayRef<bool> needed,
                                    SmallVectorImpl<Value> &operandGradients) {
   operandGradients.assign(1, Value());
   Value dy = arriving(resultGradients, needed, getX());
   if (!dy)
     return success();
   if (getMode() != "constant")
-    return emitOpError() << "in mode '" << getMode()
-                         << "' has no gradient; only mode 'constant' has one";
+    return emitOpError() << "in mode '" << getMode() << "' has no gradient; only mode 'constant' has one";
   SmallVector<int64_t> steps(rankOf(getX()), 1);
-  operandGradients[0] =
-      GradientBuilder(*this, builder).emit<SliceOp>(getX().getType(), dy, getLowAttr(), steps);
+  operandGradients[0] = GradientBuilder(*this, builder).emit<SliceOp>(getX().getType(), dy, getLowAttr(), steps);
   return success();
 }
 
-LogicalResult GatherOp::buildGradient(OpBuilder &builder, ValueRange resultGradients,
-                                      ArrayRef<bool> needed,
+LogicalResult GatherOp::buildGradient(OpBuilder &builder, ValueRange resultGradients, ArrayRef<bool> needed,
                                       SmallVectorImpl<Value> &operandGradients) {
   operandGradients.assign(2, Value());
   GradientBuilder b(*this, builder);
@@ -113,60 +101,25 @@ LogicalResult GatherOp::buildGradient(OpBuilder &builder, ValueRange resultGradi
     shape.resize(rankOf(dy) - static_cast<int64_t>(getAxis()),
                  DimExpr(1)); // Broadcasts over what comes before and after.
     Value indices = b.reshape(getIndices(), shape);
-    Value isPadding =
-        b.emit<EqualOp>(indices, b.scalar(indices, static_cast<double>(index.getInt())));
+    Value isPadding = b.emit<EqualOp>(indices, b.scalar(indices, static_cast<double>(index.getInt())));
     dy = b.emit<WhereOp>(isPadding, b.scalar(dy, 0.0), dy);
   }
   operandGradients[0] = b.emit<GatherGradOp>(getData().getType(), getIndices(), dy, getAxisAttr());
   return success();
 }
 
-LogicalResult GatherElementsOp::buildGradient(OpBuilder &builder, ValueRange resultGradients,
-                                              ArrayRef<bool> needed,
+LogicalResult GatherElementsOp::buildGradient(OpBuilder &builder, ValueRange resultGradients, ArrayRef<bool> needed,
                                               SmallVectorImpl<Value> &operandGradients) {
   operandGradients.assign(2, Value());
   GradientBuilder b(*this, builder);
   if (Value dy = arriving(resultGradients, needed, getData()))
-    operandGradients[0] = b.emit<ScatterElementsOp>(b.zeros(typeOf(getData())), getIndices(), dy,
-                                                    getAxisAttr(), b.getStringAttr("add"));
+    operandGradients[0] =
+        b.emit<ScatterElementsOp>(b.zeros(typeOf(getData())), getIndices(), dy, getAxisAttr(), b.getStringAttr("add"));
   return success();
 }
 
-LogicalResult ScatterElementsOp::buildGradient(OpBuilder &builder, ValueRange resultGradients,
-                                               ArrayRef<bool> needed,
+LogicalResult ScatterElementsOp::buildGradient(OpBuilder &builder, ValueRange resultGradients, ArrayRef<bool> needed,
                                                SmallVectorImpl<Value> &operandGradients) {
-  operandGradients.assign(3, Value());
-  Value dy = resultGradients[0];
-  if (!dy || !isFloatTensor(getData()))
-    return success();
-  if (getReduction() != "none" && getReduction() != "add")
-    return unsupportedReduction(*this, getReduction());
-  GradientBuilder b(*this, builder);
-  if (needed[0])
-    operandGradients[0] =
-        getReduction() == "add"
-            ? dy
-            : b.emit<ScatterElementsOp>(dy, getIndices(), b.zeros(typeOf(getUpdates())),
-                                        getAxisAttr(), b.getStringAttr("none"));
-  if (needed[2])
-    operandGradients[2] = b.emit<GatherElementsOp>(dy, getIndices(), getAxisAttr());
-  return success();
-}
-
-LogicalResult GatherNDOp::buildGradient(OpBuilder &builder, ValueRange resultGradients,
-                                        ArrayRef<bool> needed,
-                                        SmallVectorImpl<Value> &operandGradients) {
-  operandGradients.assign(2, Value());
-  GradientBuilder b(*this, builder);
-  if (Value dy = arriving(resultGradients, needed, getData()))
-    operandGradients[0] =
-        b.emit<GatherNDGradOp>(getData().getType(), getIndices(), dy, getBatchDimsAttr());
-  return success();
-}
-
-LogicalResult ScatterNDOp::buildGradient(OpBuilder &builder, ValueRange resultGradients,
-                                         ArrayRef<bool> needed,
-                                         SmallVectorImpl<Value> &operandGradients) {
   operandGradients.assign(3, Value());
   Value dy = resultGradients[0];
   if (!dy || !isFloatTensor(getData()))
@@ -177,15 +130,41 @@ LogicalResult ScatterNDOp::buildGradient(OpBuilder &builder, ValueRange resultGr
   if (needed[0])
     operandGradients[0] = getReduction() == "add"
                               ? dy
-                              : b.emit<ScatterNDOp>(dy, getIndices(), b.zeros(typeOf(getUpdates())),
-                                                    b.getStringAttr("none"));
+                              : b.emit<ScatterElementsOp>(dy, getIndices(), b.zeros(typeOf(getUpdates())),
+                                                          getAxisAttr(), b.getStringAttr("none"));
+  if (needed[2])
+    operandGradients[2] = b.emit<GatherElementsOp>(dy, getIndices(), getAxisAttr());
+  return success();
+}
+
+LogicalResult GatherNDOp::buildGradient(OpBuilder &builder, ValueRange resultGradients, ArrayRef<bool> needed,
+                                        SmallVectorImpl<Value> &operandGradients) {
+  operandGradients.assign(2, Value());
+  GradientBuilder b(*this, builder);
+  if (Value dy = arriving(resultGradients, needed, getData()))
+    operandGradients[0] = b.emit<GatherNDGradOp>(getData().getType(), getIndices(), dy, getBatchDimsAttr());
+  return success();
+}
+
+LogicalResult ScatterNDOp::buildGradient(OpBuilder &builder, ValueRange resultGradients, ArrayRef<bool> needed,
+                                         SmallVectorImpl<Value> &operandGradients) {
+  operandGradients.assign(3, Value());
+  Value dy = resultGradients[0];
+  if (!dy || !isFloatTensor(getData()))
+    return success();
+  if (getReduction() != "none" && getReduction() != "add")
+    return unsupportedReduction(*this, getReduction());
+  GradientBuilder b(*this, builder);
+  if (needed[0])
+    operandGradients[0] = getReduction() == "add" ? dy
+                                                  : b.emit<ScatterNDOp>(dy, getIndices(), b.zeros(typeOf(getUpdates())),
+                                                                        b.getStringAttr("none"));
   if (needed[2])
     operandGradients[2] = b.emit<GatherNDOp>(dy, getIndices(), b.getI64IntegerAttr(0));
   return success();
 }
 
-LogicalResult MaskedScatterOp::buildGradient(OpBuilder &builder, ValueRange resultGradients,
-                                             ArrayRef<bool> needed,
+LogicalResult MaskedScatterOp::buildGradient(OpBuilder &builder, ValueRange resultGradients, ArrayRef<bool> needed,
                                              SmallVectorImpl<Value> &operandGradients) {
   operandGradients.assign(3, Value());
   Value dy = resultGradients[0];
@@ -199,27 +178,24 @@ LogicalResult MaskedScatterOp::buildGradient(OpBuilder &builder, ValueRange resu
   return success();
 }
 
-LogicalResult CumsumOp::buildGradient(OpBuilder &builder, ValueRange resultGradients,
-                                      ArrayRef<bool> needed,
+LogicalResult CumsumOp::buildGradient(OpBuilder &builder, ValueRange resultGradients, ArrayRef<bool> needed,
                                       SmallVectorImpl<Value> &operandGradients) {
   operandGradients.assign(1, Value());
   GradientBuilder b(*this, builder);
   if (Value dy = arriving(resultGradients, needed, getX()))
-    operandGradients[0] =
-        b.emit<CumsumOp>(dy, getAxisAttr(), getExclusiveAttr(), b.getBoolAttr(!getReverse()));
+    operandGradients[0] = b.emit<CumsumOp>(dy, getAxisAttr(), getExclusiveAttr(), b.getBoolAttr(!getReverse()));
   return success();
 }
 
-LogicalResult TopKOp::buildGradient(OpBuilder &builder, ValueRange resultGradients,
-                                    ArrayRef<bool> needed,
+LogicalResult TopKOp::buildGradient(OpBuilder &builder, ValueRange resultGradients, ArrayRef<bool> needed,
                                     SmallVectorImpl<Value> &operandGradients) {
   operandGradients.assign(1, Value());
   Value dvalues = arriving(resultGradients, needed, getX());
   if (!dvalues)
     return success();
   GradientBuilder b(*this, builder);
-  operandGradients[0] = b.emit<ScatterElementsOp>(b.zeros(typeOf(getX())), getIndices(), dvalues,
-                                                  getAxisAttr(), b.getStringAttr("none"));
+  operandGradients[0] =
+      b.emit<ScatterElementsOp>(b.zeros(typeOf(getX())), getIndices(), dvalues, getAxisAttr(), b.getStringAttr("none"));
   return success();
 }
 

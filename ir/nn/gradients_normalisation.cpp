@@ -21,27 +21,23 @@ LogicalResult softmaxLike(OpTy op, OpBuilder &builder, ValueRange dys, ArrayRef<
                           SmallVectorImpl<Value> &gradients) {
   gradients.assign(1, Value());
   if (needed[0] && dys[0])
-    gradients[0] =
-        GradientBuilder(op, builder).template emit<GradOp>(op.getY(), dys[0], op.getAxisAttr());
+    gradients[0] = GradientBuilder(op, builder).template emit<GradOp>(op.getY(), dys[0], op.getAxisAttr());
   return success();
 }
 
 } // namespace
 
-LogicalResult SoftmaxOp::buildGradient(OpBuilder &builder, ValueRange resultGradients,
-                                       ArrayRef<bool> needed,
+LogicalResult SoftmaxOp::buildGradient(OpBuilder &builder, ValueRange resultGradients, ArrayRef<bool> needed,
                                        SmallVectorImpl<Value> &operandGradients) {
   return softmaxLike<SoftmaxGradOp>(*this, builder, resultGradients, needed, operandGradients);
 }
 
-LogicalResult LogSoftmaxOp::buildGradient(OpBuilder &builder, ValueRange resultGradients,
-                                          ArrayRef<bool> needed,
+LogicalResult LogSoftmaxOp::buildGradient(OpBuilder &builder, ValueRange resultGradients, ArrayRef<bool> needed,
                                           SmallVectorImpl<Value> &operandGradients) {
   return softmaxLike<LogSoftmaxGradOp>(*this, builder, resultGradients, needed, operandGradients);
 }
 
-LogicalResult LayerNormOp::buildGradient(OpBuilder &builder, ValueRange resultGradients,
-                                         ArrayRef<bool> needed,
+LogicalResult LayerNormOp::buildGradient(OpBuilder &builder, ValueRange resultGradients, ArrayRef<bool> needed,
                                          SmallVectorImpl<Value> &operandGradients) {
   operandGradients.assign(getNumOperands(), Value());
   if (failed(onlyFirstResult(*this, resultGradients)))
@@ -49,8 +45,7 @@ LogicalResult LayerNormOp::buildGradient(OpBuilder &builder, ValueRange resultGr
   if (!resultGradients[0])
     return success();
   GradientBuilder b(*this, builder);
-  auto grad = LayerNormGradOp::create(b, resultGradients[0], getX(), getMean(), getRstd(),
-                                      getScale(), getAxisAttr());
+  auto grad = LayerNormGradOp::create(b, resultGradients[0], getX(), getMean(), getRstd(), getScale(), getAxisAttr());
   unsigned operand = 0;
   if (needed[operand++])
     operandGradients[0] = grad.getDx();
@@ -61,8 +56,7 @@ LogicalResult LayerNormOp::buildGradient(OpBuilder &builder, ValueRange resultGr
   return success();
 }
 
-LogicalResult RmsNormOp::buildGradient(OpBuilder &builder, ValueRange resultGradients,
-                                       ArrayRef<bool> needed,
+LogicalResult RmsNormOp::buildGradient(OpBuilder &builder, ValueRange resultGradients, ArrayRef<bool> needed,
                                        SmallVectorImpl<Value> &operandGradients) {
   operandGradients.assign(getNumOperands(), Value());
   if (failed(onlyFirstResult(*this, resultGradients)))
@@ -70,8 +64,7 @@ LogicalResult RmsNormOp::buildGradient(OpBuilder &builder, ValueRange resultGrad
   if (!resultGradients[0])
     return success();
   GradientBuilder b(*this, builder);
-  auto grad =
-      RmsNormGradOp::create(b, resultGradients[0], getX(), getRstd(), getScale(), getAxisAttr());
+  auto grad = RmsNormGradOp::create(b, resultGradients[0], getX(), getRstd(), getScale(), getAxisAttr());
   if (needed[0])
     operandGradients[0] = grad.getDx();
   if (getScale() && needed[1])
@@ -80,8 +73,7 @@ LogicalResult RmsNormOp::buildGradient(OpBuilder &builder, ValueRange resultGrad
 }
 
 /// y = x·cos + R(x)·sin with a linear R; the adjoint form is x·cos + Rᵀ(x·sin).
-LogicalResult RopeOp::buildGradient(OpBuilder &builder, ValueRange resultGradients,
-                                    ArrayRef<bool> needed,
+LogicalResult RopeOp::buildGradient(OpBuilder &builder, ValueRange resultGradients, ArrayRef<bool> needed,
                                     SmallVectorImpl<Value> &operandGradients) {
   operandGradients.assign(3, Value());
   Value dy = resultGradients[0];
@@ -89,8 +81,7 @@ LogicalResult RopeOp::buildGradient(OpBuilder &builder, ValueRange resultGradien
     return success();
   GradientBuilder b(*this, builder);
   if (needed[0])
-    operandGradients[0] =
-        b.emit<RopeOp>(dy, getCos(), getSin(), getInterleavedAttr(), b.getBoolAttr(!getAdjoint()));
+    operandGradients[0] = b.emit<RopeOp>(dy, getCos(), getSin(), getInterleavedAttr(), b.getBoolAttr(!getAdjoint()));
   if (needed[1])
     operandGradients[1] = b.sumTo(b.emit<MulOp>(dy, getX()), typeOf(getCos()));
   if (!needed[2])
@@ -98,21 +89,20 @@ LogicalResult RopeOp::buildGradient(OpBuilder &builder, ValueRange resultGradien
   // dsin = dy ⊙ R(x), and in the adjoint form R(dy) ⊙ x.
   Value rotatedSide = getAdjoint() ? dy : Value(getX());
   Value otherSide = getAdjoint() ? Value(getX()) : dy;
-  Value rotated = b.emit<RopeOp>(rotatedSide, b.zeros(typeOf(getCos())),
-                                 b.emit<FillOp>(getSin().getType(), b.getF64FloatAttr(1.0)),
-                                 getInterleavedAttr(), b.getBoolAttr(false));
+  Value rotated =
+      b.emit<RopeOp>(rotatedSide, b.zeros(typeOf(getCos())), b.emit<FillOp>(getSin().getType(), b.getF64FloatAttr(1.0)),
+                     getInterleavedAttr(), b.getBoolAttr(false));
   operandGradients[2] = b.sumTo(b.emit<MulOp>(rotated, otherSide), typeOf(getSin()));
   return success();
 }
 
-LogicalResult DropoutOp::buildGradient(OpBuilder &builder, ValueRange resultGradients,
-                                       ArrayRef<bool> needed,
+LogicalResult DropoutOp::buildGradient(OpBuilder &builder, ValueRange resultGradients, ArrayRef<bool> needed,
                                        SmallVectorImpl<Value> &operandGradients) {
   operandGradients.assign(3, Value());
   if (needed[0] && resultGradients[0])
     operandGradients[0] = GradientBuilder(*this, builder)
-                              .emit<DropoutOp>(resultGradients[0], getState(), getSampleIds(),
-                                               getRatioAttr(), getStreamAttr(), getStridesAttr());
+                              .emit<DropoutOp>(resultGradients[0], getState(), getSampleIds(), getRatioAttr(),
+                                               getStreamAttr(), getStridesAttr());
   return success();
 }
 

@@ -22,8 +22,7 @@ Value product(GradientBuilder &b, Factor left, Factor right, bool transposeResul
     right.transposed = !right.transposed;
   }
   bool narrow = typeOf(left.value).getElementType().getIntOrFloatBitWidth() < 32;
-  return b.emit<MatmulOp>(left.value, right.value, Value(), left.transposed, right.transposed,
-                          wide && narrow);
+  return b.emit<MatmulOp>(left.value, right.value, Value(), left.transposed, right.transposed, wide && narrow);
 }
 
 /// [d₀, …, dₙ, last] as [d₀·…·dₙ, last].
@@ -41,8 +40,7 @@ Value rightGradient(GradientBuilder &b, MatmulOp op, Value dy) {
   Factor a{op.getA(), !op.getTransposeA()};
   bool shared = rankOf(op.getB()) == 2 && rankOf(dy) > 2;
   if (shared && !op.getTransposeA() && rankOf(op.getA()) == rankOf(dy))
-    return product(b, {flattened(b, op.getA()), true}, {flattened(b, dy), false},
-                   op.getTransposeB(), /*wide=*/true);
+    return product(b, {flattened(b, op.getA()), true}, {flattened(b, dy), false}, op.getTransposeB(), /*wide=*/true);
   return product(b, a, {dy, false}, op.getTransposeB(), shared || isArgument(op.getB()));
 }
 
@@ -52,15 +50,13 @@ Value biasGradient(GradientBuilder &b, Value dy, Value bias, int64_t channelAxis
     if (i != channelAxis)
       axes.push_back(i);
   Value sum = b.wideSum(dy, axes);
-  return b.cast(
-      b.sumTo(sum, TensorType::get(b.getContext(), shapeOf(bias), typeOf(sum).getElementType())),
-      typeOf(bias).getElementType());
+  return b.cast(b.sumTo(sum, TensorType::get(b.getContext(), shapeOf(bias), typeOf(sum).getElementType())),
+                typeOf(bias).getElementType());
 }
 
 } // namespace
 
-LogicalResult MatmulOp::buildGradient(OpBuilder &builder, ValueRange resultGradients,
-                                      ArrayRef<bool> needed,
+LogicalResult MatmulOp::buildGradient(OpBuilder &builder, ValueRange resultGradients, ArrayRef<bool> needed,
                                       SmallVectorImpl<Value> &operandGradients) {
   operandGradients.assign(getNumOperands(), Value());
   if (!resultGradients[0] || !isFloatTensor(getResult()))
@@ -79,8 +75,7 @@ LogicalResult MatmulOp::buildGradient(OpBuilder &builder, ValueRange resultGradi
   return success();
 }
 
-LogicalResult ConvOp::buildGradient(OpBuilder &builder, ValueRange resultGradients,
-                                    ArrayRef<bool> needed,
+LogicalResult ConvOp::buildGradient(OpBuilder &builder, ValueRange resultGradients, ArrayRef<bool> needed,
                                     SmallVectorImpl<Value> &operandGradients) {
   operandGradients.assign(getNumOperands(), Value());
   Value dy = resultGradients[0];
@@ -88,14 +83,13 @@ LogicalResult ConvOp::buildGradient(OpBuilder &builder, ValueRange resultGradien
     return success();
   GradientBuilder b(*this, builder);
   if (needed[0])
-    operandGradients[0] =
-        b.emit<ConvGradInputOp>(getX().getType(), dy, getW(), getStridesAttr(), getPadsAttr(),
-                                getDilationsAttr(), getGroupAttr());
+    operandGradients[0] = b.emit<ConvGradInputOp>(getX().getType(), dy, getW(), getStridesAttr(), getPadsAttr(),
+                                                  getDilationsAttr(), getGroupAttr());
   if (needed[1]) {
     TensorType type = typeOf(getW());
     auto wide = TensorType::get(b.getContext(), type.getShape(), type.getAccumulatorType());
-    Value sum = b.emit<ConvGradWeightOp>(wide, getX(), dy, getStridesAttr(), getPadsAttr(),
-                                         getDilationsAttr(), getGroupAttr());
+    Value sum =
+        b.emit<ConvGradWeightOp>(wide, getX(), dy, getStridesAttr(), getPadsAttr(), getDilationsAttr(), getGroupAttr());
     operandGradients[1] = b.cast(sum, type.getElementType());
   }
   if (getBias() && needed[2])
@@ -104,8 +98,7 @@ LogicalResult ConvOp::buildGradient(OpBuilder &builder, ValueRange resultGradien
 }
 
 /// The result x̄ = Wᵀ·dy is linear in dy and w: a gradient g of x̄ passes to dy as conv(g, w).
-LogicalResult ConvGradInputOp::buildGradient(OpBuilder &builder, ValueRange resultGradients,
-                                             ArrayRef<bool> needed,
+LogicalResult ConvGradInputOp::buildGradient(OpBuilder &builder, ValueRange resultGradients, ArrayRef<bool> needed,
                                              SmallVectorImpl<Value> &operandGradients) {
   operandGradients.assign(2, Value());
   Value g = resultGradients[0];
@@ -113,43 +106,37 @@ LogicalResult ConvGradInputOp::buildGradient(OpBuilder &builder, ValueRange resu
     return success();
   GradientBuilder b(*this, builder);
   if (needed[0]) {
-    Value ddy = b.emit<ConvOp>(g, getW(), Value(), getStridesAttr(), getPadsAttr(),
-                               getDilationsAttr(), getGroupAttr());
+    Value ddy = b.emit<ConvOp>(g, getW(), Value(), getStridesAttr(), getPadsAttr(), getDilationsAttr(), getGroupAttr());
     if (ddy.getType() != getDy().getType())
-      return emitOpError() << "has no gradient for dy: a convolution of " << g.getType()
-                           << " gives " << ddy.getType() << ", not " << getDy().getType();
+      return emitOpError() << "has no gradient for dy: a convolution of " << g.getType() << " gives " << ddy.getType()
+                           << ", not " << getDy().getType();
     operandGradients[0] = ddy;
   }
   if (needed[1])
-    operandGradients[1] =
-        b.emit<ConvGradWeightOp>(getW().getType(), g, getDy(), getStridesAttr(), getPadsAttr(),
-                                 getDilationsAttr(), getGroupAttr());
+    operandGradients[1] = b.emit<ConvGradWeightOp>(getW().getType(), g, getDy(), getStridesAttr(), getPadsAttr(),
+                                                   getDilationsAttr(), getGroupAttr());
   return success();
 }
 
-LogicalResult MaxPoolOp::buildGradient(OpBuilder &builder, ValueRange resultGradients,
-                                       ArrayRef<bool> needed,
+LogicalResult MaxPoolOp::buildGradient(OpBuilder &builder, ValueRange resultGradients, ArrayRef<bool> needed,
                                        SmallVectorImpl<Value> &operandGradients) {
   operandGradients.assign(1, Value());
   if (needed[0] && resultGradients[0])
     operandGradients[0] =
         GradientBuilder(*this, builder)
-            .emit<MaxPoolGradOp>(getX().getType(), getX(), resultGradients[0], getKernelAttr(),
-                                 getStridesAttr(), getPadsAttr(), getDilationsAttr(),
-                                 getCeilModeAttr(), getCountIncludePadAttr());
+            .emit<MaxPoolGradOp>(getX().getType(), getX(), resultGradients[0], getKernelAttr(), getStridesAttr(),
+                                 getPadsAttr(), getDilationsAttr(), getCeilModeAttr(), getCountIncludePadAttr());
   return success();
 }
 
-LogicalResult AvgPoolOp::buildGradient(OpBuilder &builder, ValueRange resultGradients,
-                                       ArrayRef<bool> needed,
+LogicalResult AvgPoolOp::buildGradient(OpBuilder &builder, ValueRange resultGradients, ArrayRef<bool> needed,
                                        SmallVectorImpl<Value> &operandGradients) {
   operandGradients.assign(1, Value());
   if (needed[0] && resultGradients[0])
     operandGradients[0] =
         GradientBuilder(*this, builder)
-            .emit<AvgPoolGradOp>(getX().getType(), resultGradients[0], getKernelAttr(),
-                                 getStridesAttr(), getPadsAttr(), getDilationsAttr(),
-                                 getCeilModeAttr(), getCountIncludePadAttr());
+            .emit<AvgPoolGradOp>(getX().getType(), resultGradients[0], getKernelAttr(), getStridesAttr(), getPadsAttr(),
+                                 getDilationsAttr(), getCeilModeAttr(), getCountIncludePadAttr());
   return success();
 }
 

@@ -31,15 +31,14 @@ Value reducedElements(GradientBuilder &b, Value x, ArrayRef<int64_t> axes, Value
     count = count * shapeOf(x)[axis];
   if (std::optional<int64_t> constant = count.asConstant())
     return b.scalar(like, double(*constant));
-  Value number = b.emit<DimValuesOp>(TensorType::get(b.getContext(), {}, b.getI64Type()),
-                                     DimsAttr::get(b.getContext(), {count}));
+  Value number =
+      b.emit<DimValuesOp>(TensorType::get(b.getContext(), {}, b.getI64Type()), DimsAttr::get(b.getContext(), {count}));
   return b.cast(number, typeOf(like).getElementType());
 }
 
 } // namespace
 
-LogicalResult ReduceSumOp::buildGradient(OpBuilder &builder, ValueRange resultGradients,
-                                         ArrayRef<bool> needed,
+LogicalResult ReduceSumOp::buildGradient(OpBuilder &builder, ValueRange resultGradients, ArrayRef<bool> needed,
                                          SmallVectorImpl<Value> &operandGradients) {
   operandGradients.assign(1, Value());
   if (!needed[0] || !resultGradients[0] || !isFloatTensor(getX()))
@@ -50,8 +49,7 @@ LogicalResult ReduceSumOp::buildGradient(OpBuilder &builder, ValueRange resultGr
   return success();
 }
 
-LogicalResult ReduceMeanOp::buildGradient(OpBuilder &builder, ValueRange resultGradients,
-                                          ArrayRef<bool> needed,
+LogicalResult ReduceMeanOp::buildGradient(OpBuilder &builder, ValueRange resultGradients, ArrayRef<bool> needed,
                                           SmallVectorImpl<Value> &operandGradients) {
   operandGradients.assign(1, Value());
   if (!needed[0] || !resultGradients[0] || !isFloatTensor(getX()))
@@ -65,14 +63,12 @@ LogicalResult ReduceMeanOp::buildGradient(OpBuilder &builder, ValueRange resultG
   return success();
 }
 
-LogicalResult ReduceMaxOp::buildGradient(OpBuilder &builder, ValueRange resultGradients,
-                                         ArrayRef<bool> needed,
+LogicalResult ReduceMaxOp::buildGradient(OpBuilder &builder, ValueRange resultGradients, ArrayRef<bool> needed,
                                          SmallVectorImpl<Value> &operandGradients) {
   return extremum(*this, builder, resultGradients, needed, operandGradients);
 }
 
-LogicalResult ReduceMinOp::buildGradient(OpBuilder &builder, ValueRange resultGradients,
-                                         ArrayRef<bool> needed,
+LogicalResult ReduceMinOp::buildGradient(OpBuilder &builder, ValueRange resultGradients, ArrayRef<bool> needed,
                                          SmallVectorImpl<Value> &operandGradients) {
   return extremum(*this, builder, resultGradients, needed, operandGradients);
 }

@@ -33,8 +33,7 @@ LogicalResult Inference::add(llvm::ArrayRef<DimExpr> shape, mlir::Type elementTy
 LogicalResult Inference::checkAxis(int64_t axis, TensorType type) const {
   if (axis >= 0 && axis < type.getRank())
     return success();
-  return fail("axis " + Twine(axis) + " is outside 0.." + Twine(type.getRank() - 1) + " of " +
-              typeText(type));
+  return fail("axis " + Twine(axis) + " is outside 0.." + Twine(type.getRank() - 1) + " of " + typeText(type));
 }
 
 LogicalResult Inference::checkFloat(llvm::StringRef what, TensorType type) const {
@@ -46,8 +45,7 @@ LogicalResult Inference::checkBool(llvm::StringRef what, TensorType type) const 
 }
 
 LogicalResult Inference::checkInteger(llvm::StringRef what, TensorType type) const {
-  return type.isFloat() || type.isBool() ? fail(what + " must be integers, is " + typeText(type))
-                                         : success();
+  return type.isFloat() || type.isBool() ? fail(what + " must be integers, is " + typeText(type)) : success();
 }
 
 LogicalResult Inference::checkSameElement(llvm::StringRef what, TensorType a, TensorType b) const {
@@ -56,23 +54,20 @@ LogicalResult Inference::checkSameElement(llvm::StringRef what, TensorType a, Te
   return fail(what + " differ in element type: " + typeText(a) + " and " + typeText(b));
 }
 
-LogicalResult Inference::checkShape(llvm::StringRef what, TensorType type,
-                                    llvm::ArrayRef<DimExpr> expected) const {
+LogicalResult Inference::checkShape(llvm::StringRef what, TensorType type, llvm::ArrayRef<DimExpr> expected) const {
   if (type.getShape() == expected)
     return success();
   return fail(what + " must have shape " + shapeText(expected) + ", is " + typeText(type));
 }
 
-LogicalResult Inference::checkBroadcastsTo(llvm::StringRef what, TensorType type,
-                                           llvm::ArrayRef<DimExpr> shape) const {
+LogicalResult Inference::checkBroadcastsTo(llvm::StringRef what, TensorType type, llvm::ArrayRef<DimExpr> shape) const {
   std::optional<llvm::SmallVector<DimExpr>> together = broadcastShapes(type.getShape(), shape);
   if (together && llvm::ArrayRef<DimExpr>(*together) == shape)
     return success();
   return fail(what + " must broadcast to " + shapeText(shape) + ", is " + typeText(type));
 }
 
-LogicalResult Inference::checkRank(llvm::StringRef what, TensorType type, int64_t least,
-                                   int64_t most) const {
+LogicalResult Inference::checkRank(llvm::StringRef what, TensorType type, int64_t least, int64_t most) const {
   if (type.getRank() >= least && type.getRank() <= most)
     return success();
   std::string range = Twine(least).str() + (least == most ? "" : " to " + Twine(most).str());

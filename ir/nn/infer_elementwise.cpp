@@ -23,10 +23,8 @@ static LogicalResult inferUnary(Inference inference, TensorType x, Domain domain
   return inference.add(x);
 }
 
-#define MAESTRO_INFER_UNARY(OpTy, domain)                                                          \
-  MAESTRO_INFER(OpTy) {                                                                            \
-    return inferUnary({getOperationName(), location, types}, tensorOf(adaptor.getX()), domain);    \
-  }
+#define MAESTRO_INFER_UNARY(OpTy, domain)                                                                              \
+  MAESTRO_INFER(OpTy) { return inferUnary({getOperationName(), location, types}, tensorOf(adaptor.getX()), domain); }
 MAESTRO_INFER_UNARY(NegOp, Domain::Number)
 MAESTRO_INFER_UNARY(AbsOp, Domain::Number)
 MAESTRO_INFER_UNARY(SignOp, Domain::Number)
@@ -55,10 +53,8 @@ static LogicalResult inferPredicate(Inference inference, TensorType x) {
   return inference.add(x.getShape(), mlir::IntegerType::get(x.getContext(), 1));
 }
 
-#define MAESTRO_INFER_PREDICATE(OpTy)                                                              \
-  MAESTRO_INFER(OpTy) {                                                                            \
-    return inferPredicate({getOperationName(), location, types}, tensorOf(adaptor.getX()));        \
-  }
+#define MAESTRO_INFER_PREDICATE(OpTy)                                                                                  \
+  MAESTRO_INFER(OpTy) { return inferPredicate({getOperationName(), location, types}, tensorOf(adaptor.getX())); }
 MAESTRO_INFER_PREDICATE(IsNaNOp)
 MAESTRO_INFER_PREDICATE(IsInfOp)
 
@@ -76,17 +72,16 @@ MAESTRO_INFER(GeluOp) {
 }
 
 static LogicalResult inferUnaryGrad(Inference inference, TensorType saved, TensorType dy) {
-  if (failed(inference.checkFloat("dy", dy)) ||
-      failed(inference.checkSameElement("saved and dy", saved, dy)) ||
+  if (failed(inference.checkFloat("dy", dy)) || failed(inference.checkSameElement("saved and dy", saved, dy)) ||
       failed(inference.checkShape("dy", dy, saved.getShape())))
     return mlir::failure();
   return inference.add(dy);
 }
 
-#define MAESTRO_INFER_UNARY_GRAD(OpTy)                                                             \
-  MAESTRO_INFER(OpTy) {                                                                            \
-    return inferUnaryGrad({getOperationName(), location, types}, tensorOf(adaptor.getSaved()),     \
-                          tensorOf(adaptor.getDy()));                                              \
+#define MAESTRO_INFER_UNARY_GRAD(OpTy)                                                                                 \
+  MAESTRO_INFER(OpTy) {                                                                                                \
+    return inferUnaryGrad({getOperationName(), location, types}, tensorOf(adaptor.getSaved()),                         \
+                          tensorOf(adaptor.getDy()));                                                                  \
   }
 MAESTRO_INFER_UNARY_GRAD(TanhGradOp)
 MAESTRO_INFER_UNARY_GRAD(SigmoidGradOp)
@@ -104,8 +99,7 @@ MAESTRO_INFER(GeluGradOp) {
 // Two and three operands
 //===----------------------------------------------------------------------===//
 
-static LogicalResult addBroadcast(Inference &inference, TensorType a, TensorType b,
-                                  mlir::Type elementType) {
+static LogicalResult addBroadcast(Inference &inference, TensorType a, TensorType b, mlir::Type elementType) {
   std::optional<llvm::SmallVector<DimExpr>> shape = broadcastShapes(a.getShape(), b.getShape());
   if (!shape)
     return inference.fail("shapes " + shapeText(a.getShape()) + " and " + shapeText(b.getShape()) +
@@ -113,8 +107,7 @@ static LogicalResult addBroadcast(Inference &inference, TensorType a, TensorType
   return inference.add(*shape, elementType);
 }
 
-static LogicalResult inferBinary(Inference inference, TensorType lhs, TensorType rhs,
-                                 Domain domain) {
+static LogicalResult inferBinary(Inference inference, TensorType lhs, TensorType rhs, Domain domain) {
   if (failed(inference.checkSameElement("operands", lhs, rhs)))
     return mlir::failure();
   if (domain == Domain::Bool && failed(inference.checkBool("lhs", lhs)))
@@ -130,10 +123,10 @@ static LogicalResult inferCompare(Inference inference, TensorType lhs, TensorTyp
   return addBroadcast(inference, lhs, rhs, mlir::IntegerType::get(lhs.getContext(), 1));
 }
 
-#define MAESTRO_INFER_BINARY(OpTy, domain)                                                         \
-  MAESTRO_INFER(OpTy) {                                                                            \
-    return inferBinary({getOperationName(), location, types}, tensorOf(adaptor.getLhs()),          \
-                       tensorOf(adaptor.getRhs()), domain);                                        \
+#define MAESTRO_INFER_BINARY(OpTy, domain)                                                                             \
+  MAESTRO_INFER(OpTy) {                                                                                                \
+    return inferBinary({getOperationName(), location, types}, tensorOf(adaptor.getLhs()), tensorOf(adaptor.getRhs()),  \
+                       domain);                                                                                        \
   }
 MAESTRO_INFER_BINARY(AddOp, Domain::Number)
 MAESTRO_INFER_BINARY(SubOp, Domain::Number)
@@ -146,10 +139,10 @@ MAESTRO_INFER_BINARY(AndOp, Domain::Bool)
 MAESTRO_INFER_BINARY(OrOp, Domain::Bool)
 MAESTRO_INFER_BINARY(XorOp, Domain::Bool)
 
-#define MAESTRO_INFER_COMPARE(OpTy)                                                                \
-  MAESTRO_INFER(OpTy) {                                                                            \
-    return inferCompare({getOperationName(), location, types}, tensorOf(adaptor.getLhs()),         \
-                        tensorOf(adaptor.getRhs()));                                               \
+#define MAESTRO_INFER_COMPARE(OpTy)                                                                                    \
+  MAESTRO_INFER(OpTy) {                                                                                                \
+    return inferCompare({getOperationName(), location, types}, tensorOf(adaptor.getLhs()),                             \
+                        tensorOf(adaptor.getRhs()));                                                                   \
   }
 MAESTRO_INFER_COMPARE(EqualOp)
 MAESTRO_INFER_COMPARE(LessOp)
@@ -172,11 +165,10 @@ MAESTRO_INFER(WhereOp) {
   if (failed(inference.checkBool("condition", condition)) ||
       failed(inference.checkSameElement("onTrue and onFalse", onTrue, onFalse)))
     return mlir::failure();
-  std::optional<llvm::SmallVector<DimExpr>> values =
-      broadcastShapes(onTrue.getShape(), onFalse.getShape());
+  std::optional<llvm::SmallVector<DimExpr>> values = broadcastShapes(onTrue.getShape(), onFalse.getShape());
   if (!values)
-    return inference.fail("shapes " + shapeText(onTrue.getShape()) + " and " +
-                          shapeText(onFalse.getShape()) + " do not broadcast");
+    return inference.fail("shapes " + shapeText(onTrue.getShape()) + " and " + shapeText(onFalse.getShape()) +
+                          " do not broadcast");
   return addBroadcast(inference, condition, onTrue.withShape(*values), onTrue.getElementType());
 }
 

@@ -8,21 +8,16 @@ using mlir::failed;
 using mlir::failure;
 
 /// The dims of logits without the classes.
-static llvm::ArrayRef<DimExpr> positionsOf(TensorType logits) {
-  return logits.getShape().drop_back(1);
-}
+static llvm::ArrayRef<DimExpr> positionsOf(TensorType logits) { return logits.getShape().drop_back(1); }
 
-static LogicalResult checkLogits(const Inference &inference, llvm::StringRef what,
-                                 TensorType logits) {
+static LogicalResult checkLogits(const Inference &inference, llvm::StringRef what, TensorType logits) {
   if (failed(inference.checkFloat(what, logits)))
     return failure();
   return inference.checkRank(what, logits, 1, TensorType::kMaxRank);
 }
 
-static LogicalResult checkCrossEntropy(const Inference &inference, TensorType logits,
-                                       TensorType labels) {
-  if (failed(checkLogits(inference, "logits", logits)) ||
-      failed(inference.checkInteger("labels", labels)))
+static LogicalResult checkCrossEntropy(const Inference &inference, TensorType logits, TensorType labels) {
+  if (failed(checkLogits(inference, "logits", logits)) || failed(inference.checkInteger("labels", labels)))
     return failure();
   return inference.checkShape("labels", labels, positionsOf(logits));
 }
@@ -41,16 +36,14 @@ MAESTRO_INFER(CrossEntropyGradOp) {
   TensorType logits = tensorOf(adaptor.getLogits());
   if (failed(checkCrossEntropy(inference, logits, tensorOf(adaptor.getLabels()))) ||
       failed(inference.checkShape("lse", tensorOf(adaptor.getLse()), positionsOf(logits))) ||
-      failed(inference.checkBroadcastsTo("dloss", tensorOf(adaptor.getDloss()),
-                                         positionsOf(logits))))
+      failed(inference.checkBroadcastsTo("dloss", tensorOf(adaptor.getDloss()), positionsOf(logits))))
     return failure();
   return inference.add(logits);
 }
 
-static LogicalResult checkKlDivergence(const Inference &inference, TensorType student,
-                                       TensorType teacher, double temperature) {
-  if (failed(checkLogits(inference, "student", student)) ||
-      failed(checkLogits(inference, "teacher", teacher)) ||
+static LogicalResult checkKlDivergence(const Inference &inference, TensorType student, TensorType teacher,
+                                       double temperature) {
+  if (failed(checkLogits(inference, "student", student)) || failed(checkLogits(inference, "teacher", teacher)) ||
       failed(inference.checkShape("teacher", teacher, student.getShape())))
     return failure();
   if (!(temperature > 0.0))

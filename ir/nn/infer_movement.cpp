@@ -16,8 +16,7 @@ MAESTRO_INFER(TransposeOp) {
   SmallVector<int64_t> sorted(permutation);
   llvm::sort(sorted);
   if (!llvm::equal(sorted, llvm::seq<int64_t>(0, x.getRank())))
-    return inference.fail("permutation must name each of the " + Twine(x.getRank()) +
-                          " dims of x once");
+    return inference.fail("permutation must name each of the " + Twine(x.getRank()) + " dims of x once");
   SmallVector<DimExpr> shape;
   for (int64_t dim : permutation)
     shape.push_back(x.getDim(dim));
@@ -40,8 +39,7 @@ MAESTRO_INFER(ConcatOp) {
       return failure();
     SmallVector<DimExpr> expected(first.getShape());
     expected[axis] = next.getDim(axis);
-    if (failed(inference.checkShape("an operand joined along axis " + std::to_string(axis), next,
-                                    expected)))
+    if (failed(inference.checkShape("an operand joined along axis " + std::to_string(axis), next, expected)))
       return failure();
     shape[axis] = shape[axis] + next.getDim(axis);
   }
@@ -63,17 +61,15 @@ MAESTRO_INFER(GatherOp) {
   Inference inference(getOperationName(), location, types);
   TensorType data = tensorOf(adaptor.getData()), indices = tensorOf(adaptor.getIndices());
   int64_t axis = static_cast<int64_t>(adaptor.getAxis());
-  if (failed(inference.checkInteger("indices", indices)) ||
-      failed(inference.checkAxis(axis, data)))
+  if (failed(inference.checkInteger("indices", indices)) || failed(inference.checkAxis(axis, data)))
     return failure();
   return inference.add(gatherShape(data, indices, axis), data.getElementType());
 }
 
 /// What GatherElements and ScatterElements ask of their indices.
-static LogicalResult checkElementIndices(const Inference &inference, TensorType data,
-                                         TensorType indices, int64_t axis) {
-  if (failed(inference.checkInteger("indices", indices)) ||
-      failed(inference.checkAxis(axis, data)))
+static LogicalResult checkElementIndices(const Inference &inference, TensorType data, TensorType indices,
+                                         int64_t axis) {
+  if (failed(inference.checkInteger("indices", indices)) || failed(inference.checkAxis(axis, data)))
     return failure();
   return inference.checkRank("indices (as data)", indices, data.getRank(), data.getRank());
 }
@@ -81,8 +77,7 @@ static LogicalResult checkElementIndices(const Inference &inference, TensorType 
 MAESTRO_INFER(GatherElementsOp) {
   Inference inference(getOperationName(), location, types);
   TensorType data = tensorOf(adaptor.getData()), indices = tensorOf(adaptor.getIndices());
-  if (failed(checkElementIndices(inference, data, indices,
-                                 static_cast<int64_t>(adaptor.getAxis()))))
+  if (failed(checkElementIndices(inference, data, indices, static_cast<int64_t>(adaptor.getAxis()))))
     return failure();
   return inference.add(indices.getShape(), data.getElementType());
 }
@@ -97,8 +92,7 @@ MAESTRO_INFER(ScatterElementsOp) {
   Inference inference(getOperationName(), location, types);
   TensorType data = tensorOf(adaptor.getData()), indices = tensorOf(adaptor.getIndices()),
              updates = tensorOf(adaptor.getUpdates());
-  if (failed(checkElementIndices(inference, data, indices,
-                                 static_cast<int64_t>(adaptor.getAxis()))) ||
+  if (failed(checkElementIndices(inference, data, indices, static_cast<int64_t>(adaptor.getAxis()))) ||
       failed(inference.checkSameElement("data and updates", data, updates)) ||
       failed(inference.checkShape("updates", updates, indices.getShape())) ||
       failed(checkReduction(inference, adaptor.getReduction())))
@@ -106,24 +100,19 @@ MAESTRO_INFER(ScatterElementsOp) {
   return inference.add(data);
 }
 
-LogicalResult gatherNDShape(const Inference &inference, TensorType data, TensorType indices,
-                            int64_t batchDims, llvm::SmallVectorImpl<DimExpr> &shape) {
+LogicalResult gatherNDShape(const Inference &inference, TensorType data, TensorType indices, int64_t batchDims,
+                            llvm::SmallVectorImpl<DimExpr> &shape) {
   if (failed(inference.checkInteger("indices", indices)))
     return failure();
-  std::optional<int64_t> depth =
-      indices.getRank() ? indices.getShape().back().asConstant() : std::nullopt;
+  std::optional<int64_t> depth = indices.getRank() ? indices.getShape().back().asConstant() : std::nullopt;
   if (!depth)
-    return inference.fail("the last dim of indices " + shapeText(indices.getShape()) +
-                          " must be a constant");
-  if (batchDims < 0 || batchDims >= indices.getRank() || *depth < 1 ||
-      *depth > data.getRank() - batchDims)
-    return inference.fail("indices " + shapeText(indices.getShape()) + " with " +
-                          Twine(batchDims) + " batch dims do not address data " +
-                          shapeText(data.getShape()));
+    return inference.fail("the last dim of indices " + shapeText(indices.getShape()) + " must be a constant");
+  if (batchDims < 0 || batchDims >= indices.getRank() || *depth < 1 || *depth > data.getRank() - batchDims)
+    return inference.fail("indices " + shapeText(indices.getShape()) + " with " + Twine(batchDims) +
+                          " batch dims do not address data " + shapeText(data.getShape()));
   if (indices.getShape().take_front(batchDims) != data.getShape().take_front(batchDims))
-    return inference.fail("the " + Twine(batchDims) + " batch dims of indices " +
-                          shapeText(indices.getShape()) + " and data " +
-                          shapeText(data.getShape()) + " differ");
+    return inference.fail("the " + Twine(batchDims) + " batch dims of indices " + shapeText(indices.getShape()) +
+                          " and data " + shapeText(data.getShape()) + " differ");
   shape.append(indices.getShape().begin(), indices.getShape().end() - 1);
   llvm::append_range(shape, data.getShape().drop_front(batchDims + *depth));
   return mlir::success();
@@ -154,8 +143,7 @@ MAESTRO_INFER(ScatterNDOp) {
 MAESTRO_INFER(MaskedScatterOp) {
   Inference inference(getOperationName(), location, types);
   TensorType x = tensorOf(adaptor.getX()), mask = tensorOf(adaptor.getMask());
-  if (failed(inference.checkBool("mask", mask)) ||
-      failed(inference.checkShape("mask", mask, x.getShape())) ||
+  if (failed(inference.checkBool("mask", mask)) || failed(inference.checkShape("mask", mask, x.getShape())) ||
       failed(inference.checkSameElement("x and source", x, tensorOf(adaptor.getSource()))))
     return failure();
   return inference.add(x);
@@ -192,8 +180,7 @@ MAESTRO_INFER(ArgMinOp) {
                   static_cast<int64_t>(adaptor.getAxis()));
 }
 
-static LogicalResult inferReduce(Inference inference, TensorType x, llvm::ArrayRef<int64_t> axes,
-                                 bool keepdims) {
+static LogicalResult inferReduce(Inference inference, TensorType x, llvm::ArrayRef<int64_t> axes, bool keepdims) {
   SmallVector<bool> reduced(x.getRank(), false);
   for (int64_t axis : axes) {
     if (failed(inference.checkAxis(axis, x)))
@@ -208,10 +195,10 @@ static LogicalResult inferReduce(Inference inference, TensorType x, llvm::ArrayR
   return inference.add(shape, x.getElementType());
 }
 
-#define MAESTRO_INFER_REDUCE(OpTy)                                                                 \
-  MAESTRO_INFER(OpTy) {                                                                            \
-    return inferReduce({getOperationName(), location, types}, tensorOf(adaptor.getX()),            \
-                       adaptor.getAxes(), adaptor.getKeepdims());                                  \
+#define MAESTRO_INFER_REDUCE(OpTy)                                                                                     \
+  MAESTRO_INFER(OpTy) {                                                                                                \
+    return inferReduce({getOperationName(), location, types}, tensorOf(adaptor.getX()), adaptor.getAxes(),             \
+                       adaptor.getKeepdims());                                                                         \
   }
 MAESTRO_INFER_REDUCE(ReduceSumOp)
 MAESTRO_INFER_REDUCE(ReduceMeanOp)

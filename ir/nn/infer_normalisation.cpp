@@ -21,26 +21,24 @@ static LogicalResult inferSoftmax(Inference inference, TensorType x, int64_t axi
   return inference.add(x);
 }
 
-static LogicalResult inferSoftmaxGrad(Inference inference, TensorType y, TensorType dy,
-                                      int64_t axis) {
-  if (failed(inference.checkSameElement("y and dy", y, dy)) ||
-      failed(inference.checkShape("dy", dy, y.getShape())))
+static LogicalResult inferSoftmaxGrad(Inference inference, TensorType y, TensorType dy, int64_t axis) {
+  if (failed(inference.checkSameElement("y and dy", y, dy)) || failed(inference.checkShape("dy", dy, y.getShape())))
     return failure();
   return inferSoftmax(inference, dy, axis);
 }
 
-#define MAESTRO_INFER_SOFTMAX(OpTy)                                                                \
-  MAESTRO_INFER(OpTy) {                                                                            \
-    return inferSoftmax({getOperationName(), location, types}, tensorOf(adaptor.getX()),           \
-                        static_cast<int64_t>(adaptor.getAxis()));                                  \
+#define MAESTRO_INFER_SOFTMAX(OpTy)                                                                                    \
+  MAESTRO_INFER(OpTy) {                                                                                                \
+    return inferSoftmax({getOperationName(), location, types}, tensorOf(adaptor.getX()),                               \
+                        static_cast<int64_t>(adaptor.getAxis()));                                                      \
   }
 MAESTRO_INFER_SOFTMAX(SoftmaxOp)
 MAESTRO_INFER_SOFTMAX(LogSoftmaxOp)
 
-#define MAESTRO_INFER_SOFTMAX_GRAD(OpTy)                                                           \
-  MAESTRO_INFER(OpTy) {                                                                            \
-    return inferSoftmaxGrad({getOperationName(), location, types}, tensorOf(adaptor.getY()),       \
-                            tensorOf(adaptor.getDy()), static_cast<int64_t>(adaptor.getAxis()));   \
+#define MAESTRO_INFER_SOFTMAX_GRAD(OpTy)                                                                               \
+  MAESTRO_INFER(OpTy) {                                                                                                \
+    return inferSoftmaxGrad({getOperationName(), location, types}, tensorOf(adaptor.getY()),                           \
+                            tensorOf(adaptor.getDy()), static_cast<int64_t>(adaptor.getAxis()));                       \
   }
 MAESTRO_INFER_SOFTMAX_GRAD(SoftmaxGradOp)
 MAESTRO_INFER_SOFTMAX_GRAD(LogSoftmaxGradOp)
@@ -54,8 +52,7 @@ struct NormShapes {
   ArrayRef<DimExpr> outer, inner;
 };
 
-static mlir::FailureOr<NormShapes> checkNorm(const Inference &inference, TensorType x,
-                                             uint64_t axisAttr) {
+static mlir::FailureOr<NormShapes> checkNorm(const Inference &inference, TensorType x, uint64_t axisAttr) {
   int64_t axis = static_cast<int64_t>(axisAttr);
   if (failed(inference.checkFloat("x", x)) || failed(inference.checkAxis(axis, x)))
     return failure();
@@ -63,8 +60,8 @@ static mlir::FailureOr<NormShapes> checkNorm(const Inference &inference, TensorT
 }
 
 /// scale and bias have x's element type, or the one that statistics are kept in.
-static LogicalResult checkParameter(const Inference &inference, llvm::StringRef what,
-                                    TensorType parameter, TensorType x, NormShapes shapes) {
+static LogicalResult checkParameter(const Inference &inference, llvm::StringRef what, TensorType parameter,
+                                    TensorType x, NormShapes shapes) {
   if (!parameter)
     return success();
   if (parameter.getElementType() != x.getAccumulatorType() &&
@@ -73,8 +70,8 @@ static LogicalResult checkParameter(const Inference &inference, llvm::StringRef 
   return inference.checkShape(what, parameter, shapes.inner);
 }
 
-static LogicalResult checkStatistic(const Inference &inference, llvm::StringRef what,
-                                    TensorType statistic, TensorType x, NormShapes shapes) {
+static LogicalResult checkStatistic(const Inference &inference, llvm::StringRef what, TensorType statistic,
+                                    TensorType x, NormShapes shapes) {
   if (statistic.getElementType() != x.getAccumulatorType())
     return inference.fail(what + " must be f32 (f64 for f64)");
   return inference.checkShape(what, statistic, shapes.outer);
@@ -84,8 +81,7 @@ MAESTRO_INFER(LayerNormOp) {
   Inference inference(getOperationName(), location, types);
   TensorType x = tensorOf(adaptor.getX());
   mlir::FailureOr<NormShapes> shapes = checkNorm(inference, x, adaptor.getAxis());
-  if (failed(shapes) ||
-      failed(checkParameter(inference, "scale", tensorOf(adaptor.getScale()), x, *shapes)) ||
+  if (failed(shapes) || failed(checkParameter(inference, "scale", tensorOf(adaptor.getScale()), x, *shapes)) ||
       failed(checkParameter(inference, "bias", tensorOf(adaptor.getBias()), x, *shapes)))
     return failure();
   if (failed(inference.add(x)) || failed(inference.add(shapes->outer, x.getAccumulatorType())))
@@ -112,8 +108,7 @@ MAESTRO_INFER(RmsNormOp) {
   Inference inference(getOperationName(), location, types);
   TensorType x = tensorOf(adaptor.getX());
   mlir::FailureOr<NormShapes> shapes = checkNorm(inference, x, adaptor.getAxis());
-  if (failed(shapes) ||
-      failed(checkParameter(inference, "scale", tensorOf(adaptor.getScale()), x, *shapes)) ||
+  if (failed(shapes) || failed(checkParameter(inference, "scale", tensorOf(adaptor.getScale()), x, *shapes)) ||
       failed(inference.add(x)))
     return failure();
   return inference.add(shapes->outer, x.getAccumulatorType());
@@ -126,8 +121,7 @@ MAESTRO_INFER(RmsNormGradOp) {
   if (failed(shapes) || failed(inference.checkSameElement("x and dy", x, dy)) ||
       failed(inference.checkShape("dy", dy, x.getShape())) ||
       failed(checkStatistic(inference, "rstd", tensorOf(adaptor.getRstd()), x, *shapes)) ||
-      failed(checkParameter(inference, "scale", tensorOf(adaptor.getScale()), x, *shapes)) ||
-      failed(inference.add(x)))
+      failed(checkParameter(inference, "scale", tensorOf(adaptor.getScale()), x, *shapes)) || failed(inference.add(x)))
     return failure();
   return inference.add(shapes->inner, x.getAccumulatorType());
 }
@@ -139,8 +133,7 @@ MAESTRO_INFER(RmsNormGradOp) {
 MAESTRO_INFER(RopeOp) {
   Inference inference(getOperationName(), location, types);
   TensorType x = tensorOf(adaptor.getX());
-  if (failed(inference.checkFloat("x", x)) ||
-      failed(inference.checkRank("x", x, 1, TensorType::kMaxRank)))
+  if (failed(inference.checkFloat("x", x)) || failed(inference.checkRank("x", x, 1, TensorType::kMaxRank)))
     return failure();
   if (!DimExpr::mod(x.getShape().back(), 2).isConstant(0))
     return inference.fail("the last dim of x " + shapeText(x.getShape()) + " must be even");
@@ -166,18 +159,16 @@ static AttentionDims attentionDims(TensorType q, TensorType k, TensorType v, boo
           k.getDim(position), q.getDim(3),    v.getDim(3)};
 }
 
-static SmallVector<DimExpr> layOut(const DimExpr &batch, const DimExpr &heads,
-                                   const DimExpr &positions, const DimExpr &depth,
-                                   bool sequenceMajor) {
+static SmallVector<DimExpr> layOut(const DimExpr &batch, const DimExpr &heads, const DimExpr &positions,
+                                   const DimExpr &depth, bool sequenceMajor) {
   if (sequenceMajor)
     return {batch, positions, heads, depth};
   return {batch, heads, positions, depth};
 }
 
-template <typename Adaptor>
-static LogicalResult checkAttention(const Inference &inference, Adaptor adaptor) {
-  TensorType q = tensorOf(adaptor.getQ()), k = tensorOf(adaptor.getK()),
-             v = tensorOf(adaptor.getV()), mask = tensorOf(adaptor.getMask());
+template <typename Adaptor> static LogicalResult checkAttention(const Inference &inference, Adaptor adaptor) {
+  TensorType q = tensorOf(adaptor.getQ()), k = tensorOf(adaptor.getK()), v = tensorOf(adaptor.getV()),
+             mask = tensorOf(adaptor.getMask());
   bool major = adaptor.getSequenceMajor();
   if (failed(inference.checkFloat("q", q)) || failed(inference.checkSameElement("q and k", q, k)) ||
       failed(inference.checkSameElement("q and v", q, v)))
@@ -186,20 +177,16 @@ static LogicalResult checkAttention(const Inference &inference, Adaptor adaptor)
     if (failed(inference.checkRank(name, type, 4, 4)))
       return failure();
   AttentionDims dims = attentionDims(q, k, v, major);
-  if (failed(inference.checkShape(
-          "k", k, layOut(dims.batch, dims.keyHeads, dims.keys, dims.depth, major))) ||
-      failed(inference.checkShape(
-          "v", v, layOut(dims.batch, dims.keyHeads, dims.keys, dims.valueDepth, major))))
+  if (failed(inference.checkShape("k", k, layOut(dims.batch, dims.keyHeads, dims.keys, dims.depth, major))) ||
+      failed(inference.checkShape("v", v, layOut(dims.batch, dims.keyHeads, dims.keys, dims.valueDepth, major))))
     return failure();
   if (!dims.heads.exactQuotient(dims.keyHeads))
-    return inference.fail(dims.heads.str() + " query heads are no multiple of " +
-                          dims.keyHeads.str() + " key heads");
+    return inference.fail(dims.heads.str() + " query heads are no multiple of " + dims.keyHeads.str() + " key heads");
   if (!mask)
     return success();
   if (!mask.isBool() && failed(inference.checkFloat("mask (or i1)", mask)))
     return failure();
-  return inference.checkBroadcastsTo("mask", mask,
-                                     {dims.batch, dims.heads, dims.queries, dims.keys});
+  return inference.checkBroadcastsTo("mask", mask, {dims.batch, dims.heads, dims.queries, dims.keys});
 }
 
 MAESTRO_INFER(AttentionOp) {
@@ -208,10 +195,8 @@ MAESTRO_INFER(AttentionOp) {
     return failure();
   TensorType q = tensorOf(adaptor.getQ());
   bool major = adaptor.getSequenceMajor();
-  AttentionDims dims =
-      attentionDims(q, tensorOf(adaptor.getK()), tensorOf(adaptor.getV()), major);
-  if (failed(inference.add(layOut(dims.batch, dims.heads, dims.queries, dims.valueDepth, major),
-                           q.getElementType())))
+  AttentionDims dims = attentionDims(q, tensorOf(adaptor.getK()), tensorOf(adaptor.getV()), major);
+  if (failed(inference.add(layOut(dims.batch, dims.heads, dims.queries, dims.valueDepth, major), q.getElementType())))
     return failure();
   return inference.add({dims.batch, dims.heads, dims.queries}, q.getAccumulatorType());
 }
@@ -220,16 +205,13 @@ MAESTRO_INFER(AttentionGradOp) {
   Inference inference(getOperationName(), location, types);
   if (failed(checkAttention(inference, adaptor)))
     return failure();
-  TensorType q = tensorOf(adaptor.getQ()), k = tensorOf(adaptor.getK()),
-             v = tensorOf(adaptor.getV());
+  TensorType q = tensorOf(adaptor.getQ()), k = tensorOf(adaptor.getK()), v = tensorOf(adaptor.getV());
   bool major = adaptor.getSequenceMajor();
   AttentionDims dims = attentionDims(q, k, v, major);
-  SmallVector<DimExpr> result =
-      layOut(dims.batch, dims.heads, dims.queries, dims.valueDepth, major);
+  SmallVector<DimExpr> result = layOut(dims.batch, dims.heads, dims.queries, dims.valueDepth, major);
   if (failed(inference.checkShape("grad", tensorOf(adaptor.getGrad()), result)) ||
       failed(inference.checkShape("o", tensorOf(adaptor.getO()), result)) ||
-      failed(inference.checkShape("lse", tensorOf(adaptor.getLse()),
-                                  {dims.batch, dims.heads, dims.queries})))
+      failed(inference.checkShape("lse", tensorOf(adaptor.getLse()), {dims.batch, dims.heads, dims.queries})))
     return failure();
   for (TensorType type : {q, k, v})
     if (failed(inference.add(type)))
@@ -243,11 +225,9 @@ MAESTRO_INFER(AttentionGradOp) {
 
 MAESTRO_INFER(DropoutOp) {
   Inference inference(getOperationName(), location, types);
-  TensorType x = tensorOf(adaptor.getX()), state = tensorOf(adaptor.getState()),
-             ids = tensorOf(adaptor.getSampleIds());
+  TensorType x = tensorOf(adaptor.getX()), state = tensorOf(adaptor.getState()), ids = tensorOf(adaptor.getSampleIds());
   double ratio = adaptor.getRatio().convertToDouble();
-  if (failed(inference.checkFloat("x", x)) ||
-      failed(inference.checkRank("x", x, 1, TensorType::kMaxRank)) ||
+  if (failed(inference.checkFloat("x", x)) || failed(inference.checkRank("x", x, 1, TensorType::kMaxRank)) ||
       failed(inference.checkShape("state", state, {DimExpr(2)})) ||
       failed(inference.checkRank("sample_ids", ids, 1, 1)))
     return failure();

@@ -15,10 +15,8 @@ static std::pair<DimExpr, DimExpr> matrixDims(TensorType type, bool transposed) 
   return transposed ? std::pair(columns, rows) : std::pair(rows, columns);
 }
 
-static LogicalResult checkMatmulOperands(const Inference &inference, TensorType a, TensorType b,
-                                         TensorType bias) {
-  if (failed(inference.checkFloat("a", a)) ||
-      failed(inference.checkSameElement("a and b", a, b)) ||
+static LogicalResult checkMatmulOperands(const Inference &inference, TensorType a, TensorType b, TensorType bias) {
+  if (failed(inference.checkFloat("a", a)) || failed(inference.checkSameElement("a and b", a, b)) ||
       failed(inference.checkRank("a", a, 2, TensorType::kMaxRank)) ||
       failed(inference.checkRank("b", b, 2, TensorType::kMaxRank)))
     return failure();
@@ -27,33 +25,29 @@ static LogicalResult checkMatmulOperands(const Inference &inference, TensorType 
 
 MAESTRO_INFER(MatmulOp) {
   Inference inference(getOperationName(), location, types);
-  TensorType a = tensorOf(adaptor.getA()), b = tensorOf(adaptor.getB()),
-             bias = tensorOf(adaptor.getBias());
+  TensorType a = tensorOf(adaptor.getA()), b = tensorOf(adaptor.getB()), bias = tensorOf(adaptor.getBias());
   if (failed(checkMatmulOperands(inference, a, b, bias)))
     return failure();
   auto [rows, inner] = matrixDims(a, adaptor.getTransposeA());
   auto [innerOfB, columns] = matrixDims(b, adaptor.getTransposeB());
   if (inner != innerOfB)
-    return inference.fail("inner dims " + inner.str() + " and " + innerOfB.str() + " of " +
-                          shapeText(a.getShape()) + " and " + shapeText(b.getShape()) + " differ");
-  std::optional<SmallVector<DimExpr>> shape =
-      broadcastShapes(a.getShape().drop_back(2), b.getShape().drop_back(2));
+    return inference.fail("inner dims " + inner.str() + " and " + innerOfB.str() + " of " + shapeText(a.getShape()) +
+                          " and " + shapeText(b.getShape()) + " differ");
+  std::optional<SmallVector<DimExpr>> shape = broadcastShapes(a.getShape().drop_back(2), b.getShape().drop_back(2));
   if (!shape)
-    return inference.fail("leading dims of " + shapeText(a.getShape()) + " and " +
-                          shapeText(b.getShape()) + " do not broadcast");
+    return inference.fail("leading dims of " + shapeText(a.getShape()) + " and " + shapeText(b.getShape()) +
+                          " do not broadcast");
   if (bias && failed(inference.checkShape("bias", bias, {columns})))
     return failure();
   shape->append({rows, columns});
-  return inference.add(*shape,
-                       adaptor.getF32Result() ? a.getAccumulatorType() : a.getElementType());
+  return inference.add(*shape, adaptor.getF32Result() ? a.getAccumulatorType() : a.getElementType());
 }
 
 //===----------------------------------------------------------------------===//
 // Windows
 //===----------------------------------------------------------------------===//
 
-static LogicalResult checkWindow(const Inference &inference, size_t spatialRank,
-                                 const Window &window) {
+static LogicalResult checkWindow(const Inference &inference, size_t spatialRank, const Window &window) {
   if (window.kernel.size() != spatialRank || window.strides.size() != spatialRank ||
       window.dilations.size() != spatialRank || window.pads.size() != 2 * spatialRank)
     return inference.fail("wants " + Twine(spatialRank) + " kernel sizes, strides and dilations and " +
@@ -74,12 +68,11 @@ static DimExpr windowCount(const DimExpr &dim, const Window &window, size_t i) {
   DimExpr room = dim + low + high - span;
   if (!window.ceilMode)
     return DimExpr::floorDiv(room, window.strides[i]) + 1;
-  return DimExpr::min(DimExpr::ceilDiv(room, window.strides[i]) + 1,
-                      DimExpr::ceilDiv(dim + low, window.strides[i]));
+  return DimExpr::min(DimExpr::ceilDiv(room, window.strides[i]) + 1, DimExpr::ceilDiv(dim + low, window.strides[i]));
 }
 
-LogicalResult windowShape(const Inference &inference, llvm::ArrayRef<DimExpr> spatial,
-                          const Window &window, llvm::SmallVectorImpl<DimExpr> &shape) {
+LogicalResult windowShape(const Inference &inference, llvm::ArrayRef<DimExpr> spatial, const Window &window,
+                          llvm::SmallVectorImpl<DimExpr> &shape) {
   if (failed(checkWindow(inference, spatial.size(), window)))
     return failure();
   for (size_t i = 0; i < spatial.size(); ++i) {
@@ -87,32 +80,29 @@ LogicalResult windowShape(const Inference &inference, llvm::ArrayRef<DimExpr> sp
       return inference.fail("kernel size " + window.kernel[i].str() + " is below 1");
     DimExpr count = windowCount(spatial[i], window, i);
     if (isAlwaysNegative(count - 1))
-      return inference.fail("a window of " + window.kernel[i].str() + " (dilation " +
-                            Twine(window.dilations[i]) + ") does not fit into spatial dim " +
-                            Twine(i) + " of size " + spatial[i].str() + " with its pads");
+      return inference.fail("a window of " + window.kernel[i].str() + " (dilation " + Twine(window.dilations[i]) +
+                            ") does not fit into spatial dim " + Twine(i) + " of size " + spatial[i].str() +
+                            " with its pads");
     shape.push_back(count);
   }
   return mlir::success();
 }
 
-LogicalResult convShape(const Inference &inference, TensorType x, TensorType w,
-                        const Window &window, int64_t group,
+LogicalResult convShape(const Inference &inference, TensorType x, TensorType w, const Window &window, int64_t group,
                         llvm::SmallVectorImpl<DimExpr> &shape) {
-  if (failed(inference.checkFloat("x", x)) ||
-      failed(inference.checkRank("x [N, C, spatial…]", x, 3, 5)) ||
+  if (failed(inference.checkFloat("x", x)) || failed(inference.checkRank("x [N, C, spatial…]", x, 3, 5)) ||
       failed(inference.checkRank("w (as x)", w, x.getRank(), x.getRank())))
     return failure();
   if (group < 1 || x.getDim(1) != w.getDim(1) * group || !w.getDim(0).exactQuotient(group))
-    return inference.fail("w " + shapeText(w.getShape()) + " in " + Twine(group) +
-                          " groups does not fit x " + shapeText(x.getShape()));
+    return inference.fail("w " + shapeText(w.getShape()) + " in " + Twine(group) + " groups does not fit x " +
+                          shapeText(x.getShape()));
   shape.append({x.getDim(0), w.getDim(0)});
   return windowShape(inference, x.getShape().drop_front(2), window, shape);
 }
 
 MAESTRO_INFER(ConvOp) {
   Inference inference(getOperationName(), location, types);
-  TensorType x = tensorOf(adaptor.getX()), w = tensorOf(adaptor.getW()),
-             bias = tensorOf(adaptor.getBias());
+  TensorType x = tensorOf(adaptor.getX()), w = tensorOf(adaptor.getW()), bias = tensorOf(adaptor.getBias());
   SmallVector<DimExpr> shape;
   if (failed(inference.checkSameElement("x and w", x, w)) ||
       failed(convShape(inference, x, w, windowOf(adaptor, w.getShape().drop_front(2)),

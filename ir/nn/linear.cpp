@@ -15,8 +15,8 @@ static bool keepsSums(CastOp op) {
 static bool isJointlyLinear(mlir::Operation *op) {
   if (auto cast = mlir::dyn_cast<CastOp>(op))
     return keepsSums(cast);
-  return isa<AddOp, SubOp, NegOp, ReshapeOp, TransposeOp, BroadcastToOp, ConcatOp, ReduceSumOp, SliceOp,
-             SliceGradOp, CumsumOp, AllReduceOp, AllGatherOp, OwnPartOp>(op);
+  return isa<AddOp, SubOp, NegOp, ReshapeOp, TransposeOp, BroadcastToOp, ConcatOp, ReduceSumOp, SliceOp, SliceGradOp,
+             CumsumOp, AllReduceOp, AllGatherOp, OwnPartOp>(op);
 }
 
 /// Linear in each of the first two operands alone: products.

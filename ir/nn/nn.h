@@ -24,16 +24,14 @@ llvm::raw_ostream &operator<<(llvm::raw_ostream &stream, const DimExpr &expr);
 namespace maestro::nn {
 
 /// The trait of operators whose result element i depends on operand elements i alone.
-template <typename ConcreteType>
-class Elementwise : public mlir::OpTrait::TraitBase<ConcreteType, Elementwise> {};
+template <typename ConcreteType> class Elementwise : public mlir::OpTrait::TraitBase<ConcreteType, Elementwise> {};
 
 /// The element type as the executor knows it; nothing for types that no tensor can have.
 std::optional<DType> dtypeOf(mlir::Type elementType);
 mlir::Type elementTypeOf(mlir::MLIRContext *context, DType dtype);
 
 /// The shape that numpy's broadcasting gives; nothing where two dims do not agree.
-std::optional<llvm::SmallVector<DimExpr>> broadcastShapes(llvm::ArrayRef<DimExpr> a,
-                                                          llvm::ArrayRef<DimExpr> b);
+std::optional<llvm::SmallVector<DimExpr>> broadcastShapes(llvm::ArrayRef<DimExpr> a, llvm::ArrayRef<DimExpr> b);
 DimExpr productOf(llvm::ArrayRef<DimExpr> dims);
 /// `[batch, 4*images]`
 std::string shapeText(llvm::ArrayRef<DimExpr> shape);
@@ -69,10 +67,9 @@ mlir::FailureOr<OpTy> tryCreate(mlir::OpBuilder &builder, mlir::Location locatio
   llvm::SmallVector<mlir::Type> types(count, builder.getNoneType());
   OpTy::build(builder, state, mlir::TypeRange(types), std::forward<Args>(args)...);
   types.clear();
-  if (mlir::failed(OpTy::inferReturnTypes(
-          builder.getContext(), location, state.operands,
-          state.attributes.getDictionary(builder.getContext()), state.getRawProperties(),
-          mlir::RegionRange(), types)))
+  if (mlir::failed(OpTy::inferReturnTypes(builder.getContext(), location, state.operands,
+                                          state.attributes.getDictionary(builder.getContext()),
+                                          state.getRawProperties(), mlir::RegionRange(), types)))
     return mlir::failure();
   state.types.assign(types.begin(), types.end());
   return mlir::cast<OpTy>(builder.create(state));

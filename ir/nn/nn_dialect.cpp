@@ -14,9 +14,7 @@
 
 namespace maestro {
 
-llvm::raw_ostream &operator<<(llvm::raw_ostream &stream, const DimExpr &expr) {
-  return stream << expr.str();
-}
+llvm::raw_ostream &operator<<(llvm::raw_ostream &stream, const DimExpr &expr) { return stream << expr.str(); }
 
 namespace nn {
 
@@ -114,11 +112,10 @@ mlir::Type TensorType::parse(mlir::AsmParser &parser) {
   llvm::SmallVector<DimExpr> shape;
   mlir::Type elementType;
   llvm::SMLoc location = parser.getCurrentLocation();
-  if (parser.parseLess() || parseDims(parser, shape) || parser.parseComma() ||
-      parser.parseType(elementType) || parser.parseGreater())
+  if (parser.parseLess() || parseDims(parser, shape) || parser.parseComma() || parser.parseType(elementType) ||
+      parser.parseGreater())
     return {};
-  return getChecked([&] { return parser.emitError(location); }, parser.getContext(), shape,
-                    elementType);
+  return getChecked([&] { return parser.emitError(location); }, parser.getContext(), shape, elementType);
 }
 
 void TensorType::print(mlir::AsmPrinter &printer) const {
@@ -131,8 +128,8 @@ llvm::LogicalResult TensorType::verify(llvm::function_ref<mlir::InFlightDiagnost
     return emitError() << "element type " << elementType
                        << " is none of f32, f64, bf16, f16, i64, i32, i16, i8, ui8, i1";
   if (static_cast<int64_t>(shape.size()) > kMaxRank)
-    return emitError() << "rank " << shape.size() << " of " << shapeText(shape)
-                       << " is above the limit of " << kMaxRank;
+    return emitError() << "rank " << shape.size() << " of " << shapeText(shape) << " is above the limit of "
+                       << kMaxRank;
   for (auto [index, dim] : llvm::enumerate(shape)) {
     if (dim.isOverflow())
       return emitError() << "dim " << index << " exceeds 64 bits";
@@ -153,13 +150,9 @@ DimExpr TensorType::getByteSize() const {
   return getNumElements() * static_cast<int64_t>(byteSize(*dtypeOf(getElementType())));
 }
 
-TensorType TensorType::withShape(llvm::ArrayRef<DimExpr> shape) const {
-  return get(shape, getElementType());
-}
+TensorType TensorType::withShape(llvm::ArrayRef<DimExpr> shape) const { return get(shape, getElementType()); }
 
-TensorType TensorType::withElementType(mlir::Type elementType) const {
-  return get(getShape(), elementType);
-}
+TensorType TensorType::withElementType(mlir::Type elementType) const { return get(getShape(), elementType); }
 
 //===----------------------------------------------------------------------===//
 // The dims attribute
@@ -172,9 +165,7 @@ mlir::Attribute DimsAttr::parse(mlir::AsmParser &parser, mlir::Type) {
   return get(parser.getContext(), values);
 }
 
-void DimsAttr::print(mlir::AsmPrinter &printer) const {
-  printer << '<' << shapeText(getValues()) << '>';
-}
+void DimsAttr::print(mlir::AsmPrinter &printer) const { printer << '<' << shapeText(getValues()) << '>'; }
 
 //===----------------------------------------------------------------------===//
 // Element types and shapes
@@ -236,8 +227,7 @@ DimExpr productOf(llvm::ArrayRef<DimExpr> dims) {
   return product;
 }
 
-std::optional<llvm::SmallVector<DimExpr>> broadcastShapes(llvm::ArrayRef<DimExpr> a,
-                                                          llvm::ArrayRef<DimExpr> b) {
+std::optional<llvm::SmallVector<DimExpr>> broadcastShapes(llvm::ArrayRef<DimExpr> a, llvm::ArrayRef<DimExpr> b) {
   if (a.size() < b.size())
     std::swap(a, b);
   llvm::SmallVector<DimExpr> shape(a);

@@ -12,8 +12,7 @@ using mlir::Value;
 
 SaveAlternative makeSaveAlternative(Operation *op, llvm::ArrayRef<unsigned> operands,
                                     llvm::ArrayRef<unsigned> results) {
-  SaveAlternative alternative{llvm::SmallVector<unsigned>(operands),
-                              llvm::SmallVector<unsigned>(results), 0};
+  SaveAlternative alternative{llvm::SmallVector<unsigned>(operands), llvm::SmallVector<unsigned>(results), 0};
   llvm::SmallPtrSet<Value, 4> counted;
   auto count = [&](Value value) {
     if (counted.insert(value).second)
@@ -44,14 +43,12 @@ static llvm::LogicalResult buildAside(DifferentiableOpInterface op, mlir::Block 
 
 /// Whether an operation in `block` refers to `value`.
 static bool isUsedIn(const mlir::Block &block, Value value) {
-  return llvm::any_of(value.getUsers(),
-                      [&](Operation *user) { return user->getBlock() == &block; });
+  return llvm::any_of(value.getUsers(), [&](Operation *user) { return user->getBlock() == &block; });
 }
 
 llvm::SmallVector<SaveAlternative> defaultSaveAlternatives(Operation *op) {
   mlir::Block aside;
-  mlir::ScopedDiagnosticHandler silent(op->getContext(),
-                                       [](mlir::Diagnostic &) { return mlir::success(); });
+  mlir::ScopedDiagnosticHandler silent(op->getContext(), [](mlir::Diagnostic &) { return mlir::success(); });
   if (mlir::failed(buildAside(mlir::cast<DifferentiableOpInterface>(op), aside)))
     return {};
   llvm::SmallVector<unsigned> operands, results;
@@ -68,9 +65,7 @@ llvm::SmallVector<SaveAlternative> defaultSaveAlternatives(Operation *op) {
 // Costs
 //===----------------------------------------------------------------------===//
 
-static bool isView(Operation *op) {
-  return mlir::cast<KernelOpInterface>(op).getKernelName().empty();
-}
+static bool isView(Operation *op) { return mlir::cast<KernelOpInterface>(op).getKernelName().empty(); }
 
 DimExpr defaultFlops(Operation *op) {
   return op->hasTrait<Elementwise>() ? typeOf(op->getResult(0)).getNumElements() : DimExpr(0);
@@ -92,8 +87,7 @@ DimExpr defaultBytes(Operation *op) {
 //===----------------------------------------------------------------------===//
 
 bool defaultCanReuse(Operation *op, unsigned operand, unsigned result) {
-  return op->hasTrait<Elementwise>() &&
-         op->getOperand(operand).getType() == op->getResult(result).getType();
+  return op->hasTrait<Elementwise>() && op->getOperand(operand).getType() == op->getResult(result).getType();
 }
 
 } // namespace maestro::nn

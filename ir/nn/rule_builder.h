@@ -17,12 +17,8 @@ public:
 
   TensorFactors &operand(unsigned index) { return rule.operandDims[index]; }
   TensorFactors &result(unsigned index) { return rule.resultDims[index]; }
-  llvm::ArrayRef<DimExpr> operandShape(unsigned index) const {
-    return typeOf(op->getOperand(index)).getShape();
-  }
-  llvm::ArrayRef<DimExpr> resultShape(unsigned index) const {
-    return typeOf(op->getResult(index)).getShape();
-  }
+  llvm::ArrayRef<DimExpr> operandShape(unsigned index) const { return typeOf(op->getOperand(index)).getShape(); }
+  llvm::ArrayRef<DimExpr> resultShape(unsigned index) const { return typeOf(op->getResult(index)).getShape(); }
 
   /// A factor of its own for a dim; none for size 1.
   DimFactors factor(const DimExpr &size, FactorKind kind = FactorKind::Parallel) {
@@ -46,12 +42,9 @@ public:
     return tensor;
   }
   /// A dim with another factor for operand and result: what cannot be related is whole on both sides.
-  void unrelated(unsigned operandIndex, unsigned operandDim, unsigned resultIndex,
-                 unsigned resultDim) {
-    operand(operandIndex)[operandDim] =
-        factor(operandShape(operandIndex)[operandDim], FactorKind::Whole);
-    result(resultIndex)[resultDim] =
-        factor(resultShape(resultIndex)[resultDim], FactorKind::Whole);
+  void unrelated(unsigned operandIndex, unsigned operandDim, unsigned resultIndex, unsigned resultDim) {
+    operand(operandIndex)[operandDim] = factor(operandShape(operandIndex)[operandDim], FactorKind::Whole);
+    result(resultIndex)[resultDim] = factor(resultShape(resultIndex)[resultDim], FactorKind::Whole);
   }
 
   FactorRule take() { return std::move(rule); }

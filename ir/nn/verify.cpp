@@ -72,9 +72,8 @@ LogicalResult ReshapeOp::verify() {
     return failure();
   if (x.getNumElements() == y.getNumElements())
     return success();
-  return verification.fail(shapeText(x.getShape()) + " has " + x.getNumElements().str() +
-                           " elements, " + shapeText(y.getShape()) + " has " +
-                           y.getNumElements().str());
+  return verification.fail(shapeText(x.getShape()) + " has " + x.getNumElements().str() + " elements, " +
+                           shapeText(y.getShape()) + " has " + y.getNumElements().str());
 }
 
 LogicalResult BroadcastToOp::verify() {
@@ -102,20 +101,18 @@ static LogicalResult checkPart(const Verification &verification, TensorType part
     DimExpr first = offsets[dim], last = first + (part.getDim(dim) - 1) * steps[dim];
     for (const DimExpr &index : {first, last})
       if (isAlwaysNegative(index) || isAlwaysNegative(whole.getDim(dim) - 1 - index))
-        return verification.fail("index " + index.str() + " is outside dim " + Twine(dim) +
-                                 " of size " + whole.getDim(dim).str());
+        return verification.fail("index " + index.str() + " is outside dim " + Twine(dim) + " of size " +
+                                 whole.getDim(dim).str());
   }
   return success();
 }
 
 LogicalResult SliceOp::verify() {
-  return checkPart(Verification(*this), typeOf(getY()), typeOf(getX()), getOffsets().getValues(),
-                   getSteps());
+  return checkPart(Verification(*this), typeOf(getY()), typeOf(getX()), getOffsets().getValues(), getSteps());
 }
 
 LogicalResult SliceGradOp::verify() {
-  return checkPart(Verification(*this), typeOf(getDy()), typeOf(getDx()),
-                   getOffsets().getValues(), getSteps());
+  return checkPart(Verification(*this), typeOf(getDy()), typeOf(getDx()), getOffsets().getValues(), getSteps());
 }
 
 LogicalResult PadOp::verify() {
@@ -123,8 +120,7 @@ LogicalResult PadOp::verify() {
   TensorType x = typeOf(getX()), y = typeOf(getY());
   ArrayRef<DimExpr> low = getLow().getValues(), high = getHigh().getValues();
   if (!llvm::is_contained({"constant", "reflect", "edge", "wrap"}, getMode()))
-    return verification.fail("mode must be constant, reflect, edge or wrap, is \"" + getMode() +
-                             "\"");
+    return verification.fail("mode must be constant, reflect, edge or wrap, is \"" + getMode() + "\"");
   if (failed(verification.checkSameElement("x and y", x, y)))
     return failure();
   if (static_cast<int64_t>(low.size()) != x.getRank() || high.size() != low.size())
@@ -153,8 +149,8 @@ LogicalResult GatherGradOp::verify() {
   Verification verification(*this);
   TensorType indices = typeOf(getIndices()), dy = typeOf(getDy()), sum = typeOf(getDdata());
   int64_t axis = static_cast<int64_t>(getAxis());
-  if (failed(verification.checkInteger("indices", indices)) ||
-      failed(verification.checkAxis(axis, sum)) || failed(checkSum(verification, sum, dy)))
+  if (failed(verification.checkInteger("indices", indices)) || failed(verification.checkAxis(axis, sum)) ||
+      failed(checkSum(verification, sum, dy)))
     return failure();
   return verification.checkShape("dy", dy, gatherShape(sum, indices, axis));
 }
@@ -163,8 +159,7 @@ LogicalResult GatherNDGradOp::verify() {
   Verification verification(*this);
   TensorType dy = typeOf(getDy()), sum = typeOf(getDdata());
   SmallVector<DimExpr> shape;
-  if (failed(gatherNDShape(verification, sum, typeOf(getIndices()),
-                           static_cast<int64_t>(getBatchDims()), shape)) ||
+  if (failed(gatherNDShape(verification, sum, typeOf(getIndices()), static_cast<int64_t>(getBatchDims()), shape)) ||
       failed(checkSum(verification, sum, dy)))
     return failure();
   return verification.checkShape("dy", dy, shape);
@@ -173,8 +168,7 @@ LogicalResult GatherNDGradOp::verify() {
 LogicalResult MaskedScatterGradOp::verify() {
   Verification verification(*this);
   TensorType mask = typeOf(getMask()), dy = typeOf(getDy());
-  if (failed(verification.checkBool("mask", mask)) ||
-      failed(verification.checkShape("mask", mask, dy.getShape())))
+  if (failed(verification.checkBool("mask", mask)) || failed(verification.checkShape("mask", mask, dy.getShape())))
     return failure();
   return verification.checkSameElement("dy and the result", dy, typeOf(getDsource()));
 }
@@ -183,15 +177,13 @@ LogicalResult TopKOp::verify() {
   Verification verification(*this);
   TensorType x = typeOf(getX()), values = typeOf(getValues()), indices = typeOf(getIndices());
   int64_t axis = static_cast<int64_t>(getAxis());
-  if (failed(verification.checkAxis(axis, x)) ||
-      failed(verification.checkSameElement("x and values", x, values)) ||
+  if (failed(verification.checkAxis(axis, x)) || failed(verification.checkSameElement("x and values", x, values)) ||
       failed(verification.checkRank("values", values, x.getRank(), x.getRank())))
     return failure();
   SmallVector<DimExpr> shape(x.getShape());
   shape[axis] = values.getDim(axis);
   if (isAlwaysNegative(x.getDim(axis) - shape[axis]))
-    return verification.fail("k = " + shape[axis].str() + " exceeds the dim's size " +
-                             x.getDim(axis).str());
+    return verification.fail("k = " + shape[axis].str() + " exceeds the dim's size " + x.getDim(axis).str());
   if (!indices.getElementType().isInteger(64))
     return verification.fail("indices must be i64");
   if (failed(verification.checkShape("values", values, shape)))
@@ -204,8 +196,7 @@ LogicalResult TopKOp::verify() {
 //===----------------------------------------------------------------------===//
 
 /// Whether conv(x, w) has dy's shape.
-template <typename Op>
-static LogicalResult checkConvGrad(Op op, TensorType x, TensorType w, TensorType dy) {
+template <typename Op> static LogicalResult checkConvGrad(Op op, TensorType x, TensorType w, TensorType dy) {
   Verification verification(op);
   SmallVector<DimExpr> shape;
   if (failed(verification.checkRank("w", w, 3, 5)) ||
@@ -227,8 +218,7 @@ LogicalResult ConvGradInputOp::verify() {
 LogicalResult ConvGradWeightOp::verify() {
   TensorType x = typeOf(getX()), dw = typeOf(getDw()), dy = typeOf(getDy());
   Verification verification(*this);
-  if (failed(verification.checkSameElement("x and dy", x, dy)) ||
-      failed(checkSum(verification, dw, dy)))
+  if (failed(verification.checkSameElement("x and dy", x, dy)) || failed(checkSum(verification, dw, dy)))
     return failure();
   return checkConvGrad(*this, x, dw, dy);
 }
@@ -236,8 +226,7 @@ LogicalResult ConvGradWeightOp::verify() {
 template <typename Op> static LogicalResult checkPoolGrad(Op op, TensorType x, TensorType dy) {
   Verification verification(op);
   SmallVector<DimExpr> shape;
-  if (failed(verification.checkFloat("dy", dy)) ||
-      failed(verification.checkSameElement("dy and dx", dy, x)) ||
+  if (failed(verification.checkFloat("dy", dy)) || failed(verification.checkSameElement("dy and dx", dy, x)) ||
       failed(poolShape(verification, x, poolWindowOf(op), shape)))
     return failure();
   return verification.checkShape("dy", dy, shape);
@@ -250,8 +239,6 @@ LogicalResult MaxPoolGradOp::verify() {
   return checkPoolGrad(*this, x, typeOf(getDy()));
 }
 
-LogicalResult AvgPoolGradOp::verify() {
-  return checkPoolGrad(*this, typeOf(getDx()), typeOf(getDy()));
-}
+LogicalResult AvgPoolGradOp::verify() { return checkPoolGrad(*this, typeOf(getDx()), typeOf(getDy())); }
 
 } // namespace maestro::nn

@@ -24,7 +24,8 @@ std::string numberText(double value) {
   if (std::isinf(value))
     return value < 0 ? "-inf" : "inf";
   std::array<char, 32> digits;
-  std::string text(digits.data(), std::to_chars(digits.begin(), digits.end(), value, std::chars_format::scientific).ptr);
+  std::string text(digits.data(),
+                   std::to_chars(digits.begin(), digits.end(), value, std::chars_format::scientific).ptr);
   if (text.find('.') == text.npos)
     text.insert(text.find('e'), ".0");
   return text;
@@ -54,7 +55,8 @@ ParseResult parseDouble(AsmParser &parser, double &value) {
 ParseResult parseNumbered(AsmParser &parser, char letter, int64_t &number) {
   SMLoc location = parser.getCurrentLocation();
   StringRef word;
-  if (failed(parser.parseOptionalKeyword(&word)) || word.front() != letter || word.drop_front().getAsInteger(10, number))
+  if (failed(parser.parseOptionalKeyword(&word)) || word.front() != letter ||
+      word.drop_front().getAsInteger(10, number))
     return parser.emitError(location) << "expected '" << letter << "' and a number";
   return success();
 }
@@ -130,8 +132,12 @@ static ParseResult parseRef(AsmParser &parser, char letter, IntegerAttr &number)
 
 ParseResult parseRegionRef(AsmParser &parser, IntegerAttr &number) { return parseRef(parser, 'r', number); }
 ParseResult parseBufferRef(AsmParser &parser, IntegerAttr &number) { return parseRef(parser, 'b', number); }
-void printRegionRef(AsmPrinter &printer, Operation *, IntegerAttr number) { printer.getStream() << 'r' << number.getInt(); }
-void printBufferRef(AsmPrinter &printer, Operation *, IntegerAttr number) { printer.getStream() << 'b' << number.getInt(); }
+void printRegionRef(AsmPrinter &printer, Operation *, IntegerAttr number) {
+  printer.getStream() << 'r' << number.getInt();
+}
+void printBufferRef(AsmPrinter &printer, Operation *, IntegerAttr number) {
+  printer.getStream() << 'b' << number.getInt();
+}
 
 ParseResult parseBufferRefs(AsmParser &parser, DenseI64ArrayAttr &buffers) {
   SmallVector<int64_t> numbers;
@@ -148,9 +154,8 @@ ParseResult parseBufferRefs(AsmParser &parser, DenseI64ArrayAttr &buffers) {
 void printBufferRefs(AsmPrinter &printer, Operation *, DenseI64ArrayAttr buffers) {
   raw_ostream &stream = printer.getStream();
   stream << '(';
-  llvm::interleaveComma(buffers.asArrayRef(), stream, [&](int64_t buffer) {
-    buffer == kNoBuffer ? stream << "none" : stream << 'b' << buffer;
-  });
+  llvm::interleaveComma(buffers.asArrayRef(), stream,
+                        [&](int64_t buffer) { buffer == kNoBuffer ? stream << "none" : stream << 'b' << buffer; });
   stream << ')';
 }
 

@@ -137,7 +137,8 @@ LogicalResult PlanTables::addExecutable(ModuleOp module) {
   if (!table.op)
     return module.emitOpError() << "begins with no plan.executable";
   if (table.op.getNumber() != executables.size())
-    return table.op.emitOpError() << "has number " << table.op.getNumber() << ", and is at place " << executables.size();
+    return table.op.emitOpError() << "has number " << table.op.getNumber() << ", and is at place "
+                                  << executables.size();
   if (failed(eachBehindFirst(module, [&](Operation &op) { return addToExecutable(op, table); })))
     return failure();
   executables.push_back(std::move(table));
@@ -154,7 +155,8 @@ LogicalResult PlanTables::add(Operation &op) {
       .Case([&](SymbolOp op) { return appendNamed(symbols, symbolNames, op); })
       .Case([&](DimOp op) {
         if (failed(exprs.add(op.getValue())))
-          return LogicalResult(op.emitOpError() << "computes " << op.getValue() << ", of which a part is no earlier node");
+          return LogicalResult(op.emitOpError()
+                               << "computes " << op.getValue() << ", of which a part is no earlier node");
         return append(dims, op);
       })
       .Case([&](FieldOp op) { return appendNamed(fields, fieldNames, op); })

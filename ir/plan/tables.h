@@ -1,5 +1,5 @@
-// A plan's operations by the tables that they are, and what their references mean. The verifier is made of it, and so is
-// emission (planner/read_ir).
+// A plan's operations by the tables that they are, and what their references mean. The verifier is made of it, and so
+// is emission (planner/read_ir).
 #pragma once
 
 #include "ir/plan/plan_dialect.h"

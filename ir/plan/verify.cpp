@@ -127,7 +127,8 @@ private:
     SectionOp found = plan.sections[plan.sectionNames.lookup(section)];
     if (within(stage, found.getStages()))
       return success();
-    return op.emitOpError() << "refers to stage " << stage << " of '" << section << "', which has " << found.getStages();
+    return op.emitOpError() << "refers to stage " << stage << " of '" << section << "', which has "
+                            << found.getStages();
   }
 
   LogicalResult edge(EdgeOp op) {
@@ -165,7 +166,8 @@ private:
       if (failed(named(op, "the symbol", op.getSymbol(), plan.symbolNames)))
         return failure();
     for (AreaOp op : table.areas)
-      if (failed(named(op, "the symbol", op.getRows(), plan.symbolNames)) || failed(named(op, "the symbol", op.getPadded(), plan.symbolNames)))
+      if (failed(named(op, "the symbol", op.getRows(), plan.symbolNames)) ||
+          failed(named(op, "the symbol", op.getPadded(), plan.symbolNames)))
         return failure();
     for (RegionOp op : table.regions)
       if (failed(region(op)))
@@ -204,7 +206,8 @@ private:
     return resolve(op, op.getShape());
   }
 
-  /// The name at the place that a binding's index is; none where the kind has no table, null where there is no such place.
+  /// The name at the place that a binding's index is; none where the kind has no table, null where there is no such
+  /// place.
   std::optional<StringRef> target(BindingOp op, bool &exists) {
     auto name = [&](auto &table) -> std::optional<StringRef> {
       exists = within(op.getIndex(), table.size());

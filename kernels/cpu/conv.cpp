@@ -131,8 +131,8 @@ PreparedKernel prepareConvGradInput(const CallSpec &spec, const Loops &loops) {
   return guarded(spec, [&](OnednnKernel &kernel) {
     using Backward = dnnl::convolution_backward_data;
     Backward::desc d(dnnl::algorithm::convolution_direct, free(problem.x, problem.dtype),
-                     free(problem.w, problem.dtype), free(problem.y, problem.dtype), problem.strides,
-                     problem.dilations, problem.low, problem.high);
+                     free(problem.w, problem.dtype), free(problem.y, problem.dtype), problem.strides, problem.dilations,
+                     problem.low, problem.high);
     Backward::primitive_desc pd(d, userScratchpad(), onednnEngine(), problem.forward(false, DType::F32, {}));
     auto dy = kernel.converted(kernel.input(0, plain(problem.y, problem.dtype)), pd.diff_dst_desc());
     auto w = kernel.converted(kernel.input(1, plain(problem.w, problem.dtype)), pd.weights_desc());

@@ -13,8 +13,7 @@ std::string entryName(const CallSpec &spec) {
   return name;
 }
 
-template <typename Entry>
-const Entry *findEntry(const Entry *entries, int64_t count, const CallSpec &spec) {
+template <typename Entry> const Entry *findEntry(const Entry *entries, int64_t count, const CallSpec &spec) {
   std::string name = entryName(spec);
   for (const Entry *entry = entries; entry < entries + count; ++entry)
     if (name == entry->name && entry->in == spec.inputs[0].dtype && entry->out == spec.outputs[0].dtype)
@@ -43,17 +42,15 @@ PreparedKernel prepareBinary(const CallSpec &spec, const Loops &loops) {
   if (!entry || spec.inputs[0].dtype != spec.inputs[1].dtype)
     return unsupported();
   Broadcast<2> rows(spec.outputs[0].shape(), {&spec.inputs[0], &spec.inputs[1]});
-  BinaryLoop loop = !rows.advances(0) ? entry->leftScalar
-                    : rows.advances(1) ? entry->both
-                                       : entry->rightScalar;
+  BinaryLoop loop = !rows.advances(0) ? entry->leftScalar : rows.advances(1) ? entry->both : entry->rightScalar;
   if (!rows.advances(0) && !rows.advances(1) && rows.inner() != 1)
     return unsupported();
   int64_t count = spec.outputs[0].elements(), in = bytesOf(spec.inputs[0]), out = bytesOf(spec.outputs[0]);
   return makeKernel(spec, [=, threads = spec.threads](const Operands &call) {
     parallelFor(threads, count, kElementGrain, [&](int64_t begin, int64_t end) {
       rows.forEach(begin, end, [&](int64_t first, const std::array<int64_t, 2> &offsets, int64_t n) {
-        loop(at(call.outputs[0], first, out), at(call.inputs[0], offsets[0], in),
-             at(call.inputs[1], offsets[1], in), n);
+        loop(at(call.outputs[0], first, out), at(call.inputs[0], offsets[0], in), at(call.inputs[1], offsets[1], in),
+             n);
       });
     });
   });
@@ -71,8 +68,8 @@ PreparedKernel prepareWhere(const CallSpec &spec, const Loops &loops) {
     parallelFor(threads, count, kElementGrain, [&](int64_t begin, int64_t end) {
       rows.forEach(begin, end, [&](int64_t first, const std::array<int64_t, 3> &offsets, int64_t n) {
         loop(at(call.outputs[0], first, bytes), call.input<uint8_t>(0) + offsets[0],
-             at(call.inputs[1], offsets[1], bytes), at(call.inputs[2], offsets[2], bytes), n,
-             rows.advances(0), rows.advances(1), rows.advances(2));
+             at(call.inputs[1], offsets[1], bytes), at(call.inputs[2], offsets[2], bytes), n, rows.advances(0),
+             rows.advances(1), rows.advances(2));
       });
     });
   });

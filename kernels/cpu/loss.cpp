@@ -23,7 +23,8 @@ Status checkLabels(const Operands &call, int64_t ignored, std::string_view kerne
 }
 
 float valueAt(const void *x, DType dtype, int64_t i) {
-  return dtype == DType::F32 ? static_cast<const float *>(x)[i] : static_cast<float>(static_cast<const BFloat16 *>(x)[i]);
+  return dtype == DType::F32 ? static_cast<const float *>(x)[i]
+                             : static_cast<float>(static_cast<const BFloat16 *>(x)[i]);
 }
 bool isLabel(DType dtype) { return dtype == DType::I64 || dtype == DType::I32; }
 

@@ -1,5 +1,5 @@
-// Places marked by a mask take features in order, and give back their gradients. Marked places come in stretches, a feature's row at
-// least, and most of a mask is unmarked: both are moved as they lie.
+// Places marked by a mask take features in order, and give back their gradients. Marked places come in stretches, a
+// feature's row at least, and most of a mask is unmarked: both are moved as they lie.
 #include "kernels/cpu/prepare.h"
 #include "kernels/masked_scatter.h"
 
@@ -35,7 +35,8 @@ PreparedKernel prepareMaskedScatter(const CallSpec &spec, const Loops &) {
   DType dtype = spec.outputs[0].dtype;
   if (spec.inputs[0].dtype != dtype || spec.inputs[2].dtype != dtype || spec.inputs[1].dtype != DType::Bool)
     return unsupported();
-  int64_t count = spec.outputs[0].elements(), available = spec.inputs[2].elements(), bytes = static_cast<int64_t>(byteSize(dtype));
+  int64_t count = spec.outputs[0].elements(), available = spec.inputs[2].elements(),
+          bytes = static_cast<int64_t>(byteSize(dtype));
   return makeKernel(spec, [=](const Operands &call) -> Status {
     const uint8_t *mask = call.input<uint8_t>(1);
     int64_t taken = 0;
@@ -56,7 +57,8 @@ PreparedKernel prepareMaskedScatterGrad(const CallSpec &spec, const Loops &) {
   DType dtype = spec.outputs[0].dtype;
   if (spec.inputs[1].dtype != dtype || spec.inputs[0].dtype != DType::Bool)
     return unsupported();
-  int64_t count = spec.inputs[0].elements(), available = spec.outputs[0].elements(), bytes = static_cast<int64_t>(byteSize(dtype));
+  int64_t count = spec.inputs[0].elements(), available = spec.outputs[0].elements(),
+          bytes = static_cast<int64_t>(byteSize(dtype));
   return makeKernel(spec, [=](const Operands &call) {
     const uint8_t *mask = call.input<uint8_t>(0);
     int64_t taken = 0;

@@ -1,9 +1,10 @@
-// Matrix products: transposition is a matter of strides, leading dims that b lacks fold into m, and adding to the result is the
-// product's own last step.
+// Matrix products: transposition is a matter of strides, leading dims that b lacks fold into m, and adding to the
+// result is the product's own last step.
 //
-// A oneDNN primitive takes 200 to 450 µs to prepare for its dims, which products of micro-batches of ever new sizes would pay again and
-// again. Those in f32 that take less than that to run are loops of our own, which need no preparation. oneDNN's way for dims known at
-// run time packs more: 0.5 to 0.9 of the prepared one's speed at these sizes.
+// A oneDNN primitive takes 200 to 450 µs to prepare for its dims, which products of micro-batches of ever new sizes
+// would pay again and again. Those in f32 that take less than that to run are loops of our own, which need no
+// preparation. oneDNN's way for dims known at run time packs more: 0.5 to 0.9 of the prepared one's speed at these
+// sizes.
 #include "kernels/cpu/loops/product_call.h"
 #include "kernels/cpu/onednn.h"
 #include "kernels/cpu/prepare.h"
@@ -15,7 +16,9 @@ namespace {
 using Desc = dnnl::memory::desc;
 using Shape = dnnl::memory::dims;
 
-std::span<const int64_t> leading(const TensorType &type) { return type.shape().first(static_cast<size_t>(type.rank - 2)); }
+std::span<const int64_t> leading(const TensorType &type) {
+  return type.shape().first(static_cast<size_t>(type.rank - 2));
+}
 
 /// The product as oneDNN sees it: batch dims (possibly none), then matrices.
 struct Problem {
@@ -114,8 +117,9 @@ std::unique_ptr<Kernel> build(const CallSpec &spec, const Problem &problem, bool
   return kernel;
 }
 
-/// Multiplications up to which loops of our own take a product: preparing it would take as long as running it once, and they reach 0.97
-/// of what the prepared one does (the median; 0.82 to 1.5). Sums differ in their order: this may depend on a product's dims alone.
+/// Multiplications up to which loops of our own take a product: preparing it would take as long as running it once, and
+/// they reach 0.97 of what the prepared one does (the median; 0.82 to 1.5). Sums differ in their order: this may depend
+/// on a product's dims alone.
 constexpr int64_t kMostOwn = int64_t{1} << 25;
 /// Multiplications that another thread is worth.
 constexpr int64_t kGrain = int64_t{1} << 18;
@@ -140,7 +144,8 @@ public:
   void run(const float *a, const float *b, const float *bias, float *c, float *scratch) const {
     for (int64_t i = 0; bias && adds && i < count * m * n; ++i)
       c[i] += bias[i % n];
-    ProductCall call{k, a, transposeA ? 1 : k, transposeA ? m : 1, b, transposeB ? 1 : n, transposeB ? k : 1, c, n, adds, bias};
+    ProductCall call{k,    a,   transposeA ? 1 : k, transposeA ? m : 1, b, transposeB ? 1 : n, transposeB ? k : 1, c, n,
+                     adds, bias};
     if (count == 1)
       return runOne(call, scratch);
     parallelItems(count * m * n * k < 2 * kGrain ? 1 : threads, count, [&](int64_t item, int worker) {
@@ -168,7 +173,8 @@ private:
     bool byColumns = n > m;
     int64_t side = byColumns ? (n + kUnit - 1) / kUnit : m, work = byColumns ? m * kUnit * k : n * k;
     parallelFor(threads, side, (kGrain + work - 1) / work, [&](int64_t begin, int64_t end) {
-      ProductPart part = byColumns ? ProductPart{0, m, begin * kUnit, std::min(end * kUnit, n)} : ProductPart{begin, end, 0, n};
+      ProductPart part =
+          byColumns ? ProductPart{0, m, begin * kUnit, std::min(end * kUnit, n)} : ProductPart{begin, end, 0, n};
       loop(call, part, scratch + omp_get_thread_num() * ProductCall::kScratchFloats);
     });
   }
@@ -183,10 +189,13 @@ private:
 
 PreparedKernel prepareFloat(const CallSpec &spec, const Problem &problem, const Loops &loops) {
   FloatProducts products(spec, problem, loops.product);
-  return makeKernel(spec, [products](const Operands &call) {
-    products.run(call.input<float>(0), call.input<float>(1), call.hasInput(2) ? call.input<float>(2) : nullptr,
-                 call.output<float>(0), static_cast<float *>(call.scratch));
-  }, products.scratchBytes());
+  return makeKernel(
+      spec,
+      [products](const Operands &call) {
+        products.run(call.input<float>(0), call.input<float>(1), call.hasInput(2) ? call.input<float>(2) : nullptr,
+                     call.output<float>(0), static_cast<float *>(call.scratch));
+      },
+      products.scratchBytes());
 }
 
 } // namespace

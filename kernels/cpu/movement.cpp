@@ -84,7 +84,8 @@ template <typename T> void StridedCopy::copyBlock(T *target, const T *source) co
 }
 
 /// Blocks [begin, end), stepping through the outer dims like an odometer.
-template <typename T> void StridedCopy::copyBlocks(void *toBase, const void *fromBase, int64_t begin, int64_t end) const {
+template <typename T>
+void StridedCopy::copyBlocks(void *toBase, const void *fromBase, int64_t begin, int64_t end) const {
   T *target = static_cast<T *>(toBase);
   const T *source = static_cast<const T *>(fromBase);
   int outerDims = rank - innerDims;

@@ -6,7 +6,8 @@ namespace maestro::kernels::cpu {
 
 const dnnl::engine &onednnEngine() {
   static const dnnl::engine engine = [] {
-    // Its cache only needs to span the shapes of a few micro-batches; by default it keeps 1,024 primitives, some 20 KiB each.
+    // Its cache only needs to span the shapes of a few micro-batches; by default it keeps 1,024 primitives, some 20 KiB
+    // each.
     dnnl::set_primitive_cache_capacity(256);
     return dnnl::engine(dnnl::engine::kind::cpu, 0);
   }();
@@ -18,9 +19,10 @@ dnnl::memory::data_type onednnType(DType dtype) {
 }
 
 bool onednnCovers(DType dtype) {
-  // An instruction set's number has the bits of those that it contains. With AVX-512 alone oneDNN multiplies bf16 at a third of f32's rate, and
-  // each thread has a result of its own.
-  static const int isa = static_cast<int>(dnnl::get_effective_cpu_isa()), needed = static_cast<int>(dnnl::cpu_isa::avx512_core_bf16);
+  // An instruction set's number has the bits of those that it contains. With AVX-512 alone oneDNN multiplies bf16 at a
+  // third of f32's rate, and each thread has a result of its own.
+  static const int isa = static_cast<int>(dnnl::get_effective_cpu_isa()),
+                   needed = static_cast<int>(dnnl::cpu_isa::avx512_core_bf16);
   return dtype == DType::F32 || (dtype == DType::BF16 && (isa & needed) == needed);
 }
 
@@ -52,8 +54,7 @@ OnednnKernel::Slot OnednnKernel::converted(Slot from, const dnnl::memory::desc &
 void OnednnKernel::addReorder(Slot from, Slot to) {
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  dnnl::reorder::primitive_desc pd(onednnEngine(), bindings[from].desc, onednnEngine(), bindings[to].desc,
-                                   attributes);
+  dnnl::reorder::primitive_desc pd(onednnEngine(), bindings[from].desc, onednnEngine(), bindings[to].desc, attributes);
   add(dnnl::reorder(pd), pd.scratchpad_desc(), {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
 }
 

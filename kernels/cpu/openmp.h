@@ -1,5 +1,6 @@
-// The OpenMP runtime that oneDNN was linked with (libgomp), called by name instead of by pragma: this library and oneDNN then share
-// one pool of threads whichever compiler builds this. clang's pragmas would bring a second runtime and a second pool.
+// The OpenMP runtime that oneDNN was linked with (libgomp), called by name instead of by pragma: this library and
+// oneDNN then share one pool of threads whichever compiler builds this. clang's pragmas would bring a second runtime
+// and a second pool.
 #pragma once
 
 extern "C" {
@@ -9,8 +10,8 @@ int omp_get_num_threads();
 int omp_get_max_threads();
 void omp_set_num_threads(int threads);
 
-/// Calls body(data) on each thread of a team of at most `threads`, and returns when all are done (what g++ makes of a parallel
-/// region: "The libgomp ABI", GNU Offloading and Multi Processing Runtime Library manual).
+/// Calls body(data) on each thread of a team of at most `threads`, and returns when all are done (what g++ makes of a
+/// parallel region: "The libgomp ABI", GNU Offloading and Multi Processing Runtime Library manual).
 void GOMP_parallel(void (*body)(void *), void *data, unsigned threads, unsigned flags);
 }
 

@@ -1,6 +1,6 @@
 // Optimizer steps: every element read and written once.
-#include "kernels/cpu/prepare.h"
 #include "kernels/optimizer.h"
+#include "kernels/cpu/prepare.h"
 
 #include <cstring>
 
@@ -21,11 +21,13 @@ PreparedKernel prepareAdam(const CallSpec &spec, const Loops &loops) {
   return makeKernel(spec, [=, loop = loops.adam, threads = spec.threads](const Operands &call) {
     AdamStep step = prepared;
     step.setScalars(call.input<float>(4));
-    AdamCall pointers{call.output<float>(0), call.output<float>(1), call.output<float>(2), call.input<float>(1),
+    AdamCall pointers{call.output<float>(0),
+                      call.output<float>(1),
+                      call.output<float>(2),
+                      call.input<float>(1),
                       call.hasOutput(3) ? call.output<float>(3) : nullptr,
                       call.hasOutput(4) ? call.output<BFloat16>(4) : nullptr};
-    parallelFor(threads, count, kElementGrain,
-                [&](int64_t begin, int64_t end) { loop(pointers, &step, begin, end); });
+    parallelFor(threads, count, kElementGrain, [&](int64_t begin, int64_t end) { loop(pointers, &step, begin, end); });
   });
 }
 

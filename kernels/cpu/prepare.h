@@ -79,10 +79,8 @@ PreparedKernel prepareAdam(const CallSpec &spec, const Loops &loops);
 PreparedKernel prepareSgd(const CallSpec &spec, const Loops &loops);
 PreparedKernel prepareAddInto(const CallSpec &spec, const Loops &loops);
 
-template <typename Body>
-PreparedKernel makeKernel(const CallSpec &spec, Body body, size_t scratchBytes = 0) {
-  return PreparedKernel(
-      std::make_unique<LambdaKernel<Operands, Body>>(spec, std::move(body), scratchBytes));
+template <typename Body> PreparedKernel makeKernel(const CallSpec &spec, Body body, size_t scratchBytes = 0) {
+  return PreparedKernel(std::make_unique<LambdaKernel<Operands, Body>>(spec, std::move(body), scratchBytes));
 }
 
 inline PreparedKernel unsupported() { return PreparedKernel(nullptr); }
@@ -91,8 +89,6 @@ inline PreparedKernel unsupported() { return PreparedKernel(nullptr); }
 inline const void *at(const void *base, int64_t index, int64_t bytes) {
   return static_cast<const char *>(base) + index * bytes;
 }
-inline void *at(void *base, int64_t index, int64_t bytes) {
-  return static_cast<char *>(base) + index * bytes;
-}
+inline void *at(void *base, int64_t index, int64_t bytes) { return static_cast<char *>(base) + index * bytes; }
 
 } // namespace maestro::kernels::cpu

@@ -1,4 +1,5 @@
-// Reductions over neighbouring axes, seen as [outer, reduced, inner]; sums over what surrounds one axis; and the sum of squares.
+// Reductions over neighbouring axes, seen as [outer, reduced, inner]; sums over what surrounds one axis; and the sum of
+// squares.
 //
 // Sums run over chunks whose size depends on the shape alone, and the chunks' sums are added in order,
 // so that the number of threads changes no bit and long sums lose little precision.
@@ -141,7 +142,8 @@ struct Surrounded {
   }
 };
 
-PreparedKernel makeSurroundedSum(const CallSpec &spec, const FloatLoops &loops, Kind kind, const Surrounded &extent, bool add) {
+PreparedKernel makeSurroundedSum(const CallSpec &spec, const FloatLoops &loops, Kind kind, const Surrounded &extent,
+                                 bool add) {
   int64_t bytes = static_cast<int64_t>(byteSize(spec.inputs[0].dtype)), terms = extent.outer * extent.inner;
   double scale = kind == Kind::Mean ? 1.0 / static_cast<double>(terms) : 1.0;
   DType dtype = spec.outputs[0].dtype;
@@ -151,7 +153,8 @@ PreparedKernel makeSurroundedSum(const CallSpec &spec, const FloatLoops &loops, 
       for (int64_t k = begin; k < end; ++k) {
         double total = 0;
         for (int64_t o = 0; o < extent.outer; ++o)
-          total += sumChunk(loops, at(call.inputs[0], (o * extent.kept + k) * extent.inner, bytes), extent.inner, bytes);
+          total +=
+              sumChunk(loops, at(call.inputs[0], (o * extent.kept + k) * extent.inner, bytes), extent.inner, bytes);
         target.set(k, static_cast<float>(total * scale));
       }
     });

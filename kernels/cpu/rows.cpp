@@ -24,7 +24,8 @@ PreparedKernel prepareSoftmax(const CallSpec &spec, const Loops &loops) {
   if (!floats)
     return unsupported();
   SoftmaxLoop loop = spec.kernel == "softmax" ? floats->softmax : floats->logSoftmax;
-  int64_t width = spec.outputs[0].shape().back(), rows = product(spec.outputs[0].shape().first(spec.outputs[0].rank - 1));
+  int64_t width = spec.outputs[0].shape().back(),
+          rows = product(spec.outputs[0].shape().first(spec.outputs[0].rank - 1));
   int64_t bytes = width * static_cast<int64_t>(byteSize(spec.outputs[0].dtype));
   if (width == 0)
     return unsupported();
@@ -41,7 +42,8 @@ PreparedKernel prepareSoftmaxGrad(const CallSpec &spec, const Loops &loops) {
   if (!floats)
     return unsupported();
   SoftmaxGradLoop loop = spec.kernel == "softmax_grad" ? floats->softmaxGrad : floats->logSoftmaxGrad;
-  int64_t width = spec.outputs[0].shape().back(), rows = product(spec.outputs[0].shape().first(spec.outputs[0].rank - 1));
+  int64_t width = spec.outputs[0].shape().back(),
+          rows = product(spec.outputs[0].shape().first(spec.outputs[0].rank - 1));
   int64_t bytes = width * static_cast<int64_t>(byteSize(spec.outputs[0].dtype));
   return makeKernel(spec, [=, threads = spec.threads](const Operands &call) {
     parallelFor(threads, rows, rowGrain(width), [&](int64_t begin, int64_t end) {
@@ -68,9 +70,8 @@ PreparedKernel prepareRope(const CallSpec &spec, const Loops &loops) {
   return makeKernel(spec, [=, threads = spec.threads](const Operands &call) {
     parallelFor(threads, rows, rowGrain(width), [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r)
-        loop(at(call.outputs[0], r, bytes), at(call.inputs[0], r, bytes),
-             at(call.inputs[1], cosRows(r), tableBytes), at(call.inputs[2], sinRows(r), tableBytes),
-             width, interleaved, adjoint);
+        loop(at(call.outputs[0], r, bytes), at(call.inputs[0], r, bytes), at(call.inputs[1], cosRows(r), tableBytes),
+             at(call.inputs[2], sinRows(r), tableBytes), width, interleaved, adjoint);
     });
   });
 }

@@ -1,6 +1,6 @@
-// Rows of f32 by indices that are data: the largest elements of a row, elements taken from rows, elements put into rows.
-// Only the last axis, and as many rows of indices as of data: what losses over a part of the classes read. Indices are
-// checked before any thread starts.
+// Rows of f32 by indices that are data: the largest elements of a row, elements taken from rows, elements put into
+// rows. Only the last axis, and as many rows of indices as of data: what losses over a part of the classes read.
+// Indices are checked before any thread starts.
 #include "kernels/cpu/prepare.h"
 #include "kernels/indices.h"
 
@@ -77,7 +77,8 @@ PreparedKernel prepareTopK(const CallSpec &spec, const Loops &) {
     float *values = call.output<float>(0);
     parallelFor(threads, view.rows, view.grain(), [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r)
-        selectRow(x + r * view.width, view.width, view.picked, largest, values + r * view.picked, indices + r * view.picked);
+        selectRow(x + r * view.width, view.width, view.picked, largest, values + r * view.picked,
+                  indices + r * view.picked);
     });
   });
 }

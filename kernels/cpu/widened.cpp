@@ -13,7 +13,8 @@ constexpr int64_t kGrain = int64_t{1} << 14;
 class WidenedKernel : public Kernel {
 public:
   WidenedKernel(const CallSpec &spec, std::unique_ptr<Kernel> inner)
-      : inner(std::move(inner)), threads(spec.threads), accumulates(accumulateMask(spec)), inputs(spec.inputs.size()), outputs(spec.outputs.size()) {
+      : inner(std::move(inner)), threads(spec.threads), accumulates(accumulateMask(spec)), inputs(spec.inputs.size()),
+        outputs(spec.outputs.size()) {
     size = aligned(this->inner->scratchBytes());
     place(spec.inputs, narrowInputs);
     place(spec.outputs, narrowOutputs);
@@ -25,7 +26,8 @@ public:
     for (const Operand &own : narrowInputs)
       inputs[own.index] = widen(own, givenInputs[own.index], scratch);
     for (const Operand &own : narrowOutputs)
-      outputs[own.index] = accumulates >> own.index & 1 ? widen(own, givenOutputs[own.index], scratch) : wide(own, scratch);
+      outputs[own.index] =
+          accumulates >> own.index & 1 ? widen(own, givenOutputs[own.index], scratch) : wide(own, scratch);
     MAESTRO_TRY(inner->run(inputs, outputs, scratch));
     for (const Operand &own : narrowOutputs)
       narrow(own, wide(own, scratch), static_cast<BFloat16 *>(givenOutputs[own.index]));
@@ -50,7 +52,9 @@ private:
       }
   }
 
-  static float *wide(const Operand &operand, void *scratch) { return reinterpret_cast<float *>(static_cast<char *>(scratch) + operand.offset); }
+  static float *wide(const Operand &operand, void *scratch) {
+    return reinterpret_cast<float *>(static_cast<char *>(scratch) + operand.offset);
+  }
 
   float *widen(const Operand &operand, const void *from, void *scratch) const {
     const auto *values = static_cast<const BFloat16 *>(from);
@@ -89,12 +93,14 @@ std::vector<TensorType> inFloats(std::span<const TensorType> types) {
 
 bool mustWiden(const CallSpec &spec) {
   auto isNarrow = [](const TensorType &type) { return type.present && type.dtype == DType::BF16; };
-  return !onednnCovers(DType::BF16) && (std::ranges::any_of(spec.inputs, isNarrow) || std::ranges::any_of(spec.outputs, isNarrow));
+  return !onednnCovers(DType::BF16) &&
+         (std::ranges::any_of(spec.inputs, isNarrow) || std::ranges::any_of(spec.outputs, isNarrow));
 }
 
 PreparedKernel prepareWidened(const CallSpec &spec, const Loops &loops, Prepare prepare) {
   std::vector<TensorType> inputs = inFloats(spec.inputs), outputs = inFloats(spec.outputs);
-  MAESTRO_ASSIGN(std::unique_ptr<Kernel> inner, prepare({spec.kernel, spec.attributes, inputs, outputs, spec.threads}, loops));
+  MAESTRO_ASSIGN(std::unique_ptr<Kernel> inner,
+                 prepare({spec.kernel, spec.attributes, inputs, outputs, spec.threads}, loops));
   if (!inner)
     return unsupported();
   return PreparedKernel(std::make_unique<WidenedKernel>(spec, std::move(inner)));

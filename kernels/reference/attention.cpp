@@ -22,9 +22,8 @@ struct Scores {
   bool masked, boolean;
 
   Scores(const AttentionShape &shape, const Call &call, size_t q, size_t mask)
-      : shape(shape), q(call.source(q)), k(call.source(q + 1)),
-        mask(call.source(call.hasInput(mask) ? mask : 0)), masked(call.hasInput(mask)),
-        boolean(masked && call.in[mask].dtype == DType::Bool) {}
+      : shape(shape), q(call.source(q)), k(call.source(q + 1)), mask(call.source(call.hasInput(mask) ? mask : 0)),
+        masked(call.hasInput(mask)), boolean(masked && call.in[mask].dtype == DType::Bool) {}
 
   /// cap(q·k·scale), without the mask.
   double capped(int64_t b, int64_t h, int64_t i, int64_t j) const {

@@ -1,5 +1,5 @@
-// What every reference kernel is made of. Floating types are computed in f64 (the oracle is at least as exact as any kernel that it
-// judges), integers and bool in i64.
+// What every reference kernel is made of. Floating types are computed in f64 (the oracle is at least as exact as any
+// kernel that it judges), integers and bool in i64.
 #pragma once
 
 #include "kernels/element.h"
@@ -14,10 +14,8 @@ struct Call : Operands {
   template <typename C = double> Sink<C> sink(size_t i) const { return {outputs[i], out[i].dtype}; }
 };
 
-template <typename Body>
-PreparedKernel makeKernel(const CallSpec &spec, Body body, size_t scratchBytes = 0) {
-  return PreparedKernel(
-      std::make_unique<LambdaKernel<Call, Body>>(spec, std::move(body), scratchBytes));
+template <typename Body> PreparedKernel makeKernel(const CallSpec &spec, Body body, size_t scratchBytes = 0) {
+  return PreparedKernel(std::make_unique<LambdaKernel<Call, Body>>(spec, std::move(body), scratchBytes));
 }
 
 /// Calls `function` with a double or an int64_t: the type to compute `dtype` in.

@@ -34,9 +34,7 @@ struct Geometry {
   }
 };
 
-size_t sumBytes(const CallSpec &spec) {
-  return static_cast<size_t>(spec.outputs[0].elements()) * sizeof(double);
-}
+size_t sumBytes(const CallSpec &spec) { return static_cast<size_t>(spec.outputs[0].elements()) * sizeof(double); }
 
 void storeSums(const Call &call, const double *sums) {
   Sink<double> out = call.sink(0);

@@ -20,8 +20,7 @@ template <typename F> constexpr Unary floating(std::string_view name, F) {
   return {name, [](double x) -> double { return F()(x); }, nullptr};
 }
 template <typename F> constexpr Unary numeric(std::string_view name, F) {
-  return {name, [](double x) -> double { return F()(x); },
-          [](int64_t x) -> int64_t { return F()(x); }};
+  return {name, [](double x) -> double { return F()(x); }, [](int64_t x) -> int64_t { return F()(x); }};
 }
 
 double sigmoid(double x) { return x >= 0 ? 1 / (1 + std::exp(-x)) : std::exp(x) / (1 + std::exp(x)); }
@@ -31,9 +30,7 @@ constexpr double kGeluScale = 0.79788456080286535588; ///< √(2/π)
 constexpr double kGeluCubic = 0.044715;
 
 double gelu(double x) { return 0.5 * x * (1 + std::erf(x * kSqrtHalf)); }
-double geluTanh(double x) {
-  return 0.5 * x * (1 + std::tanh(kGeluScale * (x + kGeluCubic * x * x * x)));
-}
+double geluTanh(double x) { return 0.5 * x * (1 + std::tanh(kGeluScale * (x + kGeluCubic * x * x * x))); }
 double geluSlope(double x) {
   double density = std::exp(-0.5 * x * x) * 0.5 * kGeluScale;
   return 0.5 * (1 + std::erf(x * kSqrtHalf)) + x * density;
@@ -153,8 +150,7 @@ constexpr Binary kBinary[] = {
     twoFloats("gelu_grad", [](double x, double dy) { return dy * geluSlope(x); }),
 };
 constexpr Binary kFmod = both("mod", [](auto a, auto b) { return remainder(a, b); });
-constexpr Binary kGeluTanhGrad =
-    twoFloats("gelu_grad", [](double x, double dy) { return dy * geluTanhSlope(x); });
+constexpr Binary kGeluTanhGrad = twoFloats("gelu_grad", [](double x, double dy) { return dy * geluTanhSlope(x); });
 
 template <typename C> PreparedKernel makeBinary(const CallSpec &spec, C (*function)(C, C)) {
   auto shape = spec.outputs[0].shape();
@@ -168,8 +164,7 @@ template <typename C> PreparedKernel makeBinary(const CallSpec &spec, C (*functi
   });
 }
 
-template <typename Entry>
-const Entry *findEntry(std::span<const Entry> table, std::string_view name) {
+template <typename Entry> const Entry *findEntry(std::span<const Entry> table, std::string_view name) {
   auto found = std::ranges::find(table, name, &Entry::name);
   return found == table.end() ? nullptr : &*found;
 }

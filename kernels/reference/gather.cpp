@@ -28,8 +28,7 @@ struct TupleView {
   int64_t batches, tuples, inner;
 
   TupleView(const TensorType &data, const TensorType &indices, int64_t batchDims)
-      : depth(static_cast<size_t>(indices.dims[indices.rank - 1])),
-        batches(product(data.shape().first(batchDims))) {
+      : depth(static_cast<size_t>(indices.dims[indices.rank - 1])), batches(product(data.shape().first(batchDims))) {
     auto rest = data.shape().subspan(batchDims);
     std::copy_n(rest.begin(), depth, addressed.begin());
     inner = product(rest.subspan(depth));
@@ -149,8 +148,7 @@ PreparedKernel prepareGatherNdGrad(const CallSpec &spec) {
       C *sums = static_cast<C *>(call.scratch);
       std::fill_n(sums, call.out[0].elements(), C(0));
       for (int64_t i = 0; i < view.batches * view.tuples; ++i) {
-        MAESTRO_ASSIGN(int64_t offset,
-                       tupleOffset("gather_nd_grad", indices, i, view.limits(), view.inner));
+        MAESTRO_ASSIGN(int64_t offset, tupleOffset("gather_nd_grad", indices, i, view.limits(), view.inner));
         offset += i / view.tuples * view.slice();
         for (int64_t k = 0; k < view.inner; ++k)
           sums[offset + k] += dy[i * view.inner + k];

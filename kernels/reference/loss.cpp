@@ -90,8 +90,8 @@ PreparedKernel prepareKlDivergenceGrad(const CallSpec &spec) {
     int64_t width = call.in[0].shape().back();
     for (int64_t i = 0, n = call.in[2].elements(); i < n; ++i)
       for (int64_t k = i * width; k < (i + 1) * width; ++k)
-        dstudent.set(k, (std::exp(student[k] * inverse - ls[i]) - std::exp(teacher[k] * inverse - lt[i])) *
-                            inverse * dloss[spread(i)]);
+        dstudent.set(k, (std::exp(student[k] * inverse - ls[i]) - std::exp(teacher[k] * inverse - lt[i])) * inverse *
+                            dloss[spread(i)]);
   });
 }
 

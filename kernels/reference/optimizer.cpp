@@ -1,6 +1,6 @@
 // Optimizer steps in place, and adding one tensor into another.
-#include "kernels/accumulate.h"
 #include "kernels/optimizer.h"
+#include "kernels/accumulate.h"
 #include "kernels/reference/prepare.h"
 
 #include <cstring>
@@ -54,8 +54,7 @@ PreparedKernel prepareSgd(const CallSpec &spec) {
 
 PreparedKernel prepareAddInto(const CallSpec &spec) {
   return makeKernel(spec, [](const Call &call) {
-    addElements(call.outputs[0], call.out[0].dtype, call.inputs[0], call.in[0].dtype,
-                call.out[0].elements());
+    addElements(call.outputs[0], call.out[0].dtype, call.inputs[0], call.in[0].dtype, call.out[0].elements());
   });
 }
 

@@ -45,9 +45,7 @@ void storeSums(const Call &call, const double *sums) {
     out.set(i, sums[i]);
 }
 
-size_t sumBytes(const CallSpec &spec) {
-  return static_cast<size_t>(spec.outputs[0].elements()) * sizeof(double);
-}
+size_t sumBytes(const CallSpec &spec) { return static_cast<size_t>(spec.outputs[0].elements()) * sizeof(double); }
 
 } // namespace
 

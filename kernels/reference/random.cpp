@@ -23,8 +23,8 @@ PreparedKernel prepareDropout(const CallSpec &spec) {
     double scale = ratio < 1 ? 1 / (1 - ratio) : 0;
     for (int64_t i = 0, n = call.out[0].elements(); i < n; ++i) {
       int64_t row = i / width;
-      float uniform = dropoutUniform(state[0], stream, state[1], ids[row / rowsPerSample],
-                                     row % rowsPerSample, position(i % width));
+      float uniform = dropoutUniform(state[0], stream, state[1], ids[row / rowsPerSample], row % rowsPerSample,
+                                     position(i % width));
       y.set(i, uniform < static_cast<float>(ratio) ? 0 : x[i] * scale);
     }
   });

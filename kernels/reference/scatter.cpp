@@ -101,8 +101,7 @@ PreparedKernel prepareScatterNd(const CallSpec &spec) {
           offset = offset * shape[k] + index;
         }
         for (int64_t k = 0; k < inner; ++k)
-          result.set(offset * inner + k,
-                     combine(reduction, old[offset * inner + k], updates[i * inner + k]));
+          result.set(offset * inner + k, combine(reduction, old[offset * inner + k], updates[i * inner + k]));
       }
       return Status();
     });

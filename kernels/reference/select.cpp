@@ -34,8 +34,8 @@ PreparedKernel prepareTopK(const CallSpec &spec) {
         for (int64_t rank = 0; rank < k; ++rank) {
           int64_t best = -1; // The first of those that come after the previous one.
           for (int64_t i = 0; i < view.axis; ++i)
-            if ((previous < 0 || comesBefore(at(previous), previous, at(i), i, largest)) &&
-                i != previous && (best < 0 || comesBefore(at(i), i, at(best), best, largest)))
+            if ((previous < 0 || comesBefore(at(previous), previous, at(i), i, largest)) && i != previous &&
+                (best < 0 || comesBefore(at(i), i, at(best), best, largest)))
               best = i;
           int64_t target = (outer * k + rank) * view.inner + inner;
           values.set(target, at(best));

@@ -7,8 +7,7 @@ namespace maestro::kernels::reference {
 namespace {
 
 /// Calls visit(start, stride, length) for every line along the axis.
-template <typename Visit>
-void forEachLine(std::span<const int64_t> shape, int64_t axis, Visit visit) {
+template <typename Visit> void forEachLine(std::span<const int64_t> shape, int64_t axis, Visit visit) {
   AxisView view(shape, axis);
   for (int64_t line = 0; line < view.outer * view.inner; ++line)
     visit(line / view.inner * view.axis * view.inner + line % view.inner, view.inner, view.axis);

@@ -48,8 +48,8 @@ private:
     add("machine", fmt::format("{}: {} x {} with {}", machine.name()->string_view(), machine.devices(),
                                machine.device_kind()->string_view(), humanBytes(machine.memory_bytes())));
     if (const fb::Prediction *prediction = plan->prediction())
-      add("predicted step", fmt::format("{}, {}", humanSeconds(prediction->step_seconds()),
-                                        humanFlops(prediction->step_flops())));
+      add("predicted step",
+          fmt::format("{}, {}", humanSeconds(prediction->step_seconds()), humanFlops(prediction->step_flops())));
   }
 
   void addTraining() {
@@ -71,8 +71,9 @@ private:
   void addSections() {
     for (uint32_t i = 0; i < plan->sections()->size(); ++i) {
       const fb::Section &section = *plan->sections()->Get(i);
-      add("section " + section.name()->str(), fmt::format("{}, {}, micro-batches of {}", section.trains() ? "trains" : "forward only",
-                                                          layoutPhrase(*section.layout()), microBatchPhrase(plan, i)));
+      add("section " + section.name()->str(),
+          fmt::format("{}, {}, micro-batches of {}", section.trains() ? "trains" : "forward only",
+                      layoutPhrase(*section.layout()), microBatchPhrase(plan, i)));
     }
     for (const fb::Edge *edge : *plan->edges())
       add("edge " + edge->name()->str(),

@@ -6,6 +6,7 @@
 namespace maestro::plan {
 
 /// Predicted step, devices, memory; what differs by section and edge. Times may be null.
-std::string diffChoices(const Plan &before, const Plan &after, const StepTimes *beforeTimes, const StepTimes *afterTimes);
+std::string diffChoices(const Plan &before, const Plan &after, const StepTimes *beforeTimes,
+                        const StepTimes *afterTimes);
 
 } // namespace maestro::plan

@@ -33,7 +33,8 @@ struct Side {
     for (const fb::Station *station : *plan->stations())
       if (plan->executables()->Get(station->executable())->section() == section)
         for (uint32_t rank : *station->ranks())
-          most = std::max({most, plan->ranks()->Get(rank)->peak_bytes(), plan->executables()->Get(station->executable())->peak_bytes()});
+          most = std::max({most, plan->ranks()->Get(rank)->peak_bytes(),
+                           plan->executables()->Get(station->executable())->peak_bytes()});
     return most;
   }
   const char *precision(const fb::Section &section) const {
@@ -76,9 +77,11 @@ private:
   void whole() {
     const fb::Prediction *old = before.plan->prediction(), *fresh = after.plan->prediction();
     if (old && fresh)
-      line("predicted step: {}{}", change(old->step_seconds(), fresh->step_seconds(), humanSeconds), assumptionPhrase(after.plan));
+      line("predicted step: {}{}", change(old->step_seconds(), fresh->step_seconds(), humanSeconds),
+           assumptionPhrase(after.plan));
     line("devices: {}", change(before.plan->ranks()->size(), after.plan->ranks()->size(), count));
-    line("memory of the fullest device: {}", change(static_cast<double>(before.peakBytes()), static_cast<double>(after.peakBytes()), bytes));
+    line("memory of the fullest device: {}",
+         change(static_cast<double>(before.peakBytes()), static_cast<double>(after.peakBytes()), bytes));
   }
 
   void section(std::string_view name) {
@@ -87,22 +90,28 @@ private:
       return line("section {}: gone", name);
     const fb::Section &was = *before.plan->sections()->Get(old), &is = *after.plan->sections()->Get(fresh);
     size_t start = text.size();
-    property(name, "dp", "replicas", std::to_string(was.layout()->data_parallel()), std::to_string(is.layout()->data_parallel()));
+    property(name, "dp", "replicas", std::to_string(was.layout()->data_parallel()),
+             std::to_string(is.layout()->data_parallel()));
     property(name, "stages", "stages", std::to_string(was.layout()->stages()), std::to_string(is.layout()->stages()));
-    property(name, "tensor", "devices a stage", std::to_string(was.layout()->tensor_parallel()), std::to_string(is.layout()->tensor_parallel()));
-    property(name, "micro_batch", "micro-batch", microBatchPhrase(before.plan, old), microBatchPhrase(after.plan, fresh));
-    property(name, "devices", "runs on", deviceRanges(devicesOf(before.plan, old)), deviceRanges(devicesOf(after.plan, fresh)));
+    property(name, "tensor", "devices a stage", std::to_string(was.layout()->tensor_parallel()),
+             std::to_string(is.layout()->tensor_parallel()));
+    property(name, "micro_batch", "micro-batch", microBatchPhrase(before.plan, old),
+             microBatchPhrase(after.plan, fresh));
+    property(name, "devices", "runs on", deviceRanges(devicesOf(before.plan, old)),
+             deviceRanges(devicesOf(after.plan, fresh)));
     property(name, "recompute", "recompute", recomputePhrase(*was.layout()), recomputePhrase(*is.layout()));
     property(name, "split_backward", "split backward", splitPhrase(*was.layout()), splitPhrase(*is.layout()));
     property(name, "precision", "precision", before.precision(was), after.precision(is));
     property(name, "trains", "trains", was.trains() ? "yes" : "no", is.trains() ? "yes" : "no");
-    property(name, "memory", "memory of its fullest device", humanBytes(before.peakBytes(old)), humanBytes(after.peakBytes(fresh)));
+    property(name, "memory", "memory of its fullest device", humanBytes(before.peakBytes(old)),
+             humanBytes(after.peakBytes(fresh)));
     times(name, old, fresh);
     if (text.size() > start)
       text.insert(start, fmt::format("section {}:\n", name));
   }
 
-  void property(std::string_view section, const char *pin, const char *what, const std::string &old, const std::string &fresh) {
+  void property(std::string_view section, const char *pin, const char *what, const std::string &old,
+                const std::string &fresh) {
     if (old != fresh)
       line("  {}: {} -> {}{}", what, old, fresh, worth(fmt::format("{}.{}", section, pin), fresh));
   }
@@ -120,7 +129,8 @@ private:
       return;
     const StepTimes::Section &was = before.times->sections[old], &is = after.times->sections[fresh];
     constexpr double kSame = 0.005; // Of the step.
-    for (auto [what, a, b] : {std::tuple("busy", was.busySeconds, is.busySeconds), std::tuple("idle", was.idleSeconds, is.idleSeconds)})
+    for (auto [what, a, b] :
+         {std::tuple("busy", was.busySeconds, is.busySeconds), std::tuple("idle", was.idleSeconds, is.idleSeconds)})
       if (std::abs(a - b) > kSame * before.times->stepSeconds)
         line("  {} in a step: {}", what, change(a, b, humanSeconds));
   }
@@ -157,7 +167,8 @@ private:
 
 } // namespace
 
-std::string diffChoices(const Plan &before, const Plan &after, const StepTimes *beforeTimes, const StepTimes *afterTimes) {
+std::string diffChoices(const Plan &before, const Plan &after, const StepTimes *beforeTimes,
+                        const StepTimes *afterTimes) {
   Side old{before, beforeTimes}, fresh{after, afterTimes};
   return Choices(old, fresh).take();
 }

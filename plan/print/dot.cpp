@@ -42,13 +42,14 @@ std::string printDot(const Plan &plan, const Selection &selection) {
                                  escaped(plan->name()->string_view()));
   for (uint32_t i = 0; i < plan->sections()->size(); ++i)
     if (selection.hasSection(i))
-      text += fmt::format("  section{} [label=\"{}\", style=rounded];\n", i,
-                          sectionLabel(plan, *plan->sections()->Get(i)));
+      text +=
+          fmt::format("  section{} [label=\"{}\", style=rounded];\n", i, sectionLabel(plan, *plan->sections()->Get(i)));
   for (const fb::Edge *edge : *plan->edges())
     if (selection.hasSection(edge->producer()) && selection.hasSection(edge->consumer()))
-      text += fmt::format("  section{} -> section{} [label=\"{}\\n{}\"{}];\n", edge->producer(), edge->consumer(),
-                          escaped(edge->name()->string_view()), escaped(tensorPhrase(plan, edge->dtype(), *edge->shape())),
-                          edge->carries_gradient() ? ", dir=both" : "");
+      text +=
+          fmt::format("  section{} -> section{} [label=\"{}\\n{}\"{}];\n", edge->producer(), edge->consumer(),
+                      escaped(edge->name()->string_view()), escaped(tensorPhrase(plan, edge->dtype(), *edge->shape())),
+                      edge->carries_gradient() ? ", dir=both" : "");
   for (uint32_t i = 0; i < plan->stations()->size(); ++i) {
     const fb::Station &station = *plan->stations()->Get(i);
     uint32_t section = plan->executables()->Get(station.executable())->section();

@@ -1,5 +1,5 @@
-// Why the plan is as it is: each decision with what else it could have been, what binds, what more would bring, and where every
-// number is from.
+// Why the plan is as it is: each decision with what else it could have been, what binds, what more would bring, and
+// where every number is from.
 #include "plan/print/formats.h"
 
 #include <fmt/format.h>
@@ -67,7 +67,8 @@ private:
   }
 
   std::string alternative(const fb::Candidate &candidate) const {
-    return fmt::format("{}: {}; {}", candidate.choice()->string_view(), candidatePhrase(plan, candidate), candidate.reason()->string_view());
+    return fmt::format("{}: {}; {}", candidate.choice()->string_view(), candidatePhrase(plan, candidate),
+                       candidate.reason()->string_view());
   }
 
   void limits() {
@@ -78,7 +79,8 @@ private:
       std::string share = limit.limit() > 0 ? fmt::format("{:.0f} %", 100 * limit.used() / limit.limit()) : "";
       if (isMentioned(limit.place()->string_view()) || isMentioned(limit.reason()->string_view()))
         rows.add({limit.place()->str(), share,
-                  quantityPhrase(limit.used(), unit) + (limit.limit() > 0 ? " of " + quantityPhrase(limit.limit(), unit) : ""),
+                  quantityPhrase(limit.used(), unit) +
+                      (limit.limit() > 0 ? " of " + quantityPhrase(limit.limit(), unit) : ""),
                   limit.reason()->str()});
     }
     table("What binds", rows);
@@ -88,7 +90,8 @@ private:
     TextTable rows;
     for (const fb::Candidate *candidate : candidatesOf(plan, fb::CandidateKind::WhatIf))
       if (isMentioned(candidate->subject()->string_view()) || isMentioned(candidate->reason()->string_view()))
-        rows.add({candidate->subject()->str(), candidate->choice()->str(), candidatePhrase(plan, *candidate), candidate->reason()->str()});
+        rows.add({candidate->subject()->str(), candidate->choice()->str(), candidatePhrase(plan, *candidate),
+                  candidate->reason()->str()});
     table("With more", rows);
   }
 
@@ -100,7 +103,8 @@ private:
       const fb::Quantity &quantity = *plan->quantities()->Get(i);
       bool isGeneral = sectionNamedIn(plan, quantity.name()->string_view()) == kNone;
       if (isGeneral || isShown(quantity.name()->string_view()))
-        rows.add({quantity.name()->str(), quantityPhrase(quantity.value(), quantity.unit()->string_view()), quantity.source()->str()});
+        rows.add({quantity.name()->str(), quantityPhrase(quantity.value(), quantity.unit()->string_view()),
+                  quantity.source()->str()});
     }
     table("Numbers, and where they are from", rows);
   }
@@ -115,10 +119,13 @@ private:
           rows.add({fmt::format("{} {}", executable.name()->string_view(), fb::EnumNameProgramKind(program->kind())),
                     humanSeconds(secondsAtBounds(plan, executable, program->cost())),
                     humanFlops(static_cast<double>(valueAtBounds(plan, executable, program->flops()))),
-                    humanBytes(static_cast<uint64_t>(std::max<int64_t>(0, valueAtBounds(plan, executable, program->memory_bytes())))),
+                    humanBytes(static_cast<uint64_t>(
+                        std::max<int64_t>(0, valueAtBounds(plan, executable, program->memory_bytes())))),
                     fmt::format("{} calls", program->calls()->size())});
     }
-    table("Programs with full micro-batches: the sum over calls of the longer of arithmetic and memory, and the calls' own time", rows);
+    table("Programs with full micro-batches: the sum over calls of the longer of arithmetic and memory, and the calls' "
+          "own time",
+          rows);
   }
 
   const Plan &plan;

@@ -44,7 +44,8 @@ int64_t valueAtBounds(const Plan &plan, const fb::Executable &executable, uint32
 
 /// The quantity of this name; nothing where the plan does not state it.
 std::optional<double> quantity(const Plan &plan, std::string_view name);
-/// "; assumed: 100 GFLOP/s …" where nobody measured the devices and no data sheet tells: in the line of every predicted time.
+/// "; assumed: 100 GFLOP/s …" where nobody measured the devices and no data sheet tells: in the line of every predicted
+/// time.
 std::string assumptionPhrase(const Plan &plan);
 /// "100 GFLOP/s", "1.50 GiB", "12.3 ms"
 std::string quantityPhrase(double value, std::string_view unit);
@@ -72,9 +73,11 @@ struct ParameterTotals {
 };
 ParameterTotals parameterTotals(const Plan &plan, uint32_t component);
 
-/// "model.norm.weight", "model.layers.*.mlp.up_proj.weight (32)": numbered modules of one kind as one, in the names' order.
+/// "model.norm.weight", "model.layers.*.mlp.up_proj.weight (32)": numbered modules of one kind as one, in the names'
+/// order.
 std::vector<std::string> namePatterns(const std::vector<std::string> &names);
-/// The component's parameters that train, or that do not, as such patterns; the rest of very many as a number. Buffers are neither.
+/// The component's parameters that train, or that do not, as such patterns; the rest of very many as a number. Buffers
+/// are neither.
 std::string trainedNames(const Plan &plan, uint32_t component, bool trained);
 
 } // namespace maestro::plan

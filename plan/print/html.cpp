@@ -1,4 +1,5 @@
-// A plan as one page that needs nothing else: section graph, devices and memory, timelines, comparison, explanation, summary.
+// A plan as one page that needs nothing else: section graph, devices and memory, timelines, comparison, explanation,
+// summary.
 #include "plan/print/html.h"
 
 namespace maestro::plan {
@@ -19,12 +20,13 @@ pre{background:var(--box);padding:1em;overflow-x:auto;font-size:13px}
 
 std::string lead(const Plan &plan) {
   const fb::Machine &machine = *plan->machine();
-  std::string text = fmt::format("for {}: {} x {}", machine.name()->string_view(), machine.devices(), machine.device_kind()->string_view());
+  std::string text = fmt::format("for {}: {} x {}", machine.name()->string_view(), machine.devices(),
+                                 machine.device_kind()->string_view());
   if (machine.memory_bytes() > 0)
     text += " with " + humanBytes(machine.memory_bytes()) + " each";
   if (const fb::Prediction *prediction = plan->prediction())
-    text += fmt::format("; a step of {} samples is predicted to take {}{}", plan->training()->global_batch(), humanSeconds(prediction->step_seconds()),
-                        assumptionPhrase(plan));
+    text += fmt::format("; a step of {} samples is predicted to take {}{}", plan->training()->global_batch(),
+                        humanSeconds(prediction->step_seconds()), assumptionPhrase(plan));
   return "<p class=\"lead\">" + escapeHtml(text) + "</p>\n";
 }
 
@@ -42,8 +44,9 @@ std::string htmlTable(std::string_view caption, const std::vector<std::vector<st
   for (size_t r = 0; r < rows.size(); ++r) {
     html += "<tr>";
     for (size_t column = 0; column < rows[r].size(); ++column)
-      html += fmt::format("<{0}{1}>{2}</{3}>", r == 0 ? "th scope=\"col\"" : "td", numbers >> column & 1 ? " class=\"n\"" : "",
-                          escapeHtml(rows[r][column]), r == 0 ? "th" : "td");
+      html +=
+          fmt::format("<{0}{1}>{2}</{3}>", r == 0 ? "th scope=\"col\"" : "td",
+                      numbers >> column & 1 ? " class=\"n\"" : "", escapeHtml(rows[r][column]), r == 0 ? "th" : "td");
     html += "</tr>\n";
   }
   return html + "</table>\n";
@@ -51,9 +54,10 @@ std::string htmlTable(std::string_view caption, const std::vector<std::vector<st
 
 std::string printHtml(const Plan &plan, const Selection &selection, std::string_view timelines) {
   std::string name = escapeHtml(plan->name()->string_view());
-  std::string html = fmt::format("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/><meta name=\"viewport\" "
-                                 "content=\"width=device-width\"/><title>Plan of {0}</title><style>{1}</style></head><body>\n<h1>{0}</h1>\n",
-                                 name, kStyle);
+  std::string html = fmt::format(
+      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/><meta name=\"viewport\" "
+      "content=\"width=device-width\"/><title>Plan of {0}</title><style>{1}</style></head><body>\n<h1>{0}</h1>\n",
+      name, kStyle);
   html += lead(plan);
   addPart(html, "Sections", sectionGraph(plan, selection));
   addPart(html, "Compared", comparisonBars(plan));

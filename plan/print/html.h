@@ -1,5 +1,5 @@
-// The parts of the page. Each is well-formed XML, names what it draws in <title>, and has its numbers in text as well. Colours
-// are CSS variables of the page, light and dark. Internal to plan/print.
+// The parts of the page. Each is well-formed XML, names what it draws in <title>, and has its numbers in text as well.
+// Colours are CSS variables of the page, light and dark. Internal to plan/print.
 #pragma once
 
 #include "plan/print/formats.h"
@@ -24,6 +24,7 @@ std::string comparisonBars(const Plan &plan);
 std::string explanationTables(const Plan &plan, const Selection &selection);
 
 /// Rows of text; the first is the header. Columns in `numbers` (a bit each) are right-aligned.
-std::string htmlTable(std::string_view caption, const std::vector<std::vector<std::string>> &rows, unsigned numbers = 0);
+std::string htmlTable(std::string_view caption, const std::vector<std::vector<std::string>> &rows,
+                      unsigned numbers = 0);
 
 } // namespace maestro::plan

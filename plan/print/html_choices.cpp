@@ -26,8 +26,10 @@ std::string comparisonBars(const Plan &plan) {
     most = std::max(most, candidate->step_seconds());
   if (shown.empty() || most <= 0)
     return "";
-  std::string svg = fmt::format("<div class=\"wide\"><svg width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} {1}\" role=\"img\"><title>Predicted time of a "
-                                "step by layout, and with more of the machine</title>\n", kLabel + kWidth + 160, kRow * static_cast<double>(shown.size()) + 6);
+  std::string svg = fmt::format("<div class=\"wide\"><svg width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} {1}\" "
+                                "role=\"img\"><title>Predicted time of a "
+                                "step by layout, and with more of the machine</title>\n",
+                                kLabel + kWidth + 160, kRow * static_cast<double>(shown.size()) + 6);
   Rows layoutRows = {{"layout", "a step", "what", "why"}}, moreRows = {{"with more", "a step", "how much", "what for"}};
   for (size_t i = 0; i < shown.size(); ++i) {
     const fb::Candidate &candidate = *shown[i];
@@ -36,10 +38,15 @@ std::string comparisonBars(const Plan &plan) {
     addRow(isLayout ? layoutRows : moreRows, plan, candidate, name);
     std::string label = isLayout ? name : name + ": " + candidate.choice()->str();
     double y = kRow * static_cast<double>(i), width = kWidth * candidate.step_seconds() / most;
-    svg += fmt::format("<g><title>{0}: {1}</title><text x=\"{2}\" y=\"{3:.0f}\" class=\"end\">{0}</text><rect x=\"{4}\" y=\"{5:.0f}\" width=\"{6:.2f}\" "
-                       "height=\"16\" fill=\"var({7})\"/><text x=\"{8:.2f}\" y=\"{3:.0f}\" class=\"soft\">{1}</text></g>\n",
-                       escapeHtml(label), escapeHtml(candidatePhrase(plan, candidate)), kLabel - 10, y + 18, kLabel, y + 5, width,
-                       i == 0 ? "--bar" : isLayout ? "--other" : "--less", kLabel + width + 8);
+    svg += fmt::format(
+        "<g><title>{0}: {1}</title><text x=\"{2}\" y=\"{3:.0f}\" class=\"end\">{0}</text><rect x=\"{4}\" y=\"{5:.0f}\" "
+        "width=\"{6:.2f}\" "
+        "height=\"16\" fill=\"var({7})\"/><text x=\"{8:.2f}\" y=\"{3:.0f}\" class=\"soft\">{1}</text></g>\n",
+        escapeHtml(label), escapeHtml(candidatePhrase(plan, candidate)), kLabel - 10, y + 18, kLabel, y + 5, width,
+        i == 0     ? "--bar"
+        : isLayout ? "--other"
+                   : "--less",
+        kLabel + width + 8);
   }
   return svg + "</svg></div>\n" + htmlTable("", layoutRows, 0b10) + htmlTable("", moreRows, 0b10);
 }
@@ -49,10 +56,13 @@ std::string explanationTables(const Plan &plan, const Selection &selection) {
     uint32_t section = sectionNamedIn(plan, name);
     return selection.all() || (section != kNone && selection.hasSection(section));
   };
-  Rows decisions = {{"decision", "choice", "why"}}, alternatives = {{"decision", "a step", "next best", "what makes the difference"}};
+  Rows decisions = {{"decision", "choice", "why"}},
+       alternatives = {{"decision", "a step", "next best", "what makes the difference"}};
   for (const fb::Decision *decision : *plan->decisions())
     if (isShown(decision->subject()->string_view()))
-      decisions.push_back({decision->subject()->str(), decision->choice()->str() + (decision->is_default() ? "" : " (given)"), decision->reason()->str()});
+      decisions.push_back({decision->subject()->str(),
+                           decision->choice()->str() + (decision->is_default() ? "" : " (given)"),
+                           decision->reason()->str()});
   for (const fb::Candidate *candidate : candidatesOf(plan, fb::CandidateKind::Alternative))
     if (isShown(candidate->subject()->string_view()))
       addRow(alternatives, plan, *candidate, candidate->subject()->str());
@@ -60,13 +70,15 @@ std::string explanationTables(const Plan &plan, const Selection &selection) {
   for (uint32_t i = 0; plan->limits() && i < plan->limits()->size(); ++i) {
     const fb::Limit &limit = *plan->limits()->Get(i);
     const char *unit = limit.kind() == fb::LimitKind::Time ? "s" : "B";
-    limits.push_back({limit.place()->str(), quantityPhrase(limit.used(), unit), limit.limit() > 0 ? quantityPhrase(limit.limit(), unit) : "", limit.reason()->str()});
+    limits.push_back({limit.place()->str(), quantityPhrase(limit.used(), unit),
+                      limit.limit() > 0 ? quantityPhrase(limit.limit(), unit) : "", limit.reason()->str()});
   }
   Rows numbers = {{"number", "value", "where it is from"}};
   for (uint32_t i = 0; plan->quantities() && i < plan->quantities()->size(); ++i) {
     const fb::Quantity &quantity = *plan->quantities()->Get(i);
     if (sectionNamedIn(plan, quantity.name()->string_view()) == kNone || isShown(quantity.name()->string_view()))
-      numbers.push_back({quantity.name()->str(), quantityPhrase(quantity.value(), quantity.unit()->string_view()), quantity.source()->str()});
+      numbers.push_back({quantity.name()->str(), quantityPhrase(quantity.value(), quantity.unit()->string_view()),
+                         quantity.source()->str()});
   }
   return htmlTable("Decisions", decisions) + htmlTable("One decision changed, the rest as it is", alternatives, 0b10) +
          htmlTable("What binds", limits, 0b110) + htmlTable("Numbers", numbers, 0b10);

@@ -17,7 +17,9 @@ constexpr double kBarWidth = 520;
 /// More rows than this say nothing more.
 constexpr size_t kMostRows = 64;
 
-const char *kindName(size_t kind) { return kind < kKinds ? fb::EnumNameRegionKind(static_cast<fb::RegionKind>(kind)) : "process and staging"; }
+const char *kindName(size_t kind) {
+  return kind < kKinds ? fb::EnumNameRegionKind(static_cast<fb::RegionKind>(kind)) : "process and staging";
+}
 
 /// Devices that run the same executables and hold as much.
 struct Alike {
@@ -34,7 +36,8 @@ std::vector<Alike> alike(const Plan &plan, const Selection &selection) {
   std::map<std::pair<std::vector<uint32_t>, uint64_t>, Alike> groups;
   for (uint32_t rank = 0; rank < runs.size(); ++rank) {
     std::sort(runs[rank].begin(), runs[rank].end());
-    bool isShown = selection.all() || std::any_of(runs[rank].begin(), runs[rank].end(), [&](uint32_t e) { return selection.hasExecutable(e); });
+    bool isShown = selection.all() || std::any_of(runs[rank].begin(), runs[rank].end(),
+                                                  [&](uint32_t e) { return selection.hasExecutable(e); });
     if (!isShown)
       continue;
     uint64_t peak = plan->ranks()->Get(rank)->peak_bytes();
@@ -46,7 +49,8 @@ std::vector<Alike> alike(const Plan &plan, const Selection &selection) {
   std::vector<Alike> list;
   for (auto &[key, group] : groups)
     list.push_back(std::move(group));
-  std::sort(list.begin(), list.end(), [](const Alike &a, const Alike &b) { return a.devices.front() < b.devices.front(); });
+  std::sort(list.begin(), list.end(),
+            [](const Alike &a, const Alike &b) { return a.devices.front() < b.devices.front(); });
   return list;
 }
 
@@ -63,19 +67,26 @@ std::array<uint64_t, kKinds + 1> bytesByKind(const Plan &plan, const Alike &grou
 }
 
 /// Widths are shares of `scale` bytes; the limit, where there is one, is a line.
-std::string memoryBar(const std::array<uint64_t, kKinds + 1> &bytes, uint64_t limit, uint64_t scale, const std::string &title) {
-  std::string svg = fmt::format("<svg width=\"{0}\" height=\"22\" viewBox=\"0 0 {0} 22\" role=\"img\"><title>{1}</title>", kBarWidth + 4, escapeHtml(title));
+std::string memoryBar(const std::array<uint64_t, kKinds + 1> &bytes, uint64_t limit, uint64_t scale,
+                      const std::string &title) {
+  std::string svg =
+      fmt::format("<svg width=\"{0}\" height=\"22\" viewBox=\"0 0 {0} 22\" role=\"img\"><title>{1}</title>",
+                  kBarWidth + 4, escapeHtml(title));
   double x = 0, perByte = kBarWidth / static_cast<double>(std::max<uint64_t>(1, scale));
-  svg += fmt::format("<rect x=\"0\" y=\"3\" width=\"{:.2f}\" height=\"16\" fill=\"var(--box)\"/>", static_cast<double>(limit > 0 ? limit : scale) * perByte);
+  svg += fmt::format("<rect x=\"0\" y=\"3\" width=\"{:.2f}\" height=\"16\" fill=\"var(--box)\"/>",
+                     static_cast<double>(limit > 0 ? limit : scale) * perByte);
   for (size_t kind = 0; kind < bytes.size(); ++kind) {
     double width = static_cast<double>(bytes[kind]) * perByte;
     if (bytes[kind] > 0)
-      svg += fmt::format("<rect x=\"{:.2f}\" y=\"3\" width=\"{:.2f}\" height=\"16\" fill=\"{}\"><title>{} {}</title></rect>", x, width, kColors[kind],
-                         kindName(kind), humanBytes(bytes[kind]));
+      svg += fmt::format(
+          "<rect x=\"{:.2f}\" y=\"3\" width=\"{:.2f}\" height=\"16\" fill=\"{}\"><title>{} {}</title></rect>", x, width,
+          kColors[kind], kindName(kind), humanBytes(bytes[kind]));
     x += width;
   }
   if (limit > 0)
-    svg += fmt::format("<line x1=\"{0:.2f}\" x2=\"{0:.2f}\" y1=\"0\" y2=\"22\" stroke=\"var(--limit)\" stroke-width=\"2\"/>", static_cast<double>(limit) * perByte);
+    svg += fmt::format(
+        "<line x1=\"{0:.2f}\" x2=\"{0:.2f}\" y1=\"0\" y2=\"22\" stroke=\"var(--limit)\" stroke-width=\"2\"/>",
+        static_cast<double>(limit) * perByte);
   return svg + "</svg>";
 }
 
@@ -117,20 +128,26 @@ std::string deviceTable(const Plan &plan, const Selection &selection) {
   bool isFar = limit > 4 * scale;
   scale = isFar ? scale : std::max(scale, limit);
   std::string html = legend(kinds) + "<table><caption>Predicted peak" +
-                     (limit > 0 ? " of " + humanBytes(limit) + " each" + (isFar ? " (bars are drawn to the largest peak, the limit is beyond)" : "") : "") +
-                     "</caption>\n<tr><th scope=\"col\">devices</th><th scope=\"col\" class=\"n\">how many</th><th scope=\"col\">run</th>"
+                     (limit > 0 ? " of " + humanBytes(limit) + " each" +
+                                      (isFar ? " (bars are drawn to the largest peak, the limit is beyond)" : "")
+                                : "") +
+                     "</caption>\n<tr><th scope=\"col\">devices</th><th scope=\"col\" class=\"n\">how many</th><th "
+                     "scope=\"col\">run</th>"
                      "<th scope=\"col\" class=\"n\">peak</th><th scope=\"col\">memory</th></tr>\n";
   for (size_t g = 0; g < std::min(groups.size(), kMostRows); ++g) {
     std::string devices = deviceRanges(groups[g].devices), title;
     for (size_t kind = 0; kind < bytes[g].size(); ++kind)
       if (bytes[g][kind] > 0)
         title += fmt::format("{}{} {}", title.empty() ? "" : ", ", kindName(kind), humanBytes(bytes[g][kind]));
-    html += fmt::format("<tr><td>{}</td><td class=\"n\">{}</td><td>{}</td><td class=\"n\">{}</td><td>{}</td></tr>\n", devices, groups[g].devices.size(),
-                        escapeHtml(runsPhrase(plan, groups[g])), humanBytes(groups[g].peakBytes),
+    html += fmt::format("<tr><td>{}</td><td class=\"n\">{}</td><td>{}</td><td class=\"n\">{}</td><td>{}</td></tr>\n",
+                        devices, groups[g].devices.size(), escapeHtml(runsPhrase(plan, groups[g])),
+                        humanBytes(groups[g].peakBytes),
                         memoryBar(bytes[g], isFar ? 0 : limit, scale, devices + ": " + title));
   }
   html += "</table>\n";
-  return groups.size() <= kMostRows ? html : html + fmt::format("<p>{} more kinds of devices are not shown.</p>\n", groups.size() - kMostRows);
+  return groups.size() <= kMostRows
+             ? html
+             : html + fmt::format("<p>{} more kinds of devices are not shown.</p>\n", groups.size() - kMostRows);
 }
 
 } // namespace maestro::plan

@@ -30,7 +30,8 @@ uint64_t messageBytes(const Plan &plan, uint32_t edge) {
 
 class Graph {
 public:
-  Graph(const Plan &plan, const Selection &selection) : plan(plan), selection(selection), boxes(plan->sections()->size()) {}
+  Graph(const Plan &plan, const Selection &selection)
+      : plan(plan), selection(selection), boxes(plan->sections()->size()) {}
 
   std::string text() {
     place();
@@ -39,8 +40,10 @@ public:
     for (uint32_t s = 0; s < boxes.size(); ++s)
       if (selection.hasSection(s))
         box(s, *plan->sections()->Get(s));
-    return fmt::format("<div class=\"wide\"><svg width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} {1}\" role=\"img\"><title>Sections and what "
-                       "passes between them</title>\n", width, height) +
+    return fmt::format("<div class=\"wide\"><svg width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} {1}\" "
+                       "role=\"img\"><title>Sections and what "
+                       "passes between them</title>\n",
+                       width, height) +
            svg + "</svg></div>\n" + htmlTable("Edges", edgeRows, 0b1000);
   }
 
@@ -63,29 +66,37 @@ private:
   void edge(uint32_t number, const fb::Edge &edge) {
     if (!selection.hasSection(edge.producer()) || !selection.hasSection(edge.consumer()))
       return;
-    std::string tensor = tensorPhrase(plan, edge.dtype(), *edge.shape()), bytes = humanBytes(messageBytes(plan, number));
-    edgeRows.push_back({edge.name()->str(), plan->sections()->Get(edge.producer())->name()->str() + " → " + plan->sections()->Get(edge.consumer())->name()->str(),
+    std::string tensor = tensorPhrase(plan, edge.dtype(), *edge.shape()),
+                bytes = humanBytes(messageBytes(plan, number));
+    edgeRows.push_back({edge.name()->str(),
+                        plan->sections()->Get(edge.producer())->name()->str() + " → " +
+                            plan->sections()->Get(edge.consumer())->name()->str(),
                         tensor + (edge.carries_gradient() ? ", gradients back" : ""), bytes});
     if (edge.producer() == edge.consumer())
       return;
     Box from = boxes[edge.producer()], to = boxes[edge.consumer()];
     uint32_t x1 = from.x + kBoxWidth, y1 = from.y + kBoxHeight / 2, x2 = to.x, y2 = to.y + kBoxHeight / 2;
-    svg += fmt::format("<g><title>{}</title><path d=\"M{} {} C{} {} {} {} {} {}\" fill=\"none\" stroke=\"var(--other)\" stroke-width=\"2\"/>"
-                       "<path d=\"M{} {} l-9 -5 v10 z\" fill=\"var(--other)\"/><text class=\"soft\" x=\"{}\" y=\"{}\">{}</text></g>\n",
-                       escapeHtml(edge.name()->str() + ": " + tensor), x1, y1, x1 + kGapX / 2, y1, x2 - kGapX / 2, y2, x2 - 2, y2, x2, y2,
-                       x1 + 10, (y1 + y2) / 2 - 8, bytes);
+    svg += fmt::format(
+        "<g><title>{}</title><path d=\"M{} {} C{} {} {} {} {} {}\" fill=\"none\" stroke=\"var(--other)\" "
+        "stroke-width=\"2\"/>"
+        "<path d=\"M{} {} l-9 -5 v10 z\" fill=\"var(--other)\"/><text class=\"soft\" x=\"{}\" y=\"{}\">{}</text></g>\n",
+        escapeHtml(edge.name()->str() + ": " + tensor), x1, y1, x1 + kGapX / 2, y1, x2 - kGapX / 2, y2, x2 - 2, y2, x2,
+        y2, x1 + 10, (y1 + y2) / 2 - 8, bytes);
   }
 
   void box(uint32_t number, const fb::Section &section) {
     Box at = boxes[number];
-    svg += fmt::format("<g><title>{0}</title><rect x=\"{1}\" y=\"{2}\" width=\"{3}\" height=\"{4}\" rx=\"7\" fill=\"var({5})\" stroke=\"var(--line)\"/>\n",
-                       escapeHtml(section.name()->string_view()), at.x, at.y, kBoxWidth, kBoxHeight, section.trains() ? "--learns" : "--box");
-    std::string lines[] = {section.name()->str(), section.trains() ? "trains" : "forward only",
-                           fmt::format("{}, micro-batches of {}", layoutPhrase(*section.layout()), microBatchPhrase(plan, number)),
-                           deviceRanges(devicesOf(plan, number))};
+    svg += fmt::format("<g><title>{0}</title><rect x=\"{1}\" y=\"{2}\" width=\"{3}\" height=\"{4}\" rx=\"7\" "
+                       "fill=\"var({5})\" stroke=\"var(--line)\"/>\n",
+                       escapeHtml(section.name()->string_view()), at.x, at.y, kBoxWidth, kBoxHeight,
+                       section.trains() ? "--learns" : "--box");
+    std::string lines[] = {
+        section.name()->str(), section.trains() ? "trains" : "forward only",
+        fmt::format("{}, micro-batches of {}", layoutPhrase(*section.layout()), microBatchPhrase(plan, number)),
+        deviceRanges(devicesOf(plan, number))};
     for (uint32_t i = 0; i < std::size(lines); ++i)
-      svg += fmt::format("<text x=\"{}\" y=\"{}\"{}>{}</text>\n", at.x + 12, at.y + 22 + 20 * i, i == 0 ? " font-weight=\"bold\"" : " class=\"soft\"",
-                         escapeHtml(shortened(lines[i])));
+      svg += fmt::format("<text x=\"{}\" y=\"{}\"{}>{}</text>\n", at.x + 12, at.y + 22 + 20 * i,
+                         i == 0 ? " font-weight=\"bold\"" : " class=\"soft\"", escapeHtml(shortened(lines[i])));
     svg += "</g>\n";
   }
 

@@ -1,5 +1,5 @@
-// Placement: which sections, stages and replicas lie on which devices of which node, as a picture. A cell is a device, or of large clusters
-// several neighbours; a box is a node: what the innermost of several levels of links joins.
+// Placement: which sections, stages and replicas lie on which devices of which node, as a picture. A cell is a device,
+// or of large clusters several neighbours; a box is a node: what the innermost of several levels of links joins.
 #include "plan/print/html.h"
 
 #include <algorithm>
@@ -21,7 +21,8 @@ struct Work {
 
 /// Devices that reach each other over the innermost links, where there are further ones.
 uint32_t devicesOfNode(const fb::Machine &machine) {
-  bool hasNodes = machine.links() && machine.links()->size() > 0 && machine.links()->Get(0)->spans() < machine.devices();
+  bool hasNodes =
+      machine.links() && machine.links()->size() > 0 && machine.links()->Get(0)->spans() < machine.devices();
   return hasNodes ? machine.links()->Get(0)->spans() : machine.devices();
 }
 
@@ -38,7 +39,8 @@ public:
       const fb::Executable &executable = *plan->executables()->Get(station->executable());
       for (uint32_t rank : *station->ranks())
         if (selection.hasSection(executable.section()))
-          works[plan->ranks()->Get(rank)->device() / unit].push_back({executable.section(), executable.stage(), station->replica()});
+          works[plan->ranks()->Get(rank)->device() / unit].push_back(
+              {executable.section(), executable.stage(), station->replica()});
     }
     for (std::vector<Work> &cell : works) {
       std::sort(cell.begin(), cell.end());
@@ -56,8 +58,11 @@ public:
   std::string text() {
     for (uint32_t cell = 0; cell < works.size(); ++cell)
       draw(cell);
-    std::string svg = fmt::format("<div class=\"wide\"><svg width=\"{0:.0f}\" height=\"{1:.0f}\" viewBox=\"0 0 {0:.0f} {1:.0f}\" role=\"img\">"
-                                  "<title>What lies on which device of which node</title>\n", width + 2, height + 2) + idle;
+    std::string svg = fmt::format("<div class=\"wide\"><svg width=\"{0:.0f}\" height=\"{1:.0f}\" viewBox=\"0 0 {0:.0f} "
+                                  "{1:.0f}\" role=\"img\">"
+                                  "<title>What lies on which device of which node</title>\n",
+                                  width + 2, height + 2) +
+                      idle;
     for (const auto &[section, rects] : bands)
       svg += fmt::format("<g fill=\"{}\">{}</g>\n", colorOf(section), rects);
     return legend() + svg + words + "</svg></div>\n";
@@ -74,7 +79,9 @@ private:
   }
 
   /// Hues far apart, whatever the number of sections.
-  static std::string colorOf(uint32_t section) { return fmt::format("hsl({:.0f} 60% 50%)", std::fmod(210 + 137.5 * section, 360)); }
+  static std::string colorOf(uint32_t section) {
+    return fmt::format("hsl({:.0f} 60% 50%)", std::fmod(210 + 137.5 * section, 360));
+  }
   /// Later stages are darker, and words stay readable on all of them.
   double opacityOf(const Work &work) const {
     uint32_t stages = std::max(1u, plan->sections()->Get(work.section)->layout()->stages());
@@ -97,14 +104,18 @@ private:
     Bands work = bandsOf(works[cell]);
     std::string name = nameOf(cell, number);
     if (work.empty())
-      idle += fmt::format("<rect x=\"{:.0f}\" y=\"{:.0f}\" width=\"{:.0f}\" height=\"{:.0f}\" fill=\"var(--box)\" stroke=\"var(--line)\"><title>{}: idle</title></rect>\n",
+      idle += fmt::format("<rect x=\"{:.0f}\" y=\"{:.0f}\" width=\"{:.0f}\" height=\"{:.0f}\" fill=\"var(--box)\" "
+                          "stroke=\"var(--line)\"><title>{}: idle</title></rect>\n",
                           x, y, cellWidth, cellHeight, name);
     double bandHeight = cellHeight / static_cast<double>(std::max<size_t>(1, work.size()));
     for (const auto &[section, list] : work) {
-      bands[section] += fmt::format("<rect x=\"{:.0f}\" y=\"{:.1f}\" width=\"{:.0f}\" height=\"{:.1f}\" fill-opacity=\"{:.2f}\"><title>{}: {}</title></rect>\n",
-                                    x + 1, y + 1, cellWidth - 2, bandHeight - 1.5, opacityOf(list.front()), name, escapeHtml(phrase(list)));
+      bands[section] += fmt::format("<rect x=\"{:.0f}\" y=\"{:.1f}\" width=\"{:.0f}\" height=\"{:.1f}\" "
+                                    "fill-opacity=\"{:.2f}\"><title>{}: {}</title></rect>\n",
+                                    x + 1, y + 1, cellWidth - 2, bandHeight - 1.5, opacityOf(list.front()), name,
+                                    escapeHtml(phrase(list)));
       if (hasWords)
-        words += fmt::format("<text x=\"{:.0f}\" y=\"{:.0f}\" style=\"font-size:11px\">{}</text>\n", x + 4, y + bandHeight / 2 + 4, brief(list.front()));
+        words += fmt::format("<text x=\"{:.0f}\" y=\"{:.0f}\" style=\"font-size:11px\">{}</text>\n", x + 4,
+                             y + bandHeight / 2 + 4, brief(list.front()));
       y += bandHeight;
     }
   }
@@ -114,25 +125,32 @@ private:
     if (y < nextLabelY)
       return;
     nextLabelY = y + 14;
-    words += fmt::format("<text class=\"soft\" x=\"0\" y=\"{:.0f}\">{} {}</text>\n", y + 12, hasNodes() ? "node" : "device",
-                         !hasNodes() ? cell * unit : unit <= node ? number : cell * unit / node);
+    words +=
+        fmt::format("<text class=\"soft\" x=\"0\" y=\"{:.0f}\">{} {}</text>\n", y + 12, hasNodes() ? "node" : "device",
+                    !hasNodes()    ? cell * unit
+                    : unit <= node ? number
+                                   : cell * unit / node);
   }
 
   bool hasNodes() const { return node < devices; }
 
   std::string nameOf(uint32_t cell, uint32_t number) const {
-    std::string name = unit == 1 ? fmt::format("device {}", cell) : fmt::format("devices {}-{}", cell * unit, std::min(devices, (cell + 1) * unit) - 1);
+    std::string name = unit == 1 ? fmt::format("device {}", cell)
+                                 : fmt::format("devices {}-{}", cell * unit, std::min(devices, (cell + 1) * unit) - 1);
     return hasNodes() ? fmt::format("{}, node {}", name, unit <= node ? number : cell * unit / node) : name;
   }
 
   bool hasStages(const Work &work) const { return plan->sections()->Get(work.section)->layout()->stages() > 1; }
-  std::string brief(const Work &work) const { return hasStages(work) ? fmt::format("r{} s{}", work.replica, work.stage) : fmt::format("r{}", work.replica); }
+  std::string brief(const Work &work) const {
+    return hasStages(work) ? fmt::format("r{} s{}", work.replica, work.stage) : fmt::format("r{}", work.replica);
+  }
 
   std::string phrase(const std::vector<Work> &list) const {
     constexpr size_t kMost = 4;
     std::string text = plan->sections()->Get(list.front().section)->name()->str();
     for (size_t i = 0; i < std::min(kMost, list.size()); ++i)
-      text += fmt::format("{} replica {}{}", i == 0 ? "" : ",", list[i].replica, hasStages(list[i]) ? fmt::format(" stage {}", list[i].stage) : "");
+      text += fmt::format("{} replica {}{}", i == 0 ? "" : ",", list[i].replica,
+                          hasStages(list[i]) ? fmt::format(" stage {}", list[i].stage) : "");
     return list.size() > kMost ? text + fmt::format(" and {} more", list.size() - kMost) : text;
   }
 
@@ -140,7 +158,8 @@ private:
     std::string html = "<p class=\"legend\">";
     for (uint32_t s = 0; s < plan->sections()->size(); ++s)
       if (selection.hasSection(s))
-        html += fmt::format("<span><i style=\"background:{}\"></i>{}: {} on {}</span> ", colorOf(s), escapeHtml(plan->sections()->Get(s)->name()->string_view()),
+        html += fmt::format("<span><i style=\"background:{}\"></i>{}: {} on {}</span> ", colorOf(s),
+                            escapeHtml(plan->sections()->Get(s)->name()->string_view()),
                             layoutPhrase(*plan->sections()->Get(s)->layout()), deviceRanges(devicesOf(plan, s)));
     html += "<span><i style=\"background:var(--box)\"></i>idle</span></p>\n<p class=\"lead\">";
     if (hasNodes())

@@ -1,6 +1,6 @@
 // What is allowed and yet looks wrong: values, buffers, programs; and what the parts find.
-#include "plan/print/json_writer.h"
 #include "plan/print/lint.h"
+#include "plan/print/json_writer.h"
 
 #include <fmt/format.h>
 
@@ -34,7 +34,8 @@ private:
     for (uint32_t i = 0; i < plan->components()->size(); ++i)
       if (size_t missing = parameterTotals(plan, i).withoutValue)
         find("no-value", "component " + plan->components()->Get(i)->name()->str(), static_cast<double>(missing),
-             fmt::format("{} parameters have no value and no initializer", missing), "maestro-run --weights COMPONENT=FILE must give them");
+             fmt::format("{} parameters have no value and no initializer", missing),
+             "maestro-run --weights COMPONENT=FILE must give them");
   }
 
   void buffers(const fb::Executable &executable) {
@@ -61,7 +62,8 @@ private:
       if (left >= 4096)
         find("unused-memory", placeOf(executable), static_cast<double>(left),
              fmt::format("no buffer lies in the last {} of region {} ({})", humanBytes(left), i,
-                         fb::EnumNameRegionKind(executable.regions()->Get(i)->kind())), kReport);
+                         fb::EnumNameRegionKind(executable.regions()->Get(i)->kind())),
+             kReport);
     }
   }
 
@@ -70,10 +72,12 @@ private:
     for (const fb::Program *program : *executable.programs()) {
       evaluates |= program->kind() == fb::ProgramKind::Evaluate;
       if (program->calls()->size() == 0)
-        find("empty-program", placeOf(executable), 0, fmt::format("the {} program calls nothing", fb::EnumNameProgramKind(program->kind())), kReport);
+        find("empty-program", placeOf(executable), 0,
+             fmt::format("the {} program calls nothing", fb::EnumNameProgramKind(program->kind())), kReport);
     }
     if (!evaluates)
-      find("no-evaluate", placeOf(executable), 0, "there is no Evaluate program, so --evaluate cannot run", "make the plan again with maestro-plan");
+      find("no-evaluate", placeOf(executable), 0, "there is no Evaluate program, so --evaluate cannot run",
+           "make the plan again with maestro-plan");
   }
 
   static constexpr const char *kReport = "maestro-plan does not make such plans; please report it with the workload";
@@ -100,14 +104,16 @@ std::string lintJson(const std::vector<Finding> &findings) {
   JsonWriter json;
   json.array([&] {
     for (const Finding &finding : findings)
-      json.object([&] {
-        json.key("check").string(finding.check);
-        json.key("place").string(finding.place);
-        json.key("value").number(finding.value);
-        json.key("limit").number(finding.limit);
-        json.key("text").string(finding.text);
-        json.key("remedy").string(finding.remedy);
-      }, true);
+      json.object(
+          [&] {
+            json.key("check").string(finding.check);
+            json.key("place").string(finding.place);
+            json.key("value").number(finding.value);
+            json.key("limit").number(finding.limit);
+            json.key("text").string(finding.text);
+            json.key("remedy").string(finding.remedy);
+          },
+          true);
   });
   return json.take();
 }

@@ -1,4 +1,5 @@
-// What is allowed and yet costs time or memory, by the plan's own predictions. Each check has a limit, a figure, and a remedy.
+// What is allowed and yet costs time or memory, by the plan's own predictions. Each check has a limit, a figure, and a
+// remedy.
 #include "plan/print/lint.h"
 
 #include <fmt/format.h>
@@ -17,7 +18,8 @@ constexpr int64_t kWideRatio = 4;
 
 std::string percent(double share) { return fmt::format("{:.0f} %", 100 * share); }
 
-double programSeconds(const Plan &plan, const fb::Executable &executable, std::initializer_list<fb::ProgramKind> kinds) {
+double programSeconds(const Plan &plan, const fb::Executable &executable,
+                      std::initializer_list<fb::ProgramKind> kinds) {
   double seconds = 0;
   for (const fb::Program *program : *executable.programs())
     if (std::find(kinds.begin(), kinds.end(), program->kind()) != kinds.end())
@@ -41,12 +43,14 @@ bool hasForward(const fb::Executable &executable) {
 /// Of one micro-batch at the bounds.
 double taskSeconds(const Plan &plan, const fb::Executable &executable) {
   using P = fb::ProgramKind;
-  return hasForward(executable) ? programSeconds(plan, executable, {P::Forward, P::Backward, P::WeightGradient}) : programSeconds(plan, executable, {P::Evaluate});
+  return hasForward(executable) ? programSeconds(plan, executable, {P::Forward, P::Backward, P::WeightGradient})
+                                : programSeconds(plan, executable, {P::Evaluate});
 }
 
 class CostLint {
 public:
-  CostLint(const Plan &plan, const StepTimes *times, std::vector<Finding> &findings) : plan(plan), times(times), findings(findings) {}
+  CostLint(const Plan &plan, const StepTimes *times, std::vector<Finding> &findings)
+      : plan(plan), times(times), findings(findings) {}
 
   void run() {
     if (times) {
@@ -78,7 +82,8 @@ private:
         find("idle-devices", "section " + sectionName(s), share, kIdleShare,
              fmt::format("its devices are idle for {} of the predicted step ({} of {})", percent(share),
                          humanSeconds(times->sections[s].idleSeconds), humanSeconds(times->stepSeconds)),
-             fmt::format("let it share devices with another section, or give it fewer: --pin {}.devices=…", sectionName(s)));
+             fmt::format("let it share devices with another section, or give it fewer: --pin {}.devices=…",
+                         sectionName(s)));
     }
   }
 
@@ -88,8 +93,11 @@ private:
       std::string symbol = plan->symbols()->Get(padding.symbol)->name()->str();
       if (ratio > kPaddingRatio)
         find("padding", "section " + sectionName(padding.section), ratio, kPaddingRatio,
-             fmt::format("along {} its micro-batches are padded to {:.2f} x what their samples have, at the sizes that the plan was made for", symbol, ratio),
-             fmt::format("smaller micro-batches (--pin {}.micro_batch=…), a smaller multiple_of of {}, or samples cut to like lengths",
+             fmt::format("along {} its micro-batches are padded to {:.2f} x what their samples have, at the sizes that "
+                         "the plan was made for",
+                         symbol, ratio),
+             fmt::format("smaller micro-batches (--pin {}.micro_batch=…), a smaller multiple_of of {}, or samples cut "
+                         "to like lengths",
                          sectionName(padding.section), symbol));
     }
   }
@@ -97,13 +105,15 @@ private:
   void smallMicroBatch(const fb::Executable &executable) {
     using P = fb::ProgramKind;
     double call = quantity(plan, "device.call_seconds").value_or(0), task = taskSeconds(plan, executable);
-    size_t calls = hasForward(executable) ? callsOf(executable, {P::Forward, P::Backward, P::WeightGradient}) : callsOf(executable, {P::Evaluate});
+    size_t calls = hasForward(executable) ? callsOf(executable, {P::Forward, P::Backward, P::WeightGradient})
+                                          : callsOf(executable, {P::Evaluate});
     double share = task > 0 ? call * static_cast<double>(calls) / task : 0;
     if (share > kOverheadShare)
       find("small-micro-batch", "executable " + executable.name()->str(), share, kOverheadShare,
-           fmt::format("{} of a full micro-batch's {} are the {} kernel calls' own time, {} each", percent(share), humanSeconds(task), calls,
-                       humanSeconds(call)),
-           fmt::format("a larger micro-batch, where memory allows: --pin {}.{}", sectionName(executable.section()), twice(executable)));
+           fmt::format("{} of a full micro-batch's {} are the {} kernel calls' own time, {} each", percent(share),
+                       humanSeconds(task), calls, humanSeconds(call)),
+           fmt::format("a larger micro-batch, where memory allows: --pin {}.{}", sectionName(executable.section()),
+                       twice(executable)));
   }
 
   static std::string twice(const fb::Executable &executable) {
@@ -127,10 +137,12 @@ private:
     const fb::DimExpr &last = *plan->exprs()->Get(edge.shape()->Get(edge.shape()->size() - 1));
     int64_t width = last.op() == fb::DimOp::Constant ? last.a() : 0, narrow = width > 0 ? narrowSideOf(width) : 0;
     if (narrow > 0 && width >= kWideRatio * narrow)
-      find("logits-edge", "edge " + edge.name()->str(), static_cast<double>(width) / static_cast<double>(narrow), kWideRatio,
+      find("logits-edge", "edge " + edge.name()->str(), static_cast<double>(width) / static_cast<double>(narrow),
+           kWideRatio,
            fmt::format("carries {} values a position, which follow from {}: {:.1f} x the bytes", width, narrow,
                        static_cast<double>(width) / static_cast<double>(narrow)),
-           "let the head be applied where its result is read (an output before it), or send a few: kl_divergence's top_k");
+           "let the head be applied where its result is read (an output before it), or send a few: kl_divergence's "
+           "top_k");
   }
 
   void heavyEdge(const fb::Edge &edge) {
@@ -140,9 +152,10 @@ private:
       double transfer = secondsAtBounds(plan, *executable, edge.cost()), task = taskSeconds(plan, *executable);
       if (task > 0 && transfer > task)
         find("heavy-edge", "edge " + edge.name()->str(), transfer / task, 1,
-             fmt::format("takes {} for a micro-batch that its producer computes in {}", humanSeconds(transfer), humanSeconds(task)),
-             fmt::format("let {} and {} share devices, or cut where less crosses (`cuts` of the component)", sectionName(edge.producer()),
-                         sectionName(edge.consumer())));
+             fmt::format("takes {} for a micro-batch that its producer computes in {}", humanSeconds(transfer),
+                         humanSeconds(task)),
+             fmt::format("let {} and {} share devices, or cut where less crosses (`cuts` of the component)",
+                         sectionName(edge.producer()), sectionName(edge.consumer())));
     }
   }
 
@@ -173,10 +186,12 @@ private:
         sum += seconds;
       double mean = sum / static_cast<double>(list.size());
       if (list.size() > 1 && longest->first > kUnevenRatio * mean)
-        find("uneven-stages", fmt::format("section {} stage {}", sectionName(section), longest->second), longest->first / mean, kUnevenRatio,
-             fmt::format("a full micro-batch takes {} there and {} in a stage on average: the others wait", humanSeconds(longest->first),
-                         humanSeconds(mean)),
-             fmt::format("another number of stages (--pin {}.stages=…), or `cuts` of the component", sectionName(section)));
+        find("uneven-stages", fmt::format("section {} stage {}", sectionName(section), longest->second),
+             longest->first / mean, kUnevenRatio,
+             fmt::format("a full micro-batch takes {} there and {} in a stage on average: the others wait",
+                         humanSeconds(longest->first), humanSeconds(mean)),
+             fmt::format("another number of stages (--pin {}.stages=…), or `cuts` of the component",
+                         sectionName(section)));
     }
   }
 
@@ -186,7 +201,9 @@ private:
       std::string name = component->name()->str() + ".parameters_without_gradient";
       if (std::optional<double> count = quantity(plan, name); count && *count > 0)
         find("no-gradient", "component " + component->name()->str(), *count, 0,
-             fmt::format("{:.0f} trainable parameters keep their values: no loss depends on them (maestro-dump --explain names them)", *count),
+             fmt::format("{:.0f} trainable parameters keep their values: no loss depends on them (maestro-dump "
+                         "--explain names them)",
+                         *count),
              "check what the losses read, or freeze them in the workload");
     }
   }
@@ -198,6 +215,8 @@ private:
 
 } // namespace
 
-void lintCosts(const Plan &plan, const StepTimes *times, std::vector<Finding> &findings) { CostLint(plan, times, findings).run(); }
+void lintCosts(const Plan &plan, const StepTimes *times, std::vector<Finding> &findings) {
+  CostLint(plan, times, findings).run();
+}
 
 } // namespace maestro::plan

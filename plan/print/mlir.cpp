@@ -2,8 +2,8 @@
 //
 //   maestro-dump plan.mpl --format mlir | maestro-opt
 //
-// reads it, verifies it, and prints the same text. One operation a line, in the order of plan.fbs; executables and programs
-// are nested modules. Of executables that are not selected only the head is shown.
+// reads it, verifies it, and prints the same text. One operation a line, in the order of plan.fbs; executables and
+// programs are nested modules. Of executables that are not selected only the head is shown.
 #include "plan/print/formats.h"
 #include "plan/print/mlir_text.h"
 
@@ -70,29 +70,32 @@ private:
 
   void head() {
     line("plan.plan {} version({}, {}) producer {} workload_hash {}{}", quoted(*plan->name()), plan->version_major(),
-         plan->version_minor(), quoted(*plan->producer()), plan->workload_hash(), optional("no_synthetic", plan->no_synthetic()));
+         plan->version_minor(), quoted(*plan->producer()), plan->workload_hash(),
+         optional("no_synthetic", plan->no_synthetic()));
     const fb::Machine &machine = *plan->machine();
     line("plan.machine {} kind {} devices {} memory_bytes {}", quoted(*machine.name()), quoted(*machine.device_kind()),
          machine.devices(), machine.memory_bytes());
     for (uint32_t i = 0; machine.links() && i < machine.links()->size(); ++i) {
       const fb::Link &link = *machine.links()->Get(i);
-      line("plan.link {} spans {} bandwidth {} latency {}", quoted(*link.name()), link.spans(), mlirNumber(link.bandwidth()), mlirNumber(link.latency()));
+      line("plan.link {} spans {} bandwidth {} latency {}", quoted(*link.name()), link.spans(),
+           mlirNumber(link.bandwidth()), mlirNumber(link.latency()));
     }
     for (uint32_t i = 0; machine.device_kinds() && i < machine.device_kinds()->size(); ++i) {
       const fb::DeviceKind &kind = *machine.device_kinds()->Get(i);
       line("plan.device_kind {} devices {} memory_bytes {}", quoted(*kind.name()), kind.devices(), kind.memory_bytes());
     }
     for (const fb::Symbol *symbol : *plan->symbols())
-      line("plan.symbol {} {} sample_max {} multiple_of {}{}", quoted(*symbol->name()), fb::EnumNameCombine(symbol->combine()),
-           symbol->sample_max(), symbol->multiple_of(), optional("unpadded", symbol->unpadded()));
+      line("plan.symbol {} {} sample_max {} multiple_of {}{}", quoted(*symbol->name()),
+           fb::EnumNameCombine(symbol->combine()), symbol->sample_max(), symbol->multiple_of(),
+           optional("unpadded", symbol->unpadded()));
     for (uint32_t i = 0; i < plan->exprs()->size(); ++i)
       line("plan.dim {} = {}", i, exprs.definition(i));
   }
 
   void data() {
     for (const fb::Field *field : *plan->fields())
-      line("plan.field {} {} {} pad {} index_limit {}{}{}{}{}{}", quoted(*field->name()), mlirElementType(field->dtype()),
-           exprs.list(*field->shape()), mlirNumber(field->pad()), field->index_limit(),
+      line("plan.field {} {} {} pad {} index_limit {}{}{}{}{}{}", quoted(*field->name()),
+           mlirElementType(field->dtype()), exprs.list(*field->shape()), mlirNumber(field->pad()), field->index_limit(),
            field->has_ignore_index() ? fmt::format(" ignore_index {}", field->ignore_index()) : "",
            flag(field->optional(), " optional"), optional("synthetic", field->synthetic()),
            flag(field->own_positions(), " own_positions"), marks(*field));
@@ -112,8 +115,8 @@ private:
       return "";
     auto each = [&](auto print) { return bracketed(*field.marks(), print); };
     return " marks " + each([](const fb::Mark *mark) { return fmt::to_string(mark->value()); }) + " each " +
-           each([&](const fb::Mark *mark) { return quoted(*plan->symbols()->Get(mark->symbol())->name()); }) + " times " +
-           each([](const fb::Mark *mark) { return fmt::to_string(mark->per_row()); });
+           each([&](const fb::Mark *mark) { return quoted(*plan->symbols()->Get(mark->symbol())->name()); }) +
+           " times " + each([](const fb::Mark *mark) { return fmt::to_string(mark->per_row()); });
   }
 
   void parameter(uint32_t number, const fb::Parameter &parameter) {
@@ -136,7 +139,8 @@ private:
     for (uint32_t i = 0; i < plan->losses()->size(); ++i) {
       const fb::Loss &loss = *plan->losses()->Get(i);
       line("plan.loss {} = {} weight {} term_weight {}{}{}{}", i, quoted(*loss.name()), mlirNumber(loss.weight()),
-           mlirNumber(loss.term_weight()), loss.count_floor() > 0 ? " count_floor " + mlirNumber(loss.count_floor()) : "",
+           mlirNumber(loss.term_weight()),
+           loss.count_floor() > 0 ? " count_floor " + mlirNumber(loss.count_floor()) : "",
            flag(loss.from_graph(), " from_graph"), optional("note", loss.note()));
     }
     const fb::Training &training = *plan->training();
@@ -171,15 +175,15 @@ private:
            layout.tensor_parallel(), layout.context_parallel(), layout.expert_parallel(), layout.zero_stage(),
            flag(layout.recompute(), " recompute"), flag(layout.full_recompute(), " full_recompute"),
            layout.lighter_layers() ? fmt::format(" lighter_layers {}", layout.lighter_layers()) : "",
-           flag(layout.lighter_evenly(), " lighter_evenly"), layout.split_backward() ? fmt::format(" split_backward {}", layout.split_backward()) : "",
-           optional("scopes", section->scopes()),
-           hasActive ? " active " + symbolNames(*section->active()) : "",
+           flag(layout.lighter_evenly(), " lighter_evenly"),
+           layout.split_backward() ? fmt::format(" split_backward {}", layout.split_backward()) : "",
+           optional("scopes", section->scopes()), hasActive ? " active " + symbolNames(*section->active()) : "",
            hasUnpadded ? " unpadded " + symbolNames(*section->unpadded()) : "");
     }
     for (const fb::Edge *edge : *plan->edges())
-      line("plan.edge {} from {} stage {} to {} stage {} : {} {}{}{}{}", quoted(*edge->name()), sectionName(edge->producer()),
-           edge->producer_stage(), sectionName(edge->consumer()), edge->consumer_stage(), mlirElementType(edge->dtype()),
-           exprs.list(*edge->shape()), flag(edge->carries_gradient(), " gradient"),
+      line("plan.edge {} from {} stage {} to {} stage {} : {} {}{}{}{}", quoted(*edge->name()),
+           sectionName(edge->producer()), edge->producer_stage(), sectionName(edge->consumer()), edge->consumer_stage(),
+           mlirElementType(edge->dtype()), exprs.list(*edge->shape()), flag(edge->carries_gradient(), " gradient"),
            flag(edge->held_until_backward(), " held_until_backward"), cost(edge->cost()));
   }
 
@@ -198,10 +202,13 @@ private:
 
   void stations() {
     for (uint32_t i = 0; i < plan->ranks()->size(); ++i)
-      line("plan.rank {} = device {} threads {}{}", i, plan->ranks()->Get(i)->device(), plan->ranks()->Get(i)->threads(),
-           plan->ranks()->Get(i)->peak_bytes() > 0 ? fmt::format(" peak_bytes {}", plan->ranks()->Get(i)->peak_bytes()) : "");
+      line("plan.rank {} = device {} threads {}{}", i, plan->ranks()->Get(i)->device(),
+           plan->ranks()->Get(i)->threads(),
+           plan->ranks()->Get(i)->peak_bytes() > 0 ? fmt::format(" peak_bytes {}", plan->ranks()->Get(i)->peak_bytes())
+                                                   : "");
     for (const fb::Station *station : *plan->stations())
-      line("plan.station executable {} replica {} ranks {}", station->executable(), station->replica(), numbers(*station->ranks()));
+      line("plan.station executable {} replica {} ranks {}", station->executable(), station->replica(),
+           numbers(*station->ranks()));
     for (uint32_t i = 0; plan->gradient_sums() && i < plan->gradient_sums()->size(); ++i)
       line("plan.gradient_sum parameters {} stations {}", numbers(*plan->gradient_sums()->Get(i)->parameters()),
            numbers(*plan->gradient_sums()->Get(i)->stations()));
@@ -218,9 +225,10 @@ private:
            quoted(*decision->reason()), flag(decision->is_default(), " default"));
     for (uint32_t i = 0; plan->candidates() && i < plan->candidates()->size(); ++i) {
       const fb::Candidate &candidate = *plan->candidates()->Get(i);
-      line("plan.candidate {} {} = {} step_seconds {} missing_bytes {}{} because {}", fb::EnumNameCandidateKind(candidate.kind()),
-           quoted(*candidate.subject()), quoted(*candidate.choice()), mlirNumber(candidate.step_seconds()),
-           candidate.missing_bytes(), flag(candidate.in_file_order(), " in_file_order"), quoted(*candidate.reason()));
+      line("plan.candidate {} {} = {} step_seconds {} missing_bytes {}{} because {}",
+           fb::EnumNameCandidateKind(candidate.kind()), quoted(*candidate.subject()), quoted(*candidate.choice()),
+           mlirNumber(candidate.step_seconds()), candidate.missing_bytes(),
+           flag(candidate.in_file_order(), " in_file_order"), quoted(*candidate.reason()));
     }
     for (uint32_t i = 0; plan->limits() && i < plan->limits()->size(); ++i) {
       const fb::Limit &limit = *plan->limits()->Get(i);
@@ -250,8 +258,8 @@ private:
       line("plan.bound {} = {}", quoted(*plan->symbols()->Get(bound->symbol())->name()), bound->value());
     for (uint32_t i = 0; executable.areas() && i < executable.areas()->size(); ++i) {
       const fb::Area &area = *executable.areas()->Get(i);
-      line("plan.area {} by {} = {}", quoted(*plan->symbols()->Get(area.rows())->name()), quoted(*plan->symbols()->Get(area.padded())->name()),
-           area.value());
+      line("plan.area {} by {} = {}", quoted(*plan->symbols()->Get(area.rows())->name()),
+           quoted(*plan->symbols()->Get(area.padded())->name()), area.value());
     }
     for (uint32_t i = 0; i < executable.regions()->size(); ++i) {
       const fb::Region &region = *executable.regions()->Get(i);
@@ -263,8 +271,8 @@ private:
       buffer(i, *executable.buffers()->Get(i));
     for (const fb::Binding *binding : *executable.bindings()) {
       const flatbuffers::String *target = bindingTarget(*binding);
-      line("plan.binding b{} = {} {}{}{}", binding->buffer(), fb::EnumNameBindingKind(binding->kind()), binding->index(),
-           target ? fmt::format(" {}", quoted(*target)) : "",
+      line("plan.binding b{} = {} {}{}{}", binding->buffer(), fb::EnumNameBindingKind(binding->kind()),
+           binding->index(), target ? fmt::format(" {}", quoted(*target)) : "",
            binding->split_dim() == kNone ? "" : fmt::format(" split_dim {}", binding->split_dim()));
     }
     for (const fb::Program *program : *executable.programs())
@@ -318,8 +326,9 @@ private:
     if (call.outputs()->size() != 1) // MLIR leaves the parentheses of one result out.
       results = fmt::format("({})", results);
     const flatbuffers::String *scope = call.scope() == kNone ? nullptr : plan->scopes()->Get(call.scope());
-    line("plan.call {}({}) -> ({}){}{} : ({}) -> {}", quoted(*plan->kernels()->Get(call.kernel())), buffers(*call.inputs()),
-         buffers(*call.outputs()), attributes(call), optional("scope", scope), types(executable, *call.inputs()), results);
+    line("plan.call {}({}) -> ({}){}{} : ({}) -> {}", quoted(*plan->kernels()->Get(call.kernel())),
+         buffers(*call.inputs()), buffers(*call.outputs()), attributes(call), optional("scope", scope),
+         types(executable, *call.inputs()), results);
   }
 
   static std::string buffers(const flatbuffers::Vector<uint32_t> &list) {

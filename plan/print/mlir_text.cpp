@@ -75,7 +75,8 @@ std::string mlirNumber(double value) {
   if (std::isinf(value))
     return value < 0 ? "-inf" : "inf";
   std::array<char, 32> digits;
-  std::string text(digits.data(), std::to_chars(digits.begin(), digits.end(), value, std::chars_format::scientific).ptr);
+  std::string text(digits.data(),
+                   std::to_chars(digits.begin(), digits.end(), value, std::chars_format::scientific).ptr);
   if (text.find('.') == text.npos)
     text.insert(text.find('e'), ".0");
   return text;
@@ -118,7 +119,8 @@ MlirExprs::Text MlirExprs::write(const fb::DimExpr &node) const {
     return {std::to_string(node.a()), kWord, true};
   if (node.op() == fb::DimOp::Symbol)
     return {mlirSymbol(plan.symbols()->Get(static_cast<uint32_t>(node.a()))->name()->string_view()), kWord, true};
-  bool isInline = references[static_cast<size_t>(node.a())].isInline && references[static_cast<size_t>(node.b())].isInline;
+  bool isInline =
+      references[static_cast<size_t>(node.a())].isInline && references[static_cast<size_t>(node.b())].isInline;
   if (node.op() == fb::DimOp::Min || node.op() == fb::DimOp::Max)
     return {fmt::format("{}({}, {})", node.op() == fb::DimOp::Min ? "min" : "max", operand(node.a(), 0),
                         operand(node.b(), 0)),

@@ -52,12 +52,16 @@ std::string layoutPhrase(const fb::Layout &layout) {
   if (layout.recompute())
     parts.push_back(recomputePhrase(layout) + " recompute");
   if (layout.split_backward())
-    parts.push_back(layout.split_backward() == layout.stages() ? "split backward" : fmt::format("split backward in the last {}", layout.split_backward()));
+    parts.push_back(layout.split_backward() == layout.stages()
+                        ? "split backward"
+                        : fmt::format("split backward in the last {}", layout.split_backward()));
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
 std::string recomputePhrase(const fb::Layout &layout) {
-  Recompute most = layout.full_recompute() ? Recompute::Full : layout.recompute() ? Recompute::Selective : Recompute::None;
+  Recompute most = layout.full_recompute() ? Recompute::Full
+                   : layout.recompute()    ? Recompute::Selective
+                                           : Recompute::None;
   return textOf(RecomputeChoice{most, layout.lighter_layers(), layout.lighter_evenly()});
 }
 
@@ -127,7 +131,8 @@ std::optional<double> quantity(const Plan &plan, std::string_view name) {
 
 std::string assumptionPhrase(const Plan &plan) {
   for (uint32_t i = 0; plan->quantities() && i < plan->quantities()->size(); ++i)
-    if (const fb::Quantity &quantity = *plan->quantities()->Get(i); quantity.name()->string_view() == "machine.arithmetic.0")
+    if (const fb::Quantity &quantity = *plan->quantities()->Get(i);
+        quantity.name()->string_view() == "machine.arithmetic.0")
       if (size_t at = quantity.source()->str().find("assumed:"); at != std::string::npos)
         return "; " + quantity.source()->str().substr(at);
   return "";
@@ -156,16 +161,20 @@ std::vector<const fb::Candidate *> candidatesOf(const Plan &plan, fb::CandidateK
 std::string candidatePhrase(const Plan &plan, const fb::Candidate &candidate) {
   if (candidate.step_seconds() == 0)
     return candidate.missing_bytes() > 0 ? "lacks " + humanBytes(candidate.missing_bytes()) : "not possible";
-  std::vector<const fb::Candidate *> layouts = candidatesOf(plan, fb::CandidateKind::Layout); // The plan's own is the first.
-  double own = !layouts.empty() ? layouts.front()->step_seconds() : plan->prediction() ? plan->prediction()->step_seconds() : 0;
-  return humanSeconds(candidate.step_seconds()) + (own > 0 ? fmt::format(", {:.2f} x", candidate.step_seconds() / own) : "");
+  std::vector<const fb::Candidate *> layouts =
+      candidatesOf(plan, fb::CandidateKind::Layout); // The plan's own is the first.
+  double own = !layouts.empty()     ? layouts.front()->step_seconds()
+               : plan->prediction() ? plan->prediction()->step_seconds()
+                                    : 0;
+  return humanSeconds(candidate.step_seconds()) +
+         (own > 0 ? fmt::format(", {:.2f} x", candidate.step_seconds() / own) : "");
 }
 
 TextTable comparisonTable(const Plan &plan) {
   TextTable table;
   for (const fb::Candidate *candidate : candidatesOf(plan, fb::CandidateKind::Layout))
-    table.add({candidate->subject()->str() + (candidate->in_file_order() ? " *" : ""), candidatePhrase(plan, *candidate),
-               candidate->choice()->str(), candidate->reason()->str()});
+    table.add({candidate->subject()->str() + (candidate->in_file_order() ? " *" : ""),
+               candidatePhrase(plan, *candidate), candidate->choice()->str(), candidate->reason()->str()});
   return table;
 }
 
@@ -205,7 +214,8 @@ std::string deviceRanges(std::vector<uint32_t> devices) {
     for (end = begin + 1; end < devices.size() && devices[end] == devices[end - 1] + 1;)
       ++end;
     text += text.empty() ? "" : ", ";
-    text += end - begin < 2 ? fmt::format("{}", devices[begin]) : fmt::format("{}-{}", devices[begin], devices[end - 1]);
+    text +=
+        end - begin < 2 ? fmt::format("{}", devices[begin]) : fmt::format("{}-{}", devices[begin], devices[end - 1]);
   }
   return fmt::format("device{} {}", devices.size() == 1 ? "" : "s", text);
 }
@@ -231,10 +241,10 @@ ParameterTotals parameterTotals(const Plan &plan, uint32_t component) {
     totals.elements += elements;
     totals.trainable += parameter->trainable() ? elements : 0;
     totals.bytes += elements * byteSize(static_cast<DType>(parameter->dtype()));
-    size_t &origin = parameter->source_file() != kNone                         ? totals.fromFiles
-                     : parameter->inline_value() || elements == 0              ? totals.inPlan
-                     : parameter->initializer() != fb::Initializer::None       ? totals.seeded
-                                                                               : totals.withoutValue;
+    size_t &origin = parameter->source_file() != kNone                   ? totals.fromFiles
+                     : parameter->inline_value() || elements == 0        ? totals.inPlan
+                     : parameter->initializer() != fb::Initializer::None ? totals.seeded
+                                                                         : totals.withoutValue;
     ++origin;
   }
   return totals;

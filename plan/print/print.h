@@ -57,20 +57,22 @@ struct StepTimes {
   std::vector<Section> sections; ///< By Plan.sections.
   struct Padding {
     uint32_t section = 0, symbol = 0;
-    double own = 0, padded = 0; ///< A step's sizes along the symbol: those of the samples, and as micro-batches hold them.
+    double own = 0,
+           padded = 0; ///< A step's sizes along the symbol: those of the samples, and as micro-batches hold them.
   };
   std::vector<Padding> padding; ///< For each section and padded symbol that it uses.
 };
 
-/// What differs between two plans. First what people decide or pay for, with the predicted step, each section's busy and
-/// idle time (where `times` are given: before, after) and peak memory; then every fact that differs: training, decisions,
-/// sections, sizes, programs. "the plans are the same" when their bytes are.
-std::string diff(const Plan &before, const Plan &after, const StepTimes *beforeTimes = nullptr, const StepTimes *afterTimes = nullptr);
+/// What differs between two plans. First what people decide or pay for, with the predicted step, each section's busy
+/// and idle time (where `times` are given: before, after) and peak memory; then every fact that differs: training,
+/// decisions, sections, sizes, programs. "the plans are the same" when their bytes are.
+std::string diff(const Plan &before, const Plan &after, const StepTimes *beforeTimes = nullptr,
+                 const StepTimes *afterTimes = nullptr);
 
 /// Something that is allowed and yet looks wrong.
 struct Finding {
-  std::string check;    ///< "idle-devices": the same for the same kind of thing.
-  std::string place;    ///< "section teacher"
+  std::string check;           ///< "idle-devices": the same for the same kind of thing.
+  std::string place;           ///< "section teacher"
   double value = 0, limit = 0; ///< The figure, and what it would have to be below.
   std::string text, remedy;
 };

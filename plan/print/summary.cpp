@@ -50,18 +50,21 @@ private:
     const fb::Machine &machine = *plan->machine();
     line("  for {}: {} x {}{}", machine.name()->string_view(), machine.devices(), machine.device_kind()->string_view(),
          machine.memory_bytes() ? " with " + humanBytes(machine.memory_bytes()) + " each" : "");
-    for (uint32_t i = 0; machine.device_kinds() && machine.device_kinds()->size() > 1 && i < machine.device_kinds()->size(); ++i) {
+    for (uint32_t i = 0;
+         machine.device_kinds() && machine.device_kinds()->size() > 1 && i < machine.device_kinds()->size(); ++i) {
       const fb::DeviceKind &kind = *machine.device_kinds()->Get(i);
       line("    {} x {}, {}", kind.devices(), kind.name()->string_view(), humanBytes(kind.memory_bytes()));
     }
     for (uint32_t i = 0; machine.links() && i < machine.links()->size(); ++i) {
       const fb::Link &link = *machine.links()->Get(i);
-      line("    {} among {}: {} a direction after {}", link.name()->string_view(), link.spans(), humanBandwidth(link.bandwidth()), humanSeconds(link.latency()));
+      line("    {} among {}: {} a direction after {}", link.name()->string_view(), link.spans(),
+           humanBandwidth(link.bandwidth()), humanSeconds(link.latency()));
     }
     if (const fb::Prediction *prediction = plan->prediction())
       line("  predicted: {} and {} a step{}{}{}", humanSeconds(prediction->step_seconds()),
            humanFlops(prediction->step_flops()), ratePhrase(*prediction),
-           prediction->tokens_per_second() > 0 ? ", " + humanCount(prediction->tokens_per_second()) + " tokens/s" : "", assumptionPhrase(plan));
+           prediction->tokens_per_second() > 0 ? ", " + humanCount(prediction->tokens_per_second()) + " tokens/s" : "",
+           assumptionPhrase(plan));
   }
 
   std::string ratePhrase(const fb::Prediction &prediction) const {
@@ -127,16 +130,16 @@ private:
       const fb::Section &section = *plan->sections()->Get(i);
       if (selection.hasSection(i))
         table.add({section.name()->str(), section.trains() ? "trains" : "forward only", layoutPhrase(*section.layout()),
-                   deviceRanges(devicesOf(plan, i)),
-                   "micro-batches of at most " + microBatchPhrase(plan, i),
+                   deviceRanges(devicesOf(plan, i)), "micro-batches of at most " + microBatchPhrase(plan, i),
                    "components " + componentNames(section)});
     }
     text += table.str();
     for (const fb::Edge *edge : *plan->edges())
       if (selection.hasSection(edge->producer()) || selection.hasSection(edge->consumer()))
-        line("  edge {}: {} -> {}, {}{}{}", edge->name()->string_view(), endName(edge->producer(), edge->producer_stage()),
-             endName(edge->consumer(), edge->consumer_stage()), tensorPhrase(plan, edge->dtype(), *edge->shape()),
-             edge->carries_gradient() ? ", gradients back" : "", ringPhrase(*edge));
+        line("  edge {}: {} -> {}, {}{}{}", edge->name()->string_view(),
+             endName(edge->producer(), edge->producer_stage()), endName(edge->consumer(), edge->consumer_stage()),
+             tensorPhrase(plan, edge->dtype(), *edge->shape()), edge->carries_gradient() ? ", gradients back" : "",
+             ringPhrase(*edge));
     line("  {} on {}", plural(plan->stations()->size(), "station"), plural(plan->ranks()->size(), "rank"));
     for (const fb::Rank *rank : *plan->ranks())
       if (plan->ranks()->size() > 1 && rank->peak_bytes() > 0)
@@ -157,7 +160,8 @@ private:
   std::string ringPhrase(const fb::Edge &edge) const {
     for (const fb::Executable *executable : *plan->executables())
       for (const fb::Region *region : *executable->regions())
-        if (region->kind() == fb::RegionKind::Channel && !region->gradient() && plan->edges()->Get(region->edge()) == &edge)
+        if (region->kind() == fb::RegionKind::Channel && !region->gradient() &&
+            plan->edges()->Get(region->edge()) == &edge)
           return fmt::format(", {} of {}", plural(region->copies(), "slot"), humanBytes(region->bytes()));
     return "";
   }
@@ -231,8 +235,10 @@ private:
     TextTable table(0b10);
     for (const fb::Region *region : *executable.regions()) {
       uint64_t bytes = region->bytes() * region->copies();
-      std::string bar(static_cast<size_t>(std::ceil(40.0 * static_cast<double>(bytes) / static_cast<double>(most))), '#');
-      std::string copies = region->copies() > 1 ? fmt::format("{} x {}", region->copies(), humanBytes(region->bytes())) : "";
+      std::string bar(static_cast<size_t>(std::ceil(40.0 * static_cast<double>(bytes) / static_cast<double>(most))),
+                      '#');
+      std::string copies =
+          region->copies() > 1 ? fmt::format("{} x {}", region->copies(), humanBytes(region->bytes())) : "";
       table.add({fb::EnumNameRegionKind(region->kind()), humanBytes(bytes), copies, bar});
     }
     text += table.str();
@@ -244,7 +250,8 @@ private:
       table.add({fb::EnumNameProgramKind(program->kind()), plural(program->calls()->size(), "call"),
                  humanFlops(static_cast<double>(valueAtBounds(plan, executable, program->flops()))),
                  humanBytes(static_cast<uint64_t>(
-                     std::max<int64_t>(0, valueAtBounds(plan, executable, program->memory_bytes())))) + " moved",
+                     std::max<int64_t>(0, valueAtBounds(plan, executable, program->memory_bytes())))) +
+                     " moved",
                  kernelsPhrase(*program)});
     text += table.str();
   }
@@ -277,10 +284,12 @@ private:
     TextTable table(0b1110);
     for (uint32_t i = 0; i < plan->sections()->size(); ++i) {
       std::string name = plan->sections()->Get(i)->name()->str();
-      std::optional<double> busy = quantity(plan, name + ".busy_seconds"), idle = quantity(plan, name + ".idle_seconds"),
+      std::optional<double> busy = quantity(plan, name + ".busy_seconds"),
+                            idle = quantity(plan, name + ".idle_seconds"),
                             count = quantity(plan, name + ".microbatches");
       if (selection.hasSection(i) && busy && idle && count)
-        table.add({name, humanSeconds(*busy) + " busy,", humanSeconds(*idle) + " idle,", fmt::format("{:.4g} micro-batches", *count)});
+        table.add({name, humanSeconds(*busy) + " busy,", humanSeconds(*idle) + " idle,",
+                   fmt::format("{:.4g} micro-batches", *count)});
     }
     if (table.empty())
       return;

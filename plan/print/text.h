@@ -8,12 +8,12 @@
 
 namespace maestro::plan {
 
-std::string humanBytes(uint64_t bytes);   ///< "1.5 GiB", "64 B"
-std::string humanCount(double count);     ///< "1.2 billion", "35,136"
-std::string humanFlops(double flops);     ///< "12.3 GFLOP"
+std::string humanBytes(uint64_t bytes);            ///< "1.5 GiB", "64 B"
+std::string humanCount(double count);              ///< "1.2 billion", "35,136"
+std::string humanFlops(double flops);              ///< "12.3 GFLOP"
 std::string humanBandwidth(double bytesPerSecond); ///< "8.00 GB/s", as vendors count
-std::string humanSeconds(double seconds); ///< "250 ms"
-std::string grouped(uint64_t number);     ///< "1,234,567"
+std::string humanSeconds(double seconds);          ///< "250 ms"
+std::string grouped(uint64_t number);              ///< "1,234,567"
 std::string escapeHtml(std::string_view text);
 
 /// Rows of cells in columns as wide as their widest cell; the last column is not padded. Columns in

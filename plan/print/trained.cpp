@@ -43,11 +43,13 @@ std::vector<std::string> namePatterns(const std::vector<std::string> &names) {
 std::string trainedNames(const Plan &plan, uint32_t component, bool trained) {
   std::vector<std::string> names;
   for (const fb::Parameter *parameter : *plan->parameters())
-    if (parameter->component() == component && parameter->kind() == fb::ParameterKind::Parameter && parameter->trainable() == trained)
+    if (parameter->component() == component && parameter->kind() == fb::ParameterKind::Parameter &&
+        parameter->trainable() == trained)
       names.push_back(parameter->name()->str());
   std::vector<std::string> patterns = namePatterns(names);
   size_t shown = patterns.size() > kMaxPatterns + 1 ? kMaxPatterns : patterns.size();
-  std::string text = fmt::format("{}", fmt::join(patterns.begin(), patterns.begin() + static_cast<ptrdiff_t>(shown), ", "));
+  std::string text =
+      fmt::format("{}", fmt::join(patterns.begin(), patterns.begin() + static_cast<ptrdiff_t>(shown), ", "));
   return shown < patterns.size() ? fmt::format("{} and {} more patterns", text, patterns.size() - shown) : text;
 }
 

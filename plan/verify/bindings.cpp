@@ -96,7 +96,8 @@ DType expectedDType(const fb::Plan &plan, const fb::Binding &binding, DType actu
   case Kind::Value: {
     const fb::Parameter &parameter = *plan.parameters()->Get(binding.index());
     auto dtype = static_cast<DType>(parameter.dtype());
-    bool mayBeNarrow = plan.components()->Get(parameter.component())->frozen() && (actual == dtype || actual == DType::BF16);
+    bool mayBeNarrow =
+        plan.components()->Get(parameter.component())->frozen() && (actual == dtype || actual == DType::BF16);
     return !isFloat(dtype) ? dtype : mayBeNarrow ? actual : DType::F32;
   }
   default:
@@ -141,7 +142,9 @@ private:
   }
 
   /// Of each of its stations.
-  uint32_t ranks() const { return executable.plan.sections()->Get(executable.table.section())->layout()->tensor_parallel(); }
+  uint32_t ranks() const {
+    return executable.plan.sections()->Get(executable.table.section())->layout()->tensor_parallel();
+  }
 
   /// Equal parts of a dim that is there, and the same for a parameter's value, gradient and moments.
   Status checkSplit(const fb::Binding &binding, const Place &place) {
@@ -178,15 +181,17 @@ private:
   /// One dim, a symbol that sums over samples: it grows with them.
   Status checkSampleIds(const fb::Binding &binding, const Place &place) const {
     const fb::Buffer &buffer = executable.buffer(binding.buffer());
-    const fb::DimExpr *dim = buffer.shape()->size() == 1 ? executable.plan.exprs()->Get(buffer.shape()->Get(0)) : nullptr;
+    const fb::DimExpr *dim =
+        buffer.shape()->size() == 1 ? executable.plan.exprs()->Get(buffer.shape()->Get(0)) : nullptr;
     if (!dim || dim->op() != fb::DimOp::Symbol ||
         executable.plan.symbols()->Get(static_cast<uint32_t>(dim->a()))->combine() != fb::Combine::Sum)
-      return wrong(place / "buffer", "buffers[{}] is not of one dim that is a symbol and sums over samples", binding.buffer());
+      return wrong(place / "buffer", "buffers[{}] is not of one dim that is a symbol and sums over samples",
+                   binding.buffer());
     int64_t most = executable.dims[buffer.shape()->Get(0)];
     return most >= executable.table.samples()
                ? Status()
-               : wrong(place / "buffer", "buffers[{}] has {} elements at the bounds, and SampleIds needs {}", binding.buffer(), most,
-                       executable.table.samples());
+               : wrong(place / "buffer", "buffers[{}] has {} elements at the bounds, and SampleIds needs {}",
+                       binding.buffer(), most, executable.table.samples());
   }
 
   Status checkShape(const fb::Binding &binding, const Place &place) const {
@@ -223,8 +228,8 @@ private:
     const auto &buffer = *executable.buffer(binding.buffer()).shape();
     return std::equal(expected.begin(), expected.end(), buffer.begin(), buffer.end())
                ? Status()
-                : wrong(place / "buffer", "buffers[{}] has not the shape of {}[{}]", binding.buffer(), table,
-                        binding.index());
+               : wrong(place / "buffer", "buffers[{}] has not the shape of {}[{}]", binding.buffer(), table,
+                       binding.index());
   }
 
   bool has(Kind kind, uint32_t index) const { return bound.count({kind, index}) != 0; }
@@ -280,13 +285,15 @@ private:
     MAESTRO_TRY(executable.work.spend(executable.place, 8 * size_t{executable.plan.edges()->size()}));
     for (uint32_t i = 0; i < executable.plan.edges()->size(); ++i) {
       const fb::Edge &edge = *executable.plan.edges()->Get(i);
-      bool produces = isAt(edge.producer(), edge.producer_stage()), consumes = isAt(edge.consumer(), edge.consumer_stage());
+      bool produces = isAt(edge.producer(), edge.producer_stage()),
+           consumes = isAt(edge.consumer(), edge.consumer_stage());
       MAESTRO_TRY(checkEnd(i, Kind::EdgeInput, consumes));
       MAESTRO_TRY(checkEnd(i, Kind::EdgeOutput, produces));
       MAESTRO_TRY(checkEnd(i, Kind::EdgeGradientInput, produces && edge.carries_gradient()));
       MAESTRO_TRY(checkEnd(i, Kind::EdgeGradientOutput, consumes && edge.carries_gradient()));
       if ((produces || consumes) && edge.carries_gradient() && !executable.program(fb::ProgramKind::Backward))
-        return wrong(executable.place / "programs", "there is no Backward program, and edges[{}] carries a gradient", i);
+        return wrong(executable.place / "programs", "there is no Backward program, and edges[{}] carries a gradient",
+                     i);
     }
     return {};
   }
@@ -304,7 +311,8 @@ private:
       return {};
     const fb::Region &region = executable.regionOf(found->second);
     if (uint64_t offset = executable.buffer(found->second).offset(); offset != 0)
-      return wrong(executable.place / "bindings", "the {} of edges[{}] begins at byte {} of its ring, and messages at 0",
+      return wrong(executable.place / "bindings",
+                   "the {} of edges[{}] begins at byte {} of its ring, and messages at 0",
                    fb::EnumNameBindingKind(kind), edge, offset);
     bool gradient = kind == Kind::EdgeGradientInput;
     if (region.edge() != edge || region.gradient() != gradient)
@@ -391,8 +399,9 @@ Status checkTrainables(const fb::Plan &plan, const Place &root, bool trains) {
                    values[i] ? "Gradient" : "Value");
   }
   return any == trains ? Status()
-                       : wrong(root / "sections", "{}", any ? "no section trains, and a parameter is trainable"
-                                                            : "a section trains, and no parameter is trainable");
+                       : wrong(root / "sections", "{}",
+                               any ? "no section trains, and a parameter is trainable"
+                                   : "a section trains, and no parameter is trainable");
 }
 
 } // namespace

@@ -47,10 +47,12 @@ Status checkAreas(const BoundedExecutable &executable, std::span<const int64_t> 
   for (uint32_t i = 0; i < areas.size(); ++i) {
     const fb::Area &area = *areas.Get(i);
     Place place = executable.place.item("areas", i);
-    for (auto [name, symbol, combine] : {std::tuple("rows", area.rows(), fb::Combine::Sum), {"padded", area.padded(), fb::Combine::Max}}) {
+    for (auto [name, symbol, combine] :
+         {std::tuple("rows", area.rows(), fb::Combine::Sum), {"padded", area.padded(), fb::Combine::Max}}) {
       MAESTRO_TRY(checkIndex(place / name, symbol, "symbols", bounds.size()));
       if (executable.plan.symbols()->Get(symbol)->combine() != combine || bounds[symbol] == DimTable::kUndefined)
-        return wrong(place / name, "symbols[{}] does not combine by {}, or has no bound here", symbol, fb::EnumNameCombine(combine));
+        return wrong(place / name, "symbols[{}] does not combine by {}, or has no bound here", symbol,
+                     fb::EnumNameCombine(combine));
     }
     if (area.rows() != areas.Get(0)->rows())
       return wrong(place / "rows", "symbols[{}] is not the {} of the first area", area.rows(), areas.Get(0)->rows());
@@ -58,7 +60,8 @@ Status checkAreas(const BoundedExecutable &executable, std::span<const int64_t> 
       return wrong(place / "padded", "symbols[{}] has an area already", area.padded());
     auto most = static_cast<__int128>(bounds[area.rows()]) * bounds[area.padded()];
     if (area.value() < bounds[area.padded()] || area.value() > most)
-      return wrong(place / "value", "{} is not in [{}, {} · {}]: one row of the greatest length, and the product of the bounds",
+      return wrong(place / "value",
+                   "{} is not in [{}, {} · {}]: one row of the greatest length, and the product of the bounds",
                    area.value(), bounds[area.padded()], bounds[area.rows()], bounds[area.padded()]);
   }
   return {};
@@ -124,14 +127,13 @@ Status verifyRegions(const BoundedExecutable &executable) {
   if (total > kMaxRegionBytes)
     return wrong(executable.place / "regions", "they take more than {} bytes together", kMaxRegionBytes);
   if (total > executable.table.peak_bytes())
-    return wrong(executable.place / "peak_bytes", "{} is less than the regions need",
-                 executable.table.peak_bytes());
+    return wrong(executable.place / "peak_bytes", "{} is less than the regions need", executable.table.peak_bytes());
   return {};
 }
 
 /// Bytes of a buffer's shape with these values of Plan.exprs.
-Status bytesAt(const BoundedExecutable &executable, std::span<const int64_t> dims, const fb::Buffer &buffer, const Place &place,
-               uint64_t &bytes) {
+Status bytesAt(const BoundedExecutable &executable, std::span<const int64_t> dims, const fb::Buffer &buffer,
+               const Place &place, uint64_t &bytes) {
   const auto &shape = *buffer.shape();
   bytes = byteSize(static_cast<DType>(buffer.dtype()));
   for (uint32_t i = 0; i < shape.size(); ++i) {
@@ -154,7 +156,8 @@ Status verifyConstant(const BoundedExecutable &executable, const fb::Buffer &buf
     return wrong(place / "constant", "region {} is not of kind Constants", buffer.region());
   if (buffer.constant()->size() != buffer.bytes())
     return wrong(place / "constant", "{} bytes are not the buffer's {}", buffer.constant()->size(), buffer.bytes());
-  return isFixed(executable.plan, *buffer.shape()) ? Status() : wrong(place / "shape", "a constant's dims are constant");
+  return isFixed(executable.plan, *buffer.shape()) ? Status()
+                                                   : wrong(place / "shape", "a constant's dims are constant");
 }
 
 /// All of a buffer but how much it holds.
@@ -179,13 +182,16 @@ Status verifyBuffer(const BoundedExecutable &executable, const fb::Buffer &buffe
   return verifyConstant(executable, buffer, place);
 }
 
-/// In one of the largest micro-batches. A fixed shape takes exactly its bytes; others may be given more, since what a dim
-/// like `seq mod 8` makes of the largest sizes is not its own largest value. bind() holds every micro-batch against them.
-Status verifyBytes(const BoundedExecutable &executable, std::span<const int64_t> dims, const fb::Buffer &buffer, const Place &place) {
+/// In one of the largest micro-batches. A fixed shape takes exactly its bytes; others may be given more, since what a
+/// dim like `seq mod 8` makes of the largest sizes is not its own largest value. bind() holds every micro-batch against
+/// them.
+Status verifyBytes(const BoundedExecutable &executable, std::span<const int64_t> dims, const fb::Buffer &buffer,
+                   const Place &place) {
   uint64_t needed = 0;
   MAESTRO_TRY(bytesAt(executable, dims, buffer, place, needed));
   if (needed > buffer.bytes())
-    return wrong(place / "bytes", "{} are less than the {} of its shape at the executable's bounds", buffer.bytes(), needed);
+    return wrong(place / "bytes", "{} are less than the {} of its shape at the executable's bounds", buffer.bytes(),
+                 needed);
   if (needed < buffer.bytes() && isFixed(executable.plan, *buffer.shape()))
     return wrong(place / "bytes", "{} are more than the {} of its shape, which is fixed", buffer.bytes(), needed);
   return {};
@@ -222,7 +228,8 @@ bool isFixed(const fb::Plan &plan, const flatbuffers::Vector<uint32_t> &shape) {
 
 Status verifyBuffers(BoundedExecutable &executable) {
   const auto &buffers = *executable.table.buffers();
-  MAESTRO_TRY(executable.work.spend(executable.place, executable.plan.exprs()->size() + 4 * size_t{executable.plan.symbols()->size()}));
+  MAESTRO_TRY(executable.work.spend(executable.place,
+                                    executable.plan.exprs()->size() + 4 * size_t{executable.plan.symbols()->size()}));
   std::vector<int64_t> bounds;
   MAESTRO_TRY(boundsOf(executable, bounds));
   MAESTRO_TRY(checkAreas(executable, bounds));

@@ -22,8 +22,8 @@ Status verifyIdentity(std::span<const uint8_t> bytes) {
     return Status::invalidInput(fmt::format("the file is empty; {}", kRemade));
   const char *identifier = fb::PlanIdentifier();
   if (bytes.size() < 2 * sizeof(flatbuffers::uoffset_t) || std::memcmp(bytes.data() + 4, identifier, 4) != 0)
-    return Status::invalidInput(fmt::format(
-        "not a Maestro plan: bytes 4 to 7 are not '{}'; name a file that maestro-plan wrote", identifier));
+    return Status::invalidInput(
+        fmt::format("not a Maestro plan: bytes 4 to 7 are not '{}'; name a file that maestro-plan wrote", identifier));
   return {};
 }
 
@@ -31,21 +31,20 @@ Status verifyIdentity(std::span<const uint8_t> bytes) {
 Status verifyVersion(std::span<const uint8_t> bytes) {
   flatbuffers::Verifier verifier(bytes.data(), bytes.size(), options(bytes.size()));
   flatbuffers::uoffset_t offset = verifier.VerifyOffset(0);
-  auto damaged = Status::invalidInput(fmt::format("damaged: the first table is not in the file's {} bytes; {}",
-                                                  bytes.size(), kRemade));
+  auto damaged = Status::invalidInput(
+      fmt::format("damaged: the first table is not in the file's {} bytes; {}", bytes.size(), kRemade));
   if (offset == 0)
     return damaged;
   auto *table = reinterpret_cast<const flatbuffers::Table *>(bytes.data() + offset);
-  if (!table->VerifyTableStart(verifier) ||
-      !table->VerifyField<uint32_t>(verifier, fb::Plan::VT_VERSION_MAJOR, 4) ||
+  if (!table->VerifyTableStart(verifier) || !table->VerifyField<uint32_t>(verifier, fb::Plan::VT_VERSION_MAJOR, 4) ||
       !table->VerifyField<uint32_t>(verifier, fb::Plan::VT_VERSION_MINOR, 4))
     return damaged;
   auto major = table->GetField<uint32_t>(fb::Plan::VT_VERSION_MAJOR, 1);
   auto minor = table->GetField<uint32_t>(fb::Plan::VT_VERSION_MINOR, 0);
   if (major != kVersionMajor)
-    return Status::invalidInput(fmt::format(
-        "plan.version_major: the plan has format {}.{}, and this program reads {}.x; {} of the same release as this program",
-        major, minor, kVersionMajor, kRemade));
+    return Status::invalidInput(fmt::format("plan.version_major: the plan has format {}.{}, and this program reads "
+                                            "{}.x; {} of the same release as this program",
+                                            major, minor, kVersionMajor, kRemade));
   return {};
 }
 
@@ -80,7 +79,8 @@ Status verifySharing(std::span<const uint8_t> bytes) {
   uint64_t count = 0;
   if (!countStrings(verifier, root, fb::Plan::VT_PARAMETERS, fb::Parameter::VT_ALIASES, count) ||
       !countStrings(verifier, root, fb::Plan::VT_SECTIONS, fb::Section::VT_SCOPES, count))
-    return Status::invalidInput(fmt::format("damaged: a table or list is not in the file's {} bytes; {}", bytes.size(), kRemade));
+    return Status::invalidInput(
+        fmt::format("damaged: a table or list is not in the file's {} bytes; {}", bytes.size(), kRemade));
   if (count > bytes.size() / 4)
     return Status::invalidInput(fmt::format("damaged: {} names do not fit {} bytes; {}", count, bytes.size(), kRemade));
   return {};
@@ -92,8 +92,8 @@ Status verifyBytes(std::span<const uint8_t> bytes) {
   if (reinterpret_cast<uintptr_t>(bytes.data()) % kAlignment != 0)
     return Status::internal(fmt::format("a plan's bytes must be aligned to {}", kAlignment));
   if (bytes.size() > kMaxPlanBytes)
-    return Status::invalidInput(fmt::format("the file has {} bytes, more than the {} of any plan; {}",
-                                            bytes.size(), kMaxPlanBytes, kRemade));
+    return Status::invalidInput(
+        fmt::format("the file has {} bytes, more than the {} of any plan; {}", bytes.size(), kMaxPlanBytes, kRemade));
   MAESTRO_TRY(verifyIdentity(bytes));
   MAESTRO_TRY(verifyVersion(bytes));
   MAESTRO_TRY(verifySharing(bytes));

@@ -14,8 +14,11 @@ bool isContinuation(uint8_t byte) { return (byte & 0xc0) == 0x80; }
 size_t characterLength(std::string_view text) {
   auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
   uint8_t first = byte(0);
-  size_t length = first < 0x80 ? 1 : first >= 0xc2 && first < 0xe0 ? 2 : (first & 0xf0) == 0xe0 ? 3
-                                                  : first >= 0xf0 && first < 0xf5 ? 4 : 0;
+  size_t length = first < 0x80                    ? 1
+                  : first >= 0xc2 && first < 0xe0 ? 2
+                  : (first & 0xf0) == 0xe0        ? 3
+                  : first >= 0xf0 && first < 0xf5 ? 4
+                                                  : 0;
   if (length == 0 || length > text.size())
     return 0;
   for (size_t i = 1; i < length; ++i)

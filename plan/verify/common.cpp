@@ -19,7 +19,8 @@ Status verifySymbols(const fb::Plan &plan, const Place &root, Work &work) {
     MAESTRO_TRY(checkRange(place / "multiple_of", symbol.multiple_of(), 1, kMostOfSymbol));
     MAESTRO_TRY(checkText(place / "unpadded", symbol.unpadded(), work));
     if (symbol.unpadded() && (symbol.combine() != fb::Combine::Max || symbol.multiple_of() != 1))
-      return wrong(place / "unpadded", "a symbol that sums, or is rounded up to a multiple of {}, cannot be unpadded", symbol.multiple_of());
+      return wrong(place / "unpadded", "a symbol that sums, or is rounded up to a multiple of {}, cannot be unpadded",
+                   symbol.multiple_of());
   }
   return {};
 }
@@ -42,8 +43,8 @@ Status verifyExprs(const fb::Plan &plan, const Place &root) {
   return {};
 }
 
-Status verifyNames(const flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>> &names,
-                   const Place &root, const char *field, Work &work) {
+Status verifyNames(const flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>> &names, const Place &root,
+                   const char *field, Work &work) {
   for (uint32_t i = 0; i < names.size(); ++i)
     MAESTRO_TRY(checkName(root.item(field, i), names.Get(i), work));
   return {};
@@ -100,8 +101,8 @@ Status checkField(const Place &table, const flatbuffers::Table &row, const Rule 
 }
 
 /// The tables in a field of the owner, each by the same rules; optional, and bounded where `most` says so.
-Status checkTables(const Place &place, const void *owner, flatbuffers::voffset_t field, const char *name, std::span<const Rule> rules, Work &work,
-                   int64_t most) {
+Status checkTables(const Place &place, const void *owner, flatbuffers::voffset_t field, const char *name,
+                   std::span<const Rule> rules, Work &work, int64_t most) {
   using Tables = flatbuffers::Vector<flatbuffers::Offset<flatbuffers::Table>>;
   const auto *list = static_cast<const flatbuffers::Table *>(owner)->GetPointer<const Tables *>(field);
   uint32_t count = list ? list->size() : 0;
@@ -116,11 +117,12 @@ constexpr int64_t kMostRows = 4096;
 constexpr Rule kDecision[] = {{Rule::Name, 0, fb::Decision::VT_SUBJECT, "subject"},
                               {Rule::Text, 0, fb::Decision::VT_CHOICE, "choice"},
                               {Rule::Text, 0, fb::Decision::VT_REASON, "reason"}};
-constexpr Rule kCandidate[] = {{Rule::Choice, static_cast<uint8_t>(fb::CandidateKind::MAX), fb::Candidate::VT_KIND, "kind"},
-                               {Rule::Name, 0, fb::Candidate::VT_SUBJECT, "subject"},
-                               {Rule::Text, 0, fb::Candidate::VT_CHOICE, "choice"},
-                               {Rule::NotNegative, 0, fb::Candidate::VT_STEP_SECONDS, "step_seconds"},
-                               {Rule::Text, 0, fb::Candidate::VT_REASON, "reason"}};
+constexpr Rule kCandidate[] = {
+    {Rule::Choice, static_cast<uint8_t>(fb::CandidateKind::MAX), fb::Candidate::VT_KIND, "kind"},
+    {Rule::Name, 0, fb::Candidate::VT_SUBJECT, "subject"},
+    {Rule::Text, 0, fb::Candidate::VT_CHOICE, "choice"},
+    {Rule::NotNegative, 0, fb::Candidate::VT_STEP_SECONDS, "step_seconds"},
+    {Rule::Text, 0, fb::Candidate::VT_REASON, "reason"}};
 constexpr Rule kLimit[] = {{Rule::Choice, static_cast<uint8_t>(fb::LimitKind::MAX), fb::Limit::VT_KIND, "kind"},
                            {Rule::Name, 0, fb::Limit::VT_PLACE, "place"},
                            {Rule::NotNegative, 0, fb::Limit::VT_USED, "used"},
@@ -145,7 +147,8 @@ Status verifyProse(const fb::Plan &plan, const Place &root, Work &work) {
   MAESTRO_TRY(checkText(root / "no_synthetic", plan.no_synthetic(), work));
   for (const Rule &rule : kPrediction)
     if (plan.prediction())
-      MAESTRO_TRY(checkField(root / "prediction", reinterpret_cast<const flatbuffers::Table &>(*plan.prediction()), rule, work));
+      MAESTRO_TRY(checkField(root / "prediction", reinterpret_cast<const flatbuffers::Table &>(*plan.prediction()),
+                             rule, work));
   MAESTRO_TRY(checkTables(root, &plan, fb::Plan::VT_DECISIONS, "decisions", kDecision, work, INT64_MAX));
   MAESTRO_TRY(checkTables(root, &plan, fb::Plan::VT_CANDIDATES, "candidates", kCandidate, work, kMostRows));
   MAESTRO_TRY(checkTables(root, &plan, fb::Plan::VT_LIMITS, "limits", kLimit, work, kMostRows));
@@ -161,7 +164,8 @@ Status verifyMachine(const fb::Machine &machine, const Place &place, Work &work)
   MAESTRO_TRY(checkName(place / "device_kind", machine.device_kind(), work));
   MAESTRO_TRY(checkRange(place / "devices", machine.devices(), 1, 1 << 24));
   MAESTRO_TRY(checkTables(place, &machine, fb::Machine::VT_LINKS, "links", kLink, work, kMostRows));
-  MAESTRO_TRY(checkTables(place, &machine, fb::Machine::VT_DEVICE_KINDS, "device_kinds", kDeviceKind, work, machine.devices()));
+  MAESTRO_TRY(
+      checkTables(place, &machine, fb::Machine::VT_DEVICE_KINDS, "device_kinds", kDeviceKind, work, machine.devices()));
   uint32_t inner = 1, count = machine.links() ? machine.links()->size() : 0;
   for (uint32_t i = 0; i < count; ++i) {
     uint32_t spans = machine.links()->Get(i)->spans();

@@ -28,7 +28,8 @@ Status verifyFieldShape(const fb::Field &field, const fb::Plan &plan, const Plac
       MAESTRO_TRY(checkRange(dim, expr.a(), 0, int64_t{1} << 31));
     else if (expr.op() != fb::DimOp::Symbol)
       return wrong(dim, "exprs[{}] is neither a constant nor a symbol", shape.Get(i));
-    const fb::Symbol *symbol = expr.op() == fb::DimOp::Symbol ? plan.symbols()->Get(static_cast<uint32_t>(expr.a())) : nullptr;
+    const fb::Symbol *symbol =
+        expr.op() == fb::DimOp::Symbol ? plan.symbols()->Get(static_cast<uint32_t>(expr.a())) : nullptr;
     combinesRows |= symbol && symbol->combine() == fb::Combine::Sum;
     auto most = static_cast<uint64_t>(symbol ? symbol->sample_max() : expr.a());
     if (most > 0 && elements > kMostSampleElements / most)
@@ -49,10 +50,12 @@ std::vector<bool> symbolsInData(const fb::Plan &plan) {
 }
 
 /// What is made from the sizes of other fields needs some in the data.
-Status verifyOwnPositions(const fb::Field &own, const fb::Plan &plan, const std::vector<bool> &inData, const Place &place) {
+Status verifyOwnPositions(const fb::Field &own, const fb::Plan &plan, const std::vector<bool> &inData,
+                          const Place &place) {
   if (own.index_limit() > 0 || own.pad() != 0 || own.optional())
-    return wrong(place / "own_positions", "such a field holds 1 and 0: index_limit {}, pad {} and optional {} must be 0",
-                 own.index_limit(), own.pad(), own.optional());
+    return wrong(place / "own_positions",
+                 "such a field holds 1 and 0: index_limit {}, pad {} and optional {} must be 0", own.index_limit(),
+                 own.pad(), own.optional());
   for (uint32_t i = 0; i < own.shape()->size(); ++i) {
     const fb::DimExpr &dim = *plan.exprs()->Get(own.shape()->Get(i));
     if (dim.op() == fb::DimOp::Symbol && !inData[static_cast<size_t>(dim.a())])
@@ -126,7 +129,8 @@ Status verifyFiles(const fb::Plan &plan, const Place &root, Work &work) {
     if (file.path()->Get(0) == '/')
       return wrong(place / "path", "'{}' is absolute, and must be relative to the plan", file.path()->string_view());
     if (!isPlainPath(file.path()->string_view()))
-      return wrong(place / "path", "'{}' has an empty part, a '.', or a '..' that does not stand at its start", file.path()->string_view());
+      return wrong(place / "path", "'{}' has an empty part, a '.', or a '..' that does not stand at its start",
+                   file.path()->string_view());
   }
   return {};
 }

@@ -1,8 +1,8 @@
 // Programs read only bytes that were written, and write only where they may.
 //
-// What is written is a set of byte intervals per region, of all that buffers may take in any micro-batch (Buffer.bytes).
-// Views on the same bytes (reshapes) need no special care then. That an interval is overwritten by another value before
-// its last use cannot be seen here: the planner's own checks of its memory layout are for that.
+// What is written is a set of byte intervals per region, of all that buffers may take in any micro-batch
+// (Buffer.bytes). Views on the same bytes (reshapes) need no special care then. That an interval is overwritten by
+// another value before its last use cannot be seen here: the planner's own checks of its memory layout are for that.
 #include "plan/verify/checks.h"
 #include "plan/verify/parts.h"
 
@@ -108,7 +108,8 @@ public:
   Status check() {
     MAESTRO_TRY(executable.work.spend(executable.place, 8 * size_t{executable.plan.fields()->size()}));
     Written lasting = initial();
-    Kind order[] = {Kind::Prepare, Kind::Count, Kind::Forward, Kind::Backward, Kind::WeightGradient, Kind::Norm, Kind::Update, Kind::Evaluate};
+    Kind order[] = {Kind::Prepare,        Kind::Count, Kind::Forward, Kind::Backward,
+                    Kind::WeightGradient, Kind::Norm,  Kind::Update,  Kind::Evaluate};
     Written slot;
     for (Kind kind : order)
       if (const fb::Program *program = executable.program(kind))
@@ -205,8 +206,8 @@ private:
         MAESTRO_TRY(checkRead(call, outputs.Get(i), place, written));
       Region region = executable.regionOf(outputs.Get(i)).kind();
       if (!mayWrite(call.program, region))
-        return wrong(place, "buffers[{}] lies in a region of kind {}, which a {} program may not write",
-                     outputs.Get(i), fb::EnumNameRegionKind(region), fb::EnumNameProgramKind(call.program));
+        return wrong(place, "buffers[{}] lies in a region of kind {}, which a {} program may not write", outputs.Get(i),
+                     fb::EnumNameRegionKind(region), fb::EnumNameProgramKind(call.program));
     }
     MAESTRO_TRY(checkOverlaps(call));
     for (uint32_t output : outputs) {
@@ -226,8 +227,7 @@ private:
     for (const fb::Binding *binding : *executable.table.bindings()) {
       uint32_t buffer = binding->buffer();
       if (binding->kind() != fb::BindingKind::Gradient ||
-          added[executable.buffer(buffer).region()].firstMissing(begin(buffer), end(buffer)) >=
-              end(buffer))
+          added[executable.buffer(buffer).region()].firstMissing(begin(buffer), end(buffer)) >= end(buffer))
         continue;
       return wrong(executable.place / "programs",
                    "neither Backward nor WeightGradient writes buffers[{}], the gradient of "
@@ -259,8 +259,8 @@ private:
            std::equal(first.shape()->begin(), first.shape()->end(), second.shape()->begin(), second.shape()->end());
   }
 
-  /// A result may take an operand's place, exactly and in the same shape; results do not overlap each other. Which kernels
-  /// can do that with which operand, they say when a call is prepared.
+  /// A result may take an operand's place, exactly and in the same shape; results do not overlap each other. Which
+  /// kernels can do that with which operand, they say when a call is prepared.
   Status checkOverlaps(const Call &call) const {
     const auto &inputs = *call.table.inputs(), &outputs = *call.table.outputs();
     MAESTRO_TRY(executable.work.spend(call.place, size_t{outputs.size()} * (inputs.size() + outputs.size())));
@@ -270,8 +270,8 @@ private:
         continue;
       for (uint32_t input : inputs)
         if (input != kNone && overlap(input, output) && !coincide(input, output))
-          return wrong(call.place.item("outputs", o), "buffers[{}] overlaps the operand buffers[{}] in part, or has another shape",
-                       output, input);
+          return wrong(call.place.item("outputs", o),
+                       "buffers[{}] overlaps the operand buffers[{}] in part, or has another shape", output, input);
       for (uint32_t other = 0; other < o; ++other)
         if (outputs.Get(other) != kNone && overlap(outputs.Get(other), output))
           return wrong(call.place.item("outputs", o), "buffers[{}] overlaps the result buffers[{}]", output,

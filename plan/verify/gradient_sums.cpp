@@ -44,14 +44,16 @@ private:
       MAESTRO_TRY(checkIndex(place.item("stations", i), members.Get(i), "stations", plan.stations()->size()));
       if ((i > 0 && members.Get(i) <= members.Get(i - 1)) ||
           station(members.Get(i)).ranks()->size() != station(members.Get(0)).ranks()->size())
-        return wrong(place.item("stations", i), "{} does not ascend, or has not as many ranks as the first", members.Get(i));
+        return wrong(place.item("stations", i), "{} does not ascend, or has not as many ranks as the first",
+                     members.Get(i));
     }
     for (uint32_t i = 0; i < sum.parameters()->size(); ++i)
       MAESTRO_TRY(checkParameter(members, index, sum.parameters()->Get(i), place.item("parameters", i)));
     return {};
   }
 
-  Status checkParameter(const flatbuffers::Vector<uint32_t> &members, uint32_t index, uint32_t parameter, const Place &place) {
+  Status checkParameter(const flatbuffers::Vector<uint32_t> &members, uint32_t index, uint32_t parameter,
+                        const Place &place) {
     MAESTRO_TRY(checkIndex(place, parameter, "parameters", parameters));
     if (sumOf[parameter] != kNone)
       return wrong(place, "it is in an earlier sum, too");
@@ -72,9 +74,11 @@ private:
     for (auto [place, dim] : gradients)
       holdersOf[place & UINT32_MAX] += stationsOf[place >> 32];
     for (uint32_t p = 0; p < parameters; ++p) {
-      uint32_t holders = holdersOf[p], added = sumOf[p] == kNone ? 0 : plan.gradient_sums()->Get(sumOf[p])->stations()->size();
+      uint32_t holders = holdersOf[p],
+               added = sumOf[p] == kNone ? 0 : plan.gradient_sums()->Get(sumOf[p])->stations()->size();
       if (holders > 1 && holders != added)
-        return wrong(root / "gradient_sums", "{} stations hold the gradient of parameters[{}], and {} add it up", holders, p, added);
+        return wrong(root / "gradient_sums", "{} stations hold the gradient of parameters[{}], and {} add it up",
+                     holders, p, added);
     }
     return {};
   }
@@ -83,7 +87,7 @@ private:
   Work &work;
   size_t parameters;
   std::unordered_map<uint64_t, uint32_t> gradients; ///< The split dim, by executable and parameter.
-  std::vector<uint32_t> sumOf;     ///< By parameter.
+  std::vector<uint32_t> sumOf;                      ///< By parameter.
 };
 
 } // namespace

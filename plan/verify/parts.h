@@ -34,9 +34,7 @@ struct BoundedExecutable {
   std::vector<int64_t> dims; ///< By Plan.exprs; DimTable::kUndefined where a symbol has no bound.
 
   const fb::Buffer &buffer(uint32_t index) const { return *table.buffers()->Get(index); }
-  const fb::Region &regionOf(uint32_t buffer) const {
-    return *table.regions()->Get(this->buffer(buffer).region());
-  }
+  const fb::Region &regionOf(uint32_t buffer) const { return *table.regions()->Get(this->buffer(buffer).region()); }
   /// nullptr when there is none of this kind.
   const fb::Program *program(fb::ProgramKind kind) const;
 };

@@ -28,8 +28,7 @@ public:
 
 private:
   static constexpr size_t kNoIndex = ~size_t{0};
-  Place(const Place *parent, const char *name, size_t index)
-      : parent(parent), name(name), index(index) {}
+  Place(const Place *parent, const char *name, size_t index) : parent(parent), name(name), index(index) {}
 
   const Place *parent;
   const char *name;
@@ -37,8 +36,7 @@ private:
 };
 
 /// InvalidInput "<place>: <message>".
-template <typename... Args>
-Status wrong(const Place &place, fmt::format_string<Args...> message, Args &&...args) {
+template <typename... Args> Status wrong(const Place &place, fmt::format_string<Args...> message, Args &&...args) {
   return Status::invalidInput(place.str() + ": " + fmt::format(message, std::forward<Args>(args)...));
 }
 

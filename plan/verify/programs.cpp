@@ -23,8 +23,8 @@ public:
 
   Status check(const fb::Program &program, const Place &place) {
     for (uint32_t i = 0; i < program.fields()->size(); ++i)
-      MAESTRO_TRY(checkIndex(place.item("fields", i), program.fields()->Get(i), "fields",
-                             executable.plan.fields()->size()));
+      MAESTRO_TRY(
+          checkIndex(place.item("fields", i), program.fields()->Get(i), "fields", executable.plan.fields()->size()));
     MAESTRO_TRY(checkDefined(executable, program.flops(), place / "flops"));
     MAESTRO_TRY(checkDefined(executable, program.memory_bytes(), place / "memory_bytes"));
     for (uint32_t i = 0; program.cost() && i < program.cost()->size(); ++i)
@@ -59,19 +59,21 @@ private:
     return kernel == "all_reduce" || kernel == "all_gather" || kernel == "own_part";
   }
 
-  /// Where all ranks of a station run the same programs in the same order. Count runs at the first, Prepare before there
-  /// are others to meet.
+  /// Where all ranks of a station run the same programs in the same order. Count runs at the first, Prepare before
+  /// there are others to meet.
   static bool meetsOthers(fb::ProgramKind program) {
     return program != fb::ProgramKind::Count && program != fb::ProgramKind::Prepare;
   }
 
-  /// One tensor in, one out, alike; between ranks that there are. The sizes of a micro-batch's tensors are the executor's to check.
+  /// One tensor in, one out, alike; between ranks that there are. The sizes of a micro-batch's tensors are the
+  /// executor's to check.
   Status checkCollective(const fb::Call &call, fb::ProgramKind program, const Place &place) const {
     uint32_t ranks = executable.plan.sections()->Get(executable.table.section())->layout()->tensor_parallel();
     if (ranks < 2)
       return wrong(place / "kernel", "a collective needs several ranks a station, and tensor_parallel is {}", ranks);
     if (!meetsOthers(program))
-      return wrong(place / "kernel", "a {} program does not run at all ranks of a station at the same time", fb::EnumNameProgramKind(program));
+      return wrong(place / "kernel", "a {} program does not run at all ranks of a station at the same time",
+                   fb::EnumNameProgramKind(program));
     auto type = [&](const flatbuffers::Vector<uint32_t> &buffers) { // kDTypeCount where there is not exactly one.
       return buffers.size() == 1 && buffers.Get(0) != kNone ? executable.buffer(buffers.Get(0)).dtype() : kDTypeCount;
     };
@@ -84,7 +86,8 @@ private:
 
   /// `dim` and `count` of a tensor that is cut into the ranks' parts.
   Status checkParts(const fb::Call &call, uint32_t ranks, const Place &place) const {
-    const auto &from = *executable.buffer(call.inputs()->Get(0)).shape(), &to = *executable.buffer(call.outputs()->Get(0)).shape();
+    const auto &from = *executable.buffer(call.inputs()->Get(0)).shape(),
+               &to = *executable.buffer(call.outputs()->Get(0)).shape();
     if (from.size() != to.size())
       return wrong(place, "the input has {} dims and the output {}", from.size(), to.size());
     MAESTRO_TRY(checkInt(call.attributes(), "dim", 0, static_cast<int64_t>(from.size()) - 1, place));
@@ -158,7 +161,9 @@ Status verifyPrograms(const BoundedExecutable &executable) {
   bool splits = layout.stages() - executable.table.stage() <= layout.split_backward();
   if (seen[static_cast<size_t>(fb::ProgramKind::WeightGradient)] && !(hasBackward && splits))
     return wrong(executable.place / "programs", "there is a WeightGradient program, and {}",
-                 hasBackward ? fmt::format("split_backward is {} of {} stages", layout.split_backward(), layout.stages()) : "no Backward program");
+                 hasBackward
+                     ? fmt::format("split_backward is {} of {} stages", layout.split_backward(), layout.stages())
+                     : "no Backward program");
   if (executable.plan.version_minor() > 0 && !seen[static_cast<size_t>(fb::ProgramKind::Evaluate)])
     return wrong(executable.place / "programs", "there is no Evaluate program");
   if (hasBackward && !seen[static_cast<size_t>(fb::ProgramKind::Forward)])

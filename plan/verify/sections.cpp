@@ -39,7 +39,8 @@ Status verifySectionTables(const fb::Plan &plan, const Place &root, Work &work) 
       MAESTRO_TRY(checkIndex(place.item("components", c), section.components()->Get(c), "components",
                              plan.components()->size()));
     MAESTRO_TRY(verifyLayout(*section.layout(), place / "layout"));
-    MAESTRO_TRY(checkRange(place / "layout" / "split_backward", section.layout()->split_backward(), 0, section.trains() ? section.layout()->stages() : 0));
+    MAESTRO_TRY(checkRange(place / "layout" / "split_backward", section.layout()->split_backward(), 0,
+                           section.trains() ? section.layout()->stages() : 0));
     MAESTRO_TRY(checkRange(place / "micro_batch_samples", section.micro_batch_samples(), 1, int64_t{1} << 31));
     uint32_t scopes = section.scopes() ? section.scopes()->size() : 0;
     for (uint32_t s = 0; s < scopes; ++s)
@@ -108,7 +109,8 @@ Status verifyEdge(const fb::Edge &edge, const fb::Plan &plan, const Place &place
   MAESTRO_TRY(checkName(place / "name", edge.name(), work));
   MAESTRO_TRY(checkIndex(place / "producer", edge.producer(), "sections", plan.sections()->size()));
   MAESTRO_TRY(checkIndex(place / "consumer", edge.consumer(), "sections", plan.sections()->size()));
-  const fb::Section &producer = *plan.sections()->Get(edge.producer()), &consumer = *plan.sections()->Get(edge.consumer());
+  const fb::Section &producer = *plan.sections()->Get(edge.producer()),
+                    &consumer = *plan.sections()->Get(edge.consumer());
   MAESTRO_TRY(checkIndex(place / "producer_stage", edge.producer_stage(), "the producer's stages",
                          producer.layout()->stages()));
   MAESTRO_TRY(checkIndex(place / "consumer_stage", edge.consumer_stage(), "the consumer's stages",
@@ -191,8 +193,8 @@ Status verifyExecutablePlaces(const fb::Plan &plan, const Place &root, Work &wor
 Status verifyStation(const fb::Station &station, const fb::Plan &plan, const Place &place, Work &work) {
   MAESTRO_TRY(checkIndex(place / "executable", station.executable(), "executables", plan.executables()->size()));
   const fb::Section &section = *plan.sections()->Get(plan.executables()->Get(station.executable())->section());
-  MAESTRO_TRY(checkIndex(place / "replica", station.replica(), "the section's replicas",
-                         section.layout()->data_parallel()));
+  MAESTRO_TRY(
+      checkIndex(place / "replica", station.replica(), "the section's replicas", section.layout()->data_parallel()));
   MAESTRO_TRY(work.spend(place / "ranks", station.ranks()->size()));
   if (station.ranks()->size() == 0)
     return wrong(place / "ranks", "there is none");
@@ -218,7 +220,8 @@ Status verifyGroups(const fb::Plan &plan, const Place &root) {
     bool same = !first || std::equal(first->begin(), first->end(), group->begin(), group->end());
     for (uint32_t rank : *group) // Equal groups were given to all their ranks alike.
       if (const auto *earlier = std::exchange(groupOf[rank], group); !same || earlier != first)
-        return wrong(root.item("stations", i) / "ranks", "rank {} is in an earlier station with other ranks", earlier ? rank : group->Get(0));
+        return wrong(root.item("stations", i) / "ranks", "rank {} is in an earlier station with other ranks",
+                     earlier ? rank : group->Get(0));
   }
   return {};
 }

@@ -51,7 +51,8 @@ Status verifyStepSamples(const fb::Plan &plan, const Place &place, const fb::Ste
     return wrong(place / "sizes", "{} numbers are not those of one or more samples, {} each", count, symbols);
   for (uint32_t i = 0; i < count; ++i)
     if (int64_t most = plan.symbols()->Get(i % symbols)->sample_max(); step.sizes()->Get(i) > most)
-      return wrong(place.item("sizes", i), "{} is above the sample_max of symbols[{}], {}", step.sizes()->Get(i), i % symbols, most);
+      return wrong(place.item("sizes", i), "{} is above the sample_max of symbols[{}], {}", step.sizes()->Get(i),
+                   i % symbols, most);
   return {};
 }
 

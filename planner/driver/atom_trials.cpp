@@ -66,13 +66,23 @@ StageModel doubled(const StageModel &alone, const cost_models::AtomTensor *betwe
 
 class Builder {
 public:
-  Builder(const AtomGraph &graph, const std::vector<int64_t> &microBatches) : graph(graph) { model.microBatches = microBatches; }
+  Builder(const AtomGraph &graph, const std::vector<int64_t> &microBatches) : graph(graph) {
+    model.microBatches = microBatches;
+  }
 
   void addTables(const CompoundModel &trial) {
     model.dims = trial.dims;
     for (size_t s = 0; s < graph.sections.size(); ++s) {
       const cost_models::SectionModel &source = trial.sections[s];
-      model.sections.push_back({source.name, source.trains, source.activeDims, source.capacities, graph.sections[s].classOf, {}, {}, source.presence, source.unpadded});
+      model.sections.push_back({source.name,
+                                source.trains,
+                                source.activeDims,
+                                source.capacities,
+                                graph.sections[s].classOf,
+                                {},
+                                {},
+                                source.presence,
+                                source.unpadded});
     }
     for (const AtomTensor &tensor : graph.tensors)
       addTensor(tensor);
@@ -93,7 +103,8 @@ public:
     }
     for (uint32_t c = 0; c < count; ++c)
       if (classes[c].pair.at.empty())
-        classes[c].pair = doubled(classes[c].alone, section.trains ? betweenNeighbours(static_cast<uint32_t>(s), c) : nullptr);
+        classes[c].pair =
+            doubled(classes[c].alone, section.trains ? betweenNeighbours(static_cast<uint32_t>(s), c) : nullptr);
     (splits ? section.splitClasses : section.classes)[static_cast<size_t>(recompute)] = std::move(classes);
   }
 
@@ -113,8 +124,9 @@ public:
     for (const auto &[key, atoms] : readers) {
       if (atoms.size() < 2)
         continue;
-      auto parameter = std::find_if(summary.parameters.begin(), summary.parameters.end(),
-                                    [&, &full = key.second](const GraphParameter &own) { return own.fullName == full; });
+      auto parameter =
+          std::find_if(summary.parameters.begin(), summary.parameters.end(),
+                       [&, &full = key.second](const GraphParameter &own) { return own.fullName == full; });
       if (parameter == summary.parameters.end())
         continue;
       uint64_t bytes = byteSize(parameter->dtype), gradient = 0;
@@ -189,8 +201,8 @@ private:
 };
 
 /// One trial's programs, emitted for each size.
-Result<CompoundModel> emitTrial(const AtomGraph &graph, const EmitInput &base, const GraphSummary &summary, mlir::ModuleOp programs,
-                                const std::vector<int64_t> &microBatches) {
+Result<CompoundModel> emitTrial(const AtomGraph &graph, const EmitInput &base, const GraphSummary &summary,
+                                mlir::ModuleOp programs, const std::vector<int64_t> &microBatches) {
   EmitInput input = base;
   input.sections = programs;
   input.graph = &summary;

@@ -1,5 +1,5 @@
-// From trial emissions to what the search works on: the costs and bytes of each section's atoms, read out of plans that are emitted
-// for one device and thrown away, so that searching and emitting never disagree about a number.
+// From trial emissions to what the search works on: the costs and bytes of each section's atoms, read out of plans that
+// are emitted for one device and thrown away, so that searching and emitting never disagree about a number.
 #pragma once
 
 #include "cost_models/atoms.h"
@@ -15,10 +15,13 @@ namespace maestro::planner {
 /// Programs of the workload with its sections cut like this; null, and an error, where a pass fails.
 using MakePrograms = std::function<mlir::OwningOpRef<mlir::ModuleOp>(const PartitionOptions &)>;
 
-/// The chains with what their atoms cost and hold with micro-batches of these sizes. `base` says everything but layouts, devices and
-/// programs; `partition` where the user cuts. Internal where the programs of a trial cannot be made.
-Result<cost_models::AtomicModel> collectAtoms(const AtomGraph &graph, const EmitInput &base, const PartitionOptions &partition,
-                                              const std::vector<int64_t> &microBatches, const MakePrograms &makePrograms);
+/// The chains with what their atoms cost and hold with micro-batches of these sizes. `base` says everything but
+/// layouts, devices and programs; `partition` where the user cuts. Internal where the programs of a trial cannot be
+/// made.
+Result<cost_models::AtomicModel> collectAtoms(const AtomGraph &graph, const EmitInput &base,
+                                              const PartitionOptions &partition,
+                                              const std::vector<int64_t> &microBatches,
+                                              const MakePrograms &makePrograms);
 
 /// Operators of the programs that a trial emits.
 size_t trialOperators(const AtomGraph &graph);

@@ -1,5 +1,5 @@
-// What the samples of a data set measure. The planner knows no data format: whoever calls it brings a reader (tools/maestro_plan.cpp has
-// the executor's).
+// What the samples of a data set measure. The planner knows no data format: whoever calls it brings a reader
+// (tools/maestro_plan.cpp has the executor's).
 #pragma once
 
 #include "base/dtype.h"

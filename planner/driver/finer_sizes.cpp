@@ -12,7 +12,8 @@ using cost_models::AtomicSection;
 using cost_models::MicroBatchCapacity;
 
 /// As a plan with so many samples would have it (emit/micro_batch_limits.h).
-MicroBatchCapacity capacityOf(const AtomicModel &model, const AtomicSection &section, const GraphSummary &graph, int64_t globalBatch, int64_t samples) {
+MicroBatchCapacity capacityOf(const AtomicModel &model, const AtomicSection &section, const GraphSummary &graph,
+                              int64_t globalBatch, int64_t samples) {
   SectionLayout layout;
   layout.microBatch = model.microBatches.front();
   layout.mostSamples = samples;

@@ -18,9 +18,11 @@ constexpr size_t kTrialOperators = 60'000;
 constexpr size_t kMostSizes = 8;
 /// Largest micro-batch that is tried unless it is pinned, as a multiple of the one taken where nothing is searched.
 constexpr int64_t kLargest = 4;
-/// On no more devices pipelines are short, and the whole space is searched: finer sizes would bring little, and cost much.
+/// On no more devices pipelines are short, and the whole space is searched: finer sizes would bring little, and cost
+/// much.
 constexpr uint32_t kFewDevices = 8;
-/// On more devices the best few layouts are not told apart by tuning: what it takes is worth less than their bound is away.
+/// On more devices the best few layouts are not told apart by tuning: what it takes is worth less than their bound is
+/// away.
 constexpr uint32_t kBoundedDevices = 64;
 /// What a search may spend: about two seconds; and on so few that the best is within reach, so many times that.
 constexpr uint32_t kSimulations = 48, kNodes = 12'000, kFinalists = 12, kBoundedTimes = 3;
@@ -56,8 +58,8 @@ void LayoutSearch::limit(std::function<bool()> isOver, std::function<bool()> isT
   problem.topK = topK;
 }
 
-/// Powers of two up to some multiple of the size that is taken where nothing is searched, that size, and beside them what is
-/// pinned: what the pins cost is asked of the other sizes.
+/// Powers of two up to some multiple of the size that is taken where nothing is searched, that size, and beside them
+/// what is pinned: what the pins cost is asked of the other sizes.
 std::vector<int64_t> LayoutSearch::microBatchSizes() const {
   int64_t globalBatch = base.workload->train.globalBatch, usual = defaultMicroBatch(*base.graph, globalBatch).samples;
   std::vector<int64_t> sizes{usual}, pinned;
@@ -69,7 +71,8 @@ std::vector<int64_t> LayoutSearch::microBatchSizes() const {
   for (int64_t size = 1; size <= std::max<int64_t>(usual * kLargest, 16); size *= 2)
     wanted.push_back(size);
   for (int64_t size : wanted)
-    if (size >= 1 && size <= globalBatch && sizes.size() < allowed && std::find(sizes.begin(), sizes.end(), size) == sizes.end())
+    if (size >= 1 && size <= globalBatch && sizes.size() < allowed &&
+        std::find(sizes.begin(), sizes.end(), size) == sizes.end())
       sizes.push_back(size);
   sizes.insert(sizes.end(), pinned.begin(), pinned.end());
   std::sort(sizes.begin(), sizes.end());
@@ -95,12 +98,14 @@ void LayoutSearch::addPins() {
       own.moreInFlight = static_cast<uint32_t>(*more);
     if (layout.microBatchIsPinned) // Behind finer ones of the same size.
       own.microBatch = static_cast<uint32_t>(
-          std::upper_bound(model.microBatches.begin(), model.microBatches.end(), layout.microBatch) - model.microBatches.begin() - 1);
+          std::upper_bound(model.microBatches.begin(), model.microBatches.end(), layout.microBatch) -
+          model.microBatches.begin() - 1);
   }
 }
 
 Status LayoutSearch::collect() {
-  MAESTRO_ASSIGN(problem.model, collectAtoms(graph, base, pins.partition(*base.workload), microBatchSizes(), makePrograms));
+  MAESTRO_ASSIGN(problem.model,
+                 collectAtoms(graph, base, pins.partition(*base.workload), microBatchSizes(), makePrograms));
   problem.model.stepSamples = base.workload->train.globalBatch;
   mostSamples.assign(problem.model.microBatches.size(), 0);
   if (base.machine.devices > kFewDevices)
@@ -163,12 +168,14 @@ mlir::OwningOpRef<mlir::ModuleOp> LayoutSearch::programs(size_t rank) const {
 }
 
 Result<cost_models::Simulation> LayoutSearch::simulate(const EmittedPlan &emitted,
-                                                        const std::map<std::string, SectionLayout> &layouts) const {
+                                                       const std::map<std::string, SectionLayout> &layouts) const {
   MAESTRO_ASSIGN(EmittedModel own, readModel(emitted, layouts));
-  cost_models::Simulator simulator(problem.steps, problem.budget.mostTasks, result.tuned ? result.tuned->hints : std::vector<wavefront::Choice>());
+  cost_models::Simulator simulator(problem.steps, problem.budget.mostTasks,
+                                   result.tuned ? result.tuned->hints : std::vector<wavefront::Choice>());
   bool tunes = !isTooLateToTune || !isTooLateToTune();
-  MAESTRO_ASSIGN(cost_models::Simulation simulation, tunes ? simulator.runTuned(own.model, base.machine, own.layout)
-                                                           : simulator.run(own.model, base.machine, own.layout, wavefront::Order::Wavefront));
+  MAESTRO_ASSIGN(cost_models::Simulation simulation,
+                 tunes ? simulator.runTuned(own.model, base.machine, own.layout)
+                       : simulator.run(own.model, base.machine, own.layout, wavefront::Order::Wavefront));
   if (!sizes.others.empty())
     MAESTRO_TRY(simulator.addSteps(sizes.others, own.model, base.machine, own.layout, simulation));
   return simulation;
@@ -177,11 +184,12 @@ Result<cost_models::Simulation> LayoutSearch::simulate(const EmittedPlan &emitte
 std::vector<Decision> LayoutSearch::decisions(size_t rank, const cost_models::Simulation &own) const {
   std::vector<Decision> list;
   const RankedLayout &chosen = result.ranked[rank];
-  std::string how = rank > 0                      ? fmt::format("number {} of the layouts that were simulated", rank + 1)
+  std::string how = rank > 0                    ? fmt::format("number {} of the layouts that were simulated", rank + 1)
                     : result.winner == "search" ? "by search"
                     : result.winner == "pinned" ? "the best as pinned"
                                                 : result.winner + ", which nothing beats";
-  list.push_back({"layout", duration(own.meanSeconds) + " a step", fmt::format("{}: {}", how, describe(problem.model, chosen.layout)), true});
+  list.push_back({"layout", duration(own.meanSeconds) + " a step",
+                  fmt::format("{}: {}", how, describe(problem.model, chosen.layout)), true});
   if (std::optional<double> cost = costOfPins(result); cost && rank == 0)
     list.push_back({"pins", *cost > 1 ? fmt::format("cost {:.2f} x", *cost) : "cost nothing",
                     *cost > 1 ? "without them, for comparison: " + describe(problem.model, result.compared[1].layout)
@@ -195,8 +203,10 @@ std::vector<Decision> LayoutSearch::decisions(size_t rank, const cost_models::Si
 
 std::vector<Candidate> LayoutSearch::beside(std::string layout, const cost_models::Simulation &own) const {
   double cost = own.stepSeconds / result.simulation.stepSeconds;
-  std::vector<Candidate> rows{{Candidate::Kind::Layout, "pinned", std::move(layout), own.stepSeconds, 0, false,
-                               cost < 1 ? fmt::format("a gain over the search, which does not know such layouts: {:.2f} x", cost) : phraseOfCost(cost)}};
+  std::vector<Candidate> rows{
+      {Candidate::Kind::Layout, "pinned", std::move(layout), own.stepSeconds, 0, false,
+       cost < 1 ? fmt::format("a gain over the search, which does not know such layouts: {:.2f} x", cost)
+                : phraseOfCost(cost)}};
   for (ComparedLayout row : result.compared) {
     row.isWithoutPins = true;
     rows.push_back(candidateOf(problem, row, own));

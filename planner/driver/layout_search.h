@@ -17,13 +17,14 @@ class LayoutSearch {
 public:
   /// `base` says everything but programs and layouts; `graph` is of the graph that `makePrograms` cuts.
   /// Layouts are simulated with the steps of `sizes`, which must outlive it.
-  LayoutSearch(const EmitInput &base, const Pins &pins, const AtomGraph &graph, const StepSizes &sizes, MakePrograms makePrograms)
+  LayoutSearch(const EmitInput &base, const Pins &pins, const AtomGraph &graph, const StepSizes &sizes,
+               MakePrograms makePrograms)
       : base(base), pins(pins), graph(graph), sizes(sizes), makePrograms(std::move(makePrograms)) {
     problem.steps = sizes.steps;
   }
 
-  /// Ends the search early once `isOver` answers true, and leaves the answer's schedules as they are found where `isTooLateToTune` does; null:
-  /// never. At most so many distinct layouts are kept.
+  /// Ends the search early once `isOver` answers true, and leaves the answer's schedules as they are found where
+  /// `isTooLateToTune` does; null: never. At most so many distinct layouts are kept.
   void limit(std::function<bool()> isOver, std::function<bool()> isTooLateToTune, uint32_t topK);
   /// Searches on devices of at most `deviceBytes`; trials are made once. InvalidInput where nothing fits.
   Status run(uint64_t deviceBytes);
@@ -36,7 +37,8 @@ public:
   mlir::OwningOpRef<mlir::ModuleOp> programs(size_t rank = 0) const;
   size_t ranks() const { return result.ranked.size(); }
   /// The step as simulated on the emitted plan's own costs, for these layouts, and where its scheduling begins.
-  Result<cost_models::Simulation> simulate(const EmittedPlan &emitted, const std::map<std::string, SectionLayout> &layouts) const;
+  Result<cost_models::Simulation> simulate(const EmittedPlan &emitted,
+                                           const std::map<std::string, SectionLayout> &layouts) const;
   /// `own` is of the emitted plan.
   std::vector<Decision> decisions(size_t rank, const cost_models::Simulation &own) const;
   Result<Explanation> explanation(size_t rank, const cost_models::Simulation &own) const;

@@ -32,8 +32,8 @@ Result<std::vector<uint32_t>> deviceList(const Pin &pin) {
   constexpr int64_t kMost = 1 << 20;
   std::vector<uint32_t> list;
   std::string_view rest = pin.value;
-  Status wrong = Status::invalidInput(
-      fmt::format("{}: write device numbers and ranges, for example 0-3 or 0,2", text(pin)));
+  Status wrong =
+      Status::invalidInput(fmt::format("{}: write device numbers and ranges, for example 0-3 or 0,2", text(pin)));
   while (!rest.empty()) {
     size_t comma = std::min(rest.find(','), rest.size());
     std::string_view item = rest.substr(0, comma);
@@ -57,8 +57,10 @@ Result<std::vector<uint32_t>> deviceList(const Pin &pin) {
 Result<RecomputeChoice> recomputeChoice(const Pin &pin) {
   if (std::optional<RecomputeChoice> choice = recomputeChoiceFromText(pin.value))
     return *choice;
-  return Status::invalidInput(fmt::format("{}: must be {}, or less layers that keep what the one before keeps, the last ones (full-4) or evenly among "
-                                          "all (full-4-evenly)", text(pin), fmt::join(kRecomputeNames, ", ")));
+  return Status::invalidInput(fmt::format(
+      "{}: must be {}, or less layers that keep what the one before keeps, the last ones (full-4) or evenly among "
+      "all (full-4-evenly)",
+      text(pin), fmt::join(kRecomputeNames, ", ")));
 }
 
 /// Micro-batches in flight beside the usual ones: a pin of 0 keeps to these.
@@ -92,8 +94,9 @@ Result<DType> precisionChoice(const Pin &pin) {
 } // namespace
 
 Result<Pins> Pins::parse(const std::vector<Pin> &list) {
-  static const std::vector<std::string> properties = {"dp", "stages", "tensor", "micro_batch", "micro_batch_tokens", "more_in_flight", "devices", "recompute", "split_backward",
-                                                      "precision"};
+  static const std::vector<std::string> properties = {
+      "dp",      "stages",    "tensor",         "micro_batch", "micro_batch_tokens", "more_in_flight",
+      "devices", "recompute", "split_backward", "precision"};
   Pins pins;
   pins.given = list;
   std::map<std::pair<std::string, std::string>, std::string> seen;
@@ -124,8 +127,8 @@ Result<Pins> Pins::parse(const std::vector<Pin> &list) {
     } else if (pin.property == "precision") {
       MAESTRO_ASSIGN(own.precision, precisionChoice(pin));
     } else {
-      return Status::invalidInput(fmt::format("{}: unknown property '{}'{}", text(pin), pin.property,
-                                              didYouMean(pin.property, properties)));
+      return Status::invalidInput(
+          fmt::format("{}: unknown property '{}'{}", text(pin), pin.property, didYouMean(pin.property, properties)));
     }
   }
   return pins;
@@ -134,8 +137,8 @@ Result<Pins> Pins::parse(const std::vector<Pin> &list) {
 Status Pins::check(const std::vector<std::string> &sections) const {
   for (const Pin &pin : given)
     if (pin.section != "*" && std::find(sections.begin(), sections.end(), pin.section) == sections.end())
-      return Status::invalidInput(fmt::format("{}: unknown section '{}'{}", text(pin), pin.section,
-                                              didYouMean(pin.section, sections)));
+      return Status::invalidInput(
+          fmt::format("{}: unknown section '{}'{}", text(pin), pin.section, didYouMean(pin.section, sections)));
   return Status();
 }
 
@@ -161,14 +164,15 @@ Status checkCuts(const Workload &workload, const GraphSummary &graph) {
   for (const ComponentSpec &component : workload.components) {
     std::set<std::string> modules;
     for (const GraphParameter &parameter : graph.parameters)
-      for (size_t dot = parameter.info.name.find('.'); parameter.component == component.name && dot != std::string::npos;
+      for (size_t dot = parameter.info.name.find('.');
+           parameter.component == component.name && dot != std::string::npos;
            dot = parameter.info.name.find('.', dot + 1))
         modules.insert(parameter.info.name.substr(0, dot));
     for (const std::string &scope : component.cuts)
       if (!modules.count(scope))
-        return Status::invalidInput(fmt::format("{}: components.{}.cuts: '{}' is no module with parameters{}", component.place,
-                                                component.name, scope,
-                                                didYouMean(scope, std::vector<std::string>(modules.begin(), modules.end()))));
+        return Status::invalidInput(
+            fmt::format("{}: components.{}.cuts: '{}' is no module with parameters{}", component.place, component.name,
+                        scope, didYouMean(scope, std::vector<std::string>(modules.begin(), modules.end()))));
   }
   return Status();
 }
@@ -182,7 +186,8 @@ std::string Pins::asGiven(const std::string &section, const std::string &propert
 }
 
 bool Pins::splitsTensors() const {
-  return std::any_of(bySection.begin(), bySection.end(), [](const auto &entry) { return entry.second.tensor.value_or(1) > 1; });
+  return std::any_of(bySection.begin(), bySection.end(),
+                     [](const auto &entry) { return entry.second.tensor.value_or(1) > 1; });
 }
 
 /// Large enough that products run at full speed, small enough that the activations stay few: the fewest samples whose
@@ -204,13 +209,17 @@ namespace {
 Status checkPlaces(const SectionFacts &section, const Pins &pins, std::vector<uint32_t> list) {
   std::sort(list.begin(), list.end());
   if (auto twice = std::adjacent_find(list.begin(), list.end()); twice != list.end())
-    return Status::invalidInput(fmt::format("{}: names device {} twice; name each once", pins.asGiven(section.name, "devices"), *twice));
-  auto replicas = pins.of(section.name, &SectionPins::dataParallel), stages = pins.of(section.name, &SectionPins::stages);
+    return Status::invalidInput(
+        fmt::format("{}: names device {} twice; name each once", pins.asGiven(section.name, "devices"), *twice));
+  auto replicas = pins.of(section.name, &SectionPins::dataParallel),
+       stages = pins.of(section.name, &SectionPins::stages);
   size_t used = static_cast<size_t>(replicas.value_or(0) * stages.value_or(0) * section.tensor);
   if (replicas && stages && used < list.size())
-    return Status::invalidInput(fmt::format("{} names {} devices, and {} with {} uses {} of them; pin as many as are used, or leave one of the "
-                                            "pins out", pins.asGiven(section.name, "devices"), list.size(), pins.asGiven(section.name, "dp"),
-                                            pins.asGiven(section.name, "stages"), used));
+    return Status::invalidInput(
+        fmt::format("{} names {} devices, and {} with {} uses {} of them; pin as many as are used, or leave one of the "
+                    "pins out",
+                    pins.asGiven(section.name, "devices"), list.size(), pins.asGiven(section.name, "dp"),
+                    pins.asGiven(section.name, "stages"), used));
   return Status();
 }
 
@@ -230,10 +239,12 @@ Status placeDevices(SectionLayout &layout, const SectionFacts &section, const Pi
   }
   size_t tensor = static_cast<size_t>(section.tensor), width = static_cast<size_t>(section.stages) * tensor;
   if (list.size() < tensor || (tensor > 1 && list.size() % tensor != 0))
-    return Status::invalidInput(fmt::format("--pin {0}.tensor={1}: {2} devices cannot be grouped by {1}; pin {0}.devices to a "
-                                            "multiple of {1}, or set cluster.devices_per_node", section.name, tensor, list.size()));
-  size_t replicas = static_cast<size_t>(
-      pins.of(section.name, &SectionPins::dataParallel).value_or(static_cast<int64_t>(std::max<size_t>(list.size() / width, 1))));
+    return Status::invalidInput(
+        fmt::format("--pin {0}.tensor={1}: {2} devices cannot be grouped by {1}; pin {0}.devices to a "
+                    "multiple of {1}, or set cluster.devices_per_node",
+                    section.name, tensor, list.size()));
+  size_t replicas = static_cast<size_t>(pins.of(section.name, &SectionPins::dataParallel)
+                                            .value_or(static_cast<int64_t>(std::max<size_t>(list.size() / width, 1))));
   layout.stages = section.stages;
   layout.tensor = section.tensor;
   layout.devices.assign(replicas, std::vector<uint32_t>(width));
@@ -245,7 +256,8 @@ Status placeDevices(SectionLayout &layout, const SectionFacts &section, const Pi
 
 /// Devices that share one section's tensors run all else together, too: a group takes the place of one device.
 Status checkGroups(const std::map<std::string, SectionLayout> &layouts) {
-  std::map<uint32_t, std::pair<std::string, std::vector<uint32_t>>> groupOf; // By device: a section that uses it, and how.
+  std::map<uint32_t, std::pair<std::string, std::vector<uint32_t>>>
+      groupOf; // By device: a section that uses it, and how.
   for (const auto &[name, layout] : layouts)
     for (size_t replica = 0; replica < layout.replicas(); ++replica)
       for (size_t stage = 0; stage < static_cast<size_t>(layout.stages); ++stage) {
@@ -254,17 +266,19 @@ Status checkGroups(const std::map<std::string, SectionLayout> &layouts) {
           auto [found, isNew] = groupOf.try_emplace(device, name, group);
           const auto &[other, theirs] = found->second;
           if (theirs != group)
-            return Status::invalidInput(fmt::format(
-                "section '{}' runs on device{} {} and section '{}' on {}: devices that share tensors are shared whole or not at "
-                "all; pin devices of their own to one of them (--pin {}.devices=…)", other, theirs.size() > 1 ? "s" : "",
-                fmt::join(theirs, ","), name, fmt::join(group, ","), theirs.size() > 1 ? name : other));
+            return Status::invalidInput(fmt::format("section '{}' runs on device{} {} and section '{}' on {}: devices "
+                                                    "that share tensors are shared whole or not at "
+                                                    "all; pin devices of their own to one of them (--pin {}.devices=…)",
+                                                    other, theirs.size() > 1 ? "s" : "", fmt::join(theirs, ","), name,
+                                                    fmt::join(group, ","), theirs.size() > 1 ? name : other));
         }
       }
   return Status();
 }
 
 /// In samples, or in padded tokens: as many as so many of the longest samples have.
-Status pinMicroBatch(const std::string &section, const Pins &pins, const GraphSummary &graph, int64_t globalBatch, SectionLayout &layout) {
+Status pinMicroBatch(const std::string &section, const Pins &pins, const GraphSummary &graph, int64_t globalBatch,
+                     SectionLayout &layout) {
   auto own = pins.all().find(section);
   bool saysItself = own != pins.all().end() && (own->second.microBatch || own->second.microBatchTokens);
   auto samples = saysItself ? own->second.microBatch : pins.of(section, &SectionPins::microBatch);
@@ -272,16 +286,19 @@ Status pinMicroBatch(const std::string &section, const Pins &pins, const GraphSu
   if (!samples && !tokens)
     return Status();
   if (samples && tokens)
-    return Status::invalidInput(fmt::format("{} contradicts {}; give one of them", pins.asGiven(section, "micro_batch_tokens"),
+    return Status::invalidInput(fmt::format("{} contradicts {}; give one of them",
+                                            pins.asGiven(section, "micro_batch_tokens"),
                                             pins.asGiven(section, "micro_batch")));
   int64_t longest = 0;
   for (const GraphDim &dim : graph.dims)
     longest = dim.sum ? longest : std::max(longest, (dim.max + dim.multipleOf - 1) / dim.multipleOf * dim.multipleOf);
   if (tokens && longest == 0)
-    return Status::invalidInput(fmt::format("{}: nothing is padded here; use micro_batch", pins.asGiven(section, "micro_batch_tokens")));
+    return Status::invalidInput(
+        fmt::format("{}: nothing is padded here; use micro_batch", pins.asGiven(section, "micro_batch_tokens")));
   if (tokens && *tokens < longest)
-    return Status::invalidInput(fmt::format("{}: a sample may have {} tokens, and must fit; give that much at least, or lower its dim's max",
-                                            pins.asGiven(section, "micro_batch_tokens"), longest));
+    return Status::invalidInput(
+        fmt::format("{}: a sample may have {} tokens, and must fit; give that much at least, or lower its dim's max",
+                    pins.asGiven(section, "micro_batch_tokens"), longest));
   layout.microBatch = std::min(tokens ? *tokens / longest : *samples, globalBatch);
   layout.microBatchReason = "pinned";
   layout.microBatchIsPinned = true;

@@ -29,8 +29,7 @@ public:
   /// InvalidInput naming the nearest section for a pin of one that is not there.
   Status check(const std::vector<std::string> &sections) const;
   /// The pin of the section, or of all.
-  template <typename T>
-  std::optional<T> of(const std::string &section, std::optional<T> SectionPins::*member) const {
+  template <typename T> std::optional<T> of(const std::string &section, std::optional<T> SectionPins::*member) const {
     for (const std::string &name : {section, std::string("*")})
       if (auto found = bySection.find(name); found != bySection.end() && found->second.*member)
         return found->second.*member;

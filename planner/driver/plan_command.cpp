@@ -40,9 +40,11 @@ double nowSeconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// Of a deadline, counted from the command's start, the search may have so much; the rest is for emitting and explaining the answer.
+/// Of a deadline, counted from the command's start, the search may have so much; the rest is for emitting and
+/// explaining the answer.
 constexpr double kSearchShare = 0.6;
-/// With less time left than this the answer's schedules are not tuned: that takes some seconds, which nothing interrupts.
+/// With less time left than this the answer's schedules are not tuned: that takes some seconds, which nothing
+/// interrupts.
 constexpr double kTuningSeconds = 10;
 
 double gib(uint64_t bytes) { return static_cast<double>(bytes) / 1073741824.0; }
@@ -89,8 +91,8 @@ private:
     std::error_code error;
     std::filesystem::path output = std::filesystem::absolute(options.output, error);
     if (!std::filesystem::is_directory(output.parent_path(), error))
-      return Status::invalidInput(fmt::format("{}: there is no folder '{}'; make it first", options.output,
-                                              output.parent_path().string()));
+      return Status::invalidInput(
+          fmt::format("{}: there is no folder '{}'; make it first", options.output, output.parent_path().string()));
     if (std::filesystem::is_directory(output, error))
       return Status::invalidInput(fmt::format("{}: is a folder; name the file, for example {}", options.output,
                                               (std::filesystem::path(options.output) / "plan.mpl").string()));
@@ -105,14 +107,17 @@ private:
       read.push_back(component.model);
       if (component.weights.empty())
         continue;
-      MAESTRO_ASSIGN(auto files, filesOfWeights(component.weights).withContext(fmt::format("components.{}.weights", component.name)));
+      MAESTRO_ASSIGN(
+          auto files,
+          filesOfWeights(component.weights).withContext(fmt::format("components.{}.weights", component.name)));
       read.insert(read.end(), files.begin(), files.end());
     }
     std::error_code error;
     for (const std::string &path : read)
       if (!path.empty() && !options.output.empty() && std::filesystem::equivalent(path, options.output, error))
-        return Status::invalidInput(fmt::format("-o {}: is what the plan is made from, and would be lost; name another file, for example plan.mpl",
-                                                options.output));
+        return Status::invalidInput(fmt::format(
+            "-o {}: is what the plan is made from, and would be lost; name another file, for example plan.mpl",
+            options.output));
     return Status();
   }
 
@@ -163,14 +168,16 @@ private:
       auto places = static_cast<int64_t>(chain.classOf.size());
       if (pins.of(chain.name, &SectionPins::stages).value_or(1) > places)
         return Status::invalidInput(fmt::format("{}: section '{}' can be cut into {} stage{} at most; pin no more",
-                                                pins.asGiven(chain.name, "stages"), chain.name, places, places == 1 ? "" : "s"));
+                                                pins.asGiven(chain.name, "stages"), chain.name, places,
+                                                places == 1 ? "" : "s"));
     }
     return Status();
   }
 
   /// Layouts as pinned, else over all devices.
   Status chooseLayouts() {
-    MAESTRO_ASSIGN(layouts, planner::chooseLayouts(sectionFacts(), pins, summary, workload.train.globalBatch, target.machine.devices));
+    MAESTRO_ASSIGN(layouts, planner::chooseLayouts(sectionFacts(), pins, summary, workload.train.globalBatch,
+                                                   target.machine.devices));
     return Status();
   }
 
@@ -205,7 +212,8 @@ private:
       return useDefaults();
     EmitInput base = input;
     base.layouts = layouts;
-    search = std::make_unique<LayoutSearch>(base, pins, atoms, sizes, [this](const PartitionOptions &cut) { return makePrograms(cut); });
+    search = std::make_unique<LayoutSearch>(base, pins, atoms, sizes,
+                                            [this](const PartitionOptions &cut) { return makePrograms(cut); });
     search->limit(over(kSearchShare, 0), over(1, kTuningSeconds), options.topK);
     return useSearch(deviceBytes());
   }
@@ -227,7 +235,8 @@ private:
     std::vector<SectionFacts> facts = sectionFacts();
     for (SectionFacts &section : facts)
       section.stages = section.tensor = 1;
-    MAESTRO_ASSIGN(base.layouts, planner::chooseLayouts(facts, open.pins, summary, workload.train.globalBatch, target.machine.devices));
+    MAESTRO_ASSIGN(base.layouts, planner::chooseLayouts(facts, open.pins, summary, workload.train.globalBatch,
+                                                        target.machine.devices));
     open.search = std::make_unique<LayoutSearch>(base, open.pins, open.atoms, sizes,
                                                  [this](const PartitionOptions &cut) { return makePrograms(cut); });
     open.search->limit(over(kSearchShare, 0), over(1, kTuningSeconds), 1);
@@ -286,8 +295,9 @@ private:
       MAESTRO_ASSIGN(EmittedModel own, readModel(emitted, layouts));
       cost_models::Simulator simulator(sizes.steps);
       bool tunes = !options.deadlineSeconds || !over(1, kTuningSeconds)();
-      MAESTRO_ASSIGN(cost_models::Simulation step, tunes ? simulator.runTuned(own.model, target.machine, own.layout)
-                                                         : simulator.run(own.model, target.machine, own.layout, wavefront::Order::Wavefront));
+      MAESTRO_ASSIGN(cost_models::Simulation step,
+                     tunes ? simulator.runTuned(own.model, target.machine, own.layout)
+                           : simulator.run(own.model, target.machine, own.layout, wavefront::Order::Wavefront));
       if (!sizes.others.empty())
         MAESTRO_TRY(simulator.addSteps(sizes.others, own.model, target.machine, own.layout, step));
       tables->prediction->step_seconds = step.meanSeconds;
@@ -297,7 +307,8 @@ private:
     }
     StepWork work = workOf(*plan::fb::GetPlan(emitted.bytes.data()), sizes.steps);
     tables->prediction->step_flops = work.flops;
-    tables->prediction->tokens_per_second = tables->prediction->step_seconds > 0 ? work.tokens / tables->prediction->step_seconds : 0;
+    tables->prediction->tokens_per_second =
+        tables->prediction->step_seconds > 0 ? work.tokens / tables->prediction->step_seconds : 0;
     if (!sizes.data.empty())
       for (const cost_models::SampleSizes &step : sizes.steps) {
         tables->step_samples.push_back(std::make_unique<plan::fb::StepSamplesT>());
@@ -336,13 +347,15 @@ private:
     input.planFolder = std::filesystem::absolute(options.output).parent_path().string();
     MAESTRO_TRY(searchLayouts(input));
     MAESTRO_TRY(tryLayouts(input, 0));
-    // The search adds up what it was told of each atom; what emission finds beyond that is taken from its budget, and more the more
-    // often: each time another layout is the one that just fits.
+    // The search adds up what it was told of each atom; what emission finds beyond that is taken from its budget, and
+    // more the more often: each time another layout is the one that just fits.
     uint64_t allowed = deviceBytes();
     for (int attempt = 0; emitted.bytes.empty() && search && attempt < 4; ++attempt) {
-      uint64_t excess = emitted.fullest().peakBytes - deviceBytes(), further = attempt > 0 ? deviceBytes() >> (10 - 2 * attempt) : 0;
+      uint64_t excess = emitted.fullest().peakBytes - deviceBytes(),
+               further = attempt > 0 ? deviceBytes() >> (10 - 2 * attempt) : 0;
       allowed -= std::min(allowed, std::max(excess + (excess >> 3), further));
-      logInfo(fmt::format("the layout that was found needs {:.2f} GiB more than its layers add up to; searching again with {:.2f} GiB a device",
+      logInfo(fmt::format("the layout that was found needs {:.2f} GiB more than its layers add up to; searching again "
+                          "with {:.2f} GiB a device",
                           gib(excess), gib(allowed)));
       MAESTRO_TRY(useSearch(allowed));
       MAESTRO_TRY(tryLayouts(input, 0));
@@ -367,13 +380,15 @@ private:
     fullest = &emitted.fullest();
     if (emitted.bytes.empty())
       return Status::invalidInput(fmt::format(
-          "device {} needs {:.2f} GiB and has {:.2f} ({:.2f} GiB too much; it runs {}; parameters, gradients and optimizer "
+          "device {} needs {:.2f} GiB and has {:.2f} ({:.2f} GiB too much; it runs {}; parameters, gradients and "
+          "optimizer "
           "state take {:.2f}); lower --pin micro_batch or the dims' max, or use devices of more memory",
-          fullest - emitted.devices.data(), gib(fullest->peakBytes), gib(deviceBytes()), gib(fullest->peakBytes - deviceBytes()),
-          fmt::join(fullest->stations, ", "), gib(fullest->residentBytes)));
+          fullest - emitted.devices.data(), gib(fullest->peakBytes), gib(deviceBytes()),
+          gib(fullest->peakBytes - deviceBytes()), fmt::join(fullest->stations, ", "), gib(fullest->residentBytes)));
     MAESTRO_TRY(plan::writePlan(emitted.bytes, options.output));
     logPlan(job(), searched, explanation, emitted);
-    logInfo(fmt::format("wrote {} ({} bytes) in {:.2f} s", options.output, emitted.bytes.size(), nowSeconds() - started));
+    logInfo(
+        fmt::format("wrote {} ({} bytes) in {:.2f} s", options.output, emitted.bytes.size(), nowSeconds() - started));
     return writeNextBest(input);
   }
 
@@ -392,7 +407,9 @@ private:
     return Status();
   }
 
-  PlannedJob job() const { return {workload, summary, linked.notes, sizes, pins, layouts, target.machine, search != nullptr}; }
+  PlannedJob job() const {
+    return {workload, summary, linked.notes, sizes, pins, layouts, target.machine, search != nullptr};
+  }
 
   const PlanOptions &options;
   double started = 0;
@@ -414,10 +431,10 @@ private:
     Pins pins;
     AtomGraph atoms;
     std::unique_ptr<LayoutSearch> search;
-  } open;                                     ///< Beside split tensors: without pins, for comparison.
-  std::vector<Decision> searched;             ///< What it has to say of the emitted plan.
-  Explanation explanation;                    ///< Of it.
-  std::vector<Decision> doubts;               ///< Of what trains.
+  } open;                         ///< Beside split tensors: without pins, for comparison.
+  std::vector<Decision> searched; ///< What it has to say of the emitted plan.
+  Explanation explanation;        ///< Of it.
+  std::vector<Decision> doubts;   ///< Of what trains.
   Unreached unreached;
   EmittedPlan emitted;
 };
@@ -428,8 +445,8 @@ Result<Pin> parsePin(const std::string &text) {
   size_t equals = text.find('='), dot = text.rfind('.', equals);
   if (equals == std::string::npos || dot == std::string::npos || dot == 0 || dot + 1 == equals ||
       equals + 1 == text.size())
-    return Status::invalidInput(fmt::format("--pin {}: write SECTION.PROPERTY=VALUE, for example student.micro_batch=4",
-                                            text));
+    return Status::invalidInput(
+        fmt::format("--pin {}: write SECTION.PROPERTY=VALUE, for example student.micro_batch=4", text));
   return Pin{text.substr(0, dot), text.substr(dot + 1, equals - dot - 1), text.substr(equals + 1)};
 }
 

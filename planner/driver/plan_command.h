@@ -20,15 +20,15 @@ struct Pin {
 Result<Pin> parsePin(const std::string &text);
 
 struct PlanOptions {
-  std::vector<std::string> inputs; ///< One workload file, or models.
-  std::string output;              ///< Path of the plan; unused with stopAfter.
-  std::string cluster;             ///< Path; empty: this machine.
+  std::vector<std::string> inputs;   ///< One workload file, or models.
+  std::string output;                ///< Path of the plan; unused with stopAfter.
+  std::string cluster;               ///< Path; empty: this machine.
   std::vector<std::string> settings; ///< `--set` as given: "train.global_batch=64".
   std::vector<Pin> pins;
-  ReadSizes readSizes;   ///< Null: samples are as the workload declares them.
+  ReadSizes readSizes;                   ///< Null: samples are as the workload declares them.
   std::optional<double> deadlineSeconds; ///< Ends the search early.
   uint32_t topK = 1;                     ///< Plans to write: plan.mpl, plan.2.mpl, …
-  std::optional<Phase> stopAfter; ///< Print the IR after this phase instead of writing a plan.
+  std::optional<Phase> stopAfter;        ///< Print the IR after this phase instead of writing a plan.
 };
 
 /// Plans and writes; prints the defaults taken and a summary to stderr through base/log.h.

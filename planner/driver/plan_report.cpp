@@ -18,8 +18,8 @@ std::string placement(const SectionLayout &layout) {
   std::string devices = ranges(std::move(used));
   bool one = devices.find_first_of(",-") == std::string::npos;
   std::string shared = layout.tensor > 1 ? fmt::format(", each by {} devices,", layout.tensor) : "";
-  return fmt::format("{} x {} {}{} on device{} {}", layout.replicas(), layout.stages, layout.stages == 1 ? "stage" : "stages",
-                     shared, one ? "" : "s", devices);
+  return fmt::format("{} x {} {}{} on device{} {}", layout.replicas(), layout.stages,
+                     layout.stages == 1 ? "stage" : "stages", shared, one ? "" : "s", devices);
 }
 
 /// Where lengths vary, a micro-batch holds more samples that are short (emit/micro_batch_limits.h).
@@ -40,8 +40,9 @@ std::string assumptionOf(const cost_models::Machine &machine) {
 void logPrediction(const PlannedJob &job, const EmittedPlan &emitted) {
   const auto *prediction = plan::fb::GetPlan(emitted.bytes.data())->prediction();
   std::string assumed = assumptionOf(job.machine);
-  logInfo(fmt::format("predicted: {} a step{}{}", duration(prediction->step_seconds()), assumed,
-                      assumed.empty() ? "" : "; maestro-profile measures this machine (--set cluster.device=device.yaml)"));
+  logInfo(
+      fmt::format("predicted: {} a step{}{}", duration(prediction->step_seconds()), assumed,
+                  assumed.empty() ? "" : "; maestro-profile measures this machine (--set cluster.device=device.yaml)"));
 }
 
 void logComparison(const PlannedJob &job, const Explanation &explanation) {
@@ -49,7 +50,8 @@ void logComparison(const PlannedJob &job, const Explanation &explanation) {
   for (const Candidate &candidate : explanation.candidates)
     if (candidate.kind == Candidate::Kind::Layout)
       logInfo(fmt::format("compared, {}{}: {}{} ({})", candidate.subject, candidate.inFileOrder ? " in file order" : "",
-                          candidate.stepSeconds > 0 ? duration(candidate.stepSeconds) + assumed : "", candidate.choice, candidate.reason));
+                          candidate.stepSeconds > 0 ? duration(candidate.stepSeconds) + assumed : "", candidate.choice,
+                          candidate.reason));
 }
 
 void logMemory(const EmittedPlan &emitted) {
@@ -60,9 +62,10 @@ void logMemory(const EmittedPlan &emitted) {
     if (lowered.liveBytesBound)
       worst = std::max(worst, static_cast<double>(lowered.arenaBytes) / static_cast<double>(lowered.liveBytesBound));
   }
-  logInfo(fmt::format("predicted peak memory: {:.1f} MiB a device (activations {:.1f} MiB, packed at {:.3f} of the lower "
-                      "bound)", static_cast<double>(emitted.fullest().peakBytes) / 1048576.0,
-                      static_cast<double>(arena) / 1048576.0, worst));
+  logInfo(fmt::format(
+      "predicted peak memory: {:.1f} MiB a device (activations {:.1f} MiB, packed at {:.3f} of the lower "
+      "bound)",
+      static_cast<double>(emitted.fullest().peakBytes) / 1048576.0, static_cast<double>(arena) / 1048576.0, worst));
 }
 
 } // namespace
@@ -79,21 +82,27 @@ std::vector<Decision> decisionsOf(const PlannedJob &job) {
   for (const std::string &taken : job.workload.defaults) {
     size_t equals = taken.find(" = ");
     bool hasValue = equals != std::string::npos;
-    list.push_back({hasValue ? taken.substr(0, equals) : taken, hasValue ? taken.substr(equals + 3) : "taken",
-                    "default", true});
+    list.push_back(
+        {hasValue ? taken.substr(0, equals) : taken, hasValue ? taken.substr(equals + 3) : "taken", "default", true});
   }
   for (const std::string &note : job.importNotes)
     list.push_back({"models", note, "inferred", true});
   if (!job.sizes.data.empty())
     list.push_back({"data", job.sizes.data, "a step is predicted for samples of these sizes", false});
   for (const auto &[name, layout] : job.layouts) {
-    list.push_back({name + ".micro_batch", microBatchOf(layout, job.graph), layout.microBatchReason,
-                    !layout.microBatchIsPinned});
-    bool pinned = job.pins.of(name, &SectionPins::devices) || job.pins.of(name, &SectionPins::dataParallel) || layout.tensor > 1;
+    list.push_back(
+        {name + ".micro_batch", microBatchOf(layout, job.graph), layout.microBatchReason, !layout.microBatchIsPinned});
+    bool pinned =
+        job.pins.of(name, &SectionPins::devices) || job.pins.of(name, &SectionPins::dataParallel) || layout.tensor > 1;
     list.push_back({name + ".devices", placement(layout),
-                    pinned ? "pinned" : job.isSearched ? "by search" : "replicated over all devices", !pinned});
-    if (bool flightPinned = job.pins.of(name, &SectionPins::moreInFlight).has_value(); flightPinned || layout.moreInFlight != 0)
-      list.push_back({name + ".more_in_flight", fmt::format("{} micro-batches beside the usual ones", layout.moreInFlight),
+                    pinned           ? "pinned"
+                    : job.isSearched ? "by search"
+                                     : "replicated over all devices",
+                    !pinned});
+    if (bool flightPinned = job.pins.of(name, &SectionPins::moreInFlight).has_value();
+        flightPinned || layout.moreInFlight != 0)
+      list.push_back({name + ".more_in_flight",
+                      fmt::format("{} micro-batches beside the usual ones", layout.moreInFlight),
                       flightPinned ? "pinned" : "by search: memory was left, and neighbours wait less", !flightPinned});
   }
   return list;
@@ -108,8 +117,8 @@ std::vector<Quantity> quantitiesOf(const Unreached &unreached) {
       if (shown.size() < kShown)
         shown.push_back(name);
     list.push_back({component + ".parameters_without_gradient", static_cast<double>(names.size()), "",
-                          fmt::format("counted: trainable, and no loss depends on {}{}", fmt::join(shown, ", "),
-                                      names.size() > kShown ? " …" : "")});
+                    fmt::format("counted: trainable, and no loss depends on {}{}", fmt::join(shown, ", "),
+                                names.size() > kShown ? " …" : "")});
   }
   return list;
 }
@@ -119,11 +128,13 @@ std::vector<Quantity> quantitiesOf(std::span<const wavefront::Choice> hints) {
   for (size_t i = 0; i < hints.size(); ++i)
     for (const wavefront::ChoicePart &part : wavefront::choiceParts)
       list.push_back({fmt::format("{}{}{}", plan::kHintPrefix, i == 0 ? "" : fmt::format("{}.", i + 1), part.name),
-                      static_cast<double>(part.get(hints[i])), "", "tuned on simulated steps: each step's scheduling begins there"});
+                      static_cast<double>(part.get(hints[i])), "",
+                      "tuned on simulated steps: each step's scheduling begins there"});
   return list;
 }
 
-void logPlan(const PlannedJob &job, const std::vector<Decision> &searched, const Explanation &explanation, const EmittedPlan &emitted) {
+void logPlan(const PlannedJob &job, const std::vector<Decision> &searched, const Explanation &explanation,
+             const EmittedPlan &emitted) {
   for (const std::string &note : job.importNotes)
     logInfo(note);
   for (const std::string &taken : job.workload.defaults)
@@ -131,8 +142,8 @@ void logPlan(const PlannedJob &job, const std::vector<Decision> &searched, const
   if (!job.sizes.data.empty())
     logInfo(fmt::format("sizes are of {}", job.sizes.data));
   for (const auto &[name, layout] : job.layouts)
-    logInfo(fmt::format("{}: micro-batches of {} ({}); {}", name, microBatchOf(layout, job.graph), layout.microBatchReason,
-                        placement(layout)));
+    logInfo(fmt::format("{}: micro-batches of {} ({}); {}", name, microBatchOf(layout, job.graph),
+                        layout.microBatchReason, placement(layout)));
   for (const Decision &decision : searched)
     logInfo(fmt::format("{}: {} ({})", decision.subject, decision.choice, decision.reason));
   logComparison(job, explanation);

@@ -23,7 +23,7 @@ struct PlannedJob {
   const Pins &pins;
   const std::map<std::string, SectionLayout> &layouts; ///< By section.
   const cost_models::Machine &machine;
-  bool isSearched = false;                             ///< Else layouts are pinned or over all devices.
+  bool isSearched = false; ///< Else layouts are pinned or over all devices.
 };
 
 /// "teacher 2 x 1 stage on devices 0-1 in 4s; …": one line.
@@ -38,6 +38,7 @@ std::vector<Quantity> quantitiesOf(const Unreached &unreached);
 std::vector<Quantity> quantitiesOf(std::span<const wavefront::Choice> hints);
 
 /// The lines that the user reads; `searched` and `explanation` are the search's.
-void logPlan(const PlannedJob &job, const std::vector<Decision> &searched, const Explanation &explanation, const EmittedPlan &emitted);
+void logPlan(const PlannedJob &job, const std::vector<Decision> &searched, const Explanation &explanation,
+             const EmittedPlan &emitted);
 
 } // namespace maestro::planner

@@ -71,10 +71,12 @@ Status checkSplit(mlir::ModuleOp programs, const SectionFacts &section) {
   }
   if (splits)
     return Status();
-  return Status::invalidInput(fmt::format(
-      "--pin {}.tensor={}: section '{}' has no MLP block that {} devices can share (a product with a weight by columns, "
-      "elementwise operators, a product by rows){}; leave the pin out", section.name, section.tensor, section.name,
-      section.tensor, sizes.empty() ? "" : fmt::format("; inner sizes there: {}", fmt::join(sizes, ", "))));
+  return Status::invalidInput(
+      fmt::format("--pin {}.tensor={}: section '{}' has no MLP block that {} devices can share (a product with a "
+                  "weight by columns, "
+                  "elementwise operators, a product by rows){}; leave the pin out",
+                  section.name, section.tensor, section.name, section.tensor,
+                  sizes.empty() ? "" : fmt::format("; inner sizes there: {}", fmt::join(sizes, ", "))));
 }
 
 } // namespace maestro::planner

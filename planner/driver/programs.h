@@ -15,15 +15,15 @@
 
 namespace maestro::planner {
 
-/// Runs the phases behind `startAfter` up to `stopAfter` on the module, with the workload's precisions. InvalidInput: what the first
-/// pass that failed said.
+/// Runs the phases behind `startAfter` up to `stopAfter` on the module, with the workload's precisions. InvalidInput:
+/// what the first pass that failed said.
 Status runPasses(mlir::ModuleOp module, const Workload &workload, std::optional<Phase> startAfter, Phase stopAfter,
                  const PartitionOptions &partition);
 
 /// Trainable parameters that no loss reaches, by component.
 using Unreached = std::map<std::string, std::set<std::string>>;
-/// Marks them as not trainable, since they keep their values, as in PyTorch, adds them to `unreached` and tells the user. InvalidInput where
-/// nothing is left that trains.
+/// Marks them as not trainable, since they keep their values, as in PyTorch, adds them to `unreached` and tells the
+/// user. InvalidInput where nothing is left that trains.
 Status noteUnreached(mlir::ModuleOp programs, GraphSummary &graph, Unreached &unreached);
 
 /// InvalidInput where a section's tensor degree splits nothing: a mistake.

@@ -20,7 +20,8 @@ namespace {
 /// Rows that tell enough, and bytes that may be read for them.
 constexpr uint64_t kMaxRows = 64, kMinRows = 8, kMaxBytes = 4 << 20;
 
-/// Tables of positions are looked up, cut, and added or multiplied with. What products, norms and convolutions read are other weights.
+/// Tables of positions are looked up, cut, and added or multiplied with. What products, norms and convolutions read are
+/// other weights.
 bool isLookup(mlir::Operation *op) {
   return mlir::isa<nn::GatherOp, nn::GatherNDOp, nn::SliceOp, nn::ReshapeOp, nn::BroadcastToOp, nn::CastOp>(op);
 }
@@ -45,20 +46,24 @@ bool isReadAsTable(mlir::Value table) {
 std::vector<float> firstRows(const GraphParameter &parameter) {
   DType stored = parameter.sourceDtype.value_or(parameter.info.dtype);
   auto rows = static_cast<uint64_t>(parameter.shape[0]), columns = static_cast<uint64_t>(parameter.shape[1]);
-  uint64_t rowBytes = columns * byteSize(stored), count = std::min({rows, kMaxRows, kMaxBytes / std::max<uint64_t>(rowBytes, 1)});
+  uint64_t rowBytes = columns * byteSize(stored),
+           count = std::min({rows, kMaxRows, kMaxBytes / std::max<uint64_t>(rowBytes, 1)});
   if (!isFloat(stored) || count < kMinRows || count * rowBytes > parameter.info.source->length)
     return {};
   std::vector<char> bytes(count * rowBytes);
   std::ifstream file(parameter.info.source->file, std::ios::binary);
-  if (!file.seekg(static_cast<std::streamoff>(parameter.info.source->offset)) || !file.read(bytes.data(), static_cast<std::streamsize>(bytes.size())))
+  if (!file.seekg(static_cast<std::streamoff>(parameter.info.source->offset)) ||
+      !file.read(bytes.data(), static_cast<std::streamsize>(bytes.size())))
     return {};
   std::vector<float> values(count * columns);
-  return convertElements(stored, bytes.data(), DType::F32, values.data(), values.size()) == values.size() ? values : std::vector<float>();
+  return convertElements(stored, bytes.data(), DType::F32, values.data(), values.size()) == values.size()
+             ? values
+             : std::vector<float>();
 }
 
 bool looksFixed(mlir::Value argument, const GraphParameter &parameter) {
-  bool isCandidate = parameter.trainable && parameter.shape.size() == 2 && parameter.shape[1] > 0 && parameter.info.source &&
-                     !parameter.info.transposed && isReadAsTable(argument);
+  bool isCandidate = parameter.trainable && parameter.shape.size() == 2 && parameter.shape[1] > 0 &&
+                     parameter.info.source && !parameter.info.transposed && isReadAsTable(argument);
   return isCandidate && isSinusoidal(firstRows(parameter), static_cast<size_t>(parameter.shape[1]));
 }
 
@@ -107,10 +112,13 @@ std::vector<Decision> doubtsOfTables(mlir::func::FuncOp graph, const GraphSummar
   std::vector<Decision> doubts;
   for (const auto &[component, names] : found) {
     std::string list = fmt::format("'{}'", fmt::join(names, "', '"));
-    logWarning(fmt::format("component '{}': {} train{}, but hold{} a table of sines, which models keep fixed (requires_grad=False, which an ONNX "
+    logWarning(fmt::format("component '{}': {} train{}, but hold{} a table of sines, which models keep fixed "
+                           "(requires_grad=False, which an ONNX "
                            "file does not say); to keep {}, write components.{}.frozen: [{}]",
-                           component, list, names.size() == 1 ? "s" : "", names.size() == 1 ? "s" : "", names.size() == 1 ? "it" : "them", component, list));
-    doubts.push_back({component + ".frozen", "not " + list, "trains as the workload says; the values are a table of sines, which models keep fixed", true});
+                           component, list, names.size() == 1 ? "s" : "", names.size() == 1 ? "s" : "",
+                           names.size() == 1 ? "it" : "them", component, list));
+    doubts.push_back({component + ".frozen", "not " + list,
+                      "trains as the workload says; the values are a table of sines, which models keep fixed", true});
   }
   return doubts;
 }

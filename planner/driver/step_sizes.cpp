@@ -22,7 +22,8 @@ Distribution distributionOf(const GraphDim &dim, const Workload &workload) {
   auto declared = workload.synthetic.find(dim.name);
   if (declared == workload.synthetic.end())
     return {Distribution::Kind::Constant, dim.sum ? 1.0 : static_cast<double>(dim.max), 0, dim.sum ? 0 : 1, dim.max};
-  return {static_cast<Distribution::Kind>(declared->second.kind), declared->second.a, declared->second.b, dim.sum ? 0 : 1, dim.max};
+  return {static_cast<Distribution::Kind>(declared->second.kind), declared->second.a, declared->second.b,
+          dim.sum ? 0 : 1, dim.max};
 }
 
 DataQuestion questionOf(const GraphSummary &graph) {
@@ -36,7 +37,8 @@ DataQuestion questionOf(const GraphSummary &graph) {
     own.optional = field.optional;
     own.ownPositions = field.ownPositions;
     for (const DimExpr &size : field.shape) {
-      auto dim = std::find_if(graph.dims.begin(), graph.dims.end(), [&](const GraphDim &d) { return size.asSymbol() == d.name; });
+      auto dim = std::find_if(graph.dims.begin(), graph.dims.end(),
+                              [&](const GraphDim &d) { return size.asSymbol() == d.name; });
       if (dim == graph.dims.end())
         own.shape.push_back({size.asConstant().value_or(0), -1});
       else
@@ -67,13 +69,16 @@ struct Column {
       sum += size;
       present += size > 0;
     }
-    return static_cast<double>(sum) / std::max(1.0, static_cast<double>(ofPresent ? present : static_cast<int64_t>(sizes.size())));
+    return static_cast<double>(sum) /
+           std::max(1.0, static_cast<double>(ofPresent ? present : static_cast<int64_t>(sizes.size())));
   }
 
   /// What samples that have any have of it.
   void describe(GraphDim &dim) const {
     dim.typical = std::max(1.0, mean(true));
-    dim.presence = static_cast<double>(std::count_if(sizes.begin(), sizes.end(), [](int64_t size) { return size > 0; })) / static_cast<double>(sizes.size());
+    dim.presence =
+        static_cast<double>(std::count_if(sizes.begin(), sizes.end(), [](int64_t size) { return size > 0; })) /
+        static_cast<double>(sizes.size());
     std::vector<int64_t> present;
     std::copy_if(sizes.begin(), sizes.end(), std::back_inserter(present), [](int64_t size) { return size > 0; });
     std::sort(present.begin(), present.end());
@@ -84,7 +89,8 @@ struct Column {
 
 class Sizes {
 public:
-  Sizes(const Workload &workload, GraphSummary &graph) : workload(workload), graph(graph), question(questionOf(graph)), told(toldBy(question)) {}
+  Sizes(const Workload &workload, GraphSummary &graph)
+      : workload(workload), graph(graph), question(questionOf(graph)), told(toldBy(question)) {}
 
   Result<StepSizes> take(const ReadSizes &read) {
     if (read) {
@@ -101,8 +107,9 @@ public:
       if (isFromData(d) || workload.synthetic.count(dim.name))
         column.describe(dim);
       result.quantities.push_back({"sizes." + dim.name + ".mean", column.mean(false), "", column.source});
-      result.quantities.push_back({"sizes." + dim.name + ".most", static_cast<double>(*std::max_element(column.sizes.begin(), column.sizes.end())),
-                                   "", column.source});
+      result.quantities.push_back({"sizes." + dim.name + ".most",
+                                   static_cast<double>(*std::max_element(column.sizes.begin(), column.sizes.end())), "",
+                                   column.source});
     }
     return result;
   }
@@ -152,8 +159,9 @@ private:
     Distribution declared[] = {distributionOf(dim, workload)};
     column.sizes = cost_models::drawSizes(declared, 1, kDraws, workload.train.seed).front();
     column.source = workload.synthetic.count(dim.name) ? "declared: synthetic." + dim.name
-                    : dim.sum                          ? "assumed: one row a sample"
-                                                       : "assumed: all samples at the bound; --data reads it, synthetic." + dim.name + " declares it";
+                    : dim.sum
+                        ? "assumed: one row a sample"
+                        : "assumed: all samples at the bound; --data reads it, synthetic." + dim.name + " declares it";
     return column;
   }
 
@@ -166,6 +174,8 @@ private:
 
 } // namespace
 
-Result<StepSizes> stepSizes(const Workload &workload, GraphSummary &graph, const ReadSizes &read) { return Sizes(workload, graph).take(read); }
+Result<StepSizes> stepSizes(const Workload &workload, GraphSummary &graph, const ReadSizes &read) {
+  return Sizes(workload, graph).take(read);
+}
 
 } // namespace maestro::planner

@@ -19,7 +19,8 @@ struct StageWork {
 
 bool isTaskOf(const fb::Executable &executable, const fb::Program &program) {
   auto has = [&](fb::ProgramKind kind) {
-    return std::any_of(executable.programs()->begin(), executable.programs()->end(), [&](const fb::Program *other) { return other->kind() == kind; });
+    return std::any_of(executable.programs()->begin(), executable.programs()->end(),
+                       [&](const fb::Program *other) { return other->kind() == kind; });
   };
   switch (program.kind()) {
   case fb::ProgramKind::Forward:
@@ -34,7 +35,8 @@ bool isTaskOf(const fb::Executable &executable, const fb::Program &program) {
 }
 
 bool takesPart(const fb::Section &section, std::span<const int64_t> sample) {
-  return !section.active() || std::all_of(section.active()->begin(), section.active()->end(), [&](uint32_t symbol) { return sample[symbol] > 0; });
+  return !section.active() || std::all_of(section.active()->begin(), section.active()->end(),
+                                          [&](uint32_t symbol) { return sample[symbol] > 0; });
 }
 
 int64_t tokensOf(const fb::Plan &plan, std::span<const int64_t> sample) {

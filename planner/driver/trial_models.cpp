@@ -39,8 +39,8 @@ public:
   /// What does not depend on the size of micro-batches.
   void addTables() {
     for (const fb::Symbol *symbol : *plan.symbols())
-      model.dims.push_back(
-          {symbol->name()->str(), symbol->combine() == fb::Combine::Sum, symbol->multiple_of(), symbol->unpadded() != nullptr});
+      model.dims.push_back({symbol->name()->str(), symbol->combine() == fb::Combine::Sum, symbol->multiple_of(),
+                            symbol->unpadded() != nullptr});
     for (const fb::Section *table : *plan.sections()) {
       cost_models::SectionModel &section = model.sections.emplace_back();
       section.name = table->name()->str();
@@ -54,8 +54,15 @@ public:
       section.splitsBackward = table->layout()->split_backward() > 0;
     }
     for (const fb::Edge *table : *plan.edges())
-      model.edges.push_back({table->producer(), table->producer_stage(), table->consumer(), table->consumer_stage(),
-                             table->carries_gradient(), table->held_until_backward(), emitted.edgeBytes[model.edges.size()], {}, {}});
+      model.edges.push_back({table->producer(),
+                             table->producer_stage(),
+                             table->consumer(),
+                             table->consumer_stage(),
+                             table->carries_gradient(),
+                             table->held_until_backward(),
+                             emitted.edgeBytes[model.edges.size()],
+                             {},
+                             {}});
   }
 
   void addSize(size_t number, size_t sizes) {
@@ -108,7 +115,8 @@ public:
   /// The times of the size that was added last, on the next kind of device.
   void addKind() {
     for (const fb::Executable *executable : *plan.executables())
-      model.sections[executable->section()].stages[executable->stage()].at.back().otherKinds.push_back(tasksOf(*executable));
+      model.sections[executable->section()].stages[executable->stage()].at.back().otherKinds.push_back(
+          tasksOf(*executable));
   }
 
 private:
@@ -126,7 +134,8 @@ private:
   static cost_models::TaskCosts tasksOf(const fb::Executable &executable) {
     const fb::Program *forward = programOf(executable, fb::ProgramKind::Forward);
     return {costOf(forward ? forward : programOf(executable, fb::ProgramKind::Evaluate)),
-            costOf(programOf(executable, fb::ProgramKind::Backward)), costOf(programOf(executable, fb::ProgramKind::WeightGradient))};
+            costOf(programOf(executable, fb::ProgramKind::Backward)),
+            costOf(programOf(executable, fb::ProgramKind::WeightGradient))};
   }
 
   void addStage(const fb::Executable &executable, StageModel &stage, size_t number) {

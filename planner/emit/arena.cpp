@@ -7,13 +7,9 @@
 namespace maestro::planner {
 namespace {
 
-uint64_t rounded(uint64_t bytes) {
-  return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
-}
+uint64_t rounded(uint64_t bytes) { return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment; }
 
-bool overlapInTime(const Lifetime &a, const Lifetime &b) {
-  return a.first <= b.last && b.first <= a.last;
-}
+bool overlapInTime(const Lifetime &a, const Lifetime &b) { return a.first <= b.last && b.first <= a.last; }
 
 /// Placed buffers, bucketed by time so that only those that may overlap are looked at.
 class Placement {
@@ -37,9 +33,8 @@ public:
     }
     layout.offsets[index] = offset;
     layout.bytes = std::max(layout.bytes, offset + size);
-    auto position = std::lower_bound(placed.begin(), placed.end(), offset, [&](uint32_t a, uint64_t b) {
-      return layout.offsets[a] < b;
-    });
+    auto position = std::lower_bound(placed.begin(), placed.end(), offset,
+                                     [&](uint32_t a, uint64_t b) { return layout.offsets[a] < b; });
     placed.insert(position, index);
   }
 
@@ -112,18 +107,16 @@ Status verify(std::span<const Lifetime> lifetimes, const ArenaLayout &layout) {
                             std::to_string(lifetimes.size()) + " buffers");
   std::vector<uint32_t> order(lifetimes.size());
   std::iota(order.begin(), order.end(), 0u);
-  std::sort(order.begin(), order.end(),
-            [&](uint32_t a, uint32_t b) { return layout.offsets[a] < layout.offsets[b]; });
+  std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return layout.offsets[a] < layout.offsets[b]; });
   for (size_t i = 0; i < order.size(); ++i) {
     uint32_t a = order[i];
     uint64_t end = layout.offsets[a] + lifetimes[a].bytes;
     if (layout.offsets[a] % kArenaAlignment != 0 || end > layout.bytes)
       return Status::internal("arena: buffer " + std::to_string(a) + " is misaligned or outside");
     for (size_t j = i + 1; j < order.size() && layout.offsets[order[j]] < end; ++j)
-      if (lifetimes[a].bytes > 0 && lifetimes[order[j]].bytes > 0 &&
-          overlapInTime(lifetimes[a], lifetimes[order[j]]))
-        return Status::internal("arena: buffers " + std::to_string(a) + " and " +
-                                std::to_string(order[j]) + " overlap");
+      if (lifetimes[a].bytes > 0 && lifetimes[order[j]].bytes > 0 && overlapInTime(lifetimes[a], lifetimes[order[j]]))
+        return Status::internal("arena: buffers " + std::to_string(a) + " and " + std::to_string(order[j]) +
+                                " overlap");
   }
   return Status();
 }

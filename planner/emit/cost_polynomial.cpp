@@ -19,7 +19,8 @@ struct BoundsOf {
 };
 
 /// The value of floordiv, mod, min or max at the bounds.
-int64_t atomAtBounds(const DimExpr::Atom &atom, const std::function<std::optional<int64_t>(std::string_view)> &boundOf) {
+int64_t atomAtBounds(const DimExpr::Atom &atom,
+                     const std::function<std::optional<int64_t>(std::string_view)> &boundOf) {
   int64_t left = atom.lhs->evaluate(boundOf).value_or(1), right = atom.rhs->evaluate(boundOf).value_or(1);
   switch (atom.kind) {
   case DimExpr::AtomKind::FloorDiv:

@@ -26,8 +26,7 @@ uint32_t toPlan(plan::PlanBuilder &builder, const DimExpr::Atom &atom) {
     assert(symbol != plan::kNone && "symbols are declared before expressions use them");
     return symbol;
   }
-  return builder.dim(opOf(atom.kind), planner::toPlan(builder, *atom.lhs),
-                     planner::toPlan(builder, *atom.rhs));
+  return builder.dim(opOf(atom.kind), planner::toPlan(builder, *atom.lhs), planner::toPlan(builder, *atom.rhs));
 }
 
 } // namespace

@@ -95,7 +95,9 @@ void PlanEmitter::accountMemory(const Stage &stage, fb::ExecutableT &executable)
   // What accelerators need beside is kept off their memory (DeviceModel.reserveBytes).
   bool onCpu = input.machine.kinds.front().multiprocessors == 0;
   // An executable may run on any kind of the machine's devices.
-  bool isNative = llvm::all_of(input.machine.kinds, [](const cost_models::DeviceModel &kind) { return kind.bf16Products == cost_models::Bf16Products::Native; });
+  bool isNative = llvm::all_of(input.machine.kinds, [](const cost_models::DeviceModel &kind) {
+    return kind.bf16Products == cost_models::Bf16Products::Native;
+  });
   auto bf16 = isNative ? cost_models::Bf16Products::Native : cost_models::Bf16Products::Widened;
   HostBytes host;
   for (size_t i = 0; onCpu && i < stage.limits.largest.size(); ++i) {
@@ -123,8 +125,10 @@ uint64_t PlanEmitter::reductionBytes(const Stage &stage) const {
   size_t self = static_cast<size_t>(&stage - stages.data());
   std::map<std::vector<size_t>, uint64_t> elements;
   for (size_t p = 0; p < holders.size(); ++p)
-    if (const GraphParameter &parameter = input.graph->parameters[p]; parameter.trainable && llvm::is_contained(holders[p], self))
-      elements[holders[p]] += std::accumulate(parameter.shape.begin(), parameter.shape.end(), uint64_t{1}, std::multiplies<>());
+    if (const GraphParameter &parameter = input.graph->parameters[p];
+        parameter.trainable && llvm::is_contained(holders[p], self))
+      elements[holders[p]] +=
+          std::accumulate(parameter.shape.begin(), parameter.shape.end(), uint64_t{1}, std::multiplies<>());
   uint64_t bytes = 0;
   for (const auto &[set, count] : elements) {
     uint64_t members = 0;

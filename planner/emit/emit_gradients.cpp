@@ -34,7 +34,8 @@ Status PlanEmitter::addGradientSums() {
 static std::string stateOverData(mlir::ModuleOp body, const std::string &parameter) {
   for (auto function : body.getOps<mlir::func::FuncOp>())
     for (unsigned i = 0; function.getName() != attributes::kStepFunction && i < function.getNumResults(); ++i)
-      if (auto name = function.getResultAttrOfType<mlir::StringAttr>(i, attributes::kGradient); name && name.getValue() == parameter)
+      if (auto name = function.getResultAttrOfType<mlir::StringAttr>(i, attributes::kGradient);
+          name && name.getValue() == parameter)
         if (auto state = function.getResultAttrOfType<mlir::StringAttr>(i, attributes::kOverData))
           return state.getValue().str();
   return "";
@@ -49,12 +50,15 @@ Status PlanEmitter::checkSum(uint32_t parameter, size_t stations) const {
     const std::string &section = plan.sections[stages[holder].section]->name;
     std::string state = stateOverData(op.getBody(), name);
     if (!state.empty() && state != "partial")
-      return Status::invalidInput(fmt::format("the gradient of '{}' is held by {} stations and cannot be added up: over replicas it "
-                                              "is {}; pin section '{}' to dp=1 and one stage", name, stations, state, section));
+      return Status::invalidInput(
+          fmt::format("the gradient of '{}' is held by {} stations and cannot be added up: over replicas it "
+                      "is {}; pin section '{}' to dp=1 and one stage",
+                      name, stations, state, section));
     if (stages[holder].layout->tensor != first.layout->tensor)
-      return Status::invalidInput(fmt::format("parameter '{}' belongs to sections '{}' and '{}', whose tensor degrees are {} and {}; "
-                                              "pin them to the same degree", name, plan.sections[first.section]->name, section,
-                                              first.layout->tensor, stages[holder].layout->tensor));
+      return Status::invalidInput(fmt::format(
+          "parameter '{}' belongs to sections '{}' and '{}', whose tensor degrees are {} and {}; "
+          "pin them to the same degree",
+          name, plan.sections[first.section]->name, section, first.layout->tensor, stages[holder].layout->tensor));
   }
   return Status();
 }

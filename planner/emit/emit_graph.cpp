@@ -43,9 +43,7 @@ void chooseInitializer(const GraphParameter &source, fb::ParameterT &parameter) 
     return;
   bool isVector = source.shape.size() <= 1;
   bool isBias = source.info.name.ends_with("bias");
-  parameter.initializer = isBias      ? fb::Initializer::Zeros
-                          : isVector  ? fb::Initializer::Ones
-                                      : fb::Initializer::Normal;
+  parameter.initializer = isBias ? fb::Initializer::Zeros : isVector ? fb::Initializer::Ones : fb::Initializer::Normal;
   parameter.initializer_scale = 0.02;
 }
 
@@ -190,9 +188,8 @@ void PlanEmitter::addLosses() {
         terms[place->second].floor = floor.getValueAsDouble();
     }
   }
-  std::stable_sort(terms.begin(), terms.end(), [](const Term &a, const Term &b) {
-    return std::tie(a.loss, a.term) < std::tie(b.loss, b.term);
-  });
+  std::stable_sort(terms.begin(), terms.end(),
+                   [](const Term &a, const Term &b) { return std::tie(a.loss, a.term) < std::tie(b.loss, b.term); });
   for (const Term &term : terms) {
     const GraphLoss &spec = input.graph->losses[term.loss];
     auto loss = std::make_unique<fb::LossT>();

@@ -75,9 +75,10 @@ void PlanEmitter::addMachine() {
       kinds.push_back(kind.kind);
   plan.machine->device_kind = fmt::format("{}", fmt::join(kinds, "+"));
   plan.machine->devices = machine.devices;
-  plan.machine->memory_bytes = std::min_element(machine.kinds.begin(), machine.kinds.end(), [](const auto &a, const auto &b) {
-                                 return a.memoryBytes < b.memoryBytes;
-                               })->memoryBytes;
+  plan.machine->memory_bytes =
+      std::min_element(machine.kinds.begin(), machine.kinds.end(), [](const auto &a, const auto &b) {
+        return a.memoryBytes < b.memoryBytes;
+      })->memoryBytes;
   for (const cost_models::LinkLevel &level : machine.links) {
     fb::LinkT &link = *plan.machine->links.emplace_back(std::make_unique<fb::LinkT>());
     link.name = level.name;
@@ -110,8 +111,8 @@ void PlanEmitter::addDecisions() {
 uint64_t PlanEmitter::workloadHash() const {
   std::string text;
   for (const auto &parameter : plan.parameters)
-    text += fmt::format("{} {} {} {}\n", parameter->component, parameter->name,
-                        fmt::join(parameter->shape, ","), parameter->trainable);
+    text += fmt::format("{} {} {} {}\n", parameter->component, parameter->name, fmt::join(parameter->shape, ","),
+                        parameter->trainable);
   for (const auto &loss : plan.losses)
     text += fmt::format("{} {} {}\n", loss->name, loss->weight, loss->term_weight);
   text += fmt::format("{} {}\n", plan.training->global_batch, static_cast<int>(plan.training->optimizer));

@@ -48,7 +48,7 @@ struct GraphField {
   double pad = 0;
   int64_t indexLimit = 0; ///< > 0: the field indexes an embedding, or a loss's classes, of this size.
   std::optional<int64_t> ignoreIndex;
-  bool optional = false; ///< Its sum dim belongs to this modality alone.
+  bool optional = false;     ///< Its sum dim belongs to this modality alone.
   bool ownPositions = false; ///< Made from the samples' sizes.
   std::vector<GraphMark> marks;
 };
@@ -59,10 +59,10 @@ struct GraphDim {
   std::string name;
   bool sum = false;
   int64_t max = 1, multipleOf = 1;
-  double typical = 1; ///< Of a sample that has any: its rows (sum), its length (max).
+  double typical = 1;                             ///< Of a sample that has any: its rows (sum), its length (max).
   std::array<int64_t, kQuartiles> quartiles = {}; ///< Likewise, ascending; 0: nothing is known.
-  double presence = 1; ///< Of all samples, those that have any.
-  std::optional<std::string> unpadded; ///< Samples of equal length only share a micro-batch, and why.
+  double presence = 1;                            ///< Of all samples, those that have any.
+  std::optional<std::string> unpadded;            ///< Samples of equal length only share a micro-batch, and why.
 };
 
 /// A loss of @graph, before decompose-loss splits it into terms.
@@ -95,14 +95,14 @@ struct Decision {
 
 /// Where and how one section runs: what the search decides.
 struct SectionLayout {
-  int64_t microBatch = 1;      ///< Samples of the greatest length that a micro-batch holds (micro_batch_limits.h).
+  int64_t microBatch = 1; ///< Samples of the greatest length that a micro-batch holds (micro_batch_limits.h).
   std::string microBatchReason;
   bool microBatchIsPinned = false;
   bool isCountedInSamples = false; ///< Short samples count as much as the longest: pinned so.
-  int64_t mostSamples = 0;     ///< A micro-batch holds no more, however short they are; 0: as many as fit.
-  int64_t moreInFlight = 0;    ///< Micro-batches, beside the usual ones (cost_models/in_flight.h).
-  int64_t stages = 1;          ///< As the partition pass cut it.
-  int64_t tensor = 1;          ///< Devices that share each stage of each replica.
+  int64_t mostSamples = 0;         ///< A micro-batch holds no more, however short they are; 0: as many as fit.
+  int64_t moreInFlight = 0;        ///< Micro-batches, beside the usual ones (cost_models/in_flight.h).
+  int64_t stages = 1;              ///< As the partition pass cut it.
+  int64_t tensor = 1;              ///< Devices that share each stage of each replica.
   /// replica × (stage × tensor): the device.
   std::vector<std::vector<uint32_t>> devices = {{0}};
   size_t replicas() const { return devices.size(); }
@@ -121,11 +121,12 @@ struct EmitInput {
   cost_models::Machine machine;
   std::string machineName = "this machine";
   uint32_t deviceThreads = 0; ///< CPU threads of each device; 0: all of the machine's.
-  std::string planFolder; ///< Sources' paths are written relative to it.
+  std::string planFolder;     ///< Sources' paths are written relative to it.
   std::vector<Decision> decisions;
   double predictedStepSeconds = 0; ///< By the search; 0: the busiest device's work.
   uint32_t leastSlots = 1;         ///< Micro-batches in flight on each stage, at least.
-  std::shared_ptr<OperatorWorks> works = std::make_shared<OperatorWorks>(); ///< Copies share it: emissions of one context.
+  std::shared_ptr<OperatorWorks> works =
+      std::make_shared<OperatorWorks>(); ///< Copies share it: emissions of one context.
 };
 
 /// What a device holds.
@@ -137,10 +138,10 @@ struct DeviceMemory {
 };
 
 struct EmittedPlan {
-  std::vector<uint8_t> bytes;  ///< Empty when the plan does not fit the devices: such plans are not made.
+  std::vector<uint8_t> bytes; ///< Empty when the plan does not fit the devices: such plans are not made.
   std::vector<DeviceMemory> devices;
   std::vector<LoweringReport> reports; ///< By executable.
-  std::vector<double> presence; ///< By Plan.sections: of all samples, those that take part.
+  std::vector<double> presence;        ///< By Plan.sections: of all samples, those that take part.
   std::vector<std::vector<cost_models::BytesTerm>> edgeBytes; ///< By Plan.edges, over Plan.symbols.
 
   /// The device that holds most.

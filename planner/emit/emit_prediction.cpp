@@ -35,8 +35,8 @@ void PlanEmitter::addPrediction() {
   for (uint32_t e = 0; e < plan.executables.size(); ++e) {
     const fb::ExecutableT &executable = *plan.executables[e];
     const SectionLayout &layout = *stages[e].layout;
-    double microBatches = std::ceil(static_cast<double>(input.workload->train.globalBatch) /
-                                    static_cast<double>(layout.microBatch));
+    double microBatches =
+        std::ceil(static_cast<double>(input.workload->train.globalBatch) / static_cast<double>(layout.microBatch));
     const DimSizes &full = stages[e].limits.full();
     double seconds = 0;
     bool hasForward = std::any_of(executable.programs.begin(), executable.programs.end(),

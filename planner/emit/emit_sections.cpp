@@ -20,7 +20,8 @@ void PlanEmitter::addSections() {
   mlir::ModuleOp module = input.sections;
   for (auto op : module.getOps<section::SectionOp>()) {
     std::string name = op.getSectionName().str();
-    auto found = std::find_if(plan.sections.begin(), plan.sections.end(), [&](const auto &s) { return s->name == name; });
+    auto found =
+        std::find_if(plan.sections.begin(), plan.sections.end(), [&](const auto &s) { return s->name == name; });
     Stage stage{op, static_cast<uint32_t>(found - plan.sections.begin()), &input.layouts.at(name), {}, 1};
     std::vector<std::string> activeDims;
     if (auto active = op.getActiveDims())
@@ -113,7 +114,8 @@ void PlanEmitter::addEdges() {
   for (section::EdgeOp op : ops)
     edgeFlows.push_back({static_cast<uint32_t>(stageNamed(op.getProducer())),
                          static_cast<uint32_t>(stageNamed(op.getConsumer())), op.getGradient()});
-  cost_models::InFlight limits = cost_models::microBatchesInFlight(stageFlows, edgeFlows, input.workload->train.globalBatch);
+  cost_models::InFlight limits =
+      cost_models::microBatchesInFlight(stageFlows, edgeFlows, input.workload->train.globalBatch);
   for (size_t s = 0; s < stages.size(); ++s)
     stages[s].slots = std::max(limits.slots[s], input.leastSlots);
   for (section::EdgeOp op : ops) {

@@ -97,8 +97,8 @@ private:
   EmittedPlan emitted;
   std::map<std::string, uint32_t> fieldIndex;
   std::map<std::pair<std::string, int64_t>, uint32_t> lossIndex;
-  std::vector<Stage> stages;                 ///< By Plan.executables.
-  std::vector<std::vector<size_t>> holders;  ///< By Plan.parameters: the stages that hold it.
+  std::vector<Stage> stages;                ///< By Plan.executables.
+  std::vector<std::vector<size_t>> holders; ///< By Plan.parameters: the stages that hold it.
   std::map<std::string, uint32_t> edgeIndex, depths;
   cost_models::StepOverheads overheads;
 };

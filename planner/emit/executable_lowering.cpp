@@ -29,8 +29,8 @@ static Result<uint64_t> bytesAt(const DimSizes &sizes, nn::TensorType type) {
       return Status::invalidInput(fmt::format(
           "dim '{}' has no upper bound; give each of its symbols a max under dims in the workload", dim.str()));
     if (__builtin_mul_overflow(bytes, static_cast<uint64_t>(std::max<int64_t>(*bound, 0)), &bytes))
-      return Status::invalidInput(fmt::format("a tensor of shape {} is too large at the dims' bounds",
-                                              nn::shapeText(type.getShape())));
+      return Status::invalidInput(
+          fmt::format("a tensor of shape {} is too large at the dims' bounds", nn::shapeText(type.getShape())));
   }
   return bytes;
 }
@@ -91,8 +91,7 @@ void Lowering::computeLastUses(mlir::func::FuncOp function, bool keepsSaved, uin
 
 void Lowering::noteSaved(mlir::func::FuncOp function) {
   for (mlir::OpOperand &operand : function.getBody().front().getTerminator()->getOpOperands())
-    if (auto index = function.getResultAttrOfType<mlir::IntegerAttr>(operand.getOperandNumber(),
-                                                                     attributes::kSaved))
+    if (auto index = function.getResultAttrOfType<mlir::IntegerAttr>(operand.getOperandNumber(), attributes::kSaved))
       saved[index.getInt()] = operand.get();
 }
 
@@ -137,8 +136,9 @@ Status Lowering::lowerTraining() {
   };
   std::vector<Task> tasks;
   uint32_t time = 0;
-  for (auto [kind, function] : {std::pair(fb::ProgramKind::Forward, input.forward), std::pair(fb::ProgramKind::Backward, input.backward),
-                                std::pair(fb::ProgramKind::WeightGradient, input.weightGradient)}) {
+  for (auto [kind, function] :
+       {std::pair(fb::ProgramKind::Forward, input.forward), std::pair(fb::ProgramKind::Backward, input.backward),
+        std::pair(fb::ProgramKind::WeightGradient, input.weightGradient)}) {
     if (!function)
       continue;
     if (!tasks.empty())
@@ -202,14 +202,15 @@ void Lowering::addCollectives(CostPolynomial &cost, mlir::func::FuncOp function,
 }
 
 /// Operators' own times, and each call's.
-CostPolynomial Lowering::computeCost(const Program &program, OperatorCosts &costs, const cost_models::DeviceModel &device,
-                                     ProgramCost &report) {
+CostPolynomial Lowering::computeCost(const Program &program, OperatorCosts &costs,
+                                     const cost_models::DeviceModel &device, ProgramCost &report) {
   CostPolynomial cost;
   mlir::func::FuncOp function = program.function;
   report.kind = program.kind;
   report.device = &device;
   bool isTask = program.kind != fb::ProgramKind::Count; // A Count is queued with others like it.
-  report.callSeconds = device.rates.call.value * static_cast<double>(program.calls.size()) + (isTask ? device.rates.task.value : 0);
+  report.callSeconds =
+      device.rates.call.value * static_cast<double>(program.calls.size()) + (isTask ? device.rates.task.value : 0);
   report.seconds = report.callSeconds;
   for (Operation &op : function.getBody().front()) {
     if (withoutCall.contains(&op))
@@ -236,7 +237,8 @@ void Lowering::setCost(fb::ProgramT &table, const Program &program) {
   std::vector<const cost_models::DeviceModel *> kinds = kindsOf(*input.machine, input.devices);
   if (!function) {
     table.flops = table.memory_bytes = toPlan(tables, flops);
-    table.cost = toTerms({{{}, kinds.front()->rates.call.value * kPicoseconds * static_cast<double>(program.calls.size())}});
+    table.cost =
+        toTerms({{{}, kinds.front()->rates.call.value * kPicoseconds * static_cast<double>(program.calls.size())}});
     return;
   }
   std::map<const OperatorWork *, int64_t> counts; // Layers repeat.
@@ -307,7 +309,8 @@ std::map<std::string, SplitParameter> splitParametersOf(mlir::ModuleOp section) 
         SplitParameter part{{}, static_cast<uint32_t>(dim.getInt())};
         for (const DimExpr &size : nn::typeOf(function.getArgument(i)).getShape())
           part.shape.push_back(size.asConstant().value_or(0)); // Parameters have constant dims (summarizeGraph()).
-        found[function.getArgAttrOfType<mlir::StringAttr>(i, attributes::kParameter).getValue().str()] = std::move(part);
+        found[function.getArgAttrOfType<mlir::StringAttr>(i, attributes::kParameter).getValue().str()] =
+            std::move(part);
       }
   return found;
 }

@@ -1,7 +1,8 @@
 // From functions in the `nn` dialect to an executable of the plan: kernel calls on buffers at fixed
 // offsets.
 //
-//   @forward, @backward, @weight_gradient ─▶ calls on storages ─▶ lifetimes ─▶ packArena() ─▶ buffers, regions, programs
+//   @forward, @backward, @weight_gradient ─▶ calls on storages ─▶ lifetimes ─▶ packArena() ─▶ buffers, regions,
+//   programs
 //
 // With one micro-batch in flight, they form one timeline and share one arena: a
 // saved activation's memory is free again the moment its gradient is computed. With several, each has
@@ -32,18 +33,18 @@ struct MicroBatchLimits;
 
 struct LoweringInput {
   mlir::func::FuncOp count, forward, backward, weightGradient; ///< All but forward may be null.
-  std::vector<ParameterSlot> parameters;       ///< By Plan.parameters.
-  std::map<std::string, uint32_t> fields;      ///< Name to Plan.fields.
-  std::map<std::pair<std::string, int64_t>, uint32_t> losses; ///< (name, term) to Plan.losses.
+  std::vector<ParameterSlot> parameters;                       ///< By Plan.parameters.
+  std::map<std::string, uint32_t> fields;                      ///< Name to Plan.fields.
+  std::map<std::pair<std::string, int64_t>, uint32_t> losses;  ///< (name, term) to Plan.losses.
   const MicroBatchLimits *limits = nullptr;
   const plan::fb::TrainingT *training = nullptr;
-  std::map<std::string, uint32_t> edges;       ///< Name to Plan.edges.
-  uint32_t slots = 1;                          ///< Micro-batches in flight.
-  std::map<std::string, uint32_t> depths;      ///< Slots of each edge's ring here: "name", or "name'" for its gradient.
+  std::map<std::string, uint32_t> edges;  ///< Name to Plan.edges.
+  uint32_t slots = 1;                     ///< Micro-batches in flight.
+  std::map<std::string, uint32_t> depths; ///< Slots of each edge's ring here: "name", or "name'" for its gradient.
   OperatorWorks *works = nullptr;
   const cost_models::Machine *machine = nullptr; ///< For the programs' predicted times:
-  std::vector<uint32_t> devices;  ///< those of its stations, one after the other,
-  uint32_t tensor = 1;            ///< each of which has so many that share the section's tensors.
+  std::vector<uint32_t> devices;                 ///< those of its stations, one after the other,
+  uint32_t tensor = 1;                           ///< each of which has so many that share the section's tensors.
 };
 
 /// As the executor's exchange between tensor-parallel devices stages what they send (transport/local/exchange.h).
@@ -65,13 +66,13 @@ struct ProgramCost {
   const cost_models::DeviceModel *device = nullptr; ///< Of the machine that was planned for.
   double seconds = 0, callSeconds = 0, collectiveSeconds = 0;
   std::map<std::string, double> kernelSeconds;
-  std::string collective; ///< "ring over nvlink: …"; empty: none.
+  std::string collective;                                 ///< "ring over nvlink: …"; empty: none.
   bool measured = false, builtIn = false, scaled = false; ///< Where kernels' times come from.
 };
 
 struct LoweringReport {
-  uint64_t arenaBytes = 0;     ///< What packing achieved …
-  uint64_t liveBytesBound = 0; ///< … and what no packing can beat.
+  uint64_t arenaBytes = 0;            ///< What packing achieved …
+  uint64_t liveBytesBound = 0;        ///< … and what no packing can beat.
   std::vector<std::string> heldEdges; ///< Whose ring the backward task reads, too.
   std::vector<ProgramCost> costs;     ///< Of programs with operators.
 };

@@ -78,8 +78,8 @@ void Lowering::addSinks(Value value, Calls &calls) {
 Status Lowering::checkSinks(mlir::func::FuncOp function) const {
   for (const auto &[value, left] : sinks)
     if (!left.empty())
-      return Status::internal(fmt::format("@{} returns the gradient of '{}', and no call writes it", function.getName().str(),
-                                          input.parameters[left.front().parameter].name));
+      return Status::internal(fmt::format("@{} returns the gradient of '{}', and no call writes it",
+                                          function.getName().str(), input.parameters[left.front().parameter].name));
   return Status();
 }
 

@@ -30,7 +30,8 @@ Result<std::vector<GraphParameter>> collectParameters(mlir::func::FuncOp graph) 
     for (const DimExpr &dim : type.getShape()) {
       if (!dim.isConstant())
         return Status::invalidInput(fmt::format("parameter '{}' has the symbolic dim '{}'; parameters have fixed "
-                                                "shapes", parameter.fullName, dim.str()));
+                                                "shapes",
+                                                parameter.fullName, dim.str()));
       parameter.shape.push_back(*dim.asConstant());
     }
     parameters.push_back(std::move(parameter));
@@ -104,8 +105,8 @@ void markOptional(std::vector<GraphField> &fields, const std::vector<GraphDim> &
     field.optional = !field.ownPositions && !rowsOf(field).empty() && rowsOf(field) != own;
 }
 
-/// What marks the places: a comparison of a field with a constant, or a field of truth values. `repeats`: how often each
-/// element of the field appears in the mask.
+/// What marks the places: a comparison of a field with a constant, or a field of truth values. `repeats`: how often
+/// each element of the field appears in the mask.
 struct MarkSource {
   mlir::Value field;
   int64_t value = 1;
@@ -152,7 +153,8 @@ std::optional<GraphMark> markOf(int64_t value, const DimExpr &count, const std::
   return GraphMark{value, symbols.front(), *at(1)};
 }
 
-/// masked_scatter wants as many marked elements as features; synthetic samples are made so where it can be told how many.
+/// masked_scatter wants as many marked elements as features; synthetic samples are made so where it can be told how
+/// many.
 void collectMarks(mlir::func::FuncOp graph, GraphSummary &summary) {
   graph.walk([&](nn::MaskedScatterOp op) {
     std::optional<MarkSource> source = markSource(op.getMask());
@@ -164,16 +166,20 @@ void collectMarks(mlir::func::FuncOp graph, GraphSummary &summary) {
           field = known.name == name.getValue() ? &known : field;
     std::optional<GraphMark> mark;
     if (field && source->repeats.isConstant())
-      mark = markOf(source->value, DimExpr::floorDiv(nn::productOf(nn::typeOf(op.getSource()).getShape()), source->repeats), summary.dims);
+      mark = markOf(source->value,
+                    DimExpr::floorDiv(nn::productOf(nn::typeOf(op.getSource()).getShape()), source->repeats),
+                    summary.dims);
     auto same = [&](const GraphMark &other) { return mark && other.value == mark->value; };
-    auto known = field ? std::find_if(field->marks.begin(), field->marks.end(), same) : std::vector<GraphMark>::iterator();
+    auto known =
+        field ? std::find_if(field->marks.begin(), field->marks.end(), same) : std::vector<GraphMark>::iterator();
     bool isNew = field && known == field->marks.end();
     if (!mark || (!isNew && *known != *mark))
-      summary.noSynthetic = fmt::format(
-          "without --data samples are made up, and {}: features of a masked_scatter take places that {}",
-          field ? "field '" + field->name + "' would not have as many marked elements as there are features"
-                : "as many places as features cannot be made sure of",
-          field ? "follow from it in a way that is not known" : "follow from more than a comparison of a data field with a constant");
+      summary.noSynthetic =
+          fmt::format("without --data samples are made up, and {}: features of a masked_scatter take places that {}",
+                      field ? "field '" + field->name + "' would not have as many marked elements as there are features"
+                            : "as many places as features cannot be made sure of",
+                      field ? "follow from it in a way that is not known"
+                            : "follow from more than a comparison of a data field with a constant");
     else if (isNew)
       field->marks.push_back(*mark);
   });
@@ -193,7 +199,8 @@ std::vector<GraphLoss> collectLosses(mlir::func::FuncOp graph, const Workload &w
       if (spec.name == loss.name) {
         loss.weight = spec.weight;
         if (spec.topK > 0)
-          loss.note = fmt::format("both distributions over the teacher's {} largest logits alone, renormalised", spec.topK);
+          loss.note =
+              fmt::format("both distributions over the teacher's {} largest logits alone, renormalised", spec.topK);
       }
     losses.push_back(std::move(loss));
   }

@@ -25,7 +25,8 @@ public:
       for (const auto &call : program->calls) {
         std::vector<KernelOperand> inputs = operands(call->inputs), outputs = operands(call->outputs);
         cost_models::KernelCall described{plan.kernels[call->kernel], inputs, outputs, accumulateMask(*call)};
-        scratch = std::max(scratch, cost_models::cpuScratchBytes(described, threads, bf16)); // One block serves all programs.
+        scratch =
+            std::max(scratch, cost_models::cpuScratchBytes(described, threads, bf16)); // One block serves all programs.
         holes = std::max(holes, cost_models::cpuHeapBytes(described, threads));
         ++calls;
       }

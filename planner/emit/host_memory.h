@@ -18,7 +18,7 @@ struct HostBytes {
 };
 
 /// `values` are Plan.exprs at the bounds.
-HostBytes hostBytes(const plan::fb::PlanT &plan, const plan::fb::ExecutableT &executable, std::span<const int64_t> values,
-                    int threads, cost_models::Bf16Products bf16);
+HostBytes hostBytes(const plan::fb::PlanT &plan, const plan::fb::ExecutableT &executable,
+                    std::span<const int64_t> values, int threads, cost_models::Bf16Products bf16);
 
 } // namespace maestro::planner

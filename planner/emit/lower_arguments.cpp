@@ -18,7 +18,8 @@ Status Lowering::bindArguments(mlir::func::FuncOp function, std::vector<uint32_t
   return Status();
 }
 
-Status Lowering::bindArgument(mlir::func::FuncOp function, mlir::BlockArgument argument, std::vector<uint32_t> &fields) {
+Status Lowering::bindArgument(mlir::func::FuncOp function, mlir::BlockArgument argument,
+                              std::vector<uint32_t> &fields) {
   unsigned number = argument.getArgNumber();
   nn::TensorType type = nn::typeOf(argument);
   auto text = [&](llvm::StringRef name) {
@@ -33,8 +34,8 @@ Status Lowering::bindArgument(mlir::func::FuncOp function, mlir::BlockArgument a
     if (found == input.parameters.end())
       return Status::internal("function argument names an unknown parameter: " + name);
     if (bound.shape != tables.constants(found->shape))
-      return Status::internal(fmt::format("@{} takes '{}' as {}, and a device holds another part of it", function.getName().str(),
-                                          name, nn::shapeText(type.getShape())));
+      return Status::internal(fmt::format("@{} takes '{}' as {}, and a device holds another part of it",
+                                          function.getName().str(), name, nn::shapeText(type.getShape())));
     placed[argument] = parameters.value(found - input.parameters.begin());
   } else if (std::string name = text(attributes::kField); !name.empty()) {
     uint32_t field = input.fields.at(name);
@@ -85,7 +86,8 @@ uint32_t Lowering::ringStorage(const std::string &name, bool gradient, const Vie
   if (!isNew)
     return position->second;
   View bound = view;
-  bound.storage = position->second = storages.addRing(edge, gradient, bytes, input.depths.at(gradient ? name + "'" : name));
+  bound.storage = position->second =
+      storages.addRing(edge, gradient, bytes, input.depths.at(gradient ? name + "'" : name));
   bindings.push_back({gradient ? fb::BindingKind::EdgeGradientInput : fb::BindingKind::EdgeInput, edge, bound});
   return position->second;
 }

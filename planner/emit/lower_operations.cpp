@@ -92,16 +92,15 @@ std::vector<fb::AttributeT> Lowering::attributesOf(Operation &op) {
   std::vector<fb::AttributeT> list;
   for (mlir::NamedAttribute named : op.getAttrDictionary()) {
     llvm::StringRef name = named.getName().strref();
-    if (name == "operandSegmentSizes" || name.starts_with("nn.")) // What passes say of the operator is not the kernel's.
+    if (name == "operandSegmentSizes" ||
+        name.starts_with("nn.")) // What passes say of the operator is not the kernel's.
       continue;
     llvm::TypeSwitch<mlir::Attribute>(named.getValue())
         .Case<mlir::BoolAttr>([&](auto a) { list.push_back(plan::intsAttribute(name, {a.getValue()})); })
         .Case<mlir::IntegerAttr>([&](auto a) { list.push_back(plan::intsAttribute(name, {a.getInt()})); })
         .Case<mlir::UnitAttr>([&](auto) { list.push_back(plan::intsAttribute(name, {1})); })
-        .Case<mlir::DenseI64ArrayAttr>(
-            [&](auto a) { list.push_back(plan::intsAttribute(name, a.asArrayRef().vec())); })
-        .Case<mlir::FloatAttr>(
-            [&](auto a) { list.push_back(plan::floatsAttribute(name, {a.getValueAsDouble()})); })
+        .Case<mlir::DenseI64ArrayAttr>([&](auto a) { list.push_back(plan::intsAttribute(name, a.asArrayRef().vec())); })
+        .Case<mlir::FloatAttr>([&](auto a) { list.push_back(plan::floatsAttribute(name, {a.getValueAsDouble()})); })
         .Case<mlir::StringAttr>([&](auto a) { list.push_back(plan::textAttribute(name, a.getValue())); })
         .Case<nn::DimsAttr>([&](nn::DimsAttr a) {
           std::vector<uint32_t> exprs;

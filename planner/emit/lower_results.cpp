@@ -47,8 +47,8 @@ Status Lowering::pinResults(mlir::func::FuncOp function) {
 
 std::optional<std::pair<std::string, bool>> sentOver(mlir::func::FuncOp function, unsigned result) {
   for (bool gradient : {false, true})
-    if (auto edge = function.getResultAttrOfType<mlir::StringAttr>(
-            result, gradient ? attributes::kEdgeGradient : attributes::kEdge))
+    if (auto edge = function.getResultAttrOfType<mlir::StringAttr>(result, gradient ? attributes::kEdgeGradient
+                                                                                    : attributes::kEdge))
       return std::pair(edge.getValue().str(), gradient);
   return std::nullopt;
 }
@@ -71,15 +71,15 @@ Status Lowering::pinEdges(mlir::func::FuncOp function) {
     Value source = root(operand.get());
     bool computed = source.getDefiningOp() && !source.getDefiningOp<nn::ConstantOp>();
     auto other = pinned.find(source);
-    bool sentBefore = other != pinned.end() && std::any_of(sentStorage.begin(), sentStorage.end(), [&](const auto &entry) {
-                        return entry.second == other->second;
-                      });
+    bool sentBefore =
+        other != pinned.end() && std::any_of(sentStorage.begin(), sentStorage.end(),
+                                             [&](const auto &entry) { return entry.second == other->second; });
     if (isNew && computed && sentBefore) {
       position->second = other->second; // One value over two edges.
     } else if (isNew) {
       MAESTRO_ASSIGN(uint64_t bytes, mostBytes(type));
-      position->second = isSaved(function, source) ? storages.addSlot(bytes)
-                                                   : storages.addFixed(fb::RegionKind::Workspace, bytes);
+      position->second =
+          isSaved(function, source) ? storages.addSlot(bytes) : storages.addFixed(fb::RegionKind::Workspace, bytes);
     }
     if (isNew)
       bindings.push_back({sent->second ? fb::BindingKind::EdgeGradientOutput : fb::BindingKind::EdgeOutput, edge,

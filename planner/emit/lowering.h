@@ -54,7 +54,8 @@ private:
   void noteSaved(mlir::func::FuncOp function);
   void addParameterPrograms();
   void write();
-  CostPolynomial computeCost(const Program &program, OperatorCosts &costs, const cost_models::DeviceModel &device, ProgramCost &report);
+  CostPolynomial computeCost(const Program &program, OperatorCosts &costs, const cost_models::DeviceModel &device,
+                             ProgramCost &report);
   void addCollectives(CostPolynomial &cost, mlir::func::FuncOp function, ProgramCost &report);
   void setCost(plan::fb::ProgramT &table, const Program &program);
 
@@ -106,24 +107,25 @@ private:
   StorageTable storages;
   std::vector<PendingBinding> bindings;
   ParameterStorages parameters;
-  std::map<uint32_t, uint32_t> fieldStorage;                            ///< Plan.fields to storage.
+  std::map<uint32_t, uint32_t> fieldStorage; ///< Plan.fields to storage.
   std::map<std::string, uint32_t> specialStorage;
-  std::map<uint32_t, uint32_t> scaleStorage;                            ///< Plan.losses to storage.
+  std::map<uint32_t, uint32_t> scaleStorage;                                  ///< Plan.losses to storage.
   std::map<std::pair<plan::fb::BindingKind, uint32_t>, uint32_t> lossStorage; ///< (sum or count, loss)
-  std::map<std::pair<uint32_t, bool>, uint32_t> ringStorages;           ///< (edge, gradient), what arrives.
-  std::map<std::pair<uint32_t, bool>, uint32_t> sentStorage;            ///< (edge, gradient), what leaves.
+  std::map<std::pair<uint32_t, bool>, uint32_t> ringStorages;                 ///< (edge, gradient), what arrives.
+  std::map<std::pair<uint32_t, bool>, uint32_t> sentStorage;                  ///< (edge, gradient), what leaves.
   std::map<std::vector<uint8_t>, uint32_t> constants;
 
   llvm::DenseMap<mlir::Type, uint64_t> bytesOfType; ///< Of the largest micro-batches: layers repeat.
-  llvm::DenseMap<mlir::Value, uint32_t> placed; ///< Root value to storage.
+  llvm::DenseMap<mlir::Value, uint32_t> placed;     ///< Root value to storage.
   llvm::DenseMap<mlir::Value, uint32_t> lastUse;
-  llvm::DenseSet<mlir::Operation *> withoutCall; ///< Lowered to no call, as their results are there already or made by others' calls: they cost nothing.
-  llvm::DenseMap<mlir::Value, uint32_t> pinned; ///< Roots whose kernel writes straight into a result's storage.
-  std::vector<uint32_t> taskEnds;               ///< Where on the timeline of training a task ends and another may follow.
-  std::map<int64_t, mlir::Value> saved;         ///< nn.saved number to the value of the program that saves it.
+  llvm::DenseSet<mlir::Operation *> withoutCall; ///< Lowered to no call, as their results are there already or made by
+                                                 ///< others' calls: they cost nothing.
+  llvm::DenseMap<mlir::Value, uint32_t> pinned;  ///< Roots whose kernel writes straight into a result's storage.
+  std::vector<uint32_t> taskEnds;       ///< Where on the timeline of training a task ends and another may follow.
+  std::map<int64_t, mlir::Value> saved; ///< nn.saved number to the value of the program that saves it.
   llvm::DenseMap<mlir::Value, mlir::Value> savedArgument; ///< A later program's argument to its root value.
-  /// Gradients: the value's kernel adds into the gradient (accumulate), or an add_into follows. What is left here when a
-  /// function was lowered would never be written.
+  /// Gradients: the value's kernel adds into the gradient (accumulate), or an add_into follows. What is left here when
+  /// a function was lowered would never be written.
   struct Sink {
     uint32_t parameter;
     std::vector<uint32_t> shape;

@@ -24,7 +24,8 @@ public:
     result.samples = std::max(layout.microBatch, std::min(stretch * layout.microBatch, most));
     for (const GraphDim &dim : graph.dims) {
       result.capacity.multiples.push_back(dim.multipleOf);
-      result.capacity.bounds.push_back(dim.sum ? rowsOf(dim, result.samples) : (dim.max + dim.multipleOf - 1) / dim.multipleOf * dim.multipleOf);
+      result.capacity.bounds.push_back(dim.sum ? rowsOf(dim, result.samples)
+                                               : (dim.max + dim.multipleOf - 1) / dim.multipleOf * dim.multipleOf);
     }
     if (rows && stretch > 1)
       addAreas(*rows);
@@ -45,7 +46,8 @@ public:
   }
 
 private:
-  /// The rows that so many samples have typically, one sample's most at least. A micro-batch whose samples have more takes fewer.
+  /// The rows that so many samples have typically, one sample's most at least. A micro-batch whose samples have more
+  /// takes fewer.
   static int64_t rowsOf(const GraphDim &dim, int64_t samples) {
     return std::max(dim.max, static_cast<int64_t>(std::ceil(static_cast<double>(samples) * dim.typical)));
   }
@@ -61,7 +63,8 @@ private:
   void addSamples(std::span<const std::string> activeDims) {
     double room = static_cast<double>(most);
     for (size_t d = 0; d < graph.dims.size(); ++d)
-      if (const GraphDim &dim = graph.dims[d]; dim.sum && std::find(activeDims.begin(), activeDims.end(), dim.name) != activeDims.end())
+      if (const GraphDim &dim = graph.dims[d];
+          dim.sum && std::find(activeDims.begin(), activeDims.end(), dim.name) != activeDims.end())
         room = std::min(room, static_cast<double>(result.capacity.bounds[d]) / dim.typical);
     if (!activeDims.empty())
       result.samples = std::max(result.samples, static_cast<int64_t>(room));
@@ -86,7 +89,8 @@ private:
         if (std::optional<uint32_t> dim = find(size))
           dims.insert(*dim);
       if (dims.count(rows))
-        std::copy_if(dims.begin(), dims.end(), std::inserter(padded, padded.end()), [&](uint32_t dim) { return !graph.dims[dim].sum; });
+        std::copy_if(dims.begin(), dims.end(), std::inserter(padded, padded.end()),
+                     [&](uint32_t dim) { return !graph.dims[dim].sum; });
     }
     return padded;
   }
@@ -95,7 +99,8 @@ private:
   std::optional<uint32_t> paddedRows(std::span<const std::string> activeDims) const {
     for (uint32_t d = 0; d < graph.dims.size(); ++d) {
       const GraphDim &dim = graph.dims[d];
-      bool own = activeDims.empty() ? dim.max == 1 : std::find(activeDims.begin(), activeDims.end(), dim.name) != activeDims.end();
+      bool own = activeDims.empty() ? dim.max == 1
+                                    : std::find(activeDims.begin(), activeDims.end(), dim.name) != activeDims.end();
       if (dim.sum && own && !paddedWith(d).empty())
         return d;
     }
@@ -125,11 +130,15 @@ private:
   void limitMarked(uint32_t rows, uint32_t padded, int64_t tokens) {
     for (const GraphField &field : graph.fields)
       for (const GraphMark &mark : field.marks) {
-        auto has = [&](uint32_t dim) { return std::any_of(field.shape.begin(), field.shape.end(), [&](const DimExpr &size) { return find(size) == dim; }); };
+        auto has = [&](uint32_t dim) {
+          return std::any_of(field.shape.begin(), field.shape.end(),
+                             [&](const DimExpr &size) { return find(size) == dim; });
+        };
         for (uint32_t d = 0; d < graph.dims.size(); ++d)
           if (graph.dims[d].name == mark.rows && has(rows) && has(padded))
-            result.capacity.bounds[d] = std::min(result.capacity.bounds[d], std::max(rowsOf(graph.dims[d], layout.microBatch),
-                                                                                     tokens / std::max<int64_t>(1, mark.perRow)));
+            result.capacity.bounds[d] =
+                std::min(result.capacity.bounds[d], std::max(rowsOf(graph.dims[d], layout.microBatch),
+                                                             tokens / std::max<int64_t>(1, mark.perRow)));
       }
   }
 
@@ -163,8 +172,8 @@ private:
 
 } // namespace
 
-MicroBatchLimits limitsOf(const GraphSummary &graph, const SectionLayout &layout, std::span<const std::string> activeDims,
-                          int64_t globalBatch) {
+MicroBatchLimits limitsOf(const GraphSummary &graph, const SectionLayout &layout,
+                          std::span<const std::string> activeDims, int64_t globalBatch) {
   return Limits(graph, layout).find(activeDims, globalBatch);
 }
 

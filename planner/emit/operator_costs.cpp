@@ -21,8 +21,8 @@ double product(llvm::ArrayRef<DimExpr> shape, const Sizes &sizes) {
   return elements;
 }
 
-/// KernelWork's m, n, k. Of a product leading dims belong to m where all of them multiply the same matrix. A convolution is the product of its
-/// patches with its filters: as many operations over as many results.
+/// KernelWork's m, n, k. Of a product leading dims belong to m where all of them multiply the same matrix. A
+/// convolution is the product of its patches with its filters: as many operations over as many results.
 void setSizes(mlir::Operation &op, const Sizes &sizes, KernelWork &work) {
   llvm::ArrayRef<DimExpr> result = nn::typeOf(op.getResult(0)).getShape();
   if (auto matmul = mlir::dyn_cast<nn::MatmulOp>(op)) {
@@ -34,15 +34,18 @@ void setSizes(mlir::Operation &op, const Sizes &sizes, KernelWork &work) {
     work.k = valueAtBounds(matmul.getTransposeA() ? a[a.size() - 2] : a.back(), sizes);
     work.batch = shared ? 1 : leading;
   } else if (mlir::isa<nn::ConvOp, nn::ConvGradInputOp, nn::ConvGradWeightOp>(op)) {
-    double elements = product(result, sizes), first = valueAtBounds(result[0], sizes), second = valueAtBounds(result[1], sizes);
+    double elements = product(result, sizes), first = valueAtBounds(result[0], sizes),
+           second = valueAtBounds(result[1], sizes);
     bool filters = mlir::isa<nn::ConvGradWeightOp>(op);
     work.n = filters ? elements / first : second;
     work.m = elements / std::max(work.n, 1.0);
     work.k = work.flops.value / (2 * elements);
   } else if (work.isAttention()) {
     bool backward = mlir::isa<nn::AttentionGradOp>(op); // dy first.
-    llvm::ArrayRef<DimExpr> q = nn::typeOf(op.getOperand(backward)).getShape(), k = nn::typeOf(op.getOperand(backward + 1)).getShape();
-    bool sequenceMajor = op.hasAttr("sequence_major") && mlir::cast<mlir::BoolAttr>(op.getAttr("sequence_major")).getValue();
+    llvm::ArrayRef<DimExpr> q = nn::typeOf(op.getOperand(backward)).getShape(),
+                            k = nn::typeOf(op.getOperand(backward + 1)).getShape();
+    bool sequenceMajor =
+        op.hasAttr("sequence_major") && mlir::cast<mlir::BoolAttr>(op.getAttr("sequence_major")).getValue();
     work.k = valueAtBounds(q.back(), sizes);
     work.m = product(q.drop_back(1), sizes);
     work.n = valueAtBounds(k[sequenceMajor ? 1 : 2], sizes);
@@ -69,8 +72,8 @@ mlir::Value maskOf(mlir::Operation &op) {
   return gradient ? gradient.getMask() : mlir::Value();
 }
 
-/// Whether a mask hides what comes later, so that kernels skip whole blocks: it is made of positions in order, or given to the function
-/// and differs by query. Others hide padding.
+/// Whether a mask hides what comes later, so that kernels skip whole blocks: it is made of positions in order, or given
+/// to the function and differs by query. Others hide padding.
 bool hidesWhatComes(mlir::Value mask) {
   if (mlir::isa<mlir::BlockArgument>(mask)) {
     llvm::ArrayRef<DimExpr> shape = nn::typeOf(mask).getShape();
@@ -99,7 +102,8 @@ KernelWork workOf(mlir::Operation &op, const OperatorWork &own, llvm::StringRef 
   if (auto kind = op.getAttrOfType<mlir::StringAttr>("approximate"); kind && kind.getValue() == "tanh")
     work.kernel = work.kernel == "gelu" ? "gelu tanh" : "gelu_grad tanh";
   if (auto causal = op.getAttrOfType<mlir::BoolAttr>("causal"); causal && causal.getValue() && work.isAttention())
-    work.kernel = work.kernel == "attention" ? "attention causal" : "attention_grad causal"; // Kernels skip what is masked.
+    work.kernel =
+        work.kernel == "attention" ? "attention causal" : "attention_grad causal"; // Kernels skip what is masked.
   else if (mlir::Value mask = maskOf(op); mask && hidesWhatComes(mask))
     work.kernel = work.kernel == "attention" ? "attention masked" : "attention_grad masked";
   return work;
@@ -113,7 +117,8 @@ struct Point {
   double work = 0, seconds = 0;
 };
 
-/// The least sum of squared relative errors: of base × x + slope × y against 1, where x = 1 ÷ seconds and y = work ÷ seconds.
+/// The least sum of squared relative errors: of base × x + slope × y against 1, where x = 1 ÷ seconds and y = work ÷
+/// seconds.
 Line nearest(llvm::ArrayRef<Point> points) {
   double x = 0, y = 0, xx = 0, xy = 0, yy = 0;
   for (const Point &point : points) {
@@ -143,8 +148,8 @@ double withoutCall(const OperatorTime &time, const cost_models::DeviceModel &dev
 
 } // namespace
 
-OperatorCosts::OperatorCosts(const cost_models::DeviceModel &device, const MicroBatchLimits &limits, OperatorWorks &works,
-                             plan::PlanBuilder &tables)
+OperatorCosts::OperatorCosts(const cost_models::DeviceModel &device, const MicroBatchLimits &limits,
+                             OperatorWorks &works, plan::PlanBuilder &tables)
     : device(device), limits(limits), works(works), tables(tables) {}
 
 const OperatorCost &OperatorCosts::of(mlir::Operation &op) {
@@ -177,7 +182,8 @@ OperatorCost OperatorCosts::ask(mlir::Operation &op) {
   }
   auto pointAt = [&](const Sizes &sizes) {
     KernelWork work = workOf(op, own, result.kernel, sizes);
-    return Point{atBounds.byFlops ? work.flops.value : work.bytes.value, withoutCall(operatorTime(work, device), device)};
+    return Point{atBounds.byFlops ? work.flops.value : work.bytes.value,
+                 withoutCall(operatorTime(work, device), device)};
   };
   Point most = pointAt(bounds);
   std::vector<Point> points{most};

@@ -1,4 +1,5 @@
-// What operators do and move, as polynomials of the dims. Trials emit the same layers many times over: each is asked once.
+// What operators do and move, as polynomials of the dims. Trials emit the same layers many times over: each is asked
+// once.
 #pragma once
 
 #include "ir/dim_expr.h"
@@ -18,7 +19,9 @@ struct OperatorKey {
   bool operator==(const OperatorKey &) const = default;
 
   struct Hash {
-    size_t operator()(const OperatorKey &key) const { return llvm::hash_combine_range(key.parts.begin(), key.parts.end()); }
+    size_t operator()(const OperatorKey &key) const {
+      return llvm::hash_combine_range(key.parts.begin(), key.parts.end());
+    }
   };
 
   std::vector<const void *> parts;

@@ -7,15 +7,18 @@ namespace maestro::planner {
 namespace fb = plan::fb;
 using plan::kNone;
 
-std::vector<uint32_t> ParameterStorages::shapeOf(uint32_t parameter) { return tables.constants(parameters[parameter].shape); }
+std::vector<uint32_t> ParameterStorages::shapeOf(uint32_t parameter) {
+  return tables.constants(parameters[parameter].shape);
+}
 
-void ParameterStorages::add(std::vector<uint32_t> &list, uint32_t parameter, fb::BindingKind kind, fb::RegionKind region,
-                            DType dtype) {
+void ParameterStorages::add(std::vector<uint32_t> &list, uint32_t parameter, fb::BindingKind kind,
+                            fb::RegionKind region, DType dtype) {
   uint64_t elements = 1;
   for (int64_t dim : parameters[parameter].shape)
     elements *= dim;
   list[parameter] = storages.addFixed(region, elements * byteSize(dtype));
-  bindings.push_back({kind, parameter, View{list[parameter], shapeOf(parameter), dtype}, parameters[parameter].splitDim});
+  bindings.push_back(
+      {kind, parameter, View{list[parameter], shapeOf(parameter), dtype}, parameters[parameter].splitDim});
 }
 
 void ParameterStorages::layOut() {

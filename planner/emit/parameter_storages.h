@@ -18,7 +18,7 @@ namespace maestro::planner {
 struct ParameterSlot {
   bool present = true; ///< This executable holds it.
   bool owned = true;   ///< Of several executables that hold it, the one that counts it in the norm.
-  std::string name; ///< "component/state.dict.name"
+  std::string name;    ///< "component/state.dict.name"
   DType dtype = DType::F32;
   std::vector<int64_t> shape; ///< Of what a device holds: a part, where it is split.
   bool trainable = false;
@@ -69,7 +69,7 @@ private:
 
   std::vector<uint32_t> values, gradients, moment1, moment2; ///< By parameter.
   std::map<uint32_t, uint32_t> lowPrecision; ///< Parameter to its bf16 copy, for those that are read so.
-  uint64_t wholeEnd = 0, partsEnd = 0; ///< In the gradients' region: of what is counted whole, and in parts.
+  uint64_t wholeEnd = 0, partsEnd = 0;       ///< In the gradients' region: of what is counted whole, and in parts.
 };
 
 } // namespace maestro::planner

@@ -85,7 +85,9 @@ uint64_t StorageTable::packInto(fb::RegionKind region, const std::vector<uint32_
 }
 
 void StorageTable::pack(uint32_t slots, const std::vector<uint32_t> &taskEnds) {
-  auto taskAt = [&](uint32_t time) { return std::upper_bound(taskEnds.begin(), taskEnds.end(), time) - taskEnds.begin(); };
+  auto taskAt = [&](uint32_t time) {
+    return std::upper_bound(taskEnds.begin(), taskEnds.end(), time) - taskEnds.begin();
+  };
   std::map<std::pair<uint32_t, ptrdiff_t>, std::vector<uint32_t>> scratch; // (timeline, task)
   std::vector<uint32_t> kept;
   bool several = slots > 1;

@@ -1,5 +1,5 @@
-// Where the tensors of an executable lie: at fixed places of its regions, in the rings of its edges, or wherever packing
-// puts what lives for a while only.
+// Where the tensors of an executable lie: at fixed places of its regions, in the rings of its edges, or wherever
+// packing puts what lives for a while only.
 //
 //   add…() while functions are lowered ─▶ pack() ─▶ every storage has a region and an offset
 //
@@ -18,10 +18,10 @@ namespace maestro::planner {
 /// Where the bytes of one or several values (reshapes of each other) lie.
 struct Storage {
   enum class Place : uint8_t {
-    Arena, ///< Packed by lifetime into the slot region.
-    Slot,  ///< In the slot region for as long as the micro-batch is in flight (fields, loss sums).
+    Arena,   ///< Packed by lifetime into the slot region.
+    Slot,    ///< In the slot region for as long as the micro-batch is in flight (fields, loss sums).
     Channel, ///< In the ring of an edge's end.
-    Region ///< At a fixed offset of another region.
+    Region   ///< At a fixed offset of another region.
   };
   Place place = Place::Arena;
   plan::fb::RegionKind region = plan::fb::RegionKind::Slot;
@@ -51,12 +51,12 @@ public:
   const Storage &operator[](uint32_t index) const { return storages[index]; }
   uint64_t regionBytes(plan::fb::RegionKind kind) { return bytesOf[kind]; }
 
-  /// Gives transient storages their places. Programs run one after the other and share memory. With one slot, a micro-batch's
-  /// tasks are one timeline in it; with several, what crosses from a task to another (the first ends at the first of
-  /// `taskEnds`, and so on) is the slot's, the rest of each program is scratch.
+  /// Gives transient storages their places. Programs run one after the other and share memory. With one slot, a
+  /// micro-batch's tasks are one timeline in it; with several, what crosses from a task to another (the first ends at
+  /// the first of `taskEnds`, and so on) is the slot's, the rest of each program is scratch.
   void pack(uint32_t slots, const std::vector<uint32_t> &taskEnds);
-  uint64_t packedBytes() const { return arenaBytes; }       ///< What packing achieved …
-  uint64_t packedBytesBound() const { return arenaBound; }  ///< … and what no packing can beat.
+  uint64_t packedBytes() const { return arenaBytes; }      ///< What packing achieved …
+  uint64_t packedBytesBound() const { return arenaBound; } ///< … and what no packing can beat.
 
   /// Index of the storage's region in what addRegions() appends.
   uint32_t regionOf(const Storage &storage) const;

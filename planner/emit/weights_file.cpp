@@ -73,7 +73,8 @@ std::optional<std::vector<uint64_t>> numbers(const json::Array *list) {
   return values;
 }
 
-Result<StoredTensor> readTensor(const std::string &name, const json::Value &value, uint64_t dataOffset, uint64_t dataBytes) {
+Result<StoredTensor> readTensor(const std::string &name, const json::Value &value, uint64_t dataOffset,
+                                uint64_t dataBytes) {
   auto wrong = [&](std::string_view what) {
     return Status::invalidInput(fmt::format("tensor '{}' {}; write the file again with safetensors", name, what));
   };
@@ -95,7 +96,8 @@ Result<StoredTensor> readTensor(const std::string &name, const json::Value &valu
       return wrong("has a shape of more than 2^64 bytes");
   }
   if (span->size() != 2 || (*span)[0] > (*span)[1] || (*span)[1] > dataBytes)
-    return wrong(fmt::format("lies at bytes [{}] of {}: the file is cut off or damaged", fmt::join(*span, ", "), dataBytes));
+    return wrong(
+        fmt::format("lies at bytes [{}] of {}: the file is cut off or damaged", fmt::join(*span, ", "), dataBytes));
   tensor.offset = dataOffset + (*span)[0];
   tensor.bytes = (*span)[1] - (*span)[0];
   if (tensor.bytes != needed)
@@ -105,7 +107,8 @@ Result<StoredTensor> readTensor(const std::string &name, const json::Value &valu
 
 std::string quoted(const std::vector<std::string> &names) {
   size_t shown = std::min<size_t>(names.size(), 3);
-  std::string text = fmt::format("'{}'", fmt::join(names.begin(), names.begin() + static_cast<ptrdiff_t>(shown), "', '"));
+  std::string text =
+      fmt::format("'{}'", fmt::join(names.begin(), names.begin() + static_cast<ptrdiff_t>(shown), "', '"));
   return names.size() > shown ? text + fmt::format(" and {} more", names.size() - shown) : text;
 }
 
@@ -113,7 +116,9 @@ Result<TensorsByFile> readIndex(const std::string &path) {
   std::error_code error;
   uint64_t size = std::filesystem::file_size(path, error);
   if (error || size > kMaxWeightsIndexBytes)
-    return Status::invalidInput(error ? error.message() : fmt::format("the index has {} bytes, above the limit of {}", size, kMaxWeightsIndexBytes));
+    return Status::invalidInput(
+        error ? error.message()
+              : fmt::format("the index has {} bytes, above the limit of {}", size, kMaxWeightsIndexBytes));
   std::string text(size, '\0');
   if (!std::ifstream(path, std::ios::binary).read(text.data(), static_cast<std::streamsize>(size)))
     return Status::unavailable("cannot be read");
@@ -134,14 +139,16 @@ Result<TensorsByFile> readIndex(const std::string &path) {
 }
 
 bool lacksBufferValue(const GraphParameter &parameter) {
-  return parameter.info.kind == ParameterKind::Buffer && !parameter.info.persistent && !parameter.info.source && !parameter.info.zeros;
+  return parameter.info.kind == ParameterKind::Buffer && !parameter.info.persistent && !parameter.info.source &&
+         !parameter.info.zeros;
 }
 
 /// A run's --weights may still give what the plan has no value for.
 void warnOfLackingValues(const ComponentSpec &component, const GraphSummary &graph) {
   for (const GraphParameter &parameter : graph.parameters)
     if (parameter.component == component.name && lacksBufferValue(parameter))
-      logWarning(fmt::format("buffer '{}' of component '{}' {}", parameter.info.name, component.name, missingBufferValue(component.name)));
+      logWarning(fmt::format("buffer '{}' of component '{}' {}", parameter.info.name, component.name,
+                             missingBufferValue(component.name)));
 }
 
 /// One component's parameters against its file.
@@ -167,9 +174,9 @@ private:
     if (!tensor)
       return missing(parameter);
     if (tensor->shape != parameter.shape)
-      return Status::invalidInput(fmt::format("{} has shape [{}] in {}, but [{}] in the model; give the weights of this model",
-                                              describe(parameter), fmt::join(tensor->shape, ", "), component.weights,
-                                              fmt::join(parameter.shape, ", ")));
+      return Status::invalidInput(fmt::format(
+          "{} has shape [{}] in {}, but [{}] in the model; give the weights of this model", describe(parameter),
+          fmt::join(tensor->shape, ", "), component.weights, fmt::join(parameter.shape, ", ")));
     if (conversionKind(tensor->dtype, parameter.dtype) == Conversion::Refused)
       return Status::invalidInput(fmt::format("{} is stored as {} in {} and needed as {}; convert it there",
                                               describe(parameter), name(tensor->dtype), component.weights,
@@ -191,7 +198,8 @@ private:
     for (const auto &[stored, tensor] : file.all())
       names.push_back(stored);
     return Status::invalidInput(fmt::format("{} is not in {}{}; give a complete state_dict, or leave `weights` out",
-                                            describe(parameter), component.weights, didYouMean(parameter.info.name, names)));
+                                            describe(parameter), component.weights,
+                                            didYouMean(parameter.info.name, names)));
   }
 
   void warnOfUnused() const {
@@ -203,8 +211,8 @@ private:
         unused.push_back(stored);
     }
     if (!unused.empty())
-      logWarning(fmt::format("{}: component '{}' has no parameter {}; the file's values are not used", component.weights,
-                             component.name, quoted(unused)));
+      logWarning(fmt::format("{}: component '{}' has no parameter {}; the file's values are not used",
+                             component.weights, component.name, quoted(unused)));
   }
 
   std::string describe(const GraphParameter &parameter) const {
@@ -253,17 +261,18 @@ Result<WeightsFile> WeightsFile::openOne(const std::string &path) {
   std::ifstream stream(path, std::ios::binary);
   uint8_t prefix[8] = {};
   if (error || !stream || !stream.read(reinterpret_cast<char *>(prefix), sizeof prefix))
-    return Status::invalidInput(
-        fmt::format("{}: {}; weights are safetensors files", path, size < 8 ? "shorter than 8 bytes" : std::strerror(errno)));
+    return Status::invalidInput(fmt::format("{}: {}; weights are safetensors files", path,
+                                            size < 8 ? "shorter than 8 bytes" : std::strerror(errno)));
   uint64_t length = 0;
   for (int i = 7; i >= 0; --i)
     length = length << 8 | prefix[i];
   if (length > kLargestHeader || length > size - 8) {
     std::string foreign = describeForeignWeights({reinterpret_cast<const char *>(prefix), sizeof prefix});
     return Status::invalidInput(
-        foreign.empty() ? fmt::format("{}: its header would have {} bytes of {} (limit {}); this is no safetensors file",
-                                      path, length, size, kLargestHeader)
-                        : fmt::format("{}: {}", path, foreign));
+        foreign.empty()
+            ? fmt::format("{}: its header would have {} bytes of {} (limit {}); this is no safetensors file", path,
+                          length, size, kLargestHeader)
+            : fmt::format("{}: {}", path, foreign));
   }
   std::string text(length, '\0');
   if (!stream.read(text.data(), static_cast<std::streamsize>(length)))
@@ -319,8 +328,9 @@ Status applyWeightFiles(const Workload &workload, GraphSummary &graph) {
       warnOfLackingValues(component, graph);
       continue;
     }
-    MAESTRO_ASSIGN(WeightsFile file, WeightsFile::open(component.weights)
-                                         .withContext(fmt::format("components.{}.weights", component.name)));
+    MAESTRO_ASSIGN(
+        WeightsFile file,
+        WeightsFile::open(component.weights).withContext(fmt::format("components.{}.weights", component.name)));
     MAESTRO_TRY(WeightsApplication(component, file).apply(graph));
   }
   return {};

@@ -48,13 +48,15 @@ private:
   std::map<std::string, std::string> metadata;
 };
 
-/// The files that weights at `path` consist of, its index among them. Fails as WeightsFile::open() would, but reads no header.
+/// The files that weights at `path` consist of, its index among them. Fails as WeightsFile::open() would, but reads no
+/// header.
 Result<std::vector<std::string>> filesOfWeights(const std::string &path);
 
 /// Points every parameter of a component with weights into them, whatever the model itself holds. A parameter or
-/// persistent buffer that they lack is refused, and so are other shapes and types that cannot be converted; tensors that
-/// the model does not have are said in a warning. A buffer that is not persistent keeps the graph's value where they lack
-/// it; where the graph has none, either, it is refused, and without weights, which a run may still bring, warned of.
+/// persistent buffer that they lack is refused, and so are other shapes and types that cannot be converted; tensors
+/// that the model does not have are said in a warning. A buffer that is not persistent keeps the graph's value where
+/// they lack it; where the graph has none, either, it is refused, and without weights, which a run may still bring,
+/// warned of.
 Status applyWeightFiles(const Workload &workload, GraphSummary &graph);
 
 } // namespace maestro::planner

@@ -2,8 +2,8 @@
 //
 //   maestro-dump plan.mpl --format mlir | maestro-opt --maestro-emit-plan=file=same.mpl
 //
-// gives the same bytes for every plan whose kernels, scopes and attribute lists are in order of first use, as PlanBuilder
-// makes them; a plan edited as text gets a file that the verifier has passed.
+// gives the same bytes for every plan whose kernels, scopes and attribute lists are in order of first use, as
+// PlanBuilder makes them; a plan edited as text gets a file that the verifier has passed.
 #pragma once
 
 #include "base/status.h"

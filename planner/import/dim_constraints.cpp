@@ -90,8 +90,8 @@ bool DimConstraints::unify(const DimExpr &a, const DimExpr &b) {
   return x == y || solve(x, y) || solve(y, x) || bound(x, y);
 }
 
-/// A table of constant length meets a dim: where the two are equal as long as the dim is at most some number that a min or
-/// max compares it with, that number bounds the dim.
+/// A table of constant length meets a dim: where the two are equal as long as the dim is at most some number that a min
+/// or max compares it with, that number bounds the dim.
 bool DimConstraints::bound(const DimExpr &a, const DimExpr &b) {
   Limits limits = atMost;
   for (const DimExpr *side : {&a, &b})

@@ -39,7 +39,8 @@ Result<Shape> Emitter::broadcast(llvm::ArrayRef<DimExpr> a, llvm::ArrayRef<DimEx
     DimExpr y = i < b.size() ? b[b.size() - 1 - i] : DimExpr(1);
     bool one = x.isConstant(1) || y.isConstant(1);
     if (!one)
-      MAESTRO_TRY(requireEqual(x, y, fmt::format("shapes {} and {} do not broadcast", nn::shapeText(a), nn::shapeText(b))));
+      MAESTRO_TRY(
+          requireEqual(x, y, fmt::format("shapes {} and {} do not broadcast", nn::shapeText(a), nn::shapeText(b))));
     result[result.size() - 1 - i] = x.isConstant(1) ? y : x;
   }
   return result;
@@ -118,16 +119,26 @@ void appendElement(std::vector<char> &bytes, DType dtype, const FoldedElement &e
   int64_t integer = dim ? dim->asConstant().value_or(0) : saturatedInt64(std::get<double>(element));
   double real = dim ? static_cast<double>(integer) : std::get<double>(element);
   switch (dtype) {
-  case DType::F32: return append(static_cast<float>(real));
-  case DType::F64: return append(real);
-  case DType::BF16: return append(BFloat16(static_cast<float>(real)).bits);
-  case DType::F16: return append(floatToHalf(static_cast<float>(real)));
-  case DType::I64: return append(integer);
-  case DType::I32: return append(static_cast<int32_t>(integer));
-  case DType::I16: return append(static_cast<int16_t>(integer));
-  case DType::I8: return append(static_cast<int8_t>(integer));
-  case DType::U8: return append(static_cast<uint8_t>(integer));
-  case DType::Bool: return append(static_cast<uint8_t>(integer != 0));
+  case DType::F32:
+    return append(static_cast<float>(real));
+  case DType::F64:
+    return append(real);
+  case DType::BF16:
+    return append(BFloat16(static_cast<float>(real)).bits);
+  case DType::F16:
+    return append(floatToHalf(static_cast<float>(real)));
+  case DType::I64:
+    return append(integer);
+  case DType::I32:
+    return append(static_cast<int32_t>(integer));
+  case DType::I16:
+    return append(static_cast<int16_t>(integer));
+  case DType::I8:
+    return append(static_cast<int8_t>(integer));
+  case DType::U8:
+    return append(static_cast<uint8_t>(integer));
+  case DType::Bool:
+    return append(static_cast<uint8_t>(integer != 0));
   }
 }
 

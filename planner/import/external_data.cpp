@@ -47,8 +47,8 @@ Status checkLocation(const std::string &location) {
   if (location.find('\0') != std::string::npos)
     return Status::invalidInput("external data: its location holds a zero byte");
   if (path.is_absolute())
-    return Status::invalidInput(fmt::format(
-        "external data '{}' has an absolute path; it must lie in the model's own folder", location));
+    return Status::invalidInput(
+        fmt::format("external data '{}' has an absolute path; it must lie in the model's own folder", location));
   for (const auto &part : path)
     if (part == "..")
       return Status::invalidInput(
@@ -65,8 +65,8 @@ Result<uint64_t> fileSize(const std::filesystem::path &folder, const std::string
       continue;
     path /= part;
     if (::lstat(path.c_str(), &info) != 0)
-      return Status::invalidInput(fmt::format(
-          "external data file {} does not exist; keep it beside the model", path.string()));
+      return Status::invalidInput(
+          fmt::format("external data file {} does not exist; keep it beside the model", path.string()));
     if (S_ISLNK(info.st_mode))
       return Status::invalidInput(
           fmt::format("external data {} is a symbolic link, which is not followed; put the file there", path.string()));
@@ -83,7 +83,8 @@ Result<TensorSource> locate(const onnx::TensorProto &tensor, const std::string &
   MAESTRO_ASSIGN(uint64_t size, fileSize(folder, reference.location));
   uint64_t length = reference.length.value_or(bytes);
   if (length != bytes)
-    return Status::invalidInput(fmt::format("external data of {} bytes, but shape and element type need {}", length, bytes));
+    return Status::invalidInput(
+        fmt::format("external data of {} bytes, but shape and element type need {}", length, bytes));
   std::string file = (folder / reference.location).string();
   if (length > size || reference.offset > size - length)
     return Status::invalidInput(

@@ -34,15 +34,15 @@ Status checkVersions(const onnx::ModelProto &model, int64_t &opset) {
   if (!model.has_graph())
     return Status::invalidInput("not an ONNX model: it holds no graph");
   if (model.ir_version() < kOldestIr)
-    return Status::invalidInput(fmt::format(
-        "IR version {} is below the oldest supported, {}; export the model again", model.ir_version(), kOldestIr));
+    return Status::invalidInput(fmt::format("IR version {} is below the oldest supported, {}; export the model again",
+                                            model.ir_version(), kOldestIr));
   int64_t newest = onnx::OpSchemaRegistry::DomainToVersionRange::Instance().Map().at("").second;
   for (const auto &import : model.opset_import())
     if (isDefaultDomain(import.domain()))
       opset = import.version();
   if (opset < kOldestOpset || opset > newest)
-    return Status::invalidInput(fmt::format(
-        "operator set {} is outside {} to {}; export with opset_version=20", opset, kOldestOpset, newest));
+    return Status::invalidInput(
+        fmt::format("operator set {} is outside {} to {}; export with opset_version=20", opset, kOldestOpset, newest));
   return {};
 }
 
@@ -53,10 +53,18 @@ Status checkTypedData(const onnx::TensorProto &tensor, uint64_t elements) {
     return {};
   int64_t held = 0;
   switch (tensor.data_type()) {
-  case T::FLOAT: held = tensor.float_data_size(); break;
-  case T::DOUBLE: held = tensor.double_data_size(); break;
-  case T::INT64: held = tensor.int64_data_size(); break;
-  default: held = tensor.int32_data_size(); break;
+  case T::FLOAT:
+    held = tensor.float_data_size();
+    break;
+  case T::DOUBLE:
+    held = tensor.double_data_size();
+    break;
+  case T::INT64:
+    held = tensor.int64_data_size();
+    break;
+  default:
+    held = tensor.int32_data_size();
+    break;
   }
   if (static_cast<uint64_t>(held) != elements)
     return Status::invalidInput(
@@ -73,7 +81,8 @@ Status checkName(std::string_view name, std::string_view what) {
   if (fine)
     return {};
   std::string shown(name.substr(0, 60));
-  std::replace_if(shown.begin(), shown.end(), [](unsigned char c) { return c < 0x20 || c > 0x7e; }, '?');
+  std::replace_if(
+      shown.begin(), shown.end(), [](unsigned char c) { return c < 0x20 || c > 0x7e; }, '?');
   return Status::invalidInput(fmt::format("the name '{}' of {} is longer than {} bytes, or holds control characters "
                                           "or bytes that are not UTF-8: the file is damaged",
                                           shown, what, kMostBytes));

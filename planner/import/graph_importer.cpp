@@ -56,7 +56,8 @@ Status checkArity(const onnx::NodeProto &node, const onnx::OpSchema &schema) {
   auto check = [&](std::string_view what, int count, int least, int most) {
     if (count >= least && count <= most)
       return Status();
-    return Status::invalidInput(fmt::format("has {} {}, {} {}{}", count, what, node.op_type(), count < least ? "needs at least " : "takes at most ",
+    return Status::invalidInput(fmt::format("has {} {}, {} {}{}", count, what, node.op_type(),
+                                            count < least ? "needs at least " : "takes at most ",
                                             count < least ? least : most));
   };
   MAESTRO_TRY(check("inputs", node.input_size(), schema.min_input(), schema.max_input()));
@@ -136,8 +137,7 @@ Status GraphImporter::dispatch(const onnx::NodeProto &node, int64_t opset, Scope
   if (!schema || schema->deprecated())
     return unsupported(node, opset);
   MAESTRO_TRY(checkArity(node, *schema));
-  if (const OpEntry *entry = findOp(domain, node.op_type(), schema->since_version());
-      entry && !needsDefinition(node)) {
+  if (const OpEntry *entry = findOp(domain, node.op_type(), schema->since_version()); entry && !needsDefinition(node)) {
     NodeContext context(node, schema->since_version(), scope, emitter, state);
     return entry->import(context);
   }

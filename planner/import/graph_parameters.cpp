@@ -21,11 +21,9 @@ std::string_view moduleOf(std::string_view parameter) {
 
 bool isParameterKind(std::string_view kind) { return kind == "PARAMETER" || kind == "BUFFER"; }
 
-GraphParameters::GraphParameters(ImportState &state, Emitter &emitter,
-                                 const GraphSignature &signature)
+GraphParameters::GraphParameters(ImportState &state, Emitter &emitter, const GraphSignature &signature)
     : state(state), emitter(emitter), signature(signature), graphNodes(&state.file.graph().node()),
-      recovery(state.file.graph(), signature, !state.options.frozen),
-      lost(state.file.graph(), signature) {
+      recovery(state.file.graph(), signature, !state.options.frozen), lost(state.file.graph(), signature) {
   for (const auto &info : state.file.graph().value_info())
     infos[info.name()] = &info;
   for (const auto &info : state.file.graph().input())
@@ -68,8 +66,7 @@ void GraphParameters::collectAliases() {
     byScope[moduleScope(node)].push_back(&node);
   std::vector<const SignatureEntry *> unread;
   for (const SignatureEntry *entry : absent) {
-    if (const std::string *kept =
-            aliasByScope(*entry, byScope[std::string(moduleOf(entry->target))]))
+    if (const std::string *kept = aliasByScope(*entry, byScope[std::string(moduleOf(entry->target))]))
       aliases[*kept].push_back(entry->target);
     else if (std::vector<std::string> same = namesakes(*entry);
              same.size() == 1 && lost.whereHidden(moduleOf(entry->target)).empty())
@@ -78,8 +75,7 @@ void GraphParameters::collectAliases() {
       unread.push_back(entry);
   }
   // T5's `shared`: the only parameter that nothing reads is the one that is tied.
-  if (unread.size() == 1 && aliases.size() == 1 &&
-      lost.whereHidden(moduleOf(unread[0]->target)).empty()) {
+  if (unread.size() == 1 && aliases.size() == 1 && lost.whereHidden(moduleOf(unread[0]->target)).empty()) {
     aliases.begin()->second.push_back(unread[0]->target);
     unread.clear();
   }
@@ -92,15 +88,13 @@ void GraphParameters::collectAliases() {
 
 /// What a node of the absent parameter's module reads in its place, by the node and by the text of
 /// its call; or null.
-const std::string *
-GraphParameters::aliasByScope(const SignatureEntry &entry,
-                              const std::vector<const onnx::NodeProto *> &nodes) const {
+const std::string *GraphParameters::aliasByScope(const SignatureEntry &entry,
+                                                 const std::vector<const onnx::NodeProto *> &nodes) const {
   for (const onnx::NodeProto *node : nodes) {
     std::vector<std::string> operands = fxOperands(fxNode(*node));
     for (const std::string &input : node->input()) {
       SignatureEntry read = describe(input);
-      bool isNamed = operands.empty() ||
-                     std::find(operands.begin(), operands.end(), read.node) != operands.end();
+      bool isNamed = operands.empty() || std::find(operands.begin(), operands.end(), read.node) != operands.end();
       if (isParameterKind(read.kind) && moduleOf(read.target) != moduleOf(entry.target) && isNamed)
         return &input;
     }
@@ -128,8 +122,7 @@ std::vector<std::string> GraphParameters::namesakes(const SignatureEntry &entry)
 /// not be trained.
 Status GraphParameters::refuseLost() const {
   for (const std::string &name : absentParameters)
-    if (std::string reader = lost.whereHidden(moduleOf(name));
-        !reader.empty() && !state.options.frozen)
+    if (std::string reader = lost.whereHidden(moduleOf(name)); !reader.empty() && !state.options.frozen)
       return Status::invalidInput(
           fmt::format("the graph does not contain the parameter '{}', and the exporter's optimizer "
                       "took out calls that may have read it, such as "
@@ -145,11 +138,12 @@ void GraphParameters::noteAbsentees() const {
   if (absentees.empty())
     return;
   size_t shown = std::min<size_t>(absentees.size(), 2);
-  std::string names = fmt::format("'{}'", fmt::join(absentees.begin(), absentees.begin() + static_cast<ptrdiff_t>(shown), "', '"));
+  std::string names =
+      fmt::format("'{}'", fmt::join(absentees.begin(), absentees.begin() + static_cast<ptrdiff_t>(shown), "', '"));
   if (absentees.size() > shown)
     names += fmt::format(" and {} more", absentees.size() - shown);
-  state.notes.push_back(fmt::format(
-      "the graph does not contain the parameters {}; checkpoints will lack them, too", names));
+  state.notes.push_back(
+      fmt::format("the graph does not contain the parameters {}; checkpoints will lack them, too", names));
 }
 
 void GraphParameters::collectStatistics() {
@@ -246,8 +240,8 @@ Status GraphParameters::addInitializer(const onnx::TensorProto &tensor, Scope &s
   if (!dtype)
     return Status::invalidInput(fmt::format("element type {} is not supported", onnxTypeName(tensor.data_type())));
   bool isStatistic = statistics.count(tensor.name()) != 0;
-  bool isGuessed = !described && isFloat(*dtype) && (tensor.dims_size() > 0 || isStatistic) &&
-                   !settings.count(tensor.name());
+  bool isGuessed =
+      !described && isFloat(*dtype) && (tensor.dims_size() > 0 || isStatistic) && !settings.count(tensor.name());
   if (!isParameterKind(entry.kind) && !reads.count(tensor.name()))
     return {};
   if (!isParameterKind(entry.kind) && !isGuessed) {
@@ -262,8 +256,9 @@ Status GraphParameters::addInitializer(const onnx::TensorProto &tensor, Scope &s
     // Values in typed fields have no place in the file that a plan could name.
     MAESTRO_ASSIGN(scope[tensor.name()], state.constant(tensor, tensor.name(), emitter));
     if (info.kind == ParameterKind::Parameter)
-      return Status::invalidInput("a parameter's values stand in typed fields (not raw_data); save the model again with "
-                                  "external data");
+      return Status::invalidInput(
+          "a parameter's values stand in typed fields (not raw_data); save the model again with "
+          "external data");
     return {};
   }
   Shape shape(tensor.dims().begin(), tensor.dims().end());

@@ -31,8 +31,7 @@ private:
   Status addParameter(const std::string &name, nn::TensorType type, ParameterInfo info, Scope &scope);
   SignatureEntry describe(const std::string &name) const;
   void collectAliases();
-  const std::string *aliasByScope(const SignatureEntry &entry,
-                                  const std::vector<const onnx::NodeProto *> &nodes) const;
+  const std::string *aliasByScope(const SignatureEntry &entry, const std::vector<const onnx::NodeProto *> &nodes) const;
   std::vector<std::string> namesakes(const SignatureEntry &entry) const;
   Status refuseLost() const;
   Status undoOptimizer();

@@ -83,8 +83,7 @@ std::optional<double> beforeRounding(double rounded, DType type, std::string_vie
     if (roundTo(type, number) == rounded)
       found.insert(number);
     if (isAttention && number > 0 &&
-        (roundTo(type, std::sqrt(number)) == rounded ||
-         roundTo(type, std::sqrt(roundTo(type, number))) == rounded))
+        (roundTo(type, std::sqrt(number)) == rounded || roundTo(type, std::sqrt(roundTo(type, number))) == rounded))
       found.insert(std::sqrt(number));
   };
   for (double number : numbersIn(fxNode))
@@ -112,10 +111,9 @@ void markWidening(mlir::func::FuncOp function) {
 }
 
 void restoreRounded(ImportedValue &value, const std::vector<const onnx::NodeProto *> &readers,
-                    const std::vector<int64_t> &headSizes, mlir::func::FuncOp function,
-                    Emitter &emitter) {
-  if (!willWiden(function) || !value.folded || !isHalfPrecision(value.folded->dtype) ||
-      value.folded->size() != 1 || readers.empty())
+                    const std::vector<int64_t> &headSizes, mlir::func::FuncOp function, Emitter &emitter) {
+  if (!willWiden(function) || !value.folded || !isHalfPrecision(value.folded->dtype) || value.folded->size() != 1 ||
+      readers.empty())
     return;
   DType dtype = value.folded->dtype;
   std::optional<double> rounded = value.folded->asDouble(0), exact;
@@ -135,8 +133,7 @@ std::vector<nn::ConstantOp> roundedScalars(mlir::func::FuncOp function) {
   std::vector<nn::ConstantOp> found;
   for (auto constant : function.front().getOps<nn::ConstantOp>()) {
     auto elements = mlir::dyn_cast<mlir::DenseFPElementsAttr>(constant.getValue());
-    if (!elements || elements.getNumElements() != 1 ||
-        !isHalfPrecision(nn::typeOf(constant.getResult())))
+    if (!elements || elements.getNumElements() != 1 || !isHalfPrecision(nn::typeOf(constant.getResult())))
       continue;
     llvm::APFloat number = *elements.begin();
     bool losesInfo = false;

@@ -16,8 +16,9 @@
 // Parameters stay as the file has them, so that a frozen component's need no more memory. Where values change or are
 // saved, the linker makes the argument f32, too.
 //
-// A number that the exporter rounded to 16 bits (a factor, the scale of an attention) would stay rounded. While the graph is
-// imported casts of such numbers are therefore not folded, and a rounded one becomes what the text of its call says.
+// A number that the exporter rounded to 16 bits (a factor, the scale of an attention) would stay rounded. While the
+// graph is imported casts of such numbers are therefore not folded, and a rounded one becomes what the text of its call
+// says.
 #pragma once
 
 #include "base/dtype.h"
@@ -41,11 +42,11 @@ nn::TensorType widened(nn::TensorType type);
 bool willWiden(mlir::func::FuncOp function);
 void markWidening(mlir::func::FuncOp function);
 
-/// In a function that will be widened, a 16-bit scalar becomes the number again that `readers`' calls have, where their texts
-/// say: one that is written there, the root of an attention's scale, or 1/⁴√d, the root of its usual scale, of a
+/// In a function that will be widened, a 16-bit scalar becomes the number again that `readers`' calls have, where their
+/// texts say: one that is written there, the root of an attention's scale, or 1/⁴√d, the root of its usual scale, of a
 /// d among `headSizes`.
-void restoreRounded(ImportedValue &value, const std::vector<const onnx::NodeProto *> &readers, const std::vector<int64_t> &headSizes,
-                    mlir::func::FuncOp function, Emitter &emitter);
+void restoreRounded(ImportedValue &value, const std::vector<const onnx::NodeProto *> &readers,
+                    const std::vector<int64_t> &headSizes, mlir::func::FuncOp function, Emitter &emitter);
 
 /// Scalars that the exporter rounded, and that stay so.
 std::vector<nn::ConstantOp> roundedScalars(mlir::func::FuncOp function);

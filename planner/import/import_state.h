@@ -18,7 +18,8 @@ public:
   const ImportOptions &options;
   mlir::func::FuncOp function;
   std::vector<std::string> notes;
-  /// Largest values of symbols, where the graph slices a constant length by them or looks their positions up in a table.
+  /// Largest values of symbols, where the graph slices a constant length by them or looks their positions up in a
+  /// table.
   std::map<std::string, int64_t> dimBounds;
   /// Records value <= most where that bounds a single symbol.
   void boundDim(const DimExpr &value, int64_t most);

@@ -90,8 +90,8 @@ Status Attempt::run() {
   eraseUnused(state.function);
   std::vector<nn::ConstantOp> rounded = roundedScalars(state.function);
   if (std::optional<DType> exported = widenHalfPrecision(state.function)) {
-    state.notes.push_back(fmt::format("exported in {}; computes in the precision that the workload says, weights widened",
-                                      name(*exported)));
+    state.notes.push_back(fmt::format(
+        "exported in {}; computes in the precision that the workload says, weights widened", name(*exported)));
     if (!rounded.empty())
       state.notes.push_back(fmt::format("{} numbers of the graph are as the exporter rounded them "
                                         "to {}; export in f32 to have them "
@@ -267,14 +267,11 @@ void eraseUnused(mlir::func::FuncOp function) {
   }
 }
 
-void loadImportDialects(mlir::MLIRContext &context) {
-  context.loadDialect<nn::NNDialect, mlir::func::FuncDialect>();
-}
+void loadImportDialects(mlir::MLIRContext &context) { context.loadDialect<nn::NNDialect, mlir::func::FuncDialect>(); }
 
 Result<ImportedModel> importModel(const OnnxFile &file, const ImportOptions &options, mlir::ModuleOp module) {
   // Dims that were invented during the import give way to those that the inputs name.
-  DimConstraints constraints(
-      [](std::string_view symbol) { return symbol.find(".nonzero") == std::string_view::npos; });
+  DimConstraints constraints([](std::string_view symbol) { return symbol.find(".nonzero") == std::string_view::npos; });
   for (int i = 0; i < kMaxAttempts; ++i) {
     Attempt attempt(file, options, module, constraints);
     Status status = attempt.run();

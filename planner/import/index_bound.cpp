@@ -62,7 +62,8 @@ Bound largest(nn::SubOp op, int depth) {
 }
 
 Bound largest(nn::CumsumOp op, int depth) {
-  Bound each = mlir::isa<mlir::BlockArgument>(withoutCasts(op.getX())) ? Bound(DimExpr(1)) : largestValue(op.getX(), depth);
+  Bound each =
+      mlir::isa<mlir::BlockArgument>(withoutCasts(op.getX())) ? Bound(DimExpr(1)) : largestValue(op.getX(), depth);
   return each ? Bound(*each * nn::typeOf(op.getX()).getShape()[op.getAxis()]) : std::nullopt;
 }
 
@@ -80,7 +81,8 @@ Bound largestValue(mlir::Value value, int depth) {
   if (mlir::isa<nn::ReshapeOp, nn::BroadcastToOp, nn::TransposeOp, nn::SliceOp, nn::GatherOp>(op))
     return largestValue(op->getOperand(0), depth - 1);
   return llvm::TypeSwitch<mlir::Operation *, Bound>(op)
-      .Case<nn::ConstantOp, nn::IotaOp, nn::MulOp, nn::SubOp, nn::CumsumOp>([&](auto each) { return largest(each, depth - 1); })
+      .Case<nn::ConstantOp, nn::IotaOp, nn::MulOp, nn::SubOp, nn::CumsumOp>(
+          [&](auto each) { return largest(each, depth - 1); })
       .Case([](nn::FillOp fill) { return Bound(DimExpr(saturatedInt64(fill.getValue().convertToDouble()))); })
       .Case([&](nn::AddOp add) {
         Bound a = largestValue(add.getLhs(), depth - 1), b = largestValue(add.getRhs(), depth - 1);
@@ -119,7 +121,8 @@ private:
     if (op->getNumResults() == 0)
       return;
     bool keepsIntegers = isInteger(*nn::dtypeOf(nn::typeOf(op->getResult(0)).getElementType()));
-    if (mlir::isa<nn::ReshapeOp, nn::CastOp, nn::SliceOp, nn::PadOp, nn::TransposeOp, nn::ConcatOp, nn::BroadcastToOp>(op)) {
+    if (mlir::isa<nn::ReshapeOp, nn::CastOp, nn::SliceOp, nn::PadOp, nn::TransposeOp, nn::ConcatOp, nn::BroadcastToOp>(
+            op)) {
       if (keepsIntegers)
         follow(op->getResult(0), offset, exempt, depth);
     } else if (mlir::isa<nn::AddOp, nn::SubOp>(op) && keepsIntegers) {
@@ -137,7 +140,8 @@ private:
       if (number == 1)
         indexes(nn::typeOf(gather.getData()).getShape()[gather.getAxis()], offset, exempt);
     } else if (auto loss = mlir::dyn_cast<nn::CrossEntropyOp>(op); loss && number == 1) {
-      indexes(nn::typeOf(loss.getLogits()).getShape().back(), offset, static_cast<int64_t>(loss.getIgnoreIndex()) - offset);
+      indexes(nn::typeOf(loss.getLogits()).getShape().back(), offset,
+              static_cast<int64_t>(loss.getIgnoreIndex()) - offset);
     }
   }
 
@@ -149,7 +153,9 @@ private:
     auto equal = (negated ? negated.getX() : condition).getDefiningOp<nn::EqualOp>();
     if (!equal || static_cast<bool>(negated) != onTrue)
       return std::nullopt;
-    mlir::Value other = equal.getLhs() == value ? equal.getRhs() : equal.getRhs() == value ? equal.getLhs() : mlir::Value();
+    mlir::Value other = equal.getLhs() == value   ? equal.getRhs()
+                        : equal.getRhs() == value ? equal.getLhs()
+                                                  : mlir::Value();
     auto constant = other ? nn::constantValue(other) : std::nullopt;
     return constant ? std::optional(static_cast<int64_t>(*constant)) : std::nullopt;
   }

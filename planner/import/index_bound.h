@@ -1,5 +1,5 @@
-// How large integers may be: those that a graph computes (a table of 128 positions bounds `seq`), and those that it is given
-// (ids that index an embedding).
+// How large integers may be: those that a graph computes (a table of 128 positions bounds `seq`), and those that it is
+// given (ids that index an embedding).
 #pragma once
 
 #include "ir/nn/nn.h"
@@ -8,8 +8,9 @@
 
 namespace maestro::planner {
 
-/// A bound (inclusive) of an integer or bool tensor's values, in the graph's dims: seq − 1 for the positions of a sequence.
-/// Nothing where the values are data. A field that is summed up along its positions is taken for a mask of 0 and 1.
+/// A bound (inclusive) of an integer or bool tensor's values, in the graph's dims: seq − 1 for the positions of a
+/// sequence. Nothing where the values are data. A field that is summed up along its positions is taken for a mask of 0
+/// and 1.
 std::optional<DimExpr> largestValue(mlir::Value value);
 
 struct IndexRange {

@@ -108,8 +108,8 @@ Status Linker::resolveFields() {
     for (const PortRef &target : field.to) {
       MAESTRO_ASSIGN(Input * input, findInput(target));
       if (input->edge)
-        return Status::invalidInput(fmt::format("{}: {} is fed by an edge and by the field '{}'", field.place,
-                                                target.str(), field.name));
+        return Status::invalidInput(
+            fmt::format("{}: {} is fed by an edge and by the field '{}'", field.place, target.str(), field.name));
       if (!input->field.empty())
         return Status::invalidInput(fmt::format("{}: {} is fed by the fields '{}' and '{}'", field.place, target.str(),
                                                 input->field, field.name));
@@ -135,8 +135,8 @@ Status Linker::orderComponents() {
       }
   for (size_t c = 0; c < components.size(); ++c)
     if (!done[c])
-      return Status::invalidInput(fmt::format("{}: the edges form a cycle through component '{}'", workload.path,
-                                              workload.components[c].name));
+      return Status::invalidInput(
+          fmt::format("{}: the edges form a cycle through component '{}'", workload.path, workload.components[c].name));
   return {};
 }
 
@@ -150,8 +150,8 @@ Status Linker::checkTypes(nn::TensorType a, nn::TensorType b, const std::string 
     fits = constraints.unify(a.getShape()[i], b.getShape()[i]);
   if (fits)
     return {};
-  return Status::invalidInput(fmt::format("{}: shapes {} and {} do not agree", what, nn::shapeText(a.getShape()),
-                                          nn::shapeText(b.getShape())));
+  return Status::invalidInput(
+      fmt::format("{}: shapes {} and {} do not agree", what, nn::shapeText(a.getShape()), nn::shapeText(b.getShape())));
 }
 
 /// Both ends of an edge, and all inputs of a field, have one type.
@@ -164,9 +164,9 @@ Status Linker::unifyShapes() {
     if (input.edge) {
       MAESTRO_ASSIGN(Output output, findOutput(input.edge->from));
       auto type = mlir::cast<nn::TensorType>(components[output.component].getResultTypes()[output.result]);
-      MAESTRO_TRY(checkTypes(type, typeOfInput(input),
-                             fmt::format("{}: edge {} -> {}", input.edge->from.place, input.edge->from.str(),
-                                         input.edge->to.str())));
+      MAESTRO_TRY(checkTypes(
+          type, typeOfInput(input),
+          fmt::format("{}: edge {} -> {}", input.edge->from.place, input.edge->from.str(), input.edge->to.str())));
       continue;
     }
     auto [place, fresh] = first.try_emplace(input.field, &input);

@@ -17,8 +17,8 @@
 
 namespace maestro::planner {
 
-/// Of the dims that count rows, by how many fields have rows of it: the samples' own is what most fields share. A sample is
-/// one row of it where nothing else is said; of the others (images, clips) it may have several, or none.
+/// Of the dims that count rows, by how many fields have rows of it: the samples' own is what most fields share. A
+/// sample is one row of it where nothing else is said; of the others (images, clips) it may have several, or none.
 std::string samplesOwnDim(const std::map<std::string, size_t> &fieldsByRows);
 
 struct LinkedGraph {

@@ -157,8 +157,8 @@ Status Linker::refuseUnused() const {
     known.push_back(name);
   for (const FieldSpec &field : workload.inputs)
     if (!fields.count(field.name))
-      return Status::invalidInput(fmt::format("{}: the field '{}' feeds no input and no loss{}", field.place, field.name,
-                                              didYouMean(field.name, known)));
+      return Status::invalidInput(fmt::format("{}: the field '{}' feeds no input and no loss{}", field.place,
+                                              field.name, didYouMean(field.name, known)));
   for (size_t component = 0; component < components.size(); ++component)
     for (const std::string &pattern : workload.components[component].frozenPatterns)
       if (!usedPatterns.count({component, pattern}))
@@ -194,7 +194,8 @@ Status Linker::finish() {
     graph.setResultAttrs(static_cast<unsigned>(i), resultAttributes[i].getDictionary(builder.getContext()));
   for (const auto &[name, value] : fields) {
     double pad = pads.count(name) ? pads[name] : 0;
-    graph.setArgAttr(mlir::cast<mlir::BlockArgument>(value).getArgNumber(), attributes::kPad, builder.getF64FloatAttr(pad));
+    graph.setArgAttr(mlir::cast<mlir::BlockArgument>(value).getArgNumber(), attributes::kPad,
+                     builder.getF64FloatAttr(pad));
   }
   for (mlir::func::FuncOp component : components)
     component.erase();

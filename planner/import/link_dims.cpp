@@ -68,8 +68,9 @@ Status refuseMisspelt(const FieldSpec &field, const std::set<std::string> &known
       if (constraints.apply(DimExpr::symbol(other)) == constraints.apply(*dim))
         equal.push_back(other);
     if (std::string nearest = nearestName(*name, equal); !nearest.empty())
-      return Status::invalidInput(fmt::format("{}: inputs.{}.shape: the dim '{}' is '{}' under another name; write '{}'",
-                                              field.place, field.name, *name, nearest, nearest));
+      return Status::invalidInput(
+          fmt::format("{}: inputs.{}.shape: the dim '{}' is '{}' under another name; write '{}'", field.place,
+                      field.name, *name, nearest, nearest));
   }
   return {};
 }
@@ -87,8 +88,9 @@ Status Linker::applyBound(const std::string &name, const DimSpec &spec, int64_t 
         continue;
       int64_t bound = mlir::cast<mlir::IntegerAttr>(entry.getValue()).getInt();
       if (spec.max && *spec.max > bound)
-        return Status::invalidInput(fmt::format("{}: dims.{}.max is {}, but component '{}' holds a table for {}; lower it",
-                                                spec.place, name, *spec.max, workload.components[c].name, bound));
+        return Status::invalidInput(
+            fmt::format("{}: dims.{}.max is {}, but component '{}' holds a table for {}; lower it", spec.place, name,
+                        *spec.max, workload.components[c].name, bound));
       if (bound < most) {
         most = bound;
         why = fmt::format(" (component '{}' holds a table of that length)", workload.components[c].name);
@@ -118,13 +120,13 @@ Status Linker::describeDims() {
     bool replaced = constraints.substitutions().count(name) != 0;
     if (!replaced && std::find(names.begin(), names.end(), name) == names.end())
       return Status::invalidInput(fmt::format("{}: dims.{}: no input has a dim of that name{}; the inputs' dims: {}",
-                                              spec.place, name, didYouMean(name, names),
-                                              fmt::join(names, ", ")));
+                                              spec.place, name, didYouMean(name, names), fmt::join(names, ", ")));
   }
   for (const auto &[name, sizes] : workload.synthetic)
     if (!constraints.substitutions().count(name) && std::find(names.begin(), names.end(), name) == names.end())
-      return Status::invalidInput(fmt::format("{}: synthetic.{}: no input has a dim of that name{}; the inputs' dims: {}", workload.path, name,
-                                              didYouMean(name, names), fmt::join(names, ", ")));
+      return Status::invalidInput(
+          fmt::format("{}: synthetic.{}: no input has a dim of that name{}; the inputs' dims: {}", workload.path, name,
+                      didYouMean(name, names), fmt::join(names, ", ")));
   auto specOf = [&](const std::string &name) {
     auto found = workload.dims.find(name);
     return found == workload.dims.end() ? DimSpec() : found->second;
@@ -137,10 +139,11 @@ Status Linker::describeDims() {
     if (combineOf(name, dim) == Combine::Sum)
       fieldsByRows[name] = dim.leads;
   if (fieldsByRows.empty())
-    return Status::invalidInput(fmt::format(
-        "{}: no input has a leading dim along which samples are stacked (the inputs' dims: {}); export with dynamic_shapes, such as "
-        "{{0: torch.export.Dim(\"batch\")}} for every input, and let dims.batch combine by sum",
-        workload.path, names.empty() ? "all fixed" : fmt::format("{}", fmt::join(names, ", "))));
+    return Status::invalidInput(
+        fmt::format("{}: no input has a leading dim along which samples are stacked (the inputs' dims: {}); export "
+                    "with dynamic_shapes, such as "
+                    "{{0: torch.export.Dim(\"batch\")}} for every input, and let dims.batch combine by sum",
+                    workload.path, names.empty() ? "all fixed" : fmt::format("{}", fmt::join(names, ", "))));
   std::string own = samplesOwnDim(fieldsByRows);
   mlir::NamedAttrList described;
   for (const auto &[name, dim] : dims) {
@@ -160,8 +163,10 @@ Status Linker::describeDims() {
     if (name == own)
       entry.set("own", builder.getUnitAttr());
     if (spec.unpadded && combine == Combine::Sum)
-      return Status::invalidInput(fmt::format("{}: dims.{}.pad: '{}' counts rows, which are not padded; pad: never is for dims "
-                                              "that combine by max", spec.place, name, name));
+      return Status::invalidInput(
+          fmt::format("{}: dims.{}.pad: '{}' counts rows, which are not padded; pad: never is for dims "
+                      "that combine by max",
+                      spec.place, name, name));
     if (spec.unpadded)
       entry.set(attributes::kUnpadded, builder.getStringAttr(""));
     described.set(name, entry.getDictionary(builder.getContext()));

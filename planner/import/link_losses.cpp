@@ -29,19 +29,20 @@ Status Linker::inferLosses() {
   loss.place = workload.path;
   bool isScalar = scalars.size() == 1;
   if (!isScalar && (!scalars.empty() || logits.size() != 1))
-    return Status::invalidInput(
-        fmt::format("{}: cannot tell what to minimise: {} scalar float outputs and {} of shape [..., classes] (outputs: "
-                    "{}); write a workload file with `loss`, such as loss: [{{output: component.loss}}]",
-                    workload.path, scalars.size(), logits.size(), list));
+    return Status::invalidInput(fmt::format(
+        "{}: cannot tell what to minimise: {} scalar float outputs and {} of shape [..., classes] (outputs: "
+        "{}); write a workload file with `loss`, such as loss: [{{output: component.loss}}]",
+        workload.path, scalars.size(), logits.size(), list));
   const Output &chosen = isScalar ? *scalars[0] : *logits[0];
   loss.kind = isScalar ? LossKind::Output : LossKind::CrossEntropy;
   loss.name = isScalar ? "output" : "cross_entropy";
   loss.scores = {workload.components[chosen.component].name, chosen.name, workload.path};
   if (!isScalar)
     loss.labels = PortRef{"", "labels", workload.path};
-  notes.push_back(isScalar ? fmt::format("loss: the scalar output {}", loss.scores.str())
-                           : fmt::format("loss: mean cross entropy of {} with the data field 'labels' (ignore_index -100)",
-                                         loss.scores.str()));
+  notes.push_back(isScalar
+                      ? fmt::format("loss: the scalar output {}", loss.scores.str())
+                      : fmt::format("loss: mean cross entropy of {} with the data field 'labels' (ignore_index -100)",
+                                    loss.scores.str()));
   losses.push_back(std::move(loss));
   return {};
 }
@@ -56,8 +57,8 @@ Status Linker::checkShape(mlir::Value value, llvm::ArrayRef<DimExpr> shape, cons
     applyConstraints();
     return {};
   }
-  return Status::invalidInput(fmt::format("{}: loss '{}': {} has shape {}, but {} is needed", loss.place, loss.name, what,
-                                          nn::shapeText(given), nn::shapeText(shape)));
+  return Status::invalidInput(fmt::format("{}: loss '{}': {} has shape {}, but {} is needed", loss.place, loss.name,
+                                          what, nn::shapeText(given), nn::shapeText(shape)));
 }
 
 /// An output of a component, or the argument of a data field (of type `fallback` when nothing else reads it).
@@ -153,17 +154,19 @@ Status Linker::crossEntropy(const LossSpec &loss) {
   return {};
 }
 
-/// The teacher's `top_k` largest logits and the student's of the same classes: both distributions are then over these classes
-/// alone, renormalised. Only the values and their indices leave the teacher.
+/// The teacher's `top_k` largest logits and the student's of the same classes: both distributions are then over these
+/// classes alone, renormalised. Only the values and their indices leave the teacher.
 Status Linker::keepLargest(const LossSpec &loss, mlir::Value &student, mlir::Value &teacher) {
   Shape shape(Emitter::shapeOf(teacher));
   std::optional<int64_t> classes = shape.back().asConstant();
   if (!classes || loss.topK > *classes)
-    return Status::invalidInput(fmt::format("{}: loss '{}': top_k is {}, and there are {} classes; give at most so many",
-                                            loss.place, loss.name, loss.topK, shape.back().str()));
+    return Status::invalidInput(
+        fmt::format("{}: loss '{}': top_k is {}, and there are {} classes; give at most so many", loss.place, loss.name,
+                    loss.topK, shape.back().str()));
   shape.back() = DimExpr(loss.topK);
   auto axis = static_cast<int64_t>(shape.size()) - 1;
-  auto largest = nn::TopKOp::create(builder, e.location, e.like(teacher, shape), e.type(shape, DType::I64), teacher, axis, true);
+  auto largest =
+      nn::TopKOp::create(builder, e.location, e.like(teacher, shape), e.type(shape, DType::I64), teacher, axis, true);
   teacher = largest.getValues();
   MAESTRO_ASSIGN(student, e.emit<nn::GatherElementsOp>(student, largest.getIndices(), axis));
   return {};
@@ -180,8 +183,8 @@ Status Linker::klDivergence(const LossSpec &loss) {
   MAESTRO_ASSIGN(mlir::Value weights, positionWeights(loss, positions));
   if (loss.topK > 0)
     MAESTRO_TRY(keepLargest(loss, student, teacher));
-  MAESTRO_ASSIGN(mlir::Value each, e.emit<nn::KlDivergenceOp>(student, e.cast(teacher, dtype),
-                                                             llvm::APFloat(loss.temperature)));
+  MAESTRO_ASSIGN(mlir::Value each,
+                 e.emit<nn::KlDivergenceOp>(student, e.cast(teacher, dtype), llvm::APFloat(loss.temperature)));
   each = e.cast(each, DType::F32);
   MAESTRO_ASSIGN(mlir::Value counted, e.emit<nn::MulOp>(each, weights));
   MAESTRO_ASSIGN(mlir::Value sum, sumAll(counted));
@@ -208,17 +211,21 @@ Status Linker::mean(const LossSpec &loss) {
 
 Status Linker::buildLoss(const LossSpec &loss) {
   switch (loss.kind) {
-  case LossKind::CrossEntropy: return crossEntropy(loss);
-  case LossKind::KlDivergence: return klDivergence(loss);
-  case LossKind::Mean: return mean(loss);
-  case LossKind::Output: break;
+  case LossKind::CrossEntropy:
+    return crossEntropy(loss);
+  case LossKind::KlDivergence:
+    return klDivergence(loss);
+  case LossKind::Mean:
+    return mean(loss);
+  case LossKind::Output:
+    break;
   }
   MAESTRO_ASSIGN(mlir::Value value, resolve(loss.scores, {}));
   if (Emitter::rankOf(value) != 0 || !isFloat(Emitter::dtypeOf(value)))
-    return Status::invalidInput(
-        fmt::format("{}: loss '{}': {} has shape {}; `output` needs a floating point scalar (for one value per position "
-                    "write mean: {{value: {}}})",
-                    loss.place, loss.name, loss.scores.str(), nn::shapeText(Emitter::shapeOf(value)), loss.scores.str()));
+    return Status::invalidInput(fmt::format(
+        "{}: loss '{}': {} has shape {}; `output` needs a floating point scalar (for one value per position "
+        "write mean: {{value: {}}})",
+        loss.place, loss.name, loss.scores.str(), nn::shapeText(Emitter::shapeOf(value)), loss.scores.str()));
   addLossResult(loss, e.cast(value, DType::F32), "mean");
   return {};
 }

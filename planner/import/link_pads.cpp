@@ -1,5 +1,5 @@
-// Padding counts in no loss. A field of labels is padded with what its loss ignores, also where the loss lies inside the
-// graph; a loss that nothing keeps from counting padding is refused.
+// Padding counts in no loss. A field of labels is padded with what its loss ignores, also where the loss lies inside
+// the graph; a loss that nothing keeps from counting padding is refused.
 #include "planner/import/linker.h"
 
 #include "passes/attributes.h"
@@ -19,7 +19,8 @@ bool isView(mlir::Operation *op) {
 /// The value of an integer scalar constant.
 std::optional<int64_t> scalarOf(mlir::Value value) {
   auto constant = value.getDefiningOp<nn::ConstantOp>();
-  auto elements = constant ? mlir::dyn_cast<mlir::DenseIntElementsAttr>(constant.getValue()) : mlir::DenseIntElementsAttr();
+  auto elements =
+      constant ? mlir::dyn_cast<mlir::DenseIntElementsAttr>(constant.getValue()) : mlir::DenseIntElementsAttr();
   if (!elements || elements.getNumElements() != 1)
     return std::nullopt;
   return (*elements.value_begin<llvm::APInt>()).getSExtValue();
@@ -75,8 +76,9 @@ std::string Linker::paddedDim(mlir::Value value) const {
   return "";
 }
 
-/// A loss over all positions of a padded value counts those that samples have: a field that no data holds says which, made
-/// by the executor from the samples' sizes. How much padding there is depends on which samples share a micro-batch.
+/// A loss over all positions of a padded value counts those that samples have: a field that no data holds says which,
+/// made by the executor from the samples' sizes. How much padding there is depends on which samples share a
+/// micro-batch.
 Status Linker::countOwnPositions() {
   for (auto &[loss, ones] : everyPosition) {
     std::string padded = paddedDim(ones);
@@ -85,13 +87,15 @@ Status Linker::countOwnPositions() {
     nn::TensorType type = nn::typeOf(ones);
     for (const DimExpr &dim : type.getShape())
       if (!dim.isConstant() && !dim.asSymbol())
-        return Status::invalidInput(fmt::format("{}: loss '{}': which of {} positions are a sample's own cannot be told where '{}' "
-                                                "is padded; give {}mask: a data field of 1 at them",
-                                                loss.place, loss.name, nn::shapeText(type.getShape()), padded,
-                                                loss.kind == LossKind::Mean ? "" : "labels, or "));
+        return Status::invalidInput(
+            fmt::format("{}: loss '{}': which of {} positions are a sample's own cannot be told where '{}' "
+                        "is padded; give {}mask: a data field of 1 at them",
+                        loss.place, loss.name, nn::shapeText(type.getShape()), padded,
+                        loss.kind == LossKind::Mean ? "" : "labels, or "));
     std::string name = "own positions " + nn::shapeText(type.getShape());
     MAESTRO_ASSIGN(mlir::Value own, fieldArgument(name, type, "a loss"));
-    graph.setArgAttr(mlir::cast<mlir::BlockArgument>(own).getArgNumber(), attributes::kOwnPositions, builder.getUnitAttr());
+    graph.setArgAttr(mlir::cast<mlir::BlockArgument>(own).getArgNumber(), attributes::kOwnPositions,
+                     builder.getUnitAttr());
     ones.replaceAllUsesWith(own);
     notes.push_back(fmt::format("loss '{}' counts every position that a sample has in {}, no padding", loss.name,
                                 nn::shapeText(type.getShape())));
@@ -109,9 +113,10 @@ Status Linker::refusePaddedLabels() const {
     if (field == fields.end() || pad == pads.end() || pad->second == static_cast<double>(loss.ignoreIndex))
       continue;
     if (std::string dim = paddedDim(field->second); !dim.empty())
-      return Status::invalidInput(fmt::format("{}: loss '{}': the field '{}' is padded with {} along '{}', which would count "
-                                              "as a label; the loss ignores {}: pad with that, or change its ignore_index",
-                                              loss.place, loss.name, loss.labels->port, pad->second, dim, loss.ignoreIndex));
+      return Status::invalidInput(
+          fmt::format("{}: loss '{}': the field '{}' is padded with {} along '{}', which would count "
+                      "as a label; the loss ignores {}: pad with that, or change its ignore_index",
+                      loss.place, loss.name, loss.labels->port, pad->second, dim, loss.ignoreIndex));
   }
   return {};
 }

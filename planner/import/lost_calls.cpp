@@ -16,9 +16,7 @@ constexpr std::string_view kDetachLine = ".detach(";
 /// "%linear_1 : [num_users=2] = …" -> "linear_1"
 std::string callName(std::string_view text) {
   size_t end = text.find(' ');
-  return text.empty() || text[0] != '%' || end == std::string_view::npos
-             ? ""
-             : std::string(text.substr(1, end - 1));
+  return text.empty() || text[0] != '%' || end == std::string_view::npos ? "" : std::string(text.substr(1, end - 1));
 }
 
 /// "layer_norm_1" -> "layer_norm"
@@ -32,8 +30,7 @@ bool isDetach(std::string_view operand) { return stemOf(operand) == "detach"; }
 
 bool isRandom(const onnx::NodeProto &node) {
   const std::string &type = node.op_type();
-  return type == "Dropout" || type.starts_with("Random") || type == "Bernoulli" ||
-         type == "Multinomial";
+  return type == "Dropout" || type.starts_with("Random") || type == "Bernoulli" || type == "Multinomial";
 }
 
 /// The lines of a node's stack trace that call detach().
@@ -42,8 +39,7 @@ std::vector<std::string_view> detachLines(const onnx::NodeProto &node) {
   std::string_view trace = metadataValue(node.metadata_props(), kStackTraceKey);
   while (!trace.empty()) {
     size_t end = std::min(trace.find('\n'), trace.size());
-    if (std::string_view line = trace.substr(0, end);
-        line.find(kDetachLine) != std::string_view::npos)
+    if (std::string_view line = trace.substr(0, end); line.find(kDetachLine) != std::string_view::npos)
       lines.push_back(line.substr(line.find_first_not_of(' ')));
     trace.remove_prefix(std::min(end + 1, trace.size()));
   }
@@ -52,8 +48,7 @@ std::vector<std::string_view> detachLines(const onnx::NodeProto &node) {
 
 /// Whether `module` is `other` or inside it.
 bool isInside(std::string_view module, std::string_view other) {
-  return other.empty() || module == other ||
-         (module.starts_with(other) && module[other.size()] == '.');
+  return other.empty() || module == other || (module.starts_with(other) && module[other.size()] == '.');
 }
 
 std::string commonModule(const std::string &a, const std::string &b) {
@@ -102,8 +97,8 @@ void LostCalls::collectCalls() {
   }
   size_t next = 0;
   for (const auto &input : graph.input())
-    if (!isParameterKind(describeInput(input, signature).kind) &&
-        !initializers.count(input.name()) && next < userInputs.size())
+    if (!isParameterKind(describeInput(input, signature).kind) && !initializers.count(input.name()) &&
+        next < userInputs.size())
       placeholders[input.name()] = userInputs[next++];
   for (const onnx::NodeProto &node : graph.node()) {
     std::string_view text = fxNode(node);
@@ -162,16 +157,15 @@ bool LostCalls::isSharedStep(const Call &call, const std::string &value) const {
   if (producer == producers.end() || isKnown(value))
     return false;
   std::set<std::string> seen;
-  return fxTarget(fxNode(*producer->second)) == fxTarget(call.text) &&
-         !dependsOnParameter(value, seen);
+  return fxTarget(fxNode(*producer->second)) == fxTarget(call.text) && !dependsOnParameter(value, seen);
 }
 
 std::set<std::string> LostCalls::unexplained(const Call &call) const {
   std::set<std::string> values;
   for (const onnx::NodeProto *node : call.nodes)
     for (const std::string &input : node->input())
-      if (!input.empty() && !call.outputs.count(input) && !constants.count(input) &&
-          isFloatValue(input) && !isSharedStep(call, input) &&
+      if (!input.empty() && !call.outputs.count(input) && !constants.count(input) && isFloatValue(input) &&
+          !isSharedStep(call, input) &&
           std::none_of(call.operands.begin(), call.operands.end(),
                        [&](const std::string &operand) { return standsFor(input, operand); }))
         values.insert(input);
@@ -184,10 +178,8 @@ void LostCalls::collectReaders() {
                              [&](const std::string &operand) { return !isKnown(operand); });
     // h * h.detach() reads h twice: nothing is unexplained there, but the call that is lacking says
     // so itself.
-    bool detaches =
-        std::any_of(call.operands.begin(), call.operands.end(), [&](const std::string &operand) {
-          return isDetach(operand) && !isKnown(operand);
-        });
+    bool detaches = std::any_of(call.operands.begin(), call.operands.end(),
+                                [&](const std::string &operand) { return isDetach(operand) && !isKnown(operand); });
     if (lacks && (detaches || !unexplained(call).empty()))
       readers[name] = modulesAround(call);
   }
@@ -199,9 +191,8 @@ std::set<std::string> LostCalls::modulesAround(const Call &call) const {
   std::set<std::string> modules, values = unexplained(call);
   for (const onnx::NodeProto *node : call.nodes)
     for (const std::string &input : node->input())
-      if (auto producer = producers.find(input); producer != producers.end() &&
-                                                 !call.outputs.count(input) &&
-                                                 (values.empty() || values.count(input)))
+      if (auto producer = producers.find(input);
+          producer != producers.end() && !call.outputs.count(input) && (values.empty() || values.count(input)))
         modules.insert(commonModule(moduleScope(*node), moduleScope(*producer->second)));
   if (modules.empty())
     modules.insert(moduleScope(*call.nodes.front()));
@@ -232,10 +223,10 @@ Status LostCalls::checkRandom() const {
         continue;
       for (const std::string &operand : call->second.operands)
         if (!isKnown(operand))
-          return Status::invalidInput(fmt::format(
-              "node '{}' reads the random draw of node '{}' in place of '{}', which the exporter's "
-              "optimizer took for the same: two draws would be one; {}",
-              node.name(), draw->second->name(), operand, kRemedy));
+          return Status::invalidInput(
+              fmt::format("node '{}' reads the random draw of node '{}' in place of '{}', which the exporter's "
+                          "optimizer took for the same: two draws would be one; {}",
+                          node.name(), draw->second->name(), operand, kRemedy));
     }
   }
   return {};
@@ -244,12 +235,10 @@ Status LostCalls::checkRandom() const {
 /// Whether the call is one node that reads its operands one by one, as far as those that are known
 /// show.
 bool LostCalls::hasOneNodeInOrder(const Call &call) const {
-  if (call.nodes.size() != 1 ||
-      call.nodes[0]->input_size() != static_cast<int>(call.operands.size()))
+  if (call.nodes.size() != 1 || call.nodes[0]->input_size() != static_cast<int>(call.operands.size()))
     return false;
   for (size_t i = 0; i < call.operands.size(); ++i)
-    if (isKnown(call.operands[i]) &&
-        !standsFor(call.nodes[0]->input(static_cast<int>(i)), call.operands[i]))
+    if (isKnown(call.operands[i]) && !standsFor(call.nodes[0]->input(static_cast<int>(i)), call.operands[i]))
       return false;
   return true;
 }
@@ -281,11 +270,9 @@ std::set<int> LostCalls::detachedInputs(const Call &call, const onnx::NodeProto 
 
 Status LostCalls::addWithDetached(const onnx::NodeProto &node, Nodes &to) const {
   auto call = calls.find(callName(fxNode(node)));
-  bool reads =
-      call != calls.end() && std::any_of(call->second.operands.begin(), call->second.operands.end(),
-                                         [&](const std::string &operand) {
-                                           return isDetach(operand) && !isKnown(operand);
-                                         });
+  bool reads = call != calls.end() &&
+               std::any_of(call->second.operands.begin(), call->second.operands.end(),
+                           [&](const std::string &operand) { return isDetach(operand) && !isKnown(operand); });
   onnx::NodeProto copy = node;
   if (reads) {
     std::set<int> inputs = detachedInputs(call->second, node);
@@ -293,15 +280,14 @@ Status LostCalls::addWithDetached(const onnx::NodeProto &node, Nodes &to) const 
     // names it, too.
     bool isUncertain = std::any_of(inputs.begin(), inputs.end(), [&](int input) {
       auto parameter = input < 0 ? parameters.end() : parameters.find(node.input(input));
-      return parameter != parameters.end() &&
-             std::find(call->second.operands.begin(), call->second.operands.end(),
-                       parameter->second) == call->second.operands.end();
+      return parameter != parameters.end() && std::find(call->second.operands.begin(), call->second.operands.end(),
+                                                        parameter->second) == call->second.operands.end();
     });
     if (inputs.empty() || isUncertain)
-      return Status::invalidInput(fmt::format(
-          "node '{}' came from a call that reads the result of detach(), which the exporter's "
-          "optimizer removed, so that gradients would pass; {}",
-          node.name(), kRemedy));
+      return Status::invalidInput(
+          fmt::format("node '{}' came from a call that reads the result of detach(), which the exporter's "
+                      "optimizer removed, so that gradients would pass; {}",
+                      node.name(), kRemedy));
     for (int input : inputs) {
       if (input < 0)
         continue;
@@ -332,8 +318,7 @@ Status LostCalls::checkDetachedLines() const {
       continue;
     std::string_view text = fxNode(node);
     std::vector<std::string> operands = fxOperands(text);
-    bool shows =
-        isDetach(callName(text)) || std::any_of(operands.begin(), operands.end(), isDetach);
+    bool shows = isDetach(callName(text)) || std::any_of(operands.begin(), operands.end(), isDetach);
     for (std::string_view line : own) {
       lines.try_emplace(line, &node);
       if (shows)

@@ -66,11 +66,10 @@ private:
   const GraphSignature &signature;
   std::map<std::string, Call> calls;                        ///< By name.
   std::map<std::string, const onnx::NodeProto *> producers; ///< Of values.
-  std::set<std::string> known; ///< Calls and placeholders that the file has.
-  std::map<std::string, std::string>
-      placeholders; ///< Parameters' and inputs' names in the graph to those in texts.
-  std::map<std::string, std::string> parameters; ///< Those of them that are parameters or buffers.
-  std::map<std::string, int32_t> types;          ///< Of values, where the file says.
+  std::set<std::string> known;                              ///< Calls and placeholders that the file has.
+  std::map<std::string, std::string> placeholders; ///< Parameters' and inputs' names in the graph to those in texts.
+  std::map<std::string, std::string> parameters;   ///< Those of them that are parameters or buffers.
+  std::map<std::string, int32_t> types;            ///< Of values, where the file says.
   std::set<std::string> constants;
   std::map<std::string, std::set<std::string>>
       readers; ///< Calls that read what another call was to give; in which modules.

@@ -24,9 +24,11 @@ Result<mlir::Value> NodeContext::tensor(int input) {
   if (held->folded)
     return held->tensor = e.materialize(*held->folded);
   if (held->sequence)
-    return Status::invalidInput(fmt::format("input '{}' is a sequence of tensors, which only SequenceAt reads", node.input(input)));
-  return Status::invalidInput(fmt::format(
-      "input '{}' has a size that depends on data (NonZero); only a masked scatter is understood there", node.input(input)));
+    return Status::invalidInput(
+        fmt::format("input '{}' is a sequence of tensors, which only SequenceAt reads", node.input(input)));
+  return Status::invalidInput(
+      fmt::format("input '{}' has a size that depends on data (NonZero); only a masked scatter is understood there",
+                  node.input(input)));
 }
 
 const FoldedTensor *NodeContext::folded(int input) {
@@ -60,8 +62,8 @@ Result<Shape> NodeContext::dimList(int input, const char *what) {
   if (!known) {
     if (auto held = value(input); !held)
       return std::move(held).takeStatus();
-    return Status::invalidInput(fmt::format("{} ('{}') depends on data; it must follow from shapes and constants", what,
-                                            node.input(input)));
+    return Status::invalidInput(
+        fmt::format("{} ('{}') depends on data; it must follow from shapes and constants", what, node.input(input)));
   }
   Shape result;
   for (int64_t i = 0; i < known->size(); ++i) {

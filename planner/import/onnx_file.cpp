@@ -67,7 +67,9 @@ Status refuseForeign(std::span<const uint8_t> bytes) {
   };
   static constexpr Signature kSignatures[] = {
       {"PK\x03\x04", "a zip archive (a PyTorch checkpoint or exported program?)"},
-      {"\x7f" "ELF", "a program"},
+      {"\x7f"
+       "ELF",
+       "a program"},
       {"\x80\x02", "a Python pickle"},
       {"\x1f\x8b", "a gzip file"},
       {"GGUF", "a GGUF file"},
@@ -177,17 +179,28 @@ Result<OnnxFile> readOnnxFile(const std::string &path) {
 std::optional<DType> dtypeFromOnnx(int32_t dataType) {
   using T = onnx::TensorProto;
   switch (dataType) {
-  case T::FLOAT: return DType::F32;
-  case T::DOUBLE: return DType::F64;
-  case T::BFLOAT16: return DType::BF16;
-  case T::FLOAT16: return DType::F16;
-  case T::INT64: return DType::I64;
-  case T::INT32: return DType::I32;
-  case T::INT16: return DType::I16;
-  case T::INT8: return DType::I8;
-  case T::UINT8: return DType::U8;
-  case T::BOOL: return DType::Bool;
-  default: return std::nullopt;
+  case T::FLOAT:
+    return DType::F32;
+  case T::DOUBLE:
+    return DType::F64;
+  case T::BFLOAT16:
+    return DType::BF16;
+  case T::FLOAT16:
+    return DType::F16;
+  case T::INT64:
+    return DType::I64;
+  case T::INT32:
+    return DType::I32;
+  case T::INT16:
+    return DType::I16;
+  case T::INT8:
+    return DType::I8;
+  case T::UINT8:
+    return DType::U8;
+  case T::BOOL:
+    return DType::Bool;
+  default:
+    return std::nullopt;
   }
 }
 

@@ -97,7 +97,8 @@ Result<mlir::Value> readMask(NodeContext &n, const Heads &h) {
   }
   MAESTRO_ASSIGN(Shape both, n.e.broadcast(shape, scores));
   if (both != scores)
-    return Status::invalidInput(fmt::format("a mask of {} for scores of {}", nn::shapeText(shape), nn::shapeText(scores)));
+    return Status::invalidInput(
+        fmt::format("a mask of {} for scores of {}", nn::shapeText(shape), nn::shapeText(scores)));
   return mask;
 }
 
@@ -151,10 +152,9 @@ Status importAttention(NodeContext &n) {
       return Status::invalidInput("no scale, and a head size that is not constant");
     scale = 1 / std::sqrt(static_cast<double>(*headSize));
   }
-  MAESTRO_ASSIGN(mlir::Value o,
-                 n.e.emit<nn::AttentionOp>(h.q, h.k, h.v, mask, llvm::APFloat(scale),
-                                           llvm::APFloat(n.floatAttribute("softcap", 0)),
-                                           n.intAttribute("is_causal", 0) != 0, past, h.sequenceMajor));
+  MAESTRO_ASSIGN(mlir::Value o, n.e.emit<nn::AttentionOp>(h.q, h.k, h.v, mask, llvm::APFloat(scale),
+                                                          llvm::APFloat(n.floatAttribute("softcap", 0)),
+                                                          n.intAttribute("is_causal", 0) != 0, past, h.sequenceMajor));
   if (!rank3)
     return n.set(0, o);
   if (!h.sequenceMajor) {

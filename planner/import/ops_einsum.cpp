@@ -87,7 +87,8 @@ private:
     for (const Term &term : terms)
       all += term.labels;
     for (char label : all)
-      if (!has(output, label) && (std::isdigit(static_cast<unsigned char>(label)) || std::count(all.begin(), all.end(), label) == 1))
+      if (!has(output, label) &&
+          (std::isdigit(static_cast<unsigned char>(label)) || std::count(all.begin(), all.end(), label) == 1))
         output += label;
     std::sort(output.begin(), output.end()); // Digits come before letters.
     return {};
@@ -118,7 +119,8 @@ private:
       Shape shape(Emitter::shapeOf(term.value));
       auto size = shape[i].asConstant();
       if (!size || *size > 1 << 20 || shape[i] != shape[j])
-        return wrong(fmt::format("takes a diagonal of dims {} and {}, which must be equal numbers", shape[i].str(), shape[j].str()));
+        return wrong(fmt::format("takes a diagonal of dims {} and {}, which must be equal numbers", shape[i].str(),
+                                 shape[j].str()));
       Ints order;
       Labels labels;
       for (size_t d = 0; d < shape.size(); ++d)
@@ -180,15 +182,19 @@ private:
     auto sizes = [](mlir::Value value, size_t from, size_t count) {
       return nn::productOf(Emitter::shapeOf(value).slice(from, count));
     };
-    Shape leftShape(Emitter::shapeOf(left).take_front(batch.size())), rightShape(Emitter::shapeOf(right).take_front(batch.size()));
+    Shape leftShape(Emitter::shapeOf(left).take_front(batch.size())),
+        rightShape(Emitter::shapeOf(right).take_front(batch.size()));
     leftShape.append({sizes(left, batch.size(), rows.size()), sizes(left, batch.size() + rows.size(), summed.size())});
-    rightShape.append({sizes(right, batch.size(), summed.size()), sizes(right, batch.size() + summed.size(), columns.size())});
+    rightShape.append(
+        {sizes(right, batch.size(), summed.size()), sizes(right, batch.size() + summed.size(), columns.size())});
     MAESTRO_TRY(n.e.requireEqual(leftShape.back(), rightShape[batch.size()], "summed dims"));
     left = n.e.reshape(left, leftShape);
     right = n.e.reshape(right, rightShape);
-    MAESTRO_ASSIGN(Shape leading, n.e.broadcast(llvm::ArrayRef(leftShape).drop_back(2), llvm::ArrayRef(rightShape).drop_back(2)));
-    Result<mlir::Value> product = summed.empty() ? n.e.emit<nn::MulOp>(left, right)
-                                                 : n.e.emit<nn::MatmulOp>(left, right, mlir::Value(), false, false, false);
+    MAESTRO_ASSIGN(Shape leading,
+                   n.e.broadcast(llvm::ArrayRef(leftShape).drop_back(2), llvm::ArrayRef(rightShape).drop_back(2)));
+    Result<mlir::Value> product = summed.empty()
+                                      ? n.e.emit<nn::MulOp>(left, right)
+                                      : n.e.emit<nn::MatmulOp>(left, right, mlir::Value(), false, false, false);
     if (!product)
       return std::move(product).takeStatus();
     std::copy(leading.begin(), leading.end(), shape.begin());

@@ -21,8 +21,7 @@ template <typename OpTy> Status importUnary(NodeContext &n) {
 
 /// Floating point only in `nn`; integers are unchanged by them.
 template <typename OpTy, FoldedUnary op> Status importFoldedUnary(NodeContext &n) {
-  if (const FoldedTensor *x = n.folded(0);
-      x && !(isHalfPrecision(x->dtype) && willWiden(n.state.function)))
+  if (const FoldedTensor *x = n.folded(0); x && !(isHalfPrecision(x->dtype) && willWiden(n.state.function)))
     if (auto result = fold(op, *x))
       return n.set(0, std::move(*result));
   return importUnary<OpTy>(n);
@@ -44,8 +43,7 @@ bool broadcastsInto(const Shape &small, const Shape &large) {
   if (small.size() > large.size())
     return false;
   for (size_t i = 0; i < small.size(); ++i)
-    if (!small[small.size() - 1 - i].isConstant(1) &&
-        !(small[small.size() - 1 - i] == large[large.size() - 1 - i]))
+    if (!small[small.size() - 1 - i].isConstant(1) && !(small[small.size() - 1 - i] == large[large.size() - 1 - i]))
       return false;
   return true;
 }
@@ -136,14 +134,12 @@ bool boundsByNumbers(const onnx::NodeProto &node, bool otherwise) {
   if (!target.starts_with("aten.clamp"))
     return otherwise && !target.starts_with("aten.maximum") && !target.starts_with("aten.minimum");
   std::vector<std::string> operands = fxOperands(text);
-  return std::all_of(
-      operands.begin() + std::min<size_t>(1, operands.size()), operands.end(),
-      [](const std::string &operand) { return operand.starts_with("scalar_tensor"); });
+  return std::all_of(operands.begin() + std::min<size_t>(1, operands.size()), operands.end(),
+                     [](const std::string &operand) { return operand.starts_with("scalar_tensor"); });
 }
 
 /// nn.maximum or nn.minimum with `bound`, which takes the gradient of ties where it `clamps`.
-template <typename OpTy>
-Result<mlir::Value> bounded(NodeContext &n, mlir::Value x, mlir::Value bound, bool clamps) {
+template <typename OpTy> Result<mlir::Value> bounded(NodeContext &n, mlir::Value x, mlir::Value bound, bool clamps) {
   MAESTRO_ASSIGN(mlir::Value y, n.e.binary<OpTy>(x, bound));
   if (clamps)
     y.getDefiningOp()->setAttr(nn::kClamps, n.e.builder.getUnitAttr());
@@ -240,7 +236,8 @@ Status importCastLike(NodeContext &n) {
 /// PyTorch's detach() is an Identity, too; only the call that it came from tells.
 Status importIdentity(NodeContext &n) {
   MAESTRO_ASSIGN(ImportedValue * value, n.value(0));
-  if (value->tensor && isFloat(Emitter::dtypeOf(value->tensor)) && fxNode(n.node).find("target=torch.ops.aten.detach.") != std::string_view::npos) {
+  if (value->tensor && isFloat(Emitter::dtypeOf(value->tensor)) &&
+      fxNode(n.node).find("target=torch.ops.aten.detach.") != std::string_view::npos) {
     MAESTRO_ASSIGN(mlir::Value detached, n.e.emit<nn::DetachOp>(value->tensor));
     return n.set(0, detached);
   }

@@ -14,8 +14,8 @@ Status checkIndexType(NodeContext &n, int input) {
   MAESTRO_ASSIGN(DType dtype, n.dtype(input));
   if (dtype == DType::I64 || dtype == DType::I32)
     return {};
-  return Status::invalidInput(fmt::format("indices '{}' have element type {}, not i64 or i32", n.node.input(input),
-                                          name(dtype)));
+  return Status::invalidInput(
+      fmt::format("indices '{}' have element type {}, not i64 or i32", n.node.input(input), name(dtype)));
 }
 
 /// A constant scalar index is a slice.
@@ -42,8 +42,7 @@ Result<mlir::IntegerAttr> paddingIndex(NodeContext &n) {
                                 "is divided by would depend on the "
                                 "micro-batch; create the embedding without it");
   std::optional<double> index = fxNumber(text, 2);
-  return index && *index >= 0 ? n.e.builder.getI64IntegerAttr(static_cast<int64_t>(*index))
-                              : mlir::IntegerAttr();
+  return index && *index >= 0 ? n.e.builder.getI64IntegerAttr(static_cast<int64_t>(*index)) : mlir::IntegerAttr();
 }
 
 Status importGather(NodeContext &n) {
@@ -109,16 +108,19 @@ Status importScatterElements(NodeContext &n) {
   return n.set(0, n.e.emit<nn::ScatterElementsOp>(data, indices, updates, axis, llvm::StringRef(how)));
 }
 
-/// What exporters cut masked_scatter's source from: its first elements, as many as the mask has places. Any other slice is
-/// what the graph means.
+/// What exporters cut masked_scatter's source from: its first elements, as many as the mask has places. Any other slice
+/// is what the graph means.
 mlir::Value withoutCut(mlir::Value updates, const DimExpr &places) {
   auto slice = updates.getDefiningOp<nn::SliceOp>();
   auto isCut = [&](const DimExpr &size) { return llvm::is_contained(size.symbols(), places.asSymbol().value_or("")); };
   if (!slice || Emitter::rankOf(updates) == 0 || !isCut(Emitter::shapeOf(updates)[0]))
     return updates;
-  bool fromStart = llvm::all_of(slice.getOffsets().getValues(), [](const DimExpr &offset) { return offset.isConstant(0); }) &&
-                   llvm::all_of(slice.getSteps(), [](int64_t step) { return step == 1; });
-  return fromStart && Emitter::shapeOf(slice.getX()).drop_front() == Emitter::shapeOf(updates).drop_front() ? slice.getX() : updates;
+  bool fromStart =
+      llvm::all_of(slice.getOffsets().getValues(), [](const DimExpr &offset) { return offset.isConstant(0); }) &&
+      llvm::all_of(slice.getSteps(), [](int64_t step) { return step == 1; });
+  return fromStart && Emitter::shapeOf(slice.getX()).drop_front() == Emitter::shapeOf(updates).drop_front()
+             ? slice.getX()
+             : updates;
 }
 
 /// ScatterND at the places of NonZero is torch's masked_scatter, or an assignment under a mask: the updates in order.
@@ -218,8 +220,8 @@ Status importOneHot(NodeContext &n) {
   Shape wide(Emitter::shapeOf(indices)), positions(rank, DimExpr(1));
   wide.insert(wide.begin() + axis, DimExpr(1));
   positions[axis] = depth[0];
-  MAESTRO_ASSIGN(mlir::Value hot, n.e.emit<nn::EqualOp>(n.e.reshape(indices, wide),
-                                                       n.e.reshape(n.e.iota(depth[0]), positions)));
+  MAESTRO_ASSIGN(mlir::Value hot,
+                 n.e.emit<nn::EqualOp>(n.e.reshape(indices, wide), n.e.reshape(n.e.iota(depth[0]), positions)));
   mlir::Value off = n.e.reshape(n.e.sliceAxis(values, 0, DimExpr(0), DimExpr(1)), {});
   mlir::Value on = n.e.reshape(n.e.sliceAxis(values, 0, DimExpr(1), DimExpr(1)), {});
   return n.set(0, n.e.emit<nn::WhereOp>(hot, on, off));
@@ -228,8 +230,8 @@ Status importOneHot(NodeContext &n) {
 /// Row and column numbers of a matrix, the rows moved down by `offset`: [rows, 1] and [1, columns].
 std::pair<mlir::Value, mlir::Value> positions(NodeContext &n, const DimExpr &rows, const DimExpr &columns,
                                               int64_t offset) {
-  mlir::Value row = n.e.typed<nn::IotaOp>(n.e.type({rows}, DType::I64), n.e.dims({DimExpr(offset)}),
-                                          n.e.dims({DimExpr(1)}));
+  mlir::Value row =
+      n.e.typed<nn::IotaOp>(n.e.type({rows}, DType::I64), n.e.dims({DimExpr(offset)}), n.e.dims({DimExpr(1)}));
   return {n.e.reshape(row, {rows, DimExpr(1)}), n.e.reshape(n.e.iota(columns), {DimExpr(1), columns})};
 }
 
@@ -246,7 +248,7 @@ Status importTrilu(NodeContext &n) {
   auto shape = Emitter::shapeOf(x);
   auto [row, column] = positions(n, shape[rank - 2], shape[rank - 1], offset);
   MAESTRO_ASSIGN(mlir::Value keep, n.intAttribute("upper", 1) != 0 ? n.e.emit<nn::GreaterEqualOp>(column, row)
-                                                                  : n.e.emit<nn::LessEqualOp>(column, row));
+                                                                   : n.e.emit<nn::LessEqualOp>(column, row));
   return n.set(0, n.e.emit<nn::WhereOp>(keep, x, n.e.scalar(0, Emitter::dtypeOf(x))));
 }
 

@@ -39,18 +39,16 @@ Status readText(NodeContext &n, Loss &loss) {
     return {};
   std::vector<std::string> arguments = fxArguments(text);
   auto differs = [&](const char *what, const std::string &written) {
-    return Status::invalidInput(fmt::format(
-        "the call that the exporter wrote it for has {} {}, and the node has not", what, written));
+    return Status::invalidInput(
+        fmt::format("the call that the exporter wrote it for has {} {}, and the node has not", what, written));
   };
   if (arguments.size() > 2 && (arguments[2] != "None") != (loss.weight != nullptr))
     return differs("weight", arguments[2]);
   constexpr std::string_view kReductions[] = {"none", "mean", "sum"};
   if (auto reduction = fxNumber(text, 3);
-      reduction && *reduction >= 0 && *reduction < 3 &&
-      kReductions[static_cast<int>(*reduction)] != loss.reduction)
+      reduction && *reduction >= 0 && *reduction < 3 && kReductions[static_cast<int>(*reduction)] != loss.reduction)
     return differs("reduction", arguments[3]);
-  if (auto ignored = fxNumber(text, 4);
-      ignored && *ignored != static_cast<double>(loss.ignoreIndex))
+  if (auto ignored = fxNumber(text, 4); ignored && *ignored != static_cast<double>(loss.ignoreIndex))
     return differs("ignore_index", arguments[4]);
   if (smooths)
     loss.smoothing = fxNumber(text, 5).value_or(0);
@@ -107,8 +105,8 @@ Status setReduced(NodeContext &n, const Loss &loss, mlir::Value values, mlir::Va
 
 /// (1 − s)·`values` + s⁄classes·Σ −log p·weight over the classes, 0 where ignored; s: the
 /// smoothing.
-Result<mlir::Value> smoothed(NodeContext &n, const Loss &loss, mlir::Value values,
-                             mlir::Value logProbabilities, mlir::Value keep) {
+Result<mlir::Value> smoothed(NodeContext &n, const Loss &loss, mlir::Value values, mlir::Value logProbabilities,
+                             mlir::Value keep) {
   DType dtype = Emitter::dtypeOf(logProbabilities);
   int64_t axis = Emitter::rankOf(logProbabilities) - 1;
   auto classes = Emitter::shapeOf(logProbabilities)[axis].asConstant();
@@ -118,11 +116,9 @@ Result<mlir::Value> smoothed(NodeContext &n, const Loss &loss, mlir::Value value
   if (loss.weight) {
     MAESTRO_ASSIGN(all, n.e.binary<nn::MulOp>(all, n.e.cast(loss.weight, dtype)));
   }
-  MAESTRO_ASSIGN(mlir::Value spread,
-                 n.e.emit<nn::ReduceSumOp>(all, llvm::ArrayRef<int64_t>(axis), false));
+  MAESTRO_ASSIGN(mlir::Value spread, n.e.emit<nn::ReduceSumOp>(all, llvm::ArrayRef<int64_t>(axis), false));
   MAESTRO_ASSIGN(spread,
-                 n.e.emit<nn::MulOp>(
-                     spread, n.e.scalar(-loss.smoothing / static_cast<double>(*classes), dtype)));
+                 n.e.emit<nn::MulOp>(spread, n.e.scalar(-loss.smoothing / static_cast<double>(*classes), dtype)));
   MAESTRO_ASSIGN(spread, n.e.emit<nn::MulOp>(spread, n.e.cast(keep, dtype)));
   MAESTRO_ASSIGN(values, n.e.emit<nn::MulOp>(values, n.e.scalar(1 - loss.smoothing, dtype)));
   return n.e.emit<nn::AddOp>(values, spread);

@@ -145,8 +145,9 @@ Status importGroupNormalization(NodeContext &n) {
 /// The inference form, (x − mean)·scale÷√(variance + ε) + bias. The training form couples samples.
 Status importBatchNormalization(NodeContext &n) {
   if (n.intAttribute("training_mode", 0) != 0)
-    return Status::invalidInput("BatchNorm in training mode couples the samples of a batch; use GroupNorm or LayerNorm, "
-                                "or freeze its statistics with model.eval() before exporting");
+    return Status::invalidInput(
+        "BatchNorm in training mode couples the samples of a batch; use GroupNorm or LayerNorm, "
+        "or freeze its statistics with model.eval() before exporting");
   mlir::Value operands[5];
   for (int i = 0; i < 5; ++i) {
     MAESTRO_ASSIGN(operands[i], n.tensor(i));

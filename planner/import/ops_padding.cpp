@@ -66,7 +66,8 @@ int64_t mirrored(int64_t place, int64_t size, const std::string &mode) {
 }
 
 /// Padding with the tensor's own elements along an axis of known size is a choice of elements, which has a gradient.
-Result<mlir::Value> padByChoice(NodeContext &n, mlir::Value x, int64_t axis, int64_t low, int64_t high, const std::string &mode) {
+Result<mlir::Value> padByChoice(NodeContext &n, mlir::Value x, int64_t axis, int64_t low, int64_t high,
+                                const std::string &mode) {
   int64_t size = *Emitter::shapeOf(x)[axis].asConstant();
   std::vector<DimExpr> places;
   for (int64_t place = -low; place < size + high; ++place)
@@ -77,7 +78,8 @@ Result<mlir::Value> padByChoice(NodeContext &n, mlir::Value x, int64_t axis, int
 /// A pad along axes whose sizes are all known, within reason.
 bool isChoice(mlir::Value x, const Padding &padding) {
   for (size_t i = 0; i < padding.low.size(); ++i) {
-    auto size = Emitter::shapeOf(x)[i].asConstant(), low = padding.low[i].asConstant(), high = padding.high[i].asConstant();
+    auto size = Emitter::shapeOf(x)[i].asConstant(), low = padding.low[i].asConstant(),
+         high = padding.high[i].asConstant();
     bool changes = !padding.low[i].isConstant(0) || !padding.high[i].isConstant(0);
     if (changes && (!size || !low || !high || *size < 1 || *low > 1 << 16 || *high > 1 << 16 || *size > 1 << 16))
       return false;

@@ -27,7 +27,8 @@ Result<mlir::Value> matmul(NodeContext &n, mlir::Value a, mlir::Value b, mlir::V
   auto sa = Emitter::shapeOf(a), sb = Emitter::shapeOf(b);
   DimExpr inner = transposeA ? sa[sa.size() - 2] : sa.back();
   DimExpr other = transposeB ? sb.back() : sb[sb.size() - 2];
-  MAESTRO_TRY(n.e.requireEqual(inner, other, fmt::format("cannot multiply {} by {}", nn::shapeText(sa), nn::shapeText(sb))));
+  MAESTRO_TRY(
+      n.e.requireEqual(inner, other, fmt::format("cannot multiply {} by {}", nn::shapeText(sa), nn::shapeText(sb))));
   MAESTRO_ASSIGN(Shape leading, n.e.broadcast(sa.drop_back(2), sb.drop_back(2)));
   // A transposed view is read as it lies. For `a` only where it has no leading dims to flatten.
   if (mlir::Value swapped = swappedOperand(b)) {
@@ -197,7 +198,8 @@ Result<Shape> transposedSizes(NodeContext &n, llvm::ArrayRef<DimExpr> spatial, W
   std::string mode = n.textAttribute("auto_pad", "NOTSET");
   Shape sizes;
   for (size_t i = 0; i < count; ++i) {
-    DimExpr full = (spatial[i] - 1) * DimExpr(w.strides[i]) + DimExpr(extra[i] + (w.kernel[i] - 1) * w.dilations[i] + 1);
+    DimExpr full =
+        (spatial[i] - 1) * DimExpr(w.strides[i]) + DimExpr(extra[i] + (w.kernel[i] - 1) * w.dilations[i] + 1);
     bool same = mode == "SAME_UPPER" || mode == "SAME_LOWER";
     if (!given && !same) {
       sizes.push_back(full - DimExpr(w.pads[i] + w.pads[count + i]));
@@ -231,9 +233,9 @@ Status importConvTranspose(NodeContext &n) {
   MAESTRO_TRY(n.e.requireEqual(Emitter::shapeOf(x)[1], Emitter::shapeOf(w)[0], "input channels"));
   Shape shape{Emitter::shapeOf(x)[0], Emitter::shapeOf(w)[1] * DimExpr(group)};
   shape.append(sizes.begin(), sizes.end());
-  mlir::Value y = n.e.typed<nn::ConvGradInputOp>(
-      n.e.like(x, shape), x, w, llvm::ArrayRef<int64_t>(window.strides), llvm::ArrayRef<int64_t>(window.pads),
-      llvm::ArrayRef<int64_t>(window.dilations), group);
+  mlir::Value y = n.e.typed<nn::ConvGradInputOp>(n.e.like(x, shape), x, w, llvm::ArrayRef<int64_t>(window.strides),
+                                                 llvm::ArrayRef<int64_t>(window.pads),
+                                                 llvm::ArrayRef<int64_t>(window.dilations), group);
   if (!n.has(2))
     return n.set(0, y);
   MAESTRO_ASSIGN(mlir::Value bias, n.tensor(2));
@@ -251,8 +253,7 @@ template <typename OpTy> Status importPool(NodeContext &n) {
   // avg_pool2d(x, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override): the
   // exporter drops the last.
   if (fxTarget(fxNode(n.node)).starts_with("aten.avg_pool") && fxNumber(fxNode(n.node), 6))
-    return Status::invalidInput(
-        "divisor_override is not supported; pool without it and multiply the result");
+    return Status::invalidInput("divisor_override is not supported; pool without it and multiply the result");
   auto kernel = n.intsAttribute("kernel_shape");
   if (!kernel || Emitter::rankOf(x) < 3)
     return Status::invalidInput("needs kernel_shape and an input of rank 3 or more");

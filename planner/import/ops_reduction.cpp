@@ -74,8 +74,7 @@ template <typename OpTy, FoldedBinary op> Status importExtreme(NodeContext &n) {
   if (std::string_view target = fxTarget(fxNode(n.node));
       isFloat(dtype) && (target == "aten.max.dim" || target == "aten.min.dim")) {
     MAESTRO_ASSIGN(Reduction r, readReduction(n));
-    using ArgOp =
-        std::conditional_t<std::is_same_v<OpTy, nn::ReduceMaxOp>, nn::ArgMaxOp, nn::ArgMinOp>;
+    using ArgOp = std::conditional_t<std::is_same_v<OpTy, nn::ReduceMaxOp>, nn::ArgMaxOp, nn::ArgMinOp>;
     if (r.axes.size() == 1)
       return importPicked<ArgOp>(n, r);
   }

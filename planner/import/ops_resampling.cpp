@@ -63,7 +63,9 @@ std::vector<double> weightsAt(const Sampling &sampling, double fraction) {
   if (sampling.mode == "linear")
     return {0, 1 - fraction, fraction, 0};
   auto near = [&](double x) { return ((sampling.cubicA + 2) * x - (sampling.cubicA + 3)) * x * x + 1; };
-  auto far = [&](double x) { return ((sampling.cubicA * x - 5 * sampling.cubicA) * x + 8 * sampling.cubicA) * x - 4 * sampling.cubicA; };
+  auto far = [&](double x) {
+    return ((sampling.cubicA * x - 5 * sampling.cubicA) * x + 8 * sampling.cubicA) * x - 4 * sampling.cubicA;
+  };
   return {far(fraction + 1), near(fraction), near(1 - fraction), far(2 - fraction)};
 }
 
@@ -105,7 +107,8 @@ Result<mlir::Value> interpolate(NodeContext &n, mlir::Value x, const Sampling &s
   Shape flat{nn::productOf(Emitter::shapeOf(last).drop_back(1)), Emitter::shapeOf(last).back()};
   Shape wide(Emitter::shapeOf(last));
   wide.back() = DimExpr(a.to);
-  MAESTRO_ASSIGN(mlir::Value y, n.e.emit<nn::MatmulOp>(n.e.reshape(last, flat), weights, mlir::Value(), false, true, false));
+  MAESTRO_ASSIGN(mlir::Value y,
+                 n.e.emit<nn::MatmulOp>(n.e.reshape(last, flat), weights, mlir::Value(), false, true, false));
   return n.e.transpose(n.e.reshape(y, wide), order);
 }
 
@@ -182,16 +185,18 @@ Status importResize(NodeContext &n) {
     return Status::invalidInput("coordinate_transformation_mode 'tf_crop_and_resize' is not supported");
   bool isNearest = sampling.mode == "nearest";
   if (!isNearest && (!isFloat(Emitter::dtypeOf(x)) || (sampling.mode != "linear" && sampling.mode != "cubic")))
-    return Status::invalidInput(fmt::format("mode '{}' over {} is not supported", sampling.mode, name(Emitter::dtypeOf(x))));
+    return Status::invalidInput(
+        fmt::format("mode '{}' over {} is not supported", sampling.mode, name(Emitter::dtypeOf(x))));
   MAESTRO_ASSIGN(Ints axes, spokenAxes(n, static_cast<int64_t>(shape.size())));
   bool old = n.version < 11; // Then scales were the second input.
-  MAESTRO_ASSIGN(std::vector<ResizedAxis> resized, n.has(3) ? bySizes(n, shape, axes) : byScales(n, shape, axes, old ? 1 : 2));
+  MAESTRO_ASSIGN(std::vector<ResizedAxis> resized,
+                 n.has(3) ? bySizes(n, shape, axes) : byScales(n, shape, axes, old ? 1 : 2));
   if (old)
     sampling.coordinates = "asymmetric", sampling.nearest = "floor";
   for (const ResizedAxis &each : resized) {
     if (!isSize(each.to) || (!isNearest && each.from * each.to > kLargestMatrix))
-      return Status::invalidInput(fmt::format("a dim of {} becomes {}; the product of both may be {}", each.from, each.to,
-                                              kLargestMatrix));
+      return Status::invalidInput(
+          fmt::format("a dim of {} becomes {}; the product of both may be {}", each.from, each.to, kLargestMatrix));
     MAESTRO_ASSIGN(x, isNearest ? resizeNearest(n, x, sampling, each) : interpolate(n, x, sampling, each));
   }
   return n.set(0, x);

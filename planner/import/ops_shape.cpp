@@ -87,9 +87,9 @@ Status setReshaped(NodeContext &n, const Shape &shape) {
     if (auto result = foldReshape(*x, constantShape(shape)))
       return n.set(0, std::move(*result));
   MAESTRO_ASSIGN(mlir::Value x, n.tensor(0));
-  MAESTRO_TRY(n.e.requireEqual(nn::productOf(Emitter::shapeOf(x)), nn::productOf(shape),
-                               fmt::format("cannot reshape {} to {}", nn::shapeText(Emitter::shapeOf(x)),
-                                           nn::shapeText(shape))));
+  MAESTRO_TRY(n.e.requireEqual(
+      nn::productOf(Emitter::shapeOf(x)), nn::productOf(shape),
+      fmt::format("cannot reshape {} to {}", nn::shapeText(Emitter::shapeOf(x)), nn::shapeText(shape))));
   return n.set(0, n.e.reshape(x, shape));
 }
 

@@ -16,8 +16,8 @@ bool isFloatTensor(const onnx::TensorProto &tensor) {
 
 /// Calls whose weight stands before the bias, in their text as in the node.
 bool isWeightFirst(std::string_view target) {
-  for (std::string_view known : {"aten.layer_norm.", "aten.native_layer_norm.", "aten.group_norm.",
-                                 "aten.native_group_norm.", "aten.linear."})
+  for (std::string_view known :
+       {"aten.layer_norm.", "aten.native_layer_norm.", "aten.group_norm.", "aten.native_group_norm.", "aten.linear."})
     if (target.starts_with(known))
       return true;
   return false;
@@ -92,8 +92,8 @@ Status OptimizerRecovery::splitMerged(onnx::NodeProto &node, const std::vector<i
     return refuse(node, node.input(inputs[0]));
   for (size_t i = 0; i < inputs.size(); ++i) {
     const onnx::TensorProto &merged = *find(node.input(inputs[i]))->proto;
-    node.set_input(inputs[i], recover(names[i], &merged, {merged.dims().begin(), merged.dims().end()},
-                                      merged.data_type(), false));
+    node.set_input(inputs[i],
+                   recover(names[i], &merged, {merged.dims().begin(), merged.dims().end()}, merged.data_type(), false));
   }
   return {};
 }
@@ -107,9 +107,9 @@ Status OptimizerRecovery::restoreTransposed(onnx::NodeProto &node, int input, co
     return refuse(node, folded.name());
   const SignatureEntry *entry = signature.input(name);
   auto kept = byTarget.find(entry->target);
-  std::string parameter = kept != byTarget.end() ? kept->second
-                                                 : recover(name, &folded, {folded.dims(1), folded.dims(0)},
-                                                           folded.data_type(), true);
+  std::string parameter = kept != byTarget.end()
+                              ? kept->second
+                              : recover(name, &folded, {folded.dims(1), folded.dims(0)}, folded.data_type(), true);
   auto [transpose, fresh] = transposes.try_emplace(parameter, parameter + ".transposed");
   if (fresh) {
     onnx::NodeProto *added = rewritten.Add();
@@ -171,10 +171,11 @@ Status OptimizerRecovery::rewriteNode(onnx::NodeProto &node) {
     else if (isParameterKind(tensor->entry.kind) && !named && !missing.empty())
       merged.push_back(i);
     else if (trains && tensor->entry.kind.empty() && !tensor->madeFrom.empty())
-      return Status::invalidInput(fmt::format(
-          "node '{}' reads '{}', which the exporter's optimizer computed from the parameter '{}', which could not train; "
-          "export with torch.onnx.export(..., optimize=False), or freeze the component",
-          node.name(), tensor->proto->name(), tensor->madeFrom));
+      return Status::invalidInput(
+          fmt::format("node '{}' reads '{}', which the exporter's optimizer computed from the parameter '{}', which "
+                      "could not train; "
+                      "export with torch.onnx.export(..., optimize=False), or freeze the component",
+                      node.name(), tensor->proto->name(), tensor->madeFrom));
   }
   if (!folded.empty()) {
     if (folded.size() > 1 || missing.empty())

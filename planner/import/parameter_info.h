@@ -25,7 +25,7 @@ struct ParameterInfo {
   std::string name; ///< state_dict name, without the component.
   ParameterKind kind = ParameterKind::Parameter;
   bool persistent = true;
-  std::vector<std::string> aliases; ///< Further state_dict names of the same tensor.
+  std::vector<std::string> aliases;   ///< Further state_dict names of the same tensor.
   std::optional<TensorSource> source; ///< Nothing: the file carries no value.
   /// The argument has the state_dict's shape, and the bytes at `source` hold its transpose (2-D).
   bool transposed = false;

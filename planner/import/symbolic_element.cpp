@@ -79,15 +79,23 @@ std::optional<FoldedElement> powerDims(const DimExpr &a, const DimExpr &b) {
 
 std::optional<FoldedElement> combineDims(FoldedBinary op, const DimExpr &a, const DimExpr &b) {
   switch (op) {
-  case FoldedBinary::Add: return FoldedElement(a + b);
-  case FoldedBinary::Sub: return FoldedElement(a - b);
-  case FoldedBinary::Mul: return FoldedElement(a * b);
-  case FoldedBinary::Div: return divideDims(a, b);
+  case FoldedBinary::Add:
+    return FoldedElement(a + b);
+  case FoldedBinary::Sub:
+    return FoldedElement(a - b);
+  case FoldedBinary::Mul:
+    return FoldedElement(a * b);
+  case FoldedBinary::Div:
+    return divideDims(a, b);
   case FoldedBinary::Mod:
-  case FoldedBinary::FMod: return moduloDims(op, a, b);
-  case FoldedBinary::Pow: return powerDims(a, b);
-  case FoldedBinary::Min: return FoldedElement(smaller(a, b));
-  case FoldedBinary::Max: return FoldedElement(larger(a, b));
+  case FoldedBinary::FMod:
+    return moduloDims(op, a, b);
+  case FoldedBinary::Pow:
+    return powerDims(a, b);
+  case FoldedBinary::Min:
+    return FoldedElement(smaller(a, b));
+  case FoldedBinary::Max:
+    return FoldedElement(larger(a, b));
   case FoldedBinary::And:
   case FoldedBinary::Or:
   case FoldedBinary::Xor: {
@@ -97,26 +105,41 @@ std::optional<FoldedElement> combineDims(FoldedBinary op, const DimExpr &a, cons
     bool p = *x != 0, q = *y != 0;
     return truth(op == FoldedBinary::And ? p && q : op == FoldedBinary::Or ? p || q : p != q);
   }
-  default: return compareDims(op, a, b);
+  default:
+    return compareDims(op, a, b);
   }
 }
 
 std::optional<FoldedElement> combineReals(FoldedBinary op, double a, double b) {
   switch (op) {
-  case FoldedBinary::Add: return a + b;
-  case FoldedBinary::Sub: return a - b;
-  case FoldedBinary::Mul: return a * b;
-  case FoldedBinary::Div: return a / b;
-  case FoldedBinary::FMod: return std::fmod(a, b);
-  case FoldedBinary::Pow: return std::pow(a, b);
-  case FoldedBinary::Min: return std::isnan(a) || a < b ? a : b;
-  case FoldedBinary::Max: return std::isnan(a) || a > b ? a : b;
-  case FoldedBinary::Equal: return truth(a == b);
-  case FoldedBinary::Less: return truth(a < b);
-  case FoldedBinary::LessEqual: return truth(a <= b);
-  case FoldedBinary::Greater: return truth(a > b);
-  case FoldedBinary::GreaterEqual: return truth(a >= b);
-  default: return std::nullopt;
+  case FoldedBinary::Add:
+    return a + b;
+  case FoldedBinary::Sub:
+    return a - b;
+  case FoldedBinary::Mul:
+    return a * b;
+  case FoldedBinary::Div:
+    return a / b;
+  case FoldedBinary::FMod:
+    return std::fmod(a, b);
+  case FoldedBinary::Pow:
+    return std::pow(a, b);
+  case FoldedBinary::Min:
+    return std::isnan(a) || a < b ? a : b;
+  case FoldedBinary::Max:
+    return std::isnan(a) || a > b ? a : b;
+  case FoldedBinary::Equal:
+    return truth(a == b);
+  case FoldedBinary::Less:
+    return truth(a < b);
+  case FoldedBinary::LessEqual:
+    return truth(a <= b);
+  case FoldedBinary::Greater:
+    return truth(a > b);
+  case FoldedBinary::GreaterEqual:
+    return truth(a >= b);
+  default:
+    return std::nullopt;
   }
 }
 
@@ -128,17 +151,28 @@ bool exactInFloat(FoldedBinary op) {
 
 std::optional<FoldedElement> combineUnaryReal(FoldedUnary op, double x) {
   switch (op) {
-  case FoldedUnary::Neg: return -x;
-  case FoldedUnary::Abs: return std::fabs(x);
-  case FoldedUnary::Floor: return std::floor(x);
-  case FoldedUnary::Ceil: return std::ceil(x);
-  case FoldedUnary::Round: return std::nearbyint(x);
-  case FoldedUnary::Sign: return x > 0 ? 1.0 : x < 0 ? -1.0 : x;
-  case FoldedUnary::Sqrt: return std::sqrt(x);
-  case FoldedUnary::Reciprocal: return 1 / x;
-  case FoldedUnary::Exp: return std::exp(x);
-  case FoldedUnary::Log: return std::log(x);
-  default: return std::nullopt;
+  case FoldedUnary::Neg:
+    return -x;
+  case FoldedUnary::Abs:
+    return std::fabs(x);
+  case FoldedUnary::Floor:
+    return std::floor(x);
+  case FoldedUnary::Ceil:
+    return std::ceil(x);
+  case FoldedUnary::Round:
+    return std::nearbyint(x);
+  case FoldedUnary::Sign:
+    return x > 0 ? 1.0 : x < 0 ? -1.0 : x;
+  case FoldedUnary::Sqrt:
+    return std::sqrt(x);
+  case FoldedUnary::Reciprocal:
+    return 1 / x;
+  case FoldedUnary::Exp:
+    return std::exp(x);
+  case FoldedUnary::Log:
+    return std::log(x);
+  default:
+    return std::nullopt;
   }
 }
 
@@ -146,20 +180,24 @@ std::optional<FoldedElement> combineUnaryDim(FoldedUnary op, const DimExpr &x) {
   auto low = x.lowerBound();
   auto constant = x.asConstant();
   switch (op) {
-  case FoldedUnary::Neg: return FoldedElement(-x);
+  case FoldedUnary::Neg:
+    return FoldedElement(-x);
   case FoldedUnary::Abs:
     if (low && *low >= 0)
       return FoldedElement(x);
     return constant ? std::optional<FoldedElement>(larger(x, -x)) : std::nullopt;
   case FoldedUnary::Floor:
   case FoldedUnary::Ceil:
-  case FoldedUnary::Round: return FoldedElement(x);
+  case FoldedUnary::Round:
+    return FoldedElement(x);
   case FoldedUnary::Sign:
     if (low && *low > 0)
       return FoldedElement(DimExpr(1));
     return constant ? std::optional<FoldedElement>(DimExpr(*constant > 0 ? 1 : *constant < 0 ? -1 : 0)) : std::nullopt;
-  case FoldedUnary::Not: return constant ? std::optional(truth(*constant == 0)) : std::nullopt;
-  default: return std::nullopt;
+  case FoldedUnary::Not:
+    return constant ? std::optional(truth(*constant == 0)) : std::nullopt;
+  default:
+    return std::nullopt;
   }
 }
 
@@ -206,11 +244,16 @@ FoldedElement wrapped(DType dtype, FoldedElement element) {
   if (!constant)
     return element;
   switch (dtype) {
-  case DType::I32: return DimExpr(static_cast<int32_t>(*constant));
-  case DType::I16: return DimExpr(static_cast<int16_t>(*constant));
-  case DType::I8: return DimExpr(static_cast<int8_t>(*constant));
-  case DType::U8: return DimExpr(static_cast<uint8_t>(*constant));
-  default: return element;
+  case DType::I32:
+    return DimExpr(static_cast<int32_t>(*constant));
+  case DType::I16:
+    return DimExpr(static_cast<int16_t>(*constant));
+  case DType::I8:
+    return DimExpr(static_cast<int8_t>(*constant));
+  case DType::U8:
+    return DimExpr(static_cast<uint8_t>(*constant));
+  default:
+    return element;
   }
 }
 
@@ -249,10 +292,14 @@ std::optional<FoldedElement> castElement(const FoldedElement &element, DType fro
 
 double roundTo(DType dtype, double value) {
   switch (dtype) {
-  case DType::F32: return static_cast<float>(value);
-  case DType::BF16: return static_cast<float>(BFloat16(static_cast<float>(value)));
-  case DType::F16: return halfToFloat(floatToHalf(static_cast<float>(value)));
-  default: return value;
+  case DType::F32:
+    return static_cast<float>(value);
+  case DType::BF16:
+    return static_cast<float>(BFloat16(static_cast<float>(value)));
+  case DType::F16:
+    return halfToFloat(floatToHalf(static_cast<float>(value)));
+  default:
+    return value;
   }
 }
 

@@ -1,5 +1,5 @@
-// Arithmetic of one element of a folded tensor; private to symbolic_*.cpp. Every function answers nothing where the result is not
-// known exactly for all values of the dims.
+// Arithmetic of one element of a folded tensor; private to symbolic_*.cpp. Every function answers nothing where the
+// result is not known exactly for all values of the dims.
 #pragma once
 
 #include "planner/import/symbolic_value.h"

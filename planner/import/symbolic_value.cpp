@@ -1,6 +1,6 @@
 // Folding of small tensors; their elements' arithmetic is in symbolic_element.cpp.
-#include "planner/import/symbolic_element.h"
 #include "planner/import/symbolic_value.h"
+#include "planner/import/symbolic_element.h"
 
 #include <algorithm>
 #include <cmath>
@@ -114,8 +114,8 @@ std::optional<FoldedTensor> fold(FoldedBinary op, const FoldedTensor &a, const F
   forEachIndex(*shape, [&](std::span<const int64_t> index) {
     if (!known)
       return;
-    auto element = combine(op, a.dtype, a.elements[broadcastIndex(a.shape, index)],
-                           b.elements[broadcastIndex(b.shape, index)]);
+    auto element =
+        combine(op, a.dtype, a.elements[broadcastIndex(a.shape, index)], b.elements[broadcastIndex(b.shape, index)]);
     known = element.has_value();
     if (known)
       result.elements.push_back(wrapped(result.dtype, std::move(*element)));

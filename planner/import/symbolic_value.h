@@ -47,7 +47,25 @@ struct FoldedTensor {
   bool isUniform(double value) const;
 };
 
-enum class FoldedBinary { Add, Sub, Mul, Div, Mod, FMod, Pow, Min, Max, Equal, Less, LessEqual, Greater, GreaterEqual, And, Or, Xor };
+enum class FoldedBinary {
+  Add,
+  Sub,
+  Mul,
+  Div,
+  Mod,
+  FMod,
+  Pow,
+  Min,
+  Max,
+  Equal,
+  Less,
+  LessEqual,
+  Greater,
+  GreaterEqual,
+  And,
+  Or,
+  Xor
+};
 enum class FoldedUnary { Neg, Abs, Floor, Ceil, Round, Sign, Sqrt, Reciprocal, Exp, Log, Not };
 
 /// Each fold answers nothing where the result is not known exactly or would be too large; the caller
@@ -87,7 +105,8 @@ public:
   explicit DimConstraints(std::function<bool(std::string_view)> prefer = {}) : prefer(std::move(prefer)) {}
 
   DimExpr apply(const DimExpr &expr) const;
-  /// Whether a = b can hold; remembers what follows. False when it cannot, or is not understood. seq = min(seq, 128) bounds seq.
+  /// Whether a = b can hold; remembers what follows. False when it cannot, or is not understood. seq = min(seq, 128)
+  /// bounds seq.
   bool unify(const DimExpr &a, const DimExpr &b);
   const std::map<std::string, DimExpr, std::less<>> &substitutions() const { return replacement; }
   /// No value of the expression is below; nothing where none is known.

@@ -18,9 +18,12 @@ template <typename T> void append(std::string &bytes, T value) {
 /// Narrow types stand in int32_data.
 void appendNarrow(std::string &bytes, DType dtype, int32_t value) {
   switch (byteSize(dtype)) {
-  case 1: return append(bytes, static_cast<int8_t>(value));
-  case 2: return append(bytes, static_cast<int16_t>(value));
-  default: return append(bytes, value);
+  case 1:
+    return append(bytes, static_cast<int8_t>(value));
+  case 2:
+    return append(bytes, static_cast<int16_t>(value));
+  default:
+    return append(bytes, value);
   }
 }
 
@@ -56,20 +59,29 @@ template <typename T> T load(const std::string &bytes, size_t index) {
 
 FoldedElement elementAt(const std::string &bytes, DType dtype, size_t index) {
   switch (dtype) {
-  case DType::F32: return static_cast<double>(load<float>(bytes, index));
-  case DType::F64: return load<double>(bytes, index);
-  case DType::F16: return static_cast<double>(halfToFloat(load<uint16_t>(bytes, index)));
+  case DType::F32:
+    return static_cast<double>(load<float>(bytes, index));
+  case DType::F64:
+    return load<double>(bytes, index);
+  case DType::F16:
+    return static_cast<double>(halfToFloat(load<uint16_t>(bytes, index)));
   case DType::BF16: {
     BFloat16 value;
     value.bits = load<uint16_t>(bytes, index);
     return static_cast<double>(static_cast<float>(value));
   }
-  case DType::I64: return DimExpr(load<int64_t>(bytes, index));
-  case DType::I32: return DimExpr(load<int32_t>(bytes, index));
-  case DType::I16: return DimExpr(load<int16_t>(bytes, index));
-  case DType::I8: return DimExpr(load<int8_t>(bytes, index));
-  case DType::U8: return DimExpr(load<uint8_t>(bytes, index));
-  case DType::Bool: break;
+  case DType::I64:
+    return DimExpr(load<int64_t>(bytes, index));
+  case DType::I32:
+    return DimExpr(load<int32_t>(bytes, index));
+  case DType::I16:
+    return DimExpr(load<int16_t>(bytes, index));
+  case DType::I8:
+    return DimExpr(load<int8_t>(bytes, index));
+  case DType::U8:
+    return DimExpr(load<uint8_t>(bytes, index));
+  case DType::Bool:
+    break;
   }
   return DimExpr(load<uint8_t>(bytes, index) != 0 ? 1 : 0);
 }

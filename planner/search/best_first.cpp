@@ -67,10 +67,12 @@ class BestFirst {
 public:
   BestFirst(const SearchProblem &problem, const CutTable &cuts, const WorkBounds &bounds, Candidates &candidates,
             const std::vector<Family> &families, wavefront::Order order, Best &best)
-      : problem(problem), cuts(cuts), bounds(bounds), candidates(candidates), families(families), order(order), best(best) {}
+      : problem(problem), cuts(cuts), bounds(bounds), candidates(candidates), families(families), order(order),
+        best(best) {}
 
   Status run(Allowance allowance, uint64_t &nodes) {
-    Allowance first{allowance.simulations - allowance.simulations / 2, allowance.tasks - allowance.tasks / 2, allowance.nodes};
+    Allowance first{allowance.simulations - allowance.simulations / 2, allowance.tasks - allowance.tasks / 2,
+                    allowance.nodes};
     MAESTRO_TRY(explore(first, nodes));
     if (best.leastLeft < best.seconds && !best.layout.empty())
       MAESTRO_TRY(improve({allowance.simulations / 2, allowance.tasks / 2, 0}));
@@ -181,8 +183,9 @@ private:
 
 } // namespace
 
-Status searchFamilies(const SearchProblem &problem, const CutTable &cuts, const WorkBounds &bounds, Candidates &candidates,
-                      const std::vector<Family> &families, wavefront::Order order, Allowance allowance, uint64_t &nodes, Best &best) {
+Status searchFamilies(const SearchProblem &problem, const CutTable &cuts, const WorkBounds &bounds,
+                      Candidates &candidates, const std::vector<Family> &families, wavefront::Order order,
+                      Allowance allowance, uint64_t &nodes, Best &best) {
   return BestFirst(problem, cuts, bounds, candidates, families, order, best).run(allowance, nodes);
 }
 

@@ -68,7 +68,8 @@ uint64_t Candidates::tasks(const Layout &layout) {
   return simulator.tasks(*modelOf(layout), problem.machine, choicesOf(layout));
 }
 
-Result<const cost_models::Simulation *> Candidates::simulate(const Layout &layout, wavefront::Order order, Allowance &allowance) {
+Result<const cost_models::Simulation *> Candidates::simulate(const Layout &layout, wavefront::Order order,
+                                                             Allowance &allowance) {
   auto [found, isNew] = known.try_emplace({order, layout});
   if (isNew) {
     ++count;

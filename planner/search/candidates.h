@@ -20,7 +20,9 @@ struct Allowance {
 
 class Candidates {
 public:
-  explicit Candidates(const SearchProblem &problem) : problem(problem), simulator(problem.steps, problem.budget.mostTasks, problem.hints), several(problem.steps, problem.budget.mostTasks, problem.hints) {}
+  explicit Candidates(const SearchProblem &problem)
+      : problem(problem), simulator(problem.steps, problem.budget.mostTasks, problem.hints),
+        several(problem.steps, problem.budget.mostTasks, problem.hints) {}
 
   /// Notes what lacks where it does not.
   bool fits(const Layout &layout);
@@ -34,8 +36,8 @@ public:
   Result<const cost_models::Simulation *> simulate(const Layout &layout, wavefront::Order order, Allowance &allowance);
   /// So many are worth to be simulated ahead at a time.
   size_t atOnce() const { return several.atOnce(); }
-  /// Simulates, on as many processors as there are, what simulate() will be asked: those that are not known yet. No allowance pays for it
-  /// before that, and what is never asked is as if it had not been done.
+  /// Simulates, on as many processors as there are, what simulate() will be asked: those that are not known yet. No
+  /// allowance pays for it before that, and what is never asked is as if it had not been done.
   void simulateAhead(std::span<const Layout> layouts, wavefront::Order order);
   /// The scheduler's lower bound of the mean step's tasks, where steps wait for each other.
   Result<double> tasksBound(const Layout &layout);

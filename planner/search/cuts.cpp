@@ -13,7 +13,8 @@ namespace maestro::planner {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-/// Of steps with more samples the best way to form micro-batches is not looked for, which takes a good part of a millisecond for each kind of layers.
+/// Of steps with more samples the best way to form micro-batches is not looked for, which takes a good part of a
+/// millisecond for each kind of layers.
 constexpr size_t kMostPaddedSamples = 1024;
 
 std::vector<uint32_t> stageCounts(const SearchPins &pins, uint32_t atoms, uint32_t mostStages) {
@@ -25,7 +26,8 @@ std::vector<uint32_t> stageCounts(const SearchPins &pins, uint32_t atoms, uint32
 }
 
 /// What there is to choose from that pins allow: each kind, and between two of them parts of the layers.
-std::vector<RecomputeChoice> choices(const AtomicModel &model, uint32_t section, const SearchPins &pins, uint32_t everyPart = 1) {
+std::vector<RecomputeChoice> choices(const AtomicModel &model, uint32_t section, const SearchPins &pins,
+                                     uint32_t everyPart = 1) {
   if (pins.recompute)
     return {*pins.recompute};
   std::vector<RecomputeChoice> list;
@@ -40,7 +42,8 @@ std::vector<RecomputeChoice> choices(const AtomicModel &model, uint32_t section,
 std::optional<wavefront::Cost> difference(const wavefront::Cost &pair, const wavefront::Cost &alone) {
   wavefront::Cost more = pair;
   for (const wavefront::CostTerm &term : alone.terms) {
-    auto same = std::find_if(more.terms.begin(), more.terms.end(), [&](const wavefront::CostTerm &own) { return own.dims == term.dims; });
+    auto same = std::find_if(more.terms.begin(), more.terms.end(),
+                             [&](const wavefront::CostTerm &own) { return own.dims == term.dims; });
     if (same == more.terms.end() || same->picoseconds < term.picoseconds)
       return std::nullopt;
     same->picoseconds -= term.picoseconds;
@@ -53,7 +56,8 @@ uint32_t behindItsLike(const std::vector<uint32_t> &classes) {
   uint32_t best = 0;
   int64_t most = 0;
   for (uint32_t atom = 1; atom < classes.size(); ++atom)
-    if (int64_t count = std::count(classes.begin(), classes.end(), classes[atom]); classes[atom] == classes[atom - 1] && count > most)
+    if (int64_t count = std::count(classes.begin(), classes.end(), classes[atom]);
+        classes[atom] == classes[atom - 1] && count > most)
       best = atom, most = count;
   return best;
 }
@@ -101,7 +105,8 @@ WorkTable::WorkTable(const SearchProblem &problem) : problem(problem) {
 }
 
 /// Each atom as it is with its own recompute.
-WorkTable::Sums WorkTable::mix(const std::vector<std::vector<Sums>> &sums, const RecomputeChoice &recompute, uint32_t microBatch) {
+WorkTable::Sums WorkTable::mix(const std::vector<std::vector<Sums>> &sums, const RecomputeChoice &recompute,
+                               uint32_t microBatch) {
   auto atoms = static_cast<uint32_t>(sums[static_cast<size_t>(recompute.most)][microBatch].alone.size());
   Sums result{{0}, {}};
   for (uint32_t atom = 0; atom < atoms; ++atom) {
@@ -113,8 +118,8 @@ WorkTable::Sums WorkTable::mix(const std::vector<std::vector<Sums>> &sums, const
 }
 
 /// In one stage.
-double WorkTable::between(const std::vector<std::vector<Sums>> &sums, const Mixed &mixed, const RecomputeChoice &recompute, uint32_t microBatch, uint32_t first,
-                          uint32_t last) {
+double WorkTable::between(const std::vector<std::vector<Sums>> &sums, const Mixed &mixed,
+                          const RecomputeChoice &recompute, uint32_t microBatch, uint32_t first, uint32_t last) {
   if (recompute.evenly)
     return mixed.at(recompute)[microBatch].between(first, last);
   auto atoms = static_cast<uint32_t>(sums[static_cast<size_t>(recompute.most)][microBatch].alone.size());
@@ -127,23 +132,28 @@ double WorkTable::between(const std::vector<std::vector<Sums>> &sums, const Mixe
   return of(recompute.most).between(first, lighter) + of(lighterThan(recompute.most)).behind(lighter, last);
 }
 
-double WorkTable::work(uint32_t section, const RecomputeChoice &recompute, uint32_t microBatch, uint32_t first, uint32_t last) const {
+double WorkTable::work(uint32_t section, const RecomputeChoice &recompute, uint32_t microBatch, uint32_t first,
+                       uint32_t last) const {
   return between(works[section], mixedWorks[section], recompute, microBatch, first, last);
 }
 
 /// Behind one of its class an atom costs least, with the lighter recompute where there are two.
-double WorkTable::alike(uint32_t section, const RecomputeChoice &recompute, uint32_t microBatch, uint32_t first, uint32_t last) const {
+double WorkTable::alike(uint32_t section, const RecomputeChoice &recompute, uint32_t microBatch, uint32_t first,
+                        uint32_t last) const {
   uint32_t atom = frequent[section];
   if (atom == 0)
     return 0;
   const std::vector<uint32_t> &classes = problem.model.sections[section].classOf;
   Recompute least = recompute.lighter > 0 ? lighterThan(recompute.most) : recompute.most;
   const std::vector<double> &chained = works[section][static_cast<size_t>(least)][microBatch].chained;
-  return static_cast<double>(std::count(classes.begin() + first, classes.begin() + last, classes[atom])) * (chained[atom + 1] - chained[atom]);
+  return static_cast<double>(std::count(classes.begin() + first, classes.begin() + last, classes[atom])) *
+         (chained[atom + 1] - chained[atom]);
 }
 
-double WorkTable::oneSample(uint32_t section, const RecomputeChoice &recompute, uint32_t microBatch, uint32_t first, uint32_t last) const {
-  return first >= last ? 0 : between(samplesAlone[section], mixedSamplesAlone[section], recompute, microBatch, first, last);
+double WorkTable::oneSample(uint32_t section, const RecomputeChoice &recompute, uint32_t microBatch, uint32_t first,
+                            uint32_t last) const {
+  return first >= last ? 0
+                       : between(samplesAlone[section], mixedSamplesAlone[section], recompute, microBatch, first, last);
 }
 
 double WorkTable::microBatches(uint32_t section, uint32_t microBatch) const {
@@ -151,26 +161,32 @@ double WorkTable::microBatches(uint32_t section, uint32_t microBatch) const {
   return std::accumulate(counts.begin(), counts.end(), 0.0) / static_cast<double>(counts.size());
 }
 
-/// Micro-batches of one row a sample that padded tokens and samples allow, at least. Ordered by their longest sample, the first g of
-/// any micro-batches hold no more samples than the first g of these: what is left over for the next one is no shorter there, and
-/// the longer a micro-batch's longest sample, the fewer it holds.
-double WorkTable::fewestPadded(const Product::Step &rows, std::vector<double> lengths, int64_t samples, int64_t tokens) {
+/// Micro-batches of one row a sample that padded tokens and samples allow, at least. Ordered by their longest sample,
+/// the first g of any micro-batches hold no more samples than the first g of these: what is left over for the next one
+/// is no shorter there, and the longer a micro-batch's longest sample, the fewer it holds.
+double WorkTable::fewestPadded(const Product::Step &rows, std::vector<double> lengths, int64_t samples,
+                               int64_t tokens) {
   if (rows.samples != lengths.size() || rows.largest > 1 || rows.sum < static_cast<double>(rows.samples))
     return 0;
   std::sort(lengths.begin(), lengths.end(), std::greater<>());
   double count = 0;
   for (size_t first = 0; first < lengths.size(); ++count)
-    first += static_cast<size_t>(std::clamp(std::floor(static_cast<double>(tokens) / lengths[first]), 1.0, static_cast<double>(samples)));
+    first += static_cast<size_t>(
+        std::clamp(std::floor(static_cast<double>(tokens) / lengths[first]), 1.0, static_cast<double>(samples)));
   return count;
 }
 
 /// By samples, and by padded tokens: no row is padded to less than its own length.
-double WorkTable::fewest(const cost_models::AtomicSection &chain, const cost_models::MicroBatchCapacity &capacity, size_t step) const {
+double WorkTable::fewest(const cost_models::AtomicSection &chain, const cost_models::MicroBatchCapacity &capacity,
+                         size_t step) const {
   const Product::Step &all = productOf(chain, {}).steps[step];
   double count = std::ceil(static_cast<double>(all.samples) / static_cast<double>(capacity.samples));
   for (const wavefront::Area &area : capacity.areas)
-    count = std::max({count, std::ceil(productOf(chain, {area.rows, area.padded}).steps[step].sum / static_cast<double>(area.capacity)),
-                      fewestPadded(productOf(chain, {area.rows}).steps[step], lengthsOf(chain, area.padded, step), capacity.samples, area.capacity)});
+    count = std::max(
+        {count,
+         std::ceil(productOf(chain, {area.rows, area.padded}).steps[step].sum / static_cast<double>(area.capacity)),
+         fewestPadded(productOf(chain, {area.rows}).steps[step], lengthsOf(chain, area.padded, step), capacity.samples,
+                      area.capacity)});
   return count;
 }
 
@@ -184,7 +200,8 @@ WorkTable::Sums WorkTable::sum(uint32_t section, Recompute recompute, uint32_t m
     if (!oneSampleOnly && one.otherKinds.empty()) {
       const wavefront::Cost *const tasks[] = {&one.forward, &one.backward};
       alone = std::max(alone, paddedSeconds(chain, microBatch, std::span(tasks).first(chain.trains ? 2 : 1)));
-      std::optional<wavefront::Cost> forward = difference(two.forward, one.forward), backward = difference(two.backward, one.backward);
+      std::optional<wavefront::Cost> forward = difference(two.forward, one.forward),
+                                     backward = difference(two.backward, one.backward);
       if (forward && backward) {
         const wavefront::Cost *const more[] = {&*forward, &*backward};
         further = std::max(further, paddedSeconds(chain, microBatch, std::span(more).first(chain.trains ? 2 : 1)));
@@ -203,7 +220,8 @@ WorkTable::Sums WorkTable::sum(uint32_t section, Recompute recompute, uint32_t m
 }
 
 /// What a product of dims is over the samples of a section: in all steps together, and in each.
-const WorkTable::Product &WorkTable::productOf(const cost_models::AtomicSection &chain, const std::vector<uint32_t> &dims) const {
+const WorkTable::Product &WorkTable::productOf(const cost_models::AtomicSection &chain,
+                                               const std::vector<uint32_t> &dims) const {
   auto [found, isNew] = products.try_emplace({chain.activeDims, dims});
   if (!isNew)
     return found->second;
@@ -249,7 +267,8 @@ const std::vector<cost_models::SampleSizes> &WorkTable::rowsOf(const cost_models
 }
 
 /// Of the mean step; 0 where that would take long to find.
-double WorkTable::paddedSeconds(const cost_models::AtomicSection &chain, uint32_t microBatch, std::span<const wavefront::Cost *const> costs) const {
+double WorkTable::paddedSeconds(const cost_models::AtomicSection &chain, uint32_t microBatch,
+                                std::span<const wavefront::Cost *const> costs) const {
   const std::vector<wavefront::Dim> &dims = problem.model.dims;
   const cost_models::MicroBatchCapacity &capacity = chain.capacities[microBatch];
   wavefront::Section section;
@@ -279,7 +298,8 @@ std::vector<double> WorkTable::lengthsOf(const cost_models::AtomicSection &chain
   return lengths;
 }
 
-double WorkTable::seconds(uint32_t section, const cost_models::StageCosts &costs, uint32_t microBatch, bool oneSampleOnly) const {
+double WorkTable::seconds(uint32_t section, const cost_models::StageCosts &costs, uint32_t microBatch,
+                          bool oneSampleOnly) const {
   const cost_models::AtomicSection &chain = problem.model.sections[section];
   auto ofTask = [&](const wavefront::Cost &cost) {
     double total = 0;
@@ -293,7 +313,8 @@ double WorkTable::seconds(uint32_t section, const cost_models::StageCosts &costs
       for (size_t i = 0; i < product.steps.size(); ++i) {
         const Product::Step &step = product.steps[i];
         if (step.samples > 0)
-          total += factor * (product.sums ? step.sum : step.largest + (groups[section][microBatch][i] - 1) * step.least) /
+          total += factor *
+                   (product.sums ? step.sum : step.largest + (groups[section][microBatch][i] - 1) * step.least) /
                    static_cast<double>(product.steps.size());
       }
     }
@@ -324,7 +345,8 @@ void WorkTable::findBeforeGradients() {
   }
 }
 
-std::vector<uint32_t> evenCut(const WorkTable &work, uint32_t section, uint32_t atoms, const RecomputeChoice &recompute, uint32_t microBatch, uint32_t stages) {
+std::vector<uint32_t> evenCut(const WorkTable &work, uint32_t section, uint32_t atoms, const RecomputeChoice &recompute,
+                              uint32_t microBatch, uint32_t stages) {
   auto between = [&](uint32_t first, uint32_t last) { return work.work(section, recompute, microBatch, first, last); };
   // From the last atom on, as much as fits; an atom at least, and an atom left for each stage before.
   auto cut = [&](double most, std::vector<uint32_t> &firsts) {
@@ -354,13 +376,15 @@ std::vector<uint32_t> evenCut(const WorkTable &work, uint32_t section, uint32_t 
   return firsts;
 }
 
-uint64_t stageBytes(const SearchProblem &problem, uint32_t section, const CutFacts &facts, uint32_t microBatch, size_t stage, uint64_t beyond) {
+uint64_t stageBytes(const SearchProblem &problem, uint32_t section, const CutFacts &facts, uint32_t microBatch,
+                    size_t stage, uint64_t beyond) {
   const cost_models::StageModel &own = facts.stages[stage];
   const cost_models::StageCosts &costs = own.at[microBatch];
   uint64_t most = static_cast<uint64_t>(std::min<int64_t>(cost_models::kMostSlots, problem.model.stepSamples));
   uint64_t slots = std::min<uint64_t>(most, facts.slots[stage] + beyond), waiting = cost_models::kWaitingForStage;
-  return own.residentBytes + costs.slotBytes * slots + costs.workspaceBytes + costs.hostBytes + facts.rings[microBatch][stage] * (slots + waiting) +
-         facts.gradientRings[microBatch][stage] * (1 + waiting) + (own.gradientBytes > 0 ? problem.machine.stagingBytes : 0);
+  return own.residentBytes + costs.slotBytes * slots + costs.workspaceBytes + costs.hostBytes +
+         facts.rings[microBatch][stage] * (slots + waiting) + facts.gradientRings[microBatch][stage] * (1 + waiting) +
+         (own.gradientBytes > 0 ? problem.machine.stagingBytes : 0);
 }
 
 uint32_t lighterParts(const cost_models::AtomicSection &section, const RecomputeChoice &choice) {
@@ -372,22 +396,27 @@ std::optional<RecomputeChoice> choiceOf(const AtomicModel &model, uint32_t secti
   const cost_models::AtomicSection &chain = model.sections[section];
   auto atoms = static_cast<uint32_t>(chain.classOf.size());
   RecomputeChoice choice{most, atoms * parts / kLighterParts};
-  choice.evenly = choice.lighter > 0 && std::any_of(model.tensors.begin(), model.tensors.end(), [&](const cost_models::AtomTensor &tensor) {
-    return tensor.section == section && tensor.gradient && std::any_of(tensor.consumers.begin(), tensor.consumers.end(), [&](const auto &consumer) {
-             return consumer.first != section && model.sections[consumer.first].trains;
-           });
-  });
+  choice.evenly = choice.lighter > 0 &&
+                  std::any_of(model.tensors.begin(), model.tensors.end(), [&](const cost_models::AtomTensor &tensor) {
+                    return tensor.section == section && tensor.gradient &&
+                           std::any_of(tensor.consumers.begin(), tensor.consumers.end(), [&](const auto &consumer) {
+                             return consumer.first != section && model.sections[consumer.first].trains;
+                           });
+                  });
   bool isNew = parts == 0 || (most != Recompute::None && choice.lighter > atoms * (parts - 1) / kLighterParts);
   return isNew && chain.has(choice) ? std::optional(choice) : std::nullopt;
 }
 
-SectionCut cutOf(const SearchProblem &problem, const WorkTable &work, uint32_t section, const RecomputeChoice &recompute, uint32_t stages, uint32_t split) {
-  uint32_t microBatch = problem.pins[section].microBatch.value_or(static_cast<uint32_t>(problem.model.microBatches.size() / 2));
+SectionCut cutOf(const SearchProblem &problem, const WorkTable &work, uint32_t section,
+                 const RecomputeChoice &recompute, uint32_t stages, uint32_t split) {
+  uint32_t microBatch =
+      problem.pins[section].microBatch.value_or(static_cast<uint32_t>(problem.model.microBatches.size() / 2));
   auto atoms = static_cast<uint32_t>(problem.model.sections[section].classOf.size());
   return {evenCut(work, section, atoms, recompute, microBatch, stages), recompute, split};
 }
 
-CutTable::CutTable(const SearchProblem &problem, const WorkTable &work, uint32_t mostStages, bool withSplits, uint32_t everyPart) {
+CutTable::CutTable(const SearchProblem &problem, const WorkTable &work, uint32_t mostStages, bool withSplits,
+                   uint32_t everyPart) {
   const AtomicModel &model = problem.model;
   for (uint32_t s = 0; s < model.sections.size(); ++s) {
     const SearchPins &pins = problem.pins[s];
@@ -401,7 +430,8 @@ CutTable::CutTable(const SearchProblem &problem, const WorkTable &work, uint32_t
 }
 
 /// In none or all of the stages, or as pinned.
-std::vector<uint32_t> CutTable::splitsOf(const SearchProblem &problem, uint32_t section, uint32_t stages, bool withSplits) {
+std::vector<uint32_t> CutTable::splitsOf(const SearchProblem &problem, uint32_t section, uint32_t stages,
+                                         bool withSplits) {
   if (problem.pins[section].splitStages)
     return {problem.model.sections[section].trains ? std::min(*problem.pins[section].splitStages, stages) : 0};
   if (withSplits && mayGainBySplitting(problem, section, stages))
@@ -420,7 +450,8 @@ void CutTable::add(const SearchProblem &problem, const WorkTable &work, uint32_t
       stages.push_back(work.work(section, cut.recompute, m, cut.firstAtom(i, atoms), cut.firstAtom(i + 1, atoms)));
   }
   for (size_t i = 0; i < cut.stages(); ++i)
-    facts.stages.push_back(cost_models::composeStage(model, section, cut.recompute, cut.firstAtom(i, atoms), cut.firstAtom(i + 1, atoms), cut.splits(i)));
+    facts.stages.push_back(cost_models::composeStage(model, section, cut.recompute, cut.firstAtom(i, atoms),
+                                                     cut.firstAtom(i + 1, atoms), cut.splits(i)));
   addSlots(model, section, facts);
   addRings(model, section, facts);
 }
@@ -435,7 +466,8 @@ void CutTable::addSlots(const AtomicModel &model, uint32_t section, CutFacts &fa
   facts.slots.assign(facts.stages.size(), 1);
   for (size_t stage = facts.stages.size(); stage-- > 0;)
     for (size_t reader : readers[stage])
-      facts.slots[stage] = std::max(facts.slots[stage], std::min(cost_models::kMostSlots, facts.slots[reader] + cost_models::kOwnSlots));
+      facts.slots[stage] =
+          std::max(facts.slots[stage], std::min(cost_models::kMostSlots, facts.slots[reader] + cost_models::kOwnSlots));
 }
 
 void CutTable::addRings(const AtomicModel &model, uint32_t section, CutFacts &facts) {
@@ -463,7 +495,8 @@ void CutTable::addRings(const AtomicModel &model, uint32_t section, CutFacts &fa
 
 const CutFacts &CutTable::find(uint32_t section, const SectionCut &cut) const {
   auto isSame = [&](const CutFacts &facts) { return facts.cut == cut; };
-  if (auto found = std::find_if(cuts[section].begin(), cuts[section].end(), isSame); found != cuts[section].end() || cut.splitStages == 0)
+  if (auto found = std::find_if(cuts[section].begin(), cuts[section].end(), isSame);
+      found != cuts[section].end() || cut.splitStages == 0)
     return *found;
   SectionCut whole = cut;
   whole.splitStages = 0;

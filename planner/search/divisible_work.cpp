@@ -18,11 +18,13 @@ template <typename Visit> void forEachFixed(const ReplicatedWork &own, Visit vis
       visit(replica[stage], own.fixed[stage]);
 }
 
-/// Largest part of all work that can be done: maximize it, where no device does more than it has time for, and no section's samples, and
-/// no stage's rest, have a smaller part in all replicas together. A dictionary: basic variables, one a row, in terms of the others.
+/// Largest part of all work that can be done: maximize it, where no device does more than it has time for, and no
+/// section's samples, and no stage's rest, have a smaller part in all replicas together. A dictionary: basic variables,
+/// one a row, in terms of the others.
 class Program {
 public:
-  Program(SharedWork work, uint32_t devices, double seconds, bool withFixed) : seconds(seconds), columns(1), rows(devices), limits(devices, 1.0) {
+  Program(SharedWork work, uint32_t devices, double seconds, bool withFixed)
+      : seconds(seconds), columns(1), rows(devices), limits(devices, 1.0) {
     for (const ReplicatedWork *section : work) {
       const ReplicatedWork &own = *section;
       if (withFixed)
@@ -45,7 +47,9 @@ public:
   /// With more fixed work than it has time for.
   std::optional<uint32_t> overloaded(uint32_t devices) const {
     auto least = std::min_element(limits.begin(), limits.begin() + devices);
-    return least != limits.begin() + devices && *least < 0 ? std::optional(static_cast<uint32_t>(least - limits.begin())) : std::nullopt;
+    return least != limits.begin() + devices && *least < 0
+               ? std::optional(static_cast<uint32_t>(least - limits.begin()))
+               : std::nullopt;
   }
 
   bool isAll() {
@@ -124,11 +128,11 @@ private:
   }
 
   double seconds;
-  size_t columns; ///< The part of all work first.
+  size_t columns;                        ///< The part of all work first.
   std::vector<std::vector<double>> rows; ///< Devices first.
-  std::vector<double> limits, gain; ///< By row; by column.
-  std::vector<size_t> variables; ///< Of columns, then of rows: parts first, then what each row has left.
-  double done = 0; ///< The part of all work.
+  std::vector<double> limits, gain;      ///< By row; by column.
+  std::vector<size_t> variables;         ///< Of columns, then of rows: parts first, then what each row has left.
+  double done = 0;                       ///< The part of all work.
 };
 
 } // namespace
@@ -166,7 +170,9 @@ bool isTooDear(SharedWork work, uint32_t devices, double seconds, const std::vec
       all += rest * own->rest[stage];
     }
   }
-  return all * kNearly > seconds * std::accumulate(prices.begin(), prices.begin() + std::min<int64_t>(devices, std::ssize(prices)), 0.0);
+  return all * kNearly >
+         seconds *
+             std::accumulate(prices.begin(), prices.begin() + std::min<int64_t>(devices, std::ssize(prices)), 0.0);
 }
 
 } // namespace maestro::planner

@@ -54,9 +54,10 @@ struct Tried {
 class Explainer {
 public:
   Explainer(const SearchProblem &problem, const SearchResult &result, const ExplainBudget &budget)
-      : problem(problem), result(result), work(problem), own(modelOf(problem, result.layout)), choices(choicesOf(result.layout)),
-        simulator(problem.steps, problem.budget.mostTasks, result.hints), simulations(problem.steps, problem.budget.mostTasks, result.hints),
-        tasksLeft(budget.tasks / 2), tasksLater(budget.tasks - budget.tasks / 2) {}
+      : problem(problem), result(result), work(problem), own(modelOf(problem, result.layout)),
+        choices(choicesOf(result.layout)), simulator(problem.steps, problem.budget.mostTasks, result.hints),
+        simulations(problem.steps, problem.budget.mostTasks, result.hints), tasksLeft(budget.tasks / 2),
+        tasksLater(budget.tasks - budget.tasks / 2) {}
 
   Result<Explanation> run(const Simulation &simulation) {
     addComparison();
@@ -79,13 +80,14 @@ private:
     double gap = 100 * (step() / std::max(result.lowerBoundSeconds, 1e-12) - 1);
     std::optional<double> cost = costOfPins(result);
     bool isPinned = cost.has_value();
-    std::string reach = result.isProven ? std::string(isPinned ? "no layout that obeys is faster" : "no layout is faster")
-                                        : fmt::format("{} simulated, no layout takes less than {}: a gap of {:.1f} %", result.simulations,
-                                                      duration(result.lowerBoundSeconds), gap);
+    std::string reach = result.isProven
+                            ? std::string(isPinned ? "no layout that obeys is faster" : "no layout is faster")
+                            : fmt::format("{} simulated, no layout takes less than {}: a gap of {:.1f} %",
+                                          result.simulations, duration(result.lowerBoundSeconds), gap);
     if (cost)
       reach += "; " + phraseOfCost(*cost);
-    explanation.candidates.push_back(
-        {Candidate::Kind::Layout, result.winner, describe(problem.model, result.layout), step(), 0, false, std::move(reach)});
+    explanation.candidates.push_back({Candidate::Kind::Layout, result.winner, describe(problem.model, result.layout),
+                                      step(), 0, false, std::move(reach)});
     for (const ComparedLayout &row : result.compared)
       if (row.name != result.winner && !(row.name == "search" && row.layout == result.layout && !row.isWithoutPins))
         explanation.candidates.push_back(candidateOf(problem, row, result.simulation));
@@ -139,10 +141,13 @@ private:
   }
 
   Status addAlternatives() {
-    for (Decided decided : {Decided::MicroBatch, Decided::Replicas, Decided::Stages, Decided::Recompute, Decided::SplitBackward, Decided::InFlight, Decided::Devices})
+    for (Decided decided : {Decided::MicroBatch, Decided::Replicas, Decided::Stages, Decided::Recompute,
+                            Decided::SplitBackward, Decided::InFlight, Decided::Devices})
       for (uint32_t s = 0; s < own.sections.size(); ++s) {
-        MAESTRO_ASSIGN(std::vector<Tried> list, attempt(optionsOf(problem, work, result.layout, s, decided), problem.machine));
-        std::copy_if(list.begin(), list.end(), std::back_inserter(refused), [](const Tried &tried) { return tried.missingBytes > 0; });
+        MAESTRO_ASSIGN(std::vector<Tried> list,
+                       attempt(optionsOf(problem, work, result.layout, s, decided), problem.machine));
+        std::copy_if(list.begin(), list.end(), std::back_inserter(refused),
+                     [](const Tried &tried) { return tried.missingBytes > 0; });
         if (auto best = std::min_element(list.begin(), list.end(), isBetter); best != list.end())
           addAlternative(*best, s, decided);
       }
@@ -150,10 +155,15 @@ private:
   }
 
   void addAlternative(const Tried &best, uint32_t section, Decided decided) {
-    Candidate candidate{Candidate::Kind::Alternative, own.sections[section].name + "." + nameOf(decided), best.option.choice,
-                        best.simulation.stepSeconds, best.missingBytes, false, ""};
-    candidate.reason = best.missingBytes > 0 ? lacking(best.missingBytes)
-                                             : difference(result.simulation, best.simulation);
+    Candidate candidate{Candidate::Kind::Alternative,
+                        own.sections[section].name + "." + nameOf(decided),
+                        best.option.choice,
+                        best.simulation.stepSeconds,
+                        best.missingBytes,
+                        false,
+                        ""};
+    candidate.reason =
+        best.missingBytes > 0 ? lacking(best.missingBytes) : difference(result.simulation, best.simulation);
     if (!obeys(problem.pins[section], best.option.layout[section]))
       candidate.reason += "; the plan's is pinned";
     else if (best.missingBytes == 0 && best.simulation.stepSeconds < step() * (1 - kSame))
@@ -166,7 +176,8 @@ private:
   Status addTimeLimits() {
     MAESTRO_TRY(addBusiestDevice());
     for (size_t e = 0; e < own.edges.size(); ++e) {
-      MAESTRO_ASSIGN(double without, stepWith([&](CompoundModel &changed, Machine &) { changed.edges[e].bytes.clear(); }));
+      MAESTRO_ASSIGN(double without,
+                     stepWith([&](CompoundModel &changed, Machine &) { changed.edges[e].bytes.clear(); }));
       exposedSeconds.push_back(std::max(0.0, step() - without));
       if (exposedSeconds.back() > kSame * step())
         explanation.limits.push_back({Limit::Kind::Time, "edge " + edgeName(own, e), exposedSeconds.back(), step(),
@@ -174,8 +185,9 @@ private:
     }
     for (size_t s = 0; s < own.sections.size(); ++s)
       if (double seconds = longestReduction(s); seconds > 0)
-        explanation.limits.push_back({Limit::Kind::Time, "gradients of " + own.sections[s].name, seconds, step(),
-                                      fmt::format("added up over {} replicas after the step's last task", result.layout[s].devices.size())});
+        explanation.limits.push_back(
+            {Limit::Kind::Time, "gradients of " + own.sections[s].name, seconds, step(),
+             fmt::format("added up over {} replicas after the step's last task", result.layout[s].devices.size())});
     return Status();
   }
 
@@ -185,7 +197,8 @@ private:
       std::vector<uint32_t> devices;
       for (const std::vector<uint32_t> &replica : result.layout[section].devices)
         devices.push_back(replica[i]);
-      longest = std::max(longest, cost_models::reductionSeconds(own.sections[section].stages[i].gradientBytes, devices, problem.machine));
+      longest = std::max(longest, cost_models::reductionSeconds(own.sections[section].stages[i].gradientBytes, devices,
+                                                                problem.machine));
     }
     return longest.value;
   }
@@ -201,7 +214,8 @@ private:
       rest -= taken;
     }
     parts.emplace_back(rest, "sums of gradients, norm and update");
-    explanation.limits.push_back({Limit::Kind::Time, fmt::format("device {}", device), busy, step(), largest(std::move(parts), duration)});
+    explanation.limits.push_back(
+        {Limit::Kind::Time, fmt::format("device {}", device), busy, step(), largest(std::move(parts), duration)});
     return Status();
   }
 
@@ -260,10 +274,12 @@ private:
             resident += held;
             parts.emplace_back(gib(held), stationName(own, s, i) + "'s parameters, gradients and optimizer state");
           }
-    parts.emplace_back(gib(bytes[fullest] - std::min(bytes[fullest], resident)), "micro-batches in flight, workspace, rings and process");
-    explanation.limits.push_back({Limit::Kind::Memory, fmt::format("device {}", fullest), static_cast<double>(bytes[fullest]),
-                                  memoryLimit(problem.machine, fullest),
-                                  largest(std::move(parts), [](double gib) { return fmt::format("{:.3f} GiB", gib); })});
+    parts.emplace_back(gib(bytes[fullest] - std::min(bytes[fullest], resident)),
+                       "micro-batches in flight, workspace, rings and process");
+    explanation.limits.push_back(
+        {Limit::Kind::Memory, fmt::format("device {}", fullest), static_cast<double>(bytes[fullest]),
+         memoryLimit(problem.machine, fullest),
+         largest(std::move(parts), [](double gib) { return fmt::format("{:.3f} GiB", gib); })});
   }
 
   // ---- What-ifs ----------------------------------------------------------------------------------------------------
@@ -280,7 +296,8 @@ private:
   }
 
   void addWhatIf(std::string subject, std::string choice, double seconds, std::string reason) {
-    explanation.candidates.push_back({Candidate::Kind::WhatIf, std::move(subject), std::move(choice), seconds, 0, false, std::move(reason)});
+    explanation.candidates.push_back(
+        {Candidate::Kind::WhatIf, std::move(subject), std::move(choice), seconds, 0, false, std::move(reason)});
   }
 
   Status addWhatIfs() {
@@ -303,7 +320,8 @@ private:
     MAESTRO_ASSIGN(std::optional<Tried> best, fastest(options, more.machine));
     std::string choice = added == 1 ? "one more" : fmt::format("{} more", added);
     if (best && best->simulation.stepSeconds < step() * (1 - kSame))
-      addWhatIf("devices", choice, best->simulation.stepSeconds, fmt::format("given to {}: {}", sectionOf(best->option), best->option.choice));
+      addWhatIf("devices", choice, best->simulation.stepSeconds,
+                fmt::format("given to {}: {}", sectionOf(best->option), best->option.choice));
     else if (best)
       addWhatIf("devices", choice, step(), "no section gains by having it, the others as they are");
     return Status();
@@ -325,22 +343,27 @@ private:
       options.push_back(before.option);
     MAESTRO_ASSIGN(std::optional<Tried> best, fastest(options, machine));
     if (best && best->simulation.stepSeconds < step() * (1 - kSame))
-      addWhatIf("devices' memory", choice, best->simulation.stepSeconds, fmt::format("for {}: {}", sectionOf(best->option), best->option.choice));
+      addWhatIf("devices' memory", choice, best->simulation.stepSeconds,
+                fmt::format("for {}: {}", sectionOf(best->option), best->option.choice));
     else
-      addWhatIf("devices' memory", choice, step(), best ? "what then fits is not faster" : "what did not fit still does not");
+      addWhatIf("devices' memory", choice, step(),
+                best ? "what then fits is not faster" : "what did not fit still does not");
     return Status();
   }
 
   Status addFasterLinks() {
     for (size_t level = 0; level < problem.machine.links.size(); ++level) {
-      MAESTRO_ASSIGN(double seconds, stepWith([&](CompoundModel &, Machine &machine) { machine.links[level].bandwidth *= 2; }));
-      addWhatIf("links '" + problem.machine.links[level].name + "'", "twice the bandwidth", seconds, "for transfers and sums of gradients over them");
+      MAESTRO_ASSIGN(double seconds,
+                     stepWith([&](CompoundModel &, Machine &machine) { machine.links[level].bandwidth *= 2; }));
+      addWhatIf("links '" + problem.machine.links[level].name + "'", "twice the bandwidth", seconds,
+                "for transfers and sums of gradients over them");
     }
     bool any = false;
     for (size_t e = 0; e < own.edges.size(); ++e) {
       if (exposedSeconds[e] <= kSame * step())
         continue;
-      MAESTRO_ASSIGN(double seconds, stepWith([&](CompoundModel &changed, Machine &) { halve(changed.edges[e].bytes); }));
+      MAESTRO_ASSIGN(double seconds,
+                     stepWith([&](CompoundModel &changed, Machine &) { halve(changed.edges[e].bytes); }));
       addWhatIf("edge " + edgeName(own, e), "twice the bandwidth", seconds, "its transfers take half as long");
       any = true;
     }
@@ -362,23 +385,30 @@ private:
     };
     for (size_t s = 0; s < simulation.sections.size(); ++s) {
       const std::string &name = own.sections[s].name;
-      add(name + ".busy_seconds", simulation.sections[s].busySeconds, "s", "simulated: a step of one of its devices, on average, in its tasks");
-      add(name + ".idle_seconds", simulation.sections[s].idleSeconds, "s", "simulated: a step of one of its devices, on average, in no task");
-      add(name + ".wait_seconds", simulation.sections[s].waitSeconds, "s", "simulated: of idle_seconds, what would not be there if transfers took no time");
+      add(name + ".busy_seconds", simulation.sections[s].busySeconds, "s",
+          "simulated: a step of one of its devices, on average, in its tasks");
+      add(name + ".idle_seconds", simulation.sections[s].idleSeconds, "s",
+          "simulated: a step of one of its devices, on average, in no task");
+      add(name + ".wait_seconds", simulation.sections[s].waitSeconds, "s",
+          "simulated: of idle_seconds, what would not be there if transfers took no time");
       add(name + ".microbatches", simulation.sections[s].microBatches, "", "simulated: of a step");
     }
-    add("step.simulated_seconds", simulation.stepSeconds, "s", "simulated: the step, as typical as can be where samples are many, that layouts are compared by");
+    add("step.simulated_seconds", simulation.stepSeconds, "s",
+        "simulated: the step, as typical as can be where samples are many, that layouts are compared by");
     add("step.p10_seconds", simulation.leastSeconds, "s", "simulated: a tenth of the steps takes no longer");
     add("step.p90_seconds", simulation.mostSeconds, "s", "simulated: a tenth of the steps takes no less");
     add("schedule.seconds", simulation.makespanSeconds, "s", "simulated: until a step's last task");
-    add("schedule.bound_seconds", simulation.lowerBoundSeconds, "s", "no schedule of these micro-batches and devices ends its tasks earlier");
+    add("schedule.bound_seconds", simulation.lowerBoundSeconds, "s",
+        "no schedule of these micro-batches and devices ends its tasks earlier");
     addMeanDevice(simulation);
     double step = result.tuned ? result.tuned->stepSeconds : result.simulation.stepSeconds; // Of the bound's own costs.
     double bound = std::min(result.lowerBoundSeconds, step);
     add("search.step_seconds", step, "s", "simulated: the search's own, before the plan's programs were made");
-    add("search.gap", step / std::max(bound, 1e-12) - 1, "", "how much longer that is than the search's lower bound, as a share");
+    add("search.gap", step / std::max(bound, 1e-12) - 1, "",
+        "how much longer that is than the search's lower bound, as a share");
     add("search.lower_bound_seconds", bound, "s",
-        result.isProven ? "proven: no layout of the space is faster" : "no layout of the space is faster; the search's budget ended first");
+        result.isProven ? "proven: no layout of the space is faster"
+                        : "no layout of the space is faster; the search's budget ended first");
     add("search.simulations", result.simulations, "", "counted");
     if (simulation.parts > 1)
       add("search.parts", simulation.parts, "", "one of so many equal parts of the layout was simulated");
@@ -391,18 +421,25 @@ private:
     std::set<uint32_t> used;
     for (uint32_t s = 0; s < result.layout.size(); ++s) {
       const LayoutOption &option = result.layout[s];
-      least += work.work(s, option.cut.recompute, option.microBatch, 0, static_cast<uint32_t>(problem.model.sections[s].classOf.size()));
+      least += work.work(s, option.cut.recompute, option.microBatch, 0,
+                         static_cast<uint32_t>(problem.model.sections[s].classOf.size()));
       std::set<uint32_t> its = devicesOf(option);
       tasks += simulation.sections[s].busySeconds * static_cast<double>(its.size()) / devices;
       used.insert(its.begin(), its.end());
     }
     for (double own : simulation.deviceBusySeconds)
       busy += own / devices;
-    double share = static_cast<double>(used.size()) / devices, ends = share * (simulation.fillSeconds + simulation.drainSeconds);
-    double rest = step * share - busy - ends, uneven = std::clamp(share * mostOf(simulation.deviceBusySeconds) - busy, 0.0, std::max(rest, 0.0));
-    auto add = [&](const char *name, double value, const char *source) { explanation.quantities.push_back({name, value, "s", source}); };
-    add("mean.least_work_seconds", least / devices, "what no schedule avoids of the tasks: these cuts and sizes, nothing padded");
-    add("mean.tasks_seconds", tasks, "simulated: the cluster's mean device in tasks; this and what follows make a step");
+    double share = static_cast<double>(used.size()) / devices,
+           ends = share * (simulation.fillSeconds + simulation.drainSeconds);
+    double rest = step * share - busy - ends,
+           uneven = std::clamp(share * mostOf(simulation.deviceBusySeconds) - busy, 0.0, std::max(rest, 0.0));
+    auto add = [&](const char *name, double value, const char *source) {
+      explanation.quantities.push_back({name, value, "s", source});
+    };
+    add("mean.least_work_seconds", least / devices,
+        "what no schedule avoids of the tasks: these cuts and sizes, nothing padded");
+    add("mean.tasks_seconds", tasks,
+        "simulated: the cluster's mean device in tasks; this and what follows make a step");
     add("mean.update_seconds", busy - tasks, "simulated: sums of gradients, norm and update");
     add("mean.unused_seconds", step * (1 - share), "devices that the layout leaves out");
     add("mean.fill_seconds", share * simulation.fillSeconds, "simulated: before a device's first task");
@@ -433,16 +470,20 @@ Candidate candidateOf(const SearchProblem &problem, const ComparedLayout &row, c
     candidate.choice = row.what;
     candidate.stepSeconds = row.simulation.stepSeconds;
     candidate.reason = difference(chosen, row.simulation);
-  } else if (uint64_t missing = missingBytes(row.isWithoutPins ? withoutPins(problem) : problem, WorkTable(problem), row.name)) {
+  } else if (uint64_t missing =
+                 missingBytes(row.isWithoutPins ? withoutPins(problem) : problem, WorkTable(problem), row.name)) {
     candidate.missingBytes = missing;
     candidate.reason = lacking(missing);
   }
   return candidate;
 }
 
-std::string phraseOfCost(double cost) { return cost > 1 + kSame ? fmt::format("the pins cost {:.2f} x", cost) : "the pins cost nothing"; }
+std::string phraseOfCost(double cost) {
+  return cost > 1 + kSame ? fmt::format("the pins cost {:.2f} x", cost) : "the pins cost nothing";
+}
 
-Result<Explanation> explain(const SearchProblem &problem, const SearchResult &result, const Simulation &own, const ExplainBudget &budget) {
+Result<Explanation> explain(const SearchProblem &problem, const SearchResult &result, const Simulation &own,
+                            const ExplainBudget &budget) {
   return Explainer(problem, result, budget).run(own);
 }
 

@@ -1,9 +1,9 @@
-// Why a search's answer is what it is: what else each decision could have been, what binds, and what more of a machine would
-// bring. Layouts are judged by simulating them; how the search found its own does not matter here.
+// Why a search's answer is what it is: what else each decision could have been, what binds, and what more of a machine
+// would bring. Layouts are judged by simulating them; how the search found its own does not matter here.
 //
 //   SearchProblem + SearchResult ─▶ explain() ─▶ candidates   the comparison; each decision's next best value; what-ifs
-//                                             ├▶ limits       the busiest device, the fullest, edges and sums that work does not hide
-//                                             └▶ quantities   what was simulated, by name
+//                                             ├▶ limits       the busiest device, the fullest, edges and sums that work
+//                                             does not hide └▶ quantities   what was simulated, by name
 #pragma once
 
 #include "planner/search/search_problem.h"
@@ -43,17 +43,18 @@ struct Explanation {
   std::vector<Quantity> quantities;
 };
 
-/// What explaining may spend, in simulated tasks (about 1 µs each). Counted, never clocked. Half of it goes to alternatives,
-/// decision by decision; what it does not reach is left out.
+/// What explaining may spend, in simulated tasks (about 1 µs each). Counted, never clocked. Half of it goes to
+/// alternatives, decision by decision; what it does not reach is left out.
 struct ExplainBudget {
   uint64_t tasks = 1'000'000;
 };
 
-/// Of a verified result; quantities are of `own`: the answer's simulation, or that of the plan made of it.  An alternative changes one decision of one section and leaves the rest as it is, pinned ones
-/// included; a what-if changes the machine in one thing, and at most one decision to make use of it: neither searches anew,
-/// so more may be possible than is said.
-Result<Explanation> explain(const SearchProblem &problem, const SearchResult &result, const cost_models::Simulation &own,
-                            const ExplainBudget &budget = {});
+/// Of a verified result; quantities are of `own`: the answer's simulation, or that of the plan made of it.  An
+/// alternative changes one decision of one section and leaves the rest as it is, pinned ones included; a what-if
+/// changes the machine in one thing, and at most one decision to make use of it: neither searches anew, so more may be
+/// possible than is said.
+Result<Explanation> explain(const SearchProblem &problem, const SearchResult &result,
+                            const cost_models::Simulation &own, const ExplainBudget &budget = {});
 
 /// A row of the comparison beside a layout that takes as long as `chosen`.
 Candidate candidateOf(const SearchProblem &problem, const ComparedLayout &row, const cost_models::Simulation &chosen);

@@ -46,7 +46,8 @@ public:
   }
 
   void addPlaced(const SectionCut &cut, size_t replicas, const Devices &devices) {
-    LayoutOption option = placed(cut, current().microBatch, replicas, {devices.begin(), devices.end()}, isByStage(current()));
+    LayoutOption option =
+        placed(cut, current().microBatch, replicas, {devices.begin(), devices.end()}, isByStage(current()));
     option.moreInFlight = current().moreInFlight;
     std::string text = words(option);
     add(std::move(option), std::move(text));
@@ -81,8 +82,8 @@ public:
   /// Cut as evenly as its layers allow.
   SectionCut cutInto(size_t stages) const {
     auto atoms = static_cast<uint32_t>(problem.model.sections[section].classOf.size());
-    return {evenCut(work, section, atoms, current().cut.recompute, current().microBatch, static_cast<uint32_t>(stages)), current().cut.recompute,
-            std::min(current().cut.splitStages, static_cast<uint32_t>(stages))};
+    return {evenCut(work, section, atoms, current().cut.recompute, current().microBatch, static_cast<uint32_t>(stages)),
+            current().cut.recompute, std::min(current().cut.splitStages, static_cast<uint32_t>(stages))};
   }
 
   void otherStages(const Devices &devices, size_t least) {
@@ -97,7 +98,8 @@ public:
     for (Recompute most : kRecomputes)
       for (uint32_t parts : {kLighterParts / 2, 0u}) {
         std::optional<RecomputeChoice> recompute = choiceOf(problem.model, section, most, parts);
-        if (!recompute || *recompute == current().cut.recompute || !chain.has(*recompute, current().cut.splitStages > 0))
+        if (!recompute || *recompute == current().cut.recompute ||
+            !chain.has(*recompute, current().cut.splitStages > 0))
           continue;
         LayoutOption option = current();
         option.cut.recompute = *recompute;
@@ -162,7 +164,8 @@ std::optional<Option> sharedOnMore(const Layout &layout, uint32_t section, const
     size_t replicas = devices.size() / layout[s].cut.stages();
     if (devicesOf(layout[s]) != own || replicas <= layout[s].devices.size())
       continue;
-    option.layout[s] = placed(layout[s].cut, layout[s].microBatch, replicas, {devices.begin(), devices.end()}, isByStage(layout[s]));
+    option.layout[s] =
+        placed(layout[s].cut, layout[s].microBatch, replicas, {devices.begin(), devices.end()}, isByStage(layout[s]));
     option.layout[s].moreInFlight = layout[s].moreInFlight;
     ++sharing;
   }
@@ -173,7 +176,8 @@ std::optional<Option> sharedOnMore(const Layout &layout, uint32_t section, const
 }
 
 /// All sections in so many stages, with each size of micro-batches: what lacks least.
-uint64_t leastMissing(const SearchProblem &problem, const WorkTable &work, const Placement &placement, uint32_t stages) {
+uint64_t leastMissing(const SearchProblem &problem, const WorkTable &work, const Placement &placement,
+                      uint32_t stages) {
   uint64_t least = std::numeric_limits<uint64_t>::max();
   for (uint32_t m = 0; m < problem.model.microBatches.size(); ++m) {
     Layout layout;
@@ -191,11 +195,13 @@ uint64_t leastMissing(const SearchProblem &problem, const WorkTable &work, const
 } // namespace
 
 const char *nameOf(Decided decided) {
-  constexpr const char *kNames[] = {"micro_batch", "dp", "stages", "recompute", "split_backward", "more_in_flight", "devices"};
+  constexpr const char *kNames[] = {"micro_batch",    "dp",     "stages", "recompute", "split_backward",
+                                    "more_in_flight", "devices"};
   return kNames[static_cast<size_t>(decided)];
 }
 
-std::vector<Option> optionsOf(const SearchProblem &problem, const WorkTable &work, const Layout &layout, uint32_t section, Decided decided) {
+std::vector<Option> optionsOf(const SearchProblem &problem, const WorkTable &work, const Layout &layout,
+                              uint32_t section, Decided decided) {
   Collector collector(problem, work, layout, section);
   switch (decided) {
   case Decided::MicroBatch:
@@ -223,7 +229,8 @@ std::vector<Option> optionsOf(const SearchProblem &problem, const WorkTable &wor
   return collector.take();
 }
 
-std::vector<Option> optionsOnMore(const SearchProblem &problem, const WorkTable &work, const Layout &layout, uint32_t section, uint32_t firstNew) {
+std::vector<Option> optionsOnMore(const SearchProblem &problem, const WorkTable &work, const Layout &layout,
+                                  uint32_t section, uint32_t firstNew) {
   Collector collector(problem, work, layout, section);
   Devices devices = devicesOf(layout[section]);
   for (uint32_t device = firstNew; device < problem.machine.devices; ++device)
@@ -253,7 +260,8 @@ uint64_t missingBytes(const SearchProblem &problem, const WorkTable &work, const
   Devices all = allOf(problem.machine);
   Placement everywhere(problem.model.sections.size(), {all.begin(), all.end()});
   uint64_t least = leastMissing(problem, work, everywhere, 1);
-  for (uint32_t stages = 2; baseline == "one layout for all" && stages <= std::min(8u, problem.machine.devices); stages *= 2)
+  for (uint32_t stages = 2; baseline == "one layout for all" && stages <= std::min(8u, problem.machine.devices);
+       stages *= 2)
     least = std::min(least, leastMissing(problem, work, everywhere, stages));
   return least;
 }
@@ -292,7 +300,8 @@ void doubleStreams(Machine &machine) {
 
 std::string edgeName(const CompoundModel &model, size_t index) {
   const cost_models::EdgeModel &edge = model.edges[index];
-  return stationName(model, edge.producer, edge.producerStage) + " -> " + stationName(model, edge.consumer, edge.consumerStage);
+  return stationName(model, edge.producer, edge.producerStage) + " -> " +
+         stationName(model, edge.consumer, edge.consumerStage);
 }
 
 std::string stationName(const CompoundModel &model, uint32_t section, uint32_t stage) {

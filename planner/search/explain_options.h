@@ -11,7 +11,8 @@ namespace maestro::planner {
 
 /// What is decided of a section; as pins name it.
 enum class Decided : uint8_t { MicroBatch, Replicas, Stages, Recompute, SplitBackward, InFlight, Devices };
-const char *nameOf(Decided decided); ///< "micro_batch", "dp", "stages", "recompute", "split_backward", "more_in_flight", "devices"
+const char *
+nameOf(Decided decided); ///< "micro_batch", "dp", "stages", "recompute", "split_backward", "more_in_flight", "devices"
 
 /// A layout, and in which words it differs.
 struct Option {
@@ -21,10 +22,12 @@ struct Option {
 };
 
 /// The layout with other values of one decision, whatever is pinned, each layout once.
-std::vector<Option> optionsOf(const SearchProblem &problem, const WorkTable &work, const Layout &layout, uint32_t section, Decided decided);
-/// The layout with a section on its devices and those from `firstNew` on; where that makes neither a replica nor a stage more: none. Also with
-/// all sections that share its devices.
-std::vector<Option> optionsOnMore(const SearchProblem &problem, const WorkTable &work, const Layout &layout, uint32_t section, uint32_t firstNew);
+std::vector<Option> optionsOf(const SearchProblem &problem, const WorkTable &work, const Layout &layout,
+                              uint32_t section, Decided decided);
+/// The layout with a section on its devices and those from `firstNew` on; where that makes neither a replica nor a
+/// stage more: none. Also with all sections that share its devices.
+std::vector<Option> optionsOnMore(const SearchProblem &problem, const WorkTable &work, const Layout &layout,
+                                  uint32_t section, uint32_t firstNew);
 
 /// What the fullest device lacks; 0: all fit.
 uint64_t missingBytes(const CompoundModel &model, const cost_models::Machine &machine, const CompoundLayout &layout);

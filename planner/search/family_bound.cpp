@@ -35,11 +35,11 @@ constexpr double kPrecision = 2e-4;
 struct Pick {
   uint32_t section = 0;
   BoundedOption *option = nullptr;
-  std::vector<uint64_t> bytes; ///< By stage, less what a device has once for all that it runs.
-  std::vector<double> work, alike; ///< By stage; the second of what all stages have in common.
-  uint64_t held = 0;           ///< Samples, as the sections before it see it.
+  std::vector<uint64_t> bytes;          ///< By stage, less what a device has once for all that it runs.
+  std::vector<double> work, alike;      ///< By stage; the second of what all stages have in common.
+  uint64_t held = 0;                    ///< Samples, as the sections before it see it.
   std::array<ReplicatedWork, 2> shares; ///< With devices replica by replica, and stage by stage.
-  bool isRelaxed = false;      ///< Of each of several options the least: none of them is possible where this is not.
+  bool isRelaxed = false; ///< Of each of several options the least: none of them is possible where this is not.
 };
 
 /// Options of as many stages and replicas: what is possible with none of them at once.
@@ -52,16 +52,19 @@ using Shapes = std::vector<std::unique_ptr<Alternatives>>; ///< Ascending in dev
 
 /// Whether whatever is possible with `b` is with `a`, schedules apart.
 bool isNoWorse(const Pick &a, const Pick &b) {
-  auto isLess = [](const auto &x, const auto &y) { return std::equal(x.begin(), x.end(), y.begin(), y.end(), std::less_equal<>()); };
-  return a.option->replicas == b.option->replicas && a.bytes.size() == b.bytes.size() && a.option->tasks <= b.option->tasks &&
-         isLess(a.option->update, b.option->update) && isLess(a.option->updates, b.option->updates) && isLess(a.bytes, b.bytes) &&
-         isLess(a.work, b.work) && isLess(a.alike, b.alike) && a.held <= b.held;
+  auto isLess = [](const auto &x, const auto &y) {
+    return std::equal(x.begin(), x.end(), y.begin(), y.end(), std::less_equal<>());
+  };
+  return a.option->replicas == b.option->replicas && a.bytes.size() == b.bytes.size() &&
+         a.option->tasks <= b.option->tasks && isLess(a.option->update, b.option->update) &&
+         isLess(a.option->updates, b.option->updates) && isLess(a.bytes, b.bytes) && isLess(a.work, b.work) &&
+         isLess(a.alike, b.alike) && a.held <= b.held;
 }
 
 /// Sections on the first devices of a group.
 struct Group {
   std::vector<const Pick *> members;
-  std::vector<uint64_t> bytes; ///< By device.
+  std::vector<uint64_t> bytes;  ///< By device.
   double training = 0, all = 0; ///< Seconds of all devices: of what trains; of everything, with updates.
 };
 
@@ -73,8 +76,10 @@ struct Divided {
 class Families {
 public:
   /// `most`: the longest time that will be asked for.
-  Families(const SearchProblem &problem, const CutTable &cuts, const WorkTable &work, double most) : problem(problem), bounds(problem, cuts, work), schedules(problem, cuts) {
-    if (!problem.machine.kindOf.empty()) // A stage's costs are those of its devices' kind, and families do not say which that is.
+  Families(const SearchProblem &problem, const CutTable &cuts, const WorkTable &work, double most)
+      : problem(problem), bounds(problem, cuts, work), schedules(problem, cuts) {
+    if (!problem.machine.kindOf
+             .empty()) // A stage's costs are those of its devices' kind, and families do not say which that is.
       schedulesLeft = 0;
     for (uint32_t s = 0; s < problem.pins.size(); ++s)
       options.push_back(bounds.options(s, most));
@@ -110,11 +115,14 @@ private:
   void findOrder(const WorkTable &work) {
     std::vector<uint8_t> isPlaced(options.size(), 0);
     auto isReady = [&](uint32_t s) {
-      return !isPlaced[s] && std::all_of(problem.model.tensors.begin(), problem.model.tensors.end(), [&](const cost_models::AtomTensor &tensor) {
-        return tensor.section != s || std::all_of(tensor.consumers.begin(), tensor.consumers.end(), [&](const auto &consumer) {
-                 return consumer.first == s || isPlaced[consumer.first];
-               });
-      });
+      return !isPlaced[s] && std::all_of(problem.model.tensors.begin(), problem.model.tensors.end(),
+                                         [&](const cost_models::AtomTensor &tensor) {
+                                           return tensor.section != s ||
+                                                  std::all_of(tensor.consumers.begin(), tensor.consumers.end(),
+                                                              [&](const auto &consumer) {
+                                                                return consumer.first == s || isPlaced[consumer.first];
+                                                              });
+                                         });
     };
     while (order.size() < options.size()) {
       uint32_t next = UINT32_MAX;
@@ -126,7 +134,8 @@ private:
     }
   }
 
-  /// Of a section where `held` samples are on the way behind it: those that fit, without those that another one makes needless.
+  /// Of a section where `held` samples are on the way behind it: those that fit, without those that another one makes
+  /// needless.
   const std::vector<Pick> &picksOf(uint32_t s, uint64_t held) {
     auto [found, isNew] = picks.try_emplace({s, held});
     if (!isNew)
@@ -136,7 +145,8 @@ private:
     for (BoundedOption &option : options[s]) {
       Pick pick = makePick(s, option, held);
       std::vector<size_t> &others = alike[{option.stages, option.replicas}];
-      if (pick.bytes.empty() || std::any_of(others.begin(), others.end(), [&](size_t other) { return isNeedless(pick, kept[other]); }))
+      if (pick.bytes.empty() ||
+          std::any_of(others.begin(), others.end(), [&](size_t other) { return isNeedless(pick, kept[other]); }))
         continue;
       for (bool placedByStage : {false, true})
         pick.shares[placedByStage] = sharesOf(pick, placedByStage);
@@ -149,7 +159,8 @@ private:
   /// Whether `other`, in as many stages and replicas, makes it so.
   bool isNeedless(const Pick &pick, const Pick &other) {
     auto cutOf = [](const Pick &own) { return PlacedCut{own.section, own.option->cut, own.option->microBatch, {}}; };
-    return isNoWorse(other, pick) && (schedulesLeft == 0 || !trains(pick) || schedules.isNoWorse(cutOf(other), cutOf(pick)));
+    return isNoWorse(other, pick) &&
+           (schedulesLeft == 0 || !trains(pick) || schedules.isNoWorse(cutOf(other), cutOf(pick)));
   }
 
   /// No bytes: it does not fit.
@@ -172,11 +183,12 @@ private:
     return pick;
   }
 
-  /// Chooses for the sections from the order's `next` on, in every way; `longest` and `update` are of those before. Of as many stages and
-  /// replicas the least of all options is looked at before each of them is.
+  /// Chooses for the sections from the order's `next` on, in every way; `longest` and `update` are of those before. Of
+  /// as many stages and replicas the least of all options is looked at before each of them is.
   bool place(size_t next, double longest, double update) {
     if (next == order.size())
-      return std::all_of(groups.begin(), groups.end(), [&](const Group &group) { return isInTime(group, update); }) && (relaxes || canBeScheduled(update));
+      return std::all_of(groups.begin(), groups.end(), [&](const Group &group) { return isInTime(group, update); }) &&
+             (relaxes || canBeScheduled(update));
     uint32_t s = order[next];
     uint64_t held = 0, used = 0;
     for (const Pick *reader : chosen)
@@ -194,7 +206,9 @@ private:
         relaxes |= probes;
         bool mayBe = next == 0 || tryIn(g, shape->relaxed, next + 1, longest, update);
         relaxes &= !probes;
-        if (mayBe && (relaxes || std::any_of(shape->picks.begin(), shape->picks.end(), [&](const Pick *pick) { return tryIn(g, *pick, next + 1, longest, update); })))
+        if (mayBe && (relaxes || std::any_of(shape->picks.begin(), shape->picks.end(), [&](const Pick *pick) {
+                        return tryIn(g, *pick, next + 1, longest, update);
+                      })))
           return true;
       }
     }
@@ -255,7 +269,9 @@ private:
   /// Among its like.
   void addTo(Shapes &shapes, const Pick &pick) const {
     const BoundedOption &option = *pick.option;
-    auto same = std::find_if(shapes.begin(), shapes.end(), [&](const auto &shape) { return shape->option.stages == option.stages && shape->option.replicas == option.replicas; });
+    auto same = std::find_if(shapes.begin(), shapes.end(), [&](const auto &shape) {
+      return shape->option.stages == option.stages && shape->option.replicas == option.replicas;
+    });
     if (same == shapes.end()) {
       shapes.push_back(std::make_unique<Alternatives>(Alternatives{pick, option, {&pick}}));
       shapes.back()->relaxed.option = &shapes.back()->option;
@@ -279,14 +295,16 @@ private:
       lower(relaxed.shares[placed].fixed, pick.shares[placed].fixed);
     }
     const ReplicatedWork &work = relaxed.shares.front();
-    own.option.work = std::accumulate(work.alike.begin(), work.alike.end(), 0.0) + std::accumulate(work.rest.begin(), work.rest.end(), 0.0);
+    own.option.work = std::accumulate(work.alike.begin(), work.alike.end(), 0.0) +
+                      std::accumulate(work.rest.begin(), work.rest.end(), 0.0);
   }
 
   /// Seconds of all devices, with the update.
   double allOf(const Pick &pick) const { return pick.option->work + pick.option->updates[byStage]; }
 
   uint32_t device(const Pick &pick, uint32_t replica, uint32_t stage, bool placedByStage) const {
-    return (placedByStage ? stage * pick.option->replicas + replica : replica * pick.option->stages + stage) % problem.machine.devices;
+    return (placedByStage ? stage * pick.option->replicas + replica : replica * pick.option->stages + stage) %
+           problem.machine.devices;
   }
 
   template <typename Visit> void forEachStage(const Pick &pick, Visit visit) const {
@@ -319,9 +337,11 @@ private:
     group.bytes.resize(devices);
   }
 
-  /// Devices for the groups once this one has the pick, too, and time on all of them for the sections from the order's `next` on.
+  /// Devices for the groups once this one has the pick, too, and time on all of them for the sections from the order's
+  /// `next` on.
   bool hasRoom(size_t g, const Pick &pick, size_t next, double update) const {
-    size_t own = g < groups.size() ? groups[g].bytes.size() : 0, devices = std::max<size_t>(own, pick.option->devices) - own;
+    size_t own = g < groups.size() ? groups[g].bytes.size() : 0,
+           devices = std::max<size_t>(own, pick.option->devices) - own;
     double all = rest[order.size() - next] + allOf(pick), training = trains(pick) ? pick.option->work : 0;
     for (const Group &group : groups) {
       devices += group.bytes.size();
@@ -337,11 +357,14 @@ private:
     auto devices = static_cast<double>(group.bytes.size());
     if (group.training > devices * (seconds - update) || group.all > devices * seconds)
       return false;
-    bool allTrain = std::all_of(group.members.begin(), group.members.end(), [&](const Pick *pick) { return trains(*pick); });
-    return group.members.size() < 2 || (canBeDivided(group, true, seconds - update) && (allTrain || canBeDivided(group, false, seconds)));
+    bool allTrain =
+        std::all_of(group.members.begin(), group.members.end(), [&](const Pick *pick) { return trains(*pick); });
+    return group.members.size() < 2 ||
+           (canBeDivided(group, true, seconds - update) && (allTrain || canBeDivided(group, false, seconds)));
   }
 
-  /// What trains, as the scheduler sees it: each section alone, which rules most families out that it does, then all together.
+  /// What trains, as the scheduler sees it: each section alone, which rules most families out that it does, then all
+  /// together.
   bool canBeScheduled(double update) {
     std::vector<PlacedCut> all;
     std::vector<const Pick *> training;
@@ -389,14 +412,16 @@ private:
     return placed;
   }
 
-  /// With updates, unless `trainingOnly`. The same group is met beside others many times, and what cannot be done in some time cannot in less.
+  /// With updates, unless `trainingOnly`. The same group is met beside others many times, and what cannot be done in
+  /// some time cannot in less.
   bool canBeDivided(const Group &group, bool trainingOnly, double time) {
     shared.clear();
     for (const Pick *pick : group.members)
       if (!trainingOnly || trains(*pick))
         shared.push_back(&pick->shares[byStage]);
     auto devices = static_cast<uint32_t>(group.bytes.size());
-    bool isRelaxed = std::any_of(group.members.begin(), group.members.end(), [](const Pick *pick) { return pick->isRelaxed; });
+    bool isRelaxed =
+        std::any_of(group.members.begin(), group.members.end(), [](const Pick *pick) { return pick->isRelaxed; });
     for (auto own = prices.begin(); own != prices.end(); ++own)
       if (isTooDear(shared, devices, time, *own, !trainingOnly)) {
         std::rotate(prices.begin(), own, own + 1); // It comes first the next time.
@@ -432,21 +457,23 @@ private:
   OptionBounds bounds;
   ScheduleBound schedules;
   uint64_t schedulesLeft = kMostSchedules;
-  std::map<std::tuple<bool, std::vector<const Pick *>>, double> scheduled; ///< By placement and members that train, group by group.
+  std::map<std::tuple<bool, std::vector<const Pick *>>, double>
+      scheduled; ///< By placement and members that train, group by group.
   std::vector<std::vector<BoundedOption>> options;
-  std::vector<uint32_t> order; ///< Of sections.
+  std::vector<uint32_t> order;                                      ///< Of sections.
   std::map<std::pair<uint32_t, uint64_t>, std::vector<Pick>> picks; ///< By section and samples held behind it.
-  std::map<std::pair<uint32_t, uint64_t>, Shapes> inTime; ///< Likewise, of the time that is asked for.
-  std::map<std::pair<uint32_t, uint64_t>, Shapes> beside; ///< Of these, what fits beside the first section's.
-  std::map<std::tuple<bool, bool, std::vector<const Pick *>>, Divided> divided; ///< By placement, whether frozen sections are left out, and members.
+  std::map<std::pair<uint32_t, uint64_t>, Shapes> inTime;           ///< Likewise, of the time that is asked for.
+  std::map<std::pair<uint32_t, uint64_t>, Shapes> beside;           ///< Of these, what fits beside the first section's.
+  std::map<std::tuple<bool, bool, std::vector<const Pick *>>, Divided>
+      divided; ///< By placement, whether frozen sections are left out, and members.
   uint64_t memory = 0;
   double seconds = 0;
   bool byStage = false;
-  bool relaxes = false; ///< Of the sections that are chosen now, each option is a relaxed one.
-  std::vector<std::vector<double>> prices; ///< Of divisions that are not possible (divisible_work.h).
+  bool relaxes = false;                       ///< Of the sections that are chosen now, each option is a relaxed one.
+  std::vector<std::vector<double>> prices;    ///< Of divisions that are not possible (divisible_work.h).
   std::vector<const ReplicatedWork *> shared; ///< canBeDivided's own, kept for its memory.
-  std::vector<double> rest; ///< Work of the order's last so many sections, at least.
-  std::vector<const Pick *> chosen; ///< By section.
+  std::vector<double> rest;                   ///< Work of the order's last so many sections, at least.
+  std::vector<const Pick *> chosen;           ///< By section.
   std::vector<Group> groups;
   uint64_t families = 0;
 };
@@ -454,7 +481,8 @@ private:
 } // namespace
 
 double familyBound(const SearchProblem &problem, const CutTable &cuts, const WorkTable &work, double low, double most) {
-  bool isPinned = std::any_of(problem.pins.begin(), problem.pins.end(), [](const SearchPins &pins) { return pins.devices.has_value(); });
+  bool isPinned = std::any_of(problem.pins.begin(), problem.pins.end(),
+                              [](const SearchPins &pins) { return pins.devices.has_value(); });
   auto isOver = [&] { return problem.isOver && problem.isOver(); };
   if (isPinned || problem.machine.devices > kMostDevices || isOver())
     return low;

@@ -15,10 +15,11 @@
 namespace maestro::planner {
 namespace {
 
-/// Whose step is no longer than the best's by this factor may be the best once schedules are tuned, and near whose layout something better may lie.
+/// Whose step is no longer than the best's by this factor may be the best once schedules are tuned, and near whose
+/// layout something better may lie.
 constexpr double kNearlyBest = 1.03, kWorthAStart = 1.25;
-/// Of a way to share devices, so many layouts' schedules are tuned for the second search, which looks near so many of all of them and begins schedules where
-/// those of the best few do.
+/// Of a way to share devices, so many layouts' schedules are tuned for the second search, which looks near so many of
+/// all of them and begins schedules where those of the best few do.
 constexpr size_t kMostOfGrouping = 6, kMostStarts = 14, kMostHinting = 6;
 /// Finalists that differ in sizes and recompute alone.
 constexpr size_t kMostOfStructure = 4;
@@ -31,13 +32,16 @@ struct TunedLayout {
 };
 
 /// With tuned schedules, the best first; none after a deadline.
-std::vector<TunedLayout> tuneAll(const SearchProblem &problem, const std::vector<const RankedLayout *> &layouts, const std::vector<wavefront::Choice> &hints) {
+std::vector<TunedLayout> tuneAll(const SearchProblem &problem, const std::vector<const RankedLayout *> &layouts,
+                                 const std::vector<wavefront::Choice> &hints) {
   std::vector<std::optional<cost_models::Simulation>> tuned(layouts.size());
   std::atomic<size_t> next{0};
   auto work = [&] {
     cost_models::Simulator simulator(problem.steps, problem.budget.mostTasks, hints);
     for (size_t i; (i = next++) < layouts.size() && !(problem.isOver && problem.isOver());)
-      if (auto own = simulator.runTuned(modelOf(problem, layouts[i]->layout), problem.machine, choicesOf(layouts[i]->layout), cost_models::Tuning::Rank); own.isOk())
+      if (auto own = simulator.runTuned(modelOf(problem, layouts[i]->layout), problem.machine,
+                                        choicesOf(layouts[i]->layout), cost_models::Tuning::Rank);
+          own.isOk())
         tuned[i] = std::move(*own);
   };
   std::vector<std::future<void>> beside;
@@ -50,7 +54,9 @@ std::vector<TunedLayout> tuneAll(const SearchProblem &problem, const std::vector
   for (size_t i = 0; i < layouts.size(); ++i)
     if (tuned[i])
       found.push_back({layouts[i], std::move(*tuned[i])});
-  std::stable_sort(found.begin(), found.end(), [](const TunedLayout &a, const TunedLayout &b) { return a.tuned.stepSeconds < b.tuned.stepSeconds; });
+  std::stable_sort(found.begin(), found.end(), [](const TunedLayout &a, const TunedLayout &b) {
+    return a.tuned.stepSeconds < b.tuned.stepSeconds;
+  });
   return found;
 }
 
@@ -59,7 +65,8 @@ std::vector<wavefront::Choice> hintsOf(std::span<const TunedLayout> tuned) {
   std::vector<wavefront::Choice> hints;
   for (size_t rank = 0; rank < wavefront::kMostHints; ++rank)
     for (const TunedLayout &own : tuned)
-      if (rank < own.tuned.hints.size() && hints.size() < wavefront::kMostHints && std::find(hints.begin(), hints.end(), own.tuned.hints[rank]) == hints.end())
+      if (rank < own.tuned.hints.size() && hints.size() < wavefront::kMostHints &&
+          std::find(hints.begin(), hints.end(), own.tuned.hints[rank]) == hints.end())
         hints.push_back(own.tuned.hints[rank]);
   return hints;
 }
@@ -120,7 +127,8 @@ void chooseTuned(const SearchProblem &problem, SearchResult &result) {
   std::vector<const RankedLayout *> finalists;
   std::map<Structure, size_t> ofStructure;
   for (const RankedLayout &own : result.simulated)
-    if (finalists.size() < problem.budget.finalists && own.simulation.stepSeconds <= most && ++ofStructure[structureOf(own.layout)] <= kMostOfStructure)
+    if (finalists.size() < problem.budget.finalists && own.simulation.stepSeconds <= most &&
+        ++ofStructure[structureOf(own.layout)] <= kMostOfStructure)
       finalists.push_back(&own);
   std::vector<TunedLayout> tuned = tuneAll(problem, finalists, problem.hints);
   tuned.resize(std::min(tuned.size(), kMostTunedTwice));
@@ -132,7 +140,8 @@ void chooseTuned(const SearchProblem &problem, SearchResult &result) {
   if (again.empty())
     return;
   const RankedLayout chosen = *again.front().layout;
-  auto same = std::find_if(baselines.begin(), baselines.end(), [&](const ComparedLayout &row) { return row.layout == chosen.layout; });
+  auto same = std::find_if(baselines.begin(), baselines.end(),
+                           [&](const ComparedLayout &row) { return row.layout == chosen.layout; });
   result.tuned = std::move(again.front().tuned);
   answerWith(problem.model, chosen, same == baselines.end() ? "search" : same->name, result);
 }
@@ -142,14 +151,15 @@ void beginWith(const SearchProblem &problem, const SearchResult &found, SearchPr
   std::map<std::vector<size_t>, size_t> ofGrouping;
   std::vector<const RankedLayout *> layouts;
   for (const RankedLayout &own : found.simulated)
-    if (own.simulation.stepSeconds <= kWorthAStart * found.simulation.stepSeconds && structures.insert(structureOf(own.layout)).second &&
-        ++ofGrouping[groupingOf(own.layout)] <= kMostOfGrouping)
+    if (own.simulation.stepSeconds <= kWorthAStart * found.simulation.stepSeconds &&
+        structures.insert(structureOf(own.layout)).second && ++ofGrouping[groupingOf(own.layout)] <= kMostOfGrouping)
       layouts.push_back(&own);
   std::vector<TunedLayout> tuned = tuneAll(problem, layouts, problem.hints);
   again.hints = hintsOf(std::span(tuned).first(std::min(tuned.size(), kMostHinting)));
   // What is far above its bound may gain most.
   auto promise = [](const TunedLayout &own) { return own.tuned.stepSeconds * own.tuned.lowerBoundSeconds; };
-  std::stable_sort(tuned.begin(), tuned.end(), [&](const TunedLayout &a, const TunedLayout &b) { return promise(a) < promise(b); });
+  std::stable_sort(tuned.begin(), tuned.end(),
+                   [&](const TunedLayout &a, const TunedLayout &b) { return promise(a) < promise(b); });
   std::set<std::pair<std::vector<size_t>, std::array<size_t, 4>>> begun;
   for (const TunedLayout &own : tuned) {
     const Layout &layout = own.layout->layout;
@@ -163,7 +173,8 @@ void tuneThoroughly(const SearchProblem &problem, SearchResult &result) {
   if (!result.tuned || problem.isOver) // It takes seconds, and no deadline ends it.
     return;
   cost_models::Simulator simulator(problem.steps, problem.budget.mostTasks, result.tuned->hints);
-  auto own = simulator.runTuned(modelOf(problem, result.layout), problem.machine, choicesOf(result.layout), cost_models::Tuning::Thorough);
+  auto own = simulator.runTuned(modelOf(problem, result.layout), problem.machine, choicesOf(result.layout),
+                                cost_models::Tuning::Thorough);
   if (own.isOk() && own->stepSeconds < result.tuned->stepSeconds)
     result.tuned = std::move(*own);
 }

@@ -14,7 +14,8 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-/// Whether each stage has as many micro-batches in flight more than the one after it, so that what the last one holds longer all do.
+/// Whether each stage has as many micro-batches in flight more than the one after it, so that what the last one holds
+/// longer all do.
 bool isChain(const CutFacts &facts) {
   size_t stages = facts.slots.size();
   for (size_t stage = 0; stage < stages; ++stage)
@@ -68,13 +69,15 @@ std::vector<BoundedOption> OptionBounds::options(uint32_t section, double second
   std::vector<BoundedOption> list;
   for (uint32_t cut = 0; cut < cuts.of(section).size(); ++cut) {
     auto stages = static_cast<uint32_t>(cuts.of(section)[cut].cut.stages());
-    uint32_t first = pins.dataParallel.value_or(1), last = pins.dataParallel.value_or(std::max(1u, problem.machine.devices / stages));
+    uint32_t first = pins.dataParallel.value_or(1),
+             last = pins.dataParallel.value_or(std::max(1u, problem.machine.devices / stages));
     for (uint32_t m = 0; m < problem.model.microBatches.size(); ++m) {
       if (pins.microBatch.value_or(m) != m)
         continue;
       const std::vector<double> &own = cuts.of(section)[cut].work[m];
       double busiest = *std::max_element(own.begin(), own.end());
-      for (uint32_t replicas = std::max(first, std::min(last, static_cast<uint32_t>(std::min(busiest / seconds, 1e9)))); replicas <= last; ++replicas) {
+      for (uint32_t replicas = std::max(first, std::min(last, static_cast<uint32_t>(std::min(busiest / seconds, 1e9))));
+           replicas <= last; ++replicas) {
         BoundedOption option = make(section, cut, m, replicas);
         bool fits = option.tasks + std::min(option.update[0], option.update[1]) <= seconds;
         for (size_t stage = 0; stage < stages && fits; ++stage)
@@ -84,11 +87,13 @@ std::vector<BoundedOption> OptionBounds::options(uint32_t section, double second
       }
     }
   }
-  std::stable_sort(list.begin(), list.end(), [](const BoundedOption &a, const BoundedOption &b) { return a.devices < b.devices; });
+  std::stable_sort(list.begin(), list.end(),
+                   [](const BoundedOption &a, const BoundedOption &b) { return a.devices < b.devices; });
   return list;
 }
 
-/// A stage begins with a sample that came through those before it, and in a section that trains its last one goes back through them.
+/// A stage begins with a sample that came through those before it, and in a section that trains its last one goes back
+/// through them.
 BoundedOption OptionBounds::make(uint32_t section, uint32_t cut, uint32_t microBatch, uint32_t replicas) {
   const CutFacts &own = cuts.of(section)[cut];
   const std::vector<double> &stages = own.work[microBatch];
@@ -97,7 +102,8 @@ BoundedOption OptionBounds::make(uint32_t section, uint32_t cut, uint32_t microB
   option.devices = static_cast<uint32_t>(std::min<size_t>(replicas * stages.size(), problem.machine.devices));
   option.work = std::accumulate(stages.begin(), stages.end(), 0.0);
   for (size_t i = 0; i < stages.size(); ++i) {
-    double around = trains && i > 0 ? work.oneSample(section, own.cut.recompute, microBatch, 0, own.cut.firstAtoms[i - 1]) : 0;
+    double around =
+        trains && i > 0 ? work.oneSample(section, own.cut.recompute, microBatch, 0, own.cut.firstAtoms[i - 1]) : 0;
     option.tasks = std::max(option.tasks, around + stages[i] / replicas);
   }
   for (bool byStage : {false, true})
@@ -127,7 +133,8 @@ OptionBounds::Updates OptionBounds::leastUpdates(uint32_t section, uint32_t cut,
 }
 
 /// On consecutive devices from `first` on.
-OptionBounds::Updates OptionBounds::updatesFrom(uint32_t section, uint32_t cut, uint32_t replicas, bool byStage, uint32_t first) const {
+OptionBounds::Updates OptionBounds::updatesFrom(uint32_t section, uint32_t cut, uint32_t replicas, bool byStage,
+                                                uint32_t first) const {
   const std::vector<cost_models::StageModel> &stages = cuts.of(section)[cut].stages;
   auto count = static_cast<uint32_t>(stages.size());
   std::vector<uint32_t> column(replicas);
@@ -142,8 +149,8 @@ OptionBounds::Updates OptionBounds::updatesFrom(uint32_t section, uint32_t cut, 
   return result;
 }
 
-/// A group's devices are consecutive. Where they begin matters by the levels of links within the outermost one; of several kinds of
-/// devices, and of more stages than devices, it is not asked.
+/// A group's devices are consecutive. Where they begin matters by the levels of links within the outermost one; of
+/// several kinds of devices, and of more stages than devices, it is not asked.
 const OptionBounds::Updates &OptionBounds::updates(uint32_t section, uint32_t cut, uint32_t replicas, bool byStage) {
   auto [found, isNew] = known.try_emplace({section, cut, replicas, byStage});
   if (!isNew)
@@ -172,7 +179,8 @@ const OptionBounds::Updates &OptionBounds::updates(uint32_t section, uint32_t cu
 
 uint64_t OptionBounds::bytes(uint32_t section, const BoundedOption &option, size_t stage, uint64_t held) const {
   const CutFacts &own = facts(section, option);
-  uint64_t each = static_cast<uint64_t>(problem.model.sections[section].capacities[option.microBatch].samples) * option.replicas;
+  uint64_t each =
+      static_cast<uint64_t>(problem.model.sections[section].capacities[option.microBatch].samples) * option.replicas;
   uint64_t beyond = held > 0 && isChain(own) ? (held + each - 1) / each + cost_models::kOwnSlots - 1 : 0;
   uint64_t all = stageBytes(problem, section, own, option.microBatch, stage, beyond);
   return option.replicas > 1 || own.stages[stage].gradientBytes == 0 ? all : all - problem.machine.stagingBytes;
@@ -181,7 +189,9 @@ uint64_t OptionBounds::bytes(uint32_t section, const BoundedOption &option, size
 double OptionBounds::alikeWork(uint32_t section, const BoundedOption &option, size_t stage) const {
   const SectionCut &cut = facts(section, option).cut;
   size_t atoms = problem.model.sections[section].classOf.size();
-  return std::min(work.alike(section, cut.recompute, option.microBatch, cut.firstAtom(stage, atoms), cut.firstAtom(stage + 1, atoms)), stageWork(section, option, stage));
+  return std::min(work.alike(section, cut.recompute, option.microBatch, cut.firstAtom(stage, atoms),
+                             cut.firstAtom(stage + 1, atoms)),
+                  stageWork(section, option, stage));
 }
 
 uint64_t OptionBounds::processBytes(uint32_t section, const BoundedOption &option, size_t stage) const {
@@ -192,7 +202,8 @@ uint64_t OptionBounds::processBytes(uint32_t section, const BoundedOption &optio
 uint64_t OptionBounds::held(uint32_t producer, uint32_t section, const BoundedOption &option) const {
   const cost_models::AtomicSection &from = problem.model.sections[producer], &to = problem.model.sections[section];
   const CutFacts &own = facts(section, option);
-  const cost_models::StageFlow before{producer, 1, 1, 0, from.presence}, after{section, to.capacities[option.microBatch].samples, option.replicas, 0, to.presence};
+  const cost_models::StageFlow before{producer, 1, 1, 0, from.presence},
+      after{section, to.capacities[option.microBatch].samples, option.replicas, 0, to.presence};
   int64_t most = 0;
   for (const cost_models::AtomTensor &tensor : problem.model.tensors) {
     if (tensor.section != producer || !tensor.gradient || !to.trains || tensor.atom + 1 != from.classOf.size())

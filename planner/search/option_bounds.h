@@ -1,4 +1,5 @@
-// What one section's options take and hold at least: a cut, a size of micro-batches and a number of replicas, whatever else runs.
+// What one section's options take and hold at least: a cut, a size of micro-batches and a number of replicas, whatever
+// else runs.
 #pragma once
 
 #include "planner/search/cuts.h"
@@ -13,18 +14,18 @@ namespace maestro::planner {
 
 /// Seconds of a norm and an optimizer that move so many bytes, of the kind of device that takes least.
 double leastUpdateSeconds(const cost_models::Machine &machine, double bytes);
-/// No algorithm adds up over r devices faster, wherever they are: each sends and receives all but its own share at the innermost link,
-/// and a group of its share over the next one out. Of one process: gradients staged, added and fetched.
+/// No algorithm adds up over r devices faster, wherever they are: each sends and receives all but its own share at the
+/// innermost link, and a group of its share over the next one out. Of one process: gradients staged, added and fetched.
 double leastReductionSeconds(const cost_models::Machine &machine, double bytes, double replicas);
 
 struct BoundedOption {
   uint32_t cut = 0, microBatch = 0, replicas = 1; ///< CutTable.of(section), AtomicModel.microBatches
   uint32_t stages = 1, devices = 1;
-  double work = 0;  ///< Seconds of its devices together.
-  double tasks = 0; ///< Of a step, from the section's first task to its last.
+  double work = 0;          ///< Seconds of its devices together.
+  double tasks = 0;         ///< Of a step, from the section's first task to its last.
   bool isScheduled = false; ///< `tasks` is the scheduler's bound, too.
-  /// Behind the step's last task: of the stage whose reduction and update take longest, and of all devices together; with devices
-  /// replica by replica, and stage by stage (search_space.h).
+  /// Behind the step's last task: of the stage whose reduction and update take longest, and of all devices together;
+  /// with devices replica by replica, and stage by stage (search_space.h).
   std::array<double, 2> update = {}, updates = {};
 };
 
@@ -32,7 +33,8 @@ class OptionBounds {
 public:
   OptionBounds(const SearchProblem &problem, const CutTable &cuts, const WorkTable &work);
 
-  /// All options of a section that pins leave, whose stages fit a device each, and that take no more than `seconds`; ascending in devices.
+  /// All options of a section that pins leave, whose stages fit a device each, and that take no more than `seconds`;
+  /// ascending in devices.
   std::vector<BoundedOption> options(uint32_t section, double seconds);
 
   /// Bytes of a stage at least, where `held` samples (below) are on the way in the sections behind this one.
@@ -44,8 +46,12 @@ public:
   /// Of a stage's work, what it has in common with the section's others (WorkTable.alike).
   double alikeWork(uint32_t section, const BoundedOption &option, size_t stage) const;
   /// Seconds of each device of a stage behind its last task, by stage; as BoundedOption.update has devices.
-  const std::vector<double> &stageUpdates(uint32_t section, const BoundedOption &option, bool byStage) { return updates(section, option.cut, option.replicas, byStage).byStage; }
-  double stageWork(uint32_t section, const BoundedOption &option, size_t stage) const { return facts(section, option).work[option.microBatch][stage]; }
+  const std::vector<double> &stageUpdates(uint32_t section, const BoundedOption &option, bool byStage) {
+    return updates(section, option.cut, option.replicas, byStage).byStage;
+  }
+  double stageWork(uint32_t section, const BoundedOption &option, size_t stage) const {
+    return facts(section, option).work[option.microBatch][stage];
+  }
 
 private:
   const CutFacts &facts(uint32_t section, const BoundedOption &option) const { return cuts.of(section)[option.cut]; }

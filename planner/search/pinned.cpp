@@ -15,15 +15,19 @@ Status nothingObeys(const SearchProblem &problem, Status status) {
   Result<SearchResult> open = searchLayouts(withoutPins(problem));
   if (status.code() != StatusCode::InvalidInput || !open.isOk())
     return status;
-  return Status::invalidInput(fmt::format("with these pins {}; without them this fits: {}", status.message(), describe(problem.model, open->layout)));
+  return Status::invalidInput(fmt::format("with these pins {}; without them this fits: {}", status.message(),
+                                          describe(problem.model, open->layout)));
 }
 
-/// Of the budget, what a search with so many simulations leaves to the one beside it: half at least, nearly all where pins leave
-/// little to choose.
+/// Of the budget, what a search with so many simulations leaves to the one beside it: half at least, nearly all where
+/// pins leave little to choose.
 SearchBudget rest(const SearchBudget &budget, uint32_t simulations) {
   double share = 1 - 0.5 * std::min(1.0, simulations / std::max(1.0, static_cast<double>(budget.simulations)));
-  auto of = [&](auto whole) { return std::max<decltype(whole)>(1, static_cast<decltype(whole)>(share * static_cast<double>(whole))); };
-  return {of(budget.simulations), budget.tasks == UINT64_MAX ? UINT64_MAX : of(budget.tasks), budget.mostTasks, of(budget.nodes), 0};
+  auto of = [&](auto whole) {
+    return std::max<decltype(whole)>(1, static_cast<decltype(whole)>(share * static_cast<double>(whole)));
+  };
+  return {of(budget.simulations), budget.tasks == UINT64_MAX ? UINT64_MAX : of(budget.tasks), budget.mostTasks,
+          of(budget.nodes), 0};
 }
 
 ComparedLayout rowOf(std::string name, const AtomicModel &model, const SearchResult &result) {

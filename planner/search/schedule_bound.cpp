@@ -16,8 +16,8 @@ int64_t coefficient(const wavefront::Cost &cost, const std::vector<uint32_t> &di
   return sum;
 }
 
-/// Two parts of a backward task that are nowhere more than the two that it is split in, and together nowhere more than the whole one: term
-/// by term, of what both ways cost at most so much in the first part as when it is split.
+/// Two parts of a backward task that are nowhere more than the two that it is split in, and together nowhere more than
+/// the whole one: term by term, of what both ways cost at most so much in the first part as when it is split.
 void relax(const wavefront::Cost &whole, wavefront::Cost &first, wavefront::Cost &second) {
   std::set<std::vector<uint32_t>> products;
   for (const wavefront::Cost *cost : {&first, &second})
@@ -38,7 +38,9 @@ void relax(const wavefront::Cost &whole, wavefront::Cost &first, wavefront::Cost
 
 /// Whether one is nowhere more than the other.
 bool isNoMore(const wavefront::Cost &a, const wavefront::Cost &b) {
-  return std::all_of(a.terms.begin(), a.terms.end(), [&](const wavefront::CostTerm &term) { return coefficient(a, term.dims) <= coefficient(b, term.dims); });
+  return std::all_of(a.terms.begin(), a.terms.end(), [&](const wavefront::CostTerm &term) {
+    return coefficient(a, term.dims) <= coefficient(b, term.dims);
+  });
 }
 
 /// Whether whatever fits in a micro-batch of `b` does in one of `a`.
@@ -48,7 +50,8 @@ bool holds(const cost_models::MicroBatchCapacity &a, const cost_models::MicroBat
       return other.rows == area.rows && other.padded == area.padded && other.capacity <= area.capacity;
     });
   };
-  return a.samples >= b.samples && std::equal(a.dims.begin(), a.dims.end(), b.dims.begin(), b.dims.end(), std::greater_equal<>()) &&
+  return a.samples >= b.samples &&
+         std::equal(a.dims.begin(), a.dims.end(), b.dims.begin(), b.dims.end(), std::greater_equal<>()) &&
          std::all_of(a.areas.begin(), a.areas.end(), isWithin);
 }
 
@@ -58,18 +61,21 @@ bool ScheduleBound::isNoWorse(const PlacedCut &a, const PlacedCut &b) {
   const std::vector<cost_models::MicroBatchCapacity> &capacities = problem.model.sections[a.section].capacities;
   const Stages &own = stagesOf(a), &other = stagesOf(b);
   return maySplit(a) == maySplit(b) && holds(capacities[a.microBatch], capacities[b.microBatch]) &&
-         std::equal(own.begin(), own.end(), other.begin(), other.end(), [](const wavefront::Stage &x, const wavefront::Stage &y) {
-           return isNoMore(x.forward, y.forward) && isNoMore(x.backward, y.backward) && isNoMore(x.weightGradient, y.weightGradient);
-         });
+         std::equal(own.begin(), own.end(), other.begin(), other.end(),
+                    [](const wavefront::Stage &x, const wavefront::Stage &y) {
+                      return isNoMore(x.forward, y.forward) && isNoMore(x.backward, y.backward) &&
+                             isNoMore(x.weightGradient, y.weightGradient);
+                    });
 }
 
 bool ScheduleBound::maySplit(const PlacedCut &section) const {
   const SectionCut &cut = cuts.of(section.section)[section.cut].cut;
-  return mayGainBySplitting(problem, section.section, cut.stages()) && problem.model.sections[section.section].has(cut.recompute, true);
+  return mayGainBySplitting(problem, section.section, cut.stages()) &&
+         problem.model.sections[section.section].has(cut.recompute, true);
 }
 
-/// A stage whose backward is whole does all of it at once; where it may be split, both ways are slower than one that does the part that is
-/// waited for, and the rest whenever it likes, neither longer than in any of the two.
+/// A stage whose backward is whole does all of it at once; where it may be split, both ways are slower than one that
+/// does the part that is waited for, and the rest whenever it likes, neither longer than in any of the two.
 const ScheduleBound::Stages &ScheduleBound::stagesOf(const PlacedCut &section) {
   auto [found, isNew] = stages.try_emplace({section.section, section.cut, section.microBatch});
   if (!isNew)
@@ -81,8 +87,9 @@ const ScheduleBound::Stages &ScheduleBound::stagesOf(const PlacedCut &section) {
   constexpr uint32_t kAnyDevice[] = {0};
   for (size_t i = 0; i < facts.stages.size(); ++i) {
     auto costsOf = [&](bool splits) {
-      cost_models::StageModel stage = cost_models::composeStage(problem.model, section.section, facts.cut.recompute, facts.cut.firstAtom(i, atoms),
-                                                                facts.cut.firstAtom(i + 1, atoms), splits);
+      cost_models::StageModel stage =
+          cost_models::composeStage(problem.model, section.section, facts.cut.recompute, facts.cut.firstAtom(i, atoms),
+                                    facts.cut.firstAtom(i + 1, atoms), splits);
       return cost_models::taskCosts(capacity, stage.at[section.microBatch], kAnyDevice, problem.machine);
     };
     cost_models::TaskCosts costs = costsOf(false);

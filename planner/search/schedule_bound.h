@@ -1,5 +1,5 @@
-// What no schedule of a layout's sections can beat, by the scheduler's own bound (wavefront/lower_bound.h): samples that are padded
-// to each other, pipelines that fill and drain, encoders that come before.
+// What no schedule of a layout's sections can beat, by the scheduler's own bound (wavefront/lower_bound.h): samples
+// that are padded to each other, pipelines that fill and drain, encoders that come before.
 #pragma once
 
 #include "planner/search/cuts.h"
@@ -21,11 +21,13 @@ class ScheduleBound {
 public:
   ScheduleBound(const SearchProblem &problem, const CutTable &cuts) : problem(problem), cuts(cuts) {}
 
-  /// Seconds of the mean step from the first task of these sections to the last one, wherever else anything runs: transfers count for
-  /// nothing, and of a backward that may be split in two, the part that nothing waits for may come last in every stage.
+  /// Seconds of the mean step from the first task of these sections to the last one, wherever else anything runs:
+  /// transfers count for nothing, and of a backward that may be split in two, the part that nothing waits for may come
+  /// last in every stage.
   double seconds(const std::vector<PlacedCut> &sections);
 
-  /// Whether every schedule of a section as `b` is one of it as `a`: the same stages and replicas, no smaller micro-batches, no longer tasks.
+  /// Whether every schedule of a section as `b` is one of it as `a`: the same stages and replicas, no smaller
+  /// micro-batches, no longer tasks.
   bool isNoWorse(const PlacedCut &a, const PlacedCut &b);
 
 private:

@@ -62,16 +62,18 @@ bool hasParts(const SearchProblem &problem) {
   return false;
 }
 
-/// Of the whole space, or without parts of layers: a smaller space, in which as much looking finds more. Or of the whole space as at scale,
-/// however few devices there are.
+/// Of the whole space, or without parts of layers: a smaller space, in which as much looking finds more. Or of the
+/// whole space as at scale, however few devices there are.
 enum class Space : uint8_t { Whole, WithoutParts, AsAtScale };
 
 class Search {
 public:
   explicit Search(const SearchProblem &problem, Space space = Space::Whole)
       : problem(problem), space(space), work(problem),
-        cuts(problem, work, mostStages(problem), problem.machine.devices <= kFewDevices, space == Space::WithoutParts ? kLighterParts : kCoarseParts), bounds(problem, cuts, work), candidates(problem),
-        shapes(problem, cuts, work), isSmall(problem.machine.devices <= kFewDevices && space != Space::AsAtScale) {
+        cuts(problem, work, mostStages(problem), problem.machine.devices <= kFewDevices,
+             space == Space::WithoutParts ? kLighterParts : kCoarseParts),
+        bounds(problem, cuts, work), candidates(problem), shapes(problem, cuts, work),
+        isSmall(problem.machine.devices <= kFewDevices && space != Space::AsAtScale) {
     if (isSmall)
       placements = enumeratePlacements(problem, kMostPlacements);
     isSmall = !placements.empty();
@@ -107,7 +109,8 @@ public:
     result.isProven = isSmall && best.leastLeft >= best.seconds;
     result.hints = problem.hints;
     if (isSmall)
-      result.lowerBoundSeconds = std::min(best.seconds, std::max(best.leastLeft, spaceBound(problem, cuts, work, best.seconds)));
+      result.lowerBoundSeconds =
+          std::min(best.seconds, std::max(best.leastLeft, spaceBound(problem, cuts, work, best.seconds)));
     ComparedLayout row = compared("search", best, Order::Wavefront);
     result.compared.insert(result.compared.begin(), std::move(row));
     result.simulations = candidates.simulations();
@@ -119,20 +122,20 @@ private:
   /// The bound's families grow with it to the power of sections.
   uint32_t finestParts() const { return problem.pins.size() <= kFewSections ? 1 : kCoarseParts; }
 
-  static uint32_t mostStages(const SearchProblem &problem) {
-    return std::min(problem.machine.devices, kMostStages);
-  }
+  static uint32_t mostStages(const SearchProblem &problem) { return std::min(problem.machine.devices, kMostStages); }
 
   /// Sections, that with most work first.
   std::vector<uint32_t> byWork() const {
     std::vector<uint32_t> sections(problem.pins.size());
     std::iota(sections.begin(), sections.end(), 0u);
-    std::stable_sort(sections.begin(), sections.end(), [&](uint32_t a, uint32_t b) { return work.least(a) > work.least(b); });
+    std::stable_sort(sections.begin(), sections.end(),
+                     [&](uint32_t a, uint32_t b) { return work.least(a) > work.least(b); });
     return sections;
   }
 
   Allowance allowance(uint32_t share) const {
-    return {std::max(2u, problem.budget.simulations / share), problem.budget.tasks / share, problem.budget.nodes / share};
+    return {std::max(2u, problem.budget.simulations / share), problem.budget.tasks / share,
+            problem.budget.nodes / share};
   }
 
   /// Granularity of devices' shares: sixteenths of a large cluster, then sixty-fourths.
@@ -149,10 +152,16 @@ private:
       MAESTRO_TRY(addFamilies("one layout for all", oneLayoutFamilies(problem, cuts), Order::Wavefront, best));
       return addFamilies("static split", staticSplitFamilies(problem, cuts, work), Order::FileOrder, best);
     }
-    MAESTRO_TRY(addShapes("all data parallel", [&](double share) { return shapes.baselineDataParallel(share); }, Order::Wavefront, uncutOnly, best));
-    MAESTRO_TRY(addShapes("one layout for all", [&](double share) { return shapes.baselineOneLayout(share); }, Order::Wavefront, nothing, best));
+    MAESTRO_TRY(addShapes(
+        "all data parallel", [&](double share) { return shapes.baselineDataParallel(share); }, Order::Wavefront,
+        uncutOnly, best));
+    MAESTRO_TRY(addShapes(
+        "one layout for all", [&](double share) { return shapes.baselineOneLayout(share); }, Order::Wavefront, nothing,
+        best));
     Placement split = staticSplit(problem, work);
-    return addShapes("static split", [&](double share) { return shapes.baselineStaticSplit(split, share); }, Order::FileOrder, anything, best);
+    return addShapes(
+        "static split", [&](double share) { return shapes.baselineStaticSplit(split, share); }, Order::FileOrder,
+        anything, best);
   }
 
   Status addFamilies(std::string name, const std::vector<Family> &families, Order order, Best &overall) {
@@ -172,7 +181,8 @@ private:
   }
   using Allows = bool (*)(const Shape &, const CutTable &);
 
-  Status addShapes(std::string name, const std::function<std::vector<Shape>(double)> &shapesWithin, Order order, Allows allows, Best &overall) {
+  Status addShapes(std::string name, const std::function<std::vector<Shape>(double)> &shapesWithin, Order order,
+                   Allows allows, Best &overall) {
     Best best;
     Allowance left = allowance(4);
     std::vector<Found> found;
@@ -194,7 +204,8 @@ private:
   Status addRow(std::string name, const Best &best, Order order, Best &overall) {
     if (!best.layout.empty()) {
       Allowance one{1, UINT64_MAX, 0};
-      MAESTRO_ASSIGN(const cost_models::Simulation *simulation, candidates.simulate(best.layout, Order::Wavefront, one));
+      MAESTRO_ASSIGN(const cost_models::Simulation *simulation,
+                     candidates.simulate(best.layout, Order::Wavefront, one));
       if (simulation->stepSeconds < overall.seconds) {
         Family family = best.family;
         family.only.clear();
@@ -213,10 +224,10 @@ private:
     row.inFileOrder = order == Order::FileOrder;
     row.layout = best.layout;
     row.simulation = best.simulation;
-    row.what = row.possible                      ? describe(problem.model, best.layout)
-               : candidates.lack().needs > 0     ? "does not fit the devices' memory"
-               : candidates.wasCutShort()        ? "the deadline came first"
-                                                 : "not possible under the pins or in the devices' memory";
+    row.what = row.possible                  ? describe(problem.model, best.layout)
+               : candidates.lack().needs > 0 ? "does not fit the devices' memory"
+               : candidates.wasCutShort()    ? "the deadline came first"
+                                             : "not possible under the pins or in the devices' memory";
     return row;
   }
 
@@ -226,7 +237,8 @@ private:
     std::vector<Family> families;
     for (Placement &placement : placements)
       families.push_back({std::move(placement), {}});
-    return searchFamilies(problem, cuts, bounds, candidates, families, Order::Wavefront, allowance(1), result.nodes, best);
+    return searchFamilies(problem, cuts, bounds, candidates, families, Order::Wavefront, allowance(1), result.nodes,
+                          best);
   }
 
   // ---- at scale -----------------------------------------------------------------------------------------------------
@@ -251,13 +263,16 @@ private:
     // Estimates err by more than groupings differ: each of the best has its chance, and the best of all what is left.
     size_t starts = std::min(kMostStarts, found.size());
     for (size_t start = 0; start < starts; ++start) {
-      Allowance own{static_cast<uint32_t>(left.simulations / (starts - start + 1)), left.tasks / (starts - start + 1), 0}, before = own;
+      Allowance own{static_cast<uint32_t>(left.simulations / (starts - start + 1)), left.tasks / (starts - start + 1),
+                    0},
+          before = own;
       for (uint32_t stride : steps)
         MAESTRO_TRY(improve(found[start], stride, false, Order::Wavefront, anything, own, best));
       left.simulations -= before.simulations - own.simulations;
       left.tasks -= before.tasks - own.tasks;
     }
-    auto fastest = std::min_element(found.begin(), found.end(), [](const Found &a, const Found &b) { return a.seconds < b.seconds; });
+    auto fastest = std::min_element(found.begin(), found.end(),
+                                    [](const Found &a, const Found &b) { return a.seconds < b.seconds; });
     for (uint32_t stride : steps)
       if (fastest != found.end())
         MAESTRO_TRY(improve(*fastest, stride, false, Order::Wavefront, anything, left, best));
@@ -285,15 +300,16 @@ private:
     return refine(best);
   }
 
-  /// The section with most work in every number of replicas and of stages that leaves less than half of the devices over, in each grouping, whose groups
-  /// may have whole nodes: from one of them to another is more than a change, since all others have to change with it. On few devices: at scale there are
-  /// too many.
+  /// The section with most work in every number of replicas and of stages that leaves less than half of the devices
+  /// over, in each grouping, whose groups may have whole nodes: from one of them to another is more than a change,
+  /// since all others have to change with it. On few devices: at scale there are too many.
   Status addHeld(uint32_t stride, Allowance &left, Best &best, std::vector<Found> &found) {
     uint32_t section = byWork().front();
     const SearchPins &pins = problem.pins[section];
     if (problem.budget.finalists == 0 || found.empty() || pins.devices || pins.dataParallel || pins.stages)
       return Status();
-    uint32_t devices = problem.machine.devices, node = problem.machine.links.empty() ? 1 : problem.machine.links.front().spans;
+    uint32_t devices = problem.machine.devices,
+             node = problem.machine.links.empty() ? 1 : problem.machine.links.front().spans;
     auto atoms = static_cast<uint32_t>(problem.model.sections[section].classOf.size());
     std::vector<Shape> list;
     for (uint32_t stages = 1; stages <= std::min(atoms, mostStages(problem)); ++stages)
@@ -338,8 +354,8 @@ private:
     }
   }
 
-  /// Of the shapes from `first` on, those that are next are made to fit, where asked for, and simulated ahead. Returns the first that was
-  /// not looked at.
+  /// Of the shapes from `first` on, those that are next are made to fit, where asked for, and simulated ahead. Returns
+  /// the first that was not looked at.
   size_t lookAhead(std::vector<Shape> &list, size_t first, bool fitsThem, Order order, const Allowance &left) {
     std::vector<Layout> layouts;
     for (; first < list.size() && layouts.size() < std::min<size_t>(candidates.atOnce(), left.simulations); ++first) {
@@ -347,13 +363,16 @@ private:
         makeFit(list[first]);
       layouts.push_back(shapes.layoutOf(list[first]));
     }
-    std::erase_if(layouts, [&](const Layout &layout) { return !candidates.fits(layout) || candidates.tasks(layout) > left.tasks; });
+    std::erase_if(layouts, [&](const Layout &layout) {
+      return !candidates.fits(layout) || candidates.tasks(layout) > left.tasks;
+    });
     candidates.simulateAhead(layouts, order);
     return first;
   }
 
   /// The first `most` that fit; `found` has them best first.
-  Status simulateShapes(std::vector<Shape> list, Order order, size_t most, Allowance &left, Best &best, std::vector<Found> &found) {
+  Status simulateShapes(std::vector<Shape> list, Order order, size_t most, Allowance &left, Best &best,
+                        std::vector<Found> &found) {
     size_t done = 0, ready = 0;
     for (size_t i = 0; i < list.size(); ++i) {
       const Shape &shape = list[i];
@@ -373,14 +392,16 @@ private:
   }
 
   /// Changes of the shape, the most promising first, each kept if it helps, until none does.
-  Status improve(Found &found, uint32_t stride, bool keepsGroups, Order order, Allows allows, Allowance &left, Best &best) {
+  Status improve(Found &found, uint32_t stride, bool keepsGroups, Order order, Allows allows, Allowance &left,
+                 Best &best) {
     Shape &shape = found.shape;
     MAESTRO_ASSIGN(bool fitted, tryShape(shape, order, left, best, found.seconds));
     for (bool improved = fitted; improved;) {
       improved = false;
       double estimate = shapes.evaluate(shape);
       std::vector<Shape> list = shapes.neighbours(shape, stride, keepsGroups);
-      std::erase_if(list, [&](const Shape &next) { return next.seconds > kHopeless * estimate || !allows(next, cuts); });
+      std::erase_if(list,
+                    [&](const Shape &next) { return next.seconds > kHopeless * estimate || !allows(next, cuts); });
       size_t ready = 0;
       for (size_t i = 0; i < list.size(); ++i) {
         const Shape &next = list[i];
@@ -401,13 +422,14 @@ private:
     return Status();
   }
 
-  /// With the next lighter recompute in as many layers of a section as have memory for it, and in fewer where that leaves more stages
-  /// with a split backward.
+  /// With the next lighter recompute in as many layers of a section as have memory for it, and in fewer where that
+  /// leaves more stages with a split backward.
   std::vector<Layout> keepingMore(const Layout &layout, uint32_t s) {
     std::vector<Layout> found;
     const SectionCut &cut = layout[s].cut;
     int64_t mostSplit = -1;
-    for (uint32_t parts = kLighterParts - finestParts(); parts > 0 && mostSplit < cut.splitStages; parts -= finestParts()) {
+    for (uint32_t parts = kLighterParts - finestParts(); parts > 0 && mostSplit < cut.splitStages;
+         parts -= finestParts()) {
       std::optional<RecomputeChoice> lighter = choiceOf(problem.model, s, cut.recompute.most, parts);
       if (problem.pins[s].recompute || !lighter || lighter->lighter <= cut.recompute.lighter)
         continue;
@@ -451,12 +473,13 @@ private:
     return Status();
   }
 
-  /// With backward in two tasks, in as many sections and stages as that may help and that have the memory for it. Shapes are looked for
-  /// without: schedules of whole backward tasks take less time to make.
+  /// With backward in two tasks, in as many sections and stages as that may help and that have the memory for it.
+  /// Shapes are looked for without: schedules of whole backward tasks take less time to make.
   Layout splitBackwards(Layout layout) {
     for (uint32_t s = 0; s < layout.size(); ++s) {
       SectionCut &cut = layout[s].cut;
-      if (problem.pins[s].splitStages || !mayGainBySplitting(problem, s, cut.stages()) || !problem.model.sections[s].has(cut.recompute, true))
+      if (problem.pins[s].splitStages || !mayGainBySplitting(problem, s, cut.stages()) ||
+          !problem.model.sections[s].has(cut.recompute, true))
         continue;
       for (cut.splitStages = static_cast<uint32_t>(cut.stages()); cut.splitStages > 0 && !candidates.fits(layout);)
         --cut.splitStages;
@@ -476,7 +499,8 @@ private:
     return Status();
   }
 
-  /// More micro-batches in flight than usual, in as many sections as have memory left for them, where that gains something.
+  /// More micro-batches in flight than usual, in as many sections as have memory left for them, where that gains
+  /// something.
   Status fillMemory(Order order, Best &best) {
     Layout layout = best.layout; // Where more does not fit, what did before stays.
     for (uint32_t more : kMoreInFlight) {
@@ -497,7 +521,8 @@ private:
     return Status();
   }
 
-  // ---- one change of a layout at a time -------------------------------------------------------------------------------
+  // ---- one change of a layout at a time
+  // -------------------------------------------------------------------------------
 
   /// With the recompute of a section that takes least of those that fit.
   Layout lightest(const Layout &layout, uint32_t s) {
@@ -508,14 +533,16 @@ private:
     for (Recompute most : kRecomputes)
       for (uint32_t parts = 0; parts < kLighterParts; parts += finestParts())
         if (std::optional<RecomputeChoice> choice = choiceOf(problem.model, s, most, parts))
-          all.push_back({work.work(s, *choice, layout[s].microBatch, 0, static_cast<uint32_t>(section.classOf.size())), *choice});
+          all.push_back(
+              {work.work(s, *choice, layout[s].microBatch, 0, static_cast<uint32_t>(section.classOf.size())), *choice});
     std::stable_sort(all.begin(), all.end(), [](const auto &a, const auto &b) { return a.first < b.first; });
     Layout next = layout;
     for (const auto &[seconds, choice] : all) {
       const SectionCut &now = layout[s].cut;
       if (problem.pins[s].splitStages.value_or(0) > 0 && !section.has(choice, true))
         continue;
-      next[s].cut = cutOf(problem, work, s, choice, static_cast<uint32_t>(now.stages()), section.has(choice, true) ? now.splitStages : 0);
+      next[s].cut = cutOf(problem, work, s, choice, static_cast<uint32_t>(now.stages()),
+                          section.has(choice, true) ? now.splitStages : 0);
       if (candidates.fits(next))
         return next;
     }
@@ -531,7 +558,8 @@ private:
     return layout;
   }
 
-  /// With what is lightest of all sections' recompute: each beside the others', and first that of the section with most work, then the others'. What fits.
+  /// With what is lightest of all sections' recompute: each beside the others', and first that of the section with most
+  /// work, then the others'. What fits.
   std::vector<Layout> lightest(const Layout &layout) {
     Layout next = layout, anew = layout;
     for (uint32_t s = 0; s < layout.size(); ++s)
@@ -561,11 +589,12 @@ private:
     return {shared.begin(), shared.end()};
   }
 
-  /// The next sizes of micro-batches, other stages and replicas, more or fewer in flight: each with the lightest recompute that fits then, in all
-  /// sections, as what one holds less others may hold more.
+  /// The next sizes of micro-batches, other stages and replicas, more or fewer in flight: each with the lightest
+  /// recompute that fits then, in all sections, as what one holds less others may hold more.
   std::vector<Layout> changesOf(const Layout &layout) {
     std::vector<Layout> list;
-    bool isSplit = std::any_of(layout.begin(), layout.end(), [](const LayoutOption &own) { return own.cut.splitStages > 0; });
+    bool isSplit =
+        std::any_of(layout.begin(), layout.end(), [](const LayoutOption &own) { return own.cut.splitStages > 0; });
     auto add = [&](const Layout &next, bool splits) {
       for (Layout own : lightest(next)) {
         if (splits)
@@ -599,23 +628,30 @@ private:
         continue;
       const std::vector<uint32_t> devices = sharedBy(layout, s);
       auto now = static_cast<uint32_t>(layout[s].cut.stages());
-      for (uint32_t stages = 1; stages <= std::min({mostStages(problem), static_cast<uint32_t>(devices.size()), static_cast<uint32_t>(problem.model.sections[s].classOf.size())}); ++stages)
-        if (auto replicas = static_cast<uint32_t>(devices.size()) / stages; stages != now && replicas * stages * 8 >= devices.size() * 7)
-          with([&](LayoutOption &own) {
-            uint32_t more = own.moreInFlight;
-            SectionCut cut = cutOf(problem, work, s, own.cut.recompute, stages, 0);
-            own = placed(cut, own.microBatch, replicas, {devices.begin(), devices.begin() + replicas * stages}, isByStage(own));
-            own.moreInFlight = more;
-          }, isSplit);
+      for (uint32_t stages = 1; stages <= std::min({mostStages(problem), static_cast<uint32_t>(devices.size()),
+                                                    static_cast<uint32_t>(problem.model.sections[s].classOf.size())});
+           ++stages)
+        if (auto replicas = static_cast<uint32_t>(devices.size()) / stages;
+            stages != now && replicas * stages * 8 >= devices.size() * 7)
+          with(
+              [&](LayoutOption &own) {
+                uint32_t more = own.moreInFlight;
+                SectionCut cut = cutOf(problem, work, s, own.cut.recompute, stages, 0);
+                own = placed(cut, own.microBatch, replicas, {devices.begin(), devices.begin() + replicas * stages},
+                             isByStage(own));
+                own.moreInFlight = more;
+              },
+              isSplit);
     }
     return list;
   }
 
-  /// From the best layout as long as one of its changes makes the step shorter, and two of them make it no longer than `most`. On few devices: at scale
-  /// schedules take too long.
+  /// From the best layout as long as one of its changes makes the step shorter, and two of them make it no longer than
+  /// `most`. On few devices: at scale schedules take too long.
   Status refine(Best &best, double most = std::numeric_limits<double>::infinity()) {
     bool gains = problem.budget.finalists > 0 && !best.layout.empty();
-    for (int round = 0; gains && round < kMostChanges && (round < 2 || best.seconds <= most) && !candidates.isOver(); ++round) {
+    for (int round = 0; gains && round < kMostChanges && (round < 2 || best.seconds <= most) && !candidates.isOver();
+         ++round) {
       std::vector<Layout> list = changesOf(best.layout);
       candidates.simulateAhead(list, Order::Wavefront);
       double before = best.seconds;
@@ -634,8 +670,9 @@ private:
     auto gib = [](uint64_t bytes) { return static_cast<double>(bytes) / 0x1p30; };
     if (lack.needs == 0)
       return Status::invalidInput("no layout fits: " + lackOfSections());
-    return Status::invalidInput(fmt::format("no layout fits: a device needs {:.3f} GiB at least and has {:.3f} (it runs {})",
-                                            gib(lack.needs), gib(lack.has), lack.sections));
+    return Status::invalidInput(
+        fmt::format("no layout fits: a device needs {:.3f} GiB at least and has {:.3f} (it runs {})", gib(lack.needs),
+                    gib(lack.has), lack.sections));
   }
 
   /// The sections that no cut makes small enough, or that are only together too much.
@@ -647,9 +684,10 @@ private:
     std::string text;
     for (uint32_t s = 0; s < problem.pins.size(); ++s)
       if (uint64_t needs = shapes.leastBytes(s); needs != UINT64_MAX && needs > has)
-        text += fmt::format("{}section '{}' needs {:.3f} GiB on a device at least, {:.3f} more than one has", text.empty() ? "" : "; ",
-                            problem.model.sections[s].name, gib(needs), gib(needs - has));
-    return text.empty() ? fmt::format("the sections together need more than {} devices of {:.3f} GiB have", problem.machine.devices, gib(has))
+        text += fmt::format("{}section '{}' needs {:.3f} GiB on a device at least, {:.3f} more than one has",
+                            text.empty() ? "" : "; ", problem.model.sections[s].name, gib(needs), gib(needs - has));
+    return text.empty() ? fmt::format("the sections together need more than {} devices of {:.3f} GiB have",
+                                      problem.machine.devices, gib(has))
                         : text;
   }
 
@@ -674,7 +712,8 @@ void merge(const AtomicModel &model, SearchResult other, SearchResult &result) {
     answerWith(model, {std::move(other.layout), std::move(other.simulation)}, "search", result);
   }
   for (RankedLayout &own : other.simulated)
-    if (std::none_of(result.simulated.begin(), result.simulated.end(), [&](const RankedLayout &there) { return there.layout == own.layout; }))
+    if (std::none_of(result.simulated.begin(), result.simulated.end(),
+                     [&](const RankedLayout &there) { return there.layout == own.layout; }))
       result.simulated.push_back(std::move(own));
   std::stable_sort(result.simulated.begin(), result.simulated.end(), [](const RankedLayout &a, const RankedLayout &b) {
     return a.simulation.stepSeconds < b.simulation.stepSeconds;
@@ -694,7 +733,8 @@ Result<SearchResult> searchSpaces(const SearchProblem &problem, Search &search) 
   if (!search.looksAtAll() && hasParts(problem))
     beside = std::async(std::launch::async, [&] { return Search(problem, Space::WithoutParts).run(); });
   Result<SearchResult> result = search.run();
-  if (search.looksAtAll() && result.isOk() && !result->isProven && !result->wasCutShort) // The budget ended before the space did.
+  if (search.looksAtAll() && result.isOk() && !result->isProven &&
+      !result->wasCutShort) // The budget ended before the space did.
     beside = std::async(std::launch::deferred, [&] { return Search(problem, Space::AsAtScale).run(); });
   if (beside.valid())
     if (Result<SearchResult> other = beside.get(); other.isOk() && result.isOk()) {
@@ -726,7 +766,9 @@ Status searchAgain(const SearchProblem &problem, SearchResult &result) {
   chooseTuned(again, *other);
   uint32_t simulations = result.simulations + other->simulations;
   bool wasCutShort = result.wasCutShort || other->wasCutShort;
-  auto seconds = [](const SearchResult &own) { return own.tuned ? own.tuned->stepSeconds : own.simulation.stepSeconds; };
+  auto seconds = [](const SearchResult &own) {
+    return own.tuned ? own.tuned->stepSeconds : own.simulation.stepSeconds;
+  };
   if (seconds(*other) <= seconds(result))
     result = std::move(*other);
   else

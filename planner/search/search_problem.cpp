@@ -20,7 +20,8 @@ Status checkPins(const SearchProblem &problem) {
     if (pins.dataParallel && *pins.dataParallel < 1)
       return wrong("section '" + name + "' is pinned to no replicas");
     if (pins.microBatch && *pins.microBatch >= model.microBatches.size())
-      return wrong(fmt::format("section '{}' is pinned to micro-batch {} of {}", name, *pins.microBatch, model.microBatches.size()));
+      return wrong(fmt::format("section '{}' is pinned to micro-batch {} of {}", name, *pins.microBatch,
+                               model.microBatches.size()));
     if (pins.devices && pins.devices->empty())
       return wrong("section '" + name + "' is pinned to no devices");
     for (uint32_t device : pins.devices.value_or(std::vector<uint32_t>()))
@@ -30,8 +31,8 @@ Status checkPins(const SearchProblem &problem) {
       return wrong(fmt::format("section '{}' is pinned to {} stages, and has {} places to hold one", name, *pins.stages,
                                model.sections[s].classOf.size()));
     if (pins.recompute && !model.sections[s].has(*pins.recompute))
-      return wrong(fmt::format("section '{}' is pinned to recompute '{}', and has no such choice (of {} layers)", name, textOf(*pins.recompute),
-                               model.sections[s].classOf.size()));
+      return wrong(fmt::format("section '{}' is pinned to recompute '{}', and has no such choice (of {} layers)", name,
+                               textOf(*pins.recompute), model.sections[s].classOf.size()));
     if (pins.splitStages.value_or(0) > 0 && !model.sections[s].has(pins.recompute.value_or(RecomputeChoice{}), true))
       return wrong(fmt::format("section '{}' is pinned to a split backward, and has no such choice", name));
   }
@@ -42,9 +43,11 @@ Status checkPins(const SearchProblem &problem) {
 
 bool obeys(const SearchPins &pins, const LayoutOption &option) {
   if ((pins.dataParallel && *pins.dataParallel != option.devices.size()) ||
-      (pins.microBatch && *pins.microBatch != option.microBatch) || (pins.stages && *pins.stages != option.cut.stages()) ||
-      (pins.recompute && *pins.recompute != option.cut.recompute) || (pins.splitStages && std::min<size_t>(*pins.splitStages, option.cut.stages()) != option.cut.splitStages) ||
-       (pins.moreInFlight && *pins.moreInFlight != option.moreInFlight))
+      (pins.microBatch && *pins.microBatch != option.microBatch) ||
+      (pins.stages && *pins.stages != option.cut.stages()) ||
+      (pins.recompute && *pins.recompute != option.cut.recompute) ||
+      (pins.splitStages && std::min<size_t>(*pins.splitStages, option.cut.stages()) != option.cut.splitStages) ||
+      (pins.moreInFlight && *pins.moreInFlight != option.moreInFlight))
     return false;
   for (const std::vector<uint32_t> &replica : option.devices)
     for (uint32_t device : replica)
@@ -70,10 +73,13 @@ bool mayGainBySplitting(const SearchProblem &problem, uint32_t section, size_t s
   const cost_models::AtomicSection &chain = problem.model.sections[section];
   if (!chain.has(Recompute::None, true) || problem.pins[section].splitStages.value_or(1) == 0)
     return false;
-  return stages > 1 || std::any_of(problem.model.tensors.begin(), problem.model.tensors.end(), [&](const cost_models::AtomTensor &tensor) {
-           return tensor.gradient && tensor.section != section &&
-                  std::any_of(tensor.consumers.begin(), tensor.consumers.end(), [&](const auto &consumer) { return consumer.first == section; });
-         });
+  return stages > 1 ||
+         std::any_of(problem.model.tensors.begin(), problem.model.tensors.end(),
+                     [&](const cost_models::AtomTensor &tensor) {
+                       return tensor.gradient && tensor.section != section &&
+                              std::any_of(tensor.consumers.begin(), tensor.consumers.end(),
+                                          [&](const auto &consumer) { return consumer.first == section; });
+                     });
 }
 
 std::set<uint32_t> devicesOf(const LayoutOption &option) {
@@ -120,11 +126,13 @@ Status verify(const SearchProblem &problem, const SearchResult &result) {
   if (!fits(problem, model, choices))
     return broken("the layout does not fit the devices' memory");
   cost_models::Simulator simulator(problem.steps, problem.budget.mostTasks, result.hints);
-  MAESTRO_ASSIGN(cost_models::Simulation again, simulator.run(model, problem.machine, choices, wavefront::Order::Wavefront));
+  MAESTRO_ASSIGN(cost_models::Simulation again,
+                 simulator.run(model, problem.machine, choices, wavefront::Order::Wavefront));
   if (again.stepSeconds != result.simulation.stepSeconds)
     return broken(fmt::format("a step takes {} s, not {}", again.stepSeconds, result.simulation.stepSeconds));
   for (const ComparedLayout &row : result.compared)
-    if (row.possible && !row.inFileOrder && !row.isWithoutPins && row.simulation.stepSeconds < result.simulation.stepSeconds)
+    if (row.possible && !row.inFileOrder && !row.isWithoutPins &&
+        row.simulation.stepSeconds < result.simulation.stepSeconds)
       return broken(fmt::format("'{}' takes {} s, the result {}", row.name, row.simulation.stepSeconds,
                                 result.simulation.stepSeconds));
   if (result.lowerBoundSeconds > result.simulation.stepSeconds)
@@ -140,7 +148,8 @@ std::string ranges(std::vector<uint32_t> numbers) {
     for (end = begin + 1; end < numbers.size() && numbers[end] == numbers[end - 1] + 1;)
       ++end;
     text += text.empty() ? "" : ",";
-    text += end - begin < 2 ? fmt::format("{}", numbers[begin]) : fmt::format("{}-{}", numbers[begin], numbers[end - 1]);
+    text +=
+        end - begin < 2 ? fmt::format("{}", numbers[begin]) : fmt::format("{}-{}", numbers[begin], numbers[end - 1]);
   }
   return text;
 }
@@ -162,13 +171,14 @@ std::string describe(const AtomicModel &model, const Layout &layout) {
     size_t stages = option.cut.stages();
     const cost_models::MicroBatchCapacity &capacity = model.sections[s].capacities[option.microBatch];
     std::string tokens = capacity.areas.empty() ? "" : fmt::format(" of {} tokens", capacity.areas.front().capacity);
-    text += fmt::format("{}{} {}{} on {} in {}s{}{}{}{}", s == 0 ? "" : "; ", model.sections[s].name, option.devices.size(),
-                        stages == 1 ? "" : fmt::format(" x {} stages", stages), ranges(devices),
-                        capacity.samples, tokens, option.cut.recompute == RecomputeChoice{} ? "" : fmt::format(", {} recompute", textOf(option.cut.recompute)),
-                        option.cut.splitStages == 0        ? ""
-                        : option.cut.splitStages == stages ? ", split backward"
-                                                           : fmt::format(", split backward in the last {}", option.cut.splitStages),
-                        option.moreInFlight == 0 ? "" : fmt::format(", {} more in flight", option.moreInFlight));
+    text += fmt::format(
+        "{}{} {}{} on {} in {}s{}{}{}{}", s == 0 ? "" : "; ", model.sections[s].name, option.devices.size(),
+        stages == 1 ? "" : fmt::format(" x {} stages", stages), ranges(devices), capacity.samples, tokens,
+        option.cut.recompute == RecomputeChoice{} ? "" : fmt::format(", {} recompute", textOf(option.cut.recompute)),
+        option.cut.splitStages == 0        ? ""
+        : option.cut.splitStages == stages ? ", split backward"
+                                           : fmt::format(", split backward in the last {}", option.cut.splitStages),
+        option.moreInFlight == 0 ? "" : fmt::format(", {} more in flight", option.moreInFlight));
   }
   return text;
 }

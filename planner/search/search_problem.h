@@ -1,5 +1,5 @@
-// Which layout is best for a compound workload: the question and the answer, as plain data. README.md has the space that
-// is searched and what is promised about the result.
+// Which layout is best for a compound workload: the question and the answer, as plain data. README.md has the space
+// that is searched and what is promised about the result.
 #pragma once
 
 #include "cost_models/atoms.h"
@@ -41,29 +41,32 @@ struct SearchPins {
   std::optional<uint32_t> splitStages; ///< The last ones; no more than there are.
   std::optional<std::vector<uint32_t>> devices;
   std::optional<uint32_t> moreInFlight;
-  bool any() const { return dataParallel || stages || microBatch || recompute || splitStages || devices || moreInFlight; }
+  bool any() const {
+    return dataParallel || stages || microBatch || recompute || splitStages || devices || moreInFlight;
+  }
 };
 
 /// What a search may spend. Counted, never clocked, so that the same problem has the same answer everywhere.
 struct SearchBudget {
-  uint32_t simulations = 48;     ///< Of the search proper; each baseline has a quarter of it.
-  uint64_t tasks = UINT64_MAX;   ///< Simulated by the search proper; likewise.
+  uint32_t simulations = 48;       ///< Of the search proper; each baseline has a quarter of it.
+  uint64_t tasks = UINT64_MAX;     ///< Simulated by the search proper; likewise.
   uint64_t mostTasks = UINT64_MAX; ///< Of one simulation; larger ones are folded (cost_models/fold.h).
-  uint32_t nodes = 100'000;      ///< Partial layouts that are looked at; likewise.
-  uint32_t finalists = 0;        ///< At scale: layouts of nearly the best step whose schedules are tuned, as the plan's will be; 0: none, and there is no second search.
+  uint32_t nodes = 100'000;        ///< Partial layouts that are looked at; likewise.
+  uint32_t finalists = 0; ///< At scale: layouts of nearly the best step whose schedules are tuned, as the plan's will
+                          ///< be; 0: none, and there is no second search.
 };
 
 struct SearchProblem {
   AtomicModel model;
   cost_models::Machine machine;
-  std::vector<SearchPins> pins; ///< By section.
+  std::vector<SearchPins> pins;                ///< By section.
   std::vector<cost_models::SampleSizes> steps; ///< To simulate.
   SearchBudget budget;
   std::vector<wavefront::Choice> hints; ///< With which all schedules begin.
-  std::vector<Layout> starts;  ///< At scale: layouts that are looked at, too, and near which it is looked.
-  uint32_t topK = 1;           ///< Distinct layouts to keep.
-  bool baselinesLast = false;  ///< Baselines are looked at only where nothing else is found to fit.
-  std::function<bool()> isOver; ///< A deadline, asked between candidates; null: there is none.
+  std::vector<Layout> starts;           ///< At scale: layouts that are looked at, too, and near which it is looked.
+  uint32_t topK = 1;                    ///< Distinct layouts to keep.
+  bool baselinesLast = false;           ///< Baselines are looked at only where nothing else is found to fit.
+  std::function<bool()> isOver;         ///< A deadline, asked between candidates; null: there is none.
 };
 
 /// One line of the comparison.
@@ -73,7 +76,7 @@ struct ComparedLayout {
   bool possible = false;
   Layout layout;
   cost_models::Simulation simulation;
-  bool inFileOrder = false; ///< Simulated without regrouping and reordering.
+  bool inFileOrder = false;   ///< Simulated without regrouping and reordering.
   bool isWithoutPins = false; ///< For comparison only: it need not obey the pins, and may be faster than the answer.
 };
 
@@ -88,10 +91,11 @@ struct SearchResult {
   cost_models::Simulation simulation;
   std::string winner; ///< The name in `compared` whose layout it is.
   std::vector<ComparedLayout> compared;
-  std::vector<RankedLayout> ranked; ///< Distinct, best first, at most SearchProblem.topK; the first is the answer.
-  std::vector<RankedLayout> simulated; ///< All, best first.
+  std::vector<RankedLayout> ranked;     ///< Distinct, best first, at most SearchProblem.topK; the first is the answer.
+  std::vector<RankedLayout> simulated;  ///< All, best first.
   std::vector<wavefront::Choice> hints; ///< With which the schedules of all these simulations began.
-  std::optional<cost_models::Simulation> tuned; ///< Of the layout, with schedules tuned for it; nothing where none were.
+  std::optional<cost_models::Simulation>
+      tuned;                    ///< Of the layout, with schedules tuned for it; nothing where none were.
   double lowerBoundSeconds = 0; ///< No layout of the space is faster.
   bool isProven = false;        ///< Nothing was left out: the layout is the best of the space.
   bool wasCutShort = false;     ///< By SearchProblem.isOver.
@@ -101,10 +105,12 @@ struct SearchResult {
 
 /// Models, pins and samples that fit each other.
 Status check(const SearchProblem &problem);
-/// The layout obeys pins and memory, its step time is what a simulation of it says, and no row that may be the answer is better.
+/// The layout obeys pins and memory, its step time is what a simulation of it says, and no row that may be the answer
+/// is better.
 Status verify(const SearchProblem &problem, const SearchResult &result);
 
-/// Whether a section in so many stages can send gradients on before it computes those of its weights, if pins leave it to.
+/// Whether a section in so many stages can send gradients on before it computes those of its weights, if pins leave it
+/// to.
 bool mayGainBySplitting(const SearchProblem &problem, uint32_t section, size_t stages);
 
 /// Of all its stages and replicas, each once.

@@ -86,7 +86,8 @@ Family mostReplicas(const SearchProblem &problem, const CutTable &cuts, Family f
     for (const LayoutOption &option : options)
       most[option.cut.stages()] = std::max(most[option.cut.stages()], option.devices.size());
     std::erase_if(options, [&](const LayoutOption &option) {
-      return option.devices.size() != most[option.cut.stages()] || (uncut && option.cut.stages() > 1 && !problem.pins[s].stages);
+      return option.devices.size() != most[option.cut.stages()] ||
+             (uncut && option.cut.stages() > 1 && !problem.pins[s].stages);
     });
     only.push_back(std::move(options));
   }
@@ -143,13 +144,15 @@ std::vector<Placement> enumeratePlacements(const SearchProblem &problem, size_t 
   return placements;
 }
 
-LayoutOption placed(const SectionCut &cut, uint32_t microBatch, size_t replicas, const std::vector<uint32_t> &devices, bool byStage) {
+LayoutOption placed(const SectionCut &cut, uint32_t microBatch, size_t replicas, const std::vector<uint32_t> &devices,
+                    bool byStage) {
   LayoutOption option{cut, microBatch, {}};
   size_t stages = cut.stages();
   option.devices.assign(replicas, std::vector<uint32_t>(stages));
   for (size_t replica = 0; replica < replicas; ++replica)
     for (size_t stage = 0; stage < stages; ++stage)
-      option.devices[replica][stage] = devices[(byStage ? stage * replicas + replica : replica * stages + stage) % devices.size()];
+      option.devices[replica][stage] =
+          devices[(byStage ? stage * replicas + replica : replica * stages + stage) % devices.size()];
   return option;
 }
 
@@ -157,7 +160,8 @@ bool isByStage(const LayoutOption &option) {
   return option.devices.size() > 1 && option.cut.stages() > 1 && option.devices[1][0] < option.devices[0][1];
 }
 
-std::vector<LayoutOption> optionsOf(const SearchProblem &problem, const CutTable &cuts, const Family &family, uint32_t section) {
+std::vector<LayoutOption> optionsOf(const SearchProblem &problem, const CutTable &cuts, const Family &family,
+                                    uint32_t section) {
   if (!family.only.empty())
     return family.only[section];
   const SearchPins &pins = problem.pins[section];
@@ -202,9 +206,11 @@ std::vector<Family> oneLayoutFamilies(const SearchProblem &problem, const CutTab
       for (uint32_t s = 0; s < options.size(); ++s) {
         const cost_models::AtomicSection &section = problem.model.sections[s];
         auto same = std::find_if(options[s].begin(), options[s].end(), [&](const LayoutOption &option) {
-          return option.cut.stages() == first.cut.stages() && option.microBatch == first.microBatch && option.devices == first.devices &&
+          return option.cut.stages() == first.cut.stages() && option.microBatch == first.microBatch &&
+                 option.devices == first.devices &&
                  (!section.trains || (option.cut.recompute.most == kRecomputes[kind / kLighterParts] &&
-                                      lighterParts(section, option.cut.recompute) == kind % kLighterParts)); // Else there is nothing to choose.
+                                      lighterParts(section, option.cut.recompute) ==
+                                          kind % kLighterParts)); // Else there is nothing to choose.
         });
         if (same != options[s].end())
           only.push_back({*same});
@@ -279,7 +285,8 @@ double WorkBounds::updateSeconds(const Layout &chosen) const {
   return *std::max_element(seconds.begin(), seconds.end());
 }
 
-/// By section: whether all of its tasks of a step end before updates begin. A frozen one may run ahead on devices that do not train.
+/// By section: whether all of its tasks of a step end before updates begin. A frozen one may run ahead on devices that
+/// do not train.
 std::vector<uint8_t> WorkBounds::waiting(const Layout &chosen) const {
   std::vector<uint8_t> training(problem.machine.devices, 0);
   for (uint32_t s = 0; s < chosen.size(); ++s)
@@ -289,7 +296,8 @@ std::vector<uint8_t> WorkBounds::waiting(const Layout &chosen) const {
   std::vector<uint8_t> waits(problem.pins.size());
   for (uint32_t s = 0; s < waits.size(); ++s) {
     waits[s] = work.isBeforeGradients(s) && (problem.model.sections[s].trains || s < chosen.size());
-    for (size_t replica = 0; !problem.model.sections[s].trains && waits[s] && replica < chosen[s].devices.size(); ++replica)
+    for (size_t replica = 0; !problem.model.sections[s].trains && waits[s] && replica < chosen[s].devices.size();
+         ++replica)
       for (uint32_t device : chosen[s].devices[replica])
         waits[s] = waits[s] && training[device];
   }

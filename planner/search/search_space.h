@@ -18,19 +18,21 @@ struct Family {
   std::vector<std::vector<LayoutOption>> only;
 };
 
-/// Every placement: sections set out in groups on disjoint ranges of devices, in every way, with any number of devices each;
-/// pinned sections where they are pinned. Nothing where there are more than `most`.
+/// Every placement: sections set out in groups on disjoint ranges of devices, in every way, with any number of devices
+/// each; pinned sections where they are pinned. Nothing where there are more than `most`.
 std::vector<Placement> enumeratePlacements(const SearchProblem &problem, size_t most = SIZE_MAX);
 
-/// `devices` in turn: replica by replica, a device a stage; or stage by stage, a device a replica, so that replicas, which add up
-/// gradients, are near each other.
-LayoutOption placed(const SectionCut &cut, uint32_t microBatch, size_t replicas, const std::vector<uint32_t> &devices, bool byStage = false);
+/// `devices` in turn: replica by replica, a device a stage; or stage by stage, a device a replica, so that replicas,
+/// which add up gradients, are near each other.
+LayoutOption placed(const SectionCut &cut, uint32_t microBatch, size_t replicas, const std::vector<uint32_t> &devices,
+                    bool byStage = false);
 /// Whether a section of several stages and replicas is placed stage by stage.
 bool isByStage(const LayoutOption &option);
 
 /// The options of a section in a family, in order of preference among equals: fewest stages, most replicas and largest
 /// micro-batches first.
-std::vector<LayoutOption> optionsOf(const SearchProblem &problem, const CutTable &cuts, const Family &family, uint32_t section);
+std::vector<LayoutOption> optionsOf(const SearchProblem &problem, const CutTable &cuts, const Family &family,
+                                    uint32_t section);
 
 /// All sections replicated over all devices (or those pinned).
 std::vector<Family> dataParallelFamilies(const SearchProblem &problem, const CutTable &cuts);

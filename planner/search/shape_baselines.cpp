@@ -42,7 +42,8 @@ std::vector<Shape> Shapes::baselineOneLayout(double memoryShare) {
 }
 
 /// All sections in as many stages on all devices; what does not train has no recompute to choose.
-std::optional<Shape> Shapes::oneLayout(uint32_t stages, Recompute recompute, uint32_t lighter, uint32_t microBatch) const {
+std::optional<Shape> Shapes::oneLayout(uint32_t stages, Recompute recompute, uint32_t lighter,
+                                       uint32_t microBatch) const {
   std::vector<uint32_t> all(problem.pins.size());
   std::iota(all.begin(), all.end(), 0u);
   Shape shape{{{all, problem.machine.devices, {}}}, std::vector<ShapeOption>(problem.pins.size()), 0, false};
@@ -51,7 +52,9 @@ std::optional<Shape> Shapes::oneLayout(uint32_t stages, Recompute recompute, uin
     const std::vector<CutFacts> &own = cuts.of(s);
     auto same = std::find_if(own.begin(), own.end(), [&](const CutFacts &facts) {
       const cost_models::AtomicSection &section = problem.model.sections[s];
-      return facts.cut.stages() == stages && (!section.trains || (facts.cut.recompute.most == recompute && lighterParts(section, facts.cut.recompute) == lighter));
+      return facts.cut.stages() == stages &&
+             (!section.trains ||
+              (facts.cut.recompute.most == recompute && lighterParts(section, facts.cut.recompute) == lighter));
     });
     uint32_t replicas = problem.pins[s].dataParallel.value_or(problem.machine.devices / stages);
     if (same == own.end() || replicas == 0 || replicas * stages > problem.machine.devices ||
@@ -65,11 +68,13 @@ std::optional<Shape> Shapes::oneLayout(uint32_t stages, Recompute recompute, uin
   return shape;
 }
 
-std::vector<Shape> Shapes::baselineStaticSplit(const std::vector<std::vector<uint32_t>> &placement, double memoryShare) {
+std::vector<Shape> Shapes::baselineStaticSplit(const std::vector<std::vector<uint32_t>> &placement,
+                                               double memoryShare) {
   share = memoryShare;
   Shape shape{{}, std::vector<ShapeOption>(problem.pins.size()), 0, false};
   for (uint32_t s = 0; s < placement.size(); ++s) {
-    auto same = std::find_if(shape.groups.begin(), shape.groups.end(), [&](const ShapeGroup &group) { return group.pinned == placement[s]; });
+    auto same = std::find_if(shape.groups.begin(), shape.groups.end(),
+                             [&](const ShapeGroup &group) { return group.pinned == placement[s]; });
     if (same == shape.groups.end())
       same = shape.groups.insert(shape.groups.end(), {{}, static_cast<uint32_t>(placement[s].size()), placement[s]});
     same->sections.push_back(s);

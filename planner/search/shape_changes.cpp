@@ -45,7 +45,8 @@ void Shapes::addMoves(const Shape &shape, uint32_t stride, std::vector<Shape> &f
     for (size_t to = 0; to < groups; ++to)
       for (uint32_t times : {1u, 2u, 3u, 4u, 6u, 8u}) {
         uint32_t moved = stride * times;
-        bool isThere = from < groups ? shape.groups[from].pinned.empty() && moved < shape.groups[from].devices : moved <= free;
+        bool isThere =
+            from < groups ? shape.groups[from].pinned.empty() && moved < shape.groups[from].devices : moved <= free;
         if (from == to || !isThere || !shape.groups[to].pinned.empty())
           continue;
         Shape next = shape;

@@ -96,7 +96,8 @@ double Shapes::updateSeconds(uint32_t section, uint32_t cut, uint32_t replicas, 
     return found->second;
   const CutFacts &facts = cuts.of(section)[cut];
   auto stages = static_cast<uint32_t>(facts.stages.size());
-  std::optional<uint32_t> period = uint64_t{replicas} * stages <= problem.machine.devices ? cost_models::linkPeriod(problem.machine) : std::nullopt;
+  std::optional<uint32_t> period =
+      uint64_t{replicas} * stages <= problem.machine.devices ? cost_models::linkPeriod(problem.machine) : std::nullopt;
   std::set<std::tuple<uint32_t, uint64_t, uint64_t>> known; // Stages that take as long.
   std::vector<uint32_t> column(replicas);
   for (uint32_t i = 0; i < stages; ++i) {
@@ -124,9 +125,11 @@ Shapes::Facts Shapes::measure(uint32_t section, uint32_t cut, uint32_t microBatc
   result.fill = (others + (gradientsFrom[section].empty() ? 0 : result.longest)) / result.groups;
   if (problem.model.sections[section].trains)
     result.way = ways.longest(ways.of(section, own.cut.recompute, microBatch));
-  // What waits in another section is of the same micro-batches and replicas here; at least it is in one of this section's.
+  // What waits in another section is of the same micro-batches and replicas here; at least it is in one of this
+  // section's.
   bool waits = !gradientsFrom[section].empty();
-  uint64_t fewest = waits ? cost_models::kOwnSlots : 0, beyond = waits ? fewest + cost_models::kWaitingForSection / 2 : 0;
+  uint64_t fewest = waits ? cost_models::kOwnSlots : 0,
+           beyond = waits ? fewest + cost_models::kWaitingForSection / 2 : 0;
   for (size_t stage = 0; stage < stages.size(); ++stage) {
     result.bytes = std::max(result.bytes, stageBytes(problem, section, own, microBatch, stage, beyond));
     result.leastBytes = std::max(result.leastBytes, stageBytes(problem, section, own, microBatch, stage, fewest));
@@ -134,12 +137,18 @@ Shapes::Facts Shapes::measure(uint32_t section, uint32_t cut, uint32_t microBatc
   return result;
 }
 
-/// Micro-batches go through the busiest stage one after the other, and the first of them through all others. Sizes are limits: those may be
-/// smaller. So large sizes look best, and where no shape fits, memory being scarce, they fill with their own size.
+/// Micro-batches go through the busiest stage one after the other, and the first of them through all others. Sizes are
+/// limits: those may be smaller. So large sizes look best, and where no shape fits, memory being scarce, they fill with
+/// their own size.
 Shapes::Estimate Shapes::estimate(uint32_t section, const ShapeOption &option, bool byStage) const {
   const Facts &own = measured[section][option.cut][option.microBatch];
   double rounds = std::ceil(own.groups / option.replicas);
-  return {option, own.longest / own.groups * rounds, share < 1 ? own.fill : own.leastFill, updateSeconds(section, option.cut, option.replicas, byStage), own.way, own.bytes};
+  return {option,
+          own.longest / own.groups * rounds,
+          share < 1 ? own.fill : own.leastFill,
+          updateSeconds(section, option.cut, option.replicas, byStage),
+          own.way,
+          own.bytes};
 }
 
 Shapes::Estimate Shapes::estimate(uint32_t section, const ShapeOption &option) const {
@@ -147,8 +156,8 @@ Shapes::Estimate Shapes::estimate(uint32_t section, const ShapeOption &option) c
   return byStage.update < byReplica.update ? byStage : byReplica;
 }
 
-/// As many as pins say, or the devices and samples are enough for; 0: there is no room. Where pins say the devices, too, so many uncut replicas
-/// share them, or replicas of so many stages as they say.
+/// As many as pins say, or the devices and samples are enough for; 0: there is no room. Where pins say the devices,
+/// too, so many uncut replicas share them, or replicas of so many stages as they say.
 uint32_t Shapes::replicasOf(uint32_t section, uint32_t stages, uint32_t devices) const {
   const SearchPins &pins = problem.pins[section];
   auto most = static_cast<uint32_t>(std::max(1.0, std::ceil(work.samples(section))));
@@ -161,7 +170,8 @@ uint32_t Shapes::replicasOf(uint32_t section, uint32_t stages, uint32_t devices)
 }
 
 /// Every cut and size of micro-batches that pins leave and there is room for.
-template <typename Visit> void Shapes::forEachOption(uint32_t section, uint32_t devices, Filter filter, Visit visit) const {
+template <typename Visit>
+void Shapes::forEachOption(uint32_t section, uint32_t devices, Filter filter, Visit visit) const {
   const SearchPins &pins = problem.pins[section];
   const std::vector<cost_models::MicroBatchCapacity> &capacities = problem.model.sections[section].capacities;
   for (uint32_t cut = 0; cut < cuts.of(section).size(); ++cut) {
@@ -179,7 +189,9 @@ template <typename Visit> void Shapes::forEachOption(uint32_t section, uint32_t 
 
 std::vector<Shapes::Estimate> Shapes::options(uint32_t section, uint32_t devices, Filter filter) const {
   std::vector<Estimate> all, mayFit;
-  auto fits = [&](const Estimate &own) { return static_cast<double>(own.bytes) <= share * static_cast<double>(deviceBytes); };
+  auto fits = [&](const Estimate &own) {
+    return static_cast<double>(own.bytes) <= share * static_cast<double>(deviceBytes);
+  };
   forEachOption(section, devices, filter, [&](const ShapeOption &option) {
     Estimate own = estimate(section, option), atLeast = own;
     atLeast.bytes = measured[section][option.cut][option.microBatch].leastBytes;
@@ -191,7 +203,8 @@ std::vector<Shapes::Estimate> Shapes::options(uint32_t section, uint32_t devices
   });
   if (all.empty()) // Pins leave only what fits beside few.
     all = std::move(mayFit);
-  std::stable_sort(all.begin(), all.end(), [](const Estimate &a, const Estimate &b) { return a.seconds() < b.seconds(); });
+  std::stable_sort(all.begin(), all.end(),
+                   [](const Estimate &a, const Estimate &b) { return a.seconds() < b.seconds(); });
   std::vector<Estimate> kept;
   for (const Estimate &own : all)
     if (kept.empty() || own.bytes < kept.back().bytes)
@@ -224,7 +237,8 @@ Shapes::GroupEstimate Shapes::fit(const std::vector<const std::vector<Estimate> 
   while (true) {
     double bytes = 0;
     for (size_t i = 0; i < lists.size(); ++i)
-      bytes += static_cast<double>((*lists[i])[at[i]].bytes - std::min(problem.machine.processBytes * (i > 0), (*lists[i])[at[i]].bytes));
+      bytes += static_cast<double>((*lists[i])[at[i]].bytes -
+                                   std::min(problem.machine.processBytes * (i > 0), (*lists[i])[at[i]].bytes));
     if (bytes <= share * static_cast<double>(deviceBytes))
       break;
     size_t best = lists.size();
@@ -279,14 +293,16 @@ double Shapes::busiest(const Shape &shape, const ShapeGroup &group) const {
   for (uint32_t section : group.sections) {
     const ShapeOption &option = shape.options[section];
     const std::vector<double> &stages = cuts.of(section)[option.cut].work[option.microBatch];
-    double groups = measured[section][option.cut][option.microBatch].groups, share = std::ceil(groups / option.replicas) / groups;
+    double groups = measured[section][option.cut][option.microBatch].groups,
+           share = std::ceil(groups / option.replicas) / groups;
     if (busy.size() < group.devices) {
       busy.front() += *std::max_element(stages.begin(), stages.end()) * share;
       continue;
     }
     for (uint32_t replica = 0; replica < option.replicas; ++replica)
       for (uint32_t stage = 0; stage < stages.size(); ++stage)
-        busy[(shape.byStage ? stage * option.replicas + replica : replica * stages.size() + stage) % busy.size()] += stages[stage] * share;
+        busy[(shape.byStage ? stage * option.replicas + replica : replica * stages.size() + stage) % busy.size()] +=
+            stages[stage] * share;
   }
   return *std::max_element(busy.begin(), busy.end());
 }
@@ -345,7 +361,8 @@ std::vector<ShapeGroup> Shapes::pinnedGroups(std::vector<uint32_t> &open, uint32
       continue;
     }
     const std::vector<uint32_t> &list = *problem.pins[s].devices;
-    auto same = std::find_if(groups.begin(), groups.end(), [&](const ShapeGroup &group) { return group.pinned == list; });
+    auto same =
+        std::find_if(groups.begin(), groups.end(), [&](const ShapeGroup &group) { return group.pinned == list; });
     if (same == groups.end())
       same = groups.insert(groups.end(), {{}, static_cast<uint32_t>(list.size()), list});
     same->sections.push_back(s);
@@ -375,9 +392,10 @@ const std::vector<double> &Shapes::timesOf(const std::vector<uint32_t> &group, c
   return found->second;
 }
 
-/// The least time for which the groups' fewest devices are no more than there are, by halving; what is left over goes where
-/// most time is spent.
-bool Shapes::allocate(const std::vector<std::vector<uint32_t>> &groups, const std::vector<uint32_t> &sizes, uint32_t devices, Shape &shape) {
+/// The least time for which the groups' fewest devices are no more than there are, by halving; what is left over goes
+/// where most time is spent.
+bool Shapes::allocate(const std::vector<std::vector<uint32_t>> &groups, const std::vector<uint32_t> &sizes,
+                      uint32_t devices, Shape &shape) {
   std::vector<const std::vector<double> *> lists;
   double low = 0, high = 0;
   for (std::vector<uint32_t> group : groups) {
@@ -389,7 +407,8 @@ bool Shapes::allocate(const std::vector<std::vector<uint32_t>> &groups, const st
   auto isEnough = [&](double seconds) {
     uint64_t sum = 0;
     for (size_t g = 0; g < groups.size(); ++g) {
-      auto first = std::partition_point(lists[g]->begin(), lists[g]->end(), [&](double time) { return time > seconds; });
+      auto first =
+          std::partition_point(lists[g]->begin(), lists[g]->end(), [&](double time) { return time > seconds; });
       if (first == lists[g]->end())
         return false;
       at[g] = static_cast<size_t>(first - lists[g]->begin());
@@ -501,7 +520,8 @@ std::vector<Shape> Shapes::ofAllGroupings(uint32_t stride) {
 
 // ---- bytes ---------------------------------------------------------------------------------------------------------
 
-/// Places that a section's stages need beyond its own: what other sections hold or have waiting of its samples (in_flight.h).
+/// Places that a section's stages need beyond its own: what other sections hold or have waiting of its samples
+/// (in_flight.h).
 uint64_t Shapes::placesBeyond(const Shape &shape, uint32_t section, const ShapeOption &option) const {
   auto flow = [&](uint32_t s, const ShapeOption &own) {
     const cost_models::AtomicSection &of = problem.model.sections[s];
@@ -513,7 +533,8 @@ uint64_t Shapes::placesBeyond(const Shape &shape, uint32_t section, const ShapeO
   for (uint32_t reader : gradientsFrom[section]) {
     const ShapeOption &own = shape.options[reader];
     uint32_t holds = cuts.of(reader)[own.cut].slots.front() + cost_models::kWaitingForSection / 2;
-    auto held = static_cast<uint64_t>(cost_models::samplesFrom(producer, flow(reader, own), holds, problem.model.stepSamples));
+    auto held =
+        static_cast<uint64_t>(cost_models::samplesFrom(producer, flow(reader, own), holds, problem.model.stepSamples));
     places = std::max(places, (held + each - 1) / each + cost_models::kOwnSlots - 1);
   }
   return places;
@@ -528,7 +549,8 @@ uint64_t Shapes::bytesIn(const Shape &shape, uint32_t section, const ShapeOption
 }
 
 /// Of a section's options on so many devices, the fastest that hold no more than `most`.
-std::vector<ShapeOption> Shapes::fastestWithin(const Shape &shape, uint32_t section, uint32_t devices, uint64_t most) const {
+std::vector<ShapeOption> Shapes::fastestWithin(const Shape &shape, uint32_t section, uint32_t devices,
+                                               uint64_t most) const {
   std::vector<std::pair<double, ShapeOption>> all;
   forEachOption(section, devices, everyCut, [&](const ShapeOption &option) {
     if (measured[section][option.cut][option.microBatch].leastBytes <= most && bytesIn(shape, section, option) <= most)
@@ -563,12 +585,14 @@ Layout Shapes::layoutOf(const Shape &shape) const {
   for (const ShapeGroup *group : order) {
     std::vector<uint32_t> devices = group->pinned;
     if (devices.empty()) {
-      devices.assign(free.begin() + static_cast<ptrdiff_t>(next), free.begin() + static_cast<ptrdiff_t>(next + group->devices));
+      devices.assign(free.begin() + static_cast<ptrdiff_t>(next),
+                     free.begin() + static_cast<ptrdiff_t>(next + group->devices));
       next += group->devices;
     }
     for (uint32_t section : group->sections) {
       const ShapeOption &option = shape.options[section];
-      layout[section] = placed(cuts.of(section)[option.cut].cut, option.microBatch, option.replicas, devices, shape.byStage);
+      layout[section] =
+          placed(cuts.of(section)[option.cut].cut, option.microBatch, option.replicas, devices, shape.byStage);
       layout[section].moreInFlight = problem.pins[section].moreInFlight.value_or(0);
     }
   }

@@ -1,4 +1,5 @@
-// Layouts at scale: which sections share devices, how many each group has, and how each section runs on them, ranked by estimates.
+// Layouts at scale: which sections share devices, how many each group has, and how each section runs on them, ranked by
+// estimates.
 //
 //   option of a section on n devices ─▶ seconds, bytes   (a table: section × n)
 //   group of sections on n devices   ─▶ seconds          (a table: set of sections × n)
@@ -52,8 +53,8 @@ class Shapes {
 public:
   Shapes(const SearchProblem &problem, const CutTable &cuts, const WorkTable &work);
 
-  /// The best of each grouping, by estimate: at most `most`. Devices come in multiples of `stride`; a device is taken to
-  /// have `share` of its memory.
+  /// The best of each grouping, by estimate: at most `most`. Devices come in multiples of `stride`; a device is taken
+  /// to have `share` of its memory.
   std::vector<Shape> best(size_t most, uint32_t stride, double share);
   /// The same of every grouping in which the section is as held.
   std::vector<Shape> bestWith(const HeldShape &held, uint32_t stride, double share);
@@ -63,12 +64,13 @@ public:
   std::vector<Shape> baselineStaticSplit(const std::vector<std::vector<uint32_t>> &placement, double share);
   /// Shapes one change away, best estimate first; `keepsGroups`: devices stay where they are.
   std::vector<Shape> neighbours(const Shape &shape, uint32_t stride, bool keepsGroups);
-  /// Gives one of these sections, whose devices hold `excess` too much, the fastest option that holds so much less. False where
-  /// there is none.
+  /// Gives one of these sections, whose devices hold `excess` too much, the fastest option that holds so much less.
+  /// False where there is none.
   bool shrink(Shape &shape, const std::vector<uint32_t> &sections, uint64_t excess) const;
 
   Layout layoutOf(const Shape &shape) const;
-  /// The bytes of the fullest device of a section, by its smallest option among those that did not fit; UINT64_MAX: all did.
+  /// The bytes of the fullest device of a section, by its smallest option among those that did not fit; UINT64_MAX: all
+  /// did.
   uint64_t leastBytes(uint32_t section) const { return least[section]; }
   /// Sets and returns its estimate.
   double evaluate(Shape &shape) const;
@@ -131,7 +133,8 @@ private:
   std::optional<Shape> oneLayout(uint32_t stages, Recompute recompute, uint32_t lighter, uint32_t microBatch) const;
   GroupEstimate group(const std::vector<uint32_t> &sections, uint32_t devices, Filter filter) const;
   std::vector<ShapeGroup> pinnedGroups(std::vector<uint32_t> &open, uint32_t &devices) const;
-  bool allocate(const std::vector<std::vector<uint32_t>> &groups, const std::vector<uint32_t> &sizes, uint32_t devices, Shape &shape);
+  bool allocate(const std::vector<std::vector<uint32_t>> &groups, const std::vector<uint32_t> &sizes, uint32_t devices,
+                Shape &shape);
   const std::vector<double> &timesOf(const std::vector<uint32_t> &group, const std::vector<uint32_t> &sizes);
 
   const SearchProblem &problem;
@@ -140,12 +143,13 @@ private:
   Ways ways;
   uint64_t deviceBytes = UINT64_MAX; ///< Of the smallest kind.
   double share = 1;
-  std::optional<HeldShape> held; ///< bestWith()'s.
+  std::optional<HeldShape> held;                                        ///< bestWith()'s.
   std::map<std::pair<uint32_t, uint32_t>, std::vector<Estimate>> table; ///< section, devices
-  std::map<std::vector<uint32_t>, std::vector<double>> times;            ///< By group, ascending: by size, the best up to it.
-  mutable std::vector<std::vector<std::map<std::pair<uint32_t, bool>, double>>> updates; ///< section, cut; replicas, whether stage by stage
+  std::map<std::vector<uint32_t>, std::vector<double>> times; ///< By group, ascending: by size, the best up to it.
+  mutable std::vector<std::vector<std::map<std::pair<uint32_t, bool>, double>>>
+      updates; ///< section, cut; replicas, whether stage by stage
   mutable std::vector<uint64_t> least;
-  std::vector<std::set<uint32_t>> gradientsFrom; ///< By section: others that send it gradients.
+  std::vector<std::set<uint32_t>> gradientsFrom;         ///< By section: others that send it gradients.
   std::vector<std::vector<std::vector<Facts>>> measured; ///< section, cut, micro-batch
 };
 

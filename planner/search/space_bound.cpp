@@ -23,7 +23,7 @@ struct Option {
   double longest = 0; ///< Of the busiest.
   double around = 0;  ///< What a sample takes at least in the other stages.
   uint32_t stages = 1;
-  double update = 0;      ///< Without reduction, of the busiest stage.
+  double update = 0;        ///< Without reduction, of the busiest stage.
   double gradientBytes = 0; ///< Of the stage that reduces most.
 };
 
@@ -77,8 +77,10 @@ private:
         bool fits = true;
         for (size_t i = 0; i < facts.stages.size(); ++i) {
           const cost_models::StageModel &stage = facts.stages[i];
-          fits &= stageBytes(problem, s, facts, m, i, 0) <= memory + (stage.gradientBytes > 0 ? problem.machine.stagingBytes : 0); // One replica stages nothing.
-          option.update = std::max(option.update, leastUpdateSeconds(problem.machine, static_cast<double>(stage.updateBytes)));
+          fits &= stageBytes(problem, s, facts, m, i, 0) <=
+                  memory + (stage.gradientBytes > 0 ? problem.machine.stagingBytes : 0); // One replica stages nothing.
+          option.update =
+              std::max(option.update, leastUpdateSeconds(problem.machine, static_cast<double>(stage.updateBytes)));
           option.gradientBytes = std::max(option.gradientBytes, static_cast<double>(stage.gradientBytes));
         }
         if (fits)
@@ -133,7 +135,8 @@ private:
   }
 
   bool isPossible(double seconds) const {
-    std::vector<std::vector<std::pair<double, double>>> choices; // By section: (update, work), ascending updates, less and less work.
+    std::vector<std::vector<std::pair<double, double>>>
+        choices; // By section: (update, work), ascending updates, less and less work.
     std::vector<double> updates{0};
     for (uint32_t s = 0; s < options.size(); ++s) {
       auto &own = choices.emplace_back();

@@ -43,7 +43,8 @@ Ways::Ways(const SearchProblem &problem) : problem(problem), producers(problem.m
   firstRows.push_back(rows.size());
   for (const cost_models::AtomTensor &tensor : model.tensors)
     for (auto [consumer, atom] : tensor.consumers)
-      if (tensor.gradient && consumer != tensor.section && model.sections[tensor.section].trains && model.sections[consumer].trains)
+      if (tensor.gradient && consumer != tensor.section && model.sections[tensor.section].trains &&
+          model.sections[consumer].trains)
         producers[consumer].push_back(tensor.section);
 }
 
@@ -59,9 +60,11 @@ Ways::Times Ways::measure(uint32_t section, const RecomputeChoice &recompute, ui
   const cost_models::AtomicSection &chain = problem.model.sections[section];
   // Weight gradients need not lie on a sample's way. Where backward may stay whole, its way is longer.
   bool splits = mayGainBySplitting(problem, section, 2) && chain.has(recompute, true);
-  std::map<std::pair<Recompute, uint32_t>, std::pair<double, double>> counts; // By class: atoms alone, and behind one of theirs.
+  std::map<std::pair<Recompute, uint32_t>, std::pair<double, double>>
+      counts; // By class: atoms alone, and behind one of theirs.
   for (uint32_t atom = 0; atom < chain.classOf.size(); ++atom) {
-    auto &[alone, behind] = counts[{recompute.of(atom, static_cast<uint32_t>(chain.classOf.size())), chain.classOf[atom]}];
+    auto &[alone, behind] =
+        counts[{recompute.of(atom, static_cast<uint32_t>(chain.classOf.size())), chain.classOf[atom]}];
     ++(atom > 0 && chain.classOf[atom - 1] == chain.classOf[atom] ? behind : alone);
   }
   wavefront::Section rules;

@@ -1,5 +1,5 @@
-// A sample's way through the sections that train, alone: forward to the last layer and back again. It is cut among devices, but no
-// two of its parts run at a time, so that no step takes less, however large the cluster is.
+// A sample's way through the sections that train, alone: forward to the last layer and back again. It is cut among
+// devices, but no two of its parts run at a time, so that no step takes less, however large the cluster is.
 #pragma once
 
 #include "planner/search/search_problem.h"
@@ -27,8 +27,8 @@ private:
   template <typename Seconds> double meanOfLongest(Seconds seconds) const;
 
   const SearchProblem &problem;
-  std::vector<std::vector<int64_t>> rows; ///< Different samples of all steps: sizes, step by step.
-  std::vector<size_t> firstRows;          ///< Of each step, and the end.
+  std::vector<std::vector<int64_t>> rows;       ///< Different samples of all steps: sizes, step by step.
+  std::vector<size_t> firstRows;                ///< Of each step, and the end.
   std::vector<std::vector<uint32_t>> producers; ///< By section: those that train and get gradients from it.
   mutable std::map<std::tuple<uint32_t, RecomputeChoice, uint32_t>, Times> known;
 };

@@ -14,9 +14,11 @@ namespace {
 Status readName(FieldReader &fields, std::string &name) {
   constexpr size_t kMostBytes = 100;
   MAESTRO_TRY(fields.text("name", name));
-  bool plain = std::all_of(name.begin(), name.end(), [](char c) { return static_cast<unsigned char>(c) >= ' ' && c != 127; });
+  bool plain =
+      std::all_of(name.begin(), name.end(), [](char c) { return static_cast<unsigned char>(c) >= ' ' && c != 127; });
   if (name.size() > kMostBytes || !plain)
-    return wrong(*fields.find("name"), fields.pathOf("name"), fmt::format("must have at most {} bytes, and none that controls", kMostBytes));
+    return wrong(*fields.find("name"), fields.pathOf("name"),
+                 fmt::format("must have at most {} bytes, and none that controls", kMostBytes));
   return {};
 }
 
@@ -51,8 +53,10 @@ Status readLinks(const YamlNode &node, ClusterSpec &cluster) {
       continue;
     int64_t inner = cluster.links[i - 1].spans, outer = cluster.links[i].spans;
     if (outer <= inner || outer % inner != 0)
-      return wrong(node.items[i], path + ".spans", fmt::format("is {}, and the link inside it spans {}: levels go from the innermost to the "
-                                                               "outermost, each a multiple of the one before", outer, inner));
+      return wrong(node.items[i], path + ".spans",
+                   fmt::format("is {}, and the link inside it spans {}: levels go from the innermost to the "
+                               "outermost, each a multiple of the one before",
+                               outer, inner));
   }
   return {};
 }
@@ -61,8 +65,9 @@ Status readLinks(const YamlNode &node, ClusterSpec &cluster) {
 Status readMemories(const YamlNode &node, ClusterSpec &cluster) {
   bool isList = node.kind == YamlNode::Kind::List;
   if (isList && node.items.size() != cluster.devices.size())
-    return wrong(node, "memory", fmt::format("is a list of {}, and device names {}; give one for all or one for each", node.items.size(),
-                                             cluster.devices.size()));
+    return wrong(node, "memory",
+                 fmt::format("is a list of {}, and device names {}; give one for all or one for each",
+                             node.items.size(), cluster.devices.size()));
   for (size_t i = 0; i < (isList ? node.items.size() : 1); ++i) {
     MAESTRO_ASSIGN(uint64_t bytes, readMemory(isList ? node.items[i] : node, "memory"));
     cluster.memoryBytes.push_back(bytes);

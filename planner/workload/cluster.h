@@ -14,11 +14,11 @@ namespace maestro::planner {
 /// One level of the network, innermost first.
 struct LinkSpec {
   std::string name;
-  int64_t spans = 0;                      ///< Devices that reach each other through it; more than there are: all.
-  cost_models::BytesPerSecond bandwidth;  ///< Per device and direction; or per NIC,
-  std::optional<int64_t> nics;            ///< of which a node has so many, for all of its devices.
+  int64_t spans = 0;                     ///< Devices that reach each other through it; more than there are: all.
+  cost_models::BytesPerSecond bandwidth; ///< Per device and direction; or per NIC,
+  std::optional<int64_t> nics;           ///< of which a node has so many, for all of its devices.
   cost_models::Seconds latency;
-  std::string place;                      ///< "c.yaml:7", for messages.
+  std::string place; ///< "c.yaml:7", for messages.
 };
 
 struct ClusterSpec {

@@ -39,7 +39,8 @@ public:
   MachineReader(const ClusterSpec &cluster, const std::string &path) : cluster(cluster), path(path) {}
 
   Result<PlannedMachine> read() {
-    planned.name = cluster.name.empty() ? path.empty() ? "this machine" : std::filesystem::path(path).stem().string() : cluster.name;
+    planned.name = cluster.name.empty() ? path.empty() ? "this machine" : std::filesystem::path(path).stem().string()
+                                        : cluster.name;
     MAESTRO_TRY(countDevices());
     MAESTRO_TRY(readKinds());
     MAESTRO_TRY(readLinks());
@@ -63,8 +64,8 @@ private:
       return wrong(cluster.place, "devices_per_node is missing; write how many devices a node has, such as 8");
     perNode = cluster.devicesPerNode.value_or(std::max<int64_t>(1, cores / 2));
     if (cluster.nodes * perNode > kMostDevices)
-      return wrong(cluster.place, fmt::format("{} nodes of {} devices are {}; at most {} are planned for", cluster.nodes, perNode,
-                                              cluster.nodes * perNode, kMostDevices));
+      return wrong(cluster.place, fmt::format("{} nodes of {} devices are {}; at most {} are planned for",
+                                              cluster.nodes, perNode, cluster.nodes * perNode, kMostDevices));
     planned.machine.devices = static_cast<uint32_t>(cluster.nodes * perNode);
     return Status();
   }
@@ -78,8 +79,9 @@ private:
     if (names.empty())
       names.push_back("cpu");
     if (names.size() > 1 && names.size() != static_cast<size_t>(cluster.nodes))
-      return wrong(cluster.place, fmt::format("device lists {} kinds for {} node{}; give one for all nodes, or one for each", names.size(),
-                                              cluster.nodes, cluster.nodes == 1 ? "" : "s"));
+      return wrong(cluster.place,
+                   fmt::format("device lists {} kinds for {} node{}; give one for all nodes, or one for each",
+                               names.size(), cluster.nodes, cluster.nodes == 1 ? "" : "s"));
     Machine &machine = planned.machine;
     machine.kinds.clear();
     std::vector<uint32_t> kindOfNode;
@@ -95,15 +97,17 @@ private:
     bool accelerated = machine.kinds.front().multiprocessors > 0;
     for (const DeviceModel &kind : machine.kinds)
       if ((kind.multiprocessors > 0) != accelerated)
-        return wrong(cluster.place, fmt::format("device mixes '{}' and '{}'; CPUs and accelerators in one cluster are not planned for",
-                                                machine.kinds.front().kind, kind.kind));
+        return wrong(cluster.place,
+                     fmt::format("device mixes '{}' and '{}'; CPUs and accelerators in one cluster are not planned for",
+                                 machine.kinds.front().kind, kind.kind));
     return Status();
   }
 
   uint32_t kindNumber(DeviceModel device) {
     std::vector<DeviceModel> &kinds = planned.machine.kinds;
     for (uint32_t k = 0; k < kinds.size(); ++k)
-      if (kinds[k].kind == device.kind && kinds[k].source == device.source && kinds[k].memoryBytes == device.memoryBytes)
+      if (kinds[k].kind == device.kind && kinds[k].source == device.source &&
+          kinds[k].memoryBytes == device.memoryBytes)
         return k;
     kinds.push_back(std::move(device));
     return static_cast<uint32_t>(kinds.size() - 1);
@@ -115,8 +119,9 @@ private:
     if (name != "cpu" && !isFile(name)) {
       std::vector<std::string> known = cost_models::builtInDevices();
       known.push_back("cpu");
-      return wrong(cluster.place, fmt::format("unknown device '{}'{}; known are {}, and files that maestro-profile wrote (*.yaml)", name,
-                                              didYouMean(name, known), fmt::join(known, ", ")));
+      return wrong(cluster.place,
+                   fmt::format("unknown device '{}'{}; known are {}, and files that maestro-profile wrote (*.yaml)",
+                               name, didYouMean(name, known), fmt::join(known, ", ")));
     }
     return readCpu(name);
   }
@@ -129,7 +134,8 @@ private:
     DeviceModel device = cost_models::builtInCpu(threads);
     if (name == "cpu" && !multipliesBf16()) {
       device.rates.arithmeticBf16 = device.rates.arithmetic;
-      device.source = "assumed: 100 GFLOP/s and 8 GB/s a thread; bf16 no faster, for which this processor has no products";
+      device.source =
+          "assumed: 100 GFLOP/s and 8 GB/s a thread; bf16 no faster, for which this processor has no products";
     }
     if (name != "cpu") {
       MAESTRO_ASSIGN(cost_models::DeviceProfile profile,
@@ -144,8 +150,9 @@ private:
 
   Status setMemory(DeviceModel &device, uint64_t bytes) const {
     if (bytes <= device.reserveBytes)
-      return wrong(cluster.place, fmt::format("memory is {} bytes a device, and {} of '{}' are kept for its context and libraries", bytes,
-                                              device.reserveBytes, device.kind));
+      return wrong(cluster.place,
+                   fmt::format("memory is {} bytes a device, and {} of '{}' are kept for its context and libraries",
+                               bytes, device.reserveBytes, device.kind));
     device.memoryBytes = bytes - device.reserveBytes;
     return Status();
   }
@@ -154,10 +161,11 @@ private:
     Machine &machine = planned.machine;
     int64_t inner = 1;
     for (const LinkSpec &spec : cluster.links) {
-      LinkLevel level{spec.name, static_cast<uint32_t>(std::min<int64_t>(spec.spans, machine.devices)), spec.bandwidth, spec.latency};
+      LinkLevel level{spec.name, static_cast<uint32_t>(std::min<int64_t>(spec.spans, machine.devices)), spec.bandwidth,
+                      spec.latency};
       if (machine.devices % level.spans != 0)
-        return wrong(spec.place, fmt::format("link '{}' spans {} devices, and {} do not divide into such groups", spec.name, spec.spans,
-                                             machine.devices));
+        return wrong(spec.place, fmt::format("link '{}' spans {} devices, and {} do not divide into such groups",
+                                             spec.name, spec.spans, machine.devices));
       if (spec.nics)
         level.bandwidth *= static_cast<double>(*spec.nics) / static_cast<double>(perNode);
       if (inner < machine.devices)
@@ -170,7 +178,8 @@ private:
     if (joined < machine.devices)
       return wrong(cluster.links.empty() ? cluster.place : cluster.links.back().place,
                    fmt::format("{} of {} devices are joined by links; add the level that joins all, such as "
-                               "{{name: rail, spans: {}, bandwidth: 50 GB/s, latency: 6 us}}", joined, machine.devices, machine.devices));
+                               "{{name: rail, spans: {}, bandwidth: 50 GB/s, latency: 6 us}}",
+                               joined, machine.devices, machine.devices));
     return Status();
   }
 
@@ -188,6 +197,8 @@ private:
 
 } // namespace
 
-Result<PlannedMachine> machineOf(const ClusterSpec &cluster, const std::string &path) { return MachineReader(cluster, path).read(); }
+Result<PlannedMachine> machineOf(const ClusterSpec &cluster, const std::string &path) {
+  return MachineReader(cluster, path).read();
+}
 
 } // namespace maestro::planner

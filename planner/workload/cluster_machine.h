@@ -16,8 +16,8 @@ struct PlannedMachine {
   uint32_t deviceThreads = 0; ///< CPU threads of each device; 0: all of the machine's.
 };
 
-/// `path`: of the cluster file, to which profiles' paths are relative; empty: this machine. InvalidInput for devices that are
-/// not known, links that do not join all devices, counts that contradict each other.
+/// `path`: of the cluster file, to which profiles' paths are relative; empty: this machine. InvalidInput for devices
+/// that are not known, links that do not join all devices, counts that contradict each other.
 Result<PlannedMachine> machineOf(const ClusterSpec &cluster, const std::string &path);
 
 } // namespace maestro::planner

@@ -16,8 +16,9 @@ using cost_models::DeviceProfile;
 using cost_models::ProfiledDevice;
 
 Result<double> readArithmetic(const YamlNode &node, const std::string &path) {
-  MAESTRO_ASSIGN(double flopsPerSecond,
-                 readQuantity(node, path, {{"FLOP/s", 1}, {"MFLOP/s", 1e6}, {"GFLOP/s", 1e9}, {"TFLOP/s", 1e12}}, "100 GFLOP/s"));
+  MAESTRO_ASSIGN(
+      double flopsPerSecond,
+      readQuantity(node, path, {{"FLOP/s", 1}, {"MFLOP/s", 1e6}, {"GFLOP/s", 1e9}, {"TFLOP/s", 1e12}}, "100 GFLOP/s"));
   if (flopsPerSecond <= 0)
     return wrong(node, path, "must be above 0");
   return flopsPerSecond;
@@ -105,11 +106,15 @@ Status readCurve(const YamlNode &node, const std::string &path, DeviceProfile &p
   bool areCalls = fields.find("calls") != nullptr;
   const char *key = areCalls ? "calls" : "points";
   MAESTRO_TRY(fields.require(key, "a list, as maestro-profile writes it"));
-  auto device = std::find_if(profile.devices.begin(), profile.devices.end(), [&](const auto &d) { return d.threads == threads; });
+  auto device =
+      std::find_if(profile.devices.begin(), profile.devices.end(), [&](const auto &d) { return d.threads == threads; });
   if (device == profile.devices.end())
     return wrong(node, path + ".threads", fmt::format("is {}, and rates say nothing of so many", threads));
   bool isGrid = cost_models::isGrid(kernel);
-  MAESTRO_ASSIGN(auto points, readPoints(*fields.find(key), fmt::format("{}.{}", path, key), areCalls ? 5 : isGrid ? 4 : 2));
+  MAESTRO_ASSIGN(auto points, readPoints(*fields.find(key), fmt::format("{}.{}", path, key),
+                                         areCalls ? 5
+                                         : isGrid ? 4
+                                                  : 2));
   std::vector<cost_models::GridSample> grid;
   std::vector<cost_models::CurveSample> samples;
   std::vector<cost_models::CallSample> calls;
@@ -143,20 +148,25 @@ Result<DeviceProfile> profileOf(const YamlNode &root) {
   MAESTRO_TRY(fields.require("kind", "cpu"));
   MAESTRO_TRY(fields.text("kind", profile.kind));
   if (profile.kind != "cpu")
-    return wrong(*fields.find("kind"), "kind",
-                 fmt::format("is '{}'; profiles are of 'cpu' devices. For an accelerator name a built-in description: {}", profile.kind,
-                             fmt::join(cost_models::builtInDevices(), ", ")));
+    return wrong(
+        *fields.find("kind"), "kind",
+        fmt::format("is '{}'; profiles are of 'cpu' devices. For an accelerator name a built-in description: {}",
+                    profile.kind, fmt::join(cost_models::builtInDevices(), ", ")));
   MAESTRO_TRY(fields.text("name", profile.name));
   if (const YamlNode *products = fields.find("bf16_products")) {
     if (products->scalar != "native" && products->scalar != "widened")
-      return wrong(*products, "bf16_products", fmt::format("is '{}'; must be native (the processor multiplies bf16) or widened (it does so in f32)", products->scalar));
-    profile.bf16Products = products->scalar == "native" ? cost_models::Bf16Products::Native : cost_models::Bf16Products::Widened;
+      return wrong(*products, "bf16_products",
+                   fmt::format("is '{}'; must be native (the processor multiplies bf16) or widened (it does so in f32)",
+                               products->scalar));
+    profile.bf16Products =
+        products->scalar == "native" ? cost_models::Bf16Products::Native : cost_models::Bf16Products::Widened;
   }
   MAESTRO_TRY(requireList(fields, "rates"));
   const YamlNode &rates = *fields.find("rates");
   for (size_t i = 0; i < rates.items.size(); ++i)
     MAESTRO_TRY(readRates(rates.items[i], fmt::format("rates[{}]", i), profile.devices.emplace_back()));
-  std::stable_sort(profile.devices.begin(), profile.devices.end(), [](auto &a, auto &b) { return a.threads < b.threads; });
+  std::stable_sort(profile.devices.begin(), profile.devices.end(),
+                   [](auto &a, auto &b) { return a.threads < b.threads; });
   if (fields.find("curves")) {
     MAESTRO_TRY(requireList(fields, "curves"));
     const YamlNode &curves = *fields.find("curves");

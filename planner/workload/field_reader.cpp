@@ -14,10 +14,14 @@ namespace {
 
 const char *kindName(YamlNode::Kind kind) {
   switch (kind) {
-  case YamlNode::Kind::Null: return "nothing";
-  case YamlNode::Kind::Scalar: return "a plain value";
-  case YamlNode::Kind::List: return "a list";
-  case YamlNode::Kind::Map: return "a map";
+  case YamlNode::Kind::Null:
+    return "nothing";
+  case YamlNode::Kind::Scalar:
+    return "a plain value";
+  case YamlNode::Kind::List:
+    return "a list";
+  case YamlNode::Kind::Map:
+    return "a map";
   }
   return "";
 }
@@ -93,7 +97,8 @@ Result<size_t> readChoice(const YamlNode &node, const std::string &path, const s
   auto found = std::find(choices.begin(), choices.end(), text);
   if (found != choices.end())
     return static_cast<size_t>(found - choices.begin());
-  return wrong(node, path, fmt::format("is '{}', none of {}{}", text, fmt::join(choices, ", "), didYouMean(text, choices)));
+  return wrong(node, path,
+               fmt::format("is '{}', none of {}{}", text, fmt::join(choices, ", "), didYouMean(text, choices)));
 }
 
 Status FieldReader::checkIsMap() const {

@@ -21,8 +21,9 @@ Status checkKnown(const Workload &workload, const YamlNode &node, const std::str
   std::vector<std::string> names;
   for (const ComponentSpec &component : workload.components)
     names.push_back(component.name);
-  return wrong(node, path, fmt::format("names the component '{}', which does not exist{}", ref.component,
-                                       didYouMean(ref.component, names)));
+  return wrong(
+      node, path,
+      fmt::format("names the component '{}', which does not exist{}", ref.component, didYouMean(ref.component, names)));
 }
 
 /// Reads `key`, a port or a data field, where it is given.

@@ -22,20 +22,41 @@ Result<double> readQuantity(const YamlNode &node, const std::string &path, std::
 }
 
 Result<double> readBandwidth(const YamlNode &node, const std::string &path) {
-  MAESTRO_ASSIGN(double bytesPerSecond,
-                 readQuantity(node, path, {{"B/s", 1}, {"kB/s", 1e3}, {"KB/s", 1e3}, {"MB/s", 1e6}, {"GB/s", 1e9}, {"TB/s", 1e12},
-                                           {"KiB/s", 0x1p10}, {"MiB/s", 0x1p20}, {"GiB/s", 0x1p30}, {"TiB/s", 0x1p40},
-                                           {"Mbit/s", 1e6 / 8}, {"Gbit/s", 1e9 / 8}, {"Tbit/s", 1e12 / 8},
-                                           {"Mb/s", 1e6 / 8}, {"Gb/s", 1e9 / 8}, {"Tb/s", 1e12 / 8}},
-                              "450 GB/s (bytes) or 400 Gb/s (bits)"));
+  MAESTRO_ASSIGN(double bytesPerSecond, readQuantity(node, path,
+                                                     {{"B/s", 1},
+                                                      {"kB/s", 1e3},
+                                                      {"KB/s", 1e3},
+                                                      {"MB/s", 1e6},
+                                                      {"GB/s", 1e9},
+                                                      {"TB/s", 1e12},
+                                                      {"KiB/s", 0x1p10},
+                                                      {"MiB/s", 0x1p20},
+                                                      {"GiB/s", 0x1p30},
+                                                      {"TiB/s", 0x1p40},
+                                                      {"Mbit/s", 1e6 / 8},
+                                                      {"Gbit/s", 1e9 / 8},
+                                                      {"Tbit/s", 1e12 / 8},
+                                                      {"Mb/s", 1e6 / 8},
+                                                      {"Gb/s", 1e9 / 8},
+                                                      {"Tb/s", 1e12 / 8}},
+                                                     "450 GB/s (bytes) or 400 Gb/s (bits)"));
   if (bytesPerSecond <= 0)
     return wrong(node, path, "must be above 0");
   return bytesPerSecond;
 }
 
 Result<uint64_t> readMemory(const YamlNode &node, const std::string &path) {
-  MAESTRO_ASSIGN(double bytes, readQuantity(node, path, {{"B", 1}, {"kB", 1e3}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12},
-                                                         {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}},
+  MAESTRO_ASSIGN(double bytes, readQuantity(node, path,
+                                            {{"B", 1},
+                                             {"kB", 1e3},
+                                             {"KB", 1e3},
+                                             {"MB", 1e6},
+                                             {"GB", 1e9},
+                                             {"TB", 1e12},
+                                             {"KiB", 0x1p10},
+                                             {"MiB", 0x1p20},
+                                             {"GiB", 0x1p30},
+                                             {"TiB", 0x1p40}},
                                             "80 GB or 80 GiB"));
   if (bytes < 1)
     return wrong(node, path, "must be above 0");

@@ -41,7 +41,8 @@ Status readOptimizer(const YamlNode &given, TrainSpec &train) {
     node.entries.emplace_back(given.scalar, YamlNode{YamlNode::Kind::Null, "", {}, {}, given.place});
   }
   if (node.kind != YamlNode::Kind::Map || node.entries.size() != 1)
-    return wrong(node, "train.optimizer", "must be one of sgd, adam, adamw with its settings, such as {adamw: {lr: 3e-4}}");
+    return wrong(node, "train.optimizer",
+                 "must be one of sgd, adam, adamw with its settings, such as {adamw: {lr: 3e-4}}");
   const auto &[kind, body] = node.entries[0];
   YamlNode key{YamlNode::Kind::Scalar, kind, {}, {}, node.place};
   MAESTRO_ASSIGN(size_t choice, readChoice(key, "train.optimizer", {"sgd", "adam", "adamw"}));
@@ -83,7 +84,9 @@ Status readSchedule(const YamlNode &node, TrainSpec &train) {
     return wrong(node, "train.schedule.total_steps",
                  fmt::format("is {}, not above warmup_steps {}", schedule.totalSteps, schedule.warmupSteps));
   if (schedule.decay != ScheduleSpec::Decay::Constant && schedule.minLr > train.optimizer.lr)
-    return wrong(node, "train.schedule.min_lr", fmt::format("is {}, above the optimizer's lr {}, to which warmup leads", schedule.minLr, train.optimizer.lr));
+    return wrong(
+        node, "train.schedule.min_lr",
+        fmt::format("is {}, above the optimizer's lr {}, to which warmup leads", schedule.minLr, train.optimizer.lr));
   train.schedule = schedule;
   return {};
 }

@@ -50,8 +50,9 @@ Status readComponent(const YamlNode &node, const std::string &name, const std::s
   component.place = node.place;
   MAESTRO_TRY(checkName(node, "components", name));
   if (name == plan::kOptimizerFile)
-    return wrong(node, "components",
-                 fmt::format("has the name '{}', which is a checkpoint's file for the optimizer; choose another", name));
+    return wrong(
+        node, "components",
+        fmt::format("has the name '{}', which is a checkpoint's file for the optimizer; choose another", name));
   std::string path = "components." + name;
   if (node.kind == YamlNode::Kind::Scalar) {
     component.model = besideFile(file, node.scalar);
@@ -85,8 +86,9 @@ Status checkComponent(const Workload &workload, const YamlNode &node, const std:
     return wrong(node, path, fmt::format("is '{}'; write component.port", ref.port));
   if (workload.component(ref.component))
     return {};
-  return wrong(node, path, fmt::format("names the component '{}', which does not exist{}", ref.component,
-                                       didYouMean(ref.component, componentNames(workload))));
+  return wrong(node, path,
+               fmt::format("names the component '{}', which does not exist{}", ref.component,
+                           didYouMean(ref.component, componentNames(workload))));
 }
 
 std::string trimmed(std::string_view text) {
@@ -177,8 +179,9 @@ Status readDim(const YamlNode &node, const std::string &name, Workload &workload
     MAESTRO_ASSIGN([[maybe_unused]] size_t only, readChoice(*pad, path + ".pad", {"never"}));
     dim.unpadded = true;
     if (dim.combine == Combine::Sum || dim.multipleOf != 1)
-      return wrong(*pad, path + ".pad", dim.multipleOf != 1 ? "never pads, and multiple_of does; remove one of them"
-                                                            : "is for dims that combine by max; rows that sum are not padded");
+      return wrong(*pad, path + ".pad",
+                   dim.multipleOf != 1 ? "never pads, and multiple_of does; remove one of them"
+                                       : "is for dims that combine by max; rows that sum are not padded");
   }
   MAESTRO_TRY(fields.finish());
   if (dim.max && *dim.max % dim.multipleOf != 0)
@@ -202,9 +205,10 @@ Status readDistribution(const YamlNode &node, const std::string &name, Workload 
   static const std::vector<std::string> kKinds = {"uniform", "normal", "lognormal"};
   auto found = std::find(kKinds.begin(), kKinds.end(), kind);
   if (found == kKinds.end() || comma == std::string::npos || close == std::string::npos || comma > close)
-    return wrong(node, path, fmt::format("is '{}'; write a number, uniform(least, most), normal(mean, deviation) or "
-                                         "lognormal(median, sigma){}",
-                                         text, didYouMean(kind, kKinds)));
+    return wrong(node, path,
+                 fmt::format("is '{}'; write a number, uniform(least, most), normal(mean, deviation) or "
+                             "lognormal(median, sigma){}",
+                             text, didYouMean(kind, kKinds)));
   YamlNode first = node, second = node;
   first.scalar = trimmed(text.substr(open + 1, comma - open - 1));
   second.scalar = trimmed(text.substr(comma + 1, close - comma - 1));
@@ -235,9 +239,10 @@ Status readRoot(const YamlNode &root, Workload &workload) {
   FieldReader fields(root, "");
   MAESTRO_TRY(fields.checkIsMap());
   MAESTRO_TRY(fields.require("components", "components: {model: {model: model.onnx}}"));
-  MAESTRO_TRY(readEntries(fields, "components", workload, [](const YamlNode &node, const std::string &name, Workload &w) {
-    return readComponent(node, name, w.path, w);
-  }));
+  MAESTRO_TRY(
+      readEntries(fields, "components", workload, [](const YamlNode &node, const std::string &name, Workload &w) {
+        return readComponent(node, name, w.path, w);
+      }));
   if (workload.components.empty())
     return wrong(root, "components", "has no entry; write components: {model: {model: model.onnx}}");
   if (const YamlNode *edges = fields.find("edges"))
@@ -290,10 +295,10 @@ PortRef splitPort(const std::string &text) {
 
 Result<DType> readDType(const YamlNode &node, const std::string &path) {
   static const std::vector<std::pair<std::string, DType>> kNames = {
-      {"float32", DType::F32}, {"f32", DType::F32},   {"float64", DType::F64},   {"f64", DType::F64},
+      {"float32", DType::F32},   {"f32", DType::F32},   {"float64", DType::F64}, {"f64", DType::F64},
       {"bfloat16", DType::BF16}, {"bf16", DType::BF16}, {"float16", DType::F16}, {"f16", DType::F16},
-      {"int64", DType::I64},   {"i64", DType::I64},   {"int32", DType::I32},     {"i32", DType::I32},
-      {"int16", DType::I16},   {"int8", DType::I8},   {"uint8", DType::U8},      {"bool", DType::Bool}};
+      {"int64", DType::I64},     {"i64", DType::I64},   {"int32", DType::I32},   {"i32", DType::I32},
+      {"int16", DType::I16},     {"int8", DType::I8},   {"uint8", DType::U8},    {"bool", DType::Bool}};
   std::vector<std::string> names;
   for (const auto &[name, dtype] : kNames)
     names.push_back(name);
@@ -328,8 +333,8 @@ Result<Workload> workloadOfModels(const std::vector<std::string> &models, const 
     YamlNode path{YamlNode::Kind::Scalar, std::filesystem::absolute(model).string(), {}, {}, model};
     std::string name = stemName(model);
     if (components.find(name))
-      return Status::invalidInput(fmt::format("{}: two models are named '{}'; write a workload file that names them",
-                                              model, name));
+      return Status::invalidInput(
+          fmt::format("{}: two models are named '{}'; write a workload file that names them", model, name));
     components.entries.emplace_back(name, std::move(path));
   }
   root.entries.emplace_back("components", std::move(components));

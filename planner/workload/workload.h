@@ -25,11 +25,11 @@ struct PortRef {
 
 struct ComponentSpec {
   std::string name;
-  std::string model;                ///< Path, relative to the working directory.
-  std::string weights;              ///< Path of a safetensors file, index or folder, or "".
-  bool frozen = false;              ///< As a whole.
+  std::string model;                       ///< Path, relative to the working directory.
+  std::string weights;                     ///< Path of a safetensors file, index or folder, or "".
+  bool frozen = false;                     ///< As a whole.
   std::vector<std::string> frozenPatterns; ///< Globs over state_dict names.
-  std::vector<std::string> cuts;    ///< Module scopes at which a section of its own begins.
+  std::vector<std::string> cuts;           ///< Module scopes at which a section of its own begins.
   std::string place;
 };
 
@@ -64,14 +64,14 @@ enum class LossKind { CrossEntropy, KlDivergence, Mean, Output };
 
 struct LossSpec {
   LossKind kind = LossKind::CrossEntropy;
-  std::string name;   ///< As metrics call it: its `name`, or the kind with _2, _3 … where it repeats.
+  std::string name; ///< As metrics call it: its `name`, or the kind with _2, _3 … where it repeats.
   double weight = 1;
-  PortRef scores;     ///< cross_entropy: logits. kl_divergence: student. mean: value. output: the scalar.
-  PortRef teacher;    ///< kl_divergence.
+  PortRef scores;  ///< cross_entropy: logits. kl_divergence: student. mean: value. output: the scalar.
+  PortRef teacher; ///< kl_divergence.
   std::optional<PortRef> labels, mask;
   int64_t ignoreIndex = -100;
   double temperature = 1;
-  int64_t topK = 0;   ///< kl_divergence over the teacher's so many largest logits alone; 0: over all.
+  int64_t topK = 0; ///< kl_divergence over the teacher's so many largest logits alone; 0: over all.
   std::string place;
 };
 
@@ -97,8 +97,8 @@ struct TrainSpec {
   OptimizerSpec optimizer;
   std::optional<ScheduleSpec> schedule;
   std::optional<double> clipGradNorm;
-  DType precision = DType::F32;               ///< F32 or BF16.
-  std::map<std::string, DType> precisionOf;   ///< By component, where it differs.
+  DType precision = DType::F32;             ///< F32 or BF16.
+  std::map<std::string, DType> precisionOf; ///< By component, where it differs.
   DType precisionFor(const std::string &component) const {
     auto own = precisionOf.find(component);
     return own == precisionOf.end() ? precision : own->second;

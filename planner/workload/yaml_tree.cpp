@@ -131,8 +131,9 @@ Result<YamlNode *> child(YamlNode &node, const std::string &part, const std::str
   size_t index = 0;
   if (node.kind == YamlNode::Kind::List && isIndex(part, index)) {
     if (index >= node.items.size())
-      return Status::invalidInput(fmt::format("--set {}: the list has {} entries, and {} is none of them (they count from 0)",
-                                              assignment, node.items.size(), index));
+      return Status::invalidInput(
+          fmt::format("--set {}: the list has {} entries, and {} is none of them (they count from 0)", assignment,
+                      node.items.size(), index));
     return &node.items[index];
   }
   if (node.kind == YamlNode::Kind::Null)
@@ -186,8 +187,8 @@ Result<YamlNode> readYaml(const std::string &path) {
   if (!S_ISREG(info.st_mode))
     return Status::invalidInput(fmt::format("{}: not a regular file", path));
   if (static_cast<size_t>(info.st_size) > kMaxBytes)
-    return Status::invalidInput(fmt::format("{}: {} bytes are too many for YAML (at most {}); is it another file?", path,
-                                            info.st_size, kMaxBytes));
+    return Status::invalidInput(fmt::format("{}: {} bytes are too many for YAML (at most {}); is it another file?",
+                                            path, info.st_size, kMaxBytes));
   std::ifstream stream(path, std::ios::binary);
   std::stringstream text;
   text << stream.rdbuf();

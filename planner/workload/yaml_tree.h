@@ -19,7 +19,7 @@ struct YamlNode {
   std::string scalar; ///< Without quotes.
   std::vector<YamlNode> items;
   std::vector<YamlEntry> entries; ///< In the file's order; keys are unique.
-  std::string place; ///< "kd.yaml:12", or "--set …".
+  std::string place;              ///< "kd.yaml:12", or "--set …".
 
   const YamlNode *find(std::string_view key) const;
   YamlNode *find(std::string_view key);

@@ -1,5 +1,5 @@
-// Counts every way to the heap. A program that calls allocations() gets this file's operator new, oneDNN's and other shared
-// libraries' calls included.
+// Counts every way to the heap. A program that calls allocations() gets this file's operator new, oneDNN's and other
+// shared libraries' calls included.
 #pragma once
 
 #include <cstdint>

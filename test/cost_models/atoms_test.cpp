@@ -13,7 +13,8 @@ StageModel stage(uint64_t bytes, int64_t picoseconds, uint64_t slot, uint64_t wo
   return {bytes, bytes / 4, 9 * bytes / 4, {{cost(picoseconds), cost(2 * picoseconds), slot, workspace, 10, {}}}};
 }
 
-/// An embedding, four layers, a head; a pair of layers costs 190 where one costs 100, and keeps 230 where one keeps 100.
+/// An embedding, four layers, a head; a pair of layers costs 190 where one costs 100, and keeps 230 where one keeps
+/// 100.
 AtomicModel chain() {
   AtomicModel model;
   model.dims = {{"batch", true, 1}};
@@ -59,7 +60,8 @@ TEST(Atoms, LastLayersMayKeepMore) {
   EXPECT_EQ(all.at[0].slotBytes, 2u + 64 + 50 + 65 + 64 + 2 * 130 + 64 + 20); // Between them, too, what passes is kept.
   EXPECT_EQ(composeStage(model, 0, choice, 3, 6).at[0].forward.terms.front().picoseconds,
             composeStage(model, 0, Recompute::None, 3, 6).at[0].forward.terms.front().picoseconds);
-  EXPECT_EQ(composeStage(model, 0, choice, 0, 3).at[0].slotBytes, composeStage(model, 0, Recompute::Selective, 0, 3).at[0].slotBytes);
+  EXPECT_EQ(composeStage(model, 0, choice, 0, 3).at[0].slotBytes,
+            composeStage(model, 0, Recompute::Selective, 0, 3).at[0].slotBytes);
   EXPECT_TRUE(check(model, {{{2}, choice}}).isOk());
   EXPECT_FALSE(check(model, {{{2}, {Recompute::Selective, 6}}}).isOk()); // No layer is left.
   EXPECT_FALSE(check(model, {{{2}, {Recompute::Full, 1}}}).isOk());
@@ -82,17 +84,22 @@ TEST(Atoms, LayersThatKeepMoreMayLieEvenlyAmongTheOthers) {
   for (AtomClass &own : section.classes[1])
     own.alone.at[0].slotBytes /= 2;
   RecomputeChoice choice{Recompute::Selective, 2, true}; // Atoms 2 and 5 keep.
-  EXPECT_EQ(composeStage(model, 0, choice, 0, 2).at[0].slotBytes, composeStage(model, 0, Recompute::Selective, 0, 2).at[0].slotBytes);
-  EXPECT_EQ(composeStage(model, 0, choice, 2, 3).at[0].slotBytes, composeStage(model, 0, Recompute::None, 2, 3).at[0].slotBytes);
-  EXPECT_EQ(composeStage(model, 0, choice, 3, 5).at[0].slotBytes, composeStage(model, 0, Recompute::Selective, 3, 5).at[0].slotBytes);
+  EXPECT_EQ(composeStage(model, 0, choice, 0, 2).at[0].slotBytes,
+            composeStage(model, 0, Recompute::Selective, 0, 2).at[0].slotBytes);
+  EXPECT_EQ(composeStage(model, 0, choice, 2, 3).at[0].slotBytes,
+            composeStage(model, 0, Recompute::None, 2, 3).at[0].slotBytes);
+  EXPECT_EQ(composeStage(model, 0, choice, 3, 5).at[0].slotBytes,
+            composeStage(model, 0, Recompute::Selective, 3, 5).at[0].slotBytes);
 }
 
 TEST(Atoms, ChoicesAreText) {
-  for (RecomputeChoice choice : {RecomputeChoice(), RecomputeChoice(Recompute::Full), RecomputeChoice(Recompute::Selective, 12), RecomputeChoice(Recompute::Full, 3, true)})
+  for (RecomputeChoice choice : {RecomputeChoice(), RecomputeChoice(Recompute::Full),
+                                 RecomputeChoice(Recompute::Selective, 12), RecomputeChoice(Recompute::Full, 3, true)})
     EXPECT_EQ(recomputeChoiceFromText(textOf(choice)), choice);
   EXPECT_EQ(textOf({Recompute::Full, 4}), "full-4");
   EXPECT_EQ(textOf({Recompute::Full, 4, true}), "full-4-evenly");
-  for (const char *wrong : {"", "some", "none-1", "full-", "full-0", "full-x", "full-4x", "full--4", "full-4294967296", "-4", "full-evenly", "full-0-evenly", "none-1-evenly", "full-4-evenly-evenly", "-evenly"})
+  for (const char *wrong : {"", "some", "none-1", "full-", "full-0", "full-x", "full-4x", "full--4", "full-4294967296",
+                            "-4", "full-evenly", "full-0-evenly", "none-1-evenly", "full-4-evenly-evenly", "-evenly"})
     EXPECT_FALSE(recomputeChoiceFromText(wrong)) << wrong;
 }
 
@@ -119,7 +126,8 @@ TEST(Atoms, CutsMakeStagesAndEdges) {
   EXPECT_FALSE(check(model, {{{2}, Recompute::Selective}}).isOk());
 }
 
-wavefront::Problem replicated(std::vector<std::vector<uint32_t>> first, std::vector<std::vector<uint32_t>> second, uint32_t devices) {
+wavefront::Problem replicated(std::vector<std::vector<uint32_t>> first, std::vector<std::vector<uint32_t>> second,
+                              uint32_t devices) {
   wavefront::Problem problem;
   problem.dims = {{"batch", true, 1}};
   problem.devices = devices;

@@ -1,4 +1,5 @@
-// The predicted scratch memory of a call is never less than what the CPU library's kernel asks for, and not absurdly more.
+// The predicted scratch memory of a call is never less than what the CPU library's kernel asks for, and not absurdly
+// more.
 #include "cost_models/cpu_memory.h"
 
 #include "kernels/kernel.h"
@@ -60,7 +61,8 @@ uint64_t asked(const Call &call, int threads) {
 
 /// As it is here: a product of bf16 asks for copies of its operands, or it does not.
 Bf16Products here() {
-  static const uint64_t bytes = asked({"matmul", {}, {bf16({1024, 1024}), bf16({1024, 1024}), {}}, {bf16({1024, 1024})}, 0}, 1);
+  static const uint64_t bytes =
+      asked({"matmul", {}, {bf16({1024, 1024}), bf16({1024, 1024}), {}}, {bf16({1024, 1024})}, 0}, 1);
   return bytes > uint64_t{8} << 20 ? Bf16Products::Widened : Bf16Products::Native;
 }
 
@@ -82,8 +84,12 @@ void hold(const Call &call) {
 
 TEST(CpuMemoryTest, products) {
   for (auto make : {f32, bf16})
-    for (auto [m, n, k] : {std::array<int64_t, 3>{1024, 50257, 512}, {512, 50257, 1024}, {1024, 512, 50257},
-                           {4096, 4096, 4096}, {7, 3, 5}, {1, 2048, 300}})
+    for (auto [m, n, k] : {std::array<int64_t, 3>{1024, 50257, 512},
+                           {512, 50257, 1024},
+                           {1024, 512, 50257},
+                           {4096, 4096, 4096},
+                           {7, 3, 5},
+                           {1, 2048, 300}})
       for (int64_t transposed : {0, 1, 2}) {
         std::vector<kernels::Attribute> attributes = {ints("transpose_a", {transposed == 1}),
                                                       ints("transpose_b", {transposed == 2})};
@@ -98,7 +104,8 @@ TEST(CpuMemoryTest, attention) {
   for (auto make : {f32, bf16})
     for (auto [sequence, depth] : {std::array<int64_t, 2>{256, 64}, {2048, 128}, {33, 20}}) {
       KernelOperand q = make({2, sequence, 8, depth}), k = make({2, sequence, 2, depth}), lse = f32({2, 8, sequence});
-      std::vector<kernels::Attribute> attributes = {number("scale", 0.1), ints("causal", {1}), ints("sequence_major", {1})};
+      std::vector<kernels::Attribute> attributes = {number("scale", 0.1), ints("causal", {1}),
+                                                    ints("sequence_major", {1})};
       hold({"attention", attributes, {q, k, k, {}}, {q, lse}});
       hold({"attention_grad", attributes, {q, q, k, k, q, lse, {}}, {q, k, k}});
     }
@@ -161,7 +168,8 @@ TEST(CpuMemoryTest, stagingIsTheTransports) {
     for (uint64_t elements : {1, 17, 132224, 1 << 20, 3000001, 100000000}) {
       transport::local::ReductionDescription description;
       description.members.assign(members, {0, nullptr, {{0, elements}}});
-      uint64_t needed = transport::local::Reduction::stagingBytesPerMember(description), counted = stagingBytes(elements, members);
+      uint64_t needed = transport::local::Reduction::stagingBytesPerMember(description),
+               counted = stagingBytes(elements, members);
       EXPECT_LE(needed, counted) << elements << " elements, " << members << " members";
       EXPECT_LE(counted, needed + needed / 64) << elements << " elements, " << members << " members";
       EXPECT_LE(counted, kMostStagingBytes);

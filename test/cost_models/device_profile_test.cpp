@@ -35,7 +35,8 @@ DeviceProfile profileOf() {
 TEST(KernelCurves, AreExactAtTheirPointsAndBetweenThemInLogarithms) {
   KernelCurves made = curves();
   EXPECT_NEAR(made.gridTime("matmul f32", 1024, 64, 1024)->value, 2.0 * 1024 * 64 * 1024 / 200e9, 1e-12);
-  EXPECT_NEAR(made.gridTime("matmul f32", 300, 300, 256)->value, 2.0 * 300 * 300 * 256 / (100e9 * std::sqrt(2.0)), 1e-9);
+  EXPECT_NEAR(made.gridTime("matmul f32", 300, 300, 256)->value, 2.0 * 300 * 300 * 256 / (100e9 * std::sqrt(2.0)),
+              1e-9);
   EXPECT_NEAR(made.gridTime("matmul f32", 1e5, 8, 1e5)->value, 2.0 * 1e5 * 8 * 1e5 / 200e9, 1e-6); // The grid's edge.
   EXPECT_FALSE(made.gridTime("matmul bf16", 64, 64, 64));
   EXPECT_NEAR(made.curveTime("add", 1e7)->value, std::sqrt(1e-4 * 2e-2), 1e-12);
@@ -50,17 +51,23 @@ TEST(KernelCurves, CallsSayWhatGridsDoNot) {
     for (double n : {32, 128, 512})
       for (double k : {32, 128, 512})
         grid.push_back({m, n, k, Seconds(2 * m * n * k / 50e9)});
-  EXPECT_NE(made.addCalls("matmul", {{1, 1, 1, 1, Seconds(1)}}).message().find("no grid or curve stands for it"), std::string::npos);
+  EXPECT_NE(made.addCalls("matmul", {{1, 1, 1, 1, Seconds(1)}}).message().find("no grid or curve stands for it"),
+            std::string::npos);
   ASSERT_TRUE(made.addGrid("matmul f32", grid).isOk());
-  auto call = [](double m, double n, double k, double rate) { return CallSample{m, n, k, 4 * (m * n + n * k + k * m), Seconds(2 * m * n * k / rate)}; };
-  auto rateAt = [&](double m, double n, double k) { return 2 * m * n * k / made.time("matmul", false, call(m, n, k, 1))->value * 1e-9; };
+  auto call = [](double m, double n, double k, double rate) {
+    return CallSample{m, n, k, 4 * (m * n + n * k + k * m), Seconds(2 * m * n * k / rate)};
+  };
+  auto rateAt = [&](double m, double n, double k) {
+    return 2 * m * n * k / made.time("matmul", false, call(m, n, k, 1))->value * 1e-9;
+  };
   EXPECT_NEAR(rateAt(512, 96, 96), 50, 0.1);
   ASSERT_TRUE(made.addCalls("matmul", {call(512, 96, 96, 75e9)}).isOk());
   EXPECT_NEAR(rateAt(512, 96, 96), 75, 0.2);
-  EXPECT_NEAR(rateAt(64, 96, 96), 58, 5); // Fewer rows: of the same kind,
+  EXPECT_NEAR(rateAt(64, 96, 96), 58, 5);    // Fewer rows: of the same kind,
   EXPECT_NEAR(rateAt(512, 256, 256), 50, 5); // while other matrices are the grid's,
   EXPECT_NEAR(rateAt(512, 512, 32), 50, 3);
-  EXPECT_NEAR(2e-9 * 512 * 96 * 96 / made.time("matmul transposed", false, call(512, 96, 96, 1))->value, 50, 0.1); // and other kernels, too.
+  EXPECT_NEAR(2e-9 * 512 * 96 * 96 / made.time("matmul transposed", false, call(512, 96, 96, 1))->value, 50,
+              0.1); // and other kernels, too.
   ASSERT_TRUE(made.addCalls("matmul", {call(512, 96, 96, 75e9), call(64, 96, 96, 75e9)}).isOk());
   EXPECT_GT(rateAt(256, 96, 96), 70); // And between two of one kind it is theirs.
   EXPECT_NE(made.addCalls("matmul", {call(1, 1, 1, INFINITY)}).message().find("not above 0"), std::string::npos);
@@ -80,9 +87,11 @@ TEST(KernelCurves, CallsTellKernelsApartThatShareACurve) {
 
 TEST(KernelCurves, RefuseWhatIsNoGrid) {
   KernelCurves made;
-  EXPECT_NE(made.addGrid("p", {{1, 1, 1, Seconds(1)}, {2, 2, 1, Seconds(1)}}).message().find("no grid of 2 x 2 x 1"), std::string::npos);
+  EXPECT_NE(made.addGrid("p", {{1, 1, 1, Seconds(1)}, {2, 2, 1, Seconds(1)}}).message().find("no grid of 2 x 2 x 1"),
+            std::string::npos);
   EXPECT_NE(made.addGrid("p", {{1, 1, 1, Seconds(0)}}).message().find("not above 0"), std::string::npos);
-  EXPECT_NE(made.addGrid("p", {{1, 1, 1, Seconds(1)}, {1, 1, 1, Seconds(1)}}).message().find("no grid"), std::string::npos);
+  EXPECT_NE(made.addGrid("p", {{1, 1, 1, Seconds(1)}, {1, 1, 1, Seconds(1)}}).message().find("no grid"),
+            std::string::npos);
   EXPECT_NE(made.addCurve("c", {}).message().find("no points"), std::string::npos);
   EXPECT_NE(made.addCurve("c", {{5, Seconds(1)}, {5, Seconds(2)}}).message().find("twice"), std::string::npos);
 }
@@ -112,8 +121,10 @@ TEST(OperatorTime, MeasuredKernelsAreTakenFromTheirCurves) {
   DeviceModel device = deviceFor(profileOf(), 1); // Calls take 1 us.
   EXPECT_NEAR(operatorTime({"matmul", false, Flops(), Bytes(), 1024, 64, 1024, 3}, device).time.value,
               3 * 2.0 * 1024 * 64 * 1024 / 200e9 + 1e-6, 1e-9);
-  EXPECT_NEAR(operatorTime({"mul", false, Flops(), Bytes(1e6)}, device).time.value, 1e-4 + 1e-6, 1e-12); // As additions.
-  EXPECT_EQ(operatorTime({"matmul transposed", false, Flops(), Bytes(), 1024, 64, 1024, 3}, device).time, // Of its kind nothing is known.
+  EXPECT_NEAR(operatorTime({"mul", false, Flops(), Bytes(1e6)}, device).time.value, 1e-4 + 1e-6,
+              1e-12); // As additions.
+  EXPECT_EQ(operatorTime({"matmul transposed", false, Flops(), Bytes(), 1024, 64, 1024, 3}, device)
+                .time, // Of its kind nothing is known.
             operatorTime({"matmul", false, Flops(), Bytes(), 1024, 64, 1024, 3}, device).time);
   EXPECT_EQ(operatorTime({"gelu", false, Flops(8e5), Bytes(1e6)}, device).provenance, Provenance::BuiltIn);
 }

@@ -1,4 +1,5 @@
-// Predicted times do not change unnoticed: operators on devices at shapes, transfers and collectives on links, whole steps.
+// Predicted times do not change unnoticed: operators on devices at shapes, transfers and collectives on links, whole
+// steps.
 #include "cost_models/collectives.h"
 #include "cost_models/device_profile.h"
 #include "cost_models/devices.h"
@@ -27,20 +28,25 @@ std::vector<DeviceModel> devices() {
 std::vector<std::pair<std::string, KernelWork>> operators(bool bf16) {
   std::vector<std::pair<std::string, KernelWork>> list;
   double size = bf16 ? 2 : 4;
-  for (auto [m, n, k] : {std::array<double, 3>{4096, 4096, 4096}, {4096, 14336, 4096}, {4096, 1024, 4096}, {1024, 512, 64}, {64, 64, 64}})
+  for (auto [m, n, k] : {std::array<double, 3>{4096, 4096, 4096},
+                         {4096, 14336, 4096},
+                         {4096, 1024, 4096},
+                         {1024, 512, 64},
+                         {64, 64, 64}})
     list.emplace_back(fmt::format("matmul {}x{}x{}", m, n, k),
                       KernelWork{"matmul", bf16, Flops(2 * m * n * k), Bytes((m * k + n * k + m * n) * size), m, n, k});
   for (auto [queries, keys, depth] : {std::array<double, 3>{131072, 4096, 128}, {4096, 256, 16}})
     for (const char *kernel : {"attention", "attention_grad"}) {
       double factor = kernel == std::string("attention") ? 4 : 10;
       list.emplace_back(fmt::format("{} {}x{}x{}", kernel, queries, keys, depth),
-                        KernelWork{kernel, bf16, Flops(queries * keys * (factor * depth + 12)), Bytes(queries * depth * 4 * size), queries,
-                                   keys, depth});
+                        KernelWork{kernel, bf16, Flops(queries * keys * (factor * depth + 12)),
+                                   Bytes(queries * depth * 4 * size), queries, keys, depth});
     }
   for (const char *kernel : {"add", "gelu", "rms_norm", "softmax", "transpose", "cross_entropy"})
     for (auto [rows, width] : {std::array<double, 2>{4096, 4096}, {1024, 64}})
-      list.emplace_back(fmt::format("{} {}x{}", kernel, rows, width),
-                        KernelWork{kernel, bf16, Flops(8 * rows * width), Bytes(2 * rows * width * size), rows, width, 1});
+      list.emplace_back(
+          fmt::format("{} {}x{}", kernel, rows, width),
+          KernelWork{kernel, bf16, Flops(8 * rows * width), Bytes(2 * rows * width * size), rows, width, 1});
   return list;
 }
 
@@ -61,25 +67,30 @@ std::string links() {
     std::vector<uint32_t> all(count);
     std::iota(all.begin(), all.end(), 0u);
     for (double bytes : {4096.0, 1e6, 1e9}) {
-      for (auto [name, kind] : {std::pair{"all_reduce", Collective::AllReduce}, {"all_gather", Collective::AllGather}}) {
+      for (auto [name, kind] :
+           {std::pair{"all_reduce", Collective::AllReduce}, {"all_gather", Collective::AllGather}}) {
         CommunicationCost cost = collectiveCost(kind, Bytes(bytes), all, machine);
-        text += fmt::format("{} of {:.0f} bytes on h100x{}: {:.4g} us; {}\n", name, bytes, count, cost.of(Bytes(bytes)).value * 1e6, describe(cost));
+        text += fmt::format("{} of {:.0f} bytes on h100x{}: {:.4g} us; {}\n", name, bytes, count,
+                            cost.of(Bytes(bytes)).value * 1e6, describe(cost));
       }
       CommunicationCost cost = transferCost(machine, 0, count - 1);
-      text += fmt::format("transfer of {:.0f} bytes on h100x{}: {:.4g} us; {}\n", bytes, count, cost.of(Bytes(bytes)).value * 1e6, describe(cost));
+      text += fmt::format("transfer of {:.0f} bytes on h100x{}: {:.4g} us; {}\n", bytes, count,
+                          cost.of(Bytes(bytes)).value * 1e6, describe(cost));
     }
   }
   return text;
 }
 
-/// Distillation: a frozen teacher of three times the student's forward work, 4 MB a sample between them, 1 GB of gradients.
+/// Distillation: a frozen teacher of three times the student's forward work, 4 MB a sample between them, 1 GB of
+/// gradients.
 std::string steps() {
   CompoundModel model;
   model.dims = {{"batch", true, 1}};
   model.microBatches = {1};
   std::vector<MicroBatchCapacity> capacities{{1, {1}, {}}};
   auto milliseconds = [](int64_t ms) { return wavefront::Cost{{{ms * 1'000'000'000, {0}}}}; };
-  StageModel teacher{0, 0, 0, {{milliseconds(3), {}, 0, 0, 0}}}, student{0, 1'000'000'000, 5'000'000'000, {{milliseconds(1), milliseconds(2), 0, 0, 0}}};
+  StageModel teacher{0, 0, 0, {{milliseconds(3), {}, 0, 0, 0}}},
+      student{0, 1'000'000'000, 5'000'000'000, {{milliseconds(1), milliseconds(2), 0, 0, 0}}};
   model.sections = {{"teacher", false, {}, capacities, {teacher}}, {"student", true, {}, capacities, {student}}};
   model.edges = {{0, 0, 1, 0, false, false, {{4e6, {0}}}, {4'000'000}, {}}};
   std::string text;
@@ -105,7 +116,8 @@ std::string table() {
   for (const DeviceModel &device : devices())
     for (bool bf16 : {false, true})
       for (const auto &[name, work] : operators(bf16))
-        text += fmt::format("{} {} on {}: {:.4g} us\n", name, bf16 ? "bf16" : "f32", device.name, operatorTime(work, device).time.value * 1e6);
+        text += fmt::format("{} {} on {}: {:.4g} us\n", name, bf16 ? "bf16" : "f32", device.name,
+                            operatorTime(work, device).time.value * 1e6);
   return text + links() + steps();
 }
 
@@ -122,7 +134,8 @@ TEST(GoldenTimes, AreAsTheyWere) {
   std::istringstream before(was.str()), after(now);
   std::string oldLine, newLine;
   for (bool more = true; more;) {
-    bool hadOld = static_cast<bool>(std::getline(before, oldLine)), hadNew = static_cast<bool>(std::getline(after, newLine));
+    bool hadOld = static_cast<bool>(std::getline(before, oldLine)),
+         hadNew = static_cast<bool>(std::getline(after, newLine));
     more = hadOld && hadNew;
     ASSERT_EQ(hadOld ? oldLine : "", hadNew ? newLine : "")
         << "a predicted time changed: give the reason in the commit, and rewrite the table with MAESTRO_WRITE_GOLDEN=1";

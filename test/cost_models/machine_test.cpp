@@ -14,7 +14,8 @@ namespace {
 Machine twoNodes() {
   Machine machine;
   machine.devices = 8;
-  machine.links = {{"inner", 4, gigabytesPerSecond(100), microseconds(1)}, {"outer", 8, gigabytesPerSecond(10), microseconds(5)}};
+  machine.links = {{"inner", 4, gigabytesPerSecond(100), microseconds(1)},
+                   {"outer", 8, gigabytesPerSecond(10), microseconds(5)}};
   return machine;
 }
 
@@ -82,7 +83,8 @@ TEST(Machine, UnequalGroupsHaveNoHierarchy) {
   EXPECT_EQ(cost.exchange, Exchange::Ring);
   EXPECT_NEAR(cost.of(bytes(1e9)).value, 2 * 4 * 5e-6 + 2 * 0.8 * 1e9 / (2 * 10e9), 1e-12);
   machine.links[1].bandwidth = gigabytesPerSecond(80); // Together more than what is inside the nodes.
-  EXPECT_NEAR(collectiveCost(Collective::AllReduce, bytes(1e9), twoAtLeast, machine).of(bytes(1e9)).value, 2 * 4 * 5e-6 + 2 * 0.8 * 1e9 / 100e9, 1e-12);
+  EXPECT_NEAR(collectiveCost(Collective::AllReduce, bytes(1e9), twoAtLeast, machine).of(bytes(1e9)).value,
+              2 * 4 * 5e-6 + 2 * 0.8 * 1e9 / 100e9, 1e-12);
   std::vector<uint32_t> strided{1, 5}; // One in each node: the outer level alone.
   EXPECT_EQ(collectiveCost(Collective::AllReduce, bytes(1e9), strided, machine).level->name, "outer");
   std::vector<uint32_t> same{3, 3};

@@ -42,7 +42,7 @@ TEST(Simulator, OneDeviceDoesAllTheWork) {
   Machine machine = machineOf(1, 1e9);
   auto result = Simulator(steps).run(pair(), machine, on({{0}}, {{0}}), wavefront::Order::Wavefront);
   ASSERT_TRUE(result.isOk()) << result.status().message();
-  EXPECT_NEAR(result->makespanSeconds, 16e-6, 1e-12); // 4 samples · (1 + 1 + 2) µs
+  EXPECT_NEAR(result->makespanSeconds, 16e-6, 1e-12);    // 4 samples · (1 + 1 + 2) µs
   EXPECT_NEAR(result->stepSeconds, 16e-6 + 9e-6, 1e-12); // and 9,000 bytes at 1 GB/s
   EXPECT_NEAR(result->lowerBoundSeconds, 16e-6, 1e-12);
   EXPECT_NEAR(result->sections[0].busySeconds, 4e-6, 1e-12);
@@ -56,9 +56,11 @@ TEST(Simulator, ApartTheyOverlap) {
   Machine machine = machineOf(2, 1e18);
   auto result = Simulator(steps).run(pair(), machine, on({{0}}, {{1}}), wavefront::Order::Wavefront);
   ASSERT_TRUE(result.isOk()) << result.status().message();
-  EXPECT_NEAR(result->makespanSeconds, 13e-6, 1e-12); // The student waits for the first sample and then works without a pause.
+  EXPECT_NEAR(result->makespanSeconds, 13e-6,
+              1e-12); // The student waits for the first sample and then works without a pause.
   EXPECT_NEAR(result->deviceBusySeconds[0], 4e-6, 1e-12);
-  EXPECT_TRUE(result->runsAhead); // The teacher does not wait for the student's update: a steady step is the student's work.
+  EXPECT_TRUE(
+      result->runsAhead); // The teacher does not wait for the student's update: a steady step is the student's work.
   EXPECT_NEAR(result->stepSeconds, 12e-6, 1e-12);
   EXPECT_NEAR(result->sections[0].idleSeconds, 8e-6, 1e-12);
 }
@@ -78,27 +80,33 @@ TEST(Simulator, TasksAndStepsHaveTimesOfTheirOwn) {
   std::vector<SampleSizes> steps{{1, 1, 1, 1}};
   Machine machine = machineOf(2, 1e18);
   CompoundLayout shared = on({{0}, {1}}, {{0}, {1}});
-  auto seconds = [&] { return Simulator(steps).run(pair(), machine, shared, wavefront::Order::Wavefront)->stepSeconds; };
+  auto seconds = [&] {
+    return Simulator(steps).run(pair(), machine, shared, wavefront::Order::Wavefront)->stepSeconds;
+  };
   double plain = seconds();
   machine.kinds[0].rates.step = microseconds(5); // Once, whatever number of sections a device has.
   EXPECT_NEAR(seconds(), plain + 5e-6, 1e-12);
-  machine.kinds[0].rates.task = microseconds(1); // Two samples a device: the teacher's, and the student's forward and backward.
+  machine.kinds[0].rates.task =
+      microseconds(1); // Two samples a device: the teacher's, and the student's forward and backward.
   EXPECT_NEAR(seconds(), plain + 5e-6 + 6e-6, 1e-12);
 }
 
 TEST(Simulations, AreThoseOfOneSimulatorInTheOrderOfQuestions) {
   std::vector<SampleSizes> steps{{1, 1, 1, 1}, {1, 1}};
   Machine machine = machineOf(3, 1e9);
-  std::vector<CompoundLayout> layouts{on({{0}}, {{1}}), on({{0}}, {{0}}), on({{0}}, {{7}}), on({{0}, {1}}, {{2}}), on({{0}, {1}}, {{0}, {1}})};
+  std::vector<CompoundLayout> layouts{on({{0}}, {{1}}), on({{0}}, {{0}}), on({{0}}, {{7}}), on({{0}, {1}}, {{2}}),
+                                      on({{0}, {1}}, {{0}, {1}})};
   std::vector<SimulationQuestion> questions;
   for (int i = 0; i < 20; ++i)
-    questions.push_back({std::make_shared<const CompoundModel>(pair()), &machine, layouts[static_cast<size_t>(i) % layouts.size()], wavefront::Order::Wavefront});
+    questions.push_back({std::make_shared<const CompoundModel>(pair()), &machine,
+                         layouts[static_cast<size_t>(i) % layouts.size()], wavefront::Order::Wavefront});
   Simulations simulations(steps, UINT64_MAX);
   EXPECT_GE(simulations.atOnce(), 1u);
   std::vector<Result<Simulation>> answers = simulations.run(questions);
   ASSERT_EQ(answers.size(), questions.size());
   for (size_t i = 0; i < questions.size(); ++i) {
-    Result<Simulation> alone = Simulator(steps).run(*questions[i].model, machine, questions[i].layout, questions[i].order);
+    Result<Simulation> alone =
+        Simulator(steps).run(*questions[i].model, machine, questions[i].layout, questions[i].order);
     ASSERT_EQ(answers[i].isOk(), alone.isOk()) << i;
     if (alone.isOk())
       EXPECT_EQ(answers[i]->stepSeconds, alone->stepSeconds) << i;
@@ -111,7 +119,9 @@ TEST(Simulations, AreThoseOfOneSimulatorInTheOrderOfQuestions) {
 TEST(Simulator, TasksAreShorterBesideIdleDevices) {
   std::vector<SampleSizes> steps{{1, 1, 1, 1}};
   Machine machine = machineOf(2, 1e18);
-  auto seconds = [&](const CompoundLayout &layout) { return Simulator(steps).runTuned(pair(), machine, layout)->makespanSeconds; };
+  auto seconds = [&](const CompoundLayout &layout) {
+    return Simulator(steps).runTuned(pair(), machine, layout)->makespanSeconds;
+  };
   CompoundLayout one = on({{0}}, {{0}}), both = on({{0}, {1}}, {{0}, {1}}), apart = on({{0}}, {{1}});
   double alone = seconds(one), together = seconds(both), partly = seconds(apart);
   machine.kinds[0].rates.alone = 0.5;
@@ -128,7 +138,9 @@ TEST(Simulator, TasksAreShorterBesideIdleDevices) {
 TEST(Simulator, DevicesThatWorkAtTheSameTimeWaitForTheSlowest) {
   std::vector<SampleSizes> steps{{1, 1, 1, 1}};
   Machine machine = machineOf(2, 1e18);
-  auto seconds = [&](const CompoundLayout &layout) { return Simulator(steps).runTuned(pair(), machine, layout)->makespanSeconds; };
+  auto seconds = [&](const CompoundLayout &layout) {
+    return Simulator(steps).runTuned(pair(), machine, layout)->makespanSeconds;
+  };
   CompoundLayout one = on({{0}}, {{0}}), both = on({{0}, {1}}, {{0}, {1}});
   double alone = seconds(one), together = seconds(both);
   machine.kinds[0].rates.together = 1.25;
@@ -141,7 +153,9 @@ TEST(Simulator, DevicesThatWorkAtTheSameTimeWaitForTheSlowest) {
 TEST(Simulator, DevicesWaitForTheHostWhereNoProcessorIsLeft) {
   std::vector<SampleSizes> steps{{1, 1, 1, 1}};
   Machine machine = machineOf(2, 1e18);
-  auto seconds = [&](const CompoundLayout &layout) { return Simulator(steps).runTuned(pair(), machine, layout)->stepSeconds; };
+  auto seconds = [&](const CompoundLayout &layout) {
+    return Simulator(steps).runTuned(pair(), machine, layout)->stepSeconds;
+  };
   CompoundLayout one = on({{0}}, {{0}}), both = on({{0}, {1}}, {{0}, {1}}), apart = on({{0}}, {{1}});
   double alone = seconds(one), together = seconds(both), partly = seconds(apart);
   machine.kinds[0].rates.host = microseconds(8);
@@ -157,7 +171,8 @@ TEST(Simulator, BytesOfEachDevice) {
   CompoundModel model = pair();
   Machine machine = machineOf(2, 1e9);
   CompoundLayout layout = on({{0}}, {{1}});
-  layout[0].microBatch = 1; // Larger than the student's: one of the teacher's tasks fills two slots, and eight may wait.
+  layout[0].microBatch =
+      1; // Larger than the student's: one of the teacher's tasks fills two slots, and eight may wait.
   std::vector<uint64_t> bytes = deviceBytes(model, machine, layout);
   EXPECT_EQ(bytes[0], 1000u + 20 + 6 + 1);
   EXPECT_EQ(bytes[1], 4000u + 100 + 7 + 1 + 10 * 30);
@@ -202,14 +217,15 @@ TEST(InFlight, NoMoreThanAStepHas) {
   EXPECT_EQ(microBatchesInFlight(stages, edges, 3).slots, (std::vector<uint32_t>{1 + 2, 1}));
   EXPECT_EQ(microBatchesInFlight(stages, edges, 2).slots, (std::vector<uint32_t>{2, 1})); // A sample each.
   std::vector<StageFlow> chain{{0, 4}, {0, 4}, {0, 4}};
-  EXPECT_EQ(microBatchesInFlight(chain, std::vector<EdgeFlow>{{0, 1, true}, {1, 2, true}}, 4).slots, (std::vector<uint32_t>{4, 3, 1}));
+  EXPECT_EQ(microBatchesInFlight(chain, std::vector<EdgeFlow>{{0, 1, true}, {1, 2, true}}, 4).slots,
+            (std::vector<uint32_t>{4, 3, 1}));
 }
 
 TEST(InFlight, ReplicasCount) {
   std::vector<EdgeFlow> edges{{0, 1, true}};
   InFlight oneFeedsThree = microBatchesInFlight(std::vector<StageFlow>{{0, 4, 1}, {1, 4, 3}}, edges);
   EXPECT_EQ(oneFeedsThree.slots, (std::vector<uint32_t>{3 * (1 + 4) + 2, 1}));
-  EXPECT_EQ(oneFeedsThree.depth, (std::vector<uint32_t>{1 + 8})); // One task may be all for one replica,
+  EXPECT_EQ(oneFeedsThree.depth, (std::vector<uint32_t>{1 + 8}));         // One task may be all for one replica,
   EXPECT_EQ(oneFeedsThree.gradientDepth, (std::vector<uint32_t>{3 + 8})); // three send to one.
   InFlight threeFeedOne = microBatchesInFlight(std::vector<StageFlow>{{0, 4, 3}, {1, 4, 1}}, edges);
   EXPECT_EQ(threeFeedOne.slots, (std::vector<uint32_t>{2 + 2, 1}));
@@ -217,7 +233,8 @@ TEST(InFlight, ReplicasCount) {
 }
 
 TEST(InFlight, WithoutGradientsOneIsEnough) {
-  InFlight limits = microBatchesInFlight(std::vector<StageFlow>{{0, 8, 2}, {1, 4, 2}}, std::vector<EdgeFlow>{{0, 1, false}});
+  InFlight limits =
+      microBatchesInFlight(std::vector<StageFlow>{{0, 8, 2}, {1, 4, 2}}, std::vector<EdgeFlow>{{0, 1, false}});
   EXPECT_EQ(limits.slots, (std::vector<uint32_t>{1, 1}));
   EXPECT_EQ(limits.depth, (std::vector<uint32_t>{2 + 8}));
 }
@@ -225,13 +242,14 @@ TEST(InFlight, WithoutGradientsOneIsEnough) {
 TEST(InFlight, OfSamplesThatPassOneSectionByItHoldsNone) {
   std::vector<EdgeFlow> edges{{0, 1, true}};
   auto places = [&](double first, double second, int64_t stepSamples) {
-    return microBatchesInFlight(std::vector<StageFlow>{{0, 2, 1, 0, first}, {1, 8, 1, 0, second}}, edges, stepSamples).slots.front();
+    return microBatchesInFlight(std::vector<StageFlow>{{0, 2, 1, 0, first}, {1, 8, 1, 0, second}}, edges, stepSamples)
+        .slots.front();
   };
   EXPECT_EQ(places(1, 1, kAnySamples), 4 * (1 + 4) + 2u);
   EXPECT_EQ(places(0.5, 1, kAnySamples), 2 * (1 + 4) + 2u);
   EXPECT_EQ(places(0.5, 0.5, kAnySamples), 4 * (1 + 4) + 2u); // All that the second one sees come from the first.
   EXPECT_EQ(places(1, 0.5, kAnySamples), 4 * (1 + 4) + 2u);
-  EXPECT_EQ(places(0.3, 1, kAnySamples), 6 + 2u); // Of 40 samples 12.
+  EXPECT_EQ(places(0.3, 1, kAnySamples), 6 + 2u);  // Of 40 samples 12.
   EXPECT_EQ(places(0.01, 1, kAnySamples), 4 + 2u); // All 8 of a micro-batch may be such.
   EXPECT_EQ(places(0.01, 1, 4), 2 + 2u);
 }
@@ -239,11 +257,14 @@ TEST(InFlight, OfSamplesThatPassOneSectionByItHoldsNone) {
 TEST(InFlight, MoreThanUsual) {
   std::vector<EdgeFlow> edges{{0, 1, false}, {1, 2, true}};
   InFlight limits = microBatchesInFlight(std::vector<StageFlow>{{0, 4, 1, 3}, {1, 4, 1, 2}, {1, 4, 1, 2}}, edges);
-  EXPECT_EQ(limits.slots, (std::vector<uint32_t>{1, 3 + 2, 1 + 2})); // What only runs forward is done with a micro-batch at once.
+  EXPECT_EQ(limits.slots,
+            (std::vector<uint32_t>{1, 3 + 2, 1 + 2})); // What only runs forward is done with a micro-batch at once.
   EXPECT_EQ(limits.depth, (std::vector<uint32_t>{3 + 8 + 2, 1 + 4 + 2}));
   EXPECT_EQ(limits.gradientDepth[1], 1 + 4 + 2u);
-  EXPECT_EQ(microBatchesInFlight(std::vector<StageFlow>{{0, 4, 1, 9}, {0, 4, 1, 9}}, std::vector<EdgeFlow>{{0, 1, true}}, 6).slots,
-            (std::vector<uint32_t>{6, 6})); // A step has no more samples.
+  EXPECT_EQ(
+      microBatchesInFlight(std::vector<StageFlow>{{0, 4, 1, 9}, {0, 4, 1, 9}}, std::vector<EdgeFlow>{{0, 1, true}}, 6)
+          .slots,
+      (std::vector<uint32_t>{6, 6})); // A step has no more samples.
 }
 
 TEST(Simulator, TunedIsNoLonger) {
@@ -262,7 +283,8 @@ TEST(Simulator, TunedIsNoLonger) {
 
 TEST(SampleSizes, FollowTheirDistributionsWithinBounds) {
   using Kind = SizeDistribution::Kind;
-  std::vector<SizeDistribution> dims{{Kind::Constant, 1, 0, 1, 16}, {Kind::Uniform, 0, 3, 0, 3}, {Kind::LogNormal, 512, 0.6, 1, 2048}};
+  std::vector<SizeDistribution> dims{
+      {Kind::Constant, 1, 0, 1, 16}, {Kind::Uniform, 0, 3, 0, 3}, {Kind::LogNormal, 512, 0.6, 1, 2048}};
   std::vector<SampleSizes> steps = drawSizes(dims, 4, 1000, 7);
   ASSERT_EQ(steps.size(), 4u);
   double none = 0, above = 0;
@@ -284,7 +306,8 @@ TEST(SampleSizes, FollowTheirDistributionsWithinBounds) {
 
 TEST(SampleSizes, ATypicalStepIsAsTheMeanOfMany) {
   using Kind = SizeDistribution::Kind;
-  std::vector<SizeDistribution> dims{{Kind::Constant, 1, 0, 1, 16}, {Kind::Normal, 3, 4, 0, 16}, {Kind::LogNormal, 512, 0.6, 1, 8192}};
+  std::vector<SizeDistribution> dims{
+      {Kind::Constant, 1, 0, 1, 16}, {Kind::Normal, 3, 4, 0, 16}, {Kind::LogNormal, 512, 0.6, 1, 8192}};
   SampleSizes typical = typicalStep(dims, 256, 7);
   ASSERT_EQ(typical.size(), 3 * 256u);
   std::vector<SampleSizes> many = drawSizes(dims, 64, 256, 8);
@@ -309,7 +332,8 @@ TEST(SampleSizes, ATypicalStepIsAsTheMeanOfMany) {
 }
 
 TEST(Simulator, OtherStepsSayHowMuchStepsDiffer) {
-  std::vector<SampleSizes> steps{SampleSizes(32, 1)}, others{SampleSizes(16, 1), SampleSizes(32, 1), SampleSizes(64, 1)};
+  std::vector<SampleSizes> steps{SampleSizes(32, 1)},
+      others{SampleSizes(16, 1), SampleSizes(32, 1), SampleSizes(64, 1)};
   CompoundModel model = pair();
   Machine machine = machineOf(2, 1e9);
   CompoundLayout layout = on({{0}}, {{0}});

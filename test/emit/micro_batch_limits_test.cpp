@@ -16,7 +16,11 @@ DimExpr symbol(const char *name) { return DimExpr::symbol(name); }
 /// Text of 32 tokens as a rule and 128 at most, images that take 8 of them each, clips padded to frames.
 GraphSummary graph() {
   GraphSummary summary;
-  summary.dims = {{"batch", true, 1, 1, 1}, {"seq", false, 128, 16, 32}, {"images", true, 6, 1, 2}, {"clips", true, 2, 1, 1.5}, {"frames", false, 100, 1, 40}};
+  summary.dims = {{"batch", true, 1, 1, 1},
+                  {"seq", false, 128, 16, 32},
+                  {"images", true, 6, 1, 2},
+                  {"clips", true, 2, 1, 1.5},
+                  {"frames", false, 100, 1, 40}};
   summary.fields.resize(3);
   summary.fields[0].shape = {symbol("batch"), symbol("seq")};
   summary.fields[0].marks = {{7, "images", 8}};
@@ -37,7 +41,8 @@ TEST(MicroBatchLimits, ShortSamplesTakeThePlaceOfTheLongest) {
   ASSERT_EQ(limits.capacity.areas.size(), 1u);
   EXPECT_EQ(limits.capacity.areas[0].value, 4 * 128);
   EXPECT_THAT(limits.bounds, Contains(Pair("batch", 16)));
-  EXPECT_THAT(limits.bounds, Contains(Pair("images", 32))); // As 16 samples have typically; the tokens have places for 64.
+  EXPECT_THAT(limits.bounds,
+              Contains(Pair("images", 32))); // As 16 samples have typically; the tokens have places for 64.
   EXPECT_THAT(limits.full(), Contains(Pair("batch", 4)));
   EXPECT_THAT(limits.full(), Contains(Pair("seq", 128)));
 }
@@ -47,9 +52,12 @@ TEST(MicroBatchLimits, UsualOnesHoldAsManySamplesAsTheirLengthsAllow) {
   summary.dims[1].quartiles = {20, 30, 60};
   std::vector<DimSizes> usual = limitsOf(summary, ofSize(4), {}, 1000).usual;
   ASSERT_EQ(usual.size(), 2 * kQuartiles);
-  EXPECT_THAT(usual[0], testing::AllOf(Contains(Pair("seq", 32)), Contains(Pair("batch", 16)), Contains(Pair("images", 32)))); // No more samples.
-  EXPECT_THAT(usual[4], testing::AllOf(Contains(Pair("seq", 64)), Contains(Pair("batch", 8)), Contains(Pair("images", 16))));
-  EXPECT_THAT(usual[5], testing::AllOf(Contains(Pair("seq", 64)), Contains(Pair("batch", 4)), Contains(Pair("images", 8)))); // Half of them.
+  EXPECT_THAT(usual[0], testing::AllOf(Contains(Pair("seq", 32)), Contains(Pair("batch", 16)),
+                                       Contains(Pair("images", 32)))); // No more samples.
+  EXPECT_THAT(usual[4],
+              testing::AllOf(Contains(Pair("seq", 64)), Contains(Pair("batch", 8)), Contains(Pair("images", 16))));
+  EXPECT_THAT(usual[5], testing::AllOf(Contains(Pair("seq", 64)), Contains(Pair("batch", 4)),
+                                       Contains(Pair("images", 8)))); // Half of them.
 }
 
 TEST(MicroBatchLimits, FeaturesAreNoMoreThanTheirPlaces) {
@@ -91,7 +99,8 @@ TEST(MicroBatchLimits, ASectionOfOtherRowsCountsTheirs) {
   EXPECT_EQ(limits.capacity.areas[0].value, 6 * 100); // What four samples have typically.
   limits = limitsOf(graph(), ofSize(4), vision, 1000);
   EXPECT_EQ(limits.samples, 4); // Nothing is padded there.
-  EXPECT_EQ(limitsOf(graph(), ofSize(1), vision, 1000).samples, 3); // Where one may have six images, three have two each.
+  EXPECT_EQ(limitsOf(graph(), ofSize(1), vision, 1000).samples,
+            3); // Where one may have six images, three have two each.
   EXPECT_THAT(limits.capacity.areas, IsEmpty());
   EXPECT_THAT(limits.bounds, Contains(Pair("images", 8)));
 }

@@ -14,11 +14,12 @@ namespace {
 constexpr double kOpen = 1e-3, kOrdered = 2e-3;
 
 /// The time of the attention in a function whose mask comes of `made`, given %m of the shape `given`.
-double secondsWith(const std::string &given, const std::string &dtype, const std::string &made, const std::string &mask, const std::string &type) {
+double secondsWith(const std::string &given, const std::string &dtype, const std::string &made, const std::string &mask,
+                   const std::string &type) {
   std::string x = "!nn.tensor<[b, 4, s, 5], f32>";
   std::string text = "func.func @f(%q: " + x + ", %m: !nn.tensor<" + given + ", " + dtype + ">) {\n" + made +
-                     "\n  %r:2 = nn.attention %q, %q, %q, " + mask + " {scale = 1.0 : f64} : (" + x + ", " + x + ", " + x + ", !nn.tensor<" + type +
-                     ", i1>) -> (" + x + ", !nn.tensor<[b, 4, s], f32>)\n  return\n}";
+                     "\n  %r:2 = nn.attention %q, %q, %q, " + mask + " {scale = 1.0 : f64} : (" + x + ", " + x + ", " +
+                     x + ", !nn.tensor<" + type + ", i1>) -> (" + x + ", !nn.tensor<[b, 4, s], f32>)\n  return\n}";
   mlir::MLIRContext context;
   context.loadDialect<nn::NNDialect, mlir::func::FuncDialect>();
   auto module = mlir::parseSourceString<mlir::ModuleOp>(text, &context);
@@ -40,7 +41,8 @@ double secondsWith(const std::string &given, const std::string &dtype, const std
 }
 
 TEST(OperatorCosts, MasksOfPositionsInOrderHideWhatComes) {
-  std::string positions = "  %o = nn.less_equal %i, %m : (!nn.tensor<[s], i64>, !nn.tensor<[s, 1], i64>) -> !nn.tensor<[s, s], i1>";
+  std::string positions =
+      "  %o = nn.less_equal %i, %m : (!nn.tensor<[s], i64>, !nn.tensor<[s, 1], i64>) -> !nn.tensor<[s, s], i1>";
   std::string iota = "  %i = nn.iota {start = #nn.dims<[0]>, step = #nn.dims<[1]>} : () -> !nn.tensor<[s], i64>\n";
   EXPECT_DOUBLE_EQ(secondsWith("[s, 1]", "i64", iota + positions, "%o", "[s, s]"), kOrdered);
   std::string behind = "\n  %n = nn.not %o : (!nn.tensor<[s, s], i1>) -> !nn.tensor<[s, s], i1>";
@@ -60,7 +62,8 @@ TEST(OperatorCosts, MasksThatAreGivenGoByTheirShape) {
 /// The polynomial of an addition of b × 1,000 floats, where `b` is at most 8, on a device that was measured so.
 OperatorCost addition(std::vector<cost_models::CurveSample> measured) {
   std::string x = "!nn.tensor<[b, 1000], f32>";
-  std::string text = "func.func @f(%x: " + x + ") {\n  %r = nn.add %x, %x : (" + x + ", " + x + ") -> " + x + "\n  return\n}";
+  std::string text =
+      "func.func @f(%x: " + x + ") {\n  %r = nn.add %x, %x : (" + x + ", " + x + ") -> " + x + "\n  return\n}";
   mlir::MLIRContext context;
   context.loadDialect<nn::NNDialect, mlir::func::FuncDialect>();
   auto module = mlir::parseSourceString<mlir::ModuleOp>(text, &context);
@@ -92,17 +95,21 @@ double picosecondsAt(const OperatorCost &cost, double b) {
 }
 
 TEST(OperatorCosts, MeasuredTimesOnALineStayOnIt) {
-  OperatorCost cost = addition({{24e3, cost_models::Seconds(2e-6)}, {48e3, cost_models::Seconds(4e-6)}, {96e3, cost_models::Seconds(8e-6)}});
+  OperatorCost cost = addition(
+      {{24e3, cost_models::Seconds(2e-6)}, {48e3, cost_models::Seconds(4e-6)}, {96e3, cost_models::Seconds(8e-6)}});
   for (double b : {1.0, 2.0, 5.0, 8.0})
     EXPECT_NEAR(picosecondsAt(cost, b), b * 1e6, b * 1e4) << b; // 12 kB a row: 1 us.
 }
 
 TEST(OperatorCosts, MeasuredTimesThatBendAreMetInTheMiddle) {
   // Beyond 48 kB, half of the bounds, twice as slow.
-  OperatorCost cost = addition({{24e3, cost_models::Seconds(2e-6)}, {48e3, cost_models::Seconds(4e-6)}, {96e3, cost_models::Seconds(16e-6)}});
+  OperatorCost cost = addition(
+      {{24e3, cost_models::Seconds(2e-6)}, {48e3, cost_models::Seconds(4e-6)}, {96e3, cost_models::Seconds(16e-6)}});
   EXPECT_DOUBLE_EQ(cost.seconds, 16e-6);
   double small = picosecondsAt(cost, 2) / 2e6, large = picosecondsAt(cost, 8) / 16e6;
-  EXPECT_GT(small, 0.9); // A line through the bounds and their half would have no time left for it, one through 0 twice as much.
+  EXPECT_GT(
+      small,
+      0.9); // A line through the bounds and their half would have no time left for it, one through 0 twice as much.
   EXPECT_LT(small, 1.6);
   EXPECT_GT(large, 0.5);
   EXPECT_LT(large, 0.9);

@@ -88,7 +88,8 @@ TEST_F(WeightsTest, ABufferThatNothingGivesIsAskedFor) {
   buffer.info.kind = stored.info.kind = ParameterKind::Buffer;
   buffer.info.persistent = stored.info.persistent = false;
   std::string message = failure(safetensors(kTwo, 30), {buffer});
-  for (const char *word : {"'inv_freq' of component 'm' is not in", "persistent=False", "--weights m=FILE", "docs/guide.md"})
+  for (const char *word :
+       {"'inv_freq' of component 'm' is not in", "persistent=False", "--weights m=FILE", "docs/guide.md"})
     EXPECT_NE(message.find(word), std::string::npos) << word << " is not in: " << message;
   ASSERT_TRUE(apply(safetensors(kTwo, 30), {stored}).isOk());
   EXPECT_EQ(graph.parameters[0].info.source->length, 6u);
@@ -97,14 +98,17 @@ TEST_F(WeightsTest, ABufferThatNothingGivesIsAskedFor) {
   graph.parameters = {buffer};
   testing::internal::CaptureStderr();
   EXPECT_TRUE(applyWeightFiles(workload, graph).isOk()) << "a run may bring it";
-  EXPECT_NE(testing::internal::GetCapturedStderr().find("buffer 'inv_freq' of component 'm' has no value"), std::string::npos);
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("buffer 'inv_freq' of component 'm' has no value"),
+            std::string::npos);
 }
 
 TEST_F(WeightsTest, ReadsAFolderWithAnIndex) {
-  std::string one = R"({"w":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}})", two = R"({"b":{"dtype":"F32","shape":[3],"data_offsets":[0,12]}})";
+  std::string one = R"({"w":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}})",
+              two = R"({"b":{"dtype":"F32","shape":[3],"data_offsets":[0,12]}})";
   folder.write("one.safetensors", safetensors(one, 24));
   folder.write("two.safetensors", safetensors(two, 12));
-  std::string index = folder.write("model.safetensors.index.json", R"({"weight_map":{"w":"one.safetensors","b":"two.safetensors"}})");
+  std::string index =
+      folder.write("model.safetensors.index.json", R"({"weight_map":{"w":"one.safetensors","b":"two.safetensors"}})");
   Workload workload;
   ComponentSpec &component = workload.components.emplace_back();
   component.name = "m";
@@ -124,7 +128,9 @@ TEST_F(WeightsTest, ReadsAFolderWithAnIndex) {
     EXPECT_FALSE(file.isOk());
     return std::string(file.status().message());
   };
-  EXPECT_NE(refusal(R"({"weight_map":{"w":"two.safetensors"}})").find("says that 'w' lies in 'two.safetensors', which lacks it"), std::string::npos);
+  EXPECT_NE(refusal(R"({"weight_map":{"w":"two.safetensors"}})")
+                .find("says that 'w' lies in 'two.safetensors', which lacks it"),
+            std::string::npos);
   EXPECT_NE(refusal(R"({"weight_map":{"w":"../one.safetensors"}})").find("own folder"), std::string::npos);
   EXPECT_NE(refusal(R"({"weight_map":{"w":{}}})").find("names no file"), std::string::npos);
   EXPECT_NE(refusal(std::string(1 << 20, '[')).find("no index"), std::string::npos);
@@ -148,8 +154,9 @@ TEST_F(WeightsTest, RefusesDamagedFiles) {
   EXPECT_NE(failure(safetensors("{", 0), wanted).find("no JSON"), std::string::npos);
   EXPECT_NE(failure(safetensors("[1]", 0), wanted).find("no JSON object"), std::string::npos);
   EXPECT_NE(failure(safetensors(std::string(1 << 20, '['), 0), wanted).find("nested"), std::string::npos);
-  EXPECT_NE(failure(safetensors(R"({"w":{"dtype":"F32","shape":[2,3],"data_offsets":[0,20]}})", 20), wanted)
-                .find("needs 24"), std::string::npos);
+  EXPECT_NE(
+      failure(safetensors(R"({"w":{"dtype":"F32","shape":[2,3],"data_offsets":[0,20]}})", 20), wanted).find("needs 24"),
+      std::string::npos);
   EXPECT_NE(failure(safetensors(R"({"w":{"dtype":"F9","shape":[],"data_offsets":[0,0]}})", 0), wanted).find("'F9'"),
             std::string::npos);
   EXPECT_NE(failure(safetensors(R"({"w":{"dtype":"F32","shape":[-1],"data_offsets":[0,0]}})", 0), wanted).find("'w'"),

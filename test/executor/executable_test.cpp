@@ -54,7 +54,8 @@ TEST_F(ExecutableTest, RefusesSizesThatOverflowBelowTheBounds) {
   EXPECT_TRUE((*student)->bind(std::vector<int64_t>{4, 24, 2}).isOk());
   auto shorter = (*student)->bind(std::vector<int64_t>{4, 8, 2});
   ASSERT_FALSE(shorter.isOk());
-  EXPECT_THAT(std::string(shorter.status().message()), HasSubstr("student: a buffer (growing) needs 18446744073709551615 bytes"));
+  EXPECT_THAT(std::string(shorter.status().message()),
+              HasSubstr("student: a buffer (growing) needs 18446744073709551615 bytes"));
 }
 
 TEST_F(ExecutableTest, RefusesAResultOverAnOperandThatIsReadAgain) {
@@ -62,7 +63,8 @@ TEST_F(ExecutableTest, RefusesAResultOverAnOperandThatIsReadAgain) {
   ASSERT_TRUE(student.isOk()) << student.status().message();
   BoundShapes *shapes = *(*student)->bindBounds();
   Status status = (*student)->launch(fb::ProgramKind::Forward, *shapes, 0, 0);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("student: dropout of student.drop writes a result over its operand 0"));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("student: dropout of student.drop writes a result over its operand 0"));
 }
 
 TEST_F(ExecutableTest, GrowthOutOfAllProportionIsRefused) {

@@ -63,8 +63,7 @@ public:
 
 class Feeder : public testing::Test {
 protected:
-  void begin(StepFeeder::Options options, uint64_t pass = 100, uint64_t good = 1000,
-             uint64_t done = 0) {
+  void begin(StepFeeder::Options options, uint64_t pass = 100, uint64_t good = 1000, uint64_t done = 0) {
     source = *data::SampleSource::create(std::make_unique<Numbers>(pass, good), 4);
     options.globalBatch = 2;
     feeder.emplace(notes, *source, options, done);

@@ -87,7 +87,8 @@ TEST(StepOrder, OneMessagePerMicroBatchThatSharesASample) {
   EXPECT_TRUE(order.receivesOf(order.tasks()[0]).empty());
 }
 
-/// [batch, seq, 8] f32; seq is padded to a multiple of 8: 8 in the teacher's first micro-batch, 16 in the student's pair.
+/// [batch, seq, 8] f32; seq is padded to a multiple of 8: 8 in the teacher's first micro-batch, 16 in the student's
+/// pair.
 TEST(StepOrder, PaddedRowsGoToTheirFinalPlace) {
   Regrouped bench;
   StepOrder order(bench.plan, bench.topology, 0);

@@ -14,24 +14,17 @@ constexpr int kBatch = 0, kSeq = 1, kImages = 2;
 
 /// A vision-language model: tokens and labels, and images that a sample may lack.
 std::vector<SymbolSpec> symbols() {
-  return {
-      {"batch", Combine::Sum, 16, 1}, {"seq", Combine::Max, 10, 4}, {"images", Combine::Sum, 3, 1}};
+  return {{"batch", Combine::Sum, 16, 1}, {"seq", Combine::Max, 10, 4}, {"images", Combine::Sum, 3, 1}};
 }
 std::vector<FieldSpec> fields() {
-  return {{.name = "ids",
-           .dtype = DType::I64,
-           .dims = {DimSpec::of(kBatch), DimSpec::of(kSeq)},
-           .indexLimit = 100},
+  return {{.name = "ids", .dtype = DType::I64, .dims = {DimSpec::of(kBatch), DimSpec::of(kSeq)}, .indexLimit = 100},
           {.name = "labels",
            .dtype = DType::I64,
            .dims = {DimSpec::of(kBatch), DimSpec::of(kSeq)},
            .pad = -100,
            .indexLimit = 100,
            .ignoreIndex = -100},
-          {.name = "pixels",
-           .dtype = DType::F32,
-           .dims = {DimSpec::of(kImages), DimSpec::fixed(2)},
-           .optional = true}};
+          {.name = "pixels", .dtype = DType::F32, .dims = {DimSpec::of(kImages), DimSpec::fixed(2)}, .optional = true}};
 }
 
 std::unique_ptr<Batcher> makeBatcher(std::vector<FieldSpec> fields = maestro::data::fields()) {
@@ -43,8 +36,7 @@ std::unique_ptr<Batcher> makeBatcher(std::vector<FieldSpec> fields = maestro::da
 /// Keeps the memory of the arrays of test samples.
 class Samples {
 public:
-  template <typename T>
-  SampleField array(DType dtype, std::vector<int64_t> dims, std::vector<T> values) {
+  template <typename T> SampleField array(DType dtype, std::vector<int64_t> dims, std::vector<T> values) {
     SampleField field{.present = true, .dtype = dtype};
     for (int64_t size : dims)
       field.dims.append(size);
@@ -71,14 +63,11 @@ private:
 };
 
 template <typename T>
-Status write(const Batcher &batcher, size_t field, const std::vector<Sample> &samples,
-             std::vector<T> &values) {
-  std::vector<int64_t> sizes(samples.size() * batcher.symbols().size()),
-      combined(batcher.symbols().size());
+Status write(const Batcher &batcher, size_t field, const std::vector<Sample> &samples, std::vector<T> &values) {
+  std::vector<int64_t> sizes(samples.size() * batcher.symbols().size()), combined(batcher.symbols().size());
   std::vector<const Sample *> pointers;
   for (size_t i = 0; i < samples.size(); ++i) {
-    MAESTRO_TRY(batcher.measure(samples[i],
-                                std::span(sizes).subspan(i * combined.size(), combined.size())));
+    MAESTRO_TRY(batcher.measure(samples[i], std::span(sizes).subspan(i * combined.size(), combined.size())));
     pointers.push_back(&samples[i]);
   }
   batcher.combine(sizes, combined);
@@ -90,8 +79,8 @@ TEST(BatcherTest, padsAllFieldsOfADimAlike) {
   Samples s;
   std::vector<Sample> samples;
   samples.push_back(s.sample("a", {s.ids({1, 2}), s.ids({3, -100}), {}}));
-  samples.push_back(s.sample(
-      "b", {s.ids({5, 6, 7}), s.ids({6, -100, 8}), s.array<float>(DType::F32, {2, 2}, {1, 2, 3, 4})}));
+  samples.push_back(
+      s.sample("b", {s.ids({5, 6, 7}), s.ids({6, -100, 8}), s.array<float>(DType::F32, {2, 2}, {1, 2, 3, 4})}));
   auto batcher = makeBatcher();
   std::vector<int64_t> values;
   ASSERT_TRUE(write(*batcher, 0, samples, values).isOk());
@@ -112,7 +101,8 @@ TEST(BatcherTest, ownPositionsComeFromTheSizes) {
   samples.push_back(s.sample("b", {rows, rows, {}}));
   samples.push_back(s.sample("c", {s.ids({5, 6, 7, 8, 9}), s.ids({6, -100, 8, 9, 10}), {}}));
   std::vector<FieldSpec> specs = fields();
-  specs[2] = {.name = "own", .dtype = DType::F32, .dims = {DimSpec::of(kBatch), DimSpec::of(kSeq)}, .ownPositions = true};
+  specs[2] = {
+      .name = "own", .dtype = DType::F32, .dims = {DimSpec::of(kBatch), DimSpec::of(kSeq)}, .ownPositions = true};
   std::vector<float> own;
   ASSERT_TRUE(write(*makeBatcher(specs), 2, samples, own).isOk());
   EXPECT_THAT(own, ElementsAre(1, 1, 0, 0, 0, 0, 0, 0, // "a": 2 of 8
@@ -125,13 +115,10 @@ TEST(BatcherTest, measuresAndCombines) {
   Samples s;
   auto batcher = makeBatcher();
   std::vector<int64_t> one(3), two(3), combined(3);
-  ASSERT_TRUE(
-      batcher->measure(s.sample("a", {s.ids({1, 2, 3, 4, 5}), s.ids({3, 4, 5, 6, 7}), {}}), one).isOk());
+  ASSERT_TRUE(batcher->measure(s.sample("a", {s.ids({1, 2, 3, 4, 5}), s.ids({3, 4, 5, 6, 7}), {}}), one).isOk());
   EXPECT_THAT(one, ElementsAre(1, 5, 0));
   SampleField rows = s.array<int64_t>(DType::I64, {2, 3}, {1, 2, 3, 4, 5, 6});
-  ASSERT_TRUE(
-      batcher->measure(s.sample("b", {rows, rows, s.array<float>(DType::F32, {2}, {1, 2})}), two)
-          .isOk());
+  ASSERT_TRUE(batcher->measure(s.sample("b", {rows, rows, s.array<float>(DType::F32, {2}, {1, 2})}), two).isOk());
   EXPECT_THAT(two, ElementsAre(2, 3, 1));
   std::vector<int64_t> manifest = one;
   manifest.insert(manifest.end(), two.begin(), two.end());
@@ -153,10 +140,9 @@ TEST(BatcherTest, aModalityWithoutSamplesIsEmpty) {
 }
 
 TEST(BatcherTest, aSumDimMayStandAnywhere) {
-  auto batcher = Batcher::create({{"batch", Combine::Sum, 4, 1}, {"seq", Combine::Max, 4, 1}},
-                                 {{.name = "x",
-                                   .dtype = DType::I32,
-                                   .dims = {DimSpec::of(1), DimSpec::of(0), DimSpec::fixed(2)}}});
+  auto batcher = Batcher::create(
+      {{"batch", Combine::Sum, 4, 1}, {"seq", Combine::Max, 4, 1}},
+      {{.name = "x", .dtype = DType::I32, .dims = {DimSpec::of(1), DimSpec::of(0), DimSpec::fixed(2)}}});
   ASSERT_TRUE(batcher.isOk());
   Samples s;
   std::vector<Sample> samples;
@@ -170,8 +156,7 @@ TEST(BatcherTest, aSumDimMayStandAnywhere) {
 TEST(BatcherTest, convertsWhatLosesNothing) {
   Samples s;
   std::vector<Sample> samples;
-  samples.push_back(s.sample("a", {s.array<int32_t>(DType::I32, {2}, {1, 2}),
-                                   s.array<uint8_t>(DType::U8, {2}, {3, 4}),
+  samples.push_back(s.sample("a", {s.array<int32_t>(DType::I32, {2}, {1, 2}), s.array<uint8_t>(DType::U8, {2}, {3, 4}),
                                    s.array<double>(DType::F64, {2}, {0.5, 0.1})}));
   auto batcher = makeBatcher();
   std::vector<int64_t> values;
@@ -214,20 +199,16 @@ TEST(BatcherTest, namesWhatDoesNotFit) {
     return std::string(status.message());
   };
   SampleField good = s.ids({1});
-  EXPECT_THAT(refusal({}, good, {}),
-              HasSubstr("sample 'k' of shard 'part-0.tar' lacks field 'ids'"));
+  EXPECT_THAT(refusal({}, good, {}), HasSubstr("sample 'k' of shard 'part-0.tar' lacks field 'ids'"));
   EXPECT_THAT(refusal(s.ids(std::vector<int64_t>(11, 1)), good, {}),
-              AllOf(HasSubstr("has 11 positions in dim 'seq', above its bound of 10"),
-                    HasSubstr("dims.seq.max")));
+              AllOf(HasSubstr("has 11 positions in dim 'seq', above its bound of 10"), HasSubstr("dims.seq.max")));
   EXPECT_THAT(refusal(good, good, s.array<float>(DType::F32, {4, 2}, std::vector<float>(8))),
-              AllOf(HasSubstr("has 4 rows in dim 'images', above its bound of 3"),
-                    HasSubstr("dims.images.max")));
+              AllOf(HasSubstr("has 4 rows in dim 'images', above its bound of 3"), HasSubstr("dims.images.max")));
   EXPECT_THAT(refusal(good, s.array<int64_t>(DType::I64, {2, 1}, {1, 2}), {}),
               HasSubstr("field 'labels' has 2 rows in dim 'batch', but field 'ids' has 1."));
   EXPECT_THAT(refusal(s.array<int64_t>(DType::I64, {}, {1}), good, {}),
               HasSubstr("has shape [], expected [batch, seq] or [seq]"));
-  EXPECT_THAT(refusal(s.array<int64_t>(DType::I64, {1, 1, 1}, {1}), good, {}),
-              HasSubstr("has shape [1, 1, 1]"));
+  EXPECT_THAT(refusal(s.array<int64_t>(DType::I64, {1, 1, 1}, {1}), good, {}), HasSubstr("has shape [1, 1, 1]"));
   EXPECT_THAT(refusal(good, good, s.array<float>(DType::F32, {3}, {1, 2, 3})),
               HasSubstr("expected [images, 2] (dim 1 must be 2)"));
 }
@@ -237,18 +218,17 @@ TEST(BatcherTest, refusesFieldsThatDisagreeInADim) {
   Samples s;
   std::vector<int64_t> sizes(3);
   std::vector<FieldSpec> specs = fields();
-  specs.push_back({.name = "mask",
-                   .dtype = DType::Bool,
-                   .dims = {DimSpec::of(kBatch), DimSpec::of(kSeq), DimSpec::of(kSeq)}});
+  specs.push_back(
+      {.name = "mask", .dtype = DType::Bool, .dims = {DimSpec::of(kBatch), DimSpec::of(kSeq), DimSpec::of(kSeq)}});
   auto batcher = makeBatcher(specs);
   auto refusal = [&](int64_t ids, int64_t labels, std::vector<int64_t> mask) {
     auto elements = static_cast<size_t>(mask[0] * mask[1]);
-    Status status = batcher->measure(
-        s.sample("k", {s.ids(std::vector<int64_t>(static_cast<size_t>(ids), 1)),
-                       s.ids(std::vector<int64_t>(static_cast<size_t>(labels), 1)),
-                       {},
-                       s.array<uint8_t>(DType::Bool, mask, std::vector<uint8_t>(elements))}),
-        sizes);
+    Status status =
+        batcher->measure(s.sample("k", {s.ids(std::vector<int64_t>(static_cast<size_t>(ids), 1)),
+                                        s.ids(std::vector<int64_t>(static_cast<size_t>(labels), 1)),
+                                        {},
+                                        s.array<uint8_t>(DType::Bool, mask, std::vector<uint8_t>(elements))}),
+                         sizes);
     return std::string(status.message());
   };
   EXPECT_EQ(refusal(4, 4, {4, 4}), "ok");
@@ -257,12 +237,11 @@ TEST(BatcherTest, refusesFieldsThatDisagreeInADim) {
                               "dim 'seq', but field 'ids' has 4. "),
                     HasSubstr("inputs.<field>.shape")));
   EXPECT_THAT(refusal(4, 3, {4, 4}), HasSubstr("'labels' has 3 positions in dim 'seq'"));
-  EXPECT_THAT(refusal(4, 4, {5, 4}),
-              HasSubstr("field 'mask' has 5 positions in dim 'seq', but field 'ids' has 4."));
+  EXPECT_THAT(refusal(4, 4, {5, 4}), HasSubstr("field 'mask' has 5 positions in dim 'seq', but field 'ids' has 4."));
   // A field's own dims, where it is the only one.
   batcher = makeBatcher({specs[3]});
-  Status status = batcher->measure(
-      s.sample("k", {s.array<uint8_t>(DType::Bool, {2, 3}, std::vector<uint8_t>(6))}), sizes);
+  Status status =
+      batcher->measure(s.sample("k", {s.array<uint8_t>(DType::Bool, {2, 3}, std::vector<uint8_t>(6))}), sizes);
   EXPECT_THAT(std::string(status.message()),
               HasSubstr("field 'mask' has 3 positions in dim 'seq', but its dim 1 has 2."));
 }
@@ -274,7 +253,8 @@ TEST(BatcherTest, aFieldWithoutRowsHasNoSayInOtherDims) {
   specs[2].dims = {DimSpec::of(kImages), DimSpec::of(kSeq)};
   auto batcher = makeBatcher(specs);
   std::vector<int64_t> sizes(3);
-  SampleField none = s.array<float>(DType::F32, {0, 9}, {}), two = s.array<float>(DType::F32, {2, 9}, std::vector<float>(18));
+  SampleField none = s.array<float>(DType::F32, {0, 9}, {}),
+              two = s.array<float>(DType::F32, {2, 9}, std::vector<float>(18));
   ASSERT_TRUE(batcher->measure(s.sample("a", {s.ids({1, 2}), s.ids({1, 2}), none}), sizes).isOk());
   EXPECT_THAT(sizes, ElementsAre(1, 2, 0));
   ASSERT_TRUE(batcher->measure(s.sample("a", {s.ids({1, 2}), s.ids({1, 2}), {}}), sizes).isOk());
@@ -295,9 +275,8 @@ TEST(BatcherTest, refusesSpecsThatCannotBeAssembled) {
   EXPECT_THAT(refusal({.name = "x", .dims = {DimSpec::of(7)}}), HasSubstr("dim 0 has no size"));
   EXPECT_THAT(refusal({.name = "x", .dtype = DType::U8, .dims = {DimSpec::of(kBatch)}, .pad = -1}),
               HasSubstr("pad -1 does not fit its element type u8"));
-  EXPECT_THAT(
-      refusal({.name = "x", .dtype = DType::I64, .dims = {DimSpec::of(kBatch)}, .pad = 0.5}),
-      HasSubstr("pad 0.5"));
+  EXPECT_THAT(refusal({.name = "x", .dtype = DType::I64, .dims = {DimSpec::of(kBatch)}, .pad = 0.5}),
+              HasSubstr("pad 0.5"));
 }
 
 } // namespace

@@ -10,8 +10,7 @@ namespace maestro {
 namespace {
 using ::testing::ElementsAre;
 
-template <typename To, typename From>
-std::vector<To> convert(DType from, std::vector<From> values, DType to) {
+template <typename To, typename From> std::vector<To> convert(DType from, std::vector<From> values, DType to) {
   std::vector<To> out(values.size());
   out.resize(convertElements(from, values.data(), to, out.data(), values.size()));
   return out;
@@ -34,33 +33,23 @@ TEST(ConvertTest, saysWhatAConversionLoses) {
 }
 
 TEST(ConvertTest, integersAreKeptOrRefused) {
-  EXPECT_THAT((convert<int32_t, int64_t>(DType::I64, {1, -5, 2147483647}, DType::I32)),
-              ElementsAre(1, -5, 2147483647));
-  EXPECT_THAT((convert<int32_t, int64_t>(DType::I64, {1, 2147483648, 3}, DType::I32)),
-              ElementsAre(1));
+  EXPECT_THAT((convert<int32_t, int64_t>(DType::I64, {1, -5, 2147483647}, DType::I32)), ElementsAre(1, -5, 2147483647));
+  EXPECT_THAT((convert<int32_t, int64_t>(DType::I64, {1, 2147483648, 3}, DType::I32)), ElementsAre(1));
   EXPECT_THAT((convert<uint8_t, int64_t>(DType::I64, {0, 1, 2}, DType::Bool)), ElementsAre(0, 1));
   EXPECT_THAT((convert<uint8_t, int8_t>(DType::I8, {5, -1}, DType::U8)), ElementsAre(5));
-  EXPECT_THAT((convert<float, int64_t>(DType::I64, {16777216, 16777217}, DType::F32)),
-              ElementsAre(16777216.0f));
-  EXPECT_THAT(
-      (convert<double, int64_t>(DType::I64, {std::numeric_limits<int64_t>::max()}, DType::F64)),
-      ElementsAre());
-  EXPECT_THAT((convert<uint8_t, uint8_t>(DType::Bool, {0, 1, 77}, DType::Bool)),
-              ElementsAre(0, 1, 1));
+  EXPECT_THAT((convert<float, int64_t>(DType::I64, {16777216, 16777217}, DType::F32)), ElementsAre(16777216.0f));
+  EXPECT_THAT((convert<double, int64_t>(DType::I64, {std::numeric_limits<int64_t>::max()}, DType::F64)), ElementsAre());
+  EXPECT_THAT((convert<uint8_t, uint8_t>(DType::Bool, {0, 1, 77}, DType::Bool)), ElementsAre(0, 1, 1));
 }
 
 TEST(ConvertTest, floatsAreRoundedButNeverOverflow) {
-  EXPECT_THAT((convert<float, double>(DType::F64, {0.1, -2.0}, DType::F32)),
-              ElementsAre(0.1f, -2.0f));
-  EXPECT_THAT((convert<float, double>(DType::F64, {1.0, 1e300, 2.0}, DType::F32)),
-              ElementsAre(1.0f));
+  EXPECT_THAT((convert<float, double>(DType::F64, {0.1, -2.0}, DType::F32)), ElementsAre(0.1f, -2.0f));
+  EXPECT_THAT((convert<float, double>(DType::F64, {1.0, 1e300, 2.0}, DType::F32)), ElementsAre(1.0f));
   double infinity = std::numeric_limits<double>::infinity();
   EXPECT_THAT((convert<float, double>(DType::F64, {infinity}, DType::F32)), ElementsAre(HUGE_VALF));
-  EXPECT_THAT((convert<float, uint16_t>(DType::F16, {0x3c00, 0x0001}, DType::F32)),
-              ElementsAre(1.0f, 0x1p-24f));
+  EXPECT_THAT((convert<float, uint16_t>(DType::F16, {0x3c00, 0x0001}, DType::F32)), ElementsAre(1.0f, 0x1p-24f));
   EXPECT_THAT((convert<float, uint16_t>(DType::BF16, {0x3f80}, DType::F32)), ElementsAre(1.0f));
-  EXPECT_THAT((convert<uint16_t, float>(DType::F32, {1.0f, 70000.0f}, DType::F16)),
-              ElementsAre(0x3c00));
+  EXPECT_THAT((convert<uint16_t, float>(DType::F32, {1.0f, 70000.0f}, DType::F16)), ElementsAre(0x3c00));
   float nan = std::numeric_limits<float>::quiet_NaN();
   EXPECT_TRUE(std::isnan((convert<double, float>(DType::F32, {nan}, DType::F64))[0]));
   EXPECT_THAT((convert<int32_t, float>(DType::F32, {1.0f}, DType::I32)), ElementsAre());

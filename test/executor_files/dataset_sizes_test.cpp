@@ -16,7 +16,8 @@ namespace {
 
 using testing::HasSubstr;
 
-const std::vector<SymbolSpec> kSymbols = {{"batch", Combine::Sum, 1, 1}, {"seq", Combine::Max, 64, 8}, {"images", Combine::Sum, 4, 1}};
+const std::vector<SymbolSpec> kSymbols = {
+    {"batch", Combine::Sum, 1, 1}, {"seq", Combine::Max, 64, 8}, {"images", Combine::Sum, 4, 1}};
 
 std::vector<FieldSpec> fields() {
   FieldSpec ids{.name = "ids", .dtype = DType::I64, .dims = {DimSpec::of(0), DimSpec::of(1)}};
@@ -26,11 +27,13 @@ std::vector<FieldSpec> fields() {
 
 /// A sample of so many ids, and images where there are any; payloads of `filler`.
 std::string sample(int number, int64_t length, int64_t images, char filler = '\0') {
-  std::string text = test::tarMember(fmt::format("{:04d}.ids.npy", number),
-                                     test::npy("<i8", fmt::format("({},)", length), std::string(static_cast<size_t>(length) * 8, filler)));
+  std::string text = test::tarMember(
+      fmt::format("{:04d}.ids.npy", number),
+      test::npy("<i8", fmt::format("({},)", length), std::string(static_cast<size_t>(length) * 8, filler)));
   if (images > 0)
-    text += test::tarMember(fmt::format("{:04d}.pixels.npy", number),
-                            test::npy("<f4", fmt::format("({}, 3)", images), std::string(static_cast<size_t>(images) * 12, filler)));
+    text += test::tarMember(
+        fmt::format("{:04d}.pixels.npy", number),
+        test::npy("<f4", fmt::format("({}, 3)", images), std::string(static_cast<size_t>(images) * 12, filler)));
   return text;
 }
 
@@ -63,7 +66,10 @@ TEST_F(DatasetSizesTest, areThoseOfARun) {
     ASSERT_TRUE((*reader)->read(read).isOk());
     std::vector<int64_t> measured(3);
     ASSERT_TRUE((*batcher)->measure(read, measured).isOk());
-    EXPECT_EQ(std::vector<int64_t>(sizes->values.begin() + static_cast<ptrdiff_t>(3 * s), sizes->values.begin() + static_cast<ptrdiff_t>(3 * s + 3)), measured) << s;
+    EXPECT_EQ(std::vector<int64_t>(sizes->values.begin() + static_cast<ptrdiff_t>(3 * s),
+                                   sizes->values.begin() + static_cast<ptrdiff_t>(3 * s + 3)),
+              measured)
+        << s;
   }
 }
 
@@ -85,7 +91,8 @@ TEST_F(DatasetSizesTest, areFewAndSpreadOverTheShards) {
 
 /// What a shard lacks of its share, later ones give.
 TEST_F(DatasetSizesTest, shortShardsLeaveMoreToOthers) {
-  auto sizes = readDatasetSizes(std::vector<std::string>{shard(0, 1, 9), shard(1, 30, 9)}, kSymbols, fields(), {.samples = 20, .shards = 2});
+  auto sizes = readDatasetSizes(std::vector<std::string>{shard(0, 1, 9), shard(1, 30, 9)}, kSymbols, fields(),
+                                {.samples = 20, .shards = 2});
   ASSERT_TRUE(sizes.isOk()) << sizes.status().message();
   EXPECT_EQ(sizes->samples, 20u);
 }
@@ -121,14 +128,21 @@ TEST_F(DatasetSizesTest, whatIsWrongIsSaidAsByARun) {
   EXPECT_THAT(messageOf(sample(0, 65, 0) + test::tarEnd()), HasSubstr("above its bound of 64; raise dims.seq.max"));
   EXPECT_THAT(messageOf(sample(0, 9, 0)), HasSubstr("is cut off"));
   EXPECT_THAT(messageOf(test::tarEnd()), HasSubstr("no sample in 1 shard(s)"));
-  EXPECT_THAT(messageOf(test::tarMember("a.pixels.npy", test::npy("<f4", "(1, 3)", std::string(12, '\0'))) + test::tarEnd()),
-              HasSubstr("lacks field 'ids'"));
-  EXPECT_THAT(messageOf(test::tarMember("a.ids.npy", test::npy(">i8", "(1,)", std::string(8, '\0'))) + test::tarEnd()), HasSubstr("big-endian"));
+  EXPECT_THAT(
+      messageOf(test::tarMember("a.pixels.npy", test::npy("<f4", "(1, 3)", std::string(12, '\0'))) + test::tarEnd()),
+      HasSubstr("lacks field 'ids'"));
+  EXPECT_THAT(messageOf(test::tarMember("a.ids.npy", test::npy(">i8", "(1,)", std::string(8, '\0'))) + test::tarEnd()),
+              HasSubstr("big-endian"));
   std::vector<FieldSpec> two = fields();
   two.push_back({.name = "labels", .dtype = DType::I64, .dims = two[0].dims});
-  std::string shard = write("uneven.tar", sample(0, 9, 0) + test::tarMember("0000.labels.npy", test::npy("<i8", "(8,)", std::string(64, '\0'))) + test::tarEnd());
+  std::string shard =
+      write("uneven.tar", sample(0, 9, 0) +
+                              test::tarMember("0000.labels.npy", test::npy("<i8", "(8,)", std::string(64, '\0'))) +
+                              test::tarEnd());
   auto sizes = readDatasetSizes(std::vector<std::string>{shard}, kSymbols, two);
-  EXPECT_THAT(std::string(sizes.status().message()), testing::AllOf(HasSubstr("sample '0000' of shard"), HasSubstr("field 'labels' has 8 positions in dim 'seq', but field 'ids' has 9")));
+  EXPECT_THAT(std::string(sizes.status().message()),
+              testing::AllOf(HasSubstr("sample '0000' of shard"),
+                             HasSubstr("field 'labels' has 8 positions in dim 'seq', but field 'ids' has 9")));
 }
 
 } // namespace

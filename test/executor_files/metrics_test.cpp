@@ -84,8 +84,8 @@ TEST(MetricsTest, aResumedRunContinuesTheFile) {
 
 TEST(MetricsTest, afterForeignTextNothingIsKept) {
   ScratchFolder folder;
-  std::string path = folder.write("metrics.jsonl", formatMetrics(record(1)) + "\nnot ours\n" +
-                                                       formatMetrics(record(2)) + "\n");
+  std::string path =
+      folder.write("metrics.jsonl", formatMetrics(record(1)) + "\nnot ours\n" + formatMetrics(record(2)) + "\n");
   { auto file = MetricsFile::open(path, 10); }
   EXPECT_THAT(steps(path), ::testing::ElementsAre(1));
   EXPECT_EQ(MetricsFile::open(folder.file("no/where"), 0).status().code(), StatusCode::Unavailable);
@@ -100,14 +100,11 @@ template <typename Body> std::string printed(Body body) {
   return test::readFile(folder.file("out"));
 }
 
-size_t count(const std::string &text, char c) {
-  return static_cast<size_t>(std::count(text.begin(), text.end(), c));
-}
+size_t count(const std::string &text, char c) { return static_cast<size_t>(std::count(text.begin(), text.end(), c)); }
 
 TEST(ProgressTest, saysWhatPeopleWantToKnow) {
-  EXPECT_EQ(
-      formatProgress(record(12), 100, 0.25),
-      "step 12/100  loss 2.5000  lr 3.00e-04  grad 0.125  16.4k tokens/s  0.25 s/step  22 s left");
+  EXPECT_EQ(formatProgress(record(12), 100, 0.25),
+            "step 12/100  loss 2.5000  lr 3.00e-04  grad 0.125  16.4k tokens/s  0.25 s/step  22 s left");
   StepRecord images = record(100);
   images.tokens = 0;
   EXPECT_EQ(formatProgress(images, 0, 0.25),
@@ -149,9 +146,7 @@ TEST(ProgressTest, ratesAreMeans) {
       progress.update(uneven, i * 0.01);
     }
   });
-  EXPECT_THAT(
-      text,
-      HasSubstr("step 100  loss 2.5000  lr 3.00e-04  grad 0.125  16.6k tokens/s  0.247 s/step\n"));
+  EXPECT_THAT(text, HasSubstr("step 100  loss 2.5000  lr 3.00e-04  grad 0.125  16.6k tokens/s  0.247 s/step\n"));
   EXPECT_THAT(text, HasSubstr("100 steps in 24.8 s: 16.5k tokens/s  0.248 s/step in the mean\n"));
 }
 

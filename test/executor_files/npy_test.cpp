@@ -11,9 +11,7 @@ namespace maestro::data {
 namespace {
 using ::testing::HasSubstr;
 
-std::span<const std::byte> bytes(const std::string &text) {
-  return std::as_bytes(std::span(text.data(), text.size()));
-}
+std::span<const std::byte> bytes(const std::string &text) { return std::as_bytes(std::span(text.data(), text.size())); }
 
 std::string golden(const std::string &name) {
   return test::readFile(std::string(MAESTRO_GOLDEN_FILES) + "/" + name + ".npy");
@@ -28,8 +26,7 @@ template <typename T> std::vector<T> decode(const std::string &file, DType expec
   EXPECT_EQ(decodedType(header->element), expected);
   std::vector<T> values(static_cast<size_t>(header->dims.elements()));
   EXPECT_EQ(header->decodedBytes(), values.size() * sizeof(T));
-  decodeNpy(*header, bytes(file).data() + header->dataOffset,
-            reinterpret_cast<std::byte *>(values.data()));
+  decodeNpy(*header, bytes(file).data() + header->dataOffset, reinterpret_cast<std::byte *>(values.data()));
   return values;
 }
 
@@ -43,8 +40,7 @@ TEST(NpyTest, readsWhatNumPyWrites) {
   using ::testing::ElementsAre;
   EXPECT_THAT(decode<float>(golden("f4"), DType::F32), ElementsAre(-2, -1, 0, 1, 2, 3));
   EXPECT_THAT(decode<double>(golden("f8"), DType::F64), ElementsAre(-2, -1, 0, 1, 2, 3));
-  EXPECT_THAT(decode<uint16_t>(golden("f2"), DType::F16),
-              ElementsAre(0xc000, 0xbc00, 0, 0x3c00, 0x4000, 0x4200));
+  EXPECT_THAT(decode<uint16_t>(golden("f2"), DType::F16), ElementsAre(0xc000, 0xbc00, 0, 0x3c00, 0x4000, 0x4200));
   EXPECT_THAT(decode<int8_t>(golden("i1"), DType::I8), ElementsAre(-2, -1, 0, 1, 2, 3));
   EXPECT_THAT(decode<int16_t>(golden("i2"), DType::I16), ElementsAre(-2, -1, 0, 1, 2, 3));
   EXPECT_THAT(decode<int32_t>(golden("i4"), DType::I32), ElementsAre(-2, -1, 0, 1, 2, 3));
@@ -59,8 +55,7 @@ TEST(NpyTest, widensUnsignedTypesThatHaveNoCounterpart) {
   EXPECT_THAT(decode<int32_t>(golden("u2"), DType::I32),
               ::testing::ElementsAre(65530, 65531, 65532, 65533, 65534, 65535));
   EXPECT_THAT(decode<int64_t>(golden("u4"), DType::I64),
-              ::testing::ElementsAre(4294967290, 4294967291, 4294967292, 4294967293, 4294967294,
-                                     4294967295));
+              ::testing::ElementsAre(4294967290, 4294967291, 4294967292, 4294967293, 4294967294, 4294967295));
 }
 
 TEST(NpyTest, readsScalarsAndEmptyArrays) {
@@ -78,25 +73,21 @@ TEST(NpyTest, transposesColumnMajorArrays) {
 }
 
 TEST(NpyTest, refusesOtherElementTypesByName) {
-  EXPECT_THAT(refusal(golden("big_endian")),
-              HasSubstr("'>f4' is big-endian; save it with array.astype('<f4')"));
+  EXPECT_THAT(refusal(golden("big_endian")), HasSubstr("'>f4' is big-endian; save it with array.astype('<f4')"));
   EXPECT_THAT(refusal(golden("complex")), HasSubstr("'<c8' is not supported"));
   EXPECT_THAT(refusal(golden("record")), HasSubstr("record or an object"));
   EXPECT_THAT(refusal(golden("object")), HasSubstr("'|O' is not supported"));
-  EXPECT_THAT(refusal(test::npy("<u8", "(1,)", std::string(8, '\0'))),
-              HasSubstr("'<u8' is not supported"));
+  EXPECT_THAT(refusal(test::npy("<u8", "(1,)", std::string(8, '\0'))), HasSubstr("'<u8' is not supported"));
 }
 
 TEST(NpyTest, refusesSizesThatDoNotMatch) {
   EXPECT_THAT(refusal(test::npy("<i8", "(3,)", std::string(23, 'x'))),
               HasSubstr("needs 24 bytes, but 23 follow its header: the file is cut off"));
   EXPECT_THAT(refusal(test::npy("<i8", "(3,)", std::string(25, 'x'))), HasSubstr("too long"));
-  EXPECT_THAT(refusal(test::npy("<i8", "(4611686018427387904, 4)", "")),
-              HasSubstr("more than 2^63"));
+  EXPECT_THAT(refusal(test::npy("<i8", "(4611686018427387904, 4)", "")), HasSubstr("more than 2^63"));
   EXPECT_THAT(refusal(test::npy("<i8", "(4611686018427387904, 4611686018427387904, 0)", "")),
               HasSubstr("[4611686018427387904, "));
-  EXPECT_THAT(refusal(test::npy("<i8", "(99999999999999999999,)", "")),
-              HasSubstr("a size from 0 to 2^63"));
+  EXPECT_THAT(refusal(test::npy("<i8", "(99999999999999999999,)", "")), HasSubstr("a size from 0 to 2^63"));
   EXPECT_THAT(refusal(test::npy("<i8", "(-1,)", "")), HasSubstr("a size from 0"));
   EXPECT_THAT(refusal(test::npy("<i1", "(1,1,1,1,1,1,1,1,1)", "x")), HasSubstr("more than 8 dims"));
 }
@@ -113,18 +104,15 @@ TEST(NpyTest, refusesDamagedHeaders) {
   EXPECT_THAT(refusal(other), HasSubstr("above the limit of 10000"));
   EXPECT_THAT(refusal(test::npy("<i8", "(1,), 'shape': (1,)", "12345678")),
               HasSubstr("'shape' is unknown or repeated"));
-  EXPECT_THAT(refusal(test::npy("<i8", "(1,), 'more': 1", "12345678")),
-              HasSubstr("'more' is unknown"));
-  EXPECT_THAT(refusal(test::npy("<i8", "(1,)", "12345678", "Perhaps")),
-              HasSubstr("expected True or False"));
+  EXPECT_THAT(refusal(test::npy("<i8", "(1,), 'more': 1", "12345678")), HasSubstr("'more' is unknown"));
+  EXPECT_THAT(refusal(test::npy("<i8", "(1,)", "12345678", "Perhaps")), HasSubstr("expected True or False"));
 }
 
 TEST(NpyTest, everyPrefixOfAFileIsRefused) {
   for (std::string name : {"f4", "version2", "fortran", "scalar"}) {
     std::string file = golden(name);
     for (size_t length = 0; length < file.size(); ++length)
-      EXPECT_FALSE(parseNpyHeader(bytes(file).first(length), length).isOk())
-          << name << " " << length;
+      EXPECT_FALSE(parseNpyHeader(bytes(file).first(length), length).isOk()) << name << " " << length;
   }
 }
 

@@ -39,8 +39,7 @@ TEST(SafetensorsTest, readsWhatTorchWrites) {
   ASSERT_TRUE(file.read(*file.find("a"), std::as_writable_bytes(std::span(a))).isOk());
   EXPECT_THAT(a, ElementsAre(0, 1, 2, 3, 4, 5));
   EXPECT_EQ(file.find("b")->dtype, DType::BF16);
-  ASSERT_TRUE(
-      file.readAs(*file.find("b"), DType::F32, std::as_writable_bytes(std::span(b))).isOk());
+  ASSERT_TRUE(file.readAs(*file.find("b"), DType::F32, std::as_writable_bytes(std::span(b))).isOk());
   EXPECT_THAT(b, ElementsAre(1.5f, -2.0f));
   int64_t c = 0;
   ASSERT_TRUE(file.read(*file.find("c"), std::as_writable_bytes(std::span(&c, 1))).isOk());
@@ -49,10 +48,9 @@ TEST(SafetensorsTest, readsWhatTorchWrites) {
   EXPECT_EQ(file.find("e")->bytes, 0u);
   EXPECT_EQ(file.find("f"), nullptr);
   float wrong = 0;
-  EXPECT_THAT(std::string(file.readAs(*file.find("a"), DType::I32,
-                                      std::as_writable_bytes(std::span(&wrong, 1)))
-                              .message()),
-              HasSubstr("holds f32, which cannot become i32"));
+  EXPECT_THAT(
+      std::string(file.readAs(*file.find("a"), DType::I32, std::as_writable_bytes(std::span(&wrong, 1))).message()),
+      HasSubstr("holds f32, which cannot become i32"));
 }
 
 TEST(SafetensorsTest, readsPartsOfATensor) {
@@ -85,8 +83,7 @@ TEST(SafetensorsTest, writesWhatItReads) {
   for (size_t i = 0; i < weight.size(); ++i)
     weight[i] = static_cast<float>(i) * 0.25f;
   std::vector<int64_t> scalar = {-5};
-  auto writer =
-      SafetensorsWriter::create(folder.file("x.safetensors"), tensors, {{"tied", "scalar"}});
+  auto writer = SafetensorsWriter::create(folder.file("x.safetensors"), tensors, {{"tied", "scalar"}});
   ASSERT_TRUE(writer.isOk());
   ASSERT_TRUE(writer->append(bytes(weight).first(1000)).isOk());
   ASSERT_TRUE(writer->append(bytes(weight).subspan(1000)).isOk());
@@ -98,13 +95,10 @@ TEST(SafetensorsTest, writesWhatItReads) {
   EXPECT_EQ(file.metadata().at("format"), "pt");
   EXPECT_EQ(file.findTied("tied")->name, "scalar");
   std::vector<float> read(weight.size());
-  ASSERT_TRUE(
-      file.read(*file.find("weight \"quoted\""), std::as_writable_bytes(std::span(read))).isOk());
+  ASSERT_TRUE(file.read(*file.find("weight \"quoted\""), std::as_writable_bytes(std::span(read))).isOk());
   EXPECT_EQ(read, weight);
   std::vector<double> wide(weight.size());
-  ASSERT_TRUE(file.readAs(*file.find("weight \"quoted\""), DType::F64,
-                          std::as_writable_bytes(std::span(wide)))
-                  .isOk());
+  ASSERT_TRUE(file.readAs(*file.find("weight \"quoted\""), DType::F64, std::as_writable_bytes(std::span(wide))).isOk());
   EXPECT_EQ(wide[119999], 29999.75);
   EXPECT_THAT(file.find("none")->shape, ElementsAre(0, 7));
 }
@@ -121,31 +115,22 @@ TEST(SafetensorsTest, namesTheTensorThatDoesNotFit) {
           R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},"b":{"dtype":"U8","shape":[4],"data_offsets":[2,6]}})",
           6),
       HasSubstr("tensor 'b' begins at byte 2 of the data, overlapping"));
-  EXPECT_THAT(refusal(R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[2,6]}})", 6),
-              HasSubstr("leaving a gap"));
-  EXPECT_THAT(refusal(R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[6,2]}})", 6),
-              HasSubstr("begin <= end"));
+  EXPECT_THAT(refusal(R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[2,6]}})", 6), HasSubstr("leaving a gap"));
+  EXPECT_THAT(refusal(R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[6,2]}})", 6), HasSubstr("begin <= end"));
   EXPECT_THAT(refusal(R"({"a":{"dtype":"F8_E4M3","shape":[4],"data_offsets":[0,4]}})", 4),
               HasSubstr("element type 'F8_E4M3'"));
   EXPECT_THAT(
-      refusal(
-          R"({"a":{"dtype":"F64","shape":[4611686018427387904,4611686018427387904],"data_offsets":[0,0]}})",
-          0),
+      refusal(R"({"a":{"dtype":"F64","shape":[4611686018427387904,4611686018427387904],"data_offsets":[0,0]}})", 0),
       HasSubstr("more than 2^63"));
   EXPECT_THAT(
-      refusal(
-          R"({"a":{"dtype":"F64","shape":[4611686018427387904,4611686018427387904,0],"data_offsets":[0,0]}})",
-          0),
+      refusal(R"({"a":{"dtype":"F64","shape":[4611686018427387904,4611686018427387904,0],"data_offsets":[0,0]}})", 0),
       HasSubstr("more than 2^63"));
-  EXPECT_THAT(
-      refusal(R"({"a":{"dtype":"F64","shape":[18446744073709551615],"data_offsets":[0,0]}})", 0),
-      HasSubstr("above 2^63 - 1"));
+  EXPECT_THAT(refusal(R"({"a":{"dtype":"F64","shape":[18446744073709551615],"data_offsets":[0,0]}})", 0),
+              HasSubstr("above 2^63 - 1"));
   EXPECT_THAT(refusal(R"({"a":{"dtype":"F64","shape":[-1],"data_offsets":[0,0]}})", 0),
               HasSubstr("negative number -1"));
   EXPECT_THAT(
-      refusal(
-          R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[18446744073709551615,18446744073709551615]}})",
-          1),
+      refusal(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[18446744073709551615,18446744073709551615]}})", 1),
       HasSubstr("ends at byte"));
 }
 
@@ -158,20 +143,17 @@ TEST(SafetensorsTest, refusesWhatAppearsTwice) {
   EXPECT_THAT(refusal(R"({"a":{"dtype":"U8","dtype":"U8","shape":[0],"data_offsets":[0,0]}})", 0),
               HasSubstr("key 'dtype', which is unknown or repeated"));
   EXPECT_THAT(refusal(R"({"__metadata__":{"x":"1","x":"2"}})", 0), HasSubstr("key 'x' twice"));
-  EXPECT_THAT(refusal(R"({"__metadata__":{},"__metadata__":{}})", 0),
-              HasSubstr("__metadata__ appears twice"));
+  EXPECT_THAT(refusal(R"({"__metadata__":{},"__metadata__":{}})", 0), HasSubstr("__metadata__ appears twice"));
 }
 
 TEST(SafetensorsTest, refusesOtherJson) {
   for (const char *json :
-       {"", "{", "[]", "7", "null", "{\"a\":1}", "{\"a\":[1]}", "{\"a\":{}}", "{\"\":{}}",
-        "{\"a\":{\"dtype\":7}}", "{\"a\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0]}}",
+       {"", "{", "[]", "7", "null", "{\"a\":1}", "{\"a\":[1]}", "{\"a\":{}}", "{\"\":{}}", "{\"a\":{\"dtype\":7}}",
+        "{\"a\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0]}}",
         "{\"a\":{\"dtype\":\"U8\",\"shape\":[[0]],\"data_offsets\":[0,0]}}",
-        "{\"a\":{\"dtype\":\"U8\",\"shape\":[0.5],\"data_offsets\":[0,0]}}",
-        "{\"a\":{\"dtype\":\"U8\",\"shape\":[0]}}",
-        "{\"a\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0,0]}}",
-        "{\"__metadata__\":{\"a\":1}}", "{\"__metadata__\":\"a\"}", "{\"a\":{\"more\":{}}}",
-        "{} {}"})
+        "{\"a\":{\"dtype\":\"U8\",\"shape\":[0.5],\"data_offsets\":[0,0]}}", "{\"a\":{\"dtype\":\"U8\",\"shape\":[0]}}",
+        "{\"a\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0,0]}}", "{\"__metadata__\":{\"a\":1}}",
+        "{\"__metadata__\":\"a\"}", "{\"a\":{\"more\":{}}}", "{} {}"})
     EXPECT_FALSE(parseSafetensorsHeader(json, 0).isOk()) << json;
   EXPECT_TRUE(parseSafetensorsHeader("{}", 0).isOk());
   EXPECT_TRUE(parseSafetensorsHeader("{\"__metadata__\":{}}   ", 0).isOk());
@@ -183,8 +165,7 @@ TEST(SafetensorsTest, everyCutIsNoticed) {
   ScratchFolder folder;
   std::string whole = test::readFile(std::string(MAESTRO_GOLDEN_FILES) + "/types.safetensors");
   for (size_t length = 0; length < whole.size(); ++length)
-    EXPECT_FALSE(SafetensorsFile::open(folder.write("cut", whole.substr(0, length))).isOk())
-        << length;
+    EXPECT_FALSE(SafetensorsFile::open(folder.write("cut", whole.substr(0, length))).isOk()) << length;
   std::string huge = whole;
   huge[5] = 1; // A header of 2^40 bytes.
   auto file = SafetensorsFile::open(folder.write("huge", huge));

@@ -18,8 +18,7 @@ using ::testing::HasSubstr;
 const std::string kIds = test::npy("<i8", "(2,)", test::bytesOf<int64_t>({4, 5}));
 const std::vector<WantedField> kWanted = {{"ids", false}, {"label", true}};
 
-Result<ShardIndex> indexText(const std::string &content,
-                             const std::vector<WantedField> &wanted = kWanted) {
+Result<ShardIndex> indexText(const std::string &content, const std::vector<WantedField> &wanted = kWanted) {
   ScratchFolder folder;
   MAESTRO_ASSIGN(ShardFile file, ShardFile::open(folder.write("shard.tar", content)));
   return indexShard(file, wanted);
@@ -59,10 +58,9 @@ TEST(ShardTest, readsGoldenShardsOfEveryFormat) {
 }
 
 TEST(ShardTest, leavesOtherMembersAlone) {
-  std::string other = tarMember("README", "text") + tarMember("a/", "", '5') +
-                      tarMember("a/._x.ids.npy", "junk") +
-                      tarMember("a/x.note.json", "{\"not\": \"a number\"}") +
-                      tarMember("a/x.big.npy", "damaged") + tarMember("a/x.ids.npy", kIds);
+  std::string other = tarMember("README", "text") + tarMember("a/", "", '5') + tarMember("a/._x.ids.npy", "junk") +
+                      tarMember("a/x.note.json", "{\"not\": \"a number\"}") + tarMember("a/x.big.npy", "damaged") +
+                      tarMember("a/x.ids.npy", kIds);
   auto index = indexText(other + tarEnd());
   ASSERT_TRUE(index.isOk()) << index.status().message();
   EXPECT_EQ(index->sampleCount(), 1u);
@@ -76,41 +74,35 @@ TEST(ShardTest, anEmptyTarHasNoSamples) {
 
 TEST(ShardTest, namesWhatASampleLacks) {
   EXPECT_THAT(refusal(tarMember("k1.idz.npy", kIds) + tarEnd()),
-              ::testing::AllOf(HasSubstr("sample 'k1' of shard"),
-                               HasSubstr("lacks field 'ids'; it has: idz"),
+              ::testing::AllOf(HasSubstr("sample 'k1' of shard"), HasSubstr("lacks field 'ids'; it has: idz"),
                                HasSubstr("did you mean 'idz'")));
   EXPECT_THAT(refusal(tarMember("k1.ids.jpg", "...") + tarEnd()),
               HasSubstr("'ids.jpg' is not read: store it as ids.npy"));
 }
 
 TEST(ShardTest, refusesSamplesThatAreTornApart) {
-  std::string content = tarMember("a.ids.npy", kIds) + tarMember("b.ids.npy", kIds) +
-                        tarMember("a.label.cls", "1") + tarEnd();
+  std::string content =
+      tarMember("a.ids.npy", kIds) + tarMember("b.ids.npy", kIds) + tarMember("a.label.cls", "1") + tarEnd();
   EXPECT_THAT(refusal(content), HasSubstr("members of sample 'a' of shard"));
   EXPECT_THAT(refusal(tarMember("a.ids.npy", kIds) + tarMember("a.ids.npy", kIds) + tarEnd()),
               HasSubstr("'ids' of this sample appears twice"));
 }
 
 TEST(ShardTest, namesTheDamagedMember) {
-  EXPECT_THAT(
-      refusal(tarMember("a.ids.npy", "no array") + tarEnd()),
-      ::testing::AllOf(HasSubstr("member 'a.ids.npy' of shard"), HasSubstr("not an npy file")));
+  EXPECT_THAT(refusal(tarMember("a.ids.npy", "no array") + tarEnd()),
+              ::testing::AllOf(HasSubstr("member 'a.ids.npy' of shard"), HasSubstr("not an npy file")));
   EXPECT_THAT(refusal(tarMember("a.ids.npy", kIds) + tarMember("a.label.cls", "seven") + tarEnd()),
               HasSubstr("'seven' is not one number"));
-  EXPECT_THAT(refusal(tarMember("a.ids.npy", kIds) +
-                      tarMember("a.label.cls", std::string(200, '1')) + tarEnd()),
+  EXPECT_THAT(refusal(tarMember("a.ids.npy", kIds) + tarMember("a.label.cls", std::string(200, '1')) + tarEnd()),
               HasSubstr("200 bytes are more than one number has"));
 }
 
 TEST(ShardTest, everyCutIsNoticed) {
-  std::string whole =
-      tarMember("a.ids.npy", kIds) + tarMember("b.ids.npy", kIds) + tarMember("c.ids.npy", kIds);
+  std::string whole = tarMember("a.ids.npy", kIds) + tarMember("b.ids.npy", kIds) + tarMember("c.ids.npy", kIds);
   for (size_t length = 0; length <= whole.size(); length += 64)
     EXPECT_FALSE(indexText(whole.substr(0, length)).isOk()) << length;
-  EXPECT_THAT(
-      refusal(whole),
-      HasSubstr(
-          "is cut off: no end-of-archive block follows its last member, which ends at byte 3072"));
+  EXPECT_THAT(refusal(whole),
+              HasSubstr("is cut off: no end-of-archive block follows its last member, which ends at byte 3072"));
   EXPECT_TRUE(indexText(whole + tarEnd()).isOk());
 }
 
@@ -137,18 +129,15 @@ TEST(ScalarTextTest, readsOneNumber) {
   EXPECT_EQ(parseScalarText("-9223372036854775808")->integer, INT64_MIN);
   EXPECT_EQ(parseScalarText("-1.5e3")->real, -1500);
   EXPECT_EQ(parseScalarText("true")->format, ValueFormat::BoolText);
-  for (const char *bad : {"", " ", "1 2", "9223372036854775808", "nan", "inf", "1e999", "[1]",
-                          "\"1\"", "0x10", "null"})
+  for (const char *bad : {"", " ", "1 2", "9223372036854775808", "nan", "inf", "1e999", "[1]", "\"1\"", "0x10", "null"})
     EXPECT_FALSE(parseScalarText(bad).isOk()) << bad;
 }
 
 TEST(ShardPatternTest, expandsBraces) {
-  EXPECT_THAT(*expandBraces("p-{08..11}.tar"),
-              ElementsAre("p-08.tar", "p-09.tar", "p-10.tar", "p-11.tar"));
+  EXPECT_THAT(*expandBraces("p-{08..11}.tar"), ElementsAre("p-08.tar", "p-09.tar", "p-10.tar", "p-11.tar"));
   EXPECT_THAT(*expandBraces("{a,b}/{0..1}"), ElementsAre("a/0", "a/1", "b/0", "b/1"));
   EXPECT_THAT(*expandBraces("plain"), ElementsAre("plain"));
-  EXPECT_THAT(std::string(expandBraces("{5..2}").status().message()),
-              HasSubstr("'{5..2}' counts down"));
+  EXPECT_THAT(std::string(expandBraces("{5..2}").status().message()), HasSubstr("'{5..2}' counts down"));
   EXPECT_FALSE(expandBraces("{0..99999999999}").isOk());
   EXPECT_FALSE(expandBraces("{0..9999}{0..9999}").isOk());
   EXPECT_FALSE(expandBraces("a{b").isOk());

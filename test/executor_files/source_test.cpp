@@ -41,8 +41,7 @@ public:
   std::atomic<uint64_t> *count;
 };
 
-std::unique_ptr<SampleSource> source(std::unique_ptr<SampleReader> reader, size_t queue,
-                                     DataPosition start = {}) {
+std::unique_ptr<SampleSource> source(std::unique_ptr<SampleReader> reader, size_t queue, DataPosition start = {}) {
   auto made = SampleSource::create(std::move(reader), queue, start);
   EXPECT_TRUE(made.isOk());
   return *std::move(made);
@@ -102,10 +101,7 @@ TEST(SampleSourceTest, allocatesNothingForSizesSeenBefore) {
                             .fields = {{"ids", false}, {"label", false}, {"weight", true}}};
   SyntheticOptions synthetic{
       .symbols = {{"batch", Combine::Sum, 1, 1}, {"seq", Combine::Max, 64, 1}},
-      .fields = {{.name = "ids",
-                  .dtype = DType::I64,
-                  .dims = {DimSpec::of(0), DimSpec::of(1)},
-                  .indexLimit = 9}},
+      .fields = {{.name = "ids", .dtype = DType::I64, .dims = {DimSpec::of(0), DimSpec::of(1)}, .indexLimit = 9}},
       .sizes = *parseSyntheticSizes("seq=uniform(1, 64)"),
       .samples = 100};
   for (bool isSynthetic : {false, true}) {
@@ -126,13 +122,11 @@ TEST(DataIdentityTest, namesWhatDiffers) {
   EXPECT_EQ(differenceOf(before, moved), "");
   DataIdentity now = moved;
   now.shards[1].bytes = 21;
-  EXPECT_EQ(differenceOf(before, now),
-            "shard 1 was 'old/b.tar' (20 bytes), and is 'new/b.tar' (21 bytes)");
+  EXPECT_EQ(differenceOf(before, now), "shard 1 was 'old/b.tar' (20 bytes), and is 'new/b.tar' (21 bytes)");
   EXPECT_TRUE(beginAlike(before, now, 1));
   EXPECT_FALSE(beginAlike(before, now, 2));
   std::swap(now.shards[0], now.shards[1]);
-  EXPECT_EQ(differenceOf(before, now),
-            "shard 0 was 'old/a.tar' (10 bytes), and is 'new/b.tar' (21 bytes)");
+  EXPECT_EQ(differenceOf(before, now), "shard 0 was 'old/a.tar' (10 bytes), and is 'new/b.tar' (21 bytes)");
   now = moved;
   now.shards.push_back({"new/c.tar", 30});
   EXPECT_EQ(differenceOf(before, now), "2 shards then, 3 shards now");
@@ -140,8 +134,7 @@ TEST(DataIdentityTest, namesWhatDiffers) {
   now = moved;
   now.shuffled = true;
   EXPECT_EQ(differenceOf(before, now), "no --shuffle then, --shuffle now");
-  EXPECT_EQ(differenceOf(before, {.synthetic = true}),
-            "2 shards then, synthetic samples (no --data) now");
+  EXPECT_EQ(differenceOf(before, {.synthetic = true}), "2 shards then, synthetic samples (no --data) now");
 }
 
 } // namespace

@@ -11,19 +11,15 @@ namespace {
 using ::testing::HasSubstr;
 
 SyntheticOptions languageModel() {
-  return {
-      .symbols = {{"batch", Combine::Sum, 1, 1}, {"seq", Combine::Max, 2048, 1}},
-      .fields = {{.name = "ids",
-                  .dtype = DType::I64,
-                  .dims = {DimSpec::of(0), DimSpec::of(1)},
-                  .indexLimit = 1000},
-                 {.name = "mask", .dtype = DType::I64, .dims = {DimSpec::of(0), DimSpec::of(1)}},
-                 {.name = "pixels",
-                  .dtype = DType::F32,
-                  .dims = {DimSpec::of(0), DimSpec::fixed(3), DimSpec::fixed(5)}}},
-      .sizes = *parseSyntheticSizes("seq=lognormal(512, 0.6)"),
-      .samples = 500,
-      .seed = 3};
+  return {.symbols = {{"batch", Combine::Sum, 1, 1}, {"seq", Combine::Max, 2048, 1}},
+          .fields = {{.name = "ids", .dtype = DType::I64, .dims = {DimSpec::of(0), DimSpec::of(1)}, .indexLimit = 1000},
+                     {.name = "mask", .dtype = DType::I64, .dims = {DimSpec::of(0), DimSpec::of(1)}},
+                     {.name = "pixels",
+                      .dtype = DType::F32,
+                      .dims = {DimSpec::of(0), DimSpec::fixed(3), DimSpec::fixed(5)}}},
+          .sizes = *parseSyntheticSizes("seq=lognormal(512, 0.6)"),
+          .samples = 500,
+          .seed = 3};
 }
 
 std::unique_ptr<SampleReader> open(SyntheticOptions options, DataPosition start = {}) {
@@ -98,14 +94,13 @@ TEST(SyntheticTest, parsesDistributions) {
   EXPECT_EQ(parseDistribution("uniform(16, 512)")->b, 512);
   EXPECT_EQ(parseDistribution("lognormal(512, 0.6)")->kind, Distribution::Kind::LogNormal);
   EXPECT_EQ(parseDistribution("normal(36, 20)")->kind, Distribution::Kind::Normal);
-  for (const char *bad : {"", "-1", "uniform(3)", "uniform(5, 2)", "gamma(1, 2)", "normal(1, -2)",
-                          "lognormal(0, 1)", "lognormal(5, -1)", "lognormal(5, x)", "uniform(1, 2",
-                          "constant(1, 2)", "nan", "uniform(1, inf)"})
+  for (const char *bad :
+       {"", "-1", "uniform(3)", "uniform(5, 2)", "gamma(1, 2)", "normal(1, -2)", "lognormal(0, 1)", "lognormal(5, -1)",
+        "lognormal(5, x)", "uniform(1, 2", "constant(1, 2)", "nan", "uniform(1, inf)"})
     EXPECT_FALSE(parseDistribution(bad).isOk()) << bad;
   EXPECT_EQ(parseSyntheticSizes("seq=lognormal(512, 0.6); images=uniform(0, 2);")->size(), 2u);
   EXPECT_TRUE(parseSyntheticSizes("")->empty());
-  EXPECT_THAT(std::string(parseSyntheticSizes("lognormal(2, 1)").status().message()),
-              HasSubstr("no 'dim='"));
+  EXPECT_THAT(std::string(parseSyntheticSizes("lognormal(2, 1)").status().message()), HasSubstr("no 'dim='"));
 }
 
 TEST(SyntheticTest, uniformSizesReachBothEnds) {
@@ -170,8 +165,9 @@ TEST(SyntheticTest, refusesMarksWithoutRoom) {
   for (int i = 0; i < 500 && status.isOk(); ++i)
     status = reader->read(sample);
   EXPECT_EQ(status.code(), StatusCode::InvalidInput);
-  EXPECT_THAT(std::string(status.message()), ::testing::AllOf(HasSubstr("field 'ids' needs "), HasSubstr("has room for 12"),
-                                                             HasSubstr("synthetic.images")));
+  EXPECT_THAT(
+      std::string(status.message()),
+      ::testing::AllOf(HasSubstr("field 'ids' needs "), HasSubstr("has room for 12"), HasSubstr("synthetic.images")));
 }
 
 } // namespace

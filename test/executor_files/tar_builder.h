@@ -36,8 +36,7 @@ inline std::string tarEnd() { return std::string(1024, '\0'); }
 /// A version 1 .npy file: npy("<i8", "(3,)", bytes).
 inline std::string npy(std::string_view type, std::string_view shape, std::string_view values,
                        std::string_view order = "False") {
-  std::string header = "{'descr': '" + std::string(type) +
-                       "', 'fortran_order': " + std::string(order) +
+  std::string header = "{'descr': '" + std::string(type) + "', 'fortran_order': " + std::string(order) +
                        ", 'shape': " + std::string(shape) + ", }";
   header.resize((header.size() + 11 + 63) / 64 * 64 - 11, ' ');
   header += '\n';

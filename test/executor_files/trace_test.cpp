@@ -35,9 +35,7 @@ TEST(TraceTest, writesCompleteEvents) {
   json events = load(folder.file("trace.json"))["traceEvents"];
   ASSERT_EQ(events.size(), 4u);
   EXPECT_EQ(events[1]["args"]["name"], "student \"a\"\n");
-  EXPECT_EQ(
-      events[2],
-      json::parse(R"({"ph": "X", "name": "matmul", "cat": "kernel", "ts": 1234.567, "dur": 0.089,
+  EXPECT_EQ(events[2], json::parse(R"({"ph": "X", "name": "matmul", "cat": "kernel", "ts": 1234.567, "dur": 0.089,
     "pid": 0, "tid": 2, "args": {"step": 1, "microbatch": 0, "scope": "layers.0\\x"}})"));
   EXPECT_EQ(events[3]["ts"], -1.5);
 }
@@ -50,11 +48,7 @@ TEST(TraceTest, isValidJsonAtEveryMoment) {
   EXPECT_EQ(load(path)["traceEvents"].size(), 0u);
   size_t grew = 0, before = 0;
   for (int i = 0; i < 5000; ++i) {
-    (*trace)->add({.name = "kernel",
-                   .category = "kernel",
-                   .detail = "scope",
-                   .startNs = i * 1000,
-                   .durationNs = 10});
+    (*trace)->add({.name = "kernel", .category = "kernel", .detail = "scope", .startNs = i * 1000, .durationNs = 10});
     if (i % 250 != 0)
       continue;
     json now = load(path); // As a killed run would leave it.

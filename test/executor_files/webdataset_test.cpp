@@ -13,9 +13,7 @@ using test::ScratchFolder;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-std::string golden(const std::string &name) {
-  return std::string(MAESTRO_GOLDEN_FILES) + "/" + name;
-}
+std::string golden(const std::string &name) { return std::string(MAESTRO_GOLDEN_FILES) + "/" + name; }
 
 WebDatasetOptions goldenOptions() {
   return {.shards = {golden("gnu.tar"), golden("pax.tar"), golden("ustar.tar.gz")},
@@ -111,8 +109,7 @@ TEST(WebDatasetTest, aPositionOutsideTheDataIsRefused) {
   Status status = (*reader)->seek({.shard = 3});
   EXPECT_THAT(std::string(status.message()), HasSubstr("position is shard 3, but there are 3"));
   status = (*reader)->seek({.shard = 1, .sample = 3});
-  EXPECT_THAT(std::string(status.message()),
-              HasSubstr("not the data that the checkpoint was made with"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("not the data that the checkpoint was made with"));
   WebDatasetOptions options = goldenOptions();
   options.shuffle = true;
   status = (*openWebDataset(options))->seek({.ordinal = 9});
@@ -137,16 +134,14 @@ TEST(WebDatasetTest, passesOverShardsWithoutSamples) {
 std::string numberedShard(int64_t count) {
   std::string tar;
   for (int64_t i = 0; i < count; ++i)
-    tar += test::tarMember(std::to_string(i) + ".n.npy",
-                           test::npy("<i8", "()", test::bytesOf<int64_t>({i})));
+    tar += test::tarMember(std::to_string(i) + ".n.npy", test::npy("<i8", "()", test::bytesOf<int64_t>({i})));
   return tar;
 }
 
 TEST(WebDatasetTest, indexesALongShardPieceByPiece) {
   ScratchFolder folder;
-  WebDatasetOptions options{
-      .shards = {folder.write("long.tar", numberedShard(3000) + test::tarEnd())},
-      .fields = {{"n", false}}};
+  WebDatasetOptions options{.shards = {folder.write("long.tar", numberedShard(3000) + test::tarEnd())},
+                            .fields = {{"n", false}}};
   auto reader = openAt(options);
   Sample sample;
   for (int64_t i = 0; i < 6000; ++i) {
@@ -161,8 +156,7 @@ TEST(WebDatasetTest, indexesALongShardPieceByPiece) {
 
 TEST(WebDatasetTest, damageIsReportedWhereReadingMeetsIt) {
   ScratchFolder folder;
-  auto reader =
-      openAt({.shards = {folder.write("cut.tar", numberedShard(3000))}, .fields = {{"n", false}}});
+  auto reader = openAt({.shards = {folder.write("cut.tar", numberedShard(3000))}, .fields = {{"n", false}}});
   Sample sample;
   for (int i = 0; i < 1000; ++i)
     ASSERT_TRUE(reader->read(sample).isOk());
@@ -176,11 +170,9 @@ TEST(WebDatasetTest, keepsOnlySoManyShardsOpen) {
   ScratchFolder folder;
   WebDatasetOptions options{.shards = {}, .fields = {{"n", false}}};
   for (int i = 0; i < 200; ++i)
-    options.shards.push_back(
-        folder.write(std::to_string(i) + ".tar", numberedShard(2) + test::tarEnd()));
+    options.shards.push_back(folder.write(std::to_string(i) + ".tar", numberedShard(2) + test::tarEnd()));
   auto openFiles = [] {
-    return std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
-                         std::filesystem::directory_iterator());
+    return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator());
   };
   auto before = openFiles();
   auto reader = openAt(options);
@@ -194,14 +186,12 @@ TEST(WebDatasetTest, keepsOnlySoManyShardsOpen) {
 TEST(WebDatasetTest, decodesWhatCannotBeReadInPlace) {
   ScratchFolder folder;
   std::string tar =
-      test::tarMember("a.m.npy",
-                      test::npy("<i4", "(2, 2)", test::bytesOf<int32_t>({1, 2, 3, 4}), "True")) +
+      test::tarMember("a.m.npy", test::npy("<i4", "(2, 2)", test::bytesOf<int32_t>({1, 2, 3, 4}), "True")) +
       test::tarMember("a.u.npy", test::npy("<u2", "(2,)", test::bytesOf<uint16_t>({65535, 1}))) +
       test::tarMember("a.b.npy", test::npy("|b1", "(3,)", std::string("\0\1\xff", 3))) +
       test::tarMember("a.t.json", "true") + test::tarMember("a.f.json", "2.5") + test::tarEnd();
-  auto reader =
-      openAt({.shards = {folder.write("a.tar", tar)},
-              .fields = {{"m", false}, {"u", false}, {"b", false}, {"t", false}, {"f", false}}});
+  auto reader = openAt({.shards = {folder.write("a.tar", tar)},
+                        .fields = {{"m", false}, {"u", false}, {"b", false}, {"t", false}, {"f", false}}});
   Sample sample;
   ASSERT_TRUE(reader->read(sample).isOk());
   auto raw = [&](size_t field) {

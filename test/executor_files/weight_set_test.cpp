@@ -21,13 +21,17 @@ std::string withHeader(const std::string &header, std::span<const float> values)
 
 /// A safetensors file whose one tensor is [value].
 std::string oneTensor(std::string_view name, float value, std::string_view metadata = "") {
-  return withHeader(fmt::format(R"({{{}"{}":{{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}}})", metadata, name), {&value, 1});
+  return withHeader(fmt::format(R"({{{}"{}":{{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}}})", metadata, name),
+                    {&value, 1});
 }
 
 std::string twoTensors(std::string_view one, std::string_view other) {
   float values[] = {1, 2};
-  return withHeader(fmt::format(R"({{"{}":{{"dtype":"F32","shape":[1],"data_offsets":[0,4]}},"{}":{{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}}})",
-                                one, other), values);
+  return withHeader(
+      fmt::format(
+          R"({{"{}":{{"dtype":"F32","shape":[1],"data_offsets":[0,4]}},"{}":{{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}}})",
+          one, other),
+      values);
 }
 
 class WeightSetTest : public ::testing::Test {
@@ -72,7 +76,8 @@ TEST_F(WeightSetTest, findsTheFileOfAFolder) {
   folder.write("adapter.safetensors", oneTensor("a", 3));
   EXPECT_EQ(locateWeights(folder.path)->path, folder.file("adapter.safetensors"));
   folder.write("other.safetensors", oneTensor("a", 4));
-  EXPECT_THAT(refusal(folder.path), AllOf(HasSubstr("holds 2 files of weights, such as 'adapter.safetensors'"), HasSubstr("name one file")));
+  EXPECT_THAT(refusal(folder.path),
+              AllOf(HasSubstr("holds 2 files of weights, such as 'adapter.safetensors'"), HasSubstr("name one file")));
   writeIndex();
   EXPECT_EQ(locateWeights(folder.path)->path, folder.file("model.safetensors.index.json"));
   folder.write("model.safetensors", oneTensor("a", 5));
@@ -89,18 +94,22 @@ TEST_F(WeightSetTest, followsLinksButNoPaths) {
   auto set = WeightSet::open(folder.path);
   ASSERT_TRUE(set.isOk()) << set.status().message();
   EXPECT_EQ(valueOf(*set, "a"), 6);
-  for (std::string name : {"../x.safetensors", "/etc/x.safetensors", "sub/x.safetensors", "..", ".", "", "x\\\\y.safetensors"})
-    EXPECT_THAT(refusal(writeIndex(fmt::format(R"({{"weight_map":{{"a":"{}"}}}})", name))), HasSubstr("only files in the index's own folder are read"));
+  for (std::string name :
+       {"../x.safetensors", "/etc/x.safetensors", "sub/x.safetensors", "..", ".", "", "x\\\\y.safetensors"})
+    EXPECT_THAT(refusal(writeIndex(fmt::format(R"({{"weight_map":{{"a":"{}"}}}})", name))),
+                HasSubstr("only files in the index's own folder are read"));
 }
 
 TEST_F(WeightSetTest, refusesAnIndexThatDoesNotFitItsFiles) {
   auto indexed = [&](std::string_view map) { return refusal(writeIndex(fmt::format(R"({{"weight_map":{}}})", map))); };
-  EXPECT_THAT(indexed(R"({"z":"model-00001-of-00002.safetensors"})"), HasSubstr("says that 'z' lies in 'model-00001-of-00002.safetensors', which lacks it"));
+  EXPECT_THAT(indexed(R"({"z":"model-00001-of-00002.safetensors"})"),
+              HasSubstr("says that 'z' lies in 'model-00001-of-00002.safetensors', which lacks it"));
   EXPECT_THAT(indexed(R"({"a":"model-00003-of-00003.safetensors"})"), HasSubstr("model-00003-of-00003.safetensors"));
   EXPECT_THAT(indexed(R"({"a":7})"), HasSubstr("'a' names no file"));
   EXPECT_THAT(indexed("{}"), HasSubstr("weight_map is empty"));
   EXPECT_THAT(indexed("[]"), HasSubstr("has no \"weight_map\""));
-  EXPECT_THAT(indexed(R"({"a":"pytorch_model.bin"})"), AllOf(HasSubstr("no safetensors file"), HasSubstr("save_pretrained")));
+  EXPECT_THAT(indexed(R"({"a":"pytorch_model.bin"})"),
+              AllOf(HasSubstr("no safetensors file"), HasSubstr("save_pretrained")));
   EXPECT_THAT(refusal(writeIndex("no JSON")), HasSubstr("has no \"weight_map\""));
   EXPECT_THAT(refusal(writeIndex(std::string(1 << 20, '['))), HasSubstr("has no \"weight_map\""));
   folder.write("z.safetensors", twoTensors("a", "z"));

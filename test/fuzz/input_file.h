@@ -15,15 +15,13 @@ class InputFile {
 public:
   static const std::string &holding(const uint8_t *bytes, size_t size) {
     static InputFile file;
-    if (::ftruncate(file.fd, 0) != 0 ||
-        ::pwrite(file.fd, bytes, size, 0) != static_cast<ssize_t>(size))
+    if (::ftruncate(file.fd, 0) != 0 || ::pwrite(file.fd, bytes, size, 0) != static_cast<ssize_t>(size))
       std::abort();
     return file.path;
   }
 
 private:
-  InputFile()
-      : fd(::memfd_create("input", MFD_CLOEXEC)), path("/proc/self/fd/" + std::to_string(fd)) {}
+  InputFile() : fd(::memfd_create("input", MFD_CLOEXEC)), path("/proc/self/fd/" + std::to_string(fd)) {}
   int fd;
   std::string path;
 };

@@ -54,7 +54,8 @@ private:
   bool chance(size_t outOf) { return below(outOf) == 0; }
   template <typename List> auto &pick(List &list) { return list[below(list.size())]; }
 
-  // ---- numbers --------------------------------------------------------------------------------------------------------
+  // ---- numbers
+  // --------------------------------------------------------------------------------------------------------
 
   template <typename T> void add(Meaning meaning, T &place, uint64_t limit = 0) {
     slots.push_back({meaning, limit, [&place] { return static_cast<uint64_t>(place); },
@@ -224,7 +225,8 @@ private:
     slot.set(other(slot));
   }
 
-  // ---- expressions ----------------------------------------------------------------------------------------------------
+  // ---- expressions
+  // ----------------------------------------------------------------------------------------------------
 
   uint32_t append(fb::DimOp op, int64_t a, int64_t b) {
     plan.exprs.emplace_back(op, a, b);
@@ -298,7 +300,8 @@ private:
     plan.exprs[at] = fb::DimExpr(op, a, b);
   }
 
-  // ---- lists ----------------------------------------------------------------------------------------------------------
+  // ---- lists
+  // ----------------------------------------------------------------------------------------------------------
 
   template <typename T> void addList(std::vector<std::unique_ptr<T>> &list) {
     if (!list.empty())
@@ -365,7 +368,8 @@ private:
       pick(lists)();
   }
 
-  // ---- calls and memory -----------------------------------------------------------------------------------------------
+  // ---- calls and memory
+  // -----------------------------------------------------------------------------------------------
 
   fb::ExecutableT *someExecutable() {
     if (plan.executables.empty())
@@ -377,7 +381,8 @@ private:
   static const std::vector<std::string> &kernelNames() {
     static const std::vector<std::string> names = [] {
       std::vector<std::string> list = {"all_reduce", "all_gather", "own_part"};
-      for (auto rules : {kernels::elementwiseRules(), kernels::movementRules(), kernels::productRules(), kernels::trainingRules()})
+      for (auto rules :
+           {kernels::elementwiseRules(), kernels::movementRules(), kernels::productRules(), kernels::trainingRules()})
         for (const kernels::SignatureRule &rule : rules)
           list.emplace_back(rule.name);
       return list;

@@ -8,8 +8,8 @@
 
 namespace maestro::fuzz {
 
-/// Changes the plan in `bytes` and returns its new size, at most `most`; 0 where the bytes are no plan's structure or the
-/// result would be larger.
+/// Changes the plan in `bytes` and returns its new size, at most `most`; 0 where the bytes are no plan's structure or
+/// the result would be larger.
 size_t mutatePlan(uint8_t *bytes, size_t size, size_t most, std::mt19937 &random);
 
 } // namespace maestro::fuzz

@@ -1,9 +1,10 @@
-// Runs what the verifier accepts: the job is made in this process, on devices that hide their memory, and does one step on
-// synthetic samples. Nothing may leave its memory, overflow or hang, whatever the plan; that the step fails with a message is
-// right.
+// Runs what the verifier accepts: the job is made in this process, on devices that hide their memory, and does one step
+// on synthetic samples. Nothing may leave its memory, overflow or hang, whatever the plan; that the step fails with a
+// message is right.
 //
-// Plans that would take much memory or time are not run (isSmall()): size is not what is tried here. One input in 32 each is
-// scheduled by the wavefront scheduler, evaluated, or checked in one piece on grown memory; the others train in file order.
+// Plans that would take much memory or time are not run (isSmall()): size is not what is tried here. One input in 32
+// each is scheduled by the wavefront scheduler, evaluated, or checked in one piece on grown memory; the others train in
+// file order.
 #include "base/log.h"
 #include "executor/core/job.h"
 #include "executor/core/self_check.h"
@@ -43,7 +44,9 @@ bool isSmallData(const plan::Plan &plan) {
     int64_t elements = 1;
     for (uint32_t expr : *field->shape()) {
       const fb::DimExpr &dim = *plan->exprs()->Get(expr);
-      elements *= std::max<int64_t>(1, dim.op() == fb::DimOp::Symbol ? plan->symbols()->Get(static_cast<uint32_t>(dim.a()))->sample_max() : dim.a());
+      elements *= std::max<int64_t>(1, dim.op() == fb::DimOp::Symbol
+                                           ? plan->symbols()->Get(static_cast<uint32_t>(dim.a()))->sample_max()
+                                           : dim.a());
       if (elements > kMostOfSample)
         return false;
     }
@@ -154,7 +157,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
     return kDoNotKeep;
   ++counts.run;
   Status status = run(*plan, static_cast<Mode>(std::min<uint64_t>(plan->hash() % 32, 3)));
-  static const bool tells = std::getenv("MAESTRO_FUZZ_TELL") != nullptr; // What ends runs, for whoever looks at one input.
+  static const bool tells =
+      std::getenv("MAESTRO_FUZZ_TELL") != nullptr; // What ends runs, for whoever looks at one input.
   if (tells && !status.isOk())
     std::fprintf(stderr, "%s\n", std::string(status.message()).c_str());
   return 0;

@@ -2,8 +2,8 @@
 //
 //   plan_seed PLAN.mpl SEED
 //
-// Values come from initializers instead of files, every rank has one thread, memory is not limited, and what people read
-// is left out.
+// Values come from initializers instead of files, every rank has one thread, memory is not limited, and what people
+// read is left out.
 #include "base/dtype.h"
 #include "base/log.h"
 #include "plan/builder.h"

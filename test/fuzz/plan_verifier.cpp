@@ -22,8 +22,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
   if (!dims.evaluate(symbols, values).isOk())
     dims.text(static_cast<uint32_t>(dims.nodes() - 1));
   plan::Selection all(*plan);
-  for (auto format : {plan::Format::Summary, plan::Format::Json, plan::Format::Mlir,
-                      plan::Format::Dot, plan::Format::Html})
+  for (auto format :
+       {plan::Format::Summary, plan::Format::Json, plan::Format::Mlir, plan::Format::Dot, plan::Format::Html})
     plan::print(*plan, format, all);
   plan::explain(*plan, all);
   plan::lint(*plan);
@@ -38,8 +38,7 @@ namespace {
 
 /// A value that a field may have had, or that is at a limit.
 uint64_t oddValue(uint64_t old, std::mt19937 &random) {
-  constexpr uint64_t kOdd[] = {
-      0, 1, 2, 7, 8, 63, 64, 65, 255, 0x7fffffff, 0xffffffff, 0x7fffffffffffffff, ~0ull};
+  constexpr uint64_t kOdd[] = {0, 1, 2, 7, 8, 63, 64, 65, 255, 0x7fffffff, 0xffffffff, 0x7fffffffffffffff, ~0ull};
   switch (random() % 4) {
   case 0:
     return old + 1;
@@ -55,8 +54,7 @@ uint64_t oddValue(uint64_t old, std::mt19937 &random) {
 /// Changes or copies one aligned number, as most fields are: offsets keep their meaning unless they
 /// are hit.
 template <typename T> void changeNumber(uint8_t *bytes, size_t size, std::mt19937 &random) {
-  size_t count = size / sizeof(T), target = random() % count * sizeof(T),
-         source = random() % count * sizeof(T);
+  size_t count = size / sizeof(T), target = random() % count * sizeof(T), source = random() % count * sizeof(T);
   T value;
   std::memcpy(&value, bytes + (random() % 4 == 0 ? source : target), sizeof value);
   if (random() % 4 != 0)

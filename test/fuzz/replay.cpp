@@ -15,7 +15,8 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 /// Of targets that have one: mutations that know the format, every other time.
-extern "C" __attribute__((weak)) size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t size, size_t most, unsigned seed);
+extern "C" __attribute__((weak)) size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t size, size_t most,
+                                                                unsigned seed);
 
 namespace {
 using Bytes = std::vector<uint8_t>;
@@ -39,13 +40,11 @@ Bytes mutate(Bytes bytes, std::mt19937_64 &random) {
     return bytes;
   }
   for (uint64_t i = 0, count = 1 + random() % 4; i < count; ++i)
-    bytes[random() % bytes.size()] =
-        random() % 2 ? kOdd[random() % sizeof kOdd] : static_cast<uint8_t>(random());
+    bytes[random() % bytes.size()] = random() % 2 ? kOdd[random() % sizeof kOdd] : static_cast<uint8_t>(random());
   if (random() % 4 == 0) {
     auto middle = bytes.begin() + static_cast<long>(random() % bytes.size());
-    std::rotate(bytes.begin() +
-                    static_cast<long>(random() % static_cast<uint64_t>(middle - bytes.begin() + 1)),
-                middle, bytes.end());
+    std::rotate(bytes.begin() + static_cast<long>(random() % static_cast<uint64_t>(middle - bytes.begin() + 1)), middle,
+                bytes.end());
   }
   return bytes;
 }
@@ -71,7 +70,6 @@ int main(int argc, char **argv) {
       run(mutate(whole, random));
     inputs += mutations + 1;
   }
-  std::printf("%llu inputs from %zu seeds\n", static_cast<unsigned long long>(inputs),
-              seeds.size());
+  std::printf("%llu inputs from %zu seeds\n", static_cast<unsigned long long>(inputs), seeds.size());
   return seeds.empty() ? 1 : 0;
 }

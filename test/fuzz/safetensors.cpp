@@ -12,8 +12,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
   for (const checkpoint::TensorInfo &tensor : file->tensors()) {
     std::vector<std::byte> values(tensor.bytes / byteSize(tensor.dtype) * 4);
     Status status = file->readAs(tensor, DType::F32, values);
-    if (file->findTied(tensor.name) != file->find(tensor.name) ||
-        status.code() == StatusCode::Internal)
+    if (file->findTied(tensor.name) != file->find(tensor.name) || status.code() == StatusCode::Internal)
       std::abort();
   }
   return 0;

@@ -15,13 +15,8 @@ constexpr size_t kBlock = 512;
 const data::Batcher &batcher() {
   using data::Combine, data::DimSpec;
   static auto made = *data::Batcher::create(
-      {{"batch", Combine::Sum, 16, 1},
-       {"seq", Combine::Max, 64, 8},
-       {"images", Combine::Sum, 4, 1}},
-      {{.name = "ids",
-        .dtype = DType::I64,
-        .dims = {DimSpec::of(0), DimSpec::of(1)},
-        .indexLimit = 1000},
+      {{"batch", Combine::Sum, 16, 1}, {"seq", Combine::Max, 64, 8}, {"images", Combine::Sum, 4, 1}},
+      {{.name = "ids", .dtype = DType::I64, .dims = {DimSpec::of(0), DimSpec::of(1)}, .indexLimit = 1000},
        {.name = "label", .dtype = DType::I64, .dims = {DimSpec::of(0)}, .optional = false},
        {.name = "image",
         .dtype = DType::F32,
@@ -63,8 +58,7 @@ extern "C" size_t LLVMFuzzerMutate(uint8_t *bytes, size_t size, size_t maxSize);
 
 /// Most mutations break a header's checksum, and then nothing behind it is reached: it is mended in
 /// all but some of the outcomes.
-extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t size, size_t maxSize,
-                                          unsigned seed) {
+extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t size, size_t maxSize, unsigned seed) {
   size = LLVMFuzzerMutate(bytes, size, maxSize);
   for (size_t at = 0; seed % 8 != 0 && at + kBlock <= size; at += kBlock) {
     uint8_t *block = bytes + at;

@@ -61,8 +61,7 @@ const std::vector<func::FuncOp> &cases() {
 
 Symbols symbolsOf(func::FuncOp function) {
   Symbols symbols;
-  if (auto declared =
-          function->getParentOfType<ModuleOp>()->getAttrOfType<DictionaryAttr>("test.symbols"))
+  if (auto declared = function->getParentOfType<ModuleOp>()->getAttrOfType<DictionaryAttr>("test.symbols"))
     for (NamedAttribute symbol : declared)
       symbols[symbol.getName().str()] = cast<IntegerAttr>(symbol.getValue()).getInt();
   return symbols;
@@ -77,8 +76,8 @@ double number(Attribute attribute) {
 class Case {
 public:
   explicit Case(func::FuncOp function)
-      : function(function), library(kernels::createReferenceLibrary()),
-        interpreter(*library, symbolsOf(function)), random(7) {}
+      : function(function), library(kernels::createReferenceLibrary()), interpreter(*library, symbolsOf(function)),
+        random(7) {}
 
   void check() {
     for (unsigned i = 0; i < function.getNumArguments(); ++i) {
@@ -95,8 +94,7 @@ public:
 
 private:
   bool isWanted(unsigned i) {
-    return nn::typeOf(function.getArgument(i)).isFloat() &&
-           !function.getArgAttr(i, "test.constant");
+    return nn::typeOf(function.getArgument(i)).isFloat() && !function.getArgAttr(i, "test.constant");
   }
 
   Tensor makeArgument(unsigned i) {
@@ -200,8 +198,7 @@ private:
       largest = std::max(largest, std::abs(expected[e]));
     }
     for (int64_t e = 0; e < gradient.size(); ++e)
-      EXPECT_NEAR(gradient.at(e), expected[e], kTolerance * largest)
-          << "argument " << argument << ", element " << e;
+      EXPECT_NEAR(gradient.at(e), expected[e], kTolerance * largest) << "argument " << argument << ", element " << e;
   }
 
   func::FuncOp function;
@@ -231,8 +228,7 @@ TEST(GradientCoverage, EveryDifferentiableOperatorHasACase) {
     if (!name.hasInterface<nn::DifferentiableOpInterface>())
       continue;
     ++differentiable;
-    EXPECT_TRUE(covered.count(name.getStringRef().str()))
-        << name.getStringRef().str() << " has no case";
+    EXPECT_TRUE(covered.count(name.getStringRef().str())) << name.getStringRef().str() << " has no case";
   }
   EXPECT_GT(differentiable, 50u);
 }

@@ -64,9 +64,31 @@ TEST(DimExpr, ReadsWhatExportersWrite) {
 }
 
 TEST(DimExpr, MalformedTextIsRefused) {
-  for (const char *text : {"", " ", "a +", "a b", "(a", "a)", "min(a)", "min(a, b, c)", "*a", "a / 2", "2a", "1.5",
-                           "a $ b", "9223372036854775808", "-9223372036854775809", "99999999999999999999",
-                           "overflow!", "a,b", "max(,)", "floordiv 2 3", "a**b", "a**-1", "a**65", "a***2", "a**"})
+  for (const char *text : {"",
+                           " ",
+                           "a +",
+                           "a b",
+                           "(a",
+                           "a)",
+                           "min(a)",
+                           "min(a, b, c)",
+                           "*a",
+                           "a / 2",
+                           "2a",
+                           "1.5",
+                           "a $ b",
+                           "9223372036854775808",
+                           "-9223372036854775809",
+                           "99999999999999999999",
+                           "overflow!",
+                           "a,b",
+                           "max(,)",
+                           "floordiv 2 3",
+                           "a**b",
+                           "a**-1",
+                           "a**65",
+                           "a***2",
+                           "a**"})
     EXPECT_FALSE(DimExpr::parse(text)) << text;
   EXPECT_FALSE(DimExpr::parse(std::string(100000, '(')));
   EXPECT_FALSE(DimExpr::parse(std::string(1000, '(') + "a" + std::string(1000, ')')));
@@ -232,8 +254,7 @@ public:
     case 6:
       return {DimExpr::floorDiv(x.expr, divisor), (x.value - remainder) / divisor};
     default:
-      return {DimExpr::ceilDiv(x.expr, divisor),
-              (x.value - remainder) / divisor + (remainder ? 1 : 0)};
+      return {DimExpr::ceilDiv(x.expr, divisor), (x.value - remainder) / divisor + (remainder ? 1 : 0)};
     }
   }
 

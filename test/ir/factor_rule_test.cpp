@@ -6,8 +6,8 @@
 using namespace maestro::nn;
 
 TEST(FactorRule, RoundTrips) {
-  for (const char *text : {"(i,k),(k,j)->(i,j) reduce k", "()->()", "->(i)", "(i,j*k)->(i*j,k)",
-                           "(i,1),(1,j)->(i,j)", "(i,j)->(i) reduce_max j", "(i,j),(k)->(i,l) reduce i,k whole j,l"}) {
+  for (const char *text : {"(i,k),(k,j)->(i,j) reduce k", "()->()", "->(i)", "(i,j*k)->(i*j,k)", "(i,1),(1,j)->(i,j)",
+                           "(i,j)->(i) reduce_max j", "(i,j),(k)->(i,l) reduce i,k whole j,l"}) {
     std::optional<FactorRule> rule = FactorRule::parse(text);
     ASSERT_TRUE(rule) << text;
     std::optional<FactorRule> again = FactorRule::parse(rule->str());
@@ -33,7 +33,7 @@ TEST(FactorRule, ReadsKindsAndProducts) {
 }
 
 TEST(FactorRule, MalformedTextIsRefused) {
-  for (const char *text : {"", "(i)", "(i)->", "(i)->(j) split j", "(i)->(i) reduce k", "(i,)->(i)", "i->i", "(i*)->(i)",
-                           "(2)->(i)", "(i)->(i) reduce"})
+  for (const char *text : {"", "(i)", "(i)->", "(i)->(j) split j", "(i)->(i) reduce k", "(i,)->(i)", "i->i",
+                           "(i*)->(i)", "(2)->(i)", "(i)->(i) reduce"})
     EXPECT_FALSE(FactorRule::parse(text)) << text;
 }

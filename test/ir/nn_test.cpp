@@ -75,8 +75,7 @@ TEST_F(NN, CreatesWithInferredTypes) {
   auto product = tryCreate<MatmulOp>(builder, location, x, w, mlir::Value(), false, true);
   ASSERT_TRUE(mlir::succeeded(product));
   EXPECT_EQ(product->getType(), tensor({"n", "8"}));
-  auto norm = tryCreate<LayerNormOp>(builder, location, x, mlir::Value(), mlir::Value(), 1,
-                                     llvm::APFloat(1e-5));
+  auto norm = tryCreate<LayerNormOp>(builder, location, x, mlir::Value(), mlir::Value(), 1, llvm::APFloat(1e-5));
   ASSERT_TRUE(mlir::succeeded(norm));
   EXPECT_EQ(norm->getRstd().getType(), tensor({"n"}));
 }

@@ -7,8 +7,8 @@ namespace maestro::kernels::test {
 namespace {
 
 /// Calls of operator new during `runs` runs after a first one.
-int64_t allocationsPerRuns(std::string_view kernel, const std::vector<Attribute> &attributes, const std::vector<Tensor> &inputs,
-                           std::vector<Tensor> outputs, int runs) {
+int64_t allocationsPerRuns(std::string_view kernel, const std::vector<Attribute> &attributes,
+                           const std::vector<Tensor> &inputs, std::vector<Tensor> outputs, int runs) {
   auto library = createCpuLibrary();
   std::vector<TensorType> in, out;
   std::vector<const void *> sources;
@@ -40,7 +40,8 @@ TEST(Allocation, OwnKernelsAllocateNothing) {
   EXPECT_EQ(allocationsPerRuns("gelu", {}, {x}, {x}, 5), 0);
   EXPECT_EQ(allocationsPerRuns("softmax", {ints("axis", {1})}, {x}, {x}, 5), 0);
   EXPECT_EQ(allocationsPerRuns("layer_norm", {ints("axis", {1})}, {x, row, row}, {x, column, column}, 5), 0);
-  EXPECT_EQ(allocationsPerRuns("layer_norm_grad", {ints("axis", {1})}, {x, x, column, column, row}, {x, row, row}, 5), 0);
+  EXPECT_EQ(allocationsPerRuns("layer_norm_grad", {ints("axis", {1})}, {x, x, column, column, row}, {x, row, row}, 5),
+            0);
   EXPECT_EQ(allocationsPerRuns("reduce_sum", {ints("axes", {0})}, {x}, {row}, 5), 0);
   EXPECT_EQ(allocationsPerRuns("transpose", {ints("permutation", {1, 0})}, {x}, {f({200, 300})}, 5), 0);
   EXPECT_EQ(allocationsPerRuns("concat", {ints("axis", {0})}, {x, x}, {f({600, 200})}, 5), 0);
@@ -59,7 +60,8 @@ TEST(Allocation, OwnKernelsAllocateNothing) {
 
 TEST(Allocation, LargeProductsAllocateOnlyInsideOneDnn) {
   Random random(2);
-  Tensor a = random.floats(DType::F32, {512, 256}), b = random.floats(DType::F32, {256, 300}), c = random.floats(DType::F32, {512, 300});
+  Tensor a = random.floats(DType::F32, {512, 256}), b = random.floats(DType::F32, {256, 300}),
+         c = random.floats(DType::F32, {512, 300});
   // oneDNN is a shared library: its operator new is this program's, so its allocations are counted too.
   EXPECT_LE(allocationsPerRuns("matmul", {}, {a, b, Tensor()}, {c}, 20), 20 * 12);
 }

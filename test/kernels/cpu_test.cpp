@@ -16,7 +16,8 @@ namespace {
 /// MAESTRO_TEST_LOOPS=avx2 asks for the loops of older processors.
 const Library &cpu() {
   const char *wanted = std::getenv("MAESTRO_TEST_LOOPS");
-  static auto library = wanted && std::string(wanted) == "avx2" ? cpu::createLibrary(cpu::avx2Loops()) : createCpuLibrary();
+  static auto library =
+      wanted && std::string(wanted) == "avx2" ? cpu::createLibrary(cpu::avx2Loops()) : createCpuLibrary();
   return *library;
 }
 const Library &reference() {
@@ -78,7 +79,8 @@ void checkAccumulating(Case c, Random &random) {
   uint64_t mask = 0;
   for (size_t i = 0; i < c.outputs.size(); ++i)
     if (c.outputs[i].type().present && c.outputs[i].type().dtype == DType::F32) {
-      c.outputs[i] = random.floats(DType::F32, {c.outputs[i].type().shape().begin(), c.outputs[i].type().shape().end()});
+      c.outputs[i] =
+          random.floats(DType::F32, {c.outputs[i].type().shape().begin(), c.outputs[i].type().shape().end()});
       mask |= uint64_t{1} << i;
     }
   c.attributes.push_back(ints("accumulate", {static_cast<int64_t>(mask)}));
@@ -92,8 +94,9 @@ TEST(Elementwise, Unary) {
   Random random(1);
   for (DType dtype : kFloats)
     for (int64_t n : {1, 15, 16, 17, 1000, 70001})
-      for (const char *kernel : {"neg", "abs", "exp", "sqrt", "rsqrt", "reciprocal", "tanh", "sigmoid", "erf", "relu",
-                                 "silu", "softplus", "gelu", "log", "sin", "cos", "floor", "ceil", "round", "isnan"}) {
+      for (const char *kernel :
+           {"neg",  "abs",      "exp",  "sqrt", "rsqrt", "reciprocal", "tanh",  "sigmoid", "erf",   "relu",
+            "silu", "softplus", "gelu", "log",  "sin",   "cos",        "floor", "ceil",    "round", "isnan"}) {
         std::string k = kernel;
         bool positive = k == "sqrt" || k == "rsqrt" || k == "log" || k == "reciprocal";
         Tensor x = random.floats(dtype, {n}, 2);
@@ -156,16 +159,23 @@ TEST(Elementwise, BinaryBroadcasts) {
   struct Shapes {
     std::vector<int64_t> a, b, result;
   };
-  const Shapes shapes[] = {{{5, 7}, {5, 7}, {5, 7}},       {{5, 70}, {70}, {5, 70}},    {{70}, {5, 70}, {5, 70}},
-                           {{5, 70}, {5, 1}, {5, 70}},     {{5, 1}, {1, 70}, {5, 70}},  {{}, {3, 4}, {3, 4}},
-                           {{3, 4}, {}, {3, 4}},           {{2, 1, 5, 1}, {3, 1, 16}, {2, 3, 5, 16}},
-                           {{0, 4}, {4}, {0, 4}},          {{300, 100}, {300, 100}, {300, 100}},
-                           {{}, {}, {}},                   {{1, 1}, {1}, {1, 1}}};
+  const Shapes shapes[] = {{{5, 7}, {5, 7}, {5, 7}},
+                           {{5, 70}, {70}, {5, 70}},
+                           {{70}, {5, 70}, {5, 70}},
+                           {{5, 70}, {5, 1}, {5, 70}},
+                           {{5, 1}, {1, 70}, {5, 70}},
+                           {{}, {3, 4}, {3, 4}},
+                           {{3, 4}, {}, {3, 4}},
+                           {{2, 1, 5, 1}, {3, 1, 16}, {2, 3, 5, 16}},
+                           {{0, 4}, {4}, {0, 4}},
+                           {{300, 100}, {300, 100}, {300, 100}},
+                           {{}, {}, {}},
+                           {{1, 1}, {1}, {1, 1}}};
   for (DType dtype : kFloats)
     for (const Shapes &s : shapes)
-      for (const char *kernel : {"add", "sub", "mul", "div", "maximum", "minimum", "pow", "equal", "less", "less_equal",
-                                 "greater", "greater_equal", "tanh_grad", "sigmoid_grad", "relu_grad", "silu_grad",
-                                 "gelu_grad"}) {
+      for (const char *kernel :
+           {"add", "sub", "mul", "div", "maximum", "minimum", "pow", "equal", "less", "less_equal", "greater",
+            "greater_equal", "tanh_grad", "sigmoid_grad", "relu_grad", "silu_grad", "gelu_grad"}) {
         std::string k = kernel;
         bool grad = k.ends_with("_grad"), compares = k.starts_with("less") || k.starts_with("greater") || k == "equal";
         if (grad && s.a != s.b)
@@ -244,9 +254,10 @@ TEST(Elementwise, Where) {
 
 TEST(Elementwise, Cast) {
   Random random(6);
-  const std::pair<DType, DType> pairs[] = {{DType::F32, DType::BF16}, {DType::BF16, DType::F32}, {DType::I64, DType::F32},
-                                           {DType::Bool, DType::F32}, {DType::Bool, DType::I64}, {DType::I64, DType::Bool},
-                                           {DType::I32, DType::I64},  {DType::F32, DType::Bool}, {DType::I64, DType::I32}};
+  const std::pair<DType, DType> pairs[] = {
+      {DType::F32, DType::BF16}, {DType::BF16, DType::F32}, {DType::I64, DType::F32},
+      {DType::Bool, DType::F32}, {DType::Bool, DType::I64}, {DType::I64, DType::Bool},
+      {DType::I32, DType::I64},  {DType::F32, DType::Bool}, {DType::I64, DType::I32}};
   for (auto [from, to] : pairs)
     for (int64_t n : {3, 1000, 40000}) {
       Tensor x = isFloat(from) ? random.floats(from, {n}) : random.integers(from, {n}, 0, 2);
@@ -280,9 +291,15 @@ TEST(Movement, SlicesConcatPadFill) {
     check({"slice_grad", part, {make({2, 3, 5})}, {Tensor(dtype, {4, 9, 20})}});
     std::vector<Attribute> columns{ints("offsets", {0, 32}), ints("steps", {1, 1})};
     check({"slice", columns, {make({70, 96})}, {Tensor(dtype, {70, 32})}});
-    check({"concat", {ints("axis", {1})}, {make({3, 2, 5}), make({3, 4, 5}), make({3, 0, 5})}, {Tensor(dtype, {3, 6, 5})}});
+    check({"concat",
+           {ints("axis", {1})},
+           {make({3, 2, 5}), make({3, 4, 5}), make({3, 0, 5})},
+           {Tensor(dtype, {3, 6, 5})}});
     check({"concat", {ints("axis", {2})}, {make({3, 2, 5}), make({3, 2, 1})}, {Tensor(dtype, {3, 2, 6})}});
-    check({"pad", {ints("low", {1, 2}), ints("high", {0, 3}), number("value", 1)}, {make({4, 5})}, {Tensor(dtype, {5, 10})}});
+    check({"pad",
+           {ints("low", {1, 2}), ints("high", {0, 3}), number("value", 1)},
+           {make({4, 5})},
+           {Tensor(dtype, {5, 10})}});
     check({"fill", {number("value", 1)}, {}, {Tensor(dtype, {5, 10})}});
   }
 }
@@ -296,8 +313,11 @@ TEST(Gather, RowsAndTheirGradient) {
         Tensor data = random.floats(dtype, shape), indices = random.integers(indexType, {4, 30}, -50, 50);
         std::vector<int64_t> result = axis == 0 ? std::vector<int64_t>{4, 30, 24} : std::vector<int64_t>{3, 4, 30, 24};
         check({"gather", {ints("axis", {axis})}, {data, indices}, {Tensor(dtype, result)}, 0});
-        checkAccumulating({"gather_grad", {ints("axis", {axis})}, {indices, random.floats(dtype, result)},
-                           {Tensor(DType::F32, shape)}}, random);
+        checkAccumulating({"gather_grad",
+                           {ints("axis", {axis})},
+                           {indices, random.floats(dtype, result)},
+                           {Tensor(DType::F32, shape)}},
+                          random);
       }
 }
 
@@ -321,7 +341,8 @@ TEST(Select, LargestOfRows) {
       Tensor x = random.floats(DType::F32, {7, 3, 40}), ties = random.integers(DType::F32, {5, 40}, -3, 4);
       ties.set(17, NAN);
       ties.set(25, NAN);
-      std::vector<Attribute> last = {ints("axis", {2}), flag("largest", largest)}, one = {ints("axis", {1}), flag("largest", largest)};
+      std::vector<Attribute> last = {ints("axis", {2}), flag("largest", largest)},
+                             one = {ints("axis", {1}), flag("largest", largest)};
       check({"top_k", last, {x}, {Tensor(DType::F32, {7, 3, k}), Tensor(DType::I64, {7, 3, k})}, 0});
       check({"top_k", one, {ties}, {Tensor(DType::F32, {5, k}), Tensor(DType::I64, {5, k})}, 0});
     }
@@ -334,8 +355,11 @@ TEST(Select, ElementsOfRowsAndBack) {
     Tensor updates = random.floats(DType::F32, {6, 7, 9});
     check({"gather_elements", {ints("axis", {2})}, {data, indices}, {Tensor(DType::F32, {6, 7, 9})}, 0});
     for (const char *reduction : {"none", "add"})
-      checkAccumulating({"scatter_elements", {ints("axis", {2}), text("reduction", reduction)}, {data, indices, updates},
-                         {Tensor(DType::F32, {6, 7, 50})}}, random);
+      checkAccumulating({"scatter_elements",
+                         {ints("axis", {2}), text("reduction", reduction)},
+                         {data, indices, updates},
+                         {Tensor(DType::F32, {6, 7, 50})}},
+                        random);
   }
   Tensor data(DType::F32, {2, 5}), wrong = Tensor::of(DType::I64, {2, 1}, {1, 5});
   for (const Library *library : {&cpu(), &reference()}) {
@@ -379,16 +403,22 @@ TEST(Reduce, SumMeanMaxMin) {
     std::vector<int64_t> x, axes, y;
     bool ownExtremes;
   };
-  const Shape shapes[] = {{{7, 33}, {1}, {7}, true},         {{700, 33}, {0}, {33}, false},  {{5, 6, 7}, {0, 1}, {7}, false},
-                          {{5, 6, 7}, {1, 2}, {5}, true},     {{5, 60, 17}, {1}, {5, 17}, false}, {{200000}, {0}, {}, true},
-                          {{4, 5}, {0, 1}, {}, true},         {{3, 1, 40}, {1}, {3, 40}, true},  {{1, 3000}, {1}, {1}, true},
-                          {{4, 6, 32}, {0, 2}, {6}, false},   {{3, 40, 2, 5}, {0, 2, 3}, {40}, false}};
+  const Shape shapes[] = {
+      {{7, 33}, {1}, {7}, true},        {{700, 33}, {0}, {33}, false},          {{5, 6, 7}, {0, 1}, {7}, false},
+      {{5, 6, 7}, {1, 2}, {5}, true},   {{5, 60, 17}, {1}, {5, 17}, false},     {{200000}, {0}, {}, true},
+      {{4, 5}, {0, 1}, {}, true},       {{3, 1, 40}, {1}, {3, 40}, true},       {{1, 3000}, {1}, {1}, true},
+      {{4, 6, 32}, {0, 2}, {6}, false}, {{3, 40, 2, 5}, {0, 2, 3}, {40}, false}};
   for (DType dtype : kFloats)
     for (const Shape &s : shapes)
       for (const char *kernel : {"reduce_sum", "reduce_mean", "reduce_max", "reduce_min"}) {
         std::string k = kernel;
         Expect expect = (k == "reduce_max" || k == "reduce_min") && !s.ownExtremes ? Expect::Either : Expect::Own;
-        Case c{k, {ints("axes", s.axes)}, {random.floats(dtype, s.x, 1, 0.5)}, {Tensor(dtype, s.y)}, toleranceOf(dtype), expect};
+        Case c{k,
+               {ints("axes", s.axes)},
+               {random.floats(dtype, s.x, 1, 0.5)},
+               {Tensor(dtype, s.y)},
+               toleranceOf(dtype),
+               expect};
         if (k == "reduce_sum" && dtype == DType::F32)
           checkAccumulating(c, random);
         else
@@ -401,11 +431,17 @@ TEST(Matmul, ShapesAndTransposes) {
   struct Shape {
     std::vector<int64_t> a, b, c;
   };
-  const Shape shapes[] = {{{5, 7}, {7, 9}, {5, 9}},         {{64, 48}, {48, 80}, {64, 80}},
-                          {{2, 3, 5, 7}, {7, 9}, {2, 3, 5, 9}}, {{2, 3, 5, 7}, {2, 3, 7, 9}, {2, 3, 5, 9}},
-                          {{2, 3, 5, 7}, {3, 7, 9}, {2, 3, 5, 9}}, {{2, 1, 5, 7}, {1, 3, 7, 9}, {2, 3, 5, 9}},
-                          {{1, 7}, {7, 1}, {1, 1}},         {{2, 5, 7}, {1, 7, 9}, {2, 5, 9}},
-                          {{133, 50}, {50, 150}, {133, 150}}, {{50, 800}, {800, 70}, {50, 70}}, {{3, 40, 64}, {64, 258}, {3, 40, 258}}};
+  const Shape shapes[] = {{{5, 7}, {7, 9}, {5, 9}},
+                          {{64, 48}, {48, 80}, {64, 80}},
+                          {{2, 3, 5, 7}, {7, 9}, {2, 3, 5, 9}},
+                          {{2, 3, 5, 7}, {2, 3, 7, 9}, {2, 3, 5, 9}},
+                          {{2, 3, 5, 7}, {3, 7, 9}, {2, 3, 5, 9}},
+                          {{2, 1, 5, 7}, {1, 3, 7, 9}, {2, 3, 5, 9}},
+                          {{1, 7}, {7, 1}, {1, 1}},
+                          {{2, 5, 7}, {1, 7, 9}, {2, 5, 9}},
+                          {{133, 50}, {50, 150}, {133, 150}},
+                          {{50, 800}, {800, 70}, {50, 70}},
+                          {{3, 40, 64}, {64, 258}, {3, 40, 258}}};
   for (DType dtype : kFloats)
     for (const Shape &s : shapes)
       for (int transposes = 0; transposes < 4; ++transposes)
@@ -427,7 +463,8 @@ TEST(Matmul, ShapesAndTransposes) {
 
 TEST(Matmul, LargeOnesArePrepared) {
   Random random(13);
-  Tensor a = random.floats(DType::F32, {512, 256}), b = random.floats(DType::F32, {300, 256}), row = random.floats(DType::F32, {300});
+  Tensor a = random.floats(DType::F32, {512, 256}), b = random.floats(DType::F32, {300, 256}),
+         row = random.floats(DType::F32, {300});
   checkAccumulating({"matmul", {flag("transpose_b")}, {a, b, row}, {Tensor(DType::F32, {512, 300})}}, random);
 }
 
@@ -449,15 +486,16 @@ TEST(Conv, ForwardAndGradients) {
     std::vector<int64_t> x, w, y, strides, pads, dilations;
     int64_t group;
   };
-  const Shape shapes[] = {{{2, 3, 8, 9}, {4, 3, 3, 3}, {2, 4, 8, 9}, {1, 1}, {1, 1, 1, 1}, {1, 1}, 1},
-                          {{2, 3, 16, 16}, {8, 3, 4, 4}, {2, 8, 4, 4}, {4, 4}, {0, 0, 0, 0}, {1, 1}, 1},
-                          {{1, 4, 9, 9}, {6, 2, 3, 3}, {1, 6, 3, 3}, {2, 2}, {0, 1, 1, 0}, {2, 2}, 2},
-                          {{2, 6, 20}, {5, 6, 3}, {2, 5, 10}, {2}, {1, 1}, {1}, 1},
-                          {{1, 2, 4, 5, 6}, {3, 2, 2, 2, 2}, {1, 3, 3, 4, 5}, {1, 1, 1}, {0, 0, 0, 0, 0, 0}, {1, 1, 1}, 1}};
+  const Shape shapes[] = {
+      {{2, 3, 8, 9}, {4, 3, 3, 3}, {2, 4, 8, 9}, {1, 1}, {1, 1, 1, 1}, {1, 1}, 1},
+      {{2, 3, 16, 16}, {8, 3, 4, 4}, {2, 8, 4, 4}, {4, 4}, {0, 0, 0, 0}, {1, 1}, 1},
+      {{1, 4, 9, 9}, {6, 2, 3, 3}, {1, 6, 3, 3}, {2, 2}, {0, 1, 1, 0}, {2, 2}, 2},
+      {{2, 6, 20}, {5, 6, 3}, {2, 5, 10}, {2}, {1, 1}, {1}, 1},
+      {{1, 2, 4, 5, 6}, {3, 2, 2, 2, 2}, {1, 3, 3, 4, 5}, {1, 1, 1}, {0, 0, 0, 0, 0, 0}, {1, 1, 1}, 1}};
   for (DType dtype : kFloats)
     for (const Shape &s : shapes) {
-      std::vector<Attribute> attributes{ints("strides", s.strides), ints("pads", s.pads), ints("dilations", s.dilations),
-                                        ints("group", {s.group})};
+      std::vector<Attribute> attributes{ints("strides", s.strides), ints("pads", s.pads),
+                                        ints("dilations", s.dilations), ints("group", {s.group})};
       Tensor x = random.floats(dtype, s.x), w = random.floats(dtype, s.w), dy = random.floats(dtype, s.y);
       Tensor bias = random.floats(dtype, {s.w[0]});
       Expect expect = dtype == DType::F32 ? Expect::Own : Expect::Either;
@@ -483,7 +521,12 @@ TEST(Rows, SoftmaxAndGradients) {
         check({std::string(kernel) + "_grad", axis, {y[0], dy}, {out}, toleranceOf(dtype)});
       }
     }
-  check({"softmax", {ints("axis", {0})}, {random.floats(DType::F32, {4, 3})}, {Tensor(DType::F32, {4, 3})}, 2e-6, Expect::Either});
+  check({"softmax",
+         {ints("axis", {0})},
+         {random.floats(DType::F32, {4, 3})},
+         {Tensor(DType::F32, {4, 3})},
+         2e-6,
+         Expect::Either});
 }
 
 TEST(Rows, SoftmaxOfMaskedRow) {
@@ -500,8 +543,11 @@ TEST(Rows, Rope) {
           for (bool adjoint : {false, true}) {
             Tensor x = random.floats(dtype, {2, 3, 5, width});
             Tensor cos = random.floats(table, {1, 1, 5, width}), sin = random.floats(table, {2, 1, 5, width});
-            check({"rope", {flag("interleaved", interleaved), flag("adjoint", adjoint)}, {x, cos, sin},
-                   {Tensor(dtype, {2, 3, 5, width})}, toleranceOf(dtype)});
+            check({"rope",
+                   {flag("interleaved", interleaved), flag("adjoint", adjoint)},
+                   {x, cos, sin},
+                   {Tensor(dtype, {2, 3, 5, width})},
+                   toleranceOf(dtype)});
           }
 }
 
@@ -525,7 +571,8 @@ TEST(Norm, LayerAndRms) {
           if (width == 1)
             continue; // Normalising one element leaves rounding alone.
           check({"layer_norm_grad", attributes, {dy, x, layer[1], layer[2], scale}, {out, sums, sums}, tolerance});
-          check({"layer_norm_grad", attributes, {dy, x, layer[1], layer[2], Tensor()}, {out, Tensor(), sums}, tolerance});
+          check(
+              {"layer_norm_grad", attributes, {dy, x, layer[1], layer[2], Tensor()}, {out, Tensor(), sums}, tolerance});
           check({"rms_norm_grad", attributes, {dy, x, rms[1], scale}, {out, sums}, tolerance});
           std::vector<Attribute> adding = attributes;
           adding.push_back(ints("accumulate", {2}));
@@ -557,9 +604,9 @@ void checkAttention(const AttentionCase &c, DType dtype, Random &random) {
   if (!c.mask.empty())
     mask = c.maskType == DType::Bool ? random.booleans(c.mask) : random.floats(c.maskType, c.mask);
   Tensor o(dtype, shape(c.heads, c.queries, c.valueDepth)), lse(DType::F32, {c.batch, c.heads, c.queries});
-  std::vector<Attribute> attributes{number("scale", 1 / std::sqrt(static_cast<double>(c.depth))), flag("causal", c.causal),
-                                    ints("causal_offset", {c.offset}), flag("sequence_major", c.sequenceMajor),
-                                    number("softcap", c.softcap)};
+  std::vector<Attribute> attributes{number("scale", 1 / std::sqrt(static_cast<double>(c.depth))),
+                                    flag("causal", c.causal), ints("causal_offset", {c.offset}),
+                                    flag("sequence_major", c.sequenceMajor), number("softcap", c.softcap)};
   double tolerance = dtype == DType::BF16 ? 1.5e-2 : 5e-6;
   check({"attention", attributes, {q, k, v, mask}, {o, lse}, tolerance});
   std::vector<Tensor> results{o, lse};
@@ -666,11 +713,15 @@ TEST(Loss, CrossEntropyAndKl) {
       std::vector<Tensor> ce{row, row}, kl{row, row, row};
       ASSERT_TRUE(call(reference(), "cross_entropy", {}, {logits, labels}, ce).status.isOk());
       for (std::vector<int64_t> shape : {std::vector<int64_t>{}, std::vector<int64_t>{3, 4}})
-        check({"cross_entropy_grad", {}, {logits, labels, ce[1], random.floats(DType::F32, shape)}, {logits}, tolerance});
+        check(
+            {"cross_entropy_grad", {}, {logits, labels, ce[1], random.floats(DType::F32, shape)}, {logits}, tolerance});
       check({"kl_divergence", {number("temperature", 2)}, {logits, teacher}, {row, row, row}, 1e-5});
       ASSERT_TRUE(call(reference(), "kl_divergence", {number("temperature", 2)}, {logits, teacher}, kl).status.isOk());
-      check({"kl_divergence_grad", {number("temperature", 2)},
-             {logits, teacher, kl[1], kl[2], random.floats(DType::F32, {})}, {logits}, tolerance});
+      check({"kl_divergence_grad",
+             {number("temperature", 2)},
+             {logits, teacher, kl[1], kl[2], random.floats(DType::F32, {})},
+             {logits},
+             tolerance});
     }
 }
 
@@ -687,7 +738,11 @@ TEST(Dropout, SameElementsAsTheReference) {
     for (auto [width, stride] : {std::pair<int64_t, int64_t>{16, 16}, {7, 9}, {1, 1}}) {
       Tensor state = Tensor::of(DType::I64, {2}, {1234, 7}), ids = Tensor::of(DType::I64, {2}, {40, 17});
       std::vector<Attribute> attributes{number("ratio", 0.3), ints("stream", {5}), ints("strides", {stride, 1})};
-      check({"dropout", attributes, {random.floats(dtype, {6, 5, width}), state, ids}, {Tensor(dtype, {6, 5, width})}, toleranceOf(dtype)});
+      check({"dropout",
+             attributes,
+             {random.floats(dtype, {6, 5, width}), state, ids},
+             {Tensor(dtype, {6, 5, width})},
+             toleranceOf(dtype)});
     }
 }
 

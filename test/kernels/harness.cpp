@@ -11,7 +11,8 @@ constexpr size_t kGuard = 64;
 constexpr uint8_t kGuardByte = 0xa5;
 } // namespace
 
-Tensor::Tensor(DType dtype, std::vector<int64_t> shape) : tensorType(dtype, shape), bytes(tensorType.bytes() + 2 * kGuard, kGuardByte) {
+Tensor::Tensor(DType dtype, std::vector<int64_t> shape)
+    : tensorType(dtype, shape), bytes(tensorType.bytes() + 2 * kGuard, kGuardByte) {
   std::memset(data(), 0, tensorType.bytes());
 }
 

@@ -41,7 +41,8 @@ void expectSteps(const Library &library, const std::string &kernel, const Hyper 
   std::vector<Exact> exact;
   for (int64_t i = 0; i < count; ++i)
     exact.push_back({param.at(i)});
-  std::vector<Attribute> attributes{number("beta1", h.beta1), number("beta2", h.beta2), number("eps", h.eps), number("weight_decay", h.decay),
+  std::vector<Attribute> attributes{number("beta1", h.beta1),       number("beta2", h.beta2),
+                                    number("eps", h.eps),           number("weight_decay", h.decay),
                                     number("momentum", h.momentum), flag("nesterov", h.nesterov)};
   std::vector<TensorType> in{param.type(), param.type(), m.type()}, out{param.type(), m.type()};
   if (!sgd) {

@@ -27,8 +27,11 @@ TEST(Reference, IntegerArithmetic) {
   EXPECT_EQ(valuesOf("div", {}, {a, b}, out), (Values{3, -3, -3, 0}));
   EXPECT_EQ(valuesOf("mod", {}, {a, b}, out), (Values{1, 1, -1, 0}));
   EXPECT_EQ(valuesOf("mod", {flag("fmod")}, {a, b}, out), (Values{1, -1, 1, 0}));
-  EXPECT_EQ(valuesOf("pow", {}, {longs({3}, {2, -1, 3}), longs({3}, {10, -3, -1})}, Tensor(DType::I64, {3})), (Values{1024, -1, 0}));
-  EXPECT_EQ(valuesOf("add", {}, {Tensor::of(DType::U8, {1}, {250}), Tensor::of(DType::U8, {1}, {10})}, Tensor(DType::U8, {1})), (Values{4}));
+  EXPECT_EQ(valuesOf("pow", {}, {longs({3}, {2, -1, 3}), longs({3}, {10, -3, -1})}, Tensor(DType::I64, {3})),
+            (Values{1024, -1, 0}));
+  EXPECT_EQ(valuesOf("add", {}, {Tensor::of(DType::U8, {1}, {250}), Tensor::of(DType::U8, {1}, {10})},
+                     Tensor(DType::U8, {1})),
+            (Values{4}));
 }
 
 TEST(Reference, FloatEdges) {
@@ -41,7 +44,8 @@ TEST(Reference, FloatEdges) {
   EXPECT_TRUE(std::isnan(larger[2]) && std::isnan(larger[3]));
   EXPECT_EQ(valuesOf("round", {}, {floats({4}, {0.5, 1.5, -0.5, 2.4})}, out), (Values{0, 2, 0, 2}));
   EXPECT_EQ(valuesOf("sign", {}, {floats({4}, {-3, 0, 2, 5})}, out), (Values{-1, 0, 1, 1}));
-  EXPECT_EQ(valuesOf("isinf", {}, {floats({4}, {INFINITY, -INFINITY, 0, NAN})}, Tensor(DType::Bool, {4})), (Values{1, 1, 0, 0}));
+  EXPECT_EQ(valuesOf("isinf", {}, {floats({4}, {INFINITY, -INFINITY, 0, NAN})}, Tensor(DType::Bool, {4})),
+            (Values{1, 1, 0, 0}));
 }
 
 TEST(Reference, Cast) {
@@ -57,15 +61,19 @@ TEST(Reference, Cast) {
 
 TEST(Reference, Generators) {
   EXPECT_EQ(valuesOf("fill", {number("value", 2.5)}, {}, Tensor(DType::F32, {2})), (Values{2.5, 2.5}));
-  EXPECT_EQ(valuesOf("iota", {ints("start", {3}), ints("step", {-2})}, {}, Tensor(DType::I64, {3})), (Values{3, 1, -1}));
+  EXPECT_EQ(valuesOf("iota", {ints("start", {3}), ints("step", {-2})}, {}, Tensor(DType::I64, {3})),
+            (Values{3, 1, -1}));
   EXPECT_EQ(valuesOf("dim_values", {ints("values", {4, 7})}, {}, Tensor(DType::I64, {2})), (Values{4, 7}));
 }
 
 TEST(Reference, Movement) {
   Tensor x = floats({2, 3}, {1, 2, 3, 4, 5, 6});
-  EXPECT_EQ(valuesOf("transpose", {ints("permutation", {1, 0})}, {x}, Tensor(DType::F32, {3, 2})), (Values{1, 4, 2, 5, 3, 6}));
-  EXPECT_EQ(valuesOf("slice", {ints("offsets", {1, 2}), ints("steps", {-1, -2})}, {x}, Tensor(DType::F32, {2, 2})), (Values{6, 4, 3, 1}));
-  EXPECT_EQ(valuesOf("concat", {ints("axis", {1})}, {x, floats({2, 1}, {9, 8})}, Tensor(DType::F32, {2, 4})), (Values{1, 2, 3, 9, 4, 5, 6, 8}));
+  EXPECT_EQ(valuesOf("transpose", {ints("permutation", {1, 0})}, {x}, Tensor(DType::F32, {3, 2})),
+            (Values{1, 4, 2, 5, 3, 6}));
+  EXPECT_EQ(valuesOf("slice", {ints("offsets", {1, 2}), ints("steps", {-1, -2})}, {x}, Tensor(DType::F32, {2, 2})),
+            (Values{6, 4, 3, 1}));
+  EXPECT_EQ(valuesOf("concat", {ints("axis", {1})}, {x, floats({2, 1}, {9, 8})}, Tensor(DType::F32, {2, 4})),
+            (Values{1, 2, 3, 9, 4, 5, 6, 8}));
   std::vector<Attribute> pads{ints("low", {2}), ints("high", {3})};
   auto padded = [&](const char *mode) {
     auto attributes = pads;
@@ -77,18 +85,26 @@ TEST(Reference, Movement) {
   EXPECT_EQ(padded("wrap"), (Values{2, 3, 1, 2, 3, 1, 2, 3}));
   EXPECT_EQ(padded("reflect"), (Values{3, 2, 1, 2, 3, 2, 1, 2}));
   EXPECT_EQ(valuesOf("cumsum", {ints("axis", {1})}, {x}, Tensor(DType::F32, {2, 3})), (Values{1, 3, 6, 4, 9, 15}));
-  EXPECT_EQ(valuesOf("cumsum", {ints("axis", {1}), flag("exclusive"), flag("reverse")}, {x}, Tensor(DType::F32, {2, 3})), (Values{5, 3, 0, 11, 6, 0}));
+  EXPECT_EQ(
+      valuesOf("cumsum", {ints("axis", {1}), flag("exclusive"), flag("reverse")}, {x}, Tensor(DType::F32, {2, 3})),
+      (Values{5, 3, 0, 11, 6, 0}));
 }
 
 TEST(Reference, GatherAndScatter) {
   Tensor x = floats({3, 2}, {1, 2, 3, 4, 5, 6});
-  EXPECT_EQ(valuesOf("gather_elements", {ints("axis", {0})}, {x, longs({2, 2}, {2, 0, -2, 1})}, Tensor(DType::F32, {2, 2})), (Values{5, 2, 3, 4}));
+  EXPECT_EQ(
+      valuesOf("gather_elements", {ints("axis", {0})}, {x, longs({2, 2}, {2, 0, -2, 1})}, Tensor(DType::F32, {2, 2})),
+      (Values{5, 2, 3, 4}));
   EXPECT_EQ(valuesOf("gather_nd", {}, {x, longs({2, 2}, {0, 1, -1, 0})}, Tensor(DType::F32, {2})), (Values{2, 5}));
   Tensor indices = longs({2, 2}, {1, 1, 1, 2}), updates = floats({2, 2}, {10, 20, 30, 40});
   EXPECT_EQ(valuesOf("scatter_elements", {ints("axis", {0})}, {x, indices, updates}, x), (Values{1, 2, 30, 20, 5, 40}));
-  EXPECT_EQ(valuesOf("scatter_elements", {ints("axis", {0}), text("reduction", "add")}, {x, indices, updates}, x), (Values{1, 2, 43, 24, 5, 46}));
-  EXPECT_EQ(valuesOf("scatter_nd", {text("reduction", "max")}, {x, longs({2, 1}, {0, 2}), floats({2, 2}, {0, 9, 9, 0})}, x), (Values{1, 9, 3, 4, 9, 6}));
-  EXPECT_EQ(valuesOf("masked_scatter", {}, {x, bools({3, 2}, {1, 0, 0, 1, 0, 0}), floats({2}, {7, 8})}, x), (Values{7, 2, 3, 8, 5, 6}));
+  EXPECT_EQ(valuesOf("scatter_elements", {ints("axis", {0}), text("reduction", "add")}, {x, indices, updates}, x),
+            (Values{1, 2, 43, 24, 5, 46}));
+  EXPECT_EQ(
+      valuesOf("scatter_nd", {text("reduction", "max")}, {x, longs({2, 1}, {0, 2}), floats({2, 2}, {0, 9, 9, 0})}, x),
+      (Values{1, 9, 3, 4, 9, 6}));
+  EXPECT_EQ(valuesOf("masked_scatter", {}, {x, bools({3, 2}, {1, 0, 0, 1, 0, 0}), floats({2}, {7, 8})}, x),
+            (Values{7, 2, 3, 8, 5, 6}));
   std::vector<Tensor> out{x};
   Tensor two = bools({3, 2}, {1, 1, 0, 0, 0, 0});
   for (const Tensor &source : {floats({1}, {7}), floats({3}, {7, 8, 9})})
@@ -106,23 +122,28 @@ TEST(Reference, Selection) {
   EXPECT_EQ(out[1].values(), (Values{1, 3, 0, 2}));
   Tensor y = floats({1, 4}, {3, 1, 3, 1});
   EXPECT_EQ(valuesOf("arg_max", {ints("axis", {1})}, {y}, Tensor(DType::I64, {1, 1})), (Values{0}));
-  EXPECT_EQ(valuesOf("arg_max", {ints("axis", {1}), flag("select_last")}, {y}, Tensor(DType::I64, {1, 1})), (Values{2}));
+  EXPECT_EQ(valuesOf("arg_max", {ints("axis", {1}), flag("select_last")}, {y}, Tensor(DType::I64, {1, 1})),
+            (Values{2}));
   EXPECT_EQ(valuesOf("arg_min", {ints("axis", {1})}, {y}, Tensor(DType::I64, {1, 1})), (Values{1}));
 }
 
 TEST(Reference, Reductions) {
   Tensor x = floats({2, 3}, {1, 2, 3, 4, 5, 6});
   EXPECT_EQ(valuesOf("reduce_sum", {ints("axes", {0})}, {x}, Tensor(DType::F32, {3})), (Values{5, 7, 9}));
-  EXPECT_EQ(valuesOf("reduce_mean", {ints("axes", {0, 1}), flag("keepdims")}, {x}, Tensor(DType::F32, {1, 1})), (Values{3.5}));
+  EXPECT_EQ(valuesOf("reduce_mean", {ints("axes", {0, 1}), flag("keepdims")}, {x}, Tensor(DType::F32, {1, 1})),
+            (Values{3.5}));
   EXPECT_EQ(valuesOf("reduce_prod", {ints("axes", {1})}, {x}, Tensor(DType::F32, {2})), (Values{6, 120}));
   EXPECT_EQ(valuesOf("reduce_max", {ints("axes", {1})}, {x}, Tensor(DType::F32, {2})), (Values{3, 6}));
-  EXPECT_EQ(valuesOf("reduce_sum", {ints("axes", {1}), ints("accumulate", {1})}, {x}, floats({2}, {100, 200})), (Values{106, 215}));
-  EXPECT_EQ(valuesOf("reduce_min", {ints("axes", {0})}, {Tensor(DType::I64, {0})}, Tensor(DType::I64, {}))[0], std::ldexp(1.0, 63));
+  EXPECT_EQ(valuesOf("reduce_sum", {ints("axes", {1}), ints("accumulate", {1})}, {x}, floats({2}, {100, 200})),
+            (Values{106, 215}));
+  EXPECT_EQ(valuesOf("reduce_min", {ints("axes", {0})}, {Tensor(DType::I64, {0})}, Tensor(DType::I64, {}))[0],
+            std::ldexp(1.0, 63));
 }
 
 TEST(Reference, Pooling) {
   Tensor x = floats({1, 1, 5}, {1, 2, 3, 4, 5});
-  std::vector<Attribute> attributes{ints("kernel", {2}), ints("strides", {2}), ints("pads", {1, 1}), ints("dilations", {1}), flag("ceil_mode")};
+  std::vector<Attribute> attributes{ints("kernel", {2}), ints("strides", {2}), ints("pads", {1, 1}),
+                                    ints("dilations", {1}), flag("ceil_mode")};
   EXPECT_EQ(valuesOf("max_pool", attributes, {x}, Tensor(DType::F32, {1, 1, 4})), (Values{1, 3, 5, -INFINITY}));
   attributes[2] = ints("pads", {1, 0});
   EXPECT_EQ(valuesOf("avg_pool", attributes, {x}, Tensor(DType::F32, {1, 1, 3})), (Values{1, 2.5, 4.5}));
@@ -142,7 +163,9 @@ TEST(Reference, DropoutKeepsTheMeanAndIgnoresTheLayout) {
     sum += v;
   EXPECT_NEAR(sum / 4000, 1, 0.03);
   // Samples 7 and 5 alone, in another order, drop the same elements.
-  Values two = valuesOf("dropout", attributes, {Tensor::of(DType::F32, {2, 1000}, Values(2000, 1)), state, longs({2}, {7, 5})}, Tensor(DType::F32, {2, 1000}));
+  Values two =
+      valuesOf("dropout", attributes, {Tensor::of(DType::F32, {2, 1000}, Values(2000, 1)), state, longs({2}, {7, 5})},
+               Tensor(DType::F32, {2, 1000}));
   EXPECT_TRUE(std::equal(two.begin(), two.begin() + 1000, all.begin() + 2000));
   EXPECT_TRUE(std::equal(two.begin() + 1000, two.end(), all.begin()));
 }
@@ -161,7 +184,11 @@ TEST(Reference, UnknownNamesAndWrongShapes) {
       {"exp", {}, {two}, {three}, "exp: the result has shape [3], expected [2]"},
       {"add", {}, {two, three}, {three}, "add: an operand [2] does not broadcast to [3]"},
       {"add", {}, {two, Tensor()}, {two}, "add: operand 1 is missing"},
-      {"slice", {ints("offsets", {2}), ints("steps", {1})}, {three}, {two}, "slice: dim 0: 2 elements from 2 by 1 leave [0, 3)"},
+      {"slice",
+       {ints("offsets", {2}), ints("steps", {1})},
+       {three},
+       {two},
+       "slice: dim 0: 2 elements from 2 by 1 leave [0, 3)"},
       {"matmul", {}, {matrix, matrix}, {matrix}, "matmul: inner dims differ: 3 and 2"},
       {"transpose", {ints("permutation", {0, 0})}, {matrix}, {matrix}, "transpose: [0, 0] is no permutation of 2 dims"},
       {"softmax", {ints("axis", {2})}, {matrix}, {matrix}, "softmax: axis 2 is outside [0, 2)"},

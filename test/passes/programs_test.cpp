@@ -28,9 +28,7 @@ MLIRContext &context() {
   return *context;
 }
 
-OwningOpRef<ModuleOp> parseNetwork() {
-  return parseSourceFile<ModuleOp>(MAESTRO_NETWORK, &context());
-}
+OwningOpRef<ModuleOp> parseNetwork() { return parseSourceFile<ModuleOp>(MAESTRO_NETWORK, &context()); }
 
 using Named = std::map<std::string, Tensor>;
 
@@ -119,8 +117,7 @@ Outcome trainStep(Network &network, llvm::ArrayRef<int64_t> ends) {
   std::vector<double> counts(losses.size());
   int64_t begin = 0;
   for (int64_t end : ends) {
-    std::vector<Tensor> parts =
-        network.run(attributes::kCountFunction, std::exchange(begin, end), end);
+    std::vector<Tensor> parts = network.run(attributes::kCountFunction, std::exchange(begin, end), end);
     for (size_t k = 0; k < counts.size(); ++k)
       counts[k] += parts.at(k).at(0);
   }
@@ -136,8 +133,7 @@ Outcome trainStep(Network &network, llvm::ArrayRef<int64_t> ends) {
   for (int64_t end : ends) {
     std::vector<Tensor> results = network.run(attributes::kForwardFunction, begin, end);
     for (const LossResult &loss : lossResults(forward))
-      outcome.loss +=
-          results.at(loss.index).at(0) * extra.at("scale" + std::to_string(loss.term)).at(0);
+      outcome.loss += results.at(loss.index).at(0) * extra.at("scale" + std::to_string(loss.term)).at(0);
     for (unsigned i = 0; i < forward.getNumResults(); ++i)
       if (auto saved = forward.getResultAttrOfType<IntegerAttr>(i, attributes::kSaved))
         extra["saved" + std::to_string(saved.getInt())] = results.at(i);
@@ -205,15 +201,18 @@ TEST_P(ProgramsTest, MicroBatchesAddUpToTheWholeBatch) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Policies, ProgramsTest,
-                         testing::Combine(testing::Values(RecomputeChoice(), RecomputeChoice(Recompute::Selective), RecomputeChoice(Recompute::Full),
-                                                          RecomputeChoice(Recompute::Selective, 1), RecomputeChoice(Recompute::Full, 1), RecomputeChoice(Recompute::Full, 2, true)),
-                                          testing::Bool()),
-                         [](const testing::TestParamInfo<std::tuple<RecomputeChoice, bool>> &info) {
-                           const RecomputeChoice &recompute = std::get<0>(info.param);
-                           return std::string(nameOf(recompute.most)) + (recompute.lighter > 0 ? "_less_" + std::to_string(recompute.lighter) : "") + (recompute.evenly ? "_evenly" : "") +
-                                  (std::get<1>(info.param) ? "_split" : "");
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Policies, ProgramsTest,
+    testing::Combine(testing::Values(RecomputeChoice(), RecomputeChoice(Recompute::Selective),
+                                     RecomputeChoice(Recompute::Full), RecomputeChoice(Recompute::Selective, 1),
+                                     RecomputeChoice(Recompute::Full, 1), RecomputeChoice(Recompute::Full, 2, true)),
+                     testing::Bool()),
+    [](const testing::TestParamInfo<std::tuple<RecomputeChoice, bool>> &info) {
+      const RecomputeChoice &recompute = std::get<0>(info.param);
+      return std::string(nameOf(recompute.most)) +
+             (recompute.lighter > 0 ? "_less_" + std::to_string(recompute.lighter) : "") +
+             (recompute.evenly ? "_evenly" : "") + (std::get<1>(info.param) ? "_split" : "");
+    });
 
 } // namespace
 } // namespace maestro::test

@@ -30,7 +30,8 @@ Tensor drawn(const kernels::TensorType &type, std::mt19937_64 &random) {
   Tensor tensor(type.dtype, type.shape());
   int64_t row = type.shape().empty() ? 1 : type.shape().back();
   for (int64_t i = 0; i < tensor.size(); ++i)
-    tensor.set(i, type.dtype == DType::Bool ? i >= row && random() % 3 != 0 : std::uniform_real_distribution<double>(-1, 1)(random));
+    tensor.set(i, type.dtype == DType::Bool ? i >= row && random() % 3 != 0
+                                            : std::uniform_real_distribution<double>(-1, 1)(random));
   return tensor;
 }
 

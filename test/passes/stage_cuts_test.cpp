@@ -28,7 +28,8 @@ TEST(StageCuts, LayersAreCutWhereLittleCrosses) {
   EXPECT_THAT(cheapPlaces(costs, 0.1, 1.25, 1), ElementsAre(2, 4, 6));
 }
 
-/// A distillation's loss has most of a short student's work: a head of the teacher's. Less crosses before it than between layers.
+/// A distillation's loss has most of a short student's work: a head of the teacher's. Less crosses before it than
+/// between layers.
 TEST(StageCuts, ALossThatTakesLongHidesNoLayers) {
   CutCosts costs = chain({5, 5, 5, 5, 5, 5, 9}, {20, 8, 20, 8, 20, 1});
   EXPECT_THAT(cheapPlaces(costs, 0.1, 1.25, 1), ElementsAre(2, 4, 6));

@@ -68,14 +68,12 @@ TEST(Builder, whatTheVerifierRefusesIsNotWritten) {
   auto bytes = builder.finish();
   ASSERT_FALSE(bytes.isOk());
   EXPECT_EQ(bytes.status().code(), StatusCode::Internal);
-  EXPECT_NE(bytes.status().message().find("plan.training.lr: 0 is not"), std::string::npos)
-      << bytes.status().message();
+  EXPECT_NE(bytes.status().message().find("plan.training.lr: 0 is not"), std::string::npos) << bytes.status().message();
 }
 
 TEST(Builder, missingTablesAreAnErrorAndNoCrash) {
   for (auto remove : std::initializer_list<void (*)(fb::PlanT &)>{
-           [](fb::PlanT &plan) { plan.machine.reset(); },
-           [](fb::PlanT &plan) { plan.sections[0]->layout.reset(); },
+           [](fb::PlanT &plan) { plan.machine.reset(); }, [](fb::PlanT &plan) { plan.sections[0]->layout.reset(); },
            [](fb::PlanT &plan) { plan.executables[1]->programs[0]->calls[0].reset(); },
            [](fb::PlanT &plan) { plan.attribute_lists[0]->items[0].reset(); },
            [](fb::PlanT &plan) { plan.fields[1].reset(); }}) {

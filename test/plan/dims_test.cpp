@@ -15,9 +15,7 @@ constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
 /// Serialises expressions without the verifier: DimTable needs tables, not a meaningful plan.
 class Table {
 public:
-  explicit Table(PlanBuilder &builder) {
-    flatbuffers.Finish(fb::Plan::Pack(flatbuffers, &builder.plan()));
-  }
+  explicit Table(PlanBuilder &builder) { flatbuffers.Finish(fb::Plan::Pack(flatbuffers, &builder.plan())); }
   const fb::Plan &plan() const { return *flatbuffers::GetRoot<fb::Plan>(flatbuffers.GetBufferPointer()); }
 
 private:
@@ -32,16 +30,25 @@ struct Case {
 TEST(Dims, everyOperationAndItsErrors) {
   constexpr int64_t kError = DimTable::kUndefined;
   const Case cases[] = {
-      {fb::DimOp::Add, 3, 4, 7},           {fb::DimOp::Add, kMost, 1, kError},
-      {fb::DimOp::Mul, -3, 4, -12},        {fb::DimOp::Mul, kMost, 2, kError},
-      {fb::DimOp::FloorDiv, 7, 2, 3},      {fb::DimOp::FloorDiv, -7, 2, -4},
-      {fb::DimOp::FloorDiv, 7, 0, kError}, {fb::DimOp::FloorDiv, 7, -2, kError},
-      {fb::DimOp::CeilDiv, 7, 2, 4},       {fb::DimOp::CeilDiv, -7, 2, -3},
-      {fb::DimOp::CeilDiv, 8, 2, 4},       {fb::DimOp::CeilDiv, 1, 0, kError},
-      {fb::DimOp::Mod, 7, 4, 3},           {fb::DimOp::Mod, -7, 4, 1},
-      {fb::DimOp::Mod, -1, kMost, kMost - 1}, {fb::DimOp::Mod, 7, 0, kError},
+      {fb::DimOp::Add, 3, 4, 7},
+      {fb::DimOp::Add, kMost, 1, kError},
+      {fb::DimOp::Mul, -3, 4, -12},
+      {fb::DimOp::Mul, kMost, 2, kError},
+      {fb::DimOp::FloorDiv, 7, 2, 3},
+      {fb::DimOp::FloorDiv, -7, 2, -4},
+      {fb::DimOp::FloorDiv, 7, 0, kError},
+      {fb::DimOp::FloorDiv, 7, -2, kError},
+      {fb::DimOp::CeilDiv, 7, 2, 4},
+      {fb::DimOp::CeilDiv, -7, 2, -3},
+      {fb::DimOp::CeilDiv, 8, 2, 4},
+      {fb::DimOp::CeilDiv, 1, 0, kError},
+      {fb::DimOp::Mod, 7, 4, 3},
+      {fb::DimOp::Mod, -7, 4, 1},
+      {fb::DimOp::Mod, -1, kMost, kMost - 1},
+      {fb::DimOp::Mod, 7, 0, kError},
       {fb::DimOp::Mod, -kMost, kMost - 1, kMost - 2}, // The quotient times the divisor has no 64 bits.
-      {fb::DimOp::Min, -2, 5, -2},         {fb::DimOp::Max, -2, 5, 5},
+      {fb::DimOp::Min, -2, 5, -2},
+      {fb::DimOp::Max, -2, 5, 5},
   };
   for (const Case &test : cases) {
     PlanBuilder builder;
@@ -95,12 +102,14 @@ TEST(Dims, aSubsetHasTheTablesValues) {
   auto any = [&](size_t count) { return random() % count; };
   for (int i = 0; i < 200; ++i)
     nodes.push_back(any(4) == 0 ? builder.constant(static_cast<int64_t>(any(9)) - 3)
-                                : builder.dim(static_cast<fb::DimOp>(2 + any(7)), nodes[any(nodes.size())], nodes[any(nodes.size())]));
+                                : builder.dim(static_cast<fb::DimOp>(2 + any(7)), nodes[any(nodes.size())],
+                                              nodes[any(nodes.size())]));
   Table table(builder);
   DimTable dims(table.plan());
   std::vector<int64_t> values(dims.nodes());
   for (int trial = 0; trial < 50; ++trial) {
-    std::vector<int64_t> symbols = {static_cast<int64_t>(any(1000)), trial % 5 ? static_cast<int64_t>(any(50)) : DimTable::kUndefined};
+    std::vector<int64_t> symbols = {static_cast<int64_t>(any(1000)),
+                                    trial % 5 ? static_cast<int64_t>(any(50)) : DimTable::kUndefined};
     dims.evaluateDefined(symbols, values);
     std::vector<uint32_t> wanted = {nodes[any(nodes.size())], nodes[any(nodes.size())], nodes[0]};
     DimSubset subset(table.plan(), wanted);

@@ -20,9 +20,8 @@ uint8_t code(DType dtype) { return static_cast<uint8_t>(dtype); }
 struct Dims {
   explicit Dims(PlanBuilder &builder)
       : batch(builder.symbol("batch", fb::Combine::Sum, 4)), seq(builder.symbol("seq", fb::Combine::Max, 20, 8)),
-        images(builder.symbol("images", fb::Combine::Sum, 2)),
-        rows(builder.dim(fb::DimOp::Mul, batch, seq)), two(builder.constant(2)), width(builder.constant(8)),
-        classes(builder.constant(16)),
+        images(builder.symbol("images", fb::Combine::Sum, 2)), rows(builder.dim(fb::DimOp::Mul, batch, seq)),
+        two(builder.constant(2)), width(builder.constant(8)), classes(builder.constant(16)),
         half(builder.dim(fb::DimOp::CeilDiv, seq, two)) {
     // One node of every operation. Statement by statement: the order of arguments differs between compilers.
     uint32_t floor = builder.dim(fb::DimOp::FloorDiv, seq, two);
@@ -258,19 +257,23 @@ void addStudentPrograms(PlanBuilder &builder, const Dims &dims, fb::ExecutableT 
 
   fb::AttributeT ignore = intsAttribute("ignore_index", {-100});
   addCall(builder, addProgram(executable, P::Prepare, dims, {}), "cast", {weight}, {narrow});
-  addCall(builder, addProgram(executable, P::Count, dims, {1}), "count_not_equal", {flatLabels}, {lossCount}, "loss", {ignore});
+  addCall(builder, addProgram(executable, P::Count, dims, {1}), "count_not_equal", {flatLabels}, {lossCount}, "loss",
+          {ignore});
   for (P kind : {P::Forward, P::Evaluate}) {
     fb::ProgramT &program = addProgram(executable, kind, dims, {0, 1});
     addCall(builder, program, "embedding", {narrow, tokens}, {hidden}, "student.embed");
     addCall(builder, program, "dropout", {hidden, random, ids, scale}, {hidden}, "student.drop",
-            {floatsAttribute("p", {0.1}), textAttribute("mode", "train"), exprsAttribute("shape", {dims.batch, dims.half})});
+            {floatsAttribute("p", {0.1}), textAttribute("mode", "train"),
+             exprsAttribute("shape", {dims.batch, dims.half})});
     addCall(builder, program, "add", {hidden, arriving}, {hidden}, "student.join");
-    addCall(builder, program, "matmul", {flat, weight, bias}, {logits}, "student.lm_head", {intsAttribute("transpose_b", {1})});
+    addCall(builder, program, "matmul", {flat, weight, bias}, {logits}, "student.lm_head",
+            {intsAttribute("transpose_b", {1})});
     addCall(builder, program, "softmax_cross_entropy", {logits, flatLabels, kNone}, {lossSum, kNone}, "loss", {ignore});
   }
   fb::ProgramT &backward = addProgram(executable, P::Backward, dims, {1});
   addCall(builder, backward, "add", {hidden, arriving}, {hidden}, "student.join"); // Recomputed: the edge is held.
-  addCall(builder, backward, "softmax_cross_entropy_grad", {logits, flatLabels, lossScale}, {scratch}, "loss", {ignore});
+  addCall(builder, backward, "softmax_cross_entropy_grad", {logits, flatLabels, lossScale}, {scratch}, "loss",
+          {ignore});
   addCall(builder, backward, "matmul_grad_weight", {scratch, flat}, {weightGradient}, "student.lm_head",
           {intsAttribute("accumulate", {1})});
   addCall(builder, backward, "add_into", {bias}, {biasGradient}, "student.lm_head");
@@ -289,7 +292,8 @@ void addStudent(PlanBuilder &builder, const Dims &dims) {
   executable.name = "student";
   executable.section = kStudent;
   setBounds(builder, executable);
-  Arena arena(executable, {R::Parameters, R::Gradients, R::OptimizerState, R::Constants, R::Step, R::Slot, R::Workspace, R::Channel});
+  Arena arena(executable, {R::Parameters, R::Gradients, R::OptimizerState, R::Constants, R::Step, R::Slot, R::Workspace,
+                           R::Channel});
   executable.regions[7]->edge = 0;
   addStudentPrograms(builder, dims, executable, arena);
   executable.regions[5]->copies = executable.regions[7]->copies = 2;
@@ -393,7 +397,8 @@ void addTraining(PlanBuilder &builder) {
 /// Of each kind of candidate, limit and quantity.
 void addExplanation(PlanBuilder &builder) {
   fb::PlanT &plan = builder.plan();
-  auto candidate = [&](fb::CandidateKind kind, const char *subject, const char *choice, double seconds, const char *reason) -> fb::CandidateT & {
+  auto candidate = [&](fb::CandidateKind kind, const char *subject, const char *choice, double seconds,
+                       const char *reason) -> fb::CandidateT & {
     fb::CandidateT &row = add(plan.candidates);
     row.kind = kind;
     row.subject = subject;
@@ -404,7 +409,8 @@ void addExplanation(PlanBuilder &builder) {
   };
   using K = fb::CandidateKind;
   candidate(K::Layout, "search", "teacher on 0, student on 1", 0.25, "no layout is faster");
-  candidate(K::Layout, "static split", "teacher on 0, student on 1", 0.3, "device 1 waits 50 ms longer").in_file_order = true;
+  candidate(K::Layout, "static split", "teacher on 0, student on 1", 0.3, "device 1 waits 50 ms longer").in_file_order =
+      true;
   candidate(K::Layout, "all data parallel", "none", 0, "device 0 lacks memory").missing_bytes = 3 << 20;
   candidate(K::Alternative, "student.micro_batch", "2 samples, 72 padded tokens", 0.28, "device 1 works 30 ms longer");
   candidate(K::WhatIf, "devices", "one more", 0.2, "for a second replica of student");

@@ -59,13 +59,24 @@ void widenEdge(PlanBuilder &builder) {
 }
 
 const Case kCases[] = {
-    {"idle-devices", [](fb::PlanT &, StepTimes &times) { times.sections[0] = {0.4, 0.6}; },
-     [](fb::PlanT &, StepTimes &times) { times.sections[0] = {0.7, 0.3}; }, "idle for 60 % of the predicted step (600 ms of 1.00 s)",
-     "--pin teacher.devices=", 0.6},
-    {"padding", [](fb::PlanT &, StepTimes &times) { times.padding = {{1, kSeq, 100, 180}}; },
-     [](fb::PlanT &, StepTimes &times) { times.padding = {{1, kSeq, 100, 140}}; }, "along seq its micro-batches are padded to 1.80 x",
-     "--pin student.micro_batch=", 1.8},
-    {"small-micro-batch", [](fb::PlanT &plan, StepTimes &) {
+    {"idle-devices",
+     [](fb::PlanT &, StepTimes &times) {
+       times.sections[0] = {0.4, 0.6};
+     },
+     [](fb::PlanT &, StepTimes &times) {
+       times.sections[0] = {0.7, 0.3};
+     },
+     "idle for 60 % of the predicted step (600 ms of 1.00 s)", "--pin teacher.devices=", 0.6},
+    {"padding",
+     [](fb::PlanT &, StepTimes &times) {
+       times.padding = {{1, kSeq, 100, 180}};
+     },
+     [](fb::PlanT &, StepTimes &times) {
+       times.padding = {{1, kSeq, 100, 140}};
+     },
+     "along seq its micro-batches are padded to 1.80 x", "--pin student.micro_batch=", 1.8},
+    {"small-micro-batch",
+     [](fb::PlanT &plan, StepTimes &) {
        for (size_t executable : {0, 1})
          setTaskCosts(plan, executable, 1'000'000'000 / 96); // 1 ms; the student's two make 9 calls of 0.1 ms.
        setQuantity(plan, "device.call_seconds", 100e-6);
@@ -75,13 +86,18 @@ const Case kCases[] = {
          setTaskCosts(plan, executable, 1'000'000'000 / 96);
        setQuantity(plan, "device.call_seconds", 10e-6);
      },
-     "60 % of a full micro-batch's 1.50 ms are the 9 kernel calls' own time, 100 us each", "--pin student.micro_batch_tokens=144", 0.6},
+     "60 % of a full micro-batch's 1.50 ms are the 9 kernel calls' own time, 100 us each",
+     "--pin student.micro_batch_tokens=144", 0.6},
     {"heavy-edge", [](fb::PlanT &plan, StepTimes &) { plan.edges[0]->cost[0]->picoseconds = 2000 * 24 * 96; },
-     [](fb::PlanT &plan, StepTimes &) { plan.edges[0]->cost[0]->picoseconds = 10; }, "that its producer computes in", "let teacher and student share devices", 0},
-    {"memory-almost-full", [](fb::PlanT &plan, StepTimes &) { plan.ranks[1]->peak_bytes = (uint64_t{1} << 30) - (10 << 20); },
-     [](fb::PlanT &plan, StepTimes &) { plan.ranks[1]->peak_bytes = uint64_t{900} << 20; }, "predicted peak 1014 MiB of 1.00 GiB (99 %)", "recompute", 1014.0 / 1024},
+     [](fb::PlanT &plan, StepTimes &) { plan.edges[0]->cost[0]->picoseconds = 10; }, "that its producer computes in",
+     "let teacher and student share devices", 0},
+    {"memory-almost-full",
+     [](fb::PlanT &plan, StepTimes &) { plan.ranks[1]->peak_bytes = (uint64_t{1} << 30) - (10 << 20); },
+     [](fb::PlanT &plan, StepTimes &) { plan.ranks[1]->peak_bytes = uint64_t{900} << 20; },
+     "predicted peak 1014 MiB of 1.00 GiB (99 %)", "recompute", 1014.0 / 1024},
     {"uneven-stages", [](fb::PlanT &plan, StepTimes &) { cutTeacher(plan, 1000, 3000); },
-     [](fb::PlanT &plan, StepTimes &) { cutTeacher(plan, 1000, 1200); }, "in a stage on average: the others wait", "--pin teacher.stages=", 1.5},
+     [](fb::PlanT &plan, StepTimes &) { cutTeacher(plan, 1000, 1200); }, "in a stage on average: the others wait",
+     "--pin teacher.stages=", 1.5},
     {"no-gradient", [](fb::PlanT &plan, StepTimes &) { setQuantity(plan, "student.parameters_without_gradient", 3); },
      [](fb::PlanT &, StepTimes &) {}, "3 trainable parameters keep their values", "freeze them", 3},
 };
@@ -100,7 +116,8 @@ std::vector<Finding> found(PlanBuilder &builder, const StepTimes &times) {
 }
 
 const Finding *named(const std::vector<Finding> &findings, const std::string &check) {
-  auto at = std::find_if(findings.begin(), findings.end(), [&](const Finding &finding) { return finding.check == check; });
+  auto at =
+      std::find_if(findings.begin(), findings.end(), [&](const Finding &finding) { return finding.check == check; });
   return at == findings.end() ? nullptr : &*at;
 }
 

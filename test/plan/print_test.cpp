@@ -53,8 +53,8 @@ TEST_P(Golden, exampleLooksAsBefore) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Golden,
-                         testing::Values(std::pair("summary.txt", Format::Summary), std::pair("mlir.mlir", Format::Mlir),
-                                         std::pair("dot.dot", Format::Dot)));
+                         testing::Values(std::pair("summary.txt", Format::Summary),
+                                         std::pair("mlir.mlir", Format::Mlir), std::pair("dot.dot", Format::Dot)));
 
 /// Everything in `frozen` is in `current` with the same value; objects may have gained members since.
 void expectContains(const json &current, const json &frozen, const std::string &place) {
@@ -77,7 +77,8 @@ void expectContains(const json &current, const json &frozen, const std::string &
 TEST(Frozen, version1KeepsItsMeaning) {
   auto plan = Plan::load(source("test/plan/frozen/v1.mpl"));
   ASSERT_TRUE(plan.isOk()) << plan.status().message();
-  expectContains(json::parse(printed(*plan, Format::Json)), json::parse(readFile(source("test/plan/frozen/v1.json"))), "plan");
+  expectContains(json::parse(printed(*plan, Format::Json)), json::parse(readFile(source("test/plan/frozen/v1.json"))),
+                 "plan");
 }
 
 /// Field names of every table, as written in the schema.
@@ -146,9 +147,11 @@ TEST(Print, oneSectionAlone) {
     EXPECT_THAT(text, Not(HasSubstr("teacher.embed.weight")));
   }
   EXPECT_THAT(explain(plan, *student), HasSubstr("student.micro_batch = 4 samples\n    pinned with --pin"));
-  EXPECT_THAT(explain(plan, *student), HasSubstr("\n    next best: 2 samples, 72 padded tokens: 280 ms, 1.12 x; device 1 works 30 ms longer\n"));
+  EXPECT_THAT(explain(plan, *student),
+              HasSubstr("\n    next best: 2 samples, 72 padded tokens: 280 ms, 1.12 x; device 1 works 30 ms longer\n"));
   EXPECT_THAT(explain(plan, *student), Not(HasSubstr("optimizer")));
-  EXPECT_THAT(explain(plan, Selection(plan)), HasSubstr("train.optimizer = adamw (default)\n    the workload names none"));
+  EXPECT_THAT(explain(plan, Selection(plan)),
+              HasSubstr("train.optimizer = adamw (default)\n    the workload names none"));
   EXPECT_THAT(std::string(Selection::section(plan, "studnt").status().message()),
               HasSubstr("no section 'studnt'; it has teacher, student; did you mean 'student'?"));
 }
@@ -204,13 +207,15 @@ TEST(Print, predictionsSayWhatIsAssumed) {
     size_t at = text.find(word), end = text.find('\n', at);
     return at == text.npos ? "" : text.substr(at, end - at);
   };
-  EXPECT_THAT(lineWith(printed(plan, Format::Summary), "predicted: 250 ms"), HasSubstr("; assumed: 100 GFLOP/s and 8 GB/s a thread"));
+  EXPECT_THAT(lineWith(printed(plan, Format::Summary), "predicted: 250 ms"),
+              HasSubstr("; assumed: 100 GFLOP/s and 8 GB/s a thread"));
   EXPECT_THAT(lineWith(printed(plan, Format::Html), "predicted to take 250 ms"), HasSubstr("assumed: 100 GFLOP/s"));
   EXPECT_THAT(printed(example(), Format::Summary), Not(HasSubstr("assumed")));
 }
 
 TEST(Print, numberedModulesOfOneKindAreOneName) {
-  EXPECT_THAT(namePatterns({"wte.weight", "h.0.attn.weight", "h.0.mlp.bias", "h.1.attn.weight", "h.10.attn.weight", "lone.7.bias", "head.0"}),
+  EXPECT_THAT(namePatterns({"wte.weight", "h.0.attn.weight", "h.0.mlp.bias", "h.1.attn.weight", "h.10.attn.weight",
+                            "lone.7.bias", "head.0"}),
               testing::ElementsAre("wte.weight", "h.*.attn.weight (3)", "h.0.mlp.bias", "lone.7.bias", "head.0"));
   PlanBuilder builder = test::exampleBuilder();
   for (auto &parameter : builder.plan().parameters)
@@ -230,8 +235,12 @@ TEST(Html, drawingsHaveThePlansNumbers) {
   EXPECT_THAT(html, HasSubstr("<td>device 1</td><td class=\"n\">1</td><td>student</td><td class=\"n\">65.0 MiB</td>"));
   EXPECT_THAT(html, HasSubstr("<title>device 0: teacher replica 0</title>"));
   EXPECT_THAT(html, HasSubstr("<title>device 1: student replica 0</title>"));
-  EXPECT_THAT(html, HasSubstr("<td>student.micro_batch</td><td class=\"n\">280 ms, 1.12 x</td><td>2 samples, 72 padded tokens</td>"));
-  EXPECT_THAT(html, HasSubstr("<td>device.flops_per_second</td><td class=\"n\">100 GFLOP/s</td><td>measured: device.yaml</td>"));
+  EXPECT_THAT(
+      html,
+      HasSubstr("<td>student.micro_batch</td><td class=\"n\">280 ms, 1.12 x</td><td>2 samples, 72 padded tokens</td>"));
+  EXPECT_THAT(
+      html,
+      HasSubstr("<td>device.flops_per_second</td><td class=\"n\">100 GFLOP/s</td><td>measured: device.yaml</td>"));
 }
 
 TEST(Html, devicesThatAreAlikeAreOneRow) {
@@ -274,7 +283,8 @@ TEST(Diff, namesWhatChanged) {
                                         "devices: 2, as before\n"
                                         "memory of the fullest device: 65.0 MiB -> 64.0 MiB (-1.5 %)\n"
                                         "section student:\n"
-                                        "  micro-batch: 4 samples, 72 padded tokens -> 2 samples, 72 padded tokens; this alone, from the first plan: 280 ms, 1.12 x\n"
+                                        "  micro-batch: 4 samples, 72 padded tokens -> 2 samples, 72 padded tokens; "
+                                        "this alone, from the first plan: 280 ms, 1.12 x\n"
                                         "  recompute: selective -> none\n"
                                         "  split backward: no -> all\n"
                                         "  memory of its fullest device: 65.0 MiB -> 60.0 MiB\n"

@@ -1,5 +1,5 @@
-// What verifying costs: time and memory are linear in the file, whatever it names. Each kind of plan comes in three sizes;
-// processor time and the heap's peak are held against the file's bytes.
+// What verifying costs: time and memory are linear in the file, whatever it names. Each kind of plan comes in three
+// sizes; processor time and the heap's peak are held against the file's bytes.
 #include "base/dtype.h"
 #include "test/allocations/allocations.h"
 #include "test/plan/example.h"
@@ -60,9 +60,8 @@ std::vector<uint8_t> manyCorners(uint32_t count) {
   for (auto &buffer : student.buffers)
     if (buffer->region >= 5) { // Room for so many samples.
       buffer->offset <<= 22;
-      bool isFixed = std::all_of(buffer->shape.begin(), buffer->shape.end(), [&](uint32_t dim) {
-        return builder.plan().exprs[dim].op() == fb::DimOp::Constant;
-      });
+      bool isFixed = std::all_of(buffer->shape.begin(), buffer->shape.end(),
+                                 [&](uint32_t dim) { return builder.plan().exprs[dim].op() == fb::DimOp::Constant; });
       buffer->bytes <<= isFixed ? 0 : 22;
     }
   for (uint32_t region = 5; region < student.regions.size(); ++region)
@@ -120,11 +119,11 @@ std::vector<uint8_t> sharedNames(uint32_t count) {
   auto empty = [&]<typename T>(T *) { return buffer.CreateVector(std::vector<flatbuffers::Offset<T>>()); };
   auto file = fb::CreatePlan(
       buffer, 1, 0, name, name, 0, empty((fb::Symbol *)nullptr), buffer.CreateVectorOfStructs(plan.exprs.data(), 0),
-      empty((fb::Field *)nullptr), empty((fb::SourceFile *)nullptr), empty((fb::Component *)nullptr), empty((fb::Parameter *)nullptr),
-      kernels, none, empty((fb::AttributeList *)nullptr), empty((fb::Section *)nullptr), empty((fb::Edge *)nullptr),
-      empty((fb::Executable *)nullptr), empty((fb::Station *)nullptr), empty((fb::Rank *)nullptr),
-      fb::CreateMachine(buffer, plan.machine.get()), empty((fb::Loss *)nullptr), fb::CreateTraining(buffer, plan.training.get()), 0,
-      empty((fb::Decision *)nullptr));
+      empty((fb::Field *)nullptr), empty((fb::SourceFile *)nullptr), empty((fb::Component *)nullptr),
+      empty((fb::Parameter *)nullptr), kernels, none, empty((fb::AttributeList *)nullptr),
+      empty((fb::Section *)nullptr), empty((fb::Edge *)nullptr), empty((fb::Executable *)nullptr),
+      empty((fb::Station *)nullptr), empty((fb::Rank *)nullptr), fb::CreateMachine(buffer, plan.machine.get()),
+      empty((fb::Loss *)nullptr), fb::CreateTraining(buffer, plan.training.get()), 0, empty((fb::Decision *)nullptr));
   fb::FinishPlanBuffer(buffer, file);
   return {buffer.GetBufferPointer(), buffer.GetBufferPointer() + buffer.GetSize()};
 }
@@ -134,8 +133,11 @@ struct Kind {
   std::vector<uint8_t> (*make)(uint32_t count);
   uint32_t smallest;
 };
-const Kind kKinds[] = {{"calls", manyCalls, 5000},          {"corners", manyCorners, 500},      {"ownPositions", manyOwnPositions, 4000},
-                       {"edges", manyEdges, 500},           {"sharedNames", sharedNames, 20000}};
+const Kind kKinds[] = {{"calls", manyCalls, 5000},
+                       {"corners", manyCorners, 500},
+                       {"ownPositions", manyOwnPositions, 4000},
+                       {"edges", manyEdges, 500},
+                       {"sharedNames", sharedNames, 20000}};
 
 class VerifierGrowth : public testing::TestWithParam<Kind> {};
 
@@ -149,7 +151,8 @@ TEST_P(VerifierGrowth, IsLinearInTheFile) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, VerifierGrowth, testing::ValuesIn(kKinds), [](const auto &info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(All, VerifierGrowth, testing::ValuesIn(kKinds),
+                         [](const auto &info) { return std::string(info.param.name); });
 
 /// A real plan's time, not just a bound on it.
 TEST(VerifierGrowth, FourTimesTheCallsTakeFourTimesAsLong) {

@@ -12,9 +12,33 @@ namespace {
 
 /// The student's buffers, as the example makes them.
 enum Buffer : uint32_t {
-  Weight, Bias, Positions, Narrow, WeightGradient, BiasGradient, Gradients, Moment, SecondMoment, BiasMoment,
-  BiasSecondMoment, Scale, LossScale, Hyper, Norm, Tokens, Labels, Random, Ids, LossSum, LossCount, Hidden, Flat, Logits,
-  Scratch, Arriving, FlatLabels
+  Weight,
+  Bias,
+  Positions,
+  Narrow,
+  WeightGradient,
+  BiasGradient,
+  Gradients,
+  Moment,
+  SecondMoment,
+  BiasMoment,
+  BiasSecondMoment,
+  Scale,
+  LossScale,
+  Hyper,
+  Norm,
+  Tokens,
+  Labels,
+  Random,
+  Ids,
+  LossSum,
+  LossCount,
+  Hidden,
+  Flat,
+  Logits,
+  Scratch,
+  Arriving,
+  FlatLabels
 };
 
 /// The example's tables, and short names for their parts.
@@ -570,14 +594,17 @@ const Variant kVariants[] = {
     {"unchanged", [](Mutable &) {}},
     {"withoutPrediction", [](Mutable &m) { m.plan.prediction.reset(); }},
     {"withoutDecisions", [](Mutable &m) { m.plan.decisions.clear(); }},
-    {"withoutExplanation", [](Mutable &m) { m.plan.candidates.clear(), m.plan.limits.clear(), m.plan.quantities.clear(); }},
+    {"withoutExplanation",
+     [](Mutable &m) { m.plan.candidates.clear(), m.plan.limits.clear(), m.plan.quantities.clear(); }},
     {"negativeQuantity", [](Mutable &m) { m.plan.quantities[0]->value = -5, m.plan.quantities[0]->unit = ""; }},
-    {"plainSgd", [](Mutable &m) {
+    {"plainSgd",
+     [](Mutable &m) {
        m.training.optimizer = fb::Optimizer::Sgd;
        for (uint32_t i : {0u, 1u})
          m.dropBinding(Kind::Moment1, i), m.dropBinding(Kind::Moment2, i);
      }},
-    {"sgdWithMomentum", [](Mutable &m) {
+    {"sgdWithMomentum",
+     [](Mutable &m) {
        m.training.optimizer = fb::Optimizer::Sgd, m.training.momentum = 0.9, m.training.nesterov = true;
        for (uint32_t i : {0u, 1u})
          m.dropBinding(Kind::Moment2, i);
@@ -587,17 +614,20 @@ const Variant kVariants[] = {
     {"studentTwice", [](Mutable &m) { test::addReplica(m.builder); }},
     {"studentSplit", [](Mutable &m) { test::splitStudent(m.builder); }},
     {"studentShared", [](Mutable &m) { test::shareStudent(m.builder); }},
-    {"twoReplicas", [](Mutable &m) {
+    {"twoReplicas",
+     [](Mutable &m) {
        m.plan.sections[0]->layout->data_parallel = 2;
        Mutable::repeat(m.plan.stations, 0);
        m.plan.stations[2]->replica = 1;
      }},
-    {"exprOfAnotherExecutable", [](Mutable &m) { // Undefined for the teacher, which does not use it.
+    {"exprOfAnotherExecutable",
+     [](Mutable &m) { // Undefined for the teacher, which does not use it.
        auto &bounds = m.plan.executables[0]->bounds;
        m.builder.dim(fb::DimOp::Mul, m.builder.symbolNamed("images"), m.builder.constant(3));
        bounds.erase(bounds.begin() + 2);
      }},
-    {"frozenValueAsStored", [](Mutable &m) {
+    {"frozenValueAsStored",
+     [](Mutable &m) {
        m.plan.parameters[3]->dtype = m.plan.executables[0]->buffers[0]->dtype = static_cast<uint8_t>(DType::BF16);
        m.plan.executables[0]->buffers[0]->bytes /= 2;
      }},
@@ -605,8 +635,12 @@ const Variant kVariants[] = {
     {"memoryNotStated", [](Mutable &m) { m.plan.machine->memory_bytes = 0; }},
     {"emptyAttribute", [](Mutable &m) { m.plan.attribute_lists[0]->items[0]->ints.clear(); }},
     {"namesInUtf8", [](Mutable &m) { m.plan.name = "modèle 模型 🎼"; }},
-    {"parameterWithoutElements", [](Mutable &m) { m.plan.version_minor = 0, m.plan.parameters[3]->shape = {0, 8}, m.plan.executables[0]->bindings.erase(m.plan.executables[0]->bindings.begin());
-       m.plan.executables[0]->programs.clear(); }},
+    {"parameterWithoutElements",
+     [](Mutable &m) {
+       m.plan.version_minor = 0, m.plan.parameters[3]->shape = {0, 8},
+       m.plan.executables[0]->bindings.erase(m.plan.executables[0]->bindings.begin());
+       m.plan.executables[0]->programs.clear();
+     }},
 };
 
 class VerifierVariant : public testing::TestWithParam<Variant> {};

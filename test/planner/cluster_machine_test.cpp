@@ -40,8 +40,8 @@ TEST(ClusterMachine, KindsAndLinksAreAsTheFileSays) {
 }
 
 TEST(ClusterMachine, MixedNodesNicsAndMemory) {
-  auto read = machine("nodes: 2\ndevices_per_node: 8\ndevice: [h100-sxm, a100-80gb]\nmemory: [72 GB, 60 GB]\n" + kInner +
-                      "  - {name: ib, spans: 16, bandwidth: 50 GB/s, latency: 6 us, nics: 4}\n");
+  auto read = machine("nodes: 2\ndevices_per_node: 8\ndevice: [h100-sxm, a100-80gb]\nmemory: [72 GB, 60 GB]\n" +
+                      kInner + "  - {name: ib, spans: 16, bandwidth: 50 GB/s, latency: 6 us, nics: 4}\n");
   ASSERT_TRUE(read.isOk()) << read.status().message();
   const Machine &m = read->machine;
   EXPECT_EQ(m.device(7).kind, "h100-sxm");
@@ -55,7 +55,8 @@ TEST(ClusterMachine, MixedNodesNicsAndMemory) {
 TEST(ClusterMachine, Bf16GainsNothingWithoutInstructions) {
   std::stringstream flags;
   flags << std::ifstream("/proc/cpuinfo").rdbuf();
-  bool hasProducts = flags.str().find("avx512_bf16") != std::string::npos || flags.str().find("amx_bf16") != std::string::npos;
+  bool hasProducts =
+      flags.str().find("avx512_bf16") != std::string::npos || flags.str().find("amx_bf16") != std::string::npos;
   auto read = machine("devices_per_node: 1\ndevice: cpu\n");
   ASSERT_TRUE(read.isOk()) << read.status().message();
   const DeviceModel &device = read->machine.kinds[0];
@@ -71,24 +72,31 @@ TEST(ClusterMachine, ANodeHasItsDevicesOwnLinks) {
   EXPECT_EQ(read->machine.links[0].spans, 8u);
   EXPECT_EQ(read->machine.links[0].bandwidth, gigabytesPerSecond(900));
   EXPECT_TRUE(machine("devices_per_node: 4\ndevice: cpu\n")->machine.sharesMemory());
-  auto wide = machine("nodes: 1\ndevices_per_node: 8\ndevice: h200\n" + kInner + kOuter); // A switch with ports to spare.
+  auto wide =
+      machine("nodes: 1\ndevices_per_node: 8\ndevice: h200\n" + kInner + kOuter); // A switch with ports to spare.
   ASSERT_TRUE(wide.isOk()) << wide.status().message();
   EXPECT_EQ(wide->machine.links.size(), 1u);
 }
 
 TEST(ClusterMachine, WhatCannotBeIsNamed) {
-  EXPECT_NE(messageOf("nodes: 2\ndevices_per_node: 8\ndevice: h100-sxn\n" + kInner + kOuter).find("did you mean 'h100-sxm'"), std::string::npos);
+  EXPECT_NE(
+      messageOf("nodes: 2\ndevices_per_node: 8\ndevice: h100-sxn\n" + kInner + kOuter).find("did you mean 'h100-sxm'"),
+      std::string::npos);
   EXPECT_NE(messageOf("devices_per_node: 8\ndevice: tpu\n").find("a100-80gb"), std::string::npos);
   EXPECT_NE(messageOf("device: h100-sxm\n").find("devices_per_node is missing"), std::string::npos);
   EXPECT_NE(messageOf("devices_per_node: 8\n").find("device is missing"), std::string::npos);
   EXPECT_NE(messageOf(kHead).find("8 of 16 devices are joined"), std::string::npos);
   EXPECT_NE(messageOf(kHead + kInner).find("8 of 16 devices are joined"), std::string::npos);
-  EXPECT_NE(messageOf(kHead + "links: [{spans: 6, bandwidth: 1 GB/s}, {spans: 18, bandwidth: 1 GB/s}]\n").find("spans 6"), std::string::npos);
+  EXPECT_NE(
+      messageOf(kHead + "links: [{spans: 6, bandwidth: 1 GB/s}, {spans: 18, bandwidth: 1 GB/s}]\n").find("spans 6"),
+      std::string::npos);
   EXPECT_NE(messageOf(kHead + kInner + "  - {spans: 12, bandwidth: 1 GB/s}\n").find("multiple"), std::string::npos);
   EXPECT_NE(messageOf(kHead + "links: [{spans: 16, bandwidth: 0 GB/s}]\n").find("above 0"), std::string::npos);
   EXPECT_NE(messageOf(kHead + "links: [{spans: 16, bandwidth: 1 GB/s, latency: 2}]\n").find("2 us"), std::string::npos);
-  EXPECT_NE(messageOf("nodes: 3\ndevices_per_node: 8\ndevice: [h100-sxm, h200]\n").find("lists 2 kinds for 3 nodes"), std::string::npos);
-  EXPECT_NE(messageOf("nodes: 2\ndevices_per_node: 8\ndevice: [h100-sxm, cpu]\n" + kInner + kOuter).find("'cpu'"), std::string::npos);
+  EXPECT_NE(messageOf("nodes: 3\ndevices_per_node: 8\ndevice: [h100-sxm, h200]\n").find("lists 2 kinds for 3 nodes"),
+            std::string::npos);
+  EXPECT_NE(messageOf("nodes: 2\ndevices_per_node: 8\ndevice: [h100-sxm, cpu]\n" + kInner + kOuter).find("'cpu'"),
+            std::string::npos);
   EXPECT_NE(messageOf(kHead + "memory: 1 GB\n" + kInner + kOuter).find("kept for its context"), std::string::npos);
   EXPECT_NE(messageOf(kHead + "memory: [1 GB, 2 GB]\n" + kInner + kOuter).find("list of 2"), std::string::npos);
 }

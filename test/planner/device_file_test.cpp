@@ -7,7 +7,9 @@ namespace {
 
 using namespace cost_models;
 
-std::string messageOf(std::string_view text) { return std::string(parseDeviceProfile(text, "device.yaml").status().message()); }
+std::string messageOf(std::string_view text) {
+  return std::string(parseDeviceProfile(text, "device.yaml").status().message());
+}
 
 TEST(DeviceFile, WhatIsWrittenIsRead) {
   DeviceProfile profile;
@@ -29,10 +31,14 @@ TEST(DeviceFile, WhatIsWrittenIsRead) {
   profile.devices = {{1, rates, {}}, {2, cpuRates(2), {}}};
   profile.bf16Products = Bf16Products::Native;
   ASSERT_TRUE(profile.devices[0].curves.addCurve("add", {{1000, microseconds(2)}, {8e6, microseconds(900)}}).isOk());
-  ASSERT_TRUE(profile.devices[0].curves.addGrid("matmul f32", {{32, 64, 64, microseconds(3)}, {512, 64, 64, microseconds(40)}}).isOk());
+  ASSERT_TRUE(profile.devices[0]
+                  .curves.addGrid("matmul f32", {{32, 64, 64, microseconds(3)}, {512, 64, 64, microseconds(40)}})
+                  .isOk());
   ASSERT_TRUE(profile.devices[0].curves.addCalls("matmul", {{96, 64, 64, 65536, microseconds(20)}}).isOk());
   ASSERT_TRUE(profile.devices[0].curves.addCalls("cast bf16", {{96, 64, 1, 36864, microseconds(7)}}).isOk());
-  auto between = [](const cost_models::KernelCurves &curves) { return curves.time("matmul", false, {96, 64, 64, 65536, cost_models::Seconds(0)})->value; };
+  auto between = [](const cost_models::KernelCurves &curves) {
+    return curves.time("matmul", false, {96, 64, 64, 65536, cost_models::Seconds(0)})->value;
+  };
   auto read = parseDeviceProfile(toYaml(profile), "device.yaml");
   ASSERT_TRUE(read.isOk()) << read.status().message();
   EXPECT_EQ(read->name, profile.name);
@@ -59,27 +65,34 @@ TEST(DeviceFile, WhatIsWrittenIsRead) {
   EXPECT_NEAR(read->devices[0].curves.curveTime("add", 1000)->value, 2e-6, 1e-12);
   EXPECT_NEAR(between(read->devices[0].curves), between(profile.devices[0].curves), 1e-9);
   EXPECT_NEAR(between(profile.devices[0].curves), 20e-6, 1e-6);
-  EXPECT_NEAR(read->devices[0].curves.time("cast", true, {96, 64, 1, 36864, cost_models::Seconds(0)})->value, 7e-6, 1e-7);
+  EXPECT_NEAR(read->devices[0].curves.time("cast", true, {96, 64, 1, 36864, cost_models::Seconds(0)})->value, 7e-6,
+              1e-7);
   EXPECT_TRUE(read->devices[1].curves.isEmpty());
 }
 
 TEST(DeviceFile, WhatIsWrongIsNamed) {
   const std::string rates = "kind: cpu\nrates: [{threads: 1, arithmetic: 1 GFLOP/s, operands: 1 GB/s}]\n";
   auto curve = [&](std::string text) { return messageOf(rates + "curves: [{" + text + "}]"); };
-  EXPECT_NE(messageOf("kind: h100\nrates: [{threads: 1, arithmetic: 1 GFLOP/s, operands: 1 GB/s}]").find("'h100'"), std::string::npos);
+  EXPECT_NE(messageOf("kind: h100\nrates: [{threads: 1, arithmetic: 1 GFLOP/s, operands: 1 GB/s}]").find("'h100'"),
+            std::string::npos);
   EXPECT_NE(messageOf("kind: cpu\nrates: []").find("at least one"), std::string::npos);
-  std::string products = messageOf("kind: cpu\nbf16_products: fast\nrates: [{threads: 1, arithmetic: 1 GFLOP/s, operands: 1 GB/s}]");
+  std::string products =
+      messageOf("kind: cpu\nbf16_products: fast\nrates: [{threads: 1, arithmetic: 1 GFLOP/s, operands: 1 GB/s}]");
   EXPECT_NE(products.find("'fast'; must be native"), std::string::npos) << products;
   EXPECT_NE(messageOf("kind: cpu\nrates: [{threads: 1, operands: 1 GB/s}]").find("arithmetic"), std::string::npos);
-  EXPECT_NE(messageOf("kind: cpu\nrates: [{threads: 1, arithmetic: 0 GFLOP/s, operands: 1 GB/s}]").find("above 0"), std::string::npos);
-  EXPECT_NE(messageOf("kind: cpu\nrates: [{threads: 1, arithmetic: 1 GFLOP/s, operands: 1 GB}]").find("write a number with its unit"),
+  EXPECT_NE(messageOf("kind: cpu\nrates: [{threads: 1, arithmetic: 0 GFLOP/s, operands: 1 GB/s}]").find("above 0"),
+            std::string::npos);
+  EXPECT_NE(messageOf("kind: cpu\nrates: [{threads: 1, arithmetic: 1 GFLOP/s, operands: 1 GB}]")
+                .find("write a number with its unit"),
             std::string::npos);
   EXPECT_NE(curve("kernel: add, threads: 2, points: [[1, 1]]").find("rates say nothing"), std::string::npos);
   EXPECT_NE(curve("kernel: add, threads: 1, points: [[1, 1, 1]]").find("2 numbers"), std::string::npos);
   EXPECT_NE(curve("kernel: add, threads: 1, calls: [[1, 1, 1, 1]]").find("5 numbers"), std::string::npos);
   EXPECT_NE(curve("kernel: add, threads: 1, points: [[1, 0]]").find("points[0]"), std::string::npos);
-  EXPECT_NE(curve("kernel: matmul f32, threads: 1, points: [[1, 1, 1, 1], [2, 2, 2, 1]]").find("no grid"), std::string::npos);
-  EXPECT_NE(curve("kernel: matmul, threads: 1, calls: [[1, 1, 1, 1, 1]]").find("no grid or curve stands for it before"), std::string::npos);
+  EXPECT_NE(curve("kernel: matmul f32, threads: 1, points: [[1, 1, 1, 1], [2, 2, 2, 1]]").find("no grid"),
+            std::string::npos);
+  EXPECT_NE(curve("kernel: matmul, threads: 1, calls: [[1, 1, 1, 1, 1]]").find("no grid or curve stands for it before"),
+            std::string::npos);
 }
 
 } // namespace

@@ -14,7 +14,8 @@ using ::testing::StartsWith;
 
 /// A graph of operator set `opset`.
 std::string graph(const std::string &signature, const std::string &body, int opset = 20) {
-  return "<ir_version: 10, opset_import: [\"\" : " + std::to_string(opset) + "]>\ng " + signature + "\n{" + body + "}\n";
+  return "<ir_version: 10, opset_import: [\"\" : " + std::to_string(opset) + "]>\ng " + signature + "\n{" + body +
+         "}\n";
 }
 
 TEST(Import, ShapeArithmeticFolds) {
@@ -81,8 +82,9 @@ TEST(Import, RefusesShapesThatContradict) {
               AllOf(StartsWith("error"), HasSubstr("declared with shape [3, 5]")));
   EXPECT_THAT(imported(graph("(float[3, 4] x) => (int64[3, 4] y)", "y = Exp(x)")),
               AllOf(StartsWith("error"), HasSubstr("declared as INT64")));
-  EXPECT_THAT(imported(graph("(float[3, 4] x) => (float[n] y)", "to = Constant<value_ints = [5, -1]>() y = Reshape(x, to)")),
-              AllOf(StartsWith("error"), HasSubstr("no multiple of 5")));
+  EXPECT_THAT(
+      imported(graph("(float[3, 4] x) => (float[n] y)", "to = Constant<value_ints = [5, -1]>() y = Reshape(x, to)")),
+      AllOf(StartsWith("error"), HasSubstr("no multiple of 5")));
 }
 
 TEST(Import, RefusesWhatItDoesNotKnowByName) {
@@ -91,15 +93,16 @@ TEST(Import, RefusesWhatItDoesNotKnowByName) {
   std::string foreign = imported("<ir_version: 10, opset_import: [\"\" : 20, \"com.acme\" : 1]>\n"
                                  "g (float[3] x) => (float[3] y) { y = com.acme.Frobnicate(x) }");
   EXPECT_THAT(foreign, AllOf(StartsWith("error"), HasSubstr("Frobnicate"), HasSubstr("com.acme")));
-  std::string control = imported(graph("(bool c, float[3] x) => (float[3] y)",
-                                       "y = If<then_branch = g1 () => (float[3] a) { a = Exp(x) }, else_branch = g2 () => "
-                                       "(float[3] b) { b = Neg(x) }>(c)"));
+  std::string control =
+      imported(graph("(bool c, float[3] x) => (float[3] y)",
+                     "y = If<then_branch = g1 () => (float[3] a) { a = Exp(x) }, else_branch = g2 () => "
+                     "(float[3] b) { b = Neg(x) }>(c)"));
   EXPECT_THAT(control, AllOf(StartsWith("error"), HasSubstr("'If'"), HasSubstr("control flow")));
 }
 
 TEST(Import, FunctionBodiesStandInForUnknownOperators) {
-  std::string text = imported(graph("(float[batch, 4, 5, 6] x) => (float[batch, 4, 5, 6] y)",
-                                    "y = MeanVarianceNormalization(x)"));
+  std::string text =
+      imported(graph("(float[batch, 4, 5, 6] x) => (float[batch, 4, 5, 6] y)", "y = MeanVarianceNormalization(x)"));
   EXPECT_THAT(text, AllOf(HasSubstr("nn.reduce_mean"), HasSubstr("nn.sqrt")));
 }
 
@@ -139,9 +142,9 @@ TEST(Import, DropoutOfTrainingDropsOut) {
 }
 
 TEST(Import, TrainingBatchNormIsRefused) {
-  std::string text = imported(graph(
-      "(float[n, 3, 4, 4] x, float[3] s, float[3] b, float[3] m, float[3] v) => (float[n, 3, 4, 4] y)",
-      "y, m1, v1 = BatchNormalization<training_mode = 1>(x, s, b, m, v)"));
+  std::string text =
+      imported(graph("(float[n, 3, 4, 4] x, float[3] s, float[3] b, float[3] m, float[3] v) => (float[n, 3, 4, 4] y)",
+                     "y, m1, v1 = BatchNormalization<training_mode = 1>(x, s, b, m, v)"));
   EXPECT_THAT(text, AllOf(StartsWith("error"), HasSubstr("couples the samples"), HasSubstr("GroupNorm")));
 }
 
@@ -192,8 +195,9 @@ TEST(Import, SequencesBecomeSlices) {
 }
 
 TEST(Import, AttentionDropsExpandedHeads) {
-  std::string text = imported(graph("(float[b, 4, s, 8] q, float[b, 2, s, 8] k, float[b, 2, s, 8] v) => (float[b, 4, s, 8] y)",
-                                    R"(
+  std::string text =
+      imported(graph("(float[b, 4, s, 8] q, float[b, 2, s, 8] k, float[b, 2, s, 8] v) => (float[b, 4, s, 8] y)",
+                     R"(
     two = Constant<value_ints = [2]>()
     k1 = Unsqueeze(k, two)
     v1 = Unsqueeze(v, two)
@@ -205,12 +209,13 @@ TEST(Import, AttentionDropsExpandedHeads) {
     k3 = Reshape(k2, to)
     v3 = Reshape(v2, to)
     y = Attention<scale = 0.5>(q, k3, v3)
-  )", 23));
+  )",
+                     23));
   EXPECT_THAT(text, AllOf(HasSubstr("nn.attention"), Not(HasSubstr("nn.broadcast_to"))));
 }
 
-/// What is computed is the workload's to say, so only the parameter is as narrow as in the file; a constant that f16 rounds
-/// stays what it was rounded to.
+/// What is computed is the workload's to say, so only the parameter is as narrow as in the file; a constant that f16
+/// rounds stays what it was rounded to.
 TEST(Import, HalfPrecisionIsWidened) {
   std::string weight = "<float[4, 2] w = {1, 2, 3, 4, 5, 6, 7, 8}>";
   std::string text = importedBytes(withHalfWeights(graph("(float16[n, 4] x) => (float16[n, 2] y) " + weight, R"(
@@ -221,7 +226,8 @@ TEST(Import, HalfPrecisionIsWidened) {
     e = Exp(f)
     y = Cast<to = 10>(e)
   )")));
-  EXPECT_THAT(text, AllOf(HasSubstr("!nn.tensor<[4, 2], f16> {nn.elements = f16"), HasSubstr("%arg0: !nn.tensor<[n, 4], f32>"),
+  EXPECT_THAT(text, AllOf(HasSubstr("!nn.tensor<[4, 2], f16> {nn.elements = f16"),
+                          HasSubstr("%arg0: !nn.tensor<[n, 4], f32>"),
                           HasSubstr("nn.cast %arg1 : (!nn.tensor<[4, 2], f16>) -> !nn.tensor<[4, 2], f32>"),
                           HasSubstr("-> (!nn.tensor<[n, 2], f32>"), HasSubstr("0.0999755859")));
   EXPECT_THAT(text.substr(text.find("nn.cast") + 7), Not(HasSubstr("nn.cast"))) << text;

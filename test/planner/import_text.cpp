@@ -61,7 +61,8 @@ std::string applyDirective(onnx::GraphProto &graph, const std::string &line) {
     words >> what;
     for (onnx::NodeProto &node : *graph.mutable_node())
       if (node.output(0) == name)
-        add(*node.mutable_metadata_props(), what == "fx" ? "pkg.torch.onnx.fx_node" : "pkg.torch.onnx.name_scopes", rest(words));
+        add(*node.mutable_metadata_props(), what == "fx" ? "pkg.torch.onnx.fx_node" : "pkg.torch.onnx.name_scopes",
+            rest(words));
   }
   return "";
 }

@@ -38,8 +38,9 @@ protected:
     folder = fs::temp_directory_path() / ("maestro_link_" + std::to_string(::getpid()));
     fs::create_directories(folder);
     write("teacher.onnx", std::string(kTeacher) + table() + "{ logits = Gather(table, input_ids) }");
-    write("student.onnx", std::string(kStudent) + table() +
-                              "{ e = Gather(table, input_ids) logits = Add(e, hint) loss = ReduceMean<keepdims = 0>(logits) }");
+    write("student.onnx",
+          std::string(kStudent) + table() +
+              "{ e = Gather(table, input_ids) logits = Add(e, hint) loss = ReduceMean<keepdims = 0>(logits) }");
   }
   void TearDown() override { fs::remove_all(folder); }
   void write(const std::string &name, const std::string &text) {
@@ -81,7 +82,8 @@ loss:
   EXPECT_THAT(text, AllOf(HasSubstr("func.func @graph"), HasSubstr("nn.cross_entropy"), HasSubstr("nn.kl_divergence"),
                           HasSubstr("nn.role = \"sum\""), HasSubstr("nn.role = \"count\""),
                           HasSubstr("nn.role = \"mean\""), HasSubstr("nn.field = \"labels\"")));
-  EXPECT_THAT(text, AllOf(HasSubstr("nn.parameter = \"teacher/table\""), HasSubstr("nn.parameter = \"student/table\"")));
+  EXPECT_THAT(text,
+              AllOf(HasSubstr("nn.parameter = \"teacher/table\""), HasSubstr("nn.parameter = \"student/table\"")));
   EXPECT_THAT(text, Not(HasSubstr("@teacher")));
   // One name for equal dims, one argument for the shared field.
   EXPECT_EQ(text.find("nn.field = \"input_ids\""), text.rfind("nn.field = \"input_ids\""));
@@ -101,14 +103,16 @@ TEST_F(Link, BareModelMinimisesItsScalar) {
 TEST_F(Link, BareModelGetsCrossEntropy) {
   auto workload = workloadOfModels({(folder / "teacher.onnx").string()});
   ASSERT_TRUE(workload);
-  EXPECT_THAT(print(*workload), AllOf(HasSubstr("nn.cross_entropy"), HasSubstr("nn.field = \"labels\""),
-                                      HasSubstr("combine = \"sum\", max = 1 : i64, own}"), HasSubstr("combine = \"max\", max = 1024")));
+  EXPECT_THAT(print(*workload),
+              AllOf(HasSubstr("nn.cross_entropy"), HasSubstr("nn.field = \"labels\""),
+                    HasSubstr("combine = \"sum\", max = 1 : i64, own}"), HasSubstr("combine = \"max\", max = 1024")));
 }
 
 TEST_F(Link, ASampleIsOneRowOfItsOwnDimAndSeveralOfOthers) {
   write("vision.onnx", std::string(R"(<ir_version: 10, opset_import: ["" : 20]>
 g (float[images, 8] pixels, int64[batch] ids, int64[batch] classes) => (float loss)
-<float[16, 8] table = {)") + table() + R"({ e = Gather(table, ids) f = Gather(table, classes) s = Add(e, f)
+<float[16, 8] table = {)") +
+                           table() + R"({ e = Gather(table, ids) f = Gather(table, classes) s = Add(e, f)
         a = ReduceMean<keepdims = 0>(s) b = ReduceMean<keepdims = 0>(pixels) loss = Add(a, b) })");
   auto workload = workloadOfModels({(folder / "vision.onnx").string()});
   ASSERT_TRUE(workload);
@@ -122,8 +126,10 @@ components:
   teacher: {model: teacher.onnx, frozen: true}
   student: {model: teacher.onnx}
 loss: {kl_divergence: {student: student.logits, teacher: teacher.logits, labels: labels, top_k: )";
-  EXPECT_THAT(link(head + "3}}\n"), AllOf(HasSubstr("nn.top_k"), HasSubstr("-> (!nn.tensor<[batch, seq, 3], f32>, !nn.tensor<[batch, seq, 3], i64>)"),
-                                         HasSubstr("nn.gather_elements")));
+  EXPECT_THAT(link(head + "3}}\n"),
+              AllOf(HasSubstr("nn.top_k"),
+                    HasSubstr("-> (!nn.tensor<[batch, seq, 3], f32>, !nn.tensor<[batch, seq, 3], i64>)"),
+                    HasSubstr("nn.gather_elements")));
   EXPECT_THAT(link(head + "9}}\n"), AllOf(StartsWith("error"), HasSubstr("top_k is 9, and there are 8 classes")));
   EXPECT_THAT(link(head + "0}}\n"), AllOf(StartsWith("error"), HasSubstr("top_k")));
 }
@@ -167,20 +173,25 @@ edges: [teacher.logits -> student.hint]
 
 /// Without labels or a mask what counts is where samples have positions: a field made from their sizes says so.
 TEST_F(Link, LossesOverEveryPositionCountNoPadding) {
-  std::string kl = link(std::string(kPair) + "loss: [{kl_divergence: {student: student.logits, teacher: teacher.logits}}]\n");
-  EXPECT_THAT(kl, AllOf(HasSubstr("nn.kl_divergence"), HasSubstr("nn.field = \"own positions [b, s]\", nn.own_positions"),
-                        HasSubstr("loss 'kl_divergence' counts every position that a sample has in [b, s], no padding")));
+  std::string kl =
+      link(std::string(kPair) + "loss: [{kl_divergence: {student: student.logits, teacher: teacher.logits}}]\n");
+  EXPECT_THAT(kl,
+              AllOf(HasSubstr("nn.kl_divergence"), HasSubstr("nn.field = \"own positions [b, s]\", nn.own_positions"),
+                    HasSubstr("loss 'kl_divergence' counts every position that a sample has in [b, s], no padding")));
   EXPECT_THAT(link(std::string(kPair) + "loss: [{mean: {value: student.logits}}]\n"),
               AllOf(HasSubstr("nn.own_positions"), HasSubstr("loss 'mean' counts every position")));
   for (const char *counted : {", labels: labels}}]\n", ", mask: loss_mask}}]\n"})
-    EXPECT_THAT(link(std::string(kPair) + "loss: [{kl_divergence: {student: student.logits, teacher: teacher.logits" + counted),
-                AllOf(HasSubstr("nn.kl_divergence"), Not(HasSubstr("own_positions"))));
+    EXPECT_THAT(
+        link(std::string(kPair) + "loss: [{kl_divergence: {student: student.logits, teacher: teacher.logits" + counted),
+        AllOf(HasSubstr("nn.kl_divergence"), Not(HasSubstr("own_positions"))));
 }
 
 TEST_F(Link, RefusesLabelsWhosePaddingCounts) {
-  EXPECT_THAT(link(std::string(kPair) + "loss: [{kl_divergence: {student: student.logits, teacher: teacher.logits, labels: labels}}]\n"
-                                        "inputs: {labels: {pad: 3}}\n"),
-              AllOf(StartsWith("error"), HasSubstr("the field 'labels' is padded with 3 along 's'"), HasSubstr("ignores -100")));
+  EXPECT_THAT(link(std::string(kPair) +
+                   "loss: [{kl_divergence: {student: student.logits, teacher: teacher.logits, labels: labels}}]\n"
+                   "inputs: {labels: {pad: 3}}\n"),
+              AllOf(StartsWith("error"), HasSubstr("the field 'labels' is padded with 3 along 's'"),
+                    HasSubstr("ignores -100")));
 }
 
 /// Where nothing is padded, every position counts.

@@ -154,7 +154,13 @@ TEST(OnnxFile, LocatesInlineDataWithoutKeepingIt) {
   tensor->set_dims(0, 1 << 20);
   std::string data(4 << 20, '\x5a');
   tensor->set_raw_data(data);
-  model.mutable_graph()->mutable_input(0)->mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim(1)->set_dim_value(1 << 20);
+  model.mutable_graph()
+      ->mutable_input(0)
+      ->mutable_type()
+      ->mutable_tensor_type()
+      ->mutable_shape()
+      ->mutable_dim(1)
+      ->set_dim_value(1 << 20);
   std::string bytes = model.SerializeAsString();
   auto file = parseOnnx({reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size()}, "m.onnx");
   ASSERT_TRUE(file) << file.status().message();

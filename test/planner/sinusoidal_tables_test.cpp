@@ -20,19 +20,24 @@ template <typename Value> std::vector<float> table(size_t rows, Value value) {
   return values;
 }
 
-double angle(double position, size_t pair) { return position / std::pow(10'000.0, static_cast<double>(2 * pair) / kColumns); }
+double angle(double position, size_t pair) {
+  return position / std::pow(10'000.0, static_cast<double>(2 * pair) / kColumns);
+}
 
 /// Sines in the first half, cosines in the second: Marian, Pegasus, RoFormer, Whisper.
 double inHalves(double position, size_t c) {
   return c < kColumns / 2 ? std::sin(angle(position, c)) : std::cos(angle(position, c - kColumns / 2));
 }
 /// Side by side: the tutorial's PositionalEncoding.
-double inPairs(double position, size_t c) { return c % 2 ? std::cos(angle(position, c / 2)) : std::sin(angle(position, c / 2)); }
+double inPairs(double position, size_t c) {
+  return c % 2 ? std::cos(angle(position, c / 2)) : std::sin(angle(position, c / 2));
+}
 
 TEST(SinusoidalTables, AreTold) {
   EXPECT_TRUE(isSinusoidal(table(64, inHalves), kColumns));
   EXPECT_TRUE(isSinusoidal(table(16, inPairs), kColumns));
-  EXPECT_TRUE(isSinusoidal(table(64, [](double p, size_t c) { return p == 1 ? 0 : inHalves(p + 2, c); }), kColumns)) << "a padding row";
+  EXPECT_TRUE(isSinusoidal(table(64, [](double p, size_t c) { return p == 1 ? 0 : inHalves(p + 2, c); }), kColumns))
+      << "a padding row";
   auto rounded = [](double p, size_t c) { return std::round(inPairs(p, c) * 128) / 128; };
   EXPECT_TRUE(isSinusoidal(table(64, rounded), kColumns)) << "as bf16 has them";
 }

@@ -1,4 +1,5 @@
-// The samples that plans are simulated with: of data where it tells, else as declared, else at the bounds; each with its source.
+// The samples that plans are simulated with: of data where it tells, else as declared, else at the bounds; each with
+// its source.
 #include "planner/driver/step_sizes.h"
 
 #include <gmock/gmock.h>
@@ -15,7 +16,8 @@ using testing::HasSubstr;
 struct Case {
   Case() {
     workload.train.globalBatch = 2;
-    graph.dims = {{"batch", true, 1, 1, 1}, {"seq", false, 100, 8, 1}, {"images", true, 8, 1, 1}, {"frames", false, 50, 1, 1}};
+    graph.dims = {
+        {"batch", true, 1, 1, 1}, {"seq", false, 100, 8, 1}, {"images", true, 8, 1, 1}, {"frames", false, 50, 1, 1}};
     GraphField ids, pixels, mask;
     ids.name = "ids";
     ids.shape = {DimExpr::symbol("batch"), DimExpr::symbol("seq")};
@@ -34,7 +36,8 @@ struct Case {
     return sizes.isOk() ? std::move(*sizes) : StepSizes();
   }
   static const Quantity &quantity(const StepSizes &sizes, const std::string &name) {
-    return *std::find_if(sizes.quantities.begin(), sizes.quantities.end(), [&](const Quantity &q) { return q.name == name; });
+    return *std::find_if(sizes.quantities.begin(), sizes.quantities.end(),
+                         [&](const Quantity &q) { return q.name == name; });
   }
 
   Workload workload;
@@ -53,7 +56,8 @@ TEST(StepSizes, DataTellsAndIsNamed) {
   EXPECT_EQ(asked.fields[1].shape[1].fixed, 3);
   EXPECT_TRUE(asked.fields[1].optional);
   EXPECT_TRUE(asked.fields[2].ownPositions);
-  // Four steps of two samples, from equally distant places, the data repeated; frames, which it does not tell, at their bound.
+  // Four steps of two samples, from equally distant places, the data repeated; frames, which it does not tell, at their
+  // bound.
   ASSERT_EQ(sizes.steps.size(), 4u);
   EXPECT_THAT(sizes.steps[0], ElementsAre(1, 10, 0, 50, 1, 20, 3, 50));
   EXPECT_THAT(sizes.steps[3], ElementsAre(1, 30, 5, 50, 1, 10, 0, 50));
@@ -110,7 +114,9 @@ TEST(StepSizes, WhatIsReadComesBeforeWhatIsDeclared) {
 
 TEST(StepSizes, WhatTheReaderSaysIsPassedOn) {
   Case c;
-  auto sizes = stepSizes(c.workload, c.graph, [](const DataQuestion &) -> Result<DataSizes> { return Status::invalidInput("shard 'a.tar' is cut off"); });
+  auto sizes = stepSizes(c.workload, c.graph, [](const DataQuestion &) -> Result<DataSizes> {
+    return Status::invalidInput("shard 'a.tar' is cut off");
+  });
   ASSERT_FALSE(sizes.isOk());
   EXPECT_EQ(std::string(sizes.status().message()), "shard 'a.tar' is cut off");
 }

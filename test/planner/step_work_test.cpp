@@ -23,7 +23,9 @@ double flopsOf(const fb::Plan &plan, std::vector<int64_t> sizes) {
                   program->kind() == fb::ProgramKind::WeightGradient;
       std::vector<int64_t> values(plan.exprs()->size());
       plan::DimTable(plan).evaluateDefined(sizes, values);
-      flops += runs && (trains || program->kind() == fb::ProgramKind::Forward) ? static_cast<double>(values[program->flops()]) : 0;
+      flops += runs && (trains || program->kind() == fb::ProgramKind::Forward)
+                   ? static_cast<double>(values[program->flops()])
+                   : 0;
     }
   }
   return flops;
@@ -32,7 +34,8 @@ double flopsOf(const fb::Plan &plan, std::vector<int64_t> sizes) {
 TEST(StepWork, IsOfTheSamplesThemselves) {
   auto bytes = plan::test::exampleBytes();
   const fb::Plan &plan = *fb::GetPlan(bytes.data());
-  std::vector<cost_models::SampleSizes> one = {{1, 20, 2}}, other = {{1, 5, 0}}, both = {{1, 20, 2, 1, 5, 0}}, steps = {one[0], other[0]};
+  std::vector<cost_models::SampleSizes> one = {{1, 20, 2}}, other = {{1, 5, 0}}, both = {{1, 20, 2, 1, 5, 0}},
+                                        steps = {one[0], other[0]};
   StepWork large = workOf(plan, one), small = workOf(plan, other);
   EXPECT_EQ(large.flops, flopsOf(plan, {1, 20, 2}));
   EXPECT_EQ(small.flops, flopsOf(plan, {1, 5, 0}));

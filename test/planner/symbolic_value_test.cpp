@@ -73,7 +73,8 @@ TEST(SymbolicValue, FloatsRoundToTheirType) {
 
 TEST(SymbolicValue, ClampUsesThatDimsArePositive) {
   EXPECT_EQ(clampDim(DimExpr(1), DimExpr(0), dim("seq")), DimExpr(1));
-  EXPECT_EQ(clampDim(DimExpr(int64_t(1) << 48), DimExpr(0), dim("seq + 1")).str(), clampDim(dim("seq + 1"), DimExpr(0), DimExpr(int64_t(1) << 48)).str());
+  EXPECT_EQ(clampDim(DimExpr(int64_t(1) << 48), DimExpr(0), dim("seq + 1")).str(),
+            clampDim(dim("seq + 1"), DimExpr(0), DimExpr(int64_t(1) << 48)).str());
   EXPECT_EQ(clampDim(dim("seq"), DimExpr(0), dim("seq + 1")), dim("seq"));
 }
 

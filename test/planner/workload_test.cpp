@@ -94,7 +94,8 @@ TEST(Workload, TakesDefaultsAndListsThem) {
 }
 
 TEST(Workload, NamesRepeatedLosses) {
-  auto result = parseWorkload("components: {m: m.onnx}\nloss:\n  - output: m.a\n  - output: m.b\n  - {output: m.c, name: aux}\n", "w.yaml");
+  auto result = parseWorkload(
+      "components: {m: m.onnx}\nloss:\n  - output: m.a\n  - output: m.b\n  - {output: m.c, name: aux}\n", "w.yaml");
   ASSERT_TRUE(result) << result.status().message();
   EXPECT_EQ(result->losses[0].name, "output");
   EXPECT_EQ(result->losses[1].name, "output_2");
@@ -131,13 +132,17 @@ TEST(Workload, RefusesBadValues) {
   EXPECT_THAT(train("bad_steps: 0"), HasSubstr("bad_steps"));
   EXPECT_THAT(errorOf("components: {optimizer: m.onnx}\nloss: [{output: optimizer.loss}]\n"),
               HasSubstr("a checkpoint's file for the optimizer"));
-  EXPECT_THAT(errorOf("components: {m: m.onnx}\nloss: [{kl_divergence: {student: m.a, teacher: m.b, temperature: 0}}]\n"),
-              HasSubstr("temperature"));
+  EXPECT_THAT(
+      errorOf("components: {m: m.onnx}\nloss: [{kl_divergence: {student: m.a, teacher: m.b, temperature: 0}}]\n"),
+      HasSubstr("temperature"));
   EXPECT_THAT(errorOf("components: {m: m.onnx}\nloss: [{output: m.loss}]\ndims: {seq: {max: 100, multiple_of: 8}}\n"),
               HasSubstr("multiple of 8"));
-  auto dims = [](const std::string &text) { return errorOf("components: {m: m.onnx}\nloss: [{output: m.loss}]\ndims: {" + text + "}\n"); };
+  auto dims = [](const std::string &text) {
+    return errorOf("components: {m: m.onnx}\nloss: [{output: m.loss}]\ndims: {" + text + "}\n");
+  };
   EXPECT_THAT(dims("seq: {pad: always}"), HasSubstr("none of never"));
-  EXPECT_THAT(dims("seq: {pad: never, multiple_of: 8}"), HasSubstr("dims.seq.pad never pads, and multiple_of does; remove one of them"));
+  EXPECT_THAT(dims("seq: {pad: never, multiple_of: 8}"),
+              HasSubstr("dims.seq.pad never pads, and multiple_of does; remove one of them"));
   EXPECT_THAT(dims("batch: {combine: sum, pad: never}"), HasSubstr("rows that sum are not padded"));
 }
 
@@ -152,8 +157,8 @@ TEST(Workload, RefusesWhatIsNoWorkload) {
 }
 
 TEST(Workload, AppliesAssignments) {
-  std::vector<std::string> sets = {"train.global_batch=8", "train.optimizer.adamw.lr=0.5", "loss.0.cross_entropy.weight=2",
-                                   "student.frozen=1"};
+  std::vector<std::string> sets = {"train.global_batch=8", "train.optimizer.adamw.lr=0.5",
+                                   "loss.0.cross_entropy.weight=2", "student.frozen=1"};
   EXPECT_THAT(errorOf(kKd, sets), HasSubstr("--set student.frozen=1"));
   sets.back() = "components.student.frozen=[a.*, b]";
   auto result = parseWorkload(kKd, "kd.yaml", sets);
@@ -189,7 +194,8 @@ TEST(Cluster, UnitsAreAsVendorsWriteThem) {
     auto cluster = parseCluster("links: [{spans: 8, bandwidth: " + text + "}]", "c.yaml");
     return cluster ? cluster->links[0].bandwidth.value : 0;
   };
-  for (const char *text : {"400 Gb/s", "400Gb/s", "400 Gbit/s", "0.4 Tb/s", "400000 Mbit/s", "50 GB/s", "50e9 B/s", "50000000 kB/s"})
+  for (const char *text :
+       {"400 Gb/s", "400Gb/s", "400 Gbit/s", "0.4 Tb/s", "400000 Mbit/s", "50 GB/s", "50e9 B/s", "50000000 kB/s"})
     EXPECT_DOUBLE_EQ(bandwidth(text), 50e9) << text;
   EXPECT_DOUBLE_EQ(bandwidth("1 GiB/s"), 0x1p30);
   EXPECT_DOUBLE_EQ(bandwidth("2 TiB/s"), 0x1p41);

@@ -23,8 +23,7 @@ std::atomic<long> calls{0};
 
 void maybeSleep(const char *which) {
   const char *slow = std::getenv("MAESTRO_SLOW");
-  if (!slow || std::strcmp(slow, which) != 0 ||
-      ++calls < std::atol(std::getenv("MAESTRO_SLOW_CALL")))
+  if (!slow || std::strcmp(slow, which) != 0 || ++calls < std::atol(std::getenv("MAESTRO_SLOW_CALL")))
     return;
   int mark = ::open(std::getenv("MAESTRO_SLOW_DONE"), O_CREAT | O_EXCL | O_WRONLY, 0666);
   if (mark < 0)
@@ -69,8 +68,7 @@ size_t fwrite(const void *bytes, size_t size, size_t count, std::FILE *stream) {
   constexpr char kText[] = "self-check:";
   if (size * count > sizeof kText && std::memcmp(bytes, kText, sizeof kText - 1) == 0)
     maybeSleep("self-check");
-  return next<size_t(const void *, size_t, size_t, std::FILE *)>("fwrite")(bytes, size, count,
-                                                                           stream);
+  return next<size_t(const void *, size_t, size_t, std::FILE *)>("fwrite")(bytes, size, count, stream);
 }
 }
 #pragma GCC visibility pop

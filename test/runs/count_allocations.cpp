@@ -2,10 +2,10 @@
 //
 //   MAESTRO_ALLOCATIONS=counts.jsonl LD_PRELOAD=libcount_allocations.so maestro-run plan.mpl --out run …
 //
-// A step ends when the program writes its line of metrics.jsonl. The innermost frame that lies in the program itself, in
-// oneDNN, in libgomp or in libarchive owns an allocation, whichever thread makes it; the C and C++ libraries are passed
-// over, so that a std::vector counts as its user's. Per step one line: the counts, and the program's own callers as
-// offsets for addr2line.
+// A step ends when the program writes its line of metrics.jsonl. The innermost frame that lies in the program itself,
+// in oneDNN, in libgomp or in libarchive owns an allocation, whichever thread makes it; the C and C++ libraries are
+// passed over, so that a std::vector counts as its user's. Per step one line: the counts, and the program's own callers
+// as offsets for addr2line.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <link.h>

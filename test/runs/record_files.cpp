@@ -29,17 +29,13 @@ std::string absolute(int folder, const char *path) {
   if (path[0] == '/')
     return path;
   char name[PATH_MAX] = {};
-  std::string link =
-      folder == AT_FDCWD ? "/proc/self/cwd" : "/proc/self/fd/" + std::to_string(folder);
-  return ::readlink(link.c_str(), name, sizeof name - 1) < 0 ? path
-                                                             : std::string(name) + "/" + path;
+  std::string link = folder == AT_FDCWD ? "/proc/self/cwd" : "/proc/self/fd/" + std::to_string(folder);
+  return ::readlink(link.c_str(), name, sizeof name - 1) < 0 ? path : std::string(name) + "/" + path;
 }
 
 std::string pathOf(int fd) {
   char name[PATH_MAX] = {};
-  return ::readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), name, sizeof name - 1) < 0
-             ? ""
-             : name;
+  return ::readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), name, sizeof name - 1) < 0 ? "" : name;
 }
 
 bool isBelow(const std::string &path) {
@@ -48,8 +44,8 @@ bool isBelow(const std::string &path) {
 }
 
 void record(const std::string &line) {
-  static int log = static_cast<int>(::syscall(
-      SYS_openat, AT_FDCWD, std::getenv("MAESTRO_RECORD_TO"), O_WRONLY | O_CREAT | O_APPEND, 0666));
+  static int log = static_cast<int>(
+      ::syscall(SYS_openat, AT_FDCWD, std::getenv("MAESTRO_RECORD_TO"), O_WRONLY | O_CREAT | O_APPEND, 0666));
   std::string text = line + "\n";
   (void)!::syscall(SYS_write, log, text.data(), text.size());
 }
@@ -104,15 +100,13 @@ ssize_t write(int fd, const void *bytes, size_t count) {
 }
 
 int fsync(int fd) {
-  std::string path =
-      pathOf(fd); // The disk is taken to be forced; how long that takes is not the question here.
+  std::string path = pathOf(fd); // The disk is taken to be forced; how long that takes is not the question here.
   return done(0, "sync\t" + path, path);
 }
 
 int ftruncate(int fd, off_t size) {
   std::string path = pathOf(fd);
-  return done(next<int(int, off_t)>("ftruncate")(fd, size),
-              "truncate\t" + path + "\t" + std::to_string(size), path);
+  return done(next<int(int, off_t)>("ftruncate")(fd, size), "truncate\t" + path + "\t" + std::to_string(size), path);
 }
 int ftruncate64(int fd, off_t size) __attribute__((alias("ftruncate")));
 
@@ -133,9 +127,9 @@ int renameat2(int fromFolder, const char *from, int toFolder, const char *to, un
     return -1;
   }
   std::string name = absolute(toFolder, to);
-  return done(next<int(int, const char *, int, const char *, unsigned)>("renameat2")(
-                  fromFolder, from, toFolder, to, flags),
-              "exchange\t" + absolute(fromFolder, from) + "\t" + name, name);
+  return done(
+      next<int(int, const char *, int, const char *, unsigned)>("renameat2")(fromFolder, from, toFolder, to, flags),
+      "exchange\t" + absolute(fromFolder, from) + "\t" + name, name);
 }
 
 int unlink(const char *path) {
@@ -155,8 +149,7 @@ int rmdir(const char *path) {
 
 int unlinkat(int folder, const char *path, int flags) {
   std::string name = absolute(folder, path);
-  return done(next<int(int, const char *, int)>("unlinkat")(folder, path, flags), "remove\t" + name,
-              name);
+  return done(next<int(int, const char *, int)>("unlinkat")(folder, path, flags), "remove\t" + name, name);
 }
 }
 #pragma GCC visibility pop

@@ -78,7 +78,8 @@ double leastOfAllParts(const std::vector<ReplicatedWork> &work, uint32_t devices
             if (!work[section].fixed.empty())
               load[work[section].devices[replica][stage]] += work[section].fixed[stage];
             double part = static_cast<double>(section == 0 ? first : second) / kParts;
-            load[work[section].devices[replica][stage]] += (replica == 0 ? part : 1 - part) * work[section].alike[stage];
+            load[work[section].devices[replica][stage]] +=
+                (replica == 0 ? part : 1 - part) * work[section].alike[stage];
           }
       least = std::min(least, *std::max_element(load.begin(), load.end()));
     }
@@ -104,7 +105,8 @@ TEST(DivisibleWork, StagesOfAReplicaHaveTheSamePart) {
         order[device] = device;
       std::shuffle(order.begin(), order.end(), random);
       for (size_t replica : {0, 1})
-        own.devices.emplace_back(order.begin() + static_cast<int64_t>(replica * stages), order.begin() + static_cast<int64_t>((replica + 1) * stages));
+        own.devices.emplace_back(order.begin() + static_cast<int64_t>(replica * stages),
+                                 order.begin() + static_cast<int64_t>((replica + 1) * stages));
     }
     double least = leastOfAllParts(work, devices);
     EXPECT_TRUE(canBeDivided(work, devices, least * (1 + 1e-5)));

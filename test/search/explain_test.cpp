@@ -31,7 +31,8 @@ struct Explained {
   }
   double simulated(const Layout &layout) const {
     cost_models::Simulator simulator(problem.steps);
-    auto simulation = simulator.run(modelOf(problem, layout), problem.machine, choicesOf(layout), wavefront::Order::Wavefront);
+    auto simulation =
+        simulator.run(modelOf(problem, layout), problem.machine, choicesOf(layout), wavefront::Order::Wavefront);
     EXPECT_TRUE(simulation.isOk()) << simulation.status().message();
     return simulation->stepSeconds;
   }
@@ -80,8 +81,8 @@ TEST(Explain, TheNextBestValueIsTheBestOfTheOthers) {
   }
 }
 
-/// Where the search looked at everything, one decision changed is never faster, and no alternative is the plan itself. (More in flight is
-/// searched on more devices; here it is an alternative that may gain a little.)
+/// Where the search looked at everything, one decision changed is never faster, and no alternative is the plan itself.
+/// (More in flight is searched on more devices; here it is an alternative that may gain a little.)
 TEST(Explain, NothingBeatsAProvenAnswer) {
   for (uint64_t seed = 0; seed < 30; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -124,7 +125,8 @@ TEST(Explain, TheFullestDeviceIsALimit) {
   SearchProblem problem = distillation(2, 40'000, 40'000);
   problem.machine.kinds[0].memoryBytes = 10'000;
   Explained e(problem);
-  std::vector<uint64_t> bytes = cost_models::deviceBytes(modelOf(e.problem, e.result.layout), problem.machine, choicesOf(e.result.layout));
+  std::vector<uint64_t> bytes =
+      cost_models::deviceBytes(modelOf(e.problem, e.result.layout), problem.machine, choicesOf(e.result.layout));
   const Limit &memory = e.explanation.limits.back();
   EXPECT_EQ(memory.kind, Limit::Kind::Memory);
   EXPECT_EQ(memory.used, static_cast<double>(*std::max_element(bytes.begin(), bytes.end())));
@@ -144,7 +146,8 @@ TEST(Explain, BandwidthThatBindsIsWorthWhatItBinds) {
   double step = e.result.simulation.stepSeconds;
   const Candidate *twice = e.candidate(kWhatIf, "devices' memory bandwidth");
   EXPECT_LT(twice->stepSeconds, 0.6 * step);
-  auto sum = std::find_if(e.explanation.limits.begin(), e.explanation.limits.end(), [](const Limit &limit) { return limit.place == "gradients of student"; });
+  auto sum = std::find_if(e.explanation.limits.begin(), e.explanation.limits.end(),
+                          [](const Limit &limit) { return limit.place == "gradients of student"; });
   ASSERT_NE(sum, e.explanation.limits.end());
   EXPECT_GT(sum->used, 0);
   EXPECT_LT(sum->used, step);
@@ -157,7 +160,8 @@ TEST(Explain, TransfersThatNoWorkHidesAreALimit) {
   double bytes = problem.machine.kinds[0].rates.channel.value; // A second a message, and a step's work is less.
   problem.model.tensors[0].bytes = {{bytes, {}}};
   Explained e(problem);
-  auto edge = std::find_if(e.explanation.limits.begin(), e.explanation.limits.end(), [](const Limit &limit) { return limit.place == "edge teacher -> student"; });
+  auto edge = std::find_if(e.explanation.limits.begin(), e.explanation.limits.end(),
+                           [](const Limit &limit) { return limit.place == "edge teacher -> student"; });
   ASSERT_NE(edge, e.explanation.limits.end());
   double step = e.result.simulation.stepSeconds; // As much as messages take, less by as many as are on the way.
   EXPECT_GE(edge->used, 0.9 * step);
@@ -191,7 +195,8 @@ TEST(Explain, PinnedDecisionsSayWhatThePinCosts) {
 
 /// Counted, so that it is the same everywhere; and without a budget what needs none is still there.
 TEST(Explain, TheBudgetBoundsWhatIsSimulated) {
-  Explained rich(distillation(8, 70'000, 20'000)), again(distillation(8, 70'000, 20'000)), poor(distillation(8, 70'000, 20'000), {0});
+  Explained rich(distillation(8, 70'000, 20'000)), again(distillation(8, 70'000, 20'000)),
+      poor(distillation(8, 70'000, 20'000), {0});
   ASSERT_EQ(rich.explanation.candidates.size(), again.explanation.candidates.size());
   for (size_t i = 0; i < rich.explanation.candidates.size(); ++i)
     EXPECT_EQ(rich.explanation.candidates[i].stepSeconds, again.explanation.candidates[i].stepSeconds);

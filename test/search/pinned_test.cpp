@@ -26,7 +26,8 @@ SearchProblem lopsided() {
 }
 
 const ComparedLayout &row(const SearchResult &result, const std::string &name) {
-  return *std::find_if(result.compared.begin(), result.compared.end(), [&](const ComparedLayout &r) { return r.name == name; });
+  return *std::find_if(result.compared.begin(), result.compared.end(),
+                       [&](const ComparedLayout &r) { return r.name == name; });
 }
 
 TEST(Pinned, WithoutPinsItIsTheSearch) {
@@ -132,7 +133,8 @@ TEST(Pinned, StagesMayShareDevices) {
   }
 }
 
-/// Its student's micro-batches are so small that few of the teacher's large ones wait for their gradients: fewer than is usual, so that they fit.
+/// Its student's micro-batches are so small that few of the teacher's large ones wait for their gradients: fewer than
+/// is usual, so that they fit.
 TEST(Pinned, WhatFitsBesideFewPlacesIsFound) {
   SearchProblem problem = layered(16, 12, 2);
   problem.machine.kinds.front().memoryBytes = 50'000;
@@ -148,8 +150,10 @@ TEST(Pinned, WhatFitsBesideFewPlacesIsFound) {
 
 TEST(Pinned, ARecomputeHolds) {
   for (uint32_t devices : {4u, 16u})
-    for (const RecomputeChoice &recompute : {RecomputeChoice(), RecomputeChoice(Recompute::Selective), RecomputeChoice(Recompute::Full),
-                                             RecomputeChoice(Recompute::Selective, 1), RecomputeChoice(Recompute::Full, 3), RecomputeChoice(Recompute::Full, 3, true)}) {
+    for (const RecomputeChoice &recompute :
+         {RecomputeChoice(), RecomputeChoice(Recompute::Selective), RecomputeChoice(Recompute::Full),
+          RecomputeChoice(Recompute::Selective, 1), RecomputeChoice(Recompute::Full, 3),
+          RecomputeChoice(Recompute::Full, 3, true)}) {
       SCOPED_TRACE(fmt::format("{} devices, {}", devices, textOf(recompute)));
       SearchProblem problem = layered(devices, 6, 3);
       problem.machine.kinds.front().memoryBytes = 200'000;

@@ -127,10 +127,10 @@ TEST(SearchBruteForce, EqualsEnumerationOnSeededSmallProblems) {
   }
   EXPECT_GE(solved, 350u);
   EXPECT_GE(bounds / static_cast<double>(solved), 0.91); // 0.887 without families.
-  EXPECT_LT(simulations, layouts); // Bounds save work.
+  EXPECT_LT(simulations, layouts);                       // Bounds save work.
   RecordProperty("layouts", static_cast<int>(layouts));
-  std::printf("%zu problems, %zu layouts enumerated, %zu simulated by the search, the bound is %.3f of the best step\n", solved, layouts,
-              simulations, bounds / static_cast<double>(solved));
+  std::printf("%zu problems, %zu layouts enumerated, %zu simulated by the search, the bound is %.3f of the best step\n",
+              solved, layouts, simulations, bounds / static_cast<double>(solved));
 }
 
 /// Nodes of two devices: where replicas lie decides what their update takes.

@@ -1,9 +1,9 @@
-#include "planner/search/search.h"
 #include "planner/search/cuts.h"
 #include "planner/search/schedule_bound.h"
+#include "planner/search/search.h"
 #include "planner/search/search_space.h"
-#include "planner/search/space_bound.h"
 #include "planner/search/shapes.h"
+#include "planner/search/space_bound.h"
 #include "planner/search/ways.h"
 #include "small_problems.h"
 
@@ -18,7 +18,8 @@ namespace {
 SearchResult solve(const SearchProblem &problem) { return verified(problem, searchLayouts(problem)); }
 
 const ComparedLayout &row(const SearchResult &result, const std::string &name) {
-  return *std::find_if(result.compared.begin(), result.compared.end(), [&](const ComparedLayout &r) { return r.name == name; });
+  return *std::find_if(result.compared.begin(), result.compared.end(),
+                       [&](const ComparedLayout &r) { return r.name == name; });
 }
 
 TEST(Search, PlacementsAreGroupsOnDisjointRanges) {
@@ -48,7 +49,8 @@ TEST(Search, BaselinesAreAlwaysCompared) {
 
 TEST(Search, ASimpleLayoutThatNothingBeatsIsTheAnswer) {
   SearchProblem problem = distillation(2, 40'000, 40'000);
-  problem.machine.kinds.front().rates.stream = cost_models::BytesPerSecond(1e12); // Replicas cost nothing, so sharing both devices is best.
+  problem.machine.kinds.front().rates.stream =
+      cost_models::BytesPerSecond(1e12); // Replicas cost nothing, so sharing both devices is best.
   SearchResult result = solve(problem);
   EXPECT_EQ(result.winner, "all data parallel");
   EXPECT_EQ(result.layout[0].devices.size(), 2u);
@@ -57,7 +59,8 @@ TEST(Search, ASimpleLayoutThatNothingBeatsIsTheAnswer) {
 
 TEST(Search, ExpensiveReductionSeparatesSections) {
   SearchProblem problem = distillation(2, 90'000, 30'000); // Equal work a device when apart.
-  problem.machine.kinds.front().rates.stream = cost_models::BytesPerSecond(2e6);              // The student's gradients take long to add up.
+  problem.machine.kinds.front().rates.stream =
+      cost_models::BytesPerSecond(2e6); // The student's gradients take long to add up.
   SearchResult result = solve(problem);
   EXPECT_NE(result.winner, "all data parallel");
   EXPECT_EQ(result.layout[1].devices.size(), 1u);
@@ -113,11 +116,13 @@ TEST(Search, NeverWorseThanABaselineHoweverShortTheBudget) {
   }
 }
 
-/// Of everything that the search simulated nothing is faster than the bound of the whole space, which is asked here for up to twice the step.
+/// Of everything that the search simulated nothing is faster than the bound of the whole space, which is asked here for
+/// up to twice the step.
 void expectBoundHolds(const SearchProblem &problem, const SearchResult &result) {
   constexpr uint32_t kMostStages = 64;
   WorkTable work(problem);
-  CutTable cuts(problem, work, std::min(problem.machine.devices, kMostStages), false, problem.pins.size() <= 2 ? 1 : kCoarseParts);
+  CutTable cuts(problem, work, std::min(problem.machine.devices, kMostStages), false,
+                problem.pins.size() <= 2 ? 1 : kCoarseParts);
   double bound = spaceBound(problem, cuts, work, 2 * result.simulation.stepSeconds);
   ASSERT_FALSE(result.simulated.empty());
   for (const RankedLayout &other : result.simulated)
@@ -133,8 +138,9 @@ TEST(Search, ManyDevices) {
       if (devices <= 64) // What the result says is never above its step: that would hide a bound that does not hold.
         expectBoundHolds(problem, result);
       std::printf("%u devices: %s: %.3g s, bound %.3g (%.1f %%), %u simulated\n", devices,
-                  describe(problem.model, result.layout).c_str(), result.simulation.stepSeconds, result.lowerBoundSeconds,
-                  100 * (result.simulation.stepSeconds / result.lowerBoundSeconds - 1), result.simulations);
+                  describe(problem.model, result.layout).c_str(), result.simulation.stepSeconds,
+                  result.lowerBoundSeconds, 100 * (result.simulation.stepSeconds / result.lowerBoundSeconds - 1),
+                  result.simulations);
     }
 }
 
@@ -212,7 +218,8 @@ TEST(Search, TheNextBestAreDistinct) {
 TEST(Search, PaddedTokensTellHowManyMicroBatchesThereAre) {
   SearchProblem problem = smallProblem(3); // Two samples and eight padded tokens at most.
   problem.steps = {{1, 5, 1, 5, 1, 3, 1, 5}};
-  EXPECT_EQ(WorkTable(problem).microBatches(0, 0), 4); // Not three: no two of them are padded to eight tokens, though all have eighteen.
+  EXPECT_EQ(WorkTable(problem).microBatches(0, 0),
+            4); // Not three: no two of them are padded to eight tokens, though all have eighteen.
   problem.steps = {{1, 4, 1, 2, 1, 3, 1, 4}};
   EXPECT_EQ(WorkTable(problem).microBatches(0, 0), 2);
 }
@@ -225,7 +232,7 @@ TEST(Search, WorkHasWhatTheBestMicroBatchesPadOrCostInConstants) {
     return WorkTable(problem).work(0, {}, 1, 0, 1) * 1e12;
   };
   EXPECT_NEAR(picoseconds(0), 14'000, 0.1);
-  EXPECT_NEAR(picoseconds(10), 14'030, 0.1);               // Each alone.
+  EXPECT_NEAR(picoseconds(10), 14'030, 0.1);                // Each alone.
   EXPECT_NEAR(picoseconds(100'000), 16'000 + 200'000, 0.1); // Those of two and four tokens together.
 }
 
@@ -284,9 +291,11 @@ TEST(Search, OneWayIsNoWorseThanAnotherThatHoldsLessOrTakesLonger) {
   ScheduleBound bound(problem, cuts);
   auto find = [&](const RecomputeChoice &recompute) {
     const std::vector<CutFacts> &list = cuts.of(1);
-    return static_cast<uint32_t>(std::find_if(list.begin(), list.end(), [&](const CutFacts &facts) {
-             return facts.cut.stages() == 1 && facts.cut.recompute == recompute;
-           }) - list.begin());
+    return static_cast<uint32_t>(std::find_if(list.begin(), list.end(),
+                                              [&](const CutFacts &facts) {
+                                                return facts.cut.stages() == 1 && facts.cut.recompute == recompute;
+                                              }) -
+                                 list.begin());
   };
   PlacedCut none{1, find({}), 1, {}}, selective{1, find({Recompute::Selective}), 1, {}}, smaller{1, find({}), 0, {}};
   EXPECT_TRUE(bound.isNoWorse(none, none));
@@ -303,7 +312,9 @@ TEST(Search, TheBestFewAreToldApartByTunedSchedules) {
   EXPECT_EQ(tuned.layout, again.layout);
   EXPECT_LE(tuned.simulation.stepSeconds, 1.02 * usual.simulation.stepSeconds);
   cost_models::Simulator simulator(problem.steps, problem.budget.mostTasks);
-  auto stepOf = [&](const Layout &layout) { return simulator.runTuned(modelOf(problem, layout), problem.machine, choicesOf(layout))->stepSeconds; };
+  auto stepOf = [&](const Layout &layout) {
+    return simulator.runTuned(modelOf(problem, layout), problem.machine, choicesOf(layout))->stepSeconds;
+  };
   EXPECT_LE(stepOf(tuned.layout), stepOf(usual.layout));
   ASSERT_TRUE(tuned.tuned.has_value());
   EXPECT_FALSE(usual.tuned.has_value());

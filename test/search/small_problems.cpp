@@ -16,7 +16,8 @@ constexpr uint32_t kBatch = 0, kSeq = 1;
 
 constexpr int64_t kLongest = 8;
 
-/// Steps take milliseconds, as real ones do: the scheduler spends a part of a step on its schedule, so that thousands are cheap.
+/// Steps take milliseconds, as real ones do: the scheduler spends a part of a step on its schedule, so that thousands
+/// are cheap.
 constexpr int64_t kPsPerNs = 1000;
 
 AtomicModel emptyModel(std::vector<int64_t> microBatches) {
@@ -26,7 +27,8 @@ AtomicModel emptyModel(std::vector<int64_t> microBatches) {
   return model;
 }
 
-/// With `stretch` above 1 micro-batches are bounded by padded tokens, and have so many times the samples if they are short.
+/// With `stretch` above 1 micro-batches are bounded by padded tokens, and have so many times the samples if they are
+/// short.
 void setCapacities(AtomicModel &model, int64_t stretch) {
   for (AtomicSection &section : model.sections)
     for (int64_t size : model.microBatches) {
@@ -44,16 +46,20 @@ wavefront::Cost cost(int64_t perToken, int64_t perTask) { return {{{perToken, {k
 StageModel stage(bool trains, size_t sizes, int64_t perToken, int64_t perTask, uint64_t times) {
   StageModel result{(trains ? 4000u : 1000u) * times, (trains ? 1000u : 0u) * times, (trains ? 9000u : 0u) * times, {}};
   for (size_t m = 0; m < sizes; ++m)
-    result.at.push_back({cost(perToken, perTask), cost(2 * perToken, perTask), (uint64_t{100} << m) * times, 50, 10, {}});
+    result.at.push_back(
+        {cost(perToken, perTask), cost(2 * perToken, perTask), (uint64_t{100} << m) * times, 50, 10, {}});
   return result;
 }
 
-/// An atom of one class for each number of picoseconds; neighbours of equal ones are a class, a pair of which costs a bit less.
-AtomicSection section(std::string name, bool trains, size_t sizes, const std::vector<int64_t> &atomsPs, int64_t perTask) {
+/// An atom of one class for each number of picoseconds; neighbours of equal ones are a class, a pair of which costs a
+/// bit less.
+AtomicSection section(std::string name, bool trains, size_t sizes, const std::vector<int64_t> &atomsPs,
+                      int64_t perTask) {
   AtomicSection result{std::move(name), trains, {}, {}, {}, {}, {}};
   for (size_t atom = 0; atom < atomsPs.size(); ++atom) {
     if (atom == 0 || atomsPs[atom] != atomsPs[atom - 1])
-      result.classes[0].push_back({stage(trains, sizes, atomsPs[atom], perTask, 1), stage(trains, sizes, 2 * atomsPs[atom], perTask, 2)});
+      result.classes[0].push_back(
+          {stage(trains, sizes, atomsPs[atom], perTask, 1), stage(trains, sizes, 2 * atomsPs[atom], perTask, 2)});
     result.classOf.push_back(static_cast<uint32_t>(result.classes[0].size()) - 1);
   }
   return result;
@@ -87,9 +93,15 @@ void addSplit(AtomicSection &section) {
         }
 }
 
-void join(AtomicModel &model, uint32_t producer, uint32_t atom, uint32_t consumer, uint32_t consumerAtom, bool gradient) {
-  model.tensors.push_back({producer, atom, {{consumer, consumerAtom}}, gradient, {{1, {kBatch, kSeq}}},
-                           std::vector<uint64_t>(model.microBatches.size(), 30), {}});
+void join(AtomicModel &model, uint32_t producer, uint32_t atom, uint32_t consumer, uint32_t consumerAtom,
+          bool gradient) {
+  model.tensors.push_back({producer,
+                           atom,
+                           {{consumer, consumerAtom}},
+                           gradient,
+                           {{1, {kBatch, kSeq}}},
+                           std::vector<uint64_t>(model.microBatches.size(), 30),
+                           {}});
 }
 
 /// Each atom feeds the next.
@@ -109,7 +121,9 @@ cost_models::Machine machineOf(uint32_t devices, double streamBytesPerSecond) {
   return machine;
 }
 
-uint32_t lastAtom(const AtomicModel &model, uint32_t section) { return static_cast<uint32_t>(model.sections[section].classOf.size()) - 1; }
+uint32_t lastAtom(const AtomicModel &model, uint32_t section) {
+  return static_cast<uint32_t>(model.sections[section].classOf.size()) - 1;
+}
 
 } // namespace
 
@@ -124,12 +138,15 @@ SearchResult verified(const SearchProblem &problem, Result<SearchResult> result)
 
 SearchProblem smallProblem(uint64_t seed) {
   std::mt19937_64 random(seed);
-  auto pick = [&](int64_t least, int64_t most) { return static_cast<int64_t>(random() % static_cast<uint64_t>(most - least + 1)) + least; };
+  auto pick = [&](int64_t least, int64_t most) {
+    return static_cast<int64_t>(random() % static_cast<uint64_t>(most - least + 1)) + least;
+  };
   SearchProblem problem;
   uint32_t sections = seed % 20 == 0 ? 3 : 2;
   uint32_t count = sections == 3 || pick(0, 3) ? 2 : 3;
   problem.machine = machineOf(count, pick(0, 1) ? 1e9 : 1e6); // Updates that hardly count, and that decide.
-  std::vector<int64_t> sizes = sections == 2 && pick(0, 4) == 0 ? std::vector<int64_t>{1, 2, 4} : std::vector<int64_t>{1, 2};
+  std::vector<int64_t> sizes =
+      sections == 2 && pick(0, 4) == 0 ? std::vector<int64_t>{1, 2, 4} : std::vector<int64_t>{1, 2};
   AtomicModel model = emptyModel(sizes);
   bool fork = sections == 3 && pick(0, 1);
   std::vector<bool> trains;
@@ -139,7 +156,8 @@ SearchProblem smallProblem(uint64_t seed) {
     std::vector<int64_t> atoms{pick(1, 20) * 10'000 * kPsPerNs};
     if (pick(0, 2) == 0)
       atoms.push_back(pick(0, 1) ? atoms[0] : pick(1, 20) * 10'000 * kPsPerNs);
-    model.sections.push_back(section(fmt::format("s{}", s), trains[s], sizes.size(), atoms, pick(0, 4) * 20'000 * kPsPerNs));
+    model.sections.push_back(
+        section(fmt::format("s{}", s), trains[s], sizes.size(), atoms, pick(0, 4) * 20'000 * kPsPerNs));
     if (trains[s] && pick(0, 3) == 0)
       addRecompute(model.sections.back());
     if (trains[s] && seed % 3 == 1)
@@ -173,7 +191,8 @@ SearchProblem distillation(uint32_t devices, int64_t teacherNs, int64_t studentN
   SearchProblem problem;
   problem.machine = machineOf(devices, 1e6);
   AtomicModel model = emptyModel({1, 2, 4});
-  model.sections = {section("teacher", false, 3, {teacherNs * kPsPerNs}, 0), section("student", true, 3, {studentNs * kPsPerNs}, 0)};
+  model.sections = {section("teacher", false, 3, {teacherNs * kPsPerNs}, 0),
+                    section("student", true, 3, {studentNs * kPsPerNs}, 0)};
   join(model, 0, 0, 1, 0, false);
   setCapacities(model, 1);
   problem.model = std::move(model);
@@ -187,7 +206,9 @@ SearchProblem distillation(uint32_t devices, int64_t teacherNs, int64_t studentN
 
 SearchProblem layered(uint32_t devices, uint32_t layers, uint64_t seed) {
   std::mt19937_64 random(seed);
-  auto pick = [&](int64_t least, int64_t most) { return static_cast<int64_t>(random() % static_cast<uint64_t>(most - least + 1)) + least; };
+  auto pick = [&](int64_t least, int64_t most) {
+    return static_cast<int64_t>(random() % static_cast<uint64_t>(most - least + 1)) + least;
+  };
   SearchProblem problem;
   problem.machine = machineOf(devices, 1e11);
   problem.machine.kinds.front().memoryBytes = static_cast<uint64_t>(pick(20'000, 60'000));

@@ -17,8 +17,7 @@ Tensor constantTensor(nn::ConstantOp op, const kernels::TensorType &type) {
   for (int64_t i = 0; i < tensor.size(); ++i) {
     if (!mlir::isa<mlir::FloatType>(elements.getElementType())) {
       llvm::APInt value = elements.getValues<llvm::APInt>()[i];
-      tensor.set(i,
-                 type.dtype == DType::Bool ? value.getBoolValue() : double(value.getSExtValue()));
+      tensor.set(i, type.dtype == DType::Bool ? value.getBoolValue() : double(value.getSExtValue()));
       continue;
     }
     llvm::APFloat value = elements.getValues<llvm::APFloat>()[i];
@@ -55,11 +54,10 @@ Result<kernels::TensorType> Interpreter::typeOf(mlir::Type type) const {
     return Status::invalidInput("a value is no nn tensor");
   std::vector<int64_t> shape;
   for (const DimExpr &dim : tensor.getShape()) {
-    std::optional<int64_t> value =
-        dim.evaluate([&](std::string_view name) -> std::optional<int64_t> {
-          auto found = symbols.find(name);
-          return found == symbols.end() ? std::nullopt : std::optional<int64_t>(found->second);
-        });
+    std::optional<int64_t> value = dim.evaluate([&](std::string_view name) -> std::optional<int64_t> {
+      auto found = symbols.find(name);
+      return found == symbols.end() ? std::nullopt : std::optional<int64_t>(found->second);
+    });
     if (!value || *value < 0)
       return Status::invalidInput("the dim " + dim.str() + " has no value");
     shape.push_back(*value);
@@ -98,8 +96,7 @@ Result<std::vector<kernels::Attribute>> Interpreter::attributesOf(mlir::Operatio
               return found == symbols.end() ? std::nullopt : std::optional<int64_t>(found->second);
             });
             if (!value)
-              failure =
-                  Status::invalidInput("the attribute " + name + " has no value: " + dim.str());
+              failure = Status::invalidInput("the attribute " + name + " has no value: " + dim.str());
             values.push_back(value.value_or(0));
           }
           ints(name, std::move(values));
@@ -110,8 +107,7 @@ Result<std::vector<kernels::Attribute>> Interpreter::attributesOf(mlir::Operatio
   return list;
 }
 
-Status Interpreter::runKernel(mlir::Operation &op, std::string_view kernel,
-                              std::map<void *, Tensor> &values) const {
+Status Interpreter::runKernel(mlir::Operation &op, std::string_view kernel, std::map<void *, Tensor> &values) const {
   MAESTRO_ASSIGN(std::vector<kernels::Attribute> attributes, attributesOf(op));
   std::vector<kernels::TensorType> inputTypes, outputTypes;
   std::vector<const void *> inputs;
@@ -157,8 +153,7 @@ Status Interpreter::runOperation(mlir::Operation &op, std::map<void *, Tensor> &
   return Status();
 }
 
-Result<std::vector<Tensor>> Interpreter::run(mlir::func::FuncOp function,
-                                             std::span<const Tensor> arguments) const {
+Result<std::vector<Tensor>> Interpreter::run(mlir::func::FuncOp function, std::span<const Tensor> arguments) const {
   std::map<void *, Tensor> values;
   if (arguments.size() != function.getNumArguments())
     return Status::invalidInput("a wrong number of arguments");

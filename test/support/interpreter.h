@@ -47,21 +47,18 @@ using Symbols = std::map<std::string, int64_t, std::less<>>;
 class Interpreter {
 public:
   /// `library` must outlive the interpreter.
-  Interpreter(const kernels::Library &library, Symbols symbols)
-      : library(library), symbols(std::move(symbols)) {}
+  Interpreter(const kernels::Library &library, Symbols symbols) : library(library), symbols(std::move(symbols)) {}
 
   /// The function's results. Fails, naming the operation, where an argument's shape is not what its
   /// type says, a dim has no value, or the library lacks or refuses a kernel.
-  Result<std::vector<Tensor>> run(mlir::func::FuncOp function,
-                                  std::span<const Tensor> arguments) const;
+  Result<std::vector<Tensor>> run(mlir::func::FuncOp function, std::span<const Tensor> arguments) const;
 
   /// The type of tensors of an `nn.tensor` type under the symbols.
   Result<kernels::TensorType> typeOf(mlir::Type type) const;
 
 private:
   Status runOperation(mlir::Operation &op, std::map<void *, Tensor> &values) const;
-  Status runKernel(mlir::Operation &op, std::string_view kernel,
-                   std::map<void *, Tensor> &values) const;
+  Status runKernel(mlir::Operation &op, std::string_view kernel, std::map<void *, Tensor> &values) const;
   Result<std::vector<kernels::Attribute>> attributesOf(mlir::Operation &op) const;
 
   const kernels::Library &library;

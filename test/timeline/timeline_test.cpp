@@ -58,8 +58,8 @@ struct Bench {
 bool overlap(const Bench &bench, const Timeline &timeline) {
   for (const Span &a : timeline.spans)
     for (const Span &b : timeline.spans)
-      if (&a != &b && bench.topology.stations[a.station].rank == bench.topology.stations[b.station].rank && a.startNs < b.endNs &&
-          b.startNs < a.endNs)
+      if (&a != &b && bench.topology.stations[a.station].rank == bench.topology.stations[b.station].rank &&
+          a.startNs < b.endNs && b.startNs < a.endNs)
         return true;
   return false;
 }
@@ -71,7 +71,8 @@ TEST(Timeline, PredictsEveryTaskOnceAndDevicesDoOneThingAtATime) {
   std::set<std::tuple<uint64_t, int64_t, uint32_t, uint32_t>> seen;
   for (const Span &span : timeline.spans)
     EXPECT_TRUE(seen.insert({span.step, span.microBatch, span.station, span.kind}).second);
-  size_t updates = static_cast<size_t>(std::count_if(timeline.spans.begin(), timeline.spans.end(), [](const Span &span) { return span.kind == kUpdate; }));
+  size_t updates = static_cast<size_t>(std::count_if(timeline.spans.begin(), timeline.spans.end(),
+                                                     [](const Span &span) { return span.kind == kUpdate; }));
   EXPECT_EQ(updates, timeline.steps.size());
   for (const Span &span : timeline.spans)
     if (span.kind == kUpdate) {
@@ -241,8 +242,10 @@ TEST(Timeline, OtherFilesAreRefusedWithTheRemedy) {
   EXPECT_NE(said(folder.file("none.json")).find("cannot be opened"), std::string::npos);
   EXPECT_NE(said(folder.write("text.json", "hello")).find("is not JSON"), std::string::npos);
   EXPECT_NE(said(folder.write("list.json", "[]")).find("is no Chrome trace"), std::string::npos);
-  EXPECT_NE(said(folder.write("empty.json", R"({"traceEvents": []})")).find("does not say which run"), std::string::npos);
-  EXPECT_NE(said(folder.write("odd.json", R"({"traceEvents": [{"ph": 1}]})")).find("does not write"), std::string::npos);
+  EXPECT_NE(said(folder.write("empty.json", R"({"traceEvents": []})")).find("does not say which run"),
+            std::string::npos);
+  EXPECT_NE(said(folder.write("odd.json", R"({"traceEvents": [{"ph": 1}]})")).find("does not write"),
+            std::string::npos);
   std::string other = said(writeTrace(bench, folder, 1));
   EXPECT_NE(other.find("another plan"), std::string::npos);
   EXPECT_NE(other.find("maestro-run --trace"), std::string::npos);
@@ -269,7 +272,8 @@ TEST(Timeline, ThePageNeedsNothingElse) {
   std::string one = timelinesHtml(bench.plan, bench.topology, alone, nullptr);
   EXPECT_EQ(count(one, "<svg"), 1u);
   EXPECT_EQ(count(one, "<rect"), 4u); // Of one step.
-  EXPECT_NE(one.find("<td>section student</td><td>0.01 ms</td><td>0.00 ms</td><td>30.0 %</td>"), std::string::npos) << one;
+  EXPECT_NE(one.find("<td>section student</td><td>0.01 ms</td><td>0.00 ms</td><td>30.0 %</td>"), std::string::npos)
+      << one;
 }
 
 /// As many replicas of each section, on devices of their own.
@@ -313,7 +317,8 @@ TEST(Timeline, AThousandDevicesAreAPageOfLessThanAMegabyte) {
   ASSERT_TRUE(sizes.isOk());
   auto predicted = predict(plan, topology, {}, {1, 2, 3}, {(*sizes)[0], (*sizes)[1], (*sizes)[2]});
   ASSERT_TRUE(predicted.isOk()) << predicted.status().message();
-  std::string html = plan::print(plan, plan::Format::Html, plan::Selection(plan), timelinesHtml(plan, topology, *predicted, nullptr));
+  std::string html =
+      plan::print(plan, plan::Format::Html, plan::Selection(plan), timelinesHtml(plan, topology, *predicted, nullptr));
   EXPECT_LT(html.size(), 1u << 20);
   EXPECT_NE(html.find("Of 1024 devices one for each set of stages is drawn."), std::string::npos);
   EXPECT_NE(html.find("<td>devices 0-511</td>"), std::string::npos);
@@ -326,7 +331,8 @@ TEST(Timeline, OfManyMoreDevicesACellIsSeveral) {
   std::string html = plan::print(plan, plan::Format::Html, plan::Selection(plan));
   EXPECT_LT(html.size(), 1u << 20);
   EXPECT_NE(html.find("a cell is 16 devices"), std::string::npos);
-  EXPECT_NE(html.find("<title>devices 16368-16383, node 2046: student replica 8176, replica 8177, replica 8178, replica 8179 and 12 more</title>"),
+  EXPECT_NE(html.find("<title>devices 16368-16383, node 2046: student replica 8176, replica 8177, replica 8178, "
+                      "replica 8179 and 12 more</title>"),
             std::string::npos);
 }
 

@@ -132,15 +132,12 @@ TEST(Progress, SaysWhatEveryRankDoes) {
       HasSubstr("rank 1: awaits its device 'student.backward' 4 for 3.0 s; device: running 'matmul' 17 for 3.0 s"));
 }
 
-constexpr StallLimits kLimits = {
-    .beatNs = 3 * kSecond, .waitNs = 10 * kSecond, .workNs = 60 * kSecond};
+constexpr StallLimits kLimits = {.beatNs = 3 * kSecond, .waitNs = 10 * kSecond, .workNs = 60 * kSecond};
 
 TEST(Progress, BlamesTheOneWhoHoldsTheOthersUp) {
   World world(3);
   const Progress &progress = world.abort().progress();
-  auto stallAfter = [&](int64_t seconds) {
-    return progress.findStall(kLimits, nowNs() + seconds * kSecond);
-  };
+  auto stallAfter = [&](int64_t seconds) { return progress.findStall(kLimits, nowNs() + seconds * kSecond); };
   progress.report(0, LaneKind::Host, Activity::AwaitingArrivals, "h", 3);
   progress.report(1, LaneKind::Host, Activity::AwaitingDevice, "forward", 3);
   progress.report(1, LaneKind::Device, Activity::Running, "matmul", 1);
@@ -150,11 +147,9 @@ TEST(Progress, BlamesTheOneWhoHoldsTheOthersUp) {
   auto stall = stallAfter(61);
   ASSERT_TRUE(stall);
   EXPECT_EQ(stall->rank, 1u);
-  EXPECT_THAT(
-      stall->text,
-      AllOf(
-          HasSubstr("no progress for 61.0 s (limit 60.0 s): rank 1: awaits its device 'forward' 3"),
-          HasSubstr("rank 0: awaits arrivals 'h' 3"), HasSubstr("rank 2: awaits credit 'h' 9")));
+  EXPECT_THAT(stall->text,
+              AllOf(HasSubstr("no progress for 61.0 s (limit 60.0 s): rank 1: awaits its device 'forward' 3"),
+                    HasSubstr("rank 0: awaits arrivals 'h' 3"), HasSubstr("rank 2: awaits credit 'h' 9")));
   // Work that is expected to take long may.
   progress.expect(1, LaneKind::Device, 20 * kSecond);
   EXPECT_FALSE(stallAfter(199));

@@ -90,7 +90,8 @@ TEST(Allocation, NothingAllocatesAfterCreation) {
             0);
   EXPECT_EQ(allocationsOf([&](uint32_t rank) -> Status {
               for (uint64_t call = 0; call < kRounds; ++call)
-                MAESTRO_TRY(exchangeMembers[rank].sum(gradients + rank * 100'000, gradients + rank * 100'000, 3000, abort));
+                MAESTRO_TRY(
+                    exchangeMembers[rank].sum(gradients + rank * 100'000, gradients + rank * 100'000, 3000, abort));
               return {};
             }),
             0);

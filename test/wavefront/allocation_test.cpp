@@ -1,7 +1,8 @@
-// Scheduling a step, and verifying its schedule, allocate nothing once a problem of its size has been seen: counted by replacing operator new.
-#include "wavefront/scheduler.h"
+// Scheduling a step, and verifying its schedule, allocate nothing once a problem of its size has been seen: counted by
+// replacing operator new.
 #include "test/allocations/allocations.h"
 #include "test/wavefront/random_problems.h"
+#include "wavefront/scheduler.h"
 
 #include <gtest/gtest.h>
 

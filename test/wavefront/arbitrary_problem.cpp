@@ -33,7 +33,9 @@ std::vector<Area> randomAreas(Random &random, const Problem &problem) {
   return areas;
 }
 
-int64_t smallOr(Random &random, int64_t small, int64_t large) { return random.chance(50) ? small : random.in(small, large); }
+int64_t smallOr(Random &random, int64_t small, int64_t large) {
+  return random.chance(50) ? small : random.in(small, large);
+}
 
 Section randomSection(Random &random, const Problem &problem, size_t index) {
   Section section;
@@ -67,7 +69,8 @@ Section randomSection(Random &random, const Problem &problem, size_t index) {
   return section;
 }
 
-Edge randomEdge(Random &random, const Problem &problem, uint32_t producer, uint32_t from, uint32_t consumer, uint32_t to) {
+Edge randomEdge(Random &random, const Problem &problem, uint32_t producer, uint32_t from, uint32_t consumer,
+                uint32_t to) {
   Edge edge;
   edge.producer = producer, edge.producerStage = from;
   edge.consumer = consumer, edge.consumerStage = to;
@@ -83,7 +86,9 @@ Edge randomEdge(Random &random, const Problem &problem, uint32_t producer, uint3
 /// A section that does not read the dim.
 void removeDim(Problem &problem, uint32_t s, uint32_t dim) {
   auto remove = [dim](Cost &cost) {
-    std::erase_if(cost.terms, [dim](const CostTerm &term) { return std::find(term.dims.begin(), term.dims.end(), dim) != term.dims.end(); });
+    std::erase_if(cost.terms, [dim](const CostTerm &term) {
+      return std::find(term.dims.begin(), term.dims.end(), dim) != term.dims.end();
+    });
   };
   Section &section = problem.sections[s];
   std::erase_if(section.areas, [dim](const Area &area) { return area.padded == dim; });
@@ -119,8 +124,9 @@ Problem arbitraryProblem(uint64_t seed) {
           problem.edges.push_back(randomEdge(random, problem, s, from, s, to));
     for (uint32_t consumer = s + 1; consumer < problem.sections.size(); ++consumer)
       for (int64_t count = random.in(0, 2); count > 0; --count)
-        problem.edges.push_back(randomEdge(random, problem, s, static_cast<uint32_t>(random.in(0, stages - 1)), consumer,
-                                           static_cast<uint32_t>(random.in(0, static_cast<int64_t>(problem.sections[consumer].stages.size()) - 1))));
+        problem.edges.push_back(randomEdge(
+            random, problem, s, static_cast<uint32_t>(random.in(0, stages - 1)), consumer,
+            static_cast<uint32_t>(random.in(0, static_cast<int64_t>(problem.sections[consumer].stages.size()) - 1))));
   }
   // Behind all that is drawn, so that problems of other seeds stay what they are.
   for (uint32_t d = 0; seed % 3 == 0 && d < problem.dims.size(); ++d) {

@@ -87,7 +87,9 @@ private:
       firstStation.push_back(stations);
       stations += static_cast<uint32_t>(section.devices.size() * section.stages.size());
     }
-    auto kinds = [&](uint32_t s) { return problem.sections[s].splitsBackward ? 3u : problem.sections[s].trains ? 2u : 1u; };
+    auto kinds = [&](uint32_t s) {
+      return problem.sections[s].splitsBackward ? 3u : problem.sections[s].trains ? 2u : 1u;
+    };
     for (const Group &group : groups) {
       const Section &section = problem.sections[group.section];
       first.push_back(static_cast<uint32_t>(nodes.size()));
@@ -96,9 +98,13 @@ private:
           const Stage &costs = section.stages[stage];
           Node node;
           node.device = section.devices[group.replica][stage];
-          node.station = firstStation[group.section] + group.replica * static_cast<uint32_t>(section.stages.size()) + stage;
+          node.station =
+              firstStation[group.section] + group.replica * static_cast<uint32_t>(section.stages.size()) + stage;
           node.slots = costs.slots;
-          node.ns = evaluate(kind == 0 ? costs.forward : kind == 1 ? costs.backward : costs.weightGradient, group.dims.data());
+          node.ns = evaluate(kind == 0   ? costs.forward
+                             : kind == 1 ? costs.backward
+                                         : costs.weightGradient,
+                             group.dims.data());
           node.opens = kind == 0;
           node.closes = kind + 1 == kinds(group.section);
           nodes.push_back(node);
@@ -117,7 +123,8 @@ private:
           if (groups[p].section != edge.producer || groups[c].section != edge.consumer ||
               (edge.producer == edge.consumer ? p != c : !shares(groups[p], groups[c])))
             continue;
-          uint32_t from = first[p] + edge.producerStage * kinds(edge.producer), to = first[c] + edge.consumerStage * kinds(edge.consumer);
+          uint32_t from = first[p] + edge.producerStage * kinds(edge.producer),
+                   to = first[c] + edge.consumerStage * kinds(edge.consumer);
           link(from, to, evaluate(edge.transfer, groups[p].dims.data()));
           if (edge.gradient)
             link(to + 1, from + 1, evaluate(edge.gradientTransfer, groups[c].dims.data()));
@@ -241,13 +248,15 @@ Problem tinyProblem(uint64_t seed) {
       return made;
     };
     for (uint32_t stage = 0; stage < stages; ++stage) {
-      section.stages.push_back({cost(1), cost(2), cost(1), stages - stage + static_cast<uint32_t>(random.in(0, 3)), {}});
+      section.stages.push_back(
+          {cost(1), cost(2), cost(1), stages - stage + static_cast<uint32_t>(random.in(0, 3)), {}});
       tasks += samples * (trained ? 2 : 1);
     }
     for (uint32_t r = 0; r < replicas; ++r) {
       section.devices.emplace_back();
       for (uint32_t stage = 0; stage < stages; ++stage)
-        section.devices.back().push_back(disjoint ? problem.devices++ : static_cast<uint32_t>(random.in(0, problem.devices - 1)));
+        section.devices.back().push_back(disjoint ? problem.devices++
+                                                  : static_cast<uint32_t>(random.in(0, problem.devices - 1)));
     }
     problem.sections.push_back(std::move(section));
   }

@@ -5,7 +5,8 @@
 
 namespace maestro::wavefront {
 
-/// The shortest makespan below `knownNs`, or `knownNs` if there is none. Rings must be as deep as the batch has samples.
+/// The shortest makespan below `knownNs`, or `knownNs` if there is none. Rings must be as deep as the batch has
+/// samples.
 int64_t bruteForce(const Problem &problem, int64_t knownNs);
 
 /// A few samples, up to three sections, two stages and two replicas; costs, capacities, modalities and places vary.

@@ -1,9 +1,9 @@
 // What a micro-batch may hold: samples, dims and padded tokens, wherever it is asked.
+#include "test/wavefront/random_problems.h"
 #include "wavefront/formation.h"
 #include "wavefront/lower_bound.h"
 #include "wavefront/scheduler.h"
 #include "wavefront/trial.h"
-#include "test/wavefront/random_problems.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -49,9 +49,10 @@ TEST(Capacity, OneRuleForSamplesDimsAndPaddedTokens) {
 
 TEST(Capacity, CheckNamesWhatDoesNotFit) {
   EXPECT_TRUE(check(language({64, 8}, 64)).isOk());
-  EXPECT_THAT(fault(language({8, 60}, 63)),
-              HasSubstr("sample 1 of the batch: batch = 1 times seq = 64 exceeds the capacity 63 of a micro-batch of section "
-                        "language; raise dims.batch.max or dims.seq.max and plan again"));
+  EXPECT_THAT(
+      fault(language({8, 60}, 63)),
+      HasSubstr("sample 1 of the batch: batch = 1 times seq = 64 exceeds the capacity 63 of a micro-batch of section "
+                "language; raise dims.batch.max or dims.seq.max and plan again"));
   Problem problem = language({8}, 64);
   problem.sections[0].areas[0].padded = 2;
   EXPECT_THAT(fault(problem), HasSubstr("section language: an area over dim 2 of 2"));
@@ -66,8 +67,9 @@ TEST(Capacity, VerifyNamesBothDimsTheProductAndTheCapacity) {
   ASSERT_EQ(schedule.microBatches.size(), 1u);
   EXPECT_TRUE(verify(problem, schedule).isOk());
   tighter.sections[0].areas[0].capacity = 255;
-  EXPECT_THAT(verify(tighter, schedule).message(),
-              HasSubstr("micro-batch 0 of language has batch = 4 times seq = 64: 256 padded tokens; its capacity is 255"));
+  EXPECT_THAT(
+      verify(tighter, schedule).message(),
+      HasSubstr("micro-batch 0 of language has batch = 4 times seq = 64: 256 padded tokens; its capacity is 255"));
 }
 
 /// As language(), without padding: 40 samples of three lengths, and a section beside it that does not read lengths.
@@ -112,7 +114,8 @@ TEST(Capacity, UnpaddedSectionsShareMicroBatchesByLength) {
     Scheduler().run(problem, order, schedule);
     ASSERT_TRUE(verify(problem, schedule).isOk()) << verify(problem, schedule).message();
     auto count = [&](uint32_t section) {
-      return std::count_if(schedule.microBatches.begin(), schedule.microBatches.end(), [&](const MicroBatch &group) { return group.section == section; });
+      return std::count_if(schedule.microBatches.begin(), schedule.microBatches.end(),
+                           [&](const MicroBatch &group) { return group.section == section; });
     };
     if (order == Order::Wavefront)
       EXPECT_LE(count(0), 12) << "samples of equal length do not share micro-batches";
@@ -128,7 +131,8 @@ TEST(Capacity, VerifyFindsPaddingWhereThereMustBeNone) {
   EXPECT_THAT(fault(unpaddedWithout(0)), HasSubstr("section language: a cost in seq, which is unpadded"));
   Schedule schedule;
   Scheduler().run(padded, Order::FileOrder, schedule);
-  EXPECT_THAT(verify(problem, schedule).message(), HasSubstr("holds samples of different seq, which must not be padded"));
+  EXPECT_THAT(verify(problem, schedule).message(),
+              HasSubstr("holds samples of different seq, which must not be padded"));
 }
 
 /// The file's order has 64, 8, 8, … tokens: what is padded to 64 leaves room for four, eights for 32.
@@ -146,8 +150,10 @@ TEST(Capacity, EveryFormationKeepsIt) {
       made.push_back(group.samples);
     return made;
   };
-  EXPECT_THAT(sizes([&](Groups &groups) { groupInOrder(problem, index, order, 64, groups); }), testing::ElementsAre(4, 4, 2));
-  EXPECT_THAT(sizes([&](Groups &groups) { groupInBlocks(problem, index, order, groups); }), testing::ElementsAre(4, 4, 2));
+  EXPECT_THAT(sizes([&](Groups &groups) { groupInOrder(problem, index, order, 64, groups); }),
+              testing::ElementsAre(4, 4, 2));
+  EXPECT_THAT(sizes([&](Groups &groups) { groupInBlocks(problem, index, order, groups); }),
+              testing::ElementsAre(4, 4, 2));
   // A narrower section cuts the blocks of both.
   problem.sections.push_back(problem.sections[0]);
   problem.sections[1].name = "narrow";
@@ -195,8 +201,11 @@ Problem captions(uint64_t seed) {
   problem.dims = {{"batch", true, 1}, {"seq", false, 8}, {"pictures", true, 1}};
   for (int i = 0; i < 256; ++i)
     problem.sizes.insert(problem.sizes.end(), {1, random.in(8, 64), std::max<int64_t>(0, random.in(-3, 9))});
-  auto section = [](const char *name, std::vector<uint32_t> active, Cost cost, int64_t samples, std::vector<Area> areas) {
-    Section own{name, true, false, std::move(active), samples, {64, 64, 16}, std::move(areas), {Stage{cost, cost, {}, 16, {}}}, {}};
+  auto section = [](const char *name, std::vector<uint32_t> active, Cost cost, int64_t samples,
+                    std::vector<Area> areas) {
+    Section own{
+        name, true, false, std::move(active), samples, {64, 64, 16}, std::move(areas), {Stage{cost, cost, {}, 16, {}}},
+        {}};
     return own;
   };
   problem.sections = {section("vision", {2}, {{{400'000'000, {}}, {1'000'000'000, {2}}}}, 64, {}),

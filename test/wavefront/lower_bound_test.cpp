@@ -1,8 +1,8 @@
 // Each term of the bound where it is known to be exact, and never above the optimum.
-#include "wavefront/lower_bound.h"
-#include "wavefront/scheduler.h"
 #include "test/wavefront/brute_force.h"
 #include "test/wavefront/random_problems.h"
+#include "wavefront/lower_bound.h"
+#include "wavefront/scheduler.h"
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,8 @@ namespace maestro::wavefront {
 namespace {
 
 /// A frozen section in stages, each on a device of its own; 1 µs a padded token and stage, and so many constants.
-Problem frozenChain(const std::vector<int64_t> &lengths, uint32_t stages, uint32_t replicas, int64_t constantNs, int64_t samples) {
+Problem frozenChain(const std::vector<int64_t> &lengths, uint32_t stages, uint32_t replicas, int64_t constantNs,
+                    int64_t samples) {
   Problem problem;
   problem.dims = {{"batch", true, 1}, {"seq", false, 1}};
   for (int64_t length : lengths)
@@ -59,8 +60,8 @@ TEST(LowerBound, FrozenPipelinesPassTheLongestSampleThroughAllStages) {
   }
 }
 
-/// Two replicas of two stages, 28 to do within B: the one that passes the 9 works for B - 9 at each stage. Below 25 that is not enough
-/// for the 7 besides, so that the other works for B - 7: 2 B - 16 >= 28.
+/// Two replicas of two stages, 28 to do within B: the one that passes the 9 works for B - 9 at each stage. Below 25
+/// that is not enough for the 7 besides, so that the other works for B - 7: 2 B - 16 >= 28.
 TEST(LowerBound, FrozenReplicasEachPassTheirOwn) {
   EXPECT_EQ(bound(frozenChain({3, 9, 1, 4, 4, 7}, 2, 2, 0, 1)), 22'000);
 }
@@ -98,7 +99,8 @@ TEST(LowerBound, FrozenPipelinesStayBelowTheOptimum) {
   });
 }
 
-/// On one device that only runs forward, padding and constants are all there is: the best of all ways to form micro-batches.
+/// On one device that only runs forward, padding and constants are all there is: the best of all ways to form
+/// micro-batches.
 TEST(LowerBound, KnowsWhatPaddingCostsAtLeast) {
   Scheduler scheduler;
   Schedule schedule;
@@ -118,8 +120,8 @@ TEST(LowerBound, KnowsWhatPaddingCostsAtLeast) {
 }
 
 /// The same, and backward as many times as long; each stage's gradients come from the next. `places` a station.
-Problem trainedChain(const std::vector<int64_t> &lengths, uint32_t stages, uint32_t replicas, int64_t constantNs, int64_t samples,
-                     int64_t backwardTimes) {
+Problem trainedChain(const std::vector<int64_t> &lengths, uint32_t stages, uint32_t replicas, int64_t constantNs,
+                     int64_t samples, int64_t backwardTimes) {
   Problem problem = frozenChain(lengths, stages, replicas, constantNs, samples);
   Section &section = problem.sections[0];
   section.trains = true;
@@ -134,8 +136,9 @@ Problem trainedChain(const std::vector<int64_t> &lengths, uint32_t stages, uint3
   return problem;
 }
 
-/// Two samples of 1 µs, constants of 1 µs, backward twice as long, eight stages. Together they take 8 (3 + 5) µs; one after the other
-/// (2 + 7)(2 + 3), which is the optimum. Fewest constants and one sample alone to fill and drain would be 3 + 5 + 7 (2 + 3).
+/// Two samples of 1 µs, constants of 1 µs, backward twice as long, eight stages. Together they take 8 (3 + 5) µs; one
+/// after the other (2 + 7)(2 + 3), which is the optimum. Fewest constants and one sample alone to fill and drain would
+/// be 3 + 5 + 7 (2 + 3).
 TEST(LowerBound, TrainedPipelinesFillAndDrainOrPayConstants) {
   Problem problem = trainedChain({1, 1}, 8, 1, 1000, 2, 2);
   Schedule schedule;
@@ -145,8 +148,8 @@ TEST(LowerBound, TrainedPipelinesFillAndDrainOrPayConstants) {
   EXPECT_GE(schedule.lowerBoundNs, 43'500); // Idle times are tried in cells.
 }
 
-/// Sixteen of them, up to eight together. Twelve equal ones would take (12 + 7)(2 + 48 / 12) = 114 µs, were samples divisible; the
-/// fewest constants and one sample alone to fill and drain are 2 * 2 + 48 + 7 * 5 = 87.
+/// Sixteen of them, up to eight together. Twelve equal ones would take (12 + 7)(2 + 48 / 12) = 114 µs, were samples
+/// divisible; the fewest constants and one sample alone to fill and drain are 2 * 2 + 48 + 7 * 5 = 87.
 TEST(LowerBound, TrainedPipelinesGrowGradually) {
   Problem problem = trainedChain(std::vector<int64_t>(16, 1), 8, 1, 1000, 8, 2);
   Schedule schedule;
@@ -160,7 +163,8 @@ TEST(LowerBound, TrainedPipelinesStayBelowTheOptimum) {
     std::vector<int64_t> lengths;
     for (int64_t i = random.in(1, 4); i > 0; --i)
       lengths.push_back(random.in(1, 12));
-    uint32_t stages = static_cast<uint32_t>(random.in(2, lengths.size() > 3 ? 2 : 4)), replicas = static_cast<uint32_t>(random.in(1, 2));
+    uint32_t stages = static_cast<uint32_t>(random.in(2, lengths.size() > 3 ? 2 : 4)),
+             replicas = static_cast<uint32_t>(random.in(1, 2));
     Problem problem = trainedChain(lengths, stages, replicas, 1000 * random.in(0, 8), random.in(1, 4), random.in(0, 3));
     for (Stage &stage : problem.sections[0].stages) // Stages that differ, too.
       stage.forward.terms[1].picoseconds *= random.chance(30) ? 2 : 1;
@@ -173,7 +177,8 @@ TEST(LowerBound, TrainedPipelinesStayBelowTheOptimum) {
 }
 
 /// A frozen teacher of one stage, so many µs a padded token, before what trainedChain() makes.
-Problem taughtChain(const std::vector<int64_t> &lengths, uint32_t teachers, int64_t microseconds, const Problem &student) {
+Problem taughtChain(const std::vector<int64_t> &lengths, uint32_t teachers, int64_t microseconds,
+                    const Problem &student) {
   Problem problem = frozenChain(lengths, 1, teachers, student.sections[0].stages[0].forward.terms[0].picoseconds / 1000,
                                 student.sections[0].maxSamples);
   problem.sections[0].stages[0].forward.terms[1].picoseconds *= microseconds;
@@ -198,7 +203,8 @@ TEST(LowerBound, TaughtPipelinesStayBelowTheOptimum) {
     std::vector<int64_t> lengths;
     for (int64_t i = random.in(1, 3); i > 0; --i)
       lengths.push_back(random.in(1, 12));
-    uint32_t stages = static_cast<uint32_t>(random.in(1, lengths.size() > 2 ? 2 : 4)), replicas = static_cast<uint32_t>(random.in(1, 2));
+    uint32_t stages = static_cast<uint32_t>(random.in(1, lengths.size() > 2 ? 2 : 4)),
+             replicas = static_cast<uint32_t>(random.in(1, 2));
     Problem student = trainedChain(lengths, stages, replicas, 1000 * random.in(0, 8), random.in(1, 3), random.in(0, 3));
     student.sections[0].splitsBackward = random.chance(20);
     for (Stage &stage : student.sections[0].stages)
@@ -215,8 +221,9 @@ TEST(LowerBound, TaughtPipelinesStayBelowTheOptimum) {
   });
 }
 
-/// 64 samples of 1 µs in each of eight stages, backward twice as long, constants of 1 µs, up to 16 together; four teachers, with each of
-/// whom a sample takes 12 µs: all of them are as fast as a stage. The student alone needs 267 µs at least, the teachers 192.
+/// 64 samples of 1 µs in each of eight stages, backward twice as long, constants of 1 µs, up to 16 together; four
+/// teachers, with each of whom a sample takes 12 µs: all of them are as fast as a stage. The student alone needs 267 µs
+/// at least, the teachers 192.
 TEST(LowerBound, TaughtPipelinesAreAlwaysBehind) {
   std::vector<int64_t> lengths(64, 1);
   Problem student = trainedChain(lengths, 8, 1, 1000, 16, 2), problem = taughtChain(lengths, 4, 12, student);

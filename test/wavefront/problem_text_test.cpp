@@ -1,6 +1,6 @@
+#include "test/wavefront/random_problems.h"
 #include "wavefront/problem_text.h"
 #include "wavefront/scheduler.h"
-#include "test/wavefront/random_problems.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -59,8 +59,10 @@ TEST(ProblemText, HintsAreParts) {
   Result<Problem> again = parseProblem(print(*problem));
   ASSERT_TRUE(again.isOk()) << again.status().message();
   EXPECT_EQ(again->hints, problem->hints);
-  EXPECT_THAT(parseProblem(std::string(small) + "hint speed 4\n").status().message(), HasSubstr("no part of a recipe is called 'speed'"));
-  EXPECT_THAT(parseProblem(std::string(small) + "hint rule 200\n").status().message(), HasSubstr("rule 200 is not in [0, 7]"));
+  EXPECT_THAT(parseProblem(std::string(small) + "hint speed 4\n").status().message(),
+              HasSubstr("no part of a recipe is called 'speed'"));
+  EXPECT_THAT(parseProblem(std::string(small) + "hint rule 200\n").status().message(),
+              HasSubstr("rule 200 is not in [0, 7]"));
   problem->hints[0].recipe.bands = 0;
   EXPECT_THAT(check(*problem).message(), HasSubstr("bands 0 is not in [1, 64]"));
 }
@@ -97,7 +99,8 @@ TEST(ProblemText, NamesTheLineOfAFault) {
   EXPECT_THAT(fault("section s\nsection s"), HasSubstr("line 2: section s is there twice"));
   EXPECT_THAT(fault("dim a sum\nsection s\nstage forward 1*b"), HasSubstr("line 3: no dim is called 'b'"));
   EXPECT_THAT(fault("dim a sum\nsection s\narea a b 4"), HasSubstr("line 3: no dim is called 'b'"));
-  EXPECT_THAT(fault("dim a sum\ndim b max\nsection s\narea a b"), HasSubstr("line 4: expected a number of padded tokens"));
+  EXPECT_THAT(fault("dim a sum\ndim b max\nsection s\narea a b"),
+              HasSubstr("line 4: expected a number of padded tokens"));
   EXPECT_THAT(fault("section s\nedge s 0 -> t 0"), HasSubstr("line 2: no section is called 't'"));
   EXPECT_THAT(fault("dim a sum\nsample"), HasSubstr("a value of a"));
   EXPECT_THAT(fault("section s\ndim a sum"), HasSubstr("dims stand before"));
@@ -128,10 +131,17 @@ TEST(ProblemText, SurvivesDamage) {
     for (int64_t edits = random.in(1, 4); edits > 0 && !text.empty(); --edits) {
       size_t at = static_cast<size_t>(random.in(0, static_cast<int64_t>(text.size()) - 1));
       switch (random.in(0, 3)) {
-      case 0: text.erase(at, static_cast<size_t>(random.in(1, 30))); break;
-      case 1: text[at] = static_cast<char>(random.in(0, 255)); break;
-      case 2: text.insert(at, text.substr(at / 2, 20)); break;
-      default: text.insert(at, std::to_string(random.in(0, 12)));
+      case 0:
+        text.erase(at, static_cast<size_t>(random.in(1, 30)));
+        break;
+      case 1:
+        text[at] = static_cast<char>(random.in(0, 255));
+        break;
+      case 2:
+        text.insert(at, text.substr(at / 2, 20));
+        break;
+      default:
+        text.insert(at, std::to_string(random.in(0, 12)));
       }
     }
     Result<Problem> problem = parseProblem(text);

@@ -38,7 +38,8 @@ TEST(Problems, AreScheduledAsExpected) {
       if (what == "makespan")
         EXPECT_EQ(schedule.makespanNs, std::stoll(value)) << print(*problem, schedule) << drawGantt(*problem, schedule);
       else if (what == "ratio")
-        EXPECT_LE(static_cast<double>(schedule.makespanNs), std::stod(value) * static_cast<double>(schedule.lowerBoundNs))
+        EXPECT_LE(static_cast<double>(schedule.makespanNs),
+                  std::stod(value) * static_cast<double>(schedule.lowerBoundNs))
             << drawGantt(*problem, schedule);
       else
         EXPECT_EQ(what, "stuck");

@@ -1,7 +1,7 @@
 // How good schedules of training mixes are: against the lower bound, and against static layouts in file order.
 // bench/wavefront prints the same by family; WAVEFRONT_SEED starts elsewhere.
-#include "wavefront/scheduler.h"
 #include "test/wavefront/random_problems.h"
+#include "wavefront/scheduler.h"
 
 #include <gtest/gtest.h>
 
@@ -32,8 +32,8 @@ TEST(Quality, TrainingMixesComeCloseToTheLowerBound) {
   }
   std::sort(ratios.begin(), ratios.end());
   double median = ratios[ratios.size() / 2], ninetieth = ratios[ratios.size() * 9 / 10];
-  std::printf("makespan / bound over %zu problems: median %.3f, 90 %% %.3f, worst %.3f\n", ratios.size(), median, ninetieth,
-              ratios.back());
+  std::printf("makespan / bound over %zu problems: median %.3f, 90 %% %.3f, worst %.3f\n", ratios.size(), median,
+              ninetieth, ratios.back());
   EXPECT_LE(median, 1.05);
   EXPECT_LE(ninetieth, 1.09);
   EXPECT_LE(ratios.back(), 1.15); // README.md has the distribution over more seeds.
@@ -55,8 +55,8 @@ TEST(Quality, BeatsStaticLayoutsInFileOrder) {
       EXPECT_GE(gains.back(), 1) << "devices " << devices << ", seed " << seed;
     }
     std::sort(gains.begin(), gains.end());
-    std::printf("%u devices: file order takes %.2f x as long (%.2f to %.2f)\n", devices, gains[gains.size() / 2], gains.front(),
-                gains.back());
+    std::printf("%u devices: file order takes %.2f x as long (%.2f to %.2f)\n", devices, gains[gains.size() / 2],
+                gains.front(), gains.back());
     EXPECT_GE(gains[gains.size() / 2], devices >= 16 ? 1.3 : 1.0) << devices << " devices";
   }
 }
@@ -69,7 +69,8 @@ TEST(Quality, SharesOutWorkWhereOthersLeaveTime) {
   problem.sizes.assign(256, 1);
   problem.devices = 4;
   Section teacher{"teacher", false, false, {}, 2, {2}, {}, {{perSample(100'000), {}, {}, 1, {}}}, {{0}, {1}, {2}, {3}}};
-  Section student{"student", true, false, {}, 2, {2}, {}, {{perSample(40'000), perSample(60'000), {}, 2, {}}}, {{0}, {1}}};
+  Section student{"student", true, false, {}, 2, {2}, {}, {{perSample(40'000), perSample(60'000), {}, 2, {}}},
+                  {{0}, {1}}};
   problem.sections = {teacher, student};
   Edge edge;
   edge.consumer = 1, edge.depth = 12;
@@ -78,7 +79,8 @@ TEST(Quality, SharesOutWorkWhereOthersLeaveTime) {
   Schedule schedule;
   Scheduler().run(problem, Order::Wavefront, schedule);
   ASSERT_TRUE(verify(problem, schedule).isOk()) << verify(problem, schedule).message();
-  EXPECT_LE(schedule.makespanNs, 256 * 200'000 / 4 * 11 / 10); // 1.5 times that where each takes a quarter of the first.
+  EXPECT_LE(schedule.makespanNs,
+            256 * 200'000 / 4 * 11 / 10); // 1.5 times that where each takes a quarter of the first.
 }
 
 } // namespace

@@ -35,18 +35,19 @@ inline constexpr Family families[] = {Family::Language,   Family::Distillation, 
                                       Family::Multimodal, Family::Generation,   Family::Ensemble};
 const char *name(Family family);
 
-/// One training step as our planner would pose it: up to 8 sections, 64 stations and 1,024 samples, on devices of 100 TFLOP/s.
-/// Devices go to sections by their work, more or less well; images, lengths and modalities are skewed; about a quarter of the
-/// problems colocate sections. Micro-batches in flight and rings are cost_models/in_flight.h's, or up to two more.
+/// One training step as our planner would pose it: up to 8 sections, 64 stations and 1,024 samples, on devices of 100
+/// TFLOP/s. Devices go to sections by their work, more or less well; images, lengths and modalities are skewed; about a
+/// quarter of the problems colocate sections. Micro-batches in flight and rings are cost_models/in_flight.h's, or up to
+/// two more.
 Problem trainingProblem(Family family, uint64_t seed);
-/// The same as a plan has it: with the hints that its planner found with other steps of such samples, and, where that gains something,
-/// more micro-batches in flight, for which memory is taken to be left.
+/// The same as a plan has it: with the hints that its planner found with other steps of such samples, and, where that
+/// gains something, more micro-batches in flight, for which memory is taken to be left.
 Problem plannedProblem(Family family, uint64_t seed);
 Problem plannedProblem(uint64_t seed); ///< All families in turn.
 /// The same with two free slots in each ring between stages, as tight as pipelines run at all.
 Problem withTightRings(Problem problem);
-/// The same with micro-batches bounded by padded tokens, rows times length: as many as before hold at average lengths, and so up to
-/// eight times as many samples where they are short.
+/// The same with micro-batches bounded by padded tokens, rows times length: as many as before hold at average lengths,
+/// and so up to eight times as many samples where they are short.
 Problem withPaddedTokens(Problem problem);
 /// The skewed multimodal mix on so many devices, each section on its share; on fewer devices than sections all share.
 Problem multimodalMix(uint32_t devices, uint64_t seed);

@@ -1,6 +1,6 @@
 // Whatever check() accepts gets a schedule that verify() accepts.
-#include "wavefront/scheduler.h"
 #include "test/wavefront/random_problems.h"
+#include "wavefront/scheduler.h"
 
 #include <gtest/gtest.h>
 

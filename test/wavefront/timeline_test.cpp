@@ -1,7 +1,7 @@
 // Times from orders: the scheduler's own times come out again, and steps follow each other without staleness.
+#include "test/wavefront/random_problems.h"
 #include "wavefront/scheduler.h"
 #include "wavefront/timeline.h"
-#include "test/wavefront/random_problems.h"
 
 #include <gtest/gtest.h>
 
@@ -18,7 +18,8 @@ Problem distillation(uint32_t samples, uint32_t teachers, uint32_t students, int
   problem.dims = {{"batch", true, 1}};
   problem.sizes.assign(samples, 1);
   Section teacher{"teacher", false, false, {}, 1, {1}, {}, {Stage{perSample(teacherNs), {}, {}, 1, {}}}, {}};
-  Section student{"student", true, false, {}, 1, {1}, {}, {Stage{perSample(1000), perSample(2000), {}, 2, {{{500'000, {}}}}}}, {}};
+  Section student{
+      "student", true, false, {}, 1, {1}, {}, {Stage{perSample(1000), perSample(2000), {}, 2, {{{500'000, {}}}}}}, {}};
   for (uint32_t r = 0; r < teachers; ++r)
     teacher.devices.push_back({r});
   for (uint32_t r = 0; r < students; ++r)
@@ -44,7 +45,8 @@ TEST(Timeline, ReproducesOneStep) {
     for (size_t i = 0; i < schedule.tasks.size(); ++i) {
       // Never later than planned: the list scheduler waits for nothing but the rules.
       ASSERT_LE(timeline.steps[0].endNs[i], schedule.tasks[i].endNs) << seed;
-      ASSERT_EQ(timeline.steps[0].endNs[i] - timeline.steps[0].startNs[i], schedule.tasks[i].endNs - schedule.tasks[i].startNs);
+      ASSERT_EQ(timeline.steps[0].endNs[i] - timeline.steps[0].startNs[i],
+                schedule.tasks[i].endNs - schedule.tasks[i].startNs);
     }
     ASSERT_EQ(timeline.steps[0].tasksNs, schedule.makespanNs) << seed;
   }
@@ -58,7 +60,8 @@ TEST(Timeline, SchedulesOneAfterTheOtherAreTheSameSteps) {
     Problem problem = arbitraryProblem(seed);
     scheduler.run(problem, Order::Wavefront, schedules[0]);
     scheduler.run(problem, Order::FileOrder, schedules[1]);
-    TimelineStep steps[] = {{&problem, &schedules[0], {}}, {&problem, &schedules[1], {}}, {&problem, &schedules[0], {}}};
+    TimelineStep steps[] = {
+        {&problem, &schedules[0], {}}, {&problem, &schedules[1], {}}, {&problem, &schedules[0], {}}};
     ASSERT_TRUE(computeTimeline(steps, Boundary::Wait, computed).isOk());
     followSchedules(steps, followed);
     ASSERT_EQ(followed.busyNs, computed.busyNs) << seed;
@@ -138,13 +141,15 @@ TEST(Timeline, FrozenTeacherRunsAheadOfTheStudent) {
   Steps run;
   plan(run, distillation(64, 2, 4, 1400, 8), 8);
   int64_t waiting = studentIdle(run, Boundary::Wait), ahead = studentIdle(run, Boundary::RunAhead);
-  std::printf("student idle: %ld.%ld %% of a steady step, waiting at the boundary %ld.%ld %%\n", static_cast<long>(ahead / 10),
-              static_cast<long>(ahead % 10), static_cast<long>(waiting / 10), static_cast<long>(waiting % 10));
+  std::printf("student idle: %ld.%ld %% of a steady step, waiting at the boundary %ld.%ld %%\n",
+              static_cast<long>(ahead / 10), static_cast<long>(ahead % 10), static_cast<long>(waiting / 10),
+              static_cast<long>(waiting % 10));
   EXPECT_LE(ahead, 30);
   EXPECT_GT(waiting, ahead);
 }
 
-/// As the executor has it: apart, the teacher runs ahead all the same; on the student's device nothing passes the update.
+/// As the executor has it: apart, the teacher runs ahead all the same; on the student's device nothing passes the
+/// update.
 TEST(Timeline, OnlyDevicesWithNothingToTrainRunAhead) {
   Steps apart;
   plan(apart, distillation(64, 2, 4, 1400, 8), 8);

@@ -11,11 +11,13 @@
 namespace maestro::wavefront {
 namespace {
 
-/// Of a device that sustains 100 TFLOP/s: two operations for each of a million parameters and each token; and of a kernel call.
+/// Of a device that sustains 100 TFLOP/s: two operations for each of a million parameters and each token; and of a
+/// kernel call.
 constexpr int64_t psPerMillion = 20'000, callPs = 5'000'000;
 
-/// What the planner spends on plans of fewer than 256 devices, but, so that many problems can be looked at, only where the steps to tune on are a
-/// 20th above their bounds. And the micro-batches that it takes beside the usual ones where they make these steps a 200th shorter.
+/// What the planner spends on plans of fewer than 256 devices, but, so that many problems can be looked at, only where
+/// the steps to tune on are a 20th above their bounds. And the micro-batches that it takes beside the usual ones where
+/// they make these steps a 200th shorter.
 constexpr uint64_t kPlannedSteps = 12;
 constexpr int64_t kTunedNs = 500'000'000;
 constexpr int64_t kTunedFrom = 20;
@@ -26,7 +28,8 @@ enum DimIndex : uint32_t { batch, seq, images, clips, frames, outputs, dimCount 
 class Builder {
 public:
   Builder(Family family, uint64_t seed, int64_t wantedDevices = 0)
-      : family(family), wantedDevices(wantedDevices), seed(seed * 8 + static_cast<uint64_t>(family)), random(this->seed) {}
+      : family(family), wantedDevices(wantedDevices), seed(seed * 8 + static_cast<uint64_t>(family)),
+        random(this->seed) {}
   Problem build();
   /// Another step of what was built: as many samples, no larger than its largest.
   Problem otherStep(const Problem &built, uint64_t number) const;
@@ -67,7 +70,8 @@ int64_t Builder::lengthOf(Random &from, int64_t median, int64_t most) {
 }
 
 void Builder::makeSizes() {
-  problem.dims = {{"batch", true, 1}, {"seq", false, random.chance(50) ? 8 : 64}, {"images", true, 1}, {"clips", true, 1},
+  problem.dims = {{"batch", true, 1},   {"seq", false, random.chance(50) ? 8 : 64},
+                  {"images", true, 1},  {"clips", true, 1},
                   {"frames", false, 8}, {"outputs", true, 1}};
   int64_t samples = random.in(2, 16) * 64;
   if (wantedDevices)
@@ -125,8 +129,8 @@ uint32_t Builder::addSection(std::string name, std::vector<uint32_t> active, boo
   return static_cast<uint32_t>(problem.sections.size() - 1);
 }
 
-/// The time of a model of so many million parameters: 8 to 64 kernel calls, a part linear in tokens and one quadratic in the
-/// length; backward as usual twice that, once where only inputs need gradients.
+/// The time of a model of so many million parameters: 8 to 64 kernel calls, a part linear in tokens and one quadratic
+/// in the length; backward as usual twice that, once where only inputs need gradients.
 void Builder::cost(uint32_t index, uint32_t rows, uint32_t length, int64_t millions, int64_t tokensPerRow) {
   Section &section = problem.sections[index];
   Stage &stage = section.stages[0];
@@ -183,7 +187,8 @@ int64_t Builder::workOf(const Section &section) const {
   for (size_t sample = 0; sample < problem.sampleCount(); ++sample) {
     const int64_t *sizes = problem.sizes.data() + sample * dimCount;
     if (takesPart(section, sizes))
-      for (const Cost *cost : {&section.stages[0].forward, &section.stages[0].backward, &section.stages[0].weightGradient})
+      for (const Cost *cost :
+           {&section.stages[0].forward, &section.stages[0].backward, &section.stages[0].weightGradient})
         work += section.trains || cost == &section.stages[0].forward ? evaluate(*cost, sizes) : 0;
   }
   return work;
@@ -196,7 +201,8 @@ void Builder::layOut() {
   std::vector<int64_t> work, stations(sections, 1);
   for (const Section &section : problem.sections)
     work.push_back(workOf(section) * random.in(85, 118) / 100);
-  int64_t total = std::clamp<int64_t>(static_cast<int64_t>(problem.sampleCount()) / 16, static_cast<int64_t>(sections), 64);
+  int64_t total =
+      std::clamp<int64_t>(static_cast<int64_t>(problem.sampleCount()) / 16, static_cast<int64_t>(sections), 64);
   total = random.in(static_cast<int64_t>(sections), total);
   if (wantedDevices)
     total = std::max(wantedDevices, static_cast<int64_t>(sections));
@@ -235,18 +241,20 @@ void Builder::layOut() {
   problem.devices = next;
 }
 
-/// As the planner has it (planner/search/search.cpp): weight gradients are tasks of their own in all stages, or in the last ones where
-/// memory is short, and only where gradients are sent on.
+/// As the planner has it (planner/search/search.cpp): weight gradients are tasks of their own in all stages, or in the
+/// last ones where memory is short, and only where gradients are sent on.
 void Builder::splitLastStages(uint32_t index) {
   Section &section = problem.sections[index];
   if (!section.splitsBackward)
     return;
   auto stages = static_cast<int64_t>(section.stages.size());
-  bool sends = stages > 1 || std::any_of(joints.begin(), joints.end(), [&](const Edge &edge) { return edge.consumer == index && edge.gradient; });
+  bool sends = stages > 1 || std::any_of(joints.begin(), joints.end(),
+                                         [&](const Edge &edge) { return edge.consumer == index && edge.gradient; });
   int64_t whole = !sends ? stages : random.chance(60) ? 0 : random.in(0, stages - 1);
   for (int64_t stage = 0; stage < whole; ++stage) {
     Stage &own = section.stages[static_cast<size_t>(stage)];
-    own.backward.terms.insert(own.backward.terms.end(), own.weightGradient.terms.begin(), own.weightGradient.terms.end());
+    own.backward.terms.insert(own.backward.terms.end(), own.weightGradient.terms.begin(),
+                              own.weightGradient.terms.end());
     own.weightGradient.terms.clear();
   }
   section.splitsBackward = whole < stages;
@@ -299,7 +307,8 @@ void Builder::limitFlight() {
   }
   std::vector<cost_models::EdgeFlow> edgeFlows;
   for (const Edge &edge : problem.edges)
-    edgeFlows.push_back({first[edge.producer] + edge.producerStage, first[edge.consumer] + edge.consumerStage, edge.gradient});
+    edgeFlows.push_back(
+        {first[edge.producer] + edge.producerStage, first[edge.consumer] + edge.consumerStage, edge.gradient});
   cost_models::InFlight limits =
       cost_models::microBatchesInFlight(flows, edgeFlows, static_cast<int64_t>(problem.sampleCount()));
   for (uint32_t s = 0; s < problem.sections.size(); ++s) {
@@ -338,7 +347,8 @@ Problem Builder::build() {
     break;
   }
   case Family::Multimodal: {
-    uint32_t vision = addEncoder("vision", true, random.chance(60)), audio = addEncoder("audio", false, random.chance(60));
+    uint32_t vision = addEncoder("vision", true, random.chance(60)),
+             audio = addEncoder("audio", false, random.chance(60));
     uint32_t projector = addEncoder("projector", true, true);
     uint32_t language = addLanguage("language", true, random.chance(60), large);
     connect(vision, projector);
@@ -475,10 +485,14 @@ Problem plannedProblem(Family family, uint64_t seed) {
   return problem;
 }
 
-Problem plannedProblem(uint64_t seed) { return plannedProblem(families[seed % std::size(families)], seed / std::size(families)); }
+Problem plannedProblem(uint64_t seed) {
+  return plannedProblem(families[seed % std::size(families)], seed / std::size(families));
+}
 
 Problem multimodalMix(uint32_t devices, uint64_t seed) { return Builder(Family::Multimodal, seed, devices).build(); }
 
-Problem trainingProblem(uint64_t seed) { return trainingProblem(families[seed % std::size(families)], seed / std::size(families)); }
+Problem trainingProblem(uint64_t seed) {
+  return trainingProblem(families[seed % std::size(families)], seed / std::size(families));
+}
 
 } // namespace maestro::wavefront

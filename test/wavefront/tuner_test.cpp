@@ -1,8 +1,8 @@
 // Where scheduling begins: whatever a hint says, schedules are right; what tuning finds on some steps helps others.
 #include "wavefront/tuner.h"
 
-#include "wavefront/scheduler.h"
 #include "test/wavefront/random_problems.h"
+#include "wavefront/scheduler.h"
 
 #include <gtest/gtest.h>
 
@@ -25,14 +25,16 @@ TEST(Tuner, AnyHintMakesAValidSchedule) {
     problem.hints.resize(1 + seed % 3);
     for (Choice &hint : problem.hints)
       for (const ChoicePart &part : choiceParts)
-        part.set(hint, random.chance(50) ? random.in(part.least, part.most) : random.in(part.least, std::min<int64_t>(part.most, 4)));
+        part.set(hint, random.chance(50) ? random.in(part.least, part.most)
+                                         : random.in(part.least, std::min<int64_t>(part.most, 4)));
     ASSERT_EQ(check(problem).message(), "ok") << seed;
     scheduler.run(problem, Order::Wavefront, schedule);
     ASSERT_EQ(verify(problem, schedule).message(), "ok") << seed;
   }
 }
 
-/// Problems whose schedules are far from their bounds as a plain start finds them; the steps that they are tuned on are others.
+/// Problems whose schedules are far from their bounds as a plain start finds them; the steps that they are tuned on are
+/// others.
 TEST(Tuner, WhatHelpsSomeStepsHelpsOthers) {
   Scheduler scheduler;
   double usual = 0, planned = 0;
@@ -63,7 +65,8 @@ TEST(Tuner, NothingToFindAtTheBound) {
   Problem problem; // One section on one device.
   problem.dims = {{"batch", true, 1}};
   problem.sizes.assign(32, 1);
-  problem.sections = {{"model", true, false, {}, 4, {4}, {}, {{{{{1'000'000, {0}}}}, {{{2'000'000, {0}}}}, {}, 1, {}}}, {{0}}}};
+  problem.sections = {
+      {"model", true, false, {}, 4, {4}, {}, {{{{{1'000'000, {0}}}}, {{{2'000'000, {0}}}}, {}, 1, {}}}, {{0}}}};
   ASSERT_EQ(check(problem).message(), "ok");
   EXPECT_TRUE(tune(std::vector<Problem>{problem}, 100'000'000).empty());
 }

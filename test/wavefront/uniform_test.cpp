@@ -69,9 +69,10 @@ TEST(Uniform, ReplicasReachItToo) {
       EXPECT_EQ(makespan(chain({4, m, 100, 200}, r)), (m + 3) * 300);
 }
 
-/// ZB-H1 (Qi et al., "Zero Bubble Pipeline Parallelism", arXiv 2401.10241, section 2.1 and table 2) lets every stage have p
-/// micro-batches in flight, those that wait for their weight gradients among them: as many as 1F1B's first stage. It is then
-/// idle for (p - 1)(f + b - w), where no w is longer than f or b. What holds for any times, m >= 2 p and p places:
+/// ZB-H1 (Qi et al., "Zero Bubble Pipeline Parallelism", arXiv 2401.10241, section 2.1 and table 2) lets every stage
+/// have p micro-batches in flight, those that wait for their weight gradients among them: as many as 1F1B's first
+/// stage. It is then idle for (p - 1)(f + b - w), where no w is longer than f or b. What holds for any times, m >= 2 p
+/// and p places:
 ///  - the first stage runs at most p forward tasks before its first backward, which comes after pf + (p - 1)b;
 ///  - the last stage starts after (p - 1)f;
 ///  - when its last backward ends, (p - 1)b and one w are left for the first stage, and at most p w for itself.
@@ -85,8 +86,15 @@ TEST(Uniform, SplitChainsReachZeroBubble) {
   };
   for (int64_t p : {2, 3, 4, 6, 8})
     for (int64_t m : {2 * p, 3 * p, 40 + p})
-      for (auto [f, b, w] : {std::tuple<int64_t, int64_t, int64_t>{100, 100, 100}, {250, 250, 250}, {100, 120, 80}, {100, 200, 100},
-                             {130, 100, 90}, {100, 300, 20}, {100, 100, 120}, {200, 100, 150}, {100, 60, 100}}) {
+      for (auto [f, b, w] : {std::tuple<int64_t, int64_t, int64_t>{100, 100, 100},
+                             {250, 250, 250},
+                             {100, 120, 80},
+                             {100, 200, 100},
+                             {130, 100, 90},
+                             {100, 300, 20},
+                             {100, 100, 120},
+                             {200, 100, 150},
+                             {100, 60, 100}}) {
         SCOPED_TRACE(testing::Message() << p << " stages, " << m << " micro-batches, " << f << "+" << b << "+" << w);
         int64_t work = m * (f + b + w), idle = (p - 1) * std::max({f, b, f + b - w});
         EXPECT_EQ(makespan(withPlaces({p, m, f, b, w, 0, static_cast<uint32_t>(p)}, p)), work + idle);

@@ -22,8 +22,7 @@ Result<Bf16Products> bf16Products() {
                  kernels::createCpuLibrary()->prepare({"matmul", {}, inputs, outputs, kThreads}));
   if (!kernel)
     return Status::internal("the CPU library has no product of bf16");
-  uint64_t native = cost_models::cpuScratchBytes({"matmul", described, product}, kThreads,
-                                                 Bf16Products::Native);
+  uint64_t native = cost_models::cpuScratchBytes({"matmul", described, product}, kThreads, Bf16Products::Native);
   return kernel->scratchBytes() <= native ? Bf16Products::Native : Bf16Products::Widened;
 }
 

@@ -38,8 +38,7 @@ CallKind CallReader::read(const fb::Executable &executable, const fb::Call &call
   return kind;
 }
 
-std::vector<TensorType> CallReader::typesOf(const fb::Executable &executable,
-                                            std::span<const uint32_t> buffers) const {
+std::vector<TensorType> CallReader::typesOf(const fb::Executable &executable, std::span<const uint32_t> buffers) const {
   std::vector<TensorType> types;
   for (uint32_t buffer : buffers) {
     TensorType &type = types.emplace_back();
@@ -111,11 +110,10 @@ void CallReader::placeConvolution(CallKind &kind) const {
   bool ofFilters = kernel == "conv_grad_weight";
   const TensorType &filters = ofFilters ? result : inputs[1];
   const TensorType &y = kernel == "conv" ? result : kernel == "conv_grad_input" ? first : inputs[1];
-  kind.work.n = ofFilters ? elements(result) / static_cast<double>(result.dims[0])
-                          : static_cast<double>(result.dims[1]);
+  kind.work.n =
+      ofFilters ? elements(result) / static_cast<double>(result.dims[0]) : static_cast<double>(result.dims[1]);
   kind.work.m = elements(result) / kind.work.n;
-  kind.work.k =
-      elements(y) * elements(filters) / static_cast<double>(filters.dims[0]) / elements(result);
+  kind.work.k = elements(y) * elements(filters) / static_cast<double>(filters.dims[0]) / elements(result);
 }
 
 void CallReader::placeAttention(const fb::Call &call, CallKind &kind) {
@@ -123,8 +121,7 @@ void CallReader::placeAttention(const fb::Call &call, CallKind &kind) {
   kind.work.k = dimOf(inputs[q], 1);
   kind.work.m = elements(inputs[q]) / kind.work.k;
   kind.work.n = static_cast<double>(inputs[q + 1].dims[flag(call, "sequence_major") ? 1 : 2]);
-  bool hidesWhatComes =
-      at < inputs.size() && inputs[at].present && inputs[at].rank > 1 && dimOf(inputs[at], 2) > 1;
+  bool hidesWhatComes = at < inputs.size() && inputs[at].present && inputs[at].rank > 1 && dimOf(inputs[at], 2) > 1;
   if (flag(call, "causal"))
     kernel += " causal";
   else if (hidesWhatComes)

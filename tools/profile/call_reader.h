@@ -46,8 +46,7 @@ private:
 
   const plan::Plan &plan;
   std::span<const int64_t> dims;
-  std::string
-      kernel; ///< Of the call that is being read; with a word for its kind where that matters.
+  std::string kernel; ///< Of the call that is being read; with a word for its kind where that matters.
   std::vector<kernels::TensorType> inputs, outputs;
 };
 

@@ -41,7 +41,8 @@ BusyProcessors::~BusyProcessors() {
     thread.join();
 }
 
-DeviceStopwatch::DeviceStopwatch(double seconds, int threads, int others) : seconds(seconds), threads(threads), others(others), library(kernels::createCpuLibrary()) {
+DeviceStopwatch::DeviceStopwatch(double seconds, int threads, int others)
+    : seconds(seconds), threads(threads), others(others), library(kernels::createCpuLibrary()) {
   executor::CpuDeviceOptions options;
   options.threads = threads;
   options.onSign = [signs = std::make_shared<std::atomic<uint64_t>>(0)](executor::DeviceSign) {
@@ -73,7 +74,8 @@ Result<DeviceStopwatch::Loaded> DeviceStopwatch::load(std::span<const CallDescri
   return loaded;
 }
 
-/// Products that take together some `wanted` seconds: of all of the device's threads, as most of a task does, or of one.
+/// Products that take together some `wanted` seconds: of all of the device's threads, as most of a task does, or of
+/// one.
 Result<DeviceStopwatch::Loaded> DeviceStopwatch::loadWork(double wanted, bool ofAllThreads) {
   constexpr int64_t kSmall = 64, kLarge = 192; // Enough for several threads.
   int64_t side = ofAllThreads && threads > 1 ? kLarge : kSmall;

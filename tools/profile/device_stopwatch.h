@@ -1,5 +1,5 @@
-// What a step costs beside its kernels' own times: calls in a program, tasks on a device's queue, a step of a rank, and what passes
-// between ranks. Measured with the executor's own device.
+// What a step costs beside its kernels' own times: calls in a program, tasks on a device's queue, a step of a rank, and
+// what passes between ranks. Measured with the executor's own device.
 #pragma once
 
 #include "base/status.h"

@@ -63,10 +63,8 @@ void append(std::vector<double> &all, const std::vector<double> &more) {
 /// Calls of plans' programs, with one number of threads.
 class CallProfiler {
 public:
-  CallProfiler(double secondsEach, int threads, int groups, const std::vector<PlanPrograms> &plans,
-               bool withAlone)
-      : seconds(secondsEach * kProgramsShare), threads(threads), groups(groups), plans(plans),
-        withAlone(withAlone) {}
+  CallProfiler(double secondsEach, int threads, int groups, const std::vector<PlanPrograms> &plans, bool withAlone)
+      : seconds(secondsEach * kProgramsShare), threads(threads), groups(groups), plans(plans), withAlone(withAlone) {}
 
   Status round() {
     for (const PlanPrograms &plan : plans) {
@@ -131,11 +129,11 @@ class DeviceProfiler {
 public:
   /// Rates have `rateSeconds` each, a kernel and size in a round `secondsEach`. `plans`: whose
   /// programs are measured, too.
-  DeviceProfiler(Stopwatch &stopwatch, double rateSeconds, double secondsEach, int threads,
-                 int groups, const std::vector<PlanPrograms> &plans)
+  DeviceProfiler(Stopwatch &stopwatch, double rateSeconds, double secondsEach, int threads, int groups,
+                 const std::vector<PlanPrograms> &plans)
       : stopwatch(stopwatch), seconds(rateSeconds), threads(threads), groups(groups),
-        calls(secondsEach, threads, groups, plans, true), subjects(profile::subjects()),
-        relative(subjects.size()), bytes(subjects.size()) {}
+        calls(secondsEach, threads, groups, plans, true), subjects(profile::subjects()), relative(subjects.size()),
+        bytes(subjects.size()) {}
 
   /// Each subject once more. Subjects that are alike are far from each other, so that no kernel has
   /// a slow minute to itself.
@@ -195,14 +193,16 @@ private:
     MAESTRO_ASSIGN(rates.call.value, onDevice.callSeconds());
     MAESTRO_ASSIGN(rates.task.value, onDevice.taskSeconds());
     MAESTRO_ASSIGN(rates.step.value, onDevice.stepSeconds());
-    if (const std::vector<double> &shares = calls.aloneShares.empty() ? aloneShares : calls.aloneShares; !shares.empty())
+    if (const std::vector<double> &shares = calls.aloneShares.empty() ? aloneShares : calls.aloneShares;
+        !shares.empty())
       rates.alone = std::clamp(median(shares), kLeastAlone, 1.0);
     if (!calls.togetherShares.empty())
       rates.together = std::clamp(middleMean(calls.togetherShares), 1.0, kMostTogether);
     MAESTRO_ASSIGN(Timing update, stopwatch.time(optimizerStep(), threads, groups));
     rates.stream = cost_models::Bytes(update.bytes) / Seconds(update.seconds);
     if (calls.updateBytes > 0) // At the mean pulse, as all else that is measured in rounds.
-      rates.update = std::clamp(calls.updatePulses * middleMean(pulses) * rates.stream.value / calls.updateBytes, kLeastUpdate, kMostUpdate);
+      rates.update = std::clamp(calls.updatePulses * middleMean(pulses) * rates.stream.value / calls.updateBytes,
+                                kLeastUpdate, kMostUpdate);
     ChannelTiming channel = timeChannel();
     rates.channel = cost_models::BytesPerSecond(channel.bytesPerSecond);
     rates.wake = Seconds(channel.wakeSeconds);
@@ -215,8 +215,7 @@ private:
   CallProfiler calls;
   std::vector<Subject> subjects;
   size_t rounds = 0;
-  std::vector<std::vector<double>>
-      relative; ///< By subject, of each round: its time over the pulse beside it.
+  std::vector<std::vector<double>> relative; ///< By subject, of each round: its time over the pulse beside it.
   std::vector<double> bytes, pulses, aloneShares;
   ProfiledDevice device;
   std::map<std::string, std::vector<GridSample>> grids;
@@ -224,8 +223,7 @@ private:
 };
 
 /// Of those plans that this machine can run, on average; of all, where their data is named.
-Result<Seconds> hostTime(const std::vector<PlanPrograms> &plans,
-                         const std::vector<std::string> &data) {
+Result<Seconds> hostTime(const std::vector<PlanPrograms> &plans, const std::vector<std::string> &data) {
   double total = 0;
   int count = 0;
   for (const PlanPrograms &plan : plans) {
@@ -253,8 +251,7 @@ std::string processorName() {
   return "cpu";
 }
 
-Result<cost_models::DeviceProfile> profileMachine(double secondsEach,
-                                                  const std::vector<PlanPrograms> &plans,
+Result<cost_models::DeviceProfile> profileMachine(double secondsEach, const std::vector<PlanPrograms> &plans,
                                                   const std::vector<std::string> &data) {
   cost_models::DeviceProfile result;
   result.name = processorName();
@@ -265,8 +262,7 @@ Result<cost_models::DeviceProfile> profileMachine(double secondsEach,
   size_t rounds = secondsEach == 0 ? kRounds : 1;
   if (secondsEach == 0)
     secondsEach =
-        std::clamp(kUsualSeconds / static_cast<double>(counts.size() * subjects().size() * kRounds),
-                   0.003, 0.2);
+        std::clamp(kUsualSeconds / static_cast<double>(counts.size() * subjects().size() * kRounds), 0.003, 0.2);
   Stopwatch stopwatch(secondsEach);
   std::vector<DeviceProfiler> profilers;
   for (int threads : counts)
@@ -275,8 +271,7 @@ Result<cost_models::DeviceProfile> profileMachine(double secondsEach,
   double begin = now();
   for (size_t round = 0;
        round < rounds &&
-       (round == 0 ||
-        (now() - begin) * static_cast<double>(round + 1) / static_cast<double>(round) < kRoundsEnd);
+       (round == 0 || (now() - begin) * static_cast<double>(round + 1) / static_cast<double>(round) < kRoundsEnd);
        ++round)
     for (size_t i = 0; i < counts.size(); ++i) {
       logInfo(fmt::format("round {} of {}: {} thread{}, {} at once", round + 1, rounds, counts[i],
@@ -301,8 +296,7 @@ Result<std::string> profileCalls(double secondsEach, const std::vector<PlanProgr
   int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   std::string text;
   for (int threads : threadCounts(cores)) {
-    CallProfiler calls(secondsEach == 0 ? kUsualCallSeconds : secondsEach, threads, cores / threads,
-                       plans, false);
+    CallProfiler calls(secondsEach == 0 ? kUsualCallSeconds : secondsEach, threads, cores / threads, plans, false);
     for (size_t round = 0; round < (secondsEach == 0 ? kRounds : 1); ++round)
       MAESTRO_TRY(calls.round());
     if (!calls.pulses.empty())

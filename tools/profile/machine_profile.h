@@ -15,8 +15,7 @@ std::string processorName();
 
 /// `secondsEach`: for each kernel, size and number of threads, in one round; 0: what fits two
 /// minutes, in some rounds. `data`: shards of the plans' samples; without any they are synthetic.
-Result<cost_models::DeviceProfile> profileMachine(double secondsEach,
-                                                  const std::vector<PlanPrograms> &plans,
+Result<cost_models::DeviceProfile> profileMachine(double secondsEach, const std::vector<PlanPrograms> &plans,
                                                   const std::vector<std::string> &data);
 /// Lines of device.yaml: calls of plans' programs alone.
 Result<std::string> profileCalls(double secondsEach, const std::vector<PlanPrograms> &plans);

@@ -42,26 +42,21 @@ constexpr int32_t kUnknownTask = -1'000'000;
 /// Longer calls are likely to be interrupted where other programs run.
 constexpr int64_t kLongNs = 500'000;
 /// In this order; what never trains has Evaluate in place of the first.
-constexpr std::array kKinds = {fb::ProgramKind::Forward, fb::ProgramKind::Backward,
-                               fb::ProgramKind::WeightGradient};
+constexpr std::array kKinds = {fb::ProgramKind::Forward, fb::ProgramKind::Backward, fb::ProgramKind::WeightGradient};
 
 /// Behind all micro-batches, once a step: what trains has both.
 constexpr std::array kUpdateKinds = {fb::ProgramKind::Norm, fb::ProgramKind::Update};
 
 /// The largest micro-batches of the longest samples, of the shortest and between, and of fewer
 /// samples.
-std::vector<std::vector<int64_t>> sizesOf(const plan::Plan &plan,
-                                          const fb::Executable &executable) {
-  std::vector<std::vector<int64_t>> largest =
-      plan::largestMicroBatches(plan::capacityOf(*plan, executable));
-  std::vector<std::vector<int64_t>> sizes{largest.front(), largest[largest.size() / 2],
-                                          largest.back()};
+std::vector<std::vector<int64_t>> sizesOf(const plan::Plan &plan, const fb::Executable &executable) {
+  std::vector<std::vector<int64_t>> largest = plan::largestMicroBatches(plan::capacityOf(*plan, executable));
+  std::vector<std::vector<int64_t>> sizes{largest.front(), largest[largest.size() / 2], largest.back()};
   for (int64_t part : {2, 4}) {
     sizes.push_back(largest.front());
     for (uint32_t symbol = 0; symbol < sizes.back().size(); ++symbol)
       if (int64_t &size = sizes.back()[symbol];
-          size != plan::DimTable::kUndefined &&
-          plan->symbols()->Get(symbol)->combine() == fb::Combine::Sum)
+          size != plan::DimTable::kUndefined && plan->symbols()->Get(symbol)->combine() == fb::Combine::Sum)
         size = std::max<int64_t>(1, size / part);
   }
   for (std::vector<int64_t> &own : sizes)
@@ -167,9 +162,7 @@ public:
     const fb::Program *own = instance->program(kKinds[kind]);
     return own || kind > 0 ? own : instance->program(fb::ProgramKind::Evaluate);
   }
-  Result<executor::BoundShapes *> shapes(std::span<const int64_t> sizes) {
-    return instance->bind(sizes);
-  }
+  Result<executor::BoundShapes *> shapes(std::span<const int64_t> sizes) { return instance->bind(sizes); }
   void trace(size_t spans) { device->enableTrace(spans); }
   std::span<const executor::TraceSpan> traced() const { return device->trace(); }
 
@@ -185,8 +178,7 @@ private:
     MAESTRO_ASSIGN(executor::BoundShapes * bounds, instance->bindBounds());
     uint32_t drawn = 0;
     for (const fb::Binding *binding : *instance->table().bindings()) {
-      DType dtype =
-          static_cast<DType>(instance->table().buffers()->Get(binding->buffer())->dtype());
+      DType dtype = static_cast<DType>(instance->table().buffers()->Get(binding->buffer())->dtype());
       if (binding->kind() == Kind::HyperParameters) {
         auto scalars = executor::hyperParameters(*plan->training(), 1, 1, 1);
         scalars[kernels::kLearningRate] = 0; // Values stay as they are.
@@ -195,8 +187,7 @@ private:
         continue;
       }
       bool isValue = binding->kind() == Kind::Value || binding->kind() == Kind::EdgeInput ||
-                     binding->kind() == Kind::EdgeGradientInput ||
-                     binding->kind() == Kind::LossScale;
+                     binding->kind() == Kind::EdgeGradientInput || binding->kind() == Kind::LossScale;
       if (!isValue || (dtype != DType::F32 && dtype != DType::BF16))
         continue;
       uint64_t bytes = instance->bytes(binding->buffer(), *bounds);
@@ -206,8 +197,7 @@ private:
         value = (static_cast<float>(bits[0]) * 0x1p-32f - 0.5f) * 0.1f;
       }
       std::vector<uint16_t> narrow(dtype == DType::BF16 ? bytes / 2 : 0, 0x3c23); // 0.01
-      const void *source =
-          dtype == DType::F32 ? static_cast<const void *>(values.data()) : narrow.data();
+      const void *source = dtype == DType::F32 ? static_cast<const void *>(values.data()) : narrow.data();
       device->write(instance->address(binding->buffer(), 0), source, bytes);
       MAESTRO_TRY(device->wait(device->record()));
     }
@@ -227,8 +217,8 @@ private:
       if (bytes.empty()) {
         bytes.resize(instance->bytes(binding->buffer(), shapes));
         fillField(isField ? plan->fields()->Get(binding->index()) : nullptr,
-                  static_cast<DType>(instance->table().buffers()->Get(binding->buffer())->dtype()),
-                  shapes.symbols, bytes);
+                  static_cast<DType>(instance->table().buffers()->Get(binding->buffer())->dtype()), shapes.symbols,
+                  bytes);
       }
       device->write(instance->address(binding->buffer(), 0), bytes.data(), bytes.size());
     }
@@ -240,14 +230,12 @@ private:
                  std::vector<std::byte> &bytes) const {
     switch (dtype) {
     case DType::I64:
-      fillIntegers<int64_t>(
-          field, symbols,
-          {reinterpret_cast<int64_t *>(bytes.data()), bytes.size() / sizeof(int64_t)});
+      fillIntegers<int64_t>(field, symbols,
+                            {reinterpret_cast<int64_t *>(bytes.data()), bytes.size() / sizeof(int64_t)});
       break;
     case DType::I32:
-      fillIntegers<int32_t>(
-          field, symbols,
-          {reinterpret_cast<int32_t *>(bytes.data()), bytes.size() / sizeof(int32_t)});
+      fillIntegers<int32_t>(field, symbols,
+                            {reinterpret_cast<int32_t *>(bytes.data()), bytes.size() / sizeof(int32_t)});
       break;
     case DType::F32:
       for (size_t i = 0; i < bytes.size() / sizeof(float); ++i)
@@ -260,14 +248,12 @@ private:
   }
 
   template <typename T>
-  void fillIntegers(const fb::Field *field, const std::vector<int64_t> &symbols,
-                    std::span<T> values) const {
+  void fillIntegers(const fb::Field *field, const std::vector<int64_t> &symbols, std::span<T> values) const {
     int64_t limit = field ? field->index_limit() : 0;
     uint32_t drawn = 1;
     for (T &value : values)
-      value = limit > 0 ? static_cast<T>((drawn = drawn * 1664525u + 1013904223u) %
-                                         static_cast<uint64_t>(limit))
-                        : T{1};
+      value =
+          limit > 0 ? static_cast<T>((drawn = drawn * 1664525u + 1013904223u) % static_cast<uint64_t>(limit)) : T{1};
     if (!field || !field->marks())
       return;
     for (T &value : values)
@@ -275,25 +261,17 @@ private:
         value = value == static_cast<T>(mark->value()) ? T{0} : value;
     size_t next = 0;
     for (const fb::Mark *mark : *field->marks())
-      for (int64_t left = mark->per_row() * symbols[mark->symbol()];
-           left > 0 && next < values.size(); --left)
+      for (int64_t left = mark->per_row() * symbols[mark->symbol()]; left > 0 && next < values.size(); --left)
         values[next++] = static_cast<T>(mark->value());
   }
 
   Status preparePulse() {
     uint64_t offset = 0;
-    executor::CallDescription call{pulseSubject.kernel,
-                                   pulseSubject.attributes,
-                                   pulseSubject.inputs,
-                                   pulseSubject.outputs,
-                                   {},
-                                   {},
-                                   {}};
-    for (auto [types, operands] :
-         {std::pair(&call.inputTypes, &call.inputs), {&call.outputTypes, &call.outputs}})
+    executor::CallDescription call{
+        pulseSubject.kernel, pulseSubject.attributes, pulseSubject.inputs, pulseSubject.outputs, {}, {}, {}};
+    for (auto [types, operands] : {std::pair(&call.inputTypes, &call.inputs), {&call.outputTypes, &call.outputs}})
       for (const TensorType &type : *types) {
-        operands->push_back(type.present ? executor::OperandRef{0, offset}
-                                         : executor::OperandRef{});
+        operands->push_back(type.present ? executor::OperandRef{0, offset} : executor::OperandRef{});
         offset += type.present ? type.bytes() : 0;
       }
     MAESTRO_ASSIGN(executor::Address block, device->allocate(offset, "the pulse"));
@@ -309,8 +287,7 @@ private:
   std::unique_ptr<ExecutableInstance> instance;
   std::unique_ptr<executor::PreparedProgram> pulse;
   std::vector<executor::Address> pulseBases;
-  std::map<std::pair<uint32_t, std::vector<int64_t>>, std::vector<std::byte>>
-      fields; ///< By buffer and sizes.
+  std::map<std::pair<uint32_t, std::vector<int64_t>>, std::vector<std::byte>> fields; ///< By buffer and sizes.
 };
 
 struct Collected {
@@ -360,8 +337,7 @@ Status runSizes(Stand &stand, const std::vector<std::vector<int64_t>> &sizes, in
 /// rest.
 class Company {
 public:
-  Company(std::span<const std::unique_ptr<Stand>> stands,
-          const std::vector<std::vector<int64_t>> &sizes)
+  Company(std::span<const std::unique_ptr<Stand>> stands, const std::vector<std::vector<int64_t>> &sizes)
       : seconds(stands.size()) {
     for (size_t i = 0; i < stands.size(); ++i)
       threads.emplace_back([&, i, stand = stands[i].get()] {
@@ -426,9 +402,10 @@ void compare(const std::vector<std::vector<double>> &seconds, Collected &collect
   }
 }
 
-/// Rounds' pulses and calls: times of the calls, in pulses, are added by kind. Of update programs, from `firstUpdate` on, each round's pulses
-/// from the first call's beginning to the last one's end.
-std::vector<double> collect(std::span<const executor::TraceSpan> spans, const std::map<int32_t, std::vector<CallKind>> &kinds, int32_t firstUpdate,
+/// Rounds' pulses and calls: times of the calls, in pulses, are added by kind. Of update programs, from `firstUpdate`
+/// on, each round's pulses from the first call's beginning to the last one's end.
+std::vector<double> collect(std::span<const executor::TraceSpan> spans,
+                            const std::map<int32_t, std::vector<CallKind>> &kinds, int32_t firstUpdate,
                             Collected &collected) {
   std::vector<double> updates;
   double pulse = 0;
@@ -456,8 +433,7 @@ std::vector<double> collect(std::span<const executor::TraceSpan> spans, const st
                program != kinds.end() && program->second.size() == end - i && pulse > 0) {
       for (size_t span = i; span < end; ++span) {
         const CallKind &kind = program->second[span - i];
-        Collected::Kind &own =
-            collected.kinds[{kind.name, kind.work.m, kind.work.n, kind.work.k, kind.work.bytes}];
+        Collected::Kind &own = collected.kinds[{kind.name, kind.work.m, kind.work.n, kind.work.k, kind.work.bytes}];
         own.work = kind.work;
         own.pulses.push_back(seconds(span) / kind.products / pulse);
       }
@@ -489,8 +465,8 @@ size_t PlanPrograms::leftOut(int groups) const {
 namespace {
 
 /// Of one executable. The other groups do the same until the first is done.
-Status timeExecutable(const plan::Plan &plan, uint32_t index, int threads, int groups,
-                      double secondsEach, bool withAlone, Collected &collected) {
+Status timeExecutable(const plan::Plan &plan, uint32_t index, int threads, int groups, double secondsEach,
+                      bool withAlone, Collected &collected) {
   const fb::Executable &table = *plan->executables()->Get(index);
   std::vector<std::unique_ptr<Stand>> stands;
   for (int group = 0; group < groups; ++group) {
@@ -516,7 +492,8 @@ Status timeExecutable(const plan::Plan &plan, uint32_t index, int threads, int g
   }
   for (auto &stand : stands) {
     MAESTRO_TRY(stand->update(kUnknownTask));
-    stand->trace((stand->calls() * sizes.size() + stand->updateCalls()) * kMostRounds * 2); // All, so that none is slower for it.
+    stand->trace((stand->calls() * sizes.size() + stand->updateCalls()) * kMostRounds *
+                 2); // All, so that none is slower for it.
   }
   Company company(std::span(stands).subspan(1), sizes);
   std::vector<double> together, alone;
@@ -538,15 +515,15 @@ Status timeExecutable(const plan::Plan &plan, uint32_t index, int threads, int g
   company.end();
   company.seconds.insert(company.seconds.begin(), std::move(together));
   compare(company.seconds, collected);
-  if (std::vector<double> updates = collect(first.traced(), kinds, updateTask(sizes.size()), collected); !updates.empty())
+  if (std::vector<double> updates = collect(first.traced(), kinds, updateTask(sizes.size()), collected);
+      !updates.empty())
     collected.updates.push_back({updateBytesOf(table), median(std::move(updates))});
   return Status();
 }
 
 } // namespace
 
-Result<TimedCalls> PlanPrograms::time(int threads, int groups, double secondsEach,
-                                      bool withAlone) const {
+Result<TimedCalls> PlanPrograms::time(int threads, int groups, double secondsEach, bool withAlone) const {
   Collected collected;
   for (uint32_t index = 0; index < (*plan)->executables()->size(); ++index) {
     const fb::Executable &executable = *(*plan)->executables()->Get(index);

@@ -47,8 +47,8 @@ void *zeros(size_t size) {
 
 /// A group's memory for what lies far away. Inputs stay zero, so that every subject may have them.
 struct FarMemory {
-  /// So much is used in turn: more than a processor's last cache leaves to a core (what systems say of that cache is of no use: 32 and 384
-  /// MiB were seen on one machine).
+  /// So much is used in turn: more than a processor's last cache leaves to a core (what systems say of that cache is of
+  /// no use: 32 and 384 MiB were seen on one machine).
   static constexpr size_t kUsed = size_t{48} << 20;
 
   struct Part {
@@ -72,25 +72,28 @@ struct FarMemory {
   }
 };
 
-/// Far operands have so many places at most, near ones so many: about as many calls of a like size pass in a step before the same memory
-/// is used again, so that small ones find what they need in the inner caches.
+/// Far operands have so many places at most, near ones so many: about as many calls of a like size pass in a step
+/// before the same memory is used again, so that small ones find what they need in the inner caches.
 constexpr size_t kSets = 32, kNearSets = 16;
 
 /// A prepared call with sets of operands, taken in turn: zeros, which every kernel accepts, and masks.
 class Call {
 public:
-  static Result<Call> prepare(const kernels::Library &library, const Subject &subject, int threads, FarMemory *far, size_t setCount = kSets) {
+  static Result<Call> prepare(const kernels::Library &library, const Subject &subject, int threads, FarMemory *far,
+                              size_t setCount = kSets) {
     Call call;
-    MAESTRO_ASSIGN(call.kernel, library.prepare({subject.kernel, kernels::Attributes(subject.attributes), subject.inputs,
-                                                 subject.outputs, threads}));
+    MAESTRO_ASSIGN(call.kernel, library.prepare({subject.kernel, kernels::Attributes(subject.attributes),
+                                                 subject.inputs, subject.outputs, threads}));
     if (!call.kernel)
       return Status::internal("no kernel '" + subject.kernel + "'");
     for (const auto *list : {&subject.inputs, &subject.outputs})
       for (const kernels::TensorType &type : *list)
         call.bytes += type.present ? type.bytes() : 0;
     call.sets.resize(setCount);
-    size_t farInputs = far ? bytesOf(subject.inputs, subject.farInputs) : 0, farOutputs = far ? bytesOf(subject.outputs, subject.farOutputs) : 0;
-    size_t near = call.near = placesIn(poolBytes(threads), call.bytes - farInputs - farOutputs, std::min(setCount, kNearSets));
+    size_t farInputs = far ? bytesOf(subject.inputs, subject.farInputs) : 0,
+           farOutputs = far ? bytesOf(subject.outputs, subject.farOutputs) : 0;
+    size_t near = call.near =
+        placesIn(poolBytes(threads), call.bytes - farInputs - farOutputs, std::min(setCount, kNearSets));
     size_t away = placesIn(FarMemory::kUsed, farInputs + farOutputs, setCount);
     if (far)
       far->begin(away * farInputs, away * farOutputs);
@@ -127,17 +130,18 @@ private:
       sum += isFar(operands, i) && types[i].present ? types[i].bytes() : 0;
     return sum;
   }
-  static size_t placesIn(size_t pool, size_t bytes, size_t most) { return std::clamp<size_t>(pool / std::max<size_t>(bytes, 1), 1, most); }
+  static size_t placesIn(size_t pool, size_t bytes, size_t most) {
+    return std::clamp<size_t>(pool / std::max<size_t>(bytes, 1), 1, most);
+  }
 
   static size_t poolBytes(int threads) {
     long cache = ::sysconf(_SC_LEVEL2_CACHE_SIZE);
     return static_cast<size_t>(cache > 0 ? cache : 1 << 20) * 2 * static_cast<size_t>(threads);
   }
-  void *block(size_t size) {
-    return blocks.emplace_back(zeros(size)).get();
-  }
+  void *block(size_t size) { return blocks.emplace_back(zeros(size)).get(); }
   /// An operand of every set: they have `count` places in turn.
-  void place(std::vector<void *> Set::*list, const kernels::TensorType &type, bool ordered, FarMemory::Part *far, size_t count) {
+  void place(std::vector<void *> Set::*list, const kernels::TensorType &type, bool ordered, FarMemory::Part *far,
+             size_t count) {
     std::vector<void *> places;
     for (size_t i = 0; i < count; ++i) {
       places.push_back(!type.present ? nullptr : far ? far->take(type.bytes()) : block(type.bytes()));
@@ -160,10 +164,12 @@ private:
   size_t bytes = 0, next = 0, near = 1;
 };
 
-/// Share of a time that threads may wait for processors: a median leaves out the calls that others interrupted as long as they are few.
+/// Share of a time that threads may wait for processors: a median leaves out the calls that others interrupted as long
+/// as they are few.
 constexpr double kDisturbed = 0.2;
 
-/// Other kernels that run in between, as they do in a step: their code and operands push those of the kernel out of the inner caches.
+/// Other kernels that run in between, as they do in a step: their code and operands push those of the kernel out of the
+/// inner caches.
 class Company {
 public:
   static Result<Company> prepare(const kernels::Library &library, int threads) {
@@ -180,7 +186,8 @@ public:
   }
 
 private:
-  static constexpr size_t kBetween = 8; // About a layer's part, as what a kernel reads was mostly written by the last few.
+  static constexpr size_t kBetween =
+      8; // About a layer's part, as what a kernel reads was mostly written by the last few.
   std::vector<Call> calls;
   size_t next = 0;
 };
@@ -233,7 +240,7 @@ struct Runner {
 
 private:
   void beat() {
-    pulse.run(); // Its code and operands come near.
+    pulse.run();             // Its code and operands come near.
     double least = INFINITY; // What interrupts the thread is no slow processor.
     for (int i = 0; i < 3; ++i) {
       double begin = secondsOf(CLOCK_MONOTONIC);
@@ -267,7 +274,8 @@ double median(std::vector<double> values) {
 double middleMean(std::vector<double> values) {
   size_t away = values.size() / 20;
   std::sort(values.begin(), values.end());
-  return std::accumulate(values.begin() + static_cast<ptrdiff_t>(away), values.end() - static_cast<ptrdiff_t>(away), 0.0) /
+  return std::accumulate(values.begin() + static_cast<ptrdiff_t>(away), values.end() - static_cast<ptrdiff_t>(away),
+                         0.0) /
          static_cast<double>(values.size() - 2 * away);
 }
 

@@ -1,7 +1,9 @@
 // Times of kernels on a group of threads while all cores do the same.
 //
-// A device is a group of threads; as many groups as there is room for run the same kernel at once, since they share memory when a plan
-// runs. A processor that is shared changes its speed by tens of per cent within seconds, so that each time has a pulse beside it. Operands come from a pool that is larger than a core's own caches, and other kernels run in between: as in a step.
+// A device is a group of threads; as many groups as there is room for run the same kernel at once, since they share
+// memory when a plan runs. A processor that is shared changes its speed by tens of per cent within seconds, so that
+// each time has a pulse beside it. Operands come from a pool that is larger than a core's own caches, and other kernels
+// run in between: as in a step.
 #pragma once
 
 #include "tools/profile/subjects.h"
@@ -14,7 +16,8 @@ namespace maestro::profile {
 struct Timing {
   double seconds = 0;
   double bytes = 0; ///< Of operands and results.
-  double pulse = 0; ///< Seconds of a product that is always the same, between these calls: how slow the processor is just now.
+  double pulse =
+      0; ///< Seconds of a product that is always the same, between these calls: how slow the processor is just now.
 };
 
 struct Surroundings;
@@ -37,7 +40,7 @@ private:
   size_t disturbed = 0;
   std::shared_ptr<kernels::Library> library;
   std::vector<std::unique_ptr<Surroundings>> surroundings; ///< By group,
-  int surrounded = 0; ///< of so many threads.
+  int surrounded = 0;                                      ///< of so many threads.
 };
 
 /// Seconds of a clock that only goes on.

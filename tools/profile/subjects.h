@@ -11,14 +11,14 @@ namespace maestro::profile {
 
 /// A kernel at one size.
 struct Subject {
-  std::string curve;          ///< As planning asks for it (cost_models/kernel_curves.h).
+  std::string curve; ///< As planning asks for it (cost_models/kernel_curves.h).
   std::string kernel;
   std::vector<kernels::Attribute> attributes;
   std::vector<kernels::TensorType> inputs, outputs;
-  std::vector<double> sizes;  ///< Of a grid: m, n, k. Of a curve: the bytes; none: those of operands and results.
-  bool ordered = false;       ///< Masks are true up to the diagonal of their last two dims; otherwise nowhere.
-  /// Bits, of inputs that another task left behind and of results that another one will read: a step has passed over its other values
-  /// meanwhile, so that they lie further away than what the kernel before just wrote.
+  std::vector<double> sizes; ///< Of a grid: m, n, k. Of a curve: the bytes; none: those of operands and results.
+  bool ordered = false;      ///< Masks are true up to the diagonal of their last two dims; otherwise nowhere.
+  /// Bits, of inputs that another task left behind and of results that another one will read: a step has passed over
+  /// its other values meanwhile, so that they lie further away than what the kernel before just wrote.
   uint32_t farInputs = 0, farOutputs = 0;
 };
 

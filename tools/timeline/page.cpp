@@ -15,7 +15,8 @@
 namespace maestro::timeline {
 namespace {
 
-constexpr std::array<const char *, 8> kColors = {"#4e79a7", "#f28e2b", "#59a14f", "#b07aa1", "#76b7b2", "#e15759", "#edc948", "#9c755f"};
+constexpr std::array<const char *, 8> kColors = {"#4e79a7", "#f28e2b", "#59a14f", "#b07aa1",
+                                                 "#76b7b2", "#e15759", "#edc948", "#9c755f"};
 constexpr const char *kUpdateColor = "#888888";
 constexpr double kLeft = 80, kWidth = 1000, kRow = 26;
 
@@ -45,8 +46,8 @@ std::vector<uint32_t> shownRanks(const executor::Topology &topology) {
   return shown;
 }
 
-std::vector<std::vector<std::string>> usageRows(const plan::Plan &plan, const executor::Topology &topology, const Usage &predicted,
-                                                const Usage *measured) {
+std::vector<std::vector<std::string>> usageRows(const plan::Plan &plan, const executor::Topology &topology,
+                                                const Usage &predicted, const Usage *measured) {
   std::vector<const Usage *> columns = {&predicted};
   if (measured)
     columns.push_back(measured);
@@ -61,7 +62,8 @@ std::vector<std::vector<std::string>> usageRows(const plan::Plan &plan, const ex
   for (uint32_t rank : shownRanks(topology)) {
     rows.push_back({fmt::format("device {}", plan->ranks()->Get(rank)->device())});
     for (const Usage *usage : columns)
-      addTimes(rows.back(), usage->devices[rank].busyNs, std::max(0.0, usage->stepNs - usage->devices[rank].busyNs), usage->stepNs);
+      addTimes(rows.back(), usage->devices[rank].busyNs, std::max(0.0, usage->stepNs - usage->devices[rank].busyNs),
+               usage->stepNs);
   }
   return rows;
 }
@@ -86,23 +88,29 @@ double tickNs(double ns) {
 /// One step's window of a timeline.
 class Drawing {
 public:
-  Drawing(const plan::Plan &plan, const executor::Topology &topology, const Timeline &timeline, size_t step, double scaleNs, std::string title)
-      : plan(plan), topology(topology), timeline(timeline), window(timeline.steps[step]), scale(kWidth / scaleNs), title(std::move(title)) {}
+  Drawing(const plan::Plan &plan, const executor::Topology &topology, const Timeline &timeline, size_t step,
+          double scaleNs, std::string title)
+      : plan(plan), topology(topology), timeline(timeline), window(timeline.steps[step]), scale(kWidth / scaleNs),
+        title(std::move(title)) {}
 
   std::string text() {
     std::vector<uint32_t> shown = shownRanks(topology);
     double bottom = kRow * static_cast<double>(shown.size());
-    svg = fmt::format("<div class=\"wide\"><svg class=\"timeline\" width=\"{:.0f}\" height=\"{:.0f}\" role=\"img\"><title>{}</title>\n",
+    svg = fmt::format("<div class=\"wide\"><svg class=\"timeline\" width=\"{:.0f}\" height=\"{:.0f}\" "
+                      "role=\"img\"><title>{}</title>\n",
                       kLeft + kWidth + 40, bottom + 24, title);
     for (uint32_t i = 0; i < shown.size(); ++i) {
       rowOf[shown[i]] = i;
-      svg += fmt::format("<text x=\"0\" y=\"{:.0f}\">device {}</text><line x1=\"{}\" x2=\"{}\" y1=\"{:.0f}\" y2=\"{:.0f}\"/>\n",
-                         kRow * i + 18, plan->ranks()->Get(shown[i])->device(), kLeft, kLeft + kWidth, kRow * (i + 1) - 2, kRow * (i + 1) - 2);
+      svg += fmt::format(
+          "<text x=\"0\" y=\"{:.0f}\">device {}</text><line x1=\"{}\" x2=\"{}\" y1=\"{:.0f}\" y2=\"{:.0f}\"/>\n",
+          kRow * i + 18, plan->ranks()->Get(shown[i])->device(), kLeft, kLeft + kWidth, kRow * (i + 1) - 2,
+          kRow * (i + 1) - 2);
     }
     axis(bottom);
     std::vector<const Span *> inWindow;
     for (const Span &span : timeline.spans)
-      if (span.endNs > window.startNs && span.startNs < window.endNs && rowOf.count(topology.stations[span.station].rank))
+      if (span.endNs > window.startNs && span.startNs < window.endNs &&
+          rowOf.count(topology.stations[span.station].rank))
         inWindow.push_back(&span);
     // A page has room for so many; then a row has none closer to each other than this, unless they are longer.
     constexpr size_t kMostSpans = 8000;
@@ -126,22 +134,26 @@ private:
     auto length = static_cast<double>(window.ns());
     double tick = tickNs(kWidth / scale);
     for (double ns = 0; ns <= length; ns += tick)
-      svg += fmt::format("<line x1=\"{0:.1f}\" x2=\"{0:.1f}\" y1=\"0\" y2=\"{1:.0f}\"/><text x=\"{0:.1f}\" y=\"{2:.0f}\">{3:g} ms</text>\n",
+      svg += fmt::format("<line x1=\"{0:.1f}\" x2=\"{0:.1f}\" y1=\"0\" y2=\"{1:.0f}\"/><text x=\"{0:.1f}\" "
+                         "y=\"{2:.0f}\">{3:g} ms</text>\n",
                          kLeft + ns * scale, bottom, bottom + 18, ns * 1e-6);
-    svg += fmt::format("<line class=\"end\" x1=\"{0:.1f}\" x2=\"{0:.1f}\" y1=\"0\" y2=\"{1:.0f}\"/>\n", at(window.endNs), bottom);
+    svg += fmt::format("<line class=\"end\" x1=\"{0:.1f}\" x2=\"{0:.1f}\" y1=\"0\" y2=\"{1:.0f}\"/>\n",
+                       at(window.endNs), bottom);
   }
 
   void draw(const Span &span) {
     const executor::StationFacts &station = topology.stations[span.station];
     double left = at(std::max(span.startNs, window.startNs)), right = at(std::min(span.endNs, window.endNs));
     bool ahead = span.step > window.number;
-    svg += fmt::format("<rect x=\"{:.2f}\" y=\"{:.0f}\" width=\"{:.2f}\" height=\"{:.0f}\" fill=\"{}\" class=\"{}{}\"><title>", left,
-                       kRow * rowOf.at(station.rank) + 3, std::max(right - left, 0.4), kRow - 8,
-                       span.isTask() ? colorOf(station.section) : kUpdateColor, metrics::kTaskNames[span.kind], ahead ? " ahead" : "");
+    svg += fmt::format(
+        "<rect x=\"{:.2f}\" y=\"{:.0f}\" width=\"{:.2f}\" height=\"{:.0f}\" fill=\"{}\" class=\"{}{}\"><title>", left,
+        kRow * rowOf.at(station.rank) + 3, std::max(right - left, 0.4), kRow - 8,
+        span.isTask() ? colorOf(station.section) : kUpdateColor, metrics::kTaskNames[span.kind], ahead ? " ahead" : "");
     svg += plan::escapeHtml(executor::stationName(plan, station)) + fmt::format(": {}", metrics::kTaskNames[span.kind]);
     if (span.microBatch >= 0)
       svg += fmt::format(" of micro-batch {}", span.microBatch);
-    svg += fmt::format(", step {}: {} from {}</title></rect>\n", span.step, millis(static_cast<double>(span.endNs - span.startNs)),
+    svg += fmt::format(", step {}: {} from {}</title></rect>\n", span.step,
+                       millis(static_cast<double>(span.endNs - span.startNs)),
                        millis(static_cast<double>(span.startNs - window.startNs)));
   }
 
@@ -159,7 +171,8 @@ std::string tableHtml(const std::vector<std::vector<std::string>> &rows) {
   for (size_t r = 0; r < rows.size(); ++r) {
     html += "<tr>";
     for (const std::string &cell : rows[r])
-      html += fmt::format("<{0}{2}>{1}</{0}>", r == 0 ? "th" : "td", plan::escapeHtml(cell), r == 0 ? " scope=\"col\"" : "");
+      html += fmt::format("<{0}{2}>{1}</{0}>", r == 0 ? "th" : "td", plan::escapeHtml(cell),
+                          r == 0 ? " scope=\"col\"" : "");
     html += "</tr>\n";
   }
   return html + "</table>\n";
@@ -171,10 +184,14 @@ std::string legend(const plan::Plan &plan, const executor::Topology &topology) {
     html += fmt::format("<span><i style=\"background:{}\"></i>{}</span> ", colorOf(s),
                         plan::escapeHtml(plan->sections()->Get(s)->name()->string_view()));
   bool isFolded = shownRanks(topology).size() < topology.ranks;
-  return html + fmt::format("<span><i style=\"background:{}\"></i>reduction of gradients, norm, update</span>. Forward tasks are pale, "
-                            "those of the next step, run ahead, have a broken edge. Idle is what is empty; of thousands of tasks, the very "
-                            "short ones are thinned out.{}</p>\n", kUpdateColor,
-                            isFolded ? fmt::format(" Of {} devices one for each set of stages is drawn.", topology.ranks) : "");
+  return html + fmt::format(
+                    "<span><i style=\"background:{}\"></i>reduction of gradients, norm, update</span>. Forward tasks "
+                    "are pale, "
+                    "those of the next step, run ahead, have a broken edge. Idle is what is empty; of thousands of "
+                    "tasks, the very "
+                    "short ones are thinned out.{}</p>\n",
+                    kUpdateColor,
+                    isFolded ? fmt::format(" Of {} devices one for each set of stages is drawn.", topology.ranks) : "");
 }
 
 /// The step of the same number, or the typical one.
@@ -187,7 +204,8 @@ size_t sameStep(const Timeline &timeline, uint64_t number) {
 
 } // namespace
 
-std::string usageTable(const plan::Plan &plan, const executor::Topology &topology, const Usage &predicted, const Usage *measured) {
+std::string usageTable(const plan::Plan &plan, const executor::Topology &topology, const Usage &predicted,
+                       const Usage *measured) {
   plan::TextTable table(0b1111110);
   for (std::vector<std::string> &row : usageRows(plan, topology, predicted, measured))
     table.add(std::move(row));
@@ -202,14 +220,18 @@ std::string timelinesHtml(const plan::Plan &plan, const executor::Topology &topo
   if (measured)
     scaleNs = std::max(scaleNs, static_cast<double>(measured->steps[typical].ns()));
   std::string html =
-      "<section><h2>Timeline of a steady step</h2>\n<style>svg.timeline line{stroke:var(--line)} svg.timeline line.end{stroke:var(--limit)} "
-      "svg.timeline text{font-size:11px;fill:var(--soft)} rect.forward{fill-opacity:.55} rect.weight_gradient{fill-opacity:.78} rect.ahead{stroke:var(--text);stroke-dasharray:2 2} "
+      "<section><h2>Timeline of a steady step</h2>\n<style>svg.timeline line{stroke:var(--line)} svg.timeline "
+      "line.end{stroke:var(--limit)} "
+      "svg.timeline text{font-size:11px;fill:var(--soft)} rect.forward{fill-opacity:.55} "
+      "rect.weight_gradient{fill-opacity:.78} rect.ahead{stroke:var(--text);stroke-dasharray:2 2} "
       "table.usage td,table.usage th{text-align:right} table.usage td:first-child{text-align:left}</style>\n" +
       legend(plan, topology);
   auto add = [&](const char *what, const Timeline &timeline, size_t step) {
     html += fmt::format("<h3>{}: step {}, {}</h3>\n", what, timeline.steps[step].number,
                         millis(static_cast<double>(timeline.steps[step].ns())));
-    html += Drawing(plan, topology, timeline, step, scaleNs, fmt::format("{} tasks of step {}, by device", what, timeline.steps[step].number)).text();
+    html += Drawing(plan, topology, timeline, step, scaleNs,
+                    fmt::format("{} tasks of step {}, by device", what, timeline.steps[step].number))
+                .text();
   };
   if (measured)
     add("Measured", *measured, typical);
@@ -218,7 +240,8 @@ std::string timelinesHtml(const plan::Plan &plan, const executor::Topology &topo
   if (measured)
     measuredUsage = usage(*measured, topology, plan);
   html += "<h3>Busy and idle</h3>\n<p>" + stepPhrase(foreseenUsage, measured ? &measuredUsage : nullptr) +
-          "; means over steady steps. A device is idle when it is in no task, reduction or update. Of a section: the mean of its "
+          "; means over steady steps. A device is idle when it is in no task, reduction or update. Of a section: the "
+          "mean of its "
           "devices, busy in its own tasks, and idle whatever section they might have worked for.</p>\n" +
           tableHtml(usageRows(plan, topology, foreseenUsage, measured ? &measuredUsage : nullptr)) + "</section>\n";
   return html;

@@ -3,10 +3,10 @@
 
 #include "cost_models/sample_sizes.h"
 #include "executor/data/synthetic_sizes.h"
-#include "wavefront/scheduler.h"
-#include "wavefront/timeline.h"
 #include "plan/dims.h"
 #include "plan/plan_generated.h"
+#include "wavefront/scheduler.h"
+#include "wavefront/timeline.h"
 
 #include <algorithm>
 #include <set>
@@ -25,8 +25,8 @@ std::vector<SizeDistribution> undeclared(const plan::Plan &plan) {
   std::vector<SizeDistribution> sizes;
   for (const fb::Symbol *symbol : *plan->symbols()) {
     bool sums = symbol->combine() == fb::Combine::Sum;
-    sizes.push_back({SizeDistribution::Kind::Constant, sums ? 1.0 : static_cast<double>(symbol->sample_max()), 0, sums ? 0 : 1,
-                     symbol->sample_max()});
+    sizes.push_back({SizeDistribution::Kind::Constant, sums ? 1.0 : static_cast<double>(symbol->sample_max()), 0,
+                     sums ? 0 : 1, symbol->sample_max()});
   }
   return sizes;
 }
@@ -45,8 +45,8 @@ SizeDistribution::Kind kindOf(data::Distribution::Kind kind) {
   return SizeDistribution::Kind::Constant;
 }
 
-void addUpdates(const wavefront::Problem &problem, const executor::Topology &topology, const wavefront::Timeline::Step &times,
-                uint64_t step, std::vector<Span> &spans) {
+void addUpdates(const wavefront::Problem &problem, const executor::Topology &topology,
+                const wavefront::Timeline::Step &times, uint64_t step, std::vector<Span> &spans) {
   std::vector<int64_t> next; // By rank; the scheduler's devices are ranks, or groups of them.
   for (uint32_t device : topology.deviceOf)
     next.push_back(times.updateStartNs[device]);
@@ -67,7 +67,8 @@ void addUpdates(const wavefront::Problem &problem, const executor::Topology &top
 std::vector<std::vector<int64_t>> knownSizes(const plan::Plan &plan) {
   std::vector<std::vector<int64_t>> steps;
   while (steps.size() < kTypicalSteps) {
-    const auto &own = *plan->step_samples()->Get(static_cast<uint32_t>(steps.size() % plan->step_samples()->size()))->sizes();
+    const auto &own =
+        *plan->step_samples()->Get(static_cast<uint32_t>(steps.size() % plan->step_samples()->size()))->sizes();
     steps.emplace_back(own.begin(), own.end());
   }
   return steps;
@@ -118,7 +119,8 @@ void addPadding(const wavefront::Problem &problem, const wavefront::Schedule &sc
   for (const wavefront::MicroBatch &group : schedule.microBatches)
     for (Padding &padding : list)
       if (padding.section == group.section) {
-        padding.padded += static_cast<double>(group.samples) * static_cast<double>(schedule.dims[group.firstDim + padding.symbol]);
+        padding.padded +=
+            static_cast<double>(group.samples) * static_cast<double>(schedule.dims[group.firstDim + padding.symbol]);
         for (uint32_t sample : schedule.samplesOf(group))
           padding.own += static_cast<double>(problem.sizes[sample * width + padding.symbol]);
       }
@@ -153,7 +155,8 @@ Result<Timeline> predict(const plan::Plan &plan, const executor::Topology &topol
   wavefront::Scheduler scheduler;
   problems.reserve(sizes.size());
   for (size_t s = 0; s < sizes.size(); ++s) {
-    wavefront::Problem &problem = problems.emplace_back(executor::makeProblem(plan, topology, {.evaluates = run.evaluates}));
+    wavefront::Problem &problem =
+        problems.emplace_back(executor::makeProblem(plan, topology, {.evaluates = run.evaluates}));
     if (run.sleepScale > 0)
       executor::scaleTasks(problem, run.sleepScale);
     problem.sizes = sizes[s];
@@ -163,7 +166,8 @@ Result<Timeline> predict(const plan::Plan &plan, const executor::Topology &topol
   }
   wavefront::Timeline times;
   MAESTRO_TRY(wavefront::computeTimeline(
-      inputs, run.waitsForSteps || run.evaluates ? wavefront::Boundary::Wait : wavefront::Boundary::FrozenRunsAhead, times));
+      inputs, run.waitsForSteps || run.evaluates ? wavefront::Boundary::Wait : wavefront::Boundary::FrozenRunsAhead,
+      times));
   Timeline result;
   result.padding = paddedSymbols(plan);
   for (size_t s = 0; s < sizes.size(); ++s) {
@@ -172,16 +176,19 @@ Result<Timeline> predict(const plan::Plan &plan, const executor::Topology &topol
       const wavefront::Task &task = schedules[s].tasks[t];
       const wavefront::MicroBatch &group = schedules[s].microBatches[task.microBatch];
       uint32_t station = topology.stationAt(group.section, task.stage, group.replica);
-      bool runs = task.kind == wavefront::TaskKind::Forward || // A stage that is frozen as a whole has nothing else.
-                  topology.program(station, task.kind == wavefront::TaskKind::Backward ? fb::ProgramKind::Backward : fb::ProgramKind::WeightGradient);
+      bool runs =
+          task.kind == wavefront::TaskKind::Forward || // A stage that is frozen as a whole has nothing else.
+          topology.program(station, task.kind == wavefront::TaskKind::Backward ? fb::ProgramKind::Backward
+                                                                               : fb::ProgramKind::WeightGradient);
       if (runs)
         for (uint32_t part = 0; part < topology.stations[station].members; ++part)
-          result.spans.push_back({station + part, static_cast<uint32_t>(task.kind), steps[s], task.microBatch, times.steps[s].startNs[t],
-                                  times.steps[s].endNs[t]});
+          result.spans.push_back({station + part, static_cast<uint32_t>(task.kind), steps[s], task.microBatch,
+                                  times.steps[s].startNs[t], times.steps[s].endNs[t]});
     }
     addUpdates(problems[s], topology, times.steps[s], steps[s], result.spans);
   }
-  std::stable_sort(result.spans.begin(), result.spans.end(), [](const Span &a, const Span &b) { return a.startNs < b.startNs; });
+  std::stable_sort(result.spans.begin(), result.spans.end(),
+                   [](const Span &a, const Span &b) { return a.startNs < b.startNs; });
   result.steps = windows(result.spans);
   return result;
 }

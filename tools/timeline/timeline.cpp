@@ -40,7 +40,8 @@ std::vector<size_t> steadySteps(const Timeline &timeline) {
 
 size_t typicalStep(const Timeline &timeline) {
   std::vector<size_t> steady = steadySteps(timeline);
-  std::sort(steady.begin(), steady.end(), [&](size_t a, size_t b) { return timeline.steps[a].ns() < timeline.steps[b].ns(); });
+  std::sort(steady.begin(), steady.end(),
+            [&](size_t a, size_t b) { return timeline.steps[a].ns() < timeline.steps[b].ns(); });
   return steady[steady.size() / 2];
 }
 
@@ -52,7 +53,8 @@ Usage usage(const Timeline &timeline, const executor::Topology &topology, const 
   int64_t start = timeline.steps[steady.front()].startNs, end = timeline.steps[steady.back()].endNs;
   auto share = 1.0 / static_cast<double>(steady.size());
   for (const Span &span : timeline.spans) {
-    auto ns = static_cast<double>(std::max<int64_t>(0, std::min(end, span.endNs) - std::max(start, span.startNs))) * share;
+    auto ns =
+        static_cast<double>(std::max<int64_t>(0, std::min(end, span.endNs) - std::max(start, span.startNs))) * share;
     const executor::StationFacts &station = topology.stations[span.station];
     result.devices[station.rank].busyNs += ns;
     result.sections[station.section].busyNs += span.isTask() ? ns : 0;

@@ -1,5 +1,6 @@
-// Devices' work over time: predicted from a plan, or read from what `maestro-run --trace` wrote. Both have the same tasks of the
-// same micro-batches: a trace holds its steps' sample sizes, and the prediction runs the executor's own scheduler on them.
+// Devices' work over time: predicted from a plan, or read from what `maestro-run --trace` wrote. Both have the same
+// tasks of the same micro-batches: a trace holds its steps' sample sizes, and the prediction runs the executor's own
+// scheduler on them.
 //
 // maestro-dump's own; it may include the pure parts of both halves (executor/core/topology, wavefront,
 // executor/metrics, cost_models), but nothing that needs a device or a compiler.
@@ -19,15 +20,16 @@ namespace maestro::timeline {
 
 /// What a device was busy with. Nanoseconds from the timeline's start.
 struct Span {
-  uint32_t station = 0;  ///< Topology.stations
-  uint32_t kind = 0;     ///< metrics::kTaskNames
-  uint64_t step = 0;     ///< From 1.
+  uint32_t station = 0;    ///< Topology.stations
+  uint32_t kind = 0;       ///< metrics::kTaskNames
+  uint64_t step = 0;       ///< From 1.
   int64_t microBatch = -1; ///< -1: of the step.
   int64_t startNs = 0, endNs = 0;
   bool isTask() const { return kind < metrics::kMicroBatchTasks; }
 };
 
-/// From the end of the updates before it to the end of its own. What runs ahead lies in an earlier window than its step's.
+/// From the end of the updates before it to the end of its own. What runs ahead lies in an earlier window than its
+/// step's.
 struct Step {
   uint64_t number = 0;
   int64_t startNs = 0, endNs = 0;
@@ -42,7 +44,7 @@ struct Padding {
 
 struct Timeline {
   std::vector<Span> spans;
-  std::vector<Step> steps; ///< In order.
+  std::vector<Step> steps;      ///< In order.
   std::vector<Padding> padding; ///< Predicted alone: for each section and padded symbol of it.
 };
 
@@ -57,7 +59,8 @@ struct Measured {
 /// InvalidInput where the file is no trace of a run of this plan.
 Result<Measured> readTrace(const std::string &path, const plan::Plan &plan, const executor::Topology &topology);
 
-/// Samples of a few steps: with the sizes of the data that the plan was made for, else those that its workload declares.
+/// Samples of a few steps: with the sizes of the data that the plan was made for, else those that its workload
+/// declares.
 Result<std::vector<std::vector<int64_t>>> typicalSizes(const plan::Plan &plan);
 
 /// When each task runs if every device takes its planned time: steps one after the other, what is frozen ahead of them.
@@ -95,7 +98,8 @@ std::string traceText(const Timeline &timeline, const plan::Plan &plan, const ex
                       const metrics::TraceRun &run);
 
 /// A table of predicted beside measured times (`measured` may be null), for terminals.
-std::string usageTable(const plan::Plan &plan, const executor::Topology &topology, const Usage &predicted, const Usage *measured);
+std::string usageTable(const plan::Plan &plan, const executor::Topology &topology, const Usage &predicted,
+                       const Usage *measured);
 /// A steady step of each, drawn beneath each other, and the table: part of an HTML page.
 std::string timelinesHtml(const plan::Plan &plan, const executor::Topology &topology, const Timeline &predicted,
                           const Timeline *measured);

@@ -82,8 +82,8 @@ private:
                     arguments.at("wait_for_steps"), arguments.at("sleep_kernels")};
     knowsRun = true;
     if (measured.run.planHash != plan.hash())
-      return wrong(fmt::format("is of a run of another plan (hash {:016x}, this plan's is {:016x})", measured.run.planHash,
-                               plan.hash()));
+      return wrong(fmt::format("is of a run of another plan (hash {:016x}, this plan's is {:016x})",
+                               measured.run.planHash, plan.hash()));
     return Status();
   }
 

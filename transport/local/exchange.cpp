@@ -71,8 +71,9 @@ Status Exchange::Member::turn(const std::byte *own, uint64_t bytes, const Abort 
   state->written[self].count = ++turns;
   notify(*state->written[self].moved);
   for (uint32_t member = 0; member < members(); ++member)
-    MAESTRO_TRY(awaitUntil(*state->written[member].moved, [&] { return state->written[member].count >= turns; }, abort, spin,
-                           {state->description.ranks[self], Activity::AwaitingReduction, state->name, turns, LaneKind::Device}));
+    MAESTRO_TRY(awaitUntil(
+        *state->written[member].moved, [&] { return state->written[member].count >= turns; }, abort, spin,
+        {state->description.ranks[self], Activity::AwaitingReduction, state->name, turns, LaneKind::Device}));
   return {};
 }
 
@@ -99,7 +100,8 @@ Status Exchange::Member::sum(const float *own, float *result, uint64_t count, co
   return {};
 }
 
-Status Exchange::Member::gather(const std::byte *own, std::byte *result, uint64_t runs, uint64_t runBytes, const Abort &abort) {
+Status Exchange::Member::gather(const std::byte *own, std::byte *result, uint64_t runs, uint64_t runBytes,
+                                const Abort &abort) {
   uint64_t total = runs * runBytes;
   for (uint64_t begin = 0; begin < total; begin += state->description.turnBytes) {
     uint64_t end = std::min(total, begin + state->description.turnBytes);

@@ -3,8 +3,8 @@
 // (one-sided), counts that, waits for the others' counts, and reads what they wrote. The result of a sum is
 // ((m0 + m1) + m2) + …, in member order, whatever the timing.
 //
-// Staging has two halves. A member that begins turn n + 2 has seen everybody's turn n + 1 written, and whoever writes it
-// has read turn n: a half is never overwritten under a reader, and nobody waits twice in a turn. Larger tensors take
+// Staging has two halves. A member that begins turn n + 2 has seen everybody's turn n + 1 written, and whoever writes
+// it has read turn n: a half is never overwritten under a reader, and nobody waits twice in a turn. Larger tensors take
 // several turns; all members make the same calls in the same order.
 //
 // One write to each other member is right for few members on one machine; for many, scatter and gather in pieces as
@@ -23,8 +23,8 @@
 namespace maestro::transport::local {
 
 struct ExchangeDescription {
-  std::string name; ///< For errors.
-  std::vector<uint32_t> ranks; ///< By member; at least two.
+  std::string name;             ///< For errors.
+  std::vector<uint32_t> ranks;  ///< By member; at least two.
   uint64_t turnBytes = 1 << 20; ///< Of one member in one turn, at most: a multiple of 64.
 };
 

@@ -11,7 +11,8 @@ std::string differs(const char *what, uint64_t found, uint64_t expected) {
 
 LocalReceiver::LocalReceiver(const Ring &ring, const ChannelDescription &description)
     : ring(ring), edge(description.edge), epoch(description.epoch), rank(description.consumerRank),
-      postsPerProducer(description.postsPerProducer), waits(description.waits), producerRanks(description.producerRanks),
+      postsPerProducer(description.postsPerProducer), waits(description.waits),
+      producerRanks(description.producerRanks),
       cellsPerSlot(uint64_t{description.postsPerProducer} * description.producerRanks.size()), found(description.slots),
       cells(description.slots * cellsPerSlot) {}
 

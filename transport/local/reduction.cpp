@@ -154,8 +154,9 @@ uint64_t Reduction::Member::turns() const { return state->cut.turns; }
 template <class Reached> Status Reduction::Member::awaitAll(Reached reached, uint64_t turn, const Abort &abort) {
   for (uint32_t member = 0; member < state->members(); ++member) {
     const MemberWords &words = state->words[member];
-    MAESTRO_TRY(awaitUntil(*state->waitPoints[member], [&] { return reached(words); }, abort, spin,
-                           {state->description.members[self].rank, Activity::AwaitingReduction, state->name, turn, LaneKind::Device}));
+    MAESTRO_TRY(awaitUntil(
+        *state->waitPoints[member], [&] { return reached(words); }, abort, spin,
+        {state->description.members[self].rank, Activity::AwaitingReduction, state->name, turn, LaneKind::Device}));
   }
   return {};
 }

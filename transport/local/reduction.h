@@ -18,8 +18,8 @@
 //   for turn in call:   awaitStaging(turn), scatter(turn), awaitScattered(turn), gather(turn)
 //   awaitGathered(last turn)
 //
-// All of it is for the device's queue, on whose lane waits are reported. Who is a member of several reductions may interleave their
-// turns, if all do in the same order.
+// All of it is for the device's queue, on whose lane waits are reported. Who is a member of several reductions may
+// interleave their turns, if all do in the same order.
 //
 // Nothing allocates after creation.
 #pragma once

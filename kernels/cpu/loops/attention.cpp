@@ -30,8 +30,7 @@ void copyRows(float *to, int64_t toStride, const T *from, int64_t fromStride, in
 }
 
 /// The rows where they lie if they are f32 and of whole vectors; otherwise a copy in `scratch`.
-template <typename T>
-Rows asFloatRows(float *scratch, const T *from, int64_t fromStride, int64_t rows, int64_t width) {
+template <typename T> Rows asFloatRows(float *scratch, const T *from, int64_t fromStride, int64_t rows, int64_t width) {
   if constexpr (__is_same(T, float))
     if (width % kLanes == 0)
       return {from, fromStride};
@@ -42,8 +41,7 @@ Rows asFloatRows(float *scratch, const T *from, int64_t fromStride, int64_t rows
 
 /// to[d][i] = from[i][d]·scale for a block of queries; missing queries are zeros.
 template <typename T>
-void transposeQueries(float *to, const T *from, int64_t fromStride, int64_t rows, int64_t width,
-                      float scale) {
+void transposeQueries(float *to, const T *from, int64_t fromStride, int64_t rows, int64_t width, float scale) {
   for (int64_t i = rows; i < kQ; ++i)
     for (int64_t d = 0; d < width; ++d)
       to[d * kQ + i] = 0;
@@ -53,16 +51,14 @@ void transposeQueries(float *to, const T *from, int64_t fromStride, int64_t rows
         to[d * kQ + i] = toFloat(from[i * fromStride + d]) * scale;
 }
 
-template <typename T>
-void forward(const AttentionCall &call, int64_t b, int64_t h, int64_t queryBlock, void *scratch) {
+template <typename T> void forward(const AttentionCall &call, int64_t b, int64_t h, int64_t queryBlock, void *scratch) {
   int64_t d = paddedWidth(call.depth), dv = paddedWidth(call.valueDepth), kh = h / call.group();
   int64_t i0 = queryBlock * kQ, rows = least(kQ, call.queries - i0);
   float *queries = static_cast<float *>(scratch), *keyRows = queries + kQ * d;
   float *valueRows = keyRows + kK * d, *scores = valueRows + kK * dv, *sums = scores + kK * kQ;
   Running running{sums + kQ * dv, sums + kQ * dv + kQ, sums + kQ * dv + 2 * kQ};
 
-  transposeQueries(queries, rowOf<T>(call.q, call.qStrides, b, h, i0), call.qStrides.row, rows, call.depth,
-                   call.scale);
+  transposeQueries(queries, rowOf<T>(call.q, call.qStrides, b, h, i0), call.qStrides.row, rows, call.depth, call.scale);
   startRunning(running);
   __builtin_memset(sums, 0, static_cast<size_t>(kQ * dv) * sizeof(float));
 
@@ -73,10 +69,9 @@ void forward(const AttentionCall &call, int64_t b, int64_t h, int64_t queryBlock
     Visibility visibility = visibilityOf(call, maySkip, b, h, i0, rows, j0, keys);
     if (visibility == Visibility::Hidden)
       continue;
-    Rows k = asFloatRows(keyRows, rowOf<T>(call.k, call.kStrides, b, kh, j0), call.kStrides.row, keys,
-                         call.depth);
-    Rows v = asFloatRows(valueRows, rowOf<T>(call.v, call.vStrides, b, kh, j0), call.vStrides.row, keys,
-                         call.valueDepth);
+    Rows k = asFloatRows(keyRows, rowOf<T>(call.k, call.kStrides, b, kh, j0), call.kStrides.row, keys, call.depth);
+    Rows v =
+        asFloatRows(valueRows, rowOf<T>(call.v, call.vStrides, b, kh, j0), call.vStrides.row, keys, call.valueDepth);
     blockProduct<false>({k.data, k.stride, 1, queries, kQ, scores, kQ}, keys, kQ, call.depth);
     finishScores(call, visibility, scores, b, h, i0, rows, j0, keys);
     softmaxBlock(scores, keys, running);
@@ -88,8 +83,7 @@ void forward(const AttentionCall &call, int64_t b, int64_t h, int64_t queryBlock
   storeResults<T>(call, b, h, i0, rows, sums, dv, running);
 }
 
-template <typename T>
-void backward(const AttentionCall &call, int64_t b, int64_t kh, void *scratch) {
+template <typename T> void backward(const AttentionCall &call, int64_t b, int64_t kh, void *scratch) {
   int64_t d = paddedWidth(call.depth), dv = paddedWidth(call.valueDepth);
   int64_t padded = (call.keys + kK - 1) / kK * kK;
   float *keyRows = static_cast<float *>(scratch), *valueRows = keyRows + padded * d;
@@ -100,10 +94,9 @@ void backward(const AttentionCall &call, int64_t b, int64_t kh, void *scratch) {
   float *factors = slopes + kK * kQ;
   QueryTerms terms{factors + kK * kQ, factors + kK * kQ + kQ};
 
-  Rows k = asFloatRows(keyRows, rowOf<T>(call.k, call.kStrides, b, kh, 0), call.kStrides.row, call.keys,
-                       call.depth);
-  Rows v = asFloatRows(valueRows, rowOf<T>(call.v, call.vStrides, b, kh, 0), call.vStrides.row, call.keys,
-                       call.valueDepth);
+  Rows k = asFloatRows(keyRows, rowOf<T>(call.k, call.kStrides, b, kh, 0), call.kStrides.row, call.keys, call.depth);
+  Rows v =
+      asFloatRows(valueRows, rowOf<T>(call.v, call.vStrides, b, kh, 0), call.vStrides.row, call.keys, call.valueDepth);
   __builtin_memset(dk, 0, static_cast<size_t>(padded * d) * sizeof(float));
   __builtin_memset(dvalue, 0, static_cast<size_t>(padded * dv) * sizeof(float));
 
@@ -131,7 +124,8 @@ void backward(const AttentionCall &call, int64_t b, int64_t kh, void *scratch) {
         finishScores(call, visibility, scores, b, h, i0, rows, j0, keys);
         blockProduct<false>({v.row(j0), v.stride, 1, gradsT, kQ, slopes, kQ}, keys, kQ, call.valueDepth);
         backwardBlock(scores, slopes, call.softcap > 0 ? factors : nullptr, keys, terms);
-        blockProduct<true>({scores, kQ, 1, grads.data, grads.stride, dvalue + j0 * dv, dv, dvalue + j0 * dv, dv}, keys, dv, rows);
+        blockProduct<true>({scores, kQ, 1, grads.data, grads.stride, dvalue + j0 * dv, dv, dvalue + j0 * dv, dv}, keys,
+                           dv, rows);
         blockProduct<true>({slopes, kQ, 1, queryRows, d, dk + j0 * d, d, dk + j0 * d, d}, keys, d, rows);
         blockProduct<true>({slopes, 1, kQ, k.row(j0), k.stride, dq, d, dq, d}, rows, d, keys);
       }

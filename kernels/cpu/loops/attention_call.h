@@ -24,8 +24,8 @@ struct AttentionCall {
   RowStrides qStrides, kStrides, vStrides, oStrides; ///< o's also serve its gradient.
 
   const void *q, *k, *v, *mask;
-  void *o;    ///< forward: written
-  float *lse; ///< [B, H, S]; forward: written, backward: read
+  void *o;                   ///< forward: written
+  float *lse;                ///< [B, H, S]; forward: written, backward: read
   const void *grad, *result; ///< backward: o's gradient and o
   void *dq, *dk, *dv;
 

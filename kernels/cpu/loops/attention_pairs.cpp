@@ -110,14 +110,16 @@ void backward(const AttentionCall &call, int64_t b, int64_t kh, void *scratch) {
         Visibility visibility = visibilityOf(call, maySkip, b, h, i0, rows, j0, keys);
         if (visibility == Visibility::Hidden)
           continue;
-        pairProduct<false>({asWords(k + j0 * call.kStrides.row), call.kStrides.row / 2, 1, queriesByDepth, kQ, scores, kQ},
-                           keys, kQ, call.depth / 2);
+        pairProduct<false>(
+            {asWords(k + j0 * call.kStrides.row), call.kStrides.row / 2, 1, queriesByDepth, kQ, scores, kQ}, keys, kQ,
+            call.depth / 2);
         scaleScores(scores, keys, call.scale);
         if (call.softcap > 0)
           capSlopes(call, scores, factors, keys);
         finishScores(call, visibility, scores, b, h, i0, rows, j0, keys);
-        pairProduct<false>({asWords(v + j0 * call.vStrides.row), call.vStrides.row / 2, 1, gradsByDepth, kQ, slopes, kQ},
-                           keys, kQ, call.valueDepth / 2);
+        pairProduct<false>(
+            {asWords(v + j0 * call.vStrides.row), call.vStrides.row / 2, 1, gradsByDepth, kQ, slopes, kQ}, keys, kQ,
+            call.valueDepth / 2);
         backwardBlock(scores, slopes, call.softcap > 0 ? factors : nullptr, keys, terms);
         roundScores(weightRows, scores, keys);
         roundScores(slopeRows, slopes, keys);

@@ -122,9 +122,8 @@ inline void applyMask(const AttentionCall &call, float *scores, int64_t b, int64
   int64_t base = maskOffset(call, b, h, i0, j0);
   if (call.maskKind == MaskKind::Boolean) {
     const uint8_t *flags = static_cast<const uint8_t *>(call.mask) + base;
-    changeScores(call, scores, rows, keys, [&](float &score, int64_t at) MAESTRO_LAMBDA {
-      score = flags[at] ? score : -kInfinity;
-    });
+    changeScores(call, scores, rows, keys,
+                 [&](float &score, int64_t at) MAESTRO_LAMBDA { score = flags[at] ? score : -kInfinity; });
   } else if (call.maskKind == MaskKind::Float) {
     const float *added = static_cast<const float *>(call.mask) + base;
     changeScores(call, scores, rows, keys, [&](float &score, int64_t at) MAESTRO_LAMBDA { score += added[at]; });
@@ -244,8 +243,7 @@ void readQueryTerms(const AttentionCall &call, int64_t b, int64_t h, int64_t i0,
 }
 
 /// Scores become weights, and slopes (of the weights) become slopes of the products.
-inline void backwardBlock(float *scores, float *slopes, const float *factors, int64_t keys,
-                   const QueryTerms &terms) {
+inline void backwardBlock(float *scores, float *slopes, const float *factors, int64_t keys, const QueryTerms &terms) {
   for (int64_t g = 0; g < kGroups; ++g) {
     Floats lse = load(terms.lse + g * kLanes), dot = load(terms.dot + g * kLanes);
     for (int64_t j = 0; j < keys; ++j) {

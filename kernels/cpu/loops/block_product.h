@@ -19,8 +19,8 @@ struct BlockOperands {
   int64_t baseRow = 0;
 };
 
-/// A tile of C with `rows` × `vectors`·kLanes elements, held in registers over the whole of k. `part`: of a vector, of which C has
-/// `columns` elements.
+/// A tile of C with `rows` × `vectors`·kLanes elements, held in registers over the whole of k. `part`: of a vector, of
+/// which C has `columns` elements.
 template <int rows, int vectors, bool accumulate, bool part>
 MAESTRO_INLINE void tileProduct(const BlockOperands &p, int64_t m, int64_t n, int64_t depth, int64_t columns) {
   Floats sums[rows][vectors];

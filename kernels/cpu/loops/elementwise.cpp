@@ -49,7 +49,8 @@ template <typename F, typename T> void rightFloat(void *rp, const void *ap, cons
 
 //===--- Any type, one at a time (the compiler vectorises what it can) ----===//
 
-/// A result lies over an operand or apart from it, never shifted against it: no element is read after another one was written.
+/// A result lies over an operand or apart from it, never shifted against it: no element is read after another one was
+/// written.
 #ifdef __clang__
 #define MAESTRO_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #else
@@ -81,13 +82,13 @@ void bothEach(void *rp, const void *ap, const void *bp, int64_t n) {
 
 //===--- Functions --------------------------------------------------------===//
 
-#define MAESTRO_UNARY(Name, expression)                                                            \
-  struct Name {                                                                                    \
-    inline MAESTRO_LAMBDA Floats operator()(Floats x) const { return expression; }                 \
+#define MAESTRO_UNARY(Name, expression)                                                                                \
+  struct Name {                                                                                                        \
+    inline MAESTRO_LAMBDA Floats operator()(Floats x) const { return expression; }                                     \
   };
-#define MAESTRO_BINARY(Name, expression)                                                           \
-  struct Name {                                                                                    \
-    inline MAESTRO_LAMBDA Floats operator()(Floats a, Floats b) const { return expression; }       \
+#define MAESTRO_BINARY(Name, expression)                                                                               \
+  struct Name {                                                                                                        \
+    inline MAESTRO_LAMBDA Floats operator()(Floats a, Floats b) const { return expression; }                           \
   };
 
 MAESTRO_UNARY(Identity, x)
@@ -125,11 +126,9 @@ struct SiluGrad {
   }
 };
 
-#define MAESTRO_EACH(Name, expression)                                                             \
-  struct Name {                                                                                    \
-    template <typename T> inline MAESTRO_LAMBDA auto operator()(T a, T b) const {                  \
-      return expression;                                                                           \
-    }                                                                                              \
+#define MAESTRO_EACH(Name, expression)                                                                                 \
+  struct Name {                                                                                                        \
+    template <typename T> inline MAESTRO_LAMBDA auto operator()(T a, T b) const { return expression; }                 \
   };
 MAESTRO_EACH(Equal, a == b)
 MAESTRO_EACH(Less, a < b)
@@ -144,9 +143,9 @@ MAESTRO_EACH(WrappingSubtract, static_cast<T>(static_cast<uint64_t>(a) - static_
 MAESTRO_EACH(WrappingMultiply, static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b)))
 
 /// Functions of the C library, one element at a time.
-#define MAESTRO_SCALAR(Name, function)                                                             \
-  struct Name {                                                                                    \
-    float operator()(float x) const { return function(x); }                                        \
+#define MAESTRO_SCALAR(Name, function)                                                                                 \
+  struct Name {                                                                                                        \
+    float operator()(float x) const { return function(x); }                                                            \
   };
 MAESTRO_SCALAR(Sine, __builtin_sinf)
 MAESTRO_SCALAR(Cosine, __builtin_cosf)
@@ -191,13 +190,15 @@ struct NonZero {
 
 //===--- Tables -----------------------------------------------------------===//
 
-#define MAESTRO_UNARY_ENTRIES(name, F)                                                             \
-  {name, DType::F32, DType::F32, mapFloats<F, float, float>},                                      \
-      {name, DType::BF16, DType::BF16, mapFloats<F, BFloat16, BFloat16>}
+#define MAESTRO_UNARY_ENTRIES(name, F)                                                                                 \
+  {name, DType::F32, DType::F32, mapFloats<F, float, float>}, {                                                        \
+    name, DType::BF16, DType::BF16, mapFloats<F, BFloat16, BFloat16>                                                   \
+  }
 
-#define MAESTRO_SCALAR_ENTRIES(name, F)                                                            \
-  {name, DType::F32, DType::F32, mapEach<F, float, float>},                                        \
-      {name, DType::BF16, DType::BF16, mapEach<F, BFloat16, BFloat16>}
+#define MAESTRO_SCALAR_ENTRIES(name, F)                                                                                \
+  {name, DType::F32, DType::F32, mapEach<F, float, float>}, {                                                          \
+    name, DType::BF16, DType::BF16, mapEach<F, BFloat16, BFloat16>                                                     \
+  }
 
 constexpr UnaryEntry kUnary[] = {
     MAESTRO_UNARY_ENTRIES("neg", Negate),
@@ -235,17 +236,15 @@ constexpr UnaryEntry kUnary[] = {
     {"cast", DType::F32, DType::Bool, mapEach<NonZero, uint8_t, float>},
 };
 
-#define MAESTRO_FLOAT_BINARY(name, F)                                                              \
-  {name, DType::F32, DType::F32, bothFloats<F, float>, leftFloat<F, float>, rightFloat<F, float>}, \
-  {                                                                                                \
-    name, DType::BF16, DType::BF16, bothFloats<F, BFloat16>, leftFloat<F, BFloat16>,               \
-        rightFloat<F, BFloat16>                                                                    \
+#define MAESTRO_FLOAT_BINARY(name, F)                                                                                  \
+  {name, DType::F32, DType::F32, bothFloats<F, float>, leftFloat<F, float>, rightFloat<F, float>}, {                   \
+    name, DType::BF16, DType::BF16, bothFloats<F, BFloat16>, leftFloat<F, BFloat16>, rightFloat<F, BFloat16>           \
   }
-#define MAESTRO_EACH_BINARY(name, F, in, out, T, To)                                               \
-  {name, in, out, bothEach<F, To, T, 1, 1>, bothEach<F, To, T, 0, 1>, bothEach<F, To, T, 1, 0>}
-#define MAESTRO_COMPARE(name, F)                                                                   \
-  MAESTRO_EACH_BINARY(name, F, DType::F32, DType::Bool, float, uint8_t),                           \
-      MAESTRO_EACH_BINARY(name, F, DType::BF16, DType::Bool, BFloat16, uint8_t),                   \
+#define MAESTRO_EACH_BINARY(name, F, in, out, T, To)                                                                   \
+  { name, in, out, bothEach<F, To, T, 1, 1>, bothEach<F, To, T, 0, 1>, bothEach<F, To, T, 1, 0> }
+#define MAESTRO_COMPARE(name, F)                                                                                       \
+  MAESTRO_EACH_BINARY(name, F, DType::F32, DType::Bool, float, uint8_t),                                               \
+      MAESTRO_EACH_BINARY(name, F, DType::BF16, DType::Bool, BFloat16, uint8_t),                                       \
       MAESTRO_EACH_BINARY(name, F, DType::I64, DType::Bool, int64_t, uint8_t)
 
 constexpr BinaryEntry kBinary[] = {
@@ -261,8 +260,8 @@ constexpr BinaryEntry kBinary[] = {
     MAESTRO_FLOAT_BINARY("silu_grad", SiluGrad),
     MAESTRO_FLOAT_BINARY("gelu_grad", GeluGrad),
     MAESTRO_FLOAT_BINARY("gelu_grad:tanh", GeluTanhGrad),
-    {"pow", DType::F32, DType::F32, bothEach<Power, float, float, 1, 1>,
-     bothEach<Power, float, float, 0, 1>, constantPower<float>},
+    {"pow", DType::F32, DType::F32, bothEach<Power, float, float, 1, 1>, bothEach<Power, float, float, 0, 1>,
+     constantPower<float>},
     {"pow", DType::BF16, DType::BF16, bothEach<Power, BFloat16, BFloat16, 1, 1>,
      bothEach<Power, BFloat16, BFloat16, 0, 1>, constantPower<BFloat16>},
     MAESTRO_COMPARE("equal", Equal),
@@ -279,8 +278,8 @@ constexpr BinaryEntry kBinary[] = {
 };
 
 template <typename T>
-void selectEach(void *rp, const uint8_t *condition, const void *ap, const void *bp, int64_t n,
-                int64_t cs, int64_t as, int64_t bs) {
+void selectEach(void *rp, const uint8_t *condition, const void *ap, const void *bp, int64_t n, int64_t cs, int64_t as,
+                int64_t bs) {
   T *r = static_cast<T *>(rp);
   const T *a = static_cast<const T *>(ap), *b = static_cast<const T *>(bp);
   if (cs && as && bs) {

@@ -26,8 +26,8 @@ struct BinaryEntry {
 };
 
 /// result[i] = condition[i] ? a[i] : b[i]; a stride of 0 repeats an operand's first element.
-using SelectLoop = void (*)(void *result, const uint8_t *condition, const void *a, const void *b,
-                            int64_t count, int64_t conditionStride, int64_t aStride, int64_t bStride);
+using SelectLoop = void (*)(void *result, const uint8_t *condition, const void *a, const void *b, int64_t count,
+                            int64_t conditionStride, int64_t aStride, int64_t bStride);
 
 /// One row of softmax or log_softmax; the result may lie over the operand.
 using SoftmaxLoop = void (*)(void *y, const void *x, int64_t width);
@@ -35,11 +35,11 @@ using SoftmaxGradLoop = void (*)(void *dx, const void *y, const void *dy, int64_
 
 struct NormLoops {
   /// One row; scale and bias may be null. mean is null for RMS normalisation.
-  void (*forward)(void *y, const void *x, const float *scale, const float *bias, int64_t width,
-                  float epsilon, float *mean, float *rstd);
+  void (*forward)(void *y, const void *x, const float *scale, const float *bias, int64_t width, float epsilon,
+                  float *mean, float *rstd);
   /// One row; adds to dscale and dbias (f32), which may be null.
-  void (*backward)(void *dx, const void *dy, const void *x, const float *scale, int64_t width,
-                   float mean, float rstd, float *dscale, float *dbias);
+  void (*backward)(void *dx, const void *dy, const void *x, const float *scale, int64_t width, float mean, float rstd,
+                   float *dscale, float *dbias);
 };
 
 struct LossLoops {
@@ -48,10 +48,10 @@ struct LossLoops {
   /// dx[i] = e^(x[i] − lse)·d; the caller corrects the label's element.
   void (*softmaxScaled)(void *dx, const void *x, int64_t width, float lse, float d);
   /// Σ p_t (ln p_t − ln p_s) over a row.
-  float (*klDivergence)(const void *student, const void *teacher, int64_t width, float inverse,
-                        float studentLse, float teacherLse);
-  void (*klDivergenceGrad)(void *dx, const void *student, const void *teacher, int64_t width,
-                           float inverse, float studentLse, float teacherLse, float d);
+  float (*klDivergence)(const void *student, const void *teacher, int64_t width, float inverse, float studentLse,
+                        float teacherLse);
+  void (*klDivergenceGrad)(void *dx, const void *student, const void *teacher, int64_t width, float inverse,
+                           float studentLse, float teacherLse, float d);
 };
 
 struct AttentionCall; ///< attention_call.h
@@ -87,8 +87,8 @@ struct FloatLoops {
   /// out[i] += x[i] (f32 sums).
   void (*addTo)(float *out, const void *x, int64_t count);
   /// One row of a rotary embedding; cos and sin rows of the same width, f32 or bf16 (floatIndex).
-  void (*rope[2])(void *y, const void *x, const void *cos, const void *sin, int64_t width,
-               bool interleaved, bool adjoint);
+  void (*rope[2])(void *y, const void *x, const void *cos, const void *sin, int64_t width, bool interleaved,
+                  bool adjoint);
 };
 
 struct Loops {
@@ -111,8 +111,6 @@ const Loops *avx512Loops();
 const Loops *avx2Loops();
 
 /// 0 for f32, 1 for bf16, −1 for others.
-inline int floatIndex(DType dtype) {
-  return dtype == DType::F32 ? 0 : dtype == DType::BF16 ? 1 : -1;
-}
+inline int floatIndex(DType dtype) { return dtype == DType::F32 ? 0 : dtype == DType::BF16 ? 1 : -1; }
 
 } // namespace maestro::kernels::cpu

@@ -37,14 +37,12 @@ template <typename T> float logSumExp(const void *xp, int64_t n, float inverse) 
 template <typename T> void softmaxScaled(void *dxp, const void *xp, int64_t n, float lse, float d) {
   T *dx = static_cast<T *>(dxp);
   const T *x = static_cast<const T *>(xp);
-  forEachGroup(n, [&](int64_t i, int64_t lanes) MAESTRO_LAMBDA {
-    storeGroup(dx + i, exponential(loadGroup(x + i, lanes) - lse) * d, lanes);
-  });
+  forEachGroup(n, [&](int64_t i, int64_t lanes)
+                      MAESTRO_LAMBDA { storeGroup(dx + i, exponential(loadGroup(x + i, lanes) - lse) * d, lanes); });
 }
 
 template <typename T>
-float klDivergence(const void *studentp, const void *teacherp, int64_t n, float inverse, float ls,
-                   float lt) {
+float klDivergence(const void *studentp, const void *teacherp, int64_t n, float inverse, float ls, float lt) {
   const T *student = static_cast<const T *>(studentp), *teacher = static_cast<const T *>(teacherp);
   return sumOf(n, [&](int64_t i, int64_t lanes) MAESTRO_LAMBDA {
     Floats logTeacher = loadGroup(teacher + i, lanes) * inverse - lt;
@@ -55,8 +53,8 @@ float klDivergence(const void *studentp, const void *teacherp, int64_t n, float 
 }
 
 template <typename T>
-void klDivergenceGrad(void *dxp, const void *studentp, const void *teacherp, int64_t n, float inverse,
-                      float ls, float lt, float d) {
+void klDivergenceGrad(void *dxp, const void *studentp, const void *teacherp, int64_t n, float inverse, float ls,
+                      float lt, float d) {
   T *dx = static_cast<T *>(dxp);
   const T *student = static_cast<const T *>(studentp), *teacher = static_cast<const T *>(teacherp);
   float scale = d * inverse;
@@ -70,8 +68,7 @@ void klDivergenceGrad(void *dxp, const void *studentp, const void *teacherp, int
 } // namespace
 
 void addLosses(Loops &loops) {
-  loops.floats[0].loss = {logSumExp<float>, softmaxScaled<float>, klDivergence<float>,
-                          klDivergenceGrad<float>};
+  loops.floats[0].loss = {logSumExp<float>, softmaxScaled<float>, klDivergence<float>, klDivergenceGrad<float>};
   loops.floats[1].loss = {logSumExp<BFloat16>, softmaxScaled<BFloat16>, klDivergence<BFloat16>,
                           klDivergenceGrad<BFloat16>};
 }

@@ -7,9 +7,7 @@
 namespace maestro::kernels::cpu::MAESTRO_ISA {
 
 MAESTRO_INLINE Floats magnitude(Floats x) { return (Floats)((Words)x & 0x7fffffffu); }
-MAESTRO_INLINE Floats withSign(Floats size, Floats sign) {
-  return (Floats)((Words)size | ((Words)sign & 0x80000000u));
-}
+MAESTRO_INLINE Floats withSign(Floats size, Floats sign) { return (Floats)((Words)size | ((Words)sign & 0x80000000u)); }
 inline constexpr float kInfinity = __builtin_inff();
 
 /// p·2ⁿ for |n| ≤ 150, `shifted` = n + 1.5·2²³.
@@ -24,7 +22,7 @@ MAESTRO_INLINE Floats timesPowerOfTwo(Floats p, [[maybe_unused]] Floats n, [[may
 
 /// eˣ = 2ⁿ·eʳ, |r| ≤ ½ln 2. Results below the smallest normal number become 0.
 MAESTRO_INLINE Floats exponential(Floats x) {
-  constexpr float kRound = 12582912.0f; // 1.5·2²³: adding it rounds to an integer.
+  constexpr float kRound = 12582912.0f;                             // 1.5·2²³: adding it rounds to an integer.
   Floats clamped = smaller(splat(89.0f), larger(splat(-88.0f), x)); // In this order NaN stays NaN.
   Floats shifted = clamped * 1.44269504f + kRound;
   Floats n = shifted - kRound;
@@ -85,7 +83,7 @@ MAESTRO_INLINE Floats errorFunction(Floats x) {
   q = q * s - 0.376126385f;
   q = q * s + 1.12837917f;
   Floats t = smaller(size, splat(4.1f)); // erf is 1 in f32 from 3.92 on.
-  Floats l = splat(9.38228776e-07f); // ln(1 − erf t)
+  Floats l = splat(9.38228776e-07f);     // ln(1 − erf t)
   l = l * t - 1.50300791e-05f;
   l = l * t + 8.31728179e-05f;
   l = l * t + 2.30517439e-05f;
@@ -124,17 +122,13 @@ MAESTRO_INLINE Floats quickErrorFunction(Floats x) {
   return smaller(splat(1.0f), larger(splat(-1.0f), t * p / q));
 }
 
-MAESTRO_INLINE Floats gelu(Floats x) {
-  return 0.5f * x * (1.0f + quickErrorFunction(x * kSqrtHalf));
-}
+MAESTRO_INLINE Floats gelu(Floats x) { return 0.5f * x * (1.0f + quickErrorFunction(x * kSqrtHalf)); }
 MAESTRO_INLINE Floats geluSlope(Floats x) {
   Floats density = exponential(-0.5f * x * x) * (0.5f * kGeluScale);
   return 0.5f * (1.0f + quickErrorFunction(x * kSqrtHalf)) + x * density;
 }
 /// ½x(1 + tanh u) is x·logistic(2u).
-MAESTRO_INLINE Floats geluTanh(Floats x) {
-  return x * logistic(2.0f * kGeluScale * (x + kGeluCubic * x * x * x));
-}
+MAESTRO_INLINE Floats geluTanh(Floats x) { return x * logistic(2.0f * kGeluScale * (x + kGeluCubic * x * x * x)); }
 MAESTRO_INLINE Floats geluTanhSlope(Floats x) {
   Floats s = logistic(2.0f * kGeluScale * (x + kGeluCubic * x * x * x));
   return s + x * s * (1.0f - s) * (2.0f * kGeluScale) * (1.0f + 3.0f * kGeluCubic * x * x);

@@ -1,8 +1,9 @@
-// Products of any size without preparation, for those so small that preparing one would take longer than running it often.
+// Products of any size without preparation, for those so small that preparing one would take longer than running it
+// often.
 //
-// Panels of b, kPanelDepth × kPanelColumns, stay in the inner caches while all rows of a pass by. What has no rows of whole vectors
-// (a transposed b, the last columns) is packed first. Every element is summed over k in order, whichever part it stands in: results
-// depend on neither the parts nor the other rows.
+// Panels of b, kPanelDepth × kPanelColumns, stay in the inner caches while all rows of a pass by. What has no rows of
+// whole vectors (a transposed b, the last columns) is packed first. Every element is summed over k in order, whichever
+// part it stands in: results depend on neither the parts nor the other rows.
 #include "kernels/cpu/loops/block_product.h"
 #include "kernels/cpu/loops/product_call.h"
 #include "kernels/cpu/loops/tables.h"
@@ -19,11 +20,13 @@ constexpr std::make_integer_sequence<int, kLanes> kLaneNumbers;
 MAESTRO_INLINE int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /// Interleaves the first halves of two vectors (kHalf = 0), or the second ones (1).
-template <int kHalf, int... kLane> MAESTRO_INLINE Floats interleaved(Floats a, Floats b, std::integer_sequence<int, kLane...>) {
+template <int kHalf, int... kLane>
+MAESTRO_INLINE Floats interleaved(Floats a, Floats b, std::integer_sequence<int, kLane...>) {
   return __builtin_shufflevector(a, b, (kLane / 2 + kHalf * (kLanes / 2) + kLane % 2 * kLanes)...);
 }
 
-/// A square of kLanes × kLanes: lane i of row j becomes lane j of row i, by as many perfect shuffles of the rows as a lane's number has bits.
+/// A square of kLanes × kLanes: lane i of row j becomes lane j of row i, by as many perfect shuffles of the rows as a
+/// lane's number has bits.
 MAESTRO_INLINE void transposeSquare(const float *from, int64_t fromRow, float *to) {
   Floats rows[kLanes], shuffled[kLanes];
   for (int i = 0; i < kLanes; ++i)
@@ -57,8 +60,13 @@ void pack(const ProductCall &call, int64_t column, int64_t columns, int64_t k, i
 
 void runPanel(const ProductCall &call, const ProductPart &part, int64_t n, int64_t k, int64_t depth, float *panel) {
   int64_t rows = part.rowEnd - part.rowBegin, columns = least(kColumns, part.columnEnd - n), last = columns % kLanes;
-  BlockOperands p{call.a + part.rowBegin * call.aRow + k * call.aColumn, call.aRow, call.aColumn, call.b + k * call.bRow + n, call.bRow,
-                  call.c + part.rowBegin * call.cRow + n, call.cRow};
+  BlockOperands p{call.a + part.rowBegin * call.aRow + k * call.aColumn,
+                  call.aRow,
+                  call.aColumn,
+                  call.b + k * call.bRow + n,
+                  call.bRow,
+                  call.c + part.rowBegin * call.cRow + n,
+                  call.cRow};
   p.base = p.c;
   p.baseRow = p.cRow;
   if (k == 0 && !call.adds) {

@@ -12,8 +12,7 @@ template <typename T> float rowSum(const void *xp, int64_t n) {
 
 template <typename T, bool isLargest> float rowExtreme(const void *xp, int64_t n) {
   const T *x = static_cast<const T *>(xp);
-  auto choose = [](Floats a, Floats b)
-                    MAESTRO_LAMBDA { return (a != a) | (isLargest ? a > b : a < b) ? a : b; };
+  auto choose = [](Floats a, Floats b) MAESTRO_LAMBDA { return (a != a) | (isLargest ? a > b : a < b) ? a : b; };
   Floats start = splat(isLargest ? -kInfinity : kInfinity), best[4] = {start, start, start, start};
   int64_t i = 0;
   for (; i + 4 * kLanes <= n; i += 4 * kLanes)
@@ -61,9 +60,8 @@ template <typename T> void softmax(void *yp, const void *xp, int64_t n) {
 
 template <typename T> float sumOfPowers(const T *x, int64_t n, float inverse, float top) {
   Floats shift = splat(top);
-  return sumOf(n, [&](int64_t i, int64_t lanes) MAESTRO_LAMBDA {
-    return keep(exponential(loadGroup(x + i, lanes) * inverse - shift), lanes);
-  });
+  return sumOf(n, [&](int64_t i, int64_t lanes)
+                      MAESTRO_LAMBDA { return keep(exponential(loadGroup(x + i, lanes) * inverse - shift), lanes); });
 }
 
 template <typename T> void logSoftmax(void *yp, const void *xp, int64_t n) {
@@ -71,17 +69,15 @@ template <typename T> void logSoftmax(void *yp, const void *xp, int64_t n) {
   const T *x = static_cast<const T *>(xp);
   float top = rowExtreme<T, true>(xp, n);
   float logarithmOfSum = __builtin_logf(sumOfPowers(x, n, 1.0f, top));
-  forEachGroup(n, [&](int64_t i, int64_t lanes) MAESTRO_LAMBDA {
-    storeGroup(y + i, (loadGroup(x + i, lanes) - top) - logarithmOfSum, lanes);
-  });
+  forEachGroup(n, [&](int64_t i, int64_t lanes)
+                      MAESTRO_LAMBDA { storeGroup(y + i, (loadGroup(x + i, lanes) - top) - logarithmOfSum, lanes); });
 }
 
 template <typename T> void softmaxGrad(void *dxp, const void *yp, const void *dyp, int64_t n) {
   T *dx = static_cast<T *>(dxp);
   const T *y = static_cast<const T *>(yp), *dy = static_cast<const T *>(dyp);
-  float dot = sumOf(n, [&](int64_t i, int64_t lanes) MAESTRO_LAMBDA {
-    return loadGroup(y + i, lanes) * loadGroup(dy + i, lanes);
-  });
+  float dot = sumOf(n, [&](int64_t i, int64_t lanes)
+                           MAESTRO_LAMBDA { return loadGroup(y + i, lanes) * loadGroup(dy + i, lanes); });
   forEachGroup(n, [&](int64_t i, int64_t lanes) MAESTRO_LAMBDA {
     storeGroup(dx + i, loadGroup(y + i, lanes) * (loadGroup(dy + i, lanes) - dot), lanes);
   });
@@ -104,10 +100,12 @@ void layerNorm(void *yp, const void *xp, const float *scale, const float *bias, 
   T *y = static_cast<T *>(yp);
   const T *x = static_cast<const T *>(xp);
   float mean = rowSum<T>(xp, n) / static_cast<float>(n);
-  float variance = sumOf(n, [&](int64_t i, int64_t lanes) MAESTRO_LAMBDA {
-                     Floats d = keep(loadGroup(x + i, lanes) - mean, lanes);
-                     return d * d;
-                   }) / static_cast<float>(n);
+  float variance = sumOf(n,
+                         [&](int64_t i, int64_t lanes) MAESTRO_LAMBDA {
+                           Floats d = keep(loadGroup(x + i, lanes) - mean, lanes);
+                           return d * d;
+                         }) /
+                   static_cast<float>(n);
   float rstd = 1.0f / __builtin_sqrtf(variance + epsilon);
   forEachGroup(n, [&](int64_t i, int64_t lanes) MAESTRO_LAMBDA {
     Floats v = (loadGroup(x + i, lanes) - mean) * rstd;
@@ -122,14 +120,16 @@ void layerNorm(void *yp, const void *xp, const float *scale, const float *bias, 
 }
 
 template <typename T>
-void rmsNorm(void *yp, const void *xp, const float *scale, const float *, int64_t n, float epsilon,
-             float *, float *rstdOut) {
+void rmsNorm(void *yp, const void *xp, const float *scale, const float *, int64_t n, float epsilon, float *,
+             float *rstdOut) {
   T *y = static_cast<T *>(yp);
   const T *x = static_cast<const T *>(xp);
-  float square = sumOf(n, [&](int64_t i, int64_t lanes) MAESTRO_LAMBDA {
-                   Floats v = loadGroup(x + i, lanes);
-                   return v * v;
-                 }) / static_cast<float>(n);
+  float square = sumOf(n,
+                       [&](int64_t i, int64_t lanes) MAESTRO_LAMBDA {
+                         Floats v = loadGroup(x + i, lanes);
+                         return v * v;
+                       }) /
+                 static_cast<float>(n);
   float rstd = 1.0f / __builtin_sqrtf(square + epsilon);
   forEachGroup(n, [&](int64_t i, int64_t lanes) MAESTRO_LAMBDA {
     Floats v = loadGroup(x + i, lanes) * rstd;
@@ -140,8 +140,8 @@ void rmsNorm(void *yp, const void *xp, const float *scale, const float *, int64_
 
 /// Both gradients at once: `centred` is layer normalisation.
 template <typename T, bool centred>
-void normGrad(void *dxp, const void *dyp, const void *xp, const float *scale, int64_t n, float mean,
-              float rstd, float *dscale, float *dbias) {
+void normGrad(void *dxp, const void *dyp, const void *xp, const float *scale, int64_t n, float mean, float rstd,
+              float *dscale, float *dbias) {
   T *dx = static_cast<T *>(dxp);
   const T *dy = static_cast<const T *>(dyp), *x = static_cast<const T *>(xp);
   Floats sums0{}, sums1{}, dots0{}, dots1{};
@@ -186,15 +186,14 @@ template <typename T> void addTo(float *out, const void *xp, int64_t n) {
 }
 
 /// One pair (a, b) of a rotary embedding; sinA, sinB belong to a's and b's place.
-MAESTRO_INLINE void turn(Floats a, Floats b, Floats cosA, Floats cosB, Floats sinA, Floats sinB,
-                         bool adjoint, Floats &first, Floats &second) {
+MAESTRO_INLINE void turn(Floats a, Floats b, Floats cosA, Floats cosB, Floats sinA, Floats sinB, bool adjoint,
+                         Floats &first, Floats &second) {
   first = adjoint ? a * cosA + b * sinB : a * cosA - b * sinA;
   second = adjoint ? b * cosB - a * sinA : b * cosB + a * sinB;
 }
 
 template <typename T, typename Table>
-void rope(void *yp, const void *xp, const void *cosp, const void *sinp, int64_t width, bool interleaved,
-          bool adjoint) {
+void rope(void *yp, const void *xp, const void *cosp, const void *sinp, int64_t width, bool interleaved, bool adjoint) {
   T *y = static_cast<T *>(yp);
   const T *x = static_cast<const T *>(xp);
   const Table *cos = static_cast<const Table *>(cosp), *sin = static_cast<const Table *>(sinp);
@@ -203,9 +202,8 @@ void rope(void *yp, const void *xp, const void *cosp, const void *sinp, int64_t 
     forEachGroup(half, [&](int64_t i, int64_t lanes) MAESTRO_LAMBDA {
       int64_t j = i + half;
       Floats first, second;
-      turn(loadGroup(x + i, lanes), loadGroup(x + j, lanes), loadGroup(cos + i, lanes),
-           loadGroup(cos + j, lanes), loadGroup(sin + i, lanes), loadGroup(sin + j, lanes), adjoint,
-           first, second);
+      turn(loadGroup(x + i, lanes), loadGroup(x + j, lanes), loadGroup(cos + i, lanes), loadGroup(cos + j, lanes),
+           loadGroup(sin + i, lanes), loadGroup(sin + j, lanes), adjoint, first, second);
       storeGroup(y + i, first, lanes);
       storeGroup(y + j, second, lanes);
     });

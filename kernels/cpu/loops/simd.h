@@ -85,9 +85,7 @@ MAESTRO_INLINE void storePart(float *p, Floats v, int64_t count) {
 #endif
 
 MAESTRO_INLINE float toFloat(float x) { return x; }
-MAESTRO_INLINE float toFloat(BFloat16 x) {
-  return __builtin_bit_cast(float, static_cast<uint32_t>(x.bits) << 16);
-}
+MAESTRO_INLINE float toFloat(BFloat16 x) { return __builtin_bit_cast(float, static_cast<uint32_t>(x.bits) << 16); }
 
 MAESTRO_INLINE float sum(Floats v) {
   float lanes[kLanes];
