@@ -169,6 +169,15 @@ Seconds updateSeconds(const StageModel &stage, std::span<const uint32_t> devices
   return longest;
 }
 
+Seconds stepEndSeconds(const StageModel &stage, std::span<const uint32_t> devices, const Machine &machine) {
+  return updateSeconds(stage, devices, machine) + reductionSeconds(stage.gradientBytes, devices, machine);
+}
+
+uint64_t stageBytes(const StageModel &stage, uint32_t microBatch, uint64_t slots) {
+  const StageCosts &costs = stage.at[microBatch];
+  return stage.residentBytes + costs.slotBytes * slots + costs.workspaceBytes + costs.hostBytes;
+}
+
 Seconds StepOverheads::add(std::span<const uint32_t> devices, const Machine &machine) {
   Seconds longest(0);
   seen.resize(machine.devices);
@@ -246,9 +255,7 @@ wavefront::Problem makeProblem(const CompoundModel &model, const Machine &machin
         continue;
       task.backward = std::move(costs.backward);
       task.weightGradient = std::move(costs.weightGradient);
-      task.update =
-          constantCost(updateSeconds(stage, devices, machine) +
-                       reductionSeconds(stage.gradientBytes, devices, machine) + overheads.add(devices, machine));
+      task.update = constantCost(stepEndSeconds(stage, devices, machine) + overheads.add(devices, machine));
     }
     problem.sections.push_back(std::move(section));
   }
@@ -272,19 +279,16 @@ wavefront::Problem makeProblem(const CompoundModel &model, const Machine &machin
 std::vector<uint64_t> deviceBytes(const CompoundModel &model, const Machine &machine, const CompoundLayout &layout) {
   std::vector<uint32_t> first = firstStages(model);
   InFlight limits = inFlight(model, layout);
-  std::vector<uint64_t> stageBytes;
+  std::vector<uint64_t> ofStages;
   for (uint32_t s = 0; s < model.sections.size(); ++s)
-    for (const StageModel &stage : model.sections[s].stages) {
-      const StageCosts &costs = stage.at[layout[s].microBatch];
-      stageBytes.push_back(stage.residentBytes + costs.slotBytes * limits.slots[stageBytes.size()] +
-                           costs.workspaceBytes + costs.hostBytes);
-    }
+    for (const StageModel &stage : model.sections[s].stages)
+      ofStages.push_back(stageBytes(stage, layout[s].microBatch, limits.slots[ofStages.size()]));
   for (size_t e = 0; e < model.edges.size(); ++e) {
     const EdgeModel &edge = model.edges[e];
-    stageBytes[first[edge.consumer] + edge.consumerStage] +=
+    ofStages[first[edge.consumer] + edge.consumerStage] +=
         limits.depth[e] * edge.slotBytes[layout[edge.consumer].microBatch];
     if (edge.gradient)
-      stageBytes[first[edge.producer] + edge.producerStage] +=
+      ofStages[first[edge.producer] + edge.producerStage] +=
           limits.gradientDepth[e] * edge.gradientSlotBytes[layout[edge.producer].microBatch];
   }
   std::vector<uint64_t> bytes(machine.devices, 0);
@@ -295,7 +299,7 @@ std::vector<uint64_t> deviceBytes(const CompoundModel &model, const Machine &mac
         const StageModel &facts = model.sections[s].stages[stage];
         if (device > 0)
           device -= std::min(machine.processBytes, facts.at[layout[s].microBatch].hostBytes);
-        device += stageBytes[first[s] + stage];
+        device += ofStages[first[s] + stage];
         if (facts.gradientBytes > 0 && layout[s].devices.size() > 1)
           device += machine.stagingBytes;
       }

@@ -102,6 +102,10 @@ Status check(const CompoundModel &model, const Machine &machine, const CompoundL
 uint64_t updateBytes(uint64_t gradientBytes, uint64_t optimizerStateBytes);
 /// Norm and optimizer at these devices, bound by the slowest one's memory.
 Seconds updateSeconds(const StageModel &stage, std::span<const uint32_t> devices, const Machine &machine);
+/// The end of a step: gradients summed over replicas at these devices, one of each, then norm and optimizer.
+Seconds stepEndSeconds(const StageModel &stage, std::span<const uint32_t> devices, const Machine &machine);
+/// Bytes that a stage holds on a device with micro-batches of one size and so many slots, but for its rings.
+uint64_t stageBytes(const StageModel &stage, uint32_t microBatch, uint64_t slots);
 /// What a step takes besides (DeviceRates::step), where stages in turn bring their devices: each device has it once.
 class StepOverheads {
 public:

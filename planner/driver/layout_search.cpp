@@ -9,6 +9,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <sstream>
 
 namespace maestro::planner {
 namespace {
@@ -21,14 +23,21 @@ constexpr int64_t kLargest = 4;
 /// On no more devices pipelines are short, and the whole space is searched: finer sizes would bring little, and cost
 /// much.
 constexpr uint32_t kFewDevices = 8;
-/// On more devices the best few layouts are not told apart by tuning: what it takes is worth less than their bound is
-/// away.
-constexpr uint32_t kBoundedDevices = 64;
-/// What a search may spend: about two seconds; and on so few that the best is within reach, so many times that.
-constexpr uint32_t kSimulations = 48, kNodes = 12'000, kFinalists = 12, kBoundedTimes = 3;
-constexpr uint64_t kTasks = 800'000, kTasksAtOnce = 30'000;
+/// What a search may spend: about two seconds.
+constexpr uint32_t kSimulations = 192, kFinalists = 4;
+constexpr uint64_t kTasks = 1'200'000, kTasksAtOnce = 30'000;
 /// What explaining its answer may spend.
 constexpr uint64_t kExplainTasks = 200'000;
+
+/// "stages,devices" in the environment: moves that the search leaves out, for bench/planning.py --without.
+std::set<std::string> movesLeftOut() {
+  std::set<std::string> names;
+  const char *text = std::getenv("MAESTRO_SEARCH_WITHOUT");
+  std::istringstream list(text ? text : "");
+  for (std::string name; std::getline(list, name, ',');)
+    names.insert(name);
+  return names;
+}
 
 /// The fewest devices, of those there are times a power of two up to 64, that hold the workload; nothing where none do.
 std::optional<uint32_t> smallestCluster(const SearchProblem &problem) {
@@ -39,7 +48,7 @@ std::optional<uint32_t> smallestCluster(const SearchProblem &problem) {
     return std::nullopt;
   constexpr uint64_t kTasksEach = 60'000;
   SearchProblem larger = problem;
-  larger.budget = {1, kTasksEach, std::min(problem.budget.mostTasks, kTasksEach), 2'000};
+  larger.budget = {1, kTasksEach, std::min(problem.budget.tasksAtOnce, kTasksEach)};
   for (uint32_t factor = 2; factor <= 64; factor *= 2) {
     larger.machine.devices = problem.machine.devices * factor;
     if (!larger.machine.links.empty())
@@ -111,13 +120,8 @@ Status LayoutSearch::collect() {
   if (base.machine.devices > kFewDevices)
     mostSamples = addFinerSizes(problem.model, *base.graph, base.workload->train.globalBatch);
   addPins();
-  bool isBounded = base.machine.devices <= kBoundedDevices;
-  uint32_t times = isBounded ? kBoundedTimes : 1;
-  problem.budget.simulations = kSimulations * times;
-  problem.budget.nodes = kNodes;
-  problem.budget.finalists = isBounded ? kFinalists : 0;
-  problem.budget.tasks = kTasks * times;
-  problem.budget.mostTasks = kTasksAtOnce;
+  problem.budget = {kSimulations, kTasks, kTasksAtOnce, kFinalists};
+  problem.without = movesLeftOut();
   return Status();
 }
 
@@ -139,16 +143,18 @@ std::string LayoutSearch::remedy() const {
 
 std::map<std::string, SectionLayout> LayoutSearch::layouts(size_t rank) const {
   const Layout &layout = result.ranked[rank].layout;
+  CompoundLayout placed = place(layout, problem.machine);
   std::map<std::string, SectionLayout> layouts;
-  for (size_t s = 0; s < layout.size(); ++s) {
+  for (size_t s = 0; s < placed.size(); ++s) {
+    const SectionOption &option = layout.sections[s];
     const std::string &name = problem.model.sections[s].name;
     SectionLayout &own = layouts[name] = base.layouts.at(name);
-    own.microBatch = problem.model.microBatches[layout[s].microBatch];
-    own.mostSamples = mostSamples[layout[s].microBatch];
+    own.microBatch = problem.model.microBatches[option.microBatch];
+    own.mostSamples = mostSamples[option.microBatch];
     own.microBatchReason = own.microBatchIsPinned ? "pinned" : "by search";
-    own.stages = static_cast<int64_t>(layout[s].cut.stages());
-    own.devices = layout[s].devices;
-    own.moreInFlight = layout[s].moreInFlight;
+    own.stages = option.stages();
+    own.devices = std::move(placed[s].devices);
+    own.moreInFlight = option.moreInFlight;
   }
   return layouts;
 }
@@ -158,11 +164,12 @@ mlir::OwningOpRef<mlir::ModuleOp> LayoutSearch::programs(size_t rank) const {
   options.recompute.clear();
   options.splitBackward.clear();
   const Layout &layout = result.ranked[rank].layout;
-  for (size_t s = 0; s < layout.size(); ++s) {
+  for (size_t s = 0; s < layout.sections.size(); ++s) {
     const cost_models::AtomicSection &section = problem.model.sections[s];
-    options.firstAtoms[section.name] = {layout[s].cut.firstAtoms.begin(), layout[s].cut.firstAtoms.end()};
-    options.recompute[section.name] = layout[s].cut.recompute;
-    options.splitBackward[section.name] = layout[s].cut.splitStages;
+    const SectionCut &cut = layout.sections[s].cut;
+    options.firstAtoms[section.name] = {cut.firstAtoms.begin(), cut.firstAtoms.end()};
+    options.recompute[section.name] = cut.recompute;
+    options.splitBackward[section.name] = cut.splitStages;
   }
   return makePrograms(options);
 }
@@ -170,7 +177,7 @@ mlir::OwningOpRef<mlir::ModuleOp> LayoutSearch::programs(size_t rank) const {
 Result<cost_models::Simulation> LayoutSearch::simulate(const EmittedPlan &emitted,
                                                        const std::map<std::string, SectionLayout> &layouts) const {
   MAESTRO_ASSIGN(EmittedModel own, readModel(emitted, layouts));
-  cost_models::Simulator simulator(problem.steps, problem.budget.mostTasks,
+  cost_models::Simulator simulator(problem.steps, problem.budget.tasksAtOnce,
                                    result.tuned ? result.tuned->hints : std::vector<wavefront::Choice>());
   bool tunes = !isTooLateToTune || !isTooLateToTune();
   MAESTRO_ASSIGN(cost_models::Simulation simulation,
@@ -189,10 +196,11 @@ std::vector<Decision> LayoutSearch::decisions(size_t rank, const cost_models::Si
                     : result.winner == "pinned" ? "the best as pinned"
                                                 : result.winner + ", which nothing beats";
   list.push_back({"layout", duration(own.meanSeconds) + " a step",
-                  fmt::format("{}: {}", how, describe(problem.model, chosen.layout)), true});
+                  fmt::format("{}: {}", how, describe(problem.model, problem.machine, chosen.layout)), true});
   if (std::optional<double> cost = costOfPins(result); cost && rank == 0)
     list.push_back({"pins", *cost > 1 ? fmt::format("cost {:.2f} x", *cost) : "cost nothing",
-                    *cost > 1 ? "without them, for comparison: " + describe(problem.model, result.compared[1].layout)
+                    *cost > 1 ? "without them, for comparison: " +
+                                    describe(problem.model, problem.machine, result.compared[1].layout)
                               : "nothing faster was found without them",
                     false});
   if (result.wasCutShort)
@@ -221,7 +229,6 @@ Result<Explanation> LayoutSearch::explanation(size_t rank, const cost_models::Si
   nextBest.layout = result.ranked[rank].layout;
   nextBest.simulation = result.ranked[rank].simulation;
   nextBest.winner = fmt::format("number {}", rank + 1);
-  nextBest.isProven = false;
   nextBest.tuned.reset(); // It is the answer's.
   return explain(problem, nextBest, own, {kExplainTasks});
 }

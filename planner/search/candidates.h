@@ -6,71 +6,71 @@
 
 #include <map>
 #include <memory>
+#include <set>
+#include <span>
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace maestro::planner {
 
-/// What a search may still spend.
+/// What a part of the search may still spend.
 struct Allowance {
   uint32_t simulations = 0;
-  uint64_t tasks = 0;
-  uint64_t nodes = 0; ///< Partial layouts.
+  uint64_t tasks = 0; ///< Simulated.
   bool isSpent() const { return simulations == 0 || tasks == 0; }
 };
 
 class Candidates {
 public:
-  explicit Candidates(const SearchProblem &problem)
-      : problem(problem), simulator(problem.steps, problem.budget.mostTasks, problem.hints),
-        several(problem.steps, problem.budget.mostTasks, problem.hints) {}
+  /// The problem must outlive it.
+  explicit Candidates(const SearchProblem &problem);
 
-  /// Notes what lacks where it does not.
-  bool fits(const Layout &layout);
-  /// What lacks most, and the sections on that device; none: it fits.
-  struct Excess {
-    uint64_t bytes = 0;
-    std::vector<uint32_t> sections;
-  };
-  Excess excess(const Layout &layout);
-  /// Simulated, or known; takes from the allowance what that costs.
-  Result<const cost_models::Simulation *> simulate(const Layout &layout, wavefront::Order order, Allowance &allowance);
-  /// So many are worth to be simulated ahead at a time.
-  size_t atOnce() const { return several.atOnce(); }
-  /// Simulates, on as many processors as there are, what simulate() will be asked: those that are not known yet. No
-  /// allowance pays for it before that, and what is never asked is as if it had not been done.
-  void simulateAhead(std::span<const Layout> layouts, wavefront::Order order);
-  /// The scheduler's lower bound of the mean step's tasks, where steps wait for each other.
-  Result<double> tasksBound(const Layout &layout);
-  /// What a simulation would take from an allowance.
-  uint64_t tasks(const Layout &layout);
+  /// What the fullest device of a layout lacks; 0: it fits. What lacks least of all is remembered (lack()).
+  uint64_t missingBytes(const Layout &layout);
+  bool fits(const Layout &layout) { return missingBytes(layout) == 0; }
 
-  /// Once something was simulated: a deadline too short for more leaves that.
-  bool isOver() { return over = over || (count > 0 && problem.isOver && problem.isOver()); }
+  /// Simulations of the layouts, on as many processors as there are; known ones cost nothing. Null from where the
+  /// allowance is spent, or the deadline has passed: a first layout is simulated whatever the deadline.
+  Result<std::vector<const cost_models::Simulation *>> simulate(std::span<const Layout> layouts, wavefront::Order order,
+                                                                Allowance &allowance);
+  /// Whether it was simulated.
+  bool isKnown(const Layout &layout, wavefront::Order order) const;
+
+  bool isOver();
   bool wasCutShort() const { return over; }
-  uint32_t simulations() const { return count; }
-  /// All that were simulated as they would run, best first; equal ones in the order of layouts.
+  uint32_t simulations() const { return static_cast<uint32_t>(known.size()); }
+  /// All that were simulated in wavefront order, best first; equal ones in the order of layouts.
   std::vector<RankedLayout> ranked() const;
 
-  /// The least that was found too much for a device: what it needs and has, and for what.
+  /// The least that was found too much for a device: what it needs and has, and for which sections.
   struct Lack {
     uint64_t needs = 0, has = 0;
     std::string sections;
   };
   const Lack &lack() const { return leastLack; }
-  void noteLack(uint64_t needs, uint64_t has, std::string sections);
 
 private:
-  /// Layouts with the same cuts share it, and each is asked for several times.
+  /// Layouts with the same cuts share it.
   std::shared_ptr<const CompoundModel> modelOf(const Layout &layout);
+  std::string namesOnDevice(const CompoundLayout &choices, uint32_t device) const;
+
+  struct Key { // Layouts that are placed alike are one.
+    wavefront::Order order;
+    std::vector<SectionCut> cuts;
+    CompoundLayout choices;
+    auto operator<=>(const Key &) const = default;
+  };
+  struct Known {
+    Layout layout;
+    cost_models::Simulation simulation;
+  };
 
   const SearchProblem &problem;
-  using Key = std::pair<wavefront::Order, Layout>;
-  cost_models::Simulator simulator;
-  cost_models::Simulations several;
-  std::map<Key, cost_models::Simulation> known;
-  std::map<Key, Result<cost_models::Simulation>> ahead;
+  cost_models::Simulations simulator;
+  cost_models::Simulator counter; ///< Of tasks.
+  std::map<Key, Known> known;
   std::map<std::vector<SectionCut>, std::shared_ptr<const CompoundModel>> models; ///< Of late.
-  uint32_t count = 0;
   bool over = false;
   Lack leastLack;
 };

@@ -23,6 +23,8 @@ using cost_models::Simulator;
 constexpr uint64_t kMoreBytes = 10'000'000'000;
 /// Differences below this share of a step are none.
 constexpr double kSame = 0.005;
+/// A step this near to its lower bound is the shortest.
+constexpr double kProven = 1e-4;
 
 double gib(uint64_t bytes) { return static_cast<double>(bytes) / 0x1p30; }
 std::string lacking(uint64_t bytes) { return fmt::format("its fullest device lacks {:.3f} GiB of memory", gib(bytes)); }
@@ -54,9 +56,10 @@ struct Tried {
 class Explainer {
 public:
   Explainer(const SearchProblem &problem, const SearchResult &result, const ExplainBudget &budget)
-      : problem(problem), result(result), work(problem), own(modelOf(problem, result.layout)),
-        choices(choicesOf(result.layout)), simulator(problem.steps, problem.budget.mostTasks, result.hints),
-        simulations(problem.steps, problem.budget.mostTasks, result.hints), tasksLeft(budget.tasks / 2),
+      : problem(problem), result(result), cuts(problem), own(modelOf(problem.model, result.layout)),
+        choices(place(result.layout, problem.machine)),
+        simulator(problem.steps, problem.budget.tasksAtOnce, result.hints),
+        simulations(problem.steps, problem.budget.tasksAtOnce, result.hints), tasksLeft(budget.tasks / 2),
         tasksLater(budget.tasks - budget.tasks / 2) {}
 
   Result<Explanation> run(const Simulation &simulation) {
@@ -80,14 +83,15 @@ private:
     double gap = 100 * (step() / std::max(result.lowerBoundSeconds, 1e-12) - 1);
     std::optional<double> cost = costOfPins(result);
     bool isPinned = cost.has_value();
-    std::string reach = result.isProven
+    std::string reach = gap < 100 * kProven
                             ? std::string(isPinned ? "no layout that obeys is faster" : "no layout is faster")
                             : fmt::format("{} simulated, no layout takes less than {}: a gap of {:.1f} %",
                                           result.simulations, duration(result.lowerBoundSeconds), gap);
     if (cost)
       reach += "; " + phraseOfCost(*cost);
-    explanation.candidates.push_back({Candidate::Kind::Layout, result.winner, describe(problem.model, result.layout),
-                                      step(), 0, false, std::move(reach)});
+    explanation.candidates.push_back({Candidate::Kind::Layout, result.winner,
+                                      describe(problem.model, problem.machine, result.layout), step(), 0, false,
+                                      std::move(reach)});
     for (const ComparedLayout &row : result.compared)
       if (row.name != result.winner && !(row.name == "search" && row.layout == result.layout && !row.isWithoutPins))
         explanation.candidates.push_back(candidateOf(problem, row, result.simulation));
@@ -110,8 +114,8 @@ private:
     std::vector<cost_models::SimulationQuestion> questions;
     std::vector<size_t> asked; // Of the list.
     for (const Option &option : options) {
-      auto model = std::make_shared<const CompoundModel>(modelOf(problem, option.layout));
-      CompoundLayout layout = choicesOf(option.layout);
+      auto model = std::make_shared<const CompoundModel>(modelOf(problem.model, option.layout));
+      CompoundLayout layout = place(option.layout, machine);
       uint64_t missing = missingBytes(*model, machine, layout);
       if (missing == 0) {
         if (!affords(*model, machine, layout))
@@ -145,7 +149,7 @@ private:
                             Decided::SplitBackward, Decided::InFlight, Decided::Devices})
       for (uint32_t s = 0; s < own.sections.size(); ++s) {
         MAESTRO_ASSIGN(std::vector<Tried> list,
-                       attempt(optionsOf(problem, work, result.layout, s, decided), problem.machine));
+                       attempt(optionsOf(problem, cuts, result.layout, s, decided), problem.machine));
         std::copy_if(list.begin(), list.end(), std::back_inserter(refused),
                      [](const Tried &tried) { return tried.missingBytes > 0; });
         if (auto best = std::min_element(list.begin(), list.end(), isBetter); best != list.end())
@@ -164,7 +168,7 @@ private:
                         ""};
     candidate.reason =
         best.missingBytes > 0 ? lacking(best.missingBytes) : difference(result.simulation, best.simulation);
-    if (!obeys(problem.pins[section], best.option.layout[section]))
+    if (!obeys(problem, best.option.layout))
       candidate.reason += "; the plan's is pinned";
     else if (best.missingBytes == 0 && best.simulation.stepSeconds < step() * (1 - kSame))
       candidate.reason += "; the search ended before it came to this";
@@ -187,7 +191,7 @@ private:
       if (double seconds = longestReduction(s); seconds > 0)
         explanation.limits.push_back(
             {Limit::Kind::Time, "gradients of " + own.sections[s].name, seconds, step(),
-             fmt::format("added up over {} replicas after the step's last task", result.layout[s].devices.size())});
+             fmt::format("added up over {} replicas after the step's last task", result.layout.sections[s].replicas)});
     return Status();
   }
 
@@ -195,7 +199,7 @@ private:
     cost_models::Seconds longest;
     for (size_t i = 0; i < own.sections[section].stages.size(); ++i) {
       std::vector<uint32_t> devices;
-      for (const std::vector<uint32_t> &replica : result.layout[section].devices)
+      for (const std::vector<uint32_t> &replica : choices[section].devices)
         devices.push_back(replica[i]);
       longest = std::max(longest, cost_models::reductionSeconds(own.sections[section].stages[i].gradientBytes, devices,
                                                                 problem.machine));
@@ -226,8 +230,8 @@ private:
   Result<StationSeconds> stationsOf(uint32_t device) const {
     StationSeconds seconds;
     if (result.simulation.parts > 1) {
-      for (uint32_t s = 0; s < result.layout.size(); ++s)
-        for (const std::vector<uint32_t> &replica : result.layout[s].devices)
+      for (uint32_t s = 0; s < choices.size(); ++s)
+        for (const std::vector<uint32_t> &replica : choices[s].devices)
           for (uint32_t i = 0; i < replica.size(); ++i)
             if (replica[i] == device)
               seconds[{s, i}] = result.simulation.sections[s].busySeconds;
@@ -266,8 +270,8 @@ private:
         fullest = device;
     uint64_t resident = 0;
     std::vector<std::pair<double, std::string>> parts;
-    for (uint32_t s = 0; s < result.layout.size(); ++s)
-      for (const std::vector<uint32_t> &replica : result.layout[s].devices)
+    for (uint32_t s = 0; s < choices.size(); ++s)
+      for (const std::vector<uint32_t> &replica : choices[s].devices)
         for (uint32_t i = 0; i < replica.size(); ++i)
           if (replica[i] == fullest) {
             uint64_t held = own.sections[s].stages[i].residentBytes;
@@ -314,7 +318,7 @@ private:
     uint32_t added = addDevices(more.machine);
     std::vector<Option> options;
     for (uint32_t s = 0; s < own.sections.size(); ++s) {
-      std::vector<Option> list = optionsOnMore(more, work, result.layout, s, problem.machine.devices);
+      std::vector<Option> list = optionsOnMore(more, cuts, result.layout, s, added);
       options.insert(options.end(), list.begin(), list.end());
     }
     MAESTRO_ASSIGN(std::optional<Tried> best, fastest(options, more.machine));
@@ -402,28 +406,25 @@ private:
         "no schedule of these micro-batches and devices ends its tasks earlier");
     addMeanDevice(simulation);
     double step = result.tuned ? result.tuned->stepSeconds : result.simulation.stepSeconds; // Of the bound's own costs.
-    double bound = std::min(result.lowerBoundSeconds, step);
+    double bound = result.lowerBoundSeconds;
     add("search.step_seconds", step, "s", "simulated: the search's own, before the plan's programs were made");
     add("search.gap", step / std::max(bound, 1e-12) - 1, "",
         "how much longer that is than the search's lower bound, as a share");
-    add("search.lower_bound_seconds", bound, "s",
-        result.isProven ? "proven: no layout of the space is faster"
-                        : "no layout of the space is faster; the search's budget ended first");
+    add("search.lower_bound_seconds", bound, "s", "no layout of the space is faster");
     add("search.simulations", result.simulations, "", "counted");
     if (simulation.parts > 1)
       add("search.parts", simulation.parts, "", "one of so many equal parts of the layout was simulated");
-    add("search.partial_layouts", static_cast<double>(result.nodes), "", "counted");
   }
 
   /// Where the step of the cluster's mean device goes: all but the first add up to the step.
   void addMeanDevice(const Simulation &simulation) {
     double devices = problem.machine.devices, step = simulation.stepSeconds, least = 0, tasks = 0, busy = 0;
     std::set<uint32_t> used;
-    for (uint32_t s = 0; s < result.layout.size(); ++s) {
-      const LayoutOption &option = result.layout[s];
-      least += work.work(s, option.cut.recompute, option.microBatch, 0,
-                         static_cast<uint32_t>(problem.model.sections[s].classOf.size()));
-      std::set<uint32_t> its = devicesOf(option);
+    for (uint32_t s = 0; s < choices.size(); ++s) {
+      const SectionOption &option = result.layout.sections[s];
+      least += cuts.work().work(s, option.cut.recompute, option.microBatch, 0,
+                                static_cast<uint32_t>(problem.model.sections[s].classOf.size()));
+      std::set<uint32_t> its = devicesOf(choices[s]);
       tasks += simulation.sections[s].busySeconds * static_cast<double>(its.size()) / devices;
       used.insert(its.begin(), its.end());
     }
@@ -450,7 +451,7 @@ private:
 
   const SearchProblem &problem;
   const SearchResult &result;
-  WorkTable work;
+  Cuts cuts;
   CompoundModel own; ///< Cut as the answer is.
   CompoundLayout choices;
   Simulator simulator;
@@ -470,8 +471,7 @@ Candidate candidateOf(const SearchProblem &problem, const ComparedLayout &row, c
     candidate.choice = row.what;
     candidate.stepSeconds = row.simulation.stepSeconds;
     candidate.reason = difference(chosen, row.simulation);
-  } else if (uint64_t missing =
-                 missingBytes(row.isWithoutPins ? withoutPins(problem) : problem, WorkTable(problem), row.name)) {
+  } else if (uint64_t missing = missingBytes(row.isWithoutPins ? withoutPins(problem) : problem, row.name)) {
     candidate.missingBytes = missing;
     candidate.reason = lacking(missing);
   }

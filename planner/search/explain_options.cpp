@@ -1,6 +1,6 @@
 #include "planner/search/explain_options.h"
 
-#include "planner/search/search_space.h"
+#include "planner/search/baselines.h"
 
 #include <fmt/format.h>
 
@@ -13,105 +13,89 @@ namespace maestro::planner {
 namespace {
 
 using cost_models::Machine;
-using Devices = std::set<uint32_t>;
 
-Devices allOf(const Machine &machine) {
-  Devices all;
-  for (uint32_t device = 0; device < machine.devices; ++device)
-    all.insert(all.end(), device);
-  return all;
+std::string words(const Layout &layout, const Machine &machine, uint32_t section) {
+  const SectionOption &own = layout.sections[section];
+  std::set<uint32_t> devices = devicesOf(place(layout, machine)[section]);
+  return fmt::format("{} replica{}{} on {}", own.replicas, own.replicas == 1 ? "" : "s",
+                     own.stages() == 1 ? "" : fmt::format(" of {} stages", own.stages()),
+                     ranges({devices.begin(), devices.end()}));
 }
 
-std::string words(const LayoutOption &option) {
-  size_t replicas = option.devices.size(), stages = option.cut.stages();
-  Devices devices = devicesOf(option);
-  return fmt::format("{} replica{}{} on {}", replicas, replicas == 1 ? "" : "s",
-                     stages == 1 ? "" : fmt::format(" of {} stages", stages), ranges({devices.begin(), devices.end()}));
-}
-
-/// Collects layouts, each once.
+/// Collects layouts that differ in one section, each once.
 class Collector {
 public:
-  Collector(const SearchProblem &problem, const WorkTable &work, const Layout &layout, uint32_t section)
-      : problem(problem), work(work), layout(layout), section(section) {}
+  Collector(const SearchProblem &problem, const Cuts &cuts, const Layout &layout, uint32_t section)
+      : problem(problem), cuts(cuts), layout(layout), section(section), seen{layout} {}
 
-  const LayoutOption &current() const { return layout[section]; }
-  size_t stages() const { return current().cut.stages(); }
+  const SectionOption &current() const { return layout.sections[section]; }
+  const cost_models::AtomicSection &chain() const { return problem.model.sections[section]; }
+  uint32_t devices() const { return layout.groups[layout.groupOf(section)].devices; }
 
-  void add(LayoutOption option, std::string words) {
-    if (option == current() || !seen.insert(option).second)
+  void add(Layout next, std::string choice = "") {
+    if (!seen.insert(next).second)
       return;
-    Option &added = options.emplace_back(Option{section, layout, std::move(words)});
-    added.layout[section] = std::move(option);
+    if (choice.empty())
+      choice = words(next, problem.machine, section);
+    options.push_back({section, std::move(next), std::move(choice)});
   }
 
-  void addPlaced(const SectionCut &cut, size_t replicas, const Devices &devices) {
-    LayoutOption option =
-        placed(cut, current().microBatch, replicas, {devices.begin(), devices.end()}, isByStage(current()));
-    option.moreInFlight = current().moreInFlight;
-    std::string text = words(option);
-    add(std::move(option), std::move(text));
-  }
-
-  /// On these devices, with as many replicas as they have room for.
-  void addOn(const Devices &devices) { addOn(devices, current().cut); }
-  void addOn(const Devices &devices, const SectionCut &cut) {
-    if (devices.size() >= cut.stages())
-      addPlaced(cut, devices.size() / cut.stages(), devices);
+  void add(const SectionOption &option, std::string choice = "") {
+    Layout next = layout;
+    next.sections[section] = option;
+    add(std::move(next), std::move(choice));
   }
 
   void microBatches() {
-    const std::vector<cost_models::MicroBatchCapacity> &capacities = problem.model.sections[section].capacities;
-    for (uint32_t m = 0; m < capacities.size(); ++m) {
-      LayoutOption option = current();
-      if (isSame(capacities[m], capacities[option.microBatch]))
+    for (uint32_t m = 0; m < chain().capacities.size(); ++m) {
+      SectionOption option = current();
+      if (isSame(chain().capacities[m], chain().capacities[option.microBatch]))
         continue;
       option.microBatch = m;
-      add(std::move(option), describe(problem.model.sections[section].capacities[m]));
+      add(option, describe(chain().capacities[m]));
     }
   }
 
   void replicas() {
-    Devices devices = devicesOf(current());
-    size_t now = current().devices.size(), most = std::max<size_t>(1, devices.size() / stages());
-    for (size_t degree : {now / 2, now - 1, now + 1, now * 2, most})
-      if (degree >= 1 && degree <= most && degree != now)
-        addPlaced(current().cut, degree, devices);
+    uint32_t now = current().replicas, most = std::max(1u, devices() / current().stages());
+    for (uint32_t replicas : {now / 2, now - 1, now + 1, now * 2, most}) {
+      SectionOption option = current();
+      option.replicas = replicas;
+      if (replicas >= 1 && replicas <= most)
+        add(option);
+    }
   }
 
-  /// Cut as evenly as its layers allow.
-  SectionCut cutInto(size_t stages) const {
-    auto atoms = static_cast<uint32_t>(problem.model.sections[section].classOf.size());
-    return {evenCut(work, section, atoms, current().cut.recompute, current().microBatch, static_cast<uint32_t>(stages)),
-            current().cut.recompute, std::min(current().cut.splitStages, static_cast<uint32_t>(stages))};
-  }
-
-  void otherStages(const Devices &devices, size_t least) {
-    size_t atoms = problem.model.sections[section].classOf.size(), now = stages();
-    for (size_t count : {now / 2, now - 1, now + 1, now * 2})
-      if (count >= least && count != now && count <= std::min(atoms, devices.size()))
-        addOn(devices, cutInto(count));
+  /// In other numbers of stages, at least so many, with the replicas that there is room for.
+  void otherStages(uint32_t room, uint32_t least) {
+    uint32_t now = current().stages(), atoms = static_cast<uint32_t>(chain().classOf.size());
+    for (uint32_t stages : {now / 2, now - 1, now + 1, now * 2}) {
+      if (stages < least || stages == now || stages > std::min(atoms, room))
+        continue;
+      SectionOption option = current();
+      option.cut = cuts.cut(section, option.cut.recompute, stages, option.cut.splitStages);
+      option.replicas = room / stages;
+      add(option);
+    }
   }
 
   void otherRecompute() {
-    const cost_models::AtomicSection &chain = problem.model.sections[section];
     for (Recompute most : kRecomputes)
-      for (uint32_t parts : {kLighterParts / 2, 0u}) {
-        std::optional<RecomputeChoice> recompute = choiceOf(problem.model, section, most, parts);
-        if (!recompute || *recompute == current().cut.recompute ||
-            !chain.has(*recompute, current().cut.splitStages > 0))
+      for (uint32_t parts : {kRecomputeParts / 2, 0u}) {
+        SectionOption option = current();
+        std::optional<RecomputeChoice> choice = recomputeChoice(problem.model, section, most, parts);
+        if (!choice || !chain().has(*choice, option.cut.splitStages > 0))
           continue;
-        LayoutOption option = current();
-        option.cut.recompute = *recompute;
-        add(std::move(option), textOf(*recompute));
+        option.cut.recompute = *choice;
+        add(option, textOf(*choice));
       }
   }
 
   void otherSplits() {
-    auto all = static_cast<uint32_t>(stages());
+    uint32_t all = current().stages();
     for (uint32_t split : {0u, all / 2, all}) {
-      LayoutOption option = current();
-      if (split == option.cut.splitStages || !problem.model.sections[section].has(option.cut.recompute, split > 0))
+      SectionOption option = current();
+      if (!chain().has(option.cut.recompute, split > 0))
         continue;
       option.cut.splitStages = split;
       add(option, split == 0 ? "no" : split == all ? "all" : std::to_string(split));
@@ -120,77 +104,125 @@ public:
 
   void otherInFlight() {
     for (uint32_t more : kMoreInFlight) {
-      LayoutOption option = current();
+      SectionOption option = current();
       option.moreInFlight = more;
-      add(std::move(option), std::to_string(more));
+      add(option, std::to_string(more));
     }
   }
 
-  /// All of the machine, one fewer, those of another section, both its own and those, or its own without those.
+  /// On all of the machine; with those of another section; with one device fewer; on devices of its own, one or half of
+  /// those that it shares.
   void otherDevices() {
-    Devices own = devicesOf(current());
-    addOn(allOf(problem.machine));
-    if (own.size() > 1)
-      addOn({own.begin(), std::prev(own.end())});
-    for (size_t s = 0; s < layout.size(); ++s) {
-      if (s == section)
-        continue;
-      Devices theirs = devicesOf(layout[s]), both = own, rest;
-      both.insert(theirs.begin(), theirs.end());
-      std::set_difference(own.begin(), own.end(), theirs.begin(), theirs.end(), std::inserter(rest, rest.end()));
-      addOn(theirs);
-      addOn(both);
-      addOn(rest);
-    }
+    size_t own = layout.groupOf(section);
+    everywhere(own);
+    for (size_t g = 0; g < layout.groups.size(); ++g)
+      if (g != own)
+        move(g);
+    const DeviceGroup &group = layout.groups[own];
+    if (group.devices > 1 && group.pinned.empty())
+      fewer(own);
+    if (group.sections.size() > 1 && group.devices > 1 && group.pinned.empty())
+      for (uint32_t devices : std::set<uint32_t>{1, group.devices / 2})
+        separate(own, devices);
   }
 
   std::vector<Option> take() { return std::move(options); }
 
 private:
+  /// As many replicas as there is room for; false where there is none.
+  static bool refill(Layout &next, uint32_t section) {
+    SectionOption &option = next.sections[section];
+    option.replicas = next.groups[next.groupOf(section)].devices / option.stages();
+    return option.replicas > 0;
+  }
+
+  void take(Layout &next, size_t group) {
+    std::vector<uint32_t> &sections = next.groups[group].sections;
+    sections.erase(std::find(sections.begin(), sections.end(), section));
+  }
+
+  /// To another group; the devices of its own go there too where nobody else has them.
+  void move(size_t to) {
+    size_t own = layout.groupOf(section);
+    Layout next = layout;
+    take(next, own);
+    DeviceGroup &group = next.groups[to];
+    group.sections.insert(std::upper_bound(group.sections.begin(), group.sections.end(), section), section);
+    if (next.groups[own].sections.empty()) {
+      if (Layout with = next; group.pinned.empty() && next.groups[own].pinned.empty()) {
+        with.groups[to].devices += next.groups[own].devices;
+        with.groups.erase(with.groups.begin() + static_cast<ptrdiff_t>(own));
+        if (refill(with, section))
+          add(std::move(with));
+      }
+      next.groups.erase(next.groups.begin() + static_cast<ptrdiff_t>(own));
+    }
+    if (refill(next, section))
+      add(std::move(next));
+  }
+
+  void everywhere(size_t from) {
+    Layout next = layout;
+    take(next, from);
+    DeviceGroup group;
+    group.sections = {section};
+    group.devices = problem.machine.devices;
+    group.byStage = layout.groups[from].byStage;
+    for (uint32_t device = 0; device < group.devices; ++device)
+      group.pinned.push_back(device);
+    pinOthers(next);
+    if (next.groups[from].sections.empty())
+      next.groups.erase(next.groups.begin() + static_cast<ptrdiff_t>(from));
+    next.groups.push_back(std::move(group));
+    if (refill(next, section))
+      add(std::move(next));
+  }
+
+  /// Other groups stay where they are.
+  void pinOthers(Layout &next) const {
+    CompoundLayout placed = place(layout, problem.machine);
+    for (DeviceGroup &group : next.groups) {
+      std::set<uint32_t> devices;
+      for (uint32_t other : group.sections)
+        for (uint32_t device : devicesOf(placed[other]))
+          devices.insert(device);
+      group.pinned.assign(devices.begin(), devices.end());
+      group.devices = static_cast<uint32_t>(devices.size());
+    }
+  }
+
+  void fewer(size_t group) {
+    Layout next = layout;
+    --next.groups[group].devices;
+    bool isPossible = true;
+    for (uint32_t other : next.groups[group].sections)
+      isPossible &= next.sections[other].stations() <= next.groups[group].devices || refill(next, other);
+    if (isPossible)
+      add(std::move(next));
+  }
+
+  void separate(size_t from, uint32_t devices) {
+    Layout next = layout;
+    take(next, from);
+    next.groups[from].devices -= devices;
+    DeviceGroup group;
+    group.sections = {section};
+    group.devices = devices;
+    next.groups.push_back(std::move(group));
+    bool isPossible = refill(next, section);
+    for (uint32_t other : next.groups[from].sections)
+      isPossible &= next.sections[other].stations() <= next.groups[from].devices || refill(next, other);
+    if (isPossible)
+      add(std::move(next));
+  }
+
   const SearchProblem &problem;
-  const WorkTable &work;
+  const Cuts &cuts;
   const Layout &layout;
   uint32_t section;
-  std::set<LayoutOption> seen;
+  std::set<Layout> seen;
   std::vector<Option> options;
 };
-
-/// All sections that share the section's devices, on more of them; nothing where it has them to itself.
-std::optional<Option> sharedOnMore(const Layout &layout, uint32_t section, const Devices &devices) {
-  Option option{section, layout, ""};
-  Devices own = devicesOf(layout[section]);
-  size_t sharing = 0;
-  for (uint32_t s = 0; s < layout.size(); ++s) {
-    size_t replicas = devices.size() / layout[s].cut.stages();
-    if (devicesOf(layout[s]) != own || replicas <= layout[s].devices.size())
-      continue;
-    option.layout[s] =
-        placed(layout[s].cut, layout[s].microBatch, replicas, {devices.begin(), devices.end()}, isByStage(layout[s]));
-    option.layout[s].moreInFlight = layout[s].moreInFlight;
-    ++sharing;
-  }
-  if (sharing < 2)
-    return std::nullopt;
-  option.choice = fmt::format("with all that share its devices: {}", words(option.layout[section]));
-  return option;
-}
-
-/// All sections in so many stages, with each size of micro-batches: what lacks least.
-uint64_t leastMissing(const SearchProblem &problem, const WorkTable &work, const Placement &placement,
-                      uint32_t stages) {
-  uint64_t least = std::numeric_limits<uint64_t>::max();
-  for (uint32_t m = 0; m < problem.model.microBatches.size(); ++m) {
-    Layout layout;
-    for (uint32_t s = 0; s < placement.size(); ++s) {
-      auto atoms = static_cast<uint32_t>(problem.model.sections[s].classOf.size());
-      uint32_t count = std::min({stages, atoms, static_cast<uint32_t>(placement[s].size())});
-      SectionCut cut{evenCut(work, s, atoms, {}, m, count), {}};
-      layout.push_back(placed(cut, m, placement[s].size() / count, placement[s]));
-    }
-    least = std::min(least, missingBytes(modelOf(problem, layout), problem.machine, choicesOf(layout)));
-  }
-  return least;
-}
 
 } // namespace
 
@@ -200,9 +232,9 @@ const char *nameOf(Decided decided) {
   return kNames[static_cast<size_t>(decided)];
 }
 
-std::vector<Option> optionsOf(const SearchProblem &problem, const WorkTable &work, const Layout &layout,
-                              uint32_t section, Decided decided) {
-  Collector collector(problem, work, layout, section);
+std::vector<Option> optionsOf(const SearchProblem &problem, const Cuts &cuts, const Layout &layout, uint32_t section,
+                              Decided decided) {
+  Collector collector(problem, cuts, layout, section);
   switch (decided) {
   case Decided::MicroBatch:
     collector.microBatches();
@@ -211,7 +243,7 @@ std::vector<Option> optionsOf(const SearchProblem &problem, const WorkTable &wor
     collector.replicas();
     break;
   case Decided::Stages:
-    collector.otherStages(devicesOf(layout[section]), 1);
+    collector.otherStages(collector.devices(), 1);
     break;
   case Decided::Recompute:
     collector.otherRecompute();
@@ -229,19 +261,25 @@ std::vector<Option> optionsOf(const SearchProblem &problem, const WorkTable &wor
   return collector.take();
 }
 
-std::vector<Option> optionsOnMore(const SearchProblem &problem, const WorkTable &work, const Layout &layout,
-                                  uint32_t section, uint32_t firstNew) {
-  Collector collector(problem, work, layout, section);
-  Devices devices = devicesOf(layout[section]);
-  for (uint32_t device = firstNew; device < problem.machine.devices; ++device)
-    devices.insert(device);
-  if (devices.size() / collector.stages() > layout[section].devices.size())
-    collector.addOn(devices);
-  collector.otherStages(devices, collector.stages() + 1);
-  std::vector<Option> options = collector.take();
-  if (std::optional<Option> shared = sharedOnMore(layout, section, devices))
-    options.push_back(std::move(*shared));
-  return options;
+std::vector<Option> optionsOnMore(const SearchProblem &problem, const Cuts &cuts, const Layout &layout,
+                                  uint32_t section, uint32_t added) {
+  Layout larger = layout;
+  DeviceGroup &group = larger.groups[layout.groupOf(section)];
+  if (!group.pinned.empty())
+    return {};
+  group.devices += added;
+  Collector collector(problem, cuts, larger, section);
+  SectionOption own = layout.sections[section];
+  own.replicas = group.devices / own.stages();
+  if (own.replicas > layout.sections[section].replicas)
+    collector.add(own);
+  collector.otherStages(group.devices, own.stages() + 1);
+  Layout all = larger;
+  for (uint32_t other : group.sections)
+    all.sections[other].replicas = std::max(all.sections[other].replicas, group.devices / all.sections[other].stages());
+  if (group.sections.size() > 1 && all != larger)
+    collector.add(all, "with all that share its devices: " + words(all, problem.machine, section));
+  return collector.take();
 }
 
 // ---- The machine ----------------------------------------------------------------------------------------------------
@@ -254,16 +292,23 @@ uint64_t missingBytes(const CompoundModel &model, const Machine &machine, const 
   return missing;
 }
 
-uint64_t missingBytes(const SearchProblem &problem, const WorkTable &work, const std::string &baseline) {
-  if (baseline == "static split")
-    return leastMissing(problem, work, staticSplit(problem, work), 1);
-  Devices all = allOf(problem.machine);
-  Placement everywhere(problem.model.sections.size(), {all.begin(), all.end()});
-  uint64_t least = leastMissing(problem, work, everywhere, 1);
-  for (uint32_t stages = 2; baseline == "one layout for all" && stages <= std::min(8u, problem.machine.devices);
-       stages *= 2)
-    least = std::min(least, leastMissing(problem, work, everywhere, stages));
-  return least;
+uint64_t missingBytes(const SearchProblem &problem, const std::string &baseline) {
+  SearchProblem unlimited = problem;
+  addMemory(unlimited.machine, std::numeric_limits<uint64_t>::max());
+  Cuts cuts(unlimited);
+  Estimator estimator(unlimited, cuts);
+  std::optional<uint64_t> least;
+  for (const NamedBaseline &own : kBaselines)
+    if (own.name == baseline)
+      for (Layout layout : own.layouts(unlimited, cuts, estimator))
+        for (uint32_t m = 0; m < problem.model.microBatches.size(); ++m) {
+          for (SectionOption &option : layout.sections)
+            option.microBatch = m;
+          uint64_t missing =
+              missingBytes(modelOf(problem.model, layout), problem.machine, place(layout, problem.machine));
+          least = std::min(least.value_or(missing), missing);
+        }
+  return least.value_or(0);
 }
 
 double memoryLimit(const Machine &machine, uint32_t device) {

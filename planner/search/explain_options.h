@@ -2,7 +2,7 @@
 // explain.
 #pragma once
 
-#include "planner/search/cuts.h"
+#include "planner/search/estimator.h"
 
 #include <string>
 #include <vector>
@@ -22,17 +22,17 @@ struct Option {
 };
 
 /// The layout with other values of one decision, whatever is pinned, each layout once.
-std::vector<Option> optionsOf(const SearchProblem &problem, const WorkTable &work, const Layout &layout,
-                              uint32_t section, Decided decided);
-/// The layout with a section on its devices and those from `firstNew` on; where that makes neither a replica nor a
-/// stage more: none. Also with all sections that share its devices.
-std::vector<Option> optionsOnMore(const SearchProblem &problem, const WorkTable &work, const Layout &layout,
-                                  uint32_t section, uint32_t firstNew);
+std::vector<Option> optionsOf(const SearchProblem &problem, const Cuts &cuts, const Layout &layout, uint32_t section,
+                              Decided decided);
+/// The layout with `added` devices more in a section's group, for the section alone and for all that share them; where
+/// that makes neither a replica nor a stage more: none. `problem` has the larger machine.
+std::vector<Option> optionsOnMore(const SearchProblem &problem, const Cuts &cuts, const Layout &layout,
+                                  uint32_t section, uint32_t added);
 
 /// What the fullest device lacks; 0: all fit.
 uint64_t missingBytes(const CompoundModel &model, const cost_models::Machine &machine, const CompoundLayout &layout);
-/// Of the layouts that a baseline may have had (search.h), what the one lacks that lacks least.
-uint64_t missingBytes(const SearchProblem &problem, const WorkTable &work, const std::string &baseline);
+/// Of the layouts that a baseline may have (baselines.h) with no recompute, what the one lacks that lacks least.
+uint64_t missingBytes(const SearchProblem &problem, const std::string &baseline);
 /// A device's memory, 0 where it is not limited; and how much of it is taken.
 double memoryLimit(const cost_models::Machine &machine, uint32_t device);
 double fullness(const cost_models::Machine &machine, uint32_t device, uint64_t bytes);

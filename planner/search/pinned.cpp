@@ -16,7 +16,7 @@ Status nothingObeys(const SearchProblem &problem, Status status) {
   if (status.code() != StatusCode::InvalidInput || !open.isOk())
     return status;
   return Status::invalidInput(fmt::format("with these pins {}; without them this fits: {}", status.message(),
-                                          describe(problem.model, open->layout)));
+                                          describe(problem.model, problem.machine, open->layout)));
 }
 
 /// Of the budget, what a search with so many simulations leaves to the one beside it: half at least, nearly all where
@@ -26,14 +26,13 @@ SearchBudget rest(const SearchBudget &budget, uint32_t simulations) {
   auto of = [&](auto whole) {
     return std::max<decltype(whole)>(1, static_cast<decltype(whole)>(share * static_cast<double>(whole)));
   };
-  return {of(budget.simulations), budget.tasks == UINT64_MAX ? UINT64_MAX : of(budget.tasks), budget.mostTasks,
-          of(budget.nodes), 0};
+  return {of(budget.simulations), budget.tasks == UINT64_MAX ? UINT64_MAX : of(budget.tasks), budget.tasksAtOnce, 0};
 }
 
-ComparedLayout rowOf(std::string name, const AtomicModel &model, const SearchResult &result) {
+ComparedLayout rowOf(std::string name, const SearchProblem &problem, const SearchResult &result) {
   ComparedLayout row;
   row.name = std::move(name);
-  row.what = describe(model, result.layout);
+  row.what = describe(problem.model, problem.machine, result.layout);
   row.possible = true;
   row.layout = result.layout;
   row.simulation = result.simulation;
@@ -59,7 +58,7 @@ Result<SearchResult> searchBesidePins(const SearchProblem &problem) {
     return nothingObeys(problem, std::move(pinned).takeStatus());
   SearchResult result = std::move(*pinned);
   result.winner = "pinned";
-  result.compared = {rowOf(result.winner, problem.model, result)};
+  result.compared = {rowOf(result.winner, problem, result)};
 
   SearchProblem open = withoutPins(problem);
   open.budget = rest(problem.budget, result.simulations);
@@ -69,7 +68,7 @@ Result<SearchResult> searchBesidePins(const SearchProblem &problem) {
     return result;
   MAESTRO_TRY(verify(open, *free));
   bool gains = free->simulation.stepSeconds < result.simulation.stepSeconds;
-  result.compared.push_back(rowOf("search", problem.model, gains ? *free : result));
+  result.compared.push_back(rowOf("search", problem, gains ? *free : result));
   result.compared.back().isWithoutPins = true;
   for (ComparedLayout &row : free->compared)
     if (row.name != "search") {
@@ -77,7 +76,6 @@ Result<SearchResult> searchBesidePins(const SearchProblem &problem) {
       result.compared.push_back(std::move(row));
     }
   result.simulations += free->simulations;
-  result.nodes += free->nodes;
   result.wasCutShort |= free->wasCutShort;
   return result;
 }

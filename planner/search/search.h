@@ -1,16 +1,16 @@
-// The search over layouts.
+// The search: the layout of a compound workload whose step is shortest, of those that it has the budget to look at.
 #pragma once
 
 #include "planner/search/search_problem.h"
 
 namespace maestro::planner {
 
-/// The layout of least simulated step time. Baselines are searched first within their restrictions, and stay the answer
-/// unless something is faster. Then the best of every grouping by estimates (shapes.h), simulated, and what is one
-/// change away; beside it the same without parts of layers that have a recompute of their own (base/recompute.h), since
-/// less space is searched better. Where the space is small, best first over all of it (best_first.h), which is exact
-/// when it comes to an end (isProven). The bound is of the whole space. InvalidInput where no layout fits the devices'
-/// memory, naming what lacks least.
+/// The best layout found, and what it was compared with: all data parallel, one layout for all, a static split. Begins
+/// with the best layout of every way to group sections, by estimates; simulates the best of these with the executor's
+/// scheduler; then changes one decision at a time (moves.h), best first, until the budget is spent or nothing is left;
+/// the best few are told apart by tuned schedules. A heuristic: on small problems it finds what enumeration finds, on
+/// large ones SearchResult.lowerBoundSeconds says what may be missing. Never worse than a baseline. The same problem
+/// has the same answer on every machine. InvalidInput where nothing fits.
 Result<SearchResult> searchLayouts(const SearchProblem &problem);
 
 } // namespace maestro::planner

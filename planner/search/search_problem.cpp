@@ -41,18 +41,24 @@ Status checkPins(const SearchProblem &problem) {
 
 } // namespace
 
-bool obeys(const SearchPins &pins, const LayoutOption &option) {
-  if ((pins.dataParallel && *pins.dataParallel != option.devices.size()) ||
-      (pins.microBatch && *pins.microBatch != option.microBatch) ||
-      (pins.stages && *pins.stages != option.cut.stages()) ||
+bool obeys(const SearchPins &pins, const SectionOption &option, const cost_models::SectionChoice &placed) {
+  if ((pins.dataParallel && *pins.dataParallel != option.replicas) ||
+      (pins.microBatch && *pins.microBatch != option.microBatch) || (pins.stages && *pins.stages != option.stages()) ||
       (pins.recompute && *pins.recompute != option.cut.recompute) ||
-      (pins.splitStages && std::min<size_t>(*pins.splitStages, option.cut.stages()) != option.cut.splitStages) ||
+      (pins.splitStages && std::min(*pins.splitStages, option.stages()) != option.cut.splitStages) ||
       (pins.moreInFlight && *pins.moreInFlight != option.moreInFlight))
     return false;
-  for (const std::vector<uint32_t> &replica : option.devices)
-    for (uint32_t device : replica)
-      if (pins.devices && std::find(pins.devices->begin(), pins.devices->end(), device) == pins.devices->end())
-        return false;
+  std::set<uint32_t> devices = devicesOf(placed);
+  return !pins.devices || std::all_of(devices.begin(), devices.end(), [&](uint32_t device) {
+    return std::find(pins.devices->begin(), pins.devices->end(), device) != pins.devices->end();
+  });
+}
+
+bool obeys(const SearchProblem &problem, const Layout &layout) {
+  CompoundLayout choices = place(layout, problem.machine);
+  for (size_t s = 0; s < choices.size(); ++s)
+    if (!obeys(problem.pins[s], layout.sections[s], choices[s]))
+      return false;
   return true;
 }
 
@@ -82,50 +88,26 @@ bool mayGainBySplitting(const SearchProblem &problem, uint32_t section, size_t s
                      });
 }
 
-std::set<uint32_t> devicesOf(const LayoutOption &option) {
-  std::set<uint32_t> devices;
-  for (const std::vector<uint32_t> &replica : option.devices)
-    devices.insert(replica.begin(), replica.end());
-  return devices;
-}
-
-CompoundModel modelOf(const SearchProblem &problem, const Layout &layout) {
-  std::vector<SectionCut> cuts;
-  for (const LayoutOption &option : layout)
-    cuts.push_back(option.cut);
-  return cost_models::compose(problem.model, cuts);
-}
-
-CompoundLayout choicesOf(const Layout &layout) {
-  CompoundLayout choices;
-  for (const LayoutOption &option : layout)
-    choices.push_back({option.microBatch, option.devices, option.moreInFlight});
-  return choices;
-}
-
-bool fits(const SearchProblem &problem, const CompoundModel &model, const CompoundLayout &layout) {
-  std::vector<uint64_t> bytes = cost_models::deviceBytes(model, problem.machine, layout);
-  for (uint32_t device = 0; device < bytes.size(); ++device)
-    if (bytes[device] > problem.machine.memoryBytes(device))
-      return false;
-  return true;
+bool isRepeatedSize(const AtomicModel &model, uint32_t section, uint32_t microBatch) {
+  const std::vector<cost_models::MicroBatchCapacity> &capacities = model.sections[section].capacities;
+  return microBatch + 1 < capacities.size() && isSame(capacities[microBatch], capacities[microBatch + 1]);
 }
 
 Status verify(const SearchProblem &problem, const SearchResult &result) {
   auto broken = [](std::string what) { return Status::internal("search result: " + what); };
-  std::vector<SectionCut> cuts;
-  for (const LayoutOption &option : result.layout)
-    cuts.push_back(option.cut);
-  MAESTRO_TRY(cost_models::check(problem.model, cuts));
-  CompoundModel model = cost_models::compose(problem.model, cuts);
-  CompoundLayout choices = choicesOf(result.layout);
+  MAESTRO_TRY(cost_models::check(problem.model, cutsOf(result.layout)));
+  CompoundModel model = modelOf(problem.model, result.layout);
+  CompoundLayout choices = place(result.layout, problem.machine);
   MAESTRO_TRY(cost_models::check(model, problem.machine, choices));
-  for (size_t s = 0; s < result.layout.size(); ++s)
-    if (!obeys(problem.pins[s], result.layout[s]))
+  for (size_t s = 0; s < choices.size(); ++s)
+    if (!obeys(problem.pins[s], result.layout.sections[s], choices[s]))
       return broken("section '" + model.sections[s].name + "' is not as pinned");
-  if (!fits(problem, model, choices))
-    return broken("the layout does not fit the devices' memory");
-  cost_models::Simulator simulator(problem.steps, problem.budget.mostTasks, result.hints);
+  std::vector<uint64_t> bytes = cost_models::deviceBytes(model, problem.machine, choices);
+  for (uint32_t device = 0; device < bytes.size(); ++device)
+    if (bytes[device] > problem.machine.memoryBytes(device))
+      return broken(fmt::format("device {} holds {} bytes and has {}", device, bytes[device],
+                                problem.machine.memoryBytes(device)));
+  cost_models::Simulator simulator(problem.steps, problem.budget.tasksAtOnce, result.hints);
   MAESTRO_ASSIGN(cost_models::Simulation again,
                  simulator.run(model, problem.machine, choices, wavefront::Order::Wavefront));
   if (again.stepSeconds != result.simulation.stepSeconds)
@@ -135,52 +117,11 @@ Status verify(const SearchProblem &problem, const SearchResult &result) {
         row.simulation.stepSeconds < result.simulation.stepSeconds)
       return broken(fmt::format("'{}' takes {} s, the result {}", row.name, row.simulation.stepSeconds,
                                 result.simulation.stepSeconds));
-  if (result.lowerBoundSeconds > result.simulation.stepSeconds)
-    return broken("its lower bound is above its step time");
+  for (const RankedLayout &own : result.simulated)
+    if (result.lowerBoundSeconds > own.simulation.stepSeconds)
+      return broken(fmt::format("its lower bound, {} s, is above a step of {} s: {}", result.lowerBoundSeconds,
+                                own.simulation.stepSeconds, describe(problem.model, problem.machine, own.layout)));
   return Status();
-}
-
-std::string ranges(std::vector<uint32_t> numbers) {
-  std::sort(numbers.begin(), numbers.end());
-  numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
-  std::string text;
-  for (size_t begin = 0, end; begin < numbers.size(); begin = end) {
-    for (end = begin + 1; end < numbers.size() && numbers[end] == numbers[end - 1] + 1;)
-      ++end;
-    text += text.empty() ? "" : ",";
-    text +=
-        end - begin < 2 ? fmt::format("{}", numbers[begin]) : fmt::format("{}-{}", numbers[begin], numbers[end - 1]);
-  }
-  return text;
-}
-
-std::string describe(const cost_models::MicroBatchCapacity &capacity) {
-  std::string text = fmt::format("{} sample{}", capacity.samples, capacity.samples == 1 ? "" : "s");
-  for (const wavefront::Area &area : capacity.areas)
-    text += fmt::format(", {} padded tokens", area.capacity);
-  return text;
-}
-
-std::string describe(const AtomicModel &model, const Layout &layout) {
-  std::string text;
-  for (size_t s = 0; s < layout.size(); ++s) {
-    const LayoutOption &option = layout[s];
-    std::vector<uint32_t> devices;
-    for (const std::vector<uint32_t> &replica : option.devices)
-      devices.insert(devices.end(), replica.begin(), replica.end());
-    size_t stages = option.cut.stages();
-    const cost_models::MicroBatchCapacity &capacity = model.sections[s].capacities[option.microBatch];
-    std::string tokens = capacity.areas.empty() ? "" : fmt::format(" of {} tokens", capacity.areas.front().capacity);
-    text += fmt::format(
-        "{}{} {}{} on {} in {}s{}{}{}{}", s == 0 ? "" : "; ", model.sections[s].name, option.devices.size(),
-        stages == 1 ? "" : fmt::format(" x {} stages", stages), ranges(devices), capacity.samples, tokens,
-        option.cut.recompute == RecomputeChoice{} ? "" : fmt::format(", {} recompute", textOf(option.cut.recompute)),
-        option.cut.splitStages == 0        ? ""
-        : option.cut.splitStages == stages ? ", split backward"
-                                           : fmt::format(", split backward in the last {}", option.cut.splitStages),
-        option.moreInFlight == 0 ? "" : fmt::format(", {} more in flight", option.moreInFlight));
-  }
-  return text;
 }
 
 } // namespace maestro::planner

@@ -31,8 +31,8 @@ struct Explained {
   }
   double simulated(const Layout &layout) const {
     cost_models::Simulator simulator(problem.steps);
-    auto simulation =
-        simulator.run(modelOf(problem, layout), problem.machine, choicesOf(layout), wavefront::Order::Wavefront);
+    auto simulation = simulator.run(modelOf(problem.model, layout), problem.machine, place(layout, problem.machine),
+                                    wavefront::Order::Wavefront);
     EXPECT_TRUE(simulation.isOk()) << simulation.status().message();
     return simulation->stepSeconds;
   }
@@ -52,7 +52,7 @@ TEST(Explain, ThePlanIsTheFirstOfTheComparison) {
   const Candidate &own = e.explanation.candidates.front();
   EXPECT_EQ(own.subject, e.result.winner);
   EXPECT_EQ(own.stepSeconds, e.result.simulation.stepSeconds);
-  EXPECT_EQ(own.choice, describe(e.problem.model, e.result.layout));
+  EXPECT_EQ(own.choice, describe(e.problem.model, e.problem.machine, e.result.layout));
   for (const ComparedLayout &row : e.result.compared)
     if (row.name != e.result.winner && row.name != "search") {
       EXPECT_EQ(e.candidate(kLayout, row.name)->stepSeconds, row.simulation.stepSeconds) << row.name;
@@ -68,7 +68,7 @@ TEST(Explain, TheNextBestValueIsTheBestOfTheOthers) {
     std::string choice;
     for (uint32_t m = 0; m < model.microBatches.size(); ++m) {
       Layout layout = e.result.layout;
-      layout[s].microBatch = m;
+      layout.sections[s].microBatch = m;
       if (layout == e.result.layout || e.simulated(layout) >= best)
         continue;
       best = e.simulated(layout);
@@ -81,20 +81,18 @@ TEST(Explain, TheNextBestValueIsTheBestOfTheOthers) {
   }
 }
 
-/// Where the search looked at everything, one decision changed is never faster, and no alternative is the plan itself.
-/// (More in flight is searched on more devices; here it is an alternative that may gain a little.)
-TEST(Explain, NothingBeatsAProvenAnswer) {
-  for (uint64_t seed = 0; seed < 30; ++seed) {
+/// Where the search looked at everything near its answer, one decision changed is never faster, and no alternative is
+/// the plan itself.
+TEST(Explain, NothingBeatsAnAnswerThatLookedAtEverything) {
+  for (uint64_t seed = 0; seed < 10; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     SearchProblem problem = smallProblem(seed);
     if (!searchLayouts(problem).isOk()) // Some have no layout that fits.
       continue;
     Explained e(problem);
-    EXPECT_TRUE(e.result.isProven);
     for (const Candidate &row : e.explanation.candidates) {
       bool isPinned = row.reason.find("pinned") != row.reason.npos;
-      bool isSearched = row.subject.find(".more_in_flight") == row.subject.npos;
-      if (row.kind == kAlternative && row.missingBytes == 0 && !isPinned && isSearched) {
+      if (row.kind == kAlternative && row.missingBytes == 0 && !isPinned) {
         EXPECT_GE(row.stepSeconds, e.result.simulation.stepSeconds) << row.subject << " = " << row.choice;
       }
       if (row.kind == kWhatIf) {
@@ -125,8 +123,8 @@ TEST(Explain, TheFullestDeviceIsALimit) {
   SearchProblem problem = distillation(2, 40'000, 40'000);
   problem.machine.kinds[0].memoryBytes = 10'000;
   Explained e(problem);
-  std::vector<uint64_t> bytes =
-      cost_models::deviceBytes(modelOf(e.problem, e.result.layout), problem.machine, choicesOf(e.result.layout));
+  std::vector<uint64_t> bytes = cost_models::deviceBytes(modelOf(problem.model, e.result.layout), problem.machine,
+                                                         place(e.result.layout, problem.machine));
   const Limit &memory = e.explanation.limits.back();
   EXPECT_EQ(memory.kind, Limit::Kind::Memory);
   EXPECT_EQ(memory.used, static_cast<double>(*std::max_element(bytes.begin(), bytes.end())));

@@ -183,7 +183,6 @@ SearchProblem smallProblem(uint64_t seed) {
     step.insert(step.end(), {1, pick(1, kLongest)});
   problem.steps.push_back(std::move(step));
   problem.budget.simulations = 1'000'000;
-  problem.budget.nodes = 10'000'000;
   return problem;
 }
 
@@ -233,7 +232,7 @@ SearchProblem layered(uint32_t devices, uint32_t layers, uint64_t seed) {
     step.insert(step.end(), {1, pick(4, kLongest)});
   problem.steps = {step};
   problem.budget.tasks = 400'000;
-  problem.budget.mostTasks = 20'000;
+  problem.budget.tasksAtOnce = 20'000;
   return problem;
 }
 

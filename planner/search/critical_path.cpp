@@ -1,4 +1,4 @@
-#include "planner/search/ways.h"
+#include "planner/search/critical_path.h"
 
 #include <algorithm>
 #include <set>
@@ -27,7 +27,8 @@ double seconds(const cost_models::StageCosts &costs, const std::vector<int64_t> 
 
 } // namespace
 
-Ways::Ways(const SearchProblem &problem) : problem(problem), producers(problem.model.sections.size()) {
+CriticalPaths::CriticalPaths(const SearchProblem &problem)
+    : problem(problem), producers(problem.model.sections.size()) {
   const AtomicModel &model = problem.model;
   for (const cost_models::SampleSizes &step : problem.steps) {
     std::set<std::vector<int64_t>> different;
@@ -48,7 +49,8 @@ Ways::Ways(const SearchProblem &problem) : problem(problem), producers(problem.m
         producers[consumer].push_back(tensor.section);
 }
 
-const Ways::Times &Ways::of(uint32_t section, const RecomputeChoice &recompute, uint32_t microBatch) const {
+const CriticalPaths::Times &CriticalPaths::of(uint32_t section, const RecomputeChoice &recompute,
+                                              uint32_t microBatch) const {
   auto [found, isNew] = known.try_emplace({section, recompute, microBatch});
   if (isNew)
     found->second = measure(section, recompute, microBatch);
@@ -56,7 +58,8 @@ const Ways::Times &Ways::of(uint32_t section, const RecomputeChoice &recompute, 
 }
 
 /// An atom behind one of its class costs what a pair has more than one, or what one costs where a stage begins with it.
-Ways::Times Ways::measure(uint32_t section, const RecomputeChoice &recompute, uint32_t microBatch) const {
+CriticalPaths::Times CriticalPaths::measure(uint32_t section, const RecomputeChoice &recompute,
+                                            uint32_t microBatch) const {
   const cost_models::AtomicSection &chain = problem.model.sections[section];
   // Weight gradients need not lie on a sample's way. Where backward may stay whole, its way is longer.
   bool splits = mayGainBySplitting(problem, section, 2) && chain.has(recompute, true);
@@ -83,7 +86,7 @@ Ways::Times Ways::measure(uint32_t section, const RecomputeChoice &recompute, ui
   return times;
 }
 
-template <typename Seconds> double Ways::meanOfLongest(Seconds seconds) const {
+template <typename Seconds> double CriticalPaths::meanOfLongest(Seconds seconds) const {
   double sum = 0;
   for (size_t step = 0; step + 1 < firstRows.size(); ++step) {
     double most = 0;
@@ -94,11 +97,11 @@ template <typename Seconds> double Ways::meanOfLongest(Seconds seconds) const {
   return sum / static_cast<double>(firstRows.size() - 1);
 }
 
-double Ways::longest(const Times &times) const {
+double CriticalPaths::longest(const Times &times) const {
   return meanOfLongest([&](size_t row) { return times[row]; });
 }
 
-double Ways::longest(const std::vector<const Times *> &bySection) const {
+double CriticalPaths::longest(const std::vector<const Times *> &bySection) const {
   std::vector<double> upTo(bySection.size());
   return meanOfLongest([&](size_t row) {
     double most = 0;

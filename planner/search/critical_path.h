@@ -1,5 +1,5 @@
-// A sample's way through the sections that train, alone: forward to the last layer and back again. It is cut among
-// devices, but no two of its parts run at a time, so that no step takes less, however large the cluster is.
+// The critical path of a sample through the sections that train, alone: forward to the last layer and back again. It is
+// cut among devices, but no two of its parts run at a time, so that no step takes less, however large the cluster is.
 #pragma once
 
 #include "planner/search/search_problem.h"
@@ -10,9 +10,9 @@
 
 namespace maestro::planner {
 
-class Ways {
+class CriticalPaths {
 public:
-  explicit Ways(const SearchProblem &problem);
+  explicit CriticalPaths(const SearchProblem &problem);
 
   /// Seconds of a sample in one section, there and back, by samples of different sizes; 0 where it takes no part.
   using Times = std::vector<double>;

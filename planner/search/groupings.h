@@ -1,0 +1,34 @@
+// Where the search begins: every way to group sections on devices of their own, with the devices that suit it.
+#pragma once
+
+#include "planner/search/estimator.h"
+
+#include <vector>
+
+namespace maestro::planner {
+
+/// The best layout of each grouping by estimate, best first; none where no estimate fits. Each section is in one group;
+/// pinned ones have the groups that pins say. For every grouping: the least time for which the fewest devices that each
+/// group needs are no more than there are.
+std::vector<Layout> bestOfGroupings(const SearchProblem &problem, const Estimator &estimator,
+                                    const OptionLimits &limits);
+
+/// Groups of the sections that pins give devices, and the others: these share what is left, or everything where nothing
+/// is.
+struct PinnedGroups {
+  std::vector<DeviceGroup> groups;
+  std::vector<uint32_t> open; ///< Sections in no group,
+  uint32_t devices = 0;       ///< and the devices for them.
+};
+PinnedGroups pinnedGroups(const SearchProblem &problem);
+
+/// Gives the sections of a group their fastest options together; false where nothing fits.
+bool chooseOptions(const Estimator &estimator, Layout &layout, size_t group, const OptionLimits &limits = {});
+
+/// Hands out devices stage by stage, or replica by replica, whichever way the estimate is shorter; returns it.
+double placeFaster(const Estimator &estimator, Layout &layout);
+
+/// How finely devices are shared out: one by one up to 64, else sixty-fourths of all.
+uint32_t deviceStride(const cost_models::Machine &machine);
+
+} // namespace maestro::planner
