@@ -15,9 +15,9 @@ constexpr unsigned kMostThreads = 8;
 } // namespace
 
 Simulations::Simulations(std::span<const SampleSizes> steps, uint64_t mostTasks,
-                         const std::vector<wavefront::Choice> &hints) {
+                         const std::vector<wavefront::Choice> &hints, int64_t maxNsPerTask) {
   for (unsigned i = 0; i < std::clamp(std::thread::hardware_concurrency(), 1u, kMostThreads); ++i)
-    simulators.emplace_back(steps, mostTasks, hints);
+    simulators.emplace_back(steps, mostTasks, hints, maxNsPerTask);
 }
 
 std::vector<Result<Simulation>> Simulations::run(std::span<const SimulationQuestion> questions) {

@@ -21,7 +21,8 @@ struct SimulationQuestion {
 class Simulations {
 public:
   /// As a Simulator's: `steps` must outlive it.
-  Simulations(std::span<const SampleSizes> steps, uint64_t mostTasks, const std::vector<wavefront::Choice> &hints = {});
+  Simulations(std::span<const SampleSizes> steps, uint64_t mostTasks, const std::vector<wavefront::Choice> &hints = {},
+              int64_t maxNsPerTask = INT64_MAX);
 
   /// So many take as long as one.
   size_t atOnce() const { return simulators.size(); }

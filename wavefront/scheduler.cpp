@@ -57,6 +57,7 @@ struct Scheduler::State {
   int64_t bestNs = 0;
 
   int64_t boundNs = 0;
+  int64_t maxNsPerTask = INT64_MAX;
   int64_t spent = 0, budget = 0; ///< As budgetFor() has it.
 
   void fileOrder(const Problem &problem, Schedule &schedule);
@@ -77,7 +78,10 @@ int64_t Scheduler::State::attempt(const Problem &problem, Rule rule, Schedule &s
   int64_t makespan = trial.run(problem, index, rule, bestNs);
   if (makespan >= 0 && makespan < bestNs) {
     bestNs = makespan;
+    auto tasks = static_cast<int64_t>(list.log.size());
     budget = budgetFor(list.log.size(), bestNs, boundNs);
+    if (maxNsPerTask < INT64_MAX / std::max<int64_t>(1, tasks))
+      budget = std::min(budget, maxNsPerTask * tasks);
     write(problem, makespan, schedule);
   }
   return makespan;
@@ -265,7 +269,7 @@ void Scheduler::State::polish(const Problem &problem, Rule rule, Schedule &sched
   }
 }
 
-Scheduler::Scheduler() : state(std::make_unique<State>()) {}
+Scheduler::Scheduler(int64_t maxNsPerTask) : state(std::make_unique<State>()) { state->maxNsPerTask = maxNsPerTask; }
 Scheduler::~Scheduler() = default;
 
 void Scheduler::run(const Problem &problem, Order order, Schedule &schedule) {

@@ -26,6 +26,8 @@ constexpr uint32_t kFewDevices = 8;
 /// What a search may spend: about two seconds.
 constexpr uint32_t kSimulations = 192, kFinalists = 4;
 constexpr uint64_t kTasks = 1'200'000, kTasksAtOnce = 30'000;
+/// Schedules far from their bound would take ten times as long.
+constexpr int64_t kNsPerTask = 2'400;
 /// What explaining its answer may spend.
 constexpr uint64_t kExplainTasks = 200'000;
 
@@ -120,7 +122,7 @@ Status LayoutSearch::collect() {
   if (base.machine.devices > kFewDevices)
     mostSamples = addFinerSizes(problem.model, *base.graph, base.workload->train.globalBatch);
   addPins();
-  problem.budget = {kSimulations, kTasks, kTasksAtOnce, kFinalists};
+  problem.budget = {kSimulations, kTasks, kTasksAtOnce, kNsPerTask, kFinalists};
   problem.without = movesLeftOut();
   return Status();
 }

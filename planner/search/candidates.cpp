@@ -11,7 +11,7 @@ constexpr size_t kMaxModels = 64;
 } // namespace
 
 Candidates::Candidates(const SearchProblem &problem)
-    : problem(problem), simulator(problem.steps, problem.budget.tasksAtOnce, problem.hints),
+    : problem(problem), simulator(problem.steps, problem.budget.tasksAtOnce, problem.hints, problem.budget.nsPerTask),
       counter(problem.steps, problem.budget.tasksAtOnce, problem.hints) {}
 
 std::shared_ptr<const CompoundModel> Candidates::modelOf(const Layout &layout) {

@@ -15,6 +15,8 @@ constexpr double kHopeless = 1.15;
 constexpr size_t kMaxRepaired = 3;
 /// A layout is looked at as if it took so much longer for each batch of its changes that was simulated.
 constexpr double kFatigue = 0.004;
+/// And so much for each batch that was spent on what came of the same beginning, so that other groupings have a turn.
+constexpr double kFatigueOfStart = 0.002;
 
 class Climber {
 public:
@@ -30,10 +32,10 @@ public:
     for (size_t i = 0; i < starts.size() && i < kMaxRepaired && first.empty() && family.climbs; ++i)
       if (std::optional<Layout> layout = repaired(starts[i]))
         first.push_back(std::move(*layout));
-    MAESTRO_ASSIGN(bool isSpent, simulate(first));
+    MAESTRO_ASSIGN(bool isSpent, simulate(first, std::nullopt));
     while (!isSpent && family.climbs && !nodes.empty() && !context.candidates.isOver()) {
       auto next = std::min_element(nodes.begin(), nodes.end(),
-                                   [](const Node &a, const Node &b) { return a.rank() < b.rank(); });
+                                   [&](const Node &a, const Node &b) { return rank(a) < rank(b); });
       if (next->estimate == 0)
         expand(*next);
       std::vector<Layout> batch = nextBatch(*next);
@@ -42,7 +44,8 @@ public:
         continue;
       }
       ++next->batches;
-      MAESTRO_ASSIGN(isSpent, simulate(batch));
+      ++batchesOfStart[next->start];
+      MAESTRO_ASSIGN(isSpent, simulate(batch, next->start));
     }
     return Status();
   }
@@ -59,10 +62,7 @@ private:
     uint32_t batches = 0;        ///< Of changes that were simulated.
     double estimate = 0;         ///< 0: its changes are not known yet.
     std::vector<Change> changes; ///< Not looked at yet, the most promising last.
-    double rank() const {
-      double hope = changes.empty() ? 1 : std::max(1.0, changes.back().estimate / (kHopeless * estimate));
-      return seconds * hope * (1 + kFatigue * batches);
-    }
+    size_t start = 0;            ///< The beginning that it came of.
   };
 
   /// As it fits; nothing where it does not, or was simulated.
@@ -127,13 +127,21 @@ private:
     return batch;
   }
 
-  /// What was simulated is where changes are looked for. Returns whether the allowance is spent before that.
-  Result<bool> simulate(const std::vector<Layout> &layouts) {
+  double rank(const Node &node) const {
+    double hope = node.changes.empty() ? 1 : std::max(1.0, node.changes.back().estimate / (kHopeless * node.estimate));
+    return node.seconds * hope * (1 + kFatigue * node.batches + kFatigueOfStart * batchesOfStart[node.start]);
+  }
+
+  /// What was simulated is where changes are looked for, as children of a beginning or as beginnings. Returns whether
+  /// the allowance is spent before that.
+  Result<bool> simulate(const std::vector<Layout> &layouts, std::optional<size_t> start) {
     MAESTRO_ASSIGN(auto simulations, context.candidates.simulate(layouts, order, allowance));
     for (size_t i = 0; i < layouts.size(); ++i) {
       if (!simulations[i])
         return true;
-      nodes.push_back({simulations[i]->stepSeconds, layouts[i], 0, 0, {}});
+      if (!start)
+        batchesOfStart.push_back(0);
+      nodes.push_back({simulations[i]->stepSeconds, layouts[i], 0, 0, {}, start.value_or(batchesOfStart.size() - 1)});
       if (simulations[i]->stepSeconds < best.seconds)
         best = {simulations[i]->stepSeconds, layouts[i], *simulations[i]};
     }
@@ -147,6 +155,7 @@ private:
   Best &best;
   MemoryOrder memoryOrder;
   std::vector<Node> nodes;
+  std::vector<uint32_t> batchesOfStart;
   std::set<Layout> seen;
 };
 

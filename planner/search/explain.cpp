@@ -58,8 +58,8 @@ public:
   Explainer(const SearchProblem &problem, const SearchResult &result, const ExplainBudget &budget)
       : problem(problem), result(result), cuts(problem), own(modelOf(problem.model, result.layout)),
         choices(place(result.layout, problem.machine)),
-        simulator(problem.steps, problem.budget.tasksAtOnce, result.hints),
-        simulations(problem.steps, problem.budget.tasksAtOnce, result.hints), tasksLeft(budget.tasks / 2),
+        simulator(problem.steps, problem.budget.tasksAtOnce, result.hints, problem.budget.nsPerTask),
+        simulations(problem.steps, problem.budget.tasksAtOnce, result.hints, problem.budget.nsPerTask), tasksLeft(budget.tasks / 2),
         tasksLater(budget.tasks - budget.tasks / 2) {}
 
   Result<Explanation> run(const Simulation &simulation) {

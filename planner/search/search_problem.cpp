@@ -107,7 +107,7 @@ Status verify(const SearchProblem &problem, const SearchResult &result) {
     if (bytes[device] > problem.machine.memoryBytes(device))
       return broken(fmt::format("device {} holds {} bytes and has {}", device, bytes[device],
                                 problem.machine.memoryBytes(device)));
-  cost_models::Simulator simulator(problem.steps, problem.budget.tasksAtOnce, result.hints);
+  cost_models::Simulator simulator(problem.steps, problem.budget.tasksAtOnce, result.hints, problem.budget.nsPerTask);
   MAESTRO_ASSIGN(cost_models::Simulation again,
                  simulator.run(model, problem.machine, choices, wavefront::Order::Wavefront));
   if (again.stepSeconds != result.simulation.stepSeconds)

@@ -35,6 +35,7 @@ struct SearchBudget {
   uint32_t simulations = 48;
   uint64_t tasks = UINT64_MAX;       ///< Simulated, of all simulations together.
   uint64_t tasksAtOnce = UINT64_MAX; ///< Of one simulation; larger ones are folded (cost_models/fold.h).
+  int64_t nsPerTask = INT64_MAX;     ///< Of scheduling, at most, while layouts are ranked.
   uint32_t finalists = 0; ///< Layouts of nearly the best step whose schedules are tuned, as the plan's will be.
 };
 
