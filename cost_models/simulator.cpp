@@ -239,6 +239,8 @@ Result<Simulation> Simulator::runTuned(const CompoundModel &model, const Machine
   if (parts == 1 && dependsOnCompany(machine))
     adaptTasks(machine, problems);
   int64_t budgetNs = machine.devices < kLargeCluster ? kTunedNs : kTunedNsIfLarge;
+  if (tuning == Tuning::Rank)
+    budgetNs /= 2;
   if (tuning == Tuning::Thorough && machine.devices < kLargeCluster)
     budgetNs *= kThoroughTimes;
   std::vector<wavefront::Choice> found = wavefront::tune(tuning == Tuning::Rank ? problems : withOtherSteps(problems),

@@ -16,7 +16,7 @@ constexpr size_t kMaxRepaired = 3;
 /// A layout is looked at as if it took so much longer for each batch of its changes that was simulated.
 constexpr double kFatigue = 0.004;
 /// And so much for each batch that was spent on what came of the same beginning, so that other groupings have a turn.
-constexpr double kFatigueOfStart = 0.002;
+constexpr double kFatigueOfStart = 0.004;
 
 class Climber {
 public:

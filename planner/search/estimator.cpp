@@ -101,7 +101,8 @@ std::vector<PricedOption> Estimator::paretoOptions(uint32_t section, uint32_t de
   for (const RecomputeChoice &recompute : recomputeChoices(problem, section, kRecomputeParts))
     for (uint32_t stages : cuts.stageCounts(section)) {
       uint32_t count = replicas(section, stages, devices);
-      if (count == 0 || (stages > limits.maxStages && !pins.stages))
+      bool isHeld = limits.held && limits.held->second != stages;
+      if (count == 0 || ((stages > limits.maxStages || isHeld) && !pins.stages))
         continue;
       const CutFacts &facts = cuts.of(section, recompute, stages);
       for (uint32_t m = 0; m < facts.at.size(); ++m) {
@@ -131,9 +132,12 @@ std::vector<PricedOption> Estimator::paretoOptions(uint32_t section, uint32_t de
 
 const std::vector<PricedOption> &Estimator::tabled(uint32_t section, uint32_t devices,
                                                    const OptionLimits &limits) const {
-  auto [found, isNew] = table.try_emplace({section, devices, limits});
+  OptionLimits own = limits;
+  if (own.held && own.held->first != section)
+    own.held.reset();
+  auto [found, isNew] = table.try_emplace({section, devices, own});
   if (isNew)
-    found->second = paretoOptions(section, devices, limits);
+    found->second = paretoOptions(section, devices, own);
   return found->second;
 }
 

@@ -8,6 +8,7 @@
 #include "planner/search/cuts.h"
 
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -36,6 +37,7 @@ struct PricedOption {
 struct OptionLimits {
   double memoryShare = 1; ///< Of a device's memory.
   uint32_t maxStages = kMaxStages;
+  std::optional<std::pair<uint32_t, uint32_t>> held = {}; ///< A section, and the stages that it must have.
   auto operator<=>(const OptionLimits &) const = default;
 };
 

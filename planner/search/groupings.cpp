@@ -15,6 +15,8 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr size_t kMaxSectionsForAllGroupings = 9;
 /// Shares of a cluster's devices that are looked at.
 constexpr uint32_t kShares = 64;
+/// Layouts that are estimated to begin with, about: a tenth of a second.
+constexpr size_t kMaxEstimated = 2000;
 
 /// Ways to part `count` things: for each its part's number, parts in the order of their first things.
 std::vector<std::vector<uint32_t>> partitions(size_t count) {
@@ -193,26 +195,60 @@ double placeFaster(const Estimator &estimator, Layout &layout) {
   return seconds;
 }
 
-std::vector<Layout> bestOfGroupings(const SearchProblem &problem, const Estimator &estimator,
-                                    const OptionLimits &limits) {
+namespace {
+
+/// Stage counts of the section with most work that are held in turn, and none: as many as there is time for.
+std::vector<std::optional<std::pair<uint32_t, uint32_t>>> heldStages(const SearchProblem &problem, const Cuts &cuts,
+                                                                     size_t groupings) {
+  uint32_t main = 0;
+  for (uint32_t s = 1; s < problem.pins.size(); ++s)
+    main = cuts.work().least(s) > cuts.work().least(main) ? s : main;
+  std::vector<uint32_t> counts = cuts.stageCounts(main);
+  size_t most = std::min(counts.size(), kMaxEstimated / groupings);
+  std::vector<std::optional<std::pair<uint32_t, uint32_t>>> held{std::nullopt};
+  for (size_t i = 0; i < most && counts.size() > 1; ++i)
+    held.push_back(std::pair(main, counts[i * counts.size() / most]));
+  return held;
+}
+
+using Priced = std::set<std::pair<double, Layout>>;
+
+void addGroupings(const SearchProblem &problem, const Estimator &estimator, const OptionLimits &limits,
+                  const std::vector<std::vector<uint32_t>> &groupings, std::vector<Priced> &found) {
   PinnedGroups pinned = pinnedGroups(problem);
   Layout base{pinned.groups, std::vector<SectionOption>(problem.pins.size())};
   for (size_t g = 0; g < base.groups.size(); ++g)
     if (!chooseOptions(estimator, base, g, limits))
-      return {};
-  std::set<std::pair<double, Layout>> found;
+      return;
   // Sixteenths of the devices, beside sixty-fourths, since replicas then have common divisors.
   uint32_t coarse = std::max(1u, problem.machine.devices / 16);
   for (uint32_t stride : std::set<uint32_t>{deviceStride(problem.machine), coarse}) {
     Allocator allocator(estimator, pinned.devices, stride, limits);
-    for (const std::vector<uint32_t> &parts : partitions(pinned.open.size()))
-      if (auto layout = layoutOfParts(estimator, limits, pinned, base, parts, allocator)) {
+    for (size_t i = 0; i < groupings.size(); ++i)
+      if (auto layout = layoutOfParts(estimator, limits, pinned, base, groupings[i], allocator)) {
         double seconds = placeFaster(estimator, *layout);
-        found.insert({seconds, std::move(*layout)});
+        found[i].insert({seconds, std::move(*layout)});
       }
   }
+}
+
+} // namespace
+
+std::vector<Layout> bestOfGroupings(const SearchProblem &problem, const Cuts &cuts, const Estimator &estimator,
+                                    const OptionLimits &limits, size_t most) {
+  std::vector<std::vector<uint32_t>> groupings = partitions(pinnedGroups(problem).open.size());
+  std::vector<Priced> found(groupings.size());
+  for (const auto &held : heldStages(problem, cuts, groupings.size())) {
+    OptionLimits own = limits;
+    own.held = held;
+    addGroupings(problem, estimator, own, groupings, found);
+  }
+  size_t each = std::max<size_t>(1, most / groupings.size());
+  Priced chosen;
+  for (const Priced &own : found)
+    chosen.insert(own.begin(), std::next(own.begin(), static_cast<ptrdiff_t>(std::min(each, own.size()))));
   std::vector<Layout> layouts;
-  for (const auto &[seconds, layout] : found)
+  for (const auto &[seconds, layout] : chosen)
     layouts.push_back(layout);
   return layouts;
 }

@@ -7,11 +7,12 @@
 
 namespace maestro::planner {
 
-/// The best layout of each grouping by estimate, best first; none where no estimate fits. Each section is in one group;
-/// pinned ones have the groups that pins say. For every grouping: the least time for which the fewest devices that each
-/// group needs are no more than there are.
-std::vector<Layout> bestOfGroupings(const SearchProblem &problem, const Estimator &estimator,
-                                    const OptionLimits &limits);
+/// The best layouts by estimate, best first: of each grouping at most so many that together there are no more than
+/// `most`, or one. Each section is in one group; pinned ones have the groups that pins say. For every grouping, and
+/// every number of stages of the section with most work: the least time for which the fewest devices that each group
+/// needs are no more than there are. None where no estimate fits.
+std::vector<Layout> bestOfGroupings(const SearchProblem &problem, const Cuts &cuts, const Estimator &estimator,
+                                    const OptionLimits &limits, size_t most);
 
 /// Groups of the sections that pins give devices, and the others: these share what is left, or everything where nothing
 /// is.

@@ -13,7 +13,7 @@ namespace maestro::planner {
 namespace {
 
 /// Layouts of different groupings that are simulated before any is changed, as a part of the budget.
-constexpr uint32_t kStartsShare = 4;
+constexpr uint32_t kStartsShare = 8;
 /// What each baseline may spend, as a part of the budget; and how many of its layouts are simulated first.
 constexpr uint32_t kBaselineShare = 8;
 constexpr size_t kBaselineStarts = 3;
@@ -74,17 +74,30 @@ Status addBaselines(Search &search) {
   return Status();
 }
 
+/// With a split backward wherever that may gain something.
+void splitBackward(const SearchProblem &problem, Layout &layout) {
+  for (uint32_t s = 0; s < layout.sections.size(); ++s)
+    if (SectionCut &cut = layout.sections[s].cut; !problem.pins[s].splitStages &&
+                                                  !problem.without.count("split_backward") &&
+                                                  mayGainBySplitting(problem, s, cut.stages()))
+      cut.splitStages = static_cast<uint32_t>(cut.stages());
+}
+
 /// From the best of every grouping on.
 Status searchFromGroupings(Search &search) {
   Allowance allowance = shareOf(search.problem.budget, 1);
   double before = search.best.seconds;
+  size_t most = std::max(2u, search.problem.budget.simulations / kStartsShare);
   for (double share : kMemoryShares) {
-    std::vector<Layout> starts = bestOfGroupings(search.problem, search.estimator, {share, kMaxStages});
+    std::vector<Layout> starts =
+        bestOfGroupings(search.problem, search.cuts, search.estimator, {share, kMaxStages}, most);
+    for (Layout &start : starts)
+      splitBackward(search.problem, start);
     if (!search.best.layout.empty())
       starts.push_back(search.best.layout);
     Best own;
-    MAESTRO_TRY(climb(search.context, starts, std::max(2u, search.problem.budget.simulations / kStartsShare),
-                      {true, false, kMaxStages}, wavefront::Order::Wavefront, allowance, own));
+    MAESTRO_TRY(climb(search.context, starts, most, {true, false, kMaxStages}, wavefront::Order::Wavefront, allowance,
+                      own));
     if (own.seconds < search.best.seconds)
       search.best = std::move(own);
     if (!own.layout.empty() || search.candidates.isOver())

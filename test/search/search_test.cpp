@@ -25,7 +25,7 @@ TEST(Search, EveryGroupingIsABeginning) {
     Cuts cuts(problem);
     Estimator estimator(problem, cuts);
     std::set<size_t> groups;
-    for (const Layout &layout : bestOfGroupings(problem, estimator, {})) {
+    for (const Layout &layout : bestOfGroupings(problem, cuts, estimator, {}, 8)) {
       groups.insert(layout.groups.size());
       std::vector<uint8_t> used(problem.machine.devices, 0); // By a group.
       for (const DeviceGroup &group : layout.groups)
