@@ -8,10 +8,6 @@
 namespace maestro::planner {
 namespace {
 
-/// Stage counts that are tried whatever devices they leave over: so many more or fewer.
-constexpr int64_t kNearStages = 4;
-/// Others are tried where they use so many eighths of the group's devices.
-constexpr uint64_t kUsedEighths = 7;
 /// Devices that change groups at a time, in strides.
 constexpr std::array kDeviceSteps = {1u, 2u, 3u, 4u, 6u, 8u};
 
@@ -53,13 +49,10 @@ std::vector<Layout> moveMicroBatch(const MoveContext &context, const Layout &lay
 std::vector<Layout> moveStages(const MoveContext &context, const Layout &layout) {
   std::vector<Layout> found;
   for (uint32_t s = 0; s < layout.sections.size(); ++s) {
-    const SectionOption &now = layout.sections[s];
     uint32_t devices = devicesFor(layout, s);
     for (uint32_t stages : context.cuts.stageCounts(s)) {
       uint32_t replicas = context.estimator.replicas(s, stages, devices);
-      bool isNear = std::abs(int64_t{stages} - now.stages()) <= kNearStages;
-      bool isUsed = uint64_t{replicas} * stages * 8 >= devices * kUsedEighths;
-      if (stages != now.stages() && replicas > 0 && (isNear || isUsed))
+      if (stages != layout.sections[s].stages() && replicas > 0)
         found.push_back(changed(layout, s, [&](SectionOption &own) {
           own.cut = context.cuts.cut(s, own.cut.recompute, stages, own.cut.splitStages > 0 ? stages : 0);
           own.replicas = replicas;
