@@ -132,7 +132,7 @@ double mean(const std::vector<double> &values) {
 
 /// What tuning a plan may take, or three times that where schedules stay far from the bound; less for large clusters,
 /// where searching takes long and a recipe's trial, too.
-constexpr int64_t kTunedNs = 500'000'000, kTunedNsIfLarge = 60'000'000;
+constexpr int64_t kTunedNs = 250'000'000, kTunedNsIfLarge = 60'000'000;
 constexpr int64_t kThoroughTimes = 8;
 /// Of small steps many are made in that time. By Tuning.
 constexpr int64_t kMostTrials[] = {800, INT64_MAX / 3, 1200};

@@ -25,7 +25,7 @@ constexpr int64_t kLargest = 4;
 constexpr uint32_t kFewDevices = 8;
 /// What a search may spend: about two seconds.
 constexpr uint32_t kSimulations = 256, kFinalists = 3;
-constexpr uint64_t kTasks = 2'500'000, kTasksAtOnce = 30'000;
+constexpr uint64_t kTasks = 1'500'000, kTasksAtOnce = 30'000;
 /// Schedules far from their bound would take ten times as long.
 constexpr int64_t kNsPerTask = 1'200;
 /// What explaining its answer may spend.

@@ -98,9 +98,10 @@ Status searchFromGroupings(Search &search) {
     Best own;
     MAESTRO_TRY(climb(search.context, starts, most, {true, false, kMaxStages}, wavefront::Order::Wavefront, allowance,
                       own));
+    bool isFound = !own.layout.empty();
     if (own.seconds < search.best.seconds)
       search.best = std::move(own);
-    if (!own.layout.empty() || search.candidates.isOver())
+    if (isFound || search.candidates.isOver())
       break;
   }
   if (search.best.seconds < before)
