@@ -11,9 +11,14 @@ import transformers
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import weightless  # noqa: E402
 
-# Hidden width, layers, heads, key-value heads, inner width: Llama 3's published shapes; "tiny" is for tests.
+# Hidden width, layers, heads, key-value heads, inner width. Published shapes: Llama 3 (70b, 8b, 1b), Code Llama (34b),
+# Llama 2 (13b). 30b has the first Llama's width and depth, few key-value heads, and as inner width what 24 experts of
+# 768 make together. "tiny" is for tests.
 LLAMAS = {
     "70b": (8192, 80, 64, 8, 28672),
+    "34b": (8192, 48, 64, 8, 22016),
+    "30b": (6656, 60, 52, 4, 18432),
+    "13b": (5120, 40, 40, 40, 13824),
     "8b": (4096, 32, 32, 8, 14336),
     "1b": (2048, 16, 32, 8, 8192),
     "tiny": (64, 2, 4, 2, 128),
@@ -47,7 +52,7 @@ def on_meta(make):
             theta = (getattr(config, "rope_parameters", None) or {}).get("rope_theta", 10000.0)
             module.inv_freq = 1.0 / theta ** (torch.arange(0, width, 2, dtype=torch.float32) / width)
             if hasattr(module, "original_inv_freq"):
-                module.original_inv_freq = module.inv_freq
+                module.original_inv_freq = module.inv_freq.clone()  # Both names need a value.
     return network
 
 

@@ -15,7 +15,11 @@ from torch import nn
 # Hidden width, layers, heads, inner width, pixels along a side, pixels of a patch.
 VITS = {"2b": (1664, 48, 16, 8192, 448, 28), "tiny": (64, 2, 4, 128, 32, 16)}
 # Width, layers, heads, inner width, bands, frames, positions that make one feature.
-WHISPERS = {"large": (1280, 32, 20, 5120, 128, 3000, 12), "tiny": (64, 2, 4, 128, 16, 32, 4)}
+WHISPERS = {
+    "large": (1280, 32, 20, 5120, 128, 3000, 12),
+    "medium": (1024, 24, 16, 4096, 80, 3000, 4),
+    "tiny": (64, 2, 4, 128, 16, 32, 4),
+}
 
 
 def projector(width, to):
