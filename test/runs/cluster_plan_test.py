@@ -59,13 +59,12 @@ def judge(scratch, folder, devices):
     def check(what, good, detail=""):
         scratch.check(f"{devices} GPUs, {what}", good, detail)
 
-    found = planning.plan(folder, devices, "h100-sxm")
-    check("it is planned", "error" not in found, found.get("error", found.get("layout", "")))
-    if "error" in found:
+    found, plan = planning.plan(folder, devices, "h100-sxm")
+    check("it is planned", plan is not None, found.get("error", found.get("layout", "")))
+    if plan is None:
         return
     check("time", found["seconds"] <= BUSY * SECONDS[devices], f"{found['seconds']:.2f} s, {SECONDS[devices]} on a machine of its own")
     check("memory", found["peak"] <= BYTES, f"{found['peak'] / (1 << 20):.0f} MiB")
-    plan = found["dumped"]
     numbers = {quantity["name"]: quantity["value"] for quantity in plan["quantities"]}
     rows = [row for row in plan["candidates"] if row["kind"] == "Layout"]
     own, bound = rows[0]["step_seconds"], numbers["search.lower_bound_seconds"]
@@ -91,8 +90,7 @@ def judge(scratch, folder, devices):
 def main() -> int:
     scratch = runs.Scratch("cluster-plan")
     folder = scratch.path / "kd"
-    folder.mkdir()
-    planning.export("kd", ["kd.py", "--layers", LAYERS], folder)
+    planning.export(planning.Workload(["kd.py", "--layers", str(LAYERS)]), folder)
     for devices in SECONDS:
         judge(scratch, folder, devices)
     return scratch.finish()
