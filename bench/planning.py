@@ -70,7 +70,7 @@ def export(workload, folder):
     if (folder / workload.model).exists():
         return
     folder.mkdir(parents=True, exist_ok=True)
-    where, command = LARGE, [*workload.command[:1], folder, *workload.command[1:]]
+    where, command = LARGE, [*workload.command, folder]
     if workload.page:
         text = (ROOT / workload.page).read_text()
         block = re.search(r"^```python export.py\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
@@ -96,11 +96,12 @@ def cluster_file(folder, devices, kind):
 
 
 def plan(folder, devices, kind, samples=None, model="workload.yaml", without=""):
-    """(its figures for a row, the plan as maestro-dump shows it); without a plan where it is refused."""
+    """(figures for its row, the plan as maestro-dump has it, or None where there is none)"""
     output, cluster = folder / f"{devices}.mpl", cluster_file(folder, devices, kind)
     line = [BINARIES / "maestro-plan", folder / model, "--cluster", cluster, "-o", output, "--quiet"]
     line += ["--set", f"train.global_batch={samples}"] if samples else []
-    status, seconds, peak, said = measured(line, {**os.environ, "MAESTRO_SEARCH_WITHOUT": without})
+    left_out = {"MAESTRO_SEARCH_WITHOUT": without} if without else {}
+    status, seconds, peak, said = measured(line, os.environ | left_out)
     row = {"seconds": round(seconds, 2), "peak": peak}
     if status != 0:
         return {**row, "error": said.rpartition("error: ")[2].strip().replace(f"{folder}/", "")}, None
