@@ -28,7 +28,7 @@ void dropNothing(wavefront::Cost &cost) {
 
 /// What is added up; differences of pairs and single atoms may be below zero on the way.
 struct Sums {
-  int64_t resident = 0, gradient = 0, update = 0;
+  int64_t values = 0, gradients = 0, state = 0;
   struct Size {
     std::vector<TaskCosts> kinds; ///< Machine.kinds
     int64_t slot = 0;
@@ -37,9 +37,7 @@ struct Sums {
   std::vector<Size> at;
 
   void add(const StageModel &stage, int64_t sign) {
-    resident += sign * static_cast<int64_t>(stage.residentBytes);
-    gradient += sign * static_cast<int64_t>(stage.gradientBytes);
-    update += sign * static_cast<int64_t>(stage.updateBytes);
+    add(stage.parameters, sign);
     at.resize(stage.at.size());
     for (size_t m = 0; m < at.size(); ++m) {
       at[m].kinds.resize(stage.at[m].otherKinds.size() + 1);
@@ -56,13 +54,18 @@ struct Sums {
       at[m].host = std::max(at[m].host, stage.at[m].hostBytes);
     }
   }
+  void add(const ParameterBytes &parameters, int64_t sign) {
+    values += sign * static_cast<int64_t>(parameters.values);
+    gradients += sign * static_cast<int64_t>(parameters.gradients);
+    state += sign * static_cast<int64_t>(parameters.state);
+  }
   void addTensor(const AtomTensor &tensor) {
     for (size_t m = 0; m < at.size(); ++m)
       at[m].slot += static_cast<int64_t>(tensor.slotBytes[m]);
   }
   StageModel finish() {
     auto positive = [](int64_t value) { return static_cast<uint64_t>(std::max<int64_t>(value, 0)); };
-    StageModel stage{positive(resident), positive(gradient), positive(update), {}};
+    StageModel stage{{positive(values), positive(gradients), positive(state)}, {}};
     for (Size &size : at) {
       for (TaskCosts &kind : size.kinds) {
         dropNothing(kind.forward);
@@ -172,11 +175,8 @@ StageModel composeStage(const AtomicModel &model, uint32_t section, const Recomp
     if (tied.section == section) {
       auto inside = std::count_if(tied.atoms.begin(), tied.atoms.end(),
                                   [&](uint32_t atom) { return atom >= first && atom < last; });
-      for (; inside > 1; --inside) {
-        sums.resident -= static_cast<int64_t>(tied.residentBytes);
-        sums.gradient -= static_cast<int64_t>(tied.gradientBytes);
-        sums.update -= static_cast<int64_t>(tied.updateBytes);
-      }
+      for (; inside > 1; --inside)
+        sums.add(tied.parameters, -1);
     }
   // What arrived in a ring is kept by the stage itself where no ring ends.
   for (const AtomTensor &tensor : model.tensors) {

@@ -66,7 +66,7 @@ struct AtomTensor {
 struct TiedParameter {
   uint32_t section = 0;
   std::vector<uint32_t> atoms; ///< Ascending.
-  uint64_t residentBytes = 0, gradientBytes = 0, updateBytes = 0;
+  ParameterBytes parameters;
 };
 
 struct AtomicModel {

@@ -157,25 +157,21 @@ Status check(const CompoundModel &model, const Machine &machine, const CompoundL
   return Status();
 }
 
-uint64_t updateBytes(uint64_t gradientBytes, uint64_t optimizerStateBytes) {
-  return gradientBytes * 5 + optimizerStateBytes * 2;
-}
-
 Seconds updateSeconds(const StageModel &stage, std::span<const uint32_t> devices, const Machine &machine) {
   Seconds longest(0);
   for (const DeviceModel *kind : kindsOf(machine, devices))
     longest =
-        std::max(longest, Bytes(static_cast<double>(stage.updateBytes)) / kind->rates.stream * kind->rates.update);
+        std::max(longest, Bytes(static_cast<double>(stage.parameters.moved())) / kind->rates.stream * kind->rates.update);
   return longest;
 }
 
 Seconds stepEndSeconds(const StageModel &stage, std::span<const uint32_t> devices, const Machine &machine) {
-  return updateSeconds(stage, devices, machine) + reductionSeconds(stage.gradientBytes, devices, machine);
+  return updateSeconds(stage, devices, machine) + reductionSeconds(stage.parameters.gradients, devices, machine);
 }
 
 uint64_t stageBytes(const StageModel &stage, uint32_t microBatch, uint64_t slots) {
   const StageCosts &costs = stage.at[microBatch];
-  return stage.residentBytes + costs.slotBytes * slots + costs.workspaceBytes + costs.hostBytes;
+  return stage.parameters.resident() + costs.slotBytes * slots + costs.workspaceBytes + costs.hostBytes;
 }
 
 Seconds StepOverheads::add(std::span<const uint32_t> devices, const Machine &machine) {
@@ -300,7 +296,7 @@ std::vector<uint64_t> deviceBytes(const CompoundModel &model, const Machine &mac
         if (device > 0)
           device -= std::min(machine.processBytes, facts.at[layout[s].microBatch].hostBytes);
         device += ofStages[first[s] + stage];
-        if (facts.gradientBytes > 0 && layout[s].devices.size() > 1)
+        if (facts.parameters.gradients > 0 && layout[s].devices.size() > 1)
           device += machine.stagingBytes;
       }
   return bytes;

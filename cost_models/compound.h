@@ -30,10 +30,20 @@ struct StageCosts {
   wavefront::Cost weightGradient = {};    ///< As TaskCosts has it.
 };
 
+/// What parameters hold on a device, whatever the micro-batch, in the parts that a sharded optimizer would divide.
+struct ParameterBytes {
+  uint64_t values = 0;
+  uint64_t gradients = 0; ///< What replicas add up.
+  uint64_t state = 0;     ///< The optimizer's.
+  uint64_t resident() const { return values + gradients + state; }
+  /// What the norm (gradients read) and the optimizer (values, gradients and its state read and written) move in a step.
+  uint64_t moved() const { return 5 * gradients + 2 * state; }
+  ParameterBytes operator*(uint64_t times) const { return {values * times, gradients * times, state * times}; }
+  bool operator==(const ParameterBytes &) const = default;
+};
+
 struct StageModel {
-  uint64_t residentBytes = 0; ///< Parameters, gradients, optimizer state, whatever the micro-batch.
-  uint64_t gradientBytes = 0; ///< What replicas add up.
-  uint64_t updateBytes = 0;   ///< What norm and optimizer read and write in a step.
+  ParameterBytes parameters;
   std::vector<StageCosts> at; ///< By CompoundModel.microBatches.
 };
 
@@ -98,8 +108,6 @@ Status check(const CompoundModel &model);
 /// Of a checked model: a choice for each section, its micro-batch and devices there, a device a stage.
 Status check(const CompoundModel &model, const Machine &machine, const CompoundLayout &layout);
 
-/// What the norm (gradients read) and the optimizer (values, gradients and its state read and written) move in a step.
-uint64_t updateBytes(uint64_t gradientBytes, uint64_t optimizerStateBytes);
 /// Norm and optimizer at these devices, bound by the slowest one's memory.
 Seconds updateSeconds(const StageModel &stage, std::span<const uint32_t> devices, const Machine &machine);
 /// The end of a step: gradients summed over replicas at these devices, one of each, then norm and optimizer.

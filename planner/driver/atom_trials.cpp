@@ -43,9 +43,7 @@ GraphSummary summaryOf(mlir::ModuleOp programs, const GraphSummary &graph) {
 /// Two neighbours of a class of which there is no pair: what both hold, and what passes between them.
 StageModel doubled(const StageModel &alone, const cost_models::AtomTensor *between) {
   StageModel pair = alone;
-  pair.residentBytes *= 2;
-  pair.gradientBytes *= 2;
-  pair.updateBytes *= 2;
+  pair.parameters = alone.parameters * 2;
   auto twice = [](wavefront::Cost &cost) {
     for (wavefront::CostTerm &term : cost.terms)
       term.picoseconds *= 2;
@@ -133,7 +131,7 @@ public:
       for (int64_t dim : parameter->shape)
         bytes *= static_cast<uint64_t>(dim);
       gradient = parameter->trainable ? bytes : 0;
-      model.tied.push_back({key.first, atoms, bytes + gradient, gradient, 5 * gradient});
+      model.tied.push_back({key.first, atoms, {bytes, gradient, 0}});
     }
   }
 

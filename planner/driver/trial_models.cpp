@@ -144,8 +144,8 @@ private:
     costs.forward = std::move(tasks.forward);
     costs.backward = std::move(tasks.backward);
     costs.weightGradient = std::move(tasks.weightGradient);
-    uint64_t regions = 0, optimizerState = 0;
-    stage.residentBytes = 0;
+    uint64_t regions = 0;
+    stage.parameters = {};
     for (const fb::Region *region : *executable.regions()) {
       regions += region->bytes() * region->copies();
       switch (region->kind()) {
@@ -161,19 +161,16 @@ private:
         break;
       }
       case fb::RegionKind::Gradients:
-        stage.gradientBytes = region->bytes();
-        stage.residentBytes += region->bytes();
+        stage.parameters.gradients += region->bytes();
         break;
       case fb::RegionKind::OptimizerState:
-        optimizerState = region->bytes();
-        stage.residentBytes += region->bytes();
+        stage.parameters.state += region->bytes();
         break;
       default:
-        stage.residentBytes += region->bytes() * region->copies();
+        stage.parameters.values += region->bytes() * region->copies();
       }
     }
     costs.hostBytes = executable.peak_bytes() - std::min(executable.peak_bytes(), regions);
-    stage.updateBytes = cost_models::updateBytes(stage.gradientBytes, optimizerState);
   }
 
   CompoundModel &model;

@@ -78,7 +78,7 @@ uint64_t stageBytes(const SearchProblem &problem, const CutFacts &facts, uint32_
   auto most = static_cast<uint64_t>(std::min<int64_t>(cost_models::kMostSlots, problem.model.stepSamples));
   uint64_t slots = std::min<uint64_t>(most, facts.slots[stage] + beyond), waiting = cost_models::kWaitingForStage;
   return cost_models::stageBytes(own, microBatch, slots) + size.rings[stage] * (slots + waiting) +
-         size.gradientRings[stage] * (1 + waiting) + (own.gradientBytes > 0 ? problem.machine.stagingBytes : 0);
+         size.gradientRings[stage] * (1 + waiting) + (own.parameters.gradients > 0 ? problem.machine.stagingBytes : 0);
 }
 
 Cuts::Cuts(const SearchProblem &problem)

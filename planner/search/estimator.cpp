@@ -63,7 +63,7 @@ double Estimator::updateSeconds(uint32_t section, const CutFacts &facts, uint32_
   for (uint32_t i = 0; i < stages; ++i) {
     const cost_models::StageModel &stage = facts.stages[i];
     uint32_t first = byStage ? i * replicas : 0;
-    if (!known.insert({period ? first % *period : first, stage.gradientBytes, stage.updateBytes}).second)
+    if (!known.insert({period ? first % *period : first, stage.parameters.gradients, stage.parameters.moved()}).second)
       continue;
     for (uint32_t replica = 0; replica < replicas; ++replica)
       column[replica] = std::min(byStage ? first + replica : replica * stages, problem.machine.devices - 1);

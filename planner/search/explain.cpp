@@ -201,7 +201,7 @@ private:
       std::vector<uint32_t> devices;
       for (const std::vector<uint32_t> &replica : choices[section].devices)
         devices.push_back(replica[i]);
-      longest = std::max(longest, cost_models::reductionSeconds(own.sections[section].stages[i].gradientBytes, devices,
+      longest = std::max(longest, cost_models::reductionSeconds(own.sections[section].stages[i].parameters.gradients, devices,
                                                                 problem.machine));
     }
     return longest.value;
@@ -274,7 +274,7 @@ private:
       for (const std::vector<uint32_t> &replica : choices[s].devices)
         for (uint32_t i = 0; i < replica.size(); ++i)
           if (replica[i] == fullest) {
-            uint64_t held = own.sections[s].stages[i].residentBytes;
+            uint64_t held = own.sections[s].stages[i].parameters.resident();
             resident += held;
             parts.emplace_back(gib(held), stationName(own, s, i) + "'s parameters, gradients and optimizer state");
           }

@@ -94,7 +94,7 @@ private:
   /// With nothing beside it: one replica stages no gradients.
   bool mayFit(const CutFacts &facts, uint32_t microBatch) const {
     for (size_t i = 0; i < facts.stages.size(); ++i) {
-      uint64_t staging = facts.stages[i].gradientBytes > 0 ? problem.machine.stagingBytes : 0;
+      uint64_t staging = facts.stages[i].parameters.gradients > 0 ? problem.machine.stagingBytes : 0;
       if (stageBytes(problem, facts, microBatch, i, 0) - staging > memory)
         return false;
     }
@@ -112,8 +112,8 @@ private:
           cuts.work().oneSample(section, facts.cut.recompute, microBatch, 0,
                                 facts.cut.firstAtom(busiest, problem.model.sections[section].classOf.size()));
     for (const cost_models::StageModel &stage : facts.stages) {
-      option.update = std::max(option.update, leastUpdateSeconds(problem.machine, stage.updateBytes));
-      option.gradientBytes = std::max(option.gradientBytes, static_cast<double>(stage.gradientBytes));
+      option.update = std::max(option.update, leastUpdateSeconds(problem.machine, stage.parameters.moved()));
+      option.gradientBytes = std::max(option.gradientBytes, static_cast<double>(stage.parameters.gradients));
     }
     return option;
   }

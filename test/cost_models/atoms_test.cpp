@@ -10,7 +10,7 @@ namespace {
 wavefront::Cost cost(int64_t picoseconds) { return {{{picoseconds, {0}}}}; }
 
 StageModel stage(uint64_t bytes, int64_t picoseconds, uint64_t slot, uint64_t workspace) {
-  return {bytes, bytes / 4, 9 * bytes / 4, {{cost(picoseconds), cost(2 * picoseconds), slot, workspace, 10, {}}}};
+  return {{bytes / 4, bytes / 4, bytes / 2}, {{cost(picoseconds), cost(2 * picoseconds), slot, workspace, 10, {}}}};
 }
 
 /// An embedding, four layers, a head; a pair of layers costs 190 where one costs 100, and keeps 230 where one keeps
@@ -33,7 +33,7 @@ TEST(Atoms, AStageIsTheSumOfItsAtoms) {
   AtomicModel model = chain();
   ASSERT_TRUE(check(model).isOk()) << check(model).message();
   StageModel layers = composeStage(model, 0, Recompute::None, 1, 5); // One, and three times what another one adds.
-  EXPECT_EQ(layers.residentBytes, 4000u);
+  EXPECT_EQ(layers.parameters.resident(), 4000u);
   EXPECT_EQ(layers.at[0].forward.terms.front().picoseconds, 100 + 3 * 90);
   EXPECT_EQ(layers.at[0].backward.terms.front().picoseconds, 200 + 3 * 180);
   EXPECT_EQ(layers.at[0].slotBytes, 100u + 3 * 130);
@@ -105,9 +105,9 @@ TEST(Atoms, ChoicesAreText) {
 
 TEST(Atoms, ATiedParameterIsHeldOnceByAStage) {
   AtomicModel model = chain();
-  model.tied.push_back({0, {0, 5}, 300, 100, 500});
-  EXPECT_EQ(composeStage(model, 0, Recompute::None, 0, 6).residentBytes, 400u + 4000 + 400 - 300);
-  EXPECT_EQ(composeStage(model, 0, Recompute::None, 1, 6).residentBytes, 4400u);
+  model.tied.push_back({0, {0, 5}, {200, 100, 0}});
+  EXPECT_EQ(composeStage(model, 0, Recompute::None, 0, 6).parameters.resident(), 400u + 4000 + 400 - 300);
+  EXPECT_EQ(composeStage(model, 0, Recompute::None, 1, 6).parameters.resident(), 4400u);
 }
 
 TEST(Atoms, CutsMakeStagesAndEdges) {

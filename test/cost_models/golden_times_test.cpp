@@ -89,8 +89,8 @@ std::string steps() {
   model.microBatches = {1};
   std::vector<MicroBatchCapacity> capacities{{1, {1}, {}}};
   auto milliseconds = [](int64_t ms) { return wavefront::Cost{{{ms * 1'000'000'000, {0}}}}; };
-  StageModel teacher{0, 0, 0, {{milliseconds(3), {}, 0, 0, 0}}},
-      student{0, 1'000'000'000, 5'000'000'000, {{milliseconds(1), milliseconds(2), 0, 0, 0}}};
+  StageModel teacher{{}, {{milliseconds(3), {}, 0, 0, 0}}},
+      student{{0, 1'000'000'000, 0}, {{milliseconds(1), milliseconds(2), 0, 0, 0}}};
   model.sections = {{"teacher", false, {}, capacities, {teacher}}, {"student", true, {}, capacities, {student}}};
   model.edges = {{0, 0, 1, 0, false, false, {{4e6, {0}}}, {4'000'000}, {}}};
   std::string text;

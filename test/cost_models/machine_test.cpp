@@ -127,7 +127,7 @@ TEST(Machine, TheSlowestKindOfAStageSetsItsPace) {
   EXPECT_EQ(taskCosts(capacity, costs, fast, machine).forward.terms[0].picoseconds, 100);
   EXPECT_EQ(taskCosts(capacity, costs, mixed, machine).forward.terms[0].picoseconds, 300);
   StageModel stage;
-  stage.updateBytes = 1000;
+  stage.parameters.gradients = 200;
   EXPECT_EQ(updateSeconds(stage, mixed, machine), updateSeconds(stage, fast, machine) * 2);
   machine.kinds[0].rates.update = 6; // Of small parameters, as measured.
   EXPECT_EQ(updateSeconds(stage, mixed, machine), updateSeconds(stage, fast, machine));

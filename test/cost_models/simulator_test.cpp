@@ -18,8 +18,8 @@ CompoundModel pair() {
   model.microBatches = {1, 2};
   std::vector<MicroBatchCapacity> capacities{{1, {1}, {}}, {2, {2}, {}}};
   wavefront::Cost one{{{1'000'000, {0}}}}, two{{{2'000'000, {0}}}};
-  StageModel frozen{1000, 0, 0, {{one, {}, 10, 5, 1}, {one, {}, 20, 6, 1}}};
-  StageModel trained{4000, 1000, 9000, {{one, two, 100, 7, 1}, {one, two, 200, 8, 1}}};
+  StageModel frozen{{1000, 0, 0}, {{one, {}, 10, 5, 1}, {one, {}, 20, 6, 1}}};
+  StageModel trained{{1000, 1000, 2000}, {{one, two, 100, 7, 1}, {one, two, 200, 8, 1}}};
   model.sections = {{"teacher", false, {}, capacities, {frozen}}, {"student", true, {}, capacities, {trained}}};
   model.edges = {{0, 0, 1, 0, false, false, {}, {30, 60}, {}}};
   return model;

@@ -75,12 +75,12 @@ uint64_t bytesOf(const fb::Executable &executable) {
 
 /// What its norm and optimizer move.
 double updateBytesOf(const fb::Executable &executable) {
-  uint64_t gradients = 0, state = 0;
+  cost_models::ParameterBytes parameters;
   for (const fb::Region *region : *executable.regions()) {
-    gradients += region->kind() == fb::RegionKind::Gradients ? region->bytes() : 0;
-    state += region->kind() == fb::RegionKind::OptimizerState ? region->bytes() : 0;
+    parameters.gradients += region->kind() == fb::RegionKind::Gradients ? region->bytes() : 0;
+    parameters.state += region->kind() == fb::RegionKind::OptimizerState ? region->bytes() : 0;
   }
-  return static_cast<double>(cost_models::updateBytes(gradients, state));
+  return static_cast<double>(parameters.moved());
 }
 
 bool fits(const fb::Executable &executable, int groups) {

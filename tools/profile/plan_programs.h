@@ -25,7 +25,7 @@ struct TimedCall {
   double pulses = 0;
 };
 struct TimedUpdate {
-  double bytes = 0; ///< cost_models::updateBytes()
+  double bytes = 0; ///< cost_models::ParameterBytes::moved()
   double pulses = 0;
 };
 struct TimedCalls {
