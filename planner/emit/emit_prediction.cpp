@@ -13,16 +13,12 @@ namespace fb = plan::fb;
 
 /// What follows a step's last gradient, by the simulator's own formulas.
 void PlanEmitter::predictUpdate(const Stage &stage, fb::ExecutableT &executable) {
-  uint64_t gradients = 0, state = 0;
+  cost_models::StageModel held;
   for (const auto &region : executable.regions) {
-    gradients += region->kind == fb::RegionKind::Gradients ? region->bytes : 0;
-    state += region->kind == fb::RegionKind::OptimizerState ? region->bytes : 0;
+    held.parameters.gradients += region->kind == fb::RegionKind::Gradients ? region->bytes : 0;
+    held.parameters.state += region->kind == fb::RegionKind::OptimizerState ? region->bytes : 0;
   }
-  cost_models::StageModel moved;
-  moved.updateBytes = cost_models::updateBytes(gradients, state);
-  std::vector<uint32_t> first = replicaDevices(stage);
-  cost_models::Seconds seconds = cost_models::updateSeconds(moved, first, input.machine) +
-                                 cost_models::reductionSeconds(gradients, first, input.machine);
+  cost_models::Seconds seconds = cost_models::stepEndSeconds(held, replicaDevices(stage), input.machine);
   for (const auto &program : executable.programs)
     if (program->kind == fb::ProgramKind::Update)
       program->cost = toTerms({{{}, (seconds + overheads.add(devicesOf(stage), input.machine)).value * kPicoseconds}});
