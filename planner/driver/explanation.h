@@ -2,7 +2,7 @@
 #pragma once
 
 #include "plan/plan_generated.h"
-#include "planner/search/explain.h"
+#include "planner/explain/explain.h"
 
 namespace maestro::planner {
 

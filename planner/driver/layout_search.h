@@ -4,7 +4,7 @@
 #include "planner/driver/atom_trials.h"
 #include "planner/driver/layouts.h"
 #include "planner/driver/step_sizes.h"
-#include "planner/search/explain.h"
+#include "planner/explain/explain.h"
 
 #include <functional>
 #include <map>

@@ -5,7 +5,7 @@
 #include "planner/driver/programs.h"
 #include "planner/driver/step_sizes.h"
 #include "planner/emit/emit_plan.h"
-#include "planner/search/explain.h"
+#include "planner/explain/explain.h"
 #include "planner/workload/workload.h"
 
 #include <map>

@@ -5,7 +5,7 @@
 #include "cost_models/simulator.h"
 #include "planner/driver/data_sizes.h"
 #include "planner/emit/emit_plan.h"
-#include "planner/search/explain.h"
+#include "planner/explain/explain.h"
 
 #include <vector>
 

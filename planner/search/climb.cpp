@@ -34,8 +34,8 @@ public:
         first.push_back(std::move(*layout));
     MAESTRO_ASSIGN(bool isSpent, simulate(first, std::nullopt));
     while (!isSpent && family.climbs && !nodes.empty() && !context.candidates.isOver()) {
-      auto next = std::min_element(nodes.begin(), nodes.end(),
-                                   [&](const Node &a, const Node &b) { return rank(a) < rank(b); });
+      auto next =
+          std::min_element(nodes.begin(), nodes.end(), [&](const Node &a, const Node &b) { return rank(a) < rank(b); });
       if (next->estimate == 0)
         expand(*next);
       std::vector<Layout> batch = nextBatch(*next);

@@ -1,6 +1,5 @@
 #include "planner/search/pinned.h"
 
-#include "planner/search/explain.h"
 #include "planner/search/search.h"
 
 #include <fmt/format.h>
@@ -26,7 +25,8 @@ SearchBudget rest(const SearchBudget &budget, uint32_t simulations) {
   auto of = [&](auto whole) {
     return std::max<decltype(whole)>(1, static_cast<decltype(whole)>(share * static_cast<double>(whole)));
   };
-  return {of(budget.simulations), budget.tasks == UINT64_MAX ? UINT64_MAX : of(budget.tasks), budget.tasksAtOnce, budget.nsPerTask, 0};
+  return {of(budget.simulations), budget.tasks == UINT64_MAX ? UINT64_MAX : of(budget.tasks), budget.tasksAtOnce,
+          budget.nsPerTask, 0};
 }
 
 ComparedLayout rowOf(std::string name, const SearchProblem &problem, const SearchResult &result) {

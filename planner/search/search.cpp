@@ -96,8 +96,8 @@ Status searchFromGroupings(Search &search) {
     if (!search.best.layout.empty())
       starts.push_back(search.best.layout);
     Best own;
-    MAESTRO_TRY(climb(search.context, starts, most, {true, false, kMaxStages}, wavefront::Order::Wavefront, allowance,
-                      own));
+    MAESTRO_TRY(
+        climb(search.context, starts, most, {true, false, kMaxStages}, wavefront::Order::Wavefront, allowance, own));
     bool isFound = !own.layout.empty();
     if (own.seconds < search.best.seconds)
       search.best = std::move(own);

@@ -1,5 +1,5 @@
 // Explanations against what simulating and counting by hand says.
-#include "planner/search/explain.h"
+#include "planner/explain/explain.h"
 #include "planner/search/search.h"
 #include "small_problems.h"
 

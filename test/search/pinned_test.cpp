@@ -1,5 +1,5 @@
 // Layouts of the user's own beside the search's: what obeys is the answer, what pins cost is said, and they never gain.
-#include "planner/search/explain.h"
+#include "planner/explain/explain.h"
 #include "planner/search/pinned.h"
 #include "planner/search/search.h"
 #include "small_problems.h"

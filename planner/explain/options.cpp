@@ -1,4 +1,4 @@
-#include "planner/search/explain_options.h"
+#include "planner/explain/options.h"
 
 #include "planner/search/baselines.h"
 

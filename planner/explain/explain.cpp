@@ -1,8 +1,10 @@
-#include "planner/search/explain.h"
+#include "planner/explain/explain.h"
 
 #include "cost_models/collectives.h"
 #include "cost_models/simulations.h"
-#include "planner/search/explain_options.h"
+#include "planner/explain/options.h"
+#include "planner/explain/phrases.h"
+#include "planner/explain/quantities.h"
 #include "planner/search/pinned.h"
 
 #include <fmt/format.h>
@@ -21,30 +23,8 @@ using cost_models::Simulator;
 
 /// More memory, in a what-if.
 constexpr uint64_t kMoreBytes = 10'000'000'000;
-/// Differences below this share of a step are none.
-constexpr double kSame = 0.005;
 /// A step this near to its lower bound is the shortest.
 constexpr double kProven = 1e-4;
-
-double gib(uint64_t bytes) { return static_cast<double>(bytes) / 0x1p30; }
-std::string lacking(uint64_t bytes) { return fmt::format("its fullest device lacks {:.3f} GiB of memory", gib(bytes)); }
-double mostOf(const std::vector<double> &values) { return *std::max_element(values.begin(), values.end()); }
-size_t busiestOf(const Simulation &simulation) {
-  const std::vector<double> &busy = simulation.deviceBusySeconds;
-  return static_cast<size_t>(std::max_element(busy.begin(), busy.end()) - busy.begin());
-}
-
-/// What makes the step of one layout longer or shorter than another's: work of the device that has most, or waiting.
-std::string difference(const Simulation &chosen, const Simulation &other) {
-  double step = other.stepSeconds - chosen.stepSeconds;
-  if (std::abs(step) < kSame * chosen.stepSeconds)
-    return "as long";
-  double work = mostOf(other.deviceBusySeconds) - mostOf(chosen.deviceBusySeconds), wait = step - work;
-  const char *longer = step > 0 ? "longer" : "shorter";
-  if (std::abs(work) >= std::abs(wait))
-    return fmt::format("the busiest device, {}, works {} {}", busiestOf(other), duration(std::abs(work)), longer);
-  return fmt::format("the busiest device, {}, waits {} {}", busiestOf(other), duration(std::abs(wait)), longer);
-}
 
 /// The layout where it is simulated or found too large.
 struct Tried {
@@ -59,8 +39,8 @@ public:
       : problem(problem), result(result), cuts(problem), own(modelOf(problem.model, result.layout)),
         choices(place(result.layout, problem.machine)),
         simulator(problem.steps, problem.budget.tasksAtOnce, result.hints, problem.budget.nsPerTask),
-        simulations(problem.steps, problem.budget.tasksAtOnce, result.hints, problem.budget.nsPerTask), tasksLeft(budget.tasks / 2),
-        tasksLater(budget.tasks - budget.tasks / 2) {}
+        simulations(problem.steps, problem.budget.tasksAtOnce, result.hints, problem.budget.nsPerTask),
+        tasksLeft(budget.tasks / 2), tasksLater(budget.tasks - budget.tasks / 2) {}
 
   Result<Explanation> run(const Simulation &simulation) {
     addComparison();
@@ -69,7 +49,7 @@ public:
     MAESTRO_TRY(addTimeLimits());
     addMemoryLimit();
     MAESTRO_TRY(addWhatIfs());
-    addQuantities(simulation);
+    explanation.quantities = quantitiesOf(problem, result, cuts, simulation);
     return std::move(explanation);
   }
 
@@ -201,8 +181,8 @@ private:
       std::vector<uint32_t> devices;
       for (const std::vector<uint32_t> &replica : choices[section].devices)
         devices.push_back(replica[i]);
-      longest = std::max(longest, cost_models::reductionSeconds(own.sections[section].stages[i].parameters.gradients, devices,
-                                                                problem.machine));
+      longest = std::max(longest, cost_models::reductionSeconds(own.sections[section].stages[i].parameters.gradients,
+                                                                devices, problem.machine));
     }
     return longest.value;
   }
@@ -381,74 +361,6 @@ private:
       term.bytes /= 2;
   }
 
-  // ---- Quantities --------------------------------------------------------------------------------------------------
-
-  void addQuantities(const Simulation &simulation) {
-    auto add = [&](std::string name, double value, const char *unit, const char *source) {
-      explanation.quantities.push_back({std::move(name), value, unit, source});
-    };
-    for (size_t s = 0; s < simulation.sections.size(); ++s) {
-      const std::string &name = own.sections[s].name;
-      add(name + ".busy_seconds", simulation.sections[s].busySeconds, "s",
-          "simulated: a step of one of its devices, on average, in its tasks");
-      add(name + ".idle_seconds", simulation.sections[s].idleSeconds, "s",
-          "simulated: a step of one of its devices, on average, in no task");
-      add(name + ".wait_seconds", simulation.sections[s].waitSeconds, "s",
-          "simulated: of idle_seconds, what would not be there if transfers took no time");
-      add(name + ".microbatches", simulation.sections[s].microBatches, "", "simulated: of a step");
-    }
-    add("step.simulated_seconds", simulation.stepSeconds, "s",
-        "simulated: the step, as typical as can be where samples are many, that layouts are compared by");
-    add("step.p10_seconds", simulation.leastSeconds, "s", "simulated: a tenth of the steps takes no longer");
-    add("step.p90_seconds", simulation.mostSeconds, "s", "simulated: a tenth of the steps takes no less");
-    add("schedule.seconds", simulation.makespanSeconds, "s", "simulated: until a step's last task");
-    add("schedule.bound_seconds", simulation.lowerBoundSeconds, "s",
-        "no schedule of these micro-batches and devices ends its tasks earlier");
-    addMeanDevice(simulation);
-    double step = result.tuned ? result.tuned->stepSeconds : result.simulation.stepSeconds; // Of the bound's own costs.
-    double bound = result.lowerBoundSeconds;
-    add("search.step_seconds", step, "s", "simulated: the search's own, before the plan's programs were made");
-    add("search.gap", step / std::max(bound, 1e-12) - 1, "",
-        "how much longer that is than the search's lower bound, as a share");
-    add("search.lower_bound_seconds", bound, "s", "no layout of the space is faster");
-    add("search.simulations", result.simulations, "", "counted");
-    if (simulation.parts > 1)
-      add("search.parts", simulation.parts, "", "one of so many equal parts of the layout was simulated");
-  }
-
-  /// Where the step of the cluster's mean device goes: all but the first add up to the step.
-  void addMeanDevice(const Simulation &simulation) {
-    double devices = problem.machine.devices, step = simulation.stepSeconds, least = 0, tasks = 0, busy = 0;
-    std::set<uint32_t> used;
-    for (uint32_t s = 0; s < choices.size(); ++s) {
-      const SectionOption &option = result.layout.sections[s];
-      least += cuts.work().work(s, option.cut.recompute, option.microBatch, 0,
-                                static_cast<uint32_t>(problem.model.sections[s].classOf.size()));
-      std::set<uint32_t> its = devicesOf(choices[s]);
-      tasks += simulation.sections[s].busySeconds * static_cast<double>(its.size()) / devices;
-      used.insert(its.begin(), its.end());
-    }
-    for (double own : simulation.deviceBusySeconds)
-      busy += own / devices;
-    double share = static_cast<double>(used.size()) / devices,
-           ends = share * (simulation.fillSeconds + simulation.drainSeconds);
-    double rest = step * share - busy - ends,
-           uneven = std::clamp(share * mostOf(simulation.deviceBusySeconds) - busy, 0.0, std::max(rest, 0.0));
-    auto add = [&](const char *name, double value, const char *source) {
-      explanation.quantities.push_back({name, value, "s", source});
-    };
-    add("mean.least_work_seconds", least / devices,
-        "what no schedule avoids of the tasks: these cuts and sizes, nothing padded");
-    add("mean.tasks_seconds", tasks,
-        "simulated: the cluster's mean device in tasks; this and what follows make a step");
-    add("mean.update_seconds", busy - tasks, "simulated: sums of gradients, norm and update");
-    add("mean.unused_seconds", step * (1 - share), "devices that the layout leaves out");
-    add("mean.fill_seconds", share * simulation.fillSeconds, "simulated: before a device's first task");
-    add("mean.drain_seconds", share * simulation.drainSeconds, "simulated: after a device's last task");
-    add("mean.uneven_seconds", uneven, "what the busiest device has to do beyond the mean one that is used");
-    add("mean.stall_seconds", rest - uneven, "simulated: what else a device waits");
-  }
-
   const SearchProblem &problem;
   const SearchResult &result;
   Cuts cuts;
@@ -464,31 +376,9 @@ private:
 
 } // namespace
 
-Candidate candidateOf(const SearchProblem &problem, const ComparedLayout &row, const Simulation &chosen) {
-  std::string name = row.name + (row.isWithoutPins ? " without pins" : "");
-  Candidate candidate{Candidate::Kind::Layout, std::move(name), "none", 0, 0, row.inFileOrder, row.what};
-  if (row.possible) {
-    candidate.choice = row.what;
-    candidate.stepSeconds = row.simulation.stepSeconds;
-    candidate.reason = difference(chosen, row.simulation);
-  } else if (uint64_t missing = missingBytes(row.isWithoutPins ? withoutPins(problem) : problem, row.name)) {
-    candidate.missingBytes = missing;
-    candidate.reason = lacking(missing);
-  }
-  return candidate;
-}
-
-std::string phraseOfCost(double cost) {
-  return cost > 1 + kSame ? fmt::format("the pins cost {:.2f} x", cost) : "the pins cost nothing";
-}
-
 Result<Explanation> explain(const SearchProblem &problem, const SearchResult &result, const Simulation &own,
                             const ExplainBudget &budget) {
   return Explainer(problem, result, budget).run(own);
-}
-
-std::string duration(double seconds) {
-  return seconds >= 1 ? fmt::format("{:.3g} s", seconds) : fmt::format("{:.3g} ms", seconds * 1e3);
 }
 
 } // namespace maestro::planner
