@@ -2,8 +2,8 @@
 
 #include "cost_models/company.h"
 #include "cost_models/fold.h"
-#include "wavefront/timeline.h"
-#include "wavefront/tuner.h"
+#include "cost_models/timeline.h"
+#include "cost_models/tuner.h"
 
 #include <algorithm>
 #include <cmath>
@@ -67,7 +67,7 @@ std::vector<uint32_t> workingDevices(const wavefront::Problem &problem, bool ahe
 }
 
 /// Adds what devices wait at both ends of a step that starts at `beginNs`.
-void addEnds(const wavefront::Schedule &schedule, const wavefront::Timeline::Step &times, int64_t beginNs,
+void addEnds(const wavefront::Schedule &schedule, const Timeline::Step &times, int64_t beginNs,
              const std::vector<uint32_t> &devices, Flow &flow) {
   double share = kNano / static_cast<double>(devices.size());
   for (uint32_t device : devices) {
@@ -84,7 +84,7 @@ void addEnds(const wavefront::Schedule &schedule, const wavefront::Timeline::Ste
 Result<Flow> flowOf(const std::vector<wavefront::Problem> &problems, const std::vector<wavefront::Schedule> &schedules,
                     bool ahead, bool exactly) {
   bool follows = !ahead && !exactly;
-  std::vector<wavefront::TimelineStep> list;
+  std::vector<TimelineStep> list;
   std::vector<std::vector<int64_t>> durationsNs(problems.size()); // The schedules have them.
   for (size_t p = 0; p < problems.size() && !follows; ++p)
     for (const wavefront::Task &task : schedules[p].tasks)
@@ -93,19 +93,19 @@ Result<Flow> flowOf(const std::vector<wavefront::Problem> &problems, const std::
     size_t p = list.size() % problems.size();
     list.push_back({&problems[p], &schedules[p], durationsNs[p]});
   }
-  wavefront::Timeline timeline;
-  wavefront::Boundary boundary = ahead ? wavefront::Boundary::FrozenRunsAhead : wavefront::Boundary::Wait;
+  Timeline timeline;
+  Boundary boundary = ahead ? Boundary::FrozenRunsAhead : Boundary::Wait;
   if (follows)
-    wavefront::followSchedules(list, timeline);
+    followSchedules(list, timeline);
   else
-    MAESTRO_TRY(wavefront::computeTimeline(list, boundary, timeline));
+    MAESTRO_TRY(computeTimeline(list, boundary, timeline));
   Flow flow;
   int64_t before = 0;
   uint32_t devices = problems.front().devices;
   flow.busy.assign(devices, 0);
   std::vector<uint32_t> working = workingDevices(problems.front(), ahead);
   for (size_t s = 0; s < list.size(); ++s) {
-    const wavefront::Timeline::Step &times = timeline.steps[s];
+    const Timeline::Step &times = timeline.steps[s];
     int64_t end = ahead ? times.updatedNs : std::max(times.tasksNs, times.updatedNs);
     if (s > 0 || !ahead) // The first fills what the others find filled.
       flow.steps.push_back(static_cast<double>(end - before) * kNano);
@@ -135,7 +135,7 @@ double mean(const std::vector<double> &values) {
 constexpr int64_t kTunedNs = 250'000'000, kTunedNsIfLarge = 60'000'000;
 constexpr int64_t kThoroughTimes = 8;
 /// Of small steps many are made in that time. By Tuning.
-constexpr int64_t kMostTrials[] = {800, INT64_MAX / 3, 1200};
+constexpr int64_t kMaxTrials[] = {800, INT64_MAX / 3, 1200};
 constexpr uint32_t kLargeCluster = 256; // Devices.
 constexpr size_t kTunedSteps = 12;
 /// Tasks that are shorter beside idle devices move what is idle, by little.
@@ -243,8 +243,9 @@ Result<Simulation> Simulator::runTuned(const CompoundModel &model, const Machine
     budgetNs /= 2;
   if (tuning == Tuning::Thorough && machine.devices < kLargeCluster)
     budgetNs *= kThoroughTimes;
-  std::vector<wavefront::Choice> found = wavefront::tune(tuning == Tuning::Rank ? problems : withOtherSteps(problems),
-                                                         budgetNs, kMostTrials[static_cast<size_t>(tuning)]);
+  std::vector<wavefront::Choice> found =
+      tune(tuning == Tuning::Rank ? problems : withOtherSteps(problems),
+           {.budgetNs = budgetNs, .maxTrials = kMaxTrials[static_cast<size_t>(tuning)]});
   for (wavefront::Problem &problem : problems)
     problem.hints.clear(); // What a plan does not say.
   MAESTRO_ASSIGN(Simulation usual,

@@ -31,14 +31,4 @@ inline int64_t addSaturated(int64_t left, int64_t right) {
   return __builtin_add_overflow(left, right, &left) ? never : left;
 }
 
-/// The terms with just these dims; none: constants.
-inline int64_t psOf(const Cost &cost, const std::vector<uint32_t> &dims) {
-  int64_t ps = 0;
-  for (const CostTerm &term : cost.terms)
-    ps = addSaturated(ps, term.dims == dims ? term.picoseconds : 0);
-  return ps;
-}
-
-inline int64_t constantNs(const Cost &cost) { return psOf(cost, {}) / 1000; }
-
 } // namespace maestro::wavefront

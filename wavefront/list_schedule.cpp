@@ -41,25 +41,8 @@ void ListScheduler::listStations() {
     uint32_t slots = section.stages[stage].slots;
     uint32_t lag = std::min({stage, slots - std::min(slots, ahead), mostDue - 1});
     uint32_t first = offsets[replica], end = offsets[replica + 1];
-    Station station{s,
-                    stage,
-                    place,
-                    slots,
-                    0,
-                    first,
-                    end,
-                    first,
-                    first,
-                    first,
-                    none,
-                    none,
-                    none,
-                    ahead,
-                    mostDue,
-                    lag,
-                    section.trains,
-                    section.splitsBackward,
-                    TaskKind::Backward};
+    Station station{s,     stage, place, slots, 0,     first,   end, first,          first,
+                    first, none,  none,  none,  ahead, mostDue, lag, section.trains, section.splitsBackward};
     station.forward = taskOf(station, sequences->forward, first, TaskKind::Forward);
     if (station.trains)
       station.backward = taskOf(station, sequences->backward, first, TaskKind::Backward);
@@ -109,8 +92,6 @@ bool ListScheduler::reset() {
 
 /// Mirrors what end() releases.
 void ListScheduler::countPending() {
-  for (const Forced &order : forced)
-    ++tasks[groups->task(order.after, order.afterStage, order.afterKind)].pending;
   for (const EdgeFacts &edge : index->edges) {
     uint32_t sent = 3 * edge.producerStage, received = 3 * edge.consumerStage;
     auto join = [&](uint32_t producer, uint32_t consumer) {
@@ -218,9 +199,6 @@ void ListScheduler::end(uint32_t device) {
   Running &task = running[device];
   task.busy = false;
   Station &station = stations[task.station];
-  for (const Forced &order : forced)
-    if (order.before == task.group && order.beforeStage == station.stage && order.beforeKind == task.kind)
-      arrive(groups->task(order.after, order.afterStage, order.afterKind), nowNs);
   if (task.kind == TaskKind::Forward) {
     endForward(station, task.group);
     station.inFlight -= !station.trains;
@@ -257,15 +235,8 @@ ListScheduler::Turn ListScheduler::priority(TaskKind kind, const Task &task, uin
   switch (rule) {
   case Rule::BackwardFirst:
     return forward ? turn(1, -task.tailNs) : turn(2, task.tailNs);
-  case Rule::ForwardFirst:
-    return forward ? turn(2, task.tailNs) : turn(1, -task.tailNs);
-  case Rule::Alternate:
-  case Rule::Thrifty:
-    return turn(stations[station].last == kind ? 1 : 2, task.tailNs);
   case Rule::ShortestFirst:
     return turn(1, -task.ns);
-  case Rule::UpstreamFirst:
-    return forward ? turn(1, -int64_t{station}) : turn(2, task.tailNs);
   default:
     return turn(1, task.tailNs);
   }
@@ -291,8 +262,7 @@ void ListScheduler::choose(uint32_t device) {
     };
     consider(station.backward, TaskKind::Backward);
     consider(station.weight, TaskKind::WeightGradient);
-    if (station.inFlight < station.slots &&
-        (rule != Rule::Thrifty || station.nextForward - station.nextBackward < station.ahead))
+    if (station.inFlight < station.slots)
       consider(station.forward, TaskKind::Forward);
   }
   if (best.rank >= 0)
@@ -308,11 +278,9 @@ void ListScheduler::start(uint32_t device, uint32_t s, TaskKind kind) {
     group = sequences->forward.items[station.nextForward++], number = station.forward;
     station.forward = taskOf(station, sequences->forward, station.nextForward, kind);
     ++station.inFlight;
-    station.last = kind;
   } else if (kind == TaskKind::Backward) {
     group = sequences->backward.items[station.nextBackward++], number = station.backward;
     station.backward = taskOf(station, sequences->backward, station.nextBackward, kind);
-    station.last = kind;
   } else {
     group = sequences->backward.items[station.nextWeight++], number = station.weight;
     station.weight = taskOf(station, sequences->backward, station.nextWeight, kind);

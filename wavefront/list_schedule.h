@@ -1,7 +1,7 @@
 // Event-driven list scheduling: from micro-batches and each station's forward and backward order to times.
 #pragma once
 
-#include "wavefront/recipe.h"
+#include "wavefront/choice.h"
 #include "wavefront/sequences.h"
 #include "wavefront/tournament.h"
 
@@ -15,15 +15,6 @@ class ListScheduler {
 public:
   static constexpr int64_t stuck = -1, tooLong = -2;
 
-  /// One task more that another one waits for.
-  struct Forced {
-    uint32_t before, after; ///< Groups, with
-    uint16_t beforeStage, afterStage;
-    TaskKind beforeKind, afterKind;
-  };
-  std::vector<Forced>
-      forced; ///< Of the next runs; for orders that no rule finds, such as a device that waits on purpose.
-
   /// The makespan; `stuck`; or `tooLong` as soon as it cannot be below `limit`.
   int64_t run(const Problem &problem, const ProblemIndex &index, const Groups &groups, const Sequences &sequences,
               const std::vector<int64_t> &tails, Rule rule, int64_t limit);
@@ -36,8 +27,6 @@ public:
     int64_t startNs;
   };
   std::vector<Started> log; ///< Of the last run, by start.
-  /// In the last run, when the last thing that the task waited for, places and its device apart, was there.
-  int64_t readyAt(uint32_t task) const { return tasks[task].readyNs; }
   size_t count(const Problem &problem, const Groups &groups) const;
 
 private:
@@ -57,7 +46,6 @@ private:
     uint32_t mostDue; ///< Weight gradients that may wait; with more, rings for gradients are full.
     uint32_t lag;     ///< Weight gradients that wait under Rule::ZeroBubble.
     bool trains, splits;
-    TaskKind last; ///< Forward or backward.
   };
   struct Running {
     uint32_t station, group;
@@ -65,10 +53,10 @@ private:
     bool busy;
   };
   struct Turn {
-    int rank = -1; ///< A class, and
-    int64_t value; ///< within it a value; the highest goes first.
-    uint32_t station;
-    TaskKind kind;
+    int rank = -1;     ///< A class, and
+    int64_t value = 0; ///< within it a value; the highest goes first.
+    uint32_t station = 0;
+    TaskKind kind = TaskKind::Forward;
   };
 
   bool reset();

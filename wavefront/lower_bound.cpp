@@ -253,12 +253,6 @@ int64_t LowerBound::compute(const Problem &problem, const ProblemIndex &index) {
   int64_t bound = devicesBound(problem, index);
   for (uint32_t p = 0; p < index.sectionOfPlace.size(); ++p)
     bound = std::max(bound, placeBound(problem, index, p));
-  for (uint32_t s = 0; s < problem.sections.size(); ++s)
-    bound = std::max(bound, frozenBound(problem, index, s, bound));
-  for (uint32_t s = 0; s < problem.sections.size(); ++s)
-    bound = std::max(bound, trainedBound(problem, index, s, bound));
-  for (uint32_t e = 0; e < index.edges.size(); ++e)
-    bound = std::max(bound, suppliedBound(problem, index, e, bound));
   return bound;
 }
 

@@ -9,15 +9,12 @@
 //  - where samples are padded to the longest, at least what the best of all ways to form micro-batches costs
 //  (batching_bound.cpp).
 // Then, for every place: the stations it uses start no earlier than the smallest earliest starts (different samples
-// open different stations), end no later than makespan - the smallest tails, and do all the work in between. And for
-// sections in several stages (pipeline_bounds.cpp): one that only runs forward needs a sample's way through the other
-// stages longer than its work, in whatever order; one that trains fills and drains with micro-batches that can only
-// grow gradually (pipeline_flow.cpp). And for one that trains on what a frozen one finishes, so as fast as that is done
-// (supply_bound.cpp).
+// open different stations), end no later than makespan - the smallest tails, and do all the work in between. What
+// pipelines cannot do for their own sake (fill and drain with micro-batches that only grow gradually, pass the longest
+// sample through all stages) would raise the mean bound by 0.2 %.
 #pragma once
 
 #include "wavefront/batching_bound.h"
-#include "wavefront/pipeline_flow.h"
 #include "wavefront/problem_index.h"
 
 #include <span>
@@ -39,17 +36,6 @@ private:
   int64_t placeBound(const Problem &problem, const ProblemIndex &index, uint32_t place);
   int64_t machinesAt(const Problem &problem, uint32_t section, uint32_t stage);
   int64_t pooled(int64_t workNs, size_t machines, size_t samples);
-  int64_t frozenBound(const Problem &problem, const ProblemIndex &index, uint32_t section, int64_t known);
-  int64_t trainedBound(const Problem &problem, const ProblemIndex &index, uint32_t section, int64_t known);
-  bool isChain(const Problem &problem, const ProblemIndex &index, uint32_t section, bool gradients) const;
-  int64_t mostInOne(const Problem &problem, uint32_t section);
-  int64_t hopsNs(const Problem &problem, const ProblemIndex &index, uint32_t section, bool gradients) const;
-  int64_t endsNs(const Problem &problem, const ProblemIndex &index, uint32_t section, bool drains) const;
-  PipelineFacts measurePipeline(const Problem &problem, uint32_t section);
-  int64_t suppliedBound(const Problem &problem, const ProblemIndex &index, uint32_t edge, int64_t known);
-  void measureWays(const Problem &problem, const ProblemIndex &index, uint32_t section);
-  int64_t batchesBound(size_t stages, size_t replicas) const;
-  bool flowsWithin(int64_t ns, size_t replicas) const;
   int64_t devicesBound(const Problem &problem, const ProblemIndex &index);
 
   std::vector<int64_t> aloneDims;                       ///< sample × dims
@@ -60,15 +46,6 @@ private:
   std::vector<int64_t> workNs, firmWorkNs;              ///< By place; the second without weight gradients.
   BatchingBound batching;
   std::vector<int64_t> heads, tails, values;
-  struct Way {
-    int64_t aroundNs; ///< A sample's time in all stages but one.
-    int64_t workNs;   ///< What it makes any one stage work, at least.
-  };
-  std::vector<Way> ways;                     ///< Of one section's samples, the longest first.
-  int64_t allWorkNs = 0;                     ///< Theirs, and what their micro-batches cost any one stage besides.
-  Cost common, commonBackward, commonWeight; ///< At most what each of its stages costs.
-  std::vector<int64_t> shares;               ///< By sample: what it makes each of the stages work at least, rounded up.
-  PipelineFlow flow;
   std::vector<uint32_t> component; ///< By device.
   std::vector<uint8_t> seen;       ///< By device.
 };

@@ -187,10 +187,10 @@ Status checkEdge(const Problem &problem, const Edge &edge, size_t index) {
 
 Status checkHints(const Problem &problem) {
   for (const Choice &hint : problem.hints)
-    for (const ChoicePart &part : choiceParts)
-      if (int64_t value = part.get(hint); value < part.least || value > part.most)
-        return fault("hint", std::string(part.name) + " " + number(value) + " is not in [" + number(part.least) + ", " +
-                                 number(part.most) + "]");
+    for (const ChoicePart &part : choiceParts())
+      if (int64_t value = part.get(hint); value < part.min || value > part.max)
+        return fault("hint", std::string(part.name) + " " + number(value) + " is not in [" + number(part.min) + ", " +
+                                 number(part.max) + "]");
   return Status();
 }
 

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "base/status.h"
-#include "wavefront/recipe.h"
+#include "wavefront/choice.h"
 
 #include <cstdint>
 #include <string>

@@ -3,7 +3,6 @@
 
 #include "wavefront/schedule.h"
 
-#include <cstdint>
 #include <memory>
 
 namespace maestro::wavefront {
@@ -16,9 +15,9 @@ enum class Order : uint8_t {
 /// Keeps its memory between steps: scheduling problems no larger than before allocates nothing. One thread at a time.
 class Scheduler {
 public:
-  /// `maxNsPerTask`: no more than this is spent on a schedule for each task of it, however far it is from its bound;
-  /// for those who rank many problems.
-  explicit Scheduler(int64_t maxNsPerTask = INT64_MAX);
+  /// Parts of choices with a bit in `fixedParts` (by choiceParts()) keep their defaults: so is measured what they
+  /// bring.
+  explicit Scheduler(uint64_t fixedParts = 0);
   ~Scheduler();
   /// Requires check(problem). The result satisfies verify().
   void run(const Problem &problem, Order order, Schedule &schedule);

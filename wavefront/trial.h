@@ -1,7 +1,7 @@
-// A problem, prepared for recipes to be tried on: micro-batches formed, orders derived, a list schedule.
+// A problem, prepared for choices to be tried on: micro-batches formed, orders derived, a list schedule.
 #pragma once
 
-#include "wavefront/choices.h"
+#include "wavefront/choice.h"
 #include "wavefront/list_schedule.h"
 #include "wavefront/regroup.h"
 
@@ -10,33 +10,29 @@ namespace maestro::wavefront {
 /// Keeps its memory between problems.
 class Trial {
 public:
-  /// What does not depend on recipes. Requires check(problem); `index` is the problem's.
-  void prepare(const Problem &problem, const ProblemIndex &index);
-  /// Micro-batches and orders as the recipe has them.
-  void form(const Problem &problem, const ProblemIndex &index, const Recipe &recipe);
-  /// Orders for the groups as they stand.
-  void arrange(const Problem &problem, const ProblemIndex &index, const std::vector<int64_t> &forwardKey,
-               const std::vector<int64_t> &backwardKey);
+  /// What does not depend on choices. Requires check(problem); `index` is the problem's, and both must outlive the
+  /// trials. Parts of choices with a bit in `fixedParts` keep their defaults.
+  void prepare(const Problem &problem, const ProblemIndex &index, uint64_t fixedParts = 0);
+  /// Micro-batches and orders as the choice has them. Nothing to do where only the rule is another one.
+  void form(const Choice &choice);
+  /// Orders for groups that others formed.
+  void arrange(const std::vector<int64_t> &forwardKey, const std::vector<int64_t> &backwardKey);
   /// The makespan of what is arranged, or what ListScheduler::run() says instead.
-  int64_t run(const Problem &problem, const ProblemIndex &index, Rule rule, int64_t limit) {
-    return list.run(problem, index, groups, sequences, tails, rule, limit);
-  }
+  int64_t run(Rule rule, int64_t limitNs);
 
-  /// What these take, in nanoseconds of an unhurried core: counted, not clocked, so that it is the same wherever it is
-  /// counted.
-  int64_t formingNs() const; ///< Of the last form(), arranging apart,
-  int64_t arrangingNs() const;
-  int64_t simulatingNs() const {
-    return simulatingNs(list.log.size());
-  }                                         ///< of the last run(), which may have been given up,
-  int64_t simulatingNs(size_t tasks) const; ///< or of so many tasks.
-
-  Traits traits; ///< Of the problem; `far` is the caller's.
+  /// What all this took since prepare(), in nanoseconds of an unhurried core: counted, not clocked, so that it is the
+  /// same wherever it is counted.
+  int64_t spentNs = 0;
+  Traits traits;
   Regrouper regrouper;
   Groups groups;
   ListScheduler list;
 
 private:
+  const Problem *problem = nullptr;
+  const ProblemIndex *index = nullptr;
+  Choice formed;
+  bool isFormed = false;
   Sequences sequences;
   std::vector<int64_t> tails;
 };

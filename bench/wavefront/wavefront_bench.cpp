@@ -1,19 +1,33 @@
-// Quality of schedules by family of problems, what they gain over static layouts in file order by number of devices,
-// and what they cost. Times are this thread's processor time, so that a busy machine does not count.
+// How good schedules are, by family of problems, and what they cost; what they gain over static layouts in file order;
+// what each part of a recipe brings. Times are this thread's processor time, so that a busy machine does not count.
 //
-//   wavefront_bench [first seed [seeds per family [each]]]      each: a line a problem
+//   wavefront_bench [--seed N] [--seeds N] [--plain] [--each] [--without PART]... [--ablation]
+//
+//   --seed, --seeds   the first seed of each family, and how many: 0 and 40
+//   --plain           without the hints and the micro-batches in flight that a plan has
+//   --each            a line a problem: family, seed, makespan, bound, tasks, nanoseconds
+//   --without PART    that part of every choice stays as it usually is, in hints as in steps; may be repeated
+//   --ablation        the same table for every part, one at a time
 #include "test/wavefront/random_problems.h"
 #include "wavefront/scheduler.h"
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <ctime>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace maestro::wavefront {
 namespace {
+
+struct Options {
+  uint64_t firstSeed = 0, seeds = 40;
+  bool plain = false, each = false, ablation = false;
+  uint64_t fixedParts = 0; ///< As Scheduler has them.
+};
 
 int64_t cpuNs() {
   timespec time;
@@ -25,9 +39,15 @@ double ratio(int64_t a, int64_t b) { return static_cast<double>(a) / static_cast
 
 struct Figures {
   std::vector<double> values;
-  double at(size_t percent) {
+  double at(double percent) {
     std::sort(values.begin(), values.end());
-    return values[std::min(values.size() - 1, values.size() * percent / 100)];
+    return values[std::min(values.size() - 1, static_cast<size_t>(static_cast<double>(values.size()) * percent / 100))];
+  }
+  double mean() const {
+    double sum = 0;
+    for (double value : values)
+      sum += value;
+    return sum / static_cast<double>(values.size());
   }
 };
 
@@ -39,73 +59,94 @@ void insist(const Status &status) {
 }
 
 struct Measured {
-  double bound, gain, nsPerTask, stepPart, verifyNsPerTask, verifyStepPart;
+  int64_t makespanNs, boundNs, fileNs, tasks, ns, verifyNs;
 };
 
 Measured measure(Scheduler &scheduler, const Problem &problem) {
   static Schedule schedule, file;
+  static Verifier verifier;
   insist(check(problem));
   scheduler.run(problem, Order::Wavefront, schedule); // Its memory has grown, as in every step but the first.
   int64_t start = cpuNs();
   scheduler.run(problem, Order::Wavefront, schedule);
   int64_t ns = cpuNs() - start;
-  static Verifier verifier;
   insist(verifier.run(problem, schedule));
   start = cpuNs();
   insist(verifier.run(problem, schedule));
   int64_t verifyNs = cpuNs() - start;
   scheduler.run(problem, Order::FileOrder, file);
   insist(verify(problem, file));
-  return {ratio(schedule.makespanNs, schedule.lowerBoundNs),
-          ratio(file.makespanNs, schedule.makespanNs),
-          ratio(ns, static_cast<int64_t>(schedule.tasks.size())),
-          ratio(ns, schedule.makespanNs),
-          ratio(verifyNs, static_cast<int64_t>(schedule.tasks.size())),
-          ratio(verifyNs, schedule.makespanNs)};
+  return {schedule.makespanNs,
+          schedule.lowerBoundNs,
+          file.makespanNs,
+          static_cast<int64_t>(schedule.tasks.size()),
+          ns,
+          verifyNs};
 }
 
-void quality(uint64_t firstSeed, uint64_t seeds, bool each) {
-  std::printf("makespan / lower bound, %lu problems a family from seed %lu\n", static_cast<unsigned long>(seeds),
-              static_cast<unsigned long>(firstSeed));
-  std::printf("%-14s %8s %8s %8s %9s %11s %12s\n", "family", "median", "90 %", "worst", "ns/task", "% of step",
-              "file / wave");
-  Scheduler scheduler;
-  Figures allBounds, allTight, allSpeeds, allParts, verifySpeeds, verifyParts;
+Problem problemOf(const Options &options, Family family, uint64_t seed) {
+  return options.plain ? trainingProblem(family, seed) : plannedProblem(family, seed, options.fixedParts);
+}
+
+void printDistribution(const char *what, Figures &figures) {
+  std::printf("%-24s mean %.4f  median %.4f  95 %% %.4f  99 %% %.4f  worst %.4f\n", what, figures.mean(),
+              figures.at(50), figures.at(95), figures.at(99), figures.at(100));
+  std::fflush(stdout);
+}
+
+void quality(const Options &options, const char *title) {
+  Scheduler scheduler(options.fixedParts);
+  Figures all, tight, speeds, parts, verifySpeeds;
+  bool table = !options.ablation && !options.each;
   for (Family family : families) {
-    Figures bounds, speeds, gains, parts;
-    for (uint64_t seed = firstSeed; seed < firstSeed + seeds; ++seed) {
-      Problem problem = plannedProblem(family, seed);
+    Figures bounds, gains;
+    for (uint64_t seed = options.firstSeed; seed < options.firstSeed + options.seeds; ++seed) {
+      Problem problem = problemOf(options, family, seed);
       Measured made = measure(scheduler, problem);
-      bounds.values.push_back(made.bound);
-      allTight.values.push_back(measure(scheduler, withTightRings(problem)).bound);
-      gains.values.push_back(made.gain);
-      speeds.values.push_back(made.nsPerTask);
-      parts.values.push_back(100 * made.stepPart);
-      verifySpeeds.values.push_back(made.verifyNsPerTask);
-      verifyParts.values.push_back(100 * made.verifyStepPart);
-      if (each)
-        std::printf("%s %lu: %.3f of the bound, file order %.2f x\n", name(family), static_cast<unsigned long>(seed),
-                    made.bound, made.gain);
+      bounds.values.push_back(ratio(made.makespanNs, made.boundNs));
+      gains.values.push_back(ratio(made.fileNs, made.makespanNs));
+      speeds.values.push_back(ratio(made.ns, made.tasks));
+      parts.values.push_back(100 * ratio(made.ns, made.makespanNs));
+      verifySpeeds.values.push_back(ratio(made.verifyNs, made.tasks));
+      if (table) {
+        Measured few = measure(scheduler, withTightRings(problem));
+        tight.values.push_back(ratio(few.makespanNs, few.boundNs));
+      }
+      if (options.each)
+        std::printf("each %s %lu %ld %ld %ld %ld\n", name(family), static_cast<unsigned long>(seed), made.makespanNs,
+                    made.boundNs, made.tasks, made.ns);
     }
-    std::printf("%-14s %8.3f %8.3f %8.3f %9.0f %11.2f %12.2f\n", name(family), bounds.at(50), bounds.at(90),
-                bounds.at(100), speeds.at(50), parts.at(50), gains.at(50));
-    for (auto [all, part] : {std::pair(&allBounds, &bounds), {&allSpeeds, &speeds}, {&allParts, &parts}})
-      all->values.insert(all->values.end(), part->values.begin(), part->values.end());
+    all.values.insert(all.values.end(), bounds.values.begin(), bounds.values.end());
+    if (table) {
+      printDistribution(name(family), bounds);
+      std::printf("%24s file order takes %.2f x as long\n", "", gains.at(50));
+    }
   }
-  std::printf("%-14s %8.3f %8.3f %8.3f %9.0f %11.2f\n", "all", allBounds.at(50), allBounds.at(90), allBounds.at(100),
-              allSpeeds.at(50), allParts.at(50));
-  size_t above = static_cast<size_t>(
-      std::count_if(allBounds.values.begin(), allBounds.values.end(), [](double value) { return value > 1.15; }));
-  std::printf("95 %% of all: %.3f of the bound, 99 %%: %.3f; above 1.15: %zu of %zu\n", allBounds.at(95),
-              allBounds.at(99), above, allBounds.values.size());
-  std::printf("with rings of two slots between stages: median %.3f, 90 %% %.3f, 95 %% %.3f, 99 %% %.3f, worst %.3f\n",
-              allTight.at(50), allTight.at(90), allTight.at(95), allTight.at(99), allTight.at(100));
-  std::printf("90 %% of all: %.0f ns/task, %.2f %% of the step; worst: %.0f ns/task, %.2f %%\n", allSpeeds.at(90),
-              allParts.at(90), allSpeeds.at(100), allParts.at(100));
-  std::printf("verifying: median %.0f ns/task, %.3f %% of the step; 90 %%: %.0f ns/task, %.3f %%; worst: %.0f ns/task, "
-              "%.3f %%\n",
-              verifySpeeds.at(50), verifyParts.at(50), verifySpeeds.at(90), verifyParts.at(90), verifySpeeds.at(100),
-              verifyParts.at(100));
+  printDistribution(title, all);
+  if (!table)
+    return;
+  printDistribution("rings of two slots", tight);
+  std::printf("processor time a task: median %.0f ns, 90 %% %.0f ns; of the step: median %.3f %%, 90 %% %.3f %%, worst "
+              "%.3f %%; verifying a task: median %.0f ns\n",
+              speeds.at(50), speeds.at(90), parts.at(50), parts.at(90), parts.at(100), verifySpeeds.at(50));
+}
+
+uint64_t partNamed(std::string_view name) {
+  std::span<const ChoicePart> parts = choiceParts();
+  for (size_t i = 0; i < parts.size(); ++i)
+    if (parts[i].name == name)
+      return uint64_t{1} << i;
+  std::fprintf(stderr, "wavefront_bench: no part of a choice is called %s\n", std::string(name).c_str());
+  std::exit(1);
+}
+
+void ablation(Options options) {
+  quality(options, "all parts");
+  uint64_t fixedParts = options.fixedParts;
+  for (const ChoicePart &part : choiceParts()) {
+    options.fixedParts = fixedParts | partNamed(part.name);
+    quality(options, (std::string("without ") + part.name).c_str());
+  }
 }
 
 void againstFileOrder(uint64_t firstSeed) {
@@ -116,8 +157,8 @@ void againstFileOrder(uint64_t firstSeed) {
     Figures gains, bounds;
     for (uint64_t seed = firstSeed; seed < firstSeed + 15; ++seed) {
       Measured made = measure(scheduler, multimodalMix(devices, seed));
-      gains.values.push_back(made.gain);
-      bounds.values.push_back(made.bound);
+      gains.values.push_back(ratio(made.fileNs, made.makespanNs));
+      bounds.values.push_back(ratio(made.makespanNs, made.boundNs));
     }
     std::printf("%-10u %8.2f %8.2f %8.2f %14.3f\n", devices, gains.at(0), gains.at(50), gains.at(100), bounds.at(50));
   }
@@ -127,10 +168,30 @@ void againstFileOrder(uint64_t firstSeed) {
 } // namespace maestro::wavefront
 
 int main(int argc, char **argv) {
-  auto number = [&](int index, uint64_t fallback) {
-    return argc > index ? std::strtoull(argv[index], nullptr, 10) : fallback;
-  };
-  maestro::wavefront::quality(number(1, 0), std::max<uint64_t>(1, number(2, 40)), argc > 3);
-  maestro::wavefront::againstFileOrder(number(1, 0));
+  using namespace maestro::wavefront;
+  Options options;
+  for (int i = 1; i < argc; ++i) {
+    std::string_view word = argv[i];
+    auto value = [&] { return i + 1 < argc ? argv[++i] : ""; };
+    if (word == "--seed")
+      options.firstSeed = std::strtoull(value(), nullptr, 10);
+    else if (word == "--seeds")
+      options.seeds = std::max<uint64_t>(1, std::strtoull(value(), nullptr, 10));
+    else if (word == "--plain")
+      options.plain = true;
+    else if (word == "--each")
+      options.each = true;
+    else if (word == "--ablation")
+      options.ablation = true;
+    else if (word == "--without")
+      options.fixedParts |= partNamed(value());
+    else
+      return std::fprintf(stderr, "wavefront_bench: unknown option %s\n", argv[i]), 1;
+  }
+  if (options.ablation)
+    return ablation(options), 0;
+  quality(options, "all");
+  if (!options.each)
+    againstFileOrder(options.firstSeed);
   return 0;
 }

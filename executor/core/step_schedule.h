@@ -24,6 +24,7 @@ struct StepSchedule {
   wavefront::Problem problem;
   wavefront::Schedule schedule;
   std::vector<const data::Sample *> samples; ///< By Schedule.samples.
+  uint64_t costsOfStep = 0;                  ///< The step whose measured times its costs follow; 0: the plan's.
   uint64_t tokens = 0;                       ///< Padding not counted.
   int64_t processorNs = 0;                   ///< That making and verifying the schedule took.
   int64_t predictedNs = 0; ///< Of the step by itself: its tasks, then the reduction of gradients and the update.
@@ -56,6 +57,9 @@ public:
 private:
   Status measure(const data::Sample &sample, std::span<int64_t> sizes) const;
   Status make(const data::SampleBatch &batch, StepSchedule &made);
+  /// Another step that is still here, of samples with the same sizes in the same order: its schedule is this one's. So
+  /// where data has one size, steps of a millisecond are scheduled once.
+  const StepSchedule *withSizesOf(const StepSchedule &entry) const;
 
   const plan::Plan &plan;
   const data::Batcher &batcher;

@@ -166,10 +166,10 @@ std::vector<wavefront::Choice> hintsOf(const plan::Plan &plan) {
       number = static_cast<size_t>(name[0] - '0');
       name.remove_prefix(2);
     }
-    for (const wavefront::ChoicePart &part : wavefront::choiceParts)
-      if (number >= 1 && number <= wavefront::kMostHints && name == part.name) {
+    for (const wavefront::ChoicePart &part : wavefront::choiceParts())
+      if (number >= 1 && number <= wavefront::kMaxHints && name == part.name) {
         hints.resize(std::max(hints.size(), number));
-        double value = std::clamp(quantity.value(), static_cast<double>(part.least), static_cast<double>(part.most));
+        double value = std::clamp(quantity.value(), static_cast<double>(part.min), static_cast<double>(part.max));
         part.set(hints[number - 1], static_cast<int64_t>(value));
       }
   }

@@ -126,7 +126,7 @@ std::vector<Quantity> quantitiesOf(const Unreached &unreached) {
 std::vector<Quantity> quantitiesOf(std::span<const wavefront::Choice> hints) {
   std::vector<Quantity> list;
   for (size_t i = 0; i < hints.size(); ++i)
-    for (const wavefront::ChoicePart &part : wavefront::choiceParts)
+    for (const wavefront::ChoicePart &part : wavefront::choiceParts())
       list.push_back({fmt::format("{}{}{}", plan::kHintPrefix, i == 0 ? "" : fmt::format("{}.", i + 1), part.name),
                       static_cast<double>(part.get(hints[i])), "",
                       "tuned on simulated steps: each step's scheduling begins there"});

@@ -56,20 +56,20 @@ TEST(Topology, SchedulingBeginsWhereThePlanSays) {
     return problem.hints;
   };
   EXPECT_TRUE(hints({}).empty());
-  add("schedule.pace", 24);
-  add("schedule.taper", 1e300), add("schedule.ends", -7); // The nearest that there is.
-  add("schedule.of_tomorrow", 1);
+  add("schedule.micro_batches_per_replica", 24);
+  add("schedule.taper", 1e300), add("schedule.light_ends", -7); // The nearest that there is.
+  add("schedule.of_yesterday", 1);
   ASSERT_EQ(hints({}).size(), 1u);
-  EXPECT_EQ(hints({})[0].recipe.pace, 24);
-  EXPECT_EQ(hints({})[0].recipe.taper, 16);
-  EXPECT_EQ(hints({})[0].recipe.ends, 0);
-  EXPECT_EQ(hints({})[0].recipe.bands, wavefront::Recipe().bands);
+  EXPECT_EQ(hints({})[0].microBatchesPerReplica, 24);
+  EXPECT_EQ(hints({})[0].taper, 16);
+  EXPECT_EQ(hints({})[0].lightEnds, 0);
+  EXPECT_EQ(hints({})[0].lengthBands, wavefront::Choice().lengthBands);
   EXPECT_TRUE(hints({.evaluates = true}).empty());
-  add("schedule.3.lag", 2), add("schedule.9.lag", 2), add("schedule..lag", 2);
+  add("schedule.3.headroom", 2), add("schedule.9.headroom", 2), add("schedule..headroom", 2);
   ASSERT_EQ(hints({}).size(), 3u);
-  EXPECT_EQ(hints({})[0].recipe.pace, 24);
+  EXPECT_EQ(hints({})[0].microBatchesPerReplica, 24);
   EXPECT_EQ(hints({})[1], wavefront::Choice());
-  EXPECT_EQ(hints({})[2].recipe.lag, 2);
+  EXPECT_EQ(hints({})[2].headroom, 2);
 }
 
 } // namespace

@@ -221,14 +221,14 @@ Problem captions(uint64_t seed) {
   return problem;
 }
 
-/// What a recipe makes of such a problem.
+/// What a choice makes of such a problem.
 struct FormedCaptions {
   explicit FormedCaptions(uint64_t seed) : problem(captions(seed)) {
     index.build(problem);
     trial.prepare(problem, index);
   }
-  const Groups &form(const Recipe &recipe) {
-    trial.form(problem, index, recipe);
+  const Groups &form(const Choice &choice) {
+    trial.form(choice);
     return trial.groups;
   }
 
@@ -242,58 +242,19 @@ TEST(Capacity, FilledMicroBatchesAreNearlyFull) {
     FormedCaptions formed(seed);
     const Problem &problem = formed.problem;
     ASSERT_TRUE(check(problem).isOk()) << check(problem).message();
-    auto visionMicroBatches = [&](int64_t full) {
-      Recipe recipe;
-      recipe.pace = 27; // Of which the encoder would have so many.
-      recipe.taper = 0;
-      recipe.full = full;
-      return int64_t{formed.form(recipe).count(0)};
+    auto visionMicroBatches = [&](bool fillAcross) {
+      Choice choice;
+      choice.microBatchesPerReplica = 27; // Of which the encoder would have so many.
+      choice.headroom = 2;
+      choice.taper = 0;
+      choice.fillAcross = fillAcross;
+      return int64_t{formed.form(choice).count(0)};
     };
     int64_t pictures = 0;
     for (size_t sample = 0; sample < problem.sampleCount(); ++sample)
       pictures += problem.sizes[sample * 3 + 2];
-    EXPECT_GT(visionMicroBatches(1), pictures / 16 * 9 / 8) << "seed " << seed;
-    EXPECT_LE(visionMicroBatches(2), pictures / 16 * 17 / 16 + 1) << "seed " << seed;
-  }
-}
-
-/// Few large micro-batches: those dealt out last do not even out what came before.
-TEST(Capacity, LevelledReplicasHaveAsMuchToDo) {
-  int fuller = 0;
-  for (uint64_t seed = 0; seed < 20; ++seed) {
-    FormedCaptions formed(seed);
-    auto fullest = [&](bool level) {
-      Recipe recipe;
-      recipe.taper = 0;
-      recipe.full = 2;
-      recipe.level = level;
-      const Groups &groups = formed.form(recipe);
-      std::vector<int64_t> loads(4, 0);
-      for (uint32_t g = groups.firstOfSection[0]; g < groups.firstOfSection[1]; ++g)
-        loads[groups.list[g].replica] += groups.workNs[g];
-      int64_t all = std::accumulate(loads.begin(), loads.end(), int64_t{0});
-      return static_cast<double>(*std::max_element(loads.begin(), loads.end())) * 4 / static_cast<double>(all);
-    };
-    double usual = fullest(false), levelled = fullest(true);
-    EXPECT_LE(levelled, usual) << "seed " << seed;
-    EXPECT_LE(levelled, 1.03) << "seed " << seed;
-    fuller += usual > levelled + 0.01;
-  }
-  EXPECT_GE(fuller, 5);
-}
-
-/// At the ends the trunk's micro-batches are small; an encoder's cost their constants.
-TEST(Capacity, BluntEndsSaveConstants) {
-  for (uint64_t seed = 0; seed < 20; ++seed) {
-    FormedCaptions formed(seed);
-    auto visionMicroBatches = [&](int64_t blunt) {
-      Recipe recipe;
-      recipe.taper = 4;
-      recipe.full = 2;
-      recipe.blunt = blunt;
-      return formed.form(recipe).count(0);
-    };
-    EXPECT_LT(visionMicroBatches(256), visionMicroBatches(1)) << "seed " << seed;
+    EXPECT_GT(visionMicroBatches(false), pictures / 16 * 9 / 8) << "seed " << seed;
+    EXPECT_LE(visionMicroBatches(true), pictures / 16 * 17 / 16 + 1) << "seed " << seed;
   }
 }
 
@@ -303,7 +264,7 @@ TEST(Capacity, FilledMicroBatchesMakeSchedules) {
   for (uint64_t seed = 0; seed < 1000; ++seed) {
     Problem problem = arbitraryProblem(seed);
     Choice filled;
-    filled.recipe.full = 2;
+    filled.fillAcross = true;
     problem.hints = {filled};
     scheduler.run(problem, Order::Wavefront, schedule);
     Status verified = verify(problem, schedule);

@@ -1,5 +1,5 @@
+#include "test/wavefront/problem_text.h"
 #include "test/wavefront/random_problems.h"
-#include "wavefront/problem_text.h"
 #include "wavefront/scheduler.h"
 
 #include <gmock/gmock.h>
@@ -49,22 +49,23 @@ TEST(ProblemText, ReadsTheExample) {
 }
 
 TEST(ProblemText, HintsAreParts) {
-  Result<Problem> problem = parseProblem(std::string(small) + "hint pace 16 taper 4 rule 3\nhint ends 1\n");
+  Result<Problem> problem =
+      parseProblem(std::string(small) + "hint micro_batches_per_replica 16 taper 4 rule 2\nhint light_ends 1\n");
   ASSERT_TRUE(problem.isOk()) << problem.status().message();
   ASSERT_EQ(problem->hints.size(), 2u);
-  EXPECT_EQ(problem->hints[0].recipe.pace, 16);
-  EXPECT_EQ(problem->hints[0].recipe.taper, 4);
-  EXPECT_EQ(problem->hints[0].recipe.bands, Recipe().bands);
-  EXPECT_EQ(problem->hints[0].rule, Rule::Alternate);
+  EXPECT_EQ(problem->hints[0].microBatchesPerReplica, 16);
+  EXPECT_EQ(problem->hints[0].taper, 4);
+  EXPECT_EQ(problem->hints[0].lengthBands, Choice().lengthBands);
+  EXPECT_EQ(problem->hints[0].rule, Rule::ShortestFirst);
   Result<Problem> again = parseProblem(print(*problem));
   ASSERT_TRUE(again.isOk()) << again.status().message();
   EXPECT_EQ(again->hints, problem->hints);
   EXPECT_THAT(parseProblem(std::string(small) + "hint speed 4\n").status().message(),
-              HasSubstr("no part of a recipe is called 'speed'"));
+              HasSubstr("no part of a choice is called 'speed'"));
   EXPECT_THAT(parseProblem(std::string(small) + "hint rule 200\n").status().message(),
-              HasSubstr("rule 200 is not in [0, 7]"));
-  problem->hints[0].recipe.bands = 0;
-  EXPECT_THAT(check(*problem).message(), HasSubstr("bands 0 is not in [1, 64]"));
+              HasSubstr("rule 200 is not in [0, 3]"));
+  problem->hints[0].lengthBands = 0;
+  EXPECT_THAT(check(*problem).message(), HasSubstr("length_bands 0 is not in [1, 64]"));
 }
 
 TEST(ProblemText, RoundTrips) {

@@ -1,5 +1,5 @@
 // The problems of problems/*.txt: each is read, scheduled, verified, and held to what its `# expect` lines say.
-#include "wavefront/problem_text.h"
+#include "test/wavefront/problem_text.h"
 #include "wavefront/scheduler.h"
 
 #include <gtest/gtest.h>

@@ -42,8 +42,8 @@ const char *name(Family family);
 Problem trainingProblem(Family family, uint64_t seed);
 /// The same as a plan has it: with the hints that its planner found with other steps of such samples, and, where that
 /// gains something, more micro-batches in flight, for which memory is taken to be left.
-Problem plannedProblem(Family family, uint64_t seed);
-Problem plannedProblem(uint64_t seed); ///< All families in turn.
+Problem plannedProblem(Family family, uint64_t seed, uint64_t fixedParts = 0); ///< As Scheduler has them.
+Problem plannedProblem(uint64_t seed);                                         ///< All families in turn.
 /// The same with two free slots in each ring between stages, as tight as pipelines run at all.
 Problem withTightRings(Problem problem);
 /// The same with micro-batches bounded by padded tokens, rows times length: as many as before hold at average lengths,

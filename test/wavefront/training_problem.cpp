@@ -3,8 +3,8 @@
 #include "test/wavefront/random_problems.h"
 
 #include "cost_models/in_flight.h"
+#include "cost_models/tuner.h"
 #include "wavefront/scheduler.h"
-#include "wavefront/tuner.h"
 
 #include <algorithm>
 
@@ -438,8 +438,8 @@ struct PlannedSteps {
   int64_t ns = 0, boundNs = 0; ///< What they take together, and their bounds.
 };
 
-void schedule(PlannedSteps &planned, std::vector<Choice> hints) {
-  Scheduler scheduler;
+void schedule(PlannedSteps &planned, std::vector<Choice> hints, uint64_t fixedParts) {
+  Scheduler scheduler(fixedParts);
   Schedule schedule;
   planned.ns = planned.boundNs = 0;
   for (Problem &step : planned.steps) {
@@ -461,16 +461,16 @@ Problem withMoreInFlight(Problem problem, uint32_t more) {
 
 } // namespace
 
-Problem plannedProblem(Family family, uint64_t seed) {
+Problem plannedProblem(Family family, uint64_t seed, uint64_t fixedParts) {
   Builder builder(family, seed);
   Problem problem = builder.build();
   auto plan = [&](uint32_t more) {
     PlannedSteps planned;
     for (uint64_t number = 1; number <= kPlannedSteps; ++number)
       planned.steps.push_back(withMoreInFlight(builder.otherStep(problem, number), more));
-    schedule(planned, {});
+    schedule(planned, {}, fixedParts);
     if (planned.ns - planned.boundNs > planned.boundNs / kTunedFrom)
-      schedule(planned, tune(planned.steps, kTunedNs));
+      schedule(planned, cost_models::tune(planned.steps, {.budgetNs = kTunedNs, .fixedParts = fixedParts}), fixedParts);
     return planned;
   };
   PlannedSteps usual = plan(0);

@@ -9,7 +9,10 @@
 namespace maestro::wavefront {
 namespace {
 
-Cost perSample(int64_t ns) { return {{{ns * 1000, {0}}}}; }
+/// Test times are of 10 µs: steps of real lengths, as what scheduling may cost is a part of them.
+constexpr int64_t kUnitNs = 10'000;
+
+Cost perSample(int64_t units) { return {{{units * kUnitNs * 1000, {0}}}}; }
 
 struct Chain {
   int64_t stages, microBatches, forward, backward, weight = 0;
@@ -51,7 +54,8 @@ int64_t makespan(const Problem &problem) {
   Status verified = verify(problem, schedule);
   EXPECT_TRUE(verified.isOk()) << verified.message();
   EXPECT_LE(schedule.lowerBoundNs, schedule.makespanNs);
-  return schedule.makespanNs;
+  EXPECT_EQ(schedule.makespanNs % kUnitNs, 0);
+  return schedule.makespanNs / kUnitNs;
 }
 
 TEST(Uniform, ChainsReachOneForwardOneBackward) {

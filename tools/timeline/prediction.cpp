@@ -2,11 +2,11 @@
 #include "tools/timeline/timeline.h"
 
 #include "cost_models/sample_sizes.h"
+#include "cost_models/timeline.h"
 #include "executor/data/synthetic_sizes.h"
 #include "plan/dims.h"
 #include "plan/plan_generated.h"
 #include "wavefront/scheduler.h"
-#include "wavefront/timeline.h"
 
 #include <algorithm>
 #include <set>
@@ -46,7 +46,7 @@ SizeDistribution::Kind kindOf(data::Distribution::Kind kind) {
 }
 
 void addUpdates(const wavefront::Problem &problem, const executor::Topology &topology,
-                const wavefront::Timeline::Step &times, uint64_t step, std::vector<Span> &spans) {
+                const cost_models::Timeline::Step &times, uint64_t step, std::vector<Span> &spans) {
   std::vector<int64_t> next; // By rank; the scheduler's devices are ranks, or groups of them.
   for (uint32_t device : topology.deviceOf)
     next.push_back(times.updateStartNs[device]);
@@ -151,7 +151,7 @@ Result<Timeline> predict(const plan::Plan &plan, const executor::Topology &topol
                          const std::vector<uint64_t> &steps, const std::vector<std::vector<int64_t>> &sizes) {
   std::vector<wavefront::Problem> problems;
   std::vector<wavefront::Schedule> schedules(sizes.size());
-  std::vector<wavefront::TimelineStep> inputs;
+  std::vector<cost_models::TimelineStep> inputs;
   wavefront::Scheduler scheduler;
   problems.reserve(sizes.size());
   for (size_t s = 0; s < sizes.size(); ++s) {
@@ -164,9 +164,9 @@ Result<Timeline> predict(const plan::Plan &plan, const executor::Topology &topol
     scheduler.run(problem, run.fileOrder ? wavefront::Order::FileOrder : wavefront::Order::Wavefront, schedules[s]);
     inputs.push_back({&problem, &schedules[s], {}});
   }
-  wavefront::Timeline times;
-  MAESTRO_TRY(wavefront::computeTimeline(
-      inputs, run.waitsForSteps || run.evaluates ? wavefront::Boundary::Wait : wavefront::Boundary::FrozenRunsAhead,
+  cost_models::Timeline times;
+  MAESTRO_TRY(cost_models::computeTimeline(
+      inputs, run.waitsForSteps || run.evaluates ? cost_models::Boundary::Wait : cost_models::Boundary::FrozenRunsAhead,
       times));
   Timeline result;
   result.padding = paddedSymbols(plan);

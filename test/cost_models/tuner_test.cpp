@@ -1,12 +1,15 @@
 // Where scheduling begins: whatever a hint says, schedules are right; what tuning finds on some steps helps others.
-#include "wavefront/tuner.h"
+#include "cost_models/tuner.h"
 
 #include "test/wavefront/random_problems.h"
 #include "wavefront/scheduler.h"
 
 #include <gtest/gtest.h>
 
-namespace maestro::wavefront {
+namespace maestro::cost_models {
+
+using namespace wavefront;
+
 namespace {
 
 double timesBound(Scheduler &scheduler, const Problem &problem) {
@@ -24,9 +27,9 @@ TEST(Tuner, AnyHintMakesAValidSchedule) {
     Random random(seed);
     problem.hints.resize(1 + seed % 3);
     for (Choice &hint : problem.hints)
-      for (const ChoicePart &part : choiceParts)
-        part.set(hint, random.chance(50) ? random.in(part.least, part.most)
-                                         : random.in(part.least, std::min<int64_t>(part.most, 4)));
+      for (const ChoicePart &part : choiceParts())
+        part.set(hint, random.chance(50) ? random.in(part.min, part.max)
+                                         : random.in(part.min, std::min<int64_t>(part.max, 4)));
     ASSERT_EQ(check(problem).message(), "ok") << seed;
     scheduler.run(problem, Order::Wavefront, schedule);
     ASSERT_EQ(verify(problem, schedule).message(), "ok") << seed;
@@ -49,16 +52,17 @@ TEST(Tuner, WhatHelpsSomeStepsHelpsOthers) {
 
 TEST(Tuner, TheSameStepsHaveTheSameAnswer) {
   std::vector<Problem> steps{trainingProblem(Family::Ensemble, 3)};
-  std::vector<Choice> first = tune(steps, 20'000'000), again = tune(steps, 20'000'000);
+  std::vector<Choice> first = tune(steps, {.budgetNs = 20'000'000}), again = tune(steps, {.budgetNs = 20'000'000});
   ASSERT_FALSE(first.empty());
   EXPECT_EQ(first, again);
 }
 
 TEST(Tuner, TrialsAreCounted) {
   std::vector<Problem> steps{trainingProblem(Family::Ensemble, 3)};
-  std::vector<Choice> few = tune(steps, INT64_MAX / 8, 10); // Without the count it would not end.
+  std::vector<Choice> few =
+      tune(steps, {.budgetNs = INT64_MAX / 8, .maxTrials = 10}); // Without the count it would not end.
   ASSERT_FALSE(few.empty());
-  EXPECT_LE(few.size(), kMostHints);
+  EXPECT_LE(few.size(), kMaxHints);
 }
 
 TEST(Tuner, NothingToFindAtTheBound) {
@@ -68,8 +72,8 @@ TEST(Tuner, NothingToFindAtTheBound) {
   problem.sections = {
       {"model", true, false, {}, 4, {4}, {}, {{{{{1'000'000, {0}}}}, {{{2'000'000, {0}}}}, {}, 1, {}}}, {{0}}}};
   ASSERT_EQ(check(problem).message(), "ok");
-  EXPECT_TRUE(tune(std::vector<Problem>{problem}, 100'000'000).empty());
+  EXPECT_TRUE(tune(std::vector<Problem>{problem}, {.budgetNs = 100'000'000}).empty());
 }
 
 } // namespace
-} // namespace maestro::wavefront
+} // namespace maestro::cost_models

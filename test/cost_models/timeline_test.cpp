@@ -1,13 +1,17 @@
 // Times from orders: the scheduler's own times come out again, and steps follow each other without staleness.
+#include "cost_models/timeline.h"
+
 #include "test/wavefront/random_problems.h"
 #include "wavefront/scheduler.h"
-#include "wavefront/timeline.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-namespace maestro::wavefront {
+namespace maestro::cost_models {
+
+using namespace wavefront;
+
 namespace {
 
 Cost perSample(int64_t ns) { return {{{ns * 1000, {0}}}}; }
@@ -212,4 +216,4 @@ TEST(Timeline, RunAheadKeepsTheRings) {
 }
 
 } // namespace
-} // namespace maestro::wavefront
+} // namespace maestro::cost_models

@@ -1,11 +1,14 @@
-#include "wavefront/timeline.h"
+#include "cost_models/timeline.h"
 
 #include "wavefront/problem_index.h"
 
 #include <algorithm>
 #include <utility>
 
-namespace maestro::wavefront {
+namespace maestro::cost_models {
+
+using namespace wavefront;
+
 namespace {
 
 /// Nodes are all steps' tasks, then for each step one for "all gradients are known", an update per device, and its end.
@@ -413,4 +416,4 @@ void followSchedules(std::span<const TimelineStep> steps, Timeline &timeline) {
   }
 }
 
-} // namespace maestro::wavefront
+} // namespace maestro::cost_models

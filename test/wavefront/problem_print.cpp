@@ -1,5 +1,5 @@
 // Problems and schedules as text, and schedules as a Gantt chart; problem_text.cpp reads them.
-#include "wavefront/problem_text.h"
+#include "test/wavefront/problem_text.h"
 
 #include <algorithm>
 
@@ -88,7 +88,7 @@ std::string print(const Problem &problem) {
     printEdge(problem, edge, text);
   for (const Choice &hint : problem.hints) {
     text.append("hint");
-    for (const ChoicePart &part : choiceParts)
+    for (const ChoicePart &part : choiceParts())
       text.append(" ").append(part.name).append(" ").append(std::to_string(part.get(hint)));
     text.append("\n");
   }

@@ -4,12 +4,12 @@
 
 #include "wavefront/schedule.h"
 
-namespace maestro::wavefront {
+namespace maestro::cost_models {
 
 /// One step of several over the same sections, devices and edges; samples and sizes may differ.
 struct TimelineStep {
-  const Problem *problem = nullptr;
-  const Schedule *schedule = nullptr;
+  const wavefront::Problem *problem = nullptr;
+  const wavefront::Schedule *schedule = nullptr;
   std::span<const int64_t> durationsNs; ///< By schedule->tasks; empty: what the problem's costs say.
 };
 
@@ -39,10 +39,10 @@ struct Timeline {
   }
 };
 
-/// Rules 3 to 5 of README.md across all steps: each device's lists one after the other, rings and places in flight
-/// carried over. Once all gradients of a step are known, each device updates its trained stages, before its next task
-/// that trains. Fails where orders wait for each other in a circle, naming one task. Schedules must satisfy rules 1
-/// and 2.
+/// Rules 3 to 5 of wavefront/README.md across all steps: each device's lists one after the other, rings and places in
+/// flight carried over. Once all gradients of a step are known, each device updates its trained stages, before its next
+/// task that trains. Fails where orders wait for each other in a circle, naming one task. Schedules must satisfy rules
+/// 1 and 2.
 Status computeTimeline(std::span<const TimelineStep> steps, Boundary boundary, Timeline &timeline);
 
 /// The schedules' own times, one after the other: steps end and devices work as computeTimeline() has it with
@@ -50,4 +50,4 @@ Status computeTimeline(std::span<const TimelineStep> steps, Boundary boundary, T
 /// its device let another one's turn come.
 void followSchedules(std::span<const TimelineStep> steps, Timeline &timeline);
 
-} // namespace maestro::wavefront
+} // namespace maestro::cost_models

@@ -1,4 +1,4 @@
-#include "wavefront/problem_text.h"
+#include "test/wavefront/problem_text.h"
 
 #include <algorithm>
 #include <charconv>
@@ -265,15 +265,15 @@ private:
     Choice hint;
     while (!line.atEnd()) {
       std::string_view name = line.take();
-      auto part = std::find_if(choiceParts.begin(), choiceParts.end(),
-                               [&](const ChoicePart &each) { return each.name == name; });
-      if (part == choiceParts.end())
-        return line.fault("no part of a recipe is called '" + std::string(name) + "'");
+      std::span<const ChoicePart> parts = choiceParts();
+      auto part = std::find_if(parts.begin(), parts.end(), [&](const ChoicePart &each) { return each.name == name; });
+      if (part == parts.end())
+        return line.fault("no part of a choice is called '" + std::string(name) + "'");
       int64_t value = 0;
       MAESTRO_TRY(line.takeNumber(value, "a number"));
-      if (value < part->least || value > part->most)
-        return line.fault(std::string(name) + " " + std::to_string(value) + " is not in [" +
-                          std::to_string(part->least) + ", " + std::to_string(part->most) + "]");
+      if (value < part->min || value > part->max)
+        return line.fault(std::string(name) + " " + std::to_string(value) + " is not in [" + std::to_string(part->min) +
+                          ", " + std::to_string(part->max) + "]");
       part->set(hint, value);
     }
     problem.hints.push_back(hint);

@@ -17,8 +17,8 @@
 //     replica 1
 //     replica 2
 //   edge teacher 0 -> student 0 held depth 4 transfer 1000
-//   hint pace 16 taper 4                    # parts of a recipe (recipe.h), the others as usual; as many lines as there
-//   are sample 1 512                            # one value a dim
+//   hint taper 4 sample_classes 1           # parts of a choice (choice.h), the others as usual; any number of lines
+//   sample 1 512                            # one value a dim
 //
 // Costs are in picoseconds. A schedule:
 //
