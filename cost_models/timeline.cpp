@@ -41,10 +41,10 @@ private:
     int64_t lagNs;
   };
   struct Node {
-    uint32_t firstArc = 0, endArc = 0;    ///< Those that are still to be looked at.
-    uint32_t before = none, after = none; ///< On its device.
-    uint32_t watcher = none,
-             other = none; ///< Who waits for this one's end first, and who else waits for what this one waits for.
+    uint32_t firstArc = 0, endArc = 0;      ///< Those that are still to be looked at.
+    uint32_t before = kNone, after = kNone; ///< On its device.
+    uint32_t watcher = kNone,
+             other = kNone; ///< Who waits for this one's end first, and who else waits for what this one waits for.
   };
 
   const Problem &problem(uint32_t step) const { return *steps[step].problem; }
@@ -57,7 +57,7 @@ private:
   /// Arcs to a node lie side by side.
   void beginNode(uint32_t n) {
     nodes[n].firstArc = static_cast<uint32_t>(arcs.size());
-    if (nodes[n].before != none)
+    if (nodes[n].before != kNone)
       arc(nodes[n].before);
   }
   void endNode(uint32_t n) { nodes[n].endArc = static_cast<uint32_t>(arcs.size()); }
@@ -154,13 +154,13 @@ void Evaluator::layOutNodes() {
 void Evaluator::collectStations() {
   for (auto &order : orders)
     order.resize(index.stationDevice.size());
-  for (auto &places : position)
-    places.resize(firstBarrier);
+  for (auto &list : position)
+    list.resize(firstBarrier);
   for (uint32_t s = 0; s < steps.size(); ++s) {
     const Schedule &plan = schedule(s);
     uint32_t total = 0;
     firstOf.emplace_back();
-    groupOf.emplace_back(problem(s).sections.size() * problem(s).sampleCount(), none);
+    groupOf.emplace_back(problem(s).sections.size() * problem(s).sampleCount(), kNone);
     for (uint32_t g = 0; g < plan.microBatches.size(); ++g) {
       const MicroBatch &group = plan.microBatches[g];
       firstOf[s].push_back(total);
@@ -168,7 +168,7 @@ void Evaluator::collectStations() {
       for (uint32_t sample : plan.samplesOf(group))
         groupOf[s][group.section * problem(s).sampleCount() + sample] = g;
     }
-    nodeOf.emplace_back(total, none);
+    nodeOf.emplace_back(total, kNone);
     for (uint32_t i = 0; i < plan.tasks.size(); ++i) {
       const Task &task = plan.tasks[i];
       nodeOf[s][firstOf[s][task.microBatch] + task.stage * 3u + static_cast<uint32_t>(task.kind)] = firstNode[s] + i;
@@ -185,13 +185,13 @@ void Evaluator::collectStations() {
 /// A device's own order: tasks, and the update of the step before ahead of the first task that trains.
 void Evaluator::chainDevices() {
   nodes.assign(durationNs.size(), {});
-  std::vector<uint32_t> last(devices(), none);
+  std::vector<uint32_t> last(devices(), kNone);
   for (uint32_t s = 0; s < steps.size(); ++s)
     for (uint32_t d = 0; d < devices(); ++d) {
       bool updated = s == 0 || !deviceTrains[d];
       auto join = [&](uint32_t to) {
         nodes[to].before = last[d];
-        if (last[d] != none)
+        if (last[d] != kNone)
           nodes[last[d]].after = to;
         last[d] = to;
       };
@@ -216,10 +216,10 @@ void Evaluator::forEachPartner(uint32_t s, const Task &task, uint32_t section, V
   const MicroBatch &group = schedule(s).microBatches[task.microBatch];
   if (section == group.section)
     return visit(task.microBatch);
-  uint32_t last = none;
+  uint32_t last = kNone;
   for (uint32_t sample : schedule(s).samplesOf(group)) {
     uint32_t partner = groupOf[s][section * problem(s).sampleCount() + sample];
-    if (partner != none && partner != last)
+    if (partner != kNone && partner != last)
       visit(partner);
     last = partner;
   }
@@ -228,10 +228,10 @@ void Evaluator::forEachPartner(uint32_t s, const Task &task, uint32_t section, V
 void Evaluator::addEdgeArcs(uint32_t s, const Task &task) {
   const MicroBatch &group = schedule(s).microBatches[task.microBatch];
   const int64_t *dims = schedule(s).dims.data();
-  uint32_t place = index.place(group.section, task.stage);
+  uint32_t stageId = index.stageId(group.section, task.stage);
   bool backward = task.kind == TaskKind::Backward;
   // Data comes along edges that end here, gradients along those that begin here; what is written takes a ring's slot.
-  for (uint32_t e : backward ? index.edgesOut[place] : index.edgesIn[place]) {
+  for (uint32_t e : backward ? index.edgesOut[stageId] : index.edgesIn[stageId]) {
     const Edge &edge = problem(s).edges[e];
     if (backward && !edge.gradient)
       continue;
@@ -241,7 +241,7 @@ void Evaluator::addEdgeArcs(uint32_t s, const Task &task) {
           evaluate(backward ? edge.gradientTransfer : edge.transfer, sizes));
     });
   }
-  for (uint32_t e : backward ? index.edgesIn[place] : index.edgesOut[place]) {
+  for (uint32_t e : backward ? index.edgesIn[stageId] : index.edgesOut[stageId]) {
     const Edge &edge = problem(s).edges[e];
     if (backward && !edge.gradient)
       continue;
@@ -311,7 +311,7 @@ Status Evaluator::walk() {
   startNs.assign(count, 0);
   endNs.assign(count, unknown);
   for (uint32_t n = 0; n < count; ++n)
-    if (nodes[n].before == none)
+    if (nodes[n].before == kNone)
       ready.push_back(n);
   while (!ready.empty()) {
     uint32_t n = ready.back();
@@ -329,9 +329,9 @@ Status Evaluator::walk() {
     }
     endNs[n] = startNs[n] + durationNs[n];
     ++ended;
-    for (uint32_t watcher = own.watcher; watcher != none; watcher = nodes[watcher].other)
+    for (uint32_t watcher = own.watcher; watcher != kNone; watcher = nodes[watcher].other)
       ready.push_back(watcher);
-    if (own.after != none)
+    if (own.after != kNone)
       ready.push_back(own.after);
   }
   if (ended == count)

@@ -16,9 +16,9 @@ struct TimelineStep {
 enum class Boundary : uint8_t {
   Wait,            ///< A step starts when the one before it has ended, updates included.
   FrozenRunsAhead, ///< As the executor has it: devices that train wait for their update, the others for nothing but
-                   ///< inputs and places.
-  RunAhead, ///< Only sections that train wait, for their weights; the others start as soon as inputs, places and slots
-            ///< are there.
+                   ///< inputs and slots.
+  RunAhead,        ///< Only sections that train wait, for their weights; the others start as soon as inputs and slots
+                   ///< are there.
 };
 
 struct Timeline {

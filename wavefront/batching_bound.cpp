@@ -16,7 +16,7 @@
 namespace maestro::wavefront {
 namespace {
 
-constexpr size_t mostSteps = 1 << 18; ///< Of the walk: a millisecond at the very most, seldom a tenth of it.
+constexpr size_t kMaxSteps = 1 << 18; ///< Of the walk: a millisecond at the very most, seldom a tenth of it.
 
 /// The dim that the section's samples are padded to: the first that is no sum.
 uint32_t paddedDim(const std::vector<Dim> &dims, std::span<const Cost *const> costs) {
@@ -25,7 +25,7 @@ uint32_t paddedDim(const std::vector<Dim> &dims, std::span<const Cost *const> co
       for (uint32_t dim : term.dims)
         if (!dims[dim].sum)
           return dim;
-  return none;
+  return kNone;
 }
 
 } // namespace
@@ -34,9 +34,9 @@ int64_t BatchingBound::ps(const std::vector<Dim> &dims, const Section &section, 
                           std::span<const uint8_t> active, std::span<const Cost *const> costs) {
   size_t samples = active.size(), width = dims.size();
   uint32_t pad = paddedDim(dims, costs);
-  if (pad == none)
+  if (pad == kNone)
     return 0;
-  leastDims.assign(width, never);
+  minDims.assign(width, kNever);
   padded.clear();
   int64_t aloneTotal = 0;
   for (size_t i = 0; i < samples; ++i) {
@@ -44,7 +44,7 @@ int64_t BatchingBound::ps(const std::vector<Dim> &dims, const Section &section, 
       continue;
     const int64_t *own = sizes.data() + i * width;
     for (size_t d = 0; d < width; ++d)
-      leastDims[d] = std::min(leastDims[d], own[d]);
+      minDims[d] = std::min(minDims[d], own[d]);
     for (const Cost *cost : costs)
       for (const CostTerm &term : cost->terms)
         if (hasSummedDim(dims, term))
@@ -59,32 +59,32 @@ int64_t BatchingBound::ps(const std::vector<Dim> &dims, const Section &section, 
       own = padded[i - 1];
       continue;
     }
-    leastDims[pad] = own.length;
+    minDims[pad] = own.length;
     for (const Cost *cost : costs)
       for (const CostTerm &term : cost->terms) {
         bool grows = std::find(term.dims.begin(), term.dims.end(), pad) != term.dims.end(),
              summed = hasSummedDim(dims, term);
         if (grows || !summed) {
           int64_t &ps = summed ? own.samplePs : own.groupPs;
-          ps = addSaturated(ps, termPs(term, leastDims.data()));
+          ps = addSaturated(ps, termPs(term, minDims.data()));
         }
       }
     int64_t most = section.maxSamples;
     for (size_t d = 0; d < width; ++d)
-      if (dims[d].sum && leastDims[d] > 0)
-        most = std::min(most, section.capacity[d] / leastDims[d]);
+      if (dims[d].sum && minDims[d] > 0)
+        most = std::min(most, section.capacity[d] / minDims[d]);
     for (const Area &area : section.areas)
-      if (area.padded == pad && leastDims[area.rows] > 0 && own.length > 0)
-        most = std::min(most, area.capacity / leastDims[area.rows] / own.length);
+      if (area.padded == pad && minDims[area.rows] > 0 && own.length > 0)
+        most = std::min(most, area.capacity / minDims[area.rows] / own.length);
     own.most = static_cast<size_t>(std::clamp<int64_t>(most, 1, static_cast<int64_t>(padded.size())));
     window = std::max(window, own.most);
   }
-  if (padded.empty() || padded.size() * window > mostSteps)
+  if (padded.empty() || padded.size() * window > kMaxSteps)
     return 0;
   int64_t largest = addSaturated(padded[0].groupPs, padded[0].samplePs);
-  if (aloneTotal >= never / 4 || largest >= never / 4 / static_cast<int64_t>(padded.size() + 1))
+  if (aloneTotal >= kNever / 4 || largest >= kNever / 4 / static_cast<int64_t>(padded.size() + 1))
     return 0;
-  values.assign(padded.size() + 1, never);
+  values.assign(padded.size() + 1, kNever);
   values[0] = 0;
   for (size_t first = 0; first < padded.size(); ++first) {
     const Padded &own = padded[first];

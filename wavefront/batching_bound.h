@@ -22,9 +22,9 @@ private:
     int64_t groupPs, samplePs; ///< Of a micro-batch that it is the longest of, and of each of its samples.
     size_t most;               ///< So many fit in it.
   };
-  std::vector<Padded> padded;     ///< The longest first.
-  std::vector<int64_t> leastDims; ///< Of any of the samples.
-  std::vector<int64_t> values;    ///< By first samples: what they cost at least.
+  std::vector<Padded> padded;   ///< The longest first.
+  std::vector<int64_t> minDims; ///< Of any of the samples.
+  std::vector<int64_t> values;  ///< By first samples: what they cost at least.
 };
 
 } // namespace maestro::wavefront

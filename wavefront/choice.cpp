@@ -6,8 +6,13 @@
 namespace maestro::wavefront {
 namespace {
 
-template <auto Member> constexpr ChoicePart part(const char *name, int64_t min, int64_t max, std::span<const int64_t> values) {
-  return {name, min, max, values, [](const Choice &choice) { return static_cast<int64_t>(choice.*Member); },
+template <auto Member>
+constexpr ChoicePart part(const char *name, int64_t min, int64_t max, std::span<const int64_t> values) {
+  return {name,
+          min,
+          max,
+          values,
+          [](const Choice &choice) { return static_cast<int64_t>(choice.*Member); },
           [](Choice &choice, int64_t value) {
             choice.*Member = static_cast<std::remove_reference_t<decltype(choice.*Member)>>(value);
           }};
@@ -66,8 +71,15 @@ Choice start(const Traits &traits, size_t index) {
   const Choice apart[] = {
       {.microBatchesPerReplica = perReplica(traits, 6)},
       {.microBatchesPerReplica = perReplica(traits, 8), .lightEnds = 1},
-      {.microBatchesPerReplica = perReplica(traits, 12), .lengthBands = 1, .lightEnds = 2, .taper = 4, .sampleClasses = 1},
-      {.microBatchesPerReplica = perReplica(traits, 6), .lengthBands = 16, .sampleClasses = 0, .rule = Rule::ShortestFirst},
+      {.microBatchesPerReplica = perReplica(traits, 12),
+       .lengthBands = 1,
+       .lightEnds = 2,
+       .taper = 4,
+       .sampleClasses = 1},
+      {.microBatchesPerReplica = perReplica(traits, 6),
+       .lengthBands = 16,
+       .sampleClasses = 0,
+       .rule = Rule::ShortestFirst},
       {.microBatchesPerReplica = perReplica(traits, 6), .evenTimes = true, .sampleClasses = 1},
   };
   const Choice colocated[] = {

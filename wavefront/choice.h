@@ -8,8 +8,8 @@
 
 namespace maestro::wavefront {
 
-/// Whose turn it is when several tasks of a device could start. Weight gradients come last, but first where they hold up
-/// gradients.
+/// Whose turn it is when several tasks of a device could start. Weight gradients come last, but first where they hold
+/// up gradients.
 enum class Rule : uint8_t {
   LongestTail,   ///< The longest way to the step's end.
   BackwardFirst, ///< And of forward tasks the one nearest to the loss: keeps work upstream for later.
@@ -31,10 +31,11 @@ struct Choice {
   bool evenTimes = false;
   /// How steeply micro-batches shrink towards the step's ends, so that pipelines fill and drain soon; 0: not at all.
   int64_t taper = 2;
-  /// Samples are told apart by whether they need each of so many sections, the fullest ones: fewer classes pad less, more
-  /// of them even out what sections have to do.
+  /// Samples are told apart by whether they need each of so many sections, the fullest ones: fewer classes pad less,
+  /// more of them even out what sections have to do.
   int64_t sampleClasses = 16;
-  /// Sections other than the trunk fill micro-batches to the brim, across the trunk's: fewer constants, more slots in use.
+  /// Sections other than the trunk fill micro-batches to the brim, across the trunk's: fewer constants, more slots in
+  /// use.
   bool fillAcross = false;
   Rule rule = Rule::LongestTail;
 
@@ -56,11 +57,11 @@ std::span<const ChoicePart> choiceParts();
 
 /// What of a problem decides where the search starts and what it draws.
 struct Traits {
-  bool isColocated = false;           ///< Some device runs several stations.
-  bool splitsAlike = false;           ///< Samples are all alike, and some section splits its backward.
-  int64_t theoryPerReplica = 1;       ///< MicroBatchSizes::theoryPerReplica().
-  int64_t maxPerReplica = 1;          ///< More micro-batches than samples change nothing.
-  uint64_t fixedParts = 0;            ///< A bit for each part that keeps its default: how the bench tells what it brings.
+  bool isColocated = false;     ///< Some device runs several stations.
+  bool splitsAlike = false;     ///< Samples are all alike, and some section splits its backward.
+  int64_t theoryPerReplica = 1; ///< MicroBatchSizes::theoryPerReplica().
+  int64_t maxPerReplica = 1;    ///< More micro-batches than samples change nothing.
+  uint64_t fixedParts = 0;      ///< A bit for each part that keeps its default: how the bench tells what it brings.
 };
 
 /// Choices to begin with, the best first.

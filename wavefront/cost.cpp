@@ -7,13 +7,13 @@
 namespace maestro::wavefront {
 namespace {
 
-constexpr int64_t largestNs = std::numeric_limits<int64_t>::max() / 4;
+constexpr int64_t kMaxNs = std::numeric_limits<int64_t>::max() / 4;
 
 using Wide = unsigned __int128;
 
 /// Exact while it is at most `largestNs`, and never past it.
 int64_t evaluateWide(const Cost &cost, const int64_t *dims) {
-  const Wide limit = static_cast<Wide>(largestNs) * 1000;
+  const Wide limit = static_cast<Wide>(kMaxNs) * 1000;
   Wide total = 0;
   for (const CostTerm &term : cost.terms) {
     bool zero = term.picoseconds == 0 ||
@@ -23,12 +23,12 @@ int64_t evaluateWide(const Cost &cost, const int64_t *dims) {
     Wide value = static_cast<Wide>(term.picoseconds);
     for (uint32_t dim : term.dims) {
       if (value > limit / static_cast<Wide>(dims[dim]))
-        return largestNs;
+        return kMaxNs;
       value *= static_cast<Wide>(dims[dim]);
     }
     total += value;
     if (total > limit)
-      return largestNs;
+      return kMaxNs;
   }
   return static_cast<int64_t>((total + 999) / 1000);
 }

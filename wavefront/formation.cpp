@@ -11,8 +11,8 @@ bool isActive(const Problem &problem, uint32_t section, uint32_t sample) {
 
 /// One section; `cut(i)` says that a micro-batch must not reach from before order[i] to it.
 template <typename Cut>
-void fillSection(const Problem &problem, uint32_t section, std::span<const uint32_t> order, int64_t mostSamples,
-                 Cut cut, Groups &groups) {
+void fillSection(const Problem &problem, uint32_t section, std::span<const uint32_t> order, int64_t maxSamples, Cut cut,
+                 Groups &groups) {
   groups.beginSection(problem);
   bool isOpen = false;
   for (size_t i = 0; i < order.size(); ++i) {
@@ -20,7 +20,7 @@ void fillSection(const Problem &problem, uint32_t section, std::span<const uint3
       isOpen = false;
     if (!isActive(problem, section, order[i]))
       continue;
-    if (!isOpen || groups.list.back().samples >= mostSamples || !groups.fits(problem, order[i]))
+    if (!isOpen || groups.list.back().samples >= maxSamples || !groups.fits(problem, order[i]))
       groups.open(problem);
     groups.add(problem, order[i]);
     isOpen = true;
@@ -30,11 +30,11 @@ void fillSection(const Problem &problem, uint32_t section, std::span<const uint3
 } // namespace
 
 void groupInOrder(const Problem &problem, const ProblemIndex &index, std::span<const uint32_t> order,
-                  int64_t mostSamples, Groups &groups) {
+                  int64_t maxSamples, Groups &groups) {
   groups.begin(problem);
   for (uint32_t s = 0; s < problem.sections.size(); ++s)
     fillSection(
-        problem, s, order, mostSamples, [](size_t) { return false; }, groups);
+        problem, s, order, maxSamples, [](size_t) { return false; }, groups);
   groups.finish(problem, index);
 }
 

@@ -9,8 +9,8 @@ void Groups::begin(const Problem &problem) {
   dims.clear();
   list.clear();
   firstOfSection.clear();
-  groupOf.assign(problem.sections.size() * problem.sampleCount(), none);
-  section = none;
+  groupOf.assign(problem.sections.size() * problem.sampleCount(), kNone);
+  section = kNone;
 }
 
 void Groups::beginSection(const Problem &) {
@@ -52,7 +52,7 @@ void Groups::relate(const Problem &problem, const ProblemIndex &index) {
     consumers.resize(index.pairs.size());
     producers.resize(index.pairs.size());
   }
-  stamp.assign(list.size(), none);
+  stamp.assign(list.size(), kNone);
   for (size_t p = 0; p < index.pairs.size(); ++p) {
     auto [from, to] = index.pairs[p];
     Lists &up = producers[p], &down = consumers[p];
@@ -62,7 +62,7 @@ void Groups::relate(const Problem &problem, const ProblemIndex &index) {
     for (uint32_t group = firstOfSection[to]; group < firstOfSection[to + 1]; ++group) {
       for (uint32_t sample : samplesOf(group)) {
         uint32_t producer = groupOf[from * sampleCount + sample];
-        if (producer == none || stamp[producer] == group)
+        if (producer == kNone || stamp[producer] == group)
           continue;
         stamp[producer] = group;
         up.items.push_back(producer);
@@ -90,7 +90,7 @@ void Groups::evaluateCosts(const Problem &problem, const ProblemIndex &index) {
     firstTask.push_back(static_cast<uint32_t>(taskNs.size()));
     int64_t work = 0, forward = 0, backward = 0, weight = 0;
     for (uint32_t stage = 0; stage < rules.stages.size(); ++stage) {
-      if (!index.costsAsBefore[index.place(group.section, stage)]) {
+      if (!index.costsAsBefore[index.stageId(group.section, stage)]) {
         forward = evaluate(rules.stages[stage].forward, sizes);
         backward = rules.trains ? evaluate(rules.stages[stage].backward, sizes) : 0;
         weight = rules.splitsBackward ? evaluate(rules.stages[stage].weightGradient, sizes) : 0;
@@ -109,7 +109,7 @@ void Groups::evaluateCosts(const Problem &problem, const ProblemIndex &index) {
   arrivals = 0;
   for (const EdgeFacts &edge : index.edges)
     arrivals +=
-        (edge.pair == none ? count(edge.producer) : producers[edge.pair].items.size()) * (edge.gradient ? 2 : 1);
+        (edge.pair == kNone ? count(edge.producer) : producers[edge.pair].items.size()) * (edge.gradient ? 2 : 1);
   firstTransfer.clear();
   firstGradientTransfer.clear();
   transferNs.clear();

@@ -17,32 +17,32 @@ size_t ListScheduler::count(const Problem &problem, const Groups &groups) const 
 
 /// The task that is `next` in its station's order.
 uint32_t ListScheduler::taskOf(const Station &station, const Lists &order, uint32_t position, TaskKind kind) const {
-  return position < station.end ? groups->task(order.items[position], station.stage, kind) : none;
+  return position < station.end ? groups->task(order.items[position], station.stage, kind) : kNone;
 }
 
 void ListScheduler::listStations() {
   const std::vector<uint32_t> &offsets = sequences->forward.offsets;
   stations.clear();
   for (size_t i = 0; i < index->stationDevice.size(); ++i) {
-    uint32_t place = index->stationPlace[i], replica = index->stationReplica[i], s = index->sectionOfPlace[place];
-    uint32_t stage = place - index->firstPlace[s];
+    uint32_t stageId = index->stationStage[i], replica = index->stationReplica[i], s = index->sectionOfStage[stageId];
+    uint32_t stage = stageId - index->firstStage[s];
     const Section &section = problem->sections[s];
-    uint32_t mostDue = none;
-    for (uint32_t e : index->edgesOut[place])
+    uint32_t maxDue = kNone;
+    for (uint32_t e : index->edgesOut[stageId])
       if (index->edges[e].gradient)
-        mostDue = std::min(mostDue, index->edges[e].gradientDepth);
+        maxDue = std::min(maxDue, index->edges[e].gradientDepth);
     if (section.splitsBackward && section.stages[stage].weightGradient.terms.empty())
-      mostDue = 1; // Nothing that could wait: places and slots are free at once.
+      maxDue = 1; // Nothing that could wait: slots are free at once.
     // Only the last trained section knows how far its loss is.
     bool feeds = std::any_of(index->edges.begin(), index->edges.end(), [&](const EdgeFacts &edge) {
-      return edge.producer == s && edge.pair != none && edge.gradient;
+      return edge.producer == s && edge.pair != kNone && edge.gradient;
     });
-    uint32_t ahead = feeds || !section.trains ? none : static_cast<uint32_t>(section.stages.size()) - stage;
+    uint32_t ahead = feeds || !section.trains ? kNone : static_cast<uint32_t>(section.stages.size()) - stage;
     uint32_t slots = section.stages[stage].slots;
-    uint32_t lag = std::min({stage, slots - std::min(slots, ahead), mostDue - 1});
+    uint32_t lag = std::min({stage, slots - std::min(slots, ahead), maxDue - 1});
     uint32_t first = offsets[replica], end = offsets[replica + 1];
-    Station station{s,     stage, place, slots, 0,     first,   end, first,          first,
-                    first, none,  none,  none,  ahead, mostDue, lag, section.trains, section.splitsBackward};
+    Station station{s,     stage, stageId, slots, 0,     first,  end, first,          first,
+                    first, kNone, kNone,   kNone, ahead, maxDue, lag, section.trains, section.splitsBackward};
     station.forward = taskOf(station, sequences->forward, first, TaskKind::Forward);
     if (station.trains)
       station.backward = taskOf(station, sequences->backward, first, TaskKind::Backward);
@@ -106,7 +106,7 @@ void ListScheduler::countPending() {
     };
     uint32_t first = groups->firstOfSection[edge.consumer], last = groups->firstOfSection[edge.consumer + 1];
     for (uint32_t consumer = first; consumer < last; ++consumer)
-      if (edge.pair == none)
+      if (edge.pair == kNone)
         join(consumer, consumer);
       else
         for (uint32_t producer : groups->producers[edge.pair][consumer - first])
@@ -126,13 +126,13 @@ void ListScheduler::arrive(uint32_t number, int64_t ns) {
     next.set(task.device, task.readyNs);
 }
 
-/// `group` has left its slot of an edge into its station: the one `depth` places later may be written.
+/// `group` has left its slot of an edge into its station: the one `depth` positions later may be written.
 void ListScheduler::release(const EdgeFacts &edge, const Station &station, uint32_t group) {
   size_t position = size_t{station.first} + sequences->forwardPosition[group] + edge.depth;
   if (position >= station.end)
     return;
   uint32_t later = sequences->forward.items[position], offset = 3 * edge.producerStage;
-  if (edge.pair == none)
+  if (edge.pair == kNone)
     return arrive(groups->firstTask[later] + offset, nowNs);
   for (uint32_t producer : groups->producers[edge.pair][later - groups->firstOfSection[edge.consumer]])
     arrive(groups->firstTask[producer] + offset, nowNs);
@@ -143,7 +143,7 @@ void ListScheduler::releaseGradient(const EdgeFacts &edge, const Station &statio
   if (position >= station.end)
     return;
   uint32_t later = sequences->backward.items[position], offset = 3 * edge.consumerStage + 1;
-  if (edge.pair == none)
+  if (edge.pair == kNone)
     return arrive(groups->firstTask[later] + offset, nowNs);
   for (uint32_t consumer : groups->consumers[edge.pair][later - groups->firstOfSection[edge.producer]])
     arrive(groups->firstTask[consumer] + offset, nowNs);
@@ -153,30 +153,30 @@ void ListScheduler::endForward(const Station &station, uint32_t group) {
   uint32_t i = group - groups->firstOfSection[station.section];
   if (station.trains)
     arrive(groups->task(group, station.stage, TaskKind::Backward), nowNs);
-  for (uint32_t e : index->edgesOut[station.place]) {
+  for (uint32_t e : index->edgesOut[station.stageId]) {
     const EdgeFacts &edge = index->edges[e];
     int64_t ns = nowNs + groups->transfer(e, i);
     uint32_t offset = 3 * edge.consumerStage;
-    if (edge.pair == none)
+    if (edge.pair == kNone)
       arrive(groups->firstTask[group] + offset, ns);
     else
       for (uint32_t consumer : groups->consumers[edge.pair][i])
         arrive(groups->firstTask[consumer] + offset, ns);
   }
-  for (uint32_t e : index->edgesIn[station.place])
+  for (uint32_t e : index->edgesIn[station.stageId])
     if (!index->edges[e].held)
       release(index->edges[e], station, group);
 }
 
 void ListScheduler::endBackward(const Station &station, uint32_t group) {
   uint32_t i = group - groups->firstOfSection[station.section];
-  for (uint32_t e : index->edgesIn[station.place]) {
+  for (uint32_t e : index->edgesIn[station.stageId]) {
     const EdgeFacts &edge = index->edges[e];
     if (!edge.gradient)
       continue;
     int64_t ns = nowNs + groups->gradientTransfer(e, i);
     uint32_t offset = 3 * edge.producerStage + 1;
-    if (edge.pair == none)
+    if (edge.pair == kNone)
       arrive(groups->firstTask[group] + offset, ns);
     else
       for (uint32_t producer : groups->producers[edge.pair][i])
@@ -187,10 +187,10 @@ void ListScheduler::endBackward(const Station &station, uint32_t group) {
 /// The group's last task on the station has ended: it leaves the station and what it still held.
 void ListScheduler::endLast(Station &station, uint32_t group) {
   --station.inFlight;
-  for (uint32_t e : index->edgesIn[station.place])
+  for (uint32_t e : index->edgesIn[station.stageId])
     if (index->edges[e].held)
       release(index->edges[e], station, group);
-  for (uint32_t e : index->edgesOut[station.place])
+  for (uint32_t e : index->edgesOut[station.stageId])
     if (index->edges[e].gradient)
       releaseGradient(index->edges[e], station, group);
 }
@@ -229,7 +229,7 @@ bool ListScheduler::turn(const Station &station, TaskKind kind) const {
 ListScheduler::Turn ListScheduler::priority(TaskKind kind, const Task &task, uint32_t station) const {
   auto turn = [&](int rank, int64_t value) { return Turn{rank, value, station, kind}; };
   if (kind == TaskKind::WeightGradient)
-    return turn(stations[station].nextBackward - stations[station].nextWeight >= stations[station].mostDue ? 3 : 0,
+    return turn(stations[station].nextBackward - stations[station].nextWeight >= stations[station].maxDue ? 3 : 0,
                 task.tailNs);
   bool forward = kind == TaskKind::Forward;
   switch (rule) {
@@ -245,11 +245,11 @@ ListScheduler::Turn ListScheduler::priority(TaskKind kind, const Task &task, uin
 /// Starts the best of the tasks that are next at one of the device's stations and ready.
 void ListScheduler::choose(uint32_t device) {
   Turn best;
-  int64_t soonest = Tournament::never;
+  int64_t soonest = Tournament::kNever;
   for (uint32_t s : index->deviceStations[device]) {
     const Station &station = stations[s];
     auto consider = [&](uint32_t number, TaskKind kind) {
-      if (number == none || tasks[number].pending != 0 || (rule == Rule::ZeroBubble && !turn(station, kind)))
+      if (number == kNone || tasks[number].pending != 0 || (rule == Rule::ZeroBubble && !turn(station, kind)))
         return;
       const Task &task = tasks[number];
       if (task.readyNs > nowNs) {
@@ -310,14 +310,14 @@ int64_t ListScheduler::run(const Problem &theProblem, const ProblemIndex &theInd
   int64_t makespan = 0;
   while (true) {
     startAll();
-    if (next.firstTime() == Tournament::never)
+    if (next.firstTime() == Tournament::kNever)
       break;
     nowNs = next.firstTime();
     if (hopeless || nowNs >= limit)
       return tooLong;
     do {
       uint32_t device = next.first();
-      next.set(device, Tournament::never);
+      next.set(device, Tournament::kNever);
       lookAt(device);
       if (running[device].busy) {
         end(device);

@@ -37,14 +37,14 @@ private:
     uint32_t device;
   };
   struct Station {
-    uint32_t section, stage, place;
+    uint32_t section, stage, stageId;
     uint32_t slots, inFlight;
     uint32_t first, end;                            ///< Into the orders' items, and
     uint32_t nextForward, nextBackward, nextWeight; ///< the next of each kind:
     uint32_t forward, backward, weight;             ///< its task, or none.
     uint32_t ahead;                                 ///< Forward tasks ahead of their backward that 1F1B would have.
-    uint32_t mostDue; ///< Weight gradients that may wait; with more, rings for gradients are full.
-    uint32_t lag;     ///< Weight gradients that wait under Rule::ZeroBubble.
+    uint32_t maxDue; ///< Weight gradients that may wait; with more, rings for gradients are full.
+    uint32_t lag;    ///< Weight gradients that wait under Rule::ZeroBubble.
     bool trains, splits;
   };
   struct Running {

@@ -7,7 +7,7 @@
 namespace maestro::wavefront {
 
 void LowerBound::measureSamples(const Problem &problem, const ProblemIndex &index) {
-  size_t samples = problem.sampleCount(), dims = problem.dims.size(), places = index.sectionOfPlace.size();
+  size_t samples = problem.sampleCount(), dims = problem.dims.size(), stages = index.sectionOfStage.size();
   aloneDims.resize(samples * dims);
   for (size_t i = 0; i < samples * dims; ++i)
     aloneDims[i] = alone(problem.dims[i % dims], problem.sizes[i]);
@@ -16,11 +16,11 @@ void LowerBound::measureSamples(const Problem &problem, const ProblemIndex &inde
     for (size_t i = 0; i < samples; ++i)
       active[s * samples + i] = takesPart(problem.sections[s], problem.sizes.data() + i * dims);
   for (auto *times : {&forwardNs, &backwardNs, &weightNs, &headNs, &tailForwardNs, &tailBackwardNs})
-    times->assign(places * samples, 0);
-  for (size_t p = 0; p < places; ++p) {
-    uint32_t s = index.sectionOfPlace[p];
+    times->assign(stages * samples, 0);
+  for (size_t p = 0; p < stages; ++p) {
+    uint32_t s = index.sectionOfStage[p];
     const Section &section = problem.sections[s];
-    const Stage &stage = section.stages[p - index.firstPlace[s]];
+    const Stage &stage = section.stages[p - index.firstStage[s]];
     for (size_t i = 0; i < samples; ++i) {
       if (!active[s * samples + i])
         continue;
@@ -34,22 +34,22 @@ void LowerBound::measureSamples(const Problem &problem, const ProblemIndex &inde
   }
 }
 
-/// Places are numbered producers first, so that one walk up and one walk down do.
+/// Stages are numbered producers first, so that one walk up and one walk down do.
 void LowerBound::measurePaths(const Problem &problem, const ProblemIndex &index) {
-  size_t samples = problem.sampleCount(), dims = problem.dims.size(), places = index.sectionOfPlace.size();
+  size_t samples = problem.sampleCount(), dims = problem.dims.size(), stages = index.sectionOfStage.size();
   auto forEachBoth = [&](uint32_t e, auto visit) {
     const EdgeFacts &edge = index.edges[e];
     for (size_t i = 0; i < samples; ++i)
       if (active[edge.producer * samples + i] && active[edge.consumer * samples + i])
         visit(i);
   };
-  for (size_t p = 0; p < places; ++p) {
-    if (problem.sections[index.sectionOfPlace[p]].splitsBackward)
+  for (size_t p = 0; p < stages; ++p) {
+    if (problem.sections[index.sectionOfStage[p]].splitsBackward)
       std::copy_n(weightNs.begin() + static_cast<int64_t>(p * samples), samples,
                   tailBackwardNs.begin() + static_cast<int64_t>(p * samples));
     for (uint32_t e : index.edgesIn[p]) {
       const EdgeFacts &edge = index.edges[e];
-      size_t from = index.place(edge.producer, edge.producerStage);
+      size_t from = index.stageId(edge.producer, edge.producerStage);
       forEachBoth(e, [&](size_t i) {
         const int64_t *sizes = aloneDims.data() + i * dims;
         size_t here = p * samples + i, there = from * samples + i;
@@ -61,12 +61,12 @@ void LowerBound::measurePaths(const Problem &problem, const ProblemIndex &index)
       });
     }
   }
-  for (size_t p = places; p-- > 0;) {
+  for (size_t p = stages; p-- > 0;) {
     for (size_t i = p * samples; i < (p + 1) * samples; ++i)
       tailForwardNs[i] = backwardNs[i] + tailBackwardNs[i];
     for (uint32_t e : index.edgesOut[p]) {
       const EdgeFacts &edge = index.edges[e];
-      size_t to = index.place(edge.consumer, edge.consumerStage);
+      size_t to = index.stageId(edge.consumer, edge.consumerStage);
       forEachBoth(e, [&](size_t i) {
         size_t here = p * samples + i, there = to * samples + i;
         tailForwardNs[here] =
@@ -77,7 +77,7 @@ void LowerBound::measurePaths(const Problem &problem, const ProblemIndex &index)
   }
 }
 
-int64_t LowerBound::leastGroups(const Problem &problem, uint32_t section) const {
+int64_t LowerBound::minGroups(const Problem &problem, uint32_t section) const {
   size_t samples = problem.sampleCount(), dims = problem.dims.size();
   const Section &rules = problem.sections[section];
   int64_t count = 0, least = 0;
@@ -127,7 +127,7 @@ int64_t LowerBound::groupWorkPs(const Problem &problem, uint32_t section, const 
       static_cast<size_t>(std::min(problem.sections[section].maxSamples, static_cast<int64_t>(values.size())));
   for (size_t i = 0; i < values.size(); i += most, ++groups)
     total = addSaturated(total, values[i]);
-  for (int64_t least = leastGroups(problem, section); groups < least; ++groups)
+  for (int64_t least = minGroups(problem, section); groups < least; ++groups)
     total = addSaturated(total, values.back());
   return total;
 }
@@ -135,10 +135,10 @@ int64_t LowerBound::groupWorkPs(const Problem &problem, uint32_t section, const 
 void LowerBound::measureWork(const Problem &problem, const ProblemIndex &index) {
   workNs.clear();
   firmWorkNs.clear();
-  for (size_t p = 0; p < index.sectionOfPlace.size(); ++p) {
-    uint32_t s = index.sectionOfPlace[p];
+  for (size_t p = 0; p < index.sectionOfStage.size(); ++p) {
+    uint32_t s = index.sectionOfStage[p];
     const Section &section = problem.sections[s];
-    const Stage &stage = section.stages[p - index.firstPlace[s]];
+    const Stage &stage = section.stages[p - index.firstStage[s]];
     if (index.costsAsBefore[p]) {
       workNs.push_back(workNs.back());
       firmWorkNs.push_back(firmWorkNs.back());
@@ -162,13 +162,13 @@ void LowerBound::measureWork(const Problem &problem, const ProblemIndex &index) 
 /// heads and tails are sorted. However many of the machines take part, their starts, work and tails fit below the
 /// makespan, on average and so for the worst.
 int64_t LowerBound::pooled(int64_t work, size_t machines, size_t samples) {
-  int64_t bound = never, both = 0;
+  int64_t bound = kNever, both = 0;
   for (size_t used = 1; used <= std::min(machines, samples); ++used) {
     both += heads[used - 1] + tails[used - 1];
     int64_t total = both + work, count = static_cast<int64_t>(used);
     bound = std::min(bound, total / count + (total % count != 0));
   }
-  return bound == never ? 0 : bound;
+  return bound == kNever ? 0 : bound;
 }
 
 /// Devices that run a section's stage.
@@ -180,9 +180,9 @@ int64_t LowerBound::machinesAt(const Problem &problem, uint32_t section, uint32_
   return machines;
 }
 
-int64_t LowerBound::placeBound(const Problem &problem, const ProblemIndex &index, uint32_t place) {
-  size_t samples = problem.sampleCount(), offset = place * samples;
-  uint32_t s = index.sectionOfPlace[place], stage = place - index.firstPlace[s];
+int64_t LowerBound::stageBound(const Problem &problem, const ProblemIndex &index, uint32_t stageId) {
+  size_t samples = problem.sampleCount(), offset = stageId * samples;
+  uint32_t s = index.sectionOfStage[stageId], stage = stageId - index.firstStage[s];
   const Section &section = problem.sections[s];
   size_t machines = static_cast<size_t>(machinesAt(problem, s, stage));
   int64_t path = 0;
@@ -203,7 +203,7 @@ int64_t LowerBound::placeBound(const Problem &problem, const ProblemIndex &index
   };
   smallest(heads);
   smallest(tails);
-  int64_t bound = std::max(path, pooled(workNs[place], machines, heads.size()));
+  int64_t bound = std::max(path, pooled(workNs[stageId], machines, heads.size()));
   if (!section.splitsBackward)
     return bound;
   // A weight gradient may come last and has no tail; what comes before the last backward task has one.
@@ -212,7 +212,7 @@ int64_t LowerBound::placeBound(const Problem &problem, const ProblemIndex &index
     if (active[s * samples + i])
       tails.push_back(tailBackwardNs[offset + i]);
   smallest(tails);
-  return std::max(bound, pooled(firmWorkNs[place], machines, heads.size()));
+  return std::max(bound, pooled(firmWorkNs[stageId], machines, heads.size()));
 }
 
 /// Devices that share sections, as one pool.
@@ -231,9 +231,9 @@ int64_t LowerBound::devicesBound(const Problem &problem, const ProblemIndex &ind
         component[find(replica[stage])] = find(section.devices[0][stage]);
   heads.assign(problem.devices, 0); // Work, by component,
   tails.assign(problem.devices, 0); // and its devices.
-  for (uint32_t p = 0; p < index.sectionOfPlace.size(); ++p) {
-    uint32_t s = index.sectionOfPlace[p];
-    heads[find(problem.sections[s].devices[0][p - index.firstPlace[s]])] += workNs[p];
+  for (uint32_t p = 0; p < index.sectionOfStage.size(); ++p) {
+    uint32_t s = index.sectionOfStage[p];
+    heads[find(problem.sections[s].devices[0][p - index.firstStage[s]])] += workNs[p];
   }
   for (uint32_t d = 0; d < problem.devices; ++d)
     ++tails[find(d)];
@@ -251,8 +251,8 @@ int64_t LowerBound::compute(const Problem &problem, const ProblemIndex &index) {
   measurePaths(problem, index);
   measureWork(problem, index);
   int64_t bound = devicesBound(problem, index);
-  for (uint32_t p = 0; p < index.sectionOfPlace.size(); ++p)
-    bound = std::max(bound, placeBound(problem, index, p));
+  for (uint32_t p = 0; p < index.sectionOfStage.size(); ++p)
+    bound = std::max(bound, stageBound(problem, index, p));
   return bound;
 }
 

@@ -2,13 +2,13 @@
 //
 // Costs are polynomials with coefficients of 0 or more over dims that only grow as samples join, so a micro-batch costs
 //  - at least what its dearest sample costs alone: hence paths, earliest starts and shortest tails by sample;
-//  - in each term with a summed dim at least the sum of its samples' costs: hence the work of a place (one stage of a
-//    section) over all its stations, padding apart;
+//  - in each term with a summed dim at least the sum of its samples' costs: hence the work of a stage over all its
+//  stations, padding apart;
 //  - in each other term at least the largest sample's, once for each of the fewest micro-batches that the capacities
 //  allow;
 //  - where samples are padded to the longest, at least what the best of all ways to form micro-batches costs
 //  (batching_bound.cpp).
-// Then, for every place: the stations it uses start no earlier than the smallest earliest starts (different samples
+// Then, for every stage: the stations it uses start no earlier than the smallest earliest starts (different samples
 // open different stations), end no later than makespan - the smallest tails, and do all the work in between. What
 // pipelines cannot do for their own sake (fill and drain with micro-batches that only grow gradually, pass the longest
 // sample through all stages) would raise the mean bound by 0.2 %.
@@ -32,18 +32,18 @@ private:
   void measurePaths(const Problem &problem, const ProblemIndex &index);
   void measureWork(const Problem &problem, const ProblemIndex &index);
   int64_t groupWorkPs(const Problem &problem, uint32_t section, const CostTerm &term);
-  int64_t leastGroups(const Problem &problem, uint32_t section) const;
-  int64_t placeBound(const Problem &problem, const ProblemIndex &index, uint32_t place);
+  int64_t minGroups(const Problem &problem, uint32_t section) const;
+  int64_t stageBound(const Problem &problem, const ProblemIndex &index, uint32_t stageId);
   int64_t machinesAt(const Problem &problem, uint32_t section, uint32_t stage);
   int64_t pooled(int64_t workNs, size_t machines, size_t samples);
   int64_t devicesBound(const Problem &problem, const ProblemIndex &index);
 
   std::vector<int64_t> aloneDims;                       ///< sample × dims
   std::vector<uint8_t> active;                          ///< section × sample
-  std::vector<int64_t> forwardNs, backwardNs, weightNs; ///< place × sample, alone
-  std::vector<int64_t> headNs;                          ///< place × sample: earliest start
-  std::vector<int64_t> tailForwardNs, tailBackwardNs;   ///< place × sample: from the task's end to the step's end
-  std::vector<int64_t> workNs, firmWorkNs;              ///< By place; the second without weight gradients.
+  std::vector<int64_t> forwardNs, backwardNs, weightNs; ///< stage id × sample, alone
+  std::vector<int64_t> headNs;                          ///< stage id × sample: earliest start
+  std::vector<int64_t> tailForwardNs, tailBackwardNs;   ///< stage id × sample: from the task's end to the step's end
+  std::vector<int64_t> workNs, firmWorkNs;              ///< By stage id; the second without weight gradients.
   BatchingBound batching;
   std::vector<int64_t> heads, tails, values;
   std::vector<uint32_t> component; ///< By device.

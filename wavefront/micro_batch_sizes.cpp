@@ -6,86 +6,36 @@ namespace {
 /// A micro-batch should take its constants at least so many times: with 4 or 8, training problems are no shorter.
 constexpr int64_t kMinConstants = 16;
 
-int64_t product(int64_t a, int64_t b) { return a != 0 && b > INT64_MAX / a ? INT64_MAX : a * b; }
-
 int64_t stagesTimes256(const Problem &problem, uint32_t section) {
   return static_cast<int64_t>(problem.sections[section].stages.size()) * 256;
 }
 
 } // namespace
 
-void MicroBatchSizes::prepare(const Problem &problem, const ProblemIndex &index, const SampleWork &work) {
-  mostApart.assign(problem.sections.size(), INT64_MAX);
-  mostPieces.assign(problem.sections.size(), INT64_MAX);
-  uint32_t trunk = work.trunk;
-  auto fewestSlots = [&](uint32_t section) {
-    int64_t slots = INT64_MAX;
-    for (const Stage &stage : problem.sections[section].stages)
-      slots = std::min<int64_t>(slots, stage.slots);
-    return slots;
-  };
-  for (uint32_t s = 0; s < problem.sections.size(); ++s) {
-    if (s < trunk && problem.sections[s].trains)
-      mostPieces[s] = fewestSlots(s);
-    if (s > trunk && problem.sections[trunk].trains)
-      mostApart[s] = fewestSlots(trunk);
-  }
+/// Half of what rings and slots hold, so that the next can come meanwhile.
+void MicroBatchSizes::prepare(const Problem &problem, const ProblemIndex &index, uint32_t trunk) {
+  maxApart.assign(problem.sections.size(), INT64_MAX);
+  for (uint32_t s = trunk + 1; s < problem.sections.size() && problem.sections[trunk].trains; ++s)
+    for (const Stage &stage : problem.sections[trunk].stages)
+      maxApart[s] = std::min<int64_t>(maxApart[s], stage.slots);
   for (const EdgeFacts &edge : index.edges) {
-    if (edge.pair == none)
+    if (edge.pair == kNone)
       continue;
     int64_t depth = edge.depth, gradientDepth = edge.gradient ? edge.gradientDepth : INT64_MAX;
-    for (uint32_t s : {edge.producer, edge.consumer}) {
-      if (s == trunk)
-        continue;
-      bool besideTrunk = edge.consumer == trunk || edge.producer == trunk;
-      int64_t both = std::min(depth, gradientDepth); // Whichever of two others is larger.
-      mostApart[s] = std::min(mostApart[s], !besideTrunk ? both : s < trunk ? depth : gradientDepth);
-      mostPieces[s] = std::min(mostPieces[s], !besideTrunk ? both : s < trunk ? gradientDepth : depth);
-    }
+    bool isBesideTrunk = edge.consumer == trunk || edge.producer == trunk;
+    for (uint32_t s : {edge.producer, edge.consumer})
+      maxApart[s] = std::min(maxApart[s], !isBesideTrunk ? std::min(depth, gradientDepth) // Of two others, either's.
+                                          : s < trunk    ? depth
+                                                         : gradientDepth);
   }
-  for (uint32_t s = 0; s < problem.sections.size(); ++s) { // Half of them, so that the next can come meanwhile.
-    mostApart[s] = std::max<int64_t>(1, mostApart[s] / 2);
-    mostPieces[s] = std::max<int64_t>(1, mostPieces[s] / 2);
-  }
-  prepareTrunkLimits(problem, work);
-}
-
-void MicroBatchSizes::prepareTrunkLimits(const Problem &problem, const SampleWork &work) {
-  const Section &trunk = problem.sections[work.trunk];
-  trunkLimits.maxSamples = trunk.maxSamples;
-  trunkLimits.capacity = trunk.capacity;
-  trunkLimits.areas = trunk.areas;
-  trunkLimits.unpadded = trunk.unpadded;
-  for (uint32_t s = 0; s < problem.sections.size(); ++s) {
-    if (s == work.trunk)
-      continue;
-    const Section &section = problem.sections[s];
-    int64_t most = product(mostPieces[s], replicaCount(problem, s));
-    trunkLimits.maxSamples = std::min(trunkLimits.maxSamples, product(most, section.maxSamples));
-    for (size_t d = 0; d < problem.dims.size(); ++d)
-      if (problem.dims[d].sum)
-        trunkLimits.capacity[d] = std::min(trunkLimits.capacity[d], product(most, section.capacity[d]));
-    for (const Area &area : section.areas)
-      trunkLimits.areas.push_back({area.rows, area.padded, product(most, area.capacity)});
-  }
+  for (int64_t &apart : maxApart)
+    apart = std::max<int64_t>(1, apart / 2);
 }
 
 void MicroBatchSizes::limit(uint32_t section, int64_t count) {
   count = std::max<int64_t>(count, 256);
   if (count < counts[section])
     counts[section] = count, areScarce[section] = 1;
-}
-
-/// While all replicas of a producer work, the consumer micro-batches that they feed must fit the rings.
-void MicroBatchSizes::limitByRings(const Problem &problem, const ProblemIndex &index, int64_t headroom) {
-  for (const EdgeFacts &edge : index.edges) {
-    uint32_t s = edge.producer, c = edge.consumer;
-    if (edge.pair == none)
-      continue;
-    int64_t room =
-        std::max<int64_t>(256, (int64_t{edge.depth} - 1) * 256 - (edge.held ? stagesTimes256(problem, c) : 0));
-    limit(c, counts[s] * room / 256 * replicaCount(problem, c) / replicaCount(problem, s) / headroom);
-  }
 }
 
 /// A station has its own stages in flight and, where gradients come back, what the section below has in flight and one
@@ -96,7 +46,7 @@ void MicroBatchSizes::limitBySlots(const Problem &problem, const ProblemIndex &i
     inFlight[s] = stagesTimes256(problem, s);
     int64_t spare = std::max<int64_t>(256, int64_t{problem.sections[s].stages[0].slots} * 256 - inFlight[s]), below = 0;
     for (const EdgeFacts &edge : index.edges) {
-      if (edge.producer != s || edge.pair == none || !edge.gradient)
+      if (edge.producer != s || edge.pair == kNone || !edge.gradient)
         continue;
       uint32_t c = edge.consumer;
       int64_t replicas = replicaCount(problem, s), others = replicaCount(problem, c);
@@ -108,9 +58,8 @@ void MicroBatchSizes::limitBySlots(const Problem &problem, const ProblemIndex &i
   }
 }
 
-/// What slots and rings can have on the way at a time may ask for fewer and larger micro-batches than the choice does
-/// (Little's law). One sweep each way: the two kinds of limit can contradict each other, and then neither should win by
-/// repetition.
+/// What slots can have on the way at a time may ask for fewer and larger micro-batches than the choice does
+/// (Little's law).
 void MicroBatchSizes::choose(const Problem &problem, const ProblemIndex &index, const SampleWork &work,
                              const Choice &choice) {
   size_t sections = problem.sections.size();
@@ -120,7 +69,6 @@ void MicroBatchSizes::choose(const Problem &problem, const ProblemIndex &index, 
     counts.push_back(std::max<int64_t>(1, wanted) * 256);
   }
   areScarce.assign(sections, 0);
-  limitByRings(problem, index, choice.headroom);
   limitBySlots(problem, index, choice.headroom);
   groupNs.clear();
   for (size_t s = 0; s < sections; ++s)

@@ -11,7 +11,7 @@ namespace maestro::wavefront {
 class MicroBatchSizes {
 public:
   /// What holds for any choice.
-  void prepare(const Problem &problem, const ProblemIndex &index, const SampleWork &work);
+  void prepare(const Problem &problem, const ProblemIndex &index, uint32_t trunk);
   void choose(const Problem &problem, const ProblemIndex &index, const SampleWork &work, const Choice &choice);
   /// Micro-batches a replica that balance constants, which grow with their number, against filling and draining the
   /// longest chain of sections, which grow with their size.
@@ -19,15 +19,11 @@ public:
   /// The longest path along edges, of micro-batches as choose() has them.
   int64_t longestChainNs(const ProblemIndex &index);
 
-  std::vector<int64_t> groupNs;    ///< By section: how long a micro-batch may take, all stages and kinds together.
-  std::vector<uint8_t> areScarce;  ///< By section: slots or rings allow fewer micro-batches than the choice asks for.
-  std::vector<int64_t> mostApart;  ///< By section: trunk micro-batches of a replica that one of its may reach across.
-  std::vector<int64_t> mostPieces; ///< By section: its micro-batches a replica that one of the trunk may fall into.
-  Section trunkLimits; ///< The trunk's capacities, and no more than the others can take of one micro-batch; nothing else.
+  std::vector<int64_t> groupNs;   ///< By section: how long a micro-batch may take, all stages and kinds together.
+  std::vector<uint8_t> areScarce; ///< By section: slots allow fewer micro-batches than the choice asks for.
+  std::vector<int64_t> maxApart;  ///< By section: trunk micro-batches of a replica that one of its may reach across.
 
 private:
-  void prepareTrunkLimits(const Problem &problem, const SampleWork &work);
-  void limitByRings(const Problem &problem, const ProblemIndex &index, int64_t headroom);
   void limitBySlots(const Problem &problem, const ProblemIndex &index, int64_t headroom);
   void limit(uint32_t section, int64_t count);
   int64_t longestChain(const ProblemIndex &index);

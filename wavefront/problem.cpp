@@ -7,11 +7,11 @@
 namespace maestro::wavefront {
 namespace {
 
-constexpr int64_t largestNs = std::numeric_limits<int64_t>::max() / 4;
-constexpr int64_t largestSize = int64_t{1} << 40;
-constexpr size_t mostSamples = size_t{1} << 20, mostStages = 4096, mostReplicas = size_t{1} << 16;
-constexpr size_t mostDims = 256, mostSections = 4096, mostDevices = size_t{1} << 20;
-constexpr uint64_t mostTasks = uint64_t{1} << 31;
+constexpr int64_t kMaxNs = std::numeric_limits<int64_t>::max() / 4;
+constexpr int64_t kMaxSize = int64_t{1} << 40;
+constexpr size_t kMaxSamples = size_t{1} << 20, kMaxStages = 4096, kMaxReplicas = size_t{1} << 16;
+constexpr size_t kMaxDims = 256, kMaxSections = 4096, kMaxDevices = size_t{1} << 20;
+constexpr uint64_t kMaxTasks = uint64_t{1} << 31;
 
 std::string number(int64_t value) { return std::to_string(value); }
 std::string number(size_t value) { return std::to_string(value); }
@@ -34,29 +34,29 @@ template <typename Where> Status checkCost(const Problem &problem, const Cost &c
 Status checkDims(const Problem &problem) {
   if (problem.dims.empty())
     return problem.sizes.empty() ? Status() : fault("sizes", "given without dims");
-  if (problem.dims.size() > mostDims)
-    return fault("problem", number(problem.dims.size()) + " dims; at most " + number(mostDims));
+  if (problem.dims.size() > kMaxDims)
+    return fault("problem", number(problem.dims.size()) + " dims; at most " + number(kMaxDims));
   for (const Dim &dim : problem.dims)
-    if (dim.multipleOf < 1 || dim.multipleOf > largestSize)
+    if (dim.multipleOf < 1 || dim.multipleOf > kMaxSize)
       return fault("dim " + dim.name,
-                   "a multiple of " + number(dim.multipleOf) + "; allowed are 1 to " + number(largestSize));
+                   "a multiple of " + number(dim.multipleOf) + "; allowed are 1 to " + number(kMaxSize));
   if (problem.sizes.size() % problem.dims.size() != 0)
     return fault("sizes",
                  number(problem.sizes.size()) + " values are no multiple of " + number(problem.dims.size()) + " dims");
-  if (problem.sampleCount() > mostSamples)
-    return fault("sizes", number(problem.sampleCount()) + " samples; at most " + number(mostSamples) +
+  if (problem.sampleCount() > kMaxSamples)
+    return fault("sizes", number(problem.sampleCount()) + " samples; at most " + number(kMaxSamples) +
                               ": lower train.global_batch");
   for (size_t i = 0; i < problem.sizes.size(); ++i)
-    if (problem.sizes[i] < 0 || problem.sizes[i] > largestSize)
+    if (problem.sizes[i] < 0 || problem.sizes[i] > kMaxSize)
       return fault("sample " + number(i / problem.dims.size()), problem.dims[i % problem.dims.size()].name + " = " +
                                                                     number(problem.sizes[i]) + " is not in 0 to " +
-                                                                    number(largestSize));
+                                                                    number(kMaxSize));
   return Status();
 }
 
 template <typename Where> Status checkStages(const Problem &problem, const Section &section, const Where &where) {
-  if (section.stages.empty() || section.stages.size() > mostStages)
-    return fault(where(), number(section.stages.size()) + " stages; allowed are 1 to " + number(mostStages));
+  if (section.stages.empty() || section.stages.size() > kMaxStages)
+    return fault(where(), number(section.stages.size()) + " stages; allowed are 1 to " + number(kMaxStages));
   for (size_t s = 0; s < section.stages.size(); ++s) {
     const Stage &stage = section.stages[s];
     auto here = [&] { return where() + ", stage " + number(s); };
@@ -73,8 +73,8 @@ template <typename Where> Status checkStages(const Problem &problem, const Secti
 }
 
 template <typename Where> Status checkDevices(const Problem &problem, const Section &section, const Where &where) {
-  if (section.devices.empty() || section.devices.size() > mostReplicas)
-    return fault(where(), number(section.devices.size()) + " replicas; allowed are 1 to " + number(mostReplicas));
+  if (section.devices.empty() || section.devices.size() > kMaxReplicas)
+    return fault(where(), number(section.devices.size()) + " replicas; allowed are 1 to " + number(kMaxReplicas));
   for (size_t r = 0; r < section.devices.size(); ++r) {
     if (section.devices[r].size() != section.stages.size())
       return fault(where() + ", replica " + number(r),
@@ -194,9 +194,7 @@ Status checkHints(const Problem &problem) {
   return Status();
 }
 
-int64_t product(int64_t left, int64_t right) {
-  return right != 0 && left > largestNs / right ? largestNs : left * right;
-}
+int64_t product(int64_t left, int64_t right) { return right != 0 && left > kMaxNs / right ? kMaxNs : left * right; }
 
 /// All tasks and transfers one after the other, each as long as the largest micro-batch makes it, must stay within an
 /// int64_t, so that no sum of times anywhere can overflow.
@@ -204,19 +202,17 @@ Status checkMagnitude(const Problem &problem) {
   int64_t samples = static_cast<int64_t>(problem.sampleCount());
   uint64_t tasks = 0;
   int64_t total = 0;
-  std::array<int64_t, mostDims> all{};
+  std::array<int64_t, kMaxDims> all{};
   size_t dims = problem.dims.size();
   for (int64_t sample = 0; sample < samples; ++sample)
     for (size_t d = 0; d < dims; ++d)
       all[d] = combineLargest(problem.dims[d], all[d], problem.sizes[static_cast<size_t>(sample) * dims + d]);
-  auto add = [&](const Cost &cost) {
-    total = std::min(largestNs, total + product(evaluate(cost, all.data()), samples));
-  };
+  auto add = [&](const Cost &cost) { total = std::min(kMaxNs, total + product(evaluate(cost, all.data()), samples)); };
   auto holdDims = [&](const Section &section) {
     for (size_t d = 0; d < dims; ++d)
       all[d] = std::min(all[d], section.capacity[d]);
   };
-  std::array<int64_t, mostDims> whole = all;
+  std::array<int64_t, kMaxDims> whole = all;
   for (const Section &section : problem.sections) {
     all = whole;
     holdDims(section);
@@ -225,9 +221,9 @@ Status checkMagnitude(const Problem &problem) {
         add(*cost);
       tasks += static_cast<uint64_t>(samples) * 3;
     }
-    if (total >= largestNs)
+    if (total >= kMaxNs)
       return fault("section " + section.name,
-                   "a step's tasks could take more than " + number(largestNs) + " ns; the costs or sizes are wrong");
+                   "a step's tasks could take more than " + number(kMaxNs) + " ns; the costs or sizes are wrong");
   }
   for (size_t e = 0; e < problem.edges.size(); ++e) {
     const Edge &edge = problem.edges[e];
@@ -237,22 +233,22 @@ Status checkMagnitude(const Problem &problem) {
     all = whole;
     holdDims(problem.sections[edge.consumer]);
     add(edge.gradientTransfer);
-    if (total >= largestNs)
-      return fault("edge " + number(e), "a step's transfers could take more than " + number(largestNs) +
-                                            " ns; the costs or sizes are wrong");
+    if (total >= kMaxNs)
+      return fault("edge " + number(e),
+                   "a step's transfers could take more than " + number(kMaxNs) + " ns; the costs or sizes are wrong");
   }
-  if (tasks > mostTasks)
+  if (tasks > kMaxTasks)
     return fault("problem",
-                 number(static_cast<size_t>(tasks)) + " tasks; at most " + number(static_cast<size_t>(mostTasks)));
+                 number(static_cast<size_t>(tasks)) + " tasks; at most " + number(static_cast<size_t>(kMaxTasks)));
   return Status();
 }
 
 } // namespace
 
 Status check(const Problem &problem) {
-  if (problem.sections.size() > mostSections || problem.devices > mostDevices)
+  if (problem.sections.size() > kMaxSections || problem.devices > kMaxDevices)
     return fault("problem", number(problem.sections.size()) + " sections on " + number(size_t{problem.devices}) +
-                                " devices; at most " + number(mostSections) + " and " + number(mostDevices));
+                                " devices; at most " + number(kMaxSections) + " and " + number(kMaxDevices));
   MAESTRO_TRY(checkDims(problem));
   for (const Section &section : problem.sections)
     MAESTRO_TRY(checkSection(problem, section));

@@ -10,26 +10,26 @@ bool takesAsLong(const Stage &a, const Stage &b) {
 } // namespace
 
 void ProblemIndex::build(const Problem &problem) {
-  firstPlace.assign(1, 0);
+  firstStage.assign(1, 0);
   firstReplica.assign(1, 0);
   firstStation.assign(1, 0);
-  sectionOfPlace.clear();
+  sectionOfStage.clear();
   costsAsBefore.clear();
   stationDevice.clear();
-  stationPlace.clear();
+  stationStage.clear();
   stationReplica.clear();
   for (uint32_t s = 0; s < problem.sections.size(); ++s) {
     const Section &section = problem.sections[s];
     for (uint32_t r = 0; r < section.devices.size(); ++r)
       for (uint32_t stage = 0; stage < section.stages.size(); ++stage) {
         stationDevice.push_back(section.devices[r][stage]);
-        stationPlace.push_back(firstPlace[s] + stage);
+        stationStage.push_back(firstStage[s] + stage);
         stationReplica.push_back(firstReplica[s] + r);
       }
     for (size_t stage = 0; stage < section.stages.size(); ++stage)
       costsAsBefore.push_back(stage > 0 && takesAsLong(section.stages[stage], section.stages[stage - 1]));
-    sectionOfPlace.insert(sectionOfPlace.end(), section.stages.size(), s);
-    firstPlace.push_back(static_cast<uint32_t>(sectionOfPlace.size()));
+    sectionOfStage.insert(sectionOfStage.end(), section.stages.size(), s);
+    firstStage.push_back(static_cast<uint32_t>(sectionOfStage.size()));
     firstReplica.push_back(firstReplica[s] + static_cast<uint32_t>(section.devices.size()));
     firstStation.push_back(static_cast<uint32_t>(stationDevice.size()));
   }
@@ -37,7 +37,7 @@ void ProblemIndex::build(const Problem &problem) {
   edges.clear();
   pairs.clear();
   for (const Edge &edge : problem.edges) {
-    uint32_t pair = none;
+    uint32_t pair = kNone;
     if (edge.producer != edge.consumer) {
       pair = 0;
       while (pair < pairs.size() && (pairs[pair].producer != edge.producer || pairs[pair].consumer != edge.consumer))
@@ -49,10 +49,10 @@ void ProblemIndex::build(const Problem &problem) {
                      edge.gradientDepth, edge.gradient,
                      edge.heldUntilBackward && problem.sections[edge.consumer].trains});
   }
-  edgesOut.fill(sectionOfPlace.size(), edges.size(),
-                [&](size_t e) { return place(edges[e].producer, edges[e].producerStage); });
-  edgesIn.fill(sectionOfPlace.size(), edges.size(),
-               [&](size_t e) { return place(edges[e].consumer, edges[e].consumerStage); });
+  edgesOut.fill(sectionOfStage.size(), edges.size(),
+                [&](size_t e) { return stageId(edges[e].producer, edges[e].producerStage); });
+  edgesIn.fill(sectionOfStage.size(), edges.size(),
+               [&](size_t e) { return stageId(edges[e].consumer, edges[e].consumerStage); });
 }
 
 } // namespace maestro::wavefront

@@ -1,4 +1,5 @@
-// Where things of a problem lie: dense numbers for places, replicas and stations, and the edges at each place.
+// Where things of a problem lie: dense numbers for stages of sections, replicas and stations, and the edges at each
+// stage.
 #pragma once
 
 #include "wavefront/problem.h"
@@ -7,7 +8,7 @@
 
 namespace maestro::wavefront {
 
-constexpr uint32_t none = UINT32_MAX;
+constexpr uint32_t kNone = UINT32_MAX;
 
 /// Lists of numbers, one list after the other; refilled without allocating.
 struct Lists {
@@ -46,23 +47,23 @@ struct EdgeFacts {
   bool held; ///< The ring's slot is read until the consumer's last backward task.
 };
 
-/// A place is a stage of a section; a station is a place of one replica.
+/// A stage has a number (its id) of its own over all sections; a station is a stage of one replica.
 struct ProblemIndex {
-  std::vector<uint32_t> firstPlace;   ///< By section; one more at the end.
+  std::vector<uint32_t> firstStage;   ///< By section; one more at the end.
   std::vector<uint32_t> firstReplica; ///< By section; one more at the end.
   std::vector<uint32_t> firstStation; ///< By section; one more at the end.
-  std::vector<uint32_t> sectionOfPlace;
-  std::vector<uint8_t> costsAsBefore; ///< By place: whether its tasks take as long as those of the stage before.
-  std::vector<uint32_t> stationDevice, stationPlace, stationReplica;
+  std::vector<uint32_t> sectionOfStage;
+  std::vector<uint8_t> costsAsBefore; ///< By stage id: whether its tasks take as long as those of the stage before.
+  std::vector<uint32_t> stationDevice, stationStage, stationReplica;
   Lists deviceStations;
-  Lists edgesOut, edgesIn; ///< By place.
+  Lists edgesOut, edgesIn; ///< By stage id.
   std::vector<EdgeFacts> edges;
   struct Pair {
     uint32_t producer, consumer;
   };
   std::vector<Pair> pairs;
 
-  uint32_t place(uint32_t section, uint32_t stage) const { return firstPlace[section] + stage; }
+  uint32_t stageId(uint32_t section, uint32_t stage) const { return firstStage[section] + stage; }
   uint32_t replica(uint32_t section, uint32_t replica) const { return firstReplica[section] + replica; }
   uint32_t station(const Problem &problem, uint32_t section, uint32_t replica, uint32_t stage) const {
     return firstStation[section] + replica * static_cast<uint32_t>(problem.sections[section].stages.size()) + stage;

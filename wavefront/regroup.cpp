@@ -12,7 +12,7 @@ constexpr int64_t kMinConstantsOfPiece = 4;
 
 void Regrouper::prepare(const Problem &problem, const ProblemIndex &index) {
   work.measure(problem, index);
-  sizes.prepare(problem, index, work);
+  sizes.prepare(problem, index, work.trunk);
   flow.prepare(work);
 }
 
@@ -36,7 +36,8 @@ void Regrouper::form(const Problem &problem, const ProblemIndex &index, const Ch
   groups.finish(problem, index);
 }
 
-/// In the flow's order to whichever replica is least loaded; that load is the micro-batch's place, which so never falls.
+/// In the flow's order to whichever replica is least loaded; that load is the micro-batch's place, which so never
+/// falls.
 void Regrouper::dealTrunk(const Problem &problem) {
   loads.beginSection(problem, work, work.trunk);
   int64_t all = 1;
@@ -99,9 +100,8 @@ void Regrouper::formAlong(const Problem &problem, uint32_t s, Groups &groups) {
   reach.assign(problem.sections[work.trunk].devices.size(), -1);
   forEachUnit(s, [&] {
     if (work.pads[s])
-      std::sort(unit.samples.begin(), unit.samples.end(), [&](uint32_t a, uint32_t b) {
-        return length[a] != length[b] ? length[a] > length[b] : a < b;
-      });
+      std::sort(unit.samples.begin(), unit.samples.end(),
+                [&](uint32_t a, uint32_t b) { return length[a] != length[b] ? length[a] > length[b] : a < b; });
     addUnit(problem, s, groups);
   });
   deal(problem, s, groups);
@@ -111,15 +111,15 @@ void Regrouper::formAlong(const Problem &problem, uint32_t s, Groups &groups) {
 void Regrouper::addUnit(const Problem &problem, uint32_t s, Groups &groups) {
   uint32_t replica = unit.group ? unit.group->replica : 0;
   int64_t position = unit.group ? unit.group->position : 0;
-  bool isNear = !closed && (reach[replica] < 0 || position - reach[replica] < sizes.mostApart[s]);
-  if (isNear && joins(problem, s, unit.samples, timeLimit(s), groups)) {
+  bool isNear = !closed && (reach[replica] < 0 || position - reach[replica] < sizes.maxApart[s]);
+  if (isNear && joins(problem, s, unit.samples, groups)) {
     for (uint32_t sample : unit.samples)
       groups.add(problem, sample);
     closed = false;
   } else {
     size_t before = groups.list.size();
     reach.assign(reach.size(), -1);
-    cutUnit(problem, s, unit.group ? pieceLimit(problem, s) : timeLimit(s), groups);
+    cutUnit(problem, s, groups);
     closed = groups.list.size() > before + 1; // It fell into several.
   }
   if (reach[replica] < 0)
@@ -141,36 +141,25 @@ int64_t Regrouper::timeLimit(uint32_t s) const {
   return std::max(sizes.groupNs[s] * unit.timePart / TrunkGroup::kFullTime, work.constantNs[s] * kMinConstantsOfPiece);
 }
 
-/// So that a trunk micro-batch falls into no more pieces than can be on the way at a time.
-int64_t Regrouper::pieceLimit(const Problem &problem, uint32_t s) const {
-  int64_t most = sizes.mostPieces[s];
-  if (most > static_cast<int64_t>(unit.samples.size()))
-    return timeLimit(s);
-  most *= replicaCount(problem, s);
-  return most == 1 ? INT64_MAX : std::max(timeLimit(s), 2 * unitNs(s) / most);
-}
-
 /// Into how many equal pieces the unit must fall: by the time that each may take, and by samples.
-int64_t Regrouper::pieceCount(const Problem &problem, uint32_t s, int64_t limitNs) const {
-  if (limitNs == INT64_MAX)
-    return 1;
+int64_t Regrouper::pieceCount(const Problem &problem, uint32_t s) const {
   auto over = [](int64_t a, int64_t b) { return a == 0 ? 0 : (a - 1) / std::max<int64_t>(1, b) + 1; };
-  return std::max({int64_t{1}, over(unitNs(s), limitNs),
+  return std::max({int64_t{1}, over(unitNs(s), timeLimit(s)),
                    over(static_cast<int64_t>(unit.samples.size()), problem.sections[s].maxSamples)});
 }
 
 /// The unit as new micro-batches of about the same time: where its work and its number of samples, on average, have
 /// passed the next piece's share, or nothing more fits.
-void Regrouper::cutUnit(const Problem &problem, uint32_t s, int64_t limitNs, Groups &groups) {
+void Regrouper::cutUnit(const Problem &problem, uint32_t s, Groups &groups) {
   constexpr int64_t kAll = 1 << 20;
   int64_t all = 1 + unitNs(s), done = 0, samples = static_cast<int64_t>(unit.samples.size()), piece = -1,
-          pieces = pieceCount(problem, s, limitNs);
+          pieces = pieceCount(problem, s);
   for (int64_t i = 0; i < samples; ++i) {
     const uint32_t &sample = unit.samples[static_cast<size_t>(i)];
     int64_t own = work.aloneNs[s * work.samples + sample];
     int64_t passed = (fraction(done + own / 2, all) >> 13) + (2 * i + 1) * kAll / (4 * samples);
     int64_t now = passed * pieces / kAll;
-    if (now > piece || !joins(problem, s, {&sample, 1}, limitNs, groups)) {
+    if (now > piece || !joins(problem, s, {&sample, 1}, groups)) {
       groups.open(problem);
       forwardKey.push_back(unit.time);
       backwardKey.push_back(unit.time);
@@ -182,8 +171,7 @@ void Regrouper::cutUnit(const Problem &problem, uint32_t s, int64_t limitNs, Gro
 }
 
 /// Whether all of these samples can join the section's last micro-batch.
-bool Regrouper::joins(const Problem &problem, uint32_t s, std::span<const uint32_t> samples, int64_t limitNs,
-                      const Groups &groups) {
+bool Regrouper::joins(const Problem &problem, uint32_t s, std::span<const uint32_t> samples, const Groups &groups) {
   const MicroBatch &last = groups.list.back();
   const int64_t *dims = groups.dims.data() + last.firstDim;
   held.assign(dims, dims + problem.dims.size());
@@ -192,9 +180,9 @@ bool Regrouper::joins(const Problem &problem, uint32_t s, std::span<const uint32
   if (!fits(problem.sections[s], static_cast<int64_t>(last.samples + samples.size()), held.data()))
     return false;
   int64_t together = evaluate(work.cost[s], held.data());
-  if (together > limitNs)
+  if (together > timeLimit(s))
     return false;
-  if (!work.pads[s] || limitNs != timeLimit(s) || sizes.areScarce[s]) // Where slots are few, padding is their price.
+  if (!work.pads[s] || sizes.areScarce[s]) // Where slots are few, padding is their price.
     return true;
   int64_t apart = evaluate(work.cost[s], dims);
   for (uint32_t sample : samples)
@@ -208,7 +196,7 @@ void Regrouper::formFilled(const Problem &problem, uint32_t s, Groups &groups) {
   bins.clear();
   binDims.clear();
   open.clear();
-  binOf.assign(work.samples, none);
+  binOf.assign(work.samples, kNone);
   forEachUnit(s, [&] {
     std::sort(unit.samples.begin(), unit.samples.end(),
               [&](uint32_t a, uint32_t b) { return ns[a] != ns[b] ? ns[a] > ns[b] : a < b; });
@@ -223,7 +211,7 @@ void Regrouper::formFilled(const Problem &problem, uint32_t s, Groups &groups) {
 void Regrouper::fill(const Problem &problem, uint32_t s, uint32_t sample) {
   constexpr size_t kMaxOpen = 6;
   int64_t position = unit.group ? unit.group->position : bins.empty() ? 0 : bins.back().position;
-  std::erase_if(open, [&](uint32_t b) { return position - bins[b].position >= sizes.mostApart[s]; });
+  std::erase_if(open, [&](uint32_t b) { return position - bins[b].position >= sizes.maxApart[s]; });
   size_t best = fullestBin(problem, s, sample);
   if (best == open.size()) {
     if (open.size() == kMaxOpen)
@@ -260,7 +248,8 @@ size_t Regrouper::fullestBin(const Problem &problem, uint32_t s, uint32_t sample
       continue;
     int64_t together = evaluate(work.cost[s], held.data()), part = std::min(bin.timePart, unit.timePart);
     bool isShort = part < TrunkGroup::kFullTime; // At the step's ends.
-    int64_t limitNs = std::max(sizes.groupNs[s] * part / TrunkGroup::kFullTime, work.constantNs[s] * kMinConstantsOfPiece);
+    int64_t limitNs =
+        std::max(sizes.groupNs[s] * part / TrunkGroup::kFullTime, work.constantNs[s] * kMinConstantsOfPiece);
     if (together <= bestNs || (isShort && together > limitNs))
       continue;
     int64_t apart = evaluate(work.cost[s], now) + ownNs;
@@ -278,7 +267,7 @@ void Regrouper::listBins(const Problem &problem, Groups &groups) {
     bin.end = std::exchange(end, end + bin.count);
   binned.resize(end);
   for (uint32_t sample = 0; sample < binOf.size(); ++sample)
-    if (binOf[sample] != none)
+    if (binOf[sample] != kNone)
       binned[bins[binOf[sample]].end++] = sample;
   for (const Bin &bin : bins) {
     groups.open(problem);

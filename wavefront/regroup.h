@@ -1,7 +1,8 @@
 // Micro-batches regrouped across the whole batch, and the order in which they should flow.
 //
 // The trunk's come first (trunk_flow.h). Every other section forms its own along them: whole trunk micro-batches
-// together, or equal pieces of one, so that nothing waits in a circle; or it fills its own across several of the trunk's.
+// together, or equal pieces of one, so that nothing waits in a circle; or it fills its own across several of the
+// trunk's.
 #pragma once
 
 #include "wavefront/groups.h"
@@ -23,7 +24,9 @@ public:
     return sizes.theoryPerReplica(problem, index, work);
   }
   int64_t maxPerReplica() const { return work.maxPerReplica; }
-  bool areAlike() const { return work.longestNs[work.trunk] * work.activeCount[work.trunk] == work.sectionNs[work.trunk]; }
+  bool areAlike() const {
+    return work.longestNs[work.trunk] * work.activeCount[work.trunk] == work.sectionNs[work.trunk];
+  }
 
   std::vector<int64_t> forwardKey, backwardKey; ///< By group.
   size_t compared = 0; ///< In the last form(): micro-batches looked at for a sample or for their turn,
@@ -48,12 +51,10 @@ private:
   template <typename Visit> void forEachUnit(uint32_t section, Visit visit);
   void formAlong(const Problem &problem, uint32_t section, Groups &groups);
   void addUnit(const Problem &problem, uint32_t section, Groups &groups);
-  void cutUnit(const Problem &problem, uint32_t section, int64_t limitNs, Groups &groups);
-  bool joins(const Problem &problem, uint32_t section, std::span<const uint32_t> samples, int64_t limitNs,
-             const Groups &groups);
+  void cutUnit(const Problem &problem, uint32_t section, Groups &groups);
+  bool joins(const Problem &problem, uint32_t section, std::span<const uint32_t> samples, const Groups &groups);
   int64_t timeLimit(uint32_t section) const;
-  int64_t pieceLimit(const Problem &problem, uint32_t section) const;
-  int64_t pieceCount(const Problem &problem, uint32_t section, int64_t limitNs) const;
+  int64_t pieceCount(const Problem &problem, uint32_t section) const;
   int64_t unitNs(uint32_t section) const;
   void formFilled(const Problem &problem, uint32_t section, Groups &groups);
   void fill(const Problem &problem, uint32_t section, uint32_t sample);

@@ -69,7 +69,8 @@ uint32_t ReplicaLoads::take(int64_t workNs) {
     best = static_cast<uint32_t>(std::min_element(loads.begin(), loads.end()) - loads.begin());
   } else {
     auto isLess = [&](uint32_t a, uint32_t b) { // (load + work) / share, without a division.
-      return static_cast<__int128>(loads[a] + workNs) * shares[b] < static_cast<__int128>(loads[b] + workNs) * shares[a];
+      return static_cast<__int128>(loads[a] + workNs) * shares[b] <
+             static_cast<__int128>(loads[b] + workNs) * shares[a];
     };
     for (uint32_t r = 1; r < loads.size(); ++r)
       best = isLess(r, best) ? r : best;

@@ -5,8 +5,8 @@
 
 namespace maestro::wavefront {
 
-/// Sections are dealt out one after the other. Replicas get equal shares of a section, or, where some of its devices have
-/// more to do for others, what evens that out. Keeps its memory.
+/// Sections are dealt out one after the other. Replicas get equal shares of a section, or, where some of its devices
+/// have more to do for others, what evens that out. Keeps its memory.
 class ReplicaLoads {
 public:
   /// Nothing is dealt out: every section is spread evenly over its replicas.

@@ -8,7 +8,8 @@
 
 namespace maestro::wavefront {
 
-constexpr int64_t kWhole = int64_t{1} << 32; ///< All of something, when parts of it are compared; a step's end in the flow.
+constexpr int64_t kWhole =
+    int64_t{1} << 32; ///< All of something, when parts of it are compared; a step's end in the flow.
 
 /// part / total of kWhole, without overflow.
 inline int64_t fraction(int64_t part, int64_t total) {
@@ -52,12 +53,12 @@ struct SampleWork {
   std::vector<uint8_t> pads;                              ///< By section: its cost depends on a maximum.
   std::vector<int64_t> lengthKey;                         ///< section × sample: what padding depends on.
   std::vector<uint64_t> needed;                           ///< By sample: the sections in which it takes part.
-  std::vector<int64_t> beforeNs, aroundNs;                ///< By sample: in sections before the trunk, and but the trunk.
-  std::vector<uint32_t> longestSample;                    ///< By section.
+  std::vector<int64_t> beforeNs, aroundNs; ///< By sample: in sections before the trunk, and but the trunk.
+  std::vector<uint32_t> longestSample;     ///< By section.
 
-  uint32_t trunk = 0;                  ///< The section that sees most samples.
+  uint32_t trunk = 0;                    ///< The section that sees most samples.
   std::vector<uint32_t> inTrunk, beside; ///< Samples that the trunk sees, and the others.
-  int64_t maxPerReplica = 1;           ///< More micro-batches than samples are not possible.
+  int64_t maxPerReplica = 1;             ///< More micro-batches than samples are not possible.
 
 private:
   void measureSection(const Problem &problem, uint32_t section);

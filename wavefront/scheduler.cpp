@@ -17,13 +17,13 @@ namespace {
 constexpr int64_t kNsPerTask = 700;      ///< So that all of scheduling takes 1 µs a task (bench/wavefront).
 constexpr int64_t kNsPerTaskFar = 28800; ///< While the best is far from the bound: some hundred trials.
 constexpr int64_t kFarFromBound = 16;    ///< More than a 16th above it: 1 in 8 problems without hints.
-constexpr size_t kFewTasks = 200;        ///< With so few, trials are cheap enough to take whatever the step allows.
+constexpr int64_t kPartOfStep = 180;     ///< Never more than this part of the step, whose goal is a hundredth,
+constexpr int64_t kMinNs = 20'000;       ///< but so much for any.
+constexpr size_t kFewTasks = 200;        ///< With so few, whatever the step allows is taken, up to
 constexpr int64_t kMaxNsForFew = 20'000'000;
-constexpr int64_t kTimesForFew = 2;   ///< Half of that goes to choices, half to small changes,
-constexpr int64_t kChangeTaskNs = 40; ///< each of which takes so much a task,
-constexpr int64_t kWalk = 64;         ///< in walks of so many.
-constexpr int64_t kPartOfStep = 180;  ///< Never more than this part of the step, whose goal is a hundredth,
-constexpr int64_t kMinNs = 20'000;    ///< but so much for any.
+constexpr int64_t kPartForChoices = 4; ///< this: a quarter of it for choices, the others for small changes,
+constexpr int64_t kChangeTaskNs = 40;  ///< each of which takes so much a task,
+constexpr int64_t kWalk = 64;          ///< in walks of so many.
 /// Draws in a row that change nothing: there is nothing to change.
 constexpr uint64_t kMaxIdleDraws = 64;
 /// Draws while every schedule was stuck: slots and rings are so few that only blocks() will do.
@@ -87,6 +87,7 @@ struct Scheduler::State {
   int64_t runInOrder();
   int64_t keepIfBest(int64_t makespanNs);
   bool isBetter(const Choice &choice);
+  bool hasFewTasks() const { return bestNs != kUnknown && schedule->tasks.size() <= kFewTasks; }
   bool isFar() const { return bestNs - boundNs > boundNs / kFarFromBound; }
   int64_t budgetNs() const;
 };
@@ -106,7 +107,7 @@ int64_t Scheduler::State::budgetNs() const {
   if (bestNs == kUnknown)
     return kUnknown;
   auto tasks = static_cast<int64_t>(schedule->tasks.size());
-  int64_t wanted = schedule->tasks.size() <= kFewTasks ? kMaxNsForFew : tasks * (isFar() ? kNsPerTaskFar : kNsPerTask);
+  int64_t wanted = hasFewTasks() ? kMaxNsForFew : tasks * (isFar() ? kNsPerTaskFar : kNsPerTask);
   return std::max(kMinNs, std::min(wanted, bestNs / kPartOfStep));
 }
 
@@ -156,7 +157,9 @@ bool Scheduler::State::isBetter(const Choice &choice) {
 Choice Scheduler::State::search() {
   Choice best;
   int64_t lastNs = 0;
-  auto goesOn = [&] { return bestNs > boundNs && trial.spentNs + lastNs < budgetNs(); };
+  auto goesOn = [&] {
+    return bestNs > boundNs && trial.spentNs + lastNs < budgetNs() / (hasFewTasks() ? kPartForChoices : 1);
+  };
   auto attempt = [&](const Choice &choice) {
     int64_t before = trial.spentNs;
     if (isBetter(choice))
@@ -179,10 +182,10 @@ Choice Scheduler::State::search() {
 
 /// Small problems again, micro-batch by micro-batch, while the budget lasts.
 void Scheduler::State::changeLittle(Rule rule) {
-  if (schedule->tasks.size() > kFewTasks || problem->sampleCount() == 0)
+  if (!hasFewTasks() || problem->sampleCount() == 0)
     return;
   int64_t currentNs = bestNs;
-  for (uint64_t counter = 0; bestNs > boundNs && trial.spentNs < kTimesForFew * budgetNs(); ++counter) {
+  for (uint64_t counter = 0; bestNs > boundNs && trial.spentNs < budgetNs(); ++counter) {
     auto since = static_cast<int64_t>(counter % kWalk);
     if (since == 0) { // Back to the best, from where it may get worse for a while, ever less.
       changes.begin(*problem, *schedule, rule);

@@ -38,7 +38,7 @@ void computeTails(const Problem &problem, const ProblemIndex &index, const Group
       sectionGroups(s, [&](uint32_t g, uint32_t i) {
         int64_t tail = groups.taskNs[groups.task(g, stage, TaskKind::WeightGradient)];
         tails[groups.task(g, stage, TaskKind::WeightGradient)] = tail;
-        for (uint32_t e : index.edgesIn[index.place(s, stage)]) {
+        for (uint32_t e : index.edgesIn[index.stageId(s, stage)]) {
           const EdgeFacts &edge = index.edges[e];
           if (!edge.gradient)
             continue;
@@ -46,7 +46,7 @@ void computeTails(const Problem &problem, const ProblemIndex &index, const Group
           auto reach = [&](uint32_t producer) {
             tail = std::max(tail, transfer + tails[groups.task(producer, edge.producerStage, TaskKind::Backward)]);
           };
-          if (edge.pair == none)
+          if (edge.pair == kNone)
             reach(g);
           else
             for (uint32_t producer : groups.producers[edge.pair][i])
@@ -60,13 +60,13 @@ void computeTails(const Problem &problem, const ProblemIndex &index, const Group
     for (uint32_t stage = static_cast<uint32_t>(problem.sections[s].stages.size()); stage-- > 0;)
       sectionGroups(s, [&](uint32_t g, uint32_t i) {
         int64_t tail = tails[groups.task(g, stage, TaskKind::Backward)];
-        for (uint32_t e : index.edgesOut[index.place(s, stage)]) {
+        for (uint32_t e : index.edgesOut[index.stageId(s, stage)]) {
           const EdgeFacts &edge = index.edges[e];
           int64_t transfer = groups.transfer(e, i);
           auto reach = [&](uint32_t consumer) {
             tail = std::max(tail, transfer + tails[groups.task(consumer, edge.consumerStage, TaskKind::Forward)]);
           };
-          if (edge.pair == none)
+          if (edge.pair == kNone)
             reach(g);
           else
             for (uint32_t consumer : groups.consumers[edge.pair][i])

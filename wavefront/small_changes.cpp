@@ -9,7 +9,7 @@ void SmallChanges::begin(const Problem &problem, const Schedule &schedule, Rule 
   sampleCount = problem.sampleCount();
   current.rule = rule;
   current.drafts.clear();
-  current.draftOf.assign(problem.sections.size() * sampleCount, none);
+  current.draftOf.assign(problem.sections.size() * sampleCount, kNone);
   entries.clear();
   for (uint32_t g = 0; g < schedule.microBatches.size(); ++g) {
     const MicroBatch &group = schedule.microBatches[g];
@@ -58,7 +58,7 @@ void SmallChanges::change(const Problem &problem) {
                            draft.forwardKey + draw(3) - 1, draft.backwardKey + draw(3) - 1});
     return move(entry, static_cast<uint32_t>(made.drafts.size() - 1));
   case 2: // Two samples, each in the other's place, in one section
-    if (uint32_t swapped = entry - sample + second; made.draftOf[swapped] != none) {
+    if (uint32_t swapped = entry - sample + second; made.draftOf[swapped] != kNone) {
       uint32_t there = made.draftOf[swapped];
       move(swapped, own);
       move(entry, there);
@@ -66,7 +66,7 @@ void SmallChanges::change(const Problem &problem) {
     return;
   case 3: // or in all.
     for (size_t first = 0; first < made.draftOf.size(); first += sampleCount)
-      if (made.draftOf[first + sample] != none && made.draftOf[first + second] != none)
+      if (made.draftOf[first + sample] != kNone && made.draftOf[first + second] != kNone)
         std::swap(made.draftOf[first + sample], made.draftOf[first + second]);
     return;
   case 4: // Another replica.

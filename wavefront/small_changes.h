@@ -1,5 +1,5 @@
-// Random changes of a schedule's micro-batches, replicas and orders: for problems so small that no choice of how to form
-// all of them at once hits the best one.
+// Random changes of a schedule's micro-batches, replicas and orders: for problems so small that no choice of how to
+// form all of them at once hits the best one.
 #pragma once
 
 #include "wavefront/choice.h"

@@ -10,13 +10,13 @@ namespace maestro::wavefront {
 /// As deep for every player, so that no branch depends on the times. Keeps its memory.
 class Tournament {
 public:
-  static constexpr int64_t never = std::numeric_limits<int64_t>::max();
+  static constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
   /// All players' times are `never`.
   void reset(uint32_t players) {
     for (leaves = 1; leaves < players; leaves *= 2) {
     }
-    times.assign(leaves, never);
+    times.assign(leaves, kNever);
     winners.resize(2 * leaves);
     for (uint32_t i = 0; i < leaves; ++i)
       winners[leaves + i] = i;

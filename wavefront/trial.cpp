@@ -32,7 +32,7 @@ void Trial::prepare(const Problem &ofStep, const ProblemIndex &itsIndex, uint64_
     traits.splitsAlike |= section.splitsBackward && regrouper.areAlike();
   traits.theoryPerReplica = regrouper.theoryPerReplica(*problem, *index);
   traits.maxPerReplica = regrouper.maxPerReplica();
-  spentNs = times(problem->sampleCount(), kReadSampleNs + times(index->sectionOfPlace.size(), kReadPlaceNs));
+  spentNs = times(problem->sampleCount(), kReadSampleNs + times(index->sectionOfStage.size(), kReadPlaceNs));
 }
 
 void Trial::form(const Choice &choice) {

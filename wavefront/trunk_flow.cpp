@@ -43,12 +43,12 @@ void TrunkFlow::sortByClass(const Problem &problem, const SampleWork &work, int6
   uint64_t told = SampleWork::bit(work.trunk);
   auto sections = static_cast<uint32_t>(problem.sections.size());
   for (int64_t i = 0; i < std::min<int64_t>(classes, int64_t{sections} - 1); ++i) {
-    uint32_t fullest = none;
+    uint32_t fullest = kNone;
     for (uint32_t s = 0; s < sections; ++s)
       if (!(told & SampleWork::bit(s)) &&
-          (fullest == none || work.stationNs(problem, s) > work.stationNs(problem, fullest)))
+          (fullest == kNone || work.stationNs(problem, s) > work.stationNs(problem, fullest)))
         fullest = s;
-    if (fullest == none)
+    if (fullest == kNone)
       break;
     told |= SampleWork::bit(fullest);
   }
@@ -77,7 +77,7 @@ void TrunkFlow::cut(const Problem &problem, const SampleWork &work, const MicroB
     int64_t ns = 0;
     if (together) {
       work.joinAlone(problem, now, sample, with);
-      together = fits(sizes.trunkLimits, int64_t{groups.back().count} + 1, with);
+      together = fits(problem.sections[work.trunk], int64_t{groups.back().count} + 1, with);
       ns = together ? evaluate(work.cost[work.trunk], with) : 0;
     }
     if (!together || ns > sizes.groupNs[work.trunk]) {
@@ -130,14 +130,14 @@ void TrunkFlow::fillBuckets(int64_t bands) {
 }
 
 /// Goal chasing, as assembly lines are sequenced (Monden, Toyota Production System, chapter 17): of the bands of each
-/// class, in which lengths rise and fall, always the one whose next micro-batch leaves the sections' shares of work done
-/// least apart.
+/// class, in which lengths rise and fall, always the one whose next micro-batch leaves the sections' shares of work
+/// done least apart.
 void TrunkFlow::sequence(uint32_t trunk) {
   size_t sections = progress.size();
   auto nextOf = [](const Bucket &bucket) {
     return bucket.first + onMountain(bucket.next - bucket.first, bucket.end - bucket.first);
   };
-  uint32_t last = none;
+  uint32_t last = kNone;
   for (size_t i = 0; i < groups.size(); ++i) {
     Bucket *best = nullptr;
     int64_t least = INT64_MAX;
@@ -145,7 +145,7 @@ void TrunkFlow::sequence(uint32_t trunk) {
       if (bucket.next == bucket.end)
         continue;
       ++compared;
-      int64_t cost = unevenness(nextOf(bucket), trunk) + (last == none ? 0 : stall(last, nextOf(bucket)));
+      int64_t cost = unevenness(nextOf(bucket), trunk) + (last == kNone ? 0 : stall(last, nextOf(bucket)));
       if (cost < least)
         least = cost, best = &bucket;
     }
@@ -225,8 +225,8 @@ void TrunkFlow::sortByPlace() {
 void TrunkFlow::taper(const Problem &problem, const ProblemIndex &index, const SampleWork &work, MicroBatchSizes &sizes,
                       int64_t steepness) {
   int64_t stages = static_cast<int64_t>(problem.sections[work.trunk].stages.size()), trunkNs = 0, before = 0;
-  int64_t way = std::max<int64_t>(1, sizes.longestChainNs(index) / 4 * steepness * replicaCount(problem, work.trunk) *
-                                         stages);
+  int64_t way =
+      std::max<int64_t>(1, sizes.longestChainNs(index) / 4 * steepness * replicaCount(problem, work.trunk) * stages);
   for (const TrunkGroup &group : groups)
     trunkNs += group.workNs;
   auto partAt = [&](int64_t distance) {
@@ -246,8 +246,8 @@ void TrunkFlow::taper(const Problem &problem, const ProblemIndex &index, const S
   groups.swap(next);
 }
 
-/// One micro-batch in pieces, from its first sample on, or from its last. partAt(ns) is the part of the usual time that a
-/// piece may take after so much of the micro-batch.
+/// One micro-batch in pieces, from its first sample on, or from its last. partAt(ns) is the part of the usual time that
+/// a piece may take after so much of the micro-batch.
 template <typename PartAt>
 void TrunkFlow::cutTapered(const Problem &problem, const SampleWork &work, int64_t fullNs, const TrunkGroup &group,
                            bool backwards, PartAt partAt) {

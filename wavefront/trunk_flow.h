@@ -31,8 +31,8 @@ public:
 
   std::vector<uint32_t> order;    ///< Samples, alike ones side by side.
   std::vector<TrunkGroup> groups; ///< As they flow; replicas are the caller's.
-  size_t compared = 0;            ///< What the last form() did, for what it costs: micro-batches looked at for their turn,
-  size_t sorted = 0;              ///< and samples sorted.
+  size_t compared = 0; ///< What the last form() did, for what it costs: micro-batches looked at for their turn,
+  size_t sorted = 0;   ///< and samples sorted.
 
 private:
   struct Bucket {

@@ -96,18 +96,18 @@ Status State::checkCoverage() {
 
 /// Where things lie in the flat lists.
 void State::index() {
-  firstPlace.clear();
+  firstOfGroup.clear();
   firstStation.clear();
   firstStage.clear();
-  uint32_t places = 0;
+  uint32_t visited = 0;
   for (const MicroBatch &batch : schedule->microBatches) {
-    firstPlace.push_back(places);
-    places += static_cast<uint32_t>(problem->sections[batch.section].stages.size());
+    firstOfGroup.push_back(visited);
+    visited += static_cast<uint32_t>(problem->sections[batch.section].stages.size());
   }
-  taskIndex.assign(size_t{places} * 3, kAbsent);
+  taskIndex.assign(size_t{visited} * 3, kAbsent);
   for (int backward = 0; backward < 2; ++backward) {
-    position[backward].assign(places, 0);
-    orders[backward].assign(places, kAbsent);
+    position[backward].assign(visited, 0);
+    orders[backward].assign(visited, kAbsent);
   }
   size_t stages = 0;
   stations = 0;

@@ -36,17 +36,17 @@ void State::collectOrders() {
       if (task.kind != (backward ? TaskKind::Backward : TaskKind::Forward))
         continue;
       size_t station = stationOf(schedule->microBatches[task.microBatch], task.stage);
-      position[backward][firstPlace[task.microBatch] + task.stage] = filled[station];
+      position[backward][firstOfGroup[task.microBatch] + task.stage] = filled[station];
       orders[backward][firstOrder[station] + filled[station]++] = task.microBatch;
     }
   }
 }
 
 uint32_t State::slotBefore(int backward, uint32_t group, uint32_t stage, uint32_t depth) const {
-  uint32_t place = position[backward][firstPlace[group] + stage];
-  if (place < depth)
+  uint32_t at = position[backward][firstOfGroup[group] + stage];
+  if (at < depth)
     return kAbsent;
-  return orders[backward][firstOrder[stationOf(schedule->microBatches[group], stage)] + place - depth];
+  return orders[backward][firstOrder[stationOf(schedule->microBatches[group], stage)] + at - depth];
 }
 
 /// The micro-batches of another section, or the same one, that share a sample with this one; once a sample.

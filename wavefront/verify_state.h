@@ -44,7 +44,7 @@ struct Verifier::State {
 
   uint32_t kinds(const Section &section) const { return section.splitsBackward ? 3 : section.trains ? 2 : 1; }
   uint32_t &taskOf(uint32_t group, uint32_t stage, TaskKind kind) {
-    return taskIndex[(firstPlace[group] + stage) * 3 + static_cast<uint32_t>(kind)];
+    return taskIndex[(firstOfGroup[group] + stage) * 3 + static_cast<uint32_t>(kind)];
   }
   uint32_t &groupOf(uint32_t section, uint32_t sample) { return groups[section * problem->sampleCount() + sample]; }
   size_t stationOf(const MicroBatch &batch, uint32_t stage) const {
@@ -70,9 +70,9 @@ struct Verifier::State {
 
   const Problem *problem = nullptr;
   const Schedule *schedule = nullptr;
-  std::vector<uint32_t> groups;                 ///< By section and sample.
-  std::vector<uint32_t> firstPlace, taskIndex;  ///< By group; by group, stage and kind: into schedule.tasks.
-  std::vector<size_t> firstStation, firstStage; ///< By section; of replicas' stages and of stages.
+  std::vector<uint32_t> groups;                  ///< By section and sample.
+  std::vector<uint32_t> firstOfGroup, taskIndex; ///< By group; by group, stage and kind: into schedule.tasks.
+  std::vector<size_t> firstStation, firstStage;  ///< By section; of replicas' stages and of stages.
   size_t stations = 0;
   std::vector<uint32_t> inFlight, firstOrder, filled; ///< By station.
   std::array<std::vector<uint32_t>, 2> orders;   ///< Forward and backward: groups, station by station in their order,
