@@ -30,54 +30,63 @@ uint32_t paddedDim(const std::vector<Dim> &dims, std::span<const Cost *const> co
 
 } // namespace
 
-int64_t BatchingBound::ps(const std::vector<Dim> &dims, const Section &section, std::span<const int64_t> sizes,
-                          std::span<const uint8_t> active, std::span<const Cost *const> costs) {
-  size_t samples = active.size(), width = dims.size();
-  uint32_t pad = paddedDim(dims, costs);
-  if (pad == kNone)
-    return 0;
-  minDims.assign(width, kNever);
+/// Lists the samples, and returns what their terms that grow with their number cost alone.
+int64_t BatchingBound::list(const std::vector<Dim> &dims, std::span<const int64_t> sizes,
+                            std::span<const uint8_t> active, std::span<const Cost *const> costs, uint32_t pad) {
+  minDims.assign(dims.size(), kNever);
   padded.clear();
-  int64_t aloneTotal = 0;
-  for (size_t i = 0; i < samples; ++i) {
+  int64_t total = 0;
+  for (size_t i = 0; i < active.size(); ++i) {
     if (!active[i])
       continue;
-    const int64_t *own = sizes.data() + i * width;
-    for (size_t d = 0; d < width; ++d)
+    const int64_t *own = sizes.data() + i * dims.size();
+    for (size_t d = 0; d < dims.size(); ++d)
       minDims[d] = std::min(minDims[d], own[d]);
     for (const Cost *cost : costs)
       for (const CostTerm &term : cost->terms)
         if (hasSummedDim(dims, term))
-          aloneTotal = addSaturated(aloneTotal, termPs(term, own));
+          total = addSaturated(total, termPs(term, own));
     padded.push_back({own[pad], 0, 0, 0});
   }
   std::sort(padded.begin(), padded.end(), [](const Padded &a, const Padded &b) { return a.length > b.length; });
+  return total;
+}
+
+/// What a micro-batch of this length costs, each of its samples, and how many of them it holds at most.
+void BatchingBound::measure(const std::vector<Dim> &dims, const Section &section, std::span<const Cost *const> costs,
+                            uint32_t pad, Padded &own) {
+  minDims[pad] = own.length;
+  for (const Cost *cost : costs)
+    for (const CostTerm &term : cost->terms) {
+      bool grows = std::find(term.dims.begin(), term.dims.end(), pad) != term.dims.end();
+      bool summed = hasSummedDim(dims, term);
+      int64_t &ps = summed ? own.samplePs : own.groupPs;
+      if (grows || !summed)
+        ps = addSaturated(ps, termPs(term, minDims.data()));
+    }
+  int64_t most = section.maxSamples;
+  for (size_t d = 0; d < dims.size(); ++d)
+    if (dims[d].sum && minDims[d] > 0)
+      most = std::min(most, section.capacity[d] / minDims[d]);
+  for (const Area &area : section.areas)
+    if (area.padded == pad && minDims[area.rows] > 0 && own.length > 0)
+      most = std::min(most, area.capacity / minDims[area.rows] / own.length);
+  own.most = static_cast<size_t>(std::clamp<int64_t>(most, 1, static_cast<int64_t>(padded.size())));
+}
+
+int64_t BatchingBound::ps(const std::vector<Dim> &dims, const Section &section, std::span<const int64_t> sizes,
+                          std::span<const uint8_t> active, std::span<const Cost *const> costs) {
+  uint32_t pad = paddedDim(dims, costs);
+  if (pad == kNone)
+    return 0;
+  int64_t aloneTotal = list(dims, sizes, active, costs, pad);
   size_t window = 0;
   for (size_t i = 0; i < padded.size(); ++i) {
-    Padded &own = padded[i];
-    if (i > 0 && own.length == padded[i - 1].length) {
-      own = padded[i - 1];
-      continue;
-    }
-    minDims[pad] = own.length;
-    for (const Cost *cost : costs)
-      for (const CostTerm &term : cost->terms) {
-        bool grows = std::find(term.dims.begin(), term.dims.end(), pad) != term.dims.end(),
-             summed = hasSummedDim(dims, term);
-        if (grows || !summed) {
-          int64_t &ps = summed ? own.samplePs : own.groupPs;
-          ps = addSaturated(ps, termPs(term, minDims.data()));
-        }
-      }
-    int64_t most = section.maxSamples;
-    for (size_t d = 0; d < width; ++d)
-      if (dims[d].sum && minDims[d] > 0)
-        most = std::min(most, section.capacity[d] / minDims[d]);
-    for (const Area &area : section.areas)
-      if (area.padded == pad && minDims[area.rows] > 0 && own.length > 0)
-        most = std::min(most, area.capacity / minDims[area.rows] / own.length);
-    own.most = static_cast<size_t>(std::clamp<int64_t>(most, 1, static_cast<int64_t>(padded.size())));
-    window = std::max(window, own.most);
+    if (i > 0 && padded[i].length == padded[i - 1].length)
+      padded[i] = padded[i - 1];
+    else
+      measure(dims, section, costs, pad, padded[i]);
+    window = std::max(window, padded[i].most);
   }
   if (padded.empty() || padded.size() * window > kMaxSteps)
     return 0;

@@ -22,6 +22,11 @@ private:
     int64_t groupPs, samplePs; ///< Of a micro-batch that it is the longest of, and of each of its samples.
     size_t most;               ///< So many fit in it.
   };
+  int64_t list(const std::vector<Dim> &dims, std::span<const int64_t> sizes, std::span<const uint8_t> active,
+               std::span<const Cost *const> costs, uint32_t pad);
+  void measure(const std::vector<Dim> &dims, const Section &section, std::span<const Cost *const> costs, uint32_t pad,
+               Padded &own);
+
   std::vector<Padded> padded;   ///< The longest first.
   std::vector<int64_t> minDims; ///< Of any of the samples.
   std::vector<int64_t> values;  ///< By first samples: what they cost at least.

@@ -19,22 +19,26 @@ constexpr ChoicePart part(const char *name, int64_t min, int64_t max, std::span<
 }
 
 constexpr int64_t kEighths[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
+constexpr int64_t kFrozenTimes[] = {1, 1, 2, 4, 8};
 constexpr int64_t kHeadrooms[] = {1, 2, 4, 8};
 constexpr int64_t kBands[] = {1, 2, 4, 8, 16};
 constexpr int64_t kEnds[] = {0, 1, 2, 4};
 constexpr int64_t kNoOrYes[] = {0, 1};
 constexpr int64_t kTapers[] = {0, 1, 2, 4, 8};
 constexpr int64_t kClasses[] = {0, 1, 2, 16};
+constexpr int64_t kShelves[] = {0, 0, 4, 16};
 constexpr int64_t kRules[] = {0, 1, 2, 3};
 
 constexpr std::array kParts = {
     part<&Choice::microBatchesPerReplica>("micro_batches_per_replica", 1, 1 << 24, kEighths),
+    part<&Choice::frozenTimes>("frozen_times", 1, 16, kFrozenTimes),
     part<&Choice::headroom>("headroom", 1, 64, kHeadrooms),
     part<&Choice::lengthBands>("length_bands", 1, 64, kBands),
     part<&Choice::lightEnds>("light_ends", 0, 4, kEnds),
     part<&Choice::evenTimes>("even_times", 0, 1, kNoOrYes),
     part<&Choice::taper>("taper", 0, 16, kTapers),
     part<&Choice::sampleClasses>("sample_classes", 0, 16, kClasses),
+    part<&Choice::shelves>("shelves", 0, 64, kShelves),
     part<&Choice::fillAcross>("fill_across", 0, 1, kNoOrYes),
     part<&Choice::rule>("rule", 0, static_cast<int64_t>(Rule::ZeroBubble), kRules),
 };

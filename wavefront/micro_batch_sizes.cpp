@@ -65,7 +65,8 @@ void MicroBatchSizes::choose(const Problem &problem, const ProblemIndex &index, 
   size_t sections = problem.sections.size();
   counts.clear();
   for (uint32_t s = 0; s < sections; ++s) {
-    int64_t wanted = std::min(work.activeCount[s], choice.microBatchesPerReplica * replicaCount(problem, s));
+    int64_t times = problem.sections[s].trains ? 1 : choice.frozenTimes;
+    int64_t wanted = std::min(work.activeCount[s], choice.microBatchesPerReplica * times * replicaCount(problem, s));
     counts.push_back(std::max<int64_t>(1, wanted) * 256);
   }
   areScarce.assign(sections, 0);

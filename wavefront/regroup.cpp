@@ -13,7 +13,7 @@ constexpr int64_t kMinConstantsOfPiece = 4;
 void Regrouper::prepare(const Problem &problem, const ProblemIndex &index) {
   work.measure(problem, index);
   sizes.prepare(problem, index, work.trunk);
-  flow.prepare(work);
+  flow.prepare(problem, work);
 }
 
 void Regrouper::form(const Problem &problem, const ProblemIndex &index, const Choice &choice, Groups &groups) {

@@ -26,7 +26,7 @@ uint32_t onMountain(uint32_t i, uint32_t count) {
 void TrunkFlow::form(const Problem &problem, const ProblemIndex &index, const SampleWork &work, MicroBatchSizes &sizes,
                      const Choice &choice) {
   compared = sorted = 0;
-  sortByClass(problem, work, choice.sampleClasses);
+  sort(problem, work, choice);
   cut(problem, work, sizes);
   measureNeeds(problem, work);
   fillBuckets(choice.lengthBands);
@@ -38,23 +38,40 @@ void TrunkFlow::form(const Problem &problem, const ProblemIndex &index, const Sa
     taper(problem, index, work, sizes, choice.taper);
 }
 
-/// By which of the fullest sections a sample needs, then by length.
-void TrunkFlow::sortByClass(const Problem &problem, const SampleWork &work, int64_t classes) {
-  uint64_t told = SampleWork::bit(work.trunk);
-  auto sections = static_cast<uint32_t>(problem.sections.size());
-  for (int64_t i = 0; i < std::min<int64_t>(classes, int64_t{sections} - 1); ++i) {
+void TrunkFlow::prepare(const Problem &problem, const SampleWork &work) {
+  order = work.inTrunk;
+  told = 0;
+  const int64_t *own = work.lengthKey.data() + work.trunk * work.samples;
+  shelved.assign(problem.sections.size(), 0);
+  for (size_t s = 0; s < problem.sections.size(); ++s)
+    for (uint32_t i : order)
+      shelved[s] |=
+          work.pads[s] && work.aloneNs[s * work.samples + i] >= 0 && work.lengthKey[s * work.samples + i] != own[i];
+}
+
+/// The trunk, and the fullest of the other sections.
+uint64_t TrunkFlow::toldApart(const Problem &problem, const SampleWork &work, int64_t classes) const {
+  uint64_t sections = SampleWork::bit(work.trunk);
+  for (int64_t i = 0; i < classes; ++i) {
     uint32_t fullest = kNone;
-    for (uint32_t s = 0; s < sections; ++s)
-      if (!(told & SampleWork::bit(s)) &&
+    for (uint32_t s = 0; s < problem.sections.size(); ++s)
+      if (!(sections & SampleWork::bit(s)) &&
           (fullest == kNone || work.stationNs(problem, s) > work.stationNs(problem, fullest)))
         fullest = s;
     if (fullest == kNone)
       break;
-    told |= SampleWork::bit(fullest);
+    sections |= SampleWork::bit(fullest);
   }
-  if (told == sortedBy)
+  return sections;
+}
+
+/// By which of these sections a sample needs, then by length.
+void TrunkFlow::sort(const Problem &problem, const SampleWork &work, const Choice &choice) {
+  uint64_t sections = toldApart(problem, work, choice.sampleClasses);
+  if (sections == told && shelves == choice.shelves)
     return;
-  sortedBy = told;
+  told = sections;
+  shelves = choice.shelves;
   sorted = order.size();
   const int64_t *length = work.lengthKey.data() + work.trunk * work.samples;
   std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
@@ -63,6 +80,32 @@ void TrunkFlow::sortByClass(const Problem &problem, const SampleWork &work, int6
       return classOfA < classOfB;
     return length[a] != length[b] ? length[a] > length[b] : a < b;
   });
+  if (shelves > 0)
+    shelve(problem, work, shelves);
+}
+
+/// Two lengths that do not go together: each class is cut by the one that pads most, and sorted by the trunk's on each
+/// shelf, up and down in turn, so that neighbours are alike in both.
+void TrunkFlow::shelve(const Problem &problem, const SampleWork &work, int64_t count) {
+  const int64_t *length = work.lengthKey.data() + work.trunk * work.samples;
+  for (auto first = order.begin(), last = first; first != order.end(); first = last) {
+    while (last != order.end() && (work.needed[*last] & told) == (work.needed[*first] & told))
+      ++last;
+    uint32_t by = kNone;
+    for (uint32_t s = 0; s < problem.sections.size(); ++s)
+      if (shelved[s] && work.aloneNs[s * work.samples + *first] >= 0 &&
+          (by == kNone || work.stationNs(problem, s) > work.stationNs(problem, by)))
+        by = s;
+    if (by == kNone)
+      continue;
+    const int64_t *other = work.lengthKey.data() + by * work.samples;
+    std::sort(first, last, [&](uint32_t a, uint32_t b) { return other[a] != other[b] ? other[a] > other[b] : a < b; });
+    int64_t samples = last - first;
+    for (int64_t shelf = 0; shelf < count; ++shelf)
+      std::sort(first + samples * shelf / count, first + samples * (shelf + 1) / count, [&](uint32_t a, uint32_t b) {
+        return length[a] != length[b] ? (length[a] > length[b]) == (shelf % 2 == 0) : a < b;
+      });
+  }
 }
 
 void TrunkFlow::cut(const Problem &problem, const SampleWork &work, const MicroBatchSizes &sizes) {
@@ -72,7 +115,7 @@ void TrunkFlow::cut(const Problem &problem, const SampleWork &work, const MicroB
   int64_t *now = held.data(), *with = held.data() + dims;
   for (uint32_t i = 0; i < order.size(); ++i) {
     uint32_t sample = order[i];
-    uint64_t own = work.needed[sample] & sortedBy;
+    uint64_t own = work.needed[sample] & told;
     bool together = !groups.empty() && groups.back().sampleClass == own;
     int64_t ns = 0;
     if (together) {

@@ -22,10 +22,7 @@ struct TrunkGroup {
 /// Keeps its memory.
 class TrunkFlow {
 public:
-  void prepare(const SampleWork &work) {
-    order = work.inTrunk;
-    sortedBy = 0;
-  }
+  void prepare(const Problem &problem, const SampleWork &work);
   void form(const Problem &problem, const ProblemIndex &index, const SampleWork &work, MicroBatchSizes &sizes,
             const Choice &choice);
 
@@ -44,7 +41,9 @@ private:
     auto operator<=>(const Ranked &) const = default;
   };
 
-  void sortByClass(const Problem &problem, const SampleWork &work, int64_t classes);
+  void sort(const Problem &problem, const SampleWork &work, const Choice &choice);
+  uint64_t toldApart(const Problem &problem, const SampleWork &work, int64_t classes) const;
+  void shelve(const Problem &problem, const SampleWork &work, int64_t shelves);
   void cut(const Problem &problem, const SampleWork &work, const MicroBatchSizes &sizes);
   void measureNeeds(const Problem &problem, const SampleWork &work);
   void fillBuckets(int64_t bands);
@@ -60,7 +59,9 @@ private:
   void cutTapered(const Problem &problem, const SampleWork &work, int64_t fullNs, const TrunkGroup &group,
                   bool backwards, PartAt partAt);
 
-  uint64_t sortedBy = 0; ///< The sections by which `order` tells classes apart.
+  uint64_t told = 0;            ///< The sections by which `order` tells classes apart,
+  int64_t shelves = 0;          ///< and its shelves.
+  std::vector<uint8_t> shelved; ///< By section: pads by a length that is not the trunk's.
   std::vector<TrunkGroup> next;
   std::vector<Ranked> ranked;
   std::vector<Bucket> buckets;
