@@ -62,7 +62,7 @@ Choice within(const Traits &traits, Choice choice) {
 
 size_t startCount(const Traits &traits) { return 5 + traits.splitsAlike; }
 
-/// Of 400 drawn choices those that together brought 150 training problems (seeds 1000 to 1024 of
+/// After those of 400 drawn choices that together brought 150 training problems (seeds 1000 to 1024 of
 /// test/wavefront/training_problem.cpp) nearest to their bounds, one after the other.
 Choice start(const Traits &traits, size_t index) {
   if (traits.splitsAlike && index > 0) { // The first once more, as zero-bubble schedules have it.

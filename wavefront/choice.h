@@ -47,7 +47,7 @@ struct Choice {
   bool operator==(const Choice &) const = default;
 };
 
-/// Hints that a plan may give: one eighth of what a step tries with its whole budget would be spent on more.
+/// Hints that a plan may give: a step tries them first, and each costs a trial.
 inline constexpr size_t kMaxHints = 8;
 
 /// A part of a choice as a number, for texts, files and draws; what is outside [min, max] is no choice.

@@ -5,7 +5,7 @@
 namespace maestro::wavefront {
 namespace {
 
-// Measured on one core of an EPYC 7B13 by bench/wavefront, as a least-squares fit over 600 problems.
+// Timed on one unhurried core over bench/wavefront's problems; its nanoseconds a task show whether they still hold.
 constexpr int64_t kReadSampleNs = 200;     ///< Reading a sample,
 constexpr int64_t kReadPlaceNs = 75;       ///< and more for each stage of a section.
 constexpr int64_t kFormGroupNs = 142;      ///< Forming a micro-batch,

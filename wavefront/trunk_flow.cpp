@@ -172,7 +172,7 @@ void TrunkFlow::fillBuckets(int64_t bands) {
   }
 }
 
-/// Goal chasing, as assembly lines are sequenced (Monden, Toyota Production System, chapter 17): of the bands of each
+/// Goal chasing, as assembly lines are sequenced (Monden, Toyota Production System): of the bands of each
 /// class, in which lengths rise and fall, always the one whose next micro-batch leaves the sections' shares of work
 /// done least apart.
 void TrunkFlow::sequence(uint32_t trunk) {
