@@ -56,7 +56,7 @@ public:
   /// (wavefront::Problem.hints).
   explicit Simulator(std::span<const SampleSizes> steps, uint64_t mostTasks = UINT64_MAX,
                      std::vector<wavefront::Choice> hints = {}, int64_t maxNsPerTask = INT64_MAX)
-      : steps(steps), mostTasks(mostTasks), hints(std::move(hints)), scheduler(maxNsPerTask) {}
+      : steps(steps), mostTasks(mostTasks), hints(std::move(hints)), scheduler(0, maxNsPerTask) {}
 
   /// InvalidInput where the layout or the sizes do not fit the model. Steps follow each other as the executor has it:
   /// what trains waits for its update.

@@ -72,6 +72,7 @@ struct Scheduler::State {
   std::vector<int64_t> key;
   std::vector<uint32_t> order;
   uint64_t fixedParts = 0;
+  int64_t maxNsPerTask = INT64_MAX;
 
   const Problem *problem = nullptr;
   Schedule *schedule = nullptr; ///< The best so far.
@@ -107,7 +108,7 @@ int64_t Scheduler::State::budgetNs() const {
   if (bestNs == kUnknown)
     return kUnknown;
   auto tasks = static_cast<int64_t>(schedule->tasks.size());
-  int64_t wanted = hasFewTasks() ? kMaxNsForFew : tasks * (isFar() ? kNsPerTaskFar : kNsPerTask);
+  int64_t wanted = hasFewTasks() ? kMaxNsForFew : tasks * std::min(maxNsPerTask, isFar() ? kNsPerTaskFar : kNsPerTask);
   return std::max(kMinNs, std::min(wanted, bestNs / kPartOfStep));
 }
 
@@ -216,12 +217,15 @@ void Scheduler::State::wavefront() {
       blocks(false);
     }
   }
-  if (isFar() && trial.spentNs < budgetNs()) // Few micro-batches may be served best as they come.
+  if (isFar()) // Few micro-batches may be served best as they come. So no schedule is much worse than file order's.
     inFileOrder();
   changeLittle(best.rule);
 }
 
-Scheduler::Scheduler(uint64_t fixedParts) : state(std::make_unique<State>()) { state->fixedParts = fixedParts; }
+Scheduler::Scheduler(uint64_t fixedParts, int64_t maxNsPerTask) : state(std::make_unique<State>()) {
+  state->fixedParts = fixedParts;
+  state->maxNsPerTask = maxNsPerTask;
+}
 Scheduler::~Scheduler() = default;
 
 void Scheduler::run(const Problem &problem, Order order, Schedule &schedule) {

@@ -3,6 +3,7 @@
 
 #include "wavefront/schedule.h"
 
+#include <cstdint>
 #include <memory>
 
 namespace maestro::wavefront {
@@ -16,8 +17,9 @@ enum class Order : uint8_t {
 class Scheduler {
 public:
   /// Parts of choices with a bit in `fixedParts` (by choiceParts()) keep their defaults: so is measured what they
-  /// bring.
-  explicit Scheduler(uint64_t fixedParts = 0);
+  /// bring. No more than `maxNsPerTask` is spent on a schedule for each task of it, however far it is from its bound:
+  /// for those who rank many problems.
+  explicit Scheduler(uint64_t fixedParts = 0, int64_t maxNsPerTask = INT64_MAX);
   ~Scheduler();
   /// Requires check(problem). The result satisfies verify().
   void run(const Problem &problem, Order order, Schedule &schedule);

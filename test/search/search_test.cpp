@@ -347,7 +347,7 @@ TEST(Search, SchedulesBeginWhereTheProblemSays) {
   SearchProblem problem = layered(16, 12, 2);
   EXPECT_TRUE(solve(problem).hints.empty());
   wavefront::Choice hint;
-  hint.recipe.bands = 4;
+  hint.lengthBands = 4;
   problem.hints = {hint};
   SearchResult with = solve(problem); // verify() simulates it as the search did.
   EXPECT_EQ(with.hints, problem.hints);
