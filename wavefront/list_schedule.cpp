@@ -6,15 +6,6 @@
 
 namespace maestro::wavefront {
 
-size_t ListScheduler::count(const Problem &problem, const Groups &groups) const {
-  size_t total = 0;
-  for (const MicroBatch &group : groups.list) {
-    const Section &section = problem.sections[group.section];
-    total += section.stages.size() * (section.splitsBackward ? 3 : section.trains ? 2 : 1);
-  }
-  return total;
-}
-
 /// The task that is `next` in its station's order.
 uint32_t ListScheduler::taskOf(const Station &station, const Lists &order, uint32_t position, TaskKind kind) const {
   return position < station.end ? groups->task(order.items[position], station.stage, kind) : kNone;
@@ -325,7 +316,7 @@ int64_t ListScheduler::run(const Problem &theProblem, const ProblemIndex &theInd
       }
     } while (next.firstTime() == nowNs);
   }
-  return log.size() == count(theProblem, theGroups) ? makespan : stuck;
+  return log.size() == groups->tasks ? makespan : stuck;
 }
 
 } // namespace maestro::wavefront

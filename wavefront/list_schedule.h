@@ -27,7 +27,6 @@ public:
     int64_t startNs;
   };
   std::vector<Started> log; ///< Of the last run, by start.
-  size_t count(const Problem &problem, const Groups &groups) const;
 
 private:
   /// All that is asked of a task while it waits, side by side.
