@@ -130,13 +130,11 @@ double mean(const std::vector<double> &values) {
   return values.empty() ? 0 : sum / static_cast<double>(values.size());
 }
 
-/// What tuning a plan may take, or three times that where schedules stay far from the bound; less for large clusters,
-/// where searching takes long and a recipe's trial, too.
-constexpr int64_t kTunedNs = 250'000'000, kTunedNsIfLarge = 60'000'000;
-constexpr int64_t kThoroughTimes = 8;
-/// Of small steps many are made in that time. By Tuning.
-constexpr int64_t kMaxTrials[] = {800, INT64_MAX / 3, 1200};
-constexpr uint32_t kLargeCluster = 256; // Devices.
+/// What tuning a plan may take, or three times that where schedules stay far from the bound; half of it where layouts
+/// are told apart.
+constexpr int64_t kTunedNs = 300'000'000;
+/// Trials where layouts are told apart: of small steps many are made in that time.
+constexpr int64_t kMaxRankTrials = 800;
 constexpr size_t kTunedSteps = 12;
 /// Tasks that are shorter beside idle devices move what is idle, by little.
 constexpr int kReliefs = 2;
@@ -238,14 +236,10 @@ Result<Simulation> Simulator::runTuned(const CompoundModel &model, const Machine
   MAESTRO_ASSIGN(std::vector<wavefront::Problem> problems, problemsOf(model, machine, layout, parts));
   if (parts == 1 && dependsOnCompany(machine))
     adaptTasks(machine, problems);
-  int64_t budgetNs = machine.devices < kLargeCluster ? kTunedNs : kTunedNsIfLarge;
-  if (tuning == Tuning::Rank)
-    budgetNs /= 2;
-  if (tuning == Tuning::Thorough && machine.devices < kLargeCluster)
-    budgetNs *= kThoroughTimes;
+  bool ranks = tuning == Tuning::Rank;
   std::vector<wavefront::Choice> found =
-      tune(tuning == Tuning::Rank ? problems : withOtherSteps(problems),
-           {.budgetNs = budgetNs, .maxTrials = kMaxTrials[static_cast<size_t>(tuning)]});
+      tune(ranks ? problems : withOtherSteps(problems),
+           {.budgetNs = ranks ? kTunedNs / 2 : kTunedNs, .maxTrials = ranks ? kMaxRankTrials : INT64_MAX / 3});
   for (wavefront::Problem &problem : problems)
     problem.hints.clear(); // What a plan does not say.
   MAESTRO_ASSIGN(Simulation usual,

@@ -44,9 +44,8 @@ struct Simulation {
 /// Whether a frozen section has a device without a section that trains: it runs ahead into the next step then.
 bool runsAhead(const CompoundModel &model, const CompoundLayout &layout);
 
-/// How schedules are tuned: for these steps alone, to tell layouts apart; for steps to come; eight times as long, for a
-/// plan of many devices (a cluster's, by parts, as quickly).
-enum class Tuning : uint8_t { Rank, Quick, Thorough };
+/// What schedules are tuned for: these steps alone, to tell layouts apart; or steps to come, as a plan's are.
+enum class Tuning : uint8_t { Rank, Plan };
 
 /// Keeps the scheduler's memory between layouts.
 class Simulator {
@@ -66,7 +65,7 @@ public:
   /// hints), whichever steps are shorter with; so a plan does that says where. Beside idle devices tasks take less time
   /// (company.h), where that was measured.
   Result<Simulation> runTuned(const CompoundModel &model, const Machine &machine, const CompoundLayout &layout,
-                              Tuning tuning = Tuning::Quick);
+                              Tuning tuning = Tuning::Plan);
   /// What a simulation's layout takes with other steps, whose schedules begin where its own do: the mean, and how they
   /// differ.
   Status addSteps(std::span<const SampleSizes> others, const CompoundModel &model, const Machine &machine,

@@ -26,6 +26,8 @@ constexpr uint32_t kFewDevices = 8;
 /// What a search may spend: about two seconds.
 constexpr uint32_t kSimulations = 256, kFinalists = 3;
 constexpr uint64_t kTasks = 1'500'000, kTasksAtOnce = 30'000;
+/// And searching again, where the emitted plan needs more memory than its layers add up to, as a part of that.
+constexpr uint32_t kAgainShare = 6;
 /// Schedules far from their bound would take ten times as long.
 constexpr int64_t kNsPerTask = 1'200;
 /// What explaining its answer may spend.
@@ -130,6 +132,11 @@ Status LayoutSearch::collect() {
 Status LayoutSearch::run(uint64_t deviceBytes) {
   if (problem.model.sections.empty())
     MAESTRO_TRY(collect());
+  if (!result.layout.empty()) { // Again, with less memory: what was found then is nearly what is found now.
+    problem.starts = {result.layout};
+    problem.budget.simulations = kSimulations / kAgainShare;
+    problem.budget.tasks = kTasks / kAgainShare;
+  }
   problem.machine = base.machine;
   for (cost_models::DeviceModel &kind : problem.machine.kinds)
     kind.memoryBytes = std::min(kind.memoryBytes, deviceBytes);

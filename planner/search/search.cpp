@@ -93,6 +93,7 @@ Status searchFromGroupings(Search &search) {
         bestOfGroupings(search.problem, search.cuts, search.estimator, {share, kMaxStages}, most);
     for (Layout &start : starts)
       splitBackward(search.problem, start);
+    starts.insert(starts.begin(), search.problem.starts.begin(), search.problem.starts.end());
     if (!search.best.layout.empty())
       starts.push_back(search.best.layout);
     Best own;

@@ -46,6 +46,7 @@ struct SearchProblem {
   std::vector<cost_models::SampleSizes> steps; ///< To simulate.
   SearchBudget budget;
   std::vector<wavefront::Choice> hints; ///< With which all schedules begin.
+  std::vector<Layout> starts;           ///< Layouts that the search begins with, too.
   uint32_t topK = 1;                    ///< Distinct layouts to keep.
   bool baselinesLast = false;           ///< Baselines are looked at only where nothing else is found to fit.
   std::set<std::string> without;        ///< Moves that are left out (moves.h), to see what they bring.
