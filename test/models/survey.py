@@ -117,6 +117,7 @@ class Survey:
         started = time.time()
         key = (
             survey_export.content_key(network, survey_export.build(network, variant), variant)
+            + survey_export.question_key()
             + self.tools
         )
         result = folder / "result.json"

@@ -12,6 +12,7 @@ differs from that is kept beside it.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib.metadata
 import inspect
@@ -101,6 +102,12 @@ def content_key(network: Network, module: Called, variant: str) -> str:
     return digest.hexdigest()[:20]
 
 
+def question_key() -> str:
+    """What PyTorch's answers depend on besides."""
+    texts = [meaning(function) for function in (gradients, batch_norm_as_meant, write_expected)]
+    return hashlib.sha256("".join(texts).encode()).hexdigest()[:20]
+
+
 def meaning(value) -> str:
     """A text that changes when what a function does changes; its comments may."""
     if isinstance(value, types.FunctionType):
@@ -178,10 +185,39 @@ def evaluate(network: Network, module: Called, samples: list, dtype) -> float:
     return total
 
 
+@contextlib.contextmanager
+def batch_norm_as_meant():
+    """PyTorch 2.15's gradients of a batch of one through batch_norm are those of other pixels where
+    the gradient's rows lie as channels_last would have them (flatten(2).transpose(1, 2) behind it);
+    finite differences say so. They are right where everything is laid out alike."""
+    original = functional.batch_norm
+
+    def laid_out(value, *arguments, **named):
+        result = original(value.contiguous(), *arguments, **named)
+        if result.requires_grad:
+            result.register_hook(lambda gradient: gradient.contiguous())
+        return result
+
+    functional.batch_norm = laid_out
+    try:
+        yield
+    finally:
+        functional.batch_norm = original
+
+
 def gradients(network: Network, module: Called, samples: list, dtype) -> tuple:
+    """The loss, and the gradients by parameter."""
     module = module.to(dtype)
     module.zero_grad(set_to_none=True)
-    loss = evaluate(network, module, samples, dtype)
+
+    def renewed(**inputs):
+        # Some keep what they compute from a parameter, until they train: LeViT its biases by position.
+        module.train()
+        module.eval()
+        return module(**inputs)
+
+    with batch_norm_as_meant():
+        loss = evaluate(network, renewed, samples, dtype)
     return loss, {
         name: parameter.grad.detach().double().numpy()
         for name, parameter in module.named_parameters()
@@ -226,6 +262,7 @@ def write_expected(
             }
         )
     )
+    (folder / "asked").write_text(question_key())
 
 
 # ---- the graph -----------------------------------------------------------------------------------
@@ -306,49 +343,53 @@ class CannotExport(Exception):
 
 def prepare(network: Network, variant: str, folder: pathlib.Path) -> None:
     """Makes the files of every variant, those beside `folder` too, unless they are there and of the
-    same key. Raises CannotExport where the exporter fails."""
-    stamp = folder / "key"
-    key = content_key(network, build(network, variant), variant)
-    if not stamp.exists() or stamp.read_text() != key:
+    same key. Where only the way of asking PyTorch changed, PyTorch alone is asked again. Raises
+    CannotExport where the exporter fails."""
+    module = build(network, variant)
+    if read(folder / "key") != content_key(network, module, variant):
         make(network, folder.parent)
+    elif not (folder / "cannot").exists() and read(folder / "asked") != question_key():
+        fixed = json.loads((folder / "expected.json").read_text())["fixed"]
+        samples = make_samples(with_fixed(network, fixed))
+        write_expected(network, module, samples, fixed, folder)
     if (folder / "cannot").exists():
         raise CannotExport((folder / "cannot").read_text())
 
 
+def read(path: pathlib.Path) -> str:
+    return path.read_text() if path.exists() else ""
+
+
 def make(network: Network, root: pathlib.Path) -> None:
+    """The key comes last: what was stopped is made again."""
     modules = {variant: build(network, variant) for variant in VARIANTS}
-    for variant, module in modules.items():
+    keys = {variant: content_key(network, module, variant) for variant, module in modules.items()}
+    for variant in VARIANTS:
         folder = root / variant
         folder.mkdir(parents=True, exist_ok=True)
-        for old in (folder / "key", folder / "result.json", *folder.glob("data/*.tar")):
-            old.unlink(missing_ok=True)
-        key = content_key(network, module, variant)
-        # What is said if this process is ended by its limit.
-        (folder / "cannot").write_text("the exporter took too long")
-        (folder / "key").write_text(key)
+        for name in ("key", "asked", "cannot", "result.json"):
+            (folder / name).unlink(missing_ok=True)
+        for old in folder.glob("data/*.tar"):
+            old.unlink()
     try:
         program = export(network, modules["default"])
+        fixed = fixed_dims(network, program)
+        failure = "the exporter made a number of the batch" if "batch" in fixed else None
     except Exception as error:
-        for variant in VARIANTS:
-            (root / variant / "cannot").write_text(f"{type(error).__name__}: {error}")
-        return
-    fixed = fixed_dims(network, program)
-    if "batch" in fixed:
-        for variant in VARIANTS:
-            (root / variant / "cannot").write_text("the exporter made a number of the batch")
-        return
-    network = with_fixed(network, fixed)
-    samples = make_samples(network)
+        failure = f"{type(error).__name__}: {error}"
+    samples = [] if failure else make_samples(with_fixed(network, fixed))
     for variant, module in modules.items():
-        folder = root / variant
-        shards.write_shards(samples, folder / "data")
-        write_expected(network, module, samples, fixed, folder)
-        try:
-            write_graph(network, module, program, variant, folder)
-        except Exception as error:
-            (folder / "cannot").write_text(f"{type(error).__name__}: {error}")
-            continue
-        (folder / "cannot").unlink()
+        folder, said = root / variant, failure
+        if not failure:
+            shards.write_shards(samples, folder / "data")
+            write_expected(network, module, samples, fixed, folder)
+            try:
+                write_graph(network, module, program, variant, folder)
+            except Exception as error:
+                said = f"{type(error).__name__}: {error}"
+        if said:
+            (folder / "cannot").write_text(said)
+        (folder / "key").write_text(keys[variant])
 
 
 def write_graph(network, module: Called, program, variant: str, folder: pathlib.Path) -> None:

@@ -13,6 +13,7 @@ Of one export, the verdict is the worst of its runs:
 from __future__ import annotations
 
 import json
+import math
 import os
 import pathlib
 import re
@@ -107,6 +108,7 @@ def compare(network, expected: dict, folder: pathlib.Path, out: pathlib.Path) ->
     """What is wrong, in words, and the largest error as a part of what is allowed."""
     wrong = []
     loss = tools.metrics(out)[0]["loss"]
+    loss = math.nan if loss is None else loss  # JSON has no word for it.
     error = abs(loss - expected["loss"]) / max(abs(expected["loss"]), 1e-30)
     if not error <= LOSS_TOLERANCE:
         wrong.append(f"loss {loss:.8g}, PyTorch {expected['loss']:.8g}")

@@ -10,10 +10,13 @@ import types
 import unittest
 
 import numpy
+import torch
 from safetensors.numpy import save_file
 
+import survey_export
 import survey_judge
 import survey_table
+from networks.network import Network, floats
 
 NETWORK = types.SimpleNamespace(name="net")
 TRUTH = {"weight": numpy.array([1.0, -2.0]), "bias": numpy.array([0.5])}
@@ -50,6 +53,7 @@ class Compare(unittest.TestCase):
         for gradients, loss, word in (
             (TRUTH, 2.0001, "loss"),
             (TRUTH, float("nan"), "loss"),
+            (TRUTH, None, "loss"),
             (TRUTH | {"weight": [1.0, -2.001]}, 2.0, "weight off"),
             (TRUTH | {"weight": [1.0, float("nan")]}, 2.0, "weight off"),
             ({"weight": TRUTH["weight"]}, 2.0, "no gradient of bias"),
@@ -64,6 +68,38 @@ class Compare(unittest.TestCase):
         off = TRUTH | {"weight": [1.0, -2.001]}
         self.assertEqual(self.wrong(off, rounding={"weight": 5e-4}), [])
         self.assertNotEqual(self.wrong(off, rounding={"weight": 1e-5}), [])
+
+
+class PyTorch(unittest.TestCase):
+    def test_batch_norm_of_one_sample(self):
+        """In eval() the bias has the sum of what comes back for its channel."""
+        norm = torch.nn.BatchNorm2d(8).eval()
+        weights = torch.randn(1, 4, 8)
+        with survey_export.batch_norm_as_meant():
+            (norm(torch.randn(1, 8, 2, 2)).flatten(2).transpose(1, 2) * weights).sum().backward()
+        torch.testing.assert_close(norm.bias.grad, weights.sum((0, 1)))
+
+    def test_what_a_network_keeps_between_samples(self):
+        class Keeps(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.weight, self.kept = torch.nn.Parameter(torch.ones(2)), None
+
+            def train(self, mode=True):
+                self.kept = None if mode else self.kept
+                return super().train(mode)
+
+            def forward(self, features):
+                self.kept = self.weight.exp() if self.kept is None else self.kept
+                return (features * self.kept).sum()
+
+        network = Network(
+            "keeps", "plain", Keeps, {"features": floats(2)}, lambda module, features: module(features), scalar=True
+        )
+        samples = [{"features": numpy.ones(2)}, {"features": numpy.ones(2)}]
+        module = survey_export.Called(network)
+        found = survey_export.gradients(network, module, samples, torch.float64)[1]
+        numpy.testing.assert_allclose(found["network.weight"], numpy.e, rtol=1e-12)
 
 
 class Tools(unittest.TestCase):
