@@ -17,6 +17,16 @@ std::string_view moduleOf(std::string_view parameter) {
   return dot == std::string_view::npos ? std::string_view() : parameter.substr(0, dot);
 }
 
+/// "transformer.wte.weight" -> "weight"
+std::string_view leafOf(std::string_view parameter) { return parameter.substr(parameter.rfind('.') + 1); }
+
+/// Whether the node is what torch.nn.Linear or Embedding itself computes, of its own parameters.
+bool isOfPlainLayer(const onnx::NodeProto &node) {
+  std::string_view trace = stackTrace(node), innermost = trace.substr(std::min(trace.rfind("File \""), trace.size()));
+  return innermost.find("/torch/nn/modules/sparse.py\"") != std::string_view::npos ||
+         innermost.find("/torch/nn/modules/linear.py\"") != std::string_view::npos;
+}
+
 } // namespace
 
 bool isParameterKind(std::string_view kind) { return kind == "PARAMETER" || kind == "BUFFER"; }
@@ -87,15 +97,21 @@ void GraphParameters::collectAliases() {
 }
 
 /// What a node of the absent parameter's module reads in its place, by the node and by the text of
-/// its call; or null.
+/// its call; or null. A module reads what is in the modules inside it, too (nn.MultiheadAttention
+/// out_proj.weight); and a call that is lost may have been what read the absent one.
 const std::string *GraphParameters::aliasByScope(const SignatureEntry &entry,
                                                  const std::vector<const onnx::NodeProto *> &nodes) const {
+  std::string_view module = moduleOf(entry.target);
+  bool isHidden = !lost.whereHidden(module).empty();
   for (const onnx::NodeProto *node : nodes) {
     std::vector<std::string> operands = fxOperands(fxNode(*node));
     for (const std::string &input : node->input()) {
       SignatureEntry read = describe(input);
       bool isNamed = operands.empty() || std::find(operands.begin(), operands.end(), read.node) != operands.end();
-      if (isParameterKind(read.kind) && moduleOf(read.target) != moduleOf(entry.target) && isNamed)
+      bool isInside = module.empty() || read.target.starts_with(std::string(module) + ".");
+      bool isNamesake =
+          leafOf(read.target) == leafOf(entry.target) && (isOfPlainLayer(*node) || !lost.isBesideLost(*node));
+      if (isParameterKind(read.kind) && isNamed && !isInside && (isNamesake || !isHidden))
         return &input;
     }
   }
@@ -106,7 +122,7 @@ const std::string *GraphParameters::aliasByScope(const SignatureEntry &entry,
 /// right inside that, "cls.predictions.decoder.bias" for "cls.predictions.bias".
 std::vector<std::string> GraphParameters::namesakes(const SignatureEntry &entry) const {
   std::string_view module = moduleOf(entry.target);
-  std::string_view leaf = std::string_view(entry.target).substr(module.empty() ? 0 : module.size() + 1);
+  std::string_view leaf = leafOf(entry.target);
   std::vector<std::string> candidates;
   for (const auto &[name, info] : infos) {
     SignatureEntry other = describe(name);
@@ -166,12 +182,17 @@ void GraphParameters::collectReads() {
 
 Status GraphParameters::undoOptimizer() {
   MAESTRO_TRY(lost.checkRandom());
+  MAESTRO_TRY(lost.checkGuards());
   if (lost.any() && !state.options.frozen) {
     MAESTRO_TRY(lost.checkDetachedLines());
     for (const onnx::NodeProto &node : *graphNodes)
       MAESTRO_TRY(lost.addWithDetached(node, detached));
     graphNodes = &detached;
   }
+  if (!state.options.frozen && (lost.any() || lost.hasNodeWithoutText()))
+    state.notes.push_back(
+        "the exporter's optimizer took out calls: were one of them a detach() whose result another of "
+        "them read, gradients would pass; export with optimize=False to be sure");
   if (recovery.isNeeded()) {
     MAESTRO_TRY(recovery.run(*graphNodes));
     graphNodes = &recovery.nodes();

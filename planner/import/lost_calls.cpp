@@ -6,11 +6,11 @@
 
 #include <algorithm>
 #include <cctype>
+#include <initializer_list>
 
 namespace maestro::planner {
 namespace {
 
-constexpr std::string_view kStackTraceKey = "pkg.torch.onnx.stack_trace";
 constexpr std::string_view kDetachLine = ".detach(";
 
 /// "%linear_1 : [num_users=2] = …" -> "linear_1"
@@ -33,10 +33,30 @@ bool isRandom(const onnx::NodeProto &node) {
   return type == "Dropout" || type.starts_with("Random") || type == "Bernoulli" || type == "Multinomial";
 }
 
+/// Whether `type` is one of a few names.
+bool isOneOf(std::string_view type, std::initializer_list<std::string_view> names) {
+  return std::find(names.begin(), names.end(), type) != names.end();
+}
+
+/// Whether the node has no finite value or slope where its input is 0.
+bool isSingular(const onnx::NodeProto &node, int input) {
+  const std::string &type = node.op_type();
+  if (type == "Pow")
+    return input == 0 && fxNumber(fxNode(node), 1).value_or(0.0) < 1.0;
+  return type == "Div" ? input == 1 : isOneOf(type, {"Log", "Reciprocal", "Sqrt"});
+}
+
+/// Whether the node's values are 0 where those of its input are.
+bool keepsZeros(const onnx::NodeProto &node) {
+  return isOneOf(node.op_type(),
+                 {"Abs", "Cast", "Concat", "Expand", "Flatten", "Gather", "Identity", "ReduceMean", "ReduceSum", "Relu",
+                  "Reshape", "Slice", "Split", "Sqrt", "Squeeze", "Tile", "Transpose", "Unsqueeze"});
+}
+
 /// The lines of a node's stack trace that call detach().
 std::vector<std::string_view> detachLines(const onnx::NodeProto &node) {
   std::vector<std::string_view> lines;
-  std::string_view trace = metadataValue(node.metadata_props(), kStackTraceKey);
+  std::string_view trace = stackTrace(node);
   while (!trace.empty()) {
     size_t end = std::min(trace.find('\n'), trace.size());
     if (std::string_view line = trace.substr(0, end); line.find(kDetachLine) != std::string_view::npos)
@@ -180,8 +200,11 @@ void LostCalls::collectReaders() {
     // so itself.
     bool detaches = std::any_of(call.operands.begin(), call.operands.end(),
                                 [&](const std::string &operand) { return isDetach(operand) && !isKnown(operand); });
-    if (lacks && (detaches || !unexplained(call).empty()))
-      readers[name] = modulesAround(call);
+    std::set<std::string> values = lacks ? unexplained(call) : std::set<std::string>();
+    if (!detaches && values.empty())
+      continue;
+    readers[name] = modulesAround(call);
+    displaced.insert(values.begin(), values.end());
   }
 }
 
@@ -207,6 +230,12 @@ std::string LostCalls::whereHidden(std::string_view module) const {
   return "";
 }
 
+bool LostCalls::isBesideLost(const onnx::NodeProto &node) const {
+  return readers.count(callName(fxNode(node))) ||
+         std::any_of(node.output().begin(), node.output().end(),
+                     [&](const std::string &output) { return displaced.count(output) != 0; });
+}
+
 Status LostCalls::checkRandom() const {
   std::map<std::string, const onnx::NodeProto *> draws;
   for (const onnx::NodeProto &node : graph.node())
@@ -230,6 +259,43 @@ Status LostCalls::checkRandom() const {
     }
   }
   return {};
+}
+
+std::string LostCalls::lostSum(const Call &call) const {
+  for (const std::string &operand : call.operands)
+    if (!isKnown(operand) && isOneOf(stemOf(operand), {"add", "add_", "sub", "sub_", "rsub"}))
+      return operand;
+  return "";
+}
+
+Status LostCalls::checkGuards() const {
+  std::map<std::string, std::string> unguarded; // Values, and the sums in whose place they are read.
+  for (const onnx::NodeProto &node : graph.node()) {
+    auto call = calls.find(callName(fxNode(node)));
+    std::string sum = call == calls.end() ? "" : lostSum(call->second);
+    std::set<std::string> values = sum.empty() ? std::set<std::string>() : unexplained(call->second);
+    for (int i = 0; i < node.input_size(); ++i) {
+      auto passed = unguarded.find(node.input(i));
+      if (passed == unguarded.end() && !values.count(node.input(i)))
+        continue;
+      const std::string &lost = passed == unguarded.end() ? sum : passed->second;
+      if (isSingular(node, i))
+        return Status::invalidInput(
+            fmt::format("node '{}' ({}) reads '{}' without the small number that '{}' adds to it, which the exporter's "
+                        "optimizer took for 0: where that value is 0, there would be no finite result; {}",
+                        node.name(), node.op_type(), node.input(i), lost, kRemedy));
+      if (keepsZeros(node))
+        for (const std::string &output : node.output())
+          unguarded.emplace(output, lost);
+    }
+  }
+  return {};
+}
+
+bool LostCalls::hasNodeWithoutText() const {
+  return std::any_of(graph.node().begin(), graph.node().end(), [&](const onnx::NodeProto &node) {
+    return !signature.inputs.empty() && node.op_type() == "Split" && fxNode(node).empty();
+  });
 }
 
 /// Whether the call is one node that reads its operands one by one, as far as those that are known

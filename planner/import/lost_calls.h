@@ -3,14 +3,16 @@
 // it reads. A plain export has a node for each of them; a name that nothing in the file stands for
 // is of a call that was taken out:
 //
-//   h * sigmoid(h.detach())   sigmoid's text reads %detach, its node reads h: an Identity between
-//   the two is missing a(x), b(x), two norms of equal weights, or x.dropout() twice: a reader's
-//   text says %layer_norm_1, its node reads a(x) y = gate * x, a gate of 1.0: the text of y's
-//   reader says %mul, its node reads x
+//   h * sigmoid(h.detach())        sigmoid's text reads %detach, its node h: an Identity between the two is missing
+//   a(x), b(x), two equal norms,   a reader's text says %layer_norm_1, its node reads a(x)
+//   or x.dropout() twice
+//   y = gate * x, a gate of 1.0    the text of y's reader says %mul, its node reads x
+//   x / (y + 1e-9)                 the division's text says %add, its node reads y
 //
 // A stop of gradients is put back where its place is certain. Everything else cannot be seen in
 // full: a call may hide behind another one that was taken out, so that it can only be told whether
-// any were.
+// any were. Of h.detach().split(8), and of h.detach().clone() in lines of their own, a file says
+// nothing that it does not say of h.split(8) and of h.clone().
 #pragma once
 
 #include "planner/import/metadata.h"
@@ -34,8 +36,15 @@ public:
   /// have been read; "" when there is none. What is lost between two modules ran in the innermost
   /// one around both: it read parameters of that, of what is inside, or of what is around it.
   std::string whereHidden(std::string_view module) const;
+  /// Whether a call is lost right before the node's call or right behind it.
+  bool isBesideLost(const onnx::NodeProto &node) const;
   /// Random draws that became one draw are refused.
   Status checkRandom() const;
+  /// x / (y + 1e-9): a number so small that the optimizer took it for 0, where something divides by it.
+  Status checkGuards() const;
+  /// Whether the text of a call is lost that computed a floating point value: a Split's, of which the optimizer makes
+  /// another node.
+  bool hasNodeWithoutText() const;
   /// Appends `node` to `to`, behind Identities that stand for the calls of detach() that it reads.
   Status addWithDetached(const onnx::NodeProto &node, Nodes &to) const;
   /// A line of code calls detach(), and no node that came from it shows that.
@@ -59,6 +68,8 @@ private:
   bool isSharedStep(const Call &call, const std::string &value) const;
   /// Values that the call's nodes read from outside it and that none of its known operands is.
   std::set<std::string> unexplained(const Call &call) const;
+  /// The addition that the call lacks; "" where it lacks none.
+  std::string lostSum(const Call &call) const;
   bool hasOneNodeInOrder(const Call &call) const;
   std::set<int> detachedInputs(const Call &call, const onnx::NodeProto &node) const;
 
@@ -72,7 +83,8 @@ private:
   std::map<std::string, int32_t> types;            ///< Of values, where the file says.
   std::set<std::string> constants;
   std::map<std::string, std::set<std::string>>
-      readers; ///< Calls that read what another call was to give; in which modules.
+      readers;                     ///< Calls that read what another call was to give; in which modules.
+  std::set<std::string> displaced; ///< What they read in its place.
 };
 
 } // namespace maestro::planner

@@ -11,6 +11,7 @@ constexpr std::string_view kSignatureKey = "pkg.torch.export.ExportedProgram.gra
 constexpr std::string_view kKindKey = "pkg.torch.export.graph_signature.InputSpec.kind";
 constexpr std::string_view kPersistentKey = "pkg.torch.export.graph_signature.InputSpec.persistent";
 constexpr std::string_view kOriginalNameKey = "pkg.torch.onnx.original_node_name";
+constexpr std::string_view kStackTraceKey = "pkg.torch.onnx.stack_trace";
 constexpr std::string_view kScopesKey = "pkg.torch.onnx.name_scopes";
 constexpr std::string_view kFoldedKey = "pkg.onnxscript.optimizer.folded_from";
 
@@ -94,6 +95,10 @@ std::string moduleScope(const onnx::NodeProto &node) {
 }
 
 std::string_view fxNode(const onnx::NodeProto &node) { return metadataValue(node.metadata_props(), kFxNodeKey); }
+
+std::string_view stackTrace(const onnx::NodeProto &node) {
+  return metadataValue(node.metadata_props(), kStackTraceKey);
+}
 
 std::vector<std::string> fxOperands(std::string_view text) {
   std::vector<std::string> names;

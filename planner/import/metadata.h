@@ -52,6 +52,8 @@ std::vector<std::string> foldedFrom(const onnx::ValueInfoProto &info);
 std::string moduleScope(const onnx::NodeProto &node);
 /// The call that the node came from: "%linear : [...] = call_function[target=torch.ops.aten.linear.default](args = (…".
 std::string_view fxNode(const onnx::NodeProto &node);
+/// The lines of code that led to the node, from the outermost function to the innermost one, two lines a function.
+std::string_view stackTrace(const onnx::NodeProto &node);
 /// The names after % in the call's arguments, in order.
 std::vector<std::string> fxOperands(std::string_view fxNode);
 /// "aten.linear.default", or "".

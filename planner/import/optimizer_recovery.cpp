@@ -193,13 +193,23 @@ Status OptimizerRecovery::rewriteNode(onnx::NodeProto &node) {
   return {};
 }
 
+/// Which of the equal parameters a node without a text read cannot be told.
+Status OptimizerRecovery::checkWithoutText() const {
+  for (const onnx::NodeProto &node : rewritten)
+    for (const std::string &input : node.input())
+      for (const RecoveredParameter &parameter : recovered)
+        if (const Tensor *tensor = find(input); tensor && fxNode(node).empty() && tensor->proto == parameter.source)
+          return refuse(node, input);
+  return {};
+}
+
 Status OptimizerRecovery::run(const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes) {
   for (const onnx::NodeProto &each : nodes) {
     onnx::NodeProto node = each;
     MAESTRO_TRY(rewriteNode(node));
     *rewritten.Add() = std::move(node);
   }
-  return {};
+  return checkWithoutText();
 }
 
 } // namespace maestro::planner

@@ -45,6 +45,7 @@ private:
   };
   std::string parameterIn(const std::vector<std::string> &names) const;
   Status rewriteNode(onnx::NodeProto &node);
+  Status checkWithoutText() const;
   Status splitMerged(onnx::NodeProto &node, const std::vector<int> &inputs, const std::vector<std::string> &names);
   Status restoreTransposed(onnx::NodeProto &node, int input, const std::string &name);
   Status restoreZeroBias(onnx::NodeProto &node, const std::string &name);

@@ -1,5 +1,5 @@
 """Networks of which an exported file says less than PyTorch means: what the exporter drops (label_smoothing, padding_idx), what its
-optimizer takes out (detach(), one of two equal norms, a gate of 1.0), what it rounds, and what operators do at their edges.
+optimizer takes out (detach(), one of two equal norms, a gate of 1.0, a guard of 1e-9), what it rounds, and what operators do at their edges.
 
 `REFUSED` says what planning must say where the default export (optimize=True) leaves too little."""
 
@@ -66,6 +66,19 @@ class DetachedCopy(nn.Module):
         return self.head(hidden * gate)
 
 
+class DetachedSplit(nn.Module):
+    """A default export is byte for byte that of a split without detach(): planning can only say that it might be there."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.left, self.right = nn.Linear(12, 16), nn.Linear(8, 10), nn.Linear(8, 10)
+
+    def forward(self, features):
+        hidden = self.first(features)
+        left, right = hidden.detach().split([8, 8], -1)
+        return self.left(left) * self.right(right) + self.left(hidden[:, :8])
+
+
 class ParallelNorms(nn.Module):
     """GPT-NeoX's parallel residual: two norms of one input, which are equal while they are new."""
 
@@ -89,6 +102,48 @@ class Gated(nn.Module):
 
     def forward(self, features):
         return self.head(torch.tanh(self.gate * self.first(features)))
+
+
+class CrossAttention(nn.Module):
+    """Two attentions with equal biases, of which a default export keeps the first. The second one's call splits its own, and the
+    optimizer makes that Split anew, without a text."""
+
+    def __init__(self):
+        super().__init__()
+        self.own, self.cross = (nn.MultiheadAttention(12, 2, batch_first=True) for _ in range(2))
+        self.head = nn.Linear(12, 10)
+
+    def forward(self, features):
+        hidden, memory = (features[:, None] * torch.linspace(-1, 1, length)[:, None] for length in (3, 5))
+        hidden = hidden + self.own(hidden, hidden, hidden, need_weights=False)[0]
+        hidden = hidden + self.cross(hidden, memory, memory, need_weights=False)[0]
+        return self.head(hidden.mean(1))
+
+
+class Guarded(nn.Module):
+    """Linear attention's denominator, 0 where nothing is positive. The exporter's optimizer takes 1e-9 for 0."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.head = nn.Linear(12, 16), nn.Linear(16, 10)
+
+    def forward(self, features):
+        hidden = torch.relu(self.first(features))
+        kept = torch.relu(features[:, :1] - 0.5)  # 0 for most samples.
+        return self.head(hidden * kept / (kept.unsqueeze(-1) + 1e-9).squeeze(-1))
+
+
+class Patches(nn.Module):
+    """XCiT's first layers, behind which PyTorch's gradients of a batch of one are wrong."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm, self.places = nn.Conv2d(3, 8, 1, bias=False), nn.BatchNorm2d(8), nn.Parameter(torch.randn(1, 4, 8))
+        self.mix, self.head = nn.Linear(8, 8), nn.Linear(8, 10)
+
+    def forward(self, features):
+        hidden = self.norm(self.conv(features.view(-1, 3, 2, 2))).flatten(2).transpose(1, 2) + self.places
+        return self.head(torch.tanh(self.mix(hidden)).amax(1))
 
 
 class TwoDropouts(nn.Module):
@@ -196,11 +251,14 @@ REFUSED = {
     "parallel_norms": ("mlp_norm", "optimize=False"),
     "detached_head": ("embed.weight", "optimize=False"),
     "gated": ("'gate'", "optimize=False"),
+    "cross_attention": ("cross.in_proj_bias", "optimize=False"),
+    "guarded": ("'add'", "optimize=False"),
+    "patches": ("conv.weight", "optimize=False"),
     "two_dropouts": ("random", "optimize=False"),
 }
 LAYOUTS = {"detached_head": ("--set", "cluster.devices_per_node=2", "--pin", "*.stages=2")}
 HALF = {"scaled", "factored"}
-ROUNDED = {"factored"}  # In a default export.
+SAID = {"factored": ("2 numbers", "rounded"), "detached_split": ("detach()", "optimize=False")}  # Of a default export.
 
 
 def cases() -> dict:
@@ -211,7 +269,9 @@ def cases() -> dict:
         return Case(name, "exports", build, fields, inputs, outputs, loss, source="lost.py", **more)
 
     every = [case("twice_added", TwiceAdded), case("one_pixel", OnePixel), case("detached", Detached), case("detached_copy", DetachedCopy),
-             case("parallel_norms", ParallelNorms), case("gated", Gated), case("two_dropouts", TwoDropouts, train_mode=True),
+             case("detached_split", DetachedSplit),
+             case("parallel_norms", ParallelNorms), case("gated", Gated),
+             case("cross_attention", CrossAttention), case("guarded", Guarded), case("patches", Patches), case("two_dropouts", TwoDropouts, train_mode=True),
              case("smoothed", lambda: Smoothed(False), text, ("input_ids", "labels"), ("loss",), own_loss),
              case("smoothed_weights", lambda: Smoothed(True), text, ("input_ids", "labels"), ("loss",), own_loss),
              case("padded", Padded, text, ("input_ids",)), case("edges", Edges),

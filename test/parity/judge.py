@@ -104,8 +104,8 @@ def judge_exports(judge, only):
             if is_default and name in lost.REFUSED:
                 judge.stage(f"{name} {variant}", stages.refused, case, *lost.REFUSED[name], variant=variant)
                 continue
-            if is_default and name in lost.ROUNDED:
-                judge.stage(f"{name} {variant}", stages.said, case, "2 numbers", "rounded", variant=variant)
+            if is_default and name in lost.SAID:
+                judge.stage(f"{name} {variant}", stages.said, case, *lost.SAID[name], variant=variant)
                 continue
             for micro_batch in (1, 3, 8) if not case.train_mode else ():
                 judge.stage(f"{name} {variant} micro-batch {micro_batch}", stages.first_step, case, micro_batch, variant=variant,
