@@ -31,8 +31,9 @@ Value underNanGuard(Value value) {
 }
 
 struct Scores {
-  Value q, k; ///< k [B, H, T, D]
-  Value mask; ///< null: none
+  Value q, k;          ///< k [B, H, T, D] …
+  bool swapped = true; ///< … or [B, H, D, T]
+  Value mask;          ///< null: none
   double scale = 1, softcap = 0;
 };
 
@@ -81,7 +82,7 @@ std::optional<std::pair<Value, Value>> splitMask(Value value) {
   });
 }
 
-std::optional<Scores> matchScores(Value value, PatternRewriter &rewriter) {
+std::optional<Scores> matchScores(Value value) {
   Scores scores;
   if (auto split = splitMask(value)) {
     value = split->first;
@@ -105,7 +106,8 @@ std::optional<Scores> matchScores(Value value, PatternRewriter &rewriter) {
     return std::nullopt;
   scores.scale = outer.constant * q.constant * k.constant;
   scores.q = q.other;
-  scores.k = product.getTransposeB() ? k.other : swapLastTwo(k.other, rewriter);
+  scores.k = k.other;
+  scores.swapped = !product.getTransposeB();
   return scores;
 }
 
@@ -174,19 +176,23 @@ struct RaiseAttention : OpRewritePattern<nn::MatmulOp> {
     auto softmax = underNanGuard(probabilities).getDefiningOp<nn::SoftmaxOp>();
     if (!softmax || softmax.getAxis() != 3)
       return failure();
-    std::optional<Scores> scores = matchScores(raise::throughWidening(softmax.getX()), rewriter);
+    std::optional<Scores> scores = matchScores(raise::throughWidening(softmax.getX()));
     if (!scores || raise::elementOf(scores->q) != raise::elementOf(op.getB()))
       return failure();
     // A mask that trains stays as it is: nn.attention would form the scores anew for its gradient.
     if (scores->mask && dependsOnTrainable(scores->mask))
       return failure();
-    Value k = underRepeatedHeads(scores->k), v = underRepeatedHeads(op.getB());
+    llvm::ArrayRef<DimExpr> q = raise::shapeOf(scores->q), to = raise::shapeOf(op);
+    if (!(q[0] == raise::shapeOf(scores->k)[0]) || !(q[0] == raise::shapeOf(op.getB())[0]) ||
+        to.take_front(3) != q.take_front(3))
+      return failure();
+    // Nothing is created before here: what a failed match leaves behind would be matched again without end.
+    Value whole = scores->swapped ? swapLastTwo(scores->k, rewriter) : scores->k;
+    Value k = underRepeatedHeads(whole), v = underRepeatedHeads(op.getB());
     if (!(raise::shapeOf(k)[1] == raise::shapeOf(v)[1])) {
-      k = scores->k;
+      k = whole;
       v = op.getB();
     }
-    if (!(raise::shapeOf(scores->q)[0] == raise::shapeOf(k)[0]) || !(raise::shapeOf(k)[0] == raise::shapeOf(v)[0]))
-      return failure();
     Value mask = scores->mask ? withRankFour(asTruth(scores->mask), rewriter) : Value();
     auto attention = nn::AttentionOp::create(rewriter, op.getLoc(), scores->q, k, v, mask, llvm::APFloat(scores->scale),
                                              llvm::APFloat(scores->softcap),

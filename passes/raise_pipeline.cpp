@@ -29,8 +29,10 @@ private:
   void runOnOperation() override {
     mlir::RewritePatternSet patterns(&getContext());
     addPatterns(patterns);
-    if (mlir::failed(mlir::applyPatternsGreedily(getOperation(), std::move(patterns))))
-      signalPassFailure();
+    if (mlir::succeeded(mlir::applyPatternsGreedily(getOperation(), std::move(patterns))))
+      return;
+    getOperation()->emitError() << "the patterns of --" << argument << " match again and again";
+    signalPassFailure();
   }
 
   llvm::StringRef argument, description;

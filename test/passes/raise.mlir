@@ -114,6 +114,23 @@ func.func @learned_bias(%q: !nn.tensor<[batch, 4, seq, 16], f32>, %k: !nn.tensor
   return %o : !nn.tensor<[batch, 4, seq, 16], f32>
 }
 
+// The same with keys that the product does not turn itself: a match that comes to nothing leaves nothing behind, and ends.
+// CHECK-LABEL: func.func @learned_bias_of_turned_keys
+// CHECK-COUNT-1: nn.transpose
+// CHECK-NOT: nn.transpose
+// CHECK: nn.softmax
+func.func @learned_bias_of_turned_keys(%q: !nn.tensor<[batch, 4, seq, 16], f32>, %k: !nn.tensor<[batch, seq, 4, 16], f32>,
+                                       %v: !nn.tensor<[batch, 4, seq, 16], f32>,
+                                       %bias: !nn.tensor<[1, 4, 1, 1], f32> {nn.parameter = "m/bias", nn.trainable})
+    -> !nn.tensor<[batch, 4, seq, 16], f32> {
+  %turned = nn.transpose %k {permutation = array<i64: 0, 2, 3, 1>} : (!nn.tensor<[batch, seq, 4, 16], f32>) -> !nn.tensor<[batch, 4, 16, seq], f32>
+  %s = nn.matmul %q, %turned : (!nn.tensor<[batch, 4, seq, 16], f32>, !nn.tensor<[batch, 4, 16, seq], f32>) -> !nn.tensor<[batch, 4, seq, seq], f32>
+  %m = nn.add %s, %bias : (!nn.tensor<[batch, 4, seq, seq], f32>, !nn.tensor<[1, 4, 1, 1], f32>) -> !nn.tensor<[batch, 4, seq, seq], f32>
+  %p = nn.softmax %m {axis = 3 : i64} : (!nn.tensor<[batch, 4, seq, seq], f32>) -> !nn.tensor<[batch, 4, seq, seq], f32>
+  %o = nn.matmul %p, %v : (!nn.tensor<[batch, 4, seq, seq], f32>, !nn.tensor<[batch, 4, seq, 16], f32>) -> !nn.tensor<[batch, 4, seq, 16], f32>
+  return %o : !nn.tensor<[batch, 4, seq, 16], f32>
+}
+
 // Sines per head: another layout than cos and sin that all heads share.
 // CHECK-LABEL: func.func @rope_per_head
 func.func @rope_per_head(%x: !nn.tensor<[batch, seq, 4, 16], f32>, %cos: !nn.tensor<[1, seq, 4, 16], f32>, %sin: !nn.tensor<[seq, 1, 16], f32>)
