@@ -6,6 +6,10 @@ using namespace mlir;
 
 namespace maestro::padding {
 
+/// What a number as a mask does, before the padded dim.
+static constexpr llvm::StringLiteral kMaskedByNumber =
+    "weighs equally, padding included, where a number other than -inf masks all of '";
+
 //===----------------------------------------------------------------------===//
 // Reductions
 //===----------------------------------------------------------------------===//
@@ -55,6 +59,49 @@ void Transfer::reduce(llvm::ArrayRef<int64_t> axes) {
       result.axes[target].tail = reduced(axis.tail);
 }
 
+/// Whether a field's values say what `value` is.
+static bool dependsOnField(Value value) {
+  llvm::SmallVector<Value> pending = {value};
+  llvm::SmallPtrSet<Operation *, 32> seen;
+  while (!pending.empty()) {
+    Value next = pending.pop_back_val();
+    if (auto argument = dyn_cast<BlockArgument>(next)) {
+      auto graph = dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp());
+      if (graph && (graph.getArgAttr(argument.getArgNumber(), attributes::kField) ||
+                    graph.getArgAttr(argument.getArgNumber(), attributes::kEdge)))
+        return true;
+    } else if (Operation *op = next.getDefiningOp(); seen.insert(op).second && !isa<nn::DimValuesOp>(op)) {
+      llvm::append_range(pending, op->getOperands());
+    }
+  }
+  return false;
+}
+
+bool Transfer::mayMaskAll(Value scores) const {
+  const Tensor &tensor = known.at(scores);
+  auto masks = [](const Tensor &each) {
+    return llvm::any_of(each.axes, [](const Axis &axis) { return axis.tail.high <= kMasked; });
+  };
+  if (!masks(tensor) || tensor.range.low > kMasked || tensor.range.low == tensor.range.high)
+    return false;
+  Operation *by = scores.getDefiningOp();
+  if (isa_and_nonnull<nn::CastOp, nn::ReshapeOp, nn::TransposeOp, nn::BroadcastToOp>(by))
+    return mayMaskAll(by->getOperand(0));
+  if (isa_and_nonnull<nn::AddOp>(by) && (masks(known.at(by->getOperand(0))) || masks(known.at(by->getOperand(1)))))
+    return llvm::any_of(by->getOperands(), [&](Value each) { return mayMaskAll(each); });
+  if (isa_and_nonnull<nn::WhereOp>(by)) {
+    bool byNumber = llvm::any_of(by->getOperands().drop_front(), [&](Value each) {
+      const Range &range = known.at(each).range;
+      return range.high <= kMasked && range.high > -kInfinity;
+    });
+    return (byNumber && dependsOnField(by->getOperand(0))) ||
+           llvm::any_of(by->getOperands().drop_front(), [&](Value each) { return mayMaskAll(each); });
+  }
+  return dependsOnField(scores) && llvm::any_of(tensor.axes, [](const Axis &axis) {
+           return axis.tail.high <= kMasked && axis.tail.high > -kInfinity;
+         });
+}
+
 void Transfer::softmax(unsigned dim, bool isLog) {
   Range values = isLog ? Range{-kInfinity, 0} : Range{0, 1};
   results[0].range = values;
@@ -64,6 +111,8 @@ void Transfer::softmax(unsigned dim, bool isLog) {
       return;
     if (!requireRight(*axis) || axis->tail.high > kMasked)
       return show("normalises over '" + symbol + "', and nothing masks the padding there");
+    if (mayMaskAll(op->getOperand(0)))
+      return show(kMaskedByNumber + symbol + "'");
   }
   carry(0);
   for (Axis &axis : results[0].axes)
@@ -150,6 +199,8 @@ void Transfer::attention(nn::AttentionOp op) {
         return;
       bool isBool = nn::typeOf(op.getMask()).getElementType().isInteger(1);
       masked = full && isFull(*mask) && (isBool ? mask->tail.is(0) : mask->tail.high <= kMasked);
+      if (masked && !isBool && mayMaskAll(op.getMask()))
+        return show(kMaskedByNumber + symbol + "'");
     }
     bool sameLength = mentions(shapeOf(0)[position]) && shapeOf(0)[position] == shapeOf(1)[position];
     masked |= full && op.getCausal() && int64_t(op.getCausalOffset()) <= 0 && sameLength;

@@ -55,6 +55,9 @@ private:
   void show(const llvm::Twine &what);
   /// Whether all positions are right; padding shows where they are not.
   bool requireRight(const Axis &axis);
+  /// Whether `scores`, masked behind the end, may be masked before it as well, and by a number: such a row is the mean
+  /// of all that it looks at, padding included. A field says what is masked; positions leave each one itself.
+  bool mayMaskAll(mlir::Value scores) const;
   bool isVisible() const { return results.front().visible.has_value(); }
 
   /// The axis of an operand's dim, made up where it is uniform; nothing where the dim does not run along the symbol.

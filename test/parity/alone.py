@@ -92,6 +92,13 @@ def multihead(network, x, ignore):
     return network.head(h + network.attention(h, h, h, key_padding_mask=ignore, need_weights=False)[0])
 
 
+def by_number(network, x, ignore):
+    """A mask of the network's own: where all is ignored, the mean of a sample's own positions."""
+    h = hidden(network, x)
+    scores = (network.query(h) @ h.transpose(1, 2)).masked_fill(ignore[:, None, :], -1e9)
+    return network.head(h + torch.softmax(scores, -1) @ h)
+
+
 def sums_of(parts, divide):
     """The loss of a batch from each sample's parts, which add up."""
 
@@ -122,6 +129,7 @@ CASES = [
          workload="inputs: {labels: {dtype: int64, shape: [batch, seq], pad: -100}}\n"),
     Case("nothing_attended", lambda n, x, ignore: n.head(hidden(n, x) + attended(n, x, ~ignore[:, None, None, :])), ("x", "ignore"),
          draw=MASKED, workload=IGNORES),
+    Case("nothing_attended_by_number", by_number, ("x", "ignore"), draw=MASKED, workload=IGNORES),
     Case("nothing_attended_multihead", multihead, ("x", "ignore"), draw=MASKED, workload=IGNORES),
     Case("counted_by_sign", counted_by_sign, ("x", "labels"), scalar=True,
          draw={"labels": lambda random, length, index: random.integers(-1, CLASSES, length)},

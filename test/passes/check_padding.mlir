@@ -167,3 +167,56 @@ module attributes {nn.dims = {batch = {combine = "sum"}, seq = {combine = "max"}
     return %s : !nn.tensor<[], f32>
   }
 }
+
+// -----
+
+// A mask that is a number: a row of which the field masks all is uniform.
+// CHECK: unpadded = "nn.softmax weighs equally, padding included, where a number other than -inf masks all of 'seq'"
+module attributes {nn.dims = {batch = {combine = "sum"}, seq = {combine = "max"}}} {
+  func.func @graph(%x: !nn.tensor<[batch, seq, seq], f32> {nn.field = "x"}, %mask: !nn.tensor<[batch, seq], i1> {nn.field = "mask"})
+      -> (!nn.tensor<[], f32> {nn.loss = "loss", nn.role = "sum"}) {
+    %low = nn.constant dense<-1.0e9> : tensor<f32> : !nn.tensor<[], f32>
+    %m = nn.reshape %mask : (!nn.tensor<[batch, seq], i1>) -> !nn.tensor<[batch, 1, seq], i1>
+    %s = nn.where %m, %x, %low : (!nn.tensor<[batch, 1, seq], i1>, !nn.tensor<[batch, seq, seq], f32>, !nn.tensor<[], f32>) -> !nn.tensor<[batch, seq, seq], f32>
+    %p = nn.softmax %s {axis = 2 : i64} : (!nn.tensor<[batch, seq, seq], f32>) -> !nn.tensor<[batch, seq, seq], f32>
+    %f = nn.slice %p {offsets = #nn.dims<[0, 0, 0]>, steps = array<i64: 1, 1, 1>} : (!nn.tensor<[batch, seq, seq], f32>) -> !nn.tensor<[batch, 1, seq], f32>
+    %l = nn.reduce_sum %f {axes = array<i64: 0, 1, 2>} : (!nn.tensor<[batch, 1, seq], f32>) -> !nn.tensor<[], f32>
+    return %l : !nn.tensor<[], f32>
+  }
+}
+
+// -----
+
+// By −∞ such a row has no value, padded or not.
+// CHECK: seq = {combine = "max"}}
+module attributes {nn.dims = {batch = {combine = "sum"}, seq = {combine = "max"}}} {
+  func.func @graph(%x: !nn.tensor<[batch, seq, seq], f32> {nn.field = "x"}, %mask: !nn.tensor<[batch, seq], i1> {nn.field = "mask"})
+      -> (!nn.tensor<[], f32> {nn.loss = "loss", nn.role = "sum"}) {
+    %low = nn.constant dense<0xFF800000> : tensor<f32> : !nn.tensor<[], f32>
+    %m = nn.reshape %mask : (!nn.tensor<[batch, seq], i1>) -> !nn.tensor<[batch, 1, seq], i1>
+    %s = nn.where %m, %x, %low : (!nn.tensor<[batch, 1, seq], i1>, !nn.tensor<[batch, seq, seq], f32>, !nn.tensor<[], f32>) -> !nn.tensor<[batch, seq, seq], f32>
+    %p = nn.softmax %s {axis = 2 : i64} : (!nn.tensor<[batch, seq, seq], f32>) -> !nn.tensor<[batch, seq, seq], f32>
+    %f = nn.slice %p {offsets = #nn.dims<[0, 0, 0]>, steps = array<i64: 1, 1, 1>} : (!nn.tensor<[batch, seq, seq], f32>) -> !nn.tensor<[batch, 1, seq], f32>
+    %l = nn.reduce_sum %f {axes = array<i64: 0, 1, 2>} : (!nn.tensor<[batch, 1, seq], f32>) -> !nn.tensor<[], f32>
+    return %l : !nn.tensor<[], f32>
+  }
+}
+
+// -----
+
+// Positions leave each row itself.
+// CHECK: seq = {combine = "max"}}
+module attributes {nn.dims = {batch = {combine = "sum"}, seq = {combine = "max"}}} {
+  func.func @graph(%x: !nn.tensor<[batch, seq, seq], f32> {nn.field = "x"}, %mask: !nn.tensor<[batch, seq], i1> {nn.field = "mask"})
+      -> (!nn.tensor<[], f32> {nn.loss = "loss", nn.role = "sum"}) {
+    %low = nn.constant dense<-1.0e9> : tensor<f32> : !nn.tensor<[], f32>
+    %i = nn.iota {start = #nn.dims<[0]>, step = #nn.dims<[1]>} : () -> !nn.tensor<[seq], i64>
+    %q = nn.reshape %i : (!nn.tensor<[seq], i64>) -> !nn.tensor<[seq, 1], i64>
+    %m = nn.less_equal %i, %q : (!nn.tensor<[seq], i64>, !nn.tensor<[seq, 1], i64>) -> !nn.tensor<[seq, seq], i1>
+    %s = nn.where %m, %x, %low : (!nn.tensor<[seq, seq], i1>, !nn.tensor<[batch, seq, seq], f32>, !nn.tensor<[], f32>) -> !nn.tensor<[batch, seq, seq], f32>
+    %p = nn.softmax %s {axis = 2 : i64} : (!nn.tensor<[batch, seq, seq], f32>) -> !nn.tensor<[batch, seq, seq], f32>
+    %f = nn.slice %p {offsets = #nn.dims<[0, 0, 0]>, steps = array<i64: 1, 1, 1>} : (!nn.tensor<[batch, seq, seq], f32>) -> !nn.tensor<[batch, 1, seq], f32>
+    %l = nn.reduce_sum %f {axes = array<i64: 0, 1, 2>} : (!nn.tensor<[batch, 1, seq], f32>) -> !nn.tensor<[], f32>
+    return %l : !nn.tensor<[], f32>
+  }
+}
