@@ -145,6 +145,7 @@ def judge_family(judge, family, only):
         judge.stage("llama bf16 determinism", stages.determinism, cases["llama_logits"], "--set", "train.precision=bf16")
     if family == "plain":
         judge.stage("dropout", stages.dropout, cases["mlp_dropout"])
+        judge.stage("mlp", stages.unwritten_gradient, cases["mlp_logits"])
         judge.stage("dropout determinism", stages.determinism, cases["mlp_dropout"])
         judge.stage("batchnorm in training", stages.refused, cases["convnet_batchnorm_train"], "BatchNorm", "stem_norm")
     if family == "compound":

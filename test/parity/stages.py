@@ -273,14 +273,29 @@ def bf16_gradients(judge, what, case):
     judge.check(f"{what} bf16 is not f32", max(ours for ours, _ in errors.values()) > 1e-7, f"{errors[worst]}")
 
 
-def without_proof(judge, plan):
-    """The same plan, but padding: as if planning had missed that it shows."""
-    text = plan.with_suffix(".mlir")
-    shown = judge.bench.succeed("maestro-dump", plan, "--format", "mlir").stdout
-    text.write_text(re.sub(r' unpadded ("[^"]*"|\["[^]]*\])', "", shown))
-    made = plan.with_suffix(".padded.mpl")
+def changed(judge, plan, change):
+    """The same plan, but for what `change` does to its text."""
+    text, made = plan.with_suffix(".mlir"), plan.with_suffix(".changed.mpl")
+    text.write_text(change(judge.bench.succeed("maestro-dump", plan, "--format", "mlir").stdout))
     judge.bench.succeed("maestro-opt", text, f"--maestro-emit-plan=file={made}", "-o", "/dev/null")
     return made
+
+
+def without_proof(judge, plan):
+    """As if planning had missed that padding shows."""
+    return changed(judge, plan, lambda text: re.sub(r' unpadded ("[^"]*"|\["[^]]*\])', "", text))
+
+
+def unwritten_gradient(judge, what, case):
+    """As if planning had given a gradient nothing but itself: there is a call, and it leaves what was there."""
+    _, data = make_data(judge, case)
+    plan = plan_case(judge, case, f"{case.name}-unwritten", "--pin", "*.micro_batch=3")
+    call = re.compile(r'plan\.call "reduce_sum"\(b\d+\) -> \((b\d+)\) attributes \{[^}]*accumulate = \[1\]\}')
+    plan = changed(judge, plan, lambda text: call.sub(r'plan.call "add_into"(\1) -> (\1)', text, count=1))
+    done = judge.bench.command("maestro-run", plan, "--data", data, "--steps", 1, "--self-check")
+    judge.check(f"{what} --self-check finds a gradient that nothing writes",
+                done.returncode == 1 and "no task writes the gradient of" in done.stderr,
+                f"status {done.returncode}: {done.stderr.strip()[-300:]}")
 
 
 def self_check(judge, what, case, expect_stop: bool):

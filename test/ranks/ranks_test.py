@@ -102,6 +102,28 @@ class Ranks(unittest.TestCase):
             page = self.bench.succeed("maestro-dump", self.plan, "--format", "html", "--measured", trace).stdout
             self.assertEqual(page.count('class="timeline"'), 2)
 
+    def test_a_launcher_that_ignores_its_children(self):
+        """Then nobody is told how a process ended, and a trace waits for all of them all the same."""
+        line = [self.bench.binaries / "maestro-run", self.plan, "--steps", "2", "--quiet", "--ranks", "processes", "--trace", "deaf.json"]
+        done = subprocess.run([*map(str, line)], cwd=self.bench.scratch, timeout=60, capture_output=True, text=True,
+                              preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        events = json.loads((self.bench.scratch / "deaf.json").read_text())["traceEvents"]
+        self.assertEqual({event["pid"] for event in events if event.get("cat") == "task"}, {0, 1, 2, 3})
+
+    def test_an_interrupted_trace_is_whole(self):
+        """Also of ranks that ran ahead of the one that was interrupted."""
+        for ranks in ("threads", "processes"):
+            trace = f"interrupted-{ranks}.json"
+            status, said, seconds = self.disturb(f"interrupted-trace-{ranks}", lambda process, _: process.send_signal(signal.SIGINT),
+                                                 "--ranks", ranks, "--trace", trace)
+            self.assertEqual(status, 130, said)
+            self.assertLess(seconds, LIMIT_SECONDS)
+            tasks = [event for event in json.loads((self.bench.scratch / trace).read_text())["traceEvents"] if event.get("cat") == "task"]
+            self.assertEqual({event["pid"] for event in tasks}, {0, 1, 2, 3})
+            for event in tasks:
+                self.assertGreaterEqual(event["dur"], 0, event)
+
     def test_resumed_processes_change_no_bit(self):
         whole = self.run_to_end("whole", "--steps", "5")
         self.run_to_end("parts", "--steps", "3", "--ranks", "processes")
