@@ -36,7 +36,8 @@ struct ParameterBytes {
   uint64_t gradients = 0; ///< What replicas add up.
   uint64_t state = 0;     ///< The optimizer's.
   uint64_t resident() const { return values + gradients + state; }
-  /// What the norm (gradients read) and the optimizer (values, gradients and its state read and written) move in a step.
+  /// What the norm (gradients read) and the optimizer (values, gradients and its state read and written) move in a
+  /// step.
   uint64_t moved() const { return 5 * gradients + 2 * state; }
   ParameterBytes operator*(uint64_t times) const { return {values * times, gradients * times, state * times}; }
   bool operator==(const ParameterBytes &) const = default;

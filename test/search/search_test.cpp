@@ -256,8 +256,7 @@ TEST(Search, PipelinesSplitTheirBackwardWhereThatGains) {
     SearchResult whole = solve(problem);
     EXPECT_EQ(whole.layout.sections[1].cut.splitStages, 0u);
     EXPECT_LE(free.simulation.stepSeconds, 1.01 * whole.simulation.stepSeconds);
-    gained += free.layout.sections[1].cut.splitStages > 0 &&
-              free.simulation.stepSeconds < whole.simulation.stepSeconds;
+    gained += free.layout.sections[1].cut.splitStages > 0 && free.simulation.stepSeconds < whole.simulation.stepSeconds;
   }
   EXPECT_GE(gained, 1u);
 }

@@ -44,8 +44,8 @@ void setCapacities(AtomicModel &model, int64_t stretch) {
 wavefront::Cost cost(int64_t perToken, int64_t perTask) { return {{{perToken, {kBatch, kSeq}}, {perTask, {}}}}; }
 
 StageModel stage(bool trains, size_t sizes, int64_t perToken, int64_t perTask, uint64_t times) {
-  cost_models::ParameterBytes parameters = trains ? cost_models::ParameterBytes{1000, 1000, 2000}
-                                                  : cost_models::ParameterBytes{1000, 0, 0};
+  cost_models::ParameterBytes parameters =
+      trains ? cost_models::ParameterBytes{1000, 1000, 2000} : cost_models::ParameterBytes{1000, 0, 0};
   StageModel result{parameters * times, {}};
   for (size_t m = 0; m < sizes; ++m)
     result.at.push_back(
