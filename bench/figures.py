@@ -113,7 +113,7 @@ def plan_8b(scratch, repeats=3):
     graph = export.export_variant(case, "meta", export.models_folder())
     found = []
     for _ in range(repeats):
-        status, seconds, peak, said = measured([runs.BINARIES / "maestro-plan", graph, "-o", scratch.path / "llama_8b.mpl", "--quiet"])
+        status, seconds, _, peak, said = measured([runs.BINARIES / "maestro-plan", graph, "-o", scratch.path / "llama_8b.mpl", "--quiet"])
         if status != 0:
             raise RuntimeError(f"maestro-plan ended with {status}: {said}")
         found.append((seconds, peak))

@@ -34,8 +34,9 @@ MEASURED = """
 import json, resource, subprocess, sys, time
 start = time.monotonic()
 done = subprocess.run(sys.argv[1:], capture_output=True, text=True)
-most = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
-print(json.dumps([done.returncode, time.monotonic() - start, most, done.stderr[-400:]]))
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+processor = used.ru_utime + used.ru_stime
+print(json.dumps([done.returncode, time.monotonic() - start, processor, used.ru_maxrss * 1024, done.stderr[-400:]]))
 """
 
 
@@ -82,7 +83,7 @@ def export(workload, folder):
 
 
 def measured(line, environment=None):
-    """(exit status, seconds, most bytes, the end of what it said) of a command."""
+    """(exit status, seconds, seconds of processors, most bytes, the end of what it said) of a command."""
     command = [sys.executable, "-S", "-c", MEASURED, *map(str, line)]
     done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
     return json.loads(done.stdout)
@@ -101,8 +102,8 @@ def plan(folder, devices, kind, samples=None, model="workload.yaml", without="")
     line = [BINARIES / "maestro-plan", folder / model, "--cluster", cluster, "-o", output, "--quiet"]
     line += ["--set", f"train.global_batch={samples}"] if samples else []
     left_out = {"MAESTRO_SEARCH_WITHOUT": without} if without else {}
-    status, seconds, peak, said = measured(line, os.environ | left_out)
-    row = {"seconds": round(seconds, 2), "peak": peak}
+    status, seconds, processor, peak, said = measured(line, os.environ | left_out)
+    row = {"seconds": round(seconds, 2), "processor_seconds": round(processor, 2), "peak": peak}
     if status != 0:
         return {**row, "error": said.rpartition("error: ")[2].strip().replace(f"{folder}/", "")}, None
     dump = [BINARIES / "maestro-dump", output, "--format", "json"]
