@@ -39,7 +39,7 @@ edges:
   - autoencoder.latents -> transformer.latents
 dims:
   batch: {{combine: sum, max: 1}}
-  seq: {{combine: max, max: {longest}, multiple_of: 16}}
+  seq: {{combine: max, max: {longest}}}
 synthetic:
   seq: lognormal({typical}, 0.7)
 loss: [{{mean: {{value: transformer.error}}}}]
