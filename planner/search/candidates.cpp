@@ -48,10 +48,6 @@ uint64_t Candidates::missingBytes(const Layout &layout) {
   return missing;
 }
 
-bool Candidates::isKnown(const Layout &layout, wavefront::Order order) const {
-  return known.count({order, cutsOf(layout), place(layout, problem.machine)}) > 0;
-}
-
 bool Candidates::isOver() { return over = over || (!known.empty() && problem.isOver && problem.isOver()); }
 
 Result<std::vector<const cost_models::Simulation *>>

@@ -18,7 +18,6 @@ namespace maestro::planner {
 struct Allowance {
   uint32_t simulations = 0;
   uint64_t tasks = 0; ///< Simulated.
-  bool isSpent() const { return simulations == 0 || tasks == 0; }
 };
 
 class Candidates {
@@ -34,8 +33,6 @@ public:
   /// allowance is spent, or the deadline has passed: a first layout is simulated whatever the deadline.
   Result<std::vector<const cost_models::Simulation *>> simulate(std::span<const Layout> layouts, wavefront::Order order,
                                                                 Allowance &allowance);
-  /// Whether it was simulated.
-  bool isKnown(const Layout &layout, wavefront::Order order) const;
 
   bool isOver();
   bool wasCutShort() const { return over; }

@@ -4,6 +4,7 @@
 #include "planner/search/baselines.h"
 #include "planner/search/moves.h"
 
+#include <limits>
 #include <vector>
 
 namespace maestro::planner {

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
-#include <functional>
 
 namespace maestro::planner {
 namespace {

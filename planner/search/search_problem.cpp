@@ -97,6 +97,9 @@ Status verify(const SearchProblem &problem, const SearchResult &result) {
   auto broken = [](std::string what) { return Status::internal("search result: " + what); };
   MAESTRO_TRY(cost_models::check(problem.model, cutsOf(result.layout)));
   CompoundModel model = modelOf(problem.model, result.layout);
+  for (const DeviceGroup &group : result.layout.groups)
+    if (group.width != 1)
+      return broken(fmt::format("a group has stations of {} devices, which place() does not number", group.width));
   CompoundLayout choices = place(result.layout, problem.machine);
   MAESTRO_TRY(cost_models::check(model, problem.machine, choices));
   for (size_t s = 0; s < choices.size(); ++s)

@@ -377,6 +377,9 @@ TEST(Search, VerifyFindsWhatIsWrong) {
   wrong.layout.groups[0].pinned = {7};
   EXPECT_FALSE(verify(problem, wrong).isOk());
   wrong = result;
+  wrong.layout.groups[0].width = 2;
+  EXPECT_NE(verify(problem, wrong).message().find("stations of 2 devices"), std::string::npos);
+  wrong = result;
   wrong.lowerBoundSeconds = 1.001 * result.simulated.front().simulation.stepSeconds;
   EXPECT_FALSE(verify(problem, wrong).isOk());
   problem.pins[0].microBatch = result.layout.sections[0].microBatch == 0 ? 1 : 0;
