@@ -11,6 +11,8 @@
 #include <cstdio>
 #include <fcntl.h>
 #include <filesystem>
+#include <sys/file.h>
+#include <unistd.h>
 #include <vector>
 
 namespace maestro::checkpoint {
@@ -111,6 +113,16 @@ Result<std::vector<Candidate>> candidates(const std::string &outFolder) {
     return a.step != b.step ? a.step > b.step : a.name > b.name; // '.' comes before 'c'.
   });
   return list;
+}
+
+/// A shared lock on a checkpoint's folder until the last copy goes; processes that are forked off
+/// hold it, too. Null on file systems that have no locks.
+std::shared_ptr<void> holdForReading(const std::string &path) {
+  int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0)
+    return nullptr;
+  ::flock(fd, LOCK_SH | LOCK_NB);
+  return std::shared_ptr<void>(nullptr, [fd](void *) { ::close(fd); });
 }
 } // namespace
 
@@ -216,22 +228,49 @@ Result<FoundCheckpoint> openCheckpoint(const std::string &path) {
   return found;
 }
 
-Result<std::optional<FoundCheckpoint>> findNewestCheckpoint(const std::string &outFolder, const std::string &run) {
+bool isBeingRead(const std::string &outFolder, uint64_t step) {
+  int fd = ::open((outFolder + "/" + checkpointName(step)).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0)
+    return false;
+  bool isRead = ::flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  ::close(fd);
+  return isRead;
+}
+
+namespace {
+Result<std::optional<FoundCheckpoint>> findNewestCheckpoint(const std::string &outFolder, const std::string &run,
+                                                            Access access, int attemptsLeft) {
   MAESTRO_ASSIGN(std::vector<Candidate> list, candidates(outFolder));
   for (const auto &[step, name] : list) {
-    Result<FoundCheckpoint> found = openCheckpoint(outFolder + "/" + name);
-    if (!found && name.starts_with('.'))
+    bool isHidden = name.starts_with('.');
+    if (isHidden && access == Access::Reads)
+      continue; // Its name is about to change.
+    std::string path = outFolder + "/" + name;
+    std::shared_ptr<void> reading = access == Access::Reads ? holdForReading(path) : nullptr;
+    Result<FoundCheckpoint> found = openCheckpoint(path);
+    if (!found && isHidden)
       continue; // Was being written.
+    if (std::error_code error; !found && access == Access::Reads && !fs::exists(path, error) && attemptsLeft > 0)
+      return findNewestCheckpoint(outFolder, run, access, attemptsLeft - 1); // Removed meanwhile: there are newer ones.
     if (found && found->state.step != step)
       found = Status::invalidInput(
           fmt::format("checkpoint '{}': state.json is of step {}", found->path, found->state.step));
     if (found && !run.empty() && !found->state.run.empty() && found->state.run != run)
       found = Status::invalidInput(fmt::format("checkpoint '{}' is of an older run in this folder", found->path));
-    if (found)
+    if (found) {
+      found->reading = std::move(reading);
       return std::optional(*std::move(found));
+    }
     logWarning(fmt::format("passed over: {}", found.status().message()));
   }
   return std::optional<FoundCheckpoint>();
+}
+} // namespace
+
+Result<std::optional<FoundCheckpoint>> findNewestCheckpoint(const std::string &outFolder, const std::string &run,
+                                                            Access access) {
+  constexpr int kAttempts = 10; // A run removes old checkpoints slower than their names are read.
+  return findNewestCheckpoint(outFolder, run, access, kAttempts);
 }
 
 } // namespace maestro::checkpoint

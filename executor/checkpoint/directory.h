@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -73,15 +74,26 @@ struct FoundCheckpoint {
   std::string path;
   TrainingState state;
   std::map<std::string, uint64_t> files; ///< Names and bytes.
+  std::shared_ptr<void> reading = {};    ///< See Access::Reads.
+};
+
+/// What whoever looks for a checkpoint may do in the run's folder.
+enum class Access : uint8_t {
+  Writes, ///< Holds the folder's lock: nobody else changes it.
+  Reads,  ///< A run may be writing there. What it has not put in place yet is passed over, and the
+          ///< checkpoint that is found is not removed as an old one while a copy of it exists.
 };
 
 /// Reads one checkpoint's state and compares its files' sizes.
 Result<FoundCheckpoint> openCheckpoint(const std::string &path);
 
-/// The newest whole checkpoint in a folder, or nothing; of the run `run` where that is given. One
-/// that was not yet put in place counts. Damaged ones, and those of other runs, are passed over
-/// with a warning.
-Result<std::optional<FoundCheckpoint>> findNewestCheckpoint(const std::string &outFolder, const std::string &run = "");
+/// The newest whole checkpoint in a folder, or nothing; of the run `run` where that is given. For
+/// who writes, one that was not yet put in place counts. Damaged ones, and those of other runs, are
+/// passed over with a warning.
+Result<std::optional<FoundCheckpoint>> findNewestCheckpoint(const std::string &outFolder, const std::string &run = "",
+                                                            Access access = Access::Writes);
+/// Whether somebody holds what findNewestCheckpoint(…, Access::Reads) gave, in any process.
+bool isBeingRead(const std::string &outFolder, uint64_t step);
 
 /// The steps of all checkpoints in a folder, whole or not, in ascending order.
 Result<std::vector<uint64_t>> checkpointSteps(const std::string &outFolder);

@@ -115,13 +115,17 @@ Status RunFolder::claim() {
   if (checkpoint)
     return Status();
   removeLeftovers(folder);
-  return keepNewest(0);
+  MAESTRO_ASSIGN(std::vector<uint64_t> steps, checkpointSteps(folder));
+  for (uint64_t step : steps)
+    MAESTRO_TRY(removeCheckpoint(folder, step));
+  return Status();
 }
 
 Status RunFolder::keepNewest(uint64_t count) const {
   MAESTRO_ASSIGN(std::vector<uint64_t> steps, checkpointSteps(folder));
   for (size_t i = 0; i + count < steps.size(); ++i)
-    MAESTRO_TRY(removeCheckpoint(folder, steps[i]));
+    if (!isBeingRead(folder, steps[i]))
+      MAESTRO_TRY(removeCheckpoint(folder, steps[i]));
   return Status();
 }
 

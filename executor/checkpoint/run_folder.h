@@ -40,7 +40,8 @@ public:
   /// Makes the folder this run's: of a run that begins, once its first step is done, so that one
   /// whose data or weights are bad leaves an older run's results alone.
   Status claim();
-  /// Removes all checkpoints but the newest `count`.
+  /// Removes all checkpoints but the newest `count` and those that are being read, which a later
+  /// call removes.
   Status keepNewest(uint64_t count) const;
 
 private:

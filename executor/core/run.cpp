@@ -137,7 +137,7 @@ private:
       if (options.resume == RunOptions::Resume::No)
         return Status();
       MAESTRO_ASSIGN(std::string run, checkpoint::readRunName(options.out));
-      MAESTRO_ASSIGN(found, checkpoint::findNewestCheckpoint(options.out, run));
+      MAESTRO_ASSIGN(found, checkpoint::findNewestCheckpoint(options.out, run, checkpoint::Access::Reads));
       return found ? adoptCheckpoint()
                    : Status::invalidInput(fmt::format("--resume: {} holds no whole checkpoint", options.out));
     }

@@ -211,6 +211,26 @@ TEST(RunFolderTest, keepsTheNewest) {
   EXPECT_THAT(entries(folder.path), ::testing::ElementsAre("checkpoint-000004", "checkpoint-000030"));
 }
 
+TEST(RunFolderTest, keepsWhatIsBeingRead) {
+  ScratchFolder folder;
+  auto run = RunFolder::open(folder.path, Start::Fresh);
+  for (uint64_t step : {1, 2})
+    ASSERT_TRUE(save(folder.path, step, 10).isOk());
+  fs::rename(folder.file("checkpoint-000002"), folder.file(".checkpoint-000002.partial"));
+  auto found = findNewestCheckpoint(folder.path, "", Access::Reads);
+  ASSERT_TRUE(found.isOk() && found->has_value());
+  EXPECT_EQ((*found)->state.step, 1u); // A hidden one may change its name at any moment.
+  EXPECT_TRUE(isBeingRead(folder.path, 1));
+  for (uint64_t step : {3, 4})
+    ASSERT_TRUE(save(folder.path, step, 10).isOk());
+  ASSERT_TRUE((*run)->keepNewest(1).isOk());
+  EXPECT_TRUE(openCheckpoint(folder.file("checkpoint-000001")).isOk());
+  found->reset();
+  EXPECT_FALSE(isBeingRead(folder.path, 1));
+  ASSERT_TRUE((*run)->keepNewest(1).isOk());
+  EXPECT_THAT(entries(folder.path), ::testing::ElementsAre("checkpoint-000004"));
+}
+
 /// Runs `body` in a child whose files may have at most `bytes` bytes; its exit status is returned.
 template <typename Body> int withFileLimit(rlim_t bytes, Body body) {
   pid_t child = ::fork();
