@@ -1,25 +1,27 @@
-// The channel's protocol as pure state transitions: the local backend runs them on atomics, the model check
+// What ranks tell each other, as pure state transitions: `local` runs them on atomics, the model check
 // (test/transport/model_check_test.cpp) runs the very same code on plain integers in every possible interleaving.
 //
-// Every operation is a small machine whose step() makes at most one access to memory that others touch. A backend
-// loops until step() is done; the checker lets others run between any two steps. All shared words are sequentially
-// consistent atomics in the backend, so interleavings are all that can happen.
+// Every operation is a small machine whose step() makes at most one access to memory that others touch. Whoever runs
+// it loops until it is done; the checker lets others run between any two steps. All shared words are sequentially
+// consistent atomics, so interleavings are all that can happen.
 //
-// A ring of `slots` serves sequences 0, 1, 2, …; sequence k uses slot k % slots. Its words:
-//   released       how many sequences have been released, counted without gaps: the producers' credit
-//   occupant[slot] the sequence that the slot serves now; only the consumer writes it
-//   arrivals[slot] posts counted for the occupant
-// and two wait points: `credit` for producers, `arrival` for the consumer.
+// All that is shared is words that only grow, and places to sleep. A ring of `slots` serves sequences 0, 1, 2, …;
+// sequence k uses slot k % slots. Its words:
+//   arrivals[slot]    posts into the slot since the run began: all producers count, the consumer waits
+//   credit[producer]  sequences released so far, counted without gaps: the consumer counts, the producer waits
+// What the consumer must wait for (Arrivals) and may count (Releases) it knows by itself.
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <vector>
 
 namespace maestro::transport::protocol {
 
 constexpr uint64_t slotOf(uint64_t sequence, uint64_t slots) { return sequence % slots; }
 
-/// A producer may write sequence k once k - slots has been released, and everything before it.
-constexpr bool mayWrite(uint64_t sequence, uint64_t released, uint64_t slots) { return sequence < released + slots; }
+/// The credit with which a producer may write a sequence: the slot's last one has been released, and all before it.
+constexpr uint64_t creditFor(uint64_t sequence, uint64_t slots) { return sequence < slots ? 0 : sequence - slots + 1; }
 
 /// Wakes who sleeps at a wait point, after the state it waits for was changed. A waiter registers before it looks a
 /// last time, so either it sees the change or it is seen here.
@@ -100,101 +102,77 @@ private:
   }
 };
 
-/// Producer: may `sequence` be written?
-struct CreditCondition {
-  uint64_t sequence = 0;
+/// Has a word been counted up to `atLeast`?
+struct CountCondition {
+  uint64_t atLeast = 0;
 
   void reset() {}
-  template <class Ring> Verdict step(Ring &ring) {
-    return mayWrite(sequence, ring.released(), ring.slots()) ? Verdict::Yes : Verdict::No;
+  template <class Word> Verdict step(const Word &word) const {
+    return word.count() >= atLeast ? Verdict::Yes : Verdict::No;
   }
 };
 
-/// Consumer: has `sequence` its slot, and have `expected` posts been counted there? The occupant is read first: while
-/// it is `sequence`, the count can only belong to it.
-struct ArrivalCondition {
-  uint64_t sequence = 0;
-  uint32_t expected = 0;
-  bool hasSlot = false;
-
-  void reset() { hasSlot = false; }
-  template <class Ring> Verdict step(Ring &ring) {
-    uint64_t slot = slotOf(sequence, ring.slots());
-    if (!hasSlot) {
-      hasSlot = ring.occupant(slot) == sequence;
-      return hasSlot ? Verdict::Open : Verdict::No;
-    }
-    return ring.arrivals(slot) >= expected ? Verdict::Yes : Verdict::No;
-  }
-};
-
-/// Producer: counts one arrival. Payload and header are in place already.
-struct Post {
+/// Counts `more`. What this tells of is in place already.
+struct Signal {
+  explicit Signal(uint64_t more) : more(more) {}
   enum class At : uint8_t { Count, Notify, Done } at = At::Count;
+  uint64_t more;
   protocol::Notify notify;
 
-  template <class Ring> void step(Ring &ring, uint64_t sequence) {
+  template <class Word, class WaitPort> void step(Word &word, WaitPort &port) {
     if (at == At::Count) {
-      ring.addArrival(slotOf(sequence, ring.slots()));
+      word.add(more);
       at = At::Notify;
     } else if (at == At::Notify) {
-      notify.step(ring.arrivalWait());
+      notify.step(port);
       at = notify.done() ? At::Done : At::Notify;
     }
   }
   bool done() const { return at == At::Done; }
 };
 
-/// Consumer: gives the slot of `sequence` to sequence + slots. Out of order is fine: credit moves when the gap closes.
-/// One thread at a time releases. The count goes first: with the new occupant a reader may believe it, and with the
-/// credit a producer may add to it.
-struct Release {
-  enum class At : uint8_t { ClearCount, MoveOccupant, ReadReleased, Scan, Publish, NotifyCredit, NotifyArrival, Done };
-  At at = At::ClearCount;
-  uint64_t released = 0, before = 0;
-  protocol::Notify notify;
-
-  template <class Ring> void step(Ring &ring, uint64_t sequence) {
-    uint64_t slots = ring.slots(), slot = slotOf(sequence, slots);
-    switch (at) {
-    case At::ClearCount:
-      ring.clearArrivals(slot);
-      at = At::MoveOccupant;
-      return;
-    case At::MoveOccupant:
-      ring.setOccupant(slot, sequence + slots);
-      at = At::ReadReleased;
-      return;
-    case At::ReadReleased:
-      released = before = ring.released();
-      at = At::Scan;
-      return;
-    case At::Scan: // A slot that serves a later sequence than the next one has released that one already.
-      if (ring.occupant(slotOf(released, slots)) > released)
-        ++released;
-      else
-        at = released > before ? At::Publish : At::NotifyArrival;
-      return;
-    case At::Publish:
-      ring.setReleased(released);
-      at = At::NotifyCredit;
-      return;
-    case At::NotifyCredit:
-      notify.step(ring.creditWait());
-      if (notify.done()) {
-        notify = {};
-        at = At::NotifyArrival;
-      }
-      return;
-    case At::NotifyArrival: // The consumer itself may wait for the slot of sequence + slots.
-      notify.step(ring.arrivalWait());
-      at = notify.done() ? At::Done : At::NotifyArrival;
-      return;
-    case At::Done:
-      return;
-    }
+/// The consumer's own: how many posts a slot must have seen before a sequence may be read.
+class Arrivals {
+public:
+  explicit Arrivals(uint64_t slots) : expected(slots), next(slots) {
+    for (uint64_t slot = 0; slot < slots; ++slot)
+      next[slot] = slot;
   }
-  bool done() const { return at == At::Done; }
+
+  /// What arrivals[slot] must reach. Nothing where the sequences of a slot do not come in turn.
+  std::optional<uint64_t> expect(uint64_t sequence, uint64_t posts) {
+    uint64_t slots = expected.size(), slot = slotOf(sequence, slots);
+    if (next[slot] != sequence)
+      return std::nullopt;
+    next[slot] += slots;
+    return expected[slot] += posts;
+  }
+  /// Whether expect() had the sequence.
+  bool hasSeen(uint64_t sequence) const { return next[slotOf(sequence, next.size())] > sequence; }
+
+private:
+  std::vector<uint64_t> expected, next; ///< By slot: posts so far; the sequence that comes.
+};
+
+/// The consumer's own: slots are given back in any order, and counted without gaps.
+class Releases {
+public:
+  explicit Releases(uint64_t slots) : isReleased(slots) {}
+
+  /// How many more sequences producers may now count on. Nothing where the slot is not the sequence's, or no longer.
+  std::optional<uint64_t> release(uint64_t sequence) {
+    uint64_t slots = isReleased.size(), before = released;
+    if (sequence < released || sequence >= released + slots || isReleased[slotOf(sequence, slots)])
+      return std::nullopt;
+    isReleased[slotOf(sequence, slots)] = true;
+    for (; isReleased[slotOf(released, slots)]; ++released)
+      isReleased[slotOf(released, slots)] = false;
+    return released - before;
+  }
+
+private:
+  uint64_t released = 0;
+  std::vector<bool> isReleased; ///< By slot: of the sequences from `released` on.
 };
 
 } // namespace maestro::transport::protocol

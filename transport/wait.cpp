@@ -30,12 +30,17 @@ void Spin::pause() {
 #endif
 }
 
-Sleeper::Sleeper(WaitPoint &point, const Abort &abort, const WaitNote &note)
-    : point(point), abort(abort), note(note), before(abort.progress().state(note.rank, note.lane)) {
+Sleeper::Sleeper(WaitPoint &point, const Abort &abort, const WaitNote &note) : point(point), abort(abort), note(note) {
+  if (!note.isWatched)
+    return;
+  before = abort.progress().state(note.rank, note.lane);
   abort.progress().report(note.rank, note.lane, note.activity, note.what, note.index);
 }
 
-Sleeper::~Sleeper() { abort.progress().report(note.rank, note.lane, before.activity, before.what, before.index); }
+Sleeper::~Sleeper() {
+  if (note.isWatched)
+    abort.progress().report(note.rank, note.lane, before.activity, before.what, before.index);
+}
 
 void Sleeper::sleep(uint32_t seen) { point.sleep(seen, kLookAroundNs); }
 

@@ -15,6 +15,7 @@ struct WaitNote {
   const char *what; ///< SharedMemory::name() or a literal.
   uint64_t index;
   LaneKind lane = LaneKind::Host; ///< Whose thread waits.
+  bool isWatched = true;          ///< Else the wait is not reported: another thread has the lane.
 };
 
 /// How long one waiter spins before it sleeps. Spinning pays where the answer comes sooner than a wake-up takes, and

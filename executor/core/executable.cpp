@@ -129,9 +129,9 @@ Status ExecutableInstance::writeConstants() {
   for (uint32_t b = 0; b < executable->buffers()->size(); ++b) {
     const fb::Buffer &buffer = *executable->buffers()->Get(b);
     if (buffer.constant())
-      device.write(address(b, 0), buffer.constant()->data(), buffer.constant()->size());
+      device.write(Queue::Copy, address(b, 0), buffer.constant()->data(), buffer.constant()->size());
   }
-  return device.wait(device.record());
+  return device.drain();
 }
 
 const fb::Program *ExecutableInstance::program(fb::ProgramKind kind) const {
@@ -201,7 +201,8 @@ Status ExecutableInstance::dropOldShapes() {
   while ((preparedCalls > kMostKeptCalls || device.preparedBytes() > kMostKeptBytes) &&
          shapesSeen.size() >= kFewestShapes) {
     if (std::exchange(isFirst, false))
-      MAESTRO_TRY(device.wait(device.record())); // The device may still be running the oldest shapes' programs.
+      MAESTRO_TRY(
+          device.wait(device.record(Queue::Compute))); // The device may still be running the oldest shapes' programs.
     auto oldest = std::min_element(shapesSeen.begin(), shapesSeen.end(),
                                    [](auto &a, auto &b) { return a->lastUse < b->lastUse; });
     preparedCalls -= (*oldest)->calls;
@@ -297,7 +298,6 @@ Result<std::unique_ptr<PreparedCollective>> ExecutableInstance::prepareCollectiv
   prepared->kind = *collectiveKind(description.kernel);
   prepared->input = description.inputs[0];
   prepared->output = description.outputs[0];
-  prepared->group = &group;
   bool cuts = prepared->kind == PreparedCollective::Kind::OwnPart,
        sums = prepared->kind == PreparedCollective::Kind::AllReduce;
   const kernels::TensorType &part = cuts ? description.outputTypes[0] : description.inputTypes[0];
@@ -340,27 +340,25 @@ Result<ProgramSteps> ExecutableInstance::prepare(const fb::Program &program, con
   return steps;
 }
 
-namespace {
-
-/// In the device's queue: waits there for the other ranks, which come here in the same order.
-Status runCollective(void *context, std::span<std::byte *const> pointers) {
-  const auto &collective = *static_cast<const PreparedCollective *>(context);
-  const TensorGroup &group = *collective.group;
+/// Behind the calls before it, on the same queue.
+void ExecutableInstance::launchCollective(const PreparedCollective &collective) {
+  Address input = bases[collective.input.region] + collective.input.offset,
+          output = bases[collective.output.region] + collective.output.offset;
+  uint64_t runs = collective.runs, runBytes = collective.runBytes;
   switch (collective.kind) {
   case PreparedCollective::Kind::AllReduce:
-    return group.exchange->sum(reinterpret_cast<const float *>(pointers[0]), reinterpret_cast<float *>(pointers[1]),
-                               collective.runs * collective.runBytes / sizeof(float), *group.abort);
+    return group.exchange->sum(Queue::Compute, input, output, runs * runBytes / sizeof(float));
   case PreparedCollective::Kind::AllGather:
-    return group.exchange->gather(pointers[0], pointers[1], collective.runs, collective.runBytes, *group.abort);
+    return group.exchange->gather(Queue::Compute, input, output, runs, runBytes);
   case PreparedCollective::Kind::OwnPart:
-    for (uint64_t run = 0; run < collective.runs; ++run)
-      std::memcpy(pointers[1] + run * collective.runBytes,
-                  pointers[0] + (run * group.count + group.index) * collective.runBytes, collective.runBytes);
+    Box own = Box::contiguous(group.index * runBytes, 0, runBytes);
+    own.rank = 1;
+    own.extents[0] = runs;
+    own.sourceStrides[0] = static_cast<int64_t>(group.count * runBytes);
+    own.destinationStrides[0] = static_cast<int64_t>(runBytes);
+    return device.copy(Queue::Compute, output, input, own);
   }
-  return Status();
 }
-
-} // namespace
 
 Status ExecutableInstance::launch(fb::ProgramKind kind, BoundShapes &shapes, uint32_t slot, int32_t task) {
   ProgramSteps &prepared = shapes.programs[static_cast<size_t>(kind)];
@@ -377,12 +375,8 @@ Status ExecutableInstance::launch(fb::ProgramKind kind, BoundShapes &shapes, uin
     bases[r] = base(r, slot);
   for (const ProgramStep &step : prepared) {
     device.launch(*step.calls, bases, task);
-    if (!step.collective)
-      continue;
-    PreparedCollective &collective = *step.collective;
-    Address operands[] = {bases[collective.input.region] + collective.input.offset,
-                          bases[collective.output.region] + collective.output.offset};
-    device.call(runCollective, &collective, operands);
+    if (step.collective)
+      launchCollective(*step.collective);
   }
   return Status();
 }

@@ -7,9 +7,9 @@
 
 #include "base/status.h"
 #include "executor/device/device.h"
+#include "executor/world/exchange.h"
 #include "plan/plan.h"
 #include "plan/plan_generated.h"
-#include "transport/local/exchange.h"
 
 #include <array>
 #include <cstdint>
@@ -25,14 +25,11 @@ using plan::kNone;
 
 inline constexpr size_t kProgramKinds = static_cast<size_t>(plan::fb::ProgramKind::MAX) + 1;
 
-struct TensorGroup;
-
 /// A collective between calls of a program, prepared for fixed shapes.
 struct PreparedCollective {
   enum class Kind : uint8_t { AllReduce, AllGather, OwnPart } kind = Kind::AllReduce;
   OperandRef input, output;
   uint64_t runs = 1, runBytes = 0; ///< Of one rank's part.
-  const TensorGroup *group = nullptr;
 };
 
 /// Calls up to a collective, and that; then the next.
@@ -61,8 +58,7 @@ using SharedRegions = std::map<uint32_t, SharedRegion>; ///< By region.
 /// Which of a station's ranks this is, and how it meets the others inside programs.
 struct TensorGroup {
   uint32_t index = 0, count = 1;
-  transport::local::Exchange::Member *exchange = nullptr; ///< Null where it is alone.
-  const transport::Abort *abort = nullptr;
+  Exchange::Member *exchange = nullptr; ///< Null where it is alone.
 };
 
 /// The least growth (see ExecutableInstance) under which micro-batches of these symbol values fit in all executables.
@@ -120,6 +116,7 @@ private:
   /// Into `result`, which keeps its memory.
   void describeCall(const plan::fb::Call &call, const BoundShapes &shapes, CallDescription &result) const;
   Status checkOverwritten(const CallDescription &call) const;
+  void launchCollective(const PreparedCollective &collective);
 
   const plan::Plan &plan;
   const plan::fb::Executable *executable;

@@ -93,6 +93,8 @@ Status Job::createWorkers() {
       noteFailure(rank, workers[rank] ? workers[rank]->withSamples(status)
                                       : Status(status.code(), std::string(status.message())));
     };
+    deviceOptions.onSpan = [this, rank](const Span &span, bool hasEnded) { workers[rank]->onSpan(span, hasEnded); };
+    deviceOptions.abort = &*wiring->abort;
     if (facts.ranks > 1)
       deviceOptions.onSign = [this, rank](DeviceSign sign) { onDeviceSign(rank, sign); };
     auto device =
@@ -143,7 +145,7 @@ void Job::end() {
   threads.clear();
   for (auto &worker : workers)
     if (worker)
-      (void)worker->device().wait(worker->device().record());
+      (void)worker->device().drain();
 }
 
 bool Job::trains(uint32_t rank) const {

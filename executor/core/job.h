@@ -161,7 +161,10 @@ private:
   std::unique_ptr<StepScheduler> scheduler;
   std::vector<std::unique_ptr<Worker>> workers; ///< By rank; null where it is another process.
   bool anyFrozenRank = false, anyTrainingRank = false;
-  uint64_t gathered = 0; ///< Pieces so far.
+  uint64_t gathered = 0;                ///< Pieces so far.
+  std::unique_ptr<Sender> gatherSender; ///< To the rank that saves; made when something is saved.
+  std::unique_ptr<Receiver> gatherReceiver;
+  std::vector<std::byte> gatheredPiece;
 
   std::mutex mutex;
   std::condition_variable changed;

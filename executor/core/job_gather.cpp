@@ -13,7 +13,7 @@ namespace fb = plan::fb;
 Status Job::gather(fb::BindingKind kind, uint32_t parameter, const TakePiece &take) {
   uint32_t source = holder(kind, parameter);
   const fb::Executable &table = facts.executable(source);
-  Shard shard = shardOf(plan, table, {0, facts.stations[source].members, nullptr, nullptr}, kind, parameter);
+  Shard shard = shardOf(plan, table, {0, facts.stations[source].members, nullptr}, kind, parameter);
   size_t elementBytes = 4;
   for (const fb::Binding *binding : *table.bindings())
     if (binding->kind() == kind && binding->index() == parameter)
@@ -43,30 +43,40 @@ Status Job::gatherStretch(const Stretch &stretch, const TakePiece &take) {
   return isRoot() ? receivePieces(first, stretch, take) : Status();
 }
 
+/// Straight from the parameter's place.
 Status Job::sendPieces(uint64_t first, const Stretch &stretch) {
-  const auto &members = wiring->trainingRanks;
-  auto member = static_cast<size_t>(std::find(members.begin(), members.end(), *options.rank) - members.begin());
-  transport::Sender &sender = *wiring->gather.senders[member];
+  Device &device = this->device(stretch.source);
+  if (!gatherSender) {
+    const auto &members = wiring->trainingRanks;
+    auto member = static_cast<uint32_t>(std::find(members.begin(), members.end(), *options.rank) - members.begin());
+    MAESTRO_ASSIGN(gatherSender, wiring->gather->sender(member, device));
+  }
+  MAESTRO_ASSIGN(Address address, boundAddress(station(stretch.source).instance(), stretch.kind, stretch.parameter));
   uint64_t sequence = first;
-  auto send = [&](std::span<const std::byte> piece) -> Status {
-    MAESTRO_TRY(sender.awaitCredit(sequence, *wiring->abort));
-    transport::Box box = transport::Box::contiguous(piece.data(), 0, piece.size());
-    MAESTRO_TRY(sender.write(sequence, {&box, 1}));
-    return sender.post(sequence++, {0, stretch.parameter, 0, piece.size()});
-  };
-  return readInPieces(station(stretch.source).instance(), device(stretch.source), stretch.kind, stretch.parameter, send,
-                      stretch.begin, stretch.end);
+  for (uint64_t offset = stretch.begin; offset < stretch.end; offset += kPieceBytes, ++sequence) {
+    Box piece = Box::contiguous(offset, 0, std::min<uint64_t>(kPieceBytes, stretch.end - offset));
+    gatherSender->awaitCredit(Queue::Copy, sequence);
+    MAESTRO_TRY(
+        gatherSender->send(Queue::Copy, sequence, address, {&piece, 1}, {0, stretch.parameter, 0, piece.elementBytes}));
+  }
+  return device.drain();
 }
 
 Status Job::receivePieces(uint64_t first, const Stretch &stretch, const TakePiece &take) {
-  transport::Receiver &receiver = *wiring->gather.receiver;
+  Device &device = anyWorker().device();
+  if (!gatherReceiver) {
+    MAESTRO_ASSIGN(gatherReceiver, wiring->gather->receiver(device));
+    gatheredPiece.resize(kPieceBytes);
+  }
   uint64_t bytes = stretch.end - stretch.begin;
-  for (uint64_t done = 0, sequence = first; done < bytes; ++sequence) {
-    MAESTRO_TRY(receiver.awaitArrivals(sequence, {1, 0, stretch.parameter}, *wiring->abort));
-    uint64_t size = receiver.header(sequence, 0).bytes;
-    MAESTRO_TRY(take({static_cast<const std::byte *>(receiver.slot(sequence)), size}));
-    MAESTRO_TRY(receiver.release(sequence));
-    done += size;
+  for (uint64_t done = 0, sequence = first; done < bytes; done += kPieceBytes, ++sequence) {
+    uint64_t size = std::min<uint64_t>(kPieceBytes, bytes - done);
+    MAESTRO_TRY(gatherReceiver->awaitArrivals(Queue::Copy, sequence, {1, 0, stretch.parameter}));
+    device.read(Queue::Copy, gatheredPiece.data(), gatherReceiver->slot(sequence), size);
+    MAESTRO_TRY(gatherReceiver->release(Queue::Copy, sequence));
+    MAESTRO_TRY(device.drain());
+    MAESTRO_TRY(gatherReceiver->checkHeaders());
+    MAESTRO_TRY(take({gatheredPiece.data(), size}));
   }
   return Status();
 }

@@ -324,8 +324,8 @@ Status readBound(ExecutableInstance &instance, Device &device, fb::BindingKind k
   if (buffer == kNone)
     return Status::internal(fmt::format("parameter {} has no {}", parameter, fb::EnumNameBindingKind(kind)));
   bytes.resize(instance.table().buffers()->Get(buffer)->bytes());
-  device.read(bytes.data(), instance.address(buffer, 0), bytes.size());
-  return device.wait(device.record());
+  device.read(Queue::Copy, bytes.data(), instance.address(buffer, 0), bytes.size());
+  return device.drain();
 }
 
 } // namespace maestro::executor

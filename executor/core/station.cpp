@@ -55,7 +55,7 @@ Status Station::loadField(uint32_t field, const MicroBatchData &data, uint32_t s
     bytes.resize(size);
   MAESTRO_TRY(batcher.write(field, data.samples, data.dims, {bytes.data(), size}));
   uint32_t buffer = executable->boundBuffer(fb::BindingKind::Field, field);
-  device.write(executable->address(buffer, slot), bytes.data(), size);
+  device.write(Queue::Compute, executable->address(buffer, slot), bytes.data(), size);
   return Status();
 }
 
@@ -74,7 +74,7 @@ Status Station::load(const MicroBatchData &data, uint64_t seed, uint32_t slot,
       }
   if (uint32_t buffer = executable->boundBuffer(fb::BindingKind::RandomState, 0); buffer != kNone) {
     set.randomState = {static_cast<int64_t>(seed), static_cast<int64_t>(data.step)};
-    device.write(executable->address(buffer, slot), set.randomState.data(), 16);
+    device.write(Queue::Compute, executable->address(buffer, slot), set.randomState.data(), 16);
   }
   if (uint32_t buffer = executable->boundBuffer(fb::BindingKind::SampleIds, 0); buffer != kNone) {
     set.sampleIds.clear();
@@ -84,9 +84,9 @@ Status Station::load(const MicroBatchData &data, uint64_t seed, uint32_t slot,
       return Status::invalidInput(fmt::format("{}: a micro-batch of {} samples; their ids have room for {}; plan again",
                                               executable->table().name()->string_view(), set.sampleIds.size(),
                                               executable->mostBytes(buffer) / 8));
-    device.write(executable->address(buffer, slot), set.sampleIds.data(), set.sampleIds.size() * 8);
+    device.write(Queue::Compute, executable->address(buffer, slot), set.sampleIds.data(), set.sampleIds.size() * 8);
   }
-  set.busyUntil = device.record();
+  set.busyUntil = device.record(Queue::Compute);
   return Status();
 }
 
@@ -127,32 +127,33 @@ Status Station::launchOnce(fb::ProgramKind kind) {
 void Station::readLosses(fb::BindingKind kind, uint32_t slot, std::span<float> values) {
   for (uint32_t k = 0; k < values.size(); ++k)
     if (uint32_t buffer = executable->boundBuffer(kind, k); buffer != kNone)
-      device.read(&values[k], executable->address(buffer, slot), 4);
+      device.read(Queue::Compute, &values[k], executable->address(buffer, slot), 4);
 }
 
 void Station::writeScales(std::span<const float> scales) {
   for (uint32_t k = 0; k < scales.size(); ++k)
     if (uint32_t buffer = executable->boundBuffer(fb::BindingKind::LossScale, k); buffer != kNone)
-      device.write(executable->address(buffer, 0), &scales[k], 4);
+      device.write(Queue::Compute, executable->address(buffer, 0), &scales[k], 4);
 }
 
 void Station::zeroGradients() {
   const fb::Executable &table = executable->table();
   for (const fb::Binding *binding : *table.bindings())
     if (binding->kind() == fb::BindingKind::Gradient)
-      device.fillZero(executable->address(binding->buffer(), 0), table.buffers()->Get(binding->buffer())->bytes());
+      device.fillZero(Queue::Compute, executable->address(binding->buffer(), 0),
+                      table.buffers()->Get(binding->buffer())->bytes());
 }
 
 void Station::writeHyperParameters(const std::array<float, 8> &values) {
   uint32_t buffer = executable->boundBuffer(fb::BindingKind::HyperParameters, 0);
   if (buffer != kNone)
-    device.write(executable->address(buffer, 0), values.data(), sizeof values);
+    device.write(Queue::Compute, executable->address(buffer, 0), values.data(), sizeof values);
 }
 
 bool Station::readNormSquares(uint32_t index, double &value) {
   uint32_t buffer = executable->boundBuffer(fb::BindingKind::NormSquares, index);
   if (buffer != kNone)
-    device.read(&value, executable->address(buffer, 0), 8);
+    device.read(Queue::Compute, &value, executable->address(buffer, 0), 8);
   return buffer != kNone;
 }
 

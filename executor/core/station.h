@@ -74,7 +74,7 @@ private:
     std::vector<std::vector<std::byte>> fields; ///< By Plan.fields.
     std::vector<int64_t> sampleIds;
     std::array<int64_t, 2> randomState{};
-    Event busyUntil = 0;
+    Point busyUntil;
   };
   std::array<Staging, 2> staging;
   std::array<Staging, 16> counting; ///< Of Counts, which are short: waiting for one would take longer than they do.

@@ -219,7 +219,7 @@ Status StepOrder::addSends(const RankTask &task, uint32_t edgeIndex, bool gradie
     for (uint32_t sample : schedule->samplesOf(group)) {
       if (isBetweenStages(edge) || groupOf[otherSection * samples + sample] != other)
         continue;
-      MAESTRO_ASSIGN(transport::Box box, boxOf(edgeIndex, sample, gradient));
+      MAESTRO_ASSIGN(Box box, boxOf(edgeIndex, sample, gradient));
       uint64_t bytes = box.elementBytes;
       for (uint32_t d = 0; d < box.rank; ++d)
         bytes *= box.extents[d];
@@ -249,7 +249,7 @@ Status StepOrder::addWhole(uint32_t edgeIndex, Send &send) {
     if (size < 0 || __builtin_mul_overflow(bytes, static_cast<uint64_t>(size), &bytes))
       return Status::invalidInput(fmt::format("edges[{}]: a micro-batch is too large; the plan is damaged", edgeIndex));
   if (bytes > 0)
-    boxList.push_back(transport::Box::contiguous(nullptr, 0, bytes));
+    boxList.push_back(Box::contiguous(0, 0, bytes));
   send.rows = static_cast<uint64_t>(fromSizes[edgeShapes[edgeIndex].rowsDim]);
   send.bytes = bytes;
   return Status();
@@ -257,20 +257,19 @@ Status StepOrder::addWhole(uint32_t edgeIndex, Send &send) {
 
 /// One sample's rows, from their place in the sender's micro-batch to their place in the receiver's. Inner dims that
 /// are whole on both sides are one run of bytes.
-Result<transport::Box> StepOrder::boxOf(uint32_t edgeIndex, uint32_t sample, bool gradient) {
+Result<Box> StepOrder::boxOf(uint32_t edgeIndex, uint32_t sample, bool gradient) {
   const fb::Edge &edge = *plan->edges()->Get(edgeIndex);
   size_t samples = problem->sampleCount();
   std::span<const int64_t> shape = shapeOf(edgeIndex, sample);
   int64_t producerAt = producerRow[edgeIndex * samples + sample],
           consumerAt = consumerRow[edgeIndex * samples + sample];
   int64_t fromRow = gradient ? consumerAt : producerAt, toRow = gradient ? producerAt : consumerAt;
-  transport::Box box;
+  Box box;
   auto element = static_cast<int64_t>(byteSize(static_cast<DType>(edge.dtype())));
   auto fromStride = static_cast<uint64_t>(element), toStride = fromStride; // May wrap: bind() refuses such sizes.
   bool merging = true;
-  uint64_t source = 0;
-  std::array<uint64_t, transport::Box::kMaxRank> extents{};
-  std::array<int64_t, transport::Box::kMaxRank> fromStrides{}, toStrides{};
+  std::array<uint64_t, Box::kMaxRank> extents{};
+  std::array<int64_t, Box::kMaxRank> fromStrides{}, toStrides{};
   uint32_t rank = 0;
   box.elementBytes = static_cast<uint64_t>(element);
   for (auto d = static_cast<uint32_t>(shape.size()); d-- > 0;) {
@@ -285,12 +284,12 @@ Result<transport::Box> StepOrder::boxOf(uint32_t edgeIndex, uint32_t sample, boo
           fmt::format("edges[{}].shape[{}]: a sample's {} rows from row {} and {} do not lie within its "
                       "micro-batches' {} and {}; the plan is damaged",
                       edgeIndex, d, extent, fromAt, toAt, fromSizes[d], toSizes[d]));
-    source += static_cast<uint64_t>(fromAt) * fromStride;
+    box.source += static_cast<uint64_t>(fromAt) * fromStride;
     box.destination += static_cast<uint64_t>(toAt) * toStride;
     if (merging) {
       box.elementBytes *= static_cast<uint64_t>(extent); // The outermost merged dim may be partial.
       merging = extent == fromSizes[d] && extent == toSizes[d];
-    } else if (rank < transport::Box::kMaxRank) {
+    } else if (rank < Box::kMaxRank) {
       extents[rank] = static_cast<uint64_t>(extent);
       fromStrides[rank] = static_cast<int64_t>(fromStride);
       toStrides[rank] = static_cast<int64_t>(toStride);
@@ -305,7 +304,6 @@ Result<transport::Box> StepOrder::boxOf(uint32_t edgeIndex, uint32_t sample, boo
     box.sourceStrides[d] = fromStrides[rank - 1 - d];
     box.destinationStrides[d] = toStrides[rank - 1 - d];
   }
-  box.source = reinterpret_cast<const void *>(source); // NOLINT: an offset until the device adds the buffer's place.
   return box;
 }
 

@@ -10,8 +10,8 @@
 #pragma once
 
 #include "executor/core/topology.h"
+#include "executor/device/box.h"
 #include "plan/dims.h"
-#include "transport/channel.h"
 #include "wavefront/schedule.h"
 
 #include <cstdint>
@@ -27,7 +27,7 @@ struct Receive {
   bool last = false; ///< This task is the last to read the slot.
 };
 
-/// One message: boxes with offsets from the start of the sent buffer as sources.
+/// One message: boxes from the sent buffer to the receiver's slot.
 struct Send {
   uint32_t ring = 0;
   uint32_t sender = 0; ///< RingFacts.senders
@@ -61,9 +61,7 @@ public:
     return {receiveList.data() + task.firstReceive, task.receives};
   }
   std::span<const Send> sendsOf(const RankTask &task) const { return {sendList.data() + task.firstSend, task.sends}; }
-  std::span<const transport::Box> boxesOf(const Send &send) const {
-    return {boxList.data() + send.firstBox, send.boxes};
-  }
+  std::span<const Box> boxesOf(const Send &send) const { return {boxList.data() + send.firstBox, send.boxes}; }
 
 private:
   /// The shape of what crosses an edge, evaluated for one sample or for a micro-batch.
@@ -80,7 +78,7 @@ private:
   Status addWhole(uint32_t edge, Send &send);
   Status addSends(const RankTask &task, uint32_t edge, bool gradient);
   uint32_t countPartners(uint32_t microBatch, uint32_t otherSection);
-  Result<transport::Box> boxOf(uint32_t edge, uint32_t sample, bool gradient);
+  Result<Box> boxOf(uint32_t edge, uint32_t sample, bool gradient);
   std::span<const int64_t> shapeOf(uint32_t edge, uint32_t sample);
   std::span<const int64_t> sizesOf(uint32_t sample) const;
   std::span<const int64_t> dimsOf(uint32_t microBatch) const;
@@ -99,7 +97,7 @@ private:
   std::vector<RankTask> taskList;
   std::vector<Receive> receiveList;
   std::vector<Send> sendList;
-  std::vector<transport::Box> boxList;
+  std::vector<Box> boxList;
   std::vector<uint64_t> forwardCount, backwardCount;       ///< By station: sequences of earlier steps.
   std::vector<uint64_t> forwardSequence, backwardSequence; ///< micro-batch × stage
   std::vector<uint32_t> groupOf;                           ///< section × sample

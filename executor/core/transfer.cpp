@@ -17,7 +17,7 @@ class Pieces {
 public:
   explicit Pieces(Device &device) : device(device) {}
   ~Pieces() {
-    Status done = device.wait(device.record());
+    Status done = device.drain();
     (void)done; // Whoever queued more work sees the failure.
   }
 
@@ -28,12 +28,12 @@ public:
     buffers[turn].resize(size);
     return std::span<std::byte>(buffers[turn]);
   }
-  void queued() { busyUntil[turn] = device.record(); }
+  void queued() { busyUntil[turn] = device.record(Queue::Copy); }
 
 private:
   Device &device;
   std::array<std::vector<std::byte>, 2> buffers;
-  std::array<Event, 2> busyUntil{};
+  std::array<Point, 2> busyUntil{};
   size_t turn = 0;
 };
 
@@ -53,6 +53,11 @@ Result<Bound> find(const ExecutableInstance &instance, fb::BindingKind kind, uin
 
 } // namespace
 
+Result<Address> boundAddress(const ExecutableInstance &instance, fb::BindingKind kind, uint32_t parameter) {
+  MAESTRO_ASSIGN(Bound bound, find(instance, kind, parameter));
+  return bound.address;
+}
+
 Status readInPieces(ExecutableInstance &instance, Device &device, fb::BindingKind kind, uint32_t parameter,
                     const TakePiece &take, uint64_t begin, uint64_t end) {
   MAESTRO_ASSIGN(Bound bound, find(instance, kind, parameter));
@@ -61,10 +66,10 @@ Status readInPieces(ExecutableInstance &instance, Device &device, fb::BindingKin
   std::span<std::byte> previous;
   for (uint64_t offset = begin; offset < end || !previous.empty();) {
     std::span<std::byte> piece;
-    Event before = device.record();
+    Point before = device.record(Queue::Copy);
     if (offset < end) {
       MAESTRO_ASSIGN(piece, pieces.next(std::min<uint64_t>(kPieceBytes, end - offset)));
-      device.read(piece.data(), bound.address + offset, piece.size());
+      device.read(Queue::Copy, piece.data(), bound.address + offset, piece.size());
       pieces.queued();
       offset += piece.size();
     }
@@ -86,11 +91,11 @@ Status writeInPieces(ExecutableInstance &instance, Device &device, fb::BindingKi
   for (uint64_t offset = 0; offset < bound.bytes;) {
     MAESTRO_ASSIGN(std::span<std::byte> piece, pieces.next(std::min(pieceBytes, bound.bytes - offset)));
     MAESTRO_TRY(fill(offset / bound.elementBytes, piece));
-    device.write(bound.address + offset, piece.data(), piece.size());
+    device.write(Queue::Copy, bound.address + offset, piece.data(), piece.size());
     pieces.queued();
     offset += piece.size();
   }
-  return device.wait(device.record());
+  return device.drain();
 }
 
 } // namespace maestro::executor

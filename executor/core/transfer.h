@@ -17,6 +17,9 @@ inline constexpr size_t kPieceBytes = size_t{1} << 20;
 using TakePiece = std::function<Status(std::span<const std::byte> piece)>;
 using FillPiece = std::function<Status(uint64_t firstElement, std::span<std::byte> piece)>;
 
+/// Where a parameter's Value, Gradient, Moment1 or Moment2 lies.
+Result<Address> boundAddress(const ExecutableInstance &instance, plan::fb::BindingKind kind, uint32_t parameter);
+
 /// Reads a bound buffer (Value, Gradient, Moment1, Moment2) of a parameter, in the buffer's own element type, from byte
 /// `begin` to `end` (or its end): `take` gets one piece after the other. Waits for the device.
 Status readInPieces(ExecutableInstance &instance, Device &device, plan::fb::BindingKind kind, uint32_t parameter,

@@ -2,8 +2,6 @@
 
 #include "executor/core/transfer.h"
 
-#include "transport/local/local.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -39,19 +37,18 @@ public:
     findTrainingRanks();
     MAESTRO_ASSIGN(wiring->memory, transport::SharedMemory::create(bytesNeeded()));
     MAESTRO_ASSIGN(wiring->abort, transport::Abort::create(*wiring->memory, topology.ranks));
-    wiring->backend = local::create(*wiring->memory, *wiring->abort);
     for (const RingFacts &ring : topology.rings) {
       wiring->channels.emplace_back();
       if (options.evaluates && ring.gradient)
         continue;
-      MAESTRO_ASSIGN(wiring->channels.back(), wiring->backend->createChannel(describe(ring)));
+      MAESTRO_ASSIGN(wiring->channels.back(), Channel::create(*wiring->memory, *wiring->abort, describe(ring)));
     }
     MAESTRO_TRY(placeGradients());
     MAESTRO_TRY(makeReductions());
-    for (const local::ExchangeDescription &description : exchanges()) {
+    for (const ExchangeDescription &description : exchanges()) {
       wiring->exchanges.emplace_back();
       if (!description.ranks.empty()) {
-        MAESTRO_ASSIGN(wiring->exchanges.back(), local::Exchange::create(*wiring->memory, *wiring->abort, description));
+        MAESTRO_ASSIGN(wiring->exchanges.back(), Exchange::create(*wiring->memory, *wiring->abort, description));
       }
     }
     if (wiring->trainingRanks.size() > 1) {
@@ -62,27 +59,26 @@ public:
                    wiring->memory->make<std::atomic<int64_t>>(topology.stations.size(), "times"));
     MAESTRO_ASSIGN(wiring->busyNs.devices, wiring->memory->make<std::atomic<int64_t>>(topology.ranks, "times"));
     if (options.processes) {
-      MAESTRO_ASSIGN(wiring->gather, wiring->backend->createChannel(gatherDescription()));
+      MAESTRO_ASSIGN(wiring->gather, Channel::create(*wiring->memory, *wiring->abort, gatherDescription()));
     }
     return std::move(wiring);
   }
 
 private:
-  transport::ChannelDescription gatherDescription() const {
-    transport::ChannelDescription description;
+  ChannelDescription gatherDescription() const {
+    ChannelDescription description;
     description.name = "parameters to save";
     description.edge = kNone;
     description.epoch = options.epoch;
     description.consumerRank = wiring->root();
     description.producerRanks = wiring->trainingRanks;
     description.slots = kGatherSlots;
-    description.waits = transport::LaneKind::Driver;
     description.slotBytes = kPieceBytes;
     return description;
   }
 
-  transport::ChannelDescription describe(const RingFacts &ring) const {
-    transport::ChannelDescription description;
+  ChannelDescription describe(const RingFacts &ring) const {
+    ChannelDescription description;
     description.name = plan->edges()->Get(ring.edge)->name()->str() + (ring.gradient ? " (gradient)" : "");
     description.edge = ring.edge;
     description.epoch = options.epoch;
@@ -92,7 +88,6 @@ private:
     description.slots = ring.slots;
     description.slotBytes = std::max<uint64_t>(ring.slotBytes * options.growth, 64);
     description.postsPerProducer = ring.mostPosts;
-    description.waits = transport::LaneKind::Device;
     return description;
   }
 
@@ -112,11 +107,11 @@ private:
   }
 
   /// Between the ranks that are one device to the scheduler; stations of the same ranks share it.
-  std::vector<local::ExchangeDescription> exchanges() const {
-    std::vector<local::ExchangeDescription> list(topology.ranks);
+  std::vector<ExchangeDescription> exchanges() const {
+    std::vector<ExchangeDescription> list(topology.ranks);
     for (const fb::Station *station : *plan->stations())
       if (const auto &ranks = *station->ranks(); ranks.size() > 1) {
-        local::ExchangeDescription &own = list[topology.deviceOf[ranks.Get(0)]];
+        ExchangeDescription &own = list[topology.deviceOf[ranks.Get(0)]];
         own.name = "shared tensors";
         own.ranks.assign(ranks.begin(), ranks.end());
       }
@@ -160,11 +155,11 @@ private:
     });
   }
 
-  local::ReductionDescription describe(const ReductionGroup &group) const {
-    local::ReductionDescription description;
+  ReductionDescription describe(const ReductionGroup &group) const {
+    ReductionDescription description;
     description.name = fmt::format("gradients of {} parameters", group.parameters.size());
     for (uint32_t station : group.stations) {
-      local::ReductionMember member;
+      ReductionMember member;
       member.rank = topology.stations[station].rank;
       member.base = wiring->gradients[station];
       const fb::Executable &executable = topology.executable(station);
@@ -181,15 +176,15 @@ private:
     uint64_t bytes = (uint64_t{1} << 20) + 512 * uint64_t{topology.ranks}; // Abort, names; progress.
     bytes += transport::alignBlock(8 * topology.stations.size()) + transport::alignBlock(8 * topology.ranks);
     for (const RingFacts &ring : topology.rings)
-      bytes += local::channelBytes(describe(ring));
+      bytes += Channel::bytesNeeded(describe(ring));
     for (uint32_t s = 0; s < topology.stations.size(); ++s)
       if (isShared(s))
         bytes += transport::alignBlock(gradientBytes(topology.executable(s)));
     for (const ReductionGroup &group : wiring->groups)
-      bytes += local::Reduction::bytesNeeded(describe(group));
-    for (const local::ExchangeDescription &description : exchanges())
-      bytes += description.ranks.empty() ? 0 : local::Exchange::bytesNeeded(description);
-    bytes += options.processes ? local::channelBytes(gatherDescription()) : 0;
+      bytes += Reduction::bytesNeeded(describe(group));
+    for (const ExchangeDescription &description : exchanges())
+      bytes += description.ranks.empty() ? 0 : Exchange::bytesNeeded(description);
+    bytes += options.processes ? Channel::bytesNeeded(gatherDescription()) : 0;
     return bytes + local::Board::bytesNeeded(boardDescription());
   }
 
@@ -204,7 +199,7 @@ private:
 
   Status makeReductions() {
     for (ReductionGroup &group : wiring->groups) {
-      MAESTRO_ASSIGN(group.reduction, local::Reduction::create(*wiring->memory, *wiring->abort, describe(group)));
+      MAESTRO_ASSIGN(group.reduction, Reduction::create(*wiring->memory, *wiring->abort, describe(group)));
     }
     return Status();
   }

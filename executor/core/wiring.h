@@ -3,12 +3,11 @@
 #pragma once
 
 #include "executor/core/topology.h"
+#include "executor/world/channel.h"
+#include "executor/world/exchange.h"
+#include "executor/world/reduction.h"
 #include "transport/abort.h"
-#include "transport/backend.h"
-#include "transport/channel.h"
 #include "transport/local/board.h"
-#include "transport/local/exchange.h"
-#include "transport/local/reduction.h"
 #include "transport/shared_memory.h"
 
 #include <atomic>
@@ -22,7 +21,7 @@ namespace maestro::executor {
 struct ReductionGroup {
   std::vector<uint32_t> stations;   ///< Topology.stations: members, in the order in which they are added up.
   std::vector<uint32_t> parameters; ///< Plan.parameters
-  std::optional<transport::local::Reduction> reduction;
+  std::optional<Reduction> reduction;
 };
 
 /// How a job that failed ends; beside the abort's cause, which carries text only.
@@ -45,18 +44,16 @@ enum BoardKind : uint32_t { kCountsRecord, kEndRecord, kBoardKinds };
 struct Wiring {
   std::unique_ptr<transport::SharedMemory> memory;
   std::optional<transport::Abort> abort;
-  std::unique_ptr<transport::Backend> backend;
-  std::vector<transport::Channel> channels; ///< By Topology.rings.
-  std::vector<void *> gradients;            ///< By station; null where nobody else needs them.
+  std::vector<Channel> channels; ///< By Topology.rings.
+  std::vector<void *> gradients; ///< By station; null where nobody else needs them.
   std::vector<ReductionGroup> groups;
-  std::vector<transport::local::Exchange>
-      exchanges; ///< By the scheduler's device (Topology.deviceOf): of its ranks, where there are several.
+  std::vector<Exchange> exchanges;     ///< By the scheduler's device (Topology.deviceOf): of its ranks, where several.
   std::vector<uint32_t> trainingRanks; ///< Those with losses, something to train or to save, which
                                        ///< meet in every step.
   std::optional<transport::local::Board> board;
   SharedOutcome *outcome = nullptr;
   SharedTimes busyNs;
-  transport::Channel gather; ///< From all training ranks to the root; without ends where ranks are threads.
+  std::optional<Channel> gather; ///< From all training ranks to the root; nothing where ranks are threads.
 
   /// The rank that saves and tells: the first that trains.
   uint32_t root() const { return trainingRanks.empty() ? 0 : trainingRanks.front(); }

@@ -1,8 +1,6 @@
 // A rank: its stations, its part of a batch, the counts of the losses.
 #include "executor/core/worker.h"
 
-#include "executor/core/worker_work.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -30,7 +28,7 @@ Worker::Worker(const Context &context, uint32_t rank, const WorkerOptions &optio
 /// What is queued still uses the stations' programs and this worker's contexts.
 Worker::~Worker() {
   if (ownDevice)
-    (void)ownDevice->wait(ownDevice->record());
+    (void)ownDevice->drain();
 }
 
 Result<std::unique_ptr<Worker>> Worker::create(const Context &context, uint32_t rank, std::unique_ptr<Device> device,
@@ -41,19 +39,32 @@ Result<std::unique_ptr<Worker>> Worker::create(const Context &context, uint32_t 
   return worker;
 }
 
+/// This rank's ends.
+Status Worker::openChannels() {
+  receivers.resize(topology.rings.size());
+  senders.resize(topology.rings.size());
+  for (uint32_t r = 0; r < topology.rings.size(); ++r) {
+    const RingFacts &ring = topology.rings[r];
+    if (options.evaluates && ring.gradient)
+      continue;
+    if (topology.stations[ring.receiver].rank == rank) {
+      MAESTRO_ASSIGN(receivers[r], wiring.channels[r].receiver(*ownDevice));
+    }
+    senders[r].resize(ring.senders.size());
+    for (uint32_t s = 0; s < ring.senders.size(); ++s)
+      if (topology.stations[ring.senders[s]].rank == rank) {
+        MAESTRO_ASSIGN(senders[r][s], wiring.channels[r].sender(s, *ownDevice));
+      }
+  }
+  return Status();
+}
+
 /// Rings of edges, and gradients that others add to, are memory that all ranks see.
 Result<SharedRegions> Worker::sharedRegions(uint32_t station) {
   SharedRegions shared;
-  for (uint32_t r = 0; r < topology.rings.size(); ++r) {
-    const RingFacts &ring = topology.rings[r];
-    transport::Receiver *receiver = wiring.channels[r].receiver.get();
-    if (ring.receiver != station || !receiver)
-      continue;
-    auto *first = static_cast<std::byte *>(receiver->slot(0));
-    auto stride = static_cast<uint64_t>(ring.slots > 1 ? static_cast<std::byte *>(receiver->slot(1)) - first : 0);
-    MAESTRO_ASSIGN(Address base, ownDevice->adopt(first, stride * (ring.slots - 1) + ring.slotBytes * options.growth));
-    shared[ring.region] = {base, stride};
-  }
+  for (uint32_t r = 0; r < topology.rings.size(); ++r)
+    if (topology.rings[r].receiver == station && receivers[r])
+      shared[topology.rings[r].region] = {receivers[r]->slots(), receivers[r]->slotStride()};
   if (void *gradients = wiring.gradients[station]) {
     const auto &regions = *topology.executable(station).regions();
     for (uint32_t r = 0; r < regions.size(); ++r)
@@ -66,37 +77,43 @@ Result<SharedRegions> Worker::sharedRegions(uint32_t station) {
 }
 
 /// How the station's ranks meet inside programs: in one exchange for all stations that they share.
-TensorGroup Worker::tensorGroup(uint32_t station) {
+Result<TensorGroup> Worker::tensorGroup(uint32_t station) {
   const StationFacts &facts = topology.stations[station];
-  if (facts.members > 1 && !exchange)
-    exchange = wiring.exchanges[topology.deviceOf[rank]].member(facts.member);
-  return {facts.member, facts.members, exchange ? &*exchange : nullptr, &*wiring.abort};
+  if (facts.members > 1 && !exchange) {
+    MAESTRO_ASSIGN(exchange, wiring.exchanges[topology.deviceOf[rank]].member(facts.member, *ownDevice));
+  }
+  return TensorGroup{facts.member, facts.members, exchange ? &*exchange : nullptr};
 }
 
 Status Worker::createStations() {
+  MAESTRO_TRY(openChannels());
   stations.resize(topology.stations.size());
   slots.resize(topology.stations.size());
+  sent.resize(topology.stations.size());
   for (uint32_t s = 0; s < stations.size(); ++s) {
     if (topology.stations[s].rank != rank)
       continue;
     MAESTRO_ASSIGN(SharedRegions shared, sharedRegions(s));
-    MAESTRO_ASSIGN(stations[s],
-                   Station::create(plan, topology, s, *ownDevice, batcher, options.growth, shared, tensorGroup(s)));
+    MAESTRO_ASSIGN(TensorGroup group, tensorGroup(s));
+    MAESTRO_ASSIGN(stations[s], Station::create(plan, topology, s, *ownDevice, batcher, options.growth, shared, group));
     slots[s].assign(stations[s]->instance().slots(), kNone);
+    sent[s].assign(slots[s].size(), Point());
   }
-  size_t parts = 0;
+  return openReductions();
+}
+
+Status Worker::openReductions() {
   for (const ReductionGroup &group : wiring.groups) {
     reductionMembers.emplace_back();
     reductionStations.emplace_back();
     for (uint32_t i = 0; i < group.stations.size(); ++i)
       if (stations[group.stations[i]]) {
-        reductionMembers.back().push_back(group.reduction->member(i));
+        MAESTRO_ASSIGN(Reduction::Member member, group.reduction->member(i, *ownDevice));
+        reductionTasks += 2 * member.turns();
+        reductionMembers.back().push_back(std::move(member));
         reductionStations.back().push_back(group.stations[i]);
       }
-    for (const auto &member : reductionMembers.back())
-      parts += 2 * member.turns() + 1;
   }
-  reduceWork.resize(parts);
   return Status();
 }
 
@@ -104,7 +121,7 @@ Status Worker::prepareParameters() {
   for (auto &station : stations)
     if (station)
       MAESTRO_TRY(station->prepareParameters());
-  return ownDevice->wait(ownDevice->record());
+  return ownDevice->drain();
 }
 
 bool Worker::hasBackward(uint32_t station) const {
@@ -121,16 +138,8 @@ Status Worker::planBatch(const data::SampleBatch &batch, uint64_t batchStep) {
   if (spans.size() < spans.capacity())
     batches.push_back({step, now->problem.sizes});
   MAESTRO_TRY(order.build(now->problem, now->schedule, options.evaluates));
-  size_t tasks = order.tasks().size(), sends = 0, receives = 0;
-  for (const RankTask &task : order.tasks()) {
-    sends += task.sends;
-    receives += task.receives;
-  }
-  awaitWork.resize(tasks);
-  sendWork.resize(sends);
-  releaseWork.resize(receives);
-  stampWork.resize(tasks + 2 * stations.size()); // Norm and update.
-  awaitsUsed = sendsUsed = releasesUsed = stampsUsed = 0;
+  timedTasks.resize(order.tasks().size() + 2 * stations.size() + reductionTasks); // Norm and update.
+  tasksTimed = 0;
   sums.assign(now->schedule.microBatches.size() * lossCount, 0);
   counts.assign(sums.size(), 0);
   return Status();
@@ -164,7 +173,7 @@ Status Worker::queueCounts() {
       stations[s]->readLosses(fb::BindingKind::LossCount, 0, {counts.data() + m * lossCount, lossCount});
     }
   }
-  counted = ownDevice->record();
+  counted = ownDevice->record(Queue::Compute);
   countsSent = countsKnown = scalesWritten = false;
   return Status();
 }

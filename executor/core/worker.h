@@ -2,10 +2,10 @@
 //
 //   schedule (StepScheduler, the same on every rank) ─▶ Count ─▶ tasks in order ─▶ gradients added up ─▶ norm ─▶ update
 //
-// Meets other ranks only through transport/. Everything that decides anything is a pure function of the plan and the
-// samples' sizes; the device does the rest. What a task waits for stands before it in the device's queue, and so do the
-// sums of gradients: the host's thread fills the queue ahead, and waits for others' counts and for the step's end
-// alone. A step over shapes seen before allocates nothing here.
+// Meets other ranks only through world/ and transport/. Everything that decides anything is a pure function of the plan
+// and the samples' sizes; the device does the rest. What a task waits for stands before it in the device's queues, and
+// so do the sums of gradients: the host's thread fills the queues ahead, and waits for others' counts and for the
+// step's end alone. A step over shapes seen before allocates nothing here.
 #pragma once
 
 #include "base/status.h"
@@ -93,6 +93,8 @@ public:
 
   /// A failure of the device's work, from its thread: with the samples on which it worked.
   Status withSamples(const Status &status) const;
+  /// From the device's thread: a task begins, or has ended.
+  void onSpan(const Span &span, bool hasEnded);
 
   const StepSchedule &schedule() const { return *now; } ///< Of the last batch.
   /// What ran, and the samples of the steps, when their collection was asked for; when idle.
@@ -103,8 +105,10 @@ public:
 private:
   Worker(const Context &context, uint32_t rank, const WorkerOptions &options);
   Status createStations();
+  Status openChannels();
+  Status openReductions();
   Result<SharedRegions> sharedRegions(uint32_t station);
-  TensorGroup tensorGroup(uint32_t station);
+  Result<TensorGroup> tensorGroup(uint32_t station);
 
   Status planBatch(const data::SampleBatch &batch, uint64_t step);
   MicroBatchData dataOf(uint32_t microBatch) const;
@@ -115,14 +119,16 @@ private:
   Status queueTasks(LossTotals &totals);
   Status queueTask(const RankTask &task, LossTotals &totals);
   Status finishTasks(LossTotals &totals);
-  void queueAwait(const RankTask &task);
+  Status queueArrivals(const RankTask &task);
+  void awaitSent(uint32_t station, uint32_t slot);
   void selectCopies(const RankTask &task);
   Result<uint32_t> launch(const RankTask &task);
-  void queueSends(const RankTask &task, uint32_t slot);
-  void queueReleases(const RankTask &task);
+  Status queueSends(const RankTask &task, uint32_t slot);
+  Status queueReleases(const RankTask &task);
   uint32_t takeSlot(uint32_t station, uint32_t microBatch);
   uint32_t slotOf(uint32_t station, uint32_t microBatch) const;
-  void queueReductions();
+  Status queueReductions();
+  Status queueReduction(size_t group, size_t member, uint64_t turn, bool scatters);
   Status queueNorms();
   uint32_t firstBadMicroBatch() const;
   Agreement agreementOf(std::span<const double> everybody, LossTotals &totals);
@@ -132,25 +138,18 @@ private:
   void adaptCosts();
   bool hasBackward(uint32_t station) const;
   bool isTraining() const; ///< Meets the others at the board.
-  Status fail(const Status &status);
 
-  // What runs on the device's queue; contexts stay until the step's end.
-  struct AwaitWork;
-  struct SendWork;
-  struct ReleaseWork;
-  struct StampWork;
-  struct ReduceWork;
-  StampWork &startSpan(uint32_t station, uint32_t microBatch, TaskSpan::Kind kind, int64_t plannedNs);
-  void endSpan(StampWork &stamp);
+  /// A task's time on the device's queue, of which onSpan() hears; it stays until the step's end.
+  struct TimedTask : Span {
+    TaskSpan task;
+    int64_t plannedNs = 0;
+  };
+  TimedTask &beginTask(uint32_t station, uint32_t microBatch, TaskSpan::Kind kind, int64_t plannedNs);
+  void endTask(TimedTask &timed);
   void account(const TaskSpan &span);
   Status launchOnce(uint32_t station, plan::fb::ProgramKind kind, TaskSpan::Kind span);
   int64_t plannedNs(const RankTask &task) const;
-  void reportTask(const StampWork &stamp) const;
-  static Status runAwait(void *context, std::span<std::byte *const> pointers);
-  static Status runSend(void *context, std::span<std::byte *const> pointers);
-  static Status runRelease(void *context, std::span<std::byte *const> pointers);
-  static Status runStamp(void *context, std::span<std::byte *const> pointers);
-  static Status runReduce(void *context, std::span<std::byte *const> pointers);
+  void reportTask(const TimedTask &timed) const;
 
   const plan::Plan &plan;
   const Topology &topology;
@@ -159,9 +158,12 @@ private:
   uint32_t rank;
   WorkerOptions options;
   std::unique_ptr<Device> ownDevice;
-  std::optional<transport::local::Exchange::Member> exchange; ///< With the ranks that share this one's stations.
-  std::vector<std::unique_ptr<Station>> stations;             ///< By Topology.stations; null for other ranks'.
-  std::vector<std::vector<uint32_t>> slots;                   ///< station × slot: the micro-batch in it, or kNone.
+  std::optional<Exchange::Member> exchange;                  ///< With the ranks that share this one's stations.
+  std::vector<std::unique_ptr<Receiver>> receivers;          ///< By Topology.rings; null where another rank receives.
+  std::vector<std::vector<std::unique_ptr<Sender>>> senders; ///< Ring × RingFacts.senders; null for other ranks'.
+  std::vector<std::unique_ptr<Station>> stations;            ///< By Topology.stations; null for other ranks'.
+  std::vector<std::vector<uint32_t>> slots;                  ///< station × slot: the micro-batch in it, or kNone.
+  std::vector<std::vector<Point>> sent;                      ///< station × slot: behind what is sent from it.
   std::optional<transport::local::Board::Member> board;
   uint32_t lossCount = 0;
 
@@ -172,22 +174,18 @@ private:
   uint64_t step = 0, skippedSteps = 0;
   /// This rank's counts have left; all ranks' are known; and are on the device.
   bool countsSent = false, countsKnown = false, scalesWritten = false;
-  Event counted = 0;               ///< The device has this rank's counts.
+  Point counted;                   ///< The device has this rank's counts.
   std::vector<float> sums, counts; ///< micro-batch × Plan.losses
   std::vector<float> scales;
   std::vector<double> record, records;
   std::vector<uint32_t> badMicroBatches; ///< By Agreement.
   std::array<float, 8> hyper{};
   std::vector<double> norms; ///< By station: of whole gradients, and of its parts of split ones.
-  std::vector<AwaitWork> awaitWork;
-  std::vector<SendWork> sendWork;
-  std::vector<ReleaseWork> releaseWork;
-  std::vector<StampWork> stampWork;
-  std::vector<ReduceWork> reduceWork;
-  size_t awaitsUsed = 0, releasesUsed = 0, stampsUsed = 0, sendsUsed = 0, reductionsUsed = 0;
-  uint64_t reductions = 0; ///< Calls so far.
+  std::vector<TimedTask> timedTasks;
+  size_t tasksTimed = 0, reductionTasks = 0; ///< Of the step; that its reductions take.
+  uint64_t reductions = 0;                   ///< Calls so far.
   /// By Wiring.groups: this rank's members.
-  std::vector<std::vector<transport::local::Reduction::Member>> reductionMembers;
+  std::vector<std::vector<Reduction::Member>> reductionMembers;
   uint32_t running = plan::kNone; ///< The micro-batch whose task the device runs; the device's thread writes.
   std::vector<std::vector<uint32_t>> reductionStations; ///< Theirs.
   std::vector<TaskSpan> spans;                          ///< The device's thread writes.

@@ -2,7 +2,6 @@
 #include "executor/core/worker.h"
 
 #include "executor/core/hyper_parameters.h"
-#include "executor/core/worker_work.h"
 
 #include <fmt/format.h>
 
@@ -32,7 +31,7 @@ Status Worker::runBatch(const data::SampleBatch &batch, uint64_t batchStep, Loss
 
 Status Worker::computeGradients(const data::SampleBatch &batch, uint64_t batchStep, LossTotals &totals) {
   MAESTRO_TRY(runBatch(batch, batchStep, totals));
-  queueReductions();
+  MAESTRO_TRY(queueReductions());
   MAESTRO_TRY(queueNorms());
   return finishTasks(totals);
 }
@@ -55,50 +54,39 @@ Status Worker::evaluate(const data::SampleBatch &batch, uint64_t batchStep, Loss
   return Status();
 }
 
-/// In the device's queue. Waiting for the others is not time that the device was busy.
-Status Worker::runReduce(void *context, std::span<std::byte *const>) {
-  auto &work = *static_cast<ReduceWork *>(context);
-  const transport::Abort &abort = *work.worker->wiring.abort;
-  auto part = [&]() -> Status {
-    if (work.part == ReduceWork::Part::End)
-      return work.member->awaitGathered(work.turn, abort);
-    bool scatters = work.part == ReduceWork::Part::Scatter;
-    MAESTRO_TRY(scatters ? work.member->awaitStaging(work.turn, abort) : work.member->awaitScattered(work.turn, abort));
-    int64_t startNs = nowNs();
-    MAESTRO_TRY(scatters ? work.member->scatter(work.turn) : work.member->gather(work.turn));
-    work.worker->account({work.station, kNone, TaskSpan::Kind::Reduce, work.worker->step, startNs, nowNs()});
-    return Status();
-  };
-  Status status = part();
-  return status.isOk() ? Status() : work.worker->fail(status);
+/// One part of a turn. Waiting for the others is not time that the device was busy.
+Status Worker::queueReduction(size_t group, size_t m, uint64_t turn, bool scatters) {
+  Reduction::Member &member = reductionMembers[group][m];
+  scatters ? member.awaitStaging(Queue::Compute, turn) : member.awaitScattered(Queue::Compute, turn);
+  TimedTask &timed = beginTask(reductionStations[group][m], kNone, TaskSpan::Kind::Reduce, 0);
+  MAESTRO_TRY(scatters ? member.scatter(Queue::Compute, turn) : member.gather(Queue::Compute, turn));
+  endTask(timed);
+  return Status();
 }
 
 /// Adds up the gradients of parameters that several stations hold: a turn of all sums is scattered, then the turn
 /// before it gathered, so that nobody waits for each sum by itself.
-void Worker::queueReductions() {
+Status Worker::queueReductions() {
   uint64_t call = reductions++, mostTurns = 0;
   for (const auto &members : reductionMembers)
     mostTurns = std::max(mostTurns, members.empty() ? 0 : members.front().turns());
-  reductionsUsed = 0;
-  auto queue = [&](uint64_t turn, ReduceWork::Part part) {
+  auto queue = [&](uint64_t turn, bool scatters) -> Status {
     for (size_t group = 0; group < reductionMembers.size(); ++group)
-      for (size_t m = 0; m < reductionMembers[group].size(); ++m) {
-        transport::local::Reduction::Member &member = reductionMembers[group][m];
-        bool isLast = turn + 1 == member.turns();
-        if (turn >= member.turns() || (part == ReduceWork::Part::End && !isLast))
-          continue;
-        ReduceWork &work = reduceWork[reductionsUsed++];
-        work = {&member, this, call * member.turns() + turn, part, reductionStations[group][m]};
-        ownDevice->call(runReduce, &work, {});
-      }
+      for (size_t m = 0; m < reductionMembers[group].size(); ++m)
+        if (uint64_t turns = reductionMembers[group][m].turns(); turn < turns)
+          MAESTRO_TRY(queueReduction(group, m, call * turns + turn, scatters));
+    return Status();
   };
   for (uint64_t turn = 0; turn <= mostTurns; ++turn) {
-    queue(turn, ReduceWork::Part::Scatter);
+    MAESTRO_TRY(queue(turn, true));
     if (turn > 0)
-      queue(turn - 1, ReduceWork::Part::Gather);
+      MAESTRO_TRY(queue(turn - 1, false));
   }
-  for (uint64_t turn = 0; turn < mostTurns; ++turn)
-    queue(turn, ReduceWork::Part::End);
+  for (auto &members : reductionMembers)
+    for (Reduction::Member &member : members)
+      if (member.turns() > 0)
+        member.awaitGathered(Queue::Compute, (call + 1) * member.turns() - 1);
+  return Status();
 }
 
 /// Everybody's record of the step's end, into `records`, member by member.
@@ -189,10 +177,10 @@ void Worker::listSamples(std::span<const uint32_t> microBatches, std::vector<met
 Status Worker::launchOnce(uint32_t station, fb::ProgramKind kind, TaskSpan::Kind span) {
   const StationFacts &facts = topology.stations[station];
   const wavefront::Stage &stage = scheduler.planned().sections[facts.section].stages[facts.stage];
-  StampWork &stamp =
-      startSpan(station, kNone, span, kind == fb::ProgramKind::Update ? wavefront::evaluate(stage.update, nullptr) : 0);
+  TimedTask &timed =
+      beginTask(station, kNone, span, kind == fb::ProgramKind::Update ? wavefront::evaluate(stage.update, nullptr) : 0);
   MAESTRO_TRY(stations[station]->launchOnce(kind));
-  endSpan(stamp);
+  endTask(timed);
   return Status();
 }
 
@@ -213,7 +201,7 @@ Status Worker::update(uint64_t updateStep, double gradientNorm, bool applies) {
     for (auto &station : stations)
       if (station)
         station->zeroGradients();
-    return ownDevice->wait(ownDevice->record());
+    return ownDevice->drain();
   }
   const fb::Training &training = *plan->training();
   hyper = hyperParameters(training, updateStep, updateStep - skippedSteps, clipFactor(training, gradientNorm));
@@ -222,7 +210,7 @@ Status Worker::update(uint64_t updateStep, double gradientNorm, bool applies) {
       stations[s]->writeHyperParameters(hyper);
       MAESTRO_TRY(launchOnce(s, fb::ProgramKind::Update, TaskSpan::Kind::Update));
     }
-  return ownDevice->wait(ownDevice->record());
+  return ownDevice->drain();
 }
 
 } // namespace maestro::executor

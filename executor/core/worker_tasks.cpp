@@ -1,7 +1,6 @@
 // The tasks of a step, one after the other: what they wait for, run, send and give back.
 #include "executor/core/worker.h"
 
-#include "executor/core/worker_work.h"
 #include "executor/metrics/trace.h"
 
 #include <fmt/format.h>
@@ -56,36 +55,19 @@ uint32_t Worker::slotOf(uint32_t station, uint32_t microBatch) const {
   return own == owners.end() ? kNone : static_cast<uint32_t>(own - owners.begin());
 }
 
-/// In the device's queue: waits for what the task reads, and for places for what it will send.
-Status Worker::runAwait(void *context, std::span<std::byte *const>) {
-  auto &work = *static_cast<AwaitWork *>(context);
-  Worker &worker = *work.worker;
-  const RankTask &task = *work.task;
-  for (const Receive &receive : worker.order.receivesOf(task)) {
-    bool isNew = task.kind == (worker.topology.rings[receive.ring].gradient ? TaskKind::Backward : TaskKind::Forward);
-    if (!isNew)
-      continue;
-    transport::Receiver &receiver = *worker.wiring.channels[receive.ring].receiver;
-    if (Status status = receiver.awaitArrivals(receive.sequence, {receive.posts, worker.step, task.microBatch},
-                                               *worker.wiring.abort);
-        !status.isOk())
-      return worker.fail(status);
+/// What the task is the first to read must be there.
+Status Worker::queueArrivals(const RankTask &task) {
+  for (const Receive &receive : order.receivesOf(task)) {
+    bool isNew = task.kind == (topology.rings[receive.ring].gradient ? TaskKind::Backward : TaskKind::Forward);
+    if (isNew)
+      MAESTRO_TRY(receivers[receive.ring]->awaitArrivals(Queue::Compute, receive.sequence,
+                                                         {receive.posts, step, task.microBatch}));
   }
-  for (const Send &send : worker.order.sendsOf(task))
-    if (Status status =
-            worker.wiring.channels[send.ring].senders[send.sender]->awaitCredit(send.sequence, *worker.wiring.abort);
-        !status.isOk())
-      return worker.fail(status);
   return Status();
 }
 
-void Worker::queueAwait(const RankTask &task) {
-  if (task.receives + task.sends == 0)
-    return;
-  AwaitWork &work = awaitWork[awaitsUsed++];
-  work = {this, &task};
-  ownDevice->call(runAwait, &work, {});
-}
+/// What is sent lies in the slot or in the station's workspace, until it has left.
+void Worker::awaitSent(uint32_t station, uint32_t slot) { ownDevice->await(Queue::Compute, sent[station][slot]); }
 
 /// Which slot of each ring the task's programs read.
 void Worker::selectCopies(const RankTask &task) {
@@ -101,16 +83,15 @@ Status Worker::queueTask(const RankTask &task, LossTotals &totals) {
   report(metrics::kTaskNames[static_cast<size_t>(spanKind(task.kind))].data(), task.microBatch);
   if (task.kind == TaskKind::Backward && !scalesWritten)
     MAESTRO_TRY(awaitCounts(totals));
-  queueAwait(task);
+  MAESTRO_TRY(queueArrivals(task));
   selectCopies(task);
-  StampWork &stamp = startSpan(task.station, task.microBatch, spanKind(task.kind), plannedNs(task));
+  TimedTask &timed = beginTask(task.station, task.microBatch, spanKind(task.kind), plannedNs(task));
   if (options.adapts)
     expectTime(task);
   MAESTRO_ASSIGN(uint32_t slot, launch(task));
-  endSpan(stamp);
-  queueSends(task, slot);
-  queueReleases(task);
-  return Status();
+  endTask(timed);
+  MAESTRO_TRY(queueSends(task, slot));
+  return queueReleases(task);
 }
 
 /// Returns the slot that the task ran on, which it may have given back.
@@ -123,6 +104,7 @@ Result<uint32_t> Worker::launch(const RankTask &task) {
       return Status::internal(
           fmt::format("step {}: micro-batch {} finds no free slot at station {}; the schedule is wrong", step,
                       task.microBatch, task.station));
+    awaitSent(task.station, slot);
     MAESTRO_TRY(station.launchForward(data, options.seed, slot, options.evaluates));
     if (topology.stations[task.station].isLead())
       station.readLosses(fb::BindingKind::LossSum, slot, {sums.data() + task.microBatch * lossCount, lossCount});
@@ -135,6 +117,7 @@ Result<uint32_t> Worker::launch(const RankTask &task) {
     return Status::internal(fmt::format("step {}: micro-batch {} has no slot at station {}; the schedule is wrong",
                                         step, task.microBatch, task.station));
   bool splits = scheduler.planned().sections[topology.stations[task.station].section].splitsBackward;
+  awaitSent(task.station, slot);
   if (task.kind == TaskKind::Backward)
     MAESTRO_TRY(station.launchBackward(data, slot));
   else if (station.program(fb::ProgramKind::WeightGradient)) // Else the stage has nothing that can wait.
@@ -144,48 +127,28 @@ Result<uint32_t> Worker::launch(const RankTask &task) {
   return slot;
 }
 
-Status Worker::fail(const Status &status) {
-  wiring.abort->raise(rank, status);
-  return Status(status.code(), std::string(status.message()));
-}
-
-Status Worker::runSend(void *context, std::span<std::byte *const> pointers) {
-  auto &work = *static_cast<SendWork *>(context);
-  Worker &worker = *work.worker;
-  const Send &send = *work.send;
-  transport::Sender &sender = *worker.wiring.channels[send.ring].senders[send.sender];
-  for (transport::Box box : worker.order.boxesOf(send)) {
-    box.source = pointers[0] + reinterpret_cast<uintptr_t>(box.source);
-    if (Status status = sender.write(send.sequence, {&box, 1}); !status.isOk())
-      return worker.fail(status);
-  }
-  if (Status status = sender.post(send.sequence, {worker.step, send.microBatch, send.rows, send.bytes}); !status.isOk())
-    return worker.fail(status);
-  return Status();
-}
-
-void Worker::queueSends(const RankTask &task, uint32_t slot) {
+Status Worker::queueSends(const RankTask &task, uint32_t slot) {
+  if (task.sends == 0)
+    return Status();
   ExecutableInstance &instance = stations[task.station]->instance();
+  ownDevice->await(Queue::Send, ownDevice->record(Queue::Compute));
   for (const Send &send : order.sendsOf(task)) {
     const RingFacts &ring = topology.rings[send.ring];
     uint32_t buffer = instance.boundBuffer(
         ring.gradient ? fb::BindingKind::EdgeGradientOutput : fb::BindingKind::EdgeOutput, ring.edge);
-    SendWork &work = sendWork[sendsUsed++];
-    work = {this, &send};
-    Address address = instance.address(buffer, slot); // Sent before the next task of the queue.
-    ownDevice->call(runSend, &work, {&address, 1});
+    Sender &sender = *senders[send.ring][send.sender];
+    sender.awaitCredit(Queue::Send, send.sequence);
+    MAESTRO_TRY(sender.send(Queue::Send, send.sequence, instance.address(buffer, slot), order.boxesOf(send),
+                            {step, send.microBatch, send.rows, send.bytes}));
   }
-}
-
-Status Worker::runRelease(void *context, std::span<std::byte *const>) {
-  auto &work = *static_cast<ReleaseWork *>(context);
-  Status status = work.worker->wiring.channels[work.ring].receiver->release(work.sequence);
-  return status.isOk() ? Status() : work.worker->fail(status);
+  // A workspace serves all slots.
+  std::fill(sent[task.station].begin(), sent[task.station].end(), ownDevice->record(Queue::Send));
+  return Status();
 }
 
 /// What was read for the last time is cleared, so that whoever comes next finds zeros where nothing arrives (padding),
 /// and given back.
-void Worker::queueReleases(const RankTask &task) {
+Status Worker::queueReleases(const RankTask &task) {
   ExecutableInstance &instance = stations[task.station]->instance();
   for (const Receive &receive : order.receivesOf(task)) {
     if (!receive.last)
@@ -195,48 +158,44 @@ void Worker::queueReleases(const RankTask &task) {
         ring.gradient ? fb::BindingKind::EdgeGradientInput : fb::BindingKind::EdgeInput, ring.edge);
     Result<BoundShapes *> shapes = instance.bind(dataOf(task.microBatch).dims); // Seen: it was launched.
     if (shapes && !isBetweenStages(*plan->edges()->Get(ring.edge)))             // There padding arrives, too.
-      ownDevice->fillZero(instance.address(buffer, 0), instance.bytes(buffer, **shapes));
-    ReleaseWork &work = releaseWork[releasesUsed++];
-    work = {this, receive.ring, receive.sequence};
-    ownDevice->call(runRelease, &work, {});
+      ownDevice->fillZero(Queue::Compute, instance.address(buffer, 0), instance.bytes(buffer, **shapes));
+    MAESTRO_TRY(receivers[receive.ring]->release(Queue::Compute, receive.sequence));
   }
-}
-
-Worker::StampWork &Worker::startSpan(uint32_t station, uint32_t microBatch, TaskSpan::Kind kind, int64_t plannedNs) {
-  StampWork &stamp = stampWork[stampsUsed++];
-  stamp = {this, {station, microBatch, kind, step, 0, 0}, options.sleepScale > 0 ? plannedNs : 0, plannedNs, false};
-  ownDevice->call(runStamp, &stamp, {});
-  return stamp;
-}
-
-void Worker::endSpan(StampWork &stamp) { ownDevice->call(runStamp, &stamp, {}); }
-
-Status Worker::runStamp(void *context, std::span<std::byte *const>) {
-  auto &work = *static_cast<StampWork *>(context);
-  Worker &worker = *work.worker;
-  if (!work.started) {
-    work.started = true;
-    worker.running = work.span.kind <= TaskSpan::Kind::WeightGradient ? work.span.microBatch : kNone;
-    worker.reportTask(work);
-    work.span.startNs = nowNs();
-    return Status();
-  }
-  if (int64_t left = work.span.startNs + work.leastNs - nowNs(); left > 0)
-    std::this_thread::sleep_for(std::chrono::nanoseconds(left));
-  work.span.endNs = nowNs();
-  worker.running = kNone;
-  worker.account(work.span);
   return Status();
 }
 
+Worker::TimedTask &Worker::beginTask(uint32_t station, uint32_t microBatch, TaskSpan::Kind kind, int64_t plannedNs) {
+  TimedTask &timed = timedTasks[tasksTimed++];
+  timed = {{0, 0, options.sleepScale > 0 ? plannedNs : 0}, {station, microBatch, kind, step, 0, 0}, plannedNs};
+  ownDevice->begin(Queue::Compute, timed);
+  return timed;
+}
+
+void Worker::endTask(TimedTask &timed) { ownDevice->end(Queue::Compute, timed); }
+
+void Worker::onSpan(const Span &span, bool hasEnded) {
+  const auto &timed = static_cast<const TimedTask &>(span);
+  if (!hasEnded) {
+    running = timed.task.kind <= TaskSpan::Kind::WeightGradient ? timed.task.microBatch : kNone;
+    if (timed.task.kind != TaskSpan::Kind::Reduce)
+      reportTask(timed);
+    return;
+  }
+  running = kNone;
+  TaskSpan task = timed.task;
+  task.startNs = span.startNs;
+  task.endNs = span.endNs;
+  account(task);
+}
+
 /// To whoever watches: which task runs, and how long each of its kernels may take.
-void Worker::reportTask(const StampWork &stamp) const {
+void Worker::reportTask(const TimedTask &timed) const {
   if (topology.ranks < 2)
     return;
   const transport::Progress &progress = wiring.abort->progress();
-  progress.expect(rank, transport::LaneKind::Device, stamp.plannedNs);
+  progress.expect(rank, transport::LaneKind::Device, timed.plannedNs);
   progress.report(rank, transport::LaneKind::Device, transport::Activity::Running,
-                  metrics::kTaskNames[static_cast<size_t>(stamp.span.kind)].data(), stamp.span.microBatch);
+                  metrics::kTaskNames[static_cast<size_t>(timed.task.kind)].data(), timed.task.microBatch);
 }
 
 /// On the device's thread.
@@ -279,9 +238,12 @@ Status Worker::queueTasks(LossTotals &totals) {
   return Status();
 }
 
-/// Waits for what is queued, and adds up this rank's losses.
+/// Waits for what is queued, looks at what has arrived, and adds up this rank's losses.
 Status Worker::finishTasks(LossTotals &totals) {
-  MAESTRO_TRY(ownDevice->wait(ownDevice->record()));
+  MAESTRO_TRY(ownDevice->drain());
+  for (const auto &receiver : receivers)
+    if (receiver)
+      MAESTRO_TRY(receiver->checkHeaders());
   for (size_t m = 0; m < now->schedule.microBatches.size(); ++m)
     for (uint32_t k = 0; k < lossCount; ++k)
       totals.sums[k] += sums[m * lossCount + k];

@@ -1,410 +1,258 @@
-// The CPU device: one thread, a bounded ring of commands, pointers computed at launch time from the
-// bases of the regions. Running a command allocates nothing.
+// The CPU device: queues of commands, pointers computed when they are queued. Running a command allocates nothing.
 #include "executor/device/device.h"
 
 #include "base/guarded.h"
 #include "base/philox.h"
+#include "executor/device/command_queue.h"
+#include "executor/device/cpu_program.h"
 #include "executor/device/device_memory.h"
-#include "executor/device/kernel_table.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstring>
-#include <ctime>
 #include <mutex>
-#include <new>
-#include <sys/prctl.h>
+#include <optional>
 #include <thread>
+#include <utility>
 
 namespace maestro::executor {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-int64_t nowNs() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch()).count();
-}
-
-/// That the calling thread has run.
-int64_t ownNs() {
-  timespec time{};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
-}
-
-struct PreparedCall {
-  KernelTable::Use use;
-  uint32_t inputs, outputs; ///< How many of the program's operands.
-  std::string_view name;
-  std::string_view scope;
-};
-
-struct CpuProgram : PreparedProgram {
-  explicit CpuProgram(std::shared_ptr<KernelTable> kernels) : kernels(std::move(kernels)) {}
-  ~CpuProgram() override {
-    for (const PreparedCall &call : calls)
-      kernels->release(call.use);
-  }
-
-  std::shared_ptr<KernelTable> kernels;
-  std::vector<PreparedCall> calls;
-  std::vector<OperandRef> operands; ///< Call by call: inputs, then outputs.
-  size_t mostOperands = 0;
-};
-
-enum class CommandKind : uint8_t { Write, Read, Fill, Launch, Call, Mark };
-
-struct Command {
-  CommandKind kind = CommandKind::Mark;
-  int32_t task = -1;
-  const CpuProgram *program = nullptr;
-  std::byte *device = nullptr;
-  void *host = nullptr;
-  uint64_t bytes = 0;
-  HostFunction function = nullptr;
-  size_t pointers = 0; ///< Of the command's row in CpuDevice::pointers: regions' bases, or what a function gets.
-};
-
-class CpuDevice : public Device {
+class CpuDevice : public Device, public CommandRunner {
 public:
-  CpuDevice(std::shared_ptr<const kernels::Library> library, const CpuDeviceOptions &options)
-      : CpuDevice(std::move(library), options, false) {}
-
-  ~CpuDevice() override { stop(); }
+  /// Queues of the late device have threads of their own.
+  CpuDevice(std::shared_ptr<const kernels::Library> library, const CpuDeviceOptions &options,
+            const LateOptions *late = nullptr)
+      : options(options), late(late ? std::optional(*late) : std::nullopt), memory(late != nullptr),
+        programs(std::move(library), this->options, memory) {
+    for (size_t q = 0; q < kQueues; ++q)
+      threads[q] = std::make_unique<CommandQueue>(*this);
+    resolved.reserve(64); // More than most commands have.
+  }
+  ~CpuDevice() override {
+    for (auto &queue : threads)
+      queue->stop();
+  }
 
   Result<Address> allocate(uint64_t bytes, std::string_view purpose) override {
     MAESTRO_ASSIGN(uint32_t block, memory.allocate(bytes, purpose));
     totalBytes += bytes;
     return Address{block, 0};
   }
-
   Result<Address> adopt(void *others, uint64_t) override { return Address{memory.adopt(others), 0}; }
-
-  uint64_t allocatedBytes() const override { return totalBytes; }
+  uint64_t allocatedBytes() const override { return totalBytes + programs.scratchBytes(); }
 
   Result<std::unique_ptr<PreparedProgram>> prepare(std::span<const CallDescription> calls) override {
-    auto program = std::make_unique<CpuProgram>(kernels);
-    if (!library)
-      return std::unique_ptr<PreparedProgram>(std::move(program));
-    program->calls.reserve(calls.size());
-    size_t scratchBytes = 0, operands = 0;
-    for (const CallDescription &call : calls)
-      operands += call.inputs.size() + call.outputs.size();
-    program->operands.reserve(operands);
-    for (const CallDescription &call : calls) {
-      kernels::CallSpec spec{call.kernel, kernels::Attributes(call.attributes), call.inputTypes, call.outputTypes,
-                             options.threads};
-      auto use = kernels->acquire(*library, spec, call.attributes);
-      if (!use)
-        return std::move(use).takeStatus().withContext(describe(call.kernel, call.scope));
-      if (!*use)
-        return Status::internal(describe(call.kernel, call.scope) + ": the device has no kernel for these operands");
-      program->calls.push_back({*use, static_cast<uint32_t>(call.inputs.size()),
-                                static_cast<uint32_t>(call.outputs.size()), call.kernel, call.scope});
-      for (const auto *list : {&call.inputs, &call.outputs})
-        program->operands.insert(program->operands.end(), list->begin(), list->end());
-      scratchBytes = std::max(scratchBytes, (*use)->second.kernel->scratchBytes());
-      program->mostOperands = std::max({program->mostOperands, call.inputs.size(), call.outputs.size()});
-    }
-    size_t regions = 0;
-    for (const OperandRef &operand : program->operands)
-      if (operand.region != OperandRef::kAbsent)
-        regions = std::max<size_t>(regions, operand.region + size_t{1});
-    reserveRow(regions);
-    MAESTRO_TRY(reserveScratch(scratchBytes));
-    MAESTRO_TRY(reserveOperands(program->mostOperands));
-    return std::unique_ptr<PreparedProgram>(std::move(program));
+    return programs.prepare(calls,
+                            [this] { threadOf(Queue::Compute).awaitCompleted(threadOf(Queue::Compute).pushed()); });
   }
+  size_t preparedKernels() const override { return programs.preparedKernels(); }
+  size_t preparedBytes() const override { return programs.preparedBytes(); }
 
-  size_t preparedKernels() const override { return kernels->size(); }
-  size_t preparedBytes() const override { return kernels->bytes(); }
-
-  void write(Address destination, const void *source, uint64_t bytes) override {
-    push({CommandKind::Write, -1, nullptr, pointer(destination), const_cast<void *>(source), bytes, nullptr, 0});
+  void write(Queue queue, Address to, const void *from, uint64_t bytes) override {
+    push(queue, command::Transfer{pointer(to), static_cast<const std::byte *>(from), bytes});
   }
-  void read(void *destination, Address source, uint64_t bytes) override {
-    push({CommandKind::Read, -1, nullptr, pointer(source), destination, bytes, nullptr, 0});
+  void read(Queue queue, void *to, Address from, uint64_t bytes) override {
+    push(queue, command::Transfer{static_cast<std::byte *>(to), pointer(from), bytes});
   }
-  void fillZero(Address destination, uint64_t bytes) override {
-    push({CommandKind::Fill, -1, nullptr, pointer(destination), nullptr, bytes, nullptr, 0});
+  void put(Queue queue, Address to, std::span<const std::byte> bytes) override {
+    command::Put put{pointer(to), {}, std::min(bytes.size(), kMostPutBytes)};
+    std::copy_n(bytes.begin(), put.count, put.bytes.begin());
+    push(queue, put);
+  }
+  void fillZero(Queue queue, Address to, uint64_t bytes) override { push(queue, command::Fill{pointer(to), bytes}); }
+  void copy(Queue queue, Address to, Address from, const Box &box) override {
+    push(queue, command::Copy{pointer(to), pointer(from), box});
+  }
+  void sum(Queue queue, Address to, std::span<const Address> parts, uint64_t floats) override {
+    resolved.assign(1, pointer(to));
+    resolve(parts);
+    push(queue, command::Sum{static_cast<uint32_t>(parts.size()), floats}, resolved);
   }
   void launch(const PreparedProgram &program, std::span<const Address> bases, int32_t task) override {
-    Command command;
-    command.kind = CommandKind::Launch;
-    command.task = task;
-    command.program = static_cast<const CpuProgram *>(&program);
-    push(command, bases.first(std::min(bases.size(), rowLength))); // No prepared program uses regions behind those.
+    resolved.clear();
+    resolve(bases);
+    push(Queue::Compute, command::Launch{static_cast<const CpuProgram *>(&program), task}, resolved);
   }
 
-  void call(HostFunction function, void *context, std::span<const Address> addresses) override {
-    Command command;
-    command.kind = CommandKind::Call;
-    command.function = function;
-    command.host = context;
-    reserveRow(addresses.size());
-    push(command, addresses);
+  Point record(Queue queue) override { return {queue, threadOf(queue).pushed()}; }
+  void await(Queue queue, Point point) override {
+    CommandQueue &other = threadOf(point.queue);
+    if (&other != &threadOf(queue) && !other.hasCompleted(point.count)) // Within one thread order does it.
+      push(queue, command::Await{&other, point.count});
+  }
+  void awaitWord(Queue queue, transport::Word &word, uint64_t atLeast, const transport::WaitNote &note) override {
+    command::AwaitWord await{&word, atLeast, note};
+    await.note.isWatched = &threadOf(queue) == &threadOf(Queue::Compute);
+    push(queue, await);
+  }
+  void signal(Queue queue, transport::Word &word, uint64_t count) override {
+    push(queue, command::Signal{&word, count});
   }
 
-  Event record() override {
-    std::lock_guard lock(mutex);
-    return pushed;
-  }
-
-  Status wait(Event event) override {
-    std::unique_lock lock(mutex);
-    awaitCompletion(lock, event);
-    if (failure.isOk())
-      return Status();
-    return Status(failure.code(), std::string(failure.message()));
-  }
-
-  void enableTrace(size_t capacity) override {
-    spans.reserve(capacity);
-    tracing = true;
-  }
-  std::span<const TraceSpan> trace() const override { return spans; }
-
-protected:
-  CpuDevice(std::shared_ptr<const kernels::Library> library, const CpuDeviceOptions &options, bool hidden)
-      : library(std::move(library)), options(options), memory(hidden), ring(kRingSize) {}
-
-  /// Called on the device's thread before a command's completion becomes visible.
-  virtual void beforeCompletion(uint64_t) {}
-
-  void start() {
-    if (!thread.joinable())
-      thread = std::thread([this] { serve(); });
-  }
-  void stop() {
-    if (!thread.joinable())
-      return;
-    {
-      std::lock_guard lock(mutex);
-      stopping = true;
+  Status wait(Point point) override {
+    CommandQueue &queue = threadOf(point.queue);
+    if (!queue.hasCompleted(point.count)) {
+      tell(DeviceSign::HostAwaits);
+      queue.awaitCompleted(point.count);
+      tell(DeviceSign::HostResumes);
     }
-    arrived.notify_one();
-    thread.join();
+    std::lock_guard lock(failureMutex);
+    return failure.isOk() ? Status() : Status(failure.code(), std::string(failure.message()));
   }
+  Status drain() override {
+    Status status;
+    for (size_t q = 0; q < kQueues; ++q)
+      status = wait(record(static_cast<Queue>(q)));
+    return status;
+  }
+
+  void begin(Queue queue, Span &span) override { push(queue, command::Begin{&span}); }
+  void end(Queue queue, Span &span) override { push(queue, command::End{&span}); }
+  void enableTrace(size_t capacity) override { programs.enableTrace(capacity); }
+  std::span<const TraceSpan> trace() const override { return programs.trace(); }
 
 private:
-  static constexpr size_t kRingSize = 256;
-  static constexpr uint64_t kNobody = ~uint64_t{0};
+  CommandQueue &threadOf(Queue queue) { return *threads[late ? static_cast<size_t>(queue) : 0]; }
+  bool isMain(const CommandQueue &queue) { return &queue == &threadOf(Queue::Compute); }
 
-  static std::string describe(std::string_view kernel, std::string_view scope) {
-    std::string text(kernel);
-    if (!scope.empty())
-      text.append(" (").append(scope).append(")");
-    return text;
+  std::byte *pointer(Address address) const {
+    return address.isNull() ? nullptr : memory.block(address.block) + address.offset;
   }
-
-  std::byte *pointer(Address address) const { return memory.block(address.block) + address.offset; }
-
-  /// One block for all programs: an outgrown one goes once nothing queued uses it.
-  Status reserveScratch(size_t bytes) {
-    if (bytes <= scratchSize)
-      return Status();
-    size_t rounded = (bytes + (1u << 16) - 1) & ~size_t{(1u << 16) - 1};
-    MAESTRO_TRY(wait(record()));
-    MAESTRO_TRY(memory.replaceScratch(rounded));
-    totalBytes += rounded - scratchSize;
-    scratchSize = rounded;
-    return Status();
-  }
-
-  Status reserveOperands(size_t count) {
-    if (count <= operandCapacity)
-      return Status();
-    MAESTRO_TRY(wait(record())); // The device's thread uses the arrays that are about to be replaced.
-    inputPointers.resize(count);
-    outputPointers.resize(count);
-    operandCapacity = count;
-    return Status();
-  }
-
-  /// A command's row of pointers holds as many as a program has regions, or a function is given.
-  void reserveRow(size_t count) {
-    if (count <= rowLength)
-      return;
-    (void)wait(record()); // The device's thread uses the rows that are about to be replaced.
-    pointers.resize(kRingSize * count);
-    rowLength = count;
-  }
-
-  void push(Command command, std::span<const Address> addresses = {}) {
-    start();
-    command.pointers = addresses.size();
-    std::unique_lock lock(mutex);
-    awaitCompletion(lock, pushed < kRingSize ? 0 : pushed - kRingSize + 1);
-    std::byte **row = rowOf(pushed);
+  void resolve(std::span<const Address> addresses) {
     for (const Address &address : addresses)
-      *row++ = address.isNull() ? nullptr : pointer(address);
-    ring[pushed % kRingSize] = command;
-    ++pushed;
-    lock.unlock();
-    arrived.notify_one();
+      resolved.push_back(pointer(address));
   }
 
-  /// Woken once, when it is reached: most commands take less than a wake-up.
-  void awaitCompletion(std::unique_lock<std::mutex> &lock, uint64_t event) {
-    if (completed >= event)
-      return;
-    sign(DeviceSign::HostAwaits);
-    awaited = event;
-    progressed.wait(lock, [&] { return completed >= event; });
-    awaited = kNobody;
-    sign(DeviceSign::HostResumes);
+  void push(Queue queue, const Command &command, std::span<std::byte *const> pointers = {}) {
+    threadOf(queue).push(command, pointers);
   }
 
-  void sign(DeviceSign what) const {
+  void tell(DeviceSign what) const {
     if (options.onSign)
       options.onSign(what);
   }
 
-  /// The pointers of a command: they stay until it has completed.
-  std::byte **rowOf(uint64_t command) { return pointers.data() + command % kRingSize * rowLength; }
+  // ---- on a queue's thread
 
-  void serve() {
-    ::prctl(PR_SET_NAME, kCpuDeviceThread); // For ps and top; threads that kernels start are called the same.
-    for (uint64_t next = 0;; ++next) {
-      Command command;
-      if (!take(next, command))
-        return;
-      memory.reveal();
-      Status status = failed ? Status() : guarded([&] { return execute(command, {rowOf(next), command.pointers}); });
-      if (!status.isOk() && options.onFailure)
-        options.onFailure(status);
-      beforeCompletion(next);
-      bool isAwaited;
-      {
-        std::lock_guard lock(mutex);
-        if (!status.isOk()) {
-          failure = std::move(status);
-          failed = true;
-        }
-        completed = next + 1;
-        isAwaited = completed >= awaited;
-      }
-      if (isAwaited)
-        progressed.notify_one();
-    }
+  void sign(CommandQueue &queue, DeviceSign what) override {
+    if (isMain(queue))
+      tell(what);
   }
 
-  /// The next command when it is there; false: no more will be.
-  bool take(uint64_t next, Command &command) {
-    std::unique_lock lock(mutex);
-    if (pushed <= next && !stopping) {
-      lock.unlock();
-      memory.hide();
-      lock.lock();
-    }
-    if (pushed <= next) {
-      sign(DeviceSign::Idle);
-      arrived.wait(lock, [&] { return pushed > next || stopping; });
-      sign(DeviceSign::Busy);
-    }
-    if (pushed <= next)
-      return false;
-    command = ring[next % kRingSize];
-    return true;
-  }
-
-  Status execute(const Command &command, std::span<std::byte *const> row) {
-    switch (command.kind) {
-    case CommandKind::Write:
-      std::memcpy(command.device, command.host, command.bytes);
-      return Status();
-    case CommandKind::Read:
-      std::memcpy(command.host, command.device, command.bytes);
-      return Status();
-    case CommandKind::Fill:
-      std::memset(command.device, 0, command.bytes);
-      return Status();
-    case CommandKind::Launch:
-      return run(*command.program, row, command.task);
-    case CommandKind::Call:
-      return command.function(command.host, row);
-    case CommandKind::Mark:
-      return Status();
-    }
-    return Status();
-  }
-
-  Status run(const CpuProgram &program, std::span<std::byte *const> bases, int32_t task) {
-    const OperandRef *operand = program.operands.data();
-    for (const PreparedCall &call : program.calls) {
-      for (size_t i = 0; i < call.inputs; ++i)
-        inputPointers[i] = resolve(*operand++, bases);
-      for (size_t i = 0; i < call.outputs; ++i)
-        outputPointers[i] = resolve(*operand++, bases);
-      sign(DeviceSign::Kernel);
-      bool timesOwn = tracing && options.tracesOwnTime;
-      int64_t startOwnNs = timesOwn ? ownNs() : 0, startNs = tracing ? nowNs() : 0;
-      Status status = call.use->second.kernel->run({inputPointers.data(), call.inputs},
-                                                   {outputPointers.data(), call.outputs}, memory.scratch());
-      if (!status.isOk())
-        return std::move(status).withContext(describe(call.name, call.scope));
-      if (tracing && spans.size() < spans.capacity())
-        spans.push_back({call.name, call.scope, startNs, nowNs(), task, timesOwn ? ownNs() - startOwnNs : 0});
-    }
-    return Status();
-  }
-
-  static std::byte *resolve(const OperandRef &operand, std::span<std::byte *const> bases) {
-    if (operand.region == OperandRef::kAbsent)
-      return nullptr;
-    return bases[operand.region] + operand.offset;
-  }
-
-  std::shared_ptr<const kernels::Library> library;
-  std::shared_ptr<KernelTable> kernels = std::make_shared<KernelTable>();
-  CpuDeviceOptions options;
-
-protected:
-  DeviceMemory memory;
-
-private:
-  uint64_t totalBytes = 0;
-  size_t scratchSize = 0; ///< Of the memory's; replaced by the host's thread while the queue is empty.
-  size_t operandCapacity = 0;
-  std::vector<const void *> inputPointers;
-  std::vector<void *> outputPointers;
-
-  std::vector<Command> ring;
-  size_t rowLength = 16;
-  /// A row per place in the ring; replaced by the host's thread while the queue is empty.
-  std::vector<std::byte *> pointers = std::vector<std::byte *>(kRingSize * rowLength);
-  std::mutex mutex;
-  std::condition_variable arrived, progressed;
-  uint64_t pushed = 0;        ///< Written by the host thread under the mutex.
-  uint64_t completed = 0;     ///< Written by the device's thread under the mutex.
-  uint64_t awaited = kNobody; ///< By the host's thread.
-  bool stopping = false;
-  bool failed = false; ///< The device's thread only.
-  Status failure;
-  bool tracing = false;
-  std::vector<TraceSpan> spans;
-  std::thread thread;
-};
-
-/// Its memory is hidden, and every completion waits for a time that varies by command.
-class LateCpuDevice : public CpuDevice {
-public:
-  LateCpuDevice(std::shared_ptr<const kernels::Library> library, const CpuDeviceOptions &options,
-                const LateOptions &late)
-      : CpuDevice(std::move(library), options, true), late(late) {}
-  ~LateCpuDevice() override { stop(); }
-
-private:
-  void beforeCompletion(uint64_t command) override {
-    if (late.mostDelayUs == 0)
+  void run(CommandQueue &queue, const Command &command, std::span<std::byte *const> pointers) override {
+    if (failed)
       return;
-    memory.hide();
-    PhiloxCounter bits = philox4x32({static_cast<uint32_t>(command), 0, 0, 0},
-                                    {static_cast<uint32_t>(late.seed), static_cast<uint32_t>(late.seed >> 32)});
-    std::this_thread::sleep_for(std::chrono::microseconds(bits[0] % late.mostDelayUs));
+    bool touches = touchesMemory(command);
+    if (touches)
+      memory.reveal();
+    Status status =
+        guarded([&] { return std::visit([&](const auto &each) { return execute(queue, each, pointers); }, command); });
+    if (touches)
+      memory.hide();
+    if (status.isOk() || failing.exchange(true))
+      return;
+    if (options.onFailure) // Before anybody who waits sees it.
+      options.onFailure(status);
+    std::lock_guard lock(failureMutex);
+    failure = std::move(status);
+    failed = true;
   }
-  LateOptions late;
+
+  /// The late device's work is late.
+  void beforeCompletion(CommandQueue &queue, const Command &command, uint64_t number) override {
+    if (!late || late->mostDelayUs == 0 ||
+        !(touchesMemory(command) || std::holds_alternative<command::Signal>(command)))
+      return;
+    auto which = static_cast<uint32_t>(
+        std::find_if(threads.begin(), threads.end(), [&](const auto &thread) { return thread.get() == &queue; }) -
+        threads.begin());
+    PhiloxCounter bits = philox4x32({static_cast<uint32_t>(number), which, 0, 0},
+                                    {static_cast<uint32_t>(late->seed), static_cast<uint32_t>(late->seed >> 32)});
+    std::this_thread::sleep_for(std::chrono::microseconds(bits[0] % late->mostDelayUs));
+  }
+
+  Status execute(CommandQueue &, const command::Transfer &transfer, std::span<std::byte *const>) {
+    std::memcpy(transfer.to, transfer.from, transfer.bytes);
+    return Status();
+  }
+  Status execute(CommandQueue &, const command::Put &put, std::span<std::byte *const>) {
+    std::memcpy(put.to, put.bytes.data(), put.count);
+    return Status();
+  }
+  Status execute(CommandQueue &, const command::Fill &fill, std::span<std::byte *const>) {
+    std::memset(fill.to, 0, fill.bytes);
+    return Status();
+  }
+  Status execute(CommandQueue &, const command::Copy &copy, std::span<std::byte *const>) {
+    copyBox(copy.box, copy.to, copy.from);
+    return Status();
+  }
+  Status execute(CommandQueue &, const command::Sum &sum, std::span<std::byte *const> pointers) {
+    sumFloats(reinterpret_cast<float *>(pointers[0]), pointers.subspan(1, sum.parts), sum.floats);
+    return Status();
+  }
+  Status execute(CommandQueue &, const command::Launch &launch, std::span<std::byte *const> pointers) {
+    return programs.run(*launch.program, pointers, launch.task);
+  }
+  Status execute(CommandQueue &, const command::Await &await, std::span<std::byte *const>) {
+    await.queue->awaitCompleted(await.count);
+    return Status();
+  }
+  Status execute(CommandQueue &queue, const command::AwaitWord &await, std::span<std::byte *const>) {
+    if (!options.abort)
+      return Status::internal("a device that is alone waits for a word");
+    return transport::awaitWord(*await.word, await.atLeast, *options.abort, queue.spin, await.note);
+  }
+  Status execute(CommandQueue &, const command::Signal &signal, std::span<std::byte *const>) {
+    transport::signal(*signal.word, signal.more);
+    return Status();
+  }
+  Status execute(CommandQueue &, const command::Begin &begin, std::span<std::byte *const>) {
+    if (options.onSpan)
+      options.onSpan(*begin.span, false);
+    begin.span->startNs = transport::nowNs();
+    return Status();
+  }
+  Status execute(CommandQueue &, const command::End &end, std::span<std::byte *const>) {
+    Span &span = *end.span;
+    if (int64_t left = span.startNs + span.leastNs - transport::nowNs(); left > 0)
+      std::this_thread::sleep_for(std::chrono::nanoseconds(left));
+    span.endNs = transport::nowNs();
+    if (options.onSpan)
+      options.onSpan(span, true);
+    return Status();
+  }
+
+  /// In blocks whose partial sums stay in the first cache.
+  static void sumFloats(float *to, std::span<std::byte *const> parts, uint64_t floats) {
+    constexpr uint64_t kBlockFloats = 2048;
+    for (uint64_t at = 0; at < floats; at += kBlockFloats) {
+      alignas(64) float block[kBlockFloats];
+      uint64_t count = std::min(kBlockFloats, floats - at);
+      for (size_t part = 0; part < parts.size(); ++part) {
+        const float *from = reinterpret_cast<const float *>(parts[part]) + at;
+        if (part == 0)
+          std::memcpy(block, from, count * sizeof(float));
+        else
+          for (uint64_t i = 0; i < count; ++i)
+            block[i] += from[i];
+      }
+      std::memcpy(to + at, block, count * sizeof(float));
+    }
+  }
+
+  CpuDeviceOptions options;
+  std::optional<LateOptions> late;
+  DeviceMemory memory;
+  CpuPrograms programs;
+  uint64_t totalBytes = 0;
+  std::vector<std::byte *> resolved;                          ///< Of the command that is being queued.
+  std::array<std::unique_ptr<CommandQueue>, kQueues> threads; ///< Only the first works, but for the late device.
+  std::atomic<bool> failing{false}, failed{false};            ///< A command has failed; and `failure` says how.
+  std::mutex failureMutex;
+  Status failure;
 };
 
 } // namespace
@@ -416,7 +264,7 @@ std::unique_ptr<Device> createCpuDevice(std::shared_ptr<const kernels::Library> 
 
 std::unique_ptr<Device> createLateCpuDevice(std::shared_ptr<const kernels::Library> library,
                                             const CpuDeviceOptions &options, const LateOptions &late) {
-  return std::make_unique<LateCpuDevice>(std::move(library), options, late);
+  return std::make_unique<CpuDevice>(std::move(library), options, &late);
 }
 
 } // namespace maestro::executor

@@ -49,7 +49,7 @@ void Block::setAccess(bool allowed) const {
 Result<uint32_t> DeviceMemory::allocate(uint64_t bytes, std::string_view purpose) {
   MAESTRO_ASSIGN(Block block, Block::map(bytes, hidden, purpose));
   std::lock_guard lock(mutex);
-  block.setAccess(revealed);
+  block.setAccess(working > 0);
   blocks.push_back(std::move(block));
   return static_cast<uint32_t>(blocks.size());
 }
@@ -63,21 +63,32 @@ uint32_t DeviceMemory::adopt(void *memory) {
 Status DeviceMemory::replaceScratch(uint64_t bytes) {
   MAESTRO_ASSIGN(Block block, Block::map(bytes, hidden, "kernels' scratch memory"));
   std::lock_guard lock(mutex);
-  block.setAccess(revealed);
+  block.setAccess(working > 0);
   scratchBlock.emplace(std::move(block));
   return Status();
 }
 
-void DeviceMemory::setRevealed(bool wanted) {
+void DeviceMemory::reveal() {
   if (!hidden)
     return;
   std::lock_guard lock(mutex);
-  if (std::exchange(revealed, wanted) == wanted)
+  if (working++ == 0)
+    setAccess(true);
+}
+
+void DeviceMemory::hide() {
+  if (!hidden)
     return;
+  std::lock_guard lock(mutex);
+  if (--working == 0)
+    setAccess(false);
+}
+
+void DeviceMemory::setAccess(bool allowed) {
   for (const Block &block : blocks)
-    block.setAccess(wanted);
+    block.setAccess(allowed);
   if (scratchBlock)
-    scratchBlock->setAccess(wanted);
+    scratchBlock->setAccess(allowed);
 }
 
 } // namespace maestro::executor

@@ -39,7 +39,7 @@ private:
   uint64_t pages = 0, guard = 0; ///< Bytes of the pages, and of a guard on each side.
 };
 
-/// Threads: the device's own calls reveal() and hide(), the host's everything else.
+/// Threads: the device's own call reveal() and hide(), the host's everything else.
 class DeviceMemory {
 public:
   explicit DeviceMemory(bool hidden) : hidden(hidden) { blocks.reserve(64); }
@@ -53,16 +53,16 @@ public:
   Status replaceScratch(uint64_t bytes);
   std::byte *scratch() const { return scratchBlock ? scratchBlock->get() : nullptr; }
 
-  /// Before and after the device's thread works; nothing where memory is not hidden.
-  void reveal() { setRevealed(true); }
-  void hide() { setRevealed(false); }
+  /// Before and after a thread of the device works; nothing where memory is not hidden.
+  void reveal();
+  void hide();
 
 private:
-  void setRevealed(bool wanted);
+  void setAccess(bool allowed);
 
   const bool hidden;
   std::mutex mutex; ///< Of what follows, where memory is hidden; the host alone changes the lists.
-  bool revealed = false;
+  int working = 0;  ///< Threads between reveal() and hide().
   std::vector<Block> blocks;
   std::optional<Block> scratchBlock;
 };

@@ -86,7 +86,7 @@ bool isIn(const fb::Plan &plan, uint32_t expr, fb::Combine combine) {
   return false;
 }
 
-/// What a copy of one sample's rows (transport/channel.h) holds beside what is contiguous.
+/// What a copy of one sample's rows (executor/device/box.h) holds beside what is contiguous.
 constexpr uint32_t kMostEdgeDims = 7;
 
 /// One dim holds the rows; no dim mixes rows with padding.

@@ -47,7 +47,7 @@ struct LoweringInput {
   uint32_t tensor = 1;                           ///< each of which has so many that share the section's tensors.
 };
 
-/// As the executor's exchange between tensor-parallel devices stages what they send (transport/local/exchange.h).
+/// As the executor's exchange between tensor-parallel devices stages what they send (executor/world/exchange.h).
 constexpr uint64_t kExchangeBytes = uint64_t{1} << 20;
 
 /// What a section's functions say of a parameter that is split: its part's shape, and the dim.

@@ -2,8 +2,8 @@
 // more.
 #include "cost_models/cpu_memory.h"
 
+#include "executor/world/reduction.h"
 #include "kernels/kernel.h"
-#include "transport/local/reduction.h"
 
 #include <gtest/gtest.h>
 
@@ -166,9 +166,9 @@ TEST(CpuMemoryTest, theRestGrowsWithWhatCausesIt) {
 TEST(CpuMemoryTest, stagingIsTheTransports) {
   for (uint64_t members : {1, 2, 3, 16, 64})
     for (uint64_t elements : {1, 17, 132224, 1 << 20, 3000001, 100000000}) {
-      transport::local::ReductionDescription description;
+      executor::ReductionDescription description;
       description.members.assign(members, {0, nullptr, {{0, elements}}});
-      uint64_t needed = transport::local::Reduction::stagingBytesPerMember(description),
+      uint64_t needed = executor::Reduction::stagingBytesPerMember(description),
                counted = stagingBytes(elements, members);
       EXPECT_LE(needed, counted) << elements << " elements, " << members << " members";
       EXPECT_LE(counted, needed + needed / 64) << elements << " elements, " << members << " members";

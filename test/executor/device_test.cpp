@@ -1,12 +1,12 @@
-// One suite for every device: order, events, errors, regions by launch. The late device runs it too.
+// One suite for every device: order within and between queues, words, errors, regions by launch. The late device runs
+// it too.
 #include "executor/device/device.h"
 
 #include <gtest/gtest.h>
 
 #include <array>
-#include <chrono>
+#include <cmath>
 #include <numeric>
-#include <thread>
 #include <vector>
 
 using namespace maestro;
@@ -14,14 +14,23 @@ using namespace maestro::executor;
 
 namespace {
 
-using Create = std::unique_ptr<Device> (*)();
+using Create = std::unique_ptr<Device> (*)(const transport::Abort *);
 
-std::unique_ptr<Device> prompt() { return createCpuDevice(kernels::createCpuLibrary(), {}); }
-std::unique_ptr<Device> late() { return createLateCpuDevice(kernels::createCpuLibrary(), {}, {3}); }
+CpuDeviceOptions optionsWith(const transport::Abort *abort) {
+  CpuDeviceOptions options;
+  options.abort = abort;
+  return options;
+}
+std::unique_ptr<Device> prompt(const transport::Abort *abort) {
+  return createCpuDevice(kernels::createCpuLibrary(), optionsWith(abort));
+}
+std::unique_ptr<Device> late(const transport::Abort *abort) {
+  return createLateCpuDevice(kernels::createCpuLibrary(), optionsWith(abort), {3});
+}
 
 class DeviceSuite : public testing::TestWithParam<Create> {
 protected:
-  void SetUp() override { device = GetParam()(); }
+  void SetUp() override { device = GetParam()(nullptr); }
 
   Address allocate(uint64_t bytes) {
     auto address = device->allocate(bytes, "test");
@@ -49,8 +58,8 @@ TEST_P(DeviceSuite, MemoryStartsZeroed) {
   Address block = allocate(256);
   std::array<float, 64> host;
   host.fill(1);
-  device->read(host.data(), block, sizeof host);
-  ASSERT_TRUE(device->wait(device->record()).isOk());
+  device->read(Queue::Compute, host.data(), block, sizeof host);
+  ASSERT_TRUE(device->drain().isOk());
   for (float value : host)
     EXPECT_EQ(value, 0.0f);
 }
@@ -62,43 +71,107 @@ TEST_P(DeviceSuite, AProgramMayUseManyRegions) {
     bases.push_back(allocate(256));
   std::array<float, 64> ones, host;
   ones.fill(1);
-  device->write(bases[97], ones.data(), sizeof ones);
-  device->write(bases[98], ones.data(), sizeof ones);
+  device->write(Queue::Compute, bases[97], ones.data(), sizeof ones);
+  device->write(Queue::Compute, bases[98], ones.data(), sizeof ones);
   CallDescription call = addition(64);
   call.inputs = {{97, 0}, {98, 0}};
   call.outputs = {{99, 0}};
   auto program = device->prepare({&call, 1});
   ASSERT_TRUE(program.isOk());
   device->launch(**program, bases, 0);
-  device->read(host.data(), bases[99], sizeof host);
-  // A function is given as many pointers.
-  auto sum = [](void *context, std::span<std::byte *const> pointers) {
-    for (std::byte *pointer : pointers)
-      *static_cast<float *>(context) += *reinterpret_cast<float *>(pointer);
-    return Status();
-  };
-  float total = 0;
-  device->call(sum, &total, bases);
-  ASSERT_TRUE(device->wait(device->record()).isOk());
+  device->read(Queue::Compute, host.data(), bases[99], sizeof host);
+  ASSERT_TRUE(device->drain().isOk());
   for (float value : host)
     EXPECT_EQ(value, 2.0f);
-  EXPECT_EQ(total, 4.0f);
 }
 
 TEST_P(DeviceSuite, TheQueueMayBeFull) {
-  Address block = allocate(256);
-  float count = 0;
-  auto slowly = [](void *context, std::span<std::byte *const>) {
-    ++*static_cast<float *>(context);
-    std::this_thread::sleep_for(std::chrono::microseconds(10));
-    return Status();
-  };
-  for (int i = 0; i < 300; ++i) {
-    device->call(slowly, &count, {&block, 1});
-    device->fillZero(block, 256);
+  Address total = allocate(64), one = allocate(64);
+  float first = 1, count = 0;
+  device->write(Queue::Compute, one, &first, sizeof first);
+  std::array<Address, 2> parts = {total, one};
+  for (int i = 0; i < 600; ++i)
+    device->sum(Queue::Compute, total, parts, 1);
+  device->read(Queue::Compute, &count, total, sizeof count);
+  ASSERT_TRUE(device->drain().isOk());
+  EXPECT_EQ(count, 600.0f);
+}
+
+TEST_P(DeviceSuite, OneQueueWaitsForAnother) {
+  Address block = allocate(64), other = allocate(64);
+  std::array<int, 50> values{}, found{};
+  for (int i = 0; i < 50; ++i) { // Written, copied, read: by three queues in turn.
+    values[i] = i + 1;
+    device->await(Queue::Compute, device->record(Queue::Copy));
+    device->write(Queue::Compute, block, &values[i], sizeof(int));
+    device->await(Queue::Send, device->record(Queue::Compute));
+    device->copy(Queue::Send, other, block, sizeof(int));
+    device->await(Queue::Copy, device->record(Queue::Send));
+    device->read(Queue::Copy, &found[i], other, sizeof(int));
   }
-  ASSERT_TRUE(device->wait(device->record()).isOk());
-  EXPECT_EQ(count, 300.0f);
+  ASSERT_TRUE(device->drain().isOk());
+  EXPECT_EQ(found, values);
+}
+
+TEST_P(DeviceSuite, WordsOrderDevices) {
+  auto memory = std::move(*transport::SharedMemory::create(1 << 20));
+  transport::Abort abort = *transport::Abort::create(*memory, 2);
+  auto *words = *memory->make<transport::Word>(2, "test");
+  for (int i = 0; i < 2; ++i)
+    words[i].point = *abort.makeWaitPoint(*memory, "test");
+  auto *shared = *memory->make<uint64_t>(1, "test");
+  std::unique_ptr<Device> devices[] = {GetParam()(&abort), GetParam()(&abort)};
+  transport::WaitNote note{0, transport::Activity::AwaitingArrivals, "test", 0, transport::LaneKind::Device};
+  std::array<uint64_t, 50> found{};
+  Address places[] = {*devices[0]->adopt(shared, 8), *devices[1]->adopt(shared, 8)};
+  for (uint64_t i = 0; i < found.size(); ++i) {
+    uint64_t value = i * 7;
+    devices[0]->awaitWord(Queue::Send, words[1], i, note);
+    devices[0]->put(Queue::Send, places[0], std::as_bytes(std::span(&value, 1)));
+    devices[0]->signal(Queue::Send, words[0], 1);
+    devices[1]->awaitWord(Queue::Compute, words[0], i + 1, note);
+    devices[1]->read(Queue::Compute, &found[i], places[1], 8);
+    devices[1]->signal(Queue::Compute, words[1], 1);
+  }
+  for (auto &each : devices)
+    ASSERT_TRUE(each->drain().isOk());
+  for (uint64_t i = 0; i < found.size(); ++i)
+    EXPECT_EQ(found[i], i * 7);
+  // What never comes ends with the job.
+  devices[0]->awaitWord(Queue::Receive, words[0], 1000, note);
+  abort.raise(1, "enough");
+  EXPECT_EQ(devices[0]->drain().message(), "rank 1: enough");
+}
+
+TEST_P(DeviceSuite, SumsInTheOrderOfTheParts) {
+  constexpr uint64_t kFloats = 5000;
+  std::array<Address, 3> parts = {allocate(4 * kFloats), allocate(4 * kFloats), allocate(4 * kFloats)};
+  std::array<std::vector<float>, 3> values;
+  std::vector<float> expected(kFloats), found(kFloats);
+  for (size_t p = 0; p < 3; ++p) {
+    values[p].resize(kFloats);
+    for (uint64_t i = 0; i < kFloats; ++i)
+      values[p][i] = std::ldexp(1.0f + static_cast<float>(i % 97) / 97, static_cast<int>((i * (p + 3)) % 40) - 20);
+    device->write(Queue::Compute, parts[p], values[p].data(), 4 * kFloats);
+  }
+  for (uint64_t i = 0; i < kFloats; ++i)
+    expected[i] = (values[0][i] + values[1][i]) + values[2][i];
+  device->sum(Queue::Compute, parts[1], parts, kFloats); // In place, too.
+  device->read(Queue::Compute, found.data(), parts[1], 4 * kFloats);
+  ASSERT_TRUE(device->drain().isOk());
+  EXPECT_EQ(found, expected);
+}
+
+TEST_P(DeviceSuite, SpansSayWhenTheirWorkRan) {
+  Span span;
+  span.leastNs = 2'000'000;
+  int64_t before = transport::nowNs();
+  device->begin(Queue::Compute, span);
+  device->end(Queue::Compute, span);
+  ASSERT_TRUE(device->drain().isOk());
+  EXPECT_LE(before, span.startNs);
+  EXPECT_LE(span.startNs + span.leastNs, span.endNs);
+  EXPECT_LE(span.endNs, transport::nowNs());
 }
 
 TEST_P(DeviceSuite, TracesOutliveTheirPrograms) {
@@ -109,7 +182,7 @@ TEST_P(DeviceSuite, TracesOutliveTheirPrograms) {
     auto program = device->prepare(calls);
     ASSERT_TRUE(program.isOk()) << program.status().message();
     device->launch(**program, bases, 3);
-    ASSERT_TRUE(device->wait(device->record()).isOk());
+    ASSERT_TRUE(device->drain().isOk());
   }
   ASSERT_EQ(device->trace().size(), 1u);
   EXPECT_EQ(device->trace()[0].name, "add");
@@ -125,13 +198,13 @@ TEST_P(DeviceSuite, WorkRunsInOrder) {
   std::array<float, 64> first, second, result{};
   std::iota(first.begin(), first.end(), 0.0f);
   std::iota(second.begin(), second.end(), 100.0f);
-  device->write(a, first.data(), sizeof first);
-  device->write(b, second.data(), sizeof second);
+  device->write(Queue::Compute, a, first.data(), sizeof first);
+  device->write(Queue::Compute, b, second.data(), sizeof second);
   std::array<Address, 3> bases = {a, b, c}, again = {c, b, a};
   device->launch(**program, bases, 0); // c = first + second
   device->launch(**program, again, 1); // a = c + second
-  device->read(result.data(), a, sizeof result);
-  ASSERT_TRUE(device->wait(device->record()).isOk());
+  device->read(Queue::Compute, result.data(), a, sizeof result);
+  ASSERT_TRUE(device->drain().isOk());
   for (size_t i = 0; i < result.size(); ++i)
     EXPECT_EQ(result[i], first[i] + 2 * second[i]);
 }
@@ -162,12 +235,13 @@ TEST_P(DeviceSuite, CallsThatAreAlikeShareAKernelForAsLongAsAProgramUsesIt) {
   EXPECT_EQ(device->preparedKernels(), 2u);
 }
 
-TEST_P(DeviceSuite, EventsAreOrderedAndWaitingForAnOldOneReturns) {
+TEST_P(DeviceSuite, WaitingForAnOldPointReturns) {
   Address block = allocate(64);
-  Event before = device->record();
-  device->fillZero(block, 64);
-  Event after = device->record();
-  EXPECT_LT(before, after);
+  Point before = device->record(Queue::Compute);
+  device->fillZero(Queue::Compute, block, 64);
+  Point after = device->record(Queue::Compute);
+  EXPECT_LT(before.count, after.count);
+  EXPECT_TRUE(device->wait(Point()).isOk());
   EXPECT_TRUE(device->wait(after).isOk());
   EXPECT_TRUE(device->wait(before).isOk());
 }
@@ -192,10 +266,10 @@ TEST_P(DeviceSuite, AFailureNamesItsScopeAndStopsWhatFollows) {
   auto program = device->prepare(calls);
   ASSERT_TRUE(program.isOk()) << program.status().message();
   int64_t outside = 99;
-  device->write(indices, &outside, sizeof outside);
+  device->write(Queue::Compute, indices, &outside, sizeof outside);
   std::array<Address, 3> bases = {data, indices, out};
   device->launch(**program, bases, 0);
-  Status status = device->wait(device->record());
+  Status status = device->drain();
   ASSERT_FALSE(status.isOk());
   EXPECT_EQ(status.code(), StatusCode::InvalidInput);
   EXPECT_NE(status.message().find("wte"), std::string::npos) << status.message();
@@ -224,52 +298,59 @@ TEST_P(DeviceSuite, ALaunchHasAsManyRegionsAsTheProgramNeeds) {
   std::array<float, 64> first, second, result{};
   first.fill(1);
   second.fill(2);
-  device->write(bases[kRegions - 2], first.data(), sizeof first);
-  device->write(bases[3], second.data(), sizeof second);
+  device->write(Queue::Compute, bases[kRegions - 2], first.data(), sizeof first);
+  device->write(Queue::Compute, bases[3], second.data(), sizeof second);
   for (int i = 0; i < 600; ++i) { // More than the queue holds.
     device->launch(**program, bases, i);
     std::swap(bases[3], bases[kRegions - 1]); // The next adds 1 to what this one wrote.
   }
   std::swap(bases[3], bases[kRegions - 1]);
-  device->read(result.data(), bases[kRegions - 1], sizeof result);
-  ASSERT_TRUE(device->wait(device->record()).isOk());
+  device->read(Queue::Compute, result.data(), bases[kRegions - 1], sizeof result);
+  ASSERT_TRUE(device->drain().isOk());
   EXPECT_EQ(result[0], 602.0f);
   EXPECT_EQ(result[63], 602.0f);
 }
 
-/// A pointer that a queued function saw.
-std::byte *leakPointer(Device &device, Address block) {
-  std::byte *leaked = nullptr;
-  device.call(
-      [](void *context, std::span<std::byte *const> pointers) {
-        *static_cast<std::byte **>(context) = pointers[0];
+/// A library whose kernels tell where their operand lies.
+class TellingLibrary : public kernels::Library {
+public:
+  std::string_view name() const override { return "telling"; }
+  Result<std::unique_ptr<kernels::Kernel>> prepare(const kernels::CallSpec &) const override {
+    class Telling : public kernels::Kernel {
+      Status run(std::span<const void *const> inputs, std::span<void *const>, void *) override {
+        told = inputs[0];
         return Status();
-      },
-      &leaked, {&block, 1});
-  EXPECT_TRUE(device.wait(device.record()).isOk());
-  return leaked;
-}
+      }
+    };
+    return std::unique_ptr<kernels::Kernel>(std::make_unique<Telling>());
+  }
+  static inline const void *told = nullptr;
+};
 
 TEST(LateDevice, HidesItsMemoryFromTheHost) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  EXPECT_DEATH(
-      {
-        auto device = late();
-        Address block = *device->allocate(256, "test");
-        volatile std::byte *leaked = leakPointer(*device, block);
-        (void)*leaked;
-      },
-      "");
+  auto device = createLateCpuDevice(std::make_shared<TellingLibrary>(), {}, {3});
+  Address block = *device->allocate(256, "test");
+  CallDescription call;
+  call.kernel = "tell";
+  std::array<int64_t, 1> shape = {64};
+  call.inputTypes = {kernels::TensorType(DType::F32, shape)};
+  call.inputs = {{0, 0}};
+  auto program = device->prepare(std::array{call});
+  ASSERT_TRUE(program.isOk());
+  device->launch(**program, {&block, 1}, 0);
+  ASSERT_TRUE(device->drain().isOk());
+  EXPECT_DEATH((void)*static_cast<const volatile char *>(TellingLibrary::told), "");
 }
 
 TEST(LateDevice, EndsABlockWithAFault) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_DEATH(
       {
-        auto device = late();
+        auto device = late(nullptr);
         Address block = *device->allocate(192, "test");
-        device->fillZero(block + 192, 1);
-        (void)device->wait(device->record());
+        device->fillZero(Queue::Compute, block + 192, 1);
+        (void)device->drain();
       },
       "");
 }

@@ -70,7 +70,7 @@ struct Regrouped : Bench {
   uint32_t first, second, pair, single;
 };
 
-uint64_t offset(const transport::Box &box) { return reinterpret_cast<uintptr_t>(box.source); }
+uint64_t offset(const Box &box) { return box.source; }
 
 TEST(StepOrder, OneMessagePerMicroBatchThatSharesASample) {
   Regrouped bench;
@@ -95,7 +95,7 @@ TEST(StepOrder, PaddedRowsGoToTheirFinalPlace) {
   ASSERT_TRUE(order.build(bench.problem, bench.schedule, false).isOk());
   const Send &toPair = order.sendsOf(order.tasks()[0])[1];
   ASSERT_EQ(toPair.boxes, 1u);
-  const transport::Box &box = order.boxesOf(toPair)[0]; // Sample 1: row 1 there, row 0 here.
+  const Box &box = order.boxesOf(toPair)[0]; // Sample 1: row 1 there, row 0 here.
   EXPECT_EQ(offset(box), 8u * 32);
   EXPECT_EQ(box.destination, 0u);
   EXPECT_EQ(box.elementBytes, 3u * 32); // Without padding.

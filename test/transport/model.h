@@ -8,6 +8,7 @@
 #include "transport/protocol.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <unordered_set>
 #include <utility>
@@ -17,11 +18,13 @@ namespace maestro::transport::model {
 
 struct Correct {
   using Await = protocol::Await;
-  using CreditCondition = protocol::CreditCondition;
-  using ArrivalCondition = protocol::ArrivalCondition;
-  using Post = protocol::Post;
-  using Release = protocol::Release;
-  static constexpr bool kWakesAll = true;
+  using Signal = protocol::Signal;
+  using Arrivals = protocol::Arrivals;
+  using Releases = protocol::Releases;
+  static constexpr uint64_t creditFor(uint64_t sequence, uint64_t slots) {
+    return protocol::creditFor(sequence, slots);
+  }
+  static constexpr bool kWakesAll = true, kWritesFirst = true;
 };
 
 struct Setup {
@@ -87,24 +90,24 @@ private:
     enum class At : uint8_t { Credit, Write, Post, Done } at = At::Credit;
     uint8_t index = 0;
     typename Protocol::Await await;
-    typename Protocol::CreditCondition credit;
-    typename Protocol::Post post;
+    typename Protocol::Signal post{1};
   };
   struct Host {
     uint8_t index = 0;
     typename Protocol::Await await;
-    typename Protocol::ArrivalCondition arrival;
+    std::optional<uint64_t> wanted; ///< Of the sequence's slot.
   };
   struct DeviceQueue {
-    int8_t sequence = -1; ///< Being released.
-    typename Protocol::Release release;
+    int8_t sequence = -1; ///< Being released,
+    uint8_t more = 0;     ///< which gives so much more credit,
+    uint8_t producer = 0; ///< of which this one is told.
+    typename Protocol::Signal told{1};
   };
   struct State {
-    explicit State(const Setup &setup) {
-      for (uint32_t slot = 0; slot < setup.slots; ++slot)
-        occupant[slot] = static_cast<uint8_t>(slot);
-    }
-    uint8_t released = 0, occupant[kMaxSlots] = {}, arrivals[kMaxSlots] = {};
+    explicit State(const Setup &setup) : expected(setup.slots), releases(setup.slots) {}
+    uint8_t credit[kMaxProducers] = {}, arrivals[kMaxSlots] = {};
+    typename Protocol::Arrivals expected; ///< The consumer's own,
+    typename Protocol::Releases releases; ///< both.
     WaitWords creditWait, arrivalWait;
     bool raised = false;
     uint8_t abortStep = 0;
@@ -141,22 +144,14 @@ private:
         words.sleepers |= 1u << agent;
     }
   };
-  struct View {
-    State &state;
-    const Setup &setup;
-    uint32_t agent;
-    WaitView credit{state.creditWait, agent}, arrival{state.arrivalWait, agent};
-
-    uint64_t slots() const { return setup.slots; }
-    uint64_t released() const { return state.released; }
-    void setReleased(uint64_t count) { state.released = static_cast<uint8_t>(count); }
-    uint64_t occupant(uint64_t slot) const { return state.occupant[slot]; }
-    void setOccupant(uint64_t slot, uint64_t sequence) { state.occupant[slot] = static_cast<uint8_t>(sequence); }
-    uint32_t arrivals(uint64_t slot) const { return state.arrivals[slot]; }
-    void addArrival(uint64_t slot) { ++state.arrivals[slot]; }
-    void clearArrivals(uint64_t slot) { state.arrivals[slot] = 0; }
-    WaitView &creditWait() { return credit; }
-    WaitView &arrivalWait() { return arrival; }
+  /// A word, and whether the job was aborted.
+  struct WordView {
+    uint8_t &value;
+    uint64_t count() const { return value; }
+    void add(uint64_t more) { value = static_cast<uint8_t>(value + more); }
+  };
+  struct Flag {
+    const State &state;
     bool isRaised() const { return state.raised; }
   };
 
@@ -193,8 +188,9 @@ private:
     if (state.device.sequence >= 0)
       moves.push_back({device});
     else
-      for (uint32_t k = 0; k < setup.sequences; ++k)
-        if ((state.delivered & ~state.givenBack) >> k & 1)
+      for (uint32_t k = 0; k < setup.sequences; ++k) // Those whose slot is theirs.
+        if (((state.delivered & ~state.givenBack) >> k & 1) &&
+            (k < setup.slots || state.givenBack >> (k - setup.slots) & 1))
           moves.push_back({device, static_cast<int8_t>(k)});
     if (setup.aborts && state.abortStep < 5)
       moves.push_back({static_cast<uint8_t>(abortAgent())});
@@ -202,23 +198,24 @@ private:
   }
 
   void step(State &state, Move move) {
-    View view{state, setup, move.agent};
     if (move.agent < setup.producers)
-      stepProducer(state, view, move.agent);
+      stepProducer(state, move.agent);
     else if (move.agent == hostAgent())
-      stepHost(state, view);
+      stepHost(state);
     else if (move.agent == deviceAgent())
-      stepDevice(state, view, move.choice);
+      stepDevice(state, move.choice);
     else
-      stepAbort(state, view);
+      stepAbort(state);
   }
 
-  void stepProducer(State &state, View &view, uint32_t p) {
+  void stepProducer(State &state, uint32_t p) {
     Producer &producer = state.producers[p];
-    uint32_t sequence = setup.writeOrders[p][producer.index];
+    uint32_t sequence = setup.writeOrders[p][producer.index], slot = sequence % setup.slots;
     if (producer.at == Producer::At::Credit) {
-      producer.credit.sequence = sequence;
-      producer.await.step(view.creditWait(), view, producer.credit, view);
+      WaitView wait{state.creditWait, p};
+      WordView word{state.credit[p]};
+      protocol::CountCondition condition{Protocol::creditFor(sequence, setup.slots)};
+      producer.await.step(wait, word, condition, Flag{state});
       if (!producer.await.done())
         return;
       producer.await = {};
@@ -227,14 +224,16 @@ private:
       else if (isSilent(sequence))
         next(producer);
       else
-        producer.at = Producer::At::Write;
+        producer.at = Protocol::kWritesFirst ? Producer::At::Write : Producer::At::Post;
     } else if (producer.at == Producer::At::Write) {
       write(state, p, sequence);
-      producer.at = Producer::At::Post;
+      Protocol::kWritesFirst ? void(producer.at = Producer::At::Post) : next(producer);
     } else {
-      producer.post.step(view, sequence);
+      WaitView wait{state.arrivalWait, p};
+      WordView word{state.arrivals[slot]};
+      producer.post.step(word, wait);
       if (producer.post.done())
-        next(producer);
+        Protocol::kWritesFirst ? next(producer) : void(producer.at = Producer::At::Write);
     }
   }
 
@@ -253,11 +252,19 @@ private:
     state.written[slot][p] = static_cast<uint8_t>(sequence + 1);
   }
 
-  void stepHost(State &state, View &view) {
+  void stepHost(State &state) {
     uint32_t sequence = setup.awaitOrder[state.host.index];
-    state.host.arrival.sequence = sequence;
-    state.host.arrival.expected = isSilent(sequence) ? 0 : setup.producers;
-    state.host.await.step(view.arrivalWait(), view, state.host.arrival, view);
+    if (!state.host.wanted) { // Its own: nobody sees it.
+      state.host.wanted = state.expected.expect(sequence, isSilent(sequence) ? 0 : setup.producers);
+      if (!state.host.wanted) {
+        fault = "sequence " + std::to_string(sequence) + " is awaited out of turn";
+        return;
+      }
+    }
+    WaitView wait{state.arrivalWait, hostAgent()};
+    WordView word{state.arrivals[sequence % setup.slots]};
+    protocol::CountCondition condition{*state.host.wanted};
+    state.host.await.step(wait, word, condition, Flag{state});
     if (!state.host.await.done())
       return;
     uint8_t index = state.raised ? static_cast<uint8_t>(setup.sequences) : state.host.index + 1;
@@ -271,7 +278,8 @@ private:
     uint32_t slot = sequence % setup.slots;
     if (state.delivered >> sequence & 1)
       fault = "sequence " + std::to_string(sequence) + " is delivered twice";
-    if (sequence >= setup.slots && !(state.givenBack >> (sequence - setup.slots) & 1))
+    // Without posts it has nothing in the slot.
+    if (!isSilent(sequence) && sequence >= setup.slots && !(state.givenBack >> (sequence - setup.slots) & 1))
       fault = "sequence " + std::to_string(sequence) + " is delivered while its slot is in use";
     for (uint32_t p = 0; p < setup.producers && !isSilent(sequence); ++p)
       if (state.written[slot][p] != sequence + 1)
@@ -280,30 +288,43 @@ private:
     state.delivered |= 1u << sequence;
   }
 
-  void stepDevice(State &state, View &view, int8_t choice) {
-    if (state.device.sequence < 0) { // Has read the slot and begins to give it back.
-      state.device.sequence = choice;
+  void stepDevice(State &state, int8_t choice) {
+    DeviceQueue &device = state.device;
+    if (device.sequence < 0) { // Has read the slot and begins to give it back.
+      device.sequence = choice;
       state.givenBack |= 1u << choice;
-      return;
+      std::optional<uint64_t> more = state.releases.release(static_cast<uint64_t>(choice));
+      if (!more)
+        fault = "sequence " + std::to_string(choice) + " cannot be released";
+      device.more = static_cast<uint8_t>(more.value_or(0));
+      device.told = typename Protocol::Signal{device.more};
+    } else {
+      WaitView wait{state.creditWait, deviceAgent()};
+      WordView word{state.credit[device.producer]};
+      device.told.step(word, wait);
+      if (!device.told.done())
+        return;
+      ++device.producer;
+      device.told = typename Protocol::Signal{device.more};
     }
-    state.device.release.step(view, static_cast<uint64_t>(state.device.sequence));
-    if (state.device.release.done())
-      state.device = {};
+    if (device.more == 0 || device.producer == setup.producers)
+      device = {};
   }
 
-  void stepAbort(State &state, View &view) {
+  void stepAbort(State &state) {
+    WaitView credit{state.creditWait, abortAgent()}, arrival{state.arrivalWait, abortAgent()};
     switch (state.abortStep++) {
     case 0:
       state.raised = true;
       return;
     case 1:
-      return view.creditWait().bumpEpoch();
+      return credit.bumpEpoch();
     case 2:
-      return view.creditWait().wake();
+      return credit.wake();
     case 3:
-      return view.arrivalWait().bumpEpoch();
+      return arrival.bumpEpoch();
     default:
-      return view.arrivalWait().wake();
+      return arrival.wake();
     }
   }
 
@@ -315,12 +336,12 @@ private:
       ended &= state.producers[p].at == Producer::At::Done;
     uint16_t all = static_cast<uint16_t>((1u << setup.sequences) - 1);
     if (!ended)
-      fault = "deadlock: " + std::to_string(state.released) + " released, sleepers " +
+      fault = "deadlock: credit of " + std::to_string(state.credit[0]) + ", sleepers " +
               std::to_string(state.creditWait.sleepers | state.arrivalWait.sleepers);
     else if (state.creditWait.waiters || state.arrivalWait.waiters)
       fault = "a waiter never left";
-    else if (!state.raised && (state.delivered != all || state.givenBack != all || state.released != setup.sequences))
-      fault = "ended with " + std::to_string(state.released) + " released of " + std::to_string(setup.sequences);
+    else if (!state.raised && (state.delivered != all || state.givenBack != all || state.credit[0] != setup.sequences))
+      fault = "ended with a credit of " + std::to_string(state.credit[0]) + " of " + std::to_string(setup.sequences);
   }
 
   /// The state as bytes; words that no longer matter are left out. An epoch matters only as "still what I have read".
@@ -333,24 +354,24 @@ private:
       bool remembers = await.at == At::Recheck || await.at == At::RecheckAbort || await.at == At::Sleep;
       put(remembers && await.epoch == words.epoch);
     };
-    put(state.released), put(state.raised), put(state.abortStep);
+    put(state.raised), put(state.abortStep);
     put(state.delivered), put(state.delivered >> 8), put(state.givenBack), put(state.givenBack >> 8);
     put(state.creditWait.waiters), put(state.creditWait.sleepers), put(state.arrivalWait.waiters),
         put(state.arrivalWait.sleepers);
     for (uint32_t slot = 0; slot < setup.slots; ++slot) {
-      put(state.occupant[slot]), put(state.arrivals[slot]);
+      put(state.arrivals[slot]);
       for (uint32_t p = 0; p < setup.producers; ++p)
         put(state.written[slot][p]);
     }
     for (uint32_t p = 0; p < setup.producers; ++p) {
       const Producer &producer = state.producers[p];
-      put(producer.at), put(producer.index), put(producer.post.at), put(producer.post.notify.at);
+      put(state.credit[p]), put(producer.at), put(producer.index), put(producer.post.at), put(producer.post.notify.at);
       putAwait(producer.await, state.creditWait);
     }
-    put(state.host.index), put(state.host.arrival.hasSlot);
+    put(state.host.index), put(state.host.wanted.has_value());
     putAwait(state.host.await, state.arrivalWait);
-    const auto &release = state.device.release;
-    put(state.device.sequence), put(release.at), put(release.released), put(release.before), put(release.notify.at);
+    const DeviceQueue &device = state.device;
+    put(device.sequence), put(device.more), put(device.producer), put(device.told.at), put(device.told.notify.at);
     return bytes;
   }
 

@@ -58,6 +58,5 @@ Status World::runProcesses(const std::function<Status(uint32_t)> &body) {
 std::ostream &operator<<(std::ostream &stream, RankKind kind) {
   return stream << (kind == RankKind::Threads ? "threads" : "processes");
 }
-std::ostream &operator<<(std::ostream &stream, const BackendUnderTest &backend) { return stream << backend.name; }
 
 } // namespace maestro::transport::test

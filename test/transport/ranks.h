@@ -1,8 +1,7 @@
-// Runs ranks as threads or as forked processes, on memory that they share, with a backend under test.
+// Runs ranks as threads or as forked processes, on memory that they share, for tests.
 #pragma once
 
 #include "transport/abort.h"
-#include "transport/backend.h"
 #include "transport/shared_memory.h"
 
 #include <functional>
@@ -40,13 +39,6 @@ private:
   std::atomic<uint32_t> *ended;
 };
 
-/// A backend under the conformance suite.
-struct BackendUnderTest {
-  std::string name;
-  std::function<std::unique_ptr<Backend>(SharedMemory &, const Abort &)> create;
-};
-
 std::ostream &operator<<(std::ostream &stream, RankKind kind);
-std::ostream &operator<<(std::ostream &stream, const BackendUnderTest &backend);
 
 } // namespace maestro::transport::test

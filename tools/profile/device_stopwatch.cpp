@@ -17,14 +17,6 @@ namespace {
 using executor::Address;
 using executor::CallDescription;
 
-Status nothing(void *, std::span<std::byte *const>) { return Status(); }
-
-/// On the device's queue: when it came there.
-Status stamp(void *context, std::span<std::byte *const>) {
-  *static_cast<double *>(context) = now();
-  return Status();
-}
-
 } // namespace
 
 BusyProcessors::BusyProcessors(int count) {
@@ -88,7 +80,7 @@ Result<DeviceStopwatch::Loaded> DeviceStopwatch::loadWork(double wanted, bool of
   for (int i = 0; i < 3; ++i) {
     double begin = now();
     device->launch(*loaded.program, loaded.bases, 0);
-    MAESTRO_TRY(device->wait(device->record()));
+    MAESTRO_TRY(device->drain());
     took = now() - begin;
   }
   calls.resize(std::clamp<size_t>(static_cast<size_t>(wanted * kTried / took), 1, 100'000), call);
@@ -109,7 +101,7 @@ Result<double> DeviceStopwatch::callSeconds() {
     double start = now();
     for (int i = 0; i < kLaunches; ++i)
       device->launch(*loaded.program, loaded.bases, 0);
-    MAESTRO_TRY(device->wait(device->record()));
+    MAESTRO_TRY(device->drain());
     times.push_back((now() - start) / (kLaunches * static_cast<double>(kCalls)));
   }
   return undisturbed(std::move(times));
@@ -121,6 +113,7 @@ Result<double> DeviceStopwatch::taskSeconds() {
   MAESTRO_ASSIGN(Loaded work, loadWork(kTask, true));
   BusyProcessors busy(others);
   std::vector<char> data(kData);
+  executor::Span stamp;
   float loss = 0;
   std::array<std::vector<double>, 2> times;
   for (double begin = now(); now() - begin < 2 * seconds || times[0].size() < 10;)
@@ -128,17 +121,18 @@ Result<double> DeviceStopwatch::taskSeconds() {
       double start = now();
       for (size_t task = 0; task < kTasks; ++task) {
         if (whole) {
-          device->call(nothing, nullptr, {});
-          device->write(work.bases[0], data.data(), kData);
+          device->begin(executor::Queue::Compute, stamp);
+          device->write(executor::Queue::Compute, work.bases[0], data.data(), kData);
         }
         device->launch(*work.program, work.bases, 0);
         if (!whole)
           continue;
-        device->read(&loss, work.bases[0], sizeof loss);
-        for (int call = 0; call < 3; ++call) // Stamped; sent; given back.
-          device->call(nothing, nullptr, work.bases);
+        device->read(executor::Queue::Compute, &loss, work.bases[0], sizeof loss);
+        device->end(executor::Queue::Compute, stamp);
+        for (uint64_t little : {256, 128}) // Sent; given back.
+          device->copy(executor::Queue::Compute, work.bases[0], work.bases[0] + 1024, little);
       }
-      MAESTRO_TRY(device->wait(device->record()));
+      MAESTRO_TRY(device->drain());
       times[whole].push_back((now() - start) / kTasks);
     }
   return std::max(0.0, median(std::move(times[1])) - median(std::move(times[0])));
@@ -154,10 +148,10 @@ Result<double> DeviceStopwatch::stepSeconds() {
   int asked = 0, done = 0;
   bool stops = false;
   Status failure;
-  double begun = 0, ended = 0; // The work, on the device's thread.
+  executor::Span span; // The work, on the device's thread.
   std::vector<double> times;
   auto wait = [&] {
-    Status status = device->wait(device->record());
+    Status status = device->drain();
     if (!status.isOk())
       failure = std::move(status);
   };
@@ -173,9 +167,9 @@ Result<double> DeviceStopwatch::stepSeconds() {
         return;
       lock.unlock();
       launch(little); // Counts.
-      device->call(stamp, &begun, {});
+      device->begin(executor::Queue::Compute, span);
       device->launch(*work.program, work.bases, 0);
-      device->call(stamp, &ended, {});
+      device->end(executor::Queue::Compute, span);
       wait();
       launch(little); // The norm.
       launch(little); // The update.
@@ -190,7 +184,7 @@ Result<double> DeviceStopwatch::stepSeconds() {
     ++asked;
     changed.notify_all();
     changed.wait(lock, [&] { return done == asked; });
-    times.push_back(now() - start - (ended - begun));
+    times.push_back(now() - start - static_cast<double>(span.endNs - span.startNs) * 1e-9);
   }
   {
     std::lock_guard lock(mutex);

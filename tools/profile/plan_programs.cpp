@@ -110,7 +110,7 @@ public:
   }
 
   /// What is queued, where a round failed halfway, reads memory that goes with this.
-  ~Stand() { (void)device->wait(device->record()); }
+  ~Stand() { (void)device->drain(); }
 
   /// Whether there is anything to run.
   bool isEmpty() const { return calls() == 0; }
@@ -129,7 +129,7 @@ public:
         writeFields(*shapes);
       MAESTRO_TRY(instance->launch(own->kind(), *shapes, 0, task + static_cast<int32_t>(i)));
     }
-    return device->wait(device->record());
+    return device->drain();
   }
 
   /// Norm and optimizer, if it trains, with a pulse before; likewise.
@@ -140,7 +140,7 @@ public:
     device->launch(*pulse, pulseBases, kPulseTask);
     for (size_t i = 0; i < kUpdateKinds.size(); ++i)
       MAESTRO_TRY(instance->launch(kUpdateKinds[i], *bounds, 0, task + static_cast<int32_t>(i)));
-    return device->wait(device->record());
+    return device->drain();
   }
 
   size_t calls() const {
@@ -182,8 +182,9 @@ private:
       if (binding->kind() == Kind::HyperParameters) {
         auto scalars = executor::hyperParameters(*plan->training(), 1, 1, 1);
         scalars[kernels::kLearningRate] = 0; // Values stay as they are.
-        device->write(instance->address(binding->buffer(), 0), scalars.data(), sizeof scalars);
-        MAESTRO_TRY(device->wait(device->record()));
+        device->write(executor::Queue::Compute, instance->address(binding->buffer(), 0), scalars.data(),
+                      sizeof scalars);
+        MAESTRO_TRY(device->drain());
         continue;
       }
       bool isValue = binding->kind() == Kind::Value || binding->kind() == Kind::EdgeInput ||
@@ -198,12 +199,12 @@ private:
       }
       std::vector<uint16_t> narrow(dtype == DType::BF16 ? bytes / 2 : 0, 0x3c23); // 0.01
       const void *source = dtype == DType::F32 ? static_cast<const void *>(values.data()) : narrow.data();
-      device->write(instance->address(binding->buffer(), 0), source, bytes);
-      MAESTRO_TRY(device->wait(device->record()));
+      device->write(executor::Queue::Compute, instance->address(binding->buffer(), 0), source, bytes);
+      MAESTRO_TRY(device->drain());
     }
     if (instance->hasProgram(fb::ProgramKind::Prepare))
       MAESTRO_TRY(instance->launch(fb::ProgramKind::Prepare, *bounds, 0, -1));
-    return device->wait(device->record());
+    return device->drain();
   }
 
   /// Of all programs, as the executor does: their memory is used for other things between rounds,
@@ -220,7 +221,7 @@ private:
                   static_cast<DType>(instance->table().buffers()->Get(binding->buffer())->dtype()), shapes.symbols,
                   bytes);
       }
-      device->write(instance->address(binding->buffer(), 0), bytes.data(), bytes.size());
+      device->write(executor::Queue::Compute, instance->address(binding->buffer(), 0), bytes.data(), bytes.size());
     }
   }
 

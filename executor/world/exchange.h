@@ -8,19 +8,18 @@
 // several turns; all members make the same calls in the same order.
 //
 // One write to each other member is right for few members on one machine; for many, scatter and gather in pieces as
-// reduction.h does. A member is used by one thread, its device's: the wait is in the device's queue, as is what comes
-// after. Nothing allocates after creation.
+// reduction.h does. All of it is queued on the member's device. Nothing allocates after creation.
 #pragma once
 
+#include "executor/device/device.h"
 #include "transport/shared_memory.h"
-#include "transport/wait.h"
 
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
-namespace maestro::transport::local {
+namespace maestro::executor {
 
 struct ExchangeDescription {
   std::string name;             ///< For errors.
@@ -30,36 +29,44 @@ struct ExchangeDescription {
 
 class Exchange {
 public:
-  static Result<Exchange> create(SharedMemory &memory, const Abort &abort, const ExchangeDescription &description);
+  /// Before ranks start.
+  static Result<Exchange> create(transport::SharedMemory &memory, const transport::Abort &abort,
+                                 const ExchangeDescription &description);
   /// What create() takes of the shared memory.
   static uint64_t bytesNeeded(const ExchangeDescription &description);
 
   class Member {
   public:
     /// The sum over members of `count` floats each, to every member's `result`, which may be `own`.
-    Status sum(const float *own, float *result, uint64_t count, const Abort &abort);
+    void sum(Queue queue, Address own, Address result, uint64_t count);
     /// Every member has `runs` runs of `runBytes`; each result run is the members' runs, one after the other.
-    Status gather(const std::byte *own, std::byte *result, uint64_t runs, uint64_t runBytes, const Abort &abort);
+    void gather(Queue queue, Address own, Address result, uint64_t runs, uint64_t runBytes);
 
     uint32_t index() const { return self; }
     uint32_t members() const;
 
   private:
     friend class Exchange;
-    Member(std::shared_ptr<const struct ExchangeState> state, uint32_t self) : state(std::move(state)), self(self) {}
-    Status turn(const std::byte *own, uint64_t bytes, const Abort &abort);
-    const std::byte *theirs(uint32_t member) const;
+    Member(std::shared_ptr<const struct ExchangeState> state, uint32_t self, Device &device);
+    Status open();
+    void turn(Queue queue, Address own, uint64_t bytes);
+    void placeRuns(Queue queue, Address own, Address result, uint64_t runs, uint64_t runBytes, uint64_t stride);
+    Address row(uint32_t at, uint32_t from, uint64_t turn) const;
+    Address part(uint32_t member, Address own) const;
 
     std::shared_ptr<const ExchangeState> state;
     uint32_t self;
-    uint64_t turns = 0; ///< Done.
-    Spin spin;
+    Device *device;
+    Address staging;            ///< Everybody's.
+    std::vector<Address> parts; ///< Of the sum that is being queued.
+    uint64_t turns = 0;         ///< Queued.
   };
 
-  Member member(uint32_t index) const { return Member(state, index); }
+  /// This rank's; the device must outlive it.
+  Result<Member> member(uint32_t index, Device &device) const;
 
 private:
   std::shared_ptr<const ExchangeState> state;
 };
 
-} // namespace maestro::transport::local
+} // namespace maestro::executor

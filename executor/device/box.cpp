@@ -1,8 +1,9 @@
-#include "transport/channel.h"
+#include "executor/device/box.h"
 
 #include <cstring>
+#include <string>
 
-namespace maestro::transport {
+namespace maestro::executor {
 namespace {
 
 /// A box whose contiguous dims have become one run of bytes.
@@ -36,12 +37,13 @@ Runs mergeDims(const Box &box) {
 
 /// The innermost loop; short runs of a size known to the compiler need no call.
 template <size_t bytes>
-void copyFixed(char *to, const char *from, uint64_t count, int64_t toStride, int64_t fromStride) {
+void copyFixed(std::byte *to, const std::byte *from, uint64_t count, int64_t toStride, int64_t fromStride) {
   for (uint64_t i = 0; i < count; ++i, to += toStride, from += fromStride)
     std::memcpy(to, from, bytes);
 }
 
-void copyRow(char *to, const char *from, uint64_t count, int64_t toStride, int64_t fromStride, uint64_t bytes) {
+void copyRow(std::byte *to, const std::byte *from, uint64_t count, int64_t toStride, int64_t fromStride,
+             uint64_t bytes) {
   switch (bytes) {
   case 1:
     return copyFixed<1>(to, from, count, toStride, fromStride);
@@ -59,7 +61,7 @@ void copyRow(char *to, const char *from, uint64_t count, int64_t toStride, int64
   }
 }
 
-void copyDims(const Runs &runs, uint32_t dim, char *to, const char *from) {
+void copyDims(const Runs &runs, uint32_t dim, std::byte *to, const std::byte *from) {
   if (dim + 1 == runs.rank)
     return copyRow(to, from, runs.extents[dim], runs.destinationStrides[dim], runs.sourceStrides[dim], runs.bytes);
   for (uint64_t i = 0; i < runs.extents[dim]; ++i)
@@ -69,31 +71,7 @@ void copyDims(const Runs &runs, uint32_t dim, char *to, const char *from) {
 
 } // namespace
 
-uint64_t checksumOf(const Header &header) {
-  uint64_t words[7], sum = 0x9e3779b97f4a7c15;
-  std::memcpy(words, &header, sizeof words);
-  for (uint64_t word : words) {
-    sum = (sum ^ word) * 0xff51afd7ed558ccd;
-    sum ^= sum >> 32;
-  }
-  return sum;
-}
-
-Status check(const ChannelDescription &description) {
-  auto fail = [&](const std::string &text) { return Status::internal("channel '" + description.name + "': " + text); };
-  if (description.slots == 0 || description.slotBytes == 0 || description.producerRanks.empty() ||
-      description.postsPerProducer == 0)
-    return fail("slots (" + std::to_string(description.slots) + "), slot bytes (" +
-                std::to_string(description.slotBytes) + "), producers (" +
-                std::to_string(description.producerRanks.size()) + ") and posts per producer (" +
-                std::to_string(description.postsPerProducer) + ") must be positive");
-  if (description.slotBytes > (uint64_t{1} << 46) / description.slots)
-    return fail(std::to_string(description.slots) + " slots of " + std::to_string(description.slotBytes) +
-                " bytes exceed 64 TiB");
-  return {};
-}
-
-Status checkBox(const Box &box, uint64_t slotBytes) {
+Status checkBox(const Box &box, uint64_t bytes) {
   if (box.rank > Box::kMaxRank)
     return Status::internal("a box has " + std::to_string(box.rank) + " dims; at most " +
                             std::to_string(Box::kMaxRank));
@@ -108,24 +86,24 @@ Status checkBox(const Box &box, uint64_t slotBytes) {
     __int128 reach = static_cast<__int128>(box.extents[dim] - 1) * box.destinationStrides[dim];
     (reach < 0 ? lowest : highest) += reach;
   }
-  if (lowest < 0 || highest > static_cast<__int128>(slotBytes))
+  if (lowest < 0 || highest > static_cast<__int128>(bytes))
     return Status::internal("a box at byte " + std::to_string(box.destination) + " writes bytes " +
                             std::to_string(static_cast<int64_t>(lowest)) + " to " +
-                            std::to_string(static_cast<int64_t>(highest)) + " of a slot of " +
-                            std::to_string(slotBytes));
+                            std::to_string(static_cast<int64_t>(highest)) + " of a slot of " + std::to_string(bytes));
   return {};
 }
 
-void copyBox(const Box &box, void *slot) {
+void copyBox(const Box &box, std::byte *to, const std::byte *from) {
   for (uint32_t dim = 0; dim < box.rank; ++dim)
     if (box.extents[dim] == 0)
       return;
   Runs runs = mergeDims(box);
-  char *to = static_cast<char *>(slot) + box.destination;
+  to += box.destination;
+  from += box.source;
   if (runs.rank == 0)
-    std::memcpy(to, box.source, runs.bytes);
+    std::memcpy(to, from, runs.bytes);
   else
-    copyDims(runs, 0, to, static_cast<const char *>(box.source));
+    copyDims(runs, 0, to, from);
 }
 
-} // namespace maestro::transport
+} // namespace maestro::executor

@@ -18,21 +18,19 @@
 //   for turn in call:   awaitStaging(turn), scatter(turn), awaitScattered(turn), gather(turn)
 //   awaitGathered(last turn)
 //
-// All of it is for the device's queue, on whose lane waits are reported. Who is a member of several reductions may
-// interleave their turns, if all do in the same order.
-//
-// Nothing allocates after creation.
+// All of it is queued on the member's device. Who is a member of several reductions may interleave their turns, if all
+// do in the same order. Nothing allocates after creation.
 #pragma once
 
+#include "executor/device/device.h"
 #include "transport/shared_memory.h"
-#include "transport/wait.h"
 
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
-namespace maestro::transport::local {
+namespace maestro::executor {
 
 struct ReductionSegment {
   uint64_t offset = 0; ///< In bytes from the member's base.
@@ -53,7 +51,9 @@ struct ReductionDescription {
 
 class Reduction {
 public:
-  static Result<Reduction> create(SharedMemory &memory, const Abort &abort, const ReductionDescription &description);
+  /// Before ranks start. Internal where members' segments differ or lie outside of the memory.
+  static Result<Reduction> create(transport::SharedMemory &memory, const transport::Abort &abort,
+                                  const ReductionDescription &description);
   /// What create() takes of the shared memory; and the part of it that is one member's staging.
   static uint64_t bytesNeeded(const ReductionDescription &description);
   static uint64_t stagingBytesPerMember(const ReductionDescription &description);
@@ -62,30 +62,39 @@ public:
   public:
     uint64_t turns() const;
 
-    Status awaitStaging(uint64_t turn, const Abort &abort);
-    Status scatter(uint64_t turn);
-    Status awaitScattered(uint64_t turn, const Abort &abort);
-    Status gather(uint64_t turn);
-    Status awaitGathered(uint64_t turn, const Abort &abort);
+    void awaitStaging(Queue queue, uint64_t turn);
+    /// Internal where turns do not come in order; so does gather().
+    Status scatter(Queue queue, uint64_t turn);
+    void awaitScattered(Queue queue, uint64_t turn);
+    Status gather(Queue queue, uint64_t turn);
+    void awaitGathered(Queue queue, uint64_t turn);
 
     /// All of a call.
-    Status reduce(uint64_t call, const Abort &abort);
+    Status reduce(Queue queue, uint64_t call);
 
   private:
     friend class Reduction;
-    Member(std::shared_ptr<const struct ReductionState> state, uint32_t self) : state(std::move(state)), self(self) {}
-    template <class Reached> Status awaitAll(Reached reached, uint64_t turn, const Abort &abort);
-    Status requireTurn(bool ready, uint64_t turn, const char *text) const;
+    Member(std::shared_ptr<const struct ReductionState> state, uint32_t self, Device &device);
+    Status open();
+    Address place(uint32_t member, size_t segment, uint64_t element) const;
+    Address row(uint32_t owner, uint32_t from, uint64_t turn) const;
+    void await(Queue queue, transport::Word &word, uint64_t atLeast, uint64_t turn);
+    Status failure(uint64_t turn, const char *text) const;
+    void sumBlock(Queue queue, uint64_t turn, size_t segment, uint64_t element, uint64_t position, uint64_t count);
 
     std::shared_ptr<const ReductionState> state;
     uint32_t self;
-    Spin spin;
+    Device *device;
+    std::vector<Address> bases, staging;  ///< By member.
+    std::vector<Address> parts;           ///< Of the sum that is being queued.
+    uint64_t scattered = 0, gathered = 0; ///< Turns.
   };
 
-  Member member(uint32_t index) const { return Member(state, index); }
+  /// This rank's; the device must outlive it.
+  Result<Member> member(uint32_t index, Device &device) const;
 
 private:
   std::shared_ptr<const ReductionState> state;
 };
 
-} // namespace maestro::transport::local
+} // namespace maestro::executor

@@ -1,0 +1,132 @@
+#include "executor/world/exchange.h"
+
+#include "executor/world/words.h"
+
+#include <algorithm>
+
+namespace maestro::executor {
+
+struct ExchangeState {
+  ExchangeDescription description;
+  const char *name = nullptr;
+  /// By member, then by half: turns whose bytes others have written to this member. One for each half, so that nobody
+  /// who is a turn ahead counts for one behind.
+  std::vector<transport::Word *> written;
+  std::byte *staging = nullptr; ///< member × half × sender × turnBytes
+
+  uint32_t members() const { return static_cast<uint32_t>(description.ranks.size()); }
+};
+
+namespace {
+
+constexpr uint64_t kHalves = 2;
+
+uint64_t stagingBytes(const ExchangeDescription &description) {
+  return kHalves * (description.ranks.size() - 1) * description.turnBytes;
+}
+
+} // namespace
+
+uint64_t Exchange::bytesNeeded(const ExchangeDescription &description) {
+  return description.ranks.size() * (stagingBytes(description) + wordBytes(kHalves)) +
+         transport::alignBlock(description.name.size() + 1);
+}
+
+Result<Exchange> Exchange::create(transport::SharedMemory &memory, const transport::Abort &abort,
+                                  const ExchangeDescription &description) {
+  if (description.ranks.size() < 2 || description.turnBytes == 0 ||
+      description.turnBytes % transport::kBlockAlignment != 0)
+    return Status::internal("an exchange of one member, or with turns of uneven bytes");
+  auto state = std::make_shared<ExchangeState>();
+  state->description = description;
+  MAESTRO_ASSIGN(state->name, memory.name(description.name));
+  MAESTRO_ASSIGN(void *staging, memory.allocate(stagingBytes(description) * state->members(), state->name));
+  state->staging = static_cast<std::byte *>(staging);
+  for (uint32_t member = 0; member < state->members(); ++member) {
+    MAESTRO_ASSIGN(transport::Word * words, makeWords(memory, abort, kHalves, state->name));
+    state->written.push_back(words);
+  }
+  Exchange exchange;
+  exchange.state = std::move(state);
+  return exchange;
+}
+
+Result<Exchange::Member> Exchange::member(uint32_t index, Device &device) const {
+  Member member(state, index, device);
+  MAESTRO_TRY(member.open());
+  return member;
+}
+
+Exchange::Member::Member(std::shared_ptr<const ExchangeState> state, uint32_t self, Device &device)
+    : state(std::move(state)), self(self), device(&device) {}
+
+Status Exchange::Member::open() {
+  MAESTRO_ASSIGN(staging, device->adopt(state->staging, stagingBytes(state->description) * members()));
+  parts.resize(members());
+  return Status();
+}
+
+uint32_t Exchange::Member::members() const { return state->members(); }
+
+/// Where `from`'s bytes of a turn lie at `at`; nobody stages its own.
+Address Exchange::Member::row(uint32_t at, uint32_t from, uint64_t turn) const {
+  uint64_t senders = members() - 1, index = from < at ? from : from - 1;
+  return staging + ((at * kHalves + turn % kHalves) * senders + index) * state->description.turnBytes;
+}
+
+/// A member's bytes of the turn that was queued last.
+Address Exchange::Member::part(uint32_t member, Address own) const {
+  return member == self ? own : row(self, member, turns - 1);
+}
+
+void Exchange::Member::turn(Queue queue, Address own, uint64_t bytes) {
+  uint64_t half = turns % kHalves, round = turns / kHalves;
+  for (uint32_t i = 1; i < members(); ++i) { // Each starts at another member.
+    uint32_t to = (self + i) % members();
+    device->copy(queue, row(to, self, turns), own, bytes);
+    device->signal(queue, state->written[to][half], 1);
+  }
+  ++turns;
+  device->awaitWord(queue, state->written[self][half], (members() - 1) * (round + 1),
+                    {state->description.ranks[self], transport::Activity::AwaitingReduction, state->name, turns,
+                     transport::LaneKind::Device});
+}
+
+void Exchange::Member::sum(Queue queue, Address own, Address result, uint64_t count) {
+  uint64_t most = state->description.turnBytes / sizeof(float);
+  for (uint64_t begin = 0; begin < count; begin += most) {
+    uint64_t floats = std::min(most, count - begin), at = begin * sizeof(float);
+    turn(queue, own + at, floats * sizeof(float));
+    for (uint32_t member = 0; member < members(); ++member)
+      parts[member] = part(member, own + at);
+    device->sum(queue, result + at, parts, floats);
+  }
+}
+
+/// One turn: runs that lie one after the other, to every `stride` bytes of the result.
+void Exchange::Member::placeRuns(Queue queue, Address own, Address result, uint64_t runs, uint64_t runBytes,
+                                 uint64_t stride) {
+  turn(queue, own, runs * runBytes);
+  Box box = Box::contiguous(0, 0, runBytes);
+  box.rank = 1;
+  box.extents[0] = runs;
+  box.sourceStrides[0] = static_cast<int64_t>(runBytes);
+  box.destinationStrides[0] = static_cast<int64_t>(members() * stride);
+  for (uint32_t member = 0; member < members(); ++member)
+    device->copy(queue, result + member * stride, part(member, own), box);
+}
+
+void Exchange::Member::gather(Queue queue, Address own, Address result, uint64_t runs, uint64_t runBytes) {
+  uint64_t most = state->description.turnBytes, runsPerTurn = runBytes > 0 ? most / runBytes : 0;
+  if (runBytes == 0)
+    return;
+  for (uint64_t run = 0; run < runs && runsPerTurn > 0; run += runsPerTurn)
+    placeRuns(queue, own + run * runBytes, result + run * members() * runBytes, std::min(runsPerTurn, runs - run),
+              runBytes, runBytes);
+  for (uint64_t run = 0; run < runs && runsPerTurn == 0; ++run)
+    for (uint64_t at = 0; at < runBytes; at += most) // A part of one run.
+      placeRuns(queue, own + run * runBytes + at, result + run * members() * runBytes + at, 1,
+                std::min(most, runBytes - at), runBytes);
+}
+
+} // namespace maestro::executor

@@ -1,0 +1,272 @@
+#include "executor/world/reduction.h"
+
+#include "executor/world/words.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace maestro::executor {
+namespace {
+
+using transport::alignBlock;
+
+constexpr uint64_t kPieceAlignment = 16;    ///< Floats of a cache line: owners do not share lines of staging.
+constexpr uint64_t kBlockFloats = 64 << 10; ///< Summed and then written to all, so that they stay in the second cache.
+constexpr uint64_t kHalves = 2;
+
+/// How the vector is cut.
+struct Cut {
+  uint64_t elements = 0, pieceElements = 0, turns = 0, halves = 1;
+};
+
+Cut cutVector(const ReductionDescription &description) {
+  Cut cut;
+  uint64_t members = description.members.size();
+  for (const ReductionSegment &segment : description.members[0].segments)
+    cut.elements += segment.count;
+  if (members < 2 || cut.elements == 0)
+    return cut;
+  auto roundUp = [](uint64_t value, uint64_t unit) { return (value + unit - 1) / unit * unit; };
+  uint64_t whole = roundUp((cut.elements + members - 1) / members, kPieceAlignment);
+  uint64_t rowBytes = (members - 1) * sizeof(float);
+  if (whole * rowBytes <= description.stagingBytes) {
+    cut.pieceElements = whole;
+  } else {
+    cut.halves = 2;
+    uint64_t most = description.stagingBytes / 2 / rowBytes / kPieceAlignment * kPieceAlignment;
+    cut.pieceElements = std::clamp(most, kPieceAlignment, whole);
+  }
+  cut.turns = (cut.elements + members * cut.pieceElements - 1) / (members * cut.pieceElements);
+  return cut;
+}
+
+/// At which a member waits. One for each half of staging, so that nobody who is a turn ahead counts for one behind.
+struct MemberWords {
+  transport::Word *scattered = nullptr; ///< By half: pieces that others have written into this member's staging.
+  transport::Word *gathered = nullptr;  ///< By half: pieces whose sums owners have written to this member.
+};
+
+} // namespace
+
+struct ReductionState {
+  ReductionDescription description;
+  Cut cut;
+  const char *name = nullptr;
+  std::vector<uint64_t> starts;     ///< Of each segment in the concatenated vector, and its end.
+  std::vector<MemberWords> words;   ///< By member.
+  std::vector<std::byte *> staging; ///< By member.
+
+  uint32_t members() const { return static_cast<uint32_t>(description.members.size()); }
+  uint64_t half(uint64_t turn) const { return turn % cut.halves; }
+  /// How many earlier turns had the same half.
+  uint64_t round(uint64_t turn) const { return turn / cut.halves; }
+
+  struct Piece {
+    uint64_t begin, end;
+  };
+  Piece piece(uint32_t owner, uint64_t turn) const {
+    uint64_t begin = (turn % cut.turns * members() + owner) * cut.pieceElements;
+    return {std::min(begin, cut.elements), std::min(begin + cut.pieceElements, cut.elements)};
+  }
+  /// Calls with (segment, element in it, position in the piece, count) for each part of the piece that is contiguous
+  /// in every member.
+  template <class Visit> void forRuns(Piece piece, Visit visit) const {
+    if (piece.begin == piece.end)
+      return;
+    size_t segment = std::upper_bound(starts.begin(), starts.end(), piece.begin) - starts.begin() - 1;
+    for (uint64_t at = piece.begin; at < piece.end; ++segment) {
+      uint64_t end = std::min(piece.end, starts[segment + 1]);
+      if (end > at)
+        visit(segment, at - starts[segment], at - piece.begin, end - at);
+      at = std::max(at, end);
+    }
+  }
+};
+
+namespace {
+
+Status check(const ReductionDescription &description, const transport::SharedMemory &memory) {
+  auto fail = [&](const std::string &text) {
+    return Status::internal("reduction '" + description.name + "': " + text);
+  };
+  if (description.members.empty())
+    return fail("no members");
+  const auto &first = description.members[0].segments;
+  for (size_t m = 0; m < description.members.size(); ++m) {
+    const ReductionMember &member = description.members[m];
+    if (member.segments.size() != first.size())
+      return fail("member " + std::to_string(m) + " has " + std::to_string(member.segments.size()) +
+                  " segments, member 0 " + std::to_string(first.size()));
+    for (size_t s = 0; s < first.size(); ++s) {
+      const ReductionSegment &segment = member.segments[s];
+      std::string where = "member " + std::to_string(m) + ", segment " + std::to_string(s);
+      if (segment.count != first[s].count)
+        return fail(where + " has " + std::to_string(segment.count) + " floats, member 0 " +
+                    std::to_string(first[s].count));
+      const char *begin = static_cast<const char *>(member.base) + segment.offset;
+      if (segment.offset % sizeof(float) != 0 || segment.count > memory.bytes() ||
+          (segment.count && (!memory.contains(begin) || !memory.contains(begin + segment.count * sizeof(float) - 1))))
+        return fail(where + " (offset " + std::to_string(segment.offset) + ", " + std::to_string(segment.count) +
+                    " floats) is not aligned or not in the shared memory");
+    }
+  }
+  return {};
+}
+
+} // namespace
+
+uint64_t Reduction::stagingBytesPerMember(const ReductionDescription &description) {
+  Cut cut = cutVector(description);
+  return cut.turns ? cut.halves * (description.members.size() - 1) * cut.pieceElements * sizeof(float) : 0;
+}
+
+uint64_t Reduction::bytesNeeded(const ReductionDescription &description) {
+  return description.members.size() * (stagingBytesPerMember(description) + wordBytes(2 * kHalves)) +
+         alignBlock(description.name.size() + 1);
+}
+
+Result<Reduction> Reduction::create(transport::SharedMemory &memory, const transport::Abort &abort,
+                                    const ReductionDescription &description) {
+  MAESTRO_TRY(check(description, memory));
+  auto state = std::make_shared<ReductionState>();
+  state->description = description;
+  state->cut = cutVector(description);
+  state->starts.push_back(0);
+  for (const ReductionSegment &segment : description.members[0].segments)
+    state->starts.push_back(state->starts.back() + segment.count);
+  std::string purpose = "reduction '" + description.name + "'";
+  MAESTRO_ASSIGN(state->name, memory.name(description.name));
+  for (uint32_t member = 0; member < state->members(); ++member) {
+    MAESTRO_ASSIGN(transport::Word * words, makeWords(memory, abort, 2 * kHalves, purpose));
+    MAESTRO_ASSIGN(void *staging, memory.allocate(stagingBytesPerMember(description), purpose + ": staging"));
+    state->words.push_back({words, words + kHalves});
+    state->staging.push_back(static_cast<std::byte *>(staging));
+  }
+  Reduction reduction;
+  reduction.state = std::move(state);
+  return reduction;
+}
+
+Result<Reduction::Member> Reduction::member(uint32_t index, Device &device) const {
+  Member member(state, index, device);
+  MAESTRO_TRY(member.open());
+  return member;
+}
+
+Reduction::Member::Member(std::shared_ptr<const ReductionState> state, uint32_t self, Device &device)
+    : state(std::move(state)), self(self), device(&device) {}
+
+/// What this member writes and reads: everybody's segments, and staging.
+Status Reduction::Member::open() {
+  uint64_t stagingBytes = stagingBytesPerMember(state->description);
+  for (uint32_t member = 0; member < state->members(); ++member) {
+    const ReductionMember &theirs = state->description.members[member];
+    uint64_t bytes = 0;
+    for (const ReductionSegment &segment : theirs.segments)
+      bytes = std::max(bytes, segment.offset + segment.count * sizeof(float));
+    MAESTRO_ASSIGN(Address base, device->adopt(theirs.base, bytes));
+    MAESTRO_ASSIGN(Address rows, device->adopt(state->staging[member], stagingBytes));
+    bases.push_back(base);
+    staging.push_back(rows);
+  }
+  parts.resize(state->members());
+  return Status();
+}
+
+uint64_t Reduction::Member::turns() const { return state->cut.turns; }
+
+Address Reduction::Member::place(uint32_t member, size_t segment, uint64_t element) const {
+  return bases[member] + (state->description.members[member].segments[segment].offset + element * sizeof(float));
+}
+
+/// Where `from`'s contribution to `owner`'s piece is staged; an owner's own is not.
+Address Reduction::Member::row(uint32_t owner, uint32_t from, uint64_t turn) const {
+  uint64_t index = from < owner ? from : from - 1;
+  return staging[owner] +
+         (state->half(turn) * (state->members() - 1) + index) * state->cut.pieceElements * sizeof(float);
+}
+
+void Reduction::Member::await(Queue queue, transport::Word &word, uint64_t atLeast, uint64_t turn) {
+  if (atLeast > 0)
+    device->awaitWord(queue, word, atLeast,
+                      {state->description.members[self].rank, transport::Activity::AwaitingReduction, state->name, turn,
+                       transport::LaneKind::Device});
+}
+
+void Reduction::Member::awaitStaging(Queue queue, uint64_t turn) {
+  await(queue, state->words[self].gathered[state->half(turn)], state->members() * state->round(turn), turn);
+}
+
+void Reduction::Member::awaitScattered(Queue queue, uint64_t turn) {
+  await(queue, state->words[self].scattered[state->half(turn)], (state->members() - 1) * (state->round(turn) + 1),
+        turn);
+}
+
+void Reduction::Member::awaitGathered(Queue queue, uint64_t turn) {
+  await(queue, state->words[self].gathered[state->half(turn)], state->members() * (state->round(turn) + 1), turn);
+}
+
+Status Reduction::Member::failure(uint64_t turn, const char *text) const {
+  return Status::internal(fmt::format("reduction '{}', rank {}, turn {}: {}", state->name,
+                                      state->description.members[self].rank, turn, text));
+}
+
+Status Reduction::Member::scatter(Queue queue, uint64_t turn) {
+  if (scattered != turn)
+    return failure(turn, "scattered out of order");
+  for (uint32_t i = 1; i < state->members(); ++i) { // Each starts at another owner.
+    uint32_t owner = (self + i) % state->members();
+    Address to = row(owner, self, turn);
+    state->forRuns(state->piece(owner, turn), [&](size_t segment, uint64_t element, uint64_t position, uint64_t count) {
+      device->copy(queue, to + position * sizeof(float), place(self, segment, element), count * sizeof(float));
+    });
+    device->signal(queue, state->words[owner].scattered[state->half(turn)], 1);
+  }
+  scattered = turn + 1;
+  return Status();
+}
+
+/// Adds up one block of a run and writes it to all.
+void Reduction::Member::sumBlock(Queue queue, uint64_t turn, size_t segment, uint64_t element, uint64_t position,
+                                 uint64_t count) {
+  for (uint32_t member = 0; member < state->members(); ++member)
+    parts[member] = member == self ? place(self, segment, element) : row(self, member, turn) + position * sizeof(float);
+  device->sum(queue, parts[self], parts, count);
+  for (uint32_t member = 0; member < state->members(); ++member)
+    if (member != self)
+      device->copy(queue, place(member, segment, element), parts[self], count * sizeof(float));
+}
+
+Status Reduction::Member::gather(Queue queue, uint64_t turn) {
+  if (gathered != turn || scattered <= turn)
+    return failure(turn, "gathered out of order");
+  state->forRuns(state->piece(self, turn), [&](size_t segment, uint64_t element, uint64_t position, uint64_t count) {
+    for (uint64_t done = 0; done < count; done += kBlockFloats)
+      sumBlock(queue, turn, segment, element + done, position + done, std::min(kBlockFloats, count - done));
+  });
+  for (uint32_t member = 0; member < state->members(); ++member)
+    device->signal(queue, state->words[member].gathered[state->half(turn)], 1);
+  gathered = turn + 1;
+  return Status();
+}
+
+Status Reduction::Member::reduce(Queue queue, uint64_t call) {
+  uint64_t first = call * turns(), end = first + turns();
+  for (uint64_t turn = first; turn < end; ++turn) {
+    awaitStaging(queue, turn);
+    MAESTRO_TRY(scatter(queue, turn));
+    if (turn > first) { // One turn behind, so that writing and waiting overlap.
+      awaitScattered(queue, turn - 1);
+      MAESTRO_TRY(gather(queue, turn - 1));
+    }
+  }
+  if (first == end)
+    return Status();
+  awaitScattered(queue, end - 1);
+  MAESTRO_TRY(gather(queue, end - 1));
+  awaitGathered(queue, end - 1);
+  return Status();
+}
+
+} // namespace maestro::executor
