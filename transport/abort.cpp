@@ -1,7 +1,5 @@
 #include "transport/abort.h"
 
-#include "transport/protocol.h"
-
 #include <algorithm>
 #include <cstring>
 
@@ -11,14 +9,25 @@ Result<Abort> Abort::create(SharedMemory &memory, uint32_t ranks) {
   Abort abort;
   MAESTRO_ASSIGN(abort.block, memory.make<Block>(1, "the job's abort cause"));
   MAESTRO_ASSIGN(abort.table, Progress::create(memory, ranks));
+  abort.sleeperCount = ranks * kSleepersPerRank;
+  MAESTRO_ASSIGN(abort.sleepers, memory.make<std::atomic<WaitPoint *>>(abort.sleeperCount, "who sleeps"));
   return abort;
 }
 
-Result<WaitPoint *> Abort::makeWaitPoint(SharedMemory &memory, std::string_view purpose) const {
-  MAESTRO_ASSIGN(WaitPoint * point, memory.make<WaitPoint>(1, purpose));
-  point->next = block->waitPoints.load();
-  block->waitPoints = point;
-  return point;
+void Abort::beginSleep(WaitPoint &point, uint32_t rank) const noexcept {
+  for (uint32_t i = 0, first = rank * kSleepersPerRank; i < kSleepersPerRank && first + i < sleeperCount; ++i) {
+    WaitPoint *nobody = nullptr;
+    if (sleepers[first + i].compare_exchange_strong(nobody, &point))
+      return;
+  }
+}
+
+void Abort::endSleep(WaitPoint &point, uint32_t rank) const noexcept {
+  for (uint32_t i = 0, first = rank * kSleepersPerRank; i < kSleepersPerRank && first + i < sleeperCount; ++i) {
+    WaitPoint *self = &point;
+    if (sleepers[first + i].compare_exchange_strong(self, nullptr))
+      return;
+  }
 }
 
 void Abort::raise(uint32_t rank, std::string_view text) const noexcept {
@@ -32,9 +41,11 @@ void Abort::raise(uint32_t rank, std::string_view text) const noexcept {
   std::memcpy(cause.text, text.data(), cause.bytes);
   uint32_t none = 0;
   block->first.compare_exchange_strong(none, claimed + 1);
-  for (WaitPoint *point = block->waitPoints; point; point = point->next)
-    for (protocol::Notify machine{protocol::Notify::At::Bump}; !machine.done();)
-      machine.step(*point);
+  for (uint32_t i = 0; i < sleeperCount; ++i)
+    if (WaitPoint *point = sleepers[i]) { // Who begins to sleep from here on sees that it was raised.
+      point->bumpEpoch();
+      point->wake();
+    }
 }
 
 Status Abort::status() const {

@@ -32,8 +32,10 @@ public:
   /// The rank that raised; only when isRaised().
   uint32_t rank() const { return block->causes[block->first - 1].rank; }
 
-  /// A wait point that raise() wakes too. Before ranks start.
-  Result<WaitPoint *> makeWaitPoint(SharedMemory &memory, std::string_view purpose) const;
+  /// Between the two, raise() wakes who sleeps at the point. It is found by its address, so whoever raises must have it
+  /// mapped at the same one.
+  void beginSleep(WaitPoint &point, uint32_t rank) const noexcept;
+  void endSleep(WaitPoint &point, uint32_t rank) const noexcept;
 
   const Progress &progress() const { return table; }
 
@@ -46,11 +48,13 @@ private:
   struct Block {
     std::atomic<uint32_t> first{0}; ///< 1 + the cause that counts.
     std::atomic<uint32_t> claimed{0};
-    std::atomic<WaitPoint *> waitPoints{nullptr};
     Cause causes[kCauses];
   };
+  static constexpr uint32_t kSleepersPerRank = 8; ///< Threads of a rank that sleep at a time; more look around.
 
   Block *block = nullptr;
+  std::atomic<WaitPoint *> *sleepers = nullptr; ///< By rank.
+  uint32_t sleeperCount = 0;
   Progress table;
 };
 

@@ -65,8 +65,14 @@ public:
   ~Sleeper();
 
   // The port of protocol::Await.
-  void addWaiter() { point.addWaiter(); }
-  void removeWaiter() { point.removeWaiter(); }
+  void addWaiter() {
+    point.addWaiter();
+    abort.beginSleep(point, note.rank);
+  }
+  void removeWaiter() {
+    abort.endSleep(point, note.rank);
+    point.removeWaiter();
+  }
   uint32_t epoch() const { return point.epoch(); }
   void sleep(uint32_t seen);
 

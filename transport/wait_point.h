@@ -1,5 +1,5 @@
-// A place to sleep in shared memory: a futex that works across processes, with the words that protocol::Await and
-// protocol::Notify need.
+// A place to sleep in shared memory: a futex that works across processes, wherever each has mapped it, with the words
+// that protocol::Await and protocol::Notify need.
 #pragma once
 
 #include <atomic>
@@ -7,10 +7,9 @@
 
 namespace maestro::transport {
 
-struct alignas(64) WaitPoint {
+struct WaitPoint {
   std::atomic<uint32_t> epochWord{0};
   std::atomic<uint32_t> waiterCount{0};
-  std::atomic<WaitPoint *> next{nullptr}; ///< Abort's list of all of them.
 
   // The port of protocol::Await and protocol::Notify.
   uint32_t waiters() const { return waiterCount.load(); }
@@ -25,6 +24,6 @@ struct alignas(64) WaitPoint {
 };
 
 static_assert(std::atomic<uint32_t>::is_always_lock_free && std::atomic<uint64_t>::is_always_lock_free &&
-              std::atomic<void *>::is_always_lock_free && sizeof(std::atomic<uint32_t>) == 4);
+              sizeof(std::atomic<uint32_t>) == 4);
 
 } // namespace maestro::transport

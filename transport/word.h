@@ -1,7 +1,7 @@
 // A counter that ranks share: some count on it what they have done, one waits until they have counted far enough.
 //
-// It lies in memory that all of them see, like the wait point at which whoever waits sleeps. It only grows, so nobody
-// has to set it back, and "at least" is all that anybody asks.
+// It lies in the segment of the one who waits, with a place to sleep. It only grows, so nobody has to set it back, and
+// "at least" is all that anybody asks. All zeros is a word at its beginning.
 #pragma once
 
 #include "transport/wait.h"
@@ -14,7 +14,7 @@ namespace maestro::transport {
 
 struct alignas(64) Word {
   std::atomic<uint64_t> value{0};
-  WaitPoint *point = nullptr;
+  WaitPoint point;
 
   // The port of protocol::Signal and protocol::CountCondition.
   uint64_t count() const { return value.load(); }
@@ -24,12 +24,12 @@ struct alignas(64) Word {
 /// What was written before is visible to whoever sees the count.
 inline void signal(Word &word, uint64_t more) {
   for (protocol::Signal machine{more}; !machine.done();)
-    machine.step(word, *word.point);
+    machine.step(word, word.point);
 }
 
 /// Until the word is `atLeast`; the cause when the job is aborted first.
 inline Status awaitWord(Word &word, uint64_t atLeast, const Abort &abort, Spin &spin, const WaitNote &note) {
-  return await(*word.point, word, protocol::CountCondition{atLeast}, abort, spin, note);
+  return await(word.point, word, protocol::CountCondition{atLeast}, abort, spin, note);
 }
 
 } // namespace maestro::transport

@@ -34,7 +34,7 @@ double quantile(std::vector<double> values, double q) {
 
 /// Two ranks, with a channel each way or one of them unused. Each rank makes its end itself, where it runs.
 struct Pair {
-  Pair(uint32_t slots, uint64_t slotBytes, uint64_t more = 0)
+  Pair(uint32_t slots, uint64_t slotBytes, uint64_t more = 0, uint64_t floats = 0)
       : memory(std::move(*SharedMemory::create(4 * slots * (slotBytes + 4096) + (1 << 20) + more, true))),
         abort(*Abort::create(*memory, 2)) {
     for (uint32_t from : {0, 1}) {
@@ -45,8 +45,14 @@ struct Pair {
       description.producerRanks = {from};
       description.slots = slots;
       description.slotBytes = slotBytes;
-      channels[from] = std::move(*Channel::create(*memory, abort, description));
+      channels[from] = *Channel::plan(plan, description);
     }
+    if (floats > 0) {
+      for (uint32_t m : {0, 1})
+        gradients.members.push_back({plan.reserve(m, floats * 4), {{0, floats}}});
+      reduction = *Reduction::plan(plan, gradients);
+    }
+    segments = *transport::Segments::create(*memory, plan);
   }
   /// Where memcpy writes for comparison: memory of the same kind as a channel's slots, of what was asked for beside
   /// them.
@@ -54,7 +60,11 @@ struct Pair {
 
   std::unique_ptr<SharedMemory> memory;
   Abort abort;
+  transport::SegmentPlan plan{2};
   Channel channels[2];
+  ReductionDescription gradients{"gradients", {}};
+  Reduction reduction;
+  transport::Segments segments;
 };
 
 /// One rank's device and its ends of both channels.
@@ -67,8 +77,8 @@ struct Rank {
     std::vector<char> ones(sourceBytes, 1); // Pages that are there.
     device->write(Queue::Compute, source, ones.data(), sourceBytes);
     require(device->drain());
-    sender = std::move(*pair.channels[number].sender(0, *device));
-    receiver = std::move(*pair.channels[1 - number].receiver(*device));
+    sender = std::move(*pair.channels[number].sender(pair.segments, 0, *device));
+    receiver = std::move(*pair.channels[1 - number].receiver(pair.segments, *device));
   }
   void send(uint64_t k, const Box &box) {
     sender->awaitCredit(Queue::Compute, k);
@@ -160,7 +170,7 @@ void benchCopy(uint64_t bytes, uint64_t rowBytes) {
   Pair pair(kSlots, bytes, kSlots * bytes);
   uint64_t rows = bytes / rowBytes, stride = rowBytes == bytes ? bytes : 2 * rowBytes;
   Rank rank(pair, 0, rows * stride);
-  auto own = std::move(*pair.channels[0].receiver(*rank.device)); // This rank's other end, too.
+  auto own = std::move(*pair.channels[0].receiver(pair.segments, *rank.device)); // This rank's other end, too.
   std::vector<char> source(rows * stride, 1);
   char *target = pair.copyTarget(kSlots * bytes);
   Box box = Box::contiguous(0, 0, rowBytes);
@@ -230,18 +240,13 @@ void benchStream(uint64_t bytes, bool processes) {
 }
 
 void benchReduction(uint64_t floats) {
-  Pair pair(1, 64, 2 * floats * 4 + (32 << 20));
-  ReductionDescription description{"gradients", {}};
-  for (uint32_t m : {0, 1})
-    description.members.push_back({m, *pair.memory->make<float>(floats, "gradients"), {{0, floats}}});
-  auto reduction = Reduction::create(*pair.memory, pair.abort, description);
-  require(reduction.status());
+  Pair pair(1, 64, 2 * floats * 4 + (32 << 20), floats);
   std::vector<float> from(floats, 1), to(floats, 2);
   constexpr uint64_t kCalls = 15;
   std::vector<double> ms, copyMs;
   auto reduce = [&](uint32_t m, std::vector<double> *times) {
     Rank rank(pair, m, 64);
-    Reduction::Member member = *reduction->member(m, *rank.device);
+    Reduction::Member member = *pair.reduction.member(pair.segments, m, *rank.device);
     for (uint64_t call = 0; call < kCalls; ++call) {
       int64_t start = nowNs();
       require(member.reduce(Queue::Compute, call));
@@ -262,7 +267,7 @@ void benchReduction(uint64_t floats) {
   std::printf(
       "sum of %4.0f MB over 2 threads           %6.2f ms; one memcpy of a vector %6.2f ms; staging %.1f MB a member\n",
       static_cast<double>(floats) * 4e-6, quantile(ms, 0.5), quantile(copyMs, 0.5),
-      static_cast<double>(Reduction::stagingBytesPerMember(description)) * 1e-6);
+      static_cast<double>(Reduction::stagingBytesPerMember(pair.gradients)) * 1e-6);
 }
 
 } // namespace

@@ -61,11 +61,11 @@ Result<std::unique_ptr<Job>> Job::create(const plan::Plan &plan, const JobOption
   MAESTRO_TRY(checkSupported(plan));
   std::unique_ptr<Job> job(new Job(plan, options));
   MAESTRO_ASSIGN(job->batcher, data::Batcher::create(symbolSpecs(plan), fieldSpecs(plan)));
-  job->wiring = options.wiring;
-  if (!job->wiring) {
-    MAESTRO_ASSIGN(job->ownWiring,
-                   makeWiring(plan, job->facts, {options.evaluates, options.growth, 1, false, options.adapts}));
-    job->wiring = job->ownWiring.get();
+  job->world = options.world;
+  if (!job->world) {
+    MAESTRO_ASSIGN(job->ownWorld,
+                   World::create(plan, job->facts, {options.evaluates, options.growth, 1, false, options.adapts}));
+    job->world = job->ownWorld.get();
   }
   auto order = options.fileOrder ? wavefront::Order::FileOrder : wavefront::Order::Wavefront;
   job->scheduler = std::make_unique<StepScheduler>(
@@ -94,7 +94,7 @@ Status Job::createWorkers() {
                                       : Status(status.code(), std::string(status.message())));
     };
     deviceOptions.onSpan = [this, rank](const Span &span, bool hasEnded) { workers[rank]->onSpan(span, hasEnded); };
-    deviceOptions.abort = &*wiring->abort;
+    deviceOptions.abort = &world->abort();
     if (facts.ranks > 1)
       deviceOptions.onSign = [this, rank](DeviceSign sign) { onDeviceSign(rank, sign); };
     auto device =
@@ -112,7 +112,7 @@ Status Job::createWorkers() {
     own.sleepScale = options.sleepScale;
     own.skippedSteps = options.skippedSteps;
     MAESTRO_ASSIGN(workers.back(),
-                   Worker::create({plan, facts, *wiring, *batcher, *scheduler}, rank, std::move(device), own));
+                   Worker::create({plan, facts, *world, *batcher, *scheduler}, rank, std::move(device), own));
     workers.back()->collectSpans(options.traceCapacity);
     mailboxes[rank].results.resize(kResultRing);
     for (auto &[resultStep, result] : mailboxes[rank].results) { // Steps allocate nothing.
@@ -138,8 +138,8 @@ void Job::end() {
     report(driverRank(), transport::LaneKind::Driver, transport::Activity::Finished);
   }
   // A rank that ran ahead may wait for somebody who has ended; where ranks are processes, the root ends them all.
-  if (!threads.empty() && wiring->abort && isRoot())
-    wiring->abort->raise(transport::Abort::kSupervisor, "the run has ended");
+  if (!threads.empty() && world && isRoot())
+    world->abort().raise(transport::Abort::kSupervisor, "the run has ended");
   for (std::thread &thread : threads)
     thread.join();
   threads.clear();
@@ -149,7 +149,7 @@ void Job::end() {
 }
 
 bool Job::trains(uint32_t rank) const {
-  const auto &members = wiring->trainingRanks;
+  const auto &members = world->trainingRanks();
   return std::find(members.begin(), members.end(), rank) != members.end();
 }
 
@@ -218,22 +218,22 @@ Status Job::update(uint64_t step, const StepResult &result) {
 /// The first failure is the job's; everybody else stops because of it.
 void Job::noteFailure(uint32_t rank, const Status &status) {
   int none = 0;
-  if (!wiring->abort->isRaised())
-    wiring->outcome->code.compare_exchange_strong(none, static_cast<int>(status.code()));
+  if (!world->abort().isRaised())
+    world->outcome().code.compare_exchange_strong(none, static_cast<int>(status.code()));
   {
     std::lock_guard lock(mutex);
-    if (failure.isOk() && !stopping && !wiring->abort->isRaised())
+    if (failure.isOk() && !stopping && !world->abort().isRaised())
       failure = Status(status.code(), std::string(status.message()));
   }
-  wiring->abort->raise(rank, status);
+  world->abort().raise(rank, status);
   changed.notify_all();
 }
 
 Status Job::failureStatus() {
   if (!failure.isOk())
     return Status(failure.code(), std::string(failure.message()));
-  Status cause = wiring->abort->status();
-  int code = wiring->outcome->code.load();
+  Status cause = world->abort().status();
+  int code = world->outcome().code.load();
   return code ? Status(static_cast<StatusCode>(code), std::string(cause.message())) : std::move(cause);
 }
 
@@ -278,13 +278,13 @@ Status Job::execute(uint32_t rank, const Command &command, StepResult &result) {
   } else {
     MAESTRO_TRY(worker.computeGradients(*command.batch, command.step, result.totals));
     if (trains(rank)) {
-      bool wantsToStop = rank == wiring->root() && options.wantsToStop && options.wantsToStop();
-      MAESTRO_ASSIGN(Worker::Agreement end, worker.agree(command.step, wantsToStop, result.totals));
+      bool wantsToStop = rank == world->root() && options.wantsToStop && options.wantsToStop();
+      MAESTRO_ASSIGN(Worker::StepEnd end, worker.agree(command.step, wantsToStop, result.totals));
       result.gradientNorm = end.gradientNorm;
       result.applied = end.applies;
       result.stops = end.stops;
       result.badSamples.clear();
-      if (!end.applies && rank == wiring->root())
+      if (!end.applies && rank == world->root())
         worker.listSamples(end.badMicroBatches, result.badSamples);
       if (command.kind == Command::Kind::Step)
         MAESTRO_TRY(worker.update(command.step, result.gradientNorm, result.applied));
@@ -312,7 +312,7 @@ Result<const StepResult *> Job::await(uint64_t step) {
         return false;
     return true;
   };
-  changed.wait(lock, [&] { return ended() || wiring->abort->isRaised(); });
+  changed.wait(lock, [&] { return ended() || world->abort().isRaised(); });
   if (!ended())
     return failureStatus();
   for (uint32_t rank = 0; rank < workers.size(); ++rank)
@@ -330,8 +330,8 @@ Status Job::drain() {
         return false;
     return true;
   };
-  changed.wait(lock, [&] { return idle() || wiring->abort->isRaised(); });
-  return wiring->abort->isRaised() ? failureStatus() : Status();
+  changed.wait(lock, [&] { return idle() || world->abort().isRaised(); });
+  return world->abort().isRaised() ? failureStatus() : Status();
 }
 
 Status Job::awaitReleased(uint64_t step) {
@@ -343,12 +343,12 @@ Status Job::awaitReleased(uint64_t step) {
         return false;
     return true;
   };
-  changed.wait(lock, [&] { return released() || wiring->abort->isRaised(); });
-  return wiring->abort->isRaised() ? failureStatus() : Status();
+  changed.wait(lock, [&] { return released() || world->abort().isRaised(); });
+  return world->abort().isRaised() ? failureStatus() : Status();
 }
 
 void Job::report(uint32_t rank, transport::LaneKind lane, transport::Activity activity, const char *what) const {
-  wiring->abort->progress().report(rank, lane, activity, what);
+  world->abort().progress().report(rank, lane, activity, what);
 }
 
 } // namespace maestro::executor

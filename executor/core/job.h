@@ -42,7 +42,7 @@ struct JobOptions {
   std::function<bool()> wantsToStop;
   /// Where ranks are processes: this one's, and what all of them share. Otherwise all ranks are threads of this job.
   std::optional<uint32_t> rank;
-  Wiring *wiring = nullptr;
+  World *world = nullptr;
 };
 
 /// What a step came to.
@@ -66,7 +66,7 @@ public:
   ~Job() override; ///< Ends the ranks.
 
   const Topology &topology() const { return facts; }
-  bool isRoot() const { return !options.rank || *options.rank == wiring->root(); }
+  bool isRoot() const { return !options.rank || *options.rank == world->root(); }
   /// Whether the station is in this process.
   bool isHere(uint32_t station) const { return workers[facts.stations[station].rank] != nullptr; }
   /// For loading, while no step is under way: the station's memory and the device that it is on.
@@ -107,7 +107,7 @@ public:
   Worker &anyWorker();
   const StepScheduler &stepScheduler() const { return *scheduler; }
   /// What devices have done so far, in all processes.
-  const SharedTimes &busyNs() const { return wiring->busyNs; }
+  const SharedTimes &busyNs() const { return world->busyNs(); }
   bool runsAhead() const override { return anyFrozenRank; }
   bool trainsHere() const override { return anyTrainingRank; }
 
@@ -146,7 +146,7 @@ private:
   void report(uint32_t rank, transport::LaneKind lane, transport::Activity activity, const char *what = nullptr) const;
   void onDeviceSign(uint32_t rank, DeviceSign sign);
   /// The rank in whose lane this thread, which drives all ranks here, reports.
-  uint32_t driverRank() const { return options.rank.value_or(wiring->root()); }
+  uint32_t driverRank() const { return options.rank.value_or(world->root()); }
   class DriverWaits;
   void watch();
   void startWatching();
@@ -155,8 +155,8 @@ private:
   const plan::Plan &plan;
   JobOptions options;
   Topology facts;
-  std::unique_ptr<Wiring> ownWiring;
-  Wiring *wiring = nullptr;
+  std::unique_ptr<World> ownWorld;
+  World *world = nullptr;
   std::unique_ptr<data::Batcher> batcher;
   std::unique_ptr<StepScheduler> scheduler;
   std::vector<std::unique_ptr<Worker>> workers; ///< By rank; null where it is another process.

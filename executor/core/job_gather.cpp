@@ -30,7 +30,7 @@ Status Job::gather(fb::BindingKind kind, uint32_t parameter, const TakePiece &ta
 }
 
 Status Job::gatherStretch(const Stretch &stretch, const TakePiece &take) {
-  bool rootHolds = facts.stations[stretch.source].rank == wiring->root();
+  bool rootHolds = facts.stations[stretch.source].rank == world->root();
   if (!options.rank || (isRoot() && rootHolds))
     return readInPieces(station(stretch.source).instance(), device(stretch.source), stretch.kind, stretch.parameter,
                         take, stretch.begin, stretch.end);
@@ -47,9 +47,7 @@ Status Job::gatherStretch(const Stretch &stretch, const TakePiece &take) {
 Status Job::sendPieces(uint64_t first, const Stretch &stretch) {
   Device &device = this->device(stretch.source);
   if (!gatherSender) {
-    const auto &members = wiring->trainingRanks;
-    auto member = static_cast<uint32_t>(std::find(members.begin(), members.end(), *options.rank) - members.begin());
-    MAESTRO_ASSIGN(gatherSender, wiring->gather->sender(member, device));
+    MAESTRO_ASSIGN(gatherSender, world->gatherSender(*options.rank, device));
   }
   MAESTRO_ASSIGN(Address address, boundAddress(station(stretch.source).instance(), stretch.kind, stretch.parameter));
   uint64_t sequence = first;
@@ -65,7 +63,7 @@ Status Job::sendPieces(uint64_t first, const Stretch &stretch) {
 Status Job::receivePieces(uint64_t first, const Stretch &stretch, const TakePiece &take) {
   Device &device = anyWorker().device();
   if (!gatherReceiver) {
-    MAESTRO_ASSIGN(gatherReceiver, wiring->gather->receiver(device));
+    MAESTRO_ASSIGN(gatherReceiver, world->gatherReceiver(device));
     gatheredPiece.resize(kPieceBytes);
   }
   uint64_t bytes = stretch.end - stretch.begin;

@@ -19,12 +19,12 @@ void Job::watch() {
   constexpr int64_t kSecond = 1'000'000'000, kPatience = 10;
   constexpr int64_t kBeatNs = 3 * kSecond, kWaitNs = 10 * kSecond, kWorkNs = 60 * kSecond;
   constexpr auto kEvery = std::chrono::milliseconds(250);
-  const transport::Progress &ranks = wiring->abort->progress();
+  const transport::Progress &ranks = world->abort().progress();
   std::vector<uint64_t> seen(facts.ranks, 0);
   std::vector<int64_t> since(facts.ranks, transport::nowNs());
   int64_t longest = 0, lastLook = transport::nowNs(), patientUntil = 0;
   std::unique_lock lock(mutex);
-  while (!stopping && !wiring->abort->isRaised()) {
+  while (!stopping && !world->abort().isRaised()) {
     for (uint32_t rank = 0; rank < facts.ranks; ++rank)
       if (!options.rank || *options.rank == rank)
         ranks.beat(rank);
@@ -63,11 +63,11 @@ void Job::onDeviceSign(uint32_t rank, DeviceSign sign) {
   case DeviceSign::Busy:
     return report(rank, LaneKind::Device, Activity::Running);
   case DeviceSign::HostAwaits:
-    hostStates[rank] = wiring->abort->progress().state(rank, LaneKind::Host);
+    hostStates[rank] = world->abort().progress().state(rank, LaneKind::Host);
     return report(rank, LaneKind::Host, Activity::AwaitingDevice);
   case DeviceSign::HostResumes: {
     const auto &before = hostStates[rank];
-    return wiring->abort->progress().report(rank, LaneKind::Host, before.activity, before.what, before.index);
+    return world->abort().progress().report(rank, LaneKind::Host, before.activity, before.what, before.index);
   }
   }
 }

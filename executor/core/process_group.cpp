@@ -12,18 +12,18 @@
 
 namespace maestro::executor {
 
-Result<std::unique_ptr<ProcessGroup>> ProcessGroup::fork(Wiring &wiring, uint32_t ranks) {
-  std::unique_ptr<ProcessGroup> group(new ProcessGroup(wiring));
-  group->ownRank = wiring.root();
+Result<std::unique_ptr<ProcessGroup>> ProcessGroup::fork(World &world, uint32_t ranks) {
+  std::unique_ptr<ProcessGroup> group(new ProcessGroup(world));
+  group->ownRank = world.root();
   pid_t parent = ::getpid();
   std::signal(SIGCHLD, SIG_DFL); // Ignored, as some launchers leave it, it would make children
                                  // vanish before they are asked for.
   for (uint32_t rank = 0; rank < ranks; ++rank) {
-    if (rank == wiring.root())
+    if (rank == world.root())
       continue;
     pid_t pid = ::fork();
     if (pid < 0) {
-      wiring.abort->raise(transport::Abort::kSupervisor, "a rank could not be started");
+      world.abort().raise(transport::Abort::kSupervisor, "a rank could not be started");
       return Status::unavailable(fmt::format("cannot start a process for rank {}: {}", rank, std::strerror(errno)));
     }
     if (pid == 0) {
@@ -67,11 +67,11 @@ bool ProcessGroup::reap(bool isEnding) {
     pid_t pid = children[i].pid;
     children.erase(children.begin() + static_cast<ptrdiff_t>(i));
     bool failed = !WIFEXITED(status) || WEXITSTATUS(status) != 0;
-    if (!failed || isEnding || wiring.abort->isRaised())
+    if (!failed || isEnding || world.abort().isRaised())
       continue;
     int none = 0;
-    wiring.outcome->code.compare_exchange_strong(none, static_cast<int>(StatusCode::Unavailable));
-    wiring.abort->raise(rank, WIFSIGNALED(status)
+    world.outcome().code.compare_exchange_strong(none, static_cast<int>(StatusCode::Unavailable));
+    world.abort().raise(rank, WIFSIGNALED(status)
                                   ? fmt::format("its process ({}) was killed by signal {} ({})", pid, WTERMSIG(status),
                                                 ::strsignal(WTERMSIG(status)))
                                   : fmt::format("its process ({}) ended with status {}", pid, WEXITSTATUS(status)));
@@ -95,7 +95,7 @@ ProcessGroup::~ProcessGroup() {
   ending = true;
   if (supervisor.joinable())
     supervisor.join();
-  wiring.abort->raise(transport::Abort::kSupervisor, "the run has ended");
+  world.abort().raise(transport::Abort::kSupervisor, "the run has ended");
   constexpr int kPatienceMs = 1000, kEveryMs = 5;
   for (int waited = 0; reap(true) && waited < kPatienceMs; waited += kEveryMs)
     std::this_thread::sleep_for(std::chrono::milliseconds(kEveryMs));

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/status.h"
-#include "executor/core/wiring.h"
+#include "executor/core/world.h"
 
 #include <atomic>
 #include <memory>
@@ -14,15 +14,15 @@ namespace maestro::executor {
 
 class ProcessGroup {
 public:
-  /// One process for every rank but the root, which stays in this one. Returns in all of them. The wiring must outlive
+  /// One process for every rank but the root, which stays in this one. Returns in all of them. The world must outlive
   /// the group.
-  static Result<std::unique_ptr<ProcessGroup>> fork(Wiring &wiring, uint32_t ranks);
+  static Result<std::unique_ptr<ProcessGroup>> fork(World &world, uint32_t ranks);
   /// In the root: waits for the others, which end when they are done or the job's abort is raised,
   /// and kills what has not ended after a second.
   ~ProcessGroup();
 
   uint32_t rank() const { return ownRank; }
-  bool isRoot() const { return ownRank == wiring.root(); }
+  bool isRoot() const { return ownRank == world.root(); }
   /// Root only, once threads may exist: a rank that dies ends the job with its cause.
   void supervise();
   /// Root only, when all ranks have nothing left to do but to end by themselves: returns when they have.
@@ -31,7 +31,7 @@ public:
   [[noreturn]] static void leave(const Status &status);
 
 private:
-  explicit ProcessGroup(Wiring &wiring) : wiring(wiring) {}
+  explicit ProcessGroup(World &world) : world(world) {}
   void watch();
   bool reap(bool isEnding);
 
@@ -39,7 +39,7 @@ private:
     pid_t pid = 0;
     uint32_t rank = 0;
   };
-  Wiring &wiring;
+  World &world;
   uint32_t ownRank = 0;
   std::vector<Child> children;
   std::atomic<bool> ending{false};

@@ -48,10 +48,10 @@ public:
       return status;
     if (status.isOk() && isRoot() && !options.trace.empty())
       processes->awaitOthers();                         // They write their parts.
-    if (!status.isOk() && !wiring->abort->isRaised()) { // The others end, too, and for this reason.
+    if (!status.isOk() && !world->abort().isRaised()) { // The others end, too, and for this reason.
       int none = 0;
-      wiring->outcome->code.compare_exchange_strong(none, static_cast<int>(status.code()));
-      wiring->abort->raise(processes->rank(), status);
+      world->outcome().code.compare_exchange_strong(none, static_cast<int>(status.code()));
+      world->abort().raise(processes->rank(), status);
     }
     job.reset(); // The root's ends the job; then its group waits for the others.
     if (!processes->isRoot())
@@ -65,9 +65,9 @@ private:
     if (!options.processes || (*plan)->ranks()->size() < 2)
       return Status();
     Topology topology(*plan);
-    MAESTRO_ASSIGN(wiring,
-                   makeWiring(*plan, topology, {options.evaluate, 1, 1, true, options.adapts && !options.evaluate}));
-    MAESTRO_ASSIGN(processes, ProcessGroup::fork(*wiring, topology.ranks));
+    MAESTRO_ASSIGN(world,
+                   World::create(*plan, topology, {options.evaluate, 1, 1, true, options.adapts && !options.evaluate}));
+    MAESTRO_ASSIGN(processes, ProcessGroup::fork(*world, topology.ranks));
     if (processes->isRoot()) {
       processes->supervise();
     } else {
@@ -212,7 +212,7 @@ private:
     jobOptions.wantsToStop = [this] { return stopRequested.load() || (options.wantsToStop && options.wantsToStop()); };
     if (processes) {
       jobOptions.rank = processes->rank();
-      jobOptions.wiring = wiring.get();
+      jobOptions.world = world.get();
     }
     jobOptions.traceCapacity = options.trace.empty() ? 0 : size_t{1} << 20;
     MAESTRO_ASSIGN(job, Job::create(*plan, jobOptions));
@@ -381,7 +381,7 @@ private:
   // Ranks read their batches: these outlive the job.
   std::optional<StepFeeder> feeder;
   data::SampleBatch evaluated;
-  std::unique_ptr<Wiring> wiring; ///< Where ranks are processes.
+  std::unique_ptr<World> world; ///< Where ranks are processes.
   std::unique_ptr<ProcessGroup> processes;
   std::unique_ptr<Job> job;
   std::unique_ptr<metrics::MetricsFile> metricsFile;

@@ -12,17 +12,15 @@ namespace fb = plan::fb;
 using wavefront::TaskKind;
 
 Worker::Worker(const Context &context, uint32_t rank, const WorkerOptions &options)
-    : plan(context.plan), topology(context.topology), wiring(context.wiring), batcher(context.batcher), rank(rank),
+    : plan(context.plan), topology(context.topology), world(context.world), batcher(context.batcher), rank(rank),
       options(options), lossCount(context.plan->losses()->size()), scheduler(context.scheduler),
       order(context.plan, context.topology, rank) {
   skippedSteps = options.skippedSteps;
   scales.resize(lossCount);
   norms.assign(2 * topology.stations.size(), 0);
-  auto &members = wiring.trainingRanks;
   measuredNs.assign(2 * plan->executables()->size(), 0);
   expectedNs.assign(measuredNs.size(), 0);
-  if (auto self = std::find(members.begin(), members.end(), rank); wiring.board && self != members.end())
-    board = wiring.board->member(static_cast<uint32_t>(self - members.begin()));
+  agreement = world.agreement(rank);
 }
 
 /// What is queued still uses the stations' programs and this worker's contexts.
@@ -48,12 +46,12 @@ Status Worker::openChannels() {
     if (options.evaluates && ring.gradient)
       continue;
     if (topology.stations[ring.receiver].rank == rank) {
-      MAESTRO_ASSIGN(receivers[r], wiring.channels[r].receiver(*ownDevice));
+      MAESTRO_ASSIGN(receivers[r], world.receiver(r, *ownDevice));
     }
     senders[r].resize(ring.senders.size());
     for (uint32_t s = 0; s < ring.senders.size(); ++s)
       if (topology.stations[ring.senders[s]].rank == rank) {
-        MAESTRO_ASSIGN(senders[r][s], wiring.channels[r].sender(s, *ownDevice));
+        MAESTRO_ASSIGN(senders[r][s], world.sender(r, s, *ownDevice));
       }
   }
   return Status();
@@ -65,7 +63,7 @@ Result<SharedRegions> Worker::sharedRegions(uint32_t station) {
   for (uint32_t r = 0; r < topology.rings.size(); ++r)
     if (topology.rings[r].receiver == station && receivers[r])
       shared[topology.rings[r].region] = {receivers[r]->slots(), receivers[r]->slotStride()};
-  if (void *gradients = wiring.gradients[station]) {
+  if (std::byte *gradients = world.gradients(station)) {
     const auto &regions = *topology.executable(station).regions();
     for (uint32_t r = 0; r < regions.size(); ++r)
       if (regions.Get(r)->kind() == fb::RegionKind::Gradients) {
@@ -80,7 +78,7 @@ Result<SharedRegions> Worker::sharedRegions(uint32_t station) {
 Result<TensorGroup> Worker::tensorGroup(uint32_t station) {
   const StationFacts &facts = topology.stations[station];
   if (facts.members > 1 && !exchange) {
-    MAESTRO_ASSIGN(exchange, wiring.exchanges[topology.deviceOf[rank]].member(facts.member, *ownDevice));
+    MAESTRO_ASSIGN(exchange, world.exchange(station, *ownDevice));
   }
   return TensorGroup{facts.member, facts.members, exchange ? &*exchange : nullptr};
 }
@@ -103,15 +101,16 @@ Status Worker::createStations() {
 }
 
 Status Worker::openReductions() {
-  for (const ReductionGroup &group : wiring.groups) {
+  for (size_t sum = 0; sum < world.gradientSums(); ++sum) {
     reductionMembers.emplace_back();
     reductionStations.emplace_back();
-    for (uint32_t i = 0; i < group.stations.size(); ++i)
-      if (stations[group.stations[i]]) {
-        MAESTRO_ASSIGN(Reduction::Member member, group.reduction->member(i, *ownDevice));
+    std::span<const uint32_t> members = world.stationsOf(sum);
+    for (uint32_t i = 0; i < members.size(); ++i)
+      if (stations[members[i]]) {
+        MAESTRO_ASSIGN(Reduction::Member member, world.gradientSum(sum, i, *ownDevice));
         reductionTasks += 2 * member.turns();
         reductionMembers.back().push_back(std::move(member));
-        reductionStations.back().push_back(group.stations[i]);
+        reductionStations.back().push_back(members[i]);
       }
   }
   return Status();
@@ -178,7 +177,7 @@ Status Worker::queueCounts() {
   return Status();
 }
 
-/// This rank's counts, once; others learn of them at the board.
+/// This rank's counts, once; others are told.
 Status Worker::publishCounts(LossTotals &totals) {
   if (std::exchange(countsSent, true))
     return Status();
@@ -187,28 +186,28 @@ Status Worker::publishCounts(LossTotals &totals) {
   for (size_t m = 0; m < schedule.microBatches.size(); ++m)
     for (uint32_t k = 0; k < lossCount; ++k)
       totals.counts[k] += counts[m * lossCount + k];
-  countsKnown = !board;
-  if (!board || options.evaluates)
+  countsKnown = !agreement;
+  if (!agreement || options.evaluates)
     return Status();
   record.resize(1 + lossCount);
   uint64_t agreed = wavefront::hash(schedule);
   std::memcpy(record.data(), &agreed, 8);
   std::copy(totals.counts.begin(), totals.counts.end(), record.begin() + 1);
-  return board->publish<double>(step, kCountsRecord, record, *wiring.abort);
+  return agreement->publish<double>(step, kCountsRecord, record, world.abort());
 }
 
 /// The losses' global counts, and whether all ranks have the same schedule; then the scales: weight ÷ count.
 Status Worker::awaitCounts(LossTotals &totals) {
   MAESTRO_TRY(publishCounts(totals));
-  if (board && !countsKnown) {
-    records.resize(wiring.trainingRanks.size() * record.size());
-    MAESTRO_TRY(board->awaitAll<double>(step, kCountsRecord, records, *wiring.abort));
+  if (agreement && !countsKnown) {
+    records.resize(world.trainingRanks().size() * record.size());
+    MAESTRO_TRY(agreement->awaitAll<double>(step, kCountsRecord, records, world.abort()));
     std::fill(totals.counts.begin(), totals.counts.end(), 0);
-    for (size_t member = 0; member < wiring.trainingRanks.size(); ++member) {
+    for (size_t member = 0; member < world.trainingRanks().size(); ++member) {
       const double *theirs = records.data() + member * record.size();
       if (std::memcmp(theirs, record.data(), 8) != 0)
         return Status::internal(fmt::format("rank {} and rank {} have different schedules for step {}", rank,
-                                            wiring.trainingRanks[member], step));
+                                            world.trainingRanks()[member], step));
       for (uint32_t k = 0; k < lossCount; ++k)
         totals.counts[k] += theirs[1 + k];
     }

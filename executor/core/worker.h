@@ -13,7 +13,7 @@
 #include "executor/core/station.h"
 #include "executor/core/step_order.h"
 #include "executor/core/step_schedule.h"
-#include "executor/core/wiring.h"
+#include "executor/core/world.h"
 #include "executor/data/source.h"
 
 #include <array>
@@ -56,7 +56,7 @@ public:
   struct Context {
     const plan::Plan &plan;
     const Topology &topology;
-    Wiring &wiring;
+    World &world;
     const data::Batcher &batcher;
     StepScheduler &scheduler;
   };
@@ -75,14 +75,14 @@ public:
   Status computeGradients(const data::SampleBatch &batch, uint64_t step, LossTotals &totals);
   /// What all ranks that train agree on at a step's end: the 2-norm of all gradients, the sums of
   /// all losses, whether the step is applied, and whether somebody asked to stop.
-  struct Agreement {
+  struct StepEnd {
     double gradientNorm = 0;
     bool applies = true; ///< The norm and all losses are finite.
     bool stops = false;
     /// Where losses are not finite: the first such micro-batch of each rank that has one.
     std::span<const uint32_t> badMicroBatches;
   };
-  Result<Agreement> agree(uint64_t step, bool wantsToStop, LossTotals &totals);
+  Result<StepEnd> agree(uint64_t step, bool wantsToStop, LossTotals &totals);
   /// Clips, steps the optimizer where the step applies, and leaves the gradients zero.
   Status update(uint64_t step, double gradientNorm, bool applies);
   /// The step's samples to look at where it does not apply: those of the micro-batches, or of the
@@ -131,13 +131,13 @@ private:
   Status queueReduction(size_t group, size_t member, uint64_t turn, bool scatters);
   Status queueNorms();
   uint32_t firstBadMicroBatch() const;
-  Agreement agreementOf(std::span<const double> everybody, LossTotals &totals);
+  StepEnd endOf(std::span<const double> everybody, LossTotals &totals);
   Status exchangeEnd(uint64_t step, std::span<const double> own);
   void report(const char *what, uint64_t index) const;
   void expectTime(const RankTask &task);
   void adaptCosts();
   bool hasBackward(uint32_t station) const;
-  bool isTraining() const; ///< Meets the others at the board.
+  bool isTraining() const; ///< Agrees with the others.
 
   /// A task's time on the device's queue, of which onSpan() hears; it stays until the step's end.
   struct TimedTask : Span {
@@ -153,7 +153,7 @@ private:
 
   const plan::Plan &plan;
   const Topology &topology;
-  Wiring &wiring;
+  World &world;
   const data::Batcher &batcher;
   uint32_t rank;
   WorkerOptions options;
@@ -164,7 +164,7 @@ private:
   std::vector<std::unique_ptr<Station>> stations;            ///< By Topology.stations; null for other ranks'.
   std::vector<std::vector<uint32_t>> slots;                  ///< station × slot: the micro-batch in it, or kNone.
   std::vector<std::vector<Point>> sent;                      ///< station × slot: behind what is sent from it.
-  std::optional<transport::local::Board::Member> board;
+  std::optional<Agreement::Member> agreement;                ///< With all ranks that train.
   uint32_t lossCount = 0;
 
   StepScheduler &scheduler;
@@ -178,13 +178,13 @@ private:
   std::vector<float> sums, counts; ///< micro-batch × Plan.losses
   std::vector<float> scales;
   std::vector<double> record, records;
-  std::vector<uint32_t> badMicroBatches; ///< By Agreement.
+  std::vector<uint32_t> badMicroBatches; ///< By StepEnd.
   std::array<float, 8> hyper{};
   std::vector<double> norms; ///< By station: of whole gradients, and of its parts of split ones.
   std::vector<TimedTask> timedTasks;
   size_t tasksTimed = 0, reductionTasks = 0; ///< Of the step; that its reductions take.
   uint64_t reductions = 0;                   ///< Calls so far.
-  /// By Wiring.groups: this rank's members.
+  /// By World::gradientSums(): this rank's members.
   std::vector<std::vector<Reduction::Member>> reductionMembers;
   uint32_t running = plan::kNone; ///< The micro-batch whose task the device runs; the device's thread writes.
   std::vector<std::vector<uint32_t>> reductionStations; ///< Theirs.

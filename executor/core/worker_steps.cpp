@@ -16,7 +16,7 @@ using wavefront::TaskKind;
 
 /// What the host works on, for whoever watches; what waits for others reports itself.
 void Worker::report(const char *what, uint64_t index) const {
-  wiring.abort->progress().report(rank, transport::LaneKind::Host, transport::Activity::Running, what, index);
+  world.abort().progress().report(rank, transport::LaneKind::Host, transport::Activity::Running, what, index);
 }
 
 /// Queues this rank's tasks of a batch.
@@ -39,14 +39,14 @@ Status Worker::computeGradients(const data::SampleBatch &batch, uint64_t batchSt
 Status Worker::evaluate(const data::SampleBatch &batch, uint64_t batchStep, LossTotals &totals) {
   MAESTRO_TRY(runBatch(batch, batchStep, totals));
   MAESTRO_TRY(finishTasks(totals));
-  if (!board)
+  if (!agreement)
     return Status();
   record = totals.sums;
   record.insert(record.end(), totals.counts.begin(), totals.counts.end());
   MAESTRO_TRY(exchangeEnd(batchStep, record));
   for (uint32_t k = 0; k < lossCount; ++k) {
     totals.sums[k] = totals.counts[k] = 0;
-    for (size_t member = 0; member < wiring.trainingRanks.size(); ++member) {
+    for (size_t member = 0; member < world.trainingRanks().size(); ++member) {
       totals.sums[k] += records[member * record.size() + k];
       totals.counts[k] += records[member * record.size() + lossCount + k];
     }
@@ -91,9 +91,9 @@ Status Worker::queueReductions() {
 
 /// Everybody's record of the step's end, into `records`, member by member.
 Status Worker::exchangeEnd(uint64_t endStep, std::span<const double> own) {
-  records.resize(wiring.trainingRanks.size() * own.size());
-  MAESTRO_TRY(board->publish<double>(endStep, kEndRecord, own, *wiring.abort));
-  return board->awaitAll<double>(endStep, kEndRecord, records, *wiring.abort);
+  records.resize(world.trainingRanks().size() * own.size());
+  MAESTRO_TRY(agreement->publish<double>(endStep, kEndRecord, own, world.abort()));
+  return agreement->awaitAll<double>(endStep, kEndRecord, records, world.abort());
 }
 
 /// Each parameter counts once: stations count what their executable owns, replicas hold the same, and so do a station's
@@ -122,7 +122,7 @@ uint32_t Worker::firstBadMicroBatch() const {
   return bad == sums.end() ? kNone : static_cast<uint32_t>(bad - sums.begin()) / lossCount;
 }
 
-Result<Worker::Agreement> Worker::agree(uint64_t endStep, bool wantsToStop, LossTotals &totals) {
+Result<Worker::StepEnd> Worker::agree(uint64_t endStep, bool wantsToStop, LossTotals &totals) {
   record.assign(kLossSums + lossCount, 0);
   for (double value : norms)
     record[kNormSquare] += value;
@@ -133,15 +133,15 @@ Result<Worker::Agreement> Worker::agree(uint64_t endStep, bool wantsToStop, Loss
     record.insert(record.end(), measuredNs.begin(), measuredNs.end());
     record.insert(record.end(), expectedNs.begin(), expectedNs.end());
   }
-  if (board)
+  if (agreement)
     MAESTRO_TRY(exchangeEnd(endStep, record));
-  Agreement agreement = agreementOf(board ? std::span<const double>(records) : record, totals);
+  StepEnd end = endOf(agreement ? std::span<const double>(records) : record, totals);
   adaptCosts();
-  return agreement;
+  return end;
 }
 
 /// From the records of all ranks, which all ranks have alike; leaves their sums in `record`.
-Worker::Agreement Worker::agreementOf(std::span<const double> everybody, LossTotals &totals) {
+Worker::StepEnd Worker::endOf(std::span<const double> everybody, LossTotals &totals) {
   badMicroBatches.clear();
   for (size_t first = 0; first < everybody.size(); first += record.size())
     if (double bad = everybody[first + kBadMicroBatch]; bad > 0)
@@ -152,14 +152,13 @@ Worker::Agreement Worker::agreementOf(std::span<const double> everybody, LossTot
       record[i % record.size()] += everybody[i];
   }
   std::copy_n(record.begin() + kLossSums, lossCount, totals.sums.begin());
-  Agreement agreement;
-  agreement.gradientNorm = std::sqrt(record[kNormSquare]);
-  agreement.applies =
-      std::isfinite(agreement.gradientNorm) &&
-      std::all_of(totals.sums.begin(), totals.sums.end(), [](double sum) { return std::isfinite(sum); });
-  agreement.stops = record[kWantsToStop] > 0;
-  agreement.badMicroBatches = badMicroBatches;
-  return agreement;
+  StepEnd end;
+  end.gradientNorm = std::sqrt(record[kNormSquare]);
+  end.applies = std::isfinite(end.gradientNorm) &&
+                std::all_of(totals.sums.begin(), totals.sums.end(), [](double sum) { return std::isfinite(sum); });
+  end.stops = record[kWantsToStop] > 0;
+  end.badMicroBatches = badMicroBatches;
+  return end;
 }
 
 void Worker::listSamples(std::span<const uint32_t> microBatches, std::vector<metrics::SampleName> &names) const {

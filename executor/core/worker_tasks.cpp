@@ -192,7 +192,7 @@ void Worker::onSpan(const Span &span, bool hasEnded) {
 void Worker::reportTask(const TimedTask &timed) const {
   if (topology.ranks < 2)
     return;
-  const transport::Progress &progress = wiring.abort->progress();
+  const transport::Progress &progress = world.abort().progress();
   progress.expect(rank, transport::LaneKind::Device, timed.plannedNs);
   progress.report(rank, transport::LaneKind::Device, transport::Activity::Running,
                   metrics::kTaskNames[static_cast<size_t>(timed.task.kind)].data(), timed.task.microBatch);
@@ -201,9 +201,9 @@ void Worker::reportTask(const TimedTask &timed) const {
 /// On the device's thread.
 void Worker::account(const TaskSpan &span) {
   int64_t ns = span.endNs - span.startNs;
-  wiring.busyNs.devices[rank].fetch_add(ns, std::memory_order_relaxed);
+  world.busyNs().devices[rank].fetch_add(ns, std::memory_order_relaxed);
   if (span.kind <= TaskSpan::Kind::WeightGradient) {
-    wiring.busyNs.stations[span.station].fetch_add(ns, std::memory_order_relaxed);
+    world.busyNs().stations[span.station].fetch_add(ns, std::memory_order_relaxed);
     size_t kind = span.kind == TaskSpan::Kind::Forward ? 0 : 1;
     measuredNs[2 * topology.stations[span.station].executable + kind] += static_cast<double>(ns);
   }

@@ -1,7 +1,6 @@
 #include "executor/world/channel.h"
 
 #include "executor/world/channel_state.h"
-#include "executor/world/words.h"
 
 #include <fmt/format.h>
 
@@ -9,8 +8,6 @@
 
 namespace maestro::executor {
 namespace {
-
-using transport::alignBlock;
 
 Status check(const ChannelDescription &description) {
   if (description.slots == 0 || description.slotBytes == 0 || description.producerRanks.empty() ||
@@ -25,10 +22,6 @@ Status check(const ChannelDescription &description) {
   return {};
 }
 
-uint64_t cellCount(const ChannelDescription &description) {
-  return uint64_t{description.slots} * description.producerRanks.size() * description.postsPerProducer;
-}
-
 } // namespace
 
 uint64_t checksumOf(const Header &header) {
@@ -41,39 +34,32 @@ uint64_t checksumOf(const Header &header) {
   return sum;
 }
 
-uint64_t Channel::bytesNeeded(const ChannelDescription &description) {
-  return wordBytes(description.slots) + wordBytes(description.producerRanks.size()) +
-         alignBlock(description.name.size() + 1) + description.slots * alignBlock(description.slotBytes) +
-         cellCount(description) * sizeof(Header);
-}
-
-Result<Channel> Channel::create(transport::SharedMemory &memory, const transport::Abort &abort,
-                                const ChannelDescription &description) {
+Result<Channel> Channel::plan(transport::SegmentPlan &plan, const ChannelDescription &description) {
   MAESTRO_TRY(check(description));
-  std::string purpose = "channel '" + description.name + "': ";
   auto state = std::make_shared<ChannelState>();
   state->description = description;
-  state->slotStride = alignBlock(description.slotBytes);
-  MAESTRO_ASSIGN(state->name, memory.name(description.name));
-  MAESTRO_ASSIGN(state->arrivals, makeWords(memory, abort, description.slots, purpose + "arrivals"));
-  MAESTRO_ASSIGN(state->credit, makeWords(memory, abort, description.producerRanks.size(), purpose + "credit"));
-  MAESTRO_ASSIGN(state->headers, memory.make<Header>(cellCount(description), purpose + "headers"));
-  MAESTRO_ASSIGN(void *payload, memory.allocate(description.slots * state->slotStride, purpose + "payload"));
-  state->payload = static_cast<std::byte *>(payload);
+  state->slotStride = transport::alignBlock(description.slotBytes);
+  uint32_t consumer = description.consumerRank;
+  state->arrivals = plan.reserve(consumer, description.slots * sizeof(transport::Word));
+  state->headers = plan.reserve(consumer, state->headerBytes());
+  state->payload = plan.reserve(consumer, state->payloadBytes());
+  for (uint32_t producer : description.producerRanks)
+    state->credit.push_back(plan.reserve(producer, sizeof(transport::Word)));
   Channel channel;
   channel.state = std::move(state);
   return channel;
 }
 
-Result<std::unique_ptr<Sender>> Channel::sender(uint32_t producer, Device &device) const {
-  auto sender = std::make_unique<Sender>(state, producer, device);
-  MAESTRO_TRY(sender->open());
+Result<std::unique_ptr<Sender>> Channel::sender(const transport::Segments &segments, uint32_t producer,
+                                                Device &device) const {
+  std::unique_ptr<Sender> sender(new Sender(state, segments, producer, device));
+  MAESTRO_TRY(sender->open(segments));
   return sender;
 }
 
-Result<std::unique_ptr<Receiver>> Channel::receiver(Device &device) const {
-  auto receiver = std::make_unique<Receiver>(state, device);
-  MAESTRO_TRY(receiver->open());
+Result<std::unique_ptr<Receiver>> Channel::receiver(const transport::Segments &segments, Device &device) const {
+  std::unique_ptr<Receiver> receiver(new Receiver(state, segments, device));
+  MAESTRO_TRY(receiver->open(segments));
   return receiver;
 }
 

@@ -19,8 +19,7 @@
 
 #include "executor/device/device.h"
 #include "executor/world/header.h"
-#include "transport/abort.h"
-#include "transport/shared_memory.h"
+#include "transport/segments.h"
 
 #include <cstdint>
 #include <deque>
@@ -57,16 +56,10 @@ struct ChannelDescription {
   uint32_t postsPerProducer = 1; ///< At most, for one sequence.
 };
 
-/// Where a channel's words, headers and slots lie, and what it is called.
 struct ChannelState;
 
 class Sender {
 public:
-  Sender(std::shared_ptr<const ChannelState> state, uint32_t producer, Device &device);
-
-  /// Adopts the ring. Once, before the first send.
-  Status open();
-
   /// Holds the queue until the slot of `sequence` may be written.
   void awaitCredit(Queue queue, uint64_t sequence);
   /// Copies to the slot, writes the header behind it and counts one arrival. `source` and what the boxes name must stay
@@ -75,27 +68,27 @@ public:
   Status send(Queue queue, uint64_t sequence, Address source, std::span<const Box> boxes, const Message &message);
 
 private:
+  friend class Channel;
   /// Posts made into a slot for its latest sequence.
   struct Open {
     uint64_t sequence = 0;
     uint32_t posts = 0;
   };
+  Sender(std::shared_ptr<const ChannelState> state, const transport::Segments &segments, uint32_t producer,
+         Device &device);
+  Status open(const transport::Segments &segments);
   Status failure(uint64_t sequence, const std::string &text) const;
 
   std::shared_ptr<const ChannelState> state;
   uint32_t producer;
   Device &device;
-  Address payload, headers; ///< The ring's.
-  std::vector<Open> posted; ///< By slot.
+  Address payload, headers;           ///< The ring's.
+  transport::Word *arrivals, *credit; ///< The consumer's, by slot; this producer's.
+  std::vector<Open> posted;           ///< By slot.
 };
 
 class Receiver {
 public:
-  Receiver(std::shared_ptr<const ChannelState> state, Device &device);
-
-  /// Adopts the ring. Once, before anything else.
-  Status open();
-
   /// The slots: slot i begins at slots() + i · slotStride().
   Address slots() const { return payload; }
   uint64_t slotStride() const;
@@ -113,6 +106,7 @@ public:
   Status checkHeaders();
 
 private:
+  friend class Channel;
   struct Arrival {
     uint64_t sequence = 0;
     Expected expected;
@@ -121,6 +115,8 @@ private:
     uint64_t counted = 0; ///< of what it has seen. Nobody has credit to post more before the slot is released.
     std::unique_ptr<Header[]> cells;
   };
+  Receiver(std::shared_ptr<const ChannelState> state, const transport::Segments &segments, Device &device);
+  Status open(const transport::Segments &segments);
   Status check(const Arrival &arrival) const;
   Status checkHeader(const Header &header, uint32_t from, const Arrival &arrival) const;
   std::string postsByProducer(const Arrival &arrival) const;
@@ -129,6 +125,8 @@ private:
   std::shared_ptr<const ChannelState> state;
   Device &device;
   Address payload, headers, words;
+  transport::Word *arrivalWords;         ///< By slot.
+  std::vector<transport::Word *> credit; ///< By producer.
   transport::protocol::Arrivals arrivals;
   transport::protocol::Releases releases;
   std::deque<Arrival> log; ///< As many as a step ever had; the first `logged` since the last check.
@@ -137,15 +135,13 @@ private:
 
 class Channel {
 public:
-  /// Before ranks start. Internal where the description does not fit together.
-  static Result<Channel> create(transport::SharedMemory &memory, const transport::Abort &abort,
-                                const ChannelDescription &description);
-  /// What create() takes of the shared memory.
-  static uint64_t bytesNeeded(const ChannelDescription &description);
+  /// Reserves the channel's places: a ring in the consumer's segment, a word in each producer's. Internal where the
+  /// description does not fit together.
+  static Result<Channel> plan(transport::SegmentPlan &plan, const ChannelDescription &description);
 
   /// This rank's ends; the device must outlive them.
-  Result<std::unique_ptr<Sender>> sender(uint32_t producer, Device &device) const;
-  Result<std::unique_ptr<Receiver>> receiver(Device &device) const;
+  Result<std::unique_ptr<Sender>> sender(const transport::Segments &segments, uint32_t producer, Device &device) const;
+  Result<std::unique_ptr<Receiver>> receiver(const transport::Segments &segments, Device &device) const;
 
 private:
   std::shared_ptr<const ChannelState> state;

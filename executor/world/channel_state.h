@@ -1,6 +1,7 @@
-// A channel's ring in memory that its ranks share.
+// Where a channel's words, headers and slots lie, and what it is called.
 //
-//   arrivals │ credit │ per slot, producer and post: a header │ per slot: payload
+//   consumer's segment: arrivals, per slot │ per slot, producer and post: a header │ per slot: payload
+//   a producer's:       credit
 //
 // Each header cell has one writer, and like the payload it is plain memory: the count that follows it is what makes it
 // visible.
@@ -13,11 +14,8 @@ namespace maestro::executor {
 
 struct ChannelState {
   ChannelDescription description;
-  const char *name = nullptr;
-  transport::Word *arrivals = nullptr; ///< By slot.
-  transport::Word *credit = nullptr;   ///< By producer.
-  Header *headers = nullptr;
-  std::byte *payload = nullptr;
+  transport::Place arrivals, headers, payload;
+  std::vector<transport::Place> credit; ///< By producer.
   uint64_t slotStride = 0;
 
   uint64_t slotOf(uint64_t sequence) const { return transport::protocol::slotOf(sequence, description.slots); }
@@ -25,6 +23,8 @@ struct ChannelState {
   uint64_t cell(uint64_t slot, uint32_t producer, uint32_t post) const {
     return slot * cellsPerSlot() + producer * description.postsPerProducer + post;
   }
+  uint64_t headerBytes() const { return description.slots * cellsPerSlot() * sizeof(Header); }
+  uint64_t payloadBytes() const { return description.slots * slotStride; }
 };
 
 } // namespace maestro::executor

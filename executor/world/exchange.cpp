@@ -1,6 +1,6 @@
 #include "executor/world/exchange.h"
 
-#include "executor/world/words.h"
+#include "transport/word.h"
 
 #include <algorithm>
 
@@ -8,11 +8,9 @@ namespace maestro::executor {
 
 struct ExchangeState {
   ExchangeDescription description;
-  const char *name = nullptr;
-  /// By member, then by half: turns whose bytes others have written to this member. One for each half, so that nobody
-  /// who is a turn ahead counts for one behind.
-  std::vector<transport::Word *> written;
-  std::byte *staging = nullptr; ///< member × half × sender × turnBytes
+  /// By member: turns whose bytes others have written to it, a word for each half, so that nobody who is a turn ahead
+  /// counts for one behind; and half × sender × turnBytes.
+  std::vector<transport::Place> words, staging;
 
   uint32_t members() const { return static_cast<uint32_t>(description.ranks.size()); }
 };
@@ -27,41 +25,37 @@ uint64_t stagingBytes(const ExchangeDescription &description) {
 
 } // namespace
 
-uint64_t Exchange::bytesNeeded(const ExchangeDescription &description) {
-  return description.ranks.size() * (stagingBytes(description) + wordBytes(kHalves)) +
-         transport::alignBlock(description.name.size() + 1);
-}
-
-Result<Exchange> Exchange::create(transport::SharedMemory &memory, const transport::Abort &abort,
-                                  const ExchangeDescription &description) {
+Result<Exchange> Exchange::plan(transport::SegmentPlan &plan, const ExchangeDescription &description) {
   if (description.ranks.size() < 2 || description.turnBytes == 0 ||
       description.turnBytes % transport::kBlockAlignment != 0)
     return Status::internal("an exchange of one member, or with turns of uneven bytes");
   auto state = std::make_shared<ExchangeState>();
   state->description = description;
-  MAESTRO_ASSIGN(state->name, memory.name(description.name));
-  MAESTRO_ASSIGN(void *staging, memory.allocate(stagingBytes(description) * state->members(), state->name));
-  state->staging = static_cast<std::byte *>(staging);
-  for (uint32_t member = 0; member < state->members(); ++member) {
-    MAESTRO_ASSIGN(transport::Word * words, makeWords(memory, abort, kHalves, state->name));
-    state->written.push_back(words);
+  for (uint32_t rank : description.ranks) {
+    state->words.push_back(plan.reserve(rank, kHalves * sizeof(transport::Word)));
+    state->staging.push_back(plan.reserve(rank, stagingBytes(description)));
   }
   Exchange exchange;
   exchange.state = std::move(state);
   return exchange;
 }
 
-Result<Exchange::Member> Exchange::member(uint32_t index, Device &device) const {
+Result<Exchange::Member> Exchange::member(const transport::Segments &segments, uint32_t index, Device &device) const {
   Member member(state, index, device);
-  MAESTRO_TRY(member.open());
+  MAESTRO_TRY(member.open(segments));
   return member;
 }
 
 Exchange::Member::Member(std::shared_ptr<const ExchangeState> state, uint32_t self, Device &device)
     : state(std::move(state)), self(self), device(&device) {}
 
-Status Exchange::Member::open() {
-  MAESTRO_ASSIGN(staging, device->adopt(state->staging, stagingBytes(state->description) * members()));
+Status Exchange::Member::open(const transport::Segments &segments) {
+  for (uint32_t member = 0; member < members(); ++member) {
+    MAESTRO_ASSIGN(Address theirs,
+                   device->adopt(segments.at(state->staging[member]), stagingBytes(state->description)));
+    staging.push_back(theirs);
+    words.push_back(segments.as<transport::Word>(state->words[member]));
+  }
   parts.resize(members());
   return Status();
 }
@@ -71,7 +65,7 @@ uint32_t Exchange::Member::members() const { return state->members(); }
 /// Where `from`'s bytes of a turn lie at `at`; nobody stages its own.
 Address Exchange::Member::row(uint32_t at, uint32_t from, uint64_t turn) const {
   uint64_t senders = members() - 1, index = from < at ? from : from - 1;
-  return staging + ((at * kHalves + turn % kHalves) * senders + index) * state->description.turnBytes;
+  return staging[at] + (turn % kHalves * senders + index) * state->description.turnBytes;
 }
 
 /// A member's bytes of the turn that was queued last.
@@ -84,12 +78,12 @@ void Exchange::Member::turn(Queue queue, Address own, uint64_t bytes) {
   for (uint32_t i = 1; i < members(); ++i) { // Each starts at another member.
     uint32_t to = (self + i) % members();
     device->copy(queue, row(to, self, turns), own, bytes);
-    device->signal(queue, state->written[to][half], 1);
+    device->signal(queue, words[to][half], 1);
   }
   ++turns;
-  device->awaitWord(queue, state->written[self][half], (members() - 1) * (round + 1),
-                    {state->description.ranks[self], transport::Activity::AwaitingReduction, state->name, turns,
-                     transport::LaneKind::Device});
+  device->awaitWord(queue, words[self][half], (members() - 1) * (round + 1),
+                    {state->description.ranks[self], transport::Activity::AwaitingReduction,
+                     state->description.name.c_str(), turns, transport::LaneKind::Device});
 }
 
 void Exchange::Member::sum(Queue queue, Address own, Address result, uint64_t count) {

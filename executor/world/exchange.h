@@ -12,7 +12,7 @@
 #pragma once
 
 #include "executor/device/device.h"
-#include "transport/shared_memory.h"
+#include "transport/segments.h"
 
 #include <cstdint>
 #include <memory>
@@ -29,11 +29,8 @@ struct ExchangeDescription {
 
 class Exchange {
 public:
-  /// Before ranks start.
-  static Result<Exchange> create(transport::SharedMemory &memory, const transport::Abort &abort,
-                                 const ExchangeDescription &description);
-  /// What create() takes of the shared memory.
-  static uint64_t bytesNeeded(const ExchangeDescription &description);
+  /// Reserves staging and words in each member's segment.
+  static Result<Exchange> plan(transport::SegmentPlan &plan, const ExchangeDescription &description);
 
   class Member {
   public:
@@ -48,7 +45,7 @@ public:
   private:
     friend class Exchange;
     Member(std::shared_ptr<const struct ExchangeState> state, uint32_t self, Device &device);
-    Status open();
+    Status open(const transport::Segments &segments);
     void turn(Queue queue, Address own, uint64_t bytes);
     void placeRuns(Queue queue, Address own, Address result, uint64_t runs, uint64_t runBytes, uint64_t stride);
     Address row(uint32_t at, uint32_t from, uint64_t turn) const;
@@ -57,13 +54,14 @@ public:
     std::shared_ptr<const ExchangeState> state;
     uint32_t self;
     Device *device;
-    Address staging;            ///< Everybody's.
-    std::vector<Address> parts; ///< Of the sum that is being queued.
-    uint64_t turns = 0;         ///< Queued.
+    std::vector<Address> staging;         ///< By member.
+    std::vector<transport::Word *> words; ///< By member, then by half.
+    std::vector<Address> parts;           ///< Of the sum that is being queued.
+    uint64_t turns = 0;                   ///< Queued.
   };
 
   /// This rank's; the device must outlive it.
-  Result<Member> member(uint32_t index, Device &device) const;
+  Result<Member> member(const transport::Segments &segments, uint32_t index, Device &device) const;
 
 private:
   std::shared_ptr<const ExchangeState> state;

@@ -6,15 +6,16 @@
 
 namespace maestro::executor {
 
-Receiver::Receiver(std::shared_ptr<const ChannelState> state, Device &device)
-    : state(std::move(state)), device(device), arrivals(this->state->description.slots),
-      releases(this->state->description.slots) {}
+Receiver::Receiver(std::shared_ptr<const ChannelState> state, const transport::Segments &segments, Device &device)
+    : state(std::move(state)), device(device), arrivalWords(segments.as<transport::Word>(this->state->arrivals)),
+      arrivals(this->state->description.slots), releases(this->state->description.slots) {}
 
-Status Receiver::open() {
-  const ChannelDescription &description = state->description;
-  MAESTRO_ASSIGN(payload, device.adopt(state->payload, description.slots * state->slotStride));
-  MAESTRO_ASSIGN(headers, device.adopt(state->headers, description.slots * state->cellsPerSlot() * sizeof(Header)));
-  MAESTRO_ASSIGN(words, device.adopt(state->arrivals, description.slots * sizeof(transport::Word)));
+Status Receiver::open(const transport::Segments &segments) {
+  MAESTRO_ASSIGN(payload, device.adopt(segments.at(state->payload), state->payloadBytes()));
+  MAESTRO_ASSIGN(headers, device.adopt(segments.at(state->headers), state->headerBytes()));
+  MAESTRO_ASSIGN(words, device.adopt(arrivalWords, state->description.slots * sizeof(transport::Word)));
+  for (const transport::Place &place : state->credit)
+    credit.push_back(segments.as<transport::Word>(place));
   return Status();
 }
 
@@ -22,8 +23,9 @@ uint64_t Receiver::slotStride() const { return state->slotStride; }
 Address Receiver::slot(uint64_t sequence) const { return payload + state->slotOf(sequence) * state->slotStride; }
 
 Status Receiver::failure(uint64_t sequence, const std::string &text) const {
-  return Status::internal(fmt::format("channel '{}' (edge {}), consumer rank {}, sequence {}: {}", state->name,
-                                      state->description.edge, state->description.consumerRank, sequence, text));
+  return Status::internal(fmt::format("channel '{}' (edge {}), consumer rank {}, sequence {}: {}",
+                                      state->description.name, state->description.edge, state->description.consumerRank,
+                                      sequence, text));
 }
 
 Status Receiver::awaitArrivals(Queue queue, uint64_t sequence, const Expected &expected) {
@@ -31,9 +33,9 @@ Status Receiver::awaitArrivals(Queue queue, uint64_t sequence, const Expected &e
   std::optional<uint64_t> count = arrivals.expect(sequence, expected.posts);
   if (!count)
     return failure(sequence, "awaited out of its slot's turn");
-  device.awaitWord(queue, state->arrivals[slot], *count,
-                   {state->description.consumerRank, transport::Activity::AwaitingArrivals, state->name, sequence,
-                    transport::LaneKind::Device});
+  device.awaitWord(queue, arrivalWords[slot], *count,
+                   {state->description.consumerRank, transport::Activity::AwaitingArrivals,
+                    state->description.name.c_str(), sequence, transport::LaneKind::Device});
   if (logged == log.size())
     log.emplace_back().cells = std::make_unique<Header[]>(cells);
   Arrival &arrival = log[logged++];
@@ -52,8 +54,9 @@ Status Receiver::release(Queue queue, uint64_t sequence) {
   std::optional<uint64_t> more = releases.release(sequence);
   if (!more)
     return failure(sequence, "released twice, or before its slot was");
-  for (size_t producer = 0; *more > 0 && producer < state->description.producerRanks.size(); ++producer)
-    device.signal(queue, state->credit[producer], *more);
+  if (*more > 0)
+    for (transport::Word *word : credit)
+      device.signal(queue, *word, *more);
   return Status();
 }
 

@@ -1,15 +1,11 @@
 #include "executor/world/reduction.h"
 
-#include "executor/world/words.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 
 namespace maestro::executor {
 namespace {
-
-using transport::alignBlock;
 
 constexpr uint64_t kPieceAlignment = 16;    ///< Floats of a cache line: owners do not share lines of staging.
 constexpr uint64_t kBlockFloats = 64 << 10; ///< Summed and then written to all, so that they stay in the second cache.
@@ -41,21 +37,15 @@ Cut cutVector(const ReductionDescription &description) {
   return cut;
 }
 
-/// At which a member waits. One for each half of staging, so that nobody who is a turn ahead counts for one behind.
-struct MemberWords {
-  transport::Word *scattered = nullptr; ///< By half: pieces that others have written into this member's staging.
-  transport::Word *gathered = nullptr;  ///< By half: pieces whose sums owners have written to this member.
-};
-
 } // namespace
 
 struct ReductionState {
   ReductionDescription description;
   Cut cut;
-  const char *name = nullptr;
-  std::vector<uint64_t> starts;     ///< Of each segment in the concatenated vector, and its end.
-  std::vector<MemberWords> words;   ///< By member.
-  std::vector<std::byte *> staging; ///< By member.
+  std::vector<uint64_t> starts; ///< Of each segment in the concatenated vector, and its end.
+  /// By member, in its segment. Of the words at which it waits there is one for each half of staging, so that nobody
+  /// who is a turn ahead counts for one behind.
+  std::vector<transport::Place> staging, words;
 
   uint32_t members() const { return static_cast<uint32_t>(description.members.size()); }
   uint64_t half(uint64_t turn) const { return turn % cut.halves; }
@@ -86,7 +76,7 @@ struct ReductionState {
 
 namespace {
 
-Status check(const ReductionDescription &description, const transport::SharedMemory &memory) {
+Status check(const ReductionDescription &description, const transport::SegmentPlan &plan) {
   auto fail = [&](const std::string &text) {
     return Status::internal("reduction '" + description.name + "': " + text);
   };
@@ -96,19 +86,17 @@ Status check(const ReductionDescription &description, const transport::SharedMem
   for (size_t m = 0; m < description.members.size(); ++m) {
     const ReductionMember &member = description.members[m];
     if (member.segments.size() != first.size())
-      return fail("member " + std::to_string(m) + " has " + std::to_string(member.segments.size()) +
-                  " segments, member 0 " + std::to_string(first.size()));
+      return fail(fmt::format("member {} has {} segments, member 0 {}", m, member.segments.size(), first.size()));
+    uint64_t room = plan.bytes(member.base.rank) - member.base.offset;
     for (size_t s = 0; s < first.size(); ++s) {
       const ReductionSegment &segment = member.segments[s];
-      std::string where = "member " + std::to_string(m) + ", segment " + std::to_string(s);
       if (segment.count != first[s].count)
-        return fail(where + " has " + std::to_string(segment.count) + " floats, member 0 " +
-                    std::to_string(first[s].count));
-      const char *begin = static_cast<const char *>(member.base) + segment.offset;
-      if (segment.offset % sizeof(float) != 0 || segment.count > memory.bytes() ||
-          (segment.count && (!memory.contains(begin) || !memory.contains(begin + segment.count * sizeof(float) - 1))))
-        return fail(where + " (offset " + std::to_string(segment.offset) + ", " + std::to_string(segment.count) +
-                    " floats) is not aligned or not in the shared memory");
+        return fail(
+            fmt::format("member {}, segment {} has {} floats, member 0 {}", m, s, segment.count, first[s].count));
+      if (segment.offset % sizeof(float) != 0 || segment.offset > room ||
+          segment.count > (room - segment.offset) / sizeof(float))
+        return fail(fmt::format("member {}, segment {} (offset {}, {} floats) is not aligned or not in its memory", m,
+                                s, segment.offset, segment.count));
     }
   }
   return {};
@@ -121,36 +109,26 @@ uint64_t Reduction::stagingBytesPerMember(const ReductionDescription &descriptio
   return cut.turns ? cut.halves * (description.members.size() - 1) * cut.pieceElements * sizeof(float) : 0;
 }
 
-uint64_t Reduction::bytesNeeded(const ReductionDescription &description) {
-  return description.members.size() * (stagingBytesPerMember(description) + wordBytes(2 * kHalves)) +
-         alignBlock(description.name.size() + 1);
-}
-
-Result<Reduction> Reduction::create(transport::SharedMemory &memory, const transport::Abort &abort,
-                                    const ReductionDescription &description) {
-  MAESTRO_TRY(check(description, memory));
+Result<Reduction> Reduction::plan(transport::SegmentPlan &plan, const ReductionDescription &description) {
+  MAESTRO_TRY(check(description, plan));
   auto state = std::make_shared<ReductionState>();
   state->description = description;
   state->cut = cutVector(description);
   state->starts.push_back(0);
   for (const ReductionSegment &segment : description.members[0].segments)
     state->starts.push_back(state->starts.back() + segment.count);
-  std::string purpose = "reduction '" + description.name + "'";
-  MAESTRO_ASSIGN(state->name, memory.name(description.name));
-  for (uint32_t member = 0; member < state->members(); ++member) {
-    MAESTRO_ASSIGN(transport::Word * words, makeWords(memory, abort, 2 * kHalves, purpose));
-    MAESTRO_ASSIGN(void *staging, memory.allocate(stagingBytesPerMember(description), purpose + ": staging"));
-    state->words.push_back({words, words + kHalves});
-    state->staging.push_back(static_cast<std::byte *>(staging));
+  for (const ReductionMember &member : description.members) {
+    state->words.push_back(plan.reserve(member.base.rank, 2 * kHalves * sizeof(transport::Word)));
+    state->staging.push_back(plan.reserve(member.base.rank, stagingBytesPerMember(description)));
   }
   Reduction reduction;
   reduction.state = std::move(state);
   return reduction;
 }
 
-Result<Reduction::Member> Reduction::member(uint32_t index, Device &device) const {
+Result<Reduction::Member> Reduction::member(const transport::Segments &segments, uint32_t index, Device &device) const {
   Member member(state, index, device);
-  MAESTRO_TRY(member.open());
+  MAESTRO_TRY(member.open(segments));
   return member;
 }
 
@@ -158,17 +136,18 @@ Reduction::Member::Member(std::shared_ptr<const ReductionState> state, uint32_t 
     : state(std::move(state)), self(self), device(&device) {}
 
 /// What this member writes and reads: everybody's segments, and staging.
-Status Reduction::Member::open() {
+Status Reduction::Member::open(const transport::Segments &segments) {
   uint64_t stagingBytes = stagingBytesPerMember(state->description);
   for (uint32_t member = 0; member < state->members(); ++member) {
     const ReductionMember &theirs = state->description.members[member];
     uint64_t bytes = 0;
     for (const ReductionSegment &segment : theirs.segments)
       bytes = std::max(bytes, segment.offset + segment.count * sizeof(float));
-    MAESTRO_ASSIGN(Address base, device->adopt(theirs.base, bytes));
-    MAESTRO_ASSIGN(Address rows, device->adopt(state->staging[member], stagingBytes));
+    MAESTRO_ASSIGN(Address base, device->adopt(segments.at(theirs.base), bytes));
+    MAESTRO_ASSIGN(Address rows, device->adopt(segments.at(state->staging[member]), stagingBytes));
     bases.push_back(base);
     staging.push_back(rows);
+    words.push_back(segments.as<transport::Word>(state->words[member]));
   }
   parts.resize(state->members());
   return Status();
@@ -190,26 +169,25 @@ Address Reduction::Member::row(uint32_t owner, uint32_t from, uint64_t turn) con
 void Reduction::Member::await(Queue queue, transport::Word &word, uint64_t atLeast, uint64_t turn) {
   if (atLeast > 0)
     device->awaitWord(queue, word, atLeast,
-                      {state->description.members[self].rank, transport::Activity::AwaitingReduction, state->name, turn,
-                       transport::LaneKind::Device});
+                      {state->description.members[self].base.rank, transport::Activity::AwaitingReduction,
+                       state->description.name.c_str(), turn, transport::LaneKind::Device});
 }
 
 void Reduction::Member::awaitStaging(Queue queue, uint64_t turn) {
-  await(queue, state->words[self].gathered[state->half(turn)], state->members() * state->round(turn), turn);
+  await(queue, words[self][kHalves + state->half(turn)], state->members() * state->round(turn), turn);
 }
 
 void Reduction::Member::awaitScattered(Queue queue, uint64_t turn) {
-  await(queue, state->words[self].scattered[state->half(turn)], (state->members() - 1) * (state->round(turn) + 1),
-        turn);
+  await(queue, words[self][state->half(turn)], (state->members() - 1) * (state->round(turn) + 1), turn);
 }
 
 void Reduction::Member::awaitGathered(Queue queue, uint64_t turn) {
-  await(queue, state->words[self].gathered[state->half(turn)], state->members() * (state->round(turn) + 1), turn);
+  await(queue, words[self][kHalves + state->half(turn)], state->members() * (state->round(turn) + 1), turn);
 }
 
 Status Reduction::Member::failure(uint64_t turn, const char *text) const {
-  return Status::internal(fmt::format("reduction '{}', rank {}, turn {}: {}", state->name,
-                                      state->description.members[self].rank, turn, text));
+  return Status::internal(fmt::format("reduction '{}', rank {}, turn {}: {}", state->description.name,
+                                      state->description.members[self].base.rank, turn, text));
 }
 
 Status Reduction::Member::scatter(Queue queue, uint64_t turn) {
@@ -221,7 +199,7 @@ Status Reduction::Member::scatter(Queue queue, uint64_t turn) {
     state->forRuns(state->piece(owner, turn), [&](size_t segment, uint64_t element, uint64_t position, uint64_t count) {
       device->copy(queue, to + position * sizeof(float), place(self, segment, element), count * sizeof(float));
     });
-    device->signal(queue, state->words[owner].scattered[state->half(turn)], 1);
+    device->signal(queue, words[owner][state->half(turn)], 1);
   }
   scattered = turn + 1;
   return Status();
@@ -246,7 +224,7 @@ Status Reduction::Member::gather(Queue queue, uint64_t turn) {
       sumBlock(queue, turn, segment, element + done, position + done, std::min(kBlockFloats, count - done));
   });
   for (uint32_t member = 0; member < state->members(); ++member)
-    device->signal(queue, state->words[member].gathered[state->half(turn)], 1);
+    device->signal(queue, words[member][kHalves + state->half(turn)], 1);
   gathered = turn + 1;
   return Status();
 }

@@ -23,7 +23,7 @@
 #pragma once
 
 #include "executor/device/device.h"
-#include "transport/shared_memory.h"
+#include "transport/segments.h"
 
 #include <cstdint>
 #include <memory>
@@ -38,8 +38,7 @@ struct ReductionSegment {
 };
 
 struct ReductionMember {
-  uint32_t rank = 0;
-  void *base = nullptr; ///< In the shared memory.
+  transport::Place base; ///< In the member's segment.
   std::vector<ReductionSegment> segments;
 };
 
@@ -51,11 +50,9 @@ struct ReductionDescription {
 
 class Reduction {
 public:
-  /// Before ranks start. Internal where members' segments differ or lie outside of the memory.
-  static Result<Reduction> create(transport::SharedMemory &memory, const transport::Abort &abort,
-                                  const ReductionDescription &description);
-  /// What create() takes of the shared memory; and the part of it that is one member's staging.
-  static uint64_t bytesNeeded(const ReductionDescription &description);
+  /// Reserves staging and words in each member's segment. Internal where members' lists differ, or what they list is
+  /// not in their segments.
+  static Result<Reduction> plan(transport::SegmentPlan &plan, const ReductionDescription &description);
   static uint64_t stagingBytesPerMember(const ReductionDescription &description);
 
   class Member {
@@ -75,7 +72,7 @@ public:
   private:
     friend class Reduction;
     Member(std::shared_ptr<const struct ReductionState> state, uint32_t self, Device &device);
-    Status open();
+    Status open(const transport::Segments &segments);
     Address place(uint32_t member, size_t segment, uint64_t element) const;
     Address row(uint32_t owner, uint32_t from, uint64_t turn) const;
     void await(Queue queue, transport::Word &word, uint64_t atLeast, uint64_t turn);
@@ -86,12 +83,13 @@ public:
     uint32_t self;
     Device *device;
     std::vector<Address> bases, staging;  ///< By member.
+    std::vector<transport::Word *> words; ///< By member: for each half, scattered; then gathered.
     std::vector<Address> parts;           ///< Of the sum that is being queued.
     uint64_t scattered = 0, gathered = 0; ///< Turns.
   };
 
-  /// This rank's; the device must outlive it.
-  Result<Member> member(uint32_t index, Device &device) const;
+  /// This rank's; the device must outlive it. It writes to all others.
+  Result<Member> member(const transport::Segments &segments, uint32_t index, Device &device) const;
 
 private:
   std::shared_ptr<const ReductionState> state;

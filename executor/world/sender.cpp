@@ -4,28 +4,30 @@
 
 namespace maestro::executor {
 
-Sender::Sender(std::shared_ptr<const ChannelState> state, uint32_t producer, Device &device)
-    : state(std::move(state)), producer(producer), device(device), posted(this->state->description.slots) {}
+Sender::Sender(std::shared_ptr<const ChannelState> state, const transport::Segments &segments, uint32_t producer,
+               Device &device)
+    : state(std::move(state)), producer(producer), device(device),
+      arrivals(segments.as<transport::Word>(this->state->arrivals)),
+      credit(segments.as<transport::Word>(this->state->credit[producer])), posted(this->state->description.slots) {}
 
-Status Sender::open() {
-  const ChannelDescription &description = state->description;
-  MAESTRO_ASSIGN(payload, device.adopt(state->payload, description.slots * state->slotStride));
-  MAESTRO_ASSIGN(headers, device.adopt(state->headers, description.slots * state->cellsPerSlot() * sizeof(Header)));
+Status Sender::open(const transport::Segments &segments) {
+  MAESTRO_ASSIGN(payload, device.adopt(segments.at(state->payload), state->payloadBytes()));
+  MAESTRO_ASSIGN(headers, device.adopt(segments.at(state->headers), state->headerBytes()));
   return Status();
 }
 
 Status Sender::failure(uint64_t sequence, const std::string &text) const {
   const ChannelDescription &description = state->description;
-  return Status::internal(fmt::format("channel '{}' (edge {}), producer rank {}, sequence {}: {}", state->name,
+  return Status::internal(fmt::format("channel '{}' (edge {}), producer rank {}, sequence {}: {}", description.name,
                                       description.edge, description.producerRanks[producer], sequence, text));
 }
 
 void Sender::awaitCredit(Queue queue, uint64_t sequence) {
-  uint64_t credit = transport::protocol::creditFor(sequence, state->description.slots);
-  if (credit > 0)
-    device.awaitWord(queue, state->credit[producer], credit,
-                     {state->description.producerRanks[producer], transport::Activity::AwaitingCredit, state->name,
-                      sequence, transport::LaneKind::Device});
+  const ChannelDescription &description = state->description;
+  if (uint64_t least = transport::protocol::creditFor(sequence, description.slots); least > 0)
+    device.awaitWord(queue, *credit, least,
+                     {description.producerRanks[producer], transport::Activity::AwaitingCredit,
+                      description.name.c_str(), sequence, transport::LaneKind::Device});
 }
 
 Status Sender::send(Queue queue, uint64_t sequence, Address source, std::span<const Box> boxes,
@@ -56,7 +58,7 @@ Status Sender::send(Queue queue, uint64_t sequence, Address source, std::span<co
   header.checksum = checksumOf(header);
   device.put(queue, headers + state->cell(slot, producer, mine.posts++) * sizeof(Header),
              std::as_bytes(std::span(&header, 1)));
-  device.signal(queue, state->arrivals[slot], 1);
+  device.signal(queue, arrivals[slot], 1);
   return {};
 }
 

@@ -163,11 +163,11 @@ TEST(CpuMemoryTest, theRestGrowsWithWhatCausesIt) {
   EXPECT_EQ(sampleBytesOnTheirWay(1, 1000), (4 + 8) * 1000u);
 }
 
-TEST(CpuMemoryTest, stagingIsTheTransports) {
+TEST(CpuMemoryTest, stagingIsTheExecutors) {
   for (uint64_t members : {1, 2, 3, 16, 64})
     for (uint64_t elements : {1, 17, 132224, 1 << 20, 3000001, 100000000}) {
       executor::ReductionDescription description;
-      description.members.assign(members, {0, nullptr, {{0, elements}}});
+      description.members.assign(members, {{}, {{0, elements}}});
       uint64_t needed = executor::Reduction::stagingBytesPerMember(description),
                counted = stagingBytes(elements, members);
       EXPECT_LE(needed, counted) << elements << " elements, " << members << " members";

@@ -117,8 +117,6 @@ TEST_P(DeviceSuite, WordsOrderDevices) {
   auto memory = std::move(*transport::SharedMemory::create(1 << 20));
   transport::Abort abort = *transport::Abort::create(*memory, 2);
   auto *words = *memory->make<transport::Word>(2, "test");
-  for (int i = 0; i < 2; ++i)
-    words[i].point = *abort.makeWaitPoint(*memory, "test");
   auto *shared = *memory->make<uint64_t>(1, "test");
   std::unique_ptr<Device> devices[] = {GetParam()(&abort), GetParam()(&abort)};
   transport::WaitNote note{0, transport::Activity::AwaitingArrivals, "test", 0, transport::LaneKind::Device};

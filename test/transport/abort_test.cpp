@@ -67,7 +67,7 @@ TEST_P(AbortTest, EverySleeperWakesAtOnce) {
   World world(kRanks);
   std::vector<WaitPoint *> points;
   for (uint32_t i = 0; i < kRanks; ++i)
-    points.push_back(*world.abort().makeWaitPoint(world.memory(), "test"));
+    points.push_back(world.make<WaitPoint>(1));
   auto *woken = world.make<std::atomic<int64_t>>(kRanks);
   auto *raised = world.make<std::atomic<int64_t>>(1);
   Status status = world.run(GetParam(), [&](uint32_t rank) -> Status {
@@ -103,7 +103,7 @@ TEST(Abort, CutsLongTextsAndNamesTheSupervisorByNoRank) {
 
 TEST(Abort, ARankThatIsKilledWhileItWaitsHarmsNobody) {
   World world(3);
-  WaitPoint *point = *world.abort().makeWaitPoint(world.memory(), "test");
+  auto *point = world.make<WaitPoint>(1);
   auto wait = [&](uint32_t rank) {
     Spin spin;
     return awaitUntil(*point, [] { return false; }, world.abort(), spin, {rank, Activity::AwaitingArrivals, "h", 3});
@@ -193,7 +193,7 @@ TEST(Progress, WhoNoLongerBeatsIsStoppedOrDead) {
 TEST(Progress, SleepersReturnToWhatTheyDid) {
   World world(1);
   const Progress &progress = world.abort().progress();
-  WaitPoint *point = *world.abort().makeWaitPoint(world.memory(), "test");
+  auto *point = world.make<WaitPoint>(1);
   progress.report(0, LaneKind::Host, Activity::Running, "step", 5);
   std::atomic<bool> ready = false;
   std::thread waiter([&] {

@@ -1,9 +1,9 @@
 // After creation, messages, records and sums allocate nothing: every way to the heap is counted while they pass.
+#include "executor/world/agreement.h"
 #include "executor/world/channel.h"
 #include "executor/world/exchange.h"
 #include "executor/world/reduction.h"
 #include "test/allocations/allocations.h"
-#include "transport/local/board.h"
 
 #include <gtest/gtest.h>
 
@@ -13,8 +13,6 @@
 
 namespace maestro::executor {
 namespace {
-
-using transport::local::Board;
 
 constexpr uint64_t kRounds = 200;
 
@@ -48,18 +46,24 @@ TEST(Allocation, NothingAllocatesAfterCreation) {
   description.producerRanks = {0};
   description.slots = 3;
   description.slotBytes = 1 << 16;
-  Channel channel = std::move(*Channel::create(*memory, abort, description));
-  auto sender = std::move(*channel.sender(0, *devices[0]));
-  auto receiver = std::move(*channel.receiver(*devices[1]));
-  Board board = *Board::create(*memory, abort, {"norms", {0, 1}, 1, 64, 3});
-  std::vector<Board::Member> boardMembers{board.member(0), board.member(1)};
-  float *gradients = *memory->make<float>(200'000, "gradients");
-  Reduction reduction = *Reduction::create(
-      *memory, abort,
-      {"gradients", {{0, gradients, {{0, 100'000}}}, {1, gradients + 100'000, {{0, 100'000}}}}, 64 << 10});
-  std::vector<Reduction::Member> reductionMembers{*reduction.member(0, *devices[0]), *reduction.member(1, *devices[1])};
-  Exchange exchange = *Exchange::create(*memory, abort, {"tensors", {0, 1}, 4096});
-  std::vector<Exchange::Member> exchangeMembers{*exchange.member(0, *devices[0]), *exchange.member(1, *devices[1])};
+  transport::SegmentPlan plan(2);
+  Channel channel = *Channel::plan(plan, description);
+  Agreement agreement = *Agreement::plan(plan, {"norms", {0, 1}, 1, 64});
+  transport::Place gradients[] = {plan.reserve(0, 400'000), plan.reserve(1, 400'000)};
+  Reduction reduction =
+      *Reduction::plan(plan, {"gradients", {{gradients[0], {{0, 100'000}}}, {gradients[1], {{0, 100'000}}}}, 64 << 10});
+  Exchange exchange = *Exchange::plan(plan, {"tensors", {0, 1}, 4096});
+  transport::Segments segments = *transport::Segments::create(*memory, plan);
+  auto sender = std::move(*channel.sender(segments, 0, *devices[0]));
+  auto receiver = std::move(*channel.receiver(segments, *devices[1]));
+  std::vector<Agreement::Member> agreementMembers;
+  std::vector<Reduction::Member> reductionMembers;
+  std::vector<Exchange::Member> exchangeMembers;
+  for (uint32_t rank : {0, 1}) {
+    agreementMembers.push_back(agreement.member(segments, rank));
+    reductionMembers.push_back(*reduction.member(segments, rank, *devices[rank]));
+    exchangeMembers.push_back(*exchange.member(segments, rank, *devices[rank]));
+  }
   Address source = *devices[0]->allocate(1 << 16, "test");
   std::vector<Address> tensors{*devices[0]->allocate(1 << 16, "test"), *devices[1]->allocate(1 << 16, "test")};
 
@@ -86,8 +90,8 @@ TEST(Allocation, NothingAllocatesAfterCreation) {
   EXPECT_EQ(allocationsOf([&](uint32_t rank) -> Status {
               double mine[2] = {1, 2}, all[4];
               for (uint64_t step = 0; step < kRounds; ++step) {
-                MAESTRO_TRY(boardMembers[rank].publish<double>(step, 0, mine, abort));
-                MAESTRO_TRY(boardMembers[rank].awaitAll<double>(step, 0, all, abort));
+                MAESTRO_TRY(agreementMembers[rank].publish<double>(step, 0, mine, abort));
+                MAESTRO_TRY(agreementMembers[rank].awaitAll<double>(step, 0, all, abort));
               }
               return {};
             }),

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <thread>
 #include <unistd.h>
@@ -46,9 +47,9 @@ Expected expected(uint64_t sequence, uint32_t posts) {
 
 /// A producer's rank: what it sends lies in memory of its own, which the next message must not overwrite too early.
 struct Producer {
-  Producer(const Channel &channel, uint32_t index, std::unique_ptr<Device> own, uint64_t bytes)
+  Producer(const Channel &channel, const Memory &memory, uint32_t index, std::unique_ptr<Device> own, uint64_t bytes)
       : index(index), device(std::move(own)), source(*device->allocate(bytes, "test")),
-        sender(std::move(*channel.sender(index, *device))) {}
+        sender(std::move(*channel.sender(memory.segments, index, *device))) {}
 
   /// `bytes` stay until a point behind.
   Status send(uint64_t sequence, std::span<const std::byte> bytes, std::span<const Box> boxes, const Message &text) {
@@ -74,8 +75,9 @@ struct Producer {
 
 /// The consumer's rank: reads every slot, then overwrites it, and gives it back.
 struct Consumer {
-  Consumer(const Channel &channel, std::unique_ptr<Device> own, uint64_t slotBytes)
-      : device(std::move(own)), receiver(std::move(*channel.receiver(*device))), slotBytes(slotBytes) {}
+  Consumer(const Channel &channel, const Memory &memory, std::unique_ptr<Device> own, uint64_t slotBytes)
+      : device(std::move(own)), receiver(std::move(*channel.receiver(memory.segments, *device))), slotBytes(slotBytes) {
+  }
 
   Status take(uint64_t sequence, const Expected &expected) {
     MAESTRO_TRY(receiver->awaitArrivals(Queue::Compute, sequence, expected));
@@ -106,14 +108,17 @@ protected:
   void make(const ChannelDescription &wanted) {
     description = wanted;
     world = std::make_unique<World>(static_cast<uint32_t>(description.producerRanks.size()) + 1);
-    auto made = Channel::create(world->memory(), world->abort(), description);
+    memory.emplace(*world);
+    auto made = Channel::plan(memory->plan, description);
     ASSERT_TRUE(made.isOk()) << made.status().message();
     channel = *made;
+    memory->make();
   }
   std::unique_ptr<Device> device(uint32_t rank) { return createDevice(std::get<0>(GetParam()), *world, rank); }
-  Producer producer(uint32_t rank) { return Producer(channel, rank, device(rank), 1 << 16); }
+  Producer producer(uint32_t rank) { return Producer(channel, *memory, rank, device(rank), 1 << 16); }
   Consumer consumer() {
-    return Consumer(channel, device(static_cast<uint32_t>(description.producerRanks.size())), description.slotBytes);
+    return Consumer(channel, *memory, device(static_cast<uint32_t>(description.producerRanks.size())),
+                    description.slotBytes);
   }
   Status runAll(const std::function<Status(uint32_t)> &body) { return world->run(std::get<1>(GetParam()), body); }
   void run(const std::function<Status(uint32_t)> &body) {
@@ -124,6 +129,7 @@ protected:
 
   ChannelDescription description;
   std::unique_ptr<World> world;
+  std::optional<Memory> memory;
   Channel channel;
 };
 
@@ -363,18 +369,20 @@ std::string causeUnder(const Setting &setting, const Faults &faults) {
   constexpr uint64_t kSequences = 60;
   World world(3);
   ChannelDescription description = describe(2, 3, 64);
-  Channel channel = *Channel::create(world.memory(), world.abort(), description);
+  Memory memory(world);
+  Channel channel = *Channel::plan(memory.plan, description);
+  memory.make();
   auto create = [&](uint32_t rank) {
     return createFaultyDevice(createDevice(std::get<0>(setting), world, rank), faults, rank);
   };
   Status status = world.run(std::get<1>(setting), [&](uint32_t rank) -> Status {
     if (rank < 2) {
-      Producer own(channel, rank, create(rank), 64);
+      Producer own(channel, memory, rank, create(rank), 64);
       for (uint64_t k = 0; k < kSequences; ++k)
         MAESTRO_TRY(own.sendWord(k));
       return own.device->drain();
     }
-    Consumer own(channel, createDevice(std::get<0>(setting), world, rank), 64);
+    Consumer own(channel, memory, createDevice(std::get<0>(setting), world, rank), 64);
     for (uint64_t k = 0; k < kSequences; ++k) {
       MAESTRO_TRY(own.take(k, expected(k, 2)));
       MAESTRO_TRY(own.release(k));
@@ -406,7 +414,7 @@ TEST_P(ChannelTest, LostMessagesStallAndTheWatcherSaysWho) {
   make(describe(1, 2, 64));
   std::string text = causeOf([&](uint32_t rank) -> Status {
     if (rank == 0) { // The supervisor lives beside it.
-      Producer own(channel, rank, createFaultyDevice(device(rank), {.drops = 100}, rank), 64);
+      Producer own(channel, *memory, rank, createFaultyDevice(device(rank), {.drops = 100}, rank), 64);
       for (uint64_t k = 0; k < 4; ++k)
         MAESTRO_TRY(own.sendWord(k));
       transport::StallLimits limits{.beatNs = 700'000'000, .waitNs = 700'000'000, .workNs = 700'000'000};
@@ -426,14 +434,6 @@ TEST_P(ChannelTest, LostMessagesStallAndTheWatcherSaysWho) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ChannelTest, kSettings, settingName);
-
-TEST(Accounting, WhatAChannelAnnouncesIsWhatItTakes) {
-  World world(3);
-  ChannelDescription description = describe(2, 3, 1001, 5);
-  uint64_t before = world.memory().usedBytes();
-  ASSERT_TRUE(Channel::create(world.memory(), world.abort(), description).isOk());
-  EXPECT_EQ(world.memory().usedBytes() - before, Channel::bytesNeeded(description));
-}
 
 } // namespace
 } // namespace maestro::executor::test

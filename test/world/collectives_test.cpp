@@ -49,11 +49,13 @@ std::vector<float> brought(uint32_t member, uint64_t call, uint64_t count) {
 TEST_P(CollectivesTest, ExchangesSumInMemberOrderWhateverTheSizes) {
   for (uint32_t members : {2u, 3u, 5u}) {
     World world(members);
-    auto exchange = Exchange::create(world.memory(), world.abort(), {"tensors", firstRanks(members), 4096});
+    Memory memory(world);
+    auto exchange = Exchange::plan(memory.plan, {"tensors", firstRanks(members), 4096});
     ASSERT_TRUE(exchange.isOk()) << exchange.status().message();
+    memory.make();
     run(world, [&](uint32_t rank) -> Status {
       auto own = device(world, rank);
-      MAESTRO_ASSIGN(Exchange::Member member, exchange->member(rank, *own));
+      MAESTRO_ASSIGN(Exchange::Member member, exchange->member(memory.segments, rank, *own));
       MAESTRO_ASSIGN(Address values, own->allocate(6000 * 4, "test"));
       MAESTRO_ASSIGN(Address apart, own->allocate(6000 * 4, "test"));
       for (uint64_t call = 0; call < 16; ++call) {
@@ -79,10 +81,12 @@ TEST_P(CollectivesTest, ExchangesSumInMemberOrderWhateverTheSizes) {
 
 TEST_P(CollectivesTest, ExchangesJoinPartsRunByRun) {
   World world(3);
-  auto exchange = Exchange::create(world.memory(), world.abort(), {"tensors", firstRanks(3), 64});
+  Memory memory(world);
+  auto exchange = Exchange::plan(memory.plan, {"tensors", firstRanks(3), 64});
+  memory.make();
   run(world, [&](uint32_t rank) -> Status {
     auto own = device(world, rank);
-    MAESTRO_ASSIGN(Exchange::Member member, exchange->member(rank, *own));
+    MAESTRO_ASSIGN(Exchange::Member member, exchange->member(memory.segments, rank, *own));
     MAESTRO_ASSIGN(Address part, own->allocate(512, "test"));
     MAESTRO_ASSIGN(Address whole, own->allocate(3 * 512, "test"));
     for (auto [runs, runBytes] : {std::pair<uint64_t, uint64_t>{1, 300}, {7, 13}, {64, 1}, {3, 64}, {0, 5}, {5, 0}}) {
@@ -105,12 +109,14 @@ TEST_P(CollectivesTest, ExchangesJoinPartsRunByRun) {
 
 TEST_P(CollectivesTest, ExchangesEndWithTheJob) {
   World world(2);
-  auto exchange = Exchange::create(world.memory(), world.abort(), {"tensors", {0, 1}, 64});
+  Memory memory(world);
+  auto exchange = Exchange::plan(memory.plan, {"tensors", {0, 1}, 64});
+  memory.make();
   Status status = world.run(std::get<1>(GetParam()), [&](uint32_t rank) -> Status {
     if (rank == 1)
       return fail("a device that never comes");
     auto own = device(world, rank);
-    MAESTRO_ASSIGN(Exchange::Member member, exchange->member(rank, *own));
+    MAESTRO_ASSIGN(Exchange::Member member, exchange->member(memory.segments, rank, *own));
     MAESTRO_ASSIGN(Address value, own->allocate(4, "test"));
     member.sum(Queue::Compute, value, value, 1);
     return own->drain();
@@ -120,12 +126,13 @@ TEST_P(CollectivesTest, ExchangesEndWithTheJob) {
 
 /// A group whose members keep the same segments at different places, among bytes that are not theirs to touch.
 struct Group {
-  Group(uint32_t members, const std::vector<uint64_t> &counts, uint64_t stagingBytes) : world(members, 256 << 20) {
+  Group(uint32_t members, const std::vector<uint64_t> &counts, uint64_t stagingBytes)
+      : world(members, 256 << 20), memory(world) {
     description.name = "gradients";
     description.stagingBytes = stagingBytes;
     uint64_t total = std::accumulate(counts.begin(), counts.end(), uint64_t{0}) + counts.size() * 8 + 8;
     for (uint32_t m = 0; m < members; ++m) {
-      ReductionMember member{m, world.make<float>(total), {}};
+      ReductionMember member{memory.plan.reserve(m, total * sizeof(float)), {}};
       std::vector<size_t> order(counts.size());
       std::iota(order.begin(), order.end(), 0);
       std::shuffle(order.begin(), order.end(), std::mt19937(m));
@@ -136,8 +143,11 @@ struct Group {
         at += counts[segment] + segment % 3;
       }
       description.members.push_back(member);
-      memories.emplace_back(static_cast<float *>(member.base), total);
     }
+    reduction = *Reduction::plan(memory.plan, description);
+    memory.make();
+    for (const ReductionMember &member : description.members)
+      memories.emplace_back(memory.segments.as<float>(member.base), total);
   }
 
   /// Fills every member's memory; values of many sizes, so that the order of the sum shows in the bits.
@@ -151,7 +161,9 @@ struct Group {
   }
 
   World world;
+  Memory memory;
   ReductionDescription description;
+  Reduction reduction;
   std::vector<std::span<float>> memories;
 };
 
@@ -187,8 +199,6 @@ TEST_P(CollectivesTest, ReductionsSumInMemberOrder) {
                         {16, {3000}, 4 << 10}};
   for (const Case &each : cases) {
     Group group(each.members, each.counts, each.stagingBytes);
-    auto made = Reduction::create(group.world.memory(), group.world.abort(), group.description);
-    ASSERT_TRUE(made.isOk()) << made.status().message();
     EXPECT_LE(Reduction::stagingBytesPerMember(group.description),
               std::max<uint64_t>(each.stagingBytes, each.members * 128));
     for (uint32_t m = 0; m < each.members; ++m)
@@ -196,7 +206,7 @@ TEST_P(CollectivesTest, ReductionsSumInMemberOrder) {
     auto expected = reduceNaively(group);
     run(group.world, [&](uint32_t rank) -> Status {
       auto own = device(group.world, rank);
-      MAESTRO_ASSIGN(Reduction::Member member, made->member(rank, *own));
+      MAESTRO_ASSIGN(Reduction::Member member, group.reduction.member(group.memory.segments, rank, *own));
       for (uint64_t call = 0; call < 3; ++call) { // The next step's gradients, while others may still be in this one.
         if (call > 0)
           group.fill(rank, 0);
@@ -215,14 +225,12 @@ TEST_P(CollectivesTest, ManyMembersReduceInManyTurns) {
   // A late device has four threads, and each of their copies waits.
   uint32_t members = std::get<0>(GetParam()) == DeviceKind::Late ? 8 : 64;
   Group group(members, {2000, 48, 1000}, 64 << 10);
-  auto made = Reduction::create(group.world.memory(), group.world.abort(), group.description);
-  ASSERT_TRUE(made.isOk()) << made.status().message();
   for (uint32_t m = 0; m < members; ++m)
     group.fill(m, 0);
   auto once = reduceNaively(group);
   run(group.world, [&](uint32_t rank) -> Status {
     auto own = device(group.world, rank);
-    MAESTRO_ASSIGN(Reduction::Member member, made->member(rank, *own));
+    MAESTRO_ASSIGN(Reduction::Member member, group.reduction.member(group.memory.segments, rank, *own));
     MAESTRO_TRY(member.reduce(Queue::Compute, 0));
     return own->drain();
   });
@@ -232,7 +240,6 @@ TEST_P(CollectivesTest, ManyMembersReduceInManyTurns) {
 
 TEST_P(CollectivesTest, ReductionsEndWithTheJob) {
   Group group(3, {1000}, 1 << 20);
-  auto made = Reduction::create(group.world.memory(), group.world.abort(), group.description);
   int64_t start = transport::nowNs();
   Status status = group.world.run(std::get<1>(GetParam()), [&](uint32_t rank) -> Status {
     if (rank == 1) {
@@ -240,7 +247,7 @@ TEST_P(CollectivesTest, ReductionsEndWithTheJob) {
       return fail("lost its mind");
     }
     auto own = device(group.world, rank);
-    MAESTRO_ASSIGN(Reduction::Member member, made->member(rank, *own));
+    MAESTRO_ASSIGN(Reduction::Member member, group.reduction.member(group.memory.segments, rank, *own));
     MAESTRO_TRY(member.reduce(Queue::Compute, 0));
     return own->drain();
   });
@@ -250,9 +257,8 @@ TEST_P(CollectivesTest, ReductionsEndWithTheJob) {
 
 TEST_P(CollectivesTest, ReductionPhasesOutOfOrderAreRefused) {
   Group group(2, {1000}, 1 << 10);
-  auto made = Reduction::create(group.world.memory(), group.world.abort(), group.description);
   auto own = device(group.world, 0);
-  Reduction::Member first = *made->member(0, *own);
+  Reduction::Member first = *group.reduction.member(group.memory.segments, 0, *own);
   EXPECT_GT(first.turns(), 3u);
   EXPECT_THAT(std::string(first.scatter(Queue::Compute, 1).message()), HasSubstr("scattered out of order"));
   EXPECT_THAT(std::string(first.gather(Queue::Compute, 0).message()), HasSubstr("gathered out of order"));
@@ -262,28 +268,15 @@ TEST_P(CollectivesTest, ReductionPhasesOutOfOrderAreRefused) {
 INSTANTIATE_TEST_SUITE_P(All, CollectivesTest, kSettings, settingName);
 
 TEST(Reductions, CheckTheirSegments) {
-  World world(2);
-  float *memory = world.make<float>(100), outside[10];
-  auto message = [&](ReductionMember a, ReductionMember b) {
-    return std::string(Reduction::create(world.memory(), world.abort(), {"g", {a, b}}).status().message());
+  auto message = [&](std::vector<ReductionSegment> a, std::vector<ReductionSegment> b) {
+    transport::SegmentPlan plan(2);
+    transport::Place bases[] = {plan.reserve(0, 128), plan.reserve(1, 128)};
+    return std::string(Reduction::plan(plan, {"g", {{bases[0], a}, {bases[1], b}}}).status().message());
   };
-  EXPECT_THAT(message({0, memory, {{0, 5}}}, {1, memory, {{0, 5}, {20, 5}}}),
-              HasSubstr("member 1 has 2 segments, member 0 1"));
-  EXPECT_THAT(message({0, memory, {{0, 5}}}, {1, memory, {{20, 6}}}),
-              HasSubstr("member 1, segment 0 has 6 floats, member 0 5"));
-  EXPECT_THAT(message({0, memory, {{0, 5}}}, {1, memory, {{21, 5}}}), HasSubstr("not aligned"));
-  EXPECT_THAT(message({0, memory, {{0, 5}}}, {1, outside, {{0, 5}}}), HasSubstr("not in the shared memory"));
-}
-
-TEST(Reductions, TakeWhatTheyAnnounce) {
-  World world(3);
-  float *memory = world.make<float>(30'000);
-  ReductionDescription reduction{"gradients", {}, 8 << 10};
-  for (uint32_t m = 0; m < 3; ++m)
-    reduction.members.push_back({m, memory + m * 10'000, {{0, 9'999}}});
-  uint64_t before = world.memory().usedBytes();
-  ASSERT_TRUE(Reduction::create(world.memory(), world.abort(), reduction).isOk());
-  EXPECT_EQ(world.memory().usedBytes() - before, Reduction::bytesNeeded(reduction));
+  EXPECT_THAT(message({{0, 5}}, {{0, 5}, {20, 5}}), HasSubstr("member 1 has 2 segments, member 0 1"));
+  EXPECT_THAT(message({{0, 5}}, {{20, 6}}), HasSubstr("member 1, segment 0 has 6 floats, member 0 5"));
+  EXPECT_THAT(message({{0, 5}}, {{21, 5}}), HasSubstr("not aligned"));
+  EXPECT_THAT(message({{0, 5}}, {{112, 5}}), HasSubstr("not in its memory"));
 }
 
 } // namespace

@@ -3,6 +3,7 @@
 
 #include "executor/device/device.h"
 #include "test/transport/ranks.h"
+#include "transport/segments.h"
 
 #include <gtest/gtest.h>
 
@@ -24,6 +25,15 @@ inline std::unique_ptr<Device> createDevice(DeviceKind kind, const World &world,
   return kind == DeviceKind::Prompt ? createCpuDevice(nullptr, options)
                                     : createLateCpuDevice(nullptr, options, {rank + 1u, 40});
 }
+
+/// Memory that the ranks of a test write to each other: plan it, then make it.
+struct Memory {
+  explicit Memory(World &world) : world(world), plan(world.ranks()) {}
+  void make() { segments = *transport::Segments::create(world.memory(), plan); }
+  World &world;
+  transport::SegmentPlan plan;
+  transport::Segments segments;
+};
 
 using Setting = std::tuple<DeviceKind, RankKind>;
 

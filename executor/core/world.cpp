@@ -1,0 +1,225 @@
+#include "executor/core/world.h"
+
+#include "executor/core/transfer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace maestro::executor {
+namespace fb = plan::fb;
+using plan::kNone;
+
+namespace {
+
+uint32_t boundBuffer(const fb::Executable &executable, fb::BindingKind kind, uint32_t index) {
+  for (const fb::Binding *binding : *executable.bindings())
+    if (binding->kind() == kind && binding->index() == index)
+      return binding->buffer();
+  return kNone;
+}
+
+uint64_t gradientBytes(const fb::Executable &executable) {
+  for (const fb::Region *region : *executable.regions())
+    if (region->kind() == fb::RegionKind::Gradients)
+      return region->bytes();
+  return 0;
+}
+
+} // namespace
+
+class WorldBuilder {
+public:
+  WorldBuilder(const plan::Plan &plan, const Topology &topology, const WorldOptions &options)
+      : plan(plan), topology(topology), options(options), places(topology.ranks), world(new World(topology)) {}
+
+  Result<std::unique_ptr<World>> make() {
+    findTrainingRanks();
+    MAESTRO_TRY(planChannels());
+    MAESTRO_TRY(planGradientSums());
+    MAESTRO_TRY(planExchanges());
+    if (world->training.size() > 1) {
+      MAESTRO_ASSIGN(world->agreed, Agreement::plan(places, agreementDescription()));
+    }
+    MAESTRO_TRY(allocate());
+    return std::move(world);
+  }
+
+private:
+  Status planChannels() {
+    for (const RingFacts &ring : topology.rings) {
+      world->channels.emplace_back();
+      if (!options.evaluates || !ring.gradient) {
+        MAESTRO_ASSIGN(world->channels.back(), Channel::plan(places, describe(ring)));
+      }
+    }
+    if (options.processes) {
+      MAESTRO_ASSIGN(world->gather, Channel::plan(places, gatherDescription()));
+    }
+    return Status();
+  }
+
+  ChannelDescription describe(const RingFacts &ring) const {
+    ChannelDescription description;
+    description.name = plan->edges()->Get(ring.edge)->name()->str() + (ring.gradient ? " (gradient)" : "");
+    description.edge = ring.edge;
+    description.epoch = options.epoch;
+    description.consumerRank = topology.stations[ring.receiver].rank;
+    for (uint32_t sender : ring.senders)
+      description.producerRanks.push_back(topology.stations[sender].rank);
+    description.slots = ring.slots;
+    description.slotBytes = std::max<uint64_t>(ring.slotBytes * options.growth, 64);
+    description.postsPerProducer = ring.mostPosts;
+    return description;
+  }
+
+  ChannelDescription gatherDescription() const {
+    ChannelDescription description;
+    description.name = "parameters to save";
+    description.edge = kNone;
+    description.epoch = options.epoch;
+    description.consumerRank = world->root();
+    description.producerRanks = world->training;
+    description.slots = kGatherSlots;
+    description.slotBytes = kPieceBytes;
+    return description;
+  }
+
+  /// A sum of the plan is one between the first ranks of its stations, one between the second ranks, and so on.
+  Status planGradientSums() {
+    world->sharedGradients.resize(topology.stations.size());
+    uint32_t count = plan->gradient_sums() && !options.evaluates ? plan->gradient_sums()->size() : 0;
+    for (uint32_t i = 0; i < count; ++i) {
+      const fb::GradientSum &sum = *plan->gradient_sums()->Get(i);
+      uint32_t members = topology.stations[topology.leads[sum.stations()->Get(0)]].members;
+      for (uint32_t member = 0; member < members; ++member) {
+        World::GradientSum &own = world->sums.emplace_back();
+        own.parameters.assign(sum.parameters()->begin(), sum.parameters()->end());
+        for (uint32_t station : *sum.stations())
+          own.stations.push_back(topology.leads[station] + member);
+      }
+    }
+    for (World::GradientSum &sum : world->sums) {
+      for (uint32_t station : sum.stations)
+        if (std::optional<transport::Place> &place = world->sharedGradients[station]; !place)
+          place = places.reserve(topology.stations[station].rank, gradientBytes(topology.executable(station)));
+      MAESTRO_ASSIGN(sum.reduction, Reduction::plan(places, describe(sum)));
+    }
+    return Status();
+  }
+
+  ReductionDescription describe(const World::GradientSum &sum) const {
+    ReductionDescription description;
+    description.name = fmt::format("gradients of {} parameters", sum.parameters.size());
+    for (uint32_t station : sum.stations) {
+      ReductionMember member;
+      member.base = *world->sharedGradients[station];
+      const fb::Executable &executable = topology.executable(station);
+      for (uint32_t p : sum.parameters) {
+        const fb::Buffer &buffer = *executable.buffers()->Get(boundBuffer(executable, fb::BindingKind::Gradient, p));
+        member.segments.push_back({buffer.offset(), buffer.bytes() / 4});
+      }
+      description.members.push_back(std::move(member));
+    }
+    return description;
+  }
+
+  /// Between the ranks that are one device to the scheduler; stations of the same ranks share it.
+  Status planExchanges() {
+    world->exchanges.resize(topology.ranks);
+    for (const fb::Station *station : *plan->stations()) {
+      const auto &ranks = *station->ranks();
+      std::optional<Exchange> &own = world->exchanges[topology.deviceOf[ranks.Get(0)]];
+      if (ranks.size() < 2 || own)
+        continue;
+      ExchangeDescription description;
+      description.name = "shared tensors";
+      description.ranks.assign(ranks.begin(), ranks.end());
+      MAESTRO_ASSIGN(own, Exchange::plan(places, description));
+    }
+    return Status();
+  }
+
+  AgreementDescription agreementDescription() const {
+    AgreementDescription description;
+    description.name = "losses and norms";
+    description.ranks = world->training;
+    description.kinds = kAgreementKinds;
+    // Counts, sums and a few words; times by executable and kind of task.
+    description.recordBytes =
+        static_cast<uint32_t>(24 + 16 * plan->losses()->size() + 32 * plan->executables()->size());
+    return description;
+  }
+
+  /// Whether a checkpoint holds values of this station: of a component that is not frozen as a whole. Such a rank does
+  /// not run ahead, so that its device is at rest while it is read.
+  bool savesValues(uint32_t station) const {
+    for (const fb::Binding *binding : *topology.executable(station).bindings())
+      if (binding->kind() == fb::BindingKind::Value &&
+          !plan->components()->Get(plan->parameters()->Get(binding->index())->component())->frozen())
+        return true;
+    return false;
+  }
+
+  void findTrainingRanks() {
+    std::vector<uint32_t> &ranks = world->training;
+    for (uint32_t s = 0; s < topology.stations.size(); ++s)
+      if (topology.program(s, fb::ProgramKind::Count) || topology.program(s, fb::ProgramKind::Backward) ||
+          topology.program(s, fb::ProgramKind::Update) || savesValues(s) || options.adapts)
+        if (uint32_t rank = topology.stations[s].rank; std::find(ranks.begin(), ranks.end(), rank) == ranks.end())
+          ranks.push_back(rank);
+    std::sort(ranks.begin(), ranks.end());
+  }
+
+  /// One mapping for all segments and for what all ranks look at: causes, progress, times.
+  Status allocate() {
+    uint64_t bytes = (uint64_t{1} << 20) + 1024 * uint64_t{topology.ranks} + 16 * topology.stations.size();
+    for (uint32_t rank = 0; rank < topology.ranks; ++rank)
+      bytes += places.bytes(rank);
+    MAESTRO_ASSIGN(world->memory, transport::SharedMemory::create(bytes));
+    transport::SharedMemory &memory = *world->memory;
+    MAESTRO_ASSIGN(world->stop, transport::Abort::create(memory, topology.ranks));
+    MAESTRO_ASSIGN(world->shared, memory.make<SharedOutcome>(1, "outcome"));
+    MAESTRO_ASSIGN(world->times.stations, memory.make<std::atomic<int64_t>>(topology.stations.size(), "times"));
+    MAESTRO_ASSIGN(world->times.devices, memory.make<std::atomic<int64_t>>(topology.ranks, "times"));
+    MAESTRO_ASSIGN(world->segments, transport::Segments::create(memory, places));
+    return Status();
+  }
+
+  const plan::Plan &plan;
+  const Topology &topology;
+  const WorldOptions &options;
+  transport::SegmentPlan places;
+  std::unique_ptr<World> world;
+};
+
+Result<std::unique_ptr<World>> World::create(const plan::Plan &plan, const Topology &topology,
+                                             const WorldOptions &options) {
+  return WorldBuilder(plan, topology, options).make();
+}
+
+std::optional<uint32_t> World::trainingIndex(uint32_t rank) const {
+  auto self = std::find(training.begin(), training.end(), rank);
+  return self == training.end() ? std::nullopt : std::optional(static_cast<uint32_t>(self - training.begin()));
+}
+
+Result<Exchange::Member> World::exchange(uint32_t station, Device &device) const {
+  const StationFacts &facts = topology.stations[station];
+  return exchanges[topology.deviceOf[facts.rank]]->member(*segments, facts.member, device);
+}
+
+std::optional<Agreement::Member> World::agreement(uint32_t rank) const {
+  std::optional<uint32_t> self = trainingIndex(rank);
+  return agreed && self ? std::optional(agreed->member(*segments, *self)) : std::nullopt;
+}
+
+std::byte *World::gradients(uint32_t station) const {
+  const std::optional<transport::Place> &place = sharedGradients[station];
+  return place ? segments->at(*place) : nullptr;
+}
+
+Result<std::unique_ptr<Sender>> World::gatherSender(uint32_t rank, Device &device) const {
+  return gather->sender(*segments, *trainingIndex(rank), device);
+}
+
+} // namespace maestro::executor

@@ -1,0 +1,117 @@
+// How a rank sees the others: the way to stop together, its ends of edges, of sums of gradients, of exchanges and of
+// agreements.
+//
+//   plan ─▶ descriptions ─▶ places in each rank's segment (the same for all who compute them) ─▶ segments ─▶ this
+//   rank's ends
+//
+// Made before ranks start, from the plan alone. Each rank then makes its own ends, on its own device.
+#pragma once
+
+#include "executor/core/topology.h"
+#include "executor/world/agreement.h"
+#include "executor/world/channel.h"
+#include "executor/world/exchange.h"
+#include "executor/world/reduction.h"
+#include "transport/abort.h"
+#include "transport/segments.h"
+#include "transport/shared_memory.h"
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace maestro::executor {
+
+/// How a job that failed ends; beside the abort's cause, which carries text only.
+struct SharedOutcome {
+  std::atomic<int> code{0}; ///< StatusCode of the first failure.
+};
+
+/// What devices have done since the run began, in nanoseconds: their threads add, the root reads.
+struct SharedTimes {
+  std::atomic<int64_t> *stations = nullptr; ///< By Topology.stations: in tasks.
+  std::atomic<int64_t> *devices = nullptr;  ///< By rank: in tasks, reductions and updates.
+};
+
+/// Pieces of parameters on their way to the rank that saves.
+inline constexpr uint32_t kGatherSlots = 2;
+
+/// What ranks that train agree on in a step.
+enum AgreementKind : uint32_t { kCountsRecord, kEndRecord, kAgreementKinds };
+
+struct WorldOptions {
+  bool evaluates = false;
+  uint64_t growth = 1;    ///< Of ring slots (--self-check).
+  uint32_t epoch = 1;     ///< Of the run.
+  bool processes = false; ///< Ranks will not see each other's devices.
+  bool adapts = false;    ///< All ranks agree on measured times in every step.
+};
+
+class World {
+public:
+  static Result<std::unique_ptr<World>> create(const plan::Plan &plan, const Topology &topology,
+                                               const WorldOptions &options);
+
+  const transport::Abort &abort() const { return *stop; }
+  SharedOutcome &outcome() const { return *shared; }
+  const SharedTimes &busyNs() const { return times; }
+
+  /// Those with losses, something to train or to save, which meet in every step.
+  const std::vector<uint32_t> &trainingRanks() const { return training; }
+  /// The rank that saves and tells: the first that trains.
+  uint32_t root() const { return training.empty() ? 0 : training.front(); }
+
+  // ---- a rank's ends; the device must outlive them
+
+  /// Of a ring of Topology.rings.
+  Result<std::unique_ptr<Sender>> sender(uint32_t ring, uint32_t index, Device &device) const {
+    return channels[ring].sender(*segments, index, device);
+  }
+  Result<std::unique_ptr<Receiver>> receiver(uint32_t ring, Device &device) const {
+    return channels[ring].receiver(*segments, device);
+  }
+  /// Between the ranks that share the station.
+  Result<Exchange::Member> exchange(uint32_t station, Device &device) const;
+  /// Of all that train; nothing where the rank does not, or is the only one.
+  std::optional<Agreement::Member> agreement(uint32_t rank) const;
+  /// Where the gradients of a station lie that others add to; null where nobody does.
+  std::byte *gradients(uint32_t station) const;
+  /// Sums of gradients that the plan asks for; between the first ranks of their stations, the second ranks, and so on.
+  size_t gradientSums() const { return sums.size(); }
+  /// Topology.stations that a sum has, in the order in which they are added up.
+  std::span<const uint32_t> stationsOf(size_t sum) const { return sums[sum].stations; }
+  Result<Reduction::Member> gradientSum(size_t sum, uint32_t member, Device &device) const {
+    return sums[sum].reduction->member(*segments, member, device);
+  }
+  /// From all ranks that train to the root, where ranks are processes.
+  Result<std::unique_ptr<Sender>> gatherSender(uint32_t rank, Device &device) const;
+  Result<std::unique_ptr<Receiver>> gatherReceiver(Device &device) const { return gather->receiver(*segments, device); }
+
+private:
+  friend class WorldBuilder;
+  struct GradientSum {
+    std::vector<uint32_t> stations;   ///< Topology.stations
+    std::vector<uint32_t> parameters; ///< Plan.parameters
+    std::optional<Reduction> reduction;
+  };
+  explicit World(const Topology &topology) : topology(topology) {}
+  /// Its place among those that train; nothing where it is none of them.
+  std::optional<uint32_t> trainingIndex(uint32_t rank) const;
+
+  const Topology topology;
+  std::unique_ptr<transport::SharedMemory> memory;
+  std::optional<transport::Abort> stop;
+  SharedOutcome *shared = nullptr;
+  SharedTimes times;
+  std::vector<uint32_t> training;
+  std::optional<transport::Segments> segments;
+  std::vector<Channel> channels;                                ///< By Topology.rings.
+  std::vector<std::optional<transport::Place>> sharedGradients; ///< By Topology.stations.
+  std::vector<GradientSum> sums;
+  std::vector<std::optional<Exchange>> exchanges; ///< By the scheduler's device (Topology.deviceOf).
+  std::optional<Agreement> agreed;
+  std::optional<Channel> gather;
+};
+
+} // namespace maestro::executor
