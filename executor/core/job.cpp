@@ -279,7 +279,7 @@ Status Job::execute(uint32_t rank, const Command &command, StepResult &result) {
     MAESTRO_TRY(worker.computeGradients(*command.batch, command.step, result.totals));
     if (trains(rank)) {
       bool wantsToStop = rank == world->root() && options.wantsToStop && options.wantsToStop();
-      MAESTRO_ASSIGN(Worker::StepEnd end, worker.agree(command.step, wantsToStop, result.totals));
+      MAESTRO_ASSIGN(StepEnd end, worker.agree(command.step, wantsToStop, result.totals));
       result.gradientNorm = end.gradientNorm;
       result.applied = end.applies;
       result.stops = end.stops;

@@ -13,14 +13,12 @@ using wavefront::TaskKind;
 
 Worker::Worker(const Context &context, uint32_t rank, const WorkerOptions &options)
     : plan(context.plan), topology(context.topology), world(context.world), batcher(context.batcher), rank(rank),
-      options(options), lossCount(context.plan->losses()->size()), scheduler(context.scheduler),
-      order(context.plan, context.topology, rank) {
+      options(options), agreement(world, rank, plan->losses()->size()),
+      times(topology, world, rank, plan->executables()->size(), options.sleepScale > 0),
+      lossCount(plan->losses()->size()), scheduler(context.scheduler), order(context.plan, context.topology, rank) {
   skippedSteps = options.skippedSteps;
   scales.resize(lossCount);
   norms.assign(2 * topology.stations.size(), 0);
-  measuredNs.assign(2 * plan->executables()->size(), 0);
-  expectedNs.assign(measuredNs.size(), 0);
-  agreement = world.agreement(rank);
 }
 
 /// What is queued still uses the stations' programs and this worker's contexts.
@@ -97,23 +95,7 @@ Status Worker::createStations() {
     slots[s].assign(stations[s]->instance().slots(), kNone);
     sent[s].assign(slots[s].size(), Point());
   }
-  return openReductions();
-}
-
-Status Worker::openReductions() {
-  for (size_t sum = 0; sum < world.gradientSums(); ++sum) {
-    reductionMembers.emplace_back();
-    reductionStations.emplace_back();
-    std::span<const uint32_t> members = world.stationsOf(sum);
-    for (uint32_t i = 0; i < members.size(); ++i)
-      if (stations[members[i]]) {
-        MAESTRO_ASSIGN(Reduction::Member member, world.gradientSum(sum, i, *ownDevice));
-        reductionTasks += 2 * member.turns();
-        reductionMembers.back().push_back(std::move(member));
-        reductionStations.back().push_back(members[i]);
-      }
-  }
-  return Status();
+  return gradientSums.open(world, topology, rank, *ownDevice);
 }
 
 Status Worker::prepareParameters() {
@@ -134,11 +116,10 @@ Status Worker::planBatch(const data::SampleBatch &batch, uint64_t batchStep) {
   step = batchStep;
   report("schedule of step", step);
   MAESTRO_ASSIGN(now, scheduler.of(batch, step));
-  if (spans.size() < spans.capacity())
+  if (times.collects())
     batches.push_back({step, now->problem.sizes});
   MAESTRO_TRY(order.build(now->problem, now->schedule, options.evaluates));
-  timedTasks.resize(order.tasks().size() + 2 * stations.size() + reductionTasks); // Norm and update.
-  tasksTimed = 0;
+  times.beginStep(step);
   sums.assign(now->schedule.microBatches.size() * lossCount, 0);
   counts.assign(sums.size(), 0);
   return Status();
@@ -173,7 +154,7 @@ Status Worker::queueCounts() {
     }
   }
   counted = ownDevice->record(Queue::Compute);
-  countsSent = countsKnown = scalesWritten = false;
+  countsSent = scalesWritten = false;
   return Status();
 }
 
@@ -182,37 +163,15 @@ Status Worker::publishCounts(LossTotals &totals) {
   if (std::exchange(countsSent, true))
     return Status();
   MAESTRO_TRY(ownDevice->wait(counted));
-  const wavefront::Schedule &schedule = now->schedule;
-  for (size_t m = 0; m < schedule.microBatches.size(); ++m)
-    for (uint32_t k = 0; k < lossCount; ++k)
-      totals.counts[k] += counts[m * lossCount + k];
-  countsKnown = !agreement;
-  if (!agreement || options.evaluates)
-    return Status();
-  record.resize(1 + lossCount);
-  uint64_t agreed = wavefront::hash(schedule);
-  std::memcpy(record.data(), &agreed, 8);
-  std::copy(totals.counts.begin(), totals.counts.end(), record.begin() + 1);
-  return agreement->publish<double>(step, kCountsRecord, record, world.abort());
+  for (size_t i = 0; i < counts.size(); ++i)
+    totals.counts[i % lossCount] += counts[i];
+  return options.evaluates ? Status() : agreement.publishCounts(step, wavefront::hash(now->schedule), totals.counts);
 }
 
 /// The losses' global counts, and whether all ranks have the same schedule; then the scales: weight ÷ count.
 Status Worker::awaitCounts(LossTotals &totals) {
   MAESTRO_TRY(publishCounts(totals));
-  if (agreement && !countsKnown) {
-    records.resize(world.trainingRanks().size() * record.size());
-    MAESTRO_TRY(agreement->awaitAll<double>(step, kCountsRecord, records, world.abort()));
-    std::fill(totals.counts.begin(), totals.counts.end(), 0);
-    for (size_t member = 0; member < world.trainingRanks().size(); ++member) {
-      const double *theirs = records.data() + member * record.size();
-      if (std::memcmp(theirs, record.data(), 8) != 0)
-        return Status::internal(fmt::format("rank {} and rank {} have different schedules for step {}", rank,
-                                            world.trainingRanks()[member], step));
-      for (uint32_t k = 0; k < lossCount; ++k)
-        totals.counts[k] += theirs[1 + k];
-    }
-    countsKnown = true;
-  }
+  MAESTRO_TRY(agreement.awaitCounts(step, totals.counts));
   for (uint32_t k = 0; k < lossCount; ++k) {
     const fb::Loss &loss = *plan->losses()->Get(k);
     double weight = loss.weight() * loss.term_weight();

@@ -9,10 +9,13 @@
 #pragma once
 
 #include "base/status.h"
+#include "executor/core/gradient_sums.h"
 #include "executor/core/losses.h"
 #include "executor/core/station.h"
+#include "executor/core/step_agreement.h"
 #include "executor/core/step_order.h"
 #include "executor/core/step_schedule.h"
+#include "executor/core/task_times.h"
 #include "executor/core/world.h"
 #include "executor/data/source.h"
 
@@ -33,15 +36,6 @@ struct WorkerOptions {
   double sleepScale =
       0; ///< > 0: tasks and updates sleep for so many times their planned time; the device has no kernels.
   uint64_t skippedSteps = 0; ///< Before this run's first: they were not applied.
-};
-
-/// What a device was busy with, in steady-clock nanoseconds.
-struct TaskSpan {
-  enum class Kind : uint8_t { Forward, Backward, WeightGradient, Reduce, Norm, Update }; ///< Names: metrics::kTaskNames
-  uint32_t station = 0, microBatch = kNone;                                              ///< kNone: of the step.
-  Kind kind = Kind::Forward;
-  uint64_t step = 0;
-  int64_t startNs = 0, endNs = 0;
 };
 
 /// The samples of a step: samples × Plan.symbols.
@@ -73,15 +67,7 @@ public:
   /// Gradients of a global batch, added up over all that hold a parameter and left in place, and their norm. `step`
   /// from 1. Totals: sums of this rank's losses, counts of all ranks'.
   Status computeGradients(const data::SampleBatch &batch, uint64_t step, LossTotals &totals);
-  /// What all ranks that train agree on at a step's end: the 2-norm of all gradients, the sums of
-  /// all losses, whether the step is applied, and whether somebody asked to stop.
-  struct StepEnd {
-    double gradientNorm = 0;
-    bool applies = true; ///< The norm and all losses are finite.
-    bool stops = false;
-    /// Where losses are not finite: the first such micro-batch of each rank that has one.
-    std::span<const uint32_t> badMicroBatches;
-  };
+  /// With all ranks that train; the losses' sums become everybody's.
   Result<StepEnd> agree(uint64_t step, bool wantsToStop, LossTotals &totals);
   /// Clips, steps the optimizer where the step applies, and leaves the gradients zero.
   Status update(uint64_t step, double gradientNorm, bool applies);
@@ -94,19 +80,18 @@ public:
   /// A failure of the device's work, from its thread: with the samples on which it worked.
   Status withSamples(const Status &status) const;
   /// From the device's thread: a task begins, or has ended.
-  void onSpan(const Span &span, bool hasEnded);
+  void onSpan(const Span &span, bool hasEnded) { times.onSpan(span, hasEnded); }
 
   const StepSchedule &schedule() const { return *now; } ///< Of the last batch.
   /// What ran, and the samples of the steps, when their collection was asked for; when idle.
-  void collectSpans(size_t capacity) { spans.reserve(capacity); }
-  std::span<const TaskSpan> taskSpans() const { return spans; }
+  void collectSpans(size_t capacity) { times.collect(capacity); }
+  std::span<const TaskSpan> taskSpans() const { return times.collected(); }
   std::span<const StepSizes> stepSizes() const { return batches; }
 
 private:
   Worker(const Context &context, uint32_t rank, const WorkerOptions &options);
   Status createStations();
   Status openChannels();
-  Status openReductions();
   Result<SharedRegions> sharedRegions(uint32_t station);
   Result<TensorGroup> tensorGroup(uint32_t station);
 
@@ -127,29 +112,12 @@ private:
   Status queueReleases(const RankTask &task);
   uint32_t takeSlot(uint32_t station, uint32_t microBatch);
   uint32_t slotOf(uint32_t station, uint32_t microBatch) const;
-  Status queueReductions();
-  Status queueReduction(size_t group, size_t member, uint64_t turn, bool scatters);
   Status queueNorms();
   uint32_t firstBadMicroBatch() const;
-  StepEnd endOf(std::span<const double> everybody, LossTotals &totals);
-  Status exchangeEnd(uint64_t step, std::span<const double> own);
   void report(const char *what, uint64_t index) const;
-  void expectTime(const RankTask &task);
-  void adaptCosts();
   bool hasBackward(uint32_t station) const;
-  bool isTraining() const; ///< Agrees with the others.
-
-  /// A task's time on the device's queue, of which onSpan() hears; it stays until the step's end.
-  struct TimedTask : Span {
-    TaskSpan task;
-    int64_t plannedNs = 0;
-  };
-  TimedTask &beginTask(uint32_t station, uint32_t microBatch, TaskSpan::Kind kind, int64_t plannedNs);
-  void endTask(TimedTask &timed);
-  void account(const TaskSpan &span);
   Status launchOnce(uint32_t station, plan::fb::ProgramKind kind, TaskSpan::Kind span);
   int64_t plannedNs(const RankTask &task) const;
-  void reportTask(const TimedTask &timed) const;
 
   const plan::Plan &plan;
   const Topology &topology;
@@ -164,7 +132,9 @@ private:
   std::vector<std::unique_ptr<Station>> stations;            ///< By Topology.stations; null for other ranks'.
   std::vector<std::vector<uint32_t>> slots;                  ///< station × slot: the micro-batch in it, or kNone.
   std::vector<std::vector<Point>> sent;                      ///< station × slot: behind what is sent from it.
-  std::optional<Agreement::Member> agreement;                ///< With all ranks that train.
+  StepAgreement agreement;                                   ///< With all ranks that train.
+  GradientSums gradientSums;
+  TaskTimes times;
   uint32_t lossCount = 0;
 
   StepScheduler &scheduler;
@@ -172,27 +142,13 @@ private:
   StepOrder order;
   const data::SampleBatch *batch = nullptr; ///< Of the step under way, or of the last.
   uint64_t step = 0, skippedSteps = 0;
-  /// This rank's counts have left; all ranks' are known; and are on the device.
-  bool countsSent = false, countsKnown = false, scalesWritten = false;
-  Point counted;                   ///< The device has this rank's counts.
-  std::vector<float> sums, counts; ///< micro-batch × Plan.losses
+  bool countsSent = false, scalesWritten = false; ///< This rank's have left; all ranks' are on the device.
+  Point counted;                                  ///< The device has this rank's counts.
+  std::vector<float> sums, counts;                ///< micro-batch × Plan.losses
   std::vector<float> scales;
-  std::vector<double> record, records;
-  std::vector<uint32_t> badMicroBatches; ///< By StepEnd.
   std::array<float, 8> hyper{};
   std::vector<double> norms; ///< By station: of whole gradients, and of its parts of split ones.
-  std::vector<TimedTask> timedTasks;
-  size_t tasksTimed = 0, reductionTasks = 0; ///< Of the step; that its reductions take.
-  uint64_t reductions = 0;                   ///< Calls so far.
-  /// By World::gradientSums(): this rank's members.
-  std::vector<std::vector<Reduction::Member>> reductionMembers;
-  uint32_t running = plan::kNone; ///< The micro-batch whose task the device runs; the device's thread writes.
-  std::vector<std::vector<uint32_t>> reductionStations; ///< Theirs.
-  std::vector<TaskSpan> spans;                          ///< The device's thread writes.
   std::vector<StepSizes> batches;
-
-  /// What --adapt compares: nanoseconds of this step's tasks, by executable, forward then backward.
-  std::vector<double> measuredNs, expectedNs;
 };
 
 } // namespace maestro::executor

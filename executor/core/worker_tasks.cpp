@@ -33,13 +33,6 @@ int64_t Worker::plannedNs(const RankTask &task) const {
   return taskNs(scheduler.planned(), topology.stations[task.station], task.kind, dataOf(task.microBatch).dims.data());
 }
 
-/// The plan's prediction for a task that is about to run.
-void Worker::expectTime(const RankTask &task) {
-  const StationFacts &facts = topology.stations[task.station];
-  expectedNs[2 * facts.executable + (task.kind == TaskKind::Forward ? 0 : 1)] +=
-      static_cast<double>(taskNs(scheduler.planned(), facts, task.kind, dataOf(task.microBatch).dims.data()));
-}
-
 uint32_t Worker::takeSlot(uint32_t station, uint32_t microBatch) {
   auto &owners = slots[station];
   auto free = std::find(owners.begin(), owners.end(), kNone);
@@ -85,11 +78,12 @@ Status Worker::queueTask(const RankTask &task, LossTotals &totals) {
     MAESTRO_TRY(awaitCounts(totals));
   MAESTRO_TRY(queueArrivals(task));
   selectCopies(task);
-  TimedTask &timed = beginTask(task.station, task.microBatch, spanKind(task.kind), plannedNs(task));
+  int64_t planned = plannedNs(task);
   if (options.adapts)
-    expectTime(task);
+    times.expect(task.station, task.kind == TaskKind::Forward, planned);
+  times.begin(*ownDevice, task.station, task.microBatch, spanKind(task.kind), planned);
   MAESTRO_ASSIGN(uint32_t slot, launch(task));
-  endTask(timed);
+  times.end(*ownDevice);
   MAESTRO_TRY(queueSends(task, slot));
   return queueReleases(task);
 }
@@ -164,58 +158,11 @@ Status Worker::queueReleases(const RankTask &task) {
   return Status();
 }
 
-Worker::TimedTask &Worker::beginTask(uint32_t station, uint32_t microBatch, TaskSpan::Kind kind, int64_t plannedNs) {
-  TimedTask &timed = timedTasks[tasksTimed++];
-  timed = {{0, 0, options.sleepScale > 0 ? plannedNs : 0}, {station, microBatch, kind, step, 0, 0}, plannedNs};
-  ownDevice->begin(Queue::Compute, timed);
-  return timed;
-}
-
-void Worker::endTask(TimedTask &timed) { ownDevice->end(Queue::Compute, timed); }
-
-void Worker::onSpan(const Span &span, bool hasEnded) {
-  const auto &timed = static_cast<const TimedTask &>(span);
-  if (!hasEnded) {
-    running = timed.task.kind <= TaskSpan::Kind::WeightGradient ? timed.task.microBatch : kNone;
-    if (timed.task.kind != TaskSpan::Kind::Reduce)
-      reportTask(timed);
-    return;
-  }
-  running = kNone;
-  TaskSpan task = timed.task;
-  task.startNs = span.startNs;
-  task.endNs = span.endNs;
-  account(task);
-}
-
-/// To whoever watches: which task runs, and how long each of its kernels may take.
-void Worker::reportTask(const TimedTask &timed) const {
-  if (topology.ranks < 2)
-    return;
-  const transport::Progress &progress = world.abort().progress();
-  progress.expect(rank, transport::LaneKind::Device, timed.plannedNs);
-  progress.report(rank, transport::LaneKind::Device, transport::Activity::Running,
-                  metrics::kTaskNames[static_cast<size_t>(timed.task.kind)].data(), timed.task.microBatch);
-}
-
-/// On the device's thread.
-void Worker::account(const TaskSpan &span) {
-  int64_t ns = span.endNs - span.startNs;
-  world.busyNs().devices[rank].fetch_add(ns, std::memory_order_relaxed);
-  if (span.kind <= TaskSpan::Kind::WeightGradient) {
-    world.busyNs().stations[span.station].fetch_add(ns, std::memory_order_relaxed);
-    size_t kind = span.kind == TaskSpan::Kind::Forward ? 0 : 1;
-    measuredNs[2 * topology.stations[span.station].executable + kind] += static_cast<double>(ns);
-  }
-  if (spans.size() < spans.capacity())
-    spans.push_back(span);
-}
-
 Status Worker::withSamples(const Status &status) const {
   std::string text(status.message());
-  if (running != kNone) {
+  if (times.running() != kNone) {
     constexpr size_t kMost = 3;
-    MicroBatchData data = dataOf(running);
+    MicroBatchData data = dataOf(times.running());
     text += "; in a micro-batch of ";
     for (size_t i = 0; i < std::min(data.samples.size(), kMost); ++i)
       text += (i ? ", " : "") + data.samples[i]->describe();

@@ -22,12 +22,14 @@ struct Agreement::Member::Cell {
   std::byte *record() { return reinterpret_cast<std::byte *>(this + 1); }
 };
 
-uint64_t AgreementState::stride() const { return transport::alignBlock(2 * sizeof(uint64_t) + description.recordBytes); }
+uint64_t AgreementState::stride() const {
+  return transport::alignBlock(2 * sizeof(uint64_t) + description.recordBytes);
+}
 
 Result<Agreement> Agreement::plan(transport::SegmentPlan &plan, const AgreementDescription &description) {
   if (description.ranks.empty() || description.kinds == 0 || description.recordBytes == 0)
-    return Status::internal(fmt::format("agreement '{}': members, kinds and record bytes must be positive",
-                                        description.name));
+    return Status::internal(
+        fmt::format("agreement '{}': members, kinds and record bytes must be positive", description.name));
   auto state = std::make_shared<AgreementState>();
   state->description = description;
   uint64_t halves = description.kinds * kHalves;
@@ -61,8 +63,9 @@ Status Agreement::Member::failure(uint64_t step, uint32_t kind, const std::strin
 Status Agreement::Member::publish(uint64_t step, uint32_t kind, std::span<const std::byte> record,
                                   const transport::Abort &abort) {
   if (kind >= state->description.kinds || record.size() > state->description.recordBytes)
-    return failure(step, kind, fmt::format("a record of {} bytes; there are {} kinds of at most {} bytes", record.size(),
-                                           state->description.kinds, state->description.recordBytes));
+    return failure(step, kind,
+                   fmt::format("a record of {} bytes; there are {} kinds of at most {} bytes", record.size(),
+                               state->description.kinds, state->description.recordBytes));
   if (published[kind] != read[kind])
     return failure(step, kind, "published before the last one was read");
   uint64_t turn = published[kind]++;
@@ -85,15 +88,15 @@ Status Agreement::Member::awaitAll(uint64_t step, uint32_t kind, std::span<std::
   if (kind >= state->description.kinds || published[kind] != read[kind] + 1)
     return failure(step, kind, "read before its own record was published");
   uint64_t turn = read[kind]++;
-  MAESTRO_TRY(transport::awaitWord(words[self][kind * kHalves + turn % kHalves], members * (turn / kHalves + 1), abort,
-                                   spin,
-                                   {state->description.ranks[self], transport::Activity::AwaitingBoard,
-                                    state->description.name.c_str(), step}));
+  MAESTRO_TRY(transport::awaitWord(
+      words[self][kind * kHalves + turn % kHalves], members * (turn / kHalves + 1), abort, spin,
+      {state->description.ranks[self], transport::Activity::AwaitingBoard, state->description.name.c_str(), step}));
   for (uint32_t member = 0; member < members; ++member) {
     Cell &theirs = cell(self, kind, turn, member);
     if (theirs.step != step || theirs.bytes != each)
-      return failure(step, kind, fmt::format("rank {} published {} bytes of step {} instead of {}",
-                                             state->description.ranks[member], theirs.bytes, theirs.step, each));
+      return failure(step, kind,
+                     fmt::format("rank {} published {} bytes of step {} instead of {}",
+                                 state->description.ranks[member], theirs.bytes, theirs.step, each));
     std::memcpy(into.data() + member * each, theirs.record(), each);
   }
   return {};

@@ -58,8 +58,8 @@ public:
 
     std::shared_ptr<const AgreementState> state;
     uint32_t self;
-    std::vector<std::byte *> cells;       ///< By member: kind × half × sender.
-    std::vector<transport::Word *> words; ///< By member: kind × half.
+    std::vector<std::byte *> cells;        ///< By member: kind × half × sender.
+    std::vector<transport::Word *> words;  ///< By member: kind × half.
     std::vector<uint64_t> published, read; ///< By kind: turns.
     transport::Spin spin;
   };
