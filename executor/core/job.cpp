@@ -68,9 +68,9 @@ Result<std::unique_ptr<Job>> Job::create(const plan::Plan &plan, const JobOption
     job->world = job->ownWorld.get();
   }
   auto order = options.fileOrder ? wavefront::Order::FileOrder : wavefront::Order::Wavefront;
-  job->scheduler = std::make_unique<StepScheduler>(
+  job->scheduler = std::make_unique<ScheduleCache>(
       plan, job->facts, *job->batcher,
-      StepScheduler::Options{{options.evaluates, options.onePiece}, order, options.sleepScale});
+      ScheduleCache::Options{{options.evaluates, options.onePiece}, order, options.sleepScale});
   job->startWatching();
   MAESTRO_TRY(job->createWorkers());
   return job;
@@ -290,7 +290,7 @@ Status Job::execute(uint32_t rank, const Command &command, StepResult &result) {
         MAESTRO_TRY(worker.update(command.step, result.gradientNorm, result.applied));
     }
   }
-  const StepSchedule &made = worker.schedule();
+  const ScheduledStep &made = worker.schedule();
   result.tokens = made.tokens;
   result.predictedNs = made.predictedNs;
   result.scheduleNs = made.processorNs;

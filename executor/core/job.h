@@ -11,7 +11,7 @@
 #include "base/status.h"
 #include "executor/core/parameters.h"
 #include "executor/core/step_ranks.h"
-#include "executor/core/step_schedule.h"
+#include "executor/core/schedule_cache.h"
 #include "executor/core/transfer.h"
 #include "executor/core/worker.h"
 
@@ -105,7 +105,7 @@ public:
   Worker *worker(size_t rank) { return workers[rank].get(); }
   /// Any of those that are here.
   Worker &anyWorker();
-  const StepScheduler &stepScheduler() const { return *scheduler; }
+  const ScheduleCache &stepScheduler() const { return *scheduler; }
   /// What devices have done so far, in all processes.
   const SharedTimes &busyNs() const { return world->busyNs(); }
   bool runsAhead() const override { return anyFrozenRank; }
@@ -158,7 +158,7 @@ private:
   std::unique_ptr<World> ownWorld;
   World *world = nullptr;
   std::unique_ptr<data::Batcher> batcher;
-  std::unique_ptr<StepScheduler> scheduler;
+  std::unique_ptr<ScheduleCache> scheduler;
   std::vector<std::unique_ptr<Worker>> workers; ///< By rank; null where it is another process.
   bool anyFrozenRank = false, anyTrainingRank = false;
   uint64_t gathered = 0;                ///< Pieces so far.

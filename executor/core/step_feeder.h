@@ -9,7 +9,7 @@
 #pragma once
 
 #include "executor/core/step_ranks.h"
-#include "executor/core/step_schedule.h"
+#include "executor/core/schedule_cache.h"
 #include "executor/data/source.h"
 
 #include <array>

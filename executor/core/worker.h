@@ -1,6 +1,6 @@
 // A rank: one device, the stations on it, and their part of every step.
 //
-//   schedule (StepScheduler, the same on every rank) ─▶ Count ─▶ tasks in order ─▶ gradients added up ─▶ norm ─▶ update
+//   schedule (ScheduleCache, the same on every rank) ─▶ Count ─▶ tasks in order ─▶ gradients added up ─▶ norm ─▶ update
 //
 // Meets other ranks only through world/ and transport/. Everything that decides anything is a pure function of the plan
 // and the samples' sizes; the device does the rest. What a task waits for stands before it in the device's queues, and
@@ -13,8 +13,8 @@
 #include "executor/core/losses.h"
 #include "executor/core/station.h"
 #include "executor/core/step_agreement.h"
-#include "executor/core/step_order.h"
-#include "executor/core/step_schedule.h"
+#include "executor/core/rank_work.h"
+#include "executor/core/schedule_cache.h"
 #include "executor/core/task_times.h"
 #include "executor/core/world.h"
 #include "executor/data/source.h"
@@ -52,7 +52,7 @@ public:
     const Topology &topology;
     World &world;
     const data::Batcher &batcher;
-    StepScheduler &scheduler;
+    ScheduleCache &scheduler;
   };
   static Result<std::unique_ptr<Worker>> create(const Context &context, uint32_t rank, std::unique_ptr<Device> device,
                                                 const WorkerOptions &options);
@@ -82,7 +82,7 @@ public:
   /// From the device's thread: a task begins, or has ended.
   void onSpan(const Span &span, bool hasEnded) { times.onSpan(span, hasEnded); }
 
-  const StepSchedule &schedule() const { return *now; } ///< Of the last batch.
+  const ScheduledStep &schedule() const { return *now; } ///< Of the last batch.
   /// What ran, and the samples of the steps, when their collection was asked for; when idle.
   void collectSpans(size_t capacity) { times.collect(capacity); }
   std::span<const TaskSpan> taskSpans() const { return times.collected(); }
@@ -137,9 +137,9 @@ private:
   TaskTimes times;
   uint32_t lossCount = 0;
 
-  StepScheduler &scheduler;
-  const StepSchedule *now = nullptr; ///< Of the step under way, or of the last.
-  StepOrder order;
+  ScheduleCache &scheduler;
+  const ScheduledStep *now = nullptr; ///< Of the step under way, or of the last.
+  RankWork order;
   const data::SampleBatch *batch = nullptr; ///< Of the step under way, or of the last.
   uint64_t step = 0, skippedSteps = 0;
   bool countsSent = false, scalesWritten = false; ///< This rank's have left; all ranks' are on the device.

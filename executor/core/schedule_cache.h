@@ -19,7 +19,7 @@ namespace maestro::executor {
 /// Steps that can be under way at the same time: a batch and its schedule stay until so many steps later.
 constexpr size_t kStepsUnderWay = 4;
 
-struct StepSchedule {
+struct ScheduledStep {
   uint64_t step = 0; ///< 0: none yet.
   wavefront::Problem problem;
   wavefront::Schedule schedule;
@@ -30,7 +30,7 @@ struct StepSchedule {
   int64_t predictedNs = 0; ///< Of the step by itself: its tasks, then the reduction of gradients and the update.
 };
 
-class StepScheduler {
+class ScheduleCache {
 public:
   struct Options {
     ProblemOptions problem;
@@ -38,11 +38,11 @@ public:
     double sleepScale = 0; ///< > 0: costs times this.
   };
   /// All of these must outlive it.
-  StepScheduler(const plan::Plan &plan, const Topology &topology, const data::Batcher &batcher, const Options &options);
+  ScheduleCache(const plan::Plan &plan, const Topology &topology, const data::Batcher &batcher, const Options &options);
 
   /// The step's, from 1; stays until step + kStepsUnderWay is asked for. InvalidInput: a sample is beyond the plan's
   /// bounds.
-  Result<const StepSchedule *> of(const data::SampleBatch &batch, uint64_t step);
+  Result<const ScheduledStep *> of(const data::SampleBatch &batch, uint64_t step);
 
   /// What was measured in a step, in nanoseconds by executable, forward then backward, and what the plan's costs
   /// expected. Later schedules follow, half the way each time. The first call for a step counts; all ranks measured
@@ -56,10 +56,10 @@ public:
 
 private:
   Status measure(const data::Sample &sample, std::span<int64_t> sizes) const;
-  Status make(const data::SampleBatch &batch, StepSchedule &made);
+  Status make(const data::SampleBatch &batch, ScheduledStep &made);
   /// Another step that is still here, of samples with the same sizes in the same order: its schedule is this one's. So
   /// where data has one size, steps of a millisecond are scheduled once.
-  const StepSchedule *withSizesOf(const StepSchedule &entry) const;
+  const ScheduledStep *withSizesOf(const ScheduledStep &entry) const;
 
   const plan::Plan &plan;
   const data::Batcher &batcher;
@@ -71,7 +71,7 @@ private:
   std::mutex mutex;
   wavefront::Scheduler scheduler;
   wavefront::Verifier verifier;
-  std::array<StepSchedule, kStepsUnderWay> made; ///< By step.
+  std::array<ScheduledStep, kStepsUnderWay> made; ///< By step.
   uint64_t adaptedStep = 0;
   std::vector<double> factors; ///< Of the plan's costs, by executable, forward then backward.
 };

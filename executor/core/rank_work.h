@@ -48,9 +48,9 @@ struct RankTask {
 /// Then both ends have the same micro-batches.
 bool isBetweenStages(const plan::fb::Edge &edge);
 
-class StepOrder {
+class RankWork {
 public:
-  StepOrder(const plan::Plan &plan, const Topology &topology, uint32_t rank);
+  RankWork(const plan::Plan &plan, const Topology &topology, uint32_t rank);
 
   /// For the step's schedule; continues every ring's count of sequences. InvalidInput names the edge whose shape does
   /// not hold its samples' rows, which only a plan that was made to mislead has.

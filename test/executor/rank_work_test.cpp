@@ -1,5 +1,5 @@
 // What a rank does in a step: messages between sections whose micro-batches differ, and where each sample's rows lie.
-#include "executor/core/step_order.h"
+#include "executor/core/rank_work.h"
 
 #include "plan/plan.h"
 #include "test/plan/example.h"
@@ -72,9 +72,9 @@ struct Regrouped : Bench {
 
 uint64_t offset(const Box &box) { return box.source; }
 
-TEST(StepOrder, OneMessagePerMicroBatchThatSharesASample) {
+TEST(RankWork, OneMessagePerMicroBatchThatSharesASample) {
   Regrouped bench;
-  StepOrder order(bench.plan, bench.topology, 0);
+  RankWork order(bench.plan, bench.topology, 0);
   ASSERT_TRUE(order.build(bench.problem, bench.schedule, false).isOk());
   ASSERT_EQ(order.tasks().size(), 2u);
   auto sends = order.sendsOf(order.tasks()[0]);
@@ -89,9 +89,9 @@ TEST(StepOrder, OneMessagePerMicroBatchThatSharesASample) {
 
 /// [batch, seq, 8] f32; seq is padded to a multiple of 8: 8 in the teacher's first micro-batch, 16 in the student's
 /// pair.
-TEST(StepOrder, PaddedRowsGoToTheirFinalPlace) {
+TEST(RankWork, PaddedRowsGoToTheirFinalPlace) {
   Regrouped bench;
-  StepOrder order(bench.plan, bench.topology, 0);
+  RankWork order(bench.plan, bench.topology, 0);
   ASSERT_TRUE(order.build(bench.problem, bench.schedule, false).isOk());
   const Send &toPair = order.sendsOf(order.tasks()[0])[1];
   ASSERT_EQ(toPair.boxes, 1u);
@@ -110,9 +110,9 @@ TEST(StepOrder, PaddedRowsGoToTheirFinalPlace) {
   EXPECT_EQ(longest.bytes, 12u * 32);
 }
 
-TEST(StepOrder, AHeldSlotIsGivenBackByTheBackwardTask) {
+TEST(RankWork, AHeldSlotIsGivenBackByTheBackwardTask) {
   Regrouped bench;
-  StepOrder order(bench.plan, bench.topology, 1);
+  RankWork order(bench.plan, bench.topology, 1);
   ASSERT_TRUE(order.build(bench.problem, bench.schedule, false).isOk());
   ASSERT_EQ(order.tasks().size(), 4u);
   const uint32_t posts[] = {2, 1, 1, 2};
@@ -126,19 +126,19 @@ TEST(StepOrder, AHeldSlotIsGivenBackByTheBackwardTask) {
   }
 }
 
-TEST(StepOrder, EvaluationGivesSlotsBackAtOnce) {
+TEST(RankWork, EvaluationGivesSlotsBackAtOnce) {
   Regrouped bench;
   bench.schedule.tasks.resize(4);
   bench.schedule.deviceTasks = {0, 2, 4};
-  StepOrder order(bench.plan, bench.topology, 1);
+  RankWork order(bench.plan, bench.topology, 1);
   ASSERT_TRUE(order.build(bench.problem, bench.schedule, true).isOk());
   for (const RankTask &task : order.tasks())
     EXPECT_TRUE(order.receivesOf(task)[0].last);
 }
 
-TEST(StepOrder, SequencesContinueOverSteps) {
+TEST(RankWork, SequencesContinueOverSteps) {
   Regrouped bench;
-  StepOrder sender(bench.plan, bench.topology, 0), receiver(bench.plan, bench.topology, 1);
+  RankWork sender(bench.plan, bench.topology, 0), receiver(bench.plan, bench.topology, 1);
   for (uint64_t step = 0; step < 3; ++step) {
     ASSERT_TRUE(sender.build(bench.problem, bench.schedule, false).isOk());
     ASSERT_TRUE(receiver.build(bench.problem, bench.schedule, false).isOk());
@@ -160,11 +160,11 @@ plan::PlanBuilder overImages(bool active) {
   return builder;
 }
 
-TEST(StepOrder, RowsOfAModalityLieOneAfterTheOther) {
+TEST(RankWork, RowsOfAModalityLieOneAfterTheOther) {
   Bench bench(overImages(true));
   uint32_t encoded = bench.group(0, {0, 2}), text = bench.group(1, {1}), rest = bench.group(1, {2, 0});
   bench.order({{{encoded, kForward}}, {{text, kForward}, {rest, kForward}, {rest, kBackward}, {text, kBackward}}});
-  StepOrder sender(bench.plan, bench.topology, 0), receiver(bench.plan, bench.topology, 1);
+  RankWork sender(bench.plan, bench.topology, 0), receiver(bench.plan, bench.topology, 1);
   ASSERT_TRUE(sender.build(bench.problem, bench.schedule, false).isOk());
   ASSERT_TRUE(receiver.build(bench.problem, bench.schedule, false).isOk());
   auto sends = sender.sendsOf(sender.tasks()[0]);
@@ -184,11 +184,11 @@ TEST(StepOrder, RowsOfAModalityLieOneAfterTheOther) {
 }
 
 /// A producer that every sample visits posts a message also where the sample has no rows for it.
-TEST(StepOrder, AMessageWithoutRowsIsPosted) {
+TEST(RankWork, AMessageWithoutRowsIsPosted) {
   Bench bench(overImages(false));
   uint32_t all = bench.group(0, {0, 1, 2}), text = bench.group(1, {1}), rest = bench.group(1, {2, 0});
   bench.order({{{all, kForward}}, {{text, kForward}, {rest, kForward}, {rest, kBackward}, {text, kBackward}}});
-  StepOrder sender(bench.plan, bench.topology, 0), receiver(bench.plan, bench.topology, 1);
+  RankWork sender(bench.plan, bench.topology, 0), receiver(bench.plan, bench.topology, 1);
   ASSERT_TRUE(sender.build(bench.problem, bench.schedule, false).isOk());
   ASSERT_TRUE(receiver.build(bench.problem, bench.schedule, false).isOk());
   auto sends = sender.sendsOf(sender.tasks()[0]);
@@ -201,7 +201,7 @@ TEST(StepOrder, AMessageWithoutRowsIsPosted) {
 }
 
 /// Rows that do not add up: two samples of one row each in a micro-batch of one.
-TEST(StepOrder, RefusesShapesThatDoNotHoldTheirSamples) {
+TEST(RankWork, RefusesShapesThatDoNotHoldTheirSamples) {
   plan::PlanBuilder builder = overImages(false);
   uint32_t rounded = builder.dim(plan::fb::DimOp::CeilDiv, builder.symbolNamed("images"), builder.constant(4));
   std::vector<uint32_t> shape = {rounded, builder.constant(8)};
@@ -211,7 +211,7 @@ TEST(StepOrder, RefusesShapesThatDoNotHoldTheirSamples) {
   bench.group(0, {0, 1, 2});
   bench.group(1, {0, 1, 2});
   bench.order({{{0, kForward}}, {{1, kForward}, {1, kBackward}}});
-  StepOrder order(bench.plan, bench.topology, 0);
+  RankWork order(bench.plan, bench.topology, 0);
   Status status = order.build(bench.problem, bench.schedule, false);
   ASSERT_FALSE(status.isOk());
   EXPECT_NE(status.message().find("edges[0].shape[0]: a sample's"), std::string::npos) << status.message();

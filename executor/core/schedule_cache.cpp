@@ -1,4 +1,4 @@
-#include "executor/core/step_schedule.h"
+#include "executor/core/schedule_cache.h"
 
 #include "executor/core/station.h"
 
@@ -20,7 +20,7 @@ int64_t processorNs() {
 }
 
 wavefront::Problem plannedProblemOf(const plan::Plan &plan, const Topology &topology,
-                                    const StepScheduler::Options &options) {
+                                    const ScheduleCache::Options &options) {
   wavefront::Problem problem = makeProblem(plan, topology, options.problem);
   if (options.sleepScale > 0)
     scaleTasks(problem, options.sleepScale);
@@ -28,24 +28,24 @@ wavefront::Problem plannedProblemOf(const plan::Plan &plan, const Topology &topo
 }
 } // namespace
 
-StepScheduler::StepScheduler(const plan::Plan &plan, const Topology &topology, const data::Batcher &batcher,
+ScheduleCache::ScheduleCache(const plan::Plan &plan, const Topology &topology, const data::Batcher &batcher,
                              const Options &options)
     : plan(plan), batcher(batcher), order(options.problem.onePiece ? wavefront::Order::FileOrder : options.order),
       sampleSymbol(findSampleSymbol(plan)), plannedProblem(plannedProblemOf(plan, topology, options)),
       adaptedProblem(plannedProblem), updateNs(longestUpdateNs(plannedProblem)),
       factors(2 * plan->executables()->size(), 1.0) {
-  for (StepSchedule &step : made)
+  for (ScheduledStep &step : made)
     step.problem = plannedProblem;
 }
 
-Status StepScheduler::measure(const data::Sample &sample, std::span<int64_t> sizes) const {
+Status ScheduleCache::measure(const data::Sample &sample, std::span<int64_t> sizes) const {
   MAESTRO_TRY(batcher.measure(sample, sizes));
   if (sampleSymbol != kNone)
     sizes[sampleSymbol] = 1;
   return Status();
 }
 
-Result<std::vector<int64_t>> StepScheduler::combinedSymbols(const data::SampleBatch &batch) const {
+Result<std::vector<int64_t>> ScheduleCache::combinedSymbols(const data::SampleBatch &batch) const {
   size_t symbols = plannedProblem.dims.size();
   std::vector<int64_t> sizes(batch.count * symbols), combined(symbols);
   for (size_t s = 0; s < batch.count; ++s)
@@ -54,9 +54,9 @@ Result<std::vector<int64_t>> StepScheduler::combinedSymbols(const data::SampleBa
   return combined;
 }
 
-Result<const StepSchedule *> StepScheduler::of(const data::SampleBatch &batch, uint64_t step) {
+Result<const ScheduledStep *> ScheduleCache::of(const data::SampleBatch &batch, uint64_t step) {
   std::lock_guard lock(mutex);
-  StepSchedule &entry = made[step % made.size()];
+  ScheduledStep &entry = made[step % made.size()];
   if (entry.step != step) {
     entry.step = 0; // Until it is whole.
     MAESTRO_TRY(make(batch, entry));
@@ -65,7 +65,7 @@ Result<const StepSchedule *> StepScheduler::of(const data::SampleBatch &batch, u
   return &entry;
 }
 
-Status StepScheduler::make(const data::SampleBatch &batch, StepSchedule &entry) {
+Status ScheduleCache::make(const data::SampleBatch &batch, ScheduledStep &entry) {
   wavefront::Problem &problem = entry.problem;
   size_t symbols = problem.dims.size();
   if (symbols == 0)
@@ -86,7 +86,7 @@ Status StepScheduler::make(const data::SampleBatch &batch, StepSchedule &entry) 
   MAESTRO_TRY(wavefront::check(problem));
   int64_t startNs = processorNs();
   entry.costsOfStep = adaptedStep;
-  if (const StepSchedule *alike = withSizesOf(entry)) {
+  if (const ScheduledStep *alike = withSizesOf(entry)) {
     entry.schedule = alike->schedule;
   } else {
     scheduler.run(problem, order, entry.schedule);
@@ -100,15 +100,15 @@ Status StepScheduler::make(const data::SampleBatch &batch, StepSchedule &entry) 
   return Status();
 }
 
-const StepSchedule *StepScheduler::withSizesOf(const StepSchedule &entry) const {
-  for (const StepSchedule &other : made)
+const ScheduledStep *ScheduleCache::withSizesOf(const ScheduledStep &entry) const {
+  for (const ScheduledStep &other : made)
     if (&other != &entry && other.step != 0 && other.costsOfStep == entry.costsOfStep &&
         other.problem.sizes == entry.problem.sizes)
       return &other;
   return nullptr;
 }
 
-void StepScheduler::adapt(uint64_t step, std::span<const double> measured, std::span<const double> expected) {
+void ScheduleCache::adapt(uint64_t step, std::span<const double> measured, std::span<const double> expected) {
   constexpr double kLeast = 1e-3, kMost = 1e3;
   std::lock_guard lock(mutex);
   if (step <= adaptedStep)

@@ -1,4 +1,4 @@
-#include "executor/core/step_order.h"
+#include "executor/core/rank_work.h"
 
 #include "base/dtype.h"
 
@@ -33,7 +33,7 @@ uint32_t rowsDim(const plan::Plan &plan, plan::DimSubset &dims) {
 
 bool isBetweenStages(const fb::Edge &edge) { return edge.producer() == edge.consumer(); }
 
-StepOrder::StepOrder(const plan::Plan &plan, const Topology &topology, uint32_t rank)
+RankWork::RankWork(const plan::Plan &plan, const Topology &topology, uint32_t rank)
     : plan(plan), topology(topology), rank(rank), forwardCount(topology.stations.size(), 0),
       backwardCount(topology.stations.size(), 0) {
   for (const fb::Section *section : *plan->sections())
@@ -45,27 +45,27 @@ StepOrder::StepOrder(const plan::Plan &plan, const Topology &topology, uint32_t 
   }
 }
 
-std::span<const int64_t> StepOrder::sizesOf(uint32_t sample) const {
+std::span<const int64_t> RankWork::sizesOf(uint32_t sample) const {
   return {problem->sizes.data() + sample * problem->dims.size(), problem->dims.size()};
 }
 
-std::span<const int64_t> StepOrder::dimsOf(uint32_t microBatch) const {
+std::span<const int64_t> RankWork::dimsOf(uint32_t microBatch) const {
   return {schedule->dims.data() + schedule->microBatches[microBatch].firstDim, problem->dims.size()};
 }
 
-std::span<const int64_t> StepOrder::shapeOf(uint32_t edge, uint32_t sample) {
+std::span<const int64_t> RankWork::shapeOf(uint32_t edge, uint32_t sample) {
   return edgeShapes[edge].dims.evaluate(sizesOf(sample));
 }
 
-uint32_t StepOrder::stationOf(const wavefront::MicroBatch &group, uint32_t stage) const {
+uint32_t RankWork::stationOf(const wavefront::MicroBatch &group, uint32_t stage) const {
   return topology.stationAt(group.section, stage, group.replica);
 }
 
-uint64_t &StepOrder::sequenceOf(bool gradient, uint32_t microBatch, uint32_t stage) {
+uint64_t &RankWork::sequenceOf(bool gradient, uint32_t microBatch, uint32_t stage) {
   return (gradient ? backwardSequence : forwardSequence)[microBatch * mostStages + stage];
 }
 
-Status StepOrder::build(const wavefront::Problem &stepProblem, const wavefront::Schedule &stepSchedule,
+Status RankWork::build(const wavefront::Problem &stepProblem, const wavefront::Schedule &stepSchedule,
                         bool stepEvaluates) {
   problem = &stepProblem;
   schedule = &stepSchedule;
@@ -87,7 +87,7 @@ Status StepOrder::build(const wavefront::Problem &stepProblem, const wavefront::
 
 /// Micro-batches take slots in the order of their forward tasks at the ring's station; gradients in that of backward
 /// tasks.
-void StepOrder::numberSequences() {
+void RankWork::numberSequences() {
   forwardSequence.assign(schedule->microBatches.size() * mostStages, 0);
   backwardSequence.assign(forwardSequence.size(), 0);
   for (const wavefront::Task &task : schedule->tasks) {
@@ -100,7 +100,7 @@ void StepOrder::numberSequences() {
   }
 }
 
-void StepOrder::findGroups() {
+void RankWork::findGroups() {
   size_t samples = problem->sampleCount();
   groupOf.assign(problem->sections.size() * samples, kNone);
   for (uint32_t m = 0; m < schedule->microBatches.size(); ++m)
@@ -111,7 +111,7 @@ void StepOrder::findGroups() {
 }
 
 /// Rows of a micro-batch's samples lie one after the other.
-void StepOrder::placeRows(uint32_t edgeIndex) {
+void RankWork::placeRows(uint32_t edgeIndex) {
   const fb::Edge &edge = *plan->edges()->Get(edgeIndex);
   size_t samples = problem->sampleCount();
   for (uint32_t m = 0; m < schedule->microBatches.size(); ++m) {
@@ -129,7 +129,7 @@ void StepOrder::placeRows(uint32_t edgeIndex) {
   }
 }
 
-Status StepOrder::addTask(const wavefront::Task &source) {
+Status RankWork::addTask(const wavefront::Task &source) {
   const wavefront::MicroBatch &group = schedule->microBatches[source.microBatch];
   RankTask task;
   task.station = stationOf(group, source.stage);
@@ -158,7 +158,7 @@ Status StepOrder::addTask(const wavefront::Task &source) {
 }
 
 /// How many micro-batches of another section share a sample with this one: as many messages pass.
-uint32_t StepOrder::countPartners(uint32_t microBatch, uint32_t otherSection) {
+uint32_t RankWork::countPartners(uint32_t microBatch, uint32_t otherSection) {
   partners.clear();
   ++stampValue;
   size_t samples = problem->sampleCount();
@@ -172,7 +172,7 @@ uint32_t StepOrder::countPartners(uint32_t microBatch, uint32_t otherSection) {
   return static_cast<uint32_t>(partners.size());
 }
 
-void StepOrder::addReceives(const RankTask &task) {
+void RankWork::addReceives(const RankTask &task) {
   const StationFacts &station = topology.stations[task.station];
   bool forward = task.kind == TaskKind::Forward;
   bool splits = problem->sections[station.section].splitsBackward;
@@ -196,7 +196,7 @@ void StepOrder::addReceives(const RankTask &task) {
   }
 }
 
-Status StepOrder::addSends(const RankTask &task, uint32_t edgeIndex, bool gradient) {
+Status RankWork::addSends(const RankTask &task, uint32_t edgeIndex, bool gradient) {
   const fb::Edge &edge = *plan->edges()->Get(edgeIndex);
   const wavefront::MicroBatch &group = schedule->microBatches[task.microBatch];
   size_t samples = problem->sampleCount();
@@ -243,7 +243,7 @@ Status StepOrder::addSends(const RankTask &task, uint32_t edgeIndex, bool gradie
 }
 
 /// The micro-batch as it is, padding included: what a mask wrote there is read on the other side.
-Status StepOrder::addWhole(uint32_t edgeIndex, Send &send) {
+Status RankWork::addWhole(uint32_t edgeIndex, Send &send) {
   uint64_t bytes = byteSize(static_cast<DType>(plan->edges()->Get(edgeIndex)->dtype()));
   for (int64_t size : fromSizes)
     if (size < 0 || __builtin_mul_overflow(bytes, static_cast<uint64_t>(size), &bytes))
@@ -257,7 +257,7 @@ Status StepOrder::addWhole(uint32_t edgeIndex, Send &send) {
 
 /// One sample's rows, from their place in the sender's micro-batch to their place in the receiver's. Inner dims that
 /// are whole on both sides are one run of bytes.
-Result<Box> StepOrder::boxOf(uint32_t edgeIndex, uint32_t sample, bool gradient) {
+Result<Box> RankWork::boxOf(uint32_t edgeIndex, uint32_t sample, bool gradient) {
   const fb::Edge &edge = *plan->edges()->Get(edgeIndex);
   size_t samples = problem->sampleCount();
   std::span<const int64_t> shape = shapeOf(edgeIndex, sample);
