@@ -25,15 +25,6 @@ namespace maestro {
 namespace padding {
 namespace {
 
-llvm::DenseSet<Operation *> sliceOf(func::FuncOp graph, llvm::ArrayRef<Value> values) {
-  llvm::DenseSet<Operation *> wanted;
-  llvm::SmallVector<Value> pending(values);
-  while (!pending.empty())
-    if (Operation *op = pending.pop_back_val().getDefiningOp(); op && wanted.insert(op).second)
-      pending.append(op->operand_begin(), op->operand_end());
-  return wanted;
-}
-
 /// A field is padded with a value that is known, what arrives over an edge with 0: it is cleared. Nothing else that a
 /// graph is given is padded.
 Tensor argumentOf(func::FuncOp graph, BlockArgument argument, llvm::StringRef symbol, const Crossing &arriving) {
@@ -65,7 +56,7 @@ std::optional<Visible> find(func::FuncOp graph, llvm::StringRef symbol, const Cr
   llvm::DenseMap<Value, Tensor> known;
   for (BlockArgument argument : graph.getArguments())
     known[argument] = argumentOf(graph, argument, symbol, arriving);
-  llvm::DenseSet<Operation *> wanted = sliceOf(graph, losses);
+  llvm::DenseSet<Operation *> wanted = backwardSlice(losses);
   for (Operation &op : graph.getBody().front().without_terminator())
     if (wanted.contains(&op))
       for (auto [result, tensor] : llvm::zip(op.getResults(), Transfer(&op, known, symbol).run()))

@@ -55,7 +55,7 @@ private:
   LogicalResult checkLoss(const LossResult &loss) {
     lossName = loss.name;
     Value value = returnedValues(graph)[loss.index];
-    llvm::DenseSet<Operation *> wanted = sliceOf(value);
+    llvm::DenseSet<Operation *> wanted = backwardSlice(value);
     for (Operation &op : graph.getBody().front().without_terminator())
       if (wanted.contains(&op) && !states.count(op.getResult(0)) && failed(visit(&op)))
         return failure();
@@ -68,15 +68,6 @@ private:
     return (op ? op->emitError() : graph.emitError())
            << "the " << loss.role << " of the loss '" << loss.name << "' is not a sum over the samples of a batch"
            << (op ? ": " + describe(op) : "") << " gives the same for any batch";
-  }
-
-  static llvm::DenseSet<Operation *> sliceOf(Value value) {
-    llvm::DenseSet<Operation *> wanted;
-    llvm::SmallVector<Value> pending{value};
-    while (!pending.empty())
-      if (Operation *op = pending.pop_back_val().getDefiningOp(); op && wanted.insert(op).second)
-        pending.append(op->operand_begin(), op->operand_end());
-    return wanted;
   }
 
   FailureOr<RowState> stateOf(Value value) {

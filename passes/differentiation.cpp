@@ -89,7 +89,7 @@ private:
     llvm::SmallVector<Value> exact;
     bool wide = false;
     for (Value part : parts) {
-      exact.push_back(nn::isArgument(value) ? nn::beforeRounding(part) : part);
+      exact.push_back(nn::argumentBehind(value) ? nn::beforeRounding(part) : part);
       wide |= exact.back() != part;
     }
     Value result = wide ? b.widened(exact.front()) : parts.front();

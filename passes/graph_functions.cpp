@@ -68,6 +68,15 @@ void setResults(func::FuncOp function, llvm::ArrayRef<FunctionResult> results) {
 
 OperandRange returnedValues(func::FuncOp function) { return function.getBody().front().getTerminator()->getOperands(); }
 
+llvm::DenseSet<Operation *> backwardSlice(ArrayRef<Value> values) {
+  llvm::DenseSet<Operation *> found;
+  llvm::SmallVector<Value> pending(values);
+  while (!pending.empty())
+    if (Operation *op = pending.pop_back_val().getDefiningOp(); op && found.insert(op).second)
+      pending.append(op->operand_begin(), op->operand_end());
+  return found;
+}
+
 void eraseDeadOperations(func::FuncOp function) {
   llvm::SmallVector<Operation *> operations;
   for (Operation &op : function.getBody().front().without_terminator())
@@ -144,23 +153,28 @@ bool DimTable::isAdditive(const DimExpr &expr) const {
   return !expr.terms().empty();
 }
 
-std::optional<ParameterUse> dependsOnParameter(Value value, bool trainableOnly) {
+BlockArgument dependsOn(Value value, ArrayRef<StringRef> attributes) {
   llvm::SetVector<Value> pending;
   pending.insert(value);
   for (size_t next = 0; next < pending.size(); ++next) {
-    Value current = pending[next];
-    if (Operation *op = current.getDefiningOp()) {
+    if (Operation *op = pending[next].getDefiningOp()) {
       pending.insert(op->operand_begin(), op->operand_end());
       continue;
     }
-    auto argument = llvm::cast<BlockArgument>(current);
+    auto argument = llvm::cast<BlockArgument>(pending[next]);
     auto function = llvm::cast<func::FuncOp>(argument.getOwner()->getParentOp());
-    StringRef name = argumentText(function, argument.getArgNumber(), attributes::kParameter);
-    bool trains = function.getArgAttr(argument.getArgNumber(), attributes::kTrainable) != nullptr;
-    if (!name.empty() && (trains || !trainableOnly))
-      return ParameterUse{argument, name.str()};
+    if (llvm::any_of(attributes, [&](StringRef name) { return function.getArgAttr(argument.getArgNumber(), name); }))
+      return argument;
   }
-  return std::nullopt;
+  return {};
+}
+
+std::optional<ParameterUse> dependsOnParameter(Value value, bool trainableOnly) {
+  BlockArgument argument = dependsOn(value, {trainableOnly ? attributes::kTrainable : attributes::kParameter});
+  if (!argument)
+    return std::nullopt;
+  auto function = llvm::cast<func::FuncOp>(argument.getOwner()->getParentOp());
+  return ParameterUse{argument, argumentText(function, argument.getArgNumber(), attributes::kParameter).str()};
 }
 
 namespace {

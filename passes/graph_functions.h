@@ -9,6 +9,8 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 
+#include "llvm/ADT/DenseSet.h"
+
 #include <map>
 #include <optional>
 #include <string>
@@ -45,6 +47,8 @@ struct FunctionResult {
 void setResults(mlir::func::FuncOp function, llvm::ArrayRef<FunctionResult> results);
 /// The operands of the function's return.
 mlir::OperandRange returnedValues(mlir::func::FuncOp function);
+/// The operations that `values` are computed by.
+llvm::DenseSet<mlir::Operation *> backwardSlice(llvm::ArrayRef<mlir::Value> values);
 /// Operations that no result needs.
 void eraseDeadOperations(mlir::func::FuncOp function);
 
@@ -74,6 +78,9 @@ private:
   };
   std::map<std::string, Entry, std::less<>> entries;
 };
+
+/// An argument that `value` is computed from and that has one of the attributes; null where there is none.
+mlir::BlockArgument dependsOn(mlir::Value value, llvm::ArrayRef<llvm::StringRef> attributes);
 
 /// The trainable or frozen parameter, if any, that `value` is computed from.
 struct ParameterUse {

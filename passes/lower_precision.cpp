@@ -134,22 +134,12 @@ private:
   Asked askedOf(Operation *op) {
     Asked own = Asked::Nothing, inherited = Asked::Nothing;
     for (Value operand : op->getOperands()) {
-      if (BlockArgument argument = argumentBehind(operand))
+      if (BlockArgument argument = nn::argumentBehind(operand))
         own = join(own, askedOf(argument));
       else
         inherited = join(inherited, asked.lookup(operand));
     }
     return own != Asked::Nothing ? own : inherited;
-  }
-
-  /// The function's argument that `value` is another layout of, or null.
-  static BlockArgument argumentBehind(Value value) {
-    while (Operation *op = value.getDefiningOp()) {
-      if (!isa<nn::CastOp, nn::ReshapeOp, nn::TransposeOp>(op))
-        return BlockArgument();
-      value = op->getOperand(0);
-    }
-    return cast<BlockArgument>(value);
   }
 
   /// Indices of the operands that change type. Masks, tables of rotary embeddings and states stay as they are.
@@ -183,7 +173,7 @@ private:
     if (Value known = narrowed.lookup(value))
       return known;
     Operation *producer = value.getDefiningOp();
-    bool moved = isa_and_nonnull<nn::ReshapeOp, nn::TransposeOp>(producer) && argumentBehind(value);
+    bool moved = isa_and_nonnull<nn::ReshapeOp, nn::TransposeOp>(producer) && nn::argumentBehind(value);
     Value operand = moved ? narrow(producer->getOperand(0)) : Value();
     builder.setInsertionPointAfterValue(value);
     Value result;

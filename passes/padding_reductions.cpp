@@ -60,22 +60,7 @@ void Transfer::reduce(llvm::ArrayRef<int64_t> axes) {
 }
 
 /// Whether a field's values say what `value` is.
-static bool dependsOnField(Value value) {
-  llvm::SmallVector<Value> pending = {value};
-  llvm::SmallPtrSet<Operation *, 32> seen;
-  while (!pending.empty()) {
-    Value next = pending.pop_back_val();
-    if (auto argument = dyn_cast<BlockArgument>(next)) {
-      auto graph = dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp());
-      if (graph && (graph.getArgAttr(argument.getArgNumber(), attributes::kField) ||
-                    graph.getArgAttr(argument.getArgNumber(), attributes::kEdge)))
-        return true;
-    } else if (Operation *op = next.getDefiningOp(); seen.insert(op).second && !isa<nn::DimValuesOp>(op)) {
-      llvm::append_range(pending, op->getOperands());
-    }
-  }
-  return false;
-}
+static bool dependsOnField(Value value) { return bool(dependsOn(value, {attributes::kField, attributes::kEdge})); }
 
 bool Transfer::mayMaskAll(Value scores) const {
   const Tensor &tensor = known.at(scores);

@@ -29,7 +29,7 @@ struct RaiseSilu : OpRewritePattern<nn::MulOp> {
 
 /// Factors of a product of up to three multiplications, constants multiplied into `scale`.
 void collectFactors(Value value, double &scale, llvm::SmallVectorImpl<Value> &factors, int depth) {
-  if (auto constant = raise::uniformConstant(value)) {
+  if (auto constant = nn::constantValue(value)) {
     scale *= *constant;
     return;
   }
@@ -39,7 +39,7 @@ void collectFactors(Value value, double &scale, llvm::SmallVectorImpl<Value> &fa
     return;
   }
   if (auto quotient = value.getDefiningOp<nn::DivOp>(); quotient && depth > 0)
-    if (auto divisor = raise::uniformConstant(quotient.getRhs()); divisor && *divisor != 0) {
+    if (auto divisor = nn::constantValue(quotient.getRhs()); divisor && *divisor != 0) {
       scale /= *divisor;
       collectFactors(quotient.getLhs(), scale, factors, depth - 1);
       return;

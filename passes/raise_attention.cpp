@@ -4,14 +4,10 @@
 //   probabilities = softmax(scores, last dim) (rows without anything attended set to 0: isnan/where)
 //   o = probabilities · v                                            ─▶  nn.attention %q, %k, %v, %mask
 //
-// Keys and values that were repeated for grouped queries (unsqueeze, broadcast, reshape) are taken before
-// they were repeated. The probabilities are never kept: the gradient recomputes them.
-#include "passes/attributes.h"
+// The probabilities are never kept: the gradient recomputes them.
+#include "passes/graph_functions.h"
 #include "passes/raise_matchers.h"
 #include "passes/raise_patterns.h"
-
-#include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "llvm/ADT/SmallPtrSet.h"
 
 #include <cmath>
 #include <limits>
@@ -111,22 +107,6 @@ std::optional<Scores> matchScores(Value value) {
   return scores;
 }
 
-/// [B, Hk, T, D] under reshape(broadcast_to(reshape([B, Hk, T, D] -> [B, Hk, 1, T, D]) -> [B, Hk, n, T, D])).
-Value underRepeatedHeads(Value value) {
-  auto merge = value.getDefiningOp<nn::ReshapeOp>();
-  auto repeat = merge ? merge.getX().getDefiningOp<nn::BroadcastToOp>() : nullptr;
-  auto insert = repeat ? repeat.getX().getDefiningOp<nn::ReshapeOp>() : nullptr;
-  if (!insert || raise::rankOf(value) != 4 || raise::rankOf(repeat) != 5 || raise::rankOf(insert.getX()) != 4)
-    return value;
-  llvm::ArrayRef<DimExpr> from = raise::shapeOf(insert.getX()), one = raise::shapeOf(insert),
-                          many = raise::shapeOf(repeat), to = raise::shapeOf(value);
-  bool inserts =
-      one[0] == from[0] && one[1] == from[1] && one[2].isConstant(1) && one[3] == from[2] && one[4] == from[3];
-  bool repeats = many[0] == one[0] && many[1] == one[1] && many[3] == one[3] && many[4] == one[4];
-  bool merges = to[0] == many[0] && to[1] == many[1] * many[2] && to[2] == many[3] && to[3] == many[4];
-  return inserts && repeats && merges ? insert.getX() : value;
-}
-
 /// A mask of rank below 4 gains leading ones.
 Value withRankFour(Value mask, PatternRewriter &rewriter) {
   llvm::SmallVector<DimExpr> shape(4 - raise::rankOf(mask), DimExpr(1));
@@ -143,27 +123,8 @@ Value asTruth(Value mask) {
   if (!where || !raise::isUniform(where.getOnTrue(), 0.0) ||
       raise::shapeOf(where.getCondition()) != raise::shapeOf(where))
     return mask;
-  return raise::uniformConstant(where.getOnFalse()) == -std::numeric_limits<double>::infinity() ? where.getCondition()
-                                                                                                : mask;
-}
-
-/// Whether a gradient would have to flow into `value`: a learned position bias, for example.
-bool dependsOnTrainable(Value value) {
-  llvm::SmallVector<Value> pending = {value};
-  llvm::SmallPtrSet<Operation *, 32> seen;
-  while (!pending.empty()) {
-    Value next = pending.pop_back_val();
-    if (auto argument = dyn_cast<BlockArgument>(next)) {
-      auto function = dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp());
-      if (!function || function.getArgAttr(argument.getArgNumber(), attributes::kTrainable))
-        return true;
-      continue;
-    }
-    Operation *op = next.getDefiningOp();
-    if (seen.insert(op).second)
-      llvm::append_range(pending, op->getOperands());
-  }
-  return false;
+  return nn::constantValue(where.getOnFalse()) == -std::numeric_limits<double>::infinity() ? where.getCondition()
+                                                                                           : mask;
 }
 
 struct RaiseAttention : OpRewritePattern<nn::MatmulOp> {
@@ -180,22 +141,17 @@ struct RaiseAttention : OpRewritePattern<nn::MatmulOp> {
     if (!scores || raise::elementOf(scores->q) != raise::elementOf(op.getB()))
       return failure();
     // A mask that trains stays as it is: nn.attention would form the scores anew for its gradient.
-    if (scores->mask && dependsOnTrainable(scores->mask))
+    if (scores->mask && dependsOnParameter(scores->mask, /*trainableOnly=*/true))
       return failure();
     llvm::ArrayRef<DimExpr> q = raise::shapeOf(scores->q), to = raise::shapeOf(op);
     if (!(q[0] == raise::shapeOf(scores->k)[0]) || !(q[0] == raise::shapeOf(op.getB())[0]) ||
         to.take_front(3) != q.take_front(3))
       return failure();
     // Nothing is created before here: what a failed match leaves behind would be matched again without end.
-    Value whole = scores->swapped ? swapLastTwo(scores->k, rewriter) : scores->k;
-    Value k = underRepeatedHeads(whole), v = underRepeatedHeads(op.getB());
-    if (!(raise::shapeOf(k)[1] == raise::shapeOf(v)[1])) {
-      k = whole;
-      v = op.getB();
-    }
+    Value k = scores->swapped ? swapLastTwo(scores->k, rewriter) : scores->k;
     Value mask = scores->mask ? withRankFour(asTruth(scores->mask), rewriter) : Value();
-    auto attention = nn::AttentionOp::create(rewriter, op.getLoc(), scores->q, k, v, mask, llvm::APFloat(scores->scale),
-                                             llvm::APFloat(scores->softcap),
+    auto attention = nn::AttentionOp::create(rewriter, op.getLoc(), scores->q, k, op.getB(), mask,
+                                             llvm::APFloat(scores->scale), llvm::APFloat(scores->softcap),
                                              /*causal=*/false, /*causal_offset=*/0, /*sequence_major=*/false);
     if (attention.getO().getType() != op.getType()) {
       rewriter.eraseOp(attention);

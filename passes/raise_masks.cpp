@@ -32,7 +32,7 @@ struct RaiseMask : OpRewritePattern<nn::WhereOp> {
       return failure();
     for (OpOperand &operand : sum->getOpOperands()) {
       auto mask = raise::throughWidening(operand.get()).getDefiningOp<nn::WhereOp>();
-      std::optional<double> left = mask ? raise::uniformConstant(mask.getOnFalse()) : std::nullopt;
+      std::optional<double> left = mask ? nn::constantValue(mask.getOnFalse()) : std::nullopt;
       if (!left || !(*left < kLowest) || !std::isfinite(*left) || !raise::isUniform(mask.getOnTrue(), 0.0))
         continue;
       // A mask of its own: who else reads the old one may mean its number.

@@ -7,8 +7,6 @@
 
 namespace maestro::raise {
 
-/// The value of a constant whose elements are all equal, seen through reshapes, broadcasts and casts.
-std::optional<double> uniformConstant(mlir::Value value);
 /// Whether `value` is that constant, but for f32 rounding.
 bool isUniform(mlir::Value value, double expected);
 
@@ -21,9 +19,9 @@ template <typename OpTy> std::optional<WithConstant> withConstant(mlir::Value va
   auto op = value.getDefiningOp<OpTy>();
   if (!op)
     return std::nullopt;
-  if (auto constant = uniformConstant(op.getRhs()))
+  if (auto constant = nn::constantValue(op.getRhs()))
     return WithConstant{op.getLhs(), *constant};
-  if (auto constant = uniformConstant(op.getLhs()))
+  if (auto constant = nn::constantValue(op.getLhs()))
     return WithConstant{op.getRhs(), *constant};
   return std::nullopt;
 }

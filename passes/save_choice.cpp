@@ -184,7 +184,7 @@ public:
     if (!isFloatResult(op)) // Masks: cheap to compute, often large to keep.
       return light || isa<nn::CumsumOp, nn::GatherOp, nn::GatherNDOp, nn::GatherElementsOp>(op);
     if (auto embedding = dyn_cast<nn::GatherOp>(op)) // As fast as reading its saved result.
-      return nn::isArgument(embedding.getData());
+      return bool(nn::argumentBehind(embedding.getData()));
     if (policy == Recompute::Selective)
       return light || isa<nn::LayerNormOp, nn::RmsNormOp, nn::SoftmaxOp, nn::LogSoftmaxOp, nn::DropoutOp>(op);
     return light && !sources.parameter; // Float masks out of data fields.

@@ -162,7 +162,7 @@ private:
     for (unsigned i = 0; i < step.getNumResults(); ++i)
       if (isForwardResult(i))
         wanted.push_back(returnedValues(step)[i]);
-    forwardWork = slice(wanted);
+    forwardWork = backwardSlice(wanted);
   }
 
   /// Losses, and what leaves over an edge.
@@ -257,15 +257,6 @@ private:
     for (auto [number, value] : llvm::enumerate(saved))
       results.push_back({program.copy(value), savedAttributes(number)});
     return program.finish(results, step);
-  }
-
-  /// The operations that `pending` are computed by.
-  static llvm::DenseSet<Operation *> slice(llvm::SmallVector<Value> pending) {
-    llvm::DenseSet<Operation *> wanted;
-    while (!pending.empty())
-      if (Operation *op = pending.pop_back_val().getDefiningOp(); op && wanted.insert(op).second)
-        pending.append(op->operand_begin(), op->operand_end());
-    return wanted;
   }
 
   func::FuncOp buildBackward(func::FuncOp forward) {

@@ -44,6 +44,33 @@ OpFoldResult TransposeOp::fold(FoldAdaptor) {
   return getResult();
 }
 
+/// Keys or values before exporters repeated them for grouped queries: [B, Hk, T, D] -> [B, Hk, 1, T, D] ->
+/// broadcast [B, Hk, n, T, D] -> [B, Hk·n, T, D]. Null for anything else.
+static Value beforeRepetition(Value heads) {
+  auto merge = heads.getDefiningOp<ReshapeOp>();
+  auto repeat = merge ? merge.getX().getDefiningOp<BroadcastToOp>() : nullptr;
+  auto insert = repeat ? repeat.getX().getDefiningOp<ReshapeOp>() : nullptr;
+  if (!insert)
+    return {};
+  llvm::ArrayRef<DimExpr> own = typeOf(insert.getX()).getShape(), many = typeOf(repeat).getShape();
+  if (own.size() != 4 || many.size() != 5)
+    return {};
+  bool inserts = typeOf(insert).getShape() == llvm::ArrayRef{own[0], own[1], DimExpr(1), own[2], own[3]};
+  bool repeats = many == llvm::ArrayRef{own[0], own[1], many[2], own[2], own[3]};
+  bool merges = typeOf(heads).getShape() == llvm::ArrayRef{own[0], own[1] * many[2], own[2], own[3]};
+  return inserts && repeats && merges ? insert.getX() : Value();
+}
+
+/// A query head reads its key head: nobody has to repeat it.
+llvm::LogicalResult AttentionOp::fold(FoldAdaptor, llvm::SmallVectorImpl<OpFoldResult> &) {
+  Value k = beforeRepetition(getK()), v = beforeRepetition(getV());
+  if (getSequenceMajor() || !k || !v || !(typeOf(k).getDim(1) == typeOf(v).getDim(1)))
+    return mlir::failure();
+  getKMutable().assign(k);
+  getVMutable().assign(v);
+  return mlir::success();
+}
+
 //===----------------------------------------------------------------------===//
 // Neutral elements
 //===----------------------------------------------------------------------===//

@@ -1,22 +1,11 @@
 // The building blocks of gradients; see gradients.h.
 #include "ir/nn/gradients.h"
 
-#include <cmath>
-
 using namespace mlir;
 
 namespace maestro::nn {
 
 bool isFloatTensor(Value value) { return llvm::isa<FloatType>(typeOf(value).getElementType()); }
-
-bool isArgument(Value value) {
-  while (Operation *op = value.getDefiningOp()) {
-    if (!llvm::isa<CastOp, ReshapeOp, TransposeOp>(op))
-      return false;
-    value = op->getOperand(0);
-  }
-  return true;
-}
 
 Value beforeRounding(Value gradient) {
   auto cast = gradient.getDefiningOp<CastOp>();
@@ -24,41 +13,6 @@ Value beforeRounding(Value gradient) {
     return gradient;
   auto bits = [](Value value) { return typeOf(value).getElementType().getIntOrFloatBitWidth(); };
   return bits(cast.getX()) > bits(gradient) ? Value(cast.getX()) : gradient;
-}
-
-/// `value` as an element of that type, rounded or cut off as nn.cast does.
-static double castTo(Type type, double value) {
-  if (type.isInteger(1))
-    return value != 0;
-  auto floating = llvm::dyn_cast<FloatType>(type);
-  if (!floating)
-    return std::trunc(value);
-  APFloat number(value);
-  bool lossy;
-  number.convert(floating.getFloatSemantics(), APFloat::rmNearestTiesToEven, &lossy);
-  number.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &lossy);
-  return number.convertToDouble();
-}
-
-std::optional<double> constantValue(Value value) {
-  if (auto fill = value.getDefiningOp<FillOp>())
-    return fill.getValue().convertToDouble();
-  if (auto cast = value.getDefiningOp<CastOp>()) {
-    std::optional<double> from = constantValue(cast.getX());
-    return from ? std::optional(castTo(typeOf(value).getElementType(), *from)) : std::nullopt;
-  }
-  auto constant = value.getDefiningOp<ConstantOp>();
-  auto elements = constant ? llvm::dyn_cast<DenseElementsAttr>(constant.getValue()) : nullptr;
-  if (!elements || !elements.isSplat())
-    return std::nullopt;
-  if (llvm::isa<FloatType>(elements.getElementType())) {
-    APFloat number = elements.getSplatValue<APFloat>();
-    bool lossy;
-    number.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &lossy);
-    return number.convertToDouble();
-  }
-  APInt number = elements.getSplatValue<APInt>();
-  return elements.getElementType().isInteger(1) ? double(number.getZExtValue()) : double(number.getSExtValue());
 }
 
 llvm::SmallVector<int64_t> leadingAxes(int64_t count) {

@@ -52,10 +52,6 @@ inline llvm::ArrayRef<DimExpr> shapeOf(mlir::Value value) { return typeOf(value)
 inline int64_t rankOf(mlir::Value value) { return shapeOf(value).size(); }
 bool isFloatTensor(mlir::Value value);
 
-/// Whether `value` is a function's argument, perhaps in another layout or element type: a
-/// parameter, mostly.
-bool isArgument(mlir::Value value);
-
 /// What a gradient was before it was rounded to fewer bits: the operand of a narrowing cast, else
 /// itself.
 mlir::Value beforeRounding(mlir::Value gradient);

@@ -41,7 +41,7 @@ Value rightGradient(GradientBuilder &b, MatmulOp op, Value dy) {
   bool shared = rankOf(op.getB()) == 2 && rankOf(dy) > 2;
   if (shared && !op.getTransposeA() && rankOf(op.getA()) == rankOf(dy))
     return product(b, {flattened(b, op.getA()), true}, {flattened(b, dy), false}, op.getTransposeB(), /*wide=*/true);
-  return product(b, a, {dy, false}, op.getTransposeB(), shared || isArgument(op.getB()));
+  return product(b, a, {dy, false}, op.getTransposeB(), shared || argumentBehind(op.getB()));
 }
 
 Value biasGradient(GradientBuilder &b, Value dy, Value bias, int64_t channelAxis) {
@@ -64,7 +64,7 @@ LogicalResult MatmulOp::buildGradient(OpBuilder &builder, ValueRange resultGradi
   GradientBuilder b(*this, builder);
   Value dy = b.cast(resultGradients[0], typeOf(getA()).getElementType());
   if (needed[0]) {
-    bool wide = rankOf(getA()) < rankOf(dy) || isArgument(getA());
+    bool wide = rankOf(getA()) < rankOf(dy) || argumentBehind(getA());
     Value da = product(b, {dy, false}, {getB(), !getTransposeB()}, getTransposeA(), wide);
     operandGradients[0] = b.sumTo(da, typeOf(getA()));
   }

@@ -52,8 +52,11 @@ namespace maestro::nn {
 /// The type of `value`, which must be an `nn` tensor.
 inline TensorType typeOf(mlir::Value value) { return mlir::cast<TensorType>(value.getType()); }
 
-/// The value of a constant of one repeated value: a fill, a splat, or a cast of one. Nothing otherwise.
+/// The value of all elements of a constant: a fill, a splat, or what casts (applied), reshapes, transposes and
+/// broadcasts make of one. A fill's is as written, not rounded to its type. Nothing for what is not known at plan time.
 std::optional<double> constantValue(mlir::Value value);
+/// The argument, a parameter mostly, that `value` is in another layout or element type; null for what is computed.
+mlir::BlockArgument argumentBehind(mlir::Value value);
 
 /// Creates an operator whose result types are inferred. Where they cannot be (shapes that contradict each
 /// other), reports why at `location` and creates nothing; `OpTy::create` would end the process instead.

@@ -514,6 +514,7 @@ def NN_AttentionOp : NN_InferredOp<"attention", [NN_Differentiable],
                        DefaultValuedAttr<I64Attr, "0">:$causal_offset,
                        DefaultValuedAttr<BoolAttr, "false">:$sequence_major);
   let results = (outs NN_TensorType:$o, NN_TensorType:$lse);
+  let hasFolder = 1;
 }
 
 def NN_AttentionGradOp : NN_InferredOp<"attention_grad", [],

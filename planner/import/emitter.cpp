@@ -175,6 +175,16 @@ mlir::Value Emitter::symbolicTensor(const FoldedTensor &folded) {
   return cast(reshape(result, shape), folded.dtype);
 }
 
+Result<mlir::Value> Emitter::sumAll(mlir::Value x) {
+  Ints axes = llvm::to_vector(llvm::seq<int64_t>(0, rankOf(x)));
+  return axes.empty() ? Result<mlir::Value>(x) : emit<nn::ReduceSumOp>(x, llvm::ArrayRef<int64_t>(axes), false);
+}
+
+Result<mlir::Value> Emitter::isNot(mlir::Value x, int64_t value) {
+  MAESTRO_ASSIGN(mlir::Value equal, emit<nn::EqualOp>(x, scalar(static_cast<double>(value), dtypeOf(x))));
+  return emit<nn::NotOp>(equal);
+}
+
 mlir::Value Emitter::scalar(double value, DType dtype) {
   FoldedElement element = value;
   if (!isFloat(dtype))

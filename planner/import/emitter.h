@@ -73,6 +73,11 @@ public:
   /// Puts dims of extent 1 in front until the rank is `rank`.
   mlir::Value padRank(mlir::Value x, int64_t rank);
 
+  /// The sum of all elements; `x` itself where it is a scalar.
+  Result<mlir::Value> sumAll(mlir::Value x);
+  /// Where the integers `x` are not `value` (i1).
+  Result<mlir::Value> isNot(mlir::Value x, int64_t value);
+
   /// A tensor from a folded one.
   mlir::Value materialize(const FoldedTensor &folded);
   /// A scalar of `like`'s element type.

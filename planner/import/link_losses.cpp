@@ -77,20 +77,9 @@ Result<mlir::Value> Linker::resolve(const PortRef &ref, nn::TensorType fallback)
   return mappings[output.component].lookup(terminator->getOperand(output.result));
 }
 
-Result<mlir::Value> Linker::sumAll(mlir::Value value) {
-  Ints axes;
-  for (int64_t i = 0; i < Emitter::rankOf(value); ++i)
-    axes.push_back(i);
-  if (axes.empty())
-    return value;
-  return e.emit<nn::ReduceSumOp>(value, llvm::ArrayRef<int64_t>(axes), false);
-}
-
 /// 1 where a label counts, 0 where it is ignored.
 Result<mlir::Value> Linker::labelWeights(mlir::Value labels, int64_t ignoreIndex) {
-  mlir::Value ignored = e.scalar(static_cast<double>(ignoreIndex), Emitter::dtypeOf(labels));
-  MAESTRO_ASSIGN(mlir::Value equal, e.emit<nn::EqualOp>(labels, ignored));
-  MAESTRO_ASSIGN(mlir::Value counted, e.emit<nn::NotOp>(equal));
+  MAESTRO_ASSIGN(mlir::Value counted, e.isNot(labels, ignoreIndex));
   return e.cast(counted, DType::F32);
 }
 
@@ -146,9 +135,9 @@ Status Linker::crossEntropy(const LossSpec &loss) {
   if (loss.labels->component.empty())
     pads.try_emplace(loss.labels->port, static_cast<double>(loss.ignoreIndex));
   MAESTRO_ASSIGN(mlir::Value each, e.emit<nn::CrossEntropyOp>(logits, labels, loss.ignoreIndex));
-  MAESTRO_ASSIGN(mlir::Value sum, sumAll(e.cast(each, DType::F32)));
+  MAESTRO_ASSIGN(mlir::Value sum, e.sumAll(e.cast(each, DType::F32)));
   MAESTRO_ASSIGN(mlir::Value weights, labelWeights(labels, loss.ignoreIndex));
-  MAESTRO_ASSIGN(mlir::Value count, sumAll(weights));
+  MAESTRO_ASSIGN(mlir::Value count, e.sumAll(weights));
   addLossResult(loss, sum, "sum");
   addLossResult(loss, count, "count");
   return {};
@@ -187,9 +176,9 @@ Status Linker::klDivergence(const LossSpec &loss) {
                  e.emit<nn::KlDivergenceOp>(student, e.cast(teacher, dtype), llvm::APFloat(loss.temperature)));
   each = e.cast(each, DType::F32);
   MAESTRO_ASSIGN(mlir::Value counted, e.emit<nn::MulOp>(each, weights));
-  MAESTRO_ASSIGN(mlir::Value sum, sumAll(counted));
+  MAESTRO_ASSIGN(mlir::Value sum, e.sumAll(counted));
   MAESTRO_ASSIGN(sum, e.emit<nn::MulOp>(sum, e.scalar(loss.temperature * loss.temperature, DType::F32)));
-  MAESTRO_ASSIGN(mlir::Value count, sumAll(weights));
+  MAESTRO_ASSIGN(mlir::Value count, e.sumAll(weights));
   addLossResult(loss, sum, "sum");
   addLossResult(loss, count, "count");
   return {};
@@ -202,8 +191,8 @@ Status Linker::mean(const LossSpec &loss) {
   Shape positions(Emitter::shapeOf(value));
   MAESTRO_ASSIGN(mlir::Value weights, positionWeights(loss, positions));
   MAESTRO_ASSIGN(mlir::Value counted, e.emit<nn::MulOp>(e.cast(value, DType::F32), weights));
-  MAESTRO_ASSIGN(mlir::Value sum, sumAll(counted));
-  MAESTRO_ASSIGN(mlir::Value count, sumAll(weights));
+  MAESTRO_ASSIGN(mlir::Value sum, e.sumAll(counted));
+  MAESTRO_ASSIGN(mlir::Value count, e.sumAll(weights));
   addLossResult(loss, sum, "sum");
   addLossResult(loss, count, "count");
   return {};

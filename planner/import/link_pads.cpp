@@ -16,16 +16,6 @@ bool isView(mlir::Operation *op) {
   return mlir::isa<nn::ReshapeOp, nn::TransposeOp, nn::SliceOp, nn::PadOp, nn::CastOp, nn::BroadcastToOp>(op);
 }
 
-/// The value of an integer scalar constant.
-std::optional<int64_t> scalarOf(mlir::Value value) {
-  auto constant = value.getDefiningOp<nn::ConstantOp>();
-  auto elements =
-      constant ? mlir::dyn_cast<mlir::DenseIntElementsAttr>(constant.getValue()) : mlir::DenseIntElementsAttr();
-  if (!elements || elements.getNumElements() != 1)
-    return std::nullopt;
-  return (*elements.value_begin<llvm::APInt>()).getSExtValue();
-}
-
 /// The ignore_index of a cross entropy whose labels these are, or a negative number that they are compared with: class
 /// ids are never negative, so such a comparison can only ask whether a position counts.
 std::optional<int64_t> ignoredBy(mlir::OpOperand &use) {
@@ -33,8 +23,8 @@ std::optional<int64_t> ignoredBy(mlir::OpOperand &use) {
     return use.getOperandNumber() == 1 ? std::optional<int64_t>(loss.getIgnoreIndex()) : std::nullopt;
   if (!mlir::isa<nn::EqualOp>(use.getOwner()))
     return std::nullopt;
-  std::optional<int64_t> other = scalarOf(use.getOwner()->getOperand(1 - use.getOperandNumber()));
-  return other && *other < 0 ? other : std::nullopt;
+  std::optional<double> other = nn::constantValue(use.getOwner()->getOperand(1 - use.getOperandNumber()));
+  return other && *other < 0 ? std::optional(static_cast<int64_t>(*other)) : std::nullopt;
 }
 
 std::optional<int64_t> ignoredValue(mlir::Value field) {

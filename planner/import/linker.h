@@ -70,7 +70,6 @@ private:
   Status mean(const LossSpec &loss);
   Result<mlir::Value> resolve(const PortRef &ref, nn::TensorType fallback);
   Result<mlir::Value> positionWeights(const LossSpec &loss, llvm::ArrayRef<DimExpr> positions);
-  Result<mlir::Value> sumAll(mlir::Value value);
   Result<mlir::Value> labelWeights(mlir::Value labels, int64_t ignoreIndex);
   Status checkShape(mlir::Value value, llvm::ArrayRef<DimExpr> shape, const std::string &what, const LossSpec &loss);
   void addLossResult(const LossSpec &loss, mlir::Value value, llvm::StringRef role);

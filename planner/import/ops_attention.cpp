@@ -12,22 +12,6 @@ Status importRotaryEmbedding(NodeContext &n);
 
 namespace {
 
-/// Exporters expand key and value heads to as many as the query has: [B, Hk, T, D] -> [B, Hk, 1, T, D] ->
-/// broadcast [B, Hk, r, T, D] -> [B, Hk·r, T, D]. The operator needs no copies: answers the tensor before.
-mlir::Value withoutExpandedHeads(mlir::Value x) {
-  auto merged = x.getDefiningOp<nn::ReshapeOp>();
-  auto expanded = merged ? merged.getX().getDefiningOp<nn::BroadcastToOp>() : nullptr;
-  auto split = expanded ? expanded.getX().getDefiningOp<nn::ReshapeOp>() : nullptr;
-  if (!split)
-    return {};
-  auto narrow = Emitter::shapeOf(split.getX()), wide = Emitter::shapeOf(expanded.getY()), shape = Emitter::shapeOf(x);
-  bool isExpansion = narrow.size() == 4 && wide.size() == 5 && shape.size() == 4 && narrow[0] == wide[0] &&
-                     narrow[1] == wide[1] && narrow[2] == wide[3] && narrow[3] == wide[4] &&
-                     Emitter::shapeOf(split.getY())[2].isConstant(1) && shape[0] == wide[0] &&
-                     shape[1] == wide[1] * wide[2] && shape[2] == wide[3] && shape[3] == wide[4];
-  return isExpansion ? split.getX() : mlir::Value();
-}
-
 struct Heads {
   mlir::Value q, k, v;
   bool sequenceMajor = false; ///< [B, S, H, D], as inputs of rank 3 split into heads.
@@ -138,11 +122,6 @@ Status importAttention(NodeContext &n) {
   MAESTRO_ASSIGN(int64_t past, joinPast(n, h));
   MAESTRO_TRY(setPresent(n, 1, h, h.k));
   MAESTRO_TRY(setPresent(n, 2, h, h.v));
-  mlir::Value k = withoutExpandedHeads(h.k), v = withoutExpandedHeads(h.v);
-  if (k && v && Emitter::shapeOf(k)[1] == Emitter::shapeOf(v)[1]) {
-    h.k = k;
-    h.v = v;
-  }
   MAESTRO_TRY(checkHeads(n, h));
   MAESTRO_ASSIGN(mlir::Value mask, readMask(n, h));
   auto headSize = Emitter::shapeOf(h.q)[3].asConstant();

@@ -77,28 +77,15 @@ Result<Loss> readLoss(NodeContext &n) {
   return loss;
 }
 
-Result<mlir::Value> counted(NodeContext &n, const Loss &loss) {
-  mlir::Value ignored = n.e.scalar(static_cast<double>(loss.ignoreIndex), Emitter::dtypeOf(loss.labels));
-  MAESTRO_ASSIGN(mlir::Value equal, n.e.emit<nn::EqualOp>(loss.labels, ignored));
-  return n.e.emit<nn::NotOp>(equal);
-}
-
-Result<mlir::Value> sumAll(NodeContext &n, mlir::Value x) {
-  Ints axes;
-  for (int64_t i = 0; i < Emitter::rankOf(x); ++i)
-    axes.push_back(i);
-  return n.e.emit<nn::ReduceSumOp>(x, llvm::ArrayRef<int64_t>(axes), false);
-}
-
 /// `weights`: what each position counts in a mean.
 Status setReduced(NodeContext &n, const Loss &loss, mlir::Value values, mlir::Value weights) {
   DType dtype = Emitter::dtypeOf(loss.scores);
   if (loss.reduction == "none")
     return n.set(0, n.e.cast(values, dtype));
-  MAESTRO_ASSIGN(mlir::Value sum, sumAll(n, values));
+  MAESTRO_ASSIGN(mlir::Value sum, n.e.sumAll(values));
   if (loss.reduction == "sum")
     return n.set(0, n.e.cast(sum, dtype));
-  MAESTRO_ASSIGN(mlir::Value count, sumAll(n, weights));
+  MAESTRO_ASSIGN(mlir::Value count, n.e.sumAll(weights));
   MAESTRO_ASSIGN(mlir::Value mean, n.e.emit<nn::DivOp>(sum, count));
   return n.set(0, n.e.cast(mean, dtype));
 }
@@ -127,7 +114,7 @@ Result<mlir::Value> smoothed(NodeContext &n, const Loss &loss, mlir::Value value
 /// −log p[label]·weight[label], 0 where ignored.
 Status gatherLoss(NodeContext &n, const Loss &loss, mlir::Value logProbabilities) {
   DType dtype = Emitter::dtypeOf(logProbabilities);
-  MAESTRO_ASSIGN(mlir::Value keep, counted(n, loss));
+  MAESTRO_ASSIGN(mlir::Value keep, n.e.isNot(loss.labels, loss.ignoreIndex));
   mlir::Value zero = n.e.scalar(0, Emitter::dtypeOf(loss.labels));
   MAESTRO_ASSIGN(mlir::Value safe, n.e.emit<nn::WhereOp>(keep, loss.labels, zero));
   Shape column(Emitter::shapeOf(safe)), positions(column);
@@ -163,7 +150,7 @@ Status importSoftmaxCrossEntropyLoss(NodeContext &n) {
   MAESTRO_ASSIGN(mlir::Value values, n.e.emit<nn::CrossEntropyOp>(loss.scores, loss.labels, loss.ignoreIndex));
   if (loss.reduction != "mean")
     return setReduced(n, loss, values, {});
-  MAESTRO_ASSIGN(mlir::Value keep, counted(n, loss));
+  MAESTRO_ASSIGN(mlir::Value keep, n.e.isNot(loss.labels, loss.ignoreIndex));
   return setReduced(n, loss, values, n.e.cast(keep, Emitter::dtypeOf(values)));
 }
 

@@ -26,6 +26,20 @@ func.func @neutral_elements(%x: !nn.tensor<[n, 4], f32>) -> !nn.tensor<[n, 4], f
   return %5 : !nn.tensor<[n, 4], f32>
 }
 
+// What casts, broadcasts and reshapes make of a constant is one: anything but 0 is true, and true is 1.
+// CHECK-LABEL: @neutral_behind_casts
+// CHECK-SAME: %[[X:.*]]: !nn.tensor<[n, 4], f32>
+func.func @neutral_behind_casts(%x: !nn.tensor<[n, 4], f32>) -> !nn.tensor<[n, 4], f32> {
+  %two = nn.fill {value = 2.0 : f64} : () -> !nn.tensor<[], f32>
+  %true = nn.cast %two : (!nn.tensor<[], f32>) -> !nn.tensor<[], i1>
+  %one = nn.cast %true : (!nn.tensor<[], i1>) -> !nn.tensor<[], f32>
+  %ones = nn.broadcast_to %one : (!nn.tensor<[], f32>) -> !nn.tensor<[4, n], f32>
+  %turned = nn.transpose %ones {permutation = array<i64: 1, 0>} : (!nn.tensor<[4, n], f32>) -> !nn.tensor<[n, 4], f32>
+  %0 = nn.mul %x, %turned : (!nn.tensor<[n, 4], f32>, !nn.tensor<[n, 4], f32>) -> !nn.tensor<[n, 4], f32>
+  // CHECK: return %[[X]]
+  return %0 : !nn.tensor<[n, 4], f32>
+}
+
 // A neutral element that broadcasts the other operand is not dropped.
 // CHECK-LABEL: @neutral_but_larger
 func.func @neutral_but_larger(%x: !nn.tensor<[4], f32>) -> !nn.tensor<[n, 4], f32> {

@@ -194,26 +194,6 @@ TEST(Import, SequencesBecomeSlices) {
   EXPECT_THAT(text, AllOf(HasSubstr("nn.slice"), HasSubstr("offsets = #nn.dims<[0, 4]>")));
 }
 
-TEST(Import, AttentionDropsExpandedHeads) {
-  std::string text =
-      imported(graph("(float[b, 4, s, 8] q, float[b, 2, s, 8] k, float[b, 2, s, 8] v) => (float[b, 4, s, 8] y)",
-                     R"(
-    two = Constant<value_ints = [2]>()
-    k1 = Unsqueeze(k, two)
-    v1 = Unsqueeze(v, two)
-    s = Shape(k)
-    wide = Constant<value_ints = [1, 1, 2, 1, 1]>()
-    k2 = Expand(k1, wide)
-    v2 = Expand(v1, wide)
-    to = Constant<value_ints = [0, 4, -1, 8]>()
-    k3 = Reshape(k2, to)
-    v3 = Reshape(v2, to)
-    y = Attention<scale = 0.5>(q, k3, v3)
-  )",
-                     23));
-  EXPECT_THAT(text, AllOf(HasSubstr("nn.attention"), Not(HasSubstr("nn.broadcast_to"))));
-}
-
 /// What is computed is the workload's to say, so only the parameter is as narrow as in the file; a constant that f16
 /// rounds stays what it was rounded to.
 TEST(Import, HalfPrecisionIsWidened) {
