@@ -288,8 +288,7 @@ private:
   /// Row numbers stay what they are while they are only moved, and become addresses when joined
   /// with others.
   static RowState::Kind kindOf(Operation *op, llvm::ArrayRef<RowState> operands) {
-    bool moved = isa<nn::ReshapeOp, nn::BroadcastToOp, nn::CastOp, nn::TransposeOp>(op);
-    if (moved)
+    if (op->hasTrait<nn::Rearranges>() || isa<nn::CastOp>(op))
       return operands[0].kind;
     auto concat = dyn_cast<nn::ConcatOp>(op);
     if (!concat || operands[0].kind != RowState::RowIndex)

@@ -54,11 +54,7 @@ bool isOuterProduct(Operation *op) {
 }
 
 /// Operators that may compute on bf16 when all they read is bf16.
-bool mayFollow(Operation *op) {
-  return isa<nn::ReshapeOp, nn::TransposeOp, nn::BroadcastToOp, nn::ConcatOp, nn::SliceOp, nn::PadOp, nn::NegOp,
-             nn::AbsOp, nn::ReluOp, nn::GeluOp, nn::SiluOp, nn::TanhOp, nn::SigmoidOp, nn::AddOp, nn::SubOp, nn::MulOp,
-             nn::MaximumOp, nn::MinimumOp, nn::WhereOp, nn::DropoutOp, nn::RopeOp>(op);
-}
+bool mayFollow(Operation *op) { return op->hasTrait<nn::MovesData>() || op->hasTrait<nn::RoundsOnce>(); }
 
 /// A constant that bf16 holds exactly.
 bool isExactInBFloat16(Value value) {

@@ -70,7 +70,7 @@ bool Transfer::mayMaskAll(Value scores) const {
   if (!masks(tensor) || tensor.range.low > kMasked || tensor.range.low == tensor.range.high)
     return false;
   Operation *by = scores.getDefiningOp();
-  if (isa_and_nonnull<nn::CastOp, nn::ReshapeOp, nn::TransposeOp, nn::BroadcastToOp>(by))
+  if (by && (by->hasTrait<nn::Rearranges>() || isa<nn::CastOp>(by)))
     return mayMaskAll(by->getOperand(0));
   if (isa_and_nonnull<nn::AddOp>(by) && (masks(known.at(by->getOperand(0))) || masks(known.at(by->getOperand(1)))))
     return llvm::any_of(by->getOperands(), [&](Value each) { return mayMaskAll(each); });

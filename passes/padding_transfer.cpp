@@ -81,7 +81,7 @@ void Transfer::dispatch() {
     return dimValues(each);
   if (isa<nn::ConstantOp, nn::FillOp>(op))
     return constant(nn::constantValue(op->getResult(0)));
-  if (isa<nn::ReshapeOp, nn::TransposeOp, nn::BroadcastToOp>(op))
+  if (op->hasTrait<nn::Rearranges>())
     return moved();
   if (auto each = dyn_cast<nn::SliceOp>(op))
     return slice(each);

@@ -117,10 +117,6 @@ bool isFloatResult(Operation *op) {
                       [](Value result) { return isa<FloatType>(nn::typeOf(result).getElementType()); });
 }
 
-bool movesDataOnly(Operation *op) {
-  return isa<nn::ReshapeOp, nn::TransposeOp, nn::BroadcastToOp, nn::ConcatOp, nn::SliceOp, nn::PadOp>(op);
-}
-
 /// What a value is computed from.
 struct Sources {
   bool parameter = false;
@@ -180,7 +176,7 @@ public:
       return !sources.parameter || !layers.last.contains(op);
     if (isa<nn::ReshapeOp, nn::BroadcastToOp, nn::CastOp>(op))
       return true;
-    bool light = op->hasTrait<nn::Elementwise>() || movesDataOnly(op);
+    bool light = op->hasTrait<nn::Elementwise>() || op->hasTrait<nn::MovesData>();
     if (!isFloatResult(op)) // Masks: cheap to compute, often large to keep.
       return light || isa<nn::CumsumOp, nn::GatherOp, nn::GatherNDOp, nn::GatherElementsOp>(op);
     if (auto embedding = dyn_cast<nn::GatherOp>(op)) // As fast as reading its saved result.

@@ -24,9 +24,7 @@ public:
   }
 
 private:
-  static bool movesData(Operation *op) {
-    return isa<nn::ReshapeOp, nn::BroadcastToOp, nn::TransposeOp, nn::CastOp, nn::SliceOp>(op);
-  }
+  static bool movesData(Operation *op) { return op->hasTrait<nn::Rearranges>() || isa<nn::CastOp, nn::SliceOp>(op); }
 
   /// With the operator's other results that the consumer reads: values and indices cross together, or neither does.
   double crossingBytes(Value value, unsigned consumer) {

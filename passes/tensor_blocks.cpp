@@ -80,8 +80,7 @@ private:
   }
 
   static bool mayHold(Operation *op) {
-    return op->hasTrait<nn::Elementwise>() ||
-           isa<nn::MatmulOp, nn::ReshapeOp, nn::TransposeOp, nn::BroadcastToOp, nn::FillOp>(op);
+    return op->hasTrait<nn::Elementwise>() || op->hasTrait<nn::Rearranges>() || isa<nn::MatmulOp, nn::FillOp>(op);
   }
 
   void visit(Operation *op) {

@@ -35,7 +35,7 @@ std::optional<double> constantValue(Value value) {
   Operation *op = value.getDefiningOp();
   if (!op)
     return std::nullopt;
-  if (llvm::isa<ReshapeOp, TransposeOp, BroadcastToOp>(op))
+  if (op->hasTrait<Rearranges>())
     return constantValue(op->getOperand(0));
   if (auto fill = llvm::dyn_cast<FillOp>(op))
     return fill.getValue().convertToDouble();

@@ -23,8 +23,15 @@ llvm::raw_ostream &operator<<(llvm::raw_ostream &stream, const DimExpr &expr);
 
 namespace maestro::nn {
 
-/// The trait of operators whose result element i depends on operand elements i alone.
-template <typename ConcreteType> class Elementwise : public mlir::OpTrait::TraitBase<ConcreteType, Elementwise> {};
+// Traits: nn_ops.td says what each means.
+template <typename Op> class Elementwise : public mlir::OpTrait::TraitBase<Op, Elementwise> {};
+template <typename Op> class Rearranges : public mlir::OpTrait::TraitBase<Op, Rearranges> {};
+template <typename Op> class MovesData : public mlir::OpTrait::TraitBase<Op, MovesData> {};
+template <typename Op> class Linear : public mlir::OpTrait::TraitBase<Op, Linear> {};
+template <typename Op> class Bilinear : public mlir::OpTrait::TraitBase<Op, Bilinear> {};
+template <typename Op> class LinearInFirst : public mlir::OpTrait::TraitBase<Op, LinearInFirst> {};
+template <typename Op> class LinearInSecond : public mlir::OpTrait::TraitBase<Op, LinearInSecond> {};
+template <typename Op> class RoundsOnce : public mlir::OpTrait::TraitBase<Op, RoundsOnce> {};
 
 /// The element type as the executor knows it; nothing for types that no tensor can have.
 std::optional<DType> dtypeOf(mlir::Type elementType);

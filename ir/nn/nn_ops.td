@@ -44,6 +44,22 @@ class NN_TypedOp<string mnemonic, list<Trait> traits = [], list<string> own = ["
 /// operand of the result's type. Passes that fuse ask for this trait.
 def NN_Elementwise : NativeOpTrait<"Elementwise"> { let cppNamespace = "::maestro::nn"; }
 
+/// The result holds the elements of the only operand, each at least once, and no others.
+def NN_Rearranges : NativeOpTrait<"Rearranges"> { let cppNamespace = "::maestro::nn"; }
+/// The result holds elements of the operands, or a constant, and computes none.
+def NN_MovesData : NativeOpTrait<"MovesData"> { let cppNamespace = "::maestro::nn"; }
+
+/// Where a sum over devices, or over samples, may pass (linear.cpp knows the exceptions). Linear in all operands
+/// together; in each of the first two alone; in the first alone, such as a dividend; in the second alone, such as a
+/// gradient's `dy`.
+def NN_Linear : NativeOpTrait<"Linear"> { let cppNamespace = "::maestro::nn"; }
+def NN_Bilinear : NativeOpTrait<"Bilinear"> { let cppNamespace = "::maestro::nn"; }
+def NN_LinearInFirst : NativeOpTrait<"LinearInFirst"> { let cppNamespace = "::maestro::nn"; }
+def NN_LinearInSecond : NativeOpTrait<"LinearInSecond"> { let cppNamespace = "::maestro::nn"; }
+
+/// Rounds each element of the result once and magnifies no operand's error: may be bf16 where all operands are.
+def NN_RoundsOnce : NativeOpTrait<"RoundsOnce"> { let cppNamespace = "::maestro::nn"; }
+
 def NN_Differentiable : DeclareOpInterfaceMethods<DifferentiableOpInterface>;
 
 class NN_ElementwiseOp<string mnemonic, list<Trait> traits = []>
@@ -59,11 +75,11 @@ class NN_UnaryOp<string mnemonic, string what, list<Trait> traits = []>
   let arguments = (ins NN_TensorType:$x);
   let results = (outs NN_TensorType:$y);
 }
-class NN_DifferentiableUnaryOp<string mnemonic, string what>
-    : NN_UnaryOp<mnemonic, what, [NN_Differentiable]>;
+class NN_DifferentiableUnaryOp<string mnemonic, string what, list<Trait> traits = []>
+    : NN_UnaryOp<mnemonic, what, !listconcat([NN_Differentiable], traits)>;
 
-def NN_NegOp : NN_DifferentiableUnaryOp<"neg", "−x">;
-def NN_AbsOp : NN_DifferentiableUnaryOp<"abs", "|x|; gradient dy·sign(x)">;
+def NN_NegOp : NN_DifferentiableUnaryOp<"neg", "−x", [NN_Linear, NN_RoundsOnce]>;
+def NN_AbsOp : NN_DifferentiableUnaryOp<"abs", "|x|; gradient dy·sign(x)", [NN_RoundsOnce]>;
 def NN_ExpOp : NN_DifferentiableUnaryOp<"exp", "eˣ">;
 def NN_LogOp : NN_DifferentiableUnaryOp<"log", "ln x">;
 def NN_SqrtOp : NN_DifferentiableUnaryOp<"sqrt", "√x">;
@@ -71,11 +87,11 @@ def NN_RsqrtOp : NN_DifferentiableUnaryOp<"rsqrt", "1/√x">;
 def NN_ReciprocalOp : NN_DifferentiableUnaryOp<"reciprocal", "1/x">;
 def NN_SinOp : NN_DifferentiableUnaryOp<"sin", "sin x">;
 def NN_CosOp : NN_DifferentiableUnaryOp<"cos", "cos x">;
-def NN_TanhOp : NN_DifferentiableUnaryOp<"tanh", "tanh x; gradient from the result">;
-def NN_SigmoidOp : NN_DifferentiableUnaryOp<"sigmoid", "1/(1+e⁻ˣ); gradient from the result">;
+def NN_TanhOp : NN_DifferentiableUnaryOp<"tanh", "tanh x; gradient from the result", [NN_RoundsOnce]>;
+def NN_SigmoidOp : NN_DifferentiableUnaryOp<"sigmoid", "1/(1+e⁻ˣ); gradient from the result", [NN_RoundsOnce]>;
 def NN_ErfOp : NN_DifferentiableUnaryOp<"erf", "Gauss error function">;
-def NN_ReluOp : NN_DifferentiableUnaryOp<"relu", "max(x, 0); gradient from the result, 0 at 0">;
-def NN_SiluOp : NN_DifferentiableUnaryOp<"silu", "x·sigmoid(x)">;
+def NN_ReluOp : NN_DifferentiableUnaryOp<"relu", "max(x, 0); gradient from the result, 0 at 0", [NN_RoundsOnce]>;
+def NN_SiluOp : NN_DifferentiableUnaryOp<"silu", "x·sigmoid(x)", [NN_RoundsOnce]>;
 def NN_SoftplusOp : NN_DifferentiableUnaryOp<"softplus", "ln(1+eˣ)">;
 def NN_FloorOp : NN_UnaryOp<"floor", "Largest integer not above x">;
 def NN_CeilOp : NN_UnaryOp<"ceil", "Smallest integer not below x">;
@@ -93,14 +109,14 @@ class NN_PredicateOp<string mnemonic, string what> : NN_ElementwiseOp<mnemonic> 
 def NN_IsNaNOp : NN_PredicateOp<"isnan", "Whether x is not a number (i1)">;
 def NN_IsInfOp : NN_PredicateOp<"isinf", "Whether x is ±infinity (i1)">;
 
-def NN_GeluOp : NN_ElementwiseOp<"gelu", [NN_Differentiable]> {
+def NN_GeluOp : NN_ElementwiseOp<"gelu", [NN_Differentiable, NN_RoundsOnce]> {
   let summary = "x·Φ(x); approximate=\"tanh\": ½x(1+tanh(√(2/π)(x+0.044715x³)))";
   let arguments = (ins NN_TensorType:$x, DefaultValuedAttr<StrAttr, "\"none\"">:$approximate);
   let results = (outs NN_TensorType:$y);
 }
 
 /// Fused derivatives of unary operators: result dx = dy · f′, from the operand x or the result y.
-class NN_UnaryGradOp<string mnemonic, string what> : NN_ElementwiseOp<mnemonic> {
+class NN_UnaryGradOp<string mnemonic, string what> : NN_ElementwiseOp<mnemonic, [NN_LinearInSecond]> {
   let summary = what;
   let arguments = (ins NN_TensorType:$saved, NN_TensorType:$dy);
   let results = (outs NN_TensorType:$dx);
@@ -120,16 +136,16 @@ class NN_BinaryOp<string mnemonic, string what, list<Trait> traits = []>
   let arguments = (ins NN_TensorType:$lhs, NN_TensorType:$rhs);
   let results = (outs NN_TensorType:$result); // The broadcast shape.
 }
-class NN_DifferentiableBinaryOp<string mnemonic, string what>
-    : NN_BinaryOp<mnemonic, what, [NN_Differentiable]>;
+class NN_DifferentiableBinaryOp<string mnemonic, string what, list<Trait> traits = []>
+    : NN_BinaryOp<mnemonic, what, !listconcat([NN_Differentiable], traits)>;
 
-def NN_AddOp : NN_DifferentiableBinaryOp<"add", "lhs + rhs"> { let hasFolder = 1; }
-def NN_SubOp : NN_DifferentiableBinaryOp<"sub", "lhs − rhs"> { let hasFolder = 1; }
-def NN_MulOp : NN_DifferentiableBinaryOp<"mul", "lhs · rhs"> { let hasFolder = 1; }
-def NN_DivOp : NN_DifferentiableBinaryOp<"div", "lhs ÷ rhs; integers truncate, division by 0 gives 0"> { let hasFolder = 1; }
+def NN_AddOp : NN_DifferentiableBinaryOp<"add", "lhs + rhs", [NN_Linear, NN_RoundsOnce]> { let hasFolder = 1; }
+def NN_SubOp : NN_DifferentiableBinaryOp<"sub", "lhs − rhs", [NN_Linear, NN_RoundsOnce]> { let hasFolder = 1; }
+def NN_MulOp : NN_DifferentiableBinaryOp<"mul", "lhs · rhs", [NN_Bilinear, NN_RoundsOnce]> { let hasFolder = 1; }
+def NN_DivOp : NN_DifferentiableBinaryOp<"div", "lhs ÷ rhs; integers truncate, division by 0 gives 0", [NN_LinearInFirst]> { let hasFolder = 1; }
 def NN_PowOp : NN_DifferentiableBinaryOp<"pow", "lhs to the power rhs; the result has lhs's element type">;
-def NN_MaximumOp : NN_DifferentiableBinaryOp<"maximum", "Larger; ties share the gradient equally">;
-def NN_MinimumOp : NN_DifferentiableBinaryOp<"minimum", "Smaller; ties share the gradient equally">;
+def NN_MaximumOp : NN_DifferentiableBinaryOp<"maximum", "Larger; ties share the gradient equally", [NN_RoundsOnce]>;
+def NN_MinimumOp : NN_DifferentiableBinaryOp<"minimum", "Smaller; ties share the gradient equally", [NN_RoundsOnce]>;
 def NN_ModOp : NN_BinaryOp<"mod", "Remainder with the divisor's sign, or the dividend's (fmod = 1)"> {
   let arguments = (ins NN_TensorType:$lhs, NN_TensorType:$rhs,
                        DefaultValuedAttr<BoolAttr, "false">:$fmod);
@@ -146,13 +162,13 @@ def NN_LessEqualOp : NN_CompareOp<"less_equal", "lhs ≤ rhs">;
 def NN_GreaterOp : NN_CompareOp<"greater", "lhs > rhs">;
 def NN_GreaterEqualOp : NN_CompareOp<"greater_equal", "lhs ≥ rhs">;
 
-def NN_WhereOp : NN_ElementwiseOp<"where", [NN_Differentiable]> {
+def NN_WhereOp : NN_ElementwiseOp<"where", [NN_Differentiable, NN_RoundsOnce]> {
   let summary = "onTrue where condition (i1), else onFalse; all three broadcast";
   let arguments = (ins NN_TensorType:$condition, NN_TensorType:$onTrue, NN_TensorType:$onFalse);
   let results = (outs NN_TensorType:$result);
 }
 
-def NN_CastOp : NN_TypedOp<"cast", [NN_Elementwise, NN_Differentiable], []> {
+def NN_CastOp : NN_TypedOp<"cast", [NN_Elementwise, NN_Differentiable, NN_Linear], []> {
   let summary = "Element type conversion; float to integer truncates, anything to i1 is ≠ 0";
   let arguments = (ins NN_TensorType:$x);
   let results = (outs NN_TensorType:$y);
@@ -194,7 +210,7 @@ def NN_DimValuesOp : NN_TypedOp<"dim_values"> {
 // Moving data
 //===----------------------------------------------------------------------===//
 
-def NN_ReshapeOp : NN_TypedOp<"reshape", [NN_Differentiable],
+def NN_ReshapeOp : NN_TypedOp<"reshape", [NN_Differentiable, NN_Rearranges, NN_MovesData, NN_Linear],
     ["getFactorRule", "getKernelName"]> {
   let summary = "The same elements in another shape; a view, no kernel";
   let arguments = (ins NN_TensorType:$x);
@@ -202,40 +218,40 @@ def NN_ReshapeOp : NN_TypedOp<"reshape", [NN_Differentiable],
   let hasFolder = 1;
 }
 
-def NN_TransposeOp : NN_InferredOp<"transpose", [NN_Differentiable]> {
+def NN_TransposeOp : NN_InferredOp<"transpose", [NN_Differentiable, NN_Rearranges, NN_MovesData, NN_Linear]> {
   let summary = "Dim i of the result is dim permutation[i] of the operand";
   let arguments = (ins NN_TensorType:$x, DenseI64ArrayAttr:$permutation);
   let results = (outs NN_TensorType:$y);
   let hasFolder = 1;
 }
 
-def NN_BroadcastToOp : NN_TypedOp<"broadcast_to", [NN_Differentiable]> {
+def NN_BroadcastToOp : NN_TypedOp<"broadcast_to", [NN_Differentiable, NN_Rearranges, NN_MovesData, NN_Linear]> {
   let summary = "Broadcasts to the result's shape as numpy does";
   let arguments = (ins NN_TensorType:$x);
   let results = (outs NN_TensorType:$y);
   let hasFolder = 1;
 }
 
-def NN_ConcatOp : NN_InferredOp<"concat", [NN_Differentiable]> {
+def NN_ConcatOp : NN_InferredOp<"concat", [NN_Differentiable, NN_MovesData, NN_Linear]> {
   let summary = "Joins operands along `axis`";
   let arguments = (ins Variadic<NN_TensorType>:$inputs, I64Attr:$axis);
   let results = (outs NN_TensorType:$result);
 }
 
-def NN_SliceOp : NN_TypedOp<"slice", [NN_Differentiable],
+def NN_SliceOp : NN_TypedOp<"slice", [NN_Differentiable, NN_MovesData, NN_Linear],
     ["getFactorRule", "getBytes"]> {
   let summary = "y[i…] = x[offsets + i·steps …]; sizes come from the result type; steps may be negative";
   let arguments = (ins NN_TensorType:$x, NN_DimsAttr:$offsets, DenseI64ArrayAttr:$steps);
   let results = (outs NN_TensorType:$y);
 }
 
-def NN_SliceGradOp : NN_TypedOp<"slice_grad"> {
+def NN_SliceGradOp : NN_TypedOp<"slice_grad", [NN_Linear]> {
   let summary = "Zeros of the result's shape with dy at offsets + i·steps";
   let arguments = (ins NN_TensorType:$dy, NN_DimsAttr:$offsets, DenseI64ArrayAttr:$steps);
   let results = (outs NN_TensorType:$dx);
 }
 
-def NN_PadOp : NN_TypedOp<"pad", [NN_Differentiable]> {
+def NN_PadOp : NN_TypedOp<"pad", [NN_Differentiable, NN_MovesData]> {
   let summary = "Adds low[i] elements before and high[i] after along dim i";
   let description = "mode: constant (`value`), reflect, edge, wrap; `low`, `high` ≥ 0. Only constant has a gradient.";
   let arguments = (ins NN_TensorType:$x, NN_DimsAttr:$low, NN_DimsAttr:$high,
@@ -244,21 +260,21 @@ def NN_PadOp : NN_TypedOp<"pad", [NN_Differentiable]> {
   let results = (outs NN_TensorType:$y);
 }
 
-def NN_GatherOp : NN_InferredOp<"gather", [NN_Differentiable],
+def NN_GatherOp : NN_InferredOp<"gather", [NN_Differentiable, NN_LinearInFirst],
     ["getFactorRule", "getBytes"]> {
   let summary = "data[…, indices, …] along `axis`; an embedding is axis 0; negative indices count from the end";
   let arguments = (ins NN_TensorType:$data, NN_TensorType:$indices, I64Attr:$axis);
   let results = (outs NN_TensorType:$result); // data[:axis] + indices' shape + data[axis+1:]
 }
 
-def NN_GatherGradOp : NN_TypedOp<"gather_grad", [],
+def NN_GatherGradOp : NN_TypedOp<"gather_grad", [NN_LinearInSecond],
     ["getFactorRule", "canAccumulate"]> {
   let summary = "Adds dy's slices into zeros of the result's shape, in index order (deterministic)";
   let arguments = (ins NN_TensorType:$indices, NN_TensorType:$dy, I64Attr:$axis);
   let results = (outs NN_TensorType:$ddata);
 }
 
-def NN_GatherElementsOp : NN_InferredOp<"gather_elements", [NN_Differentiable],
+def NN_GatherElementsOp : NN_InferredOp<"gather_elements", [NN_Differentiable, NN_LinearInFirst],
     ["getFactorRule", "getBytes"]> {
   let summary = "y[i][j] = data[indices[i][j]][j] for axis 0 (ONNX GatherElements)";
   let arguments = (ins NN_TensorType:$data, NN_TensorType:$indices, I64Attr:$axis);
@@ -273,7 +289,7 @@ def NN_ScatterElementsOp : NN_InferredOp<"scatter_elements", [NN_Differentiable]
   let results = (outs NN_TensorType:$result);
 }
 
-def NN_GatherNDOp : NN_InferredOp<"gather_nd", [NN_Differentiable],
+def NN_GatherNDOp : NN_InferredOp<"gather_nd", [NN_Differentiable, NN_LinearInFirst],
     ["getFactorRule", "getBytes"]> {
   let summary = "ONNX GatherND: the last dim of indices addresses data after batch_dims leading dims";
   let arguments = (ins NN_TensorType:$data, NN_TensorType:$indices,
@@ -281,7 +297,7 @@ def NN_GatherNDOp : NN_InferredOp<"gather_nd", [NN_Differentiable],
   let results = (outs NN_TensorType:$result);
 }
 
-def NN_GatherNDGradOp : NN_TypedOp<"gather_nd_grad"> {
+def NN_GatherNDGradOp : NN_TypedOp<"gather_nd_grad", [NN_LinearInSecond]> {
   let summary = "Adds dy into zeros of the result's shape at indices";
   let arguments = (ins NN_TensorType:$indices, NN_TensorType:$dy,
                        DefaultValuedAttr<I64Attr, "0">:$batch_dims);
@@ -302,13 +318,13 @@ def NN_MaskedScatterOp : NN_InferredOp<"masked_scatter", [NN_Differentiable]> {
   let results = (outs NN_TensorType:$y);
 }
 
-def NN_MaskedScatterGradOp : NN_TypedOp<"masked_scatter_grad"> {
+def NN_MaskedScatterGradOp : NN_TypedOp<"masked_scatter_grad", [NN_LinearInSecond]> {
   let summary = "The gradient for source: dy's masked elements in order, zeros after them";
   let arguments = (ins NN_TensorType:$mask, NN_TensorType:$dy);
   let results = (outs NN_TensorType:$dsource);
 }
 
-def NN_CumsumOp : NN_InferredOp<"cumsum", [NN_Differentiable]> {
+def NN_CumsumOp : NN_InferredOp<"cumsum", [NN_Differentiable, NN_Linear]> {
   let summary = "Running sum along axis";
   let arguments = (ins NN_TensorType:$x, I64Attr:$axis, DefaultValuedAttr<BoolAttr, "false">:$exclusive,
                        DefaultValuedAttr<BoolAttr, "false">:$reverse);
@@ -344,7 +360,7 @@ class NN_ReduceOp<string mnemonic, string what, list<Trait> traits = [], list<st
                        DefaultValuedAttr<BoolAttr, "false">:$keepdims);
   let results = (outs NN_TensorType:$y);
 }
-def NN_ReduceSumOp : NN_ReduceOp<"reduce_sum", "Sum over axes", [NN_Differentiable], ["canAccumulate"]>;
+def NN_ReduceSumOp : NN_ReduceOp<"reduce_sum", "Sum over axes", [NN_Differentiable, NN_Linear], ["canAccumulate"]>;
 def NN_ReduceMeanOp : NN_ReduceOp<"reduce_mean", "Mean over axes", [NN_Differentiable]>;
 def NN_ReduceMaxOp : NN_ReduceOp<"reduce_max", "Largest over axes; ties share the gradient", [NN_Differentiable]>;
 def NN_ReduceMinOp : NN_ReduceOp<"reduce_min", "Smallest over axes; ties share the gradient", [NN_Differentiable]>;
@@ -354,7 +370,7 @@ def NN_ReduceProdOp : NN_ReduceOp<"reduce_prod", "Product over axes">;
 // Linear algebra and convolution
 //===----------------------------------------------------------------------===//
 
-def NN_MatmulOp : NN_InferredOp<"matmul", [NN_Differentiable],
+def NN_MatmulOp : NN_InferredOp<"matmul", [NN_Differentiable, NN_Bilinear],
     ["getFactorRule", "getFlops", "canAccumulate"]> {
   let summary = "a[…, m, k] · b[…, k, n] (+ bias[n]), leading dims broadcast";
   let description = [{
@@ -369,7 +385,7 @@ def NN_MatmulOp : NN_InferredOp<"matmul", [NN_Differentiable],
   let results = (outs NN_TensorType:$result);
 }
 
-def NN_ConvOp : NN_InferredOp<"conv", [NN_Differentiable],
+def NN_ConvOp : NN_InferredOp<"conv", [NN_Differentiable, NN_Bilinear],
     ["getFactorRule", "getFlops"]> {
   let summary = "x[N, C, spatial…] with w[M, C/group, kernel…] (+ bias[M]) -> [N, M, spatial…]";
   let description = "1 to 3 spatial dims; strides, dilations one each; pads: all low ends, then all high ends.";
@@ -379,7 +395,7 @@ def NN_ConvOp : NN_InferredOp<"conv", [NN_Differentiable],
   let results = (outs NN_TensorType:$y);
 }
 
-def NN_ConvGradInputOp : NN_TypedOp<"conv_grad_input", [NN_Differentiable],
+def NN_ConvGradInputOp : NN_TypedOp<"conv_grad_input", [NN_Differentiable, NN_Bilinear],
     ["getFactorRule", "getFlops"]> {
   let summary = "Gradient of conv for x (also the transposed convolution of ONNX)";
   let arguments = (ins NN_TensorType:$dy, NN_TensorType:$w, DenseI64ArrayAttr:$strides,
@@ -388,7 +404,7 @@ def NN_ConvGradInputOp : NN_TypedOp<"conv_grad_input", [NN_Differentiable],
   let results = (outs NN_TensorType:$dx);
 }
 
-def NN_ConvGradWeightOp : NN_TypedOp<"conv_grad_weight", [],
+def NN_ConvGradWeightOp : NN_TypedOp<"conv_grad_weight", [NN_Bilinear],
     ["getFactorRule", "getFlops", "canAccumulate"]> {
   let summary = "Gradient of conv for w";
   let arguments = (ins NN_TensorType:$x, NN_TensorType:$dy, DenseI64ArrayAttr:$strides,
@@ -437,7 +453,7 @@ class NN_SoftmaxLikeOp<string mnemonic, string what> : NN_InferredOp<mnemonic, [
 def NN_SoftmaxOp : NN_SoftmaxLikeOp<"softmax", "eˣ ÷ Σ eˣ along axis; gradient from the result">;
 def NN_LogSoftmaxOp : NN_SoftmaxLikeOp<"log_softmax", "x − ln Σ eˣ along axis; gradient from the result">;
 
-class NN_SoftmaxLikeGradOp<string mnemonic, string what> : NN_InferredOp<mnemonic, [],
+class NN_SoftmaxLikeGradOp<string mnemonic, string what> : NN_InferredOp<mnemonic, [NN_LinearInSecond],
     ["getFactorRule", "getFlops", "canReuse"]> {
   let summary = what;
   let arguments = (ins NN_TensorType:$y, NN_TensorType:$dy, I64Attr:$axis);
@@ -461,7 +477,7 @@ def NN_LayerNormOp : NN_InferredOp<"layer_norm", [AttrSizedOperandSegments, NN_D
   }];
 }
 
-def NN_LayerNormGradOp : NN_InferredOp<"layer_norm_grad", [],
+def NN_LayerNormGradOp : NN_InferredOp<"layer_norm_grad", [NN_LinearInFirst],
     ["getFactorRule", "getFlops", "canAccumulate"]> {
   let summary = "dx, and dscale and dbias (f32, f64 for f64; dbias = Σ dy) of layer_norm";
   let arguments = (ins NN_TensorType:$dy, NN_TensorType:$x, NN_TensorType:$mean, NN_TensorType:$rstd,
@@ -476,7 +492,7 @@ def NN_RmsNormOp : NN_InferredOp<"rms_norm", [NN_Differentiable],
   let results = (outs NN_TensorType:$y, NN_TensorType:$rstd);
 }
 
-def NN_RmsNormGradOp : NN_InferredOp<"rms_norm_grad", [],
+def NN_RmsNormGradOp : NN_InferredOp<"rms_norm_grad", [NN_LinearInFirst],
     ["getFactorRule", "getFlops", "canAccumulate"]> {
   let summary = "dx and dscale (f32, f64 for f64) of rms_norm";
   let arguments = (ins NN_TensorType:$dy, NN_TensorType:$x, NN_TensorType:$rstd,
@@ -484,7 +500,7 @@ def NN_RmsNormGradOp : NN_InferredOp<"rms_norm_grad", [],
   let results = (outs NN_TensorType:$dx, NN_TensorType:$dscale);
 }
 
-def NN_RopeOp : NN_InferredOp<"rope", [NN_Differentiable]> {
+def NN_RopeOp : NN_InferredOp<"rope", [NN_Differentiable, NN_LinearInFirst, NN_RoundsOnce]> {
   let summary = "Rotary embedding: x·cos + rotate(x)·sin, cos and sin broadcast to x";
   let description = [{
     x […, D], D even; rotate(x) = [−x₂, x₁] of the halves x₁, x₂ of the last dim, or of neighbouring
@@ -517,7 +533,7 @@ def NN_AttentionOp : NN_InferredOp<"attention", [NN_Differentiable],
   let hasFolder = 1;
 }
 
-def NN_AttentionGradOp : NN_InferredOp<"attention_grad", [],
+def NN_AttentionGradOp : NN_InferredOp<"attention_grad", [NN_LinearInFirst],
     ["getFactorRule", "getFlops"]> {
   let summary = "dq, dk, dv of attention; scores are recomputed from lse; the mask gets no gradient";
   let arguments = (ins NN_TensorType:$grad, NN_TensorType:$q, NN_TensorType:$k, NN_TensorType:$v,
@@ -529,7 +545,7 @@ def NN_AttentionGradOp : NN_InferredOp<"attention_grad", [],
   let results = (outs NN_TensorType:$dq, NN_TensorType:$dk, NN_TensorType:$dv);
 }
 
-def NN_DropoutOp : NN_InferredOp<"dropout", [NN_Differentiable],
+def NN_DropoutOp : NN_InferredOp<"dropout", [NN_Differentiable, NN_LinearInFirst, NN_RoundsOnce],
     ["getFactorRule", "getFlops"]> {
   let summary = "x·keep ÷ (1 − ratio), keep by counter-based random numbers";
   let description = [{
@@ -589,19 +605,19 @@ def NN_KlDivergenceGradOp : NN_InferredOp<"kl_divergence_grad", [],
 // passes/shard.cpp inserts them where states of tensors do not fit, and the executor runs them.
 //===----------------------------------------------------------------------===//
 
-def NN_AllReduceOp : NN_InferredOp<"all_reduce", [], ["getFactorRule", "canReuse"]> {
+def NN_AllReduceOp : NN_InferredOp<"all_reduce", [NN_Linear], ["getFactorRule", "canReuse"]> {
   let summary = "The sum of x (f32) over the axis's devices, in their order; every one has the result";
   let arguments = (ins NN_TensorType:$x, StrAttr:$axis);
   let results = (outs NN_TensorType:$y);
 }
 
-def NN_AllGatherOp : NN_InferredOp<"all_gather"> {
+def NN_AllGatherOp : NN_InferredOp<"all_gather", [NN_Linear]> {
   let summary = "The axis's `count` devices' parts along `dim`, one after the other; every one has the result";
   let arguments = (ins NN_TensorType:$x, StrAttr:$axis, I64Attr:$dim, I64Attr:$count);
   let results = (outs NN_TensorType:$y);
 }
 
-def NN_OwnPartOp : NN_InferredOp<"own_part"> {
+def NN_OwnPartOp : NN_InferredOp<"own_part", [NN_Linear]> {
   let summary = "Of `count` equal parts of x along `dim` that of this device; nothing is sent";
   let arguments = (ins NN_TensorType:$x, StrAttr:$axis, I64Attr:$dim, I64Attr:$count);
   let results = (outs NN_TensorType:$y);

@@ -116,7 +116,7 @@ struct MarkSource {
 mlir::Value behindViews(mlir::Value value, DimExpr &repeats) {
   for (;;) {
     mlir::Operation *op = value.getDefiningOp();
-    if (!mlir::isa_and_nonnull<nn::ReshapeOp, nn::BroadcastToOp, nn::CastOp>(op))
+    if (!op || !(op->hasTrait<nn::Rearranges>() || mlir::isa<nn::CastOp>(op)))
       return value;
     auto from = nn::typeOf(op->getOperand(0)).getShape(), to = nn::typeOf(value).getShape();
     size_t missing = to.size() - std::min(from.size(), to.size());

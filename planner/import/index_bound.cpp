@@ -121,8 +121,7 @@ private:
     if (op->getNumResults() == 0)
       return;
     bool keepsIntegers = isInteger(*nn::dtypeOf(nn::typeOf(op->getResult(0)).getElementType()));
-    if (mlir::isa<nn::ReshapeOp, nn::CastOp, nn::SliceOp, nn::PadOp, nn::TransposeOp, nn::ConcatOp, nn::BroadcastToOp>(
-            op)) {
+    if (op->hasTrait<nn::MovesData>() || mlir::isa<nn::CastOp>(op)) {
       if (keepsIntegers)
         follow(op->getResult(0), offset, exempt, depth);
     } else if (mlir::isa<nn::AddOp, nn::SubOp>(op) && keepsIntegers) {

@@ -11,11 +11,6 @@
 namespace maestro::planner {
 namespace {
 
-/// Operators whose result is the field again, moved or cut.
-bool isView(mlir::Operation *op) {
-  return mlir::isa<nn::ReshapeOp, nn::TransposeOp, nn::SliceOp, nn::PadOp, nn::CastOp, nn::BroadcastToOp>(op);
-}
-
 /// The ignore_index of a cross entropy whose labels these are, or a negative number that they are compared with: class
 /// ids are never negative, so such a comparison can only ask whether a position counts.
 std::optional<int64_t> ignoredBy(mlir::OpOperand &use) {
@@ -33,9 +28,10 @@ std::optional<int64_t> ignoredValue(mlir::Value field) {
     for (mlir::OpOperand &use : pending.pop_back_val().getUses()) {
       if (std::optional<int64_t> ignored = ignoredBy(use))
         return ignored;
-      if (isView(use.getOwner()) && use.getOperandNumber() == 0 &&
-          !isFloat(Emitter::dtypeOf(use.getOwner()->getResult(0))))
-        pending.push_back(use.getOwner()->getResult(0));
+      mlir::Operation *op = use.getOwner();
+      bool isMoved = op->hasTrait<nn::MovesData>() || mlir::isa<nn::CastOp>(op);
+      if (isMoved && !isFloat(Emitter::dtypeOf(op->getResult(0))))
+        pending.push_back(op->getResult(0));
     }
   return std::nullopt;
 }
