@@ -31,8 +31,6 @@
 //                                              how each symbol combines over samples; its bound; `own`: counts
 //                                              the samples' own rows; `unpadded = "why"`: only samples of
 //                                              equal length share a micro-batch
-//   nn.without_gradient = ["student/pooler.weight"]
-//                                              trainable parameters that no loss reaches
 //   nn.recompute = "selective"|"full"          of a section: what its backward computes again (base/recompute.h)
 //   nn.lighter_layers = 2, nn.layers = 12      with it: of so many layers of the section the last two have the next lighter one
 //   nn.lighter_evenly                          with that: two that lie evenly among them, instead
@@ -74,7 +72,6 @@ inline constexpr llvm::StringLiteral kDims = "nn.dims";
 inline constexpr llvm::StringLiteral kEdge = "nn.edge";
 inline constexpr llvm::StringLiteral kCarriesGradient = "nn.carries_gradient";
 inline constexpr llvm::StringLiteral kEdgeGradient = "nn.edge_gradient";
-inline constexpr llvm::StringLiteral kWithoutGradient = "nn.without_gradient";
 inline constexpr llvm::StringLiteral kRecompute = "nn.recompute";
 inline constexpr llvm::StringLiteral kLighterLayers = "nn.lighter_layers";
 inline constexpr llvm::StringLiteral kLighterEvenly = "nn.lighter_evenly";

@@ -9,7 +9,7 @@
 //       -> (… {nn.loss = "loss", nn.role = "sum"}, … {nn.gradient = "m/w"})
 //
 // where scale is weight ÷ global count, so that gradients of micro-batches simply add up. Trainable
-// parameters that no loss reaches have no such result; nn.without_gradient names them.
+// parameters that no loss reaches have no such result.
 //
 // In a section, the gradient of a result that leaves over an edge arrives as an argument
 // (nn.edge_gradient), and the gradient of what came over an edge is a result, where the edge carries
@@ -110,7 +110,6 @@ struct DifferentiatePass : PassWrapper<DifferentiatePass, OperationPass<ModuleOp
                               llvm::SmallVectorImpl<FunctionResult> &results) {
     Builder builder(&getContext());
     OpBuilder zeros(step.getBody().front().getTerminator());
-    llvm::SmallVector<Attribute> without;
     bool anyEdge =
         llvm::any_of(results, [](const FunctionResult &result) { return result.attributes.get(attributes::kEdge); });
     size_t before = results.size();
@@ -122,15 +121,11 @@ struct DifferentiatePass : PassWrapper<DifferentiatePass, OperationPass<ModuleOp
       if (!gradient && isEdge) // Read by comparisons and their like alone.
         gradient =
             nn::FillOp::create(zeros, step.getLoc(), step.getArgument(index).getType(), zeros.getF64FloatAttr(0.0));
-      if (!gradient) {
-        without.push_back(name);
+      if (!gradient)
         continue;
-      }
       auto attribute = builder.getNamedAttr(isEdge ? attributes::kEdgeGradient : attributes::kGradient, name);
       results.push_back({gradient, builder.getDictionaryAttr(attribute)});
     }
-    if (!without.empty())
-      getOperation()->setAttr(attributes::kWithoutGradient, builder.getArrayAttr(without));
     if (results.size() > before || anyEdge || getOperation()->getParentOp() /* a section */)
       return success();
     return step.emitError() << "no trainable parameter reaches a loss (of " << wanted.size()

@@ -92,11 +92,9 @@ private:
     llvm::SmallVector<StringRef> components(spec.components.begin(), spec.components.end());
     draft.op = section::SectionOp::create(
         builder, graph.getLoc(), builder.getStringAttr(spec.name), builder.getStrArrayAttr(components), UnitAttr(),
-        StringAttr(), builder.getI64IntegerAttr(spec.stage), ArrayAttr(), section::LayoutAttr(), DenseI64ArrayAttr());
+        StringAttr(), builder.getI64IntegerAttr(spec.stage), builder.getI64IntegerAttr(spec.stages), ArrayAttr());
     if (spec.stages > 1)
       draft.op.setOf(spec.section);
-    if (spec.stages > 1 || spec.tensor > 1)
-      draft.op.setLayoutAttr(section::LayoutAttr::get(builder.getContext(), 1, spec.stages, 1, false, spec.tensor));
     llvm::SmallVector<StringRef> active(spec.activeDims.begin(), spec.activeDims.end());
     if (!active.empty())
       draft.op.setActiveDimsAttr(builder.getStrArrayAttr(active));

@@ -7,9 +7,6 @@
 
 #include "ir/section/section_dialect.cpp.inc"
 
-#define GET_ATTRDEF_CLASSES
-#include "ir/section/section_attrs.cpp.inc"
-
 #define GET_OP_CLASSES
 #include "ir/section/section_ops.cpp.inc"
 
@@ -18,39 +15,16 @@ using namespace mlir;
 namespace maestro::section {
 
 void SectionDialect::initialize() {
-  addAttributes<
-#define GET_ATTRDEF_LIST
-#include "ir/section/section_attrs.cpp.inc"
-      >();
   addOperations<
 #define GET_OP_LIST
 #include "ir/section/section_ops.cpp.inc"
       >();
 }
 
-LogicalResult LayoutAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, int64_t dataParallel,
-                                 int64_t stages, int64_t microBatch, bool, int64_t tensor) {
-  if (dataParallel < 1 || stages < 1 || microBatch < 1 || tensor < 1)
-    return emitError() << "data_parallel " << dataParallel << ", stages " << stages << ", micro_batch " << microBatch
-                       << " and tensor " << tensor << " must be at least 1";
-  return success();
-}
-
 LogicalResult SectionOp::verify() {
-  int64_t stages = getLayout() ? getLayout()->getStages() : 1;
-  auto stage = static_cast<int64_t>(getStage());
-  if (stage < 0 || (getOf() && stage >= stages))
+  auto stage = static_cast<int64_t>(getStage()), stages = static_cast<int64_t>(getStages());
+  if (stage < 0 || stage >= stages)
     return emitOpError() << "is stage " << stage << " of " << stages;
-  if (std::optional<llvm::ArrayRef<int64_t>> devices = getDevices()) {
-    if (!getLayout())
-      return emitOpError() << "has devices and no layout";
-    if (static_cast<int64_t>(devices->size()) != getLayout()->getDataParallel())
-      return emitOpError() << "has " << devices->size() << " devices for " << getLayout()->getDataParallel()
-                           << " replicas";
-    for (int64_t device : *devices)
-      if (device < 0)
-        return emitOpError() << "device " << device << " is negative";
-  }
   return success();
 }
 

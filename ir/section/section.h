@@ -13,9 +13,6 @@
 
 #include "ir/section/section_dialect.h.inc"
 
-#define GET_ATTRDEF_CLASSES
-#include "ir/section/section_attrs.h.inc"
-
 #define GET_OP_CLASSES
 #include "ir/section/section_ops.h.inc"
 

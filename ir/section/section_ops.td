@@ -1,40 +1,22 @@
-// The `section` dialect: coarse parts of a compound graph, each with a layout and devices of its own, and the
-// tensors that pass between them (level 2 of the IR, ir/README.md).
+// The `section` dialect: coarse parts of a compound graph, and the tensors that pass between them
+// (level 2 of the IR, ir/README.md).
 #ifndef MAESTRO_SECTION_OPS
 #define MAESTRO_SECTION_OPS
 
 include "mlir/IR/OpBase.td"
-include "mlir/IR/AttrTypeBase.td"
 
 def Section_Dialect : Dialect {
   let name = "section";
   let cppNamespace = "::maestro::section";
   let summary = "Sections of a compound training job, and the edges between them";
-  let useDefaultAttributePrinterParser = 1;
-}
-
-def Section_LayoutAttr : AttrDef<Section_Dialect, "Layout"> {
-  let mnemonic = "layout";
-  let summary = "How a section is spread over devices";
-  let description = [{
-    `#section.layout<data_parallel = 2, stages = 1, micro_batch = 4, recompute = false>`: replicas, pipeline
-    stages along the depth, the most samples of a micro-batch, and whether the backward tasks compute
-    elementwise results again; `, tensor = 2`: the devices of each stage of each replica. What the search decides is an attribute here; passes apply it.
-  }];
-  let parameters = (ins "int64_t":$dataParallel, "int64_t":$stages, "int64_t":$microBatch, "bool":$recompute,
-                       DefaultValuedParameter<"int64_t", "1">:$tensor);
-  let assemblyFormat = [{
-    `<` `data_parallel` `=` $dataParallel `,` `stages` `=` $stages `,` `micro_batch` `=` $microBatch `,`
-        `recompute` `=` $recompute (`,` `tensor` `=` $tensor^)? `>`
-  }];
-  let genVerifyDecl = 1;
 }
 
 def Section_SectionOp : Op<Section_Dialect, "section"> {
-  let summary = "A part of the job that gets a layout of its own, or one pipeline stage of it";
+  let summary = "A part of the job that is laid out by itself, or one pipeline stage of it";
   let description = [{
     Its functions are in the nested module of the same name: `@graph` at first, its programs in the end. Arguments
-    with `nn.edge` arrive over the edge of that name, results with it leave over it.
+    with `nn.edge` arrive over the edge of that name, results with it leave over it. What the search decides about
+    programs is said by that module's attributes (passes/attributes.h): what is computed again, what is split.
 
     ```mlir
     section.section "vision" {active_dims = ["images"], components = ["vision"], trains}
@@ -46,13 +28,12 @@ def Section_SectionOp : Op<Section_Dialect, "section"> {
     }
     ```
 
-    `stage` numbers the pipeline stages of the section `of`; a section that is not cut has neither. `active_dims`: a
-    sample takes part iff all of them are above 0 for it. `devices` lists, replica by replica, the device that runs
-    this stage.
+    `stage` numbers the pipeline `stages` of the section `of`; a section that is not cut has none of them.
+    `active_dims`: a sample takes part iff all of them are above 0 for it.
   }];
   let arguments = (ins StrAttr:$name, StrArrayAttr:$components, UnitAttr:$trains, OptionalAttr<StrAttr>:$of,
-                       DefaultValuedAttr<I64Attr, "0">:$stage, OptionalAttr<StrArrayAttr>:$active_dims,
-                       OptionalAttr<Section_LayoutAttr>:$layout, OptionalAttr<DenseI64ArrayAttr>:$devices);
+                       DefaultValuedAttr<I64Attr, "0">:$stage, DefaultValuedAttr<I64Attr, "1">:$stages,
+                       OptionalAttr<StrArrayAttr>:$active_dims);
   let assemblyFormat = "$name attr-dict";
   let hasVerifier = 1;
   let extraClassDeclaration = [{

@@ -6,10 +6,8 @@
 section.section "vision" {active_dims = ["images"], components = ["vision"], trains}
 // CHECK: section.section "teacher" {active_dims = ["images", "clips"], components = ["teacher", "head"]}
 section.section "teacher" {active_dims = ["images", "clips"], components = ["teacher", "head"]}
-// CHECK: section.section "language.stage1" {components = ["language"], devices = array<i64: 3, 0>,
-// CHECK-SAME: layout = #section.layout<data_parallel = 2, stages = 2, micro_batch = 4, recompute = true>, of = "language", stage = 1 : i64, trains}
-section.section "language.stage1" {components = ["language"], devices = array<i64: 3, 0>, of = "language", stage = 1 : i64, trains,
-  layout = #section.layout<data_parallel = 2, stages = 2, micro_batch = 4, recompute = true>}
+// CHECK: section.section "language.stage1" {components = ["language"], of = "language", stage = 1 : i64, stages = 2 : i64, trains}
+section.section "language.stage1" {components = ["language"], of = "language", stage = 1 : i64, stages = 2 : i64, trains}
 // CHECK: section.edge "features" from "vision" to "language.stage1" gradient : !nn.tensor<[4*images, 64], f32>
 section.edge "features" from "vision" to "language.stage1" gradient : !nn.tensor<[4*images, 64], f32>
 // CHECK: section.edge "hidden" from "teacher" to "language.stage1" : !nn.tensor<[batch, seq, 64], bf16>

@@ -1,7 +1,6 @@
 // RUN: maestro-opt %s --split-input-file --maestro-differentiate | FileCheck %s
 
 // The example of passes/differentiate.cpp, with a frozen matrix below it that gets no gradient work.
-// CHECK: module attributes {nn.without_gradient = ["m/unused"]}
 module {
   // CHECK-LABEL: func.func @step
   // CHECK-SAME: %arg4: !nn.tensor<[], f32> {nn.loss_scale = "loss"}
