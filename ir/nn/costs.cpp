@@ -33,6 +33,10 @@ DimExpr ConvOp::getFlops() {
 DimExpr ConvGradInputOp::getFlops() { return convFlops(typeOf(getW()), typeOf(getDy())); }
 DimExpr ConvGradWeightOp::getFlops() { return convFlops(typeOf(getDw()), typeOf(getDy())); }
 
+//===----------------------------------------------------------------------===//
+// Pooling
+//===----------------------------------------------------------------------===//
+
 static DimExpr poolFlops(mlir::Value y, llvm::ArrayRef<int64_t> kernel) {
   DimExpr window = 1;
   for (int64_t size : kernel)

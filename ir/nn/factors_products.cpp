@@ -1,4 +1,4 @@
-// Factor rules of matrix products, convolutions and pooling.
+// Factor rules of matrix products and convolutions.
 #include "ir/nn/rule_builder.h"
 
 namespace maestro::nn {
@@ -48,11 +48,6 @@ static DimFactors joined(DimFactors outer, const DimFactors &inner) {
   return outer;
 }
 
-/// Spatial dims stay whole: neighbouring windows overlap.
-static void appendSpatial(RuleBuilder &builder, TensorFactors &factors, llvm::ArrayRef<DimExpr> shape) {
-  factors.append(builder.factors(shape.drop_front(2), FactorKind::Whole));
-}
-
 static ConvFactors convFactors(RuleBuilder &builder, llvm::ArrayRef<DimExpr> x, llvm::ArrayRef<DimExpr> w,
                                llvm::ArrayRef<DimExpr> y, int64_t group, ConvKinds kinds) {
   DimFactors batch = builder.factor(x[0], kinds.batch);
@@ -63,9 +58,9 @@ static ConvFactors convFactors(RuleBuilder &builder, llvm::ArrayRef<DimExpr> x, 
   factors.x = {batch, joined(groups, in)};
   factors.w = {joined(groups, out), in};
   factors.y = {batch, joined(groups, out)};
-  appendSpatial(builder, factors.x, x);
-  appendSpatial(builder, factors.w, w);
-  appendSpatial(builder, factors.y, y);
+  factors.x.append(builder.spatial(x));
+  factors.w.append(builder.spatial(w));
+  factors.y.append(builder.spatial(y));
   return factors;
 }
 
@@ -106,28 +101,5 @@ FactorRule ConvGradWeightOp::getFactorRule() {
   builder.result(0) = factors.w;
   return builder.take();
 }
-
-//===----------------------------------------------------------------------===//
-// Pooling
-//===----------------------------------------------------------------------===//
-
-/// Rows and channels are independent; all tensors share them.
-static FactorRule poolRule(mlir::Operation *op) {
-  RuleBuilder builder(op);
-  TensorFactors shared = builder.factors(builder.resultShape(0).take_front(2));
-  auto carry = [&](TensorFactors &factors, llvm::ArrayRef<DimExpr> shape) {
-    factors = shared;
-    appendSpatial(builder, factors, shape);
-  };
-  for (unsigned i = 0; i < op->getNumOperands(); ++i)
-    carry(builder.operand(i), builder.operandShape(i));
-  carry(builder.result(0), builder.resultShape(0));
-  return builder.take();
-}
-
-FactorRule MaxPoolOp::getFactorRule() { return poolRule(*this); }
-FactorRule AvgPoolOp::getFactorRule() { return poolRule(*this); }
-FactorRule MaxPoolGradOp::getFactorRule() { return poolRule(*this); }
-FactorRule AvgPoolGradOp::getFactorRule() { return poolRule(*this); }
 
 } // namespace maestro::nn

@@ -7,6 +7,10 @@ namespace maestro::nn {
 
 bool isFloatTensor(Value value) { return llvm::isa<FloatType>(typeOf(value).getElementType()); }
 
+Value arriving(ValueRange resultGradients, ArrayRef<bool> needed, Value x) {
+  return needed[0] && isFloatTensor(x) ? resultGradients[0] : Value();
+}
+
 Value beforeRounding(Value gradient) {
   auto cast = gradient.getDefiningOp<CastOp>();
   if (!cast || !isFloatTensor(cast.getX()) || !isFloatTensor(gradient))

@@ -15,6 +15,12 @@
 
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 
+/// Opens the definition of an operator's gradient.
+#define MAESTRO_GRADIENT(OpTy)                                                                                         \
+  llvm::LogicalResult OpTy::buildGradient(mlir::OpBuilder &builder, mlir::ValueRange resultGradients,                  \
+                                          llvm::ArrayRef<bool> needed,                                                 \
+                                          llvm::SmallVectorImpl<mlir::Value> &operandGradients)
+
 namespace maestro::nn {
 
 /// Emits operators at one place, for one location.
@@ -51,6 +57,8 @@ public:
 inline llvm::ArrayRef<DimExpr> shapeOf(mlir::Value value) { return typeOf(value).getShape(); }
 inline int64_t rankOf(mlir::Value value) { return shapeOf(value).size(); }
 bool isFloatTensor(mlir::Value value);
+/// The gradient of the only result, or null when the first operand `x` wants none.
+mlir::Value arriving(mlir::ValueRange resultGradients, llvm::ArrayRef<bool> needed, mlir::Value x);
 
 /// What a gradient was before it was rounded to fewer bits: the operand of a narrowing cast, else
 /// itself.

@@ -1,6 +1,6 @@
-// Gradient of attention. q, k and v get theirs from one fused operator that recomputes the scores.
-// A trained additive mask (T5's relative positions) is rare, and its gradient is as large as the
-// scores: it is written out of plain operators here.
+// Gradients of attention and rotary embeddings. q, k and v get theirs from one fused operator that recomputes the
+// scores. A trained additive mask (T5's relative positions) is rare, and its gradient is as large as the scores: it is
+// written out of plain operators here.
 #include "ir/nn/gradients.h"
 
 #include <limits>
@@ -83,8 +83,7 @@ private:
 
 } // namespace
 
-LogicalResult AttentionOp::buildGradient(OpBuilder &builder, ValueRange resultGradients, ArrayRef<bool> needed,
-                                         SmallVectorImpl<Value> &operandGradients) {
+MAESTRO_GRADIENT(AttentionOp) {
   operandGradients.assign(getNumOperands(), Value());
   if (resultGradients[1])
     return emitOpError() << "passes gradients through o only, not through lse";
@@ -102,6 +101,29 @@ LogicalResult AttentionOp::buildGradient(OpBuilder &builder, ValueRange resultGr
   }
   if (getMask() && needed[3] && isFloatTensor(getMask()))
     operandGradients[3] = b.sumTo(ScoreGradient(b, *this).build(dOut), typeOf(getMask()));
+  return success();
+}
+
+/// y = x·cos + R(x)·sin with a linear R; the adjoint form is x·cos + Rᵀ(x·sin).
+MAESTRO_GRADIENT(RopeOp) {
+  operandGradients.assign(3, Value());
+  Value dy = resultGradients[0];
+  if (!dy)
+    return success();
+  GradientBuilder b(*this, builder);
+  if (needed[0])
+    operandGradients[0] = b.emit<RopeOp>(dy, getCos(), getSin(), getInterleavedAttr(), b.getBoolAttr(!getAdjoint()));
+  if (needed[1])
+    operandGradients[1] = b.sumTo(b.emit<MulOp>(dy, getX()), typeOf(getCos()));
+  if (!needed[2])
+    return success();
+  // dsin = dy ⊙ R(x), and in the adjoint form R(dy) ⊙ x.
+  Value rotatedSide = getAdjoint() ? dy : Value(getX());
+  Value otherSide = getAdjoint() ? Value(getX()) : dy;
+  Value rotated =
+      b.emit<RopeOp>(rotatedSide, b.zeros(typeOf(getCos())), b.emit<FillOp>(getSin().getType(), b.getF64FloatAttr(1.0)),
+                     getInterleavedAttr(), b.getBoolAttr(false));
+  operandGradients[2] = b.sumTo(b.emit<MulOp>(rotated, otherSide), typeOf(getSin()));
   return success();
 }
 

@@ -63,8 +63,7 @@ LogicalResult selected(OpTy op, OpBuilder &builder, ValueRange dys, ArrayRef<boo
 } // namespace
 
 #define MAESTRO_UNARY_GRADIENT(OpTy, expression)                                                                       \
-  LogicalResult OpTy::buildGradient(OpBuilder &builder, ValueRange resultGradients, ArrayRef<bool> needed,             \
-                                    SmallVectorImpl<Value> &operandGradients) {                                        \
+  MAESTRO_GRADIENT(OpTy) {                                                                                             \
     OpTy op = *this;                                                                                                   \
     return unary(op, builder, resultGradients, needed, operandGradients,                                               \
                  [=](GradientBuilder &b, Value dy) mutable -> Value { return expression; });                           \
@@ -93,21 +92,18 @@ MAESTRO_UNARY_GRADIENT(CastOp, isFloatTensor(op.getY()) ? b.cast(beforeRounding(
 
 #undef MAESTRO_UNARY_GRADIENT
 
-LogicalResult AddOp::buildGradient(OpBuilder &builder, ValueRange resultGradients, ArrayRef<bool> needed,
-                                   SmallVectorImpl<Value> &operandGradients) {
+MAESTRO_GRADIENT(AddOp) {
   auto same = [](GradientBuilder &, Value dy) { return dy; };
   return binary(*this, builder, resultGradients, needed, operandGradients, same, same);
 }
 
-LogicalResult SubOp::buildGradient(OpBuilder &builder, ValueRange resultGradients, ArrayRef<bool> needed,
-                                   SmallVectorImpl<Value> &operandGradients) {
+MAESTRO_GRADIENT(SubOp) {
   return binary(
       *this, builder, resultGradients, needed, operandGradients, [](GradientBuilder &, Value dy) { return dy; },
       [](GradientBuilder &b, Value dy) { return b.emit<NegOp>(dy); });
 }
 
-LogicalResult MulOp::buildGradient(OpBuilder &builder, ValueRange resultGradients, ArrayRef<bool> needed,
-                                   SmallVectorImpl<Value> &operandGradients) {
+MAESTRO_GRADIENT(MulOp) {
   Value lhs = getLhs(), rhs = getRhs();
   return binary(
       *this, builder, resultGradients, needed, operandGradients,
@@ -115,8 +111,7 @@ LogicalResult MulOp::buildGradient(OpBuilder &builder, ValueRange resultGradient
       [=](GradientBuilder &b, Value dy) { return b.emit<MulOp>(dy, lhs); });
 }
 
-LogicalResult DivOp::buildGradient(OpBuilder &builder, ValueRange resultGradients, ArrayRef<bool> needed,
-                                   SmallVectorImpl<Value> &operandGradients) {
+MAESTRO_GRADIENT(DivOp) {
   Value rhs = getRhs(), quotient = getResult();
   return binary(
       *this, builder, resultGradients, needed, operandGradients,
@@ -124,15 +119,9 @@ LogicalResult DivOp::buildGradient(OpBuilder &builder, ValueRange resultGradient
       [=](GradientBuilder &b, Value dy) { return b.emit<NegOp>(b.emit<DivOp>(b.emit<MulOp>(dy, quotient), rhs)); });
 }
 
-LogicalResult MaximumOp::buildGradient(OpBuilder &builder, ValueRange resultGradients, ArrayRef<bool> needed,
-                                       SmallVectorImpl<Value> &operandGradients) {
-  return selected<GreaterOp>(*this, builder, resultGradients, needed, operandGradients);
-}
+MAESTRO_GRADIENT(MaximumOp) { return selected<GreaterOp>(*this, builder, resultGradients, needed, operandGradients); }
 
-LogicalResult MinimumOp::buildGradient(OpBuilder &builder, ValueRange resultGradients, ArrayRef<bool> needed,
-                                       SmallVectorImpl<Value> &operandGradients) {
-  return selected<LessOp>(*this, builder, resultGradients, needed, operandGradients);
-}
+MAESTRO_GRADIENT(MinimumOp) { return selected<LessOp>(*this, builder, resultGradients, needed, operandGradients); }
 
 namespace {
 /// dy·r·lʳ⁻¹ for a known r; squares and cubes need no power.
@@ -151,8 +140,7 @@ Value powerSlope(GradientBuilder &b, Value dy, Value base, double r) {
 } // namespace
 
 /// d lhs = dy·r·lʳ⁻¹, 0 where r = 0 (so that 0⁰ passes no NaN); d rhs = dy·lʳ·ln l, 0 where l ≤ 0.
-LogicalResult PowOp::buildGradient(OpBuilder &builder, ValueRange resultGradients, ArrayRef<bool> needed,
-                                   SmallVectorImpl<Value> &operandGradients) {
+MAESTRO_GRADIENT(PowOp) {
   Value base = getLhs(), exponent = getRhs(), power = getResult();
   Type element = typeOf(base).getElementType();
   return binary(
@@ -174,8 +162,7 @@ LogicalResult PowOp::buildGradient(OpBuilder &builder, ValueRange resultGradient
       });
 }
 
-LogicalResult WhereOp::buildGradient(OpBuilder &builder, ValueRange resultGradients, ArrayRef<bool> needed,
-                                     SmallVectorImpl<Value> &operandGradients) {
+MAESTRO_GRADIENT(WhereOp) {
   operandGradients.assign(3, Value());
   Value dy = resultGradients[0];
   if (!dy || !isFloatTensor(getResult()))

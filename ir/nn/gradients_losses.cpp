@@ -32,8 +32,7 @@ Value teacherGradient(GradientBuilder &b, KlDivergenceOp op, Value dloss) {
 
 } // namespace
 
-LogicalResult CrossEntropyOp::buildGradient(OpBuilder &builder, ValueRange resultGradients, ArrayRef<bool> needed,
-                                            SmallVectorImpl<Value> &operandGradients) {
+MAESTRO_GRADIENT(CrossEntropyOp) {
   operandGradients.assign(2, Value());
   if (failed(onlyLoss(*this, resultGradients)))
     return failure();
@@ -44,8 +43,7 @@ LogicalResult CrossEntropyOp::buildGradient(OpBuilder &builder, ValueRange resul
   return success();
 }
 
-LogicalResult KlDivergenceOp::buildGradient(OpBuilder &builder, ValueRange resultGradients, ArrayRef<bool> needed,
-                                            SmallVectorImpl<Value> &operandGradients) {
+MAESTRO_GRADIENT(KlDivergenceOp) {
   operandGradients.assign(2, Value());
   if (failed(onlyLoss(*this, resultGradients)))
     return failure();

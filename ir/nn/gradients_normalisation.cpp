@@ -1,4 +1,4 @@
-// Gradients of softmaxes, norms, rotary embedding and dropout: mostly one fused operator each.
+// Gradients of softmaxes and norms: one fused operator each.
 #include "ir/nn/gradients.h"
 
 using namespace mlir;
@@ -27,18 +27,15 @@ LogicalResult softmaxLike(OpTy op, OpBuilder &builder, ValueRange dys, ArrayRef<
 
 } // namespace
 
-LogicalResult SoftmaxOp::buildGradient(OpBuilder &builder, ValueRange resultGradients, ArrayRef<bool> needed,
-                                       SmallVectorImpl<Value> &operandGradients) {
+MAESTRO_GRADIENT(SoftmaxOp) {
   return softmaxLike<SoftmaxGradOp>(*this, builder, resultGradients, needed, operandGradients);
 }
 
-LogicalResult LogSoftmaxOp::buildGradient(OpBuilder &builder, ValueRange resultGradients, ArrayRef<bool> needed,
-                                          SmallVectorImpl<Value> &operandGradients) {
+MAESTRO_GRADIENT(LogSoftmaxOp) {
   return softmaxLike<LogSoftmaxGradOp>(*this, builder, resultGradients, needed, operandGradients);
 }
 
-LogicalResult LayerNormOp::buildGradient(OpBuilder &builder, ValueRange resultGradients, ArrayRef<bool> needed,
-                                         SmallVectorImpl<Value> &operandGradients) {
+MAESTRO_GRADIENT(LayerNormOp) {
   operandGradients.assign(getNumOperands(), Value());
   if (failed(onlyFirstResult(*this, resultGradients)))
     return failure();
@@ -56,8 +53,7 @@ LogicalResult LayerNormOp::buildGradient(OpBuilder &builder, ValueRange resultGr
   return success();
 }
 
-LogicalResult RmsNormOp::buildGradient(OpBuilder &builder, ValueRange resultGradients, ArrayRef<bool> needed,
-                                       SmallVectorImpl<Value> &operandGradients) {
+MAESTRO_GRADIENT(RmsNormOp) {
   operandGradients.assign(getNumOperands(), Value());
   if (failed(onlyFirstResult(*this, resultGradients)))
     return failure();
@@ -69,40 +65,6 @@ LogicalResult RmsNormOp::buildGradient(OpBuilder &builder, ValueRange resultGrad
     operandGradients[0] = grad.getDx();
   if (getScale() && needed[1])
     operandGradients[1] = b.cast(grad.getDscale(), typeOf(getScale()).getElementType());
-  return success();
-}
-
-/// y = x·cos + R(x)·sin with a linear R; the adjoint form is x·cos + Rᵀ(x·sin).
-LogicalResult RopeOp::buildGradient(OpBuilder &builder, ValueRange resultGradients, ArrayRef<bool> needed,
-                                    SmallVectorImpl<Value> &operandGradients) {
-  operandGradients.assign(3, Value());
-  Value dy = resultGradients[0];
-  if (!dy)
-    return success();
-  GradientBuilder b(*this, builder);
-  if (needed[0])
-    operandGradients[0] = b.emit<RopeOp>(dy, getCos(), getSin(), getInterleavedAttr(), b.getBoolAttr(!getAdjoint()));
-  if (needed[1])
-    operandGradients[1] = b.sumTo(b.emit<MulOp>(dy, getX()), typeOf(getCos()));
-  if (!needed[2])
-    return success();
-  // dsin = dy ⊙ R(x), and in the adjoint form R(dy) ⊙ x.
-  Value rotatedSide = getAdjoint() ? dy : Value(getX());
-  Value otherSide = getAdjoint() ? Value(getX()) : dy;
-  Value rotated =
-      b.emit<RopeOp>(rotatedSide, b.zeros(typeOf(getCos())), b.emit<FillOp>(getSin().getType(), b.getF64FloatAttr(1.0)),
-                     getInterleavedAttr(), b.getBoolAttr(false));
-  operandGradients[2] = b.sumTo(b.emit<MulOp>(rotated, otherSide), typeOf(getSin()));
-  return success();
-}
-
-LogicalResult DropoutOp::buildGradient(OpBuilder &builder, ValueRange resultGradients, ArrayRef<bool> needed,
-                                       SmallVectorImpl<Value> &operandGradients) {
-  operandGradients.assign(3, Value());
-  if (needed[0] && resultGradients[0])
-    operandGradients[0] = GradientBuilder(*this, builder)
-                              .emit<DropoutOp>(resultGradients[0], getState(), getSampleIds(), getRatioAttr(),
-                                               getStreamAttr(), getStridesAttr());
   return success();
 }
 

@@ -56,8 +56,7 @@ Value biasGradient(GradientBuilder &b, Value dy, Value bias, int64_t channelAxis
 
 } // namespace
 
-LogicalResult MatmulOp::buildGradient(OpBuilder &builder, ValueRange resultGradients, ArrayRef<bool> needed,
-                                      SmallVectorImpl<Value> &operandGradients) {
+MAESTRO_GRADIENT(MatmulOp) {
   operandGradients.assign(getNumOperands(), Value());
   if (!resultGradients[0] || !isFloatTensor(getResult()))
     return success();
@@ -75,8 +74,7 @@ LogicalResult MatmulOp::buildGradient(OpBuilder &builder, ValueRange resultGradi
   return success();
 }
 
-LogicalResult ConvOp::buildGradient(OpBuilder &builder, ValueRange resultGradients, ArrayRef<bool> needed,
-                                    SmallVectorImpl<Value> &operandGradients) {
+MAESTRO_GRADIENT(ConvOp) {
   operandGradients.assign(getNumOperands(), Value());
   Value dy = resultGradients[0];
   if (!dy)
@@ -98,8 +96,7 @@ LogicalResult ConvOp::buildGradient(OpBuilder &builder, ValueRange resultGradien
 }
 
 /// The result x̄ = Wᵀ·dy is linear in dy and w: a gradient g of x̄ passes to dy as conv(g, w).
-LogicalResult ConvGradInputOp::buildGradient(OpBuilder &builder, ValueRange resultGradients, ArrayRef<bool> needed,
-                                             SmallVectorImpl<Value> &operandGradients) {
+MAESTRO_GRADIENT(ConvGradInputOp) {
   operandGradients.assign(2, Value());
   Value g = resultGradients[0];
   if (!g)
@@ -115,28 +112,6 @@ LogicalResult ConvGradInputOp::buildGradient(OpBuilder &builder, ValueRange resu
   if (needed[1])
     operandGradients[1] = b.emit<ConvGradWeightOp>(getW().getType(), g, getDy(), getStridesAttr(), getPadsAttr(),
                                                    getDilationsAttr(), getGroupAttr());
-  return success();
-}
-
-LogicalResult MaxPoolOp::buildGradient(OpBuilder &builder, ValueRange resultGradients, ArrayRef<bool> needed,
-                                       SmallVectorImpl<Value> &operandGradients) {
-  operandGradients.assign(1, Value());
-  if (needed[0] && resultGradients[0])
-    operandGradients[0] =
-        GradientBuilder(*this, builder)
-            .emit<MaxPoolGradOp>(getX().getType(), getX(), resultGradients[0], getKernelAttr(), getStridesAttr(),
-                                 getPadsAttr(), getDilationsAttr(), getCeilModeAttr(), getCountIncludePadAttr());
-  return success();
-}
-
-LogicalResult AvgPoolOp::buildGradient(OpBuilder &builder, ValueRange resultGradients, ArrayRef<bool> needed,
-                                       SmallVectorImpl<Value> &operandGradients) {
-  operandGradients.assign(1, Value());
-  if (needed[0] && resultGradients[0])
-    operandGradients[0] =
-        GradientBuilder(*this, builder)
-            .emit<AvgPoolGradOp>(getX().getType(), resultGradients[0], getKernelAttr(), getStridesAttr(), getPadsAttr(),
-                                 getDilationsAttr(), getCeilModeAttr(), getCountIncludePadAttr());
   return success();
 }
 

@@ -1,4 +1,4 @@
-// Gradients of reductions: the result's gradient, spread over what was reduced.
+// Gradients of reductions, and of what runs along an axis: the result's gradient, spread over what was reduced.
 #include "ir/nn/gradients.h"
 
 using namespace mlir;
@@ -11,12 +11,13 @@ template <typename OpTy>
 LogicalResult extremum(OpTy op, OpBuilder &builder, ValueRange dys, ArrayRef<bool> needed,
                        SmallVectorImpl<Value> &gradients) {
   gradients.assign(1, Value());
-  if (!needed[0] || !dys[0] || !isFloatTensor(op.getX()))
+  Value arrived = arriving(dys, needed, op.getX());
+  if (!arrived)
     return success();
   GradientBuilder b(op, builder);
   Value x = op.getX();
   Value y = b.restoreAxes(op.getY(), shapeOf(x), op.getAxes());
-  Value dy = b.restoreAxes(dys[0], shapeOf(x), op.getAxes());
+  Value dy = b.restoreAxes(arrived, shapeOf(x), op.getAxes());
   Value chosen = b.emit<EqualOp>(x, y);
   Value ties = b.emit<ReduceSumOp>(b.cast(chosen, typeOf(x).getElementType()), op.getAxes(),
                                    /*keepdims=*/true);
@@ -38,24 +39,24 @@ Value reducedElements(GradientBuilder &b, Value x, ArrayRef<int64_t> axes, Value
 
 } // namespace
 
-LogicalResult ReduceSumOp::buildGradient(OpBuilder &builder, ValueRange resultGradients, ArrayRef<bool> needed,
-                                         SmallVectorImpl<Value> &operandGradients) {
+MAESTRO_GRADIENT(ReduceSumOp) {
   operandGradients.assign(1, Value());
-  if (!needed[0] || !resultGradients[0] || !isFloatTensor(getX()))
+  Value arrived = arriving(resultGradients, needed, getX());
+  if (!arrived)
     return success();
   GradientBuilder b(*this, builder);
-  Value dy = b.restoreAxes(resultGradients[0], shapeOf(getX()), getAxes());
+  Value dy = b.restoreAxes(arrived, shapeOf(getX()), getAxes());
   operandGradients[0] = b.emit<BroadcastToOp>(getX().getType(), dy);
   return success();
 }
 
-LogicalResult ReduceMeanOp::buildGradient(OpBuilder &builder, ValueRange resultGradients, ArrayRef<bool> needed,
-                                          SmallVectorImpl<Value> &operandGradients) {
+MAESTRO_GRADIENT(ReduceMeanOp) {
   operandGradients.assign(1, Value());
-  if (!needed[0] || !resultGradients[0] || !isFloatTensor(getX()))
+  Value arrived = arriving(resultGradients, needed, getX());
+  if (!arrived)
     return success();
   GradientBuilder b(*this, builder);
-  Value dy = b.restoreAxes(resultGradients[0], shapeOf(getX()), getAxes());
+  Value dy = b.restoreAxes(arrived, shapeOf(getX()), getAxes());
   Value wide = b.widened(dy);
   Value share = b.emit<DivOp>(wide, reducedElements(b, getX(), getAxes(), wide));
   share = b.cast(share, typeOf(getX()).getElementType());
@@ -63,14 +64,27 @@ LogicalResult ReduceMeanOp::buildGradient(OpBuilder &builder, ValueRange resultG
   return success();
 }
 
-LogicalResult ReduceMaxOp::buildGradient(OpBuilder &builder, ValueRange resultGradients, ArrayRef<bool> needed,
-                                         SmallVectorImpl<Value> &operandGradients) {
-  return extremum(*this, builder, resultGradients, needed, operandGradients);
+MAESTRO_GRADIENT(ReduceMaxOp) { return extremum(*this, builder, resultGradients, needed, operandGradients); }
+
+MAESTRO_GRADIENT(ReduceMinOp) { return extremum(*this, builder, resultGradients, needed, operandGradients); }
+
+MAESTRO_GRADIENT(CumsumOp) {
+  operandGradients.assign(1, Value());
+  GradientBuilder b(*this, builder);
+  if (Value dy = arriving(resultGradients, needed, getX()))
+    operandGradients[0] = b.emit<CumsumOp>(dy, getAxisAttr(), getExclusiveAttr(), b.getBoolAttr(!getReverse()));
+  return success();
 }
 
-LogicalResult ReduceMinOp::buildGradient(OpBuilder &builder, ValueRange resultGradients, ArrayRef<bool> needed,
-                                         SmallVectorImpl<Value> &operandGradients) {
-  return extremum(*this, builder, resultGradients, needed, operandGradients);
+MAESTRO_GRADIENT(TopKOp) {
+  operandGradients.assign(1, Value());
+  Value dvalues = arriving(resultGradients, needed, getX());
+  if (!dvalues)
+    return success();
+  GradientBuilder b(*this, builder);
+  operandGradients[0] =
+      b.emit<ScatterElementsOp>(b.zeros(typeOf(getX())), getIndices(), dvalues, getAxisAttr(), b.getStringAttr("none"));
+  return success();
 }
 
 } // namespace maestro::nn

@@ -1,4 +1,4 @@
-// Result types of matrix products, convolutions and pooling.
+// Result types of matrix products and convolutions.
 #include "ir/nn/infer.h"
 
 namespace maestro::nn {
@@ -44,7 +44,7 @@ MAESTRO_INFER(MatmulOp) {
 }
 
 //===----------------------------------------------------------------------===//
-// Windows
+// Convolution
 //===----------------------------------------------------------------------===//
 
 static LogicalResult checkWindow(const Inference &inference, size_t spatialRank, const Window &window) {
@@ -112,31 +112,6 @@ MAESTRO_INFER(ConvOp) {
                failed(inference.checkShape("bias", bias, {w.getDim(0)}))))
     return failure();
   return inference.add(shape, x.getElementType());
-}
-
-LogicalResult poolShape(const Inference &inference, TensorType x, const Window &window,
-                        llvm::SmallVectorImpl<DimExpr> &shape) {
-  if (failed(inference.checkRank("x [N, C, spatial…]", x, 3, 5)))
-    return failure();
-  shape.append({x.getDim(0), x.getDim(1)});
-  return windowShape(inference, x.getShape().drop_front(2), window, shape);
-}
-
-template <typename Adaptor> static LogicalResult inferPool(Inference inference, Adaptor adaptor) {
-  TensorType x = tensorOf(adaptor.getX());
-  SmallVector<DimExpr> shape;
-  if (failed(poolShape(inference, x, poolWindowOf(adaptor), shape)))
-    return failure();
-  return inference.add(shape, x.getElementType());
-}
-
-MAESTRO_INFER(MaxPoolOp) { return inferPool({getOperationName(), location, types}, adaptor); }
-
-MAESTRO_INFER(AvgPoolOp) {
-  Inference inference(getOperationName(), location, types);
-  if (failed(inference.checkFloat("x", tensorOf(adaptor.getX()))))
-    return failure();
-  return inferPool(inference, adaptor);
 }
 
 } // namespace maestro::nn

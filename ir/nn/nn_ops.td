@@ -260,6 +260,10 @@ def NN_PadOp : NN_TypedOp<"pad", [NN_Differentiable, NN_MovesData]> {
   let results = (outs NN_TensorType:$y);
 }
 
+//===----------------------------------------------------------------------===//
+// Gathering and scattering
+//===----------------------------------------------------------------------===//
+
 def NN_GatherOp : NN_InferredOp<"gather", [NN_Differentiable, NN_LinearInFirst],
     ["getFactorRule", "getBytes"]> {
   let summary = "data[…, indices, …] along `axis`; an embedding is axis 0; negative indices count from the end";
@@ -324,6 +328,10 @@ def NN_MaskedScatterGradOp : NN_TypedOp<"masked_scatter_grad", [NN_LinearInSecon
   let results = (outs NN_TensorType:$dsource);
 }
 
+//===----------------------------------------------------------------------===//
+// Reductions, and what runs along an axis
+//===----------------------------------------------------------------------===//
+
 def NN_CumsumOp : NN_InferredOp<"cumsum", [NN_Differentiable, NN_Linear]> {
   let summary = "Running sum along axis";
   let arguments = (ins NN_TensorType:$x, I64Attr:$axis, DefaultValuedAttr<BoolAttr, "false">:$exclusive,
@@ -349,10 +357,6 @@ def NN_ArgMinOp : NN_InferredOp<"arg_min"> {
   let results = (outs NN_TensorType:$y);
 }
 
-//===----------------------------------------------------------------------===//
-// Reductions
-//===----------------------------------------------------------------------===//
-
 class NN_ReduceOp<string mnemonic, string what, list<Trait> traits = [], list<string> own = []>
     : NN_InferredOp<mnemonic, traits, !listconcat(["getFactorRule", "getFlops"], own)> {
   let summary = what;
@@ -367,7 +371,7 @@ def NN_ReduceMinOp : NN_ReduceOp<"reduce_min", "Smallest over axes; ties share t
 def NN_ReduceProdOp : NN_ReduceOp<"reduce_prod", "Product over axes">;
 
 //===----------------------------------------------------------------------===//
-// Linear algebra and convolution
+// Products: matrices and convolutions
 //===----------------------------------------------------------------------===//
 
 def NN_MatmulOp : NN_InferredOp<"matmul", [NN_Differentiable, NN_Bilinear],
@@ -413,6 +417,10 @@ def NN_ConvGradWeightOp : NN_TypedOp<"conv_grad_weight", [NN_Bilinear],
   let results = (outs NN_TensorType:$dw);
 }
 
+//===----------------------------------------------------------------------===//
+// Pooling
+//===----------------------------------------------------------------------===//
+
 class NN_PoolOp<string mnemonic, string what, list<Trait> traits>
     : NN_InferredOp<mnemonic, traits, ["getFactorRule", "getFlops"]> {
   let summary = what;
@@ -441,7 +449,7 @@ def NN_AvgPoolGradOp : NN_PoolGradOp<"avg_pool_grad", "dy spread evenly over eac
     (ins NN_TensorType:$dy)>;
 
 //===----------------------------------------------------------------------===//
-// Softmax, normalisation, attention
+// Normalisation: softmax and norms
 //===----------------------------------------------------------------------===//
 
 class NN_SoftmaxLikeOp<string mnemonic, string what> : NN_InferredOp<mnemonic, [NN_Differentiable],
@@ -500,6 +508,10 @@ def NN_RmsNormGradOp : NN_InferredOp<"rms_norm_grad", [NN_LinearInFirst],
   let results = (outs NN_TensorType:$dx, NN_TensorType:$dscale);
 }
 
+//===----------------------------------------------------------------------===//
+// Attention
+//===----------------------------------------------------------------------===//
+
 def NN_RopeOp : NN_InferredOp<"rope", [NN_Differentiable, NN_LinearInFirst, NN_RoundsOnce]> {
   let summary = "Rotary embedding: x·cos + rotate(x)·sin, cos and sin broadcast to x";
   let description = [{
@@ -544,6 +556,10 @@ def NN_AttentionGradOp : NN_InferredOp<"attention_grad", [NN_LinearInFirst],
                        DefaultValuedAttr<BoolAttr, "false">:$sequence_major);
   let results = (outs NN_TensorType:$dq, NN_TensorType:$dk, NN_TensorType:$dv);
 }
+
+//===----------------------------------------------------------------------===//
+// Dropout
+//===----------------------------------------------------------------------===//
 
 def NN_DropoutOp : NN_InferredOp<"dropout", [NN_Differentiable, NN_LinearInFirst, NN_RoundsOnce],
     ["getFactorRule", "getFlops"]> {

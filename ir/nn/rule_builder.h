@@ -33,6 +33,8 @@ public:
       tensor.push_back(factor(dim, kind));
     return tensor;
   }
+  /// Those of the spatial dims of [N, C, spatial…], which stay whole: neighbouring windows overlap.
+  TensorFactors spatial(llvm::ArrayRef<DimExpr> shape) { return factors(shape.drop_front(2), FactorKind::Whole); }
   /// `full`, the factors of a tensor, as an operand carries them that broadcasts to it.
   static TensorFactors broadcast(llvm::ArrayRef<DimFactors> full, llvm::ArrayRef<DimExpr> shape) {
     TensorFactors tensor(full.take_back(shape.size()));

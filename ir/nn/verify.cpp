@@ -135,7 +135,7 @@ LogicalResult PadOp::verify() {
 }
 
 //===----------------------------------------------------------------------===//
-// Gradients of gathering
+// Gathering
 //===----------------------------------------------------------------------===//
 
 /// A gradient that sums many positions has dy's element type, or the wider one that sums are kept in.
@@ -173,6 +173,10 @@ LogicalResult MaskedScatterGradOp::verify() {
   return verification.checkSameElement("dy and the result", dy, typeOf(getDsource()));
 }
 
+//===----------------------------------------------------------------------===//
+// Along an axis
+//===----------------------------------------------------------------------===//
+
 LogicalResult TopKOp::verify() {
   Verification verification(*this);
   TensorType x = typeOf(getX()), values = typeOf(getValues()), indices = typeOf(getIndices());
@@ -192,7 +196,7 @@ LogicalResult TopKOp::verify() {
 }
 
 //===----------------------------------------------------------------------===//
-// Gradients of convolutions and pooling
+// Products
 //===----------------------------------------------------------------------===//
 
 /// Whether conv(x, w) has dy's shape.
@@ -222,6 +226,10 @@ LogicalResult ConvGradWeightOp::verify() {
     return failure();
   return checkConvGrad(*this, x, dw, dy);
 }
+
+//===----------------------------------------------------------------------===//
+// Pooling
+//===----------------------------------------------------------------------===//
 
 template <typename Op> static LogicalResult checkPoolGrad(Op op, TensorType x, TensorType dy) {
   Verification verification(op);
