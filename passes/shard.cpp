@@ -1,6 +1,7 @@
 // --maestro-shard: the states of tensors over the mesh axes, and the collectives that follow from them.
 //
-// Axis "data": each parameter's gradient in @step says what it is over replicas,
+// Axis "data": each parameter's gradient in @step says what it is over replicas, or behind which operator that is
+// unknown,
 //
 //   -> (… {nn.gradient = "m/w", nn.over_data = "partial"})
 //
@@ -29,19 +30,49 @@ using namespace mlir;
 namespace maestro {
 namespace {
 
-constexpr llvm::StringLiteral kAxis = "tensor";
-
-class TensorSharder {
+/// An axis over which parameters are split on purpose.
+class ParameterAxis : public Axis {
 public:
-  TensorSharder(func::FuncOp step, const TensorBlocks &blocks, int64_t count)
-      : step(step), blocks(blocks), count(count), builder(step.getContext()) {}
+  ParameterAxis(func::FuncOp step, StringRef name, int64_t count, const std::map<std::string, unsigned> &splitDims)
+      : name(name), count(count), step(step), splitDims(splitDims) {}
+
+  StringRef name;
+  int64_t count; ///< Of devices.
+
+  ShardState stateOf(StringRef parameter) const {
+    auto found = splitDims.find(parameter.str());
+    return found == splitDims.end() ? ShardState() : ShardState::split(found->second);
+  }
+
+  ShardState seed(BlockArgument argument) const override {
+    return stateOf(argumentText(step, argument.getArgNumber(), attributes::kParameter));
+  }
+
+  /// A sum that is put off must not become more to add up: it passes where all operands are partial (additions, views,
+  /// casts) and is made before everything else, also where the operator is linear in it.
+  ShardedOperator visit(Operation *op, llvm::ArrayRef<ShardState> states) const override {
+    llvm::SmallVector<ShardState> ready(states);
+    if (!llvm::all_of(ready, [](ShardState state) { return state.isPartial(); }))
+      llvm::replace(ready, ShardState::partial(), ShardState());
+    return shardOperator(op, ready);
+  }
+
+private:
+  func::FuncOp step;
+  const std::map<std::string, unsigned> &splitDims;
+};
+
+/// Makes @step what each device of an axis runs: local shapes, and collectives where states do not fit.
+class Sharder {
+public:
+  Sharder(func::FuncOp step, const ParameterAxis &axis)
+      : step(step), axis(axis), states(body(), axis), builder(step.getContext()) {}
 
   LogicalResult run() {
-    do
-      analyse();
-    while (takeBiasesOut());
+    while (takeBiasesOut())
+      states = AxisStates(body(), axis);
     shrinkArguments();
-    for (Operation &op : llvm::make_early_inc_range(step.getBody().front().without_terminator()))
+    for (Operation &op : llvm::make_early_inc_range(body().without_terminator()))
       if (failed(rewrite(&op)))
         return failure();
     return rewriteReturn();
@@ -50,43 +81,12 @@ public:
 private:
   Block &body() { return step.getBody().front(); }
 
-  std::optional<unsigned> splitOf(StringRef parameter) const {
-    auto found = blocks.splitDims.find(parameter.str());
-    return found == blocks.splitDims.end() ? std::nullopt : std::optional(found->second);
-  }
-
-  void analyse() {
-    states.clear();
-    operators.clear();
-    for (BlockArgument argument : step.getArguments())
-      if (auto dim = splitOf(argumentText(step, argument.getArgNumber(), attributes::kParameter)))
-        states[argument] = ShardState::split(*dim);
-    for (Operation &op : body().without_terminator()) {
-      llvm::SmallVector<ShardState> operands;
-      for (Value operand : op.getOperands())
-        operands.push_back(states.lookup(operand));
-      ShardedOperator sharded = shardOperator(&op, ready(operands));
-      for (auto [result, state] : llvm::zip_equal(op.getResults(), sharded.results))
-        states[result] = state;
-      operators[&op] = std::move(sharded);
-    }
-  }
-
-  /// A sum that is put off must not become more to add up: it passes where all operands are partial (additions, views,
-  /// casts) and is made before everything else, also where the operator is linear in it.
-  static llvm::SmallVector<ShardState> ready(llvm::SmallVector<ShardState> operands) {
-    ShardState partial = ShardState::partial();
-    if (!llvm::all_of(operands, [&](ShardState state) { return state == partial; }))
-      std::replace(operands.begin(), operands.end(), partial, ShardState());
-    return operands;
-  }
-
   /// a · b + bias, where the summed dim is split, would add the bias on every device. Whether any was found.
   bool takeBiasesOut() {
     llvm::SmallVector<nn::MatmulOp> found;
     for (Operation &op : body().without_terminator())
       if (auto product = dyn_cast<nn::MatmulOp>(op); product && product.getBias()) {
-        ShardState a = states.lookup(product.getA());
+        ShardState a = states.of(product.getA());
         unsigned rank = nn::typeOf(product.getA()).getShape().size();
         if (a == ShardState::split(product.getTransposeA() ? rank - 2 : rank - 1))
           found.push_back(product);
@@ -106,17 +106,17 @@ private:
 
   nn::TensorType localType(Value value, ShardState state) {
     nn::TensorType type = nn::typeOf(value);
-    if (state.kind != ShardState::Split)
+    if (!state.isSplit())
       return type;
     llvm::SmallVector<DimExpr> shape(type.getShape());
-    shape[state.dim] = *shape[state.dim].exactQuotient(count); // Its divisibility was asked before.
+    shape[state.dim] = *shape[state.dim].exactQuotient(axis.count); // Its divisibility was asked before.
     return type.withShape(shape);
   }
 
   void shrinkArguments() {
     for (BlockArgument argument : step.getArguments()) {
-      ShardState state = states.lookup(argument);
-      if (state.kind != ShardState::Split)
+      ShardState state = states.of(argument);
+      if (!state.isSplit())
         continue;
       argument.setType(localType(argument, state));
       step.setArgAttr(argument.getArgNumber(), attributes::kSplit, builder.getI64IntegerAttr(state.dim));
@@ -124,7 +124,7 @@ private:
   }
 
   LogicalResult rewrite(Operation *op) {
-    const ShardedOperator &sharded = operators[op];
+    const ShardedOperator &sharded = states.at(op);
     for (auto [i, state] : llvm::enumerate(sharded.operands)) {
       Value operand = converted(op->getOperand(i), state);
       if (!operand)
@@ -140,22 +140,23 @@ private:
       result.setType(local);
     }
     if (changes && failed(mlir::verify(op)))
-      return op->emitError() << describe(op) << " cannot be split in " << count << " along the axis '" << kAxis << "'";
+      return op->emitError() << describe(op) << " cannot be split in " << axis.count << " along the axis '" << axis.name
+                             << "'";
     return success();
   }
 
   bool isDivisible(Value value, ShardState state) {
-    return state.kind != ShardState::Split || nn::typeOf(value).getShape()[state.dim].exactQuotient(count);
+    return !state.isSplit() || nn::typeOf(value).getShape()[state.dim].exactQuotient(axis.count);
   }
 
   LogicalResult refuse(Operation *op, Value value, ShardState state) {
-    return op->emitError() << describe(op) << " cannot be split in " << count << " along the axis '" << kAxis
+    return op->emitError() << describe(op) << " cannot be split in " << axis.count << " along the axis '" << axis.name
                            << "': dim " << state.dim << " of " << value.getType();
   }
 
   /// The value in another state: a collective right behind it, once. Null where it cannot be cut so.
   Value converted(Value value, ShardState wanted) {
-    ShardState state = states.lookup(value);
+    ShardState state = states.of(value);
     if (state == wanted)
       return value;
     Value &known = conversions[{value.getAsOpaquePointer(), unsigned(wanted.kind), wanted.dim}];
@@ -165,12 +166,12 @@ private:
       return Value();
     Value whole = value;
     builder.setInsertionPointAfterValue(value);
-    if (state.kind == ShardState::Partial)
+    if (state.isPartial())
       whole = allReduce(value);
-    else if (state.kind == ShardState::Split)
-      whole = nn::AllGatherOp::create(builder, value.getLoc(), value, kAxis, state.dim, count);
-    if (wanted.kind == ShardState::Split)
-      whole = nn::OwnPartOp::create(builder, value.getLoc(), whole, kAxis, wanted.dim, count);
+    else if (state.isSplit())
+      whole = nn::AllGatherOp::create(builder, value.getLoc(), value, axis.name, state.dim, axis.count);
+    if (wanted.isSplit())
+      whole = nn::OwnPartOp::create(builder, value.getLoc(), whole, axis.name, wanted.dim, axis.count);
     return known = whole;
   }
 
@@ -178,7 +179,7 @@ private:
   Value allReduce(Value value) {
     nn::TensorType type = nn::typeOf(value), wide = type.withElementType(builder.getF32Type());
     Value sum = type == wide ? value : nn::CastOp::create(builder, value.getLoc(), wide, value);
-    sum = nn::AllReduceOp::create(builder, value.getLoc(), sum, kAxis);
+    sum = nn::AllReduceOp::create(builder, value.getLoc(), sum, axis.name);
     return type == wide ? sum : nn::CastOp::create(builder, value.getLoc(), type, sum);
   }
 
@@ -186,10 +187,10 @@ private:
     Operation *end = body().getTerminator();
     llvm::SmallVector<Type> results;
     for (OpOperand &operand : end->getOpOperands()) {
-      auto dim = splitOf(resultText(step, operand.getOperandNumber(), attributes::kGradient));
-      Value value = converted(operand.get(), dim ? ShardState::split(*dim) : ShardState());
+      ShardState wanted = axis.stateOf(resultText(step, operand.getOperandNumber(), attributes::kGradient));
+      Value value = converted(operand.get(), wanted);
       if (!value)
-        return refuse(end, operand.get(), ShardState::split(*dim));
+        return refuse(end, operand.get(), wanted);
       operand.set(value);
       results.push_back(operand.get().getType());
     }
@@ -198,11 +199,9 @@ private:
   }
 
   func::FuncOp step;
-  const TensorBlocks &blocks;
-  int64_t count;
+  const ParameterAxis &axis;
+  AxisStates states;
   OpBuilder builder;
-  llvm::DenseMap<Value, ShardState> states;
-  llvm::DenseMap<Operation *, ShardedOperator> operators;
   std::map<std::tuple<void *, unsigned, unsigned>, Value> conversions;
 };
 
@@ -226,13 +225,14 @@ struct ShardPass : PassWrapper<ShardPass, OperationPass<ModuleOp>> {
     TensorBlocks blocks = findTensorBlocks(graph, tensor.getInt());
     if (!blocks.indivisible.empty())
       getOperation()->setAttr(attributes::kIndivisible, DenseI64ArrayAttr::get(&getContext(), blocks.indivisible));
-    if (failed(TensorSharder(step, blocks, tensor.getInt()).run()))
+    ParameterAxis axis(step, "tensor", tensor.getInt(), blocks.splitDims);
+    if (failed(Sharder(step, axis).run()))
       signalPassFailure();
   }
 
   /// What each gradient is over replicas; where the rules do not say, the operator that is to blame.
   void nameDataStates(func::FuncOp step, const DimTable &dims) {
-    DataStates states(step, dims);
+    AxisStates states(step.getBody().front(), DataAxis(dims));
     Builder builder(&getContext());
     for (unsigned i = 0; i < step.getNumResults(); ++i) {
       if (!step.getResultAttr(i, attributes::kGradient))

@@ -6,131 +6,162 @@ using namespace mlir;
 namespace maestro {
 
 std::string ShardState::str() const {
-  return kind == Replicated ? "replicated" : kind == Partial ? "partial" : "split(" + std::to_string(dim) + ")";
+  return isSplit() ? "split(" + std::to_string(dim) + ")" : isPartial() ? "partial" : "replicated";
 }
+
+//===----------------------------------------------------------------------===//
+// One operator
+//===----------------------------------------------------------------------===//
 
 namespace {
 
-bool isSplit(ShardState state) { return state.kind == ShardState::Split; }
-bool isPartial(ShardState state) { return state.kind == ShardState::Partial; }
-
-/// Only the first factor of a dim's product splits it into contiguous parts.
-std::optional<unsigned> splitFactor(const nn::TensorFactors &tensor, unsigned dim) {
-  if (tensor[dim].empty())
-    return std::nullopt;
-  return tensor[dim].front();
-}
-
-/// The dim of which `factor` is the first; nothing where the tensor lacks it. Fails where it lies inside a product.
-FailureOr<std::optional<unsigned>> dimOf(const nn::TensorFactors &tensor, unsigned factor) {
-  for (auto [dim, factors] : llvm::enumerate(tensor))
-    if (llvm::is_contained(factors, factor)) {
-      if (factors.front() != factor)
-        return failure();
-      return std::optional<unsigned>(dim);
-    }
-  return std::optional<unsigned>();
-}
-
-/// The one factor that all split operands carry first; fails where they carry different ones.
-FailureOr<unsigned> commonFactor(const nn::FactorRule &rule, llvm::ArrayRef<ShardState> states) {
+/// The one factor that all split operands carry first, since only a dim's first factor splits it into contiguous parts;
+/// nothing where they carry different ones.
+std::optional<unsigned> commonFactor(const nn::FactorRule &rule, llvm::ArrayRef<ShardState> states) {
   std::optional<unsigned> common;
   for (auto [i, state] : llvm::enumerate(states)) {
-    if (!isSplit(state))
+    if (!state.isSplit())
       continue;
-    std::optional<unsigned> factor = splitFactor(rule.operandDims[i], state.dim);
-    if (!factor || (common && *common != *factor))
-      return failure();
-    common = factor;
+    const nn::DimFactors &factors = rule.operandDims[i][state.dim];
+    if (factors.empty() || (common && *common != factors.front()))
+      return std::nullopt;
+    common = factors.front();
   }
-  return *common;
+  return common;
+}
+
+/// The state of a tensor whose dims carry these factors, when `factor` is split; `without` where none carries it.
+/// Nothing where it lies inside a dim.
+std::optional<ShardState> stateBy(const nn::TensorFactors &tensor, unsigned factor, ShardState without) {
+  for (auto [dim, factors] : llvm::enumerate(tensor))
+    if (llvm::is_contained(factors, factor))
+      return factors.front() == factor ? std::optional(ShardState::split(dim)) : std::nullopt;
+  return without;
 }
 
 /// Every tensor that carries the factor is split there; results that lack a summed factor are partial.
-FailureOr<ShardedOperator> splitBy(const nn::FactorRule &rule, unsigned factor) {
+ShardedOperator splitBy(const nn::FactorRule &rule, unsigned factor) {
   nn::FactorKind kind = rule.factors[factor].kind;
   if (kind != nn::FactorKind::Parallel && kind != nn::FactorKind::ReduceSum)
-    return failure();
+    return {{}, {}, Misfit::Whole};
   ShardedOperator sharded;
   for (bool results : {false, true})
     for (const nn::TensorFactors &tensor : results ? rule.resultDims : rule.operandDims) {
-      FailureOr<std::optional<unsigned>> dim = dimOf(tensor, factor);
-      if (failed(dim) || (results && !*dim && kind == nn::FactorKind::Parallel))
-        return failure();
-      ShardState without = results ? ShardState::partial() : ShardState();
-      (results ? sharded.results : sharded.operands).push_back(*dim ? ShardState::split(**dim) : without);
+      std::optional<ShardState> state = stateBy(tensor, factor, results ? ShardState::partial() : ShardState());
+      if (!state)
+        return {{}, {}, Misfit::Interleaved};
+      if (state->isPartial() && kind == nn::FactorKind::Parallel)
+        return {{}, {}, Misfit::Mixed};
+      (results ? sharded.results : sharded.operands).push_back(*state);
     }
   return sharded;
+}
+
+ShardedOperator replicated(Operation *op, Misfit misfit) {
+  return {llvm::SmallVector<ShardState>(op->getNumOperands()), llvm::SmallVector<ShardState>(op->getNumResults()),
+          misfit};
 }
 
 } // namespace
 
 ShardedOperator shardOperator(Operation *op, llvm::ArrayRef<ShardState> states) {
-  ShardedOperator whole{llvm::SmallVector<ShardState>(states.size()),
-                        llvm::SmallVector<ShardState>(op->getNumResults())};
+  bool anySplit = llvm::any_of(states, [](ShardState state) { return state.isSplit(); });
+  bool anyPartial = llvm::any_of(states, [](ShardState state) { return state.isPartial(); });
+  if (!anySplit && !anyPartial)
+    return replicated(op, Misfit::None);
   auto shardable = dyn_cast<nn::ShardableOpInterface>(op);
-  bool anySplit = llvm::any_of(states, isSplit), anyPartial = llvm::any_of(states, isPartial);
-  if (!shardable || (!anySplit && !anyPartial))
-    return whole;
+  if (!shardable)
+    return replicated(op, Misfit::Whole);
   if (!anySplit) {
-    llvm::SmallVector<bool> partial(llvm::map_range(states, isPartial));
+    llvm::SmallVector<bool> partial(llvm::map_range(states, [](ShardState state) { return state.isPartial(); }));
     if (!shardable.isLinearIn(partial))
-      return whole;
-    whole.operands.assign(states.begin(), states.end());
-    whole.results.assign(whole.results.size(), ShardState::partial());
-    return whole;
+      return replicated(op, Misfit::Sum);
+    return {llvm::SmallVector<ShardState>(states),
+            llvm::SmallVector<ShardState>(op->getNumResults(), ShardState::partial()), Misfit::None};
   }
   nn::FactorRule rule = shardable.getFactorRule();
-  FailureOr<unsigned> factor = commonFactor(rule, states);
-  if (failed(factor))
-    return whole;
-  FailureOr<ShardedOperator> sharded = splitBy(rule, *factor);
-  return succeeded(sharded) ? *sharded : whole;
+  std::optional<unsigned> factor = commonFactor(rule, states);
+  ShardedOperator sharded = factor ? splitBy(rule, *factor) : ShardedOperator{{}, {}, Misfit::Mixed};
+  if (anyPartial) // Added up before it meets what is split.
+    sharded.misfit = Misfit::Sum;
+  return sharded.operands.empty() ? replicated(op, sharded.misfit) : sharded;
+}
+
+//===----------------------------------------------------------------------===//
+// The propagation
+//===----------------------------------------------------------------------===//
+
+AxisStates::AxisStates(Block &block, const Axis &axis) {
+  for (BlockArgument argument : block.getArguments())
+    states[argument] = axis.seed(argument);
+  for (Operation &op : block.without_terminator()) {
+    llvm::SmallVector<ShardState> operands;
+    Operation *lost = nullptr;
+    for (Value operand : op.getOperands()) {
+      operands.push_back(of(operand));
+      lost = lost ? lost : unknownSince(operand);
+    }
+    ShardedOperator sharded = axis.visit(&op, operands);
+    if (!lost && sharded.misfit != Misfit::None)
+      lost = &op;
+    for (auto [result, state] : llvm::zip_equal(op.getResults(), sharded.results)) {
+      states[result] = state;
+      if (lost && !state.isSplit())
+        unknown[result] = lost;
+    }
+    operators[&op] = std::move(sharded);
+  }
 }
 
 //===----------------------------------------------------------------------===//
 // The axis "data"
 //===----------------------------------------------------------------------===//
 
-DataStates::DataStates(func::FuncOp function, const DimTable &dims) : dims(dims) {
-  for (BlockArgument argument : function.getArguments())
-    if (std::optional<unsigned> rows = rowsOf(argument))
-      states[argument] = ShardState::split(*rows);
-  for (Operation &op : function.getBody().front().without_terminator())
-    visit(&op);
-}
-
 /// The dim that holds rows; nothing for what all samples share.
-std::optional<unsigned> DataStates::rowsOf(Value value) const {
+std::optional<unsigned> DataAxis::rowsOf(Value value) const {
   for (auto [dim, size] : llvm::enumerate(nn::typeOf(value).getShape()))
     if (dims.summedSymbol(size))
       return dim;
   return std::nullopt;
 }
 
-void DataStates::visit(Operation *op) {
-  llvm::SmallVector<ShardState> operands;
-  Operation *lost = nullptr;
-  for (Value operand : op->getOperands()) {
-    operands.push_back(of(operand));
-    lost = lost ? lost : unknownSince(operand);
+ShardState DataAxis::seed(BlockArgument argument) const {
+  std::optional<unsigned> rows = rowsOf(argument);
+  return rows ? ShardState::split(*rows) : ShardState();
+}
+
+/// Whether rows that no operand has are all alike, as a fill's or a broadcast's are, and an iota's are not.
+static bool makesRowsAlike(Operation *op, unsigned result, unsigned dim) {
+  auto shardable = dyn_cast<nn::ShardableOpInterface>(op);
+  if (!shardable)
+    return false;
+  nn::FactorRule rule = shardable.getFactorRule();
+  return llvm::all_of(rule.resultDims[result][dim],
+                      [&](unsigned factor) { return rule.factors[factor].kind == nn::FactorKind::Parallel; });
+}
+
+ShardedOperator DataAxis::visit(Operation *op, llvm::ArrayRef<ShardState> states) const {
+  ShardedOperator sharded = shardOperator(op, states);
+  if (sharded.misfit == Misfit::None && llvm::ArrayRef(sharded.operands) != states)
+    sharded.misfit = Misfit::Mixed;
+  if (auto sizes = dyn_cast<nn::DimValuesOp>(op)) {
+    llvm::ArrayRef<DimExpr> values = sizes.getValues().getValues();
+    if (llvm::any_of(values, [&](const DimExpr &value) { return dims.summedSymbol(value).has_value(); })) {
+      sharded.results[0] = ShardState::partial();
+      sharded.misfit = values.size() == 1 && dims.isAdditive(values[0]) ? Misfit::None : Misfit::Sum;
+    }
   }
-  ShardedOperator sharded = shardOperator(op, operands);
-  // Nothing is moved along this axis: where the rule wants operands in other states, it does not say.
-  bool fits = sharded.operands == operands;
-  if (auto sizes = dyn_cast<nn::DimValuesOp>(op)) // A number of rows is a sum over replicas.
-    for (const DimExpr &value : sizes.getValues().getValues())
-      if (dims.summedSymbol(value))
-        sharded.results[0] = ShardState::partial(),
-        fits = dims.isAdditive(value) && sizes.getValues().getValues().size() == 1;
   for (auto [i, result] : llvm::enumerate(op->getResults())) {
-    if (std::optional<unsigned> rows = rowsOf(result)) // Its own rows, as --maestro-check-samples has shown.
-      states[result] = ShardState::split(*rows);
-    else if (lost || !fits)
-      unknown[result] = lost ? lost : op;
-    else
-      states[result] = sharded.results[i];
+    std::optional<unsigned> rows = rowsOf(result);
+    if (!rows || sharded.results[i].isSplit())
+      continue;
+    if (sharded.misfit == Misfit::None && sharded.results[i].isPartial())
+      sharded.misfit = Misfit::Sum;
+    else if (sharded.misfit == Misfit::None && !makesRowsAlike(op, i, *rows))
+      sharded.misfit = Misfit::Whole;
+    sharded.results[i] = ShardState::split(*rows);
   }
+  return sharded;
 }
 
 } // namespace maestro

@@ -244,3 +244,40 @@ module attributes {nn.dims = {batch = {combine = "sum"}}} {
     return %h : !nn.tensor<[], i64>
   }
 }
+
+// -----
+
+// A sum over the batch given back to every row.
+module attributes {nn.dims = {batch = {combine = "sum"}}} {
+  func.func @graph(%x: !nn.tensor<[batch], f32> {nn.field = "x"}) -> (!nn.tensor<[], f32> {nn.loss = "loss", nn.role = "sum"}) {
+    %n = nn.reduce_sum %x {axes = array<i64: 0>} : (!nn.tensor<[batch], f32>) -> !nn.tensor<[], f32>
+    // expected-error @below {{nn.broadcast_to reads a sum over the whole batch}}
+    %b = nn.broadcast_to %n : (!nn.tensor<[], f32>) -> !nn.tensor<[batch], f32>
+    %s = nn.reduce_sum %b {axes = array<i64: 0>} : (!nn.tensor<[batch], f32>) -> !nn.tensor<[], f32>
+    return %s : !nn.tensor<[], f32>
+  }
+}
+
+// -----
+
+// Every micro-batch would count from 0 again.
+module attributes {nn.dims = {batch = {combine = "sum"}}} {
+  func.func @graph() -> (!nn.tensor<[], i64> {nn.loss = "loss", nn.role = "sum"}) {
+    %b = nn.iota {start = #nn.dims<[0]>, step = #nn.dims<[1]>} : () -> !nn.tensor<[batch], i64>
+    // expected-error @below {{nn.reduce_sum computes with the position of a sample in the batch}}
+    %s = nn.reduce_sum %b {axes = array<i64: 0>} : (!nn.tensor<[batch], i64>) -> !nn.tensor<[], i64>
+    return %s : !nn.tensor<[], i64>
+  }
+}
+
+// -----
+
+// A table's first entries, one a sample.
+module attributes {nn.dims = {batch = {combine = "sum"}}} {
+  func.func @graph(%t: !nn.tensor<[16], f32> {nn.parameter = "m/table", nn.trainable}) -> (!nn.tensor<[], f32> {nn.loss = "loss", nn.role = "sum"}) {
+    // expected-error @below {{nn.slice works along the rows of the batch}}
+    %r = nn.slice %t {offsets = #nn.dims<[0]>, steps = array<i64: 1>} : (!nn.tensor<[16], f32>) -> !nn.tensor<[batch], f32>
+    %s = nn.reduce_sum %r {axes = array<i64: 0>} : (!nn.tensor<[batch], f32>) -> !nn.tensor<[], f32>
+    return %s : !nn.tensor<[], f32>
+  }
+}
