@@ -17,28 +17,12 @@ GraphFacts::GraphFacts(func::FuncOp graph, const DimTable &dims) : graph(graph),
         names.push_back(component);
   if (names.empty())
     names.push_back("graph");
-  for (Operation &op : operations()) {
-    Origin origin;
-    for (Value operand : op.getOperands()) {
-      Origin of = originOf(operand);
-      origin.parameter |= of.parameter;
-      origin.data |= of.data;
-      origin.trains |= of.trains;
-    }
-    origins[&op] = origin;
-  }
+  for (Operation &op : operations())
+    origins.add(&op);
 }
 
 unsigned GraphFacts::componentOf(StringRef parameter) const {
   return llvm::find(names, parameter.split('/').first.str()) - names.begin();
-}
-
-Origin GraphFacts::originOf(Value value) {
-  if (Operation *op = value.getDefiningOp())
-    return originOf(op);
-  auto argument = cast<BlockArgument>(value);
-  bool parameter = !parameterName(argument).empty();
-  return {parameter, !parameter, graph.getArgAttr(argument.getArgNumber(), attributes::kTrainable) != nullptr};
 }
 
 StringRef GraphFacts::parameterName(BlockArgument argument) {

@@ -7,13 +7,6 @@
 
 namespace maestro {
 
-/// What a value or an operator is computed from.
-struct Origin {
-  bool parameter = false, data = false, trains = false;
-  /// Work of the model; what follows from data alone or from parameters alone, each section computes for itself.
-  bool isModel() const { return parameter && data; }
-};
-
 /// Of a graph whose operators stay as they are meanwhile.
 class GraphFacts {
 public:
@@ -25,8 +18,8 @@ public:
   llvm::ArrayRef<std::string> components() const { return names; }
   unsigned componentOf(llvm::StringRef parameter) const;
 
-  Origin originOf(mlir::Operation *op) const { return origins.lookup(op); }
-  Origin originOf(mlir::Value value);
+  Origin originOf(mlir::Operation *op) const { return origins.of(op); }
+  Origin originOf(mlir::Value value) const { return origins.of(value); }
 
   /// The parameters that an operator reads, also through what is computed from parameters alone.
   llvm::SmallVector<mlir::BlockArgument> parametersOf(mlir::Operation *op);
@@ -49,7 +42,7 @@ private:
   mlir::func::FuncOp graph;
   const DimTable &dims;
   std::vector<std::string> names;
-  llvm::DenseMap<mlir::Operation *, Origin> origins;
+  Origins origins;
 };
 
 } // namespace maestro

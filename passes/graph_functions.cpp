@@ -153,6 +153,26 @@ bool DimTable::isAdditive(const DimExpr &expr) const {
   return !expr.terms().empty();
 }
 
+Origin Origins::add(Operation *op) {
+  Origin origin;
+  for (Value operand : op->getOperands()) {
+    Origin from = of(operand);
+    origin.parameter |= from.parameter;
+    origin.data |= from.data;
+    origin.trains |= from.trains;
+  }
+  return known[op] = origin;
+}
+
+Origin Origins::of(Value value) const {
+  auto argument = llvm::dyn_cast<BlockArgument>(value);
+  if (!argument)
+    return of(value.getDefiningOp());
+  auto function = llvm::cast<func::FuncOp>(argument.getOwner()->getParentOp());
+  bool parameter = !argumentText(function, argument.getArgNumber(), attributes::kParameter).empty();
+  return {parameter, !parameter, function.getArgAttr(argument.getArgNumber(), attributes::kTrainable) != nullptr};
+}
+
 BlockArgument dependsOn(Value value, ArrayRef<StringRef> attributes) {
   llvm::SetVector<Value> pending;
   pending.insert(value);

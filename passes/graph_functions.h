@@ -79,6 +79,24 @@ private:
   std::map<std::string, Entry, std::less<>> entries;
 };
 
+/// What a value or an operator is computed from.
+struct Origin {
+  bool parameter = false, data = false, trains = false;
+  /// Work of the model; what follows from data alone or from parameters alone, each section computes for itself.
+  bool isModel() const { return parameter && data; }
+};
+
+/// The origins of a function's operations, which are added in their order.
+class Origins {
+public:
+  Origin add(mlir::Operation *op);
+  Origin of(mlir::Operation *op) const { return known.lookup(op); }
+  Origin of(mlir::Value value) const;
+
+private:
+  llvm::DenseMap<mlir::Operation *, Origin> known;
+};
+
 /// An argument that `value` is computed from and that has one of the attributes; null where there is none.
 mlir::BlockArgument dependsOn(mlir::Value value, llvm::ArrayRef<llvm::StringRef> attributes);
 

@@ -117,18 +117,6 @@ bool isFloatResult(Operation *op) {
                       [](Value result) { return isa<FloatType>(nn::typeOf(result).getElementType()); });
 }
 
-/// What a value is computed from.
-struct Sources {
-  bool parameter = false;
-  bool data = false;
-};
-
-Sources sourcesOf(BlockArgument argument) {
-  auto function = cast<func::FuncOp>(argument.getOwner()->getParentOp());
-  bool parameter = !argumentText(function, argument.getArgNumber(), attributes::kParameter).empty();
-  return {parameter, !parameter};
-}
-
 /// Operations' layers, and those of which a later layer reads a result.
 struct Layers {
   llvm::DenseMap<Operation *, int64_t> of;
@@ -161,19 +149,12 @@ public:
 
   /// To be asked in the operations' order.
   bool allows(Operation *op) {
-    Sources sources;
-    for (Value operand : op->getOperands()) {
-      auto argument = dyn_cast<BlockArgument>(operand);
-      Sources of = argument ? sourcesOf(argument) : known[operand.getDefiningOp()];
-      sources.parameter |= of.parameter;
-      sources.data |= of.data;
-    }
-    known[op] = sources;
-    if (!sources.data) // Constants, positions, and what follows from parameters alone.
+    Origin origin = origins.add(op);
+    if (!origin.data) // Constants, positions, and what follows from parameters alone.
       return true;
     Recompute policy = policyOf(layers.of.lookup(op));
     if (policy == Recompute::Full)
-      return !sources.parameter || !layers.last.contains(op);
+      return !origin.parameter || !layers.last.contains(op);
     if (isa<nn::ReshapeOp, nn::BroadcastToOp, nn::CastOp>(op))
       return true;
     bool light = op->hasTrait<nn::Elementwise>() || op->hasTrait<nn::MovesData>();
@@ -183,13 +164,13 @@ public:
       return bool(nn::argumentBehind(embedding.getData()));
     if (policy == Recompute::Selective)
       return light || isa<nn::LayerNormOp, nn::RmsNormOp, nn::SoftmaxOp, nn::LogSoftmaxOp, nn::DropoutOp>(op);
-    return light && !sources.parameter; // Float masks out of data fields.
+    return light && !origin.parameter; // Float masks out of data fields.
   }
 
 private:
   llvm::function_ref<Recompute(int64_t)> policyOf;
   Layers layers;
-  llvm::DenseMap<Operation *, Sources> known;
+  Origins origins;
 };
 
 } // namespace
