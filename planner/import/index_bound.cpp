@@ -78,7 +78,7 @@ Bound largestValue(mlir::Value value, int depth) {
     bool fromInteger = mlir::isa<mlir::IntegerType>(nn::typeOf(cast.getX()).getElementType());
     return fromInteger ? largestValue(cast.getX(), depth - 1) : std::nullopt;
   }
-  if (mlir::isa<nn::ReshapeOp, nn::BroadcastToOp, nn::TransposeOp, nn::SliceOp, nn::GatherOp>(op))
+  if (op->hasTrait<nn::Rearranges>() || mlir::isa<nn::SliceOp, nn::GatherOp>(op))
     return largestValue(op->getOperand(0), depth - 1);
   return llvm::TypeSwitch<mlir::Operation *, Bound>(op)
       .Case<nn::ConstantOp, nn::IotaOp, nn::MulOp, nn::SubOp, nn::CumsumOp>(

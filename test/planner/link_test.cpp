@@ -171,6 +171,27 @@ components: {teacher: {model: teacher.onnx, frozen: true}, student: {model: stud
 edges: [teacher.logits -> student.hint]
 )";
 
+/// A graph says what its own loss ignores, also of labels that it has joined with others.
+TEST_F(Link, LabelsArePaddedWithWhatTheGraphIgnores) {
+  write("joined.onnx", R"(<ir_version: 10, opset_import: ["" : 20]>
+g (int64[b, s] input_ids, int64[b, s] labels) => (float loss)
+<float[16, 8] table = {)" + table() +
+                           R"({
+    all = Concat<axis = 1>(labels, labels)
+    ignored = Constant<value = int64 {-100}>()
+    skipped = Equal(all, ignored)
+    counted = Not(skipped)
+    weights = Cast<to = 1>(counted)
+    weight = ReduceMean<keepdims = 0>(weights)
+    e = Gather(table, input_ids)
+    mean = ReduceMean<keepdims = 0>(e)
+    loss = Mul(mean, weight)
+  })");
+  auto workload = workloadOfModels({(folder / "joined.onnx").string()});
+  ASSERT_TRUE(workload);
+  EXPECT_THAT(print(*workload), HasSubstr("the field 'labels' is padded with -100, which the graph ignores"));
+}
+
 /// Without labels or a mask what counts is where samples have positions: a field made from their sizes says so.
 TEST_F(Link, LossesOverEveryPositionCountNoPadding) {
   std::string kl =
