@@ -41,8 +41,8 @@ struct ShardState {
 /// Why an operator cannot take its operands in their states.
 enum class Misfit : uint8_t {
   None,
-  Mixed, ///< Operands are split along different factors, or results would be made of parts that do not belong together.
-  Whole, ///< The factor along which they are split must stay whole.
+  Mixed,       ///< Operands are split along different factors, or along one that a result lacks and does not sum.
+  Whole,       ///< The factor along which they are split must stay whole.
   Interleaved, ///< A tensor has the factor inside a dim: its parts would not be contiguous.
   Sum,         ///< A partial operand is read by what is not linear in it.
 };
@@ -50,7 +50,7 @@ enum class Misfit : uint8_t {
 /// What an operator needs of its operands, and what its results then are.
 struct ShardedOperator {
   llvm::SmallVector<ShardState> operands, results;
-  Misfit misfit = Misfit::None; ///< Why `operands` are others than there are; None also where replicated ones are cut.
+  Misfit misfit = Misfit::None; ///< Why an operand is to be replicated first. To be cut is no misfit.
 };
 
 /// The cheapest of what the operator's rule allows for operands that are in `states`: they stay as they are where they
