@@ -84,20 +84,14 @@ struct Sums {
   }
 };
 
-Status checkSection(const AtomicSection &section, size_t sizes) {
-  if (section.classOf.empty() || !section.has(Recompute::None))
-    return wrong("section '" + section.name + "' has no atoms, or no classes of them");
-  for (size_t choice = 0; choice < 2 * kRecomputes.size(); ++choice) {
-    const std::vector<AtomClass> &classes = section.classesOf(kRecomputes[choice / 2], choice % 2 == 1);
-    if (classes.empty())
-      continue;
-    for (uint32_t own : section.classOf)
-      if (own >= classes.size())
-        return wrong(fmt::format("section '{}' has an atom of class {} of {}", section.name, own, classes.size()));
-    for (const AtomClass &own : classes)
-      if (own.alone.at.size() != sizes || own.pair.at.size() != sizes)
-        return wrong(
-            fmt::format("section '{}' has atoms without costs for all {} sizes of micro-batches", section.name, sizes));
+Status checkCosts(const AtomicModel &model) {
+  for (uint32_t s = 0; s < model.sections.size(); ++s)
+    if (model.sections[s].classOf.empty() || !model.costs->known().count({s, Variant{}}))
+      return wrong("section '" + model.sections[s].name + "' has no atoms, or no costs of them");
+  for (const auto &[key, classes] : model.costs->known()) {
+    if (key.first >= model.sections.size())
+      return wrong(fmt::format("has costs of section {} of {}", key.first, model.sections.size()));
+    MAESTRO_TRY(check(model, key.first, classes));
   }
   return Status();
 }
@@ -125,14 +119,28 @@ Status check(const AtomicModel &model) {
     return wrong("sizes of micro-batches do not ascend from 1");
   for (const AtomicSection &section : model.sections) {
     MAESTRO_TRY(check(section.capacities, model.dims, model.microBatches));
-    MAESTRO_TRY(checkSection(section, sizes));
+    if (!section.has(Recompute::None))
+      return wrong("section '" + section.name + "' has no usual variant");
   }
+  MAESTRO_TRY(checkCosts(model));
   for (const AtomTensor &tensor : model.tensors)
     MAESTRO_TRY(checkTensor(model, tensor));
   for (const TiedParameter &tied : model.tied)
     if (tied.section >= model.sections.size() || tied.atoms.empty() ||
         tied.atoms.back() >= model.sections[tied.section].classOf.size())
       return wrong("a tied parameter's atoms are not there");
+  return Status();
+}
+
+Status check(const AtomicModel &model, uint32_t section, const AtomClasses &classes) {
+  const AtomicSection &chain = model.sections[section];
+  for (uint32_t own : chain.classOf)
+    if (own >= classes.size())
+      return wrong(fmt::format("section '{}' has an atom of class {} of {}", chain.name, own, classes.size()));
+  for (const AtomClass &own : classes)
+    if (own.alone.at.size() != model.microBatches.size() || own.pair.at.size() != model.microBatches.size())
+      return wrong(fmt::format("section '{}' has atoms without costs for all {} sizes of micro-batches", chain.name,
+                               model.microBatches.size()));
   return Status();
 }
 
@@ -163,7 +171,7 @@ StageModel composeStage(const AtomicModel &model, uint32_t section, const Recomp
     Recompute kind = recompute.of(begin, atoms);
     for (end = begin + 1; end < last && chain.classOf[end] == chain.classOf[begin] && recompute.of(end, atoms) == kind;)
       ++end;
-    const AtomClass &own = chain.classesOf(kind, splits)[chain.classOf[begin]];
+    const AtomClass &own = model.classesOf(section, {kind, splits})[chain.classOf[begin]];
     bool follows =
         begin > first && chain.classOf[begin] == chain.classOf[begin - 1]; // One of its class, with another recompute.
     int64_t further = end - begin - (follows ? 0 : 1);

@@ -4,47 +4,36 @@
 //   AtomicModel + a cut for each section ─▶ CompoundModel    (what layouts, schedules and memory are made of)
 //
 // What a stage costs and holds is added up from its atoms: of neighbours of one class the first counts alone and each
-// further one what a pair has more than one; a stage's workspace is its largest atom's. Trials measure `alone` and
-// `pair` (planner/driver/atom_trials.h).
+// further one what a pair has more than one; a stage's workspace is its largest atom's.
 #pragma once
 
-#include "base/recompute.h"
+#include "cost_models/atom_costs.h"
 #include "cost_models/compound.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <map>
+#include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace maestro::cost_models {
 
-/// Atoms with equal operators on equal shapes.
-struct AtomClass {
-  StageModel alone, pair; ///< One atom a stage; two neighbours a stage.
-};
-
 struct AtomicSection {
   std::string name;
   bool trains = false;
   std::vector<uint32_t> activeDims;           ///< A sample takes part iff all are above 0 for it.
   std::vector<MicroBatchCapacity> capacities; ///< By AtomicModel.microBatches.
-  std::vector<uint32_t> classOf;              ///< By atom: an index into classes.
-  /// By Recompute, by class; empty where that is not to choose from. Recompute::None alone: no choice.
-  std::array<std::vector<AtomClass>, kRecomputes.size()> classes;
-  std::array<std::vector<AtomClass>, kRecomputes.size()> splitClasses =
-      {};                              ///< With weight gradients in tasks of their own; likewise.
-  double presence = 1;                 ///< Of all samples, those that take part.
+  std::vector<uint32_t> classOf;              ///< By atom: an index into AtomClasses.
+  std::set<Variant> variants;                 ///< To choose from; Variant{} alone: no choice.
+  double presence = 1;                        ///< Of all samples, those that take part.
   std::vector<uint32_t> unpadded = {}; ///< The samples of a micro-batch have the same value in each of these dims.
-  const std::vector<AtomClass> &classesOf(Recompute recompute, bool splits = false) const {
-    return (splits ? splitClasses : classes)[static_cast<size_t>(recompute)];
-  }
-  bool has(Recompute recompute, bool splits = false) const { return !classesOf(recompute, splits).empty(); }
   bool has(const RecomputeChoice &choice, bool splits = false) const {
-    return has(choice.most, splits) &&
-           (choice.lighter == 0 || (choice.lighter < classOf.size() && has(lighterThan(choice.most), splits)));
+    return variants.count({choice.most, splits}) &&
+           (choice.lighter == 0 ||
+            (choice.lighter < classOf.size() && variants.count({lighterThan(choice.most), splits})));
   }
 };
 
@@ -75,6 +64,8 @@ struct AtomicModel {
   std::vector<AtomicSection> sections; ///< Producers before consumers.
   std::vector<AtomTensor> tensors;
   std::vector<TiedParameter> tied;
+  std::shared_ptr<AtomCosts> costs = std::make_shared<AtomCosts>(); ///< Copies share it.
+  const AtomClasses &classesOf(uint32_t section, const Variant &variant) const { return costs->of(section, variant); }
   int64_t stepSamples = kAnySamples; ///< As CompoundModel's.
 };
 
@@ -97,8 +88,10 @@ struct SectionCut {
   auto operator<=>(const SectionCut &) const = default;
 };
 
-/// Sizes that fit each other, indices in range.
+/// Sizes that fit each other, indices in range; of costs those that are known.
 Status check(const AtomicModel &model);
+/// That a section's atoms have costs for all sizes of micro-batches.
+Status check(const AtomicModel &model, uint32_t section, const AtomClasses &classes);
 /// Of a checked model: ascending atoms within the chain, a recompute and a split backward that are to choose from.
 Status check(const AtomicModel &model, const std::vector<SectionCut> &cuts);
 

@@ -4,24 +4,23 @@
 
 #include "cost_models/atoms.h"
 #include "passes/section_atoms.h"
-#include "planner/driver/trial_models.h"
+#include "planner/emit/emit_plan.h"
 
 #include <functional>
-#include <string>
 #include <vector>
 
 namespace maestro::planner {
 
-/// Programs of the workload with its sections cut like this; null, and an error, where a pass fails.
-using MakePrograms = std::function<mlir::OwningOpRef<mlir::ModuleOp>(const PartitionOptions &)>;
+/// Programs of the workload with its sections cut like this.
+using MakePrograms = std::function<Result<mlir::OwningOpRef<mlir::ModuleOp>>(const PartitionOptions &)>;
 
-/// The chains with what their atoms cost and hold with micro-batches of these sizes. `base` says everything but
-/// layouts, devices and programs; `partition` where the user cuts. Internal where the programs of a trial cannot be
-/// made.
+/// The chains with what their atoms cost and hold with micro-batches of these sizes. The usual variant is measured
+/// here, any other one when it is first asked for: `graph`, what `base` points at and what `makePrograms` needs must
+/// outlive the model. `base` says everything but layouts, devices and programs; `partition` where the user cuts. Fails
+/// where the programs of a trial cannot be made.
 Result<cost_models::AtomicModel> collectAtoms(const AtomGraph &graph, const EmitInput &base,
                                               const PartitionOptions &partition,
-                                              const std::vector<int64_t> &microBatches,
-                                              const MakePrograms &makePrograms);
+                                              const std::vector<int64_t> &microBatches, MakePrograms makePrograms);
 
 /// Operators of the programs that a trial emits.
 size_t trialOperators(const AtomGraph &graph);

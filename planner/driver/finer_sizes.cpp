@@ -38,13 +38,10 @@ template <typename T> void repeatFirst(std::vector<T> &values, size_t times) {
 
 void repeatFirst(AtomicModel &model, size_t times) {
   repeatFirst(model.microBatches, times);
-  for (AtomicSection &section : model.sections)
-    for (auto *choices : {&section.classes, &section.splitClasses})
-      for (std::vector<cost_models::AtomClass> &classes : *choices)
-        for (cost_models::AtomClass &own : classes) {
-          repeatFirst(own.alone.at, times);
-          repeatFirst(own.pair.at, times);
-        }
+  model.costs = model.costs->changed([times](cost_models::AtomClass &own) {
+    repeatFirst(own.alone.at, times);
+    repeatFirst(own.pair.at, times);
+  });
   for (cost_models::AtomTensor &tensor : model.tensors) {
     repeatFirst(tensor.slotBytes, times);
     for (auto &[section, bytes] : tensor.slotBytesOf)

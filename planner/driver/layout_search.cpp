@@ -130,8 +130,6 @@ Status LayoutSearch::collect() {
 }
 
 Status LayoutSearch::run(uint64_t deviceBytes) {
-  if (problem.model.sections.empty())
-    MAESTRO_TRY(collect());
   if (!result.layout.empty()) { // Again, with less memory: what was found then is nearly what is found now.
     problem.starts = {result.layout};
     problem.budget.simulations = kSimulations / kAgainShare;
@@ -168,7 +166,7 @@ std::map<std::string, SectionLayout> LayoutSearch::layouts(size_t rank) const {
   return layouts;
 }
 
-mlir::OwningOpRef<mlir::ModuleOp> LayoutSearch::programs(size_t rank) const {
+Result<mlir::OwningOpRef<mlir::ModuleOp>> LayoutSearch::programs(size_t rank) const {
   PartitionOptions options = pins.partition(*base.workload);
   options.recompute.clear();
   options.splitBackward.clear();

@@ -26,15 +26,19 @@ public:
   /// Ends the search early once `isOver` answers true, and leaves the answer's schedules as they are found where
   /// `isTooLateToTune` does; null: never. At most so many distinct layouts are kept.
   void limit(std::function<bool()> isOver, std::function<bool()> isTooLateToTune, uint32_t topK);
-  /// Searches on devices of at most `deviceBytes`; trials are made once. InvalidInput where nothing fits.
+  /// The search's problem, by the first trial. Before all that follows.
+  Status collect();
+  /// Searches on devices of at most `deviceBytes`. InvalidInput where nothing fits.
   Status run(uint64_t deviceBytes);
+  /// What has become of the trials that were made since: with a failure of theirs nothing was found.
+  Status trials() const { return problem.model.costs->status(); }
 
   /// What would help where nothing fits.
   std::string remedy() const;
 
   /// Of the answer, or of the next best ones (0: the answer): what to emit, by section.
   std::map<std::string, SectionLayout> layouts(size_t rank = 0) const;
-  mlir::OwningOpRef<mlir::ModuleOp> programs(size_t rank = 0) const;
+  Result<mlir::OwningOpRef<mlir::ModuleOp>> programs(size_t rank = 0) const;
   size_t ranks() const { return result.ranked.size(); }
   /// The step as simulated on the emitted plan's own costs, for these layouts, and where its scheduling begins.
   Result<cost_models::Simulation> simulate(const EmittedPlan &emitted,
@@ -47,7 +51,6 @@ public:
   const SearchResult &answer() const { return result; }
 
 private:
-  Status collect();
   std::vector<int64_t> microBatchSizes() const;
   void addPins();
 

@@ -142,12 +142,10 @@ private:
           pins.of(component.name, &SectionPins::precision).value_or(workload.train.precisionFor(component.name));
   }
 
-  /// The programs of the workload with its sections cut like this; null where a pass fails, which is noted.
-  mlir::OwningOpRef<mlir::ModuleOp> makePrograms(const PartitionOptions &partition) {
+  /// The programs of the workload with its sections cut like this.
+  Result<mlir::OwningOpRef<mlir::ModuleOp>> makePrograms(const PartitionOptions &partition) {
     mlir::OwningOpRef<mlir::ModuleOp> made = module->clone();
-    programsMade = runPasses(*made, workload, Phase::Loss, Phase::Split, partition);
-    if (!programsMade.isOk())
-      return {};
+    MAESTRO_TRY(runPasses(*made, workload, Phase::Loss, Phase::Split, partition));
     return made;
   }
 
@@ -183,8 +181,7 @@ private:
 
   /// The programs of these layouts.
   Status useDefaults() {
-    programs = makePrograms(pins.partition(workload));
-    MAESTRO_TRY(std::move(programsMade));
+    MAESTRO_ASSIGN(programs, makePrograms(pins.partition(workload)));
     MAESTRO_TRY(noteUnreached(*programs, summary, unreached));
     for (const SectionFacts &section : sectionFacts())
       MAESTRO_TRY(checkSplit(*programs, section));
@@ -215,6 +212,7 @@ private:
     search = std::make_unique<LayoutSearch>(base, pins, atoms, sizes,
                                             [this](const PartitionOptions &cut) { return makePrograms(cut); });
     search->limit(over(kSearchShare, 0), over(1, kTuningSeconds), options.topK);
+    MAESTRO_TRY(search->collect());
     return useSearch(deviceBytes());
   }
 
@@ -240,8 +238,9 @@ private:
     open.search = std::make_unique<LayoutSearch>(base, open.pins, open.atoms, sizes,
                                                  [this](const PartitionOptions &cut) { return makePrograms(cut); });
     open.search->limit(over(kSearchShare, 0), over(1, kTuningSeconds), 1);
+    MAESTRO_TRY(open.search->collect());
     Status status = open.search->run(deviceBytes());
-    MAESTRO_TRY(std::move(programsMade));
+    MAESTRO_TRY(open.search->trials());
     if (!status.isOk())
       open.search.reset();
     return status.code() == StatusCode::InvalidInput ? Status() : std::move(status); // Nothing else fits.
@@ -252,7 +251,7 @@ private:
   /// On this machine, where nothing fits, layouts stay as they were, and emission says what is missing.
   Status useSearch(uint64_t bytes) {
     Status status = search->run(bytes);
-    MAESTRO_TRY(std::move(programsMade)); // What a trial's programs lack says more than that there are none.
+    MAESTRO_TRY(search->trials());
     if (status.code() == StatusCode::InvalidInput && cluster.isThisMachine) {
       logInfo(fmt::format("search: {}", status.message()));
       search.reset();
@@ -267,8 +266,7 @@ private:
   /// The search's answer, or one of the next best.
   Status useRank(size_t rank) {
     layouts = search->layouts(rank);
-    programs = search->programs(rank);
-    MAESTRO_TRY(std::move(programsMade));
+    MAESTRO_ASSIGN(programs, search->programs(rank));
     return noteUnreached(*programs, summary, unreached);
   }
 
@@ -425,7 +423,6 @@ private:
   mlir::OwningOpRef<mlir::ModuleOp> module;   ///< As far as Phase::Loss: the graph in one piece.
   AtomGraph atoms;                            ///< Of it.
   mlir::OwningOpRef<mlir::ModuleOp> programs; ///< Of the layouts.
-  Status programsMade;                        ///< What the last makePrograms() came to.
   std::unique_ptr<LayoutSearch> search;       ///< Where there was a choice.
   struct {
     Pins pins;

@@ -378,7 +378,9 @@ private:
 
 Result<Explanation> explain(const SearchProblem &problem, const SearchResult &result, const Simulation &own,
                             const ExplainBudget &budget) {
-  return Explainer(problem, result, budget).run(own);
+  Result<Explanation> explanation = Explainer(problem, result, budget).run(own);
+  MAESTRO_TRY(problem.model.costs->status());
+  return explanation;
 }
 
 } // namespace maestro::planner

@@ -95,7 +95,7 @@ public:
     uint32_t all = current().stages();
     for (uint32_t split : {0u, all / 2, all}) {
       SectionOption option = current();
-      if (!chain().has(option.cut.recompute, split > 0))
+      if (split > 0 && (!chain().has(option.cut.recompute, true) || !mayGainBySplitting(problem, section, all)))
         continue;
       option.cut.splitStages = split;
       add(option, split == 0 ? "no" : split == all ? "all" : std::to_string(split));

@@ -62,7 +62,7 @@ CriticalPaths::Times CriticalPaths::measure(uint32_t section, const RecomputeCho
                                             uint32_t microBatch) const {
   const cost_models::AtomicSection &chain = problem.model.sections[section];
   // Weight gradients need not lie on a sample's way. Where backward may stay whole, its way is longer.
-  bool splits = mayGainBySplitting(problem, section, 2) && chain.has(recompute, true);
+  bool splits = mayGainBySplitting(problem, section) && chain.has(recompute, true);
   std::map<std::pair<Recompute, uint32_t>, std::pair<double, double>>
       counts; // By class: atoms alone, and behind one of theirs.
   for (uint32_t atom = 0; atom < chain.classOf.size(); ++atom) {
@@ -77,7 +77,7 @@ CriticalPaths::Times CriticalPaths::measure(uint32_t section, const RecomputeCho
     double total = 0;
     if (wavefront::takesPart(rules, row.data()))
       for (const auto &[key, count] : counts) {
-        const cost_models::AtomClass &own = chain.classesOf(key.first, splits)[key.second];
+        const cost_models::AtomClass &own = problem.model.classesOf(section, {key.first, splits})[key.second];
         double one = seconds(own.alone.at[microBatch], row);
         total += count.first * one + count.second * std::clamp(seconds(own.pair.at[microBatch], row) - one, 0.0, one);
       }

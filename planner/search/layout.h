@@ -17,7 +17,7 @@ using cost_models::CompoundModel;
 using cost_models::SectionCut;
 
 /// How one section runs on its group's devices. A further dimension (tensor, context, expert, ZeRO, offload) is a field
-/// here, with its costs in the atoms' classes.
+/// here, and, where it changes programs, one of cost_models::Variant.
 struct SectionOption {
   SectionCut cut;          ///< Pipeline stages, recompute, and how many stages split their backward.
   uint32_t microBatch = 0; ///< AtomicModel.microBatches

@@ -167,9 +167,9 @@ Result<SearchResult> searchLayouts(const SearchProblem &problem) {
   MAESTRO_TRY(searchFromGroupings(search));
   if (problem.baselinesLast && search.best.layout.empty())
     MAESTRO_TRY(addBaselines(search));
-  if (search.best.layout.empty())
-    return nothingFits(search);
-  return finish(search);
+  Result<SearchResult> result = search.best.layout.empty() ? nothingFits(search) : Result(finish(search));
+  MAESTRO_TRY(problem.model.costs->status()); // Without its costs nothing was found.
+  return result;
 }
 
 } // namespace maestro::planner

@@ -88,6 +88,12 @@ bool mayGainBySplitting(const SearchProblem &problem, uint32_t section, size_t s
                      });
 }
 
+bool mayGainBySplitting(const SearchProblem &problem, uint32_t section) {
+  size_t atoms = problem.model.sections[section].classOf.size();
+  return mayGainBySplitting(problem, section,
+                            problem.pins[section].stages.value_or(std::min<size_t>(atoms, problem.machine.devices)));
+}
+
 bool isRepeatedSize(const AtomicModel &model, uint32_t section, uint32_t microBatch) {
   const std::vector<cost_models::MicroBatchCapacity> &capacities = model.sections[section].capacities;
   return microBatch + 1 < capacities.size() && isSame(capacities[microBatch], capacities[microBatch + 1]);

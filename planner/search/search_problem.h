@@ -94,6 +94,8 @@ Status verify(const SearchProblem &problem, const SearchResult &result);
 /// Whether a section in so many stages can send gradients on before it computes those of its weights, if pins leave it
 /// to.
 bool mayGainBySplitting(const SearchProblem &problem, uint32_t section, size_t stages);
+/// Likewise, in any number of stages that there may be.
+bool mayGainBySplitting(const SearchProblem &problem, uint32_t section);
 /// Whether the next larger size makes the same micro-batches of a section.
 bool isRepeatedSize(const AtomicModel &model, uint32_t section, uint32_t microBatch);
 /// Whether a section's option, on these devices, is as pinned.

@@ -81,7 +81,7 @@ const WorkTable::Sums &WorkTable::sums(Of of, uint32_t section, const RecomputeC
 WorkTable::Sums WorkTable::sumOfKind(Of of, uint32_t section, Recompute recompute, uint32_t microBatch) const {
   const cost_models::AtomicSection &chain = problem.model.sections[section];
   std::vector<std::pair<double, double>> ofClass;
-  for (const cost_models::AtomClass &own : chain.classesOf(recompute))
+  for (const cost_models::AtomClass &own : problem.model.classesOf(section, {recompute}))
     ofClass.push_back(atomSeconds(of, section, own, microBatch));
   Sums sums;
   for (size_t atom = 0; atom < chain.classOf.size(); ++atom) {
@@ -116,7 +116,7 @@ std::pair<double, double> WorkTable::atomSeconds(Of of, uint32_t section, const 
 
 double WorkTable::seconds(Of of, uint32_t section, const cost_models::StageCosts &costs, uint32_t microBatch) const {
   bool withBackward =
-      problem.model.sections[section].trains && !(of == Of::OneSample && mayGainBySplitting(problem, section, 2));
+      problem.model.sections[section].trains && !(of == Of::OneSample && mayGainBySplitting(problem, section));
   auto ofTasks = [&](const wavefront::Cost &forward, const wavefront::Cost &backward) {
     return taskSeconds(of, section, forward, microBatch) +
            (withBackward ? taskSeconds(of, section, backward, microBatch) : 0);

@@ -19,14 +19,19 @@ AtomicModel chain() {
   AtomicModel model;
   model.dims = {{"batch", true, 1}};
   model.microBatches = {1};
-  AtomicSection section{"m", true, {}, {{1, {1}, {}}}, {0, 1, 1, 1, 1, 2}, {{}}};
-  section.classes[0] = {{stage(400, 10, 5, 7), stage(800, 20, 10, 7)},
-                        {stage(1000, 100, 100, 50), stage(2000, 190, 230, 60)},
-                        {stage(400, 30, 20, 90), stage(800, 60, 40, 90)}};
-  model.sections.push_back(std::move(section));
+  model.sections.push_back({"m", true, {}, {{1, {1}, {}}}, {0, 1, 1, 1, 1, 2}, {Variant{}}});
+  model.costs->put(0, {},
+                   {{stage(400, 10, 5, 7), stage(800, 20, 10, 7)},
+                    {stage(1000, 100, 100, 50), stage(2000, 190, 230, 60)},
+                    {stage(400, 30, 20, 90), stage(800, 60, 40, 90)}});
   for (uint32_t atom = 0; atom < 5; ++atom)
     model.tensors.push_back({0, atom, {{0, atom + 1}}, true, {{4, {0}}}, {64}, {}});
   return model;
+}
+
+void addSelective(AtomicModel &model, AtomClasses classes) {
+  model.sections[0].variants.insert({Recompute::Selective});
+  model.costs->put(0, {Recompute::Selective}, std::move(classes));
 }
 
 TEST(Atoms, AStageIsTheSumOfItsAtoms) {
@@ -46,13 +51,13 @@ TEST(Atoms, AStageIsTheSumOfItsAtoms) {
 
 TEST(Atoms, LastLayersMayKeepMore) {
   AtomicModel model = chain();
-  AtomicSection &section = model.sections[0];
-  section.classes[1] = section.classes[0]; // Half as much kept, twice as long forward.
-  for (AtomClass &own : section.classes[1])
+  AtomClasses selective = model.classesOf(0, {}); // Half as much kept, twice as long forward.
+  for (AtomClass &own : selective)
     for (StageModel *kind : {&own.alone, &own.pair}) {
       kind->at[0].slotBytes /= 2;
       kind->at[0].forward.terms.front().picoseconds *= 2;
     }
+  addSelective(model, std::move(selective));
   ASSERT_TRUE(check(model).isOk()) << check(model).message();
   RecomputeChoice choice{Recompute::Selective, 3}; // Atoms 0, 1 and 2 compute again, 3, 4 and 5 keep.
   StageModel all = composeStage(model, 0, choice, 0, 6);
@@ -67,6 +72,30 @@ TEST(Atoms, LastLayersMayKeepMore) {
   EXPECT_FALSE(check(model, {{{2}, {Recompute::Full, 1}}}).isOk());
 }
 
+TEST(Atoms, AVariantIsMeasuredWhenItIsFirstAskedFor) {
+  AtomicModel model = chain();
+  std::vector<Variant> asked;
+  AtomClasses usual = model.classesOf(0, {});
+  auto measure = [&](const Variant &variant) -> Result<std::map<uint32_t, AtomClasses>> {
+    asked.push_back(variant);
+    if (variant.recompute == Recompute::Full)
+      return Status::invalidInput("no such programs");
+    return std::map<uint32_t, AtomClasses>{{0, usual}};
+  };
+  model.costs = std::make_shared<AtomCosts>(measure, model.costs->known())->changed([](AtomClass &own) {
+    own.alone.at[0].slotBytes += 1;
+  });
+  ASSERT_TRUE(check(model).isOk()) << check(model).message();
+  EXPECT_EQ(model.classesOf(0, {})[0].alone.at[0].slotBytes, 6u);
+  EXPECT_TRUE(asked.empty());
+  EXPECT_EQ(model.classesOf(0, {Recompute::None, true})[0].alone.at[0].slotBytes, 6u);
+  EXPECT_EQ(model.classesOf(0, {Recompute::None, true})[0].alone.at[0].slotBytes, 6u);
+  EXPECT_EQ(asked, (std::vector<Variant>{{Recompute::None, true}}));
+  EXPECT_TRUE(model.costs->status().isOk());
+  EXPECT_EQ(model.classesOf(0, {Recompute::Full})[0].alone.at[0].slotBytes, 6u); // Something, and why it is wrong.
+  EXPECT_EQ(model.costs->status().message(), "no such programs");
+}
+
 TEST(Atoms, LayersThatKeepMoreMayLieEvenlyAmongTheOthers) {
   auto lighter = [](uint32_t count, uint32_t layers) {
     std::string text;
@@ -79,10 +108,10 @@ TEST(Atoms, LayersThatKeepMoreMayLieEvenlyAmongTheOthers) {
   EXPECT_EQ(lighter(3, 8), "..+..+.+");
   EXPECT_EQ(lighter(6, 8), ".+++.+++");
   AtomicModel model = chain();
-  AtomicSection &section = model.sections[0];
-  section.classes[1] = section.classes[0];
-  for (AtomClass &own : section.classes[1])
+  AtomClasses selective = model.classesOf(0, {});
+  for (AtomClass &own : selective)
     own.alone.at[0].slotBytes /= 2;
+  addSelective(model, std::move(selective));
   RecomputeChoice choice{Recompute::Selective, 2, true}; // Atoms 2 and 5 keep.
   EXPECT_EQ(composeStage(model, 0, choice, 0, 2).at[0].slotBytes,
             composeStage(model, 0, Recompute::Selective, 0, 2).at[0].slotBytes);

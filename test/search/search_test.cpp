@@ -304,7 +304,9 @@ TEST(Search, WorkHasWhatTheBestMicroBatchesPadOrCostInConstants) {
   SearchProblem problem = distillation(1, 1000, 1000);
   problem.steps = {{1, 2, 1, 8, 1, 4}};
   auto picoseconds = [&](int64_t perTask) { // Of the teacher, in micro-batches of at most two samples.
-    problem.model.sections[0].classes[0][0].alone.at[1].forward.terms = {{1000, {0, 1}}, {perTask, {}}};
+    cost_models::AtomClasses classes = problem.model.classesOf(0, {});
+    classes[0].alone.at[1].forward.terms = {{1000, {0, 1}}, {perTask, {}}};
+    problem.model.costs->put(0, {}, std::move(classes));
     return WorkTable(problem).work(0, {}, 1, 0, 1) * 1e12;
   };
   EXPECT_NEAR(picoseconds(0), 14'000, 0.1);
@@ -342,6 +344,38 @@ TEST(Search, TheBestFewAreToldApartByTunedSchedules) {
   EXPECT_LE(tuned.tuned->stepSeconds, tuned.simulation.stepSeconds);
 }
 
+TEST(Search, VariantsThatCannotBeChosenAreNotMeasured) {
+  for (uint32_t devices : {1u, 8u}) {
+    SearchProblem problem = layered(devices, 4, 1);
+    problem.machine.kinds.front().memoryBytes = 1'000'000;
+    cost_models::AtomCosts::Known all = problem.model.costs->known(), usual = all;
+    std::erase_if(usual, [](const auto &own) { return own.first.second != cost_models::Variant{}; });
+    std::set<cost_models::Variant> asked;
+    auto measure = [&](const cost_models::Variant &variant) {
+      EXPECT_TRUE(asked.insert(variant).second) << "once";
+      std::map<uint32_t, cost_models::AtomClasses> costs;
+      for (const auto &[key, classes] : all)
+        if (key.second == variant)
+          costs[key.first] = classes;
+      return Result(std::move(costs));
+    };
+    problem.model.costs = std::make_shared<cost_models::AtomCosts>(measure, usual);
+    solve(problem);
+    EXPECT_TRUE(asked.count({Recompute::Selective}));
+    EXPECT_EQ(asked.count({Recompute::None, true}), devices > 1) << "one stage gains nothing by a split backward";
+  }
+}
+
+TEST(Search, ACostThatCannotBeMeasuredEndsTheSearch) {
+  SearchProblem problem = distillation(2, 1000, 1000);
+  problem.model.sections[1].variants.insert({Recompute::Full});
+  auto measure = [](const cost_models::Variant &) -> Result<std::map<uint32_t, cost_models::AtomClasses>> {
+    return Status::invalidInput("no such programs");
+  };
+  problem.model.costs = std::make_shared<cost_models::AtomCosts>(measure, problem.model.costs->known());
+  EXPECT_EQ(searchLayouts(problem).status().message(), "no such programs");
+}
+
 TEST(Search, SchedulesBeginWhereTheProblemSays) {
   SearchProblem problem = layered(16, 12, 2);
   EXPECT_TRUE(solve(problem).hints.empty());
@@ -363,7 +397,9 @@ TEST(Search, ProblemsAreChecked) {
   problem.steps.front().pop_back();
   EXPECT_NE(check(problem).message().find("31 sizes for 2 dims"), std::string::npos);
   problem = distillation(2, 1000, 1000);
-  problem.model.sections[0].classes[0][0].alone.at.pop_back();
+  cost_models::AtomClasses classes = problem.model.classesOf(0, {});
+  classes[0].alone.at.pop_back();
+  problem.model.costs->put(0, {}, std::move(classes));
   EXPECT_FALSE(check(problem).isOk());
 }
 

@@ -9,8 +9,10 @@ namespace maestro::planner {
 namespace {
 
 using cost_models::AtomClass;
+using cost_models::AtomClasses;
 using cost_models::AtomicSection;
 using cost_models::StageModel;
+using cost_models::Variant;
 
 constexpr uint32_t kBatch = 0, kSeq = 1;
 
@@ -54,45 +56,54 @@ StageModel stage(bool trains, size_t sizes, int64_t perToken, int64_t perTask, u
 }
 
 /// An atom of one class for each number of picoseconds; neighbours of equal ones are a class, a pair of which costs a
-/// bit less.
-AtomicSection section(std::string name, bool trains, size_t sizes, const std::vector<int64_t> &atomsPs,
-                      int64_t perTask) {
-  AtomicSection result{std::move(name), trains, {}, {}, {}, {}, {}};
+/// bit less. Returns the section.
+uint32_t addSection(AtomicModel &model, std::string name, bool trains, const std::vector<int64_t> &atomsPs,
+                    int64_t perTask) {
+  AtomicSection &own = model.sections.emplace_back(AtomicSection{std::move(name), trains, {}, {}, {}, {Variant{}}});
+  auto section = static_cast<uint32_t>(model.sections.size()) - 1;
+  AtomClasses classes;
+  size_t sizes = model.microBatches.size();
   for (size_t atom = 0; atom < atomsPs.size(); ++atom) {
     if (atom == 0 || atomsPs[atom] != atomsPs[atom - 1])
-      result.classes[0].push_back(
+      classes.push_back(
           {stage(trains, sizes, atomsPs[atom], perTask, 1), stage(trains, sizes, 2 * atomsPs[atom], perTask, 2)});
-    result.classOf.push_back(static_cast<uint32_t>(result.classes[0].size()) - 1);
+    own.classOf.push_back(static_cast<uint32_t>(classes.size()) - 1);
   }
-  return result;
+  model.costs->put(section, Variant{}, std::move(classes));
+  return section;
+}
+
+/// Another variant of a section, with these changes of another one's costs.
+template <typename Change>
+void addVariant(AtomicModel &model, uint32_t section, const Variant &variant, const Variant &from, Change change) {
+  AtomClasses classes = model.classesOf(section, from);
+  for (AtomClass &own : classes)
+    for (StageModel *stages : {&own.alone, &own.pair})
+      for (cost_models::StageCosts &costs : stages->at)
+        change(costs);
+  model.sections[section].variants.insert(variant);
+  model.costs->put(section, variant, std::move(classes));
 }
 
 /// Also with recompute: each kind takes a third more time than the one before, and keeps half of it.
-void addRecompute(AtomicSection &section, Recompute kind = Recompute::Selective) {
-  std::vector<AtomClass> classes = section.classes[static_cast<size_t>(kind) - 1];
-  for (AtomClass &own : classes)
-    for (StageModel *model : {&own.alone, &own.pair})
-      for (cost_models::StageCosts &costs : model->at) {
-        costs.backward.terms.front().picoseconds += costs.backward.terms.front().picoseconds / 3;
-        costs.slotBytes /= 2;
-      }
-  section.classes[static_cast<size_t>(kind)] = std::move(classes);
+void addRecompute(AtomicModel &model, uint32_t section, Recompute kind = Recompute::Selective) {
+  addVariant(model, section, {kind}, {lighterThan(kind)}, [](cost_models::StageCosts &costs) {
+    costs.backward.terms.front().picoseconds += costs.backward.terms.front().picoseconds / 3;
+    costs.slotBytes /= 2;
+  });
 }
 
 /// Also with a split backward: half of it are weights' gradients, and a micro-batch in flight keeps half as much again.
-void addSplit(AtomicSection &section) {
-  section.splitClasses = section.classes;
-  for (std::vector<AtomClass> &classes : section.splitClasses)
-    for (AtomClass &own : classes)
-      for (StageModel *model : {&own.alone, &own.pair})
-        for (cost_models::StageCosts &costs : model->at) {
-          costs.weightGradient = costs.backward;
-          for (wavefront::CostTerm &term : costs.backward.terms)
-            term.picoseconds /= 2;
-          for (wavefront::CostTerm &term : costs.weightGradient.terms)
-            term.picoseconds -= term.picoseconds / 2;
-          costs.slotBytes += costs.slotBytes / 2;
-        }
+void addSplit(AtomicModel &model, uint32_t section) {
+  for (Variant own : std::set<Variant>(model.sections[section].variants))
+    addVariant(model, section, {own.recompute, true}, own, [](cost_models::StageCosts &costs) {
+      costs.weightGradient = costs.backward;
+      for (wavefront::CostTerm &term : costs.backward.terms)
+        term.picoseconds /= 2;
+      for (wavefront::CostTerm &term : costs.weightGradient.terms)
+        term.picoseconds -= term.picoseconds / 2;
+      costs.slotBytes += costs.slotBytes / 2;
+    });
 }
 
 void join(AtomicModel &model, uint32_t producer, uint32_t atom, uint32_t consumer, uint32_t consumerAtom,
@@ -158,12 +169,11 @@ SearchProblem smallProblem(uint64_t seed) {
     std::vector<int64_t> atoms{pick(1, 20) * 10'000 * kPsPerNs};
     if (pick(0, 2) == 0)
       atoms.push_back(pick(0, 1) ? atoms[0] : pick(1, 20) * 10'000 * kPsPerNs);
-    model.sections.push_back(
-        section(fmt::format("s{}", s), trains[s], sizes.size(), atoms, pick(0, 4) * 20'000 * kPsPerNs));
+    addSection(model, fmt::format("s{}", s), trains[s], atoms, pick(0, 4) * 20'000 * kPsPerNs);
     if (trains[s] && pick(0, 3) == 0)
-      addRecompute(model.sections.back());
+      addRecompute(model, s);
     if (trains[s] && seed % 3 == 1)
-      addSplit(model.sections.back());
+      addSplit(model, s);
     chain(model, s);
     if (s > 0 && !(fork && s == 1)) // A fork's first two sections both feed the third.
       join(model, s - 1, lastAtom(model, s - 1), s, 0, trains[s - 1]);
@@ -192,8 +202,8 @@ SearchProblem distillation(uint32_t devices, int64_t teacherNs, int64_t studentN
   SearchProblem problem;
   problem.machine = machineOf(devices, 1e6);
   AtomicModel model = emptyModel({1, 2, 4});
-  model.sections = {section("teacher", false, 3, {teacherNs * kPsPerNs}, 0),
-                    section("student", true, 3, {studentNs * kPsPerNs}, 0)};
+  addSection(model, "teacher", false, {teacherNs * kPsPerNs}, 0);
+  addSection(model, "student", true, {studentNs * kPsPerNs}, 0);
   join(model, 0, 0, 1, 0, false);
   setCapacities(model, 1);
   problem.model = std::move(model);
@@ -219,10 +229,11 @@ SearchProblem layered(uint32_t devices, uint32_t layers, uint64_t seed) {
   AtomicModel model = emptyModel({1, 2, 4, 8});
   std::vector<int64_t> teacher(layers, pick(20, 100) * 10'000'000), student(layers / 2 + 1, pick(5, 40) * 10'000'000);
   student.back() *= 2; // A head.
-  model.sections = {section("teacher", false, 4, teacher, 1'000'000), section("student", true, 4, student, 1'000'000)};
-  addRecompute(model.sections.back());
-  addRecompute(model.sections.back(), Recompute::Full);
-  addSplit(model.sections.back());
+  addSection(model, "teacher", false, teacher, 1'000'000);
+  uint32_t last = addSection(model, "student", true, student, 1'000'000);
+  addRecompute(model, last);
+  addRecompute(model, last, Recompute::Full);
+  addSplit(model, last);
   chain(model, 0);
   chain(model, 1);
   join(model, 0, lastAtom(model, 0), 1, lastAtom(model, 1), false);
