@@ -56,6 +56,8 @@ public:
   /// kNone for an empty list. Attributes are kept in the given order, which is part of the identity.
   uint32_t attributes(std::vector<fb::AttributeT> items);
 
+  /// The tables, for finish() later; ends the builder's use.
+  fb::PlanT take() { return std::move(tables); }
   /// Serialises and verifies. The builder stays usable.
   Result<std::vector<uint8_t>> finish() const;
 

@@ -181,12 +181,15 @@ std::string DimTable::explain(uint32_t node, std::span<const int64_t> values) co
   }
 }
 
-DimSubset::DimSubset(const fb::Plan &plan, std::span<const uint32_t> exprs) {
-  std::vector<uint8_t> needed(plan.exprs()->size(), 0);
+DimSubset::DimSubset(const fb::Plan &plan, std::span<const uint32_t> exprs)
+    : DimSubset({reinterpret_cast<const fb::DimExpr *>(plan.exprs()->Data()), plan.exprs()->size()}, exprs) {}
+
+DimSubset::DimSubset(std::span<const fb::DimExpr> table, std::span<const uint32_t> exprs) {
+  std::vector<uint8_t> needed(table.size(), 0);
   for (uint32_t expr : exprs)
     needed[expr] = 1;
   for (size_t index = needed.size(); index-- > 0;) { // Operands are earlier nodes.
-    const fb::DimExpr &node = *plan.exprs()->Get(static_cast<uint32_t>(index));
+    const fb::DimExpr &node = table[index];
     if (needed[index] && !isLeaf(node.op()))
       needed[static_cast<size_t>(node.a())] = needed[static_cast<size_t>(node.b())] = 1;
   }
@@ -194,7 +197,7 @@ DimSubset::DimSubset(const fb::Plan &plan, std::span<const uint32_t> exprs) {
   for (uint32_t index = 0; index < needed.size(); ++index) {
     if (!needed[index])
       continue;
-    const fb::DimExpr &node = *plan.exprs()->Get(index);
+    const fb::DimExpr &node = table[index];
     auto operand = [&](int64_t from) -> int64_t { return isLeaf(node.op()) ? from : place[static_cast<size_t>(from)]; };
     place[index] = static_cast<uint32_t>(nodes.size());
     nodes.push_back({static_cast<uint8_t>(node.op()), operand(node.a()), operand(node.b())});

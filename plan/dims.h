@@ -58,6 +58,8 @@ class DimSubset {
 public:
   /// As DimTable; `exprs` are nodes. The plan is not read after construction.
   DimSubset(const fb::Plan &plan, std::span<const uint32_t> exprs);
+  /// Of tables that are still being made (fb::PlanT.exprs).
+  DimSubset(std::span<const fb::DimExpr> table, std::span<const uint32_t> exprs);
 
   /// The nodes' values in the order in which they were given, DimTable::kUndefined where one has none; valid until the
   /// next call. `symbolValues` has DimTable::symbols() elements. Allocates nothing.

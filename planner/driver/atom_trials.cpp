@@ -3,8 +3,8 @@
 #include "ir/section/section.h"
 #include "passes/attributes.h"
 #include "planner/driver/atom_tables.h"
+#include "planner/driver/emitted_model.h"
 #include "planner/driver/layouts.h"
-#include "planner/driver/trial_models.h"
 #include "planner/emit/executable_lowering.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -156,7 +156,7 @@ private:
     input.leastSlots = 2; // So that what a micro-batch in flight holds is told from what a station needs once.
     for (const SectionChain &chain : graph.sections)
       input.layouts.at(chain.name).stages = static_cast<int64_t>(chain.trialStages().size());
-    return collectModel(std::move(input), microBatches);
+    return trialModel(std::move(input), microBatches);
   }
 
   /// The classes of a section as this trial has them.

@@ -1,8 +1,8 @@
 #include "planner/driver/layout_search.h"
 
 #include "ir/section/section.h"
+#include "planner/driver/emitted_model.h"
 #include "planner/driver/finer_sizes.h"
-#include "planner/driver/trial_models.h"
 #include "planner/search/pinned.h"
 #include "planner/search/search.h"
 
@@ -183,16 +183,10 @@ Result<mlir::OwningOpRef<mlir::ModuleOp>> LayoutSearch::programs(size_t rank) co
 
 Result<cost_models::Simulation> LayoutSearch::simulate(const EmittedPlan &emitted,
                                                        const std::map<std::string, SectionLayout> &layouts) const {
-  MAESTRO_ASSIGN(EmittedModel own, readModel(emitted, layouts));
   cost_models::Simulator simulator(problem.steps, problem.budget.tasksAtOnce,
                                    result.tuned ? result.tuned->hints : std::vector<wavefront::Choice>());
   bool tunes = !isTooLateToTune || !isTooLateToTune();
-  MAESTRO_ASSIGN(cost_models::Simulation simulation,
-                 tunes ? simulator.runTuned(own.model, base.machine, own.layout)
-                       : simulator.run(own.model, base.machine, own.layout, wavefront::Order::Wavefront));
-  if (!sizes.others.empty())
-    MAESTRO_TRY(simulator.addSteps(sizes.others, own.model, base.machine, own.layout, simulation));
-  return simulation;
+  return simulateEmitted(emitted, layouts, base.machine, sizes, simulator, tunes);
 }
 
 std::vector<Decision> LayoutSearch::decisions(size_t rank, const cost_models::Simulation &own) const {

@@ -3,23 +3,21 @@
 #include "base/log.h"
 #include "passes/attributes.h"
 #include "passes/section_atoms.h"
-#include "plan/plan_generated.h"
+#include "plan/builder.h"
 #include "planner/driver/diagnostics.h"
-#include "planner/driver/explanation.h"
+#include "planner/driver/emitted_model.h"
 #include "planner/driver/layout_search.h"
 #include "planner/driver/layouts.h"
+#include "planner/driver/plan_findings.h"
+#include "planner/driver/plan_inputs.h"
 #include "planner/driver/plan_report.h"
 #include "planner/driver/programs.h"
 #include "planner/driver/sinusoidal_tables.h"
 #include "planner/driver/step_sizes.h"
-#include "planner/driver/step_work.h"
-#include "planner/driver/trial_models.h"
 #include "planner/driver/unpadded_dims.h"
 #include "planner/emit/emit_plan.h"
 #include "planner/emit/weights_file.h"
 #include "planner/import/link.h"
-#include "planner/workload/cluster_machine.h"
-#include "planner/workload/workload.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/MLIRContext.h"
@@ -47,6 +45,9 @@ constexpr double kSearchShare = 0.6;
 /// interrupts.
 constexpr double kTuningSeconds = 10;
 
+/// With less memory, where the answer needs more than its layers add up to.
+constexpr int kSearchesAgain = 4;
+
 double gib(uint64_t bytes) { return static_cast<double>(bytes) / 1073741824.0; }
 
 class Planner {
@@ -55,9 +56,12 @@ public:
 
   Status run() {
     started = nowSeconds();
-    MAESTRO_TRY(checkOutput());
-    MAESTRO_TRY(readInputs());
-    MAESTRO_TRY(checkOverwrites());
+    MAESTRO_TRY(checkOutput(options));
+    MAESTRO_ASSIGN(PlanInputs inputs, readInputs(options));
+    workload = std::move(inputs.workload);
+    cluster = std::move(inputs.cluster);
+    target = std::move(inputs.target);
+    MAESTRO_TRY(checkOverwrites(options, workload));
     MAESTRO_ASSIGN(pins, Pins::parse(options.pins));
     context.disableMultithreading();
     context.printOpOnDiagnostic(false); // Messages are for people, who never saw the operator's text.
@@ -83,57 +87,6 @@ public:
 
 private:
   mlir::func::FuncOp graph() { return module->lookupSymbol<mlir::func::FuncOp>(attributes::kGraphFunction); }
-
-  /// Before the work, not after it.
-  Status checkOutput() const {
-    if (options.stopAfter)
-      return Status();
-    std::error_code error;
-    std::filesystem::path output = std::filesystem::absolute(options.output, error);
-    if (!std::filesystem::is_directory(output.parent_path(), error))
-      return Status::invalidInput(
-          fmt::format("{}: there is no folder '{}'; make it first", options.output, output.parent_path().string()));
-    if (std::filesystem::is_directory(output, error))
-      return Status::invalidInput(fmt::format("{}: is a folder; name the file, for example {}", options.output,
-                                              (std::filesystem::path(options.output) / "plan.mpl").string()));
-    return Status();
-  }
-
-  /// A plan points at what it was made from.
-  Status checkOverwrites() const {
-    std::vector<std::string> read = options.inputs;
-    read.push_back(options.cluster);
-    for (const ComponentSpec &component : workload.components) {
-      read.push_back(component.model);
-      if (component.weights.empty())
-        continue;
-      MAESTRO_ASSIGN(
-          auto files,
-          filesOfWeights(component.weights).withContext(fmt::format("components.{}.weights", component.name)));
-      read.insert(read.end(), files.begin(), files.end());
-    }
-    std::error_code error;
-    for (const std::string &path : read)
-      if (!path.empty() && !options.output.empty() && std::filesystem::equivalent(path, options.output, error))
-        return Status::invalidInput(fmt::format(
-            "-o {}: is what the plan is made from, and would be lost; name another file, for example plan.mpl",
-            options.output));
-    return Status();
-  }
-
-  static bool isYaml(const std::string &path) { return path.ends_with(".yaml") || path.ends_with(".yml"); }
-
-  Status readInputs() {
-    bool anyYaml = std::any_of(options.inputs.begin(), options.inputs.end(), isYaml);
-    if (anyYaml && options.inputs.size() > 1)
-      return Status::invalidInput("give one workload file, or models; a workload file names its models itself");
-    MAESTRO_ASSIGN(workload, anyYaml ? readWorkload(options.inputs.front(), options.settings)
-                                     : workloadOfModels(options.inputs, options.settings));
-    MAESTRO_ASSIGN(cluster, options.cluster.empty() ? thisMachine(options.settings)
-                                                    : readCluster(options.cluster, options.settings));
-    MAESTRO_ASSIGN(target, machineOf(cluster, options.cluster));
-    return Status();
-  }
 
   /// A section is named after its component, so that a pin of either means the component's products.
   void usePrecisions() {
@@ -270,61 +223,44 @@ private:
     return noteUnreached(*programs, summary, unreached);
   }
 
+  /// Emits the layouts; where they fit, the plan says what a simulation of it says.
   Status tryLayouts(EmitInput &input, size_t rank) {
     input.sections = *programs;
     input.layouts = layouts;
-    input.predictedStepSeconds = 0;
     input.decisions = decisionsOf(job());
     input.decisions.insert(input.decisions.end(), doubts.begin(), doubts.end());
     MAESTRO_ASSIGN(emitted, emitPlan(input));
-    if (emitted.bytes.empty())
+    if (!emitted.fits)
       return Status();
-    std::unique_ptr<plan::fb::PlanT> tables(plan::fb::GetPlan(emitted.bytes.data())->UnPack());
-    explanation = {};
-    searched.clear();
-    std::vector<wavefront::Choice> hints;
-    if (search) { // What is predicted is a simulation of the plan's own programs.
-      MAESTRO_ASSIGN(cost_models::Simulation own, search->simulate(emitted, layouts));
-      tables->prediction->step_seconds = own.meanSeconds;
-      searched = search->decisions(rank, own);
-      MAESTRO_ASSIGN(explanation, search->explanation(rank, own));
-      hints = own.hints;
-    } else if (open.search || !sizes.data.empty() || !workload.synthetic.empty()) {
-      MAESTRO_ASSIGN(EmittedModel own, readModel(emitted, layouts));
-      cost_models::Simulator simulator(sizes.steps);
-      bool tunes = !options.deadlineSeconds || !over(1, kTuningSeconds)();
-      MAESTRO_ASSIGN(cost_models::Simulation step,
-                     tunes ? simulator.runTuned(own.model, target.machine, own.layout)
-                           : simulator.run(own.model, target.machine, own.layout, wavefront::Order::Wavefront));
-      if (!sizes.others.empty())
-        MAESTRO_TRY(simulator.addSteps(sizes.others, own.model, target.machine, own.layout, step));
-      tables->prediction->step_seconds = step.meanSeconds;
-      hints = step.hints;
-      if (open.search)
-        explanation.candidates = open.search->beside(describeLayouts(layouts), step);
-    }
-    StepWork work = workOf(*plan::fb::GetPlan(emitted.bytes.data()), sizes.steps);
-    tables->prediction->step_flops = work.flops;
-    tables->prediction->tokens_per_second =
-        tables->prediction->step_seconds > 0 ? work.tokens / tables->prediction->step_seconds : 0;
-    if (!sizes.data.empty())
-      for (const cost_models::SampleSizes &step : sizes.steps) {
-        tables->step_samples.push_back(std::make_unique<plan::fb::StepSamplesT>());
-        tables->step_samples.back()->sizes.assign(step.begin(), step.end());
-      }
-    for (const std::vector<Quantity> &known : {sizes.quantities, quantitiesOf(unreached), quantitiesOf(hints)})
-      explanation.quantities.insert(explanation.quantities.end(), known.begin(), known.end());
-    addExplanation(explanation, *tables);
-    for (const Decision &source : searched) {
-      auto decision = std::make_unique<plan::fb::DecisionT>();
-      decision->subject = source.subject;
-      decision->choice = source.choice;
-      decision->reason = source.reason;
-      decision->is_default = source.isDefault;
-      tables->decisions.push_back(std::move(decision));
-    }
-    MAESTRO_ASSIGN(emitted.bytes, plan::finish(*tables));
+    MAESTRO_ASSIGN(findings, find(rank));
+    addFindings(findings, sizes, emitted.tables);
     return Status();
+  }
+
+  Result<PlanFindings> find(size_t rank) const {
+    PlanFindings found;
+    std::vector<wavefront::Choice> hints;
+    auto use = [&](const cost_models::Simulation &step) {
+      found.stepSeconds = step.meanSeconds;
+      hints = step.hints;
+    };
+    if (search) {
+      MAESTRO_ASSIGN(cost_models::Simulation step, search->simulate(emitted, layouts));
+      use(step);
+      found.decisions = search->decisions(rank, step);
+      MAESTRO_ASSIGN(found.explanation, search->explanation(rank, step));
+    } else if (open.search || !sizes.data.empty() || !workload.synthetic.empty()) {
+      bool tunes = !options.deadlineSeconds || !over(1, kTuningSeconds)();
+      cost_models::Simulator simulator(sizes.steps);
+      MAESTRO_ASSIGN(cost_models::Simulation step,
+                     simulateEmitted(emitted, layouts, target.machine, sizes, simulator, tunes));
+      use(step);
+      if (open.search)
+        found.explanation.candidates = open.search->beside(describeLayouts(layouts), step);
+    }
+    for (const std::vector<Quantity> &known : {sizes.quantities, quantitiesOf(unreached), quantitiesOf(hints)})
+      found.explanation.quantities.insert(found.explanation.quantities.end(), known.begin(), known.end());
+    return found;
   }
 
   Status emit(const DiagnosticCollector &diagnostics) {
@@ -345,10 +281,21 @@ private:
     input.planFolder = std::filesystem::absolute(options.output).parent_path().string();
     MAESTRO_TRY(searchLayouts(input));
     MAESTRO_TRY(tryLayouts(input, 0));
-    // The search adds up what it was told of each atom; what emission finds beyond that is taken from its budget, and
-    // more the more often: each time another layout is the one that just fits.
+    MAESTRO_TRY(searchAgain(input));
+    MAESTRO_TRY(makeFit(input));
+    if (!emitted.fits)
+      return tooLarge();
+    MAESTRO_ASSIGN(size_t bytes, write(options.output));
+    logPlan(job(), findings, emitted);
+    logInfo(fmt::format("wrote {} ({} bytes) in {:.2f} s", options.output, bytes, nowSeconds() - started));
+    return writeNextBest(input);
+  }
+
+  /// The search adds up what it was told of each atom; what emission finds beyond that is taken from its budget, and
+  /// more the more often: each time another layout is the one that just fits.
+  Status searchAgain(EmitInput &input) {
     uint64_t allowed = deviceBytes();
-    for (int attempt = 0; emitted.bytes.empty() && search && attempt < 4; ++attempt) {
+    for (int attempt = 0; !emitted.fits && search && attempt < kSearchesAgain; ++attempt) {
       uint64_t excess = emitted.fullest().peakBytes - deviceBytes(),
                further = attempt > 0 ? deviceBytes() >> (10 - 2 * attempt) : 0;
       allowed -= std::min(allowed, std::max(excess + (excess >> 3), further));
@@ -358,36 +305,44 @@ private:
       MAESTRO_TRY(useSearch(allowed));
       MAESTRO_TRY(tryLayouts(input, 0));
     }
-    if (emitted.bytes.empty() && search) {
+    return Status();
+  }
+
+  /// Without the search: smaller micro-batches, or another machine.
+  Status makeFit(EmitInput &input) {
+    if (!emitted.fits && search) {
       search.reset();
       MAESTRO_TRY(chooseLayouts());
       MAESTRO_TRY(useDefaults());
       MAESTRO_TRY(tryLayouts(input, 0));
     }
-    while (emitted.bytes.empty() && halveMicroBatches())
+    while (!emitted.fits && halveMicroBatches())
       MAESTRO_TRY(tryLayouts(input, 0));
     // A model that no micro-batch makes small enough for the machine it is planned on is meant for another one.
-    const DeviceMemory *fullest = &emitted.fullest();
-    if (emitted.bytes.empty() && cluster.isThisMachine && fullest->residentBytes > deviceBytes()) {
-      logWarning(fmt::format("parameters, gradients and optimizer state need {:.1f} GiB, a device of this machine has "
-                             "{:.1f}: the plan is for devices of {:.1f} GiB",
-                             gib(fullest->residentBytes), gib(deviceBytes()), gib(fullest->peakBytes)));
-      input.machine.kinds.front().memoryBytes = fullest->peakBytes;
-      MAESTRO_TRY(tryLayouts(input, 0));
-    }
-    fullest = &emitted.fullest();
-    if (emitted.bytes.empty())
-      return Status::invalidInput(fmt::format(
-          "device {} needs {:.2f} GiB and has {:.2f} ({:.2f} GiB too much; it runs {}; parameters, gradients and "
-          "optimizer "
-          "state take {:.2f}); lower --pin micro_batch or the dims' max, or use devices of more memory",
-          fullest - emitted.devices.data(), gib(fullest->peakBytes), gib(deviceBytes()),
-          gib(fullest->peakBytes - deviceBytes()), fmt::join(fullest->stations, ", "), gib(fullest->residentBytes)));
-    MAESTRO_TRY(plan::writePlan(emitted.bytes, options.output));
-    logPlan(job(), searched, explanation, emitted);
-    logInfo(
-        fmt::format("wrote {} ({} bytes) in {:.2f} s", options.output, emitted.bytes.size(), nowSeconds() - started));
-    return writeNextBest(input);
+    const DeviceMemory &fullest = emitted.fullest();
+    if (emitted.fits || !cluster.isThisMachine || fullest.residentBytes <= deviceBytes())
+      return Status();
+    logWarning(fmt::format("parameters, gradients and optimizer state need {:.1f} GiB, a device of this machine has "
+                           "{:.1f}: the plan is for devices of {:.1f} GiB",
+                           gib(fullest.residentBytes), gib(deviceBytes()), gib(fullest.peakBytes)));
+    input.machine.kinds.front().memoryBytes = fullest.peakBytes;
+    return tryLayouts(input, 0);
+  }
+
+  Status tooLarge() const {
+    const DeviceMemory &fullest = emitted.fullest();
+    return Status::invalidInput(fmt::format(
+        "device {} needs {:.2f} GiB and has {:.2f} ({:.2f} GiB too much; it runs {}; parameters, gradients and "
+        "optimizer state take {:.2f}); lower --pin micro_batch or the dims' max, or use devices of more memory",
+        &fullest - emitted.devices.data(), gib(fullest.peakBytes), gib(deviceBytes()),
+        gib(fullest.peakBytes - deviceBytes()), fmt::join(fullest.stations, ", "), gib(fullest.residentBytes)));
+  }
+
+  /// Returns how many bytes the plan has.
+  Result<size_t> write(const std::string &path) const {
+    MAESTRO_ASSIGN(std::vector<uint8_t> bytes, plan::finish(emitted.tables));
+    MAESTRO_TRY(plan::writePlan(bytes, path));
+    return bytes.size();
   }
 
   /// plan.mpl, plan.2.mpl, …
@@ -395,12 +350,12 @@ private:
     for (size_t rank = 1, number = 2; search && rank < search->ranks(); ++rank) {
       MAESTRO_TRY(useRank(rank));
       MAESTRO_TRY(tryLayouts(input, rank));
-      if (emitted.bytes.empty()) // More than the search was told, once it is emitted.
+      if (!emitted.fits) // More than the search was told, once it is emitted.
         continue;
       std::filesystem::path path = options.output;
       path.replace_extension(fmt::format(".{}{}", number++, path.extension().string()));
-      MAESTRO_TRY(plan::writePlan(emitted.bytes, path.string()));
-      logInfo(fmt::format("wrote {}: {}", path.string(), searched.front().choice));
+      MAESTRO_TRY(write(path.string()).takeStatus());
+      logInfo(fmt::format("wrote {}: {}", path.string(), findings.decisions.front().choice));
     }
     return Status();
   }
@@ -428,24 +383,14 @@ private:
     Pins pins;
     AtomGraph atoms;
     std::unique_ptr<LayoutSearch> search;
-  } open;                         ///< Beside split tensors: without pins, for comparison.
-  std::vector<Decision> searched; ///< What it has to say of the emitted plan.
-  Explanation explanation;        ///< Of it.
-  std::vector<Decision> doubts;   ///< Of what trains.
+  } open;                       ///< Beside split tensors: without pins, for comparison.
+  std::vector<Decision> doubts; ///< Of what trains.
   Unreached unreached;
   EmittedPlan emitted;
+  PlanFindings findings; ///< Of it.
 };
 
 } // namespace
-
-Result<Pin> parsePin(const std::string &text) {
-  size_t equals = text.find('='), dot = text.rfind('.', equals);
-  if (equals == std::string::npos || dot == std::string::npos || dot == 0 || dot + 1 == equals ||
-      equals + 1 == text.size())
-    return Status::invalidInput(
-        fmt::format("--pin {}: write SECTION.PROPERTY=VALUE, for example student.micro_batch=4", text));
-  return Pin{text.substr(0, dot), text.substr(dot + 1, equals - dot - 1), text.substr(equals + 1)};
-}
 
 Status runPlan(const PlanOptions &options) { return Planner(options).run(); }
 

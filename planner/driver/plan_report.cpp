@@ -38,10 +38,9 @@ std::string assumptionOf(const cost_models::Machine &machine) {
 }
 
 void logPrediction(const PlannedJob &job, const EmittedPlan &emitted) {
-  const auto *prediction = plan::fb::GetPlan(emitted.bytes.data())->prediction();
   std::string assumed = assumptionOf(job.machine);
   logInfo(
-      fmt::format("predicted: {} a step{}{}", duration(prediction->step_seconds()), assumed,
+      fmt::format("predicted: {} a step{}{}", duration(emitted.tables.prediction->step_seconds), assumed,
                   assumed.empty() ? "" : "; maestro-profile measures this machine (--set cluster.device=device.yaml)"));
 }
 
@@ -133,8 +132,7 @@ std::vector<Quantity> quantitiesOf(std::span<const wavefront::Choice> hints) {
   return list;
 }
 
-void logPlan(const PlannedJob &job, const std::vector<Decision> &searched, const Explanation &explanation,
-             const EmittedPlan &emitted) {
+void logPlan(const PlannedJob &job, const PlanFindings &findings, const EmittedPlan &emitted) {
   for (const std::string &note : job.importNotes)
     logInfo(note);
   for (const std::string &taken : job.workload.defaults)
@@ -144,9 +142,9 @@ void logPlan(const PlannedJob &job, const std::vector<Decision> &searched, const
   for (const auto &[name, layout] : job.layouts)
     logInfo(fmt::format("{}: micro-batches of {} ({}); {}", name, microBatchOf(layout, job.graph),
                         layout.microBatchReason, placement(layout)));
-  for (const Decision &decision : searched)
+  for (const Decision &decision : findings.decisions)
     logInfo(fmt::format("{}: {} ({})", decision.subject, decision.choice, decision.reason));
-  logComparison(job, explanation);
+  logComparison(job, findings.explanation);
   logPrediction(job, emitted);
   logMemory(emitted);
 }

@@ -2,10 +2,10 @@
 #pragma once
 
 #include "planner/driver/layouts.h"
+#include "planner/driver/plan_findings.h"
 #include "planner/driver/programs.h"
 #include "planner/driver/step_sizes.h"
 #include "planner/emit/emit_plan.h"
-#include "planner/explain/explain.h"
 #include "planner/workload/workload.h"
 
 #include <map>
@@ -37,8 +37,7 @@ std::vector<Quantity> quantitiesOf(const Unreached &unreached);
 /// What the executor begins scheduling with (plan::kHintPrefix); none where nothing was better than usual.
 std::vector<Quantity> quantitiesOf(std::span<const wavefront::Choice> hints);
 
-/// The lines that the user reads; `searched` and `explanation` are the search's.
-void logPlan(const PlannedJob &job, const std::vector<Decision> &searched, const Explanation &explanation,
-             const EmittedPlan &emitted);
+/// The lines that the user reads.
+void logPlan(const PlannedJob &job, const PlanFindings &findings, const EmittedPlan &emitted);
 
 } // namespace maestro::planner

@@ -6,7 +6,7 @@
 #include <span>
 
 namespace maestro::plan::fb {
-struct Plan;
+struct PlanT;
 }
 
 namespace maestro::planner {
@@ -16,7 +16,7 @@ struct StepWork {
   double tokens = 0; ///< As metrics count them: a sample's longest padded dim; 0 where none is padded.
 };
 
-/// The mean over `steps`, whose sizes are by the plan's symbols. The plan has passed the verifier.
-StepWork workOf(const plan::fb::Plan &plan, std::span<const cost_models::SampleSizes> steps);
+/// The mean over `steps`, whose sizes are by the plan's symbols.
+StepWork workOf(const plan::fb::PlanT &plan, std::span<const cost_models::SampleSizes> steps);
 
 } // namespace maestro::planner

@@ -31,12 +31,10 @@ Result<EmittedPlan> PlanEmitter::run() {
   addDecisions();
   addSources();
   plan.workload_hash = workloadHash();
-  bool fits = true;
+  emitted.fits = true;
   for (uint32_t device = 0; device < input.machine.devices; ++device)
-    fits &= emitted.devices[device].peakBytes <= input.machine.memoryBytes(device);
-  if (fits) {
-    MAESTRO_ASSIGN(emitted.bytes, builder.finish());
-  }
+    emitted.fits &= emitted.devices[device].peakBytes <= input.machine.memoryBytes(device);
+  emitted.tables = builder.take();
   return std::move(emitted);
 }
 
@@ -96,15 +94,18 @@ void PlanEmitter::addMachine() {
   }
 }
 
+std::unique_ptr<fb::DecisionT> decisionTable(const Decision &decision) {
+  auto table = std::make_unique<fb::DecisionT>();
+  table->subject = decision.subject;
+  table->choice = decision.choice;
+  table->reason = decision.reason;
+  table->is_default = decision.isDefault;
+  return table;
+}
+
 void PlanEmitter::addDecisions() {
-  for (const Decision &source : input.decisions) {
-    auto decision = std::make_unique<fb::DecisionT>();
-    decision->subject = source.subject;
-    decision->choice = source.choice;
-    decision->reason = source.reason;
-    decision->is_default = source.isDefault;
-    plan.decisions.push_back(std::move(decision));
-  }
+  for (const Decision &decision : input.decisions)
+    plan.decisions.push_back(decisionTable(decision));
 }
 
 /// Equal for plans of the same workload, however they are laid out.

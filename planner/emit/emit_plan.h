@@ -1,10 +1,11 @@
-// The last step of planning: programs in `nn`, the linked workload and the layout -> the plan's bytes.
+// The last step of planning: programs in `nn`, the linked workload and the layout -> the plan's tables.
 #pragma once
 
 #include "base/dtype.h"
 #include "base/status.h"
 #include "cost_models/compound.h"
 #include "ir/dim_expr.h"
+#include "plan/plan_generated.h"
 #include "planner/emit/executable_lowering.h"
 #include "planner/emit/operator_works.h"
 #include "planner/import/parameter_info.h"
@@ -93,6 +94,8 @@ struct Decision {
   bool isDefault = true;
 };
 
+std::unique_ptr<plan::fb::DecisionT> decisionTable(const Decision &decision);
+
 /// Where and how one section runs: what the search decides.
 struct SectionLayout {
   int64_t microBatch = 1; ///< Samples of the greatest length that a micro-batch holds (micro_batch_limits.h).
@@ -123,8 +126,7 @@ struct EmitInput {
   uint32_t deviceThreads = 0; ///< CPU threads of each device; 0: all of the machine's.
   std::string planFolder;     ///< Sources' paths are written relative to it.
   std::vector<Decision> decisions;
-  double predictedStepSeconds = 0; ///< By the search; 0: the busiest device's work.
-  uint32_t leastSlots = 1;         ///< Micro-batches in flight on each stage, at least.
+  uint32_t leastSlots = 1; ///< Micro-batches in flight on each stage, at least.
   std::shared_ptr<OperatorWorks> works =
       std::make_shared<OperatorWorks>(); ///< Copies share it: emissions of one context.
 };
@@ -138,7 +140,8 @@ struct DeviceMemory {
 };
 
 struct EmittedPlan {
-  std::vector<uint8_t> bytes; ///< Empty when the plan does not fit the devices: such plans are not made.
+  plan::fb::PlanT tables; ///< Its step is the busiest device's work; plan::finish() makes bytes of it.
+  bool fits = false;      ///< Each device holds its part.
   std::vector<DeviceMemory> devices;
   std::vector<LoweringReport> reports; ///< By executable.
   std::vector<double> presence;        ///< By Plan.sections: of all samples, those that take part.

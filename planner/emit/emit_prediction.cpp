@@ -55,8 +55,7 @@ void PlanEmitter::addPrediction() {
         busy[device] += seconds * microBatches / static_cast<double>(layout.replicas());
   }
   plan.prediction = std::make_unique<fb::PredictionT>();
-  plan.prediction->step_seconds =
-      input.predictedStepSeconds > 0 ? input.predictedStepSeconds : *std::max_element(busy.begin(), busy.end());
+  plan.prediction->step_seconds = *std::max_element(busy.begin(), busy.end());
 }
 
 } // namespace maestro::planner

@@ -2,7 +2,6 @@
 #include "planner/driver/step_work.h"
 
 #include "plan/dims.h"
-#include "plan/plan.h"
 #include "plan/plan_generated.h"
 #include "test/plan/example.h"
 
@@ -14,17 +13,17 @@ namespace {
 namespace fb = plan::fb;
 
 /// Of the tasks of a step of training, at these sizes of batch, seq and images.
-double flopsOf(const fb::Plan &plan, std::vector<int64_t> sizes) {
+double flopsOf(const fb::PlanT &plan, std::vector<int64_t> sizes) {
   double flops = 0;
-  for (const fb::Executable *executable : *plan.executables()) {
-    bool trains = plan.sections()->Get(executable->section())->trains();
-    for (const fb::Program *program : *executable->programs()) {
-      bool runs = program->kind() == fb::ProgramKind::Forward || program->kind() == fb::ProgramKind::Backward ||
-                  program->kind() == fb::ProgramKind::WeightGradient;
-      std::vector<int64_t> values(plan.exprs()->size());
-      plan::DimTable(plan).evaluateDefined(sizes, values);
-      flops += runs && (trains || program->kind() == fb::ProgramKind::Forward)
-                   ? static_cast<double>(values[program->flops()])
+  for (const auto &executable : plan.executables) {
+    bool trains = plan.sections[executable->section]->trains;
+    for (const auto &program : executable->programs) {
+      bool runs = program->kind == fb::ProgramKind::Forward || program->kind == fb::ProgramKind::Backward ||
+                  program->kind == fb::ProgramKind::WeightGradient;
+      std::vector<int64_t> values(plan.exprs.size());
+      plan::evaluateDefined(plan.exprs, sizes, values);
+      flops += runs && (trains || program->kind == fb::ProgramKind::Forward)
+                   ? static_cast<double>(values[program->flops])
                    : 0;
     }
   }
@@ -32,8 +31,7 @@ double flopsOf(const fb::Plan &plan, std::vector<int64_t> sizes) {
 }
 
 TEST(StepWork, IsOfTheSamplesThemselves) {
-  auto bytes = plan::test::exampleBytes();
-  const fb::Plan &plan = *fb::GetPlan(bytes.data());
+  fb::PlanT plan = plan::test::exampleBuilder().take();
   std::vector<cost_models::SampleSizes> one = {{1, 20, 2}}, other = {{1, 5, 0}}, both = {{1, 20, 2, 1, 5, 0}},
                                         steps = {one[0], other[0]};
   StepWork large = workOf(plan, one), small = workOf(plan, other);
@@ -49,9 +47,7 @@ TEST(StepWork, IsOfTheSamplesThemselves) {
 TEST(StepWork, SectionsWithoutRowsDoNothing) {
   plan::PlanBuilder builder = plan::test::exampleBuilder();
   builder.plan().sections[plan::test::kStudent]->active = {builder.symbolIndex("images")};
-  auto bytes = plan::finish(builder.plan());
-  ASSERT_TRUE(bytes.isOk()) << bytes.status().message();
-  const fb::Plan &plan = *fb::GetPlan(bytes->data());
+  fb::PlanT plan = builder.take();
   std::vector<cost_models::SampleSizes> with = {{1, 8, 1}}, without = {{1, 8, 0}};
   EXPECT_GT(workOf(plan, with).flops, workOf(plan, without).flops);
   EXPECT_GT(workOf(plan, without).flops, 0);

@@ -1,8 +1,20 @@
-#include "planner/driver/explanation.h"
+#include "planner/driver/plan_findings.h"
+
+#include "planner/driver/step_work.h"
 
 namespace maestro::planner {
 
+namespace {
+
 namespace fb = plan::fb;
+
+void addPrediction(const PlanFindings &findings, const StepSizes &sizes, fb::PlanT &plan) {
+  StepWork work = workOf(plan, sizes.steps);
+  fb::PredictionT &prediction = *plan.prediction;
+  prediction.step_seconds = findings.stepSeconds.value_or(prediction.step_seconds);
+  prediction.step_flops = work.flops;
+  prediction.tokens_per_second = prediction.step_seconds > 0 ? work.tokens / prediction.step_seconds : 0;
+}
 
 void addExplanation(const Explanation &explanation, fb::PlanT &plan) {
   for (const Candidate &source : explanation.candidates) {
@@ -30,6 +42,19 @@ void addExplanation(const Explanation &explanation, fb::PlanT &plan) {
     quantity.unit = source.unit;
     quantity.source = source.source;
   }
+}
+
+} // namespace
+
+void addFindings(const PlanFindings &findings, const StepSizes &sizes, fb::PlanT &plan) {
+  addPrediction(findings, sizes, plan);
+  for (size_t i = 0; !sizes.data.empty() && i < sizes.steps.size(); ++i) {
+    fb::StepSamplesT &samples = *plan.step_samples.emplace_back(std::make_unique<fb::StepSamplesT>());
+    samples.sizes.assign(sizes.steps[i].begin(), sizes.steps[i].end());
+  }
+  addExplanation(findings.explanation, plan);
+  for (const Decision &source : findings.decisions)
+    plan.decisions.push_back(decisionTable(source));
 }
 
 } // namespace maestro::planner
