@@ -3,10 +3,8 @@
 //   maestro-opt model.mlir --maestro-differentiate --canonicalize
 #include "ir/annotate_answers.h"
 #include "ir/nn/nn.h"
-#include "ir/plan/plan_dialect.h"
 #include "ir/section/section.h"
 #include "passes/passes.h"
-#include "planner/from_ir/plan_from_ir.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
@@ -14,13 +12,11 @@
 
 int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
-  registry.insert<mlir::func::FuncDialect, maestro::nn::NNDialect, maestro::section::SectionDialect,
-                  maestro::plan_ir::PlanDialect>();
+  registry.insert<mlir::func::FuncDialect, maestro::nn::NNDialect, maestro::section::SectionDialect>();
   mlir::registerCanonicalizerPass();
   mlir::registerCSEPass();
   mlir::registerSymbolDCEPass();
   maestro::registerAnnotateAnswersPass();
   maestro::registerPasses();
-  maestro::planner::registerEmitPlanPass();
   return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "Maestro's passes, one by one\n", registry));
 }

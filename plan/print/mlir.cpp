@@ -1,58 +1,28 @@
-// The plan as the `plan` dialect writes it (ir/plan/plan_ops.td), without MLIR:
+// The plan as MLIR, written without it: one operation for each row of its tables, in the order of plan.fbs, in MLIR's
+// generic form.
 //
-//   maestro-dump plan.mpl --format mlir | maestro-opt
+//   maestro-dump plan.mpl --format mlir | mlir-opt --allow-unregistered-dialect
 //
-// reads it, verifies it, and prints the same text. One operation a line, in the order of plan.fbs; executables and
-// programs are nested modules. Of executables that are not selected only the head is shown.
+// Executables and programs are regions. Sizes are as people write them ("4*batch*seq"), rows of other tables by name
+// where they have one. Of executables that are not selected only the head is shown.
+#include "plan/dims.h"
 #include "plan/print/formats.h"
-#include "plan/print/mlir_text.h"
+#include "plan/print/mlir_attributes.h"
 
 #include <fmt/format.h>
 
 namespace maestro::plan {
 namespace {
 
-using Strings = flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>;
-
-template <typename T, typename Text> std::string bracketed(const flatbuffers::Vector<T> &values, Text text) {
-  std::string result;
-  for (const auto &value : values)
-    result += (result.empty() ? "" : ", ") + text(value);
-  return fmt::format("[{}]", result);
-}
-
-std::string integers(const flatbuffers::Vector<int64_t> &values) {
-  return bracketed(values, [](int64_t value) { return std::to_string(value); });
-}
-
-std::string numbers(const flatbuffers::Vector<uint32_t> &values) {
-  return bracketed(values, [](uint32_t value) { return std::to_string(value); });
-}
-
-std::string quoted(const flatbuffers::String &text) { return mlirString(text.string_view()); }
-
-/// `keyword "text"` where there is a text.
-std::string optional(const char *keyword, const flatbuffers::String *text) {
-  return text && text->size() > 0 ? fmt::format(" {} {}", keyword, quoted(*text)) : "";
-}
-
-std::string optional(const char *keyword, const Strings *texts) {
-  if (!texts || texts->size() == 0)
-    return "";
-  std::string list;
-  for (const flatbuffers::String *text : *texts)
-    list += (list.empty() ? "" : ", ") + quoted(*text);
-  return fmt::format(" {} [{}]", keyword, list);
-}
-
-const char *flag(bool value, const char *keyword) { return value ? keyword : ""; }
+using namespace mlir_attributes;
 
 class Mlir {
 public:
   Mlir(const Plan &plan, const Selection &selection) : plan(plan), selection(selection), exprs(*plan) {}
 
   std::string take() {
-    open();
+    text = "module {\n";
+    depth = 1;
     head();
     data();
     training();
@@ -61,229 +31,203 @@ public:
       executable(i, *plan->executables()->Get(i));
     stations();
     people();
-    close();
-    return std::move(text) + "\n"; // As maestro-opt ends.
+    return std::move(text) + "}\n";
   }
 
 private:
   // ---- The plan as a whole -----------------------------------------------------------------------------------------
 
   void head() {
-    line("plan.plan {} version({}, {}) producer {} workload_hash {}{}", quoted(*plan->name()), plan->version_major(),
-         plan->version_minor(), quoted(*plan->producer()), plan->workload_hash(),
-         optional("no_synthetic", plan->no_synthetic()));
+    op("plan", string("name", plan->name()), number("version_major", plan->version_major()),
+       number("version_minor", plan->version_minor()), string("producer", plan->producer()),
+       word("workload_hash", fmt::format("{:016x}", plan->workload_hash())),
+       string("no_synthetic", plan->no_synthetic()));
     const fb::Machine &machine = *plan->machine();
-    line("plan.machine {} kind {} devices {} memory_bytes {}", quoted(*machine.name()), quoted(*machine.device_kind()),
-         machine.devices(), machine.memory_bytes());
-    for (uint32_t i = 0; machine.links() && i < machine.links()->size(); ++i) {
-      const fb::Link &link = *machine.links()->Get(i);
-      line("plan.link {} spans {} bandwidth {} latency {}", quoted(*link.name()), link.spans(),
-           mlirNumber(link.bandwidth()), mlirNumber(link.latency()));
-    }
-    for (uint32_t i = 0; machine.device_kinds() && i < machine.device_kinds()->size(); ++i) {
-      const fb::DeviceKind &kind = *machine.device_kinds()->Get(i);
-      line("plan.device_kind {} devices {} memory_bytes {}", quoted(*kind.name()), kind.devices(), kind.memory_bytes());
-    }
-    for (const fb::Symbol *symbol : *plan->symbols())
-      line("plan.symbol {} {} sample_max {} multiple_of {}{}", quoted(*symbol->name()),
-           fb::EnumNameCombine(symbol->combine()), symbol->sample_max(), symbol->multiple_of(),
-           optional("unpadded", symbol->unpadded()));
-    for (uint32_t i = 0; i < plan->exprs()->size(); ++i)
-      line("plan.dim {} = {}", i, exprs.definition(i));
+    op("machine", string("name", machine.name()), string("device_kind", machine.device_kind()),
+       number("devices", machine.devices()), number("memory_bytes", machine.memory_bytes()));
+    each(machine.links(), [&](uint32_t, const fb::Link &link) {
+      op("link", string("name", link.name()), number("spans", link.spans()), number("bandwidth", link.bandwidth()),
+         number("latency", link.latency()));
+    });
+    each(machine.device_kinds(), [&](uint32_t, const fb::DeviceKind &kind) {
+      op("device_kind", string("name", kind.name()), number("devices", kind.devices()),
+         number("memory_bytes", kind.memory_bytes()));
+    });
+    each(plan->symbols(), [&](uint32_t, const fb::Symbol &symbol) {
+      op("symbol", string("name", symbol.name()), word("combine", fb::EnumNameCombine(symbol.combine())),
+         number("sample_max", symbol.sample_max()), number("multiple_of", symbol.multiple_of()),
+         string("unpadded", symbol.unpadded()));
+    });
   }
 
   void data() {
-    for (const fb::Field *field : *plan->fields())
-      line("plan.field {} {} {} pad {} index_limit {}{}{}{}{}{}", quoted(*field->name()),
-           mlirElementType(field->dtype()), exprs.list(*field->shape()), mlirNumber(field->pad()), field->index_limit(),
-           field->has_ignore_index() ? fmt::format(" ignore_index {}", field->ignore_index()) : "",
-           flag(field->optional(), " optional"), optional("synthetic", field->synthetic()),
-           flag(field->own_positions(), " own_positions"), marks(*field));
-    for (uint32_t i = 0; i < plan->files()->size(); ++i) {
-      const fb::SourceFile &file = *plan->files()->Get(i);
-      line("plan.file {} = {} size {} modified_ns {}", i, quoted(*file.path()), file.size(), file.modified_ns());
-    }
-    for (const fb::Component *component : *plan->components())
-      line("plan.component {} precision {}{}{}", quoted(*component->name()), mlirElementType(component->precision()),
-           flag(component->frozen(), " frozen"), optional("model", component->model_path()));
-    for (uint32_t i = 0; i < plan->parameters()->size(); ++i)
-      parameter(i, *plan->parameters()->Get(i));
+    each(plan->fields(), [&](uint32_t, const fb::Field &field) {
+      op("field", string("name", field.name()), dtype("dtype", field.dtype()), dims("shape", *field.shape()),
+         number("pad", field.pad()), number("index_limit", field.index_limit()),
+         field.has_ignore_index() ? number("ignore_index", field.ignore_index()) : "",
+         flag("optional", field.optional()), string("synthetic", field.synthetic()),
+         flag("own_positions", field.own_positions()), list("marks", field.marks(), [&](const fb::Mark *mark) {
+           return dictionary(number("value", mark->value()), string("symbol", symbolName(mark->symbol())),
+                             number("per_row", mark->per_row()));
+         }));
+    });
+    each(plan->files(), [&](uint32_t index, const fb::SourceFile &file) {
+      op("file", number("index", index), string("path", file.path()), number("size", file.size()),
+         number("modified_ns", file.modified_ns()));
+    });
+    each(plan->components(), [&](uint32_t, const fb::Component &component) {
+      op("component", string("name", component.name()), dtype("precision", component.precision()),
+         flag("frozen", component.frozen()), string("model_path", component.model_path()));
+    });
+    each(plan->parameters(), [&](uint32_t index, const fb::Parameter &own) { parameter(index, own); });
   }
 
-  std::string marks(const fb::Field &field) const {
-    if (!field.marks() || field.marks()->size() == 0)
-      return "";
-    auto each = [&](auto print) { return bracketed(*field.marks(), print); };
-    return " marks " + each([](const fb::Mark *mark) { return fmt::to_string(mark->value()); }) + " each " +
-           each([&](const fb::Mark *mark) { return quoted(*plan->symbols()->Get(mark->symbol())->name()); }) +
-           " times " + each([](const fb::Mark *mark) { return fmt::to_string(mark->per_row()); });
-  }
-
-  void parameter(uint32_t number, const fb::Parameter &parameter) {
-    std::string source = mlirElementType(parameter.source_dtype());
-    if (parameter.source_file() != kNone)
-      source += fmt::format(" file {}", parameter.source_file());
-    source += fmt::format(" offset {} bytes {}{}", parameter.source_offset(), parameter.source_bytes(),
-                          flag(parameter.source_transposed(), " transposed"));
-    if (parameter.inline_value() && parameter.inline_value()->size() > 0)
-      source += " value \"" + hexDigits(*parameter.inline_value()) + "\"";
-    line("plan.parameter {} = {} {} {} {} {}{}{} weight_decay {} source {} initializer {} {}", number,
-         quoted(*plan->components()->Get(parameter.component())->name()), quoted(*parameter.name()),
-         fb::EnumNameParameterKind(parameter.kind()), mlirElementType(parameter.dtype()), integers(*parameter.shape()),
-         flag(parameter.trainable(), " trainable"), optional("aliases", parameter.aliases()),
-         mlirNumber(parameter.weight_decay()), source, fb::EnumNameInitializer(parameter.initializer()),
-         mlirNumber(parameter.initializer_scale()));
+  void parameter(uint32_t index, const fb::Parameter &parameter) {
+    op("parameter", number("index", index), string("component", plan->components()->Get(parameter.component())->name()),
+       string("name", parameter.name()), word("kind", fb::EnumNameParameterKind(parameter.kind())),
+       dtype("dtype", parameter.dtype()),
+       parameter.shape()->size() > 0 ? numbers("shape", parameter.shape()) : "shape = []",
+       flag("trainable", parameter.trainable()), strings("aliases", parameter.aliases()),
+       number("weight_decay", parameter.weight_decay()), dtype("source_dtype", parameter.source_dtype()),
+       indexOrNone("source_file", parameter.source_file()), number("source_offset", parameter.source_offset()),
+       number("source_bytes", parameter.source_bytes()), flag("source_transposed", parameter.source_transposed()),
+       hex("inline_value", parameter.inline_value()),
+       word("initializer", fb::EnumNameInitializer(parameter.initializer())),
+       number("initializer_scale", parameter.initializer_scale()));
   }
 
   void training() {
-    for (uint32_t i = 0; i < plan->losses()->size(); ++i) {
-      const fb::Loss &loss = *plan->losses()->Get(i);
-      line("plan.loss {} = {} weight {} term_weight {}{}{}{}", i, quoted(*loss.name()), mlirNumber(loss.weight()),
-           mlirNumber(loss.term_weight()),
-           loss.count_floor() > 0 ? " count_floor " + mlirNumber(loss.count_floor()) : "",
-           flag(loss.from_graph(), " from_graph"), optional("note", loss.note()));
-    }
-    const fb::Training &training = *plan->training();
-    line("plan.training {} global_batch {} lr {} betas({}, {}) eps {} momentum {}{} clip_grad_norm {} decay {} "
-         "warmup_steps {} total_steps {} min_lr {} seed {}{}",
-         fb::EnumNameOptimizer(training.optimizer()), training.global_batch(), mlirNumber(training.lr()),
-         mlirNumber(training.beta1()), mlirNumber(training.beta2()), mlirNumber(training.eps()),
-         mlirNumber(training.momentum()), flag(training.nesterov(), " nesterov"), mlirNumber(training.clip_grad_norm()),
-         fb::EnumNameDecay(training.decay()), training.warmup_steps(), training.total_steps(),
-         mlirNumber(training.min_lr()), training.seed(),
-         training.bad_steps() == 3 ? "" : fmt::format(" bad_steps {}", training.bad_steps()));
+    each(plan->losses(), [&](uint32_t, const fb::Loss &loss) {
+      op("loss", string("name", loss.name()), number("weight", loss.weight()),
+         number("term_weight", loss.term_weight()), number("count_floor", loss.count_floor()),
+         flag("from_graph", loss.from_graph()), string("note", loss.note()));
+    });
+    const fb::Training &own = *plan->training();
+    op("training", word("optimizer", fb::EnumNameOptimizer(own.optimizer())),
+       number("global_batch", own.global_batch()), number("lr", own.lr()), number("beta1", own.beta1()),
+       number("beta2", own.beta2()), number("eps", own.eps()), number("momentum", own.momentum()),
+       flag("nesterov", own.nesterov()), number("clip_grad_norm", own.clip_grad_norm()),
+       word("decay", fb::EnumNameDecay(own.decay())), number("warmup_steps", own.warmup_steps()),
+       number("total_steps", own.total_steps()), number("min_lr", own.min_lr()), number("seed", own.seed()),
+       number("bad_steps", own.bad_steps()));
   }
 
   // ---- Sections ----------------------------------------------------------------------------------------------------
 
-  std::string symbolNames(const flatbuffers::Vector<uint32_t> &symbols) const {
-    return bracketed(symbols, [&](uint32_t symbol) { return quoted(*plan->symbols()->Get(symbol)->name()); });
-  }
-
-  std::string sectionName(uint32_t section) const { return quoted(*plan->sections()->Get(section)->name()); }
+  const flatbuffers::String *symbolName(uint32_t symbol) const { return plan->symbols()->Get(symbol)->name(); }
+  const flatbuffers::String *sectionName(uint32_t section) const { return plan->sections()->Get(section)->name(); }
 
   void sections() {
-    for (const fb::Section *section : *plan->sections()) {
-      const fb::Layout &layout = *section->layout();
-      bool hasActive = section->active() && section->active()->size() > 0;
-      bool hasUnpadded = section->unpadded() && section->unpadded()->size() > 0;
-      line("plan.section {} components {}{} micro_batch_samples {} data_parallel {} stages {} tensor_parallel {} "
-           "context_parallel {} expert_parallel {} zero_stage {}{}{}{}{}{}{}{}{}",
-           quoted(*section->name()),
-           bracketed(*section->components(), [&](uint32_t c) { return quoted(*plan->components()->Get(c)->name()); }),
-           flag(section->trains(), " trains"), section->micro_batch_samples(), layout.data_parallel(), layout.stages(),
-           layout.tensor_parallel(), layout.context_parallel(), layout.expert_parallel(), layout.zero_stage(),
-           flag(layout.recompute(), " recompute"), flag(layout.full_recompute(), " full_recompute"),
-           layout.lighter_layers() ? fmt::format(" lighter_layers {}", layout.lighter_layers()) : "",
-           flag(layout.lighter_evenly(), " lighter_evenly"),
-           layout.split_backward() ? fmt::format(" split_backward {}", layout.split_backward()) : "",
-           optional("scopes", section->scopes()), hasActive ? " active " + symbolNames(*section->active()) : "",
-           hasUnpadded ? " unpadded " + symbolNames(*section->unpadded()) : "");
-    }
-    for (const fb::Edge *edge : *plan->edges())
-      line("plan.edge {} from {} stage {} to {} stage {} : {} {}{}{}{}", quoted(*edge->name()),
-           sectionName(edge->producer()), edge->producer_stage(), sectionName(edge->consumer()), edge->consumer_stage(),
-           mlirElementType(edge->dtype()), exprs.list(*edge->shape()), flag(edge->carries_gradient(), " gradient"),
-           flag(edge->held_until_backward(), " held_until_backward"), cost(edge->cost()));
+    auto symbol = [&](uint32_t own) { return quoted(symbolName(own)); };
+    each(plan->sections(), [&](uint32_t, const fb::Section &section) {
+      const fb::Layout &layout = *section.layout();
+      op("section", string("name", section.name()),
+         list("components", section.components(),
+              [&](uint32_t own) { return quoted(plan->components()->Get(own)->name()); }),
+         flag("trains", section.trains()), number("micro_batch_samples", section.micro_batch_samples()),
+         number("data_parallel", layout.data_parallel()), number("stages", layout.stages()),
+         number("tensor_parallel", layout.tensor_parallel()), number("context_parallel", layout.context_parallel()),
+         number("expert_parallel", layout.expert_parallel()), number("zero_stage", layout.zero_stage()),
+         flag("recompute", layout.recompute()), flag("full_recompute", layout.full_recompute()),
+         number("lighter_layers", layout.lighter_layers()), flag("lighter_evenly", layout.lighter_evenly()),
+         number("split_backward", layout.split_backward()), strings("scopes", section.scopes()),
+         list("active", section.active(), symbol), list("unpadded", section.unpadded(), symbol));
+    });
+    each(plan->edges(), [&](uint32_t, const fb::Edge &edge) {
+      op("edge", string("name", edge.name()), string("producer", sectionName(edge.producer())),
+         number("producer_stage", edge.producer_stage()), string("consumer", sectionName(edge.consumer())),
+         number("consumer_stage", edge.consumer_stage()), dtype("dtype", edge.dtype()), dims("shape", *edge.shape()),
+         flag("carries_gradient", edge.carries_gradient()), flag("held_until_backward", edge.held_until_backward()),
+         cost(edge.cost()));
+    });
   }
 
-  /// ` cost [1500, 12*batch*seq]`: picoseconds times symbols.
+  /// `cost = ["1500", "12*batch*seq"]`: picoseconds times symbols.
   std::string cost(const flatbuffers::Vector<flatbuffers::Offset<fb::CostTerm>> *terms) const {
-    if (!terms || terms->size() == 0)
-      return "";
-    std::string list;
-    for (const fb::CostTerm *term : *terms) {
-      list += (list.empty() ? "" : ", ") + std::to_string(term->picoseconds());
+    return list("cost", terms, [&](const fb::CostTerm *term) {
+      std::string product = std::to_string(term->picoseconds());
       for (uint32_t symbol : *term->symbols())
-        list.append("*").append(mlirSymbol(plan->symbols()->Get(symbol)->name()->string_view()));
-    }
-    return fmt::format(" cost [{}]", list);
+        product += "*" + symbolName(symbol)->str();
+      return quoted(product);
+    });
   }
 
   void stations() {
-    for (uint32_t i = 0; i < plan->ranks()->size(); ++i)
-      line("plan.rank {} = device {} threads {}{}", i, plan->ranks()->Get(i)->device(),
-           plan->ranks()->Get(i)->threads(),
-           plan->ranks()->Get(i)->peak_bytes() > 0 ? fmt::format(" peak_bytes {}", plan->ranks()->Get(i)->peak_bytes())
-                                                   : "");
-    for (const fb::Station *station : *plan->stations())
-      line("plan.station executable {} replica {} ranks {}", station->executable(), station->replica(),
-           numbers(*station->ranks()));
-    for (uint32_t i = 0; plan->gradient_sums() && i < plan->gradient_sums()->size(); ++i)
-      line("plan.gradient_sum parameters {} stations {}", numbers(*plan->gradient_sums()->Get(i)->parameters()),
-           numbers(*plan->gradient_sums()->Get(i)->stations()));
+    each(plan->ranks(), [&](uint32_t, const fb::Rank &rank) {
+      op("rank", number("device", rank.device()), number("threads", rank.threads()),
+         number("peak_bytes", rank.peak_bytes()));
+    });
+    each(plan->stations(), [&](uint32_t, const fb::Station &station) {
+      op("station", number("executable", station.executable()), number("replica", station.replica()),
+         numbers("ranks", station.ranks()));
+    });
+    each(plan->gradient_sums(), [&](uint32_t, const fb::GradientSum &sum) {
+      op("gradient_sum", numbers("parameters", sum.parameters()), numbers("stations", sum.stations()));
+    });
   }
 
   void people() {
     if (const fb::Prediction *prediction = plan->prediction())
-      line("plan.prediction step_seconds {} step_flops {} tokens_per_second {}", mlirNumber(prediction->step_seconds()),
-           mlirNumber(prediction->step_flops()), mlirNumber(prediction->tokens_per_second()));
-    for (uint32_t i = 0; plan->step_samples() && i < plan->step_samples()->size(); ++i)
-      line("plan.step_samples {}", numbers(*plan->step_samples()->Get(i)->sizes()));
-    for (const fb::Decision *decision : *plan->decisions())
-      line("plan.decision {} = {} because {}{}", quoted(*decision->subject()), quoted(*decision->choice()),
-           quoted(*decision->reason()), flag(decision->is_default(), " default"));
-    for (uint32_t i = 0; plan->candidates() && i < plan->candidates()->size(); ++i) {
-      const fb::Candidate &candidate = *plan->candidates()->Get(i);
-      line("plan.candidate {} {} = {} step_seconds {} missing_bytes {}{} because {}",
-           fb::EnumNameCandidateKind(candidate.kind()), quoted(*candidate.subject()), quoted(*candidate.choice()),
-           mlirNumber(candidate.step_seconds()), candidate.missing_bytes(),
-           flag(candidate.in_file_order(), " in_file_order"), quoted(*candidate.reason()));
-    }
-    for (uint32_t i = 0; plan->limits() && i < plan->limits()->size(); ++i) {
-      const fb::Limit &limit = *plan->limits()->Get(i);
-      line("plan.limit {} {} used {} limit {} because {}", fb::EnumNameLimitKind(limit.kind()), quoted(*limit.place()),
-           mlirNumber(limit.used()), mlirNumber(limit.limit()), quoted(*limit.reason()));
-    }
-    for (uint32_t i = 0; plan->quantities() && i < plan->quantities()->size(); ++i) {
-      const fb::Quantity &quantity = *plan->quantities()->Get(i);
-      line("plan.quantity {} = {} unit {} source {}", quoted(*quantity.name()), mlirNumber(quantity.value()),
-           quoted(*quantity.unit()), quoted(*quantity.source()));
-    }
+      op("prediction", number("step_seconds", prediction->step_seconds()),
+         number("step_flops", prediction->step_flops()), number("tokens_per_second", prediction->tokens_per_second()));
+    each(plan->step_samples(),
+         [&](uint32_t, const fb::StepSamples &step) { op("step_samples", numbers("sizes", step.sizes())); });
+    each(plan->decisions(), [&](uint32_t, const fb::Decision &decision) {
+      op("decision", string("subject", decision.subject()), string("choice", decision.choice()),
+         string("reason", decision.reason()), flag("is_default", decision.is_default()));
+    });
+    each(plan->candidates(), [&](uint32_t, const fb::Candidate &candidate) {
+      op("candidate", word("kind", fb::EnumNameCandidateKind(candidate.kind())), string("subject", candidate.subject()),
+         string("choice", candidate.choice()), number("step_seconds", candidate.step_seconds()),
+         number("missing_bytes", candidate.missing_bytes()), flag("in_file_order", candidate.in_file_order()),
+         string("reason", candidate.reason()));
+    });
+    each(plan->limits(), [&](uint32_t, const fb::Limit &limit) {
+      op("limit", word("kind", fb::EnumNameLimitKind(limit.kind())), string("place", limit.place()),
+         number("used", limit.used()), number("limit", limit.limit()), string("reason", limit.reason()));
+    });
+    each(plan->quantities(), [&](uint32_t, const fb::Quantity &quantity) {
+      op("quantity", string("name", quantity.name()), number("value", quantity.value()),
+         string("unit", quantity.unit()), string("source", quantity.source()));
+    });
   }
 
   // ---- Executables -------------------------------------------------------------------------------------------------
 
-  void executable(uint32_t number, const fb::Executable &executable) {
-    open();
-    line("plan.executable {} = {} section {} stage {} samples {} peak_bytes {}", number, quoted(*executable.name()),
-         sectionName(executable.section()), executable.stage(), executable.samples(), executable.peak_bytes());
-    if (selection.hasExecutable(number))
+  void executable(uint32_t index, const fb::Executable &executable) {
+    open("executable");
+    if (selection.hasExecutable(index))
       body(executable);
-    close();
+    close(number("index", index), string("name", executable.name()),
+          string("section", sectionName(executable.section())), number("stage", executable.stage()),
+          number("samples", executable.samples()), number("peak_bytes", executable.peak_bytes()));
   }
 
   void body(const fb::Executable &executable) {
-    for (const fb::Bound *bound : *executable.bounds())
-      line("plan.bound {} = {}", quoted(*plan->symbols()->Get(bound->symbol())->name()), bound->value());
-    for (uint32_t i = 0; executable.areas() && i < executable.areas()->size(); ++i) {
-      const fb::Area &area = *executable.areas()->Get(i);
-      line("plan.area {} by {} = {}", quoted(*plan->symbols()->Get(area.rows())->name()),
-           quoted(*plan->symbols()->Get(area.padded())->name()), area.value());
-    }
-    for (uint32_t i = 0; i < executable.regions()->size(); ++i) {
-      const fb::Region &region = *executable.regions()->Get(i);
-      std::string edge = region.edge() == kNone ? "" : " edge " + quoted(*plan->edges()->Get(region.edge())->name());
-      line("plan.region r{} = {} bytes {} copies {}{}{}", i, fb::EnumNameRegionKind(region.kind()), region.bytes(),
-           region.copies(), edge, flag(region.gradient(), " gradient"));
-    }
-    for (uint32_t i = 0; i < executable.buffers()->size(); ++i)
-      buffer(i, *executable.buffers()->Get(i));
-    for (const fb::Binding *binding : *executable.bindings()) {
-      const flatbuffers::String *target = bindingTarget(*binding);
-      line("plan.binding b{} = {} {}{}{}", binding->buffer(), fb::EnumNameBindingKind(binding->kind()),
-           binding->index(), target ? fmt::format(" {}", quoted(*target)) : "",
-           binding->split_dim() == kNone ? "" : fmt::format(" split_dim {}", binding->split_dim()));
-    }
-    for (const fb::Program *program : *executable.programs())
-      this->program(executable, *program);
-  }
-
-  void buffer(uint32_t number, const fb::Buffer &buffer) {
-    bool hasConstant = buffer.constant() && buffer.constant()->size() > 0;
-    line("plan.buffer b{} = {} {} in r{} at {} bytes {}{}{}", number, mlirElementType(buffer.dtype()),
-         exprs.list(*buffer.shape()), buffer.region(), buffer.offset(), buffer.bytes(), optional("name", buffer.name()),
-         hasConstant ? " constant \"" + hexDigits(*buffer.constant()) + "\"" : "");
+    each(executable.bounds(), [&](uint32_t, const fb::Bound &bound) {
+      op("bound", string("symbol", symbolName(bound.symbol())), number("value", bound.value()));
+    });
+    each(executable.areas(), [&](uint32_t, const fb::Area &area) {
+      op("area", string("rows", symbolName(area.rows())), string("padded", symbolName(area.padded())),
+         number("value", area.value()));
+    });
+    each(executable.regions(), [&](uint32_t, const fb::Region &region) {
+      op("region", word("kind", fb::EnumNameRegionKind(region.kind())), number("bytes", region.bytes()),
+         number("copies", region.copies()),
+         string("edge", region.edge() == kNone ? nullptr : plan->edges()->Get(region.edge())->name()),
+         flag("gradient", region.gradient()));
+    });
+    each(executable.buffers(), [&](uint32_t index, const fb::Buffer &buffer) {
+      op("buffer", number("index", index), string("name", buffer.name()), dtype("dtype", buffer.dtype()),
+         dims("shape", *buffer.shape()), number("region", buffer.region()), number("offset", buffer.offset()),
+         number("bytes", buffer.bytes()), hex("constant", buffer.constant()));
+    });
+    each(executable.bindings(), [&](uint32_t, const fb::Binding &binding) {
+      op("binding", number("buffer", binding.buffer()), word("kind", fb::EnumNameBindingKind(binding.kind())),
+         number("index", binding.index()), string("target", bindingTarget(binding)),
+         indexOrNone("split_dim", binding.split_dim()));
+    });
+    each(executable.programs(), [&](uint32_t, const fb::Program &own) { program(own); });
   }
 
   const flatbuffers::String *bindingTarget(const fb::Binding &binding) const {
@@ -311,39 +255,21 @@ private:
 
   // ---- Programs ----------------------------------------------------------------------------------------------------
 
-  void program(const fb::Executable &executable, const fb::Program &program) {
-    open();
-    line("plan.program {} fields {} flops {} memory_bytes {}{}", fb::EnumNameProgramKind(program.kind()),
-         bracketed(*program.fields(), [&](uint32_t field) { return quoted(*plan->fields()->Get(field)->name()); }),
-         exprs.reference(program.flops()), exprs.reference(program.memory_bytes()), cost(program.cost()));
-    for (const fb::Call *call : *program.calls())
-      this->call(executable, *call);
-    close();
+  void program(const fb::Program &program) {
+    open("program");
+    each(program.calls(), [&](uint32_t, const fb::Call &own) { call(own); });
+    close(word("kind", fb::EnumNameProgramKind(program.kind())),
+          list("fields", program.fields(), [&](uint32_t field) { return quoted(plan->fields()->Get(field)->name()); }),
+          word("flops", exprs.text(program.flops())), word("memory_bytes", exprs.text(program.memory_bytes())),
+          cost(program.cost()));
   }
 
-  void call(const fb::Executable &executable, const fb::Call &call) {
-    std::string results = types(executable, *call.outputs());
-    if (call.outputs()->size() != 1) // MLIR leaves the parentheses of one result out.
-      results = fmt::format("({})", results);
-    const flatbuffers::String *scope = call.scope() == kNone ? nullptr : plan->scopes()->Get(call.scope());
-    line("plan.call {}({}) -> ({}){}{} : ({}) -> {}", quoted(*plan->kernels()->Get(call.kernel())),
-         buffers(*call.inputs()), buffers(*call.outputs()), attributes(call), optional("scope", scope),
-         types(executable, *call.inputs()), results);
-  }
-
-  static std::string buffers(const flatbuffers::Vector<uint32_t> &list) {
-    std::string result;
-    for (uint32_t buffer : list)
-      result += (result.empty() ? "" : ", ") + (buffer == kNone ? "none" : fmt::format("b{}", buffer));
-    return result;
-  }
-
-  static std::string types(const fb::Executable &executable, const flatbuffers::Vector<uint32_t> &list) {
-    std::string result;
-    for (uint32_t buffer : list)
-      result += std::string(result.empty() ? "" : ", ") +
-                (buffer == kNone ? "none" : mlirElementType(executable.buffers()->Get(buffer)->dtype()));
-    return result;
+  /// A buffer that is not given is -1.
+  void call(const fb::Call &call) {
+    auto buffer = [](uint32_t own) { return own == kNone ? std::string("-1") : std::to_string(own); };
+    op("call", string("kernel", plan->kernels()->Get(call.kernel())), list("inputs", call.inputs(), buffer),
+       list("outputs", call.outputs(), buffer), attributes(call),
+       string("scope", call.scope() == kNone ? nullptr : plan->scopes()->Get(call.scope())));
   }
 
   std::string attributes(const fb::Call &call) const {
@@ -351,41 +277,53 @@ private:
       return "";
     std::string result;
     for (const fb::Attribute *item : *plan->attribute_lists()->Get(call.attributes())->items())
-      result += (result.empty() ? "" : ", ") + mlirKeyword(item->name()->string_view()) + " = " + value(*item);
-    return " attributes {" + result + "}";
+      result += (result.empty() ? "" : ", ") + attribute(*item);
+    return "attributes = {" + result + "}";
   }
 
-  std::string value(const fb::Attribute &attribute) const {
-    if (attribute.floats())
-      return "f64" + bracketed(*attribute.floats(), mlirNumber);
-    if (attribute.text())
-      return quoted(*attribute.text());
-    if (attribute.exprs())
-      return "dims" + exprs.list(*attribute.exprs());
-    return attribute.ints() ? integers(*attribute.ints()) : "[]";
+  std::string attribute(const fb::Attribute &own) const {
+    std::string name = quoted(own.name());
+    if (own.text())
+      return string(name, own.text());
+    if (own.floats())
+      return numbers(name, own.floats());
+    if (own.exprs())
+      return dims(name, *own.exprs());
+    return own.ints() && own.ints()->size() > 0 ? numbers(name, own.ints()) : name + " = []";
   }
 
-  // ---- Lines -------------------------------------------------------------------------------------------------------
+  // ---- Operations --------------------------------------------------------------------------------------------------
 
-  template <typename... Args> void line(fmt::format_string<Args...> format, Args &&...args) {
-    text.append(2 * depth, ' ');
-    text += fmt::format(format, std::forward<Args>(args)...);
-    text += '\n';
+  std::string dims(std::string_view key, const flatbuffers::Vector<uint32_t> &shape) const {
+    std::string result;
+    for (uint32_t expr : shape)
+      result += (result.empty() ? "" : ", ") + quoted(exprs.text(expr));
+    return fmt::format("{} = [{}]", key, result);
   }
 
-  void open() {
-    line("module {{");
+  /// An operation with these attributes; those that are empty text are left out.
+  template <typename... Attributes> void op(std::string_view name, const Attributes &...attributes) {
+    line(fmt::format("\"plan.{}\"() {} : () -> ()", name, dictionary(attributes...)));
+  }
+
+  /// An operation with a region, whose attributes come behind what is in it.
+  void open(std::string_view name) {
+    line(fmt::format("\"plan.{}\"() ({{", name));
     ++depth;
   }
-
-  void close() {
+  template <typename... Attributes> void close(const Attributes &...attributes) {
     --depth;
-    line("}}");
+    line(fmt::format("}}) {} : () -> ()", dictionary(attributes...)));
+  }
+
+  void line(std::string_view content) {
+    text.append(2 * depth, ' ').append(content);
+    text += '\n';
   }
 
   const Plan &plan;
   const Selection &selection;
-  MlirExprs exprs;
+  DimTable exprs;
   std::string text;
   size_t depth = 0;
 };

@@ -14,7 +14,7 @@ namespace maestro::plan {
 enum class Format {
   Summary, ///< What people want to know first: sections, memory, programs, training, decisions.
   Json,    ///< Every field of every table under its name in plan.fbs, defaults included, in that order.
-  Mlir,    ///< The whole plan in the `plan` dialect, one operation a line; maestro-opt reads it (ir/plan).
+  Mlir,    ///< The whole plan as generic operations, one for each row; any mlir-opt reads it.
   Dot,     ///< Sections, edges and stations for Graphviz.
   Html,    ///< The summary as one page that needs nothing else: section graph, timelines, memory bars.
 };

@@ -24,7 +24,7 @@ expect 0 "Plan 'example'" "$plan"
 expect 0 "Plan 'example'" show "$plan"
 expect 0 '"version_major": 1' "$plan" --format json
 expect 0 "digraph" "$plan" --format=dot
-expect 0 'plan.plan "example"' "$plan" --format mlir
+expect 0 '"plan.plan"() {name = "example"' "$plan" --format mlir
 expect 0 "<!DOCTYPE html>" "$plan" --format html
 expect 0 "Timeline of a steady step" "$plan" --format html
 expect 0 '"thread_name"' "$plan" --format trace

@@ -124,6 +124,14 @@ TEST(Json, hasEveryFieldOfEveryTable) {
     EXPECT_TRUE(keys.count(names)) << "table " << table << " of plan.fbs: json.cpp does not write exactly its fields";
 }
 
+TEST(Mlir, hasEveryField) {
+  std::string printer = readFile(source("plan/print/mlir.cpp"));
+  for (auto &[table, names] : schemaFields())
+    for (const std::string &field : names)
+      if (table != "DimExpr" && table != "Plan") // Sizes as text; Plan's own are other rows.
+        EXPECT_TRUE(std::regex_search(printer, std::regex("(\\.|->)" + field + "\\(\\)"))) << table << "." << field;
+}
+
 TEST(Json, oddNumbersAndTextsStayJson) {
   PlanBuilder builder = test::exampleBuilder();
   builder.plan().name = "quotes \" and \\ and ünïcode";
