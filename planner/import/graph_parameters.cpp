@@ -52,6 +52,15 @@ SignatureEntry GraphParameters::describe(const std::string &name) const {
   return found == infos.end() ? SignatureEntry() : describeInput(*found->second, signature);
 }
 
+/// The tied names that the file itself says (maestro.export).
+void GraphParameters::collectSaidAliases(std::set<std::string> &present) {
+  for (const auto &[name, info] : infos)
+    if (SignatureEntry entry = describeInput(*info, signature); !entry.aliases.empty()) {
+      present.insert(entry.aliases.begin(), entry.aliases.end());
+      aliases.emplace(name, std::move(entry.aliases));
+    }
+}
+
 /// Of tied parameters the graph keeps one. Another one is in the signature alone; it belongs to the module
 /// whose node reads the one that was kept.
 void GraphParameters::collectAliases() {
@@ -65,6 +74,7 @@ void GraphParameters::collectAliases() {
       present.insert(describeInput(*info, signature).target);
   for (const RecoveredParameter &parameter : recovery.parameters())
     present.insert(parameter.entry.target);
+  collectSaidAliases(present);
   std::vector<const SignatureEntry *> absent;
   for (const SignatureEntry &entry : signature.inputs)
     if (isParameterKind(entry.kind) && !present.count(entry.target))
@@ -162,6 +172,17 @@ void GraphParameters::noteAbsentees() const {
       fmt::format("the graph does not contain the parameters {}; checkpoints will lack them, too", names));
 }
 
+/// Parameters that PyTorch keeps fixed. A component that is frozen as a whole says so itself.
+void GraphParameters::noteFixed() const {
+  if (fixed.empty() || state.options.frozen)
+    return;
+  size_t shown = std::min<size_t>(fixed.size(), 3);
+  std::string names = fmt::format("{}", fmt::join(fixed.begin(), fixed.begin() + static_cast<ptrdiff_t>(shown), ", "));
+  if (fixed.size() > shown)
+    names += fmt::format(" and {} more", fixed.size() - shown);
+  state.notes.push_back("kept as it is, by requires_grad=False: " + names);
+}
+
 void GraphParameters::collectStatistics() {
   for (const onnx::NodeProto &node : *graphNodes) {
     if (node.op_type() == "BatchNormalization")
@@ -221,12 +242,15 @@ Status GraphParameters::add(Scope &scope) {
   for (const auto &input : state.file.graph().input())
     if (!valued.count(input.name()) && isParameterKind(describe(input.name()).kind))
       MAESTRO_TRY(addWeightless(input, scope).withContext(fmt::format("graph input '{}'", input.name())));
+  noteFixed();
   return {};
 }
 
 Status GraphParameters::addParameter(const std::string &name, nn::TensorType type, ParameterInfo info, Scope &scope) {
   if (auto found = aliases.find(name); found != aliases.end())
     info.aliases = found->second;
+  if (info.kind == ParameterKind::Parameter && !info.requiresGrad)
+    fixed.push_back(info.name);
   scope[name] = ImportedValue::of(state.addParameter(type, info));
   return {};
 }
@@ -272,6 +296,7 @@ Status GraphParameters::addInitializer(const onnx::TensorProto &tensor, Scope &s
   info.name = entry.target.empty() ? tensor.name() : entry.target;
   info.kind = entry.kind == "BUFFER" || (isGuessed && isStatistic) ? ParameterKind::Buffer : ParameterKind::Parameter;
   info.persistent = entry.persistent;
+  info.requiresGrad = entry.requiresGrad;
   MAESTRO_ASSIGN(info.source, state.file.locate(tensor));
   if (!info.source) {
     // Values in typed fields have no place in the file that a plan could name.
@@ -317,6 +342,7 @@ Status GraphParameters::addWeightless(const onnx::ValueInfoProto &input, Scope &
   info.name = entry.target.empty() ? input.name() : entry.target;
   info.kind = entry.kind == "BUFFER" ? ParameterKind::Buffer : ParameterKind::Parameter;
   info.persistent = entry.persistent;
+  info.requiresGrad = entry.requiresGrad;
   return addParameter(input.name(), emitter.type(shape, *dtype), std::move(info), scope);
 }
 

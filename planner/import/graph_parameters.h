@@ -30,12 +30,14 @@ private:
   Status addWeightless(const onnx::ValueInfoProto &input, Scope &scope);
   Status addParameter(const std::string &name, nn::TensorType type, ParameterInfo info, Scope &scope);
   SignatureEntry describe(const std::string &name) const;
+  void collectSaidAliases(std::set<std::string> &present);
   void collectAliases();
   const std::string *aliasByScope(const SignatureEntry &entry, const std::vector<const onnx::NodeProto *> &nodes) const;
   std::vector<std::string> namesakes(const SignatureEntry &entry) const;
   Status refuseLost() const;
   Status undoOptimizer();
   void noteAbsentees() const;
+  void noteFixed() const;
   void collectStatistics();
   void collectReads();
   Status addRecovered(const RecoveredParameter &parameter, Scope &scope);
@@ -51,6 +53,8 @@ private:
   std::unordered_map<std::string, std::vector<std::string>> aliases;
   /// State_dict names that the graph does not contain, and those of parameters among them.
   std::vector<std::string> absentees, absentParameters;
+  /// State_dict names of the parameters that have no gradient in PyTorch.
+  std::vector<std::string> fixed;
   /// Running means and variances of BatchNormalization nodes.
   std::set<std::string> statistics;
   /// Numbers that say how an operator works.

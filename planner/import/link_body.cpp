@@ -88,7 +88,7 @@ void Linker::markTrainable(unsigned argument, size_t component) {
       usedPatterns.insert({component, pattern});
     frozen |= matches;
   }
-  if (info->kind == ParameterKind::Parameter && isFloat(info->dtype) && !frozen)
+  if (info->kind == ParameterKind::Parameter && info->requiresGrad && isFloat(info->dtype) && !frozen)
     graph.setArgAttr(argument, attributes::kTrainable, builder.getUnitAttr());
 }
 

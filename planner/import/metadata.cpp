@@ -13,6 +13,8 @@ constexpr std::string_view kPersistentKey = "pkg.torch.export.graph_signature.In
 constexpr std::string_view kOriginalNameKey = "pkg.torch.onnx.original_node_name";
 constexpr std::string_view kStackTraceKey = "pkg.torch.onnx.stack_trace";
 constexpr std::string_view kScopesKey = "pkg.torch.onnx.name_scopes";
+constexpr std::string_view kRequiresGradKey = "maestro.requires_grad";
+constexpr std::string_view kAliasesKey = "maestro.aliases";
 constexpr std::string_view kFoldedKey = "pkg.onnxscript.optimizer.folded_from";
 
 /// The text between quotes after `key='`.
@@ -78,6 +80,8 @@ SignatureEntry describeInput(const onnx::ValueInfoProto &info, const GraphSignat
   entry.node = metadataValue(info.metadata_props(), kOriginalNameKey);
   entry.kind = metadataValue(info.metadata_props(), kKindKey);
   entry.persistent = metadataValue(info.metadata_props(), kPersistentKey) != "False";
+  entry.requiresGrad = metadataValue(info.metadata_props(), kRequiresGradKey) != "False";
+  entry.aliases = parseNameList(metadataValue(info.metadata_props(), kAliasesKey));
   if (const SignatureEntry *known = entry.node.empty() ? nullptr : signature.input(entry.node))
     entry.target = known->target;
   return entry;

@@ -31,6 +31,9 @@ struct SignatureEntry {
   std::string kind;   ///< "PARAMETER", "BUFFER", "USER_INPUT", "BUFFER_MUTATION" …
   std::string target; ///< "wte.weight", or "".
   bool persistent = true;
+  /// What maestro.export adds (python/README.md): whether it trains, and its further state_dict names.
+  bool requiresGrad = true;
+  std::vector<std::string> aliases;
 };
 
 struct GraphSignature {
@@ -42,7 +45,7 @@ struct GraphSignature {
 /// Empty where the graph has none.
 GraphSignature readSignature(const onnx::GraphProto &graph);
 
-/// Kind, name and persistence of an initializer or input, as its value_info says; kind "" when unknown.
+/// What is said of an initializer or input, by its value_info; kind "" when unknown.
 SignatureEntry describeInput(const onnx::ValueInfoProto &info, const GraphSignature &signature);
 
 /// The names of what the exporter's optimizer computed a constant from.

@@ -11,6 +11,7 @@ namespace {
 constexpr llvm::StringLiteral kKind = "nn.kind";
 constexpr llvm::StringLiteral kAliases = "nn.aliases";
 constexpr llvm::StringLiteral kNotPersistent = "nn.not_persistent";
+constexpr llvm::StringLiteral kFixed = "nn.fixed";
 constexpr llvm::StringLiteral kSource = "nn.source";
 constexpr llvm::StringLiteral kTransposed = "nn.transposed";
 constexpr llvm::StringLiteral kZeros = "nn.zeros";
@@ -40,6 +41,8 @@ void setParameterInfo(mlir::func::FuncOp function, unsigned argument, const std:
     set(kElements, mlir::TypeAttr::get(element));
   if (!info.persistent)
     set(kNotPersistent, builder.getUnitAttr());
+  if (!info.requiresGrad)
+    set(kFixed, builder.getUnitAttr());
   if (!info.aliases.empty()) {
     llvm::SmallVector<llvm::StringRef> aliases(info.aliases.begin(), info.aliases.end());
     set(kAliases, builder.getStrArrayAttr(aliases));
@@ -63,6 +66,7 @@ std::optional<ParameterInfo> parameterInfo(mlir::func::FuncOp function, unsigned
                 : kind == "constant" ? ParameterKind::Constant
                                      : ParameterKind::Parameter;
   info.persistent = !function.getArgAttr(argument, kNotPersistent);
+  info.requiresGrad = !function.getArgAttr(argument, kFixed);
   info.transposed = static_cast<bool>(function.getArgAttr(argument, kTransposed));
   info.zeros = static_cast<bool>(function.getArgAttr(argument, kZeros));
   if (auto aliases = function.getArgAttrOfType<mlir::ArrayAttr>(argument, kAliases))

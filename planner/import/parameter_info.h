@@ -19,12 +19,13 @@ enum class ParameterKind {
 };
 
 /// As attributes of the argument: nn.parameter = "component/name", nn.kind = "parameter" | "buffer" |
-/// "constant", nn.aliases = ["lm_head.weight"], nn.not_persistent, nn.source = {file, offset, length},
+/// "constant", nn.aliases = ["lm_head.weight"], nn.not_persistent, nn.fixed, nn.source = {file, offset, length},
 /// nn.transposed, nn.zeros, nn.elements = bf16 | f16 (where the argument's own type may be wider).
 struct ParameterInfo {
   std::string name; ///< state_dict name, without the component.
   ParameterKind kind = ParameterKind::Parameter;
   bool persistent = true;
+  bool requiresGrad = true;           ///< A Parameter without keeps its value.
   std::vector<std::string> aliases;   ///< Further state_dict names of the same tensor.
   std::optional<TensorSource> source; ///< Nothing: the file carries no value.
   /// The argument has the state_dict's shape, and the bytes at `source` hold its transpose (2-D).

@@ -4,6 +4,7 @@
 //   #! signature p_w: PARAMETER target='head.weight'   a line of the graph's signature
 //   #! value w PARAMETER p_w                           the initializer w is this parameter
 //   #! folded val_1 ['head.weight']                    the exporter's optimizer made val_1 of this parameter
+//   #! said w maestro.requires_grad False              what maestro.export says of w
 //   #! node y scopes ['', 'head', 'linear']            the module of the node that computes y …
 //   #! node y fx %linear : … (args = (%x, %p_w))       … and the call that it came from
 #include "onnx_text.h"
@@ -55,6 +56,9 @@ std::string applyDirective(onnx::GraphProto &graph, const std::string &line) {
     words >> what;
     add(*describe(graph, name).mutable_metadata_props(), "pkg.torch.export.graph_signature.InputSpec.kind", what);
     add(*describe(graph, name).mutable_metadata_props(), "pkg.torch.onnx.original_node_name", rest(words));
+  } else if (kind == "said") {
+    words >> what;
+    add(*describe(graph, name).mutable_metadata_props(), what, rest(words));
   } else if (kind == "folded") {
     add(*describe(graph, name).mutable_metadata_props(), "pkg.onnxscript.optimizer.folded_from", rest(words));
   } else {
