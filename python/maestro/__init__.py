@@ -24,13 +24,37 @@ if TYPE_CHECKING:
     from ._shards import Shards, shards
     from ._workload import workload
 
-__all__ = ["Error", "Plan", "Run", "Shards", "__version__", "evaluate", "export", "load", "plan", "run", "shards", "to_hf", "to_onnx",
-           "workload"]
+__all__ = [
+    "Error",
+    "Plan",
+    "Run",
+    "Shards",
+    "__version__",
+    "evaluate",
+    "export",
+    "load",
+    "plan",
+    "run",
+    "shards",
+    "to_hf",
+    "to_onnx",
+    "workload",
+]
 
 # Imported when they are first used: PyTorch takes seconds.
 _PLACES = {
-    "export": "_export", "Plan": "_plan", "plan": "_plan", "Run": "_run", "evaluate": "_run", "run": "_run", "Shards": "_shards",
-    "shards": "_shards", "workload": "_workload", "load": "_checkpoints", "to_hf": "_checkpoints", "to_onnx": "_checkpoints",
+    "export": "_export",
+    "Plan": "_plan",
+    "plan": "_plan",
+    "Run": "_run",
+    "evaluate": "_run",
+    "run": "_run",
+    "Shards": "_shards",
+    "shards": "_shards",
+    "workload": "_workload",
+    "load": "_checkpoints",
+    "to_hf": "_checkpoints",
+    "to_onnx": "_checkpoints",
 }
 
 

@@ -15,8 +15,18 @@ import torch
 from ._error import Error
 
 # What Hugging Face returns beside the result, for a next call of `generate` or for people.
-_NOT_FOR_TRAINING = {"past_key_values", "hidden_states", "attentions", "cross_attentions", "decoder_hidden_states",
-                     "decoder_attentions", "encoder_hidden_states", "encoder_attentions", "encoder_last_hidden_state", "mems"}
+_NOT_FOR_TRAINING = {
+    "past_key_values",
+    "hidden_states",
+    "attentions",
+    "cross_attentions",
+    "decoder_hidden_states",
+    "decoder_attentions",
+    "encoder_hidden_states",
+    "encoder_attentions",
+    "encoder_last_hidden_state",
+    "mems",
+}
 _CONFIG_OF_A_CALL = {"use_cache": False, "return_dict": True, "output_hidden_states": False, "output_attentions": False}
 
 
@@ -46,17 +56,28 @@ def read_example(model: torch.nn.Module, example: object) -> Call:
         positional = tuple(example[:-1] if ends_with_keywords else example)
         named = dict(example[-1]) if ends_with_keywords else {}
     else:
-        raise Error(f"the example is a {type(example).__name__}; give a dict of tensors by argument name, or a tuple of tensors")
-    order = [name for name, parameter in parameters.items()
-             if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)]
-    variable = next((name for name, parameter in parameters.items() if parameter.kind is parameter.VAR_POSITIONAL), None)
+        raise Error(
+            f"the example is a {type(example).__name__}; give a dict of tensors by argument name, or a tuple of tensors"
+        )
+    order = [
+        name
+        for name, parameter in parameters.items()
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+    ]
+    variable = next(
+        (name for name, parameter in parameters.items() if parameter.kind is parameter.VAR_POSITIONAL), None
+    )
     if variable is not None and len(positional) > len(order):
-        raise Error(f"{type(model).__name__}.forward takes *{variable}, whose tensors have no names; "
-                    "give it a forward that names its arguments")
+        raise Error(
+            f"{type(model).__name__}.forward takes *{variable}, whose tensors have no names; "
+            "give it a forward that names its arguments"
+        )
     if len(positional) > len(order):
-        raise Error(f"the example has {len(positional)} positional arguments, and {type(model).__name__}.forward takes "
-                    f"{len(order)}: {', '.join(order)}")
-    arguments = dict(zip(order, positional)) | named
+        raise Error(
+            f"the example has {len(positional)} positional arguments, and {type(model).__name__}.forward takes "
+            f"{len(order)}: {', '.join(order)}"
+        )
+    arguments = dict(zip(order, positional, strict=False)) | named
     takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
     for name in arguments:
         if name not in parameters and not takes_any:
@@ -68,8 +89,10 @@ def read_example(model: torch.nn.Module, example: object) -> Call:
         elif value is None or isinstance(value, (bool, int, float, str)):
             call.settings[name] = value
         else:
-            raise Error(f"the example's '{name}' is a {type(value).__name__}, not a tensor or a plain value; "
-                        "wrap the model in one whose forward takes tensors")
+            raise Error(
+                f"the example's '{name}' is a {type(value).__name__}, not a tensor or a plain value; "
+                "wrap the model in one whose forward takes tensors"
+            )
     if not call.tensors:
         raise Error("the example holds no tensor")
     return call
@@ -92,23 +115,32 @@ def select_outputs(result: object, asked: Sequence[str] | None) -> dict[str, tor
     elif dataclasses.is_dataclass(result) and not isinstance(result, type):
         found = {field.name: getattr(result, field.name) for field in dataclasses.fields(result)}
     elif fields is not None and isinstance(result, tuple):
-        found = dict(zip(fields, result))
+        found = dict(zip(fields, result, strict=True))
     else:
         values = list(result) if isinstance(result, (tuple, list)) else [result]
-        names = list(asked) if asked is not None else [_default_name(value, index, len(values)) for index, value in enumerate(values)]
+        names = (
+            list(asked)
+            if asked is not None
+            else [_default_name(value, index, len(values)) for index, value in enumerate(values)]
+        )
         if len(names) > len(values):
             raise Error(f"outputs names {len(names)} tensors ({', '.join(names)}), and the model returns {len(values)}")
-        found = dict(zip(names, values))
+        found = dict(zip(names, values, strict=False))
     if asked is not None:
         for name in asked:
             if not isinstance(found.get(name), torch.Tensor):
                 known = ", ".join(key for key, value in found.items() if isinstance(value, torch.Tensor))
                 raise Error(f"the model returns no tensor '{name}'; it returns {known}")
         return {name: found[name] for name in asked}
-    tensors = {name: value for name, value in found.items()
-               if isinstance(value, torch.Tensor) and name not in _NOT_FOR_TRAINING}
+    tensors = {
+        name: value
+        for name, value in found.items()
+        if isinstance(value, torch.Tensor) and name not in _NOT_FOR_TRAINING
+    }
     if not tensors:
-        raise Error(f"the model returns a {type(result).__name__} without tensors that a loss could read; name them with outputs=")
+        raise Error(
+            f"the model returns a {type(result).__name__} without tensors that a loss could read; name them with outputs="
+        )
     return tensors
 
 
@@ -132,10 +164,11 @@ def called_by_name(model: torch.nn.Module, call: Call, outputs: Sequence[str] | 
 
     # The exporter reads the signature, binds by it and passes what it bound by position.
     def by_position(*values: torch.Tensor, **tensors: torch.Tensor) -> list[torch.Tensor]:
-        return named(**dict(zip(call.tensors, values)), **tensors)
+        return named(**dict(zip(call.tensors, values, strict=False)), **tensors)
 
     by_position.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in call.tensors])
+        [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in call.tensors]
+    )
     own = model.__dict__.get("forward")
     with _config_of_a_call(model):
         model.__dict__["forward"] = by_position
@@ -151,7 +184,9 @@ def called_by_name(model: torch.nn.Module, call: Call, outputs: Sequence[str] | 
 def _config_of_a_call(model: torch.nn.Module) -> Iterator[None]:
     """Hugging Face: no cache, and results by name, in every part of the model."""
     changed: list[tuple[Any, str, Any]] = []
-    configs = {id(part.config): part.config for part in model.modules() if hasattr(getattr(part, "config", None), "to_dict")}
+    configs = {
+        id(part.config): part.config for part in model.modules() if hasattr(getattr(part, "config", None), "to_dict")
+    }
     try:
         for config in configs.values():
             for name, value in _CONFIG_OF_A_CALL.items():

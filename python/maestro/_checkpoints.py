@@ -1,8 +1,7 @@
 """`maestro.load`, `maestro.to_hf`, `maestro.to_onnx`: what a run has learnt, as PyTorch, Hugging Face and ONNX have it.
 
-A checkpoint's file of a component holds f32 tensors by state_dict name. Of tied ones it holds one, and its metadata says
-`another name -> that one`, as safetensors' own writers do.
-"""
+A checkpoint's file of a component holds f32 tensors by state_dict name. Of tied ones it holds one, and its metadata
+says `another name -> that one`, as safetensors' own writers do."""
 
 from __future__ import annotations
 
@@ -49,12 +48,16 @@ def load(run: RunLike, model: torch.nn.Module, component: str | None = None, *, 
     if strict and (missing or unknown):
         lacks = f"it lacks {_list(missing)}" if missing else ""
         more = f"the model has no {_list(unknown)}" if unknown else ""
-        raise Error(f"{file} is not of this model: {'; '.join(filter(None, [lacks, more]))} (strict=False loads what fits)")
+        raise Error(
+            f"{file} is not of this model: {'; '.join(filter(None, [lacks, more]))} (strict=False loads what fits)"
+        )
     if any(tensor.is_meta for tensor in wanted.values()):
         raise Error("the model is on the meta device; give it memory first: model.to_empty(device=…)")
     for name in sorted(set(wanted) & set(values)):
         if wanted[name].shape != values[name].shape:
-            raise Error(f"{file}: '{name}' has shape {list(values[name].shape)}, and the model's {list(wanted[name].shape)}")
+            raise Error(
+                f"{file}: '{name}' has shape {list(values[name].shape)}, and the model's {list(wanted[name].shape)}"
+            )
         with torch.no_grad():
             wanted[name].copy_(values[name])
     return missing
@@ -69,7 +72,8 @@ def to_hf(
     dtype: str = "float32",
     tokenizer: Any = None,
 ) -> Path:
-    """Writes a folder that Hugging Face's `from_pretrained` loads: the config that `maestro.export` kept, and the newest weights.
+    """Writes a folder that Hugging Face's `from_pretrained` loads: the config that `maestro.export` kept, and the
+    newest weights.
 
     Args:
         run: as `load`'s.
@@ -88,7 +92,9 @@ def to_hf(
     file = _component_file(_checkpoint(run), component)
     about = _about(run, file.stem, model)
     if "maestro.config" not in about:
-        raise Error(f"the graph of '{file.stem}' carries no config: it was not exported by maestro.export from a Hugging Face model")
+        raise Error(
+            f"the graph of '{file.stem}' carries no config: it was not exported by maestro.export from a Hugging Face model"
+        )
     kind = getattr(torch, dtype, None)
     if not isinstance(kind, torch.dtype) or not kind.is_floating_point:
         raise Error(f"dtype is {dtype!r}; give float32, bfloat16 or float16")
@@ -99,7 +105,9 @@ def to_hf(
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
     # Integer buffers keep their type.
-    tensors = {listed.get(name, name): value.to(kind) if value.is_floating_point() else value for name, value in values.items()}
+    tensors = {
+        listed.get(name, name): value.to(kind) if value.is_floating_point() else value for name, value in values.items()
+    }
     texts = {"config.json": json.dumps(config, indent=2) + "\n"}
     if "maestro.generation_config" in about:
         texts["generation_config.json"] = about["maestro.generation_config"]
@@ -117,7 +125,9 @@ def to_hf(
     return target
 
 
-def to_onnx(run: RunLike, component: str | None, path: str | os.PathLike[str], *, model: str | os.PathLike[str] | None = None) -> Path:
+def to_onnx(
+    run: RunLike, component: str | None, path: str | os.PathLike[str], *, model: str | os.PathLike[str] | None = None
+) -> Path:
     """Writes the component's exported graph with the newest weights, for whatever runs ONNX.
 
     Args:
@@ -155,7 +165,9 @@ def to_onnx(run: RunLike, component: str | None, path: str | os.PathLike[str], *
     aside = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     try:
         large = proto.ByteSize() > 1_500_000_000
-        onnx.save(proto, aside / target.name, save_as_external_data=large, location=f"{target.name}.data" if large else None)
+        onnx.save(
+            proto, aside / target.name, save_as_external_data=large, location=f"{target.name}.data" if large else None
+        )
         for made in sorted(aside.iterdir(), key=lambda made: made.name == target.name):
             os.replace(made, target.parent / made.name)
     finally:
@@ -164,7 +176,10 @@ def to_onnx(run: RunLike, component: str | None, path: str | os.PathLike[str], *
 
 
 def _is_parameter(value: Any) -> bool:
-    return any(entry.key.endswith("InputSpec.kind") and entry.value in ("PARAMETER", "BUFFER") for entry in value.metadata_props)
+    return any(
+        entry.key.endswith("InputSpec.kind") and entry.value in ("PARAMETER", "BUFFER")
+        for entry in value.metadata_props
+    )
 
 
 # ---- finding -------------------------------------------------------------------------------------------------------------
@@ -189,10 +204,15 @@ def _component_file(checkpoint: Path, component: str | None) -> Path:
         return next(iter(files.values()))
     frozen = json.loads((checkpoint / "state.json").read_text()).get("frozen") or {}
     if component in frozen:
-        raise Error(f"component '{component}' is frozen as a whole: the run left its values as they were in {frozen[component]}")
+        raise Error(
+            f"component '{component}' is frozen as a whole: the run left its values as they were in {frozen[component]}"
+        )
     if component is None:
-        raise Error(f"{checkpoint} holds several components: {', '.join(files)}; name one with component=" if files
-                    else f"{checkpoint} holds no component")
+        raise Error(
+            f"{checkpoint} holds several components: {', '.join(files)}; name one with component="
+            if files
+            else f"{checkpoint} holds no component"
+        )
     if component not in files:
         raise Error(f"{checkpoint} holds no component '{component}'; it holds {', '.join(files)}")
     return files[component]
@@ -209,7 +229,9 @@ def _read(file: Path) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
     try:
         with safetensors.safe_open(file, framework="pt") as opened:
             names = set(opened.keys())
-            aliases = {name: kept for name, kept in (opened.metadata() or {}).items() if kept in names and name not in names}
+            aliases = {
+                name: kept for name, kept in (opened.metadata() or {}).items() if kept in names and name not in names
+            }
             return {name: opened.get_tensor(name) for name in names}, aliases
     except (OSError, safetensors.SafetensorError) as error:
         raise Error(f"{file}: {error}") from error

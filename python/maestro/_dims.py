@@ -1,9 +1,8 @@
 """Which dims of an example vary, and what they are called.
 
-By convention: rows are `batch`, positions of tokens `seq` (an encoder-decoder's are `source` and `target`), images beside
-text `images`, samples of sound `time`. Whatever else a model reads has rows that vary and sizes that do not, unless the
-user says so. The names are those by which workload files and data refer to dims.
-"""
+By convention: rows are `batch`, positions of tokens `seq` (an encoder-decoder's are `source` and `target`), images
+beside text `images`, samples of sound `time`. Whatever else a model reads has rows that vary and sizes that do not,
+unless the user says so. The names are those by which workload files and data refer to dims."""
 
 from __future__ import annotations
 
@@ -15,13 +14,25 @@ import torch
 from ._error import Error
 
 Dims = Mapping[int, str] | Sequence[str | None]
-_SEQUENCES = {"input_ids", "attention_mask", "token_type_ids", "position_ids", "inputs_embeds", "labels", "loss_mask",
-              "document_ids", "special_tokens_mask", "bbox"}
+_SEQUENCES = {
+    "input_ids",
+    "attention_mask",
+    "token_type_ids",
+    "position_ids",
+    "inputs_embeds",
+    "labels",
+    "loss_mask",
+    "document_ids",
+    "special_tokens_mask",
+    "bbox",
+}
 _TARGETS = {"decoder_input_ids", "decoder_attention_mask", "decoder_inputs_embeds", "decoder_position_ids", "labels"}
 _IMAGES = {"pixel_values", "image_features", "pixel_mask", "pixel_attention_mask"}
 
 
-def name_dims(tensors: Mapping[str, torch.Tensor], given: Mapping[str, Dims] | None, config: Any = None) -> dict[str, dict[int, str]]:
+def name_dims(
+    tensors: Mapping[str, torch.Tensor], given: Mapping[str, Dims] | None, config: Any = None
+) -> dict[str, dict[int, str]]:
     """For each input its varying axes and their names; `given` replaces the convention for the inputs that it names."""
     given = given or {}
     for name in given:
@@ -40,10 +51,14 @@ def name_dims(tensors: Mapping[str, torch.Tensor], given: Mapping[str, Dims] | N
 
 
 def _as_given(name: str, tensor: torch.Tensor, given: Dims) -> dict[int, str]:
-    entries = dict(given) if isinstance(given, Mapping) else {axis: dim for axis, dim in enumerate(given) if dim is not None}
+    entries = (
+        dict(given) if isinstance(given, Mapping) else {axis: dim for axis, dim in enumerate(given) if dim is not None}
+    )
     for axis, dim in entries.items():
         if not isinstance(axis, int) or not -tensor.dim() <= axis < tensor.dim() or not isinstance(dim, str):
-            raise Error(f"dims of '{name}' names axis {axis!r} as {dim!r}; its axes are 0 to {tensor.dim() - 1}, and names are text")
+            raise Error(
+                f"dims of '{name}' names axis {axis!r} as {dim!r}; its axes are 0 to {tensor.dim() - 1}, and names are text"
+            )
     return {axis % tensor.dim(): dim for axis, dim in entries.items()}
 
 
@@ -71,11 +86,15 @@ def _check_sizes(tensors: Mapping[str, torch.Tensor], dims: Mapping[str, Mapping
             size = tensors[name].shape[axis]
             other, known = first.setdefault(dim, (name, size))
             if size != known:
-                raise Error(f"the example's '{other}' and '{name}' disagree about {dim}: {known} and {size}; "
-                            f"make them equal, or name the dims with dims={{'{name}': (…)}}")
+                raise Error(
+                    f"the example's '{other}' and '{name}' disagree about {dim}: {known} and {size}; "
+                    f"make them equal, or name the dims with dims={{'{name}': (…)}}"
+                )
 
 
-def bounds_of(dims: Mapping[str, Mapping[int, str]], given: Mapping[str, int] | None, config: Any = None) -> dict[str, int]:
+def bounds_of(
+    dims: Mapping[str, Mapping[int, str]], given: Mapping[str, int] | None, config: Any = None
+) -> dict[str, int]:
     """The largest size of a dim in one sample, where the user or the model's config says so."""
     names = {dim for axes in dims.values() for dim in axes.values()}
     for dim in given or {}:
@@ -90,8 +109,9 @@ def bounds_of(dims: Mapping[str, Mapping[int, str]], given: Mapping[str, int] | 
 
 
 def with_room(tensors: Mapping[str, torch.Tensor], dims: Mapping[str, Mapping[int, str]]) -> dict[str, torch.Tensor]:
-    """The example with at least two of everything that varies: the exporter makes a number of a dim of one. What is there
-    is repeated."""
+    """The example with at least two of everything that varies: the exporter makes a number of a dim of one. What is
+    there is repeated.
+    """
     result = dict(tensors)
     for name, axes in dims.items():
         for axis in axes:

@@ -39,21 +39,22 @@ def export(
 ) -> Path:
     """Writes `model` as a component for `maestro.plan`: its graph, its weights, and what only PyTorch knows of them.
 
-    The model is used as it is and left as it is. The file says which parameters have `requires_grad`, which are tied, the
-    values of buffers that no checkpoint holds, and a Hugging Face model's class and config (README.md has the keys).
+    The model is used as it is and left as it is. The file says which parameters have `requires_grad`, which are tied,
+    the values of buffers that no checkpoint holds, and a Hugging Face model's class and config (README.md has the
+    keys).
 
     Args:
         model: any module; a Hugging Face model needs no wrapper. Parameters keep their `state_dict` names.
-        example: the arguments of one call: a dict by name (what a tokenizer returns, `model.dummy_inputs`), a tuple, or a
-            tensor. Only shapes and element types matter.
-        path: the file to write, to which `.onnx` is added where it is missing; its stem names the component. It is replaced only
-            once it is whole.
+        example: the arguments of one call: a dict by name (what a tokenizer returns, `model.dummy_inputs`), a tuple, or
+            a tensor. Only shapes and element types matter.
+        path: the file to write, to which `.onnx` is added where it is missing; its stem names the component. It is
+            replaced only once it is whole.
         weights: with the parameters' values. Without, they come from `weights:` in the workload, or from a run's
             `--weights`; the model may then be on the meta device, and of any size.
-        outputs: the results to keep, by name: keys of what the model returns, or names for a tensor or tuple. By default
-            all but caches, hidden states and attentions.
-        dims: the varying dims of inputs that have no usual name: `{"features": ("batch", None, "time")}`. By default rows are
-            `batch` and positions of tokens are `seq`.
+        outputs: the results to keep, by name: keys of what the model returns, or names for a tensor or tuple. By
+            default all but caches, hidden states and attentions.
+        dims: the varying dims of inputs that have no usual name: `{"features": ("batch", None, "time")}`. By default
+            rows are `batch` and positions of tokens are `seq`.
         bounds: the largest size of a dim in one sample. By default a config's `max_position_embeddings`.
         buffers: values of non-persistent buffers by name, where the model has none (on the meta device) and does not
             know how to make them.
@@ -81,8 +82,12 @@ def export(
         _take_weights_out(program)
     _describe(program, model, limits)
     _save(program, target)
-    logger.info("%s: %s -> %s", target, ", ".join(_shown(value) for value in program.model.graph.inputs if value.name in call.tensors),
-                ", ".join(_shown(value) for value in program.model.graph.outputs))
+    logger.info(
+        "%s: %s -> %s",
+        target,
+        ", ".join(_shown(value) for value in program.model.graph.inputs if value.name in call.tensors),
+        ", ".join(_shown(value) for value in program.model.graph.outputs),
+    )
     return target
 
 
@@ -92,15 +97,24 @@ def export(
 def _refuse_valueless(model: torch.nn.Module) -> None:
     for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
         if tensor.is_meta:
-            raise Error(f"'{name}' is on the meta device and has no value; export with weights=False, or load the model's weights first")
+            raise Error(
+                f"'{name}' is on the meta device and has no value; export with weights=False, or load the model's weights first"
+            )
 
 
 def _trace(
-    model: torch.nn.Module, call: _calls.Call, dims: dict[str, dict[int, str]], bounds: dict[str, int],
-    outputs: Sequence[str] | None, train: bool,
+    model: torch.nn.Module,
+    call: _calls.Call,
+    dims: dict[str, dict[int, str]],
+    bounds: dict[str, int],
+    outputs: Sequence[str] | None,
+    train: bool,
 ) -> tuple[Any, list[str]]:
-    symbols = {dim: torch.export.Dim(dim, max=bounds[dim]) if dim in bounds else torch.export.Dim(dim)
-               for axes in dims.values() for dim in axes.values()}
+    symbols = {
+        dim: torch.export.Dim(dim, max=bounds[dim]) if dim in bounds else torch.export.Dim(dim)
+        for axes in dims.values()
+        for dim in axes.values()
+    }
     shapes = {name: {axis: symbols[dim] for axis, dim in axes.items()} for name, axes in dims.items()}
     mode = torch.onnx.TrainingMode.TRAINING if train else torch.onnx.TrainingMode.EVAL
     with ExitStack() as stack:
@@ -108,8 +122,17 @@ def _trace(
         results = stack.enter_context(_calls.called_by_name(model, call, outputs))
         stack.enter_context(_quiet_exporter())
         try:
-            program = torch.onnx.export(model, (), kwargs=dict(call.tensors), dynamic_shapes=shapes, opset_version=OPSET,
-                                        training=mode, dynamo=True, optimize=False, verbose=False)
+            program = torch.onnx.export(
+                model,
+                (),
+                kwargs=dict(call.tensors),
+                dynamic_shapes=shapes,
+                opset_version=OPSET,
+                training=mode,
+                dynamo=True,
+                optimize=False,
+                verbose=False,
+            )
         except Error:
             raise
         except Exception as error:
@@ -133,8 +156,10 @@ def _refuse_fixed(program: Any, dims: dict[str, dict[int, str]]) -> None:
     for value in program.model.graph.inputs:
         for axis, dim in dims.get(value.name, {}).items():
             if isinstance(value.shape[axis], int):
-                raise Error(f"the model is traced for {dim} = {value.shape[axis]} alone (axis {axis} of '{value.name}'): its code "
-                            f"depends on that size; leave the axis out with dims={{'{value.name}': (…)}}, or change the code")
+                raise Error(
+                    f"the model is traced for {dim} = {value.shape[axis]} alone (axis {axis} of '{value.name}'): its code "
+                    f"depends on that size; leave the axis out with dims={{'{value.name}': (…)}}, or change the code"
+                )
 
 
 @contextmanager
@@ -149,7 +174,7 @@ def _quiet_exporter() -> Iterator[None]:
             warnings.simplefilter("ignore")
             yield
     finally:
-        for log, level in zip(logs, levels):
+        for log, level in zip(logs, levels, strict=True):
             log.setLevel(level)
 
 
@@ -160,7 +185,9 @@ def _name_outputs(program: Any, names: list[str]) -> None:
     graph = program.model.graph
     for name in names:
         if any(value.name == name for value in graph.inputs):
-            raise Error(f"'{name}' is an input and an output; give the output another name with outputs= or rename the argument")
+            raise Error(
+                f"'{name}' is an input and an output; give the output another name with outputs= or rename the argument"
+            )
     taken = {value.name: value for node in graph for value in node.outputs}
     for value, name in zip(graph.outputs, names, strict=True):
         other = taken.get(name)
@@ -184,7 +211,9 @@ def _fill_buffers(program: Any, model: torch.nn.Module, given: dict[str, torch.T
     own = dict(model.named_buffers(remove_duplicate=False))
     for name in given:
         if name not in own:
-            raise Error(f"buffers names '{name}', which is no buffer of the model; its buffers: {', '.join(own) or 'none'}")
+            raise Error(
+                f"buffers names '{name}', which is no buffer of the model; its buffers: {', '.join(own) or 'none'}"
+            )
     values = {}
     for name, value in program.model.graph.initializers.items():
         if name in given:
@@ -192,8 +221,10 @@ def _fill_buffers(program: Any, model: torch.nn.Module, given: dict[str, torch.T
         elif not _is_of_checkpoints(value) and getattr(getattr(value.const_value, "raw", None), "is_meta", False):
             found = _computed_buffer(model, name) if _metadata_kind(value) == "BUFFER" else None
             if found is None:
-                raise Error(f"'{name}' is in no checkpoint and has no value on the meta device; give it with "
-                            f"buffers={{'{name}': tensor}}, or build the model with values")
+                raise Error(
+                    f"'{name}' is in no checkpoint and has no value on the meta device; give it with "
+                    f"buffers={{'{name}': tensor}}, or build the model with values"
+                )
             values[name] = found
     if values:
         program.apply_weights({name: value.detach().cpu().contiguous() for name, value in values.items()})
@@ -210,8 +241,10 @@ def _computed_buffer(model: torch.nn.Module, name: str) -> torch.Tensor | None:
     results = []
     for content in (0, 1):
         clone = copy.copy(module)
-        clone.__dict__["_buffers"] = {key: None if value is None else torch.full_like(value, content, device="cpu")
-                                      for key, value in module._buffers.items()}
+        clone.__dict__["_buffers"] = {
+            key: None if value is None else torch.full_like(value, content, device="cpu")
+            for key, value in module._buffers.items()
+        }
         with torch.no_grad():
             initialise(clone)
         results.append(clone._buffers[leaf])
@@ -256,7 +289,8 @@ def _describe(program: Any, model: torch.nn.Module, bounds: Mapping[str, int]) -
     if bounds:
         about["maestro.bounds"] = json.dumps(dict(bounds))
     if _calls.is_hugging_face(model):
-        config, generation = getattr(model, "config"), getattr(model, "generation_config", None)
+        config: Any = model.config
+        generation: Any = getattr(model, "generation_config", None)
         about["maestro.config"] = config.to_json_string(use_diff=False)
         if generation is not None:
             about["maestro.generation_config"] = generation.to_json_string()

@@ -1,4 +1,5 @@
-"""What an exported file says about itself, read without the onnx package: the graph, which may be of gigabytes, is passed over.
+"""What an exported file says about itself, read without the onnx package: the graph, which may be of gigabytes, is
+passed over.
 
 ModelProto's metadata_props are field 14, each with a key (1) and a value (2); the numbers are fixed for ever.
 """

@@ -48,7 +48,13 @@ def plan(
     if not sources:
         raise Error("no workload file or model to plan")
     target = Path(path) if path is not None else Path(sources[0]).with_suffix(".mpl")
-    words: list[object] = [*(os.fspath(item) for item in sources), "-o", target, *repeated("--set", set), *repeated("--pin", pin)]
+    words: list[object] = [
+        *(os.fspath(item) for item in sources),
+        "-o",
+        target,
+        *repeated("--set", set),
+        *repeated("--pin", pin),
+    ]
     if cluster is not None:
         words += ["--cluster", os.fspath(cluster)]
     words += data_arguments("--data", data)
@@ -132,8 +138,17 @@ class Plan:
     @property
     def components(self) -> Table:
         """The models: name, frozen, model (the path of its graph), precision."""
-        return table([{"name": item["name"], "frozen": item["frozen"], "model": item["model_path"], "precision": item["precision"]}
-                      for item in self.json["components"]])
+        return table(
+            [
+                {
+                    "name": item["name"],
+                    "frozen": item["frozen"],
+                    "model": item["model_path"],
+                    "precision": item["precision"],
+                }
+                for item in self.json["components"]
+            ]
+        )
 
     @property
     def sections(self) -> Table:
@@ -142,44 +157,87 @@ class Plan:
         rows: Rows = []
         for number, item in enumerate(self.json["sections"]):
             layout = item["layout"]
-            rows.append({
-                "name": item["name"], "components": ", ".join(components[index] for index in item["components"] or []),
-                "trains": item["trains"], "dp": layout["data_parallel"], "stages": layout["stages"], "tensor": layout["tensor_parallel"],
-                "micro_batch": item["micro_batch_samples"], "recompute": _recompute(layout), "split_backward": layout["split_backward"],
-                "devices": self._devices(number),
-            })
+            rows.append(
+                {
+                    "name": item["name"],
+                    "components": ", ".join(components[index] for index in item["components"] or []),
+                    "trains": item["trains"],
+                    "dp": layout["data_parallel"],
+                    "stages": layout["stages"],
+                    "tensor": layout["tensor_parallel"],
+                    "micro_batch": item["micro_batch_samples"],
+                    "recompute": _recompute(layout),
+                    "split_backward": layout["split_backward"],
+                    "devices": self._devices(number),
+                }
+            )
         return table(rows)
 
     def _devices(self, section: int) -> list[int]:
         executables = self.json["executables"]
-        ranks = {rank for station in self.json["stations"] if executables[station["executable"]]["section"] == section
-                 for rank in station["ranks"]}
+        ranks = {
+            rank
+            for station in self.json["stations"]
+            if executables[station["executable"]]["section"] == section
+            for rank in station["ranks"]
+        }
         return sorted({self.json["ranks"][rank]["device"] for rank in ranks})
 
     @property
     def edges(self) -> Table:
         """What crosses from one section or stage to another."""
         names = [item["name"] for item in self.json["sections"]]
-        return table([{
-            "name": item["name"], "producer": names[item["producer"]], "producer_stage": item["producer_stage"],
-            "consumer": names[item["consumer"]], "consumer_stage": item["consumer_stage"], "dtype": item["dtype"],
-            "shape": [self._expression(index) for index in item["shape"]], "carries_gradient": item["carries_gradient"],
-        } for item in self.json["edges"] or []])
+        return table(
+            [
+                {
+                    "name": item["name"],
+                    "producer": names[item["producer"]],
+                    "producer_stage": item["producer_stage"],
+                    "consumer": names[item["consumer"]],
+                    "consumer_stage": item["consumer_stage"],
+                    "dtype": item["dtype"],
+                    "shape": [self._expression(index) for index in item["shape"]],
+                    "carries_gradient": item["carries_gradient"],
+                }
+                for item in self.json["edges"] or []
+            ]
+        )
 
     @property
     def parameters(self) -> Table:
         """Parameters and buffers, by component and state_dict name."""
         components = [item["name"] for item in self.json["components"]]
-        return table([{"component": components[item["component"]], "name": item["name"], "kind": item["kind"], "dtype": item["dtype"],
-                       "shape": item["shape"], "trainable": item["trainable"], "aliases": item["aliases"] or []}
-                      for item in self.json["parameters"] or []])
+        return table(
+            [
+                {
+                    "component": components[item["component"]],
+                    "name": item["name"],
+                    "kind": item["kind"],
+                    "dtype": item["dtype"],
+                    "shape": item["shape"],
+                    "trainable": item["trainable"],
+                    "aliases": item["aliases"] or [],
+                }
+                for item in self.json["parameters"] or []
+            ]
+        )
 
     @property
     def fields(self) -> Table:
         """What the data must have."""
-        return table([{"name": item["name"], "dtype": item["dtype"], "shape": [self._expression(index) for index in item["shape"] or []],
-                       "pad": item["pad"], "ids_below": item["index_limit"] or None, "optional": item["optional"]}
-                      for item in self.json["fields"] or []])
+        return table(
+            [
+                {
+                    "name": item["name"],
+                    "dtype": item["dtype"],
+                    "shape": [self._expression(index) for index in item["shape"] or []],
+                    "pad": item["pad"],
+                    "ids_below": item["index_limit"] or None,
+                    "optional": item["optional"],
+                }
+                for item in self.json["fields"] or []
+            ]
+        )
 
     @property
     def losses(self) -> Table:

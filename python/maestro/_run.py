@@ -40,7 +40,8 @@ def run(
         overwrite: replace an older run in `out`.
         weights: initial values by component: a safetensors file, the index of several, or a folder with either.
         quiet: warnings only.
-        options: any other option of maestro-run by its name: `save_every=100, keep_last=3, self_check=True, trace="t.json"`.
+        options: any other option of maestro-run by its name: `save_every=100, keep_last=3, self_check=True,
+            trace="t.json"`.
 
     Raises:
         Error: with maestro-run's message and status.
@@ -73,11 +74,15 @@ def evaluate(
     quiet: bool = False,
     **options: object,
 ) -> dict[str, Any]:
-    """The mean losses over the data, without an update: `{"samples": …, "loss": …, "losses": {…}}`. Arguments as `run`'s."""
+    """The mean losses over the data, without an update: `{"samples": …, "loss": …, "losses": {…}}`. Arguments as
+    `run`'s.
+    """
     words: list[object] = [os.fspath(plan), "--evaluate", *data_arguments("--data", data)]
     if steps is not None:
         words += ["--steps", steps]
-    said = run_tool("maestro-run", words + _weights(weights) + _options(options) + (["--quiet"] if quiet else []), capture=True)
+    said = run_tool(
+        "maestro-run", words + _weights(weights) + _options(options) + (["--quiet"] if quiet else []), capture=True
+    )
     lines = [line for line in said.splitlines() if line.startswith("{")]
     if not lines:
         raise Error(f"maestro-run --evaluate printed no result: {said[-200:]!r}", status=2)
@@ -145,7 +150,9 @@ class Run:
 
     @property
     def metrics(self) -> Table:
-        """A row a step: step, loss, losses.…, grad_norm, lr, tokens, step_seconds …; a DataFrame where pandas is installed."""
+        """A row a step: step, loss, losses.…, grad_norm, lr, tokens, step_seconds …; a DataFrame where pandas is
+        installed.
+        """
         return table([_flat(row) for row in self.rows])
 
     @property
@@ -156,7 +163,11 @@ class Run:
     @property
     def checkpoints(self) -> list[Path]:
         """The whole checkpoints, oldest first."""
-        found = [(_step(folder), folder) for folder in self.out.glob("checkpoint-*") if _step(folder) is not None and _is_whole(folder)]
+        found = [
+            (_step(folder), folder)
+            for folder in self.out.glob("checkpoint-*")
+            if _step(folder) is not None and _is_whole(folder)
+        ]
         return [folder for _, folder in sorted(found, key=lambda item: item[0] or 0)]
 
     @property
@@ -179,7 +190,9 @@ class Run:
         for place in places:
             if (place / named[component]).is_file():
                 return place / named[component]
-        raise Error(f"{named[component]}, the graph of component '{component}', is not found from {places[0]}; name it with model=")
+        raise Error(
+            f"{named[component]}, the graph of component '{component}', is not found from {places[0]}; name it with model="
+        )
 
 
 def _flat(row: Mapping[str, Any]) -> dict[str, Any]:

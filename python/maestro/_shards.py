@@ -84,23 +84,25 @@ def shards(
     """Writes samples as WebDataset shards: `path.format(0)`, `path.format(1)` …
 
     Args:
-        source: an iterable of samples, a Hugging Face or PyTorch dataset, or the path (or paths, or a glob) of .jsonl, .txt
-            (documents parted by empty lines) or .parquet files.
-        path: the shards' name with a place for their number: `"out/{:05d}.tar"`. Without one, there is one shard; `.tar` is
-            added where it is missing.
-        map: makes a sample of an item: a dict of arrays by field, a list of such dicts, token ids alone, or None to leave the
-            item out. It runs in several processes. Without it, items are samples.
+        source: an iterable of samples, a Hugging Face or PyTorch dataset, or the path (or paths, or a glob) of .jsonl,
+            .txt (documents parted by empty lines) or .parquet files.
+        path: the shards' name with a place for their number: `"out/{:05d}.tar"`. Without one, there is one shard;
+            `.tar` is added where it is missing.
+        map: makes a sample of an item: a dict of arrays by field, a list of such dicts, token ids alone, or None to
+            leave the item out. It runs in several processes. Without it, items are samples.
         per_shard: the items of the source that make one shard.
         truncate: the most tokens of a sample.
-        pack: joins the samples' tokens and cuts them into samples of so many; what is left over at a shard's end is a shorter one.
-        next_token: makes `labels` what a model that predicts the next token is trained on: each token's label is that of the
-            token after it. Labels that a sample has already (-100 over a prompt) are shifted alike, and otherwise are the tokens.
-            By default so where `pack` is given. Maestro's losses never shift labels; a Hugging Face model's own loss does, and
-            wants `next_token=False`.
+        pack: joins the samples' tokens and cuts them into samples of so many; what is left over at a shard's end is a
+            shorter one.
+        next_token: makes `labels` what a model that predicts the next token is trained on: each token's label is that
+            of the token after it. Labels that a sample has already (-100 over a prompt) are shifted alike, and
+            otherwise are the tokens. By default so where `pack` is given. Maestro's losses never shift labels; a
+            Hugging Face model's own loss does, and wants `next_token=False`.
         eos: a token to end each sample with before they are joined.
-        boundaries: with `pack`, adds `position_ids` that begin again with each sample of the source, and gives no label to
-            what would be predicted across. A graph that is exported with `position_ids` among its inputs then attends within each
-            sample alone, as far as the model does so (Hugging Face's do). Without, one packed sample attends to another, as is usual.
+        boundaries: with `pack`, adds `position_ids` that begin again with each sample of the source, and gives no label
+            to what would be predicted across. A graph that is exported with `position_ids` among its inputs then
+            attends within each sample alone, as far as the model does so (Hugging Face's do). Without, one packed
+            sample attends to another, as is usual.
         tokens: the field that holds token ids. Fields as long as it (masks, labels) are cut and joined with it.
         fields: the fields to keep; by default all.
         processes: how many work at a time; by default one a core.
@@ -112,9 +114,16 @@ def shards(
     Raises:
         Error: an item is no sample; the message names it.
     """
-    recipe = _Recipe(map, tokens, _positive("truncate", truncate), _positive("pack", pack),
-                     pack is not None if next_token is None else next_token, eos, boundaries,
-                     None if fields is None else tuple(fields))
+    recipe = _Recipe(
+        map,
+        tokens,
+        _positive("truncate", truncate),
+        _positive("pack", pack),
+        pack is not None if next_token is None else next_token,
+        eos,
+        boundaries,
+        None if fields is None else tuple(fields),
+    )
     if boundaries and pack is None:
         raise Error("boundaries are those of samples that pack= joins; without pack= each sample is one by itself")
     if eos is not None and pack is None:
@@ -123,14 +132,21 @@ def shards(
     size = per_shard if name.is_numbered else sys.maxsize
     _positive("per_shard", per_shard)
     result = Shards()
-    for number, made in enumerate(_work(chunks(source, size), recipe, name, processes)):
-        if made.samples:
-            result.files.append(name.of(number))
-        result.samples += made.samples
-        result.tokens += made.tokens
-        result.skipped += made.skipped
+    try:
+        for number, made in enumerate(_work(chunks(source, size), recipe, name, processes)):
+            if made.samples:
+                result.files.append(name.of(number))
+            result.samples += made.samples
+            result.tokens += made.tokens
+            result.skipped += made.skipped
+    except BaseException:
+        name.remove_all()  # A part of the data would be taken for all of it.
+        raise
     if not result.samples:
-        raise Error("the source gave no sample" + (f"; all of its {result.skipped} items were skipped" if result.skipped else ""))
+        raise Error(
+            "the source gave no sample"
+            + (f"; all of its {result.skipped} items were skipped" if result.skipped else "")
+        )
     logger.info("%s: %s", path, result)
     return result
 
@@ -145,11 +161,14 @@ class _Name:
     """The shards' names, none of which an earlier call may have left."""
 
     def __init__(self, pattern: str, overwrite: bool) -> None:
+        self.highest = -1
         self.pattern = pattern if pattern.endswith(".tar") else f"{pattern}.tar"
         try:
             self.is_numbered = pattern.format(0) != pattern.format(1)
         except (IndexError, KeyError, ValueError) as error:
-            raise Error(f"{pattern}: not a name with one place for a number, such as out/{{:05d}}.tar: {error}") from None
+            raise Error(
+                f"{pattern}: not a name with one place for a number, such as out/{{:05d}}.tar: {error}"
+            ) from None
         self.of(0).parent.mkdir(parents=True, exist_ok=True)
         for number in itertools.count():
             if not self.of(number).exists():
@@ -162,6 +181,15 @@ class _Name:
 
     def of(self, number: int) -> Path:
         return Path(self.pattern.format(number))
+
+    def next(self, number: int) -> Path:
+        """The name of a shard that is now to be made."""
+        self.highest = number
+        return self.of(number)
+
+    def remove_all(self) -> None:
+        for number in range(self.highest + 1):
+            self.of(number).unlink(missing_ok=True)
 
 
 # ---- processes -----------------------------------------------------------------------------------------------------------
@@ -181,7 +209,7 @@ def _work(pieces: Iterator[Chunk], recipe: _Recipe, name: _Name, processes: int 
     numbered = enumerate(itertools.chain(first, pieces))
     if count == 1 or len(first) < 2:
         for number, chunk in numbered:
-            yield _make_shard(chunk, recipe, name.of(number), number)
+            yield _make_shard(chunk, recipe, name.next(number), number)
         return
     # Forked, so that `map` may be a lambda; it lies in a global of the children.
     context = multiprocessing.get_context("fork")
@@ -189,7 +217,7 @@ def _work(pieces: Iterator[Chunk], recipe: _Recipe, name: _Name, processes: int 
     waiting: deque[Future[_Made]] = deque()
     try:
         for number, chunk in numbered:
-            waiting.append(pool.submit(_make_in_child, _portable(chunk, first[0]), name.of(number), number))
+            waiting.append(pool.submit(_make_in_child, _portable(chunk, first[0]), name.next(number), number))
             if len(waiting) > 2 * count:
                 yield waiting.popleft().result()
         while waiting:
@@ -235,7 +263,9 @@ def _make_shard(chunk: Chunk, recipe: _Recipe, file: Path, number: int) -> _Made
             for index, sample in enumerate(_finished(_samples(chunk, recipe, number, made), recipe, made)):
                 _add(shard, f"{number:05d}-{index:06d}", sample)
                 made.samples += 1
-                made.tokens += len(sample[recipe.tokens]) if recipe.tokens in sample and sample[recipe.tokens].ndim else 0
+                made.tokens += (
+                    len(sample[recipe.tokens]) if recipe.tokens in sample and sample[recipe.tokens].ndim else 0
+                )
         if made.samples:
             os.replace(aside, file)
     except OSError as error:
@@ -264,7 +294,9 @@ def _samples(chunk: Chunk, recipe: _Recipe, number: int, made: _Made) -> Iterato
             raise
         except Exception as error:
             last = traceback.extract_tb(error.__traceback__)[-1]
-            raise Error(f"{where}: map raised {type(error).__name__}: {error} ({last.filename}:{last.lineno})") from None
+            raise Error(
+                f"{where}: map raised {type(error).__name__}: {error} ({last.filename}:{last.lineno})"
+            ) from None
         found = 0
         for value in _several(mapped):
             yield _arrays(value, recipe, where)
@@ -308,7 +340,9 @@ def _array(value: Any, name: Any, is_tokens: bool, where: str) -> numpy.ndarray[
     if array.size == 0 and array.dtype == numpy.float64:
         array = array.astype(numpy.int32)
     if array.dtype.kind not in "biuf":
-        raise Error(f"{where}: '{name}' is {_short(value)}, not numbers; make them in map=, or choose the fields with fields=")
+        raise Error(
+            f"{where}: '{name}' is {_short(value)}, not numbers; make them in map=, or choose the fields with fields="
+        )
     if array.dtype == numpy.float64:
         return array.astype(numpy.float32)
     widened = array.dtype.kind == "u" and array.dtype.itemsize > 1
@@ -336,11 +370,15 @@ def _finished(samples: Iterable[Sample], recipe: _Recipe, made: _Made) -> Iterat
 def _along(sample: Sample, recipe: _Recipe) -> set[str]:
     """The fields that have an entry a token."""
     if recipe.tokens not in sample:
-        raise Error(f"a sample has no field '{recipe.tokens}', whose tokens pack=, truncate= and next_token= are about; it has "
-                    f"{', '.join(sample)}. tokens= names another")
+        raise Error(
+            f"a sample has no field '{recipe.tokens}', whose tokens pack=, truncate= and next_token= are about; it has "
+            f"{', '.join(sample)}. tokens= names another"
+        )
     ids = sample[recipe.tokens]
     if ids.ndim != 1:
-        raise Error(f"'{recipe.tokens}' has shape {list(ids.shape)}; a sample's tokens are one row: leave out return_tensors in map=")
+        raise Error(
+            f"'{recipe.tokens}' has shape {list(ids.shape)}; a sample's tokens are one row: leave out return_tensors in map="
+        )
     return {name for name, array in sample.items() if array.ndim and array.shape[0] == len(ids)}
 
 
@@ -381,7 +419,9 @@ def _packed(samples: Iterable[Sample], recipe: _Recipe, made: _Made) -> Iterator
             continue
         sample = _ended(sample, recipe)
         if row and set(sample) != set(row):
-            raise Error(f"samples that pack= joins have the same fields, and one has {', '.join(sample)} after {', '.join(row)}")
+            raise Error(
+                f"samples that pack= joins have the same fields, and one has {', '.join(sample)} after {', '.join(row)}"
+            )
         row = {name: numpy.concatenate([row[name], array]) if row else array for name, array in sample.items()}
         while len(row[recipe.tokens]) >= recipe.pack + extra:
             yield _window({name: array[: recipe.pack + extra] for name, array in row.items()}, recipe)
@@ -399,8 +439,10 @@ def _ended(sample: Sample, recipe: _Recipe) -> Sample:
         sample = {name: array[: recipe.truncate] for name, array in sample.items()}
     if recipe.eos is not None:
         ends = {name: recipe.eos if name in (recipe.tokens, "labels") else 1 for name in sample}
-        sample = {name: numpy.concatenate([array, numpy.full((1, *array.shape[1:]), ends[name], array.dtype)])
-                  for name, array in sample.items()}
+        sample = {
+            name: numpy.concatenate([array, numpy.full((1, *array.shape[1:]), ends[name], array.dtype)])
+            for name, array in sample.items()
+        }
     if recipe.boundaries:
         start = numpy.zeros(len(sample[recipe.tokens]), bool)
         start[0] = True

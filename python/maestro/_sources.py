@@ -1,5 +1,5 @@
-"""Where samples come from: files, datasets, any iterable. Cut into chunks of which each becomes one shard, so that what a
-chunk holds depends on the source alone and not on who works on it.
+"""Where samples come from: files, datasets, any iterable. Cut into chunks of which each becomes one shard, so that what
+a chunk holds depends on the source alone and not on who works on it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ def chunks(source: object, size: int) -> Iterator[Chunk]:
         return _ranges(cast(Sequence[Any], source), size)
     if isinstance(source, Iterable):
         return _cut(source, size)
-    raise Error(f"the source is a {type(source).__name__}; give an iterable of samples, or the path of a .jsonl, .txt or .parquet file")
+    raise Error(
+        f"the source is a {type(source).__name__}; give an iterable of samples, or the path of a .jsonl, .txt or .parquet file"
+    )
 
 
 class _Range:
@@ -83,7 +85,11 @@ def _files(source: object) -> list[str] | None:
     """The files that a path, a glob or a list of them names, in order; None where the source is no path."""
     if isinstance(source, (str, os.PathLike)):
         named = [os.fspath(source)]
-    elif isinstance(source, (list, tuple)) and source and all(isinstance(item, os.PathLike) or _is_file_name(item) for item in source):
+    elif (
+        isinstance(source, (list, tuple))
+        and source
+        and all(isinstance(item, os.PathLike) or _is_file_name(item) for item in source)
+    ):
         named = [os.fspath(item) for item in source]
     else:
         return None
@@ -108,8 +114,10 @@ def _read(file: str) -> Iterator[Any]:
         return _texts(file)
     if file.endswith(".parquet"):
         return _rows(file)
-    raise Error(f"{file}: what kind of file is it? Known by their names are .jsonl, .txt (each also .gz) and .parquet; "
-                "read others yourself and give the samples")
+    raise Error(
+        f"{file}: what kind of file is it? Known by their names are .jsonl, .txt (each also .gz) and .parquet; "
+        "read others yourself and give the samples"
+    )
 
 
 def _open(file: str) -> IO[bytes]:

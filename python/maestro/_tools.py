@@ -1,4 +1,4 @@
-"""Finds the C++ tools and runs them. Everything that they say goes on to the user; how they end becomes an exception."""
+"""Finds the C++ tools and runs them. All that they say goes on to the user; how they end becomes an exception."""
 
 from __future__ import annotations
 
@@ -33,8 +33,11 @@ def find_tool(name: str) -> Path:
     built = _PACKAGE.parents[1] / "build" / "release" / "bin" / name
     if os.access(built, os.X_OK):
         return built
-    raise Error(f"{name} is not found: not in $MAESTRO_BIN (unset), {_PACKAGE / 'bin'}, PATH or {built.parent}; "
-                "build it with ./dev build, or install a wheel that carries the tools", status=2)
+    raise Error(
+        f"{name} is not found: not in $MAESTRO_BIN (unset), {_PACKAGE / 'bin'}, PATH or {built.parent}; "
+        "build it with ./dev build, or install a wheel that carries the tools",
+        status=2,
+    )
 
 
 def run_tool(name: str, arguments: Iterable[object], *, quiet: bool = False, capture: bool = False) -> str:
@@ -46,11 +49,22 @@ def run_tool(name: str, arguments: Iterable[object], *, quiet: bool = False, cap
     command = [str(find_tool(name)), *map(str, arguments)]
     errors: list[str] = []
     captured: list[str] = []
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-                               encoding="utf-8", errors="replace", env=_environment())
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        encoding="utf-8",
+        errors="replace",
+        env=_environment(),
+    )
     assert process.stdout is not None and process.stderr is not None
     readers = [
-        threading.Thread(target=_pass_on, args=(process.stdout, captured.append if capture else _say(quiet)), daemon=True),
+        threading.Thread(
+            target=_pass_on, args=(process.stdout, captured.append if capture else _say(quiet)), daemon=True
+        ),
         threading.Thread(target=_pass_on, args=(process.stderr, _split_errors(errors, _say(quiet))), daemon=True),
     ]
     for reader in readers:
@@ -61,7 +75,9 @@ def run_tool(name: str, arguments: Iterable[object], *, quiet: bool = False, cap
     if status == 130:
         raise KeyboardInterrupt
     if status != 0:
-        text = "\n".join(errors) or (f"{name} was ended by {signal.Signals(-status).name}" if status < 0 else f"{name} failed")
+        text = "\n".join(errors) or (
+            f"{name} was ended by {signal.Signals(-status).name}" if status < 0 else f"{name} failed"
+        )
         raise Error(text, status=status if status > 0 else 2)
     return "".join(captured)
 

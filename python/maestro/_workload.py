@@ -29,9 +29,10 @@ def workload(
 
     Args:
         path: the file to write, and to replace.
-        components: the networks by name: an exported file, or `{"model": "teacher.onnx", "frozen": True}`. Paths are relative to
-            the current folder, and relative to the workload file in it.
-        loss: the terms of the loss, by kind or as a list: `{"cross_entropy": {"logits": "student.logits", "labels": "labels"}}`.
+        components: the networks by name: an exported file, or `{"model": "teacher.onnx", "frozen": True}`. Paths are
+            relative to the current folder, and relative to the workload file in it.
+        loss: the terms of the loss, by kind or as a list: `{"cross_entropy": {"logits": "student.logits", "labels":
+            "labels"}}`.
         edges: what feeds what, where names do not say so: `[("vision.features", "language.image_features")]`.
         inputs: data fields that cannot be inferred.
         dims: how a named dim combines over samples, and its bound: `{"seq": {"combine": "max", "max": 2048}}`.
@@ -42,16 +43,29 @@ def workload(
         The file's path.
     """
     target = Path(path)
-    lines = ["# Written by maestro.workload. Paths are relative to this file. maestro-plan says which defaults it takes."]
-    lines += ["components:", *_entries({name: _component(name, value, target.parent) for name, value in components.items()})]
+    lines = [
+        "# Written by maestro.workload. Paths are relative to this file. maestro-plan says which defaults it takes."
+    ]
+    lines += [
+        "components:",
+        *_entries({name: _component(name, value, target.parent) for name, value in components.items()}),
+    ]
     if edges:
         lines += ["edges:  # an output -> the input that it feeds", *(f"  - {_edge(edge)}" for edge in edges)]
     if inputs:
-        lines += ["inputs:  # data fields; without more, a graph's input takes the field of its own name", *_entries(inputs)]
+        lines += [
+            "inputs:  # data fields; without more, a graph's input takes the field of its own name",
+            *_entries(inputs),
+        ]
     if dims:
-        lines += ["dims:  # sum: samples add rows; max: padded to the longest. `max` bounds one sample", *_entries(dims)]
+        lines += [
+            "dims:  # sum: samples add rows; max: padded to the longest. `max` bounds one sample",
+            *_entries(dims),
+        ]
     else:
-        lines += ["# dims: {batch: {combine: sum}, seq: {combine: max, max: 1024}}    # by default as the graphs name them"]
+        lines += [
+            "# dims: {batch: {combine: sum}, seq: {combine: max, max: 1024}}    # by default as the graphs name them"
+        ]
     lines += ["loss:  # the sum of these, each by its weight (1), over the whole global batch", *_terms(loss)]
     for name, value in others.items():
         lines += [f"{name}: {_flow(value)}"]

@@ -1,4 +1,4 @@
-"""Runs a page's blocks as its reader would: in order, in an empty folder, tools and .venv on the PATH.
+"""Runs a page's blocks as its reader would: in order, in an empty folder, tools and .venv on the PATH, the package in place.
 
     docs_test.py PAGE.md          # below the repository
 
@@ -35,7 +35,7 @@ def commands(found):
 
 def environment():
     path = [os.environ["MAESTRO_BIN"], str(pathlib.Path(os.environ["MAESTRO_PYTHON"]).parent), os.environ["PATH"]]
-    return dict(os.environ, PATH=os.pathsep.join(path), HF_HUB_OFFLINE="1")
+    return dict(os.environ, PATH=os.pathsep.join(path), PYTHONPATH=f"{os.environ['MAESTRO_SOURCE']}/python", HF_HUB_OFFLINE="1")
 
 
 def unbuilt_tools(source, page):

@@ -15,20 +15,37 @@ def llama(tied: bool = True, layers: int = 2, width: int = 32) -> transformers.L
 
 def llama_config(tied: bool = True, layers: int = 2, width: int = 32) -> transformers.LlamaConfig:
     return transformers.LlamaConfig(
-        vocab_size=VOCABULARY, hidden_size=width, intermediate_size=2 * width, num_hidden_layers=layers, num_attention_heads=4,
-        num_key_value_heads=2, max_position_embeddings=64, tie_word_embeddings=tied,
+        vocab_size=VOCABULARY,
+        hidden_size=width,
+        intermediate_size=2 * width,
+        num_hidden_layers=layers,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=64,
+        tie_word_embeddings=tied,
     )
 
 
 def gpt2() -> transformers.GPT2LMHeadModel:
-    return transformers.GPT2LMHeadModel(transformers.GPT2Config(
-        vocab_size=VOCABULARY, n_positions=32, n_embd=32, n_layer=2, n_head=4, bos_token_id=None, eos_token_id=None))
+    return transformers.GPT2LMHeadModel(
+        transformers.GPT2Config(
+            vocab_size=VOCABULARY, n_positions=32, n_embd=32, n_layer=2, n_head=4, bos_token_id=None, eos_token_id=None
+        )
+    )
 
 
 def bert() -> transformers.BertForSequenceClassification:
-    return transformers.BertForSequenceClassification(transformers.BertConfig(
-        vocab_size=VOCABULARY, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64,
-        max_position_embeddings=40, num_labels=5))
+    return transformers.BertForSequenceClassification(
+        transformers.BertConfig(
+            vocab_size=VOCABULARY,
+            hidden_size=32,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            intermediate_size=64,
+            max_position_embeddings=40,
+            num_labels=5,
+        )
+    )
 
 
 class Tagger(torch.nn.Module):
@@ -37,7 +54,9 @@ class Tagger(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.words = torch.nn.Embedding(VOCABULARY, 16, padding_idx=0)
-        self.inner = torch.nn.Sequential(torch.nn.Linear(16, 24), torch.nn.GELU(), torch.nn.BatchNorm1d(24, affine=False))
+        self.inner = torch.nn.Sequential(
+            torch.nn.Linear(16, 24), torch.nn.GELU(), torch.nn.BatchNorm1d(24, affine=False)
+        )
         self.head = torch.nn.Linear(24, 6)
         self.register_buffer("scale", torch.linspace(0.5, 2.0, 24), persistent=False)
         self.inner[0].bias.requires_grad_(False)

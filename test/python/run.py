@@ -6,4 +6,6 @@ import sys
 import pytest
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", "--rootdir", str(HERE), *(str(HERE / name) for name in sys.argv[1:])]))
+sys.exit(
+    pytest.main(["-q", "-p", "no:cacheprovider", "--rootdir", str(HERE), *(str(HERE / name) for name in sys.argv[1:])])
+)

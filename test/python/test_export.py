@@ -23,17 +23,23 @@ def state_of(model):
     """All that an export might leave changed."""
     parts = [(name, part.training, dict(vars(part)).keys()) for name, part in model.named_modules()]
     config = model.config.to_dict() if hasattr(model, "config") else None
-    tensors = {name: (tensor.clone(), tensor.requires_grad, id(tensor)) for name, tensor in
-               [*model.named_parameters(), *model.named_buffers()]}
+    tensors = {
+        name: (tensor.clone(), tensor.requires_grad, id(tensor))
+        for name, tensor in [*model.named_parameters(), *model.named_buffers()]
+    }
     return parts, config, tensors
 
 
 def assert_unchanged(before, model):
     parts, config, tensors = state_of(model)
-    assert [(name, mode, list(keys)) for name, mode, keys in before[0]] == [(name, mode, list(keys)) for name, mode, keys in parts]
+    assert [(name, mode, list(keys)) for name, mode, keys in before[0]] == [
+        (name, mode, list(keys)) for name, mode, keys in parts
+    ]
     assert before[1] == config
     for name, (value, requires_grad, identity) in before[2].items():
-        assert torch.equal(value, tensors[name][0]) and requires_grad == tensors[name][1] and identity == tensors[name][2]
+        assert (
+            torch.equal(value, tensors[name][0]) and requires_grad == tensors[name][1] and identity == tensors[name][2]
+        )
 
 
 def text_samples(count=SAMPLES, longest=20, seed=3):
@@ -41,7 +47,9 @@ def text_samples(count=SAMPLES, longest=20, seed=3):
     samples = []
     for _ in range(count):
         ids = random.integers(3, networks.VOCABULARY, int(random.integers(4, longest + 1)))
-        samples.append({"input_ids": ids, "labels": numpy.where(random.random(len(ids)) < 0.2, IGNORE, numpy.roll(ids, -1))})
+        samples.append(
+            {"input_ids": ids, "labels": numpy.where(random.random(len(ids)) < 0.2, IGNORE, numpy.roll(ids, -1))}
+        )
     return samples
 
 
@@ -52,14 +60,21 @@ def step_one(bench, name, graph, samples, *arguments, data=None):
     folder = bench.run(plan, data, f"{name}-run", "--steps", "1", "--save-gradients", "--self-check", *arguments)
     found, _ = safetensors(folder / "gradients.safetensors")
     component = graph.stem
-    return metrics(folder)[0]["loss"], {key.removeprefix(component + "."): value for key, value in found.items()}, folder
+    return (
+        metrics(folder)[0]["loss"],
+        {key.removeprefix(component + "."): value for key, value in found.items()},
+        folder,
+    )
 
 
 def compare(model, expected_loss, loss, gradients, names=None):
     """PyTorch's gradients are in the model. `names`: Maestro's for tied parameters, by PyTorch's."""
     assert loss == pytest.approx(expected_loss, rel=1e-5)
-    expected = {(names or {}).get(name, name): parameter.grad.numpy() for name, parameter in model.named_parameters()
-                if parameter.grad is not None}
+    expected = {
+        (names or {}).get(name, name): parameter.grad.numpy()
+        for name, parameter in model.named_parameters()
+        if parameter.grad is not None
+    }
     assert set(gradients) == set(expected)
     norm = float(numpy.sqrt(sum(float((value.astype(numpy.float64) ** 2).sum()) for value in expected.values())))
     for name, value in expected.items():
@@ -73,7 +88,10 @@ def cross_entropy(model, samples):
     total = 0.0
     for sample in samples:
         logits = model(input_ids=torch.from_numpy(sample["input_ids"])[None], use_cache=False).logits[0]
-        loss = functional.cross_entropy(logits, torch.from_numpy(sample["labels"]), ignore_index=IGNORE, reduction="sum") / count
+        loss = (
+            functional.cross_entropy(logits, torch.from_numpy(sample["labels"]), ignore_index=IGNORE, reduction="sum")
+            / count
+        )
         loss.backward()
         total += loss.item()
     return total
@@ -99,7 +117,10 @@ def test_llama(bench, llama):
     assert "model.norm.weight" not in gradients
     saved, about = safetensors(newest_checkpoint(folder) / "llama.safetensors")
     assert numpy.array_equal(saved["model.norm.weight"], model.model.norm.weight.detach().numpy())
-    assert {"lm_head.weight", "model.embed_tokens.weight"} & set(saved) and "model.embed_tokens.weight" in {*saved, *about}
+    assert {"lm_head.weight", "model.embed_tokens.weight"} & set(saved) and "model.embed_tokens.weight" in {
+        *saved,
+        *about,
+    }
 
 
 def test_summary_names_fixed_parameters(bench, llama):
@@ -132,7 +153,9 @@ def test_weightless_llama_on_the_meta_device(bench, llama):
     assert [tensor.name for tensor in graph.initializer if "inv_freq" in tensor.name] == ["model.rotary_emb.inv_freq"]
     samples = text_samples()
     model.save_pretrained(bench.scratch / "pretrained")
-    loss, gradients, _ = step_one(bench, "weightless", path, samples, "--weights", f"weightless={bench.scratch / 'pretrained'}")
+    loss, gradients, _ = step_one(
+        bench, "weightless", path, samples, "--weights", f"weightless={bench.scratch / 'pretrained'}"
+    )
     model.zero_grad()
     model.model.norm.weight.requires_grad_(True)
     expected = cross_entropy(model, samples)
@@ -164,8 +187,14 @@ def test_bert_from_what_a_tokenizer_gives(bench):
     samples = []
     for index, sample in enumerate(text_samples()):
         length = len(sample["input_ids"])
-        samples.append({"input_ids": sample["input_ids"], "token_type_ids": numpy.arange(length) % 2,
-                        "attention_mask": numpy.ones(length, numpy.int64), "labels": numpy.array(index % 5)})
+        samples.append(
+            {
+                "input_ids": sample["input_ids"],
+                "token_type_ids": numpy.arange(length) % 2,
+                "attention_mask": numpy.ones(length, numpy.int64),
+                "labels": numpy.array(index % 5),
+            }
+        )
     loss, gradients, _ = step_one(bench, "bert", path, samples)
     expected = 0.0
     for sample in samples:
@@ -179,8 +208,9 @@ def test_bert_from_what_a_tokenizer_gives(bench):
 def test_a_module_of_nobodys_library(bench):
     model = networks.seeded(networks.Tagger())
     before = state_of(model)
-    path = maestro.export(model, (torch.ones(3, 4, dtype=torch.int64), {"boost": 2.0}), bench.scratch / "tagger.onnx",
-                          outputs=["logits"])
+    path = maestro.export(
+        model, (torch.ones(3, 4, dtype=torch.int64), {"boost": 2.0}), bench.scratch / "tagger.onnx", outputs=["logits"]
+    )
     assert_unchanged(before, model)
     random = numpy.random.default_rng(1)
     samples = []
@@ -226,3 +256,22 @@ def test_what_cannot_be_exported_is_an_error(tmp_path):
             return x[: int(x.sum())] if x.sum() > 0 else x
 
     refused("PyTorch cannot export Counts", Counts(), (words,))
+
+
+def test_packed_samples_that_do_not_see_each_other(bench):
+    """boundaries=True: a graph with position_ids among its inputs gives each sample the loss that it has alone."""
+    model = networks.seeded(networks.llama())
+    ids = torch.ones(2, 6, dtype=torch.int64)
+    path = maestro.export(model, {"input_ids": ids, "position_ids": ids}, bench.scratch / "packed.onnx")
+    alone = [{"input_ids": sample["input_ids"]} for sample in text_samples(12, 9)]
+    made = maestro.shards(alone, bench.scratch / "packed-data" / "{}", pack=200, boundaries=True)
+    assert made.samples == 1
+    loss, gradients, _ = step_one(bench, "packed", path, [None], data=made.files[0])
+    count = sum(len(sample["input_ids"]) - 1 for sample in alone)
+    expected = 0.0
+    for sample in alone:
+        tokens = torch.from_numpy(sample["input_ids"])
+        term = functional.cross_entropy(model(tokens[None, :-1]).logits[0], tokens[1:], reduction="sum") / count
+        term.backward()
+        expected += term.item()
+    compare(model, expected, loss, gradients, {"model.embed_tokens.weight": "lm_head.weight"})

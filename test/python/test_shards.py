@@ -89,8 +89,14 @@ def test_boundaries(tmp_path):
 def test_processes_change_no_byte(tmp_path, jsonl):
     seen = []
     for processes in (1, 2, 3):
-        made = maestro.shards(jsonl, tmp_path / f"by-{processes}-{{:02d}}.tar", map=lambda row: tokenise(row), pack=16,
-                              per_shard=7, processes=processes)
+        made = maestro.shards(
+            jsonl,
+            tmp_path / f"by-{processes}-{{:02d}}.tar",
+            map=lambda row: tokenise(row),
+            pack=16,
+            per_shard=7,
+            processes=processes,
+        )
         seen.append([file.read_bytes() for file in made.files])
     assert seen[0] == seen[1] == seen[2] and len(seen[0]) == 8
 
@@ -122,28 +128,33 @@ def test_parquet_and_text_files(tmp_path):
 
 
 def test_one_item_may_be_many_samples_or_none(tmp_path):
-    made = maestro.shards(range(4), tmp_path / "{}.tar", map=lambda index: [{"x": index}] * index if index != 2 else None)
+    made = maestro.shards(
+        range(4), tmp_path / "{}.tar", map=lambda index: [{"x": index}] * index if index != 2 else None
+    )
     assert [int(sample["x"]) for sample in read_all(made)] == [1, 3, 3, 3] and made.skipped == 2
 
 
-@pytest.mark.parametrize(("rows", "options", "expected"), [
-    ([{"text": "a"}], {}, "'text' is the str 'a', not numbers; make them in map="),
-    ([{"x": [[1], [2, 3]]}], {}, "'x' is no array"),
-    ([{"x.y": 1}], {}, "field named 'x.y'"),
-    ([{"x": 1}], {"fields": ["y"]}, "has no field 'y'; it has x"),
-    ([{"x": 1}], {"map": lambda row: row["y"]}, "item 0 of shard 0: map raised KeyError: 'y'"),
-    ([{"x": 1}], {"pack": 4}, "no field 'input_ids'"),
-    ([{"input_ids": [[1, 2]]}], {"pack": 4}, "leave out return_tensors"),
-    ([{"input_ids": [1, 2], "y": 1}], {"pack": 4}, "'y' has no entry a token"),
-    ([{"input_ids": [1]}], {"eos": 2}, "eos= parts the samples"),
-    ([{"input_ids": [1]}], {"boundaries": True}, "boundaries are those"),
-    ([], {}, "gave no sample"),
-    ([{"input_ids": [1]}], {"next_token": True}, "all of its 1 items were skipped"),
-    ({"train": [], "test": []}, {}, "mapping of train, test"),
-    (3, {}, "source is a int"),
-    ("nothing.jsonl", {}, "no such file"),
-    ([{"x": 1}], {"pack": 0}, "pack is 0"),
-])
+@pytest.mark.parametrize(
+    ("rows", "options", "expected"),
+    [
+        ([{"text": "a"}], {}, "'text' is the str 'a', not numbers; make them in map="),
+        ([{"x": [[1], [2, 3]]}], {}, "'x' is no array"),
+        ([{"x.y": 1}], {}, "field named 'x.y'"),
+        ([{"x": 1}], {"fields": ["y"]}, "has no field 'y'; it has x"),
+        ([{"x": 1}], {"map": lambda row: row["y"]}, "item 0 of shard 0: map raised KeyError: 'y'"),
+        ([{"x": 1}], {"pack": 4}, "no field 'input_ids'"),
+        ([{"input_ids": [[1, 2]]}], {"pack": 4}, "leave out return_tensors"),
+        ([{"input_ids": [1, 2], "y": 1}], {"pack": 4}, "'y' has no entry a token"),
+        ([{"input_ids": [1]}], {"eos": 2}, "eos= parts the samples"),
+        ([{"input_ids": [1]}], {"boundaries": True}, "boundaries are those"),
+        ([], {}, "gave no sample"),
+        ([{"input_ids": [1]}], {"next_token": True}, "all of its 1 items were skipped"),
+        ({"train": [], "test": []}, {}, "mapping of train, test"),
+        (3, {}, "source is a int"),
+        ("nothing.jsonl", {}, "no such file"),
+        ([{"x": 1}], {"pack": 0}, "pack is 0"),
+    ],
+)
 def test_what_is_refused_leaves_nothing(tmp_path, rows, options, expected):
     with pytest.raises(maestro.Error) as caught:
         maestro.shards(rows, tmp_path / "{}.tar", **options)
@@ -170,6 +181,10 @@ def test_errors_of_other_processes_arrive(tmp_path):
     with pytest.raises(maestro.Error) as caught:
         maestro.shards(iter([0, 1, 2]), tmp_path / "{}.tar", map=fails, per_shard=1, processes=2)
     assert "map raised ValueError: nine" in str(caught.value)
+    rows = [0.0] * 40 + ["no number"]
+    with pytest.raises(maestro.Error, match="item 0 of shard 40: 'x' is the str 'no number'"):
+        maestro.shards(({"x": row} for row in rows), tmp_path / "{}.tar", per_shard=1, processes=2)
+    assert not list(tmp_path.iterdir())
     with pytest.raises(maestro.Error) as caught:
         maestro.shards(iter([9, 9, 9]), tmp_path / "{}.tar", map=fails, per_shard=1, processes=2)
     assert caught.value.status == 2

@@ -29,13 +29,18 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def models():
-    return {"teacher": networks.seeded(networks.llama(width=48), 1), "student": networks.seeded(networks.llama(layers=1), 2)}
+    return {
+        "teacher": networks.seeded(networks.llama(width=48), 1),
+        "student": networks.seeded(networks.llama(layers=1), 2),
+    }
 
 
 @pytest.fixture(scope="module")
 def data(folder):
     rows = numpy.random.default_rng(0).integers(3, networks.VOCABULARY, (40, 16))
-    return maestro.shards(({"input_ids": row} for row in rows), folder / "data" / "{:02d}", next_token=True, per_shard=20)
+    return maestro.shards(
+        ({"input_ids": row} for row in rows), folder / "data" / "{:02d}", next_token=True, per_shard=20
+    )
 
 
 @pytest.fixture(scope="module")
@@ -44,9 +49,16 @@ def workload(folder, models):
     return maestro.workload(
         folder / "kd.yaml",
         components={"teacher": {"model": graphs["teacher"], "frozen": True}, "student": graphs["student"]},
-        loss={"cross_entropy": {"logits": "student.logits", "labels": "labels", "weight": 0.5},
-              "kl_divergence": {"student": "student.logits", "teacher": "teacher.logits", "temperature": 2.0, "labels": "labels",
-                                "weight": 0.5}},
+        loss={
+            "cross_entropy": {"logits": "student.logits", "labels": "labels", "weight": 0.5},
+            "kl_divergence": {
+                "student": "student.logits",
+                "teacher": "teacher.logits",
+                "temperature": 2.0,
+                "labels": "labels",
+                "weight": 0.5,
+            },
+        },
         dims={"seq": {"combine": "max", "max": 16}},
         train={"global_batch": 8, "optimizer": {"adamw": {"lr": 1e-2, "no_decay": ["*norm*"]}}},
     )
@@ -54,7 +66,9 @@ def workload(folder, models):
 
 @pytest.fixture(scope="module")
 def plan(folder, workload):
-    return maestro.plan(workload, pin={"teacher.devices": 0, "student.devices": 1}, set={"cluster.devices_per_node": 2}, quiet=True)
+    return maestro.plan(
+        workload, pin={"teacher.devices": 0, "student.devices": 1}, set={"cluster.devices_per_node": 2}, quiet=True
+    )
 
 
 @pytest.fixture(scope="module")
@@ -65,15 +79,18 @@ def run(folder, plan, data):
 def test_workload_file(workload):
     text = workload.read_text()
     assert "teacher: {model: teacher.onnx, frozen: true}" in text
-    assert "optimizer: {adamw: {lr: 0.01, no_decay: [\"*norm*\"]}}" in text
+    assert 'optimizer: {adamw: {lr: 0.01, no_decay: ["*norm*"]}}' in text
     assert "  # schedule: {" in text and text.count("#") > 5
 
 
-@pytest.mark.parametrize(("arguments", "expected"), [
-    ({"components": {"a": {"frozen": True}}, "loss": {"mean": {}}}, "'a' has no model"),
-    ({"components": {"a": "a.onnx"}, "loss": []}, "loss has no term"),
-    ({"components": {"a": "a.onnx"}, "loss": {"mean": {"value": object()}}}, "no place for a object"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({"components": {"a": {"frozen": True}}, "loss": {"mean": {}}}, "'a' has no model"),
+        ({"components": {"a": "a.onnx"}, "loss": []}, "loss has no term"),
+        ({"components": {"a": "a.onnx"}, "loss": {"mean": {"value": object()}}}, "no place for a object"),
+    ],
+)
 def test_workloads_that_cannot_be_written(tmp_path, arguments, expected):
     with pytest.raises(maestro.Error, match=expected):
         maestro.workload(tmp_path / "w.yaml", **arguments)
@@ -86,11 +103,15 @@ def test_workload_of_every_part(tmp_path):
         components={"vision": "v.onnx", "language": {"model": "l.onnx", "cuts": ["model.layers.1"]}},
         edges=[("vision.features", "language.image_features"), "vision.grid -> language.grid"],
         inputs={"labels": {"dtype": "int64", "shape": ["batch", "seq"], "pad": -100}},
-        loss=[{"output": "language.loss"}, {"mean": {"value": "language.extra", "weight": 0.1}}], synthetic={"seq": "lognormal(5, 1)"},
+        loss=[{"output": "language.loss"}, {"mean": {"value": "language.extra", "weight": 0.1}}],
+        synthetic={"seq": "lognormal(5, 1)"},
     )
     text = (tmp_path / "w.yaml").read_text()
     assert "  - vision.features -> language.image_features\n  - vision.grid -> language.grid\n" in text
-    assert "labels: {dtype: int64, shape: [batch, seq], pad: -100}" in text and "synthetic: {seq: \"lognormal(5, 1)\"}" in text
+    assert (
+        "labels: {dtype: int64, shape: [batch, seq], pad: -100}" in text
+        and 'synthetic: {seq: "lognormal(5, 1)"}' in text
+    )
     with pytest.raises(maestro.Error, match=r"v\.onnx: cannot be opened"):
         maestro.plan(tmp_path / "w.yaml")
 
@@ -106,7 +127,12 @@ def test_plan_as_tables(plan):
     parameters = plan.parameters.set_index(["component", "name"])
     assert parameters.loc[("student", "lm_head.weight")].aliases == ["model.embed_tokens.weight"]
     assert not parameters.trainable["teacher"].any() and set(plan.fields.name) == {"input_ids", "labels"}
-    assert list(plan.losses.weight) == [0.5, 0.5] and len(plan.ranks) == 2 and len(plan.decisions) > 3 and len(plan.components) == 2
+    assert (
+        list(plan.losses.weight) == [0.5, 0.5]
+        and len(plan.ranks) == 2
+        and len(plan.decisions) > 3
+        and len(plan.components) == 2
+    )
     assert plan.step_seconds > 0 and plan.name == "kd" and plan.tokens_per_second > 0
 
 
@@ -128,7 +154,9 @@ def test_errors_are_the_tools(folder, workload, capfd):
     with pytest.raises(maestro.Error) as caught:
         maestro.plan(workload, folder / "wrong.mpl", set={"train.global_bach": 8})
     assert caught.value.status == 1 and not (folder / "wrong.mpl").exists()
-    assert str(caught.value).startswith("--set train.global_bach=8: unknown key") and "global_batch" in str(caught.value)
+    assert str(caught.value).startswith("--set train.global_bach=8: unknown key") and "global_batch" in str(
+        caught.value
+    )
     assert "unknown key" not in capfd.readouterr().err
     (folder / "no.mpl").write_bytes(b"nothing")
     with pytest.raises(maestro.Error, match="no.mpl"):
