@@ -188,3 +188,18 @@ def test_errors_of_other_processes_arrive(tmp_path):
     with pytest.raises(maestro.Error) as caught:
         maestro.shards(iter([9, 9, 9]), tmp_path / "{}.tar", map=fails, per_shard=1, processes=2)
     assert caught.value.status == 2
+
+
+def test_many_shards_are_one_argument(tmp_path):
+    from maestro._data import data_arguments
+
+    def words(*names):
+        return data_arguments("--data", [f"/a1/{name}.tar" for name in names])
+
+    assert words("s-08", "s-09", "s-10") == ["--data", "/a1/s-{08..10}.tar"]
+    assert words("8", "9", "10") == ["--data", "/a1/8.tar", "/a1/9.tar", "/a1/10.tar"]
+    assert words("1", "3", "4") == ["--data", "/a1/1.tar", "/a1/3.tar", "/a1/4.tar"]
+    assert words("*") == ["--data", "/a1/*.tar"] and data_arguments("--data", tmp_path) == ["--data", str(tmp_path)]
+    assert data_arguments("--data", maestro.Shards([tmp_path / "0.tar"])) == ["--data", str(tmp_path / "0.tar")]
+    with pytest.raises(maestro.Error, match="names no shard"):
+        data_arguments("--data", maestro.Shards())

@@ -39,7 +39,7 @@ def models():
 def data(folder):
     rows = numpy.random.default_rng(0).integers(3, networks.VOCABULARY, (40, 16))
     return maestro.shards(
-        ({"input_ids": row} for row in rows), folder / "data" / "{:02d}", next_token=True, per_shard=20
+        ({"input_ids": row} for row in rows), folder / "data" / "{:02d}", next_token=True, per_shard=10
     )
 
 
