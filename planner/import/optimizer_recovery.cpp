@@ -50,8 +50,15 @@ OptimizerRecovery::OptimizerRecovery(const onnx::GraphProto &graph, const GraphS
     else if (!signature.inputs.empty())
       needed = true;
   }
+  std::set<std::string> unvalued; // Of a graph without weights: nothing removed them.
+  for (const auto &input : graph.input())
+    if (SignatureEntry entry = describeInput(input, signature); isParameterKind(entry.kind)) {
+      unvalued.insert(entry.target);
+      weightless[input.name()] = entry.node;
+    }
   for (const SignatureEntry &entry : signature.inputs)
-    needed |= !byTarget.empty() && entry.kind == "PARAMETER" && !byTarget.count(entry.target);
+    needed |= !byTarget.empty() && entry.kind == "PARAMETER" && !byTarget.count(entry.target) &&
+              !unvalued.count(entry.target);
 }
 
 /// The first of these names that is a parameter's.
@@ -151,6 +158,8 @@ Status OptimizerRecovery::rewriteNode(onnx::NodeProto &node) {
   for (int i = 0; i < node.input_size(); ++i)
     if (const Tensor *tensor = find(node.input(i)))
       present.insert(tensor->entry.node);
+    else if (auto input = weightless.find(node.input(i)); input != weightless.end())
+      present.insert(input->second);
   std::vector<std::string> operands = fxOperands(fxNode(node));
   for (const std::string &operand : operands)
     if (const SignatureEntry *entry = signature.input(operand))

@@ -57,7 +57,8 @@ private:
   const GraphSignature &signature;
   const bool trains;
   std::map<std::string, Tensor> tensors;
-  std::map<std::string, std::string> byTarget; ///< state_dict name -> initializer.
+  std::map<std::string, std::string> byTarget;   ///< state_dict name -> initializer.
+  std::map<std::string, std::string> weightless; ///< Input without a value -> its name in the texts of calls.
   std::vector<RecoveredParameter> recovered;
   std::map<std::string, std::string> transposes; ///< parameter's value -> value of its transpose.
   google::protobuf::RepeatedPtrField<onnx::NodeProto> rewritten;

@@ -27,7 +27,15 @@ _NOT_FOR_TRAINING = {
     "encoder_last_hidden_state",
     "mems",
 }
-_CONFIG_OF_A_CALL = {"use_cache": False, "return_dict": True, "output_hidden_states": False, "output_attentions": False}
+_CONFIG_OF_A_CALL = {
+    "use_cache": False,
+    "return_dict": True,
+    "output_hidden_states": False,
+    "output_attentions": False,
+    "_experts_implementation_internal": "batched_mm",  # A mixture of experts: the one that is operators of ONNX.
+}
+
+_ATTENTION = "_attn_implementation_internal"
 
 
 def is_hugging_face(model: torch.nn.Module) -> bool:
@@ -151,9 +159,12 @@ def _default_name(value: object, index: int, count: int) -> str:
 
 
 @contextmanager
-def called_by_name(model: torch.nn.Module, call: Call, outputs: Sequence[str] | None) -> Iterator[list[str]]:
+def called_by_name(
+    model: torch.nn.Module, call: Call, outputs: Sequence[str] | None, *, eager: bool = False
+) -> Iterator[list[str]]:
     """Within it, `model(**tensors)` returns a list of tensors, whose names are in the list that is yielded once it was
-    called. The model's own forward, and all that is set here, is as before afterwards."""
+    called. `eager`: a Hugging Face model's attention as single operators. The model's own forward, and all that is set
+    here, is as before afterwards."""
     forward: Callable[..., Any] = model.forward
     names: list[str] = []
 
@@ -170,7 +181,7 @@ def called_by_name(model: torch.nn.Module, call: Call, outputs: Sequence[str] | 
         [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in call.tensors]
     )
     own = model.__dict__.get("forward")
-    with _config_of_a_call(model):
+    with _config_of_a_call(model, _CONFIG_OF_A_CALL | ({_ATTENTION: "eager"} if eager else {})):
         model.__dict__["forward"] = by_position
         try:
             yield names
@@ -181,22 +192,29 @@ def called_by_name(model: torch.nn.Module, call: Call, outputs: Sequence[str] | 
 
 
 @contextmanager
-def _config_of_a_call(model: torch.nn.Module) -> Iterator[None]:
-    """Hugging Face: no cache, and results by name, in every part of the model."""
+def _config_of_a_call(model: torch.nn.Module, settings: Mapping[str, Any]) -> Iterator[None]:
+    """Hugging Face: no cache, results by name, and what can be exported, in every part of the model."""
     changed: list[tuple[Any, str, Any]] = []
-    configs = {
-        id(part.config): part.config for part in model.modules() if hasattr(getattr(part, "config", None), "to_dict")
-    }
     try:
-        for config in configs.values():
-            for name, value in _CONFIG_OF_A_CALL.items():
-                if name in vars(config) and getattr(config, name) != value:
+        for config in _configs(model):
+            for name, value in settings.items():
+                if vars(config).get(name) not in (None, value):
                     changed.append((config, name, getattr(config, name)))
                     setattr(config, name, value)
         yield
     finally:
         for config, name, value in reversed(changed):
             setattr(config, name, value)
+
+
+def _configs(model: torch.nn.Module) -> list[Any]:
+    parts = [part.config for part in model.modules() if hasattr(getattr(part, "config", None), "to_dict")]
+    return list({id(config): config for config in parts}.values())
+
+
+def has_fused_attention(model: torch.nn.Module) -> bool:
+    """Whether a Hugging Face model asks PyTorch for attention in one piece, for which `eager` is another way."""
+    return any(vars(config).get(_ATTENTION) not in (None, "eager") for config in _configs(model))
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import shutil
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -117,34 +117,51 @@ def _trace(
     }
     shapes = {name: {axis: symbols[dim] for axis, dim in axes.items()} for name, axes in dims.items()}
     mode = torch.onnx.TrainingMode.TRAINING if train else torch.onnx.TrainingMode.EVAL
-    with ExitStack() as stack:
-        stack.enter_context(_calls.in_mode(model, train))
-        results = stack.enter_context(_calls.called_by_name(model, call, outputs))
-        stack.enter_context(_quiet_exporter())
-        try:
-            program = torch.onnx.export(
-                model,
-                (),
-                kwargs=dict(call.tensors),
-                dynamic_shapes=shapes,
-                opset_version=OPSET,
-                training=mode,
-                dynamo=True,
-                optimize=False,
-                verbose=False,
-            )
-        except Error:
-            raise
-        except Exception as error:
+
+    def traced(eager: bool) -> tuple[Any, list[str]]:
+        with _calls.in_mode(model, train), _calls.called_by_name(model, call, outputs, eager=eager) as results:
+            with _quiet_exporter():
+                program = torch.onnx.export(
+                    model,
+                    (),
+                    kwargs=dict(call.tensors),
+                    dynamic_shapes=shapes,
+                    opset_version=OPSET,
+                    training=mode,
+                    dynamo=True,
+                    optimize=False,
+                    verbose=False,
+                )
+            return program, list(results)
+
+    try:
+        program, results = traced(eager=False)
+    except Exception as error:
+        if _is_ours(error) or not _calls.has_fused_attention(model):
             raise Error(_cause(model, error)) from error
+        try:  # Of some masks and layouts, the exporter cannot make what PyTorch's own attention does.
+            program, results = traced(eager=True)
+        except Exception:
+            raise Error(_cause(model, error)) from error
+        reason = _cause(model, error).splitlines()[0]
+        logger.warning("%s: attention as single operators (eager), since otherwise: %s", type(model).__name__, reason)
     _refuse_fixed(program, dims)
-    return program, list(results)
+    return program, results
+
+
+def _innermost(error: BaseException) -> BaseException:
+    """The exporter wraps what went wrong several times."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error
+
+
+def _is_ours(error: BaseException) -> bool:
+    return isinstance(_innermost(error), Error)
 
 
 def _cause(model: torch.nn.Module, error: BaseException) -> str:
-    """The exporter wraps what went wrong several times; the innermost exception says it."""
-    while error.__cause__ is not None:
-        error = error.__cause__
+    error = _innermost(error)
     if isinstance(error, Error):
         return str(error)
     lines = [line for line in str(error).strip().splitlines() if line.strip()]

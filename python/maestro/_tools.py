@@ -48,6 +48,7 @@ def run_tool(name: str, arguments: Iterable[object], *, quiet: bool = False, cap
     """
     command = [str(find_tool(name)), *map(str, arguments)]
     errors: list[str] = []
+    last = [""]  # What a tool that cannot even start says is said by others, in other words.
     captured: list[str] = []
     process = subprocess.Popen(
         command,
@@ -65,7 +66,7 @@ def run_tool(name: str, arguments: Iterable[object], *, quiet: bool = False, cap
         threading.Thread(
             target=_pass_on, args=(process.stdout, captured.append if capture else _say(quiet)), daemon=True
         ),
-        threading.Thread(target=_pass_on, args=(process.stderr, _split_errors(errors, _say(quiet))), daemon=True),
+        threading.Thread(target=_pass_on, args=(process.stderr, _split_errors(errors, last, _say(quiet))), daemon=True),
     ]
     for reader in readers:
         reader.start()
@@ -76,7 +77,7 @@ def run_tool(name: str, arguments: Iterable[object], *, quiet: bool = False, cap
         raise KeyboardInterrupt
     if status != 0:
         text = "\n".join(errors) or (
-            f"{name} was ended by {signal.Signals(-status).name}" if status < 0 else f"{name} failed"
+            f"{name} was ended by {signal.Signals(-status).name}" if status < 0 else last[0] or f"{name} failed"
         )
         raise Error(text, status=status if status > 0 else 2)
     return "".join(captured)
@@ -117,10 +118,11 @@ def _say(quiet: bool) -> Callable[[str], Any]:
     return (lambda line: None) if quiet else say
 
 
-def _split_errors(errors: list[str], say: Callable[[str], Any]) -> Callable[[str], Any]:
+def _split_errors(errors: list[str], last: list[str], say: Callable[[str], Any]) -> Callable[[str], Any]:
     """Lines from the first `error:` on are one message."""
 
     def take(line: str) -> None:
+        last[0] = line.strip() or last[0]
         if errors or line.startswith("error: "):
             errors.append(line.rstrip("\n").removeprefix("error: "))
         else:

@@ -2,7 +2,7 @@
 //
 // What PyTorch's exporter says beside a graph has no place in that syntax; comments say it:
 //   #! signature p_w: PARAMETER target='head.weight'   a line of the graph's signature
-//   #! value w PARAMETER p_w                           the initializer w is this parameter
+//   #! value w PARAMETER p_w                           the initializer or input w is this parameter
 //   #! folded val_1 ['head.weight']                    the exporter's optimizer made val_1 of this parameter
 //   #! said w maestro.requires_grad False              what maestro.export says of w
 //   #! node y scopes ['', 'head', 'linear']            the module of the node that computes y …
@@ -33,9 +33,10 @@ std::string rest(std::istream &stream) {
 }
 
 onnx::ValueInfoProto &describe(onnx::GraphProto &graph, const std::string &name) {
-  for (onnx::ValueInfoProto &info : *graph.mutable_value_info())
-    if (info.name() == name)
-      return info;
+  for (auto *infos : {graph.mutable_input(), graph.mutable_value_info()})
+    for (onnx::ValueInfoProto &info : *infos)
+      if (info.name() == name)
+        return info;
   onnx::ValueInfoProto &info = *graph.add_value_info();
   info.set_name(name);
   for (const onnx::TensorProto &tensor : graph.initializer())

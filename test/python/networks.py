@@ -34,6 +34,36 @@ def gpt2() -> transformers.GPT2LMHeadModel:
     )
 
 
+def mixtral() -> transformers.MixtralForCausalLM:
+    return transformers.MixtralForCausalLM(
+        transformers.MixtralConfig(
+            vocab_size=VOCABULARY,
+            hidden_size=32,
+            intermediate_size=24,
+            num_hidden_layers=1,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            num_local_experts=4,
+            max_position_embeddings=64,
+        )
+    )
+
+
+def t5() -> transformers.T5ForConditionalGeneration:
+    return transformers.T5ForConditionalGeneration(
+        transformers.T5Config(
+            vocab_size=VOCABULARY,
+            d_model=32,
+            d_kv=8,
+            d_ff=48,
+            num_layers=1,
+            num_heads=4,
+            dropout_rate=0.0,
+            decoder_start_token_id=0,
+        )
+    )
+
+
 def bert() -> transformers.BertForSequenceClassification:
     return transformers.BertForSequenceClassification(
         transformers.BertConfig(

@@ -179,6 +179,40 @@ def test_gpt2_with_its_own_loss(bench):
     compare(model, expected, loss, gradients, {"transformer.wte.weight": "lm_head.weight"})
 
 
+def test_a_mixture_of_experts(bench):
+    model = networks.seeded(networks.mixtral())
+    before = state_of(model)
+    path = maestro.export(model, model.dummy_inputs, bench.scratch / "mixtral.onnx")
+    assert_unchanged(before, model)
+    samples = text_samples()
+    loss, gradients, _ = step_one(bench, "mixtral", path, samples)
+    compare(model, cross_entropy(model, samples), loss, gradients)
+
+
+def test_t5_whose_attention_is_exported_otherwise(bench, caplog):
+    model = networks.seeded(networks.t5())
+    before = state_of(model)
+    source, target = torch.ones(1, 5, dtype=torch.int64), torch.ones(1, 4, dtype=torch.int64)
+    example = {"input_ids": source, "attention_mask": source, "labels": target}
+    path = maestro.export(model, example, bench.scratch / "t5.onnx", outputs=["loss"])
+    assert_unchanged(before, model)
+    assert "single operators (eager)" in caplog.text
+    samples = [
+        {"input_ids": ids["input_ids"], "attention_mask": numpy.ones_like(ids["input_ids"]), "labels": labels["labels"]}
+        for ids, labels in zip(text_samples(seed=4), text_samples(longest=9, seed=5), strict=True)
+    ]
+    loss, gradients, _ = step_one(bench, "t5", path, samples)
+    count = sum(int((sample["labels"] != IGNORE).sum()) for sample in samples)
+    expected = 0.0
+    for sample in samples:
+        tensors = {name: torch.from_numpy(value)[None] for name, value in sample.items()}
+        term = model.eval()(**tensors).loss * (int((sample["labels"] != IGNORE).sum()) / count)
+        term.backward()
+        expected += term.item()
+    names = {"shared.weight": next(name for name in gradients if name in ("shared.weight", "lm_head.weight"))}
+    compare(model, expected, loss, gradients, names)
+
+
 def test_bert_from_what_a_tokenizer_gives(bench):
     model = networks.seeded(networks.bert())
     ids = torch.ones(1, 6, dtype=torch.int64)
