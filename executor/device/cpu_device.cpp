@@ -26,13 +26,14 @@ public:
             const LateOptions *late = nullptr)
       : options(options), late(late ? std::optional(*late) : std::nullopt), memory(late != nullptr),
         programs(std::move(library), this->options, memory) {
-    for (size_t q = 0; q < kQueues; ++q)
+    for (size_t q = 0; q < (this->late ? kQueues : 1); ++q)
       threads[q] = std::make_unique<CommandQueue>(*this);
     resolved.reserve(64); // More than most commands have.
   }
   ~CpuDevice() override {
     for (auto &queue : threads)
-      queue->stop();
+      if (queue)
+        queue->stop();
   }
 
   Result<Address> allocate(uint64_t bytes, std::string_view purpose) override {
