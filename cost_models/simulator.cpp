@@ -1,6 +1,6 @@
 #include "cost_models/simulator.h"
 
-#include "cost_models/company.h"
+#include "cost_models/contention.h"
 #include "cost_models/fold.h"
 #include "cost_models/timeline.h"
 #include "cost_models/tuner.h"

@@ -63,7 +63,7 @@ public:
                          wavefront::Order order);
   /// The same in wavefront order, beginning as usual or where tuning found best (wavefront/tuner.h; it looks near the
   /// hints), whichever steps are shorter with; so a plan does that says where. Beside idle devices tasks take less time
-  /// (company.h), where that was measured.
+  /// (contention.h), where that was measured.
   Result<Simulation> runTuned(const CompoundModel &model, const Machine &machine, const CompoundLayout &layout,
                               Tuning tuning = Tuning::Plan);
   /// What a simulation's layout takes with other steps, whose schedules begin where its own do: the mean, and how they

@@ -4,7 +4,7 @@
 #include "passes/attributes.h"
 #include "planner/driver/atom_tables.h"
 #include "planner/driver/emitted_model.h"
-#include "planner/driver/layouts.h"
+#include "planner/driver/pins.h"
 #include "planner/emit/executable_lowering.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "planner/driver/atom_trials.h"
-#include "planner/driver/layouts.h"
+#include "planner/driver/default_layouts.h"
 #include "planner/driver/step_sizes.h"
 #include "planner/explain/explain.h"
 

@@ -14,15 +14,6 @@ bool isYaml(const std::string &path) { return path.ends_with(".yaml") || path.en
 
 } // namespace
 
-Result<Pin> parsePin(const std::string &text) {
-  size_t equals = text.find('='), dot = text.rfind('.', equals);
-  if (equals == std::string::npos || dot == std::string::npos || dot == 0 || dot + 1 == equals ||
-      equals + 1 == text.size())
-    return Status::invalidInput(
-        fmt::format("--pin {}: write SECTION.PROPERTY=VALUE, for example student.micro_batch=4", text));
-  return Pin{text.substr(0, dot), text.substr(dot + 1, equals - dot - 1), text.substr(equals + 1)};
-}
-
 Result<PlanInputs> readInputs(const PlanOptions &options) {
   bool anyYaml = std::any_of(options.inputs.begin(), options.inputs.end(), isYaml);
   if (anyYaml && options.inputs.size() > 1)

@@ -1,7 +1,7 @@
 // What was planned, in words: the plan's decisions and the log's lines.
 #pragma once
 
-#include "planner/driver/layouts.h"
+#include "planner/driver/pins.h"
 #include "planner/driver/plan_findings.h"
 #include "planner/driver/programs.h"
 #include "planner/driver/step_sizes.h"

@@ -1,6 +1,7 @@
 #include "planner/driver/programs.h"
 
 #include "base/log.h"
+#include "base/nearest.h"
 #include "ir/nn/nn.h"
 #include "ir/section/section.h"
 #include "passes/attributes.h"
@@ -32,6 +33,23 @@ Status runPasses(mlir::ModuleOp module, const Workload &workload, std::optional<
   buildPipeline(manager, pipeline);
   if (mlir::failed(manager.run(module)))
     return diagnostics.failure(nameOf(pipeline.stopAfter).str());
+  return Status();
+}
+
+Status checkCuts(const Workload &workload, const GraphSummary &graph) {
+  for (const ComponentSpec &component : workload.components) {
+    std::set<std::string> modules;
+    for (const GraphParameter &parameter : graph.parameters)
+      for (size_t dot = parameter.info.name.find('.');
+           parameter.component == component.name && dot != std::string::npos;
+           dot = parameter.info.name.find('.', dot + 1))
+        modules.insert(parameter.info.name.substr(0, dot));
+    for (const std::string &scope : component.cuts)
+      if (!modules.count(scope))
+        return Status::invalidInput(
+            fmt::format("{}: components.{}.cuts: '{}' is no module with parameters{}", component.place, component.name,
+                        scope, didYouMean(scope, std::vector<std::string>(modules.begin(), modules.end()))));
+  }
   return Status();
 }
 

@@ -3,7 +3,7 @@
 
 #include "base/status.h"
 #include "passes/passes.h"
-#include "planner/driver/layouts.h"
+#include "planner/driver/default_layouts.h"
 #include "planner/workload/workload.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -14,6 +14,9 @@
 #include <string>
 
 namespace maestro::planner {
+
+/// A component's `cuts` must name modules that hold parameters; InvalidInput with the nearest that does.
+Status checkCuts(const Workload &workload, const GraphSummary &graph);
 
 /// Runs the phases behind `startAfter` up to `stopAfter` on the module, with the workload's precisions. InvalidInput:
 /// what the first pass that failed said.

@@ -4,6 +4,7 @@
 #include "ir/nn/nn.h"
 #include "passes/attributes.h"
 #include "planner/emit/dim_table.h"
+#include "planner/emit/initial_values.h"
 
 #include <fmt/format.h>
 
@@ -30,21 +31,6 @@ std::string text(const SizeDistribution &size) {
     return fmt::format("lognormal({}, {})", size.a, size.b);
   }
   return "";
-}
-
-/// Initial values where no file holds any: norms' scales are one, biases zero, the rest normal with
-/// the deviation 0.02 that GPT-2 and its successors use.
-void chooseInitializer(const GraphParameter &source, fb::ParameterT &parameter) {
-  if (source.info.zeros) {
-    parameter.initializer = fb::Initializer::Zeros;
-    return;
-  }
-  if (source.info.kind != ParameterKind::Parameter || !isFloat(source.dtype))
-    return;
-  bool isVector = source.shape.size() <= 1;
-  bool isBias = source.info.name.ends_with("bias");
-  parameter.initializer = isBias ? fb::Initializer::Zeros : isVector ? fb::Initializer::Ones : fb::Initializer::Normal;
-  parameter.initializer_scale = 0.02;
 }
 
 } // namespace
@@ -139,7 +125,7 @@ Status PlanEmitter::addParameters() {
       parameter->source_offset = source.info.source->offset;
       parameter->source_bytes = source.info.source->length;
     } else {
-      chooseInitializer(source, *parameter);
+      chooseInitialValues(source, *parameter);
     }
     const OptimizerSpec &optimizer = input.workload->train.optimizer;
     bool decays = source.trainable && llvm::none_of(optimizer.noDecay, [&](const std::string &pattern) {

@@ -2,7 +2,7 @@
 
 #include "cost_models/collectives.h"
 #include "cost_models/simulations.h"
-#include "planner/explain/options.h"
+#include "planner/explain/alternatives.h"
 #include "planner/explain/phrases.h"
 #include "planner/explain/quantities.h"
 #include "planner/search/pinned.h"
@@ -28,7 +28,7 @@ constexpr double kProven = 1e-4;
 
 /// The layout where it is simulated or found too large.
 struct Tried {
-  Option option;
+  Alternative option;
   uint64_t missingBytes = 0; ///< 0: it fits.
   Simulation simulation;
 };
@@ -89,11 +89,11 @@ private:
   }
 
   /// Those for which the budget is enough.
-  Result<std::vector<Tried>> attempt(const std::vector<Option> &options, const Machine &machine) {
+  Result<std::vector<Tried>> attempt(const std::vector<Alternative> &options, const Machine &machine) {
     std::vector<Tried> list;
     std::vector<cost_models::SimulationQuestion> questions;
     std::vector<size_t> asked; // Of the list.
-    for (const Option &option : options) {
+    for (const Alternative &option : options) {
       auto model = std::make_shared<const CompoundModel>(modelOf(problem.model, option.layout));
       CompoundLayout layout = place(option.layout, machine);
       uint64_t missing = missingBytes(*model, machine, layout);
@@ -118,7 +118,7 @@ private:
   }
 
   /// Of those that fit; none does, or the budget is spent: nothing.
-  Result<std::optional<Tried>> fastest(const std::vector<Option> &options, const Machine &machine) {
+  Result<std::optional<Tried>> fastest(const std::vector<Alternative> &options, const Machine &machine) {
     MAESTRO_ASSIGN(std::vector<Tried> list, attempt(options, machine));
     auto best = std::min_element(list.begin(), list.end(), isBetter);
     return best != list.end() && best->missingBytes == 0 ? std::optional(*best) : std::optional<Tried>();
@@ -129,7 +129,7 @@ private:
                             Decided::SplitBackward, Decided::InFlight, Decided::Devices})
       for (uint32_t s = 0; s < own.sections.size(); ++s) {
         MAESTRO_ASSIGN(std::vector<Tried> list,
-                       attempt(optionsOf(problem, cuts, result.layout, s, decided), problem.machine));
+                       attempt(alternativesOf(problem, cuts, result.layout, s, decided), problem.machine));
         std::copy_if(list.begin(), list.end(), std::back_inserter(refused),
                      [](const Tried &tried) { return tried.missingBytes > 0; });
         if (auto best = std::min_element(list.begin(), list.end(), isBetter); best != list.end())
@@ -296,9 +296,9 @@ private:
   Status addMoreDevices() {
     SearchProblem more = problem;
     uint32_t added = addDevices(more.machine);
-    std::vector<Option> options;
+    std::vector<Alternative> options;
     for (uint32_t s = 0; s < own.sections.size(); ++s) {
-      std::vector<Option> list = optionsOnMore(more, cuts, result.layout, s, added);
+      std::vector<Alternative> list = alternativesOnMore(more, cuts, result.layout, s, added);
       options.insert(options.end(), list.begin(), list.end());
     }
     MAESTRO_ASSIGN(std::optional<Tried> best, fastest(options, more.machine));
@@ -311,7 +311,7 @@ private:
     return Status();
   }
 
-  const std::string &sectionOf(const Option &option) const { return own.sections[option.section].name; }
+  const std::string &sectionOf(const Alternative &option) const { return own.sections[option.section].name; }
 
   /// Of the alternatives that did not fit.
   Status addMoreMemory() {
@@ -322,7 +322,7 @@ private:
     }
     Machine machine = problem.machine;
     addMemory(machine, kMoreBytes);
-    std::vector<Option> options;
+    std::vector<Alternative> options;
     for (const Tried &before : refused)
       options.push_back(before.option);
     MAESTRO_ASSIGN(std::optional<Tried> best, fastest(options, machine));

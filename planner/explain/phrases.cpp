@@ -1,6 +1,6 @@
 #include "planner/explain/phrases.h"
 
-#include "planner/explain/options.h"
+#include "planner/explain/alternatives.h"
 #include "planner/search/pinned.h"
 
 #include <fmt/format.h>

@@ -28,6 +28,7 @@ from torch.nn import functional
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "models")]
 import shards  # noqa: E402
+import tolerances  # noqa: E402
 import tools  # noqa: E402
 
 LENGTHS = [3, 5, 5, 7, 3, 5, 2, 5]
@@ -192,13 +193,13 @@ def export(case, network, samples, folder, optimize) -> None:
 def differences(folder, loss, gradients) -> list:
     wrong = []
     found = tools.metrics(folder)[0]["loss"]
-    if not abs(found - loss) <= 1e-5 * abs(loss):
+    if not abs(found - loss) <= tolerances.LOSS * abs(loss):
         wrong.append(f"loss {found}, PyTorch {loss}")
     tensors, _ = tools.safetensors(folder / "gradients.safetensors")
     norm = numpy.sqrt(sum(float((g**2).sum()) for g in gradients.values()))
     for name, gradient in gradients.items():
         own = tensors.get(f"model.{name}", numpy.zeros_like(gradient))
-        off, allowed = float(numpy.abs(own - gradient).max()), 1e-4 * float(numpy.abs(gradient).max()) + 1e-6 * norm
+        off, allowed = float(numpy.abs(own - gradient).max()), tolerances.gradient(float(numpy.abs(gradient).max()), norm)
         if not off <= allowed:
             wrong.append(f"{name} off by {off:.3g}, allowed {allowed:.3g}")
     return wrong

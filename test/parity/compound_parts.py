@@ -6,6 +6,7 @@ import export
 import shards
 import stages
 import torch
+import tolerances
 import zoo
 from tools import metrics
 
@@ -68,7 +69,7 @@ def joined(judge, what, key, micro_batch):
              for name, array in shards.collate(fields, samples[: stages.GLOBAL_BATCH]).items()}
     loss = evaluate(modules, producers, language, batch)
     line = metrics(out)[0]
-    judge.check(f"{what} loss", stages.relative(line["loss"], loss) <= 1e-5,
+    judge.check(f"{what} loss", stages.relative(line["loss"], loss) <= tolerances.LOSS,
                 f"{line['loss']:.8g} against PyTorch's {loss:.8g}, {stages.relative(line['loss'], loss):.2g} relative")
     expected = {f"{name}.{key}": parameter.grad.numpy() for name, module in modules.items()
                 for key, parameter in module.named_parameters() if parameter.grad is not None}

@@ -19,6 +19,7 @@ import chains
 import export
 import shards
 import stages
+import tolerances
 import zoo
 from compound_parts import SILENT, SPEECH, VISION
 from tools import different_files, evaluated, losses, metrics, newest_checkpoint, safetensors
@@ -345,19 +346,19 @@ def one_layout(judge, what, workload, layout, data, expected, whole, aliases):
     lines = metrics(out)
     first, gradients, norm = expected[0]
     off = stages.relative(lines[0]["loss"], first)
-    judge.check(f"{what} loss", off <= 1e-5, f"{lines[0]['loss']:.8g} against PyTorch's {first:.8g}, {off:.2g} relative")
+    judge.check(f"{what} loss", off <= tolerances.LOSS, f"{lines[0]['loss']:.8g} against PyTorch's {first:.8g}, {off:.2g} relative")
     stages.compare_gradients(judge, what, stages.read_gradients(out, None), gradients, aliases)
     off = stages.relative(lines[0]["grad_norm"], norm)
-    judge.check(f"{what} grad_norm", off <= 1e-4, f"{lines[0]['grad_norm']:.8g} against {norm:.8g}")
+    judge.check(f"{what} grad_norm", off <= tolerances.GRAD_NORM, f"{lines[0]['grad_norm']:.8g} against {norm:.8g}")
     second = lines[1]
     off = (stages.relative(second["loss"], expected[1][0]), stages.relative(second["grad_norm"], expected[1][2]))
-    judge.check(f"{what} step 2", off[0] <= 1e-4 and off[1] <= 2e-3,
+    judge.check(f"{what} step 2", off[0] <= tolerances.SECOND_LOSS and off[1] <= tolerances.SECOND_GRAD_NORM,
                 f"loss {second['loss']:.8g} against {expected[1][0]:.8g}, grad_norm {second['grad_norm']:.7g} against "
                 f"{expected[1][2]:.7g}")
     if steps > 2:
         curve = numpy.array([step[0] for step in expected[:steps]])
         error = numpy.abs(losses(out) - curve) / numpy.abs(curve)
-        judge.check(f"{what} {steps} AdamW steps", bool(error.max() <= 1e-3),
+        judge.check(f"{what} {steps} AdamW steps", bool(error.max() <= tolerances.TRAINED_LOSS),
                     f"largest {error.max():.2g} relative at step {int(error.argmax()) + 1}")
         evaluation(judge, what, plan, data, whole)
     return out
@@ -367,7 +368,7 @@ def evaluation(judge, what, plan, data, expected):
     """The initial weights' mean loss over the data, and step 1 against itself in one piece."""
     said = evaluated(judge.bench.succeed("maestro-run", plan, "--data", data, "--evaluate"))
     off = stages.relative(said["loss"], expected)
-    judge.check(f"{what} --evaluate", off <= 1e-5, f"{said['loss']:.8g} against {expected:.8g}")
+    judge.check(f"{what} --evaluate", off <= tolerances.LOSS, f"{said['loss']:.8g} against {expected:.8g}")
     judge.bench.succeed("maestro-run", plan, "--data", data, "--self-check", "--steps", 1)
     judge.check(f"{what} --self-check", True)
 
@@ -440,7 +441,7 @@ def lower_teacher(judge, what):
     exact = metrics(judge.bench.scratch / "kd,-one-device")[0]["loss"]
     judge.check(f"{what} is rounded", 0 < stages.relative(first, exact) <= 5e-3, f"{first:.8g} and {exact:.8g} in f32")
     for layout, (loss, own) in found.items():
-        judge.check(f"{what}, {layout} loss", stages.relative(loss, first) <= 1e-5, f"{loss:.8g}, {first:.8g}")
+        judge.check(f"{what}, {layout} loss", stages.relative(loss, first) <= tolerances.LOSS, f"{loss:.8g}, {first:.8g}")
         stages.compare_gradients(judge, f"{what}, {layout}", own, gradients, {})
 
 

@@ -1,8 +1,4 @@
-"""The stages a case goes through, each a claim of the contract that can fail by itself.
-
-Tolerances are the project's numbers: loss 1e-5 relative at the first step and 1e-3 over 50 AdamW steps; gradients within
-1e-4 of the parameter's largest + 1e-6 of the global norm; bf16 within 2 % of f32 over 200 steps.
-"""
+"""The stages a case goes through, each a claim of the contract that can fail by itself."""
 
 from __future__ import annotations
 
@@ -14,6 +10,7 @@ import torch
 
 import export
 import shards
+import tolerances
 import zoo
 from reference import Reference
 from tools import ToolFailure, different_files, evaluated, losses, metrics, newest_checkpoint, safetensors
@@ -77,7 +74,7 @@ def plan_case(judge, case, name, *arguments, variant="opset20"):
 
 
 def compare_gradients(judge, what, found: dict, expected: dict, aliases: dict) -> None:
-    """By the tolerance above, naming the worst parameter. `aliases` maps a tied name to the one PyTorch lists."""
+    """Names the worst parameter. `aliases` maps a tied name to the one PyTorch lists."""
     found = {aliases.get(name, name): value for name, value in found.items()}
     missing = sorted(set(expected) - set(found))
     extra = sorted(name for name in set(found) - set(expected) if numpy.abs(found[name]).max() > 0)
@@ -89,7 +86,7 @@ def compare_gradients(judge, what, found: dict, expected: dict, aliases: dict) -
             bad.append(f"{name} has shape {found[name].shape}, not {expected[name].shape}")
             continue
         largest = float(numpy.abs(expected[name]).max())
-        allowed = 1e-4 * largest + 1e-6 * norm
+        allowed = tolerances.gradient(largest, norm)
         excess = float(numpy.abs(found[name] - expected[name]).max()) / allowed
         if not excess <= 1:
             bad.append(f"{name} is off by {excess:.3g} × what is allowed (largest {largest:.3g})")
@@ -124,11 +121,11 @@ def first_step(judge, what, case, micro_batch, variant="opset20", fresh=False, w
     reference = Reference(case, samples, GLOBAL_BATCH, fresh=fresh, stored=stored or stored_dtype(variant))
     loss, gradients = reference.gradients(reference.batch(0))
     line = metrics(out)[0]
-    judge.check(f"{what} loss", relative(line["loss"], loss) <= 1e-5,
+    judge.check(f"{what} loss", relative(line["loss"], loss) <= tolerances.LOSS,
                 f"{line['loss']:.8g} against PyTorch's {loss:.8g}, {relative(line['loss'], loss):.2g} relative")
     compare_gradients(judge, what, read_gradients(out, case.name), gradients, reference.aliases())
     norm = float(numpy.sqrt(sum(float((g.astype(numpy.float64) ** 2).sum()) for g in gradients.values())))
-    judge.check(f"{what} grad_norm", relative(line["grad_norm"], norm) <= 1e-4, f"{line['grad_norm']:.8g}, {norm:.8g}")
+    judge.check(f"{what} grad_norm", relative(line["grad_norm"], norm) <= tolerances.GRAD_NORM, f"{line['grad_norm']:.8g}, {norm:.8g}")
     return loss
 
 
@@ -146,7 +143,7 @@ def training(judge, what, case, micro_batch=3, steps=STEPS, variant="opset20"):
     if not judge.check(f"{what} steps logged", len(found) == steps, f"{len(found)} lines, {steps} steps"):
         return None
     error = numpy.abs(found - expected) / numpy.abs(expected)
-    judge.check(f"{what} {steps} AdamW steps", bool(error.max() <= 1e-3) and expected[-1] < expected[0],
+    judge.check(f"{what} {steps} AdamW steps", bool(error.max() <= tolerances.TRAINED_LOSS) and expected[-1] < expected[0],
                 f"{expected[0]:.4f} → {found[-1]:.6f} against {expected[-1]:.6f}; largest {error.max():.2g} relative "
                 f"at step {int(error.argmax()) + 1}, last {error[-1]:.2g}")
     sizes = [line["samples"] for line in metrics(out)[:3]]
@@ -167,10 +164,10 @@ def checkpoint(judge, what, case, plan, data, out, reference):
     loaded.module.train(case.train_mode)
     judge.check(f"{what} load_model(strict=True)", not missing and not unexpected, f"{missing} {unexpected}")
     value = loaded.mean_loss()
-    judge.check(f"{what} loss of the loaded weights", relative(value, trained) <= 1e-3, f"{value:.7g}, {trained:.7g}")
+    judge.check(f"{what} loss of the loaded weights", relative(value, trained) <= tolerances.TRAINED_LOSS, f"{value:.7g}, {trained:.7g}")
     said = evaluated(judge.bench.succeed("maestro-run", plan, "--data", data, "--evaluate", "--weights",
                                          f"{case.name}={path}"))
-    judge.check(f"{what} --evaluate", relative(said["loss"], value) <= 1e-5 and said["samples"] == len(reference.samples),
+    judge.check(f"{what} --evaluate", relative(said["loss"], value) <= tolerances.LOSS and said["samples"] == len(reference.samples),
                 f"{said} against PyTorch's {value:.8g}")
     saved = [reference.aliases().get(name, name) for name in safetensors(path)[0]]
     judge.check(f"{what} tied weights once", len(saved) == len(set(saved)), f"twice in the file: {sorted(saved)}")
@@ -233,7 +230,7 @@ def bf16_curve(judge, what, case, steps=200):
         plan = plan_case(judge, case, f"{case.name}-{precision}", "--set", f"train.precision={precision}")
         curves[precision] = losses(judge.bench.run(plan, data, f"{case.name}-{precision}", "--steps", steps))
     error = numpy.abs(curves["bf16"] - curves["f32"]) / curves["f32"]
-    judge.check(f"{what} bf16 within 2 % of f32 over {steps} steps", bool(error.max() <= 0.02),
+    judge.check(f"{what} bf16 within 2 % of f32 over {steps} steps", bool(error.max() <= tolerances.BF16_LOSS),
                 f"largest {100 * error.max():.2f} % at step {int(error.argmax()) + 1}; "
                 f"f32 {curves['f32'][0]:.3f} → {curves['f32'][-1]:.3f}")
     judge.check(f"{what} bf16 is not f32", bool(error.max() > 0), "the two curves are the same bits")
@@ -382,7 +379,7 @@ def dropout(judge, what, case):
             out = judge.bench.run(plan, data, f"{case.name}-{micro_batch}-{seed}", "--steps", 1, "--seed", seed)
             found[micro_batch, seed] = losses(out)[0]
     same = max(relative(found[5, seed], found[64, seed]) for seed in range(6))
-    judge.check(f"{what} the same whatever the micro-batch", same <= 1e-5, f"{same:.2g} relative")
+    judge.check(f"{what} the same whatever the micro-batch", same <= tolerances.LOSS, f"{same:.2g} relative")
     values = [found[64, seed] for seed in range(6)]
     judge.check(f"{what} seeds differ", len(set(values)) == 6, f"{values}")
     reference = Reference(case, samples, 64)

@@ -16,6 +16,7 @@ from torch.nn import functional
 import export
 import shards
 import stages
+import tolerances
 import zoo
 from reference import Reference
 from tools import losses, metrics, safetensors
@@ -90,7 +91,7 @@ def optimizer(judge, what, case, key):
     reference = Reference(case, samples, 8, optimizer=make, clip=clip, schedule=schedule)
     expected = numpy.array(reference.train(STEPS))
     error = numpy.abs(losses(out) - expected) / expected
-    judge.check(f"{what} losses", bool(error.max() <= 1e-3), f"largest {error.max():.2g} at step {error.argmax() + 1}")
+    judge.check(f"{what} losses", bool(error.max() <= tolerances.TRAINED_LOSS), f"largest {error.max():.2g} at step {error.argmax() + 1}")
     if schedule:
         rates = [line["lr"] for line in metrics(out)]
         wrong = [step + 1 for step, rate in enumerate(rates) if stages.relative(rate, schedule(step + 1)) > 1e-6]
@@ -165,10 +166,10 @@ def distillation(judge, what, teacher_case, student_case, variant="opset20", lab
         label = f"{what} micro-batch {micro_batch}"
         line = metrics(out)[0]
         total = 0.5 * parts[0].item() + 0.5 * parts[1].item()
-        judge.check(f"{label} loss", stages.relative(line["loss"], total) <= 1e-5, f"{line['loss']}, {total}")
+        judge.check(f"{label} loss", stages.relative(line["loss"], total) <= tolerances.LOSS, f"{line['loss']}, {total}")
         for name, part in zip(("cross_entropy", "kl_divergence"), parts):
             found = line["losses"].get(name, math.nan)
-            judge.check(f"{label} {name}", stages.relative(found, part.item()) <= 1e-5, f"{found}, {part.item()}")
+            judge.check(f"{label} {name}", stages.relative(found, part.item()) <= tolerances.LOSS, f"{found}, {part.item()}")
         stages.compare_gradients(judge, label, stages.read_gradients(out, "student"), expected, student.aliases())
         saved = sorted(p.name for p in stages.newest_checkpoint(out).iterdir())
         judge.check(f"{label} teacher not saved", "teacher.safetensors" not in saved, f"{saved}")

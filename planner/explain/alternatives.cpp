@@ -1,4 +1,4 @@
-#include "planner/explain/options.h"
+#include "planner/explain/alternatives.h"
 
 #include "planner/search/baselines.h"
 
@@ -126,7 +126,7 @@ public:
         separate(own, devices);
   }
 
-  std::vector<Option> take() { return std::move(options); }
+  std::vector<Alternative> take() { return std::move(options); }
 
 private:
   /// As many replicas as there is room for; false where there is none.
@@ -221,7 +221,7 @@ private:
   const Layout &layout;
   uint32_t section;
   std::set<Layout> seen;
-  std::vector<Option> options;
+  std::vector<Alternative> options;
 };
 
 } // namespace
@@ -232,8 +232,8 @@ const char *nameOf(Decided decided) {
   return kNames[static_cast<size_t>(decided)];
 }
 
-std::vector<Option> optionsOf(const SearchProblem &problem, const Cuts &cuts, const Layout &layout, uint32_t section,
-                              Decided decided) {
+std::vector<Alternative> alternativesOf(const SearchProblem &problem, const Cuts &cuts, const Layout &layout,
+                                        uint32_t section, Decided decided) {
   Collector collector(problem, cuts, layout, section);
   switch (decided) {
   case Decided::MicroBatch:
@@ -261,8 +261,8 @@ std::vector<Option> optionsOf(const SearchProblem &problem, const Cuts &cuts, co
   return collector.take();
 }
 
-std::vector<Option> optionsOnMore(const SearchProblem &problem, const Cuts &cuts, const Layout &layout,
-                                  uint32_t section, uint32_t added) {
+std::vector<Alternative> alternativesOnMore(const SearchProblem &problem, const Cuts &cuts, const Layout &layout,
+                                            uint32_t section, uint32_t added) {
   Layout larger = layout;
   DeviceGroup &group = larger.groups[layout.groupOf(section)];
   if (!group.pinned.empty())

@@ -1,4 +1,4 @@
-// What --pin fixes, and the layouts of sections that follow.
+// What --pin fixes.
 #pragma once
 
 #include "planner/driver/plan_command.h"
@@ -47,27 +47,5 @@ private:
   std::map<std::string, SectionPins> bySection;
   std::vector<Pin> given;
 };
-
-/// A section as the search sees it.
-struct SectionFacts {
-  std::string name;
-  int64_t stages = 1, tensor = 1;
-};
-
-/// A component's `cuts` must name modules that hold parameters; InvalidInput with the nearest that does.
-Status checkCuts(const Workload &workload, const GraphSummary &graph);
-
-/// The size of micro-batches where it is neither pinned nor searched.
-struct MicroBatchChoice {
-  int64_t samples = 0;
-  std::string reason;
-};
-MicroBatchChoice defaultMicroBatch(const GraphSummary &graph, int64_t globalBatch);
-
-/// Layouts on `devices` devices: as pinned; else replicated over all of them. InvalidInput where pins contradict each
-/// other or name devices that are not there.
-Result<std::map<std::string, SectionLayout>> chooseLayouts(const std::vector<SectionFacts> &sections, const Pins &pins,
-                                                           const GraphSummary &graph, int64_t globalBatch,
-                                                           uint32_t devices);
 
 } // namespace maestro::planner

@@ -1,4 +1,4 @@
-#include "cost_models/company.h"
+#include "cost_models/contention.h"
 
 #include <algorithm>
 #include <cmath>

@@ -15,19 +15,19 @@ const char *
 nameOf(Decided decided); ///< "micro_batch", "dp", "stages", "recompute", "split_backward", "more_in_flight", "devices"
 
 /// A layout, and in which words it differs.
-struct Option {
+struct Alternative {
   uint32_t section = 0;
   Layout layout;
   std::string choice; ///< "2 samples", "4 replicas on 0-3"
 };
 
 /// The layout with other values of one decision, whatever is pinned, each layout once.
-std::vector<Option> optionsOf(const SearchProblem &problem, const Cuts &cuts, const Layout &layout, uint32_t section,
-                              Decided decided);
+std::vector<Alternative> alternativesOf(const SearchProblem &problem, const Cuts &cuts, const Layout &layout,
+                                        uint32_t section, Decided decided);
 /// The layout with `added` devices more in a section's group, for the section alone and for all that share them; where
 /// that makes neither a replica nor a stage more: none. `problem` has the larger machine.
-std::vector<Option> optionsOnMore(const SearchProblem &problem, const Cuts &cuts, const Layout &layout,
-                                  uint32_t section, uint32_t added);
+std::vector<Alternative> alternativesOnMore(const SearchProblem &problem, const Cuts &cuts, const Layout &layout,
+                                            uint32_t section, uint32_t added);
 
 /// What the fullest device lacks; 0: all fit.
 uint64_t missingBytes(const CompoundModel &model, const cost_models::Machine &machine, const CompoundLayout &layout);
