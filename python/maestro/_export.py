@@ -81,6 +81,7 @@ def export(
     if not weights:
         _take_weights_out(program)
     _describe(program, model, limits)
+    _shorten_traces(program)
     _save(program, target)
     logger.info(
         "%s: %s -> %s",
@@ -311,6 +312,18 @@ def _describe(program: Any, model: torch.nn.Module, bounds: Mapping[str, int]) -
         about["maestro.config"] = config.to_json_string(use_diff=False)
         if generation is not None:
             about["maestro.generation_config"] = generation.to_json_string()
+
+
+def _shorten_traces(program: Any) -> None:
+    """The planner reads which of a library's lines a node came from; where the library lies is this machine's own."""
+    places = {str(Path(torch.__file__).parents[1]): "site-packages", str(Path.cwd()): ".", os.path.expanduser("~"): "~"}
+    key = "pkg.torch.onnx.stack_trace"
+    for nodes in (program.model.graph, *program.model.functions.values()):
+        for node in nodes:
+            if trace := node.metadata_props.get(key):
+                for place, name in places.items():
+                    trace = trace.replace(f'File "{place}/', f'File "{name}/')
+                node.metadata_props[key] = trace
 
 
 def _shown(value: Any) -> str:

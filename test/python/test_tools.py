@@ -136,6 +136,14 @@ def test_plan_as_tables(plan):
     assert plan.step_seconds > 0 and plan.name == "kd" and plan.tokens_per_second > 0
 
 
+def test_plan_for_a_cluster(folder, workload):
+    from conftest import SOURCE
+
+    cluster = SOURCE / "examples" / "clusters" / "h100x8.yaml"
+    plan = maestro.plan(workload, folder / "best.mpl", cluster=cluster, deadline=5, top_k=2, quiet=True)
+    assert len(plan.ranks) <= 8 and (folder / "best.2.mpl").exists() and "H100" in plan.explain().upper()
+
+
 def test_plan_without_pandas(plan, monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     assert [row["name"] for row in maestro.Plan(plan.path).sections] == ["teacher", "student"]
