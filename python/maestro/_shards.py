@@ -27,11 +27,9 @@ import numpy
 
 from ._error import Error
 from ._sources import Chunk, chunks
+from ._tokens import Made, Recipe, Sample, finished
 
 logger = logging.getLogger("maestro")
-
-IGNORED = -100
-Sample = dict[str, numpy.ndarray[Any, Any]]
 
 
 @dataclass
@@ -49,20 +47,6 @@ class Shards:
         tokens = f", {self.tokens:,} tokens" if self.tokens else ""
         skipped = f", {self.skipped:,} items skipped" if self.skipped else ""
         return f"{len(self.files)} shards, {self.samples:,} samples{tokens}{skipped}"
-
-
-@dataclass(frozen=True)
-class _Recipe:
-    """What happens to each item; the same in every process."""
-
-    map: Callable[[Any], Any] | None
-    tokens: str
-    truncate: int | None
-    pack: int | None
-    next_token: bool
-    eos: int | None
-    boundaries: bool
-    fields: tuple[str, ...] | None
 
 
 def shards(
@@ -114,7 +98,7 @@ def shards(
     Raises:
         Error: an item is no sample; the message names it.
     """
-    recipe = _Recipe(
+    recipe = Recipe(
         map,
         tokens,
         _positive("truncate", truncate),
@@ -195,14 +179,7 @@ class _Name:
 # ---- processes -----------------------------------------------------------------------------------------------------------
 
 
-@dataclass
-class _Made:
-    samples: int = 0
-    tokens: int = 0
-    skipped: int = 0
-
-
-def _work(pieces: Iterator[Chunk], recipe: _Recipe, name: _Name, processes: int | None) -> Iterator[_Made]:
+def _work(pieces: Iterator[Chunk], recipe: Recipe, name: _Name, processes: int | None) -> Iterator[Made]:
     """In order. One chunk, or one process, is worked on here."""
     count = processes or len(os.sched_getaffinity(0))
     first = list(itertools.islice(pieces, 2))
@@ -214,7 +191,7 @@ def _work(pieces: Iterator[Chunk], recipe: _Recipe, name: _Name, processes: int 
     # Forked, so that `map` may be a lambda; it lies in a global of the children.
     context = multiprocessing.get_context("fork")
     pool = ProcessPoolExecutor(count, mp_context=context, initializer=_begin_child, initargs=(recipe, first[0]))
-    waiting: deque[Future[_Made]] = deque()
+    waiting: deque[Future[Made]] = deque()
     try:
         for number, chunk in numbered:
             waiting.append(pool.submit(_make_in_child, _portable(chunk, first[0]), name.next(number), number))
@@ -226,11 +203,11 @@ def _work(pieces: Iterator[Chunk], recipe: _Recipe, name: _Name, processes: int 
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-_recipe: _Recipe | None = None
+_recipe: Recipe | None = None
 _source: Any = None
 
 
-def _begin_child(recipe: _Recipe, first: Chunk) -> None:
+def _begin_child(recipe: Recipe, first: Chunk) -> None:
     global _recipe, _source
     _recipe, _source = recipe, getattr(first, "source", None)
     if "torch" in sys.modules:  # Its threads did not come along.
@@ -244,7 +221,7 @@ def _portable(chunk: Any, first: Any) -> tuple[str, Any]:
     return "chunk", chunk
 
 
-def _make_in_child(portable: tuple[str, Any], file: Path, number: int) -> _Made:
+def _make_in_child(portable: tuple[str, Any], file: Path, number: int) -> Made:
     from ._sources import _Range
 
     assert _recipe is not None
@@ -255,12 +232,12 @@ def _make_in_child(portable: tuple[str, Any], file: Path, number: int) -> _Made:
 # ---- one shard -----------------------------------------------------------------------------------------------------------
 
 
-def _make_shard(chunk: Chunk, recipe: _Recipe, file: Path, number: int) -> _Made:
+def _make_shard(chunk: Chunk, recipe: Recipe, file: Path, number: int) -> Made:
     aside = file.with_name(f".{file.name}.{os.getpid()}")
-    made = _Made()
+    made = Made()
     try:
         with tarfile.open(aside, "w", format=tarfile.USTAR_FORMAT) as shard:
-            for index, sample in enumerate(_finished(_samples(chunk, recipe, number, made), recipe, made)):
+            for index, sample in enumerate(finished(_samples(chunk, recipe, number, made), recipe, made)):
                 _add(shard, f"{number:05d}-{index:06d}", sample)
                 made.samples += 1
                 made.tokens += (
@@ -284,7 +261,7 @@ def _add(shard: tarfile.TarFile, key: str, sample: Sample) -> None:
         shard.addfile(member, content)
 
 
-def _samples(chunk: Chunk, recipe: _Recipe, number: int, made: _Made) -> Iterator[Sample]:
+def _samples(chunk: Chunk, recipe: Recipe, number: int, made: Made) -> Iterator[Sample]:
     """The items' samples, as arrays."""
     for index, item in enumerate(chunk()):
         where = f"item {index} of shard {number}"
@@ -315,7 +292,7 @@ def _are_numbers(value: Any) -> bool:
     return isinstance(value, (list, tuple)) and bool(value) and isinstance(value[0], (int, float, numpy.number))
 
 
-def _arrays(value: Any, recipe: _Recipe, where: str) -> Sample:
+def _arrays(value: Any, recipe: Recipe, where: str) -> Sample:
     if not isinstance(value, Mapping) and not (hasattr(value, "keys") and hasattr(value, "__getitem__")):
         value = {recipe.tokens: value}
     names = list(value.keys())
@@ -356,108 +333,3 @@ def _array(value: Any, name: Any, is_tokens: bool, where: str) -> numpy.ndarray[
 def _short(value: Any) -> str:
     text = repr(value)
     return f"the {type(value).__name__} {text[:40]}{'…' if len(text) > 40 else ''}"
-
-
-# ---- tokens --------------------------------------------------------------------------------------------------------------
-
-
-def _finished(samples: Iterable[Sample], recipe: _Recipe, made: _Made) -> Iterator[Sample]:
-    if recipe.pack is not None:
-        return _packed(samples, recipe, made)
-    return _separate(samples, recipe, made)
-
-
-def _along(sample: Sample, recipe: _Recipe) -> set[str]:
-    """The fields that have an entry a token."""
-    if recipe.tokens not in sample:
-        raise Error(
-            f"a sample has no field '{recipe.tokens}', whose tokens pack=, truncate= and next_token= are about; it has "
-            f"{', '.join(sample)}. tokens= names another"
-        )
-    ids = sample[recipe.tokens]
-    if ids.ndim != 1:
-        raise Error(
-            f"'{recipe.tokens}' has shape {list(ids.shape)}; a sample's tokens are one row: leave out return_tensors in map="
-        )
-    return {name for name, array in sample.items() if array.ndim and array.shape[0] == len(ids)}
-
-
-def _separate(samples: Iterable[Sample], recipe: _Recipe, made: _Made) -> Iterator[Sample]:
-    for sample in samples:
-        if recipe.truncate is None and not recipe.next_token:
-            yield sample
-            continue
-        along = _along(sample, recipe)
-        if recipe.next_token:
-            if len(sample[recipe.tokens]) < 2:
-                made.skipped += 1
-                continue
-            sample = _shifted(sample, along, recipe)
-            along |= {"labels"}
-        yield {name: array[: recipe.truncate] if name in along else array for name, array in sample.items()}
-
-
-def _shifted(sample: Sample, along: set[str], recipe: _Recipe) -> Sample:
-    """Every token but the last, and as its label that of the token after it."""
-    labels = sample["labels"] if "labels" in along else sample[recipe.tokens]
-    result = {name: array[:-1] if name in along else array for name, array in sample.items()}
-    result["labels"] = labels[1:]
-    return result
-
-
-def _packed(samples: Iterable[Sample], recipe: _Recipe, made: _Made) -> Iterator[Sample]:
-    """One long row, of which each window shares a token with the next: its last label is the next one's first token."""
-    assert recipe.pack is not None
-    extra = 1 if recipe.next_token else 0
-    row: Sample = {}
-    for sample in samples:
-        along = _along(sample, recipe)
-        if foreign := [name for name in sample if name not in along]:
-            raise Error(f"pack= joins tokens, and '{foreign[0]}' has no entry a token; choose the fields with fields=")
-        if not len(sample[recipe.tokens]):
-            made.skipped += 1
-            continue
-        sample = _ended(sample, recipe)
-        if row and set(sample) != set(row):
-            raise Error(
-                f"samples that pack= joins have the same fields, and one has {', '.join(sample)} after {', '.join(row)}"
-            )
-        row = {name: numpy.concatenate([row[name], array]) if row else array for name, array in sample.items()}
-        while len(row[recipe.tokens]) >= recipe.pack + extra:
-            yield _window({name: array[: recipe.pack + extra] for name, array in row.items()}, recipe)
-            row = {name: array[recipe.pack :] for name, array in row.items()}
-    if row and len(row[recipe.tokens]) > extra:
-        yield _window(row, recipe)
-
-
-_START = "document start"
-
-
-def _ended(sample: Sample, recipe: _Recipe) -> Sample:
-    """With `eos` behind it, and its beginning marked."""
-    if recipe.truncate is not None:
-        sample = {name: array[: recipe.truncate] for name, array in sample.items()}
-    if recipe.eos is not None:
-        ends = {name: recipe.eos if name in (recipe.tokens, "labels") else 1 for name in sample}
-        sample = {
-            name: numpy.concatenate([array, numpy.full((1, *array.shape[1:]), ends[name], array.dtype)])
-            for name, array in sample.items()
-        }
-    if recipe.boundaries:
-        start = numpy.zeros(len(sample[recipe.tokens]), bool)
-        start[0] = True
-        sample = sample | {_START: start}
-    return sample
-
-
-def _window(row: Sample, recipe: _Recipe) -> Sample:
-    row = dict(row)
-    start = row.pop(_START, None)
-    if recipe.next_token and start is not None:
-        labels = row.get("labels", row[recipe.tokens]).copy()
-        labels[start] = IGNORED  # The first token of a sample follows from none.
-        row["labels"] = labels
-    if start is not None:
-        places = numpy.arange(len(start), dtype=numpy.int32)
-        row["position_ids"] = places - numpy.maximum.accumulate(numpy.where(start, places, 0))
-    return _shifted(row, set(row), recipe) if recipe.next_token else row
