@@ -10,8 +10,8 @@
 
 #include "base/status.h"
 #include "executor/core/parameters.h"
-#include "executor/core/step_ranks.h"
 #include "executor/core/schedule_cache.h"
+#include "executor/core/step_ranks.h"
 #include "executor/core/transfer.h"
 #include "executor/core/worker.h"
 

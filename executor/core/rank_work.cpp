@@ -66,7 +66,7 @@ uint64_t &RankWork::sequenceOf(bool gradient, uint32_t microBatch, uint32_t stag
 }
 
 Status RankWork::build(const wavefront::Problem &stepProblem, const wavefront::Schedule &stepSchedule,
-                        bool stepEvaluates) {
+                       bool stepEvaluates) {
   problem = &stepProblem;
   schedule = &stepSchedule;
   evaluates = stepEvaluates;

@@ -16,7 +16,7 @@ namespace maestro::executor {
 struct StepReportOfRank {
   double normSquare = 0; ///< Of its part of the gradients.
   bool wantsToStop = false;
-  uint32_t badMicroBatch = plan::kNone;             ///< The first whose losses are not finite.
+  uint32_t badMicroBatch = plan::kNone;           ///< The first whose losses are not finite.
   std::span<const double> measuredNs, expectedNs; ///< Under --adapt.
 };
 

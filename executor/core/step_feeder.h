@@ -8,8 +8,8 @@
 // that is asked for apart.
 #pragma once
 
-#include "executor/core/step_ranks.h"
 #include "executor/core/schedule_cache.h"
+#include "executor/core/step_ranks.h"
 #include "executor/data/source.h"
 
 #include <array>

@@ -45,8 +45,8 @@ public:
   bool collects() const { return spans.size() < spans.capacity(); }
   std::span<const TaskSpan> collected() const { return spans; }
 
-  /// Nanoseconds of the tasks since the last clear(), by executable, forward then backward: as measured, and as expect()
-  /// was told.
+  /// Nanoseconds of the tasks since the last clear(), by executable, forward then backward: as measured, and as
+  /// expect() was told.
   std::span<const double> measured() const { return measuredNs; }
   std::span<const double> expected() const { return expectedNs; }
   void expect(uint32_t station, bool forward, int64_t plannedNs);
