@@ -340,7 +340,10 @@ Result<Workload> workloadOfModels(const std::vector<std::string> &models, const 
   root.entries.emplace_back("components", std::move(components));
   YamlNode losses{YamlNode::Kind::List, "", {}, {}, root.place};
   root.entries.emplace_back("loss", std::move(losses));
-  return workloadOf(std::move(root), root.place, assignments);
+  std::string place = root.place;
+  MAESTRO_ASSIGN(Workload workload, workloadOf(std::move(root), "", assignments)); // Paths are as the shell has them.
+  workload.path = place;
+  return workload;
 }
 
 bool matchesGlob(std::string_view pattern, std::string_view text) {

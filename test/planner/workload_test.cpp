@@ -175,6 +175,7 @@ TEST(Workload, BareModelsBecomeComponents) {
   auto result = workloadOfModels({"dir/gpt2-small.onnx"}, {"train.global_batch=4"});
   ASSERT_TRUE(result) << result.status().message();
   EXPECT_EQ(result->components[0].name, "gpt2-small");
+  EXPECT_EQ(result->path, "dir/gpt2-small.onnx"); // Messages begin with it.
   EXPECT_TRUE(result->losses.empty());
   EXPECT_EQ(result->train.globalBatch, 4);
 }
