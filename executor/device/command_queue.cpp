@@ -26,70 +26,66 @@ void CommandQueue::push(const Command &command, std::span<std::byte *const> poin
   if (!thread.joinable())
     thread = std::thread([this] { serve(); });
   reserveRow(pointers.size());
-  if (pushedCount >= kRingSize)
-    awaitCompleted(pushedCount - kRingSize + 1);
-  {
-    std::lock_guard lock(mutex);
-    std::copy(pointers.begin(), pointers.end(), rowOf(pushedCount));
-    ring[pushedCount % kRingSize] = command;
-    ++pushedCount;
-  }
+  uint64_t next = pushedCount.load();
+  if (next >= kRingSize && !hasCompleted(next - kRingSize + 1))
+    awaitCompleted(next - kRingSize / 2); // One wake-up for many commands.
+  std::copy(pointers.begin(), pointers.end(), rowOf(next));
+  ring[next % kRingSize] = command;
+  pushedCount.store(next + 1);
+  if (!isIdle.load())
+    return;
+  { std::lock_guard lock(mutex); } // The thread sleeps by now, or sees the command.
   arrived.notify_one();
 }
 
 void CommandQueue::reserveRow(size_t count) {
   if (count <= rowLength)
     return;
-  awaitCompleted(pushedCount); // The thread uses the rows that are about to be replaced.
+  awaitCompleted(pushedCount.load()); // The thread uses the rows that are about to be replaced.
   rows.resize(kRingSize * count);
   rowLength = count;
 }
 
-bool CommandQueue::hasCompleted(uint64_t count) {
-  std::lock_guard lock(mutex);
-  return completed >= count;
-}
-
 /// Woken when it is reached, not before: most commands take less than a wake-up.
 void CommandQueue::awaitCompleted(uint64_t count) {
+  if (completed.load() >= count)
+    return;
   std::unique_lock lock(mutex);
-  while (completed < count) {
-    awaited = std::min(awaited, count);
+  while (true) {
+    awaited.store(std::min(awaited.load(), count));
+    if (completed.load() >= count)
+      return;
     progressed.wait(lock);
   }
 }
 
 void CommandQueue::serve() {
   ::prctl(PR_SET_NAME, kCpuDeviceThread); // For ps and top; threads that kernels start are called the same.
-  Command command;
-  for (uint64_t next = 0; take(next, command); ++next) {
+  for (uint64_t next = 0; take(next); ++next) {
+    const Command &command = ring[next % kRingSize]; // Stays until it has completed.
     runner.run(*this, command, {rowOf(next), rowLength});
     runner.beforeCompletion(*this, command, next);
-    bool isAwaited;
+    completed.store(next + 1);
+    if (next + 1 < awaited.load())
+      continue;
     {
       std::lock_guard lock(mutex);
-      completed = next + 1;
-      isAwaited = completed >= awaited;
-      if (isAwaited)
-        awaited = kNobody; // Who waits for more says so again.
+      awaited.store(kNobody); // Who waits for more says so again.
     }
-    if (isAwaited)
-      progressed.notify_all();
+    progressed.notify_all();
   }
 }
 
-/// The next command when it is there; false: no more will be.
-bool CommandQueue::take(uint64_t next, Command &command) {
+bool CommandQueue::take(uint64_t next) {
+  if (pushedCount.load() > next)
+    return true;
   std::unique_lock lock(mutex);
-  if (pushedCount <= next && !stopping) {
-    runner.sign(*this, DeviceSign::Idle);
-    arrived.wait(lock, [&] { return pushedCount > next || stopping; });
-    runner.sign(*this, DeviceSign::Busy);
-  }
-  if (pushedCount <= next)
-    return false;
-  command = ring[next % kRingSize];
-  return true;
+  runner.sign(*this, DeviceSign::Idle);
+  isIdle.store(true);
+  arrived.wait(lock, [&] { return pushedCount.load() > next || stopping; });
+  isIdle.store(false);
+  runner.sign(*this, DeviceSign::Busy);
+  return pushedCount.load() > next;
 }
 
 } // namespace maestro::executor

@@ -1,8 +1,12 @@
 // A bounded ring of commands and the thread that runs them in order. Neither side allocates once rows are long enough.
+//
+// Both sides meet at two counters, and take the mutex only where one of them sleeps: a store of one's own counter comes
+// before the look at whether the other sleeps, and who goes to sleep says so before it looks at the counter again.
 #pragma once
 
 #include "executor/device/command.h"
 
+#include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <span>
@@ -30,11 +34,11 @@ public:
 
   /// Host's thread. `pointers` are the command's own until it has completed.
   void push(const Command &command, std::span<std::byte *const> pointers = {});
-  /// Commands pushed so far: a point behind them.
-  uint64_t pushed() const { return pushedCount; }
+  /// Host's thread: commands pushed so far, a point behind them.
+  uint64_t pushed() const { return pushedCount.load(); }
   /// Any thread: returns when so many have completed.
   void awaitCompleted(uint64_t count);
-  bool hasCompleted(uint64_t count);
+  bool hasCompleted(uint64_t count) const { return completed.load() >= count; }
 
   /// What this thread's waits for words have learnt.
   transport::Spin spin;
@@ -44,7 +48,8 @@ private:
   static constexpr uint64_t kNobody = ~uint64_t{0};
 
   void serve();
-  bool take(uint64_t next, Command &command);
+  /// Whether command `next` is there; false: no more will be.
+  bool take(uint64_t next);
   void reserveRow(size_t count);
   std::byte **rowOf(uint64_t command) { return rows.data() + command % kRingSize * rowLength; }
 
@@ -53,12 +58,16 @@ private:
   size_t rowLength = 16;
   /// Pointers, a row per place in the ring; replaced by the host's thread while the queue is empty.
   std::vector<std::byte *> rows = std::vector<std::byte *>(kRingSize * rowLength);
+
+  // All sequentially consistent: see above.
+  alignas(64) std::atomic<uint64_t> pushedCount{0}; ///< The host's thread writes.
+  std::atomic<bool> isIdle{false};                  ///< The queue's thread is about to sleep, or sleeps.
+  alignas(64) std::atomic<uint64_t> completed{0};   ///< The queue's thread writes.
+  std::atomic<uint64_t> awaited{kNobody};           ///< The least that somebody waits for; under the mutex.
+
   std::mutex mutex;
   std::condition_variable arrived, progressed;
-  uint64_t pushedCount = 0;   ///< Written by the host's thread under the mutex.
-  uint64_t completed = 0;     ///< Written by the queue's thread under the mutex.
-  uint64_t awaited = kNobody; ///< The least that somebody waits for.
-  bool stopping = false;
+  bool stopping = false; ///< Under the mutex.
   std::thread thread;
 };
 
