@@ -29,7 +29,7 @@ const char *verb(Activity activity) {
     return "awaits credit";
   case Activity::AwaitingArrivals:
     return "awaits arrivals";
-  case Activity::AwaitingBoard:
+  case Activity::AwaitingAgreement:
     return "awaits records";
   case Activity::AwaitingReduction:
     return "awaits a reduction";

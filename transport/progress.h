@@ -26,7 +26,7 @@ enum class Activity : uint32_t {
   AwaitingRanks,  ///< the driver for its ranks.
   AwaitingCredit, ///< Waits for other ranks, from here on:
   AwaitingArrivals,
-  AwaitingBoard,
+  AwaitingAgreement,
   AwaitingReduction, ///< Or an exchange.
   Finished,          ///< The driver: its rank has left for good.
 };
@@ -68,7 +68,7 @@ public:
   static Result<Progress> create(SharedMemory &memory, uint32_t ranks);
   uint32_t ranks() const { return count; }
 
-  /// `what` must mean the same in every process: a literal, or SharedMemory::name().
+  /// `what` must mean the same in every process: a literal, or text made before ranks start that stays.
   void report(uint32_t rank, LaneKind kind, Activity activity, const char *what = nullptr, uint64_t index = 0) const;
   /// How long the lane's pieces of work may honestly take, from now on.
   void expect(uint32_t rank, LaneKind kind, int64_t ns) const;

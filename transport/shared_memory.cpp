@@ -51,12 +51,6 @@ Result<void *> SharedMemory::allocate(uint64_t bytes, std::string_view purpose) 
   return block;
 }
 
-Result<const char *> SharedMemory::name(std::string_view text) {
-  MAESTRO_ASSIGN(void *block, allocate(text.size() + 1, "a name"));
-  std::memcpy(block, text.data(), text.size());
-  return static_cast<const char *>(block);
-}
-
 Status SharedMemory::prefault() {
   if (used == 0 || madvise(base, used, MADV_POPULATE_WRITE) == 0)
     return {};

@@ -44,9 +44,6 @@ public:
     return objects;
   }
 
-  /// A copy of `text` with a terminating zero: a name that every rank can print.
-  Result<const char *> name(std::string_view text);
-
   /// Brings the blocks into memory and into this process's page table: pages that fork() has shared still fault once
   /// in each child.
   Status prefault();

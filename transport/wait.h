@@ -12,7 +12,7 @@ namespace maestro::transport {
 struct WaitNote {
   uint32_t rank;
   Activity activity;
-  const char *what; ///< SharedMemory::name() or a literal.
+  const char *what; ///< As Progress::report() wants it.
   uint64_t index;
   LaneKind lane = LaneKind::Host; ///< Whose thread waits.
   bool isWatched = true;          ///< Else the wait is not reported: another thread has the lane.

@@ -90,7 +90,7 @@ Status Agreement::Member::awaitAll(uint64_t step, uint32_t kind, std::span<std::
   uint64_t turn = read[kind]++;
   MAESTRO_TRY(transport::awaitWord(
       words[self][kind * kHalves + turn % kHalves], members * (turn / kHalves + 1), abort, spin,
-      {state->description.ranks[self], transport::Activity::AwaitingBoard, state->description.name.c_str(), step}));
+      {state->description.ranks[self], transport::Activity::AwaitingAgreement, state->description.name.c_str(), step}));
   for (uint32_t member = 0; member < members; ++member) {
     Cell &theirs = cell(self, kind, turn, member);
     if (theirs.step != step || theirs.bytes != each)

@@ -79,7 +79,7 @@ TEST_P(AbortTest, EverySleeperWakesAtOnce) {
     }
     Spin spin;
     Status waited = awaitUntil(*points[rank], [] { return false; }, world.abort(), spin,
-                               {rank, Activity::AwaitingBoard, "never", 1});
+                               {rank, Activity::AwaitingAgreement, "never", 1});
     woken[rank] = nowNs();
     return waited;
   });
@@ -198,11 +198,11 @@ TEST(Progress, SleepersReturnToWhatTheyDid) {
   std::atomic<bool> ready = false;
   std::thread waiter([&] {
     Spin spin;
-    EXPECT_TRUE(
-        awaitUntil(*point, [&] { return ready.load(); }, world.abort(), spin, {0, Activity::AwaitingBoard, "norms", 2})
-            .isOk());
+    EXPECT_TRUE(awaitUntil(*point, [&] { return ready.load(); }, world.abort(), spin,
+                           {0, Activity::AwaitingAgreement, "norms", 2})
+                    .isOk());
   });
-  while (progress.state(0, LaneKind::Host).activity != Activity::AwaitingBoard)
+  while (progress.state(0, LaneKind::Host).activity != Activity::AwaitingAgreement)
     usleep(1'000);
   ready = true;
   notify(*point);

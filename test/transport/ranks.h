@@ -19,7 +19,7 @@ public:
   explicit World(uint32_t ranks, uint64_t bytes = 64 << 20);
 
   /// Runs `body(rank)` for every rank; returns the cause of the first failure, which has stopped the others too. No
-  /// rank ends before all have: a backend may still have work for their memory. A process that dies is a failure.
+  /// rank ends before all have: their devices may still write to each other. A process that dies is a failure.
   Status run(RankKind kind, const std::function<Status(uint32_t)> &body);
 
   SharedMemory &memory() { return *shared; }
