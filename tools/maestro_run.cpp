@@ -7,6 +7,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -31,6 +32,9 @@ void onSignal(int signal) {
     if (std::exception_ptr thrown = std::current_exception())
       std::rethrow_exception(thrown);
   } catch (const std::bad_alloc &) {
+    static std::atomic_flag isSaid;
+    while (isSaid.test_and_set()) // Another thread says it, and ends the process.
+      ::pause();
     for (const char *text : {"error: ", kOutOfMemory, "\n"})
       (void)!::write(STDERR_FILENO, text, std::strlen(text));
     ::_exit(2);
