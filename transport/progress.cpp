@@ -33,6 +33,8 @@ const char *verb(Activity activity) {
     return "awaits records";
   case Activity::AwaitingReduction:
     return "awaits a reduction";
+  case Activity::AwaitingNetwork:
+    return "awaits its network";
   case Activity::Finished:
     return "finished";
   }

@@ -28,6 +28,7 @@ enum class Activity : uint32_t {
   AwaitingArrivals,
   AwaitingAgreement,
   AwaitingReduction, ///< Or an exchange.
+  AwaitingNetwork,   ///< What it has sent has not left.
   Finished,          ///< The driver: its rank has left for good.
 };
 

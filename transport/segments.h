@@ -2,58 +2,107 @@
 //
 // Where a place lies follows from the plan alone: every rank reserves the same places in the same order, so nobody has
 // to tell offsets. Only where a segment itself is, is told: here as an address in memory that ranks share; between
-// machines as an address and a key.
+// machines by the fabric.
 #pragma once
 
 #include "base/status.h"
+#include "transport/fabric.h"
 #include "transport/shared_memory.h"
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace maestro::transport {
 
-struct Place {
-  uint32_t rank = 0;   ///< Whose segment.
-  uint64_t offset = 0; ///< In bytes; a multiple of 64.
-  Place operator+(uint64_t bytes) const { return {rank, offset + bytes}; }
-};
-
 /// Reserves places.
 class SegmentPlan {
 public:
-  explicit SegmentPlan(uint32_t ranks) : sizes(ranks) {}
+  explicit SegmentPlan(uint32_t ranks) : segments(ranks) {}
   Place reserve(uint32_t rank, uint64_t bytes) {
-    Place place{rank, sizes[rank]};
-    sizes[rank] += alignBlock(bytes);
+    Place place{rank, segments[rank].bytes};
+    segments[rank].bytes += alignBlock(bytes);
     return place;
   }
-  uint64_t bytes(uint32_t rank) const { return sizes[rank]; }
-  uint32_t ranks() const { return static_cast<uint32_t>(sizes.size()); }
+  /// One behind the other.
+  WordPlace reserveWords(uint32_t rank, uint32_t count) {
+    WordPlace first{reserve(rank, count * sizeof(Word)), static_cast<uint32_t>(segments[rank].words.size())};
+    for (uint32_t i = 0; i < count; ++i)
+      segments[rank].words.push_back((first + i).offset);
+    return first;
+  }
+  uint64_t bytes(uint32_t rank) const { return segments[rank].bytes; }
+  uint32_t ranks() const { return static_cast<uint32_t>(segments.size()); }
+  /// Offsets of the rank's words, by index.
+  const std::vector<uint64_t> &words(uint32_t rank) const { return segments[rank].words; }
 
 private:
-  std::vector<uint64_t> sizes;
+  struct Segment {
+    uint64_t bytes = 0;
+    std::vector<uint64_t> words;
+  };
+  std::vector<Segment> segments; ///< By rank.
 };
 
-/// Segments that this process can reach, all of them zero at first.
+/// Ranks [first, end).
+struct RankRange {
+  uint32_t first = 0, end = 0;
+  bool has(uint32_t rank) const { return rank >= first && rank < end; }
+  uint32_t count() const { return end - first; }
+};
+
+/// Segments as this process reaches them; those in its memory are all zero at first.
 class Segments {
 public:
-  /// In one mapping, before ranks start.
-  static Result<Segments> create(SharedMemory &memory, const SegmentPlan &plan) {
+  /// Makes the segments of ranks that are here, threads of this process or processes that it will fork, in one mapping,
+  /// before ranks start.
+  static Result<Segments> create(SharedMemory &memory, const SegmentPlan &plan, RankRange here) {
     Segments segments;
-    for (uint32_t rank = 0; rank < plan.ranks(); ++rank) {
+    segments.here = here;
+    segments.ranks.resize(plan.ranks());
+    for (uint32_t rank = here.first; rank < here.end; ++rank) {
       MAESTRO_ASSIGN(void *base, memory.allocate(plan.bytes(rank), "rank " + std::to_string(rank) + "'s segment"));
-      segments.bases.push_back(static_cast<std::byte *>(base));
+      segments.ranks[rank] = {static_cast<std::byte *>(base), plan.bytes(rank), plan.words(rank)};
     }
     return segments;
   }
+  static Result<Segments> create(SharedMemory &memory, const SegmentPlan &plan) {
+    return create(memory, plan, {0, plan.ranks()});
+  }
+  /// The way to all other ranks; it must outlive every end that is made.
+  void connect(Fabric &way) { fabric = &way; }
 
-  std::byte *at(const Place &place) const { return bases[place.rank] + place.offset; }
+  RankRange ranksHere() const { return here; }
+  Target target(const Place &place) const { return {memoryOf(place), fabric, place}; }
+  WordTarget target(const WordPlace &place) const { return {reinterpret_cast<Word *>(memoryOf(place)), fabric, place}; }
+
+  // ---- of ranks that are here
+
+  std::byte *at(const Place &place) const { return memoryOf(place); }
   template <typename T> T *as(const Place &place) const { return reinterpret_cast<T *>(at(place)); }
+  Word *word(const WordPlace &place) const { return as<Word>(place); }
+  std::span<std::byte> segment(uint32_t rank) const { return {ranks[rank].base, ranks[rank].bytes}; }
+  /// Null where the rank has no such word.
+  Word *word(uint32_t rank, uint32_t index) const {
+    const Segment &own = ranks[rank];
+    return index < own.words.size() ? reinterpret_cast<Word *>(own.base + own.words[index]) : nullptr;
+  }
 
 private:
-  std::vector<std::byte *> bases; ///< By rank.
+  struct Segment {
+    std::byte *base = nullptr; ///< Null: not here.
+    uint64_t bytes = 0;
+    std::vector<uint64_t> words; ///< Offsets, by index.
+  };
+  std::byte *memoryOf(const Place &place) const {
+    std::byte *base = ranks[place.rank].base;
+    return base ? base + place.offset : nullptr;
+  }
+
+  RankRange here;
+  std::vector<Segment> ranks;
+  Fabric *fabric = nullptr;
 };
 
 } // namespace maestro::transport

@@ -89,6 +89,7 @@ Status Job::createWorkers() {
     deviceOptions.threads =
         static_cast<int>(threadCount ? threadCount : std::max(1u, std::thread::hardware_concurrency()));
     deviceOptions.name = fmt::format("cpu{}", plan->ranks()->Get(rank)->device());
+    deviceOptions.rank = rank;
     deviceOptions.onFailure = [this, rank](const Status &status) {
       noteFailure(rank, workers[rank] ? workers[rank]->withSamples(status)
                                       : Status(status.code(), std::string(status.message())));

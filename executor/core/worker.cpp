@@ -65,7 +65,7 @@ Result<SharedRegions> Worker::sharedRegions(uint32_t station) {
     const auto &regions = *topology.executable(station).regions();
     for (uint32_t r = 0; r < regions.size(); ++r)
       if (regions.Get(r)->kind() == fb::RegionKind::Gradients) {
-        MAESTRO_ASSIGN(Address base, ownDevice->adopt(gradients, regions.Get(r)->bytes()));
+        MAESTRO_ASSIGN(Address base, ownDevice->adopt(transport::Target(gradients), regions.Get(r)->bytes()));
         shared[r] = {base, 0};
       }
   }

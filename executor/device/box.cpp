@@ -1,6 +1,9 @@
 #include "executor/device/box.h"
 
+#include <algorithm>
 #include <cstring>
+#include <functional>
+#include <numeric>
 #include <string>
 
 namespace maestro::executor {
@@ -33,6 +36,11 @@ Runs mergeDims(const Box &box) {
     runs.destinationStrides[runs.rank++] = box.destinationStrides[dim];
   }
   return runs;
+}
+
+bool isEmpty(const Box &box) {
+  return box.elementBytes == 0 ||
+         std::any_of(box.extents.begin(), box.extents.begin() + box.rank, [](uint64_t extent) { return extent == 0; });
 }
 
 /// The innermost loop; short runs of a size known to the compiler need no call.
@@ -93,10 +101,40 @@ Status checkBox(const Box &box, uint64_t bytes) {
   return {};
 }
 
+uint64_t runsOf(const Box &box) {
+  if (isEmpty(box))
+    return 0;
+  Runs runs = mergeDims(box);
+  return std::accumulate(runs.extents.begin(), runs.extents.begin() + runs.rank, uint64_t{1}, std::multiplies<>());
+}
+
+RunCursor::RunCursor(const Box &box) : merged(box), hasMore(!isEmpty(box)) {
+  Runs runs = mergeDims(box);
+  merged.elementBytes = runs.bytes;
+  merged.rank = runs.rank;
+  merged.extents = runs.extents;
+  merged.sourceStrides = runs.sourceStrides;
+  merged.destinationStrides = runs.destinationStrides;
+}
+
+bool RunCursor::next(Run &run) {
+  if (!hasMore)
+    return false;
+  run = {static_cast<int64_t>(merged.destination), static_cast<int64_t>(merged.source), merged.elementBytes};
+  for (uint32_t dim = 0; dim < merged.rank; ++dim) {
+    run.destination += static_cast<int64_t>(at[dim]) * merged.destinationStrides[dim];
+    run.source += static_cast<int64_t>(at[dim]) * merged.sourceStrides[dim];
+  }
+  uint32_t dim = merged.rank; // On to the next, in row-major order.
+  while (dim > 0 && ++at[dim - 1] == merged.extents[dim - 1])
+    at[--dim] = 0;
+  hasMore = dim > 0;
+  return true;
+}
+
 void copyBox(const Box &box, std::byte *to, const std::byte *from) {
-  for (uint32_t dim = 0; dim < box.rank; ++dim)
-    if (box.extents[dim] == 0)
-      return;
+  if (isEmpty(box))
+    return;
   Runs runs = mergeDims(box);
   to += box.destination;
   from += box.source;

@@ -29,6 +29,24 @@ struct Box {
 
 /// Internal where a box has too many dims or would write outside of `bytes`.
 Status checkBox(const Box &box, uint64_t bytes);
+/// How many runs of bytes, each contiguous on both sides, a box has.
+uint64_t runsOf(const Box &box);
+/// Goes through a box's runs.
+class RunCursor {
+public:
+  struct Run {
+    int64_t destination = 0, source = 0; ///< Offsets from the bases.
+    uint64_t bytes = 0;
+  };
+  explicit RunCursor(const Box &box);
+  /// False after the last.
+  bool next(Run &run);
+
+private:
+  Box merged; ///< Its elements are the runs.
+  std::array<uint64_t, Box::kMaxRank> at{};
+  bool hasMore;
+};
 /// Copies a checked box; contiguous runs by memcpy.
 void copyBox(const Box &box, std::byte *to, const std::byte *from);
 

@@ -31,6 +31,18 @@ struct Copy {
   const std::byte *from = nullptr;
   Box box;
 };
+struct Send { ///< Over a fabric; each run counts at `taken` when it has left.
+  transport::Target to;
+  const std::byte *from = nullptr;
+  Box box;
+  transport::Word *taken = nullptr;
+  uint64_t sent = 0; ///< Of the queue: runs with this command's.
+};
+struct SendBytes {
+  transport::Target to;
+  std::array<std::byte, Device::kMostPutBytes> bytes{};
+  size_t count = 0;
+};
 struct Sum { ///< Pointers: the result, then the parts.
   uint32_t parts = 0;
   uint64_t floats = 0;
@@ -49,7 +61,7 @@ struct AwaitWord {
   transport::WaitNote note;
 };
 struct Signal {
-  transport::Word *word = nullptr;
+  transport::WordTarget word{nullptr, nullptr, {}};
   uint64_t more = 0;
 };
 struct Begin {
@@ -61,9 +73,9 @@ struct End {
 
 } // namespace command
 
-using Command =
-    std::variant<command::Transfer, command::Put, command::Fill, command::Copy, command::Sum, command::Launch,
-                 command::Await, command::AwaitWord, command::Signal, command::Begin, command::End>;
+using Command = std::variant<command::Transfer, command::Put, command::Fill, command::Copy, command::Send,
+                             command::SendBytes, command::Sum, command::Launch, command::Await, command::AwaitWord,
+                             command::Signal, command::Begin, command::End>;
 
 /// Whether it reads or writes memory that may be the device's.
 bool touchesMemory(const Command &command);

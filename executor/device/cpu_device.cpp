@@ -41,7 +41,7 @@ public:
     totalBytes += bytes;
     return Address{block, 0};
   }
-  Result<Address> adopt(void *others, uint64_t) override { return Address{memory.adopt(others), 0}; }
+  Result<Address> adopt(const transport::Target &others, uint64_t) override { return Address{memory.adopt(others), 0}; }
   uint64_t allocatedBytes() const override { return totalBytes + programs.scratchBytes(); }
 
   Result<std::unique_ptr<PreparedProgram>> prepare(std::span<const CallDescription> calls) override {
@@ -58,13 +58,23 @@ public:
     push(queue, command::Transfer{static_cast<std::byte *>(to), pointer(from), bytes});
   }
   void put(Queue queue, Address to, std::span<const std::byte> bytes) override {
-    command::Put put{pointer(to), {}, std::min(bytes.size(), kMostPutBytes)};
-    std::copy_n(bytes.begin(), put.count, put.bytes.begin());
-    push(queue, put);
+    auto fill = [&](auto put) {
+      put.count = std::min(bytes.size(), kMostPutBytes);
+      std::copy_n(bytes.begin(), put.count, put.bytes.begin());
+      push(queue, put);
+    };
+    if (memory.isFar(to.block))
+      fill(command::SendBytes{memory.farBlock(to.block) + to.offset, {}, 0});
+    else
+      fill(command::Put{pointer(to), {}, 0});
   }
   void fillZero(Queue queue, Address to, uint64_t bytes) override { push(queue, command::Fill{pointer(to), bytes}); }
   void copy(Queue queue, Address to, Address from, const Box &box) override {
-    push(queue, command::Copy{pointer(to), pointer(from), box});
+    if (!memory.isFar(to.block))
+      return push(queue, command::Copy{pointer(to), pointer(from), box});
+    Outgoing &own = outgoing[static_cast<size_t>(queue)];
+    own.sent += runsOf(box);
+    push(queue, command::Send{memory.farBlock(to.block) + to.offset, pointer(from), box, &own.taken, own.sent});
   }
   void sum(Queue queue, Address to, std::span<const Address> parts, uint64_t floats) override {
     resolved.assign(1, pointer(to));
@@ -77,19 +87,24 @@ public:
     push(Queue::Compute, command::Launch{static_cast<const CpuProgram *>(&program), task}, resolved);
   }
 
-  Point record(Queue queue) override { return {queue, threadOf(queue).pushed()}; }
+  Point record(Queue queue) override {
+    return {queue, threadOf(queue).pushed(), outgoing[static_cast<size_t>(queue)].sent};
+  }
   void await(Queue queue, Point point) override {
     CommandQueue &other = threadOf(point.queue);
     if (&other != &threadOf(queue) && !other.hasCompleted(point.count)) // Within one thread order does it.
       push(queue, command::Await{&other, point.count});
+    Outgoing &sends = outgoing[static_cast<size_t>(point.queue)];
+    if (sends.taken.count() < point.sent)
+      push(queue, command::AwaitWord{&sends.taken, point.sent, networkNote(point.sent)});
   }
   void awaitWord(Queue queue, transport::Word &word, uint64_t atLeast, const transport::WaitNote &note) override {
     command::AwaitWord await{&word, atLeast, note};
     await.note.isWatched = &threadOf(queue) == &threadOf(Queue::Compute);
     push(queue, await);
   }
-  void signal(Queue queue, transport::Word &word, uint64_t count) override {
-    push(queue, command::Signal{&word, count});
+  void signal(Queue queue, const transport::WordTarget &word, uint64_t count) override {
+    push(queue, command::Signal{word, count});
   }
 
   Status wait(Point point) override {
@@ -99,6 +114,9 @@ public:
       queue.awaitCompleted(point.count);
       tell(DeviceSign::HostResumes);
     }
+    if (transport::Word &taken = outgoing[static_cast<size_t>(point.queue)].taken;
+        taken.count() < point.sent && !failed)
+      MAESTRO_TRY(transport::awaitWord(taken, point.sent, *options.abort, hostSpin, networkNote(point.sent)));
     std::lock_guard lock(failureMutex);
     return failure.isOk() ? Status() : Status(failure.code(), std::string(failure.message()));
   }
@@ -115,6 +133,17 @@ public:
   std::span<const TraceSpan> trace() const override { return programs.trace(); }
 
 private:
+  /// What a queue sends over a fabric, in runs.
+  struct Outgoing {
+    uint64_t sent = 0;     ///< Queued.
+    transport::Word taken; ///< Has left.
+  };
+
+  transport::WaitNote networkNote(uint64_t index) const {
+    return {options.rank, transport::Activity::AwaitingNetwork, "what was sent",
+            index,        transport::LaneKind::Device,          false};
+  }
+
   CommandQueue &threadOf(Queue queue) { return *threads[late ? static_cast<size_t>(queue) : 0]; }
   bool isMain(const CommandQueue &queue) { return &queue == &threadOf(Queue::Compute); }
 
@@ -190,6 +219,19 @@ private:
     copyBox(copy.box, copy.to, copy.from);
     return Status();
   }
+  Status execute(CommandQueue &queue, const command::Send &send, std::span<std::byte *const>) {
+    RunCursor runs(send.box);
+    for (RunCursor::Run run; runs.next(run);)
+      send.to.fabric->write(send.to.place + static_cast<uint64_t>(run.destination), send.from + run.source, run.bytes,
+                            send.taken);
+    // The late device's memory can be read as long as the command runs.
+    return late ? transport::awaitWord(*send.taken, send.sent, *options.abort, queue.spin, networkNote(send.sent))
+                : Status();
+  }
+  Status execute(CommandQueue &, const command::SendBytes &send, std::span<std::byte *const>) {
+    send.to.fabric->put(send.to.place, {send.bytes.data(), send.count});
+    return Status();
+  }
   Status execute(CommandQueue &, const command::Sum &sum, std::span<std::byte *const> pointers) {
     sumFloats(reinterpret_cast<float *>(pointers[0]), pointers.subspan(1, sum.parts), sum.floats);
     return Status();
@@ -207,7 +249,7 @@ private:
     return transport::awaitWord(*await.word, await.atLeast, *options.abort, queue.spin, await.note);
   }
   Status execute(CommandQueue &, const command::Signal &signal, std::span<std::byte *const>) {
-    transport::signal(*signal.word, signal.more);
+    transport::signal(signal.word, signal.more);
     return Status();
   }
   Status execute(CommandQueue &, const command::Begin &begin, std::span<std::byte *const>) {
@@ -249,7 +291,9 @@ private:
   DeviceMemory memory;
   CpuPrograms programs;
   uint64_t totalBytes = 0;
-  std::vector<std::byte *> resolved;                          ///< Of the command that is being queued.
+  std::vector<std::byte *> resolved;      ///< Of the command that is being queued.
+  std::array<Outgoing, kQueues> outgoing; ///< By queue.
+  transport::Spin hostSpin;
   std::array<std::unique_ptr<CommandQueue>, kQueues> threads; ///< Only the first works, but for the late device.
   std::atomic<bool> failing{false}, failed{false};            ///< A command has failed; and `failure` says how.
   std::mutex failureMutex;

@@ -20,6 +20,7 @@
 #include "base/status.h"
 #include "executor/device/box.h"
 #include "kernels/kernel.h"
+#include "transport/fabric.h"
 #include "transport/wait.h"
 #include "transport/word.h"
 
@@ -46,10 +47,12 @@ struct Address {
 enum class Queue : uint8_t { Compute, Send, Receive, Copy };
 inline constexpr size_t kQueues = 4;
 
-/// A place in a queue: behind the work that was queued there before.
+/// A place in a queue: behind the work that was queued there before. It has passed when that work is done, and what it
+/// sends over a fabric has left this device's memory.
 struct Point {
   Queue queue = Queue::Compute;
   uint64_t count = 0; ///< 0: always passed.
+  uint64_t sent = 0;  ///< Writes over a fabric.
 };
 
 /// Where an operand of a call lies: a region of the executable and an offset in it. The region's
@@ -97,7 +100,8 @@ public:
   /// A zeroed block, 64-byte aligned. Freed with the device.
   virtual Result<Address> allocate(uint64_t bytes, std::string_view purpose) = 0;
   /// Memory that several ranks see and that outlives the device, as a block: rings, staging, gradients that others add.
-  virtual Result<Address> adopt(void *memory, uint64_t bytes) = 0;
+  /// What is reached over a fabric can be written by copy() and put() alone.
+  virtual Result<Address> adopt(const transport::Target &memory, uint64_t bytes) = 0;
   /// Bytes allocated so far, kernels' scratch included; adopted ones are not.
   virtual uint64_t allocatedBytes() const = 0;
 
@@ -130,12 +134,12 @@ public:
 
   /// The point behind all work queued there so far.
   virtual Point record(Queue queue) = 0;
-  /// Holds the queue until the point, of another queue of this device, has passed.
+  /// Holds the queue until the point has passed. In its own queue that means what was sent, for the rest is in order.
   virtual void await(Queue queue, Point point) = 0;
   /// Holds the queue until the word is `atLeast`, or the job is aborted. The note says who waits for what.
   virtual void awaitWord(Queue queue, transport::Word &word, uint64_t atLeast, const transport::WaitNote &note) = 0;
   /// Adds to the word when the work before is done, and others who see that see what it wrote.
-  virtual void signal(Queue queue, transport::Word &word, uint64_t count) = 0;
+  virtual void signal(Queue queue, const transport::WordTarget &word, uint64_t count) = 0;
 
   /// Returns when the point has passed; the first failure so far.
   virtual Status wait(Point point) = 0;
@@ -164,6 +168,7 @@ enum class DeviceSign : uint8_t {
 struct CpuDeviceOptions {
   int threads = 1; ///< Threads of each kernel.
   std::string name = "cpu0";
+  uint32_t rank = 0; ///< For whoever watches.
   /// Called once, on the device's thread, when queued work fails for the first time: whoever waits for what this device
   /// will now never do must learn of it.
   std::function<void(const Status &)> onFailure;

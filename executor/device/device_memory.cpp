@@ -54,7 +54,7 @@ Result<uint32_t> DeviceMemory::allocate(uint64_t bytes, std::string_view purpose
   return static_cast<uint32_t>(blocks.size());
 }
 
-uint32_t DeviceMemory::adopt(void *memory) {
+uint32_t DeviceMemory::adopt(const transport::Target &memory) {
   std::lock_guard lock(mutex);
   blocks.push_back(Block::borrow(memory));
   return static_cast<uint32_t>(blocks.size());

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "base/status.h"
+#include "transport/fabric.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -17,24 +18,30 @@
 
 namespace maestro::executor {
 
-/// Anonymous memory: zeroed, aligned to 64 bytes, returned to the system at the end; or somebody else's.
+/// Anonymous memory: zeroed, aligned to 64 bytes, returned to the system at the end; or somebody else's, here or at the
+/// end of a fabric.
 class Block {
 public:
   static Result<Block> map(uint64_t bytes, bool guarded, std::string_view purpose);
-  static Block borrow(void *data) { return Block(static_cast<std::byte *>(data)); }
+  static Block borrow(const transport::Target &memory) { return Block(memory); }
 
   Block(Block &&other) noexcept
-      : data(other.data), mapping(std::exchange(other.mapping, nullptr)), pages(other.pages), guard(other.guard) {}
+      : data(other.data), far(other.far), mapping(std::exchange(other.mapping, nullptr)), pages(other.pages),
+        guard(other.guard) {}
   Block &operator=(Block &&) = delete;
   ~Block();
 
   std::byte *get() const { return data; }
+  /// Where it is reached by a fabric.
+  const transport::Target &target() const { return far; }
   /// Of guarded blocks: whether their pages may be read and written.
   void setAccess(bool allowed) const;
 
 private:
   explicit Block(std::byte *data) : data(data) {}
-  std::byte *data;
+  explicit Block(const transport::Target &memory) : data(memory.memory), far(memory) {}
+  std::byte *data; ///< Null where it is far.
+  transport::Target far;
   void *mapping = nullptr;       ///< Guards included; null: borrowed.
   uint64_t pages = 0, guard = 0; ///< Bytes of the pages, and of a guard on each side.
 };
@@ -46,8 +53,10 @@ public:
 
   /// The number of a new block, from 1.
   Result<uint32_t> allocate(uint64_t bytes, std::string_view purpose);
-  uint32_t adopt(void *memory);
+  uint32_t adopt(const transport::Target &memory);
   std::byte *block(uint32_t number) const { return blocks[number - 1].get(); }
+  bool isFar(uint32_t number) const { return number > 0 && !blocks[number - 1].get(); }
+  const transport::Target &farBlock(uint32_t number) const { return blocks[number - 1].target(); }
 
   /// One more block, for kernels' scratch; replaces the one before, which nothing may use any longer.
   Status replaceScratch(uint64_t bytes);

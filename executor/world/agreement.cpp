@@ -10,10 +10,12 @@ constexpr uint64_t kHalves = 2;
 
 struct AgreementState {
   AgreementDescription description;
-  std::vector<transport::Place> cells, words; ///< By member.
+  std::vector<transport::Place> cells;     ///< By member.
+  std::vector<transport::WordPlace> words; ///< By member.
 
   uint32_t members() const { return static_cast<uint32_t>(description.ranks.size()); }
   uint64_t stride() const;
+  uint64_t wordsPerMember() const { return description.kinds * kHalves; }
 };
 
 /// A record, and of which step it is.
@@ -32,10 +34,9 @@ Result<Agreement> Agreement::plan(transport::SegmentPlan &plan, const AgreementD
         fmt::format("agreement '{}': members, kinds and record bytes must be positive", description.name));
   auto state = std::make_shared<AgreementState>();
   state->description = description;
-  uint64_t halves = description.kinds * kHalves;
   for (uint32_t rank : description.ranks) {
-    state->words.push_back(plan.reserve(rank, halves * sizeof(transport::Word)));
-    state->cells.push_back(plan.reserve(rank, halves * state->members() * state->stride()));
+    state->words.push_back(plan.reserveWords(rank, static_cast<uint32_t>(state->wordsPerMember())));
+    state->cells.push_back(plan.reserve(rank, state->wordsPerMember() * state->members() * state->stride()));
   }
   Agreement agreement;
   agreement.state = std::move(state);
@@ -45,14 +46,22 @@ Result<Agreement> Agreement::plan(transport::SegmentPlan &plan, const AgreementD
 Agreement::Member::Member(std::shared_ptr<const AgreementState> own, const transport::Segments &segments, uint32_t self)
     : state(std::move(own)), self(self), published(state->description.kinds), read(state->description.kinds) {
   for (uint32_t member = 0; member < state->members(); ++member) {
-    cells.push_back(segments.at(state->cells[member]));
-    words.push_back(segments.as<transport::Word>(state->words[member]));
+    cells.push_back(segments.target(state->cells[member]));
+    for (uint32_t i = 0; i < state->wordsPerMember(); ++i)
+      words.push_back(segments.target(state->words[member] + i));
   }
 }
 
-Agreement::Member::Cell &Agreement::Member::cell(uint32_t at, uint32_t kind, uint64_t turn, uint32_t from) const {
-  uint64_t index = (kind * kHalves + turn % kHalves) * state->members() + from;
-  return *reinterpret_cast<Cell *>(cells[at] + index * state->stride());
+uint64_t Agreement::Member::cellOffset(uint32_t kind, uint64_t turn, uint32_t from) const {
+  return ((kind * kHalves + turn % kHalves) * state->members() + from) * state->stride();
+}
+
+Agreement::Member::Cell &Agreement::Member::cell(uint32_t kind, uint64_t turn, uint32_t from) const {
+  return *reinterpret_cast<Cell *>(cells[self].memory + cellOffset(kind, turn, from));
+}
+
+const transport::WordTarget &Agreement::Member::word(uint32_t member, uint32_t kind, uint64_t turn) const {
+  return words[member * state->wordsPerMember() + kind * kHalves + turn % kHalves];
 }
 
 Status Agreement::Member::failure(uint64_t step, uint32_t kind, const std::string &text) const {
@@ -69,13 +78,19 @@ Status Agreement::Member::publish(uint64_t step, uint32_t kind, std::span<const 
   if (published[kind] != read[kind])
     return failure(step, kind, "published before the last one was read");
   uint64_t turn = published[kind]++;
-  for (uint32_t i = 0; i < state->members(); ++i) { // Each starts at another member.
+  Cell &own = cell(kind, turn, self);
+  own.step = step;
+  own.bytes = record.size();
+  std::memcpy(own.record(), record.data(), record.size());
+  auto bytes = reinterpret_cast<const std::byte *>(&own);
+  for (uint32_t i = 0; i < state->members(); ++i) { // Each starts at itself, and goes on with another member.
     uint32_t to = (self + i) % state->members();
-    Cell &theirs = cell(to, kind, turn, self);
-    theirs.step = step;
-    theirs.bytes = record.size();
-    std::memcpy(theirs.record(), record.data(), record.size());
-    transport::signal(words[to][kind * kHalves + turn % kHalves], 1);
+    transport::Target theirs = cells[to] + cellOffset(kind, turn, self);
+    if (to != self && theirs.memory)
+      std::memcpy(theirs.memory, bytes, sizeof(Cell) + record.size());
+    else if (to != self) // Who answers has it; so it has left when this half is written again.
+      theirs.fabric->write(theirs.place, bytes, sizeof(Cell) + record.size(), nullptr);
+    transport::signal(word(to, kind, turn), 1);
   }
   return abort.status();
 }
@@ -89,10 +104,10 @@ Status Agreement::Member::awaitAll(uint64_t step, uint32_t kind, std::span<std::
     return failure(step, kind, "read before its own record was published");
   uint64_t turn = read[kind]++;
   MAESTRO_TRY(transport::awaitWord(
-      words[self][kind * kHalves + turn % kHalves], members * (turn / kHalves + 1), abort, spin,
+      *word(self, kind, turn).word, members * (turn / kHalves + 1), abort, spin,
       {state->description.ranks[self], transport::Activity::AwaitingAgreement, state->description.name.c_str(), step}));
   for (uint32_t member = 0; member < members; ++member) {
-    Cell &theirs = cell(self, kind, turn, member);
+    Cell &theirs = cell(kind, turn, member);
     if (theirs.step != step || theirs.bytes != each)
       return failure(step, kind,
                      fmt::format("rank {} published {} bytes of step {} instead of {}",

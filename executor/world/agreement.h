@@ -53,14 +53,17 @@ public:
     friend class Agreement;
     struct Cell;
     Member(std::shared_ptr<const struct AgreementState> state, const transport::Segments &segments, uint32_t self);
-    Cell &cell(uint32_t at, uint32_t kind, uint64_t turn, uint32_t from) const;
+    uint64_t cellOffset(uint32_t kind, uint64_t turn, uint32_t from) const;
+    /// In this member's segment: the record that another has written, or its own.
+    Cell &cell(uint32_t kind, uint64_t turn, uint32_t from) const;
+    const transport::WordTarget &word(uint32_t member, uint32_t kind, uint64_t turn) const;
     Status failure(uint64_t step, uint32_t kind, const std::string &text) const;
 
     std::shared_ptr<const AgreementState> state;
     uint32_t self;
-    std::vector<std::byte *> cells;        ///< By member: kind × half × sender.
-    std::vector<transport::Word *> words;  ///< By member: kind × half.
-    std::vector<uint64_t> published, read; ///< By kind: turns.
+    std::vector<transport::Target> cells;     ///< By member: kind × half × sender.
+    std::vector<transport::WordTarget> words; ///< Member × kind × half.
+    std::vector<uint64_t> published, read;    ///< By kind: turns.
     transport::Spin spin;
   };
 

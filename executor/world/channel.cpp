@@ -40,11 +40,11 @@ Result<Channel> Channel::plan(transport::SegmentPlan &plan, const ChannelDescrip
   state->description = description;
   state->slotStride = transport::alignBlock(description.slotBytes);
   uint32_t consumer = description.consumerRank;
-  state->arrivals = plan.reserve(consumer, description.slots * sizeof(transport::Word));
+  state->arrivals = plan.reserveWords(consumer, description.slots);
   state->headers = plan.reserve(consumer, state->headerBytes());
   state->payload = plan.reserve(consumer, state->payloadBytes());
   for (uint32_t producer : description.producerRanks)
-    state->credit.push_back(plan.reserve(producer, sizeof(transport::Word)));
+    state->credit.push_back(plan.reserveWords(producer, 1));
   Channel channel;
   channel.state = std::move(state);
   return channel;

@@ -82,9 +82,10 @@ private:
   std::shared_ptr<const ChannelState> state;
   uint32_t producer;
   Device &device;
-  Address payload, headers;           ///< The ring's.
-  transport::Word *arrivals, *credit; ///< The consumer's, by slot; this producer's.
-  std::vector<Open> posted;           ///< By slot.
+  Address payload, headers;                    ///< The ring's.
+  std::vector<transport::WordTarget> arrivals; ///< The consumer's, by slot.
+  transport::Word *credit;                     ///< This producer's.
+  std::vector<Open> posted;                    ///< By slot.
 };
 
 class Receiver {
@@ -125,8 +126,8 @@ private:
   std::shared_ptr<const ChannelState> state;
   Device &device;
   Address payload, headers, words;
-  transport::Word *arrivalWords;         ///< By slot.
-  std::vector<transport::Word *> credit; ///< By producer.
+  transport::Word *arrivalWords;             ///< By slot.
+  std::vector<transport::WordTarget> credit; ///< By producer.
   transport::protocol::Arrivals arrivals;
   transport::protocol::Releases releases;
   std::deque<Arrival> log; ///< As many as a step ever had; the first `logged` since the last check.

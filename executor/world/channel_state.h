@@ -14,8 +14,9 @@ namespace maestro::executor {
 
 struct ChannelState {
   ChannelDescription description;
-  transport::Place arrivals, headers, payload;
-  std::vector<transport::Place> credit; ///< By producer.
+  transport::WordPlace arrivals; ///< Of slot 0; the others' follow.
+  transport::Place headers, payload;
+  std::vector<transport::WordPlace> credit; ///< By producer.
   uint64_t slotStride = 0;
 
   uint64_t slotOf(uint64_t sequence) const { return transport::protocol::slotOf(sequence, description.slots); }

@@ -10,7 +10,8 @@ struct ExchangeState {
   ExchangeDescription description;
   /// By member: turns whose bytes others have written to it, a word for each half, so that nobody who is a turn ahead
   /// counts for one behind; and half × sender × turnBytes.
-  std::vector<transport::Place> words, staging;
+  std::vector<transport::WordPlace> words;
+  std::vector<transport::Place> staging;
 
   uint32_t members() const { return static_cast<uint32_t>(description.ranks.size()); }
 };
@@ -32,7 +33,7 @@ Result<Exchange> Exchange::plan(transport::SegmentPlan &plan, const ExchangeDesc
   auto state = std::make_shared<ExchangeState>();
   state->description = description;
   for (uint32_t rank : description.ranks) {
-    state->words.push_back(plan.reserve(rank, kHalves * sizeof(transport::Word)));
+    state->words.push_back(plan.reserveWords(rank, kHalves));
     state->staging.push_back(plan.reserve(rank, stagingBytes(description)));
   }
   Exchange exchange;
@@ -52,9 +53,10 @@ Exchange::Member::Member(std::shared_ptr<const ExchangeState> state, uint32_t se
 Status Exchange::Member::open(const transport::Segments &segments) {
   for (uint32_t member = 0; member < members(); ++member) {
     MAESTRO_ASSIGN(Address theirs,
-                   device->adopt(segments.at(state->staging[member]), stagingBytes(state->description)));
+                   device->adopt(segments.target(state->staging[member]), stagingBytes(state->description)));
     staging.push_back(theirs);
-    words.push_back(segments.as<transport::Word>(state->words[member]));
+    for (uint32_t half = 0; half < kHalves; ++half)
+      words.push_back(segments.target(state->words[member] + half));
   }
   parts.resize(members());
   return Status();
@@ -78,12 +80,13 @@ void Exchange::Member::turn(Queue queue, Address own, uint64_t bytes) {
   for (uint32_t i = 1; i < members(); ++i) { // Each starts at another member.
     uint32_t to = (self + i) % members();
     device->copy(queue, row(to, self, turns), own, bytes);
-    device->signal(queue, words[to][half], 1);
+    device->signal(queue, words[to * kHalves + half], 1);
   }
   ++turns;
-  device->awaitWord(queue, words[self][half], (members() - 1) * (round + 1),
+  device->awaitWord(queue, *words[self * kHalves + half].word, (members() - 1) * (round + 1),
                     {state->description.ranks[self], transport::Activity::AwaitingReduction,
                      state->description.name.c_str(), turns, transport::LaneKind::Device});
+  device->await(queue, device->record(queue)); // The program may write its own part again.
 }
 
 void Exchange::Member::sum(Queue queue, Address own, Address result, uint64_t count) {

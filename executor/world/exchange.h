@@ -54,10 +54,10 @@ public:
     std::shared_ptr<const ExchangeState> state;
     uint32_t self;
     Device *device;
-    std::vector<Address> staging;         ///< By member.
-    std::vector<transport::Word *> words; ///< By member, then by half.
-    std::vector<Address> parts;           ///< Of the sum that is being queued.
-    uint64_t turns = 0;                   ///< Queued.
+    std::vector<Address> staging;             ///< By member.
+    std::vector<transport::WordTarget> words; ///< Member × half.
+    std::vector<Address> parts;               ///< Of the sum that is being queued.
+    uint64_t turns = 0;                       ///< Queued.
   };
 
   /// This rank's; the device must outlive it.

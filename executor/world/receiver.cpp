@@ -7,15 +7,16 @@
 namespace maestro::executor {
 
 Receiver::Receiver(std::shared_ptr<const ChannelState> state, const transport::Segments &segments, Device &device)
-    : state(std::move(state)), device(device), arrivalWords(segments.as<transport::Word>(this->state->arrivals)),
+    : state(std::move(state)), device(device), arrivalWords(segments.word(this->state->arrivals)),
       arrivals(this->state->description.slots), releases(this->state->description.slots) {}
 
 Status Receiver::open(const transport::Segments &segments) {
-  MAESTRO_ASSIGN(payload, device.adopt(segments.at(state->payload), state->payloadBytes()));
-  MAESTRO_ASSIGN(headers, device.adopt(segments.at(state->headers), state->headerBytes()));
-  MAESTRO_ASSIGN(words, device.adopt(arrivalWords, state->description.slots * sizeof(transport::Word)));
-  for (const transport::Place &place : state->credit)
-    credit.push_back(segments.as<transport::Word>(place));
+  MAESTRO_ASSIGN(payload, device.adopt(segments.target(state->payload), state->payloadBytes()));
+  MAESTRO_ASSIGN(headers, device.adopt(segments.target(state->headers), state->headerBytes()));
+  MAESTRO_ASSIGN(words, device.adopt(segments.target(static_cast<const transport::Place &>(state->arrivals)),
+                                     state->description.slots * sizeof(transport::Word)));
+  for (const transport::WordPlace &place : state->credit)
+    credit.push_back(segments.target(place));
   return Status();
 }
 
@@ -55,8 +56,8 @@ Status Receiver::release(Queue queue, uint64_t sequence) {
   if (!more)
     return failure(sequence, "released twice, or before its slot was");
   if (*more > 0)
-    for (transport::Word *word : credit)
-      device.signal(queue, *word, *more);
+    for (const transport::WordTarget &word : credit)
+      device.signal(queue, word, *more);
   return Status();
 }
 

@@ -10,6 +10,7 @@ namespace {
 constexpr uint64_t kPieceAlignment = 16;    ///< Floats of a cache line: owners do not share lines of staging.
 constexpr uint64_t kBlockFloats = 64 << 10; ///< Summed and then written to all, so that they stay in the second cache.
 constexpr uint64_t kHalves = 2;
+constexpr uint32_t kWords = 2 * kHalves; ///< Of a member: scattered, then gathered, for each half.
 
 /// How the vector is cut.
 struct Cut {
@@ -45,7 +46,8 @@ struct ReductionState {
   std::vector<uint64_t> starts; ///< Of each segment in the concatenated vector, and its end.
   /// By member, in its segment. Of the words at which it waits there is one for each half of staging, so that nobody
   /// who is a turn ahead counts for one behind.
-  std::vector<transport::Place> staging, words;
+  std::vector<transport::Place> staging;
+  std::vector<transport::WordPlace> words;
 
   uint32_t members() const { return static_cast<uint32_t>(description.members.size()); }
   uint64_t half(uint64_t turn) const { return turn % cut.halves; }
@@ -118,7 +120,7 @@ Result<Reduction> Reduction::plan(transport::SegmentPlan &plan, const ReductionD
   for (const ReductionSegment &segment : description.members[0].segments)
     state->starts.push_back(state->starts.back() + segment.count);
   for (const ReductionMember &member : description.members) {
-    state->words.push_back(plan.reserve(member.base.rank, 2 * kHalves * sizeof(transport::Word)));
+    state->words.push_back(plan.reserveWords(member.base.rank, kWords));
     state->staging.push_back(plan.reserve(member.base.rank, stagingBytesPerMember(description)));
   }
   Reduction reduction;
@@ -143,11 +145,12 @@ Status Reduction::Member::open(const transport::Segments &segments) {
     uint64_t bytes = 0;
     for (const ReductionSegment &segment : theirs.segments)
       bytes = std::max(bytes, segment.offset + segment.count * sizeof(float));
-    MAESTRO_ASSIGN(Address base, device->adopt(segments.at(theirs.base), bytes));
-    MAESTRO_ASSIGN(Address rows, device->adopt(segments.at(state->staging[member]), stagingBytes));
+    MAESTRO_ASSIGN(Address base, device->adopt(segments.target(theirs.base), bytes));
+    MAESTRO_ASSIGN(Address rows, device->adopt(segments.target(state->staging[member]), stagingBytes));
     bases.push_back(base);
     staging.push_back(rows);
-    words.push_back(segments.as<transport::Word>(state->words[member]));
+    for (uint32_t i = 0; i < kWords; ++i)
+      words.push_back(segments.target(state->words[member] + i));
   }
   parts.resize(state->members());
   return Status();
@@ -166,23 +169,32 @@ Address Reduction::Member::row(uint32_t owner, uint32_t from, uint64_t turn) con
          (state->half(turn) * (state->members() - 1) + index) * state->cut.pieceElements * sizeof(float);
 }
 
-void Reduction::Member::await(Queue queue, transport::Word &word, uint64_t atLeast, uint64_t turn) {
+const transport::WordTarget &Reduction::Member::scatteredWord(uint32_t member, uint64_t turn) const {
+  return words[member * kWords + state->half(turn)];
+}
+
+const transport::WordTarget &Reduction::Member::gatheredWord(uint32_t member, uint64_t turn) const {
+  return words[member * kWords + kHalves + state->half(turn)];
+}
+
+void Reduction::Member::await(Queue queue, const transport::WordTarget &own, uint64_t atLeast, uint64_t turn) {
   if (atLeast > 0)
-    device->awaitWord(queue, word, atLeast,
+    device->awaitWord(queue, *own.word, atLeast,
                       {state->description.members[self].base.rank, transport::Activity::AwaitingReduction,
                        state->description.name.c_str(), turn, transport::LaneKind::Device});
 }
 
 void Reduction::Member::awaitStaging(Queue queue, uint64_t turn) {
-  await(queue, words[self][kHalves + state->half(turn)], state->members() * state->round(turn), turn);
+  await(queue, gatheredWord(self, turn), state->members() * state->round(turn), turn);
 }
 
 void Reduction::Member::awaitScattered(Queue queue, uint64_t turn) {
-  await(queue, words[self][state->half(turn)], (state->members() - 1) * (state->round(turn) + 1), turn);
+  await(queue, scatteredWord(self, turn), (state->members() - 1) * (state->round(turn) + 1), turn);
 }
 
 void Reduction::Member::awaitGathered(Queue queue, uint64_t turn) {
-  await(queue, words[self][kHalves + state->half(turn)], state->members() * (state->round(turn) + 1), turn);
+  await(queue, gatheredWord(self, turn), state->members() * (state->round(turn) + 1), turn);
+  device->await(queue, device->record(queue)); // What was sent of the segments has left, too.
 }
 
 Status Reduction::Member::failure(uint64_t turn, const char *text) const {
@@ -199,7 +211,7 @@ Status Reduction::Member::scatter(Queue queue, uint64_t turn) {
     state->forRuns(state->piece(owner, turn), [&](size_t segment, uint64_t element, uint64_t position, uint64_t count) {
       device->copy(queue, to + position * sizeof(float), place(self, segment, element), count * sizeof(float));
     });
-    device->signal(queue, words[owner][state->half(turn)], 1);
+    device->signal(queue, scatteredWord(owner, turn), 1);
   }
   scattered = turn + 1;
   return Status();
@@ -224,7 +236,7 @@ Status Reduction::Member::gather(Queue queue, uint64_t turn) {
       sumBlock(queue, turn, segment, element + done, position + done, std::min(kBlockFloats, count - done));
   });
   for (uint32_t member = 0; member < state->members(); ++member)
-    device->signal(queue, words[member][kHalves + state->half(turn)], 1);
+    device->signal(queue, gatheredWord(member, turn), 1);
   gathered = turn + 1;
   return Status();
 }

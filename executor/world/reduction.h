@@ -75,17 +75,19 @@ public:
     Status open(const transport::Segments &segments);
     Address place(uint32_t member, size_t segment, uint64_t element) const;
     Address row(uint32_t owner, uint32_t from, uint64_t turn) const;
-    void await(Queue queue, transport::Word &word, uint64_t atLeast, uint64_t turn);
+    const transport::WordTarget &scatteredWord(uint32_t member, uint64_t turn) const;
+    const transport::WordTarget &gatheredWord(uint32_t member, uint64_t turn) const;
+    void await(Queue queue, const transport::WordTarget &own, uint64_t atLeast, uint64_t turn);
     Status failure(uint64_t turn, const char *text) const;
     void sumBlock(Queue queue, uint64_t turn, size_t segment, uint64_t element, uint64_t position, uint64_t count);
 
     std::shared_ptr<const ReductionState> state;
     uint32_t self;
     Device *device;
-    std::vector<Address> bases, staging;  ///< By member.
-    std::vector<transport::Word *> words; ///< By member: for each half, scattered; then gathered.
-    std::vector<Address> parts;           ///< Of the sum that is being queued.
-    uint64_t scattered = 0, gathered = 0; ///< Turns.
+    std::vector<Address> bases, staging;      ///< By member.
+    std::vector<transport::WordTarget> words; ///< Member × its words.
+    std::vector<Address> parts;               ///< Of the sum that is being queued.
+    uint64_t scattered = 0, gathered = 0;     ///< Turns.
   };
 
   /// This rank's; the device must outlive it. It writes to all others.

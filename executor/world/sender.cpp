@@ -6,13 +6,15 @@ namespace maestro::executor {
 
 Sender::Sender(std::shared_ptr<const ChannelState> state, const transport::Segments &segments, uint32_t producer,
                Device &device)
-    : state(std::move(state)), producer(producer), device(device),
-      arrivals(segments.as<transport::Word>(this->state->arrivals)),
-      credit(segments.as<transport::Word>(this->state->credit[producer])), posted(this->state->description.slots) {}
+    : state(std::move(state)), producer(producer), device(device), credit(segments.word(this->state->credit[producer])),
+      posted(this->state->description.slots) {
+  for (uint32_t slot = 0; slot < this->state->description.slots; ++slot)
+    arrivals.push_back(segments.target(this->state->arrivals + slot));
+}
 
 Status Sender::open(const transport::Segments &segments) {
-  MAESTRO_ASSIGN(payload, device.adopt(segments.at(state->payload), state->payloadBytes()));
-  MAESTRO_ASSIGN(headers, device.adopt(segments.at(state->headers), state->headerBytes()));
+  MAESTRO_ASSIGN(payload, device.adopt(segments.target(state->payload), state->payloadBytes()));
+  MAESTRO_ASSIGN(headers, device.adopt(segments.target(state->headers), state->headerBytes()));
   return Status();
 }
 

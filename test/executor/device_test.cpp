@@ -121,15 +121,16 @@ TEST_P(DeviceSuite, WordsOrderDevices) {
   std::unique_ptr<Device> devices[] = {GetParam()(&abort), GetParam()(&abort)};
   transport::WaitNote note{0, transport::Activity::AwaitingArrivals, "test", 0, transport::LaneKind::Device};
   std::array<uint64_t, 50> found{};
-  Address places[] = {*devices[0]->adopt(shared, 8), *devices[1]->adopt(shared, 8)};
+  Address places[] = {*devices[0]->adopt(transport::Target(shared), 8),
+                      *devices[1]->adopt(transport::Target(shared), 8)};
   for (uint64_t i = 0; i < found.size(); ++i) {
     uint64_t value = i * 7;
     devices[0]->awaitWord(Queue::Send, words[1], i, note);
     devices[0]->put(Queue::Send, places[0], std::as_bytes(std::span(&value, 1)));
-    devices[0]->signal(Queue::Send, words[0], 1);
+    devices[0]->signal(Queue::Send, transport::WordTarget(words[0]), 1);
     devices[1]->awaitWord(Queue::Compute, words[0], i + 1, note);
     devices[1]->read(Queue::Compute, &found[i], places[1], 8);
-    devices[1]->signal(Queue::Compute, words[1], 1);
+    devices[1]->signal(Queue::Compute, transport::WordTarget(words[1]), 1);
   }
   for (auto &each : devices)
     ASSERT_TRUE(each->drain().isOk());

@@ -24,7 +24,7 @@ public:
     }
     inner->put(queue, to, std::as_bytes(std::span(&header, 1)));
   }
-  void signal(Queue queue, transport::Word &word, uint64_t count) override {
+  void signal(Queue queue, const transport::WordTarget &word, uint64_t count) override {
     if (hits(faults.drops))
       return;
     inner->signal(queue, word, hits(faults.duplicates) ? 2 * count : count);
@@ -33,7 +33,9 @@ public:
   Result<Address> allocate(uint64_t bytes, std::string_view purpose) override {
     return inner->allocate(bytes, purpose);
   }
-  Result<Address> adopt(void *memory, uint64_t bytes) override { return inner->adopt(memory, bytes); }
+  Result<Address> adopt(const transport::Target &memory, uint64_t bytes) override {
+    return inner->adopt(memory, bytes);
+  }
   uint64_t allocatedBytes() const override { return inner->allocatedBytes(); }
   Result<std::unique_ptr<PreparedProgram>> prepare(std::span<const CallDescription> calls) override {
     return inner->prepare(calls);

@@ -1,0 +1,76 @@
+// One-sided writes to ranks that share no memory with this process, and the places that are written.
+//
+// A place is a rank and an offset in that rank's segment; every rank computes the same places from the plan
+// (segments.h). A target is a place as this process reaches it: an address where it lies in this process's memory, else
+// a fabric that moves bytes there. Protocols (executor/world/) and devices name targets and do not ask which it is.
+#pragma once
+
+#include "transport/word.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace maestro::transport {
+
+struct Place {
+  uint32_t rank = 0;   ///< Whose segment.
+  uint64_t offset = 0; ///< In bytes; a multiple of 64 for what was reserved.
+  Place operator+(uint64_t bytes) const { return {rank, offset + bytes}; }
+};
+
+/// A word's place. The owner's words are numbered, because what travels with a count is small.
+struct WordPlace : Place {
+  uint32_t index = 0;
+  WordPlace operator+(uint32_t words) const { return {{rank, offset + words * sizeof(Word)}, index + words}; }
+};
+
+/// Writes to ranks of other processes. What one thread gives it for one rank, a count included, takes effect there in
+/// this order: who sees the count sees what was written before. Failures end the job (Abort), so nothing here returns
+/// one. Calls block only while the fabric's ring is full.
+///
+/// Threads: any.
+class Fabric {
+public:
+  static constexpr size_t kMostPutBytes = 64;
+
+  virtual ~Fabric() = default;
+  /// Writes `bytes` from `from`, which must stay as they are until `taken` has been counted up by one; null where the
+  /// caller knows by other means.
+  virtual void write(const Place &to, const std::byte *from, uint64_t bytes, Word *taken) = 0;
+  /// The bytes, at most kMostPutBytes, are taken at once.
+  virtual void put(const Place &to, std::span<const std::byte> bytes) = 0;
+  virtual void signal(const WordPlace &word, uint64_t more) = 0;
+};
+
+/// Memory that this process may write.
+struct Target {
+  std::byte *memory = nullptr; ///< Null: it is reached by the fabric.
+  Fabric *fabric = nullptr;
+  Place place;
+
+  Target() = default;
+  explicit Target(void *memory) : memory(static_cast<std::byte *>(memory)) {}
+  Target(std::byte *memory, Fabric *fabric, const Place &place) : memory(memory), fabric(fabric), place(place) {}
+  Target operator+(uint64_t bytes) const { return {memory ? memory + bytes : nullptr, fabric, place + bytes}; }
+};
+
+/// A word on which this process may count.
+struct WordTarget {
+  Word *word = nullptr; ///< Null: it is reached by the fabric.
+  Fabric *fabric = nullptr;
+  WordPlace place;
+
+  explicit WordTarget(Word &word) : word(&word) {}
+  WordTarget(Word *word, Fabric *fabric, const WordPlace &place) : word(word), fabric(fabric), place(place) {}
+};
+
+/// Counts at the word, behind what this thread wrote to its rank before.
+inline void signal(const WordTarget &target, uint64_t more) {
+  if (target.word)
+    signal(*target.word, more);
+  else
+    target.fabric->signal(target.place, more);
+}
+
+} // namespace maestro::transport
