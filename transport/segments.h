@@ -45,7 +45,7 @@ private:
   std::vector<Segment> segments; ///< By rank.
 };
 
-/// Ranks [first, end).
+/// Ranks first to end − 1.
 struct RankRange {
   uint32_t first = 0, end = 0;
   bool has(uint32_t rank) const { return rank >= first && rank < end; }
@@ -60,10 +60,12 @@ public:
   static Result<Segments> create(SharedMemory &memory, const SegmentPlan &plan, RankRange here) {
     Segments segments;
     segments.here = here;
-    segments.ranks.resize(plan.ranks());
+    segments.all.resize(plan.ranks());
+    for (uint32_t rank = 0; rank < plan.ranks(); ++rank)
+      segments.all[rank] = {nullptr, plan.bytes(rank), plan.words(rank)};
     for (uint32_t rank = here.first; rank < here.end; ++rank) {
       MAESTRO_ASSIGN(void *base, memory.allocate(plan.bytes(rank), "rank " + std::to_string(rank) + "'s segment"));
-      segments.ranks[rank] = {static_cast<std::byte *>(base), plan.bytes(rank), plan.words(rank)};
+      segments.all[rank].base = static_cast<std::byte *>(base);
     }
     return segments;
   }
@@ -74,6 +76,9 @@ public:
   void connect(Fabric &way) { fabric = &way; }
 
   RankRange ranksHere() const { return here; }
+  uint32_t ranks() const { return static_cast<uint32_t>(all.size()); }
+  uint64_t bytes(uint32_t rank) const { return all[rank].bytes; }
+  uint32_t words(uint32_t rank) const { return static_cast<uint32_t>(all[rank].words.size()); }
   Target target(const Place &place) const { return {memoryOf(place), fabric, place}; }
   WordTarget target(const WordPlace &place) const { return {reinterpret_cast<Word *>(memoryOf(place)), fabric, place}; }
 
@@ -82,10 +87,10 @@ public:
   std::byte *at(const Place &place) const { return memoryOf(place); }
   template <typename T> T *as(const Place &place) const { return reinterpret_cast<T *>(at(place)); }
   Word *word(const WordPlace &place) const { return as<Word>(place); }
-  std::span<std::byte> segment(uint32_t rank) const { return {ranks[rank].base, ranks[rank].bytes}; }
+  std::span<std::byte> segment(uint32_t rank) const { return {all[rank].base, all[rank].bytes}; }
   /// Null where the rank has no such word.
   Word *word(uint32_t rank, uint32_t index) const {
-    const Segment &own = ranks[rank];
+    const Segment &own = all[rank];
     return index < own.words.size() ? reinterpret_cast<Word *>(own.base + own.words[index]) : nullptr;
   }
 
@@ -96,12 +101,12 @@ private:
     std::vector<uint64_t> words; ///< Offsets, by index.
   };
   std::byte *memoryOf(const Place &place) const {
-    std::byte *base = ranks[place.rank].base;
+    std::byte *base = all[place.rank].base;
     return base ? base + place.offset : nullptr;
   }
 
   RankRange here;
-  std::vector<Segment> ranks;
+  std::vector<Segment> all; ///< By rank.
   Fabric *fabric = nullptr;
 };
 

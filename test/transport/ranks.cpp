@@ -14,7 +14,7 @@ World::World(uint32_t ranks, uint64_t bytes)
 
 Status World::run(RankKind kind, const std::function<Status(uint32_t)> &body) {
   *ended = 0;
-  return kind == RankKind::Threads ? runThreads(body) : runProcesses(body);
+  return kind == RankKind::Processes ? runProcesses(body) : runThreads(body);
 }
 
 void World::runOne(uint32_t rank, const std::function<Status(uint32_t)> &body) {
@@ -55,8 +55,6 @@ Status World::runProcesses(const std::function<Status(uint32_t)> &body) {
   return stop.status();
 }
 
-std::ostream &operator<<(std::ostream &stream, RankKind kind) {
-  return stream << (kind == RankKind::Threads ? "threads" : "processes");
-}
+std::ostream &operator<<(std::ostream &stream, RankKind kind) { return stream << nameOf(kind); }
 
 } // namespace maestro::transport::test

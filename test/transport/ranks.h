@@ -11,7 +11,8 @@
 
 namespace maestro::transport::test {
 
-enum class RankKind { Threads, Processes };
+/// Networked: threads that share no segment with each other, but a network.
+enum class RankKind { Threads, Processes, Networked };
 
 /// What the ranks of one test share. Make everything in it before run().
 class World {
@@ -39,6 +40,9 @@ private:
   std::atomic<uint32_t> *ended;
 };
 
+inline const char *nameOf(RankKind kind) {
+  return kind == RankKind::Threads ? "Threads" : kind == RankKind::Processes ? "Processes" : "Networked";
+}
 std::ostream &operator<<(std::ostream &stream, RankKind kind);
 
 } // namespace maestro::transport::test

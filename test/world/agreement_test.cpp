@@ -1,4 +1,4 @@
-// What all ranks tell all ranks by their hosts, as threads and as processes.
+// What all ranks tell all ranks by their hosts, as threads, as processes and over a network.
 #include "executor/world/agreement.h"
 #include "test/world/devices.h"
 
@@ -13,15 +13,16 @@ namespace {
 class AgreementTest : public testing::TestWithParam<RankKind> {
 protected:
   void make(uint32_t members, uint32_t kinds, uint32_t bytes) {
+    memory.reset(); // Its threads look at the world.
     world = std::make_unique<World>(members);
     memory = std::make_unique<Memory>(*world);
     std::vector<uint32_t> ranks;
     for (uint32_t rank = 0; rank < members; ++rank)
       ranks.push_back(rank);
     agreement = *Agreement::plan(memory->plan, {"norms", ranks, kinds, bytes});
-    memory->make();
+    memory->make(GetParam());
   }
-  Agreement::Member member(uint32_t rank) { return agreement.member(memory->segments, rank); }
+  Agreement::Member member(uint32_t rank) { return agreement.member(memory->of(rank), rank); }
   const transport::Abort &abort() { return world->abort(); }
   void run(const std::function<Status(uint32_t)> &body) {
     Status status = world->run(GetParam(), body);
@@ -111,8 +112,9 @@ TEST_P(AgreementTest, WaitsEndWithTheJob) {
   EXPECT_EQ(status.message(), "rank 1: a rank that never comes");
 }
 
-INSTANTIATE_TEST_SUITE_P(All, AgreementTest, testing::Values(RankKind::Threads, RankKind::Processes),
-                         [](const auto &info) { return info.param == RankKind::Threads ? "Threads" : "Processes"; });
+INSTANTIATE_TEST_SUITE_P(All, AgreementTest,
+                         testing::Values(RankKind::Threads, RankKind::Processes, RankKind::Networked),
+                         [](const auto &info) { return nameOf(info.param); });
 
 } // namespace
 } // namespace maestro::executor::test

@@ -1,4 +1,5 @@
-// What every channel must do, with ranks as threads and as processes, on devices that complete at once and late.
+// What every channel must do, with ranks as threads, as processes and over a network, on devices that complete at once
+// and late.
 #include "executor/world/channel.h"
 #include "test/world/devices.h"
 #include "test/world/faulty_device.h"
@@ -49,7 +50,7 @@ Expected expected(uint64_t sequence, uint32_t posts) {
 struct Producer {
   Producer(const Channel &channel, const Memory &memory, uint32_t index, std::unique_ptr<Device> own, uint64_t bytes)
       : index(index), device(std::move(own)), source(*device->allocate(bytes, "test")),
-        sender(std::move(*channel.sender(memory.segments, index, *device))) {}
+        sender(std::move(*channel.sender(memory.of(index), index, *device))) {}
 
   /// `bytes` stay until a point behind.
   Status send(uint64_t sequence, std::span<const std::byte> bytes, std::span<const Box> boxes, const Message &text) {
@@ -76,8 +77,8 @@ struct Producer {
 /// The consumer's rank: reads every slot, then overwrites it, and gives it back.
 struct Consumer {
   Consumer(const Channel &channel, const Memory &memory, std::unique_ptr<Device> own, uint64_t slotBytes)
-      : device(std::move(own)), receiver(std::move(*channel.receiver(memory.segments, *device))), slotBytes(slotBytes) {
-  }
+      : device(std::move(own)), receiver(std::move(*channel.receiver(memory.of(memory.world.ranks() - 1), *device))),
+        slotBytes(slotBytes) {}
 
   Status take(uint64_t sequence, const Expected &expected) {
     MAESTRO_TRY(receiver->awaitArrivals(Queue::Compute, sequence, expected));
@@ -107,12 +108,13 @@ class ChannelTest : public testing::TestWithParam<Setting> {
 protected:
   void make(const ChannelDescription &wanted) {
     description = wanted;
+    memory.reset(); // Its threads look at the world.
     world = std::make_unique<World>(static_cast<uint32_t>(description.producerRanks.size()) + 1);
     memory.emplace(*world);
     auto made = Channel::plan(memory->plan, description);
     ASSERT_TRUE(made.isOk()) << made.status().message();
     channel = *made;
-    memory->make();
+    memory->make(std::get<1>(GetParam()));
   }
   std::unique_ptr<Device> device(uint32_t rank) { return createDevice(std::get<0>(GetParam()), *world, rank); }
   Producer producer(uint32_t rank) { return Producer(channel, *memory, rank, device(rank), 1 << 16); }
@@ -371,7 +373,7 @@ std::string causeUnder(const Setting &setting, const Faults &faults) {
   ChannelDescription description = describe(2, 3, 64);
   Memory memory(world);
   Channel channel = *Channel::plan(memory.plan, description);
-  memory.make();
+  memory.make(std::get<1>(setting));
   auto create = [&](uint32_t rank) {
     return createFaultyDevice(createDevice(std::get<0>(setting), world, rank), faults, rank);
   };

@@ -1,5 +1,5 @@
-// Sums of gradients, and sums and gathers inside programs, between ranks that are threads or processes, on devices that
-// complete at once and late.
+// Sums of gradients, and sums and gathers inside programs, between ranks that are threads, processes or machines, on
+// devices that complete at once and late.
 #include "executor/world/exchange.h"
 #include "executor/world/reduction.h"
 #include "test/world/devices.h"
@@ -52,10 +52,10 @@ TEST_P(CollectivesTest, ExchangesSumInMemberOrderWhateverTheSizes) {
     Memory memory(world);
     auto exchange = Exchange::plan(memory.plan, {"tensors", firstRanks(members), 4096});
     ASSERT_TRUE(exchange.isOk()) << exchange.status().message();
-    memory.make();
+    memory.make(std::get<1>(GetParam()));
     run(world, [&](uint32_t rank) -> Status {
       auto own = device(world, rank);
-      MAESTRO_ASSIGN(Exchange::Member member, exchange->member(memory.segments, rank, *own));
+      MAESTRO_ASSIGN(Exchange::Member member, exchange->member(memory.of(rank), rank, *own));
       MAESTRO_ASSIGN(Address values, own->allocate(6000 * 4, "test"));
       MAESTRO_ASSIGN(Address apart, own->allocate(6000 * 4, "test"));
       for (uint64_t call = 0; call < 16; ++call) {
@@ -83,10 +83,10 @@ TEST_P(CollectivesTest, ExchangesJoinPartsRunByRun) {
   World world(3);
   Memory memory(world);
   auto exchange = Exchange::plan(memory.plan, {"tensors", firstRanks(3), 64});
-  memory.make();
+  memory.make(std::get<1>(GetParam()));
   run(world, [&](uint32_t rank) -> Status {
     auto own = device(world, rank);
-    MAESTRO_ASSIGN(Exchange::Member member, exchange->member(memory.segments, rank, *own));
+    MAESTRO_ASSIGN(Exchange::Member member, exchange->member(memory.of(rank), rank, *own));
     MAESTRO_ASSIGN(Address part, own->allocate(512, "test"));
     MAESTRO_ASSIGN(Address whole, own->allocate(3 * 512, "test"));
     for (auto [runs, runBytes] : {std::pair<uint64_t, uint64_t>{1, 300}, {7, 13}, {64, 1}, {3, 64}, {0, 5}, {5, 0}}) {
@@ -111,12 +111,12 @@ TEST_P(CollectivesTest, ExchangesEndWithTheJob) {
   World world(2);
   Memory memory(world);
   auto exchange = Exchange::plan(memory.plan, {"tensors", {0, 1}, 64});
-  memory.make();
+  memory.make(std::get<1>(GetParam()));
   Status status = world.run(std::get<1>(GetParam()), [&](uint32_t rank) -> Status {
     if (rank == 1)
       return fail("a device that never comes");
     auto own = device(world, rank);
-    MAESTRO_ASSIGN(Exchange::Member member, exchange->member(memory.segments, rank, *own));
+    MAESTRO_ASSIGN(Exchange::Member member, exchange->member(memory.of(rank), rank, *own));
     MAESTRO_ASSIGN(Address value, own->allocate(4, "test"));
     member.sum(Queue::Compute, value, value, 1);
     return own->drain();
@@ -126,7 +126,7 @@ TEST_P(CollectivesTest, ExchangesEndWithTheJob) {
 
 /// A group whose members keep the same segments at different places, among bytes that are not theirs to touch.
 struct Group {
-  Group(uint32_t members, const std::vector<uint64_t> &counts, uint64_t stagingBytes)
+  Group(RankKind kind, uint32_t members, const std::vector<uint64_t> &counts, uint64_t stagingBytes)
       : world(members, 256 << 20), memory(world) {
     description.name = "gradients";
     description.stagingBytes = stagingBytes;
@@ -145,9 +145,9 @@ struct Group {
       description.members.push_back(member);
     }
     reduction = *Reduction::plan(memory.plan, description);
-    memory.make();
+    memory.make(kind);
     for (const ReductionMember &member : description.members)
-      memories.emplace_back(memory.segments.as<float>(member.base), total);
+      memories.emplace_back(memory.of(member.base.rank).as<float>(member.base), total);
   }
 
   /// Fills every member's memory; values of many sizes, so that the order of the sum shows in the bits.
@@ -198,7 +198,7 @@ TEST_P(CollectivesTest, ReductionsSumInMemberOrder) {
                         {3, {}, 1 << 20},
                         {16, {3000}, 4 << 10}};
   for (const Case &each : cases) {
-    Group group(each.members, each.counts, each.stagingBytes);
+    Group group(std::get<1>(GetParam()), each.members, each.counts, each.stagingBytes);
     EXPECT_LE(Reduction::stagingBytesPerMember(group.description),
               std::max<uint64_t>(each.stagingBytes, each.members * 128));
     for (uint32_t m = 0; m < each.members; ++m)
@@ -206,7 +206,7 @@ TEST_P(CollectivesTest, ReductionsSumInMemberOrder) {
     auto expected = reduceNaively(group);
     run(group.world, [&](uint32_t rank) -> Status {
       auto own = device(group.world, rank);
-      MAESTRO_ASSIGN(Reduction::Member member, group.reduction.member(group.memory.segments, rank, *own));
+      MAESTRO_ASSIGN(Reduction::Member member, group.reduction.member(group.memory.of(rank), rank, *own));
       for (uint64_t call = 0; call < 3; ++call) { // The next step's gradients, while others may still be in this one.
         if (call > 0)
           group.fill(rank, 0);
@@ -223,14 +223,15 @@ TEST_P(CollectivesTest, ReductionsSumInMemberOrder) {
 
 TEST_P(CollectivesTest, ManyMembersReduceInManyTurns) {
   // A late device has four threads, and each of their copies waits.
-  uint32_t members = std::get<0>(GetParam()) == DeviceKind::Late ? 8 : 64;
-  Group group(members, {2000, 48, 1000}, 64 << 10);
+  bool isSlow = std::get<0>(GetParam()) == DeviceKind::Late || std::get<1>(GetParam()) == RankKind::Networked;
+  uint32_t members = isSlow ? 8 : 64; // A network of 64 is 4,032 connections.
+  Group group(std::get<1>(GetParam()), members, {2000, 48, 1000}, 64 << 10);
   for (uint32_t m = 0; m < members; ++m)
     group.fill(m, 0);
   auto once = reduceNaively(group);
   run(group.world, [&](uint32_t rank) -> Status {
     auto own = device(group.world, rank);
-    MAESTRO_ASSIGN(Reduction::Member member, group.reduction.member(group.memory.segments, rank, *own));
+    MAESTRO_ASSIGN(Reduction::Member member, group.reduction.member(group.memory.of(rank), rank, *own));
     MAESTRO_TRY(member.reduce(Queue::Compute, 0));
     return own->drain();
   });
@@ -239,7 +240,7 @@ TEST_P(CollectivesTest, ManyMembersReduceInManyTurns) {
 }
 
 TEST_P(CollectivesTest, ReductionsEndWithTheJob) {
-  Group group(3, {1000}, 1 << 20);
+  Group group(std::get<1>(GetParam()), 3, {1000}, 1 << 20);
   int64_t start = transport::nowNs();
   Status status = group.world.run(std::get<1>(GetParam()), [&](uint32_t rank) -> Status {
     if (rank == 1) {
@@ -247,7 +248,7 @@ TEST_P(CollectivesTest, ReductionsEndWithTheJob) {
       return fail("lost its mind");
     }
     auto own = device(group.world, rank);
-    MAESTRO_ASSIGN(Reduction::Member member, group.reduction.member(group.memory.segments, rank, *own));
+    MAESTRO_ASSIGN(Reduction::Member member, group.reduction.member(group.memory.of(rank), rank, *own));
     MAESTRO_TRY(member.reduce(Queue::Compute, 0));
     return own->drain();
   });
@@ -256,9 +257,9 @@ TEST_P(CollectivesTest, ReductionsEndWithTheJob) {
 }
 
 TEST_P(CollectivesTest, ReductionPhasesOutOfOrderAreRefused) {
-  Group group(2, {1000}, 1 << 10);
+  Group group(std::get<1>(GetParam()), 2, {1000}, 1 << 10);
   auto own = device(group.world, 0);
-  Reduction::Member first = *group.reduction.member(group.memory.segments, 0, *own);
+  Reduction::Member first = *group.reduction.member(group.memory.of(0), 0, *own);
   EXPECT_GT(first.turns(), 3u);
   EXPECT_THAT(std::string(first.scatter(Queue::Compute, 1).message()), HasSubstr("scattered out of order"));
   EXPECT_THAT(std::string(first.gather(Queue::Compute, 0).message()), HasSubstr("gathered out of order"));

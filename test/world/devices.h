@@ -3,6 +3,7 @@
 
 #include "executor/device/device.h"
 #include "test/transport/ranks.h"
+#include "transport/libfabric/libfabric.h"
 #include "transport/segments.h"
 
 #include <gtest/gtest.h>
@@ -29,21 +30,49 @@ inline std::unique_ptr<Device> createDevice(DeviceKind kind, const World &world,
 /// Memory that the ranks of a test write to each other: plan it, then make it.
 struct Memory {
   explicit Memory(World &world) : world(world), plan(world.ranks()) {}
-  void make() { segments = *transport::Segments::create(world.memory(), plan); }
+  void make(RankKind kind) {
+    if (kind != RankKind::Networked) {
+      segments.push_back(std::make_unique<transport::Segments>(*transport::Segments::create(world.memory(), plan)));
+      return;
+    }
+    for (uint32_t rank = 0; rank < world.ranks(); ++rank) {
+      segments.push_back(
+          std::make_unique<transport::Segments>(*transport::Segments::create(world.memory(), plan, {rank, rank + 1})));
+      transport::LibfabricOptions options;
+      options.unordered = rank % 2 == 1; // Both ways to keep counts behind what they count.
+      auto fabric = transport::LibfabricFabric::open(*segments.back(), options, world.abort());
+      ASSERT_TRUE(fabric.isOk()) << fabric.status().message();
+      fabrics.push_back(std::move(*fabric));
+      segments.back()->connect(*fabrics.back());
+    }
+    for (uint32_t rank = 0; rank < world.ranks(); ++rank) {
+      for (uint32_t other = 0; other < world.ranks(); ++other)
+        if (other != rank)
+          ASSERT_TRUE(fabrics[rank]->connect({other, other + 1}, fabrics[other]->card()).isOk());
+      ASSERT_TRUE(fabrics[rank]->start().isOk());
+    }
+  }
+  /// As the rank sees them.
+  const transport::Segments &of(uint32_t rank) const { return *segments[segments.size() > 1 ? rank : 0]; }
+
   World &world;
   transport::SegmentPlan plan;
-  transport::Segments segments;
+
+private:
+  std::vector<std::unique_ptr<transport::Segments>> segments;
+  std::vector<std::unique_ptr<transport::LibfabricFabric>> fabrics;
 };
 
 using Setting = std::tuple<DeviceKind, RankKind>;
 
 inline std::string settingName(const testing::TestParamInfo<Setting> &info) {
   return std::string(std::get<0>(info.param) == DeviceKind::Prompt ? "Prompt" : "Late") +
-         (std::get<1>(info.param) == RankKind::Threads ? "Threads" : "Processes");
+         nameOf(std::get<1>(info.param));
 }
 
-inline const auto kSettings = testing::Combine(testing::Values(DeviceKind::Prompt, DeviceKind::Late),
-                                               testing::Values(RankKind::Threads, RankKind::Processes));
+inline const auto kSettings =
+    testing::Combine(testing::Values(DeviceKind::Prompt, DeviceKind::Late),
+                     testing::Values(RankKind::Threads, RankKind::Processes, RankKind::Networked));
 
 inline Status fail(const std::string &text) { return Status::internal(text); }
 
