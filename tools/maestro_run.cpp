@@ -68,6 +68,7 @@ int main(int argc, char **argv) {
   app.set_version_flag("--version", "maestro-run " MAESTRO_VERSION);
 
   executor::RunOptions options;
+  options.version = MAESTRO_VERSION;
   std::vector<std::string> weights;
   std::string logFormat = "text", ranks = "threads", resume;
   uint64_t steps = 0, seed = 0;

@@ -29,6 +29,11 @@ public:
   bool isRaised() const noexcept { return block->first.load(std::memory_order_seq_cst) != 0; }
   /// Ok, or unavailable("rank 3: …"), the same for everybody.
   Status status() const;
+  /// What was raised, as it was; only when isRaised().
+  std::string_view text() const {
+    const Cause &cause = block->causes[block->first - 1];
+    return {cause.text, cause.bytes};
+  }
   /// The rank that raised; only when isRaised().
   uint32_t rank() const { return block->causes[block->first - 1].rank; }
 

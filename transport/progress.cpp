@@ -86,6 +86,22 @@ Progress::State Progress::state(uint32_t rank, LaneKind kind) const {
           own.index.load(std::memory_order_relaxed)};
 }
 
+Progress::Snapshot Progress::snapshot(uint32_t rank, LaneKind kind) const {
+  const Lane &own = lane(rank, kind);
+  auto [activity, what, index] = state(rank, kind);
+  return {own.count, own.sinceNs, own.expectedNs, index, activity, what};
+}
+
+void Progress::restore(uint32_t rank, LaneKind kind, const Snapshot &from) const {
+  Lane &own = lane(rank, kind);
+  own.activity.store(from.activity, std::memory_order_relaxed);
+  own.what.store(from.what, std::memory_order_relaxed);
+  own.index.store(from.index, std::memory_order_relaxed);
+  own.expectedNs.store(from.expectedNs, std::memory_order_relaxed);
+  own.count.store(from.count, std::memory_order_relaxed);
+  own.sinceNs.store(from.sinceNs, std::memory_order_release);
+}
+
 void Progress::beat(uint32_t rank) const { pulses[rank].beatNs.store(nowNs(), std::memory_order_relaxed); }
 
 bool Progress::hasLeft(uint32_t rank) const { return state(rank, LaneKind::Driver).activity == Activity::Finished; }

@@ -61,6 +61,14 @@ public:
     const char *what;
     uint64_t index;
   };
+  /// All that a lane says.
+  struct Snapshot {
+    uint64_t count = 0;
+    int64_t sinceNs = 0, expectedNs = 0;
+    uint64_t index = 0;
+    Activity activity = Activity::Idle;
+    const char *what = nullptr;
+  };
   struct Stall {
     uint32_t rank;
     std::string text; ///< Who does what for how long, and who waits; for Abort::raise.
@@ -75,6 +83,9 @@ public:
   void expect(uint32_t rank, LaneKind kind, int64_t ns) const;
   State state(uint32_t rank, LaneKind kind) const;
   uint64_t counter(uint32_t rank, LaneKind kind) const { return lane(rank, kind).count; }
+  Snapshot snapshot(uint32_t rank, LaneKind kind) const;
+  /// In place of report(), for a rank of another process.
+  void restore(uint32_t rank, LaneKind kind, const Snapshot &lane) const;
   /// A sign of life; no progress. A rank without any beat is not watched yet.
   void beat(uint32_t rank) const;
 

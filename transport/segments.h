@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "transport/fabric.h"
+#include "transport/rank_range.h"
 #include "transport/shared_memory.h"
 
 #include <cstddef>
@@ -43,13 +44,6 @@ private:
     std::vector<uint64_t> words;
   };
   std::vector<Segment> segments; ///< By rank.
-};
-
-/// Ranks first to end − 1.
-struct RankRange {
-  uint32_t first = 0, end = 0;
-  bool has(uint32_t rank) const { return rank >= first && rank < end; }
-  uint32_t count() const { return end - first; }
 };
 
 /// Segments as this process reaches them; those in its memory are all zero at first.

@@ -62,10 +62,12 @@ Result<std::unique_ptr<Job>> Job::create(const plan::Plan &plan, const JobOption
   std::unique_ptr<Job> job(new Job(plan, options));
   MAESTRO_ASSIGN(job->batcher, data::Batcher::create(symbolSpecs(plan), fieldSpecs(plan)));
   job->world = options.world;
+  job->seating = options.seating;
   if (!job->world) {
     MAESTRO_ASSIGN(job->ownWorld,
                    World::create(plan, job->facts, {options.evaluates, options.growth, 1, false, options.adapts}));
     job->world = job->ownWorld.get();
+    job->seating = {{0, job->facts.ranks}, {0, job->facts.ranks}};
   }
   auto order = options.fileOrder ? wavefront::Order::FileOrder : wavefront::Order::Wavefront;
   job->scheduler = std::make_unique<ScheduleCache>(
@@ -82,7 +84,7 @@ Status Job::createWorkers() {
   mailboxes.resize(facts.ranks);
   for (uint32_t rank = 0; rank < facts.ranks; ++rank) {
     workers.emplace_back();
-    if (options.rank && *options.rank != rank)
+    if (!seating.here.has(rank))
       continue;
     CpuDeviceOptions deviceOptions;
     uint32_t threadCount = plan->ranks()->Get(rank)->threads();
@@ -138,8 +140,8 @@ void Job::end() {
     watcher.join();
     report(driverRank(), transport::LaneKind::Driver, transport::Activity::Finished);
   }
-  // A rank that ran ahead may wait for somebody who has ended; where ranks are processes, the root ends them all.
-  if (!threads.empty() && world && isRoot())
+  // A rank that ran ahead may wait for somebody who has ended; where processes share an end, the root ends them all.
+  if (!threads.empty() && world && (isRoot() || !seating.isForked))
     world->abort().raise(transport::Abort::kSupervisor, "the run has ended");
   for (std::thread &thread : threads)
     thread.join();
@@ -279,6 +281,7 @@ Status Job::execute(uint32_t rank, const Command &command, StepResult &result) {
   } else {
     MAESTRO_TRY(worker.computeGradients(*command.batch, command.step, result.totals));
     if (trains(rank)) {
+      world->publishTimes(rank); // Before the records with which the step ends.
       bool wantsToStop = rank == world->root() && options.wantsToStop && options.wantsToStop();
       MAESTRO_ASSIGN(StepEnd end, worker.agree(command.step, wantsToStop, result.totals));
       result.gradientNorm = end.gradientNorm;
@@ -291,6 +294,7 @@ Status Job::execute(uint32_t rank, const Command &command, StepResult &result) {
         MAESTRO_TRY(worker.update(command.step, result.gradientNorm, result.applied));
     }
   }
+  world->publishTimes(rank);
   const ScheduledStep &made = worker.schedule();
   result.tokens = made.tokens;
   result.predictedNs = made.predictedNs;

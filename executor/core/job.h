@@ -18,6 +18,7 @@
 #include <array>
 #include <condition_variable>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -25,6 +26,14 @@
 #include <vector>
 
 namespace maestro::executor {
+
+/// Which ranks are where, as a process of several sees it.
+struct Seating {
+  transport::RankRange here;   ///< Threads of this process.
+  transport::RankRange atRoot; ///< Of the process that saves and tells.
+  bool isForked = false;       ///< All processes share one end of the job; else each has its own.
+  bool watches = true;         ///< This process looks for who holds the others up.
+};
 
 struct JobOptions {
   uint64_t seed = 0;
@@ -40,9 +49,9 @@ struct JobOptions {
   uint64_t skippedSteps = 0; ///< Before the first: they were not applied.
   /// Asked by the root rank at each step's end; all that train then stop after it.
   std::function<bool()> wantsToStop;
-  /// Where ranks are processes: this one's, and what all of them share. Otherwise all ranks are threads of this job.
-  std::optional<uint32_t> rank;
+  /// Where ranks are several processes: how the others are reached, and which ranks are where.
   World *world = nullptr;
+  Seating seating;
 };
 
 /// What a step came to.
@@ -66,7 +75,7 @@ public:
   ~Job() override; ///< Ends the ranks.
 
   const Topology &topology() const { return facts; }
-  bool isRoot() const { return !options.rank || *options.rank == world->root(); }
+  bool isRoot() const { return seating.here.has(world->root()); }
   /// Whether the station is in this process.
   bool isHere(uint32_t station) const { return workers[facts.stations[station].rank] != nullptr; }
   /// For loading, while no step is under way: the station's memory and the device that it is on.
@@ -146,7 +155,7 @@ private:
   void report(uint32_t rank, transport::LaneKind lane, transport::Activity activity, const char *what = nullptr) const;
   void onDeviceSign(uint32_t rank, DeviceSign sign);
   /// The rank in whose lane this thread, which drives all ranks here, reports.
-  uint32_t driverRank() const { return options.rank.value_or(world->root()); }
+  uint32_t driverRank() const { return isRoot() ? world->root() : seating.here.first; }
   class DriverWaits;
   void watch();
   void startWatching();
@@ -155,6 +164,7 @@ private:
   const plan::Plan &plan;
   JobOptions options;
   Topology facts;
+  Seating seating;
   std::unique_ptr<World> ownWorld;
   World *world = nullptr;
   std::unique_ptr<data::Batcher> batcher;
@@ -162,7 +172,7 @@ private:
   std::vector<std::unique_ptr<Worker>> workers; ///< By rank; null where it is another process.
   bool anyFrozenRank = false, anyTrainingRank = false;
   uint64_t gathered = 0;                ///< Pieces so far.
-  std::unique_ptr<Sender> gatherSender; ///< To the rank that saves; made when something is saved.
+  std::map<uint32_t, std::unique_ptr<Sender>> gatherSenders; ///< To the root, by rank; made when something is saved.
   std::unique_ptr<Receiver> gatherReceiver;
   std::vector<std::byte> gatheredPiece;
 

@@ -30,8 +30,8 @@ Status Job::gather(fb::BindingKind kind, uint32_t parameter, const TakePiece &ta
 }
 
 Status Job::gatherStretch(const Stretch &stretch, const TakePiece &take) {
-  bool rootHolds = facts.stations[stretch.source].rank == world->root();
-  if (!options.rank || (isRoot() && rootHolds))
+  bool rootHolds = seating.atRoot.has(facts.stations[stretch.source].rank);
+  if (isRoot() && rootHolds)
     return readInPieces(station(stretch.source).instance(), device(stretch.source), stretch.kind, stretch.parameter,
                         take, stretch.begin, stretch.end);
   if (rootHolds)
@@ -46,8 +46,10 @@ Status Job::gatherStretch(const Stretch &stretch, const TakePiece &take) {
 /// Straight from the parameter's place.
 Status Job::sendPieces(uint64_t first, const Stretch &stretch) {
   Device &device = this->device(stretch.source);
+  uint32_t rank = facts.stations[stretch.source].rank;
+  std::unique_ptr<Sender> &gatherSender = gatherSenders[rank];
   if (!gatherSender) {
-    MAESTRO_ASSIGN(gatherSender, world->gatherSender(*options.rank, device));
+    MAESTRO_ASSIGN(gatherSender, world->gatherSender(rank, device));
   }
   MAESTRO_ASSIGN(Address address, boundAddress(station(stretch.source).instance(), stretch.kind, stretch.parameter));
   uint64_t sequence = first;
@@ -61,7 +63,7 @@ Status Job::sendPieces(uint64_t first, const Stretch &stretch) {
 }
 
 Status Job::receivePieces(uint64_t first, const Stretch &stretch, const TakePiece &take) {
-  Device &device = anyWorker().device();
+  Device &device = workers[world->root()]->device();
   if (!gatherReceiver) {
     MAESTRO_ASSIGN(gatherReceiver, world->gatherReceiver(device));
     gatheredPiece.resize(kPieceBytes);

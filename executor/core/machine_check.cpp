@@ -42,33 +42,32 @@ Status checkLayouts(const plan::Plan &plan, const std::string &path) {
   return Status();
 }
 
-/// The plan's devices are shares of this machine.
-Status checkMemory(const plan::Plan &plan, const std::string &path) {
+} // namespace
+
+Status checkMachine(const plan::Plan &plan, const std::string &path) {
+  MAESTRO_TRY(checkKind(plan, path));
+  MAESTRO_TRY(checkLayouts(plan, path));
+  unsigned cores = std::max(1u, std::thread::hardware_concurrency());
+  if (plan->ranks()->size() > cores)
+    logWarning(fmt::format("{} devices share {} cores; times say little about the plan", plan->ranks()->size(), cores));
+  return Status();
+}
+
+/// The ranks' devices are shares of this machine.
+Status checkMemory(const plan::Plan &plan, const std::string &path, transport::RankRange ranks) {
   uint64_t memory = usableMemoryBytes(), needed = 0;
-  for (const fb::Rank *rank : *plan->ranks())
-    needed += rank->peak_bytes();
+  for (uint32_t rank = ranks.first; rank < ranks.end; ++rank)
+    needed += plan->ranks()->Get(rank)->peak_bytes();
   for (const fb::Station *station : *plan->stations()) // Where ranks say nothing.
-    needed += plan->ranks()->Get(station->ranks()->Get(0))->peak_bytes() > 0
-                  ? 0
-                  : plan->executables()->Get(station->executable())->peak_bytes() * station->ranks()->size();
+    for (uint32_t rank : *station->ranks())
+      if (ranks.has(rank) && plan->ranks()->Get(rank)->peak_bytes() == 0)
+        needed += plan->executables()->Get(station->executable())->peak_bytes();
   if (needed <= memory)
     return Status();
   return Status::invalidInput(
       fmt::format("{}: the plan needs {} bytes of memory, this machine has {} (its control group's limit "
                   "included); plan again with a smaller micro-batch, or run it on the machine it was made for",
                   path, needed, memory));
-}
-
-} // namespace
-
-Status checkMachine(const plan::Plan &plan, const std::string &path) {
-  MAESTRO_TRY(checkKind(plan, path));
-  MAESTRO_TRY(checkLayouts(plan, path));
-  MAESTRO_TRY(checkMemory(plan, path));
-  unsigned cores = std::max(1u, std::thread::hardware_concurrency());
-  if (plan->ranks()->size() > cores)
-    logWarning(fmt::format("{} devices share {} cores; times say little about the plan", plan->ranks()->size(), cores));
-  return Status();
 }
 
 } // namespace maestro::executor

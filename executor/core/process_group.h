@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/status.h"
+#include "executor/core/job.h"
 #include "executor/core/world.h"
 
 #include <atomic>
@@ -23,6 +24,9 @@ public:
 
   uint32_t rank() const { return ownRank; }
   bool isRoot() const { return ownRank == world.root(); }
+  Seating seating() const {
+    return {{ownRank, ownRank + 1}, {world.root(), world.root() + 1}, /*isForked=*/true, /*watches=*/isRoot()};
+  }
   /// Root only, once threads may exist: a rank that dies ends the job with its cause.
   void supervise();
   /// Root only, when all ranks have nothing left to do but to end by themselves: returns when they have.

@@ -4,6 +4,7 @@
 #include "executor/checkpoint/directory.h"
 #include "executor/checkpoint/file_writer.h"
 #include "executor/checkpoint/run_folder.h"
+#include "executor/core/cluster.h"
 #include "executor/core/evaluation.h"
 #include "executor/core/job.h"
 #include "executor/core/job_trace.h"
@@ -39,6 +40,10 @@ public:
   Status execute() {
     MAESTRO_TRY(loadPlan());
     MAESTRO_TRY(checkOptions());
+    MAESTRO_ASSIGN(cluster, Cluster::join(*plan, options));
+    if (cluster)
+      return executeTogether();
+    MAESTRO_TRY(checkMemory(*plan, options.planPath, {0, (*plan)->ranks()->size()}));
     MAESTRO_TRY(openOutput());
     if (!options.trace.empty())
       MAESTRO_TRY(createTrace());
@@ -60,6 +65,50 @@ public:
   }
 
 private:
+  /// As one of the processes that an engine has started.
+  Status executeTogether() {
+    Topology topology(*plan);
+    MAESTRO_ASSIGN(world, World::create(*plan, topology,
+                                        {options.evaluate, 1, 1, true, options.adapts && !options.evaluate,
+                                         cluster->here()}));
+    Status status = executeShare();
+    if (status.isOk() || hasEnded) {
+      if (isRoot())
+        cluster->finish();
+    } else if (cluster->isFinished()) {
+      status = Status();
+    } else {
+      int none = 0;
+      if (!world->abort().isRaised())
+        world->outcome().code.compare_exchange_strong(none, static_cast<int>(status.code()));
+      world->abort().raise(cluster->here().first, status);
+      status = cluster->causeOfEnd(std::move(status));
+      job.reset();
+      return status;
+    }
+    Status left = cluster->leave();
+    job.reset(); // Before the way to the others.
+    return status.isOk() ? std::move(left) : std::move(status);
+  }
+
+  Status executeShare() {
+    MAESTRO_TRY(cluster->connect(*world));
+    setLogQuiet(options.quiet || !isRoot());
+    MAESTRO_TRY(checkMemory(*plan, options.planPath, cluster->here()));
+    auto open = [&]() -> Result<std::string> {
+      MAESTRO_TRY(openOutput());
+      if (!options.trace.empty())
+        MAESTRO_TRY(createTrace());
+      return found ? found->path : std::string();
+    };
+    MAESTRO_ASSIGN(std::string checkpoint, cluster->decide(*world, isRoot() ? open() : std::string()));
+    if (!checkpoint.empty() && !isRoot()) {
+      MAESTRO_ASSIGN(found, checkpoint::openCheckpoint(checkpoint));
+      MAESTRO_TRY(adoptCheckpoint());
+    }
+    return executeRank();
+  }
+
   /// Every rank but the root becomes a process of its own, before there are threads.
   Status startProcesses() {
     if (!options.processes || (*plan)->ranks()->size() < 2)
@@ -78,7 +127,10 @@ private:
     return Status();
   }
 
-  bool isRoot() const { return !processes || processes->isRoot(); }
+  /// Whether this run's results are kept; the root's process writes them.
+  bool keeps() const { return folder || (cluster && !options.out.empty() && !options.evaluate); }
+
+  bool isRoot() const { return cluster ? cluster->isRoot(*world) : !processes || processes->isRoot(); }
 
   Status executeRank() {
     MAESTRO_TRY(createJob());
@@ -210,9 +262,9 @@ private:
     jobOptions.fileOrder = options.fileOrder;
     jobOptions.adapts = options.adapts && !options.evaluate;
     jobOptions.wantsToStop = [this] { return stopRequested.load() || (options.wantsToStop && options.wantsToStop()); };
-    if (processes) {
-      jobOptions.rank = processes->rank();
+    if (processes || cluster) {
       jobOptions.world = world.get();
+      jobOptions.seating = cluster ? cluster->seating(*world) : processes->seating();
     }
     jobOptions.traceCapacity = options.trace.empty() ? 0 : size_t{1} << 20;
     MAESTRO_ASSIGN(job, Job::create(*plan, jobOptions));
@@ -267,7 +319,7 @@ private:
       sinceNs = endNs;
       finished = feeder->isLast();
       hasFailed = badStepsInARow >= training.bad_steps();
-      if (folder && options.sleepScale == 0 && job->trainsHere() &&
+      if (keeps() && options.sleepScale == 0 && job->trainsHere() &&
           (feeder->isCheckpointDue() || finished || hasFailed || result->stops)) {
         MAESTRO_TRY(save());
         sinceNs = transport::nowNs();
@@ -283,8 +335,7 @@ private:
   Status endTraining(bool finished) {
     hasEnded = true;
     MAESTRO_TRY(job->drain());
-    if (!processes) // Those that ran ahead, too; other processes end when they have done all their
-                    // steps.
+    if (!processes && !cluster) // Those that ran ahead, too; other processes end when they have done all their steps.
       job->end();
     if (!options.trace.empty())
       MAESTRO_TRY(writeTrace(*plan, *job, isRoot(), options.trace));
@@ -352,7 +403,7 @@ private:
     state.skippedSteps = skippedSteps;
     // A run that goes on after too many may go on for as many again.
     state.badStepsInARow = badStepsInARow < training.bad_steps() ? badStepsInARow : 0;
-    state.run = folder->run();
+    state.run = folder ? folder->run() : "";
     state.data = data;
     for (const fb::Component *component : *(*plan)->components())
       if (auto own = options.weights.find(component->name()->str());
@@ -383,6 +434,7 @@ private:
   data::SampleBatch evaluated;
   std::unique_ptr<World> world; ///< Where ranks are processes.
   std::unique_ptr<ProcessGroup> processes;
+  std::unique_ptr<Cluster> cluster; ///< Where an engine has started several.
   std::unique_ptr<Job> job;
   std::unique_ptr<metrics::MetricsFile> metricsFile;
   data::DataIdentity data;

@@ -14,6 +14,7 @@ namespace maestro::executor {
 
 struct RunOptions {
   std::string planPath;
+  std::string version;           ///< Of the tool; processes of a job have the same.
   std::vector<std::string> data; ///< Shard patterns; empty: synthetic.
   std::optional<uint64_t> steps; ///< Otherwise one pass over the data.
   std::string out;               ///< Empty: nothing is kept.

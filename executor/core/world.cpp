@@ -41,6 +41,9 @@ public:
     if (world->training.size() > 1) {
       MAESTRO_ASSIGN(world->agreed, Agreement::plan(places, agreementDescription()));
     }
+    for (uint32_t rank = 0; rank < topology.ranks; ++rank)
+      world->greetings.push_back(places.reserveWords(rank, 1));
+    world->timesPlace = places.reserve(world->root(), timesBytes());
     MAESTRO_TRY(allocate());
     return std::move(world);
   }
@@ -171,18 +174,24 @@ private:
     std::sort(ranks.begin(), ranks.end());
   }
 
-  /// One mapping for all segments and for what all ranks look at: causes, progress, times.
+  uint64_t timesBytes() const { return sizeof(int64_t) * (topology.stations.size() + topology.ranks); }
+
+  /// One mapping for all segments that are here and for what their ranks look at: causes, progress, times.
   Status allocate() {
+    transport::RankRange here = options.here.value_or(transport::RankRange{0, topology.ranks});
     uint64_t bytes = (uint64_t{1} << 20) + 1024 * uint64_t{topology.ranks} + 16 * topology.stations.size();
-    for (uint32_t rank = 0; rank < topology.ranks; ++rank)
+    for (uint32_t rank = here.first; rank < here.end; ++rank)
       bytes += places.bytes(rank);
     MAESTRO_ASSIGN(world->memory, transport::SharedMemory::create(bytes));
     transport::SharedMemory &memory = *world->memory;
     MAESTRO_ASSIGN(world->stop, transport::Abort::create(memory, topology.ranks));
     MAESTRO_ASSIGN(world->shared, memory.make<SharedOutcome>(1, "outcome"));
-    MAESTRO_ASSIGN(world->times.stations, memory.make<std::atomic<int64_t>>(topology.stations.size(), "times"));
-    MAESTRO_ASSIGN(world->times.devices, memory.make<std::atomic<int64_t>>(topology.ranks, "times"));
-    MAESTRO_ASSIGN(world->segments, transport::Segments::create(memory, places));
+    MAESTRO_ASSIGN(world->segments, transport::Segments::create(memory, places, here));
+    auto *times = world->segments->as<std::atomic<int64_t>>(world->timesPlace);
+    if (!here.has(world->root())) {
+      MAESTRO_ASSIGN(times, memory.make<std::atomic<int64_t>>(topology.stations.size() + topology.ranks, "times"));
+    }
+    world->times = {times, times + topology.stations.size()};
     return Status();
   }
 
@@ -196,6 +205,20 @@ private:
 Result<std::unique_ptr<World>> World::create(const plan::Plan &plan, const Topology &topology,
                                              const WorldOptions &options) {
   return WorldBuilder(plan, topology, options).make();
+}
+
+void World::publishTimes(uint32_t rank) const {
+  transport::Target root = segments->target(timesPlace);
+  if (root.memory)
+    return;
+  auto tell = [&](size_t index) {
+    int64_t ns = times.stations[index].load(std::memory_order_relaxed);
+    root.fabric->put(root.place + index * sizeof ns, std::as_bytes(std::span(&ns, 1)));
+  };
+  for (size_t station = 0; station < topology.stations.size(); ++station)
+    if (topology.stations[station].rank == rank)
+      tell(station);
+  tell(topology.stations.size() + rank);
 }
 
 std::optional<uint32_t> World::trainingIndex(uint32_t rank) const {

@@ -46,6 +46,8 @@ struct WorldOptions {
   uint32_t epoch = 1;     ///< Of the run.
   bool processes = false; ///< Ranks will not see each other's devices.
   bool adapts = false;    ///< All ranks agree on measured times in every step.
+  /// Ranks whose memory this process makes; nothing: all.
+  std::optional<transport::RankRange> here = {};
 };
 
 class World {
@@ -56,6 +58,15 @@ public:
   const transport::Abort &abort() const { return *stop; }
   SharedOutcome &outcome() const { return *shared; }
   const SharedTimes &busyNs() const { return times; }
+
+  /// Everybody's memory, as this process reaches it.
+  const transport::Segments &reach() const { return *segments; }
+  /// Where ranks are on several machines: the way to those that are not here. Before ends are made.
+  void connect(transport::Fabric &fabric) { segments->connect(fabric); }
+  /// At which the other processes count when they can write to this rank.
+  const transport::WordPlace &greeting(uint32_t rank) const { return greetings[rank]; }
+  /// Tells the root, where it is another process, what the rank's device has done so far.
+  void publishTimes(uint32_t rank) const;
 
   /// Those with losses, something to train or to save, which meet in every step.
   const std::vector<uint32_t> &trainingRanks() const { return training; }
@@ -103,7 +114,9 @@ private:
   std::unique_ptr<transport::SharedMemory> memory;
   std::optional<transport::Abort> stop;
   SharedOutcome *shared = nullptr;
-  SharedTimes times;
+  transport::Place timesPlace; ///< In the root's segment.
+  SharedTimes times;           ///< There, or where the root is elsewhere, what is known here.
+  std::vector<transport::WordPlace> greetings; ///< By rank.
   std::vector<uint32_t> training;
   std::optional<transport::Segments> segments;
   std::vector<Channel> channels;                                ///< By Topology.rings.

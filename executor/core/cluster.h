@@ -1,0 +1,63 @@
+// This process as one of several that an engine (Slurm, mpirun, Kubernetes) has started for one job.
+//
+//   join()      the processes meet and are compared              transport/control
+//   connect()   each makes its ranks' memory known to the others  transport/libfabric
+//   decide()    the root's word about what all must do alike
+//   finish(), leave()
+//
+// Ranks of a process are threads. The process that has the root rank saves and tells; process 0 watches.
+#pragma once
+
+#include "executor/core/job.h"
+#include "executor/core/run.h"
+#include "transport/control/control.h"
+#include "transport/control/progress_record.h"
+#include "transport/libfabric/libfabric.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace maestro::executor {
+
+class Cluster {
+public:
+  /// Null where this process was started alone. InvalidInput where the launcher's variables, the secret, or the number
+  /// of processes are wrong, or processes have different plans, versions or flags.
+  static Result<std::unique_ptr<Cluster>> join(const plan::Plan &plan, const RunOptions &options);
+  ~Cluster();
+
+  transport::RankRange here() const;
+  bool isRoot(const World &world) const { return here().has(world.root()); }
+  Seating seating(const World &world) const;
+  /// Opens the fabric and writes to every other process once. The world must outlive this; from now on an end here is
+  /// everybody's.
+  Status connect(World &world);
+
+  /// What the root says, everywhere; where it fails, everybody does, and for the same reason.
+  Result<std::string> decide(const World &world, const Result<std::string> &root);
+  /// By the root, when all has been done that it waits for.
+  void finish() { control->finish(); }
+  /// Whether the root has done all: ranks that ran ahead end then.
+  bool isFinished() const { return finished; }
+  /// Returns when everybody is done.
+  Status leave();
+  Status causeOfEnd(Status own) { return control->causeOfEnd(std::move(own)); }
+
+private:
+  Cluster(std::unique_ptr<transport::Control> control, uint32_t ranks) : control(std::move(control)), ranks(ranks) {}
+  transport::RankRange ranksOf(uint32_t process) const {
+    return transport::ranksOf(process, control->processes(), ranks);
+  }
+  Status greet(const World &world);
+  void watch(World &world);
+
+  std::unique_ptr<transport::Control> control;
+  uint32_t ranks;
+  bool hasTrainingRank = false;
+  std::atomic<bool> finished{false};
+  std::optional<transport::ProgressReceiver> progress;
+  std::unique_ptr<transport::LibfabricFabric> fabric;
+};
+
+} // namespace maestro::executor

@@ -1,0 +1,76 @@
+// How the processes of a job find each other, stay in touch, and end together: a TCP connection from each to process 0.
+//
+//   meet()     process 0 listens; the others come, prove that they know the job's secret, and are compared with it
+//   gather()   everybody's record for everybody: addresses, decisions, barriers
+//   watch()    from then on signs of life with what ranks do, several times a second, and the job's end with its cause
+//
+// Who is not of this job (no proof, another protocol, noise) is turned away and logged, and harms nobody. Who is, and
+// has another plan, version or number, ends the start of all with a message that names both.
+//
+// A process that dies shows within milliseconds, by its connection; one that is stopped or cut off by its silence.
+// Messages: messages.h. Cost: one connection a process, and no round depends on their number.
+#pragma once
+
+#include "base/status.h"
+#include "transport/abort.h"
+#include "transport/control/launch.h"
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace maestro::transport {
+
+struct ControlOptions {
+  Launch launch;
+  std::string secret;    ///< Empty: none; then only loopback addresses are met.
+  std::string interface; ///< A network interface's name or address; empty: that of the route to process 0.
+  std::string version, plan, flags; ///< Alike in all processes; see Introduction.
+  std::chrono::milliseconds patience = std::chrono::seconds(120); ///< Until all must have come.
+  std::chrono::milliseconds silence = std::chrono::seconds(6);    ///< Without a sign of life, until a process is given up.
+};
+
+/// What the process does with what others say; by the control's thread, short.
+struct ControlHooks {
+  std::function<std::vector<std::byte>()> beat; ///< What this process's ranks do.
+  std::function<void(uint32_t process, std::span<const std::byte> beat)> onBeat; ///< In process 0.
+  /// Why this process has ended the job: asked when its abort is raised.
+  std::function<Status()> cause;
+  /// The job has ended for a cause of another process, of `rank`. Where nobody has ended it yet here.
+  std::function<void(uint32_t rank, const Status &cause)> onStop;
+  /// The rank that leads has done all there was to do (finish()).
+  std::function<void()> onFinish;
+};
+
+class Control {
+public:
+  /// Returns when all have met. InvalidInput where processes do not fit together, or one is not let in; Unavailable
+  /// where not all have come in time, naming those.
+  static Result<std::unique_ptr<Control>> meet(const ControlOptions &options);
+  virtual ~Control() = default;
+
+  virtual uint32_t process() const = 0;
+  virtual uint32_t processes() const = 0;
+  /// Of this machine, by which the others reach it.
+  virtual const std::string &address() const = 0;
+  /// "process 3 (node7, pid 4711)"
+  virtual std::string nameOf(uint32_t process) const = 0;
+
+  /// Everybody's records, in order of processes, when all have given theirs. All call it alike.
+  virtual Result<std::vector<std::vector<std::byte>>> gather(std::span<const std::byte> own) = 0;
+
+  /// Signs of life, and the end, from now on. `abort` is this process's; a cause raised there goes to all.
+  virtual void watch(const Abort &abort, uint32_t ranks, ControlHooks hooks) = 0;
+  /// By one process: tells the others that what there was to do is done.
+  virtual void finish() = 0;
+  /// By all, at the end: returns when all have called it; then nobody's going is a failure any more.
+  virtual Status leave() = 0;
+  /// The first cause of the job's end, the same in all processes, once it is known here; else `own`.
+  virtual Status causeOfEnd(Status own) = 0;
+};
+
+} // namespace maestro::transport

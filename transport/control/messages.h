@@ -1,0 +1,80 @@
+// What processes of a job tell each other over control connections: framed messages, written and read here alone.
+//
+//   process 0                                      process p
+//   Challenge{protocol, nonce}          ─────────▶
+//                                       ◀─────────  Introduction{who it is, nonce, proof}
+//   Verdict{welcome or why not, proof}  ─────────▶
+//   then both ways: Record, Beat, Stop, Finish; from process 0 also Records
+//
+// Proofs are over both nonces and all that the message says, with the job's secret: who replays has the wrong nonce.
+#pragma once
+
+#include "base/bytes.h"
+#include "base/status.h"
+#include "transport/control/secret.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace maestro::transport {
+
+inline constexpr uint32_t kControlProtocol = 1;
+
+enum class MessageKind : uint8_t { Challenge = 1, Introduction, Verdict, Record, Records, Beat, Stop, Finish };
+
+/// A frame: 4 bytes of length, of what follows; 1 of kind; the body.
+inline constexpr size_t kFrameHeaderBytes = 5;
+inline constexpr size_t kMostGreetingBytes = 4096;       ///< Of a frame before its sender has proven who it is.
+inline constexpr size_t kMostFrameBytes = size_t{1} << 28; ///< Records of all processes.
+
+std::vector<std::byte> frame(MessageKind kind, std::span<const std::byte> body);
+
+struct Challenge {
+  uint32_t protocol = kControlProtocol;
+  Nonce nonce{};
+};
+
+/// Who a process is. What the job needs alike everywhere is compared before anything else.
+struct Introduction {
+  uint32_t process = 0, processes = 0;
+  uint32_t pid = 0;
+  std::string host;
+  std::string version; ///< Of Maestro.
+  std::string plan;    ///< Its hash.
+  std::string flags;   ///< Those that change what is computed.
+  Nonce nonce{};
+  Proof proof{};
+};
+
+struct Verdict {
+  bool welcome = false;
+  std::string reason; ///< Why not.
+  Proof proof{};
+};
+
+/// Why the job ends.
+struct Stop {
+  uint32_t rank = 0;
+  uint32_t code = 0; ///< A StatusCode.
+  std::string text;
+};
+
+std::vector<std::byte> encode(const Challenge &message);
+std::vector<std::byte> encode(const Introduction &message);
+std::vector<std::byte> encode(const Verdict &message);
+std::vector<std::byte> encode(const Stop &message);
+
+// InvalidInput where the bytes are not one whole message.
+Result<Challenge> decodeChallenge(std::span<const std::byte> body);
+Result<Introduction> decodeIntroduction(std::span<const std::byte> body);
+Result<Verdict> decodeVerdict(std::span<const std::byte> body);
+Result<Stop> decodeStop(std::span<const std::byte> body);
+/// A list of records, one a process.
+std::vector<std::byte> encodeRecords(const std::vector<std::vector<std::byte>> &records);
+Result<std::vector<std::vector<std::byte>>> decodeRecords(std::span<const std::byte> body);
+
+Proof proofOf(const Introduction &message, const Nonce &challenge, std::string_view secret);
+Proof proofOf(const Verdict &message, const Introduction &answered, const Nonce &challenge, std::string_view secret);
+
+} // namespace maestro::transport
