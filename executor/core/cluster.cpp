@@ -20,29 +20,32 @@ constexpr auto kGreetingPatience = std::chrono::seconds(20);
 
 /// What must be alike in all processes for them to compute one thing.
 std::string flagsOf(const RunOptions &options) {
-  return fmt::format("data={} steps={} out={} resume={} save-every={} seed={} save-gradients={} self-check={} evaluate={} "
-                     "shuffle={} adapt={} sleep={}",
-                     fmt::join(options.data, ","), options.steps.value_or(0), options.out,
-                     static_cast<int>(options.resume), options.saveEvery,
-                     options.seed ? std::to_string(*options.seed) : "plan", options.saveGradients, options.selfCheck,
-                     options.evaluate, options.shuffle, options.adapts, options.sleepScale);
+  return fmt::format(
+      "data={} steps={} out={} resume={} save-every={} seed={} save-gradients={} self-check={} evaluate={} "
+      "shuffle={} adapt={} sleep={}",
+      fmt::join(options.data, ","), options.steps.value_or(0), options.out, static_cast<int>(options.resume),
+      options.saveEvery, options.seed ? std::to_string(*options.seed) : "plan", options.saveGradients,
+      options.selfCheck, options.evaluate, options.shuffle, options.adapts, options.sleepScale);
 }
 
 const char *variable(const char *name) { return std::getenv(name); }
 
 } // namespace
 
-Result<std::unique_ptr<Cluster>> Cluster::join(const plan::Plan &plan, const RunOptions &options) {
+Result<std::unique_ptr<Cluster>> Cluster::join(const plan::Plan &plan, const RunOptions &options,
+                                               std::function<bool()> isStopped) {
   MAESTRO_ASSIGN(std::optional<transport::Launch> launch, transport::detectLaunch(variable));
   if (!launch)
     return std::unique_ptr<Cluster>();
   uint32_t ranks = plan->ranks()->size();
   if (launch->processes > ranks)
-    return Status::invalidInput(fmt::format("{}: {} has started {} processes, and the plan has {} ranks; start at most as "
-                                            "many, or plan for more devices",
-                                            options.planPath, launch->engine, launch->processes, ranks));
+    return Status::invalidInput(
+        fmt::format("{}: {} has started {} processes, and the plan has {} ranks; start at most as "
+                    "many, or plan for more devices",
+                    options.planPath, launch->engine, launch->processes, ranks));
   if (options.processes)
-    return Status::invalidInput("--ranks processes is for one machine; here " + launch->engine + " starts the processes");
+    return Status::invalidInput("--ranks processes is for one machine; here " + launch->engine +
+                                " starts the processes");
   transport::ControlOptions control;
   control.launch = *launch;
   MAESTRO_ASSIGN(control.secret, transport::findSecret(variable));
@@ -50,15 +53,10 @@ Result<std::unique_ptr<Cluster>> Cluster::join(const plan::Plan &plan, const Run
   control.version = options.version;
   control.plan = fmt::format("{:016x}", plan.hash());
   control.flags = flagsOf(options);
+  control.isStopped = std::move(isStopped);
   MAESTRO_ASSIGN(auto met, transport::Control::meet(control));
   return std::unique_ptr<Cluster>(new Cluster(std::move(met), ranks));
 }
-
-Cluster::~Cluster() {
-  control.reset(); // Its thread calls back.
-}
-
-transport::RankRange Cluster::here() const { return ranksOf(control->process()); }
 
 Seating Cluster::seating(const World &world) const {
   Seating seating;

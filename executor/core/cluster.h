@@ -24,10 +24,11 @@ class Cluster {
 public:
   /// Null where this process was started alone. InvalidInput where the launcher's variables, the secret, or the number
   /// of processes are wrong, or processes have different plans, versions or flags.
-  static Result<std::unique_ptr<Cluster>> join(const plan::Plan &plan, const RunOptions &options);
-  ~Cluster();
+  static Result<std::unique_ptr<Cluster>> join(const plan::Plan &plan, const RunOptions &options,
+                                               std::function<bool()> isStopped);
+  ~Cluster() { control.reset(); } // Its thread calls back.
 
-  transport::RankRange here() const;
+  transport::RankRange here() const { return own; }
   bool isRoot(const World &world) const { return here().has(world.root()); }
   Seating seating(const World &world) const;
   /// Opens the fabric and writes to every other process once. The world must outlive this; from now on an end here is
@@ -45,7 +46,8 @@ public:
   Status causeOfEnd(Status own) { return control->causeOfEnd(std::move(own)); }
 
 private:
-  Cluster(std::unique_ptr<transport::Control> control, uint32_t ranks) : control(std::move(control)), ranks(ranks) {}
+  Cluster(std::unique_ptr<transport::Control> met, uint32_t ranks)
+      : control(std::move(met)), ranks(ranks), own(ranksOf(control->process())) {}
   transport::RankRange ranksOf(uint32_t process) const {
     return transport::ranksOf(process, control->processes(), ranks);
   }
@@ -54,6 +56,7 @@ private:
 
   std::unique_ptr<transport::Control> control;
   uint32_t ranks;
+  transport::RankRange own;
   bool hasTrainingRank = false;
   std::atomic<bool> finished{false};
   std::optional<transport::ProgressReceiver> progress;

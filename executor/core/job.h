@@ -171,7 +171,7 @@ private:
   std::unique_ptr<ScheduleCache> scheduler;
   std::vector<std::unique_ptr<Worker>> workers; ///< By rank; null where it is another process.
   bool anyFrozenRank = false, anyTrainingRank = false;
-  uint64_t gathered = 0;                ///< Pieces so far.
+  uint64_t gathered = 0;                                     ///< Pieces so far.
   std::map<uint32_t, std::unique_ptr<Sender>> gatherSenders; ///< To the root, by rank; made when something is saved.
   std::unique_ptr<Receiver> gatherReceiver;
   std::vector<std::byte> gatheredPiece;

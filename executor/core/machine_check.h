@@ -9,7 +9,8 @@
 
 namespace maestro::executor {
 
-/// InvalidInput, naming the plan's file, value and limit, for devices and layouts that are not here. Warns of more devices than cores.
+/// InvalidInput, naming the plan's file, value and limit, for devices and layouts that are not here. Warns of more
+/// devices than cores.
 Status checkMachine(const plan::Plan &plan, const std::string &path);
 /// InvalidInput where these ranks need more memory than this machine has.
 Status checkMemory(const plan::Plan &plan, const std::string &path, transport::RankRange ranks);

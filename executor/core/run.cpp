@@ -40,7 +40,7 @@ public:
   Status execute() {
     MAESTRO_TRY(loadPlan());
     MAESTRO_TRY(checkOptions());
-    MAESTRO_ASSIGN(cluster, Cluster::join(*plan, options));
+    MAESTRO_ASSIGN(cluster, Cluster::join(*plan, options, [] { return stopRequested.load(); }));
     if (cluster)
       return executeTogether();
     MAESTRO_TRY(checkMemory(*plan, options.planPath, {0, (*plan)->ranks()->size()}));
@@ -68,9 +68,9 @@ private:
   /// As one of the processes that an engine has started.
   Status executeTogether() {
     Topology topology(*plan);
-    MAESTRO_ASSIGN(world, World::create(*plan, topology,
-                                        {options.evaluate, 1, 1, true, options.adapts && !options.evaluate,
-                                         cluster->here()}));
+    MAESTRO_ASSIGN(world,
+                   World::create(*plan, topology,
+                                 {options.evaluate, 1, 1, true, options.adapts && !options.evaluate, cluster->here()}));
     Status status = executeShare();
     if (status.isOk() || hasEnded) {
       if (isRoot())

@@ -114,8 +114,8 @@ private:
   std::unique_ptr<transport::SharedMemory> memory;
   std::optional<transport::Abort> stop;
   SharedOutcome *shared = nullptr;
-  transport::Place timesPlace; ///< In the root's segment.
-  SharedTimes times;           ///< There, or where the root is elsewhere, what is known here.
+  transport::Place timesPlace;                 ///< In the root's segment.
+  SharedTimes times;                           ///< There, or where the root is elsewhere, what is known here.
   std::vector<transport::WordPlace> greetings; ///< By rank.
   std::vector<uint32_t> training;
   std::optional<transport::Segments> segments;

@@ -84,6 +84,10 @@ Connection::Connection(Descriptor own) : socket(std::move(own)) {
   int one = 1;
   (void)::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
   (void)::fcntl(socket.get(), F_SETFL, ::fcntl(socket.get(), F_GETFL) | O_NONBLOCK);
+  SocketAddress address;
+  address.length = sizeof address.storage;
+  if (::getpeername(socket.get(), reinterpret_cast<sockaddr *>(&address.storage), &address.length) == 0)
+    peer = textOf(address.get());
 }
 
 Status Connection::receive() {
@@ -168,13 +172,6 @@ std::string Connection::localAddress() const {
   return textOf(address.get());
 }
 
-std::string Connection::peerAddress() const {
-  SocketAddress address;
-  address.length = sizeof address.storage;
-  (void)::getpeername(socket.get(), reinterpret_cast<sockaddr *>(&address.storage), &address.length);
-  return textOf(address.get());
-}
-
 Result<std::vector<std::string>> resolve(const std::string &host) {
   addrinfo hints{}, *found = nullptr;
   hints.ai_socktype = SOCK_STREAM;
@@ -217,9 +214,12 @@ Result<Descriptor> listenAt(const std::string &address, uint16_t port) {
   return socket;
 }
 
-Result<Connection> connectTo(const std::string &host, uint16_t port, Deadline deadline) {
+Result<Connection> connectTo(const std::string &host, uint16_t port, Deadline deadline,
+                             const std::function<bool()> &isStopped) {
   std::string why = "no address";
   for (bool isFirst = true;; isFirst = false) {
+    if (isStopped())
+      return Status::interrupted("interrupted before process 0 was reached at " + where(host, port));
     auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
     if (!isFirst && left.count() <= 0)
       return Status::unavailable("process 0 is not reached at " + where(host, port) + ": " + why);

@@ -5,6 +5,7 @@
 #include "transport/control/messages.h"
 
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -53,10 +54,11 @@ public:
 
   int descriptor() const { return socket.get(); }
   std::string localAddress() const;
-  std::string peerAddress() const;
+  const std::string &peerAddress() const { return peer; }
 
 private:
   Descriptor socket;
+  std::string peer;
   std::vector<std::byte> received, unsent;
   size_t taken = 0, sent = 0; ///< Of the two.
 };
@@ -71,7 +73,8 @@ bool isOwnAddress(const std::string &address);
 Result<std::string> addressOfInterface(const std::string &interface);
 
 Result<Descriptor> listenAt(const std::string &address, uint16_t port);
-/// Tries again, until the deadline, while nobody listens there.
-Result<Connection> connectTo(const std::string &host, uint16_t port, Deadline deadline);
+/// Tries again, until the deadline, while nobody listens there. Interrupted once `isStopped`.
+Result<Connection> connectTo(const std::string &host, uint16_t port, Deadline deadline,
+                             const std::function<bool()> &isStopped);
 
 } // namespace maestro::transport

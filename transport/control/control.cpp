@@ -65,7 +65,8 @@ public:
   Status meet() {
     const Launch &launch = options.launch;
     MAESTRO_TRY(launch.process == 0 ? gatherMembers() : join());
-    lastBeat = Clock::now();
+    for (Member &member : members)
+      member.lastSeen = Clock::now();
     thread = std::thread([this] { serve(); });
     return Status();
   }
@@ -118,9 +119,20 @@ public:
   }
 
   Status leave() override {
+    {
+      std::lock_guard lock(mutex);
+      isLastRound = true;
+    }
     MAESTRO_ASSIGN(Records records, gather({}));
-    std::lock_guard lock(mutex);
+    std::unique_lock lock(mutex);
     leaving = true;
+    // Process 0 goes last: what it has sent is read by then.
+    auto areGone = [&] {
+      return std::none_of(members.begin(), members.end(),
+                          [](const Member &member) { return member.connection.has_value(); });
+    };
+    if (process() == 0)
+      changed.wait_for(lock, kEndPatience, areGone);
     return Status();
   }
 
@@ -182,10 +194,16 @@ private:
     std::vector<Stranger> strangers;
     std::string refusal;
     while (missing() > 0 && refusal.empty()) {
+      if (options.isStopped())
+        return Status::interrupted("interrupted while " + missingText() + " had not come");
       if (Clock::now() >= deadline)
         refusal = "after " + std::to_string(options.patience.count() / 1000) + " s " + missingText() + " of " +
                   std::to_string(processes()) + " have not come to " + ownAddress + ":" +
                   std::to_string(options.launch.port);
+      if (auto now = Clock::now(); now - lastBeat >= kBeatEvery) { // Those who wait see that they wait for somebody.
+        lastBeat = now;
+        beatAll({});
+      }
       awaitStrangers(strangers);
       accept(strangers);
       for (size_t i = 0; i < strangers.size() && refusal.empty();)
@@ -307,7 +325,7 @@ private:
   Status join() {
     const Launch &launch = options.launch;
     auto deadline = Clock::now() + options.patience;
-    MAESTRO_ASSIGN(Connection connection, connectTo(launch.host, launch.port, deadline));
+    MAESTRO_ASSIGN(Connection connection, connectTo(launch.host, launch.port, deadline, options.isStopped));
     MAESTRO_TRY(checkSecrecy(connection.peerAddress()));
     ownAddress = connection.localAddress();
     if (!options.interface.empty()) {
@@ -447,10 +465,18 @@ private:
   void lose(size_t m, const std::string &why) {
     std::string name = members[m].name;
     members[m].connection.reset();
+    if (isLastRound && members[m].rounds == ownRounds) // It has said, or heard, all.
+      return;
     if (leaving || !failure.isOk())
       return;
     uint32_t rank = rankCount ? ranksOf(static_cast<uint32_t>(m), processes(), rankCount).first : 0;
     end(rank, Status::unavailable(name + " has gone: " + why));
+  }
+
+  void beatAll(std::span<const std::byte> beat) {
+    for (Member &member : members)
+      if (member.connection)
+        member.connection->send(MessageKind::Beat, beat);
   }
 
   void lookAround() {
@@ -458,10 +484,7 @@ private:
     bool wasHeldUp = now - std::exchange(lastLook, now) > std::chrono::seconds(1); // Others' words wait to be read.
     if (now - lastBeat >= kBeatEvery) {
       lastBeat = now;
-      std::vector<std::byte> beat = hooks.beat ? hooks.beat() : std::vector<std::byte>();
-      for (Member &member : members)
-        if (member.connection)
-          member.connection->send(MessageKind::Beat, process() == 0 ? std::vector<std::byte>() : beat);
+      beatAll(hooks.beat && process() != 0 ? hooks.beat() : std::vector<std::byte>());
     }
     for (size_t m = 0; m < members.size(); ++m) {
       Member &member = members[m];
@@ -540,9 +563,9 @@ private:
   const Abort *abort = nullptr;
   uint32_t rankCount = 0, failedRank = 0;
   ControlHooks hooks;
-  Status failure; ///< Why the job ends.
+  Status failure;         ///< Why the job ends.
   bool isSettled = false; ///< And it is the same in all processes.
-  bool leaving = false;
+  bool leaving = false, isLastRound = false;
   Clock::time_point lastBeat, lastLook = Clock::now(), endedAt;
   std::atomic<bool> stopping{false};
   std::thread thread;

@@ -27,16 +27,17 @@ namespace maestro::transport {
 
 struct ControlOptions {
   Launch launch;
-  std::string secret;    ///< Empty: none; then only loopback addresses are met.
-  std::string interface; ///< A network interface's name or address; empty: that of the route to process 0.
+  std::string secret;               ///< Empty: none; then only loopback addresses are met.
+  std::string interface;            ///< A network interface's name or address; empty: that of the route to process 0.
   std::string version, plan, flags; ///< Alike in all processes; see Introduction.
+  std::function<bool()> isStopped = [] { return false; };         ///< The user wants the meeting to end.
   std::chrono::milliseconds patience = std::chrono::seconds(120); ///< Until all must have come.
-  std::chrono::milliseconds silence = std::chrono::seconds(6);    ///< Without a sign of life, until a process is given up.
+  std::chrono::milliseconds silence = std::chrono::seconds(6); ///< Without a sign of life, until a process is given up.
 };
 
 /// What the process does with what others say; by the control's thread, short.
 struct ControlHooks {
-  std::function<std::vector<std::byte>()> beat; ///< What this process's ranks do.
+  std::function<std::vector<std::byte>()> beat;                                  ///< What this process's ranks do.
   std::function<void(uint32_t process, std::span<const std::byte> beat)> onBeat; ///< In process 0.
   /// Why this process has ended the job: asked when its abort is raised.
   std::function<Status()> cause;
@@ -49,7 +50,7 @@ struct ControlHooks {
 class Control {
 public:
   /// Returns when all have met. InvalidInput where processes do not fit together, or one is not let in; Unavailable
-  /// where not all have come in time, naming those.
+  /// where not all have come in time, naming those; Interrupted where the user asked for it.
   static Result<std::unique_ptr<Control>> meet(const ControlOptions &options);
   virtual ~Control() = default;
 
@@ -63,7 +64,8 @@ public:
   /// Everybody's records, in order of processes, when all have given theirs. All call it alike.
   virtual Result<std::vector<std::vector<std::byte>>> gather(std::span<const std::byte> own) = 0;
 
-  /// Signs of life, and the end, from now on. `abort` is this process's; a cause raised there goes to all.
+  /// Signs of life, and the end, from now on. `abort` is this process's; a cause raised there goes to all. It, and what
+  /// the hooks look at, must outlive this.
   virtual void watch(const Abort &abort, uint32_t ranks, ControlHooks hooks) = 0;
   /// By one process: tells the others that what there was to do is done.
   virtual void finish() = 0;

@@ -72,7 +72,8 @@ Result<Challenge> decodeChallenge(std::span<const std::byte> body) {
   message.protocol = reader.number<uint32_t>();
   if (reader.isOk() && message.protocol != kControlProtocol)
     return Status::invalidInput("process 0 speaks control protocol " + std::to_string(message.protocol) +
-                                ", this one " + std::to_string(kControlProtocol) + "; install the same Maestro everywhere");
+                                ", this one " + std::to_string(kControlProtocol) +
+                                "; install the same Maestro everywhere");
   read(reader, message.nonce);
   return whole(reader, std::move(message), "the challenge");
 }

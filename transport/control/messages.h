@@ -25,7 +25,7 @@ enum class MessageKind : uint8_t { Challenge = 1, Introduction, Verdict, Record,
 
 /// A frame: 4 bytes of length, of what follows; 1 of kind; the body.
 inline constexpr size_t kFrameHeaderBytes = 5;
-inline constexpr size_t kMostGreetingBytes = 4096;       ///< Of a frame before its sender has proven who it is.
+inline constexpr size_t kMostGreetingBytes = 4096;         ///< Of a frame before its sender has proven who it is.
 inline constexpr size_t kMostFrameBytes = size_t{1} << 28; ///< Records of all processes.
 
 std::vector<std::byte> frame(MessageKind kind, std::span<const std::byte> body);

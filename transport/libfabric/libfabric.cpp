@@ -292,9 +292,8 @@ private:
       regions.push_back(std::move(region));
     }
     if (words > kMostWords)
-      return Status::unavailable("libfabric: " + std::to_string(words) +
-                                 " counters in one process; at most " + std::to_string(kMostWords) +
-                                 ": start more processes");
+      return Status::unavailable("libfabric: " + std::to_string(words) + " counters in one process; at most " +
+                                 std::to_string(kMostWords) + ": start more processes");
     return Status();
   }
 
@@ -323,12 +322,10 @@ private:
         return;
       Spinning spinning(spin);
       bool works;
-      do
-        {
+      do {
         bool sends = post();
         works = collect() || sends;
-      }
-      while (!works && !failed && !stopping && spinning.again());
+      } while (!works && !failed && !stopping && spinning.again());
       if (!works && !stopping)
         sleep();
       spinning.ended();
@@ -387,8 +384,8 @@ private:
     }
     if (next.kind == Operation::Kind::Put && next.bytes <= info->tx_attr->inject_size) {
       // With the count behind it, or behind what is in order.
-      bool counts = peer.ring.size() > 1 && peer.ring.at(1).kind == Operation::Kind::Signal &&
-                    peer.ring.at(1).rank == next.rank;
+      bool counts =
+          peer.ring.size() > 1 && peer.ring.at(1).kind == Operation::Kind::Signal && peer.ring.at(1).rank == next.rank;
       if (counts && (isOrdered || peer.underWay == 0))
         return 2 * posted(::fi_inject_writedata(endpoint.get(), next.inlined.data(), next.bytes,
                                                 dataOf(peer.ring.at(1)), peer.address, address, segment.key),
@@ -396,9 +393,9 @@ private:
       if (counts)
         return 0;
       if (isOrdered)
-        return posted(::fi_inject_write(endpoint.get(), next.inlined.data(), next.bytes, peer.address, address,
-                                        segment.key),
-                      peer);
+        return posted(
+            ::fi_inject_write(endpoint.get(), next.inlined.data(), next.bytes, peer.address, address, segment.key),
+            peer);
     }
     return postWrite(peer, next, address, segment.key);
   }
@@ -423,8 +420,8 @@ private:
     message.rma_iov = &target;
     message.rma_iov_count = 1;
     message.context = &context;
-    size_t count = posted(
-        ::fi_writemsg(endpoint.get(), &message, FI_COMPLETION | (isOrdered ? 0 : FI_DELIVERY_COMPLETE)), peer);
+    size_t count =
+        posted(::fi_writemsg(endpoint.get(), &message, FI_COMPLETION | (isOrdered ? 0 : FI_DELIVERY_COMPLETE)), peer);
     if (count == 0)
       return 0;
     free.pop_back();
@@ -499,9 +496,9 @@ private:
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     if (stopping)
       return;
-    std::string to = peer ? "writing to ranks " + std::to_string(peer->ranks.first) + " to " +
-                                std::to_string(peer->ranks.end - 1)
-                          : "receiving";
+    std::string to =
+        peer ? "writing to ranks " + std::to_string(peer->ranks.first) + " to " + std::to_string(peer->ranks.end - 1)
+             : "receiving";
     abort.raise(segments.ranksHere().first, name() + ": " + to + ": " + text);
   }
 
@@ -517,9 +514,9 @@ private:
   Owned<fid_av> addresses;
   Owned<fid_cq> completions;
   Owned<fid_ep> endpoint;
-  std::vector<Owned<fid_mr>> regions;  ///< By rank that is here; null where its segment is empty.
-  std::vector<uint32_t> firstWords;    ///< By rank that is here: the number of its first word in this process.
-  std::vector<RemoteSegment> remote;   ///< By rank.
+  std::vector<Owned<fid_mr>> regions; ///< By rank that is here; null where its segment is empty.
+  std::vector<uint32_t> firstWords;   ///< By rank that is here: the number of its first word in this process.
+  std::vector<RemoteSegment> remote;  ///< By rank.
   std::vector<std::unique_ptr<Peer>> peers;
   int waitDescriptor = -1, wakeDescriptor = -1;
 

@@ -1,6 +1,7 @@
 // A fabric over libfabric's reliable datagrams: TCP between machines without RDMA.
 //
-//   any thread: write, put, signal ─▶ a ring a peer ─▶ the fabric's thread: fi_write, fi_writedata ─▶ the peer's segment
+//   any thread: write, put, signal ─▶ a ring a peer ─▶ the fabric's thread: fi_write, fi_writedata ─▶ the peer's
+//   segment
 //                                                      its completions count at `taken`
 //   the peer's thread: a count arrives as remote completion data ─▶ the word in its segment, who waits wakes
 //
