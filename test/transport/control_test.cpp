@@ -38,8 +38,8 @@ std::string causeOf(const std::map<std::string, std::string> &variables) {
 TEST(Launch, AloneWithoutALauncher) {
   EXPECT_FALSE(*detectLaunch(environmentOf({})));
   EXPECT_FALSE(*detectLaunch(environmentOf({{"RANK", "0"}}))) << "a variable of something else";
-  EXPECT_FALSE(*detectLaunch(environmentOf(
-      {{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"MASTER_ADDR", "localhost"}, {"MASTER_PORT", "29500"}})));
+  EXPECT_FALSE(*detectLaunch(
+      environmentOf({{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"MASTER_ADDR", "localhost"}, {"MASTER_PORT", "29500"}})));
 }
 
 TEST(Launch, TorchrunsAndKubernetesVariables) {
@@ -224,7 +224,8 @@ TEST_F(ControlTest, WhatDoesNotFitTogetherIsNamedToBoth) {
 }
 
 TEST_F(ControlTest, WhoIsMissingIsNamed) {
-  auto causes = run(4, [](uint32_t p, ControlOptions &own) { own.launch.processes = p == 1 || p == 3 ? 0 : 4; }, leave);
+  auto causes = run(
+      4, [](uint32_t p, ControlOptions &own) { own.launch.processes = p == 1 || p == 3 ? 0 : 4; }, leave);
   EXPECT_THAT(causes[0], HasSubstr("after 3 s processes 1, 3 of 4 have not come"));
   EXPECT_EQ(causes[2], causes[0]);
 }
@@ -233,7 +234,9 @@ TEST_F(ControlTest, StrangersAreTurnedAwayAndHarmNobody) {
   const std::string secret = "0123456789abcdef";
   std::atomic<bool> done{false};
   std::vector<std::thread> strangers;
-  auto connect = [&] { return connectTo("127.0.0.1", port, std::chrono::steady_clock::now() + 3s, [] { return false; }); };
+  auto connect = [&] {
+    return connectTo("127.0.0.1", port, std::chrono::steady_clock::now() + 3s, [] { return false; });
+  };
   strangers.emplace_back([&] { // Noise.
     if (auto noise = connect())
       noise->send(static_cast<MessageKind>(200), std::vector<std::byte>(3000));
@@ -315,8 +318,7 @@ TEST_F(ControlTest, OneCauseEndsAll) {
       std::this_thread::sleep_for(200ms); // The others hear of it, too.
       return cause;
     });
-    std::string expected =
-        "rank " + std::to_string(2 * culprit) + " of process " + std::to_string(culprit) + " (";
+    std::string expected = "rank " + std::to_string(2 * culprit) + " of process " + std::to_string(culprit) + " (";
     EXPECT_THAT(causes, testing::Each(AllOf(HasSubstr(expected), HasSubstr("lost its mind"))));
   }
 }

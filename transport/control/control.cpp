@@ -325,6 +325,8 @@ private:
   Status join() {
     const Launch &launch = options.launch;
     auto deadline = Clock::now() + options.patience;
+    if (auto addresses = resolve(launch.host); addresses && !addresses->empty()) // Else it may be known later.
+      MAESTRO_TRY(checkSecrecy(addresses->front()));
     MAESTRO_ASSIGN(Connection connection, connectTo(launch.host, launch.port, deadline, options.isStopped));
     MAESTRO_TRY(checkSecrecy(connection.peerAddress()));
     ownAddress = connection.localAddress();

@@ -8,6 +8,7 @@ namespace {
 constexpr const char *kLibrary = "libfabric.so.1";
 
 Result<LibfabricFunctions> load() {
+  KeptSignals kept;
   void *library = ::dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
   if (!library)
     return Status::unavailable(std::string("--transport libfabric needs ") + kLibrary +

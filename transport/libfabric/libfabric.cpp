@@ -93,6 +93,13 @@ public:
     }
     if (wakeDescriptor >= 0)
       ::close(wakeDescriptor);
+    if (failed || abort.isRaised()) { // Closing what has lost a peer in the middle of a write is not safe.
+      for (auto &region : regions)
+        (void)region.release();
+      (void)endpoint.release(), (void)completions.release(), (void)addresses.release(), (void)domain.release(),
+          (void)fabric.release();
+      return;
+    }
     // Before what they belong to.
     regions.clear();
     endpoint.reset();
@@ -266,6 +273,7 @@ private:
     hints->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
     hints->domain_attr->threading = FI_THREAD_DOMAIN;
     hints->fabric_attr->prov_name = ::strdup(kProvider);
+    KeptSignals kept;
     long outcome = functions.getinfo(kVersion, options.address.c_str(), nullptr, FI_SOURCE, hints, &info);
     functions.freeinfo(hints);
     if (outcome < 0)

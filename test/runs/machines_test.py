@@ -1,0 +1,187 @@
+"""One plan on several machines that share nothing but a network leaves the bytes that it leaves in one process; when one process dies, stops or
+is cut off, all end soon and say the same; and what does not fit together is refused before anything is trained."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+
+import runs
+from machines import Job, Loopback, Network, newest
+from tools import different_files, metrics
+
+STEPS = 6
+KD = """
+components:
+  teacher: {{model: {teacher}, frozen: true}}
+  student: {{model: {student}}}
+loss:
+  - cross_entropy: {{logits: student.logits, labels: labels, weight: 0.5}}
+  - kl_divergence: {{student: student.logits, teacher: teacher.logits, labels: labels, weight: 0.5}}
+train: {{global_batch: 8}}
+"""
+FOUR = ["--set", "cluster.devices_per_node=4"]
+STAGES = ["--pin", "student.stages=2", "--pin", "student.dp=2", "--pin", "student.micro_batch=2", "--pin", "student.split_backward=1", "--pin",
+          "teacher.dp=1", "--pin", "teacher.devices=0", "--set", "dims.seq.max=48"]
+EXAMPLES = runs.HERE.parent.parent / "examples"
+
+
+def plans(scratch):
+    """Of a teacher and a student with stages and replicas, of three modalities, of replicas alone, and of tensors in parts."""
+    workload = scratch.path / "kd.yaml"
+    workload.write_text(KD.format(teacher=runs.exported(runs.zoo_case("llama_logits")), student=runs.exported(runs.zoo_case("qwen3_logits"))))
+    bench = scratch.bench()
+    gpt = runs.exported(runs.zoo_case("gpt2_logits"))
+    two = ["--set", "cluster.devices_per_node=2", "--set", "train.global_batch=8", "--pin", "*.micro_batch=2", "--pin"]
+    return {
+        "kd": bench.plan(workload, "kd", *FOUR, *STAGES),
+        "multimodal": bench.plan(EXAMPLES / "multimodal" / "workload.yaml", "multimodal", *FOUR, "--set", "train.global_batch=16"),
+        "replicas": bench.plan(gpt, "replicas", *two, "*.dp=2"),
+        "tensor": bench.plan(gpt, "tensor", *two, "*.tensor=2"),
+    }
+
+
+def same_bits(scratch, plans, places):
+    for name, plan in plans.items():
+        arguments = [plan, "--steps", STEPS, "--save-every", 3, "--save-gradients", "--quiet"]
+        scratch.bench().succeed("maestro-run", *arguments, "--out", f"{name}-alone")
+        alone = scratch.path / f"{name}-alone"
+        ranks = 4 if name in ("kd", "multimodal") else 2
+        for where, place, processes in places(ranks):
+            out = f"{name}-{where}-{processes}"
+            statuses, said = Job(scratch, place, processes, *arguments, "--out", out).end()
+            together = scratch.path / out
+            different = [] if any(statuses) else [
+                *different_files(alone / f"checkpoint-{STEPS:06d}", together / f"checkpoint-{STEPS:06d}"),
+                *(["gradients"] if (alone / "gradients.safetensors").read_bytes() != (together / "gradients.safetensors").read_bytes() else []),
+                *(["losses"] if [line["loss"] for line in metrics(alone)] != [line["loss"] for line in metrics(together)] else [])]
+            scratch.check(f"{name}: {processes} processes, {where}", not any(statuses) and not different,
+                          "" if not any(statuses) and not different else f"{statuses} {different} {said}")
+
+
+def resumes(scratch, plan):
+    """From where a job of another number of processes has ended."""
+    arguments = [plan, "--save-every", 2, "--quiet", "--out", "resumed"]
+    first = Job(scratch, Loopback(), 3, *arguments, "--steps", 4).end()
+    second = Job(scratch, Loopback(), 2, *arguments, "--steps", STEPS, "--resume").end()
+    different = different_files(scratch.path / "kd-alone" / f"checkpoint-{STEPS:06d}", scratch.path / "resumed" / f"checkpoint-{STEPS:06d}")
+    scratch.check("two go on where three ended", first[0] == [0] * 3 and second[0] == [0] * 2 and not different,
+                  f"{different} {[text for text in first[1] + second[1] if text]}")
+
+
+def evaluates(scratch, plan):
+    job = Job(scratch, Loopback(), 2, plan, "--evaluate", "--steps", 2, "--quiet")
+    statuses, said = job.end()
+    scratch.check("an evaluation", statuses == [0, 0], f"{statuses} {said}")
+
+
+def disturbed(scratch, what, place, plan, disturb, most_seconds, words, survivors):
+    """All who can speak end in time, with status 2 and one and the same error."""
+    out = what.replace(" ", "-")
+    job = Job(scratch, place, 3, plan, "--quiet", "--save-every", 10, "--out", out, "--steps", 1_000_000)
+    if not job.await_checkpoint(out):
+        job.kill()
+        return scratch.check(what, False, "it did not begin")
+    began = time.monotonic()
+    victims = disturb(job)
+    statuses, said = [], []
+    for number, process in enumerate(job.processes):
+        if number in victims:
+            continue
+        try:
+            said.append(process.communicate(timeout=most_seconds + 30)[1])
+            statuses.append(process.returncode)
+        except Exception as failure:  # noqa: BLE001: whatever it is, the others are judged too.
+            said.append(str(failure))
+            statuses.append(None)
+    seconds = time.monotonic() - began
+    job.kill()
+    errors = {line for text in said for line in text.splitlines() if line.startswith("error:")}
+    good = statuses == [2] * survivors and len(errors) == 1 and words in min(errors) and seconds < most_seconds
+    scratch.check(f"{what}: all end after {seconds:.1f} s", good, "" if good else f"{statuses} {seconds:.1f} s {said}")
+    before = newest(scratch.path / out)
+    done = scratch.bench().command("maestro-run", plan, "--quiet", "--out", out, "--steps", before + 1, "--resume")
+    return scratch.check(f"{what}: it goes on from step {before}", done.returncode == 0, done.stderr[-300:] if done.returncode else "")
+
+
+def send(number, signal_number):
+    def disturb(job):
+        os.kill(job.pid(number), signal_number)
+        return {number}
+    return disturb
+
+
+def interrupted(scratch, plan):
+    """Everybody ends after the same step, which is saved."""
+    job = Job(scratch, Loopback(), 3, plan, "--quiet", "--save-every", 10, "--out", "interrupted", "--steps", 1_000_000)
+    if job.await_checkpoint("interrupted"):
+        for process in job.processes:
+            process.send_signal(signal.SIGTERM)
+    statuses, said = job.end(30)
+    scratch.check("an interrupted job", 130 in statuses and set(statuses) <= {0, 130} and "is saved" in "".join(said), f"{statuses} {said}")
+
+
+def refused(scratch, plans, network):
+    def check(what, words, job, expected=1):
+        statuses, said = job.end(30)
+        errors = [text.count("error:") for text in said]
+        scratch.check(what, set(statuses) == {expected} and all(any(word in text for word in words) for text in said) and set(errors) == {1},
+                      f"{statuses} {said}")
+
+    plan = plans["kd"]
+    steps = ["--steps", 1, "--quiet"]
+    check("another plan", ["the plan"], Job(scratch, Loopback(), 2, plan, *steps, changes={1: ({}, [plans["multimodal"], *steps])}))
+    check("another flag", ["the flags"], Job(scratch, Loopback(), 2, plan, *steps, changes={1: ({}, [plan, *steps, "--seed", 3])}))
+    check("more processes than ranks", ["has 4 ranks"], Job(scratch, Loopback(), 5, plan, *steps))
+    check("a wrong number", ["RANK='7'"], Job(scratch, Loopback(), 1, plan, *steps, changes={0: ({"RANK": "7", "WORLD_SIZE": "2"}, None)}))
+    check("a used --out, on all", ["--resume"], Job(scratch, Loopback(), 2, plan, *steps, "--out", "kd-alone"))
+    check("data that is not there, on all", ["nosuch"], Job(scratch, Loopback(), 2, plan, *steps, "--data", "nosuch.tar"))
+    if network:
+        none = {process: ({"MAESTRO_JOB_SECRET": None}, None) for process in range(2)}
+        check("a network without a secret", ["MAESTRO_JOB_SECRET_FILE"], Job(scratch, network, 2, plan, *steps, changes=none))
+        check("an interface that is not there", ["there is no such interface"],
+              Job(scratch, network, 1, plan, *steps, changes={0: ({"WORLD_SIZE": "2", "MAESTRO_INTERFACE": "nosuch0"}, None)}))
+
+
+def main() -> int:
+    scratch = runs.Scratch("machines")
+    made = plans(scratch)
+    networks = {}
+    try:
+        networks = {count: Network(count) for count in (2, 3)}
+    except (PermissionError, FileNotFoundError) as failure:
+        print(f"skip machines: {failure}", flush=True)
+
+    def places(ranks):
+        yield "one machine", Loopback(), 2
+        if ranks > 2:
+            yield "one machine", Loopback(), 3
+        for count, network in networks.items():
+            if count <= ranks:
+                yield f"{count} machines", network, ranks if count == 2 else 3
+
+    try:
+        same_bits(scratch, made, places)
+        resumes(scratch, made["kd"])
+        evaluates(scratch, made["kd"])
+        place = networks.get(3, Loopback())
+        for number in (0, 2):
+            disturbed(scratch, f"process {number} is killed", place, made["kd"], send(number, signal.SIGKILL), 7, f"process {number} (", 2)
+            disturbed(scratch, f"process {number} is stopped", place, made["kd"], send(number, signal.SIGSTOP), 15, f"process {number} (", 2)
+        interrupted(scratch, made["kd"])
+        refused(scratch, made, networks.get(2))
+        if networks:
+            def unplug(job):
+                networks[3].unplug(2)
+                return {2}
+            disturbed(scratch, "a cable is pulled", networks[3], made["kd"], unplug, 15, "process 2 (", 2)
+    finally:
+        for network in networks.values():
+            network.close()
+    return scratch.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
