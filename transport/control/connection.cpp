@@ -95,7 +95,7 @@ Status Connection::receive() {
   while (true) {
     ssize_t count = ::recv(socket.get(), buffer, sizeof buffer, 0);
     if (count > 0)
-      received.insert(received.end(), buffer, buffer + count);
+      frames.add({buffer, static_cast<size_t>(count)});
     else if (count == 0)
       return Status::unavailable("the connection was closed");
     else if (errno == EAGAIN || errno == EWOULDBLOCK)
@@ -103,26 +103,6 @@ Status Connection::receive() {
     else if (errno != EINTR)
       return Status::unavailable(std::string("the connection failed: ") + std::strerror(errno));
   }
-}
-
-Result<std::optional<Connection::Frame>> Connection::next(size_t most) {
-  std::span<const std::byte> left = std::span(received).subspan(taken);
-  if (left.size() < kFrameHeaderBytes)
-    return std::optional<Frame>();
-  auto length = ByteReader(left).number<uint32_t>();
-  if (length == 0 || length > most)
-    return Status::invalidInput("a message of " + std::to_string(length) + " bytes; at most " + std::to_string(most) +
-                                " are expected");
-  if (left.size() - sizeof length < length)
-    return std::optional<Frame>();
-  std::span<const std::byte> body = left.subspan(kFrameHeaderBytes, length - 1);
-  Frame frame{static_cast<MessageKind>(left[sizeof length]), {body.begin(), body.end()}};
-  taken += sizeof length + length;
-  if (taken == received.size() || taken > (size_t{1} << 20)) {
-    received.erase(received.begin(), received.begin() + static_cast<ptrdiff_t>(taken));
-    taken = 0;
-  }
-  return std::optional(std::move(frame));
 }
 
 void Connection::send(MessageKind kind, std::span<const std::byte> body) {
@@ -146,7 +126,7 @@ Status Connection::flush() {
   return Status();
 }
 
-Result<Connection::Frame> Connection::await(size_t most, Deadline deadline) {
+Result<Frame> Connection::await(size_t most, Deadline deadline) {
   while (true) {
     MAESTRO_TRY(flush());
     MAESTRO_ASSIGN(std::optional<Frame> frame, next(most));

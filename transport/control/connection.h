@@ -35,15 +35,10 @@ class Connection {
 public:
   explicit Connection(Descriptor socket);
 
-  struct Frame {
-    MessageKind kind;
-    std::vector<std::byte> body;
-  };
-
   /// Takes what has come. Unavailable where the other side has closed or the connection failed.
   Status receive();
   /// The next whole frame that has come. InvalidInput where one is longer than `most` or empty.
-  Result<std::optional<Frame>> next(size_t most);
+  Result<std::optional<Frame>> next(size_t most) { return frames.next(most); }
   /// What the socket does not take now goes with the next flush().
   void send(MessageKind kind, std::span<const std::byte> body);
   Status flush();
@@ -59,8 +54,9 @@ public:
 private:
   Descriptor socket;
   std::string peer;
-  std::vector<std::byte> received, unsent;
-  size_t taken = 0, sent = 0; ///< Of the two.
+  FrameReader frames;
+  std::vector<std::byte> unsent;
+  size_t sent = 0; ///< Of it.
 };
 
 /// Numeric addresses of a host: InvalidInput where it has none.

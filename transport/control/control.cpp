@@ -29,6 +29,7 @@ constexpr size_t kMostStrangers = 256; ///< Connections that have not proven any
 /// After the cause is known, whatever does not end by itself is ended.
 constexpr auto kEndPatience = std::chrono::seconds(5);
 constexpr auto kCausePatience = std::chrono::seconds(1);
+constexpr auto kRefusalPatience = std::chrono::seconds(2);
 
 std::string hostName() {
   char name[256] = "";
@@ -193,32 +194,45 @@ private:
     auto deadline = Clock::now() + options.patience;
     std::vector<Stranger> strangers;
     std::string refusal;
-    while (missing() > 0 && refusal.empty()) {
+    // Those that come after it was refused are told why, too.
+    auto isOver = [&] { return !refusal.empty() && Clock::now() > refused + kRefusalPatience; };
+    while (missing() > 0 && !isOver()) {
       if (options.isStopped())
         return Status::interrupted("interrupted while " + missingText() + " had not come");
-      if (Clock::now() >= deadline)
-        refusal = "after " + std::to_string(options.patience.count() / 1000) + " s " + missingText() + " of " +
-                  std::to_string(processes()) + " have not come to " + ownAddress + ":" +
-                  std::to_string(options.launch.port);
+      if (Clock::now() >= deadline && refusal.empty())
+        refused = Clock::now(), refusal = "after " + std::to_string(options.patience.count() / 1000) + " s " +
+                                          missingText() + " of " + std::to_string(processes()) + " have not come to " +
+                                          ownAddress + ":" + std::to_string(options.launch.port);
       if (auto now = Clock::now(); now - lastBeat >= kBeatEvery) { // Those who wait see that they wait for somebody.
         lastBeat = now;
         beatAll({});
       }
       awaitStrangers(strangers);
       accept(strangers);
-      for (size_t i = 0; i < strangers.size() && refusal.empty();)
+      for (size_t i = 0; i < strangers.size();)
         if (greet(strangers[i], refusal))
           strangers.erase(strangers.begin() + static_cast<ptrdiff_t>(i));
         else
           ++i;
     }
-    if (refusal.empty())
-      return Status();
+    return refusal.empty() ? Status() : refuseAll(refusal);
+  }
+
+  /// Those that were let in hear why it was for nothing, and have read it when this returns.
+  Status refuseAll(const std::string &reason) {
+    std::vector<std::byte> stop = encode(Stop{0, static_cast<uint32_t>(StatusCode::InvalidInput), reason});
     for (Member &member : members)
       if (member.connection)
-        member.connection->send(MessageKind::Stop,
-                                encode(Stop{0, static_cast<uint32_t>(StatusCode::InvalidInput), refusal}));
-    return Status::invalidInput(refusal);
+        member.connection->send(MessageKind::Stop, stop);
+    for (auto began = Clock::now(); Clock::now() < began + kRefusalPatience;
+         std::this_thread::sleep_for(std::chrono::milliseconds(5))) {
+      for (Member &member : members)
+        if (member.connection && !member.connection->receive().isOk())
+          member.connection.reset();
+      if (missing() == members.size() - 1)
+        break;
+    }
+    return Status::invalidInput(reason);
   }
 
   size_t missing() const {
@@ -278,7 +292,10 @@ private:
       answer(stranger, *introduced, "it does not know the job's secret");
       return turnAway(stranger, "it does not know the job's secret (it calls itself " + nameOf(*introduced) + ")");
     }
-    refusal = mismatch(*introduced);
+    if (refusal.empty()) {
+      refusal = mismatch(*introduced);
+      refused = Clock::now();
+    }
     answer(stranger, *introduced, refusal);
     if (!refusal.empty())
       return true;
@@ -555,6 +572,7 @@ private:
   const ControlOptions options;
   std::string ownAddress;
   Descriptor listener;
+  Clock::time_point refused;      ///< When the job was.
   std::vector<std::string> names; ///< By process, as far as known.
 
   std::mutex mutex;

@@ -5,6 +5,8 @@
 namespace maestro::transport {
 namespace {
 
+constexpr size_t kKeptBytes = size_t{1} << 20; ///< Of frames that were taken; then they go.
+
 template <size_t count> void read(ByteReader &reader, std::array<std::byte, count> &into) {
   std::span<const std::byte> bytes = reader.raw(count);
   std::copy(bytes.begin(), bytes.end(), into.begin());
@@ -36,6 +38,26 @@ ByteWriter &write(ByteWriter &writer, const Verdict &message) {
 std::vector<std::byte> frame(MessageKind kind, std::span<const std::byte> body) {
   ByteWriter writer;
   return writer.number(static_cast<uint32_t>(body.size() + 1)).number(static_cast<uint8_t>(kind)).raw(body).take();
+}
+
+Result<std::optional<Frame>> FrameReader::next(size_t most) {
+  std::span<const std::byte> left = std::span(received).subspan(taken);
+  if (left.size() < kFrameHeaderBytes)
+    return std::optional<Frame>();
+  auto length = ByteReader(left).number<uint32_t>();
+  if (length == 0 || length > most)
+    return Status::invalidInput("a message of " + std::to_string(length) + " bytes; at most " + std::to_string(most) +
+                                " are expected");
+  if (left.size() - sizeof length < length)
+    return std::optional<Frame>();
+  std::span<const std::byte> body = left.subspan(kFrameHeaderBytes, length - 1);
+  Frame frame{static_cast<MessageKind>(left[sizeof length]), {body.begin(), body.end()}};
+  taken += sizeof length + length;
+  if (taken == received.size() || taken > kKeptBytes) {
+    received.erase(received.begin(), received.begin() + static_cast<ptrdiff_t>(taken));
+    taken = 0;
+  }
+  return std::optional(std::move(frame));
 }
 
 std::vector<std::byte> encode(const Challenge &message) {

@@ -14,6 +14,7 @@
 #include "transport/control/secret.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,23 @@ inline constexpr size_t kMostGreetingBytes = 4096;         ///< Of a frame befor
 inline constexpr size_t kMostFrameBytes = size_t{1} << 28; ///< Records of all processes.
 
 std::vector<std::byte> frame(MessageKind kind, std::span<const std::byte> body);
+
+struct Frame {
+  MessageKind kind;
+  std::vector<std::byte> body;
+};
+
+/// Frames of a stream of bytes that comes in pieces.
+class FrameReader {
+public:
+  void add(std::span<const std::byte> bytes) { received.insert(received.end(), bytes.begin(), bytes.end()); }
+  /// The next whole one. InvalidInput where one is longer than `most` or empty.
+  Result<std::optional<Frame>> next(size_t most);
+
+private:
+  std::vector<std::byte> received;
+  size_t taken = 0;
+};
 
 struct Challenge {
   uint32_t protocol = kControlProtocol;

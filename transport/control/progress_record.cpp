@@ -1,9 +1,12 @@
 #include "transport/control/progress_record.h"
 
+#include <algorithm>
+
 namespace maestro::transport {
 namespace {
 
 constexpr LaneKind kLanes[] = {LaneKind::Host, LaneKind::Device, LaneKind::Driver};
+constexpr int64_t kMostExpectedNs = int64_t{24 * 3600} * 1'000'000'000; ///< A day; it is multiplied.
 constexpr size_t kMostTextBytes = 256, kMostTexts = 4096;
 
 } // namespace
@@ -40,8 +43,8 @@ Status ProgressReceiver::enter(RankRange ranks, std::span<const std::byte> recor
       for (LaneKind kind : kLanes) {
         Progress::Snapshot lane;
         lane.count = reader.number<uint64_t>();
-        lane.sinceNs = now - reader.number<int64_t>();
-        lane.expectedNs = reader.number<int64_t>();
+        lane.sinceNs = now - std::clamp<int64_t>(reader.number<int64_t>(), 0, now);
+        lane.expectedNs = std::clamp<int64_t>(reader.number<int64_t>(), 0, kMostExpectedNs);
         lane.index = reader.number<uint64_t>();
         auto activity = reader.number<uint32_t>();
         std::string text = reader.text();

@@ -1,6 +1,6 @@
 #include "transport/libfabric/libfabric.h"
 
-#include "base/bytes.h"
+#include "transport/libfabric/card.h"
 #include "transport/libfabric/functions.h"
 #include "transport/libfabric/ring.h"
 #include "transport/wait.h"
@@ -25,7 +25,6 @@ namespace {
 
 constexpr uint32_t kVersion = FI_VERSION(1, 17);
 constexpr const char *kProvider = "tcp;ofi_rxm";
-constexpr uint16_t kCardVersion = 1;
 constexpr size_t kMostNameBytes = 256;
 constexpr size_t kContexts = 512; ///< Writes under way, of all peers.
 constexpr int kCompletionsAtOnce = 16;
@@ -59,9 +58,7 @@ template <typename T> Out<T> out(Owned<T> &owner) { return Out<T>(owner); }
 /// Where a rank's segment is.
 struct RemoteSegment {
   uint32_t peer = 0;
-  uint64_t base = 0, key = 0, bytes = 0;
-  uint32_t firstWord = 0; ///< Among those of its process.
-  bool isKnown = false;
+  FabricCard::Segment at;
 };
 
 struct Peer {
@@ -137,62 +134,46 @@ public:
   }
 
   std::vector<std::byte> card() const override {
-    std::array<std::byte, kMostNameBytes> name{};
-    size_t length = name.size();
-    (void)::fi_getname(&endpoint->fid, name.data(), &length);
-    ByteWriter writer;
-    writer.number(kCardVersion).block({name.data(), std::min(length, name.size())});
+    FabricCard card;
+    card.name.resize(kMostNameBytes);
+    size_t length = card.name.size();
+    (void)::fi_getname(&endpoint->fid, card.name.data(), &length);
+    card.name.resize(std::min(length, kMostNameBytes));
     RankRange here = segments.ranksHere();
-    writer.number(here.count());
-    uint32_t firstWord = 0;
+    bool isVirtual = info->domain_attr->mr_mode & FI_MR_VIRT_ADDR;
     for (uint32_t rank = here.first; rank < here.end; ++rank) {
-      std::span<std::byte> segment = segments.segment(rank);
-      bool isVirtual = info->domain_attr->mr_mode & FI_MR_VIRT_ADDR;
+      std::span<std::byte> memory = segments.segment(rank);
       fid_mr *region = regions[rank - here.first].get();
-      writer.number(rank)
-          .number(isVirtual ? reinterpret_cast<uint64_t>(segment.data()) : uint64_t{0})
-          .number(region ? ::fi_mr_key(region) : uint64_t{0})
-          .number(static_cast<uint64_t>(segment.size()))
-          .number(firstWord);
-      firstWord += segments.words(rank);
+      FabricCard::Segment segment;
+      segment.rank = rank;
+      segment.base = isVirtual ? reinterpret_cast<uint64_t>(memory.data()) : 0;
+      segment.key = region ? ::fi_mr_key(region) : 0;
+      segment.bytes = memory.size();
+      segment.firstWord = firstWords[rank - here.first];
+      card.segments.push_back(segment);
     }
-    return writer.take();
+    return encode(card);
   }
 
-  Status connect(RankRange ranks, std::span<const std::byte> card) override {
-    ByteReader reader(card);
-    auto version = reader.number<uint16_t>();
-    if (version != kCardVersion)
-      return badCard(ranks, "is of version " + std::to_string(version) + " instead of " + std::to_string(kCardVersion));
-    std::span<const std::byte> name = reader.block();
-    auto count = reader.number<uint32_t>();
-    if (!reader.isOk() || name.empty() || name.size() > kMostNameBytes || count != ranks.count())
-      return badCard(ranks, "is cut off, or not theirs");
+  Status connect(RankRange ranks, std::span<const std::byte> bytes) override {
+    MAESTRO_ASSIGN(FabricCard card, decodeCard(bytes));
+    if (card.segments.size() != ranks.count())
+      return badCard(ranks, "is of " + std::to_string(card.segments.size()) + " ranks");
     auto peer = std::make_unique<Peer>();
     peer->ranks = ranks;
-    std::array<std::byte, kMostNameBytes> padded{};
-    std::copy(name.begin(), name.end(), padded.begin());
-    if (::fi_av_insert(addresses.get(), padded.data(), 1, &peer->address, 0, nullptr) != 1)
-      return badCard(ranks, "names an address that the provider does not take");
-    for (uint32_t i = 0; i < count; ++i) {
-      auto rank = reader.number<uint32_t>();
-      RemoteSegment segment;
-      segment.peer = static_cast<uint32_t>(peers.size());
-      segment.base = reader.number<uint64_t>();
-      segment.key = reader.number<uint64_t>();
-      segment.bytes = reader.number<uint64_t>();
-      segment.firstWord = reader.number<uint32_t>();
-      segment.isKnown = true;
-      if (!reader.isOk() || !ranks.has(rank) || rank >= segments.ranks())
-        return badCard(ranks, "is cut off, or not theirs");
-      if (segment.bytes != segments.bytes(rank))
+    card.name.resize(kMostNameBytes); // The provider reads as much as its kind of address has.
+    if (::fi_av_insert(addresses.get(), card.name.data(), 1, &peer->address, 0, nullptr) != 1)
+      return badCard(ranks, "names an endpoint that the provider does not take");
+    remote.resize(segments.ranks());
+    for (const FabricCard::Segment &segment : card.segments) {
+      if (!ranks.has(segment.rank))
+        return badCard(ranks, "is of rank " + std::to_string(segment.rank));
+      if (segment.bytes != segments.bytes(segment.rank))
         return badCard(ranks, "has a segment of " + std::to_string(segment.bytes) + " bytes for rank " +
-                                  std::to_string(rank) + " instead of " + std::to_string(segments.bytes(rank)));
-      remote.resize(segments.ranks());
-      remote[rank] = segment;
+                                  std::to_string(segment.rank) + " instead of " +
+                                  std::to_string(segments.bytes(segment.rank)));
+      remote[segment.rank] = {static_cast<uint32_t>(peers.size()), segment};
     }
-    if (!reader.isWhole())
-      return badCard(ranks, "has bytes behind its end");
     peers.push_back(std::move(peer));
     return Status();
   }
@@ -382,7 +363,7 @@ private:
   /// How many of the peer's operations went; 0: not now.
   size_t postNext(Peer &peer) {
     const Operation &next = peer.ring.at(0);
-    const RemoteSegment &segment = remote[next.rank];
+    const FabricCard::Segment &segment = remote[next.rank].at;
     uint64_t address = segment.base + next.offset;
     if (next.kind == Operation::Kind::Signal) {
       if (!isOrdered && peer.underWay > 0)
@@ -447,7 +428,7 @@ private:
   }
 
   uint64_t dataOf(const Operation &signal) const {
-    return uint64_t{remote[signal.rank].firstWord + signal.word} << kCountBits | signal.bytes;
+    return uint64_t{remote[signal.rank].at.firstWord + signal.word} << kCountBits | signal.bytes;
   }
 
   /// Whether anything had arrived or left.

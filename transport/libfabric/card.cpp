@@ -1,0 +1,48 @@
+#include "transport/libfabric/card.h"
+
+#include "base/bytes.h"
+
+namespace maestro::transport {
+namespace {
+
+constexpr uint16_t kVersion = 1;
+constexpr size_t kMostNameBytes = 256;
+
+} // namespace
+
+std::vector<std::byte> encode(const FabricCard &card) {
+  ByteWriter writer;
+  writer.number(kVersion).block(card.name).number(static_cast<uint32_t>(card.segments.size()));
+  for (const FabricCard::Segment &segment : card.segments)
+    writer.number(segment.rank)
+        .number(segment.base)
+        .number(segment.key)
+        .number(segment.bytes)
+        .number(segment.firstWord);
+  return writer.take();
+}
+
+Result<FabricCard> decodeCard(std::span<const std::byte> bytes) {
+  ByteReader reader(bytes);
+  if (auto version = reader.number<uint16_t>(); version != kVersion)
+    return Status::invalidInput("the address is of version " + std::to_string(version) + " instead of " +
+                                std::to_string(kVersion));
+  FabricCard card;
+  std::span<const std::byte> name = reader.block();
+  card.name.assign(name.begin(), name.end());
+  auto count = reader.number<uint32_t>();
+  for (uint32_t i = 0; i < count && reader.isOk(); ++i) {
+    FabricCard::Segment segment;
+    segment.rank = reader.number<uint32_t>();
+    segment.base = reader.number<uint64_t>();
+    segment.key = reader.number<uint64_t>();
+    segment.bytes = reader.number<uint64_t>();
+    segment.firstWord = reader.number<uint32_t>();
+    card.segments.push_back(segment);
+  }
+  if (!reader.isWhole() || name.empty() || name.size() > kMostNameBytes)
+    return Status::invalidInput("the address is cut off, or has bytes behind its end");
+  return card;
+}
+
+} // namespace maestro::transport

@@ -1,0 +1,27 @@
+// What another process must know to write to the ranks of this one.
+#pragma once
+
+#include "base/status.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace maestro::transport {
+
+struct FabricCard {
+  struct Segment {
+    uint32_t rank = 0;
+    uint64_t base = 0, key = 0, bytes = 0;
+    uint32_t firstWord = 0; ///< Among those of its process.
+  };
+  std::vector<std::byte> name; ///< Of the endpoint, as its provider writes it.
+  std::vector<Segment> segments;
+};
+
+std::vector<std::byte> encode(const FabricCard &card);
+/// InvalidInput where the bytes are not one whole card.
+Result<FabricCard> decodeCard(std::span<const std::byte> bytes);
+
+} // namespace maestro::transport
