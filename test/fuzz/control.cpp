@@ -1,5 +1,5 @@
-// Reads the input as a stream of frames in pieces, every body as the message of its kind, and as what travels in records;
-// what can be read is written again, and must be the same bytes.
+// Reads the input as a stream of frames in pieces, every body as the message of its kind, and as what travels in
+// records; what can be read is written again, and must be the same bytes.
 #include "transport/control/messages.h"
 #include "transport/control/progress_record.h"
 #include "transport/libfabric/card.h"

@@ -54,6 +54,18 @@ TEST(Launch, TorchrunsAndKubernetesVariables) {
   EXPECT_EQ((*detectLaunch(environmentOf(variables)))->port, 29501) << "the agent has the port itself";
 }
 
+TEST(Launch, MpirunsVariables) {
+  for (auto [process, processes] :
+       {std::pair("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), {"PMI_RANK", "PMI_SIZE"}}) {
+    std::map<std::string, std::string> variables = {{process, "1"}, {processes, "4"}};
+    EXPECT_FALSE(*detectLaunch(environmentOf(variables))) << "nobody says where they meet";
+    variables["MASTER_ADDR"] = "node1";
+    EXPECT_THAT(causeOf(variables), HasSubstr("MASTER_PORT is not set"));
+    variables["MASTER_PORT"] = "29500";
+    EXPECT_EQ((*detectLaunch(environmentOf(variables)))->process, 1u);
+  }
+}
+
 TEST(Launch, SlurmsVariables) {
   Launch launch = **detectLaunch(environmentOf({{"SLURM_PROCID", "5"},
                                                 {"SLURM_NTASKS", "16"},

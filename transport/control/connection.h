@@ -48,6 +48,8 @@ public:
   Result<Frame> await(size_t most, Deadline deadline);
 
   int descriptor() const { return socket.get(); }
+  /// The socket alone, without what was received and not taken.
+  Descriptor release() { return std::move(socket); }
   std::string localAddress() const;
   const std::string &peerAddress() const { return peer; }
 

@@ -51,7 +51,8 @@ struct Member {
   std::optional<Connection> connection;
   std::string name;
   Clock::time_point lastSeen;
-  uint64_t rounds = 0; ///< Records that it gave.
+  uint64_t rounds = 0;    ///< Records that it gave.
+  bool isRefused = false; ///< And knows why.
 };
 
 class Implementation : public Control {
@@ -229,15 +230,17 @@ private:
       for (Member &member : members)
         if (member.connection && !member.connection->receive().isOk())
           member.connection.reset();
-      if (missing() == members.size() - 1)
+      if (std::none_of(members.begin(), members.end(),
+                       [](const Member &member) { return member.connection.has_value(); }))
         break;
     }
     return Status::invalidInput(reason);
   }
 
   size_t missing() const {
-    return static_cast<size_t>(
-        std::count_if(members.begin() + 1, members.end(), [](const Member &member) { return !member.connection; }));
+    return static_cast<size_t>(std::count_if(members.begin() + 1, members.end(), [](const Member &member) {
+      return !member.connection && !member.isRefused;
+    }));
   }
 
   std::string missingText() const {
@@ -297,8 +300,11 @@ private:
       refused = Clock::now();
     }
     answer(stranger, *introduced, refusal);
-    if (!refusal.empty())
+    if (!refusal.empty()) {
+      if (introduced->process < members.size())
+        members[introduced->process].isRefused = true;
       return true;
+    }
     Member &member = members[introduced->process];
     member.connection = std::move(stranger.connection);
     member.name = names[introduced->process] = nameOf(*introduced);

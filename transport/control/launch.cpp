@@ -39,10 +39,10 @@ private:
   const Environment &environment;
 };
 
-Result<Launch> fromTorchrun(const Variables &variables) {
+Result<Launch> fromNumbers(const Variables &variables, const char *process, const char *processes) {
   Launch launch;
-  launch.engine = "RANK and WORLD_SIZE";
-  MAESTRO_TRY(variables.numbers("RANK", "WORLD_SIZE", launch));
+  launch.engine = std::string(process) + " and " + processes;
+  MAESTRO_TRY(variables.numbers(process, processes, launch));
   MAESTRO_ASSIGN(launch.host, variables.text("MASTER_ADDR"));
   // torchrun's agent keeps a store of its own at MASTER_PORT, and says so.
   MAESTRO_ASSIGN(uint32_t port, variables.number("MASTER_PORT", 1, 65534));
@@ -83,9 +83,14 @@ Result<std::string> firstHost(const std::string &nodes) {
 Result<std::optional<Launch>> detectLaunch(const Environment &environment) {
   Variables variables(environment);
   Launch launch;
-  if (variables.has("RANK") && variables.has("WORLD_SIZE")) {
-    MAESTRO_ASSIGN(launch, fromTorchrun(variables));
-  } else if (variables.has("SLURM_PROCID") && variables.has("SLURM_STEP_NODELIST")) {
+  constexpr const char *kNumbers[][2] = {
+      {"RANK", "WORLD_SIZE"}, {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}, {"PMI_RANK", "PMI_SIZE"}};
+  for (auto [process, processes] : kNumbers)
+    if (variables.has(process) && variables.has(processes) && (variables.has("MASTER_ADDR") || process[0] == 'R')) {
+      MAESTRO_ASSIGN(launch, fromNumbers(variables, process, processes));
+      return launch.processes > 1 ? std::optional(launch) : std::nullopt;
+    }
+  if (variables.has("SLURM_PROCID") && variables.has("SLURM_STEP_NODELIST")) {
     MAESTRO_ASSIGN(launch, fromSlurm(variables));
   }
   return launch.processes > 1 ? std::optional(launch) : std::nullopt;

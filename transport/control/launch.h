@@ -21,7 +21,8 @@ struct Launch {
 using Environment = std::function<const char *(const char *)>;
 
 /// Nothing where no engine has started this process, or it has started this one alone. In this order:
-///   RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT          torchrun, Kubernetes' training operators
+///   RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT          torchrun, Kubernetes' training operators, a script
+///   OMPI_COMM_WORLD_RANK and _SIZE, or PMI_RANK and PMI_SIZE, with MASTER_ADDR and MASTER_PORT    mpirun
 ///   SLURM_PROCID, SLURM_NTASKS, SLURM_STEP_NODELIST     srun; the port follows from SLURM_JOB_ID and SLURM_STEP_ID
 /// InvalidInput where variables are missing, are no numbers, or contradict each other.
 Result<std::optional<Launch>> detectLaunch(const Environment &environment);

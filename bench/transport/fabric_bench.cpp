@@ -1,0 +1,217 @@
+// A channel over libfabric beside a plain send and receive loop over the same path: two processes, on loopback, or each
+// in a network namespace of its own. Medians over repetitions that alternate.
+//
+//   fabric_bench [PID ADDRESS PID ADDRESS]     namespaces of these processes, and their addresses there
+#include "executor/world/channel.h"
+#include "transport/control/connection.h"
+#include "transport/libfabric/libfabric.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <string>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <vector>
+
+namespace maestro::executor {
+namespace {
+
+using transport::Descriptor, transport::nowNs;
+
+constexpr uint32_t kSlots = 4;
+constexpr uint16_t kPort = 27431;
+constexpr int kRepetitions = 9;
+
+void require(const Status &status) {
+  if (status.isOk())
+    return;
+  std::fprintf(stderr, "%s\n", std::string(status.message()).c_str());
+  std::_Exit(1);
+}
+
+void requireSystem(bool good, const char *what) {
+  if (!good) {
+    std::perror(what);
+    std::_Exit(1);
+  }
+}
+
+struct Place {
+  std::string pid, address = "127.0.0.1";
+  void enter() const {
+    if (pid.empty())
+      return;
+    Descriptor space(::open(("/proc/" + pid + "/ns/net").c_str(), O_RDONLY | O_CLOEXEC));
+    requireSystem(::setns(space.get(), CLONE_NEWNET) == 0, "setns");
+  }
+};
+
+/// One of the two processes: producer 0, consumer 1.
+class Side {
+public:
+  Side(uint32_t number, const Place places[2], int other) : number(number), other(other) {
+    places[number].enter();
+    memory = std::move(*transport::SharedMemory::create(64 << 20));
+    abort.emplace(*transport::Abort::create(*memory, 2));
+    options.address = places[number].address;
+    if (number == 1)
+      listener = std::move(*transport::listenAt(places[1].address, kPort));
+    meet();
+    if (number == 0)
+      stream = std::move(*transport::connectTo(places[1].address, kPort, std::chrono::steady_clock::now() + std::chrono::seconds(5),
+                                               [] { return false; }))
+                   .release();
+    else {
+      pollfd wait{listener.get(), POLLIN, 0};
+      requireSystem(::poll(&wait, 1, 5000) == 1, "poll");
+      stream = Descriptor(::accept(listener.get(), nullptr, nullptr));
+    }
+    requireSystem(stream.get() >= 0, "the plain connection");
+    (void)::fcntl(stream.get(), F_SETFL, ::fcntl(stream.get(), F_GETFL) & ~O_NONBLOCK);
+  }
+
+  /// Bytes a second through a channel; 0 at the consumer.
+  double channel(uint64_t bytes, uint64_t count) {
+    transport::SegmentPlan plan(2);
+    ChannelDescription description;
+    description.name = "bench";
+    description.consumerRank = 1;
+    description.producerRanks = {0};
+    description.slots = kSlots;
+    description.slotBytes = bytes;
+    Channel channel = *Channel::plan(plan, description);
+    auto own = std::move(*transport::SharedMemory::create(kSlots * (bytes + 4096) + (1 << 20)));
+    transport::Segments segments = *transport::Segments::create(*own, plan, {number, number + 1});
+    auto fabric = std::move(*transport::LibfabricFabric::open(segments, options, *abort));
+    segments.connect(*fabric);
+    require(fabric->connect({1 - number, 2 - number}, exchange(fabric->card())));
+    require(fabric->start());
+    CpuDeviceOptions deviceOptions;
+    deviceOptions.abort = &*abort;
+    auto device = createCpuDevice(nullptr, deviceOptions);
+    double rate = number == 0 ? produce(channel, segments, *device, bytes, count) : consume(channel, segments, *device, count);
+    meet();
+    return rate;
+  }
+
+  double plain(uint64_t bytes, uint64_t count) {
+    std::vector<char> buffer(kSlots * bytes, 1);
+    int64_t start = nowNs();
+    for (uint64_t k = 0, confirmed = 0; k < count || (number == 0 && confirmed < count);) {
+      char one = 1;
+      if (number == 0 && (k == count || k - confirmed == kSlots)) {
+        requireSystem(::recv(stream.get(), &one, 1, 0) == 1, "recv");
+        ++confirmed;
+        continue;
+      }
+      char *slot = buffer.data() + k % kSlots * bytes;
+      for (uint64_t done = 0; done < bytes;) {
+        ssize_t moved = number == 0 ? ::send(stream.get(), slot + done, bytes - done, 0)
+                                    : ::recv(stream.get(), slot + done, bytes - done, 0);
+        requireSystem(moved > 0, "send or recv");
+        done += static_cast<uint64_t>(moved);
+      }
+      if (number == 1)
+        requireSystem(::send(stream.get(), &one, 1, 0) == 1, "send");
+      ++k;
+    }
+    double rate = static_cast<double>(bytes * count) / (static_cast<double>(nowNs() - start) * 1e-9);
+    meet();
+    return rate;
+  }
+
+private:
+  double produce(const Channel &channel, const transport::Segments &segments, Device &device, uint64_t bytes, uint64_t count) {
+    auto sender = std::move(*channel.sender(segments, 0, device));
+    Address source = *device.allocate(bytes, "source");
+    Box box = Box::contiguous(0, 0, bytes);
+    device.fillZero(Queue::Compute, source, bytes);
+    require(device.drain());
+    meet();
+    int64_t start = nowNs();
+    for (uint64_t k = 0; k < count; ++k) {
+      sender->awaitCredit(Queue::Send, k);
+      require(sender->send(Queue::Send, k, source, {&box, 1}, {1, static_cast<uint32_t>(k), 1, bytes}));
+    }
+    sender->awaitCredit(Queue::Send, count + kSlots - 1); // All were released.
+    require(device.drain());
+    return static_cast<double>(bytes * count) / (static_cast<double>(nowNs() - start) * 1e-9);
+  }
+
+  double consume(const Channel &channel, const transport::Segments &segments, Device &device, uint64_t count) {
+    auto receiver = std::move(*channel.receiver(segments, device));
+    meet();
+    for (uint64_t k = 0; k < count; ++k) {
+      require(receiver->awaitArrivals(Queue::Receive, k, {1, 1, static_cast<uint32_t>(k)}));
+      require(receiver->release(Queue::Receive, k));
+    }
+    require(device.drain());
+    require(receiver->checkHeaders());
+    return 0;
+  }
+
+  /// Both are here.
+  void meet() { (void)exchange({}); }
+  std::vector<std::byte> exchange(std::span<const std::byte> own) const {
+    uint32_t length = static_cast<uint32_t>(own.size());
+    requireSystem(::write(other, &length, sizeof length) == sizeof length, "write");
+    requireSystem(::write(other, own.data(), own.size()) == static_cast<ssize_t>(own.size()), "write");
+    requireSystem(::read(other, &length, sizeof length) == sizeof length, "read");
+    std::vector<std::byte> theirs(length);
+    requireSystem(length == 0 || ::recv(other, theirs.data(), length, MSG_WAITALL) == static_cast<ssize_t>(length), "read");
+    return theirs;
+  }
+
+  uint32_t number;
+  int other; ///< A socket to the other side.
+  transport::LibfabricOptions options;
+  std::unique_ptr<transport::SharedMemory> memory;
+  std::optional<transport::Abort> abort;
+  Descriptor listener, stream;
+};
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+void run(Side &side, bool prints) {
+  for (uint64_t bytes : {uint64_t{64}, uint64_t{64} << 10, uint64_t{1} << 20, uint64_t{4} << 20}) {
+    uint64_t count = std::clamp<uint64_t>((uint64_t{256} << 20) / bytes, 40, 4000);
+    std::vector<double> channels, plains, ratios;
+    for (int i = 0; i < kRepetitions; ++i) {
+      channels.push_back(side.channel(bytes, count));
+      plains.push_back(side.plain(bytes, count));
+      ratios.push_back(channels.back() / plains.back());
+    }
+    if (prints)
+      std::printf("%8lu bytes: channel %7.1f MB/s (%6.1f us a message), send and recv %7.1f MB/s; ratio %.2f median\n",
+                  static_cast<unsigned long>(bytes), median(channels) * 1e-6, static_cast<double>(bytes) / median(channels) * 1e6,
+                  median(plains) * 1e-6, median(ratios));
+  }
+}
+
+} // namespace
+} // namespace maestro::executor
+
+int main(int argc, char **argv) {
+  using namespace maestro::executor;
+  Place places[2];
+  if (argc == 5)
+    places[0] = {argv[1], argv[2]}, places[1] = {argv[3], argv[4]};
+  int sockets[2];
+  requireSystem(::socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) == 0, "socketpair");
+  pid_t child = ::fork();
+  Side side(child == 0 ? 1 : 0, places, sockets[child == 0 ? 1 : 0]);
+  run(side, child != 0);
+  if (child == 0)
+    return 0;
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return status == 0 ? 0 : 1;
+}
