@@ -41,6 +41,9 @@ public:
   /// The bytes, at most kMostPutBytes, are taken at once.
   virtual void put(const Place &to, std::span<const std::byte> bytes) = 0;
   virtual void signal(const WordPlace &word, uint64_t more) = 0;
+  /// Returns when all that was given has left and is counted, or, once the job has ended, when nothing of it will be
+  /// touched any more. Before what write() was given goes.
+  virtual void awaitIdle() = 0;
 };
 
 /// Memory that this process may write.

@@ -63,7 +63,8 @@ public:
       listener = std::move(*transport::listenAt(places[1].address, kPort));
     meet();
     if (number == 0)
-      stream = std::move(*transport::connectTo(places[1].address, kPort, std::chrono::steady_clock::now() + std::chrono::seconds(5),
+      stream = std::move(*transport::connectTo(places[1].address, kPort,
+                                               std::chrono::steady_clock::now() + std::chrono::seconds(5),
                                                [] { return false; }))
                    .release();
     else {
@@ -94,7 +95,8 @@ public:
     CpuDeviceOptions deviceOptions;
     deviceOptions.abort = &*abort;
     auto device = createCpuDevice(nullptr, deviceOptions);
-    double rate = number == 0 ? produce(channel, segments, *device, bytes, count) : consume(channel, segments, *device, count);
+    double rate =
+        number == 0 ? produce(channel, segments, *device, bytes, count) : consume(channel, segments, *device, count);
     meet();
     return rate;
   }
@@ -126,7 +128,8 @@ public:
   }
 
 private:
-  double produce(const Channel &channel, const transport::Segments &segments, Device &device, uint64_t bytes, uint64_t count) {
+  double produce(const Channel &channel, const transport::Segments &segments, Device &device, uint64_t bytes,
+                 uint64_t count) {
     auto sender = std::move(*channel.sender(segments, 0, device));
     Address source = *device.allocate(bytes, "source");
     Box box = Box::contiguous(0, 0, bytes);
@@ -163,7 +166,8 @@ private:
     requireSystem(::write(other, own.data(), own.size()) == static_cast<ssize_t>(own.size()), "write");
     requireSystem(::read(other, &length, sizeof length) == sizeof length, "read");
     std::vector<std::byte> theirs(length);
-    requireSystem(length == 0 || ::recv(other, theirs.data(), length, MSG_WAITALL) == static_cast<ssize_t>(length), "read");
+    requireSystem(length == 0 || ::recv(other, theirs.data(), length, MSG_WAITALL) == static_cast<ssize_t>(length),
+                  "read");
     return theirs;
   }
 
@@ -191,8 +195,8 @@ void run(Side &side, bool prints) {
     }
     if (prints)
       std::printf("%8lu bytes: channel %7.1f MB/s (%6.1f us a message), send and recv %7.1f MB/s; ratio %.2f median\n",
-                  static_cast<unsigned long>(bytes), median(channels) * 1e-6, static_cast<double>(bytes) / median(channels) * 1e6,
-                  median(plains) * 1e-6, median(ratios));
+                  static_cast<unsigned long>(bytes), median(channels) * 1e-6,
+                  static_cast<double>(bytes) / median(channels) * 1e6, median(plains) * 1e-6, median(ratios));
   }
 }
 

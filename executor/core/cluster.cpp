@@ -147,7 +147,7 @@ Result<std::string> Cluster::decide(const World &world, const Result<std::string
 }
 
 Status Cluster::leave() {
-  MAESTRO_TRY(fabric->flush());
+  fabric->awaitIdle();
   return control->leave();
 }
 

@@ -34,6 +34,8 @@ public:
     for (auto &queue : threads)
       if (queue)
         queue->stop();
+    if (fabric) // Which reads this memory and counts here.
+      fabric->awaitIdle();
   }
 
   Result<Address> allocate(uint64_t bytes, std::string_view purpose) override {
@@ -41,7 +43,11 @@ public:
     totalBytes += bytes;
     return Address{block, 0};
   }
-  Result<Address> adopt(const transport::Target &others, uint64_t) override { return Address{memory.adopt(others), 0}; }
+  Result<Address> adopt(const transport::Target &others, uint64_t) override {
+    if (!others.memory)
+      fabric = others.fabric;
+    return Address{memory.adopt(others), 0};
+  }
   uint64_t allocatedBytes() const override { return totalBytes + programs.scratchBytes(); }
 
   Result<std::unique_ptr<PreparedProgram>> prepare(std::span<const CallDescription> calls) override {
@@ -292,6 +298,7 @@ private:
   CpuPrograms programs;
   uint64_t totalBytes = 0;
   std::vector<std::byte *> resolved;      ///< Of the command that is being queued.
+  transport::Fabric *fabric = nullptr;    ///< Where what is sent goes through.
   std::array<Outgoing, kQueues> outgoing; ///< By queue.
   transport::Spin hostSpin;
   std::array<std::unique_ptr<CommandQueue>, kQueues> threads; ///< Only the first works, but for the late device.

@@ -1,5 +1,5 @@
-"""Jobs of several processes, started as an engine does, and machines for them: network namespaces with a name of their own, joined by a
-bridge that nothing else reaches."""
+"""Jobs of several processes, started as an engine does, and machines for them: namespaces with a network, a name and mounts of their own, joined
+by a bridge that nothing else reaches."""
 
 from __future__ import annotations
 
@@ -32,14 +32,17 @@ class Loopback:
 class Network:
     """Machines 0 … count − 1 at 10.77.0.1 …; process p is on machine p mod count."""
 
-    def __init__(self, count: int):
-        self.count, self.address = count, "10.77.0.1"
+    def __init__(self, count: int, folder: pathlib.Path):
+        self.count, self.address, self.folder = count, "10.77.0.1", folder
+        hosts = folder / f"hosts{count}"
+        hosts.write_text("127.0.0.1 localhost\n" + "".join(f"10.77.0.{number + 1} machine{number}\n" for number in range(count)))
         self.switch = self.namespace()
         self.inside(self.switch, "ip", "link", "add", "bridge", "type", "bridge")
         self.inside(self.switch, "ip", "link", "set", "bridge", "up")
         self.machines = [self.namespace() for _ in range(count)]
         for number, machine in enumerate(self.machines):
             self.inside(machine, "hostname", f"machine{number}")
+            self.inside(machine, "mount", "--bind", str(hosts), "/etc/hosts")
             self.inside(machine, "ip", "link", "set", "lo", "up")
             self.inside(self.switch, "ip", "link", "add", f"port{number}", "type", "veth", "peer", "name", "net0", "netns", str(machine.pid))
             self.inside(self.switch, "ip", "link", "set", f"port{number}", "master", "bridge", "up")
@@ -48,14 +51,14 @@ class Network:
 
     @staticmethod
     def namespace() -> subprocess.Popen:
-        holder = subprocess.Popen(["unshare", "--net", "--uts", "sh", "-c", "echo; exec sleep infinity"], stdout=subprocess.PIPE)
+        holder = subprocess.Popen(["unshare", "--net", "--uts", "--mount", "sh", "-c", "echo; exec sleep infinity"], stdout=subprocess.PIPE)
         if not holder.stdout.readline():
             raise PermissionError("network namespaces may not be made here")
         return holder
 
-    @staticmethod
-    def enter(machine: subprocess.Popen) -> list[str]:
-        return ["nsenter", f"--net=/proc/{machine.pid}/ns/net", f"--uts=/proc/{machine.pid}/ns/uts", "--"]
+    def enter(self, machine: subprocess.Popen) -> list[str]:
+        spaces = [f"--{kind}=/proc/{machine.pid}/ns/{file}" for kind, file in (("net", "net"), ("uts", "uts"), ("mount", "mnt"))]
+        return ["nsenter", *spaces, f"--wd={self.folder}", "--"]
 
     def inside(self, machine: subprocess.Popen, *command: str) -> None:
         subprocess.run([*self.enter(machine), *command], check=True)

@@ -150,7 +150,7 @@ def main() -> int:
     made = plans(scratch)
     networks = {}
     try:
-        networks = {count: Network(count) for count in (2, 3)}
+        networks = {count: Network(count, scratch.path) for count in (2, 3)}
     except (PermissionError, FileNotFoundError) as failure:
         print(f"skip machines: {failure}", flush=True)
 

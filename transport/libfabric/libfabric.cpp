@@ -183,14 +183,9 @@ public:
     return Status();
   }
 
-  Status flush() override {
-    auto isIdle = [&] {
-      return pendingWrites == 0 &&
-             std::all_of(peers.begin(), peers.end(), [](const auto &peer) { return peer->ring.size() == 0; });
-    };
-    while (!isIdle() && !abort.isRaised())
-      std::this_thread::sleep_for(std::chrono::microseconds(100));
-    return abort.status();
+  void awaitIdle() override {
+    while (hasWork() && !isOver)
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
   }
 
   std::string name() const override {
@@ -306,9 +301,7 @@ private:
 
   void serve() {
     ::prctl(PR_SET_NAME, "fabric");
-    while (!stopping || hasWork()) {
-      if (failed)
-        return;
+    while ((!stopping || hasWork()) && !failed && !abort.isRaised()) {
       Spinning spinning(spin);
       bool works;
       do {
@@ -318,9 +311,8 @@ private:
       if (!works && !stopping)
         sleep();
       spinning.ended();
-      if (stopping && abort.isRaised())
-        return;
     }
+    isOver = true;
   }
 
   bool hasWork() const {
@@ -511,6 +503,7 @@ private:
 
   std::thread thread;
   std::atomic<bool> stopping{false}, isSleeping{false}, failed{false};
+  std::atomic<bool> isOver{false}; ///< The thread does nothing any more.
   std::atomic<uint64_t> pendingWrites{0};
   Spin spin;
   std::vector<Context> contexts;

@@ -41,8 +41,6 @@ public:
   virtual Status connect(RankRange ranks, std::span<const std::byte> card) = 0;
   /// From now on things move.
   virtual Status start() = 0;
-  /// Returns when all that was given has left.
-  virtual Status flush() = 0;
   /// Such as "libfabric tcp;ofi_rxm over eth0 (10.0.0.2)".
   virtual std::string name() const = 0;
 };
