@@ -23,8 +23,8 @@ inline constexpr uint32_t kNone = 0xffffffffu;
 /// Multiple of all buffers' offsets, and alignment of constants in the file and in memory.
 inline constexpr size_t kAlignment = 64;
 /// Quantities with such names are parts of the choice with which scheduling begins in each step
-/// (wavefront::choiceParts): "schedule.taper"; of the second one that it tries "schedule.2.taper", and so on. Readers
-/// leave out names that they do not know: what an older or newer planner found decides nothing.
+/// (wavefront::choiceParts): "schedule.headroom"; of the second one that it tries "schedule.2.headroom", and so on.
+/// Readers leave out names that they do not know: what an older or newer planner found decides nothing.
 inline constexpr char kHintPrefix[] = "schedule.";
 /// Most dims of a tensor.
 inline constexpr size_t kMaxRank = 8;

@@ -19,27 +19,18 @@ constexpr ChoicePart part(const char *name, int64_t min, int64_t max, std::span<
 }
 
 constexpr int64_t kEighths[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
-constexpr int64_t kFrozenTimes[] = {1, 1, 2, 4, 8};
 constexpr int64_t kHeadrooms[] = {1, 2, 4, 8};
 constexpr int64_t kBands[] = {1, 2, 4, 8, 16};
 constexpr int64_t kEnds[] = {0, 1, 2, 4};
-constexpr int64_t kNoOrYes[] = {0, 1};
-constexpr int64_t kTapers[] = {0, 1, 2, 4, 8};
 constexpr int64_t kClasses[] = {0, 1, 2, 16};
-constexpr int64_t kShelves[] = {0, 0, 4, 16};
 constexpr int64_t kRules[] = {0, 1, 2, 3};
 
 constexpr std::array kParts = {
     part<&Choice::microBatchesPerReplica>("micro_batches_per_replica", 1, 1 << 24, kEighths),
-    part<&Choice::frozenTimes>("frozen_times", 1, 16, kFrozenTimes),
     part<&Choice::headroom>("headroom", 1, 64, kHeadrooms),
     part<&Choice::lengthBands>("length_bands", 1, 64, kBands),
     part<&Choice::lightEnds>("light_ends", 0, 4, kEnds),
-    part<&Choice::evenTimes>("even_times", 0, 1, kNoOrYes),
-    part<&Choice::taper>("taper", 0, 16, kTapers),
     part<&Choice::sampleClasses>("sample_classes", 0, 16, kClasses),
-    part<&Choice::shelves>("shelves", 0, 64, kShelves),
-    part<&Choice::fillAcross>("fill_across", 0, 1, kNoOrYes),
     part<&Choice::rule>("rule", 0, static_cast<int64_t>(Rule::ZeroBubble), kRules),
 };
 
@@ -75,44 +66,31 @@ Choice start(const Traits &traits, size_t index) {
   const Choice apart[] = {
       {.microBatchesPerReplica = perReplica(traits, 6)},
       {.microBatchesPerReplica = perReplica(traits, 8), .lightEnds = 1},
-      {.microBatchesPerReplica = perReplica(traits, 12),
-       .lengthBands = 1,
-       .lightEnds = 2,
-       .taper = 4,
-       .sampleClasses = 1},
+      {.microBatchesPerReplica = perReplica(traits, 12), .lengthBands = 1, .lightEnds = 2, .sampleClasses = 1},
       {.microBatchesPerReplica = perReplica(traits, 6),
        .lengthBands = 16,
        .sampleClasses = 0,
        .rule = Rule::ShortestFirst},
-      {.microBatchesPerReplica = perReplica(traits, 6), .evenTimes = true, .sampleClasses = 1},
+      {.microBatchesPerReplica = perReplica(traits, 6), .sampleClasses = 1},
   };
   const Choice colocated[] = {
-      {.microBatchesPerReplica = perReplica(traits, 8),
-       .headroom = 1,
-       .evenTimes = true,
-       .sampleClasses = 0,
-       .rule = Rule::BackwardFirst},
+      {.microBatchesPerReplica = perReplica(traits, 8), .headroom = 1, .sampleClasses = 0, .rule = Rule::BackwardFirst},
       {.microBatchesPerReplica = perReplica(traits, 6), .rule = Rule::ShortestFirst},
       {.microBatchesPerReplica = perReplica(traits, 8),
        .headroom = 8,
        .lengthBands = 4,
-       .taper = 4,
        .sampleClasses = 1,
-       .fillAcross = true,
        .rule = Rule::ShortestFirst},
       {.microBatchesPerReplica = perReplica(traits, 24),
        .headroom = 8,
-       .evenTimes = true,
-       .taper = 0,
        .sampleClasses = 2,
        .rule = Rule::ShortestFirst},
-      {.microBatchesPerReplica = perReplica(traits, 1),
-       .lengthBands = 8,
-       .lightEnds = 2,
-       .evenTimes = true,
-       .taper = 4,
-       .sampleClasses = 0,
-       .fillAcross = true},
+      {
+          .microBatchesPerReplica = perReplica(traits, 1),
+          .lengthBands = 8,
+          .lightEnds = 2,
+          .sampleClasses = 0,
+      },
   };
   return within(traits, traits.isColocated ? colocated[index] : apart[index]);
 }

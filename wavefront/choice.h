@@ -21,27 +21,15 @@ enum class Rule : uint8_t {
 struct Choice {
   /// Micro-batches at which each section aims: many fill and drain pipelines soon, few save constants.
   int64_t microBatchesPerReplica = 8;
-  /// Sections that do not train aim at so many times as many: what waits for them starts sooner.
-  int64_t frozenTimes = 1;
   /// Slots and rings must hold what is in flight so many times over; where they cannot, micro-batches are larger.
   int64_t headroom = 4;
   /// Each class of samples is cut into so many bands of like length, all of them spread over the whole step.
   int64_t lengthBands = 2;
   /// Micro-batches that need other sections least go to the step's ends: so many quarters of what fills the others.
   int64_t lightEnds = 4;
-  /// Micro-batches take no less time than the section's longest sample, so that all take about as long.
-  bool evenTimes = false;
-  /// How steeply micro-batches shrink towards the step's ends, so that pipelines fill and drain soon; 0: not at all.
-  int64_t taper = 2;
   /// Samples are told apart by whether they need each of so many sections, the fullest ones: fewer classes pad less,
   /// more of them even out what sections have to do.
   int64_t sampleClasses = 16;
-  /// Each class is cut into so many shelves by the length that another section pads by, a recording's beside a text's,
-  /// and sorted by the trunk's on each; 0: not at all.
-  int64_t shelves = 0;
-  /// Sections other than the trunk fill micro-batches to the brim, across the trunk's: fewer constants, more slots in
-  /// use.
-  bool fillAcross = false;
   Rule rule = Rule::LongestTail;
 
   bool operator==(const Choice &) const = default;

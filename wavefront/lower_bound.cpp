@@ -244,70 +244,6 @@ int64_t LowerBound::devicesBound(const Problem &problem, const ProblemIndex &ind
   return bound;
 }
 
-/// Whether the replicas might do all work within so long, where one that has a sample works for its `aroundNs` less.
-/// The replica with the longest takes the next ones too, as many as it can; the first that it cannot is on another; and
-/// so on.
-bool LowerBound::passWithin(int64_t ns, size_t replicas, int64_t workNs) const {
-  int64_t room = 0, taken = 0;
-  size_t next = 0; // Of the passes: the longest that the replicas so far cannot have.
-  for (size_t replica = 0; replica < replicas; ++replica) {
-    room += ns - (next < passes.size() ? passes[next].aroundNs : 0);
-    while (next < passes.size() && taken + passes[next].workNs <= room)
-      taken += passes[next++].workNs;
-  }
-  return room >= workNs;
-}
-
-/// Take any micro-batch of a replica's. Before it, the first stage does what precedes it there; it then passes all
-/// stages; after it, the last one does what follows it there. What is neither overtakes it between two stages i and i +
-/// 1: all those on i after it, and the last of them on i + 1, while it waits. So the replica takes, one after the
-/// other, each micro-batch's time in some stage, and this one's in all the others; which is most for the one with the
-/// longest sample. (As in a proportionate flow shop: Pinedo, Scheduling, section 6.1.)
-int64_t LowerBound::passBound(const Problem &problem, const ProblemIndex &index, uint32_t s, int64_t known) {
-  const Section &section = problem.sections[s];
-  size_t samples = problem.sampleCount(), dims = problem.dims.size(), stages = section.stages.size();
-  for (uint32_t stage = 1; stage < stages; ++stage)
-    if (std::ranges::none_of(index.edgesIn[index.stageId(s, stage)], [&](uint32_t e) {
-          return index.edges[e].producer == s && index.edges[e].producerStage + 1 == stage;
-        }))
-      return 0;
-  passes.clear();
-  int64_t allNs = 0, head = kNever, tail = kNever, constantPs = kNever;
-  for (size_t i = 0; i < samples; ++i) {
-    if (!active[s * samples + i])
-      continue;
-    int64_t passNs = 0, shortestNs = kNever, leastPs = kNever;
-    for (size_t stage = 0; stage < stages; ++stage) {
-      int64_t ns = forwardNs[(index.firstStage[s] + stage) * samples + i], ps = 0, ownPs = 0;
-      for (const CostTerm &term : section.stages[stage].forward.terms)
-        if (term.dims.empty())
-          ownPs = addSaturated(ownPs, term.picoseconds);
-        else if (hasSummedDim(problem.dims, term))
-          ps = addSaturated(ps, termPs(term, aloneDims.data() + i * dims));
-      passNs += ns;
-      shortestNs = std::min(shortestNs, ns);
-      leastPs = std::min(leastPs, ps);
-      constantPs = std::min(constantPs, ownPs);
-    }
-    passes.push_back({passNs - shortestNs, leastPs / 1000});
-    allNs += leastPs / 1000;
-    head = std::min(head, headNs[index.firstStage[s] * samples + i]);
-    tail = std::min(tail, tailForwardNs[(index.firstStage[s + 1] - 1) * samples + i]);
-  }
-  if (passes.empty())
-    return 0;
-  allNs += constantPs / 1000 * minGroups(problem, s);
-  std::ranges::sort(passes, [](const Pass &a, const Pass &b) { return a.aroundNs > b.aroundNs; });
-  int64_t low = std::max<int64_t>(0, known - head - tail - 1), high = allNs + passes[0].aroundNs;
-  if (low >= high || passWithin(low + 1, section.devices.size(), allNs))
-    return 0;
-  while (high - low > 1) { // Longer than `low`, not longer than `high`.
-    int64_t middle = low + (high - low) / 2;
-    (passWithin(middle, section.devices.size(), allNs) ? high : low) = middle;
-  }
-  return high + head + tail;
-}
-
 int64_t LowerBound::compute(const Problem &problem, const ProblemIndex &index) {
   if (problem.sampleCount() == 0)
     return 0;
@@ -317,9 +253,6 @@ int64_t LowerBound::compute(const Problem &problem, const ProblemIndex &index) {
   int64_t bound = devicesBound(problem, index);
   for (uint32_t p = 0; p < index.sectionOfStage.size(); ++p)
     bound = std::max(bound, stageBound(problem, index, p));
-  for (uint32_t s = 0; s < problem.sections.size(); ++s)
-    if (!problem.sections[s].trains && problem.sections[s].stages.size() > 1)
-      bound = std::max(bound, passBound(problem, index, s, bound));
   return bound;
 }
 

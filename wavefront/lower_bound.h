@@ -9,9 +9,7 @@
 //  - where samples are padded to the longest, at least what the best of all ways to form micro-batches costs
 //  (batching_bound.cpp).
 // Then, for every stage: the stations it uses start no earlier than the smallest earliest starts (different samples
-// open different stations), end no later than makespan - the smallest tails, and do all the work in between. And a
-// section in stages that only runs forward passes its longest sample through all of them, beside its work
-// (passBound()).
+// open different stations), end no later than makespan - the smallest tails, and do all the work in between.
 #pragma once
 
 #include "wavefront/batching_bound.h"
@@ -36,8 +34,6 @@ private:
   int64_t stageBound(const Problem &problem, const ProblemIndex &index, uint32_t stageId);
   int64_t machinesAt(const Problem &problem, uint32_t section, uint32_t stage);
   int64_t pooled(int64_t workNs, size_t machines, size_t samples);
-  int64_t passBound(const Problem &problem, const ProblemIndex &index, uint32_t section, int64_t known);
-  bool passWithin(int64_t ns, size_t replicas, int64_t workNs) const;
   int64_t devicesBound(const Problem &problem, const ProblemIndex &index);
 
   std::vector<int64_t> aloneDims;                       ///< sample × dims
@@ -48,11 +44,6 @@ private:
   std::vector<int64_t> workNs, firmWorkNs;              ///< By stage id; the second without weight gradients.
   BatchingBound batching;
   std::vector<int64_t> heads, tails, values;
-  struct Pass {
-    int64_t aroundNs; ///< A sample's time in all stages but one.
-    int64_t workNs;   ///< What it makes any one stage work, at least.
-  };
-  std::vector<Pass> passes;        ///< Of one section's samples, the longest first.
   std::vector<uint32_t> component; ///< By device.
   std::vector<uint8_t> seen;       ///< By device.
 };

@@ -33,9 +33,7 @@ void MicroBatchSizes::prepare(const Problem &problem, const ProblemIndex &index,
 }
 
 void MicroBatchSizes::limit(uint32_t section, int64_t count) {
-  count = std::max<int64_t>(count, 256);
-  if (count < counts[section])
-    counts[section] = count, areScarce[section] = 1;
+  counts[section] = std::min(counts[section], std::max<int64_t>(count, 256));
 }
 
 /// A station has its own stages in flight and, where gradients come back, what the section below has in flight and one
@@ -65,16 +63,13 @@ void MicroBatchSizes::choose(const Problem &problem, const ProblemIndex &index, 
   size_t sections = problem.sections.size();
   counts.clear();
   for (uint32_t s = 0; s < sections; ++s) {
-    int64_t times = problem.sections[s].trains ? 1 : choice.frozenTimes;
-    int64_t wanted = std::min(work.activeCount[s], choice.microBatchesPerReplica * times * replicaCount(problem, s));
+    int64_t wanted = std::min(work.activeCount[s], choice.microBatchesPerReplica * replicaCount(problem, s));
     counts.push_back(std::max<int64_t>(1, wanted) * 256);
   }
-  areScarce.assign(sections, 0);
   limitBySlots(problem, index, choice.headroom);
   groupNs.clear();
   for (size_t s = 0; s < sections; ++s)
-    groupNs.push_back(std::max({work.sectionNs[s] / counts[s] * 256, work.constantNs[s] * kMinConstants,
-                                choice.evenTimes ? work.longestNs[s] : 0}));
+    groupNs.push_back(std::max(work.sectionNs[s] / counts[s] * 256, work.constantNs[s] * kMinConstants));
 }
 
 /// Of `chain`, which has a time for each section: the longest sum along edges.

@@ -19,9 +19,8 @@ public:
   /// The longest path along edges, of micro-batches as choose() has them.
   int64_t longestChainNs(const ProblemIndex &index);
 
-  std::vector<int64_t> groupNs;   ///< By section: how long a micro-batch may take, all stages and kinds together.
-  std::vector<uint8_t> areScarce; ///< By section: slots allow fewer micro-batches than the choice asks for.
-  std::vector<int64_t> maxApart;  ///< By section: trunk micro-batches of a replica that one of its may reach across.
+  std::vector<int64_t> groupNs;  ///< By section: how long a micro-batch may take, all stages and kinds together.
+  std::vector<int64_t> maxApart; ///< By section: trunk micro-batches of a replica that one of its may reach across.
 
 private:
   void limitBySlots(const Problem &problem, const ProblemIndex &index, int64_t headroom);

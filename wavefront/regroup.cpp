@@ -1,5 +1,7 @@
 #include "wavefront/regroup.h"
 
+#include <numeric>
+
 namespace maestro::wavefront {
 namespace {
 
@@ -28,10 +30,7 @@ void Regrouper::form(const Problem &problem, const ProblemIndex &index, const Ch
   groups.begin(problem);
   for (uint32_t s = 0; s < problem.sections.size(); ++s) {
     groups.beginSection(problem);
-    if (s == work.trunk)
-      formTrunk(problem, groups);
-    else
-      choice.fillAcross ? formFilled(problem, s, groups) : formAlong(problem, s, groups);
+    s == work.trunk ? formTrunk(problem, groups) : formAlong(problem, s, groups);
   }
   groups.finish(problem, index);
 }
@@ -39,19 +38,17 @@ void Regrouper::form(const Problem &problem, const ProblemIndex &index, const Ch
 /// In the flow's order to whichever replica is least loaded; that load is the micro-batch's place, which so never
 /// falls.
 void Regrouper::dealTrunk(const Problem &problem) {
-  loads.beginSection(problem, work, work.trunk);
-  int64_t all = 1;
+  int64_t allNs = 0;
   for (const TrunkGroup &group : flow.groups)
-    all += group.workNs;
-  int64_t evenNs = all / replicaCount(problem, work.trunk) + 1;
+    allNs += std::max<int64_t>(1, group.workNs);
+  loads.beginSection(problem, work.trunk, allNs);
   positions.assign(problem.sections[work.trunk].devices.size(), 0);
   for (TrunkGroup &group : flow.groups) {
     int64_t ns = std::max<int64_t>(1, group.workNs);
     group.replica = loads.take(ns);
-    group.place = loads.progress(group.replica, ns, evenNs);
+    group.place = loads.progress(group.replica, ns);
     group.position = static_cast<uint32_t>(positions[group.replica]++);
   }
-  loads.endSection(problem, work, work.trunk);
 }
 
 void Regrouper::formTrunk(const Problem &problem, Groups &groups) {
@@ -182,7 +179,7 @@ bool Regrouper::joins(const Problem &problem, uint32_t s, std::span<const uint32
   int64_t together = evaluate(work.cost[s], held.data());
   if (together > timeLimit(s))
     return false;
-  if (!work.pads[s] || sizes.areScarce[s]) // Where slots are few, padding is their price.
+  if (!work.pads[s])
     return true;
   int64_t apart = evaluate(work.cost[s], dims);
   for (uint32_t sample : samples)
@@ -190,100 +187,13 @@ bool Regrouper::joins(const Problem &problem, uint32_t s, std::span<const uint32
   return together <= apart + apart / kMaxPadding;
 }
 
-/// As full as may be: of each trunk micro-batch the samples that need most first.
-void Regrouper::formFilled(const Problem &problem, uint32_t s, Groups &groups) {
-  const int64_t *ns = work.aloneNs.data() + s * work.samples;
-  bins.clear();
-  binDims.clear();
-  open.clear();
-  binOf.assign(work.samples, kNone);
-  forEachUnit(s, [&] {
-    std::sort(unit.samples.begin(), unit.samples.end(),
-              [&](uint32_t a, uint32_t b) { return ns[a] != ns[b] ? ns[a] > ns[b] : a < b; });
-    for (uint32_t sample : unit.samples)
-      fill(problem, s, sample);
-  });
-  listBins(problem, groups);
-  deal(problem, s, groups);
-}
-
-/// Into the open micro-batch that it fills most, or a new one.
-void Regrouper::fill(const Problem &problem, uint32_t s, uint32_t sample) {
-  constexpr size_t kMaxOpen = 6;
-  int64_t position = unit.group ? unit.group->position : bins.empty() ? 0 : bins.back().position;
-  std::erase_if(open, [&](uint32_t b) { return position - bins[b].position >= sizes.maxApart[s]; });
-  size_t best = fullestBin(problem, s, sample);
-  if (best == open.size()) {
-    if (open.size() == kMaxOpen)
-      open.erase(open.begin());
-    open.push_back(static_cast<uint32_t>(bins.size()));
-    best = open.size() - 1;
-    bins.push_back({unit.time, unit.time, unit.timePart, position, 0, 0});
-    const int64_t *own = work.dimsOf(problem, sample);
-    binDims.insert(binDims.end(), own, own + problem.dims.size());
-  } else {
-    int64_t *dims = binDims.data() + open[best] * problem.dims.size();
-    work.joinAlone(problem, dims, sample, dims);
-  }
-  Bin &bin = bins[open[best]];
-  ++bin.count;
-  bin.timePart = std::min(bin.timePart, unit.timePart);
-  bin.backward = std::max(bin.backward, unit.time);
-  if (s > work.trunk) // Its inputs come last from the last.
-    bin.forward = std::max(bin.forward, unit.time);
-  binOf[sample] = open[best];
-}
-
-/// Of `open`; its size if there is none for the sample.
-size_t Regrouper::fullestBin(const Problem &problem, uint32_t s, uint32_t sample) {
-  size_t dims = problem.dims.size(), best = open.size();
-  int64_t bestNs = -1, ownNs = work.aloneNs[s * work.samples + sample];
-  held.resize(dims);
-  compared += open.size();
-  for (size_t i = 0; i < open.size(); ++i) {
-    const Bin &bin = bins[open[i]];
-    const int64_t *now = binDims.data() + open[i] * dims;
-    work.joinAlone(problem, now, sample, held.data());
-    if (!fits(problem.sections[s], int64_t{bin.count} + 1, held.data()))
-      continue;
-    int64_t together = evaluate(work.cost[s], held.data()), part = std::min(bin.timePart, unit.timePart);
-    bool isShort = part < TrunkGroup::kFullTime; // At the step's ends.
-    int64_t limitNs =
-        std::max(sizes.groupNs[s] * part / TrunkGroup::kFullTime, work.constantNs[s] * kMinConstantsOfPiece);
-    if (together <= bestNs || (isShort && together > limitNs))
-      continue;
-    int64_t apart = evaluate(work.cost[s], now) + ownNs;
-    if (work.pads[s] && together > apart + apart / kMaxPadding)
-      continue;
-    bestNs = together;
-    best = i;
-  }
-  return best;
-}
-
-void Regrouper::listBins(const Problem &problem, Groups &groups) {
-  uint32_t end = 0;
-  for (Bin &bin : bins)
-    bin.end = std::exchange(end, end + bin.count);
-  binned.resize(end);
-  for (uint32_t sample = 0; sample < binOf.size(); ++sample)
-    if (binOf[sample] != kNone)
-      binned[bins[binOf[sample]].end++] = sample;
-  for (const Bin &bin : bins) {
-    groups.open(problem);
-    for (uint32_t i = bin.end - bin.count; i < bin.end; ++i)
-      groups.add(problem, binned[i]);
-    forwardKey.push_back(bin.forward);
-    backwardKey.push_back(bin.backward);
-  }
-}
-
 void Regrouper::deal(const Problem &problem, uint32_t s, Groups &groups) {
-  loads.beginSection(problem, work, s);
+  groupNs.clear();
   for (size_t g = groups.firstOfSection.back(); g < groups.list.size(); ++g)
-    groups.list[g].replica =
-        loads.take(std::max<int64_t>(1, evaluate(work.cost[s], groups.dims.data() + groups.list[g].firstDim)));
-  loads.endSection(problem, work, s);
+    groupNs.push_back(std::max<int64_t>(1, evaluate(work.cost[s], groups.dims.data() + groups.list[g].firstDim)));
+  loads.beginSection(problem, s, std::accumulate(groupNs.begin(), groupNs.end(), int64_t{0}));
+  for (size_t i = 0; i < groupNs.size(); ++i)
+    groups.list[groups.firstOfSection.back() + i].replica = loads.take(groupNs[i]);
 }
 
 void Regrouper::listSamples(bool flowing, std::vector<uint32_t> &samples) const {

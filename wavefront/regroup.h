@@ -1,8 +1,7 @@
 // Micro-batches regrouped across the whole batch, and the order in which they should flow.
 //
 // The trunk's come first (trunk_flow.h). Every other section forms its own along them: whole trunk micro-batches
-// together, or equal pieces of one, so that nothing waits in a circle; or it fills its own across several of the
-// trunk's.
+// together, or equal pieces of one, so that nothing waits in a circle.
 #pragma once
 
 #include "wavefront/groups.h"
@@ -39,12 +38,6 @@ private:
     const TrunkGroup *group = nullptr; ///< none: beside the trunk.
     int64_t time = 0, timePart = TrunkGroup::kFullTime;
   };
-  /// A micro-batch that takes more samples, while sections fill theirs across the trunk's.
-  struct Bin {
-    int64_t forward, backward, timePart;
-    int64_t position;    ///< Of its first trunk micro-batch.
-    uint32_t count, end; ///< Of its samples, in `binned` once all are known.
-  };
 
   void dealTrunk(const Problem &problem);
   void formTrunk(const Problem &problem, Groups &groups);
@@ -56,10 +49,6 @@ private:
   int64_t timeLimit(uint32_t section) const;
   int64_t pieceCount(const Problem &problem, uint32_t section) const;
   int64_t unitNs(uint32_t section) const;
-  void formFilled(const Problem &problem, uint32_t section, Groups &groups);
-  void fill(const Problem &problem, uint32_t section, uint32_t sample);
-  size_t fullestBin(const Problem &problem, uint32_t section, uint32_t sample);
-  void listBins(const Problem &problem, Groups &groups);
   void deal(const Problem &problem, uint32_t section, Groups &groups);
 
   SampleWork work;
@@ -71,10 +60,7 @@ private:
   std::vector<int64_t> reach;     ///< By trunk replica: the first trunk micro-batch in the section's last; -1: none.
   std::vector<int64_t> positions; ///< By trunk replica: how many it has.
   std::vector<int64_t> held;      ///< Dims that are being combined.
-  std::vector<Bin> bins;
-  std::vector<uint32_t> open;          ///< Of bins: those that may take more.
-  std::vector<int64_t> binDims;        ///< bin × dims
-  std::vector<uint32_t> binOf, binned; ///< By sample; samples by bin.
+  std::vector<int64_t> groupNs;   ///< By micro-batch of the section that is dealt out.
 };
 
 } // namespace maestro::wavefront

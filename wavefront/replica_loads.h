@@ -9,26 +9,24 @@ namespace maestro::wavefront {
 /// have more to do for others, what evens that out. Keeps its memory.
 class ReplicaLoads {
 public:
-  /// Nothing is dealt out: every section is spread evenly over its replicas.
+  /// Every section is spread evenly over its replicas.
   void begin(const Problem &problem, const SampleWork &work);
-  void beginSection(const Problem &problem, const SampleWork &work, uint32_t section);
+  /// Deals out a section anew; `workNs` is of all its micro-batches.
+  void beginSection(const Problem &problem, uint32_t section, int64_t workNs);
   /// The replica that is least far through its share, with so much more work.
   uint32_t take(int64_t workNs);
-  void endSection(const Problem &problem, const SampleWork &work, uint32_t section);
-
-  /// How far through the step the replica was before what it took last: of kWhole, where it has `evenNs` by default.
-  int64_t progress(uint32_t replica, int64_t lastNs, int64_t evenNs) const {
-    return fraction(loads[replica] - lastNs, shares.empty() ? evenNs : shares[replica]);
+  /// How far through its share the replica was before what it took last, of kWhole.
+  int64_t progress(uint32_t replica, int64_t lastNs) const {
+    return fraction(loads[replica] - lastNs, (*shares)[replica]);
   }
 
 private:
-  void spread(const Problem &problem, const SampleWork &work, uint32_t section, int64_t sign);
+  void addToDevices(const Problem &problem, uint32_t section, int64_t sign);
 
-  std::vector<int64_t> loads;       ///< By replica of the section: what it was dealt.
-  std::vector<int64_t> shares;      ///< By replica: what its devices have time for; all alike: empty.
-  std::vector<int64_t> deviceNs;    ///< By device: what sections make it work, by what was dealt out and else evenly.
-  std::vector<uint32_t> firstStage; ///< By section: into
-  std::vector<int64_t> stageParts;  ///< what each stage has of the section's longest sample's work, of kWhole.
+  std::vector<std::vector<int64_t>> sharesOf; ///< section × replica: the work of it that the replica has or will have.
+  std::vector<int64_t> deviceNs;              ///< By device: what sections make it work.
+  std::vector<int64_t> loads;                 ///< By replica of the section that is dealt out: what it has,
+  std::vector<int64_t> *shares = nullptr;     ///< and its share.
 };
 
 } // namespace maestro::wavefront

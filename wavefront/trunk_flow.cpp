@@ -26,7 +26,7 @@ uint32_t onMountain(uint32_t i, uint32_t count) {
 void TrunkFlow::form(const Problem &problem, const ProblemIndex &index, const SampleWork &work, MicroBatchSizes &sizes,
                      const Choice &choice) {
   compared = sorted = 0;
-  sort(problem, work, choice);
+  sort(problem, work, choice.sampleClasses);
   cut(problem, work, sizes);
   measureNeeds(problem, work);
   fillBuckets(choice.lengthBands);
@@ -34,19 +34,12 @@ void TrunkFlow::form(const Problem &problem, const ProblemIndex &index, const Sa
   if (choice.lightEnds > 0)
     pullEnds(problem, work, sizes, choice.lightEnds);
   sortByPlace();
-  if (choice.taper > 0)
-    taper(problem, index, work, sizes, choice.taper);
+  taper(problem, index, work, sizes);
 }
 
 void TrunkFlow::prepare(const Problem &problem, const SampleWork &work) {
   order = work.inTrunk;
   told = 0;
-  const int64_t *own = work.lengthKey.data() + work.trunk * work.samples;
-  shelved.assign(problem.sections.size(), 0);
-  for (size_t s = 0; s < problem.sections.size(); ++s)
-    for (uint32_t i : order)
-      shelved[s] |=
-          work.pads[s] && work.aloneNs[s * work.samples + i] >= 0 && work.lengthKey[s * work.samples + i] != own[i];
 }
 
 /// The trunk, and the fullest of the other sections.
@@ -66,12 +59,11 @@ uint64_t TrunkFlow::toldApart(const Problem &problem, const SampleWork &work, in
 }
 
 /// By which of these sections a sample needs, then by length.
-void TrunkFlow::sort(const Problem &problem, const SampleWork &work, const Choice &choice) {
-  uint64_t sections = toldApart(problem, work, choice.sampleClasses);
-  if (sections == told && shelves == choice.shelves)
+void TrunkFlow::sort(const Problem &problem, const SampleWork &work, int64_t classes) {
+  uint64_t sections = toldApart(problem, work, classes);
+  if (sections == told)
     return;
   told = sections;
-  shelves = choice.shelves;
   sorted = order.size();
   const int64_t *length = work.lengthKey.data() + work.trunk * work.samples;
   std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
@@ -80,32 +72,6 @@ void TrunkFlow::sort(const Problem &problem, const SampleWork &work, const Choic
       return classOfA < classOfB;
     return length[a] != length[b] ? length[a] > length[b] : a < b;
   });
-  if (shelves > 0)
-    shelve(problem, work, shelves);
-}
-
-/// Two lengths that do not go together: each class is cut by the one that pads most, and sorted by the trunk's on each
-/// shelf, up and down in turn, so that neighbours are alike in both.
-void TrunkFlow::shelve(const Problem &problem, const SampleWork &work, int64_t count) {
-  const int64_t *length = work.lengthKey.data() + work.trunk * work.samples;
-  for (auto first = order.begin(), last = first; first != order.end(); first = last) {
-    while (last != order.end() && (work.needed[*last] & told) == (work.needed[*first] & told))
-      ++last;
-    uint32_t by = kNone;
-    for (uint32_t s = 0; s < problem.sections.size(); ++s)
-      if (shelved[s] && work.aloneNs[s * work.samples + *first] >= 0 &&
-          (by == kNone || work.stationNs(problem, s) > work.stationNs(problem, by)))
-        by = s;
-    if (by == kNone)
-      continue;
-    const int64_t *other = work.lengthKey.data() + by * work.samples;
-    std::sort(first, last, [&](uint32_t a, uint32_t b) { return other[a] != other[b] ? other[a] > other[b] : a < b; });
-    int64_t samples = last - first;
-    for (int64_t shelf = 0; shelf < count; ++shelf)
-      std::sort(first + samples * shelf / count, first + samples * (shelf + 1) / count, [&](uint32_t a, uint32_t b) {
-        return length[a] != length[b] ? (length[a] > length[b]) == (shelf % 2 == 0) : a < b;
-      });
-  }
 }
 
 void TrunkFlow::cut(const Problem &problem, const SampleWork &work, const MicroBatchSizes &sizes) {
@@ -263,13 +229,11 @@ void TrunkFlow::sortByPlace() {
 }
 
 /// While the first micro-batches travel to the last stage, and the last ones back, whoever is at the other end waits: a
-/// micro-batch's way must not take longer than what is before it, or after it, at a station; or `steepness` / 4 times
-/// that, as small ones cost constants.
-void TrunkFlow::taper(const Problem &problem, const ProblemIndex &index, const SampleWork &work, MicroBatchSizes &sizes,
-                      int64_t steepness) {
+/// micro-batch's way must not take longer than twice what is before it, or after it, at a station.
+void TrunkFlow::taper(const Problem &problem, const ProblemIndex &index, const SampleWork &work,
+                      MicroBatchSizes &sizes) {
   int64_t stages = static_cast<int64_t>(problem.sections[work.trunk].stages.size()), trunkNs = 0, before = 0;
-  int64_t way =
-      std::max<int64_t>(1, sizes.longestChainNs(index) / 4 * steepness * replicaCount(problem, work.trunk) * stages);
+  int64_t way = std::max<int64_t>(1, sizes.longestChainNs(index) / 2 * replicaCount(problem, work.trunk) * stages);
   for (const TrunkGroup &group : groups)
     trunkNs += group.workNs;
   auto partAt = [&](int64_t distance) {

@@ -41,9 +41,8 @@ private:
     auto operator<=>(const Ranked &) const = default;
   };
 
-  void sort(const Problem &problem, const SampleWork &work, const Choice &choice);
+  void sort(const Problem &problem, const SampleWork &work, int64_t classes);
   uint64_t toldApart(const Problem &problem, const SampleWork &work, int64_t classes) const;
-  void shelve(const Problem &problem, const SampleWork &work, int64_t shelves);
   void cut(const Problem &problem, const SampleWork &work, const MicroBatchSizes &sizes);
   void measureNeeds(const Problem &problem, const SampleWork &work);
   void fillBuckets(int64_t bands);
@@ -53,15 +52,12 @@ private:
   void pullEnds(const Problem &problem, const SampleWork &work, const MicroBatchSizes &sizes, int64_t quarters);
   template <typename Score> void pullEnd(Score score, int64_t place, int64_t step, int64_t coverNs);
   void sortByPlace();
-  void taper(const Problem &problem, const ProblemIndex &index, const SampleWork &work, MicroBatchSizes &sizes,
-             int64_t steepness);
+  void taper(const Problem &problem, const ProblemIndex &index, const SampleWork &work, MicroBatchSizes &sizes);
   template <typename PartAt>
   void cutTapered(const Problem &problem, const SampleWork &work, int64_t fullNs, const TrunkGroup &group,
                   bool backwards, PartAt partAt);
 
-  uint64_t told = 0;            ///< The sections by which `order` tells classes apart,
-  int64_t shelves = 0;          ///< and its shelves.
-  std::vector<uint8_t> shelved; ///< By section: pads by a length that is not the trunk's.
+  uint64_t told = 0; ///< The sections by which `order` tells classes apart.
   std::vector<TrunkGroup> next;
   std::vector<Ranked> ranked;
   std::vector<Bucket> buckets;

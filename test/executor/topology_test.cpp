@@ -57,13 +57,13 @@ TEST(Topology, SchedulingBeginsWhereThePlanSays) {
   };
   EXPECT_TRUE(hints({}).empty());
   add("schedule.micro_batches_per_replica", 24);
-  add("schedule.taper", 1e300), add("schedule.light_ends", -7); // The nearest that there is.
+  add("schedule.length_bands", 1e300), add("schedule.light_ends", -7); // The nearest that there is.
   add("schedule.of_yesterday", 1);
   ASSERT_EQ(hints({}).size(), 1u);
   EXPECT_EQ(hints({})[0].microBatchesPerReplica, 24);
-  EXPECT_EQ(hints({})[0].taper, 16);
+  EXPECT_EQ(hints({})[0].lengthBands, 64);
   EXPECT_EQ(hints({})[0].lightEnds, 0);
-  EXPECT_EQ(hints({})[0].lengthBands, wavefront::Choice().lengthBands);
+  EXPECT_EQ(hints({})[0].headroom, wavefront::Choice().headroom);
   EXPECT_TRUE(hints({.evaluates = true}).empty());
   add("schedule.3.headroom", 2), add("schedule.9.headroom", 2), add("schedule..headroom", 2);
   ASSERT_EQ(hints({}).size(), 3u);

@@ -3,7 +3,6 @@
 #include "wavefront/formation.h"
 #include "wavefront/lower_bound.h"
 #include "wavefront/scheduler.h"
-#include "wavefront/trial.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -191,84 +190,6 @@ TEST(Capacity, SamplesOfLikeLengthShareAMicroBatch) {
     EXPECT_LE(padded * 100, needed * 103) << "seed " << seed;
     EXPECT_GE(most, 14) << "seed " << seed; // Of the shortest, 32 fit.
     EXPECT_LE(static_cast<int64_t>(schedule.microBatches.size()), least * 4 / 3) << "seed " << seed;
-  }
-}
-
-/// An encoder of pictures before a language model that sees all samples, both on four devices.
-Problem captions(uint64_t seed) {
-  Random random(seed);
-  Problem problem;
-  problem.dims = {{"batch", true, 1}, {"seq", false, 8}, {"pictures", true, 1}};
-  for (int i = 0; i < 256; ++i)
-    problem.sizes.insert(problem.sizes.end(), {1, random.in(8, 64), std::max<int64_t>(0, random.in(-3, 9))});
-  auto section = [](const char *name, std::vector<uint32_t> active, Cost cost, int64_t samples,
-                    std::vector<Area> areas) {
-    Section own{
-        name, true, false, std::move(active), samples, {64, 64, 16}, std::move(areas), {Stage{cost, cost, {}, 16, {}}},
-        {}};
-    return own;
-  };
-  problem.sections = {section("vision", {2}, {{{400'000'000, {}}, {1'000'000'000, {2}}}}, 64, {}),
-                      section("language", {}, {{{400'000'000, {}}, {1'000'000, {0, 1}}}}, 8, {{0, 1, 256}})};
-  problem.sections[0].devices = {{0}, {1}, {2}, {3}};
-  problem.sections[1].devices = {{4}, {5}, {6}, {7}};
-  problem.devices = 8;
-  Edge edge;
-  edge.consumer = 1;
-  edge.gradient = true;
-  edge.depth = edge.gradientDepth = 16;
-  problem.edges = {edge};
-  return problem;
-}
-
-/// What a choice makes of such a problem.
-struct FormedCaptions {
-  explicit FormedCaptions(uint64_t seed) : problem(captions(seed)) {
-    index.build(problem);
-    trial.prepare(problem, index);
-  }
-  const Groups &form(const Choice &choice) {
-    trial.form(choice);
-    return trial.groups;
-  }
-
-  Problem problem;
-  ProblemIndex index;
-  Trial trial;
-};
-
-TEST(Capacity, FilledMicroBatchesAreNearlyFull) {
-  for (uint64_t seed = 0; seed < 20; ++seed) {
-    FormedCaptions formed(seed);
-    const Problem &problem = formed.problem;
-    ASSERT_TRUE(check(problem).isOk()) << check(problem).message();
-    auto visionMicroBatches = [&](bool fillAcross) {
-      Choice choice;
-      choice.microBatchesPerReplica = 27; // Of which the encoder would have so many.
-      choice.headroom = 2;
-      choice.taper = 0;
-      choice.fillAcross = fillAcross;
-      return int64_t{formed.form(choice).count(0)};
-    };
-    int64_t pictures = 0;
-    for (size_t sample = 0; sample < problem.sampleCount(); ++sample)
-      pictures += problem.sizes[sample * 3 + 2];
-    EXPECT_GT(visionMicroBatches(false), pictures / 16 * 9 / 8) << "seed " << seed;
-    EXPECT_LE(visionMicroBatches(true), pictures / 16 * 17 / 16 + 1) << "seed " << seed;
-  }
-}
-
-TEST(Capacity, FilledMicroBatchesMakeSchedules) {
-  Scheduler scheduler;
-  Schedule schedule;
-  for (uint64_t seed = 0; seed < 1000; ++seed) {
-    Problem problem = arbitraryProblem(seed);
-    Choice filled;
-    filled.fillAcross = true;
-    problem.hints = {filled};
-    scheduler.run(problem, Order::Wavefront, schedule);
-    Status verified = verify(problem, schedule);
-    ASSERT_TRUE(verified.isOk()) << "seed " << seed << ": " << verified.message();
   }
 }
 

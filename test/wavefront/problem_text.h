@@ -17,7 +17,7 @@
 //     replica 1
 //     replica 2
 //   edge teacher 0 -> student 0 held depth 4 transfer 1000
-//   hint taper 4 sample_classes 1           # parts of a choice (choice.h), the others as usual; any number of lines
+//   hint headroom 2 sample_classes 1         # parts of a choice (choice.h), the others as usual; any number of lines
 //   sample 1 512                            # one value a dim
 //
 // Costs are in picoseconds. A schedule:

@@ -50,11 +50,11 @@ TEST(ProblemText, ReadsTheExample) {
 
 TEST(ProblemText, HintsAreParts) {
   Result<Problem> problem =
-      parseProblem(std::string(small) + "hint micro_batches_per_replica 16 taper 4 rule 2\nhint light_ends 1\n");
+      parseProblem(std::string(small) + "hint micro_batches_per_replica 16 headroom 2 rule 2\nhint light_ends 1\n");
   ASSERT_TRUE(problem.isOk()) << problem.status().message();
   ASSERT_EQ(problem->hints.size(), 2u);
   EXPECT_EQ(problem->hints[0].microBatchesPerReplica, 16);
-  EXPECT_EQ(problem->hints[0].taper, 4);
+  EXPECT_EQ(problem->hints[0].headroom, 2);
   EXPECT_EQ(problem->hints[0].lengthBands, Choice().lengthBands);
   EXPECT_EQ(problem->hints[0].rule, Rule::ShortestFirst);
   Result<Problem> again = parseProblem(print(*problem));
