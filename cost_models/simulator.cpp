@@ -130,11 +130,8 @@ double mean(const std::vector<double> &values) {
   return values.empty() ? 0 : sum / static_cast<double>(values.size());
 }
 
-/// What tuning a plan may take, or three times that where schedules stay far from the bound; half of it where layouts
-/// are told apart.
+/// What tuning a plan may take, or three times that where schedules stay far from the bound.
 constexpr int64_t kTunedNs = 300'000'000;
-/// Trials where layouts are told apart: of small steps many are made in that time.
-constexpr int64_t kMaxRankTrials = 800;
 constexpr size_t kTunedSteps = 12;
 /// Tasks that are shorter beside idle devices move what is idle, by little.
 constexpr int kReliefs = 2;
@@ -230,16 +227,13 @@ Result<Simulation> Simulator::run(const CompoundModel &model, const Machine &mac
   return simulate(model, machine, layout, order, std::move(problems), parts, false);
 }
 
-Result<Simulation> Simulator::runTuned(const CompoundModel &model, const Machine &machine, const CompoundLayout &layout,
-                                       Tuning tuning) {
+Result<Simulation> Simulator::runTuned(const CompoundModel &model, const Machine &machine,
+                                       const CompoundLayout &layout) {
   uint32_t parts = 1;
   MAESTRO_ASSIGN(std::vector<wavefront::Problem> problems, problemsOf(model, machine, layout, parts));
   if (parts == 1 && dependsOnCompany(machine))
     adaptTasks(machine, problems);
-  bool ranks = tuning == Tuning::Rank;
-  std::vector<wavefront::Choice> found =
-      tune(ranks ? problems : withOtherSteps(problems),
-           {.budgetNs = ranks ? kTunedNs / 2 : kTunedNs, .maxTrials = ranks ? kMaxRankTrials : INT64_MAX / 3});
+  std::vector<wavefront::Choice> found = tune(withOtherSteps(problems), {.budgetNs = kTunedNs});
   for (wavefront::Problem &problem : problems)
     problem.hints.clear(); // What a plan does not say.
   MAESTRO_ASSIGN(Simulation usual,

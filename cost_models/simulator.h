@@ -44,9 +44,6 @@ struct Simulation {
 /// Whether a frozen section has a device without a section that trains: it runs ahead into the next step then.
 bool runsAhead(const CompoundModel &model, const CompoundLayout &layout);
 
-/// What schedules are tuned for: these steps alone, to tell layouts apart; or steps to come, as a plan's are.
-enum class Tuning : uint8_t { Rank, Plan };
-
 /// Keeps the scheduler's memory between layouts.
 class Simulator {
 public:
@@ -64,8 +61,7 @@ public:
   /// The same in wavefront order, beginning as usual or where tuning found best (wavefront/tuner.h; it looks near the
   /// hints), whichever steps are shorter with; so a plan does that says where. Beside idle devices tasks take less time
   /// (contention.h), where that was measured.
-  Result<Simulation> runTuned(const CompoundModel &model, const Machine &machine, const CompoundLayout &layout,
-                              Tuning tuning = Tuning::Plan);
+  Result<Simulation> runTuned(const CompoundModel &model, const Machine &machine, const CompoundLayout &layout);
   /// What a simulation's layout takes with other steps, whose schedules begin where its own do: the mean, and how they
   /// differ.
   Status addSteps(std::span<const SampleSizes> others, const CompoundModel &model, const Machine &machine,

@@ -59,7 +59,7 @@ struct TuningState {
   bool isAbove(int64_t part) const { return kept.empty() || kept.front().totalNs - boundNs > boundNs / part; }
   bool goesOn() const {
     int64_t times = isAbove(kFarFromBound) ? kTimesWhenFar : 1;
-    return isAbove(kNearBound) && spentNs < times * limits.budgetNs && trials < times * limits.maxTrials;
+    return isAbove(kNearBound) && spentNs < times * limits.budgetNs;
   }
 };
 

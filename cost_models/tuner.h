@@ -11,9 +11,8 @@
 namespace maestro::cost_models {
 
 struct TuningLimits {
-  int64_t budgetNs = 0;              ///< As wavefront::Trial counts; three times that while all is far from the bounds.
-  int64_t maxTrials = INT64_MAX / 3; ///< Likewise.
-  uint64_t fixedParts = 0;           ///< Parts of choices that keep their defaults (wavefront::Traits).
+  int64_t budgetNs = 0;    ///< As wavefront::Trial counts; three times that while all is far from the bounds.
+  uint64_t fixedParts = 0; ///< Parts of choices that keep their defaults (wavefront::Traits).
 };
 
 /// The choices to write into a plan as hints, at most wavefront::kMaxHints: the one with which these steps together end

@@ -1,10 +1,35 @@
-#include "wavefront/bound_units.h"
+#include "wavefront/lower_bound.h"
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <utility>
 
 namespace maestro::wavefront {
+namespace {
+
+constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
+
+bool hasSummedDim(const std::vector<Dim> &dims, const CostTerm &term) {
+  return std::any_of(term.dims.begin(), term.dims.end(), [&](uint32_t dim) { return dims[dim].sum; });
+}
+
+/// Saturates far above any sum that check() lets through, far below overflow.
+int64_t termPs(const CostTerm &term, const int64_t *dims) {
+  int64_t value = term.picoseconds;
+  for (uint32_t dim : term.dims)
+    if (dims[dim] == 0)
+      return 0;
+  for (uint32_t dim : term.dims)
+    if (__builtin_mul_overflow(value, dims[dim], &value))
+      return kNever;
+  return value;
+}
+
+/// Rounding down keeps a bound a bound; saturated sums are bounds too.
+int64_t addSaturated(int64_t left, int64_t right) { return __builtin_add_overflow(left, right, &left) ? kNever : left; }
+
+} // namespace
 
 void LowerBound::measureSamples(const Problem &problem, const ProblemIndex &index) {
   size_t samples = problem.sampleCount(), dims = problem.dims.size(), stages = index.sectionOfStage.size();
@@ -144,15 +169,13 @@ void LowerBound::measureWork(const Problem &problem, const ProblemIndex &index) 
       firmWorkNs.push_back(firmWorkNs.back());
       continue;
     }
-    std::span<const uint8_t> present(active.data() + s * problem.sampleCount(), problem.sampleCount());
     const std::array<const Cost *, 3> kinds = {&stage.forward, &stage.backward, &stage.weightGradient};
     auto totalNs = [&](size_t count) {
       int64_t total = 0;
       for (const Cost *cost : std::span(kinds).first(count))
         for (const CostTerm &term : cost->terms)
           total = addSaturated(total, groupWorkPs(problem, s, term));
-      return std::max(total, batching.ps(problem.dims, section, aloneDims, present, std::span(kinds).first(count))) /
-             1000;
+      return total / 1000;
     };
     workNs.push_back(totalNs(section.splitsBackward ? 3 : section.trains ? 2 : 1));
     firmWorkNs.push_back(section.splitsBackward ? totalNs(2) : workNs.back());

@@ -5,14 +5,11 @@
 //  - in each term with a summed dim at least the sum of its samples' costs: hence the work of a stage over all its
 //  stations, padding apart;
 //  - in each other term at least the largest sample's, once for each of the fewest micro-batches that the capacities
-//  allow;
-//  - where samples are padded to the longest, at least what the best of all ways to form micro-batches costs
-//  (batching_bound.cpp).
+//  allow.
 // Then, for every stage: the stations it uses start no earlier than the smallest earliest starts (different samples
 // open different stations), end no later than makespan - the smallest tails, and do all the work in between.
 #pragma once
 
-#include "wavefront/batching_bound.h"
 #include "wavefront/problem_index.h"
 
 #include <span>
@@ -42,7 +39,6 @@ private:
   std::vector<int64_t> headNs;                          ///< stage id × sample: earliest start
   std::vector<int64_t> tailForwardNs, tailBackwardNs;   ///< stage id × sample: from the task's end to the step's end
   std::vector<int64_t> workNs, firmWorkNs;              ///< By stage id; the second without weight gradients.
-  BatchingBound batching;
   std::vector<int64_t> heads, tails, values;
   std::vector<uint32_t> component; ///< By device.
   std::vector<uint8_t> seen;       ///< By device.

@@ -24,7 +24,7 @@ constexpr int64_t kLargest = 4;
 /// much.
 constexpr uint32_t kFewDevices = 8;
 /// What a search may spend: about two seconds.
-constexpr uint32_t kSimulations = 256, kFinalists = 3;
+constexpr uint32_t kSimulations = 256;
 constexpr uint64_t kTasks = 1'500'000, kTasksAtOnce = 30'000;
 /// And searching again, where the emitted plan needs more memory than its layers add up to, as a part of that.
 constexpr uint32_t kAgainShare = 6;
@@ -124,7 +124,7 @@ Status LayoutSearch::collect() {
   if (base.machine.devices > kFewDevices)
     mostSamples = addFinerSizes(problem.model, *base.graph, base.workload->train.globalBatch);
   addPins();
-  problem.budget = {kSimulations, kTasks, kTasksAtOnce, kNsPerTask, kFinalists};
+  problem.budget = {kSimulations, kTasks, kTasksAtOnce, kNsPerTask};
   problem.without = movesLeftOut();
   return Status();
 }
@@ -183,8 +183,7 @@ Result<mlir::OwningOpRef<mlir::ModuleOp>> LayoutSearch::programs(size_t rank) co
 
 Result<cost_models::Simulation> LayoutSearch::simulate(const EmittedPlan &emitted,
                                                        const std::map<std::string, SectionLayout> &layouts) const {
-  cost_models::Simulator simulator(problem.steps, problem.budget.tasksAtOnce,
-                                   result.tuned ? result.tuned->hints : std::vector<wavefront::Choice>());
+  cost_models::Simulator simulator(problem.steps, problem.budget.tasksAtOnce);
   bool tunes = !isTooLateToTune || !isTooLateToTune();
   return simulateEmitted(emitted, layouts, base.machine, sizes, simulator, tunes);
 }
@@ -230,7 +229,6 @@ Result<Explanation> LayoutSearch::explanation(size_t rank, const cost_models::Si
   nextBest.layout = result.ranked[rank].layout;
   nextBest.simulation = result.ranked[rank].simulation;
   nextBest.winner = fmt::format("number {}", rank + 1);
-  nextBest.tuned.reset(); // It is the answer's.
   return explain(problem, nextBest, own, {kExplainTasks});
 }
 

@@ -68,8 +68,7 @@ std::vector<Quantity> quantitiesOf(const SearchProblem &problem, const SearchRes
   add("schedule.bound_seconds", simulation.lowerBoundSeconds, "s",
       "no schedule of these micro-batches and devices ends its tasks earlier");
   addMeanDevice(problem, result, cuts, simulation, list);
-  double step = result.tuned ? result.tuned->stepSeconds : result.simulation.stepSeconds; // Of the bound's own costs.
-  double bound = result.lowerBoundSeconds;
+  double step = result.simulation.stepSeconds, bound = result.lowerBoundSeconds; // Of the same costs.
   add("search.step_seconds", step, "s", "simulated: the search's own, before the plan's programs were made");
   add("search.gap", step / std::max(bound, 1e-12) - 1, "",
       "how much longer that is than the search's lower bound, as a share");

@@ -26,7 +26,7 @@ SearchBudget rest(const SearchBudget &budget, uint32_t simulations) {
     return std::max<decltype(whole)>(1, static_cast<decltype(whole)>(share * static_cast<double>(whole)));
   };
   return {of(budget.simulations), budget.tasks == UINT64_MAX ? UINT64_MAX : of(budget.tasks), budget.tasksAtOnce,
-          budget.nsPerTask, 0};
+          budget.nsPerTask};
 }
 
 ComparedLayout rowOf(std::string name, const SearchProblem &problem, const SearchResult &result) {

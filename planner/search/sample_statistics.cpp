@@ -5,13 +5,6 @@
 #include <functional>
 
 namespace maestro::planner {
-namespace {
-
-/// Of steps with more samples the best way to form micro-batches takes too long to find: a good part of a millisecond
-/// for each kind of layer with this many.
-constexpr size_t kMaxBatchedSamples = 1024;
-
-} // namespace
 
 /// Visits a pointer to each sample's sizes.
 template <typename Visit>
@@ -43,7 +36,6 @@ const SampleStatistics::Product &SampleStatistics::product(const cost_models::At
       own.largest = std::max(own.largest, value);
       own.least = std::min(own.least, value);
     });
-    product.least = std::min(product.least, own.least);
   }
   return product;
 }
@@ -84,35 +76,6 @@ double SampleStatistics::fewestMicroBatches(const cost_models::AtomicSection &se
                       fewestPadded(section, area, capacity.samples, step)});
   }
   return count;
-}
-
-const std::vector<cost_models::SampleSizes> &SampleStatistics::rowsOf(const cost_models::AtomicSection &section) const {
-  auto [found, isNew] = rows.try_emplace(section.activeDims);
-  for (size_t step = 0; isNew && step < steps.size(); ++step) {
-    cost_models::SampleSizes &own = found->second.emplace_back();
-    forEachSample(section, step, [&](const int64_t *sizes) {
-      for (size_t d = 0; d < model.dims.size(); ++d)
-        own.push_back(wavefront::alone(model.dims[d], sizes[d]));
-    });
-  }
-  return found->second;
-}
-
-double SampleStatistics::batchedSeconds(const cost_models::AtomicSection &section,
-                                        const cost_models::MicroBatchCapacity &capacity,
-                                        std::span<const wavefront::Cost *const> tasks) const {
-  wavefront::Section rules;
-  rules.unpadded = section.unpadded;
-  rules.maxSamples = capacity.samples;
-  rules.capacity = capacity.dims;
-  rules.areas = capacity.areas;
-  double total = 0;
-  for (const cost_models::SampleSizes &own : rowsOf(section)) {
-    std::vector<uint8_t> all(own.size() / model.dims.size(), 1);
-    if (all.size() <= kMaxBatchedSamples)
-      total += static_cast<double>(batching.ps(model.dims, rules, own, all, tasks)) * 1e-12;
-  }
-  return total / static_cast<double>(steps.size());
 }
 
 } // namespace maestro::planner

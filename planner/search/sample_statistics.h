@@ -1,10 +1,9 @@
 // What the samples of the steps that a search simulates add up to, section by section: sums and extremes of products of
-// their sizes, the fewest micro-batches that hold them, and what padding and constants cost at least.
+// their sizes, and the fewest micro-batches that hold them.
 #pragma once
 
 #include "cost_models/atoms.h"
 #include "cost_models/simulator.h"
-#include "wavefront/batching_bound.h"
 
 #include <limits>
 #include <map>
@@ -27,8 +26,7 @@ public:
   };
   struct Product {
     std::vector<StepProduct> steps;
-    double least = std::numeric_limits<double>::infinity(); ///< Of all samples.
-    bool isSum = false;                                     ///< A summed dim is among the factors.
+    bool isSum = false; ///< A summed dim is among the factors.
   };
   const Product &product(const cost_models::AtomicSection &section, const std::vector<uint32_t> &dims) const;
 
@@ -37,25 +35,17 @@ public:
   /// No fewer micro-batches hold the section's samples of a step, by samples, rows and padded tokens.
   double fewestMicroBatches(const cost_models::AtomicSection &section, const cost_models::MicroBatchCapacity &capacity,
                             size_t step) const;
-  /// Seconds of these tasks in the mean step with the best of all ways to form micro-batches
-  /// (wavefront/batching_bound.h); 0 where steps have too many samples for that to be found soon.
-  double batchedSeconds(const cost_models::AtomicSection &section, const cost_models::MicroBatchCapacity &capacity,
-                        std::span<const wavefront::Cost *const> tasks) const;
 
 private:
   template <typename Visit>
   void forEachSample(const cost_models::AtomicSection &section, size_t step, Visit visit) const;
   double fewestPadded(const cost_models::AtomicSection &section, const wavefront::Area &area, int64_t samples,
                       size_t step) const;
-  const std::vector<cost_models::SampleSizes> &rowsOf(const cost_models::AtomicSection &section) const;
 
   const cost_models::AtomicModel &model;
   std::span<const cost_models::SampleSizes> steps;
   using ActiveDims = std::vector<uint32_t>;
   mutable std::map<std::pair<ActiveDims, std::vector<uint32_t>>, Product> products;
-  mutable std::map<ActiveDims, std::vector<cost_models::SampleSizes>>
-      rows; ///< Of each step, samples as they are alone.
-  mutable wavefront::BatchingBound batching;
 };
 
 } // namespace maestro::planner

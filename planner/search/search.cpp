@@ -2,7 +2,6 @@
 
 #include "planner/search/climb.h"
 #include "planner/search/lower_bound.h"
-#include "planner/search/tune_layouts.h"
 
 #include <fmt/format.h>
 
@@ -27,8 +26,8 @@ struct Search {
   Estimator estimator{problem, cuts};
   Candidates candidates{problem};
   MoveContext context{problem, cuts, estimator, candidates};
-  Best best;
-  SearchResult result;
+  Best best = {};
+  SearchResult result = {};
 };
 
 Allowance shareOf(const SearchBudget &budget, uint32_t share) {
@@ -143,7 +142,6 @@ SearchResult finish(Search &search) {
   result.simulation = search.best.simulation;
   result.simulated = search.candidates.ranked();
   result.hints = search.problem.hints;
-  chooseTuned(search.problem, result);
   result.compared.insert(result.compared.begin(),
                          rowOf(search, "search", {result.simulation.stepSeconds, result.layout, result.simulation},
                                wavefront::Order::Wavefront));

@@ -36,7 +36,6 @@ struct SearchBudget {
   uint64_t tasks = UINT64_MAX;       ///< Simulated, of all simulations together.
   uint64_t tasksAtOnce = UINT64_MAX; ///< Of one simulation; larger ones are folded (cost_models/fold.h).
   int64_t nsPerTask = INT64_MAX;     ///< Of scheduling, at most, while layouts are ranked.
-  uint32_t finalists = 0; ///< Layouts of nearly the best step whose schedules are tuned, as the plan's will be.
 };
 
 struct SearchProblem {
@@ -78,10 +77,8 @@ struct SearchResult {
   std::vector<RankedLayout> ranked;     ///< Distinct, best first, at most SearchProblem.topK; the first is the answer.
   std::vector<RankedLayout> simulated;  ///< All, best first.
   std::vector<wavefront::Choice> hints; ///< With which the schedules of all these simulations began.
-  std::optional<cost_models::Simulation>
-      tuned;                    ///< Of the layout, with schedules tuned for it; nothing where none were.
-  double lowerBoundSeconds = 0; ///< No layout of the space is faster (lower_bound.h).
-  bool wasCutShort = false;     ///< By SearchProblem.isOver.
+  double lowerBoundSeconds = 0;         ///< No layout of the space is faster (lower_bound.h).
+  bool wasCutShort = false;             ///< By SearchProblem.isOver.
   uint32_t simulations = 0;
 };
 

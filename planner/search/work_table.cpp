@@ -5,26 +5,8 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
-#include <optional>
-#include <span>
 
 namespace maestro::planner {
-namespace {
-
-/// What a second atom of a class adds to a task; nothing where a term would be negative.
-std::optional<wavefront::Cost> difference(const wavefront::Cost &pair, const wavefront::Cost &alone) {
-  wavefront::Cost more = pair;
-  for (const wavefront::CostTerm &term : alone.terms) {
-    auto same = std::find_if(more.terms.begin(), more.terms.end(),
-                             [&](const wavefront::CostTerm &own) { return own.dims == term.dims; });
-    if (same == more.terms.end() || same->picoseconds < term.picoseconds)
-      return std::nullopt;
-    same->picoseconds -= term.picoseconds;
-  }
-  return more;
-}
-
-} // namespace
 
 WorkTable::WorkTable(const SearchProblem &problem) : problem(problem), statistics(problem.model, problem.steps) {
   const AtomicModel &model = problem.model;
@@ -45,12 +27,7 @@ WorkTable::WorkTable(const SearchProblem &problem) : problem(problem), statistic
 
 double WorkTable::work(uint32_t section, const RecomputeChoice &recompute, uint32_t microBatch, uint32_t first,
                        uint32_t last) const {
-  return sums(Of::Step, section, recompute, microBatch).between(first, last);
-}
-
-double WorkTable::oneSample(uint32_t section, const RecomputeChoice &recompute, uint32_t microBatch, uint32_t first,
-                            uint32_t last) const {
-  return sums(Of::OneSample, section, recompute, microBatch).between(first, last);
+  return sums(section, recompute, microBatch).between(first, last);
 }
 
 double WorkTable::microBatches(uint32_t section, uint32_t microBatch) const {
@@ -59,15 +36,14 @@ double WorkTable::microBatches(uint32_t section, uint32_t microBatch) const {
 }
 
 /// Each atom costs what it costs with its own recompute.
-const WorkTable::Sums &WorkTable::sums(Of of, uint32_t section, const RecomputeChoice &recompute,
-                                       uint32_t microBatch) const {
-  auto [found, isNew] = known.try_emplace({of, section, recompute, microBatch});
+const WorkTable::Sums &WorkTable::sums(uint32_t section, const RecomputeChoice &recompute, uint32_t microBatch) const {
+  auto [found, isNew] = known.try_emplace({section, recompute, microBatch});
   if (!isNew)
     return found->second;
   if (recompute.lighter == 0)
-    return found->second = sumOfKind(of, section, recompute.most, microBatch);
-  const Sums &most = sums(of, section, recompute.most, microBatch);
-  const Sums &light = sums(of, section, lighterThan(recompute.most), microBatch);
+    return found->second = sumOfKind(section, recompute.most, microBatch);
+  const Sums &most = sums(section, recompute.most, microBatch);
+  const Sums &light = sums(section, lighterThan(recompute.most), microBatch);
   auto atoms = static_cast<uint32_t>(most.alone.size());
   Sums &mixed = found->second;
   for (uint32_t atom = 0; atom < atoms; ++atom) {
@@ -78,11 +54,14 @@ const WorkTable::Sums &WorkTable::sums(Of of, uint32_t section, const RecomputeC
   return mixed;
 }
 
-WorkTable::Sums WorkTable::sumOfKind(Of of, uint32_t section, Recompute recompute, uint32_t microBatch) const {
+WorkTable::Sums WorkTable::sumOfKind(uint32_t section, Recompute recompute, uint32_t microBatch) const {
   const cost_models::AtomicSection &chain = problem.model.sections[section];
-  std::vector<std::pair<double, double>> ofClass;
-  for (const cost_models::AtomClass &own : problem.model.classesOf(section, {recompute}))
-    ofClass.push_back(atomSeconds(of, section, own, microBatch));
+  std::vector<std::pair<double, double>> ofClass; // At the head of a stage, and behind one of its class.
+  for (const cost_models::AtomClass &own : problem.model.classesOf(section, {recompute})) {
+    double alone = seconds(section, own.alone.at[microBatch], microBatch);
+    double behind = seconds(section, own.pair.at[microBatch], microBatch) - alone;
+    ofClass.push_back({alone, std::clamp(behind, 0.0, alone)});
+  }
   Sums sums;
   for (size_t atom = 0; atom < chain.classOf.size(); ++atom) {
     const auto &[alone, behind] = ofClass[chain.classOf[atom]];
@@ -93,33 +72,10 @@ WorkTable::Sums WorkTable::sumOfKind(Of of, uint32_t section, Recompute recomput
   return sums;
 }
 
-/// Of an atom at the head of a stage, and behind one of its class.
-std::pair<double, double> WorkTable::atomSeconds(Of of, uint32_t section, const cost_models::AtomClass &atoms,
-                                                 uint32_t microBatch) const {
-  const cost_models::AtomicSection &chain = problem.model.sections[section];
-  const cost_models::StageCosts &one = atoms.alone.at[microBatch], &two = atoms.pair.at[microBatch];
-  double alone = seconds(of, section, one, microBatch), behind = seconds(of, section, two, microBatch) - alone;
-  if (of == Of::Step && one.otherKinds.empty()) {
-    size_t tasks = chain.trains ? 2 : 1;
-    auto batched = [&](const wavefront::Cost &forward, const wavefront::Cost &backward) {
-      const wavefront::Cost *const costs[] = {&forward, &backward};
-      return statistics.batchedSeconds(chain, chain.capacities[microBatch], std::span(costs).first(tasks));
-    };
-    alone = std::max(alone, batched(one.forward, one.backward));
-    std::optional<wavefront::Cost> forward = difference(two.forward, one.forward),
-                                   backward = difference(two.backward, one.backward);
-    if (forward && backward)
-      behind = std::max(behind, batched(*forward, *backward));
-  }
-  return {alone, std::clamp(behind, 0.0, alone)};
-}
-
-double WorkTable::seconds(Of of, uint32_t section, const cost_models::StageCosts &costs, uint32_t microBatch) const {
-  bool withBackward =
-      problem.model.sections[section].trains && !(of == Of::OneSample && mayGainBySplitting(problem, section));
+double WorkTable::seconds(uint32_t section, const cost_models::StageCosts &costs, uint32_t microBatch) const {
+  bool trains = problem.model.sections[section].trains;
   auto ofTasks = [&](const wavefront::Cost &forward, const wavefront::Cost &backward) {
-    return taskSeconds(of, section, forward, microBatch) +
-           (withBackward ? taskSeconds(of, section, backward, microBatch) : 0);
+    return taskSeconds(section, forward, microBatch) + (trains ? taskSeconds(section, backward, microBatch) : 0);
   };
   double least = ofTasks(costs.forward, costs.backward);
   for (const cost_models::TaskCosts &kind : costs.otherKinds)
@@ -127,19 +83,17 @@ double WorkTable::seconds(Of of, uint32_t section, const cost_models::StageCosts
   return least;
 }
 
-double WorkTable::taskSeconds(Of of, uint32_t section, const wavefront::Cost &cost, uint32_t microBatch) const {
+double WorkTable::taskSeconds(uint32_t section, const wavefront::Cost &cost, uint32_t microBatch) const {
   double total = 0;
   for (const wavefront::CostTerm &term : cost.terms) {
     const SampleStatistics::Product &product = statistics.product(problem.model.sections[section], term.dims);
     double factor = static_cast<double>(term.picoseconds) * 1e-12, value = 0;
-    for (size_t i = 0; of == Of::Step && i < product.steps.size(); ++i) {
+    for (size_t i = 0; i < product.steps.size(); ++i) {
       const SampleStatistics::StepProduct &step = product.steps[i];
       if (step.samples > 0)
         value += (product.isSum ? step.sum : step.largest + (fewest[section][microBatch][i] - 1) * step.least) /
                  static_cast<double>(product.steps.size());
     }
-    if (of == Of::OneSample && product.least < std::numeric_limits<double>::infinity())
-      value = product.least;
     total += factor * value;
   }
   return total;

@@ -12,8 +12,7 @@ namespace maestro::planner {
 
 /// Seconds of one device in the mean step. Costs are polynomials with coefficients of 0 or more: a term with a summed
 /// dim costs at least its samples' sum, another one at least its largest value once and the least in each further
-/// micro-batch; and all together what they cost in the best of all ways to form micro-batches. Of mixed devices the
-/// fastest kind counts.
+/// micro-batch. Of mixed devices the fastest kind counts.
 class WorkTable {
 public:
   /// The problem must outlive it.
@@ -22,10 +21,6 @@ public:
   /// Work of atoms [first, last) of a section as one stage.
   double work(uint32_t section, const RecomputeChoice &recompute, uint32_t microBatch, uint32_t first,
               uint32_t last) const;
-  /// What the sample that takes least takes alone in these atoms: its forward and backward tasks; only the forward ones
-  /// where backward may be split, since weight gradients may come last.
-  double oneSample(uint32_t section, const RecomputeChoice &recompute, uint32_t microBatch, uint32_t first,
-                   uint32_t last) const;
   /// Work of a whole section with what pins leave and is cheapest.
   double least(uint32_t section) const { return leastWork[section]; }
   /// Samples of the mean step that take part in a section.
@@ -34,7 +29,6 @@ public:
   double microBatches(uint32_t section, uint32_t microBatch) const;
 
 private:
-  enum class Of : uint8_t { Step, OneSample };
   /// Of atoms before each position, each behind the one before it; and of each at the head of a stage.
   struct Sums {
     std::vector<double> chained{0}, alone;
@@ -42,13 +36,11 @@ private:
       return first >= last ? 0 : chained[last] - chained[first + 1] + alone[first];
     }
   };
-  using Key = std::tuple<Of, uint32_t, RecomputeChoice, uint32_t>; ///< section, recompute, micro-batch
-  const Sums &sums(Of of, uint32_t section, const RecomputeChoice &recompute, uint32_t microBatch) const;
-  Sums sumOfKind(Of of, uint32_t section, Recompute recompute, uint32_t microBatch) const;
-  double seconds(Of of, uint32_t section, const cost_models::StageCosts &costs, uint32_t microBatch) const;
-  double taskSeconds(Of of, uint32_t section, const wavefront::Cost &cost, uint32_t microBatch) const;
-  std::pair<double, double> atomSeconds(Of of, uint32_t section, const cost_models::AtomClass &atoms,
-                                        uint32_t microBatch) const;
+  using Key = std::tuple<uint32_t, RecomputeChoice, uint32_t>; ///< section, recompute, micro-batch
+  const Sums &sums(uint32_t section, const RecomputeChoice &recompute, uint32_t microBatch) const;
+  Sums sumOfKind(uint32_t section, Recompute recompute, uint32_t microBatch) const;
+  double seconds(uint32_t section, const cost_models::StageCosts &costs, uint32_t microBatch) const;
+  double taskSeconds(uint32_t section, const wavefront::Cost &cost, uint32_t microBatch) const;
 
   const SearchProblem &problem;
   SampleStatistics statistics;

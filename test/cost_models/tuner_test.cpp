@@ -57,14 +57,6 @@ TEST(Tuner, TheSameStepsHaveTheSameAnswer) {
   EXPECT_EQ(first, again);
 }
 
-TEST(Tuner, TrialsAreCounted) {
-  std::vector<Problem> steps{trainingProblem(Family::Ensemble, 3)};
-  std::vector<Choice> few =
-      tune(steps, {.budgetNs = INT64_MAX / 8, .maxTrials = 10}); // Without the count it would not end.
-  ASSERT_FALSE(few.empty());
-  EXPECT_LE(few.size(), kMaxHints);
-}
-
 TEST(Tuner, NothingToFindAtTheBound) {
   Problem problem; // One section on one device.
   problem.dims = {{"batch", true, 1}};

