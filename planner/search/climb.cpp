@@ -21,8 +21,7 @@ constexpr double kFatigueOfStart = 0.004;
 class Climber {
 public:
   Climber(const MoveContext &context, const Family &family, wavefront::Order order, Allowance &allowance, Best &best)
-      : context(context), family(family), order(order), allowance(allowance), best(best),
-        memoryOrder(usualOrder(context.problem, context.cuts)) {}
+      : context(context), family(family), order(order), allowance(allowance), best(best) {}
 
   Status run(const std::vector<Layout> &starts, size_t most) {
     std::vector<Layout> first;
@@ -69,7 +68,7 @@ private:
   std::optional<Layout> fitted(const Layout &layout, bool refills) {
     std::optional<Layout> own = layout;
     if (refills)
-      own = fillMemory(context.problem, context.cuts, context.candidates, layout, memoryOrder);
+      own = fillMemory(context.problem, context.cuts, context.candidates, layout);
     if (!own || !context.candidates.fits(*own) || !seen.insert(*own).second || !obeys(context.problem, *own))
       return std::nullopt;
     return own;
@@ -153,7 +152,6 @@ private:
   wavefront::Order order;
   Allowance &allowance;
   Best &best;
-  MemoryOrder memoryOrder;
   std::vector<Node> nodes;
   std::vector<uint32_t> batchesOfStart;
   std::set<Layout> seen;

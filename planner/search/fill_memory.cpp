@@ -1,6 +1,7 @@
 #include "planner/search/fill_memory.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 
 namespace maestro::planner {
@@ -24,7 +25,7 @@ public:
   Filler(const SearchProblem &problem, const Cuts &cuts, Candidates &candidates, Layout layout)
       : problem(problem), cuts(cuts), candidates(candidates), layout(std::move(layout)) {}
 
-  std::optional<Layout> run(const MemoryOrder &order) {
+  std::optional<Layout> run() {
     std::vector<uint32_t> splits; // Sections that have some.
     for (uint32_t s = 0; s < layout.sections.size(); ++s) {
       if (layout.sections[s].cut.splitStages > 0 && !problem.pins[s].splitStages)
@@ -33,16 +34,20 @@ public:
     }
     if (!shrinkToFit())
       return std::nullopt;
-    if (order.splitsFirst)
-      addSplits(splits);
-    for (uint32_t s : order.sections)
+    for (uint32_t s : byWork())
       lighten(s);
-    if (!order.splitsFirst)
-      addSplits(splits);
+    addSplits(splits);
     return std::move(layout);
   }
 
 private:
+  std::vector<uint32_t> byWork() const {
+    std::vector<uint32_t> sections(layout.sections.size());
+    std::iota(sections.begin(), sections.end(), 0u);
+    std::ranges::stable_sort(sections, std::greater<>(), [&](uint32_t s) { return cuts.work().least(s); });
+    return sections;
+  }
+
   /// What a section may have with its split backward, lightest first.
   std::vector<RecomputeChoice> choicesOf(uint32_t section) const {
     bool splits = layout.sections[section].cut.splitStages > 0;
@@ -121,18 +126,9 @@ private:
 
 } // namespace
 
-MemoryOrder usualOrder(const SearchProblem &problem, const Cuts &cuts) {
-  MemoryOrder order;
-  order.sections.resize(problem.pins.size());
-  std::iota(order.sections.begin(), order.sections.end(), 0u);
-  std::stable_sort(order.sections.begin(), order.sections.end(),
-                   [&](uint32_t a, uint32_t b) { return cuts.work().least(a) > cuts.work().least(b); });
-  return order;
-}
-
-std::optional<Layout> fillMemory(const SearchProblem &problem, const Cuts &cuts, Candidates &candidates, Layout layout,
-                                 const MemoryOrder &order) {
-  return Filler(problem, cuts, candidates, std::move(layout)).run(order);
+std::optional<Layout> fillMemory(const SearchProblem &problem, const Cuts &cuts, Candidates &candidates,
+                                 Layout layout) {
+  return Filler(problem, cuts, candidates, std::move(layout)).run();
 }
 
 } // namespace maestro::planner

@@ -220,16 +220,12 @@ void addGroupings(const SearchProblem &problem, const Estimator &estimator, cons
   for (size_t g = 0; g < base.groups.size(); ++g)
     if (!chooseOptions(estimator, base, g, limits))
       return;
-  // Sixteenths of the devices, beside sixty-fourths, since replicas then have common divisors.
-  uint32_t coarse = std::max(1u, problem.machine.devices / 16);
-  for (uint32_t stride : std::set<uint32_t>{deviceStride(problem.machine), coarse}) {
-    Allocator allocator(estimator, pinned.devices, stride, limits);
-    for (size_t i = 0; i < groupings.size(); ++i)
-      if (auto layout = layoutOfParts(estimator, limits, pinned, base, groupings[i], allocator)) {
-        double seconds = placeFaster(estimator, *layout);
-        found[i].insert({seconds, std::move(*layout)});
-      }
-  }
+  Allocator allocator(estimator, pinned.devices, deviceStride(problem.machine), limits);
+  for (size_t i = 0; i < groupings.size(); ++i)
+    if (auto layout = layoutOfParts(estimator, limits, pinned, base, groupings[i], allocator)) {
+      double seconds = placeFaster(estimator, *layout);
+      found[i].insert({seconds, std::move(*layout)});
+    }
 }
 
 } // namespace

@@ -73,26 +73,6 @@ std::vector<Layout> moveReplicas(const MoveContext &context, const Layout &layou
   return found;
 }
 
-std::vector<Layout> movePlacement(const MoveContext &context, const Layout &layout) {
-  std::vector<Layout> found;
-  Layout all = layout;
-  for (size_t g = 0; g < layout.groups.size(); ++g) {
-    all.groups[g].byStage = !all.groups[g].byStage;
-    Layout next = layout;
-    next.groups[g].byStage = !next.groups[g].byStage;
-    found.push_back(std::move(next));
-  }
-  if (layout.groups.size() > 1)
-    found.push_back(std::move(all));
-  if (!context.problem.machine.kindOf.empty()) // Devices differ: who comes first matters.
-    for (size_t g = 0; g + 1 < layout.groups.size(); ++g) {
-      Layout next = layout;
-      std::swap(next.groups[g], next.groups[g + 1]);
-      found.push_back(std::move(next));
-    }
-  return found;
-}
-
 std::vector<Layout> moveDevices(const MoveContext &context, const Layout &layout) {
   std::vector<Layout> found;
   size_t groups = layout.groups.size(), none = groups;
@@ -120,20 +100,12 @@ std::vector<Layout> moveDevices(const MoveContext &context, const Layout &layout
   return found;
 }
 
-std::vector<Layout> moveInFlight(const MoveContext &context, const Layout &layout) {
+std::vector<Layout> moveGroupOrder(const MoveContext &context, const Layout &layout) {
   std::vector<Layout> found;
-  for (uint32_t more : kMoreInFlight) {
-    Layout all = layout;
-    for (uint32_t s = 0; s < layout.sections.size(); ++s)
-      if (!context.problem.pins[s].moreInFlight)
-        all.sections[s].moreInFlight = more;
-    if (all != layout)
-      found.push_back(std::move(all));
+  for (size_t g = 0; g + 1 < layout.groups.size() && !context.problem.machine.kindOf.empty(); ++g) {
+    found.push_back(layout);
+    std::swap(found.back().groups[g], found.back().groups[g + 1]);
   }
-  for (uint32_t s = 0; s < layout.sections.size(); ++s)
-    for (uint32_t more : {0u, kMoreInFlight[0]})
-      if (!context.problem.pins[s].moreInFlight && more != layout.sections[s].moreInFlight)
-        found.push_back(changed(layout, s, [&](SectionOption &own) { own.moreInFlight = more; }));
   return found;
 }
 
@@ -147,37 +119,18 @@ std::vector<Layout> moveSplitBackward(const MoveContext &context, const Layout &
     if (mayGainBySplitting(context.problem, s, layout.sections[s].stages()))
       all.sections[s].cut.splitStages = layout.sections[s].stages();
   }
-  MemoryOrder order = usualOrder(context.problem, context.cuts);
-  auto add = [&](const Layout &next, bool splitsFirst) {
-    order.splitsFirst = splitsFirst;
-    if (std::optional<Layout> own = fillMemory(context.problem, context.cuts, context.candidates, next, order);
+  auto add = [&](const Layout &next) {
+    if (std::optional<Layout> own = fillMemory(context.problem, context.cuts, context.candidates, next);
         own && *own != layout)
       found.push_back(std::move(*own));
   };
-  if (hasSplit(all)) {
-    add(all, false);
-    add(all, true);
-  }
+  if (hasSplit(all))
+    add(all);
   if (hasSplit(layout))
-    add(none, false);
+    add(none);
   for (uint32_t s = 0; s < layout.sections.size(); ++s)
     if (layout.sections[s].cut.splitStages > 0 && !context.problem.pins[s].splitStages)
       found.push_back(changed(layout, s, [](SectionOption &own) { --own.cut.splitStages; }));
-  return found;
-}
-
-std::vector<Layout> moveMemoryOrder(const MoveContext &context, const Layout &layout) {
-  std::vector<Layout> found;
-  for (uint32_t first = 0; first < layout.sections.size(); ++first) {
-    if (!context.problem.model.sections[first].trains)
-      continue;
-    MemoryOrder order = usualOrder(context.problem, context.cuts);
-    auto at = std::find(order.sections.begin(), order.sections.end(), first);
-    std::rotate(order.sections.begin(), at, at + 1);
-    if (std::optional<Layout> own = fillMemory(context.problem, context.cuts, context.candidates, layout, order);
-        own && *own != layout)
-      found.push_back(std::move(*own));
-  }
   return found;
 }
 

@@ -23,11 +23,9 @@ using Move = std::vector<Layout> (*)(const MoveContext &context, const Layout &l
 std::vector<Layout> moveMicroBatch(const MoveContext &context, const Layout &layout);
 std::vector<Layout> moveStages(const MoveContext &context, const Layout &layout);
 std::vector<Layout> moveReplicas(const MoveContext &context, const Layout &layout);
-std::vector<Layout> movePlacement(const MoveContext &context, const Layout &layout);
 std::vector<Layout> moveDevices(const MoveContext &context, const Layout &layout);
-std::vector<Layout> moveInFlight(const MoveContext &context, const Layout &layout);
+std::vector<Layout> moveGroupOrder(const MoveContext &context, const Layout &layout);
 std::vector<Layout> moveSplitBackward(const MoveContext &context, const Layout &layout);
-std::vector<Layout> moveMemoryOrder(const MoveContext &context, const Layout &layout);
 std::vector<Layout> moveRecompute(const MoveContext &context, const Layout &layout);
 
 struct NamedMove {
@@ -42,10 +40,8 @@ inline constexpr NamedMove kMoves[] = {
     {"micro_batch", moveMicroBatch, true, true},        ///< The next size.
     {"stages", moveStages, true, true},                 ///< Other stages, and the replicas that there is room for.
     {"replicas", moveReplicas, true, true},             ///< Fewer or more.
-    {"placement", movePlacement, true, false},          ///< Devices stage by stage, or replica by replica.
     {"devices", moveDevices, false, true},              ///< From one group to another, or that none has.
-    {"in_flight", moveInFlight, true, true},            ///< More micro-batches in flight.
-    {"memory_order", moveMemoryOrder, true, false},     ///< What memory is spent on first.
+    {"group_order", moveGroupOrder, true, true},        ///< Which of two groups has which kind of devices.
     {"recompute", moveRecompute, true, false},          ///< The next heavier or lighter one, whatever memory is left.
 };
 

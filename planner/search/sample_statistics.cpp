@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 
 namespace maestro::planner {
 
@@ -47,33 +46,13 @@ double SampleStatistics::samples(const cost_models::AtomicSection &section) cons
   return count / static_cast<double>(steps.size());
 }
 
-/// Micro-batches of one row a sample. Ordered by their longest sample, the first g of any micro-batches hold no more
-/// samples than the first g of these: what is left over for the next one is no shorter there, and the longer a
-/// micro-batch's longest sample, the fewer it holds.
-double SampleStatistics::fewestPadded(const cost_models::AtomicSection &section, const wavefront::Area &area,
-                                      int64_t samples, size_t step) const {
-  const StepProduct &rowCounts = product(section, {area.rows}).steps[step];
-  if (rowCounts.largest > 1 || rowCounts.sum < static_cast<double>(rowCounts.samples))
-    return 0;
-  std::vector<double> lengths;
-  forEachSample(section, step, [&](const int64_t *sizes) {
-    lengths.push_back(static_cast<double>(wavefront::alone(model.dims[area.padded], sizes[area.padded])));
-  });
-  std::sort(lengths.begin(), lengths.end(), std::greater<>());
-  double count = 0, most = static_cast<double>(samples), tokens = static_cast<double>(area.capacity);
-  for (size_t first = 0; first < lengths.size(); ++count)
-    first += static_cast<size_t>(std::clamp(std::floor(tokens / lengths[first]), 1.0, most));
-  return count;
-}
-
 double SampleStatistics::fewestMicroBatches(const cost_models::AtomicSection &section,
                                             const cost_models::MicroBatchCapacity &capacity, size_t step) const {
   double count =
       std::ceil(static_cast<double>(product(section, {}).steps[step].samples) / static_cast<double>(capacity.samples));
   for (const wavefront::Area &area : capacity.areas) {
     double tokens = product(section, {area.rows, area.padded}).steps[step].sum;
-    count = std::max({count, std::ceil(tokens / static_cast<double>(area.capacity)),
-                      fewestPadded(section, area, capacity.samples, step)});
+    count = std::max(count, std::ceil(tokens / static_cast<double>(area.capacity)));
   }
   return count;
 }

@@ -39,9 +39,6 @@ public:
 private:
   template <typename Visit>
   void forEachSample(const cost_models::AtomicSection &section, size_t step, Visit visit) const;
-  double fewestPadded(const cost_models::AtomicSection &section, const wavefront::Area &area, int64_t samples,
-                      size_t step) const;
-
   const cost_models::AtomicModel &model;
   std::span<const cost_models::SampleSizes> steps;
   using ActiveDims = std::vector<uint32_t>;

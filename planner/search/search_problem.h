@@ -14,9 +14,6 @@
 
 namespace maestro::planner {
 
-/// What is tried of SectionOption.moreInFlight, the least first.
-inline constexpr uint32_t kMoreInFlight[] = {2, 16};
-
 /// What the user has fixed of one section's layout.
 struct SearchPins {
   std::optional<uint32_t> dataParallel, stages;
