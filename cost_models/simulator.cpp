@@ -131,7 +131,7 @@ double mean(const std::vector<double> &values) {
 }
 
 /// What tuning a plan may take, or three times that where schedules stay far from the bound.
-constexpr int64_t kTunedNs = 150'000'000;
+constexpr int64_t kTunedNs = 250'000'000;
 constexpr size_t kTunedSteps = 12;
 /// Tasks that are shorter beside idle devices move what is idle, by little.
 constexpr int kReliefs = 2;

@@ -1,5 +1,6 @@
 #include "wavefront/replica_loads.h"
 
+#include <functional>
 #include <numeric>
 
 namespace maestro::wavefront {
@@ -35,6 +36,7 @@ void ReplicaLoads::beginSection(const Problem &problem, uint32_t s, int64_t work
   int64_t level = std::accumulate(shares->begin(), shares->end(), workNs) / replicaCount(problem, s);
   for (int64_t &share : *shares)
     share = std::clamp<int64_t>(level - share, 1, std::max<int64_t>(1, workNs));
+  isEven = std::ranges::adjacent_find(*shares, std::not_equal_to<>()) == shares->end();
   addToDevices(problem, s, 1);
   loads.assign(section.devices.size(), 0);
 }
@@ -45,7 +47,9 @@ uint32_t ReplicaLoads::take(int64_t workNs) {
     return static_cast<__int128>(loads[a] + workNs) * (*shares)[b] <
            static_cast<__int128>(loads[b] + workNs) * (*shares)[a];
   };
-  for (uint32_t r = 1; r < loads.size(); ++r)
+  if (isEven)
+    best = static_cast<uint32_t>(std::ranges::min_element(loads) - loads.begin());
+  for (uint32_t r = 1; r < loads.size() && !isEven; ++r)
     best = isLess(r, best) ? r : best;
   loads[best] += workNs;
   return best;

@@ -26,7 +26,8 @@ private:
   std::vector<std::vector<int64_t>> sharesOf; ///< section × replica: the work of it that the replica has or will have.
   std::vector<int64_t> deviceNs;              ///< By device: what sections make it work.
   std::vector<int64_t> loads;                 ///< By replica of the section that is dealt out: what it has,
-  std::vector<int64_t> *shares = nullptr;     ///< and its share.
+  std::vector<int64_t> *shares = nullptr;     ///< its share,
+  bool isEven = true;                         ///< and whether all shares are alike.
 };
 
 } // namespace maestro::wavefront
