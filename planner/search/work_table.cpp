@@ -3,19 +3,20 @@
 #include "planner/search/cuts.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 
 namespace maestro::planner {
 
-WorkTable::WorkTable(const SearchProblem &problem) : problem(problem), statistics(problem.model, problem.steps) {
+WorkTable::WorkTable(const SearchProblem &problem) : problem(problem) {
   const AtomicModel &model = problem.model;
   for (uint32_t s = 0; s < model.sections.size(); ++s) {
     const cost_models::AtomicSection &section = model.sections[s];
     auto &counts = fewest.emplace_back(model.microBatches.size());
     for (size_t m = 0; m < counts.size(); ++m)
       for (size_t step = 0; step < problem.steps.size(); ++step)
-        counts[m].push_back(statistics.fewestMicroBatches(section, section.capacities[m], step));
+        counts[m].push_back(fewestMicroBatches(s, section.capacities[m], step));
     double least = std::numeric_limits<double>::infinity();
     for (const RecomputeChoice &recompute : recomputeChoices(problem, s))
       for (uint32_t m = 0; m < model.microBatches.size(); ++m)
@@ -23,6 +24,47 @@ WorkTable::WorkTable(const SearchProblem &problem) : problem(problem), statistic
           least = std::min(least, work(s, recompute, m, 0, static_cast<uint32_t>(section.classOf.size())));
     leastWork.push_back(least);
   }
+}
+
+const std::vector<WorkTable::Product> &WorkTable::products(uint32_t section, const std::vector<uint32_t> &dims) const {
+  auto [found, isNew] = knownProducts.try_emplace({section, dims});
+  if (!isNew)
+    return found->second;
+  const AtomicModel &model = problem.model;
+  wavefront::Section active;
+  active.activeDims = model.sections[section].activeDims;
+  for (const cost_models::SampleSizes &sizes : problem.steps) {
+    Product &own = found->second.emplace_back();
+    for (size_t row = 0; row + model.dims.size() <= sizes.size(); row += model.dims.size()) {
+      if (!wavefront::takesPart(active, sizes.data() + row))
+        continue;
+      double value = 1;
+      for (uint32_t dim : dims)
+        value *= static_cast<double>(wavefront::alone(model.dims[dim], sizes[row + dim]));
+      ++own.samples;
+      own.sum += value;
+      own.largest = std::max(own.largest, value);
+      own.least = std::min(own.least, value);
+    }
+  }
+  return found->second;
+}
+
+double WorkTable::samples(uint32_t section) const {
+  double count = 0;
+  for (const Product &step : products(section, {}))
+    count += static_cast<double>(step.samples);
+  return count / static_cast<double>(problem.steps.size());
+}
+
+double WorkTable::fewestMicroBatches(uint32_t section, const cost_models::MicroBatchCapacity &capacity,
+                                     size_t step) const {
+  double count =
+      std::ceil(static_cast<double>(products(section, {})[step].samples) / static_cast<double>(capacity.samples));
+  for (const wavefront::Area &area : capacity.areas)
+    count = std::max(
+        count, std::ceil(products(section, {area.rows, area.padded})[step].sum / static_cast<double>(area.capacity)));
+  return count;
 }
 
 double WorkTable::work(uint32_t section, const RecomputeChoice &recompute, uint32_t microBatch, uint32_t first,
@@ -86,15 +128,13 @@ double WorkTable::seconds(uint32_t section, const cost_models::StageCosts &costs
 double WorkTable::taskSeconds(uint32_t section, const wavefront::Cost &cost, uint32_t microBatch) const {
   double total = 0;
   for (const wavefront::CostTerm &term : cost.terms) {
-    const SampleStatistics::Product &product = statistics.product(problem.model.sections[section], term.dims);
-    double factor = static_cast<double>(term.picoseconds) * 1e-12, value = 0;
-    for (size_t i = 0; i < product.steps.size(); ++i) {
-      const SampleStatistics::StepProduct &step = product.steps[i];
-      if (step.samples > 0)
-        value += (product.isSum ? step.sum : step.largest + (fewest[section][microBatch][i] - 1) * step.least) /
-                 static_cast<double>(product.steps.size());
-    }
-    total += factor * value;
+    bool isSum = std::ranges::any_of(term.dims, [&](uint32_t dim) { return problem.model.dims[dim].sum; });
+    const std::vector<Product> &steps = products(section, term.dims);
+    double value = 0;
+    for (size_t i = 0; i < steps.size(); ++i)
+      if (steps[i].samples > 0)
+        value += isSum ? steps[i].sum : steps[i].largest + (fewest[section][microBatch][i] - 1) * steps[i].least;
+    total += static_cast<double>(term.picoseconds) * 1e-12 * value / static_cast<double>(steps.size());
   }
   return total;
 }

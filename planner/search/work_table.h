@@ -1,11 +1,12 @@
-// Work of sections, whichever way they are cut: what no schedule avoids.
+// Work of sections, whichever way they are cut: what no schedule of the steps' samples avoids.
 #pragma once
 
-#include "planner/search/sample_statistics.h"
 #include "planner/search/search_problem.h"
 
+#include <limits>
 #include <map>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 namespace maestro::planner {
@@ -24,11 +25,20 @@ public:
   /// Work of a whole section with what pins leave and is cheapest.
   double least(uint32_t section) const { return leastWork[section]; }
   /// Samples of the mean step that take part in a section.
-  double samples(uint32_t section) const { return statistics.samples(problem.model.sections[section]); }
-  /// Micro-batches of the mean step, at least.
+  double samples(uint32_t section) const;
+  /// Micro-batches of the mean step, at least: that hold its samples, rows and padded tokens.
   double microBatches(uint32_t section, uint32_t microBatch) const;
 
 private:
+  /// A product of dims over the samples of one step that take part in a section.
+  struct Product {
+    size_t samples = 0;
+    double sum = 0, largest = 0, least = std::numeric_limits<double>::infinity();
+  };
+  /// By step.
+  const std::vector<Product> &products(uint32_t section, const std::vector<uint32_t> &dims) const;
+  double fewestMicroBatches(uint32_t section, const cost_models::MicroBatchCapacity &capacity, size_t step) const;
+
   /// Of atoms before each position, each behind the one before it; and of each at the head of a stage.
   struct Sums {
     std::vector<double> chained{0}, alone;
@@ -43,7 +53,7 @@ private:
   double taskSeconds(uint32_t section, const wavefront::Cost &cost, uint32_t microBatch) const;
 
   const SearchProblem &problem;
-  SampleStatistics statistics;
+  mutable std::map<std::pair<uint32_t, std::vector<uint32_t>>, std::vector<Product>> knownProducts; ///< section, dims
   std::vector<std::vector<std::vector<double>>> fewest; ///< section, micro-batch, step: micro-batches
   mutable std::map<Key, Sums> known;
   std::vector<double> leastWork;
