@@ -23,7 +23,7 @@ constexpr int64_t kLargest = 4;
 /// On no more devices pipelines are short, and the whole space is searched: finer sizes would bring little, and cost
 /// much.
 constexpr uint32_t kFewDevices = 8;
-/// What a search may spend: about two seconds. With 256 steps on 64 devices are 1 % shorter.
+/// What a search may spend: about two seconds. With 256, steps on 64 devices are 1 % shorter.
 constexpr uint32_t kSimulations = 200;
 constexpr uint64_t kTasks = 1'500'000, kTasksAtOnce = 30'000;
 /// And searching again, where the emitted plan needs more memory than its layers add up to, as a part of that.
