@@ -28,7 +28,7 @@ MAY_USE = {
     "base": set(),
     "plan": {"flatbuffers", "fmt"},
     "kernels": {"oneapi", "dnnl", "omp.h", "immintrin.h", "cuda", "fmt"},
-    "transport": {"infiniband", "rdma", "fmt"},
+    "transport": {"infiniband", "rdma", "openssl", "fmt"},
     "wavefront": set(),
     "executor": {"nlohmann", "archive.h", "archive_entry.h", "fmt"},
     "cost_models": {"fmt"},
@@ -39,7 +39,7 @@ MAY_USE = {
 SYSTEM = re.compile(r"[a-z_0-9]+|(sys|linux|netinet|arpa|net|asm)/[a-z_0-9./]+|"
                     r"(c?(assert|ctype|errno|fenv|float|inttypes|limits|locale|math|setjmp|signal|stdarg|stdbool|stddef|stdint|"
                     r"stdio|stdlib|string|time|wchar)|unistd|fcntl|pthread|sched|poll|dlfcn|dirent|spawn|malloc|execinfo|"
-                    r"cxxabi|numa|glob|fnmatch|getopt|termios|netdb|endian|byteswap|ucontext)\.h")
+                    r"cxxabi|numa|glob|fnmatch|getopt|termios|netdb|ifaddrs|endian|byteswap|ucontext)\.h")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 SOURCES = {".h", ".hpp", ".inc", ".cpp", ".cc", ".c", ".cu", ".cuh"}
 
