@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from . import _calls, _dims
+from . import _calls, _dims, _no_grad
 from ._error import Error
 from ._version import __version__
 
@@ -121,7 +121,7 @@ def _trace(
 
     def traced(eager: bool) -> tuple[Any, list[str]]:
         with _calls.in_mode(model, train), _calls.called_by_name(model, call, outputs, eager=eager) as results:
-            with _quiet_exporter():
+            with _quiet_exporter(), _no_grad.detached():
                 program = torch.onnx.export(
                     model,
                     (),

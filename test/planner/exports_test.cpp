@@ -29,8 +29,10 @@ std::vector<std::string> exportedModels() {
   return models;
 }
 
-/// BatchNorm exported from train() must be refused.
-bool mustBeRefused(const std::string &path) { return path.find("batchnorm_train") != std::string::npos; }
+/// BatchNorm exported from train(), and blocks of no_grad, must be refused.
+bool mustBeRefused(const std::string &path) {
+  return path.find("batchnorm_train") != std::string::npos || path.find("/no_grad.onnx") != std::string::npos;
+}
 
 struct Imported {
   mlir::MLIRContext context;
