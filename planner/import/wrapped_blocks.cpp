@@ -63,11 +63,11 @@ public:
   static Status refuse(const Carried &carried) {
     if (!carried.block)
       return {};
-    return Status::invalidInput(
-        fmt::format("node '{}' ({}, module '{}') came from a block of torch.no_grad() or torch.autocast(), and the file does "
-                    "not say of which: whether the gradient of the parameter '{}' ends there cannot be told; export with "
-                    "maestro.export, which says where no_grad() ends it, or write detach(); take autocast() out",
-                    carried.block->name(), carried.block->op_type(), moduleScope(*carried.block), carried.parameter));
+    return Status::invalidInput(fmt::format(
+        "node '{}' ({}, module '{}') came from a block of torch.no_grad() or torch.autocast(), and the file does "
+        "not say of which: whether the gradient of the parameter '{}' ends there cannot be told; export with "
+        "maestro.export, which says where no_grad() ends it, or write detach(); take autocast() out",
+        carried.block->name(), carried.block->op_type(), moduleScope(*carried.block), carried.parameter));
   }
 
 private:
@@ -82,8 +82,8 @@ private:
 
 } // namespace
 
-Status checkWrappedBlocks(const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes, const onnx::GraphProto &graph,
-                          const GraphSignature &signature) {
+Status checkWrappedBlocks(const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes,
+                          const onnx::GraphProto &graph, const GraphSignature &signature) {
   if (std::none_of(nodes.begin(), nodes.end(), isOfBlock))
     return {};
   Gradients gradients(graph, signature);
