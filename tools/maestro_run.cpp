@@ -91,6 +91,14 @@ int main(int argc, char **argv) {
       ->check(wholeNumber<'1'>, "");
   app.add_option("--keep-last", options.keepLast, "Keep this many checkpoints, the newest (all)")
       ->check(wholeNumber<'1'>, "");
+  app.add_option("--validate", options.validation.data, "Data, as for --data, over which the losses are evaluated");
+  app.add_option("--validate-every", options.validation.every, "Steps between validations (the last step always is)")
+      ->check(wholeNumber<'1'>, "");
+  app.add_option("--keep-best", options.validation.keepBest,
+                 "Keep the checkpoint whose validation loss of this name is the best; `loss` is the weighted sum");
+  app.add_option("--stop-after-no-gain", options.validation.stopAfterNoGain,
+                 "End after so many validations in a row without a better one")
+      ->check(wholeNumber<'1'>, "");
   app.add_flag("--save-gradients", options.saveGradients, "Write the first step's gradients to --out");
   app.add_flag("--self-check", options.selfCheck, "Also evaluate the first step in one piece and compare");
   app.add_flag("--evaluate", options.evaluate, "No update: print the mean losses over the data");

@@ -13,6 +13,7 @@
 #include "executor/data/sample.h"
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -20,6 +21,14 @@
 #include <vector>
 
 namespace maestro::checkpoint {
+
+/// The validation loss that a run watches: the best so far, and how many validations came after it.
+struct BestLoss {
+  std::string name; ///< "loss": the weighted sum.
+  double value = std::numeric_limits<double>::infinity();
+  uint64_t step = 0; ///< 0: none yet.
+  uint64_t withoutGain = 0;
+};
 
 /// What state.json says beside the files.
 struct TrainingState {
@@ -35,6 +44,7 @@ struct TrainingState {
   uint64_t skippedSteps = 0, badStepsInARow = 0;
   std::string run = {};                        ///< See run_folder.h; empty where it is not known.
   std::optional<data::DataIdentity> data = {}; ///< Nothing where it is not known.
+  std::optional<BestLoss> best = {};           ///< Of a run that validates.
 };
 
 std::string formatState(const TrainingState &state, const std::map<std::string, uint64_t> &files);

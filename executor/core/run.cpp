@@ -10,11 +10,13 @@
 #include "executor/core/machine_check.h"
 #include "executor/core/plan_support.h"
 #include "executor/core/process_group.h"
+#include "executor/core/run_options.h"
 #include "executor/core/saving.h"
 #include "executor/core/self_check.h"
 #include "executor/core/step_feeder.h"
 #include "executor/core/step_report.h"
 #include "executor/core/training_data.h"
+#include "executor/core/validation.h"
 #include "executor/metrics/metrics_file.h"
 #include "executor/metrics/progress.h"
 #include "executor/metrics/trace.h"
@@ -38,7 +40,7 @@ public:
 
   Status execute() {
     MAESTRO_TRY(loadPlan());
-    MAESTRO_TRY(checkOptions());
+    MAESTRO_TRY(checkOptions(options));
     MAESTRO_TRY(openOutput());
     if (!options.trace.empty())
       MAESTRO_TRY(createTrace());
@@ -92,31 +94,6 @@ private:
     plan.emplace(std::move(loaded));
     MAESTRO_TRY(checkMachine(*plan, options.planPath));
     seed = options.seed.value_or((*plan)->training()->seed());
-    return Status();
-  }
-
-  /// What sleeps computes nothing that could be kept.
-  Status checkOptions() const {
-    bool resumes = options.resume != RunOptions::Resume::No;
-    if (options.sleepScale > 0 && (resumes || options.saveGradients || options.selfCheck || options.evaluate))
-      return Status::invalidInput(
-          "--sleep-kernels computes nothing; run it without --resume, --save-gradients, --self-check "
-          "and --evaluate");
-    if (options.waitsForSteps && options.processes)
-      return Status::invalidInput("--wait-for-steps works with --ranks threads only");
-    if (resumes && options.overwrite)
-      return Status::invalidInput("--resume goes on with what --overwrite replaces; give one of them");
-    if (options.sleepScale > 0)
-      logWarning("--sleep-kernels: nothing is computed; losses are 0, and no checkpoint is written");
-    if (!options.out.empty())
-      return Status();
-    for (auto [isGiven, flag] :
-         {std::pair(resumes, "--resume"), std::pair(options.overwrite, "--overwrite"),
-          std::pair(options.saveGradients, "--save-gradients"), std::pair(options.keepLast > 0, "--keep-last")})
-      if (isGiven)
-        return Status::invalidInput(fmt::format("{} needs --out, the folder of the run", flag));
-    if (!options.evaluate)
-      logInfo("no --out: neither checkpoints nor metrics will be kept");
     return Status();
   }
 
@@ -205,6 +182,7 @@ private:
     jobOptions.seed = seed;
     jobOptions.skippedSteps = skippedSteps;
     jobOptions.evaluates = options.evaluate;
+    jobOptions.validates = !options.validation.data.empty();
     jobOptions.lateDeviceSeed = options.lateDeviceSeed;
     jobOptions.sleepScale = options.sleepScale;
     jobOptions.fileOrder = options.fileOrder;
@@ -241,6 +219,9 @@ private:
     if (found && !options.evaluate) {
       MAESTRO_ASSIGN(position, resumedPosition(*found, data, {seed, options.acceptsChangedData}));
     }
+    if (!options.validation.data.empty()) {
+      MAESTRO_ASSIGN(validation, Validation::open(*plan, options, found ? found->state.best : std::nullopt));
+    }
     size_t ahead = std::max<size_t>(2 * (*plan)->training()->global_batch(), 8);
     MAESTRO_ASSIGN(source, data::SampleSource::create(std::move(opened.reader), ahead,
                                                       options.evaluate ? data::DataPosition() : position));
@@ -249,9 +230,10 @@ private:
 
   Status train() {
     const fb::Training &training = *(*plan)->training();
-    feeder.emplace(
-        *job, *source,
-        StepFeeder::Options{training.global_batch(), options.steps, options.saveEvery, options.waitsForSteps}, step);
+    feeder.emplace(*job, *source,
+                   StepFeeder::Options{training.global_batch(), options.steps, options.saveEvery,
+                                       options.validation.every, options.waitsForSteps},
+                   step);
     auto style = logFormat() == LogFormat::Json ? metrics::Progress::Style::Json : metrics::Progress::detect(stderr);
     std::optional<metrics::Progress> progress;
     if (isRoot() && !options.quiet)
@@ -259,26 +241,39 @@ private:
     StepReport report(*plan);
     bool finished = options.steps && step >= *options.steps, hasFailed = false;
     int64_t sinceNs = transport::nowNs(); // Of the step under way.
-    for (bool isFirst = true; !finished && !hasFailed && !(result && result->stops); isFirst = false) {
+    for (bool isFirst = true; !finished && !hasFailed && !isStopping(); isFirst = false) {
       MAESTRO_TRY(trainStep(isFirst));
       int64_t endNs = isFirst ? transport::nowNs() : result->endNs;
-      if (isRoot())
-        MAESTRO_TRY(recordStep(report, static_cast<double>(endNs - sinceNs) * 1e-9, progress));
+      metrics::StepRecord &record =
+          report.fill(*job, *result, feeder->batch(), step, static_cast<double>(endNs - sinceNs) * 1e-9);
       sinceNs = endNs;
       finished = feeder->isLast();
       hasFailed = badStepsInARow >= training.bad_steps();
+      bool validates = validation && !hasFailed && !isStopping() && validation->isDue(step, finished);
+      if (validates) {
+        MAESTRO_TRY(validation->run(*job, record));
+        finished = finished || (job->trainsHere() && validation->isOver()); // Others have no losses.
+        sinceNs = transport::nowNs();
+      }
+      if (isRoot())
+        MAESTRO_TRY(recordStep(report, record, progress));
+      bool isBest = validates && validation->isBest() && !options.validation.keepBest.empty();
       if (folder && options.sleepScale == 0 && job->trainsHere() &&
-          (feeder->isCheckpointDue() || finished || hasFailed || result->stops)) {
+          (feeder->isCheckpointDue() || finished || hasFailed || isStopping() || isBest)) {
         MAESTRO_TRY(save());
         sinceNs = transport::nowNs();
       }
     }
     if (progress)
       progress->finish();
+    if (validation && isRoot())
+      validation->sayBest();
     if (hasFailed && isRoot()) // Which ends the others, too.
       return report.tooManyBadSteps(badStepsInARow);
     return endTraining(finished || hasFailed);
   }
+
+  bool isStopping() const { return (result && result->stops) || (validation && validation->stops()); }
 
   Status endTraining(bool finished) {
     hasEnded = true;
@@ -288,7 +283,7 @@ private:
       job->end();
     if (!options.trace.empty())
       MAESTRO_TRY(writeTrace(*plan, *job, isRoot(), options.trace));
-    if (!finished && result && result->stops && isRoot())
+    if (!finished && isStopping() && isRoot())
       return Status::interrupted(options.out.empty()
                                      ? fmt::format("interrupted after step {}; nothing was saved without --out", step)
                                      : fmt::format("interrupted; step {} is saved in {}", step, options.out));
@@ -311,8 +306,7 @@ private:
     return job->update(step, *result);
   }
 
-  Status recordStep(StepReport &report, double seconds, std::optional<metrics::Progress> &progress) {
-    const metrics::StepRecord &record = report.fill(*job, *result, feeder->batch(), step, seconds);
+  Status recordStep(StepReport &report, const metrics::StepRecord &record, std::optional<metrics::Progress> &progress) {
     if (folder && !metricsFile)
       MAESTRO_TRY(openResults(step - 1));
     if (metricsFile)
@@ -354,23 +348,31 @@ private:
     state.badStepsInARow = badStepsInARow < training.bad_steps() ? badStepsInARow : 0;
     state.run = folder->run();
     state.data = data;
+    uint64_t best = 0;
+    if (validation) {
+      state.best = validation->bestLoss();
+      best = options.validation.keepBest.empty() ? 0 : state.best->step;
+    }
     for (const fb::Component *component : *(*plan)->components())
       if (auto own = options.weights.find(component->name()->str());
           component->frozen() && own != options.weights.end())
         state.frozen[own->first] = own->second;
     MAESTRO_TRY(saveCheckpoint(*plan, *job, options.out, std::move(state)));
-    return options.keepLast > 0 && isRoot() ? folder->keepNewest(options.keepLast) : Status();
+    if (!isRoot())
+      return Status();
+    if (best == step)
+      MAESTRO_TRY(folder->markBest(best));
+    return options.keepLast > 0 ? folder->keepNewest(options.keepLast, best) : Status();
   }
 
   Status evaluateAll() {
-    MAESTRO_ASSIGN(Evaluation all,
-                   evaluate(*plan, *job, *source, evaluated, options.steps, [] { return stopRequested.load(); }));
+    MAESTRO_ASSIGN(Evaluation all, evaluate(*plan, *job, *source, evaluated, options.steps));
     hasEnded = true;
     if (!options.trace.empty())
       MAESTRO_TRY(writeTrace(*plan, *job, isRoot(), options.trace));
     if (isRoot())
       MAESTRO_TRY(printEvaluation(*plan, all));
-    return isRoot() && stopRequested ? Status::interrupted("interrupted") : Status();
+    return isRoot() && all.stops ? Status::interrupted("interrupted") : Status();
   }
 
   const RunOptions &options;
@@ -381,7 +383,8 @@ private:
   // Ranks read their batches: these outlive the job.
   std::optional<StepFeeder> feeder;
   data::SampleBatch evaluated;
-  std::unique_ptr<World> world; ///< Where ranks are processes.
+  std::unique_ptr<Validation> validation; ///< Null: none.
+  std::unique_ptr<World> world;           ///< Where ranks are processes.
   std::unique_ptr<ProcessGroup> processes;
   std::unique_ptr<Job> job;
   std::unique_ptr<metrics::MetricsFile> metricsFile;

@@ -12,6 +12,14 @@
 
 namespace maestro::executor {
 
+/// --validate and what follows from it.
+struct ValidationOptions {
+  std::vector<std::string> data; ///< Shard patterns; empty: no validation.
+  uint64_t every = 0;            ///< Steps; the last one always. 0: that alone.
+  std::string keepBest;          ///< The loss whose best checkpoint stays; empty: none.
+  uint64_t stopAfterNoGain = 0;  ///< Validations in a row; 0: never.
+};
+
 struct RunOptions {
   std::string planPath;
   std::vector<std::string> data; ///< Shard patterns; empty: synthetic.
@@ -23,6 +31,7 @@ struct RunOptions {
   WeightFiles weights;
   uint64_t saveEvery = 0; ///< Steps between checkpoints; 0: the last step only.
   uint64_t keepLast = 0;  ///< Checkpoints; 0: all.
+  ValidationOptions validation;
   bool saveGradients = false;
   bool selfCheck = false;
   bool evaluate = false;

@@ -202,6 +202,17 @@ def test_run_and_metrics(folder, run, plan, data, capsys):
     assert len(more.rows) == 4 and "step 4/4" in capsys.readouterr().err
 
 
+def test_validation(folder, plan, data):
+    run = maestro.run(plan, data=data, out=folder / "watched", steps=4, validate=data, validate_every=2, keep_best="loss", quiet=True)
+    first, last = (row["validation"] for row in run.rows if "validation" in row)
+    assert first["samples"] == data.samples and last["loss"] < first["loss"] and run.best == run.checkpoint.resolve()
+    pandas = pytest.importorskip("pandas")
+    assert isinstance(run.metrics, pandas.DataFrame)
+    assert list(run.metrics["validation.losses.cross_entropy"].notna()) == [False, True, False, True]
+    with pytest.raises(maestro.Error, match="keep_best"):
+        maestro.Run(folder / "run").best
+
+
 def test_evaluate(run, plan, data):
     first = maestro.evaluate(plan, data=data, quiet=True)
     later = maestro.evaluate(plan, data=data, weights={"student": run.checkpoint / "student.safetensors"}, quiet=True)
