@@ -37,7 +37,8 @@ struct TrainingState {
   uint64_t seed = 0;
   uint64_t planHash = 0;     ///< Of the plan file's bytes: equal means that resuming is bitwise.
   uint64_t workloadHash = 0; ///< Of the workload: different means that the checkpoint does not fit.
-  /// Components frozen as a whole, which no file holds, and where their values came from.
+  /// Components frozen as a whole, which no file holds, and those of which a file holds what trains alone: where their
+  /// values came from.
   std::map<std::string, std::string> frozen;
   /// Steps whose loss or gradient was not finite, which were not applied; and how many of them came
   /// last.

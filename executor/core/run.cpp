@@ -149,8 +149,8 @@ private:
                          source->second != (component->model_path() ? component->model_path()->str() : "");
       if (fromWeights && !options.weights.count(name))
         return Status::invalidInput(
-            fmt::format("{}: component '{}' is frozen and had its values from {}; give --weights {}={} again",
-                        found->path, name, source->second, name, source->second));
+            fmt::format("{}: component '{}' had its frozen values from {}; give --weights {}={} again", found->path,
+                        name, source->second, name, source->second));
     }
     step = state.step;
     position = state.position;
@@ -355,7 +355,7 @@ private:
     }
     for (const fb::Component *component : *(*plan)->components())
       if (auto own = options.weights.find(component->name()->str());
-          component->frozen() && own != options.weights.end())
+          (component->frozen() || component->saves_trained()) && own != options.weights.end())
         state.frozen[own->first] = own->second;
     MAESTRO_TRY(saveCheckpoint(*plan, *job, options.out, std::move(state)));
     if (!isRoot())

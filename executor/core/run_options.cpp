@@ -14,8 +14,9 @@ Status checkValidation(const RunOptions &options) {
   if (!own.data.empty() && (options.evaluate || options.sleepScale > 0))
     return Status::invalidInput(fmt::format("--validate looks at what training changes; run it without {}",
                                             options.evaluate ? "--evaluate" : "--sleep-kernels"));
-  for (auto [isGiven, flag] : {std::pair(own.every > 0, "--validate-every"), std::pair(!own.keepBest.empty(), "--keep-best"),
-                               std::pair(own.stopAfterNoGain > 0, "--stop-after-no-gain")})
+  for (auto [isGiven, flag] :
+       {std::pair(own.every > 0, "--validate-every"), std::pair(!own.keepBest.empty(), "--keep-best"),
+        std::pair(own.stopAfterNoGain > 0, "--stop-after-no-gain")})
     if (isGiven && own.data.empty())
       return Status::invalidInput(fmt::format("{} needs --validate, the data that it is about", flag));
   if (own.stopAfterNoGain > 0 && own.every == 0)

@@ -20,10 +20,11 @@ Status checkName(const plan::Plan &plan, const std::string &name) {
   std::string names(kWeighted);
   for (const metrics::LossValue &loss : losses)
     names += ", " + loss.name;
-  bool isKnown =
-      name == kWeighted || std::ranges::any_of(losses, [&](const metrics::LossValue &loss) { return loss.name == name; });
-  return isKnown ? Status()
-                 : Status::invalidInput(fmt::format("--keep-best {}: no loss of this plan; its losses: {}", name, names));
+  bool isKnown = name == kWeighted ||
+                 std::ranges::any_of(losses, [&](const metrics::LossValue &loss) { return loss.name == name; });
+  return isKnown
+             ? Status()
+             : Status::invalidInput(fmt::format("--keep-best {}: no loss of this plan; its losses: {}", name, names));
 }
 
 } // namespace

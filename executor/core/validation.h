@@ -1,5 +1,5 @@
-// --validate: the losses over a data set of its own, between steps of a training run; which were the best, and when there is
-// nothing more to gain.
+// --validate: the losses over a data set of its own, between steps of a training run; which were the best, and when
+// there is nothing more to gain.
 #pragma once
 
 #include "executor/checkpoint/directory.h"
@@ -13,7 +13,8 @@ namespace maestro::executor {
 
 class Validation {
 public:
-  /// InvalidInput: the data cannot be read, or options.validation.keepBest names no loss. `earlier`: of the run that goes on.
+  /// InvalidInput: the data cannot be read, or options.validation.keepBest names no loss. `earlier`: of the run that
+  /// goes on.
   static Result<std::unique_ptr<Validation>> open(const plan::Plan &plan, const RunOptions &options,
                                                   const std::optional<checkpoint::BestLoss> &earlier);
 

@@ -169,6 +169,8 @@ private:
     flag("frozen", component.frozen());
     text("model_path", component.model_path());
     dtype("precision", component.precision());
+    flag("saves_trained", component.saves_trained());
+    texts("strip", component.strip());
   }
 
   void write(const fb::Region &region) {

@@ -77,7 +77,8 @@ private:
     });
     each(plan->components(), [&](uint32_t, const fb::Component &component) {
       op("component", string("name", component.name()), dtype("precision", component.precision()),
-         flag("frozen", component.frozen()), string("model_path", component.model_path()));
+         flag("frozen", component.frozen()), string("model_path", component.model_path()),
+         flag("saves_trained", component.saves_trained()), strings("strip", component.strip()));
     });
     each(plan->parameters(), [&](uint32_t index, const fb::Parameter &own) { parameter(index, own); });
   }

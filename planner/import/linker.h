@@ -100,7 +100,7 @@ private:
   std::vector<mlir::IRMapping> mappings;
   std::map<std::string, mlir::Value> fields;
   std::map<std::string, double> pads;
-  std::set<std::pair<size_t, std::string>> usedPatterns; ///< Component, pattern of `frozen`.
+  std::set<std::pair<size_t, std::string>> usedPatterns; ///< Component, pattern of `frozen` or `trainable`.
   std::map<std::string, mlir::Value> specials;
   std::vector<std::pair<LossSpec, mlir::Value>> everyPosition; ///< Losses over all positions, and the ones they count.
   std::vector<mlir::Value> results;

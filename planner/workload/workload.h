@@ -29,7 +29,11 @@ struct ComponentSpec {
   std::string weights;                     ///< Path of a safetensors file, index or folder, or "".
   bool frozen = false;                     ///< As a whole.
   std::vector<std::string> frozenPatterns; ///< Globs over state_dict names.
-  std::vector<std::string> cuts;           ///< Module scopes at which a section of its own begins.
+  /// Globs over state_dict names: nothing else trains. Empty: all that is not frozen.
+  std::vector<std::string> trainablePatterns;
+  bool savesTrained = false;      ///< Checkpoints hold what trains of it alone.
+  std::vector<std::string> strip; ///< What may stand before its names in `weights`, and in a run's.
+  std::vector<std::string> cuts;  ///< Module scopes at which a section of its own begins.
   std::string place;
 };
 

@@ -227,6 +227,8 @@ const Rule kRules[] = {
     {"componentDots", [](Mutable &m) { m.plan.components[1]->name = ".."; }, "plan.components[1].name: '..' cannot name a file"},
     {"componentIsTheOptimizersFile", [](Mutable &m) { m.plan.components[1]->name = "optimizer"; }, "plan.components[1].name: 'optimizer' is the name of the optimizer's file"},
     {"componentPrecision", [](Mutable &m) { m.plan.components[1]->precision = 3; }, "plan.components[1].precision: 3 is neither 0 (f32) nor 2 (bf16)"},
+    {"prefixes", [](Mutable &m) { m.plan.components[1]->strip.resize(17, "x."); }, "plan.components[1].strip: 17 prefixes exceed the limit of 16"},
+    {"emptyPrefix", [](Mutable &m) { m.plan.components[1]->strip = {""}; }, "plan.components[1].strip[0]: "},
     {"modelPath", [](Mutable &m) { m.plan.components[0]->model_path = "\x01"; }, "plan.components[0].model_path: "},
     {"parameterComponent", [](Mutable &m) { m.plan.parameters[0]->component = 2; }, "plan.parameters[0].component: 2 is not below the number of components, 2"},
     {"parameterTwice", [](Mutable &m) { m.plan.parameters[2]->name = "lm_head.bias"; }, "plan.parameters[2].name: 'lm_head.bias' is the name"},

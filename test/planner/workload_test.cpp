@@ -18,7 +18,8 @@ std::string errorOf(const std::string &text, const std::vector<std::string> &set
 const char *kKd = R"yaml(
 components:
   teacher: {model: teacher.onnx, frozen: true}
-  student: {model: student.onnx, weights: student.safetensors, frozen: ["*.embed_tokens.*"], cuts: [model.layers.2]}
+  student: {model: student.onnx, weights: student.safetensors, frozen: ["*.embed_tokens.*"], cuts: [model.layers.2],
+            trainable: ["*lora_*", head.weight], save: trained, strip: module.}
 edges:
   - teacher.features -> student.image_features
 inputs:
@@ -52,6 +53,10 @@ TEST(Workload, ReadsEveryKey) {
   EXPECT_TRUE(w.components[0].frozen);
   EXPECT_EQ(w.components[1].weights, "jobs/student.safetensors");
   EXPECT_EQ(w.components[1].frozenPatterns, std::vector<std::string>{"*.embed_tokens.*"});
+  EXPECT_THAT(w.components[1].trainablePatterns, ::testing::ElementsAre("*lora_*", "head.weight"));
+  EXPECT_TRUE(w.components[1].savesTrained);
+  EXPECT_FALSE(w.components[0].savesTrained);
+  EXPECT_THAT(w.components[1].strip, ::testing::ElementsAre("module."));
   EXPECT_EQ(w.components[1].cuts, std::vector<std::string>{"model.layers.2"});
   ASSERT_EQ(w.edges.size(), 1u);
   EXPECT_EQ(w.edges[0].from.str(), "teacher.features");

@@ -213,6 +213,21 @@ def test_validation(folder, plan, data):
         maestro.Run(folder / "run").best
 
 
+def test_a_checkpoint_of_what_trains(folder, models, data):
+    path = maestro.workload(
+        folder / "part.yaml",
+        components={"student": {"model": folder / "student.onnx", "trainable": ["*norm*"], "save": "trained"}},
+        loss={"cross_entropy": {"logits": "student.logits", "labels": "labels"}},
+    )
+    run = maestro.run(maestro.plan(path, quiet=True), data=data, out=folder / "part", steps=2, quiet=True)
+    model = networks.seeded(networks.llama(layers=1), 2)
+    kept = maestro.load(run, model)
+    assert "lm_head.weight" in kept and not any("norm" in name for name in kept)
+    assert not torch.equal(model.model.norm.weight, models["student"].model.norm.weight)
+    with pytest.raises(maestro.Error, match="save_pretrained"):
+        maestro.to_hf(run, folder / "part-hf")
+
+
 def test_evaluate(run, plan, data):
     first = maestro.evaluate(plan, data=data, quiet=True)
     later = maestro.evaluate(plan, data=data, weights={"student": run.checkpoint / "student.safetensors"}, quiet=True)

@@ -12,7 +12,7 @@ module {
   "plan.field"() {name = "pixel_values", dtype = "f32", shape = ["images", "3"], pad = 0.0e+00, index_limit = 0, optional} : () -> ()
   "plan.file"() {index = 0, path = "../models/student.onnx.data", size = 8192, modified_ns = 1700000000000000000} : () -> ()
   "plan.component"() {name = "teacher", precision = "bf16", frozen, model_path = "teacher.onnx"} : () -> ()
-  "plan.component"() {name = "student", precision = "f32", model_path = "student.onnx"} : () -> ()
+  "plan.component"() {name = "student", precision = "f32", model_path = "student.onnx", saves_trained, strip = ["module."]} : () -> ()
   "plan.parameter"() {index = 0, component = "student", name = "embed.weight", kind = "Parameter", dtype = "f32", shape = [16, 8], trainable, aliases = ["lm_head.weight"], weight_decay = 1.0e-01, source_dtype = "f32", source_file = 0, source_offset = 4096, source_bytes = 512, source_transposed, initializer = "None", initializer_scale = 0.0e+00} : () -> ()
   "plan.parameter"() {index = 1, component = "student", name = "lm_head.bias", kind = "Parameter", dtype = "f32", shape = [16], trainable, weight_decay = 0.0e+00, source_dtype = "bf16", source_offset = 0, source_bytes = 0, inline_value = "003f000000000000000000000000000000000000000000000000000000000000", initializer = "None", initializer_scale = 0.0e+00} : () -> ()
   "plan.parameter"() {index = 2, component = "student", name = "positions", kind = "NonPersistentBuffer", dtype = "i64", shape = [], weight_decay = 0.0e+00, source_dtype = "i64", source_offset = 0, source_bytes = 0, initializer = "Zeros", initializer_scale = 0.0e+00} : () -> ()
