@@ -1,7 +1,7 @@
 // maestro-plan: models and a workload in, a plan file out. A thin main.
 #include "base/log.h"
 #include "executor/data/dataset_sizes.h"
-#include "executor/data/shard_pattern.h"
+#include "executor/data/open_data.h"
 #include "planner/driver/plan_command.h"
 #include "tools/arguments.h"
 
@@ -66,8 +66,8 @@ Result<planner::DataSizes> readSizes(const std::vector<std::string> &patterns, c
     for (const planner::DataQuestion::Size &size : field.shape)
       spec.dims.push_back(size.dim < 0 ? data::DimSpec::fixed(size.fixed) : data::DimSpec::of(size.dim));
   }
-  MAESTRO_ASSIGN(std::vector<std::string> shards, data::expandShardPatterns(patterns));
-  MAESTRO_ASSIGN(data::DatasetSizes sizes, data::readDatasetSizes(shards, symbols, fields));
+  MAESTRO_ASSIGN(data::DataFiles files, data::findData(patterns));
+  MAESTRO_ASSIGN(data::DatasetSizes sizes, data::readDatasetSizes(files, symbols, fields));
   std::string in = sizes.shards < sizes.among ? fmt::format("{} of {} shards", sizes.shards, sizes.among)
                    : sizes.shards == 1        ? "1 shard"
                                               : fmt::format("{} shards", sizes.shards);

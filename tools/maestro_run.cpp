@@ -68,13 +68,18 @@ int main(int argc, char **argv) {
   app.set_version_flag("--version", "maestro-run " MAESTRO_VERSION);
 
   executor::RunOptions options;
-  std::vector<std::string> weights;
+  std::vector<std::string> weights, nextToken;
   std::string logFormat = "text", ranks = "threads", resume;
   uint64_t steps = 0, seed = 0;
   bool quiet = false, adapt = false;
   app.add_option("plan", options.planPath, "The plan to run")->required();
   app.add_option("--data", options.data,
-                 "WebDataset tar shards: paths, globs, {000..012}; without it synthetic samples");
+                 "WebDataset tar shards, files of tokens (.bin), or folders of .npy: paths, globs, {000..012}; without "
+                 "it synthetic "
+                 "samples");
+  auto *nextTokenOption =
+      app.add_option("--next-token", nextToken,
+                     "Of tokens: the fields that hold the token behind each (those of the plan's losses); or none");
   auto *stepsOption = app.add_option("--steps", steps, "Stop after this step; without it one pass over the data")
                           ->check(wholeNumber<'1'>, "");
   app.add_option("--out", options.out, "Folder for metrics, checkpoints and the plan; one run writes there at a time");
@@ -124,6 +129,8 @@ int main(int argc, char **argv) {
   }
   if (stepsOption->count())
     options.steps = steps;
+  if (nextTokenOption->count())
+    options.nextToken = nextToken == std::vector<std::string>{"none"} ? std::vector<std::string>() : nextToken;
   if (seedOption->count())
     options.seed = seed;
   options.resume = resume.empty()     ? executor::RunOptions::Resume::No

@@ -27,7 +27,18 @@ std::string order(const DataIdentity &data) { return data.shuffled ? "--shuffle"
 Result<DataIdentity> identify(std::span<const std::string> shards, bool shuffled) {
   DataIdentity data;
   data.shuffled = shuffled;
+  std::vector<std::string> files;
   for (const std::string &path : shards) {
+    std::error_code error;
+    size_t before = files.size();
+    for (std::filesystem::directory_iterator entry(path, error), end; !error && entry != end; entry.increment(error))
+      if (entry->path().extension() == ".npy")
+        files.push_back(entry->path().string());
+    std::sort(files.begin() + static_cast<ptrdiff_t>(before), files.end());
+    if (files.size() == before)
+      files.push_back(path);
+  }
+  for (const std::string &path : files) {
     std::error_code error;
     uint64_t bytes = std::filesystem::file_size(path, error);
     if (error)

@@ -21,7 +21,7 @@ struct DataIdentity {
   std::vector<ShardIdentity> shards; ///< In the order in which they are read.
 };
 
-/// Names and sizes of shards, whose files exist.
+/// Names and sizes of shards, whose files exist; of a folder, those of its arrays.
 Result<DataIdentity> identify(std::span<const std::string> shards, bool shuffled);
 
 /// What differs, in words that name it; empty where nothing does. Shards may have moved to another

@@ -70,12 +70,28 @@ private:
   DatasetSizes found;
 };
 
+/// Where all samples are of one shape.
+Result<DatasetSizes> sizesOfFirst(const DataFiles &files, const Batcher &batcher) {
+  DataRequest request;
+  request.fields.assign(batcher.fields().begin(), batcher.fields().end());
+  request.symbols.assign(batcher.symbols().begin(), batcher.symbols().end());
+  MAESTRO_ASSIGN(std::unique_ptr<SampleReader> reader, openData(files, request));
+  Sample sample;
+  MAESTRO_TRY(reader->seek({}));
+  MAESTRO_TRY(reader->read(sample));
+  DatasetSizes found{std::vector<int64_t>(batcher.symbols().size()), 1, files.paths.size(), files.paths.size(), true};
+  MAESTRO_TRY(batcher.measure(sample, found.values));
+  return found;
+}
+
 } // namespace
 
-Result<DatasetSizes> readDatasetSizes(std::span<const std::string> shards, const std::vector<SymbolSpec> &symbols,
+Result<DatasetSizes> readDatasetSizes(const DataFiles &files, const std::vector<SymbolSpec> &symbols,
                                       const std::vector<FieldSpec> &fields, const SizesLimit &limit) {
   MAESTRO_ASSIGN(std::unique_ptr<Batcher> batcher, Batcher::create(symbols, fields));
-  return SizesReader(shards, fields, *batcher, limit).run();
+  if (files.kind != DataFiles::Kind::Shards)
+    return sizesOfFirst(files, *batcher);
+  return SizesReader(files.paths, fields, *batcher, limit).run();
 }
 
 } // namespace maestro::data

@@ -3,6 +3,7 @@
 
 #include "base/status.h"
 #include "executor/data/field.h"
+#include "executor/data/open_data.h"
 
 #include <cstdint>
 #include <span>
@@ -27,8 +28,9 @@ struct DatasetSizes {
 
 /// The first samples of each of some shards that are spread evenly over the data set; no value is read but single
 /// numbers stored as text. A compressed shard cannot be read in part, so that it is the last one. The checks, and their
-/// messages, are those of a run: of whatever comes into sight. InvalidInput where there is no sample.
-Result<DatasetSizes> readDatasetSizes(std::span<const std::string> shards, const std::vector<SymbolSpec> &symbols,
+/// messages, are those of a run: of whatever comes into sight. Of tokens and arrays, all samples are as the first.
+/// InvalidInput where there is no sample.
+Result<DatasetSizes> readDatasetSizes(const DataFiles &files, const std::vector<SymbolSpec> &symbols,
                                       const std::vector<FieldSpec> &fields, const SizesLimit &limit = {});
 
 } // namespace maestro::data
