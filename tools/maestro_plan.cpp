@@ -1,7 +1,7 @@
 // maestro-plan: models and a workload in, a plan file out. A thin main.
 #include "base/log.h"
+#include "executor/data/data_files.h"
 #include "executor/data/dataset_sizes.h"
-#include "executor/data/open_data.h"
 #include "planner/driver/plan_command.h"
 #include "tools/arguments.h"
 

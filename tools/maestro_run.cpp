@@ -73,10 +73,10 @@ int main(int argc, char **argv) {
   uint64_t steps = 0, seed = 0;
   bool quiet = false, adapt = false;
   app.add_option("plan", options.planPath, "The plan to run")->required();
-  app.add_option("--data", options.data,
-                 "WebDataset tar shards, files of tokens (.bin), or folders of .npy: paths, globs, {000..012}; without "
-                 "it synthetic "
-                 "samples");
+  app.add_option(
+      "--data", options.data,
+      "WebDataset tar shards, files of tokens (.bin) or folders of .npy: paths, globs, {000..012}; path=weight mixes "
+      "sources; without it synthetic samples");
   auto *nextTokenOption =
       app.add_option("--next-token", nextToken,
                      "Of tokens: the fields that hold the token behind each (those of the plan's losses); or none");

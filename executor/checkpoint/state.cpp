@@ -93,7 +93,8 @@ private:
 std::string formatData(const data::DataIdentity &data) {
   std::string text = fmt::format("{{\"synthetic\": {}, \"shuffled\": {}, \"shards\": [", data.synthetic, data.shuffled);
   for (std::string_view separator = ""; const data::ShardIdentity &shard : data.shards) {
-    text += fmt::format("{}\n    {{\"path\": \"{}\", \"bytes\": {}}}", separator, escapeJson(shard.path), shard.bytes);
+    text += fmt::format("{}\n    {{\"path\": \"{}\", \"bytes\": {}{}}}", separator, escapeJson(shard.path), shard.bytes,
+                        shard.weight > 0 ? fmt::format(", \"weight\": {}", shard.weight) : "");
     separator = ",";
   }
   return text + "]}";
@@ -108,7 +109,7 @@ Result<data::DataIdentity> parseData(const Json &object) {
   MAESTRO_TRY(std::move(members.status));
   for (const Json &entry : *shards) {
     Members shard(entry, "state.json, a shard of data");
-    data.shards.push_back({shard.text("path"), shard.number("bytes")});
+    data.shards.push_back({shard.text("path"), shard.number("bytes"), shard.has("weight") ? shard.real("weight") : 0});
     MAESTRO_TRY(std::move(shard.status));
   }
   return data;

@@ -43,7 +43,7 @@ Result<TrainingData> openTrainingData(const plan::Plan &plan, const RunOptions &
   for (const fb::Loss *loss : *plan->losses())
     request.graphComputesLoss |= loss->from_graph();
   MAESTRO_ASSIGN(data::DataFiles files, data::findData(options.data));
-  MAESTRO_ASSIGN(result.identity, data::identify(files.paths, options.shuffle));
+  MAESTRO_ASSIGN(result.identity, data::identify(files, options.shuffle));
   MAESTRO_ASSIGN(result.reader, data::openData(files, request));
   return result;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/status.h"
+#include "executor/data/data_files.h"
 
 #include <cstdint>
 #include <span>
@@ -13,6 +14,7 @@ namespace maestro::data {
 struct ShardIdentity {
   std::string path;
   uint64_t bytes = 0;
+  double weight = 0; ///< Of its source in a mixture; 0: there is none.
 };
 
 struct DataIdentity {
@@ -22,7 +24,7 @@ struct DataIdentity {
 };
 
 /// Names and sizes of shards, whose files exist; of a folder, those of its arrays.
-Result<DataIdentity> identify(std::span<const std::string> shards, bool shuffled);
+Result<DataIdentity> identify(const DataFiles &files, bool shuffled);
 
 /// What differs, in words that name it; empty where nothing does. Shards may have moved to another
 /// folder: their names, sizes and order count.

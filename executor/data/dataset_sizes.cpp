@@ -1,6 +1,7 @@
 #include "executor/data/dataset_sizes.h"
 
 #include "executor/data/batcher.h"
+#include "executor/data/open_data.h"
 #include "executor/data/shard.h"
 #include "executor/data/webdataset.h"
 

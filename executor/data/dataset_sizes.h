@@ -2,8 +2,8 @@
 #pragma once
 
 #include "base/status.h"
+#include "executor/data/data_files.h"
 #include "executor/data/field.h"
-#include "executor/data/open_data.h"
 
 #include <cstdint>
 #include <span>

@@ -2,29 +2,15 @@
 
 #include "base/log.h"
 #include "executor/data/row_files.h"
-#include "executor/data/shard_pattern.h"
 #include "executor/data/webdataset.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <filesystem>
 
 namespace maestro::data {
 namespace {
-
-bool hasArrays(const std::string &path) {
-  std::error_code error;
-  for (std::filesystem::directory_iterator entry(path, error), end; !error && entry != end; entry.increment(error))
-    if (entry->path().extension() == ".npy")
-      return true;
-  return false;
-}
-
-std::string_view describe(DataFiles::Kind kind) {
-  return kind == DataFiles::Kind::Shards ? "a shard" : kind == DataFiles::Kind::Tokens ? "a file of tokens" : "a folder of arrays";
-}
 
 /// Which fields hold next tokens: as the user says, else those that only losses read.
 Result<std::vector<std::string>> nextTokenFields(const DataRequest &request) {
@@ -35,10 +21,11 @@ Result<std::vector<std::string>> nextTokenFields(const DataRequest &request) {
     if (field.ignoreIndex)
       labels.push_back(field.name);
   if (request.graphComputesLoss && !labels.empty())
-    return Status::invalidInput(fmt::format("the graph computes its loss of '{}' itself, and may shift them or not: say --next-token {} "
-                                            "where they are to be the tokens behind the others, --next-token none where the graph "
-                                            "shifts them, as Hugging Face's models do",
-                                            fmt::join(labels, "', '"), labels.front()));
+    return Status::invalidInput(
+        fmt::format("the graph computes its loss of '{}' itself, and may shift them or not: say --next-token {} "
+                    "where they are to be the tokens behind the others, --next-token none where the graph "
+                    "shifts them, as Hugging Face's models do",
+                    fmt::join(labels, "', '"), labels.front()));
   return labels;
 }
 
@@ -56,32 +43,10 @@ Result<TokenFields> chooseTokenFields(const DataRequest &request) {
 
 } // namespace
 
-Result<DataFiles> findData(std::span<const std::string> patterns) {
-  DataFiles found;
-  auto add = [&](const std::string &path, DataFiles::Kind kind) {
-    if (!found.paths.empty() && kind != found.kind)
-      return Status::invalidInput(fmt::format("'{}' is {}, and '{}' {} (--data); give data of one kind", found.paths.front(),
-                                              describe(found.kind), path, describe(kind)));
-    found.kind = kind;
-    found.paths.push_back(path);
-    return Status();
-  };
-  for (const std::string &pattern : patterns) {
-    if (hasArrays(pattern)) {
-      MAESTRO_TRY(add(pattern, DataFiles::Kind::Arrays));
-      continue;
-    }
-    MAESTRO_ASSIGN(std::vector<std::string> files, expandShardPatterns(std::span(&pattern, 1)));
-    for (const std::string &file : files)
-      MAESTRO_TRY(add(file, file.ends_with(".bin") ? DataFiles::Kind::Tokens : DataFiles::Kind::Shards));
-  }
-  return found;
-}
-
 Result<std::unique_ptr<SampleReader>> openData(const DataFiles &files, const DataRequest &request) {
   if (request.nextToken && files.kind != DataFiles::Kind::Tokens)
-    return Status::invalidInput(fmt::format("--next-token is about files of tokens (.bin); '{}' is {}", files.paths.front(),
-                                            describe(files.kind)));
+    return Status::invalidInput(fmt::format("--next-token is about files of tokens (.bin); '{}' is {}",
+                                            files.paths.front(), describe(files.kind)));
   if (files.kind == DataFiles::Kind::Shards) {
     WebDatasetOptions dataset;
     dataset.shards = files.paths;
@@ -95,11 +60,19 @@ Result<std::unique_ptr<SampleReader>> openData(const DataFiles &files, const Dat
   if (files.kind == DataFiles::Kind::Tokens) {
     MAESTRO_ASSIGN(tokens, chooseTokenFields(request));
   }
-  std::vector<std::unique_ptr<RowFile>> opened;
-  for (const std::string &path : files.paths) {
-    MAESTRO_ASSIGN(auto file, files.kind == DataFiles::Kind::Tokens ? openTokens(path, tokens, request.fields.size())
-                                                                    : openArrays(path, request.fields));
-    opened.push_back(std::move(file));
+  std::vector<DataFiles::Source> mixture = files.mixture;
+  if (mixture.empty())
+    mixture.push_back({files.paths.size(), 1});
+  std::vector<RowSource> opened;
+  size_t next = 0;
+  for (const DataFiles::Source &source : mixture) {
+    opened.push_back({{}, source.weight});
+    for (size_t end = next + source.paths; next < end; ++next) {
+      const std::string &path = files.paths[next];
+      MAESTRO_ASSIGN(auto file, files.kind == DataFiles::Kind::Tokens ? openTokens(path, tokens, request.fields.size())
+                                                                      : openArrays(path, request.fields));
+      opened.back().files.push_back(std::move(file));
+    }
   }
   return openRows(std::move(opened), request.shuffle, request.seed);
 }

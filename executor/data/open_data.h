@@ -1,25 +1,16 @@
-// What --data may name: shards (WebDataset), files of tokens, folders of arrays.
+// Reads what --data names.
 #pragma once
 
+#include "executor/data/data_files.h"
 #include "executor/data/field.h"
 #include "executor/data/source.h"
 
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
 namespace maestro::data {
-
-/// Files of one kind, in the order in which they are read.
-struct DataFiles {
-  enum class Kind : uint8_t { Shards, Tokens, Arrays } kind = Kind::Shards;
-  std::vector<std::string> paths; ///< Of Arrays: folders.
-};
-
-/// What patterns name. InvalidInput where they match nothing, or files of several kinds.
-Result<DataFiles> findData(std::span<const std::string> patterns);
 
 struct DataRequest {
   std::vector<FieldSpec> fields;

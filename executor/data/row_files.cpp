@@ -49,7 +49,8 @@ public:
       if (count < 0)
         return systemFailure("read", path, errno);
       if (count == 0)
-        return Status::invalidInput(fmt::format("'{}' ends at byte {}, inside a sample: it changed while it was read", path, offset));
+        return Status::invalidInput(
+            fmt::format("'{}' ends at byte {}, inside a sample: it changed while it was read", path, offset));
       offset += static_cast<uint64_t>(count);
       target = target.subspan(static_cast<size_t>(count));
     }
@@ -137,16 +138,17 @@ Result<TokenType> readIndex(const std::string &path) {
   if (index.bytes() >= kMagic.size() + 9)
     MAESTRO_TRY(index.read(0, std::as_writable_bytes(std::span(magic))));
   if (std::string_view(magic.data(), magic.size()) != kMagic)
-    return Status::invalidInput(fmt::format("'{}' is no index of tokens as Megatron writes them; remove it where the .bin beside it "
-                                            "is nanoGPT's",
-                                            path));
+    return Status::invalidInput(
+        fmt::format("'{}' is no index of tokens as Megatron writes them; remove it where the .bin beside it "
+                    "is nanoGPT's",
+                    path));
   MAESTRO_ASSIGN(uint64_t version, index.number<uint64_t>(kMagic.size()));
   MAESTRO_ASSIGN(uint8_t code, index.number<uint8_t>(kMagic.size() + 8));
   for (auto [known, element] : kCodes)
     if (version == 1 && known == code)
       return TokenType{element, 0};
-  return Status::invalidInput(fmt::format("'{}': version {} and type {} are not read; write tokens as integers, in version 1", path,
-                                          version, code));
+  return Status::invalidInput(fmt::format(
+      "'{}': version {} and type {} are not read; write tokens as integers, in version 1", path, version, code));
 }
 
 class TokenFile final : public RowFile {
@@ -231,8 +233,8 @@ public:
         first = path;
         count = arrays.back()->rows;
       } else if (arrays.back()->rows != count) {
-        return Status::invalidInput(fmt::format("'{}' has {} samples, and '{}' {}; arrays of one folder have as many", path,
-                                                arrays.back()->rows, first, count));
+        return Status::invalidInput(fmt::format("'{}' has {} samples, and '{}' {}; arrays of one folder have as many",
+                                                path, arrays.back()->rows, first, count));
       }
     }
     return {};
@@ -281,21 +283,24 @@ Result<TokenFields> tokenFields(std::span<const FieldSpec> fields, std::span<con
     if (field.optional || field.ownPositions)
       continue;
     if (!isOfTokens(field))
-      return Status::invalidInput(fmt::format("the plan reads the field '{}', which a file of tokens does not hold; give shards, or a "
-                                              "folder of .npy arrays",
-                                              field.name));
+      return Status::invalidInput(
+          fmt::format("the plan reads the field '{}', which a file of tokens does not hold; give shards, or a "
+                      "folder of .npy arrays",
+                      field.name));
     const DimSpec &dim = field.dims.back();
     int64_t length = dim.isFixed() ? dim.size : symbols[static_cast<size_t>(dim.symbol)].sampleMax;
     if (!first.empty() && length != found.length)
-      return Status::invalidInput(fmt::format("'{}' has {} tokens and '{}' {}; fields that a file of tokens feeds have as many",
-                                              first, found.length, field.name, length));
+      return Status::invalidInput(
+          fmt::format("'{}' has {} tokens and '{}' {}; fields that a file of tokens feeds have as many", first,
+                      found.length, field.name, length));
     if (first.empty())
       first = field.name;
     found.length = length;
     found.fields.push_back({i, std::ranges::find(next, field.name) != next.end()});
   }
   for (const std::string &name : next)
-    if (std::ranges::none_of(found.fields, [&](const TokenFields::Field &field) { return fields[field.index].name == name; }))
+    if (std::ranges::none_of(found.fields,
+                             [&](const TokenFields::Field &field) { return fields[field.index].name == name; }))
       return Status::invalidInput(fmt::format("--next-token {}: the plan reads no such field of tokens", name));
   if (found.length <= 0)
     return Status::invalidInput("the plan reads no tokens; give shards, or a folder of .npy arrays");
@@ -315,8 +320,8 @@ Result<std::unique_ptr<RowFile>> openTokens(const std::string &path, const Token
   }
   auto tokens = std::make_unique<TokenFile>(std::move(file), type, fields, fieldCount);
   if (tokens->rows() == 0)
-    return Status::invalidInput(fmt::format("'{}' holds fewer than the {} tokens of a sample; plan with a smaller `max` of that dim", path,
-                                            fields.length));
+    return Status::invalidInput(fmt::format(
+        "'{}' holds fewer than the {} tokens of a sample; plan with a smaller `max` of that dim", path, fields.length));
   return std::unique_ptr<RowFile>(std::move(tokens));
 }
 

@@ -4,8 +4,8 @@
 //   corpus.bin, corpus.idx        Megatron's: the index says the tokens' type
 //   folder/<field>.npy            an array a field; its leading dim counts samples
 //
-// Of tokens a sample is `length` that follow each other, and the next one begins where it ends. A field of next tokens has at each
-// position the token behind it, as a language model's labels are.
+// Of tokens a sample is `length` that follow each other, and the next one begins where it ends. A field of next tokens
+// has at each position the token behind it, as a language model's labels are.
 #pragma once
 
 #include "executor/data/field.h"
@@ -28,8 +28,8 @@ struct TokenFields {
   int64_t length = 0; ///< Tokens of a sample.
 };
 
-/// The integer fields of one sequence, and its largest length. `next` names those of next tokens. InvalidInput where there is none,
-/// where they differ in length, and where the plan reads what tokens do not give.
+/// The integer fields of one sequence, and its largest length. `next` names those of next tokens. InvalidInput where
+/// there is none, where they differ in length, and where the plan reads what tokens do not give.
 Result<TokenFields> tokenFields(std::span<const FieldSpec> fields, std::span<const SymbolSpec> symbols,
                                 std::span<const std::string> next);
 
@@ -47,7 +47,14 @@ Result<std::unique_ptr<RowFile>> openTokens(const std::string &path, const Token
 /// A folder of arrays by field. InvalidInput where one is missing that is not optional, or has another number of rows.
 Result<std::unique_ptr<RowFile>> openArrays(const std::string &folder, std::span<const FieldSpec> fields);
 
-/// In the files' order, or shuffled as shards are.
-Result<std::unique_ptr<SampleReader>> openRows(std::vector<std::unique_ptr<RowFile>> files, bool shuffle, uint64_t seed);
+/// Files, one after the other.
+struct RowSource {
+  std::vector<std::unique_ptr<RowFile>> files;
+  double weight = 1; ///< Of the samples, the share that is its own; one that ends begins anew.
+};
+
+/// In the files' order, or shuffled as shards are, each source by itself. A pass has as many samples as all sources
+/// together.
+Result<std::unique_ptr<SampleReader>> openRows(std::vector<RowSource> sources, bool shuffle, uint64_t seed);
 
 } // namespace maestro::data

@@ -124,6 +124,38 @@ def who_shifts(world):
         world.check(f"--next-token {answer}: PyTorch's loss", abs(said["loss"] - expected) < 1e-5 * expected, f"{said} {expected}")
 
 
+def mixes(world):
+    """Each source has its share of every few samples, in its own order, and begins anew where it ends."""
+    plan = world.bench.plan(world.path / "net.yaml", "alone", "--set", "train.global_batch=1")
+    for name, token in (("low", 3), ("high", 7)):
+        (numpy.arange(LENGTH * {"low": 5, "high": 400}[name] + 1) * 0 + token).astype("<u2").tofile(world.path / f"{name}.bin")
+    losses = {}
+    for name in ("low", "high"):
+        said = evaluated(world.bench.succeed("maestro-run", plan, "--data", world.path / f"{name}.bin", "--evaluate"))
+        losses[name] = said["loss"]
+    share = 3 / 4
+    line = [world.bench.binaries / "maestro-run", plan, "--data", "low.bin=3", "high.bin=1", "--evaluate", "--steps", 200]
+    done = subprocess.run([str(word) for word in line], cwd=world.path, capture_output=True, text=True, timeout=60)
+    expected = share * losses["low"] + (1 - share) * losses["high"]
+    world.check("three quarters and a quarter", done.returncode == 0 and abs(evaluated(done)["loss"] - expected) < 1e-6 * expected, f"{done.stderr} {expected}")
+
+    def run(out, steps, *data):
+        line = [world.bench.binaries / "maestro-run", world.plan, "--data", *data, "--out", out, "--steps", steps, "--shuffle", "--resume=auto"]
+        return subprocess.run([str(word) for word in line], cwd=world.path, capture_output=True, text=True, timeout=60)
+
+    for out, stops in (("mixed", (9,)), ("mixed-stopped", (2, 7, 9))):
+        for steps in stops:
+            done = run(out, steps, "parts/0.bin=0.6", "nano.bin=0.4")
+            world.check(f"a mixture to step {steps}", done.returncode == 0, done.stderr)
+    world.check("resumed with the same bytes", not different_files(world.path / "mixed/checkpoint-000009", world.path / "mixed-stopped/checkpoint-000009"))
+    done = run("mixed", 10, "parts/0.bin=0.5", "nano.bin=0.5")
+    world.check("other weights are other data", done.returncode == 1 and "weight 0.6" in done.stderr and "weight 0.5" in done.stderr, done.stderr)
+    for data, words in ((("nano.bin=0.5", "wide.bin"), "give each one"), (("shards/*.tar=1",), "is a shard"), (("nano.bin=1", "wide.bin=1e-9"), "less than 1/4096"),
+                        (("nano.bin=-1",), "nano.bin=-1")):
+        done = run("refused", 1, *data)
+        world.check(f"refused: {' '.join(data)}", done.returncode == 1 and words in done.stderr, done.stderr)
+
+
 def refuses(world):
     (world.path / "tiny.bin").write_bytes(b"\1\0" * 16)
     (world.path / "odd.bin").write_bytes(b"\1\0" * 100)
@@ -148,7 +180,7 @@ def refuses(world):
 def main() -> int:
     scratch = runs.Scratch("tokens")
     world = World(scratch)
-    for part in (same_as_shards, who_shifts, refuses):
+    for part in (same_as_shards, who_shifts, mixes, refuses):
         part(world)
     return scratch.finish()
 
