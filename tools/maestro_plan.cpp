@@ -71,6 +71,9 @@ Result<planner::DataSizes> readSizes(const std::vector<std::string> &patterns, c
   std::string in = sizes.shards < sizes.among ? fmt::format("{} of {} shards", sizes.shards, sizes.among)
                    : sizes.shards == 1        ? "1 shard"
                                               : fmt::format("{} shards", sizes.shards);
+  std::string table = data::describeFields(sizes);
+  logInfo(fmt::format("--data: {} samples looked at\n{}", sizes.samples,
+                      std::string_view(table).substr(0, table.size() - 1)));
   return planner::DataSizes{std::move(sizes.values),
                             fmt::format("{} {} samples of {} ('{}')", sizes.isWhole ? "all" : "the first",
                                         sizes.samples, in, fmt::join(patterns, "', '"))};

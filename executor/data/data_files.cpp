@@ -36,15 +36,17 @@ std::pair<std::string, std::optional<double>> splitWeight(const std::string &tex
 } // namespace
 
 std::string_view describe(DataFiles::Kind kind) {
-  return kind == DataFiles::Kind::Shards ? "a shard" : kind == DataFiles::Kind::Tokens ? "a file of tokens" : "a folder of arrays";
+  return kind == DataFiles::Kind::Shards   ? "a shard"
+         : kind == DataFiles::Kind::Tokens ? "a file of tokens"
+                                           : "a folder of arrays";
 }
 
 Result<DataFiles> findData(std::span<const std::string> patterns) {
   DataFiles found;
   auto add = [&](const std::string &path, DataFiles::Kind kind) {
     if (!found.paths.empty() && kind != found.kind)
-      return Status::invalidInput(fmt::format("'{}' is {}, and '{}' {} (--data); give data of one kind", found.paths.front(),
-                                              describe(found.kind), path, describe(kind)));
+      return Status::invalidInput(fmt::format("'{}' is {}, and '{}' {} (--data); give data of one kind",
+                                              found.paths.front(), describe(found.kind), path, describe(kind)));
     found.kind = kind;
     found.paths.push_back(path);
     return Status();
@@ -65,8 +67,8 @@ Result<DataFiles> findData(std::span<const std::string> patterns) {
   if (!found.mixture.empty() && found.mixture.size() < patterns.size())
     return Status::invalidInput("some of --data have weights and some have none; give each one, path=weight");
   if (!found.mixture.empty() && found.kind == DataFiles::Kind::Shards)
-    return Status::invalidInput(fmt::format("'{}' is a shard, and weights are for files of tokens and folders of arrays (--data)",
-                                            found.paths.front()));
+    return Status::invalidInput(fmt::format(
+        "'{}' is a shard, and weights are for files of tokens and folders of arrays (--data)", found.paths.front()));
   return found;
 }
 

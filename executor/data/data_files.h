@@ -26,7 +26,8 @@ struct DataFiles {
 /// "a shard", for messages.
 std::string_view describe(DataFiles::Kind kind);
 
-/// What patterns name: `wiki.bin`, or `wiki.bin=0.7` where sources are mixed. InvalidInput where they match nothing, or files of several kinds.
+/// What patterns name: `wiki.bin`, or `wiki.bin=0.7` where sources are mixed. InvalidInput where they match nothing, or
+/// files of several kinds.
 Result<DataFiles> findData(std::span<const std::string> patterns);
 
 } // namespace maestro::data

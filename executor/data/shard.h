@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -98,6 +99,8 @@ public:
   Status advance();
   bool isComplete() const;
   const ShardIndex &index() const; ///< Of the samples so far.
+  /// Fields of samples so far that were not asked for; the first hundred.
+  const std::set<std::string, std::less<>> &unread() const;
   ShardIndex takeIndex() &&;
 
 private:

@@ -224,6 +224,8 @@ struct ShardIndexer::State {
     auto field = std::find_if(wanted.begin(), wanted.end(), [&](const WantedField &w) { return w.name == name.field; });
     if (field == wanted.end() || name.extension.empty()) {
       others.emplace(name.field);
+      if (constexpr size_t kMaxUnread = 100; unread.size() < kMaxUnread)
+        unread.emplace(name.field);
       return {};
     }
     auto number = static_cast<size_t>(field - wanted.begin());
@@ -323,6 +325,7 @@ struct ShardIndexer::State {
   std::string currentKey;
   std::vector<bool> seen;                    ///< Wanted fields of the current sample …
   std::set<std::string, std::less<>> others; ///< … and what else it has.
+  std::set<std::string, std::less<>> unread; ///< The same of all samples.
   std::unordered_set<std::string> knownKeys;
 };
 
@@ -365,6 +368,7 @@ ShardIndexer::~ShardIndexer() = default;
 Status ShardIndexer::advance() { return state->advance(); }
 bool ShardIndexer::isComplete() const { return state->isComplete; }
 const ShardIndex &ShardIndexer::index() const { return state->index; }
+const std::set<std::string, std::less<>> &ShardIndexer::unread() const { return state->unread; }
 ShardIndex ShardIndexer::takeIndex() && { return std::move(state->index); }
 
 Result<ShardIndex> indexShard(const ShardFile &shard, std::span<const WantedField> fields) {

@@ -89,6 +89,20 @@ TEST_F(DatasetSizesTest, areFewAndSpreadOverTheShards) {
   EXPECT_THAT(lengths, testing::ElementsAre(1, 2, 11, 12, 21, 22, 31, 32, 41, 42)); // Shards 0, 2, 4, 6, 8.
 }
 
+TEST_F(DatasetSizesTest, areATableOfWhatIsThere) {
+  std::string bytes = sample(1, 5, 2) + test::tarMember("0001.meta.json", "{}") + sample(2, 9, 0) +
+                      test::tarMember("0002.caption.txt", "a cat");
+  auto sizes = readDatasetSizes(DataFiles{.paths = {write("0.tar", bytes + test::tarEnd())}}, kSymbols, fields());
+  ASSERT_TRUE(sizes.isOk()) << sizes.status().message();
+  EXPECT_EQ(describeFields(*sizes), "  ids     i64   [5 to 9]\n"
+                                    "  pixels  f32   [2, 3]  in 1 of 2 samples\n"
+                                    "  not read: caption.txt, meta\n");
+  auto plain =
+      readDatasetSizes(DataFiles{.paths = {write("1.tar", sample(1, 5, 0) + test::tarEnd())}}, kSymbols, fields());
+  ASSERT_TRUE(plain.isOk()) << plain.status().message();
+  EXPECT_EQ(describeFields(*plain), "  ids     i64   [5]\n  pixels  absent\n");
+}
+
 /// What a shard lacks of its share, later ones give.
 TEST_F(DatasetSizesTest, shortShardsLeaveMoreToOthers) {
   auto sizes = readDatasetSizes(DataFiles{.paths = {shard(0, 1, 9), shard(1, 30, 9)}}, kSymbols, fields(),
