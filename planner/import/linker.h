@@ -68,6 +68,10 @@ private:
   Status klDivergence(const LossSpec &loss);
   Status keepLargest(const LossSpec &loss, mlir::Value &student, mlir::Value &teacher);
   Status mean(const LossSpec &loss);
+  Status distance(const LossSpec &loss);
+  Result<mlir::Value> divergence(const LossSpec &loss, mlir::Value student, mlir::Value teacher);
+  Result<mlir::Value> regularised(const LossSpec &loss, mlir::Value each, mlir::Value logits, mlir::Value weights);
+  Status addMean(const LossSpec &loss, mlir::Value each, mlir::Value weights, double factor = 1);
   Result<mlir::Value> resolve(const PortRef &ref, nn::TensorType fallback);
   Result<mlir::Value> positionWeights(const LossSpec &loss, llvm::ArrayRef<DimExpr> positions);
   Result<mlir::Value> labelWeights(mlir::Value labels, int64_t ignoreIndex);

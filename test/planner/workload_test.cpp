@@ -29,7 +29,8 @@ dims:
   batch: {combine: sum}
   seq: {combine: max, max: 2048, multiple_of: 8}
 loss:
-  - cross_entropy: {logits: student.logits, labels: labels, ignore_index: -1, weight: 0.5}
+  - cross_entropy: {logits: student.logits, labels: labels, ignore_index: -1, weight: 0.5,
+                     label_smoothing: 0.1, z_loss: 1e-4}
   - kl_divergence: {student: student.logits, teacher: teacher.logits, temperature: 2.0, labels: labels, weight: 0.5}
   - mean: {value: student.per_token_loss, mask: loss_mask, weight: 1.0}
   - output: student.loss
@@ -111,6 +112,13 @@ TEST(Workload, RefusesUnknownKeysWithLineAndNearestName) {
   EXPECT_THAT(errorOf("components: {m: m.onnx}\nloss: [{output: m.loss}]\ntrain:\n  global_bach: 64\n"),
               AllOf(HasSubstr("kd.yaml:4"), HasSubstr("train.global_bach"), HasSubstr("did you mean 'global_batch'")));
   EXPECT_THAT(errorOf("components: {m: m.onnx}\nlos: [{output: m.loss}]\n"), HasSubstr("loss"));
+  EXPECT_THAT(
+      errorOf("components: {m: m.onnx}\nloss: [{cross_entropy: {logits: m.a, labels: b, label_smoothing: 2}}]\n"),
+      HasSubstr("label_smoothing"));
+  EXPECT_THAT(
+      errorOf("components: {m: m.onnx}\nloss: [{kl_divergence: {student: m.a, teacher: m.b, direction: back}}]\n"),
+      AllOf(HasSubstr("direction"), HasSubstr("reverse")));
+  EXPECT_THAT(errorOf("components: {m: m.onnx}\nloss: [{mse: {value: m.a}}]\n"), HasSubstr("target"));
   EXPECT_THAT(errorOf("components: {m: m.onnx}\nloss: [{outputs: m.loss}]\n"), HasSubstr("did you mean 'output'"));
   EXPECT_THAT(errorOf("components: {student: m.onnx}\nloss: [{output: studnet.loss}]\n"),
               HasSubstr("did you mean 'student'"));
