@@ -363,6 +363,7 @@ private:
     number("min_lr", training.min_lr());
     number("seed", training.seed());
     number("bad_steps", training.bad_steps());
+    number("decay_steps", training.decay_steps());
   }
 
   void write(const fb::Decision &decision) {

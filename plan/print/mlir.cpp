@@ -110,7 +110,7 @@ private:
        flag("nesterov", own.nesterov()), number("clip_grad_norm", own.clip_grad_norm()),
        word("decay", fb::EnumNameDecay(own.decay())), number("warmup_steps", own.warmup_steps()),
        number("total_steps", own.total_steps()), number("min_lr", own.min_lr()), number("seed", own.seed()),
-       number("bad_steps", own.bad_steps()));
+       number("bad_steps", own.bad_steps()), number("decay_steps", own.decay_steps()));
   }
 
   // ---- Sections ----------------------------------------------------------------------------------------------------

@@ -1,5 +1,5 @@
-// Losses that are made of several operators: between two outputs, between two distributions, and what is added to a cross
-// entropy.
+// Losses that are made of several operators: between two outputs, between two distributions, and what is added to a
+// cross entropy.
 #include "planner/import/linker.h"
 
 #include <fmt/format.h>
@@ -7,14 +7,16 @@
 namespace maestro::planner {
 
 /// Cross entropy with label smoothing and z-loss, of each position; 0 where nothing counts.
-Result<mlir::Value> Linker::regularised(const LossSpec &loss, mlir::Value each, mlir::Value logits, mlir::Value weights) {
+Result<mlir::Value> Linker::regularised(const LossSpec &loss, mlir::Value each, mlir::Value logits,
+                                        mlir::Value weights) {
   if (loss.labelSmoothing == 0 && loss.zLoss == 0)
     return each;
   mlir::Value scores = e.cast(logits, DType::F32);
   int64_t axis = Emitter::rankOf(scores) - 1;
   MAESTRO_ASSIGN(mlir::Value logProbabilities, e.emit<nn::LogSoftmaxOp>(scores, axis));
   if (loss.labelSmoothing > 0) {
-    MAESTRO_ASSIGN(mlir::Value spread, e.emit<nn::ReduceMeanOp>(logProbabilities, llvm::ArrayRef<int64_t>(axis), false));
+    MAESTRO_ASSIGN(mlir::Value spread,
+                   e.emit<nn::ReduceMeanOp>(logProbabilities, llvm::ArrayRef<int64_t>(axis), false));
     MAESTRO_ASSIGN(spread, e.emit<nn::MulOp>(spread, e.scalar(-loss.labelSmoothing, DType::F32)));
     MAESTRO_ASSIGN(spread, e.emit<nn::MulOp>(spread, weights));
     MAESTRO_ASSIGN(each, e.emit<nn::MulOp>(each, e.scalar(1 - loss.labelSmoothing, DType::F32)));
@@ -64,7 +66,8 @@ Result<mlir::Value> Linker::divergence(const LossSpec &loss, mlir::Value student
   return e.emit<nn::MulOp>(both, e.scalar(0.5, DType::F32));
 }
 
-/// mse: the mean over the last dim, where there are several. cosine: 1 − cos over the last dim, as cosine_similarity has it.
+/// mse: the mean over the last dim, where there are several. cosine: 1 − cos over the last dim, as cosine_similarity
+/// has it.
 Status Linker::distance(const LossSpec &loss) {
   MAESTRO_ASSIGN(mlir::Value value, resolve(loss.scores, {}));
   Shape shape(Emitter::shapeOf(value));
@@ -73,9 +76,9 @@ Status Linker::distance(const LossSpec &loss) {
   bool hasFeatures = shape.size() >= 2;
   if (!isFloat(Emitter::dtypeOf(value)) || !isFloat(Emitter::dtypeOf(target)) || shape.empty() ||
       (loss.kind == LossKind::Cosine && !hasFeatures))
-    return Status::invalidInput(fmt::format("{}: loss '{}': value and target must be floating point [..., features], not {} of {} and {}",
-                                            loss.place, loss.name, nn::shapeText(shape), name(Emitter::dtypeOf(value)),
-                                            name(Emitter::dtypeOf(target))));
+    return Status::invalidInput(fmt::format(
+        "{}: loss '{}': value and target must be floating point [..., features], not {} of {} and {}", loss.place,
+        loss.name, nn::shapeText(shape), name(Emitter::dtypeOf(value)), name(Emitter::dtypeOf(target))));
   Shape positions(hasFeatures ? llvm::ArrayRef<DimExpr>(shape).drop_back(1) : llvm::ArrayRef<DimExpr>(shape));
   MAESTRO_ASSIGN(mlir::Value weights, positionWeights(loss, positions));
   value = e.cast(value, DType::F32);

@@ -95,10 +95,11 @@ struct OptimizerSpec {
 };
 
 struct ScheduleSpec {
-  enum class Decay { Constant, Linear, Cosine } decay = Decay::Constant;
+  enum class Decay { Constant, Linear, Cosine, Wsd } decay = Decay::Constant;
   int64_t warmupSteps = 0;
-  int64_t totalSteps = 0; ///< Needed by linear and cosine.
+  int64_t totalSteps = 0; ///< Needed by all but constant.
   double minLr = 0;
+  int64_t decaySteps = 0; ///< Of wsd: the last so many; by default a tenth of all.
 };
 
 struct TrainSpec {

@@ -24,13 +24,14 @@ from tools import losses, metrics, safetensors
 STEPS = 50
 
 
-def warmup_then_decay(lr, warmup, total, min_lr, shape):
-    """interface.md's learning rate of step s = 1, 2, …"""
+def warmup_then_decay(lr, warmup, total, min_lr, shape, last=0):
+    """The learning rate of step s = 1, 2, …"""
 
     def at(step):
         if step <= warmup:
             return lr * step / warmup
-        done = min(1.0, (step - warmup) / (total - warmup))
+        begin = total - last if last else warmup
+        done = min(1.0, max(0.0, (step - begin) / (total - begin)))
         if shape == "cosine":
             return min_lr + (lr - min_lr) * 0.5 * (1 + math.cos(math.pi * done))
         return lr + (min_lr - lr) * done if shape == "linear" else lr
@@ -73,6 +74,8 @@ OPTIMIZERS = {
                      lambda named: torch.optim.AdamW(split_decay(named, ["*.bias", "*norm*"], 0.1), lr=3e-3,
                                                      betas=(0.9, 0.95)),
                      0.5, warmup_then_decay(3e-3, 10, 40, 3e-4, "cosine")),
+    "wsd": ("", ", optimizer: {adamw: {lr: 2e-3}}, schedule: {warmup_steps: 5, decay: wsd, decay_steps: 15, total_steps: 45, min_lr: 1e-4}",
+            lambda named: torch.optim.AdamW(values(named), lr=2e-3), 0.0, warmup_then_decay(2e-3, 5, 45, 1e-4, "linear", 15)),
     "linear_frozen": (", frozen: [\"first.*\"]", ", optimizer: {adamw: {lr: 2e-3}}, schedule: {warmup_steps: 5, "
                       "decay: linear, total_steps: 50, min_lr: 1e-4}",
                       lambda named: torch.optim.AdamW(frozen(named, "first.*"), lr=2e-3),

@@ -270,8 +270,10 @@ const Rule kRules[] = {
     {"clip", [](Mutable &m) { m.training.clip_grad_norm = -1; }, "plan.training.clip_grad_norm: -1 is not"},
     {"momentum", [](Mutable &m) { m.training.optimizer = fb::Optimizer::Sgd, m.training.momentum = NAN; }, "plan.training.momentum: nan is not"},
     {"nesterov", [](Mutable &m) { m.training.optimizer = fb::Optimizer::Sgd, m.training.nesterov = true; }, "plan.training.nesterov: needs a momentum"},
-    {"decay", [](Mutable &m) { m.training.decay = static_cast<fb::Decay>(3); }, "plan.training.decay: 3 is not"},
+    {"decay", [](Mutable &m) { m.training.decay = static_cast<fb::Decay>(4); }, "plan.training.decay: 4 is not"},
     {"minLr", [](Mutable &m) { m.training.min_lr = -1; }, "plan.training.min_lr: -1 is not"},
+    {"decaySteps", [](Mutable &m) { m.training.decay_steps = 5; }, "plan.training.decay_steps: 5 is not from 0 to 0"},
+    {"decayStepsOfWsd", [](Mutable &m) { m.training.decay = fb::Decay::Wsd, m.training.decay_steps = 91; }, "plan.training.decay_steps: 91 is not from 1 to 90"},
     {"totalSteps", [](Mutable &m) { m.training.total_steps = 10; }, "plan.training.total_steps: 10 is not more than warmup_steps, 10"},
 
     // Sections, edges, places.
