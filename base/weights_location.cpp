@@ -114,6 +114,24 @@ std::string describeForeignWeights(std::string_view firstBytes) {
   return "";
 }
 
+std::string prefixHint(std::string_view component, std::string_view name, std::span<const std::string> names) {
+  for (const std::string &other : names) {
+    std::string_view longer = other.size() > name.size() ? std::string_view(other) : name;
+    std::string_view shorter = other.size() > name.size() ? name : std::string_view(other);
+    if (shorter.empty() || !longer.ends_with(shorter) || longer == shorter)
+      continue;
+    std::string_view prefix = longer.substr(0, longer.size() - shorter.size());
+    if (!prefix.ends_with('.'))
+      continue;
+    if (longer == other)
+      return "; they have '" + other + "': write components." + std::string(component) +
+             ".strip: " + std::string(prefix);
+    return "; they have '" + other + "', without '" + std::string(prefix) +
+           "': they are of a part of this model; save them from the model that was exported";
+  }
+  return "";
+}
+
 std::string missingBufferValue(std::string_view component) {
   return "has no value: it is a buffer that the model computes when it is built (persistent=False), "
          "so checkpoints lack it, and the graph came without it. Export with its value in the graph "

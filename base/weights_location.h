@@ -5,6 +5,7 @@
 #include "base/status.h"
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -28,6 +29,11 @@ Result<std::string> besideIndex(const std::string &index, const std::string &nam
 /// "a zip archive, as torch.save writes; …": what a file is that is no safetensors file, with the
 /// remedy, by its first bytes; empty where they tell nothing.
 std::string describeForeignWeights(std::string_view firstBytes);
+
+/// What a message says where `name` is in no weights of `component`, but another name of theirs differs by what stands
+/// before it, as DistributedDataParallel (`module.`), torch.compile (`_orig_mod.`) and Hugging Face's heads (`model.`)
+/// do; "" elsewhere.
+std::string prefixHint(std::string_view component, std::string_view name, std::span<const std::string> names);
 
 /// "has no value: …": why nothing gives a buffer of `component` its value that is not persistent, and
 /// the remedies. Said by planning and by the run alike.

@@ -1,7 +1,7 @@
 // maestro-plan: models and a workload in, a plan file out. A thin main.
 #include "base/log.h"
+#include "executor/data/data_files.h"
 #include "executor/data/dataset_sizes.h"
-#include "executor/data/shard_pattern.h"
 #include "planner/driver/plan_command.h"
 #include "tools/arguments.h"
 
@@ -66,11 +66,14 @@ Result<planner::DataSizes> readSizes(const std::vector<std::string> &patterns, c
     for (const planner::DataQuestion::Size &size : field.shape)
       spec.dims.push_back(size.dim < 0 ? data::DimSpec::fixed(size.fixed) : data::DimSpec::of(size.dim));
   }
-  MAESTRO_ASSIGN(std::vector<std::string> shards, data::expandShardPatterns(patterns));
-  MAESTRO_ASSIGN(data::DatasetSizes sizes, data::readDatasetSizes(shards, symbols, fields));
+  MAESTRO_ASSIGN(data::DataFiles files, data::findData(patterns));
+  MAESTRO_ASSIGN(data::DatasetSizes sizes, data::readDatasetSizes(files, symbols, fields));
   std::string in = sizes.shards < sizes.among ? fmt::format("{} of {} shards", sizes.shards, sizes.among)
                    : sizes.shards == 1        ? "1 shard"
                                               : fmt::format("{} shards", sizes.shards);
+  std::string table = data::describeFields(sizes);
+  logInfo(fmt::format("--data: {} samples looked at\n{}", sizes.samples,
+                      std::string_view(table).substr(0, table.size() - 1)));
   return planner::DataSizes{std::move(sizes.values),
                             fmt::format("{} {} samples of {} ('{}')", sizes.isWhole ? "all" : "the first",
                                         sizes.samples, in, fmt::join(patterns, "', '"))};

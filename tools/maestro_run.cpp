@@ -69,13 +69,18 @@ int main(int argc, char **argv) {
 
   executor::RunOptions options;
   options.version = MAESTRO_VERSION;
-  std::vector<std::string> weights;
+  std::vector<std::string> weights, nextToken;
   std::string logFormat = "text", ranks = "threads", resume;
   uint64_t steps = 0, seed = 0;
   bool quiet = false, adapt = false;
   app.add_option("plan", options.planPath, "The plan to run")->required();
-  app.add_option("--data", options.data,
-                 "WebDataset tar shards: paths, globs, {000..012}; without it synthetic samples");
+  app.add_option(
+      "--data", options.data,
+      "WebDataset tar shards, files of tokens (.bin) or folders of .npy: paths, globs, {000..012}; path=weight mixes "
+      "sources; without it synthetic samples");
+  auto *nextTokenOption =
+      app.add_option("--next-token", nextToken,
+                     "Of tokens: the fields that hold the token behind each (those of the plan's losses); or none");
   auto *stepsOption = app.add_option("--steps", steps, "Stop after this step; without it one pass over the data")
                           ->check(wholeNumber<'1'>, "");
   app.add_option("--out", options.out, "Folder for metrics, checkpoints and the plan; one run writes there at a time");
@@ -91,6 +96,14 @@ int main(int argc, char **argv) {
   app.add_option("--save-every", options.saveEvery, "Steps between checkpoints (the last step is always saved)")
       ->check(wholeNumber<'1'>, "");
   app.add_option("--keep-last", options.keepLast, "Keep this many checkpoints, the newest (all)")
+      ->check(wholeNumber<'1'>, "");
+  app.add_option("--validate", options.validation.data, "Data, as for --data, over which the losses are evaluated");
+  app.add_option("--validate-every", options.validation.every, "Steps between validations (the last step always is)")
+      ->check(wholeNumber<'1'>, "");
+  app.add_option("--keep-best", options.validation.keepBest,
+                 "Keep the checkpoint whose validation loss of this name is the best; `loss` is the weighted sum");
+  app.add_option("--stop-after-no-gain", options.validation.stopAfterNoGain,
+                 "End after so many validations in a row without a better one")
       ->check(wholeNumber<'1'>, "");
   app.add_flag("--save-gradients", options.saveGradients, "Write the first step's gradients to --out");
   app.add_flag("--self-check", options.selfCheck, "Also evaluate the first step in one piece and compare");
@@ -117,6 +130,8 @@ int main(int argc, char **argv) {
   }
   if (stepsOption->count())
     options.steps = steps;
+  if (nextTokenOption->count())
+    options.nextToken = nextToken == std::vector<std::string>{"none"} ? std::vector<std::string>() : nextToken;
   if (seedOption->count())
     options.seed = seed;
   options.resume = resume.empty()     ? executor::RunOptions::Resume::No

@@ -13,6 +13,7 @@
 #include "executor/data/sample.h"
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -21,6 +22,14 @@
 
 namespace maestro::checkpoint {
 
+/// The validation loss that a run watches: the best so far, and how many validations came after it.
+struct BestLoss {
+  std::string name; ///< "loss": the weighted sum.
+  double value = std::numeric_limits<double>::infinity();
+  uint64_t step = 0; ///< 0: none yet.
+  uint64_t withoutGain = 0;
+};
+
 /// What state.json says beside the files.
 struct TrainingState {
   uint64_t step = 0; ///< Steps that were finished.
@@ -28,13 +37,15 @@ struct TrainingState {
   uint64_t seed = 0;
   uint64_t planHash = 0;     ///< Of the plan file's bytes: equal means that resuming is bitwise.
   uint64_t workloadHash = 0; ///< Of the workload: different means that the checkpoint does not fit.
-  /// Components frozen as a whole, which no file holds, and where their values came from.
+  /// Components frozen as a whole, which no file holds, and those of which a file holds what trains alone: where their
+  /// values came from.
   std::map<std::string, std::string> frozen;
   /// Steps whose loss or gradient was not finite, which were not applied; and how many of them came
   /// last.
   uint64_t skippedSteps = 0, badStepsInARow = 0;
   std::string run = {};                        ///< See run_folder.h; empty where it is not known.
   std::optional<data::DataIdentity> data = {}; ///< Nothing where it is not known.
+  std::optional<BestLoss> best = {};           ///< Of a run that validates.
 };
 
 std::string formatState(const TrainingState &state, const std::map<std::string, uint64_t> &files);

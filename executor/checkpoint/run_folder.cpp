@@ -24,6 +24,8 @@ std::string drawName() {
   return fmt::format("{:016x}", name);
 }
 
+std::string bestLink(const std::string &folder) { return folder + "/best"; }
+
 /// What of a run is in a folder, for messages; empty where there is nothing.
 Result<std::string> describeResults(const std::string &folder) {
   MAESTRO_ASSIGN(std::vector<uint64_t> steps, checkpointSteps(folder));
@@ -115,18 +117,29 @@ Status RunFolder::claim() {
   if (checkpoint)
     return Status();
   removeLeftovers(folder);
+  std::remove(bestLink(folder).c_str());
   MAESTRO_ASSIGN(std::vector<uint64_t> steps, checkpointSteps(folder));
   for (uint64_t step : steps)
     MAESTRO_TRY(removeCheckpoint(folder, step));
   return Status();
 }
 
-Status RunFolder::keepNewest(uint64_t count) const {
+Status RunFolder::keepNewest(uint64_t count, uint64_t best) const {
   MAESTRO_ASSIGN(std::vector<uint64_t> steps, checkpointSteps(folder));
   for (size_t i = 0; i + count < steps.size(); ++i)
-    if (!isBeingRead(folder, steps[i]))
+    if (steps[i] != best && !isBeingRead(folder, steps[i]))
       MAESTRO_TRY(removeCheckpoint(folder, steps[i]));
   return Status();
+}
+
+Status RunFolder::markBest(uint64_t step) const {
+  std::string link = bestLink(folder), partial = link + ".partial";
+  std::error_code error;
+  std::filesystem::remove(partial, error);
+  std::filesystem::create_directory_symlink(checkpointName(step), partial, error);
+  if (!error)
+    std::filesystem::rename(partial, link, error);
+  return error ? systemFailure("link", link, error.value()) : syncFolder(folder);
 }
 
 } // namespace maestro::checkpoint

@@ -2,6 +2,7 @@
 //
 //   out/run.json         the name of the run whose results the folder holds, drawn when it begins;
 //   every checkpoint names its own out/checkpoint-…     see directory.h
+//   out/best                       a link to the one whose validation loss is the best (--keep-best)
 //
 // A run that replaces another names itself in run.json first: what is left of the other's
 // checkpoints when it is killed then is nobody's, and no run goes on from it.
@@ -40,9 +41,11 @@ public:
   /// Makes the folder this run's: of a run that begins, once its first step is done, so that one
   /// whose data or weights are bad leaves an older run's results alone.
   Status claim();
-  /// Removes all checkpoints but the newest `count` and those that are being read, which a later
-  /// call removes.
-  Status keepNewest(uint64_t count) const;
+  /// Removes all checkpoints but the newest `count`, the one of step `best` (0: none) and those that are being read,
+  /// which a later call removes.
+  Status keepNewest(uint64_t count, uint64_t best = 0) const;
+  /// The link `best` leads to the checkpoint of this step.
+  Status markBest(uint64_t step) const;
 
 private:
   explicit RunFolder(std::string path) : folder(std::move(path)) {}

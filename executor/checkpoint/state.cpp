@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <cmath>
+
 namespace maestro::checkpoint {
 namespace {
 
@@ -39,6 +41,13 @@ public:
       return value->get<bool>();
     fail(key, "true or false");
     return false;
+  }
+  double real(const char *key) {
+    const Json *value = member(key);
+    if (value && value->is_number())
+      return value->get<double>();
+    fail(key, "a number");
+    return 0;
   }
   std::string text(const char *key) {
     const Json *value = member(key);
@@ -84,7 +93,8 @@ private:
 std::string formatData(const data::DataIdentity &data) {
   std::string text = fmt::format("{{\"synthetic\": {}, \"shuffled\": {}, \"shards\": [", data.synthetic, data.shuffled);
   for (std::string_view separator = ""; const data::ShardIdentity &shard : data.shards) {
-    text += fmt::format("{}\n    {{\"path\": \"{}\", \"bytes\": {}}}", separator, escapeJson(shard.path), shard.bytes);
+    text += fmt::format("{}\n    {{\"path\": \"{}\", \"bytes\": {}{}}}", separator, escapeJson(shard.path), shard.bytes,
+                        shard.weight > 0 ? fmt::format(", \"weight\": {}", shard.weight) : "");
     separator = ",";
   }
   return text + "]}";
@@ -99,10 +109,29 @@ Result<data::DataIdentity> parseData(const Json &object) {
   MAESTRO_TRY(std::move(members.status));
   for (const Json &entry : *shards) {
     Members shard(entry, "state.json, a shard of data");
-    data.shards.push_back({shard.text("path"), shard.number("bytes")});
+    data.shards.push_back({shard.text("path"), shard.number("bytes"), shard.has("weight") ? shard.real("weight") : 0});
     MAESTRO_TRY(std::move(shard.status));
   }
   return data;
+}
+
+/// A value that is not finite is left out.
+std::string formatBest(const BestLoss &best) {
+  return fmt::format("{{\"loss\": \"{}\", {}\"step\": {}, \"without_gain\": {}}}", escapeJson(best.name),
+                     std::isfinite(best.value) ? fmt::format("\"value\": {}, ", best.value) : "", best.step,
+                     best.withoutGain);
+}
+
+Result<BestLoss> parseBest(const Json &object) {
+  Members members(object, "state.json, best_validation");
+  BestLoss best;
+  best.name = members.text("loss");
+  if (members.has("value"))
+    best.value = members.real("value");
+  best.step = members.number("step");
+  best.withoutGain = members.number("without_gain");
+  MAESTRO_TRY(std::move(members.status));
+  return best;
 }
 
 template <typename Value, typename Format>
@@ -123,11 +152,12 @@ std::string formatState(const TrainingState &state, const std::map<std::string, 
                      "  \"position\": {{\"pass\": {}, \"shard\": {}, \"sample\": {}, \"ordinal\": {}}},\n"
                      "  \"seed\": {},\n  \"plan_hash\": \"{:016x}\",\n  \"workload_hash\": \"{:016x}\",\n"
                      "  \"frozen\": {},\n  \"skipped_steps\": {},\n  \"bad_steps_in_a_row\": {},\n"
-                     "  \"run\": \"{}\",\n{}  \"files\": {}\n}}\n",
+                     "  \"run\": \"{}\",\n{}{}  \"files\": {}\n}}\n",
                      state.step, state.position.pass, state.position.shard, state.position.sample,
                      state.position.ordinal, state.seed, state.planHash, state.workloadHash, frozen, state.skippedSteps,
                      state.badStepsInARow, escapeJson(state.run),
                      state.data ? fmt::format("  \"data\": {},\n", formatData(*state.data)) : "",
+                     state.best ? fmt::format("  \"best_validation\": {},\n", formatBest(*state.best)) : "",
                      formatMap(files, [](uint64_t bytes) { return fmt::to_string(bytes); }));
 }
 
@@ -152,6 +182,9 @@ Result<TrainingState> parseState(const std::string &text, std::map<std::string, 
     state.run = members.text("run");
   if (const Json *data = members.has("data") ? members.child("data") : nullptr) {
     MAESTRO_ASSIGN(state.data, parseData(*data));
+  }
+  if (const Json *best = members.has("best_validation") ? members.child("best_validation") : nullptr) {
+    MAESTRO_ASSIGN(state.best, parseBest(*best));
   }
   MAESTRO_TRY(std::move(members.status));
   Members at(*position, "state.json, position");

@@ -85,4 +85,12 @@ WeightSet::Place WeightSet::findTied(std::string_view name) const {
   return {};
 }
 
+std::vector<std::string> WeightSet::tensorNames() const {
+  std::vector<std::string> names;
+  for (const SafetensorsFile &file : files)
+    for (const TensorInfo &tensor : file.tensors())
+      names.push_back(tensor.name);
+  return names;
+}
+
 } // namespace maestro::checkpoint

@@ -24,6 +24,9 @@ public:
   /// the set lives.
   Place findTied(std::string_view name) const;
 
+  /// All tensors' names, for messages.
+  std::vector<std::string> tensorNames() const;
+
   const std::string &name() const { return path; }
 
 private:

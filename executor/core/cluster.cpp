@@ -22,10 +22,12 @@ constexpr auto kGreetingPatience = std::chrono::seconds(20);
 std::string flagsOf(const RunOptions &options) {
   return fmt::format(
       "data={} steps={} out={} resume={} save-every={} seed={} save-gradients={} self-check={} evaluate={} "
-      "shuffle={} adapt={} sleep={}",
+      "shuffle={} adapt={} sleep={} validate={} every={} keep-best={} stop={}",
       fmt::join(options.data, ","), options.steps.value_or(0), options.out, static_cast<int>(options.resume),
       options.saveEvery, options.seed ? std::to_string(*options.seed) : "plan", options.saveGradients,
-      options.selfCheck, options.evaluate, options.shuffle, options.adapts, options.sleepScale);
+      options.selfCheck, options.evaluate, options.shuffle, options.adapts, options.sleepScale,
+      fmt::join(options.validation.data, ","), options.validation.every, options.validation.keepBest,
+      options.validation.stopAfterNoGain);
 }
 
 const char *variable(const char *name) { return std::getenv(name); }

@@ -13,20 +13,20 @@
 namespace maestro::executor {
 
 Result<Evaluation> evaluate(const plan::Plan &plan, Job &job, data::SampleSource &source, data::SampleBatch &batch,
-                            std::optional<uint64_t> steps, const std::function<bool()> &isStopped) {
+                            std::optional<uint64_t> steps) {
   Evaluation all;
   all.totals.sums.assign(plan->losses()->size(), 0);
   all.totals.counts.assign(plan->losses()->size(), 0);
-  for (uint64_t done = 0; !isStopped() && !(done > 0 && batch.endsPass) && !(steps && done >= *steps);) {
+  for (uint64_t done = 0; !all.stops && !(done > 0 && batch.endsPass) && !(steps && done >= *steps); ++done) {
     MAESTRO_TRY(source.next(plan->training()->global_batch(), batch));
-    job.submit(batch, ++done, Job::To::All);
-    MAESTRO_ASSIGN(const StepResult *result, job.await(done));
-    MAESTRO_TRY(job.awaitReleased(done));
+    MAESTRO_ASSIGN(const StepResult *result, job.evaluate(batch));
     for (size_t k = 0; k < all.totals.sums.size(); ++k) {
       all.totals.sums[k] += result->totals.sums[k];
       all.totals.counts[k] += result->totals.counts[k];
     }
     all.samples += batch.count;
+    all.tokens += result->tokens;
+    all.stops = result->stops;
   }
   return all;
 }

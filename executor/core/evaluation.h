@@ -1,4 +1,4 @@
-// --evaluate: the mean losses over a data set, without an update.
+// The mean losses over a data set, without an update: of --evaluate, and of --validate.
 #pragma once
 
 #include "base/status.h"
@@ -8,20 +8,20 @@
 #include "plan/plan.h"
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 
 namespace maestro::executor {
 
 struct Evaluation {
   LossTotals totals;
-  uint64_t samples = 0;
+  uint64_t samples = 0, tokens = 0;
+  bool stops = false; ///< Somebody asked to; the rest is missing.
 };
 
-/// Of one pass over the data, or of so many steps, until `isStopped`. `batch` must outlive the job:
-/// after a failure ranks may still read it.
+/// Of one pass over the data, or of so many steps. `batch` must outlive the job: after a failure ranks may still read
+/// it.
 Result<Evaluation> evaluate(const plan::Plan &plan, Job &job, data::SampleSource &source, data::SampleBatch &batch,
-                            std::optional<uint64_t> steps, const std::function<bool()> &isStopped);
+                            std::optional<uint64_t> steps = {});
 
 /// One line of JSON on standard output; what is not finite is null.
 Status printEvaluation(const plan::Plan &plan, const Evaluation &evaluation);

@@ -14,6 +14,10 @@ double learningRate(const plan::fb::Training &training, uint64_t step) {
   if (training.decay() == plan::fb::Decay::Constant)
     return lr;
   uint64_t total = training.total_steps();
+  if (training.decay() == plan::fb::Decay::Wsd)
+    warmup = total - training.decay_steps(); // Until then it is constant.
+  if (step <= warmup)
+    return lr;
   double progress = total > warmup ? static_cast<double>(step - warmup) / static_cast<double>(total - warmup) : 1.0;
   progress = std::min(progress, 1.0);
   double remaining = training.decay() == plan::fb::Decay::Cosine ? 0.5 * (1.0 + std::cos(std::numbers::pi * progress))

@@ -73,6 +73,9 @@ Result<std::unique_ptr<Job>> Job::create(const plan::Plan &plan, const JobOption
   job->scheduler = std::make_unique<ScheduleCache>(
       plan, job->facts, *job->batcher,
       ScheduleCache::Options{{options.evaluates, options.onePiece}, order, options.sleepScale});
+  if (options.validates)
+    job->evaluations = std::make_unique<ScheduleCache>(plan, job->facts, *job->batcher,
+                                                       ScheduleCache::Options{{.evaluates = true}, order, 0});
   job->startWatching();
   MAESTRO_TRY(job->createWorkers());
   return job;
@@ -114,8 +117,9 @@ Status Job::createWorkers() {
     own.growth = options.growth;
     own.sleepScale = options.sleepScale;
     own.skippedSteps = options.skippedSteps;
-    MAESTRO_ASSIGN(workers.back(),
-                   Worker::create({plan, facts, *world, *batcher, *scheduler}, rank, std::move(device), own));
+    MAESTRO_ASSIGN(workers.back(), Worker::create({plan, facts, *world, *batcher, *scheduler,
+                                                   options.evaluates ? scheduler.get() : evaluations.get()},
+                                                  rank, std::move(device), own));
     workers.back()->collectSpans(options.traceCapacity);
     mailboxes[rank].results.resize(kResultRing);
     for (auto &[resultStep, result] : mailboxes[rank].results) { // Steps allocate nothing.
@@ -203,12 +207,29 @@ void Job::prepareSchedule(const data::SampleBatch &batch, uint64_t step) {
 }
 
 void Job::submit(const data::SampleBatch &batch, uint64_t step, To to, bool updates) {
-  Command::Kind kind = options.evaluates ? Command::Kind::Evaluate
-                       : updates         ? Command::Kind::Step
-                                         : Command::Kind::Gradients;
+  Command::Kind kind = updates ? Command::Kind::Step : Command::Kind::Gradients;
   for (uint32_t rank = 0; rank < workers.size(); ++rank)
     if (workers[rank] && (to == To::All || (to == To::Training) == trains(rank)))
       post(rank, {kind, &batch, step, 0, true});
+}
+
+Result<const StepResult *> Job::evaluate(const data::SampleBatch &batch) {
+  ++evaluated;
+  for (uint32_t rank = 0; rank < workers.size(); ++rank)
+    if (workers[rank])
+      post(rank, {Command::Kind::Evaluate, &batch, evaluated, 0, true});
+  DriverWaits waits(*this);
+  std::unique_lock lock(mutex);
+  auto idle = [&] {
+    return std::all_of(mailboxes.begin(), mailboxes.end(), [&](const Mailbox &box) { return isIdle(box); });
+  };
+  changed.wait(lock, [&] { return idle() || world->abort().isRaised(); });
+  if (!idle() || world->abort().isRaised())
+    return failureStatus();
+  for (uint32_t rank = 0; rank < workers.size(); ++rank)
+    if (workers[rank] && (trains(rank) || !anyTrainingRank)) // All that train agree.
+      return &mailboxes[rank].evaluation;
+  return Status::internal("no rank is here");
 }
 
 Status Job::update(uint64_t step, const StepResult &result) {
@@ -253,16 +274,19 @@ void Job::serve(uint32_t rank) {
         return;
       command = box.commands[box.taken++ % box.commands.size()];
     }
-    auto &[resultStep, result] = box.results[command.step % kResultRing];
+    bool isStep = command.kind != Command::Kind::Evaluate;
+    auto &[resultStep, stepResult] = box.results[command.step % kResultRing];
+    StepResult &result = isStep ? stepResult : box.evaluation;
     Status status =
         stops ? Status() : guarded([&] { return execute(rank, command, result); }); // Given before all agreed to stop.
     stops = stops || result.stops;
-    resultStep = command.step;
+    if (isStep)
+      resultStep = command.step;
     if (!status.isOk())
       noteFailure(rank, status);
     {
       std::lock_guard lock(mutex);
-      if (status.isOk())
+      if (status.isOk() && isStep)
         box.lastStep = command.step;
       ++box.finished;
     }
@@ -276,14 +300,14 @@ Status Job::execute(uint32_t rank, const Command &command, StepResult &result) {
   Worker &worker = *workers[rank];
   if (command.kind == Command::Kind::Update)
     return worker.update(command.step, command.norm, command.applies);
+  auto wantsToStop = [&] { return rank == world->root() && options.wantsToStop && options.wantsToStop(); };
   if (command.kind == Command::Kind::Evaluate) {
-    MAESTRO_TRY(worker.evaluate(*command.batch, command.step, result.totals));
+    MAESTRO_ASSIGN(result.stops, worker.evaluate(*command.batch, command.step, wantsToStop(), result.totals));
   } else {
     MAESTRO_TRY(worker.computeGradients(*command.batch, command.step, result.totals));
     if (trains(rank)) {
       world->publishTimes(rank); // Before the records with which the step ends.
-      bool wantsToStop = rank == world->root() && options.wantsToStop && options.wantsToStop();
-      MAESTRO_ASSIGN(StepEnd end, worker.agree(command.step, wantsToStop, result.totals));
+      MAESTRO_ASSIGN(StepEnd end, worker.agree(command.step, wantsToStop(), result.totals));
       result.gradientNorm = end.gradientNorm;
       result.applied = end.applies;
       result.stops = end.stops;

@@ -37,7 +37,8 @@ struct Seating {
 
 struct JobOptions {
   uint64_t seed = 0;
-  bool evaluates = false;
+  bool evaluates = false;            ///< Nothing else: there are no gradients.
+  bool validates = false;            ///< Batches are evaluated between steps.
   bool adapts = false;               ///< Measured times steer the grouping of samples.
   bool onePiece = false;             ///< Every batch is one micro-batch (--self-check),
   uint64_t growth = 1;               ///< on memory grown by this factor.
@@ -93,6 +94,8 @@ public:
   void prepareSchedule(const data::SampleBatch &batch, uint64_t step) override;
   void submit(const data::SampleBatch &batch, uint64_t step, To to, bool updates = true) override;
   Result<const StepResult *> await(uint64_t step) override;
+  /// The losses of a batch without gradients, while no step is under way, and whether somebody asked to stop.
+  Result<const StepResult *> evaluate(const data::SampleBatch &batch);
   /// Waits for the ranks that train, where any is here, to have nothing left to do.
   Status drain();
   Status awaitReleased(uint64_t step) override;
@@ -133,6 +136,7 @@ private:
     uint64_t submitted = 0, taken = 0, finished = 0;      ///< Commands.
     uint64_t lastStep = 0;                                ///< Ended.
     std::vector<std::pair<uint64_t, StepResult>> results; ///< A ring, by step.
+    StepResult evaluation;                                ///< The last.
   };
 
   Job(const plan::Plan &plan, const JobOptions &options);
@@ -168,9 +172,10 @@ private:
   std::unique_ptr<World> ownWorld;
   World *world = nullptr;
   std::unique_ptr<data::Batcher> batcher;
-  std::unique_ptr<ScheduleCache> scheduler;
-  std::vector<std::unique_ptr<Worker>> workers; ///< By rank; null where it is another process.
+  std::unique_ptr<ScheduleCache> scheduler, evaluations; ///< Of steps; of what is evaluated beside them.
+  std::vector<std::unique_ptr<Worker>> workers;          ///< By rank; null where it is another process.
   bool anyFrozenRank = false, anyTrainingRank = false;
+  uint64_t evaluated = 0;                                    ///< Batches so far.
   uint64_t gathered = 0;                                     ///< Pieces so far.
   std::map<uint32_t, std::unique_ptr<Sender>> gatherSenders; ///< To the root, by rank; made when something is saved.
   std::unique_ptr<Receiver> gatherReceiver;

@@ -189,15 +189,19 @@ public:
   }
 
   Result<Source> open(const fb::Parameter &parameter, DType dtype, LoadSummary &summary) {
-    std::string component = plan->components()->Get(parameter.component())->name()->str();
+    const fb::Component &table = *plan->components()->Get(parameter.component());
+    std::string component = table.name()->str();
     if (auto set = weightSets.find(component); set != weightSets.end()) {
-      if (checkpoint::WeightSet::Place place = find(set->second, parameter); place.tensor) {
+      if (checkpoint::WeightSet::Place place = find(set->second, table, parameter); place.tensor) {
         ++summary.fromWeights;
         return fromWeights(*place.file, *place.tensor, parameter, dtype);
       }
-      if (parameter.kind() != fb::ParameterKind::NonPersistentBuffer)
-        return Status::invalidInput(fmt::format("{} is missing from {}; give a complete state_dict",
-                                                describe(plan, parameter), set->second.name()));
+      bool mayLack = parameter.kind() == fb::ParameterKind::NonPersistentBuffer ||
+                     (table.saves_trained() && !parameter.trainable()); // Of a checkpoint of this workload.
+      if (!mayLack)
+        return Status::invalidInput(fmt::format(
+            "{} is missing from {}{}; give a complete state_dict", describe(plan, parameter), set->second.name(),
+            prefixHint(component, parameter.name()->string_view(), set->second.tensorNames())));
     }
     if (parameter.inline_value() || parameter.source_file() != kNone) {
       ++summary.fromPlan;
@@ -216,11 +220,20 @@ public:
   }
 
 private:
-  static checkpoint::WeightSet::Place find(const checkpoint::WeightSet &set, const fb::Parameter &parameter) {
-    checkpoint::WeightSet::Place place = set.findTied(parameter.name()->string_view());
+  static checkpoint::WeightSet::Place find(const checkpoint::WeightSet &set, const fb::Component &component,
+                                           std::string_view name) {
+    checkpoint::WeightSet::Place place = set.findTied(name);
+    for (uint32_t i = 0; !place.tensor && component.strip() && i < component.strip()->size(); ++i)
+      place = set.findTied(component.strip()->Get(i)->str() + std::string(name));
+    return place;
+  }
+
+  static checkpoint::WeightSet::Place find(const checkpoint::WeightSet &set, const fb::Component &component,
+                                           const fb::Parameter &parameter) {
+    checkpoint::WeightSet::Place place = find(set, component, parameter.name()->string_view());
     if (parameter.aliases())
       for (auto alias = parameter.aliases()->begin(); !place.tensor && alias != parameter.aliases()->end(); ++alias)
-        place = set.findTied(alias->string_view());
+        place = find(set, component, alias->string_view());
     return place;
   }
 

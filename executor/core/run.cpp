@@ -11,11 +11,13 @@
 #include "executor/core/machine_check.h"
 #include "executor/core/plan_support.h"
 #include "executor/core/process_group.h"
+#include "executor/core/run_options.h"
 #include "executor/core/saving.h"
 #include "executor/core/self_check.h"
 #include "executor/core/step_feeder.h"
 #include "executor/core/step_report.h"
 #include "executor/core/training_data.h"
+#include "executor/core/validation.h"
 #include "executor/metrics/metrics_file.h"
 #include "executor/metrics/progress.h"
 #include "executor/metrics/trace.h"
@@ -39,7 +41,7 @@ public:
 
   Status execute() {
     MAESTRO_TRY(loadPlan());
-    MAESTRO_TRY(checkOptions());
+    MAESTRO_TRY(checkOptions(options));
     MAESTRO_ASSIGN(cluster, Cluster::join(*plan, options, [] { return stopRequested.load(); }));
     if (cluster)
       return executeTogether();
@@ -147,31 +149,6 @@ private:
     return Status();
   }
 
-  /// What sleeps computes nothing that could be kept.
-  Status checkOptions() const {
-    bool resumes = options.resume != RunOptions::Resume::No;
-    if (options.sleepScale > 0 && (resumes || options.saveGradients || options.selfCheck || options.evaluate))
-      return Status::invalidInput(
-          "--sleep-kernels computes nothing; run it without --resume, --save-gradients, --self-check "
-          "and --evaluate");
-    if (options.waitsForSteps && options.processes)
-      return Status::invalidInput("--wait-for-steps works with --ranks threads only");
-    if (resumes && options.overwrite)
-      return Status::invalidInput("--resume goes on with what --overwrite replaces; give one of them");
-    if (options.sleepScale > 0)
-      logWarning("--sleep-kernels: nothing is computed; losses are 0, and no checkpoint is written");
-    if (!options.out.empty())
-      return Status();
-    for (auto [isGiven, flag] :
-         {std::pair(resumes, "--resume"), std::pair(options.overwrite, "--overwrite"),
-          std::pair(options.saveGradients, "--save-gradients"), std::pair(options.keepLast > 0, "--keep-last")})
-      if (isGiven)
-        return Status::invalidInput(fmt::format("{} needs --out, the folder of the run", flag));
-    if (!options.evaluate)
-      logInfo("no --out: neither checkpoints nor metrics will be kept");
-    return Status();
-  }
-
   Status createTrace() const {
     auto created = metrics::TraceFile::create(options.trace);
     if (!created) // Before anything ran: the path is at fault.
@@ -224,8 +201,8 @@ private:
                          source->second != (component->model_path() ? component->model_path()->str() : "");
       if (fromWeights && !options.weights.count(name))
         return Status::invalidInput(
-            fmt::format("{}: component '{}' is frozen and had its values from {}; give --weights {}={} again",
-                        found->path, name, source->second, name, source->second));
+            fmt::format("{}: component '{}' had its frozen values from {}; give --weights {}={} again", found->path,
+                        name, source->second, name, source->second));
     }
     step = state.step;
     position = state.position;
@@ -257,6 +234,7 @@ private:
     jobOptions.seed = seed;
     jobOptions.skippedSteps = skippedSteps;
     jobOptions.evaluates = options.evaluate;
+    jobOptions.validates = !options.validation.data.empty();
     jobOptions.lateDeviceSeed = options.lateDeviceSeed;
     jobOptions.sleepScale = options.sleepScale;
     jobOptions.fileOrder = options.fileOrder;
@@ -293,6 +271,9 @@ private:
     if (found && !options.evaluate) {
       MAESTRO_ASSIGN(position, resumedPosition(*found, data, {seed, options.acceptsChangedData}));
     }
+    if (!options.validation.data.empty()) {
+      MAESTRO_ASSIGN(validation, Validation::open(*plan, options, found ? found->state.best : std::nullopt));
+    }
     size_t ahead = std::max<size_t>(2 * (*plan)->training()->global_batch(), 8);
     MAESTRO_ASSIGN(source, data::SampleSource::create(std::move(opened.reader), ahead,
                                                       options.evaluate ? data::DataPosition() : position));
@@ -301,9 +282,10 @@ private:
 
   Status train() {
     const fb::Training &training = *(*plan)->training();
-    feeder.emplace(
-        *job, *source,
-        StepFeeder::Options{training.global_batch(), options.steps, options.saveEvery, options.waitsForSteps}, step);
+    feeder.emplace(*job, *source,
+                   StepFeeder::Options{training.global_batch(), options.steps, options.saveEvery,
+                                       options.validation.every, options.waitsForSteps},
+                   step);
     auto style = logFormat() == LogFormat::Json ? metrics::Progress::Style::Json : metrics::Progress::detect(stderr);
     std::optional<metrics::Progress> progress;
     if (isRoot() && !options.quiet)
@@ -311,26 +293,39 @@ private:
     StepReport report(*plan);
     bool finished = options.steps && step >= *options.steps, hasFailed = false;
     int64_t sinceNs = transport::nowNs(); // Of the step under way.
-    for (bool isFirst = true; !finished && !hasFailed && !(result && result->stops); isFirst = false) {
+    for (bool isFirst = true; !finished && !hasFailed && !isStopping(); isFirst = false) {
       MAESTRO_TRY(trainStep(isFirst));
       int64_t endNs = isFirst ? transport::nowNs() : result->endNs;
-      if (isRoot())
-        MAESTRO_TRY(recordStep(report, static_cast<double>(endNs - sinceNs) * 1e-9, progress));
+      metrics::StepRecord &record =
+          report.fill(*job, *result, feeder->batch(), step, static_cast<double>(endNs - sinceNs) * 1e-9);
       sinceNs = endNs;
       finished = feeder->isLast();
       hasFailed = badStepsInARow >= training.bad_steps();
+      bool validates = validation && !hasFailed && !isStopping() && validation->isDue(step, finished);
+      if (validates) {
+        MAESTRO_TRY(validation->run(*job, record));
+        finished = finished || (job->trainsHere() && validation->isOver()); // Others have no losses.
+        sinceNs = transport::nowNs();
+      }
+      if (isRoot())
+        MAESTRO_TRY(recordStep(report, record, progress));
+      bool isBest = validates && validation->isBest() && !options.validation.keepBest.empty();
       if (keeps() && options.sleepScale == 0 && job->trainsHere() &&
-          (feeder->isCheckpointDue() || finished || hasFailed || result->stops)) {
+          (feeder->isCheckpointDue() || finished || hasFailed || isStopping() || isBest)) {
         MAESTRO_TRY(save());
         sinceNs = transport::nowNs();
       }
     }
     if (progress)
       progress->finish();
+    if (validation && isRoot())
+      validation->sayBest();
     if (hasFailed && isRoot()) // Which ends the others, too.
       return report.tooManyBadSteps(badStepsInARow);
     return endTraining(finished || hasFailed);
   }
+
+  bool isStopping() const { return (result && result->stops) || (validation && validation->stops()); }
 
   Status endTraining(bool finished) {
     hasEnded = true;
@@ -339,7 +334,7 @@ private:
       job->end();
     if (!options.trace.empty())
       MAESTRO_TRY(writeTrace(*plan, *job, isRoot(), options.trace));
-    if (!finished && result && result->stops && isRoot())
+    if (!finished && isStopping() && isRoot())
       return Status::interrupted(options.out.empty()
                                      ? fmt::format("interrupted after step {}; nothing was saved without --out", step)
                                      : fmt::format("interrupted; step {} is saved in {}", step, options.out));
@@ -362,8 +357,7 @@ private:
     return job->update(step, *result);
   }
 
-  Status recordStep(StepReport &report, double seconds, std::optional<metrics::Progress> &progress) {
-    const metrics::StepRecord &record = report.fill(*job, *result, feeder->batch(), step, seconds);
+  Status recordStep(StepReport &report, const metrics::StepRecord &record, std::optional<metrics::Progress> &progress) {
     if (folder && !metricsFile)
       MAESTRO_TRY(openResults(step - 1));
     if (metricsFile)
@@ -405,23 +399,31 @@ private:
     state.badStepsInARow = badStepsInARow < training.bad_steps() ? badStepsInARow : 0;
     state.run = folder ? folder->run() : "";
     state.data = data;
+    uint64_t best = 0;
+    if (validation) {
+      state.best = validation->bestLoss();
+      best = options.validation.keepBest.empty() ? 0 : state.best->step;
+    }
     for (const fb::Component *component : *(*plan)->components())
       if (auto own = options.weights.find(component->name()->str());
-          component->frozen() && own != options.weights.end())
+          (component->frozen() || component->saves_trained()) && own != options.weights.end())
         state.frozen[own->first] = own->second;
     MAESTRO_TRY(saveCheckpoint(*plan, *job, options.out, std::move(state)));
-    return options.keepLast > 0 && isRoot() ? folder->keepNewest(options.keepLast) : Status();
+    if (!isRoot())
+      return Status();
+    if (best == step)
+      MAESTRO_TRY(folder->markBest(best));
+    return options.keepLast > 0 ? folder->keepNewest(options.keepLast, best) : Status();
   }
 
   Status evaluateAll() {
-    MAESTRO_ASSIGN(Evaluation all,
-                   evaluate(*plan, *job, *source, evaluated, options.steps, [] { return stopRequested.load(); }));
+    MAESTRO_ASSIGN(Evaluation all, evaluate(*plan, *job, *source, evaluated, options.steps));
     hasEnded = true;
     if (!options.trace.empty())
       MAESTRO_TRY(writeTrace(*plan, *job, isRoot(), options.trace));
     if (isRoot())
       MAESTRO_TRY(printEvaluation(*plan, all));
-    return isRoot() && stopRequested ? Status::interrupted("interrupted") : Status();
+    return isRoot() && all.stops ? Status::interrupted("interrupted") : Status();
   }
 
   const RunOptions &options;
@@ -432,7 +434,8 @@ private:
   // Ranks read their batches: these outlive the job.
   std::optional<StepFeeder> feeder;
   data::SampleBatch evaluated;
-  std::unique_ptr<World> world; ///< Where ranks are processes.
+  std::unique_ptr<Validation> validation; ///< Null: none.
+  std::unique_ptr<World> world;           ///< Where ranks are processes.
   std::unique_ptr<ProcessGroup> processes;
   std::unique_ptr<Cluster> cluster; ///< Where an engine has started several.
   std::unique_ptr<Job> job;

@@ -12,10 +12,20 @@
 
 namespace maestro::executor {
 
+/// --validate and what follows from it.
+struct ValidationOptions {
+  std::vector<std::string> data; ///< Shard patterns; empty: no validation.
+  uint64_t every = 0;            ///< Steps; the last one always. 0: that alone.
+  std::string keepBest;          ///< The loss whose best checkpoint stays; empty: none.
+  uint64_t stopAfterNoGain = 0;  ///< Validations in a row; 0: never.
+};
+
 struct RunOptions {
   std::string planPath;
   std::string version;           ///< Of the tool; processes of a job have the same.
-  std::vector<std::string> data; ///< Shard patterns; empty: synthetic.
+  std::vector<std::string> data; ///< Patterns; empty: synthetic.
+  /// The fields that hold next tokens, where data is of tokens; nothing: those of the plan's losses.
+  std::optional<std::vector<std::string>> nextToken;
   std::optional<uint64_t> steps; ///< Otherwise one pass over the data.
   std::string out;               ///< Empty: nothing is kept.
   enum class Resume : uint8_t { No, Yes, IfAny } resume = Resume::No;
@@ -24,6 +34,7 @@ struct RunOptions {
   WeightFiles weights;
   uint64_t saveEvery = 0; ///< Steps between checkpoints; 0: the last step only.
   uint64_t keepLast = 0;  ///< Checkpoints; 0: all.
+  ValidationOptions validation;
   bool saveGradients = false;
   bool selfCheck = false;
   bool evaluate = false;

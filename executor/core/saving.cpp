@@ -112,13 +112,15 @@ std::vector<Entry> optimizerEntries(const plan::Plan &plan, const IsBound &isBou
   return entries;
 }
 
-/// Parameters and persistent buffers of a component; names of tied weights go into `metadata`.
+/// Parameters and persistent buffers of a component, or what trains of them where that alone is saved; names of tied
+/// weights go into `metadata`.
 std::vector<Entry> valueEntries(const plan::Plan &plan, const IsBound &isBound, uint32_t component,
                                 checkpoint::Metadata &metadata) {
   std::vector<Entry> entries;
   for (uint32_t p = 0; p < plan->parameters()->size(); ++p) {
     const fb::Parameter &parameter = *plan->parameters()->Get(p);
-    if (parameter.component() != component || parameter.kind() == fb::ParameterKind::NonPersistentBuffer ||
+    bool isLeftOut = plan->components()->Get(component)->saves_trained() && !parameter.trainable();
+    if (parameter.component() != component || isLeftOut || parameter.kind() == fb::ParameterKind::NonPersistentBuffer ||
         !isBound(fb::BindingKind::Value, p))
       continue;
     entries.push_back({parameter.name()->str(), fb::BindingKind::Value, p});
@@ -161,10 +163,10 @@ Status saveCheckpoint(const plan::Plan &plan, Job &job, const std::string &outFo
   auto file = [&](const std::string &name) { return pending ? pending->file(name) : name; };
   for (uint32_t c = 0; c < plan->components()->size(); ++c) {
     const fb::Component &component = *plan->components()->Get(c);
-    if (component.frozen()) {
+    if (component.frozen() || component.saves_trained())
       state.frozen.emplace(component.name()->str(), component.model_path() ? component.model_path()->str() : "");
+    if (component.frozen())
       continue;
-    }
     checkpoint::Metadata metadata;
     std::vector<Entry> entries = valueEntries(plan, isBound, c, metadata);
     MAESTRO_TRY(writeEntries(plan, job, file(component.name()->str() + ".safetensors"), entries, std::move(metadata)));

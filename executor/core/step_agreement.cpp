@@ -88,14 +88,15 @@ Result<StepEnd> StepAgreement::end(uint64_t step, const StepReportOfRank &own, s
   return end;
 }
 
-Status StepAgreement::addUp(uint64_t step, LossTotals &totals) {
+Result<bool> StepAgreement::addUp(uint64_t number, bool wantsToStop, LossTotals &totals) {
   record = totals.sums;
   record.insert(record.end(), totals.counts.begin(), totals.counts.end());
-  MAESTRO_TRY(exchange(step, kEndRecord));
+  record.push_back(wantsToStop);
+  MAESTRO_TRY(exchange(number, kEndRecord));
   addUpRecords();
   std::copy_n(record.begin(), losses, totals.sums.begin());
   std::copy_n(record.begin() + static_cast<ptrdiff_t>(losses), losses, totals.counts.begin());
-  return Status();
+  return record.back() > 0;
 }
 
 } // namespace maestro::executor

@@ -41,8 +41,8 @@ public:
   Status awaitCounts(uint64_t step, std::span<double> counts);
   /// The step's end; `sums` of losses become everybody's.
   Result<StepEnd> end(uint64_t step, const StepReportOfRank &own, std::span<double> sums);
-  /// Sums and counts become everybody's: an evaluation's step.
-  Status addUp(uint64_t step, LossTotals &totals);
+  /// Sums and counts of an evaluation become everybody's. Whether anybody wants to stop.
+  Result<bool> addUp(uint64_t number, bool wantsToStop, LossTotals &totals);
 
 private:
   Status exchange(uint64_t step, AgreementKind kind);

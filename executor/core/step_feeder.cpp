@@ -41,7 +41,7 @@ Result<const StepResult *> StepFeeder::next(bool updates) {
 /// While the ranks work on `step`.
 Status StepFeeder::runAhead(uint64_t step, bool updates) {
   Status status = read(step + 1);
-  bool mayRunAhead = !options.waitsForSteps && ranks.trainsHere();
+  bool mayRunAhead = !options.waitsForSteps && !isValidationDue(step) && ranks.trainsHere();
   if (!status.isOk()) // Where nobody needs it now, a failure is reported when the step is due.
     return mayRunAhead && ranks.runsAhead() ? std::move(status) : Status();
   const data::SampleBatch &batch = slotOf(step + 1).batch;

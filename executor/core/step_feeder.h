@@ -5,7 +5,7 @@
 //
 // Ranks that have nothing to train get step s + 1 while s is under way; those that train get it
 // too, and begin it at once, unless something happens between the steps: a checkpoint, or an update
-// that is asked for apart.
+// that is asked for apart. Before a validation nobody runs ahead: all ranks take part in it.
 #pragma once
 
 #include "executor/core/schedule_cache.h"
@@ -24,6 +24,7 @@ public:
     uint64_t globalBatch = 1;
     std::optional<uint64_t> lastStep = {}; ///< Otherwise the pass ends the run.
     uint64_t saveEvery = 0;                ///< 0: never.
+    uint64_t validateEvery = 0;            ///< 0: at the end only.
     bool waitsForSteps = false;            ///< Nothing runs ahead.
   };
   /// Must outlive the job's ranks, which read the batches in it. `done`: steps of earlier runs.
@@ -50,6 +51,7 @@ private:
     return options.lastStep ? pending.step >= *options.lastStep : pending.batch.endsPass;
   }
   bool isCheckpointDue(uint64_t step) const { return options.saveEvery > 0 && step % options.saveEvery == 0; }
+  bool isValidationDue(uint64_t step) const { return options.validateEvery > 0 && step % options.validateEvery == 0; }
   Status read(uint64_t step);
   Status runAhead(uint64_t step, bool updates);
 

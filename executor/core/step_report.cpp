@@ -14,8 +14,8 @@ namespace maestro::executor {
 
 namespace fb = plan::fb;
 
-const metrics::StepRecord &StepReport::fill(const Job &job, const StepResult &result, const data::SampleBatch &batch,
-                                            uint64_t step, double seconds) {
+metrics::StepRecord &StepReport::fill(const Job &job, const StepResult &result, const data::SampleBatch &batch,
+                                      uint64_t step, double seconds) {
   record.step = step;
   record.loss = weightedLoss(plan, result.totals);
   namedLosses(plan, result.totals, record.losses);
@@ -29,6 +29,7 @@ const metrics::StepRecord &StepReport::fill(const Job &job, const StepResult &re
   record.scheduleSeconds = static_cast<double>(result.scheduleNs) * 1e-9;
   record.applied = result.applied;
   record.badSamples = result.badSamples;
+  record.validation.reset();
   busyTimes.fill(plan, job, result, seconds, record);
   return record;
 }

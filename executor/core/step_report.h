@@ -18,8 +18,8 @@ public:
   explicit StepReport(const plan::Plan &plan) : plan(plan) {}
 
   /// `seconds`: from the end of the step before, or of what happened in between, to this one's.
-  const metrics::StepRecord &fill(const Job &job, const StepResult &result, const data::SampleBatch &batch,
-                                  uint64_t step, double seconds);
+  metrics::StepRecord &fill(const Job &job, const StepResult &result, const data::SampleBatch &batch, uint64_t step,
+                            double seconds);
   /// Of the record: that the step was not applied, with its samples; once for each loss, that it
   /// counted nothing.
   void warn(const StepResult &result);

@@ -10,8 +10,9 @@ TaskTimes::TaskTimes(const Topology &topology, const World &world, uint32_t rank
     : topology(topology), world(world), rank(rank), rehearses(rehearses), measuredNs(2 * executables),
       expectedNs(2 * executables) {}
 
-void TaskTimes::beginStep(uint64_t newStep) {
+void TaskTimes::beginStep(uint64_t newStep, bool records) {
   step = newStep;
+  isRecorded = records;
   begun = 0;
 }
 
@@ -37,6 +38,8 @@ void TaskTimes::onSpan(const Span &span, bool hasEnded) {
     return;
   }
   runningMicroBatch = plan::kNone;
+  if (!isRecorded)
+    return;
   int64_t ns = span.endNs - span.startNs;
   world.busyNs().devices[rank].fetch_add(ns, std::memory_order_relaxed);
   if (isMicroBatch) {

@@ -30,8 +30,8 @@ public:
   /// With `rehearses` a task takes its planned time: the device rests until then.
   TaskTimes(const Topology &topology, const World &world, uint32_t rank, size_t executables, bool rehearses);
 
-  /// Forgets the last step's tasks, which must have ended.
-  void beginStep(uint64_t step);
+  /// Forgets the last step's tasks, which must have ended. Those of an evaluation between steps are not recorded.
+  void beginStep(uint64_t step, bool isRecorded = true);
   /// A task on Queue::Compute: what is queued between the two. Ends before the next begins.
   void begin(Device &device, uint32_t station, uint32_t microBatch, TaskSpan::Kind kind, int64_t plannedNs);
   void end(Device &device);
@@ -67,6 +67,7 @@ private:
   uint32_t rank;
   bool rehearses;
   uint64_t step = 0;
+  bool isRecorded = true;
   std::deque<Task> tasks; ///< As many as a step ever had: they stay where they are.
   size_t begun = 0;       ///< In this step.
   uint32_t runningMicroBatch = plan::kNone;

@@ -2,9 +2,8 @@
 
 #include "base/log.h"
 #include "executor/core/job.h"
-#include "executor/data/shard_pattern.h"
+#include "executor/data/open_data.h"
 #include "executor/data/synthetic.h"
-#include "executor/data/webdataset.h"
 #include "plan/plan_generated.h"
 
 #include <fmt/format.h>
@@ -40,14 +39,12 @@ Result<TrainingData> openTrainingData(const plan::Plan &plan, const RunOptions &
     MAESTRO_ASSIGN(result.reader, openSynthetic(plan, options, seed));
     return result;
   }
-  data::WebDatasetOptions dataset;
-  MAESTRO_ASSIGN(dataset.shards, data::expandShardPatterns(options.data));
-  for (const fb::Field *field : *plan->fields())
-    dataset.fields.push_back({field->name()->str(), field->optional() || field->own_positions()});
-  dataset.shuffle = options.shuffle;
-  dataset.seed = seed;
-  MAESTRO_ASSIGN(result.identity, data::identify(dataset.shards, dataset.shuffle));
-  MAESTRO_ASSIGN(result.reader, data::openWebDataset(std::move(dataset)));
+  data::DataRequest request{fieldSpecs(plan), symbolSpecs(plan), options.nextToken, false, options.shuffle, seed};
+  for (const fb::Loss *loss : *plan->losses())
+    request.graphComputesLoss |= loss->from_graph();
+  MAESTRO_ASSIGN(data::DataFiles files, data::findData(options.data));
+  MAESTRO_ASSIGN(result.identity, data::identify(files, options.shuffle));
+  MAESTRO_ASSIGN(result.reader, data::openData(files, request));
   return result;
 }
 

@@ -15,7 +15,8 @@ Worker::Worker(const Context &context, uint32_t rank, const WorkerOptions &optio
     : plan(context.plan), topology(context.topology), world(context.world), batcher(context.batcher), rank(rank),
       options(options), agreement(world, rank, plan->losses()->size()),
       times(topology, world, rank, plan->executables()->size(), options.sleepScale > 0),
-      lossCount(plan->losses()->size()), scheduler(context.scheduler), order(context.plan, context.topology, rank) {
+      lossCount(plan->losses()->size()), scheduler(context.scheduler), evaluations(context.evaluations),
+      order(context.plan, context.topology, rank) {
   skippedSteps = options.skippedSteps;
   scales.resize(lossCount);
   norms.assign(2 * topology.stations.size(), 0);
@@ -106,7 +107,7 @@ Status Worker::prepareParameters() {
 }
 
 bool Worker::hasBackward(uint32_t station) const {
-  return !options.evaluates && topology.program(station, fb::ProgramKind::Backward);
+  return !evaluating && topology.program(station, fb::ProgramKind::Backward);
 }
 
 // ---- the batch
@@ -115,11 +116,12 @@ bool Worker::hasBackward(uint32_t station) const {
 Status Worker::planBatch(const data::SampleBatch &batch, uint64_t batchStep) {
   step = batchStep;
   report("schedule of step", step);
-  MAESTRO_ASSIGN(now, scheduler.of(batch, step));
-  if (times.collects())
+  MAESTRO_ASSIGN(now, (evaluating ? *evaluations : scheduler).of(batch, step));
+  bool isRecorded = !evaluating || options.evaluates;
+  if (isRecorded && times.collects())
     batches.push_back({step, now->problem.sizes});
-  MAESTRO_TRY(order.build(now->problem, now->schedule, options.evaluates));
-  times.beginStep(step);
+  MAESTRO_TRY(order.build(now->problem, now->schedule, evaluating));
+  times.beginStep(step, isRecorded);
   sums.assign(now->schedule.microBatches.size() * lossCount, 0);
   counts.assign(sums.size(), 0);
   return Status();
@@ -165,7 +167,7 @@ Status Worker::publishCounts(LossTotals &totals) {
   MAESTRO_TRY(ownDevice->wait(counted));
   for (size_t i = 0; i < counts.size(); ++i)
     totals.counts[i % lossCount] += counts[i];
-  return options.evaluates ? Status() : agreement.publishCounts(step, wavefront::hash(now->schedule), totals.counts);
+  return evaluating ? Status() : agreement.publishCounts(step, wavefront::hash(now->schedule), totals.counts);
 }
 
 /// The losses' global counts, and whether all ranks have the same schedule; then the scales: weight ÷ count.

@@ -30,7 +30,7 @@ namespace maestro::executor {
 
 struct WorkerOptions {
   uint64_t seed = 0;
-  bool evaluates = false;
+  bool evaluates = false; ///< Never has gradients.
   uint64_t growth = 1;
   bool adapts = false; ///< Measured times steer the schedule.
   double sleepScale =
@@ -53,6 +53,7 @@ public:
     World &world;
     const data::Batcher &batcher;
     ScheduleCache &scheduler;
+    ScheduleCache *evaluations; ///< Schedules without gradients; null where nothing is evaluated.
   };
   static Result<std::unique_ptr<Worker>> create(const Context &context, uint32_t rank, std::unique_ptr<Device> device,
                                                 const WorkerOptions &options);
@@ -74,8 +75,9 @@ public:
   /// The step's samples to look at where it does not apply: those of the micro-batches, or of the
   /// whole step where there are none.
   void listSamples(std::span<const uint32_t> microBatches, std::vector<metrics::SampleName> &names) const;
-  /// Losses and counts of all ranks without gradients.
-  Status evaluate(const data::SampleBatch &batch, uint64_t step, LossTotals &totals);
+  /// Losses and counts of all ranks without gradients; `number` counts the job's evaluations. Whether any rank wants to
+  /// stop.
+  Result<bool> evaluate(const data::SampleBatch &batch, uint64_t number, bool wantsToStop, LossTotals &totals);
 
   /// A failure of the device's work, from its thread: with the samples on which it worked.
   Status withSamples(const Status &status) const;
@@ -138,6 +140,8 @@ private:
   uint32_t lossCount = 0;
 
   ScheduleCache &scheduler;
+  ScheduleCache *evaluations;
+  bool evaluating = false;            ///< What is under way has no gradients.
   const ScheduledStep *now = nullptr; ///< Of the step under way, or of the last.
   RankWork order;
   const data::SampleBatch *batch = nullptr; ///< Of the step under way, or of the last.

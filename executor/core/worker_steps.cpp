@@ -30,16 +30,18 @@ Status Worker::runBatch(const data::SampleBatch &batch, uint64_t batchStep, Loss
 }
 
 Status Worker::computeGradients(const data::SampleBatch &batch, uint64_t batchStep, LossTotals &totals) {
+  evaluating = false;
   MAESTRO_TRY(runBatch(batch, batchStep, totals));
   MAESTRO_TRY(gradientSums.queue(*ownDevice, times));
   MAESTRO_TRY(queueNorms());
   return finishTasks(totals);
 }
 
-Status Worker::evaluate(const data::SampleBatch &batch, uint64_t batchStep, LossTotals &totals) {
-  MAESTRO_TRY(runBatch(batch, batchStep, totals));
+Result<bool> Worker::evaluate(const data::SampleBatch &batch, uint64_t number, bool wantsToStop, LossTotals &totals) {
+  evaluating = true;
+  MAESTRO_TRY(runBatch(batch, number, totals));
   MAESTRO_TRY(finishTasks(totals));
-  return agreement.addUp(batchStep, totals);
+  return agreement.addUp(number, wantsToStop, totals);
 }
 
 /// Each parameter counts once: stations count what their executable owns, replicas hold the same, and so do a station's

@@ -79,7 +79,7 @@ Status Worker::queueTask(const RankTask &task, LossTotals &totals) {
   MAESTRO_TRY(queueArrivals(task));
   selectCopies(task);
   int64_t planned = plannedNs(task);
-  if (options.adapts)
+  if (options.adapts && !evaluating)
     times.expect(task.station, task.kind == TaskKind::Forward, planned);
   times.begin(*ownDevice, task.station, task.microBatch, spanKind(task.kind), planned);
   MAESTRO_ASSIGN(uint32_t slot, launch(task));
@@ -99,7 +99,7 @@ Result<uint32_t> Worker::launch(const RankTask &task) {
           fmt::format("step {}: micro-batch {} finds no free slot at station {}; the schedule is wrong", step,
                       task.microBatch, task.station));
     awaitSent(task.station, slot);
-    MAESTRO_TRY(station.launchForward(data, options.seed, slot, options.evaluates));
+    MAESTRO_TRY(station.launchForward(data, options.seed, slot, evaluating));
     if (topology.stations[task.station].isLead())
       station.readLosses(fb::BindingKind::LossSum, slot, {sums.data() + task.microBatch * lossCount, lossCount});
     if (!hasBackward(task.station)) // What follows on the queue finds the slot free.
@@ -180,7 +180,7 @@ Status Worker::queueTasks(LossTotals &totals) {
     MAESTRO_TRY(publishCounts(totals));
   }
   MAESTRO_TRY(publishCounts(totals));
-  if (!scalesWritten && !options.evaluates) // No backward task here; the others' records must be read all the same.
+  if (!scalesWritten && !evaluating) // No backward task here; the others' records must be read all the same.
     MAESTRO_TRY(awaitCounts(totals));
   return Status();
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/status.h"
+#include "executor/data/data_files.h"
 
 #include <cstdint>
 #include <span>
@@ -13,6 +14,7 @@ namespace maestro::data {
 struct ShardIdentity {
   std::string path;
   uint64_t bytes = 0;
+  double weight = 0; ///< Of its source in a mixture; 0: there is none.
 };
 
 struct DataIdentity {
@@ -21,8 +23,8 @@ struct DataIdentity {
   std::vector<ShardIdentity> shards; ///< In the order in which they are read.
 };
 
-/// Names and sizes of shards, whose files exist.
-Result<DataIdentity> identify(std::span<const std::string> shards, bool shuffled);
+/// Names and sizes of shards, whose files exist; of a folder, those of its arrays.
+Result<DataIdentity> identify(const DataFiles &files, bool shuffled);
 
 /// What differs, in words that name it; empty where nothing does. Shards may have moved to another
 /// folder: their names, sizes and order count.

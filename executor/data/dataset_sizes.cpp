@@ -1,13 +1,46 @@
 #include "executor/data/dataset_sizes.h"
 
 #include "executor/data/batcher.h"
+#include "executor/data/open_data.h"
 #include "executor/data/shard.h"
 #include "executor/data/webdataset.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <set>
 
 namespace maestro::data {
 namespace {
+
+/// Takes a sample into account; fields are in the order of `found`.
+void note(const Sample &sample, std::vector<FieldFindings> &found) {
+  for (size_t i = 0; i < found.size(); ++i) {
+    const SampleField &field = sample.fields[i];
+    FieldFindings &own = found[i];
+    if (!field.present)
+      continue;
+    auto rank = static_cast<size_t>(field.dims.rank);
+    if (own.samples++ == 0) {
+      own.dtype = field.dtype;
+      for (int64_t size : field.dims.shape())
+        own.sizes.emplace_back(size, size);
+    }
+    own.sizes.resize(std::min(own.sizes.size(), rank));
+    for (size_t d = 0; d < own.sizes.size(); ++d) {
+      int64_t size = field.dims[static_cast<int>(d)];
+      own.sizes[d] = {std::min(own.sizes[d].first, size), std::max(own.sizes[d].second, size)};
+    }
+  }
+}
+
+std::vector<FieldFindings> findingsOf(std::span<const FieldSpec> fields) {
+  std::vector<FieldFindings> findings;
+  for (const FieldSpec &field : fields)
+    findings.push_back({field.name, 0, DType::F32, {}});
+  return findings;
+}
 
 class SizesReader {
 public:
@@ -16,6 +49,7 @@ public:
       : shards(shards), batcher(batcher), limit(limit) {
     for (const FieldSpec &field : fields)
       wanted.push_back({field.name, field.optional || field.ownPositions});
+    found.fields = findingsOf(fields);
   }
 
   Result<DatasetSizes> run() {
@@ -46,6 +80,8 @@ private:
     for (uint64_t number = 0; number < count; ++number)
       MAESTRO_TRY(addSample(file, index, number));
     found.isWhole &= indexer.isComplete() && count == index.sampleCount();
+    unread.insert(indexer.unread().begin(), indexer.unread().end());
+    found.unread.assign(unread.begin(), unread.end());
     return {};
   }
 
@@ -60,6 +96,7 @@ private:
     size_t width = batcher.symbols().size();
     found.values.resize(found.values.size() + width);
     ++found.samples;
+    note(sample, found.fields);
     return batcher.measure(sample, std::span(found.values).last(width));
   }
 
@@ -68,14 +105,57 @@ private:
   SizesLimit limit;
   std::vector<WantedField> wanted;
   DatasetSizes found;
+  std::set<std::string> unread;
 };
+
+/// Where all samples are of one shape.
+Result<DatasetSizes> sizesOfFirst(const DataFiles &files, const Batcher &batcher) {
+  DataRequest request;
+  request.fields.assign(batcher.fields().begin(), batcher.fields().end());
+  request.symbols.assign(batcher.symbols().begin(), batcher.symbols().end());
+  MAESTRO_ASSIGN(std::unique_ptr<SampleReader> reader, openData(files, request));
+  Sample sample;
+  MAESTRO_TRY(reader->seek({}));
+  MAESTRO_TRY(reader->read(sample));
+  DatasetSizes found{std::vector<int64_t>(batcher.symbols().size()), 1, files.paths.size(), files.paths.size(), true};
+  found.fields = findingsOf(batcher.fields());
+  note(sample, found.fields);
+  MAESTRO_TRY(batcher.measure(sample, found.values));
+  return found;
+}
+
+std::string sizesText(const FieldFindings &field) {
+  std::vector<std::string> sizes;
+  for (auto [least, largest] : field.sizes)
+    sizes.push_back(least == largest ? fmt::to_string(least) : fmt::format("{} to {}", least, largest));
+  return fmt::format("[{}]", fmt::join(sizes, ", "));
+}
 
 } // namespace
 
-Result<DatasetSizes> readDatasetSizes(std::span<const std::string> shards, const std::vector<SymbolSpec> &symbols,
+std::string describeFields(const DatasetSizes &sizes) {
+  size_t width = 0;
+  for (const FieldFindings &field : sizes.fields)
+    width = std::max(width, field.name.size());
+  std::string text;
+  for (const FieldFindings &field : sizes.fields) {
+    text += fmt::format("  {:<{}}  {}", field.name, width,
+                        field.samples ? fmt::format("{:<4}  {}", name(field.dtype), sizesText(field)) : "absent");
+    if (field.samples > 0 && field.samples < sizes.samples)
+      text += fmt::format("  in {} of {} samples", field.samples, sizes.samples);
+    text += "\n";
+  }
+  if (!sizes.unread.empty())
+    text += fmt::format("  not read: {}\n", fmt::join(sizes.unread, ", "));
+  return text;
+}
+
+Result<DatasetSizes> readDatasetSizes(const DataFiles &files, const std::vector<SymbolSpec> &symbols,
                                       const std::vector<FieldSpec> &fields, const SizesLimit &limit) {
   MAESTRO_ASSIGN(std::unique_ptr<Batcher> batcher, Batcher::create(symbols, fields));
-  return SizesReader(shards, fields, *batcher, limit).run();
+  if (files.kind != DataFiles::Kind::Shards)
+    return sizesOfFirst(files, *batcher);
+  return SizesReader(files.paths, fields, *batcher, limit).run();
 }
 
 } // namespace maestro::data

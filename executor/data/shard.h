@@ -2,8 +2,8 @@
 //
 // Members are `<sample key>.<field>.npy`, or `.cls` and `.json` with one number in them. As in
 // WebDataset the key is the path up to the first dot of the base name, and the members of a sample
-// lie side by side. Everything in a shard is untrusted; errors name the shard, the member, the
-// value and the limit.
+// lie side by side. A hard or symbolic link is the member before it that it leads to. Everything in a shard is
+// untrusted; errors name the shard, the member, the value and the limit.
 #pragma once
 
 #include "base/status.h"
@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,8 +24,8 @@ struct WantedField {
   bool optional = false; ///< Samples may lack it.
 };
 
-/// An open shard, read by position. A .gz shard is unpacked once into an unnamed temporary file (in
-/// $TMPDIR or /tmp), which goes when the shard is closed.
+/// An open shard, read by position. A shard packed by gzip, zstd, xz or bzip2 is unpacked once into an unnamed
+/// temporary file (in $TMPDIR or /tmp), which goes when the shard is closed.
 class ShardFile {
 public:
   static Result<ShardFile> open(const std::string &path);
@@ -98,6 +99,8 @@ public:
   Status advance();
   bool isComplete() const;
   const ShardIndex &index() const; ///< Of the samples so far.
+  /// Fields of samples so far that were not asked for; the first hundred.
+  const std::set<std::string, std::less<>> &unread() const;
   ShardIndex takeIndex() &&;
 
 private:

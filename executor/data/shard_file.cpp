@@ -42,9 +42,29 @@ Result<int> openUnnamed() {
   return fd;
 }
 
-bool isGzip(int fd) {
-  std::array<unsigned char, 2> magic{};
-  return ::pread(fd, magic.data(), 2, 0) == 2 && magic[0] == 0x1f && magic[1] == 0x8b;
+/// A way to pack a file, and the bytes with which such a file begins.
+struct Packing {
+  std::string_view name, magic;
+  int (*support)(archive *);
+};
+constexpr Packing kPackings[] = {{"gzip", "\x1f\x8b", archive_read_support_filter_gzip},
+                                 {"zstd", "\x28\xb5\x2f\xfd", archive_read_support_filter_zstd},
+                                 {"xz",
+                                  std::string_view("\xfd"
+                                                   "7zXZ\0",
+                                                   6),
+                                  archive_read_support_filter_xz},
+                                 {"bzip2", "BZh", archive_read_support_filter_bzip2}};
+
+/// How the file is packed; null where it is not.
+const Packing *packingOf(int fd) {
+  std::array<char, 8> start{};
+  ssize_t count = ::pread(fd, start.data(), start.size(), 0);
+  std::string_view bytes(start.data(), count > 0 ? static_cast<size_t>(count) : 0);
+  for (const Packing &packing : kPackings)
+    if (bytes.starts_with(packing.magic))
+      return &packing;
+  return nullptr;
 }
 
 Status writeAll(int fd, const char *bytes, size_t count) {
@@ -60,10 +80,14 @@ Status writeAll(int fd, const char *bytes, size_t count) {
   return {};
 }
 
-/// Unpacks `from` into `to` with libarchive's gzip filter; "raw" hands out the bytes as they are.
-Status unpack(int from, int to, const std::string &path) {
+/// Unpacks `from` into `to` with libarchive's filter; "raw" hands out the bytes as they are.
+Status unpack(int from, int to, const Packing &packing, const std::string &path) {
   std::unique_ptr<archive, int (*)(archive *)> reader(archive_read_new(), archive_read_free);
-  archive_read_support_filter_gzip(reader.get());
+  if (packing.support(reader.get()) != ARCHIVE_OK) // It would start a program instead.
+    return Status::invalidInput(
+        fmt::format("shard '{}' is packed by {}, which this machine's libarchive does not know; pack it "
+                    "by gzip",
+                    path, packing.name));
   archive_read_support_format_raw(reader.get());
   archive_entry *entry = nullptr;
   std::vector<char> block(256 * 1024);
@@ -75,7 +99,8 @@ Status unpack(int from, int to, const std::string &path) {
   if (count == 0)
     return {};
   const char *why = archive_error_string(reader.get());
-  return Status::invalidInput(fmt::format("shard '{}' cannot be unpacked: {}", path, why ? why : "damaged gzip data"));
+  return Status::invalidInput(fmt::format("shard '{}' cannot be unpacked: {}", path,
+                                          why ? std::string(why) : fmt::format("damaged {} data", packing.name)));
 }
 } // namespace
 
@@ -119,11 +144,12 @@ Result<ShardFile> ShardFile::open(const std::string &path) {
   if (fd < 0)
     return cannot("open shard", path, errno);
   MAESTRO_ASSIGN(ShardFile shard, fromDescriptor(fd, path));
-  if (!isGzip(fd))
+  const Packing *packing = packingOf(fd);
+  if (!packing)
     return shard;
   MAESTRO_ASSIGN(int unpackedFd, openUnnamed());
   ShardFile unpacked(path, unpackedFd);
-  MAESTRO_TRY(unpack(fd, unpackedFd, path));
+  MAESTRO_TRY(unpack(fd, unpackedFd, *packing, path));
   unpacked.unpacked = true;
   MAESTRO_TRY(unpacked.measure());
   return unpacked;

@@ -9,9 +9,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <set>
 #include <unistd.h>
+#include <unordered_map>
 #include <unordered_set>
 
 namespace maestro::data {
@@ -87,6 +89,8 @@ public:
     }
   }
 
+  /// When there is nothing more to come.
+  void forgetPlaces() { places = {}; }
   /// Where the members that were found end.
   uint64_t position() const { return lastEnd; }
 
@@ -96,7 +100,12 @@ private:
     if (!path)
       path = archive_entry_pathname_utf8(entry);
     member.path = path ? path : "";
-    bool isFile = archive_entry_filetype(entry) == AE_IFREG && !archive_entry_hardlink(entry);
+    MAESTRO_ASSIGN(std::string target, linkTarget(entry, member.path));
+    if (!target.empty()) {
+      lastEnd = std::max(lastEnd, dataStart);
+      return follow(target, member);
+    }
+    bool isFile = archive_entry_filetype(entry) == AE_IFREG;
     la_int64_t bytes = isFile ? archive_entry_size(entry) : 0;
     member.offset = dataStart;
     member.bytes = static_cast<uint64_t>(bytes);
@@ -108,7 +117,35 @@ private:
       return Status::invalidInput(fmt::format(
           "member '{}' of shard '{}' is stored as a sparse file; pack it without --sparse", member.path, shard.name()));
     lastEnd = std::max(lastEnd, (dataStart + member.bytes + 511) / 512 * 512);
+    if (isFile)
+      places.insert_or_assign(normal(member.path), Place{member.offset, member.bytes});
     return isFile;
+  }
+
+  static std::string normal(const std::filesystem::path &path) { return path.lexically_normal().string(); }
+
+  /// The member that a link leads to; "" where the entry is none.
+  Result<std::string> linkTarget(archive_entry *entry, const std::string &path) const {
+    if (const char *target = archive_entry_hardlink(entry)) // By its name in the archive.
+      return archive_entry_size(entry) > 0 ? std::string() : normal(target);
+    const char *target = archive_entry_filetype(entry) == AE_IFLNK ? archive_entry_symlink(entry) : nullptr;
+    return target ? normal(std::filesystem::path(path).parent_path() / target) : std::string();
+  }
+
+  Result<bool> follow(const std::string &target, Member &member) {
+    auto found = places.find(target);
+    if (found == places.end()) {
+      if (splitName(member.path).extension.empty()) // Nothing that is read.
+        return false;
+      return Status::invalidInput(
+          fmt::format("member '{}' of shard '{}' is a link to '{}', which is no member before it; pack "
+                      "the shard with tar --dereference",
+                      member.path, shard.name(), target));
+    }
+    member.offset = found->second.offset;
+    member.bytes = found->second.bytes;
+    places.insert_or_assign(normal(member.path), Place(found->second));
+    return true;
   }
 
   /// A tar ends with blocks of zeros. Without one it was cut off where a member ended.
@@ -131,8 +168,12 @@ private:
         fmt::format("shard '{}' is not a whole tar file: {}", shard.name(), why ? why : "damaged header"));
   }
 
+  struct Place {
+    uint64_t offset, bytes;
+  };
   const ShardFile &shard;
   std::unique_ptr<archive, int (*)(archive *)> reader;
+  std::unordered_map<std::string, Place> places; ///< Of the members so far, by their names: links lead there.
   uint64_t lastEnd = 0;
 };
 
@@ -166,6 +207,7 @@ struct ShardIndexer::State {
       MAESTRO_TRY(endSample());
       index.samples.push_back({index.arrays.size(), index.keys.size()});
       isComplete = true;
+      headers.forgetPlaces();
       return {};
     }
     MemberName name = splitName(member.path);
@@ -182,6 +224,8 @@ struct ShardIndexer::State {
     auto field = std::find_if(wanted.begin(), wanted.end(), [&](const WantedField &w) { return w.name == name.field; });
     if (field == wanted.end() || name.extension.empty()) {
       others.emplace(name.field);
+      if (constexpr size_t kMaxUnread = 100; unread.size() < kMaxUnread)
+        unread.emplace(name.field);
       return {};
     }
     auto number = static_cast<size_t>(field - wanted.begin());
@@ -281,6 +325,7 @@ struct ShardIndexer::State {
   std::string currentKey;
   std::vector<bool> seen;                    ///< Wanted fields of the current sample …
   std::set<std::string, std::less<>> others; ///< … and what else it has.
+  std::set<std::string, std::less<>> unread; ///< The same of all samples.
   std::unordered_set<std::string> knownKeys;
 };
 
@@ -323,6 +368,7 @@ ShardIndexer::~ShardIndexer() = default;
 Status ShardIndexer::advance() { return state->advance(); }
 bool ShardIndexer::isComplete() const { return state->isComplete; }
 const ShardIndex &ShardIndexer::index() const { return state->index; }
+const std::set<std::string, std::less<>> &ShardIndexer::unread() const { return state->unread; }
 ShardIndex ShardIndexer::takeIndex() && { return std::move(state->index); }
 
 Result<ShardIndex> indexShard(const ShardFile &shard, std::span<const WantedField> fields) {

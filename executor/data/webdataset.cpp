@@ -1,13 +1,12 @@
 #include "executor/data/webdataset.h"
 
-#include "base/philox.h"
+#include "executor/data/permutation.h"
 #include "executor/data/scalar_text.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 #include <sys/resource.h>
 
 namespace maestro::data {
@@ -221,7 +220,7 @@ public:
     if (position.ordinal >= order.size())
       return noSuchPosition(position.ordinal, order.size(), "the data");
     current = {.pass = position.pass, .ordinal = position.ordinal};
-    shuffle();
+    data::shuffle(order, options.seed, current.pass);
     return {};
   }
 
@@ -235,27 +234,13 @@ public:
     sample.endsPass = ++current.ordinal == order.size();
     if (sample.endsPass) {
       current = {.pass = current.pass + 1};
-      shuffle();
+      data::shuffle(order, options.seed, current.pass);
     }
     sample.next = current;
     return {};
   }
 
 private:
-  /// The permutation of this pass (Fisher–Yates, from the identity).
-  void shuffle() {
-    std::iota(order.begin(), order.end(), uint64_t{0});
-    PhiloxKey key{static_cast<uint32_t>(options.seed), static_cast<uint32_t>(options.seed >> 32)};
-    auto passLow = static_cast<uint32_t>(current.pass), passHigh = static_cast<uint32_t>(current.pass >> 32);
-    for (uint64_t i = order.size(); i-- > 1;) {
-      PhiloxCounter bits =
-          philox4x32({static_cast<uint32_t>(i), static_cast<uint32_t>(i >> 32), passLow, passHigh}, key);
-      uint64_t wide = uint64_t{bits[0]} << 32 | bits[1];
-      auto j = static_cast<uint64_t>((static_cast<unsigned __int128>(wide) * (i + 1)) >> 64);
-      std::swap(order[i], order[j]);
-    }
-  }
-
   WebDatasetOptions options;
   std::vector<OpenShard> shards;
   SampleDecoder decoder;

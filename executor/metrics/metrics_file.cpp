@@ -21,14 +21,26 @@ void formatSamples(const std::vector<SampleName> &samples, Line &line) {
   line << "]";
 }
 
-void formatLine(const StepRecord &record, Line &line) {
-  line << "{\"step\": " << record.step;
-  (line << ", \"loss\": ").json(record.loss) << ", \"losses\": {";
-  for (std::string_view separator = ""; const LossValue &loss : record.losses) {
-    ((line << separator).quoted(loss.name) << ": ").json(loss.value);
+void formatLosses(double loss, const std::vector<LossValue> &losses, Line &line) {
+  (line << "\"loss\": ").json(loss) << ", \"losses\": {";
+  for (std::string_view separator = ""; const LossValue &each : losses) {
+    ((line << separator).quoted(each.name) << ": ").json(each.value);
     separator = ", ";
   }
-  (line << "}, \"grad_norm\": ").json(record.gradNorm);
+  line << "}";
+}
+
+void formatLine(const StepRecord &record, Line &line) {
+  line << "{\"step\": " << record.step << ", ";
+  formatLosses(record.loss, record.losses, line);
+  if (record.validation) {
+    const ValidationRecord &validation = *record.validation;
+    line << ", \"validation\": {";
+    formatLosses(validation.loss, validation.losses, line);
+    line << ", \"samples\": " << validation.samples << ", \"tokens\": " << validation.tokens;
+    (line << ", \"seconds\": ").json(validation.seconds) << "}";
+  }
+  (line << ", \"grad_norm\": ").json(record.gradNorm);
   (line << ", \"lr\": ").json(record.lr);
   line << ", \"applied\": " << (record.applied ? "true" : "false");
   if (!record.applied)

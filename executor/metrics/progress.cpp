@@ -52,6 +52,8 @@ void formatText(const StepRecord &record, uint64_t totalSteps, double secondsPer
   if (totalSteps)
     line << "/" << totalSteps;
   (line << "  loss ").rounded(record.loss, kFixed, 4);
+  if (record.validation)
+    (line << "  validation ").rounded(record.validation->loss, kFixed, 4);
   (line << "  lr ").rounded(record.lr, kScientific, 2);
   (line << "  grad ").rounded(record.gradNorm, kGeneral, 3);
   if (record.stepSeconds > 0) {
@@ -70,6 +72,8 @@ void formatJson(const StepRecord &record, uint64_t totalSteps, Line &line) {
   if (totalSteps)
     line << ", \"steps\": " << totalSteps;
   (line << ", \"loss\": ").json(record.loss);
+  if (record.validation)
+    (line << ", \"validation_loss\": ").json(record.validation->loss);
   (line << ", \"lr\": ").json(record.lr);
   (line << ", \"grad_norm\": ").json(record.gradNorm);
   (line << ", \"tokens\": " << record.tokens << ", \"step_seconds\": ").json(record.stepSeconds) << "}";
@@ -107,11 +111,16 @@ void Progress::update(const StepRecord &record, double nowSeconds) {
   last.loss = record.loss;
   last.gradNorm = record.gradNorm;
   last.lr = record.lr;
+  last.validation.reset();
+  if (record.validation)
+    last.validation.emplace().loss = record.validation->loss;
   sinceLine.add(record);
   all.add(record);
   pending = true;
-  if (isDue(nowSeconds)) {
+  if (isDue(nowSeconds) || record.validation) {
     print();
+    if (record.validation && onLine) // It stays to be read.
+      std::fputc('\n', stream);
     lastPrint = nowSeconds;
   }
 }

@@ -26,8 +26,8 @@ public:
   Progress(std::FILE *stream, Style style, uint64_t totalSteps);
   ~Progress(); ///< finish()
 
-  /// Call after every step; most calls print nothing and allocate nothing. Rates are means since
-  /// the line before.
+  /// Call after every step; a step with a validation is printed, and most other calls print nothing and allocate
+  /// nothing. Rates are means since the line before.
   void update(const StepRecord &record, double nowSeconds);
   /// Prints the last record if it was not, then the mean rates of all steps.
   void finish();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,14 @@ struct SampleName {
   std::string key, shard; ///< No shard: synthetic.
 };
 
+/// The losses over the validation data after a step.
+struct ValidationRecord {
+  double loss = 0; ///< Weighted sum.
+  std::vector<LossValue> losses;
+  uint64_t samples = 0, tokens = 0;
+  double seconds = 0; ///< No part of the step's.
+};
+
 /// Reused from step to step, so that names are allocated once.
 struct StepRecord {
   uint64_t step = 0; ///< From 1.
@@ -43,9 +52,10 @@ struct StepRecord {
   double predictedStepSeconds = 0; ///< Of this step's samples, by itself: tasks, reduction of gradients, update.
   double scheduleSeconds = 0;      ///< Processor time in which micro-batches were formed and tasks ordered.
   std::vector<SectionTimes> sections;
-  std::vector<DeviceTimes> devices;        ///< By rank.
-  bool applied = true;                     ///< Loss and gradient norm are finite.
-  std::vector<SampleName> badSamples = {}; ///< Where it was not: those to look at.
+  std::vector<DeviceTimes> devices;                ///< By rank.
+  bool applied = true;                             ///< Loss and gradient norm are finite.
+  std::vector<SampleName> badSamples = {};         ///< Where it was not: those to look at.
+  std::optional<ValidationRecord> validation = {}; ///< Where one followed.
 };
 
 } // namespace maestro::metrics

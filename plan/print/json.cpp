@@ -101,6 +101,8 @@ private:
     flag("frozen", component.frozen());
     text("model_path", component.model_path());
     dtype("precision", component.precision());
+    flag("saves_trained", component.saves_trained());
+    texts("strip", component.strip());
   }
 
   void write(const fb::Region &region) {
@@ -293,6 +295,7 @@ private:
     number("min_lr", training.min_lr());
     number("seed", training.seed());
     number("bad_steps", training.bad_steps());
+    number("decay_steps", training.decay_steps());
   }
 
   void write(const fb::Decision &decision) {

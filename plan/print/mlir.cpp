@@ -77,7 +77,8 @@ private:
     });
     each(plan->components(), [&](uint32_t, const fb::Component &component) {
       op("component", string("name", component.name()), dtype("precision", component.precision()),
-         flag("frozen", component.frozen()), string("model_path", component.model_path()));
+         flag("frozen", component.frozen()), string("model_path", component.model_path()),
+         flag("saves_trained", component.saves_trained()), strings("strip", component.strip()));
     });
     each(plan->parameters(), [&](uint32_t index, const fb::Parameter &own) { parameter(index, own); });
   }
@@ -109,7 +110,7 @@ private:
        flag("nesterov", own.nesterov()), number("clip_grad_norm", own.clip_grad_norm()),
        word("decay", fb::EnumNameDecay(own.decay())), number("warmup_steps", own.warmup_steps()),
        number("total_steps", own.total_steps()), number("min_lr", own.min_lr()), number("seed", own.seed()),
-       number("bad_steps", own.bad_steps()));
+       number("bad_steps", own.bad_steps()), number("decay_steps", own.decay_steps()));
   }
 
   // ---- Sections ----------------------------------------------------------------------------------------------------

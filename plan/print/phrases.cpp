@@ -30,6 +30,9 @@ std::string schedulePhrase(const fb::Training &training) {
       training.warmup_steps() > 0 ? fmt::format("{} steps of warm-up, then ", grouped(training.warmup_steps())) : "";
   if (training.decay() == fb::Decay::Constant)
     return warmup + "constant learning rate";
+  if (training.decay() == fb::Decay::Wsd)
+    return fmt::format("{}constant learning rate, linear decay to {} in the last {} of {} steps", warmup,
+                       training.min_lr(), grouped(training.decay_steps()), grouped(training.total_steps()));
   return fmt::format("{}{} decay to {} at step {}", warmup, training.decay() == fb::Decay::Cosine ? "cosine" : "linear",
                      training.min_lr(), grouped(training.total_steps()));
 }

@@ -190,7 +190,10 @@ private:
       table.add({component.name()->str(), plural(totals.tensors, "tensor"),
                  humanCount(static_cast<double>(totals.elements)) + " elements",
                  humanCount(static_cast<double>(totals.trainable)) + " trainable", originPhrase(totals),
-                 component.frozen() ? "frozen" : "", component.precision() != 0 ? "bf16" : ""});
+                 component.frozen()          ? "frozen"
+                 : component.saves_trained() ? "what trains is saved"
+                                             : "",
+                 component.precision() != 0 ? "bf16" : ""});
     }
     text += table.str();
     for (uint32_t i = 0; i < plan->components()->size(); ++i)

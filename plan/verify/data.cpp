@@ -149,6 +149,11 @@ Status verifyComponents(const fb::Plan &plan, const Place &root, Work &work) {
     if (precision != DType::F32 && precision != DType::BF16)
       return wrong(place / "precision", "{} is neither {} (f32) nor {} (bf16)", component.precision(),
                    static_cast<int>(DType::F32), static_cast<int>(DType::BF16));
+    constexpr uint32_t kMaxPrefixes = 16;
+    if (component.strip() && component.strip()->size() > kMaxPrefixes)
+      return wrong(place / "strip", "{} prefixes exceed the limit of {}", component.strip()->size(), kMaxPrefixes);
+    for (uint32_t p = 0; component.strip() && p < component.strip()->size(); ++p)
+      MAESTRO_TRY(checkName(place.item("strip", p), component.strip()->Get(p), work));
   }
   return {};
 }

@@ -40,6 +40,10 @@ Status verifySchedule(const fb::Training &training, const Place &place) {
   if (training.decay() != fb::Decay::Constant && training.total_steps() <= training.warmup_steps())
     return wrong(place / "total_steps", "{} is not more than warmup_steps, {}", training.total_steps(),
                  training.warmup_steps());
+  bool isWsd = training.decay() == fb::Decay::Wsd;
+  uint64_t limit = isWsd ? training.total_steps() - training.warmup_steps() : 0;
+  if (training.decay_steps() > limit || (isWsd && training.decay_steps() == 0))
+    return wrong(place / "decay_steps", "{} is not from {} to {}", training.decay_steps(), isWsd ? 1 : 0, limit);
   return {};
 }
 

@@ -46,6 +46,8 @@ void PlanEmitter::addComponents() {
     auto component = std::make_unique<fb::ComponentT>();
     component->name = spec.name;
     component->frozen = spec.frozen;
+    component->saves_trained = spec.savesTrained;
+    component->strip = spec.strip;
     component->model_path = relativePath(spec.model);
     component->precision = static_cast<uint8_t>(train.precisionFor(spec.name));
     plan.components.push_back(std::move(component));

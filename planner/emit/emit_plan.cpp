@@ -54,9 +54,8 @@ void PlanEmitter::addTraining() {
   training.nesterov = optimizer.nesterov;
   training.clip_grad_norm = train.clipGradNorm.value_or(0);
   ScheduleSpec schedule = train.schedule.value_or(ScheduleSpec());
-  training.decay = schedule.decay == ScheduleSpec::Decay::Constant ? fb::Decay::Constant
-                   : schedule.decay == ScheduleSpec::Decay::Linear ? fb::Decay::Linear
-                                                                   : fb::Decay::Cosine;
+  training.decay = static_cast<fb::Decay>(schedule.decay); // In the same order.
+  training.decay_steps = static_cast<uint64_t>(schedule.decaySteps);
   training.warmup_steps = static_cast<uint64_t>(schedule.warmupSteps);
   training.total_steps = static_cast<uint64_t>(schedule.totalSteps);
   training.min_lr = schedule.minLr;

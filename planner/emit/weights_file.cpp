@@ -166,11 +166,9 @@ public:
 
 private:
   Status applyTo(GraphParameter &parameter) {
-    known.insert(parameter.info.name);
-    known.insert(parameter.info.aliases.begin(), parameter.info.aliases.end());
-    const StoredTensor *tensor = file.find(parameter.info.name);
+    const StoredTensor *tensor = find(parameter.info.name);
     for (const std::string &alias : parameter.info.aliases)
-      tensor = tensor ? tensor : file.find(alias);
+      tensor = tensor ? tensor : find(alias);
     if (!tensor)
       return missing(parameter);
     if (tensor->shape != parameter.shape)
@@ -187,6 +185,17 @@ private:
     return {};
   }
 
+  /// By its name, or by that behind a prefix that is stripped.
+  const StoredTensor *find(const std::string &name) {
+    known.insert(name);
+    const StoredTensor *tensor = file.find(name);
+    for (const std::string &prefix : component.strip) {
+      known.insert(prefix + name);
+      tensor = tensor ? tensor : file.find(prefix + name);
+    }
+    return tensor;
+  }
+
   /// What no state_dict holds may keep the model's own value.
   Status missing(const GraphParameter &parameter) const {
     if (lacksBufferValue(parameter))
@@ -197,9 +206,10 @@ private:
     std::vector<std::string> names;
     for (const auto &[stored, tensor] : file.all())
       names.push_back(stored);
+    std::string hint = prefixHint(component.name, parameter.info.name, names);
     return Status::invalidInput(fmt::format("{} is not in {}{}; give a complete state_dict, or leave `weights` out",
                                             describe(parameter), component.weights,
-                                            didYouMean(parameter.info.name, names)));
+                                            hint.empty() ? didYouMean(parameter.info.name, names) : hint));
   }
 
   void warnOfUnused() const {

@@ -12,7 +12,7 @@ using Bound = std::optional<DimExpr>;
 /// Positions are a few operators away from their iota; a file may hold chains that are not worth following.
 constexpr int kDepth = 12;
 
-Bound largestValue(mlir::Value value, int depth);
+Bound boundOfValue(mlir::Value value, int depth);
 
 Bound largest(nn::ConstantOp op, int) {
   auto values = mlir::dyn_cast<mlir::DenseIntElementsAttr>(op.getValue());
@@ -47,27 +47,27 @@ bool counts(mlir::Value value, mlir::Value mask) {
 /// Products of what is never negative: a running count times its mask.
 Bound largest(nn::MulOp op, int depth) {
   if (counts(op.getLhs(), op.getRhs()))
-    return largestValue(op.getLhs(), depth);
+    return boundOfValue(op.getLhs(), depth);
   if (counts(op.getRhs(), op.getLhs()))
-    return largestValue(op.getRhs(), depth);
-  Bound a = largestValue(op.getLhs(), depth), b = largestValue(op.getRhs(), depth);
+    return boundOfValue(op.getRhs(), depth);
+  Bound a = boundOfValue(op.getLhs(), depth), b = boundOfValue(op.getRhs(), depth);
   bool isScaled = a && b && (a->isConstant() || b->isConstant());
   return isScaled ? Bound(*a * *b) : std::nullopt;
 }
 
 Bound largest(nn::SubOp op, int depth) {
-  Bound a = largestValue(op.getLhs(), depth);
+  Bound a = boundOfValue(op.getLhs(), depth);
   auto b = nn::constantValue(op.getRhs());
   return a && b ? Bound(*a - static_cast<int64_t>(*b)) : std::nullopt;
 }
 
 Bound largest(nn::CumsumOp op, int depth) {
   Bound each =
-      mlir::isa<mlir::BlockArgument>(withoutCasts(op.getX())) ? Bound(DimExpr(1)) : largestValue(op.getX(), depth);
+      mlir::isa<mlir::BlockArgument>(withoutCasts(op.getX())) ? Bound(DimExpr(1)) : boundOfValue(op.getX(), depth);
   return each ? Bound(*each * nn::typeOf(op.getX()).getShape()[op.getAxis()]) : std::nullopt;
 }
 
-Bound largestValue(mlir::Value value, int depth) {
+Bound boundOfValue(mlir::Value value, int depth) {
   mlir::Operation *op = value.getDefiningOp();
   if (!op || depth == 0)
     return std::nullopt;
@@ -76,24 +76,24 @@ Bound largestValue(mlir::Value value, int depth) {
     return DimExpr(1);
   if (auto cast = mlir::dyn_cast<nn::CastOp>(op)) {
     bool fromInteger = mlir::isa<mlir::IntegerType>(nn::typeOf(cast.getX()).getElementType());
-    return fromInteger ? largestValue(cast.getX(), depth - 1) : std::nullopt;
+    return fromInteger ? boundOfValue(cast.getX(), depth - 1) : std::nullopt;
   }
   if (op->hasTrait<nn::Rearranges>() || mlir::isa<nn::SliceOp, nn::GatherOp>(op))
-    return largestValue(op->getOperand(0), depth - 1);
+    return boundOfValue(op->getOperand(0), depth - 1);
   return llvm::TypeSwitch<mlir::Operation *, Bound>(op)
       .Case<nn::ConstantOp, nn::IotaOp, nn::MulOp, nn::SubOp, nn::CumsumOp>(
           [&](auto each) { return largest(each, depth - 1); })
       .Case([](nn::FillOp fill) { return Bound(DimExpr(saturatedInt64(fill.getValue().convertToDouble()))); })
       .Case([&](nn::AddOp add) {
-        Bound a = largestValue(add.getLhs(), depth - 1), b = largestValue(add.getRhs(), depth - 1);
+        Bound a = boundOfValue(add.getLhs(), depth - 1), b = boundOfValue(add.getRhs(), depth - 1);
         return a && b ? Bound(*a + *b) : std::nullopt;
       })
       .Case([&](nn::MaximumOp each) {
-        Bound a = largestValue(each.getLhs(), depth - 1), b = largestValue(each.getRhs(), depth - 1);
+        Bound a = boundOfValue(each.getLhs(), depth - 1), b = boundOfValue(each.getRhs(), depth - 1);
         return a && b ? Bound(DimExpr::max(*a, *b)) : std::nullopt;
       })
       .Case([&](nn::MinimumOp each) {
-        Bound a = largestValue(each.getLhs(), depth - 1), b = largestValue(each.getRhs(), depth - 1);
+        Bound a = boundOfValue(each.getLhs(), depth - 1), b = boundOfValue(each.getRhs(), depth - 1);
         return a && b ? Bound(DimExpr::min(*a, *b)) : a ? a : b;
       })
       .Default(Bound());
@@ -178,6 +178,6 @@ IndexRange indexRange(mlir::Value field) {
   return uses.range;
 }
 
-std::optional<DimExpr> largestValue(mlir::Value value) { return largestValue(value, kDepth); }
+std::optional<DimExpr> largestValue(mlir::Value value) { return boundOfValue(value, kDepth); }
 
 } // namespace maestro::planner

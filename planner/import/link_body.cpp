@@ -79,15 +79,20 @@ Result<mlir::Value> Linker::fieldArgument(const std::string &name, nn::TensorTyp
 void Linker::markTrainable(unsigned argument, size_t component) {
   auto info = parameterInfo(graph, argument);
   const ComponentSpec &spec = workload.components[component];
-  bool frozen = spec.frozen;
-  for (const std::string &pattern : spec.frozenPatterns) {
-    bool matches = matchesGlob(pattern, info->name);
-    for (const std::string &alias : info->aliases)
-      matches |= matchesGlob(pattern, alias);
-    if (matches)
-      usedPatterns.insert({component, pattern});
-    frozen |= matches;
-  }
+  auto isNamed = [&](const std::vector<std::string> &patterns) {
+    bool isNamedByAny = false;
+    for (const std::string &pattern : patterns) {
+      bool matches = matchesGlob(pattern, info->name);
+      for (const std::string &alias : info->aliases)
+        matches |= matchesGlob(pattern, alias);
+      if (matches)
+        usedPatterns.insert({component, pattern});
+      isNamedByAny |= matches;
+    }
+    return isNamedByAny;
+  };
+  bool frozen = spec.frozen || isNamed(spec.frozenPatterns);
+  frozen |= !isNamed(spec.trainablePatterns) && !spec.trainablePatterns.empty();
   if (info->kind == ParameterKind::Parameter && info->requiresGrad && isFloat(info->dtype) && !frozen)
     graph.setArgAttr(argument, attributes::kTrainable, builder.getUnitAttr());
 }
@@ -159,12 +164,15 @@ Status Linker::refuseUnused() const {
     if (!fields.count(field.name))
       return Status::invalidInput(fmt::format("{}: the field '{}' feeds no input and no loss{}", field.place,
                                               field.name, didYouMean(field.name, known)));
-  for (size_t component = 0; component < components.size(); ++component)
-    for (const std::string &pattern : workload.components[component].frozenPatterns)
-      if (!usedPatterns.count({component, pattern}))
-        return Status::invalidInput(fmt::format("{}: components.{}.frozen: '{}' matches no parameter",
-                                                workload.components[component].place,
-                                                workload.components[component].name, pattern));
+  for (size_t component = 0; component < components.size(); ++component) {
+    const ComponentSpec &spec = workload.components[component];
+    for (const auto &[key, patterns] :
+         {std::pair("frozen", &spec.frozenPatterns), std::pair("trainable", &spec.trainablePatterns)})
+      for (const std::string &pattern : *patterns)
+        if (!usedPatterns.count({component, pattern}))
+          return Status::invalidInput(
+              fmt::format("{}: components.{}.{}: '{}' matches no parameter", spec.place, spec.name, key, pattern));
+  }
   return {};
 }
 

@@ -135,8 +135,10 @@ Status Linker::crossEntropy(const LossSpec &loss) {
   if (loss.labels->component.empty())
     pads.try_emplace(loss.labels->port, static_cast<double>(loss.ignoreIndex));
   MAESTRO_ASSIGN(mlir::Value each, e.emit<nn::CrossEntropyOp>(logits, labels, loss.ignoreIndex));
-  MAESTRO_ASSIGN(mlir::Value sum, e.sumAll(e.cast(each, DType::F32)));
+  each = e.cast(each, DType::F32);
   MAESTRO_ASSIGN(mlir::Value weights, labelWeights(labels, loss.ignoreIndex));
+  MAESTRO_ASSIGN(each, regularised(loss, each, logits, weights));
+  MAESTRO_ASSIGN(mlir::Value sum, e.sumAll(each));
   MAESTRO_ASSIGN(mlir::Value count, e.sumAll(weights));
   addLossResult(loss, sum, "sum");
   addLossResult(loss, count, "count");
@@ -172,16 +174,8 @@ Status Linker::klDivergence(const LossSpec &loss) {
   MAESTRO_ASSIGN(mlir::Value weights, positionWeights(loss, positions));
   if (loss.topK > 0)
     MAESTRO_TRY(keepLargest(loss, student, teacher));
-  MAESTRO_ASSIGN(mlir::Value each,
-                 e.emit<nn::KlDivergenceOp>(student, e.cast(teacher, dtype), llvm::APFloat(loss.temperature)));
-  each = e.cast(each, DType::F32);
-  MAESTRO_ASSIGN(mlir::Value counted, e.emit<nn::MulOp>(each, weights));
-  MAESTRO_ASSIGN(mlir::Value sum, e.sumAll(counted));
-  MAESTRO_ASSIGN(sum, e.emit<nn::MulOp>(sum, e.scalar(loss.temperature * loss.temperature, DType::F32)));
-  MAESTRO_ASSIGN(mlir::Value count, e.sumAll(weights));
-  addLossResult(loss, sum, "sum");
-  addLossResult(loss, count, "count");
-  return {};
+  MAESTRO_ASSIGN(mlir::Value each, divergence(loss, student, e.cast(teacher, dtype)));
+  return addMean(loss, each, weights, loss.temperature * loss.temperature);
 }
 
 Status Linker::mean(const LossSpec &loss) {
@@ -190,8 +184,16 @@ Status Linker::mean(const LossSpec &loss) {
     return Status::invalidInput(fmt::format("{}: loss '{}': value must be floating point", loss.place, loss.name));
   Shape positions(Emitter::shapeOf(value));
   MAESTRO_ASSIGN(mlir::Value weights, positionWeights(loss, positions));
-  MAESTRO_ASSIGN(mlir::Value counted, e.emit<nn::MulOp>(e.cast(value, DType::F32), weights));
+  return addMean(loss, value, weights);
+}
+
+/// `factor` times the mean of what counts.
+Status Linker::addMean(const LossSpec &loss, mlir::Value each, mlir::Value weights, double factor) {
+  MAESTRO_ASSIGN(mlir::Value counted, e.emit<nn::MulOp>(e.cast(each, DType::F32), weights));
   MAESTRO_ASSIGN(mlir::Value sum, e.sumAll(counted));
+  if (factor != 1 || loss.kind == LossKind::KlDivergence) {
+    MAESTRO_ASSIGN(sum, e.emit<nn::MulOp>(sum, e.scalar(factor, DType::F32)));
+  }
   MAESTRO_ASSIGN(mlir::Value count, e.sumAll(weights));
   addLossResult(loss, sum, "sum");
   addLossResult(loss, count, "count");
@@ -206,6 +208,9 @@ Status Linker::buildLoss(const LossSpec &loss) {
     return klDivergence(loss);
   case LossKind::Mean:
     return mean(loss);
+  case LossKind::Mse:
+  case LossKind::Cosine:
+    return distance(loss);
   case LossKind::Output:
     break;
   }

@@ -68,6 +68,10 @@ private:
   Status klDivergence(const LossSpec &loss);
   Status keepLargest(const LossSpec &loss, mlir::Value &student, mlir::Value &teacher);
   Status mean(const LossSpec &loss);
+  Status distance(const LossSpec &loss);
+  Result<mlir::Value> divergence(const LossSpec &loss, mlir::Value student, mlir::Value teacher);
+  Result<mlir::Value> regularised(const LossSpec &loss, mlir::Value each, mlir::Value logits, mlir::Value weights);
+  Status addMean(const LossSpec &loss, mlir::Value each, mlir::Value weights, double factor = 1);
   Result<mlir::Value> resolve(const PortRef &ref, nn::TensorType fallback);
   Result<mlir::Value> positionWeights(const LossSpec &loss, llvm::ArrayRef<DimExpr> positions);
   Result<mlir::Value> labelWeights(mlir::Value labels, int64_t ignoreIndex);
@@ -100,7 +104,7 @@ private:
   std::vector<mlir::IRMapping> mappings;
   std::map<std::string, mlir::Value> fields;
   std::map<std::string, double> pads;
-  std::set<std::pair<size_t, std::string>> usedPatterns; ///< Component, pattern of `frozen`.
+  std::set<std::pair<size_t, std::string>> usedPatterns; ///< Component, pattern of `frozen` or `trainable`.
   std::map<std::string, mlir::Value> specials;
   std::vector<std::pair<LossSpec, mlir::Value>> everyPosition; ///< Losses over all positions, and the ones they count.
   std::vector<mlir::Value> results;

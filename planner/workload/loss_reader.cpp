@@ -13,7 +13,7 @@
 namespace maestro::planner {
 namespace {
 
-const std::vector<std::string> kKinds = {"cross_entropy", "kl_divergence", "mean", "output"};
+const std::vector<std::string> kKinds = {"cross_entropy", "kl_divergence", "mean", "output", "mse", "cosine"};
 
 Status checkKnown(const Workload &workload, const YamlNode &node, const std::string &path, const PortRef &ref) {
   if (ref.component.empty() || workload.component(ref.component))
@@ -56,12 +56,28 @@ Status readBody(FieldReader &fields, const Workload &workload, LossSpec &loss) {
     MAESTRO_TRY(fields.require("labels", "a data field or component.output"));
     MAESTRO_TRY(readPort(fields, workload, "labels", loss.labels));
     MAESTRO_TRY(fields.integer("ignore_index", loss.ignoreIndex, -kMost));
+    MAESTRO_TRY(fields.number("label_smoothing", loss.labelSmoothing, {0, 1}));
+    MAESTRO_TRY(fields.number("z_loss", loss.zLoss, {0, 1e6}));
     break;
   case LossKind::KlDivergence:
     MAESTRO_TRY(readOutput(fields, workload, "student", loss.scores));
     MAESTRO_TRY(readOutput(fields, workload, "teacher", loss.teacher));
     MAESTRO_TRY(fields.number("temperature", loss.temperature, {0, 1e6, true}));
     MAESTRO_TRY(fields.integer("top_k", loss.topK, 1, int64_t(1) << 31));
+    if (const YamlNode *direction = fields.find("direction")) {
+      MAESTRO_ASSIGN(size_t choice,
+                     readChoice(*direction, fields.pathOf("direction"), {"forward", "reverse", "jensen_shannon"}));
+      loss.direction = static_cast<Divergence>(choice);
+    }
+    MAESTRO_TRY(readPort(fields, workload, "labels", loss.labels));
+    MAESTRO_TRY(readPort(fields, workload, "mask", loss.mask));
+    MAESTRO_TRY(fields.integer("ignore_index", loss.ignoreIndex, -kMost));
+    break;
+  case LossKind::Mse:
+  case LossKind::Cosine:
+    MAESTRO_TRY(readOutput(fields, workload, "value", loss.scores));
+    MAESTRO_TRY(fields.require("target", "a data field or component.output"));
+    MAESTRO_TRY(readPort(fields, workload, "target", loss.target));
     MAESTRO_TRY(readPort(fields, workload, "labels", loss.labels));
     MAESTRO_TRY(readPort(fields, workload, "mask", loss.mask));
     MAESTRO_TRY(fields.integer("ignore_index", loss.ignoreIndex, -kMost));
@@ -81,7 +97,9 @@ Status readBody(FieldReader &fields, const Workload &workload, LossSpec &loss) {
 
 Status readLoss(const YamlNode &node, const std::string &path, Workload &workload) {
   if (node.kind != YamlNode::Kind::Map || node.entries.empty())
-    return wrong(node, path, "must be one of cross_entropy, kl_divergence, mean, output, such as {output: model.loss}");
+    return wrong(
+        node, path,
+        "must be one of cross_entropy, kl_divergence, mean, output, mse, cosine, such as {output: model.loss}");
   LossSpec loss;
   loss.place = node.place;
   const auto &[kind, body] = node.entries[0];

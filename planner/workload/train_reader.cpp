@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace maestro::planner {
@@ -72,9 +73,10 @@ Status readSchedule(const YamlNode &node, TrainSpec &train) {
   MAESTRO_TRY(fields.checkIsMap());
   MAESTRO_TRY(fields.integer("warmup_steps", schedule.warmupSteps, 0));
   MAESTRO_TRY(fields.integer("total_steps", schedule.totalSteps, 1));
+  MAESTRO_TRY(fields.integer("decay_steps", schedule.decaySteps, 1));
   MAESTRO_TRY(fields.number("min_lr", schedule.minLr, {0, 1e6}));
   if (const YamlNode *decay = fields.find("decay")) {
-    MAESTRO_ASSIGN(size_t choice, readChoice(*decay, "train.schedule.decay", {"constant", "linear", "cosine"}));
+    MAESTRO_ASSIGN(size_t choice, readChoice(*decay, "train.schedule.decay", {"constant", "linear", "cosine", "wsd"}));
     schedule.decay = static_cast<ScheduleSpec::Decay>(choice);
   }
   MAESTRO_TRY(fields.finish());
@@ -87,6 +89,15 @@ Status readSchedule(const YamlNode &node, TrainSpec &train) {
     return wrong(
         node, "train.schedule.min_lr",
         fmt::format("is {}, above the optimizer's lr {}, to which warmup leads", schedule.minLr, train.optimizer.lr));
+  bool isWsd = schedule.decay == ScheduleSpec::Decay::Wsd;
+  if (!isWsd && schedule.decaySteps > 0)
+    return wrong(node, "train.schedule.decay_steps", "is of `decay: wsd`; other decays end at total_steps");
+  int64_t most = schedule.totalSteps - schedule.warmupSteps;
+  if (isWsd && schedule.decaySteps == 0)
+    schedule.decaySteps = std::clamp<int64_t>(schedule.totalSteps / 10, 1, most);
+  if (isWsd && schedule.decaySteps > most)
+    return wrong(node, "train.schedule.decay_steps",
+                 fmt::format("is {}, and total_steps after warmup_steps are {}", schedule.decaySteps, most));
   train.schedule = schedule;
   return {};
 }

@@ -44,6 +44,20 @@ Status readFrozen(const YamlNode &node, const std::string &path, ComponentSpec &
   return {};
 }
 
+Status readTrainable(FieldReader &fields, ComponentSpec &component) {
+  MAESTRO_TRY(fields.texts("trainable", component.trainablePatterns));
+  const YamlNode *trainable = fields.find("trainable"), *save = fields.find("save");
+  if (trainable && component.frozen)
+    return wrong(*trainable, fields.pathOf("trainable"), "is given beside `frozen: true`; remove one of them");
+  if (!save)
+    return {};
+  MAESTRO_ASSIGN(size_t choice, readChoice(*save, fields.pathOf("save"), {"all", "trained"}));
+  component.savesTrained = choice == 1;
+  if (component.frozen)
+    return wrong(*save, fields.pathOf("save"), "is given beside `frozen: true`, of which nothing is saved; remove it");
+  return {};
+}
+
 Status readComponent(const YamlNode &node, const std::string &name, const std::string &file, Workload &workload) {
   ComponentSpec component;
   component.name = name;
@@ -64,6 +78,8 @@ Status readComponent(const YamlNode &node, const std::string &name, const std::s
     MAESTRO_TRY(fields.text("weights", component.weights));
     if (const YamlNode *frozen = fields.find("frozen"))
       MAESTRO_TRY(readFrozen(*frozen, path + ".frozen", component));
+    MAESTRO_TRY(readTrainable(fields, component));
+    MAESTRO_TRY(fields.texts("strip", component.strip));
     MAESTRO_TRY(fields.texts("cuts", component.cuts));
     MAESTRO_TRY(fields.finish());
     component.model = besideFile(file, component.model);

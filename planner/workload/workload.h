@@ -29,7 +29,11 @@ struct ComponentSpec {
   std::string weights;                     ///< Path of a safetensors file, index or folder, or "".
   bool frozen = false;                     ///< As a whole.
   std::vector<std::string> frozenPatterns; ///< Globs over state_dict names.
-  std::vector<std::string> cuts;           ///< Module scopes at which a section of its own begins.
+  /// Globs over state_dict names: nothing else trains. Empty: all that is not frozen.
+  std::vector<std::string> trainablePatterns;
+  bool savesTrained = false;      ///< Checkpoints hold what trains of it alone.
+  std::vector<std::string> strip; ///< What may stand before its names in `weights`, and in a run's.
+  std::vector<std::string> cuts;  ///< Module scopes at which a section of its own begins.
   std::string place;
 };
 
@@ -60,17 +64,22 @@ struct DimSpec {
 inline constexpr int64_t kDefaultRows = 16;
 inline constexpr int64_t kDefaultLength = 1024;
 
-enum class LossKind { CrossEntropy, KlDivergence, Mean, Output };
+enum class LossKind { CrossEntropy, KlDivergence, Mean, Output, Mse, Cosine };
+/// From the teacher's distribution to the student's, the other way, or to the mean of both.
+enum class Divergence { Forward, Reverse, JensenShannon };
 
 struct LossSpec {
   LossKind kind = LossKind::CrossEntropy;
   std::string name; ///< As metrics call it: its `name`, or the kind with _2, _3 … where it repeats.
   double weight = 1;
-  PortRef scores;  ///< cross_entropy: logits. kl_divergence: student. mean: value. output: the scalar.
+  PortRef scores;  ///< cross_entropy: logits. kl_divergence: student. mean, mse, cosine: value. output: the scalar.
   PortRef teacher; ///< kl_divergence.
-  std::optional<PortRef> labels, mask;
+  std::optional<PortRef> labels, mask, target; ///< The last of mse and cosine.
   int64_t ignoreIndex = -100;
+  double labelSmoothing = 0; ///< cross_entropy: as in PyTorch.
+  double zLoss = 0;          ///< cross_entropy: times the square of each position's log of the sum of exponentials.
   double temperature = 1;
+  Divergence direction = Divergence::Forward;
   int64_t topK = 0; ///< kl_divergence over the teacher's so many largest logits alone; 0: over all.
   std::string place;
 };
@@ -86,10 +95,11 @@ struct OptimizerSpec {
 };
 
 struct ScheduleSpec {
-  enum class Decay { Constant, Linear, Cosine } decay = Decay::Constant;
+  enum class Decay { Constant, Linear, Cosine, Wsd } decay = Decay::Constant;
   int64_t warmupSteps = 0;
-  int64_t totalSteps = 0; ///< Needed by linear and cosine.
+  int64_t totalSteps = 0; ///< Needed by all but constant.
   double minLr = 0;
+  int64_t decaySteps = 0; ///< Of wsd: the last so many; by default a tenth of all.
 };
 
 struct TrainSpec {

@@ -196,7 +196,7 @@ def _config_of_a_call(model: torch.nn.Module, settings: Mapping[str, Any]) -> It
     """Hugging Face: no cache, results by name, and what can be exported, in every part of the model."""
     changed: list[tuple[Any, str, Any]] = []
     try:
-        for config in _configs(model):
+        for config in configs(model):
             for name, value in settings.items():
                 if vars(config).get(name) not in (None, value):
                     changed.append((config, name, getattr(config, name)))
@@ -207,14 +207,14 @@ def _config_of_a_call(model: torch.nn.Module, settings: Mapping[str, Any]) -> It
             setattr(config, name, value)
 
 
-def _configs(model: torch.nn.Module) -> list[Any]:
+def configs(model: torch.nn.Module) -> list[Any]:
     parts = [part.config for part in model.modules() if hasattr(getattr(part, "config", None), "to_dict")]
     return list({id(config): config for config in parts}.values())
 
 
 def has_fused_attention(model: torch.nn.Module) -> bool:
     """Whether a Hugging Face model asks PyTorch for attention in one piece, for which `eager` is another way."""
-    return any(vars(config).get(_ATTENTION) not in (None, "eager") for config in _configs(model))
+    return any(vars(config).get(_ATTENTION) not in (None, "eager") for config in configs(model))
 
 
 @contextmanager

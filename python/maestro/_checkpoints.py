@@ -30,10 +30,11 @@ def load(run: RunLike, model: torch.nn.Module, component: str | None = None, *, 
         run: what `maestro.run` returned, its folder, or the folder of one of its checkpoints.
         model: the module; tied parameters stay tied.
         component: which component it is; may be left out where the run trained one.
-        strict: the checkpoint has all of the module's parameters and persistent buffers, and no more.
+        strict: the checkpoint has all of the module's parameters and persistent buffers, and no more; under
+            `save: trained`, no more.
 
     Returns:
-        With `strict=False`, the names that the checkpoint lacks and that keep their values.
+        The names that the checkpoint lacks and that keep their values.
 
     Raises:
         Error: no checkpoint, another component, other names or other shapes.
@@ -45,7 +46,7 @@ def load(run: RunLike, model: torch.nn.Module, component: str | None = None, *, 
     wanted = model.state_dict()
     missing = sorted(set(wanted) - set(values))
     unknown = sorted(set(values) - set(wanted))
-    if strict and (missing or unknown):
+    if strict and ((missing and not _holds_what_trains(file)) or unknown):
         lacks = f"it lacks {_list(missing)}" if missing else ""
         more = f"the model has no {_list(unknown)}" if unknown else ""
         raise Error(
@@ -90,6 +91,11 @@ def to_hf(
     import torch
 
     file = _component_file(_checkpoint(run), component)
+    if _holds_what_trains(file):
+        raise Error(
+            f"{file} holds what trains alone (save: trained); maestro.load it into the model that was exported, and save "
+            "that with save_pretrained"
+        )
     about = _about(run, file.stem, model)
     if "maestro.config" not in about:
         raise Error(
@@ -202,8 +208,8 @@ def _component_file(checkpoint: Path, component: str | None) -> Path:
     files = {file.stem: file for file in sorted(checkpoint.glob("*.safetensors")) if file.stem != "optimizer"}
     if component is None and len(files) == 1:
         return next(iter(files.values()))
-    frozen = json.loads((checkpoint / "state.json").read_text()).get("frozen") or {}
-    if component in frozen:
+    frozen = _frozen(checkpoint)
+    if component in frozen and component not in files:
         raise Error(
             f"component '{component}' is frozen as a whole: the run left its values as they were in {frozen[component]}"
         )
@@ -216,6 +222,15 @@ def _component_file(checkpoint: Path, component: str | None) -> Path:
     if component not in files:
         raise Error(f"{checkpoint} holds no component '{component}'; it holds {', '.join(files)}")
     return files[component]
+
+
+def _frozen(checkpoint: Path) -> dict[str, str]:
+    """Components of which values are not held, and where those came from."""
+    return json.loads((checkpoint / "state.json").read_text()).get("frozen") or {}
+
+
+def _holds_what_trains(file: Path) -> bool:
+    return file.stem in _frozen(file.parent)
 
 
 def _about(run: RunLike, component: str, model: str | os.PathLike[str] | None) -> dict[str, str]:

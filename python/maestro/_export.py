@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from . import _calls, _dims
+from . import _calls, _dims, _no_grad, _repeat
 from ._error import Error
 from ._version import __version__
 
@@ -119,20 +119,23 @@ def _trace(
     shapes = {name: {axis: symbols[dim] for axis, dim in axes.items()} for name, axes in dims.items()}
     mode = torch.onnx.TrainingMode.TRAINING if train else torch.onnx.TrainingMode.EVAL
 
+    def exported() -> Any:
+        with _quiet_exporter(), _no_grad.detached():
+            return torch.onnx.export(
+                model,
+                (),
+                kwargs=dict(call.tensors),
+                dynamic_shapes=shapes,
+                opset_version=OPSET,
+                training=mode,
+                dynamo=True,
+                optimize=False,
+                verbose=False,
+            )
+
     def traced(eager: bool) -> tuple[Any, list[str]]:
         with _calls.in_mode(model, train), _calls.called_by_name(model, call, outputs, eager=eager) as results:
-            with _quiet_exporter():
-                program = torch.onnx.export(
-                    model,
-                    (),
-                    kwargs=dict(call.tensors),
-                    dynamic_shapes=shapes,
-                    opset_version=OPSET,
-                    training=mode,
-                    dynamo=True,
-                    optimize=False,
-                    verbose=False,
-                )
+            program = _repeat.traced(model, exported) or exported()
             return program, list(results)
 
     try:

@@ -26,6 +26,7 @@ def run(
     resume: bool | Literal["auto"] = False,
     overwrite: bool = False,
     weights: Mapping[str, str | os.PathLike[str]] | None = None,
+    validate: Data | None = None,
     quiet: bool = False,
     **options: object,
 ) -> Run:
@@ -39,15 +40,20 @@ def run(
         resume: go on from the newest whole checkpoint in `out`; `"auto"` also begins where there is none.
         overwrite: replace an older run in `out`.
         weights: initial values by component: a safetensors file, the index of several, or a folder with either.
+        validate: data over which the losses are evaluated, every `validate_every` steps and at the end.
         quiet: warnings only.
-        options: any other option of maestro-run by its name: `save_every=100, keep_last=3, self_check=True,
-            trace="t.json"`.
+        options: any other option of maestro-run by its name: `save_every=100, keep_last=3, validate_every=50,
+            keep_best="loss", trace="t.json"`.
 
     Raises:
         Error: with maestro-run's message and status.
         KeyboardInterrupt: the run was interrupted.
     """
-    words: list[object] = [os.fspath(plan), *data_arguments("--data", data)]
+    words: list[object] = [
+        os.fspath(plan),
+        *data_arguments("--data", data),
+        *data_arguments("--validate", validate),
+    ]
     if out is not None:
         words += ["--out", os.fspath(out)]
     if steps is not None:
@@ -178,6 +184,14 @@ class Run:
             raise Error(f"{self.out} has no whole checkpoint")
         return found[-1]
 
+    @property
+    def best(self) -> Path:
+        """The checkpoint whose validation loss is the best (`keep_best="loss"`)."""
+        link = self.out / "best"
+        if not _is_whole(link):
+            raise Error(f"{link} is no whole checkpoint; give maestro.run validate=, validate_every= and keep_best=")
+        return link.resolve()
+
     def model_file(self, component: str) -> Path:
         """The component's exported graph, found from where the plan was made or beside the run's folder."""
         named: dict[str, str] = {item["name"]: item["model_path"] for item in self.plan.json["components"]}
@@ -201,6 +215,8 @@ def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in row.items():
         if name == "losses" and isinstance(value, Mapping):
             flat |= {f"losses.{key}": item for key, item in value.items()}
+        elif name == "validation" and isinstance(value, Mapping):
+            flat |= {f"validation.{key}": item for key, item in _flat(value).items()}
         elif not isinstance(value, (Mapping, list)):
             flat[name] = value
     return flat

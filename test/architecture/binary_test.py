@@ -16,7 +16,7 @@ import tempfile
 BIN = pathlib.Path(os.environ["MAESTRO_BIN"])
 LIBRARY = re.compile(r"LLVM|MLIR|onnx|protobuf|clang", re.IGNORECASE)
 SYMBOL = re.compile(r"\b(llvm|mlir|onnx|google::protobuf)::")
-LIMIT_BYTES = 2_250_000
+LIMIT_BYTES = 2_500_000
 
 
 def output(*command):

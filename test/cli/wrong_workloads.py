@@ -82,6 +82,12 @@ FILES = {
         good.WORKLOAD.replace("{model: tokens.onnx}", "{model: tokens.onnx, frozen: true}"), [("frozen", "train")]),
     "workload frozen matches nothing": (
         good.WORKLOAD.replace("{model: tokens.onnx}", '{model: tokens.onnx, frozen: ["embde.*"]}'), ["embde.*"]),
+    "workload trainable matches nothing": (
+        good.WORKLOAD.replace("{model: tokens.onnx}", '{model: tokens.onnx, trainable: ["lora_*"]}'), ["trainable", "lora_*"]),
+    "workload trainable of what is frozen": (
+        good.WORKLOAD.replace("{model: tokens.onnx}", '{model: tokens.onnx, frozen: true, trainable: ["*"]}'), ["trainable", "frozen"]),
+    "workload saves half": (
+        good.WORKLOAD.replace("{model: tokens.onnx}", "{model: tokens.onnx, save: half}"), ["save", "half", "trained"]),
     "workload loss of an input": (good.WORKLOAD.replace("logits: tokens.logits", "logits: tokens.input_ids"),
                                   ["input_ids"]),
     "workload two optimizers": (good.WORKLOAD.replace("{adamw: {", "{sgd: {lr: 1}, adamw: {"), ["optimizer"]),

@@ -52,6 +52,19 @@ TEST_F(Schedule, LinearFallsByEqualSteps) {
   EXPECT_GT(a, b);
 }
 
+TEST_F(Schedule, WarmupStableDecayFallsAtTheEnd) {
+  fb::TrainingT tables = cosine(); // 10 steps of warm-up, 110 in all, from 3e-4 to 3e-5.
+  tables.decay = fb::Decay::Wsd;
+  tables.decay_steps = 20;
+  const fb::Training &training = table(tables);
+  EXPECT_DOUBLE_EQ(learningRate(training, 5), 1.5e-4);
+  EXPECT_DOUBLE_EQ(learningRate(training, 11), 3e-4);
+  EXPECT_DOUBLE_EQ(learningRate(training, 90), 3e-4);
+  EXPECT_NEAR(learningRate(training, 100), 3e-5 + 0.5 * (3e-4 - 3e-5), 1e-12);
+  EXPECT_NEAR(learningRate(training, 110), 3e-5, 1e-12);
+  EXPECT_NEAR(learningRate(training, 500), 3e-5, 1e-12);
+}
+
 TEST_F(Schedule, ConstantNeverDecays) {
   fb::TrainingT tables;
   tables.lr = 0.1;

@@ -52,7 +52,7 @@ protected:
 
 TEST_F(DatasetSizesTest, areThoseOfARun) {
   std::vector<std::string> shards = {shard(0, 20, 5), shard(1, 3, 40)};
-  auto sizes = readDatasetSizes(shards, kSymbols, fields());
+  auto sizes = readDatasetSizes(DataFiles{.paths = shards}, kSymbols, fields());
   ASSERT_TRUE(sizes.isOk()) << sizes.status().message();
   EXPECT_EQ(sizes->samples, 23u);
   EXPECT_EQ(sizes->shards, 2u);
@@ -77,7 +77,7 @@ TEST_F(DatasetSizesTest, areFewAndSpreadOverTheShards) {
   std::vector<std::string> shards;
   for (int number = 0; number < 10; ++number)
     shards.push_back(shard(number, 12, 1 + 5 * number));
-  auto sizes = readDatasetSizes(shards, kSymbols, fields(), {.samples = 10, .shards = 5});
+  auto sizes = readDatasetSizes(DataFiles{.paths = shards}, kSymbols, fields(), {.samples = 10, .shards = 5});
   ASSERT_TRUE(sizes.isOk()) << sizes.status().message();
   EXPECT_EQ(sizes->samples, 10u);
   EXPECT_EQ(sizes->shards, 5u);
@@ -89,9 +89,23 @@ TEST_F(DatasetSizesTest, areFewAndSpreadOverTheShards) {
   EXPECT_THAT(lengths, testing::ElementsAre(1, 2, 11, 12, 21, 22, 31, 32, 41, 42)); // Shards 0, 2, 4, 6, 8.
 }
 
+TEST_F(DatasetSizesTest, areATableOfWhatIsThere) {
+  std::string bytes = sample(1, 5, 2) + test::tarMember("0001.meta.json", "{}") + sample(2, 9, 0) +
+                      test::tarMember("0002.caption.txt", "a cat");
+  auto sizes = readDatasetSizes(DataFiles{.paths = {write("0.tar", bytes + test::tarEnd())}}, kSymbols, fields());
+  ASSERT_TRUE(sizes.isOk()) << sizes.status().message();
+  EXPECT_EQ(describeFields(*sizes), "  ids     i64   [5 to 9]\n"
+                                    "  pixels  f32   [2, 3]  in 1 of 2 samples\n"
+                                    "  not read: caption.txt, meta\n");
+  auto plain =
+      readDatasetSizes(DataFiles{.paths = {write("1.tar", sample(1, 5, 0) + test::tarEnd())}}, kSymbols, fields());
+  ASSERT_TRUE(plain.isOk()) << plain.status().message();
+  EXPECT_EQ(describeFields(*plain), "  ids     i64   [5]\n  pixels  absent\n");
+}
+
 /// What a shard lacks of its share, later ones give.
 TEST_F(DatasetSizesTest, shortShardsLeaveMoreToOthers) {
-  auto sizes = readDatasetSizes(std::vector<std::string>{shard(0, 1, 9), shard(1, 30, 9)}, kSymbols, fields(),
+  auto sizes = readDatasetSizes(DataFiles{.paths = {shard(0, 1, 9), shard(1, 30, 9)}}, kSymbols, fields(),
                                 {.samples = 20, .shards = 2});
   ASSERT_TRUE(sizes.isOk()) << sizes.status().message();
   EXPECT_EQ(sizes->samples, 20u);
@@ -102,7 +116,7 @@ TEST_F(DatasetSizesTest, noValueIsRead) {
   std::vector<FieldSpec> limited = fields();
   limited[0].indexLimit = 2;
   std::vector<std::string> shards = {write("wild.tar", sample(0, 7, 0, '\x7f') + test::tarEnd())};
-  auto sizes = readDatasetSizes(shards, kSymbols, limited);
+  auto sizes = readDatasetSizes(DataFiles{.paths = shards}, kSymbols, limited);
   ASSERT_TRUE(sizes.isOk()) << sizes.status().message();
   EXPECT_THAT(sizes->values, testing::ElementsAre(1, 7, 0));
 }
@@ -113,7 +127,7 @@ TEST_F(DatasetSizesTest, aCompressedShardIsTheLast) {
     ASSERT_EQ(std::system(("gzip -f " + path).c_str()), 0);
     path += ".gz";
   }
-  auto sizes = readDatasetSizes(shards, kSymbols, fields());
+  auto sizes = readDatasetSizes(DataFiles{.paths = shards}, kSymbols, fields());
   ASSERT_TRUE(sizes.isOk()) << sizes.status().message();
   EXPECT_EQ(sizes->samples, 8u);
   EXPECT_EQ(sizes->shards, 1u);
@@ -122,7 +136,7 @@ TEST_F(DatasetSizesTest, aCompressedShardIsTheLast) {
 
 TEST_F(DatasetSizesTest, whatIsWrongIsSaidAsByARun) {
   auto messageOf = [&](const std::string &bytes) {
-    auto sizes = readDatasetSizes(std::vector<std::string>{write("wrong.tar", bytes)}, kSymbols, fields());
+    auto sizes = readDatasetSizes(DataFiles{.paths = {write("wrong.tar", bytes)}}, kSymbols, fields());
     return sizes.isOk() ? "" : std::string(sizes.status().message());
   };
   EXPECT_THAT(messageOf(sample(0, 65, 0) + test::tarEnd()), HasSubstr("above its bound of 64; raise dims.seq.max"));
@@ -139,7 +153,7 @@ TEST_F(DatasetSizesTest, whatIsWrongIsSaidAsByARun) {
       write("uneven.tar", sample(0, 9, 0) +
                               test::tarMember("0000.labels.npy", test::npy("<i8", "(8,)", std::string(64, '\0'))) +
                               test::tarEnd());
-  auto sizes = readDatasetSizes(std::vector<std::string>{shard}, kSymbols, two);
+  auto sizes = readDatasetSizes(DataFiles{.paths = {shard}}, kSymbols, two);
   EXPECT_THAT(std::string(sizes.status().message()),
               testing::AllOf(HasSubstr("sample '0000' of shard"),
                              HasSubstr("field 'labels' has 8 positions in dim 'seq', but field 'ids' has 9")));

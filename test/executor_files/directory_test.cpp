@@ -25,7 +25,8 @@ TrainingState state(uint64_t seed = 3) {
           .skippedSteps = 5,
           .badStepsInARow = 2,
           .run = "r1",
-          .data = data::DataIdentity{.shuffled = true, .shards = {{"a \"b\".tar", 17}, {"c.tar", 18}}}};
+          .data = data::DataIdentity{.shuffled = true, .shards = {{"a \"b\".tar", 17}, {"c.tar", 18}}},
+          .best = BestLoss{"kl", 0.1, 40, 2}};
 }
 
 /// Writes a checkpoint with one tensor of `count` floats.
@@ -63,6 +64,11 @@ TEST(CheckpointTest, savesAndFindsTheNewest) {
   EXPECT_EQ(newest.state.frozen, state().frozen);
   EXPECT_EQ(newest.state.skippedSteps, 5u);
   EXPECT_EQ(newest.state.badStepsInARow, 2u);
+  ASSERT_TRUE(newest.state.best);
+  EXPECT_EQ(newest.state.best->name, "kl");
+  EXPECT_EQ(newest.state.best->value, 0.1);
+  EXPECT_EQ(newest.state.best->step, 40u);
+  EXPECT_EQ(newest.state.best->withoutGain, 2u);
   EXPECT_EQ(newest.state.run, "r1");
   EXPECT_EQ(data::differenceOf(*newest.state.data, *state().data), "");
   EXPECT_TRUE(newest.files.contains("model.safetensors"));
@@ -289,6 +295,7 @@ TEST(CheckpointTest, stateNamesWhatIsWrong) {
   EXPECT_THAT(refusal("fedc", "FEDC"), HasSubstr("'plan_hash' is missing or not 16 hexadecimal digits"));
   EXPECT_THAT(refusal("\"version\": 1", "\"version\": 2"), HasSubstr("'version' is not 1"));
   EXPECT_THAT(refusal("\"ordinal\"", "\"other\""), HasSubstr("position: 'ordinal'"));
+  EXPECT_THAT(refusal("\"without_gain\": 2", "\"without\": 2"), HasSubstr("best_validation: 'without_gain'"));
   EXPECT_THAT(refusal("\"a\": 1", "\"../a\": 1"), HasSubstr("'files'"));
   EXPECT_THAT(refusal("\"bytes\": 17", "\"bytes\": -17"), HasSubstr("a shard of data: 'bytes'"));
   EXPECT_THAT(refusal("\"shuffled\": true", "\"shuffled\": 1"),

@@ -39,6 +39,17 @@ TEST(MetricsTest, aLineHasEveryField) {
     "devices": [{"busy": 0.21, "idle": 0.04}]})"));
 }
 
+TEST(MetricsTest, aValidationStandsBesideItsStep) {
+  StepRecord validated = record(3);
+  validated.validation = {2.0, {{"cross_entropy", 2.0}}, 21, 500, 0.5};
+  json line = json::parse(formatMetrics(validated));
+  EXPECT_EQ(
+      line["validation"],
+      json::parse(R"({"loss": 2.0, "losses": {"cross_entropy": 2.0}, "samples": 21, "tokens": 500, "seconds": 0.5})"));
+  EXPECT_THAT(formatProgress(validated, 100, 0.25), HasSubstr("loss 2.5000  validation 2.0000  lr"));
+  EXPECT_FALSE(json::parse(formatMetrics(record(3))).contains("validation"));
+}
+
 TEST(MetricsTest, numbersKeepEveryDigitOrBecomeNull) {
   StepRecord odd = record(1);
   odd.loss = 0.1 + 0.2;

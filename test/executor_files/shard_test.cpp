@@ -12,6 +12,7 @@ namespace {
 using test::ScratchFolder;
 using test::tarEnd;
 using test::tarMember;
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -48,7 +49,12 @@ TEST(ShardTest, indexesSamplesInFileOrder) {
 
 TEST(ShardTest, readsGoldenShardsOfEveryFormat) {
   std::vector<WantedField> wanted = {{"ids", false}, {"label", false}, {"weight", true}};
-  for (auto [name, samples] : {std::pair("gnu.tar", 3u), {"pax.tar", 3u}, {"ustar.tar.gz", 3u}}) {
+  for (auto [name, samples] : {std::pair("gnu.tar", 3u),
+                               {"pax.tar", 3u},
+                               {"ustar.tar.gz", 3u},
+                               {"ustar.tar.zst", 3u},
+                               {"ustar.tar.xz", 3u},
+                               {"ustar.tar.bz2", 3u}}) {
     auto file = ShardFile::open(std::string(MAESTRO_GOLDEN_FILES) + "/" + name);
     ASSERT_TRUE(file.isOk()) << file.status().message();
     auto index = indexShard(*file, wanted);
@@ -106,12 +112,42 @@ TEST(ShardTest, everyCutIsNoticed) {
   EXPECT_TRUE(indexText(whole + tarEnd()).isOk());
 }
 
+TEST(ShardTest, linksAreWhatTheyLeadTo) {
+  auto index = indexText(tarMember("shared/label.cls", "7") + tarMember("a/x.ids.npy", kIds) +
+                             tarMember("a/x.label.cls", "", '1', "shared/label.cls") +
+                             tarMember("b/y.ids.npy", "", '2', "../a/./x.ids.npy") +
+                             tarMember("b/z.ids.npy", "", '2', "y.ids.npy") + tarEnd(),
+                         {{"ids", true}, {"label", true}});
+  ASSERT_TRUE(index.isOk()) << index.status().message();
+  ASSERT_EQ(index->sampleCount(), 4u);
+  uint64_t ids = index->arraysOf(1)[0].offset;
+  EXPECT_EQ(index->arraysOf(2)[0].offset, ids);
+  EXPECT_EQ(toString(index->dimsOf(index->arraysOf(3)[0])), "[2]");
+  EXPECT_EQ(index->arraysOf(3)[0].offset, ids); // A link to a link.
+  EXPECT_EQ(index->arraysOf(1)[1].offset, 512u);
+  EXPECT_EQ(index->arraysOf(1)[1].textBytes, 1u);
+}
+
+TEST(ShardTest, refusesLinksThatLeadNowhere) {
+  for (auto [type, target] :
+       {std::pair('2', "/etc/passwd"), {'2', "../../x.ids.npy"}, {'1', "later.ids.npy"}, {'2', "x.ids.npy"}})
+    EXPECT_THAT(
+        refusal(tarMember("a/x.ids.npy", "", type, target) + tarMember("later.ids.npy", kIds) + tarEnd()),
+        AllOf(HasSubstr("member 'a/x.ids.npy' of shard"), HasSubstr("is a link to"), HasSubstr("--dereference")))
+        << target;
+  EXPECT_TRUE(
+      indexText(tarMember("a/x.readme.txt", "", '2', "/usr/share/doc") + tarMember("a/x.ids.npy", kIds) + tarEnd())
+          .isOk());
+}
+
 TEST(ShardTest, refusesForeignFiles) {
   EXPECT_THAT(refusal(""), HasSubstr("is empty (0 bytes)"));
   EXPECT_THAT(refusal(std::string(5000, 'x')), HasSubstr("is not a whole tar file"));
   EXPECT_THAT(refusal("\x1f\x8b broken gzip"), HasSubstr("is not a whole tar file"));
-  std::string gzip = test::readFile(std::string(MAESTRO_GOLDEN_FILES) + "/ustar.tar.gz");
-  EXPECT_THAT(refusal(gzip.substr(0, gzip.size() / 2)), HasSubstr("cannot be unpacked"));
+  for (const char *suffix : {"gz", "zst", "xz", "bz2"}) {
+    std::string packed = test::readFile(std::string(MAESTRO_GOLDEN_FILES) + "/ustar.tar." + suffix);
+    EXPECT_THAT(refusal(packed.substr(0, packed.size() / 2)), HasSubstr("cannot be unpacked")) << suffix;
+  }
   std::string damaged = tarMember("a.ids.npy", kIds) + tarMember("b.ids.npy", kIds) + tarEnd();
   damaged[1024 + 3] ^= 1; // The second header's checksum no longer holds.
   EXPECT_THAT(refusal(damaged), HasSubstr("is not a whole tar file"));

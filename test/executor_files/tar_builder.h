@@ -9,7 +9,8 @@
 namespace maestro::test {
 
 /// The bytes of a member: a ustar header and its content in whole blocks.
-inline std::string tarMember(std::string_view name, std::string_view content, char type = '0') {
+inline std::string tarMember(std::string_view name, std::string_view content, char type = '0',
+                             std::string_view link = "") {
   std::string header(512, '\0');
   header.replace(0, name.size(), name);
   header.replace(100, 8, "0000644", 8);
@@ -18,6 +19,7 @@ inline std::string tarMember(std::string_view name, std::string_view content, ch
   header.replace(124, 12, size, 12);
   header.replace(136, 12, "00000000000", 12);
   header[156] = type;
+  header.replace(157, link.size(), link);
   header.replace(257, 8, std::string_view("ustar\00000", 8));
   header.replace(148, 8, "        ");
   unsigned sum = 0;

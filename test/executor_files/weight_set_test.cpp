@@ -133,5 +133,15 @@ TEST_F(WeightSetTest, saysWhatToDoAboutOtherFormats) {
   EXPECT_THAT(refusal("/dev/null"), HasSubstr("no regular file"));
 }
 
+TEST(PrefixHint, namesWhatStandsBeforeAName) {
+  std::vector<std::string> wrapped = {"module.head.bias", "module.head.weight"}, part = {"layers.0.weight"};
+  EXPECT_EQ(prefixHint("student", "head.weight", wrapped),
+            "; they have 'module.head.weight': write components.student.strip: module.");
+  EXPECT_THAT(prefixHint("student", "model.layers.0.weight", part),
+              AllOf(HasSubstr("'layers.0.weight', without 'model.'"), HasSubstr("save them from the model")));
+  EXPECT_EQ(prefixHint("student", "ead.weight", wrapped), "");
+  EXPECT_EQ(prefixHint("student", "tail.weight", wrapped), "");
+}
+
 } // namespace
 } // namespace maestro::checkpoint

@@ -126,12 +126,15 @@ Status run(const plan::Plan &plan, Mode mode) {
   options.lateDeviceDelayUs = 0;
   options.fileOrder = mode != Mode::Wavefront;
   options.evaluates = mode == Mode::Evaluate;
+  options.validates = mode == Mode::Train;
   data::SampleBatch batch;
   MAESTRO_TRY(readBatch(plan, batch));
   MAESTRO_ASSIGN(auto job, executor::Job::create(plan, options));
   MAESTRO_ASSIGN(auto loaded, executor::loadJob(plan, {}, 1, *job));
   (void)loaded;
   MAESTRO_TRY(job->start());
+  if (mode == Mode::Evaluate)
+    return job->evaluate(batch).takeStatus();
   job->submit(batch, 1, executor::Job::To::All, mode != Mode::SelfCheck);
   MAESTRO_ASSIGN(const executor::StepResult *result, job->await(1));
   MAESTRO_TRY(job->drain());
@@ -139,7 +142,9 @@ Status run(const plan::Plan &plan, Mode mode) {
   ++counts.stepped;
   if (mode == Mode::SelfCheck)
     return executor::selfCheck(plan, *job, *result, batch, {}, 1, 1);
-  return mode == Mode::Evaluate ? Status() : readValues(plan, *job);
+  if (options.validates)
+    MAESTRO_TRY(job->evaluate(batch).takeStatus());
+  return readValues(plan, *job);
 }
 
 } // namespace

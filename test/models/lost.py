@@ -66,6 +66,29 @@ class DetachedCopy(nn.Module):
         return self.head(hidden * gate)
 
 
+class NoGrad(nn.Module):
+    """A block without gradients: what a file says of it, it says of torch.autocast(), too."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.head = nn.Linear(12, 16), nn.Linear(16, 10)
+
+    def forward(self, features):
+        hidden = self.first(features)
+        with torch.no_grad():
+            gate = torch.sigmoid(2 * hidden)
+        return self.head(hidden * gate)
+
+
+class NoGradAside(NoGrad):
+    """A block that no gradient reaches, as Hugging Face's rotary positions are computed in."""
+
+    def forward(self, features):
+        with torch.no_grad():
+            gate = torch.sigmoid(2 * features.mean(-1, keepdim=True))
+        return self.head(torch.tanh(self.first(features) * gate))
+
+
 class DetachedSplit(nn.Module):
     """A default export is byte for byte that of a split without detach(): planning can only say that it might be there."""
 
@@ -248,6 +271,7 @@ class Factored(nn.Module):
 REFUSED = {
     "one_pixel": ("left.weight", "optimize=False"),
     "detached_copy": ("detach()", "optimize=False"),
+    "no_grad": ("no_grad()", "maestro.export"),
     "parallel_norms": ("mlp_norm", "optimize=False"),
     "detached_head": ("embed.weight", "optimize=False"),
     "gated": ("'gate'", "optimize=False"),
@@ -256,6 +280,7 @@ REFUSED = {
     "patches": ("conv.weight", "optimize=False"),
     "two_dropouts": ("random", "optimize=False"),
 }
+PLAIN_TOO = {"no_grad"}  # Of REFUSED, as exports with optimize=False, too.
 LAYOUTS = {"detached_head": ("--set", "cluster.devices_per_node=2", "--pin", "*.stages=2")}
 HALF = {"scaled", "factored"}
 SAID = {"factored": ("2 numbers", "rounded"), "detached_split": ("detach()", "optimize=False")}  # Of a default export.
@@ -269,7 +294,7 @@ def cases() -> dict:
         return Case(name, "exports", build, fields, inputs, outputs, loss, source="lost.py", **more)
 
     every = [case("twice_added", TwiceAdded), case("one_pixel", OnePixel), case("detached", Detached), case("detached_copy", DetachedCopy),
-             case("detached_split", DetachedSplit),
+             case("detached_split", DetachedSplit), case("no_grad", NoGrad), case("no_grad_aside", NoGradAside),
              case("parallel_norms", ParallelNorms), case("gated", Gated),
              case("cross_attention", CrossAttention), case("guarded", Guarded), case("patches", Patches), case("two_dropouts", TwoDropouts, train_mode=True),
              case("smoothed", lambda: Smoothed(False), text, ("input_ids", "labels"), ("loss",), own_loss),

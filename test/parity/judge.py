@@ -101,7 +101,7 @@ def judge_exports(judge, only):
             continue
         for variant in ("bf16", "optimized_bf16") if name in lost.HALF else ("opset20", "optimized"):
             is_default = variant.startswith("optimized")
-            if is_default and name in lost.REFUSED:
+            if name in lost.REFUSED and (is_default or name in lost.PLAIN_TOO):
                 judge.stage(f"{name} {variant}", stages.refused, case, *lost.REFUSED[name], variant=variant)
                 continue
             if is_default and name in lost.SAID:

@@ -24,13 +24,14 @@ from tools import losses, metrics, safetensors
 STEPS = 50
 
 
-def warmup_then_decay(lr, warmup, total, min_lr, shape):
-    """interface.md's learning rate of step s = 1, 2, …"""
+def warmup_then_decay(lr, warmup, total, min_lr, shape, last=0):
+    """The learning rate of step s = 1, 2, …"""
 
     def at(step):
         if step <= warmup:
             return lr * step / warmup
-        done = min(1.0, (step - warmup) / (total - warmup))
+        begin = total - last if last else warmup
+        done = min(1.0, max(0.0, (step - begin) / (total - begin)))
         if shape == "cosine":
             return min_lr + (lr - min_lr) * 0.5 * (1 + math.cos(math.pi * done))
         return lr + (min_lr - lr) * done if shape == "linear" else lr
@@ -73,6 +74,8 @@ OPTIMIZERS = {
                      lambda named: torch.optim.AdamW(split_decay(named, ["*.bias", "*norm*"], 0.1), lr=3e-3,
                                                      betas=(0.9, 0.95)),
                      0.5, warmup_then_decay(3e-3, 10, 40, 3e-4, "cosine")),
+    "wsd": ("", ", optimizer: {adamw: {lr: 2e-3}}, schedule: {warmup_steps: 5, decay: wsd, decay_steps: 15, total_steps: 45, min_lr: 1e-4}",
+            lambda named: torch.optim.AdamW(values(named), lr=2e-3), 0.0, warmup_then_decay(2e-3, 5, 45, 1e-4, "linear", 15)),
     "linear_frozen": (", frozen: [\"first.*\"]", ", optimizer: {adamw: {lr: 2e-3}}, schedule: {warmup_steps: 5, "
                       "decay: linear, total_steps: 50, min_lr: 1e-4}",
                       lambda named: torch.optim.AdamW(frozen(named, "first.*"), lr=2e-3),
@@ -117,7 +120,14 @@ def weighted_cross_entropy(outputs, batch):
     return 0.25 * zoo.cross_entropy(outputs, batch)
 
 
-def kl(student, teacher, counted, temperature, top_k=0):
+def smoothed_cross_entropy(outputs, batch):
+    """With label smoothing, and 0.01 times the mean square of the logarithm of the softmax's denominator."""
+    logits, labels = outputs["logits"].flatten(0, -2), batch["labels"].flatten()
+    z = torch.logsumexp(logits[labels != zoo.IGNORE], -1).square().mean()
+    return functional.cross_entropy(logits, labels, ignore_index=zoo.IGNORE, label_smoothing=0.1) + 0.01 * z
+
+
+def kl(student, teacher, counted, temperature, top_k=0, direction="forward"):
     """interface.md's kl_divergence over the counted positions; over the teacher's `top_k` largest logits, where it is given."""
     if top_k:
         teacher, classes = teacher.topk(top_k, -1)
@@ -125,7 +135,14 @@ def kl(student, teacher, counted, temperature, top_k=0):
     p = functional.log_softmax(teacher / temperature, -1)
     q = functional.log_softmax(student / temperature, -1)
     counted = counted.float()
-    return temperature**2 * ((p.exp() * (p - q)).sum(-1) * counted).sum() / counted.sum()
+    if direction == "jensen_shannon":
+        middle = ((p.exp() + q.exp()) / 2).log()
+        each = (p.exp() * (p - middle) + q.exp() * (q - middle)).sum(-1) / 2
+    elif direction == "reverse":
+        each = (q.exp() * (q - p)).sum(-1)
+    else:
+        each = (p.exp() * (p - q)).sum(-1)
+    return temperature**2 * (each * counted).sum() / counted.sum()
 
 
 DISTIL = """
@@ -134,21 +151,21 @@ components:
   student: {{model: {student}}}
 loss:
   - cross_entropy: {{logits: student.logits, labels: labels, weight: 0.5}}
-  - kl_divergence: {{student: student.logits, teacher: teacher.logits, temperature: 2.0, {counted}weight: 0.5}}
+  - kl_divergence: {{student: student.logits, teacher: teacher.logits, temperature: 2.0, direction: {direction}, {counted}weight: 0.5}}
 train: {{global_batch: 8}}
 """
 
 
-def distillation(judge, what, teacher_case, student_case, variant="opset20", labels=True):
+def distillation(judge, what, teacher_case, student_case, variant="opset20", labels=True, direction="forward"):
     """A frozen teacher's logits against the student's, both of the same input_ids; over the positions with a label, or over
     all that a sample has (the mask of ones, padded with 0, is the reference's alone)."""
     student_case = dataclasses.replace(student_case, fields={**student_case.fields, "own": zoo.MASK})
     samples, data = stages.make_data(judge, student_case)
-    variant_name = variant if labels else f"{variant}-all"
+    variant_name = f"{variant}-{direction}" if labels else f"{variant}-all"
     path = judge.bench.scratch / f"distil-{variant_name}.yaml"
     path.write_text(DISTIL.format(teacher=export.export_variant(teacher_case, variant, judge.models),
                                   student=export.export_variant(student_case, "opset20", judge.models),
-                                  counted="labels: labels, " if labels else ""))
+                                  direction=direction, counted="labels: labels, " if labels else ""))
     teacher = Reference(teacher_case, samples, 8, stored=stages.stored_dtype(variant))
     student = Reference(student_case, samples, 8)
     batch = student.batch(0)
@@ -156,7 +173,7 @@ def distillation(judge, what, teacher_case, student_case, variant="opset20", lab
         teacher_logits = teacher.module(batch["input_ids"])
     logits = student.module(batch["input_ids"])
     counted = batch["labels"] != zoo.IGNORE if labels else batch["own"]
-    parts = [zoo.cross_entropy({"logits": logits}, batch), kl(logits, teacher_logits, counted, 2.0)]
+    parts = [zoo.cross_entropy({"logits": logits}, batch), kl(logits, teacher_logits, counted, 2.0, direction=direction)]
     (0.5 * parts[0] + 0.5 * parts[1]).backward()
     expected = {name: p.grad.numpy() for name, p in student.module.named_parameters()}
     for micro_batch in (3, 8):
@@ -202,8 +219,49 @@ def mean_of_own(outputs, batch):
     return (outputs["errors"] * batch["own"]).sum() / batch["own"].sum()
 
 
+class Embedded(torch.nn.Module):
+    """An output of several features per position, compared with the data's."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.head = torch.nn.Embedding(zoo.VOCABULARY, 16), torch.nn.Linear(16, 6)
+
+    def forward(self, input_ids):
+        return self.head(torch.tanh(self.embed(input_ids)))
+
+
+def embedded_case(name, loss):
+    fields = {"input_ids": zoo.IDS, "target": zoo.Field(("batch", "seq", 6), "normal"), "loss_mask": zoo.Field(("batch", "seq"), "mask01"),
+              "own": zoo.MASK}
+    return zoo.Case(name, "workload", Embedded, fields, ("input_ids",), ("features",), loss)
+
+
+def over(mask, each, batch):
+    return (each * batch[mask]).sum() / batch[mask].sum()
+
+
+def masked_mse(outputs, batch):
+    return over("loss_mask", ((outputs["features"] - batch["target"]) ** 2).mean(-1), batch)
+
+
+def mse_of_all(outputs, batch):
+    return functional.mse_loss(outputs["features"][batch["own"] != 0], batch["target"][batch["own"] != 0])
+
+
+def masked_cosine(outputs, batch):
+    return over("loss_mask", 1 - functional.cosine_similarity(outputs["features"], batch["target"], -1), batch)
+
+
 def all_workloads(judge):
     cases = zoo.all_cases()
+    judge.stage("workload label smoothing, z-loss", named_loss, cases["llama_logits"],
+                "  - cross_entropy: {{logits: {name}.logits, labels: labels, label_smoothing: 0.1, z_loss: 0.01}}\n", smoothed_cross_entropy)
+    for kind, mask, loss in (("mse", ", mask: loss_mask", masked_mse), ("mse", "", mse_of_all), ("cosine", ", mask: loss_mask", masked_cosine)):
+        words = f"  - {kind}: {{{{value: {{name}}.features, target: target{mask}}}}}\n"
+        name = f"{kind}_{'masked' if mask else 'all'}"
+        judge.stage(f"workload {name}", named_loss, embedded_case(name, loss), words, loss)
+    for direction in ("reverse", "jensen_shannon"):
+        judge.stage(f"workload distillation, {direction}", distillation, cases["llama_logits"], cases["qwen3_logits"], direction=direction)
     for key in OPTIMIZERS:
         judge.stage(f"workload {key}", optimizer, cases["mlp_logits"], key)
     cross_entropy = "  - cross_entropy: {{logits: {name}.logits, labels: labels, ignore_index: -100, weight: 0.25}}\n"

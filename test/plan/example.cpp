@@ -315,6 +315,8 @@ void addSections(PlanBuilder &builder, const Dims &dims) {
   }
   builder.plan().components[0]->frozen = true;
   builder.plan().components[0]->precision = code(DType::BF16);
+  builder.plan().components[kStudent]->saves_trained = true;
+  builder.plan().components[kStudent]->strip = {"module."};
   builder.plan().sections[kStudent]->trains = true;
   builder.plan().sections[kStudent]->layout->recompute = true;
   fb::EdgeT &edge = add(builder.plan().edges);

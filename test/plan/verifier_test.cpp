@@ -227,6 +227,8 @@ const Rule kRules[] = {
     {"componentDots", [](Mutable &m) { m.plan.components[1]->name = ".."; }, "plan.components[1].name: '..' cannot name a file"},
     {"componentIsTheOptimizersFile", [](Mutable &m) { m.plan.components[1]->name = "optimizer"; }, "plan.components[1].name: 'optimizer' is the name of the optimizer's file"},
     {"componentPrecision", [](Mutable &m) { m.plan.components[1]->precision = 3; }, "plan.components[1].precision: 3 is neither 0 (f32) nor 2 (bf16)"},
+    {"prefixes", [](Mutable &m) { m.plan.components[1]->strip.resize(17, "x."); }, "plan.components[1].strip: 17 prefixes exceed the limit of 16"},
+    {"emptyPrefix", [](Mutable &m) { m.plan.components[1]->strip = {""}; }, "plan.components[1].strip[0]: "},
     {"modelPath", [](Mutable &m) { m.plan.components[0]->model_path = "\x01"; }, "plan.components[0].model_path: "},
     {"parameterComponent", [](Mutable &m) { m.plan.parameters[0]->component = 2; }, "plan.parameters[0].component: 2 is not below the number of components, 2"},
     {"parameterTwice", [](Mutable &m) { m.plan.parameters[2]->name = "lm_head.bias"; }, "plan.parameters[2].name: 'lm_head.bias' is the name"},
@@ -268,8 +270,10 @@ const Rule kRules[] = {
     {"clip", [](Mutable &m) { m.training.clip_grad_norm = -1; }, "plan.training.clip_grad_norm: -1 is not"},
     {"momentum", [](Mutable &m) { m.training.optimizer = fb::Optimizer::Sgd, m.training.momentum = NAN; }, "plan.training.momentum: nan is not"},
     {"nesterov", [](Mutable &m) { m.training.optimizer = fb::Optimizer::Sgd, m.training.nesterov = true; }, "plan.training.nesterov: needs a momentum"},
-    {"decay", [](Mutable &m) { m.training.decay = static_cast<fb::Decay>(3); }, "plan.training.decay: 3 is not"},
+    {"decay", [](Mutable &m) { m.training.decay = static_cast<fb::Decay>(4); }, "plan.training.decay: 4 is not"},
     {"minLr", [](Mutable &m) { m.training.min_lr = -1; }, "plan.training.min_lr: -1 is not"},
+    {"decaySteps", [](Mutable &m) { m.training.decay_steps = 5; }, "plan.training.decay_steps: 5 is not from 0 to 0"},
+    {"decayStepsOfWsd", [](Mutable &m) { m.training.decay = fb::Decay::Wsd, m.training.decay_steps = 91; }, "plan.training.decay_steps: 91 is not from 1 to 90"},
     {"totalSteps", [](Mutable &m) { m.training.total_steps = 10; }, "plan.training.total_steps: 10 is not more than warmup_steps, 10"},
 
     // Sections, edges, places.

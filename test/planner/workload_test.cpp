@@ -18,7 +18,8 @@ std::string errorOf(const std::string &text, const std::vector<std::string> &set
 const char *kKd = R"yaml(
 components:
   teacher: {model: teacher.onnx, frozen: true}
-  student: {model: student.onnx, weights: student.safetensors, frozen: ["*.embed_tokens.*"], cuts: [model.layers.2]}
+  student: {model: student.onnx, weights: student.safetensors, frozen: ["*.embed_tokens.*"], cuts: [model.layers.2],
+            trainable: ["*lora_*", head.weight], save: trained, strip: module.}
 edges:
   - teacher.features -> student.image_features
 inputs:
@@ -28,7 +29,8 @@ dims:
   batch: {combine: sum}
   seq: {combine: max, max: 2048, multiple_of: 8}
 loss:
-  - cross_entropy: {logits: student.logits, labels: labels, ignore_index: -1, weight: 0.5}
+  - cross_entropy: {logits: student.logits, labels: labels, ignore_index: -1, weight: 0.5,
+                     label_smoothing: 0.1, z_loss: 1e-4}
   - kl_divergence: {student: student.logits, teacher: teacher.logits, temperature: 2.0, labels: labels, weight: 0.5}
   - mean: {value: student.per_token_loss, mask: loss_mask, weight: 1.0}
   - output: student.loss
@@ -52,6 +54,10 @@ TEST(Workload, ReadsEveryKey) {
   EXPECT_TRUE(w.components[0].frozen);
   EXPECT_EQ(w.components[1].weights, "jobs/student.safetensors");
   EXPECT_EQ(w.components[1].frozenPatterns, std::vector<std::string>{"*.embed_tokens.*"});
+  EXPECT_THAT(w.components[1].trainablePatterns, ::testing::ElementsAre("*lora_*", "head.weight"));
+  EXPECT_TRUE(w.components[1].savesTrained);
+  EXPECT_FALSE(w.components[0].savesTrained);
+  EXPECT_THAT(w.components[1].strip, ::testing::ElementsAre("module."));
   EXPECT_EQ(w.components[1].cuts, std::vector<std::string>{"model.layers.2"});
   ASSERT_EQ(w.edges.size(), 1u);
   EXPECT_EQ(w.edges[0].from.str(), "teacher.features");
@@ -106,6 +112,13 @@ TEST(Workload, RefusesUnknownKeysWithLineAndNearestName) {
   EXPECT_THAT(errorOf("components: {m: m.onnx}\nloss: [{output: m.loss}]\ntrain:\n  global_bach: 64\n"),
               AllOf(HasSubstr("kd.yaml:4"), HasSubstr("train.global_bach"), HasSubstr("did you mean 'global_batch'")));
   EXPECT_THAT(errorOf("components: {m: m.onnx}\nlos: [{output: m.loss}]\n"), HasSubstr("loss"));
+  EXPECT_THAT(
+      errorOf("components: {m: m.onnx}\nloss: [{cross_entropy: {logits: m.a, labels: b, label_smoothing: 2}}]\n"),
+      HasSubstr("label_smoothing"));
+  EXPECT_THAT(
+      errorOf("components: {m: m.onnx}\nloss: [{kl_divergence: {student: m.a, teacher: m.b, direction: back}}]\n"),
+      AllOf(HasSubstr("direction"), HasSubstr("reverse")));
+  EXPECT_THAT(errorOf("components: {m: m.onnx}\nloss: [{mse: {value: m.a}}]\n"), HasSubstr("target"));
   EXPECT_THAT(errorOf("components: {m: m.onnx}\nloss: [{outputs: m.loss}]\n"), HasSubstr("did you mean 'output'"));
   EXPECT_THAT(errorOf("components: {student: m.onnx}\nloss: [{output: studnet.loss}]\n"),
               HasSubstr("did you mean 'student'"));

@@ -98,3 +98,22 @@ class Tagger(torch.nn.Module):
 
 def seeded(module: torch.nn.Module, seed: int = 0) -> torch.nn.Module:
     return zoo.initialise(module, seed)
+
+
+class Gated(torch.nn.Module):
+    """Values that learn nothing, each in a block of its own kind."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.head = (torch.nn.Linear(*sizes) for sizes in ((12, 16), (16, 16), (16, 10)))
+
+    @torch.no_grad()
+    def scale(self, hidden):
+        return hidden.abs().amax(-1, keepdim=True), torch.sigmoid(self.second(hidden))
+
+    def forward(self, features):
+        hidden = self.first(features)
+        with torch.no_grad():
+            gate = torch.sigmoid(2 * hidden)
+        scale, weight = self.scale(hidden)
+        return self.head(hidden * gate + torch.tanh(hidden) / (1 + scale) + weight * self.second(hidden))

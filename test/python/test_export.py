@@ -264,6 +264,19 @@ def test_a_module_of_nobodys_library(bench):
     assert not gradients["words.weight"][0].any() and "inner.0.bias" not in gradients
 
 
+def test_blocks_without_gradients(bench):
+    """torch.no_grad(), as a block and as a decorator: gradients end there."""
+    model = networks.seeded(networks.Gated())
+    path = maestro.export(model, torch.randn(4, 12), bench.scratch / "gated.onnx", outputs=["logits"])
+    random = numpy.random.default_rng(5)
+    samples = [{"features": random.normal(size=12).astype("float32"), "labels": random.integers(0, 10)} for _ in range(6)]
+    loss, gradients, _ = step_one(bench, "gated", path, samples)
+    features = torch.from_numpy(numpy.stack([sample["features"] for sample in samples]))
+    expected = functional.cross_entropy(model(features), torch.tensor([int(sample["labels"]) for sample in samples]))
+    expected.backward()
+    compare(model, expected.item(), loss, gradients)
+
+
 def test_what_cannot_be_exported_is_an_error(tmp_path):
     tagger = networks.Tagger()
     words = torch.ones(2, 4, dtype=torch.int64)

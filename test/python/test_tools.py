@@ -202,6 +202,32 @@ def test_run_and_metrics(folder, run, plan, data, capsys):
     assert len(more.rows) == 4 and "step 4/4" in capsys.readouterr().err
 
 
+def test_validation(folder, plan, data):
+    run = maestro.run(plan, data=data, out=folder / "watched", steps=4, validate=data, validate_every=2, keep_best="loss", quiet=True)
+    first, last = (row["validation"] for row in run.rows if "validation" in row)
+    assert first["samples"] == data.samples and last["loss"] < first["loss"] and run.best == run.checkpoint.resolve()
+    pandas = pytest.importorskip("pandas")
+    assert isinstance(run.metrics, pandas.DataFrame)
+    assert list(run.metrics["validation.losses.cross_entropy"].notna()) == [False, True, False, True]
+    with pytest.raises(maestro.Error, match="keep_best"):
+        maestro.Run(folder / "run").best
+
+
+def test_a_checkpoint_of_what_trains(folder, models, data):
+    path = maestro.workload(
+        folder / "part.yaml",
+        components={"student": {"model": folder / "student.onnx", "trainable": ["*norm*"], "save": "trained"}},
+        loss={"cross_entropy": {"logits": "student.logits", "labels": "labels"}},
+    )
+    run = maestro.run(maestro.plan(path, quiet=True), data=data, out=folder / "part", steps=2, quiet=True)
+    model = networks.seeded(networks.llama(layers=1), 2)
+    kept = maestro.load(run, model)
+    assert "lm_head.weight" in kept and not any("norm" in name for name in kept)
+    assert not torch.equal(model.model.norm.weight, models["student"].model.norm.weight)
+    with pytest.raises(maestro.Error, match="save_pretrained"):
+        maestro.to_hf(run, folder / "part-hf")
+
+
 def test_evaluate(run, plan, data):
     first = maestro.evaluate(plan, data=data, quiet=True)
     later = maestro.evaluate(plan, data=data, weights={"student": run.checkpoint / "student.safetensors"}, quiet=True)

@@ -3,8 +3,10 @@
 They are committed; run this again only to add one: .venv/bin/python test/executor_files/golden/make.py
 """
 
+import gzip
 import io
 import pathlib
+import subprocess
 import tarfile
 
 import numpy
@@ -64,6 +66,10 @@ def write_shards() -> None:
     long = [(long_name + ".ids.npy", npy(numpy.array([1, 2], "<i8"))), (long_name + ".label.cls", b"3")]
     write_tar("pax.tar", samples(3, 2) + long, tarfile.PAX_FORMAT)
     write_tar("ustar.tar.gz", samples(5, 3), tarfile.USTAR_FORMAT, "w:gz")
+    tar = gzip.decompress((FOLDER / "ustar.tar.gz").read_bytes())
+    for packer, suffix in (("zstd", "zst"), ("xz", "xz"), ("bzip2", "bz2")):
+        packed = subprocess.run([packer, "-c"], input=tar, capture_output=True, check=True).stdout
+        (FOLDER / f"ustar.tar.{suffix}").write_bytes(packed)
 
 
 def write_safetensors() -> None:
