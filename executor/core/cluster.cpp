@@ -118,11 +118,7 @@ void Cluster::watch(World &world) {
     int code = world.outcome().code.load();
     return Status(code ? static_cast<StatusCode>(code) : StatusCode::Unavailable, std::string(world.abort().text()));
   };
-  hooks.onStop = [&world](uint32_t rank, const Status &cause) {
-    int none = 0;
-    world.outcome().code.compare_exchange_strong(none, static_cast<int>(cause.code()));
-    world.abort().raise(rank, cause);
-  };
+  hooks.onStop = [&world](uint32_t rank, const Status &cause) { world.raise(rank, cause); };
   hooks.onFinish = [this, &world] {
     finished = true;
     if (!hasTrainingRank) // Others end by themselves.

@@ -241,15 +241,12 @@ Status Job::update(uint64_t step, const StepResult &result) {
 
 /// The first failure is the job's; everybody else stops because of it.
 void Job::noteFailure(uint32_t rank, const Status &status) {
-  int none = 0;
-  if (!world->abort().isRaised())
-    world->outcome().code.compare_exchange_strong(none, static_cast<int>(status.code()));
   {
     std::lock_guard lock(mutex);
     if (failure.isOk() && !stopping && !world->abort().isRaised())
       failure = Status(status.code(), std::string(status.message()));
   }
-  world->abort().raise(rank, status);
+  world->raise(rank, status);
   changed.notify_all();
 }
 

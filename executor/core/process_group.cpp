@@ -69,12 +69,11 @@ bool ProcessGroup::reap(bool isEnding) {
     bool failed = !WIFEXITED(status) || WEXITSTATUS(status) != 0;
     if (!failed || isEnding || world.abort().isRaised())
       continue;
-    int none = 0;
-    world.outcome().code.compare_exchange_strong(none, static_cast<int>(StatusCode::Unavailable));
-    world.abort().raise(rank, WIFSIGNALED(status)
-                                  ? fmt::format("its process ({}) was killed by signal {} ({})", pid, WTERMSIG(status),
-                                                ::strsignal(WTERMSIG(status)))
-                                  : fmt::format("its process ({}) ended with status {}", pid, WEXITSTATUS(status)));
+    world.raise(rank, Status::unavailable(
+                          WIFSIGNALED(status)
+                              ? fmt::format("its process ({}) was killed by signal {} ({})", pid, WTERMSIG(status),
+                                            ::strsignal(WTERMSIG(status)))
+                              : fmt::format("its process ({}) ended with status {}", pid, WEXITSTATUS(status))));
   }
   return !children.empty();
 }

@@ -54,12 +54,9 @@ public:
     if (!processes)
       return status;
     if (status.isOk() && isRoot() && !options.trace.empty())
-      processes->awaitOthers();                         // They write their parts.
-    if (!status.isOk() && !world->abort().isRaised()) { // The others end, too, and for this reason.
-      int none = 0;
-      world->outcome().code.compare_exchange_strong(none, static_cast<int>(status.code()));
-      world->abort().raise(processes->rank(), status);
-    }
+      processes->awaitOthers();                       // They write their parts.
+    if (!status.isOk() && !world->abort().isRaised()) // The others end, too, and for this reason.
+      world->raise(processes->rank(), status);
     job.reset(); // The root's ends the job; then its group waits for the others.
     if (!processes->isRoot())
       ProcessGroup::leave(hasEnded ? Status() : std::move(status));
@@ -74,16 +71,13 @@ private:
                    World::create(*plan, topology,
                                  {options.evaluate, 1, 1, true, options.adapts && !options.evaluate, cluster->here()}));
     Status status = executeShare();
-    if (status.isOk() || hasEnded) {
+    if (status.isOk() || status.code() == StatusCode::Interrupted) {
       if (isRoot())
         cluster->finish();
-    } else if (cluster->isFinished()) {
+    } else if (cluster->isFinished()) { // Its ranks ran ahead, and nobody waits for what they did.
       status = Status();
     } else {
-      int none = 0;
-      if (!world->abort().isRaised())
-        world->outcome().code.compare_exchange_strong(none, static_cast<int>(status.code()));
-      world->abort().raise(cluster->here().first, status);
+      world->raise(cluster->here().first, status);
       status = cluster->causeOfEnd(std::move(status));
       job.reset();
       return status;

@@ -57,6 +57,13 @@ public:
 
   const transport::Abort &abort() const { return *stop; }
   SharedOutcome &outcome() const { return *shared; }
+  /// Ends the job for this cause, unless it has ended already.
+  void raise(uint32_t rank, const Status &cause) const {
+    int none = 0;
+    if (!stop->isRaised())
+      shared->code.compare_exchange_strong(none, static_cast<int>(cause.code()));
+    stop->raise(rank, cause);
+  }
   const SharedTimes &busyNs() const { return times; }
 
   /// Everybody's memory, as this process reaches it.

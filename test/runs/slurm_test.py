@@ -52,7 +52,7 @@ class Slurm:
         key = self.folder / "munge.key"
         key.write_bytes(secrets.token_bytes(1024))
         key.chmod(0o400)
-        # PATH without a CUDA that slurmd would look for devices with; Slurm's own variables of whoever runs this test must not count.
+        # Whoever runs this test may be a Slurm job, whose variables must not count.
         self.environment = {name: value for name, value in os.environ.items() if not name.startswith("SLURM")} | {
             "SLURM_CONF": str(self.folder / "slurm.conf"), "MAESTRO_JOB_SECRET": secrets.token_hex(16)}
         self.start(0, "munged", "--foreground", "--force", f"--key-file={key}", f"--socket={self.folder}/munge.socket",

@@ -6,9 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <condition_variable>
-#include <cstring>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -534,10 +532,8 @@ private:
     if (!failure.isOk() || leaving)
       return;
     Stop stop{rank, static_cast<uint32_t>(cause.code()), std::string(cause.message())};
-    if (process() == 0)
-      settle(rank, std::move(cause));
-    else
-      note(rank, std::move(cause));
+    note(rank, std::move(cause));
+    isSettled = process() == 0;
     for (Member &member : members)
       if (member.connection)
         member.connection->send(MessageKind::Stop, encode(stop));
@@ -561,7 +557,7 @@ private:
     failedRank = rank;
   }
 
-  /// The job's first cause is known.
+  /// Process 0 has said what the job's first cause is.
   void settle(uint32_t rank, Status cause) {
     if (isSettled || leaving)
       return;
