@@ -15,6 +15,21 @@ import subprocess
 import numpy
 
 
+# A frozen teacher and a student that learns from it and from labels; and, for four devices, the student in two stages of two replicas.
+DISTILLATION = """
+components:
+  teacher: {{model: {teacher}, frozen: true}}
+  student: {{model: {student}}}
+loss:
+  - cross_entropy: {{logits: student.logits, labels: labels, weight: 0.5}}
+  - kl_divergence: {{student: student.logits, teacher: teacher.logits, labels: labels, weight: 0.5}}
+train: {{global_batch: 8, optimizer: {{adamw: {{lr: {lr}}}}}}}
+"""
+STAGES_AND_REPLICAS = [
+    "--set", "cluster.devices_per_node=4", "--set", "dims.seq.max=48", "--pin", "student.stages=2", "--pin", "student.dp=2", "--pin",
+    "student.micro_batch=2", "--pin", "student.split_backward=1", "--pin", "teacher.dp=1", "--pin", "teacher.devices=0"]
+
+
 class ToolFailure(Exception):
     """A tool ended with another status than expected; carries the command and what it said."""
 

@@ -22,17 +22,6 @@ for sibling in ("parity", "models"):
     sys.path.insert(0, str(FOLDER.parent / sibling))
 
 LIMIT_SECONDS = 5.0
-LAYOUT = ["--set", "cluster.devices_per_node=4", "--set", "dims.seq.max=48", "--pin", "student.stages=2", "--pin",
-          "student.dp=2", "--pin", "student.micro_batch=2", "--pin", "student.split_backward=1", "--pin", "teacher.dp=1", "--pin", "teacher.devices=0"]
-WORKLOAD = """
-components:
-  teacher: {{model: {teacher}, frozen: true}}
-  student: {{model: {student}}}
-loss:
-  - cross_entropy: {{logits: student.logits, labels: labels, weight: 0.5}}
-  - kl_divergence: {{student: student.logits, teacher: teacher.logits, labels: labels, weight: 0.5}}
-train: {{global_batch: 8}}
-"""
 
 
 def children(pid: int) -> list[int]:
@@ -57,9 +46,9 @@ class Ranks(unittest.TestCase):
         cases = zoo.all_cases()
         folder = export.models_folder()
         workload = cls.bench.scratch / "kd.yaml"
-        workload.write_text(WORKLOAD.format(teacher=export.export_variant(cases["llama_logits"], "opset20", folder),
+        workload.write_text(tools.DISTILLATION.format(lr=1e-3, teacher=export.export_variant(cases["llama_logits"], "opset20", folder),
                                             student=export.export_variant(cases["qwen3_logits"], "opset20", folder)))
-        cls.plan = cls.bench.plan(workload, "kd", *LAYOUT)
+        cls.plan = cls.bench.plan(workload, "kd", *tools.STAGES_AND_REPLICAS)
 
     @classmethod
     def tearDownClass(cls):

@@ -10,33 +10,22 @@ import time
 
 import runs
 from machines import Job, Loopback, Network, newest
-from tools import different_files, metrics
+from tools import DISTILLATION, STAGES_AND_REPLICAS, different_files, metrics
 
 STEPS = 6
-KD = """
-components:
-  teacher: {{model: {teacher}, frozen: true}}
-  student: {{model: {student}}}
-loss:
-  - cross_entropy: {{logits: student.logits, labels: labels, weight: 0.5}}
-  - kl_divergence: {{student: student.logits, teacher: teacher.logits, labels: labels, weight: 0.5}}
-train: {{global_batch: 8}}
-"""
 FOUR = ["--set", "cluster.devices_per_node=4"]
-STAGES = ["--pin", "student.stages=2", "--pin", "student.dp=2", "--pin", "student.micro_batch=2", "--pin", "student.split_backward=1", "--pin",
-          "teacher.dp=1", "--pin", "teacher.devices=0", "--set", "dims.seq.max=48"]
 EXAMPLES = runs.HERE.parent.parent / "examples"
 
 
 def plans(scratch):
     """Of a teacher and a student with stages and replicas, of three modalities, of replicas alone, and of tensors in parts."""
     workload = scratch.path / "kd.yaml"
-    workload.write_text(KD.format(teacher=runs.exported(runs.zoo_case("llama_logits")), student=runs.exported(runs.zoo_case("qwen3_logits"))))
+    workload.write_text(DISTILLATION.format(lr=1e-3, teacher=runs.exported(runs.zoo_case("llama_logits")), student=runs.exported(runs.zoo_case("qwen3_logits"))))
     bench = scratch.bench()
     gpt = runs.exported(runs.zoo_case("gpt2_logits"))
     two = ["--set", "cluster.devices_per_node=2", "--set", "train.global_batch=8", "--pin", "*.micro_batch=2", "--pin"]
     return {
-        "kd": bench.plan(workload, "kd", *FOUR, *STAGES),
+        "kd": bench.plan(workload, "kd", *STAGES_AND_REPLICAS),
         "multimodal": bench.plan(EXAMPLES / "multimodal" / "workload.yaml", "multimodal", *FOUR, "--set", "train.global_batch=16"),
         "replicas": bench.plan(gpt, "replicas", *two, "*.dp=2"),
         "tensor": bench.plan(gpt, "tensor", *two, "*.tensor=2"),

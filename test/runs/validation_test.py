@@ -15,19 +15,8 @@ import export
 import numpy
 import shards
 import zoo
-from tools import different_files, evaluated, metrics
+from tools import DISTILLATION, STAGES_AND_REPLICAS, different_files, evaluated, metrics
 
-LAYOUT = ["--set", "cluster.devices_per_node=4", "--set", "dims.seq.max=48", "--pin", "student.stages=2", "--pin", "student.dp=2",
-          "--pin", "student.micro_batch=2", "--pin", "student.split_backward=1", "--pin", "teacher.dp=1", "--pin", "teacher.devices=0"]
-WORKLOAD = """
-components:
-  teacher: {{model: {teacher}, frozen: true}}
-  student: {{model: {student}}}
-loss:
-  - cross_entropy: {{logits: student.logits, labels: labels, weight: 0.5}}
-  - kl_divergence: {{student: student.logits, teacher: teacher.logits, labels: labels, weight: 0.5}}
-train: {{global_batch: 8, optimizer: {{adamw: {{lr: {lr}}}}}}}
-"""
 
 
 def samples(count, seed):
@@ -42,9 +31,9 @@ class World:
         models = {name: export.export_variant(cases[case], "opset20", folder)
                   for name, case in (("teacher", "llama_logits"), ("student", "qwen3_logits"))}
         for name, rate in (("calm", 1e-3), ("wild", 0.3)):
-            (self.path / f"{name}.yaml").write_text(WORKLOAD.format(**models, lr=rate))
-        self.plan = self.bench.plan(self.path / "calm.yaml", "calm", *LAYOUT)
-        self.wild = self.bench.plan(self.path / "wild.yaml", "wild", *LAYOUT)
+            (self.path / f"{name}.yaml").write_text(DISTILLATION.format(**models, lr=rate))
+        self.plan = self.bench.plan(self.path / "calm.yaml", "calm", *STAGES_AND_REPLICAS)
+        self.wild = self.bench.plan(self.path / "wild.yaml", "wild", *STAGES_AND_REPLICAS)
         shards.write_shards(samples(40, 1), self.path / "train")
         shards.write_shards(samples(21, 2), self.path / "held-out")
         self.data = ["--data", "train/*.tar"]
