@@ -18,7 +18,6 @@ import zoo
 from tools import DISTILLATION, STAGES_AND_REPLICAS, different_files, evaluated, metrics
 
 
-
 def samples(count, seed):
     random = numpy.random.default_rng(seed)
     return [{name: random.integers(3, zoo.VOCABULARY, length) for name in ("input_ids", "labels")} for length in random.integers(4, 48, count)]
