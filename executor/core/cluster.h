@@ -9,6 +9,7 @@
 #pragma once
 
 #include "executor/core/job.h"
+#include "executor/core/machine_check.h"
 #include "executor/core/run.h"
 #include "transport/control/control.h"
 #include "transport/control/progress_record.h"
@@ -30,13 +31,17 @@ public:
 
   transport::RankRange here() const { return own; }
   bool isRoot(const World &world) const { return here().has(world.root()); }
-  Seating seating(const World &world) const;
+  Seating seating() const;
   /// Opens the fabric and writes to every other process once. The world must outlive this; from now on an end here is
   /// everybody's.
   Status connect(World &world);
 
+  /// The machines of all processes, by their names, in the order of their first ranks.
+  Result<std::vector<MachineShare>> machines();
   /// What the root says, everywhere; where it fails, everybody does, and for the same reason.
   Result<std::string> decide(const World &world, const Result<std::string> &root);
+  /// InvalidInput, everywhere, where a process does not see what the root has just written into this folder.
+  Status checkIsShared(const World &world, const std::string &folder);
   /// By the root, when all has been done that it waits for.
   void finish() { control->finish(); }
   /// Whether the root has done all: ranks that ran ahead end then.
@@ -51,6 +56,7 @@ private:
   transport::RankRange ranksOf(uint32_t process) const {
     return transport::ranksOf(process, control->processes(), ranks);
   }
+  uint32_t processOf(uint32_t rank) const { return transport::processOf(rank, control->processes(), ranks); }
   Status greet(const World &world);
   void watch(World &world);
 

@@ -67,7 +67,7 @@ Result<std::unique_ptr<Job>> Job::create(const plan::Plan &plan, const JobOption
     MAESTRO_ASSIGN(job->ownWorld,
                    World::create(plan, job->facts, {options.evaluates, options.growth, 1, false, options.adapts}));
     job->world = job->ownWorld.get();
-    job->seating = {{0, job->facts.ranks}, {0, job->facts.ranks}};
+    job->seating.ranks = job->facts.ranks;
   }
   auto order = options.fileOrder ? wavefront::Order::FileOrder : wavefront::Order::Wavefront;
   job->scheduler = std::make_unique<ScheduleCache>(
@@ -87,7 +87,7 @@ Status Job::createWorkers() {
   mailboxes.resize(facts.ranks);
   for (uint32_t rank = 0; rank < facts.ranks; ++rank) {
     workers.emplace_back();
-    if (!seating.here.has(rank))
+    if (!seating.here().has(rank))
       continue;
     CpuDeviceOptions deviceOptions;
     uint32_t threadCount = plan->ranks()->Get(rank)->threads();

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 namespace maestro::executor {
 namespace fb = plan::fb;
@@ -41,8 +42,11 @@ public:
     if (world->training.size() > 1) {
       MAESTRO_ASSIGN(world->agreed, Agreement::plan(places, agreementDescription()));
     }
-    for (uint32_t rank = 0; rank < topology.ranks; ++rank)
+    for (uint32_t rank = 0; rank < topology.ranks; ++rank) {
       world->greetings.push_back(places.reserveWords(rank, 1));
+      world->begun.push_back(places.reserveWords(rank, 1));
+    }
+    world->written = places.reserveWords(world->root(), 1);
     world->timesPlace = places.reserve(world->root(), timesBytes());
     MAESTRO_TRY(allocate());
     return std::move(world);
@@ -56,10 +60,7 @@ private:
         MAESTRO_ASSIGN(world->channels.back(), Channel::plan(places, describe(ring)));
       }
     }
-    if (options.processes) {
-      MAESTRO_ASSIGN(world->gather, Channel::plan(places, gatherDescription()));
-    }
-    return Status();
+    return options.processes && !options.evaluates ? planPieces() : Status();
   }
 
   ChannelDescription describe(const RingFacts &ring) const {
@@ -76,16 +77,29 @@ private:
     return description;
   }
 
-  ChannelDescription gatherDescription() const {
-    ChannelDescription description;
-    description.name = "parameters to save";
-    description.edge = kNone;
-    description.epoch = options.epoch;
-    description.consumerRank = world->root();
-    description.producerRanks = world->training;
-    description.slots = kGatherSlots;
-    description.slotBytes = kPieceBytes;
-    return description;
+  Status planPieces() {
+    std::map<uint32_t, std::set<uint32_t>> sendersOf;
+    for (uint32_t s = 0; s < topology.stations.size(); ++s) {
+      const StationFacts &station = topology.stations[s];
+      uint32_t lead = topology.stationAt(station.section, station.stage, station.replica);
+      if (!station.isLead() && savesValues(lead))
+        sendersOf[topology.stations[lead].rank].insert(station.rank);
+    }
+    if (options.gathersAtRoot)
+      sendersOf[world->root()].insert(world->training.begin(), world->training.end());
+    for (const auto &[taker, senders] : sendersOf) {
+      ChannelDescription description;
+      description.name = "parameters to save";
+      description.edge = kNone;
+      description.epoch = options.epoch;
+      description.consumerRank = taker;
+      description.producerRanks.assign(senders.begin(), senders.end());
+      description.slots = kPieceSlots;
+      description.slotBytes = kPieceBytes;
+      MAESTRO_ASSIGN(Channel channel, Channel::plan(places, description));
+      world->pieces.emplace(taker, World::Pieces{description.producerRanks, std::move(channel)});
+    }
+    return Status();
   }
 
   /// A sum of the plan is one between the first ranks of its stations, one between the second ranks, and so on.
@@ -241,8 +255,14 @@ std::byte *World::gradients(uint32_t station) const {
   return place ? segments->at(*place) : nullptr;
 }
 
-Result<std::unique_ptr<Sender>> World::gatherSender(uint32_t rank, Device &device) const {
-  return gather->sender(*segments, *trainingIndex(rank), device);
+Result<std::unique_ptr<Sender>> World::pieceSender(uint32_t taker, uint32_t rank, Device &device) const {
+  const auto &[senders, channel] = pieces.at(taker);
+  auto self = std::find(senders.begin(), senders.end(), rank);
+  return channel.sender(*segments, static_cast<uint32_t>(self - senders.begin()), device);
+}
+
+Result<std::unique_ptr<Receiver>> World::pieceReceiver(uint32_t taker, Device &device) const {
+  return pieces.at(taker).channel.receiver(*segments, device);
 }
 
 } // namespace maestro::executor

@@ -17,6 +17,7 @@
 #include "transport/shared_memory.h"
 
 #include <atomic>
+#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -34,18 +35,19 @@ struct SharedTimes {
   std::atomic<int64_t> *devices = nullptr;  ///< By rank: in tasks, reductions and updates.
 };
 
-/// Pieces of parameters on their way to the rank that saves.
-inline constexpr uint32_t kGatherSlots = 2;
+/// Of the ring of pieces of parameters on their way to the rank that takes them.
+inline constexpr uint32_t kPieceSlots = 2;
 
 /// What ranks that train agree on in a step.
 enum AgreementKind : uint32_t { kCountsRecord, kEndRecord, kAgreementKinds };
 
 struct WorldOptions {
   bool evaluates = false;
-  uint64_t growth = 1;    ///< Of ring slots (--self-check).
-  uint32_t epoch = 1;     ///< Of the run.
-  bool processes = false; ///< Ranks will not see each other's devices.
-  bool adapts = false;    ///< All ranks agree on measured times in every step.
+  uint64_t growth = 1;        ///< Of ring slots (--self-check).
+  uint32_t epoch = 1;         ///< Of the run.
+  bool processes = false;     ///< Ranks will not see each other's devices.
+  bool adapts = false;        ///< All ranks agree on measured times in every step.
+  bool gathersAtRoot = false; ///< The root takes parameters' buffers of all that train (Job::gatherAtRoot).
   /// Ranks whose memory this process makes; nothing: all.
   std::optional<transport::RankRange> here = {};
 };
@@ -72,6 +74,10 @@ public:
   void connect(transport::Fabric &fabric) { segments->connect(fabric); }
   /// At which the other processes count when they can write to this rank.
   const transport::WordPlace &greeting(uint32_t rank) const { return greetings[rank]; }
+  /// At which the root counts for each rank that writes files of checkpoints: another one is begun. And at which those
+  /// count for the root: theirs are written.
+  const transport::WordPlace &checkpointBegun(uint32_t rank) const { return begun[rank]; }
+  const transport::WordPlace &filesWritten() const { return written; }
   /// Tells the root, where it is another process, what the rank's device has done so far.
   void publishTimes(uint32_t rank) const;
 
@@ -102,9 +108,10 @@ public:
   Result<Reduction::Member> gradientSum(size_t sum, uint32_t member, Device &device) const {
     return sums[sum].reduction->member(*segments, member, device);
   }
-  /// From all ranks that train to the root, where ranks are processes.
-  Result<std::unique_ptr<Sender>> gatherSender(uint32_t rank, Device &device) const;
-  Result<std::unique_ptr<Receiver>> gatherReceiver(Device &device) const { return gather->receiver(*segments, device); }
+  /// Where ranks are processes: of pieces of parameters, from the other ranks that share the taker's tensors, and to
+  /// the root as WorldOptions say.
+  Result<std::unique_ptr<Sender>> pieceSender(uint32_t taker, uint32_t rank, Device &device) const;
+  Result<std::unique_ptr<Receiver>> pieceReceiver(uint32_t taker, Device &device) const;
 
 private:
   friend class WorldBuilder;
@@ -121,9 +128,10 @@ private:
   std::unique_ptr<transport::SharedMemory> memory;
   std::optional<transport::Abort> stop;
   SharedOutcome *shared = nullptr;
-  transport::Place timesPlace;                 ///< In the root's segment.
-  SharedTimes times;                           ///< There, or where the root is elsewhere, what is known here.
-  std::vector<transport::WordPlace> greetings; ///< By rank.
+  transport::Place timesPlace;                        ///< In the root's segment.
+  SharedTimes times;                                  ///< There, or where the root is elsewhere, what is known here.
+  std::vector<transport::WordPlace> greetings, begun; ///< By rank.
+  transport::WordPlace written;
   std::vector<uint32_t> training;
   std::optional<transport::Segments> segments;
   std::vector<Channel> channels;                                ///< By Topology.rings.
@@ -131,7 +139,11 @@ private:
   std::vector<GradientSum> sums;
   std::vector<std::optional<Exchange>> exchanges; ///< By the scheduler's device (Topology.deviceOf).
   std::optional<Agreement> agreed;
-  std::optional<Channel> gather;
+  struct Pieces {
+    std::vector<uint32_t> senders; ///< Ranks.
+    Channel channel;
+  };
+  std::map<uint32_t, Pieces> pieces; ///< By the rank that takes them.
 };
 
 } // namespace maestro::executor

@@ -110,7 +110,7 @@ Status readValues(const plan::Plan &plan, executor::Job &job) {
   for (uint32_t p = 0; p < plan->parameters()->size(); ++p)
     for (K kind : {K::Value, K::Gradient, K::Moment1, K::Moment2})
       if (job.holder(kind, p) != plan::kNone)
-        MAESTRO_TRY(job.gather(kind, p, [](std::span<const std::byte> piece) {
+        MAESTRO_TRY(job.gatherAtRoot(kind, p, [](std::span<const std::byte> piece) {
           volatile std::byte last = piece.empty() ? std::byte() : piece.back();
           (void)last;
           return Status();
