@@ -191,8 +191,7 @@ SavedFile gradientsFile(const plan::Plan &plan, const Topology &topology, uint32
       const fb::Parameter &parameter = *plan->parameters()->Get(p);
       SavedName named{fmt::format("{}.{}", componentName(plan, parameter), parameter.name()->string_view()),
                       fb::BindingKind::Gradient, p};
-      file.tensors.push_back(
-          {tensorInfo(plan, topology.executable(held.front()), named), named.kind, p, held.front()});
+      file.tensors.push_back({tensorInfo(plan, topology.executable(held.front()), named), named.kind, p, held.front()});
     }
   return file;
 }

@@ -1,8 +1,9 @@
-// Which files a checkpoint has, what lies in each, and which rank writes it: from the plan alone, so that it is the same
-// however ranks are processes.
+// Which files a checkpoint has, what lies in each, and which rank writes it: from the plan alone, so that it is the
+// same however ranks are processes.
 //
 //   student.safetensors                                           where one rank writes the set
-//   student-00001-of-00002.safetensors … , student.safetensors.index.json     where several do, as Hugging Face names them
+//   student-00001-of-00002.safetensors … , student.safetensors.index.json     where several do, as Hugging Face names
+//   them
 //
 // Every tensor is written by one of the ranks that hold it. Replicas hold the same and share the work, where there is
 // enough of it. Tensors that ranks hold in parts are written whole, by the first of these ranks.
@@ -50,7 +51,8 @@ inline constexpr uint64_t kLeastFileBytes = uint64_t{256} << 20;
 /// Components that are not frozen as a whole, then the optimizer. The rank `root` writes sets of nothing.
 std::vector<SavedSet> checkpointSets(const plan::Plan &plan, const Topology &topology, uint32_t root,
                                      uint64_t leastFileBytes = kLeastFileBytes);
-/// gradients.safetensors: every trainable parameter's gradient as <component>.<parameter>, in one file of rank `writer`.
+/// gradients.safetensors: every trainable parameter's gradient as <component>.<parameter>, in one file of rank
+/// `writer`.
 SavedFile gradientsFile(const plan::Plan &plan, const Topology &topology, uint32_t writer);
 
 /// Parameters and persistent buffers of a component, or what trains of them where that alone is saved, of what

@@ -36,13 +36,26 @@ Result<checkpoint::FoundCheckpoint> findToEvaluate(const RunOptions &options) {
 
 Result<std::unique_ptr<Results>> Results::open(const RunOptions &options) {
   using Start = checkpoint::RunFolder::Start;
-  Start start = options.overwrite                             ? Start::Replace
+  bool hasBegun = false;
+  if (options.isRestart) {
+    MAESTRO_ASSIGN(std::string now, checkpoint::readRunName(options.out));
+    hasBegun = now != options.runBefore;
+  }
+  Start start = hasBegun                                      ? Start::ResumeOrFresh
+                : options.overwrite                           ? Start::Replace
                 : options.resume == RunOptions::Resume::Yes   ? Start::Resume
                 : options.resume == RunOptions::Resume::IfAny ? Start::ResumeOrFresh
                                                               : Start::Fresh;
   std::unique_ptr<Results> results(new Results(options));
   MAESTRO_ASSIGN(results->opened, checkpoint::RunFolder::open(options.out, start));
   return results;
+}
+
+Status beforeRestarts(RunOptions &options) {
+  if (options.out.empty() || options.evaluate)
+    return Status::invalidInput("--restarts goes on from the checkpoints of a training run: give --out");
+  MAESTRO_ASSIGN(options.runBefore, checkpoint::readRunName(options.out));
+  return Status();
 }
 
 Status Results::record(const plan::Plan &plan, const metrics::StepRecord &record) {

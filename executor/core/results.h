@@ -1,7 +1,7 @@
 // What a run leaves in --out beside its checkpoints: metrics and the plan that ran; and what it goes on from.
 //
-// The folder is opened, and locked, before anything runs. It becomes this run's after the first step: a run that bad data
-// or weights ended before it leaves an older run's results alone.
+// The folder is opened, and locked, before anything runs. It becomes this run's after the first step: a run that bad
+// data or weights ended before it leaves an older run's results alone.
 #pragma once
 
 #include "base/status.h"
@@ -15,7 +15,8 @@
 
 namespace maestro::executor {
 
-/// The newest whole checkpoint of --out, for who only reads there; a run may be writing. InvalidInput where there is none.
+/// The newest whole checkpoint of --out, for who only reads there; a run may be writing. InvalidInput where there is
+/// none.
 Result<checkpoint::FoundCheckpoint> findToEvaluate(const RunOptions &options);
 
 /// Of the root.

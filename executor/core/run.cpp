@@ -338,6 +338,8 @@ private:
 
   Status afterFirstGradients(const data::SampleBatch &batch) {
     job->drives("checking");
+    if (options.isRestart && found) // The first start did it.
+      return Status();
     if (options.saveGradients)
       MAESTRO_TRY(saveGradients(*plan, *job, options.out + "/gradients.safetensors"));
     if (!options.selfCheck)

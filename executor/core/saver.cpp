@@ -88,9 +88,10 @@ bool Saver::copiesFit(const plan::Plan &plan, const Topology &topology, std::spa
     uint64_t left = machine.availableBytes - std::min(machine.availableBytes, needed);
     if (bytes <= left)
       continue;
-    logWarning(fmt::format("steps wait while checkpoints are written: beside the run, which needs {} bytes of memory, a "
-                           "copy of {} bytes does not fit into the {} that are free{}",
-                           needed, bytes, machine.availableBytes, machine.onItsName()));
+    logWarning(
+        fmt::format("steps wait while checkpoints are written: beside the run, which needs {} bytes of memory, a "
+                    "copy of {} bytes does not fit into the {} that are free{}",
+                    needed, bytes, machine.availableBytes, machine.onItsName()));
     return false;
   }
   return true;
@@ -220,9 +221,10 @@ Status Saver::commit(checkpoint::PendingCheckpoint &folder, const Pending &pendi
   for (const SavedSet &set : sets) {
     for (const SavedFile &file : set.files)
       if (std::error_code error; !std::filesystem::exists(folder.file(file.name), error))
-        return Status::invalidInput(fmt::format("'{}', which rank {} has written, is not there for rank {}; --out must be "
-                                                "a folder that all machines see",
-                                                folder.file(file.name), file.writer, job.worldOfRanks().root()));
+        return Status::invalidInput(
+            fmt::format("'{}', which rank {} has written, is not there for rank {}; --out must be "
+                        "a folder that all machines see",
+                        folder.file(file.name), file.writer, job.worldOfRanks().root()));
     if (set.hasIndex())
       MAESTRO_TRY(checkpoint::writeText(folder.file(set.indexName()), set.index()));
   }

@@ -3,17 +3,18 @@
 // A checkpoint is copied to the host's memory while no step is under way, and written while the next steps run:
 //
 //   the run's thread          Saver's thread, in every process that trains
-//   save() ── copy ─────────▶ root: a folder aside ──begun──▶ each: its ranks' files, forced to disk ──written──▶ root: indexes,
+//   save() ── copy ─────────▶ root: a folder aside ──begun──▶ each: its ranks' files, forced to disk ──written──▶ root:
+//   indexes,
 //     back to the steps                                                                       state.json, rename
 //
-// Where the copy does not fit into memory, the run waits until the files are written. A rank that cannot write ends the job.
+// Where the copy does not fit into memory, the run waits until the files are written. A rank that cannot write ends the
+// job.
 #pragma once
 
 #include "base/status.h"
 #include "executor/checkpoint/run_folder.h"
 #include "executor/core/checkpoint_files.h"
 #include "executor/core/job.h"
-#include "executor/core/machine_check.h"
 #include "executor/core/machine_check.h"
 
 #include <condition_variable>
@@ -33,7 +34,7 @@ public:
     /// The root's: where old checkpoints are removed and the best one is marked.
     const checkpoint::RunFolder *folder = nullptr;
     uint64_t keepLast = 0; ///< Checkpoints; 0: all.
-    bool copies = true; ///< Else the run waits until files are written. Alike in all processes.
+    bool copies = true;    ///< Else the run waits until files are written. Alike in all processes.
   };
   /// Whether all machines have memory for the copy beside the run; says so where one has not.
   static bool copiesFit(const plan::Plan &plan, const Topology &topology, std::span<const MachineShare> machines);

@@ -69,6 +69,9 @@ class Network:
     def unplug(self, number: int) -> None:
         self.inside(self.switch, "ip", "link", "set", f"port{number}", "down")
 
+    def plug(self, number: int) -> None:
+        self.inside(self.switch, "ip", "link", "set", f"port{number}", "up")
+
     def close(self) -> None:
         for holder in (*self.machines, self.switch):
             holder.kill()

@@ -28,6 +28,8 @@ constexpr size_t kMostStrangers = 256; ///< Connections that have not proven any
 constexpr auto kEndPatience = std::chrono::seconds(5);
 constexpr auto kCausePatience = std::chrono::seconds(1);
 constexpr auto kRefusalPatience = std::chrono::seconds(2);
+/// Between attempts to meet whoever listens at process 0's address.
+constexpr auto kRetryEvery = std::chrono::milliseconds(100);
 
 std::string hostName() {
   char name[256] = "";
@@ -193,15 +195,18 @@ private:
     auto deadline = Clock::now() + options.patience;
     std::vector<Stranger> strangers;
     std::string refusal;
+    StatusCode refusalCode = StatusCode::InvalidInput;
     // Those that come after it was refused are told why, too.
     auto isOver = [&] { return !refusal.empty() && Clock::now() > refused + kRefusalPatience; };
     while (missing() > 0 && !isOver()) {
       if (options.isStopped())
         return Status::interrupted("interrupted while " + missingText() + " had not come");
+      forgetThoseWhoLeft();
       if (Clock::now() >= deadline && refusal.empty())
-        refused = Clock::now(), refusal = "after " + std::to_string(options.patience.count() / 1000) + " s " +
-                                          missingText() + " of " + std::to_string(processes()) + " have not come to " +
-                                          ownAddress + ":" + std::to_string(options.launch.port);
+        refused = Clock::now(), refusalCode = StatusCode::Unavailable,
+        refusal = "after " + std::to_string(options.patience.count() / 1000) + " s " + missingText() + " of " +
+                  std::to_string(processes()) + " have not come to " + ownAddress + ":" +
+                  std::to_string(options.launch.port);
       if (auto now = Clock::now(); now - lastBeat >= kBeatEvery) { // Those who wait see that they wait for somebody.
         lastBeat = now;
         beatAll({});
@@ -214,12 +219,13 @@ private:
         else
           ++i;
     }
-    return refusal.empty() ? Status() : refuseAll(refusal);
+    listener = Descriptor(); // Who comes now is of another attempt, and tries again.
+    return refusal.empty() ? Status() : refuseAll(refusal, refusalCode);
   }
 
   /// Those that were let in hear why it was for nothing, and have read it when this returns.
-  Status refuseAll(const std::string &reason) {
-    std::vector<std::byte> stop = encode(Stop{0, static_cast<uint32_t>(StatusCode::InvalidInput), reason});
+  Status refuseAll(const std::string &reason, StatusCode code) {
+    std::vector<std::byte> stop = encode(Stop{0, static_cast<uint32_t>(code), reason});
     for (Member &member : members)
       if (member.connection)
         member.connection->send(MessageKind::Stop, stop);
@@ -232,7 +238,14 @@ private:
                        [](const Member &member) { return member.connection.has_value(); }))
         break;
     }
-    return Status::invalidInput(reason);
+    return Status(code, reason);
+  }
+
+  /// One that left before all had come may come again.
+  void forgetThoseWhoLeft() {
+    for (Member &member : members)
+      if (member.connection && !member.connection->receive().isOk())
+        member.connection.reset();
   }
 
   size_t missing() const {
@@ -348,7 +361,19 @@ private:
     auto deadline = Clock::now() + options.patience;
     if (auto addresses = resolve(launch.host); addresses && !addresses->empty()) // Else it may be known later.
       MAESTRO_TRY(checkSecrecy(addresses->front()));
-    MAESTRO_ASSIGN(Connection connection, connectTo(launch.host, launch.port, deadline, options.isStopped));
+    // Whoever listens there may be about to end: process 0 of an attempt that has failed.
+    while (true) {
+      MAESTRO_ASSIGN(Connection connection, connectTo(launch.host, launch.port, deadline, options.isStopped));
+      Status status = introduceTo(std::move(connection));
+      if (status.code() != StatusCode::Unavailable || Clock::now() >= deadline || options.isStopped())
+        return status;
+      std::this_thread::sleep_for(kRetryEvery);
+    }
+  }
+
+  /// Unavailable where the other side says nothing, or leaves.
+  Status introduceTo(Connection connection) {
+    const Launch &launch = options.launch;
     MAESTRO_TRY(checkSecrecy(connection.peerAddress()));
     ownAddress = connection.localAddress();
     if (!options.interface.empty()) {
@@ -356,7 +381,7 @@ private:
     }
     std::string there = "process 0 at " + connection.peerAddress() + ":" + std::to_string(launch.port);
     auto expect = [&](MessageKind kind) -> Result<std::vector<std::byte>> {
-      auto frame = connection.await(kMostGreetingBytes, std::min(deadline, Clock::now() + kGreetingPatience));
+      auto frame = connection.await(kMostGreetingBytes, Clock::now() + kGreetingPatience);
       if (!frame)
         return std::move(frame).takeStatus().withContext(there);
       if (frame->kind != kind)
