@@ -84,15 +84,16 @@ int runWithRestarts(uint32_t most, const std::function<int(bool isRestart)> &run
     int status = awaitEnd(pid);
     child = 0;
     bool failed = WIFSIGNALED(status) || WEXITSTATUS(status) == 2;
-    std::string how = WIFSIGNALED(status) ? fmt::format("was ended by signal {} ({})", WTERMSIG(status),
-                                                        ::strsignal(WTERMSIG(status)))
-                                          : fmt::format("ended with status {}", WEXITSTATUS(status));
+    std::string how = WIFSIGNALED(status)
+                          ? fmt::format("was ended by signal {} ({})", WTERMSIG(status), ::strsignal(WTERMSIG(status)))
+                          : fmt::format("ended with status {}", WEXITSTATUS(status));
     if (!failed || isAskedToStop || restarts == most) {
       if (WIFSIGNALED(status))
         logError(fmt::format("the run {}", how));
       return WIFSIGNALED(status) ? 2 : WEXITSTATUS(status);
     }
-    logWarning(fmt::format("the run {}; it goes on from its last checkpoint (restart {} of {})", how, restarts + 1, most));
+    logWarning(
+        fmt::format("the run {}; it goes on from its last checkpoint (restart {} of {})", how, restarts + 1, most));
   }
 }
 

@@ -1,4 +1,5 @@
-// --restarts: a process that only watches over the one that runs, and starts it again where the machine or a peer failed.
+// --restarts: a process that only watches over the one that runs, and starts it again where the machine or a peer
+// failed.
 #pragma once
 
 #include <cstdint>

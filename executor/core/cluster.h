@@ -52,15 +52,14 @@ public:
 
 private:
   Cluster(std::unique_ptr<transport::Control> met, uint32_t ranks)
-      : control(std::move(met)), ranks(ranks), own(ranksOf(control->process())) {}
-  transport::RankRange ranksOf(uint32_t process) const {
-    return transport::ranksOf(process, control->processes(), ranks);
-  }
-  uint32_t processOf(uint32_t rank) const { return transport::processOf(rank, control->processes(), ranks); }
+      : control(std::move(met)), processes(control->processes()), ranks(ranks), own(ranksOf(control->process())) {}
+  transport::RankRange ranksOf(uint32_t process) const { return transport::ranksOf(process, processes, ranks); }
+  uint32_t processOf(uint32_t rank) const { return transport::processOf(rank, processes, ranks); }
   Status greet(const World &world);
   void watch(World &world);
 
   std::unique_ptr<transport::Control> control;
+  uint32_t processes; ///< The control's thread asks, also while it is ended.
   uint32_t ranks;
   transport::RankRange own;
   bool hasTrainingRank = false;

@@ -39,9 +39,7 @@ public:
     MAESTRO_TRY(planChannels());
     MAESTRO_TRY(planGradientSums());
     MAESTRO_TRY(planExchanges());
-    if (world->training.size() > 1) {
-      MAESTRO_ASSIGN(world->agreed, Agreement::plan(places, agreementDescription()));
-    }
+    MAESTRO_TRY(planAgreements());
     for (uint32_t rank = 0; rank < topology.ranks; ++rank) {
       world->greetings.push_back(places.reserveWords(rank, 1));
       world->begun.push_back(places.reserveWords(rank, 1));
@@ -157,15 +155,39 @@ private:
     return Status();
   }
 
-  AgreementDescription agreementDescription() const {
+  Status planAgreements() {
+    world->ends.ranks = world->training;
+    for (uint32_t s = 0; s < topology.stations.size(); ++s)
+      if (topology.program(s, fb::ProgramKind::Count) || scalesLosses(s))
+        addRank(world->counts.ranks, topology.stations[s].rank);
+    auto losses = static_cast<uint32_t>(plan->losses()->size());
+    MAESTRO_TRY(planAgreement(world->counts, "losses' counts", losses));
+    // A few words, sums and counts; times by executable and kind of task.
+    return planAgreement(world->ends, "losses and norms", 8 + 2 * losses + 4 * plan->executables()->size());
+  }
+
+  Status planAgreement(World::Agreed &agreed, const char *name, uint32_t mostValues) {
+    if (agreed.ranks.size() < 2)
+      return Status();
     AgreementDescription description;
-    description.name = "losses and norms";
-    description.ranks = world->training;
-    description.kinds = kAgreementKinds;
-    // Counts, sums and a few words; times by executable and kind of task.
-    description.recordBytes =
-        static_cast<uint32_t>(24 + 16 * plan->losses()->size() + 32 * plan->executables()->size());
-    return description;
+    description.name = name;
+    description.key = "schedules";
+    description.ranks = agreed.ranks;
+    description.mostValues = std::max(mostValues, 1u);
+    MAESTRO_ASSIGN(agreed.agreement, Agreement::plan(places, description));
+    return Status();
+  }
+
+  bool scalesLosses(uint32_t station) const {
+    const auto &bindings = *topology.executable(station).bindings();
+    return std::any_of(bindings.begin(), bindings.end(),
+                       [](const fb::Binding *binding) { return binding->kind() == fb::BindingKind::LossScale; });
+  }
+
+  /// In ascending order, once.
+  static void addRank(std::vector<uint32_t> &ranks, uint32_t rank) {
+    if (auto place = std::lower_bound(ranks.begin(), ranks.end(), rank); place == ranks.end() || *place != rank)
+      ranks.insert(place, rank);
   }
 
   /// Whether a checkpoint holds values of this station: of a component that is not frozen as a whole. Such a rank does
@@ -179,13 +201,10 @@ private:
   }
 
   void findTrainingRanks() {
-    std::vector<uint32_t> &ranks = world->training;
     for (uint32_t s = 0; s < topology.stations.size(); ++s)
       if (topology.program(s, fb::ProgramKind::Count) || topology.program(s, fb::ProgramKind::Backward) ||
           topology.program(s, fb::ProgramKind::Update) || savesValues(s) || options.adapts)
-        if (uint32_t rank = topology.stations[s].rank; std::find(ranks.begin(), ranks.end(), rank) == ranks.end())
-          ranks.push_back(rank);
-    std::sort(ranks.begin(), ranks.end());
+        addRank(world->training, topology.stations[s].rank);
   }
 
   uint64_t timesBytes() const { return sizeof(int64_t) * (topology.stations.size() + topology.ranks); }
@@ -235,19 +254,16 @@ void World::publishTimes(uint32_t rank) const {
   tell(topology.stations.size() + rank);
 }
 
-std::optional<uint32_t> World::trainingIndex(uint32_t rank) const {
-  auto self = std::find(training.begin(), training.end(), rank);
-  return self == training.end() ? std::nullopt : std::optional(static_cast<uint32_t>(self - training.begin()));
+std::optional<Agreement::Member> World::memberOf(const Agreed &agreed, uint32_t rank) const {
+  auto self = std::lower_bound(agreed.ranks.begin(), agreed.ranks.end(), rank);
+  if (!agreed.agreement || self == agreed.ranks.end() || *self != rank)
+    return std::nullopt;
+  return agreed.agreement->member(*segments, static_cast<uint32_t>(self - agreed.ranks.begin()));
 }
 
 Result<Exchange::Member> World::exchange(uint32_t station, Device &device) const {
   const StationFacts &facts = topology.stations[station];
   return exchanges[topology.deviceOf[facts.rank]]->member(*segments, facts.member, device);
-}
-
-std::optional<Agreement::Member> World::agreement(uint32_t rank) const {
-  std::optional<uint32_t> self = trainingIndex(rank);
-  return agreed && self ? std::optional(agreed->member(*segments, *self)) : std::nullopt;
 }
 
 std::byte *World::gradients(uint32_t station) const {

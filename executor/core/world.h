@@ -38,9 +38,6 @@ struct SharedTimes {
 /// Of the ring of pieces of parameters on their way to the rank that takes them.
 inline constexpr uint32_t kPieceSlots = 2;
 
-/// What ranks that train agree on in a step.
-enum AgreementKind : uint32_t { kCountsRecord, kEndRecord, kAgreementKinds };
-
 struct WorldOptions {
   bool evaluates = false;
   uint64_t growth = 1;        ///< Of ring slots (--self-check).
@@ -97,8 +94,10 @@ public:
   }
   /// Between the ranks that share the station.
   Result<Exchange::Member> exchange(uint32_t station, Device &device) const;
-  /// Of all that train; nothing where the rank does not, or is the only one.
-  std::optional<Agreement::Member> agreement(uint32_t rank) const;
+  /// At a step's end, of all that train; nothing where the rank does not, or is the only one.
+  std::optional<Agreement::Member> endAgreement(uint32_t rank) const { return memberOf(ends, rank); }
+  /// On losses' counts, of those that count or scale losses; likewise.
+  std::optional<Agreement::Member> countAgreement(uint32_t rank) const { return memberOf(counts, rank); }
   /// Where the gradients of a station lie that others add to; null where nobody does.
   std::byte *gradients(uint32_t station) const;
   /// Sums of gradients that the plan asks for; between the first ranks of their stations, the second ranks, and so on.
@@ -121,8 +120,11 @@ private:
     std::optional<Reduction> reduction;
   };
   explicit World(const Topology &topology) : topology(topology) {}
-  /// Its place among those that train; nothing where it is none of them.
-  std::optional<uint32_t> trainingIndex(uint32_t rank) const;
+  struct Agreed {
+    std::vector<uint32_t> ranks;
+    std::optional<Agreement> agreement; ///< Nothing where there are less than two.
+  };
+  std::optional<Agreement::Member> memberOf(const Agreed &agreed, uint32_t rank) const;
 
   const Topology topology;
   std::unique_ptr<transport::SharedMemory> memory;
@@ -138,7 +140,7 @@ private:
   std::vector<std::optional<transport::Place>> sharedGradients; ///< By Topology.stations.
   std::vector<GradientSum> sums;
   std::vector<std::optional<Exchange>> exchanges; ///< By the scheduler's device (Topology.deviceOf).
-  std::optional<Agreement> agreed;
+  Agreed ends, counts;
   struct Pieces {
     std::vector<uint32_t> senders; ///< Ranks.
     Channel channel;
