@@ -48,6 +48,8 @@ public:
   bool isFinished() const { return finished; }
   /// Returns when everybody is done.
   Status leave();
+  /// What to add to this machine's clock for the one that all share.
+  int64_t clockAheadNs() const { return control->clockAheadNs(); }
   Status causeOfEnd(Status own) { return control->causeOfEnd(std::move(own)); }
 
 private:

@@ -303,7 +303,7 @@ private:
     if (!processes && !cluster) // Those that ran ahead, too; other processes end when they have done all their steps.
       job->end();
     if (!options.trace.empty())
-      MAESTRO_TRY(writeTrace(*plan, *job, isRoot(), options.trace));
+      MAESTRO_TRY(writeTrace(*plan, *job, isRoot(), options.trace, cluster ? cluster->clockAheadNs() : 0));
     if (!finished && isStopping() && isRoot())
       return Status::interrupted(options.out.empty()
                                      ? fmt::format("interrupted after step {}; nothing was saved without --out", step)
@@ -384,7 +384,7 @@ private:
     MAESTRO_ASSIGN(Evaluation all, evaluate(*plan, *job, *source, evaluated, options.steps));
     hasEnded = true;
     if (!options.trace.empty())
-      MAESTRO_TRY(writeTrace(*plan, *job, isRoot(), options.trace));
+      MAESTRO_TRY(writeTrace(*plan, *job, isRoot(), options.trace, cluster ? cluster->clockAheadNs() : 0));
     if (isRoot())
       MAESTRO_TRY(printEvaluation(*plan, all));
     return isRoot() && all.stops ? Status::interrupted("interrupted") : Status();

@@ -3,6 +3,7 @@ is cut off, all end soon and say the same; and what does not fit together is ref
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -58,6 +59,29 @@ def resumes(scratch, plan):
     different = different_files(scratch.path / "kd-alone" / f"checkpoint-{STEPS:06d}", scratch.path / "resumed" / f"checkpoint-{STEPS:06d}")
     scratch.check("two go on where three ended", first[0] == [0] * 3 and second[0] == [0] * 2 and not different,
                   f"{different} {[text for text in first[1] + second[1] if text]}")
+
+
+def traced(scratch, plan, network):
+    """Machines' clocks differ; the trace has one, on which no task begins before what it needs was made."""
+    job = Job(scratch, network, 3, plan, "--steps", 12, "--quiet", "--trace", "trace.json")
+    statuses, said = job.end()
+    if not scratch.check("a trace of three machines", statuses == [0] * 3, "" if statuses == [0] * 3 else f"{statuses} {said}"):
+        return
+    tasks = [event for event in json.loads((scratch.path / "trace.json").read_text())["traceEvents"] if event.get("cat") == "task"]
+    begin = min(event["ts"] for event in tasks)
+    seconds = (max(event["ts"] + event["dur"] for event in tasks) - begin) / 1e6
+    # By step and micro-batch of the student, on whose second stage it runs forward after the first: ranks 1 and 3 have the second.
+    end_of_forward, early = {}, 0.0
+    names = {(event["pid"], event["tid"]): event["args"]["name"] for event in json.loads((scratch.path / "trace.json").read_text())["traceEvents"]
+             if event.get("name") == "thread_name"}
+    for event in tasks:
+        if event["name"] == "forward" and "student stage 0" in names[event["pid"], event["tid"]]:
+            end_of_forward[event["args"]["step"], event["args"]["microbatch"]] = event["ts"] + event["dur"]
+    followers = [event for event in tasks if event["name"] == "forward" and "student stage 1" in names[event["pid"], event["tid"]]]
+    pairs = [(event["ts"], end_of_forward[key]) for event in followers if (key := (event["args"]["step"], event["args"]["microbatch"])) in end_of_forward]
+    early = max((made - began for began, made in pairs), default=None)
+    scratch.check("on one clock", pairs and seconds < 60 and early < 2000,
+                  f"{len(pairs)} tasks behind another machine's, {seconds:.1f} s in all, the earliest {early} µs before its operand")
 
 
 def evaluates(scratch, plan):
@@ -155,6 +179,8 @@ def main() -> int:
         same_bits(scratch, made, places)
         resumes(scratch, made["kd"])
         evaluates(scratch, made["kd"])
+        if 3 in networks:
+            traced(scratch, made["kd"], networks[3])
         place = networks.get(3, Loopback())
         for number in (0, 2):
             disturbed(scratch, f"process {number} is killed", place, made["kd"], send(number, signal.SIGKILL), 7, f"process {number} (", 2)

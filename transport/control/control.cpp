@@ -51,7 +51,8 @@ struct Member {
   std::optional<Connection> connection;
   std::string name;
   Clock::time_point lastSeen;
-  uint64_t rounds = 0;    ///< Records that it gave.
+  uint64_t rounds = 0; ///< Records that it gave.
+  PeerClock clock;
   bool isRefused = false; ///< And knows why.
 };
 
@@ -118,6 +119,11 @@ public:
     // Process 0's is the first; what another has raised goes there and comes back.
     changed.wait_for(lock, kCausePatience, [&] { return isSettled || leaving; });
     return failure.isOk() ? std::move(own) : Status(failure.code(), std::string(failure.message()));
+  }
+
+  int64_t clockAheadNs() const override {
+    std::lock_guard lock(mutex);
+    return process() == 0 ? 0 : members[0].clock.aheadNs();
   }
 
   Status leave() override {
@@ -459,8 +465,10 @@ private:
   Status handle(size_t m, MessageKind kind, std::vector<std::byte> body) {
     auto from = static_cast<uint32_t>(m);
     if (kind == MessageKind::Beat) {
+      MAESTRO_ASSIGN(Beat beat, decodeBeat(body));
+      members[m].clock.received(beat.stamps, nowNs());
       if (process() == 0 && hooks.onBeat)
-        hooks.onBeat(from, body);
+        hooks.onBeat(from, beat.ranks);
       return Status();
     }
     if (kind == MessageKind::Stop) {
@@ -521,10 +529,10 @@ private:
     end(rank, Status::unavailable(name + " has gone: " + why));
   }
 
-  void beatAll(std::span<const std::byte> beat) {
+  void beatAll(std::span<const std::byte> ranks) {
     for (Member &member : members)
       if (member.connection)
-        member.connection->send(MessageKind::Beat, beat);
+        member.connection->send(MessageKind::Beat, encode(Beat{member.clock.stamps(nowNs()), ranks}));
   }
 
   void lookAround() {
@@ -602,7 +610,7 @@ private:
   Clock::time_point refused;      ///< When the job was.
   std::vector<std::string> names; ///< By process, as far as known.
 
-  std::mutex mutex;
+  mutable std::mutex mutex;
   std::condition_variable changed;
   std::vector<Member> members;
   std::map<uint64_t, Round> rounds;
