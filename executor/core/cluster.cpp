@@ -189,6 +189,10 @@ Status Cluster::checkIsShared(const World &world, const std::string &folder) {
   return Status();
 }
 
+std::string Cluster::nameOf(uint32_t rank) const {
+  return fmt::format("rank {} of {}", rank, control->nameOf(processOf(rank)));
+}
+
 Status Cluster::leave() {
   fabric->awaitIdle();
   return control->leave();

@@ -50,6 +50,8 @@ public:
   Status leave();
   /// What to add to this machine's clock for the one that all share.
   int64_t clockAheadNs() const { return control->clockAheadNs(); }
+  /// "rank 5 of process 2 (node7, pid 4711)"
+  std::string nameOf(uint32_t rank) const;
   Status causeOfEnd(Status own) { return control->causeOfEnd(std::move(own)); }
 
 private:

@@ -168,7 +168,7 @@ uint32_t Job::holder(fb::BindingKind kind, uint32_t parameter) const {
   return kNone;
 }
 
-Worker &Job::anyWorker() {
+Worker &Job::anyWorker() const {
   return **std::find_if(workers.begin(), workers.end(), [](const auto &worker) { return worker != nullptr; });
 }
 

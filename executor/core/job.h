@@ -136,7 +136,7 @@ public:
   /// Null where the rank is another process.
   Worker *worker(size_t rank) { return workers[rank].get(); }
   /// Any of those that are here.
-  Worker &anyWorker();
+  Worker &anyWorker() const;
   const ScheduleCache &stepScheduler() const { return *scheduler; }
   /// What devices have done so far, in all processes.
   const SharedTimes &busyNs() const { return world->busyNs(); }

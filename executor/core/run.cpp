@@ -259,7 +259,8 @@ private:
     std::optional<metrics::Progress> progress;
     if (isRoot() && !options.quiet)
       progress.emplace(stderr, style, options.steps.value_or(0));
-    StepReport report(*plan);
+    StepReport report(*plan,
+                      cluster ? [this](uint32_t rank) { return cluster->nameOf(rank); } : StepReport::NameRank());
     bool finished = options.steps && step >= *options.steps, hasFailed = false;
     int64_t sinceNs = transport::nowNs(); // Of the step under way.
     for (bool isFirst = true; !finished && !hasFailed && !isStopping(); isFirst = false) {

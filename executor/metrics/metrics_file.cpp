@@ -61,7 +61,16 @@ void formatLine(const StepRecord &record, Line &line) {
     (line << ", \"idle\": ").json(device.idleSeconds) << "}";
     separator = ", ";
   }
-  line << "]}";
+  line << "]";
+  if (!record.slowDevices.empty()) {
+    line << ", \"slow_devices\": [";
+    for (std::string_view separator = ""; const SlowDevice &slow : record.slowDevices) {
+      ((line << separator) << "{\"rank\": " << slow.rank << ", \"times\": ").json(slow.times) << "}";
+      separator = ", ";
+    }
+    line << "]";
+  }
+  line << "}";
 }
 
 /// The step of a line as formatLine() writes it; 0 for anything else.

@@ -19,6 +19,12 @@ struct DeviceTimes {
   double idleSeconds = 0;
 };
 
+/// One that takes longer than the others do for the same planned time.
+struct SlowDevice {
+  uint32_t rank = 0;
+  double times = 1; ///< As long.
+};
+
 struct SectionTimes {
   std::string name;
   double busySeconds = 0; ///< In its own tasks, over all its stations.
@@ -52,7 +58,8 @@ struct StepRecord {
   double predictedStepSeconds = 0; ///< Of this step's samples, by itself: tasks, reduction of gradients, update.
   double scheduleSeconds = 0;      ///< Processor time in which micro-batches were formed and tasks ordered.
   std::vector<SectionTimes> sections;
-  std::vector<DeviceTimes> devices;                ///< By rank.
+  std::vector<DeviceTimes> devices; ///< By rank.
+  std::vector<SlowDevice> slowDevices = {};
   bool applied = true;                             ///< Loss and gradient norm are finite.
   std::vector<SampleName> badSamples = {};         ///< Where it was not: those to look at.
   std::optional<ValidationRecord> validation = {}; ///< Where one followed.

@@ -29,12 +29,16 @@ def plans(scratch):
         "kd": bench.plan(workload, "kd", *STAGES_AND_REPLICAS),
         "multimodal": bench.plan(EXAMPLES / "multimodal" / "workload.yaml", "multimodal", *FOUR, "--set", "train.global_batch=16"),
         "replicas": bench.plan(gpt, "replicas", *two, "*.dp=2"),
+        "three": bench.plan(gpt, "three", "--set", "cluster.devices_per_node=3", "--set", "train.global_batch=9", "--pin", "*.micro_batch=3",
+                            "--pin", "*.dp=3"),
         "tensor": bench.plan(gpt, "tensor", *two, "*.tensor=2"),
     }
 
 
 def same_bits(scratch, plans, places):
     for name, plan in plans.items():
+        if name == "three":
+            continue
         arguments = [plan, "--steps", STEPS, "--save-every", 3, "--save-gradients", "--quiet"]
         scratch.bench().succeed("maestro-run", *arguments, "--out", f"{name}-alone")
         alone = scratch.path / f"{name}-alone"
@@ -126,6 +130,27 @@ def send(number, signal_number):
     return disturb
 
 
+def slow(scratch, plan):
+    """A process that has the processor for a part of the time alone is named, while nothing fails."""
+    job = Job(scratch, Loopback(), 3, plan, "--quiet", "--save-every", 10, "--out", "slow", "--steps", 1_000_000)
+    named = []
+    if job.await_checkpoint("slow"):
+        deadline = time.monotonic() + 60
+        while not named and time.monotonic() < deadline:
+            for _ in range(20):
+                job.processes[1].send_signal(signal.SIGSTOP)
+                time.sleep(0.03)
+                job.processes[1].send_signal(signal.SIGCONT)
+                time.sleep(0.01)
+            named = [device["rank"] for line in metrics(scratch.path / "slow") for device in line.get("slow_devices", [])]
+    for process in job.processes:
+        process.send_signal(signal.SIGTERM)
+    statuses, said = job.end(30)
+    said = "".join(said)
+    scratch.check("a slow process is named", named and set(named) == {1} and "rank 1 of process 1" in said and 130 in statuses,
+                  "" if named else f"{named} {statuses} {said[-300:]}")
+
+
 def interrupted(scratch, plan):
     """Everybody ends after the same step, which is saved."""
     job = Job(scratch, Loopback(), 3, plan, "--quiet", "--save-every", 10, "--out", "interrupted", "--steps", 1_000_000)
@@ -186,6 +211,7 @@ def main() -> int:
             disturbed(scratch, f"process {number} is killed", place, made["kd"], send(number, signal.SIGKILL), 7, f"process {number} (", 2)
             disturbed(scratch, f"process {number} is stopped", place, made["kd"], send(number, signal.SIGSTOP), 15, f"process {number} (", 2)
         interrupted(scratch, made["kd"])
+        slow(scratch, made["three"])
         refused(scratch, made, networks.get(2))
         if networks:
             def unplug(job):

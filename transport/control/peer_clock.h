@@ -12,8 +12,8 @@
 
 namespace maestro::transport {
 
-/// On a message: when it was sent, and which one of the other side was received last, and when. Each by the clock of the
-/// side where it happened, in nanoseconds; echoNs is 0 where there was none.
+/// On a message: when it was sent, and which one of the other side was received last, and when. Each by the clock of
+/// the side where it happened, in nanoseconds; echoNs is 0 where there was none.
 struct ClockStamps {
   int64_t sentNs = 0, echoNs = 0, echoReceivedNs = 0;
 };
