@@ -142,15 +142,22 @@ private:
   /// Between the ranks that are one device to the scheduler; stations of the same ranks share it.
   Status planExchanges() {
     world->exchanges.resize(topology.ranks);
-    for (const fb::Station *station : *plan->stations()) {
-      const auto &ranks = *station->ranks();
+    auto add = [&](const flatbuffers::Vector<uint32_t> &ranks) -> Status {
       std::optional<Exchange> &own = world->exchanges[topology.deviceOf[ranks.Get(0)]];
       if (ranks.size() < 2 || own)
-        continue;
+        return Status();
       ExchangeDescription description;
       description.name = "shared tensors";
       description.ranks.assign(ranks.begin(), ranks.end());
       MAESTRO_ASSIGN(own, Exchange::plan(places, description));
+      return Status();
+    };
+    if (plan->communicators()) {
+      for (const fb::Communicator *communicator : *plan->communicators())
+        MAESTRO_TRY(add(*communicator->ranks()));
+    } else {
+      for (const fb::Station *station : *plan->stations())
+        MAESTRO_TRY(add(*station->ranks()));
     }
     return Status();
   }
