@@ -39,7 +39,8 @@ Result<TrainingData> openTrainingData(const plan::Plan &plan, const RunOptions &
     MAESTRO_ASSIGN(result.reader, openSynthetic(plan, options, seed));
     return result;
   }
-  data::DataRequest request{fieldSpecs(plan), symbolSpecs(plan), options.nextToken, false, options.shuffle, seed};
+  data::DataRequest request{fieldSpecs(plan), symbolSpecs(plan), options.nextToken, false, options.shuffle, seed,
+                            options.cache};
   for (const fb::Loss *loss : *plan->losses())
     request.graphComputesLoss |= loss->from_graph();
   MAESTRO_ASSIGN(data::DataFiles files, data::findData(options.data));
