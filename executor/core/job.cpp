@@ -76,6 +76,8 @@ Result<std::unique_ptr<Job>> Job::create(const plan::Plan &plan, const JobOption
   if (options.validates)
     job->evaluations = std::make_unique<ScheduleCache>(plan, job->facts, *job->batcher,
                                                        ScheduleCache::Options{{.evaluates = true}, order, 0});
+  job->stepValues.emplace(plan, job->facts, job->seating.here(), options.evaluates);
+  job->evaluationValues.emplace(plan, job->facts, job->seating.here(), true);
   job->startWatching();
   MAESTRO_TRY(job->createWorkers());
   return job;
@@ -201,9 +203,16 @@ void Job::post(uint32_t rank, const Command &command) {
   changed.notify_all();
 }
 
-void Job::prepareSchedule(const data::SampleBatch &batch, uint64_t step) {
-  if (!options.adapts) // Then it depends on what is being measured.
-    (void)scheduler->of(batch, step);
+void Job::prepare(data::SampleBatch &batch, uint64_t step) {
+  if (options.adapts) // The schedule depends on what is being measured.
+    return stepValues->markAll(batch);
+  if (auto made = scheduler->of(batch, step))
+    stepValues->mark((*made)->schedule, batch);
+}
+
+void Job::prepareEvaluation(data::SampleBatch &batch) {
+  if (auto made = (options.evaluates ? *scheduler : *evaluations).of(batch, ++toEvaluate))
+    evaluationValues->mark((*made)->schedule, batch);
 }
 
 void Job::submit(const data::SampleBatch &batch, uint64_t step, To to, bool updates) {

@@ -126,7 +126,7 @@ void ShardSamples::describe(uint64_t number, Sample &sample) {
       sample.fields[static_cast<size_t>(field)] = {true, index().dtypeOf(array), index().dimsOf(array), {}};
 }
 
-Status ShardSamples::readValues(uint64_t number, size_t field, std::span<std::byte> values) {
+Status ShardSamples::read(uint64_t number, size_t field, std::span<std::byte> values) {
   MAESTRO_TRY(shard.unpack());
   for (const IndexedArray &array : index().arraysOf(number))
     if (wantedOf(array) == static_cast<int>(field)) {

@@ -22,7 +22,7 @@ struct WantedField {
   bool optional = false; ///< Samples may lack it.
 };
 
-class ShardSamples {
+class ShardSamples final : public SampleValues {
 public:
   /// With the index that `indexes` keeps, else one that grows while samples are asked for. The fields must outlive it.
   static Result<std::unique_ptr<ShardSamples>> open(const std::string &path, std::span<const WantedField> wanted,
@@ -40,10 +40,10 @@ public:
   /// Reads all headers, and checks all samples.
   Status complete();
 
-  /// Key and fields of a sample in sight, in the order of those that are wanted, without values.
+  /// Key and fields of a sample in sight, in the order of those that are wanted.
   void describe(uint64_t number, Sample &sample);
-  /// An array that describe() told of. A packed shard is unpacked for the first.
-  Status readValues(uint64_t number, size_t field, std::span<std::byte> values);
+  /// A packed shard is unpacked for the first.
+  Status read(uint64_t number, size_t field, std::span<std::byte> values) override;
 
   /// Fields of the samples in sight that are not asked for; the first hundred.
   std::set<std::string> unread() const;

@@ -14,40 +14,13 @@ namespace {
 /// shards is opened and indexed once, however often it is repeated.
 constexpr size_t kKeptShards = 64;
 
-/// Reads the values of one sample into `sample`, which keeps its memory.
-class SampleDecoder {
-public:
-  Status decode(ShardSamples &shard, uint64_t number, Sample &sample) {
-    shard.describe(number, sample);
-    layOut(sample);
-    for (size_t i = 0; i < sample.fields.size(); ++i)
-      if (const SampleField &field = sample.fields[i]; field.present) // Its bytes lie in storage that the sample owns.
-        MAESTRO_TRY(shard.readValues(number, i, {const_cast<std::byte *>(field.bytes.data()), field.bytes.size()}));
-    return {};
-  }
-
-private:
-  static size_t padded(size_t bytes) { return (bytes + 63) / 64 * 64; }
-
-  void layOut(Sample &sample) {
-    size_t total = 0;
-    auto bytesOf = [](const SampleField &field) {
-      return static_cast<size_t>(field.dims.elements()) * byteSize(field.dtype);
-    };
-    for (const SampleField &field : sample.fields)
-      total += field.present ? padded(bytesOf(field)) : 0;
-    largest = std::max(largest, total);
-    std::span<std::byte> storage = sample.storage.resize(total, largest);
-    for (SampleField &field : sample.fields) {
-      if (!field.present)
-        continue;
-      field.bytes = storage.first(bytesOf(field));
-      storage = storage.subspan(padded(bytesOf(field)));
-    }
-  }
-
-  size_t largest = 0; ///< Bytes of the largest sample so far.
-};
+/// What a reader says of sample `number` of a shard, whose path it owns.
+void describe(const std::shared_ptr<ShardSamples> &shard, uint64_t number, std::string_view path, Sample &sample) {
+  shard->describe(number, sample);
+  sample.shard = path;
+  sample.values = shard;
+  sample.number = number;
+}
 
 Status noSuchPosition(uint64_t sample, uint64_t count, std::string_view where) {
   return Status::invalidInput(fmt::format("the data position is sample {}, but {} has {}: this is "
@@ -83,8 +56,7 @@ public:
 
   Status read(Sample &sample) override {
     uint64_t pass = current.pass;
-    MAESTRO_TRY(decoder.decode(*shards[current.shard], current.sample, sample));
-    sample.shard = options.shards[current.shard];
+    describe(shards[current.shard], current.sample, options.shards[current.shard], sample);
     sample.ordinal = current.ordinal++;
     ++current.sample;
     MAESTRO_ASSIGN(bool isThere, hasCurrent());
@@ -117,8 +89,9 @@ private:
 
   Status open(uint64_t number) {
     MAESTRO_ASSIGN(auto opened, ShardSamples::open(options.shards[number], options.fields, options.indexes));
-    // What is unpacked takes disk space, and only the shard that is read is worth it.
-    for (std::unique_ptr<ShardSamples> &other : shards)
+    // What is unpacked takes disk space, and only the shard that is read is worth it; samples whose values are still to
+    // be read keep theirs open.
+    for (std::shared_ptr<ShardSamples> &other : shards)
       if (other && (other->file().isPacked() || kept >= kKeptShards))
         other.reset(), --kept;
     shards[number] = std::move(opened);
@@ -127,8 +100,7 @@ private:
   }
 
   WebDatasetOptions options;
-  SampleDecoder decoder;
-  std::vector<std::unique_ptr<ShardSamples>> shards; ///< Empty: not open.
+  std::vector<std::shared_ptr<ShardSamples>> shards; ///< Empty: not open.
   size_t kept = 0;                                   ///< How many are open.
   DataPosition current;
 };
@@ -163,8 +135,7 @@ public:
     uint64_t number = order[current.ordinal];
     auto after = std::upper_bound(firstSample.begin(), firstSample.end(), number);
     auto shard = static_cast<size_t>(after - firstSample.begin()) - 1;
-    MAESTRO_TRY(decoder.decode(*shards[shard], number - firstSample[shard], sample));
-    sample.shard = options.shards[shard];
+    describe(shards[shard], number - firstSample[shard], options.shards[shard], sample);
     sample.ordinal = current.ordinal;
     sample.endsPass = ++current.ordinal == order.size();
     if (sample.endsPass) {
@@ -177,8 +148,7 @@ public:
 
 private:
   WebDatasetOptions options;
-  std::vector<std::unique_ptr<ShardSamples>> shards;
-  SampleDecoder decoder;
+  std::vector<std::shared_ptr<ShardSamples>> shards;
   std::vector<uint64_t> firstSample; ///< Of each shard, in file order of the whole data set.
   std::vector<uint64_t> order;
   DataPosition current;

@@ -198,7 +198,7 @@ protected:
   }
   std::string readIds(ShardSamples &samples) {
     values.assign(2, 0);
-    Status status = samples.readValues(0, 0, std::as_writable_bytes(std::span(values)));
+    Status status = samples.read(0, 0, std::as_writable_bytes(std::span(values)));
     return std::string(status.message());
   }
 
@@ -238,7 +238,7 @@ TEST_F(KeptValuesTest, ofAPackedShardComeWithoutItsHeaders) {
   Sample sample;
   samples->describe(0, sample);
   values.assign(static_cast<size_t>(sample.fields[0].dims.elements()), -1);
-  ASSERT_TRUE(samples->readValues(0, 0, std::as_writable_bytes(std::span(values))).isOk());
+  ASSERT_TRUE(samples->read(0, 0, std::as_writable_bytes(std::span(values))).isOk());
   EXPECT_NE(values.back(), -1);
 }
 

@@ -32,7 +32,7 @@ void readAll(data::KeptIndex kept, const std::string &shard) {
     for (size_t field = 0; field < wanted().size(); ++field) {
       const data::SampleField &array = sample.fields[field];
       values.resize(static_cast<size_t>(array.dims.elements()) * byteSize(array.dtype));
-      if (array.present && (*samples)->readValues(number, field, values).code() == StatusCode::Internal)
+      if (array.present && (*samples)->read(number, field, values).code() == StatusCode::Internal)
         std::abort();
     }
   }
