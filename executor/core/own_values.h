@@ -1,5 +1,5 @@
-// Which values of a batch a process reads: those of the samples in its stations' micro-batches, of the fields that their
-// programs have.
+// Which values of a batch a process reads: those of the samples in its stations' micro-batches, of the fields that
+// their programs have.
 #pragma once
 
 #include "executor/core/topology.h"

@@ -21,7 +21,7 @@ namespace maestro::data {
 struct ShardStamp {
   uint64_t bytes = 0;
   int64_t modifiedNs = 0; ///< Since 1970.
-  uint64_t endsHash = 0;  ///< Of the first and the last 4 KiB: some file systems know no time of modification.
+  uint64_t endsHash = 0;  ///< Of the first and the last 512 bytes: some file systems know no time of modification.
   bool operator==(const ShardStamp &) const = default;
 };
 

@@ -161,7 +161,7 @@ Result<ShardFile> ShardFile::open(const std::string &path) {
 }
 
 Result<ShardStamp> ShardFile::stamp() const {
-  constexpr uint64_t kEnd = 4096;
+  constexpr uint64_t kEnd = 512;
   std::vector<uint8_t> ends(2 * std::min(kEnd, fileBytes));
   std::span<std::byte> bytes = std::as_writable_bytes(std::span(ends));
   std::span<std::byte> parts[] = {bytes.first(bytes.size() / 2), bytes.last(bytes.size() / 2)};
