@@ -131,6 +131,9 @@ Status Job::createWorkers() {
     }
     (trains(rank) ? anyTrainingRank : anyFrozenRank) = true;
   }
+  tellsOfData = seating.here().first;
+  while (anyTrainingRank && !(workers[tellsOfData] && trains(tellsOfData)))
+    ++tellsOfData;
   return Status();
 }
 
@@ -311,6 +314,9 @@ Status Job::execute(uint32_t rank, const Command &command, StepResult &result) {
     MAESTRO_ASSIGN(result.stops, worker.evaluate(*command.batch, command.step, wantsToStop(), result.totals));
   } else {
     MAESTRO_TRY(worker.computeGradients(*command.batch, command.step, result.totals));
+    if (rank == tellsOfData)
+      world->busyNs().dataBytes[rank].fetch_add(static_cast<int64_t>(command.batch->valueBytes),
+                                                std::memory_order_relaxed);
     if (trains(rank)) {
       world->publishTimes(rank); // Before the records with which the step ends.
       MAESTRO_ASSIGN(StepEnd end, worker.agree(command.step, wantsToStop(), result.totals));

@@ -205,6 +205,7 @@ private:
   std::unique_ptr<ScheduleCache> scheduler, evaluations; ///< Of steps; of what is evaluated beside them.
   std::vector<std::unique_ptr<Worker>> workers;          ///< By rank; null where it is another process.
   bool anyFrozenRank = false, anyTrainingRank = false;
+  uint32_t tellsOfData = 0; ///< The rank here that tells what this process reads: the first that trains, if any does.
   std::optional<OwnValues> stepValues, evaluationValues;
   uint64_t evaluated = 0, toEvaluate = 0;     ///< Batches so far; that were prepared.
   std::map<uint32_t, Collection> collections; ///< By the taker's rank.

@@ -232,7 +232,7 @@ private:
   }
 
   Status openData() {
-    MAESTRO_ASSIGN(TrainingData opened, openTrainingData(*plan, options, seed));
+    MAESTRO_ASSIGN(TrainingData opened, openTrainingData(*plan, options, seed, processes || cluster));
     data = std::move(opened.identity);
     if (found && !options.evaluate) {
       MAESTRO_ASSIGN(position, resumedPosition(*found, data, {seed, options.acceptsChangedData}));

@@ -114,14 +114,14 @@ Status write(const std::string &path, std::span<const std::byte> bytes) {
 }
 
 /// Once in a run: the same is true of the other shards.
-void sayOnce(std::atomic<bool> &said, const std::string &message) {
+void sayOnce(std::atomic<bool> &said, LogLevel level, std::string_view message) {
   if (!said.exchange(true))
-    logWarning(message);
+    log(level, message);
 }
 
 std::optional<ShardIndex> cannotKeep(std::string_view why) {
   static std::atomic<bool> said;
-  sayOnce(said, fmt::format("--cache: {}; each process reads the headers of shards itself", why));
+  sayOnce(said, LogLevel::Warning, fmt::format("--cache: {}; each process reads the headers of shards itself", why));
   return std::nullopt;
 }
 
@@ -150,9 +150,10 @@ Result<std::optional<ShardIndex>> make(ShardFile &shard, const ShardStamp &stamp
 
 } // namespace
 
-Result<IndexStore> IndexStore::open(const std::string &folder) {
+Result<IndexStore> IndexStore::open(const std::string &folder, bool isShared) {
   IndexStore store;
   store.folder = folder;
+  store.isShared = isShared;
   std::error_code error;
   if (!folder.empty() && !fs::is_directory(folder, error) && !fs::create_directories(folder, error) && error)
     return Status::invalidInput(fmt::format("--cache {}: the folder cannot be made: {}", folder, error.message()));
@@ -172,7 +173,11 @@ Result<std::optional<ShardIndex>> IndexStore::find(ShardFile &shard) const {
     return make(shard, stamp, own);
   static std::atomic<bool> said;
   if (!found.why.empty())
-    sayOnce(said, fmt::format("{}; without --cache it is not made anew, and the shard's headers are read", found.why));
+    sayOnce(said, LogLevel::Warning,
+            fmt::format("{}; without --cache it is not made anew, and the shard's headers are read", found.why));
+  else if (isShared)
+    sayOnce(said, LogLevel::Info,
+            "the shards have no indexes, so that each process reads all their headers; --cache DIR keeps indexes");
   return std::optional<ShardIndex>();
 }
 

@@ -17,8 +17,9 @@ class IndexStore {
 public:
   /// Keeps none.
   IndexStore() = default;
-  /// Makes the folder where it is missing; "": keeps none.
-  static Result<IndexStore> open(const std::string &folder);
+  /// Makes the folder where it is missing; "": keeps none. What it costs that there is none is said once, where
+  /// `isShared`: several processes read the shards.
+  static Result<IndexStore> open(const std::string &folder, bool isShared = false);
 
   /// The index of the shard as it is now; it is unpacked where its index is made. Nothing where none is kept, and none
   /// can be.
@@ -26,6 +27,7 @@ public:
 
 private:
   std::string folder;
+  bool isShared = false;
 };
 
 } // namespace maestro::data

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <utility>
 
 namespace maestro::data {
 
@@ -128,13 +129,16 @@ void ShardSamples::describe(uint64_t number, Sample &sample) {
 
 Status ShardSamples::read(uint64_t number, size_t field, std::span<std::byte> values) {
   MAESTRO_TRY(shard.unpack());
+  if (std::exchange(reading, number) != number)
+    MAESTRO_TRY(shard.checkUnchanged());
   for (const IndexedArray &array : index().arraysOf(number))
     if (wantedOf(array) == static_cast<int>(field)) {
       Status status = array.format == ValueFormat::Npy ? readNpy(array, values) : readScalar(array, values);
-      MAESTRO_TRY(shard.checkUnchanged());
-      return status.isOk() ? std::move(status)
-                           : std::move(status).withContext(
-                                 fmt::format("field '{}' of sample '{}'", wanted[field].name, index().key(number)));
+      if (status.isOk())
+        return status;
+      MAESTRO_TRY(shard.checkUnchanged()); // The better cause.
+      return std::move(status).withContext(
+          fmt::format("field '{}' of sample '{}'", wanted[field].name, index().key(number)));
     }
   return Status::internal("values of a field that the sample lacks are asked for");
 }

@@ -67,6 +67,7 @@ private:
   std::vector<int> wantedOfField; ///< By ShardIndex::fields: index into `wanted`; -1: nobody asks.
   uint64_t checked = 0;           ///< Samples.
   std::vector<bool> seen;         ///< Scratch of checkSample().
+  uint64_t reading = UINT64_MAX;  ///< The sample whose values were read last.
   ByteBuffer scratch;
 };
 

@@ -23,7 +23,9 @@ Status readValues(SampleBatch &batch, ValueReader &values) {
       if (used == batch.storages.size())
         batch.storages.emplace_back();
       MAESTRO_TRY(values.read(sample, wanted, batch.storages[used]));
-      batch.valueBytes += batch.storages[used++].bytes().size();
+      ++used;
+      for (size_t i = 0; i < wanted.size(); ++i)
+        batch.valueBytes += wanted[i] && sample.fields[i].present ? sample.fields[i].byteCount() : 0;
     }
     sample.values.reset(); // Files may be closed.
   }

@@ -179,6 +179,7 @@ TEST(SampleSourceTest, readsTheValuesThatAreWantedAndNoOther) {
   EXPECT_EQ(valueOf(first.samples[2].fields[0]), 20);
   EXPECT_EQ(valueOf(first.samples[2].fields[1]), 21);
   EXPECT_EQ(valueOf(second.samples[1].fields[0]), 40);
+  EXPECT_EQ(first.valueBytes, 3 * sizeof(int64_t));
   EXPECT_EQ(first.storages.size(), 2u); // Memory follows what is read, not the batch.
   SampleBatch &third = **samples->next(3);
   EXPECT_EQ(&third, &first);

@@ -2,7 +2,8 @@
 //
 //   MAESTRO_READS_BELOW=/abs/data MAESTRO_READS=counts LD_PRELOAD=libcount_reads.so maestro-run …
 //
-// `counts` is a file of two 64-bit numbers that all processes add to: bytes of indexes (*.index), and of all other files.
+// `counts` is a file of two 64-bit numbers that all processes add to: bytes of indexes (*.index), and of all other
+// files.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <linux/limits.h>

@@ -104,6 +104,9 @@ def same_bits(world):
         different = different_files(world.path / "alone/checkpoint-000006", world.path / out / "checkpoint-000006")
         losses = [[line["loss"] for line in metrics(world.path / folder)] for folder in ("alone", out)]
         world.scratch.check(f"{out}: the bits of one process", not different and losses[0] == losses[1], f"{different} {losses}" if different else "")
+    for out in ("alone", "forked", "engine2", "engine3"):
+        read = sum(line["data_bytes"] for line in metrics(world.path / out))  # Of one step, others may be ahead.
+        world.scratch.check(f"{out}: metrics say what was read", read == 6 * BATCH * (4 * WIDTH + 8), f"{read}")
     checked = world.bench.command("maestro-run", *arguments[:-1], "--self-check", "--ranks", "processes")
     good = checked.returncode == 0 and "self-check: loss" in checked.stderr
     world.scratch.check("a self-check reads the whole first batch", good, "" if good else checked.stderr[-300:])
