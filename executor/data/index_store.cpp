@@ -52,7 +52,7 @@ std::string placeIn(const std::string &folder, const std::string &shard) {
 
 /// What a file of indexes came to: an index, or why there is none; neither where the file is missing, or being made.
 struct Found {
-  std::optional<ShardIndex> index;
+  std::optional<StoredIndex> index;
   std::string why;
 };
 
@@ -88,7 +88,7 @@ Found load(const std::string &path, const ShardFile &shard, const ShardStamp &st
     return {{}, fmt::format("index '{}' is of another state of its shard, which has changed since", path)};
   if (!shard.isPacked() && kept->tarBytes != stamp.bytes)
     return {{}, fmt::format("index '{}' is damaged", path)};
-  return {std::move(kept->index), {}};
+  return {StoredIndex{path, std::move(kept->index)}, {}};
 }
 
 /// Under another name first: whoever reads finds a whole one, or none.
@@ -119,14 +119,14 @@ void sayOnce(std::atomic<bool> &said, LogLevel level, std::string_view message) 
     log(level, message);
 }
 
-std::optional<ShardIndex> cannotKeep(std::string_view why) {
+std::optional<StoredIndex> cannotKeep(std::string_view why) {
   static std::atomic<bool> said;
   sayOnce(said, LogLevel::Warning, fmt::format("--cache: {}; each process reads the headers of shards itself", why));
   return std::nullopt;
 }
 
 /// The shard's index, made and kept at `path`, by whoever comes first.
-Result<std::optional<ShardIndex>> make(ShardFile &shard, const ShardStamp &stamp, const std::string &path) {
+Result<std::optional<StoredIndex>> make(ShardFile &shard, const ShardStamp &stamp, const std::string &path) {
   // An empty file is no index yet, and what those who wait have in common.
   Descriptor lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
   if (lock < 0)
@@ -145,7 +145,7 @@ Result<std::optional<ShardIndex>> make(ShardFile &shard, const ShardStamp &stamp
   Status written = write(path, encodeIndex(kept));
   if (!written.isOk())
     (void)cannotKeep(written.message());
-  return std::optional(std::move(kept.index));
+  return std::optional(StoredIndex{path, std::move(kept.index)});
 }
 
 } // namespace
@@ -160,7 +160,7 @@ Result<IndexStore> IndexStore::open(const std::string &folder, bool isShared) {
   return store;
 }
 
-Result<std::optional<ShardIndex>> IndexStore::find(ShardFile &shard) const {
+Result<std::optional<StoredIndex>> IndexStore::find(ShardFile &shard) const {
   MAESTRO_ASSIGN(ShardStamp stamp, shard.stamp());
   std::string own = folder.empty() ? std::string() : placeIn(folder, shard.name());
   Found found = own.empty() ? Found() : load(own, shard, stamp);
@@ -178,7 +178,7 @@ Result<std::optional<ShardIndex>> IndexStore::find(ShardFile &shard) const {
   else if (isShared)
     sayOnce(said, LogLevel::Info,
             "the shards have no indexes, so that each process reads all their headers; --cache DIR keeps indexes");
-  return std::optional<ShardIndex>();
+  return std::optional<StoredIndex>();
 }
 
 } // namespace maestro::data

@@ -13,6 +13,12 @@
 
 namespace maestro::data {
 
+/// An index, and the file that keeps it.
+struct StoredIndex {
+  std::string path;
+  ShardIndex index;
+};
+
 class IndexStore {
 public:
   /// Keeps none.
@@ -23,7 +29,9 @@ public:
 
   /// The index of the shard as it is now; it is unpacked where its index is made. Nothing where none is kept, and none
   /// can be.
-  Result<std::optional<ShardIndex>> find(ShardFile &shard) const;
+  Result<std::optional<StoredIndex>> find(ShardFile &shard) const;
+  /// Whether missing ones are made.
+  bool isMaking() const { return !folder.empty(); }
 
 private:
   std::string folder;

@@ -44,8 +44,8 @@ public:
   uint64_t bytes() const { return tarBytes; } ///< Of the tar.
   /// Fills `first`, then `second`, from `offset` on; fails when the file ends before.
   Status read(uint64_t offset, std::span<std::byte> first, std::span<std::byte> second = {}) const;
-  /// Fails where the file is no longer what it was when it was opened.
-  Status checkUnchanged() const;
+  /// Fails where the file is no longer what it was when it was opened; names the index that is of it, if any is kept.
+  Status checkUnchanged(const std::string &index = "") const;
 
 private:
   struct Packing;

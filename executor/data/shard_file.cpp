@@ -50,9 +50,10 @@ int64_t modifiedNsOf(const struct stat &status) {
   return status.st_mtim.tv_sec * int64_t{1'000'000'000} + status.st_mtim.tv_nsec;
 }
 
-Status changed(const std::string &path) {
+Status changed(const std::string &path, const std::string &index = "") {
   return Status::invalidInput(
-      fmt::format("shard '{}' changed while it was read; leave the data of a run alone, and start it again", path));
+      fmt::format("shard '{}' changed while it was read{}; leave the data of a run alone, and start it again", path,
+                  index.empty() ? "" : fmt::format(", and its index '{}' says what it was", index)));
 }
 } // namespace
 
@@ -192,12 +193,12 @@ Status ShardFile::unpack() {
   return checkUnchanged();
 }
 
-Status ShardFile::checkUnchanged() const {
+Status ShardFile::checkUnchanged(const std::string &index) const {
   struct stat status {};
   if (::fstat(fd, &status) != 0)
     return cannot("read shard", path, errno);
   bool isSame = static_cast<uint64_t>(status.st_size) == fileBytes && modifiedNsOf(status) == modifiedNs;
-  return isSame ? Status() : changed(path);
+  return isSame ? Status() : changed(path, index);
 }
 
 Status ShardFile::read(uint64_t offset, std::span<std::byte> first, std::span<std::byte> second) const {

@@ -1,7 +1,6 @@
 #include "executor/data/shard_samples.h"
 
 #include "base/nearest.h"
-#include "executor/data/index_store.h"
 #include "executor/data/scalar_text.h"
 
 #include <fmt/format.h>
@@ -16,15 +15,16 @@ namespace maestro::data {
 Result<std::unique_ptr<ShardSamples>> ShardSamples::open(const std::string &path, std::span<const WantedField> wanted,
                                                          const IndexStore &indexes) {
   MAESTRO_ASSIGN(ShardFile file, ShardFile::open(path));
-  MAESTRO_ASSIGN(std::optional<ShardIndex> kept, indexes.find(file));
+  MAESTRO_ASSIGN(std::optional<StoredIndex> kept, indexes.find(file));
   return open(std::move(file), wanted, std::move(kept));
 }
 
 Result<std::unique_ptr<ShardSamples>> ShardSamples::open(ShardFile file, std::span<const WantedField> wanted,
-                                                         std::optional<ShardIndex> kept) {
+                                                         std::optional<StoredIndex> kept) {
   std::unique_ptr<ShardSamples> samples(new ShardSamples(std::move(file), wanted));
   if (kept) {
-    samples->whole = *std::move(kept);
+    samples->whole = std::move(kept->index);
+    samples->indexPath = std::move(kept->path);
     MAESTRO_TRY(samples->check());
   } else {
     MAESTRO_TRY(samples->shard.unpack());
@@ -130,13 +130,13 @@ void ShardSamples::describe(uint64_t number, Sample &sample) {
 Status ShardSamples::read(uint64_t number, size_t field, std::span<std::byte> values) {
   MAESTRO_TRY(shard.unpack());
   if (std::exchange(reading, number) != number)
-    MAESTRO_TRY(shard.checkUnchanged());
+    MAESTRO_TRY(shard.checkUnchanged(indexPath));
   for (const IndexedArray &array : index().arraysOf(number))
     if (wantedOf(array) == static_cast<int>(field)) {
       Status status = array.format == ValueFormat::Npy ? readNpy(array, values) : readScalar(array, values);
       if (status.isOk())
         return status;
-      MAESTRO_TRY(shard.checkUnchanged()); // The better cause.
+      MAESTRO_TRY(shard.checkUnchanged(indexPath)); // The better cause.
       return std::move(status).withContext(
           fmt::format("field '{}' of sample '{}'", wanted[field].name, index().key(number)));
     }
@@ -144,7 +144,11 @@ Status ShardSamples::read(uint64_t number, size_t field, std::span<std::byte> va
 }
 
 Status ShardSamples::differs() const {
-  return Status::invalidInput(fmt::format("shard '{}' does not hold what its index says", shard.name()));
+  return Status::invalidInput(
+      indexPath.empty() ? fmt::format("shard '{}' changed while it was read", shard.name())
+                        : fmt::format("shard '{}' does not hold what its index '{}' says; remove the index, and with "
+                                      "--cache it is made anew",
+                                      shard.name(), indexPath));
 }
 
 Status ShardSamples::readNpy(const IndexedArray &array, std::span<std::byte> values) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/status.h"
+#include "executor/data/index_store.h"
 #include "executor/data/sample.h"
 #include "executor/data/shard.h"
 
@@ -13,8 +14,6 @@
 #include <vector>
 
 namespace maestro::data {
-
-class IndexStore;
 
 /// A field that is asked for.
 struct WantedField {
@@ -28,7 +27,7 @@ public:
   static Result<std::unique_ptr<ShardSamples>> open(const std::string &path, std::span<const WantedField> wanted,
                                                     const IndexStore &indexes);
   static Result<std::unique_ptr<ShardSamples>> open(ShardFile file, std::span<const WantedField> wanted,
-                                                    std::optional<ShardIndex> kept);
+                                                    std::optional<StoredIndex> kept);
 
   const ShardFile &file() const { return shard; }
   /// Whether there is a sample of this number. Reads headers as far as that takes, and checks what comes into sight:
@@ -64,6 +63,7 @@ private:
   std::span<const WantedField> wanted;
   std::optional<ShardIndexer> indexer; ///< Until the index is whole.
   ShardIndex whole;
+  std::string indexPath;          ///< Of the file that keeps it; empty: none does.
   std::vector<int> wantedOfField; ///< By ShardIndex::fields: index into `wanted`; -1: nobody asks.
   uint64_t checked = 0;           ///< Samples.
   std::vector<bool> seen;         ///< Scratch of checkSample().

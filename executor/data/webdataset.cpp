@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <random>
 #include <sys/resource.h>
 
 namespace maestro::data {
@@ -111,12 +112,17 @@ public:
   explicit ShuffledReader(WebDatasetOptions options) : options(std::move(options)) {}
 
   Status open() {
-    for (const std::string &path : options.shards) {
-      MAESTRO_ASSIGN(auto shard, ShardSamples::open(path, options.fields, options.indexes));
-      MAESTRO_TRY(shard->complete());
+    shards.resize(options.shards.size());
+    // Processes that make indexes begin in different places, so that few wait for one.
+    size_t begin = options.indexes.isMaking() ? std::random_device()() % shards.size() : 0;
+    for (size_t i = 0; i < shards.size(); ++i) {
+      size_t number = (begin + i) % shards.size();
+      MAESTRO_ASSIGN(shards[number], ShardSamples::open(options.shards[number], options.fields, options.indexes));
+      MAESTRO_TRY(shards[number]->complete());
+    }
+    for (const auto &shard : shards) {
       firstSample.push_back(order.size());
       order.resize(order.size() + shard->count());
-      shards.push_back(std::move(shard));
     }
     return {};
   }

@@ -22,7 +22,8 @@ const std::vector<data::WantedField> &wanted() {
 }
 
 void readAll(data::KeptIndex kept, const std::string &shard) {
-  auto samples = data::ShardSamples::open(*data::ShardFile::open(shard), wanted(), std::move(kept.index));
+  auto samples = data::ShardSamples::open(*data::ShardFile::open(shard), wanted(),
+                                          data::StoredIndex{"kept.index", std::move(kept.index)});
   if (!samples)
     return;
   data::Sample sample;

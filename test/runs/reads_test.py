@@ -38,17 +38,19 @@ class World:
         random = numpy.random.default_rng(0)
         self.samples = [{"features": random.standard_normal(WIDTH).astype("f4"), "labels": numpy.int64(i % CLASSES)} for i in range(SAMPLES)]
         shards.write_shards(self.samples, self.path / "data", per_shard=64)
-        self.bytes = sum(file.stat().st_size for file in (self.path / "data").iterdir())
+        (self.path / "arrays").mkdir()
+        for name in self.samples[0]:
+            numpy.save(self.path / "arrays" / f"{name}.npy", numpy.stack([sample[name] for sample in self.samples]))
 
     def plan(self, devices: int, *arguments):
         return self.bench.plan(self.path / "mlp.yaml", f"mlp{devices}", "--set", f"cluster.devices_per_node={devices}", "--pin", f"*.dp={devices}",
                                "--pin", f"*.micro_batch={min(4, BATCH // devices)}", *arguments)
 
-    def counted(self, start):
-        """What `start` starts reads of the data, and of indexes, in bytes."""
+    def counted(self, start, folder="data"):
+        """How often `start` reads the folder's data, and how many bytes of indexes."""
         counts = self.path / "counts"
         counts.write_bytes(bytes(16))
-        added = {"LD_PRELOAD": self.library, "MAESTRO_READS": str(counts), "MAESTRO_READS_BELOW": str(self.path / "data")}
+        added = {"LD_PRELOAD": self.library, "MAESTRO_READS": str(counts), "MAESTRO_READS_BELOW": str(self.path / folder)}
         os.environ.update(added)
         try:
             start()
@@ -56,10 +58,10 @@ class World:
             for name in added:
                 del os.environ[name]
         index, data = struct.unpack("<QQ", counts.read_bytes())
-        return data / self.bytes, index
+        return data / sum(file.stat().st_size for file in (self.path / folder).iterdir() if file.suffix != ".index"), index
 
-    def check_read(self, what, start, most):
-        times, index = self.counted(start)
+    def check_read(self, what, start, most, folder="data"):
+        times, index = self.counted(start, folder)
         self.scratch.check(f"{what}: the data is read {times:.2f} times, and {index:,} bytes of indexes", 0.9 <= times <= most)
 
 
@@ -86,6 +88,8 @@ def once(world):
     world.check_read("4 processes of an engine", together(world, 4, *arguments), 1.1)
     world.check_read("one process", lambda: world.bench.succeed("maestro-run", *arguments), 1.1)
     world.check_read("an evaluation by 4", together(world, 4, *arguments, "--evaluate"), 1.1)
+    in_place = [plan, "--data", "arrays", *arguments[3:], "--ranks", "processes"]
+    world.check_read("4 processes, a folder of arrays", lambda: world.bench.succeed("maestro-run", *in_place), 1.1, "arrays")
     many = world.plan(64)
     world.check_read("64 processes", lambda: world.bench.succeed("maestro-run", many, *arguments[1:], "--ranks", "processes", "--sleep-kernels", 1), 1.1)
 
