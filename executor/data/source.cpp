@@ -83,19 +83,22 @@ struct SampleSource::Ring {
     }
   }
 
-  /// Swaps the next sample with `sample`; false after a failure.
-  bool take(Sample &sample) {
-    {
-      std::unique_lock lock(mutex);
+  /// Swaps samples into the batch until it has `count`, or ends a pass; false where a failure comes before.
+  bool take(size_t count, SampleBatch &batch) {
+    std::unique_lock lock(mutex);
+    while (batch.count < count && !batch.endsPass) {
       changed.wait(lock, [&] { return filled > 0 || failed; });
       if (filled == 0)
         return false;
+      for (; filled > 0 && batch.count < count && !batch.endsPass; --filled) {
+        Sample &sample = batch.samples[batch.count++];
+        std::swap(sample, slots[head]);
+        head = (head + 1) % slots.size();
+        batch.next = sample.next;
+        batch.endsPass = sample.endsPass;
+      }
+      changed.notify_all();
     }
-    std::swap(sample, slots[head]);
-    head = (head + 1) % slots.size();
-    std::lock_guard lock(mutex);
-    --filled;
-    changed.notify_all();
     return true;
   }
 
@@ -137,14 +140,8 @@ Result<SampleBatch *> SampleSource::next(size_t count) {
   slot.outcome = Status();
   if (batch.samples.size() < count)
     batch.samples.resize(count);
-  while (batch.count < count && !batch.endsPass) {
-    Sample &sample = batch.samples[batch.count];
-    if (!ring->take(sample))
-      return copyOf(ring->failure);
-    batch.next = sample.next;
-    batch.endsPass = sample.endsPass;
-    ++batch.count;
-  }
+  if (!ring->take(count, batch))
+    return copyOf(ring->failure);
   batch.wanted.assign(batch.count * batch.fields(), 0);
   ring->nextBatch = (ring->nextBatch + 1) % ring->batches.size();
   return &batch;
