@@ -9,12 +9,14 @@
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
 #include <random>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <thread>
 #include <unistd.h>
 
 namespace maestro::data {
@@ -125,14 +127,22 @@ std::optional<StoredIndex> cannotKeep(std::string_view why) {
   return std::nullopt;
 }
 
+/// Returns once nobody else makes the index: it may be there then. Not for ever: whoever does may be stopped. Without
+/// locks, as on some file systems, several make the same.
+void awaitTurn(int lock) {
+  constexpr auto kPatience = std::chrono::seconds(60);
+  auto deadline = std::chrono::steady_clock::now() + kPatience;
+  while (::flock(lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+}
+
 /// The shard's index, made and kept at `path`, by whoever comes first.
 Result<std::optional<StoredIndex>> make(ShardFile &shard, const ShardStamp &stamp, const std::string &path) {
   // An empty file is no index yet, and what those who wait have in common.
   Descriptor lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
   if (lock < 0)
     return cannotKeep(systemFailure("write", path, errno).message());
-  while (::flock(lock, LOCK_EX) != 0 && errno == EINTR) // Where there are no locks, several make the same.
-    ;
+  awaitTurn(lock);
   Found meanwhile = load(path, shard, stamp);
   if (meanwhile.index)
     return std::move(meanwhile.index);

@@ -82,6 +82,8 @@ def once(world):
     # Each process reads all headers, and libarchive what lies around them.
     times, _ = world.counted(forked())
     world.scratch.check(f"4 processes without an index read the data {times:.2f} times", times > 1.5)
+    said = world.bench.succeed("maestro-run", *arguments[:-1], "--ranks", "processes").stderr
+    world.scratch.check("which is said once", said.count("--cache DIR keeps indexes") == 1, "" if "--cache" in said else said)
     world.check_read("4 processes that make the indexes", forked("--cache", "data"), 2.1)
     world.check_read("4 processes with indexes", forked(), 1.1)
     world.check_read("the same, shuffled", forked("--shuffle"), 1.1)
