@@ -83,6 +83,10 @@ int main(int argc, char **argv) {
   auto *nextTokenOption =
       app.add_option("--next-token", nextToken,
                      "Of tokens: the fields that hold the token behind each (those of the plan's losses); or none");
+  app.add_option(
+      "--cache", options.cache,
+      "Folder where an index of each shard is kept: made once, read by every process and run after; the shards' "
+      "own folder will do");
   auto *stepsOption = app.add_option("--steps", steps, "Stop after this step; without it one pass over the data")
                           ->check(wholeNumber<'1'>, "");
   app.add_option("--out", options.out, "Folder for metrics, checkpoints and the plan; one run writes there at a time");

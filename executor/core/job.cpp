@@ -76,6 +76,8 @@ Result<std::unique_ptr<Job>> Job::create(const plan::Plan &plan, const JobOption
   if (options.validates)
     job->evaluations = std::make_unique<ScheduleCache>(plan, job->facts, *job->batcher,
                                                        ScheduleCache::Options{{.evaluates = true}, order, 0});
+  job->stepValues.emplace(plan, job->facts, job->seating.here(), options.evaluates);
+  job->evaluationValues.emplace(plan, job->facts, job->seating.here(), true);
   job->startWatching();
   MAESTRO_TRY(job->createWorkers());
   return job;
@@ -129,6 +131,9 @@ Status Job::createWorkers() {
     }
     (trains(rank) ? anyTrainingRank : anyFrozenRank) = true;
   }
+  tellsOfData = seating.here().first;
+  while (anyTrainingRank && !(workers[tellsOfData] && trains(tellsOfData)))
+    ++tellsOfData;
   return Status();
 }
 
@@ -201,9 +206,16 @@ void Job::post(uint32_t rank, const Command &command) {
   changed.notify_all();
 }
 
-void Job::prepareSchedule(const data::SampleBatch &batch, uint64_t step) {
-  if (!options.adapts) // Then it depends on what is being measured.
-    (void)scheduler->of(batch, step);
+void Job::prepare(data::SampleBatch &batch, uint64_t step) {
+  if (options.adapts) // The schedule depends on what is being measured.
+    return stepValues->markAll(batch);
+  if (auto made = scheduler->of(batch, step))
+    stepValues->mark((*made)->schedule, batch);
+}
+
+void Job::prepareEvaluation(data::SampleBatch &batch) {
+  if (auto made = (options.evaluates ? *scheduler : *evaluations).of(batch, ++toEvaluate))
+    evaluationValues->mark((*made)->schedule, batch);
 }
 
 void Job::submit(const data::SampleBatch &batch, uint64_t step, To to, bool updates) {
@@ -302,6 +314,9 @@ Status Job::execute(uint32_t rank, const Command &command, StepResult &result) {
     MAESTRO_ASSIGN(result.stops, worker.evaluate(*command.batch, command.step, wantsToStop(), result.totals));
   } else {
     MAESTRO_TRY(worker.computeGradients(*command.batch, command.step, result.totals));
+    if (rank == tellsOfData)
+      world->busyNs().dataBytes[rank].fetch_add(static_cast<int64_t>(command.batch->valueBytes),
+                                                std::memory_order_relaxed);
     if (trains(rank)) {
       world->publishTimes(rank); // Before the records with which the step ends.
       MAESTRO_ASSIGN(StepEnd end, worker.agree(command.step, wantsToStop(), result.totals));

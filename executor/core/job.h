@@ -9,6 +9,7 @@
 #pragma once
 
 #include "base/status.h"
+#include "executor/core/own_values.h"
 #include "executor/core/parameters.h"
 #include "executor/core/schedule_cache.h"
 #include "executor/core/step_ranks.h"
@@ -111,9 +112,11 @@ public:
   /// After parameters were loaded: makes copies of them and starts the ranks.
   Status start();
 
-  void prepareSchedule(const data::SampleBatch &batch, uint64_t step) override;
+  void prepare(data::SampleBatch &batch, uint64_t step) override;
   void submit(const data::SampleBatch &batch, uint64_t step, To to, bool updates = true) override;
   Result<const StepResult *> await(uint64_t step) override;
+  /// What prepare() does, for the next batch that will be evaluated.
+  void prepareEvaluation(data::SampleBatch &batch);
   /// The losses of a batch without gradients, while no step is under way, and whether somebody asked to stop.
   Result<const StepResult *> evaluate(const data::SampleBatch &batch);
   /// Waits for the ranks that train, where any is here, to have nothing left to do.
@@ -202,7 +205,9 @@ private:
   std::unique_ptr<ScheduleCache> scheduler, evaluations; ///< Of steps; of what is evaluated beside them.
   std::vector<std::unique_ptr<Worker>> workers;          ///< By rank; null where it is another process.
   bool anyFrozenRank = false, anyTrainingRank = false;
-  uint64_t evaluated = 0;                     ///< Batches so far.
+  uint32_t tellsOfData = 0; ///< The rank here that tells what this process reads: the first that trains, if any does.
+  std::optional<OwnValues> stepValues, evaluationValues;
+  uint64_t evaluated = 0, toEvaluate = 0;     ///< Batches so far; that were prepared.
   std::map<uint32_t, Collection> collections; ///< By the taker's rank.
 
   std::mutex mutex;

@@ -232,7 +232,7 @@ private:
   }
 
   Status openData() {
-    MAESTRO_ASSIGN(TrainingData opened, openTrainingData(*plan, options, seed));
+    MAESTRO_ASSIGN(TrainingData opened, openTrainingData(*plan, options, seed, processes || cluster));
     data = std::move(opened.identity);
     if (found && !options.evaluate) {
       MAESTRO_ASSIGN(position, resumedPosition(*found, data, {seed, options.acceptsChangedData}));
@@ -241,7 +241,8 @@ private:
       MAESTRO_ASSIGN(validation, Validation::open(*plan, options, found ? found->state.best : std::nullopt));
     }
     size_t ahead = std::max<size_t>(2 * (*plan)->training()->global_batch(), 8);
-    MAESTRO_ASSIGN(source, data::SampleSource::create(std::move(opened.reader), ahead,
+    MAESTRO_ASSIGN(source, data::SampleSource::create(std::move(opened.reader),
+                                                      {ahead, options.evaluate ? kEvaluatedBatches : kStepsUnderWay},
                                                       options.evaluate ? data::DataPosition() : position));
     return Status();
   }
@@ -250,7 +251,8 @@ private:
     const fb::Training &training = *(*plan)->training();
     feeder.emplace(*job, *source,
                    StepFeeder::Options{training.global_batch(), options.steps, options.saveEvery,
-                                       options.validation.every, options.waitsForSteps},
+                                       options.validation.every, options.waitsForSteps,
+                                       options.selfCheck && isRoot() ? step + 1 : 0},
                    step);
     if (keeps() && options.sleepScale == 0 && job->trainsHere())
       saver.emplace(*plan, *job,
@@ -382,7 +384,7 @@ private:
   }
 
   Status evaluateAll() {
-    MAESTRO_ASSIGN(Evaluation all, evaluate(*plan, *job, *source, evaluated, options.steps));
+    MAESTRO_ASSIGN(Evaluation all, evaluate(*plan, *job, *source, options.steps));
     hasEnded = true;
     if (!options.trace.empty())
       MAESTRO_TRY(writeTrace(*plan, *job, isRoot(), options.trace, cluster ? cluster->clockAheadNs() : 0));
@@ -394,11 +396,9 @@ private:
   const RunOptions &options;
   std::optional<plan::Plan> plan;
   std::optional<checkpoint::FoundCheckpoint> found;
-  std::unique_ptr<data::SampleSource> source;
-  std::unique_ptr<Results> results; ///< Of the root; null: nothing is kept.
-  // Ranks read their batches: these outlive the job.
+  std::unique_ptr<data::SampleSource> source; ///< Ranks read its batches: it outlives the job.
+  std::unique_ptr<Results> results;           ///< Of the root; null: nothing is kept.
   std::optional<StepFeeder> feeder;
-  data::SampleBatch evaluated;
   std::unique_ptr<Validation> validation; ///< Null: none.
   std::unique_ptr<World> world;           ///< Where ranks are processes.
   std::unique_ptr<ProcessGroup> processes;

@@ -26,6 +26,7 @@ struct RunOptions {
   std::vector<std::string> data; ///< Patterns; empty: synthetic.
   /// The fields that hold next tokens, where data is of tokens; nothing: those of the plan's losses.
   std::optional<std::vector<std::string>> nextToken;
+  std::string cache;             ///< Folder of the shards' indexes; empty: none are kept.
   std::optional<uint64_t> steps; ///< Otherwise one pass over the data.
   std::string out;               ///< Empty: nothing is kept.
   enum class Resume : uint8_t { No, Yes, IfAny } resume = Resume::No;

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace maestro::executor {
 
@@ -23,6 +24,10 @@ metrics::StepRecord &StepReport::fill(const Job &job, const StepResult &result, 
   record.lr = learningRate(*plan->training(), step);
   record.samples = batch.count;
   record.tokens = result.tokens;
+  int64_t read = 0;
+  for (uint32_t rank = 0; rank < job.topology().ranks; ++rank)
+    read += job.busyNs().dataBytes[rank].load(std::memory_order_relaxed);
+  record.dataBytes = static_cast<uint64_t>(read - std::exchange(dataBytes, read));
   record.stepSeconds = seconds;
   record.peakBytes = peakResidentBytes();
   record.predictedStepSeconds = static_cast<double>(result.predictedNs) * 1e-9;

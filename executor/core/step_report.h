@@ -38,6 +38,7 @@ private:
   metrics::StepRecord record;
   NameRank nameRank;
   BusyTimes busyTimes;
+  int64_t dataBytes = 0; ///< Up to the last step.
   Stragglers stragglers;
   std::vector<double> busySeconds, plannedSeconds; ///< Scratch, by rank.
   std::vector<bool> slow;                          ///< By rank: it was said.

@@ -214,7 +214,8 @@ private:
         addRank(world->training, topology.stations[s].rank);
   }
 
-  uint64_t timesBytes() const { return sizeof(int64_t) * (topology.stations.size() + topology.ranks); }
+  uint64_t timesBytes() const { return sizeof(int64_t) * timesCount(); }
+  uint64_t timesCount() const { return topology.stations.size() + 2 * uint64_t{topology.ranks}; }
 
   /// One mapping for all segments that are here and for what their ranks look at: causes, progress, times.
   Status allocate() {
@@ -229,9 +230,9 @@ private:
     MAESTRO_ASSIGN(world->segments, transport::Segments::create(memory, places, here));
     auto *times = world->segments->as<std::atomic<int64_t>>(world->timesPlace);
     if (!here.has(world->root())) {
-      MAESTRO_ASSIGN(times, memory.make<std::atomic<int64_t>>(topology.stations.size() + topology.ranks, "times"));
+      MAESTRO_ASSIGN(times, memory.make<std::atomic<int64_t>>(timesCount(), "times"));
     }
-    world->times = {times, times + topology.stations.size()};
+    world->times = {times, times + topology.stations.size(), times + topology.stations.size() + topology.ranks};
     return Status();
   }
 
@@ -259,6 +260,7 @@ void World::publishTimes(uint32_t rank) const {
     if (topology.stations[station].rank == rank)
       tell(station);
   tell(topology.stations.size() + rank);
+  tell(topology.stations.size() + topology.ranks + rank);
 }
 
 std::optional<Agreement::Member> World::memberOf(const Agreed &agreed, uint32_t rank) const {

@@ -29,10 +29,13 @@ struct SharedOutcome {
   std::atomic<int> code{0}; ///< StatusCode of the first failure.
 };
 
-/// What devices have done since the run began, in nanoseconds: their threads add, the root reads.
+/// What devices have done since the run began, in nanoseconds, and what was read for it: their threads add, the root
+/// reads.
 struct SharedTimes {
   std::atomic<int64_t> *stations = nullptr; ///< By Topology.stations: in tasks.
   std::atomic<int64_t> *devices = nullptr;  ///< By rank: in tasks, reductions and updates.
+  /// By rank: bytes of samples' values that its process has read for its steps; of a process's ranks one has them.
+  std::atomic<int64_t> *dataBytes = nullptr;
 };
 
 /// Of the ring of pieces of parameters on their way to the rank that takes them.

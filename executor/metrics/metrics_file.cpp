@@ -46,6 +46,7 @@ void formatLine(const StepRecord &record, Line &line) {
   if (!record.applied)
     formatSamples(record.badSamples, line);
   line << ", \"samples\": " << record.samples << ", \"tokens\": " << record.tokens;
+  line << ", \"data_bytes\": " << record.dataBytes;
   (line << ", \"step_seconds\": ").json(record.stepSeconds);
   line << ", \"peak_bytes\": " << record.peakBytes;
   (line << ", \"predicted_step_seconds\": ").json(record.predictedStepSeconds);

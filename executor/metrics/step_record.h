@@ -53,6 +53,7 @@ struct StepRecord {
   double lr = 0;
   uint64_t samples = 0;
   uint64_t tokens = 0;
+  uint64_t dataBytes = 0; ///< Of samples' values: what all processes have read for their steps since the record before.
   double stepSeconds = 0;
   uint64_t peakBytes = 0;
   double predictedStepSeconds = 0; ///< Of this step's samples, by itself: tasks, reduction of gradients, update.
