@@ -88,12 +88,6 @@ struct FoundCheckpoint {
   TrainingState state;
   std::map<std::string, uint64_t> files; ///< Names and bytes.
   std::shared_ptr<void> reading = {};    ///< See Access::Reads.
-
-  /// The file of a set of tensors ("optimizer", a component's name), or the index of several; for WeightSet.
-  std::string pathOf(const std::string &set) const {
-    std::string index = set + ".safetensors.index.json";
-    return path + "/" + (files.count(index) ? index : set + ".safetensors");
-  }
 };
 
 /// What whoever looks for a checkpoint may do in the run's folder.

@@ -58,6 +58,7 @@ Status checkFits(const plan::Plan &plan, const checkpoint::FoundCheckpoint &foun
 }
 
 Status loadCheckpoint(const plan::Plan &plan, const checkpoint::FoundCheckpoint &found, Job &job) {
+  auto pathOf = [&](std::string_view set) { return fmt::format("{}/{}.safetensors", found.path, set); };
   for (uint32_t s = 0; s < job.topology().stations.size(); ++s) {
     if (!job.isHere(s))
       continue;
@@ -69,10 +70,9 @@ Status loadCheckpoint(const plan::Plan &plan, const checkpoint::FoundCheckpoint 
       std::vector<SavedName> names = valueNames(plan, isBound, c, metadata);
       if (component.frozen() || names.empty())
         continue;
-      MAESTRO_TRY(readSet(plan, instance, job.device(s), found.pathOf(component.name()->str()), names));
+      MAESTRO_TRY(readSet(plan, instance, job.device(s), pathOf(component.name()->string_view()), names));
     }
-    MAESTRO_TRY(readSet(plan, instance, job.device(s), found.pathOf(std::string(plan::kOptimizerFile)),
-                        optimizerNames(plan, isBound)));
+    MAESTRO_TRY(readSet(plan, instance, job.device(s), pathOf(plan::kOptimizerFile), optimizerNames(plan, isBound)));
   }
   return Status();
 }
