@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 namespace maestro::executor {
@@ -40,6 +41,9 @@ public:
     MAESTRO_TRY(planGradientSums());
     MAESTRO_TRY(planExchanges());
     MAESTRO_TRY(planAgreements());
+    std::vector<uint32_t> all(topology.ranks);
+    std::iota(all.begin(), all.end(), 0);
+    meet({world->root()}, std::move(all)); // Its times, and files of checkpoints.
     for (uint32_t rank = 0; rank < topology.ranks; ++rank) {
       world->greetings.push_back(places.reserveWords(rank, 1));
       world->begun.push_back(places.reserveWords(rank, 1));
@@ -55,7 +59,9 @@ private:
     for (const RingFacts &ring : topology.rings) {
       world->channels.emplace_back();
       if (!options.evaluates || !ring.gradient) {
-        MAESTRO_ASSIGN(world->channels.back(), Channel::plan(places, describe(ring)));
+        ChannelDescription description = describe(ring);
+        meet({description.consumerRank}, description.producerRanks);
+        MAESTRO_ASSIGN(world->channels.back(), Channel::plan(places, description));
       }
     }
     return options.processes && !options.evaluates ? planPieces() : Status();
@@ -94,6 +100,7 @@ private:
       description.producerRanks.assign(senders.begin(), senders.end());
       description.slots = kPieceSlots;
       description.slotBytes = kPieceBytes;
+      meet({taker}, description.producerRanks);
       MAESTRO_ASSIGN(Channel channel, Channel::plan(places, description));
       world->pieces.emplace(taker, World::Pieces{description.producerRanks, std::move(channel)});
     }
@@ -118,6 +125,10 @@ private:
       for (uint32_t station : sum.stations)
         if (std::optional<transport::Place> &place = world->sharedGradients[station]; !place)
           place = places.reserve(topology.stations[station].rank, gradientBytes(topology.executable(station)));
+      std::vector<uint32_t> ranks;
+      for (uint32_t station : sum.stations)
+        ranks.push_back(topology.stations[station].rank);
+      meet(ranks, ranks);
       MAESTRO_ASSIGN(sum.reduction, Reduction::plan(places, describe(sum)));
     }
     return Status();
@@ -149,6 +160,7 @@ private:
       ExchangeDescription description;
       description.name = "shared tensors";
       description.ranks.assign(ranks.begin(), ranks.end());
+      meet(description.ranks, description.ranks);
       MAESTRO_ASSIGN(own, Exchange::plan(places, description));
       return Status();
     };
@@ -182,7 +194,13 @@ private:
     description.ranks = agreed.ranks;
     description.mostValues = std::max(mostValues, 1u);
     MAESTRO_ASSIGN(agreed.agreement, Agreement::plan(places, description));
+    for (uint32_t member = 1; member < agreed.ranks.size(); ++member)
+      meet({agreed.ranks[agreed.agreement->parentOf(member)]}, {agreed.ranks[member]});
     return Status();
+  }
+
+  void meet(std::vector<uint32_t> some, std::vector<uint32_t> others) {
+    world->meetings.push_back({std::move(some), std::move(others)});
   }
 
   bool scalesLosses(uint32_t station) const {
@@ -246,6 +264,21 @@ private:
 Result<std::unique_ptr<World>> World::create(const plan::Plan &plan, const Topology &topology,
                                              const WorldOptions &options) {
   return WorldBuilder(plan, topology, options).make();
+}
+
+std::set<uint32_t> World::peersOf(transport::RankRange here) const {
+  std::set<uint32_t> peers;
+  auto areHere = [&](const std::vector<uint32_t> &ranks) {
+    return std::any_of(ranks.begin(), ranks.end(), [&](uint32_t rank) { return here.has(rank); });
+  };
+  for (const auto &[some, others] : meetings) {
+    if (areHere(some))
+      peers.insert(others.begin(), others.end());
+    if (areHere(others))
+      peers.insert(some.begin(), some.end());
+  }
+  std::erase_if(peers, [&](uint32_t rank) { return here.has(rank); });
+  return peers;
 }
 
 void World::publishTimes(uint32_t rank) const {

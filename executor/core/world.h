@@ -20,6 +20,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <vector>
 
 namespace maestro::executor {
@@ -72,7 +73,9 @@ public:
   const transport::Segments &reach() const { return *segments; }
   /// Where ranks are on several machines: the way to those that are not here. Before ends are made.
   void connect(transport::Fabric &fabric) { segments->connect(fabric); }
-  /// At which the other processes count when they can write to this rank.
+  /// Ranks elsewhere with which these have something to do: they write to each other.
+  std::set<uint32_t> peersOf(transport::RankRange here) const;
+  /// At which those processes count when they can write to this rank.
   const transport::WordPlace &greeting(uint32_t rank) const { return greetings[rank]; }
   /// At which the root counts for each rank that writes files of checkpoints: another one is begun. And at which those
   /// count for the root: theirs are written.
@@ -133,8 +136,13 @@ private:
   std::unique_ptr<transport::SharedMemory> memory;
   std::optional<transport::Abort> stop;
   SharedOutcome *shared = nullptr;
-  transport::Place timesPlace;                        ///< In the root's segment.
-  SharedTimes times;                                  ///< There, or where the root is elsewhere, what is known here.
+  transport::Place timesPlace; ///< In the root's segment.
+  SharedTimes times;           ///< There, or where the root is elsewhere, what is known here.
+  /// Who writes to whom: each of the first to each of the others, or back.
+  struct Meeting {
+    std::vector<uint32_t> some, others;
+  };
+  std::vector<Meeting> meetings;
   std::vector<transport::WordPlace> greetings, begun; ///< By rank.
   transport::WordPlace written;
   std::vector<uint32_t> training;

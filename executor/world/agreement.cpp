@@ -58,34 +58,38 @@ Result<Agreement> Agreement::plan(transport::SegmentPlan &plan, const AgreementD
   return agreement;
 }
 
-/// From the root down to this member's place: each block's first member has what is behind it, in at most `fanOut`
-/// blocks.
-Agreement::Member::Member(std::shared_ptr<const AgreementState> own, const transport::Segments &segments, uint32_t self)
-    : state(std::move(own)), self(self), memory(segments.at(state->cells[self])),
-      upWord(segments.target(state->words[self])), ownUp(segments.target(state->words[self] + kUpWord)),
-      ownDown(segments.target(state->words[self] + kDownWord)) {
-  uint32_t first = 0, end = state->members(), parent = 0, place = 0;
+/// From the root down to the member: each block's first member has what is behind it, in at most `fanOut` blocks.
+Agreement::Spot Agreement::spotOf(uint32_t member) const {
+  Spot spot;
+  uint32_t first = 0, end = state->members();
   auto blockBegin = [&](uint32_t block, uint32_t blocks) {
     return first + 1 + static_cast<uint32_t>(uint64_t{block} * (end - first - 1) / blocks);
   };
   while (true) {
     uint32_t blocks = std::min(state->description.fanOut, end - first - 1);
-    if (first == self) {
+    if (first == member) {
       for (uint32_t block = 0; block < blocks; ++block)
-        children.push_back(blockBegin(block, blocks));
-      break;
+        spot.children.push_back(blockBegin(block, blocks));
+      return spot;
     }
     uint32_t block = 0;
-    while (block + 1 < blocks && blockBegin(block + 1, blocks) <= self)
+    while (block + 1 < blocks && blockBegin(block + 1, blocks) <= member)
       ++block;
-    parent = first, place = block;
+    spot.parent = first, spot.place = block;
     uint32_t begin = blockBegin(block, blocks), behind = blockBegin(block + 1, blocks);
     first = begin, end = behind;
   }
-  hasParent = self != 0;
+}
+
+Agreement::Member::Member(const Agreement &agreement, const transport::Segments &segments, uint32_t self)
+    : state(agreement.state), self(self), memory(segments.at(state->cells[self])),
+      upWord(segments.target(state->words[self])), ownUp(segments.target(state->words[self] + kUpWord)),
+      ownDown(segments.target(state->words[self] + kDownWord)), hasParent(self != 0) {
+  Spot spot = agreement.spotOf(self);
+  children = std::move(spot.children);
   if (hasParent) {
-    up = segments.target(state->cells[parent]) + (kChildren + place) * state->stride();
-    upWord = segments.target(state->words[parent] + kUpWord);
+    up = segments.target(state->cells[spot.parent]) + (kChildren + spot.place) * state->stride();
+    upWord = segments.target(state->words[spot.parent] + kUpWord);
   }
   for (uint32_t child : children) {
     down.push_back(segments.target(state->cells[child]) + kResult * state->stride());

@@ -39,6 +39,8 @@ struct AgreementDescription {
 using Combine = void (*)(std::span<double> into, std::span<const double> theirs);
 void addUp(std::span<double> into, std::span<const double> theirs);
 
+struct AgreementState;
+
 class Agreement {
 public:
   /// Reserves words and cells in each member's segment.
@@ -57,7 +59,7 @@ public:
   private:
     friend class Agreement;
     struct Cell;
-    Member(std::shared_ptr<const struct AgreementState> state, const transport::Segments &segments, uint32_t self);
+    Member(const Agreement &agreement, const transport::Segments &segments, uint32_t self);
     Cell &cell(uint32_t index) const;
     Status awaitWord(const transport::WordTarget &word, uint64_t atLeast, uint64_t step, const transport::Abort &abort);
     Status combineChildren(Cell &own, const transport::Abort &abort, Combine combine);
@@ -79,9 +81,17 @@ public:
     transport::Spin spin;
   };
 
-  Member member(const transport::Segments &segments, uint32_t index) const { return Member(state, segments, index); }
+  Member member(const transport::Segments &segments, uint32_t index) const { return Member(*this, segments, index); }
+  /// Of each member but the first: the one to which it sends its record.
+  uint32_t parentOf(uint32_t member) const { return spotOf(member).parent; }
 
 private:
+  /// A member's place among the others.
+  struct Spot {
+    uint32_t parent = 0, place = 0; ///< Which of the parent's children it is.
+    std::vector<uint32_t> children; ///< Members.
+  };
+  Spot spotOf(uint32_t member) const;
   std::shared_ptr<const AgreementState> state;
 };
 
