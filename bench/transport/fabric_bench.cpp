@@ -88,9 +88,9 @@ public:
     Channel channel = *Channel::plan(plan, description);
     auto own = std::move(*transport::SharedMemory::create(kSlots * (bytes + 4096) + (1 << 20)));
     transport::Segments segments = *transport::Segments::create(*own, plan, {number, number + 1});
-    auto fabric = std::move(*transport::LibfabricFabric::open(segments, options, *abort));
+    auto fabric = std::move(*transport::openLibfabric(segments, options, *abort));
     segments.connect(*fabric);
-    require(fabric->connect({1 - number, 2 - number}, exchange(fabric->card())));
+    require(fabric->connect({1 - number, 2 - number}, "the other process", exchange(fabric->card())));
     require(fabric->start());
     CpuDeviceOptions deviceOptions;
     deviceOptions.abort = &*abort;

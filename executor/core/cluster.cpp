@@ -76,11 +76,11 @@ Status Cluster::connect(World &world) {
   watch(world);
   transport::LibfabricOptions options;
   options.address = control->address();
-  MAESTRO_ASSIGN(fabric, transport::LibfabricFabric::open(world.reach(), options, world.abort()));
+  MAESTRO_ASSIGN(fabric, transport::openLibfabric(world.reach(), options, world.abort()));
   MAESTRO_ASSIGN(auto cards, control->gather(fabric->card()));
   for (uint32_t p = 0; p < control->processes(); ++p)
     if (p != control->process())
-      MAESTRO_TRY(fabric->connect(ranksOf(p), cards[p]).withContext(control->nameOf(p)));
+      MAESTRO_TRY(fabric->connect(ranksOf(p), control->nameOf(p), cards[p]).withContext(control->nameOf(p)));
   world.connect(*fabric);
   MAESTRO_TRY(fabric->start());
   MAESTRO_TRY(greet(world));

@@ -60,7 +60,7 @@ private:
   bool hasTrainingRank = false;
   std::atomic<bool> finished{false};
   std::optional<transport::ProgressReceiver> progress;
-  std::unique_ptr<transport::LibfabricFabric> fabric;
+  std::unique_ptr<transport::NetworkFabric> fabric;
 };
 
 } // namespace maestro::executor

@@ -2,7 +2,7 @@
 // records; what can be read is written again, and must be the same bytes.
 #include "transport/control/messages.h"
 #include "transport/control/progress_record.h"
-#include "transport/libfabric/card.h"
+#include "transport/network/card.h"
 
 #include <algorithm>
 #include <cstdlib>

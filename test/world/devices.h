@@ -40,7 +40,7 @@ struct Memory {
           std::make_unique<transport::Segments>(*transport::Segments::create(world.memory(), plan, {rank, rank + 1})));
       transport::LibfabricOptions options;
       options.unordered = rank % 2 == 1; // Both ways to keep counts behind what they count.
-      auto fabric = transport::LibfabricFabric::open(*segments.back(), options, world.abort());
+      auto fabric = transport::openLibfabric(*segments.back(), options, world.abort());
       ASSERT_TRUE(fabric.isOk()) << fabric.status().message();
       fabrics.push_back(std::move(*fabric));
       segments.back()->connect(*fabrics.back());
@@ -48,7 +48,9 @@ struct Memory {
     for (uint32_t rank = 0; rank < world.ranks(); ++rank) {
       for (uint32_t other = 0; other < world.ranks(); ++other)
         if (other != rank)
-          ASSERT_TRUE(fabrics[rank]->connect({other, other + 1}, fabrics[other]->card()).isOk());
+          ASSERT_TRUE(fabrics[rank]
+                          ->connect({other, other + 1}, "rank " + std::to_string(other), fabrics[other]->card())
+                          .isOk());
       ASSERT_TRUE(fabrics[rank]->start().isOk());
     }
   }
@@ -60,7 +62,7 @@ struct Memory {
 
 private:
   std::vector<std::unique_ptr<transport::Segments>> segments;
-  std::vector<std::unique_ptr<transport::LibfabricFabric>> fabrics;
+  std::vector<std::unique_ptr<transport::NetworkFabric>> fabrics;
 };
 
 using Setting = std::tuple<DeviceKind, RankKind>;
