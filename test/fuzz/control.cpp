@@ -3,6 +3,7 @@
 #include "transport/control/messages.h"
 #include "transport/control/progress_record.h"
 #include "transport/network/card.h"
+#include "transport/verbs/endpoint.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -44,6 +45,7 @@ void read(const Frame &frame) {
     return;
   }
   default:
+    check(decodeEndpoint(frame.body), frame.body);
     return check(decodeCard(frame.body), frame.body);
   }
 }

@@ -219,7 +219,8 @@ void NetworkFabric::arrived(uint32_t data) {
 void NetworkFabric::fail(const Peer *peer, const std::string &text) {
   if (failed.exchange(true))
     return;
-  for (auto waited = std::chrono::milliseconds(0); waited < kPatience && !abort.isRaised() && !stopping; waited += kLook)
+  for (auto waited = std::chrono::milliseconds(0); waited < kPatience && !abort.isRaised() && !stopping;
+       waited += kLook)
     std::this_thread::sleep_for(kLook);
   if (stopping)
     return;
