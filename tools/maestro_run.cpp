@@ -70,7 +70,7 @@ int main(int argc, char **argv) {
   executor::RunOptions options;
   options.version = MAESTRO_VERSION;
   std::vector<std::string> weights, nextToken;
-  std::string logFormat = "text", ranks = "threads", resume;
+  std::string logFormat = "text", ranks = "threads", transport = "auto", resume;
   uint64_t steps = 0, seed = 0;
   bool quiet = false, adapt = false;
   app.add_option("plan", options.planPath, "The plan to run")->required();
@@ -113,6 +113,10 @@ int main(int argc, char **argv) {
   auto *seedOption = app.add_option("--seed", seed, "Overrides the plan's seed")->check(wholeNumber<'0'>, "");
   app.add_option("--ranks", ranks, "Ranks as threads or processes; results do not depend on it")
       ->check(CLI::IsMember({"threads", "processes"}));
+  app.add_option(
+         "--transport", transport,
+         "Between processes: auto takes RDMA (verbs) where it reaches all, else TCP (libfabric); or one of them")
+      ->check(CLI::IsMember({"auto", "verbs", "libfabric"}));
   app.add_flag("--adapt", adapt, "Let measured times steer the grouping of samples (gives bitwise repetition up)");
   app.add_option("--log-format", logFormat, "text or json")->check(CLI::IsMember({"text", "json"}));
   app.add_flag("--quiet", quiet, "Warnings and errors only");
@@ -138,6 +142,9 @@ int main(int argc, char **argv) {
                    : resume == "auto" ? executor::RunOptions::Resume::IfAny
                                       : executor::RunOptions::Resume::Yes;
   options.processes = ranks == "processes";
+  options.transport = transport == "verbs"       ? executor::TransportChoice::Verbs
+                      : transport == "libfabric" ? executor::TransportChoice::Libfabric
+                                                 : executor::TransportChoice::Auto;
   options.adapts = adapt;
   options.quiet = quiet;
   setLogFormat(logFormat == "json" ? LogFormat::Json : LogFormat::Text);

@@ -1,7 +1,7 @@
 // This process as one of several that an engine (Slurm, mpirun, Kubernetes) has started for one job.
 //
 //   join()      the processes meet and are compared              transport/control
-//   connect()   each makes its ranks' memory known to the others  transport/libfabric
+//   connect()   each makes its ranks' memory known to the others  transport/verbs, transport/libfabric
 //   decide()    the root's word about what all must do alike
 //   finish(), leave()
 //
@@ -12,7 +12,7 @@
 #include "executor/core/run.h"
 #include "transport/control/control.h"
 #include "transport/control/progress_record.h"
-#include "transport/libfabric/libfabric.h"
+#include "transport/network/network_fabric.h"
 
 #include <memory>
 #include <optional>
@@ -46,8 +46,8 @@ public:
   Status causeOfEnd(Status own) { return control->causeOfEnd(std::move(own)); }
 
 private:
-  Cluster(std::unique_ptr<transport::Control> met, uint32_t ranks)
-      : control(std::move(met)), ranks(ranks), own(ranksOf(control->process())) {}
+  Cluster(std::unique_ptr<transport::Control> met, uint32_t ranks, TransportChoice choice)
+      : control(std::move(met)), ranks(ranks), choice(choice), own(ranksOf(control->process())) {}
   transport::RankRange ranksOf(uint32_t process) const {
     return transport::ranksOf(process, control->processes(), ranks);
   }
@@ -56,6 +56,7 @@ private:
 
   std::unique_ptr<transport::Control> control;
   uint32_t ranks;
+  TransportChoice choice;
   transport::RankRange own;
   bool hasTrainingRank = false;
   std::atomic<bool> finished{false};

@@ -219,7 +219,7 @@ class Guests:
         cable = f"stream,id=cable,server={'off' if number else 'on'},addr.type=unix,addr.path={self.folder}/cable"
         share = "local,path={},mount_tag={},security_model=none,multidevs=remap"
         self.machines.append(subprocess.Popen(
-            [QEMU, "-machine", "accel=tcg", "-cpu", "max", "-smp", "1", "-m", str(self.megabytes), "-nodefaults", "-no-reboot", "-display", "none",
+            [QEMU, "-machine", "accel=tcg", "-cpu", "Nehalem", "-smp", "1", "-m", str(self.megabytes), "-nodefaults", "-no-reboot", "-display", "none",
              "-serial", f"file:{jobs}/console", "-kernel", kernel, "-initrd", jobs / "initial", "-append", "console=ttyS0 quiet panic=-1",
              "-netdev", cable, "-device", f"virtio-net-pci,netdev=cable,romfile=,mac=52:54:00:4d:00:{number + 1:02x}",
              "-virtfs", share.format("/", "root") + ",readonly=on", "-virtfs", share.format(self.folder, "folder")],

@@ -28,9 +28,13 @@ class Loopback:
     def prefix(self, process: int) -> list[str]:
         return []
 
+    @staticmethod
+    def kill(process: subprocess.Popen, signal_number: int) -> None:
+        os.kill(process.pid, signal_number)
 
-class Network:
-    """Machines 0 … count − 1 at 10.77.0.1 …; process p is on machine p mod count."""
+
+class Network(Loopback):
+    """Machines 0 … count − 1 at 10.77.0.1 …; process p is on machine p mod count. nsenter becomes the program that it starts."""
 
     def __init__(self, count: int, folder: pathlib.Path):
         self.count, self.address, self.folder = count, "10.77.0.1", folder
@@ -110,10 +114,6 @@ class Job:
                 return False
             time.sleep(0.02)
         return True
-
-    def pid(self, process: int) -> int:
-        """nsenter becomes the program that it starts."""
-        return self.processes[process].pid
 
     def kill(self) -> None:
         for process in self.processes:

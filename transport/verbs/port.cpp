@@ -26,7 +26,8 @@ Result<Wanted> parseWanted(const std::string &text) {
   for (std::string_view rest = text;;) {
     size_t colon = rest.find(':');
     if (count == parts.size())
-      return Status::invalidInput(std::string(kVariable) + "=" + text + ": it is DEVICE, DEVICE:PORT or DEVICE:PORT:GID");
+      return Status::invalidInput(std::string(kVariable) + "=" + text +
+                                  ": it is DEVICE, DEVICE:PORT or DEVICE:PORT:GID");
     parts[count++] = rest.substr(0, colon);
     if (colon == std::string_view::npos)
       break;
@@ -187,9 +188,9 @@ private:
 
 std::string VerbsPort::text() const {
   std::string own = ipv4Of(gid);
-  std::string way = isEthernet ? "RoCE " + (own.empty() ? std::string("without IPv4") : own) + ", GID " +
-                                     std::to_string(gidIndex)
-                               : "InfiniBand LID " + std::to_string(lid);
+  std::string way =
+      isEthernet ? "RoCE " + (own.empty() ? std::string("without IPv4") : own) + ", GID " + std::to_string(gidIndex)
+                 : "InfiniBand LID " + std::to_string(lid);
   return device + " port " + std::to_string(number) + " (" + way + ", MTU " + std::to_string(128 << mtu) + ")";
 }
 

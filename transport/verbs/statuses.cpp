@@ -5,8 +5,10 @@ namespace maestro::transport {
 const char *meaningOf(ibv_wc_status status) {
   switch (status) {
   case IBV_WC_RETRY_EXC_ERR:
-    return "no answer: the process or its machine is gone, or the network between them loses packets; look at the cable "
-           "and the switch (RoCE: lossless classes or ECN, the MTU on the whole way, a firewall that stops UDP port 4791)";
+    return "no answer: the process or its machine is gone, or the network between them loses packets; look at the "
+           "cable "
+           "and the switch (RoCE: lossless classes or ECN, the MTU on the whole way, a firewall that stops UDP port "
+           "4791)";
   case IBV_WC_RNR_RETRY_EXC_ERR:
     return "it has no receives left, and takes none up: that process stands still";
   case IBV_WC_REM_ACCESS_ERR:

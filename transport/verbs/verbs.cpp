@@ -29,7 +29,8 @@ constexpr int kCompletionsAtOnce = 32;
 // A peer that does not answer is given up after about 4.096 us · 2^18 · 7 = 7.5 s, later than by the control
 // connection, which knows better why. Soft-RoCE takes seven retries for "without end".
 constexpr uint8_t kTimeout = 18, kRetries = 6;
-// One that has no receives is asked again after 0.64 ms, without end: it may be stopped, which the control connection sees.
+// One that has no receives is asked again after 0.64 ms, without end: it may be stopped, which the control connection
+// sees.
 constexpr uint8_t kReceiverTimer = 12, kReceiverRetries = 7;
 
 constexpr auto kProbePatience = std::chrono::seconds(30);
@@ -89,9 +90,10 @@ public:
   Status open() {
     MAESTRO_TRY(openQueues().withContext("verbs"));
     MAESTRO_ASSIGN(port, openVerbsPort(functions, options.device, options.address, options.onlyAddress));
-    MAESTRO_TRY(make(domain, functions.allocDomain(port.context.get()), functions.deallocDomain, "a protection domain"));
-    MAESTRO_TRY(make(channel, functions.createChannel(port.context.get()), functions.destroyChannel,
-                     "a completion channel"));
+    MAESTRO_TRY(
+        make(domain, functions.allocDomain(port.context.get()), functions.deallocDomain, "a protection domain"));
+    MAESTRO_TRY(
+        make(channel, functions.createChannel(port.context.get()), functions.destroyChannel, "a completion channel"));
     for (int descriptor : {channel->fd, port.context->async_fd})
       if (::fcntl(descriptor, F_SETFL, ::fcntl(descriptor, F_GETFL) | O_NONBLOCK) != 0)
         return unavailable("a completion channel");
@@ -101,10 +103,10 @@ public:
     if (entries <= receives)
       receives = entries / 2;
     mostSignalled = entries - receives;
-    MAESTRO_TRY(make(completions,
-                     functions.createCompletions(port.context.get(), static_cast<int>(entries), nullptr, channel.get(),
-                                                 0),
-                     functions.destroyCompletions, "a completion queue"));
+    MAESTRO_TRY(
+        make(completions,
+             functions.createCompletions(port.context.get(), static_cast<int>(entries), nullptr, channel.get(), 0),
+             functions.destroyCompletions, "a completion queue"));
     ibv_srq_init_attr attributes{};
     attributes.attr.max_wr = receives;
     attributes.attr.max_sge = 1;
@@ -214,8 +216,8 @@ private:
       std::span<const std::byte> segment = segments.segment(rank);
       if (segment.empty())
         continue;
-      MAESTRO_ASSIGN(auto region, registerMemory(segment.data(), segment.size(),
-                                                 IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE));
+      MAESTRO_ASSIGN(auto region,
+                     registerMemory(segment.data(), segment.size(), IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE));
       addSource(segment);
       find(segment.data(), segment.size())->region = std::move(region);
     }

@@ -1,8 +1,8 @@
 // A fabric over RDMA (rdma-core): InfiniBand, RoCE, Soft-RoCE.
 //
-// One reliable connected queue pair for each other process, and one-sided writes on it. A queue pair keeps its order, so a
-// count is a write-with-immediate behind what it counts, and nobody waits for anything; a put and the count behind it
-// are one message. Ranks of a process share the queue pair: order is promised between two ranks only, and fewer are
+// One reliable connected queue pair for each other process, and one-sided writes on it. A queue pair keeps its order,
+// so a count is a write-with-immediate behind what it counts, and nobody waits for anything; a put and the count behind
+// it are one message. Ranks of a process share the queue pair: order is promised between two ranks only, and fewer are
 // faster. Receives for the counts lie in one queue for all peers; a peer that finds none tries again for as long as the
 // control connection believes in this process.
 //
