@@ -4,7 +4,10 @@
 #include "transport/libfabric/libfabric.h"
 #include "transport/verbs/verbs.h"
 
+#include <fmt/format.h>
+
 #include <cstdlib>
+#include <unistd.h>
 #include <utility>
 
 namespace maestro::executor {
@@ -67,13 +70,16 @@ private:
 
   /// Whether all can go on; the first that cannot, and why, is the refusal, the same in all processes.
   Result<bool> agree(const Status &own) {
+    char host[256] = "";
+    (void)::gethostname(host, sizeof host - 1);
     ByteWriter writer;
-    writer.number(static_cast<uint32_t>(own.code())).text(own.isOk() ? "" : own.message());
+    writer.number(static_cast<uint32_t>(own.code()));
+    writer.text(own.isOk() ? "" : fmt::format("process {} ({}): {}", control.process(), host, own.message()));
     MAESTRO_ASSIGN(auto records, control.gather(writer.take()));
-    for (uint32_t p = 0; p < records.size(); ++p) {
-      ByteReader reader(records[p]);
+    for (const auto &record : records) {
+      ByteReader reader(record);
       if (auto code = static_cast<StatusCode>(reader.number<uint32_t>()); code != StatusCode::Ok) {
-        refusal = Status(code, reader.text()).withContext(control.nameOf(p));
+        refusal = Status(code, reader.text());
         return false;
       }
     }

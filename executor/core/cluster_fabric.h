@@ -18,8 +18,8 @@ struct ClusterFabric {
   std::string note;                                 ///< Why it is not verbs, if that was looked for; or empty.
 };
 
-/// By all processes. `ranks`: those of each process. Unavailable, for all and with the same text, where the network that
-/// was asked for cannot be used by one of them.
+/// By all processes. `ranks`: those of each process. Unavailable, for all and with the same text, where the network
+/// that was asked for cannot be used by one of them.
 Result<ClusterFabric> openFabric(TransportChoice choice, transport::Control &control,
                                  const std::vector<transport::RankRange> &ranks, const transport::Segments &segments,
                                  const transport::Abort &abort);

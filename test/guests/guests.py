@@ -6,7 +6,7 @@ here. Its kernel and modules are those of the package linux-image-amd64; it boot
     with Guests(folder) as guests:
         guests.run(0, "ip", "address").stdout
         subprocess.Popen([*guests.prefix(1), "maestro-run", …])       # in the guest; its output, its status
-        guests.unplug(1)
+        guests.plug(1, False)
 
     python3 guests.py COMMAND…      runs the command in both, side by side; for looking around
 """
@@ -20,6 +20,7 @@ import platform
 import shlex
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -196,10 +197,10 @@ class Guests:
         self.folder, self.megabytes = folder.resolve(), megabytes
         self.machines = []
         self.jobs = [self.folder / f"guest{number}" for number in range(2)]
-        self.sent = 0
         try:
-            for number in range(2):
-                self.boot(number, kernel, modules)
+            for number, end in enumerate(socket.socketpair()):
+                with end:  # Of the cable; QEMU's own "stream" blocks where the other side does not read.
+                    self.boot(number, kernel, modules, end.fileno())
             deadline = time.monotonic() + BOOT_SECONDS
             for number in range(2):
                 while not (self.jobs[number] / "ready").exists():
@@ -211,21 +212,18 @@ class Guests:
             self.close()
             raise
 
-    def boot(self, number: int, kernel: pathlib.Path, modules: pathlib.Path) -> None:
+    def boot(self, number: int, kernel: pathlib.Path, modules: pathlib.Path, cable: int) -> None:
         jobs = self.jobs[number]
         jobs.mkdir()
         (jobs / "console").touch()
         (jobs / "initial").write_bytes(initial_system(modules, number, self.folder, jobs))
-        cable = f"stream,id=cable,server={'off' if number else 'on'},addr.type=unix,addr.path={self.folder}/cable"
         share = "local,path={},mount_tag={},security_model=none,multidevs=remap"
         self.machines.append(subprocess.Popen(
             [QEMU, "-machine", "accel=tcg", "-cpu", "Nehalem", "-smp", "1", "-m", str(self.megabytes), "-nodefaults", "-no-reboot", "-display", "none",
-             "-serial", f"file:{jobs}/console", "-kernel", kernel, "-initrd", jobs / "initial", "-append", "console=ttyS0 quiet panic=-1",
-             "-netdev", cable, "-device", f"virtio-net-pci,netdev=cable,romfile=,mac=52:54:00:4d:00:{number + 1:02x}",
+             "-serial", f"file:{jobs}/console", "-monitor", f"unix:{jobs}/monitor,server,nowait", "-kernel", kernel, "-initrd", jobs / "initial", "-append", "console=ttyS0 quiet panic=-1",
+             "-netdev", f"socket,id=cable,fd={cable}", "-device", f"virtio-net-pci,netdev=cable,romfile=,mac=52:54:00:4d:00:{number + 1:02x}",
              "-virtfs", share.format("/", "root") + ",readonly=on", "-virtfs", share.format(self.folder, "folder")],
-            stdin=subprocess.DEVNULL, stdout=open(jobs / "qemu", "wb"), stderr=subprocess.STDOUT, preexec_fn=end_with_parent))
-        while not number and not (self.folder / "cable").exists() and self.machines[0].poll() is None:
-            time.sleep(0.01)  # The other end comes to it.
+            stdin=subprocess.DEVNULL, stdout=open(jobs / "qemu", "wb"), stderr=subprocess.STDOUT, pass_fds=[cable], preexec_fn=end_with_parent))
 
     def prefix(self, process: int) -> list[str]:
         """Before a command line: runs it in the guest, with its output and status."""
@@ -240,8 +238,17 @@ class Guests:
             if (jobs / f"{process.pid}.pid").exists():
                 self.run(number, "kill", f"-{int(signal_number)}", (jobs / f"{process.pid}.pid").read_text().strip())
 
-    def unplug(self, number: int) -> None:
-        self.run(number, "ip", "link", "set", "eth0", "down")
+    def plug(self, number: int, is_in: bool) -> None:
+        """The cable's end. Out of it, packets are lost; an interface that is merely down would hold up who sends, Soft-RoCE for ever."""
+        with socket.socket(socket.AF_UNIX) as monitor:
+            monitor.settimeout(10)
+            monitor.connect(str(self.jobs[number] / "monitor"))
+            said = b""
+            for line in (b"", f"set_link cable {'on' if is_in else 'off'}\n".encode()):
+                monitor.sendall(line)
+                while not said.endswith(b"(qemu) "):
+                    said += monitor.recv(4096)
+                said = b""
 
     def close(self) -> None:
         for machine in self.machines:

@@ -1,5 +1,5 @@
 """In two guests with Soft-RoCE a plan leaves the bytes over RDMA that it leaves in one process: teacher and student with stages and replicas, three
-modalities. A killed process and a pulled cable end all with one cause. Where one guest has no RDMA, or the way is closed, the job uses TCP and says
+modalities. A killed process, a stopped one and a pulled cable end all with one cause. Where one guest has no RDMA, or the way is closed, the job uses TCP and says
 why, or is refused on all."""
 
 from __future__ import annotations
@@ -43,6 +43,11 @@ def alone_in(guests, scratch):
     return run
 
 
+def resources(guests):
+    """Queue pairs, completion queues, memory regions that the kernels know."""
+    return [guests.run(number, "rdma", "resource", "show").stdout for number in range(2)]
+
+
 def chosen(scratch, guests, plan, what, words, *arguments, variables=None):
     """What process 0 says of the network."""
     changes = {process: (variables, None) for process in range(2)} if variables else None
@@ -70,10 +75,15 @@ def main() -> int:
         return 77
     with guests:
         kd = made["kd"]
-        same_bits(scratch, made, lambda _: [("over verbs", guests, 2)], alone_in(guests, scratch), STEPS, ["--transport", "verbs"])
+        before = resources(guests)
+        same_bits(scratch, made, lambda _: [("over verbs", guests, 2), ("over verbs", guests, 4)], alone_in(guests, scratch), STEPS,
+                  ["--transport", "verbs"])
         chosen(scratch, guests, kd, "by itself", ["verbs over rxe0 port 1 (RoCE 10.78.0.1"])
         chosen(scratch, guests, kd, "TCP alone", ["libfabric"], "--transport", "libfabric")
         disturbed(scratch, "process 1 is killed", guests, kd, send(guests, 1, signal.SIGKILL), 7, "process 1 (guest1", 1, save_every=1)
+        disturbed(scratch, "process 1 is stopped", guests, kd, send(guests, 1, signal.SIGSTOP), 15, "process 1 (guest1", 1, save_every=1)
+        guests.run(1, "pkill", "-KILL", "-f", "bin/maestro-run")
+        scratch.check("nothing is left of queue pairs and memory", resources(guests) == before, f"{before} before, {resources(guests)} after")
 
         missing = {"MAESTRO_RDMA_DEVICE": "mlx5_9"}
         chosen(scratch, guests, kd, "another device", ["libfabric", "not verbs: process 0 (guest0", "MAESTRO_RDMA_DEVICE", "rxe0"], variables=missing)
@@ -86,7 +96,7 @@ def main() -> int:
         guests.run(1, "sh", "-c", "tc qdisc delete dev eth0 ingress; rdma link add rxe0 type rxe netdev eth0")
 
         def unplug(_):
-            guests.unplug(1)
+            guests.plug(1, False)
             return {1}
         disturbed(scratch, "a cable is pulled", guests, kd, unplug, 15, "process 1 (guest1", 1, save_every=1)
     return scratch.finish()

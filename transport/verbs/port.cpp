@@ -15,12 +15,13 @@ namespace {
 constexpr const char *kVariable = "MAESTRO_RDMA_DEVICE";
 
 struct Wanted {
-  std::string device;
+  std::string text, device;
   std::optional<uint8_t> port, gid;
 };
 
 Result<Wanted> parseWanted(const std::string &text) {
   Wanted wanted;
+  wanted.text = text;
   std::array<std::string_view, 3> parts;
   size_t count = 0;
   for (std::string_view rest = text;;) {
@@ -92,10 +93,11 @@ public:
       if (wanted.device.empty() || wanted.device == nameOf(d))
         look(d);
       else
-        notes += note(d, 0) + "not wanted";
+        notes += note(d, 0) + "another device";
     if (best.rank == kNo)
-      return Status::unavailable((wanted.device.empty() ? std::string("no RDMA port that can be used")
-                                                        : std::string(kVariable) + " names none that can be used") +
+      return Status::unavailable((wanted.text.empty()
+                                      ? "no RDMA port can be used"
+                                      : std::string(kVariable) + "=" + wanted.text + " names none that can be used") +
                                  ": " + notes);
     auto context = openDevice(best.device);
     VerbsPort port;
@@ -135,6 +137,8 @@ private:
       notes += note(device, 0) + "cannot be opened: " + std::strerror(errno);
       return;
     }
+    if (wanted.port && (*wanted.port == 0 || *wanted.port > limits.phys_port_cnt))
+      notes += note(device, 0) + "has " + std::to_string(limits.phys_port_cnt) + " ports";
     for (uint8_t number = 1; number <= limits.phys_port_cnt; ++number)
       if (!wanted.port || *wanted.port == number)
         notes += note(device, number) + look(device, context.get(), number);
@@ -159,7 +163,11 @@ private:
       if (rank > best.rank)
         best = {rank, device, number, static_cast<uint8_t>(index)};
     }
-    return any ? "usable" : "no GID of RoCE v2 with " + (onlyAddress ? "address " + address : "an IPv4 address");
+    if (any)
+      return "can be used";
+    if (wanted.gid)
+      return "no GID " + std::to_string(*wanted.gid);
+    return "no GID of RoCE v2 with " + (onlyAddress ? "address " + address : "an IPv4 address");
   }
 
   int rankOf(const ibv_gid_entry &entry, bool isEthernet) const {
