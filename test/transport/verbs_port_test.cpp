@@ -148,7 +148,8 @@ TEST(VerbsPortTest, DevicePortAndGidCanBeNamed) {
   EXPECT_EQ(choose({first, second}, "mlx5_1", true), "mlx5_1:1:0") << "named, so its other address is meant";
   EXPECT_EQ(choose({first, second}, "mlx5_0:2"), "mlx5_0:2:2");
   EXPECT_EQ(choose({first, second}, "mlx5_0:2:1"), "mlx5_0:2:1");
-  EXPECT_THAT(choose({first, second}, "mlx5_9"), AllOf(HasSubstr("MAESTRO_RDMA_DEVICE=mlx5_9"), HasSubstr("mlx5_1: another device")));
+  EXPECT_THAT(choose({first, second}, "mlx5_9"),
+              AllOf(HasSubstr("MAESTRO_RDMA_DEVICE=mlx5_9"), HasSubstr("mlx5_1: another device")));
   EXPECT_THAT(choose({first, second}, "mlx5_0:3"), HasSubstr("mlx5_0: has 2 ports"));
   EXPECT_THAT(choose({first, second}, "mlx5_0:2:9"), HasSubstr("mlx5_0 port 2: no GID 9"));
 }

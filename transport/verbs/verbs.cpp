@@ -33,6 +33,7 @@ constexpr uint8_t kTimeout = 18, kRetries = 6;
 // sees.
 constexpr uint8_t kReceiverTimer = 12, kReceiverRetries = 7;
 
+constexpr uint64_t kArmsALook = 16; ///< At what the device tells of itself, which costs a system call.
 constexpr auto kProbePatience = std::chrono::seconds(30);
 constexpr auto kFlushPatience = std::chrono::seconds(1);
 constexpr uint64_t kReceiveId = ~uint64_t{0};
@@ -448,8 +449,9 @@ private:
 
   /// The first trouble of a probe, else the end of the job.
   void report(const Peer *peer, const std::string &text) {
-    if (isGivingUp)
+    if (isGivingUp || hasFailed())
       return;
+    lookAtEvents();
     if (!isProbing)
       return fail(peer, lastEvent.empty() ? text : text + "; before that the device said: " + lastEvent);
     if (trouble.empty())
@@ -473,13 +475,19 @@ private:
   }
 
   int arm() override {
-    lookAtEvents();
+    if (++armed % kArmsALook == 0)
+      lookAtEvents();
     ibv_cq *queue = nullptr;
     void *context = nullptr;
-    while (functions.getEvent(channel.get(), &queue, &context) == 0)
+    if (isNoticeAsked && functions.getEvent(channel.get(), &queue, &context) == 0) { // One for each that was asked for.
       functions.acknowledgeEvents(queue, 1);
-    if (int error = ::ibv_req_notify_cq(completions.get(), 0))
-      report(nullptr, std::string("waiting: ") + std::strerror(error));
+      isNoticeAsked = false;
+    }
+    if (!isNoticeAsked) {
+      if (int error = ::ibv_req_notify_cq(completions.get(), 0))
+        report(nullptr, std::string("waiting: ") + std::strerror(error));
+      isNoticeAsked = true;
+    }
     return collect() ? -1 : channel->fd; // What came before the notice was asked for has none.
   }
 
@@ -532,7 +540,8 @@ private:
   std::array<ibv_send_wr, kChain> works{};
   std::array<ibv_sge, kChain> parts{};
   uint64_t signalled = 0, mostSignalled = 0; ///< Ends of writes in the completion queue, or to come there.
-  bool isProbing = false, isGivingUp = false;
+  uint64_t armed = 0;
+  bool isNoticeAsked = false, isProbing = false, isGivingUp = false;
   std::string trouble;   ///< Of the probe.
   std::string lastEvent; ///< Of the device.
 };
