@@ -216,7 +216,8 @@ private:
   }
 
   Status execute(CommandQueue &, const command::Transfer &transfer, std::span<std::byte *const>) {
-    std::memcpy(transfer.to, transfer.from, transfer.bytes);
+    if (transfer.bytes > 0) // Else either may be null.
+      std::memcpy(transfer.to, transfer.from, transfer.bytes);
     return Status();
   }
   Status execute(CommandQueue &, const command::Put &put, std::span<std::byte *const>) {
