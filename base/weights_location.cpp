@@ -80,6 +80,8 @@ Result<WeightsLocation> locateWeights(const std::string &path) {
   fs::file_status status = fs::status(path, error);
   if (fs::is_directory(status))
     return locateInFolder(path);
+  if (std::string index = path + ".index.json"; !fs::exists(status) && path.ends_with(kSuffix) && fs::exists(index))
+    return WeightsLocation{std::move(index), true};
   if (!fs::is_regular_file(status))
     return Status::invalidInput(path + ": " +
                                 (error                ? error.message()

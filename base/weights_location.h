@@ -19,6 +19,7 @@ struct WeightsLocation {
 /// Largest index that is read. One of 100,000 tensors takes about 10 MB.
 inline constexpr uint64_t kMaxWeightsIndexBytes = 32 << 20;
 
+/// Of a file that is not there, its index, where that is: one name for weights that are one file or several.
 /// In a folder: model.safetensors, else model.safetensors.index.json, else the only file of either
 /// kind. InvalidInput says what is there instead and what to do, of pickles too.
 Result<WeightsLocation> locateWeights(const std::string &path);

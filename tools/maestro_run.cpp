@@ -4,6 +4,7 @@
 #include "executor/core/run.h"
 #include "tools/arguments.h"
 #include "tools/bound_spinning.h"
+#include "tools/restarts.h"
 
 #include <CLI/CLI.hpp>
 
@@ -72,6 +73,7 @@ int main(int argc, char **argv) {
   std::vector<std::string> weights, nextToken;
   std::string logFormat = "text", ranks = "threads", transport = "auto", resume;
   uint64_t steps = 0, seed = 0;
+  uint32_t restarts = 0;
   bool quiet = false, adapt = false;
   app.add_option("plan", options.planPath, "The plan to run")->required();
   app.add_option(
@@ -81,6 +83,10 @@ int main(int argc, char **argv) {
   auto *nextTokenOption =
       app.add_option("--next-token", nextToken,
                      "Of tokens: the fields that hold the token behind each (those of the plan's losses); or none");
+  app.add_option(
+      "--cache", options.cache,
+      "Folder where an index of each shard is kept: made once, read by every process and run after; the shards' "
+      "own folder will do");
   auto *stepsOption = app.add_option("--steps", steps, "Stop after this step; without it one pass over the data")
                           ->check(wholeNumber<'1'>, "");
   app.add_option("--out", options.out, "Folder for metrics, checkpoints and the plan; one run writes there at a time");
@@ -117,6 +123,9 @@ int main(int argc, char **argv) {
          "--transport", transport,
          "Between processes: auto takes RDMA (verbs) where it reaches all, else TCP (libfabric); or one of them")
       ->check(CLI::IsMember({"auto", "verbs", "libfabric"}));
+  app.add_option("--restarts", restarts,
+                 "Start again from the last checkpoint, up to so many times, when the machine or a peer failed")
+      ->check(wholeNumber<'1'>, "");
   app.add_flag("--adapt", adapt, "Let measured times steer the grouping of samples (gives bitwise repetition up)");
   app.add_option("--log-format", logFormat, "text or json")->check(CLI::IsMember({"text", "json"}));
   app.add_flag("--quiet", quiet, "Warnings and errors only");
@@ -150,14 +159,21 @@ int main(int argc, char **argv) {
   setLogFormat(logFormat == "json" ? LogFormat::Json : LogFormat::Text);
   setLogQuiet(quiet);
 
-  std::signal(SIGINT, onSignal);
-  std::signal(SIGTERM, onSignal);
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN); // Beyond a file size limit a write then fails as on a full disk.
   Status status = parseWeights(weights, options.weights);
-  if (status.isOk())
-    status = guarded([&] { return executor::run(options); });
-  if (!status.isOk())
-    logError(status.message());
-  return status.exitStatus();
+  options.restarts = restarts;
+  if (status.isOk() && restarts > 0)
+    status = executor::beforeRestarts(options);
+  auto run = [&](bool isRestart) {
+    std::signal(SIGINT, onSignal);
+    std::signal(SIGTERM, onSignal);
+    options.isRestart = isRestart;
+    if (status.isOk())
+      status = guarded([&] { return executor::run(options); });
+    if (!status.isOk())
+      logError(status.message());
+    return status.exitStatus();
+  };
+  return restarts > 0 && status.isOk() ? runWithRestarts(restarts, run) : run(false);
 }

@@ -18,4 +18,9 @@ constexpr RankRange ranksOf(uint32_t process, uint32_t processes, uint32_t ranks
   return {bound(process), bound(process + uint64_t{1})};
 }
 
+/// The process that has the rank.
+constexpr uint32_t processOf(uint32_t rank, uint32_t processes, uint32_t ranks) {
+  return static_cast<uint32_t>(((rank + uint64_t{1}) * processes - 1) / ranks);
+}
+
 } // namespace maestro::transport

@@ -171,9 +171,13 @@ Result<std::vector<uint64_t>> checkpointSteps(const std::string &outFolder) {
 
 std::string checkpointName(uint64_t step) { return fmt::format("{}{:06}", kPrefix, step); }
 
+std::string PendingCheckpoint::folderOf(const std::string &outFolder, uint64_t step) {
+  return outFolder + "/" + hiddenName(step, kPartial);
+}
+
 PendingCheckpoint::PendingCheckpoint(std::string folder, uint64_t step)
-    : outFolder(std::move(folder)), partial(outFolder + "/" + hiddenName(step, kPartial)),
-      final(outFolder + "/" + checkpointName(step)), step(step) {}
+    : outFolder(std::move(folder)), partial(folderOf(outFolder, step)), final(outFolder + "/" + checkpointName(step)),
+      step(step) {}
 
 PendingCheckpoint::PendingCheckpoint(PendingCheckpoint &&other) noexcept
     : outFolder(std::move(other.outFolder)), partial(std::move(other.partial)), final(std::move(other.final)),
@@ -200,9 +204,7 @@ Result<PendingCheckpoint> PendingCheckpoint::begin(const std::string &outFolder,
 Status PendingCheckpoint::commit(TrainingState state) {
   state.step = step;
   MAESTRO_ASSIGN(auto files, listFiles(partial));
-  MAESTRO_ASSIGN(FileWriter writer, FileWriter::create(file(std::string(kState))));
-  MAESTRO_TRY(writer.append(formatState(state, files)));
-  MAESTRO_TRY(writer.finish());
+  MAESTRO_TRY(writeText(file(std::string(kState)), formatState(state, files)));
   MAESTRO_TRY(syncFolder(partial));
   committed = true; // From here on what is left behind is whole.
   return putInPlace(partial, final, outFolder);

@@ -1,7 +1,8 @@
 // Checkpoint folders that are whole or not there.
 //
 //   out/.checkpoint-000100.partial/   written and forced to disk, then renamed to
-//   out/checkpoint-000100/            <component>.safetensors, optimizer.safetensors, state.json
+//   out/checkpoint-000100/            <component>.safetensors, or several and their index; optimizer.safetensors
+//                                     likewise; state.json
 //   out/.checkpoint-000100.removed/   what of a removed one is still there
 //
 // state.json lists the files and their sizes, so that a folder which was copied in part is
@@ -66,8 +67,9 @@ public:
   PendingCheckpoint &operator=(PendingCheckpoint &&) = delete;
   ~PendingCheckpoint();
 
-  /// Where a file of this checkpoint is to be written (see SafetensorsWriter, which forces it to
-  /// disk).
+  /// Where files are to be written (see SafetensorsWriter, which forces them to disk), by other processes, too.
+  static std::string folderOf(const std::string &outFolder, uint64_t step);
+  const std::string &folder() const { return partial; }
   std::string file(const std::string &name) const { return partial + "/" + name; }
   /// Writes state.json (state.step is the step given to begin()) and renames. An older checkpoint
   /// of this step is replaced. Afterwards path() is the whole checkpoint.

@@ -87,6 +87,12 @@ Status FileWriter::finish() {
   return {};
 }
 
+Status writeText(const std::string &path, std::string_view text) {
+  MAESTRO_ASSIGN(FileWriter writer, FileWriter::create(path));
+  MAESTRO_TRY(writer.append(text));
+  return writer.finish();
+}
+
 std::optional<std::string> readFile(const std::string &path) {
   std::ifstream stream(path, std::ios::binary);
   if (!stream)

@@ -38,6 +38,9 @@ private:
   std::vector<std::byte> buffer;
 };
 
+/// Writes a whole file and forces it to disk.
+Status writeText(const std::string &path, std::string_view text);
+
 /// A whole file; nothing where it cannot be read.
 std::optional<std::string> readFile(const std::string &path);
 

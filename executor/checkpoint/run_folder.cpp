@@ -107,9 +107,7 @@ Status RunFolder::claim() {
   if (isClaimed)
     return Status();
   std::string target = folder + "/run.json", partial = target + ".partial";
-  MAESTRO_ASSIGN(FileWriter writer, FileWriter::create(partial));
-  MAESTRO_TRY(writer.append(formatRunName(name)));
-  MAESTRO_TRY(writer.finish());
+  MAESTRO_TRY(writeText(partial, formatRunName(name)));
   if (std::rename(partial.c_str(), target.c_str()) != 0)
     return systemFailure("write", target, errno);
   MAESTRO_TRY(syncFolder(folder));

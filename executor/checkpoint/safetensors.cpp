@@ -27,11 +27,11 @@ std::string jsonString(std::string_view text) { return fmt::format("\"{}\"", esc
 
 /// Zero elements leave the product of the others unbounded; such a tensor has no bytes at all.
 bool isEmpty(const TensorInfo &tensor) { return tensor.bytes == 0; }
+} // namespace
 
 uint64_t byteCount(const TensorInfo &tensor) {
   return static_cast<uint64_t>(tensor.elements()) * byteSize(tensor.dtype);
 }
-} // namespace
 
 SafetensorsFile::SafetensorsFile(SafetensorsFile &&other) noexcept { *this = std::move(other); }
 

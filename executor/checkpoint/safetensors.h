@@ -34,6 +34,9 @@ struct TensorInfo {
   int64_t elements() const;
 };
 
+/// Of its shape and type, whether it was read or is to be written.
+uint64_t byteCount(const TensorInfo &tensor);
+
 using Metadata = std::map<std::string, std::string>;
 
 struct SafetensorsHeader {

@@ -1,6 +1,7 @@
 #include "executor/core/cluster.h"
 
 #include "base/log.h"
+#include "executor/checkpoint/file_writer.h"
 #include "executor/core/cluster_fabric.h"
 #include "plan/plan_generated.h"
 #include "transport/control/secret.h"
@@ -9,9 +10,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <climits>
 #include <cstdlib>
+#include <filesystem>
 #include <thread>
+#include <unistd.h>
 
 namespace maestro::executor {
 namespace {
@@ -64,14 +69,8 @@ Result<std::unique_ptr<Cluster>> Cluster::join(const plan::Plan &plan, const Run
   return std::unique_ptr<Cluster>(new Cluster(std::move(met), ranks, options.transport));
 }
 
-Seating Cluster::seating(const World &world) const {
-  Seating seating;
-  seating.here = here();
-  for (uint32_t p = 0; p < control->processes(); ++p)
-    if (ranksOf(p).has(world.root()))
-      seating.atRoot = ranksOf(p);
-  seating.watches = control->process() == 0;
-  return seating;
+Seating Cluster::seating() const {
+  return {ranks, control->processes(), control->process(), /*isForked=*/false, /*watches=*/control->process() == 0};
 }
 
 Status Cluster::connect(World &world) {
@@ -145,6 +144,56 @@ Result<std::string> Cluster::decide(const World &world, const Result<std::string
   auto code = static_cast<StatusCode>(reader.number<uint32_t>());
   std::string text = reader.text();
   return code == StatusCode::Ok ? Result<std::string>(std::move(text)) : Result<std::string>(Status(code, text));
+}
+
+Result<std::vector<MachineShare>> Cluster::machines() {
+  MachineShare here = MachineShare::here({own});
+  std::array<char, HOST_NAME_MAX + 1> name{};
+  ::gethostname(name.data(), name.size() - 1);
+  ByteWriter writer;
+  writer.number(here.usableBytes).number(here.availableBytes).text(name.data());
+  MAESTRO_ASSIGN(auto records, control->gather(writer.take()));
+  std::vector<MachineShare> machines;
+  for (uint32_t p = 0; p < records.size(); ++p) {
+    ByteReader reader(records[p]);
+    MachineShare share;
+    share.usableBytes = reader.number<uint64_t>();
+    share.availableBytes = reader.number<uint64_t>();
+    share.name = reader.text();
+    auto known =
+        std::find_if(machines.begin(), machines.end(), [&](const auto &other) { return other.name == share.name; });
+    if (known == machines.end())
+      known = machines.insert(machines.end(), share);
+    known->availableBytes = std::min(known->availableBytes, share.availableBytes);
+    known->ranks.push_back(ranksOf(p));
+  }
+  return machines;
+}
+
+Status Cluster::checkIsShared(const World &world, const std::string &folder) {
+  std::error_code error;
+  std::string sign = folder + "/.shared";
+  Status made;
+  if (isRoot(world))
+    made = checkpoint::writeText(sign, "This folder is looked for on all machines of a run.\n");
+  MAESTRO_ASSIGN(auto before, control->gather({}));
+  ByteWriter writer;
+  writer.number<uint8_t>(std::filesystem::exists(sign, error));
+  MAESTRO_ASSIGN(auto records, control->gather(writer.take()));
+  if (isRoot(world))
+    std::filesystem::remove(sign, error);
+  MAESTRO_TRY(std::move(made));
+  for (uint32_t p = 0; p < records.size(); ++p)
+    if (ByteReader reader(records[p]); reader.number<uint8_t>() == 0)
+      return Status::invalidInput(
+          fmt::format("--out {}: {} does not see there what {} has written; --out must be a folder "
+                      "that all machines share",
+                      folder, control->nameOf(p), control->nameOf(processOf(world.root()))));
+  return Status();
+}
+
+std::string Cluster::nameOf(uint32_t rank) const {
+  return fmt::format("rank {} of {}", rank, control->nameOf(processOf(rank)));
 }
 
 Status Cluster::leave() {

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "executor/core/job.h"
+#include "executor/core/machine_check.h"
 #include "executor/core/run.h"
 #include "transport/control/control.h"
 #include "transport/control/progress_record.h"
@@ -30,31 +31,40 @@ public:
 
   transport::RankRange here() const { return own; }
   bool isRoot(const World &world) const { return here().has(world.root()); }
-  Seating seating(const World &world) const;
+  Seating seating() const;
   /// Opens the fabric and writes to every other process once. The world must outlive this; from now on an end here is
   /// everybody's.
   Status connect(World &world);
 
+  /// The machines of all processes, by their names, in the order of their first ranks.
+  Result<std::vector<MachineShare>> machines();
   /// What the root says, everywhere; where it fails, everybody does, and for the same reason.
   Result<std::string> decide(const World &world, const Result<std::string> &root);
+  /// InvalidInput, everywhere, where a process does not see what the root has just written into this folder.
+  Status checkIsShared(const World &world, const std::string &folder);
   /// By the root, when all has been done that it waits for.
   void finish() { control->finish(); }
   /// Whether the root has done all: ranks that ran ahead end then.
   bool isFinished() const { return finished; }
   /// Returns when everybody is done.
   Status leave();
+  /// What to add to this machine's clock for the one that all share.
+  int64_t clockAheadNs() const { return control->clockAheadNs(); }
+  /// "rank 5 of process 2 (node7, pid 4711)"
+  std::string nameOf(uint32_t rank) const;
   Status causeOfEnd(Status own) { return control->causeOfEnd(std::move(own)); }
 
 private:
   Cluster(std::unique_ptr<transport::Control> met, uint32_t ranks, TransportChoice choice)
-      : control(std::move(met)), ranks(ranks), choice(choice), own(ranksOf(control->process())) {}
-  transport::RankRange ranksOf(uint32_t process) const {
-    return transport::ranksOf(process, control->processes(), ranks);
-  }
+      : control(std::move(met)), processes(control->processes()), ranks(ranks), choice(choice),
+        own(ranksOf(control->process())) {}
+  transport::RankRange ranksOf(uint32_t process) const { return transport::ranksOf(process, processes, ranks); }
+  uint32_t processOf(uint32_t rank) const { return transport::processOf(rank, processes, ranks); }
   Status greet(const World &world);
   void watch(World &world);
 
   std::unique_ptr<transport::Control> control;
+  uint32_t processes; ///< The control's thread asks, also while it is ended.
   uint32_t ranks;
   TransportChoice choice;
   transport::RankRange own;

@@ -12,21 +12,40 @@
 
 namespace maestro::executor {
 
-Result<Evaluation> evaluate(const plan::Plan &plan, Job &job, data::SampleSource &source, data::SampleBatch &batch,
+namespace {
+/// Values come while the batch before is evaluated.
+Result<data::SampleBatch *> beginBatch(const plan::Plan &plan, Job &job, data::SampleSource &source) {
+  MAESTRO_ASSIGN(data::SampleBatch * batch, source.next(plan->training()->global_batch()));
+  job.prepareEvaluation(*batch);
+  source.read(*batch);
+  return batch;
+}
+} // namespace
+
+Result<Evaluation> evaluate(const plan::Plan &plan, Job &job, data::SampleSource &source,
                             std::optional<uint64_t> steps) {
   Evaluation all;
   all.totals.sums.assign(plan->losses()->size(), 0);
   all.totals.counts.assign(plan->losses()->size(), 0);
-  for (uint64_t done = 0; !all.stops && !(done > 0 && batch.endsPass) && !(steps && done >= *steps); ++done) {
-    MAESTRO_TRY(source.next(plan->training()->global_batch(), batch));
-    MAESTRO_ASSIGN(const StepResult *result, job.evaluate(batch));
+  Result<data::SampleBatch *> next = beginBatch(plan, job, source);
+  for (uint64_t begun = 1; !all.stops;) {
+    MAESTRO_ASSIGN(const data::SampleBatch *batch, std::move(next));
+    MAESTRO_TRY(source.await(*batch));
+    bool isLast = batch->endsPass || (steps && begun >= *steps);
+    if (!isLast) {
+      next = beginBatch(plan, job, source);
+      ++begun;
+    }
+    MAESTRO_ASSIGN(const StepResult *result, job.evaluate(*batch));
     for (size_t k = 0; k < all.totals.sums.size(); ++k) {
       all.totals.sums[k] += result->totals.sums[k];
       all.totals.counts[k] += result->totals.counts[k];
     }
-    all.samples += batch.count;
+    all.samples += batch->count;
     all.tokens += result->tokens;
     all.stops = result->stops;
+    if (isLast)
+      break;
   }
   return all;
 }

@@ -18,9 +18,12 @@ struct Evaluation {
   bool stops = false; ///< Somebody asked to; the rest is missing.
 };
 
-/// Of one pass over the data, or of so many steps. `batch` must outlive the job: after a failure ranks may still read
-/// it.
-Result<Evaluation> evaluate(const plan::Plan &plan, Job &job, data::SampleSource &source, data::SampleBatch &batch,
+/// Batches of a source of evaluations: one is evaluated, the values of the next are read.
+constexpr size_t kEvaluatedBatches = 2;
+
+/// Of one pass over the data, or of so many steps. The source must outlive the job: after a failure ranks may still
+/// read its batches.
+Result<Evaluation> evaluate(const plan::Plan &plan, Job &job, data::SampleSource &source,
                             std::optional<uint64_t> steps = {});
 
 /// One line of JSON on standard output; what is not finite is null.

@@ -3,6 +3,7 @@
 #include "base/kept_kernels.h"
 #include "kernels/signature.h"
 #include "plan/capacity.h"
+#include "plan/collectives.h"
 #include "plan/dims.h"
 
 #include <fmt/format.h>
@@ -63,15 +64,6 @@ void describe(const fb::Attribute &source, std::span<const int64_t> dims, kernel
       result.ints.push_back(dims[expr]);
   else if (source.ints())
     result.ints.assign(source.ints()->begin(), source.ints()->end());
-}
-
-/// Of a call that the ranks of the station run together; none: its kernel is in the device's library.
-std::optional<PreparedCollective::Kind> collectiveKind(std::string_view kernel) {
-  using Kind = PreparedCollective::Kind;
-  return kernel == "all_reduce"   ? std::optional(Kind::AllReduce)
-         : kernel == "all_gather" ? std::optional(Kind::AllGather)
-         : kernel == "own_part"   ? std::optional(Kind::OwnPart)
-                                  : std::nullopt;
 }
 
 } // namespace
@@ -295,11 +287,10 @@ Result<std::unique_ptr<PreparedCollective>> ExecutableInstance::prepareCollectiv
   CallDescription description;
   describeCall(call, shapes, description); // The verifier promises an input and an output of one type.
   auto prepared = std::make_unique<PreparedCollective>();
-  prepared->kind = *collectiveKind(description.kernel);
+  prepared->kind = plan::kindOf(*plan, call);
   prepared->input = description.inputs[0];
   prepared->output = description.outputs[0];
-  bool cuts = prepared->kind == PreparedCollective::Kind::OwnPart,
-       sums = prepared->kind == PreparedCollective::Kind::AllReduce;
+  bool cuts = prepared->kind == fb::CallKind::OwnPart, sums = prepared->kind == fb::CallKind::AllReduce;
   const kernels::TensorType &part = cuts ? description.outputTypes[0] : description.inputTypes[0];
   const kernels::TensorType &whole = cuts ? description.inputTypes[0] : description.outputTypes[0];
   kernels::Attributes attributes(description.attributes);
@@ -328,7 +319,7 @@ Result<ProgramSteps> ExecutableInstance::prepare(const fb::Program &program, con
     return Status();
   };
   for (const fb::Call *call : *program.calls()) {
-    if (!collectiveKind(plan->kernels()->Get(call->kernel())->string_view())) {
+    if (plan::kindOf(*plan, *call) == fb::CallKind::Kernel) {
       describeCall(*call, shapes, descriptions[calls]);
       MAESTRO_TRY(checkOverwritten(descriptions[calls++]));
       continue;
@@ -346,11 +337,11 @@ void ExecutableInstance::launchCollective(const PreparedCollective &collective) 
           output = bases[collective.output.region] + collective.output.offset;
   uint64_t runs = collective.runs, runBytes = collective.runBytes;
   switch (collective.kind) {
-  case PreparedCollective::Kind::AllReduce:
+  case fb::CallKind::AllReduce:
     return group.exchange->sum(Queue::Compute, input, output, runs * runBytes / sizeof(float));
-  case PreparedCollective::Kind::AllGather:
+  case fb::CallKind::AllGather:
     return group.exchange->gather(Queue::Compute, input, output, runs, runBytes);
-  case PreparedCollective::Kind::OwnPart:
+  default: // OwnPart; checkSupported() refuses others.
     Box own = Box::contiguous(group.index * runBytes, 0, runBytes);
     own.rank = 1;
     own.extents[0] = runs;

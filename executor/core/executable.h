@@ -27,7 +27,7 @@ inline constexpr size_t kProgramKinds = static_cast<size_t>(plan::fb::ProgramKin
 
 /// A collective between calls of a program, prepared for fixed shapes.
 struct PreparedCollective {
-  enum class Kind : uint8_t { AllReduce, AllGather, OwnPart } kind = Kind::AllReduce;
+  plan::fb::CallKind kind;
   OperandRef input, output;
   uint64_t runs = 1, runBytes = 0; ///< Of one rank's part.
 };

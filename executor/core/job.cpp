@@ -67,7 +67,7 @@ Result<std::unique_ptr<Job>> Job::create(const plan::Plan &plan, const JobOption
     MAESTRO_ASSIGN(job->ownWorld,
                    World::create(plan, job->facts, {options.evaluates, options.growth, 1, false, options.adapts}));
     job->world = job->ownWorld.get();
-    job->seating = {{0, job->facts.ranks}, {0, job->facts.ranks}};
+    job->seating.ranks = job->facts.ranks;
   }
   auto order = options.fileOrder ? wavefront::Order::FileOrder : wavefront::Order::Wavefront;
   job->scheduler = std::make_unique<ScheduleCache>(
@@ -76,6 +76,8 @@ Result<std::unique_ptr<Job>> Job::create(const plan::Plan &plan, const JobOption
   if (options.validates)
     job->evaluations = std::make_unique<ScheduleCache>(plan, job->facts, *job->batcher,
                                                        ScheduleCache::Options{{.evaluates = true}, order, 0});
+  job->stepValues.emplace(plan, job->facts, job->seating.here(), options.evaluates);
+  job->evaluationValues.emplace(plan, job->facts, job->seating.here(), true);
   job->startWatching();
   MAESTRO_TRY(job->createWorkers());
   return job;
@@ -87,7 +89,7 @@ Status Job::createWorkers() {
   mailboxes.resize(facts.ranks);
   for (uint32_t rank = 0; rank < facts.ranks; ++rank) {
     workers.emplace_back();
-    if (!seating.here.has(rank))
+    if (!seating.here().has(rank))
       continue;
     CpuDeviceOptions deviceOptions;
     uint32_t threadCount = plan->ranks()->Get(rank)->threads();
@@ -129,6 +131,9 @@ Status Job::createWorkers() {
     }
     (trains(rank) ? anyTrainingRank : anyFrozenRank) = true;
   }
+  tellsOfData = seating.here().first;
+  while (anyTrainingRank && !(workers[tellsOfData] && trains(tellsOfData)))
+    ++tellsOfData;
   return Status();
 }
 
@@ -168,7 +173,7 @@ uint32_t Job::holder(fb::BindingKind kind, uint32_t parameter) const {
   return kNone;
 }
 
-Worker &Job::anyWorker() {
+Worker &Job::anyWorker() const {
   return **std::find_if(workers.begin(), workers.end(), [](const auto &worker) { return worker != nullptr; });
 }
 
@@ -201,9 +206,16 @@ void Job::post(uint32_t rank, const Command &command) {
   changed.notify_all();
 }
 
-void Job::prepareSchedule(const data::SampleBatch &batch, uint64_t step) {
-  if (!options.adapts) // Then it depends on what is being measured.
-    (void)scheduler->of(batch, step);
+void Job::prepare(data::SampleBatch &batch, uint64_t step) {
+  if (options.adapts) // The schedule depends on what is being measured.
+    return stepValues->markAll(batch);
+  if (auto made = scheduler->of(batch, step))
+    stepValues->mark((*made)->schedule, batch);
+}
+
+void Job::prepareEvaluation(data::SampleBatch &batch) {
+  if (auto made = (options.evaluates ? *scheduler : *evaluations).of(batch, ++toEvaluate))
+    evaluationValues->mark((*made)->schedule, batch);
 }
 
 void Job::submit(const data::SampleBatch &batch, uint64_t step, To to, bool updates) {
@@ -302,6 +314,9 @@ Status Job::execute(uint32_t rank, const Command &command, StepResult &result) {
     MAESTRO_ASSIGN(result.stops, worker.evaluate(*command.batch, command.step, wantsToStop(), result.totals));
   } else {
     MAESTRO_TRY(worker.computeGradients(*command.batch, command.step, result.totals));
+    if (rank == tellsOfData)
+      world->busyNs().dataBytes[rank].fetch_add(static_cast<int64_t>(command.batch->valueBytes),
+                                                std::memory_order_relaxed);
     if (trains(rank)) {
       world->publishTimes(rank); // Before the records with which the step ends.
       MAESTRO_ASSIGN(StepEnd end, worker.agree(command.step, wantsToStop(), result.totals));

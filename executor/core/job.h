@@ -9,6 +9,7 @@
 #pragma once
 
 #include "base/status.h"
+#include "executor/core/own_values.h"
 #include "executor/core/parameters.h"
 #include "executor/core/schedule_cache.h"
 #include "executor/core/step_ranks.h"
@@ -29,10 +30,24 @@ namespace maestro::executor {
 
 /// Which ranks are where, as a process of several sees it.
 struct Seating {
-  transport::RankRange here;   ///< Threads of this process.
-  transport::RankRange atRoot; ///< Of the process that saves and tells.
-  bool isForked = false;       ///< All processes share one end of the job; else each has its own.
-  bool watches = true;         ///< This process looks for who holds the others up.
+  uint32_t ranks = 0, processes = 1;
+  uint32_t process = 0;  ///< This one.
+  bool isForked = false; ///< All processes share one end of the job; else each has its own.
+  bool watches = true;   ///< This process looks for who holds the others up.
+
+  /// Threads of this process.
+  transport::RankRange here() const { return transport::ranksOf(process, processes, ranks); }
+  bool areTogether(uint32_t one, uint32_t other) const {
+    return transport::processOf(one, processes, ranks) == transport::processOf(other, processes, ranks);
+  }
+};
+
+/// A bound buffer of a parameter on its way to the rank that takes it.
+struct Gathering {
+  plan::fb::BindingKind kind;
+  uint32_t parameter;
+  uint32_t source; ///< Topology.stations: a lead that holds it, or the first part of it.
+  uint32_t taker;  ///< Rank: one that shares the source's tensors, or the root (WorldOptions::gathersAtRoot).
 };
 
 struct JobOptions {
@@ -76,7 +91,9 @@ public:
   ~Job() override; ///< Ends the ranks.
 
   const Topology &topology() const { return facts; }
-  bool isRoot() const { return seating.here.has(world->root()); }
+  const World &worldOfRanks() const { return *world; }
+  const Seating &seats() const { return seating; }
+  bool isRoot() const { return seating.here().has(world->root()); }
   /// Whether the station is in this process.
   bool isHere(uint32_t station) const { return workers[facts.stations[station].rank] != nullptr; }
   /// For loading, while no step is under way: the station's memory and the device that it is on.
@@ -84,16 +101,22 @@ public:
   Device &device(uint32_t station) { return workers[facts.stations[station].rank]->device(); }
   /// The first station that binds it, a lead; kNone when none does. Others hold the same, but for parts.
   uint32_t holder(plan::fb::BindingKind kind, uint32_t parameter) const;
-  /// A bound buffer of a parameter, whole, piece by piece, to the root's `take`, while no step is under way. Where
-  /// ranks are processes, all that train call it alike; `take` is the root's alone.
-  Status gather(plan::fb::BindingKind kind, uint32_t parameter, const TakePiece &take);
+  /// The whole buffer, piece by piece, in order, to `take` in the taker's process, while no step is under way. Where
+  /// ranks are processes, all that train call it alike.
+  Status gather(const Gathering &gathering, const TakePiece &take);
+  /// From the first that holds it, to the root.
+  Status gatherAtRoot(plan::fb::BindingKind kind, uint32_t parameter, const TakePiece &take) {
+    return gather({kind, parameter, holder(kind, parameter), world->root()}, take);
+  }
 
   /// After parameters were loaded: makes copies of them and starts the ranks.
   Status start();
 
-  void prepareSchedule(const data::SampleBatch &batch, uint64_t step) override;
+  void prepare(data::SampleBatch &batch, uint64_t step) override;
   void submit(const data::SampleBatch &batch, uint64_t step, To to, bool updates = true) override;
   Result<const StepResult *> await(uint64_t step) override;
+  /// What prepare() does, for the next batch that will be evaluated.
+  void prepareEvaluation(data::SampleBatch &batch);
   /// The losses of a batch without gradients, while no step is under way, and whether somebody asked to stop.
   Result<const StepResult *> evaluate(const data::SampleBatch &batch);
   /// Waits for the ranks that train, where any is here, to have nothing left to do.
@@ -116,7 +139,7 @@ public:
   /// Null where the rank is another process.
   Worker *worker(size_t rank) { return workers[rank].get(); }
   /// Any of those that are here.
-  Worker &anyWorker();
+  Worker &anyWorker() const;
   const ScheduleCache &stepScheduler() const { return *scheduler; }
   /// What devices have done so far, in all processes.
   const SharedTimes &busyNs() const { return world->busyNs(); }
@@ -150,8 +173,15 @@ private:
   /// Bytes of one station's buffer.
   struct Stretch {
     plan::fb::BindingKind kind;
-    uint32_t parameter, source;
+    uint32_t parameter, source, taker;
     uint64_t begin, end;
+  };
+  /// Pieces for one taker.
+  struct Collection {
+    uint64_t pieces = 0;                                 ///< So far, of others' processes.
+    std::map<uint32_t, std::unique_ptr<Sender>> senders; ///< By rank; made when they are needed, as the receiver is.
+    std::unique_ptr<Receiver> receiver;
+    std::vector<std::byte> piece;
   };
   Status gatherStretch(const Stretch &stretch, const TakePiece &take);
   Status sendPieces(uint64_t first, const Stretch &stretch);
@@ -159,7 +189,7 @@ private:
   void report(uint32_t rank, transport::LaneKind lane, transport::Activity activity, const char *what = nullptr) const;
   void onDeviceSign(uint32_t rank, DeviceSign sign);
   /// The rank in whose lane this thread, which drives all ranks here, reports.
-  uint32_t driverRank() const { return isRoot() ? world->root() : seating.here.first; }
+  uint32_t driverRank() const { return isRoot() ? world->root() : seating.here().first; }
   class DriverWaits;
   void watch();
   void startWatching();
@@ -175,11 +205,10 @@ private:
   std::unique_ptr<ScheduleCache> scheduler, evaluations; ///< Of steps; of what is evaluated beside them.
   std::vector<std::unique_ptr<Worker>> workers;          ///< By rank; null where it is another process.
   bool anyFrozenRank = false, anyTrainingRank = false;
-  uint64_t evaluated = 0;                                    ///< Batches so far.
-  uint64_t gathered = 0;                                     ///< Pieces so far.
-  std::map<uint32_t, std::unique_ptr<Sender>> gatherSenders; ///< To the root, by rank; made when something is saved.
-  std::unique_ptr<Receiver> gatherReceiver;
-  std::vector<std::byte> gatheredPiece;
+  uint32_t tellsOfData = 0; ///< The rank here that tells what this process reads: the first that trains, if any does.
+  std::optional<OwnValues> stepValues, evaluationValues;
+  uint64_t evaluated = 0, toEvaluate = 0;     ///< Batches so far; that were prepared.
+  std::map<uint32_t, Collection> collections; ///< By the taker's rank.
 
   std::mutex mutex;
   std::condition_variable changed;

@@ -7,18 +7,19 @@
 namespace maestro::executor {
 namespace {
 
-metrics::TraceEvent eventOf(uint32_t rank, int64_t startNs, int64_t endNs, int32_t microBatch) {
+template <typename Span>
+metrics::TraceEvent eventOf(uint32_t rank, const Span &span, int32_t microBatch, int64_t clockAheadNs) {
   metrics::TraceEvent event;
   event.rank = rank;
-  event.startNs = startNs;
-  event.durationNs = endNs - startNs;
+  event.startNs = span.startNs + clockAheadNs;
+  event.durationNs = span.endNs - span.startNs;
   event.microbatch = microBatch;
   return event;
 }
 
-void addTasks(metrics::TraceFile &file, Worker &worker, uint32_t rank) {
+void addTasks(metrics::TraceFile &file, Worker &worker, uint32_t rank, int64_t clockAheadNs) {
   for (const TaskSpan &span : worker.taskSpans()) {
-    metrics::TraceEvent event = eventOf(rank, span.startNs, span.endNs, static_cast<int32_t>(span.microBatch));
+    metrics::TraceEvent event = eventOf(rank, span, static_cast<int32_t>(span.microBatch), clockAheadNs);
     event.name = metrics::kTaskNames[static_cast<size_t>(span.kind)];
     event.category = "task";
     event.step = static_cast<int64_t>(span.step);
@@ -27,9 +28,9 @@ void addTasks(metrics::TraceFile &file, Worker &worker, uint32_t rank) {
   }
 }
 
-void addKernels(metrics::TraceFile &file, Worker &worker, uint32_t rank) {
+void addKernels(metrics::TraceFile &file, Worker &worker, uint32_t rank, int64_t clockAheadNs) {
   for (const TraceSpan &span : worker.device().trace()) {
-    metrics::TraceEvent event = eventOf(rank, span.startNs, span.endNs, span.task);
+    metrics::TraceEvent event = eventOf(rank, span, span.task, clockAheadNs);
     event.name = span.name;
     event.category = "kernel";
     event.detail = span.scope;
@@ -39,7 +40,7 @@ void addKernels(metrics::TraceFile &file, Worker &worker, uint32_t rank) {
 
 } // namespace
 
-Status writeTrace(const plan::Plan &plan, Job &job, bool isRoot, const std::string &path) {
+Status writeTrace(const plan::Plan &plan, Job &job, bool isRoot, const std::string &path, int64_t clockAheadNs) {
   MAESTRO_ASSIGN(auto file, metrics::TraceFile::append(path));
   if (isRoot)
     for (const StepSizes &sizes : job.anyWorker().stepSizes())
@@ -53,8 +54,8 @@ Status writeTrace(const plan::Plan &plan, Job &job, bool isRoot, const std::stri
     for (uint32_t s = 0; s < topology.stations.size(); ++s)
       if (topology.stations[s].rank == rank)
         file->nameStation(rank, 1 + s, stationName(plan, topology.stations[s]));
-    addTasks(*file, *worker, rank);
-    addKernels(*file, *worker, rank);
+    addTasks(*file, *worker, rank, clockAheadNs);
+    addKernels(*file, *worker, rank, clockAheadNs);
   }
   return file->flush();
 }

@@ -26,7 +26,7 @@ void Job::watch() {
   std::unique_lock lock(mutex);
   while (!stopping && !world->abort().isRaised()) {
     for (uint32_t rank = 0; rank < facts.ranks; ++rank)
-      if (seating.here.has(rank))
+      if (seating.here().has(rank))
         ranks.beat(rank);
     changed.wait_for(lock, kEvery, [&] { return stopping; });
     int64_t now = transport::nowNs();

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <thread>
+#include <utility>
 
 namespace maestro::executor {
 namespace {
@@ -53,21 +54,34 @@ Status checkMachine(const plan::Plan &plan, const std::string &path) {
   return Status();
 }
 
-/// The ranks' devices are shares of this machine.
-Status checkMemory(const plan::Plan &plan, const std::string &path, transport::RankRange ranks) {
-  uint64_t memory = usableMemoryBytes(), needed = 0;
-  for (uint32_t rank = ranks.first; rank < ranks.end; ++rank)
-    needed += plan->ranks()->Get(rank)->peak_bytes();
+MachineShare MachineShare::here(std::vector<transport::RankRange> ranks) {
+  return {"", usableMemoryBytes(), availableMemoryBytes(), std::move(ranks)};
+}
+
+bool MachineShare::has(uint32_t rank) const {
+  return std::any_of(ranks.begin(), ranks.end(), [&](const transport::RankRange &range) { return range.has(rank); });
+}
+
+/// The ranks' devices are shares of the machine.
+uint64_t neededBytes(const plan::Plan &plan, const MachineShare &machine) {
+  uint64_t needed = 0;
+  for (uint32_t rank = 0; rank < plan->ranks()->size(); ++rank)
+    needed += machine.has(rank) ? plan->ranks()->Get(rank)->peak_bytes() : 0;
   for (const fb::Station *station : *plan->stations()) // Where ranks say nothing.
     for (uint32_t rank : *station->ranks())
-      if (ranks.has(rank) && plan->ranks()->Get(rank)->peak_bytes() == 0)
+      if (machine.has(rank) && plan->ranks()->Get(rank)->peak_bytes() == 0)
         needed += plan->executables()->Get(station->executable())->peak_bytes();
-  if (needed <= memory)
-    return Status();
-  return Status::invalidInput(
-      fmt::format("{}: the plan needs {} bytes of memory, this machine has {} (its control group's limit "
-                  "included); plan again with a smaller micro-batch, or run it on the machine it was made for",
-                  path, needed, memory));
+  return needed;
+}
+
+Status checkMemory(const plan::Plan &plan, const std::string &path, std::span<const MachineShare> machines) {
+  for (const MachineShare &machine : machines)
+    if (uint64_t needed = neededBytes(plan, machine); needed > machine.usableBytes)
+      return Status::invalidInput(fmt::format(
+          "{}: the plan needs {} bytes of memory{}, {} has {} (its control group's limit "
+          "included); plan again with a smaller micro-batch, or run it on the machine it was made for",
+          path, needed, machine.onItsName(), machine.name.empty() ? "this machine" : "which", machine.usableBytes));
+  return Status();
 }
 
 } // namespace maestro::executor

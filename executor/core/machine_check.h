@@ -5,14 +5,31 @@
 #include "plan/plan.h"
 #include "transport/rank_range.h"
 
+#include <cstdint>
+#include <span>
 #include <string>
+#include <vector>
 
 namespace maestro::executor {
 
 /// InvalidInput, naming the plan's file, value and limit, for devices and layouts that are not here. Warns of more
 /// devices than cores.
 Status checkMachine(const plan::Plan &plan, const std::string &path);
-/// InvalidInput where these ranks need more memory than this machine has.
-Status checkMemory(const plan::Plan &plan, const std::string &path, transport::RankRange ranks);
+
+/// A machine of the job when the run begins, and the ranks that it has.
+struct MachineShare {
+  std::string name; ///< Empty: the only one.
+  uint64_t usableBytes = 0, availableBytes = 0;
+  std::vector<transport::RankRange> ranks;
+
+  static MachineShare here(std::vector<transport::RankRange> ranks);
+  bool has(uint32_t rank) const;
+  std::string onItsName() const { return name.empty() ? "" : " on '" + name + "'"; }
+};
+
+/// What the plan says of the machine's ranks.
+uint64_t neededBytes(const plan::Plan &plan, const MachineShare &machine);
+/// InvalidInput where a machine's ranks need more memory than it has.
+Status checkMemory(const plan::Plan &plan, const std::string &path, std::span<const MachineShare> machines);
 
 } // namespace maestro::executor

@@ -13,7 +13,7 @@
 namespace maestro::executor {
 
 Result<std::unique_ptr<ProcessGroup>> ProcessGroup::fork(World &world, uint32_t ranks) {
-  std::unique_ptr<ProcessGroup> group(new ProcessGroup(world));
+  std::unique_ptr<ProcessGroup> group(new ProcessGroup(world, ranks));
   group->ownRank = world.root();
   pid_t parent = ::getpid();
   std::signal(SIGCHLD, SIG_DFL); // Ignored, as some launchers leave it, it would make children

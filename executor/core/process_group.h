@@ -24,9 +24,7 @@ public:
 
   uint32_t rank() const { return ownRank; }
   bool isRoot() const { return ownRank == world.root(); }
-  Seating seating() const {
-    return {{ownRank, ownRank + 1}, {world.root(), world.root() + 1}, /*isForked=*/true, /*watches=*/isRoot()};
-  }
+  Seating seating() const { return {ranks, /*processes=*/ranks, ownRank, /*isForked=*/true, /*watches=*/isRoot()}; }
   /// Root only, once threads may exist: a rank that dies ends the job with its cause.
   void supervise();
   /// Root only, when all ranks have nothing left to do but to end by themselves: returns when they have.
@@ -35,7 +33,7 @@ public:
   [[noreturn]] static void leave(const Status &status);
 
 private:
-  explicit ProcessGroup(World &world) : world(world) {}
+  ProcessGroup(World &world, uint32_t ranks) : world(world), ranks(ranks) {}
   void watch();
   bool reap(bool isEnding);
 
@@ -44,7 +42,7 @@ private:
     uint32_t rank = 0;
   };
   World &world;
-  uint32_t ownRank = 0;
+  uint32_t ranks, ownRank = 0;
   std::vector<Child> children;
   std::atomic<bool> ending{false};
   std::thread supervisor;

@@ -1,9 +1,6 @@
 #include "executor/core/run.h"
 
 #include "base/log.h"
-#include "executor/checkpoint/directory.h"
-#include "executor/checkpoint/file_writer.h"
-#include "executor/checkpoint/run_folder.h"
 #include "executor/core/cluster.h"
 #include "executor/core/evaluation.h"
 #include "executor/core/job.h"
@@ -11,14 +8,15 @@
 #include "executor/core/machine_check.h"
 #include "executor/core/plan_support.h"
 #include "executor/core/process_group.h"
+#include "executor/core/results.h"
+#include "executor/core/resuming.h"
 #include "executor/core/run_options.h"
-#include "executor/core/saving.h"
+#include "executor/core/saver.h"
 #include "executor/core/self_check.h"
 #include "executor/core/step_feeder.h"
 #include "executor/core/step_report.h"
 #include "executor/core/training_data.h"
 #include "executor/core/validation.h"
-#include "executor/metrics/metrics_file.h"
 #include "executor/metrics/progress.h"
 #include "executor/metrics/trace.h"
 
@@ -26,7 +24,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <filesystem>
 #include <utility>
 
 namespace maestro::executor {
@@ -45,7 +42,7 @@ public:
     MAESTRO_ASSIGN(cluster, Cluster::join(*plan, options, [] { return stopRequested.load(); }));
     if (cluster)
       return executeTogether();
-    MAESTRO_TRY(checkMemory(*plan, options.planPath, {0, (*plan)->ranks()->size()}));
+    MAESTRO_TRY(checkMachines({MachineShare::here({{0, (*plan)->ranks()->size()}})}));
     MAESTRO_TRY(openOutput());
     if (!options.trace.empty())
       MAESTRO_TRY(createTrace());
@@ -57,7 +54,7 @@ public:
       processes->awaitOthers();                       // They write their parts.
     if (!status.isOk() && !world->abort().isRaised()) // The others end, too, and for this reason.
       world->raise(processes->rank(), status);
-    job.reset(); // The root's ends the job; then its group waits for the others.
+    endJob(); // The root's ends the job; then its group waits for the others.
     if (!processes->isRoot())
       ProcessGroup::leave(hasEnded ? Status() : std::move(status));
     return status;
@@ -67,9 +64,7 @@ private:
   /// As one of the processes that an engine has started.
   Status executeTogether() {
     Topology topology(*plan);
-    MAESTRO_ASSIGN(world,
-                   World::create(*plan, topology,
-                                 {options.evaluate, 1, 1, true, options.adapts && !options.evaluate, cluster->here()}));
+    MAESTRO_ASSIGN(world, World::create(*plan, topology, worldOptions(cluster->here())));
     Status status = executeShare();
     if (status.isOk() || status.code() == StatusCode::Interrupted) {
       if (isRoot())
@@ -79,18 +74,19 @@ private:
     } else {
       world->raise(cluster->here().first, status);
       status = cluster->causeOfEnd(std::move(status));
-      job.reset();
+      endJob();
       return status;
     }
     Status left = cluster->leave();
-    job.reset(); // Before the way to the others.
+    endJob(); // Before the way to the others.
     return status.isOk() ? std::move(left) : std::move(status);
   }
 
   Status executeShare() {
     MAESTRO_TRY(cluster->connect(*world));
     setLogQuiet(options.quiet || !isRoot());
-    MAESTRO_TRY(checkMemory(*plan, options.planPath, cluster->here()));
+    MAESTRO_ASSIGN(auto machines, cluster->machines());
+    MAESTRO_TRY(checkMachines(machines));
     auto open = [&]() -> Result<std::string> {
       MAESTRO_TRY(openOutput());
       if (!options.trace.empty())
@@ -98,6 +94,8 @@ private:
       return found ? found->path : std::string();
     };
     MAESTRO_ASSIGN(std::string checkpoint, cluster->decide(*world, isRoot() ? open() : std::string()));
+    if (keeps())
+      MAESTRO_TRY(cluster->checkIsShared(*world, options.out));
     if (!checkpoint.empty() && !isRoot()) {
       MAESTRO_ASSIGN(found, checkpoint::openCheckpoint(checkpoint));
       MAESTRO_TRY(adoptCheckpoint());
@@ -105,26 +103,46 @@ private:
     return executeRank();
   }
 
+  WorldOptions worldOptions(std::optional<transport::RankRange> here) const {
+    WorldOptions of;
+    of.evaluates = options.evaluate;
+    of.processes = true;
+    of.adapts = options.adapts && !options.evaluate;
+    of.gathersAtRoot = options.saveGradients || options.selfCheck;
+    of.here = here;
+    return of;
+  }
+
+  Status checkMachines(const std::vector<MachineShare> &machines) {
+    MAESTRO_TRY(checkMemory(*plan, options.planPath, machines));
+    copiesFit = !keeps() || Saver::copiesFit(*plan, Topology(*plan), machines);
+    return Status();
+  }
+
+  void endJob() {
+    saver.reset();
+    job.reset();
+  }
+
   /// Every rank but the root becomes a process of its own, before there are threads.
   Status startProcesses() {
     if (!options.processes || (*plan)->ranks()->size() < 2)
       return Status();
     Topology topology(*plan);
-    MAESTRO_ASSIGN(world,
-                   World::create(*plan, topology, {options.evaluate, 1, 1, true, options.adapts && !options.evaluate}));
+    MAESTRO_ASSIGN(world, World::create(*plan, topology, worldOptions(std::nullopt)));
     MAESTRO_ASSIGN(processes, ProcessGroup::fork(*world, topology.ranks));
     if (processes->isRoot()) {
       processes->supervise();
     } else {
-      if (folder)
-        folder->leaveLock();
+      if (results)
+        results->leaveLock();
       setLogQuiet(true);
     }
     return Status();
   }
 
-  /// Whether this run's results are kept; the root's process writes them.
-  bool keeps() const { return folder || (cluster && !options.out.empty() && !options.evaluate); }
+  /// Whether this run's results are kept.
+  bool keeps() const { return !options.out.empty() && !options.evaluate; }
 
   bool isRoot() const { return cluster ? cluster->isRoot(*world) : !processes || processes->isRoot(); }
 
@@ -153,51 +171,20 @@ private:
   }
 
   Status openOutput() {
-    using Start = checkpoint::RunFolder::Start;
-    if (options.out.empty())
+    if (options.out.empty() || (options.evaluate && options.resume == RunOptions::Resume::No))
       return Status();
-    if (options.evaluate) { // Only reads; a run may be writing there.
-      if (options.resume == RunOptions::Resume::No)
-        return Status();
-      MAESTRO_ASSIGN(std::string run, checkpoint::readRunName(options.out));
-      MAESTRO_ASSIGN(found, checkpoint::findNewestCheckpoint(options.out, run, checkpoint::Access::Reads));
-      return found ? adoptCheckpoint()
-                   : Status::invalidInput(fmt::format("--resume: {} holds no whole checkpoint", options.out));
+    if (options.evaluate) {
+      MAESTRO_ASSIGN(found, findToEvaluate(options));
+    } else {
+      MAESTRO_ASSIGN(results, Results::open(options));
+      found = results->found();
     }
-    Start start = options.overwrite                             ? Start::Replace
-                  : options.resume == RunOptions::Resume::Yes   ? Start::Resume
-                  : options.resume == RunOptions::Resume::IfAny ? Start::ResumeOrFresh
-                                                                : Start::Fresh;
-    MAESTRO_ASSIGN(folder, checkpoint::RunFolder::open(options.out, start));
-    found = folder->found();
     return found ? adoptCheckpoint() : Status();
-  }
-
-  /// After the first step: a run that bad data or weights ended before it leaves an older run's results alone.
-  Status openResults(uint64_t before) {
-    MAESTRO_TRY(folder->claim());
-    MAESTRO_ASSIGN(metricsFile, metrics::MetricsFile::open(options.out + "/metrics.jsonl", before));
-    return keepPlan();
   }
 
   Status adoptCheckpoint() {
     const checkpoint::TrainingState &state = found->state;
-    if (state.workloadHash != (*plan)->workload_hash())
-      return Status::invalidInput(fmt::format("{}: was written by another workload; resume under a plan of the "
-                                              "same workload",
-                                              found->path));
-    if (state.planHash != plan->hash())
-      logWarning("resuming under another plan of the same workload: the run continues, but not bitwise");
-    for (const fb::Component *component : *(*plan)->components()) {
-      std::string name = component->name()->str();
-      auto source = state.frozen.find(name);
-      bool fromWeights = source != state.frozen.end() && state.planHash == plan->hash() &&
-                         source->second != (component->model_path() ? component->model_path()->str() : "");
-      if (fromWeights && !options.weights.count(name))
-        return Status::invalidInput(
-            fmt::format("{}: component '{}' had its frozen values from {}; give --weights {}={} again", found->path,
-                        name, source->second, name, source->second));
-    }
+    MAESTRO_TRY(checkFits(*plan, *found, options.weights));
     step = state.step;
     position = state.position;
     skippedSteps = state.skippedSteps;
@@ -206,21 +193,6 @@ private:
       seed = state.seed;
     logInfo(fmt::format("resuming after step {} from {}", step, found->path));
     return Status();
-  }
-
-  /// The plan that ran lies beside its results.
-  Status keepPlan() {
-    std::string target = options.out + "/plan.mpl", partial = target + ".partial";
-    std::error_code error;
-    if (std::filesystem::equivalent(options.planPath, target, error))
-      return Status();
-    MAESTRO_ASSIGN(auto writer, checkpoint::FileWriter::create(partial));
-    MAESTRO_TRY(writer.append(std::as_bytes(plan->bytes())));
-    MAESTRO_TRY(writer.finish());
-    std::filesystem::rename(partial, target, error);
-    if (error)
-      return Status::unavailable(fmt::format("{}: {}", target, error.message()));
-    return checkpoint::syncFolder(options.out);
   }
 
   Status createJob() {
@@ -236,7 +208,7 @@ private:
     jobOptions.wantsToStop = [this] { return stopRequested.load() || (options.wantsToStop && options.wantsToStop()); };
     if (processes || cluster) {
       jobOptions.world = world.get();
-      jobOptions.seating = cluster ? cluster->seating(*world) : processes->seating();
+      jobOptions.seating = cluster ? cluster->seating() : processes->seating();
     }
     jobOptions.traceCapacity = options.trace.empty() ? 0 : size_t{1} << 20;
     MAESTRO_ASSIGN(job, Job::create(*plan, jobOptions));
@@ -260,7 +232,7 @@ private:
   }
 
   Status openData() {
-    MAESTRO_ASSIGN(TrainingData opened, openTrainingData(*plan, options, seed));
+    MAESTRO_ASSIGN(TrainingData opened, openTrainingData(*plan, options, seed, processes || cluster));
     data = std::move(opened.identity);
     if (found && !options.evaluate) {
       MAESTRO_ASSIGN(position, resumedPosition(*found, data, {seed, options.acceptsChangedData}));
@@ -269,7 +241,8 @@ private:
       MAESTRO_ASSIGN(validation, Validation::open(*plan, options, found ? found->state.best : std::nullopt));
     }
     size_t ahead = std::max<size_t>(2 * (*plan)->training()->global_batch(), 8);
-    MAESTRO_ASSIGN(source, data::SampleSource::create(std::move(opened.reader), ahead,
+    MAESTRO_ASSIGN(source, data::SampleSource::create(std::move(opened.reader),
+                                                      {ahead, options.evaluate ? kEvaluatedBatches : kStepsUnderWay},
                                                       options.evaluate ? data::DataPosition() : position));
     return Status();
   }
@@ -278,13 +251,18 @@ private:
     const fb::Training &training = *(*plan)->training();
     feeder.emplace(*job, *source,
                    StepFeeder::Options{training.global_batch(), options.steps, options.saveEvery,
-                                       options.validation.every, options.waitsForSteps},
+                                       options.validation.every, options.waitsForSteps,
+                                       options.selfCheck && isRoot() ? step + 1 : 0},
                    step);
+    if (keeps() && options.sleepScale == 0 && job->trainsHere())
+      saver.emplace(*plan, *job,
+                    Saver::Options{options.out, results ? &results->folder() : nullptr, options.keepLast, copiesFit});
     auto style = logFormat() == LogFormat::Json ? metrics::Progress::Style::Json : metrics::Progress::detect(stderr);
     std::optional<metrics::Progress> progress;
     if (isRoot() && !options.quiet)
       progress.emplace(stderr, style, options.steps.value_or(0));
-    StepReport report(*plan);
+    StepReport report(*plan,
+                      cluster ? [this](uint32_t rank) { return cluster->nameOf(rank); } : StepReport::NameRank());
     bool finished = options.steps && step >= *options.steps, hasFailed = false;
     int64_t sinceNs = transport::nowNs(); // Of the step under way.
     for (bool isFirst = true; !finished && !hasFailed && !isStopping(); isFirst = false) {
@@ -304,14 +282,15 @@ private:
       if (isRoot())
         MAESTRO_TRY(recordStep(report, record, progress));
       bool isBest = validates && validation->isBest() && !options.validation.keepBest.empty();
-      if (keeps() && options.sleepScale == 0 && job->trainsHere() &&
-          (feeder->isCheckpointDue() || finished || hasFailed || isStopping() || isBest)) {
+      if (saver && (feeder->isCheckpointDue() || finished || hasFailed || isStopping() || isBest)) {
         MAESTRO_TRY(save());
         sinceNs = transport::nowNs();
       }
     }
     if (progress)
       progress->finish();
+    if (saver)
+      MAESTRO_TRY(saver->finish());
     if (validation && isRoot())
       validation->sayBest();
     if (hasFailed && isRoot()) // Which ends the others, too.
@@ -327,7 +306,7 @@ private:
     if (!processes && !cluster) // Those that ran ahead, too; other processes end when they have done all their steps.
       job->end();
     if (!options.trace.empty())
-      MAESTRO_TRY(writeTrace(*plan, *job, isRoot(), options.trace));
+      MAESTRO_TRY(writeTrace(*plan, *job, isRoot(), options.trace, cluster ? cluster->clockAheadNs() : 0));
     if (!finished && isStopping() && isRoot())
       return Status::interrupted(options.out.empty()
                                      ? fmt::format("interrupted after step {}; nothing was saved without --out", step)
@@ -352,10 +331,8 @@ private:
   }
 
   Status recordStep(StepReport &report, const metrics::StepRecord &record, std::optional<metrics::Progress> &progress) {
-    if (folder && !metricsFile)
-      MAESTRO_TRY(openResults(step - 1));
-    if (metricsFile)
-      MAESTRO_TRY(metricsFile->append(record));
+    if (results)
+      MAESTRO_TRY(results->record(*plan, record));
     if (progress)
       progress->update(record, static_cast<double>(transport::nowNs()) * 1e-9);
     report.warn(*result);
@@ -364,6 +341,8 @@ private:
 
   Status afterFirstGradients(const data::SampleBatch &batch) {
     job->drives("checking");
+    if (options.isRestart && found) // The first start did it.
+      return Status();
     if (options.saveGradients)
       MAESTRO_TRY(saveGradients(*plan, *job, options.out + "/gradients.safetensors"));
     if (!options.selfCheck)
@@ -380,7 +359,6 @@ private:
   }
 
   Status save() {
-    job->drives("saving");
     const fb::Training &training = *(*plan)->training();
     checkpoint::TrainingState state;
     state.step = step;
@@ -391,7 +369,7 @@ private:
     state.skippedSteps = skippedSteps;
     // A run that goes on after too many may go on for as many again.
     state.badStepsInARow = badStepsInARow < training.bad_steps() ? badStepsInARow : 0;
-    state.run = folder ? folder->run() : "";
+    state.run = results ? results->folder().run() : "";
     state.data = data;
     uint64_t best = 0;
     if (validation) {
@@ -402,19 +380,14 @@ private:
       if (auto own = options.weights.find(component->name()->str());
           (component->frozen() || component->saves_trained()) && own != options.weights.end())
         state.frozen[own->first] = own->second;
-    MAESTRO_TRY(saveCheckpoint(*plan, *job, options.out, std::move(state)));
-    if (!isRoot())
-      return Status();
-    if (best == step)
-      MAESTRO_TRY(folder->markBest(best));
-    return options.keepLast > 0 ? folder->keepNewest(options.keepLast, best) : Status();
+    return saver->save(std::move(state), best);
   }
 
   Status evaluateAll() {
-    MAESTRO_ASSIGN(Evaluation all, evaluate(*plan, *job, *source, evaluated, options.steps));
+    MAESTRO_ASSIGN(Evaluation all, evaluate(*plan, *job, *source, options.steps));
     hasEnded = true;
     if (!options.trace.empty())
-      MAESTRO_TRY(writeTrace(*plan, *job, isRoot(), options.trace));
+      MAESTRO_TRY(writeTrace(*plan, *job, isRoot(), options.trace, cluster ? cluster->clockAheadNs() : 0));
     if (isRoot())
       MAESTRO_TRY(printEvaluation(*plan, all));
     return isRoot() && all.stops ? Status::interrupted("interrupted") : Status();
@@ -423,22 +396,21 @@ private:
   const RunOptions &options;
   std::optional<plan::Plan> plan;
   std::optional<checkpoint::FoundCheckpoint> found;
-  std::unique_ptr<data::SampleSource> source;
-  std::unique_ptr<checkpoint::RunFolder> folder; ///< Null: nothing is kept.
-  // Ranks read their batches: these outlive the job.
+  std::unique_ptr<data::SampleSource> source; ///< Ranks read its batches: it outlives the job.
+  std::unique_ptr<Results> results;           ///< Of the root; null: nothing is kept.
   std::optional<StepFeeder> feeder;
-  data::SampleBatch evaluated;
   std::unique_ptr<Validation> validation; ///< Null: none.
   std::unique_ptr<World> world;           ///< Where ranks are processes.
   std::unique_ptr<ProcessGroup> processes;
   std::unique_ptr<Cluster> cluster; ///< Where an engine has started several.
   std::unique_ptr<Job> job;
-  std::unique_ptr<metrics::MetricsFile> metricsFile;
+  std::optional<Saver> saver; ///< Of processes that train, where results are kept.
   data::DataIdentity data;
   data::DataPosition position;
   const StepResult *result = nullptr; ///< Of the last step.
   uint64_t step = 0, seed = 0;
   uint64_t skippedSteps = 0, badStepsInARow = 0; ///< Not applied: of the whole run, and up to now.
+  bool copiesFit = true;                         ///< Checkpoints are written behind the steps.
   bool hasEnded = false;                         ///< All steps are done.
 };
 

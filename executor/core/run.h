@@ -29,10 +29,14 @@ struct RunOptions {
   std::vector<std::string> data; ///< Patterns; empty: synthetic.
   /// The fields that hold next tokens, where data is of tokens; nothing: those of the plan's losses.
   std::optional<std::vector<std::string>> nextToken;
+  std::string cache;             ///< Folder of the shards' indexes; empty: none are kept.
   std::optional<uint64_t> steps; ///< Otherwise one pass over the data.
   std::string out;               ///< Empty: nothing is kept.
   enum class Resume : uint8_t { No, Yes, IfAny } resume = Resume::No;
   bool overwrite = false;          ///< An older run's results in `out` go.
+  uint32_t restarts = 0;           ///< How often the run is started again where it fails: by whoever calls run().
+  bool isRestart = false;          ///< This is such a start; the run that `out` then holds goes on, if it is not
+  std::string runBefore;           ///< the one that was there before (beforeRestarts()).
   bool acceptsChangedData = false; ///< Resumes with other data, order or seed.
   WeightFiles weights;
   uint64_t saveEvery = 0; ///< Steps between checkpoints; 0: the last step only.
@@ -60,6 +64,9 @@ struct RunOptions {
 /// Runs until the steps or the data end, or requestStop(). Interrupted after a finished step that was
 /// saved is StatusCode::Interrupted.
 Status run(const RunOptions &options);
+
+/// Notes which run `out` holds before the first start of one that may be started again. InvalidInput without `out`.
+Status beforeRestarts(RunOptions &options);
 
 /// Async-signal-safe: the run ends after the step in progress.
 void requestStop();

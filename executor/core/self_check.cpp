@@ -32,7 +32,7 @@ Tolerance toleranceOf(const plan::Plan &plan) {
 
 Result<std::vector<float>> gradient(Job &job, uint32_t parameter) {
   std::vector<std::byte> bytes;
-  MAESTRO_TRY(job.gather(fb::BindingKind::Gradient, parameter, [&](std::span<const std::byte> piece) {
+  MAESTRO_TRY(job.gatherAtRoot(fb::BindingKind::Gradient, parameter, [&](std::span<const std::byte> piece) {
     bytes.insert(bytes.end(), piece.begin(), piece.end());
     return Status();
   }));
@@ -100,7 +100,7 @@ Status selfCheck(const plan::Plan &plan, Job &job, const StepResult &result, con
   if (!job.isRoot()) { // Hands over what it holds.
     for (uint32_t p = 0; p < plan->parameters()->size(); ++p)
       if (job.holder(fb::BindingKind::Gradient, p) != kNone)
-        MAESTRO_TRY(job.gather(fb::BindingKind::Gradient, p, {}));
+        MAESTRO_TRY(job.gatherAtRoot(fb::BindingKind::Gradient, p, {}));
     return Status();
   }
   MAESTRO_ASSIGN(std::vector<int64_t> symbols, job.stepScheduler().combinedSymbols(batch));

@@ -1,90 +1,79 @@
 #include "executor/core/step_agreement.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 namespace maestro::executor {
 namespace {
 
-/// A rank's record of the counts: its schedule's hash, then the counts.
-enum CountsRecord : size_t { kScheduleHash, kCounts };
-/// A rank's record of a step's end: these, then the losses' sums, then under --adapt what was measured and expected.
-enum EndRecord : size_t { kNormSquare, kWantsToStop, kBadMicroBatch /**< Its number and 1. */, kLossSums };
+/// A rank's record of a step's end: these, then the losses' sums and counts, then under --adapt what was measured and
+/// expected.
+enum EndRecord : size_t {
+  kNormSquare,
+  kWantsToStop,
+  kBadMicroBatches, ///< Numbers and 1, ascending; then zeros.
+  kLossSums = kBadMicroBatches + kMostBadMicroBatches
+};
+
+/// Sums, but of micro-batches that are bad the first.
+void combineEnds(std::span<double> into, std::span<const double> theirs) {
+  std::array<double, 2 * kMostBadMicroBatches> bad;
+  for (size_t i = 0; i < kMostBadMicroBatches; ++i) {
+    bad[2 * i] = into[kBadMicroBatches + i];
+    bad[2 * i + 1] = theirs[kBadMicroBatches + i];
+  }
+  std::sort(bad.begin(), bad.end(), [](double a, double b) { return a != 0 && (b == 0 || a < b); });
+  auto end = std::unique(bad.begin(), bad.end());
+  std::fill(end, bad.end(), 0);
+  addUp(into, theirs);
+  std::copy_n(bad.begin(), kMostBadMicroBatches, into.begin() + kBadMicroBatches);
+}
 
 } // namespace
 
 StepAgreement::StepAgreement(const World &world, uint32_t rank, uint32_t losses)
-    : world(world), rank(rank), losses(losses), agreement(world.agreement(rank)) {}
+    : world(world), losses(losses), counts(world.countAgreement(rank)), ends(world.endAgreement(rank)) {}
 
-Status StepAgreement::publishCounts(uint64_t step, uint64_t scheduleHash, std::span<const double> counts) {
-  record.resize(kCounts + losses);
-  std::memcpy(&record[kScheduleHash], &scheduleHash, sizeof scheduleHash); // As bits.
-  std::copy(counts.begin(), counts.end(), record.begin() + kCounts);
-  return agreement ? agreement->publish<double>(step, kCountsRecord, record, world.abort()) : Status();
+Status StepAgreement::publishCounts(uint64_t step, uint64_t scheduleHash, std::span<const double> own) {
+  return counts ? counts->publish(step, scheduleHash, own, world.abort()) : Status();
 }
 
-Status StepAgreement::awaitCounts(uint64_t step, std::span<double> counts) {
-  if (!agreement)
+Status StepAgreement::awaitCounts(uint64_t step, std::span<double> all) {
+  return counts ? counts->await(step, all, world.abort()) : Status();
+}
+
+/// `record` becomes everybody's.
+Status StepAgreement::exchange(uint64_t step, uint64_t key, Combine combine) {
+  if (!ends)
     return Status();
-  const std::vector<uint32_t> &ranks = world.trainingRanks();
-  records.resize(ranks.size() * record.size());
-  MAESTRO_TRY(agreement->awaitAll<double>(step, kCountsRecord, records, world.abort()));
-  std::fill(counts.begin(), counts.end(), 0);
-  for (size_t member = 0; member < ranks.size(); ++member) {
-    const double *theirs = records.data() + member * record.size();
-    if (std::memcmp(theirs, record.data(), sizeof(uint64_t)) != 0)
-      return Status::internal(
-          fmt::format("rank {} and rank {} have different schedules for step {}", rank, ranks[member], step));
-    for (size_t k = 0; k < losses; ++k)
-      counts[k] += theirs[kCounts + k];
-  }
-  return Status();
+  MAESTRO_TRY(ends->publish(step, key, record, world.abort(), combine));
+  return ends->await(step, record, world.abort());
 }
 
-/// Everybody's records of this one's size, into `records`.
-Status StepAgreement::exchange(uint64_t step, AgreementKind kind) {
-  if (!agreement) {
-    records = record;
-    return Status();
-  }
-  records.resize(world.trainingRanks().size() * record.size());
-  MAESTRO_TRY(agreement->publish<double>(step, kind, record, world.abort()));
-  return agreement->awaitAll<double>(step, kind, records, world.abort());
-}
-
-/// In member order, into `record`.
-void StepAgreement::addUpRecords() {
-  std::fill(record.begin(), record.end(), 0);
-  for (size_t i = 0; i < records.size(); ++i)
-    record[i % record.size()] += records[i];
-}
-
-Result<StepEnd> StepAgreement::end(uint64_t step, const StepReportOfRank &own, std::span<double> sums) {
+Result<StepEnd> StepAgreement::end(uint64_t step, uint64_t scheduleHash, const StepReportOfRank &own,
+                                   LossTotals &totals) {
   record.assign(kLossSums, 0);
   record[kNormSquare] = own.normSquare;
   record[kWantsToStop] = own.wantsToStop;
-  record[kBadMicroBatch] = own.badMicroBatch + 1; // kNone and 1 is 0.
-  for (std::span<const double> part : {std::span<const double>(sums), own.measuredNs, own.expectedNs})
+  record[kBadMicroBatches] = own.badMicroBatch + 1; // kNone and 1 is 0.
+  std::vector<double> &sums = totals.sums;
+  for (std::span<const double> part :
+       {std::span<const double>(sums), std::span<const double>(totals.counts), own.measuredNs, own.expectedNs})
     record.insert(record.end(), part.begin(), part.end());
-  MAESTRO_TRY(exchange(step, kEndRecord));
-  badMicroBatches.clear();
-  for (size_t first = 0; first < records.size(); first += record.size())
-    if (double bad = records[first + kBadMicroBatch]; bad > 0)
-      badMicroBatches.push_back(static_cast<uint32_t>(bad) - 1);
-  addUpRecords();
+  MAESTRO_TRY(exchange(step, scheduleHash, combineEnds));
   std::span<const double> all(record);
-  std::copy_n(all.begin() + kLossSums, losses, sums.begin());
   StepEnd end;
+  for (size_t i = 0; i < kMostBadMicroBatches && all[kBadMicroBatches + i] > 0; ++i)
+    badMicroBatches[i] = static_cast<uint32_t>(all[kBadMicroBatches + i]) - 1,
+    end.badMicroBatches = {badMicroBatches.data(), i + 1};
+  std::copy_n(all.begin() + kLossSums, losses, sums.begin());
+  std::copy_n(all.begin() + kLossSums + losses, losses, totals.counts.begin());
   end.gradientNorm = std::sqrt(all[kNormSquare]);
   end.applies = std::isfinite(end.gradientNorm) &&
                 std::all_of(sums.begin(), sums.end(), [](double sum) { return std::isfinite(sum); });
   end.stops = all[kWantsToStop] > 0;
-  end.badMicroBatches = badMicroBatches;
-  end.measuredNs = all.subspan(kLossSums + losses, own.measuredNs.size());
-  end.expectedNs = all.subspan(kLossSums + losses + own.measuredNs.size());
+  end.measuredNs = all.subspan(kLossSums + 2 * losses, own.measuredNs.size());
+  end.expectedNs = all.subspan(kLossSums + 2 * losses + own.measuredNs.size());
   return end;
 }
 
@@ -92,8 +81,7 @@ Result<bool> StepAgreement::addUp(uint64_t number, bool wantsToStop, LossTotals 
   record = totals.sums;
   record.insert(record.end(), totals.counts.begin(), totals.counts.end());
   record.push_back(wantsToStop);
-  MAESTRO_TRY(exchange(number, kEndRecord));
-  addUpRecords();
+  MAESTRO_TRY(exchange(number, /*key=*/0, executor::addUp));
   std::copy_n(record.begin(), losses, totals.sums.begin());
   std::copy_n(record.begin() + static_cast<ptrdiff_t>(losses), losses, totals.counts.begin());
   return record.back() > 0;

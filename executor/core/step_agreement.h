@@ -1,10 +1,11 @@
-// What the ranks that train agree on in a step: the losses' counts, that all have the same schedule, and how the step
-// ends. All of them decide from the same records, and so alike.
+// What ranks agree on in a step: those with losses on their counts, and all that train on how the step ends, and that
+// they have the same schedule. All of them decide from the same sums, and so alike.
 #pragma once
 
 #include "executor/core/losses.h"
 #include "executor/core/world.h"
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -20,12 +21,15 @@ struct StepReportOfRank {
   std::span<const double> measuredNs, expectedNs; ///< Under --adapt.
 };
 
+/// Micro-batches with losses that are not finite, of which a step's end tells the first.
+inline constexpr size_t kMostBadMicroBatches = 4;
+
 /// What all agree on at a step's end.
 struct StepEnd {
   double gradientNorm = 0; ///< The 2-norm of all gradients.
   bool applies = true;     ///< The norm and all losses are finite.
   bool stops = false;      ///< Somebody asked to.
-  /// Of each rank that has one: the first micro-batch whose losses are not finite. Until the next agreement.
+  /// The first of what ranks have reported, in ascending order. Until the next agreement.
   std::span<const uint32_t> badMicroBatches;
   std::span<const double> measuredNs, expectedNs; ///< Of all ranks together; until the next agreement.
 };
@@ -35,25 +39,23 @@ public:
   /// Ranks that do not train, and a rank that is alone, agree with themselves.
   StepAgreement(const World &world, uint32_t rank, uint32_t losses);
 
-  /// Tells the others this rank's counts, by Plan.losses.
+  /// Tells the others this rank's counts, by Plan.losses. Internal where somebody has another schedule.
   Status publishCounts(uint64_t step, uint64_t scheduleHash, std::span<const double> counts);
-  /// Everybody's, added up. Internal where somebody has another schedule.
+  /// Everybody's, added up, in the ranks that count or scale losses.
   Status awaitCounts(uint64_t step, std::span<double> counts);
-  /// The step's end; `sums` of losses become everybody's.
-  Result<StepEnd> end(uint64_t step, const StepReportOfRank &own, std::span<double> sums);
+  /// The step's end; the totals become everybody's. Internal where somebody has another schedule.
+  Result<StepEnd> end(uint64_t step, uint64_t scheduleHash, const StepReportOfRank &own, LossTotals &totals);
   /// Sums and counts of an evaluation become everybody's. Whether anybody wants to stop.
   Result<bool> addUp(uint64_t number, bool wantsToStop, LossTotals &totals);
 
 private:
-  Status exchange(uint64_t step, AgreementKind kind);
-  void addUpRecords();
+  Status exchange(uint64_t step, uint64_t key, Combine combine);
 
   const World &world;
-  uint32_t rank;
   size_t losses;
-  std::optional<Agreement::Member> agreement;
-  std::vector<double> record, records;   ///< This rank's, and everybody's, member by member.
-  std::vector<uint32_t> badMicroBatches; ///< By StepEnd.
+  std::optional<Agreement::Member> counts, ends;
+  std::vector<double> record; ///< This rank's, then everybody's.
+  std::array<uint32_t, kMostBadMicroBatches> badMicroBatches{};
 };
 
 } // namespace maestro::executor

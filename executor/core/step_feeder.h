@@ -1,7 +1,9 @@
 // Gives a job's ranks their batches, one step ahead of the one that is awaited where that may be.
 //
-//   read(s) ▸ to the ranks ▸ while they work: read(s + 1), prepare its schedule, to those that may
-//   begin it ▸ await(s)
+//   read(s) ▸ to the ranks ▸ while they work: read(s + 1), to those that may begin it, begin(s + 2) ▸ await(s)
+//
+// To begin a step is to take its samples' sizes and make its schedule, which says whose values are needed here: these
+// the source reads meanwhile.
 //
 // Ranks that have nothing to train get step s + 1 while s is under way; those that train get it
 // too, and begin it at once, unless something happens between the steps: a checkpoint, or an update
@@ -26,39 +28,42 @@ public:
     uint64_t saveEvery = 0;                ///< 0: never.
     uint64_t validateEvery = 0;            ///< 0: at the end only.
     bool waitsForSteps = false;            ///< Nothing runs ahead.
+    uint64_t wholeStep = 0;                ///< One of which all values are read (--self-check); 0: none.
   };
-  /// Must outlive the job's ranks, which read the batches in it. `done`: steps of earlier runs.
+  /// The source, of kStepsUnderWay batches, must outlive the job's ranks, which read in them. `done`: steps of earlier
+  /// runs.
   StepFeeder(StepRanks &ranks, data::SampleSource &source, const Options &options, uint64_t done);
 
   /// Runs the next step to its end. Without `updates` the ranks that train end with the gradients:
   /// Job::update() is the caller's.
   Result<const StepResult *> next(bool updates);
 
-  uint64_t step() const { return done; }                                ///< That next() ended.
-  const data::SampleBatch &batch() const { return slotOf(done).batch; } ///< Of that step.
+  uint64_t step() const { return done; }                                 ///< That next() ended.
+  const data::SampleBatch &batch() const { return *slotOf(done).batch; } ///< Of that step.
   bool isLast() const { return isLast(slotOf(done)); }
   bool isCheckpointDue() const { return isCheckpointDue(done); }
 
 private:
   struct Pending {
-    data::SampleBatch batch;
+    data::SampleBatch *batch = nullptr; ///< The source's.
     uint64_t step = 0;
   };
 
   Pending &slotOf(uint64_t step) { return pendings[step % pendings.size()]; }
   const Pending &slotOf(uint64_t step) const { return pendings[step % pendings.size()]; }
   bool isLast(const Pending &pending) const {
-    return options.lastStep ? pending.step >= *options.lastStep : pending.batch.endsPass;
+    return options.lastStep ? pending.step >= *options.lastStep : pending.batch->endsPass;
   }
   bool isCheckpointDue(uint64_t step) const { return options.saveEvery > 0 && step % options.saveEvery == 0; }
   bool isValidationDue(uint64_t step) const { return options.validateEvery > 0 && step % options.validateEvery == 0; }
+  Status begin(uint64_t step);
   Status read(uint64_t step);
   Status runAhead(uint64_t step, bool updates);
 
   StepRanks &ranks;
   data::SampleSource &source;
   Options options;
-  std::array<Pending, kStepsUnderWay> pendings; ///< By step; ranks read their batches.
+  std::array<Pending, kStepsUnderWay> pendings; ///< By step.
   uint64_t done;
   /// The latest step that ranks without anything to train have got, and the others.
   uint64_t givenToFrozen = 0, givenToTraining = 0;

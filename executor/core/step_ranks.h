@@ -18,9 +18,9 @@ public:
   /// Queues a step, or an evaluation, to ranks that are here. The batch must stay until they have
   /// ended it. Without `updates` those that train end with the gradients.
   virtual void submit(const data::SampleBatch &batch, uint64_t step, To to, bool updates = true) = 0;
-  /// Makes a step's schedule, so that it is there when ranks ask for it. What is wrong with the
-  /// batch, they say.
-  virtual void prepareSchedule(const data::SampleBatch &batch, uint64_t step) = 0;
+  /// Makes a step's schedule, so that it is there when ranks ask for it, and says in the batch whose values are read
+  /// here. What is wrong with the batch, ranks say.
+  virtual void prepare(data::SampleBatch &batch, uint64_t step) = 0;
   /// Waits for the ranks that train to end the step; for all ranks when nothing trains. The job's
   /// one cause of failure.
   virtual Result<const StepResult *> await(uint64_t step) = 0;

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace maestro::executor {
 
@@ -23,6 +24,10 @@ metrics::StepRecord &StepReport::fill(const Job &job, const StepResult &result, 
   record.lr = learningRate(*plan->training(), step);
   record.samples = batch.count;
   record.tokens = result.tokens;
+  int64_t read = 0;
+  for (uint32_t rank = 0; rank < job.topology().ranks; ++rank)
+    read += job.busyNs().dataBytes[rank].load(std::memory_order_relaxed);
+  record.dataBytes = static_cast<uint64_t>(read - std::exchange(dataBytes, read));
   record.stepSeconds = seconds;
   record.peakBytes = peakResidentBytes();
   record.predictedStepSeconds = static_cast<double>(result.predictedNs) * 1e-9;
@@ -31,7 +36,27 @@ metrics::StepRecord &StepReport::fill(const Job &job, const StepResult &result, 
   record.badSamples = result.badSamples;
   record.validation.reset();
   busyTimes.fill(plan, job, result, seconds, record);
+  if (nameRank)
+    compareDevices(job);
   return record;
+}
+
+void StepReport::compareDevices(const Job &job) {
+  const ScheduledStep &made = job.anyWorker().schedule();
+  const Topology &topology = job.topology();
+  busySeconds.clear();
+  plannedSeconds.clear();
+  for (uint32_t rank = 0; rank < topology.ranks; ++rank) {
+    int64_t plannedNs = 0;
+    for (const wavefront::Task &task : made.schedule.tasksOf(topology.deviceOf[rank]))
+      plannedNs += task.endNs - task.startNs;
+    busySeconds.push_back(record.devices[rank].busySeconds);
+    plannedSeconds.push_back(static_cast<double>(plannedNs) * 1e-9);
+  }
+  stragglers.add(busySeconds, plannedSeconds);
+  record.slowDevices.clear();
+  for (const Straggler &found : stragglers.found())
+    record.slowDevices.push_back({found.rank, found.times});
 }
 
 /// The first of them; metrics.jsonl has all.
@@ -50,6 +75,15 @@ void StepReport::warn(const StepResult &result) {
   if (!record.applied)
     logWarning(fmt::format("step {} is not applied: its loss is {}, its gradient norm {}; look at its samples {}",
                            record.step, record.loss, record.gradNorm, badSamples()));
+  slow.resize(record.devices.size());
+  for (const metrics::SlowDevice &found : record.slowDevices) {
+    if (slow[found.rank])
+      continue;
+    slow[found.rank] = true;
+    logWarning(fmt::format("{} takes {:.2f} times as long as the others for what the plan says takes as long, and they "
+                           "wait for it; look at that machine (this is said once)",
+                           nameRank(found.rank), found.times));
+  }
   uncounted.resize(result.totals.counts.size());
   for (uint32_t k = 0; k < uncounted.size(); ++k) {
     if (result.totals.counts[k] != 0 || uncounted[k])

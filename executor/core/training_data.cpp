@@ -31,7 +31,7 @@ Result<std::unique_ptr<data::SampleReader>> openSynthetic(const plan::Plan &plan
 
 } // namespace
 
-Result<TrainingData> openTrainingData(const plan::Plan &plan, const RunOptions &options, uint64_t seed) {
+Result<TrainingData> openTrainingData(const plan::Plan &plan, const RunOptions &options, uint64_t seed, bool isShared) {
   TrainingData result;
   if (options.data.empty()) {
     logInfo("no --data: training on synthetic samples");
@@ -39,7 +39,8 @@ Result<TrainingData> openTrainingData(const plan::Plan &plan, const RunOptions &
     MAESTRO_ASSIGN(result.reader, openSynthetic(plan, options, seed));
     return result;
   }
-  data::DataRequest request{fieldSpecs(plan), symbolSpecs(plan), options.nextToken, false, options.shuffle, seed};
+  data::DataRequest request{fieldSpecs(plan), symbolSpecs(plan), options.nextToken, false, options.shuffle, seed,
+                            options.cache,    isShared};
   for (const fb::Loss *loss : *plan->losses())
     request.graphComputesLoss |= loss->from_graph();
   MAESTRO_ASSIGN(data::DataFiles files, data::findData(options.data));

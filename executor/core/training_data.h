@@ -17,8 +17,9 @@ struct TrainingData {
 };
 
 /// The shards that `options.data` names, or synthetic samples where it names none. InvalidInput for patterns without a
-/// file, and for a plan whose samples cannot be made up.
-Result<TrainingData> openTrainingData(const plan::Plan &plan, const RunOptions &options, uint64_t seed);
+/// file, and for a plan whose samples cannot be made up. `isShared`: other processes read the same.
+Result<TrainingData> openTrainingData(const plan::Plan &plan, const RunOptions &options, uint64_t seed,
+                                      bool isShared = false);
 
 struct ResumeOptions {
   uint64_t seed = 0;

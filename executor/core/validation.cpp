@@ -44,7 +44,7 @@ Result<std::unique_ptr<Validation>> Validation::open(const plan::Plan &plan, con
   if (!opened)
     return std::move(opened).takeStatus().withContext("--validate");
   size_t ahead = std::max<size_t>(2 * plan->training()->global_batch(), 8);
-  MAESTRO_ASSIGN(validation->source, data::SampleSource::create(std::move(opened->reader), ahead));
+  MAESTRO_ASSIGN(validation->source, data::SampleSource::create(std::move(opened->reader), {ahead, kEvaluatedBatches}));
   return validation;
 }
 
@@ -62,7 +62,7 @@ double Validation::watchedLoss(const metrics::ValidationRecord &record) const {
 Status Validation::run(Job &job, metrics::StepRecord &record) {
   job.drives("validating");
   int64_t startNs = transport::nowNs();
-  auto all = evaluate(plan, job, *source, batch);
+  auto all = evaluate(plan, job, *source);
   if (!all)
     return std::move(all).takeStatus().withContext("--validate");
   evaluation = *std::move(all);

@@ -40,7 +40,6 @@ private:
   const plan::Plan &plan;
   const ValidationOptions &options;
   std::unique_ptr<data::SampleSource> source;
-  data::SampleBatch batch;
   Evaluation evaluation;
   checkpoint::BestLoss best;
 };

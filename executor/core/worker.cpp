@@ -156,28 +156,26 @@ Status Worker::queueCounts() {
     }
   }
   counted = ownDevice->record(Queue::Compute);
-  countsSent = scalesWritten = false;
+  scalesWritten = false;
   return Status();
 }
 
 /// This rank's counts, once; others are told.
 Status Worker::publishCounts(LossTotals &totals) {
-  if (std::exchange(countsSent, true))
-    return Status();
   MAESTRO_TRY(ownDevice->wait(counted));
   for (size_t i = 0; i < counts.size(); ++i)
     totals.counts[i % lossCount] += counts[i];
   return evaluating ? Status() : agreement.publishCounts(step, wavefront::hash(now->schedule), totals.counts);
 }
 
-/// The losses' global counts, and whether all ranks have the same schedule; then the scales: weight ÷ count.
-Status Worker::awaitCounts(LossTotals &totals) {
-  MAESTRO_TRY(publishCounts(totals));
-  MAESTRO_TRY(agreement.awaitCounts(step, totals.counts));
+/// The losses' global counts; then the scales: weight ÷ count.
+Status Worker::awaitCounts(const LossTotals &totals) {
+  allCounts = totals.counts;
+  MAESTRO_TRY(agreement.awaitCounts(step, allCounts));
   for (uint32_t k = 0; k < lossCount; ++k) {
     const fb::Loss &loss = *plan->losses()->Get(k);
     double weight = loss.weight() * loss.term_weight();
-    double count = divisor(loss, totals.counts[k]);
+    double count = divisor(loss, allCounts[k]);
     scales[k] = count != 0 ? static_cast<float>(weight / count) : 0.0f;
   }
   for (auto &station : stations)

@@ -66,9 +66,9 @@ public:
   Status prepareParameters();
 
   /// Gradients of a global batch, added up over all that hold a parameter and left in place, and their norm. `step`
-  /// from 1. Totals: sums of this rank's losses, counts of all ranks'.
+  /// from 1. Totals: of this rank.
   Status computeGradients(const data::SampleBatch &batch, uint64_t step, LossTotals &totals);
-  /// With all ranks that train; the losses' sums become everybody's.
+  /// With all ranks that train; the totals become everybody's.
   Result<StepEnd> agree(uint64_t step, bool wantsToStop, LossTotals &totals);
   /// Clips, steps the optimizer where the step applies, and leaves the gradients zero.
   Status update(uint64_t step, double gradientNorm, bool applies);
@@ -101,7 +101,7 @@ private:
   MicroBatchData dataOf(uint32_t microBatch) const;
   Status queueCounts();
   Status publishCounts(LossTotals &totals);
-  Status awaitCounts(LossTotals &totals);
+  Status awaitCounts(const LossTotals &totals);
   Status runBatch(const data::SampleBatch &batch, uint64_t batchStep, LossTotals &totals);
   Status queueTasks(LossTotals &totals);
   Status queueTask(const RankTask &task, LossTotals &totals);
@@ -146,9 +146,10 @@ private:
   RankWork order;
   const data::SampleBatch *batch = nullptr; ///< Of the step under way, or of the last.
   uint64_t step = 0, skippedSteps = 0;
-  bool countsSent = false, scalesWritten = false; ///< This rank's have left; all ranks' are on the device.
-  Point counted;                                  ///< The device has this rank's counts.
-  std::vector<float> sums, counts;                ///< micro-batch × Plan.losses
+  bool scalesWritten = false;      ///< All ranks' counts are on the device.
+  Point counted;                   ///< The device has this rank's counts.
+  std::vector<float> sums, counts; ///< micro-batch × Plan.losses
+  std::vector<double> allCounts;   ///< By Plan.losses, of all ranks.
   std::vector<float> scales;
   std::array<float, 8> hyper{};
   std::vector<double> norms; ///< By station: of whole gradients, and of its parts of split ones.

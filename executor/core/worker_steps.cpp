@@ -70,7 +70,7 @@ Result<StepEnd> Worker::agree(uint64_t endStep, bool wantsToStop, LossTotals &to
     own.measuredNs = times.measured();
     own.expectedNs = times.expected();
   }
-  MAESTRO_ASSIGN(StepEnd end, agreement.end(endStep, own, totals.sums));
+  MAESTRO_ASSIGN(StepEnd end, agreement.end(endStep, wavefront::hash(now->schedule), own, totals));
   if (options.adapts) { // Costs follow what all ranks measured in this step.
     scheduler.adapt(endStep, end.measuredNs, end.expectedNs);
     times.clear();

@@ -172,14 +172,11 @@ Status Worker::withSamples(const Status &status) const {
   return Status(status.code(), std::move(text));
 }
 
-/// Counts leave once there is a task for the device to go on with: filling its queue further may take until others, who
-/// wait for the counts, have got on.
+/// Counts leave first: filling the device's queue may take until others, who wait for the counts, have got on.
 Status Worker::queueTasks(LossTotals &totals) {
-  for (const RankTask &task : order.tasks()) {
-    MAESTRO_TRY(queueTask(task, totals));
-    MAESTRO_TRY(publishCounts(totals));
-  }
   MAESTRO_TRY(publishCounts(totals));
+  for (const RankTask &task : order.tasks())
+    MAESTRO_TRY(queueTask(task, totals));
   if (!scalesWritten && !evaluating) // No backward task here; the others' records must be read all the same.
     MAESTRO_TRY(awaitCounts(totals));
   return Status();

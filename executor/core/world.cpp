@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 namespace maestro::executor {
 namespace fb = plan::fb;
@@ -38,11 +39,12 @@ public:
     MAESTRO_TRY(planChannels());
     MAESTRO_TRY(planGradientSums());
     MAESTRO_TRY(planExchanges());
-    if (world->training.size() > 1) {
-      MAESTRO_ASSIGN(world->agreed, Agreement::plan(places, agreementDescription()));
-    }
-    for (uint32_t rank = 0; rank < topology.ranks; ++rank)
+    MAESTRO_TRY(planAgreements());
+    for (uint32_t rank = 0; rank < topology.ranks; ++rank) {
       world->greetings.push_back(places.reserveWords(rank, 1));
+      world->begun.push_back(places.reserveWords(rank, 1));
+    }
+    world->written = places.reserveWords(world->root(), 1);
     world->timesPlace = places.reserve(world->root(), timesBytes());
     MAESTRO_TRY(allocate());
     return std::move(world);
@@ -56,10 +58,7 @@ private:
         MAESTRO_ASSIGN(world->channels.back(), Channel::plan(places, describe(ring)));
       }
     }
-    if (options.processes) {
-      MAESTRO_ASSIGN(world->gather, Channel::plan(places, gatherDescription()));
-    }
-    return Status();
+    return options.processes && !options.evaluates ? planPieces() : Status();
   }
 
   ChannelDescription describe(const RingFacts &ring) const {
@@ -76,16 +75,29 @@ private:
     return description;
   }
 
-  ChannelDescription gatherDescription() const {
-    ChannelDescription description;
-    description.name = "parameters to save";
-    description.edge = kNone;
-    description.epoch = options.epoch;
-    description.consumerRank = world->root();
-    description.producerRanks = world->training;
-    description.slots = kGatherSlots;
-    description.slotBytes = kPieceBytes;
-    return description;
+  Status planPieces() {
+    std::map<uint32_t, std::set<uint32_t>> sendersOf;
+    for (uint32_t s = 0; s < topology.stations.size(); ++s) {
+      const StationFacts &station = topology.stations[s];
+      uint32_t lead = topology.stationAt(station.section, station.stage, station.replica);
+      if (!station.isLead() && savesValues(lead))
+        sendersOf[topology.stations[lead].rank].insert(station.rank);
+    }
+    if (options.gathersAtRoot)
+      sendersOf[world->root()].insert(world->training.begin(), world->training.end());
+    for (const auto &[taker, senders] : sendersOf) {
+      ChannelDescription description;
+      description.name = "parameters to save";
+      description.edge = kNone;
+      description.epoch = options.epoch;
+      description.consumerRank = taker;
+      description.producerRanks.assign(senders.begin(), senders.end());
+      description.slots = kPieceSlots;
+      description.slotBytes = kPieceBytes;
+      MAESTRO_ASSIGN(Channel channel, Channel::plan(places, description));
+      world->pieces.emplace(taker, World::Pieces{description.producerRanks, std::move(channel)});
+    }
+    return Status();
   }
 
   /// A sum of the plan is one between the first ranks of its stations, one between the second ranks, and so on.
@@ -130,28 +142,59 @@ private:
   /// Between the ranks that are one device to the scheduler; stations of the same ranks share it.
   Status planExchanges() {
     world->exchanges.resize(topology.ranks);
-    for (const fb::Station *station : *plan->stations()) {
-      const auto &ranks = *station->ranks();
+    auto add = [&](const flatbuffers::Vector<uint32_t> &ranks) -> Status {
       std::optional<Exchange> &own = world->exchanges[topology.deviceOf[ranks.Get(0)]];
       if (ranks.size() < 2 || own)
-        continue;
+        return Status();
       ExchangeDescription description;
       description.name = "shared tensors";
       description.ranks.assign(ranks.begin(), ranks.end());
       MAESTRO_ASSIGN(own, Exchange::plan(places, description));
+      return Status();
+    };
+    if (plan->communicators()) {
+      for (const fb::Communicator *communicator : *plan->communicators())
+        MAESTRO_TRY(add(*communicator->ranks()));
+    } else {
+      for (const fb::Station *station : *plan->stations())
+        MAESTRO_TRY(add(*station->ranks()));
     }
     return Status();
   }
 
-  AgreementDescription agreementDescription() const {
+  Status planAgreements() {
+    world->ends.ranks = world->training;
+    for (uint32_t s = 0; s < topology.stations.size(); ++s)
+      if (topology.program(s, fb::ProgramKind::Count) || scalesLosses(s))
+        addRank(world->counts.ranks, topology.stations[s].rank);
+    auto losses = static_cast<uint32_t>(plan->losses()->size());
+    MAESTRO_TRY(planAgreement(world->counts, "losses' counts", losses));
+    // A few words, sums and counts; times by executable and kind of task.
+    return planAgreement(world->ends, "losses and norms", 8 + 2 * losses + 4 * plan->executables()->size());
+  }
+
+  Status planAgreement(World::Agreed &agreed, const char *name, uint32_t mostValues) {
+    if (agreed.ranks.size() < 2)
+      return Status();
     AgreementDescription description;
-    description.name = "losses and norms";
-    description.ranks = world->training;
-    description.kinds = kAgreementKinds;
-    // Counts, sums and a few words; times by executable and kind of task.
-    description.recordBytes =
-        static_cast<uint32_t>(24 + 16 * plan->losses()->size() + 32 * plan->executables()->size());
-    return description;
+    description.name = name;
+    description.key = "schedules";
+    description.ranks = agreed.ranks;
+    description.mostValues = std::max(mostValues, 1u);
+    MAESTRO_ASSIGN(agreed.agreement, Agreement::plan(places, description));
+    return Status();
+  }
+
+  bool scalesLosses(uint32_t station) const {
+    const auto &bindings = *topology.executable(station).bindings();
+    return std::any_of(bindings.begin(), bindings.end(),
+                       [](const fb::Binding *binding) { return binding->kind() == fb::BindingKind::LossScale; });
+  }
+
+  /// In ascending order, once.
+  static void addRank(std::vector<uint32_t> &ranks, uint32_t rank) {
+    if (auto place = std::lower_bound(ranks.begin(), ranks.end(), rank); place == ranks.end() || *place != rank)
+      ranks.insert(place, rank);
   }
 
   /// Whether a checkpoint holds values of this station: of a component that is not frozen as a whole. Such a rank does
@@ -165,16 +208,14 @@ private:
   }
 
   void findTrainingRanks() {
-    std::vector<uint32_t> &ranks = world->training;
     for (uint32_t s = 0; s < topology.stations.size(); ++s)
       if (topology.program(s, fb::ProgramKind::Count) || topology.program(s, fb::ProgramKind::Backward) ||
           topology.program(s, fb::ProgramKind::Update) || savesValues(s) || options.adapts)
-        if (uint32_t rank = topology.stations[s].rank; std::find(ranks.begin(), ranks.end(), rank) == ranks.end())
-          ranks.push_back(rank);
-    std::sort(ranks.begin(), ranks.end());
+        addRank(world->training, topology.stations[s].rank);
   }
 
-  uint64_t timesBytes() const { return sizeof(int64_t) * (topology.stations.size() + topology.ranks); }
+  uint64_t timesBytes() const { return sizeof(int64_t) * timesCount(); }
+  uint64_t timesCount() const { return topology.stations.size() + 2 * uint64_t{topology.ranks}; }
 
   /// One mapping for all segments that are here and for what their ranks look at: causes, progress, times.
   Status allocate() {
@@ -189,9 +230,9 @@ private:
     MAESTRO_ASSIGN(world->segments, transport::Segments::create(memory, places, here));
     auto *times = world->segments->as<std::atomic<int64_t>>(world->timesPlace);
     if (!here.has(world->root())) {
-      MAESTRO_ASSIGN(times, memory.make<std::atomic<int64_t>>(topology.stations.size() + topology.ranks, "times"));
+      MAESTRO_ASSIGN(times, memory.make<std::atomic<int64_t>>(timesCount(), "times"));
     }
-    world->times = {times, times + topology.stations.size()};
+    world->times = {times, times + topology.stations.size(), times + topology.stations.size() + topology.ranks};
     return Status();
   }
 
@@ -219,11 +260,14 @@ void World::publishTimes(uint32_t rank) const {
     if (topology.stations[station].rank == rank)
       tell(station);
   tell(topology.stations.size() + rank);
+  tell(topology.stations.size() + topology.ranks + rank);
 }
 
-std::optional<uint32_t> World::trainingIndex(uint32_t rank) const {
-  auto self = std::find(training.begin(), training.end(), rank);
-  return self == training.end() ? std::nullopt : std::optional(static_cast<uint32_t>(self - training.begin()));
+std::optional<Agreement::Member> World::memberOf(const Agreed &agreed, uint32_t rank) const {
+  auto self = std::lower_bound(agreed.ranks.begin(), agreed.ranks.end(), rank);
+  if (!agreed.agreement || self == agreed.ranks.end() || *self != rank)
+    return std::nullopt;
+  return agreed.agreement->member(*segments, static_cast<uint32_t>(self - agreed.ranks.begin()));
 }
 
 Result<Exchange::Member> World::exchange(uint32_t station, Device &device) const {
@@ -231,18 +275,19 @@ Result<Exchange::Member> World::exchange(uint32_t station, Device &device) const
   return exchanges[topology.deviceOf[facts.rank]]->member(*segments, facts.member, device);
 }
 
-std::optional<Agreement::Member> World::agreement(uint32_t rank) const {
-  std::optional<uint32_t> self = trainingIndex(rank);
-  return agreed && self ? std::optional(agreed->member(*segments, *self)) : std::nullopt;
-}
-
 std::byte *World::gradients(uint32_t station) const {
   const std::optional<transport::Place> &place = sharedGradients[station];
   return place ? segments->at(*place) : nullptr;
 }
 
-Result<std::unique_ptr<Sender>> World::gatherSender(uint32_t rank, Device &device) const {
-  return gather->sender(*segments, *trainingIndex(rank), device);
+Result<std::unique_ptr<Sender>> World::pieceSender(uint32_t taker, uint32_t rank, Device &device) const {
+  const auto &[senders, channel] = pieces.at(taker);
+  auto self = std::find(senders.begin(), senders.end(), rank);
+  return channel.sender(*segments, static_cast<uint32_t>(self - senders.begin()), device);
+}
+
+Result<std::unique_ptr<Receiver>> World::pieceReceiver(uint32_t taker, Device &device) const {
+  return pieces.at(taker).channel.receiver(*segments, device);
 }
 
 } // namespace maestro::executor

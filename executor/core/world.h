@@ -17,6 +17,7 @@
 #include "transport/shared_memory.h"
 
 #include <atomic>
+#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -28,24 +29,25 @@ struct SharedOutcome {
   std::atomic<int> code{0}; ///< StatusCode of the first failure.
 };
 
-/// What devices have done since the run began, in nanoseconds: their threads add, the root reads.
+/// What devices have done since the run began, in nanoseconds, and what was read for it: their threads add, the root
+/// reads.
 struct SharedTimes {
   std::atomic<int64_t> *stations = nullptr; ///< By Topology.stations: in tasks.
   std::atomic<int64_t> *devices = nullptr;  ///< By rank: in tasks, reductions and updates.
+  /// By rank: bytes of samples' values that its process has read for its steps; of a process's ranks one has them.
+  std::atomic<int64_t> *dataBytes = nullptr;
 };
 
-/// Pieces of parameters on their way to the rank that saves.
-inline constexpr uint32_t kGatherSlots = 2;
-
-/// What ranks that train agree on in a step.
-enum AgreementKind : uint32_t { kCountsRecord, kEndRecord, kAgreementKinds };
+/// Of the ring of pieces of parameters on their way to the rank that takes them.
+inline constexpr uint32_t kPieceSlots = 2;
 
 struct WorldOptions {
   bool evaluates = false;
-  uint64_t growth = 1;    ///< Of ring slots (--self-check).
-  uint32_t epoch = 1;     ///< Of the run.
-  bool processes = false; ///< Ranks will not see each other's devices.
-  bool adapts = false;    ///< All ranks agree on measured times in every step.
+  uint64_t growth = 1;        ///< Of ring slots (--self-check).
+  uint32_t epoch = 1;         ///< Of the run.
+  bool processes = false;     ///< Ranks will not see each other's devices.
+  bool adapts = false;        ///< All ranks agree on measured times in every step.
+  bool gathersAtRoot = false; ///< The root takes parameters' buffers of all that train (Job::gatherAtRoot).
   /// Ranks whose memory this process makes; nothing: all.
   std::optional<transport::RankRange> here = {};
 };
@@ -72,6 +74,10 @@ public:
   void connect(transport::Fabric &fabric) { segments->connect(fabric); }
   /// At which the other processes count when they can write to this rank.
   const transport::WordPlace &greeting(uint32_t rank) const { return greetings[rank]; }
+  /// At which the root counts for each rank that writes files of checkpoints: another one is begun. And at which those
+  /// count for the root: theirs are written.
+  const transport::WordPlace &checkpointBegun(uint32_t rank) const { return begun[rank]; }
+  const transport::WordPlace &filesWritten() const { return written; }
   /// Tells the root, where it is another process, what the rank's device has done so far.
   void publishTimes(uint32_t rank) const;
 
@@ -91,8 +97,10 @@ public:
   }
   /// Between the ranks that share the station.
   Result<Exchange::Member> exchange(uint32_t station, Device &device) const;
-  /// Of all that train; nothing where the rank does not, or is the only one.
-  std::optional<Agreement::Member> agreement(uint32_t rank) const;
+  /// At a step's end, of all that train; nothing where the rank does not, or is the only one.
+  std::optional<Agreement::Member> endAgreement(uint32_t rank) const { return memberOf(ends, rank); }
+  /// On losses' counts, of those that count or scale losses; likewise.
+  std::optional<Agreement::Member> countAgreement(uint32_t rank) const { return memberOf(counts, rank); }
   /// Where the gradients of a station lie that others add to; null where nobody does.
   std::byte *gradients(uint32_t station) const;
   /// Sums of gradients that the plan asks for; between the first ranks of their stations, the second ranks, and so on.
@@ -102,9 +110,10 @@ public:
   Result<Reduction::Member> gradientSum(size_t sum, uint32_t member, Device &device) const {
     return sums[sum].reduction->member(*segments, member, device);
   }
-  /// From all ranks that train to the root, where ranks are processes.
-  Result<std::unique_ptr<Sender>> gatherSender(uint32_t rank, Device &device) const;
-  Result<std::unique_ptr<Receiver>> gatherReceiver(Device &device) const { return gather->receiver(*segments, device); }
+  /// Where ranks are processes: of pieces of parameters, from the other ranks that share the taker's tensors, and to
+  /// the root as WorldOptions say.
+  Result<std::unique_ptr<Sender>> pieceSender(uint32_t taker, uint32_t rank, Device &device) const;
+  Result<std::unique_ptr<Receiver>> pieceReceiver(uint32_t taker, Device &device) const;
 
 private:
   friend class WorldBuilder;
@@ -114,24 +123,32 @@ private:
     std::optional<Reduction> reduction;
   };
   explicit World(const Topology &topology) : topology(topology) {}
-  /// Its place among those that train; nothing where it is none of them.
-  std::optional<uint32_t> trainingIndex(uint32_t rank) const;
+  struct Agreed {
+    std::vector<uint32_t> ranks;
+    std::optional<Agreement> agreement; ///< Nothing where there are less than two.
+  };
+  std::optional<Agreement::Member> memberOf(const Agreed &agreed, uint32_t rank) const;
 
   const Topology topology;
   std::unique_ptr<transport::SharedMemory> memory;
   std::optional<transport::Abort> stop;
   SharedOutcome *shared = nullptr;
-  transport::Place timesPlace;                 ///< In the root's segment.
-  SharedTimes times;                           ///< There, or where the root is elsewhere, what is known here.
-  std::vector<transport::WordPlace> greetings; ///< By rank.
+  transport::Place timesPlace;                        ///< In the root's segment.
+  SharedTimes times;                                  ///< There, or where the root is elsewhere, what is known here.
+  std::vector<transport::WordPlace> greetings, begun; ///< By rank.
+  transport::WordPlace written;
   std::vector<uint32_t> training;
   std::optional<transport::Segments> segments;
   std::vector<Channel> channels;                                ///< By Topology.rings.
   std::vector<std::optional<transport::Place>> sharedGradients; ///< By Topology.stations.
   std::vector<GradientSum> sums;
   std::vector<std::optional<Exchange>> exchanges; ///< By the scheduler's device (Topology.deviceOf).
-  std::optional<Agreement> agreed;
-  std::optional<Channel> gather;
+  Agreed ends, counts;
+  struct Pieces {
+    std::vector<uint32_t> senders; ///< Ranks.
+    Channel channel;
+  };
+  std::map<uint32_t, Pieces> pieces; ///< By the rank that takes them.
 };
 
 } // namespace maestro::executor

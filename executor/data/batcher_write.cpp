@@ -127,6 +127,9 @@ Status Batcher::write(size_t field, std::span<const Sample *const> samples, std:
     const SampleField &array = sample->fields[field];
     if (!array.present)
       continue;
+    if (array.bytes.size() != array.byteCount())
+      return Status::internal(fmt::format("{}: the values of field '{}' are used and were not read", sample->describe(),
+                                          fieldSpecs[field].name));
     MAESTRO_TRY(writeArray(*sample, field, dims, row, target));
     row += dimsOf(*sample, field)[sumDims[field]];
   }

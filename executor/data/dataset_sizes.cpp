@@ -2,7 +2,7 @@
 
 #include "executor/data/batcher.h"
 #include "executor/data/open_data.h"
-#include "executor/data/shard.h"
+#include "executor/data/shard_samples.h"
 #include "executor/data/webdataset.h"
 
 #include <fmt/format.h>
@@ -58,10 +58,12 @@ public:
     uint64_t visits = std::min<uint64_t>(shards.size(), limit.shards);
     for (uint64_t visit = 0; visit < visits && found.samples < limit.samples; ++visit) {
       uint64_t left = limit.samples - found.samples, share = (left + visits - visit - 1) / (visits - visit);
-      MAESTRO_ASSIGN(ShardFile file, ShardFile::open(shards[visit * shards.size() / visits]));
-      MAESTRO_TRY(addShard(file, file.isUnpacked() ? left : share));
+      const std::string &path = shards[visit * shards.size() / visits];
+      MAESTRO_ASSIGN(auto shard, ShardSamples::open(path, wanted, IndexStore()));
+      bool isPacked = shard->file().isPacked();
+      MAESTRO_TRY(addShard(*shard, isPacked ? left : share));
       ++found.shards;
-      if (file.isUnpacked() && found.samples > 0)
+      if (isPacked && found.samples > 0)
         break;
     }
     found.isWhole &= found.shards == shards.size();
@@ -71,28 +73,21 @@ public:
   }
 
 private:
-  Status addShard(const ShardFile &file, uint64_t most) {
-    ShardIndexer indexer(file, wanted);
-    while (!indexer.isComplete() && indexer.index().sampleCount() < most)
-      MAESTRO_TRY(indexer.advance());
-    const ShardIndex &index = indexer.index();
-    uint64_t count = std::min<uint64_t>(index.sampleCount(), most);
+  Status addShard(ShardSamples &shard, uint64_t most) {
+    MAESTRO_ASSIGN(bool hasAll, shard.has(most - 1));
+    uint64_t count = hasAll ? most : shard.count();
     for (uint64_t number = 0; number < count; ++number)
-      MAESTRO_TRY(addSample(file, index, number));
-    found.isWhole &= indexer.isComplete() && count == index.sampleCount();
-    unread.insert(indexer.unread().begin(), indexer.unread().end());
+      MAESTRO_TRY(addSample(shard, number));
+    found.isWhole &= shard.isWhole() && count == shard.count();
+    unread.merge(shard.unread());
     found.unread.assign(unread.begin(), unread.end());
     return {};
   }
 
   /// As a run would see it, without its values.
-  Status addSample(const ShardFile &file, const ShardIndex &index, uint64_t number) {
+  Status addSample(ShardSamples &shard, uint64_t number) {
     Sample sample;
-    sample.key = index.key(number);
-    sample.shard = file.name();
-    sample.fields.resize(wanted.size());
-    for (const IndexedArray &array : index.arraysOf(number))
-      sample.fields[array.field] = {true, index.dtypeOf(array), index.dimsOf(array), {}};
+    shard.describe(number, sample);
     size_t width = batcher.symbols().size();
     found.values.resize(found.values.size() + width);
     ++found.samples;

@@ -225,6 +225,8 @@ void decodeOne(NpyElement element, const std::byte *stored, std::byte *value) {
 }
 } // namespace
 
+bool isSoundShape(const Dims &dims) { return checkedBytes(dims, 8).has_value(); }
+
 size_t storedByteSize(NpyElement element) { return info(element).storedBytes; }
 DType decodedType(NpyElement element) { return info(element).decoded; }
 

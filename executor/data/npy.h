@@ -37,6 +37,9 @@ struct NpyHeader {
   uint64_t decodedBytes() const; ///< Of the values in decodedType(element).
 };
 
+/// Whether all products of its sizes, in bytes of any element type, stay below 2^63.
+bool isSoundShape(const Dims &dims);
+
 /// Longest header that is read, in bytes (NumPy's own limit).
 inline constexpr uint64_t kMaxNpyHeaderBytes = 10000;
 

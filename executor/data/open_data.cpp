@@ -54,6 +54,7 @@ Result<std::unique_ptr<SampleReader>> openData(const DataFiles &files, const Dat
       dataset.fields.push_back({field.name, field.optional || field.ownPositions});
     dataset.shuffle = request.shuffle;
     dataset.seed = request.seed;
+    MAESTRO_ASSIGN(dataset.indexes, IndexStore::open(request.indexFolder, request.isShared));
     return openWebDataset(std::move(dataset));
   }
   TokenFields tokens;

@@ -20,6 +20,8 @@ struct DataRequest {
   bool graphComputesLoss = false; ///< Then nobody but the user knows who shifts the labels.
   bool shuffle = false;
   uint64_t seed = 0;
+  std::string indexFolder; ///< Where indexes of shards are kept; "": nowhere.
+  bool isShared = false;   ///< Several processes read the data.
 };
 
 Result<std::unique_ptr<SampleReader>> openData(const DataFiles &files, const DataRequest &request);

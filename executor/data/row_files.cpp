@@ -72,27 +72,6 @@ private:
   uint64_t size = 0;
 };
 
-size_t padded(size_t bytes) { return (bytes + 63) / 64 * 64; }
-
-/// Gives fields their places in the sample's storage.
-void layOut(Sample &sample) {
-  size_t total = 0;
-  auto bytesOf = [](const SampleField &field) {
-    return static_cast<size_t>(field.dims.elements()) * byteSize(field.dtype);
-  };
-  for (const SampleField &field : sample.fields)
-    total += field.present ? padded(bytesOf(field)) : 0;
-  std::span<std::byte> storage = sample.storage.resize(total);
-  for (SampleField &field : sample.fields) {
-    if (!field.present)
-      continue;
-    field.bytes = storage.first(bytesOf(field));
-    storage = storage.subspan(padded(bytesOf(field)));
-  }
-}
-
-std::byte *valuesOf(const SampleField &field) { return const_cast<std::byte *>(field.bytes.data()); }
-
 /// decodeNpy() of a dense row; of tokens in 16 bits, as most are, at the speed of memory.
 void decodeRow(const NpyHeader &header, const std::byte *stored, std::byte *values) {
   if (header.element == NpyElement::U2) {
@@ -164,29 +143,38 @@ public:
   uint64_t rows() const override { return count; }
   const std::string &name() const override { return file.name(); }
 
-  Status read(uint64_t row, Sample &sample) override {
-    auto length = static_cast<uint64_t>(own.length);
-    size_t each = storedByteSize(type.element);
-    NpyHeader header{type.element, false, {}, 0};
-    header.dims.append(own.length);
+  void describe(Sample &sample) const override {
     sample.fields.assign(fieldCount, {});
     for (const TokenFields::Field &field : own.fields)
-      sample.fields[field.index] = {true, decodedType(type.element), header.dims, {}};
-    layOut(sample);
-    std::span<std::byte> stored = scratch.resize((length + ahead) * each);
-    MAESTRO_TRY(file.read(type.begin + row * length * each, stored));
-    for (const TokenFields::Field &field : own.fields)
-      decodeRow(header, stored.data() + (field.next ? each : 0), valuesOf(sample.fields[field.index]));
+      sample.fields[field.index] = {true, decodedType(type.element), headerOf().dims, {}};
+  }
+
+  Status read(uint64_t row, size_t field, std::span<std::byte> values) override {
+    auto length = static_cast<uint64_t>(own.length);
+    size_t each = storedByteSize(type.element);
+    if (row != loaded) { // Fields share their tokens.
+      loaded = UINT64_MAX;
+      MAESTRO_TRY(file.read(type.begin + row * length * each, scratch.resize((length + ahead) * each)));
+      loaded = row;
+    }
+    auto asked = std::ranges::find(own.fields, field, &TokenFields::Field::index);
+    decodeRow(headerOf(), scratch.bytes().data() + (asked->next ? each : 0), values.data());
     return {};
   }
 
 private:
+  NpyHeader headerOf() const {
+    NpyHeader header{type.element, false, {}, 0};
+    header.dims.append(own.length);
+    return header;
+  }
+
   OpenFile file;
   TokenType type;
   TokenFields own;
   size_t fieldCount;
-  bool ahead = false; ///< A sample reads one token more.
-  uint64_t count = 0;
+  bool ahead = false;                      ///< A sample reads one token more.
+  uint64_t count = 0, loaded = UINT64_MAX; ///< Rows; the one in `scratch`.
   ByteBuffer scratch;
 };
 
@@ -243,20 +231,19 @@ public:
   uint64_t rows() const override { return count; }
   const std::string &name() const override { return folder; }
 
-  Status read(uint64_t row, Sample &sample) override {
+  void describe(Sample &sample) const override {
     sample.fields.assign(arrays.size(), {});
     for (size_t i = 0; i < arrays.size(); ++i)
       if (arrays[i])
         sample.fields[i] = {true, decodedType(arrays[i]->row.element), arrays[i]->row.dims, {}};
-    layOut(sample);
-    for (size_t i = 0; i < arrays.size(); ++i) {
-      if (!arrays[i])
-        continue;
-      uint64_t bytes = arrays[i]->row.storedBytes();
-      std::span<std::byte> stored = scratch.resize(bytes);
-      MAESTRO_TRY(arrays[i]->file.read(arrays[i]->row.dataOffset + row * bytes, stored));
-      decodeRow(arrays[i]->row, stored.data(), valuesOf(sample.fields[i]));
-    }
+  }
+
+  Status read(uint64_t row, size_t field, std::span<std::byte> values) override {
+    const FieldArray &array = *arrays[field];
+    uint64_t bytes = array.row.storedBytes();
+    std::span<std::byte> stored = scratch.resize(bytes);
+    MAESTRO_TRY(array.file.read(array.row.dataOffset + row * bytes, stored));
+    decodeRow(array.row, stored.data(), values.data());
     return {};
   }
 
@@ -307,7 +294,7 @@ Result<TokenFields> tokenFields(std::span<const FieldSpec> fields, std::span<con
   return found;
 }
 
-Result<std::unique_ptr<RowFile>> openTokens(const std::string &path, const TokenFields &fields, size_t fieldCount) {
+Result<std::shared_ptr<RowFile>> openTokens(const std::string &path, const TokenFields &fields, size_t fieldCount) {
   std::string index = path.substr(0, path.rfind('.')) + ".idx";
   std::error_code error;
   MAESTRO_ASSIGN(OpenFile file, OpenFile::open(path));
@@ -322,13 +309,13 @@ Result<std::unique_ptr<RowFile>> openTokens(const std::string &path, const Token
   if (tokens->rows() == 0)
     return Status::invalidInput(fmt::format(
         "'{}' holds fewer than the {} tokens of a sample; plan with a smaller `max` of that dim", path, fields.length));
-  return std::unique_ptr<RowFile>(std::move(tokens));
+  return std::shared_ptr<RowFile>(std::move(tokens));
 }
 
-Result<std::unique_ptr<RowFile>> openArrays(const std::string &folder, std::span<const FieldSpec> fields) {
+Result<std::shared_ptr<RowFile>> openArrays(const std::string &folder, std::span<const FieldSpec> fields) {
   auto arrays = std::make_unique<ArrayFolder>(folder);
   MAESTRO_TRY(arrays->open(fields));
-  return std::unique_ptr<RowFile>(std::move(arrays));
+  return std::shared_ptr<RowFile>(std::move(arrays));
 }
 
 } // namespace maestro::data

@@ -33,23 +33,22 @@ struct TokenFields {
 Result<TokenFields> tokenFields(std::span<const FieldSpec> fields, std::span<const SymbolSpec> symbols,
                                 std::span<const std::string> next);
 
-class RowFile {
+class RowFile : public SampleValues {
 public:
-  virtual ~RowFile() = default;
   virtual uint64_t rows() const = 0;
-  /// Fills in the sample's fields; its memory stays.
-  virtual Status read(uint64_t row, Sample &sample) = 0;
+  /// Fills in the fields of any of its samples.
+  virtual void describe(Sample &sample) const = 0;
   virtual const std::string &name() const = 0;
 };
 
 /// A file of tokens. InvalidInput where it holds less than one sample, or an index beside it cannot be read.
-Result<std::unique_ptr<RowFile>> openTokens(const std::string &path, const TokenFields &fields, size_t fieldCount);
+Result<std::shared_ptr<RowFile>> openTokens(const std::string &path, const TokenFields &fields, size_t fieldCount);
 /// A folder of arrays by field. InvalidInput where one is missing that is not optional, or has another number of rows.
-Result<std::unique_ptr<RowFile>> openArrays(const std::string &folder, std::span<const FieldSpec> fields);
+Result<std::shared_ptr<RowFile>> openArrays(const std::string &folder, std::span<const FieldSpec> fields);
 
 /// Files, one after the other.
 struct RowSource {
-  std::vector<std::unique_ptr<RowFile>> files;
+  std::vector<std::shared_ptr<RowFile>> files;
   double weight = 1; ///< Of the samples, the share that is its own; one that ends begins anew.
 };
 

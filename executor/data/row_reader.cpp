@@ -54,7 +54,7 @@ private:
 class Rows {
 public:
   Rows(RowSource opened, bool shuffles, uint64_t seed) : source(std::move(opened)), seed(seed) {
-    for (const std::unique_ptr<RowFile> &file : source.files) {
+    for (const std::shared_ptr<RowFile> &file : source.files) {
       firstRow.push_back(count);
       count += file->rows();
     }
@@ -64,7 +64,7 @@ public:
 
   uint64_t size() const { return count; }
 
-  Status read(uint64_t number, Sample &sample) {
+  void describe(uint64_t number, Sample &sample) {
     if (!order.empty() && shuffledPass != number / count + 1) {
       shuffledPass = number / count + 1;
       shuffle(order, seed, number / count);
@@ -73,11 +73,12 @@ public:
     auto after = std::upper_bound(firstRow.begin(), firstRow.end(), row);
     auto file = static_cast<size_t>(after - firstRow.begin()) - 1;
     uint64_t within = row - firstRow[file];
-    MAESTRO_TRY(source.files[file]->read(within, sample));
+    source.files[file]->describe(sample);
+    sample.values = source.files[file];
+    sample.number = within;
     std::array<char, 20> digits;
     sample.key.assign(digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), within).ptr);
     sample.shard = source.files[file]->name();
-    return {};
   }
 
 private:
@@ -120,7 +121,7 @@ public:
 
   Status read(Sample &sample) override {
     Turns::Turn turn = turns.of(current.pass * rows + current.ordinal);
-    MAESTRO_TRY(sources[turn.source].read(turn.count, sample));
+    sources[turn.source].describe(turn.count, sample);
     sample.ordinal = current.ordinal;
     sample.endsPass = ++current.ordinal == rows;
     if (sample.endsPass)

@@ -27,4 +27,24 @@ std::string Sample::describe() const {
   return fmt::format("sample '{}' of shard '{}'", key, shard);
 }
 
+Status ValueReader::read(Sample &sample, std::span<const uint8_t> wanted, ByteBuffer &storage) {
+  auto padded = [](size_t bytes) { return (bytes + 63) / 64 * 64; };
+  size_t total = 0;
+  for (size_t i = 0; i < sample.fields.size(); ++i)
+    if (sample.fields[i].present && wanted[i])
+      total += padded(sample.fields[i].byteCount());
+  largest = std::max(largest, total);
+  std::span<std::byte> left = storage.resize(total, largest);
+  for (size_t i = 0; i < sample.fields.size(); ++i) {
+    SampleField &field = sample.fields[i];
+    if (!field.present || !wanted[i])
+      continue;
+    std::span<std::byte> bytes = left.first(field.byteCount());
+    left = left.subspan(padded(bytes.size()));
+    MAESTRO_TRY(sample.values->read(sample.number, i, bytes));
+    field.bytes = bytes;
+  }
+  return {};
+}
+
 } // namespace maestro::data

@@ -1,8 +1,9 @@
-// One sample in memory. Samples are reused: reading into one keeps its memory, so that a run
+// One sample: its sizes, and where its values are, which are read apart, by whoever needs them. Memory is reused: a run
 // allocates only until it has seen its largest samples.
 #pragma once
 
 #include "base/dtype.h"
+#include "base/status.h"
 #include "executor/data/dims.h"
 
 #include <cstddef>
@@ -42,25 +43,46 @@ private:
   size_t capacity = 0;
 };
 
-/// An array of a sample; `bytes` lie in the sample's storage: dense, row-major, 64-byte aligned.
+/// An array of a sample; `bytes` are there once its values were read: dense, row-major, 64-byte aligned.
 struct SampleField {
   bool present = false;
   DType dtype = DType::F32;
   Dims dims = {};
   std::span<const std::byte> bytes = {};
+
+  size_t byteCount() const { return static_cast<size_t>(dims.elements()) * byteSize(dtype); }
+};
+
+/// What holds samples' values: an open file, or whoever makes them up.
+class SampleValues {
+public:
+  virtual ~SampleValues() = default;
+  /// Fills `values` with an array of a sample; both are as the sample says.
+  virtual Status read(uint64_t number, size_t field, std::span<std::byte> values) = 0;
 };
 
 struct Sample {
   std::string key;
-  std::string_view shard;          ///< Its shard's path, owned by the reader; empty for synthetic data.
-  uint64_t ordinal = 0;            ///< Index within its pass: what random numbers are keyed by.
-  std::vector<SampleField> fields; ///< In the order that the reader was asked for.
-  DataPosition next;               ///< Where reading continues after this sample.
-  bool endsPass = false;           ///< The last one of its pass.
-  ByteBuffer storage;              ///< Of all fields.
+  std::string_view shard;               ///< Its shard's path, owned by the reader; empty for synthetic data.
+  uint64_t ordinal = 0;                 ///< Index within its pass: what random numbers are keyed by.
+  std::vector<SampleField> fields;      ///< In the order that the reader was asked for.
+  DataPosition next;                    ///< Where reading continues after this sample.
+  bool endsPass = false;                ///< The last one of its pass.
+  std::shared_ptr<SampleValues> values; ///< Where its values are, until they were read,
+  uint64_t number = 0;                  ///< and which of the samples there it is.
 
   /// "sample 'a/0001' of shard 'part-0.tar'", for messages.
   std::string describe() const;
+};
+
+/// Reads values of samples, on one thread.
+class ValueReader {
+public:
+  /// Those of the present fields that `wanted` marks, into `storage`.
+  Status read(Sample &sample, std::span<const uint8_t> wanted, ByteBuffer &storage);
+
+private:
+  size_t largest = 0; ///< Bytes of the largest sample so far.
 };
 
 } // namespace maestro::data

@@ -1,7 +1,7 @@
 // ShardIndexer: what lies where in a tar, from its headers.
 #include "executor/data/shard.h"
 
-#include "base/nearest.h"
+#include "base/hash.h"
 #include "executor/data/scalar_text.h"
 
 #include <archive.h>
@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
-#include <set>
 #include <unistd.h>
 #include <unordered_map>
 #include <unordered_set>
@@ -177,13 +176,55 @@ private:
   uint64_t lastEnd = 0;
 };
 
+/// Room for the longest beginning of an npy file that is looked at.
+using NpyHead = std::array<std::byte, 12 + kMaxNpyHeaderBytes>;
+
+/// What the header of an npy file of `bytes` bytes needs, in `room`.
+Result<std::span<const std::byte>> readNpyHead(const ShardFile &shard, uint64_t offset, uint64_t bytes, NpyHead &room) {
+  // Headers are 128 bytes but for the largest; the rest is read when it is needed.
+  std::span<std::byte> head(room.data(), std::min<uint64_t>(bytes, 128));
+  MAESTRO_TRY(shard.read(offset, head));
+  Result<uint64_t> needed = npyHeaderBytes(head);
+  if (needed && *needed > head.size()) {
+    head = {room.data(), std::min(bytes, *needed)};
+    MAESTRO_TRY(shard.read(offset, head));
+  }
+  return std::span<const std::byte>(head);
+}
+
+using ScalarRoom = std::array<char, kMaxScalarTextBytes>;
+
+/// A member's text, in `room`; empty where it is longer than one number.
+Result<std::string_view> readScalar(const ShardFile &shard, uint64_t offset, uint64_t bytes, ScalarRoom &room) {
+  std::span<char> used(room.data(), bytes <= room.size() ? bytes : 0);
+  MAESTRO_TRY(shard.read(offset, std::as_writable_bytes(used)));
+  return std::string_view(used.data(), used.size());
+}
+
 } // namespace
+
+Status describeDamage(const ShardFile &shard, const ShardIndex &index, const IndexedArray &array) {
+  auto bytes = static_cast<uint64_t>(index.dimsOf(array)[0]);
+  Status why;
+  if (array.format == ValueFormat::DamagedNpy) {
+    NpyHead room;
+    MAESTRO_ASSIGN(std::span<const std::byte> head, readNpyHead(shard, array.offset, bytes, room));
+    why = parseNpyHeader(head, bytes).takeStatus();
+  } else if (bytes > kMaxScalarTextBytes) {
+    why = Status::invalidInput(fmt::format("{} bytes are more than one number has (limit {}); store arrays as .npy",
+                                           bytes, kMaxScalarTextBytes));
+  } else {
+    ScalarRoom room;
+    MAESTRO_ASSIGN(std::string_view text, readScalar(shard, array.offset, bytes, room));
+    why = parseScalarText(text).takeStatus();
+  }
+  return why.isOk() ? Status::invalidInput("it is not what the index of the shard says") : std::move(why);
+}
 
 /// Builds the index member by member. The last entry of index.samples is the sample being read: it
 /// ends the one before, and becomes the end of all when the shard ends.
 struct ShardIndexer::State {
-  State(const ShardFile &shard, std::span<const WantedField> wanted)
-      : shard(shard), wanted(wanted), headers(shard), seen(wanted.size()) {}
+  explicit State(const ShardFile &shard) : shard(shard), headers(shard) {}
 
   Status advance() {
     if (!isOpen)
@@ -204,7 +245,6 @@ struct ShardIndexer::State {
   Status step() {
     MAESTRO_ASSIGN(bool found, headers.next(member));
     if (!found) {
-      MAESTRO_TRY(endSample());
       index.samples.push_back({index.arrays.size(), index.keys.size()});
       isComplete = true;
       headers.forgetPlaces();
@@ -213,119 +253,89 @@ struct ShardIndexer::State {
     MemberName name = splitName(member.path);
     if (name.field.empty())
       return {};
-    if (!inSample || name.key != currentKey)
+    if (index.samples.empty() || name.key != currentKey)
       MAESTRO_TRY(beginSample(name.key));
-    if (Status status = add(name); !status.isOk())
-      return std::move(status).withContext(fmt::format("member '{}' of shard '{}'", member.path, shard.name()));
-    return {};
+    return add(name);
   }
 
   Status add(const MemberName &name) {
-    auto field = std::find_if(wanted.begin(), wanted.end(), [&](const WantedField &w) { return w.name == name.field; });
-    if (field == wanted.end() || name.extension.empty()) {
-      others.emplace(name.field);
-      if (constexpr size_t kMaxUnread = 100; unread.size() < kMaxUnread)
-        unread.emplace(name.field);
-      return {};
-    }
-    auto number = static_cast<size_t>(field - wanted.begin());
-    if (seen[number])
-      return Status::invalidInput(fmt::format("field '{}' of this sample appears twice", name.field));
-    seen[number] = true;
-    IndexedArray array{.firstDim = index.dims.size(), .field = static_cast<uint32_t>(number)};
-    MAESTRO_TRY(name.extension == "npy" ? addNpy(array) : addScalar(array));
+    IndexedArray array{.firstDim = index.dims.size(), .field = numberOf(name.field), .format = ValueFormat::Other};
+    if (!name.extension.empty())
+      MAESTRO_TRY(name.extension == "npy" ? addNpy(array) : addScalar(array));
     index.arrays.push_back(array);
     return {};
   }
 
+  uint32_t numberOf(std::string_view field) {
+    auto [entry, isNew] = fieldNumbers.try_emplace(std::string(field), static_cast<uint32_t>(index.fields.size()));
+    if (isNew)
+      index.fields.emplace_back(field);
+    return entry->second;
+  }
+
   Status addNpy(IndexedArray &array) {
-    std::array<std::byte, 12 + kMaxNpyHeaderBytes> prefix;
-    // Headers are 128 bytes but for the largest; the rest is read when it is needed.
-    std::span<std::byte> head(prefix.data(), std::min<uint64_t>(member.bytes, 128));
-    MAESTRO_TRY(shard.read(member.offset, head));
-    MAESTRO_ASSIGN(uint64_t headerBytes, npyHeaderBytes(head));
-    if (headerBytes > head.size()) {
-      head = {prefix.data(), std::min(member.bytes, headerBytes)};
-      MAESTRO_TRY(shard.read(member.offset, head));
+    NpyHead room;
+    MAESTRO_ASSIGN(std::span<const std::byte> head, readNpyHead(shard, member.offset, member.bytes, room));
+    Result<NpyHeader> header = parseNpyHeader(head, member.bytes);
+    if (!header) {
+      markDamaged(array, ValueFormat::DamagedNpy);
+      return {};
     }
-    MAESTRO_ASSIGN(NpyHeader header, parseNpyHeader(head, member.bytes));
-    array.offset = member.offset + header.dataOffset;
-    array.element = header.element;
-    array.rank = static_cast<uint8_t>(header.dims.rank);
-    array.fortranOrder = header.fortranOrder;
-    for (int64_t size : header.dims.shape())
+    head = head.first(header->dataOffset);
+    array.format = ValueFormat::Npy;
+    array.offset = member.offset + header->dataOffset;
+    array.headerBytes = static_cast<uint16_t>(header->dataOffset);
+    array.headerHash = npyHeaderHash(head);
+    array.element = header->element;
+    array.rank = static_cast<uint8_t>(header->dims.rank);
+    array.fortranOrder = header->fortranOrder;
+    for (int64_t size : header->dims.shape())
       index.dims.push_back(size);
     return {};
   }
 
   Status addScalar(IndexedArray &array) {
-    std::array<char, kMaxScalarTextBytes> text;
-    if (member.bytes > text.size())
-      return Status::invalidInput(fmt::format("{} bytes are more than one number has (limit {}); store arrays as .npy",
-                                              member.bytes, text.size()));
-    std::span<char> used(text.data(), member.bytes);
-    MAESTRO_TRY(shard.read(member.offset, std::as_writable_bytes(used)));
-    MAESTRO_ASSIGN(ScalarText scalar, parseScalarText({used.data(), used.size()}));
+    ScalarRoom room;
+    MAESTRO_ASSIGN(std::string_view text, readScalar(shard, member.offset, member.bytes, room));
+    Result<ScalarText> scalar = parseScalarText(text);
+    if (!scalar || member.bytes > room.size()) {
+      markDamaged(array, ValueFormat::DamagedText);
+      return {};
+    }
     array.offset = member.offset;
-    array.textBytes = static_cast<uint16_t>(member.bytes);
-    array.format = scalar.format;
+    array.textBytes = static_cast<uint8_t>(member.bytes);
+    array.format = scalar->format;
     return {};
   }
 
+  /// Whoever asks for it is told why.
+  void markDamaged(IndexedArray &array, ValueFormat format) {
+    array.format = format;
+    array.offset = member.offset;
+    array.rank = 1;
+    index.dims.push_back(static_cast<int64_t>(member.bytes));
+  }
+
   Status beginSample(std::string_view key) {
-    MAESTRO_TRY(endSample());
     if (!knownKeys.emplace(key).second)
       return Status::invalidInput(
           fmt::format("the members of sample '{}' of shard '{}' do not lie side by side; pack the "
                       "shard with tar --sort=name",
                       key, shard.name()));
-    inSample = true;
     currentKey = key;
-    std::fill(seen.begin(), seen.end(), false);
-    others.clear();
     index.samples.push_back({index.arrays.size(), index.keys.size()});
     index.keys += key;
     return {};
   }
 
-  /// Checks that the sample which ends here has what it must.
-  Status endSample() {
-    for (size_t i = 0; inSample && i < wanted.size(); ++i)
-      if (!seen[i] && !wanted[i].optional)
-        return Status::invalidInput(fmt::format("sample '{}' of shard '{}' lacks field '{}'{}{}", currentKey,
-                                                shard.name(), wanted[i].name, present(), hint(wanted[i].name)));
-    return {};
-  }
-
-  std::string present() const {
-    std::string names;
-    for (size_t i = 0; i < wanted.size(); ++i)
-      if (seen[i])
-        names += (names.empty() ? "" : ", ") + wanted[i].name;
-    for (const std::string &other : others)
-      names += (names.empty() ? "" : ", ") + other;
-    return names.empty() ? "" : "; it has: " + names.substr(0, 300);
-  }
-
-  std::string hint(const std::string &name) const {
-    for (const std::string &other : others)
-      if (other.starts_with(name + "."))
-        return fmt::format("; '{}' is not read: store it as {}.npy", other, name);
-    return didYouMean(name, std::vector<std::string>(others.begin(), others.end()));
-  }
-
   const ShardFile &shard;
-  std::span<const WantedField> wanted;
   TarHeaders headers;
   ShardIndex index;
   Member member;
   bool isOpen = false;
   bool isComplete = false;
-  bool inSample = false;
   std::string currentKey;
-  std::vector<bool> seen;                    ///< Wanted fields of the current sample …
-  std::set<std::string, std::less<>> others; ///< … and what else it has.
-  std::set<std::string, std::less<>> unread; ///< The same of all samples.
+  std::unordered_map<std::string, uint32_t> fieldNumbers; ///< Index into index.fields, by name.
   std::unordered_set<std::string> knownKeys;
 };
 
@@ -356,23 +366,26 @@ DType ShardIndex::dtypeOf(const IndexedArray &array) const {
     return DType::F64;
   case ValueFormat::BoolText:
     return DType::Bool;
+  default:
+    return DType::I64;
   }
-  return DType::I64;
 }
 
-ShardIndexer::ShardIndexer(const ShardFile &shard, std::span<const WantedField> fields)
-    : state(std::make_unique<State>(shard, fields)) {}
+uint32_t npyHeaderHash(std::span<const std::byte> header) {
+  return static_cast<uint32_t>(hashBytes({reinterpret_cast<const uint8_t *>(header.data()), header.size()}));
+}
+
+ShardIndexer::ShardIndexer(const ShardFile &shard) : state(std::make_unique<State>(shard)) {}
 ShardIndexer::ShardIndexer(ShardIndexer &&) noexcept = default;
 ShardIndexer::~ShardIndexer() = default;
 
 Status ShardIndexer::advance() { return state->advance(); }
 bool ShardIndexer::isComplete() const { return state->isComplete; }
 const ShardIndex &ShardIndexer::index() const { return state->index; }
-const std::set<std::string, std::less<>> &ShardIndexer::unread() const { return state->unread; }
 ShardIndex ShardIndexer::takeIndex() && { return std::move(state->index); }
 
-Result<ShardIndex> indexShard(const ShardFile &shard, std::span<const WantedField> fields) {
-  ShardIndexer indexer(shard, fields);
+Result<ShardIndex> indexShard(const ShardFile &shard) {
+  ShardIndexer indexer(shard);
   while (!indexer.isComplete())
     MAESTRO_TRY(indexer.advance());
   return std::move(indexer).takeIndex();

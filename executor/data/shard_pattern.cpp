@@ -51,7 +51,8 @@ Status expandGlob(const std::string &pattern, std::vector<std::string> &files) {
   glob_t found{};
   int outcome = glob(pattern.c_str(), 0, nullptr, &found);
   for (size_t i = 0; outcome == 0 && i < found.gl_pathc; ++i)
-    files.emplace_back(found.gl_pathv[i]);
+    if (std::string path = found.gl_pathv[i]; !path.ends_with(".index")) // Kept beside shards.
+      files.push_back(std::move(path));
   globfree(&found);
   if (outcome == GLOB_NOMATCH)
     return Status::invalidInput(fmt::format("no file matches '{}' (--data)", pattern));

@@ -75,51 +75,65 @@ void fillIntegers(const Draws &draws, int64_t limit, std::span<int64_t> values) 
   }
 }
 
-class SyntheticReader final : public SampleReader {
+/// Any sample, by its number.
+class SyntheticSamples final : public SampleValues {
 public:
-  SyntheticReader(SyntheticOptions options, std::vector<Distribution> sizes)
+  SyntheticSamples(SyntheticOptions options, std::vector<Distribution> sizes)
       : options(std::move(options)), sizes(std::move(sizes)), values(this->options.symbols.size()) {}
 
-  Status seek(const DataPosition &position) override {
-    if (position.ordinal >= options.samples)
-      return Status::invalidInput(fmt::format("the data position is sample {}, but the synthetic data has {}",
-                                              position.ordinal, options.samples));
-    current = position;
+  uint64_t count() const { return options.samples; }
+
+  Status describe(uint64_t number, Sample &sample) {
+    nameSample(number, sample.key);
+    sample.shard = {};
+    MAESTRO_TRY(measure(number));
+    sample.fields.assign(options.fields.size(), {});
+    for (size_t i = 0; i < sample.fields.size(); ++i) {
+      const FieldSpec &spec = options.fields[i];
+      SampleField &field = sample.fields[i];
+      field.dtype = isFloat(spec.dtype) ? DType::F32 : spec.dtype == DType::Bool ? DType::Bool : DType::I64;
+      field.present = !spec.ownPositions;
+      for (const DimSpec &dim : spec.dims)
+        if (field.present)
+          field.dims.append(dim.isFixed() ? dim.size : values[static_cast<size_t>(dim.symbol)]);
+    }
     return {};
   }
 
-  Status read(Sample &sample) override {
-    nameSample(sample.key);
-    sample.shard = {};
-    sample.ordinal = current.ordinal;
-    drawSizes();
-    for (const FieldSpec &field : options.fields)
-      MAESTRO_TRY(makeRoom(field));
-    layOut(sample);
-    for (size_t i = 0; i < sample.fields.size(); ++i)
-      if (sample.fields[i].present)
-        fillField(options.fields[i], sample.fields[i]);
-    sample.endsPass = ++current.ordinal == options.samples;
-    if (sample.endsPass)
-      current = {.pass = current.pass + 1};
-    sample.next = current;
+  Status read(uint64_t number, size_t field, std::span<std::byte> target) override {
+    MAESTRO_TRY(measure(number));
+    fill(options.fields[field], target);
     return {};
   }
 
 private:
   /// "synthetic/00000012", in the memory that the key has.
-  void nameSample(std::string &key) const {
+  static void nameSample(uint64_t number, std::string &key) {
     char digits[20];
-    char *end = std::to_chars(digits, digits + sizeof digits, current.ordinal).ptr;
+    char *end = std::to_chars(digits, digits + sizeof digits, number).ptr;
     auto length = static_cast<size_t>(end - digits);
     key.assign("synthetic/");
     key.append(length < 8 ? 8 - length : 0, '0').append(digits, length);
   }
 
+  /// Values of the symbols in a sample.
+  Status measure(uint64_t number) {
+    if (measured == number)
+      return {};
+    measured = number;
+    drawSizes();
+    for (const FieldSpec &field : options.fields)
+      if (Status status = makeRoom(field); !status.isOk()) {
+        measured = UINT64_MAX;
+        return status;
+      }
+    return {};
+  }
+
   void drawSizes() {
     for (size_t s = 0; s < values.size(); ++s) {
       const SymbolSpec &symbol = options.symbols[s];
-      Draws draws(options.seed, current.ordinal, streamOf("size:", symbol.name));
+      Draws draws(options.seed, measured, streamOf("size:", symbol.name));
       double size = std::nearbyint(drawSize(sizes[s], draws.block(0)));
       double least = symbol.combine == Combine::Sum ? 0 : 1;
       auto largest = static_cast<double>(symbol.sampleMax);
@@ -155,54 +169,28 @@ private:
           fmt::format("synthetic/{:08}: field '{}' needs {} marked elements, one for each feature that takes their "
                       "places, and has room "
                       "for {}; declare fewer rows (synthetic.{}), or raise the dims' max of '{}'",
-                      current.ordinal, field.name, marks, others * (length ? most : 1),
+                      measured, field.name, marks, others * (length ? most : 1),
                       options.symbols[static_cast<size_t>(field.marks.front().symbol)].name, field.name));
     *length = needed;
     return {};
   }
 
-  void layOut(Sample &sample) {
-    sample.fields.resize(options.fields.size());
-    size_t total = 0;
-    auto padded = [](size_t bytes) { return (bytes + 63) / 64 * 64; };
-    for (size_t i = 0; i < sample.fields.size(); ++i) {
-      const FieldSpec &spec = options.fields[i];
-      SampleField &field = sample.fields[i];
-      field.dims = {};
-      for (const DimSpec &dim : spec.dims)
-        field.dims.append(dim.isFixed() ? dim.size : values[static_cast<size_t>(dim.symbol)]);
-      field.dtype = isFloat(spec.dtype) ? DType::F32 : spec.dtype == DType::Bool ? DType::Bool : DType::I64;
-      field.present = !spec.ownPositions;
-      if (!field.present)
-        field.dims = {};
-      total += padded(static_cast<size_t>(field.dims.elements()) * byteSize(field.dtype));
+  void fill(const FieldSpec &spec, std::span<std::byte> target) {
+    Draws draws(options.seed, measured, streamOf("field:", spec.name));
+    std::span<int64_t> integers(reinterpret_cast<int64_t *>(target.data()), target.size() / sizeof(int64_t));
+    if (isFloat(spec.dtype)) {
+      fillFloats(draws, {reinterpret_cast<float *>(target.data()), target.size() / sizeof(float)});
+    } else if (spec.dtype == DType::Bool) {
+      auto *flags = reinterpret_cast<bool *>(target.data());
+      std::fill_n(flags, target.size(), spec.marks.empty());
+      std::fill_n(flags, marksOf(spec), true);
+    } else {
+      if (spec.indexLimit > 0)
+        fillIntegers(draws, std::max<int64_t>(spec.indexLimit - marksBelow(spec), 1), integers);
+      else
+        std::ranges::fill(integers, int64_t{1});
+      placeMarks(spec, integers);
     }
-    largest = std::max(largest, total);
-    std::span<std::byte> storage = sample.storage.resize(total, largest);
-    for (SampleField &field : sample.fields) {
-      size_t bytes = static_cast<size_t>(field.dims.elements()) * byteSize(field.dtype);
-      field.bytes = storage.first(bytes);
-      storage = storage.subspan(padded(bytes));
-    }
-  }
-
-  void fillField(const FieldSpec &spec, SampleField &field) {
-    auto *start = const_cast<std::byte *>(field.bytes.data()); // It is this sample's own storage.
-    auto count = static_cast<size_t>(field.dims.elements());
-    Draws draws(options.seed, current.ordinal, streamOf("field:", spec.name));
-    if (field.dtype == DType::F32)
-      fillFloats(draws, {reinterpret_cast<float *>(start), count});
-    else if (field.dtype == DType::Bool)
-      std::fill_n(reinterpret_cast<bool *>(start), count, spec.marks.empty());
-    else if (spec.indexLimit > 0)
-      fillIntegers(draws, std::max<int64_t>(spec.indexLimit - marksBelow(spec), 1),
-                   {reinterpret_cast<int64_t *>(start), count});
-    else
-      std::fill_n(reinterpret_cast<int64_t *>(start), count, int64_t{1});
-    if (field.dtype == DType::I64)
-      placeMarks(spec, reinterpret_cast<int64_t *>(start), count);
-    else if (field.dtype == DType::Bool)
-      std::fill_n(reinterpret_cast<bool *>(start), marksOf(spec), true);
   }
 
   /// How many of the values that are drawn from are marks.
@@ -212,18 +200,46 @@ private:
   }
 
   /// The marked elements come first; the others step over the marks' values, which come in ascending order.
-  void placeMarks(const FieldSpec &spec, int64_t *start, size_t count) {
-    for (size_t i = 0; i < count; ++i)
+  void placeMarks(const FieldSpec &spec, std::span<int64_t> target) {
+    for (int64_t &value : target)
       for (const Mark &mark : spec.marks)
-        start[i] += start[i] >= mark.value && mark.value >= 0;
+        value += value >= mark.value && mark.value >= 0;
+    int64_t *start = target.data();
     for (const Mark &mark : spec.marks)
       start = std::fill_n(start, mark.perRow * values[static_cast<size_t>(mark.symbol)], mark.value);
   }
 
   SyntheticOptions options;
   std::vector<Distribution> sizes; ///< One per symbol.
-  std::vector<int64_t> values;     ///< Of the current sample, one per symbol.
-  size_t largest = 0;              ///< Bytes of the largest sample so far.
+  std::vector<int64_t> values;     ///< Of sample `measured`, one per symbol.
+  uint64_t measured = UINT64_MAX;
+};
+
+class SyntheticReader final : public SampleReader {
+public:
+  explicit SyntheticReader(std::shared_ptr<SyntheticSamples> samples) : samples(std::move(samples)) {}
+
+  Status seek(const DataPosition &position) override {
+    if (position.ordinal >= samples->count())
+      return Status::invalidInput(fmt::format("the data position is sample {}, but the synthetic data has {}",
+                                              position.ordinal, samples->count()));
+    current = position;
+    return {};
+  }
+
+  Status read(Sample &sample) override {
+    MAESTRO_TRY(samples->describe(current.ordinal, sample));
+    sample.values = samples;
+    sample.number = sample.ordinal = current.ordinal;
+    sample.endsPass = ++current.ordinal == samples->count();
+    if (sample.endsPass)
+      current = {.pass = current.pass + 1};
+    sample.next = current;
+    return {};
+  }
+
+private:
+  std::shared_ptr<SyntheticSamples> samples;
   DataPosition current;
 };
 } // namespace
@@ -245,7 +261,8 @@ Result<std::unique_ptr<SampleReader>> openSynthetic(SyntheticOptions options) {
     if (field.dims.size() > Dims::kMaxRank)
       return Status::invalidInput(fmt::format("field '{}' has {} dims; at most {} are supported", field.name,
                                               field.dims.size(), Dims::kMaxRank));
-  return std::unique_ptr<SampleReader>(std::make_unique<SyntheticReader>(std::move(options), std::move(sizes)));
+  auto samples = std::make_shared<SyntheticSamples>(std::move(options), std::move(sizes));
+  return std::unique_ptr<SampleReader>(std::make_unique<SyntheticReader>(std::move(samples)));
 }
 
 } // namespace maestro::data

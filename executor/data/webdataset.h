@@ -1,12 +1,12 @@
 // WebDataset: samples from tar shards, in file order or shuffled.
 //
-// In file order a shard is indexed when it is reached, and one shard is open at a time. Shuffled,
-// all shards are indexed first (headers only) and every pass has its own permutation of the whole
-// data set, a function of seed and pass alone.
+// In file order a shard is indexed when it is reached. Shuffled, all shards are indexed first (headers only) and every
+// pass has its own permutation of the whole data set, a function of seed and pass alone.
 #pragma once
 
 #include "base/status.h"
-#include "executor/data/shard.h"
+#include "executor/data/index_store.h"
+#include "executor/data/shard_samples.h"
 #include "executor/data/source.h"
 
 #include <memory>
@@ -21,7 +21,8 @@ struct WebDatasetOptions {
   std::vector<std::string> shards; ///< Files, as expandShardPatterns() gives them.
   std::vector<WantedField> fields; ///< Order of Sample::fields.
   bool shuffle = false;
-  uint64_t seed = 0; ///< Of the permutations.
+  uint64_t seed = 0;       ///< Of the permutations.
+  IndexStore indexes = {}; ///< Kept indexes.
 };
 
 Result<std::unique_ptr<SampleReader>> openWebDataset(WebDatasetOptions options);

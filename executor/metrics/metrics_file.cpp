@@ -46,6 +46,7 @@ void formatLine(const StepRecord &record, Line &line) {
   if (!record.applied)
     formatSamples(record.badSamples, line);
   line << ", \"samples\": " << record.samples << ", \"tokens\": " << record.tokens;
+  line << ", \"data_bytes\": " << record.dataBytes;
   (line << ", \"step_seconds\": ").json(record.stepSeconds);
   line << ", \"peak_bytes\": " << record.peakBytes;
   (line << ", \"predicted_step_seconds\": ").json(record.predictedStepSeconds);
@@ -61,7 +62,16 @@ void formatLine(const StepRecord &record, Line &line) {
     (line << ", \"idle\": ").json(device.idleSeconds) << "}";
     separator = ", ";
   }
-  line << "]}";
+  line << "]";
+  if (!record.slowDevices.empty()) {
+    line << ", \"slow_devices\": [";
+    for (std::string_view separator = ""; const SlowDevice &slow : record.slowDevices) {
+      ((line << separator) << "{\"rank\": " << slow.rank << ", \"times\": ").json(slow.times) << "}";
+      separator = ", ";
+    }
+    line << "]";
+  }
+  line << "}";
 }
 
 /// The step of a line as formatLine() writes it; 0 for anything else.

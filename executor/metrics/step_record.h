@@ -19,6 +19,12 @@ struct DeviceTimes {
   double idleSeconds = 0;
 };
 
+/// One that takes longer than the others do for the same planned time.
+struct SlowDevice {
+  uint32_t rank = 0;
+  double times = 1; ///< As long.
+};
+
 struct SectionTimes {
   std::string name;
   double busySeconds = 0; ///< In its own tasks, over all its stations.
@@ -47,12 +53,14 @@ struct StepRecord {
   double lr = 0;
   uint64_t samples = 0;
   uint64_t tokens = 0;
+  uint64_t dataBytes = 0; ///< Of samples' values: what all processes have read for their steps since the record before.
   double stepSeconds = 0;
   uint64_t peakBytes = 0;
   double predictedStepSeconds = 0; ///< Of this step's samples, by itself: tasks, reduction of gradients, update.
   double scheduleSeconds = 0;      ///< Processor time in which micro-batches were formed and tasks ordered.
   std::vector<SectionTimes> sections;
-  std::vector<DeviceTimes> devices;                ///< By rank.
+  std::vector<DeviceTimes> devices; ///< By rank.
+  std::vector<SlowDevice> slowDevices = {};
   bool applied = true;                             ///< Loss and gradient norm are finite.
   std::vector<SampleName> badSamples = {};         ///< Where it was not: those to look at.
   std::optional<ValidationRecord> validation = {}; ///< Where one followed.

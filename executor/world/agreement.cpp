@@ -2,11 +2,18 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 
 namespace maestro::executor {
+namespace {
 
-constexpr uint64_t kHalves = 2;
+/// A member's cells: its record, to which its children's are added; the result; then its children's records.
+enum CellIndex : uint32_t { kOwn, kResult, kChildren };
+/// A member's words: children that have sent their records; results that have come.
+enum WordIndex : uint32_t { kUpWord, kDownWord, kWords };
+
+} // namespace
 
 struct AgreementState {
   AgreementDescription description;
@@ -15,106 +22,155 @@ struct AgreementState {
 
   uint32_t members() const { return static_cast<uint32_t>(description.ranks.size()); }
   uint64_t stride() const;
-  uint64_t wordsPerMember() const { return description.kinds * kHalves; }
 };
 
 /// A record, and of which step it is.
 struct Agreement::Member::Cell {
-  uint64_t step, bytes;
-  std::byte *record() { return reinterpret_cast<std::byte *>(this + 1); }
+  uint64_t step, key, count;
+  uint32_t member; ///< Whose.
+  double *values() { return reinterpret_cast<double *>(this + 1); }
+  const double *values() const { return reinterpret_cast<const double *>(this + 1); }
+  uint64_t bytes() const { return sizeof(Cell) + count * sizeof(double); }
 };
 
 uint64_t AgreementState::stride() const {
-  return transport::alignBlock(2 * sizeof(uint64_t) + description.recordBytes);
+  return transport::alignBlock(4 * sizeof(uint64_t) + description.mostValues * sizeof(double));
+}
+
+void addUp(std::span<double> into, std::span<const double> theirs) {
+  for (size_t i = 0; i < into.size(); ++i)
+    into[i] += theirs[i];
 }
 
 Result<Agreement> Agreement::plan(transport::SegmentPlan &plan, const AgreementDescription &description) {
-  if (description.ranks.empty() || description.kinds == 0 || description.recordBytes == 0)
+  static_assert(sizeof(Member::Cell) == 4 * sizeof(uint64_t));
+  if (description.ranks.empty() || description.fanOut == 0 || description.mostValues == 0)
     return Status::internal(
-        fmt::format("agreement '{}': members, kinds and record bytes must be positive", description.name));
+        fmt::format("agreement '{}': members, values and fan-out must be positive", description.name));
   auto state = std::make_shared<AgreementState>();
   state->description = description;
   for (uint32_t rank : description.ranks) {
-    state->words.push_back(plan.reserveWords(rank, static_cast<uint32_t>(state->wordsPerMember())));
-    state->cells.push_back(plan.reserve(rank, state->wordsPerMember() * state->members() * state->stride()));
+    state->words.push_back(plan.reserveWords(rank, kWords));
+    state->cells.push_back(plan.reserve(rank, (kChildren + description.fanOut) * state->stride()));
   }
   Agreement agreement;
   agreement.state = std::move(state);
   return agreement;
 }
 
+/// From the root down to this member's place: each block's first member has what is behind it, in at most `fanOut`
+/// blocks.
 Agreement::Member::Member(std::shared_ptr<const AgreementState> own, const transport::Segments &segments, uint32_t self)
-    : state(std::move(own)), self(self), published(state->description.kinds), read(state->description.kinds) {
-  for (uint32_t member = 0; member < state->members(); ++member) {
-    cells.push_back(segments.target(state->cells[member]));
-    for (uint32_t i = 0; i < state->wordsPerMember(); ++i)
-      words.push_back(segments.target(state->words[member] + i));
+    : state(std::move(own)), self(self), memory(segments.at(state->cells[self])),
+      upWord(segments.target(state->words[self])), ownUp(segments.target(state->words[self] + kUpWord)),
+      ownDown(segments.target(state->words[self] + kDownWord)) {
+  uint32_t first = 0, end = state->members(), parent = 0, place = 0;
+  auto blockBegin = [&](uint32_t block, uint32_t blocks) {
+    return first + 1 + static_cast<uint32_t>(uint64_t{block} * (end - first - 1) / blocks);
+  };
+  while (true) {
+    uint32_t blocks = std::min(state->description.fanOut, end - first - 1);
+    if (first == self) {
+      for (uint32_t block = 0; block < blocks; ++block)
+        children.push_back(blockBegin(block, blocks));
+      break;
+    }
+    uint32_t block = 0;
+    while (block + 1 < blocks && blockBegin(block + 1, blocks) <= self)
+      ++block;
+    parent = first, place = block;
+    uint32_t begin = blockBegin(block, blocks), behind = blockBegin(block + 1, blocks);
+    first = begin, end = behind;
+  }
+  hasParent = self != 0;
+  if (hasParent) {
+    up = segments.target(state->cells[parent]) + (kChildren + place) * state->stride();
+    upWord = segments.target(state->words[parent] + kUpWord);
+  }
+  for (uint32_t child : children) {
+    down.push_back(segments.target(state->cells[child]) + kResult * state->stride());
+    downWords.push_back(segments.target(state->words[child] + kDownWord));
   }
 }
 
-uint64_t Agreement::Member::cellOffset(uint32_t kind, uint64_t turn, uint32_t from) const {
-  return ((kind * kHalves + turn % kHalves) * state->members() + from) * state->stride();
+Agreement::Member::Cell &Agreement::Member::cell(uint32_t index) const {
+  return *reinterpret_cast<Cell *>(memory + index * state->stride());
 }
 
-Agreement::Member::Cell &Agreement::Member::cell(uint32_t kind, uint64_t turn, uint32_t from) const {
-  return *reinterpret_cast<Cell *>(cells[self].memory + cellOffset(kind, turn, from));
+Status Agreement::Member::failure(uint64_t step, const std::string &text) const {
+  return Status::internal(fmt::format("agreement '{}', rank {}, step {}: {}", state->description.name,
+                                      state->description.ranks[self], step, text));
 }
 
-const transport::WordTarget &Agreement::Member::word(uint32_t member, uint32_t kind, uint64_t turn) const {
-  return words[member * state->wordsPerMember() + kind * kHalves + turn % kHalves];
+Status Agreement::Member::awaitWord(const transport::WordTarget &word, uint64_t atLeast, uint64_t step,
+                                    const transport::Abort &abort) {
+  return transport::awaitWord(
+      *word.word, atLeast, abort, spin,
+      {state->description.ranks[self], transport::Activity::AwaitingAgreement, state->description.name.c_str(), step});
 }
 
-Status Agreement::Member::failure(uint64_t step, uint32_t kind, const std::string &text) const {
-  return Status::internal(fmt::format("agreement '{}', rank {}, kind {}, step {}: {}", state->description.name,
-                                      state->description.ranks[self], kind, step, text));
+/// Who answers has it: it has left when this cell is written again.
+void Agreement::Member::send(const Cell &from, const transport::Target &to, const transport::WordTarget &word) const {
+  auto bytes = reinterpret_cast<const std::byte *>(&from);
+  if (to.memory)
+    std::memcpy(to.memory, bytes, from.bytes());
+  else
+    to.fabric->write(to.place, bytes, from.bytes(), nullptr);
+  transport::signal(word, 1);
 }
 
-Status Agreement::Member::publish(uint64_t step, uint32_t kind, std::span<const std::byte> record,
-                                  const transport::Abort &abort) {
-  if (kind >= state->description.kinds || record.size() > state->description.recordBytes)
-    return failure(step, kind,
-                   fmt::format("a record of {} bytes; there are {} kinds of at most {} bytes", record.size(),
-                               state->description.kinds, state->description.recordBytes));
-  if (published[kind] != read[kind])
-    return failure(step, kind, "published before the last one was read");
-  uint64_t turn = published[kind]++;
-  Cell &own = cell(kind, turn, self);
-  own.step = step;
-  own.bytes = record.size();
-  std::memcpy(own.record(), record.data(), record.size());
-  auto bytes = reinterpret_cast<const std::byte *>(&own);
-  for (uint32_t i = 0; i < state->members(); ++i) { // Each starts at itself, and goes on with another member.
-    uint32_t to = (self + i) % state->members();
-    transport::Target theirs = cells[to] + cellOffset(kind, turn, self);
-    if (to != self && theirs.memory)
-      std::memcpy(theirs.memory, bytes, sizeof(Cell) + record.size());
-    else if (to != self) // Who answers has it; so it has left when this half is written again.
-      theirs.fabric->write(theirs.place, bytes, sizeof(Cell) + record.size(), nullptr);
-    transport::signal(word(to, kind, turn), 1);
+Status Agreement::Member::combineChildren(Cell &own, const transport::Abort &abort, Combine combine) {
+  MAESTRO_TRY(awaitWord(ownUp, published * children.size(), own.step, abort));
+  const std::vector<uint32_t> &ranks = state->description.ranks;
+  for (uint32_t i = 0; i < children.size(); ++i) {
+    const Cell &theirs = cell(kChildren + i);
+    if (theirs.step != own.step || theirs.count != own.count)
+      return failure(own.step, fmt::format("rank {} published {} values of step {} instead of {}", ranks[children[i]],
+                                           theirs.count, theirs.step, own.count));
+    if (theirs.key != own.key)
+      return failure(own.step, fmt::format("rank {} and rank {} have different {}", ranks[self], ranks[children[i]],
+                                           state->description.key));
+    combine({own.values(), own.count}, {theirs.values(), theirs.count});
   }
+  return Status();
+}
+
+Status Agreement::Member::publish(uint64_t step, uint64_t key, std::span<const double> record,
+                                  const transport::Abort &abort, Combine combine) {
+  if (record.size() > state->description.mostValues)
+    return failure(
+        step, fmt::format("a record of {} values; at most {} have room", record.size(), state->description.mostValues));
+  if (published != read)
+    return failure(step, "published before the last one's result was read");
+  ++published;
+  Cell &own = cell(kOwn);
+  own.step = step, own.key = key, own.count = record.size(), own.member = self;
+  std::copy(record.begin(), record.end(), own.values());
+  if (!children.empty())
+    MAESTRO_TRY(combineChildren(own, abort, combine));
+  if (hasParent)
+    send(own, up, upWord);
+  else
+    std::memcpy(&cell(kResult), &own, own.bytes());
+  if (hasParent && !children.empty())
+    MAESTRO_TRY(awaitWord(ownDown, published, step, abort));
+  for (size_t i = 0; i < children.size(); ++i)
+    send(cell(kResult), down[i], downWords[i]);
   return abort.status();
 }
 
-Status Agreement::Member::awaitAll(uint64_t step, uint32_t kind, std::span<std::byte> into,
-                                   const transport::Abort &abort) {
-  uint64_t members = state->members(), each = into.size() / members;
-  if (each * members != into.size())
-    return failure(step, kind, fmt::format("{} bytes do not hold equal records of {} members", into.size(), members));
-  if (kind >= state->description.kinds || published[kind] != read[kind] + 1)
-    return failure(step, kind, "read before its own record was published");
-  uint64_t turn = read[kind]++;
-  MAESTRO_TRY(transport::awaitWord(
-      *word(self, kind, turn).word, members * (turn / kHalves + 1), abort, spin,
-      {state->description.ranks[self], transport::Activity::AwaitingAgreement, state->description.name.c_str(), step}));
-  for (uint32_t member = 0; member < members; ++member) {
-    Cell &theirs = cell(kind, turn, member);
-    if (theirs.step != step || theirs.bytes != each)
-      return failure(step, kind,
-                     fmt::format("rank {} published {} bytes of step {} instead of {}",
-                                 state->description.ranks[member], theirs.bytes, theirs.step, each));
-    std::memcpy(into.data() + member * each, theirs.record(), each);
-  }
-  return {};
+Status Agreement::Member::await(uint64_t step, std::span<double> result, const transport::Abort &abort) {
+  if (published != read + 1)
+    return failure(step, "read before its own record was published");
+  ++read;
+  if (hasParent)
+    MAESTRO_TRY(awaitWord(ownDown, read, step, abort));
+  const Cell &all = cell(kResult);
+  if (all.step != step || all.count != result.size())
+    return failure(
+        step, fmt::format("the result has {} values of step {}, and {} are read", all.count, all.step, result.size()));
+  std::copy_n(all.values(), all.count, result.begin());
+  return Status();
 }
 
 } // namespace maestro::executor

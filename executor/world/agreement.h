@@ -1,11 +1,19 @@
-// A small record of every member for every member, once per step and kind: norms, loss sums and schedule hashes travel
-// this way, and what is decided from them is decided alike everywhere.
+// Sums over the members of what each of them brings, a few numbers a step: losses' counts and sums, norms. What is
+// decided from them is decided alike everywhere.
 //
-// Who publishes a record writes it into every member's segment and counts it there; who reads waits for all. Whoever
-// publishes a kind also reads it from all before it publishes the next: so everybody has read turn n when somebody
-// writes turn n + 2, and two halves are enough.
+//                    0                      records go up, added to in the order of members, and the result comes down:
+//        ┌───────────┼─────────┐            O(log n) rounds, and a member's messages do not grow with their number
+//        1           6    …
+//     ┌──┼──┐     ┌──┼──┐
+//     2  3  …     7  8  …                   a member's children are the first ones of neighbouring blocks
 //
-// One write to each other member, by the ranks' host threads. Nothing allocates after creation.
+// With a record goes a key, which all must have: the hash of what they believe to be the same.
+//
+// A member with children waits in publish() for their records, and further up for the result, which it hands on: none
+// of them waits for what another one does between publish() and await(). One buffer of each kind is enough: who sends
+// again has read the answer, and so has been read.
+//
+// By the ranks' host threads. Nothing allocates after creation.
 #pragma once
 
 #include "transport/segments.h"
@@ -21,10 +29,15 @@ namespace maestro::executor {
 
 struct AgreementDescription {
   std::string name;            ///< For errors.
+  std::string key;             ///< What the key is of, in the plural: "schedules".
   std::vector<uint32_t> ranks; ///< The members' ranks, in member order.
-  uint32_t kinds = 1;
-  uint32_t recordBytes = 512; ///< At most, each.
+  uint32_t mostValues = 64;    ///< Of a record.
+  uint32_t fanOut = 16;        ///< Children of a member, at most.
 };
+
+/// Makes `into` what both are together; associative.
+using Combine = void (*)(std::span<double> into, std::span<const double> theirs);
+void addUp(std::span<double> into, std::span<const double> theirs);
 
 class Agreement {
 public:
@@ -34,36 +47,35 @@ public:
   /// One member's view, to be used by one thread at a time.
   class Member {
   public:
-    /// Internal where the record is too large, or the kind's last one was not read.
-    Status publish(uint64_t step, uint32_t kind, std::span<const std::byte> record, const transport::Abort &abort);
-    /// From every member, this one included, in member order: `into` has room for as many equal records. Internal where
-    /// a member has published another step, or a record of another size.
-    Status awaitAll(uint64_t step, uint32_t kind, std::span<std::byte> into, const transport::Abort &abort);
-
-    template <typename T>
-    Status publish(uint64_t step, uint32_t kind, std::span<const T> record, const transport::Abort &abort) {
-      return publish(step, kind, std::as_bytes(record), abort);
-    }
-    template <typename T>
-    Status awaitAll(uint64_t step, uint32_t kind, std::span<T> into, const transport::Abort &abort) {
-      return awaitAll(step, kind, std::as_writable_bytes(into), abort);
-    }
+    /// Internal where the record is too large, the last one's result was not read, or another member has published
+    /// another step, another number of values or another key.
+    Status publish(uint64_t step, uint64_t key, std::span<const double> record, const transport::Abort &abort,
+                   Combine combine = addUp);
+    /// What all have published, combined.
+    Status await(uint64_t step, std::span<double> result, const transport::Abort &abort);
 
   private:
     friend class Agreement;
     struct Cell;
     Member(std::shared_ptr<const struct AgreementState> state, const transport::Segments &segments, uint32_t self);
-    uint64_t cellOffset(uint32_t kind, uint64_t turn, uint32_t from) const;
-    /// In this member's segment: the record that another has written, or its own.
-    Cell &cell(uint32_t kind, uint64_t turn, uint32_t from) const;
-    const transport::WordTarget &word(uint32_t member, uint32_t kind, uint64_t turn) const;
-    Status failure(uint64_t step, uint32_t kind, const std::string &text) const;
+    Cell &cell(uint32_t index) const;
+    Status awaitWord(const transport::WordTarget &word, uint64_t atLeast, uint64_t step, const transport::Abort &abort);
+    Status combineChildren(Cell &own, const transport::Abort &abort, Combine combine);
+    void send(const Cell &from, const transport::Target &to, const transport::WordTarget &word) const;
+    Status failure(uint64_t step, const std::string &text) const;
 
     std::shared_ptr<const AgreementState> state;
     uint32_t self;
-    std::vector<transport::Target> cells;     ///< By member: kind × half × sender.
-    std::vector<transport::WordTarget> words; ///< Member × kind × half.
-    std::vector<uint64_t> published, read;    ///< By kind: turns.
+    std::byte *memory;              ///< Its cells.
+    std::vector<uint32_t> children; ///< Members.
+    // The cell and word at the parent, and those at each child.
+    transport::Target up;
+    transport::WordTarget upWord;
+    std::vector<transport::Target> down;
+    std::vector<transport::WordTarget> downWords;
+    transport::WordTarget ownUp, ownDown;
+    bool hasParent = false;
+    uint64_t published = 0, read = 0; ///< Turns.
     transport::Spin spin;
   };
 

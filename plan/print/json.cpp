@@ -141,6 +141,8 @@ private:
     indices("outputs", *call.outputs());
     index("attributes", call.attributes());
     index("scope", call.scope());
+    name("kind", fb::EnumNameCallKind(call.kind()));
+    name("axis", fb::EnumNameMeshAxis(call.axis()));
   }
 
   void write(const fb::Program &program) {
@@ -235,6 +237,11 @@ private:
     number("executable", station.executable());
     number("replica", station.replica());
     indices("ranks", *station.ranks());
+  }
+
+  void write(const fb::Communicator &communicator) {
+    name("axis", fb::EnumNameMeshAxis(communicator.axis()));
+    indices("ranks", *communicator.ranks());
   }
 
   void write(const fb::GradientSum &sum) {
@@ -369,6 +376,7 @@ private:
     optionalList("limits", plan.limits());
     optionalList("quantities", plan.quantities());
     optionalList("step_samples", plan.step_samples());
+    optionalList("communicators", plan.communicators());
   }
 
   const fb::Plan &plan;

@@ -162,6 +162,10 @@ private:
       op("station", number("executable", station.executable()), number("replica", station.replica()),
          numbers("ranks", station.ranks()));
     });
+    each(plan->communicators(), [&](uint32_t, const fb::Communicator &communicator) {
+      op("communicator", word("axis", fb::EnumNameMeshAxis(communicator.axis())),
+         numbers("ranks", communicator.ranks()));
+    });
     each(plan->gradient_sums(), [&](uint32_t, const fb::GradientSum &sum) {
       op("gradient_sum", numbers("parameters", sum.parameters()), numbers("stations", sum.stations()));
     });
@@ -268,9 +272,12 @@ private:
   /// A buffer that is not given is -1.
   void call(const fb::Call &call) {
     auto buffer = [](uint32_t own) { return own == kNone ? std::string("-1") : std::to_string(own); };
+    bool isKernel = call.kind() == fb::CallKind::Kernel;
     op("call", string("kernel", plan->kernels()->Get(call.kernel())), list("inputs", call.inputs(), buffer),
        list("outputs", call.outputs(), buffer), attributes(call),
-       string("scope", call.scope() == kNone ? nullptr : plan->scopes()->Get(call.scope())));
+       string("scope", call.scope() == kNone ? nullptr : plan->scopes()->Get(call.scope())),
+       isKernel ? std::string() : word("kind", fb::EnumNameCallKind(call.kind())),
+       isKernel ? std::string() : word("axis", fb::EnumNameMeshAxis(call.axis())));
   }
 
   std::string attributes(const fb::Call &call) const {

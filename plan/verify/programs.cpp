@@ -1,4 +1,5 @@
 // Programs of one executable: kinds, indices, expressions.
+#include "plan/collectives.h"
 #include "plan/verify/checks.h"
 #include "plan/verify/parts.h"
 
@@ -47,16 +48,14 @@ private:
     MAESTRO_TRY(checkOperands(*call.outputs(), place, "outputs"));
     if (call.scope() != kNone)
       MAESTRO_TRY(checkIndex(place / "scope", call.scope(), "scopes", plan.scopes()->size()));
-    if (isCollective(plan.kernels()->Get(call.kernel())->string_view()))
+    MAESTRO_TRY(checkEnum(place / "kind", call.kind()));
+    MAESTRO_TRY(checkEnum(place / "axis", call.axis()));
+    if (kindOf(plan, call) != fb::CallKind::Kernel)
       MAESTRO_TRY(checkCollective(call, program, place));
     if (call.attributes() == kNone)
       return {};
     MAESTRO_TRY(checkIndex(place / "attributes", call.attributes(), "attribute lists", plan.attribute_lists()->size()));
     return checkAttributes(call.attributes(), place);
-  }
-
-  static bool isCollective(std::string_view kernel) {
-    return kernel == "all_reduce" || kernel == "all_gather" || kernel == "own_part";
   }
 
   /// Where all ranks of a station run the same programs in the same order. Count runs at the first, Prepare before
@@ -68,9 +67,18 @@ private:
   /// One tensor in, one out, alike; between ranks that there are. The sizes of a micro-batch's tensors are the
   /// executor's to check.
   Status checkCollective(const fb::Call &call, fb::ProgramKind program, const Place &place) const {
-    uint32_t ranks = executable.plan.sections()->Get(executable.table.section())->layout()->tensor_parallel();
+    fb::CallKind kind = kindOf(executable.plan, call);
+    if ((call.kind() == fb::CallKind::Kernel) != (executable.plan.communicators() == nullptr))
+      return wrong(place / "kind", "{}, of a call that is {}, in a plan {} communicators",
+                   fb::EnumNameCallKind(call.kind()), fb::EnumNameCallKind(kind),
+                   executable.plan.communicators() ? "with" : "without");
+    const fb::Layout &layout = *executable.plan.sections()->Get(executable.table.section())->layout();
+    uint32_t ranks = call.axis() == fb::MeshAxis::Tensor    ? layout.tensor_parallel()
+                     : call.axis() == fb::MeshAxis::Context ? layout.context_parallel()
+                                                            : layout.expert_parallel();
     if (ranks < 2)
-      return wrong(place / "kernel", "a collective needs several ranks a station, and tensor_parallel is {}", ranks);
+      return wrong(place / "kernel", "a collective needs several ranks, and there is {} along the {} axis", ranks,
+                   fb::EnumNameMeshAxis(call.axis()));
     if (!meetsOthers(program))
       return wrong(place / "kernel", "a {} program does not run at all ranks of a station at the same time",
                    fb::EnumNameProgramKind(program));
@@ -78,10 +86,12 @@ private:
       return buffers.size() == 1 && buffers.Get(0) != kNone ? executable.buffer(buffers.Get(0)).dtype() : kDTypeCount;
     };
     auto from = type(*call.inputs()), to = type(*call.outputs());
-    bool sums = executable.plan.kernels()->Get(call.kernel())->string_view() == "all_reduce";
+    bool sums = kind == fb::CallKind::AllReduce || kind == fb::CallKind::ReduceScatter;
     if (from != to || from == kDTypeCount || (sums && from != static_cast<int>(DType::F32)))
-      return wrong(place, "a collective has one input and one output of the same element type, all_reduce of f32");
-    return sums ? Status() : checkParts(call, ranks, place);
+      return wrong(place, "a collective has one input and one output of the same element type, sums of f32");
+    if (kind == fb::CallKind::Permute)
+      return checkInt(call.attributes(), "to", 0, ranks - 1, place);
+    return kind == fb::CallKind::AllReduce ? Status() : checkParts(call, ranks, place);
   }
 
   /// `dim` and `count` of a tensor that is cut into the ranks' parts.

@@ -226,6 +226,41 @@ Status verifyGroups(const fb::Plan &plan, const Place &root) {
   return {};
 }
 
+/// Of the tensor axis one for each group of ranks that share stations.
+Status verifyCommunicators(const fb::Plan &plan, const Place &root, Work &work) {
+  if (!plan.communicators())
+    return Status();
+  std::set<std::pair<fb::MeshAxis, uint32_t>> members;
+  std::set<std::vector<uint32_t>> groups, known;
+  for (const fb::Station *station : *plan.stations())
+    if (station->ranks()->size() > 1)
+      groups.insert({station->ranks()->begin(), station->ranks()->end()});
+  for (uint32_t i = 0; i < plan.communicators()->size(); ++i) {
+    const fb::Communicator &communicator = *plan.communicators()->Get(i);
+    Place place = root.item("communicators", i);
+    MAESTRO_TRY(checkEnum(place / "axis", communicator.axis()));
+    MAESTRO_TRY(work.spend(place / "ranks", communicator.ranks()->size()));
+    if (communicator.ranks()->size() < 2)
+      return wrong(place / "ranks", "there are fewer than two");
+    for (uint32_t m = 0; m < communicator.ranks()->size(); ++m) {
+      uint32_t rank = communicator.ranks()->Get(m);
+      MAESTRO_TRY(checkIndex(place.item("ranks", m), rank, "ranks", plan.ranks()->size()));
+      if (!members.insert({communicator.axis(), rank}).second)
+        return wrong(place.item("ranks", m), "rank {} is in a communicator of the {} axis already", rank,
+                     fb::EnumNameMeshAxis(communicator.axis()));
+    }
+    std::vector<uint32_t> ranks(communicator.ranks()->begin(), communicator.ranks()->end());
+    if (communicator.axis() == fb::MeshAxis::Tensor && !groups.count(ranks))
+      return wrong(place / "ranks", "no station has these ranks");
+    if (communicator.axis() == fb::MeshAxis::Tensor)
+      known.insert(std::move(ranks));
+  }
+  if (known.size() < groups.size())
+    return wrong(root / "communicators", "{} of the tensor axis, and {} groups of ranks share stations", known.size(),
+                 groups.size());
+  return Status();
+}
+
 /// Every (section, stage, replica) runs at exactly one station, so that every executable runs somewhere.
 Status verifyStations(const fb::Plan &plan, const Place &root, Work &work) {
   std::set<std::tuple<uint32_t, uint32_t, uint32_t>> places;
@@ -266,7 +301,8 @@ Status verifySections(const fb::Plan &plan, Work &work) {
   MAESTRO_TRY(verifyExecutablePlaces(plan, root, work));
   MAESTRO_TRY(verifyRanks(plan, root));
   MAESTRO_TRY(verifyStations(plan, root, work));
-  return verifyGroups(plan, root);
+  MAESTRO_TRY(verifyGroups(plan, root));
+  return verifyCommunicators(plan, root, work);
 }
 
 } // namespace maestro::plan

@@ -186,6 +186,17 @@ size_t PlanEmitter::homeOf(const std::string &component) {
   return 0;
 }
 
+/// Once for each group of ranks that share stations.
+void PlanEmitter::addCommunicator(const std::vector<uint32_t> &ranks) {
+  auto isKnown = [&](const auto &communicator) { return communicator->ranks == ranks; };
+  if (ranks.size() < 2 || std::any_of(plan.communicators.rbegin(), plan.communicators.rend(), isKnown))
+    return;
+  auto communicator = std::make_unique<fb::CommunicatorT>();
+  communicator->axis = fb::MeshAxis::Tensor;
+  communicator->ranks = ranks;
+  plan.communicators.push_back(std::move(communicator));
+}
+
 void PlanEmitter::addStations() {
   for (uint32_t device = 0; device < input.machine.devices; ++device) {
     auto rank = std::make_unique<fb::RankT>();
@@ -201,6 +212,7 @@ void PlanEmitter::addStations() {
       station->executable = e;
       station->replica = replica;
       station->ranks = layout.group(replica, plan.executables[e]->stage);
+      addCommunicator(station->ranks);
       plan.stations.push_back(std::move(station));
     }
   }

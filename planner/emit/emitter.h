@@ -60,6 +60,7 @@ private:
   void addUnpadded(section::SectionOp op, plan::fb::SectionT &section) const;
   void addEdges();
   void addStations();
+  void addCommunicator(const std::vector<uint32_t> &ranks);
   void findHolders();
   size_t homeOf(const std::string &component);
   size_t stageNamed(llvm::StringRef name) const;

@@ -1,5 +1,7 @@
 #include "planner/emit/executable_writer.h"
 
+#include "plan/collectives.h"
+
 #include <algorithm>
 #include <memory>
 
@@ -32,6 +34,7 @@ fb::ProgramT &ExecutableWriter::addProgram(fb::ProgramKind kind, const std::vect
   for (const PendingCall &pending : calls) {
     auto call = std::make_unique<fb::CallT>();
     call->kernel = tables.kernel(pending.kernel);
+    call->kind = plan::kindNamed(pending.kernel);
     for (const auto &view : pending.inputs)
       call->inputs.push_back(view ? buffer(*view) : kNone);
     for (const auto &view : pending.outputs)

@@ -96,10 +96,10 @@ def to_hf(
             f"{file} holds what trains alone (save: trained); maestro.load it into the model that was exported, and save "
             "that with save_pretrained"
         )
-    about = _about(run, file.stem, model)
+    about = _about(run, _set_name(file), model)
     if "maestro.config" not in about:
         raise Error(
-            f"the graph of '{file.stem}' carries no config: it was not exported by maestro.export from a Hugging Face model"
+            f"the graph of '{_set_name(file)}' carries no config: it was not exported by maestro.export from a Hugging Face model"
         )
     kind = getattr(torch, dtype, None)
     if not isinstance(kind, torch.dtype) or not kind.is_floating_point:
@@ -146,7 +146,7 @@ def to_onnx(
     import onnx.external_data_helper
 
     file = _component_file(_checkpoint(run), component)
-    source = Path(model) if model is not None else _run_of(run).model_file(file.stem)
+    source = Path(model) if model is not None else _run_of(run).model_file(_set_name(file))
     values = _with_aliases(*_read(file))
     proto = onnx.load(source)
     of_file = {tensor.name: tensor for tensor in proto.graph.initializer}
@@ -205,7 +205,11 @@ def _checkpoint(run: RunLike) -> Path:
 
 
 def _component_file(checkpoint: Path, component: str | None) -> Path:
-    files = {file.stem: file for file in sorted(checkpoint.glob("*.safetensors")) if file.stem != "optimizer"}
+    """The component's file, or the index of several."""
+    indexes = sorted(checkpoint.glob("*.safetensors.index.json"))
+    parts = {part for index in indexes for part in _files_of(index)}
+    files = {_set_name(file): file for file in [*sorted(set(checkpoint.glob("*.safetensors")) - parts), *indexes]}
+    files.pop("optimizer", None)
     if component is None and len(files) == 1:
         return next(iter(files.values()))
     frozen = _frozen(checkpoint)
@@ -224,13 +228,24 @@ def _component_file(checkpoint: Path, component: str | None) -> Path:
     return files[component]
 
 
+def _set_name(file: Path) -> str:
+    return file.name.partition(".safetensors")[0]
+
+
+def _files_of(file: Path) -> list[Path]:
+    """The file itself, or those that an index names."""
+    if file.suffix != ".json":
+        return [file]
+    return [file.with_name(name) for name in sorted(set(json.loads(file.read_text())["weight_map"].values()))]
+
+
 def _frozen(checkpoint: Path) -> dict[str, str]:
     """Components of which values are not held, and where those came from."""
     return json.loads((checkpoint / "state.json").read_text()).get("frozen") or {}
 
 
 def _holds_what_trains(file: Path) -> bool:
-    return file.stem in _frozen(file.parent)
+    return _set_name(file) in _frozen(file.parent)
 
 
 def _about(run: RunLike, component: str, model: str | os.PathLike[str] | None) -> dict[str, str]:
@@ -241,15 +256,16 @@ def _read(file: Path) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
     """The tensors, and further names of them."""
     import safetensors
 
+    values: dict[str, torch.Tensor] = {}
+    names: dict[str, str] = {}
     try:
-        with safetensors.safe_open(file, framework="pt") as opened:
-            names = set(opened.keys())
-            aliases = {
-                name: kept for name, kept in (opened.metadata() or {}).items() if kept in names and name not in names
-            }
-            return {name: opened.get_tensor(name) for name in names}, aliases
+        for part in _files_of(file):
+            with safetensors.safe_open(part, framework="pt") as opened:
+                values |= {name: opened.get_tensor(name) for name in opened.keys()}
+                names |= opened.metadata() or {}
     except (OSError, safetensors.SafetensorError) as error:
         raise Error(f"{file}: {error}") from error
+    return values, {name: kept for name, kept in names.items() if kept in values and name not in values}
 
 
 def _with_aliases(values: dict[str, torch.Tensor], aliases: Mapping[str, str]) -> dict[str, torch.Tensor]:

@@ -43,7 +43,7 @@ public:
   void submit(const data::SampleBatch &, uint64_t step, To to, bool updates) override {
     list.push_back(fmt::format("{}{}", to == To::Frozen ? "F" : updates ? "T" : "t", step));
   }
-  void prepareSchedule(const data::SampleBatch &, uint64_t) override {}
+  void prepare(data::SampleBatch &, uint64_t) override {}
   Result<const StepResult *> await(uint64_t step) override {
     list.push_back(fmt::format("await {}", step));
     return nullptr;
@@ -64,7 +64,7 @@ public:
 class Feeder : public testing::Test {
 protected:
   void begin(StepFeeder::Options options, uint64_t pass = 100, uint64_t good = 1000, uint64_t done = 0) {
-    source = *data::SampleSource::create(std::make_unique<Numbers>(pass, good), 4);
+    source = *data::SampleSource::create(std::make_unique<Numbers>(pass, good), {4, kStepsUnderWay});
     options.globalBatch = 2;
     feeder.emplace(notes, *source, options, done);
   }

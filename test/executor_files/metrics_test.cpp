@@ -22,6 +22,7 @@ StepRecord record(uint64_t step) {
           .lr = 3e-4,
           .samples = 64,
           .tokens = 4096,
+          .dataBytes = 32768,
           .stepSeconds = 0.25,
           .peakBytes = 1'000'000,
           .predictedStepSeconds = 0.2,
@@ -34,7 +35,8 @@ TEST(MetricsTest, aLineHasEveryField) {
   json line = json::parse(formatMetrics(record(3)));
   EXPECT_EQ(line, json::parse(
                       R"({"step": 3, "loss": 2.5, "losses": {"cross_entropy": 3.0, "kl \"2\"": 2.0},
-    "grad_norm": 0.125, "lr": 3e-4, "applied": true, "samples": 64, "tokens": 4096, "step_seconds": 0.25, "peak_bytes": 1000000,
+    "grad_norm": 0.125, "lr": 3e-4, "applied": true, "samples": 64, "tokens": 4096, "data_bytes": 32768, "step_seconds": 0.25,
+    "peak_bytes": 1000000,
     "predicted_step_seconds": 0.2, "schedule_seconds": 0.001, "sections": {"student": {"busy": 0.2, "idle": 0.05, "microbatches": 8}},
     "devices": [{"busy": 0.21, "idle": 0.04}]})"));
 }

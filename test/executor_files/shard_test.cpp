@@ -1,5 +1,6 @@
-#include "executor/data/shard.h"
+#include "executor/data/shard_samples.h"
 
+#include "executor/data/index_store.h"
 #include "executor/data/scalar_text.h"
 #include "executor/data/shard_pattern.h"
 #include "scratch_folder.h"
@@ -21,8 +22,10 @@ const std::vector<WantedField> kWanted = {{"ids", false}, {"label", true}};
 
 Result<ShardIndex> indexText(const std::string &content, const std::vector<WantedField> &wanted = kWanted) {
   ScratchFolder folder;
-  MAESTRO_ASSIGN(ShardFile file, ShardFile::open(folder.write("shard.tar", content)));
-  return indexShard(file, wanted);
+  std::string path = folder.write("shard.tar", content);
+  MAESTRO_ASSIGN(auto samples, ShardSamples::open(path, wanted, IndexStore()));
+  MAESTRO_TRY(samples->complete());
+  return indexShard(samples->file());
 }
 
 std::string refusal(const std::string &content, const std::vector<WantedField> &wanted = kWanted) {
@@ -55,11 +58,11 @@ TEST(ShardTest, readsGoldenShardsOfEveryFormat) {
                                {"ustar.tar.zst", 3u},
                                {"ustar.tar.xz", 3u},
                                {"ustar.tar.bz2", 3u}}) {
-    auto file = ShardFile::open(std::string(MAESTRO_GOLDEN_FILES) + "/" + name);
-    ASSERT_TRUE(file.isOk()) << file.status().message();
-    auto index = indexShard(*file, wanted);
-    ASSERT_TRUE(index.isOk()) << name << index.status().message();
-    EXPECT_EQ(index->sampleCount(), samples) << name;
+    auto shard = ShardSamples::open(std::string(MAESTRO_GOLDEN_FILES) + "/" + name, wanted, IndexStore());
+    ASSERT_TRUE(shard.isOk()) << shard.status().message();
+    Status status = (*shard)->complete();
+    ASSERT_TRUE(status.isOk()) << name << status.message();
+    EXPECT_EQ((*shard)->count(), samples) << name;
   }
 }
 
@@ -91,12 +94,12 @@ TEST(ShardTest, refusesSamplesThatAreTornApart) {
       tarMember("a.ids.npy", kIds) + tarMember("b.ids.npy", kIds) + tarMember("a.label.cls", "1") + tarEnd();
   EXPECT_THAT(refusal(content), HasSubstr("members of sample 'a' of shard"));
   EXPECT_THAT(refusal(tarMember("a.ids.npy", kIds) + tarMember("a.ids.npy", kIds) + tarEnd()),
-              HasSubstr("'ids' of this sample appears twice"));
+              AllOf(HasSubstr("field 'ids' of sample 'a' of shard"), HasSubstr("appears twice")));
 }
 
 TEST(ShardTest, namesTheDamagedMember) {
   EXPECT_THAT(refusal(tarMember("a.ids.npy", "no array") + tarEnd()),
-              ::testing::AllOf(HasSubstr("member 'a.ids.npy' of shard"), HasSubstr("not an npy file")));
+              ::testing::AllOf(HasSubstr("field 'ids' of sample 'a' of shard"), HasSubstr("not an npy file")));
   EXPECT_THAT(refusal(tarMember("a.ids.npy", kIds) + tarMember("a.label.cls", "seven") + tarEnd()),
               HasSubstr("'seven' is not one number"));
   EXPECT_THAT(refusal(tarMember("a.ids.npy", kIds) + tarMember("a.label.cls", std::string(200, '1')) + tarEnd()),
@@ -181,9 +184,9 @@ TEST(ShardPatternTest, expandsBraces) {
 
 TEST(ShardPatternTest, findsFiles) {
   ScratchFolder folder;
-  for (const char *name : {"b-1.tar", "b-0.tar", "c-0.tar", "other.txt"})
+  for (const char *name : {"b-1.tar", "b-0.tar", "c-0.tar", "other.txt", "b-0.tar.index"})
     folder.write(name, "x");
-  std::vector<std::string> patterns = {folder.file("c-{0..0}.tar"), folder.file("b-*.tar")};
+  std::vector<std::string> patterns = {folder.file("c-{0..0}.tar"), folder.file("b-*")};
   EXPECT_THAT(*expandShardPatterns(patterns),
               ElementsAre(folder.file("c-0.tar"), folder.file("b-0.tar"), folder.file("b-1.tar")));
   auto message = [](std::string pattern) {

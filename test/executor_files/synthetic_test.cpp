@@ -1,5 +1,7 @@
 #include "executor/data/synthetic.h"
 
+#include "whole_sample.h"
+
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -8,6 +10,8 @@
 
 namespace maestro::data {
 namespace {
+using test::readWhole;
+using test::WholeSample;
 using ::testing::HasSubstr;
 
 SyntheticOptions languageModel() {
@@ -37,12 +41,12 @@ template <typename T> std::vector<T> values(const SampleField &field) {
 
 TEST(SyntheticTest, drawsSizesAndValues) {
   auto reader = open(languageModel());
-  Sample sample;
+  WholeSample sample;
   std::vector<int64_t> lengths;
   std::set<int64_t> ids;
   double sum = 0, squares = 0, count = 0;
   for (int i = 0; i < 500; ++i) {
-    ASSERT_TRUE(reader->read(sample).isOk());
+    ASSERT_TRUE(readWhole(*reader, sample).isOk());
     ASSERT_EQ(sample.fields[0].dims, sample.fields[1].dims);
     EXPECT_EQ(sample.fields[0].dims[0], 1);
     lengths.push_back(sample.fields[0].dims[1]);
@@ -66,25 +70,25 @@ TEST(SyntheticTest, drawsSizesAndValues) {
 
 TEST(SyntheticTest, anySampleCanBeMadeByItself) {
   auto reader = open(languageModel());
-  Sample sample, alone;
+  WholeSample sample, alone;
   for (uint64_t i = 0; i < 20; ++i) {
-    ASSERT_TRUE(reader->read(sample).isOk());
-    ASSERT_TRUE(open(languageModel(), {.ordinal = i})->read(alone).isOk());
+    ASSERT_TRUE(readWhole(*reader, sample).isOk());
+    ASSERT_TRUE(readWhole(*open(languageModel(), {.ordinal = i}), alone).isOk());
     EXPECT_EQ(alone.key, sample.key);
     EXPECT_EQ(values<int64_t>(alone.fields[0]), values<int64_t>(sample.fields[0]));
     EXPECT_EQ(values<float>(alone.fields[2]), values<float>(sample.fields[2]));
   }
   SyntheticOptions other = languageModel();
   other.seed = 4;
-  ASSERT_TRUE(open(other, {.ordinal = 19})->read(alone).isOk());
+  ASSERT_TRUE(readWhole(*open(other, {.ordinal = 19}), alone).isOk());
   EXPECT_NE(values<float>(alone.fields[2]), values<float>(sample.fields[2]));
 }
 
 TEST(SyntheticTest, symbolsWithoutASizeAreAtTheirBound) {
   SyntheticOptions options = languageModel();
   options.sizes.clear();
-  Sample sample;
-  ASSERT_TRUE(open(options)->read(sample).isOk());
+  WholeSample sample;
+  ASSERT_TRUE(readWhole(*open(options), sample).isOk());
   EXPECT_EQ(toString(sample.fields[0].dims), "[1, 2048]");
 }
 
@@ -110,9 +114,9 @@ TEST(SyntheticTest, uniformSizesReachBothEnds) {
                            .samples = 200};
   auto reader = open(options);
   std::set<int64_t> seen;
-  Sample sample;
+  WholeSample sample;
   for (int i = 0; i < 200; ++i) {
-    ASSERT_TRUE(reader->read(sample).isOk());
+    ASSERT_TRUE(readWhole(*reader, sample).isOk());
     seen.insert(sample.fields[0].dims[0]);
   }
   EXPECT_THAT(seen, ::testing::ElementsAre(0, 1, 2, 3));
@@ -134,11 +138,11 @@ SyntheticOptions markedTokens() {
 
 TEST(SyntheticTest, holdsAsManyMarksAsFeaturesTakeThem) {
   auto reader = open(markedTokens());
-  Sample sample;
+  WholeSample sample;
   std::set<int64_t> others;
   bool sawNone = false, sawMost = false;
   for (int i = 0; i < 500; ++i) {
-    ASSERT_TRUE(reader->read(sample).isOk());
+    ASSERT_TRUE(readWhole(*reader, sample).isOk());
     int64_t images = sample.fields[2].dims[0], clips = sample.fields[3].dims[0];
     std::vector<int64_t> ids = values<int64_t>(sample.fields[0]);
     ASSERT_EQ(std::count(ids.begin(), ids.end(), 1), 5 * images);
@@ -160,10 +164,10 @@ TEST(SyntheticTest, refusesMarksWithoutRoom) {
   SyntheticOptions options = markedTokens();
   options.symbols[1].sampleMax = 12;
   auto reader = open(std::move(options));
-  Sample sample;
+  WholeSample sample;
   Status status;
   for (int i = 0; i < 500 && status.isOk(); ++i)
-    status = reader->read(sample);
+    status = readWhole(*reader, sample);
   EXPECT_EQ(status.code(), StatusCode::InvalidInput);
   EXPECT_THAT(
       std::string(status.message()),

@@ -53,4 +53,15 @@ template <typename T> std::string bytesOf(std::initializer_list<T> values) {
   return std::string(reinterpret_cast<const char *>(values.begin()), values.size() * sizeof(T));
 }
 
+/// A shard with members of every format: arrays in both orders, numbers, links, what is damaged, what is no array.
+inline std::string shardOfEverything() {
+  std::string ids = npy("<i8", "(2,)", bytesOf<int64_t>({4, 5}));
+  return tarMember("shared/label.cls", "7") + tarMember("a/x.ids.npy", ids) +
+         tarMember("a/x.label.cls", "", '1', "shared/label.cls") + tarMember("a/x.photo.jpg", "pixels") +
+         tarMember("b/y.m.npy", npy("<i4", "(2, 2)", bytesOf<int32_t>({1, 2, 3, 4}), "True")) +
+         tarMember("b/y.ids.npy", "", '2', "../a/x.ids.npy") + tarMember("b/y.f.json", "2.5") +
+         tarMember("b/y.t.json", "true") + tarMember("b/y.note.json", "{}") + tarMember("b/y.bad.npy", "no array") +
+         tarMember("c.none.npy", npy("<f4", "(0, 9)", "")) + tarEnd();
+}
+
 } // namespace maestro::test

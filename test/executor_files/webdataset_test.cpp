@@ -2,6 +2,7 @@
 
 #include "scratch_folder.h"
 #include "tar_builder.h"
+#include "whole_sample.h"
 
 #include <gmock/gmock.h>
 
@@ -9,7 +10,9 @@
 
 namespace maestro::data {
 namespace {
+using test::readWhole;
 using test::ScratchFolder;
+using test::WholeSample;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -36,9 +39,9 @@ std::vector<int64_t> integers(const SampleField &field) {
 
 std::vector<std::string> keys(SampleReader &reader, size_t count) {
   std::vector<std::string> keys;
-  Sample sample;
+  WholeSample sample;
   for (size_t i = 0; i < count; ++i) {
-    Status status = reader.read(sample);
+    Status status = readWhole(reader, sample);
     EXPECT_TRUE(status.isOk()) << status.message();
     keys.push_back(sample.key);
   }
@@ -47,9 +50,9 @@ std::vector<std::string> keys(SampleReader &reader, size_t count) {
 
 TEST(WebDatasetTest, readsValuesInFileOrderAcrossShards) {
   auto reader = openAt(goldenOptions());
-  Sample sample;
+  WholeSample sample;
   for (int k = 0; k < 9; ++k) {
-    ASSERT_TRUE(reader->read(sample).isOk());
+    ASSERT_TRUE(readWhole(*reader, sample).isOk());
     EXPECT_EQ(sample.ordinal, static_cast<uint64_t>(k));
     EXPECT_EQ(sample.endsPass, k == 8);
     if (k == 5) { // The one with the long name, which follows s004.
@@ -76,9 +79,9 @@ TEST(WebDatasetTest, continuesFromEveryPosition) {
     auto reader = openAt(options);
     std::vector<DataPosition> positions = {{}};
     std::vector<std::string> all;
-    Sample sample;
+    WholeSample sample;
     for (int i = 0; i < 25; ++i) {
-      ASSERT_TRUE(reader->read(sample).isOk());
+      ASSERT_TRUE(readWhole(*reader, sample).isOk());
       positions.push_back(sample.next);
       all.push_back(sample.key);
     }
@@ -121,9 +124,9 @@ TEST(WebDatasetTest, passesOverShardsWithoutSamples) {
   std::string none = folder.write("none.tar", test::tarEnd());
   WebDatasetOptions options{.shards = {none, golden("gnu.tar"), none}, .fields = {{"ids", false}}};
   auto reader = openAt(options);
-  Sample sample;
+  WholeSample sample;
   for (int i = 0; i < 3; ++i)
-    ASSERT_TRUE(reader->read(sample).isOk());
+    ASSERT_TRUE(readWhole(*reader, sample).isOk());
   EXPECT_TRUE(sample.endsPass);
   auto empty = openWebDataset({.shards = {none, none}, .fields = {{"ids", false}}});
   Status status = (*empty)->seek({});
@@ -143,26 +146,26 @@ TEST(WebDatasetTest, indexesALongShardPieceByPiece) {
   WebDatasetOptions options{.shards = {folder.write("long.tar", numberedShard(3000) + test::tarEnd())},
                             .fields = {{"n", false}}};
   auto reader = openAt(options);
-  Sample sample;
+  WholeSample sample;
   for (int64_t i = 0; i < 6000; ++i) {
-    ASSERT_TRUE(reader->read(sample).isOk());
+    ASSERT_TRUE(readWhole(*reader, sample).isOk());
     ASSERT_EQ(integers(sample.fields[0])[0], i % 3000);
     ASSERT_EQ(sample.endsPass, i % 3000 == 2999);
   }
   ASSERT_TRUE(reader->seek({.sample = 2500, .ordinal = 2500}).isOk());
-  ASSERT_TRUE(reader->read(sample).isOk());
+  ASSERT_TRUE(readWhole(*reader, sample).isOk());
   EXPECT_EQ(integers(sample.fields[0])[0], 2500);
 }
 
 TEST(WebDatasetTest, damageIsReportedWhereReadingMeetsIt) {
   ScratchFolder folder;
   auto reader = openAt({.shards = {folder.write("cut.tar", numberedShard(3000))}, .fields = {{"n", false}}});
-  Sample sample;
+  WholeSample sample;
   for (int i = 0; i < 1000; ++i)
-    ASSERT_TRUE(reader->read(sample).isOk());
+    ASSERT_TRUE(readWhole(*reader, sample).isOk());
   Status status;
   for (int i = 1000; i < 3000 && status.isOk(); ++i)
-    status = reader->read(sample);
+    status = readWhole(*reader, sample);
   EXPECT_THAT(std::string(status.message()), HasSubstr("no end-of-archive block"));
 }
 
@@ -176,11 +179,31 @@ TEST(WebDatasetTest, keepsOnlySoManyShardsOpen) {
   };
   auto before = openFiles();
   auto reader = openAt(options);
-  Sample sample;
+  WholeSample sample;
   for (int i = 0; i < 800; ++i)
-    ASSERT_TRUE(reader->read(sample).isOk());
+    ASSERT_TRUE(readWhole(*reader, sample).isOk());
   EXPECT_EQ(sample.next, (DataPosition{.pass = 2}));
   EXPECT_LE(openFiles() - before, 70);
+}
+
+/// Sizes run ahead: the shard is long left when its values are read.
+TEST(WebDatasetTest, valuesOfAPackedShardAreThereAfterTheNextOnesSizes) {
+  WebDatasetOptions options{.shards = {golden("ustar.tar.gz"), golden("ustar.tar.zst"), golden("gnu.tar")},
+                            .fields = {{"ids", false}}};
+  auto reader = openAt(options);
+  std::vector<WholeSample> samples(9);
+  for (WholeSample &sample : samples)
+    ASSERT_TRUE(reader->read(sample).isOk());
+  for (size_t i : {8u, 0u, 4u, 1u}) {
+    std::vector<uint8_t> all = {1};
+    ASSERT_TRUE(ValueReader().read(samples[i], all, samples[i].storage).isOk());
+    auto whole = openAt(options);
+    WholeSample expected;
+    for (size_t s = 0; s <= i; ++s)
+      ASSERT_TRUE(readWhole(*whole, expected).isOk());
+    EXPECT_EQ(samples[i].key, expected.key);
+    EXPECT_EQ(integers(samples[i].fields[0]), integers(expected.fields[0]));
+  }
 }
 
 TEST(WebDatasetTest, decodesWhatCannotBeReadInPlace) {
@@ -192,8 +215,8 @@ TEST(WebDatasetTest, decodesWhatCannotBeReadInPlace) {
       test::tarMember("a.t.json", "true") + test::tarMember("a.f.json", "2.5") + test::tarEnd();
   auto reader = openAt({.shards = {folder.write("a.tar", tar)},
                         .fields = {{"m", false}, {"u", false}, {"b", false}, {"t", false}, {"f", false}}});
-  Sample sample;
-  ASSERT_TRUE(reader->read(sample).isOk());
+  WholeSample sample;
+  ASSERT_TRUE(readWhole(*reader, sample).isOk());
   auto raw = [&](size_t field) {
     return std::string(reinterpret_cast<const char *>(sample.fields[field].bytes.data()),
                        sample.fields[field].bytes.size());

@@ -62,7 +62,7 @@ protected:
 
 TEST_F(WeightSetTest, readsAllFilesOfAnIndex) {
   std::string index = writeIndex();
-  for (const std::string &path : {index, folder.path}) {
+  for (const std::string &path : {index, folder.path, folder.file("model.safetensors")}) {
     auto set = WeightSet::open(path);
     ASSERT_TRUE(set.isOk()) << set.status().message();
     EXPECT_EQ(valueOf(*set, "a"), 1);

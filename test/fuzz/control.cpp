@@ -40,7 +40,13 @@ void read(const Frame &frame) {
     static auto memory = std::move(*SharedMemory::create(1 << 16));
     static Progress progress = *Progress::create(*memory, 2);
     static ProgressReceiver receiver(progress);
-    if (receiver.enter({0, 2}, frame.body).isOk())
+    static PeerClock clock;
+    auto beat = decodeBeat(frame.body);
+    if (!beat)
+      return;
+    check(beat, frame.body);
+    clock.received(beat->stamps, beat->stamps.echoReceivedNs);
+    if (receiver.enter({0, 2}, beat->ranks).isOk())
       (void)progress.describe(1, nowNs());
     return;
   }

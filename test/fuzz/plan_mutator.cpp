@@ -424,6 +424,8 @@ private:
     fb::CallT &call = *pick(program.calls);
     if (chance(5))
       call.kernel = kernel(pick(kernelNames()));
+    if (chance(20))
+      call.kind = static_cast<fb::CallKind>(below(static_cast<size_t>(fb::CallKind::MAX) + 2));
     auto &operands = chance(2) ? call.inputs : call.outputs;
     if (!operands.empty())
       pick(operands) = likeBuffer(*executable, pick(operands));

@@ -99,8 +99,14 @@ Status readBatch(const plan::Plan &plan, data::SampleBatch &batch) {
   MAESTRO_ASSIGN(executor::TrainingData source, executor::openTrainingData(plan, options, 1));
   batch.count = plan->training()->global_batch();
   batch.samples.resize(batch.count);
-  for (data::Sample &sample : batch.samples)
+  batch.storages.resize(batch.count);
+  data::ValueReader values;
+  for (size_t s = 0; s < batch.count; ++s) {
+    data::Sample &sample = batch.samples[s];
     MAESTRO_TRY(source.reader->read(sample));
+    std::vector<uint8_t> all(sample.fields.size(), 1);
+    MAESTRO_TRY(values.read(sample, all, batch.storages[s]));
+  }
   return Status();
 }
 
@@ -110,7 +116,7 @@ Status readValues(const plan::Plan &plan, executor::Job &job) {
   for (uint32_t p = 0; p < plan->parameters()->size(); ++p)
     for (K kind : {K::Value, K::Gradient, K::Moment1, K::Moment2})
       if (job.holder(kind, p) != plan::kNone)
-        MAESTRO_TRY(job.gather(kind, p, [](std::span<const std::byte> piece) {
+        MAESTRO_TRY(job.gatherAtRoot(kind, p, [](std::span<const std::byte> piece) {
           volatile std::byte last = piece.empty() ? std::byte() : piece.back();
           (void)last;
           return Status();

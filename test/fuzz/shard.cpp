@@ -2,6 +2,7 @@
 // samples.
 #include "executor/data/batcher.h"
 #include "executor/data/webdataset.h"
+#include "test/executor_files/whole_sample.h"
 
 #include "input_file.h"
 
@@ -47,8 +48,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
   auto reader = data::openWebDataset(options);
   if (!reader || !(*reader)->seek({}).isOk())
     return 0;
-  data::Sample sample;
-  for (int i = 0; i < 20 && (*reader)->read(sample).isOk(); ++i)
+  test::WholeSample sample;
+  for (int i = 0; i < 20 && test::readWhole(**reader, sample).isOk(); ++i)
     assemble(sample);
   return 0;
 }

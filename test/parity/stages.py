@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import shutil
 
 import numpy
 import torch
@@ -187,6 +188,20 @@ def from_pretrained(judge, what, case, path, module, value, reference):
     state = module.state_dict()
     wrong = [name for name, tensor in model.state_dict().items() if not torch.equal(tensor, state[name])]
     judge.check(f"{what} from_pretrained values", not wrong, f"{wrong[:5]}")
+
+
+def from_pretrained_index(judge, what, module, path, tensors):
+    """So is one with several files and their index."""
+    folder = judge.bench.scratch / f"{path.stem}-pretrained-index"
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(path.parent, folder)
+    (folder / f"{path.name}.index.json").rename(folder / "model.safetensors.index.json")
+    module.config.save_pretrained(folder)
+    model, information = type(module).__bases__[0].from_pretrained(folder, output_loading_info=True)
+    troubles = {key: sorted(names) for key, names in information.items() if names and key != "error_msgs"}
+    state = model.state_dict()
+    wrong = [name for name, value in tensors.items() if not torch.equal(torch.from_numpy(value.copy()), state[name])]
+    judge.check(f"{what} from_pretrained of several files", not troubles and not wrong, f"{json.dumps(troubles, default=str)[:300]} {wrong[:5]}")
 
 
 def stored_types(judge, what, case, variant):

@@ -97,7 +97,18 @@ def newest_checkpoint(folder: pathlib.Path) -> pathlib.Path:
 
 
 def safetensors(path: pathlib.Path) -> tuple:
-    """Tensors as numpy arrays by name, and __metadata__. Read by hand: the judge shares no reader with anyone."""
+    """Tensors as numpy arrays by name, and __metadata__, of a file or, where there is none of this name, of those that its index names. Read by
+    hand: the judge shares no reader with anyone."""
+    if not path.exists():
+        tensors, metadata = {}, {}
+        weight_map = json.loads(path.with_name(path.name + ".index.json").read_text())["weight_map"]
+        for name in sorted(set(weight_map.values())):
+            own, about = safetensors(path.with_name(name))
+            if set(own) != {tensor for tensor, file in weight_map.items() if file == name} or set(own) & set(tensors):
+                raise ToolFailure(f"{path}: its index does not say what {name} holds")
+            tensors |= own
+            metadata |= about
+        return tensors, metadata
     content = path.read_bytes()
     length = int.from_bytes(content[:8], "little")
     header = json.loads(content[8 : 8 + length])

@@ -357,6 +357,9 @@ void addPlaces(PlanBuilder &builder) {
     station.executable = i;
     station.ranks = {i};
   }
+  fb::CommunicatorT &communicator = add(plan.communicators);
+  communicator.axis = fb::MeshAxis::Expert; // Nothing runs in it.
+  communicator.ranks = {0, 1};
 }
 
 void addTraining(PlanBuilder &builder) {
@@ -483,6 +486,9 @@ void shareStudent(PlanBuilder &builder) {
   plan.sections[kStudent]->layout->tensor_parallel = 2;
   add(plan.ranks).device = 2;
   plan.stations[kStudent]->ranks = {1, 2};
+  fb::CommunicatorT &communicator = add(plan.communicators);
+  communicator.axis = fb::MeshAxis::Tensor;
+  communicator.ranks = {1, 2};
 }
 
 void splitStudent(PlanBuilder &builder) {

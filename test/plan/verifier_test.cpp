@@ -1,5 +1,6 @@
 // Every rule of the verifier, broken once in a plan that is right otherwise, and the message it gives.
 #include "base/dtype.h"
+#include "plan/collectives.h"
 #include "test/plan/example.h"
 
 #include <gmock/gmock.h>
@@ -78,6 +79,7 @@ struct Mutable {
   }
 };
 
+using CallKind = fb::CallKind;
 using Kind = fb::BindingKind;
 using Prog = fb::ProgramKind;
 using Reg = fb::RegionKind;
@@ -88,6 +90,7 @@ void addCollective(Mutable &m, Prog program, const char *kernel, std::vector<fb:
   m.program(program).calls.push_back(std::make_unique<fb::CallT>());
   fb::CallT &call = *m.program(program).calls.back();
   call.kernel = m.builder.kernel(kernel);
+  call.kind = plan::kindNamed(kernel);
   call.attributes = m.builder.attributes(std::move(attributes));
   call.inputs = call.outputs = {Hidden};
 }
@@ -490,19 +493,34 @@ const Rule kRules[] = {
      "plan.executables[1].bindings[0].split_dim: a Field is never split"},
     {"splitDim", [](Mutable &m) { m.binding(Kind::Value, 1).split_dim = 1; },
      "plan.executables[1].bindings[10].split_dim: 1 is not below the number of the parameter's dims, 1"},
-    {"splitUnevenly", [](Mutable &m) { test::shareStudent(m.builder), Mutable::repeat(m.plan.ranks, 2), m.plan.stations[1]->ranks = {1, 2, 3};
+    {"splitUnevenly", [](Mutable &m) { test::shareStudent(m.builder), Mutable::repeat(m.plan.ranks, 2), m.plan.stations[1]->ranks = m.plan.communicators.back()->ranks = {1, 2, 3};
        m.plan.sections[test::kStudent]->layout->tensor_parallel = 3, m.binding(Kind::Value, 1).split_dim = 0; },
      "plan.executables[1].bindings[10].split_dim: 16 elements cannot be split over 3 ranks"},
     {"splitOtherwise", [](Mutable &m) { m.binding(Kind::Gradient, 1).split_dim = 0; },
      "plan.executables[1].bindings[13].split_dim: is not that of an earlier binding of parameters[1]"},
     {"splitWhole", [](Mutable &m) { test::shareStudent(m.builder), m.binding(Kind::Value, 1).split_dim = 0; },
      "plan.executables[1].bindings[10].buffer: buffers[1] has 16 elements, and Value needs 8"},
-    {"collectiveAlone", [](Mutable &m) { m.plan.kernels[m.program(Prog::Prepare).calls[0]->kernel] = "all_gather"; },
-     "plan.executables[1].programs[0].calls[0].kernel: a collective needs several ranks a station, and tensor_parallel is 1"},
-    {"collectiveOfMany", [](Mutable &m) { test::shareStudent(m.builder), m.plan.kernels[m.program(Prog::Backward).calls[0]->kernel] = "all_reduce"; },
-     "calls[2]: a collective has one input and one output of the same element type"},
-    {"collectiveConverts", [](Mutable &m) { test::shareStudent(m.builder), m.plan.kernels[m.program(Prog::Norm).calls[0]->kernel] = "all_reduce"; },
-     "plan.executables[1].programs[5].calls[0]: a collective has one input and one output of the same element type, all_reduce of f32"},
+    {"collectiveAlone", [](Mutable &m) { m.program(Prog::Prepare).calls[0]->kind = CallKind::AllGather; },
+     "plan.executables[1].programs[0].calls[0].kernel: a collective needs several ranks, and there is 1 along the Tensor axis"},
+    {"collectiveAxis", [](Mutable &m) { addCollective(m, Prog::Forward, "own_part"), m.program(Prog::Forward).calls.back()->axis = fb::MeshAxis::Expert; },
+     "plan.executables[1].programs[2].calls[5].kernel: a collective needs several ranks, and there is 1 along the Expert axis"},
+    {"collectiveByNameAlone", [](Mutable &m) { addCollective(m, Prog::Forward, "own_part"), m.program(Prog::Forward).calls.back()->kind = CallKind::Kernel; },
+     "plan.executables[1].programs[2].calls[5].kind: Kernel, of a call that is OwnPart, in a plan with communicators"},
+    {"collectiveWithoutCommunicators", [](Mutable &m) { addCollective(m, Prog::Forward, "own_part"), m.plan.communicators.clear(); },
+     "plan.executables[1].programs[2].calls[5].kind: OwnPart, of a call that is OwnPart, in a plan without communicators"},
+    {"collectiveOfMany", [](Mutable &m) { test::shareStudent(m.builder), m.program(Prog::Backward).calls[0]->kind = CallKind::AllReduce; },
+     "calls[0]: a collective has one input and one output of the same element type"},
+    {"collectiveConverts", [](Mutable &m) { test::shareStudent(m.builder), m.program(Prog::Norm).calls[0]->kind = CallKind::AllReduce; },
+     "plan.executables[1].programs[5].calls[0]: a collective has one input and one output of the same element type, sums of f32"},
+    {"communicatorOfOne", [](Mutable &m) { m.plan.communicators[0]->ranks = {1}; }, "plan.communicators[0].ranks: there are fewer than two"},
+    {"communicatorRank", [](Mutable &m) { m.plan.communicators[0]->ranks = {1, 2}; }, "plan.communicators[0].ranks[1]: 2 is not below the number of ranks, 2"},
+    {"communicatorAxis", [](Mutable &m) { m.plan.communicators[0]->axis = static_cast<fb::MeshAxis>(3); }, "plan.communicators[0].axis: 3 is not a known value"},
+    {"communicatorTwice", [](Mutable &m) { Mutable::repeat(m.plan.communicators, 0); },
+     "plan.communicators[1].ranks[0]: rank 0 is in a communicator of the Expert axis already"},
+    {"communicatorOfNoStation", [](Mutable &m) { m.plan.communicators[0]->axis = fb::MeshAxis::Tensor; }, "plan.communicators[0].ranks: no station has these ranks"},
+    {"communicatorMissing", [](Mutable &m) { test::shareStudent(m.builder), m.plan.communicators.pop_back(); },
+     "plan.communicators: 0 of the tensor axis, and 1 groups of ranks share stations"},
+    {"callKind", [](Mutable &m) { m.program(Prog::Forward).calls[0]->kind = static_cast<CallKind>(7); }, "calls[0].kind: 7 is not a known value"},
     {"collectiveInPrepare", [](Mutable &m) { addCollective(m, Prog::Prepare, "all_reduce"); },
      "plan.executables[1].programs[0].calls[1].kernel: a Prepare program does not run at all ranks of a station at the same time"},
     {"collectiveInCount", [](Mutable &m) { addCollective(m, Prog::Count, "own_part"); },

@@ -1,5 +1,5 @@
-"""Jobs of several processes, started as an engine does, and machines for them: namespaces with a network, a name and mounts of their own, joined
-by a bridge that nothing else reaches."""
+"""Jobs of several processes, started as an engine does, and machines for them: namespaces with a network, a name, mounts and a clock of their own,
+joined by a bridge that nothing else reaches."""
 
 from __future__ import annotations
 
@@ -33,17 +33,37 @@ class Loopback:
         os.kill(process.pid, signal_number)
 
 
+class Namespace:
+    """Held by a process of its own; with a monotonic clock that is `ahead` seconds ahead, where the kernel has such."""
+
+    has_clock = subprocess.run(["unshare", "--time", "--monotonic", "1", "--fork", "true"], capture_output=True).returncode == 0
+
+    def __init__(self, ahead: int):
+        clock = ["--time", "--monotonic", str(ahead), "--fork", "--kill-child"] if self.has_clock else []
+        self.holder = subprocess.Popen(["unshare", "--net", "--uts", "--mount", *clock, "sh", "-c", "echo $$; exec sleep infinity"],
+                                       stdout=subprocess.PIPE, text=True)
+        said = self.holder.stdout.readline()
+        if not said:
+            raise PermissionError("network namespaces may not be made here")
+        self.pid = int(said)
+
+    def close(self) -> None:
+        self.holder.kill()
+        self.holder.wait()
+
+
 class Network(Loopback):
-    """Machines 0 … count − 1 at 10.77.0.1 …; process p is on machine p mod count. nsenter becomes the program that it starts."""
+    """Machines 0 … count − 1 at 10.77.0.1 …; process p is on machine p mod count."""
 
     def __init__(self, count: int, folder: pathlib.Path):
         self.count, self.address, self.folder = count, "10.77.0.1", folder
         hosts = folder / f"hosts{count}"
         hosts.write_text("127.0.0.1 localhost\n" + "".join(f"10.77.0.{number + 1} machine{number}\n" for number in range(count)))
-        self.switch = self.namespace()
+        self.switch = Namespace(0)
         self.inside(self.switch, "ip", "link", "add", "bridge", "type", "bridge")
         self.inside(self.switch, "ip", "link", "set", "bridge", "up")
-        self.machines = [self.namespace() for _ in range(count)]
+        # Monotonic clocks count from the machine's start: here some 20 minutes lie between two of them.
+        self.machines = [Namespace(1234 * number) for number in range(count)]
         for number, machine in enumerate(self.machines):
             self.inside(machine, "hostname", f"machine{number}")
             self.inside(machine, "mount", "--bind", str(hosts), "/etc/hosts")
@@ -53,18 +73,12 @@ class Network(Loopback):
             self.inside(machine, "ip", "address", "add", f"10.77.0.{number + 1}/24", "dev", "net0")
             self.inside(machine, "ip", "link", "set", "net0", "up")
 
-    @staticmethod
-    def namespace() -> subprocess.Popen:
-        holder = subprocess.Popen(["unshare", "--net", "--uts", "--mount", "sh", "-c", "echo; exec sleep infinity"], stdout=subprocess.PIPE)
-        if not holder.stdout.readline():
-            raise PermissionError("network namespaces may not be made here")
-        return holder
-
-    def enter(self, machine: subprocess.Popen) -> list[str]:
-        spaces = [f"--{kind}=/proc/{machine.pid}/ns/{file}" for kind, file in (("net", "net"), ("uts", "uts"), ("mount", "mnt"))]
+    def enter(self, machine: Namespace) -> list[str]:
+        kinds = (("net", "net"), ("uts", "uts"), ("mount", "mnt"), *([("time", "time")] if machine.has_clock else []))
+        spaces = [f"--{kind}=/proc/{machine.pid}/ns/{file}" for kind, file in kinds]
         return ["nsenter", *spaces, f"--wd={self.folder}", "--"]
 
-    def inside(self, machine: subprocess.Popen, *command: str) -> None:
+    def inside(self, machine: Namespace, *command: str) -> None:
         subprocess.run([*self.enter(machine), *command], check=True)
 
     def prefix(self, process: int) -> list[str]:
@@ -73,10 +87,12 @@ class Network(Loopback):
     def unplug(self, number: int) -> None:
         self.inside(self.switch, "ip", "link", "set", f"port{number}", "down")
 
+    def plug(self, number: int) -> None:
+        self.inside(self.switch, "ip", "link", "set", f"port{number}", "up")
+
     def close(self) -> None:
-        for holder in (*self.machines, self.switch):
-            holder.kill()
-            holder.wait()
+        for namespace in (*self.machines, self.switch):
+            namespace.close()
 
 
 class Job:
@@ -114,6 +130,10 @@ class Job:
                 return False
             time.sleep(0.02)
         return True
+
+    def pid(self, process: int) -> int:
+        """nsenter becomes the program that it starts."""
+        return self.processes[process].pid
 
     def kill(self) -> None:
         for process in self.processes:

@@ -3,6 +3,8 @@ is cut off, all end soon and say the same; and what does not fit together is ref
 
 from __future__ import annotations
 
+import json
+import os
 import signal
 import sys
 import time
@@ -27,6 +29,8 @@ def plans(scratch):
         "kd": bench.plan(workload, "kd", *STAGES_AND_REPLICAS),
         "multimodal": bench.plan(EXAMPLES / "multimodal" / "workload.yaml", "multimodal", *FOUR, "--set", "train.global_batch=16"),
         "replicas": bench.plan(gpt, "replicas", *two, "*.dp=2"),
+        "three": bench.plan(gpt, "three", "--set", "cluster.devices_per_node=3", "--set", "train.global_batch=9", "--pin", "*.micro_batch=3",
+                            "--pin", "*.dp=3"),
         "tensor": bench.plan(gpt, "tensor", *two, "*.tensor=2"),
     }
 
@@ -34,6 +38,8 @@ def plans(scratch):
 def same_bits(scratch, plans, places, alone_runs=None, steps=STEPS, more=()):
     """`alone_runs`: runs maestro-run as one process, on a processor like that of the places."""
     for name, plan in plans.items():
+        if name == "three":
+            continue
         arguments = [plan, "--steps", steps, "--save-every", 3, "--save-gradients", "--quiet"]
         (alone_runs or scratch.bench().succeed)("maestro-run", *arguments, "--out", f"{name}-alone")
         alone = scratch.path / f"{name}-alone"
@@ -58,6 +64,29 @@ def resumes(scratch, plan):
     different = different_files(scratch.path / "kd-alone" / f"checkpoint-{STEPS:06d}", scratch.path / "resumed" / f"checkpoint-{STEPS:06d}")
     scratch.check("two go on where three ended", first[0] == [0] * 3 and second[0] == [0] * 2 and not different,
                   f"{different} {[text for text in first[1] + second[1] if text]}")
+
+
+def traced(scratch, plan, network):
+    """Machines' clocks differ; the trace has one, on which no task begins before what it needs was made."""
+    job = Job(scratch, network, 3, plan, "--steps", 12, "--quiet", "--trace", "trace.json")
+    statuses, said = job.end()
+    if not scratch.check("a trace of three machines", statuses == [0] * 3, "" if statuses == [0] * 3 else f"{statuses} {said}"):
+        return
+    tasks = [event for event in json.loads((scratch.path / "trace.json").read_text())["traceEvents"] if event.get("cat") == "task"]
+    begin = min(event["ts"] for event in tasks)
+    seconds = (max(event["ts"] + event["dur"] for event in tasks) - begin) / 1e6
+    # By step and micro-batch of the student, on whose second stage it runs forward after the first: ranks 1 and 3 have the second.
+    end_of_forward, early = {}, 0.0
+    names = {(event["pid"], event["tid"]): event["args"]["name"] for event in json.loads((scratch.path / "trace.json").read_text())["traceEvents"]
+             if event.get("name") == "thread_name"}
+    for event in tasks:
+        if event["name"] == "forward" and "student stage 0" in names[event["pid"], event["tid"]]:
+            end_of_forward[event["args"]["step"], event["args"]["microbatch"]] = event["ts"] + event["dur"]
+    followers = [event for event in tasks if event["name"] == "forward" and "student stage 1" in names[event["pid"], event["tid"]]]
+    pairs = [(event["ts"], end_of_forward[key]) for event in followers if (key := (event["args"]["step"], event["args"]["microbatch"])) in end_of_forward]
+    early = max((made - began for began, made in pairs), default=None)
+    scratch.check("on one clock", pairs and seconds < 60 and early < 2000,
+                  f"{len(pairs)} tasks behind another machine's, {seconds:.1f} s in all, the earliest {early} µs before its operand")
 
 
 def evaluates(scratch, plan):
@@ -100,6 +129,27 @@ def send(place, number, signal_number):
         place.kill(job.processes[number], signal_number)
         return {number}
     return disturb
+
+
+def slow(scratch, plan):
+    """A process that has the processor for a part of the time alone is named, while nothing fails."""
+    job = Job(scratch, Loopback(), 3, plan, "--quiet", "--save-every", 10, "--out", "slow", "--steps", 1_000_000)
+    named = []
+    if job.await_checkpoint("slow"):
+        deadline = time.monotonic() + 60
+        while not named and time.monotonic() < deadline:
+            for _ in range(20):
+                job.processes[1].send_signal(signal.SIGSTOP)
+                time.sleep(0.03)
+                job.processes[1].send_signal(signal.SIGCONT)
+                time.sleep(0.01)
+            named = [device["rank"] for line in metrics(scratch.path / "slow") for device in line.get("slow_devices", [])]
+    for process in job.processes:
+        process.send_signal(signal.SIGTERM)
+    statuses, said = job.end(30)
+    said = "".join(said)
+    scratch.check("a slow process is named", named and set(named) == {1} and "rank 1 of process 1" in said and 130 in statuses,
+                  "" if named else f"{named} {statuses} {said[-300:]}")
 
 
 def interrupted(scratch, plan):
@@ -155,11 +205,14 @@ def main() -> int:
         same_bits(scratch, made, places)
         resumes(scratch, made["kd"])
         evaluates(scratch, made["kd"])
+        if 3 in networks:
+            traced(scratch, made["kd"], networks[3])
         place = networks.get(3, Loopback())
         for number in (0, 2):
             disturbed(scratch, f"process {number} is killed", place, made["kd"], send(place, number, signal.SIGKILL), 7, f"process {number} (", 2)
             disturbed(scratch, f"process {number} is stopped", place, made["kd"], send(place, number, signal.SIGSTOP), 15, f"process {number} (", 2)
         interrupted(scratch, made["kd"])
+        slow(scratch, made["three"])
         refused(scratch, made, networks.get(2))
         if networks:
             def unplug(job):

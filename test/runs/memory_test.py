@@ -61,7 +61,7 @@ def profile(scratch):
 
 
 def measure(scratch, name, precision, *arguments):
-    """(predicted, used) of a short run."""
+    """(predicted, used) of a short run, before it saves."""
     bench = scratch.bench()
     case = runs.zoo_case(name)
     label = "-".join([name, precision, *(argument for argument in arguments if "=" in argument)])
@@ -69,8 +69,22 @@ def measure(scratch, name, precision, *arguments):
         arguments = (*arguments, "--set", f"cluster.device={profile(scratch)}")
     plan = bench.plan(source(case, scratch.path), label, *settings(case, precision), "--pin", "*.micro_batch=4", *arguments)
     out = scratch.path / f"{label}-run"
-    bench.succeed("maestro-run", plan, "--out", out, "--steps", 3, "--save-every", 2)
+    bench.succeed("maestro-run", plan, "--out", out, "--steps", 3)
     return runs.summary(bench, plan)["executables"][0]["peak_bytes"], max(line["peak_bytes"] for line in metrics(out))
+
+
+def copies(scratch):
+    """A checkpoint that is written behind the steps takes a copy of itself, once, and no more."""
+    bench = scratch.bench()
+    plan = bench.plan(source(runs.zoo_case("llama_5m"), scratch.path), "copies", *settings(runs.zoo_case("llama_5m"), "f32"),
+                      "--pin", "*.micro_batch=4")
+    used = []
+    for name, every in (("never", []), ("often", ["--save-every", 1])):
+        bench.succeed("maestro-run", plan, "--out", f"copies-{name}", "--steps", 4, *every)
+        used.append(max(line["peak_bytes"] for line in metrics(scratch.path / f"copies-{name}")))
+    checkpoint = sum(file.stat().st_size for file in (scratch.path / "copies-often" / "checkpoint-000004").iterdir())
+    scratch.check("a copy of a checkpoint", used[1] <= used[0] + checkpoint + 4 * MIB,
+                  f"used {used[0] / MIB:.1f} MiB, {used[1] / MIB:.1f} with checkpoints of {checkpoint / MIB:.1f}")
 
 
 def lengths(scratch):
@@ -246,6 +260,7 @@ def main() -> int:
     scratch = runs.Scratch("memory")
     for case in sys.argv[1:] or SMALL + LARGE:
         judge(scratch, case, *measure(scratch, *case.split()))
+    copies(scratch)
     lengths(scratch)
     capacities(scratch)
     compound(scratch)

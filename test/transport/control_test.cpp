@@ -11,8 +11,10 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <map>
 #include <netinet/in.h>
+#include <random>
 #include <sys/socket.h>
 #include <thread>
 #include <unistd.h>
@@ -349,6 +351,28 @@ TEST_F(ControlTest, WhoGoesIsMissedAtOnce) {
   EXPECT_LT(std::chrono::steady_clock::now() - began, 1500ms);
   EXPECT_THAT(causes[0], AllOf(HasSubstr("process 1 ("), HasSubstr("has gone")));
   EXPECT_EQ(causes[2], causes[0]);
+}
+
+TEST(PeerClocks, AreKnownToHalfOfTheFastestRoundTrip) {
+  constexpr int64_t kAhead = 123'456'789'000, kBeat = 250'000'000;
+  PeerClock here, there;
+  int64_t now = 5'000;
+  std::mt19937 random(3);
+  for (int beat = 0; beat < 50; ++beat, now += kBeat) {
+    int64_t there1 = 20'000 + static_cast<int64_t>(random() % 400'000),
+            back = 20'000 + static_cast<int64_t>(random() % 400'000);
+    ClockStamps sent = here.stamps(now);
+    there.received(sent, now + there1 + kAhead);
+    int64_t held = static_cast<int64_t>(random() % kBeat / 2);
+    ClockStamps answer = there.stamps(now + there1 + held + kAhead);
+    here.received(answer, now + there1 + held + back);
+  }
+  EXPECT_NEAR(static_cast<double>(here.aheadNs()), static_cast<double>(kAhead), 100'000);
+  EXPECT_NEAR(static_cast<double>(there.aheadNs()), static_cast<double>(-kAhead), 100'000);
+  // Whatever else comes.
+  for (int64_t value : {std::numeric_limits<int64_t>::min(), int64_t{-1}, std::numeric_limits<int64_t>::max()})
+    for (int64_t other : {std::numeric_limits<int64_t>::min(), int64_t{1}, std::numeric_limits<int64_t>::max()})
+      here.received({value, other, value}, now);
 }
 
 TEST(ProgressRecords, TravelWithAges) {

@@ -48,7 +48,7 @@ TEST(Allocation, NothingAllocatesAfterCreation) {
   description.slotBytes = 1 << 16;
   transport::SegmentPlan plan(2);
   Channel channel = *Channel::plan(plan, description);
-  Agreement agreement = *Agreement::plan(plan, {"norms", {0, 1}, 1, 64});
+  Agreement agreement = *Agreement::plan(plan, {"norms", "schedules", {0, 1}, 8});
   transport::Place gradients[] = {plan.reserve(0, 400'000), plan.reserve(1, 400'000)};
   Reduction reduction =
       *Reduction::plan(plan, {"gradients", {{gradients[0], {{0, 100'000}}}, {gradients[1], {{0, 100'000}}}}, 64 << 10});
@@ -88,10 +88,10 @@ TEST(Allocation, NothingAllocatesAfterCreation) {
   (void)passMessages(0); // The first step of a size has its headers' places made.
   EXPECT_EQ(passMessages(kRounds), 0);
   EXPECT_EQ(allocationsOf([&](uint32_t rank) -> Status {
-              double mine[2] = {1, 2}, all[4];
+              double mine[2] = {1, 2}, all[2];
               for (uint64_t step = 0; step < kRounds; ++step) {
-                MAESTRO_TRY(agreementMembers[rank].publish<double>(step, 0, mine, abort));
-                MAESTRO_TRY(agreementMembers[rank].awaitAll<double>(step, 0, all, abort));
+                MAESTRO_TRY(agreementMembers[rank].publish(step, 0, mine, abort));
+                MAESTRO_TRY(agreementMembers[rank].await(step, all, abort));
               }
               return {};
             }),

@@ -71,6 +71,8 @@ public:
   virtual void finish() = 0;
   /// By all, at the end: returns when all have called it; then nobody's going is a failure any more.
   virtual Status leave() = 0;
+  /// By how much process 0's monotonic clock (nowNs()) is ahead of this process's; better the longer both are in touch.
+  virtual int64_t clockAheadNs() const = 0;
   /// The first cause of the job's end, the same in all processes, once it is known here; else `own`.
   virtual Status causeOfEnd(Status own) = 0;
 };

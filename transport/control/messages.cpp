@@ -80,6 +80,12 @@ std::vector<std::byte> encode(const Stop &message) {
   return writer.number(message.rank).number(message.code).text(message.text).take();
 }
 
+std::vector<std::byte> encode(const Beat &message) {
+  const ClockStamps &stamps = message.stamps;
+  ByteWriter writer;
+  return writer.number(stamps.sentNs).number(stamps.echoNs).number(stamps.echoReceivedNs).block(message.ranks).take();
+}
+
 std::vector<std::byte> encodeRecords(const std::vector<std::vector<std::byte>> &records) {
   ByteWriter writer;
   writer.number(static_cast<uint32_t>(records.size()));
@@ -131,6 +137,16 @@ Result<Stop> decodeStop(std::span<const std::byte> body) {
   message.code = reader.number<uint32_t>();
   message.text = reader.text();
   return whole(reader, std::move(message), "the cause of the end");
+}
+
+Result<Beat> decodeBeat(std::span<const std::byte> body) {
+  ByteReader reader(body);
+  Beat message;
+  message.stamps.sentNs = reader.number<int64_t>();
+  message.stamps.echoNs = reader.number<int64_t>();
+  message.stamps.echoReceivedNs = reader.number<int64_t>();
+  message.ranks = reader.block();
+  return whole(reader, std::move(message), "a sign of life");
 }
 
 Result<std::vector<std::vector<std::byte>>> decodeRecords(std::span<const std::byte> body) {

@@ -11,6 +11,7 @@
 
 #include "base/bytes.h"
 #include "base/status.h"
+#include "transport/control/peer_clock.h"
 #include "transport/control/secret.h"
 
 #include <cstdint>
@@ -20,7 +21,7 @@
 
 namespace maestro::transport {
 
-inline constexpr uint32_t kControlProtocol = 1;
+inline constexpr uint32_t kControlProtocol = 2;
 
 enum class MessageKind : uint8_t { Challenge = 1, Introduction, Verdict, Record, Records, Beat, Stop, Finish };
 
@@ -78,16 +79,24 @@ struct Stop {
   std::string text;
 };
 
+/// A sign of life.
+struct Beat {
+  ClockStamps stamps;
+  std::span<const std::byte> ranks = {}; ///< What they do: progress_record.h. Of the message's bytes.
+};
+
 std::vector<std::byte> encode(const Challenge &message);
 std::vector<std::byte> encode(const Introduction &message);
 std::vector<std::byte> encode(const Verdict &message);
 std::vector<std::byte> encode(const Stop &message);
+std::vector<std::byte> encode(const Beat &message);
 
 // InvalidInput where the bytes are not one whole message.
 Result<Challenge> decodeChallenge(std::span<const std::byte> body);
 Result<Introduction> decodeIntroduction(std::span<const std::byte> body);
 Result<Verdict> decodeVerdict(std::span<const std::byte> body);
 Result<Stop> decodeStop(std::span<const std::byte> body);
+Result<Beat> decodeBeat(std::span<const std::byte> body);
 /// A list of records, one a process.
 std::vector<std::byte> encodeRecords(const std::vector<std::vector<std::byte>> &records);
 Result<std::vector<std::vector<std::byte>>> decodeRecords(std::span<const std::byte> body);

@@ -140,6 +140,7 @@ module {
   "plan.rank"() {device = 1, threads = 1, peak_bytes = 68157440} : () -> ()
   "plan.station"() {executable = 0, replica = 0, ranks = [0]} : () -> ()
   "plan.station"() {executable = 1, replica = 0, ranks = [1]} : () -> ()
+  "plan.communicator"() {axis = "Expert", ranks = [0, 1]} : () -> ()
   "plan.prediction"() {step_seconds = 2.5e-01, step_flops = 1.0e+09, tokens_per_second = 4.0e+03} : () -> ()
   "plan.step_samples"() {sizes = [1, 12, 1, 1, 7, 0]} : () -> ()
   "plan.decision"() {subject = "student.micro_batch", choice = "4 samples", reason = "pinned with --pin student.micro_batch=4"} : () -> ()
