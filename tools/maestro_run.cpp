@@ -71,7 +71,7 @@ int main(int argc, char **argv) {
   executor::RunOptions options;
   options.version = MAESTRO_VERSION;
   std::vector<std::string> weights, nextToken;
-  std::string logFormat = "text", ranks = "threads", resume;
+  std::string logFormat = "text", ranks = "threads", transport = "auto", resume;
   uint64_t steps = 0, seed = 0;
   uint32_t restarts = 0;
   bool quiet = false, adapt = false;
@@ -119,6 +119,10 @@ int main(int argc, char **argv) {
   auto *seedOption = app.add_option("--seed", seed, "Overrides the plan's seed")->check(wholeNumber<'0'>, "");
   app.add_option("--ranks", ranks, "Ranks as threads or processes; results do not depend on it")
       ->check(CLI::IsMember({"threads", "processes"}));
+  app.add_option(
+         "--transport", transport,
+         "Between processes: auto takes RDMA (verbs) where it reaches all, else TCP (libfabric); or one of them")
+      ->check(CLI::IsMember({"auto", "verbs", "libfabric"}));
   app.add_option("--restarts", restarts,
                  "Start again from the last checkpoint, up to so many times, when the machine or a peer failed")
       ->check(wholeNumber<'1'>, "");
@@ -147,6 +151,9 @@ int main(int argc, char **argv) {
                    : resume == "auto" ? executor::RunOptions::Resume::IfAny
                                       : executor::RunOptions::Resume::Yes;
   options.processes = ranks == "processes";
+  options.transport = transport == "verbs"       ? executor::TransportChoice::Verbs
+                      : transport == "libfabric" ? executor::TransportChoice::Libfabric
+                                                 : executor::TransportChoice::Auto;
   options.adapts = adapt;
   options.quiet = quiet;
   setLogFormat(logFormat == "json" ? LogFormat::Json : LogFormat::Text);

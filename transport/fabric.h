@@ -41,6 +41,10 @@ public:
   /// The bytes, at most kMostPutBytes, are taken at once.
   virtual void put(const Place &to, std::span<const std::byte> bytes) = 0;
   virtual void signal(const WordPlace &word, uint64_t more) = 0;
+  /// Memory of this process from which write() may be asked to write, besides that of segments; and that it goes, when
+  /// nothing from it is under way. Where a network needs to know memory; by any thread.
+  virtual void addSource(std::span<const std::byte>) {}
+  virtual void removeSource(std::span<const std::byte>) {}
   /// Returns when all that was given has left and is counted, or, once the job has ended, when nothing of it will be
   /// touched any more. Before what write() was given goes.
   virtual void awaitIdle() = 0;

@@ -1,17 +1,19 @@
-// A channel over libfabric beside a plain send and receive loop over the same path: two processes, on loopback, or each
-// in a network namespace of its own. Medians over repetitions that alternate.
+// A channel over a fabric between two processes: over libfabric beside a plain send and receive loop over the same
+// path, medians over repetitions that alternate; over verbs alone, once, for a script that runs ib_write_bw in between.
 //
-//   fabric_bench [PID ADDRESS PID ADDRESS]     namespaces of these processes, and their addresses there
+//   fabric_bench                                          both here, on loopback, libfabric
+//   fabric_bench NUMBER ADDRESS ADDRESS                   one of them (0 produces), at these addresses
+//   fabric_bench NUMBER ADDRESS ADDRESS verbs BYTES COUNT
 #include "executor/world/channel.h"
 #include "transport/control/connection.h"
 #include "transport/libfabric/libfabric.h"
+#include "transport/verbs/verbs.h"
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <fcntl.h>
 #include <poll.h>
-#include <sched.h>
 #include <string>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -23,9 +25,10 @@ namespace {
 
 using transport::Descriptor, transport::nowNs;
 
-constexpr uint32_t kSlots = 4;
+constexpr uint32_t kSlots = 8; // As plans give edges 5 to 12.
 constexpr uint16_t kPort = 27431;
 constexpr int kRepetitions = 9;
+constexpr int kPatienceMs = 20000;
 
 void require(const Status &status) {
   if (status.isOk())
@@ -41,39 +44,30 @@ void requireSystem(bool good, const char *what) {
   }
 }
 
-struct Place {
-  std::string pid, address = "127.0.0.1";
-  void enter() const {
-    if (pid.empty())
-      return;
-    Descriptor space(::open(("/proc/" + pid + "/ns/net").c_str(), O_RDONLY | O_CLOEXEC));
-    requireSystem(::setns(space.get(), CLONE_NEWNET) == 0, "setns");
-  }
-};
-
 /// One of the two processes: producer 0, consumer 1.
 class Side {
 public:
-  Side(uint32_t number, const Place places[2], int other) : number(number), other(other) {
-    places[number].enter();
+  Side(uint32_t number, const std::string addresses[2], bool verbs)
+      : number(number), address(addresses[number]), verbs(verbs) {
     memory = std::move(*transport::SharedMemory::create(64 << 20));
     abort.emplace(*transport::Abort::create(*memory, 2));
-    options.address = places[number].address;
+    Descriptor listener;
     if (number == 1)
-      listener = std::move(*transport::listenAt(places[1].address, kPort));
-    meet();
-    if (number == 0)
-      stream = std::move(*transport::connectTo(places[1].address, kPort,
-                                               std::chrono::steady_clock::now() + std::chrono::seconds(5),
-                                               [] { return false; }))
-                   .release();
-    else {
-      pollfd wait{listener.get(), POLLIN, 0};
-      requireSystem(::poll(&wait, 1, 5000) == 1, "poll");
-      stream = Descriptor(::accept(listener.get(), nullptr, nullptr));
+      listener = std::move(*transport::listenAt(address, kPort));
+    for (Descriptor *end : {&other, &stream}) {
+      if (number == 1) {
+        pollfd wait{listener.get(), POLLIN, 0};
+        requireSystem(::poll(&wait, 1, kPatienceMs) == 1, "poll");
+        *end = Descriptor(::accept(listener.get(), nullptr, nullptr));
+      } else {
+        auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(kPatienceMs);
+        auto connection = transport::connectTo(addresses[1], kPort, deadline, [] { return false; });
+        require(connection ? Status() : Status::unavailable(std::string(connection.status().message())));
+        *end = connection->release();
+      }
+      requireSystem(end->get() >= 0, "the plain connection");
+      (void)::fcntl(end->get(), F_SETFL, ::fcntl(end->get(), F_GETFL) & ~O_NONBLOCK);
     }
-    requireSystem(stream.get() >= 0, "the plain connection");
-    (void)::fcntl(stream.get(), F_SETFL, ::fcntl(stream.get(), F_GETFL) & ~O_NONBLOCK);
   }
 
   /// Bytes a second through a channel; 0 at the consumer.
@@ -88,9 +82,13 @@ public:
     Channel channel = *Channel::plan(plan, description);
     auto own = std::move(*transport::SharedMemory::create(kSlots * (bytes + 4096) + (1 << 20)));
     transport::Segments segments = *transport::Segments::create(*own, plan, {number, number + 1});
-    auto fabric = std::move(*transport::LibfabricFabric::open(segments, options, *abort));
+    auto opened = open(segments);
+    require(opened ? Status() : Status::unavailable(std::string(opened.status().message())));
+    auto fabric = std::move(*opened);
     segments.connect(*fabric);
-    require(fabric->connect({1 - number, 2 - number}, exchange(fabric->card())));
+    require(fabric->connect({1 - number, 2 - number}, "the other process", exchange(fabric->card())));
+    meet();
+    require(fabric->probe());
     require(fabric->start());
     CpuDeviceOptions deviceOptions;
     deviceOptions.abort = &*abort;
@@ -128,6 +126,15 @@ public:
   }
 
 private:
+  Result<std::unique_ptr<transport::NetworkFabric>> open(const transport::Segments &segments) const {
+    if (!verbs)
+      return transport::openLibfabric(segments, {address}, *abort);
+    transport::VerbsOptions options;
+    options.address = address;
+    options.peers = {{1 - number, 2 - number}};
+    return transport::openVerbs(segments, options, *abort);
+  }
+
   double produce(const Channel &channel, const transport::Segments &segments, Device &device, uint64_t bytes,
                  uint64_t count) {
     auto sender = std::move(*channel.sender(segments, 0, device));
@@ -162,21 +169,21 @@ private:
   void meet() { (void)exchange({}); }
   std::vector<std::byte> exchange(std::span<const std::byte> own) const {
     uint32_t length = static_cast<uint32_t>(own.size());
-    requireSystem(::write(other, &length, sizeof length) == sizeof length, "write");
-    requireSystem(::write(other, own.data(), own.size()) == static_cast<ssize_t>(own.size()), "write");
-    requireSystem(::read(other, &length, sizeof length) == sizeof length, "read");
+    requireSystem(::write(other.get(), &length, sizeof length) == sizeof length, "write");
+    requireSystem(::write(other.get(), own.data(), own.size()) == static_cast<ssize_t>(own.size()), "write");
+    requireSystem(::read(other.get(), &length, sizeof length) == sizeof length, "read");
     std::vector<std::byte> theirs(length);
-    requireSystem(length == 0 || ::recv(other, theirs.data(), length, MSG_WAITALL) == static_cast<ssize_t>(length),
-                  "read");
+    requireSystem(
+        length == 0 || ::recv(other.get(), theirs.data(), length, MSG_WAITALL) == static_cast<ssize_t>(length), "read");
     return theirs;
   }
 
   uint32_t number;
-  int other; ///< A socket to the other side.
-  transport::LibfabricOptions options;
+  std::string address;
+  bool verbs;
   std::unique_ptr<transport::SharedMemory> memory;
   std::optional<transport::Abort> abort;
-  Descriptor listener, stream;
+  Descriptor other, stream; ///< To the other side: for what both must know, and for the plain loop.
 };
 
 double median(std::vector<double> values) {
@@ -205,17 +212,23 @@ void run(Side &side, bool prints) {
 
 int main(int argc, char **argv) {
   using namespace maestro::executor;
-  Place places[2];
-  if (argc == 5)
-    places[0] = {argv[1], argv[2]}, places[1] = {argv[3], argv[4]};
-  int sockets[2];
-  requireSystem(::socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) == 0, "socketpair");
-  pid_t child = ::fork();
-  Side side(child == 0 ? 1 : 0, places, sockets[child == 0 ? 1 : 0]);
-  run(side, child != 0);
-  if (child == 0)
-    return 0;
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  return status == 0 ? 0 : 1;
+  std::string addresses[2] = {"127.0.0.1", "127.0.0.1"};
+  if (argc < 4) {
+    pid_t child = ::fork();
+    Side side(child == 0 ? 1 : 0, addresses, false);
+    run(side, child != 0);
+    int status = 0;
+    if (child != 0)
+      ::waitpid(child, &status, 0);
+    return status == 0 ? 0 : 1;
+  }
+  uint32_t number = std::atoi(argv[1]) == 1 ? 1 : 0;
+  addresses[0] = argv[2], addresses[1] = argv[3];
+  Side side(number, addresses, argc == 7);
+  if (argc != 7)
+    run(side, number == 0);
+  else if (double rate = side.channel(std::strtoull(argv[5], nullptr, 10), std::strtoull(argv[6], nullptr, 10));
+           rate > 0)
+    std::printf("%.3f\n", rate * 1e-6);
+  return 0;
 }

@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "executor/checkpoint/file_writer.h"
+#include "executor/core/cluster_fabric.h"
 #include "plan/plan_generated.h"
 #include "transport/control/secret.h"
 
@@ -27,12 +28,12 @@ constexpr auto kGreetingPatience = std::chrono::seconds(20);
 std::string flagsOf(const RunOptions &options) {
   return fmt::format(
       "data={} steps={} out={} resume={} save-every={} seed={} save-gradients={} self-check={} evaluate={} "
-      "shuffle={} adapt={} sleep={} validate={} every={} keep-best={} stop={}",
+      "shuffle={} adapt={} sleep={} transport={} validate={} every={} keep-best={} stop={}",
       fmt::join(options.data, ","), options.steps.value_or(0), options.out, static_cast<int>(options.resume),
       options.saveEvery, options.seed ? std::to_string(*options.seed) : "plan", options.saveGradients,
       options.selfCheck, options.evaluate, options.shuffle, options.adapts, options.sleepScale,
-      fmt::join(options.validation.data, ","), options.validation.every, options.validation.keepBest,
-      options.validation.stopAfterNoGain);
+      static_cast<int>(options.transport), fmt::join(options.validation.data, ","), options.validation.every,
+      options.validation.keepBest, options.validation.stopAfterNoGain);
 }
 
 const char *variable(const char *name) { return std::getenv(name); }
@@ -42,6 +43,9 @@ const char *variable(const char *name) { return std::getenv(name); }
 Result<std::unique_ptr<Cluster>> Cluster::join(const plan::Plan &plan, const RunOptions &options,
                                                std::function<bool()> isStopped) {
   MAESTRO_ASSIGN(std::optional<transport::Launch> launch, transport::detectLaunch(variable));
+  if (!launch && options.transport != TransportChoice::Auto)
+    return Status::invalidInput("--transport is for jobs of several processes, and this one was started alone; "
+                                "docs/cluster.md: how to start several");
   if (!launch)
     return std::unique_ptr<Cluster>();
   uint32_t ranks = plan->ranks()->size();
@@ -62,7 +66,7 @@ Result<std::unique_ptr<Cluster>> Cluster::join(const plan::Plan &plan, const Run
   control.flags = flagsOf(options);
   control.isStopped = std::move(isStopped);
   MAESTRO_ASSIGN(auto met, transport::Control::meet(control));
-  return std::unique_ptr<Cluster>(new Cluster(std::move(met), ranks));
+  return std::unique_ptr<Cluster>(new Cluster(std::move(met), ranks, options.transport));
 }
 
 Seating Cluster::seating() const {
@@ -73,18 +77,17 @@ Status Cluster::connect(World &world) {
   hasTrainingRank = std::any_of(world.trainingRanks().begin(), world.trainingRanks().end(),
                                 [&](uint32_t rank) { return here().has(rank); });
   watch(world);
-  transport::LibfabricOptions options;
-  options.address = control->address();
-  MAESTRO_ASSIGN(fabric, transport::LibfabricFabric::open(world.reach(), options, world.abort()));
-  MAESTRO_ASSIGN(auto cards, control->gather(fabric->card()));
+  std::vector<transport::RankRange> ranksByProcess;
   for (uint32_t p = 0; p < control->processes(); ++p)
-    if (p != control->process())
-      MAESTRO_TRY(fabric->connect(ranksOf(p), cards[p]).withContext(control->nameOf(p)));
+    ranksByProcess.push_back(ranksOf(p));
+  MAESTRO_ASSIGN(ClusterFabric opened, openFabric(choice, *control, ranksByProcess, world.reach(), world.abort()));
+  fabric = std::move(opened.fabric);
   world.connect(*fabric);
   MAESTRO_TRY(fabric->start());
   MAESTRO_TRY(greet(world));
   if (control->process() == 0)
-    logInfo(fmt::format("{} processes have met: {}", control->processes(), fabric->name()));
+    logInfo(fmt::format("{} processes have met: {}{}{}", control->processes(), fabric->name(),
+                        opened.note.empty() ? "" : "; ", opened.note));
   return Status();
 }
 

@@ -1,7 +1,7 @@
 // This process as one of several that an engine (Slurm, mpirun, Kubernetes) has started for one job.
 //
 //   join()      the processes meet and are compared              transport/control
-//   connect()   each makes its ranks' memory known to the others  transport/libfabric
+//   connect()   each makes its ranks' memory known to the others  transport/verbs, transport/libfabric
 //   decide()    the root's word about what all must do alike
 //   finish(), leave()
 //
@@ -13,7 +13,7 @@
 #include "executor/core/run.h"
 #include "transport/control/control.h"
 #include "transport/control/progress_record.h"
-#include "transport/libfabric/libfabric.h"
+#include "transport/network/network_fabric.h"
 
 #include <memory>
 #include <optional>
@@ -55,8 +55,9 @@ public:
   Status causeOfEnd(Status own) { return control->causeOfEnd(std::move(own)); }
 
 private:
-  Cluster(std::unique_ptr<transport::Control> met, uint32_t ranks)
-      : control(std::move(met)), processes(control->processes()), ranks(ranks), own(ranksOf(control->process())) {}
+  Cluster(std::unique_ptr<transport::Control> met, uint32_t ranks, TransportChoice choice)
+      : control(std::move(met)), processes(control->processes()), ranks(ranks), choice(choice),
+        own(ranksOf(control->process())) {}
   transport::RankRange ranksOf(uint32_t process) const { return transport::ranksOf(process, processes, ranks); }
   uint32_t processOf(uint32_t rank) const { return transport::processOf(rank, processes, ranks); }
   Status greet(const World &world);
@@ -65,11 +66,12 @@ private:
   std::unique_ptr<transport::Control> control;
   uint32_t processes; ///< The control's thread asks, also while it is ended.
   uint32_t ranks;
+  TransportChoice choice;
   transport::RankRange own;
   bool hasTrainingRank = false;
   std::atomic<bool> finished{false};
   std::optional<transport::ProgressReceiver> progress;
-  std::unique_ptr<transport::LibfabricFabric> fabric;
+  std::unique_ptr<transport::NetworkFabric> fabric;
 };
 
 } // namespace maestro::executor

@@ -20,6 +20,9 @@ struct ValidationOptions {
   uint64_t stopAfterNoGain = 0;  ///< Validations in a row; 0: never.
 };
 
+/// How processes on several machines write to each other.
+enum class TransportChoice : uint8_t { Auto, Verbs, Libfabric };
+
 struct RunOptions {
   std::string planPath;
   std::string version;           ///< Of the tool; processes of a job have the same.
@@ -46,7 +49,8 @@ struct RunOptions {
   bool quiet = false;     ///< No progress line.
   bool adapts = false;    ///< Measured times steer the grouping of samples.
   bool processes = false; ///< Ranks as processes; results do not depend on it.
-  std::string trace;      ///< Empty: none.
+  TransportChoice transport = TransportChoice::Auto;
+  std::string trace; ///< Empty: none.
   std::optional<uint64_t> seed;
   int lateDeviceSeed = -1;    ///< ≥ 0: the device of tests that completes late.
   double sleepScale = 0;      ///< > 0: nothing is computed; tasks sleep for so many times their planned time.

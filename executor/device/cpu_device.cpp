@@ -34,18 +34,24 @@ public:
     for (auto &queue : threads)
       if (queue)
         queue->stop();
-    if (fabric) // Which reads this memory and counts here.
-      fabric->awaitIdle();
+    if (!fabric) // Which reads this memory and counts here.
+      return;
+    fabric->awaitIdle();
+    memory.forEachOwn([this](std::span<const std::byte> block) { fabric->removeSource(block); });
   }
 
   Result<Address> allocate(uint64_t bytes, std::string_view purpose) override {
     MAESTRO_ASSIGN(uint32_t block, memory.allocate(bytes, purpose));
+    if (fabric)
+      fabric->addSource({memory.block(block), bytes});
     totalBytes += bytes;
     return Address{block, 0};
   }
   Result<Address> adopt(const transport::Target &others, uint64_t) override {
-    if (!others.memory)
+    if (!others.memory && !fabric) {
       fabric = others.fabric;
+      memory.forEachOwn([this](std::span<const std::byte> block) { fabric->addSource(block); });
+    }
     return Address{memory.adopt(others), 0};
   }
   uint64_t allocatedBytes() const override { return totalBytes + programs.scratchBytes(); }
@@ -210,7 +216,8 @@ private:
   }
 
   Status execute(CommandQueue &, const command::Transfer &transfer, std::span<std::byte *const>) {
-    std::memcpy(transfer.to, transfer.from, transfer.bytes);
+    if (transfer.bytes > 0) // Else either may be null.
+      std::memcpy(transfer.to, transfer.from, transfer.bytes);
     return Status();
   }
   Status execute(CommandQueue &, const command::Put &put, std::span<std::byte *const>) {

@@ -31,6 +31,7 @@ Result<Block> Block::map(uint64_t bytes, bool guarded, std::string_view purpose)
   uint64_t before = guarded ? pages - roundUp(bytes, kBlockAlignment) : 0;
   Block block(static_cast<std::byte *>(mapping) + guard + before);
   block.mapping = mapping;
+  block.size = bytes;
   block.pages = pages;
   block.guard = guard;
   return block;

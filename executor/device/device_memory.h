@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -26,12 +27,15 @@ public:
   static Block borrow(const transport::Target &memory) { return Block(memory); }
 
   Block(Block &&other) noexcept
-      : data(other.data), far(other.far), mapping(std::exchange(other.mapping, nullptr)), pages(other.pages),
-        guard(other.guard) {}
+      : data(other.data), far(other.far), mapping(std::exchange(other.mapping, nullptr)), size(other.size),
+        pages(other.pages), guard(other.guard) {}
   Block &operator=(Block &&) = delete;
   ~Block();
 
   std::byte *get() const { return data; }
+  bool isOwn() const { return mapping; }
+  /// Of what is own.
+  uint64_t bytes() const { return size; }
   /// Where it is reached by a fabric.
   const transport::Target &target() const { return far; }
   /// Of guarded blocks: whether their pages may be read and written.
@@ -43,6 +47,7 @@ private:
   std::byte *data; ///< Null where it is far.
   transport::Target far;
   void *mapping = nullptr;       ///< Guards included; null: borrowed.
+  uint64_t size = 0;             ///< Of what is own.
   uint64_t pages = 0, guard = 0; ///< Bytes of the pages, and of a guard on each side.
 };
 
@@ -57,6 +62,12 @@ public:
   std::byte *block(uint32_t number) const { return blocks[number - 1].get(); }
   bool isFar(uint32_t number) const { return number > 0 && !blocks[number - 1].get(); }
   const transport::Target &farBlock(uint32_t number) const { return blocks[number - 1].target(); }
+  /// Calls `what` with each block that was allocated, and not adopted.
+  template <typename What> void forEachOwn(const What &what) const {
+    for (const Block &block : blocks)
+      if (block.isOwn())
+        what(std::span<const std::byte>(block.get(), block.bytes()));
+  }
 
   /// One more block, for kernels' scratch; replaces the one before, which nothing may use any longer.
   Status replaceScratch(uint64_t bytes);

@@ -2,7 +2,8 @@
 // records; what can be read is written again, and must be the same bytes.
 #include "transport/control/messages.h"
 #include "transport/control/progress_record.h"
-#include "transport/libfabric/card.h"
+#include "transport/network/card.h"
+#include "transport/verbs/endpoint.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -50,6 +51,7 @@ void read(const Frame &frame) {
     return;
   }
   default:
+    check(decodeEndpoint(frame.body), frame.body);
     return check(decodeCard(frame.body), frame.body);
   }
 }

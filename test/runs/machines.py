@@ -28,6 +28,10 @@ class Loopback:
     def prefix(self, process: int) -> list[str]:
         return []
 
+    @staticmethod
+    def kill(process: subprocess.Popen, signal_number: int) -> None:
+        os.kill(process.pid, signal_number)
+
 
 class Namespace:
     """Held by a process of its own; with a monotonic clock that is `ahead` seconds ahead, where the kernel has such."""
@@ -48,7 +52,7 @@ class Namespace:
         self.holder.wait()
 
 
-class Network:
+class Network(Loopback):
     """Machines 0 … count − 1 at 10.77.0.1 …; process p is on machine p mod count."""
 
     def __init__(self, count: int, folder: pathlib.Path):

@@ -35,20 +35,21 @@ def plans(scratch):
     }
 
 
-def same_bits(scratch, plans, places):
+def same_bits(scratch, plans, places, alone_runs=None, steps=STEPS, more=()):
+    """`alone_runs`: runs maestro-run as one process, on a processor like that of the places."""
     for name, plan in plans.items():
         if name == "three":
             continue
-        arguments = [plan, "--steps", STEPS, "--save-every", 3, "--save-gradients", "--quiet"]
-        scratch.bench().succeed("maestro-run", *arguments, "--out", f"{name}-alone")
+        arguments = [plan, "--steps", steps, "--save-every", 3, "--save-gradients", "--quiet"]
+        (alone_runs or scratch.bench().succeed)("maestro-run", *arguments, "--out", f"{name}-alone")
         alone = scratch.path / f"{name}-alone"
         ranks = 4 if name in ("kd", "multimodal") else 2
         for where, place, processes in places(ranks):
             out = f"{name}-{where}-{processes}"
-            statuses, said = Job(scratch, place, processes, *arguments, "--out", out).end()
+            statuses, said = Job(scratch, place, processes, *arguments, *more, "--out", out).end()
             together = scratch.path / out
             different = [] if any(statuses) else [
-                *different_files(alone / f"checkpoint-{STEPS:06d}", together / f"checkpoint-{STEPS:06d}"),
+                *different_files(alone / f"checkpoint-{steps:06d}", together / f"checkpoint-{steps:06d}"),
                 *(["gradients"] if (alone / "gradients.safetensors").read_bytes() != (together / "gradients.safetensors").read_bytes() else []),
                 *(["losses"] if [line["loss"] for line in metrics(alone)] != [line["loss"] for line in metrics(together)] else [])]
             scratch.check(f"{name}: {processes} processes, {where}", not any(statuses) and not different,
@@ -94,10 +95,10 @@ def evaluates(scratch, plan):
     scratch.check("an evaluation", statuses == [0, 0], f"{statuses} {said}")
 
 
-def disturbed(scratch, what, place, plan, disturb, most_seconds, words, survivors):
+def disturbed(scratch, what, place, plan, disturb, most_seconds, words, survivors, save_every=10):
     """All who can speak end in time, with status 2 and one and the same error."""
     out = what.replace(" ", "-")
-    job = Job(scratch, place, 3, plan, "--quiet", "--save-every", 10, "--out", out, "--steps", 1_000_000)
+    job = Job(scratch, place, survivors + 1, plan, "--quiet", "--save-every", save_every, "--out", out, "--steps", 1_000_000)
     if not job.await_checkpoint(out):
         job.kill()
         return scratch.check(what, False, "it did not begin")
@@ -123,9 +124,9 @@ def disturbed(scratch, what, place, plan, disturb, most_seconds, words, survivor
     return scratch.check(f"{what}: it goes on from step {before}", done.returncode == 0, done.stderr[-300:] if done.returncode else "")
 
 
-def send(number, signal_number):
+def send(place, number, signal_number):
     def disturb(job):
-        os.kill(job.pid(number), signal_number)
+        place.kill(job.processes[number], signal_number)
         return {number}
     return disturb
 
@@ -208,8 +209,8 @@ def main() -> int:
             traced(scratch, made["kd"], networks[3])
         place = networks.get(3, Loopback())
         for number in (0, 2):
-            disturbed(scratch, f"process {number} is killed", place, made["kd"], send(number, signal.SIGKILL), 7, f"process {number} (", 2)
-            disturbed(scratch, f"process {number} is stopped", place, made["kd"], send(number, signal.SIGSTOP), 15, f"process {number} (", 2)
+            disturbed(scratch, f"process {number} is killed", place, made["kd"], send(place, number, signal.SIGKILL), 7, f"process {number} (", 2)
+            disturbed(scratch, f"process {number} is stopped", place, made["kd"], send(place, number, signal.SIGSTOP), 15, f"process {number} (", 2)
         interrupted(scratch, made["kd"])
         slow(scratch, made["three"])
         refused(scratch, made, networks.get(2))

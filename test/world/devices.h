@@ -5,10 +5,13 @@
 #include "test/transport/ranks.h"
 #include "transport/libfabric/libfabric.h"
 #include "transport/segments.h"
+#include "transport/verbs/verbs.h"
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <memory>
+#include <string_view>
 #include <tuple>
 
 namespace maestro::executor::test {
@@ -30,6 +33,10 @@ inline std::unique_ptr<Device> createDevice(DeviceKind kind, const World &world,
 /// Memory that the ranks of a test write to each other: plan it, then make it.
 struct Memory {
   explicit Memory(World &world) : world(world), plan(world.ranks()) {}
+  ~Memory() {
+    for (const auto &fabric : fabrics) // Before anybody whom they write to goes.
+      fabric->awaitIdle();
+  }
   void make(RankKind kind) {
     if (kind != RankKind::Networked) {
       segments.push_back(std::make_unique<transport::Segments>(*transport::Segments::create(world.memory(), plan)));
@@ -38,9 +45,7 @@ struct Memory {
     for (uint32_t rank = 0; rank < world.ranks(); ++rank) {
       segments.push_back(
           std::make_unique<transport::Segments>(*transport::Segments::create(world.memory(), plan, {rank, rank + 1})));
-      transport::LibfabricOptions options;
-      options.unordered = rank % 2 == 1; // Both ways to keep counts behind what they count.
-      auto fabric = transport::LibfabricFabric::open(*segments.back(), options, world.abort());
+      auto fabric = openNetwork(*segments.back(), rank);
       ASSERT_TRUE(fabric.isOk()) << fabric.status().message();
       fabrics.push_back(std::move(*fabric));
       segments.back()->connect(*fabrics.back());
@@ -48,8 +53,14 @@ struct Memory {
     for (uint32_t rank = 0; rank < world.ranks(); ++rank) {
       for (uint32_t other = 0; other < world.ranks(); ++other)
         if (other != rank)
-          ASSERT_TRUE(fabrics[rank]->connect({other, other + 1}, fabrics[other]->card()).isOk());
-      ASSERT_TRUE(fabrics[rank]->start().isOk());
+          ASSERT_TRUE(fabrics[rank]
+                          ->connect({other, other + 1}, "rank " + std::to_string(other), fabrics[other]->card())
+                          .isOk());
+    }
+    for (const auto &fabric : fabrics) {
+      Status reached = fabric->probe();
+      ASSERT_TRUE(reached.isOk()) << reached.message();
+      ASSERT_TRUE(fabric->start().isOk());
     }
   }
   /// As the rank sees them.
@@ -59,8 +70,23 @@ struct Memory {
   transport::SegmentPlan plan;
 
 private:
+  /// RDMA where MAESTRO_TEST_NETWORK asks for it: a machine that has none does not have it tested (test/guests).
+  Result<std::unique_ptr<transport::NetworkFabric>> openNetwork(const transport::Segments &own, uint32_t rank) const {
+    const char *network = std::getenv("MAESTRO_TEST_NETWORK");
+    if (network && std::string_view(network) == "verbs") {
+      transport::VerbsOptions options;
+      for (uint32_t other = 0; other < world.ranks(); ++other)
+        if (other != rank)
+          options.peers.push_back({other, other + 1});
+      return transport::openVerbs(own, options, world.abort());
+    }
+    transport::LibfabricOptions options;
+    options.unordered = rank % 2 == 1; // Both ways to keep counts behind what they count.
+    return transport::openLibfabric(own, options, world.abort());
+  }
+
   std::vector<std::unique_ptr<transport::Segments>> segments;
-  std::vector<std::unique_ptr<transport::LibfabricFabric>> fabrics;
+  std::vector<std::unique_ptr<transport::NetworkFabric>> fabrics;
 };
 
 using Setting = std::tuple<DeviceKind, RankKind>;

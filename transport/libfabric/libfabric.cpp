@@ -1,9 +1,6 @@
 #include "transport/libfabric/libfabric.h"
 
-#include "transport/libfabric/card.h"
 #include "transport/libfabric/functions.h"
-#include "transport/libfabric/ring.h"
-#include "transport/wait.h"
 
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
@@ -12,13 +9,8 @@
 #include <rdma/fi_rma.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
-#include <poll.h>
-#include <sys/eventfd.h>
-#include <sys/prctl.h>
-#include <thread>
-#include <unistd.h>
+#include <vector>
 
 namespace maestro::transport {
 namespace {
@@ -28,15 +20,6 @@ constexpr const char *kProvider = "tcp;ofi_rxm";
 constexpr size_t kMostNameBytes = 256;
 constexpr size_t kContexts = 512; ///< Writes under way, of all peers.
 constexpr int kCompletionsAtOnce = 16;
-/// Looks around at least so often while something is under way: the provider moves it only then.
-constexpr int kBusyPollMs = 1, kIdlePollMs = 250;
-/// The control connection knows better why a peer has gone, and is given so long to say it.
-constexpr auto kPatience = std::chrono::milliseconds(1000);
-
-// A count in completion data of 32 bits, which all providers have.
-constexpr uint32_t kCountBits = 8, kMostCount = (1u << kCountBits) - 1;
-constexpr uint32_t kMostWords = 1u << (32 - kCountBits);
-
 struct Closer {
   template <typename T> void operator()(T *object) const { (void)::fi_close(&object->fid); }
 };
@@ -55,51 +38,32 @@ private:
 };
 template <typename T> Out<T> out(Owned<T> &owner) { return Out<T>(owner); }
 
-/// Where a rank's segment is.
-struct RemoteSegment {
-  uint32_t peer = 0;
-  FabricCard::Segment at;
-};
-
-struct Peer {
-  fi_addr_t address = FI_ADDR_UNSPEC;
-  RankRange ranks;
-  OperationRing ring;
-  uint64_t underWay = 0; ///< Writes.
-};
-
 /// A write under way; the provider keeps state in it.
 struct Context {
   fi_context2 provider{};
-  Peer *peer = nullptr;
+  uint32_t peer = 0;
   Word *taken = nullptr;
   std::array<std::byte, Fabric::kMostPutBytes> inlined{};
 };
 
-class Implementation : public LibfabricFabric {
+class Implementation : public NetworkFabric {
 public:
   Implementation(const Segments &segments, const LibfabricOptions &options, const Abort &abort,
                  const LibfabricFunctions &functions)
-      : segments(segments), options(options), abort(abort), functions(functions), contexts(kContexts) {}
+      : NetworkFabric(segments, abort), options(options), functions(functions), contexts(kContexts) {}
 
   ~Implementation() override {
-    stopping = true;
-    if (thread.joinable()) {
-      wake();
-      thread.join();
-    }
-    if (wakeDescriptor >= 0)
-      ::close(wakeDescriptor);
-    if (failed || abort.isRaised()) { // Closing what has lost a peer in the middle of a write is not safe.
+    stop();
+    if (hasFailed() || abort.isRaised()) { // Closing what has lost a peer in the middle of a write is not safe.
       for (auto &region : regions)
         (void)region.release();
-      (void)endpoint.release(), (void)completions.release(), (void)addresses.release(), (void)domain.release(),
+      (void)ownEndpoint.release(), (void)completions.release(), (void)addresses.release(), (void)domain.release(),
           (void)fabric.release();
       return;
     }
     // Before what they belong to.
     regions.clear();
-    endpoint.reset();
+    ownEndpoint.reset();
     completions.reset();
     addresses.reset();
     domain.reset();
@@ -109,10 +73,11 @@ public:
   }
 
   Status open() {
+    MAESTRO_TRY(openQueues().withContext("libfabric"));
     MAESTRO_TRY(chooseProvider());
     MAESTRO_TRY(check(functions.fabric(info->fabric_attr, out(fabric), nullptr), "opening the fabric"));
     MAESTRO_TRY(check(::fi_domain(fabric.get(), info, out(domain), nullptr), "opening the domain"));
-    MAESTRO_TRY(check(::fi_endpoint(domain.get(), info, out(endpoint), nullptr), "opening the endpoint"));
+    MAESTRO_TRY(check(::fi_endpoint(domain.get(), info, out(ownEndpoint), nullptr), "opening the endpoint"));
     fi_av_attr tableAttributes{};
     tableAttributes.type = FI_AV_TABLE;
     MAESTRO_TRY(check(::fi_av_open(domain.get(), &tableAttributes, out(addresses), nullptr), "opening the addresses"));
@@ -121,71 +86,13 @@ public:
     queueAttributes.wait_obj = FI_WAIT_FD;
     queueAttributes.size = 4 * kContexts;
     MAESTRO_TRY(check(::fi_cq_open(domain.get(), &queueAttributes, out(completions), nullptr), "opening the queue"));
-    MAESTRO_TRY(check(::fi_ep_bind(endpoint.get(), &addresses->fid, 0), "binding the addresses"));
-    MAESTRO_TRY(check(::fi_ep_bind(endpoint.get(), &completions->fid, FI_TRANSMIT | FI_RECV), "binding the queue"));
-    MAESTRO_TRY(check(::fi_enable(endpoint.get()), "enabling the endpoint"));
+    MAESTRO_TRY(check(::fi_ep_bind(ownEndpoint.get(), &addresses->fid, 0), "binding the addresses"));
+    MAESTRO_TRY(check(::fi_ep_bind(ownEndpoint.get(), &completions->fid, FI_TRANSMIT | FI_RECV), "binding the queue"));
+    MAESTRO_TRY(check(::fi_enable(ownEndpoint.get()), "enabling the endpoint"));
     MAESTRO_TRY(check(::fi_control(&completions->fid, FI_GETWAIT, &waitDescriptor), "waiting"));
-    wakeDescriptor = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (wakeDescriptor < 0)
-      return Status::unavailable(std::string("libfabric: eventfd: ") + std::strerror(errno));
     for (Context &context : contexts)
       free.push_back(&context);
     return registerSegments();
-  }
-
-  std::vector<std::byte> card() const override {
-    FabricCard card;
-    card.name.resize(kMostNameBytes);
-    size_t length = card.name.size();
-    (void)::fi_getname(&endpoint->fid, card.name.data(), &length);
-    card.name.resize(std::min(length, kMostNameBytes));
-    RankRange here = segments.ranksHere();
-    bool isVirtual = info->domain_attr->mr_mode & FI_MR_VIRT_ADDR;
-    for (uint32_t rank = here.first; rank < here.end; ++rank) {
-      std::span<std::byte> memory = segments.segment(rank);
-      fid_mr *region = regions[rank - here.first].get();
-      FabricCard::Segment segment;
-      segment.rank = rank;
-      segment.base = isVirtual ? reinterpret_cast<uint64_t>(memory.data()) : 0;
-      segment.key = region ? ::fi_mr_key(region) : 0;
-      segment.bytes = memory.size();
-      segment.firstWord = firstWords[rank - here.first];
-      card.segments.push_back(segment);
-    }
-    return encode(card);
-  }
-
-  Status connect(RankRange ranks, std::span<const std::byte> bytes) override {
-    MAESTRO_ASSIGN(FabricCard card, decodeCard(bytes));
-    if (card.segments.size() != ranks.count())
-      return badCard(ranks, "is of " + std::to_string(card.segments.size()) + " ranks");
-    auto peer = std::make_unique<Peer>();
-    peer->ranks = ranks;
-    card.name.resize(kMostNameBytes); // The provider reads as much as its kind of address has.
-    if (::fi_av_insert(addresses.get(), card.name.data(), 1, &peer->address, 0, nullptr) != 1)
-      return badCard(ranks, "names an endpoint that the provider does not take");
-    remote.resize(segments.ranks());
-    for (const FabricCard::Segment &segment : card.segments) {
-      if (!ranks.has(segment.rank))
-        return badCard(ranks, "is of rank " + std::to_string(segment.rank));
-      if (segment.bytes != segments.bytes(segment.rank))
-        return badCard(ranks, "has a segment of " + std::to_string(segment.bytes) + " bytes for rank " +
-                                  std::to_string(segment.rank) + " instead of " +
-                                  std::to_string(segments.bytes(segment.rank)));
-      remote[segment.rank] = {static_cast<uint32_t>(peers.size()), segment};
-    }
-    peers.push_back(std::move(peer));
-    return Status();
-  }
-
-  Status start() override {
-    thread = std::thread([this] { serve(); });
-    return Status();
-  }
-
-  void awaitIdle() override {
-    while (hasWork() && !isOver)
-      std::this_thread::sleep_for(std::chrono::microseconds(20));
   }
 
   std::string name() const override {
@@ -193,49 +100,11 @@ public:
            options.address + ")";
   }
 
-  // ---- by any thread
-
-  void write(const Place &to, const std::byte *from, uint64_t bytes, Word *taken) override {
-    Operation operation;
-    operation.kind = Operation::Kind::Write;
-    operation.rank = to.rank;
-    operation.offset = to.offset;
-    operation.bytes = bytes;
-    operation.from = from;
-    operation.taken = taken;
-    give(operation);
-  }
-  void put(const Place &to, std::span<const std::byte> bytes) override {
-    Operation operation;
-    operation.kind = Operation::Kind::Put;
-    operation.rank = to.rank;
-    operation.offset = to.offset;
-    operation.bytes = std::min(bytes.size(), kMostPutBytes);
-    std::copy_n(bytes.begin(), operation.bytes, operation.inlined.begin());
-    give(operation);
-  }
-  void signal(const WordPlace &word, uint64_t more) override {
-    Operation operation;
-    operation.kind = Operation::Kind::Signal;
-    operation.rank = word.rank;
-    operation.offset = word.offset;
-    operation.word = word.index;
-    for (; more > 0; more -= operation.bytes) {
-      operation.bytes = std::min<uint64_t>(more, kMostCount);
-      give(operation);
-    }
-  }
-
 private:
   Status check(long outcome, const char *what) const {
     return outcome >= 0 ? Status()
                         : Status::unavailable("libfabric over " + options.address + ": " + what + ": " +
                                               functions.strerror(static_cast<int>(-outcome)));
-  }
-
-  static Status badCard(RankRange ranks, const std::string &text) {
-    return Status::invalidInput("the address of ranks " + std::to_string(ranks.first) + " to " +
-                                std::to_string(ranks.end - 1) + " " + text);
   }
 
   Status chooseProvider() {
@@ -263,10 +132,7 @@ private:
 
   Status registerSegments() {
     RankRange here = segments.ranksHere();
-    uint64_t words = 0;
     for (uint32_t rank = here.first; rank < here.end; ++rank) {
-      firstWords.push_back(static_cast<uint32_t>(words));
-      words += segments.words(rank);
       std::span<std::byte> segment = segments.segment(rank);
       Owned<fid_mr> region;
       if (!segment.empty())
@@ -275,107 +141,77 @@ private:
                           "registering memory"));
       regions.push_back(std::move(region));
     }
-    if (words > kMostWords)
-      return Status::unavailable("libfabric: " + std::to_string(words) + " counters in one process; at most " +
-                                 std::to_string(kMostWords) + ": start more processes");
     return Status();
   }
 
-  void give(const Operation &operation) {
-    Peer &peer = *peers[remote[operation.rank].peer];
-    while (!peer.ring.push(operation)) {
-      if (abort.isRaised())
-        return;
-      std::this_thread::sleep_for(std::chrono::microseconds(20));
-    }
-    if (isSleeping.load())
-      wake();
+  std::vector<std::byte> endpoint() const override {
+    std::vector<std::byte> name(kMostNameBytes);
+    size_t length = name.size();
+    (void)::fi_getname(&ownEndpoint->fid, name.data(), &length);
+    name.resize(std::min(length, kMostNameBytes));
+    return name;
   }
 
-  void wake() {
-    uint64_t one = 1;
-    (void)!::write(wakeDescriptor, &one, sizeof one);
+  FabricCard::Segment segmentCard(uint32_t rank) const override {
+    fid_mr *region = regions[rank - segments.ranksHere().first].get();
+    FabricCard::Segment segment;
+    if (info->domain_attr->mr_mode & FI_MR_VIRT_ADDR)
+      segment.base = reinterpret_cast<uint64_t>(segments.segment(rank).data());
+    segment.key = region ? ::fi_mr_key(region) : 0;
+    return segment;
+  }
+
+  Status connectPeer(const Peer &peer, std::span<const std::byte> endpoint) override {
+    std::vector<std::byte> name(endpoint.begin(), endpoint.end());
+    name.resize(kMostNameBytes); // The provider reads as much as its kind of address has.
+    ways.emplace_back();
+    if (endpoint.size() > kMostNameBytes ||
+        ::fi_av_insert(addresses.get(), name.data(), 1, &ways.back().address, 0, nullptr) != 1)
+      return Status::invalidInput("libfabric: the address of " + peer.name +
+                                  " names an endpoint that the provider does not take");
+    return Status();
   }
 
   // ---- the fabric's thread
 
-  void serve() {
-    ::prctl(PR_SET_NAME, "fabric");
-    while ((!stopping || hasWork()) && !failed && !abort.isRaised()) {
-      Spinning spinning(spin);
-      bool works;
-      do {
-        bool sends = post();
-        works = collect() || sends;
-      } while (!works && !failed && !stopping && spinning.again());
-      if (!works && !stopping)
-        sleep();
-      spinning.ended();
-    }
-    isOver = true;
-  }
+  int busyPollMs() const override { return 1; } // The provider moves things only when it is asked.
 
-  bool hasWork() const {
-    return pendingWrites > 0 ||
-           std::any_of(peers.begin(), peers.end(), [](const auto &peer) { return peer->ring.size() > 0; });
-  }
-
-  void sleep() {
-    isSleeping = true;
-    bool busy = hasWork();
-    bool isNew = std::any_of(peers.begin(), peers.end(), [](const auto &peer) { return peer->ring.size() > 0; });
+  int arm() override {
     fid *waits[] = {&completions->fid};
-    if ((!isNew || isStuck) && ::fi_trywait(fabric.get(), waits, 1) == FI_SUCCESS) {
-      pollfd descriptors[] = {{waitDescriptor, POLLIN, 0}, {wakeDescriptor, POLLIN, 0}};
-      (void)::poll(descriptors, 2, busy ? kBusyPollMs : kIdlePollMs);
-      uint64_t count;
-      if (descriptors[1].revents)
-        (void)!::read(wakeDescriptor, &count, sizeof count);
-    }
-    isSleeping = false;
+    return ::fi_trywait(fabric.get(), waits, 1) == FI_SUCCESS ? waitDescriptor : -1;
   }
 
-  /// Whether anything could be posted.
-  bool post() {
-    bool any = false;
-    isStuck = false;
-    for (const auto &peer : peers)
-      while (!failed && peer->ring.size() > 0) {
-        size_t posted = postNext(*peer);
-        if (posted == 0) {
-          isStuck = true;
-          break;
-        }
-        peer->ring.pop(posted);
-        any = true;
-      }
-    return any;
+  bool post(Peer &peer) override {
+    size_t count = postNext(peer);
+    peer.ring.pop(count);
+    return count > 0;
   }
 
   /// How many of the peer's operations went; 0: not now.
   size_t postNext(Peer &peer) {
+    const Way &way = ways[peer.number];
     const Operation &next = peer.ring.at(0);
-    const FabricCard::Segment &segment = remote[next.rank].at;
+    const FabricCard::Segment &segment = remote[next.rank];
     uint64_t address = segment.base + next.offset;
     if (next.kind == Operation::Kind::Signal) {
-      if (!isOrdered && peer.underWay > 0)
+      if (!isOrdered && way.underWay > 0)
         return 0;
-      return posted(::fi_inject_writedata(endpoint.get(), nullptr, 0, dataOf(next), peer.address, address, segment.key),
-                    peer);
+      return posted(
+          ::fi_inject_writedata(ownEndpoint.get(), nullptr, 0, dataOf(next), way.address, address, segment.key), peer);
     }
     if (next.kind == Operation::Kind::Put && next.bytes <= info->tx_attr->inject_size) {
       // With the count behind it, or behind what is in order.
       bool counts =
           peer.ring.size() > 1 && peer.ring.at(1).kind == Operation::Kind::Signal && peer.ring.at(1).rank == next.rank;
-      if (counts && (isOrdered || peer.underWay == 0))
-        return 2 * posted(::fi_inject_writedata(endpoint.get(), next.inlined.data(), next.bytes,
-                                                dataOf(peer.ring.at(1)), peer.address, address, segment.key),
+      if (counts && (isOrdered || way.underWay == 0))
+        return 2 * posted(::fi_inject_writedata(ownEndpoint.get(), next.inlined.data(), next.bytes,
+                                                dataOf(peer.ring.at(1)), way.address, address, segment.key),
                           peer);
       if (counts)
         return 0;
       if (isOrdered)
         return posted(
-            ::fi_inject_write(endpoint.get(), next.inlined.data(), next.bytes, peer.address, address, segment.key),
+            ::fi_inject_write(ownEndpoint.get(), next.inlined.data(), next.bytes, way.address, address, segment.key),
             peer);
     }
     return postWrite(peer, next, address, segment.key);
@@ -385,7 +221,7 @@ private:
     if (free.empty())
       return 0;
     Context &context = *free.back();
-    context.peer = &peer;
+    context.peer = peer.number;
     context.taken = next.taken;
     const std::byte *from = next.from;
     if (next.kind == Operation::Kind::Put) {
@@ -397,17 +233,17 @@ private:
     fi_msg_rma message{};
     message.msg_iov = &source;
     message.iov_count = 1;
-    message.addr = peer.address;
+    message.addr = ways[peer.number].address;
     message.rma_iov = &target;
     message.rma_iov_count = 1;
     message.context = &context;
-    size_t count =
-        posted(::fi_writemsg(endpoint.get(), &message, FI_COMPLETION | (isOrdered ? 0 : FI_DELIVERY_COMPLETE)), peer);
+    size_t count = posted(
+        ::fi_writemsg(ownEndpoint.get(), &message, FI_COMPLETION | (isOrdered ? 0 : FI_DELIVERY_COMPLETE)), peer);
     if (count == 0)
       return 0;
     free.pop_back();
-    ++peer.underWay;
-    ++pendingWrites;
+    ++ways[peer.number].underWay;
+    ++underWay;
     return 1;
   }
 
@@ -419,12 +255,8 @@ private:
     return 0;
   }
 
-  uint64_t dataOf(const Operation &signal) const {
-    return uint64_t{remote[signal.rank].at.firstWord + signal.word} << kCountBits | signal.bytes;
-  }
-
   /// Whether anything had arrived or left.
-  bool collect() {
+  bool collect() override {
     fi_cq_data_entry entries[kCompletionsAtOnce];
     ssize_t count = ::fi_cq_read(completions.get(), entries, kCompletionsAtOnce);
     if (count == -FI_EAGAIN)
@@ -435,7 +267,7 @@ private:
     }
     for (ssize_t i = 0; i < count; ++i) {
       if (entries[i].flags & FI_REMOTE_CQ_DATA)
-        arrived(entries[i].data);
+        arrived(static_cast<uint32_t>(entries[i].data));
       else if (entries[i].op_context)
         left(*static_cast<Context *>(entries[i].op_context));
     }
@@ -445,19 +277,9 @@ private:
   void left(Context &context) {
     if (context.taken)
       transport::signal(*context.taken, 1);
-    --context.peer->underWay;
-    --pendingWrites;
+    --ways[context.peer].underWay;
+    --underWay;
     free.push_back(&context);
-  }
-
-  void arrived(uint64_t data) {
-    auto number = static_cast<uint32_t>(data >> kCountBits);
-    auto above = std::upper_bound(firstWords.begin(), firstWords.end(), number) - 1;
-    uint32_t rank = segments.ranksHere().first + static_cast<uint32_t>(above - firstWords.begin());
-    Word *word = segments.word(rank, number - *above);
-    if (!word)
-      return fail(nullptr, "a count for word " + std::to_string(number) + ", which does not exist");
-    transport::signal(*word, data & kMostCount);
   }
 
   void failedCompletion(ssize_t outcome) {
@@ -465,27 +287,15 @@ private:
     if (outcome != -FI_EAVAIL || ::fi_cq_readerr(completions.get(), &error, 0) < 0)
       return fail(nullptr, functions.strerror(static_cast<int>(-outcome)));
     auto *context = static_cast<Context *>(error.op_context);
-    fail(context ? context->peer : nullptr, functions.strerror(error.err));
+    fail(context ? peers[context->peer].get() : nullptr, functions.strerror(error.err));
   }
 
-  void fail(const Peer *peer, const std::string &text) {
-    if (failed)
-      return;
-    failed = true;
-    for (auto waited = std::chrono::milliseconds(0); waited < kPatience && !abort.isRaised() && !stopping;
-         waited += std::chrono::milliseconds(10))
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    if (stopping)
-      return;
-    std::string to =
-        peer ? "writing to ranks " + std::to_string(peer->ranks.first) + " to " + std::to_string(peer->ranks.end - 1)
-             : "receiving";
-    abort.raise(segments.ranksHere().first, name() + ": " + to + ": " + text);
-  }
+  struct Way {
+    fi_addr_t address = FI_ADDR_UNSPEC;
+    uint64_t underWay = 0; ///< Writes.
+  };
 
-  const Segments &segments;
   const LibfabricOptions options;
-  const Abort &abort;
   const LibfabricFunctions &functions;
 
   fi_info *info = nullptr;
@@ -494,31 +304,22 @@ private:
   Owned<fid_domain> domain;
   Owned<fid_av> addresses;
   Owned<fid_cq> completions;
-  Owned<fid_ep> endpoint;
+  Owned<fid_ep> ownEndpoint;
   std::vector<Owned<fid_mr>> regions; ///< By rank that is here; null where its segment is empty.
-  std::vector<uint32_t> firstWords;   ///< By rank that is here: the number of its first word in this process.
-  std::vector<RemoteSegment> remote;  ///< By rank.
-  std::vector<std::unique_ptr<Peer>> peers;
-  int waitDescriptor = -1, wakeDescriptor = -1;
-
-  std::thread thread;
-  std::atomic<bool> stopping{false}, isSleeping{false}, failed{false};
-  std::atomic<bool> isOver{false}; ///< The thread does nothing any more.
-  std::atomic<uint64_t> pendingWrites{0};
-  Spin spin;
+  std::vector<Way> ways;              ///< By peer.
+  int waitDescriptor = -1;
   std::vector<Context> contexts;
   std::vector<Context *> free;
-  bool isStuck = false; ///< Something is to be posted that the provider does not take now.
 };
 
 } // namespace
 
-Result<std::unique_ptr<LibfabricFabric>> LibfabricFabric::open(const Segments &segments,
-                                                               const LibfabricOptions &options, const Abort &abort) {
+Result<std::unique_ptr<NetworkFabric>> openLibfabric(const Segments &segments, const LibfabricOptions &options,
+                                                     const Abort &abort) {
   MAESTRO_ASSIGN(const LibfabricFunctions *functions, loadLibfabric());
   auto fabric = std::make_unique<Implementation>(segments, options, abort, *functions);
   MAESTRO_TRY(fabric->open());
-  return std::unique_ptr<LibfabricFabric>(std::move(fabric));
+  return std::unique_ptr<NetworkFabric>(std::move(fabric));
 }
 
 } // namespace maestro::transport

@@ -16,7 +16,7 @@ struct FabricCard {
     uint64_t base = 0, key = 0, bytes = 0;
     uint32_t firstWord = 0; ///< Among those of its process.
   };
-  std::vector<std::byte> name; ///< Of the endpoint, as its provider writes it.
+  std::vector<std::byte> endpoint; ///< As the implementation writes it.
   std::vector<Segment> segments;
 };
 

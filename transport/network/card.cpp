@@ -1,4 +1,4 @@
-#include "transport/libfabric/card.h"
+#include "transport/network/card.h"
 
 #include "base/bytes.h"
 
@@ -6,13 +6,12 @@ namespace maestro::transport {
 namespace {
 
 constexpr uint16_t kVersion = 1;
-constexpr size_t kMostNameBytes = 256;
 
 } // namespace
 
 std::vector<std::byte> encode(const FabricCard &card) {
   ByteWriter writer;
-  writer.number(kVersion).block(card.name).number(static_cast<uint32_t>(card.segments.size()));
+  writer.number(kVersion).block(card.endpoint).number(static_cast<uint32_t>(card.segments.size()));
   for (const FabricCard::Segment &segment : card.segments)
     writer.number(segment.rank)
         .number(segment.base)
@@ -28,8 +27,8 @@ Result<FabricCard> decodeCard(std::span<const std::byte> bytes) {
     return Status::invalidInput("the address is of version " + std::to_string(version) + " instead of " +
                                 std::to_string(kVersion));
   FabricCard card;
-  std::span<const std::byte> name = reader.block();
-  card.name.assign(name.begin(), name.end());
+  std::span<const std::byte> endpoint = reader.block();
+  card.endpoint.assign(endpoint.begin(), endpoint.end());
   auto count = reader.number<uint32_t>();
   for (uint32_t i = 0; i < count && reader.isOk(); ++i) {
     FabricCard::Segment segment;
@@ -40,7 +39,7 @@ Result<FabricCard> decodeCard(std::span<const std::byte> bytes) {
     segment.firstWord = reader.number<uint32_t>();
     card.segments.push_back(segment);
   }
-  if (!reader.isWhole() || name.empty() || name.size() > kMostNameBytes)
+  if (!reader.isWhole() || endpoint.empty())
     return Status::invalidInput("the address is cut off, or has bytes behind its end");
   return card;
 }

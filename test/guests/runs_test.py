@@ -1,0 +1,106 @@
+"""In two guests with Soft-RoCE a plan leaves the bytes over RDMA that it leaves in one process: teacher and student with stages and replicas, three
+modalities. A killed process, a stopped one and a pulled cable end all with one cause. Where one guest has no RDMA, or the way is closed, the job uses TCP and says
+why, or is refused on all."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import signal
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "runs"))
+
+import runs  # noqa: E402: found by the line above
+from guests import Guests, Missing  # noqa: E402
+from machines import Job  # noqa: E402
+from machines_test import EXAMPLES, FOUR, disturbed, same_bits, send  # noqa: E402
+from tools import DISTILLATION, STAGES_AND_REPLICAS  # noqa: E402
+
+STEPS = 3
+DROP_ROCE = ["sh", "-c", "modprobe -a cls_u32 act_gact sch_ingress && tc qdisc add dev eth0 ingress && tc filter add dev eth0 parent ffff: protocol ip "
+             "u32 match ip protocol 17 0xff match ip dport 4791 0xffff action drop"]
+
+
+def plans(scratch):
+    """As machines_test's, a tenth of their size: guests compute a thousand times slower."""
+    workload = scratch.path / "kd.yaml"
+    workload.write_text(DISTILLATION.format(lr=1e-3, teacher=runs.exported(runs.zoo_case("llama_logits")), student=runs.exported(runs.zoo_case("qwen3_logits"))))
+    bench = scratch.bench()
+    return {
+        "kd": bench.plan(workload, "kd", *STAGES_AND_REPLICAS, "--set", "dims.seq.max=8", "--set", "train.global_batch=4"),
+        "multimodal": bench.plan(EXAMPLES / "multimodal" / "workload.yaml", "multimodal", *FOUR, "--set", "train.global_batch=2", "--set",
+                                 "dims.seq.max=16"),
+    }
+
+
+def alone_in(guests, scratch):
+    def run(tool, *arguments):
+        done = guests.run(0, runs.BINARIES / tool, *arguments, timeout=200)
+        if done.returncode:
+            scratch.check("one process", False, done.stderr)
+    return run
+
+
+def resources(guests):
+    """Queue pairs, completion queues, memory regions that the kernels know."""
+    return [guests.run(number, "rdma", "resource", "show").stdout for number in range(2)]
+
+
+def chosen(scratch, guests, plan, what, words, *arguments, variables=None):
+    """What process 0 says of the network."""
+    changes = {process: (variables, None) for process in range(2)} if variables else None
+    statuses, said = Job(scratch, guests, 2, plan, "--steps", 1, *arguments, changes=changes).end()
+    met = next((line for line in said[0].splitlines() if "have met" in line), "")
+    scratch.check(f"{what}: {met}", statuses == [0, 0] and all(word in met for word in words), "" if statuses == [0, 0] else f"{statuses} {said}")
+
+
+def refused(scratch, guests, plan, what, words, *arguments, variables=None, expected=2):
+    changes = {process: (variables, None) for process in range(2)} if variables else None
+    statuses, said = Job(scratch, guests, 2, plan, "--steps", 1, "--quiet", *arguments, changes=changes).end()
+    errors = {line for text in said for line in text.splitlines() if line.startswith("error:")}
+    good = statuses == [expected] * 2 and len(errors) == 1 and all(word in min(errors) for word in words)
+    scratch.check(f"{what}: {', '.join(errors)}", good, "" if good else f"{statuses} {said}")
+
+
+def main() -> int:
+    scratch = runs.Scratch("guests")
+    os.chdir(scratch.path)
+    made = plans(scratch)
+    try:
+        guests = Guests(scratch.path)
+    except Missing as what:
+        print(f"skip: this machine lacks {what}")
+        return 77
+    with guests:
+        kd = made["kd"]
+        before = resources(guests)
+        same_bits(scratch, made, lambda _: [("over verbs", guests, 2), ("over verbs", guests, 4)], alone_in(guests, scratch), STEPS,
+                  ["--transport", "verbs"])
+        chosen(scratch, guests, kd, "by itself", ["verbs over rxe0 port 1 (RoCE 10.78.0.1"])
+        chosen(scratch, guests, kd, "TCP alone", ["libfabric"], "--transport", "libfabric")
+        disturbed(scratch, "process 1 is killed", guests, kd, send(guests, 1, signal.SIGKILL), 7, "process 1 (guest1", 1, save_every=1)
+        disturbed(scratch, "process 1 is stopped", guests, kd, send(guests, 1, signal.SIGSTOP), 15, "process 1 (guest1", 1, save_every=1)
+        guests.run(1, "pkill", "-KILL", "-f", "bin/maestro-run")
+        scratch.check("nothing is left of queue pairs and memory", resources(guests) == before, f"{before} before, {resources(guests)} after")
+
+        missing = {"MAESTRO_RDMA_DEVICE": "mlx5_9"}
+        chosen(scratch, guests, kd, "another device", ["libfabric", "not verbs: process 0 (guest0", "MAESTRO_RDMA_DEVICE", "rxe0"], variables=missing)
+        refused(scratch, guests, kd, "a device that cannot be read", ["rxe0:one", "'one'"], variables={"MAESTRO_RDMA_DEVICE": "rxe0:one"}, expected=1)
+        guests.run(1, *DROP_ROCE)
+        chosen(scratch, guests, kd, "a firewall", ["libfabric", "not verbs: process", "UDP port 4791"])
+        guests.run(1, "rdma", "link", "delete", "rxe0")
+        chosen(scratch, guests, kd, "no device in guest 1", ["libfabric", "not verbs: process 1 (guest1", "no RDMA device"])
+        refused(scratch, guests, kd, "no device, and verbs alone", ["process 1 (guest1", "no RDMA device", "--transport auto"], "--transport", "verbs")
+        guests.run(1, "sh", "-c", "tc qdisc delete dev eth0 ingress; rdma link add rxe0 type rxe netdev eth0")
+
+        def unplug(_):
+            guests.plug(1, False)
+            return {1}
+        disturbed(scratch, "a cable is pulled", guests, kd, unplug, 15, "process 1 (guest1", 1, save_every=1)
+    return scratch.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

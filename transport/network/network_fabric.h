@@ -1,0 +1,135 @@
+// A fabric between processes over a network: what its implementations (libfabric/, verbs/) share.
+//
+//   any thread: write, put, signal ─▶ a ring a peer ─▶ the fabric's thread: post() ─▶ the peer's segment
+//                                                                          collect() counts at `taken`
+//   the peer's thread: collect(): a count has arrived ─▶ the word in its segment, who waits wakes
+//
+// A count travels as 32 bits beside or behind what was written before: the word's number in its process and how much.
+// An implementation opens what it uses, posts what a ring holds, in order, and collects what has left and arrived.
+#pragma once
+
+#include "base/status.h"
+#include "transport/abort.h"
+#include "transport/fabric.h"
+#include "transport/network/card.h"
+#include "transport/network/ring.h"
+#include "transport/segments.h"
+#include "transport/wait.h"
+
+#include <atomic>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+namespace maestro::transport {
+
+class NetworkFabric : public Fabric {
+public:
+  NetworkFabric(const NetworkFabric &) = delete;
+  ~NetworkFabric() override;
+
+  // ---- before things move, by one thread
+
+  /// What another process must know to write here.
+  std::vector<std::byte> card() const;
+  /// The ranks of another process, from its card; `name` is the process's in messages. InvalidInput where that is not
+  /// one, or not theirs.
+  Status connect(RankRange ranks, const std::string &name, std::span<const std::byte> card);
+  /// Whether every peer can be written to. When all have connected to all.
+  virtual Status probe() { return Status(); }
+  /// From now on things move.
+  Status start();
+  /// Such as "libfabric tcp;ofi_rxm over eth0 (10.0.0.2)".
+  virtual std::string name() const = 0;
+
+  // ---- by any thread
+
+  void write(const Place &to, const std::byte *from, uint64_t bytes, Word *taken) final;
+  void put(const Place &to, std::span<const std::byte> bytes) final;
+  void signal(const WordPlace &word, uint64_t more) final;
+  void awaitIdle() final;
+
+protected:
+  struct Peer {
+    uint32_t number = 0; ///< In order of connect().
+    RankRange ranks;
+    std::string name;
+    OperationRing ring;
+  };
+
+  NetworkFabric(const Segments &segments, const Abort &abort) : segments(segments), abort(abort) {}
+
+  /// Numbers the words of the ranks that are here, and what wakes the thread.
+  Status openQueues();
+  /// By the destructor of an implementation: the thread has ended.
+  void stop();
+
+  // ---- of an implementation
+
+  /// Of this process, as connectPeer() of the others wants it.
+  virtual std::vector<std::byte> endpoint() const = 0;
+  /// Where the segment of a rank that is here is, as the others' writes name it.
+  virtual FabricCard::Segment segmentCard(uint32_t rank) const = 0;
+  virtual Status connectPeer(const Peer &peer, std::span<const std::byte> endpoint) = 0;
+  /// What write() must know of the memory that it is given; nothing where the job ends for it.
+  virtual std::optional<uint32_t> sourceKey(const std::byte *, uint64_t) { return 0; }
+
+  // ---- by the fabric's thread
+
+  /// Posts what is next in the peer's ring, which is not empty, and pops what has gone as a whole; false: not now. What
+  /// is to be collected yet is counted in `underWay` before.
+  virtual bool post(Peer &peer) = 0;
+  /// Whether anything had arrived or left.
+  virtual bool collect() = 0;
+  /// The descriptor that becomes readable when there is something to collect; −1 where there already may be.
+  virtual int arm() = 0;
+  /// Who must be called to make progress looks around so often while something is under way.
+  virtual int busyPollMs() const { return kIdlePollMs; }
+  /// The job has ended: what is under way is given up, and touches no memory any more.
+  virtual void giveUp() {}
+
+  /// 32 bits for the peer: which word, and how much.
+  uint32_t dataOf(const Operation &signal) const {
+    return (remote[signal.rank].firstWord + signal.word) << kCountBits | static_cast<uint32_t>(signal.bytes);
+  }
+  /// A count has come.
+  void arrived(uint32_t data);
+  /// The job ends; null where it is not about one peer.
+  void fail(const Peer *peer, const std::string &text);
+  bool hasFailed() const { return failed; }
+
+  static constexpr int kIdlePollMs = 250;
+
+  const Segments &segments;
+  const Abort &abort;
+  std::vector<FabricCard::Segment> remote; ///< By rank.
+  std::vector<std::unique_ptr<Peer>> peers;
+  std::atomic<uint64_t> underWay{0}; ///< Of all peers.
+
+private:
+  // A count in 32 bits, which all networks carry.
+  static constexpr uint32_t kCountBits = 8, kMostCount = (1u << kCountBits) - 1;
+  static constexpr uint32_t kMostWords = 1u << (32 - kCountBits);
+
+  void give(const Operation &operation);
+  void serve();
+  bool postAll();
+  void sleep();
+  void wake();
+  bool hasQueued() const;
+  bool hasWork() const { return underWay > 0 || hasQueued(); }
+
+  std::vector<uint32_t> firstWords; ///< By rank that is here: the number of its first word in this process.
+  std::vector<uint32_t> peerOf;     ///< By rank.
+  int wakeDescriptor = -1;
+  std::thread thread;
+  std::atomic<bool> stopping{false}, isSleeping{false}, failed{false};
+  std::atomic<bool> isOver{false}; ///< The thread does nothing any more.
+  Spin spin;
+  bool isStuck = false; ///< Something is to be posted that the network does not take now.
+};
+
+} // namespace maestro::transport

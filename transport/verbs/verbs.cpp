@@ -1,0 +1,559 @@
+#include "transport/verbs/verbs.h"
+
+#include "transport/verbs/endpoint.h"
+#include "transport/verbs/functions.h"
+#include "transport/verbs/port.h"
+#include "transport/verbs/statuses.h"
+
+#include <algorithm>
+#include <arpa/inet.h>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <fcntl.h>
+#include <mutex>
+#include <random>
+#include <sys/resource.h>
+#include <thread>
+#include <utility>
+
+namespace maestro::transport {
+namespace {
+
+constexpr uint32_t kQueueDepth = 256; ///< Writes under way to a peer.
+constexpr uint32_t kChain = 16;       ///< Posted at once; more gained nothing in other systems.
+constexpr uint32_t kReceives = 4096;  ///< Counts that may arrive before this process looks.
+constexpr int kCompletionsAtOnce = 32;
+
+// A peer that does not answer is given up after about 4.096 us · 2^18 · 7 = 7.5 s, later than by the control
+// connection, which knows better why. Soft-RoCE takes seven retries for "without end".
+constexpr uint8_t kTimeout = 18, kRetries = 6;
+// One that has no receives is asked again after 0.64 ms, without end: it may be stopped, which the control connection
+// sees.
+constexpr uint8_t kReceiverTimer = 12, kReceiverRetries = 7;
+
+constexpr uint64_t kArmsALook = 16; ///< At what the device tells of itself, which costs a system call.
+constexpr auto kProbePatience = std::chrono::seconds(30);
+constexpr auto kFlushPatience = std::chrono::seconds(1);
+constexpr uint64_t kReceiveId = ~uint64_t{0};
+constexpr uint32_t kMost24Bits = (1u << 24) - 1;
+
+/// An object of the library, destroyed by one of its functions.
+template <typename T> class Owned {
+public:
+  Owned() = default;
+  Owned(T *object, int (*destroy)(T *)) : object(object), destroy(destroy) {}
+  Owned(Owned &&other) noexcept : object(std::exchange(other.object, nullptr)), destroy(other.destroy) {}
+  Owned &operator=(Owned &&other) noexcept {
+    std::swap(object, other.object);
+    std::swap(destroy, other.destroy);
+    return *this;
+  }
+  ~Owned() {
+    if (object)
+      (void)destroy(object);
+  }
+  T *get() const { return object; }
+  T *operator->() const { return object; }
+  explicit operator bool() const { return object; }
+
+private:
+  T *object = nullptr;
+  int (*destroy)(T *) = nullptr;
+};
+
+/// Memory that is written from.
+struct Source {
+  const std::byte *begin = nullptr;
+  uint64_t bytes = 0;
+  Owned<ibv_mr> region; ///< Null: nothing was written from it yet.
+};
+
+/// The queue pair of a peer.
+struct Queue {
+  RankRange ranks;
+  Owned<ibv_qp> pair;
+  uint32_t firstPacket = 0;
+  uint64_t posted = 0, completed = 0;
+  uint64_t sentOfFirst = 0;                ///< Bytes of the ring's first operation, which takes several writes.
+  std::array<Word *, kQueueDepth> taken{}; ///< By write under way: where its end counts.
+};
+
+class Implementation : public NetworkFabric {
+public:
+  Implementation(const Segments &segments, const VerbsOptions &options, const Abort &abort,
+                 const VerbsFunctions &functions)
+      : NetworkFabric(segments, abort), options(options), functions(functions) {}
+
+  ~Implementation() override { stop(); }
+
+  Status open() {
+    MAESTRO_TRY(openQueues().withContext("verbs"));
+    MAESTRO_ASSIGN(port, openVerbsPort(functions, options.device, options.address, options.onlyAddress));
+    MAESTRO_TRY(
+        make(domain, functions.allocDomain(port.context.get()), functions.deallocDomain, "a protection domain"));
+    MAESTRO_TRY(
+        make(channel, functions.createChannel(port.context.get()), functions.destroyChannel, "a completion channel"));
+    for (int descriptor : {channel->fd, port.context->async_fd})
+      if (::fcntl(descriptor, F_SETFL, ::fcntl(descriptor, F_GETFL) | O_NONBLOCK) != 0)
+        return unavailable("a completion channel");
+    uint32_t receives = std::min<uint32_t>(kReceives, static_cast<uint32_t>(port.limits.max_srq_wr));
+    uint64_t wanted = receives + uint64_t{kQueueDepth} * options.peers.size();
+    auto entries = static_cast<uint32_t>(std::min<uint64_t>(wanted, static_cast<uint64_t>(port.limits.max_cqe)));
+    if (entries <= receives)
+      receives = entries / 2;
+    mostSignalled = entries - receives;
+    MAESTRO_TRY(
+        make(completions,
+             functions.createCompletions(port.context.get(), static_cast<int>(entries), nullptr, channel.get(), 0),
+             functions.destroyCompletions, "a completion queue"));
+    ibv_srq_init_attr attributes{};
+    attributes.attr.max_wr = receives;
+    attributes.attr.max_sge = 1;
+    MAESTRO_TRY(make(pendingReceives, functions.createReceives(domain.get(), &attributes), functions.destroyReceives,
+                     "a shared receive queue"));
+    MAESTRO_TRY(postReceives(receives));
+    for (const RankRange &ranks : options.peers)
+      MAESTRO_TRY(addQueue(ranks));
+    return registerSegments();
+  }
+
+  std::string name() const override { return "verbs over " + port.text(); }
+
+  Status probe() override {
+    isProbing = true;
+    for (const auto &peer : peers) {
+      Queue &queue = *ways[peer->number];
+      queue.taken[queue.posted % kQueueDepth] = nullptr;
+      ibv_send_wr nothing{};
+      nothing.opcode = IBV_WR_RDMA_WRITE;
+      nothing.wr.rdma.remote_addr = remote[peer->ranks.first].base;
+      nothing.wr.rdma.rkey = static_cast<uint32_t>(remote[peer->ranks.first].key);
+      works[0] = nothing;
+      send(*peer, queue, 1);
+    }
+    auto deadline = std::chrono::steady_clock::now() + kProbePatience;
+    while (underWay > 0 && trouble.empty() && std::chrono::steady_clock::now() < deadline)
+      if (!collect())
+        std::this_thread::sleep_for(std::chrono::microseconds(200));
+    isProbing = false;
+    if (underWay > 0 && trouble.empty())
+      trouble = "no completion";
+    return trouble.empty() ? Status() : Status::unavailable(name() + ": " + trouble);
+  }
+
+  // ---- by any thread
+
+  void addSource(std::span<const std::byte> memory) override {
+    std::lock_guard lock(sourceMutex);
+    auto above = std::upper_bound(sources.begin(), sources.end(), memory.data(),
+                                  [](const std::byte *at, const Source &source) { return at < source.begin; });
+    sources.insert(above, {memory.data(), memory.size(), {}});
+  }
+
+  void removeSource(std::span<const std::byte> memory) override {
+    std::lock_guard lock(sourceMutex);
+    std::erase_if(sources, [&](const Source &source) { return source.begin == memory.data(); });
+  }
+
+private:
+  template <typename T> Status make(Owned<T> &to, T *object, int (*destroy)(T *), const char *what) {
+    if (!object)
+      return unavailable(what);
+    to = Owned<T>(object, destroy);
+    return Status();
+  }
+
+  Status unavailable(const std::string &what, int error = errno) const {
+    return Status::unavailable(name() + ": " + what + ": " + std::strerror(error));
+  }
+
+  Status addQueue(RankRange ranks) {
+    auto queue = std::make_unique<Queue>();
+    queue->ranks = ranks;
+    queue->firstPacket = std::random_device()() & kMost24Bits;
+    ibv_qp_init_attr attributes{};
+    attributes.qp_type = IBV_QPT_RC;
+    attributes.send_cq = attributes.recv_cq = completions.get();
+    attributes.srq = pendingReceives.get();
+    attributes.cap.max_send_wr = kQueueDepth;
+    attributes.cap.max_send_sge = 1;
+    attributes.cap.max_inline_data = kMostPutBytes;
+    MAESTRO_TRY(make(queue->pair, functions.createQueue(domain.get(), &attributes), functions.destroyQueue,
+                     "a queue pair of 256 writes, 64 bytes inline"));
+    ibv_qp_attr state{};
+    state.qp_state = IBV_QPS_INIT;
+    state.port_num = port.number;
+    state.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
+    if (int error = functions.modifyQueue(queue->pair.get(), &state,
+                                          IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS))
+      return unavailable("preparing a queue pair", error);
+    queues.push_back(std::move(queue));
+    return Status();
+  }
+
+  Result<Owned<ibv_mr>> registerMemory(const std::byte *begin, uint64_t bytes, unsigned access) {
+    // Counts travel as completions, which make all writes before them visible.
+    auto *memory = const_cast<std::byte *>(begin);
+    Owned<ibv_mr> region(functions.registerMemory(domain.get(), memory, bytes, reinterpret_cast<uintptr_t>(memory),
+                                                  access | IBV_ACCESS_RELAXED_ORDERING),
+                         functions.deregisterMemory);
+    if (region)
+      return region;
+    int error = errno;
+    rlimit limit{};
+    std::string remedy;
+    if (::getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur < bytes)
+      remedy = "; this process may lock " + std::to_string(limit.rlim_cur) +
+               " bytes: raise it (ulimit -l unlimited; docker run --ulimit memlock=-1), or use --transport libfabric";
+    return Status::unavailable(name() + ": registering " + std::to_string(bytes) + " bytes: " + std::strerror(error) +
+                               remedy);
+  }
+
+  Status registerSegments() {
+    RankRange here = segments.ranksHere();
+    for (uint32_t rank = here.first; rank < here.end; ++rank) {
+      std::span<const std::byte> segment = segments.segment(rank);
+      if (segment.empty())
+        continue;
+      MAESTRO_ASSIGN(auto region,
+                     registerMemory(segment.data(), segment.size(), IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE));
+      addSource(segment);
+      find(segment.data(), segment.size())->region = std::move(region);
+    }
+    return Status();
+  }
+
+  /// Null where the memory was not made known.
+  Source *find(const std::byte *from, uint64_t bytes) {
+    auto above = std::upper_bound(sources.begin(), sources.end(), from,
+                                  [](const std::byte *at, const Source &source) { return at < source.begin; });
+    if (above == sources.begin())
+      return nullptr;
+    Source &source = *(above - 1);
+    return from + bytes <= source.begin + source.bytes ? &source : nullptr;
+  }
+
+  std::optional<uint32_t> sourceKey(const std::byte *from, uint64_t bytes) override {
+    std::lock_guard lock(sourceMutex); // Rarely two at once.
+    Source *source = find(from, bytes);
+    if (source && !source->region) {
+      auto region = registerMemory(source->begin, source->bytes, 0);
+      if (!region) {
+        abort.raise(segments.ranksHere().first, region.status());
+        return std::nullopt;
+      }
+      source->region = std::move(*region);
+    }
+    if (source)
+      return source->region->lkey;
+    abort.raise(segments.ranksHere().first, name() + ": a write from memory that was not made known");
+    return std::nullopt;
+  }
+
+  // ---- connecting
+
+  std::vector<std::byte> endpoint() const override {
+    VerbsEndpoint own;
+    own.isEthernet = port.isEthernet;
+    own.lid = port.lid;
+    own.mtu = static_cast<uint8_t>(port.mtu);
+    std::memcpy(own.gid.data(), port.gid.raw, own.gid.size());
+    for (const auto &queue : queues)
+      own.queues.push_back({queue->ranks.first, queue->pair->qp_num, queue->firstPacket});
+    return encode(own);
+  }
+
+  FabricCard::Segment segmentCard(uint32_t rank) const override {
+    FabricCard::Segment segment;
+    for (const Source &source : sources)
+      if (std::span<std::byte> memory = segments.segment(rank); !memory.empty() && source.begin == memory.data()) {
+        segment.base = reinterpret_cast<uint64_t>(memory.data());
+        segment.key = source.region->rkey;
+      }
+    return segment;
+  }
+
+  Status connectPeer(const Peer &peer, std::span<const std::byte> bytes) override {
+    MAESTRO_ASSIGN(VerbsEndpoint theirs, decodeEndpoint(bytes));
+    auto own = std::find_if(queues.begin(), queues.end(),
+                            [&](const auto &queue) { return queue->ranks.first == peer.ranks.first; });
+    auto other = std::find_if(theirs.queues.begin(), theirs.queues.end(), [&](const VerbsEndpoint::Queue &queue) {
+      return queue.firstRank == segments.ranksHere().first;
+    });
+    if (own == queues.end() || other == theirs.queues.end())
+      return Status::invalidInput("the address of " + peer.name + " has no queue pair for this process");
+    if (theirs.isEthernet != port.isEthernet)
+      return Status::unavailable(name() + " does not reach " + peer.name + ", which has " +
+                                 (theirs.isEthernet ? "RoCE" : "InfiniBand"));
+    ways.push_back(own->get());
+    return activate(peer, **own, theirs, *other);
+  }
+
+  Status activate(const Peer &peer, Queue &queue, const VerbsEndpoint &theirs, const VerbsEndpoint::Queue &other) {
+    ibv_qp_attr state{};
+    state.qp_state = IBV_QPS_RTR;
+    state.path_mtu = std::min(port.mtu, static_cast<ibv_mtu>(theirs.mtu));
+    state.dest_qp_num = other.number;
+    state.rq_psn = other.firstPacket;
+    state.min_rnr_timer = kReceiverTimer;
+    state.max_dest_rd_atomic = 1; // None come; not all devices take 0.
+    state.ah_attr.port_num = port.number;
+    state.ah_attr.dlid = theirs.lid;
+    ibv_gid gid;
+    std::memcpy(gid.raw, theirs.gid.data(), theirs.gid.size());
+    if (port.isEthernet || gid.global.subnet_prefix != port.gid.global.subnet_prefix) {
+      state.ah_attr.is_global = 1;
+      state.ah_attr.grh.dgid = gid;
+      state.ah_attr.grh.sgid_index = port.gidIndex;
+      state.ah_attr.grh.hop_limit = 64;
+    }
+    if (int error = functions.modifyQueue(queue.pair.get(), &state,
+                                          IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                                              IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER))
+      return unavailable("no way to " + peer.name, error);
+    state = {};
+    state.qp_state = IBV_QPS_RTS;
+    state.sq_psn = queue.firstPacket;
+    state.timeout = kTimeout;
+    state.retry_cnt = kRetries;
+    state.rnr_retry = kReceiverRetries;
+    state.max_rd_atomic = 1;
+    if (int error = functions.modifyQueue(queue.pair.get(), &state,
+                                          IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+                                              IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC))
+      return unavailable("no way to " + peer.name, error);
+    return Status();
+  }
+
+  // ---- the fabric's thread
+
+  bool post(Peer &peer) override {
+    Queue &queue = *ways[peer.number];
+    uint64_t room = signalled < mostSignalled ? kQueueDepth - (queue.posted - queue.completed) : 0;
+    room = std::min<uint64_t>(room, kChain);
+    uint32_t count = 0;
+    size_t gone = 0, waiting = peer.ring.size();
+    for (; count < room && gone < waiting; ++count) {
+      bool counts = gone + 1 < waiting && peer.ring.at(gone + 1).kind == Operation::Kind::Signal &&
+                    peer.ring.at(gone + 1).rank == peer.ring.at(gone).rank;
+      gone += prepare(queue, count, peer.ring.at(gone), counts ? &peer.ring.at(gone + 1) : nullptr);
+    }
+    if (count > 0)
+      send(peer, queue, count);
+    peer.ring.pop(gone);
+    return count > 0;
+  }
+
+  /// Fills a work request; how many operations are done with it.
+  size_t prepare(Queue &queue, uint32_t number, const Operation &next, const Operation *countBehind) {
+    const FabricCard::Segment &segment = remote[next.rank];
+    ibv_send_wr &work = works[number];
+    ibv_sge &part = parts[number];
+    work = {};
+    work.opcode = IBV_WR_RDMA_WRITE;
+    work.wr.rdma.remote_addr = segment.base + next.offset;
+    work.wr.rdma.rkey = static_cast<uint32_t>(segment.key);
+    work.sg_list = &part;
+    work.num_sge = 1;
+    Word *&taken = queue.taken[(queue.posted + number) % kQueueDepth];
+    taken = nullptr;
+    switch (next.kind) {
+    case Operation::Kind::Signal:
+      work.num_sge = 0;
+      setCount(work, next);
+      return 1;
+    case Operation::Kind::Put:
+      work.send_flags = IBV_SEND_INLINE;
+      part = {reinterpret_cast<uintptr_t>(next.inlined.data()), static_cast<uint32_t>(next.bytes), 0};
+      if (countBehind)
+        setCount(work, *countBehind);
+      return countBehind ? 2 : 1;
+    case Operation::Kind::Write:
+      break;
+    }
+    uint64_t bytes = std::min<uint64_t>(next.bytes - queue.sentOfFirst, port.maxMessageBytes);
+    part = {reinterpret_cast<uintptr_t>(next.from + queue.sentOfFirst), static_cast<uint32_t>(bytes), next.sourceKey};
+    work.wr.rdma.remote_addr += queue.sentOfFirst;
+    queue.sentOfFirst += bytes;
+    if (queue.sentOfFirst < next.bytes)
+      return 0;
+    queue.sentOfFirst = 0;
+    taken = next.taken;
+    return 1;
+  }
+
+  void setCount(ibv_send_wr &work, const Operation &signal) {
+    work.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+    work.imm_data = ::htonl(dataOf(signal));
+  }
+
+  /// Posts the first works; the end of the last stands for all.
+  void send(const Peer &peer, Queue &queue, uint32_t count) {
+    for (uint32_t i = 0; i < count; ++i) {
+      works[i].wr_id = uint64_t{peer.number} << 32 | static_cast<uint32_t>(queue.posted + i);
+      works[i].next = i + 1 < count ? &works[i + 1] : nullptr;
+    }
+    works[count - 1].send_flags |= IBV_SEND_SIGNALED;
+    queue.posted += count;
+    underWay += count;
+    ++signalled;
+    ibv_send_wr *bad = nullptr;
+    int error = ::ibv_post_send(queue.pair.get(), works.data(), &bad);
+    if (error)
+      report(&peer, std::string("posting: ") + std::strerror(error));
+  }
+
+  bool collect() override {
+    ibv_wc ends[kCompletionsAtOnce];
+    int count = ::ibv_poll_cq(completions.get(), kCompletionsAtOnce, ends);
+    if (count < 0)
+      report(nullptr, "the completion queue cannot be read");
+    uint32_t received = 0;
+    for (int i = 0; i < count; ++i) {
+      const ibv_wc &end = ends[i];
+      if (end.wr_id == kReceiveId)
+        ++received;
+      if (end.status != IBV_WC_SUCCESS) // Then no other field is valid but wr_id.
+        broken(end);
+      else if (end.wr_id == kReceiveId)
+        arrived(::ntohl(end.imm_data));
+      else
+        left(*ways[end.wr_id >> 32], upTo(*ways[end.wr_id >> 32], end.wr_id));
+    }
+    if (received > 0)
+      if (Status status = postReceives(received); !status.isOk())
+        report(nullptr, std::string(status.message()));
+    return count != 0;
+  }
+
+  /// How many writes have come to their end with this one, which is known by the low bits of its number.
+  static uint64_t upTo(const Queue &queue, uint64_t id) {
+    return uint64_t{static_cast<uint32_t>(id) - static_cast<uint32_t>(queue.completed)} + 1;
+  }
+
+  void left(Queue &queue, uint64_t count) {
+    for (uint64_t i = 0; i < count; ++i, ++queue.completed)
+      if (Word *taken = queue.taken[queue.completed % kQueueDepth])
+        transport::signal(*taken, 1);
+    --signalled;
+    underWay -= count;
+  }
+
+  void broken(const ibv_wc &end) {
+    const Peer *peer = end.wr_id == kReceiveId ? nullptr : peers[end.wr_id >> 32].get();
+    report(peer, std::string(functions.statusText(end.status)) + " (status " + std::to_string(end.status) +
+                     ", the device's own " + std::to_string(end.vendor_err) + "): " + meaningOf(end.status));
+  }
+
+  /// The first trouble of a probe, else the end of the job.
+  void report(const Peer *peer, const std::string &text) {
+    if (isGivingUp || hasFailed())
+      return;
+    lookAtEvents();
+    if (!isProbing)
+      return fail(peer, lastEvent.empty() ? text : text + "; before that the device said: " + lastEvent);
+    if (trouble.empty())
+      trouble = peer ? "writing to " + peer->name + ": " + text : text;
+  }
+
+  Status postReceives(uint32_t count) {
+    while (count > 0) {
+      uint32_t now = std::min<uint32_t>(count, kCompletionsAtOnce);
+      ibv_recv_wr works[kCompletionsAtOnce] = {};
+      for (uint32_t i = 0; i < now; ++i) {
+        works[i].wr_id = kReceiveId;
+        works[i].next = i + 1 < now ? &works[i + 1] : nullptr;
+      }
+      ibv_recv_wr *bad = nullptr;
+      if (int error = ::ibv_post_srq_recv(pendingReceives.get(), works, &bad))
+        return unavailable("posting receives", error);
+      count -= now;
+    }
+    return Status();
+  }
+
+  int arm() override {
+    if (++armed % kArmsALook == 0)
+      lookAtEvents();
+    ibv_cq *queue = nullptr;
+    void *context = nullptr;
+    if (isNoticeAsked && functions.getEvent(channel.get(), &queue, &context) == 0) { // One for each that was asked for.
+      functions.acknowledgeEvents(queue, 1);
+      isNoticeAsked = false;
+    }
+    if (!isNoticeAsked) {
+      if (int error = ::ibv_req_notify_cq(completions.get(), 0))
+        report(nullptr, std::string("waiting: ") + std::strerror(error));
+      isNoticeAsked = true;
+    }
+    return collect() ? -1 : channel->fd; // What came before the notice was asked for has none.
+  }
+
+  /// What the device tells of itself: where something fails, that may be why.
+  void lookAtEvents() {
+    ibv_async_event event;
+    while (functions.getAsyncEvent(port.context.get(), &event) == 0) {
+      lastEvent = functions.eventText(event.event_type);
+      bool isFatal = event.event_type == IBV_EVENT_DEVICE_FATAL || event.event_type == IBV_EVENT_CQ_ERR ||
+                     event.event_type == IBV_EVENT_SRQ_ERR;
+      functions.acknowledgeAsyncEvent(&event);
+      if (isFatal)
+        report(nullptr, lastEvent);
+    }
+  }
+
+  void giveUp() override {
+    isGivingUp = true;
+    ibv_qp_attr state{};
+    state.qp_state = IBV_QPS_ERR;
+    for (const auto &queue : queues)
+      (void)functions.modifyQueue(queue->pair.get(), &state, IBV_QP_STATE);
+    auto deadline = std::chrono::steady_clock::now() + kFlushPatience;
+    auto hasLeft = [](const auto &queue) { return queue->completed == queue->posted; };
+    while (!std::all_of(queues.begin(), queues.end(), hasLeft) && std::chrono::steady_clock::now() < deadline) {
+      ibv_wc end;
+      if (::ibv_poll_cq(completions.get(), 1, &end) < 1)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      else if (end.wr_id != kReceiveId) {
+        Queue &queue = *ways[end.wr_id >> 32];
+        queue.completed += upTo(queue, end.wr_id);
+      }
+    }
+  }
+
+  const VerbsOptions options;
+  const VerbsFunctions &functions;
+
+  // Each before what belongs to it.
+  VerbsPort port;
+  Owned<ibv_pd> domain;
+  Owned<ibv_comp_channel> channel;
+  Owned<ibv_cq> completions;
+  Owned<ibv_srq> pendingReceives;
+  std::vector<std::unique_ptr<Queue>> queues; ///< In the order of the options' peers.
+  std::vector<Queue *> ways;                  ///< By peer.
+  std::mutex sourceMutex;
+  std::vector<Source> sources; ///< By address.
+
+  std::array<ibv_send_wr, kChain> works{};
+  std::array<ibv_sge, kChain> parts{};
+  uint64_t signalled = 0, mostSignalled = 0; ///< Ends of writes in the completion queue, or to come there.
+  uint64_t armed = 0;
+  bool isNoticeAsked = false, isProbing = false, isGivingUp = false;
+  std::string trouble;   ///< Of the probe.
+  std::string lastEvent; ///< Of the device.
+};
+
+} // namespace
+
+Result<std::unique_ptr<NetworkFabric>> openVerbs(const Segments &segments, const VerbsOptions &options,
+                                                 const Abort &abort) {
+  MAESTRO_ASSIGN(const VerbsFunctions *functions, loadVerbs());
+  auto fabric = std::make_unique<Implementation>(segments, options, abort, *functions);
+  MAESTRO_TRY(fabric->open());
+  return std::unique_ptr<NetworkFabric>(std::move(fabric));
+}
+
+} // namespace maestro::transport

@@ -1,0 +1,33 @@
+// A fabric over RDMA (rdma-core): InfiniBand, RoCE, Soft-RoCE.
+//
+// One reliable connected queue pair for each other process, and one-sided writes on it. A queue pair keeps its order,
+// so a count is a write-with-immediate behind what it counts, and nobody waits for anything; a put and the count behind
+// it are one message. Ranks of a process share the queue pair: order is promised between two ranks only, and fewer are
+// faster. Receives for the counts lie in one queue for all peers; a peer that finds none tries again for as long as the
+// control connection believes in this process.
+//
+// Segments are registered at the start, a device's memory when something is first written from it; others may write,
+// and nothing else, and segments alone.
+#pragma once
+
+#include "transport/network/network_fabric.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace maestro::transport {
+
+struct VerbsOptions {
+  std::string address = "127.0.0.1"; ///< Of the interface that the job uses.
+  std::string device;                ///< As MAESTRO_RDMA_DEVICE says; empty: the best there is.
+  bool onlyAddress = false;          ///< RoCE that has another address is not used, unless `device` names it.
+  std::vector<RankRange> peers;      ///< The ranks of every other process.
+};
+
+/// Unavailable where the library, a device or a port is missing, with what there is; InvalidInput where `device` cannot
+/// be read.
+Result<std::unique_ptr<NetworkFabric>> openVerbs(const Segments &segments, const VerbsOptions &options,
+                                                 const Abort &abort);
+
+} // namespace maestro::transport
