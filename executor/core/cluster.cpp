@@ -77,10 +77,9 @@ Status Cluster::connect(World &world) {
   hasTrainingRank = std::any_of(world.trainingRanks().begin(), world.trainingRanks().end(),
                                 [&](uint32_t rank) { return here().has(rank); });
   watch(world);
-  std::vector<transport::RankRange> ranksByProcess;
-  for (uint32_t p = 0; p < control->processes(); ++p)
-    ranksByProcess.push_back(ranksOf(p));
-  MAESTRO_ASSIGN(ClusterFabric opened, openFabric(choice, *control, ranksByProcess, world.reach(), world.abort()));
+  for (uint32_t rank : world.peersOf(here()))
+    peers.emplace(processOf(rank), ranksOf(processOf(rank)));
+  MAESTRO_ASSIGN(ClusterFabric opened, openFabric(choice, *control, peers, world.reach(), world.abort()));
   fabric = std::move(opened.fabric);
   world.connect(*fabric);
   MAESTRO_TRY(fabric->start());
@@ -91,18 +90,18 @@ Status Cluster::connect(World &world) {
   return Status();
 }
 
-/// Every process counts once at every other one's first rank.
+/// Every process counts once at the first rank of each that it has to do with.
 Status Cluster::greet(const World &world) {
-  for (uint32_t p = 0; p < control->processes(); ++p)
-    if (p != control->process())
-      transport::signal(world.reach().target(world.greeting(ranksOf(p).first)), 1);
+  for (const auto &[process, ranks] : peers)
+    transport::signal(world.reach().target(world.greeting(ranks.first)), 1);
   const transport::Word &own = *world.reach().word(world.greeting(here().first));
-  uint64_t others = control->processes() - 1;
+  uint64_t others = peers.size();
   auto deadline = std::chrono::steady_clock::now() + kGreetingPatience;
   while (own.value.load() < others && !world.abort().isRaised()) {
     if (std::chrono::steady_clock::now() > deadline)
-      return Status::unavailable(fmt::format("{}: of {} other processes {} have reached this one at {}", fabric->name(),
-                                             others, own.value.load(), control->address()));
+      return Status::unavailable(
+          fmt::format("{}: of {} processes that write to this one {} have reached this one at {}", fabric->name(),
+                      others, own.value.load(), control->address()));
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   return world.abort().status();

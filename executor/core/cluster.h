@@ -8,6 +8,7 @@
 // Ranks of a process are threads. The process that has the root rank saves and tells; process 0 watches.
 #pragma once
 
+#include "executor/core/cluster_fabric.h"
 #include "executor/core/job.h"
 #include "executor/core/machine_check.h"
 #include "executor/core/run.h"
@@ -71,6 +72,7 @@ private:
   bool hasTrainingRank = false;
   std::atomic<bool> finished{false};
   std::optional<transport::ProgressReceiver> progress;
+  PeerRanks peers;
   std::unique_ptr<transport::NetworkFabric> fabric;
 };
 

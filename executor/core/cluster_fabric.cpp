@@ -17,21 +17,22 @@ using transport::NetworkFabric;
 
 class Opening {
 public:
-  Opening(transport::Control &control, const std::vector<transport::RankRange> &ranks,
-          const transport::Segments &segments, const transport::Abort &abort)
-      : control(control), ranks(ranks), segments(segments), abort(abort) {}
+  Opening(transport::Control &control, const PeerRanks &peers, const transport::Segments &segments,
+          const transport::Abort &abort)
+      : control(control), peers(peers), segments(segments), abort(abort) {}
 
   /// Null where one of the processes cannot, and why() is the first that says so.
   Result<std::unique_ptr<NetworkFabric>> verbs() {
     transport::VerbsOptions options;
     options.address = control.address();
-    if (const char *device = std::getenv("MAESTRO_RDMA_DEVICE"))
+    if (const char *device = std::getenv("MAESTRO_IB_DEVICE"))
       options.device = device;
+    if (const char *gid = std::getenv("MAESTRO_IB_GID_INDEX")) // DEVICE:PORT:GID, of which each may be left out.
+      options.device += (options.device.find(':') == std::string::npos ? "::" : ":") + std::string(gid);
     const char *interface = std::getenv("MAESTRO_INTERFACE");
     options.onlyAddress = interface && *interface;
-    for (uint32_t p = 0; p < control.processes(); ++p)
-      if (p != control.process())
-        options.peers.push_back(ranks[p]);
+    for (const auto &[process, ranks] : peers)
+      options.peers.push_back(ranks);
     auto opened = transport::openVerbs(segments, options, abort);
     MAESTRO_ASSIGN(bool isOpen, agree(opened ? Status() : Status(opened.status().code(), text(opened.status()))));
     if (!isOpen)
@@ -62,9 +63,8 @@ private:
   static std::string text(const Status &status) { return std::string(status.message()); }
 
   Status connect(NetworkFabric &fabric, const std::vector<std::vector<std::byte>> &cards) const {
-    for (uint32_t p = 0; p < control.processes(); ++p)
-      if (p != control.process())
-        MAESTRO_TRY(fabric.connect(ranks[p], control.nameOf(p), cards[p]));
+    for (const auto &[process, ranks] : peers)
+      MAESTRO_TRY(fabric.connect(ranks, control.nameOf(process), cards[process]));
     return Status();
   }
 
@@ -87,7 +87,7 @@ private:
   }
 
   transport::Control &control;
-  const std::vector<transport::RankRange> &ranks;
+  const PeerRanks &peers;
   const transport::Segments &segments;
   const transport::Abort &abort;
   Status refusal;
@@ -95,10 +95,9 @@ private:
 
 } // namespace
 
-Result<ClusterFabric> openFabric(TransportChoice choice, transport::Control &control,
-                                 const std::vector<transport::RankRange> &ranks, const transport::Segments &segments,
-                                 const transport::Abort &abort) {
-  Opening opening(control, ranks, segments, abort);
+Result<ClusterFabric> openFabric(TransportChoice choice, transport::Control &control, const PeerRanks &peers,
+                                 const transport::Segments &segments, const transport::Abort &abort) {
+  Opening opening(control, peers, segments, abort);
   std::string note;
   if (choice != TransportChoice::Libfabric) {
     MAESTRO_ASSIGN(auto fabric, opening.verbs());

@@ -7,9 +7,9 @@
 #include "transport/network/network_fabric.h"
 #include "transport/rank_range.h"
 
+#include <map>
 #include <memory>
 #include <string>
-#include <vector>
 
 namespace maestro::executor {
 
@@ -18,10 +18,12 @@ struct ClusterFabric {
   std::string note;                                 ///< Why it is not verbs, if that was looked for; or empty.
 };
 
-/// By all processes. `ranks`: those of each process. Unavailable, for all and with the same text, where the network
-/// that was asked for cannot be used by one of them.
-Result<ClusterFabric> openFabric(TransportChoice choice, transport::Control &control,
-                                 const std::vector<transport::RankRange> &ranks, const transport::Segments &segments,
-                                 const transport::Abort &abort);
+/// Processes with which this one has something to do, and their ranks.
+using PeerRanks = std::map<uint32_t, transport::RankRange>;
+
+/// By all processes; who is another one's peer has it as a peer, too. Unavailable, for all and with the same text,
+/// where the network that was asked for cannot be used by one of them.
+Result<ClusterFabric> openFabric(TransportChoice choice, transport::Control &control, const PeerRanks &peers,
+                                 const transport::Segments &segments, const transport::Abort &abort);
 
 } // namespace maestro::executor

@@ -85,9 +85,9 @@ def main() -> int:
         guests.run(1, "pkill", "-KILL", "-f", "bin/maestro-run")
         scratch.check("nothing is left of queue pairs and memory", resources(guests) == before, f"{before} before, {resources(guests)} after")
 
-        missing = {"MAESTRO_RDMA_DEVICE": "mlx5_9"}
-        chosen(scratch, guests, kd, "another device", ["libfabric", "not verbs: process 0 (guest0", "MAESTRO_RDMA_DEVICE", "rxe0"], variables=missing)
-        refused(scratch, guests, kd, "a device that cannot be read", ["rxe0:one", "'one'"], variables={"MAESTRO_RDMA_DEVICE": "rxe0:one"}, expected=1)
+        missing = {"MAESTRO_IB_DEVICE": "mlx5_9"}
+        chosen(scratch, guests, kd, "another device", ["libfabric", "not verbs: process 0 (guest0", "MAESTRO_IB_DEVICE", "rxe0"], variables=missing)
+        refused(scratch, guests, kd, "a device that cannot be read", ["rxe0:one", "'one'"], variables={"MAESTRO_IB_DEVICE": "rxe0:one"}, expected=1)
         guests.run(1, *DROP_ROCE)
         chosen(scratch, guests, kd, "a firewall", ["libfabric", "not verbs: process", "UDP port 4791"])
         guests.run(1, "rdma", "link", "delete", "rxe0")

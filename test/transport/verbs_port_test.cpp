@@ -149,7 +149,7 @@ TEST(VerbsPortTest, DevicePortAndGidCanBeNamed) {
   EXPECT_EQ(choose({first, second}, "mlx5_0:2"), "mlx5_0:2:2");
   EXPECT_EQ(choose({first, second}, "mlx5_0:2:1"), "mlx5_0:2:1");
   EXPECT_THAT(choose({first, second}, "mlx5_9"),
-              AllOf(HasSubstr("MAESTRO_RDMA_DEVICE=mlx5_9"), HasSubstr("mlx5_1: another device")));
+              AllOf(HasSubstr("MAESTRO_IB_DEVICE=mlx5_9"), HasSubstr("mlx5_1: another device")));
   EXPECT_THAT(choose({first, second}, "mlx5_0:3"), HasSubstr("mlx5_0: has 2 ports"));
   EXPECT_THAT(choose({first, second}, "mlx5_0:2:9"), HasSubstr("mlx5_0 port 2: no GID 9"));
 }

@@ -39,7 +39,7 @@ Status NetworkFabric::openQueues() {
     return Status::unavailable(std::to_string(words) + " counters in one process; at most " +
                                std::to_string(kMostWords) + ": start more processes");
   remote.resize(segments.ranks());
-  peerOf.resize(segments.ranks());
+  peerOf.resize(segments.ranks(), kNoPeer);
   wakeDescriptor = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   return wakeDescriptor < 0 ? Status::unavailable(std::string("eventfd: ") + std::strerror(errno)) : Status();
 }
@@ -138,7 +138,12 @@ void NetworkFabric::signal(const WordPlace &word, uint64_t more) {
 }
 
 void NetworkFabric::give(const Operation &operation) {
-  Peer &peer = *peers[peerOf[operation.rank]];
+  uint32_t number = peerOf[operation.rank];
+  if (number == kNoPeer) {
+    abort.raise(operation.rank, "something is written to it, and its process is no peer of this one");
+    return;
+  }
+  Peer &peer = *peers[number];
   while (!peer.ring.push(operation)) {
     if (abort.isRaised())
       return;

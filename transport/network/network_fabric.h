@@ -123,7 +123,8 @@ private:
   bool hasWork() const { return underWay > 0 || hasQueued(); }
 
   std::vector<uint32_t> firstWords; ///< By rank that is here: the number of its first word in this process.
-  std::vector<uint32_t> peerOf;     ///< By rank.
+  static constexpr uint32_t kNoPeer = ~uint32_t{0};
+  std::vector<uint32_t> peerOf; ///< By rank.
   int wakeDescriptor = -1;
   std::thread thread;
   std::atomic<bool> stopping{false}, isSleeping{false}, failed{false};

@@ -12,7 +12,7 @@
 namespace maestro::transport {
 namespace {
 
-constexpr const char *kVariable = "MAESTRO_RDMA_DEVICE";
+constexpr const char *kVariable = "MAESTRO_IB_DEVICE";
 
 struct Wanted {
   std::string text, device;
@@ -36,6 +36,8 @@ Result<Wanted> parseWanted(const std::string &text) {
   }
   wanted.device = parts[0];
   for (size_t i = 1; i < count; ++i) {
+    if (parts[i].empty()) // Any.
+      continue;
     uint8_t number = 0;
     auto [end, error] = std::from_chars(parts[i].data(), parts[i].data() + parts[i].size(), number);
     if (error != std::errc() || end != parts[i].data() + parts[i].size())

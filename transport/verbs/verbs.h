@@ -20,7 +20,7 @@ namespace maestro::transport {
 
 struct VerbsOptions {
   std::string address = "127.0.0.1"; ///< Of the interface that the job uses.
-  std::string device;                ///< As MAESTRO_RDMA_DEVICE says; empty: the best there is.
+  std::string device;                ///< As MAESTRO_IB_DEVICE says; empty: the best there is.
   bool onlyAddress = false;          ///< RoCE that has another address is not used, unless `device` names it.
   std::vector<RankRange> peers;      ///< The ranks of every other process.
 };
