@@ -17,6 +17,8 @@ printf '\n== whole layers as measured on GPUs, beside plans\n'
 .venv/bin/python -B bench/accelerator_layers.py compare
 printf '\n== overlap: the planned layout and order against a static split in file order\n'
 .venv/bin/python -B bench/overlap.py
+printf '\n== checkpoints behind the steps\n'
+.venv/bin/python -B bench/saving.py
 printf '\n== a training step against PyTorch eager: speed (above 1 Maestro is faster) and memory (below 1 it is leaner)\n'
 [ $# -gt 0 ] || set -- --pairs 3 --steps 3
 .venv/bin/python -B bench/compare_pytorch.py "$@"

@@ -1,5 +1,6 @@
 #include "executor/core/saver.h"
 
+#include "base/finite.h"
 #include "base/log.h"
 #include "base/system_failure.h"
 #include "executor/checkpoint/file_writer.h"
@@ -9,26 +10,17 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <sys/resource.h>
+#include <unistd.h>
 #include <utility>
 
 namespace maestro::executor {
 namespace {
 
 namespace fb = plan::fb;
-
-bool isFinite(std::span<const std::byte> floats) {
-  float value;
-  for (size_t at = 0; at + sizeof value <= floats.size(); at += sizeof value) {
-    std::memcpy(&value, floats.data() + at, sizeof value);
-    if (!std::isfinite(value))
-      return false;
-  }
-  return true;
-}
 
 /// What training changes is finite in every checkpoint.
 bool mustBeFinite(const plan::Plan &plan, const SavedTensor &tensor) {
@@ -53,11 +45,13 @@ Status writeFile(const plan::Plan &plan, const SavedFile &file, const std::strin
   for (const SavedTensor &tensor : file.tensors) {
     bool checks = mustBeFinite(plan, tensor);
     MAESTRO_TRY(source(tensor, [&](std::span<const std::byte> piece) {
-      return checks && !isFinite(piece) ? notFinite(plan, tensor) : writer.append(piece);
+      return checks && !areFinite(piece) ? notFinite(plan, tensor) : writer.append(piece);
     }));
   }
   return writer.finish();
 }
+
+constexpr int kNiceness = 10; ///< A tenth of what others get (sched(7)).
 
 Gathering gatheringOf(const SavedTensor &tensor, uint32_t taker) {
   return {tensor.kind, tensor.parameter, tensor.source, taker};
@@ -150,7 +144,9 @@ Status Saver::copy() {
   return Status();
 }
 
+/// With less of a processor than the steps have, where both want one.
 void Saver::serve() {
+  (void)::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kNiceness);
   std::unique_lock lock(mutex);
   while (true) {
     changed.wait(lock, [this] { return pending || ends; });

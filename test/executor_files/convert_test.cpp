@@ -1,9 +1,11 @@
 #include "base/convert.h"
+#include "base/finite.h"
 
 #include <gmock/gmock.h>
 
 #include <cmath>
 #include <limits>
+#include <span>
 #include <vector>
 
 namespace maestro {
@@ -56,4 +58,19 @@ TEST(ConvertTest, floatsAreRoundedButNeverOverflow) {
 }
 
 } // namespace
+TEST(Finite, OneInfiniteValueAnywhere) {
+  for (size_t count : {0u, 1u, 7u, 1023u, 1024u, 1025u, 5000u}) {
+    std::vector<float> values(count, 3.0e38f);
+    auto bytes = std::as_bytes(std::span<const float>(values));
+    EXPECT_TRUE(areFinite(bytes)) << count;
+    for (size_t at : {size_t{0}, count / 2, count - 1})
+      for (float bad : {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(), std::nanf("")})
+        if (at < count) {
+          values[at] = bad;
+          EXPECT_FALSE(areFinite(bytes)) << count << " values, " << bad << " at " << at;
+          values[at] = -std::numeric_limits<float>::denorm_min();
+        }
+  }
+}
+
 } // namespace maestro
