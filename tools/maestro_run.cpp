@@ -115,6 +115,8 @@ int main(int argc, char **argv) {
   app.add_flag("--self-check", options.selfCheck, "Also evaluate the first step in one piece and compare");
   app.add_flag("--evaluate", options.evaluate, "No update: print the mean losses over the data");
   app.add_flag("--shuffle", options.shuffle, "A seeded permutation of the samples in every pass");
+  app.add_flag("--tensorboard", options.tensorboard,
+               "Also write TensorBoard's event files, to --out's folder tensorboard");
   app.add_option("--trace", options.trace, "Write a Chrome trace of every kernel call");
   auto *seedOption = app.add_option("--seed", seed, "Overrides the plan's seed")->check(wholeNumber<'0'>, "");
   app.add_option("--ranks", ranks, "Ranks as threads or processes; results do not depend on it")

@@ -44,6 +44,7 @@ struct TrainingState {
   /// Steps whose loss or gradient was not finite, which were not applied; and how many of them came
   /// last.
   uint64_t skippedSteps = 0, badStepsInARow = 0;
+  uint64_t tokensSeen = 0;
   std::string run = {};                        ///< See run_folder.h; empty where it is not known.
   std::optional<data::DataIdentity> data = {}; ///< Nothing where it is not known.
   std::optional<BestLoss> best = {};           ///< Of a run that validates.

@@ -152,10 +152,11 @@ std::string formatState(const TrainingState &state, const std::map<std::string, 
                      "  \"position\": {{\"pass\": {}, \"shard\": {}, \"sample\": {}, \"ordinal\": {}}},\n"
                      "  \"seed\": {},\n  \"plan_hash\": \"{:016x}\",\n  \"workload_hash\": \"{:016x}\",\n"
                      "  \"frozen\": {},\n  \"skipped_steps\": {},\n  \"bad_steps_in_a_row\": {},\n"
+                     "  \"tokens_seen\": {},\n"
                      "  \"run\": \"{}\",\n{}{}  \"files\": {}\n}}\n",
                      state.step, state.position.pass, state.position.shard, state.position.sample,
                      state.position.ordinal, state.seed, state.planHash, state.workloadHash, frozen, state.skippedSteps,
-                     state.badStepsInARow, escapeJson(state.run),
+                     state.badStepsInARow, state.tokensSeen, escapeJson(state.run),
                      state.data ? fmt::format("  \"data\": {},\n", formatData(*state.data)) : "",
                      state.best ? fmt::format("  \"best_validation\": {},\n", formatBest(*state.best)) : "",
                      formatMap(files, [](uint64_t bytes) { return fmt::to_string(bytes); }));
@@ -178,6 +179,8 @@ Result<TrainingState> parseState(const std::string &text, std::map<std::string, 
     state.skippedSteps = members.number("skipped_steps");
     state.badStepsInARow = members.number("bad_steps_in_a_row");
   }
+  if (members.has("tokens_seen"))
+    state.tokensSeen = members.number("tokens_seen");
   if (members.has("run"))
     state.run = members.text("run");
   if (const Json *data = members.has("data") ? members.child("data") : nullptr) {

@@ -61,12 +61,21 @@ Status beforeRestarts(RunOptions &options) {
 Status Results::record(const plan::Plan &plan, const metrics::StepRecord &record) {
   if (!metricsFile)
     MAESTRO_TRY(claim(plan, record.step - 1));
+  if (eventFile)
+    MAESTRO_TRY(eventFile->append(record));
   return metricsFile->append(record);
 }
 
 Status Results::claim(const plan::Plan &plan, uint64_t stepsBefore) {
   MAESTRO_TRY(opened->claim());
   MAESTRO_ASSIGN(metricsFile, metrics::MetricsFile::open(options.out + "/metrics.jsonl", stepsBefore));
+  std::string events = options.out + "/tensorboard";
+  std::error_code error;
+  if (stepsBefore == 0) // Of an older run.
+    std::filesystem::remove_all(events, error);
+  if (options.tensorboard) {
+    MAESTRO_ASSIGN(eventFile, metrics::EventFile::create(events, stepsBefore));
+  }
   return keepPlan(plan, options.planPath, options.out);
 }
 

@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "executor/checkpoint/run_folder.h"
 #include "executor/core/run.h"
+#include "executor/metrics/event_file.h"
 #include "executor/metrics/metrics_file.h"
 #include "plan/plan.h"
 
@@ -38,6 +39,7 @@ private:
   const RunOptions &options;
   std::unique_ptr<checkpoint::RunFolder> opened;
   std::unique_ptr<metrics::MetricsFile> metricsFile;
+  std::unique_ptr<metrics::EventFile> eventFile; ///< Null without --tensorboard.
 };
 
 } // namespace maestro::executor

@@ -188,6 +188,7 @@ private:
     step = state.step;
     position = state.position;
     skippedSteps = state.skippedSteps;
+    tokensSeen = state.tokensSeen;
     badStepsInARow = state.badStepsInARow;
     if (!options.seed)
       seed = state.seed;
@@ -270,6 +271,7 @@ private:
       int64_t endNs = isFirst ? transport::nowNs() : result->endNs;
       metrics::StepRecord &record =
           report.fill(*job, *result, feeder->batch(), step, static_cast<double>(endNs - sinceNs) * 1e-9);
+      record.tokensSeen = tokensSeen;
       sinceNs = endNs;
       finished = feeder->isLast();
       hasFailed = badStepsInARow >= training.bad_steps();
@@ -322,6 +324,7 @@ private:
     step = feeder->step();
     position = feeder->batch().next;
     skippedSteps += result->applied ? 0 : 1;
+    tokensSeen += result->tokens;
     badStepsInARow = result->applied ? 0 : badStepsInARow + 1;
     if (!holdsUpdate)
       return Status();
@@ -367,6 +370,7 @@ private:
     state.planHash = plan->hash();
     state.workloadHash = (*plan)->workload_hash();
     state.skippedSteps = skippedSteps;
+    state.tokensSeen = tokensSeen;
     // A run that goes on after too many may go on for as many again.
     state.badStepsInARow = badStepsInARow < training.bad_steps() ? badStepsInARow : 0;
     state.run = results ? results->folder().run() : "";
@@ -408,7 +412,7 @@ private:
   data::DataIdentity data;
   data::DataPosition position;
   const StepResult *result = nullptr; ///< Of the last step.
-  uint64_t step = 0, seed = 0;
+  uint64_t step = 0, seed = 0, tokensSeen = 0;
   uint64_t skippedSteps = 0, badStepsInARow = 0; ///< Not applied: of the whole run, and up to now.
   bool copiesFit = true;                         ///< Checkpoints are written behind the steps.
   bool hasEnded = false;                         ///< All steps are done.

@@ -46,9 +46,10 @@ struct RunOptions {
   bool selfCheck = false;
   bool evaluate = false;
   bool shuffle = false;
-  bool quiet = false;     ///< No progress line.
-  bool adapts = false;    ///< Measured times steer the grouping of samples.
-  bool processes = false; ///< Ranks as processes; results do not depend on it.
+  bool tensorboard = false; ///< Event files in `out`/tensorboard.
+  bool quiet = false;       ///< No progress line.
+  bool adapts = false;      ///< Measured times steer the grouping of samples.
+  bool processes = false;   ///< Ranks as processes; results do not depend on it.
   TransportChoice transport = TransportChoice::Auto;
   std::string trace; ///< Empty: none.
   std::optional<uint64_t> seed;

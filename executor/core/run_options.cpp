@@ -44,7 +44,8 @@ Status checkOptions(const RunOptions &options) {
   for (auto [isGiven, flag] :
        {std::pair(resumes, "--resume"), std::pair(options.overwrite, "--overwrite"),
         std::pair(options.saveGradients, "--save-gradients"), std::pair(options.keepLast > 0, "--keep-last"),
-        std::pair(!options.validation.keepBest.empty(), "--keep-best")})
+        std::pair(!options.validation.keepBest.empty(), "--keep-best"),
+        std::pair(options.tensorboard, "--tensorboard")})
     if (isGiven)
       return Status::invalidInput(fmt::format("{} needs --out, the folder of the run", flag));
   if (!options.evaluate)

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 namespace maestro::executor {
@@ -24,6 +25,7 @@ metrics::StepRecord &StepReport::fill(const Job &job, const StepResult &result, 
   record.lr = learningRate(*plan->training(), step);
   record.samples = batch.count;
   record.tokens = result.tokens;
+  record.unixSeconds = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
   int64_t read = 0;
   for (uint32_t rank = 0; rank < job.topology().ranks; ++rank)
     read += job.busyNs().dataBytes[rank].load(std::memory_order_relaxed);

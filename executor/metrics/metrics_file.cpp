@@ -47,6 +47,8 @@ void formatLine(const StepRecord &record, Line &line) {
     formatSamples(record.badSamples, line);
   line << ", \"samples\": " << record.samples << ", \"tokens\": " << record.tokens;
   line << ", \"data_bytes\": " << record.dataBytes;
+  (line << ", \"tokens_seen\": " << record.tokensSeen << ", \"time\": ")
+      .rounded(record.unixSeconds, std::chars_format::fixed, 3);
   (line << ", \"step_seconds\": ").json(record.stepSeconds);
   line << ", \"peak_bytes\": " << record.peakBytes;
   (line << ", \"predicted_step_seconds\": ").json(record.predictedStepSeconds);

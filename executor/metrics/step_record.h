@@ -53,6 +53,8 @@ struct StepRecord {
   double lr = 0;
   uint64_t samples = 0;
   uint64_t tokens = 0;
+  uint64_t tokensSeen = 0; ///< Of the whole run, up to this step.
+  double unixSeconds = 0;  ///< When it ended.
   uint64_t dataBytes = 0; ///< Of samples' values: what all processes have read for their steps since the record before.
   double stepSeconds = 0;
   uint64_t peakBytes = 0;

@@ -1,3 +1,4 @@
+#include "executor/metrics/event_file.h"
 #include "executor/metrics/metrics_file.h"
 #include "executor/metrics/progress.h"
 
@@ -22,6 +23,8 @@ StepRecord record(uint64_t step) {
           .lr = 3e-4,
           .samples = 64,
           .tokens = 4096,
+          .tokensSeen = 12288,
+          .unixSeconds = 1'700'000'000.125,
           .dataBytes = 32768,
           .stepSeconds = 0.25,
           .peakBytes = 1'000'000,
@@ -35,7 +38,8 @@ TEST(MetricsTest, aLineHasEveryField) {
   json line = json::parse(formatMetrics(record(3)));
   EXPECT_EQ(line, json::parse(
                       R"({"step": 3, "loss": 2.5, "losses": {"cross_entropy": 3.0, "kl \"2\"": 2.0},
-    "grad_norm": 0.125, "lr": 3e-4, "applied": true, "samples": 64, "tokens": 4096, "data_bytes": 32768, "step_seconds": 0.25,
+    "grad_norm": 0.125, "lr": 3e-4, "applied": true, "samples": 64, "tokens": 4096, "data_bytes": 32768,
+    "tokens_seen": 12288, "time": 1700000000.125, "step_seconds": 0.25,
     "peak_bytes": 1000000,
     "predicted_step_seconds": 0.2, "schedule_seconds": 0.001, "sections": {"student": {"busy": 0.2, "idle": 0.05, "microbatches": 8}},
     "devices": [{"busy": 0.21, "idle": 0.04}]})"));
@@ -69,6 +73,20 @@ std::vector<uint64_t> steps(const std::string &path) {
   for (std::string line; std::getline(file, line);)
     found.push_back(json::parse(line)["step"]);
   return found;
+}
+
+TEST(EventFileTest, checksumsAreCastagnolis) { // RFC 3720, B.4.
+  EXPECT_EQ(crc32c(std::string(32, '\0')), 0x8a9136aau);
+  EXPECT_EQ(crc32c(std::string(32, '\xff')), 0x62a8ab43u);
+  EXPECT_EQ(crc32c("123456789"), 0xe3069283u);
+}
+
+TEST(EventFileTest, aFolderThatCannotBeMadeIsNamed) {
+  ScratchFolder folder;
+  std::string file = folder.write("file", "");
+  auto events = EventFile::create(file + "/tensorboard", 0);
+  ASSERT_FALSE(events.isOk());
+  EXPECT_THAT(events.status().message(), HasSubstr(file + "/tensorboard"));
 }
 
 TEST(MetricsTest, aResumedRunContinuesTheFile) {

@@ -31,6 +31,7 @@ QEMU = "qemu-system-x86_64"
 EARLY_MODULES = ["virtio_pci", "9pnet_virtio", "9p"]
 LATE_MODULES = ["virtio_net", "crc32_generic", "rdma_rxe"]
 BOOT_SECONDS, POLL_SECONDS = 120, 0.05
+PROJECT = pathlib.Path(__file__).resolve().parents[2]  # It may lie in a folder that guests have for themselves.
 # Of the environment of who asks; the rest is the guest's own.
 PASSED_ON = ("MAESTRO_", "MASTER_", "RANK", "WORLD_SIZE", "OMP_", "GTEST_", "LD_", "FI_", "PATH")
 
@@ -43,7 +44,8 @@ options=trans=virtio,version=9p2000.L,msize=262144
 busybox mount -t 9p -o ro,cache=loose,$options root /root
 cd /root
 for folder in tmp run; do busybox mount -t tmpfs tmpfs $folder; done
-busybox mkdir -p .{folder}
+busybox mkdir -p .{project} .{folder}
+busybox mount -t 9p -o ro,cache=loose,$options project .{project}
 busybox mount -t 9p -o cache=mmap,$options folder .{folder}
 busybox mount -t proc proc proc
 busybox mount -t sysfs sys sys
@@ -124,7 +126,7 @@ def archive(files: dict[str, tuple[int, bytes]]) -> bytes:
 def initial_system(modules: pathlib.Path, number: int, folder: pathlib.Path, jobs: pathlib.Path) -> bytes:
     early = module_files(modules, EARLY_MODULES)
     late = [file for file in module_files(modules, LATE_MODULES) if file not in early]
-    script = INIT.format(early="\n".join(f"busybox insmod /{file.name}" for file in early), number=number, address=address(number), folder=folder,
+    script = INIT.format(early="\n".join(f"busybox insmod /{file.name}" for file in early), number=number, address=address(number), folder=folder, project=PROJECT,
                          late="\n".join(f"/bin/busybox insmod /root{file}" for file in late), jobs=jobs, poll=POLL_SECONDS)
     busybox = shutil.which("busybox")
     files = {name: (0o40755, b"") for name in ("bin", "dev", "proc", "root")}
@@ -222,7 +224,7 @@ class Guests:
             [QEMU, "-machine", "accel=tcg", "-cpu", "Nehalem", "-smp", "1", "-m", str(self.megabytes), "-nodefaults", "-no-reboot", "-display", "none",
              "-serial", f"file:{jobs}/console", "-monitor", f"unix:{jobs}/monitor,server,nowait", "-kernel", kernel, "-initrd", jobs / "initial", "-append", "console=ttyS0 quiet panic=-1",
              "-netdev", f"socket,id=cable,fd={cable}", "-device", f"virtio-net-pci,netdev=cable,romfile=,mac=52:54:00:4d:00:{number + 1:02x}",
-             "-virtfs", share.format("/", "root") + ",readonly=on", "-virtfs", share.format(self.folder, "folder")],
+             "-virtfs", share.format("/", "root") + ",readonly=on", "-virtfs", share.format(PROJECT, "project") + ",readonly=on", "-virtfs", share.format(self.folder, "folder")],
             stdin=subprocess.DEVNULL, stdout=open(jobs / "qemu", "wb"), stderr=subprocess.STDOUT, pass_fds=[cable], preexec_fn=end_with_parent))
 
     def prefix(self, process: int) -> list[str]:

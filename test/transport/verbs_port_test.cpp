@@ -148,6 +148,8 @@ TEST(VerbsPortTest, DevicePortAndGidCanBeNamed) {
   EXPECT_EQ(choose({first, second}, "mlx5_1", true), "mlx5_1:1:0") << "named, so its other address is meant";
   EXPECT_EQ(choose({first, second}, "mlx5_0:2"), "mlx5_0:2:2");
   EXPECT_EQ(choose({first, second}, "mlx5_0:2:1"), "mlx5_0:2:1");
+  EXPECT_EQ(choose({first, second}, "mlx5_0::1"), "mlx5_0:2:1") << "its first port has no such GID";
+  EXPECT_EQ(choose({second}, "::0"), "mlx5_1:1:0");
   EXPECT_THAT(choose({first, second}, "mlx5_9"),
               AllOf(HasSubstr("MAESTRO_IB_DEVICE=mlx5_9"), HasSubstr("mlx5_1: another device")));
   EXPECT_THAT(choose({first, second}, "mlx5_0:3"), HasSubstr("mlx5_0: has 2 ports"));
@@ -155,7 +157,7 @@ TEST(VerbsPortTest, DevicePortAndGidCanBeNamed) {
 }
 
 TEST(VerbsPortTest, WhatCannotBeReadIsRefused) {
-  for (const char *wanted : {"mlx5_0:one", "mlx5_0:", "mlx5_0:1:256", "mlx5_0:1:-1", "mlx5_0:1:2:3"}) {
+  for (const char *wanted : {"mlx5_0:one", "mlx5_0:1:256", "mlx5_0:1:-1", "mlx5_0:1:2:3"}) {
     auto port = openVerbsPort(library, wanted, kAddress, false);
     ASSERT_FALSE(port.isOk()) << wanted;
     EXPECT_EQ(port.status().code(), StatusCode::InvalidInput);
