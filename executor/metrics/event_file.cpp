@@ -47,9 +47,7 @@ constexpr char kStart = 1; ///< SessionLog.START
 /// As TFRecord wants it, so that a record of records is not its own checksum.
 uint32_t masked(std::string_view bytes) { return std::rotr(crc32c(bytes), 15) + 0xa282ead8; }
 
-double unixNow() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
+double unixNow() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
 } // namespace
 

@@ -1,8 +1,9 @@
 // TensorBoard's event files: what a run's steps came to, as scalars by step.
 //
 // A file is TFRecords (length, its checksum, bytes, their checksum: CRC-32C, masked), each an Event of
-// tensorflow/core/util/event.proto: the wall time, the step, and values by tag. TensorBoard reads all files of a folder, in
-// the order of their names; one that begins with a session's start takes the place of what others have of its steps.
+// tensorflow/core/util/event.proto: the wall time, the step, and values by tag. TensorBoard reads all files of a
+// folder, in the order of their names; one that begins with a session's start takes the place of what others have of
+// its steps.
 #pragma once
 
 #include "base/status.h"
